@@ -1,0 +1,164 @@
+package record
+
+// Findings is the document findings.json and `report --format json`: what a
+// run says, and all that a report needs to draw it.
+type Findings struct {
+	Schema   int             `json:"schema"`
+	Study    string          `json:"study"`
+	Question string          `json:"question"`
+	Run      string          `json:"run"`
+	Started  string          `json:"started"` // RFC 3339
+	Seed     uint64          `json:"seed"`
+	Lab      string          `json:"lab"`
+	Meshmark string          `json:"meshmark"`
+	Machine  Machine         `json:"machine"`
+	Parts    []Component     `json:"components"`
+	Validity ValiditySummary `json:"validity"`
+	// Stop says why the run ended: "interval narrow enough", "limit"...
+	Stop       string       `json:"stop"`
+	NoiseFloor []NoiseFloor `json:"noise_floor"`
+	Findings   []Finding    `json:"findings"`
+	Assertions []Assertion  `json:"assertions"`
+	// Cells has one entry for each measured cell in the plan's order.
+	Cells     []CellSummary  `json:"cells"`
+	Published []Published    `json:"published,omitempty"`
+	Factors   []FactorLevels `json:"factors"` // the factors that vary, in the study's order
+	Warnings  []string       `json:"warnings,omitempty"`
+	StudyYAML string         `json:"study_yaml"` // resolved
+}
+
+// FactorLevels is a factor that varies and its levels, in the study's order.
+type FactorLevels struct {
+	Factor string   `json:"factor"`
+	Levels []string `json:"levels"`
+	Unit   string   `json:"unit,omitempty"`
+}
+
+// ValiditySummary counts trials and says why some may not be believed.
+type ValiditySummary struct {
+	Trials  int `json:"trials"`
+	Valid   int `json:"valid"`
+	Invalid int `json:"invalid"`
+	Blocks  int `json:"blocks"`
+	// Reasons counts failed checks by name, with one example each.
+	Reasons []InvalidReason `json:"reasons,omitempty"`
+}
+
+// InvalidReason is a failed check, how often it failed, and an example.
+type InvalidReason struct {
+	Check   string `json:"check"`
+	Trials  int    `json:"trials"`
+	Example string `json:"example"`
+}
+
+// NoiseFloor is what two identical baselines of a block differ by; no
+// overhead below it is real.
+type NoiseFloor struct {
+	Measure string  `json:"measure"` // "latency_p50", "cpu_worker"...
+	Cell    Cell    `json:"cell"`    // the baseline cell, varying factors only
+	Floor   float64 `json:"floor"`   // absolute difference
+	Unit    string  `json:"unit"`
+	Blocks  int     `json:"blocks"`
+	// RelativeRatio is the floor over the baseline's own value.
+	RelativeRatio float64 `json:"relative_ratio"`
+}
+
+// Verdicts of a finding.
+const (
+	VerdictReal         = "real"         // the interval excludes zero and the estimate exceeds the noise floor
+	VerdictBelowNoise   = "below_noise"  // not told apart from what identical baselines differ by
+	VerdictInconclusive = "inconclusive" // the interval includes zero but is too wide to call it nothing
+	VerdictInvalid      = "invalid"      // too few valid trials
+	VerdictMeasured     = "measured"     // a plain value with interval, compared with nothing
+	// Verdicts of `compare`.
+	VerdictBetter = "better"
+	VerdictWorse  = "worse"
+	VerdictSame   = "same"
+)
+
+// Finding is an estimate with interval, unit, the cells compared and a
+// verdict. Cell and Against hold only the factors that vary in the study.
+type Finding struct {
+	Name  string `json:"name"`  // "latency_p50_overhead", "cpu_client_proxy_per_request"...
+	Probe string `json:"probe"` // latency, cpu, memory...
+	Cell  Cell   `json:"cell"`
+	// Against is the baseline cell; absent for plain values.
+	Against  Cell    `json:"against,omitempty"`
+	Estimate float64 `json:"estimate"`
+	Low      float64 `json:"low"` // 95% interval
+	High     float64 `json:"high"`
+	Unit     string  `json:"unit"` // us, ms, us/request, bytes, ratio
+	Blocks   int     `json:"blocks"`
+	Verdict  string  `json:"verdict"`
+	// MDE is the smallest effect this run would have found in 80% of cases.
+	MDE      float64  `json:"minimum_detectable_effect,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Assertion is a CEL expression over findings and its outcome.
+type Assertion struct {
+	Expr   string `json:"expr"`
+	Passed bool   `json:"passed"`
+	Detail string `json:"detail"`
+}
+
+// CellSummary is what a cell's valid trials measured, all blocks together.
+type CellSummary struct {
+	Cell     Cell   `json:"cell"`  // the factors that vary
+	Label    string `json:"label"` // short, for legends: "both · 16 connections"
+	Baseline bool   `json:"baseline"`
+	Trials   int    `json:"trials"`
+	Valid    int    `json:"valid"`
+	Requests int64  `json:"requests"`
+	Failed   int64  `json:"failed"`
+	// Intended and Send are over all valid trials, in microseconds.
+	Intended Latency `json:"latency_intended_us"`
+	Send     Latency `json:"latency_send_us"`
+	// Percentiles is the latency percentile curve (intended time): points of
+	// percentile (0..100) and microseconds, dense in the tail.
+	Percentiles []CurvePoint `json:"percentiles"`
+	// CDF has microseconds as X and the share of requests (0..1) as Y.
+	CDF []CurvePoint `json:"cdf"`
+	// CPUPerRequest is microseconds of CPU a request by part.
+	CPUPerRequest map[string]CPUPerRequest `json:"cpu_us_per_request"`
+	MemoryBytes   map[string]int64         `json:"memory_bytes"` // PSS by part, median over trials
+	LagP99US      float64                  `json:"schedule_lag_p99_us"`
+	// Blocks has the cell's median latency in each valid block, for the
+	// picture of drift.
+	BlockP50US []BlockValue `json:"block_p50_us"`
+}
+
+// CPUPerRequest is microseconds of CPU a request, user and kernel apart.
+type CPUPerRequest struct {
+	UserUS   float64 `json:"user_us"`
+	SystemUS float64 `json:"system_us"`
+	LowUS    float64 `json:"low_us"` // interval of the sum
+	HighUS   float64 `json:"high_us"`
+}
+
+// CurvePoint is a point of a curve.
+type CurvePoint struct {
+	X float64 `json:"x"`
+	Y float64 `json:"y"`
+}
+
+// BlockValue is a value measured in one block.
+type BlockValue struct {
+	Block  int     `json:"block"`
+	Repeat int     `json:"repeat"`
+	Value  float64 `json:"value"`
+}
+
+// Published sets a figure of the literature beside ours.
+type Published struct {
+	Source  string  `json:"source"`
+	Claim   string  `json:"claim"` // in words
+	Finding string  `json:"finding"`
+	Cell    Cell    `json:"cell"`
+	Figure  float64 `json:"figure"`
+	Unit    string  `json:"unit"`
+	// Measured is the finding's estimate; absent if there is none.
+	Measured *Finding `json:"measured,omitempty"`
+	// Says compares both in words: where they differ and why.
+	Says string `json:"says"`
+}

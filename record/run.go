@@ -1,0 +1,66 @@
+package record
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Header describes a run as a whole: machine.json. It is written before the
+// first trial.
+type Header struct {
+	Schema  int       `json:"schema"`
+	RunID   string    `json:"run_id"`
+	Study   string    `json:"study"`
+	Started time.Time `json:"started"`
+	Seed    uint64    `json:"seed"` // of the order of trials and of arrivals
+	Lab     string    `json:"lab"`  // local or cluster
+	Machine Machine   `json:"machine"`
+	// Components are the measured binaries and what they lack.
+	Components []Component `json:"components"`
+	Meshmark   string      `json:"meshmark"` // version of this program
+}
+
+// Machine is where the run took place.
+type Machine struct {
+	CPUModel     string   `json:"cpu_model"`
+	CPUs         int      `json:"cpus"`
+	MemoryBytes  int64    `json:"memory_bytes"`
+	Kernel       string   `json:"kernel"`
+	OS           string   `json:"os"`
+	Virtual      string   `json:"virtual,omitempty"`      // hypervisor, "" for none seen
+	ClockSource  string   `json:"clock_source,omitempty"` // tsc, kvm-clock...
+	Governor     string   `json:"governor,omitempty"`     // frequency scaling
+	CgroupMode   string   `json:"cgroup_mode,omitempty"`  // v1, v2, hybrid
+	Nodes        int      `json:"nodes,omitempty"`
+	Kubernetes   string   `json:"kubernetes,omitempty"` // server version
+	Remarks      []string `json:"remarks,omitempty"`    // what doctor warned of
+	NodeArch     string   `json:"node_arch,omitempty"`
+	ContainerRun string   `json:"container_runtime,omitempty"`
+}
+
+// Component is a measured binary.
+type Component struct {
+	Name    string   `json:"name"`
+	Version string   `json:"version"`
+	Digest  string   `json:"digest,omitempty"`
+	Source  string   `json:"source,omitempty"`
+	Lacks   []string `json:"lacks,omitempty"` // e.g. "Istio telemetry filter"
+}
+
+// Run is a run directory in memory, as analysis takes it.
+type Run struct {
+	Header Header
+	// StudyYAML is the resolved study: every default filled in.
+	StudyYAML []byte
+	Trials    []Trial
+	// Hist gives the window's latency histograms by trial ID. Histograms
+	// hold nanoseconds.
+	Hist map[string]TrialHist
+}
+
+// TrialHist are a trial's window histograms, in nanoseconds.
+type TrialHist struct {
+	Intended *hdrhistogram.Histogram
+	Send     *hdrhistogram.Histogram
+}

@@ -1,0 +1,168 @@
+package record
+
+import (
+	"sort"
+	"strings"
+	"time"
+)
+
+// Cell is one combination of levels: factor name to level, both in their
+// canonical spelling. Every factor of the study is present, also those that
+// the study leaves at their default.
+type Cell map[string]string
+
+// Key returns the cell's identity: "factor=level" pairs sorted by factor and
+// joined by a comma.
+func (c Cell) Key() string {
+	pairs := make([]string, 0, len(c))
+	for factor, level := range c {
+		pairs = append(pairs, factor+"="+level)
+	}
+	sort.Strings(pairs)
+	return strings.Join(pairs, ",")
+}
+
+// With returns a copy of c with the levels of other put over it.
+func (c Cell) With(other Cell) Cell {
+	out := make(Cell, len(c)+len(other))
+	for factor, level := range c {
+		out[factor] = level
+	}
+	for factor, level := range other {
+		out[factor] = level
+	}
+	return out
+}
+
+// Trial is one cell in one block: a line of trials.jsonl. It is written
+// once, when the trial has ended, whether it is valid or not.
+type Trial struct {
+	Schema int    `json:"schema"`
+	ID     string `json:"id"`    // "b002-t05": block and order in the block, both from 0
+	Block  int    `json:"block"` // from 0
+	Order  int    `json:"order"` // place in the block's random order, from 0
+	Cell   Cell   `json:"cell"`
+	// Repeat tells the two trials of a doubled baseline cell apart within a
+	// block: 0 for the first and for every other cell, 1 for the second.
+	Repeat int `json:"repeat"`
+
+	Started  time.Time `json:"started"` // wall clock of the machine that runs the study
+	Ended    time.Time `json:"ended"`
+	Warmup   Warmup    `json:"warmup"`
+	Window   Window    `json:"window"`
+	Validity Validity  `json:"validity"`
+
+	Load *Load `json:"load,omitempty"`
+	// CPU holds CPU time used in the window by part. Parts are the Part
+	// constants; a part a cell lacks is absent, not zero.
+	CPU map[string]CPU `json:"cpu,omitempty"`
+	// Memory by part, at the end of the window.
+	Memory map[string]Memory `json:"memory,omitempty"`
+	// Counters holds, by part, how far the part's own counters rose in the
+	// window (Envoy's statistics by Envoy's names, the worker's by ours).
+	Counters map[string]map[string]float64 `json:"counters,omitempty"`
+	Pressure *Pressure                     `json:"pressure,omitempty"`
+	// Hist is the path of the HDR interval log relative to the run
+	// directory; tags "intended" and "send"; "" if the trial got no window.
+	Hist string `json:"hist,omitempty"`
+}
+
+// Parts of a trial that cost something.
+const (
+	PartClientProxy = "client_proxy" // the client pod's sidecar (Envoy and its agent)
+	PartServerProxy = "server_proxy"
+	PartGenerator   = "generator" // the load role's container
+	PartWorker      = "worker"    // the worker role's container
+	PartControl     = "control"   // istiod
+	PartMachine     = "machine"   // all CPUs of the node that hosts the server pod, idle excluded
+)
+
+// Warmup says how the time before the window went.
+type Warmup struct {
+	Seconds float64 `json:"seconds"`
+	Steady  bool    `json:"steady"` // false: the limit came first
+	Why     string  `json:"why"`
+}
+
+// Window is the measured time: whole intervals of the generator, by intended
+// send time.
+type Window struct {
+	Start     time.Time `json:"start"`
+	Seconds   float64   `json:"seconds"`
+	Intervals int       `json:"intervals"`
+}
+
+// Validity says whether a trial may be believed.
+type Validity struct {
+	Valid    bool     `json:"valid"`
+	Checks   []Check  `json:"checks"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Check is one assertion about a trial: that its mode was really active, that
+// the generator kept its schedule, that the account balances.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Load is the window's account and latency, by intended send time.
+// Scheduled == Completed + sum(Failed) + Unfinished.
+type Load struct {
+	RateRPS     float64          `json:"rate_rps"` // 0 for as fast as possible
+	Scheduled   int64            `json:"scheduled"`
+	Completed   int64            `json:"completed"`
+	Failed      map[string]int64 `json:"failed,omitempty"`
+	Unfinished  int64            `json:"unfinished"`
+	AchievedRPS float64          `json:"achieved_rps"`
+	Intended    Latency          `json:"latency_intended_us"`
+	Send        Latency          `json:"latency_send_us"`
+	Lag         Lag              `json:"schedule_lag_us"`
+	CPU         CPU              `json:"cpu"` // the generator's own account (getrusage)
+}
+
+// Latency summarises a histogram in microseconds.
+type Latency struct {
+	Min  float64 `json:"min"`
+	P50  float64 `json:"p50"`
+	P90  float64 `json:"p90"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
+	Mean float64 `json:"mean"`
+}
+
+// Lag is how late the generator itself was, in microseconds.
+type Lag struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// CPU is processor time in seconds.
+type CPU struct {
+	UserS   float64 `json:"user_s"`
+	SystemS float64 `json:"system_s"`
+	// ThrottledS is the time the CPU limit held the part back.
+	ThrottledS float64 `json:"throttled_s,omitempty"`
+}
+
+// TotalS is user plus system time.
+func (c CPU) TotalS() float64 { return c.UserS + c.SystemS }
+
+// Memory of a part, in bytes.
+type Memory struct {
+	PSSBytes    int64 `json:"pss_bytes"`    // proportional set size of its processes; 0 if it could not be read
+	CgroupBytes int64 `json:"cgroup_bytes"` // what the kernel charges to its cgroup
+	Processes   int   `json:"processes"`
+}
+
+// Pressure is the machine's state in the window.
+type Pressure struct {
+	CPUSomeRatio    float64 `json:"cpu_some_ratio"`    // share of the window in which some task waited for a CPU
+	MemorySomeRatio float64 `json:"memory_some_ratio"` // likewise memory
+	IOSomeRatio     float64 `json:"io_some_ratio"`
+	StealRatio      float64 `json:"steal_ratio"` // CPU time the hypervisor took, of all CPU time
+	BusyRatio       float64 `json:"busy_ratio"`  // CPU time in use, of all CPU time
+}
