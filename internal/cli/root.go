@@ -1,0 +1,137 @@
+// Package cli is the command line: one file a subcommand, each turning flags
+// into the values that a library package takes, and the library's results
+// into text or JSON. It is the only package that prints, decides exit codes,
+// and listens for signals.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/spf13/cobra"
+)
+
+// Env is what a command may touch of the process it runs in.
+type Env struct {
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+}
+
+// Main runs the command line and returns the exit code. The first interrupt
+// cancels the command's context; commands then end with what they have. A
+// second one ends the program at once.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	go func() {
+		<-ctx.Done()
+		stop() // a second signal has its default effect
+	}()
+	err := Run(ctx, args, &Env{Stdin: stdin, Stdout: stdout, Stderr: stderr})
+	if err == nil {
+		return errs.CodeOK
+	}
+	if !errors.Is(err, errQuiet) {
+		fmt.Fprintf(stderr, "meshmark: %v\n", err)
+		if hint := errs.Hint(err); hint != "" {
+			fmt.Fprintf(stderr, "  hint: %s\n", strings.ReplaceAll(hint, "\n", "\n        "))
+		}
+	}
+	return errs.Code(err)
+}
+
+// errQuiet marks an error whose text the command has printed already.
+var errQuiet = errors.New("see above")
+
+// quiet returns an error that carries only an exit code.
+func quiet(code int) error { return errs.WithCode(errQuiet, code) }
+
+// Run runs one command line under ctx.
+func Run(ctx context.Context, args []string, env *Env) error {
+	root := newRootCommand(env)
+	root.SetArgs(args)
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	return root.ExecuteContext(ctx)
+}
+
+func newRootCommand(env *Env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "meshmark",
+		Short: "A performance lab for service meshes",
+		Long: "meshmark starts a real one-node Kubernetes with a real Istio on this machine,\n" +
+			"measures what the mesh costs, and says how far the answer can be trusted.",
+		Version:       Version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return errs.WithHint(errs.Usage("unknown command %q", args[0]), "meshmark --help lists the commands")
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("meshmark {{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "%s --help shows its flags", cmd.CommandPath())
+	})
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(commands(env)...)
+	markUsageErrors(root)
+	return root
+}
+
+// markUsageErrors gives complaints about positional arguments exit code 2.
+func markUsageErrors(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(c *cobra.Command, args []string) error {
+			err := check(c, args)
+			if err != nil && errs.Code(err) == errs.CodeFailure {
+				err = errs.WithHint(errs.WithCode(err, errs.CodeUsage), "%s --help shows how to call it", c.CommandPath())
+			}
+			return err
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		markUsageErrors(sub)
+	}
+}
+
+// Version is the version stamped into the binary by the Go tool: a release
+// tag, or the commit it was built from.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	version := info.Main.Version
+	if version != "" && version != "(devel)" {
+		return version
+	}
+	revision, dirty := "", ""
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			revision = setting.Value
+		case "vcs.modified":
+			if setting.Value == "true" {
+				dirty = "+changes"
+			}
+		}
+	}
+	if revision == "" {
+		return "devel"
+	}
+	return "devel-" + revision[:min(12, len(revision))] + dirty
+}
