@@ -1,0 +1,51 @@
+# Targets people use: run, test, bench, lint, build. Everything a target
+# builds goes to bin/ or the user's cache folder.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+GO          ?= go
+BIN         := bin/meshmark
+STUDY       ?= quick
+NPM_DIR     := ui/web
+# Tests that need the lab share it and the machine's CPUs, so packages run in turn.
+TEST_FLAGS  ?= -p 1 -timeout 25m
+
+.PHONY: build run test test-unit test-lab test-web bench lint web clean tools help
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
+
+build: ## build bin/meshmark (static: it also runs inside the lab's pods)
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/meshmark
+
+run: build ## build what is missing, start the lab, run studies/quick.yaml, write a report
+	$(BIN) run $(STUDY) --up
+
+test: build ## all tests: unit, web page, and on the real lab
+	@.ci/test
+
+test-unit: ## tests that need neither root nor a lab
+	$(GO) test $(TEST_FLAGS) ./...
+
+test-lab: build ## tests on the real lab (root; builds the components first)
+	$(BIN) components build
+	$(GO) test $(TEST_FLAGS) -tags integration ./...
+
+test-web: ## tests of the page's own logic
+	cd $(NPM_DIR) && npm ci --no-audit --no-fund && npm run lint && npm test
+
+web: ## build the page that reports are made of
+	cd $(NPM_DIR) && npm ci --no-audit --no-fund && npm run build
+
+bench: build ## speed and truth targets, as ratios in one run
+	$(GO) run ./bench
+
+lint: ## formatting, vet, structure
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-formatted:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) vet -tags integration ./...
+	cd components/src && $(GO) vet ./...
+	$(GO) test ./internal/deptest
+
+clean: ## remove bin/ (the component cache stays: meshmark components list says where)
+	rm -rf bin

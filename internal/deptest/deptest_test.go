@@ -1,0 +1,126 @@
+package deptest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/meshmark/meshmark"
+
+// layers lists the packages from the bottom up. A package may import any
+// package of a lower line, and none of its own line or above; a
+// subpackage belongs to its parent's line and may be imported by it.
+var layers = [][]string{
+	{"errs", "record", "internal/leakcheck"},
+	{"stat", "study"},
+	{"analysis", "store", "studies", "load", "worker", "observe", "doctor", "components", "ui"},
+	{"report", "lab"},
+	{"lab/local", "lab/cluster", "mesh"},
+	{"mesh/none", "mesh/istio"},
+	{"runner"},
+	{"internal/cli"},
+	{"cmd/meshmark", "bench", "internal/deptest"},
+}
+
+// pure packages take values and return values.
+var pure = []string{"record", "stat", "study", "analysis", "report"}
+
+// impure are imports that a pure package has no use for.
+var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}
+
+type pkg struct {
+	ImportPath string
+	Doc        string
+	Imports    []string
+	GoFiles    []string
+}
+
+func list(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Doc,Imports,GoFiles", module+"/...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.Bytes())
+	}
+	var pkgs []pkg
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		pkgs = append(pkgs, p)
+	}
+	if len(pkgs) == 0 {
+		t.Fatal("go list found no packages")
+	}
+	return pkgs
+}
+
+// layerOf returns the line a package belongs to and the entry that says so.
+func layerOf(path string) (int, string) {
+	best, entry := -1, ""
+	for i, line := range layers {
+		for _, name := range line {
+			if (path == name || strings.HasPrefix(path, name+"/")) && len(name) > len(entry) {
+				best, entry = i, name
+			}
+		}
+	}
+	return best, entry
+}
+
+func TestImportsPointDown(t *testing.T) {
+	for _, p := range list(t) {
+		path := strings.TrimPrefix(p.ImportPath, module+"/")
+		from, fromEntry := layerOf(path)
+		if from < 0 {
+			t.Errorf("%s is on no line of the layout; add it to layers and to ARCHITECTURE.md", path)
+			continue
+		}
+		for _, imported := range p.Imports {
+			target, ok := strings.CutPrefix(imported, module+"/")
+			if !ok {
+				continue
+			}
+			to, toEntry := layerOf(target)
+			if toEntry == fromEntry {
+				continue
+			}
+			if to >= from {
+				t.Errorf("%s imports %s, which is not below it", path, target)
+			}
+		}
+	}
+}
+
+func TestPurePackagesStayPure(t *testing.T) {
+	for _, p := range list(t) {
+		path := strings.TrimPrefix(p.ImportPath, module+"/")
+		if !slices.Contains(pure, path) {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if slices.Contains(impure, imported) {
+				t.Errorf("%s is pure but imports %s", path, imported)
+			}
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	for _, p := range list(t) {
+		if len(p.GoFiles) > 0 && len(strings.Fields(p.Doc)) < 5 {
+			t.Errorf("%s has no package comment worth the name", p.ImportPath)
+		}
+	}
+}
