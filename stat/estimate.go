@@ -1,0 +1,183 @@
+package stat
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	gonum "gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// DefaultLevel is the confidence level of intervals that name none.
+const DefaultLevel = 0.95
+
+// Options say how an estimate is made. The zero value is ready to use.
+type Options struct {
+	// Level is the confidence level, 0.95 if 0.
+	Level float64
+	// Seed starts the random numbers of resampling. Equal seeds give equal
+	// results.
+	Seed uint64
+	// Resamples is the number of bootstrap resamples, 1,000 if 0.
+	Resamples int
+}
+
+func (o Options) level() float64 {
+	if o.Level <= 0 || o.Level >= 1 || math.IsNaN(o.Level) {
+		return DefaultLevel
+	}
+	return o.Level
+}
+
+func (o Options) resamples() int {
+	if o.Resamples <= 0 {
+		return 1000
+	}
+	return o.Resamples
+}
+
+// An Estimate is a number with the interval that says how sure it is. Its
+// unit is that of the values it was made from.
+type Estimate struct {
+	Value float64
+	// Low and High bound the interval. With fewer than two blocks nothing is
+	// known about the spread between blocks: they are -Inf and +Inf.
+	Low, High float64
+	// Level is the interval's confidence level, such as 0.95.
+	Level float64
+	// Blocks is how many blocks the estimate rests on.
+	Blocks int
+	// SE is the standard error of the value, on the scale of Method: for a
+	// ratio, of the logarithm of the ratio.
+	SE float64
+	// DF is the degrees of freedom of SE.
+	DF float64
+	// Method names how the interval was made, for people.
+	Method string
+	// Warnings say what limits trust in the number. They travel with it.
+	Warnings []string
+}
+
+// HalfWidth returns half the width of the interval.
+func (e Estimate) HalfWidth() float64 { return (e.High - e.Low) / 2 }
+
+// Excludes reports whether x lies outside the interval. An unbounded or
+// undefined interval excludes nothing.
+func (e Estimate) Excludes(x float64) bool { return x < e.Low || x > e.High }
+
+// Defined reports whether the estimate has a value and a bounded interval.
+func (e Estimate) Defined() bool {
+	return finite(e.Value) && finite(e.Low) && finite(e.High)
+}
+
+// String gives the estimate as "12.3 [11.0, 13.6] 95% of 8 blocks".
+func (e Estimate) String() string {
+	s := fmt.Sprintf("%.4g [%.4g, %.4g] %g%% of %d blocks", e.Value, e.Low, e.High, e.Level*100, e.Blocks)
+	if len(e.Warnings) > 0 {
+		s += " (" + strings.Join(e.Warnings, "; ") + ")"
+	}
+	return s
+}
+
+func (e *Estimate) warn(format string, args ...any) {
+	e.Warnings = append(e.Warnings, fmt.Sprintf(format, args...))
+}
+
+// Mean estimates the mean over blocks from one value a block, with Student's
+// t interval. Values that are not finite are left out, with a warning.
+//
+// Values from few blocks are few facts: the interval is wide then, as it
+// should be.
+func Mean(values []float64, o Options) Estimate {
+	x, lost := keepFinite(values)
+	e := meanOf(x, o)
+	if lost > 0 {
+		e.warn("%d of %d blocks gave no number", lost, len(values))
+	}
+	return e
+}
+
+// meanOf is Mean for finite values.
+func meanOf(x []float64, o Options) Estimate {
+	e := Estimate{
+		Value: math.NaN(), Low: math.Inf(-1), High: math.Inf(1),
+		SE: math.NaN(), Level: o.level(), Blocks: len(x),
+		Method: "Student's t on blocks",
+	}
+	switch len(x) {
+	case 0:
+		e.warn("no block gave a number")
+		return e
+	case 1:
+		e.Value = x[0]
+		e.warn("one block: nothing is known about the spread between blocks")
+		return e
+	}
+	mean, sd := meanStdDev(x)
+	e.Value, e.DF = mean, float64(len(x)-1)
+	e.SE = sd / math.Sqrt(float64(len(x)))
+	half := tQuantile(1-(1-e.Level)/2, e.DF) * e.SE
+	e.Low, e.High = mean-half, mean+half
+	switch {
+	case sd == 0:
+		e.warn("all %d blocks gave the same value: the interval has no width", len(x))
+	case len(x) < 4:
+		e.warn("only %d blocks", len(x))
+	}
+	if i, far := outlier(x); far {
+		e.warn("one block (value %.4g) lies far from the others; it is kept, and widens the interval", x[i])
+	}
+	return e
+}
+
+// outlier finds the value farthest from the median and reports whether it
+// lies farther than 6 normal-consistent median absolute deviations, which
+// fewer than 1 in 10^8 normal values do; it takes 6 values to tell.
+func outlier(x []float64) (int, bool) {
+	if len(x) < 6 {
+		return 0, false
+	}
+	med := median(x)
+	dev := make([]float64, len(x))
+	at := 0
+	for i, v := range x {
+		dev[i] = math.Abs(v - med)
+		if dev[i] > dev[at] {
+			at = i
+		}
+	}
+	mad := 1.4826 * median(dev)
+	return at, mad > 0 && dev[at] > 6*mad
+}
+
+func tQuantile(p, df float64) float64 {
+	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.Quantile(p)
+}
+
+// meanStdDev is the mean and sample standard deviation of at least two
+// values; exactly 0 deviation if all are equal.
+func meanStdDev(x []float64) (mean, sd float64) {
+	equal := true
+	for _, v := range x[1:] {
+		equal = equal && v == x[0]
+	}
+	if equal {
+		return x[0], 0
+	}
+	return gonum.MeanStdDev(x, nil)
+}
+
+func keepFinite(values []float64) (kept []float64, lost int) {
+	kept = make([]float64, 0, len(values))
+	for _, v := range values {
+		if finite(v) {
+			kept = append(kept, v)
+		} else {
+			lost++
+		}
+	}
+	return kept, lost
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

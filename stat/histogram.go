@@ -1,0 +1,172 @@
+package stat
+
+import (
+	"math"
+	"sort"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Counts is a distribution as counts by value: a trial's latencies. It is
+// immutable; the zero value is an empty distribution.
+type Counts struct {
+	values []float64 // ascending
+	upto   []int64   // how many are at values[i] or below
+}
+
+// FromHistogram takes the counts of an HdrHistogram, each at the middle of
+// its bucket, multiplied by unit: 1e-3 turns nanoseconds into microseconds. A
+// nil histogram is empty.
+func FromHistogram(h *hdrhistogram.Histogram, unit float64) Counts {
+	var c Counts
+	if h == nil {
+		return c
+	}
+	var sum int64
+	for _, bar := range h.Distribution() {
+		if bar.Count <= 0 {
+			continue
+		}
+		sum += bar.Count
+		middle := float64(bar.From) + float64(bar.To-bar.From)/2
+		c.values = append(c.values, middle*unit)
+		c.upto = append(c.upto, sum)
+	}
+	return c
+}
+
+// FromSamples takes the counts of plain values. Values that are not finite
+// are left out.
+func FromSamples(samples []float64) Counts {
+	s, _ := keepFinite(samples)
+	sort.Float64s(s)
+	var c Counts
+	for i, v := range s {
+		if i > 0 && v == s[i-1] {
+			c.upto[len(c.upto)-1]++
+			continue
+		}
+		c.values = append(c.values, v)
+		c.upto = append(c.upto, int64(i+1))
+	}
+	return c
+}
+
+// Merge returns the distribution of all of them together.
+func Merge(parts ...Counts) Counts {
+	total := make(map[float64]int64)
+	for _, p := range parts {
+		for i, v := range p.values {
+			total[v] += p.count(i)
+		}
+	}
+	var c Counts
+	for v := range total {
+		c.values = append(c.values, v)
+	}
+	sort.Float64s(c.values)
+	var sum int64
+	for _, v := range c.values {
+		sum += total[v]
+		c.upto = append(c.upto, sum)
+	}
+	return c
+}
+
+func (c Counts) count(i int) int64 {
+	if i == 0 {
+		return c.upto[0]
+	}
+	return c.upto[i] - c.upto[i-1]
+}
+
+// Total returns how many values were counted.
+func (c Counts) Total() int64 {
+	if len(c.upto) == 0 {
+		return 0
+	}
+	return c.upto[len(c.upto)-1]
+}
+
+// Mean returns the mean, NaN if empty.
+func (c Counts) Mean() float64 {
+	if c.Total() == 0 {
+		return math.NaN()
+	}
+	var sum float64
+	for i, v := range c.values {
+		sum += v * float64(c.count(i))
+	}
+	return sum / float64(c.Total())
+}
+
+// Quantile returns the q-quantile, q from 0 to 1, NaN if empty. It is the
+// approximately median-unbiased estimate whatever the distribution (type 8 of
+// Hyndman and Fan, "Sample quantiles in statistical packages", American
+// Statistician 1996).
+func (c Counts) Quantile(q float64) float64 {
+	n := float64(c.Total())
+	if n == 0 || math.IsNaN(q) {
+		return math.NaN()
+	}
+	place := q*(n+1.0/3) + 1.0/3 // rank, from 1
+	low := math.Floor(place)
+	a := c.at(int64(low))
+	return a + (c.at(int64(low)+1)-a)*(place-low)
+}
+
+// at returns the value of the given rank, from 1; ranks beyond either end
+// give the end.
+func (c Counts) at(rank int64) float64 {
+	i := sort.Search(len(c.upto), func(i int) bool { return c.upto[i] >= rank })
+	return c.values[min(i, len(c.values)-1)]
+}
+
+// Beyond returns how many of the counted values a q-quantile leaves above
+// itself: the facts it rests on.
+func (c Counts) Beyond(q float64) float64 { return (1 - q) * float64(c.Total()) }
+
+// A Point is a point of a curve.
+type Point struct{ X, Y float64 }
+
+// PercentileCurve returns the percentile curve: X the percentile from 0 to
+// 100, Y the value. Points lie dense in the tail, where latency lives: with
+// steps points for each halving of the distance to 100%, as HdrHistogram's
+// plots do, up to the percentile that one value in Total stands for.
+func (c Counts) PercentileCurve(steps int) []Point {
+	total := float64(c.Total())
+	if total == 0 || steps < 1 {
+		return nil
+	}
+	var curve []Point
+	for distance := 1.0; distance*total >= 1; distance /= 2 {
+		for i := range steps {
+			q := 1 - distance*(1-float64(i)/float64(2*steps))
+			if (1-q)*total < 1 {
+				break
+			}
+			curve = append(curve, Point{q * 100, c.Quantile(q)})
+		}
+	}
+	return append(curve, Point{100, c.values[len(c.values)-1]})
+}
+
+// CDF returns the cumulative distribution: X the value, Y the share of values
+// at X or below, thinned to at most about max points evenly spaced in Y, both
+// ends kept.
+func (c Counts) CDF(max int) []Point {
+	total := float64(c.Total())
+	if total == 0 || max < 2 {
+		return nil
+	}
+	var curve []Point
+	last := math.Inf(-1)
+	for i, v := range c.values {
+		y := float64(c.upto[i]) / total
+		if i == 0 || i == len(c.values)-1 || y-last >= 1/float64(max-1) {
+			curve = append(curve, Point{v, y})
+			last = y
+		}
+	}
+	return curve
+}
