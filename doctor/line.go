@@ -1,0 +1,42 @@
+package doctor
+
+// Status of a line.
+const (
+	OK      = "ok"
+	Warning = "warning" // measuring works, with results to be read with care
+	Failure = "failure" // what the line names does not work here
+)
+
+// Line is one fact about a machine: whether it is as meshmark needs it, and
+// if not, the command or the advice that mends it. Other packages report
+// what they need of a machine in the same shape.
+type Line struct {
+	Name   string `json:"name"`           // short: "cgroups", "file limit"
+	Status string `json:"status"`         // OK, Warning or Failure
+	Detail string `json:"detail"`         // what was seen, in words, with figures
+	Mend   string `json:"mend,omitempty"` // a shell command, or what to do; empty if ok
+}
+
+// Worst returns the worst status among lines, OK if there are none.
+func Worst(lines []Line) string {
+	worst := OK
+	for _, line := range lines {
+		switch {
+		case line.Status == Failure:
+			return Failure
+		case line.Status == Warning:
+			worst = Warning
+		}
+	}
+	return worst
+}
+
+func ok(name, detail string) Line { return Line{Name: name, Status: OK, Detail: detail} }
+
+func warn(name, detail, mend string) Line {
+	return Line{Name: name, Status: Warning, Detail: detail, Mend: mend}
+}
+
+func fail(name, detail, mend string) Line {
+	return Line{Name: name, Status: Failure, Detail: detail, Mend: mend}
+}
