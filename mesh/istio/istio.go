@@ -1,0 +1,232 @@
+// Package istio is the adapter for Istio with sidecars.
+//
+// Levers travel the documented way: pod labels and annotations for what a
+// pod can carry (injection, concurrency, CPU limit, proxy image, recorded
+// statistics), PeerAuthentication and Telemetry resources selected by
+// workload for the rest. After a trial the sidecars' own counters must agree
+// with what the generator sent, or the trial is invalid.
+package istio
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/meshmark/meshmark/mesh"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Names and ports of Istio's own contract.
+const (
+	Namespace      = "istio-system"
+	proxyContainer = "istio-proxy"
+	adminPort      = 15000
+	// jsonProvider is the access log provider of the JSON levels of the
+	// factor telemetry; Istio has none of its own.
+	jsonProvider = "meshmark-json"
+	// textProvider is Istio's built-in provider.
+	textProvider = "envoy"
+)
+
+// Mesh is the adapter.
+type Mesh struct {
+	// ProxyImage gives the image reference of the sidecar with an Envoy
+	// version; nil or "" leaves the image to the injector.
+	ProxyImage func(envoyVersion string) string
+	// metricsProvider is the metrics provider the mesh applies by default,
+	// "" for none; found by Check.
+	metricsProvider string
+}
+
+var _ mesh.Mesh = (*Mesh)(nil)
+
+// Name returns "istio".
+func (*Mesh) Name() string { return "istio" }
+
+// ProxyContainers names the injected container. Its init container ends
+// before the pod serves.
+func (*Mesh) ProxyContainers() []string { return []string{proxyContainer} }
+
+// AdminPort is Envoy's admin port on the pod's loopback.
+func (*Mesh) AdminPort() int { return adminPort }
+
+// proxyConfig is the part of Istio's ProxyConfig that pods carry.
+type proxyConfig struct {
+	Concurrency  int          `yaml:"concurrency"`
+	Hold         bool         `yaml:"holdApplicationUntilProxyStarts"`
+	StatsMatcher statsMatcher `yaml:"proxyStatsMatcher"`
+}
+
+type statsMatcher struct {
+	InclusionRegexps []string `yaml:"inclusionRegexps"`
+}
+
+// verifiedStats are the statistics that Verify needs, which Istio leaves out
+// by default. They are counters on the request path, the same in every cell.
+var verifiedStats = []string{
+	`cluster\.(outbound|inbound)\|.*\.(upstream_rq_total|upstream_cx_total|ssl\.handshake)`,
+	`listener\..*15006.*\.ssl\.handshake`,
+	`filesystem\.write_buffered`,
+	`server\.concurrency`,
+}
+
+// StatsFilter selects the statistics of Verify.
+func (*Mesh) StatsFilter() string { return "^(" + strings.Join(verifiedStats, "|") + ")$" }
+
+// Decorate asks the injector for w's sidecar with its levers, or for none.
+func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	if w.Proxy == nil {
+		pod.Labels["sidecar.istio.io/inject"] = "false"
+		return nil
+	}
+	config := proxyConfig{Hold: true, StatsMatcher: statsMatcher{verifiedStats}}
+	if _, err := fmt.Sscan(w.Proxy.Concurrency, &config.Concurrency); err != nil {
+		return fmt.Errorf("workload %s: concurrency %q: %w", w.Name, w.Proxy.Concurrency, err)
+	}
+	if withStats(w.Proxy.Telemetry) {
+		config.StatsMatcher.InclusionRegexps = []string{".*"}
+	}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return fmt.Errorf("workload %s: proxy config: %w", w.Name, err)
+	}
+	pod.Labels["sidecar.istio.io/inject"] = "true"
+	pod.Annotations["proxy.istio.io/config"] = string(text)
+	// Requests small enough that many pods fit; naming them also drops the
+	// chart's default limit, so that "none" is none.
+	pod.Annotations["sidecar.istio.io/proxyCPU"] = "10m"
+	pod.Annotations["sidecar.istio.io/proxyMemory"] = "32Mi"
+	if limit := w.Proxy.CPULimit; limit != "" && limit != "none" {
+		pod.Annotations["sidecar.istio.io/proxyCPULimit"] = limit
+	}
+	if m.ProxyImage != nil {
+		if image := m.ProxyImage(w.Proxy.Envoy); image != "" {
+			pod.Annotations["sidecar.istio.io/proxyImage"] = image
+		}
+	}
+	return nil
+}
+
+// Policies gives each workload with a sidecar a PeerAuthentication and a
+// Telemetry resource of its own.
+func (m *Mesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured {
+	var out []*unstructured.Unstructured
+	for _, w := range workloads {
+		if w.Proxy == nil {
+			continue
+		}
+		out = append(out,
+			object("security.istio.io/v1", "PeerAuthentication", w, map[string]any{
+				"mtls": map[string]any{"mode": peerMode(w.Proxy.MTLS)},
+			}),
+			object("telemetry.istio.io/v1", "Telemetry", w, m.telemetry(w.Proxy.Telemetry)),
+		)
+	}
+	return out
+}
+
+func object(apiVersion, kind string, w mesh.Workload, spec map[string]any) *unstructured.Unstructured {
+	spec["selector"] = map[string]any{"matchLabels": map[string]any{mesh.AppLabel: w.Name}}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": apiVersion, "kind": kind,
+		"metadata": map[string]any{"name": w.Name, "namespace": w.Namespace},
+		"spec":     spec,
+	}}
+}
+
+// peerMode translates the factor mtls. With automatic mTLS, clients follow
+// what the server's PeerAuthentication says.
+func peerMode(level string) string {
+	switch level {
+	case "strict":
+		return "STRICT"
+	case "off":
+		return "DISABLE"
+	default:
+		return "PERMISSIVE"
+	}
+}
+
+func (m *Mesh) telemetry(level string) map[string]any {
+	spec := map[string]any{}
+	provider := ""
+	switch {
+	case strings.HasPrefix(level, "access-log-text"):
+		provider = textProvider
+	case strings.HasPrefix(level, "access-log-json"):
+		provider = jsonProvider
+	}
+	if provider == "" {
+		spec["accessLogging"] = []any{map[string]any{"disabled": true}}
+	} else {
+		spec["accessLogging"] = []any{map[string]any{
+			"providers": []any{map[string]any{"name": provider}},
+		}}
+	}
+	if m.metricsProvider != "" {
+		spec["metrics"] = []any{map[string]any{
+			"providers": []any{map[string]any{"name": m.metricsProvider}},
+			"overrides": []any{map[string]any{"disabled": !withStats(level)}},
+		}}
+	}
+	return spec
+}
+
+// withStats reports whether a level of the factor telemetry records all of
+// Envoy's statistics and, where the mesh has them, Istio's metrics.
+func withStats(level string) bool { return strings.HasSuffix(level, "+stats") }
+
+// withAccessLog reports whether a level writes an access log.
+func withAccessLog(level string) bool { return strings.HasPrefix(level, "access-log-") }
+
+// ManifestSettings are the chart values, in the form of istioctl's --set,
+// that the lab's Istio is rendered with.
+//
+// builtProxy says that the sidecar holds an upstream Envoy, which lacks
+// Istio's own extensions: whatever would configure them must stay off, or
+// Envoy rejects its listeners.
+func ManifestSettings(builtProxy bool) []string {
+	set := []string{
+		"meshConfig.extensionProviders[0].name=" + jsonProvider,
+		"meshConfig.extensionProviders[0].envoyFileAccessLog.path=/dev/stdout",
+	}
+	for _, field := range jsonFields {
+		set = append(set, "meshConfig.extensionProviders[0].envoyFileAccessLog.logFormat.labels."+field[0]+"="+field[1])
+	}
+	if builtProxy {
+		set = append(set,
+			"values.telemetry.enabled=false",
+			"values.pilot.env.PILOT_ENABLE_METADATA_EXCHANGE=false",
+			"values.pilot.env.PILOT_ENABLE_ALPN_FILTER=false",
+		)
+	}
+	return set
+}
+
+// jsonFields are the fields of the JSON access log: what Istio's default
+// text format holds, by the names Istio's own JSON log uses.
+var jsonFields = [][2]string{
+	{"start_time", "%START_TIME%"},
+	{"method", "%REQ(:METHOD)%"},
+	{"path", "%REQ(X-ENVOY-ORIGINAL-PATH?:PATH)%"},
+	{"protocol", "%PROTOCOL%"},
+	{"response_code", "%RESPONSE_CODE%"},
+	{"response_flags", "%RESPONSE_FLAGS%"},
+	{"bytes_received", "%BYTES_RECEIVED%"},
+	{"bytes_sent", "%BYTES_SENT%"},
+	{"duration", "%DURATION%"},
+	{"request_id", "%REQ(X-REQUEST-ID)%"},
+	{"authority", "%REQ(:AUTHORITY)%"},
+	{"user_agent", "%REQ(USER-AGENT)%"},
+	{"upstream_host", "%UPSTREAM_HOST%"},
+	{"upstream_cluster", "%UPSTREAM_CLUSTER%"},
+	{"downstream_remote_address", "%DOWNSTREAM_REMOTE_ADDRESS%"},
+}

@@ -1,0 +1,133 @@
+package istio
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+)
+
+// Verify checks a trial against the sidecars' own counters: every request of
+// the generator passed through each proxy that the cell names and no other,
+// mTLS was on or off as the cell says, the access log was written or not,
+// and the proxies are of the version, thread count and CPU limit asked for.
+func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
+	sidecars := e.Cell["sidecars"]
+	client := sidecars == "client" || sidecars == "both"
+	server := sidecars == "server" || sidecars == "both"
+	checks := []record.Check{
+		present("client-sidecar", e.Client != nil, client),
+		present("server-sidecar", e.Server != nil, server),
+	}
+	if client && e.Client != nil {
+		prefix := fmt.Sprintf("cluster.outbound|%d||%s.%s.svc.", e.Endpoint.Port, e.Endpoint.Service, e.Endpoint.Namespace)
+		checks = append(checks, passed("client-requests", e, e.Client, prefix, "the client proxy")...)
+		checks = append(checks, m.levers("client", e, e.Client, e.ClientTotal, e.ClientProxy)...)
+	}
+	if server && e.Server != nil {
+		prefix := fmt.Sprintf("cluster.inbound|%d|", e.Endpoint.Port)
+		checks = append(checks, passed("server-requests", e, e.Server, prefix, "the server proxy")...)
+		checks = append(checks, m.levers("server", e, e.Server, e.ServerTotal, e.ServerProxy)...)
+	}
+	return append(checks, tlsChecks(e, client, server)...)
+}
+
+func present(name string, got, want bool) record.Check {
+	word := map[bool]string{true: "has a sidecar", false: "has no sidecar"}
+	return record.Check{Name: name, OK: got == want, Detail: "the pod " + word[got] + "; the cell says it " + word[want]}
+}
+
+// isTCP reports whether the proxies see connections only, no requests.
+func isTCP(e mesh.Evidence) bool { return e.Endpoint.Protocol == "tcp" }
+
+// passed compares a proxy's upstream counter with what the generator sent.
+// Requests the generator gave up on may have passed or not.
+func passed(name string, e mesh.Evidence, stats map[string]float64, prefix, who string) []record.Check {
+	counter, want, what := ".upstream_rq_total", float64(e.Requests), "requests through "
+	if isTCP(e) {
+		counter, want, what = ".upstream_cx_total", float64(e.Connections), "connections through "
+	}
+	got := sum(stats, prefix, counter)
+	return []record.Check{mesh.Expect(name, got, want+float64(e.Unknown)/2, float64(e.Unknown)/2, what+who)}
+}
+
+// levers checks what the proxy is and whether it logged.
+func (m *Mesh) levers(side string, e mesh.Evidence, stats, totals map[string]float64, state *mesh.ProxyState) []record.Check {
+	var checks []record.Check
+	if want, err := strconv.ParseFloat(e.Cell["concurrency"], 64); err == nil {
+		checks = append(checks, mesh.Expect(side+"-concurrency", totals["server.concurrency"], want, 0, "worker threads of the proxy"))
+	}
+	logged := stats["filesystem.write_buffered"]
+	if withAccessLog(e.Cell["telemetry"]) {
+		want := float64(e.Requests)
+		if isTCP(e) {
+			want = 0 // a connection is logged when it ends
+		}
+		// Outbound health of the node and readiness add lines, never take any.
+		checks = append(checks, record.Check{
+			Name: side + "-access-log", OK: logged >= want && (logged > 0 || isTCP(e)),
+			Detail: fmt.Sprintf("access log lines: %.0f for %.0f requests", logged, want),
+		})
+	} else {
+		checks = append(checks, mesh.Expect(side+"-access-log", logged, 0, 0, "access log lines"))
+	}
+	if state != nil {
+		if want := e.Cell["envoy"]; want != "" && want != "default" {
+			checks = append(checks, record.Check{
+				Name: side + "-envoy", OK: strings.HasPrefix(state.Version, want),
+				Detail: fmt.Sprintf("the proxy runs Envoy %s, the cell says %s", state.Version, want),
+			})
+		}
+		if want := e.Cell["cpu_limit"]; want != "" {
+			checks = append(checks, record.Check{
+				Name: side + "-cpu-limit", OK: state.CPULimit == want,
+				Detail: fmt.Sprintf("the proxy's CPU limit is %s, the cell says %s", state.CPULimit, want),
+			})
+		}
+	}
+	return checks
+}
+
+// tlsChecks proves mTLS twice: by handshakes the server's proxy counted,
+// and by the certificate header on each request that reached the worker.
+func tlsChecks(e mesh.Evidence, client, server bool) []record.Check {
+	encrypted := client && server && e.Cell["mtls"] != "off"
+	var checks []record.Check
+	if server {
+		// Proxies keep connections between trials: an encrypted trial may
+		// use one whose handshake is older, a plain one makes none.
+		all, now := sum(e.ServerTotal, "listener.", ".ssl.handshake"), sum(e.Server, "listener.", ".ssl.handshake")
+		ok := encrypted && all > 0 || !encrypted && now == 0
+		checks = append(checks, record.Check{Name: "tls-handshakes", OK: ok,
+			Detail: fmt.Sprintf("TLS handshakes at the server proxy: %.0f in this trial, %.0f since it started; the cell says mTLS is %s", now, all, word(encrypted))})
+	}
+	if e.Endpoint.Protocol == "tcp" {
+		return checks // no header to look at
+	}
+	want, slack := 0.0, 0.0
+	if encrypted {
+		want, slack = float64(e.Requests)+float64(e.Unknown)/2, float64(e.Unknown)/2
+	}
+	return append(checks, mesh.Expect("client-certificates", e.Worker["requests_with_client_cert"], want, slack,
+		"requests that reached the worker with a verified client certificate"))
+}
+
+func word(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// sum adds the counters whose name has the prefix and the suffix.
+func sum(stats map[string]float64, prefix, suffix string) float64 {
+	total := 0.0
+	for name, value := range stats {
+		if strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) {
+			total += value
+		}
+	}
+	return total
+}

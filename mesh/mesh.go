@@ -1,0 +1,115 @@
+// Package mesh says what the runner needs of a service mesh, whichever it
+// is: put a sidecar into a pod, set the levers a cell asks for, and prove
+// after a trial that the mode a cell names was really active.
+//
+// The runner hands a [Workload] to [Mesh.Decorate] for each Deployment it is
+// about to create, applies the objects of [Mesh.Policies], and after each
+// trial gives what was counted ([Evidence]) to [Mesh.Verify], whose checks
+// go into the trial's validity. Adapters live in subpackages and never
+// import each other.
+package mesh
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/meshmark/meshmark/record"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+)
+
+// AppLabel is the label by which policies and Services select a workload's
+// pods; its value is the workload's name.
+const AppLabel = "app.kubernetes.io/name"
+
+// Proxy is what a workload asks of its sidecar, in the spelling of the
+// factors of the same names.
+type Proxy struct {
+	MTLS        string // strict, permissive or off: what the workload's inbound side accepts
+	Telemetry   string // off, access-log-text, access-log-json, ...+stats
+	Concurrency string // worker threads
+	CPULimit    string // Kubernetes quantity, or none
+	Envoy       string // version, or "" for the mesh's own
+}
+
+// Workload is a Deployment of a role: the load generator or the worker.
+type Workload struct {
+	Name      string
+	Namespace string
+	Proxy     *Proxy // nil: no sidecar
+	// ControlPort is the port of the role's control server, which must not
+	// pass through the sidecar.
+	ControlPort int
+}
+
+// Endpoint is where a trial's requests went.
+type Endpoint struct {
+	Service   string // name of the Kubernetes Service
+	Namespace string
+	Port      int
+	Protocol  string // level of the factor protocol
+}
+
+// Evidence is what was counted from just before a trial's first request
+// until just after its last.
+type Evidence struct {
+	Cell     record.Cell // effective levels
+	Endpoint Endpoint
+	// Requests is how many requests the generator sent and saw an end of;
+	// Unknown is how many it gave up on, which may or may not have arrived.
+	Requests, Unknown int64
+	// Connections the generator opened.
+	Connections int64
+	// Client and Server are how far the proxies' statistics rose; nil where
+	// the pod has no sidecar. ClientTotal and ServerTotal are their values
+	// at the end, counted from the proxy's start.
+	Client, Server           map[string]float64
+	ClientTotal, ServerTotal map[string]float64
+	// Worker is how far the worker's counters rose.
+	Worker map[string]float64
+	// ClientProxy and ServerProxy are what the running sidecars say of
+	// themselves; nil where the pod has none.
+	ClientProxy, ServerProxy *ProxyState
+}
+
+// ProxyState is what a running sidecar is, as opposed to what was asked for.
+type ProxyState struct {
+	Version  string // from the proxy itself
+	CPULimit string // of the running container; "none" without one
+}
+
+// Mesh is an adapter.
+type Mesh interface {
+	// Name is the mesh's name in study files.
+	Name() string
+	// Check says whether the mesh is installed and fit, and which binaries
+	// would be measured. proxies are the sidecars the plan asks for. An
+	// error says what is missing and how to mend it.
+	Check(ctx context.Context, cluster *rest.Config, proxies []Proxy) ([]record.Component, error)
+	// Decorate asks for w's sidecar, or for none, in its pod template.
+	Decorate(w Workload, pod *corev1.PodTemplateSpec) error
+	// Policies are the objects that give the workloads the levers that pods
+	// cannot carry.
+	Policies(workloads []Workload) []*unstructured.Unstructured
+	// ProxyContainers names the containers of a pod that make its sidecar.
+	ProxyContainers() []string
+	// AdminPort is the proxy's admin port on the pod's loopback, 0 if the
+	// mesh has none.
+	AdminPort() int
+	// StatsFilter is a regular expression for the proxy statistics that
+	// Verify looks at.
+	StatsFilter() string
+	// Verify checks that the mode which the cell names was active.
+	Verify(e Evidence) []record.Check
+}
+
+// Expect is a helper of Verify: a check that got equals want within slack.
+func Expect(name string, got, want, slack float64, what string) record.Check {
+	ok := got >= want-slack && got <= want+slack
+	detail := fmt.Sprintf("%s: %.0f, expected %.0f", what, got, want)
+	if slack > 0 {
+		detail += fmt.Sprintf(" (give or take %.0f)", slack)
+	}
+	return record.Check{Name: name, OK: ok, Detail: detail}
+}

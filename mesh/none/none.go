@@ -1,0 +1,57 @@
+// Package none is the adapter for no mesh at all: pods without sidecars,
+// and a check that nothing came through a proxy.
+package none
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+)
+
+// Mesh is the adapter; its zero value is ready.
+type Mesh struct{}
+
+var _ mesh.Mesh = Mesh{}
+
+// Name returns "none".
+func (Mesh) Name() string { return "none" }
+
+// Check refuses plans that ask for sidecars.
+func (Mesh) Check(_ context.Context, _ *rest.Config, proxies []mesh.Proxy) ([]record.Component, error) {
+	if len(proxies) > 0 {
+		return nil, errs.WithHint(errs.Usage("the study asks for sidecars, but its mesh is none"),
+			"set mesh: istio, or sidecars: none")
+	}
+	return nil, nil
+}
+
+// Decorate keeps other meshes' injectors away.
+func (Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
+	if w.Proxy != nil {
+		return fmt.Errorf("workload %s asks for a sidecar, but the mesh is none", w.Name)
+	}
+	return nil
+}
+
+// Policies returns none.
+func (Mesh) Policies([]mesh.Workload) []*unstructured.Unstructured { return nil }
+
+// ProxyContainers returns none.
+func (Mesh) ProxyContainers() []string { return nil }
+
+// AdminPort returns 0.
+func (Mesh) AdminPort() int { return 0 }
+
+// StatsFilter returns "".
+func (Mesh) StatsFilter() string { return "" }
+
+// Verify checks that no request carried a proxy's mark.
+func (Mesh) Verify(e mesh.Evidence) []record.Check {
+	return []record.Check{mesh.Expect("no-proxy", e.Worker["requests_proxied"], 0, 0, "requests with a proxy's header at the worker")}
+}
