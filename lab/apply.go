@@ -1,0 +1,244 @@
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+// FieldManager is the name under which meshmark applies objects.
+const FieldManager = "meshmark"
+
+// ParseObjects splits YAML (or JSON) documents into objects. Lists are
+// opened; empty documents are skipped. The error names the document by its
+// number, from 1.
+func ParseObjects(documents []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(documents)))
+	for n := 1; ; n++ {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		text, err := utilyaml.ToJSON(document)
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		if text = bytes.TrimSpace(text); len(text) == 0 || bytes.Equal(text, []byte("null")) {
+			continue
+		}
+		object := &unstructured.Unstructured{}
+		if err := object.UnmarshalJSON(text); err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		if !object.IsList() {
+			objects = append(objects, object)
+			continue
+		}
+		err = object.EachListItem(func(item runtime.Object) error {
+			objects = append(objects, item.(*unstructured.Unstructured))
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+	}
+}
+
+// Applier applies objects of any kind to a cluster by server-side apply.
+// It may be used from several goroutines.
+type Applier struct {
+	client dynamic.Interface
+
+	mu     sync.Mutex
+	mapper *restmapper.DeferredDiscoveryRESTMapper
+	reset  time.Time // when the mapper last forgot what it knew
+}
+
+// NewApplier returns an Applier for the cluster of config.
+func NewApplier(config *rest.Config) (*Applier, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = -1, -1 // the server decides how fast
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	found, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(found))
+	return &Applier{client: client, mapper: mapper}, nil
+}
+
+// Apply applies every object of the YAML documents: namespaces and CRDs
+// first, then the rest, several at a time. An object whose kind, namespace
+// or admission webhook is not there yet is tried again until the context
+// ends; any other refusal ends the call.
+func (a *Applier) Apply(ctx context.Context, documents []byte) error {
+	objects, err := ParseObjects(documents)
+	if err != nil {
+		return err
+	}
+	return a.ApplyObjects(ctx, objects)
+}
+
+// ApplyObjects is [Applier.Apply] for objects already parsed.
+func (a *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unstructured) error {
+	var first, second []*unstructured.Unstructured
+	for _, object := range objects {
+		switch object.GetKind() {
+		case "Namespace", "CustomResourceDefinition":
+			first = append(first, object)
+		default:
+			second = append(second, object)
+		}
+	}
+	for _, wave := range [][]*unstructured.Unstructured{first, second} {
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(16)
+		for _, object := range wave {
+			group.Go(func() error { return a.applyOne(ctx, object) })
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Applier) applyOne(ctx context.Context, object *unstructured.Unstructured) error {
+	body, err := json.Marshal(object.Object)
+	if err != nil {
+		return fmt.Errorf("%s: %w", describe(object), err)
+	}
+	for {
+		err := a.patch(ctx, object, body)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("apply %s: %w (last: %v)", describe(object), context.Cause(ctx), err)
+		}
+		if !temporary(err) {
+			return fmt.Errorf("apply %s: %w", describe(object), err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (a *Applier) patch(ctx context.Context, object *unstructured.Unstructured, body []byte) error {
+	resource, err := a.resource(object)
+	if err != nil {
+		return err
+	}
+	force := true
+	_, err = resource.Patch(ctx, object.GetName(), types.ApplyPatchType, body,
+		metav1.PatchOptions{FieldManager: FieldManager, Force: &force})
+	return err
+}
+
+// Delete deletes every object of the YAML documents, in the background and
+// in reverse order; what is not there counts as deleted.
+func (a *Applier) Delete(ctx context.Context, documents []byte) error {
+	objects, err := ParseObjects(documents)
+	if err != nil {
+		return err
+	}
+	return a.DeleteObjects(ctx, objects)
+}
+
+// DeleteObjects is [Applier.Delete] for objects already parsed.
+func (a *Applier) DeleteObjects(ctx context.Context, objects []*unstructured.Unstructured) error {
+	background := metav1.DeletePropagationBackground
+	var all []error
+	for i := len(objects) - 1; i >= 0; i-- {
+		resource, err := a.resource(objects[i])
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err == nil {
+			err = resource.Delete(ctx, objects[i].GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			all = append(all, fmt.Errorf("delete %s: %w", describe(objects[i]), err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// resource finds the REST endpoint of an object's kind. A kind that is
+// unknown makes the next call look again, at most four times a second.
+func (a *Applier) resource(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	kind := object.GroupVersionKind()
+	a.mu.Lock()
+	mapping, err := a.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) && time.Since(a.reset) > 250*time.Millisecond {
+		a.mapper.Reset()
+		mapping, err = a.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		a.reset = time.Now()
+	}
+	a.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return a.client.Resource(mapping.Resource), nil
+	}
+	namespace := object.GetNamespace()
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	return a.client.Resource(mapping.Resource).Namespace(namespace), nil
+}
+
+// temporary tells whether a refusal goes away by itself while a cluster or a
+// mesh comes up.
+func temporary(err error) bool {
+	if meta.IsNoMatchError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsConflict(err) ||
+		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) {
+		return true
+	}
+	if apierrors.IsNotFound(err) { // the namespace, or a resource not served yet
+		return true
+	}
+	// A webhook whose server does not answer yet.
+	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed calling webhook")
+}
+
+func describe(object *unstructured.Unstructured) string {
+	name := object.GetName()
+	if namespace := object.GetNamespace(); namespace != "" {
+		name = namespace + "/" + name
+	}
+	return object.GetKind() + " " + name
+}

@@ -1,0 +1,133 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+const pollEvery = 100 * time.Millisecond
+
+// poll calls check until it is done or fails, or the context ends; then the
+// error carries what check last said.
+func poll(ctx context.Context, what string, check func(context.Context) (done bool, state string, err error)) error {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	state := "nothing seen yet"
+	for {
+		done, now, err := check(ctx)
+		if now != "" {
+			state = now
+		}
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("%s: %w (last seen: %s)", what, context.Cause(ctx), state)
+		case err != nil:
+			return fmt.Errorf("%s: %w", what, err)
+		case done:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+}
+
+// WaitDeployment waits until a Deployment's newest version has all its
+// replicas updated and available.
+func WaitDeployment(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
+	return poll(ctx, fmt.Sprintf("wait for Deployment %s/%s", namespace, name), func(ctx context.Context) (bool, string, error) {
+		deployment, err := client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			if passing(err) {
+				return false, err.Error(), nil
+			}
+			return false, "", err
+		}
+		done, state := deploymentDone(deployment)
+		return done, state, nil
+	})
+}
+
+func deploymentDone(d *appsv1.Deployment) (bool, string) {
+	want := int32(1)
+	if d.Spec.Replicas != nil {
+		want = *d.Spec.Replicas
+	}
+	s := d.Status
+	state := fmt.Sprintf("%d of %d replicas available, %d updated", s.AvailableReplicas, want, s.UpdatedReplicas)
+	done := s.ObservedGeneration >= d.Generation && s.UpdatedReplicas >= want && s.AvailableReplicas >= want && s.Replicas == s.UpdatedReplicas
+	return done, state
+}
+
+// WaitPods waits until the selected pods of a namespace number at least
+// count and all are ready. It fails at once when a pod can never become
+// ready (it ended, or was refused by its node).
+func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selector string, count int) error {
+	what := fmt.Sprintf("wait for %d ready pods of %q in namespace %s", count, selector, namespace)
+	return poll(ctx, what, func(ctx context.Context) (bool, string, error) {
+		pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
+		if err != nil {
+			if passing(err) {
+				return false, err.Error(), nil
+			}
+			return false, "", err
+		}
+		ready, reason := 0, ""
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			switch {
+			case PodReady(pod):
+				ready++
+			case pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil:
+				return false, "", fmt.Errorf("pod %s failed: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message)
+			default:
+				reason = "; " + pod.Name + ": " + whyNotReady(pod)
+			}
+		}
+		state := fmt.Sprintf("%d of %d ready%s", ready, len(pods.Items), reason)
+		return ready >= count && ready == len(pods.Items), state, nil
+	})
+}
+
+// PodReady tells whether a pod is ready and not being deleted.
+func PodReady(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return false
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// whyNotReady says in a few words what a pod waits for.
+func whyNotReady(pod *corev1.Pod) string {
+	statuses := append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
+	for _, status := range statuses {
+		if waiting := status.State.Waiting; waiting != nil && waiting.Reason != "PodInitializing" {
+			return fmt.Sprintf("container %s is waiting: %s %s", status.Name, waiting.Reason, waiting.Message)
+		}
+		if ended := status.State.Terminated; ended != nil && ended.ExitCode != 0 {
+			return fmt.Sprintf("container %s ended with code %d: %s", status.Name, ended.ExitCode, ended.Reason)
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Status == corev1.ConditionFalse && condition.Message != "" {
+			return condition.Message
+		}
+	}
+	return string(pod.Status.Phase)
+}
+
+// passing tells whether a failed read is worth repeating.
+func passing(err error) bool { return temporary(err) || apierrors.IsNotFound(err) }
