@@ -1,0 +1,219 @@
+package study
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// complaint is what is wrong with a piece of text, before its position is
+// known.
+type complaint struct{ msg, hint string }
+
+func complain(hint, format string, args ...any) *complaint {
+	return &complaint{msg: fmt.Sprintf(format, args...), hint: hint}
+}
+
+func choice(name string, scope Scope, def, doc string, levels ...string) Factor {
+	return Factor{Name: name, Scope: scope, Default: def, Doc: doc, Levels: levels,
+		parse: func(s string) (string, *complaint) {
+			for _, level := range levels {
+				if s == level {
+					return s, nil
+				}
+			}
+			return "", complain(suggest(s, levels), "unknown level %q of %s", s, name)
+		}}
+}
+
+// Canonical returns the one spelling of a level.
+func (f Factor) Canonical(level string) (string, error) {
+	out, c := f.parse(level)
+	if c != nil {
+		return "", c
+	}
+	return out, nil
+}
+
+func (c *complaint) Error() string { return c.msg }
+
+var (
+	reNumber = regexp.MustCompile(`^[0-9]+(_[0-9]+)*(\.[0-9]+)?$`)
+	reUnit   = regexp.MustCompile(`^([0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?)\s*([A-Za-z/]*)$`)
+)
+
+// number parses a plain decimal number; it knows the usual ways to be wrong.
+func number(s string) (float64, *complaint) {
+	switch strings.ToLower(strings.TrimLeft(s, "+-")) {
+	case "nan", ".nan", "inf", ".inf", "infinity":
+		return 0, complain("", "%s is no number to measure with", s)
+	case "":
+		return 0, complain("", "a number is missing")
+	}
+	if strings.HasPrefix(s, "-") {
+		return 0, complain("", "%s is negative", s)
+	}
+	if strings.Contains(s, ",") {
+		return 0, complain("write "+strings.ReplaceAll(s, ",", ""), "%q is no number", s)
+	}
+	if !reNumber.MatchString(s) {
+		return 0, complain("", "%q is no number", s)
+	}
+	v, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
+	if err != nil || math.IsInf(v, 0) {
+		return 0, complain("", "%s is too large", s)
+	}
+	return v, nil
+}
+
+func wholeNumber(s string, low, high int64) (int64, *complaint) {
+	v, c := number(s)
+	if c != nil {
+		return 0, c
+	}
+	if v != math.Trunc(v) || strings.Contains(s, ".") {
+		return 0, complain("", "%s is no whole number", s)
+	}
+	if v < float64(low) || v > float64(high) {
+		return 0, complain(fmt.Sprintf("from %d to %d is possible", low, high), "%s is out of range", s)
+	}
+	return int64(v), nil
+}
+
+func integerLevel(low, high int64) func(string) (string, *complaint) {
+	return func(s string) (string, *complaint) {
+		v, c := wholeNumber(s, low, high)
+		if c != nil {
+			return "", c
+		}
+		return strconv.FormatInt(v, 10), nil
+	}
+}
+
+const maxRate = 10_000_000
+
+func rateLevel(s string) (string, *complaint) {
+	if s == RateMax {
+		return s, nil
+	}
+	if m := reUnit.FindStringSubmatch(s); m != nil && m[2] != "" {
+		return "", complain("the unit is always requests a second: write "+m[1]+", or max", "%q has a unit", s)
+	}
+	v, c := number(s)
+	if c != nil {
+		if c.hint == "" {
+			c.hint = "a number of requests a second, or max"
+		}
+		return "", c
+	}
+	if v <= 0 || v > maxRate {
+		return "", complain("from above 0 to 10000000 requests a second, or max", "rate %s is out of range", s)
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64), nil
+}
+
+const maxPayload = 64 << 20
+
+func payloadLevel(s string) (string, *complaint) {
+	b, c := parseBytes(s)
+	if c != nil {
+		return "", c
+	}
+	if b > maxPayload {
+		return "", complain("up to 64MiB is possible", "%s is too large", s)
+	}
+	return b.String(), nil
+}
+
+func cpuLevel(s string) (string, *complaint) {
+	if s == CPULimitNone {
+		return s, nil
+	}
+	const hint = "CPUs as Kubernetes writes them, as 500m or 2, or none"
+	text, milli := strings.CutSuffix(s, "m")
+	v, c := number(text)
+	if c != nil {
+		c.hint = hint
+		return "", c
+	}
+	if !milli {
+		v *= 1000
+	}
+	if math.Abs(v-math.Round(v)) > 1e-6 {
+		return "", complain("the finest step is 1m, a thousandth of a CPU", "%s is too fine", s)
+	}
+	m := int64(math.Round(v))
+	if m < 10 || v > 1_000_000 {
+		return "", complain("from 10m to 1000, or none", "CPU limit %s is out of range", s)
+	}
+	if m%1000 == 0 {
+		return strconv.FormatInt(m/1000, 10), nil
+	}
+	return strconv.FormatInt(m, 10) + "m", nil
+}
+
+var reVersion = regexp.MustCompile(`^v?(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})$`)
+
+func envoyLevel(s string) (string, *complaint) {
+	if s == EnvoyDefault {
+		return s, nil
+	}
+	if !reVersion.MatchString(s) {
+		return "", complain("a full version as 1.39.0, or default", "%q is no version of Envoy", s)
+	}
+	return strings.TrimPrefix(s, "v"), nil
+}
+
+// Levels is a cell with its levels as values, for code that acts on them.
+type Levels struct {
+	Sidecars     string
+	Connections  int
+	RateRPS      float64 // 0: as fast as possible
+	Arrival      string  // NotApplicable at rate max
+	Protocol     string
+	PayloadBytes int64
+	KeepAlive    bool
+}
+
+// LevelsOf reads the generator's part of a cell. It fails only for a cell
+// that did not come from a plan.
+func LevelsOf(cell record.Cell) (Levels, error) {
+	full := make(record.Cell, len(cell))
+	for _, f := range factors {
+		level := cell[f.Name]
+		if level == NotApplicable {
+			full[f.Name] = level
+			continue
+		}
+		c, err := f.Canonical(level)
+		if err != nil {
+			return Levels{}, fmt.Errorf("cell %s: %s: %w", cell.Key(), f.Name, err)
+		}
+		full[f.Name] = c
+	}
+	out := Levels{
+		Sidecars:  full[FactorSidecars],
+		Arrival:   full[FactorArrival],
+		Protocol:  full[FactorProtocol],
+		KeepAlive: full[FactorKeepAlive] == "true",
+	}
+	var err error
+	if out.Connections, err = strconv.Atoi(full[FactorConnections]); err != nil {
+		return Levels{}, fmt.Errorf("cell %s: connections: %w", cell.Key(), err)
+	}
+	if full[FactorRate] != RateMax {
+		if out.RateRPS, err = strconv.ParseFloat(full[FactorRate], 64); err != nil {
+			return Levels{}, fmt.Errorf("cell %s: rate: %w", cell.Key(), err)
+		}
+	}
+	payload, c := parseBytes(full[FactorPayload])
+	if c != nil {
+		return Levels{}, fmt.Errorf("cell %s: payload: %w", cell.Key(), c)
+	}
+	out.PayloadBytes = int64(payload)
+	return out, nil
+}

@@ -1,0 +1,363 @@
+package study
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// MaxCells is how many cells a study may have.
+const MaxCells = 5000
+
+// Plan is what a study comes to: its cells, what each is compared with, and
+// the order of every block. The same study and seed give the same plan on
+// every machine.
+type Plan struct {
+	Study *Study
+	Seed  uint64
+	// Cells are the distinct cells in the study's order, as they take
+	// effect; each holds a level of every factor.
+	Cells []record.Cell
+	// Varying are the study's factors with their levels.
+	Varying []record.FactorLevels
+
+	// requested is the first combination of levels that came to each cell.
+	requested []record.Cell
+
+	baseline []int  // index of the cell each is compared with, -1 for none
+	doubled  []bool // cells others are compared with
+	index    map[string]int
+}
+
+// Slot is one trial of a block: a cell of the plan, and which of the
+// baseline's two turns it is.
+type Slot struct {
+	Cell   int
+	Repeat int
+}
+
+// NewPlan makes the plan of a study. The seed orders the blocks; it is
+// usually the study's own, or one chosen when that is 0.
+func NewPlan(s *Study, seed uint64) (*Plan, error) {
+	p := &Plan{Study: s, Seed: seed, Varying: s.Factors, index: map[string]int{}}
+	total := 1
+	for _, f := range s.Factors {
+		if len(f.Levels) == 0 {
+			return nil, fmt.Errorf("factor %s has no levels", f.Factor)
+		}
+		if total *= len(f.Levels); total > 10*MaxCells {
+			return nil, fmt.Errorf("more than %d combinations of levels", 10*MaxCells)
+		}
+	}
+	used := make([]bool, len(s.Exclude))
+	for i := range total {
+		requested := s.Settings.With(nil)
+		rest := i
+		for k := len(s.Factors) - 1; k >= 0; k-- {
+			f := s.Factors[k]
+			requested[f.Factor] = f.Levels[rest%len(f.Levels)]
+			rest /= len(f.Levels)
+		}
+		excluded := false
+		for k, partial := range s.Exclude {
+			if contains(requested, partial) {
+				excluded, used[k] = true, true
+			}
+		}
+		if excluded {
+			continue
+		}
+		if s.varies(FactorMTLS) && requested[FactorMTLS] == MTLSStrict && requested[FactorSidecars] == SidecarsServer {
+			return nil, &planError{about: FactorMTLS, complaint: complaint{
+				msg:  "strict mutual TLS cannot serve a client without a sidecar (sidecars: server)",
+				hint: "leave that cell out: exclude: [{sidecars: server, mtls: strict}]"}}
+		}
+		cell := Effective(requested)
+		key := cell.Key()
+		if _, ok := p.index[key]; ok {
+			continue
+		}
+		p.index[key] = len(p.Cells)
+		p.Cells = append(p.Cells, cell)
+		p.requested = append(p.requested, requested)
+	}
+	for k, ok := range used {
+		if !ok {
+			return nil, &planError{about: "exclude", item: k, complaint: complaint{
+				msg: "matches no cell of this study", hint: "name levels that the factors and settings give"}}
+		}
+	}
+	if len(p.Cells) == 0 {
+		return nil, &planError{about: "exclude", item: -1, complaint: complaint{msg: "leaves no cell"}}
+	}
+	if len(p.Cells) > MaxCells {
+		return nil, &planError{about: "factors", complaint: complaint{
+			msg:  fmt.Sprintf("%d cells are too many", len(p.Cells)),
+			hint: fmt.Sprintf("at most %d are possible; name fewer levels, or exclude combinations", MaxCells)}}
+	}
+	return p, p.compare()
+}
+
+// compare finds each cell's baseline.
+func (p *Plan) compare() error {
+	p.baseline = make([]int, len(p.Cells))
+	p.doubled = make([]bool, len(p.Cells))
+	for i, cell := range p.Cells {
+		p.baseline[i] = -1
+		if len(p.Study.Baseline) == 0 {
+			continue
+		}
+		against := p.requested[i].With(p.Study.Baseline)
+		k, ok := p.index[Effective(against).Key()]
+		if !ok {
+			return &planError{about: "baseline", complaint: complaint{
+				msg:  fmt.Sprintf("cell %s would be compared with %s, which is not measured", p.Label(cell), p.Label(Effective(against))),
+				hint: "give the factors the levels of the baseline, and do not exclude them"}}
+		}
+		p.baseline[i] = k
+		p.doubled[k] = true
+	}
+	return nil
+}
+
+// planError is a fault of the study that only the plan shows; about names
+// the part of the file, item the entry of a list.
+type planError struct {
+	complaint
+	about string
+	item  int
+}
+
+func (e *planError) Error() string { return e.about + ": " + e.msg }
+
+func contains(cell, partial record.Cell) bool {
+	for factor, level := range partial {
+		if cell[factor] != level {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Study) varies(factor string) bool {
+	for _, f := range s.Factors {
+		if f.Factor == factor {
+			return true
+		}
+	}
+	return false
+}
+
+// Index returns the place of a cell in Cells.
+func (p *Plan) Index(cell record.Cell) (int, bool) {
+	i, ok := p.index[cell.Key()]
+	return i, ok
+}
+
+// BaselineOf returns the cell that a cell of the plan is compared with;
+// false if the study compares nothing or the cell is not of this plan. A
+// baseline's baseline is itself.
+func (p *Plan) BaselineOf(cell record.Cell) (record.Cell, bool) {
+	i, ok := p.Index(cell)
+	if !ok || p.baseline[i] < 0 {
+		return nil, false
+	}
+	return p.Cells[p.baseline[i]], true
+}
+
+// IsBaseline reports whether other cells are compared with this one; it
+// runs twice in every block.
+func (p *Plan) IsBaseline(cell record.Cell) bool {
+	i, ok := p.Index(cell)
+	return ok && p.doubled[i]
+}
+
+// Matching returns the indexes of the cells that partial describes.
+func (p *Plan) Matching(partial record.Cell) []int {
+	var out []int
+	for i, cell := range p.Cells {
+		if Matches(cell, partial) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// Short returns the part of a cell that varies in this study.
+func (p *Plan) Short(cell record.Cell) record.Cell {
+	out := record.Cell{}
+	for _, f := range p.Varying {
+		if level, ok := cell[f.Factor]; ok {
+			out[f.Factor] = level
+		}
+	}
+	return out
+}
+
+// Label names a cell by the levels that vary, for legends and progress:
+// "both · 16 connections".
+func (p *Plan) Label(cell record.Cell) string {
+	var parts []string
+	for _, f := range p.Varying {
+		level := cell[f.Factor]
+		if level == "" || level == NotApplicable {
+			continue
+		}
+		parts = append(parts, levelLabel(f.Factor, level))
+	}
+	if len(parts) == 0 {
+		return cell[FactorSidecars]
+	}
+	return strings.Join(parts, " · ")
+}
+
+func levelLabel(factor, level string) string {
+	switch factor {
+	case FactorConnections:
+		return level + " connections"
+	case FactorRate:
+		if level == RateMax {
+			return "max rate"
+		}
+		return level + " rps"
+	case FactorKeepAlive:
+		if level == "true" {
+			return "keep-alive"
+		}
+		return "new connections"
+	case FactorMTLS:
+		return "mTLS " + level
+	case FactorTelemetry:
+		return "telemetry " + level
+	case FactorConcurrency:
+		return level + " threads"
+	case FactorCPULimit:
+		return "CPU limit " + level
+	case FactorEnvoy:
+		return "Envoy " + level
+	}
+	return level
+}
+
+// BlockSize is the number of trials of a block.
+func (p *Plan) BlockSize() int {
+	n := len(p.Cells)
+	for _, d := range p.doubled {
+		if d {
+			n++
+		}
+	}
+	return n
+}
+
+// Block returns the trials of block i (from 0) in their random order: every
+// cell once, baselines twice and, if anything else can stand between them,
+// not one after the other. Every allowed order is equally likely.
+func (p *Plan) Block(i int) []Slot {
+	slots := make([]Slot, 0, p.BlockSize())
+	for c := range p.Cells {
+		slots = append(slots, Slot{Cell: c})
+		if p.doubled[c] {
+			slots = append(slots, Slot{Cell: c, Repeat: 1})
+		}
+	}
+	random := rand.NewPCG(p.Seed, uint64(i))
+	for {
+		shuffle(slots, random)
+		if len(p.Cells) == 1 || !adjacent(slots) {
+			break
+		}
+	}
+	// The first turn of a baseline is its repeat 0.
+	seen := make([]bool, len(p.Cells))
+	for k := range slots {
+		slots[k].Repeat = 0
+		if seen[slots[k].Cell] {
+			slots[k].Repeat = 1
+		}
+		seen[slots[k].Cell] = true
+	}
+	return slots
+}
+
+func adjacent(slots []Slot) bool {
+	for k := 1; k < len(slots); k++ {
+		if slots[k].Cell == slots[k-1].Cell {
+			return true
+		}
+	}
+	return false
+}
+
+// shuffle is Fisher and Yates' (Knuth, The Art of Computer Programming,
+// vol. 2, 3.4.2, algorithm P), written out because a recorded seed must give
+// the same order in every release of Go. The high word of a 128-bit product
+// is uniform to within slots/2^64.
+func shuffle(slots []Slot, random *rand.PCG) {
+	for k := len(slots) - 1; k > 0; k-- {
+		j, _ := bits.Mul64(random.Uint64(), uint64(k+1))
+		slots[k], slots[j] = slots[j], slots[k]
+	}
+}
+
+// TrialID names a trial by its block and its place in the block's order.
+func TrialID(block, order int) string { return fmt.Sprintf("b%03d-t%02d", block, order) }
+
+// CheckTrials reports the first trial that this plan would not have made:
+// the study or the seed is another one.
+func (p *Plan) CheckTrials(trials []record.Trial) error {
+	blocks := map[int][]Slot{}
+	for _, t := range trials {
+		if t.Block < 0 || t.ID != TrialID(t.Block, t.Order) {
+			return fmt.Errorf("trial %q of block %d, place %d is misnamed", t.ID, t.Block, t.Order)
+		}
+		slots, ok := blocks[t.Block]
+		if !ok {
+			slots = p.Block(t.Block)
+			blocks[t.Block] = slots
+		}
+		if t.Order < 0 || t.Order >= len(slots) {
+			return fmt.Errorf("trial %s: the plan has no such place in a block", t.ID)
+		}
+		s := slots[t.Order]
+		if want := p.Cells[s.Cell]; want.Key() != t.Cell.Key() || s.Repeat != t.Repeat {
+			return fmt.Errorf("trial %s measured %s, where the plan has %s: another study or seed", t.ID, t.Cell.Key(), want.Key())
+		}
+	}
+	return nil
+}
+
+// Estimate is how long a plan takes, without deploying.
+type Estimate struct {
+	Trials int           // a block
+	Trial  time.Duration // shortest, with the least warm-up
+	Block  time.Duration // a block of such trials
+	Min    time.Duration // the fewest blocks
+	Max    time.Duration // the most blocks with the longest warm-up, or the limit and one block
+}
+
+// switchTime is what a trial costs beside warm-up and window: commands to
+// the pods, snapshots, the durable write.
+const switchTime = 300 * time.Millisecond
+
+// Estimate returns how long the plan takes.
+func (p *Plan) Estimate() Estimate {
+	s := p.Study
+	n := p.BlockSize()
+	trial := s.Warmup.Min + s.Window + switchTime
+	longest := s.Warmup.Max + s.Window + switchTime
+	e := Estimate{Trials: n, Trial: trial, Block: time.Duration(n) * trial}
+	e.Min = time.Duration(s.Blocks.Min) * e.Block
+	e.Max = time.Duration(s.Blocks.Max) * time.Duration(n) * longest
+	if limited := s.Blocks.Limit + time.Duration(n)*longest; s.Blocks.Limit > 0 && limited < e.Max {
+		e.Max = limited
+	}
+	if e.Min > e.Max {
+		e.Min = e.Max
+	}
+	return e
+}

@@ -1,0 +1,153 @@
+package study
+
+import (
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// Study is a parsed study file with every default filled in.
+type Study struct {
+	Name     string // [a-z0-9-]+, also the name of the run
+	Title    string
+	Question string
+	Story    string // prose for the report, optional
+	Mesh     string // MeshNone or MeshIstio
+
+	// Settings holds the level of every factor that does not vary.
+	Settings record.Cell
+	// Factors are those that vary, in the file's order.
+	Factors []record.FactorLevels
+	// Baseline, put over a cell, gives the cell it is compared with. Empty:
+	// nothing is compared.
+	Baseline record.Cell
+	// Exclude names combinations of levels that are left out.
+	Exclude []record.Cell
+
+	Workload Workload
+	Load     Load
+	Warmup   Warmup
+	// Window is how long a trial measures; a whole number of intervals.
+	Window time.Duration
+	// Interval is the generator's unit of account.
+	Interval time.Duration
+	Blocks   Blocks
+	Stop     *Stop  // nil: until Blocks ends the run
+	Seed     uint64 // 0: chosen when the run starts, and recorded
+	Measures []string
+	Assert   []Expr
+	// Published are figures of the literature to set beside ours.
+	Published []Published
+}
+
+// Meshes a study can name.
+const (
+	MeshNone  = "none"
+	MeshIstio = "istio"
+)
+
+// Measures: the probes a study can ask for.
+const (
+	MeasureLatency     = "latency"
+	MeasureCPU         = "cpu"
+	MeasureMemory      = "memory"
+	MeasureConnections = "connections"
+	MeasureEnvoy       = "envoy"
+	MeasurePressure    = "pressure"
+)
+
+// Measures returns every measure, in the order reports use.
+func Measures() []string {
+	return []string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure}
+}
+
+// Workload is what the worker does with a request, in every cell.
+type Workload struct {
+	// Response is the size of the answer's body; Echo sends the request's
+	// body back.
+	Response    Bytes       `json:"response"`
+	ServiceTime ServiceTime `json:"service_time"`
+}
+
+// Distributions of service time.
+const (
+	DistributionFixed       = "fixed"
+	DistributionExponential = "exponential"
+	DistributionLognormal   = "lognormal"
+	DistributionRecorded    = "recorded"
+)
+
+// ServiceTime is how long the worker holds a request before it answers.
+type ServiceTime struct {
+	Distribution string        `json:"distribution"`
+	Mean         time.Duration `json:"mean"` // of the distribution itself, also for lognormal; unused when recorded
+	// Sigma is the standard deviation of the time's natural logarithm
+	// (lognormal only).
+	Sigma float64 `json:"sigma"`
+	// Values are recorded times, drawn from at random (recorded only).
+	Values []time.Duration `json:"values"`
+	// File names a file of recorded times, one duration a line; see
+	// [Study.WithFiles]. Empty once they are in Values.
+	File string `json:"file"`
+}
+
+// Load is how the generator sends, in every cell.
+type Load struct {
+	Timeout time.Duration     `json:"timeout"` // a request without an answer after this has failed
+	Method  string            `json:"method"`  // HTTP protocols
+	Path    string            `json:"path"`    // HTTP protocols
+	Headers map[string]string `json:"headers"` // HTTP protocols
+	// TLS makes the generator itself speak TLS to the worker, beside what
+	// the mesh does.
+	TLS bool `json:"tls"`
+}
+
+// Warmup bounds the time before the window: it ends when latency and CPU
+// are steady, not before Min and not after Max.
+type Warmup struct {
+	Min time.Duration `json:"min"`
+	Max time.Duration `json:"max"`
+}
+
+// Blocks says how many passes over the cells are made.
+type Blocks struct {
+	Min int `json:"min"` // the stop rule is asked from here on
+	Max int `json:"max"`
+	// Limit is the time from the first block after which none begins.
+	Limit time.Duration `json:"limit"`
+}
+
+// Stop ends the run early: when in every cell that Of matches the interval
+// of the finding is at most HalfWidth of the estimate to either side.
+type Stop struct {
+	Finding   string      `json:"finding"`
+	HalfWidth Ratio       `json:"half_width"`
+	Of        record.Cell `json:"of"`
+}
+
+// Expr is a CEL expression over findings and where it stands.
+type Expr struct {
+	Text string
+	Pos  Pos
+}
+
+// Published is a figure of the literature. Figure is in the unit of the
+// finding (us, us/request, bytes), whatever unit the file used.
+type Published struct {
+	Source  string      `json:"source"`
+	Claim   string      `json:"claim"`
+	Finding string      `json:"finding"`
+	Cell    record.Cell `json:"cell"`
+	Figure  float64     `json:"figure"`
+	Unit    string      `json:"unit"`
+}
+
+// Measured reports whether the study asks for a measure.
+func (s *Study) Measured(measure string) bool {
+	for _, m := range s.Measures {
+		if m == measure {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,130 @@
+package study
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bytes is a size. It is written with a unit: 0B, 1KiB, 1500B.
+type Bytes int64
+
+// Echo as the size of a response: as large as the request's body.
+const Echo Bytes = -1
+
+var byteUnits = []struct {
+	name string
+	size int64
+}{{"MiB", 1 << 20}, {"KiB", 1 << 10}, {"MB", 1_000_000}, {"kB", 1000}, {"B", 1}}
+
+// String writes the size in the largest binary unit that holds it exactly.
+func (b Bytes) String() string {
+	if b == Echo {
+		return "echo"
+	}
+	for _, u := range byteUnits[:2] {
+		if b > 0 && int64(b)%u.size == 0 {
+			return strconv.FormatInt(int64(b)/u.size, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(b), 10) + "B"
+}
+
+// maxBytes keeps sizes where float64 is exact.
+const maxBytes = 1 << 50
+
+func parseBytes(s string) (Bytes, *complaint) {
+	const hint = "write bytes as 512B, 1KiB (1024 bytes) or 1kB (1000 bytes)"
+	if strings.HasPrefix(s, "-") {
+		return 0, complain("", "%s is negative", s)
+	}
+	m := reUnit.FindStringSubmatch(s)
+	if m == nil {
+		return 0, complain(hint, "%q is no size", s)
+	}
+	v, c := number(m[1])
+	if c != nil {
+		return 0, c
+	}
+	if m[2] == "" {
+		if v == 0 {
+			return 0, nil
+		}
+		return 0, complain(hint, "%q lacks a unit", s)
+	}
+	for _, u := range byteUnits {
+		if u.name != m[2] {
+			continue
+		}
+		v *= float64(u.size)
+		if v > maxBytes {
+			return 0, complain("", "%s is too large", s)
+		}
+		if v != math.Trunc(v) {
+			return 0, complain("", "%s is no whole number of bytes", s)
+		}
+		return Bytes(v), nil
+	}
+	return 0, complain(hint, "unknown unit %q of a size", m[2])
+}
+
+// Ratio is a plain fraction, written as a percentage: 7.5%.
+type Ratio float64
+
+// String writes the ratio as a percentage.
+func (r Ratio) String() string {
+	return strconv.FormatFloat(float64(r)*100, 'f', -1, 64) + "%"
+}
+
+func parseRatio(s string) (Ratio, *complaint) {
+	text, ok := strings.CutSuffix(s, "%")
+	if !ok {
+		return 0, complain("write it in per cent, as 7.5%", "%q lacks its unit", s)
+	}
+	v, c := number(strings.TrimSpace(text))
+	if c != nil {
+		return 0, c
+	}
+	// Through the decimal text, so that 7.3% is the float nearest to 0.073.
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'f', -1, 64)+"e-2", 64)
+	if err != nil {
+		return 0, complain("", "%q is no percentage", s)
+	}
+	return Ratio(r), nil
+}
+
+const maxDuration = 7 * 24 * time.Hour
+
+func parseDuration(s string) (time.Duration, *complaint) {
+	const hint = "write a time with its unit: 250ms, 2s, 1m30s"
+	if strings.HasPrefix(s, "-") {
+		return 0, complain("", "%s is negative", s)
+	}
+	if s == "0" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		if reNumber.MatchString(s) {
+			return 0, complain(hint, "%q lacks a unit", s)
+		}
+		return 0, complain(hint, "%q is no duration", s)
+	}
+	if d > maxDuration {
+		return 0, complain("at most a week is possible", "%s is too long", s)
+	}
+	return d, nil
+}
+
+// formatDuration writes whole units short: 2s, 1m30s, 250ms.
+func formatDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
