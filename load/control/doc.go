@@ -1,0 +1,17 @@
+// Package control drives a load generator from afar: [Server] runs one
+// [load.Spec] at a time on request, [Client] is its typed counterpart. The
+// protocol is JSON over HTTP, meant for a loopback address inside a pod that
+// the caller reaches by port-forward:
+//
+//	POST /v1/start               load.Spec              -> Started
+//	GET  /v1/intervals?run=&from=                       -> Status
+//	POST /v1/stop?run=                                  -> Status
+//	POST /v1/stop-after?run=     StopAfter              -> Status
+//	GET  /v1/result?run=&wait_s=                        -> load.Result
+//	GET  /v1/clock                                      -> Clock
+//	GET  /v1/version                                    -> Version
+//
+// A run's result stays until the next run starts. Errors have a status of
+// 400 (bad input), 404 (no such run), 409 (another run is under way, or no
+// result yet) or 500, and an [Error] as body.
+package control

@@ -1,0 +1,40 @@
+package control
+
+import "github.com/meshmark/meshmark/load"
+
+// Started answers /v1/start: the run is under way.
+type Started struct {
+	Run         string `json:"run"`           // its name in later calls
+	StartUnixNS int64  `json:"start_unix_ns"` // wall clock of the role at offset 0
+}
+
+// Status says how a run stands.
+type Status struct {
+	Run         string `json:"run"`
+	StartUnixNS int64  `json:"start_unix_ns"`
+	Done        bool   `json:"done"`
+	Error       string `json:"error,omitempty"` // why it ended without a result
+	// Intervals are those finished, from the index asked for on.
+	Intervals []load.Summary `json:"intervals"`
+}
+
+// StopAfter asks to end the schedule at the end of an interval.
+type StopAfter struct {
+	Interval int `json:"interval"`
+}
+
+// Clock is the role's idea of the time.
+type Clock struct {
+	UnixNS int64 `json:"unix_ns"`
+}
+
+// Version says which program answers.
+type Version struct {
+	Version string `json:"version"`
+}
+
+// Error is the body of every answer that is not a success.
+type Error struct {
+	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"`
+}

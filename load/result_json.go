@@ -1,0 +1,130 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// resultSchema is the version of a Result's JSON.
+const resultSchema = 1
+
+// maxKinds bounds the kinds of failure read from JSON.
+const maxKinds = 100
+
+type resultJSON struct {
+	Schema      int            `json:"schema"`
+	Version     string         `json:"version"`
+	Spec        Spec           `json:"spec"`
+	StartUnixNS int64          `json:"start_unix_ns"`
+	EndNS       int64          `json:"end_ns"`
+	Interrupted bool           `json:"interrupted"`
+	Replicas    int            `json:"replicas"`
+	Intervals   []intervalJSON `json:"intervals"`
+}
+
+type intervalJSON struct {
+	Index      int   `json:"index"`
+	StartNS    int64 `json:"start_ns"`
+	DurationNS int64 `json:"duration_ns"`
+	Account
+	// Histograms in the compressed V2 encoding of HdrHistogram, base64.
+	Intended    string `json:"intended_hdr"`
+	Send        string `json:"send_hdr"`
+	Lag         string `json:"lag_hdr"`
+	Wait        string `json:"wait_hdr"`
+	Clamped     int64  `json:"clamped"`
+	MaxInFlight int    `json:"max_in_flight"`
+	BytesSent   int64  `json:"bytes_sent"`
+	BytesRead   int64  `json:"bytes_read"`
+	Connects    int64  `json:"connects"`
+	CPU         CPU    `json:"cpu_s"`
+}
+
+// MarshalJSON implements [json.Marshaler]; histograms are in HdrHistogram's
+// own encoding, so nothing is lost.
+func (r *Result) MarshalJSON() ([]byte, error) {
+	out := resultJSON{
+		Schema: resultSchema, Version: r.Version, Spec: r.Spec, StartUnixNS: r.Start.UnixNano(),
+		EndNS: r.EndNS, Interrupted: r.Interrupted, Replicas: r.Replicas,
+		Intervals: make([]intervalJSON, 0, len(r.Intervals)),
+	}
+	out.Spec.Trace = nil // it can be large, and whoever started the run has it
+	for i := range r.Intervals {
+		iv := &r.Intervals[i]
+		j := intervalJSON{
+			Index: iv.Index, StartNS: iv.StartNS, DurationNS: iv.DurationNS, Account: iv.Account,
+			Clamped: iv.Clamped, MaxInFlight: iv.MaxInFlight,
+			BytesSent: iv.BytesSent, BytesRead: iv.BytesRead, Connects: iv.Connects, CPU: iv.CPU,
+		}
+		for _, h := range []struct {
+			from *hdrhistogram.PackedHistogram
+			to   *string
+		}{{iv.Intended, &j.Intended}, {iv.Send, &j.Send}, {iv.Lag, &j.Lag}, {iv.Wait, &j.Wait}} {
+			if h.from.TotalCount() == 0 {
+				continue // "" stands for an empty one
+			}
+			data, err := h.from.Encode()
+			if err != nil {
+				return nil, fmt.Errorf("encode a histogram of interval %d: %w", i, err)
+			}
+			*h.to = string(data)
+		}
+		out.Intervals = append(out.Intervals, j)
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (r *Result) UnmarshalJSON(data []byte) error {
+	var in resultJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	if in.Schema != resultSchema {
+		return fmt.Errorf("load result: schema %d, want %d", in.Schema, resultSchema)
+	}
+	if len(in.Intervals) > maxIntervals {
+		return fmt.Errorf("load result: %d intervals are more than %d", len(in.Intervals), maxIntervals)
+	}
+	*r = Result{
+		Spec: in.Spec, Version: in.Version, Start: time.Unix(0, in.StartUnixNS),
+		EndNS: in.EndNS, Interrupted: in.Interrupted, Replicas: in.Replicas,
+		Intervals: make([]Interval, 0, len(in.Intervals)),
+	}
+	for i := range in.Intervals {
+		j := &in.Intervals[i]
+		if j.Index != i {
+			return fmt.Errorf("load result: interval %d stands at place %d", j.Index, i)
+		}
+		if len(j.Failed) > maxKinds {
+			return fmt.Errorf("load result: interval %d: %d kinds of failure", i, len(j.Failed))
+		}
+		iv := Interval{
+			Index: j.Index, StartNS: j.StartNS, DurationNS: j.DurationNS, Account: j.Account,
+			Clamped: j.Clamped, MaxInFlight: j.MaxInFlight,
+			BytesSent: j.BytesSent, BytesRead: j.BytesRead, Connects: j.Connects, CPU: j.CPU,
+		}
+		for _, h := range []struct {
+			from string
+			to   **hdrhistogram.PackedHistogram
+		}{{j.Intended, &iv.Intended}, {j.Send, &iv.Send}, {j.Lag, &iv.Lag}, {j.Wait, &iv.Wait}} {
+			*h.to = newPacked()
+			if h.from == "" {
+				continue
+			}
+			decoded, err := hdrhistogram.DecodePacked([]byte(h.from))
+			if err != nil {
+				return fmt.Errorf("load result: a histogram of interval %d: %w", i, err)
+			}
+			if decoded.LowestTrackableValue() != histLowest || decoded.HighestTrackableValue() != histHighest || decoded.SignificantFigures() != histDigits {
+				return fmt.Errorf("load result: a histogram of interval %d has other bounds than ours", i)
+			}
+			*h.to = decoded
+		}
+		r.Intervals = append(r.Intervals, iv)
+	}
+	return nil
+}
