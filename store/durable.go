@@ -1,0 +1,133 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/meshmark/meshmark/errs"
+	"golang.org/x/sys/unix"
+)
+
+// file is what an appender needs of an *os.File; tests put failing ones in.
+type file interface {
+	io.Writer
+	Sync() error
+	Truncate(size int64) error
+}
+
+// appender adds whole records to the end of a file.
+type appender struct {
+	file *os.File
+	wrap func(*os.File) file // nil but in tests
+	size int64               // of what is known to be whole
+	// broken is set when a failed record could not be taken back: another
+	// one after it would make the file unreadable.
+	broken error
+}
+
+// append writes and syncs one record. If that fails the file is cut back to
+// what it was.
+func (a *appender) append(data []byte) error {
+	if a.broken != nil {
+		return a.broken
+	}
+	var f file = a.file
+	if a.wrap != nil {
+		f = a.wrap(a.file)
+	}
+	n, err := f.Write(data)
+	if err == nil && n < len(data) {
+		err = io.ErrShortWrite
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		if cut := errors.Join(f.Truncate(a.size), f.Sync()); cut != nil {
+			a.broken = fmt.Errorf("an earlier record could not be taken back: %w", cut)
+		}
+		return err
+	}
+	a.size += int64(len(data))
+	return nil
+}
+
+// writeAtomic puts data at path, whole or not at all, and durably.
+func writeAtomic(path string, data []byte) (err error) {
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, tempPrefix+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			tmp.Close()
+			os.Remove(tmp.Name())
+		}
+	}()
+	if _, err := tmp.Write(data); err != nil {
+		return err
+	}
+	if err := tmp.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := tmp.Sync(); err != nil {
+		return err
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	// Some file systems cannot sync directories; there it is not needed.
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
+}
+
+// lockDir locks a directory for one writer.
+func lockDir(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, explain(err, path)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, errs.WithHint(errs.Usage("another meshmark is writing to %s", path),
+				"wait for it to end, or give another --out")
+		}
+		return nil, fmt.Errorf("run directory %s cannot be locked: %w", path, err)
+	}
+	return f, nil
+}
+
+// explain says what a person can do about a failed write.
+func explain(err error, path string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return errs.WithHint(fmt.Errorf("no space left for the run directory %s: %w", path, err),
+			"make room, then go on with --resume %s: completed trials are kept", path)
+	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
+		return errs.WithHint(fmt.Errorf("run directory %s cannot be written: %w", path, err),
+			"give --out a directory that you may write to")
+	}
+	return fmt.Errorf("run directory %s: %w", path, err)
+}

@@ -1,0 +1,300 @@
+// Package store keeps a run's directory: its layout, its schema version, and
+// writes that survive the death of the program or the machine at any moment.
+//
+//	runner   -> [Create], [Dir.WriteHist], [Dir.Append], ... -> files
+//	--resume -> [Resume]: the completed trials, and the directory to go on in
+//	analysis <- [Load]: the run in memory, a [record.Run]
+//
+// Files, all below the run directory:
+//
+//	study.yaml resolved.yaml  the study as given, and with every default
+//	machine.json              record.Header; written last when a run is made
+//	trials.jsonl              record.Trial, a line each
+//	hist/TRIAL.hlog           HDR interval logs, nanoseconds, tags intended, send
+//	findings.json             record.Findings, can be made again
+//	log.txt                   what the program said
+//
+// The rules that make them durable: a file that is written once goes to a
+// temporary name, is synced and renamed, and its directory is synced; a line
+// of trials.jsonl is one write and one sync, taken back if it fails half
+// way; a trial's histograms are in place before its line is. What a crash
+// leaves is then at most an unfinished last line, which readers drop with a
+// note, and temporary files, which the next writer removes.
+//
+// One writer owns a directory, by a lock (flock) on the directory itself
+// that the kernel gives back however the writer ends. Readers need no lock.
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+)
+
+// Names of the files in a run directory.
+const (
+	FileStudy    = "study.yaml"
+	FileResolved = "resolved.yaml"
+	FileHeader   = "machine.json"
+	FileTrials   = "trials.jsonl"
+	FileFindings = "findings.json"
+	FileLog      = "log.txt"
+	DirHist      = "hist"
+)
+
+const tempPrefix = ".tmp-"
+
+// Dir is a run directory open for writing. Its methods may be called from
+// several goroutines. End it with [Dir.Close].
+type Dir struct {
+	path string
+
+	mu     sync.Mutex
+	lock   *os.File // the directory, locked
+	trials appender
+	log    *os.File
+	done   map[string]bool // trial IDs on disk
+}
+
+// Create makes a run directory: path must not exist, or be an empty
+// directory. Nothing is left of it if it fails. source is the study file as
+// given, resolved the study with every default filled in.
+func Create(path string, header record.Header, source, resolved []byte) (dir *Dir, err error) {
+	if header.Schema == 0 {
+		header.Schema = record.Schema
+	}
+	made, err := makeEmpty(path)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(path)
+	if err != nil {
+		if made {
+			os.Remove(path)
+		}
+		return nil, err
+	}
+	d := &Dir{path: path, lock: lock, done: map[string]bool{}}
+	defer func() {
+		if err != nil {
+			d.closeFiles()
+			for _, name := range []string{FileStudy, FileResolved, FileHeader, FileTrials, FileLog, DirHist} {
+				os.Remove(filepath.Join(path, name))
+			}
+			d.removeTemps()
+			if made {
+				os.Remove(path)
+			}
+			lock.Close()
+			dir = nil
+		}
+	}()
+	if err := os.Mkdir(filepath.Join(path, DirHist), 0o755); err != nil {
+		return nil, explain(err, path)
+	}
+	if err := d.WriteFile(FileStudy, source); err != nil {
+		return nil, err
+	}
+	if err := d.WriteFile(FileResolved, resolved); err != nil {
+		return nil, err
+	}
+	if err := d.openAppends(); err != nil {
+		return nil, err
+	}
+	data, err := indent(header)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.WriteFile(FileHeader, data); err != nil {
+		return nil, err
+	}
+	if err := syncDir(filepath.Dir(filepath.Clean(path))); err != nil {
+		return nil, explain(err, path)
+	}
+	return d, nil
+}
+
+func makeEmpty(path string) (made bool, err error) {
+	entries, err := os.ReadDir(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(filepath.Dir(filepath.Clean(path)), 0o755); err != nil {
+			return false, explain(err, path)
+		}
+		if err := os.Mkdir(path, 0o755); err != nil {
+			return false, explain(err, path)
+		}
+		return true, nil
+	case err != nil:
+		return false, errs.WithCode(explain(err, path), errs.CodeUsage)
+	case len(entries) == 0:
+		return false, nil
+	}
+	err = errs.Usage("run directory %s is not empty", path)
+	if _, statErr := os.Stat(filepath.Join(path, FileHeader)); statErr == nil {
+		return false, errs.WithHint(err, "it holds a run: go on with --resume %s, or give another --out", path)
+	}
+	return false, errs.WithHint(err, "give --out a directory that does not exist yet")
+}
+
+// openAppends opens the files that grow, making them if needed.
+func (d *Dir) openAppends() error {
+	for _, f := range []struct {
+		name string
+		to   **os.File
+	}{{FileTrials, &d.trials.file}, {FileLog, &d.log}} {
+		file, err := os.OpenFile(filepath.Join(d.path, f.name), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
+		if err != nil {
+			return explain(err, d.path)
+		}
+		*f.to = file
+	}
+	size, err := d.trials.file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return explain(err, d.path)
+	}
+	d.trials.size = size
+	return nil
+}
+
+// Path is the run directory as it was given.
+func (d *Dir) Path() string { return d.path }
+
+var reTrialID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+
+// WriteHist stores a trial's histograms, an HDR interval log, and returns
+// the path to put into the trial's record. It must come before Append.
+func (d *Dir) WriteHist(trialID string, log []byte) (string, error) {
+	if !reTrialID.MatchString(trialID) {
+		return "", fmt.Errorf("trial ID %q cannot name a file", trialID)
+	}
+	name := DirHist + "/" + trialID + ".hlog"
+	return name, d.WriteFile(name, log)
+}
+
+// Append makes a trial durable: when it returns nil, the trial survives
+// whatever comes. When it fails, the file is as it was.
+func (d *Dir) Append(t record.Trial) error {
+	if t.Schema == 0 {
+		t.Schema = record.Schema
+	}
+	line, err := json.Marshal(t)
+	if err != nil {
+		return fmt.Errorf("trial %s: %w", t.ID, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lock == nil {
+		return fmt.Errorf("run directory %s is closed", d.path)
+	}
+	if t.ID == "" || d.done[t.ID] {
+		return fmt.Errorf("trial %q is in %s already", t.ID, filepath.Join(d.path, FileTrials))
+	}
+	if t.Hist != "" {
+		if _, err := os.Stat(filepath.Join(d.path, filepath.FromSlash(t.Hist))); err != nil {
+			return fmt.Errorf("trial %s names histograms that are not stored: %w", t.ID, err)
+		}
+	}
+	if err := d.trials.append(append(line, '\n')); err != nil {
+		return explain(fmt.Errorf("trial %s: %w", t.ID, err), d.path)
+	}
+	d.done[t.ID] = true
+	return nil
+}
+
+// WriteFindings stores findings.json.
+func (d *Dir) WriteFindings(f record.Findings) error {
+	data, err := indent(f)
+	if err != nil {
+		return fmt.Errorf("findings: %w", err)
+	}
+	return d.WriteFile(FileFindings, data)
+}
+
+// WriteFile stores a file of the run, whole or not at all. name is relative
+// to the run directory.
+func (d *Dir) WriteFile(name string, data []byte) error {
+	if !filepath.IsLocal(name) {
+		return fmt.Errorf("file %q would lie outside the run directory", name)
+	}
+	if err := writeAtomic(filepath.Join(d.path, filepath.FromSlash(name)), data); err != nil {
+		return explain(err, d.path)
+	}
+	return nil
+}
+
+// Log appends to log.txt. It is a convenience for people: what is written
+// is not synced, and a full disk does not fail it.
+func (d *Dir) Log() io.Writer { return logWriter{d} }
+
+type logWriter struct{ d *Dir }
+
+func (w logWriter) Write(p []byte) (int, error) {
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	if w.d.log != nil {
+		_, _ = w.d.log.Write(p) // a log that cannot be written must not end the run
+	}
+	return len(p), nil
+}
+
+// Close gives the directory back. Nothing is lost without it.
+func (d *Dir) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lock == nil {
+		return nil
+	}
+	err := d.closeFiles()
+	err = errors.Join(err, d.lock.Close())
+	d.lock = nil
+	return err
+}
+
+func (d *Dir) closeFiles() error {
+	var err error
+	for _, f := range []**os.File{&d.trials.file, &d.log} {
+		if *f != nil {
+			err = errors.Join(err, (*f).Close())
+			*f = nil
+		}
+	}
+	return err
+}
+
+// removeTemps removes what an interrupted writer left unfinished.
+func (d *Dir) removeTemps() {
+	for _, dir := range []string{d.path, filepath.Join(d.path, DirHist)} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), tempPrefix) {
+				os.Remove(filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+}
+
+func indent(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
