@@ -1,0 +1,148 @@
+package observe
+
+// Schema is the version of the observe role's documents.
+const Schema = 1
+
+// ControlPort is the observe role's default port, on 127.0.0.1 only:
+//
+//	POST /v1/snapshots  SnapshotsRequest -> SnapshotsAnswer, after the last instant
+//	POST /v1/snapshot   SnapshotRequest -> Snapshot, at once
+//	GET  /v1/clock      Clock
+//	GET  /v1/machine    record.Machine
+//	GET  /healthz       200
+//
+// Errors are JSON, {"error": "...", "hint": "..."}.
+const ControlPort = 15992
+
+// Limits of one request.
+const (
+	MaxTargets  = 1000
+	MaxInstants = 10000
+	MaxWaitS    = 3600
+)
+
+// Target is a container, or with an empty ContainerID a whole pod, on the
+// observed node.
+type Target struct {
+	Name        string `json:"name"`              // the key of its sample in answers
+	PodUID      string `json:"pod_uid,omitempty"` // metadata.uid
+	ContainerID string `json:"container_id,omitempty"`
+	// ContainerID is the API's status.containerStatuses[].containerID, with
+	// or without its "containerd://".
+}
+
+// SnapshotsRequest asks for samples at given instants.
+type SnapshotsRequest struct {
+	// AtUnixNS are the instants by the node's clock (see Client.ClockOffset),
+	// rising. One that has passed is sampled at once; the sample says when.
+	AtUnixNS []int64  `json:"at_unix_ns"`
+	Targets  []Target `json:"targets"`
+	// Memory asks for memory and sockets at the last instant, after its CPU
+	// counters: reading PSS walks page tables and is not cheap.
+	Memory bool `json:"memory"`
+}
+
+// SnapshotsAnswer has one snapshot for each instant.
+type SnapshotsAnswer struct {
+	Schema    int        `json:"schema"`
+	Snapshots []Snapshot `json:"snapshots"`
+}
+
+// SnapshotRequest asks for a sample at once.
+type SnapshotRequest struct {
+	Targets []Target `json:"targets"`
+	Memory  bool     `json:"memory"`
+}
+
+// Snapshot is what was read at one instant.
+type Snapshot struct {
+	Schema int `json:"schema"`
+	// AtUnixNS is the instant asked for, StartNS when reading began and
+	// EndNS when the CPU counters of all targets had been read.
+	AtUnixNS int64             `json:"at_unix_ns"`
+	StartNS  int64             `json:"start_unix_ns"`
+	EndNS    int64             `json:"end_unix_ns"`
+	Machine  MachineSample     `json:"machine"`
+	Targets  map[string]Sample `json:"targets"`
+}
+
+// Sample is a target's counters. A target whose cgroup went away has Error
+// and nothing else.
+type Sample struct {
+	AtUnixNS int64         `json:"at_unix_ns"`
+	Error    string        `json:"error,omitempty"`
+	CPU      CPUSample     `json:"cpu"`
+	Memory   *MemorySample `json:"memory,omitempty"`
+	Net      *NetSample    `json:"net,omitempty"`
+}
+
+// CPUSample is a cgroup's CPU counters.
+type CPUSample struct {
+	// TotalNS is exact: the scheduler's own sum of run times (cgroup v1
+	// cpuacct.usage; v2 usage_usec, to the microsecond).
+	TotalNS uint64 `json:"total_ns"`
+	// UserNS and SystemNS are the kernel's own estimates of the two shares,
+	// mostly sampled at its timer ticks. They need not add up to TotalNS:
+	// Since splits the total in their proportion.
+	UserNS      uint64 `json:"user_ns"`
+	SystemNS    uint64 `json:"system_ns"`
+	ThrottledNS uint64 `json:"throttled_ns,omitempty"` // time a CPU limit held its threads back
+	Throttled   uint64 `json:"throttled_periods,omitempty"`
+	Periods     uint64 `json:"periods,omitempty"`
+	// Inode tells cgroups of the same path apart.
+	Inode uint64 `json:"inode,omitempty"`
+}
+
+// MemorySample is a cgroup's memory.
+type MemorySample struct {
+	CgroupBytes int64 `json:"cgroup_bytes"`
+	PSSBytes    int64 `json:"pss_bytes"` // 0 if it could not be read; see Missing
+	RSSBytes    int64 `json:"rss_bytes"`
+	Processes   int   `json:"processes"`
+	// Missing says what could not be read and why.
+	Missing string `json:"missing,omitempty"`
+}
+
+// NetSample is the TCP state of the network namespace a target lives in,
+// which it shares with the other containers of its pod.
+type NetSample struct {
+	Established uint64 `json:"established"`   // now
+	ActiveOpens uint64 `json:"active_opens"`  // connections it opened
+	PassiveOpen uint64 `json:"passive_opens"` // connections it accepted
+	Retransmits uint64 `json:"retransmits"`   // segments
+	InSegments  uint64 `json:"in_segments"`
+	OutSegments uint64 `json:"out_segments"`
+	TimeWait    uint64 `json:"time_wait"` // sockets
+}
+
+// MachineSample is the whole node's counters.
+type MachineSample struct {
+	AtUnixNS int64 `json:"at_unix_ns"`
+	CPUs     int   `json:"cpus"`
+	// CPU time since boot in nanoseconds, counted in ticks (usually 10 ms).
+	UserNS    uint64 `json:"user_ns"` // with nice
+	SystemNS  uint64 `json:"system_ns"`
+	IRQNS     uint64 `json:"irq_ns"`
+	SoftIRQNS uint64 `json:"softirq_ns"`
+	StealNS   uint64 `json:"steal_ns"`
+	IdleNS    uint64 `json:"idle_ns"` // with iowait
+	// Time in which some task waited, from /proc/pressure; absent where the
+	// kernel has no PSI.
+	Pressure        bool    `json:"pressure"`
+	CPUSomeNS       uint64  `json:"cpu_some_ns"`
+	MemorySomeNS    uint64  `json:"memory_some_ns"`
+	IOSomeNS        uint64  `json:"io_some_ns"`
+	ContextSwitches uint64  `json:"context_switches"`
+	SelfS           float64 `json:"self_cpu_s"` // the observer's own CPU time
+}
+
+// Clock is the node's time.
+type Clock struct {
+	UnixNS int64 `json:"unix_ns"`
+}
+
+// Problem is the body of every answer that is no success.
+type Problem struct {
+	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"`
+}

@@ -1,0 +1,208 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// EnvoyAdmin reads an Envoy's admin interface. In a pod it listens on
+// 127.0.0.1:15000, so the HTTPClient's transport has to dial through a port
+// forward or run in the pod.
+type EnvoyAdmin struct {
+	HTTPClient *http.Client // nil: http.DefaultClient
+	BaseURL    string       // "" is http://127.0.0.1:15000
+}
+
+// EnvoyStats are an Envoy's statistics at one moment.
+type EnvoyStats struct {
+	Taken    time.Time
+	Uptime   time.Duration // of the process, to the second
+	Counters map[string]float64
+	Gauges   map[string]float64
+}
+
+// EnvoyInfo is what /server_info says.
+type EnvoyInfo struct {
+	Version string        // "1.40.0"
+	Build   string        // the whole version string: commit/version/status/type/ssl
+	State   string        // LIVE, DRAINING...
+	Uptime  time.Duration // of the process
+	// Concurrency is the number of worker threads it was told to run.
+	Concurrency int
+	Node        string // node id
+}
+
+// EnvoyMemory is what /memory says, in bytes.
+type EnvoyMemory struct {
+	AllocatedBytes     int64
+	HeapBytes          int64
+	PhysicalBytes      int64
+	PageheapFreeBytes  int64
+	PageheapUnmapBytes int64
+}
+
+// maxEnvoyAnswer bounds an answer; a config dump of thousands of clusters
+// stays well below.
+const maxEnvoyAnswer = 256 << 20
+
+// Stats reads the counters and gauges whose names match filter, a regular
+// expression (RE2, found anywhere in the name; "" is all), and the uptime.
+func (e EnvoyAdmin) Stats(ctx context.Context, filter string) (EnvoyStats, error) {
+	// The gauge server.uptime is refreshed only when Envoy flushes its
+	// statistics, so the process' age comes from /server_info.
+	stats := EnvoyStats{Taken: time.Now()}
+	info, err := e.ServerInfo(ctx)
+	if err != nil {
+		return EnvoyStats{}, err
+	}
+	stats.Uptime = info.Uptime
+	for _, kind := range []struct {
+		name string
+		into *map[string]float64
+	}{{"Counters", &stats.Counters}, {"Gauges", &stats.Gauges}} {
+		query := url.Values{"format": {"json"}, "type": {kind.name}}
+		if filter != "" {
+			query.Set("filter", filter)
+		}
+		body, err := e.Get(ctx, "/stats", query)
+		if err != nil {
+			return EnvoyStats{}, err
+		}
+		if *kind.into, err = ParseEnvoyStatsJSON(body); err != nil {
+			return EnvoyStats{}, err
+		}
+	}
+	return stats, nil
+}
+
+// Values returns counters and gauges together.
+func (s EnvoyStats) Values() map[string]float64 {
+	out := make(map[string]float64, len(s.Counters)+len(s.Gauges))
+	for name, value := range s.Gauges {
+		out[name] = value
+	}
+	for name, value := range s.Counters {
+		out[name] = value
+	}
+	return out
+}
+
+// Since returns how far each counter rose from before to s. A counter that
+// did not exist before rose from 0. The error wraps ErrReset if Envoy
+// restarted between the two.
+func (s EnvoyStats) Since(before EnvoyStats) (map[string]float64, error) {
+	elapsed := s.Taken.Sub(before.Taken)
+	if elapsed < 0 {
+		return nil, fmt.Errorf("envoy statistics: the second reading is %v older than the first", -elapsed)
+	}
+	// Both uptimes are cut to seconds, so an honest one may seem to lag by
+	// less than a second, and the readings take time themselves.
+	if s.Uptime+2*time.Second < before.Uptime+elapsed {
+		return nil, fmt.Errorf("envoy, up for %v and %v later for %v: %w", before.Uptime, elapsed.Round(time.Second), s.Uptime, ErrReset)
+	}
+	rise := make(map[string]float64, len(s.Counters))
+	for name, value := range s.Counters {
+		value -= before.Counters[name]
+		if value < 0 {
+			return nil, fmt.Errorf("envoy's counter %s fell by %.0f: %w", name, -value, ErrReset)
+		}
+		rise[name] = value
+	}
+	for name, value := range before.Counters {
+		if _, ok := s.Counters[name]; !ok {
+			if value > 0 {
+				// A cluster or listener was removed; its counters went with
+				// it, and what it counted last is lost.
+				rise[name] = 0
+			}
+		}
+	}
+	return rise, nil
+}
+
+// ServerInfo reads /server_info.
+func (e EnvoyAdmin) ServerInfo(ctx context.Context) (EnvoyInfo, error) {
+	body, err := e.Get(ctx, "/server_info", nil)
+	if err != nil {
+		return EnvoyInfo{}, err
+	}
+	return ParseEnvoyServerInfo(body)
+}
+
+// Memory reads /memory.
+func (e EnvoyAdmin) Memory(ctx context.Context) (EnvoyMemory, error) {
+	body, err := e.Get(ctx, "/memory", nil)
+	if err != nil {
+		return EnvoyMemory{}, err
+	}
+	return ParseEnvoyMemory(body)
+}
+
+// Certificates reads /certs.
+func (e EnvoyAdmin) Certificates(ctx context.Context) ([]EnvoyCertificate, error) {
+	body, err := e.Get(ctx, "/certs", nil)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEnvoyCertificates(body)
+}
+
+// Listeners reads /listeners: the address of each listener by its name.
+func (e EnvoyAdmin) Listeners(ctx context.Context) (map[string]string, error) {
+	body, err := e.Get(ctx, "/listeners", url.Values{"format": {"json"}})
+	if err != nil {
+		return nil, err
+	}
+	return ParseEnvoyListeners(body)
+}
+
+// ConfigDump reads /config_dump as it is.
+func (e EnvoyAdmin) ConfigDump(ctx context.Context) (json.RawMessage, error) {
+	body, err := e.Get(ctx, "/config_dump", nil)
+	if err != nil {
+		return nil, err
+	}
+	if !json.Valid(body) {
+		return nil, fmt.Errorf("envoy admin: /config_dump answered no JSON: %.100q", body)
+	}
+	return body, nil
+}
+
+// Get reads a path of the admin interface.
+func (e EnvoyAdmin) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	base := e.BaseURL
+	if base == "" {
+		base = "http://127.0.0.1:15000"
+	}
+	target := strings.TrimSuffix(base, "/") + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, err
+	}
+	client := e.HTTPClient
+	if client == nil {
+		client = http.DefaultClient
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("envoy admin: %w", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxEnvoyAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("envoy admin: %s: %w", path, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("envoy admin: %s: %s: %.200s", path, resp.Status, strings.TrimSpace(string(body)))
+	}
+	return body, nil
+}

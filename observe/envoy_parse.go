@@ -1,0 +1,201 @@
+package observe
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseEnvoyStatsJSON parses an answer of /stats?format=json into values by
+// name. Histograms and texts are left out: they have no single number.
+func ParseEnvoyStatsJSON(data []byte) (map[string]float64, error) {
+	var doc struct {
+		Stats []struct {
+			Name  string          `json:"name"`
+			Value json.RawMessage `json:"value"`
+		} `json:"stats"`
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return nil, fmt.Errorf("envoy statistics: %w", err)
+	}
+	out := make(map[string]float64, len(doc.Stats))
+	for _, stat := range doc.Stats {
+		if stat.Name == "" || len(stat.Value) == 0 {
+			continue // the histograms' entry
+		}
+		var value float64
+		if json.Unmarshal(stat.Value, &value) == nil {
+			out[stat.Name] = value
+		}
+	}
+	return out, nil
+}
+
+// ParseEnvoyStats parses an answer of /stats in its text form, lines of
+// "name: value", into values by name. Histograms ("name: P0(...") and texts
+// (name: "...") are left out.
+func ParseEnvoyStats(data []byte) (map[string]float64, error) {
+	out := map[string]float64{}
+	for i, line := range strings.Split(string(data), "\n") {
+		line = strings.TrimSuffix(line, "\r")
+		if line == "" {
+			continue
+		}
+		// A name may hold colons (IPv6 addresses), the separator has a space.
+		at := strings.LastIndex(line, ": ")
+		if at <= 0 {
+			return nil, fmt.Errorf("envoy statistics: line %d: no \"name: value\" in %.80q", i+1, line)
+		}
+		value, err := strconv.ParseFloat(line[at+2:], 64)
+		if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
+			continue
+		}
+		out[line[:at]] = value
+	}
+	return out, nil
+}
+
+// ParseEnvoyServerInfo parses an answer of /server_info.
+func ParseEnvoyServerInfo(data []byte) (EnvoyInfo, error) {
+	var doc struct {
+		Version string `json:"version"`
+		State   string `json:"state"`
+		Uptime  string `json:"uptime_current_epoch"`
+		Options struct {
+			Concurrency int `json:"concurrency"`
+		} `json:"command_line_options"`
+		Node struct {
+			ID string `json:"id"`
+		} `json:"node"`
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return EnvoyInfo{}, fmt.Errorf("envoy server info: %w", err)
+	}
+	info := EnvoyInfo{Build: doc.Version, State: doc.State, Concurrency: doc.Options.Concurrency, Node: doc.Node.ID}
+	// commit/version/status/build type/TLS library
+	parts := strings.Split(doc.Version, "/")
+	if len(parts) != 5 {
+		return EnvoyInfo{}, fmt.Errorf("envoy server info: version %.100q is not commit/version/status/type/library", doc.Version)
+	}
+	info.Version = parts[1]
+	var err error
+	if info.Uptime, err = parseProtoDuration(doc.Uptime); err != nil {
+		return EnvoyInfo{}, fmt.Errorf("envoy server info: uptime_current_epoch: %w", err)
+	}
+	return info, nil
+}
+
+// parseProtoDuration parses protobuf's JSON form of a duration: "12s",
+// "1.5s".
+func parseProtoDuration(text string) (time.Duration, error) {
+	number, ok := strings.CutSuffix(text, "s")
+	seconds, err := strconv.ParseFloat(number, 64)
+	if !ok || err != nil || math.IsNaN(seconds) || math.Abs(seconds) > math.MaxInt64/1e9-1 {
+		return 0, fmt.Errorf("%.40q is no duration", text)
+	}
+	return time.Duration(seconds * 1e9), nil
+}
+
+// ParseEnvoyMemory parses an answer of /memory.
+func ParseEnvoyMemory(data []byte) (EnvoyMemory, error) {
+	var doc struct {
+		Allocated int64 `json:"allocated,string"`
+		Heap      int64 `json:"heap_size,string"`
+		Physical  int64 `json:"total_physical_bytes,string"`
+		Free      int64 `json:"pageheap_free,string"`
+		Unmapped  int64 `json:"pageheap_unmapped,string"`
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return EnvoyMemory{}, fmt.Errorf("envoy memory: %w", err)
+	}
+	return EnvoyMemory{AllocatedBytes: doc.Allocated, HeapBytes: doc.Heap, PhysicalBytes: doc.Physical,
+		PageheapFreeBytes: doc.Free, PageheapUnmapBytes: doc.Unmapped}, nil
+}
+
+// EnvoyCertificate is a certificate that Envoy uses: its own, or one it
+// trusts.
+type EnvoyCertificate struct {
+	Authority bool // one it trusts
+	Serial    string
+	// Names are the subject's alternative names: SPIFFE identities, DNS names.
+	Names      []string
+	ValidFrom  time.Time
+	Expiration time.Time
+}
+
+// ParseEnvoyCertificates parses an answer of /certs.
+func ParseEnvoyCertificates(data []byte) ([]EnvoyCertificate, error) {
+	type certificate struct {
+		Serial string `json:"serial_number"`
+		Names  []struct {
+			URI string `json:"uri"`
+			DNS string `json:"dns"`
+			IP  string `json:"ip_address"`
+		} `json:"subject_alt_names"`
+		From time.Time `json:"valid_from"`
+		To   time.Time `json:"expiration_time"`
+	}
+	var doc struct {
+		Certificates []struct {
+			CA    []certificate `json:"ca_cert"`
+			Chain []certificate `json:"cert_chain"`
+		} `json:"certificates"`
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return nil, fmt.Errorf("envoy certificates: %w", err)
+	}
+	var out []EnvoyCertificate
+	add := func(authority bool, certs []certificate) {
+		for _, c := range certs {
+			cert := EnvoyCertificate{Authority: authority, Serial: c.Serial, ValidFrom: c.From, Expiration: c.To}
+			for _, name := range c.Names {
+				for _, text := range []string{name.URI, name.DNS, name.IP} {
+					if text != "" {
+						cert.Names = append(cert.Names, text)
+					}
+				}
+			}
+			out = append(out, cert)
+		}
+	}
+	for _, c := range doc.Certificates {
+		add(false, c.Chain)
+		add(true, c.CA)
+	}
+	return out, nil
+}
+
+// ParseEnvoyListeners parses an answer of /listeners?format=json into
+// addresses ("10.0.0.1:80") by listener name.
+func ParseEnvoyListeners(data []byte) (map[string]string, error) {
+	var doc struct {
+		Listeners []struct {
+			Name    string `json:"name"`
+			Address struct {
+				Socket struct {
+					Address string `json:"address"`
+					Port    int    `json:"port_value"`
+				} `json:"socket_address"`
+				Pipe struct {
+					Path string `json:"path"`
+				} `json:"pipe"`
+			} `json:"local_address"`
+		} `json:"listener_statuses"`
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return nil, fmt.Errorf("envoy listeners: %w", err)
+	}
+	out := make(map[string]string, len(doc.Listeners))
+	for _, l := range doc.Listeners {
+		if l.Address.Pipe.Path != "" {
+			out[l.Name] = l.Address.Pipe.Path
+			continue
+		}
+		out[l.Name] = net.JoinHostPort(l.Address.Socket.Address, strconv.Itoa(l.Address.Socket.Port))
+	}
+	return out, nil
+}

@@ -1,0 +1,109 @@
+package observe
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Metric is one series of a Prometheus text page.
+type Metric struct {
+	Name   string
+	Labels map[string]string
+	Type   string // counter, gauge, untyped; histogram and summary are split
+	Value  float64
+}
+
+// ParsePrometheus parses the Prometheus text format. Histograms come as
+// NAME_bucket with label le, NAME_sum and NAME_count; summaries as NAME with
+// label quantile, NAME_sum and NAME_count. The order is by name, then as on
+// the page.
+func ParsePrometheus(page []byte) ([]Metric, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(page))
+	if err != nil {
+		return nil, fmt.Errorf("prometheus page: %w", err)
+	}
+	var out []Metric
+	for _, name := range slices.Sorted(maps.Keys(families)) {
+		family := families[name]
+		kind := strings.ToLower(family.GetType().String())
+		for _, m := range family.Metric {
+			labels := make(map[string]string, len(m.Label))
+			for _, pair := range m.Label {
+				labels[pair.GetName()] = pair.GetValue()
+			}
+			out = append(out, split(name, kind, labels, m)...)
+		}
+	}
+	return out, nil
+}
+
+func split(name, kind string, labels map[string]string, m *dto.Metric) []Metric {
+	with := func(label, value string) map[string]string {
+		out := maps.Clone(labels)
+		out[label] = value
+		return out
+	}
+	switch {
+	case m.Counter != nil:
+		return []Metric{{name, labels, kind, m.Counter.GetValue()}}
+	case m.Gauge != nil:
+		return []Metric{{name, labels, kind, m.Gauge.GetValue()}}
+	case m.Untyped != nil:
+		return []Metric{{name, labels, kind, m.Untyped.GetValue()}}
+	case m.Histogram != nil:
+		var out []Metric
+		for _, b := range m.Histogram.Bucket {
+			out = append(out, Metric{name + "_bucket", with("le", fmt.Sprint(b.GetUpperBound())), "counter", float64(b.GetCumulativeCount())})
+		}
+		return append(out, Metric{name + "_sum", labels, "counter", m.Histogram.GetSampleSum()},
+			Metric{name + "_count", labels, "counter", float64(m.Histogram.GetSampleCount())})
+	case m.Summary != nil:
+		var out []Metric
+		for _, q := range m.Summary.Quantile {
+			out = append(out, Metric{name, with("quantile", fmt.Sprint(q.GetQuantile())), "gauge", q.GetValue()})
+		}
+		return append(out, Metric{name + "_sum", labels, "counter", m.Summary.GetSampleSum()},
+			Metric{name + "_count", labels, "counter", float64(m.Summary.GetSampleCount())})
+	}
+	return nil
+}
+
+// Sum adds up the series of a name whose labels include all of match.
+func Sum(metrics []Metric, name string, match map[string]string) (sum float64, found bool) {
+	for _, m := range metrics {
+		if m.Name != name {
+			continue
+		}
+		fits := true
+		for label, value := range match {
+			fits = fits && m.Labels[label] == value
+		}
+		if fits {
+			sum += m.Value
+			found = true
+		}
+	}
+	return sum, found
+}
+
+// Key spells a series as PromQL does: name{label="value",...}, labels sorted.
+func (m Metric) Key() string {
+	if len(m.Labels) == 0 {
+		return m.Name
+	}
+	pairs := make([]string, 0, len(m.Labels))
+	for label, value := range m.Labels {
+		pairs = append(pairs, fmt.Sprintf("%s=%q", label, value))
+	}
+	sort.Strings(pairs)
+	return m.Name + "{" + strings.Join(pairs, ",") + "}"
+}

@@ -1,0 +1,81 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// ErrReset is wrapped by errors about counters that started again between
+// two samples: the container or proxy restarted, so the window has no cost.
+var ErrReset = errors.New("restarted within the window")
+
+// Since returns the CPU time a target used between two samples. The total is
+// exact; it is split into user and system time in the proportion of the
+// kernel's estimates of the two over the window.
+func (s Sample) Since(before Sample) (record.CPU, error) {
+	if before.Error != "" {
+		return record.CPU{}, fmt.Errorf("at the start of the window: %s", before.Error)
+	}
+	if s.Error != "" {
+		return record.CPU{}, fmt.Errorf("at the end of the window: %s", s.Error)
+	}
+	a, b := before.CPU, s.CPU
+	if b.TotalNS < a.TotalNS || b.Inode != a.Inode {
+		return record.CPU{}, fmt.Errorf("cgroup CPU counters: %w", ErrReset)
+	}
+	total := float64(b.TotalNS-a.TotalNS) / 1e9
+	user, system := rise(a.UserNS, b.UserNS), rise(a.SystemNS, b.SystemNS)
+	if user+system == 0 { // too short to be seen by a tick: the proportion since the start
+		user, system = float64(b.UserNS), float64(b.SystemNS)
+	}
+	cpu := record.CPU{UserS: total, ThrottledS: rise(a.ThrottledNS, b.ThrottledNS) / 1e9}
+	if user+system > 0 {
+		cpu.SystemS = total * system / (user + system)
+		cpu.UserS = total - cpu.SystemS
+	}
+	return cpu, nil
+}
+
+// Since returns the CPU time the whole node used between two samples, idle
+// time, waiting and stolen time excluded, with interrupt handling counted as
+// system time; and how pressed it was.
+func (m MachineSample) Since(before MachineSample) (record.CPU, record.Pressure, error) {
+	elapsed := float64(m.AtUnixNS - before.AtUnixNS)
+	if elapsed <= 0 {
+		return record.CPU{}, record.Pressure{}, fmt.Errorf("the samples are %s apart", time.Duration(elapsed))
+	}
+	if m.UserNS < before.UserNS || m.SystemNS < before.SystemNS {
+		return record.CPU{}, record.Pressure{}, fmt.Errorf("machine CPU counters: %w", ErrReset)
+	}
+	user := rise(before.UserNS, m.UserNS)
+	system := rise(before.SystemNS, m.SystemNS) + rise(before.IRQNS, m.IRQNS) + rise(before.SoftIRQNS, m.SoftIRQNS)
+	steal := rise(before.StealNS, m.StealNS)
+	all := user + system + steal + rise(before.IdleNS, m.IdleNS)
+	pressure := record.Pressure{
+		CPUSomeRatio:    rise(before.CPUSomeNS, m.CPUSomeNS) / elapsed,
+		MemorySomeRatio: rise(before.MemorySomeNS, m.MemorySomeNS) / elapsed,
+		IOSomeRatio:     rise(before.IOSomeNS, m.IOSomeNS) / elapsed,
+	}
+	if all > 0 {
+		pressure.StealRatio = steal / all
+		pressure.BusyRatio = (user + system) / all
+	}
+	return record.CPU{UserS: user / 1e9, SystemS: system / 1e9}, pressure, nil
+}
+
+// Record is the sample as a trial records it.
+func (m MemorySample) Record() record.Memory {
+	return record.Memory{PSSBytes: m.PSSBytes, CgroupBytes: m.CgroupBytes, Processes: m.Processes}
+}
+
+// rise is b-a, or 0 where a counter fell: idle and iowait of /proc/stat may
+// fall by a tick.
+func rise(a, b uint64) float64 {
+	if b < a {
+		return 0
+	}
+	return float64(b - a)
+}

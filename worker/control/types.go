@@ -1,0 +1,172 @@
+package control
+
+import "sort"
+
+// Schema is the version of the documents.
+const Schema = 1
+
+// Default addresses of a worker.
+const (
+	ControlPort   = 15990 // on 127.0.0.1 only
+	HealthPort    = 8079  // readiness, apart so that probes do not touch the measured ports
+	HTTPPort      = 8080  // HTTP/1.1
+	HTTP2Port     = 8081  // HTTP/2 without TLS (prior knowledge)
+	GRPCPort      = 8082
+	TCPPort       = 8083
+	HTTPSPort     = 8443
+	GRPCMethod    = "/meshmark.v1.Echo/Unary" // a message is raw bytes, in no encoding
+	EchoBody      = -1                        // ResponseBytes: answer with the request's own body
+	MaxResponse   = 64 << 20
+	MaxServiceUS  = 60e6
+	MaxSamples    = 1 << 20
+	maxParamSigma = 5
+)
+
+// Protocols in Counters, by what was spoken, whatever the port.
+const (
+	HTTP1 = "http1"
+	HTTP2 = "http2"
+	GRPC  = "grpc"
+	TCP   = "tcp"
+	HTTPS = "https" // HTTP of either version over TLS
+)
+
+// Distributions of service time.
+const (
+	None        = "none"
+	Fixed       = "fixed"
+	Exponential = "exponential"
+	Lognormal   = "lognormal"
+	Recorded    = "recorded"
+)
+
+// Config is a worker's behaviour.
+type Config struct {
+	Schema int `json:"schema,omitempty"`
+	// Version counts changes. A POST carries the version it replaces and is
+	// refused (409) if another change came first.
+	Version int64 `json:"version"`
+	// ResponseBytes is the size of each answer's body; EchoBody (-1) answers
+	// with the request's own. TCP always echoes.
+	ResponseBytes int64 `json:"response_bytes"`
+	// TCPMessageBytes is how many bytes make one TCP request; 0 takes
+	// whatever a read returns as one.
+	TCPMessageBytes int64       `json:"tcp_message_bytes"`
+	ServiceTime     ServiceTime `json:"service_time"`
+}
+
+// ServiceTime is how long the worker holds each request before it answers.
+type ServiceTime struct {
+	Distribution string `json:"distribution"` // None (default), Fixed, Exponential, Lognormal, Recorded
+	// MeanUS is the mean in microseconds (Fixed: the value).
+	MeanUS float64 `json:"mean_us,omitempty"`
+	// Sigma is Lognormal's shape, the standard deviation of the logarithm;
+	// its mean stays MeanUS.
+	Sigma float64 `json:"sigma,omitempty"`
+	// SamplesUS are the recorded times in microseconds, drawn from at
+	// random with replacement (Recorded).
+	SamplesUS []float64 `json:"samples_us,omitempty"`
+	// MaxUS cuts the tail off: longer draws take this long. 0: 60 s.
+	MaxUS float64 `json:"max_us,omitempty"`
+	// Seed makes the sequence of draws repeatable.
+	Seed uint64 `json:"seed,omitempty"`
+}
+
+// Counters are what a worker served since it started.
+type Counters struct {
+	Schema    int                         `json:"schema"`
+	UnixNS    int64                       `json:"unix_ns"` // when they were read
+	StartedNS int64                       `json:"started_unix_ns"`
+	Protocols map[string]ProtocolCounters `json:"protocols"` // by the Protocol constants
+	// InFlight is how many requests are being served.
+	InFlight int64 `json:"in_flight"`
+	// ServiceTimeS is the sum of what the distribution asked for, HeldS the
+	// sum of how long requests were really held; HeldRequests is their number.
+	ServiceTimeS float64 `json:"service_time_s"`
+	HeldS        float64 `json:"held_s"`
+	HeldRequests int64   `json:"held_requests"`
+	CPU          CPU     `json:"cpu_s"` // the worker's own, by getrusage
+}
+
+// ProtocolCounters count one protocol.
+type ProtocolCounters struct {
+	Requests      int64            `json:"requests"` // answered or refused
+	Status        map[string]int64 `json:"status"`   // by HTTP status or gRPC code name; TCP: "ok", "error"
+	BytesIn       int64            `json:"bytes_in"` // bodies
+	BytesOut      int64            `json:"bytes_out"`
+	Connections   int64            `json:"connections"` // accepted
+	Open          int64            `json:"open"`
+	Refused       int64            `json:"refused"`        // connections over the limit
+	Handshakes    int64            `json:"tls_handshakes"` // the worker's own TLS
+	ClientCert    int64            `json:"client_cert"`    // requests with x-forwarded-client-cert: proof of mTLS through sidecars
+	ThroughProxy  int64            `json:"through_proxy"`  // requests with x-request-id or an x-envoy header
+	NewConnection int64            `json:"first_on_connection"`
+}
+
+// CPU is processor time in seconds.
+type CPU struct {
+	User   float64 `json:"user"`
+	System float64 `json:"system"`
+}
+
+// Flat gives the counters names for a trial's record and for a mesh's
+// checks: sums over all protocols ("requests", "connections", "client_cert",
+// "through_proxy", "bytes_in", "bytes_out", "refused", "errors",
+// "tls_handshakes", "first_on_connection") and the same with a protocol before
+// it ("http1.requests"), and "http1.status.200".
+func (c Counters) Flat() map[string]float64 {
+	out := map[string]float64{}
+	for name, p := range c.Protocols {
+		for key, value := range map[string]int64{
+			"requests": p.Requests, "bytes_in": p.BytesIn, "bytes_out": p.BytesOut,
+			"connections": p.Connections, "refused": p.Refused, "tls_handshakes": p.Handshakes,
+			"client_cert": p.ClientCert, "through_proxy": p.ThroughProxy,
+			"first_on_connection": p.NewConnection,
+		} {
+			out[key] += float64(value)
+			out[name+"."+key] = float64(value)
+		}
+		out["errors"] += 0
+		for status, n := range p.Status {
+			out[name+".status."+status] = float64(n)
+			if status != "200" && status != "OK" && status != "ok" {
+				out["errors"] += float64(n)
+			}
+		}
+	}
+	return out
+}
+
+// Since returns how far Flat's counters rose from earlier to c, with an error
+// if the worker restarted in between.
+func (c Counters) Since(earlier Counters) (map[string]float64, error) {
+	if c.StartedNS != earlier.StartedNS {
+		return nil, errRestarted
+	}
+	now, before := c.Flat(), earlier.Flat()
+	for key := range now {
+		now[key] -= before[key]
+	}
+	return now, nil
+}
+
+// Clock is the worker's time.
+type Clock struct {
+	UnixNS int64 `json:"unix_ns"`
+}
+
+// Problem is the body of every answer that is no success.
+type Problem struct {
+	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+// StatusNames returns the keys of a status map in order.
+func StatusNames(status map[string]int64) []string {
+	names := make([]string, 0, len(status))
+	for name := range status {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
