@@ -1,0 +1,126 @@
+package report
+
+import (
+	"encoding/csv"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// renderCSV writes tidy rows: one value a row, with the cell it belongs to.
+// Column "kind" is finding, cell or noise_floor; factors have a column each,
+// and the baseline of a finding has columns against_FACTOR. Numbers have six
+// significant digits at most; JSON has them all.
+func renderCSV(w io.Writer, f record.Findings) error {
+	out := csv.NewWriter(w)
+	factors := make([]string, len(f.Factors))
+	for i, factor := range f.Factors {
+		factors[i] = factor.Factor
+	}
+	head := []string{"study", "run", "kind", "name"}
+	for _, factor := range factors {
+		head = append(head, csvText(factor))
+	}
+	for _, factor := range factors {
+		head = append(head, csvText("against_"+factor))
+	}
+	head = append(head, "value", "low", "high", "unit", "blocks", "trials_valid", "verdict", "warnings")
+	if err := out.Write(head); err != nil {
+		return err
+	}
+	row := func(kind, name string, cell, against record.Cell, value, low, high, unit, blocks, valid, verdict, warnings string) error {
+		r := []string{csvText(f.Study), csvText(f.Run), kind, csvText(name)}
+		for _, factor := range factors {
+			r = append(r, csvText(cell[factor]))
+		}
+		for _, factor := range factors {
+			r = append(r, csvText(against[factor]))
+		}
+		return out.Write(append(r, value, low, high, csvText(unit), blocks, valid, csvText(verdict), csvText(warnings)))
+	}
+	for _, x := range f.Findings {
+		if err := row("finding", x.Name, x.Cell, x.Against, csvNumber(x.Estimate), csvNumber(x.Low), csvNumber(x.High), x.Unit,
+			strconv.Itoa(x.Blocks), "", x.Verdict, strings.Join(x.Warnings, "; ")); err != nil {
+			return err
+		}
+	}
+	for _, c := range f.Cells {
+		for _, v := range cellValues(c) {
+			if err := row("cell", v.name, c.Cell, nil, csvNumber(v.value), v.low, v.high, v.unit, "", strconv.Itoa(c.Valid), "", ""); err != nil {
+				return err
+			}
+		}
+	}
+	for _, n := range f.NoiseFloor {
+		if err := row("noise_floor", n.Measure, n.Cell, nil, csvNumber(n.Floor), "", "", n.Unit, strconv.Itoa(n.Blocks), "", "", ""); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+type cellValue struct {
+	name      string
+	value     float64
+	low, high string
+	unit      string
+}
+
+// cellValues are the single values of a cell, curves left out.
+func cellValues(c record.CellSummary) []cellValue {
+	var out []cellValue
+	add := func(name string, value float64, unit string) {
+		out = append(out, cellValue{name: name, value: value, unit: unit})
+	}
+	if c.Valid > 0 {
+		for _, l := range []struct {
+			name string
+			record.Latency
+		}{{"latency_intended", c.Intended}, {"latency_send", c.Send}} {
+			add(l.name+"_min", l.Min, "us")
+			add(l.name+"_p50", l.P50, "us")
+			add(l.name+"_p90", l.P90, "us")
+			add(l.name+"_p99", l.P99, "us")
+			add(l.name+"_p999", l.P999, "us")
+			add(l.name+"_max", l.Max, "us")
+			add(l.name+"_mean", l.Mean, "us")
+		}
+		add("schedule_lag_p99", c.LagP99US, "us")
+	}
+	for _, part := range mapKeys(c.CPUPerRequest) {
+		cpu := c.CPUPerRequest[part]
+		add("cpu_"+part+"_user", cpu.UserUS, "us/request")
+		add("cpu_"+part+"_system", cpu.SystemUS, "us/request")
+		out = append(out, cellValue{"cpu_" + part, cpu.UserUS + cpu.SystemUS, csvNumber(cpu.LowUS), csvNumber(cpu.HighUS), "us/request"})
+	}
+	for _, part := range mapKeys(c.MemoryBytes) {
+		add("memory_"+part, float64(c.MemoryBytes[part]), "bytes")
+	}
+	add("requests", float64(c.Requests), "")
+	add("failed", float64(c.Failed), "")
+	add("trials", float64(c.Trials), "")
+	return out
+}
+
+// csvNumber has six significant digits at most, and no exponent that a
+// spreadsheet would misread for common sizes.
+func csvNumber(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return ""
+	}
+	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	if m := magnitude(v); m < 15 && m > -6 {
+		s := strconv.FormatFloat(v, 'f', max(0, 5-m), 64)
+		if strings.Contains(s, ".") {
+			s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+		}
+		return s
+	}
+	return strconv.FormatFloat(v, 'g', 6, 64)
+}

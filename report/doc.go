@@ -1,0 +1,79 @@
+// Package report turns findings into something to read: a table for a
+// terminal, Markdown for a pull request, JSON and CSV for other programs,
+// JUnit for a build server, and one HTML file that works offline.
+//
+// Data passes through it once:
+//
+//	record.Findings -> document (sections of words and tables) -> text, Markdown
+//	record.Findings -> page (findings and answers in words)    -> HTML, see package ui
+//	record.Findings                                            -> JSON, CSV, JUnit
+//
+// Names and labels in findings come from study files, which anyone may have
+// written. No format lets them act: control characters are spelled out in
+// text, markup is escaped in Markdown and HTML, formulas are disarmed in CSV.
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+)
+
+// Formats are the formats Render knows, in the order of the documentation.
+var Formats = []string{"text", "markdown", "json", "csv", "html", "junit"}
+
+// Options say how to draw; the zero value is plain text, 100 columns wide.
+type Options struct {
+	// Width is the number of columns a text table may take; 0 means 100.
+	Width int
+	// Color puts terminal colours into text.
+	Color bool
+}
+
+// CheckFormat returns a usage error that lists the formats if there is none
+// of this name.
+func CheckFormat(format string) error {
+	for _, known := range Formats {
+		if format == known {
+			return nil
+		}
+	}
+	return errs.WithHint(errs.Usage("unknown report format %q", format),
+		"the formats are %s", strings.Join(Formats, ", "))
+}
+
+// Render writes findings to w in the given format. It fails for an unknown
+// format (a usage error), for findings that JSON cannot hold (a NaN), and if
+// w does.
+func Render(w io.Writer, f record.Findings, format string, opt Options) error {
+	if err := CheckFormat(format); err != nil {
+		return err
+	}
+	switch format {
+	case "markdown":
+		return renderMarkdown(w, f)
+	case "json":
+		return renderJSON(w, f)
+	case "csv":
+		return renderCSV(w, f)
+	case "html":
+		return renderHTML(w, f)
+	case "junit":
+		return renderJUnit(w, f)
+	default:
+		return renderText(w, f, opt)
+	}
+}
+
+func renderJSON(w io.Writer, f record.Findings) error {
+	out, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return fmt.Errorf("findings as JSON: %w", err)
+	}
+	_, err = w.Write(append(out, '\n'))
+	return err
+}

@@ -1,0 +1,193 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// document is a report as words and tables, before a format draws it. All
+// its strings are raw: the format escapes them.
+type document struct {
+	Title    string
+	Question string
+	Facts    []fact // the run, the machine, the components
+	Answers  []string
+	Tables   []table
+	Says     []string // published beside measured, in sentences
+	Warnings []string
+	Study    string // resolved, YAML
+}
+
+type fact struct{ Name, Text string }
+
+// table is a table with a title and remarks under it.
+type table struct {
+	Title   string
+	Columns []column
+	Rows    [][]text
+	Notes   []string
+}
+
+// column is a table column. Keep orders columns by importance: when a table
+// is too wide, the columns with the lowest Keep above 0 go first; 0 is never
+// left out.
+type column struct {
+	Head  string
+	Right bool
+	Keep  int
+}
+
+// text is a table cell and how it should look where colour is wanted.
+type text struct {
+	S     string
+	Style style
+}
+
+type style int
+
+const (
+	styleNone style = iota
+	styleGood
+	styleBad
+	styleDim
+	styleStrong
+)
+
+func newDocument(f record.Findings) document {
+	f = inMicroseconds(f)
+	d := document{
+		Title:    f.Study,
+		Question: f.Question,
+		Answers:  Answers(f),
+		Facts:    facts(f),
+		Warnings: warnings(f),
+		Study:    f.StudyYAML,
+	}
+	for _, t := range []table{latencyTable(f), overheadTable(f), cpuTable(f), memoryTable(f), otherTable(f), noiseTable(f), publishedTable(f), assertionTable(f)} {
+		if len(t.Rows) > 0 {
+			d.Tables = append(d.Tables, t)
+		}
+	}
+	for _, p := range f.Published {
+		if p.Says != "" {
+			d.Says = append(d.Says, p.Source+": "+p.Says)
+		}
+	}
+	return d
+}
+
+// facts are the header of a report.
+func facts(f record.Findings) []fact {
+	m := f.Machine
+	var machine []string
+	add := func(list *[]string, format, s string) {
+		if s != "" {
+			*list = append(*list, fmt.Sprintf(format, s))
+		}
+	}
+	add(&machine, "%s", m.CPUModel)
+	if m.CPUs > 0 {
+		machine = append(machine, plural(m.CPUs, "CPU"))
+	}
+	if m.MemoryBytes > 0 {
+		machine = append(machine, fixed(float64(m.MemoryBytes)/(1<<30), 0)+" GiB")
+	}
+	add(&machine, "%s", m.OS)
+	add(&machine, "Linux %s", strings.TrimPrefix(m.Kernel, "Linux "))
+	add(&machine, "on %s", m.Virtual)
+	add(&machine, "clock %s", m.ClockSource)
+	add(&machine, "governor %s", m.Governor)
+	add(&machine, "cgroups %s", m.CgroupMode)
+
+	lab := []string{f.Lab}
+	add(&lab, "Kubernetes %s", m.Kubernetes)
+	add(&lab, "%s", m.ContainerRun)
+	if m.Nodes > 0 {
+		lab = append(lab, plural(m.Nodes, "node"))
+	}
+	var parts []string
+	for _, c := range f.Parts {
+		s := c.Name + " " + c.Version
+		if len(c.Lacks) > 0 {
+			s += " (lacks " + strings.Join(c.Lacks, ", ") + ")"
+		}
+		parts = append(parts, s)
+	}
+	out := []fact{
+		{"run", fmt.Sprintf("%s, started %s, seed %d, meshmark %s", f.Run, f.Started, f.Seed, f.Meshmark)},
+		{"machine", strings.Join(machine, ", ")},
+		{"lab", strings.Join(lab, ", ")},
+		{"measured", strings.Join(parts, ", ")},
+		{"validity", validityWords(f.Validity)},
+	}
+	if f.Stop != "" {
+		out = append(out, fact{"ended by", f.Stop})
+	}
+	return slices.DeleteFunc(out, func(f fact) bool { return f.Text == "" })
+}
+
+// validityWords counts trials and says why some are not valid.
+func validityWords(v record.ValiditySummary) string {
+	s := fmt.Sprintf("%s of %s valid, in %s", count(v.Valid), plural(v.Trials, "trial"), plural(v.Blocks, "block"))
+	for _, r := range v.Reasons {
+		s += fmt.Sprintf("; %s failed in %s", strings.ReplaceAll(r.Check, "_", " "), plural(r.Trials, "trial"))
+		if r.Example != "" {
+			s += " (" + r.Example + ")"
+		}
+	}
+	return s
+}
+
+// warnings are the run's warnings and those of its findings, each once, with
+// the number of findings it belongs to.
+func warnings(f record.Findings) []string {
+	var order []string
+	counts := map[string]int{}
+	for _, w := range append(slices.Clone(f.Warnings), f.Machine.Remarks...) {
+		if _, ok := counts[w]; !ok {
+			order = append(order, w)
+			counts[w] = 0
+		}
+	}
+	for _, finding := range f.Findings {
+		for _, w := range finding.Warnings {
+			if _, ok := counts[w]; !ok {
+				order = append(order, w)
+			}
+			counts[w]++
+		}
+	}
+	for i, w := range order {
+		if n := counts[w]; n > 0 {
+			order[i] = fmt.Sprintf("%s (%s)", w, plural(n, "finding"))
+		}
+	}
+	return order
+}
+
+// factorColumns are the columns that name a cell.
+func factorColumns(f record.Findings) []column {
+	if len(f.Factors) == 0 {
+		return []column{{Head: "cell"}}
+	}
+	var columns []column
+	for _, factor := range f.Factors {
+		columns = append(columns, column{Head: strings.ReplaceAll(factor.Factor, "_", " "), Right: numbers(factor.Levels)})
+	}
+	return columns
+}
+
+// factorTexts are a cell's levels in the order of factorColumns.
+func factorTexts(f record.Findings, cell record.Cell) []text {
+	if len(f.Factors) == 0 {
+		return []text{{S: "all"}}
+	}
+	var row []text
+	for _, factor := range f.Factors {
+		row = append(row, text{S: cell[factor.Factor]})
+	}
+	return row
+}

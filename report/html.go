@@ -1,0 +1,26 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/ui"
+)
+
+// page is what the HTML page is given.
+type page struct {
+	Findings record.Findings `json:"findings"`
+	Answers  []string        `json:"answers"`
+	Warnings []string        `json:"warnings"` // each once, with the number of findings
+}
+
+// renderHTML writes one file with the page and its data in it.
+func renderHTML(w io.Writer, f record.Findings) error {
+	data, err := json.Marshal(page{inMicroseconds(f), Answers(f), warnings(f)})
+	if err != nil {
+		return fmt.Errorf("findings as JSON: %w", err)
+	}
+	return ui.WritePage(w, data)
+}

@@ -1,0 +1,59 @@
+package report
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+type junitSuite struct {
+	XMLName  xml.Name    `xml:"testsuite"`
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Stamp    string      `xml:"timestamp,attr,omitempty"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Name    string        `xml:"name,attr"`
+	Class   string        `xml:"classname,attr"`
+	Failure *junitMessage `xml:"failure,omitempty"`
+	Out     string        `xml:"system-out,omitempty"`
+}
+
+type junitMessage struct {
+	Message string `xml:"message,attr"`
+}
+
+// renderJUnit writes a test suite for build servers: a case that fails if no
+// trial is valid, and a case an assertion.
+func renderJUnit(w io.Writer, f record.Findings) error {
+	suite := junitSuite{Name: clean(f.Study), Stamp: clean(f.Started)}
+	valid := junitCase{Name: "trials are valid", Class: suite.Name, Out: clean(validityWords(f.Validity))}
+	if f.Validity.Valid == 0 {
+		valid.Failure = &junitMessage{"no valid trial"}
+	}
+	suite.Cases = append(suite.Cases, valid)
+	for _, a := range f.Assertions {
+		c := junitCase{Name: clean(a.Expr), Class: suite.Name, Out: clean(a.Detail)}
+		if !a.Passed {
+			c.Failure = &junitMessage{clean(a.Detail)}
+		}
+		suite.Cases = append(suite.Cases, c)
+	}
+	for _, c := range suite.Cases {
+		suite.Tests++
+		if c.Failure != nil {
+			suite.Failures++
+		}
+	}
+	out, err := xml.MarshalIndent(suite, "", "  ")
+	if err != nil {
+		return fmt.Errorf("findings as JUnit: %w", err)
+	}
+	_, err = fmt.Fprintf(w, "%s%s\n", xml.Header, out)
+	return err
+}

@@ -1,0 +1,80 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// renderMarkdown writes a report for a pull request or a wiki.
+func renderMarkdown(w io.Writer, f record.Findings) error {
+	d := newDocument(f)
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n", markdown(d.Title))
+	if d.Question != "" {
+		fmt.Fprintf(&b, "%s\n\n", markdown(d.Question))
+	}
+	for i, answer := range d.Answers {
+		if i == 0 {
+			fmt.Fprintf(&b, "**%s**\n", markdown(answer))
+		} else {
+			fmt.Fprintf(&b, "%s\n", markdown(answer))
+		}
+	}
+	b.WriteByte('\n')
+	for _, fact := range d.Facts {
+		fmt.Fprintf(&b, "- %s: %s\n", markdown(fact.Name), markdown(fact.Text))
+	}
+	for _, t := range d.Tables {
+		fmt.Fprintf(&b, "\n## %s\n\n", markdown(t.Title))
+		markdownTable(&b, t)
+		for _, note := range t.Notes {
+			fmt.Fprintf(&b, "\n%s\n", markdown(note))
+		}
+	}
+	markdownList(&b, "Published beside measured, in words", d.Says)
+	markdownList(&b, "Warnings", d.Warnings)
+	if study := strings.TrimRight(cleanLines(d.Study), "\n"); study != "" {
+		fence := "```"
+		for strings.Contains(study, fence) {
+			fence += "`"
+		}
+		fmt.Fprintf(&b, "\n## Study, with every default filled in\n\n%syaml\n%s\n%s\n", fence, study, fence)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func markdownTable(b *strings.Builder, t table) {
+	var head, rule []string
+	for _, c := range t.Columns {
+		head = append(head, markdown(c.Head))
+		if c.Right {
+			rule = append(rule, "---:")
+		} else {
+			rule = append(rule, "---")
+		}
+	}
+	fmt.Fprintf(b, "| %s |\n| %s |\n", strings.Join(head, " | "), strings.Join(rule, " | "))
+	for _, row := range t.Rows {
+		cells := make([]string, len(t.Columns))
+		for i := range cells {
+			if i < len(row) {
+				cells[i] = markdown(row[i].S)
+			}
+		}
+		fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
+	}
+}
+
+func markdownList(b *strings.Builder, title string, items []string) {
+	if len(items) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## %s\n\n", title)
+	for _, item := range items {
+		fmt.Fprintf(b, "- %s\n", markdown(item))
+	}
+}

@@ -1,0 +1,215 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"encoding/xml"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files; review the difference")
+
+func render(t *testing.T, f record.Findings, format string, opt Options) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Render(&b, f, format, opt); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestGolden(t *testing.T) {
+	for _, c := range []struct {
+		file, format string
+		f            record.Findings
+		opt          Options
+	}{
+		{"quick.txt", "text", quick(), Options{Width: 120}},
+		{"quick-narrow.txt", "text", quick(), Options{Width: 60}},
+		{"quick-color.txt", "text", quick(), Options{Width: 120, Color: true}},
+		{"quick.md", "markdown", quick(), Options{}},
+		{"quick.json", "json", quick(), Options{}},
+		{"quick.csv", "csv", quick(), Options{}},
+		{"quick.xml", "junit", quick(), Options{}},
+		{"two-pod-latency.txt", "text", twoPod(), Options{Width: 140}},
+		{"two-pod-latency.md", "markdown", twoPod(), Options{}},
+		{"hostile.txt", "text", hostile(), Options{Width: 120}},
+		{"hostile.md", "markdown", hostile(), Options{}},
+		{"hostile.csv", "csv", hostile(), Options{}},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			got := render(t, c.f, c.format, c.opt)
+			path := filepath.Join("testdata", c.file)
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("differs from %s; if the change is wanted: go test ./report -update\n%s", path, firstDifference(got, string(want)))
+			}
+		})
+	}
+}
+
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range g {
+		if i >= len(w) || g[i] != w[i] {
+			other := "(end)"
+			if i < len(w) {
+				other = w[i]
+			}
+			return "got  " + g[i] + "\nwant " + other
+		}
+	}
+	return "it is shorter"
+}
+
+func TestUnknownFormat(t *testing.T) {
+	err := Render(&bytes.Buffer{}, quick(), "openmetrics", Options{})
+	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), `unknown report format "openmetrics"`) {
+		t.Errorf("got %v, code %d", err, errs.Code(err))
+	}
+	if !strings.Contains(errs.Hint(err), "text, markdown, json, csv, html, junit") {
+		t.Errorf("hint %q names no formats", errs.Hint(err))
+	}
+}
+
+func TestTextFitsItsWidth(t *testing.T) {
+	for _, f := range []record.Findings{quick(), twoPod()} {
+		for _, width := range []int{70, 80, 100, 160} {
+			for i, line := range strings.Split(render(t, f, "text", Options{Width: width}), "\n") {
+				if n := len([]rune(line)); n > width {
+					t.Errorf("%s at %d columns: line %d has %d: %s", f.Study, width, i+1, n, line)
+				}
+			}
+		}
+	}
+}
+
+func TestTextColorsAreTheOnlyEscapes(t *testing.T) {
+	if s := render(t, hostile(), "text", Options{}); strings.ContainsAny(s, "\x1b\x07\x00\r\u202e\u2028") {
+		t.Errorf("control characters reach the terminal:\n%q", s)
+	}
+	colored := render(t, hostile(), "text", Options{Color: true})
+	for _, code := range []string{"\x1b[32m", "\x1b[31m", "\x1b[2m", "\x1b[1m", "\x1b[0m"} {
+		colored = strings.ReplaceAll(colored, code, "")
+	}
+	if strings.Contains(colored, "\x1b") {
+		t.Error("a label's escape sequence reaches the terminal in colour mode")
+	}
+}
+
+func TestMarkdownKeepsMarkupOut(t *testing.T) {
+	s := render(t, hostile(), "markdown", Options{})
+	body, study, found := strings.Cut(s, "````yaml\n")
+	if !found {
+		t.Fatal("the study's fence is not longer than the fence inside it")
+	}
+	if strings.Contains(body, "<") || strings.Contains(body, "\x1b") {
+		t.Error("markup or an escape reaches Markdown")
+	}
+	if strings.Count(study, "````") != 1 || strings.Contains(study, "\x1b") {
+		t.Error("the study breaks out of its fence")
+	}
+	columns := 0
+	for _, line := range strings.Split(body, "\n") {
+		if !strings.HasPrefix(line, "|") {
+			columns = 0
+			continue
+		}
+		n := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|")
+		if columns != 0 && n != columns {
+			t.Errorf("a label adds a column: %s", line)
+		}
+		columns = n
+	}
+}
+
+func TestCSVIsTidyAndHarmless(t *testing.T) {
+	rows, err := csv.NewReader(strings.NewReader(render(t, hostile(), "csv", Options{}))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) < 50 {
+		t.Fatalf("only %d rows", len(rows))
+	}
+	for _, row := range rows {
+		for _, field := range row {
+			if field == "" {
+				continue
+			}
+			if strings.ContainsRune("=+@|\t\r", rune(field[0])) || field[0] == '-' && strings.Trim(field, "-0123456789.e") != "" {
+				t.Errorf("a spreadsheet would run %q", field)
+			}
+			if strings.Count(field, "")-1 > 12 && strings.Trim(field, "0123456789.-") == "" {
+				t.Errorf("too many digits: %s", field)
+			}
+		}
+	}
+}
+
+func TestJSONIsTheFindings(t *testing.T) {
+	var f record.Findings
+	if err := json.Unmarshal([]byte(render(t, twoPod(), "json", Options{})), &f); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Cells) != 54 || f.Cells[3].Intended != twoPod().Cells[3].Intended {
+		t.Error("JSON loses findings")
+	}
+}
+
+func TestJUnitCountsFailures(t *testing.T) {
+	var suite struct {
+		Tests    int `xml:"tests,attr"`
+		Failures int `xml:"failures,attr"`
+	}
+	if err := xml.Unmarshal([]byte(render(t, quick(), "junit", Options{})), &suite); err != nil {
+		t.Fatal(err)
+	}
+	if suite.Tests != 3 || suite.Failures != 1 {
+		t.Errorf("got %+v", suite)
+	}
+}
+
+func TestHTMLKeepsDataData(t *testing.T) {
+	plain, bad := render(t, quick(), "html", Options{}), render(t, hostile(), "html", Options{})
+	if a, b := strings.Count(plain, "<"), strings.Count(bad, "<"); a != b {
+		t.Errorf("hostile findings change the page's markup: %d and %d '<'", a, b)
+	}
+	if strings.ContainsAny(bad, "\x1b\x07\u2028") {
+		t.Error("control characters reach the page raw")
+	}
+}
+
+// Findings at the edge of what can be: a run without cells, factors or valid
+// trials must render in every format.
+func TestRendersWhatIsNotThere(t *testing.T) {
+	invalid := quick()
+	invalid.Validity = record.ValiditySummary{Trials: 8, Invalid: 8, Blocks: 2}
+	invalid.Findings, invalid.NoiseFloor = nil, nil
+	for i := range invalid.Cells {
+		c := &invalid.Cells[i]
+		*c = record.CellSummary{Cell: c.Cell, Label: c.Label, Baseline: c.Baseline, Trials: 2}
+	}
+	single := fixture("one", "", nil, 3)
+	for _, f := range []record.Findings{{}, invalid, single, {Findings: []record.Finding{{Name: "x", Verdict: "odd"}}, Validity: record.ValiditySummary{Trials: 1, Valid: 1}}} {
+		for _, format := range Formats {
+			render(t, f, format, Options{})
+		}
+	}
+}

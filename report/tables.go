@@ -1,0 +1,396 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// latencyTable has a row a cell: percentiles from intended send time, and
+// what the cell adds to its baseline at the median.
+func latencyTable(f record.Findings) table {
+	largest := 0.0
+	for _, c := range f.Cells {
+		if c.Valid > 0 {
+			largest = math.Max(largest, c.Intended.P50)
+		}
+	}
+	s := scaleFor("us", largest)
+	t := table{Title: "Latency by cell, " + s.Unit + ", from when each request should have left"}
+	t.Columns = append(factorColumns(f), column{"p50", true, 9}, column{"p90", true, 4}, column{"p99", true, 6}, column{"p99.9", true, 5})
+	name, findings := "latency_p50_overhead", byCell(f, "latency_p50_overhead")
+	if len(findings) > 0 {
+		t.Columns = append(t.Columns, column{"adds at p50 (95% interval)", true, 0}, column{"verdict", false, 8})
+	}
+	t.Columns = append(t.Columns, column{"valid", true, 3}, column{"requests", true, 1})
+	failed := int64(0)
+	for _, c := range f.Cells {
+		row := factorTexts(f, c.Cell)
+		for _, v := range []float64{c.Intended.P50, c.Intended.P90, c.Intended.P99, c.Intended.P999} {
+			if c.Valid == 0 {
+				row = append(row, text{"–", styleDim})
+			} else {
+				row = append(row, text{S: s.plain(v)})
+			}
+		}
+		if len(findings) > 0 {
+			finding, ok := findings[c.Cell.Key()]
+			switch {
+			case c.Baseline:
+				row = append(row, text{"baseline", styleDim}, text{})
+			case !ok:
+				row = append(row, text{"–", styleDim}, text{})
+			default:
+				row = append(row, figure(f, finding, s), verdict(finding.Verdict))
+			}
+		}
+		valid := text{S: fmt.Sprintf("%d/%d", c.Valid, c.Trials)}
+		if c.Valid < c.Trials {
+			valid.Style = styleBad
+		}
+		row = append(row, valid, text{S: count(c.Requests)})
+		t.Rows = append(t.Rows, row)
+		failed += c.Failed
+	}
+	if failed > 0 {
+		t.Notes = append(t.Notes, plural(failed, "request")+" failed; failed requests have no latency.")
+	}
+	if len(findings) > 0 {
+		t.Notes = append(t.Notes, overheadNote(f, name))
+	}
+	return t
+}
+
+// overheadNote explains overhead intervals once.
+func overheadNote(f record.Findings, name string) string {
+	blocks, low := 0, math.MaxInt
+	for _, finding := range f.Findings {
+		if finding.Name == name {
+			blocks, low = max(blocks, finding.Blocks), min(low, finding.Blocks)
+		}
+	}
+	n := plural(blocks, "block")
+	if low < blocks {
+		n = fmt.Sprintf("%d to %s", low, n)
+	}
+	return "Overhead is the difference inside a block, over " + n + "; \"below noise\" means that two identical baselines differ by as much."
+}
+
+// overheadTable has what cells add at the other percentiles.
+func overheadTable(f record.Findings) table {
+	names := []string{"latency_p90_overhead", "latency_p99_overhead", "latency_p999_overhead"}
+	var found []map[string]record.Finding
+	t := table{Columns: factorColumns(f)}
+	largest := 0.0
+	for _, name := range names {
+		m := byCell(f, name)
+		if len(m) == 0 {
+			continue
+		}
+		found = append(found, m)
+		t.Columns = append(t.Columns, column{findingWords(strings.TrimSuffix(strings.TrimPrefix(name, "latency_"), "_overhead")), true, 9 - len(found)})
+		for _, finding := range m {
+			largest = math.Max(largest, math.Abs(finding.Estimate))
+		}
+	}
+	s := scaleFor("us", largest)
+	t.Title = "What it adds in the tail, " + s.Unit + " (95% interval)"
+	for _, c := range f.Cells {
+		row, any := factorTexts(f, c.Cell), false
+		for _, m := range found {
+			finding, ok := m[c.Cell.Key()]
+			if !ok {
+				row = append(row, text{"–", styleDim})
+				continue
+			}
+			any = true
+			cell := figure(f, finding, s)
+			if finding.Verdict == record.VerdictInconclusive {
+				cell.S += " ?"
+			}
+			row = append(row, cell)
+		}
+		if any {
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	for _, row := range t.Rows {
+		if slices.ContainsFunc(row, func(c text) bool { return strings.HasSuffix(c.S, " ?") }) {
+			t.Notes = append(t.Notes, "? inconclusive: the interval includes zero, and is too wide to call the difference nothing.")
+			break
+		}
+	}
+	return t
+}
+
+// cpuTable has CPU a request by part.
+func cpuTable(f record.Findings) table {
+	parts := []string{record.PartClientProxy, record.PartServerProxy, record.PartWorker, record.PartGenerator, record.PartMachine, record.PartControl}
+	keep := map[string]int{record.PartClientProxy: 9, record.PartServerProxy: 9, record.PartWorker: 4, record.PartGenerator: 3, record.PartMachine: 6, record.PartControl: 1}
+	t := table{Title: "CPU a request, µs: user + kernel (95% interval of the sum)", Columns: factorColumns(f)}
+	var shown []string
+	for _, part := range withRest(parts, f.Cells, func(c record.CellSummary) []string { return mapKeys(c.CPUPerRequest) }) {
+		shown = append(shown, part)
+		t.Columns = append(t.Columns, column{strings.ReplaceAll(partWords(part), "'s", ""), true, max(1, keep[part])})
+	}
+	if len(shown) == 0 {
+		return t
+	}
+	s := scale{1, "µs"}
+	for _, c := range f.Cells {
+		row := factorTexts(f, c.Cell)
+		for _, part := range shown {
+			cpu, ok := c.CPUPerRequest[part]
+			if !ok {
+				row = append(row, text{"–", styleDim})
+				continue
+			}
+			_, span := s.parts(cpu.UserUS+cpu.SystemUS, cpu.LowUS, cpu.HighUS)
+			d := decimals(cpu.UserUS+cpu.SystemUS, cpu.LowUS, cpu.HighUS)
+			row = append(row, text{S: fmt.Sprintf("%s + %s (%s)", fixed(cpu.UserUS, d), fixed(cpu.SystemUS, d), span)})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// memoryTable has each part's memory.
+func memoryTable(f record.Findings) table {
+	parts := []string{record.PartClientProxy, record.PartServerProxy, record.PartWorker, record.PartGenerator, record.PartControl}
+	shown := withRest(parts, f.Cells, func(c record.CellSummary) []string { return mapKeys(c.MemoryBytes) })
+	t := table{Title: "Memory, MB (proportional set size)"}
+	for _, factor := range memoryFactors(f) {
+		t.Columns = append(t.Columns, column{Head: strings.ReplaceAll(factor, "_", " ")})
+	}
+	if len(t.Columns) == 0 {
+		t.Columns = []column{{Head: "cell"}}
+	}
+	if len(shown) == 0 {
+		return t
+	}
+	for i, part := range shown {
+		t.Columns = append(t.Columns, column{strings.ReplaceAll(partWords(part), "'s", ""), true, 9 - min(i, 8)})
+	}
+	s := scale{1e6, "MB"}
+	type span struct{ low, high float64 }
+	var groups []record.Cell
+	spans := map[string]map[string]span{}
+	factors := memoryFactors(f)
+	for _, c := range f.Cells {
+		group := pick(c.Cell, factors)
+		key := group.Key()
+		if spans[key] == nil {
+			groups, spans[key] = append(groups, group), map[string]span{}
+		}
+		for part, bytes := range c.MemoryBytes {
+			v := float64(bytes)
+			old, ok := spans[key][part]
+			if !ok {
+				old = span{v, v}
+			}
+			spans[key][part] = span{math.Min(old.low, v), math.Max(old.high, v)}
+		}
+	}
+	for _, group := range groups {
+		var row []text
+		for _, factor := range factors {
+			row = append(row, text{S: group[factor]})
+		}
+		if len(factors) == 0 {
+			row = append(row, text{S: "all"})
+		}
+		for _, part := range shown {
+			v, ok := spans[group.Key()][part]
+			switch low, high := s.plain(v.low), s.plain(v.high); {
+			case !ok:
+				row = append(row, text{"–", styleDim})
+			case low == high:
+				row = append(row, text{S: low})
+			default:
+				row = append(row, text{S: low + "–" + high})
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// memoryFactors are the factors that rows of the memory table have: all of
+// a small study, and of a large one those that make other cells than the
+// baseline's (a range then spans the others).
+func memoryFactors(f record.Findings) []string {
+	compared := newAnswering(f).compared
+	if len(f.Cells) > 12 && len(compared) > 0 {
+		return compared
+	}
+	var all []string
+	for _, factor := range f.Factors {
+		all = append(all, factor.Factor)
+	}
+	return all
+}
+
+// otherTable has the findings that the tables before it do not show.
+func otherTable(f record.Findings) table {
+	t := table{Title: "Other findings", Columns: append([]column{{Head: "finding"}}, factorColumns(f)...)}
+	t.Columns = append(t.Columns, column{"estimate (95% interval)", true, 0}, column{"verdict", false, 8})
+	largest := map[string]float64{}
+	for _, finding := range f.Findings {
+		largest[finding.Name] = math.Max(largest[finding.Name], math.Abs(finding.Estimate))
+	}
+	for _, finding := range f.Findings {
+		if shownElsewhere(finding) {
+			continue
+		}
+		row := append([]text{{S: findingWords(finding.Name)}}, factorTexts(f, finding.Cell)...)
+		s := scaleFor(finding.Unit, largest[finding.Name])
+		cell := figure(f, finding, s)
+		if cell.Style != styleDim && s.Unit != "" {
+			cell.S = s.quantity(finding.Estimate, finding.Low, finding.High)
+		}
+		t.Rows = append(t.Rows, append(row, cell, verdict(finding.Verdict)))
+	}
+	return t
+}
+
+// shownElsewhere says whether a finding repeats what the tables of latency,
+// CPU and memory show.
+func shownElsewhere(finding record.Finding) bool {
+	if finding.Against == nil {
+		return finding.Probe == "latency" || finding.Probe == "cpu" || finding.Probe == "memory"
+	}
+	return strings.HasPrefix(finding.Name, "latency_") && strings.HasSuffix(finding.Name, "_overhead")
+}
+
+// publishedTable sets figures of the literature beside ours.
+func publishedTable(f record.Findings) table {
+	t := table{Title: "Published beside measured", Columns: []column{{Head: "source", Keep: 1}, {Head: "claim"}, {Head: "published", Right: true}, {Head: "measured (95% interval)", Right: true}}}
+	for _, p := range f.Published {
+		measured := text{"not measured", styleDim}
+		if m := p.Measured; m != nil {
+			s := scaleOf(*m)
+			measured = figure(f, *m, s)
+			if measured.Style != styleDim {
+				measured.S = s.quantity(m.Estimate, m.Low, m.High)
+			}
+		}
+		t.Rows = append(t.Rows, []text{{S: p.Source}, {S: p.Claim}, {S: scaleFor(p.Unit, math.Abs(p.Figure)).value(p.Figure)}, measured})
+	}
+	return t
+}
+
+// noiseTable has a row a measure: the noise floor, as a range where several
+// baseline cells have one each.
+func noiseTable(f record.Findings) table {
+	t := table{Title: "Noise floor: what two identical baselines of a block differ by"}
+	t.Columns = []column{{Head: "measure"}, {"floor", true, 0}, {"of its value", true, 5}, {"baselines", true, 2}, {"blocks", true, 1}}
+	byMeasure := map[string][]record.NoiseFloor{}
+	var order []string
+	for _, n := range f.NoiseFloor {
+		if byMeasure[n.Measure] == nil {
+			order = append(order, n.Measure)
+		}
+		byMeasure[n.Measure] = append(byMeasure[n.Measure], n)
+	}
+	for _, measure := range order {
+		all := byMeasure[measure]
+		floors := func(value func(record.NoiseFloor) float64) (low, high float64) {
+			low, high = math.Inf(1), math.Inf(-1)
+			for _, n := range all {
+				low, high = math.Min(low, value(n)), math.Max(high, value(n))
+			}
+			return low, high
+		}
+		low, high := floors(func(n record.NoiseFloor) float64 { return n.Floor })
+		relLow, relHigh := floors(func(n record.NoiseFloor) float64 { return n.RelativeRatio })
+		_, blocks := floors(func(n record.NoiseFloor) float64 { return float64(n.Blocks) })
+		s := scaleFor(all[0].Unit, high)
+		floor, relative := s.value(high), percent(relHigh)
+		if len(all) > 1 {
+			floor = s.plain(low) + "–" + floor
+			if p := percent(relLow); p != relative {
+				relative = strings.TrimSuffix(p, "%") + "–" + relative
+			}
+		}
+		t.Rows = append(t.Rows, []text{{S: findingWords(measure)}, {S: floor}, {S: relative}, {S: count(len(all))}, {S: count(int(blocks))}})
+	}
+	return t
+}
+
+func assertionTable(f record.Findings) table {
+	t := table{Title: "Assertions", Columns: []column{{Head: "outcome"}, {Head: "assertion"}, {Head: "detail"}}}
+	for _, a := range f.Assertions {
+		outcome := text{"passed", styleGood}
+		if !a.Passed {
+			outcome = text{"FAILED", styleBad}
+		}
+		t.Rows = append(t.Rows, []text{outcome, {S: a.Expr}, {S: a.Detail}})
+	}
+	return t
+}
+
+// figure is a finding's estimate and interval, or what is said in its stead.
+func figure(f record.Findings, finding record.Finding, s scale) text {
+	switch finding.Verdict {
+	case record.VerdictInvalid:
+		return text{"not valid", styleDim}
+	case record.VerdictBelowNoise:
+		if n, ok := noiseOf(f, finding); ok {
+			return text{"below noise (" + s.plain(n.Floor) + ")", styleDim}
+		}
+		return text{"below noise", styleDim}
+	}
+	return text{S: s.interval(finding.Estimate, finding.Low, finding.High)}
+}
+
+func verdict(v string) text {
+	switch v {
+	case record.VerdictReal, record.VerdictBetter:
+		return text{verdictWords(v), styleStrong}
+	case record.VerdictInvalid, record.VerdictWorse:
+		return text{verdictWords(v), styleBad}
+	}
+	return text{verdictWords(v), styleDim}
+}
+
+// byCell indexes the findings of a name by cell.
+func byCell(f record.Findings, name string) map[string]record.Finding {
+	out := map[string]record.Finding{}
+	for _, finding := range f.Findings {
+		if finding.Name == name && finding.Against != nil {
+			out[finding.Cell.Key()] = finding
+		}
+	}
+	return out
+}
+
+// withRest lists the parts that any cell has: the known ones in their order,
+// then others sorted.
+func withRest(known []string, cells []record.CellSummary, parts func(record.CellSummary) []string) []string {
+	present := map[string]bool{}
+	for _, c := range cells {
+		for _, part := range parts(c) {
+			present[part] = true
+		}
+	}
+	var out []string
+	for _, part := range known {
+		if present[part] {
+			out = append(out, part)
+			delete(present, part)
+		}
+	}
+	return append(out, mapKeys(present)...)
+}
+
+func mapKeys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

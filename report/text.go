@@ -1,0 +1,207 @@
+package report
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+const defaultWidth = 100
+
+// renderText writes a report for a terminal.
+func renderText(w io.Writer, f record.Findings, opt Options) error {
+	if opt.Width <= 0 {
+		opt.Width = defaultWidth
+	}
+	opt.Width = max(opt.Width, 40)
+	t := &textWriter{opt: opt}
+	d := newDocument(f)
+	t.line(t.paint(styleStrong, clean(d.Title)))
+	if d.Question != "" {
+		t.wrap("", clean(d.Question))
+	}
+	t.line("")
+	longest := 0
+	for _, fact := range d.Facts {
+		longest = max(longest, len(fact.Name))
+	}
+	for _, fact := range d.Facts {
+		t.wrap("  "+fact.Name+strings.Repeat(" ", longest-len(fact.Name)+2), clean(fact.Text))
+	}
+	if len(d.Answers) > 0 {
+		t.line("")
+		for i, answer := range d.Answers {
+			if i == 0 {
+				t.wrapStyled("", clean(answer), styleStrong)
+			} else {
+				t.wrap("", clean(answer))
+			}
+		}
+	}
+	for _, table := range d.Tables {
+		t.line("")
+		t.table(table)
+	}
+	t.list("Published beside measured, in words", d.Says)
+	t.list("Warnings", d.Warnings)
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}
+
+type textWriter struct {
+	b   strings.Builder
+	opt Options
+}
+
+func (t *textWriter) line(s string) {
+	t.b.WriteString(strings.TrimRight(s, " "))
+	t.b.WriteByte('\n')
+}
+
+// paint puts s, which must be clean, in the colours of a style.
+func (t *textWriter) paint(st style, s string) string {
+	if !t.opt.Color || s == "" {
+		return s
+	}
+	switch st {
+	case styleGood:
+		return "\x1b[32m" + s + "\x1b[0m"
+	case styleBad:
+		return "\x1b[31m" + s + "\x1b[0m"
+	case styleDim:
+		return "\x1b[2m" + s + "\x1b[0m"
+	case styleStrong:
+		return "\x1b[1m" + s + "\x1b[0m"
+	}
+	return s
+}
+
+// wrap writes words after a first prefix; further lines are indented as far.
+func (t *textWriter) wrap(prefix, words string) { t.wrapStyled(prefix, words, styleNone) }
+
+func (t *textWriter) wrapStyled(prefix, words string, st style) {
+	indent := strings.Repeat(" ", utf8.RuneCountInString(prefix))
+	line, length := "", 0
+	for _, word := range strings.Fields(words) {
+		n := utf8.RuneCountInString(word)
+		if length > 0 && len(indent)+length+1+n > t.opt.Width {
+			t.line(prefix + t.paint(st, line))
+			prefix, line, length = indent, "", 0
+		}
+		if length > 0 {
+			line, length = line+" ", length+1
+		}
+		line, length = line+word, length+n
+	}
+	t.line(prefix + t.paint(st, line))
+}
+
+func (t *textWriter) list(title string, items []string) {
+	if len(items) == 0 {
+		return
+	}
+	t.line("")
+	t.line(t.paint(styleStrong, title))
+	for _, item := range items {
+		t.wrap("  - ", clean(item))
+	}
+}
+
+// table draws a table, leaving out the least important columns until it fits
+// and saying so.
+func (t *textWriter) table(tb table) {
+	widths := make([]int, len(tb.Columns))
+	cells := make([][]string, len(tb.Rows))
+	for i, c := range tb.Columns {
+		widths[i] = utf8.RuneCountInString(clean(c.Head))
+	}
+	for r, row := range tb.Rows {
+		cells[r] = make([]string, len(tb.Columns))
+		for i := range tb.Columns {
+			if i < len(row) {
+				cells[r][i] = clean(row[i].S)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cells[r][i]))
+		}
+	}
+	shown := make([]int, len(tb.Columns))
+	for i := range shown {
+		shown[i] = i
+	}
+	const gap = 2
+	total := func() int {
+		sum := gap
+		for _, i := range shown {
+			sum += widths[i] + gap
+		}
+		return sum - gap
+	}
+	var left []string
+	for total() > t.opt.Width {
+		drop := -1
+		for k, i := range shown {
+			if keep := tb.Columns[i].Keep; keep > 0 && (drop < 0 || keep < tb.Columns[shown[drop]].Keep) {
+				drop = k
+			}
+		}
+		if drop < 0 {
+			break
+		}
+		left = append(left, tb.Columns[shown[drop]].Head)
+		shown = slices.Delete(shown, drop, drop+1)
+	}
+	t.wrapStyled("", clean(tb.Title), styleStrong)
+	if total() > t.opt.Width {
+		t.records(tb)
+		return
+	}
+	draw := func(at func(i int) (string, style)) {
+		var b strings.Builder
+		for _, i := range shown {
+			s, st := at(i)
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(s))
+			b.WriteString(strings.Repeat(" ", gap))
+			if tb.Columns[i].Right {
+				b.WriteString(pad + t.paint(st, s))
+			} else {
+				b.WriteString(t.paint(st, s) + pad)
+			}
+		}
+		t.line(b.String())
+	}
+	draw(func(i int) (string, style) { return clean(tb.Columns[i].Head), styleDim })
+	for r, row := range tb.Rows {
+		draw(func(i int) (string, style) {
+			if i < len(row) {
+				return cells[r][i], row[i].Style
+			}
+			return "", styleNone
+		})
+	}
+	for _, note := range tb.Notes {
+		t.wrap("  ", clean(note))
+	}
+	if len(left) > 0 {
+		slices.Sort(left)
+		t.wrap("  ", clean("Left out for want of width: "+strings.Join(left, ", ")+"."))
+	}
+}
+
+// records draws a table that is too wide as one paragraph a row.
+func (t *textWriter) records(tb table) {
+	for _, row := range tb.Rows {
+		var parts []string
+		for i, cell := range row {
+			if s := clean(cell.S); s != "" {
+				parts = append(parts, clean(tb.Columns[i].Head)+": "+s)
+			}
+		}
+		t.wrap("  - ", strings.Join(parts, "; "))
+	}
+	for _, note := range tb.Notes {
+		t.wrap("  ", clean(note))
+	}
+}

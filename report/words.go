@@ -1,0 +1,495 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// Answers are a study's answers in words: the first is the headline.
+//
+// Where cells differ from their baselines in one factor only, each level gets
+// a sentence. Where another factor is a number (connections), the sentences
+// compare its ends, one for each level of the remaining factors (arrivals),
+// and the headline says how the overhead grows.
+func Answers(f record.Findings) []string {
+	f = inMicroseconds(f)
+	if f.Validity.Valid == 0 {
+		return []string{fmt.Sprintf("No answer: none of %s is valid.", plural(f.Validity.Trials, "trial"))}
+	}
+	a := newAnswering(f)
+	if a.name == "" {
+		return cpuAnswers(f, nil)
+	}
+	var answers []string
+	if a.numeric == "" && len(a.others) == 0 {
+		answers = a.flat()
+	} else {
+		answers = a.varied()
+	}
+	return append(answers, cpuAnswers(f, a.top)...)
+}
+
+// answering is how the overhead findings of a study are laid out.
+type answering struct {
+	f        record.Findings
+	name     string                    // the primary finding
+	by       map[string]record.Finding // overhead findings by name and cell
+	compared []string                  // factors in which a cell differs from its baseline
+	numeric  string                    // a varying factor whose levels are numbers, or ""
+	others   []string                  // the remaining varying factors
+	tops     []record.Cell
+	top      record.Cell // levels of the compared factors that the headline is about
+	against  record.Cell // a baseline of those
+}
+
+func newAnswering(f record.Findings) *answering {
+	a := &answering{f: f, by: map[string]record.Finding{}}
+	for _, finding := range f.Findings {
+		if finding.Against == nil || !strings.HasSuffix(finding.Name, "_overhead") {
+			continue
+		}
+		if a.name == "" || finding.Name == "latency_p50_overhead" {
+			a.name = finding.Name
+		}
+		a.by[finding.Name+"\x00"+finding.Cell.Key()] = finding
+	}
+	differs := map[string]bool{}
+	seen := map[string]bool{}
+	for _, finding := range f.Findings {
+		if finding.Name != a.name {
+			continue
+		}
+		for factor, level := range finding.Cell {
+			if finding.Against[factor] != level {
+				differs[factor] = true
+				a.against = finding.Against
+			}
+		}
+	}
+	for _, factor := range f.Factors {
+		switch {
+		case differs[factor.Factor]:
+			a.compared = append(a.compared, factor.Factor)
+		case len(factor.Levels) < 2:
+		case a.numeric == "" && numbers(factor.Levels):
+			a.numeric = factor.Factor
+		default:
+			a.others = append(a.others, factor.Factor)
+		}
+	}
+	for _, cell := range f.Cells { // in the plan's order
+		if _, ok := a.by[a.name+"\x00"+cell.Cell.Key()]; !ok {
+			continue
+		}
+		top := pick(cell.Cell, a.compared)
+		if !seen[top.Key()] {
+			seen[top.Key()] = true
+			a.tops = append(a.tops, top)
+		}
+	}
+	if len(a.tops) > 0 {
+		a.top = a.tops[len(a.tops)-1]
+	} else {
+		a.name = ""
+	}
+	return a
+}
+
+func (a *answering) find(name string, cell record.Cell) (record.Finding, bool) {
+	found, ok := a.by[name+"\x00"+cell.Key()]
+	return found, ok
+}
+
+// flat answers a study with nothing but the compared factors, costliest (the
+// last level) first.
+func (a *answering) flat() []string {
+	var answers []string
+	for _, top := range slices.Backward(a.tops) {
+		p50, ok := a.find(a.name, top)
+		if !ok {
+			continue
+		}
+		answers = append(answers, a.sentence(p50, ""))
+		p99, ok := a.find(strings.Replace(a.name, "p50", "p99", 1), top)
+		if ok && p99.Name != p50.Name && top.Key() == a.top.Key() {
+			answers = append(answers, a.sentence(p99, ""))
+		}
+	}
+	return answers
+}
+
+// sentence says what one finding found.
+func (a *answering) sentence(finding record.Finding, context string) string {
+	who, many := subject(finding)
+	adds := "adds"
+	if many {
+		adds = "add"
+	}
+	s := scaleOf(finding)
+	where := " " + measureWords(finding.Name) + context
+	switch finding.Verdict {
+	case record.VerdictInvalid:
+		return fmt.Sprintf("What %s %s%s is not known: too few valid trials.", lowerFirst(who), adds, where)
+	case record.VerdictBelowNoise:
+		floor := ""
+		if n, ok := noiseOf(a.f, finding); ok {
+			floor = " (" + s.value(n.Floor) + ")"
+		}
+		return fmt.Sprintf("%s %s nothing%s that can be told from what two identical baselines differ by%s.", who, adds, where, floor)
+	case record.VerdictInconclusive:
+		_, span := s.parts(finding.Estimate, finding.Low, finding.High)
+		return fmt.Sprintf("%s %s between %s%s: too wide to call.", who, adds, strings.Replace(strings.Replace(span, "–", " and ", 1), " to ", " and ", 1)+" "+s.Unit, where)
+	}
+	if finding.High < 0 {
+		takes := "takes"
+		if many {
+			takes = "take"
+		}
+		e, span := s.parts(-finding.Estimate, -finding.High, -finding.Low)
+		return fmt.Sprintf("%s %s %s (95%% interval %s) off%s.", who, takes, join(e, s.Unit), span, strings.TrimPrefix(where, " to"))
+	}
+	e, span := s.parts(finding.Estimate, finding.Low, finding.High)
+	return fmt.Sprintf("%s %s %s (95%% interval %s)%s.", who, adds, join(e, s.Unit), span, where)
+}
+
+// varied answers a study in which other factors vary beside the compared
+// ones.
+func (a *answering) varied() []string {
+	var sentences, growth []string
+	levels := a.levels(a.numeric)
+	for _, other := range a.combinations() {
+		context := ""
+		for _, factor := range a.others {
+			context += " " + factorWords(factor, other[factor])
+		}
+		var ends []record.Finding
+		for _, level := range levels {
+			cell := a.top.With(other)
+			if a.numeric != "" {
+				cell[a.numeric] = level
+			}
+			if finding, ok := a.find(a.name, cell); ok {
+				ends = append(ends, finding)
+			}
+		}
+		if len(ends) == 0 {
+			continue
+		}
+		first, last := ends[0], ends[len(ends)-1]
+		if len(ends) == 1 || first.Verdict != record.VerdictReal || last.Verdict != record.VerdictReal || first.Estimate <= 0 {
+			for _, end := range slices.CompactFunc([]record.Finding{first, last}, func(x, y record.Finding) bool { return x.Cell.Key() == y.Cell.Key() }) {
+				at := context
+				if a.numeric != "" {
+					at += " " + factorWords(a.numeric, end.Cell[a.numeric])
+				}
+				sentences = append(sentences, a.sentence(end, at))
+			}
+			continue
+		}
+		who, many := subject(first)
+		adds := "adds"
+		if many {
+			adds = "add"
+		}
+		s := scaleFor(first.Unit, math.Max(first.Estimate, last.Estimate))
+		sentences = append(sentences, upperFirst(strings.TrimSpace(fmt.Sprintf("%s, %s %s %s %s %s and %s %s.",
+			strings.TrimSpace(context), lowerFirst(who), adds,
+			s.quantity(first.Estimate, first.Low, first.High), measureWords(first.Name), factorWords(a.numeric, first.Cell[a.numeric]),
+			s.quantity(last.Estimate, last.Low, last.High), factorWords(a.numeric, last.Cell[a.numeric])))))
+		growth = append(growth, growthWords(first, last)+context)
+	}
+	for i := range sentences {
+		sentences[i] = strings.TrimPrefix(sentences[i], ", ")
+		sentences[i] = upperFirst(sentences[i])
+	}
+	if len(growth) > 0 && len(growth) == len(a.combinations()) && len(levels) > 1 {
+		who, many := subject(record.Finding{Cell: a.top, Against: pick(a.against, a.compared)})
+		verb := "adds"
+		if many {
+			verb = "add"
+		}
+		end := factorWords(a.numeric, levels[len(levels)-1])
+		head := fmt.Sprintf("From %s to %s, what %s %s %s %s.", levels[0],
+			strings.TrimPrefix(strings.TrimPrefix(end, "at "), "with "), lowerFirst(who), verb, measureWords(a.name), sequence(growth))
+		sentences = append([]string{head}, sentences...)
+	}
+	return sentences
+}
+
+// growthWords says in words how an overhead changes from one end of a factor
+// to the other.
+func growthWords(first, last record.Finding) string {
+	ratio := last.Estimate / first.Estimate
+	switch {
+	case first.Low <= last.High && last.Low <= first.High:
+		return "stays the same within its interval"
+	case ratio >= 2:
+		return "grows " + fixed(ratio, clamp(1-magnitude(ratio), 0, 1)) + "-fold"
+	case ratio >= 1:
+		return "grows by " + percent(ratio-1)
+	}
+	return "falls by " + percent(1-ratio)
+}
+
+// combinations lists the levels of the factors that are neither compared nor
+// the numeric one, in the order of the cells.
+func (a *answering) combinations() []record.Cell {
+	var all []record.Cell
+	seen := map[string]bool{}
+	for _, cell := range a.f.Cells {
+		other := pick(cell.Cell, a.others)
+		if key := other.Key(); !seen[key] {
+			seen[key] = true
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// levels are a numeric factor's levels in ascending order; one empty level
+// if there is no such factor.
+func (a *answering) levels(factor string) []string {
+	for _, f := range a.f.Factors {
+		if f.Factor == factor {
+			levels := slices.Clone(f.Levels)
+			sort.Slice(levels, func(i, j int) bool { return number(levels[i]) < number(levels[j]) })
+			return levels
+		}
+	}
+	return []string{""}
+}
+
+// cpuAnswers says what a request costs in CPU in each proxy, over the cells
+// that have top's levels (all cells if top is nil).
+func cpuAnswers(f record.Findings, top record.Cell) []string {
+	var answers []string
+	for _, part := range []string{record.PartClientProxy, record.PartServerProxy} {
+		low, high, n := math.Inf(1), math.Inf(-1), 0
+		var only record.CPUPerRequest
+		for _, cell := range f.Cells {
+			cpu, ok := cell.CPUPerRequest[part]
+			if !ok || pick(cell.Cell, keys(top)).Key() != top.Key() {
+				continue
+			}
+			only, n = cpu, n+1
+			low, high = math.Min(low, cpu.UserUS+cpu.SystemUS), math.Max(high, cpu.UserUS+cpu.SystemUS)
+		}
+		s := scaleFor("us", high)
+		switch {
+		case n == 1:
+			sum := only.UserUS + only.SystemUS
+			answers = append(answers, fmt.Sprintf("A request costs the %s %s of CPU, %s of it in the kernel.", partWords(part),
+				s.quantity(sum, only.LowUS, only.HighUS), percent(only.SystemUS/sum)))
+		case n > 1:
+			answers = append(answers, fmt.Sprintf("A request costs the %s between %s and %s of CPU.", partWords(part), s.plain(low), s.value(high)))
+		}
+	}
+	return answers
+}
+
+// subject names what is compared with the baseline, and says whether the
+// name is a plural.
+func subject(finding record.Finding) (name string, many bool) {
+	var parts []string
+	for _, factor := range keys(finding.Cell) {
+		level := finding.Cell[factor]
+		if finding.Against[factor] == level {
+			continue
+		}
+		if factor == "sidecars" {
+			switch level {
+			case "both":
+				many = true
+				parts = append(parts, "both sidecars")
+				continue
+			case "server", "client":
+				parts = append(parts, "the "+level+"'s sidecar")
+				continue
+			}
+		}
+		parts = append(parts, strings.ReplaceAll(factor, "_", " ")+" "+level)
+	}
+	many = many || len(parts) > 1
+	return upperFirst(strings.Join(parts, " and ")), many
+}
+
+// factorWords puts a factor's level in words: "at 16 connections".
+func factorWords(factor, level string) string {
+	switch factor {
+	case "connections":
+		if level == "1" {
+			return "at 1 connection"
+		}
+		return "at " + level + " connections"
+	case "rate":
+		if level == "max" {
+			return "as fast as possible"
+		}
+		if n := number(level); !math.IsNaN(n) {
+			level = count(int64(n))
+		}
+		return "at " + level + " requests a second"
+	case "arrival":
+		return "with " + strings.Replace(level, "poisson", "Poisson", 1) + " arrivals"
+	case "protocol":
+		return "over " + level
+	case "payload":
+		return "with payloads of " + level + " bytes"
+	case "concurrency":
+		return "with " + level + " proxy threads"
+	}
+	return "with " + strings.ReplaceAll(factor, "_", " ") + " " + level
+}
+
+// measureWords says what a finding's name measures: "to the median latency".
+func measureWords(name string) string {
+	name = strings.TrimSuffix(name, "_overhead")
+	switch name {
+	case "latency_p50":
+		return "to the median latency"
+	case "latency_p90":
+		return "to the p90 latency"
+	case "latency_p99":
+		return "to the p99 latency"
+	case "latency_p999":
+		return "to the p99.9 latency"
+	}
+	return "to " + findingWords(name)
+}
+
+// findingWords turns a finding's name into words.
+func findingWords(name string) string {
+	name = strings.ReplaceAll(name, "p999", "p99.9")
+	return strings.ReplaceAll(name, "_", " ")
+}
+
+// partWords names a part of a trial.
+func partWords(part string) string {
+	switch part {
+	case record.PartClientProxy:
+		return "client's proxy"
+	case record.PartServerProxy:
+		return "server's proxy"
+	case record.PartGenerator:
+		return "load generator"
+	case record.PartControl:
+		return "istiod"
+	case record.PartMachine:
+		return "whole machine"
+	}
+	return strings.ReplaceAll(part, "_", " ")
+}
+
+// verdictWords puts a verdict in words.
+func verdictWords(verdict string) string {
+	switch verdict {
+	case record.VerdictBelowNoise:
+		return "below noise"
+	case record.VerdictInvalid:
+		return "not valid"
+	case record.VerdictMeasured:
+		return "measured"
+	}
+	return verdict
+}
+
+// noiseOf finds the noise floor that a finding was judged by: that of its
+// measure in its baseline cell, or else the largest of its measure.
+func noiseOf(f record.Findings, finding record.Finding) (record.NoiseFloor, bool) {
+	measure := strings.TrimSuffix(finding.Name, "_overhead")
+	var best record.NoiseFloor
+	ok := false
+	for _, n := range f.NoiseFloor {
+		if n.Measure != measure {
+			continue
+		}
+		if finding.Against != nil && n.Cell.Key() == finding.Against.Key() {
+			return n, true
+		}
+		if !ok || n.Floor > best.Floor {
+			best, ok = n, true
+		}
+	}
+	return best, ok
+}
+
+func scaleOf(finding record.Finding) scale {
+	return scaleFor(finding.Unit, math.Max(math.Abs(finding.Estimate), math.Max(math.Abs(finding.Low), math.Abs(finding.High))))
+}
+
+// pick is the part of a cell that the factors name.
+func pick(cell record.Cell, factors []string) record.Cell {
+	out := record.Cell{}
+	for _, factor := range factors {
+		if level, ok := cell[factor]; ok {
+			out[factor] = level
+		}
+	}
+	return out
+}
+
+// keys are a cell's factors, sorted.
+func keys(cell record.Cell) []string {
+	out := make([]string, 0, len(cell))
+	for factor := range cell {
+		out = append(out, factor)
+	}
+	sort.Strings(out)
+	return out
+}
+
+// number parses a level; NaN if it is none.
+func number(level string) float64 {
+	v, err := strconv.ParseFloat(level, 64)
+	if err != nil || math.IsInf(v, 0) {
+		return math.NaN()
+	}
+	return v
+}
+
+// numbers says whether every level is a number.
+func numbers(levels []string) bool {
+	for _, level := range levels {
+		if math.IsNaN(number(level)) {
+			return false
+		}
+	}
+	return len(levels) > 0
+}
+
+func percent(ratio float64) string {
+	if math.IsNaN(ratio) || math.IsInf(ratio, 0) {
+		return "?"
+	}
+	return fixed(100*ratio, 0) + "%"
+}
+
+func upperFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	r := []rune(s)
+	return strings.ToUpper(string(r[0])) + string(r[1:])
+}
+
+func lowerFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	r := []rune(s)
+	return strings.ToLower(string(r[0])) + string(r[1:])
+}
+
+// sequence joins words: "a", "a and b", "a, b and c".
+func sequence(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}

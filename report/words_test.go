@@ -1,0 +1,113 @@
+package report
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// The same file is the test of ui/web/src/format.ts.
+func TestFormat(t *testing.T) {
+	var cases []struct {
+		Unit                string
+		Largest             float64
+		Estimate, Low, High float64
+		Plain, Quantity     string
+	}
+	data, err := os.ReadFile("testdata/format.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		s := scaleFor(c.Unit, c.Largest)
+		if got := s.value(c.Estimate); got != c.Plain {
+			t.Errorf("%v %s: plain %q, want %q", c.Estimate, c.Unit, got, c.Plain)
+		}
+		if got := s.quantity(c.Estimate, c.Low, c.High); got != c.Quantity {
+			t.Errorf("%v %s: quantity %q, want %q", c.Estimate, c.Unit, got, c.Quantity)
+		}
+	}
+}
+
+func TestClean(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain · µs":         "plain · µs",
+		"\x1b[31mred":        `\x1b[31mred`,
+		"a\nb\tc\r":          `a\nb\tc\r`,
+		"\u202eabc\u200b":    `\u202eabc\u200b`,
+		"bad \xff byte":      `bad \xff byte`,
+		"c1 \u009b31m":       `c1 \x9b31m`,
+		"line\u2028para\x7f": `line\u2028para\x7f`,
+	} {
+		if got := clean(in); got != want {
+			t.Errorf("clean(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func FuzzClean(f *testing.F) {
+	f.Add("a\x1b[0m|<b>`")
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, r := range clean(s) {
+			if hidden(r) {
+				t.Fatalf("%q leaves %q", s, r)
+			}
+		}
+		if clean(clean(s)) != clean(s) {
+			t.Fatalf("clean(%q) is not stable", s)
+		}
+		if strings.ContainsAny(markdown(s), "<>\n") {
+			t.Fatalf("markdown(%q) leaves markup", s)
+		}
+		if c := csvText(s); c != "" && strings.ContainsRune("=+-@\t\r\n|", rune(c[0])) {
+			t.Fatalf("csvText(%q) leaves a formula", s)
+		}
+	})
+}
+
+func TestAnswers(t *testing.T) {
+	overhead := func(name, level string, estimate, low, high float64, verdict string) record.Finding {
+		return record.Finding{Name: name, Probe: "latency", Cell: record.Cell{"sidecars": level}, Against: record.Cell{"sidecars": "none"},
+			Estimate: estimate, Low: low, High: high, Unit: "us", Blocks: 6, Verdict: verdict}
+	}
+	base := record.Findings{
+		Validity: record.ValiditySummary{Trials: 12, Valid: 12, Blocks: 6}, Factors: []record.FactorLevels{sidecars},
+		Cells: []record.CellSummary{{Cell: record.Cell{"sidecars": "none"}, Baseline: true}, {Cell: record.Cell{"sidecars": "both"}}},
+	}
+	for _, c := range []struct {
+		name     string
+		findings []record.Finding
+		want     string
+	}{
+		{"real", []record.Finding{overhead("latency_p50_overhead", "both", 312, 281, 344, "real")},
+			"Both sidecars add 0.31 ms (95% interval 0.28–0.34) to the median latency."},
+		{"in another unit", []record.Finding{{Name: "latency_p50_overhead", Cell: record.Cell{"sidecars": "both"}, Against: record.Cell{"sidecars": "none"}, Estimate: .312, Low: .281, High: .344, Unit: "ms", Verdict: "real"}},
+			"Both sidecars add 0.31 ms (95% interval 0.28–0.34) to the median latency."},
+		{"faster", []record.Finding{overhead("latency_p50_overhead", "both", -50, -60, -41, "real")},
+			"Both sidecars take 50 µs (95% interval 41–60) off the median latency."},
+		{"below noise", []record.Finding{overhead("latency_p50_overhead", "both", 3, -4, 9, "below_noise")},
+			"Both sidecars add nothing to the median latency that can be told from what two identical baselines differ by."},
+		{"inconclusive", []record.Finding{overhead("latency_p50_overhead", "both", 40, -10, 90, "inconclusive")},
+			"Both sidecars add between -10 and 90 µs to the median latency: too wide to call."},
+		{"invalid", []record.Finding{overhead("latency_p50_overhead", "both", 0, 0, 0, "invalid")},
+			"What both sidecars add to the median latency is not known: too few valid trials."},
+	} {
+		f := base
+		f.Findings = c.findings
+		if got := Answers(f); len(got) == 0 || got[0] != c.want {
+			t.Errorf("%s: got %q\nwant %q", c.name, got, c.want)
+		}
+	}
+	if got := Answers(record.Findings{Validity: record.ValiditySummary{Trials: 3}})[0]; got != "No answer: none of 3 trials is valid." {
+		t.Errorf("got %q", got)
+	}
+	if got := Answers(twoPod())[0]; !strings.HasPrefix(got, "From 2 to 64 connections, what both sidecars add to the median latency grows by ") || !strings.HasSuffix(got, "stays the same within its interval with uniform arrivals and grows 16-fold with burst arrivals.") {
+		t.Errorf("got %q", got)
+	}
+}

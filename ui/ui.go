@@ -1,0 +1,46 @@
+// Package ui holds the web page that an HTML report is: a TypeScript front
+// end (web/) built into one file (dist/index.html), embedded here.
+//
+// Data goes into the page as JSON in a script element that is never run; the
+// page's content security policy names the one script it may run by its hash
+// and forbids every connection, so the file works offline and cannot be made
+// to call home by what stands in a study.
+package ui
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+//go:embed dist/index.html
+var built []byte
+
+// slot is where the page takes its data; web/index.html has it too.
+const slot = `<script type="application/json" id="meshmark-data">null</script>`
+
+// WritePage writes the page with data, a JSON document, in it. It fails if
+// data is not JSON, or if w fails.
+func WritePage(w io.Writer, data []byte) error {
+	var safe bytes.Buffer
+	if !json.Valid(data) {
+		return errors.New("page data is not JSON")
+	}
+	// Escapes <, >, & and the line separators, so that no text in the data
+	// can end the script element or open another.
+	json.HTMLEscape(&safe, data)
+	before, after, ok := bytes.Cut(built, []byte(slot))
+	if !ok {
+		return fmt.Errorf("the built page has no place for data (%s); build it again with: make web", slot)
+	}
+	open, end := slot[:len(slot)-len("null</script>")], "</script>"
+	for _, part := range [][]byte{before, []byte(open), safe.Bytes(), []byte(end), after} {
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
