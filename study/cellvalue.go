@@ -1,0 +1,307 @@
+package study
+
+import (
+	"encoding/json"
+	"net/textproto"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// factorNames are the names of all factors in the table's order.
+func factorNames() []string {
+	out := make([]string, len(factors))
+	for i, f := range factors {
+		out[i] = f.Name
+	}
+	return out
+}
+
+// level reads one level of a factor.
+func (d *decoder) level(f Factor, n *node) (string, bool) {
+	text, ok := d.text(n)
+	if !ok {
+		return "", false
+	}
+	level, c := f.parse(text)
+	if c != nil {
+		d.fail(n.pos, c.hint, "%s: %s", f.Name, c.msg)
+		return "", false
+	}
+	return level, true
+}
+
+// cellValue is a mapping of factors to levels, some or all of them.
+type cellValue struct {
+	to   *record.Cell
+	name string
+	// empty is written, and may be read, for a cell of no levels.
+	empty bool
+}
+
+func (v cellValue) decode(d *decoder, n *node) {
+	if n.kind != mapping {
+		d.fail(n.pos, "as {sidecars: none}", "%s maps factors to levels; this is %s", v.name, n.what())
+		return
+	}
+	if len(n.keys) == 0 && !v.empty {
+		d.fail(n.pos, "as {sidecars: none}", "%s names no factor", v.name)
+		return
+	}
+	out := record.Cell{}
+	for i, k := range n.keys {
+		f, ok := FactorByName(k.name)
+		if !ok {
+			d.fail(k.pos, suggest(k.name, factorNames()), "unknown factor %q", clip(k.name, 40))
+			continue
+		}
+		value := n.values[i]
+		if value.kind == null {
+			d.fail(k.pos, "give it a level or leave it out", "%s is empty", k.name)
+			continue
+		}
+		if value.kind == sequence {
+			d.fail(value.pos, "factors that vary stand in factors", "%s takes one level of %s here", v.name, k.name)
+			continue
+		}
+		if level, ok := d.level(f, value); ok {
+			out[k.name] = level
+		}
+	}
+	*v.to = out
+}
+
+func (v cellValue) encode() *node {
+	out := &node{kind: mapping, style: styleFlow}
+	for _, f := range factors {
+		if level, ok := (*v.to)[f.Name]; ok {
+			out.set(f.Name, Pos{}, plainNode(level))
+		}
+	}
+	if len(out.keys) == 0 && !v.empty {
+		return nil
+	}
+	return out
+}
+
+func (v cellValue) schema() *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
+	for _, f := range factors {
+		s.Properties.Set(f.Name, &jsonschema.Schema{Ref: "#/$defs/" + f.Name})
+	}
+	return s
+}
+
+// factorsValue is the mapping of factors that vary to lists of levels.
+type factorsValue struct{ to *[]record.FactorLevels }
+
+func (v factorsValue) decode(d *decoder, n *node) {
+	if n.kind != mapping {
+		d.fail(n.pos, "as {sidecars: [none, both]}", "factors maps factors to lists of levels; this is %s", n.what())
+		return
+	}
+	for i, k := range n.keys {
+		f, ok := FactorByName(k.name)
+		if !ok {
+			d.fail(k.pos, suggest(k.name, factorNames()), "unknown factor %q", clip(k.name, 40))
+			continue
+		}
+		list := n.values[i]
+		if list.kind != sequence {
+			d.fail(k.pos, "write "+k.name+": [...]; a factor with one level can stand in settings", "the levels of %s must be a list", k.name)
+			continue
+		}
+		if len(list.values) == 0 {
+			d.fail(list.pos, "leave the factor out, or give it levels", "%s has no levels", k.name)
+			continue
+		}
+		seen := map[string]bool{}
+		levels := make([]string, 0, len(list.values))
+		for _, item := range list.values {
+			level, ok := d.level(f, item)
+			switch {
+			case !ok:
+			case seen[level]:
+				d.fail(item.pos, "every level is one cell already", "level %s of %s is given twice", level, k.name)
+			default:
+				seen[level] = true
+				levels = append(levels, level)
+			}
+		}
+		*v.to = append(*v.to, record.FactorLevels{Factor: f.Name, Levels: levels, Unit: f.Unit})
+	}
+}
+
+func (v factorsValue) encode() *node {
+	out := &node{kind: mapping}
+	for _, f := range *v.to {
+		list := &node{kind: sequence, style: styleFlow}
+		for _, level := range f.Levels {
+			list.values = append(list.values, plainNode(level))
+		}
+		out.set(f.Factor, Pos{}, list)
+	}
+	if len(out.keys) == 0 {
+		return nil
+	}
+	return out
+}
+
+func (v factorsValue) schema() *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
+	one := uint64(1)
+	for _, f := range factors {
+		s.Properties.Set(f.Name, &jsonschema.Schema{Type: "array", MinItems: &one, UniqueItems: true,
+			Description: f.description(), Items: &jsonschema.Schema{Ref: "#/$defs/" + f.Name}})
+	}
+	return s
+}
+
+func (f Factor) description() string {
+	out := f.Doc
+	if f.Unit != "" {
+		out += " Unit: " + f.Unit + "."
+	}
+	return out + " Default: " + f.Default + "."
+}
+
+// schema describes one level of a factor.
+func (f Factor) schema() *jsonschema.Schema {
+	s := &jsonschema.Schema{Title: f.Name, Description: f.description()}
+	switch f.Name {
+	case FactorKeepAlive:
+		s.Type = "boolean"
+		s.Default = f.Default == "true"
+	case FactorConnections, FactorConcurrency:
+		s.Type = "integer"
+		s.Minimum = "1"
+		s.Default = json.Number(f.Default)
+	case FactorRate:
+		s.AnyOf = []*jsonschema.Schema{
+			{Type: "number", ExclusiveMinimum: "0", Maximum: json.Number(strconv.Itoa(maxRate))},
+			{Const: RateMax},
+		}
+		s.Default = json.Number(f.Default)
+	case FactorCPULimit:
+		s.AnyOf = []*jsonschema.Schema{{Type: "number", ExclusiveMinimum: "0"}, {Type: "string", Pattern: f.Pattern}}
+		s.Default = f.Default
+	default:
+		s.Type = "string"
+		for _, level := range f.Levels {
+			s.Enum = append(s.Enum, level)
+		}
+		if f.Levels == nil {
+			s.Pattern = f.Pattern
+		}
+		s.Default = f.Default
+	}
+	for _, e := range f.Examples {
+		if s.Type == "integer" {
+			s.Examples = append(s.Examples, json.Number(e))
+		} else {
+			s.Examples = append(s.Examples, e)
+		}
+	}
+	return s
+}
+
+// headersValue is a mapping of header names to values.
+type headersValue struct{ to *map[string]string }
+
+func (v headersValue) decode(d *decoder, n *node) {
+	if n.kind != mapping {
+		d.fail(n.pos, "as {x-user: someone}", "headers maps names to values; this is %s", n.what())
+		return
+	}
+	out := map[string]string{}
+	for i, k := range n.keys {
+		text, ok := d.text(n.values[i])
+		if !ok {
+			continue
+		}
+		name := textproto.CanonicalMIMEHeaderKey(k.name)
+		switch {
+		case !reToken.MatchString(k.name):
+			d.fail(k.pos, "", "%q cannot name a header", clip(k.name, 40))
+		case has([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Expect"}, name):
+			d.fail(k.pos, "leave it out", "the generator sets %s itself", name)
+		case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+			d.fail(n.values[i].pos, "", "the value of %s has a control character", k.name)
+		case len(text) > 8192:
+			d.fail(n.values[i].pos, "", "the value of %s is longer than 8192 bytes", k.name)
+		case out[name] != "":
+			d.fail(k.pos, "", "header %s is given twice", name)
+		default:
+			out[name] = strings.TrimSpace(text)
+		}
+	}
+	*v.to = out
+}
+
+func (v headersValue) encode() *node {
+	if len(*v.to) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(*v.to))
+	for name := range *v.to {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	out := &node{kind: mapping}
+	for _, name := range names {
+		out.set(name, Pos{}, textNode((*v.to)[name]))
+	}
+	return out
+}
+
+func (v headersValue) schema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Type: "string"}}
+}
+
+// exprValue is a CEL expression; its syntax is checked where it is used.
+type exprValue struct{ to *Expr }
+
+func (v exprValue) decode(d *decoder, n *node) {
+	textValue{to: &v.to.Text}.decode(d, n)
+	v.to.Pos = n.pos
+}
+
+func (v exprValue) encode() *node { return textNode(v.to.Text) }
+
+func (v exprValue) schema() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
+
+// stopValue is the stop rule, or none.
+type stopValue struct{ to **Stop }
+
+func (v stopValue) object(s *Stop) object {
+	return object{name: "stop", flow: true, fields: []field{
+		{name: "finding", required: true, doc: "The finding whose interval must become narrow.", value: textValue{to: &s.Finding, oneOf: FindingNames()}},
+		{name: "half_width", required: true, doc: "How far the interval may reach to either side, as a share of the estimate.", value: ratioValue{&s.HalfWidth}},
+		{name: "of", doc: "The cells it is asked of; all that are compared with a baseline if left out.", value: cellValue{to: &s.Of, name: "of"}},
+	}}
+}
+
+func (v stopValue) decode(d *decoder, n *node) {
+	if n.kind == scalar && n.text == "none" {
+		*v.to = nil
+		return
+	}
+	s := &Stop{}
+	v.object(s).decode(d, n)
+	*v.to = s
+}
+
+func (v stopValue) encode() *node {
+	if *v.to == nil {
+		return plainNode("none")
+	}
+	return v.object(*v.to).encode()
+}
+
+func (v stopValue) schema() *jsonschema.Schema {
+	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{v.object(&Stop{}).schema(), {Const: "none"}}}
+}

@@ -1,0 +1,90 @@
+package study
+
+import (
+	"regexp"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+var (
+	reName  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	reToken = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
+	rePath  = regexp.MustCompile(`^/[\x21-\x7e]{0,2047}$`)
+	// A method as RFC 9110 spells the registered ones; CONNECT carries none.
+	reMethod = regexp.MustCompile(`^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$`)
+)
+
+// root is the study file: every field, where it goes, and what it means.
+// Parsing, resolved.yaml and the JSON Schema all follow it.
+func root(s *Study) object {
+	return object{name: "the study", fields: []field{
+		{name: "name", required: true, doc: "Short name, also that of its runs: lower-case letters, digits and dashes.",
+			value: textValue{to: &s.Name, pattern: reName, hint: "lower-case letters, digits and dashes, as two-pod-latency"}},
+		{name: "title", doc: "Heading of the report; the name if left out.", value: textValue{to: &s.Title}},
+		{name: "question", required: true, doc: "The one question the study asks, in words.", value: textValue{to: &s.Question}},
+		{name: "story", doc: "Prose for the report: what is behind the question, what to look at.", value: textValue{to: &s.Story}},
+		{name: "mesh", doc: "The mesh that injects sidecars.", value: textValue{to: &s.Mesh, oneOf: []string{MeshNone, MeshIstio}}},
+		{name: "settings", doc: "Levels of factors that do not vary. A factor in neither settings nor factors has its default.",
+			value: cellValue{to: &s.Settings, name: "settings"}},
+		{name: "factors", doc: "What varies: every combination of levels is a cell, in the order given here.", value: factorsValue{&s.Factors}},
+		{name: "baseline", doc: "Put over a cell, these levels give the cell that it is compared with. {sidecars: none} if that varies; {} compares nothing.",
+			value: cellValue{to: &s.Baseline, name: "baseline", empty: true}},
+		{name: "exclude", doc: "Combinations of levels to leave out.",
+			value: listValue[record.Cell]{to: &s.Exclude, element: func(c *record.Cell) value { return cellValue{to: c, name: "exclude"} }}},
+		{name: "workload", doc: "What the worker does with each request.", value: workload(&s.Workload)},
+		{name: "load", doc: "How requests are sent.", value: object{name: "load", fields: []field{
+			{name: "timeout", doc: "A request without its answer after this long has failed.", value: durationValue{to: &s.Load.Timeout, low: time.Millisecond, high: 10 * time.Minute}},
+			{name: "method", doc: "HTTP method. If left out: POST with a payload, GET without.", value: textValue{to: &s.Load.Method, pattern: reMethod, hint: "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"}},
+			{name: "path", doc: "Path of HTTP requests.", value: textValue{to: &s.Load.Path, pattern: rePath, hint: "begin with /, without blanks"}},
+			{name: "headers", doc: "Headers of HTTP requests beside those the generator sets.", value: headersValue{&s.Load.Headers}},
+			{name: "tls", doc: "Whether the generator itself speaks TLS to the worker (HTTP protocols), beside what the mesh does.", value: boolValue{&s.Load.TLS}},
+		}}},
+		{name: "warmup", doc: "Time before a trial's window: until latency and CPU are steady, within these bounds.", value: object{name: "warmup", flow: true, fields: []field{
+			{name: "min", doc: "Shortest warm-up.", value: durationValue{to: &s.Warmup.Min, high: time.Hour}},
+			{name: "max", doc: "Longest warm-up; a trial that is not steady by then says so.", value: durationValue{to: &s.Warmup.Max, high: time.Hour}},
+		}}},
+		{name: "window", doc: "How long a trial measures: a whole number of intervals.", value: durationValue{to: &s.Window, low: 100 * time.Millisecond, high: time.Hour}},
+		{name: "interval", doc: "The generator's unit of account.", value: durationValue{to: &s.Interval, low: 50 * time.Millisecond, high: time.Minute}},
+		{name: "blocks", doc: "Passes over all cells, each in random order.", value: object{name: "blocks", flow: true, fields: []field{
+			{name: "min", doc: "Fewest blocks; from here on the stop rule is asked.", value: intValue{&s.Blocks.Min, 1, 10_000}},
+			{name: "max", doc: "Most blocks.", value: intValue{&s.Blocks.Max, 1, 10_000}},
+			{name: "limit", doc: "Time from the first block after which none begins.", value: durationValue{to: &s.Blocks.Limit, low: time.Second}},
+		}}},
+		{name: "stop", doc: "Ends the run before blocks.max, when an interval is narrow enough; none for no such rule.", value: stopValue{&s.Stop}},
+		{name: "seed", doc: "Orders the blocks and spreads arrivals. 0: chosen when the run starts, and recorded.", value: seedValue{&s.Seed}},
+		{name: "measures", doc: "What is recorded; everything if left out.",
+			value: listValue[string]{to: &s.Measures, least: 1, flow: true, element: func(m *string) value { return textValue{to: m, oneOf: Measures()} }}},
+		{name: "assert", doc: "CEL expressions over the findings that must hold.",
+			value: listValue[Expr]{to: &s.Assert, element: func(e *Expr) value { return exprValue{e} }}},
+		{name: "published", doc: "Figures of the literature to set beside the measured ones.",
+			value: listValue[Published]{to: &s.Published, element: published}},
+	}}
+}
+
+func workload(w *Workload) object {
+	t := &w.ServiceTime
+	return object{name: "workload", fields: []field{
+		{name: "response", doc: "Size of an answer's body; echo sends the request's body back. TCP always echoes.", value: responseValue{&w.Response}},
+		{name: "service_time", doc: "How long the worker holds a request.", value: object{name: "service_time", flow: true, fields: []field{
+			{name: "distribution", doc: "How the times are spread.", value: textValue{to: &t.Distribution,
+				oneOf: []string{DistributionFixed, DistributionExponential, DistributionLognormal, DistributionRecorded}}},
+			{name: "mean", doc: "Mean of the distribution (not for recorded).", value: durationValue{to: &t.Mean, high: time.Minute, omitZero: true}},
+			{name: "sigma", doc: "Standard deviation of the time's natural logarithm (lognormal).", value: floatValue{to: &t.Sigma, high: 5, omitZero: true}},
+			{name: "values", doc: "Recorded times, drawn from at random (recorded).", value: listValue[time.Duration]{to: &t.Values, least: 1, flow: true,
+				element: func(v *time.Duration) value { return durationValue{to: v, high: time.Minute} }}},
+			{name: "file", doc: "File of recorded times, a duration a line, beside the study (recorded).", value: textValue{to: &t.File}},
+		}}},
+	}}
+}
+
+func published(p *Published) value {
+	return object{name: "a published figure", fields: []field{
+		{name: "source", required: true, doc: "Where it was published.", value: textValue{to: &p.Source}},
+		{name: "claim", required: true, doc: "What was said, in words.", value: textValue{to: &p.Claim}},
+		{name: "finding", required: true, doc: "The finding it is set beside.", value: textValue{to: &p.Finding, oneOf: FindingNames()}},
+		{name: "cell", required: true, doc: "The cell it speaks of.", value: cellValue{to: &p.Cell, name: "cell"}},
+		{name: "figure", required: true, doc: "The figure.", value: floatValue{to: &p.Figure, high: 1e18}},
+		{name: "unit", required: true, doc: "Its unit: us, ms or s; us/request or ms/request; bytes, kB, MB, KiB or MiB.", value: textValue{to: &p.Unit}},
+	}}
+}

@@ -1,0 +1,275 @@
+package study
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// Parse reads a study file and fills every default in. name is what errors
+// call the file. sets are overrides, "path=value" each, as of --set flags:
+//
+//	window=500ms             a field, dots between levels
+//	factors.rate=[100, 200]  a list
+//	rate=2000                a factor by its name alone: fixed by one level,
+//	connections=[8, 16]      varied by a list
+//
+// The error is [Errors] with places, exit code 2 and, if there is but one
+// fault, a hint.
+func Parse(data []byte, name string, sets []string) (*Study, error) {
+	tree, err := readTree(data, name, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, set := range sets {
+		if err := override(tree, set); err != nil {
+			return nil, err
+		}
+	}
+	d := &decoder{root: tree}
+	s := defaults()
+	root(s).decode(d, tree)
+	if len(d.errs) == 0 {
+		d.resolve(s)
+	}
+	if len(d.errs) == 0 {
+		d.check(s)
+	}
+	if len(d.errs) > 0 {
+		sort.SliceStable(d.errs, func(i, j int) bool { return d.errs[i].Pos.Line < d.errs[j].Pos.Line })
+		return nil, d.errs.err()
+	}
+	return s, nil
+}
+
+// Marshal writes the study with every default filled in: parsed again it
+// gives the same study and plan.
+func (s *Study) Marshal() []byte { return emit(root(s).encode()) }
+
+func defaults() *Study {
+	return &Study{
+		Mesh:     MeshIstio,
+		Settings: record.Cell{},
+		Workload: Workload{Response: Echo, ServiceTime: ServiceTime{Distribution: DistributionFixed}},
+		Load:     Load{Timeout: 5 * time.Second, Path: "/"},
+		Warmup:   Warmup{Min: time.Second, Max: 8 * time.Second},
+		Window:   2 * time.Second,
+		Interval: 250 * time.Millisecond,
+		Blocks:   Blocks{Min: 4, Max: 12, Limit: 10 * time.Minute},
+	}
+}
+
+// resolve fills in the defaults that depend on other fields.
+func (d *decoder) resolve(s *Study) {
+	if s.Title == "" {
+		s.Title = s.Name
+	}
+	if len(s.Measures) == 0 {
+		s.Measures = Measures()
+	}
+	for _, f := range factors {
+		switch _, fixed := s.Settings[f.Name]; {
+		case fixed && s.varies(f.Name):
+			d.fail(d.pos("settings", f.Name), "leave it out of one of them", "%s is both in settings and in factors", f.Name)
+		case fixed || s.varies(f.Name):
+		case f.Name == FactorSidecars && s.Mesh == MeshNone:
+			s.Settings[f.Name] = SidecarsNone
+		default:
+			s.Settings[f.Name] = f.Default
+		}
+	}
+	if s.Baseline == nil {
+		s.Baseline = record.Cell{}
+		if has(s.levels(FactorSidecars), SidecarsNone) && len(s.levels(FactorSidecars)) > 1 {
+			s.Baseline[FactorSidecars] = SidecarsNone
+		}
+	}
+	for i := range s.Published {
+		p := &s.Published[i]
+		own := FindingUnit(p.Finding)
+		scale, ok := units[own][p.Unit]
+		if !ok {
+			d.fail(d.pos("published", i, "unit"), suggest(p.Unit, unitNames(own)), "%q is no unit of %s", clip(p.Unit, 40), p.Finding)
+			continue
+		}
+		p.Figure, p.Unit = p.Figure*scale, own
+	}
+}
+
+// levels are all levels a factor has in this study.
+func (s *Study) levels(factor string) []string {
+	for _, f := range s.Factors {
+		if f.Factor == factor {
+			return f.Levels
+		}
+	}
+	return []string{s.Settings[factor]}
+}
+
+// check finds what is wrong between fields.
+func (d *decoder) check(s *Study) {
+	d.checkTimes(s)
+	d.checkLoad(s)
+	d.checkServiceTime(&s.Workload.ServiceTime)
+	if s.Mesh == MeshNone {
+		for _, level := range s.levels(FactorSidecars) {
+			if level != SidecarsNone {
+				d.fail(d.pos("mesh"), "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
+				break
+			}
+		}
+	}
+	if m := duplicate(s.Measures); m != "" {
+		d.fail(d.pos("measures"), "", "measure %s is given twice", m)
+	}
+	if len(d.errs) > 0 {
+		return
+	}
+	p, err := NewPlan(s, 0)
+	var fault *planError
+	switch {
+	case err == nil:
+		d.checkStop(s, p)
+	case errors.As(err, &fault):
+		d.complain(d.planPos(fault), &complaint{msg: fault.about + ": " + fault.msg, hint: fault.hint})
+	default:
+		d.fail(d.pos("factors"), "", "%v", err)
+	}
+}
+
+func (d *decoder) planPos(e *planError) Pos {
+	switch {
+	case e.about == "exclude" && e.item >= 0:
+		return d.pos(e.about, e.item)
+	case e.about == FactorMTLS:
+		return d.pos("factors", e.about)
+	}
+	return d.pos(e.about)
+}
+
+func duplicate(list []string) string {
+	seen := map[string]bool{}
+	for _, s := range list {
+		if seen[s] {
+			return s
+		}
+		seen[s] = true
+	}
+	return ""
+}
+
+func (d *decoder) checkTimes(s *Study) {
+	if s.Warmup.Min > s.Warmup.Max {
+		d.fail(d.pos("warmup"), "", "warmup.min %s is longer than warmup.max %s", formatDuration(s.Warmup.Min), formatDuration(s.Warmup.Max))
+	}
+	if s.Blocks.Min > s.Blocks.Max {
+		d.fail(d.pos("blocks"), "", "blocks.min %d is more than blocks.max %d", s.Blocks.Min, s.Blocks.Max)
+	}
+	if s.Window%s.Interval != 0 || s.Window < s.Interval {
+		n := max(1, math.Round(float64(s.Window)/float64(s.Interval)))
+		d.fail(d.pos("window"), "for example "+formatDuration(time.Duration(n)*s.Interval),
+			"window %s is no whole number of intervals of %s", formatDuration(s.Window), formatDuration(s.Interval))
+	}
+}
+
+func (d *decoder) checkLoad(s *Study) {
+	protocols := s.levels(FactorProtocol)
+	if has(protocols, ProtocolTCP) && has(s.levels(FactorPayload), "0B") {
+		d.fail(d.pos("factors", FactorPayload), "give payload at least 1B, or leave tcp out", "protocol tcp echoes the payload and cannot do so with payload 0B")
+	}
+	if s.Load.TLS && (has(protocols, ProtocolTCP) || has(protocols, ProtocolGRPC)) {
+		d.fail(d.pos("load", "tls"), "leave tls out, or use http1 and http2 only", "the worker serves TLS over http1 and http2 only")
+	}
+}
+
+func (d *decoder) checkServiceTime(t *ServiceTime) {
+	at := func(f string) Pos { return d.pos("workload", "service_time", f) }
+	recorded := t.Distribution == DistributionRecorded
+	switch {
+	case recorded && (t.File == "") == (len(t.Values) == 0):
+		d.fail(at("distribution"), "", "distribution recorded needs either values or a file")
+	case recorded && t.Mean != 0:
+		d.fail(at("mean"), "leave it out", "recorded times have their own mean")
+	case !recorded && (t.File != "" || len(t.Values) > 0):
+		d.fail(at("distribution"), "use distribution: recorded, or leave values and file out", "distribution %s takes no recorded times", t.Distribution)
+	case t.Distribution != DistributionLognormal && t.Sigma != 0:
+		d.fail(at("sigma"), "leave it out", "sigma is for distribution lognormal")
+	case t.Distribution == DistributionLognormal && t.Sigma == 0:
+		d.fail(at("distribution"), "as sigma: 0.5", "distribution lognormal needs a sigma above 0")
+	case (t.Distribution == DistributionLognormal || t.Distribution == DistributionExponential) && t.Mean == 0:
+		d.fail(at("distribution"), "as mean: 1ms", "distribution %s needs a mean above 0", t.Distribution)
+	}
+}
+
+// checkStop makes sure that the stop rule can be met.
+func (d *decoder) checkStop(s *Study, p *Plan) {
+	if s.Stop == nil {
+		return
+	}
+	matched, compared := p.Matching(s.Stop.Of), false
+	for _, i := range matched {
+		against := p.baseline[i]
+		compared = compared || against >= 0 && against != i
+	}
+	switch {
+	case len(matched) == 0:
+		d.fail(d.pos("stop", "of"), "name levels that the factors and settings give, or stop: none", "stop.of matches no cell of this study")
+	case strings.HasSuffix(s.Stop.Finding, "_overhead") && !compared:
+		d.fail(d.pos("stop"), "name a cell that has a baseline, or a finding without _overhead", "%s needs a cell that is compared with another", s.Stop.Finding)
+	}
+}
+
+// Files are the files the study names, relative to it.
+func (s *Study) Files() []string {
+	if s.Workload.ServiceTime.File == "" {
+		return nil
+	}
+	return []string{s.Workload.ServiceTime.File}
+}
+
+// maxValues bounds recorded times, in a study and in a file it names.
+const maxValues = 40_000
+
+// WithFiles returns the study with the contents of the files it names put
+// in, so that its resolved form needs nothing else.
+func (s *Study) WithFiles(read func(name string) ([]byte, error)) (*Study, error) {
+	out := *s
+	t := &out.Workload.ServiceTime
+	if t.File == "" {
+		return &out, nil
+	}
+	name := t.File
+	data, err := read(name)
+	if err != nil {
+		return nil, fmt.Errorf("workload.service_time.file: %w", err)
+	}
+	t.File, t.Values = "", nil
+	number := 0
+	for line := range strings.Lines(string(data)) {
+		number++
+		pos := Pos{File: name, Line: number, Column: 1, Text: strings.TrimRight(line, "\r\n")}
+		text, _, _ := strings.Cut(line, "#")
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		v, c := parseDuration(text)
+		if c == nil && v > time.Minute {
+			c = complain("at most 1m is possible", "%s is too long", text)
+		}
+		if c != nil {
+			return nil, pos.Errorf(c.hint, "%s", c.msg)
+		}
+		if t.Values = append(t.Values, v); len(t.Values) > maxValues {
+			return nil, pos.Errorf("take a sample of them", "more than %d recorded times", maxValues)
+		}
+	}
+	if len(t.Values) == 0 {
+		return nil, Pos{File: name}.Errorf("a duration a line, as 1.5ms", "it holds no times")
+	}
+	return &out, nil
+}

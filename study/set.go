@@ -1,0 +1,100 @@
+package study
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+var reSetPath = regexp.MustCompile(`^[a-z0-9_]+(\.[A-Za-z0-9_-]+)*$`)
+
+// override applies one "path=value" to the tree. What it puts there is
+// placed at the flag, so that complaints name it.
+func override(tree *node, set string) error {
+	at := Pos{File: "--set " + clip(set, 80)}
+	path, text, ok := strings.Cut(set, "=")
+	path = strings.TrimSpace(path)
+	if !ok || path == "" {
+		return at.Errorf("as --set window=1s", "a path, = and a value are expected")
+	}
+	if !reSetPath.MatchString(path) {
+		return at.Errorf("names with dots between them, as settings.rate", "%q is no path", clip(path, 40))
+	}
+	if strings.TrimSpace(text) == "" {
+		return at.Errorf("", "the value is missing")
+	}
+	value, err := readTree([]byte(text), at.File, true)
+	if err != nil {
+		return err
+	}
+	if value.kind == null {
+		return at.Errorf("", "the value is missing")
+	}
+	if tree.kind != mapping {
+		return nil // the decoder complains
+	}
+	steps := strings.Split(path, ".")
+	if _, factor := FactorByName(steps[0]); factor {
+		if len(steps) > 1 {
+			return at.Errorf("as --set "+steps[0]+"=...", "factor %s has no fields", steps[0])
+		}
+		setFactor(tree, steps[0], value, at)
+		return nil
+	}
+	return setPath(tree, steps, value, at)
+}
+
+// setFactor fixes a factor by one level or varies it by a list, whichever it
+// was before.
+func setFactor(tree *node, factor string, value *node, at Pos) {
+	to, from := "settings", "factors"
+	if value.kind == sequence {
+		to, from = from, to
+	}
+	if other := tree.get(from); other != nil {
+		other.remove(factor)
+	}
+	section := tree.get(to)
+	if section == nil || section.kind != mapping {
+		section = &node{kind: mapping, pos: at}
+		tree.set(to, at, section)
+	}
+	section.set(factor, at, value)
+	// settings and factors may now be empty mappings, which the decoder
+	// would take for a mistake.
+	if other := tree.get(from); other != nil && other.kind == mapping && len(other.keys) == 0 {
+		tree.remove(from)
+	}
+}
+
+func setPath(n *node, steps []string, value *node, at Pos) error {
+	for i, step := range steps {
+		last := i == len(steps)-1
+		switch n.kind {
+		case mapping:
+			if last {
+				n.set(step, at, value)
+				return nil
+			}
+			next := n.get(step)
+			if next == nil || next.kind == null || next.kind == scalar {
+				next = &node{kind: mapping, pos: at}
+				n.set(step, at, next)
+			}
+			n = next
+		case sequence:
+			k, err := strconv.Atoi(step)
+			if err != nil || k < 0 || k >= len(n.values) {
+				return at.Errorf("entries count from 0", "%s has %d entries, there is no %q", strings.Join(steps[:i], "."), len(n.values), step)
+			}
+			if last {
+				n.values[k] = value
+				return nil
+			}
+			n = n.values[k]
+		default:
+			return at.Errorf("", "%s has no fields", strings.Join(steps[:i], "."))
+		}
+	}
+	return nil
+}
