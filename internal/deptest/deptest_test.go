@@ -17,8 +17,8 @@ const module = "github.com/meshmark/meshmark"
 // package of a lower line, and none of its own line or above; a
 // subpackage belongs to its parent's line and may be imported by it.
 var layers = [][]string{
-	{"errs", "record", "internal/leakcheck"},
-	{"stat", "study"},
+	{"errs", "record", "internal/leakcheck", "internal/wake"},
+	{"stat", "study", "internal/procfs"},
 	{"analysis", "store", "studies", "load", "worker", "observe", "doctor", "components", "ui"},
 	{"report", "lab"},
 	{"lab/local", "lab/cluster", "mesh"},
