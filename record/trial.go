@@ -58,8 +58,9 @@ type Trial struct {
 	CPU map[string]CPU `json:"cpu,omitempty"`
 	// Memory by part, at the end of the window.
 	Memory map[string]Memory `json:"memory,omitempty"`
-	// Counters holds, by part, how far the part's own counters rose in the
-	// window (Envoy's statistics by Envoy's names, the worker's by ours).
+	// Counters holds, by part, how far the part's own counters rose over the
+	// whole trial, warm-up included, so that they reconcile exactly with what
+	// was sent (Envoy's statistics by Envoy's names, the worker's by ours).
 	Counters map[string]map[string]float64 `json:"counters,omitempty"`
 	Pressure *Pressure                     `json:"pressure,omitempty"`
 	// Hist is the path of the HDR interval log relative to the run

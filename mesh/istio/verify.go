@@ -110,7 +110,7 @@ func tlsChecks(e mesh.Evidence, client, server bool) []record.Check {
 	if encrypted {
 		want, slack = float64(e.Requests)+float64(e.Unknown)/2, float64(e.Unknown)/2
 	}
-	return append(checks, mesh.Expect("client-certificates", e.Worker["requests_with_client_cert"], want, slack,
+	return append(checks, mesh.Expect("client-certificates", e.Worker["client_cert"], want, slack,
 		"requests that reached the worker with a verified client certificate"))
 }
 

@@ -53,5 +53,5 @@ func (Mesh) StatsFilter() string { return "" }
 
 // Verify checks that no request carried a proxy's mark.
 func (Mesh) Verify(e mesh.Evidence) []record.Check {
-	return []record.Check{mesh.Expect("no-proxy", e.Worker["requests_proxied"], 0, 0, "requests with a proxy's header at the worker")}
+	return []record.Check{mesh.Expect("no-proxy", e.Worker["through_proxy"], 0, 0, "requests with a proxy's header at the worker")}
 }

@@ -1,0 +1,87 @@
+package runner
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/meshmark/meshmark/load"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// Limits of what a trial may be believed with.
+const (
+	// maxFailedRatio of the window's requests may fail or stay unfinished:
+	// the latencies leave them out.
+	maxFailedRatio = 0.001
+	// maxLagRatio is how much of the latency the generator's own lateness
+	// may be, at the median and at p99 alike.
+	maxLagRatio = 0.25
+	// maxGeneratorCPU is the share of a CPU above which one loop of the
+	// generator cannot be trusted to keep its schedule.
+	maxGeneratorCPU = 0.9
+	// maxEdgeRatio is how far the CPU counters' edges may be from the
+	// window's, as a share of it.
+	maxEdgeRatio = 0.01
+	// warnSteal is the share of CPU time that the hypervisor may take
+	// without a word.
+	warnSteal = 0.02
+)
+
+// judge fills in the trial's validity.
+func (t *trialRun) judge(out *record.Trial, window *load.Window, sampled map[string]edges, e mesh.Evidence) {
+	v := &out.Validity
+	check := func(name string, ok bool, format string, args ...any) {
+		v.Checks = append(v.Checks, record.Check{Name: name, OK: ok, Detail: fmt.Sprintf(format, args...)})
+	}
+	warn := func(format string, args ...any) { v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...)) }
+
+	l := out.Load
+	check("account", window.Balanced(), "scheduled %d = completed %d + failed %d + unfinished %d",
+		l.Scheduled, l.Completed, window.FailedTotal(), l.Unfinished)
+	lost := window.FailedTotal() + l.Unfinished
+	check("served", l.Completed > 0 && float64(lost) <= maxFailedRatio*float64(l.Scheduled),
+		"%d of %d requests failed or stayed unfinished %v", lost, l.Scheduled, l.Failed)
+	if t.cell[study.FactorRate] != study.RateMax {
+		check("schedule-lag", l.Lag.P50 <= maxLagRatio*l.Intended.P50 && l.Lag.P99 <= maxLagRatio*l.Intended.P99,
+			"the generator was late by %.0f us at the median and %.0f us at p99, beside latencies of %.0f and %.0f us",
+			l.Lag.P50, l.Lag.P99, l.Intended.P50, l.Intended.P99)
+		share := l.CPU.TotalS() / (out.Window.Seconds * float64(max(1, t.spec.Threads)))
+		check("generator-cpu", share <= maxGeneratorCPU, "the generator used %.0f%% of a CPU", share*100)
+	}
+	t.checkEdges(out, sampled, check)
+	if e.Worker != nil && !isTCP(t.cell) {
+		v.Checks = append(v.Checks, mesh.Expect("worker-requests", e.Worker["requests"],
+			float64(e.Requests)+float64(e.Unknown)/2, float64(e.Unknown)/2, "requests the worker served"))
+	}
+	v.Checks = append(v.Checks, t.o.Mesh.Verify(e)...)
+
+	if !out.Warmup.Steady {
+		warn("%s", out.Warmup.Why)
+	}
+	if p := out.Pressure; p != nil && p.StealRatio > warnSteal {
+		warn("the hypervisor took %.1f%% of the CPU time", p.StealRatio*100)
+	}
+	v.Valid = true
+	for _, c := range v.Checks {
+		v.Valid = v.Valid && c.OK
+	}
+}
+
+func isTCP(cell record.Cell) bool { return cell[study.FactorProtocol] == study.ProtocolTCP }
+
+// checkEdges compares when the counters were read with when the window
+// began and ended.
+func (t *trialRun) checkEdges(out *record.Trial, sampled map[string]edges, check func(string, bool, string, ...any)) {
+	start := out.Window.Start
+	end := start.Add(time.Duration(out.Window.Seconds * float64(time.Second)))
+	worst := time.Duration(0)
+	for node, e := range sampled {
+		worst = max(worst,
+			time.Unix(0, e.before.EndNS).Sub(start.Add(t.skew[node])).Abs(),
+			time.Unix(0, e.after.EndNS).Sub(end.Add(t.skew[node])).Abs())
+	}
+	limit := time.Duration(maxEdgeRatio * out.Window.Seconds * float64(time.Second))
+	check("cpu-edges", worst <= limit, "CPU counters were read within %v of the window's edges, limit %v", worst.Round(time.Microsecond), limit)
+}

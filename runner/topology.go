@@ -1,0 +1,276 @@
+package runner
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+	"github.com/meshmark/meshmark/worker/control"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Names of roles: container names, and prefixes of Deployment names.
+const (
+	roleLoad    = "load"
+	roleWorker  = "worker"
+	roleObserve = "observe"
+)
+
+// Ports of the roles' control servers, on their pods' loopback.
+const (
+	loadControlPort    = 15991
+	workerControlPort  = control.ControlPort
+	observeControlPort = observe.ControlPort
+)
+
+// runLabel marks everything a run makes in the cluster.
+const runLabel = "meshmark.dev/run"
+
+// servingPort is one of the worker's ports: the name tells Istio and other
+// meshes its protocol.
+type servingPort struct {
+	name   string
+	number int
+}
+
+var servingPorts = map[string]servingPort{
+	study.ProtocolHTTP1: {"http-echo", control.HTTPPort},
+	study.ProtocolHTTP2: {"http2-echo", control.HTTP2Port},
+	study.ProtocolGRPC:  {"grpc-echo", control.GRPCPort},
+	study.ProtocolTCP:   {"tcp-echo", control.TCPPort},
+	"tls":               {"https-echo", control.HTTPSPort},
+}
+
+// portFor is the worker's port that a cell's requests go to.
+func portFor(cell record.Cell, load study.Load) servingPort {
+	if load.TLS {
+		return servingPorts["tls"]
+	}
+	return servingPorts[cell[study.FactorProtocol]]
+}
+
+// topology is everything a plan needs in the cluster, as values.
+type topology struct {
+	namespace string
+	clients   map[study.Variant]mesh.Workload
+	servers   map[study.Variant]mesh.Workload
+}
+
+// newTopology lays out a Deployment for each variant of the plan's pods.
+func newTopology(namespace string, plan *study.Plan) topology {
+	t := topology{namespace: namespace, clients: map[study.Variant]mesh.Workload{}, servers: map[study.Variant]mesh.Workload{}}
+	for _, v := range plan.ClientVariants() {
+		t.clients[v] = mesh.Workload{Name: "client-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), ControlPort: loadControlPort}
+	}
+	for _, v := range plan.ServerVariants() {
+		t.servers[v] = mesh.Workload{Name: "server-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), ControlPort: workerControlPort}
+	}
+	return t
+}
+
+func proxyOf(v study.Variant) *mesh.Proxy {
+	if !v.Sidecar {
+		return nil
+	}
+	return &mesh.Proxy{MTLS: v.MTLS, Telemetry: v.Telemetry, Concurrency: v.Concurrency, CPULimit: v.CPULimit, Envoy: envoyVersion(v.Envoy)}
+}
+
+// envoyVersion is the version a level of the factor envoy names, "" for the
+// mesh's own.
+func envoyVersion(level string) string {
+	if level == study.EnvoyDefault {
+		return ""
+	}
+	return level
+}
+
+// workloads lists every workload, servers first.
+func (t topology) workloads() []mesh.Workload {
+	var out []mesh.Workload
+	for _, w := range t.servers {
+		out = append(out, w)
+	}
+	for _, w := range t.clients {
+		out = append(out, w)
+	}
+	return out
+}
+
+// proxies lists the sidecars of all workloads.
+func (t topology) proxies() []mesh.Proxy {
+	var out []mesh.Proxy
+	for _, w := range t.workloads() {
+		if w.Proxy != nil {
+			out = append(out, *w.Proxy)
+		}
+	}
+	return out
+}
+
+// deployments makes the Deployments of all workloads, decorated by the mesh.
+func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*appsv1.Deployment, error) {
+	var out []*appsv1.Deployment
+	add := func(w mesh.Workload, pod corev1.PodTemplateSpec) error {
+		if err := m.Decorate(w, &pod); err != nil {
+			return err
+		}
+		out = append(out, &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: labels(run, w.Name)},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: ptr(int32(1)),
+				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: w.Name}},
+				Template: pod,
+			},
+		})
+		return nil
+	}
+	for _, w := range t.servers {
+		if err := add(w, workerPod(w, images, run)); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range t.clients {
+		if err := add(w, loadPod(w, images, run)); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (t topology) services(run string) []*corev1.Service {
+	var out []*corev1.Service
+	for _, w := range t.servers {
+		s := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: labels(run, w.Name)},
+			Spec:       corev1.ServiceSpec{Selector: map[string]string{mesh.AppLabel: w.Name}},
+		}
+		for _, p := range servingPorts {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: p.name, Port: int32(p.number)})
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func labels(run, name string) map[string]string {
+	return map[string]string{runLabel: run, mesh.AppLabel: name, "app.kubernetes.io/part-of": "meshmark"}
+}
+
+// rolePod is what the pods of all roles share: nothing of the host, no
+// credentials, a quick end.
+func rolePod(name, run string, container corev1.Container, images lab.Images) corev1.PodTemplateSpec {
+	container.Image = images.Meshmark
+	container.ImagePullPolicy = images.PullPolicy
+	container.SecurityContext = &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr(false),
+		ReadOnlyRootFilesystem:   ptr(true),
+		RunAsNonRoot:             ptr(true),
+		RunAsUser:                ptr(int64(65532)),
+		RunAsGroup:               ptr(int64(65532)),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	container.Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
+	}}
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels(run, name)},
+		Spec: corev1.PodSpec{
+			Containers:                    []corev1.Container{container},
+			AutomountServiceAccountToken:  ptr(false),
+			EnableServiceLinks:            ptr(false),
+			TerminationGracePeriodSeconds: ptr(int64(1)),
+		},
+	}
+}
+
+func workerPod(w mesh.Workload, images lab.Images, run string) corev1.PodTemplateSpec {
+	c := corev1.Container{
+		Name: roleWorker,
+		Args: []string{"worker", "--control", "127.0.0.1:" + strconv.Itoa(w.ControlPort)},
+		// A startup probe ends with its first success: nothing probes the
+		// worker while it is measured.
+		StartupProbe: &corev1.Probe{
+			ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt(control.HealthPort)}},
+			PeriodSeconds:    1,
+			FailureThreshold: 60,
+		},
+	}
+	for _, p := range servingPorts {
+		c.Ports = append(c.Ports, corev1.ContainerPort{Name: p.name, ContainerPort: int32(p.number)})
+	}
+	return rolePod(w.Name, run, c, images)
+}
+
+func loadPod(w mesh.Workload, images lab.Images, run string) corev1.PodTemplateSpec {
+	return rolePod(w.Name, run, corev1.Container{
+		Name: roleLoad,
+		Args: []string{"load", "--control", "127.0.0.1:" + strconv.Itoa(w.ControlPort)},
+	}, images)
+}
+
+// hostCgroups is where the observe role finds its node's cgroups.
+const hostCgroups = "/host/cgroup"
+
+// observeSet is the DaemonSet of the observe role. It sees its node's
+// processes and cgroups, which is what it is for, and may read other users'
+// memory maps (proportional set size), which needs root and one capability.
+func (t topology) observeSet(images lab.Images, run string) *appsv1.DaemonSet {
+	pod := rolePod(roleObserve, run, corev1.Container{
+		Name: roleObserve,
+		Args: []string{"observe", "--control", "127.0.0.1:" + strconv.Itoa(observeControlPort), "--cgroup-root", hostCgroups},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: "cgroup", MountPath: hostCgroups, ReadOnly: true, MountPropagation: ptr(corev1.MountPropagationHostToContainer)},
+		},
+	}, images)
+	c := &pod.Spec.Containers[0]
+	c.SecurityContext.RunAsNonRoot = ptr(false)
+	c.SecurityContext.RunAsUser = ptr(int64(0))
+	c.SecurityContext.RunAsGroup = ptr(int64(0))
+	c.SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_PTRACE", "DAC_READ_SEARCH"}
+	pod.Labels["sidecar.istio.io/inject"] = "false"
+	pod.Spec.HostPID = true
+	pod.Spec.Volumes = []corev1.Volume{{Name: "cgroup", VolumeSource: corev1.VolumeSource{
+		HostPath: &corev1.HostPathVolumeSource{Path: "/sys/fs/cgroup", Type: ptr(corev1.HostPathDirectory)},
+	}}}
+	return &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: roleObserve, Namespace: t.namespace, Labels: labels(run, roleObserve)},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: roleObserve}},
+			Template: pod,
+		},
+	}
+}
+
+// url is where the generator sends a cell's requests.
+func url(server mesh.Workload, cell record.Cell, load study.Load) string {
+	port := portFor(cell, load)
+	scheme := "http"
+	switch protocol := cell[study.FactorProtocol]; {
+	case protocol == study.ProtocolTCP && load.TLS:
+		scheme = "tls"
+	case protocol == study.ProtocolTCP:
+		scheme = "tcp"
+	case protocol == study.ProtocolGRPC && load.TLS:
+		scheme = "grpcs"
+	case protocol == study.ProtocolGRPC:
+		scheme = "grpc"
+	case load.TLS:
+		scheme = "https"
+	}
+	path := ""
+	if scheme == "http" || scheme == "https" {
+		path = load.Path
+	}
+	return fmt.Sprintf("%s://%s.%s.svc.cluster.local:%d%s", scheme, server.Name, server.Namespace, port.number, path)
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,370 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/meshmark/meshmark/load"
+	loadcontrol "github.com/meshmark/meshmark/load/control"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+	workercontrol "github.com/meshmark/meshmark/worker/control"
+	"golang.org/x/sync/errgroup"
+)
+
+// trialRun is one trial under way.
+type trialRun struct {
+	d      *deployed
+	o      *Options
+	cell   record.Cell
+	client *loadRole
+	server *workerRole
+	spec   load.Spec
+
+	targets map[string][]observe.Target // by node
+	started loadcontrol.Started
+	skew    map[string]time.Duration // by node: its observer's clock minus the generator's
+	// clockAhead is how far the generator's clock is ahead of this machine's.
+	clockAhead time.Duration
+}
+
+// counters are what worker and proxies counted at one moment.
+type counters struct {
+	worker         workercontrol.Counters
+	client, server *observe.EnvoyStats
+}
+
+// edges are a node's snapshots at the two edges of the window.
+type edges struct{ before, after observe.Snapshot }
+
+// newTrial prepares a cell's trial.
+func newTrial(d *deployed, o *Options, cell record.Cell, seed uint64) (*trialRun, error) {
+	t := &trialRun{d: d, o: o, cell: cell,
+		client: d.loads[study.ClientVariant(cell)], server: d.workers[study.ServerVariant(cell)],
+		skew: map[string]time.Duration{}}
+	if t.client == nil || t.server == nil {
+		return nil, fmt.Errorf("cell %s: its pods are not deployed", cell.Key())
+	}
+	var err error
+	if t.spec, err = loadSpec(o.Study, cell, url(t.server.Workload, cell, o.Study.Load), seed); err != nil {
+		return nil, err
+	}
+	t.findTargets()
+	return t, nil
+}
+
+// loadSpec says what the generator does in a cell. The schedule is long
+// enough for the longest warm-up; the runner stops it after the window.
+func loadSpec(s *study.Study, cell record.Cell, url string, seed uint64) (load.Spec, error) {
+	levels, err := study.LevelsOf(cell)
+	if err != nil {
+		return load.Spec{}, err
+	}
+	spec := load.DefaultSpec(url)
+	spec.Protocol = levels.Protocol
+	spec.Method = s.Load.Method
+	spec.PayloadBytes = int(levels.PayloadBytes)
+	spec.Connections = levels.Connections
+	spec.KeepAlive = levels.KeepAlive
+	spec.Seed = seed
+	if levels.RateRPS == 0 {
+		spec.Rate = load.Max
+	} else {
+		spec.Rate = load.Rate(levels.RateRPS)
+		spec.Arrival = levels.Arrival
+	}
+	if levels.Protocol != study.ProtocolHTTP1 && levels.Protocol != study.ProtocolHTTP2 {
+		spec.Method = ""
+	}
+	spec.IntervalS = s.Interval.Seconds()
+	spec.DurationS = (s.Warmup.Max + s.Window + 20*s.Interval).Seconds()
+	spec.TimeoutS = s.Load.Timeout.Seconds()
+	names := make([]string, 0, len(s.Load.Headers))
+	for name := range s.Load.Headers {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		spec.Headers = append(spec.Headers, load.Header{Name: name, Value: s.Load.Headers[name]})
+	}
+	if s.Load.TLS {
+		// The worker's certificate is its own, made at its start.
+		spec.TLS = &load.TLS{InsecureSkipVerify: true}
+	}
+	return spec, spec.Validate()
+}
+
+// findTargets lists the containers that the trial's cost is read from.
+func (t *trialRun) findTargets() {
+	t.targets = map[string][]observe.Target{}
+	add := func(part string, pod podRef, container string) {
+		if id := pod.containers[container]; id != "" {
+			t.targets[pod.node] = append(t.targets[pod.node], observe.Target{Name: part, PodUID: pod.uid, ContainerID: id})
+		}
+	}
+	add(record.PartGenerator, t.client.pod, roleLoad)
+	add(record.PartWorker, t.server.pod, roleWorker)
+	for _, container := range t.o.Mesh.ProxyContainers() {
+		add(record.PartClientProxy, t.client.pod, container)
+		add(record.PartServerProxy, t.server.pod, container)
+	}
+	for i, pod := range t.d.control {
+		t.targets[pod.node] = append(t.targets[pod.node], observe.Target{Name: fmt.Sprintf("%s-%d", record.PartControl, i), PodUID: pod.uid})
+	}
+}
+
+// measure runs the trial and returns its record and histogram log. An error
+// means that the trial could not be carried through.
+func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
+	out := record.Trial{Schema: record.Schema, Cell: t.cell, Started: time.Now().UTC()}
+	before, err := t.count(ctx)
+	if err != nil {
+		return out, nil, err
+	}
+	if err := t.measureSkew(ctx); err != nil {
+		return out, nil, err
+	}
+	if t.started, err = t.client.api.Start(ctx, t.spec); err != nil {
+		return out, nil, fmt.Errorf("start the generator: %w", err)
+	}
+	defer t.stop()
+	warm, finished, err := t.warmUp(ctx)
+	if err != nil {
+		return out, nil, err
+	}
+	out.Warmup = warm
+	from, to, sampled, err := t.window(ctx, finished)
+	if err != nil {
+		return out, nil, err
+	}
+	result, err := t.client.api.Result(ctx, t.started.Run)
+	if err != nil {
+		return out, nil, fmt.Errorf("collect the generator's record: %w", err)
+	}
+	after, err := t.count(ctx)
+	if err != nil {
+		return out, nil, err
+	}
+	window, err := result.Window(from, to)
+	if err != nil {
+		return out, nil, err
+	}
+	out.Window = record.Window{
+		Start:   time.Unix(0, t.started.StartUnixNS+window.StartNS).UTC(),
+		Seconds: float64(window.DurationNS) / 1e9, Intervals: to - from,
+	}
+	out.Load = window.Record(t.spec.Rate)
+	t.costs(&out, sampled)
+	evidence := t.evidence(&out, result, before, after)
+	t.judge(&out, window, sampled, evidence)
+	var log bytes.Buffer
+	if err := result.WriteLog(&log, from, to); err != nil {
+		return out, nil, fmt.Errorf("histograms: %w", err)
+	}
+	out.Ended = time.Now().UTC()
+	return out, log.Bytes(), nil
+}
+
+// stopTimeout bounds the end of the generator's run when a trial is given up.
+const stopTimeout = 5 * time.Second
+
+// stop ends the generator's schedule, if it still runs, also when the run
+// itself has been cancelled.
+func (t *trialRun) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	// An error means that it has ended, or that its pod is gone.
+	_, _ = t.client.api.Stop(ctx, t.started.Run)
+}
+
+// count reads the counters of worker and proxies.
+func (t *trialRun) count(ctx context.Context) (counters, error) {
+	var c counters
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		if c.worker, err = t.server.api.Counters(ctx); err != nil {
+			err = fmt.Errorf("counters of the worker: %w", err)
+		}
+		return err
+	})
+	proxy := func(pod podRef, into **observe.EnvoyStats, who string) {
+		if pod.proxy == nil {
+			return
+		}
+		group.Go(func() error {
+			stats, err := pod.proxy.Stats(ctx, t.o.Mesh.StatsFilter())
+			if err != nil {
+				return fmt.Errorf("counters of the %s proxy: %w", who, err)
+			}
+			*into = &stats
+			return nil
+		})
+	}
+	proxy(t.client.pod, &c.client, "client")
+	proxy(t.server.pod, &c.server, "server")
+	return c, group.Wait()
+}
+
+// measureSkew compares the clocks of the nodes involved with the
+// generator's; on its own node they are one clock.
+func (t *trialRun) measureSkew(ctx context.Context) error {
+	for node := range t.targets {
+		if node == t.client.pod.node {
+			continue
+		}
+		generator, err := t.client.api.ClockOffset(ctx, 5)
+		if err != nil {
+			return err
+		}
+		observer, _, err := t.d.observers[node].ClockOffset(ctx)
+		if err != nil {
+			return err
+		}
+		t.skew[node] = observer - generator.Offset
+	}
+	return nil
+}
+
+// window fixes the window after the intervals finished so far, arms the
+// observers and the generator, and waits until it has passed. It returns the
+// window's intervals [from, to).
+func (t *trialRun) window(ctx context.Context, finished int) (from, to int, sampled map[string]edges, err error) {
+	interval := t.o.Study.Interval
+	begin := time.Unix(0, t.started.StartUnixNS)
+	// The first edge must lie far enough ahead to be reached in time.
+	const ahead = 60 * time.Millisecond
+	from = finished + 1
+	if generator := t.now(); begin.Add(time.Duration(from)*interval).Sub(generator) < ahead {
+		from++
+	}
+	to = from + int(t.o.Study.Window/interval)
+	if _, err := t.client.api.StopAfter(ctx, t.started.Run, to-1); err != nil {
+		return 0, 0, nil, fmt.Errorf("end the schedule after the window: %w", err)
+	}
+	start, end := begin.Add(time.Duration(from)*interval), begin.Add(time.Duration(to)*interval)
+	sampled = map[string]edges{}
+	results := make(chan struct {
+		node string
+		edges
+	}, len(t.targets))
+	group, ctx := errgroup.WithContext(ctx)
+	for node, targets := range t.targets {
+		group.Go(func() error {
+			skew := t.skew[node]
+			shots, err := t.d.observers[node].Snapshots(ctx, observe.SnapshotsRequest{
+				AtUnixNS: []int64{start.Add(skew).UnixNano(), end.Add(skew).UnixNano()},
+				Targets:  targets, Memory: t.o.Study.Measured(study.MeasureMemory) || t.o.Study.Measured(study.MeasureConnections),
+			})
+			if err != nil {
+				return fmt.Errorf("observe node %s: %w", node, err)
+			}
+			results <- struct {
+				node string
+				edges
+			}{node, edges{shots[0], shots[1]}}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, 0, nil, err
+	}
+	close(results)
+	for r := range results {
+		sampled[r.node] = r.edges
+	}
+	return from, to, sampled, nil
+}
+
+// now is the time by the generator's clock, as far as is known: on another
+// machine it differs by what the clocks differ, which only moves the window.
+func (t *trialRun) now() time.Time { return time.Now().Add(t.clockAhead) }
+
+// costs turns the snapshots at the window's edges into the trial's CPU,
+// memory and pressure.
+func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
+	out.CPU, out.Memory = map[string]record.CPU{}, map[string]record.Memory{}
+	for node, targets := range t.targets {
+		e := sampled[node]
+		for _, target := range targets {
+			before, after := e.before.Targets[target.Name], e.after.Targets[target.Name]
+			part := partOf(target.Name)
+			cpu, err := after.Since(before)
+			if err != nil {
+				out.Validity.Checks = append(out.Validity.Checks, record.Check{Name: "cpu-" + part, Detail: err.Error()})
+				continue
+			}
+			out.CPU[part] = add(out.CPU[part], cpu)
+			if m := after.Memory; m != nil {
+				memory, sum := m.Record(), out.Memory[part]
+				out.Memory[part] = record.Memory{
+					PSSBytes:    sum.PSSBytes + memory.PSSBytes,
+					CgroupBytes: sum.CgroupBytes + memory.CgroupBytes,
+					Processes:   sum.Processes + memory.Processes,
+				}
+			}
+		}
+		if node == t.server.pod.node {
+			cpu, pressure, err := e.after.Machine.Since(e.before.Machine)
+			if err != nil {
+				out.Validity.Checks = append(out.Validity.Checks, record.Check{Name: "cpu-machine", Detail: err.Error()})
+				continue
+			}
+			out.CPU[record.PartMachine], out.Pressure = cpu, &pressure
+		}
+	}
+}
+
+// partOf is the part a target belongs to: istiod's pods are numbered.
+func partOf(target string) string {
+	if len(target) > len(record.PartControl) && target[:len(record.PartControl)] == record.PartControl {
+		return record.PartControl
+	}
+	return target
+}
+
+func add(a, b record.CPU) record.CPU {
+	return record.CPU{UserS: a.UserS + b.UserS, SystemS: a.SystemS + b.SystemS, ThrottledS: a.ThrottledS + b.ThrottledS}
+}
+
+// evidence reconciles what was counted with what was sent, over the whole
+// trial: warm-up, window and drain.
+func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, after counters) mesh.Evidence {
+	total := result.Total()
+	answered := total.Completed + total.Failed[load.FailStatus]
+	e := mesh.Evidence{
+		Cell: t.cell,
+		Endpoint: mesh.Endpoint{
+			Service: t.server.Name, Namespace: t.server.Namespace,
+			Port: portFor(t.cell, t.o.Study.Load).number, Protocol: t.cell[study.FactorProtocol],
+		},
+		Requests:    answered,
+		Unknown:     total.Scheduled - answered,
+		Connections: total.Connects,
+		ClientProxy: t.client.pod.proxyState, ServerProxy: t.server.pod.proxyState,
+	}
+	out.Counters = map[string]map[string]float64{}
+	note := func(part string, values map[string]float64, err error) map[string]float64 {
+		if err != nil {
+			out.Validity.Checks = append(out.Validity.Checks, record.Check{Name: "counters-" + part, Detail: err.Error()})
+			return nil
+		}
+		out.Counters[part] = values
+		return values
+	}
+	worker, err := after.worker.Since(before.worker)
+	e.Worker = note(record.PartWorker, worker, err)
+	if after.client != nil && before.client != nil {
+		values, err := after.client.Since(*before.client)
+		e.Client, e.ClientTotal = note(record.PartClientProxy, values, err), after.client.Values()
+	}
+	if after.server != nil && before.server != nil {
+		values, err := after.server.Since(*before.server)
+		e.Server, e.ServerTotal = note(record.PartServerProxy, values, err), after.server.Values()
+	}
+	return e
+}
