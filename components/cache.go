@@ -1,0 +1,313 @@
+package components
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// cache keeps entries under names that say what they were made from.
+//
+//	entries/NAME-KEY/     what was made, and entry.json
+//	tmp/NAME-KEY-*/       being made; renamed into entries when complete
+//	locks/NAME-KEY.lock   held while it is made
+//
+// An entry is never changed once it is there.
+type cache struct{ dir string }
+
+// entry is one folder of the cache.
+type entry struct {
+	dir string
+	manifest
+}
+
+// manifest is entry.json.
+type manifest struct {
+	Name     string         `json:"name"`
+	Key      string         `json:"key"`
+	Inputs   map[string]any `json:"inputs"` // all that Key is a hash of
+	Files    []file         `json:"files"`
+	Versions []Version      `json:"versions,omitempty"`
+}
+
+type file struct {
+	Path   string `json:"path"`
+	Size   int64  `json:"size_bytes"`
+	SHA256 string `json:"sha256,omitempty"` // of regular files
+}
+
+func (e entry) path(name string) string { return filepath.Join(e.dir, name) }
+
+func (e entry) digest(path string) string {
+	for _, f := range e.Files {
+		if f.Path == path {
+			return "sha256:" + f.SHA256
+		}
+	}
+	return ""
+}
+
+// recipe says how an entry is made.
+type recipe struct {
+	name   string
+	inputs map[string]any
+	// make fills dir. It returns the versions of what it put there.
+	make func(ctx context.Context, dir string) ([]Version, error)
+	// wait is called once if another builder is making the entry. May be nil.
+	wait func()
+}
+
+func (r recipe) key() string {
+	b, err := json.Marshal(r.inputs) // map keys come out sorted
+	if err != nil {
+		panic(fmt.Sprintf("components: inputs of %s: %v", r.name, err)) // strings and lists of them only
+	}
+	sum := sha256.Sum256(append([]byte(r.name+"\n"), b...))
+	return hex.EncodeToString(sum[:12])
+}
+
+// lookup finds the entry of r if it is there and whole.
+func (c cache) lookup(r recipe) (entry, bool) {
+	return c.open(r.name + "-" + r.key())
+}
+
+func (c cache) open(id string) (entry, bool) {
+	e := entry{dir: filepath.Join(c.dir, "entries", id)}
+	b, err := os.ReadFile(e.path("entry.json"))
+	if err != nil || json.Unmarshal(b, &e.manifest) != nil {
+		return entry{}, false
+	}
+	for _, f := range e.Files {
+		info, err := os.Lstat(e.path(f.Path))
+		if err != nil || info.Mode().IsRegular() && info.Size() != f.Size {
+			return entry{}, false
+		}
+	}
+	return e, true
+}
+
+// ensure returns the entry of r, and makes it first if it is not there. Of
+// all builders that want the same entry at once, in any process, one makes
+// it and the others wait.
+func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
+	if e, ok := c.lookup(r); ok {
+		return e, nil
+	}
+	id := r.name + "-" + r.key()
+	for _, dir := range []string{"entries", "tmp", "locks"} {
+		if err := os.MkdirAll(filepath.Join(c.dir, dir), 0o755); err != nil {
+			return entry{}, errs.WithHint(fmt.Errorf("cache of components: %w", err),
+				"set MESHMARK_CACHE to a folder that can be written")
+		}
+	}
+	unlock, err := lock(ctx, filepath.Join(c.dir, "locks", id+".lock"), r.wait)
+	if err != nil {
+		return entry{}, fmt.Errorf("%s: %w", r.name, err)
+	}
+	defer unlock()
+	if e, ok := c.lookup(r); ok {
+		return e, nil
+	}
+	if err := c.sweep(id); err != nil {
+		return entry{}, err
+	}
+	tmp, err := os.MkdirTemp(filepath.Join(c.dir, "tmp"), id+"-")
+	if err != nil {
+		return entry{}, err
+	}
+	defer removeAll(tmp)
+	versions, err := r.make(ctx, tmp)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		if errors.Is(err, syscall.ENOSPC) {
+			err = errs.WithHint(err, "the disk with %s is full: free some room, or set MESHMARK_CACHE", c.dir)
+		}
+		return entry{}, fmt.Errorf("%s: %w", r.name, err)
+	}
+	if err := seal(tmp, manifest{Name: r.name, Key: r.key(), Inputs: r.inputs, Versions: versions}); err != nil {
+		return entry{}, fmt.Errorf("%s: %w", r.name, err)
+	}
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return entry{}, err
+	}
+	if err := os.Rename(tmp, filepath.Join(c.dir, "entries", id)); err != nil {
+		return entry{}, fmt.Errorf("%s: %w", r.name, err)
+	}
+	if err := syncDir(filepath.Join(c.dir, "entries")); err != nil {
+		return entry{}, err
+	}
+	e, ok := c.lookup(r)
+	if !ok {
+		return entry{}, fmt.Errorf("%s: the cache entry %s vanished after it was written", r.name, id)
+	}
+	return e, nil
+}
+
+// sweep removes what an interrupted builder left of id, and an entry that is
+// no longer whole. The caller holds the entry's lock, so nobody works there.
+func (c cache) sweep(id string) error {
+	left, err := filepath.Glob(filepath.Join(c.dir, "tmp", id+"-*"))
+	if err != nil {
+		return err
+	}
+	broken := filepath.Join(c.dir, "entries", id)
+	if _, err := os.Lstat(broken); err == nil {
+		left = append(left, broken)
+	}
+	for _, dir := range left {
+		if err := removeAll(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prune removes all but the newest keep entries of the given name.
+func (c cache) prune(name string, keep int) error {
+	dirs, err := filepath.Glob(filepath.Join(c.dir, "entries", name+"-*"))
+	if err != nil {
+		return err
+	}
+	type aged struct {
+		dir string
+		at  time.Time
+	}
+	var all []aged
+	for _, d := range dirs {
+		if id := strings.TrimPrefix(filepath.Base(d), name+"-"); strings.Contains(id, "-") {
+			continue // another name that begins alike
+		}
+		if info, err := os.Stat(d); err == nil {
+			all = append(all, aged{d, info.ModTime()})
+		}
+	}
+	slices.SortFunc(all, func(a, b aged) int { return b.at.Compare(a.at) })
+	for _, old := range all[min(keep, len(all)):] {
+		if err := removeAll(old.dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seal writes entry.json for what dir holds, and has the disk hold it too.
+func seal(dir string, m manifest) error {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		f := file{Path: rel}
+		if d.Type().IsRegular() {
+			if f.Size, f.SHA256, err = sumFile(path, true); err != nil {
+				return err
+			}
+		}
+		m.Files = append(m.Files, f)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	b, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, "entry.json"), append(b, '\n'))
+}
+
+// sumFile returns a file's size and SHA-256, and syncs it if asked.
+func sumFile(path string, sync bool) (int64, string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	if err == nil && sync {
+		err = f.Sync()
+	}
+	return n, hex.EncodeToString(h.Sum(nil)), err
+}
+
+func writeFile(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(b); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// removeAll is os.RemoveAll for trees that hold folders without write
+// permission, as unpacked packages may.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
+
+// lock takes path's lock; the system drops it if this process dies. waiting
+// is called once if somebody else holds it.
+func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for first := true; ; first = false {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("locking %s: %w", path, err)
+		}
+		if first && waiting != nil {
+			waiting()
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package components
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// The Debian unit: every package of debianPackages in one entry.
+//
+//	bin/                  programs for the node
+//	cni/                  CNI plugins
+//	lib/                  libraries the programs in bin need, glibc aside
+//	image/                the files of the proxy's image, with /usr merged
+//	ca-certificates.crt   what update-ca-certificates would make
+//
+// The host's own packages, indexes and caches are neither used nor touched.
+
+// missingApt says that this machine has no apt-get; the node's programs may
+// still be in PATH.
+type missingApt struct{ error }
+
+// archive is where packages come from; tests have one of their own.
+type archive interface {
+	// identity says which packages the archive serves, for the cache's key.
+	identity() (map[string]any, error)
+	// fetch downloads packages into dir, checked against the archive's
+	// signed index.
+	fetch(ctx context.Context, packages []string, dir string) ([]fetched, error)
+	// unpack extracts a package's files into dir.
+	unpack(ctx context.Context, path, dir string) error
+}
+
+// fetched is a package file as the index describes it.
+type fetched struct{ name, version, path, sha256 string }
+
+func debianRecipe(a archive, note func(string)) (recipe, error) {
+	inputs, err := a.identity()
+	if err != nil {
+		return recipe{}, err
+	}
+	var names []string
+	for _, p := range debianPackages {
+		names = append(names, p.name)
+	}
+	inputs["packages"], inputs["layout"] = names, 1
+	return recipe{name: "debian", inputs: inputs, make: func(ctx context.Context, dir string) ([]Version, error) {
+		work := filepath.Join(dir, "work")
+		if err := os.Mkdir(work, 0o755); err != nil {
+			return nil, err
+		}
+		got, err := a.fetch(ctx, names, work)
+		if err != nil {
+			return nil, err
+		}
+		versions, err := checkPackages(got, note)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range got {
+			if err := a.unpack(ctx, g.path, filepath.Join(work, "root", g.name)); err != nil {
+				return nil, err
+			}
+		}
+		if err := arrange(filepath.Join(work, "root"), dir); err != nil {
+			return nil, err
+		}
+		return versions, removeAll(work)
+	}}, nil
+}
+
+// checkPackages compares what was downloaded with the index, and with the
+// table where the version is the table's.
+func checkPackages(got []fetched, note func(string)) ([]Version, error) {
+	var versions []Version
+	for _, p := range debianPackages {
+		i := slices.IndexFunc(got, func(g fetched) bool { return g.name == p.name })
+		if i < 0 {
+			return nil, fmt.Errorf("the archive did not serve the package %s", p.name)
+		}
+		g := got[i]
+		_, sum, err := sumFile(g.path, false)
+		if err != nil {
+			return nil, err
+		}
+		want := g.sha256
+		if g.version == p.version && runtime.GOARCH == "amd64" {
+			want = p.sha256
+		}
+		if sum != want {
+			return nil, errs.WithHint(fmt.Errorf("package %s %s has the digest sha256:%s, want sha256:%s: refused", g.name, g.version, sum, want),
+				"the archive, or something between here and it, serves another file than was pinned")
+		}
+		if g.version != p.version {
+			note(fmt.Sprintf("package %s is %s here, where %s was tried", p.name, g.version, p.version))
+		}
+		versions = append(versions, Version{Name: p.component(), Version: g.version, Source: "debian:" + p.name, Digest: "sha256:" + sum})
+	}
+	return versions, nil
+}
+
+// apt is the archive this machine's apt-get is set up for, used with lists,
+// caches and a package state of our own.
+type apt struct{}
+
+func (apt) identity() (map[string]any, error) {
+	for _, program := range []string{"apt-get", "apt-config", "dpkg-deb"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return nil, missingApt{fmt.Errorf("%s is not in PATH", program)}
+		}
+	}
+	release, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return nil, err
+	}
+	in := map[string]any{"arch": runtime.GOARCH}
+	for line := range strings.Lines(string(release)) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && (k == "ID" || k == "VERSION_ID" || k == "VERSION_CODENAME") {
+			in[k] = strings.Trim(v, `"`)
+		}
+	}
+	return in, nil
+}
+
+// aptKeep are the settings of the host that decide how to reach its archive.
+// Everything else is left out: its hooks would clean the host's own caches.
+var aptKeep = regexp.MustCompile(`^Acquire::(http|https|ftp|tor|socks|Retries|ForceIPv4|ForceIPv6|AllowReleaseInfoChange)\b`)
+
+func (apt) configure(ctx context.Context, dir string) (config string, err error) {
+	for _, d := range []string{"etc", "state/lists/partial", "cache/archives/partial"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return "", err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "state/status"), nil, 0o644); err != nil {
+		return "", err
+	}
+	cmd := command(ctx, "apt-config", "dump")
+	host, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("apt-config dump: %w", withOutput(err, nil))
+	}
+	var b bytes.Buffer
+	for line := range strings.Lines(string(host)) {
+		if aptKeep.MatchString(line) {
+			b.WriteString(line)
+		}
+	}
+	fmt.Fprintf(&b, "Dir::Etc::main \"/dev/null\";\nDir::Etc::parts %q;\n", filepath.Join(dir, "etc"))
+	fmt.Fprintf(&b, "Dir::State %q;\nDir::State::lists %q;\nDir::State::status %q;\n",
+		filepath.Join(dir, "state"), filepath.Join(dir, "state/lists"), filepath.Join(dir, "state/status"))
+	fmt.Fprintf(&b, "Dir::Cache %q;\nDir::Cache::archives %q;\nDir::Log %q;\n",
+		filepath.Join(dir, "cache"), filepath.Join(dir, "cache/archives"), dir)
+	// Only package lists; and no change of user, who could not write here.
+	b.WriteString("APT::Sandbox::User \"root\";\nAcquire::Languages \"none\";\n")
+	for _, t := range []string{"DEP-11", "DEP-11-icons", "DEP-11-icons-small", "DEP-11-icons-hidpi", "CNF", "Contents-deb"} {
+		fmt.Fprintf(&b, "Acquire::IndexTargets::deb::%s::DefaultEnabled \"false\";\n", t)
+	}
+	config = filepath.Join(dir, "apt.conf")
+	return config, os.WriteFile(config, b.Bytes(), 0o644)
+}
+
+func (a apt) fetch(ctx context.Context, packages []string, dir string) ([]fetched, error) {
+	config, err := a.configure(ctx, filepath.Join(dir, "apt"))
+	if err != nil {
+		return nil, err
+	}
+	debs := filepath.Join(dir, "debs")
+	if err := os.Mkdir(debs, 0o755); err != nil {
+		return nil, err
+	}
+	run := func(args ...string) (string, error) {
+		cmd := command(ctx, "apt-get", args...)
+		cmd.Dir = debs
+		cmd.Env = append(os.Environ(), "APT_CONFIG="+config, "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Run(); err != nil {
+			if ctx.Err() != nil {
+				return "", ctx.Err()
+			}
+			return "", fmt.Errorf("apt-get %s: %w", args[0], withOutput(err, stderr.Bytes()))
+		}
+		return stdout.String(), nil
+	}
+	// A failing update may concern an archive that has nothing to do with
+	// us; what we need is either there afterwards or not.
+	_, updated := run("update", "-q")
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	uris, err := run(append([]string{"download", "--print-uris"}, packages...)...)
+	if err == nil {
+		_, err = run(append([]string{"download", "-q"}, packages...)...)
+	}
+	if err != nil {
+		return nil, errs.WithHint(errors.Join(updated, err),
+			"the Debian archives that apt is set up for must be reachable, and serve these packages: %s", strings.Join(packages, " "))
+	}
+	return parseURIs(uris, debs)
+}
+
+// uriLine is a line of apt-get download --print-uris.
+var uriLine = regexp.MustCompile(`^'[^']*' (([a-z0-9][a-z0-9+.-]*)_([^_/]+)_[a-z0-9]+\.deb) [0-9]+ SHA256:([0-9a-f]{64})$`)
+
+func parseURIs(uris, dir string) ([]fetched, error) {
+	var all []fetched
+	for line := range strings.Lines(uris) {
+		m := uriLine.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			return nil, fmt.Errorf("apt-get printed a package without name, version or SHA-256: %q", strings.TrimSpace(line))
+		}
+		all = append(all, fetched{name: m[2], version: strings.ReplaceAll(m[3], "%3a", ":"), path: filepath.Join(dir, m[1]), sha256: m[4]})
+	}
+	return all, nil
+}
+
+func (apt) unpack(ctx context.Context, path, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	cmd := command(ctx, "dpkg-deb", "--extract", path, dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return cmp.Or(ctx.Err(), fmt.Errorf("unpacking %s: %w", filepath.Base(path), withOutput(err, out)))
+	}
+	return nil
+}
+
+// fromPath is what stands in for the Debian unit on a machine without
+// apt-get: the programs its user installed.
+func fromPath(cause error) (*Set, error) {
+	s := &Set{programs: map[string]Program{}, dirs: map[string]string{}}
+	var missing []string
+	for _, p := range debianPackages {
+		for _, program := range p.programs {
+			path, err := exec.LookPath(program)
+			if err != nil {
+				missing = append(missing, program)
+				continue
+			}
+			_, sum, err := sumFile(path, false)
+			if err != nil {
+				return nil, err
+			}
+			s.programs[program] = Program{Path: path}
+			s.versions = append(s.versions, Version{Name: program, Version: "unknown", Source: "path:" + path, Binary: "sha256:" + sum})
+		}
+	}
+	for _, dir := range []string{"/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"} {
+		if _, err := os.Stat(filepath.Join(dir, "bridge")); err == nil {
+			s.dirs["cni"] = dir
+			break
+		}
+	}
+	if s.dirs["cni"] == "" {
+		missing = append(missing, "the CNI plugins (in /opt/cni/bin)")
+	}
+	if len(missing) > 0 {
+		return nil, errs.WithHint(fmt.Errorf("not found: %s; and they cannot be fetched as Debian packages: %w", strings.Join(missing, ", "), cause),
+			"install this system's packages of containerd, runc, nftables and the CNI plugins (containernetworking-plugins)")
+	}
+	return s, nil
+}

