@@ -7,22 +7,25 @@ const Schema = 1
 
 // Default addresses of a worker.
 const (
-	ControlPort   = 15990 // on 127.0.0.1 only
-	HealthPort    = 8079  // readiness, apart so that probes do not touch the measured ports
-	HTTPPort      = 8080  // HTTP/1.1
-	HTTP2Port     = 8081  // HTTP/2 without TLS (prior knowledge)
-	GRPCPort      = 8082
-	TCPPort       = 8083
-	HTTPSPort     = 8443
-	GRPCMethod    = "/meshmark.v1.Echo/Unary" // a message is raw bytes, in no encoding
-	EchoBody      = -1                        // ResponseBytes: answer with the request's own body
-	MaxResponse   = 64 << 20
-	MaxServiceUS  = 60e6
-	MaxSamples    = 1 << 20
-	maxParamSigma = 5
+	ControlPort  = 15990 // on 127.0.0.1 only
+	HealthPort   = 8079  // readiness, apart so that probes do not touch the measured ports
+	HTTPPort     = 8080  // HTTP/1.1
+	HTTP2Port    = 8081  // HTTP/2 without TLS (prior knowledge)
+	GRPCPort     = 8082
+	TCPPort      = 8083
+	HTTPSPort    = 8443
+	GRPCMethod   = "/meshmark.v1.Echo/Unary" // a message is raw bytes, in no encoding
+	EchoBody     = -1                        // ResponseBytes: answer with the request's own body
+	MaxResponse  = 64 << 20
+	MaxServiceUS = 60e6
+	MaxSamples   = 1 << 20
+	MaxMessage   = 1 << 20 // of TCPMessageBytes
+	MaxSigma     = 5
 )
 
-// Protocols in Counters, by what was spoken, whatever the port.
+// Protocols in Counters. Requests count by what was spoken, connections by
+// the port they came to: HTTP/1.1 on the HTTP/2 port shows as requests of
+// http1 on connections of http2.
 const (
 	HTTP1 = "http1"
 	HTTP2 = "http2"
@@ -90,17 +93,16 @@ type Counters struct {
 
 // ProtocolCounters count one protocol.
 type ProtocolCounters struct {
-	Requests      int64            `json:"requests"` // answered or refused
-	Status        map[string]int64 `json:"status"`   // by HTTP status or gRPC code name; TCP: "ok", "error"
-	BytesIn       int64            `json:"bytes_in"` // bodies
-	BytesOut      int64            `json:"bytes_out"`
-	Connections   int64            `json:"connections"` // accepted
-	Open          int64            `json:"open"`
-	Refused       int64            `json:"refused"`        // connections over the limit
-	Handshakes    int64            `json:"tls_handshakes"` // the worker's own TLS
-	ClientCert    int64            `json:"client_cert"`    // requests with x-forwarded-client-cert: proof of mTLS through sidecars
-	ThroughProxy  int64            `json:"through_proxy"`  // requests with x-request-id or an x-envoy header
-	NewConnection int64            `json:"first_on_connection"`
+	Requests     int64            `json:"requests"` // answered or refused
+	Status       map[string]int64 `json:"status"`   // by HTTP status or gRPC code name; TCP: "ok", "error"
+	BytesIn      int64            `json:"bytes_in"` // bodies
+	BytesOut     int64            `json:"bytes_out"`
+	Connections  int64            `json:"connections"` // accepted
+	Open         int64            `json:"open"`
+	Refused      int64            `json:"refused"`        // connections over the limit
+	Handshakes   int64            `json:"tls_handshakes"` // the worker's own TLS
+	ClientCert   int64            `json:"client_cert"`    // requests with x-forwarded-client-cert: proof of mTLS through sidecars
+	ThroughProxy int64            `json:"through_proxy"`  // requests with x-request-id or an x-envoy header
 }
 
 // CPU is processor time in seconds.
@@ -112,7 +114,7 @@ type CPU struct {
 // Flat gives the counters names for a trial's record and for a mesh's
 // checks: sums over all protocols ("requests", "connections", "client_cert",
 // "through_proxy", "bytes_in", "bytes_out", "refused", "errors",
-// "tls_handshakes", "first_on_connection") and the same with a protocol before
+// "tls_handshakes") and the same with a protocol before
 // it ("http1.requests"), and "http1.status.200".
 func (c Counters) Flat() map[string]float64 {
 	out := map[string]float64{}
@@ -121,7 +123,6 @@ func (c Counters) Flat() map[string]float64 {
 			"requests": p.Requests, "bytes_in": p.BytesIn, "bytes_out": p.BytesOut,
 			"connections": p.Connections, "refused": p.Refused, "tls_handshakes": p.Handshakes,
 			"client_cert": p.ClientCert, "through_proxy": p.ThroughProxy,
-			"first_on_connection": p.NewConnection,
 		} {
 			out[key] += float64(value)
 			out[name+"."+key] = float64(value)

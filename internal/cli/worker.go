@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/worker"
+	"github.com/meshmark/meshmark/worker/control"
+	"github.com/spf13/cobra"
+)
+
+// off is the value of an address flag that turns its listener off.
+const off = "off"
+
+func newWorkerCommand(env *Env) *cobra.Command {
+	options := worker.Options{}
+	var service string
+	var seed uint64
+	var asJSON, verbose bool
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Serve the workload under test: echo over HTTP/1.1, HTTP/2, gRPC, TCP and HTTPS",
+		Long: "worker answers requests with a set size after a set service time, over several\n" +
+			"protocols, and counts what it served. It serves until it is interrupted, then\n" +
+			"finishes what is under way. Its control server (GET /v1/counters, GET and POST\n" +
+			"/v1/config, GET /v1/clock) has no access control: keep it on a loopback address.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, address := range []*string{&options.Control, &options.Health, &options.HTTP, &options.HTTP2, &options.GRPC, &options.TCP, &options.HTTPS} {
+				if *address == off {
+					*address = ""
+				}
+			}
+			serviceTime, err := parseService(service)
+			if err != nil {
+				return err
+			}
+			serviceTime.Seed = seed
+			options.Config.ServiceTime = serviceTime
+			if verbose {
+				options.Log = slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			}
+			w, err := worker.New(options)
+			if err != nil {
+				return err
+			}
+			addresses := w.Addresses()
+			out := json.NewEncoder(env.Stdout)
+			if asJSON {
+				if err := out.Encode(map[string]any{"schema": control.Schema, "addresses": addresses}); err != nil {
+					w.Close()
+					return err
+				}
+			} else {
+				for _, name := range slices.Sorted(maps.Keys(addresses)) {
+					fmt.Fprintf(env.Stderr, "%-8s %s\n", name, addresses[name])
+				}
+			}
+			err = w.Serve(cmd.Context())
+			if asJSON {
+				if encodeErr := out.Encode(w.Counters()); err == nil {
+					err = encodeErr
+				}
+			} else {
+				printServed(env, w.Counters())
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	address := func(value *string, name string, preset string, usage string) {
+		flags.StringVar(value, name, preset, usage+`, or "off"`)
+	}
+	address(&options.Control, "control", fmt.Sprintf("127.0.0.1:%d", control.ControlPort), "`address` of the control server")
+	address(&options.Health, "health", fmt.Sprintf(":%d", control.HealthPort), "`address` for health probes, which are not counted")
+	address(&options.HTTP, "http", fmt.Sprintf(":%d", control.HTTPPort), "`address` for HTTP/1.1")
+	address(&options.HTTP2, "http2", fmt.Sprintf(":%d", control.HTTP2Port), "`address` for HTTP/2 without TLS")
+	address(&options.GRPC, "grpc", fmt.Sprintf(":%d", control.GRPCPort), "`address` for gRPC, method "+control.GRPCMethod)
+	address(&options.TCP, "tcp", fmt.Sprintf(":%d", control.TCPPort), "`address` for TCP echo")
+	address(&options.HTTPS, "https", off, fmt.Sprintf("`address` for HTTPS, such as :%d", control.HTTPSPort))
+	flags.Int64Var(&options.Config.ResponseBytes, "response-bytes", control.EchoBody, "`size` of each answer's body in bytes; -1 echoes the request's")
+	flags.Int64Var(&options.Config.TCPMessageBytes, "tcp-message-bytes", 0, "how many `bytes` make a TCP request; 0: whatever arrives at once")
+	flags.StringVar(&service, "service-time", control.None, "none, fixed:1ms, exponential:1ms, lognormal:1ms,0.5 (mean, sigma) or recorded:FILE (microseconds a line)")
+	flags.Uint64Var(&seed, "seed", 1, "`seed` of the service times")
+	flags.IntVar(&options.MaxConnections, "max-connections", 10_000, "close further connections")
+	flags.DurationVar(&options.DrainTimeout, "drain-timeout", 10*time.Second, "how long requests under way may take after an interrupt")
+	flags.BoolVar(&asJSON, "json", false, "print the addresses when ready and the counters at the end as JSON lines")
+	flags.BoolVar(&verbose, "verbose", false, "log what happens to standard error")
+	return cmd
+}
+
+// parseService parses the flag --service-time, reading recorded times from
+// their file.
+func parseService(text string) (control.ServiceTime, error) {
+	path, recorded := strings.CutPrefix(text, control.Recorded+":")
+	if !recorded {
+		return control.ParseServiceTime(text)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return control.ServiceTime{}, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "recorded:FILE takes a text file with a number of microseconds a line")
+	}
+	defer file.Close()
+	samples, err := control.ParseSamples(file)
+	if err != nil {
+		return control.ServiceTime{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return control.ServiceTime{Distribution: control.Recorded, SamplesUS: samples}, nil
+}
+
+func printServed(env *Env, c control.Counters) {
+	for _, name := range slices.Sorted(maps.Keys(c.Protocols)) {
+		p := c.Protocols[name]
+		if p.Connections == 0 && p.Requests == 0 {
+			continue
+		}
+		fmt.Fprintf(env.Stderr, "%-8s %d requests on %d connections", name, p.Requests, p.Connections)
+		for _, status := range control.StatusNames(p.Status) {
+			fmt.Fprintf(env.Stderr, ", %s: %d", status, p.Status[status])
+		}
+		fmt.Fprintln(env.Stderr)
+	}
+}

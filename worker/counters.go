@@ -1,0 +1,128 @@
+package worker
+
+import (
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/meshmark/meshmark/worker/control"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+)
+
+// statusGone counts requests whose client went away before the answer, as
+// nginx does.
+const statusGone = 499
+
+// counters are what the worker served. Every field is atomic: a request
+// touches its own protocol's only.
+type counters struct {
+	started time.Time
+	http1, http2,
+	grpc, tcp, https protocolCounters
+
+	inFlight        atomic.Int64
+	held            atomic.Int64
+	serviceNS       atomic.Int64
+	heldNS          atomic.Int64
+	openConnections atomic.Int64 // over all protocols
+}
+
+type protocolCounters struct {
+	requests, bytesIn, bytesOut           atomic.Int64
+	connections, open, refused, handshake atomic.Int64
+	clientCert, throughProxy              atomic.Int64
+	status                                [600]atomic.Int64
+}
+
+func (c *counters) protocol(name string) *protocolCounters {
+	switch name {
+	case control.HTTP1:
+		return &c.http1
+	case control.HTTP2:
+		return &c.http2
+	case control.GRPC:
+		return &c.grpc
+	case control.TCP:
+		return &c.tcp
+	default:
+		return &c.https
+	}
+}
+
+// answered counts a request by the status of its answer.
+func (p *protocolCounters) answered(status int) {
+	p.requests.Add(1)
+	if status < 0 || status >= len(p.status) {
+		status = 0
+	}
+	p.status[status].Add(1)
+}
+
+// statusName is how a protocol calls an HTTP status.
+func statusName(protocol string, status int) string {
+	switch protocol {
+	case control.GRPC:
+		return grpcCode(status).String()
+	case control.TCP:
+		if status == http.StatusOK {
+			return "ok"
+		}
+		return "error"
+	}
+	return strconv.Itoa(status)
+}
+
+// grpcCode is the gRPC code for an HTTP status.
+func grpcCode(status int) codes.Code {
+	switch status {
+	case http.StatusOK:
+		return codes.OK
+	case http.StatusServiceUnavailable:
+		return codes.Unavailable
+	case http.StatusRequestEntityTooLarge:
+		return codes.ResourceExhausted
+	case statusGone:
+		return codes.Canceled
+	case http.StatusNotFound:
+		return codes.Unimplemented
+	}
+	return codes.Internal
+}
+
+// read returns the counters as a document.
+func (c *counters) read(now time.Time) control.Counters {
+	out := control.Counters{
+		Schema:       control.Schema,
+		UnixNS:       now.UnixNano(),
+		StartedNS:    c.started.UnixNano(),
+		Protocols:    map[string]control.ProtocolCounters{},
+		InFlight:     c.inFlight.Load(),
+		ServiceTimeS: float64(c.serviceNS.Load()) / 1e9,
+		HeldS:        float64(c.heldNS.Load()) / 1e9,
+		HeldRequests: c.held.Load(),
+	}
+	for _, name := range []string{control.HTTP1, control.HTTP2, control.GRPC, control.TCP, control.HTTPS} {
+		p := c.protocol(name)
+		doc := control.ProtocolCounters{
+			Requests: p.requests.Load(), BytesIn: p.bytesIn.Load(), BytesOut: p.bytesOut.Load(),
+			Connections: p.connections.Load(), Open: p.open.Load(), Refused: p.refused.Load(),
+			Handshakes: p.handshake.Load(), ClientCert: p.clientCert.Load(), ThroughProxy: p.throughProxy.Load(),
+			Status: map[string]int64{},
+		}
+		for status := range p.status {
+			if n := p.status[status].Load(); n > 0 {
+				doc.Status[statusName(name, status)] += n
+			}
+		}
+		out.Protocols[name] = doc
+	}
+	var usage unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &usage) == nil {
+		out.CPU = control.CPU{User: seconds(usage.Utime), System: seconds(usage.Stime)}
+	}
+	return out
+}
+
+func seconds(t unix.Timeval) float64 { return float64(t.Nano()) / 1e9 }

@@ -1,0 +1,220 @@
+package worker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/textproto"
+	"time"
+
+	"github.com/meshmark/meshmark/worker/control"
+)
+
+func (w *Worker) newHTTPServer(protocols func(*http.Protocols)) *http.Server {
+	s := &http.Server{
+		Handler:           http.HandlerFunc(w.serveHTTP),
+		ReadHeaderTimeout: min(10*time.Second, w.options.ReadTimeout),
+		ReadTimeout:       w.options.ReadTimeout,
+		// Writing may begin only after the longest service time.
+		WriteTimeout:   w.options.ReadTimeout + microseconds(control.MaxServiceUS),
+		IdleTimeout:    w.options.IdleTimeout,
+		MaxHeaderBytes: w.options.MaxHeaderBytes,
+		ErrorLog:       slog.NewLogLogger(w.options.Log.Handler(), slog.LevelDebug),
+		Protocols:      new(http.Protocols),
+		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: 1000},
+	}
+	protocols(s.Protocols)
+	return s
+}
+
+func (w *Worker) http1Server(l net.Listener) (server, error) {
+	s := w.newHTTPServer(func(p *http.Protocols) { p.SetHTTP1(true) })
+	return httpServer(s, func() error { return s.Serve(l) }), nil
+}
+
+func (w *Worker) http2Server(l net.Listener) (server, error) {
+	s := w.newHTTPServer(func(p *http.Protocols) {
+		p.SetHTTP1(true) // counted apart, so that a mislabelled trial shows
+		p.SetUnencryptedHTTP2(true)
+	})
+	return httpServer(s, func() error { return s.Serve(l) }), nil
+}
+
+func (w *Worker) httpsServer(l net.Listener) (server, error) {
+	certificate, err := selfSigned(time.Now())
+	if err != nil {
+		return server{}, err
+	}
+	s := w.newHTTPServer(func(p *http.Protocols) {
+		p.SetHTTP1(true)
+		p.SetHTTP2(true)
+	})
+	s.TLSConfig = &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{certificate},
+		VerifyConnection: func(tls.ConnectionState) error { // called once a handshake, resumed ones too
+			w.counters.https.handshake.Add(1)
+			return nil
+		},
+	}
+	return httpServer(s, func() error { return s.ServeTLS(l, "", "") }), nil
+}
+
+// canonical has the header names that behaviours ask for as net/http keeps
+// them, to spare making them for each request.
+var canonical = func() map[string]string {
+	names := map[string]string{}
+	for _, name := range []string{"x-forwarded-client-cert", "x-request-id", "x-envoy-attempt-count", "x-envoy-decorator-operation", "x-envoy-expected-rq-timeout-ms"} {
+		names[name] = textproto.CanonicalMIMEHeaderKey(name)
+	}
+	return names
+}()
+
+func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request) {
+	current := w.active.Load()
+	x := Exchange{Protocol: control.HTTP1, Path: r.URL.Path}
+	switch {
+	case r.TLS != nil:
+		x.Protocol = control.HTTPS
+	case r.ProtoMajor == 2:
+		x.Protocol = control.HTTP2
+	}
+	x.Header = func(name string) string {
+		key, ok := canonical[name]
+		if !ok {
+			key = textproto.CanonicalMIMEHeaderKey(name)
+		}
+		if values := r.Header[key]; len(values) > 0 {
+			return values[0]
+		}
+		return ""
+	}
+	if r.Body != nil && r.Body != http.NoBody {
+		held, status := w.readBody(rw, r, &x, current.needBody)
+		defer w.bodies.give(held)
+		if status != 0 {
+			p := w.counters.protocol(x.Protocol)
+			p.bytesIn.Add(x.BodyBytes)
+			p.answered(status)
+			if status != statusGone {
+				http.Error(rw, http.StatusText(status), status)
+			}
+			return
+		}
+	}
+	x.Start = time.Now()
+	if err := current.serve(r.Context(), &x); err != nil {
+		panic(http.ErrAbortHandler) // net/http's way to end an exchange without an answer
+	}
+	header := rw.Header()
+	header["Content-Type"] = contentType
+	if x.Status == http.StatusOK && !current.needBody {
+		header["Content-Length"] = current.length
+	}
+	if x.Status != http.StatusOK {
+		rw.WriteHeader(x.Status)
+	}
+	// A failed write means that the client is gone; the request was served.
+	_, _ = rw.Write(x.Reply)
+}
+
+var contentType = []string{"text/plain; charset=utf-8"}
+
+// readBody reads r's body: into x.Body if keep, else to count it. It returns
+// how many bytes it took of the budget, for the caller to give back, and a
+// status if the request fails.
+func (w *Worker) readBody(rw http.ResponseWriter, r *http.Request, x *Exchange, keep bool) (held int64, status int) {
+	body := http.MaxBytesReader(rw, r.Body, w.options.MaxBodyBytes)
+	if r.ContentLength > w.options.MaxBodyBytes {
+		return 0, http.StatusRequestEntityTooLarge
+	}
+	if !keep {
+		n, err := io.Copy(io.Discard, body)
+		x.BodyBytes = n
+		return 0, bodyStatus(err)
+	}
+	// The budget is taken as bytes arrive, so a client that announces much
+	// and sends little holds little.
+	size := min(max(r.ContentLength, 512), 64<<10)
+	for {
+		if !w.bodies.take(size - held) {
+			return held, http.StatusServiceUnavailable
+		}
+		grown := make([]byte, size)
+		copy(grown, x.Body)
+		filled := len(x.Body)
+		held = size
+		for filled < len(grown) {
+			n, err := body.Read(grown[filled:])
+			filled += n
+			if err != nil {
+				x.Body, x.BodyBytes = grown[:filled], int64(filled)
+				if errors.Is(err, io.EOF) {
+					err = nil
+				}
+				return held, bodyStatus(err)
+			}
+			if int64(filled) == r.ContentLength {
+				break
+			}
+		}
+		x.Body, x.BodyBytes = grown[:filled], int64(filled)
+		if int64(filled) == r.ContentLength {
+			return held, 0
+		}
+		size *= 2
+		if r.ContentLength > 0 {
+			size = min(size, r.ContentLength)
+		}
+	}
+}
+
+func bodyStatus(err error) int {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &tooLarge):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, context.Canceled), errors.Is(err, io.ErrUnexpectedEOF):
+		return statusGone
+	case isTimeout(err):
+		return http.StatusRequestTimeout
+	}
+	return http.StatusBadRequest
+}
+
+func isTimeout(err error) bool {
+	var netError net.Error
+	return errors.As(err, &netError) && netError.Timeout()
+}
+
+func (w *Worker) healthServer(l net.Listener) (server, error) {
+	s := &http.Server{
+		Handler:           w.health(http.NewServeMux()),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second,
+		WriteTimeout:      5 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    8 << 10,
+		ErrorLog:          slog.NewLogLogger(w.options.Log.Handler(), slog.LevelDebug),
+	}
+	return httpServer(s, func() error { return s.Serve(l) }), nil
+}
+
+func (w *Worker) health(mux *http.ServeMux) *http.ServeMux {
+	answer := func(rw http.ResponseWriter, _ *http.Request) {
+		if w.draining.Load() {
+			http.Error(rw, "draining", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(rw, "ok\n")
+	}
+	mux.HandleFunc("GET /healthz", answer)
+	mux.HandleFunc("GET /readyz", answer)
+	return mux
+}

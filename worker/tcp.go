@@ -1,0 +1,187 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/meshmark/meshmark/worker/control"
+)
+
+// tcpReadBytes is a connection's buffer, and the most that one read without
+// a message size takes for a request.
+const tcpReadBytes = 16 << 10
+
+// tcpEcho serves TCP echo: it owns its connections' goroutines.
+type tcpEcho struct {
+	w        *Worker
+	listener net.Listener
+	ctx      context.Context // ends when connections must
+	cancel   context.CancelFunc
+
+	mu       sync.Mutex
+	conns    map[net.Conn]bool // true while a request is being served
+	draining bool
+	served   sync.WaitGroup
+}
+
+func (w *Worker) tcpServer(l net.Listener) (server, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &tcpEcho{w: w, listener: l, ctx: ctx, cancel: cancel, conns: map[net.Conn]bool{}}
+	return server{serve: t.serve, drain: t.drain, end: t.end}, nil
+}
+
+func (t *tcpEcho) serve() error {
+	backoff := 5 * time.Millisecond
+	for {
+		conn, err := t.listener.Accept()
+		if err != nil {
+			// Out of file descriptors: wait for some to be released.
+			if isTemporary(err) {
+				select {
+				case <-time.After(backoff):
+					backoff = min(2*backoff, time.Second)
+					continue
+				case <-t.ctx.Done():
+				}
+			}
+			return err
+		}
+		backoff = 5 * time.Millisecond
+		t.mu.Lock()
+		if t.draining {
+			t.mu.Unlock()
+			conn.Close()
+			continue
+		}
+		t.conns[conn] = false
+		t.served.Add(1)
+		t.mu.Unlock()
+		go func() {
+			defer t.served.Done()
+			t.serveConn(conn)
+			t.mu.Lock()
+			delete(t.conns, conn)
+			t.mu.Unlock()
+			conn.Close()
+		}()
+	}
+}
+
+// isTemporary is net/http's own test for an Accept that is worth repeating.
+func isTemporary(err error) bool {
+	var netError net.Error
+	return errors.As(err, &netError) && netError.Temporary() //nolint:staticcheck // no other test exists
+}
+
+func (t *tcpEcho) serveConn(conn net.Conn) {
+	w := t.w
+	buffer := make([]byte, tcpReadBytes)
+	var taken int64 // of the budget, for a buffer above tcpReadBytes
+	defer func() { w.bodies.give(taken) }()
+	for {
+		current := w.active.Load()
+		size := int(current.config.TCPMessageBytes)
+		if extra := int64(size - cap(buffer)); extra > 0 {
+			if !w.bodies.take(extra) {
+				w.counters.tcp.answered(http.StatusServiceUnavailable)
+				return
+			}
+			taken += extra
+			buffer = make([]byte, size)
+		}
+		if conn.SetReadDeadline(time.Now().Add(w.options.IdleTimeout)) != nil {
+			return
+		}
+		if !t.mark(conn, false) {
+			return
+		}
+		limit := size
+		if limit == 0 {
+			limit = tcpReadBytes
+		}
+		n, err := conn.Read(buffer[:limit])
+		if n > 0 && n < size {
+			// The rest of a message that has begun must come within the
+			// read timeout.
+			if conn.SetReadDeadline(time.Now().Add(w.options.ReadTimeout)) != nil {
+				return
+			}
+			t.mark(conn, true)
+			var more int
+			more, err = io.ReadFull(conn, buffer[n:size])
+			n += more
+		}
+		if n < size || n == 0 {
+			if n > 0 {
+				w.counters.tcp.bytesIn.Add(int64(n))
+				w.counters.tcp.answered(http.StatusBadRequest)
+			}
+			return
+		}
+		t.mark(conn, true)
+		x := Exchange{Protocol: control.TCP, Header: noHeader, Body: buffer[:n], BodyBytes: int64(n), Start: time.Now()}
+		if current.serve(t.ctx, &x) != nil || x.Status != http.StatusOK {
+			return
+		}
+		if conn.SetWriteDeadline(time.Now().Add(w.options.ReadTimeout)) != nil {
+			return
+		}
+		if _, writeErr := conn.Write(x.Reply); writeErr != nil || err != nil {
+			return
+		}
+	}
+}
+
+func noHeader(string) string { return "" }
+
+// mark notes whether conn has a request under way. It returns false if the
+// connection must end instead of waiting for another one.
+func (t *tcpEcho) mark(conn net.Conn, busy bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.conns[conn] = busy
+	return busy || !t.draining
+}
+
+func (t *tcpEcho) drain(ctx context.Context) error {
+	t.listener.Close()
+	t.mu.Lock()
+	t.draining = true
+	for conn, busy := range t.conns {
+		if !busy {
+			// It waits for a request, which must not come any more.
+			_ = conn.SetReadDeadline(time.Unix(1, 0))
+		}
+	}
+	t.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		t.served.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		t.end()
+		<-done
+		return ctx.Err()
+	}
+}
+
+func (t *tcpEcho) end() {
+	t.cancel()
+	t.listener.Close()
+	t.mu.Lock()
+	t.draining = true
+	for conn := range t.conns {
+		conn.Close()
+	}
+	t.mu.Unlock()
+	t.served.Wait()
+}

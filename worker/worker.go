@@ -1,0 +1,287 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/wake"
+	"github.com/meshmark/meshmark/worker/control"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+)
+
+// Options say where a worker listens, what it does, and what it bears.
+// Addresses are host:port; an empty one is not served. A zero limit is its
+// default.
+type Options struct {
+	Control string // should be on a loopback address: it has no access control
+	Health  string // /healthz and /readyz for probes, which are not counted
+	HTTP    string // HTTP/1.1
+	HTTP2   string // HTTP/2 with prior knowledge, and HTTP/1.1
+	GRPC    string
+	TCP     string
+	HTTPS   string // a certificate is made at start
+
+	Config control.Config // at start; its Version is ignored
+	Links  []Link         // behaviours between counting and the service time
+
+	MaxConnections  int           // over all protocols; default 10,000
+	MaxHeaderBytes  int           // default 64 KiB
+	MaxBodyBytes    int64         // of a request; default 16 MiB
+	BodyMemoryBytes int64         // of all request bodies held to be echoed; default 256 MiB
+	ReadTimeout     time.Duration // to read one request; default 30 s
+	IdleTimeout     time.Duration // between requests; default 10 min
+	DrainTimeout    time.Duration // to finish what is under way; default 10 s
+
+	Log *slog.Logger // nil: nothing is logged
+}
+
+func (o *Options) setDefaults() {
+	set := func(value *time.Duration, preset time.Duration) {
+		if *value == 0 {
+			*value = preset
+		}
+	}
+	set(&o.ReadTimeout, 30*time.Second)
+	set(&o.IdleTimeout, 10*time.Minute)
+	set(&o.DrainTimeout, 10*time.Second)
+	if o.MaxConnections == 0 {
+		o.MaxConnections = 10_000
+	}
+	if o.MaxHeaderBytes == 0 {
+		o.MaxHeaderBytes = 64 << 10
+	}
+	if o.MaxBodyBytes == 0 {
+		o.MaxBodyBytes = 16 << 20
+	}
+	if o.BodyMemoryBytes == 0 {
+		o.BodyMemoryBytes = 256 << 20
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Worker is a built worker: its listeners are open.
+type Worker struct {
+	options  Options
+	counters *counters
+	pacer    *pacer
+	bodies   budget
+	draining atomic.Bool
+
+	configMu sync.Mutex // one change at a time
+	active   atomic.Pointer[active]
+
+	listeners map[string]net.Listener // by option name
+	servers   []server
+}
+
+// server is one protocol's server.
+type server struct {
+	name  string
+	serve func() error
+	// drain stops accepting at once and returns when everything under way
+	// has ended or ctx has; end closes what is left.
+	drain func(ctx context.Context) error
+	end   func()
+}
+
+// New builds a worker and opens its listeners. The caller must call Serve,
+// or Close.
+func New(options Options) (*Worker, error) {
+	options.setDefaults()
+	if options.MaxConnections < 0 || options.MaxBodyBytes < 0 || options.MaxHeaderBytes < 0 || options.BodyMemoryBytes < 0 {
+		return nil, errs.Usage("worker: a limit is negative")
+	}
+	timer, err := wake.New()
+	if err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	w := &Worker{
+		options:   options,
+		counters:  &counters{started: time.Now()},
+		pacer:     &pacer{timer: timer},
+		listeners: map[string]net.Listener{},
+	}
+	w.bodies.left.Store(options.BodyMemoryBytes)
+	if err := w.build(); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *Worker) build() error {
+	if _, err := w.configure(w.options.Config); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	for _, part := range []struct {
+		name, address string
+		counted       bool
+		build         func(net.Listener) (server, error)
+	}{
+		{"control", w.options.Control, false, w.controlServer},
+		{"health", w.options.Health, false, w.healthServer},
+		{control.HTTP1, w.options.HTTP, true, w.http1Server},
+		{control.HTTP2, w.options.HTTP2, true, w.http2Server},
+		{control.GRPC, w.options.GRPC, true, w.grpcServer},
+		{control.TCP, w.options.TCP, true, w.tcpServer},
+		{control.HTTPS, w.options.HTTPS, true, w.httpsServer},
+	} {
+		if part.address == "" {
+			continue
+		}
+		listener, err := net.Listen("tcp", part.address)
+		if err != nil {
+			return listenError(part.name, part.address, err)
+		}
+		w.listeners[part.name] = listener
+		if part.counted {
+			listener = &countingListener{Listener: listener, p: w.counters.protocol(part.name), all: &w.counters.openConnections, limit: int64(w.options.MaxConnections)}
+		}
+		server, err := part.build(listener)
+		if err != nil {
+			return fmt.Errorf("worker: %s: %w", part.name, err)
+		}
+		server.name = part.name
+		w.servers = append(w.servers, server)
+	}
+	if len(w.servers) == 0 {
+		return errs.Usage("worker: no address to listen on")
+	}
+	return nil
+}
+
+func listenError(name, address string, err error) error {
+	err = fmt.Errorf("worker: %s: %w", name, err)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "another program listens on %s; choose another address with the flag --%s", address, flagOf(name))
+	case errors.Is(err, syscall.EACCES):
+		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "ports below 1024 need root; choose another with the flag --%s", flagOf(name))
+	}
+	var opError *net.OpError
+	var address2 *net.AddrError
+	if errors.As(err, &opError) && !errors.As(err, &address2) {
+		return err
+	}
+	return errs.WithCode(err, errs.CodeUsage)
+}
+
+// flagOf names the command line's flag for a listener.
+func flagOf(name string) string {
+	if name == control.HTTP1 {
+		return "http"
+	}
+	return name
+}
+
+// Addresses returns the listening addresses: control, health, and one for
+// each protocol served.
+func (w *Worker) Addresses() map[string]string {
+	out := make(map[string]string, len(w.listeners))
+	for name, listener := range w.listeners {
+		out[name] = listener.Addr().String()
+	}
+	return out
+}
+
+// Counters returns what was served so far.
+func (w *Worker) Counters() control.Counters { return w.counters.read(time.Now()) }
+
+// Serve serves until ctx ends, then drains: health turns to 503, listeners
+// close, requests under way finish within the drain timeout, and whatever is
+// left after it is cut off. It returns nil after a complete drain. All that
+// Serve started has ended when it returns.
+func (w *Worker) Serve(ctx context.Context) error {
+	defer w.Close()
+	group, groupCtx := errgroup.WithContext(context.Background())
+	for _, s := range w.servers {
+		group.Go(func() error {
+			if err := s.serve(); err != nil && !w.draining.Load() {
+				return fmt.Errorf("worker: %s: %w", s.name, err)
+			}
+			return nil
+		})
+	}
+	select {
+	case <-ctx.Done():
+	case <-groupCtx.Done(): // a server failed: end the others
+	}
+	drained := w.drain()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return drained
+}
+
+// drain ends the measured protocols first; control and health answer until
+// those are done.
+func (w *Worker) drain() error {
+	w.draining.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), w.options.DrainTimeout)
+	defer cancel()
+	var group errgroup.Group
+	for _, s := range w.servers {
+		if s.name != "control" && s.name != "health" {
+			group.Go(func() error { return s.drain(ctx) })
+		}
+	}
+	err := group.Wait()
+	if err != nil {
+		err = fmt.Errorf("worker: requests were cut off: not done within %v of the order to stop", w.options.DrainTimeout)
+	}
+	for _, s := range w.servers {
+		s.end()
+	}
+	return err
+}
+
+// Close releases what New opened. Serve does it too.
+func (w *Worker) Close() {
+	for _, listener := range w.listeners {
+		listener.Close()
+	}
+	w.pacer.timer.Close()
+}
+
+// httpServer wraps net/http's server.
+func httpServer(s *http.Server, serve func() error) server {
+	return server{
+		serve: func() error {
+			if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		},
+		drain: s.Shutdown,
+		end:   func() { s.Close() },
+	}
+}
+
+// grpcDrain stops s gracefully, or at once when ctx ends.
+func grpcDrain(ctx context.Context, s *grpc.Server) error {
+	done := make(chan struct{})
+	go func() {
+		s.GracefulStop()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		s.Stop()
+		<-done
+		return ctx.Err()
+	}
+}
