@@ -48,9 +48,11 @@ type Estimate struct {
 	Level float64
 	// Blocks is how many blocks the estimate rests on.
 	Blocks int
-	// SE is the standard error of the value, on the scale of Method: for a
-	// ratio, of the logarithm of the ratio.
+	// SE is the standard error of the value, or of its logarithm: see Log.
+	// NaN if unknown.
 	SE float64
+	// Log says that SE is on the scale of log(1 + value), as for ratios.
+	Log bool
 	// DF is the degrees of freedom of SE.
 	DF float64
 	// Method names how the interval was made, for people.

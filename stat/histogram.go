@@ -109,10 +109,17 @@ func (c Counts) Quantile(q float64) float64 {
 	if n == 0 || math.IsNaN(q) {
 		return math.NaN()
 	}
-	place := q*(n+1.0/3) + 1.0/3 // rank, from 1
+	return c.between(rankOf(q, n))
+}
+
+// rankOf is the place of the q-quantile among n ordered values, from 1.
+func rankOf(q, n float64) float64 { return q*(n+1.0/3) + 1.0/3 }
+
+// between returns the value at a place between ranks, by a straight line.
+func (c Counts) between(place float64) float64 {
 	low := math.Floor(place)
-	a := c.at(int64(low))
-	return a + (c.at(int64(low)+1)-a)*(place-low)
+	a, b := c.at(int64(low)), c.at(int64(low)+1)
+	return a + (b-a)*(place-low)
 }
 
 // at returns the value of the given rank, from 1; ranks beyond either end

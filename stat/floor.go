@@ -1,0 +1,108 @@
+package stat
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Floor is the A/A noise floor: how large a difference two identical cells
+// show. No overhead below it counts as real.
+type Floor struct {
+	// Value is the floor, in the unit of the pairs or a plain fraction for
+	// [RelativeNoiseFloor]. NaN if nothing is known.
+	Value float64
+	// Bias is the mean A/A difference: near zero, unless the second of two
+	// identical trials is served differently from the first.
+	Bias   float64
+	Blocks int
+	// Warnings say what limits trust in the floor.
+	Warnings []string
+}
+
+// NoiseFloor makes the floor from the doubled baseline: each pair holds the
+// first baseline trial of a block as Base and the second as Test.
+//
+// With d the differences inside the blocks, n blocks and t Student's quantile
+// for n degrees of freedom, the floor is the larger of |mean(d)| and
+// t * sqrt(3/4 * mean(d^2) / n): what identical cells really differed by, or
+// the most that their scatter would give by chance, at that level, to the mean
+// over n blocks of one trial against the mean of two baselines. (The variance
+// of a trial against the mean of two is 3/2 of a trial's, that of d is 2.) The
+// second term measures scatter around zero, not around the mean, because the
+// order inside a block is random and the true difference is therefore none;
+// that leaves n degrees of freedom rather than n-1, and a floor, a high one,
+// even from a single block.
+func NoiseFloor(aa []Pair, o Options) Floor {
+	d := make([]float64, len(aa))
+	for i, p := range aa {
+		d[i] = p.Test - p.Base
+	}
+	return floorOf(d, o)
+}
+
+// aaScale is the variance of one trial against the mean of two, over the
+// variance of one trial against another.
+const aaScale = 0.75
+
+// RelativeNoiseFloor is [NoiseFloor] as a plain fraction of the baseline, from
+// logarithms of ratios. It is the floor of a [RelativeDifference].
+func RelativeNoiseFloor(aa []Pair, o Options) Floor {
+	d := make([]float64, len(aa))
+	for i, p := range aa {
+		d[i] = logRatio(p)
+	}
+	f := floorOf(d, o)
+	f.Value, f.Bias = math.Expm1(f.Value), math.Expm1(f.Bias)
+	return f
+}
+
+func floorOf(values []float64, o Options) Floor {
+	d, lost := keepFinite(values)
+	f := Floor{Value: math.NaN(), Bias: math.NaN(), Blocks: len(d)}
+	if lost > 0 {
+		f.warn("%d of %d blocks lack one of the two baselines", lost, len(values))
+	}
+	if len(d) == 0 {
+		f.warn("no block has two baselines: the noise floor is unknown")
+		return f
+	}
+	n := float64(len(d))
+	largest := 0.0
+	for _, v := range d {
+		largest = math.Max(largest, math.Abs(v))
+	}
+	f.Bias = mean(d)
+	if largest == 0 {
+		f.Value = 0
+		f.warn("identical baselines gave identical values in all %d blocks: the floor is zero", len(d))
+		return f
+	}
+	var square float64 // of d/largest: no overflow, no underflow
+	for _, v := range d {
+		square += (v / largest) * (v / largest)
+	}
+	chance := tQuantile(1-(1-o.level())/2, n) * largest * math.Sqrt(aaScale*square/n/n)
+	f.Value = math.Max(math.Abs(f.Bias), chance)
+	if len(d) < 4 {
+		f.warn("the noise floor rests on only %d blocks and is high for that reason", len(d))
+	}
+	if len(d) >= 2 {
+		if e := meanOf(d, o); e.Excludes(0) {
+			f.warn("identical baselines differ systematically: the order of trials or a leftover of the one before matters")
+		}
+	}
+	return f
+}
+
+func (f *Floor) warn(format string, args ...any) {
+	f.Warnings = append(f.Warnings, fmt.Sprintf(format, args...))
+}
+
+// AtLeast returns the floor raised to v where it lies below: to the
+// resolution of the measurement, for one.
+func (f Floor) AtLeast(v float64) Floor {
+	if v > f.Value {
+		f.Value = v
+	}
+	return f
+}

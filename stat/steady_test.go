@@ -1,0 +1,107 @@
+package stat
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// online feeds a series interval by interval and returns at which length the
+// detector was content, and with which cut; 0 if never.
+func online(w Warmup, series ...[]float64) (length, index int) {
+	for n := 1; n <= len(series[0]); n++ {
+		part := make([][]float64, len(series))
+		for i := range series {
+			part[i] = series[i][:n]
+		}
+		if s := w.Detect(part...); s.OK {
+			return n, s.Index
+		}
+	}
+	return 0, 0
+}
+
+// TestWarmupStationary: noise alone keeps no trial waiting.
+func TestWarmupStationary(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for _, noise := range []float64{0.005, 0.05, 0.3} {
+		early, never := 0, 0
+		const runs = 1000
+		for range runs {
+			latency, cpu := make([]float64, 20), make([]float64, 20)
+			for i := range latency {
+				latency[i] = 100 * math.Exp(noise*r.NormFloat64())
+				cpu[i] = 0.1 * (1 + noise/3*r.NormFloat64())
+			}
+			n, _ := online(Warmup{}, latency, cpu)
+			if n > 0 && n <= 12 {
+				early++
+			}
+			if n == 0 {
+				never++
+			}
+		}
+		if early < runs*80/100 || never > runs/50 {
+			t.Errorf("noise %g: steady within 12 intervals in %d of %d runs, never in 20 in %d", noise, early, runs, never)
+		}
+	}
+}
+
+// TestWarmupSettling: a start that costs more is waited for, whatever its
+// shape, and left out.
+func TestWarmupSettling(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	shapes := map[string]func(i int) float64{
+		"decay":  func(i int) float64 { return 1 + 2*math.Exp(-float64(i)/2) },
+		"step":   func(i int) float64 { return map[bool]float64{true: 3, false: 1}[i < 3] },
+		"rising": func(i int) float64 { return 1 - 0.6*math.Exp(-float64(i)/2) },
+		"spike":  func(i int) float64 { return map[bool]float64{true: 20, false: 1}[i == 0] },
+	}
+	for name, shape := range shapes {
+		const runs = 500
+		bad, never, bias := 0, 0, 0.0
+		for range runs {
+			x, flat := make([]float64, 20), make([]float64, 20)
+			for i := range x {
+				x[i] = shape(i) * math.Exp(0.03*r.NormFloat64())
+				flat[i] = math.Exp(0.03 * r.NormFloat64())
+			}
+			n, _ := online(Warmup{}, flat, x) // either series may hold it up
+			if n == 0 {
+				never++
+				continue
+			}
+			// The window starts with the next interval.
+			b := math.Abs(shape(n) - 1)
+			bias += b / runs
+			if b > 0.1 {
+				bad++
+			}
+		}
+		if bad > runs/50 || never > runs/50 {
+			t.Errorf("%s: window more than 10%% off in %d of %d runs, never steady in %d, mean bias %.3f", name, bad, runs, never, bias)
+		}
+	}
+}
+
+// TestWarmupTrend: a series that keeps rising is never called steady.
+func TestWarmupTrend(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	called := 0
+	for range 200 {
+		x := make([]float64, 20)
+		for i := range x {
+			x[i] = 100 * (1 + 0.1*float64(i)) * (1 + 0.01*r.NormFloat64())
+		}
+		if n, _ := online(Warmup{}, x); n > 0 {
+			called++
+		}
+	}
+	if called > 2 {
+		t.Errorf("a rise of 10%% an interval was called steady in %d of 200 runs", called)
+	}
+	missing := []float64{math.NaN(), 1, 1, 1, 1}
+	if s := (Warmup{}).Detect(missing); !s.OK || s.Index != 1 {
+		t.Errorf("a missing first interval: %+v", s)
+	}
+}

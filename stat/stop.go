@@ -1,0 +1,104 @@
+package stat
+
+import (
+	"fmt"
+	"math"
+)
+
+// A StopRule says when a run has measured enough.
+//
+// Stopping at the first narrow interval favours runs whose scatter happened to
+// look small, and their intervals cover less than they say: 92% for 95% in
+// simulation (the bias of sequential fixed-width intervals: Chow and Robbins,
+// Annals of Mathematical Statistics 1965). So a minimum of blocks is measured
+// first, and the interval must be narrow at two looks in a row; that brings
+// coverage back to 93 to 95% (TestSimulationStopping).
+type StopRule struct {
+	// RelativeWidth is the width of the interval, high minus low, as a share
+	// of the value, at which it is narrow enough; 0 for never.
+	RelativeWidth float64
+	// AbsoluteWidth is a width that is narrow enough whatever the value, in
+	// the unit of the estimate: without it an effect of nearly nothing would
+	// be measured for ever. 0 for none.
+	AbsoluteWidth float64
+	// MinBlocks are measured in any case, 5 if 0.
+	MinBlocks int
+	// MaxBlocks ends the run whatever the interval; 0 for no limit.
+	MaxBlocks int
+}
+
+// A Decision is the answer of a stop rule.
+type Decision struct {
+	Stop bool
+	Why  string
+	// Widest is the index of the estimate that holds the run up, or -1.
+	Widest int
+}
+
+// A Look is what is known after a number of completed blocks: the estimates
+// that must be narrow, and their noise floors by index, if any.
+type Look struct {
+	Blocks    int
+	Estimates []Estimate
+	Floors    []Floor
+}
+
+// Decide says whether to stop, given what is known now and what was known one
+// block before. The rule must hold for every estimate. An estimate whose whole
+// interval lies within its noise floor is settled too: it is nothing that this
+// machine could tell.
+func (s StopRule) Decide(now, before Look) Decision {
+	least := s.MinBlocks
+	if least <= 0 {
+		least = 5
+	}
+	at, ratio := s.widest(now)
+	switch {
+	case s.MaxBlocks > 0 && now.Blocks >= s.MaxBlocks:
+		return Decision{true, s.atLimit(at, ratio), at}
+	case now.Blocks < least:
+		return Decision{false, fmt.Sprintf("%d of at least %d blocks", now.Blocks, least), at}
+	case len(now.Estimates) == 0:
+		return Decision{false, "nothing estimated yet", -1}
+	case at >= 0 && !finite(ratio):
+		return Decision{false, "an estimate has no interval yet", at}
+	case at >= 0:
+		return Decision{false, fmt.Sprintf("an interval is %.0f%% of its value wide", ratio*100), at}
+	}
+	if was, _ := s.widest(before); before.Blocks < least || len(before.Estimates) != len(now.Estimates) || was >= 0 {
+		return Decision{false, "narrow enough, to be confirmed by one more block", -1}
+	}
+	return Decision{true, fmt.Sprintf("interval narrow enough after %d blocks", now.Blocks), -1}
+}
+
+func (s StopRule) atLimit(at int, ratio float64) string {
+	switch {
+	case at < 0:
+		return fmt.Sprintf("limit of %d blocks, intervals narrow enough", s.MaxBlocks)
+	case !finite(ratio):
+		return fmt.Sprintf("limit of %d blocks, an estimate has no interval", s.MaxBlocks)
+	}
+	return fmt.Sprintf("limit of %d blocks, the widest interval is still %.0f%% of its value", s.MaxBlocks, ratio*100)
+}
+
+// widest returns the unsettled estimate with the relatively widest interval,
+// or -1.
+func (s StopRule) widest(l Look) (at int, ratio float64) {
+	at = -1
+	for i, e := range l.Estimates {
+		if !e.Defined() {
+			return i, math.Inf(1)
+		}
+		width := e.High - e.Low
+		if i < len(l.Floors) && math.Max(math.Abs(e.Low), math.Abs(e.High)) <= l.Floors[i].Value {
+			continue
+		}
+		if width <= s.AbsoluteWidth || width <= s.RelativeWidth*math.Abs(e.Value) {
+			continue
+		}
+		if r := width / math.Abs(e.Value); at < 0 || r > ratio {
+			at, ratio = i, r
+		}
+	}
+	return at, ratio
+}

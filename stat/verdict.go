@@ -1,0 +1,89 @@
+package stat
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Call says what an estimate of a difference amounts to.
+type Call string
+
+// Calls, in the words of a finding's verdict.
+const (
+	// Real: the interval excludes zero and the value exceeds the floor.
+	Real Call = "real"
+	// BelowNoise: identical cells differ as much.
+	BelowNoise Call = "below_noise"
+	// Inconclusive: too uncertain to be called something or nothing.
+	Inconclusive Call = "inconclusive"
+)
+
+// Call weighs the estimate of a difference against the noise floor, and says
+// why in words. A difference is real only if its interval excludes zero and
+// its size exceeds the floor. It is below noise if its size is within the
+// floor and its interval reaches no farther than twice the floor; beyond that
+// the interval is too wide to speak of nothing, and the call is inconclusive,
+// as it is when interval or floor are unknown.
+func (e Estimate) Call(f Floor) (Call, string) {
+	switch {
+	case !e.Defined():
+		return Inconclusive, "too few blocks for an interval"
+	case !finite(f.Value):
+		return Inconclusive, "the noise floor is unknown"
+	}
+	size := math.Abs(e.Value)
+	reach := math.Max(math.Abs(e.Low), math.Abs(e.High))
+	switch {
+	case size > f.Value && e.Excludes(0):
+		return Real, fmt.Sprintf("the interval excludes zero and the value exceeds the noise floor of %.3g", f.Value)
+	case size > f.Value:
+		return Inconclusive, fmt.Sprintf("the value exceeds the noise floor of %.3g but its interval includes zero", f.Value)
+	case e.Excludes(0) || reach <= 2*f.Value:
+		return BelowNoise, fmt.Sprintf("identical baselines differ by up to %.3g", f.Value)
+	}
+	return Inconclusive, fmt.Sprintf("the interval reaches %.3g, far beyond the noise floor of %.3g", reach, f.Value)
+}
+
+// A Verdict says how a new value compares with an old one against a margin.
+type Verdict string
+
+// Verdicts of [Judge].
+const (
+	Better       Verdict = "better"
+	Worse        Verdict = "worse"
+	Same         Verdict = "same"
+	Undetermined Verdict = "inconclusive"
+)
+
+// Judge weighs the estimate of a change, new minus old, against the margin
+// that the caller does not care about (0 or more, in the estimate's unit),
+// where lower is better:
+//
+//	same          the whole interval lies within the margin either way
+//	worse         the whole interval lies above +margin
+//	better        the whole interval lies below -margin
+//	inconclusive  the interval straddles a margin
+//
+// "Same" is a claim that needs evidence, not a failure to find a difference:
+// it is the two one-sided tests of Schuirmann, "A comparison of the two
+// one-sided tests procedure and the power approach", J. Pharmacokinetics and
+// Biopharmaceutics 1987. Those would allow a 90% interval at a 5% risk; the
+// printed interval is used, which is stricter, so that what a reader sees and
+// the verdict never disagree. Negate the estimate first where higher is
+// better.
+func Judge(e Estimate, margin float64) (Verdict, string) {
+	margin = math.Abs(margin)
+	switch {
+	case !e.Defined() || math.IsNaN(margin):
+		return Undetermined, "too few blocks for an interval"
+	case e.Low > margin:
+		return Worse, "the whole interval lies above the margin"
+	case e.High < -margin:
+		return Better, "the whole interval lies below the margin"
+	case e.Low >= -margin && e.High <= margin:
+		return Same, "the whole interval lies within the margin"
+	case e.Excludes(0):
+		return Undetermined, "there is a change, but it may lie within the margin"
+	}
+	return Undetermined, "the interval is wider than the margin: more blocks are needed"
+}
