@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/meshmark/meshmark/components"
+	"github.com/meshmark/meshmark/errs"
+	"github.com/spf13/cobra"
+)
+
+const componentsSchema = "meshmark/components/v1"
+
+func newComponentsCommand(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "components",
+		Short: "List and build the programs and images of a local lab",
+		Long: "Programs of a local lab come from three places, pinned in one table: Go modules,\n" +
+			"which are built here, Envoy's wheel, and Debian packages. Images are assembled\n" +
+			"from them. All of it is kept in a cache ($MESHMARK_CACHE, otherwise meshmark in\n" +
+			"the user's cache folder) and made once; `meshmark lab up` makes what is missing.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newComponentsList(env), newComponentsBuild(env), newComponentsImages(env))
+	return cmd
+}
+
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return errs.WithHint(errs.Usage("%s: unexpected argument %q", cmd.CommandPath(), args[0]), "%s --help", cmd.CommandPath())
+	}
+	return nil
+}
+
+func newComponentsList(env *Env) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List every component with its pinned version, source and digest",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := components.New(components.Options{})
+			if err != nil {
+				return err
+			}
+			status, err := b.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(env.Stdout, struct {
+					Schema     string              `json:"schema"`
+					Cache      string              `json:"cache"`
+					Components []components.Status `json:"components"`
+				}{componentsSchema, b.CacheDir(), status})
+			}
+			w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tVERSION\tFROM\tDIGEST\tCACHED\tFOR")
+			for _, s := range status {
+				cached := "no"
+				switch {
+				case s.Cached:
+					cached = "yes"
+				case s.Optional:
+					cached = "optional"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Version, s.Source, shorten(s.Digest), cached, s.Purpose)
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with whole digests")
+	return cmd
+}
+
+func newComponentsBuild(env *Env) *cobra.Command {
+	var asJSON bool
+	var source string
+	cmd := &cobra.Command{
+		Use:   "build [NAME]...",
+		Short: "Build and download what is not in the cache yet",
+		Long:  "Without names it makes everything a lab needs by default; a name may also be a\nprogram's, and envoy@VERSION is another version of Envoy.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			began := time.Now()
+			b, line, err := newBuilder(env, source)
+			if err != nil {
+				return err
+			}
+			set, err := b.Ensure(cmd.Context(), args...)
+			line.clear()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(env.Stdout, struct {
+					Schema   string               `json:"schema"`
+					Seconds  float64              `json:"elapsed_s"`
+					Programs []components.Located `json:"programs"`
+					Versions []components.Version `json:"versions"`
+				}{componentsSchema, time.Since(began).Seconds(), set.Programs(), set.Versions()})
+			}
+			for _, p := range set.Programs() {
+				fmt.Fprintf(env.Stdout, "%-24s %s\n", p.Name, p.Path)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().StringVar(&source, "source", "", "components/src of meshmark's repository (default: $MESHMARK_SOURCE, or found beside the program)")
+	return cmd
+}
+
+func newComponentsImages(env *Env) *cobra.Command {
+	var asJSON bool
+	var source, images string
+	o := components.ImageOptions{}
+	cmd := &cobra.Command{
+		Use:   "images",
+		Short: "Assemble the images of a local lab, or pull the official ones",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch images {
+			case "built":
+			case "official":
+				o.Official = true
+			default:
+				return errs.Usage("--images is built or official, not %q", images)
+			}
+			if !o.Official && (o.Hub != "" || o.Tag != "") {
+				return errs.Usage("--hub and --tag name official images: use them with --images official")
+			}
+			if o.MeshmarkBinary == "" {
+				program, err := os.Executable()
+				if err != nil {
+					return err
+				}
+				o.MeshmarkBinary = program
+			}
+			b, line, err := newBuilder(env, source)
+			if err != nil {
+				return err
+			}
+			made, err := b.Images(cmd.Context(), o)
+			line.clear()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(env.Stdout, struct {
+					Schema string             `json:"schema"`
+					Images []components.Image `json:"images"`
+				}{componentsSchema, made})
+			}
+			w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
+			fmt.Fprintln(w, "IMAGE\tDIGEST\tMB\tARCHIVE")
+			for _, i := range made {
+				fmt.Fprintf(w, "%s\t%s\t%.0f\t%s\n", i.Ref, shorten(i.Digest), float64(i.Size)/1e6, i.Path)
+			}
+			return w.Flush()
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&asJSON, "json", false, "print JSON, with whole digests")
+	f.StringVar(&images, "images", "built", "where istio/pilot and istio/proxyv2 come from: built (here) or official (a registry)")
+	f.StringSliceVar(&o.EnvoyVersions, "envoy", nil, "versions of Envoy to make proxy images of (default "+components.DefaultEnvoy+")")
+	f.StringVar(&o.MeshmarkBinary, "program", "", "static meshmark for the roles' image (default: this one)")
+	f.StringVar(&o.Hub, "hub", "", "registry and folder of the official images (default "+components.IstioHub+")")
+	f.StringVar(&o.Tag, "tag", "", "tag of the official images")
+	f.StringVar(&source, "source", "", "components/src of meshmark's repository")
+	return cmd
+}
+
+// shorten keeps as much of a digest as tells it from the others.
+func shorten(digest string) string {
+	kind, sum, ok := strings.Cut(digest, ":")
+	if !ok {
+		return "-"
+	}
+	return kind + ":" + sum[:min(12, len(sum))]
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// newBuilder returns a builder that tells a person at env's terminal what it
+// does.
+func newBuilder(env *Env, source string) (*components.Builder, *progress, error) {
+	line := newProgress(env.Stderr)
+	b, err := components.New(components.Options{SourceDir: source, Progress: line.component})
+	return b, line, err
+}
+
+// component shows an event of package components. What became ready, or
+// needs to be known, stays on a terminal; elsewhere only the latter is said.
+func (p *progress) component(e components.Event) {
+	switch e.Phase {
+	case components.PhaseReady:
+		if p.width > 0 {
+			p.note("%5.0f s  %s is ready", e.Elapsed.Seconds(), e.Component)
+		}
+	case components.PhaseNote:
+		p.note("%s: %s", e.Component, e.Detail)
+	default:
+		left := ""
+		if e.Left > 0 {
+			left = fmt.Sprintf(" (about %s left)", e.Left.Round(time.Second))
+		}
+		p.say("%s %s%s  %s", e.Phase, e.Component, left, e.Detail)
+	}
+}
