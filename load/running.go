@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Observer is told of each finished interval, in order, from one goroutine.
@@ -28,6 +29,10 @@ func Start(ctx context.Context, spec Spec) (*Running, error) {
 // Running is a run that was started. Its methods may be called from any
 // goroutine.
 type Running struct {
+	// Epoch is the instant of offset 0, on the wall clock and the monotonic
+	// one.
+	Epoch time.Time
+
 	done chan struct{}
 	stop func(interval int) // stop the schedule at the end of an interval; -1 for now
 

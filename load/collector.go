@@ -1,0 +1,190 @@
+package load
+
+import (
+	"sync"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// edges samples the process's CPU time at the edges of intervals.
+type edges struct {
+	interval int64
+	mu       sync.Mutex
+	at       []CPU // at[k] is the CPU time used at edge k
+	ended    bool
+}
+
+func newEdges(interval int64) *edges {
+	return &edges{interval: interval, at: []CPU{ownCPU()}}
+}
+
+// sample notes the CPU time at now. Edges that were passed unseen get a
+// value on the straight line between their neighbours.
+func (e *edges) sample(now int64) {
+	c := ownCPU()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fill(int(now/e.interval), c)
+}
+
+func (e *edges) fill(upTo int, c CPU) {
+	from := len(e.at) - 1
+	base := e.at[from]
+	for k := from + 1; k <= upTo; k++ {
+		f := float64(k-from) / float64(upTo-from)
+		e.at = append(e.at, CPU{base.User + f*(c.User-base.User), base.System + f*(c.System-base.System)})
+	}
+}
+
+// finish notes the CPU time at the run's end.
+func (e *edges) finish(now int64) {
+	c := ownCPU()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fill(max(int((now+e.interval-1)/e.interval), len(e.at)), c)
+	e.ended = true
+}
+
+// between returns the CPU time of interval k.
+func (e *edges) between(k int) CPU {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if k+1 >= len(e.at) {
+		return CPU{}
+	}
+	return e.at[k+1].sub(e.at[k])
+}
+
+// collector receives the sealed tallies of all shards, adds them up interval
+// by interval, packs them, and publishes summaries.
+type collector struct {
+	shards   int
+	interval int64
+	closed   bool // rate max: the send histogram is the intended one
+	edges    *edges
+	sealed   chan *tally
+	spare    chan *tally
+	pending  map[int]*tally
+	got      map[int]int
+	publish  func(Interval, Summary)
+}
+
+func newCollector(shards int, interval int64, closed bool, e *edges, publish func(Interval, Summary)) *collector {
+	c := &collector{
+		shards: shards, interval: interval, closed: closed, edges: e,
+		sealed: make(chan *tally, 1024), spare: make(chan *tally, 4*shards),
+		pending: map[int]*tally{}, got: map[int]int{}, publish: publish,
+	}
+	for range 3 * shards {
+		c.spare <- newTally()
+	}
+	return c
+}
+
+// fresh returns an empty tally.
+func (c *collector) fresh() *tally {
+	select {
+	case t := <-c.spare:
+		return t
+	default:
+		return newTally()
+	}
+}
+
+// seal takes a finished tally.
+func (c *collector) seal(t *tally) { c.sealed <- t }
+
+// run gathers until sealed is closed.
+func (c *collector) run() {
+	for t := range c.sealed {
+		if sum, ok := c.pending[t.index]; ok {
+			sum.add(t)
+			c.recycle(t)
+		} else {
+			c.pending[t.index] = t
+		}
+		c.got[t.index]++
+		if c.got[t.index] == c.shards {
+			c.emit(t.index)
+		}
+	}
+	// A shard may have gone a little beyond the end alone.
+	for i := 0; len(c.pending) > 0; i++ {
+		if _, ok := c.pending[i]; ok {
+			c.emit(i)
+		}
+	}
+}
+
+func (c *collector) emit(i int) {
+	t := c.pending[i]
+	delete(c.pending, i)
+	delete(c.got, i)
+	iv, summary := c.pack(t)
+	c.recycle(t)
+	c.publish(iv, summary)
+}
+
+func (c *collector) recycle(t *tally) {
+	t.reset()
+	select {
+	case c.spare <- t:
+	default:
+	}
+}
+
+func (t *tally) add(u *tally) {
+	t.scheduled += u.scheduled
+	t.completed += u.completed
+	for k := range t.failed {
+		t.failed[k] += u.failed[k]
+	}
+	t.unfinished += u.unfinished
+	t.clamped += u.clamped
+	t.maxInFlight += u.maxInFlight
+	t.bytesSent += u.bytesSent
+	t.bytesRead += u.bytesRead
+	t.connects += u.connects
+	t.intended.Merge(u.intended)
+	t.send.Merge(u.send)
+	t.lag.Merge(u.lag)
+	t.wait.Merge(u.wait)
+}
+
+func pack(h *hdrhistogram.Histogram) *hdrhistogram.PackedHistogram {
+	p := newPacked()
+	if h.TotalCount() > 0 {
+		p.MergeFrom(h)
+		p.Compact()
+	}
+	return p
+}
+
+func (c *collector) pack(t *tally) (Interval, Summary) {
+	send := t.send
+	if c.closed {
+		send = t.intended
+	}
+	iv := Interval{
+		Index: t.index, StartNS: int64(t.index) * c.interval, DurationNS: c.interval,
+		Account: Account{
+			Scheduled: t.scheduled, Completed: t.completed, Unfinished: t.unfinished, Failed: map[string]int64{},
+		},
+		Intended: pack(t.intended), Send: pack(send), Lag: pack(t.lag), Wait: pack(t.wait),
+		Clamped: t.clamped, MaxInFlight: t.maxInFlight,
+		BytesSent: t.bytesSent, BytesRead: t.bytesRead, Connects: t.connects,
+		CPU: c.edges.between(t.index),
+	}
+	for k, n := range t.failed {
+		if n > 0 {
+			iv.Failed[kinds[k]] = n
+		}
+	}
+	return iv, Summary{
+		Index: iv.Index, StartNS: iv.StartNS, DurationNS: iv.DurationNS,
+		Scheduled: iv.Scheduled, Completed: iv.Completed, Failed: iv.FailedTotal(), Unfinished: iv.Unfinished,
+		P50NS: quantile(t.intended, 50), P99NS: quantile(t.intended, 99),
+		SendP50NS: quantile(send, 50), LagP99NS: quantile(t.lag, 99),
+		CPUUserS: iv.CPU.User, CPUSystemS: iv.CPU.System,
+	}
+}

@@ -1,0 +1,292 @@
+package load
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/meshmark/meshmark/load/arrival"
+	"github.com/meshmark/meshmark/load/http1"
+	"golang.org/x/sys/unix"
+)
+
+// deadline is when a run's schedule ends, shared by all of its threads.
+type deadline struct {
+	end       atomic.Int64 // ns since the start; only ever lowered
+	cancelled atomic.Bool  // do not drain
+}
+
+// lower moves the end to ns if it is later.
+func (d *deadline) lower(ns int64) {
+	for {
+		old := d.end.Load()
+		if ns >= old || d.end.CompareAndSwap(old, ns) {
+			return
+		}
+	}
+}
+
+// never is a time that does not come.
+const never = math.MaxInt64
+
+// cursor walks a schedule: the next request that was not sent yet.
+type cursor struct {
+	schedule arrival.Schedule
+	head     arrival.Request
+}
+
+func newCursor(s arrival.Schedule) cursor {
+	c := cursor{schedule: s}
+	c.advance()
+	return c
+}
+
+func (c *cursor) advance() {
+	if next, ok := c.schedule.Next(); ok {
+		c.head = next
+		return
+	}
+	c.head = arrival.Request{Offset: never}
+}
+
+// every yields each n-th request of a schedule, from the i-th on.
+type every struct {
+	schedule arrival.Schedule
+	n, skip  int
+}
+
+// Next implements [arrival.Schedule].
+func (e *every) Next() (arrival.Request, bool) {
+	for ; e.skip > 0; e.skip-- {
+		if _, ok := e.schedule.Next(); !ok {
+			return arrival.Request{}, false
+		}
+	}
+	e.skip = e.n - 1
+	return e.schedule.Next()
+}
+
+// readBuffer is how much is read from a socket at once.
+const readBuffer = 64 << 10
+
+// loop is one event loop: a thread with its own connections and its own part
+// of the schedule. Everything happens on that thread, one thing at a time:
+//
+//	wait (epoll, until the next request is due) -> read, complete, free the
+//	connection -> send what is due on free connections, first free first used
+type loop struct {
+	wire     *wire
+	endpoint endpoint
+	poll     *poller
+	conns    []conn
+	free     fifo // connections without a request, whether open or not
+	waiting  list // requests out, by when they were sent
+	resting  list // connections that closeGrace holds back, by when it began
+	cursor   cursor
+	rec      recorder
+	cache    http1.Cache
+	buf      []byte
+
+	epoch     time.Time
+	deadline  *deadline
+	keepAlive bool
+	max       bool  // no schedule: send whenever a connection is free
+	timeout   int64 // ns
+	drain     int64
+	nextEdge  int64  // of an interval
+	edges     *edges // samples CPU there; nil except in the first loop
+}
+
+func (l *loop) now() int64 { return int64(time.Since(l.epoch)) }
+
+// run sends the schedule. It returns when the schedule is over and drained,
+// or cancelled.
+func (l *loop) run() {
+	precise()
+	l.nextEdge = l.rec.interval
+	now := l.now()
+	for {
+		end := l.deadline.end.Load()
+		now = l.dispatch(now, end)
+		if l.over(now, end) {
+			break
+		}
+		l.bookkeep(now, end)
+		wake := l.wake(now, end)
+		if !l.max {
+			now = l.now() // sending took time, and precision matters
+		}
+		events := l.poll.wait(wake - now)
+		now = l.now()
+		for i := range events {
+			ev := &events[i]
+			if ev.Fd == wakeID {
+				continue
+			}
+			now = l.ready(&l.conns[ev.Fd], ev.Events, ev.Pad, now)
+			if l.cursor.head.Offset <= now {
+				now = l.dispatch(now, end)
+			}
+		}
+	}
+	l.finish(l.now())
+}
+
+// over says whether there is nothing left to do.
+func (l *loop) over(now, end int64) bool {
+	if now < end {
+		return false
+	}
+	if l.deadline.cancelled.Load() || now >= end+l.drain {
+		return true
+	}
+	backlog := !l.max && l.cursor.head.Offset < end
+	return !backlog && l.rec.inFlight == 0
+}
+
+// wake returns when the loop must act next even if nothing happens on the
+// connections.
+func (l *loop) wake(now, end int64) int64 {
+	at := end
+	if now >= end {
+		at = end + l.drain
+	}
+	at = min(at, l.nextEdge)
+	if l.free.n > 0 && !l.max && l.cursor.head.Offset < end {
+		at = min(at, l.cursor.head.Offset)
+	}
+	if first := l.waiting.first; first != none {
+		at = min(at, l.conns[first].req.sent+l.timeout)
+	}
+	if first := l.resting.first; first != none {
+		at = min(at, l.conns[first].freeAt+closeGrace)
+	}
+	return at
+}
+
+// dispatch sends what is due while connections are free, each connection at
+// most once. It returns the current time.
+func (l *loop) dispatch(now, end int64) int64 {
+	for n := l.free.n; n > 0 && l.free.n > 0; n-- {
+		head := l.cursor.head
+		if l.max {
+			head.Offset = now
+		}
+		if head.Offset > now || head.Offset >= end {
+			break
+		}
+		c := &l.conns[l.free.pop()]
+		if l.max {
+			l.send(c, now, c.freeAt, now, -1)
+			now = l.now()
+			continue
+		}
+		l.cursor.advance()
+		now = l.now()
+		l.send(c, head.Offset, c.freeAt, now, head.PayloadBytes)
+	}
+	return now
+}
+
+// bookkeep gives up requests that took too long, samples CPU at the edges of
+// intervals, and hands over finished intervals.
+func (l *loop) bookkeep(now, end int64) {
+	for l.waiting.first != none {
+		c := &l.conns[l.waiting.first]
+		if now < c.req.sent+l.timeout {
+			break
+		}
+		l.failed(c, failTimeout, now)
+	}
+	for l.resting.first != none {
+		c := &l.conns[l.resting.first]
+		if now < c.freeAt+closeGrace {
+			break
+		}
+		l.rested(c, now, true)
+	}
+	if now >= l.nextEdge {
+		if l.edges != nil {
+			l.edges.sample(now)
+		}
+		l.nextEdge = (now/l.rec.interval + 1) * l.rec.interval
+	}
+	mark := min(now, end)
+	if !l.max {
+		mark = min(mark, l.cursor.head.Offset)
+	}
+	if l.rec.sealable(mark) {
+		l.rec.sealUpTo(mark)
+	}
+}
+
+// finish accounts for what is left, and closes every connection.
+func (l *loop) finish(now int64) {
+	end := l.deadline.end.Load()
+	for i := range l.conns {
+		c := &l.conns[i]
+		if c.state == connecting || c.state == busy {
+			l.rec.abandon(&c.req)
+		}
+		if c.state != shut && c.state != held {
+			l.shut(c, true)
+		}
+	}
+	if !l.max {
+		for l.cursor.head.Offset < end {
+			l.rec.missed(l.cursor.head.Offset)
+			l.cursor.advance()
+		}
+	}
+	if l.edges != nil {
+		l.edges.finish(now)
+	}
+	l.rec.finish(end)
+	l.poll.close()
+}
+
+// connectAll opens every connection before the schedule begins, a few at a
+// time so that the listener's queue does not overflow. It returns how many
+// are open and why the last one that failed did.
+func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, last unix.Errno) {
+	const batch = 64
+	until := time.Now().Add(limit)
+	for from := 0; from < len(l.conns); from += batch {
+		group := l.conns[from:min(from+batch, len(l.conns))]
+		pending := 0
+		for i := range group {
+			if errno := l.connect(&group[i]); errno != 0 {
+				last = errno
+				continue
+			}
+			pending++
+		}
+		for pending > 0 && time.Now().Before(until) && ctx.Err() == nil {
+			for _, ev := range l.poll.wait(int64(10 * time.Millisecond)) {
+				if ev.Fd == wakeID {
+					continue
+				}
+				c := &l.conns[ev.Fd]
+				if c.state != connecting || c.generation != ev.Pad {
+					continue
+				}
+				pending--
+				if errno := socketError(c.fd); errno != 0 {
+					last = errno
+					l.shut(c, false)
+					continue
+				}
+				c.state = idle
+				open++
+			}
+		}
+		for i := range group {
+			if group[i].state == connecting {
+				last = unix.ETIMEDOUT
+				l.shut(&group[i], false)
+			}
+		}
+	}
+	return open, last
+}

@@ -1,0 +1,120 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"golang.org/x/sys/unix"
+)
+
+// loops are the event loops of a run: plain HTTP/1.1 and TCP echo.
+type loops struct {
+	loops   []*loop
+	timeout time.Duration
+}
+
+func newLoops(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, col *collector) (*loops, error) {
+	w := newWire(spec, t)
+	ls := &loops{timeout: seconds(spec.TimeoutS)}
+	for i := range spec.Threads {
+		n := spec.Connections / spec.Threads
+		if i < spec.Connections%spec.Threads {
+			n++
+		}
+		p, err := newPoller(min(max(n, 16), 256))
+		if err != nil {
+			ls.close()
+			return nil, fmt.Errorf("load: epoll: %w", err)
+		}
+		l := &loop{
+			wire: w, endpoint: newEndpoint(addr), poll: p,
+			conns: make([]conn, n), free: newFIFO(n), waiting: newList(), resting: newList(),
+			buf: make([]byte, readBuffer), deadline: d,
+			keepAlive: spec.KeepAlive, max: spec.Rate == Max,
+			timeout: int64(seconds(spec.TimeoutS)), drain: int64(seconds(spec.DrainS)),
+			rec: recorder{interval: col.interval, closed: spec.Rate == Max, seal: col.seal, fresh: col.fresh},
+		}
+		if i == 0 {
+			l.edges = e
+		}
+		if s := spec.schedule(); s != nil {
+			if spec.Threads > 1 {
+				s = &every{schedule: s, n: spec.Threads, skip: i}
+			}
+			l.cursor = newCursor(s)
+		}
+		for id := range l.conns {
+			l.conns[id].id = int32(id)
+			l.conns[id].answer = w.newAnswer(&l.cache)
+			l.free.push(int32(id))
+		}
+		ls.loops = append(ls.loops, l)
+	}
+	return ls, nil
+}
+
+// close undoes newLoops and connect when no run follows.
+func (ls *loops) close() {
+	for _, l := range ls.loops {
+		for i := range l.conns {
+			if c := &l.conns[i]; c.state != shut {
+				l.shut(c, true)
+			}
+		}
+		l.poll.close()
+	}
+}
+
+// connect implements engine. With keep-alive every connection is opened
+// before the first request; those that fail are tried again when a request
+// needs them.
+func (ls *loops) connect(ctx context.Context) error {
+	if !ls.loops[0].keepAlive {
+		return nil
+	}
+	open := 0
+	var last unix.Errno
+	for _, l := range ls.loops {
+		n, errno := l.connectAll(ctx, ls.timeout)
+		open += n
+		if errno != 0 {
+			last = errno
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		ls.close()
+		return err
+	}
+	if open == 0 {
+		ls.close()
+		return errs.WithHint(fmt.Errorf("load: none of the connections could be made: %w", last), "is the server able to hold that many?")
+	}
+	return nil
+}
+
+// run implements engine.
+func (ls *loops) run(epoch time.Time) {
+	var all sync.WaitGroup
+	for _, l := range ls.loops {
+		l.epoch = epoch
+		all.Go(func() {
+			// Never unlocked: the thread ends with the goroutine, and its
+			// timer slack with it.
+			runtime.LockOSThread()
+			l.run()
+		})
+	}
+	all.Wait()
+}
+
+// wake implements engine.
+func (ls *loops) wake() {
+	for _, l := range ls.loops {
+		l.poll.wake()
+	}
+}

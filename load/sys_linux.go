@@ -1,0 +1,202 @@
+package load
+
+import (
+	"net"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The event loop calls the kernel directly. Calls that cannot block use
+// RawSyscall, which leaves Go's scheduler out; the wait uses Syscall, so that
+// the garbage collector and other goroutines need not wait for it.
+
+// sysSend writes b to a socket without raising SIGPIPE.
+func sysSend(fd int, b []byte) (int, syscall.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
+		uintptr(len(b)), unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
+	return int(n), errno
+}
+
+// sysRecv reads from a socket into b.
+func sysRecv(fd int, b []byte) (int, syscall.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
+		uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
+	return int(n), errno
+}
+
+// poller is an epoll instance with nanosecond timeouts.
+type poller struct {
+	fd     int
+	wakeFD int  // eventfd that ends a wait from another thread
+	coarse bool // the kernel lacks epoll_pwait2 (before 5.11) or forbids it
+	events []unix.EpollEvent
+
+	mu     sync.Mutex // guards wakeFD against a wake after close
+	closed bool
+}
+
+// wakeID is the user data of the poller's own eventfd.
+const wakeID = -1
+
+func newPoller(events int) (*poller, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	p := &poller{fd: fd, wakeFD: wake, events: make([]unix.EpollEvent, events)}
+	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: wakeID}
+	if err := unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, wake, &ev); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *poller) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	unix.Close(p.fd)
+	unix.Close(p.wakeFD)
+}
+
+// wake ends a wait that is under way, or the next one.
+func (p *poller) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	one := [8]byte{1}
+	_, _ = unix.Write(p.wakeFD, one[:])
+}
+
+// add registers a socket once for good: edge-triggered, both directions.
+func (p *poller) add(fd int, id, generation int32) error {
+	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET, Fd: id, Pad: generation}
+	return unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &ev)
+}
+
+// wait returns the events that are there, waiting for up to ns nanoseconds;
+// not at all if ns is not positive.
+func (p *poller) wait(ns int64) []unix.EpollEvent {
+	var n uintptr
+	var errno syscall.Errno
+	events := uintptr(unsafe.Pointer(unsafe.SliceData(p.events)))
+	switch {
+	case ns <= 0:
+		n, _, errno = unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), events, uintptr(len(p.events)), 0, 0, 0)
+	case !p.coarse:
+		ts := unix.NsecToTimespec(ns)
+		n, _, errno = unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), events, uintptr(len(p.events)),
+			uintptr(unsafe.Pointer(&ts)), 0, 0)
+		if errno == unix.ENOSYS || errno == unix.EPERM {
+			p.coarse = true
+			return nil
+		}
+	default:
+		// An epoll instance can be polled itself, with a fine timeout.
+		fds := [1]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
+		ts := unix.NsecToTimespec(ns)
+		if got, err := unix.Ppoll(fds[:], &ts, nil); err != nil || got == 0 {
+			return nil
+		}
+		return p.wait(0)
+	}
+	if errno != 0 {
+		return nil // EINTR; nothing else can happen to a valid descriptor
+	}
+	return p.events[:n]
+}
+
+// precise asks for timers of this thread to fire when they are due: by
+// default the kernel may add 50 us.
+func precise() {
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+}
+
+// endpoint is an address that sockets connect to.
+type endpoint struct {
+	family int
+	raw    [unix.SizeofSockaddrInet6]byte
+	size   uintptr
+}
+
+func newEndpoint(addr *net.TCPAddr) endpoint {
+	if ip4 := addr.IP.To4(); ip4 != nil {
+		e := endpoint{family: unix.AF_INET, size: unix.SizeofSockaddrInet4}
+		sa := (*unix.RawSockaddrInet4)(unsafe.Pointer(&e.raw))
+		sa.Family = unix.AF_INET
+		sa.Port = bigEndian(addr.Port)
+		copy(sa.Addr[:], ip4)
+		return e
+	}
+	e := endpoint{family: unix.AF_INET6, size: unix.SizeofSockaddrInet6}
+	sa := (*unix.RawSockaddrInet6)(unsafe.Pointer(&e.raw))
+	sa.Family = unix.AF_INET6
+	sa.Port = bigEndian(addr.Port)
+	copy(sa.Addr[:], addr.IP.To16())
+	if ifi, err := net.InterfaceByName(addr.Zone); err == nil {
+		sa.Scope_id = uint32(ifi.Index)
+	}
+	return e
+}
+
+// bigEndian returns the port so that its bytes in memory are in network order.
+func bigEndian(port int) uint16 {
+	b := [2]byte{byte(port >> 8), byte(port)}
+	return *(*uint16)(unsafe.Pointer(&b))
+}
+
+// dial begins a non-blocking connection.
+func (e *endpoint) dial() (fd int, errno syscall.Errno) {
+	r, _, errno := unix.RawSyscall(unix.SYS_SOCKET, uintptr(e.family), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	fd = int(r)
+	one := int32(1)
+	unix.RawSyscall6(unix.SYS_SETSOCKOPT, r, unix.IPPROTO_TCP, unix.TCP_NODELAY, uintptr(unsafe.Pointer(&one)), 4, 0)
+	_, _, errno = unix.RawSyscall(unix.SYS_CONNECT, r, uintptr(unsafe.Pointer(&e.raw)), e.size)
+	if errno != 0 && errno != unix.EINPROGRESS {
+		sysClose(fd, false)
+		return -1, errno
+	}
+	return fd, 0
+}
+
+// sysClose closes a socket; with reset it leaves no TIME_WAIT behind.
+func sysClose(fd int, reset bool) {
+	if reset {
+		linger := unix.Linger{Onoff: 1}
+		unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_LINGER, uintptr(unsafe.Pointer(&linger)), unix.SizeofLinger, 0)
+	}
+	unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0)
+}
+
+// socketError returns how a connection attempt ended.
+func socketError(fd int) syscall.Errno {
+	v, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err != nil {
+		return unix.EIO
+	}
+	return syscall.Errno(v)
+}
+
+// ownCPU returns the CPU time of the whole process so far.
+func ownCPU() CPU {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return CPU{}
+	}
+	seconds := func(t unix.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
+	return CPU{User: seconds(u.Utime), System: seconds(u.Stime)}
+}
