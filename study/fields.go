@@ -10,7 +10,7 @@ import (
 var (
 	reName  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	reToken = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
-	rePath  = regexp.MustCompile(`^/[\x21-\x7e]{0,2047}$`)
+	rePath  = regexp.MustCompile(`^/[\x21-\x7e]*$`)
 	// A method as RFC 9110 spells the registered ones; CONNECT carries none.
 	reMethod = regexp.MustCompile(`^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$`)
 )

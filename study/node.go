@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
@@ -15,7 +16,8 @@ import (
 // Limits of a study file.
 const (
 	MaxFile  = 1 << 20 // bytes
-	maxNodes = 50_000  // values, aliases expanded
+	maxNodes = 20_000  // values, aliases expanded
+	maxToken = 40_000  // words and signs; the YAML library's time grows with their square
 	maxDepth = 64      // nesting
 )
 
@@ -138,7 +140,10 @@ func readTree(data []byte, name string, flag bool) (*node, error) {
 	if err := checkText(src); err != nil {
 		return nil, err
 	}
-	file, err := parseYAML(text)
+	file, err := parseYAML(src, text)
+	if own := (Errors{}); errors.As(err, &own) {
+		return nil, err
+	}
 	if err != nil {
 		pos, msg := src.at(1, 1), err.Error()
 		var located yaml.Error
@@ -171,13 +176,17 @@ func readTree(data []byte, name string, flag bool) (*node, error) {
 
 // parseYAML calls the YAML library, which must not take the program down
 // with it, whatever the text.
-func parseYAML(text string) (file *ast.File, err error) {
+func parseYAML(src *source, text string) (file *ast.File, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("this is no YAML that can be read (%v)", r)
 		}
 	}()
-	return parser.ParseBytes([]byte(text), 0)
+	tokens := lexer.Tokenize(text)
+	if len(tokens) > maxToken {
+		return nil, src.token(tokens[maxToken]).Errorf("a study is a page or two", "more than %d words and signs", maxToken)
+	}
+	return parser.Parse(tokens, 0)
 }
 
 // checkText refuses what is no text, and nesting so deep that a recursive

@@ -94,7 +94,7 @@ func (d *decoder) resolve(s *Study) {
 		own := FindingUnit(p.Finding)
 		scale, ok := units[own][p.Unit]
 		if !ok {
-			d.fail(d.pos("published", i, "unit"), suggest(p.Unit, unitNames(own)), "%q is no unit of %s", clip(p.Unit, 40), p.Finding)
+			d.fail(d.pos("published", i, "unit"), "possible: "+strings.Join(unitNames(own), ", "), "%q is no unit of %s", clip(p.Unit, 40), p.Finding)
 			continue
 		}
 		p.Figure, p.Unit = p.Figure*scale, own
@@ -233,7 +233,7 @@ func (s *Study) Files() []string {
 }
 
 // maxValues bounds recorded times, in a study and in a file it names.
-const maxValues = 40_000
+const maxValues = 10_000
 
 // WithFiles returns the study with the contents of the files it names put
 // in, so that its resolved form needs nothing else.

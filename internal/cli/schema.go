@@ -1,0 +1,298 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/studies"
+	"github.com/meshmark/meshmark/study"
+)
+
+// newStudyCommand works on study files without running anything.
+func newStudyCommand(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "study",
+		Short: "List, check and explain study files without running them",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newStudyListCommand(env), newStudyCheckCommand(env), newStudyPlanCommand(env),
+		newStudyShowCommand(env), newStudySchemaCommand(env))
+	return cmd
+}
+
+func newStudyListCommand(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the studies that come with meshmark",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+			for _, name := range studies.Names() {
+				s, _, err := loadStudy(env, name, nil)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(w, "%s\t%s\n", name, s.Question)
+			}
+			return w.Flush()
+		},
+	}
+}
+
+func newStudySchemaCommand(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of study files, for editors",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			data, err := study.Schema()
+			if err != nil {
+				return err
+			}
+			_, err = env.Stdout.Write(data)
+			return err
+		},
+	}
+}
+
+func newStudyShowCommand(env *Env) *cobra.Command {
+	var sets []string
+	var source bool
+	cmd := &cobra.Command{
+		Use:   "show STUDY",
+		Short: "Print a study with every default filled in",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, data, err := loadStudy(env, args[0], sets)
+			if err != nil {
+				return err
+			}
+			if !source {
+				data = s.Marshal()
+			}
+			_, err = env.Stdout.Write(data)
+			return err
+		},
+	}
+	addSetFlag(cmd, &sets)
+	cmd.Flags().BoolVar(&source, "source", false, "print the file as it is instead, a start for one's own")
+	return cmd
+}
+
+func newStudyCheckCommand(env *Env) *cobra.Command {
+	var sets []string
+	cmd := &cobra.Command{
+		Use:   "check STUDY...",
+		Short: "Check study files: names of shipped studies, paths, or - for standard input",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, arg := range args {
+				s, _, err := loadStudy(env, arg, sets)
+				if err != nil {
+					return err
+				}
+				p, err := study.NewPlan(s, s.Seed)
+				if err != nil {
+					return err
+				}
+				e := p.Estimate()
+				fmt.Fprintf(env.Stdout, "%s: ok: %s, %s a block, %s\n", arg,
+					count(len(p.Cells), "cell"), count(e.Trials, "trial"), span(e))
+			}
+			return nil
+		},
+	}
+	addSetFlag(cmd, &sets)
+	return cmd
+}
+
+func newStudyPlanCommand(env *Env) *cobra.Command {
+	var sets []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "plan STUDY",
+		Short: "Print what a study comes to: cells, trials a block, pods, time",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, _, err := loadStudy(env, args[0], sets)
+			if err != nil {
+				return err
+			}
+			p, err := study.NewPlan(s, s.Seed)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writePlanJSON(env.Stdout, p)
+			}
+			return writePlan(env.Stdout, p)
+		},
+	}
+	addSetFlag(cmd, &sets)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func addSetFlag(cmd *cobra.Command, sets *[]string) {
+	cmd.Flags().StringArrayVar(sets, "set", nil,
+		"override a part of the study: window=1s, a factor's level rate=2000, or its levels connections=[8,16]; repeatable")
+}
+
+// loadStudy reads a study by its shipped name, by path, or from standard
+// input ("-"), with overrides put in and the files it names read. It also
+// returns the file as it is.
+func loadStudy(env *Env, arg string, sets []string) (*study.Study, []byte, error) {
+	data, name, dir, err := readStudy(env, arg)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := study.Parse(data, name, sets)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err = s.WithFiles(func(file string) ([]byte, error) {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(dir, file)
+		}
+		data, err := readLimited(file)
+		return data, errs.WithCode(err, errs.CodeUsage)
+	})
+	return s, data, err
+}
+
+func readStudy(env *Env, arg string) (data []byte, name, dir string, err error) {
+	if arg == "-" {
+		data, err = io.ReadAll(io.LimitReader(env.Stdin, study.MaxFile+1))
+		return data, "standard input", ".", err
+	}
+	if !strings.ContainsAny(arg, "/.") {
+		// A bare word is a shipped study, or a file of that name.
+		if data, err = studies.Read(arg); err == nil {
+			return data, arg + ".yaml", ".", nil
+		}
+		if _, statErr := os.Stat(arg); statErr != nil {
+			return nil, "", "", err
+		}
+	}
+	data, err = readLimited(arg)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = errs.WithHint(errs.Usage("there is no study file %s", arg), "studies that come with meshmark: %s", strings.Join(studies.Names(), ", "))
+	case err != nil:
+		err = errs.WithCode(fmt.Errorf("study file: %w", err), errs.CodeUsage)
+	}
+	return data, arg, filepath.Dir(arg), err
+}
+
+// readLimited reads a file that should be small: one byte more than a study
+// may have is enough to refuse it.
+func readLimited(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory", path)
+	}
+	return io.ReadAll(io.LimitReader(f, study.MaxFile+1))
+}
+
+func writePlan(w io.Writer, p *study.Plan) error {
+	s, e := p.Study, p.Estimate()
+	fmt.Fprintf(w, "%s: %s\n%s\n\n", s.Name, s.Title, s.Question)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "cell\tcompared with\ttrials a block\tload pod\tworker pod")
+	for _, cell := range p.Cells {
+		against, trials := "-", 1
+		if p.IsBaseline(cell) {
+			trials = 2
+		}
+		if b, ok := p.BaselineOf(cell); ok && b.Key() != cell.Key() {
+			against = p.Label(b)
+		} else if ok {
+			against = "itself (noise floor)"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", p.Label(cell), against, trials,
+			study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name())
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n%s, %s a block; %d to %d blocks; pods at once: %d load, %d worker\n",
+		count(len(p.Cells), "cell"), count(e.Trials, "trial"), s.Blocks.Min, s.Blocks.Max,
+		len(p.ClientVariants()), len(p.ServerVariants()))
+	fmt.Fprintf(w, "time: %s, without starting pods\n", span(e))
+	var fixed []string
+	for factor, level := range s.Settings {
+		fixed = append(fixed, factor+"="+level)
+	}
+	sort.Strings(fixed)
+	_, err := fmt.Fprintf(w, "fixed: %s\n", strings.Join(fixed, " "))
+	return err
+}
+
+func writePlanJSON(w io.Writer, p *study.Plan) error {
+	type cell struct {
+		Cell    map[string]string `json:"cell"`
+		Label   string            `json:"label"`
+		Against map[string]string `json:"against,omitempty"`
+		Trials  int               `json:"trials_per_block"`
+		Load    string            `json:"load_pod"`
+		Worker  string            `json:"worker_pod"`
+	}
+	e := p.Estimate()
+	out := struct {
+		Schema      int     `json:"schema"`
+		Study       string  `json:"study"`
+		Seed        uint64  `json:"seed"`
+		Cells       []cell  `json:"cells"`
+		Trials      int     `json:"trials_per_block"`
+		MinBlocks   int     `json:"min_blocks"`
+		MaxBlocks   int     `json:"max_blocks"`
+		MinDuration float64 `json:"min_duration_s"`
+		MaxDuration float64 `json:"max_duration_s"`
+	}{1, p.Study.Name, p.Seed, nil, e.Trials, p.Study.Blocks.Min, p.Study.Blocks.Max, e.Min.Seconds(), e.Max.Seconds()}
+	for _, c := range p.Cells {
+		one := cell{Cell: c, Label: p.Label(c), Trials: 1, Load: study.ClientVariant(c).Name(), Worker: study.ServerVariant(c).Name()}
+		if p.IsBaseline(c) {
+			one.Trials = 2
+		}
+		if b, ok := p.BaselineOf(c); ok {
+			one.Against = b
+		}
+		out.Cells = append(out.Cells, one)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(out)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// span words an estimate of time.
+func span(e study.Estimate) string {
+	least, most := e.Min.Round(time.Second), e.Max.Round(time.Second)
+	if least == most {
+		return "about " + least.String()
+	}
+	return fmt.Sprintf("%s to %s", least, most)
+}
