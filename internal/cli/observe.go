@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/meshmark/meshmark/observe"
+	"github.com/spf13/cobra"
+)
+
+func newObserveCommand(env *Env) *cobra.Command {
+	options := observe.Options{}
+	var verbose bool
+	cmd := &cobra.Command{
+		Use:   "observe",
+		Short: "Serve what containers and the machine cost: CPU, memory, pressure",
+		Long: "observe is the role that runs on each node (a DaemonSet) and reads cgroups and\n" +
+			"/proc at the instants it is asked for. It needs the node's PID namespace\n" +
+			"(hostPID), the node's /sys/fs/cgroup mounted read-only, and to read the memory\n" +
+			"of other users' processes, root with CAP_SYS_PTRACE; it needs nothing else.\n" +
+			"Its control server has no access control: keep it on a loopback address.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if verbose {
+				options.Log = slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			}
+			server, err := observe.New(options)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(env.Stderr, "control %s\n", server.Address())
+			return server.Serve(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&options.Control, "control", fmt.Sprintf("127.0.0.1:%d", observe.ControlPort), "`address` of the control server")
+	flags.StringVar(&options.CgroupRoot, "cgroup-root", "/sys/fs/cgroup", "`directory` where the node's cgroups are mounted")
+	flags.StringVar(&options.ProcRoot, "proc-root", "/proc", "`directory` where the node's /proc is mounted")
+	flags.BoolVar(&verbose, "verbose", false, "log what happens to standard error")
+	return cmd
+}

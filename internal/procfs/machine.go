@@ -1,0 +1,161 @@
+package procfs
+
+import (
+	"bytes"
+	"io/fs"
+	"runtime"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// CPUInfo is what /proc/cpuinfo says.
+type CPUInfo struct {
+	Model      string
+	CPUs       int
+	Hypervisor bool // the CPU says it is virtual (x86)
+}
+
+// ParseCPUInfo parses /proc/cpuinfo of x86 or ARM.
+func ParseCPUInfo(data []byte) CPUInfo {
+	var info CPUInfo
+	for line := range bytes.Lines(data) {
+		key, value, ok := strings.Cut(string(line), ":")
+		if !ok {
+			continue
+		}
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		switch key {
+		case "processor":
+			info.CPUs++
+		case "model name", "Processor", "cpu model":
+			if info.Model == "" {
+				info.Model = value
+			}
+		case "flags":
+			info.Hypervisor = info.Hypervisor || strings.Contains(" "+value+" ", " hypervisor ")
+		}
+	}
+	return info
+}
+
+// Mount is a line of /proc/mounts.
+type Mount struct {
+	Device, Path, Type, Options string
+}
+
+// ParseMounts parses /proc/mounts. Octal escapes of blanks in paths are
+// undone.
+func ParseMounts(data []byte) []Mount {
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	var out []Mount
+	for line := range bytes.Lines(data) {
+		fields := strings.Fields(string(line))
+		if len(fields) < 4 {
+			continue
+		}
+		out = append(out, Mount{fields[0], unescape.Replace(fields[1]), fields[2], fields[3]})
+	}
+	return out
+}
+
+// Cgroup modes.
+const (
+	CgroupV1     = "v1"
+	CgroupV2     = "v2"
+	CgroupHybrid = "hybrid" // v1 controllers with a v2 hierarchy beside them
+)
+
+// CgroupMode tells which cgroup hierarchies are mounted; "" for none.
+func CgroupMode(mounts []Mount) string {
+	v1, v2 := false, false
+	for _, m := range mounts {
+		v1 = v1 || m.Type == "cgroup" && !strings.Contains(m.Options, "name=")
+		v2 = v2 || m.Type == "cgroup2"
+	}
+	switch {
+	case v1 && v2:
+		return CgroupHybrid
+	case v1:
+		return CgroupV1
+	case v2:
+		return CgroupV2
+	}
+	return ""
+}
+
+// Line reads a file's first line, "" if it cannot be read.
+func Line(root fs.FS, name string) string {
+	data, err := fs.ReadFile(root, name)
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	return strings.TrimSpace(line)
+}
+
+// Hypervisor names what the machine runs on, "" if it seems to be real.
+func Hypervisor(root fs.FS, info CPUInfo) string {
+	if kind := Line(root, "sys/hypervisor/type"); kind != "" {
+		return kind
+	}
+	vendor := Line(root, "sys/class/dmi/id/sys_vendor")
+	product := Line(root, "sys/class/dmi/id/product_name")
+	for _, known := range [...]struct{ text, name string }{
+		{"QEMU", "KVM/QEMU"}, {"KVM", "KVM"}, {"VMware", "VMware"}, {"VirtualBox", "VirtualBox"},
+		{"innotek", "VirtualBox"}, {"Amazon EC2", "Amazon EC2"}, {"Google Compute Engine", "Google Compute Engine"},
+		{"Microsoft Corporation Virtual", "Hyper-V"}, {"Xen", "Xen"},
+	} {
+		if strings.Contains(vendor+" "+product, known.text) {
+			return known.name
+		}
+	}
+	available := Line(root, "sys/devices/system/clocksource/clocksource0/available_clocksource")
+	switch {
+	case strings.Contains(available, "kvm-clock"):
+		return "KVM"
+	case strings.Contains(available, "hyperv"):
+		return "Hyper-V"
+	case strings.Contains(available, "xen"):
+		return "Xen"
+	case info.Hypervisor:
+		return "unknown hypervisor"
+	}
+	return ""
+}
+
+// Machine describes the machine whose root directory is root. What cannot be
+// read stays empty.
+func Machine(root fs.FS) record.Machine {
+	read := func(name string) []byte {
+		data, err := fs.ReadFile(root, name)
+		if err != nil {
+			return nil
+		}
+		return data
+	}
+	info := ParseCPUInfo(read("proc/cpuinfo"))
+	m := record.Machine{
+		CPUModel:    info.Model,
+		CPUs:        info.CPUs,
+		MemoryBytes: ParseMeminfo(read("proc/meminfo"))["MemTotal"],
+		Kernel:      Line(root, "proc/sys/kernel/osrelease"),
+		OS:          osName(read("etc/os-release")),
+		Virtual:     Hypervisor(root, info),
+		ClockSource: Line(root, "sys/devices/system/clocksource/clocksource0/current_clocksource"),
+		Governor:    Line(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+		CgroupMode:  CgroupMode(ParseMounts(read("proc/mounts"))),
+		NodeArch:    runtime.GOARCH,
+	}
+	return m
+}
+
+// osName is PRETTY_NAME of os-release.
+func osName(data []byte) string {
+	for line := range bytes.Lines(data) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(string(line)), "PRETTY_NAME="); ok {
+			return strings.Trim(value, `"'`)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,192 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// maxCgroups and maxCgroupDepth bound the search for a target. Kubernetes
+// nests five deep; a kubelet may have a root of its own above that.
+const (
+	maxCgroups     = 50_000
+	maxCgroupDepth = 16
+)
+
+// errNotFound is wrapped where no cgroup belongs to a target.
+var errNotFound = errors.New("no cgroup found")
+
+// finder knows where the cgroup hierarchies are and finds targets in them.
+type finder struct {
+	version int    // 1 or 2
+	cpuacct string // root directory of the hierarchy with CPU time
+	cpu     string // with CPU limits
+	memory  string
+
+	mu    sync.Mutex
+	known map[string]string // target key -> path relative to the hierarchies' roots
+}
+
+// newFinder recognises what is mounted at root: /sys/fs/cgroup, or where a
+// pod mounts it. A hierarchy of version 2 beside version 1 controllers
+// (hybrid) is left alone: runtimes put containers under the controllers.
+func newFinder(root string) (*finder, error) {
+	f := &finder{known: map[string]string{}}
+	if exists(filepath.Join(root, "cgroup.controllers")) {
+		f.version, f.cpuacct, f.cpu, f.memory = 2, root, root, root
+		return f, nil
+	}
+	first := func(file string, names ...string) string {
+		for _, name := range names {
+			if dir := filepath.Join(root, name); exists(filepath.Join(dir, file)) {
+				return dir
+			}
+		}
+		return ""
+	}
+	f.version = 1
+	f.cpuacct = first("cpuacct.usage", "cpuacct", "cpu,cpuacct", "cpuacct,cpu")
+	f.cpu = first("cgroup.procs", "cpu", "cpu,cpuacct", "cpuacct,cpu")
+	f.memory = first("memory.usage_in_bytes", "memory")
+	if f.cpuacct == "" {
+		return nil, fmt.Errorf("observe: %s holds neither a cgroup v2 hierarchy (cgroup.controllers) nor cpuacct of v1", root)
+	}
+	return f, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// id is what container ids and pod UIDs may look like: nothing that could
+// leave a path.
+var id = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_.-]{5,127}$`)
+
+// matcher returns a test for the names of directories that belong to t, and
+// the key under which to remember the one found.
+//
+// The names are, for the cgroupfs and the systemd driver of kubelet and
+// runtime:
+//
+//	podUID                  kubepods-burstable-podU_I_D.slice
+//	CONTAINER               cri-containerd-CONTAINER.scope, crio-..., docker-...
+//	                        slice:cri-containerd:CONTAINER (containerd set to
+//	                        cgroupfs below a kubelet set to systemd)
+func matcher(t Target) (key string, match func(name string) bool, err error) {
+	container := t.ContainerID
+	if _, after, ok := strings.Cut(container, "://"); ok {
+		container = after
+	}
+	switch {
+	case container != "":
+		if !id.MatchString(container) {
+			return "", nil, fmt.Errorf("target %q: %.100q is no container id", t.Name, t.ContainerID)
+		}
+		return "c" + container, func(name string) bool {
+			name, scope := strings.CutSuffix(name, ".scope")
+			rest, ok := strings.CutSuffix(name, container)
+			if !ok || strings.Contains(rest, "conmon") { // CRI-O's monitor has a scope of its own
+				return false
+			}
+			return rest == "" || strings.HasSuffix(rest, ":") || scope && strings.HasSuffix(rest, "-")
+		}, nil
+	case t.PodUID != "":
+		if !id.MatchString(t.PodUID) {
+			return "", nil, fmt.Errorf("target %q: %.100q is no pod UID", t.Name, t.PodUID)
+		}
+		plain := "pod" + t.PodUID
+		slice := "-pod" + strings.ReplaceAll(t.PodUID, "-", "_") + ".slice"
+		return "p" + t.PodUID, func(name string) bool { return name == plain || strings.HasSuffix(name, slice) }, nil
+	}
+	return "", nil, fmt.Errorf("target %q has neither a container id nor a pod UID", t.Name)
+}
+
+// find returns t's cgroup as a path relative to each hierarchy's root. The
+// error wraps errNotFound if there is none.
+func (f *finder) find(t Target) (string, error) {
+	key, match, err := matcher(t)
+	if err != nil {
+		return "", err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if path, ok := f.known[key]; ok {
+		if exists(filepath.Join(f.cpuacct, path)) {
+			return path, nil
+		}
+		delete(f.known, key)
+	}
+	path, err := f.search(match)
+	if err != nil {
+		return "", fmt.Errorf("target %q: %w", t.Name, err)
+	}
+	if len(f.known) >= 10*MaxTargets {
+		clear(f.known) // pods of the past
+	}
+	f.known[key] = path
+	return path, nil
+}
+
+// search walks the hierarchy, nearest directories first.
+func (f *finder) search(match func(string) bool) (string, error) {
+	seen := 0
+	level := []string{"."}
+	for range maxCgroupDepth {
+		var next []string
+		for _, dir := range level {
+			entries, err := os.ReadDir(filepath.Join(f.cpuacct, dir))
+			if err != nil {
+				continue // went away meanwhile
+			}
+			for _, entry := range entries {
+				if !entry.IsDir() {
+					continue
+				}
+				path := filepath.Join(dir, entry.Name())
+				if match(entry.Name()) {
+					return path, nil
+				}
+				if seen++; seen > maxCgroups {
+					return "", fmt.Errorf("%w among %d", errNotFound, maxCgroups)
+				}
+				next = append(next, path)
+			}
+		}
+		if len(next) == 0 {
+			break
+		}
+		level = next
+	}
+	return "", fmt.Errorf("%w among %d under %s", errNotFound, seen, f.cpuacct)
+}
+
+// processes returns the PIDs in a cgroup and those below it, as seen from
+// this process' PID namespace.
+func (f *finder) processes(path string) ([]int, error) {
+	var pids []int
+	err := filepath.WalkDir(filepath.Join(f.cpuacct, path), func(dir string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return nil
+		}
+		data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if err != nil {
+			return nil // went away, or a threaded cgroup, whose parent lists it
+		}
+		for field := range strings.FieldsSeq(string(data)) {
+			var pid int
+			// 0 stands for a process of a PID namespace that this one
+			// cannot see.
+			if _, err := fmt.Sscanf(field, "%d", &pid); err == nil && pid > 0 {
+				pids = append(pids, pid)
+			}
+		}
+		return nil
+	})
+	return pids, err
+}

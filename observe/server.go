@@ -1,0 +1,305 @@
+package observe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/procfs"
+	"github.com/meshmark/meshmark/internal/wake"
+)
+
+// maxRequestBytes and maxRequests bound what a request may cost.
+const (
+	maxRequestBytes = 4 << 20
+	maxRequests     = 16 // under way at once
+)
+
+// Options say where a server finds the node's files.
+type Options struct {
+	Control    string // address to listen on; should be loopback: there is no access control
+	CgroupRoot string // default /sys/fs/cgroup
+	ProcRoot   string // default /proc; with the node's PIDs
+	Root       string // default /: where /sys/devices and /etc of the node are looked for
+	Log        *slog.Logger
+}
+
+// Server is the observe role of one node.
+type Server struct {
+	options  Options
+	finder   *finder
+	timer    *wake.Timer
+	listener net.Listener
+	places   chan struct{}
+}
+
+// New builds a server and opens its listener. The caller must call Serve.
+func New(options Options) (*Server, error) {
+	if options.CgroupRoot == "" {
+		options.CgroupRoot = "/sys/fs/cgroup"
+	}
+	if options.ProcRoot == "" {
+		options.ProcRoot = "/proc"
+	}
+	if options.Root == "" {
+		options.Root = "/"
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{options: options, places: make(chan struct{}, maxRequests)}
+	var err error
+	if s.finder, err = newFinder(options.CgroupRoot); err != nil {
+		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "give the place where the node's /sys/fs/cgroup is mounted with --cgroup-root")
+	}
+	if _, err := os.Stat(filepath.Join(options.ProcRoot, "stat")); err != nil {
+		return nil, errs.WithHint(errs.WithCode(fmt.Errorf("observe: %w", err), errs.CodeUsage), "give the place of the node's /proc with --proc-root")
+	}
+	if s.timer, err = wake.New(); err != nil {
+		return nil, fmt.Errorf("observe: %w", err)
+	}
+	if s.listener, err = net.Listen("tcp", options.Control); err != nil {
+		s.timer.Close()
+		return nil, errs.WithCode(fmt.Errorf("observe: control: %w", err), errs.CodeUsage)
+	}
+	return s, nil
+}
+
+// Address is where the control server listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Serve answers requests until ctx ends; snapshots under way are then given
+// up. All that the server owns has ended when it returns.
+func (s *Server) Serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer s.timer.Close()
+	h := &http.Server{
+		Handler:           s.handler(),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       time.Minute,
+		IdleTimeout:       10 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- h.Serve(s.listener) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("observe: control: %w", err)
+	case <-ctx.Done():
+	}
+	grace, end := context.WithTimeout(context.Background(), 2*time.Second)
+	defer end()
+	if err := h.Shutdown(grace); err != nil {
+		h.Close()
+	}
+	<-failed
+	return nil
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /v1/clock", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, http.StatusOK, Clock{UnixNS: time.Now().UnixNano()})
+	})
+	mux.HandleFunc("GET /v1/machine", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, http.StatusOK, procfs.Machine(os.DirFS(s.options.Root)))
+	})
+	mux.HandleFunc("POST /v1/snapshot", func(w http.ResponseWriter, r *http.Request) {
+		var request SnapshotRequest
+		if parse(w, r, &request) {
+			at := []int64{time.Now().UnixNano()}
+			s.serve(w, r, SnapshotsRequest{AtUnixNS: at, Targets: request.Targets, Memory: request.Memory}, func(all []Snapshot) any { return all[0] })
+		}
+	})
+	mux.HandleFunc("POST /v1/snapshots", func(w http.ResponseWriter, r *http.Request) {
+		var request SnapshotsRequest
+		if parse(w, r, &request) {
+			s.serve(w, r, request, func(all []Snapshot) any { return SnapshotsAnswer{Schema: Schema, Snapshots: all} })
+		}
+	})
+	return mux
+}
+
+// serve takes the snapshots and answers with what shape makes of them.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, request SnapshotsRequest, shape func([]Snapshot) any) {
+	if err := validate(request, time.Now()); err != nil {
+		answer(w, http.StatusBadRequest, Problem{Error: err.Error()})
+		return
+	}
+	select {
+	case s.places <- struct{}{}:
+		defer func() { <-s.places }()
+	default:
+		answer(w, http.StatusTooManyRequests, Problem{Error: fmt.Sprintf("%d snapshot requests are under way", maxRequests), Hint: "wait for one to end"})
+		return
+	}
+	snapshots, err := s.take(r.Context(), request)
+	switch {
+	case errors.Is(err, errNotFound):
+		answer(w, http.StatusNotFound, Problem{Error: err.Error(), Hint: "is the container running, and on this node?"})
+	case err != nil:
+		answer(w, http.StatusInternalServerError, Problem{Error: err.Error()})
+	default:
+		answer(w, http.StatusOK, shape(snapshots))
+	}
+}
+
+// validate checks a request without touching the node.
+func validate(request SnapshotsRequest, now time.Time) error {
+	switch {
+	case len(request.Targets) > MaxTargets:
+		return fmt.Errorf("targets: %d, the limit is %d", len(request.Targets), MaxTargets)
+	case len(request.AtUnixNS) == 0 || len(request.AtUnixNS) > MaxInstants:
+		return fmt.Errorf("at_unix_ns: %d instants, it must be 1 to %d", len(request.AtUnixNS), MaxInstants)
+	case len(request.AtUnixNS)*max(len(request.Targets), 1) > 1_000_000:
+		return fmt.Errorf("at_unix_ns: %d instants of %d targets are too many samples for one answer", len(request.AtUnixNS), len(request.Targets))
+	}
+	latest := now.Add(MaxWaitS * time.Second).UnixNano()
+	for i, at := range request.AtUnixNS {
+		if i > 0 && at <= request.AtUnixNS[i-1] {
+			return fmt.Errorf("at_unix_ns[%d] is not later than the one before", i)
+		}
+		if at > latest {
+			return fmt.Errorf("at_unix_ns[%d] is more than %d s ahead of the node's clock", i, MaxWaitS)
+		}
+	}
+	names := map[string]bool{}
+	for i, target := range request.Targets {
+		if target.Name == "" || names[target.Name] {
+			return fmt.Errorf("targets[%d]: the name %q is empty or taken", i, target.Name)
+		}
+		names[target.Name] = true
+		if _, _, err := matcher(target); err != nil {
+			return fmt.Errorf("targets[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// take waits for each instant and samples at it.
+func (s *Server) take(ctx context.Context, request SnapshotsRequest) ([]Snapshot, error) {
+	readers := make([]*reader, len(request.Targets))
+	defer func() {
+		for _, r := range readers {
+			if r != nil {
+				r.close()
+			}
+		}
+	}()
+	for i, target := range request.Targets {
+		var err error
+		if readers[i], err = s.finder.open(target); err != nil {
+			return nil, err
+		}
+	}
+	machine, err := openMachine(s.options.ProcRoot)
+	if err != nil {
+		return nil, err
+	}
+	defer machine.close()
+	snapshots := make([]Snapshot, 0, len(request.AtUnixNS))
+	for i, at := range request.AtUnixNS {
+		if err := s.waitUntil(ctx, time.Unix(0, at)); err != nil {
+			return nil, fmt.Errorf("waiting for at_unix_ns[%d]: %w", i, err)
+		}
+		last := i == len(request.AtUnixNS)-1
+		snapshot, err := sampleAll(request, readers, machine, at)
+		if err != nil {
+			return nil, err
+		}
+		if request.Memory && (i == 0 || last) {
+			s.addDetails(request, readers, &snapshot, last)
+		}
+		snapshots = append(snapshots, snapshot)
+	}
+	return snapshots, nil
+}
+
+// waitUntil waits by the wall clock, which may be stepped meanwhile.
+func (s *Server) waitUntil(ctx context.Context, at time.Time) error {
+	for {
+		// at has no monotonic reading, so Sub goes by the wall clock.
+		wait := at.Sub(time.Now().Round(0))
+		if wait <= 0 {
+			return ctx.Err()
+		}
+		// In steps, so that a stepped clock is noticed.
+		if err := s.timer.Until(ctx, time.Now().Add(min(wait, time.Second))); err != nil {
+			return err
+		}
+	}
+}
+
+// sampleAll reads the CPU counters of all targets, then the machine's.
+func sampleAll(request SnapshotsRequest, readers []*reader, machine *machineReader, at int64) (Snapshot, error) {
+	snapshot := Snapshot{Schema: Schema, AtUnixNS: at, StartNS: time.Now().UnixNano(), Targets: make(map[string]Sample, len(readers))}
+	for i, r := range readers {
+		cpu, err := r.cpu()
+		sample := Sample{AtUnixNS: time.Now().UnixNano(), CPU: cpu}
+		if err != nil {
+			sample.Error = fmt.Sprintf("its cgroup cannot be read any more: %v", err)
+		}
+		snapshot.Targets[request.Targets[i].Name] = sample
+	}
+	var err error
+	snapshot.Machine, err = machine.sample()
+	snapshot.EndNS = time.Now().UnixNano()
+	return snapshot, err
+}
+
+// addDetails adds sockets, and with memory also memory, to a snapshot whose
+// CPU counters have been read.
+func (s *Server) addDetails(request SnapshotsRequest, readers []*reader, snapshot *Snapshot, memory bool) {
+	for i, r := range readers {
+		name := request.Targets[i].Name
+		sample := snapshot.Targets[name]
+		if sample.Error != "" {
+			continue
+		}
+		sample.Net = r.net(s.options.ProcRoot)
+		if memory {
+			sample.Memory = r.memory(s.options.ProcRoot)
+		}
+		snapshot.Targets[name] = sample
+	}
+}
+
+// parse reads a request strictly; it has answered if it returns false.
+func parse(w http.ResponseWriter, r *http.Request, into any) bool {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequestBytes))
+	if err != nil {
+		answer(w, http.StatusRequestEntityTooLarge, Problem{Error: err.Error()})
+		return false
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	err = decoder.Decode(into)
+	if err == nil {
+		if _, err = decoder.Token(); errors.Is(err, io.EOF) {
+			return true
+		}
+		err = errors.New("text after the document")
+	}
+	answer(w, http.StatusBadRequest, Problem{Error: fmt.Sprintf("at byte %d: %v", decoder.InputOffset(), err)})
+	return false
+}
+
+func answer(w http.ResponseWriter, status int, document any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(document) // the client is gone
+}
