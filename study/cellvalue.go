@@ -200,7 +200,7 @@ func (f Factor) schema() *jsonschema.Schema {
 		s.Default = f.Default
 	}
 	for _, e := range f.Examples {
-		if s.Type == "integer" {
+		if s.Type != "string" && reNumber.MatchString(e) {
 			s.Examples = append(s.Examples, json.Number(e))
 		} else {
 			s.Examples = append(s.Examples, e)

@@ -94,14 +94,16 @@ func emitFlow(b *bytes.Buffer, n *node) {
 }
 
 var (
-	rePlain = regexp.MustCompile(`^[A-Za-z0-9_./+%][A-Za-z0-9_./+% -]*$`)
+	rePlain = regexp.MustCompile(`^[A-Za-z0-9_/][A-Za-z0-9_./+% -]*$`)
+	// Levels that YAML 1.1 takes for a truth value.
+	reOldBool = regexp.MustCompile(`^(on|off|yes|no)$`)
 	// Words and numbers that YAML 1.1 or 1.2 reads as something else.
 	reTyped = regexp.MustCompile(`^(?i:true|false|yes|no|on|off|y|n|null|[-+.]?(inf|nan)|[-+.0-9][-+.0-9_a-fox]*([ep%].*)?)$`)
 )
 
 func scalarText(text string, s style) string {
 	if rePlain.MatchString(text) && !strings.HasSuffix(text, " ") &&
-		(s == stylePlain || !reTyped.MatchString(text) && !strings.HasPrefix(text, "---") && !strings.HasPrefix(text, "...")) {
+		(s == stylePlain && !reOldBool.MatchString(text) || !reTyped.MatchString(text) && !strings.HasPrefix(text, "---") && !strings.HasPrefix(text, "...")) {
 		return text
 	}
 	return quote(text)

@@ -74,7 +74,17 @@ type Ratio float64
 
 // String writes the ratio as a percentage.
 func (r Ratio) String() string {
-	return strconv.FormatFloat(float64(r)*100, 'f', -1, 64) + "%"
+	// Moves the point in the text: 0.073 times 100 is not 7.3 in binary.
+	whole, part, _ := strings.Cut(strconv.FormatFloat(float64(r), 'f', -1, 64), ".")
+	part += "00"
+	text := strings.TrimLeft(whole+part[:2], "0")
+	if text == "" {
+		text = "0"
+	}
+	if rest := strings.TrimRight(part[2:], "0"); rest != "" {
+		text += "." + rest
+	}
+	return text + "%"
 }
 
 func parseRatio(s string) (Ratio, *complaint) {
@@ -82,12 +92,12 @@ func parseRatio(s string) (Ratio, *complaint) {
 	if !ok {
 		return 0, complain("write it in per cent, as 7.5%", "%q lacks its unit", s)
 	}
-	v, c := number(strings.TrimSpace(text))
-	if c != nil {
+	text = strings.TrimSpace(text)
+	if _, c := number(text); c != nil {
 		return 0, c
 	}
 	// Through the decimal text, so that 7.3% is the float nearest to 0.073.
-	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'f', -1, 64)+"e-2", 64)
+	r, err := strconv.ParseFloat(strings.ReplaceAll(text, "_", "")+"e-2", 64)
 	if err != nil {
 		return 0, complain("", "%q is no percentage", s)
 	}

@@ -442,7 +442,9 @@ func (v listValue[T]) decode(d *decoder, n *node) {
 		}
 		v.element(&out[i]).decode(d, item)
 	}
-	*v.to = out
+	if *v.to = out; len(out) == 0 {
+		*v.to = nil
+	}
 }
 
 func (v listValue[T]) encode() *node {

@@ -1,0 +1,128 @@
+package studies
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+func load(t *testing.T, name string) (*study.Study, *study.Plan) {
+	t.Helper()
+	data, err := Read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := study.Parse(data, name+".yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := study.NewPlan(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, p
+}
+
+// Every study parses, is named as its file, points editors at the schema,
+// resolves to itself, and speaks only of cells that it measures.
+func TestShipped(t *testing.T) {
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			s, p := load(t, name)
+			if s.Name != name {
+				t.Errorf("its name is %s", s.Name)
+			}
+			data, _ := Read(name)
+			if !strings.HasPrefix(string(data), "# yaml-language-server: $schema=../docs/study.schema.json\n") {
+				t.Error("its first line does not name the schema")
+			}
+			if len(s.Baseline) == 0 || s.Blocks.Min < 4 {
+				t.Error("it has no baseline, or too few blocks for an interval")
+			}
+			again, err := study.Parse(s.Marshal(), "resolved.yaml", nil)
+			if err != nil {
+				t.Fatalf("resolved: %v", err)
+			}
+			if string(again.Marshal()) != string(s.Marshal()) {
+				t.Error("resolved twice it differs")
+			}
+			for _, f := range s.Published {
+				if len(p.Matching(f.Cell)) == 0 {
+					t.Errorf("published %q: no cell %v", f.Claim, f.Cell)
+				}
+			}
+			for _, cell := range p.Cells {
+				if _, err := study.LevelsOf(cell); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// The studies that the documentation gives a time for keep it.
+func TestTimes(t *testing.T) {
+	const podStart = 15 * time.Second
+	for name, limit := range map[string]time.Duration{
+		"quick":           90 * time.Second,
+		"two-pod-latency": 15*time.Minute + 30*time.Second,
+		"two-pod-cpu":     10 * time.Minute,
+	} {
+		_, p := load(t, name)
+		if most := p.Estimate().Max + podStart; most > limit {
+			t.Errorf("%s takes up to %v, more than %v", name, most, limit)
+		}
+	}
+}
+
+// The four blocks that an interval needs fit into the time limit of quick
+// even if every warm-up takes as long as it may.
+func TestQuickReachesItsBlocks(t *testing.T) {
+	s, p := load(t, "quick")
+	slowest := time.Duration(p.BlockSize()) * (s.Warmup.Max + s.Window + 300*time.Millisecond)
+	if begin := time.Duration(s.Blocks.Min-1) * slowest; begin >= s.Blocks.Limit {
+		t.Errorf("block %d may begin after %v, the limit is %v", s.Blocks.Min, begin, s.Blocks.Limit)
+	}
+}
+
+// Together the studies show every factor varied.
+func TestEveryFactorIsShown(t *testing.T) {
+	varied := map[string]bool{}
+	for _, name := range Names() {
+		_, p := load(t, name)
+		for _, f := range p.Varying {
+			varied[f.Factor] = true
+		}
+	}
+	for _, f := range study.Factors() {
+		if !varied[f.Name] {
+			t.Errorf("no study varies %s", f.Name)
+		}
+	}
+}
+
+func TestQuickIsWhatItSays(t *testing.T) {
+	_, p := load(t, "quick")
+	if len(p.Cells) != 4 || p.BlockSize() != 5 {
+		t.Errorf("%d cells, %d trials a block", len(p.Cells), p.BlockSize())
+	}
+	for _, c := range p.Cells {
+		if c[study.FactorRate] != "1000" || c[study.FactorConnections] != "16" || c[study.FactorArrival] != study.ArrivalPoisson {
+			t.Errorf("cell %v", c)
+		}
+	}
+	if len(p.Matching(record.Cell{study.FactorSidecars: study.SidecarsBoth})) != 1 {
+		t.Error("both sidecars are not one cell")
+	}
+}
+
+func TestUnknownStudy(t *testing.T) {
+	for _, name := range []string{"nope", "../study/doc", "", "quick.yaml", "/etc/passwd"} {
+		if _, err := Read(name); err == nil {
+			t.Errorf("%q is a study", name)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package study
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write generated files instead of comparing them")
+
+// The published schema is the one this program generates:
+// go test ./study -run SchemaFile -update
+func TestSchemaFileIsCurrent(t *testing.T) {
+	const path = "../docs/study.schema.json"
+	want, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is out of date: go test ./study -run SchemaFile -update", path)
+	}
+}
+
+func TestSchemaKnowsEveryFactorAndField(t *testing.T) {
+	data, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s struct {
+		Defs       map[string]any `json:"$defs"`
+		Properties map[string]struct {
+			Description string
+			Properties  map[string]any
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range Factors() {
+		if s.Defs[f.Name] == nil || s.Properties["factors"].Properties[f.Name] == nil || s.Properties["settings"].Properties[f.Name] == nil {
+			t.Errorf("factor %s is not in the schema", f.Name)
+		}
+	}
+	for _, f := range root(defaults()).fields {
+		if s.Properties[f.name].Description == "" {
+			t.Errorf("field %s is not described", f.name)
+		}
+	}
+}
+
+// Defaults and examples in the table of factors are levels in their
+// canonical spelling.
+func TestFactorTable(t *testing.T) {
+	for _, f := range Factors() {
+		levels := append([]string{f.Default}, f.Levels...)
+		if f.Doc == "" || f.Scope == "" || f.Levels == nil && f.Pattern == "" {
+			t.Errorf("%s is not described", f.Name)
+		}
+		for _, level := range append(levels, f.Examples...) {
+			if got, err := f.Canonical(level); err != nil || got != level {
+				t.Errorf("%s: %q becomes %q (%v)", f.Name, level, got, err)
+			}
+		}
+		if _, err := f.Canonical(""); err == nil {
+			t.Errorf("%s has an empty level", f.Name)
+		}
+		if _, err := f.Canonical(NotApplicable); err == nil {
+			t.Errorf("%s has the level %q", f.Name, NotApplicable)
+		}
+	}
+}
