@@ -7,7 +7,7 @@
 //
 //	histograms of trials  -> Counts -> quantiles         histogram.go
 //	one number a trial    -> Pair (baseline, test)       pair.go
-//	pairs of all blocks   -> Estimate with interval      estimate.go, paired.go
+//	pairs of all blocks   -> Estimate with interval      estimate.go, pair.go, unpaired.go
 //	quantiles over blocks -> Estimate, resampled         bootstrap.go
 //	doubled baseline      -> Floor (A/A noise floor)     floor.go
 //	Estimate + Floor      -> Call; + margin -> Verdict   verdict.go

@@ -107,7 +107,7 @@ func TestDegenerate(t *testing.T) {
 		floor := NoiseFloor(pairs, Options{})
 		for _, e := range []Estimate{
 			Mean(values, Options{}), Difference(pairs, Options{}), RelativeDifference(pairs, Options{}),
-			Unpaired(values, others, Options{}),
+			Unpaired(values, others, Options{}), UnpairedRatio(values, others, Options{}),
 		} {
 			if e.Blocks == 0 && (!math.IsNaN(e.Value) || len(e.Warnings) == 0) {
 				t.Fatalf("no blocks, yet %v", e)

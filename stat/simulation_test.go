@@ -321,3 +321,33 @@ func percentileBootstrap(r *rand.Rand, x []float64) (low, high float64) {
 	sort.Float64s(means)
 	return sortedQuantile(means, 0.025), sortedQuantile(means, 0.975)
 }
+
+// TestSimulationUnpaired: the change between two runs is covered too.
+func TestSimulationUnpaired(t *testing.T) {
+	runs := simulationRuns(t, 2000)
+	r := rand.New(rand.NewPCG(15, 15))
+	for _, noise := range []float64{0.05, 0.2} {
+		for _, blocks := range [][2]int{{4, 4}, {5, 12}, {20, 20}} {
+			ratio, difference := 0, 0
+			for range runs {
+				a, b := make([]float64, blocks[0]), make([]float64, blocks[1])
+				for i := range a {
+					a[i] = 100 * (1 + noise*r.NormFloat64())
+				}
+				for i := range b {
+					b[i] = 110 * (1 + 0.5*noise*r.NormFloat64())
+				}
+				if !UnpairedRatio(a, b, Options{}).Excludes(0.1) {
+					ratio++
+				}
+				if !Unpaired(a, b, Options{}).Excludes(10) {
+					difference++
+				}
+			}
+			cr, cd := float64(ratio)/float64(runs), float64(difference)/float64(runs)
+			t.Logf("noise %.2f, %2d and %2d blocks: ratio covered in %.1f%%, difference in %.1f%%", noise, blocks[0], blocks[1], cr*100, cd*100)
+			check(t, cr, runs, true, "ratio", noise, blocks)
+			check(t, cd, runs, true, "difference", noise, blocks)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package stat
+
+import "math"
+
+// Unpaired estimates the mean of b minus the mean of a for blocks that do not
+// belong together, such as those of two runs, with Welch's interval (unequal
+// variances; degrees of freedom after Satterthwaite). It is less sharp than a
+// paired difference.
+func Unpaired(a, b []float64, o Options) Estimate {
+	s := newTwoSamples(a, b, o)
+	e := s.Estimate
+	e.Method = "Welch's t on blocks of two runs"
+	if !finite(e.SE) {
+		if len(s.a) > 0 && len(s.b) > 0 {
+			e.Value = s.meanB - s.meanA
+		}
+		return e
+	}
+	e.Value = s.meanB - s.meanA
+	half := 0.0
+	if e.SE > 0 {
+		half = tQuantile(1-(1-e.Level)/2, e.DF) * e.SE
+	}
+	e.Low, e.High = e.Value-half, e.Value+half
+	return e
+}
+
+// UnpairedRatio estimates mean(b)/mean(a) - 1 for blocks that do not belong
+// together: how much larger b is, as a fraction of a. The interval is
+// Fieller's ("Some problems in interval estimation", J. Royal Statistical
+// Society B 1954), which takes the uncertainty of both means into account; the
+// degrees of freedom are Welch's. It is unbounded, with a warning, where the
+// mean of a may be zero, as no ratio to nothing exists. A negative mean of a
+// gives no ratio either.
+func UnpairedRatio(a, b []float64, o Options) Estimate {
+	s := newTwoSamples(a, b, o)
+	e := s.Estimate
+	e.Method = "Fieller's interval on blocks of two runs"
+	if len(s.a) == 0 || len(s.b) == 0 {
+		return e
+	}
+	if !(s.meanA > 0) {
+		e.SE = math.NaN()
+		e.warn("there is no ratio to a value that is not above zero")
+		return e
+	}
+	ratio := s.meanB / s.meanA
+	e.Value = ratio - 1
+	if !finite(e.SE) {
+		return e
+	}
+	t := 0.0
+	if e.SE > 0 {
+		t = tQuantile(1-(1-e.Level)/2, e.DF)
+	}
+	g := t * t * s.varA / s.meanA / s.meanA
+	e.SE = math.Sqrt(s.varB+ratio*ratio*s.varA) / s.meanA
+	if g >= 1 {
+		e.warn("the value compared with is not told apart from zero: its ratio has no bounds")
+		return e
+	}
+	half := t / s.meanA * math.Sqrt(s.varB*(1-g)+ratio*ratio*s.varA)
+	e.Low, e.High = (ratio-half)/(1-g)-1, (ratio+half)/(1-g)-1
+	return e
+}
+
+// twoSamples is what an unpaired estimate is made from: means, variances of
+// the means, and an estimate without a value yet. Its SE is NaN unless both
+// sides have two blocks.
+type twoSamples struct {
+	Estimate
+	a, b         []float64
+	meanA, meanB float64
+	varA, varB   float64
+}
+
+func newTwoSamples(a, b []float64, o Options) twoSamples {
+	var s twoSamples
+	var lostA, lostB int
+	s.a, lostA = keepFinite(a)
+	s.b, lostB = keepFinite(b)
+	s.Estimate = Estimate{
+		Value: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), SE: math.NaN(),
+		Level: o.level(), Blocks: min(len(s.a), len(s.b)),
+	}
+	if lostA+lostB > 0 {
+		s.warn("%d of %d blocks gave no number", lostA+lostB, len(a)+len(b))
+	}
+	if s.Blocks == 0 {
+		s.warn("no block gave a number")
+		return s
+	}
+	s.meanA, s.meanB = mean(s.a), mean(s.b)
+	if s.Blocks < 2 {
+		s.warn("one block: nothing is known about the spread between blocks")
+		return s
+	}
+	var sa, sb float64
+	s.meanA, sa = meanStdDev(s.a)
+	s.meanB, sb = meanStdDev(s.b)
+	na, nb := float64(len(s.a)), float64(len(s.b))
+	s.varA, s.varB = sa*sa/na, sb*sb/nb
+	s.SE, s.DF = math.Sqrt(s.varA+s.varB), na+nb-2
+	if s.SE == 0 {
+		s.warn("all blocks of each run gave the same value: the interval has no width")
+		return s
+	}
+	ra, rb := s.varA/(s.varA+s.varB), s.varB/(s.varA+s.varB)
+	if df := 1 / (ra*ra/(na-1) + rb*rb/(nb-1)); finite(df) {
+		s.DF = df
+	}
+	return s
+}
