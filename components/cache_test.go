@@ -1,0 +1,335 @@
+package components
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestMain lets this test program be a second builder in a process of its
+// own: see helper.
+func TestMain(m *testing.M) {
+	if job := os.Getenv("COMPONENTS_TEST_HELPER"); job != "" {
+		os.Exit(helper(job, cache{os.Getenv("COMPONENTS_TEST_CACHE")}))
+	}
+	os.Exit(m.Run())
+}
+
+func helper(job string, c cache) int {
+	ctx := context.Background()
+	switch job {
+	case "race": // make 20 entries, noting each that was made here
+		for i := range 20 {
+			r := textRecipe(fmt.Sprint("race", i), "content")
+			made := r.make
+			r.make = func(ctx context.Context, dir string) ([]Version, error) {
+				fmt.Println(i)
+				return made(ctx, dir)
+			}
+			if _, err := c.ensure(ctx, r); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+		}
+		return 0
+	case "hang": // begin an entry, and never end it
+		r := textRecipe("hang", "whole")
+		r.make = func(ctx context.Context, dir string) ([]Version, error) {
+			if err := os.WriteFile(filepath.Join(dir, "file"), []byte("ha"), 0o644); err != nil {
+				return nil, err
+			}
+			fmt.Println("half")
+			select {}
+		}
+		_, err := c.ensure(ctx, r)
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return 1
+}
+
+func helperCommand(t *testing.T, job string, c cache) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), "COMPONENTS_TEST_HELPER="+job, "COMPONENTS_TEST_CACHE="+c.dir)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// textRecipe makes an entry of one file.
+func textRecipe(name, text string) recipe {
+	return recipe{name: name, inputs: map[string]any{"text": text}, make: func(ctx context.Context, dir string) ([]Version, error) {
+		return []Version{{Name: name, Version: "1"}}, os.WriteFile(filepath.Join(dir, "file"), []byte(text), 0o644)
+	}}
+}
+
+// leftovers lists what lies in a cache beside whole entries and locks.
+func leftovers(t *testing.T, c cache) []string {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(c.dir, "tmp", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := filepath.Glob(filepath.Join(c.dir, "entries", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if _, ok := c.open(filepath.Base(e)); !ok {
+			left = append(left, e)
+		}
+	}
+	return left
+}
+
+func TestCacheKeepsWhatWasMade(t *testing.T) {
+	c := cache{t.TempDir()}
+	r := textRecipe("thing", "hello")
+	if _, ok := c.lookup(r); ok {
+		t.Fatal("found before it was made")
+	}
+	first, err := c.ensure(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.make = func(context.Context, string) ([]Version, error) {
+		t.Error("made a second time")
+		return nil, nil
+	}
+	second, err := c.ensure(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.dir != first.dir || len(second.Versions) != 1 || second.Versions[0].Name != "thing" {
+		t.Errorf("second look found %+v, want %+v", second, first)
+	}
+	const sum = "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824" // of hello
+	if got := second.digest("file"); got != sum {
+		t.Errorf("digest %s, want %s", got, sum)
+	}
+	if _, ok := c.lookup(textRecipe("thing", "other")); ok {
+		t.Error("other inputs found the same entry")
+	}
+	if left := leftovers(t, c); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestCacheFailureLeavesNothing(t *testing.T) {
+	c := cache{t.TempDir()}
+	boom := errors.New("boom")
+	r := textRecipe("thing", "hello")
+	good := r.make
+	r.make = func(ctx context.Context, dir string) ([]Version, error) {
+		locked := filepath.Join(dir, "locked")
+		if err := errors.Join(os.Mkdir(locked, 0o755), os.WriteFile(filepath.Join(locked, "f"), nil, 0o644), os.Chmod(locked, 0o555)); err != nil {
+			t.Error(err)
+		}
+		return nil, boom
+	}
+	if _, err := c.ensure(t.Context(), r); !errors.Is(err, boom) {
+		t.Errorf("error %v, want boom", err)
+	}
+	if _, ok := c.lookup(r); ok {
+		t.Error("a failed entry is found")
+	}
+	if left := leftovers(t, c); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	// A maker that does not look at its context must not leave an entry
+	// after it was cancelled, either.
+	ctx, cancel := context.WithCancel(t.Context())
+	r.make = func(ctx context.Context, dir string) ([]Version, error) { cancel(); return good(ctx, dir) }
+	if _, err := c.ensure(ctx, r); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want cancelled", err)
+	}
+	if left := leftovers(t, c); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	r.make = good
+	if _, err := c.ensure(t.Context(), r); err != nil {
+		t.Errorf("after failures: %v", err)
+	}
+}
+
+func TestCacheRemakesWhatIsNoLongerWhole(t *testing.T) {
+	for name, harm := range map[string]func(e entry) error{
+		"truncated": func(e entry) error { return os.Truncate(e.path("file"), 1) },
+		"removed":   func(e entry) error { return os.Remove(e.path("file")) },
+		"no record": func(e entry) error { return os.Remove(e.path("entry.json")) },
+		"garbage":   func(e entry) error { return os.WriteFile(e.path("entry.json"), []byte("{"), 0o644) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := cache{t.TempDir()}
+			r := textRecipe("thing", "hello")
+			e, err := c.ensure(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := harm(e); err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := c.lookup(r); ok {
+				t.Fatal("found though it is not whole")
+			}
+			e, err = c.ensure(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b, err := os.ReadFile(e.path("file")); err != nil || string(b) != "hello" {
+				t.Errorf("remade as %q, %v", b, err)
+			}
+		})
+	}
+}
+
+func TestCacheRaceOfGoroutines(t *testing.T) {
+	c := cache{t.TempDir()}
+	var made, waited atomic.Int32
+	var all sync.WaitGroup
+	release := make(chan struct{})
+	for range 8 {
+		all.Go(func() {
+			r := textRecipe("thing", "hello")
+			text := r.make
+			r.make = func(ctx context.Context, dir string) ([]Version, error) {
+				made.Add(1)
+				<-release // until everybody else waits
+				return text(ctx, dir)
+			}
+			r.wait = func() {
+				if waited.Add(1) == 7 {
+					close(release)
+				}
+			}
+			if _, err := c.ensure(t.Context(), r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if made.Load() != 1 {
+		t.Errorf("made %d times, want once", made.Load())
+	}
+}
+
+func TestCacheRaceOfProcesses(t *testing.T) {
+	c := cache{t.TempDir()}
+	var out [3]strings.Builder
+	var commands []*exec.Cmd
+	for i := range out {
+		cmd := helperCommand(t, "race", c)
+		cmd.Stdout = &out[i]
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		commands = append(commands, cmd)
+	}
+	for _, cmd := range commands {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	made := map[string]int{}
+	for i := range out {
+		for _, line := range strings.Fields(out[i].String()) {
+			made[line]++
+		}
+	}
+	if len(made) != 20 {
+		t.Errorf("made %d entries, want 20", len(made))
+	}
+	for entry, times := range made {
+		if times != 1 {
+			t.Errorf("entry %s was made %d times", entry, times)
+		}
+	}
+	if left := leftovers(t, c); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestCacheBuilderKilled(t *testing.T) {
+	c := cache{t.TempDir()}
+	cmd := helperCommand(t, "hang", c)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "half\n" {
+		t.Fatalf("helper said %q, %v", line, err)
+	}
+	r := textRecipe("hang", "whole")
+	if _, ok := c.lookup(r); ok {
+		t.Error("found while it is being made")
+	}
+	// While the other works, waiting for it ends with the context.
+	ctx, cancel := context.WithCancel(t.Context())
+	r.wait = cancel
+	if _, err := c.ensure(ctx, r); !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting ended with %v, want cancelled", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+	if _, ok := c.lookup(r); ok {
+		t.Error("found after its maker was killed")
+	}
+	r.wait = nil
+	e, err := c.ensure(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(e.path("file")); err != nil || string(b) != "whole" {
+		t.Errorf("made as %q, %v", b, err)
+	}
+	if left := leftovers(t, c); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestCachePrune(t *testing.T) {
+	c := cache{t.TempDir()}
+	for i := range 5 {
+		if _, err := c.ensure(t.Context(), textRecipe("thing", fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other, err := c.ensure(t.Context(), textRecipe("thing-else", "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.prune("thing", 2); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(c.dir, "entries", "thing-*"))
+	if err != nil || len(left) != 3 {
+		t.Errorf("left %v (%v), want 2 of thing and %s", left, err, other.dir)
+	}
+}
+
+func TestCacheThatCannotBeWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := cache{file}.ensure(t.Context(), textRecipe("thing", "x"))
+	if err == nil || !strings.Contains(err.Error(), "cache of components") {
+		t.Errorf("error %v does not name the cache", err)
+	}
+}
