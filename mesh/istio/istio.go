@@ -33,8 +33,8 @@ const (
 // Mesh is the adapter.
 type Mesh struct {
 	// ProxyImage gives the image reference of the sidecar with an Envoy
-	// version; nil or "" leaves the image to the injector.
-	ProxyImage func(envoyVersion string) string
+	// version; nil leaves the image to the injector.
+	ProxyImage func(envoyVersion string) (string, error)
 	// metricsProvider is the metrics provider the mesh applies by default,
 	// "" for none; found by Check.
 	metricsProvider string
@@ -108,7 +108,11 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 		pod.Annotations["sidecar.istio.io/proxyCPULimit"] = limit
 	}
 	if m.ProxyImage != nil {
-		if image := m.ProxyImage(w.Proxy.Envoy); image != "" {
+		image, err := m.ProxyImage(w.Proxy.Envoy)
+		if err != nil {
+			return fmt.Errorf("workload %s: %w", w.Name, err)
+		}
+		if image != "" {
 			pod.Annotations["sidecar.istio.io/proxyImage"] = image
 		}
 	}
@@ -188,25 +192,13 @@ func withStats(level string) bool { return strings.HasSuffix(level, "+stats") }
 func withAccessLog(level string) bool { return strings.HasPrefix(level, "access-log-") }
 
 // ManifestSettings are the chart values, in the form of istioctl's --set,
-// that the lab's Istio is rendered with.
-//
-// builtProxy says that the sidecar holds an upstream Envoy, which lacks
-// Istio's own extensions: whatever would configure them must stay off, or
-// Envoy rejects its listeners.
-func ManifestSettings(builtProxy bool) []string {
-	set := []string{
-		"meshConfig.extensionProviders[0].name=" + jsonProvider,
-		"meshConfig.extensionProviders[0].envoyFileAccessLog.path=/dev/stdout",
-	}
+// that the levels of the factors need beside a plain installation: the JSON
+// access log's provider.
+func ManifestSettings() []string {
+	const provider = "meshConfig.extensionProviders[0]."
+	set := []string{provider + "name=" + jsonProvider, provider + "envoyFileAccessLog.path=/dev/stdout"}
 	for _, field := range jsonFields {
-		set = append(set, "meshConfig.extensionProviders[0].envoyFileAccessLog.logFormat.labels."+field[0]+"="+field[1])
-	}
-	if builtProxy {
-		set = append(set,
-			"values.telemetry.enabled=false",
-			"values.pilot.env.PILOT_ENABLE_METADATA_EXCHANGE=false",
-			"values.pilot.env.PILOT_ENABLE_ALPN_FILTER=false",
-		)
+		set = append(set, provider+"envoyFileAccessLog.logFormat.labels."+field[0]+"="+field[1])
 	}
 	return set
 }

@@ -1,0 +1,300 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/analysis"
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/lab/cluster"
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/mesh/istio"
+	"github.com/meshmark/meshmark/mesh/none"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/report"
+	"github.com/meshmark/meshmark/runner"
+	"github.com/meshmark/meshmark/store"
+	"github.com/meshmark/meshmark/study"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// runFlags are the flags of `meshmark run`.
+type runFlags struct {
+	lab        string
+	sets       []string
+	out        string
+	resume     string
+	json       bool
+	keepLab    bool
+	kubeconfig string
+	context    string
+	image      string
+}
+
+func newRunCommand(env *Env) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run STUDY",
+		Short: "Run a study and write a report",
+		Long: "Run a study: a name of `meshmark study list`, or a file.\n\n" +
+			"With --lab local (the default) it runs in the lab on this machine; if none is up,\n" +
+			"one is started and taken down again afterwards. With --lab cluster it runs in the\n" +
+			"cluster of a kubeconfig. The results are in a directory of their own; everything\n" +
+			"completed is kept whatever happens, and --resume goes on from there.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 1:
+				return errs.Usage("one study at a time, got %d", len(args))
+			case len(args) == 0 && f.resume == "":
+				return errs.WithHint(errs.Usage("which study?"), "meshmark study list names those that come with meshmark")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return runStudy(cmd.Context(), env, f, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.lab, "lab", lab.KindLocal, "where to run: local (a lab on this machine) or cluster (a kubeconfig's)")
+	addSetFlag(cmd, &f.sets)
+	flags.StringVar(&f.out, "out", "", "run directory to make (default runs/STUDY-TIME)")
+	flags.StringVar(&f.resume, "resume", "", "go on with the run in this directory")
+	flags.BoolVar(&f.json, "json", false, "print the findings as JSON")
+	flags.BoolVar(&f.keepLab, "keep-lab", false, "leave a lab that this command started running")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(&f.context, "context", "", "with --lab cluster: a context of the kubeconfig")
+	flags.StringVar(&f.image, "image", "", "with --lab cluster: the image of the roles, where the cluster can pull it")
+	return cmd
+}
+
+func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err error) {
+	s, source, err := chooseStudy(env, f, args)
+	if err != nil {
+		return err
+	}
+	// Everything that can be found wrong without starting anything.
+	plan, err := study.NewPlan(s, max(s.Seed, 1))
+	if err != nil {
+		return err
+	}
+	if err := analysis.CheckAssertions(s); err != nil {
+		return err
+	}
+	p := newProgress(env.Stderr)
+	defer p.clear()
+	where, err := openLab(ctx, env, p, f, plan)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeLab(where, p)) }()
+
+	measured, err := measuredComponents(ctx, where)
+	if err != nil {
+		return err
+	}
+	options := runner.Options{
+		Study: s, Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
+		Out: f.out, Version: Version(), Components: measured,
+		Enough: analysis.Enough,
+	}
+	if f.resume != "" {
+		options.Out, options.Resume = f.resume, true
+	} else if options.Out == "" {
+		options.Out = filepath.Join("runs", s.Name+"-"+time.Now().UTC().Format("20060102-150405"))
+	}
+	options.Progress = func(e runner.Event) { showEvent(p, plan, e) }
+	outcome, runErr := runner.Run(ctx, options)
+	p.clear()
+	if outcome.Dir == "" {
+		return runErr
+	}
+	if outcome.Trials == 0 {
+		return runErr
+	}
+	findings, err := writeFindings(outcome.Dir, outcome.Stop)
+	if err != nil {
+		return errors.Join(runErr, err)
+	}
+	if err := present(env, f, outcome.Dir, findings); err != nil {
+		return errors.Join(runErr, err)
+	}
+	if runErr != nil {
+		return errs.WithHint(fmt.Errorf("the run did not finish (%d trials are kept): %w", outcome.Trials, runErr),
+			"go on with: meshmark run --resume %s", outcome.Dir)
+	}
+	return verdictError(findings)
+}
+
+// chooseStudy reads the study of the arguments, or that of a run to resume.
+func chooseStudy(env *Env, f runFlags, args []string) (*study.Study, []byte, error) {
+	if f.resume == "" {
+		return loadStudy(env, args[0], f.sets)
+	}
+	if f.out != "" {
+		return nil, nil, errs.Usage("--out and --resume name the same thing: give one of them")
+	}
+	contents, err := store.Read(f.resume)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(args) == 1 {
+		// The store refuses it if it is another study than the run's.
+		return loadStudy(env, args[0], f.sets)
+	}
+	if len(f.sets) > 0 {
+		return nil, nil, errs.WithHint(errs.Usage("--set would make another study of the run to resume"), "leave it out, or start a new run")
+	}
+	s, err := study.Parse(contents.Resolved, filepath.Join(f.resume, store.FileResolved), nil)
+	return s, contents.Study, err
+}
+
+// openLab finds the lab, or starts one.
+func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan) (lab.Lab, error) {
+	switch f.lab {
+	case lab.KindCluster:
+		return cluster.Open(ctx, cluster.Options{Kubeconfig: f.kubeconfig, Context: f.context, Images: clusterImages(f)})
+	case lab.KindLocal:
+	default:
+		return nil, errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
+	}
+	running, err := local.Open("")
+	if err == nil {
+		return running, nil
+	}
+	if !errors.Is(err, local.ErrNotRunning) {
+		return nil, err
+	}
+	options := local.Options{EnvoyVersions: envoyVersions(plan), DownOnClose: !f.keepLab}
+	started, err := UpLab(ctx, env, options, plan.Study.Mesh, nil)
+	if err != nil {
+		return nil, err
+	}
+	return started, nil
+}
+
+// clusterImages are the images that a user's cluster can pull.
+func clusterImages(f runFlags) lab.Images {
+	return lab.Images{Meshmark: f.image, PullPolicy: corev1.PullIfNotPresent}
+}
+
+func closeLab(l lab.Lab, p *progress) error {
+	p.say("taking the lab down")
+	defer p.clear()
+	return l.Close()
+}
+
+// envoyVersions are the versions of Envoy that the plan names.
+func envoyVersions(plan *study.Plan) []string {
+	seen := map[string]bool{}
+	for _, cell := range plan.Cells {
+		if v := cell[study.FactorEnvoy]; v != study.EnvoyDefault && v != study.NotApplicable {
+			seen[v] = true
+		}
+	}
+	versions := make([]string, 0, len(seen))
+	for v := range seen {
+		versions = append(versions, v)
+	}
+	sort.Strings(versions)
+	return versions
+}
+
+// newMesh makes the adapter that a study names.
+func newMesh(name string, images lab.Images) mesh.Mesh {
+	if name == study.MeshNone {
+		return none.Mesh{}
+	}
+	return &istio.Mesh{ProxyImage: images.ProxyFor}
+}
+
+// showEvent tells a person what the runner does.
+func showEvent(p *progress, plan *study.Plan, e runner.Event) {
+	switch e.Stage {
+	case "trial":
+		if e.Record == nil {
+			p.say("block %d of at most %d, trial %d of %d: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Trials, e.Cell)
+		} else if !e.Record.Validity.Valid && p.width > 0 {
+			p.note("trial %s (%s) is not valid: %s", e.Record.ID, e.Cell, firstFailure(e.Record.Validity))
+		}
+	case "block":
+		p.say("block %d done", e.Block+1)
+	default:
+		p.say("%s", e.Text)
+	}
+}
+
+func firstFailure(v record.Validity) string {
+	for _, c := range v.Checks {
+		if !c.OK {
+			return c.Name + ": " + c.Detail
+		}
+	}
+	return "no reason recorded"
+}
+
+// writeFindings analyses a run directory and writes findings.json and
+// report.html into it.
+func writeFindings(dir, stop string) (record.Findings, error) {
+	run, _, err := store.Load(dir)
+	if err != nil {
+		return record.Findings{}, err
+	}
+	findings, err := analysis.Analyze(run)
+	if err != nil {
+		return record.Findings{}, err
+	}
+	findings.Stop = stop
+	d, _, err := store.Resume(dir, nil, 0)
+	if err != nil {
+		return findings, err
+	}
+	defer d.Close()
+	if err := d.WriteFindings(findings); err != nil {
+		return findings, err
+	}
+	var page strings.Builder
+	if err := report.Render(&page, findings, "html", report.Options{}); err != nil {
+		return findings, err
+	}
+	return findings, d.WriteFile(reportFile, []byte(page.String()))
+}
+
+const reportFile = "report.html"
+
+// present prints the findings and where everything is.
+func present(env *Env, f runFlags, dir string, findings record.Findings) error {
+	if f.json {
+		return report.Render(env.Stdout, findings, "json", report.Options{})
+	}
+	options := report.Options{Width: terminalWidth(env.Stdout), Color: terminalWidth(env.Stdout) > 0 && os.Getenv("NO_COLOR") == ""}
+	if err := report.Render(env.Stdout, findings, "text", options); err != nil {
+		return err
+	}
+	path, err := filepath.Abs(filepath.Join(dir, reportFile))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(env.Stdout, "\nreport: %s\n", path)
+	return err
+}
+
+// verdictError is the exit code of a run by its findings: an assertion
+// failed, or nothing valid was measured.
+func verdictError(f record.Findings) error {
+	for _, a := range f.Assertions {
+		if !a.Passed {
+			return quiet(errs.CodeAssertion)
+		}
+	}
+	if f.Validity.Valid == 0 {
+		return errs.WithCode(errors.New("no trial was valid; the table says why"), errs.CodeInvalid)
+	}
+	return nil
+}
