@@ -1,0 +1,164 @@
+package control
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/errs"
+	"pgregory.net/rapid"
+)
+
+func TestParseConfigRefuses(t *testing.T) {
+	for name, test := range map[string]struct{ text, says string }{
+		"nothing":            {``, "byte 0"},
+		"no object":          {`[]`, "configuration"},
+		"unknown field":      {`{"response_byte": 3}`, `unknown field "response_byte"`},
+		"trailing text":      {`{"version": 1} x`, "after the document"},
+		"two documents":      {`{} {}`, "after the document"},
+		"other schema":       {`{"schema": 7}`, "schema 7"},
+		"negative size":      {`{"response_bytes": -2}`, "response_bytes is -2"},
+		"huge size":          {`{"response_bytes": 99999999999}`, "response_bytes"},
+		"fraction":           {`{"response_bytes": 1.5}`, "response_bytes"},
+		"unknown law":        {`{"service_time": {"distribution": "pareto"}}`, `"pareto"`},
+		"no mean":            {`{"service_time": {"distribution": "fixed"}}`, "mean_us is 0"},
+		"negative mean":      {`{"service_time": {"distribution": "exponential", "mean_us": -1}}`, "mean_us is -1"},
+		"mean without law":   {`{"service_time": {"mean_us": 5}}`, "distribution is none"},
+		"lognormal no sigma": {`{"service_time": {"distribution": "lognormal", "mean_us": 5}}`, "sigma is 0"},
+		"sigma too large":    {`{"service_time": {"distribution": "lognormal", "mean_us": 5, "sigma": 6}}`, "sigma is 6"},
+		"stray sigma":        {`{"service_time": {"distribution": "fixed", "mean_us": 5, "sigma": 1}}`, "sigma is set"},
+		"no samples":         {`{"service_time": {"distribution": "recorded"}}`, "samples_us has 0"},
+		"bad sample":         {`{"service_time": {"distribution": "recorded", "samples_us": [1, -3]}}`, "samples_us[1]"},
+		"stray samples":      {`{"service_time": {"distribution": "fixed", "mean_us": 5, "samples_us": [1]}}`, "samples_us is set"},
+		"cut too high":       {`{"service_time": {"distribution": "fixed", "mean_us": 5, "max_us": 1e9}}`, "max_us"},
+		"message too large":  {`{"tcp_message_bytes": 99999999}`, "tcp_message_bytes"},
+	} {
+		_, err := ParseConfig([]byte(test.text))
+		if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v (exit code %d)", name, err, errs.Code(err))
+		}
+	}
+}
+
+func TestParseServiceTime(t *testing.T) {
+	for text, want := range map[string]ServiceTime{
+		"none":               {Distribution: None},
+		"fixed:1ms":          {Distribution: Fixed, MeanUS: 1000},
+		"exponential:250us":  {Distribution: Exponential, MeanUS: 250},
+		"lognormal:1.5s,0.5": {Distribution: Lognormal, MeanUS: 1.5e6, Sigma: 0.5},
+	} {
+		got, err := ParseServiceTime(text)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "fixed", "fixed:", "fixed:5", "fixed:-1ms", "fixed:0s", "fixed:2h", "none:1ms", "lognormal:1ms",
+		"lognormal:1ms,x", "lognormal:1ms,NaN", "recorded:file", "uniform:1ms"} {
+		if _, err := ParseServiceTime(text); errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestParseSamples(t *testing.T) {
+	got, err := ParseSamples(strings.NewReader("# recorded in May\n\n 1.5 \n2\r\n0\n"))
+	if err != nil || !reflect.DeepEqual(got, []float64{1.5, 2, 0}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for text, says := range map[string]string{
+		"": "none", "# only\n": "none", "1\nx\n": "line 2", "-1": "line 1", "NaN": "line 1", "1e9": "line 1", "Inf": "line 1",
+	} {
+		if _, err := ParseSamples(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := ParseSamples(strings.NewReader(strings.Repeat("1", 70_000))); err == nil {
+		t.Error("a line of 70,000 bytes was taken")
+	}
+}
+
+func TestCountersSince(t *testing.T) {
+	before := Counters{StartedNS: 1, Protocols: map[string]ProtocolCounters{HTTP1: {Requests: 10, Status: map[string]int64{"200": 10}}}}
+	after := Counters{StartedNS: 1, Protocols: map[string]ProtocolCounters{
+		HTTP1: {Requests: 15, ClientCert: 4, Status: map[string]int64{"200": 14, "503": 1}},
+		TCP:   {Requests: 2, Status: map[string]int64{"ok": 2}},
+	}}
+	rise, err := after.Since(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]float64{"requests": 7, "http1.requests": 5, "http1.status.200": 4, "errors": 1, "client_cert": 4, "tcp.requests": 2} {
+		if rise[key] != want {
+			t.Errorf("%s rose by %v, expected %v", key, rise[key], want)
+		}
+	}
+	after.StartedNS = 2
+	if _, err := after.Since(before); err == nil {
+		t.Error("a restart was not noticed")
+	}
+}
+
+// A valid configuration survives its own JSON form.
+func TestConfigRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		mean := rapid.Float64Range(0.001, MaxServiceUS)
+		service := rapid.OneOf(
+			rapid.Just(ServiceTime{Distribution: None}),
+			rapid.Map(mean, func(us float64) ServiceTime { return ServiceTime{Distribution: Exponential, MeanUS: us} }),
+			rapid.Map(mean, func(us float64) ServiceTime { return ServiceTime{Distribution: Lognormal, MeanUS: us, Sigma: 0.5, Seed: 3} }),
+			rapid.Map(rapid.SliceOfN(rapid.Float64Range(0, MaxServiceUS), 1, 20), func(us []float64) ServiceTime {
+				return ServiceTime{Distribution: Recorded, SamplesUS: us}
+			}),
+		).Draw(t, "service")
+		config := Config{
+			Version:         rapid.Int64Range(0, math.MaxInt64).Draw(t, "version"),
+			ResponseBytes:   rapid.Int64Range(EchoBody, MaxResponse).Draw(t, "size"),
+			TCPMessageBytes: rapid.Int64Range(0, MaxMessage).Draw(t, "message"),
+			ServiceTime:     service,
+		}
+		data, err := json.Marshal(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ParseConfig(data)
+		if err != nil || !reflect.DeepEqual(got, config) {
+			t.Fatalf("%s: %+v, %v", data, got, err)
+		}
+	})
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte(`{"version":1,"response_bytes":1024,"service_time":{"distribution":"lognormal","mean_us":1000,"sigma":0.5}}`))
+	f.Add([]byte(`{"service_time":{"distribution":"recorded","samples_us":[1,2,3]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		config, err := ParseConfig(data)
+		if err == nil && config.Validate() != nil {
+			t.Error("took an invalid configuration")
+		}
+		if err != nil && errs.Code(err) != errs.CodeUsage {
+			t.Errorf("exit code %d for %v", errs.Code(err), err)
+		}
+	})
+}
+
+func FuzzParseServiceTime(f *testing.F) {
+	f.Add("lognormal:1ms,0.5")
+	f.Add("fixed:1us")
+	f.Fuzz(func(t *testing.T, text string) {
+		if s, err := ParseServiceTime(text); err == nil && s.Validate() != nil {
+			t.Errorf("took %q", text)
+		}
+	})
+}
+
+func FuzzParseSamples(f *testing.F) {
+	f.Add("1\n2.5\n# x\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		samples, err := ParseSamples(strings.NewReader(text))
+		if err == nil && (ServiceTime{Distribution: Recorded, SamplesUS: samples}).Validate() != nil {
+			t.Errorf("took %q", text)
+		}
+	})
+}

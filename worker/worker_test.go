@@ -1,0 +1,458 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/worker/control"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// running is a worker that serves for a test.
+type running struct {
+	*Worker
+	addr map[string]string
+	stop func() error // drains; may be called once more by the test's end
+	ctl  control.Client
+}
+
+func start(t *testing.T, change func(*Options)) running {
+	t.Helper()
+	const any = "127.0.0.1:0"
+	options := Options{Control: any, Health: any, HTTP: any, HTTP2: any, GRPC: any, TCP: any, HTTPS: any,
+		Config: control.Config{ResponseBytes: control.EchoBody}, DrainTimeout: 5 * time.Second}
+	if change != nil {
+		change(&options)
+	}
+	w, err := New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- w.Serve(ctx) }()
+	stop := sync.OnceValue(func() error {
+		cancel()
+		return <-served
+	})
+	t.Cleanup(func() { _ = stop() })
+	return running{w, w.Addresses(), stop, control.Client{BaseURL: "http://" + w.Addresses()["control"]}}
+}
+
+// client returns an HTTP client that speaks one protocol only.
+func client(t *testing.T, protocol string) *http.Client {
+	transport := &http.Transport{Protocols: new(http.Protocols), TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	switch protocol {
+	case control.HTTP1:
+		transport.Protocols.SetHTTP1(true)
+	case control.HTTP2:
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	case control.HTTPS:
+		transport.Protocols.SetHTTP2(true)
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+func httpCall(t *testing.T, c *http.Client, url, body string, header http.Header) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+// unary calls the gRPC method with this package's own codec.
+func unary(ctx context.Context, t *testing.T, address, body string) (string, error) {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	reply := rawMessage{keep: true}
+	err = conn.Invoke(ctx, control.GRPCMethod, &rawMessage{body: []byte(body)}, &reply, grpc.ForceCodecV2(rawCodec{}))
+	return string(reply.body), err
+}
+
+func scheme(protocol string) string {
+	if protocol == control.HTTPS {
+		return "https://"
+	}
+	return "http://"
+}
+
+func TestEchoOverEachProtocol(t *testing.T) {
+	w := start(t, nil)
+	for _, protocol := range []string{control.HTTP1, control.HTTP2, control.HTTPS} {
+		for _, body := range []string{"hello", "", strings.Repeat("long ", 50_000)} {
+			code, got := httpCall(t, client(t, protocol), scheme(protocol)+w.addr[protocol]+"/any/path", body, nil)
+			if code != 200 || got != body {
+				t.Errorf("%s: %d, %d bytes back of %d", protocol, code, len(got), len(body))
+			}
+		}
+	}
+	if got, err := unary(t.Context(), t, w.addr[control.GRPC], "hello"); err != nil || got != "hello" {
+		t.Errorf("grpc: %q, %v", got, err)
+	}
+	conn, err := net.Dial("tcp", w.addr[control.TCP])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for range 3 {
+		fmt.Fprint(conn, "hello")
+		got := make([]byte, 5)
+		if _, err := io.ReadFull(conn, got); err != nil || string(got) != "hello" {
+			t.Errorf("tcp: %q, %v", got, err)
+		}
+	}
+	counters, err := w.ctl.Counters(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for protocol, want := range map[string]int64{control.HTTP1: 3, control.HTTP2: 3, control.HTTPS: 3, control.GRPC: 1, control.TCP: 3} {
+		if got := counters.Protocols[protocol].Requests; got != want {
+			t.Errorf("%s counted %d requests, sent %d", protocol, got, want)
+		}
+	}
+	flat := counters.Flat()
+	for key, want := range map[string]float64{
+		"requests": 13, "errors": 0, "client_cert": 0, "through_proxy": 0, "http1.status.200": 3, "grpc.status.OK": 1, "tcp.status.ok": 3,
+		"http1.bytes_in": 250_005, "http1.bytes_out": 250_005, "tcp.bytes_in": 15, "https.tls_handshakes": 3, "tcp.open": 0, "refused": 0,
+	} {
+		if flat[key] != want {
+			t.Errorf("counter %s is %v, expected %v", key, flat[key], want)
+		}
+	}
+	if counters.Protocols[control.TCP].Open != 1 || counters.Protocols[control.TCP].Connections != 1 {
+		t.Errorf("tcp connections: %+v", counters.Protocols[control.TCP])
+	}
+}
+
+func TestChunkedBodyIsEchoed(t *testing.T) {
+	w := start(t, nil)
+	body := strings.Repeat("0123456789", 30_000)
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://"+w.addr[control.HTTP1], io.MultiReader(strings.NewReader(body)))
+	resp, err := client(t, control.HTTP1).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got, _ := io.ReadAll(resp.Body); string(got) != body {
+		t.Errorf("%d bytes back of %d", len(got), len(body))
+	}
+	if left := w.bodies.left.Load(); left != w.options.BodyMemoryBytes {
+		t.Errorf("%d bytes of the body budget were not given back", w.options.BodyMemoryBytes-left)
+	}
+}
+
+func TestResponseSize(t *testing.T) {
+	w := start(t, nil)
+	for _, size := range []int64{0, 1, 1000, 1 << 20} {
+		if _, err := w.ctl.Update(t.Context(), func(c *control.Config) { c.ResponseBytes = size }); err != nil {
+			t.Fatal(err)
+		}
+		if _, got := httpCall(t, client(t, control.HTTP1), "http://"+w.addr[control.HTTP1], "request", nil); int64(len(got)) != size {
+			t.Errorf("asked for %d bytes, got %d", size, len(got))
+		}
+		if got, err := unary(t.Context(), t, w.addr[control.GRPC], "request"); err != nil || int64(len(got)) != size {
+			t.Errorf("grpc: asked for %d bytes, got %d, %v", size, len(got), err)
+		}
+	}
+	if p := payload(20); string(p) != "meshmark meshmark me" {
+		t.Errorf("payload is %q", p)
+	}
+}
+
+func TestProofsOfTheMeshAreCounted(t *testing.T) {
+	w := start(t, nil)
+	c := client(t, control.HTTP1)
+	url := "http://" + w.addr[control.HTTP1]
+	httpCall(t, c, url, "", nil)
+	httpCall(t, c, url, "", http.Header{"X-Request-Id": {"1"}})
+	httpCall(t, c, url, "", http.Header{"X-Request-Id": {"2"}, "X-Forwarded-Client-Cert": {"By=spiffe://a;URI=spiffe://b"}})
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-client-cert", "By=x", "x-envoy-attempt-count", "1")
+	if _, err := unary(ctx, t, w.addr[control.GRPC], "x"); err != nil {
+		t.Fatal(err)
+	}
+	flat := w.Counters().Flat()
+	if flat["through_proxy"] != 3 || flat["client_cert"] != 2 || flat["http1.client_cert"] != 1 || flat["grpc.client_cert"] != 1 {
+		t.Errorf("through_proxy %v, client_cert %v", flat["through_proxy"], flat["client_cert"])
+	}
+}
+
+func TestHTTP1OnTheHTTP2PortIsCountedAsWhatItIs(t *testing.T) {
+	w := start(t, nil)
+	httpCall(t, client(t, control.HTTP1), "http://"+w.addr[control.HTTP2], "x", nil)
+	flat := w.Counters().Flat()
+	if flat["http1.requests"] != 1 || flat["http2.requests"] != 0 || flat["http2.connections"] != 1 {
+		t.Errorf("%v", flat)
+	}
+}
+
+func TestTCPMessages(t *testing.T) {
+	w := start(t, func(o *Options) { o.Config.TCPMessageBytes = 40_000 })
+	conn, err := net.Dial("tcp", w.addr[control.TCP])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	message := bytes.Repeat([]byte("abcdefgh"), 5000)
+	go func() { // three messages in uneven pieces
+		all := bytes.Repeat(message, 3)
+		for len(all) > 0 {
+			n := min(len(all), 7001)
+			if _, err := conn.Write(all[:n]); err != nil {
+				return
+			}
+			all = all[n:]
+		}
+	}()
+	got := make([]byte, 3*len(message))
+	if _, err := io.ReadFull(conn, got); err != nil || !bytes.Equal(got, bytes.Repeat(message, 3)) {
+		t.Errorf("not echoed: %v", err)
+	}
+	if p := w.Counters().Protocols[control.TCP]; p.Requests != 3 || p.BytesIn != 120_000 {
+		t.Errorf("%+v", p)
+	}
+	// Half a message and the end: an error, not a request served.
+	fmt.Fprint(conn, "half")
+	_ = conn.(*net.TCPConn).CloseWrite()
+	if _, err := conn.Read(got); !errors.Is(err, io.EOF) {
+		t.Errorf("half a message: %v", err)
+	}
+	if p := w.Counters().Protocols[control.TCP]; p.Status["error"] != 1 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestServiceTimeHoldsRequests(t *testing.T) {
+	w := start(t, func(o *Options) {
+		o.Config.ServiceTime = control.ServiceTime{Distribution: control.Fixed, MeanUS: 20_000}
+	})
+	began := time.Now()
+	httpCall(t, client(t, control.HTTP1), "http://"+w.addr[control.HTTP1], "x", nil)
+	if took := time.Since(began); took < 19*time.Millisecond {
+		t.Errorf("answered after %v", took)
+	}
+	if c := w.Counters(); c.HeldRequests != 1 || c.ServiceTimeS != 0.02 || c.HeldS < 0.019 {
+		t.Errorf("held %d requests, asked for %v s, held %v s", c.HeldRequests, c.ServiceTimeS, c.HeldS)
+	}
+}
+
+func TestALinkAddsABehaviour(t *testing.T) {
+	var seen atomic.Int64
+	w := start(t, func(o *Options) {
+		o.Links = []Link{func(next Behaviour) Behaviour {
+			return func(ctx context.Context, x *Exchange) error {
+				if seen.Add(1); x.Path == "/fail" {
+					x.Status = 503
+					return nil
+				}
+				return next(ctx, x)
+			}
+		}}
+	})
+	c := client(t, control.HTTP1)
+	if code, _ := httpCall(t, c, "http://"+w.addr[control.HTTP1]+"/fail", "x", nil); code != 503 {
+		t.Errorf("status %d", code)
+	}
+	if code, body := httpCall(t, c, "http://"+w.addr[control.HTTP1], "x", nil); code != 200 || body != "x" {
+		t.Errorf("status %d, %q", code, body)
+	}
+	if flat := w.Counters().Flat(); seen.Load() != 2 || flat["errors"] != 1 || flat["http1.status.503"] != 1 {
+		t.Errorf("seen %d, %v", seen.Load(), flat)
+	}
+}
+
+func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
+	w := start(t, func(o *Options) {
+		o.Config.ServiceTime = control.ServiceTime{Distribution: control.Fixed, MeanUS: 300_000}
+	})
+	results := make(chan error, 4)
+	for _, protocol := range []string{control.HTTP1, control.HTTP2} {
+		c := client(t, protocol)
+		go func() {
+			resp, err := c.Post("http://"+w.addr[protocol], "", strings.NewReader("x"))
+			if err == nil {
+				_, err = io.ReadAll(resp.Body)
+				resp.Body.Close()
+			}
+			results <- err
+		}()
+	}
+	go func() {
+		_, err := unary(context.Background(), t, w.addr[control.GRPC], "x")
+		results <- err
+	}()
+	conn, err := net.Dial("tcp", w.addr[control.TCP])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	go func() {
+		fmt.Fprint(conn, "x")
+		_, err := io.ReadFull(conn, make([]byte, 1))
+		results <- err
+	}()
+	idle, err := net.Dial("tcp", w.addr[control.TCP]) // must not hold the drain up
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+	for w.counters.inFlight.Load() < 4 || w.counters.tcp.connections.Load() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := w.stop(); err != nil {
+		t.Errorf("drain: %v", err)
+	}
+	for range 4 {
+		if err := <-results; err != nil {
+			t.Errorf("a request under way failed: %v", err)
+		}
+	}
+	if _, err := net.Dial("tcp", w.addr[control.HTTP1]); err == nil {
+		t.Error("the port still accepts")
+	}
+	if open := w.counters.openConnections.Load(); open != 0 {
+		t.Errorf("%d connections still counted as open", open)
+	}
+}
+
+func TestDrainGivesUpInTime(t *testing.T) {
+	w := start(t, func(o *Options) {
+		o.DrainTimeout = 50 * time.Millisecond
+		o.Config.ServiceTime = control.ServiceTime{Distribution: control.Fixed, MeanUS: 60e6}
+	})
+	failed := make(chan error, 3)
+	go func() {
+		_, err := client(t, control.HTTP1).Get("http://" + w.addr[control.HTTP1])
+		failed <- err
+	}()
+	go func() {
+		_, err := unary(context.Background(), t, w.addr[control.GRPC], "x")
+		failed <- err
+	}()
+	go func() {
+		conn, err := net.Dial("tcp", w.addr[control.TCP])
+		if err == nil {
+			fmt.Fprint(conn, "x")
+			_, err = conn.Read(make([]byte, 1))
+			conn.Close()
+		}
+		failed <- err
+	}()
+	for w.counters.inFlight.Load() < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := w.stop(); err == nil || !strings.Contains(err.Error(), "cut off") {
+		t.Errorf("Serve returned %v", err)
+	}
+	for range 3 {
+		if err := <-failed; err == nil {
+			t.Error("a request that takes a minute was answered")
+		}
+	}
+}
+
+func TestHealthTurnsWhileDraining(t *testing.T) {
+	w := start(t, func(o *Options) {
+		o.Config.ServiceTime = control.ServiceTime{Distribution: control.Fixed, MeanUS: 400_000}
+	})
+	get := func() int {
+		resp, err := client(t, control.HTTP1).Get("http://" + w.addr["health"] + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	if code := get(); code != 200 {
+		t.Errorf("ready: %d", code)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		resp, err := client(t, control.HTTP1).Get("http://" + w.addr[control.HTTP1])
+		if err == nil {
+			resp.Body.Close()
+		}
+	}()
+	for w.counters.inFlight.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	go func() { _ = w.stop() }()
+	for !w.draining.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	if code := get(); code != 503 {
+		t.Errorf("draining: %d", code)
+	}
+	<-done
+	if flat := w.Counters().Flat(); flat["requests"] != 1 {
+		t.Errorf("probes were counted: %v requests", flat["requests"])
+	}
+}
+
+func TestAddressTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, err = New(Options{Control: "127.0.0.1:0", HTTP: taken.Addr().String()})
+	if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--http") {
+		t.Errorf("%v (hint %q)", err, errs.Hint(err))
+	}
+	if _, err := New(Options{}); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("no address: %v", err)
+	}
+	if _, err := New(Options{HTTP: "nonsense"}); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("bad address: %v", err)
+	}
+}
+
+func TestGRPCErrorsKeepTheirCode(t *testing.T) {
+	w := start(t, func(o *Options) {
+		o.Links = []Link{func(Behaviour) Behaviour {
+			return func(ctx context.Context, x *Exchange) error { x.Status = 503; return nil }
+		}}
+	})
+	_, err := unary(t.Context(), t, w.addr[control.GRPC], "x")
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("%v", err)
+	}
+	if n := w.Counters().Protocols[control.GRPC].Status["Unavailable"]; n != 1 {
+		t.Errorf("counted %d", n)
+	}
+}
