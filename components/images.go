@@ -164,12 +164,13 @@ func (p plan) recipe(m *meter) recipe {
 	for _, l := range p.layers {
 		contents = append(contents, l.contents)
 	}
-	inputs := map[string]any{"ref": p.ref, "config": p.config, "layers": contents, "format": 1}
+	inputs := map[string]any{"ref": p.ref, "config": p.config, "layers": contents, "format": 2}
 	return recipe{name: entryName(p.ref), inputs: inputs, make: func(ctx context.Context, dir string) ([]Version, error) {
 		m.step(p.ref, PhaseAssemble, 0, "")
 		image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
 		image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
-		image, err := mutate.ConfigFile(image, &v1.ConfigFile{OS: "linux", Architecture: runtime.GOARCH, Config: p.config})
+		image, err := mutate.ConfigFile(image, &v1.ConfigFile{
+			OS: "linux", Architecture: runtime.GOARCH, Config: p.config, RootFS: v1.RootFS{Type: "layers"}})
 		if err != nil {
 			return nil, err
 		}
