@@ -9,8 +9,8 @@ import (
 	"github.com/meshmark/meshmark/ui"
 )
 
-// page is what the HTML page is given.
-type page struct {
+// pageData is what the HTML page is given.
+type pageData struct {
 	Findings record.Findings `json:"findings"`
 	Answers  []string        `json:"answers"`
 	Warnings []string        `json:"warnings"` // each once, with the number of findings
@@ -18,7 +18,7 @@ type page struct {
 
 // renderHTML writes one file with the page and its data in it.
 func renderHTML(w io.Writer, f record.Findings) error {
-	data, err := json.Marshal(page{inMicroseconds(f), Answers(f), warnings(f)})
+	data, err := json.Marshal(pageData{inMicroseconds(f), Answers(f), warnings(f)})
 	if err != nil {
 		return fmt.Errorf("findings as JSON: %w", err)
 	}

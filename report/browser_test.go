@@ -1,0 +1,424 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// browser starts a headless Chromium that ends with the test, and skips the
+// test where there is none.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("short: no browser")
+	}
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("no Chromium on this machine (Debian package chromium): the page was not looked at")
+	}
+	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))...)
+	ctx, cancel := chromedp.NewContext(alloc)
+	t.Cleanup(func() {
+		limited, done := context.WithTimeout(ctx, 15*time.Second)
+		defer done()
+		if err := chromedp.Cancel(limited); err != nil {
+			t.Logf("ending the browser: %v", err)
+		}
+		cancel()
+		cancelAlloc()
+	})
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start Chromium: %v", err)
+	}
+	return ctx
+}
+
+// watch collects what a page must not do: errors on the console, exceptions,
+// dialogs, and requests beyond the file itself.
+func watch(t *testing.T, ctx context.Context, file string) func() []string {
+	t.Helper()
+	listening, stop := context.WithCancel(ctx)
+	t.Cleanup(stop)
+	var mu sync.Mutex
+	var bad []string
+	add := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		bad = append(bad, fmt.Sprintf(format, args...))
+	}
+	err := chromedp.Listen(listening, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			add("exception: %s at %s:%d", e.ExceptionDetails.Text, e.ExceptionDetails.URL, e.ExceptionDetails.LineNumber)
+			if e.ExceptionDetails.Exception != nil {
+				add("exception: %s", e.ExceptionDetails.Exception.Description)
+			}
+		case *runtime.EventConsoleAPICalled:
+			add("console %s: %v", e.Type, e.Args)
+		case *log.EventEntryAdded:
+			add("log %s: %s", e.Entry.Level, e.Entry.Text)
+		case *network.EventRequestWillBeSent:
+			if e.Request.URL != file {
+				add("request of %s", e.Request.URL)
+			}
+		case *page.EventJavascriptDialogOpening:
+			add("dialog: %s", e.Message)
+			go func() {
+				_, _ = chromedp.Call(ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{})
+			}()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() []string {
+		stop()
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(bad)
+	}
+}
+
+// open writes findings as HTML and opens the file in the browser.
+func open(t *testing.T, ctx context.Context, f record.Findings, width int64) (complaints func() []string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(path, []byte(render(t, f, "html", Options{})), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := (&url.URL{Scheme: "file", Path: path}).String()
+	complaints = watch(t, ctx, address)
+	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, log.Enable, cdp.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := chromedp.Do(limited, chromedp.EmulateViewport(width, 900), chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("#app[data-ready]"))); err != nil {
+		t.Fatal(err)
+	}
+	return complaints
+}
+
+// settle waits for two frames, so that charts have seen their new width.
+const settle = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true), 30))))`
+
+func eval[T any](t *testing.T, ctx context.Context, js string) T {
+	t.Helper()
+	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if _, err := chromedp.Run(limited, chromedp.Evaluate[bool](settle, chromedp.EvalAwaitPromise)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := chromedp.Run(limited, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatalf("%s: %v", js, err)
+	}
+	return out
+}
+
+// scheme sets the colour scheme that the reader prefers.
+func scheme(t *testing.T, ctx context.Context, name string) {
+	t.Helper()
+	params := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}
+	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, params); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// picture keeps a screenshot where MESHMARK_PICTURES names a folder.
+func picture(t *testing.T, ctx context.Context, name string) {
+	t.Helper()
+	dir := os.Getenv("MESHMARK_PICTURES")
+	if dir == "" {
+		return
+	}
+	eval[bool](t, ctx, settle)
+	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type drawn struct {
+	Name   string
+	Width  float64
+	Height float64
+	Shapes int
+	Broken int
+}
+
+// charts lists the charts of the page: shapes are marks with an extent,
+// broken are attributes that hold no number where one belongs.
+const charts = `[...document.querySelectorAll('.chart svg.plot')].map(svg => {
+  const box = svg.getBoundingClientRect();
+  const shapes = [...svg.querySelectorAll('.marks path, .marks rect')].filter(e => { const b = e.getBoundingClientRect(); return b.width > 0.5 || b.height > 0.5; });
+  const broken = [...svg.querySelectorAll('*')].filter(e => [...e.attributes].some(a => /NaN|Infinity|undefined/.test(a.value)) || /NaN|Infinity|undefined/.test(e.textContent));
+  return {Name: svg.getAttribute('aria-label') || '', Width: box.width, Height: box.height, Shapes: shapes.length, Broken: broken.length};
+})`
+
+func TestPageInBrowser(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		f        record.Findings
+		sections []string
+	}{
+		{"quick", quick(), []string{"overhead", "latency", "cpu", "memory", "validity", "drift", "findings", "assertions", "about", "study"}},
+		{"two-pod-latency", twoPod(), []string{"overhead", "latency", "published", "cpu", "memory", "validity", "drift", "findings", "about", "study"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx := browser(t)
+			complaints := open(t, ctx, c.f, 1200)
+			checkCharts(t, ctx, len(c.sections))
+			if got := eval[[]string](t, ctx, `[...document.querySelectorAll('main > section')].map(s => s.id)`); !slices.Equal(got, c.sections) {
+				t.Errorf("sections %v, want %v", got, c.sections)
+			}
+			checkNumbers(t, ctx, c.f)
+			picture(t, ctx, c.name+"-light")
+
+			light := eval[string](t, ctx, `getComputedStyle(document.body).backgroundColor`)
+			scheme(t, ctx, "dark")
+			if dark := eval[string](t, ctx, `getComputedStyle(document.body).backgroundColor`); dark == light {
+				t.Errorf("dark and light look the same: %s", dark)
+			}
+			picture(t, ctx, c.name+"-dark")
+			scheme(t, ctx, "light")
+			checkKeyboard(t, ctx)
+			checkFilter(t, ctx, c.f)
+
+			if err := chromedp.Do(ctx, chromedp.EmulateViewport(360, 740)); err != nil {
+				t.Fatal(err)
+			}
+			checkCharts(t, ctx, len(c.sections))
+			if over := eval[float64](t, ctx, `document.documentElement.scrollWidth - window.innerWidth`); over > 0 {
+				t.Errorf("a narrow screen scrolls sideways by %.0f pixels", over)
+			}
+			picture(t, ctx, c.name+"-narrow")
+			for _, complaint := range complaints() {
+				t.Error(complaint)
+			}
+		})
+	}
+}
+
+// checkCharts demands that every chart drew something, without broken numbers
+// and with a name.
+func checkCharts(t *testing.T, ctx context.Context, sections int) {
+	t.Helper()
+	all := eval[[]drawn](t, ctx, charts)
+	if len(all) < sections/2 {
+		t.Errorf("only %d charts", len(all))
+	}
+	for _, chart := range all {
+		if chart.Name == "" || chart.Width < 250 || chart.Height < 60 || chart.Shapes < 2 || chart.Broken > 0 {
+			t.Errorf("chart is not right: %+v", chart)
+		}
+	}
+	if text := eval[string](t, ctx, `document.body.innerText`); strings.Contains(text, "NaN") || strings.Contains(text, "undefined") || strings.Contains(text, "[object") {
+		t.Error("the page shows NaN, undefined or an object")
+	}
+	if unnamed := eval[[]string](t, ctx, `[...document.querySelectorAll('section, input, fieldset, [role=img], [role=group], [role=region]')].filter(e =>
+		!(e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.querySelector('legend') || e.closest('label'))).map(e => e.outerHTML.slice(0, 80))`); len(unnamed) > 0 {
+		t.Errorf("no accessible name: %v", unnamed)
+	}
+}
+
+// checkNumbers compares what the page's tables show with the findings, by
+// way of this package's own rules for writing numbers.
+func checkNumbers(t *testing.T, ctx context.Context, f record.Findings) {
+	t.Helper()
+	rows := eval[map[string][][]string](t, ctx, `Object.fromEntries([...document.querySelectorAll('table.data')].map(t => [t.caption.textContent,
+		[...t.tBodies[0].rows].map(r => [...r.cells].map(c => c.textContent.replaceAll('−', '-')))]))`)
+	find := func(prefix string) [][]string {
+		for caption, table := range rows {
+			if strings.HasPrefix(caption, prefix) {
+				return table
+			}
+		}
+		t.Fatalf("no table %q", prefix)
+		return nil
+	}
+	latency := find("Latency, ")
+	if len(latency) != len(f.Cells) {
+		t.Fatalf("latency has %d rows, want %d", len(latency), len(f.Cells))
+	}
+	largest := 0.0
+	for _, c := range f.Cells {
+		largest = max(largest, c.Intended.P50)
+	}
+	s := scaleFor("us", largest)
+	for i, c := range f.Cells {
+		want := []string{s.plain(c.Intended.P50), s.plain(c.Intended.P90), s.plain(c.Intended.P99), s.plain(c.Intended.P999), s.plain(c.Intended.Max)}
+		if !slices.Equal(latency[i][1:6], want) {
+			t.Errorf("row %d shows %v, the findings say %v", i, latency[i][1:6], want)
+		}
+	}
+	overhead := find("Overhead, ")
+	largest = 0
+	for _, x := range f.Findings {
+		if strings.HasPrefix(x.Name, "latency_") {
+			largest = max(largest, x.High, x.Estimate, -x.Low)
+		}
+	}
+	s = scaleFor("us", largest)
+	names := []string{"latency_p50_overhead", "latency_p90_overhead", "latency_p99_overhead", "latency_p999_overhead"}
+	i := 0
+	for _, c := range f.Cells {
+		if c.Baseline {
+			continue
+		}
+		for k, name := range names {
+			x := byCell(f, name)[c.Cell.Key()]
+			if want := figure(f, x, s).S; overhead[i][1+2*k] != want {
+				t.Errorf("%s of %s shows %q, want %q", name, c.Label, overhead[i][1+2*k], want)
+			}
+			if want := verdictWords(x.Verdict); overhead[i][2+2*k] != want {
+				t.Errorf("%s of %s is called %q, want %q", name, c.Label, overhead[i][2+2*k], want)
+			}
+		}
+		i++
+	}
+	if got, want := eval[string](t, ctx, `document.querySelector('h1').textContent`), Answers(f)[0]; got != want {
+		t.Errorf("headline %q, want %q", got, want)
+	}
+}
+
+// checkKeyboard reads a value off a chart with the arrow keys.
+func checkKeyboard(t *testing.T, ctx context.Context) {
+	t.Helper()
+	if err := chromedp.Do(ctx, chromedp.Focus(chromedp.CSS("#latency .chart")), chromedp.KeyEvent(kb.ArrowLeft), chromedp.KeyEvent(kb.ArrowLeft)); err != nil {
+		t.Fatal(err)
+	}
+	if text := eval[string](t, ctx, `document.querySelector('#latency .readout:not([hidden])')?.innerText ?? ''`); !strings.Contains(text, "p99.9") {
+		t.Errorf("arrow keys read %q off the latency chart", text)
+	}
+	if err := chromedp.Do(ctx, chromedp.KeyEvent(kb.Escape)); err != nil {
+		t.Fatal(err)
+	}
+	if !eval[bool](t, ctx, `document.querySelector('#latency .readout').hidden`) {
+		t.Error("Escape does not put the reading away")
+	}
+}
+
+// checkFilter takes one level of the first factor away and puts it back.
+func checkFilter(t *testing.T, ctx context.Context, f record.Findings) {
+	t.Helper()
+	status := func() string { return eval[string](t, ctx, `document.querySelector('.filters .status').textContent`) }
+	all := fmt.Sprintf("%d of %d cells shown", len(f.Cells), len(f.Cells))
+	if got := status(); got != all {
+		t.Errorf("status %q, want %q", got, all)
+	}
+	rows := `document.querySelectorAll('#latency table.data tbody tr').length`
+	eval[bool](t, ctx, `document.querySelector('.filters input').click() ?? true`)
+	left := len(f.Cells) - len(f.Cells)/len(f.Factors[0].Levels)
+	if got := status(); got != fmt.Sprintf("%d of %d cells shown", left, len(f.Cells)) || eval[int](t, ctx, rows) != left {
+		t.Errorf("after a filter: %q, %d rows, want %d", got, eval[int](t, ctx, rows), left)
+	}
+	eval[bool](t, ctx, `document.querySelector('.filters button').click() ?? true`)
+	if got := status(); got != all || eval[int](t, ctx, rows) != len(f.Cells) {
+		t.Errorf("after Show all: %q", got)
+	}
+	// Nothing selected: the page says so and stays whole.
+	eval[bool](t, ctx, `[...document.querySelectorAll('.filters fieldset:first-of-type input')].forEach(i => i.click()) ?? true`)
+	if n := eval[int](t, ctx, `document.querySelectorAll('.empty').length`); n < 3 {
+		t.Errorf("with no cell selected only %d sections say so", n)
+	}
+	eval[bool](t, ctx, `document.querySelector('.filters button').click() ?? true`)
+}
+
+func TestHostileNamesInBrowser(t *testing.T) {
+	ctx := browser(t)
+	complaints := open(t, ctx, hostile(), 1200)
+	checkCharts(t, ctx, 8)
+	for _, complaint := range complaints() {
+		t.Error(complaint)
+	}
+	if n := eval[int](t, ctx, `document.querySelectorAll('img, iframe, object, embed, b, i, u, script:not([type="application/json"]):not([type=module])').length`); n != 0 {
+		t.Errorf("findings became %d elements", n)
+	}
+	if n := eval[int](t, ctx, `document.scripts.length`); n != 2 {
+		t.Errorf("%d scripts, want 2", n)
+	}
+	text := eval[string](t, ctx, `document.body.textContent`)
+	for _, want := range []string{"<img src=x onerror=alert(2)>", "<i>both</i>", "</script><script>alert(1)</script>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not show %q as text", want)
+		}
+	}
+	// Even an element that gets in cannot act: the policy names one script.
+	eval[bool](t, ctx, `(() => { const s = document.createElement('script'); s.textContent = 'window.ran = true'; document.body.append(s); return true; })()`)
+	if eval[bool](t, ctx, `window.ran === true`) {
+		t.Error("the content security policy lets another script run")
+	}
+	if !eval[bool](t, ctx, `new Promise(done => fetch('https://example.invalid/').then(() => done(false), () => done(true)))`) {
+		t.Error("the content security policy lets the page fetch")
+	}
+	picture(t, ctx, "hostile")
+}
+
+// Findings with next to nothing in them must still make a page.
+func TestSparsePagesInBrowser(t *testing.T) {
+	ctx := browser(t)
+	invalid := quick()
+	invalid.Validity = record.ValiditySummary{Trials: 8, Invalid: 8, Blocks: 2, Reasons: []record.InvalidReason{{Check: "mode_active", Trials: 8, Example: "the server's proxy counted no request"}}}
+	invalid.Findings, invalid.NoiseFloor, invalid.Assertions = nil, nil, nil
+	for i := range invalid.Cells {
+		c := &invalid.Cells[i]
+		*c = record.CellSummary{Cell: c.Cell, Label: c.Label, Baseline: c.Baseline, Trials: 2}
+	}
+	for name, f := range map[string]record.Findings{"empty": {}, "invalid": invalid, "single": fixture("single", "", nil, 3)} {
+		complaints := open(t, ctx, f, 1000)
+		text := eval[string](t, ctx, `document.body.innerText`)
+		if strings.Contains(text, "NaN") || strings.Contains(text, "undefined") || len(text) < 100 {
+			t.Errorf("%s: %s", name, text)
+		}
+		for _, complaint := range complaints() {
+			t.Errorf("%s: %s", name, complaint)
+		}
+		picture(t, ctx, name)
+	}
+}
+
+func TestPageIsOneSmallFile(t *testing.T) {
+	var b bytes.Buffer
+	if err := Render(&b, record.Findings{}, "html", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() > 400<<10 {
+		t.Errorf("the page alone has %d bytes", b.Len())
+	}
+}

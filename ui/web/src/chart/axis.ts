@@ -1,0 +1,97 @@
+// Axes: scales from values to pixels, their ticks, and the words on them.
+
+import { scaleLinear, scaleLog } from 'd3-scale';
+import { magnitude } from '../format';
+
+export type AxisKind = 'linear' | 'log' | 'nines';
+
+export interface Tick {
+  readonly value: number;
+  readonly text: string;
+  /** A line without a number. */
+  readonly minor?: boolean;
+}
+
+export interface AxisOptions {
+  readonly kind: AxisKind;
+  readonly title: string;
+  readonly domain: readonly [number, number];
+  readonly format: (v: number) => string;
+  /** Fixed ticks, for axes of a factor's levels. */
+  readonly ticks?: readonly Tick[];
+}
+
+export interface Axis extends AxisOptions {
+  readonly at: (v: number) => number;
+  readonly marks: readonly Tick[];
+}
+
+/** The number of nines of a percentile: 0 for p0, 1 for p90, 3 for p99.9. */
+export function nines(percentile: number): number {
+  return -Math.log10(Math.max(1e-9, 1 - percentile / 100));
+}
+
+const PERCENTILES = [0, 50, 75, 90, 99, 99.9, 99.99, 99.999];
+
+/** Makes an axis from a range of pixels. */
+export function makeAxis(options: AxisOptions, range: readonly [number, number], room: number): Axis {
+  const many = Math.max(2, Math.floor(Math.abs(range[1] - range[0]) / room));
+  let [low, high] = options.domain;
+  if (options.kind === 'nines') {
+    const [n0, n1] = [nines(low), nines(high)];
+    const at = (v: number): number => range[0] + ((nines(v) - n0) / (n1 - n0 || 1)) * (range[1] - range[0]);
+    const marks = PERCENTILES.filter((p) => p >= low && p <= high + 1e-9).map((p) => ({ value: p, text: options.format(p) }));
+    return { ...options, at, marks: options.ticks ?? spaced(marks, at, room * 0.6) };
+  }
+  if (options.kind === 'log') {
+    low = Math.max(low, 1e-12);
+    if (high <= low) high = low * 10;
+    const scale = scaleLog([low, high], [...range]);
+    return { ...options, domain: [low, high], at: scale, marks: options.ticks ?? logTicks(low, high, many, options.format, scale, room) };
+  }
+  if (high <= low) high = low + 1;
+  const scale = scaleLinear([low, high], [...range]);
+  const marks = scale.ticks(many).map((v) => ({ value: v, text: options.format(v) }));
+  return { ...options, domain: [low, high], at: scale, marks: options.ticks ?? marks };
+}
+
+/** Ticks at 1, 2 and 5 times powers of ten where there is room for them. */
+function logTicks(low: number, high: number, many: number, format: (v: number) => string, at: (v: number) => number, room: number): Tick[] {
+  const steps = Math.log10(high / low) * 3 <= many * 1.5 ? [1, 2, 5] : [1];
+  const labelled: Tick[] = [];
+  const minor: Tick[] = [];
+  for (let power = magnitude(low) - 1; power <= magnitude(high) + 1; power++) {
+    for (let digit = 1; digit <= 9; digit++) {
+      const v = Number(`${digit}e${power}`);
+      if (v < low * 0.9999 || v > high * 1.0001) continue;
+      if (steps.includes(digit)) labelled.push({ value: v, text: format(v) });
+      else minor.push({ value: v, text: '', minor: true });
+    }
+  }
+  return [...spaced(labelled, at, room * 0.6), ...minor];
+}
+
+/** Leaves out ticks that would stand closer than room pixels. */
+export function spaced(ticks: readonly Tick[], at: (v: number) => number, room: number): Tick[] {
+  const out: Tick[] = [];
+  for (const tick of ticks) {
+    const before = out.at(-1);
+    if (!before || Math.abs(at(tick.value) - at(before.value)) >= room) out.push(tick);
+  }
+  return out;
+}
+
+/** A domain with air around it. */
+export function airy(values: readonly number[], kind: AxisKind, fromZero = false): [number, number] {
+  const usable = values.filter((v) => Number.isFinite(v) && (kind !== 'log' || v > 0));
+  if (usable.length === 0) return kind === 'log' ? [1, 10] : [0, 1];
+  let low = Math.min(...usable);
+  let high = Math.max(...usable);
+  if (kind === 'log') return [low / 1.15, high * 1.15];
+  if (fromZero) {
+    low = Math.min(0, low);
+    high = Math.max(0, high);
+  }
+  const air = (high - low || Math.abs(high) || 1) * 0.06;
+  return [low === 0 ? 0 : low - air, high === 0 ? 0 : high + air];
+}

@@ -1,0 +1,72 @@
+// Estimates with intervals, a row each, against a shared axis: what an
+// epidemiologist calls a forest plot. The noise floor is a band around zero.
+
+import { s } from '../dom';
+import type { Scale } from '../format';
+import { airy, makeAxis } from './axis';
+import { figure, type Chart } from './figure';
+import { grid, marker } from './line';
+
+export interface ForestRow {
+  readonly label: string;
+  readonly color: string;
+  readonly shape: number;
+  readonly estimate: number;
+  readonly low: number;
+  readonly high: number;
+  /** Half width of the noise band in this row. */
+  readonly noise?: number;
+  /** Drawn hollow, with says in place of its figure. */
+  readonly hollow: boolean;
+  readonly says: string;
+  /** A second mark: a published figure. */
+  readonly mark?: number;
+}
+
+export interface ForestOptions {
+  readonly name: string;
+  readonly title: string;
+  readonly rows: readonly ForestRow[];
+  readonly scale: Scale;
+  readonly format: (v: number) => string;
+  readonly kind?: 'linear' | 'log';
+}
+
+const ROW = 46;
+
+export function forest(o: ForestOptions): Chart {
+  return figure({ name: o.name, draw: (width) => draw(o, width) });
+}
+
+function draw(o: ForestOptions, width: number): SVGSVGElement {
+  const height = 14 + o.rows.length * ROW + 46;
+  const inner = { left: 14, right: width - 14, top: 8, bottom: height - 46 };
+  const kind = o.kind ?? 'linear';
+  const values = o.rows.flatMap((r) => [r.estimate, r.low, r.high, r.mark ?? r.estimate]);
+  const x = makeAxis({ kind, title: o.title, domain: airy(values, kind, true), format: o.format }, [inner.left + 6, inner.right - 6], 84);
+  const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, width, height, class: 'plot' });
+  svg.append(grid(x, null, inner));
+  const marks = s('g', { class: 'marks' });
+  o.rows.forEach((row, i) => {
+    const top = inner.top + i * ROW;
+    const y = top + 31;
+    const g = s('g', { class: 'row', style: `color:${row.color}` });
+    if (row.noise !== undefined && kind === 'linear') {
+      const [a, b] = [x.at(Math.max(x.domain[0], -row.noise)), x.at(Math.min(x.domain[1], row.noise))];
+      g.append(s('rect', { class: 'noise', x: a, width: Math.max(1, b - a), y: top + 21, height: 20 }));
+    }
+    const floor = x.domain[0];
+    const [low, high] = [x.at(kind === 'log' ? Math.max(row.low, floor) : row.low), x.at(row.high)];
+    if (row.high > row.low) g.append(s('path', { class: 'whisker', d: `M${low},${y}H${high}m0,-5v10M${low},${y - 5}v10` }));
+    g.append(marker(row.shape, x.at(kind === 'log' ? Math.max(row.estimate, floor) : row.estimate), y, row.hollow));
+    if (row.mark !== undefined) g.append(s('path', { class: 'published', d: `M${x.at(row.mark)},${y - 9}v18` }));
+    g.append(s('text', { class: 'name', x: inner.left, y: top + 14 }, row.label));
+    g.append(s('text', { class: 'figure', x: inner.right, y: top + 14, 'text-anchor': 'end' }, row.says));
+    marks.append(g);
+  });
+  svg.append(marks);
+  if (kind === 'linear' && x.domain[0] <= 0 && x.domain[1] >= 0) {
+    svg.append(s('line', { class: 'base', x1: x.at(0), x2: x.at(0), y1: inner.top, y2: inner.bottom }));
+  }
+  return svg;
+}

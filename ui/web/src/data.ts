@@ -1,0 +1,158 @@
+// The types of record.Findings as JSON; record/findings.go says what each
+// field means. All times are in microseconds: the report converts them.
+
+export type Cell = Readonly<Record<string, string>>;
+
+export interface Page {
+  readonly findings: Findings;
+  /** The answers in words; the first is the headline. */
+  readonly answers: readonly string[];
+  readonly warnings: readonly string[] | null;
+}
+
+export interface Findings {
+  readonly schema: number;
+  readonly study: string;
+  readonly question: string;
+  readonly run: string;
+  readonly started: string;
+  readonly seed: number;
+  readonly lab: string;
+  readonly meshmark: string;
+  readonly machine: Machine;
+  readonly components: readonly Component[] | null;
+  readonly validity: Validity;
+  readonly stop: string;
+  readonly noise_floor: readonly NoiseFloor[] | null;
+  readonly findings: readonly Finding[] | null;
+  readonly assertions: readonly Assertion[] | null;
+  readonly cells: readonly CellSummary[] | null;
+  readonly published?: readonly Published[] | null;
+  readonly factors: readonly FactorLevels[] | null;
+  readonly study_yaml: string;
+}
+
+export interface Machine {
+  readonly cpu_model: string;
+  readonly cpus: number;
+  readonly memory_bytes: number;
+  readonly kernel: string;
+  readonly os: string;
+  readonly virtual?: string;
+  readonly clock_source?: string;
+  readonly governor?: string;
+  readonly cgroup_mode?: string;
+  readonly nodes?: number;
+  readonly kubernetes?: string;
+  readonly node_arch?: string;
+  readonly container_runtime?: string;
+}
+
+export interface Component {
+  readonly name: string;
+  readonly version: string;
+  readonly digest?: string;
+  readonly source?: string;
+  readonly lacks?: readonly string[];
+}
+
+export interface Validity {
+  readonly trials: number;
+  readonly valid: number;
+  readonly invalid: number;
+  readonly blocks: number;
+  readonly reasons?: readonly { readonly check: string; readonly trials: number; readonly example: string }[];
+}
+
+export interface NoiseFloor {
+  readonly measure: string;
+  readonly cell: Cell | null;
+  readonly floor: number;
+  readonly unit: string;
+  readonly blocks: number;
+  readonly relative_ratio: number;
+}
+
+export interface Finding {
+  readonly name: string;
+  readonly probe: string;
+  readonly cell: Cell | null;
+  readonly against?: Cell | null;
+  readonly estimate: number;
+  readonly low: number;
+  readonly high: number;
+  readonly unit: string;
+  readonly blocks: number;
+  readonly verdict: string;
+  readonly minimum_detectable_effect?: number;
+  readonly warnings?: readonly string[];
+}
+
+export interface Assertion {
+  readonly expr: string;
+  readonly passed: boolean;
+  readonly detail: string;
+}
+
+export interface Latency {
+  readonly min: number;
+  readonly p50: number;
+  readonly p90: number;
+  readonly p99: number;
+  readonly p999: number;
+  readonly max: number;
+  readonly mean: number;
+}
+
+export interface Point {
+  readonly x: number;
+  readonly y: number;
+}
+
+export interface CPUPerRequest {
+  readonly user_us: number;
+  readonly system_us: number;
+  readonly low_us: number;
+  readonly high_us: number;
+}
+
+export interface CellSummary {
+  readonly cell: Cell | null;
+  readonly label: string;
+  readonly baseline: boolean;
+  readonly trials: number;
+  readonly valid: number;
+  readonly requests: number;
+  readonly failed: number;
+  readonly latency_intended_us: Latency;
+  readonly latency_send_us: Latency;
+  readonly percentiles: readonly Point[] | null;
+  readonly cdf: readonly Point[] | null;
+  readonly cpu_us_per_request: Readonly<Record<string, CPUPerRequest>> | null;
+  readonly memory_bytes: Readonly<Record<string, number>> | null;
+  readonly schedule_lag_p99_us: number;
+  readonly block_p50_us: readonly { readonly block: number; readonly repeat: number; readonly value: number }[] | null;
+}
+
+export interface Published {
+  readonly source: string;
+  readonly claim: string;
+  readonly finding: string;
+  readonly cell: Cell | null;
+  readonly figure: number;
+  readonly unit: string;
+  readonly measured?: Finding;
+  readonly says: string;
+}
+
+export interface FactorLevels {
+  readonly factor: string;
+  readonly levels: readonly string[];
+  readonly unit?: string;
+}
+
+/** Reads the data that the report was written with; null if it has none. */
+export function embedded(doc: Document): Page | null {
+  const text = doc.getElementById('meshmark-data')?.textContent ?? 'null';
+  return JSON.parse(text) as Page | null;
+}

@@ -1,0 +1,47 @@
+// Elements without markup: every text becomes a text node, so that nothing
+// in the data can be taken for HTML.
+
+export type Child = Node | string | number | null | undefined | false | readonly Child[];
+type Attributes = Readonly<Record<string, string | number | boolean | null | undefined>>;
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+function fill(element: Element, attributes: Attributes, children: readonly Child[]): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    element.setAttribute(name, value === true ? '' : String(value));
+  }
+  append(element, children);
+}
+
+/** Appends nodes and texts; null, undefined and false are left out. */
+export function append(parent: Node, children: readonly Child[]): void {
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    if (Array.isArray(child)) append(parent, child as readonly Child[]);
+    else if (child instanceof Node) parent.appendChild(child);
+    else parent.appendChild(document.createTextNode(typeof child === 'string' ? child : String(child as number)));
+  }
+}
+
+/** Makes an HTML element. */
+export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  fill(element, attributes, children);
+  return element;
+}
+
+/** Makes an SVG element. */
+export function s<K extends keyof SVGElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): SVGElementTagNameMap[K] {
+  const element = document.createElementNS(SVG, tag);
+  fill(element, attributes, children);
+  return element;
+}
+
+let last = 0;
+
+/** An id that no other element of the page has. */
+export function uniqueId(prefix: string): string {
+  last += 1;
+  return `${prefix}-${last}`;
+}

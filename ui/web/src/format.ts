@@ -1,0 +1,115 @@
+// How numbers are written. The rules are those of report/format.go; both are
+// tested against report/testdata/format.json.
+
+/** How a group of values of one unit is shown: divided by div, named unit. */
+export interface Scale {
+  readonly div: number;
+  readonly unit: string;
+}
+
+const TIME: Readonly<Record<string, number>> = { ns: 1e-3, us: 1, ms: 1e3, s: 1e6 };
+
+/**
+ * The scale for values of a unit whose largest magnitude is largest: times in
+ * µs below 0.2 ms, in ms below 10 s; bytes in kB, MB or GB; ratios in percent.
+ */
+export function scaleFor(unit: string, largest: number): Scale {
+  const slash = unit.indexOf('/');
+  const base = slash < 0 ? unit : unit.slice(0, slash);
+  const suffix = slash < 0 ? '' : ` a ${unit.slice(slash + 1)}`;
+  const us = Object.hasOwn(TIME, base) ? TIME[base] : undefined;
+  if (us !== undefined) {
+    const magnitude = largest * us;
+    if (magnitude < 200) return { div: 1 / us, unit: `µs${suffix}` };
+    if (magnitude < 1e7) return { div: 1e3 / us, unit: `ms${suffix}` };
+    return { div: 1e6 / us, unit: `s${suffix}` };
+  }
+  switch (base) {
+    case 'bytes':
+      if (largest < 1e6) return { div: 1e3, unit: `kB${suffix}` };
+      if (largest < 1e10) return { div: 1e6, unit: `MB${suffix}` };
+      return { div: 1e9, unit: `GB${suffix}` };
+    case 'ratio':
+      return { div: 0.01, unit: '%' };
+    case 'rps':
+      return { div: 1, unit: 'requests/s' };
+  }
+  return { div: 1, unit };
+}
+
+/** The power of ten of v's first digit; 0 for 0. */
+export function magnitude(v: number): number {
+  const a = Math.abs(v);
+  return a === 0 || !Number.isFinite(a) ? 0 : Math.floor(Math.log10(a));
+}
+
+const clamp = (v: number, low: number, high: number): number => Math.max(low, Math.min(v, high));
+
+/** How many digits after the point an estimate and its interval deserve. */
+export function decimals(estimate: number, low: number, high: number): number {
+  const half = (high - low) / 2;
+  let most = 3 - magnitude(estimate);
+  if (!(half > 0) || !Number.isFinite(half)) return clamp(most - 1, 0, 6);
+  let d = -magnitude(half);
+  if (half * 10 ** d < 2) d += 1;
+  most = Math.min(most, 3 - magnitude(Math.max(Math.abs(low), Math.abs(high))));
+  return clamp(Math.min(d, most), 0, 6);
+}
+
+/** v with d digits after the point, thousands grouped, never "−0". */
+export function fixed(v: number, d: number): string {
+  if (!Number.isFinite(v)) return '?';
+  const text = Math.abs(v).toFixed(d);
+  const [whole = '0', fraction] = text.split('.');
+  const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ',');
+  const sign = v < 0 && Number(text) !== 0 ? '−' : '';
+  return sign + grouped + (fraction === undefined ? '' : `.${fraction}`);
+}
+
+/** A value without interval, with three significant digits, without unit. */
+export function plain(scale: Scale, v: number): string {
+  const shown = v / scale.div;
+  return shown === 0 ? '0' : fixed(shown, clamp(2 - magnitude(shown), 0, 6));
+}
+
+/** plain with its unit. */
+export function value(scale: Scale, v: number): string {
+  return join(plain(scale, v), scale.unit);
+}
+
+function parts(scale: Scale, estimate: number, low: number, high: number): readonly [string, string] {
+  const [e, l, u] = [estimate / scale.div, low / scale.div, high / scale.div];
+  const d = decimals(e, l, u);
+  return [fixed(e, d), fixed(l, d) + (l < 0 ? ' to ' : '–') + fixed(u, d)];
+}
+
+/** An estimate with its interval, without unit: "0.31 (0.28–0.34)". */
+export function interval(scale: Scale, estimate: number, low: number, high: number): string {
+  const [e, span] = parts(scale, estimate, low, high);
+  return `${e} (${span})`;
+}
+
+/** An estimate with its unit and interval: "0.31 ms (0.28–0.34)". */
+export function quantity(scale: Scale, estimate: number, low: number, high: number): string {
+  const [e, span] = parts(scale, estimate, low, high);
+  return `${join(e, scale.unit)} (${span})`;
+}
+
+function join(number: string, unit: string): string {
+  if (unit === '') return number;
+  return unit === '%' ? `${number}%` : `${number} ${unit}`;
+}
+
+/** A whole number with its thousands grouped. */
+export const count = (n: number): string => fixed(n, 0);
+
+/** "1 block", "12 blocks". */
+export const plural = (n: number, noun: string): string => `${count(n)} ${noun}${n === 1 ? '' : 's'}`;
+
+/** A ratio in whole percent. */
+export const percent = (ratio: number): string => (Number.isFinite(ratio) ? `${fixed(100 * ratio, 0)}%` : '?');
+
+/** A percentile by name: "p99.9". */
+export function percentileName(p: number): string {
+  return `p${String(Number(p.toFixed(4)))}`;
+}

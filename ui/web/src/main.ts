@@ -1,0 +1,59 @@
+// The page: reads what it was given, and puts the views together. A live
+// page would call show with data from its server instead.
+
+import './style.css';
+import { embedded, type Page } from './data';
+import { append, h } from './dom';
+import { Model } from './model';
+import { about, others, study } from './views/about';
+import { cpu, memory } from './views/cost';
+import { filters } from './views/filters';
+import { assertions, head } from './views/head';
+import { latency } from './views/latency';
+import { overhead } from './views/overhead';
+import { Slice, type View } from './views/parts';
+import { published } from './views/published';
+import { drift, validity } from './views/trust';
+
+/** Draws a report into root. */
+export function show(root: HTMLElement, page: Page): void {
+  const model = new Model(page.findings);
+  const slice = new Slice(model);
+  const views = [overhead(model), latency(model, slice), cpu(model, slice), memory(model, slice), drift(model, slice)];
+  const [over, curves, cost, space, blocks] = views;
+  const update = (selection: Parameters<View['update']>[0]): void => {
+    for (const view of views) view?.update(selection);
+  };
+  root.replaceChildren();
+  append(root, [
+    h('a', { class: 'skip', href: '#main' }, 'Skip to the charts'),
+    head(page),
+    filters(model, update),
+    h('main', { id: 'main', tabindex: -1 },
+      over?.element,
+      curves?.element,
+      published(model),
+      cost?.element,
+      space?.element,
+      validity(model),
+      blocks?.element,
+      others(model),
+      assertions(page),
+      about(page.findings),
+      study(page.findings)),
+    h('footer', {}, `Made by meshmark ${page.findings.meshmark} from run ${page.findings.run}. This file holds all it shows and asks nothing of the network.`),
+  ]);
+  update(model.initial());
+}
+
+const root = document.getElementById('app');
+if (root) {
+  const page = embedded(document);
+  if (page) {
+    document.title = `${page.findings.study} · meshmark`;
+    show(root, page);
+  } else {
+    append(root, [h('p', { class: 'empty' }, 'This page was built without a report in it.')]);
+  }
+  root.setAttribute('data-ready', '');
+}

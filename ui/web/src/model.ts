@@ -1,0 +1,173 @@
+// What the views ask of findings: which factors vary, which cells are
+// selected, how a cell looks in every chart, and the words for things.
+
+import type { Cell, CellSummary, FactorLevels, Finding, Findings, NoiseFloor } from './data';
+
+/** A cell's identity, as record.Cell.Key in Go. */
+export function key(cell: Cell | null | undefined): string {
+  return Object.entries(cell ?? {})
+    .map(([factor, level]) => `${factor}=${level}`)
+    .sort()
+    .join(',');
+}
+
+/** The part of a cell that the factors name. */
+export function pick(cell: Cell | null | undefined, factors: readonly string[]): Cell {
+  return Object.fromEntries(factors.map((factor) => [factor, level(cell, factor)]));
+}
+
+export function level(cell: Cell | null | undefined, factor: string): string {
+  return cell && Object.hasOwn(cell, factor) ? (cell[factor] ?? '') : '';
+}
+
+/** How a cell is drawn in every chart. */
+export interface Look {
+  /** A CSS colour. */
+  readonly color: string;
+  /** Index of dash pattern and marker: 0 is the most prominent. */
+  readonly dash: number;
+}
+
+export type Selection = ReadonlyMap<string, ReadonlySet<string>>;
+
+export class Model {
+  readonly cells: readonly CellSummary[];
+  readonly all: readonly Finding[];
+  readonly factors: readonly FactorLevels[];
+  /** Factors in which cells differ from their baselines: sidecars. */
+  readonly compared: readonly string[];
+  /** The first other factor whose levels are numbers: connections. */
+  readonly numeric: FactorLevels | undefined;
+  /** The factor that colours tell apart, and the one that dashes do. */
+  readonly colorFactor: FactorLevels | undefined;
+  readonly dashFactor: FactorLevels | undefined;
+  private readonly index = new Map<string, Finding>();
+
+  constructor(readonly findings: Findings) {
+    this.cells = findings.cells ?? [];
+    this.all = findings.findings ?? [];
+    this.factors = (findings.factors ?? []).filter((f) => f.levels.length > 0);
+    const compared = new Set<string>();
+    for (const finding of this.all) {
+      if (!finding.against) continue;
+      this.index.set(`${finding.name}|${key(finding.cell)}`, finding);
+      for (const [factor, l] of Object.entries(finding.cell ?? {})) {
+        if (level(finding.against, factor) !== l) compared.add(factor);
+      }
+    }
+    this.compared = this.factors.map((f) => f.factor).filter((f) => compared.has(f));
+    const rest = this.factors.filter((f) => f.levels.length > 1 && !compared.has(f.factor));
+    this.numeric = rest.find(isNumeric);
+    const others = rest.filter((f) => f !== this.numeric);
+    const first = this.factors.find((f) => compared.has(f.factor) && f.levels.length > 1);
+    this.colorFactor = others.at(-1) ?? first ?? this.numeric;
+    this.dashFactor = this.colorFactor === first ? undefined : first;
+  }
+
+  /** The overhead finding of a measure for a cell. */
+  overhead(measure: string, cell: Cell | null): Finding | undefined {
+    return this.index.get(`${measure}_overhead|${key(cell)}`);
+  }
+
+  /** The noise floor that a finding was judged by. */
+  noise(finding: Finding): NoiseFloor | undefined {
+    const measure = finding.name.replace(/_overhead$/, '');
+    const floors = (this.findings.noise_floor ?? []).filter((n) => n.measure === measure);
+    const own = floors.find((n) => finding.against && key(n.cell) === key(finding.against));
+    return own ?? floors.reduce<NoiseFloor | undefined>((a, b) => (a && a.floor >= b.floor ? a : b), undefined);
+  }
+
+  look(cell: Cell | null): Look {
+    const colorIndex = this.colorFactor?.levels.indexOf(level(cell, this.colorFactor.factor)) ?? 0;
+    const baselineFirst = this.colorFactor && this.compared.includes(this.colorFactor.factor);
+    const palette = baselineFirst ? colorIndex : colorIndex + 1;
+    const dashes = this.dashFactor;
+    return {
+      color: `var(--series-${((palette % 9) + 9) % 9})`,
+      dash: dashes ? dashes.levels.length - 1 - Math.max(0, dashes.levels.indexOf(level(cell, dashes.factor))) : 0,
+    };
+  }
+
+  /** A label for a cell that names only what is not the same in all cells shown. */
+  label(cell: Cell | null, shown: readonly CellSummary[]): string {
+    const words = this.factors
+      .filter((f) => new Set(shown.map((c) => level(c.cell, f.factor))).size > 1 || this.factors.length === 1)
+      .map((f) => levelWords(f, level(cell, f.factor)));
+    return words.join(' · ') || 'all';
+  }
+
+  /** The whole cell in words. */
+  fullLabel(cell: Cell | null): string {
+    return this.factors.map((f) => levelWords(f, level(cell, f.factor))).join(' · ') || 'all';
+  }
+
+  /**
+   * What is shown at first: all, but of a large study one level of the
+   * numeric factor in charts that have no axis for it.
+   */
+  initial(): Map<string, Set<string>> {
+    return new Map(this.factors.map((f) => [f.factor, new Set(f.levels)]));
+  }
+
+  selected(selection: Selection): CellSummary[] {
+    return this.cells.filter((c) => this.factors.every((f) => selection.get(f.factor)?.has(level(c.cell, f.factor)) ?? true));
+  }
+
+  /** Every part that a cell has something for, the usual ones first. */
+  parts(of: (cell: CellSummary) => Readonly<Record<string, unknown>> | null): string[] {
+    const present = new Set(this.cells.flatMap((c) => Object.keys(of(c) ?? {})));
+    const known = PARTS.filter((p) => present.has(p));
+    return [...known, ...[...present].filter((p) => !PARTS.includes(p)).sort()];
+  }
+}
+
+const PARTS = ['client_proxy', 'server_proxy', 'worker', 'generator', 'control', 'machine'];
+
+/** A colour for a part of a trial, the same in every chart. */
+export function partColor(part: string): string {
+  const i = PARTS.indexOf(part);
+  return `var(--part-${i < 0 ? 5 : i})`;
+}
+
+export function partWords(part: string): string {
+  const words: Readonly<Record<string, string>> = {
+    client_proxy: 'client proxy',
+    server_proxy: 'server proxy',
+    generator: 'load generator',
+    control: 'istiod',
+    machine: 'whole machine',
+  };
+  return Object.hasOwn(words, part) ? (words[part] ?? part) : part.replaceAll('_', ' ');
+}
+
+export function isNumeric(factor: FactorLevels): boolean {
+  return factor.levels.length > 0 && factor.levels.every((l) => l.trim() !== '' && Number.isFinite(Number(l)));
+}
+
+/** A level as people say it: "16 connections", "burst". */
+export function levelWords(factor: FactorLevels, l: string): string {
+  const unit = factor.unit ?? (factor.factor === 'connections' ? 'connections' : '');
+  if (isNumeric(factor)) return unit === '' ? `${factorWords(factor.factor)} ${l}` : `${l} ${unit}`;
+  if (factor.factor === 'sidecars') return l === 'none' ? 'no sidecars' : l === 'both' ? 'both sidecars' : `${l} sidecar`;
+  return PLAIN.has(factor.factor) ? l : `${factorWords(factor.factor)} ${l}`;
+}
+
+/** Factors whose levels speak for themselves. */
+const PLAIN = new Set(['arrival', 'protocol', 'sidecars']);
+
+export const factorWords = (factor: string): string => factor.replaceAll('_', ' ');
+
+/** A finding's name in words. */
+export function findingWords(name: string): string {
+  return name.replace('p999', 'p99.9').replaceAll('_', ' ').replace(/^cpu/, 'CPU');
+}
+
+export function verdictWords(verdict: string): string {
+  switch (verdict) {
+    case 'below_noise':
+      return 'below noise';
+    case 'invalid':
+      return 'not valid';
+  }
+  return verdict;
+}

@@ -1,0 +1,162 @@
+// What the compared cells add to their baselines: against a numeric factor
+// (connections) as lines, otherwise as rows of estimates with intervals.
+
+import { forest, type ForestRow } from '../chart/forest';
+import { lineChart, type Series } from '../chart/line';
+import type { CellSummary, Finding } from '../data';
+import { h, type Child } from '../dom';
+import { interval, plain, scaleFor, type Scale } from '../format';
+import { factorWords, key, level, levelWords, pick, verdictWords, type Model } from '../model';
+import { choice, folded, legend, Live, notes, nothing, section, table, toggle, type CellText, type View } from './parts';
+
+const MEASURES = [
+  { id: 'latency_p50', text: 'p50' },
+  { id: 'latency_p90', text: 'p90' },
+  { id: 'latency_p99', text: 'p99' },
+  { id: 'latency_p999', text: 'p99.9' },
+] as const;
+
+export function overhead(model: Model): View | null {
+  const names = new Set(model.all.filter((f) => f.against).map((f) => f.name));
+  const measures = MEASURES.filter((m) => names.has(`${m.id}_overhead`));
+  if (measures.length === 0) return null;
+  let measure: string = measures[0]?.id ?? '';
+  let log = false;
+  const numeric = model.numeric;
+  const live = new Live((selection, chart) => {
+    const shown = model.selected(selection).filter((c) => measures.some((m) => model.overhead(m.id, c.cell)));
+    if (shown.length === 0) return [nothing()];
+    const drawn: Child[] = [];
+    const within = numeric ? measures.filter((m) => m.id === measure) : measures;
+    if (numeric) {
+      const groups = groupBy(shown, (c) => key(pick(c.cell, model.compared)));
+      const largest = Math.max(...shown.map((c) => extent(model.overhead(measure, c.cell))));
+      drawn.push(legend(model, shown, true));
+      drawn.push(h('div', { class: 'panels two' }, groups.map((cells) => h('div', { class: 'panel' }, h('h3', {}, comparedLabel(model, cells[0])), chart(lines(model, cells, measure, scaleFor('us', largest), log))))));
+    } else {
+      drawn.push(h('div', { class: 'panels two' }, within.map((m) => h('div', { class: 'panel' }, h('h3', {}, `Added at ${m.text}`), chart(rows(model, shown, m.id, m.text))))));
+      drawn.push(h('p', { class: 'key' }, h('span', { class: 'noise-key', 'aria-hidden': 'true' }), 'Noise floor: what two identical baselines differ by. A hollow mark is not told apart from it.'));
+    }
+    drawn.push(notes(shown.flatMap((c) => within.flatMap((m) => model.overhead(m.id, c.cell)?.warnings ?? []))));
+    drawn.push(folded('Overhead as a table', overheadTable(model, shown, measures)));
+    return drawn;
+  });
+  const controls = numeric && h('div', { class: 'controls' },
+    choice('percentile', measures, measure, (id) => {
+      measure = id;
+      live.again();
+    }),
+    toggle('logarithmic', log, (on) => {
+      log = on;
+      live.again();
+    }),
+  );
+  return {
+    element: section('overhead', numeric ? `Overhead against ${factorWords(numeric.factor)}` : 'Overhead',
+      h('p', { class: 'lead' }, 'The difference to the baseline inside each block, with its 95% interval over blocks.'), controls, live.element),
+    update: live.update,
+  };
+}
+
+function extent(f: Finding | undefined): number {
+  return f ? Math.max(Math.abs(f.estimate), Math.abs(f.high), Math.abs(f.low)) : 0;
+}
+
+export function groupBy<T>(items: readonly T[], by: (item: T) => string): T[][] {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const group = groups.get(by(item));
+    if (group) group.push(item);
+    else groups.set(by(item), [item]);
+  }
+  return [...groups.values()];
+}
+
+function comparedLabel(model: Model, cell: CellSummary | undefined): string {
+  const words = model.factors.filter((f) => model.compared.includes(f.factor)).map((f) => levelWords(f, level(cell?.cell, f.factor))).join(' · ');
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** What stands for a finding's figure. */
+export function says(f: Finding, scale: Scale, noise: number | undefined): string {
+  if (f.verdict === 'invalid') return 'not valid';
+  if (f.verdict === 'below_noise') return noise === undefined ? 'below noise' : `below noise (${plain(scale, noise)})`;
+  return interval(scale, f.estimate, f.low, f.high);
+}
+
+function lines(model: Model, cells: readonly CellSummary[], measure: string, scale: Scale, log: boolean) {
+  const numeric = model.numeric;
+  const others = model.factors.filter((f) => f !== numeric && !model.compared.includes(f.factor));
+  const series: Series[] = groupBy(cells, (c) => key(pick(c.cell, others.map((f) => f.factor)))).map((group) => ({
+    label: others.filter((f) => f.levels.length > 1).map((f) => levelWords(f, level(group[0]?.cell, f.factor))).join(' · ') || 'overhead',
+    look: model.look(group[0]?.cell ?? null),
+    points: group
+      .flatMap((c) => {
+        const f = model.overhead(measure, c.cell);
+        if (!f || f.verdict === 'invalid') return [];
+        const noise = model.noise(f)?.floor;
+        return [{ x: Number(level(c.cell, numeric?.factor ?? '')), y: f.estimate, low: f.low, high: f.high, hollow: f.verdict !== 'real', says: `${says(f, scale, noise)}${f.verdict === 'inconclusive' ? ' inconclusive' : ''}` }];
+      })
+      .sort((a, b) => a.x - b.x),
+  }));
+  const levels = (numeric?.levels ?? []).map(Number).filter((v) => cells.some((c) => Number(level(c.cell, numeric?.factor ?? '')) === v));
+  const percentile = MEASURES.find((m) => m.id === measure)?.text ?? '';
+  const unit = numeric?.unit ?? factorWords(numeric?.factor ?? '');
+  return lineChart({
+    name: `Overhead at ${percentile} against ${factorWords(numeric?.factor ?? '')}, ${comparedLabel(model, cells[0]).toLowerCase()}, with 95% intervals`,
+    series,
+    x: { kind: levels.every((v) => v > 0) ? 'log' : 'linear', title: unit, format: String, ticks: levels.map((v) => ({ value: v, text: v.toLocaleString('en') })) },
+    y: { kind: log ? 'log' : 'linear', title: `added at ${percentile}, ${scale.unit}`, format: (v) => tickText(v / scale.div), fromZero: true },
+    readX: (x) => `${x.toLocaleString('en')} ${unit}`,
+    readY: (v) => plain(scale, v),
+    markers: true,
+  });
+}
+
+/** A tick's number: short, never rounded away. */
+export function tickText(v: number): string {
+  const text = Math.abs(v) >= 1e4 ? v.toLocaleString('en', { maximumFractionDigits: 0 }) : String(Number(v.toPrecision(3)));
+  return text.replace('-', '−');
+}
+
+function rows(model: Model, cells: readonly CellSummary[], measure: string, percentile: string) {
+  const findings = cells.flatMap((c) => {
+    const f = model.overhead(measure, c.cell);
+    return f ? [{ c, f }] : [];
+  });
+  const scale = scaleFor('us', Math.max(...findings.map(({ f }) => extent(f))));
+  const list: ForestRow[] = findings.map(({ c, f }) => {
+    const noise = model.noise(f)?.floor;
+    const look = model.look(c.cell);
+    return {
+      label: model.label(c.cell, cells),
+      color: look.color,
+      shape: look.dash,
+      estimate: f.estimate,
+      low: f.low,
+      high: f.high,
+      ...(noise === undefined ? {} : { noise }),
+      hollow: f.verdict !== 'real',
+      says: `${says(f, scale, noise)}${f.verdict === 'inconclusive' ? ' inconclusive' : ''}`,
+    };
+  });
+  return forest({ name: `Overhead at ${percentile} by cell, with 95% intervals and the noise floor`, title: `added at ${percentile}, ${scale.unit}`, rows: list, scale, format: (v) => tickText(v / scale.div) });
+}
+
+function overheadTable(model: Model, cells: readonly CellSummary[], measures: readonly { id: string; text: string }[]): HTMLElement {
+  const largest = Math.max(...cells.flatMap((c) => measures.map((m) => extent(model.overhead(m.id, c.cell)))));
+  const scale = scaleFor('us', largest);
+  return table(
+    `Overhead, ${scale.unit} (95% interval)`,
+    [{ head: 'cell' }, ...measures.flatMap((m) => [{ head: m.text, number: true }, { head: 'verdict' }])],
+    cells.map((c) => [
+      model.label(c.cell, cells),
+      ...measures.flatMap((m): CellText[] => {
+        const f = model.overhead(m.id, c.cell);
+        if (!f) return ['–', ''];
+        const text = says(f, scale, model.noise(f)?.floor);
+        return [{ text, ...(f.verdict === 'real' ? {} : { tone: 'dim' as const }) }, verdictWords(f.verdict)];
+      }),
+    ]),
+  );
+}

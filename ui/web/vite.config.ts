@@ -1,0 +1,85 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, readdirSync } from 'node:fs';
+import { join, relative, resolve, sep } from 'node:path';
+import { defineConfig, type Plugin } from 'vite';
+
+const root = import.meta.dirname;
+
+/**
+ * The digest of everything the page is built from: SHA-256 over the lines
+ * "SHA-256 of the file, two spaces, its path", sorted by path. The Go test of
+ * package ui computes the same.
+ */
+function sourcesDigest(): string {
+  const files = ['index.html', 'package.json', 'package-lock.json', 'tsconfig.json', 'vite.config.ts'];
+  for (const entry of readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true })) {
+    if (entry.isFile()) files.push(relative(root, join(entry.parentPath, entry.name)).split(sep).join('/'));
+  }
+  const lines = files.sort().map((file) => `${sha256(readFileSync(join(root, file))).toString('hex')}  ${file}\n`);
+  return sha256(lines.join('')).toString('hex');
+}
+
+function sha256(data: string | Buffer): Buffer {
+  return createHash('sha256').update(data).digest();
+}
+
+/**
+ * Makes one file of the page: the script and the style go into it, and the
+ * content security policy names that one script by its hash and allows no
+ * connection at all.
+ */
+function onePage(): Plugin {
+  return {
+    name: 'meshmark-one-page',
+    apply: 'build',
+    enforce: 'post',
+    generateBundle(_options, bundle) {
+      let script = '';
+      let style = '';
+      for (const [name, item] of Object.entries(bundle)) {
+        if (item.type === 'chunk') script += item.code;
+        else if (name.endsWith('.css')) style += text(item.source);
+        else if (!name.endsWith('.html')) this.error(`${name} would be a second file`);
+        if (!name.endsWith('.html')) Reflect.deleteProperty(bundle, name);
+      }
+      const page = bundle['index.html'];
+      if (page?.type !== 'asset' || script === '' || style === '') return this.error('the bundle has no page, script or style');
+      script = script.trim().replaceAll('</script', '<\\/script').replaceAll('<!--', '<\\!--');
+      const policy = [
+        "default-src 'none'",
+        `script-src 'sha256-${sha256(script).toString('base64')}'`,
+        "style-src 'unsafe-inline'",
+        'img-src data:',
+        "base-uri 'none'",
+        "form-action 'none'",
+      ].join('; ');
+      const html = text(page.source)
+        .replace(/\s*<script type="module"[^>]*><\/script>/, '')
+        .replace(/\s*<link rel="stylesheet"[^>]*>/, '')
+        .replace('<!-- meshmark:policy -->', () => `<meta http-equiv="Content-Security-Policy" content="${policy}">`)
+        .replace('<!-- meshmark:sources -->', () => `<meta name="meshmark-sources" content="${sourcesDigest()}">`)
+        .replace('<!-- meshmark:style -->', () => `<style>${style.trim()}</style>`)
+        .replace('<!-- meshmark:script -->', () => `<script type="module">${script}</script>`);
+      if (html.includes('<!-- meshmark:') || /<script[^>]*\ssrc=|<link\s/.test(html)) this.error('the page still refers to other files');
+      page.source = html;
+    },
+  };
+}
+
+function text(source: string | Uint8Array): string {
+  return typeof source === 'string' ? source : new TextDecoder().decode(source);
+}
+
+export default defineConfig({
+  root,
+  plugins: [onePage()],
+  build: {
+    outDir: resolve(root, '../dist'),
+    emptyOutDir: true,
+    target: 'es2022',
+    modulePreload: false,
+    cssCodeSplit: false,
+    assetsInlineLimit: 1 << 20,
+    reportCompressedSize: true,
+  },
+});
