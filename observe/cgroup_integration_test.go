@@ -1,0 +1,223 @@
+//go:build integration
+
+package observe
+
+import (
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/internal/procfs"
+)
+
+// burnEnv makes the test binary burn CPU, half of it in the kernel, instead
+// of testing.
+const burnEnv = "MESHMARK_TEST_BURN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(burnEnv) == "" {
+		os.Exit(m.Run())
+	}
+	zero, err := os.Open("/dev/zero")
+	if err != nil {
+		os.Exit(1)
+	}
+	buffer := make([]byte, 64<<10)
+	for x := 1; ; {
+		for range 30_000 {
+			x = x*1103515245 + 12345
+		}
+		_, _ = zero.Read(buffer)
+		_ = x
+	}
+}
+
+// container makes the cgroups a runtime would make for a container in the
+// hierarchies found, below the given parents, and returns the directories'
+// path below their roots.
+func container(t *testing.T, f *finder, parents ...string) string {
+	t.Helper()
+	path := filepath.Join(parents...)
+	for _, root := range []string{f.cpuacct, f.cpu, f.memory} {
+		if root == "" {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Join(root, path), 0o755); err != nil {
+			t.Skipf("cannot make a cgroup: %v", err)
+		}
+		t.Cleanup(func() {
+			for dir := path; dir != "."; dir = filepath.Dir(dir) {
+				_ = os.Remove(filepath.Join(root, dir)) // rmdir; shared parents refuse it
+			}
+		})
+	}
+	return path
+}
+
+// burn starts a busy process in a cgroup.
+func burn(t *testing.T, f *finder, path string) int {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The shell enters the cgroups first, so that all of the process' time
+	// is charged to them.
+	script := ""
+	for _, root := range []string{f.cpuacct, f.cpu, f.memory} {
+		if root != "" {
+			script += "echo $$ > " + filepath.Join(root, path, "cgroup.procs") + " && "
+		}
+	}
+	cmd := exec.Command("/bin/sh", "-c", script+"exec "+self)
+	cmd.Env = append(os.Environ(), burnEnv+"=1", "GOMAXPROCS=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd.Process.Pid
+}
+
+func processCPU(t *testing.T, pid int) (user, system float64) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := procfs.ParseProcess(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return float64(p.User) / procfs.TicksPerSecond, float64(p.System) / procfs.TicksPerSecond
+}
+
+func TestCgroupCPUAgreesWithTheProcess(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to make cgroups")
+	}
+	c, s := startServer(t, Options{})
+	const uid, id = "0d2f8f5e-3a5c-4c1b-9b57-6f1f6b2f9a01", "5b0a7f0f2f6c4d1e9a3b8c7d6e5f40312233445566778899aabbccddeeff0011"
+	path := container(t, s.finder, "meshmark-test-"+strconv.Itoa(os.Getpid()), "kubepods", "besteffort", "pod"+uid, id)
+	pid := burn(t, s.finder, path)
+	targets := []Target{{Name: "container", ContainerID: "containerd://" + id}, {Name: "pod", PodUID: uid}}
+	time.Sleep(200 * time.Millisecond) // past the shell and the program's start
+
+	const seconds = 4
+	first := time.Now().Add(50 * time.Millisecond)
+	second := first.Add(seconds * time.Second)
+	type usage struct{ user, system float64 }
+	var edges [2]usage
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for i, at := range []time.Time{first, second} {
+			time.Sleep(time.Until(at))
+			edges[i].user, edges[i].system = processCPU(t, pid)
+		}
+	}()
+	snapshots, err := c.Snapshots(t.Context(), SnapshotsRequest{AtUnixNS: []int64{first.UnixNano(), second.UnixNano()}, Targets: targets, Memory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-read
+	process := usage{edges[1].user - edges[0].user, edges[1].system - edges[0].system}
+	for _, name := range []string{"container", "pod"} {
+		a, b := snapshots[0].Targets[name], snapshots[1].Targets[name]
+		cpu, err := b.Since(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := process.user + process.system
+		t.Logf("%s: cgroup %.3f s (user %.3f, system %.3f), process %.2f s (user %.2f, system %.2f), window %.6f s",
+			name, cpu.TotalS(), cpu.UserS, cpu.SystemS, want, process.user, process.system, float64(b.AtUnixNS-a.AtUnixNS)/1e9)
+		// The process' own account is in ticks of 10 ms and was read by
+		// another goroutine at about the same moments.
+		if math.Abs(cpu.TotalS()-want) > 0.02*want+0.03 {
+			t.Errorf("%s: cgroup says %.3f s, process %.3f s", name, cpu.TotalS(), want)
+		}
+		if math.Abs(cpu.UserS-process.user) > 0.1*want || cpu.SystemS <= 0 {
+			t.Errorf("%s: user %.3f s, the process says %.3f s", name, cpu.UserS, process.user)
+		}
+		memory := b.Memory
+		if memory == nil || memory.Processes != 1 || memory.PSSBytes < 500_000 || memory.RSSBytes < memory.PSSBytes || memory.Missing != "" {
+			t.Errorf("%s: memory %+v", name, memory)
+		}
+		if a.Memory != nil || b.Net == nil {
+			t.Errorf("%s: memory was read at the start, or sockets not at the end", name)
+		}
+	}
+	machine, pressure, err := snapshots[1].Machine.Since(snapshots[0].Machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if machine.TotalS() < 0.95*(process.user+process.system) || pressure.BusyRatio <= 0 || pressure.BusyRatio > 1 {
+		t.Errorf("machine %+v, pressure %+v", machine, pressure)
+	}
+	for i, snapshot := range snapshots {
+		t.Logf("instant %d: started %.0f us late, read in %.0f us", i, float64(snapshot.StartNS-snapshot.AtUnixNS)/1e3, float64(snapshot.EndNS-snapshot.StartNS)/1e3)
+		if snapshot.StartNS < snapshot.AtUnixNS {
+			t.Errorf("instant %d was sampled early", i)
+		}
+	}
+}
+
+func TestSystemdNamesAreFound(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to make cgroups")
+	}
+	c, s := startServer(t, Options{})
+	const uid, id = "1d2f8f5e-3a5c-4c1b-9b57-6f1f6b2f9a02", "6c0a7f0f2f6c4d1e9a3b8c7d6e5f40312233445566778899aabbccddeeff0022"
+	path := container(t, s.finder, "meshmark-test-"+strconv.Itoa(os.Getpid())+"-systemd", "kubepods.slice", "kubepods-burstable.slice",
+		"kubepods-burstable-pod1d2f8f5e_3a5c_4c1b_9b57_6f1f6b2f9a02.slice", "cri-containerd-"+id+".scope")
+	burn(t, s.finder, path)
+	time.Sleep(100 * time.Millisecond)
+	snapshot, err := c.Snapshot(t.Context(), []Target{{Name: "c", ContainerID: id}, {Name: "p", PodUID: uid}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, sample := range snapshot.Targets {
+		if sample.CPU.TotalNS == 0 || sample.Error != "" {
+			t.Errorf("%s: %+v", name, sample)
+		}
+	}
+}
+
+func TestAContainerThatEndsInTheWindowHasNoCost(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to make cgroups")
+	}
+	c, s := startServer(t, Options{})
+	const id = "7c0a7f0f2f6c4d1e9a3b8c7d6e5f40312233445566778899aabbccddeeff0033"
+	parent := "meshmark-test-" + strconv.Itoa(os.Getpid()) + "-gone"
+	path := container(t, s.finder, parent, id)
+	now := time.Now()
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		for _, root := range []string{s.finder.cpuacct, s.finder.cpu, s.finder.memory} {
+			if root != "" {
+				_ = os.Remove(filepath.Join(root, path))
+				_ = os.Mkdir(filepath.Join(root, path), 0o755) // the same name again
+			}
+		}
+	}()
+	snapshots, err := c.Snapshots(t.Context(), SnapshotsRequest{
+		AtUnixNS: []int64{now.UnixNano(), now.Add(300 * time.Millisecond).UnixNano()},
+		Targets:  []Target{{Name: "gone", ContainerID: id}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cpu, err := snapshots[1].Targets["gone"].Since(snapshots[0].Targets["gone"]); err == nil {
+		t.Errorf("a removed cgroup has a cost: %+v", cpu)
+	} else {
+		t.Log(err)
+	}
+}
