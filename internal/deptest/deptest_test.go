@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"mesh/none", "mesh/istio"},
 	{"runner"},
 	{"internal/cli"},
-	{"cmd/meshmark", "bench", "internal/deptest"},
+	{"cmd/meshmark", "bench", "internal/deptest", "internal/testreport"},
 }
 
 // pure packages take values and return values.
