@@ -36,7 +36,12 @@ func arrange(root, dir string) error {
 			if from == "" {
 				return fmt.Errorf("package %s has no program %s", p.name, program)
 			}
-			if err := os.Link(from, filepath.Join(dir, "bin", program)); err != nil {
+			// A program may be a link into another folder (runc is).
+			file, err := filepath.EvalSymlinks(from)
+			if err != nil {
+				return fmt.Errorf("package %s: %w", p.name, err)
+			}
+			if err := os.Link(file, filepath.Join(dir, "bin", program)); err != nil {
 				return err
 			}
 		}
