@@ -258,10 +258,15 @@ func MergeHist(log []byte) (out record.TrialHist, err error) {
 	out.Intended = hdrhistogram.New(histLow, histHigh, histDigits)
 	out.Send = hdrhistogram.New(histLow, histHigh, histDigits)
 	reader := hdrhistogram.NewHistogramLogReader(bytes.NewReader(log))
-	for {
+	intervals := countIntervals(log)
+	for i := 0; ; i++ {
 		h, err := reader.NextIntervalHistogram()
 		if err != nil {
 			return out, err
+		}
+		if h == nil && i < intervals {
+			// The reader passes over lines that it cannot make sense of.
+			return out, fmt.Errorf("%d of %d intervals cannot be read", intervals-i, intervals)
 		}
 		if h == nil {
 			return out, nil
@@ -278,4 +283,16 @@ func MergeHist(log []byte) (out record.TrialHist, err error) {
 			return out, fmt.Errorf("%d values are above %v", dropped, time.Duration(histHigh))
 		}
 	}
+}
+
+// countIntervals counts the lines of an interval log that should hold a
+// histogram: all but comments and the legend.
+func countIntervals(log []byte) int {
+	n := 0
+	for line := range bytes.Lines(log) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && line[0] != '"' {
+			n++
+		}
+	}
+	return n
 }

@@ -26,7 +26,7 @@ func choice(name string, scope Scope, def, doc string, levels ...string) Factor 
 					return s, nil
 				}
 			}
-			return "", complain(suggest(s, levels), "unknown level %q of %s", s, name)
+			return "", complain(suggest(s, levels), "unknown level %q", clip(s, 40))
 		}}
 }
 

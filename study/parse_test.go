@@ -69,7 +69,7 @@ func TestParseRefuses(t *testing.T) {
 		{"unknown field", minimal + "widow: 2s\n", "3:1", `unknown field "widow"`, "did you mean window?"},
 		{"unknown nested field", minimal + "blocks: {min: 1, mx: 3}\n", "3:18", `unknown field "mx" in blocks`, "did you mean max?"},
 		{"unknown factor", minimal + "factors:\n  sidecar: [none]\n", "4:3", `unknown factor "sidecar"`, "did you mean sidecars?"},
-		{"unknown level", minimal + "factors:\n  sidecars: [none, boht]\n", "4:20", `unknown level "boht" of sidecars`, "did you mean both?"},
+		{"unknown level", minimal + "factors:\n  sidecars: [none, boht]\n", "4:20", `sidecars: unknown level "boht"`, "did you mean both?"},
 		{"unknown level in settings", minimal + "settings: {arrival: possion}\n", "3:21", `unknown level "possion"`, "did you mean poisson?"},
 		{"bits", minimal + "settings: {payload: 1Kb}\n", "3:21", `unknown unit "Kb"`, "1KiB"},
 		{"bytes without unit", minimal + "settings: {payload: 1024}\n", "3:21", `"1024" lacks a unit`, "1KiB"},

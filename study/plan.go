@@ -218,7 +218,7 @@ func (p *Plan) Label(cell record.Cell) string {
 func levelLabel(factor, level string) string {
 	switch factor {
 	case FactorConnections:
-		return level + " connections"
+		return plural(level, "connection")
 	case FactorRate:
 		if level == RateMax {
 			return "max rate"
@@ -234,13 +234,20 @@ func levelLabel(factor, level string) string {
 	case FactorTelemetry:
 		return "telemetry " + level
 	case FactorConcurrency:
-		return level + " threads"
+		return plural(level, "thread")
 	case FactorCPULimit:
 		return "CPU limit " + level
 	case FactorEnvoy:
 		return "Envoy " + level
 	}
 	return level
+}
+
+func plural(level, what string) string {
+	if level == "1" {
+		return "1 " + what
+	}
+	return level + " " + what + "s"
 }
 
 // BlockSize is the number of trials of a block.

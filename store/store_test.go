@@ -1,0 +1,515 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+)
+
+var header = record.Header{RunID: "r1", Study: "quick", Seed: 7, Lab: "local", Started: time.Unix(1_700_000_000, 0).UTC()}
+
+func trial(i int) record.Trial {
+	return record.Trial{
+		Schema: record.Schema, ID: fmt.Sprintf("b%03d-t%02d", i/5, i%5), Block: i / 5, Order: i % 5,
+		Cell:    record.Cell{"sidecars": "both", "note": "a,b\n\"quoted\" é"},
+		Started: time.Unix(1_700_000_000+int64(i), 0).UTC(),
+		Window:  record.Window{Seconds: 2, Intervals: 8},
+		Load:    &record.Load{Scheduled: 10, Completed: 9, Unfinished: 1, Failed: map[string]int64{}},
+	}
+}
+
+func create(t *testing.T) *Dir {
+	t.Helper()
+	d, err := Create(filepath.Join(t.TempDir(), "run"), header, []byte("source"), []byte("resolved"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func hist(t *testing.T, intended, send []int64) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := hdrhistogram.NewHistogramLogWriter(&b)
+	if err := w.OutputLogFormatVersion(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range intended {
+		for tag, v := range map[string]int64{TagIntended: intended[i], TagSend: send[i]} {
+			h := hdrhistogram.New(1, histHigh, histDigits)
+			if err := h.RecordValue(v); err != nil {
+				t.Fatal(err)
+			}
+			h.SetTag(tag)
+			h.SetStartTimeMs(int64(i) * 250)
+			h.SetEndTimeMs(int64(i+1) * 250)
+			if err := w.OutputIntervalHistogram(h); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return b.Bytes()
+}
+
+func TestWriteAndLoad(t *testing.T) {
+	d := create(t)
+	var want []record.Trial
+	for i := range 7 {
+		tr := trial(i)
+		if i != 3 { // a trial without a window
+			name, err := d.WriteHist(tr.ID, hist(t, []int64{1000, 2000, 3000}, []int64{900, 1900, 2900}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr.Hist = name
+		}
+		if err := d.Append(tr); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, tr)
+	}
+	fmt.Fprintln(d.Log(), "hello")
+	if err := d.WriteFindings(record.Findings{Schema: record.Schema, Study: "quick"}); err != nil {
+		t.Fatal(err)
+	}
+	// A run can be read while it is written.
+	run, notes, err := Load(d.Path())
+	if err != nil || len(notes) != 0 {
+		t.Fatal(err, notes)
+	}
+	if !reflect.DeepEqual(run.Trials[0].Cell, want[0].Cell) || len(run.Trials) != 7 || string(run.StudyYAML) != "resolved" {
+		t.Errorf("run: %+v", run)
+	}
+	h := header
+	h.Schema = record.Schema
+	if !reflect.DeepEqual(run.Header, h) {
+		t.Errorf("header: %+v", run.Header)
+	}
+	if len(run.Hist) != 6 {
+		t.Errorf("%d histograms", len(run.Hist))
+	}
+	got := run.Hist[want[0].ID]
+	if got.Intended.TotalCount() != 3 || got.Send.TotalCount() != 3 || got.Intended.Max() < 3000 || got.Intended.Max() > 3003 || got.Send.Min() > 900 {
+		t.Errorf("histograms: %d %d %d", got.Intended.TotalCount(), got.Send.TotalCount(), got.Intended.Max())
+	}
+	if f, err := ReadFindings(d.Path()); err != nil || f.Study != "quick" {
+		t.Errorf("findings: %+v %v", f, err)
+	}
+	if log, _ := os.ReadFile(filepath.Join(d.Path(), FileLog)); string(log) != "hello\n" {
+		t.Errorf("log: %q", log)
+	}
+	for name, text := range map[string]string{FileStudy: "source", FileResolved: "resolved"} {
+		if got, _ := os.ReadFile(filepath.Join(d.Path(), name)); string(got) != text {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestAppendRefuses(t *testing.T) {
+	d := create(t)
+	if err := d.Append(trial(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Append(trial(1)); err == nil {
+		t.Error("a trial is stored twice")
+	}
+	lost := trial(2)
+	lost.Hist = "hist/nothing.hlog"
+	if err := d.Append(lost); err == nil {
+		t.Error("a trial without its histograms is stored")
+	}
+	for _, id := range []string{"", "../x", "a/b", ".", "A", strings.Repeat("x", 100)} {
+		if _, err := d.WriteHist(id, nil); err == nil {
+			t.Errorf("histograms %q are stored", id)
+		}
+	}
+	for _, name := range []string{"../x", "/etc/x", ""} {
+		if err := d.WriteFile(name, nil); err == nil {
+			t.Errorf("file %q is stored", name)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Append(trial(3)); err == nil {
+		t.Error("a closed directory takes a trial")
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	d := create(t)
+	_, err := Create(d.Path(), header, nil, nil)
+	if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--resume") {
+		t.Errorf("an existing run: %v (%s)", err, errs.Hint(err))
+	}
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "mine"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(other, header, nil, nil); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("a directory with files: %v", err)
+	}
+	if _, err := Create(filepath.Join(other, "mine"), header, nil, nil); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("a file: %v", err)
+	}
+	empty := t.TempDir()
+	made, err := Create(empty, header, nil, nil)
+	if err != nil {
+		t.Fatalf("an empty directory: %v", err)
+	}
+	made.Close()
+}
+
+func TestLock(t *testing.T) {
+	d := create(t)
+	if _, _, err := Resume(d.Path(), nil, 0); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "another meshmark") {
+		t.Errorf("two writers: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := Resume(d.Path(), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}
+
+func TestResumeChecks(t *testing.T) {
+	d := create(t)
+	if err := d.Append(trial(0)); err != nil {
+		t.Fatal(err)
+	}
+	d.Close()
+	if _, _, err := Resume(d.Path(), []byte("another"), 0); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("another study: %v", err)
+	}
+	if _, _, err := Resume(d.Path(), nil, 8); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("another seed: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(d.Path(), DirHist, ".tmp-b000-t00.hlog-1"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, c, err := Resume(d.Path(), []byte("resolved"), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if len(c.Trials) != 1 || c.Header.Seed != 7 || string(c.Study) != "source" {
+		t.Errorf("%+v", c)
+	}
+	if left, _ := os.ReadDir(filepath.Join(d.Path(), DirHist)); len(left) != 0 {
+		t.Errorf("left over: %v", left)
+	}
+	if err := again.Append(trial(0)); err == nil {
+		t.Error("a completed trial is stored again")
+	}
+	if err := again.Append(trial(1)); err != nil {
+		t.Error(err)
+	}
+}
+
+// kill -9 at any moment: whatever length the file of trials has, the whole
+// lines are all there, and the run goes on after them.
+func TestTruncatedAtEveryByte(t *testing.T) {
+	d := create(t)
+	for i := range 3 {
+		if err := d.Append(trial(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.Close()
+	path := filepath.Join(d.Path(), FileTrials)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := 0; cut <= len(whole); cut++ {
+		if err := os.WriteFile(path, whole[:cut], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		want := bytes.Count(whole[:cut], []byte("\n"))
+		torn := cut > 0 && whole[cut-1] != '\n'
+		c, err := Read(d.Path())
+		if err != nil || len(c.Trials) != want || (len(c.Notes) == 1) != torn {
+			t.Fatalf("cut at %d: %d trials of %d, notes %v, %v", cut, len(c.Trials), want, c.Notes, err)
+		}
+		if atEnd := cut > 0 && !torn || cut < len(whole) && whole[cut] == '\n'; !atEnd && cut%13 != 0 {
+			continue // going on syncs, which takes long: not after every byte
+		}
+		again, c, err := Resume(d.Path(), nil, 0)
+		if err != nil || len(c.Trials) != want {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		if err := again.Append(trial(9)); err != nil {
+			t.Fatal(err)
+		}
+		again.Close()
+		if c, err = Read(d.Path()); err != nil || len(c.Trials) != want+1 || len(c.Notes) != 0 {
+			t.Fatalf("cut at %d, gone on: %d trials, notes %v, %v", cut, len(c.Trials), c.Notes, err)
+		}
+	}
+}
+
+// A machine that lost power may leave a last line of zeros or garbage; a bad
+// line before others is no accident of writing.
+func TestDamagedLines(t *testing.T) {
+	d := create(t)
+	for i := range 2 {
+		if err := d.Append(trial(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.Close()
+	path := filepath.Join(d.Path(), FileTrials)
+	whole, _ := os.ReadFile(path)
+	for name, c := range map[string]struct {
+		data  string
+		fails bool
+	}{
+		"zeros at the end":   {string(whole) + strings.Repeat("\x00", 50), false},
+		"garbage line":       {string(whole) + "{\"schema\": 1, \n", false},
+		"damage in between":  {"garbage\n" + string(whole), true},
+		"a line twice":       {string(whole) + string(whole), true},
+		"newer schema":       {string(whole) + "{\"schema\": 99, \"id\": \"x\"}\n", true},
+		"no schema":          {string(whole) + "{}\n", true},
+		"empty line between": {string(whole) + "\n" + "{\"schema\": 1, \"id\": \"x\"}\n", true},
+	} {
+		if err := os.WriteFile(path, []byte(c.data), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Read(d.Path())
+		if (err != nil) != c.fails {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil && (len(got.Trials) != 2 || len(got.Notes) != 1) {
+			t.Errorf("%s: %d trials, notes %v", name, len(got.Trials), got.Notes)
+		}
+		if err != nil && !strings.Contains(err.Error(), FileTrials+":") {
+			t.Errorf("%s: no place in %v", name, err)
+		}
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, file, filepath.Join(dir, "nothing")} {
+		if _, _, err := Load(path); errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	d := create(t)
+	d.Close()
+	name := filepath.Join(d.Path(), FileHeader)
+	if err := os.WriteFile(name, []byte(`{"schema": 2}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := Load(d.Path())
+	if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "newer meshmark") {
+		t.Errorf("a newer schema: %v (%s)", err, errs.Hint(err))
+	}
+	if err := os.WriteFile(name, []byte(`{"schema": `), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Load(d.Path()); err == nil {
+		t.Error("a torn header is read")
+	}
+}
+
+func TestHistOutside(t *testing.T) {
+	d := create(t)
+	bad := trial(0)
+	bad.Hist = "../../../etc/passwd"
+	if _, err := readHist(d.Path(), bad); err == nil || !strings.Contains(err.Error(), "outside") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A log that lost some of its bytes is not taken for a shorter one.
+func TestMergeHistDamaged(t *testing.T) {
+	whole := hist(t, []int64{1000, 2000}, []int64{900, 1900})
+	if _, err := MergeHist(whole); err != nil {
+		t.Fatal(err)
+	}
+	for cut := 1; cut < len(whole); cut++ {
+		h, err := MergeHist(whole[:cut])
+		lines := bytes.Count(whole[:cut], []byte("Tag="))
+		if err == nil && h.Intended.TotalCount()+h.Send.TotalCount() != int64(lines) {
+			t.Fatalf("cut at %d: %d values of %d lines, no error", cut, h.Intended.TotalCount()+h.Send.TotalCount(), lines)
+		}
+	}
+	for _, bad := range []string{"garbage\n", "Tag=other,0.0,0.25,1.0,HIST\n", "Tag=send\n", "Tag=send,1,2,3\n"} {
+		if _, err := MergeHist(append([]byte(bad), whole...)); err == nil {
+			t.Errorf("%q is passed over", bad)
+		}
+	}
+}
+
+// failing writes part of what it is given and then fails, like a full disk.
+type failing struct {
+	file
+	room    int
+	syncs   error
+	noTrunc bool
+}
+
+func (f failing) Write(p []byte) (int, error) {
+	if len(p) <= f.room {
+		return f.file.Write(p)
+	}
+	n, err := f.file.Write(p[:f.room])
+	if err == nil {
+		err = &os.PathError{Op: "write", Path: "trials", Err: syscall.ENOSPC}
+	}
+	return n, err
+}
+
+func (f failing) Sync() error { return errors.Join(f.syncs, f.file.Sync()) }
+
+func (f failing) Truncate(n int64) error {
+	if f.noTrunc {
+		return syscall.EIO
+	}
+	return f.file.Truncate(n)
+}
+
+// A trial that does not fit leaves the file as it was, at whatever byte the
+// disk was full, and the run goes on when there is room again.
+func TestDiskFull(t *testing.T) {
+	d := create(t)
+	if err := d.Append(trial(0)); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.ReadFile(filepath.Join(d.Path(), FileTrials))
+	for room := 0; room < 200; room += 7 {
+		d.trials.wrap = func(f *os.File) file { return failing{file: f, room: room} }
+		err := d.Append(trial(1))
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "no space left") || !strings.Contains(errs.Hint(err), "--resume") {
+			t.Fatalf("room %d: %v (%s)", room, err, errs.Hint(err))
+		}
+		if after, _ := os.ReadFile(filepath.Join(d.Path(), FileTrials)); !bytes.Equal(before, after) {
+			t.Fatalf("room %d: half a trial is left", room)
+		}
+	}
+	d.trials.wrap = func(f *os.File) file { return failing{file: f, room: 1 << 20, syncs: syscall.EIO} }
+	if err := d.Append(trial(1)); err == nil {
+		t.Fatal("a trial that was not synced counts as stored")
+	}
+	d.trials.wrap = nil
+	if err := d.Append(trial(1)); err == nil || !strings.Contains(err.Error(), "could not be taken back") {
+		t.Fatalf("after a disk error: %v", err)
+	}
+	d.Close()
+	again, c, err := Resume(d.Path(), nil, 0)
+	if err != nil || len(c.Trials) != 1 {
+		t.Fatalf("%d trials, %v", len(c.Trials), err)
+	}
+	defer again.Close()
+	if err := again.Append(trial(1)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// On a file system that is really full nothing half-written is left. Needs
+// root for a small tmpfs.
+func TestDiskReallyFull(t *testing.T) {
+	mount := t.TempDir()
+	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("a small tmpfs cannot be mounted: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(mount, syscall.MNT_DETACH) })
+	d, err := Create(filepath.Join(mount, "run"), header, []byte("s"), []byte("r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	stored := 0
+	for i := 0; ; i++ {
+		tr := trial(i)
+		name, err := d.WriteHist(tr.ID, bytes.Repeat([]byte("# hist\n"), 2000))
+		if err == nil {
+			tr.Hist = name
+			err = d.Append(tr)
+		}
+		if err != nil {
+			if !errors.Is(err, syscall.ENOSPC) || errs.Hint(err) == "" {
+				t.Fatalf("full disk: %v", err)
+			}
+			break
+		}
+		stored++
+		if stored > 1000 {
+			t.Fatal("the disk does not fill")
+		}
+	}
+	if err := d.WriteFindings(record.Findings{Schema: 1, Question: strings.Repeat("x", 300_000)}); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("findings: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(d.Path(), FileFindings)); err == nil {
+		t.Error("half a findings.json is left")
+	}
+	filepath.WalkDir(d.Path(), func(path string, _ os.DirEntry, _ error) error {
+		if strings.HasPrefix(filepath.Base(path), tempPrefix) {
+			t.Errorf("left over: %s", path)
+		}
+		return nil
+	})
+	c, err := Read(d.Path())
+	if err != nil || len(c.Trials) != stored {
+		t.Errorf("%d trials of %d, %v", len(c.Trials), stored, err)
+	}
+	// No room for a run at all: nothing of it is left.
+	if _, err := Create(filepath.Join(mount, "other"), header, bytes.Repeat([]byte("x"), 300_000), nil); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a run without room: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(mount, "other")); err == nil {
+		t.Error("half a run is left")
+	}
+}
+
+func FuzzTrials(f *testing.F) {
+	f.Add([]byte("{\"schema\":1,\"id\":\"a\"}\n{\"schema\":1,\"id\":\"b\"}\n"))
+	f.Add([]byte("{\"schema\":1,\"id\":\"a\"}\n{\"schema\""))
+	f.Add([]byte("\n\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		trials, whole, notes, err := parseTrials("trials.jsonl", data)
+		if err != nil {
+			return
+		}
+		if whole < 0 || whole > int64(len(data)) || (whole < int64(len(data))) != (len(notes) == 1) {
+			t.Fatalf("%d bytes of %d are whole, notes %v", whole, len(data), notes)
+		}
+		// What is whole reads again as the same trials, without notes.
+		again, n, notes, err := parseTrials("trials.jsonl", data[:whole])
+		if err != nil || n != whole || len(notes) != 0 || !reflect.DeepEqual(again, trials) {
+			t.Fatalf("read again: %d trials of %d, %v, %v", len(again), len(trials), notes, err)
+		}
+	})
+}
+
+func FuzzMergeHist(f *testing.F) {
+	f.Add([]byte("#[StartTime: 0]\nTag=intended,0.000,0.250,1.0,HISTFAAAAA==\n"))
+	f.Add([]byte("Tag=send"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if h, err := MergeHist(data); err == nil && (h.Intended == nil || h.Send == nil) {
+			t.Fatal("no histogram")
+		}
+	})
+}
