@@ -4,6 +4,7 @@ import (
 	"context"
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -60,6 +61,10 @@ func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
 		return nil, err
 	}
 	entries, err := b.entries(ctx, units, m)
+	if noApt := (missingApt{}); errors.As(err, &noApt) {
+		return nil, errs.WithHint(fmt.Errorf("images hold files of Debian packages, which cannot be fetched here: %w", noApt),
+			"assemble them on Debian or Ubuntu (meshmark components images), or use a cluster of yours (--lab cluster)")
+	}
 	if err != nil {
 		return nil, err
 	}
