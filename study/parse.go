@@ -211,15 +211,11 @@ func (d *decoder) checkStop(s *Study, p *Plan) {
 	if s.Stop == nil {
 		return
 	}
-	matched, compared := p.Matching(s.Stop.Of), false
-	for _, i := range matched {
-		against := p.baseline[i]
-		compared = compared || against >= 0 && against != i
-	}
+	matched := p.Matching(s.Stop.Of)
 	switch {
 	case len(matched) == 0:
 		d.fail(d.pos("stop", "of"), "name levels that the factors and settings give, or stop: none", "stop.of matches no cell of this study")
-	case strings.HasSuffix(s.Stop.Finding, "_overhead") && !compared:
+	case len(p.StopCells()) == 0:
 		d.fail(d.pos("stop"), "name a cell that has a baseline, or a finding without _overhead", "%s needs a cell that is compared with another", s.Stop.Finding)
 	}
 }

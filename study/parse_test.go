@@ -114,6 +114,7 @@ func TestParseRefuses(t *testing.T) {
 		{"baseline unmeasured", minimal + "settings: {sidecars: both}\nfactors: {rate: [1, 2]}\nbaseline: {sidecars: none}\n", "5:11", "not measured", ""},
 		{"baseline excluded", minimal + "factors: {sidecars: [none, both], rate: [1, 2]}\nexclude: [{sidecars: none, rate: 1}]\n", "", "not measured", ""},
 		{"exclude matches nothing", minimal + "factors: {rate: [1, 2]}\nexclude: [{rate: 1}, {rate: 3}]\n", "4:22", "matches no cell", ""},
+		{"exclude twice", minimal + "factors: {rate: [1, 2]}\nexclude: [{rate: 1}, {rate: 1}]\n", "4:22", "left out twice", ""},
 		{"exclude everything", minimal + "factors: {rate: [1, 2]}\nexclude: [{sidecars: both}]\n", "4:10", "leaves no cell", ""},
 		{"strict mTLS without a client sidecar", minimal + "factors:\n  sidecars: [none, server, both]\n  mtls: [strict, off]\n", "5:9", "cannot serve", "exclude: [{sidecars: server, mtls: strict}]"},
 		{"too many cells", minimal + "factors: {connections: [" + numbers(1, 80) + "], rate: [" + numbers(1, 80) + "]}\n", "3:10", "6400 cells are too many", "5000"},

@@ -54,6 +54,13 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 		}
 	}
 	used := make([]bool, len(s.Exclude))
+	for k, partial := range s.Exclude {
+		for _, earlier := range s.Exclude[:k] {
+			if partial.Key() == earlier.Key() {
+				return nil, &planError{about: "exclude", item: k, complaint: complaint{msg: "the same cells are left out twice"}}
+			}
+		}
+	}
 	for i := range total {
 		requested := s.Settings.With(nil)
 		rest := i
@@ -181,6 +188,22 @@ func (p *Plan) Matching(partial record.Cell) []int {
 	var out []int
 	for i, cell := range p.Cells {
 		if Matches(cell, partial) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// StopCells returns the indexes of the cells whose interval the study's stop
+// rule watches; none without a rule.
+func (p *Plan) StopCells() []int {
+	if p.Study.Stop == nil {
+		return nil
+	}
+	overhead := strings.HasSuffix(p.Study.Stop.Finding, "_overhead")
+	var out []int
+	for _, i := range p.Matching(p.Study.Stop.Of) {
+		if !overhead || p.baseline[i] >= 0 && p.baseline[i] != i {
 			out = append(out, i)
 		}
 	}

@@ -273,3 +273,17 @@ func TestRatio(t *testing.T) {
 		}
 	}
 }
+
+func TestStopCells(t *testing.T) {
+	const text = "factors: {sidecars: [none, server, both]}\n"
+	for stop, want := range map[string]string{
+		"none": "[]",
+		"{finding: latency_p50_overhead, half_width: 5%}":                       "[1 2]",
+		"{finding: latency_p50, half_width: 5%}":                                "[0 1 2]",
+		"{finding: latency_p50_overhead, half_width: 5%, of: {sidecars: both}}": "[2]",
+	} {
+		if got := fmt.Sprint(plan(t, text+"stop: "+stop+"\n").StopCells()); got != want {
+			t.Errorf("%s: %s, want %s", stop, got, want)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package store
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+const childEnv = "MESHMARK_STORE_CHILD"
+
+// TestMain makes this test binary a writer that never ends, for TestKill.
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childEnv); path != "" {
+		if err := writeForEver(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func writeForEver(path string) error {
+	d, c, err := Resume(path, nil, 0)
+	if err != nil {
+		return err
+	}
+	for i := len(c.Trials); ; i++ {
+		tr := trial(i)
+		if tr.Hist, err = d.WriteHist(tr.ID, []byte("# no interval\n")); err != nil {
+			return err
+		}
+		if err := d.Append(tr); err != nil {
+			return err
+		}
+		fmt.Println(tr.ID)
+	}
+}
+
+// A writer that is killed with SIGKILL, again and again: every trial that it
+// said was stored is there, and the next writer goes on.
+func TestKill(t *testing.T) {
+	d := create(t)
+	d.Close()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := 0
+	for round := range 6 {
+		cmd := exec.Command(self)
+		cmd.Env = append(os.Environ(), childEnv+"="+d.Path())
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for range 3 + round {
+			if !lines.Scan() {
+				t.Fatal("the writer ended by itself")
+			}
+			said++
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for lines.Scan() { // said before it died
+			said++
+		}
+		cmd.Wait()
+		run, _, err := Load(d.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(run.Trials); n < said || n > said+1 {
+			t.Fatalf("%d trials are there, %d were said to be", n, said)
+		}
+		for i, tr := range run.Trials {
+			if tr.ID != trial(i).ID || tr.Hist == "" {
+				t.Fatalf("trial %d is %s", i, tr.ID)
+			}
+		}
+		said = len(run.Trials)
+	}
+	again, _, err := Resume(d.Path(), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	left, err := filepath.Glob(filepath.Join(d.Path(), "*", tempPrefix+"*"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("left over: %v %v", left, err)
+	}
+}
