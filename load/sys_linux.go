@@ -9,9 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The event loop calls the kernel directly. Calls that cannot block use
-// RawSyscall, which leaves Go's scheduler out; the wait uses Syscall, so that
-// the garbage collector and other goroutines need not wait for it.
+// The event loop calls the kernel directly, by RawSyscall, which leaves Go's
+// scheduler out, even where it waits: Syscall would let the runtime's monitor
+// take the processor away from the loop in each wait, which costs more CPU
+// time than the requests do. When the garbage collector needs the loop to
+// stop, the runtime's preemption signal ends the wait with EINTR. Meanwhile
+// the loop keeps one of GOMAXPROCS for itself; [Start] sees to it that there
+// is another.
 
 // sysSend writes b to a socket without raising SIGPIPE.
 func sysSend(fd int, b []byte) (int, syscall.Errno) {
@@ -96,7 +100,7 @@ func (p *poller) wait(ns int64) []unix.EpollEvent {
 		n, _, errno = unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), events, uintptr(len(p.events)), 0, 0, 0)
 	case !p.coarse:
 		ts := unix.NsecToTimespec(ns)
-		n, _, errno = unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), events, uintptr(len(p.events)),
+		n, _, errno = unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), events, uintptr(len(p.events)),
 			uintptr(unsafe.Pointer(&ts)), 0, 0)
 		if errno == unix.ENOSYS || errno == unix.EPERM {
 			p.coarse = true
