@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -78,5 +79,32 @@ func TestFactorTable(t *testing.T) {
 		if _, err := f.Canonical(NotApplicable); err == nil {
 			t.Errorf("%s has the level %q", f.Name, NotApplicable)
 		}
+	}
+}
+
+// go test ./study -run Reference -update
+func TestReferenceFileIsCurrent(t *testing.T) {
+	const path = "../docs/study.md"
+	want := Reference()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%s is out of date (%v): go test ./study -run Reference -update", path, err)
+	}
+}
+
+// The example in the documentation is a study.
+func TestReferenceExample(t *testing.T) {
+	var example []string
+	for line := range strings.Lines(Reference()) {
+		if rest, ok := strings.CutPrefix(line, "    "); ok {
+			example = append(example, rest)
+		}
+	}
+	if s := parseOK(t, strings.Join(example, "")); len(s.Factors) != 2 {
+		t.Errorf("%+v", s)
 	}
 }
