@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/doctor"
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/spf13/cobra"
+)
+
+func newDoctorCommand(env *Env) *cobra.Command {
+	var asJSON, measureOnly bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say whether this machine is fit to measure, and what is missing",
+		Long: "doctor looks at the machine and watches it for a second. Each line is ok, a\n" +
+			"warning (measuring works, with results to be read with care) or a failure, with\n" +
+			"the command that mends it. It changes nothing. The exit code is 1 if a line is\n" +
+			"a failure.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			facts, err := doctor.Gather(cmd.Context(), os.DirFS("/"), doctor.ThisHost{})
+			if err != nil {
+				return err
+			}
+			lines := doctor.Judge(facts)
+			if !measureOnly {
+				lines = merge(lines, local.Requirements(local.Options{}))
+			}
+			worst := doctor.Worst(lines)
+			if asJSON {
+				encoder := json.NewEncoder(env.Stdout)
+				encoder.SetIndent("", "  ")
+				if err := encoder.Encode(struct {
+					Schema int           `json:"schema"`
+					Worst  string        `json:"worst"`
+					Lines  []doctor.Line `json:"lines"`
+				}{1, worst, lines}); err != nil {
+					return err
+				}
+			} else if err := printLines(env.Stdout, lines); err != nil {
+				return err
+			}
+			if worst == doctor.Failure {
+				return quiet(errs.CodeFailure)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the lines as JSON")
+	cmd.Flags().BoolVar(&measureOnly, "no-lab", false, "leave out what only a local lab needs")
+	return cmd
+}
+
+// merge appends the lab's lines to the machine's; where both have a line of
+// one name, the lab's stays, since it tried.
+func merge(machine, lab []doctor.Line) []doctor.Line {
+	out := slices.DeleteFunc(slices.Clone(machine), func(line doctor.Line) bool {
+		return slices.ContainsFunc(lab, func(other doctor.Line) bool { return other.Name == line.Name })
+	})
+	return append(out, lab...)
+}
+
+// printLines prints a table, with what mends a line below it.
+func printLines(w io.Writer, lines []doctor.Line) error {
+	width := 0
+	count := map[string]int{}
+	for _, line := range lines {
+		width = max(width, len(line.Name))
+		count[line.Status]++
+	}
+	var text strings.Builder
+	for _, line := range lines {
+		fmt.Fprintf(&text, "%-8s %-*s  %s\n", line.Status, width, line.Name, line.Detail)
+		if line.Status != doctor.OK && line.Mend != "" {
+			fmt.Fprintf(&text, "%-8s %-*s  mend: %s\n", "", width, "", line.Mend)
+		}
+	}
+	fmt.Fprintf(&text, "%d ok, %d warnings, %d failures\n", count[doctor.OK], count[doctor.Warning], count[doctor.Failure])
+	_, err := io.WriteString(w, text.String())
+	return err
+}
