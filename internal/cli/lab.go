@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshmark/meshmark/components"
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/mesh/istio"
+)
+
+func newLabCommand(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lab",
+		Short: "Start and stop a real one-node Kubernetes on this machine",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newLabUpCommand(env), newLabDownCommand(env), newLabStatusCommand(env), newLabEnvCommand(env), newLabLogsCommand(env))
+	return cmd
+}
+
+// newLabInitCommand is what `lab up` starts as the lab's first process.
+func newLabInitCommand(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "lab-init SPEC", Short: "The first process of a local lab; started by lab up", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// The lab handles its signals itself: an orderly end is success.
+			return local.Init(context.WithoutCancel(cmd.Context()), args[0])
+		},
+	}
+}
+
+// labUp is what `lab up --json` prints.
+type labUp struct {
+	Schema     int     `json:"schema"`
+	Kubeconfig string  `json:"kubeconfig"`
+	Mesh       string  `json:"mesh"`
+	UpSeconds  float64 `json:"up_s"`
+}
+
+func newLabUpCommand(env *Env) *cobra.Command {
+	var mesh string
+	var envoys, settings []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start the local lab with Istio installed",
+		Long: "Starts etcd, Kubernetes, containerd and CoreDNS in namespaces of their own, and installs Istio\n" +
+			"from its own charts. What is missing is built first. The lab runs on until `meshmark lab down`.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if mesh != "istio" && mesh != "none" {
+				return errs.WithHint(errs.Usage("unknown mesh %q", mesh), "istio or none")
+			}
+			l, err := UpLab(cmd.Context(), env, local.Options{EnvoyVersions: envoys}, mesh, settings)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(env.Stdout, labUp{1, l.Kubeconfig(), mesh, l.UpTime().Seconds()})
+			}
+			fmt.Fprintf(env.Stdout, "lab up after %.1f s\n  use it:   eval \"$(meshmark lab env)\"\n  end it:   meshmark lab down\n", l.UpTime().Seconds())
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&mesh, "mesh", "istio", "mesh to install: istio or none")
+	cmd.Flags().StringSliceVar(&envoys, "envoy", nil, "versions of Envoy to make sidecar images of, beside the default one")
+	cmd.Flags().StringArrayVar(&settings, "set", nil, "setting of Istio's installation, as of `istioctl install --set`; may be repeated")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// UpLab starts a local lab with a mesh, and tells what happens on stderr.
+// The mesh is installed while the node still starts.
+func UpLab(ctx context.Context, env *Env, o local.Options, mesh string, settings []string) (*local.Lab, error) {
+	o.Progress = func(line string) { fmt.Fprintln(env.Stderr, line) }
+	o.BuildProgress = buildProgress(env)
+	if mesh == "istio" {
+		o.OnAPI = func(ctx context.Context, l *local.Lab) error {
+			manifests, err := l.Builder().Manifests(ctx, components.ManifestOptions{Set: append(istio.ManifestSettings(), settings...)})
+			if err != nil {
+				return err
+			}
+			return istio.Install(ctx, l.RESTConfig(), manifests)
+		}
+	}
+	return local.Up(ctx, o)
+}
+
+func buildProgress(env *Env) func(components.Event) {
+	return func(e components.Event) {
+		left := ""
+		if e.Left > 0 {
+			left = fmt.Sprintf(", about %s left", e.Left.Round(time.Second))
+		}
+		fmt.Fprintf(env.Stderr, "%s %s %s%s\n", e.Phase, e.Component, e.Detail, left)
+	}
+}
+
+func newLabDownCommand(env *Env) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "down",
+		Short: "End the local lab and remove everything it left",
+		Long:  "Ends the lab if one runs, and removes what it, or one that crashed, left outside its namespaces.\nThe cache of components and images is kept.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			began := time.Now()
+			was, err := local.Down(cmd.Context(), "")
+			if err != nil {
+				return err
+			}
+			took := time.Since(began)
+			if asJSON {
+				return printJSON(env.Stdout, map[string]any{"schema": 1, "was_running": was, "down_s": took.Seconds()})
+			}
+			if !was {
+				fmt.Fprintln(env.Stdout, "no lab was running; nothing is left of earlier ones")
+				return nil
+			}
+			fmt.Fprintf(env.Stdout, "lab down after %.1f s\n", took.Seconds())
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newLabStatusCommand(env *Env) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Say how the local lab is; exit code 1 if it does not run",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			status, err := local.GetStatus("")
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = printJSON(env.Stdout, status)
+			} else {
+				err = printStatus(env.Stdout, status)
+			}
+			if err == nil && status.State != local.StateRunning {
+				err = quiet(errs.CodeFailure)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printStatus(w io.Writer, s *local.Status) error {
+	switch s.State {
+	case local.StateNone:
+		_, err := fmt.Fprintln(w, "no lab (meshmark lab up starts one)")
+		return err
+	case local.StateDead:
+		_, err := fmt.Fprintf(w, "lab %s is dead (meshmark lab down removes what is left of it)\n", s.ID)
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "lab\t%s, %s since %s\n", s.ID, s.State, s.Started.Local().Format(time.DateTime))
+	fmt.Fprintf(t, "api\t%s\n", s.API)
+	fmt.Fprintf(t, "kubeconfig\t%s\n", s.Kubeconfig)
+	fmt.Fprintf(t, "pods, services\t%s, %s\n", s.Pods, s.Services)
+	fmt.Fprintf(t, "cgroup\t%s\n\n", s.Cgroup)
+	fmt.Fprintf(t, "COMPONENT\tSTATE\tRESTARTS\tLAST EXIT\n")
+	for _, c := range s.Components {
+		state := "up for " + time.Since(c.Since).Round(time.Second).String()
+		if c.PID == 0 {
+			state = "down"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", c.Name, state, c.Restarts, c.LastExit)
+	}
+	return t.Flush()
+}
+
+func newLabEnvCommand(env *Env) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "env",
+		Short: "Print what makes kubectl use the local lab: eval \"$(meshmark lab env)\"",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := local.Open("")
+			if err != nil {
+				return err
+			}
+			tools := local.ToolsDir("")
+			if asJSON {
+				return printJSON(env.Stdout, map[string]any{"schema": 1, "KUBECONFIG": l.Kubeconfig(), "tools": tools})
+			}
+			fmt.Fprintf(env.Stdout, "export KUBECONFIG=%s\n", shellQuote(l.Kubeconfig()))
+			if tools != "" && !slices.Contains(strings.Split(os.Getenv("PATH"), ":"), tools) {
+				fmt.Fprintf(env.Stdout, "export PATH=%s:\"$PATH\"\n", shellQuote(tools))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func newLabLogsCommand(env *Env) *cobra.Command {
+	var follow, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "logs [COMPONENT]",
+		Short: "Print a component's log, or list the components that have one",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := local.LogFiles("")
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				if asJSON {
+					return printJSON(env.Stdout, map[string]any{"schema": 1, "logs": files})
+				}
+				for _, name := range slices.Sorted(maps.Keys(files)) {
+					fmt.Fprintf(env.Stdout, "%s\t%s\n", name, files[name])
+				}
+				return nil
+			}
+			path, ok := files[args[0]]
+			if !ok {
+				return errs.WithHint(errs.Usage("the lab has no component %q", args[0]), "it has: %s", strings.Join(slices.Sorted(maps.Keys(files)), ", "))
+			}
+			return printLog(cmd.Context(), env.Stdout, path, follow)
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print what is added, until interrupted")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "list the log files as JSON")
+	return cmd
+}
+
+// printLog copies a log, and on until ctx ends if follow is set.
+func printLog(ctx context.Context, w io.Writer, path string, follow bool) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		if _, err := io.Copy(w, f); err != nil || !follow {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil // following ends with the interrupt
+		case <-time.After(200 * time.Millisecond):
+		}
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return nil // the lab is gone
+		}
+	}
+}
+
+func printJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}

@@ -1,0 +1,208 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// hierarchy is one mounted cgroup hierarchy.
+type hierarchy struct {
+	mount       string   // where it is mounted
+	v2          bool     // the unified hierarchy
+	controllers []string // its controllers
+}
+
+// cgroups are the mounted hierarchies of a machine.
+type cgroups []hierarchy
+
+// systemGroup holds the lab's own processes, beside the pods' groups.
+const systemGroup = "system"
+
+// findCgroups reads a mountinfo file and, for the unified hierarchy, its
+// controllers.
+func findCgroups(mountinfo io.Reader) (cgroups, error) {
+	var all cgroups
+	seen := map[string]bool{} // by device: a hierarchy may be mounted twice
+	lines := bufio.NewScanner(mountinfo)
+	for lines.Scan() {
+		before, after, ok := strings.Cut(lines.Text(), " - ")
+		fields, options := strings.Fields(before), strings.Fields(after)
+		if !ok || len(fields) < 6 || len(options) < 3 {
+			continue
+		}
+		device, mount, kind := fields[2], unescapeMount(fields[4]), options[0]
+		if (kind != "cgroup" && kind != "cgroup2") || seen[device] {
+			continue
+		}
+		seen[device] = true
+		h := hierarchy{mount: mount, v2: kind == "cgroup2"}
+		if h.v2 {
+			data, _ := os.ReadFile(filepath.Join(mount, "cgroup.controllers"))
+			h.controllers = strings.Fields(string(data))
+		} else {
+			for _, option := range strings.Split(options[2], ",") {
+				if option != "rw" && option != "ro" {
+					h.controllers = append(h.controllers, option)
+				}
+			}
+		}
+		all = append(all, h)
+	}
+	return all, lines.Err()
+}
+
+func machineCgroups() (cgroups, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return findCgroups(f)
+}
+
+// unescapeMount undoes the octal escapes of mountinfo.
+func unescapeMount(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+// unified tells whether the machine has only the unified hierarchy.
+func (c cgroups) unified() bool {
+	return len(c) > 0 && !slices.ContainsFunc(c, func(h hierarchy) bool { return !h.v2 })
+}
+
+// lacking lists the controllers a kubelet needs that no hierarchy has.
+func (c cgroups) lacking() []string {
+	need := []string{"cpu", "cpuset", "memory", "pids"}
+	if !c.unified() {
+		need = append(need, "cpuacct")
+	}
+	var lacks []string
+	for _, controller := range need {
+		if !slices.ContainsFunc(c, func(h hierarchy) bool { return slices.Contains(h.controllers, controller) }) {
+			lacks = append(lacks, controller)
+		}
+	}
+	return lacks
+}
+
+// create makes the group name, and systemGroup inside it, in each hierarchy.
+func (c cgroups) create(name string) error {
+	for _, h := range c {
+		if h.v2 && len(h.controllers) > 0 {
+			if err := h.delegate(h.mount); err != nil {
+				return err
+			}
+		}
+		for _, dir := range []string{filepath.Join(h.mount, name), filepath.Join(h.mount, name, systemGroup)} {
+			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+				return fmt.Errorf("create a cgroup: %w", err)
+			}
+			// A new cpuset is empty and admits no process before it is filled.
+			if slices.Contains(h.controllers, "cpuset") && !h.v2 {
+				for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+					if err := inherit(dir, file); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if h.v2 && len(h.controllers) > 0 {
+			if err := h.delegate(filepath.Join(h.mount, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// delegate hands every controller of a unified group to its children.
+func (h hierarchy) delegate(dir string) error {
+	for _, controller := range h.controllers {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0); err != nil {
+			return fmt.Errorf("hand the controller %s to the groups below %s: %w", controller, dir, err)
+		}
+	}
+	return nil
+}
+
+func inherit(dir, file string) error {
+	data, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, file), data, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("fill a cpuset: %w", err)
+	}
+	return nil
+}
+
+// join moves a process into the group's systemGroup in each hierarchy.
+func (c cgroups) join(name string, pid int) error {
+	for _, h := range c {
+		file := filepath.Join(h.mount, name, systemGroup, "cgroup.procs")
+		if err := os.WriteFile(file, []byte(strconv.Itoa(pid)), 0); err != nil {
+			return fmt.Errorf("move the lab into its cgroup: %w", err)
+		}
+	}
+	return nil
+}
+
+// remove ends whatever still runs in the group and removes it with all below
+// it from each hierarchy, trying again until the context ends: a group can
+// only go when its last process is gone.
+func (c cgroups) remove(ctx context.Context, name string) error {
+	for {
+		var last error
+		for _, h := range c {
+			if err := removeGroup(filepath.Join(h.mount, name)); err != nil {
+				last = err
+			}
+		}
+		if last == nil {
+			return nil
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return fmt.Errorf("remove the lab's cgroup: %w", last)
+		}
+	}
+}
+
+func removeGroup(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			if err := removeGroup(filepath.Join(dir, entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	data, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	for _, field := range strings.Fields(string(data)) {
+		if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
+			unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+	err = unix.Rmdir(dir)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,330 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshmark/meshmark/components"
+)
+
+// Folders inside the lab's mount namespace. All of them are mounts of the
+// lab's own, so that nothing of the host's is touched, and their paths are
+// short, as socket paths must be.
+const (
+	runDir       = "/run/meshmark"
+	imageDir     = runDir + "/images" // containerd's kept root
+	kubeletDir   = "/var/lib/kubelet"
+	etcdSocket   = runDir + "/etcd.sock"
+	etcdPeer     = runDir + "/etcd-peer.sock"
+	criSocket    = runDir + "/containerd.sock"
+	statusSocket = runDir + "/status.sock"
+)
+
+// spec is all that init needs to know; spec.json holds it.
+type spec struct {
+	ID         string                        `json:"id"`
+	Dir        labDir                        `json:"dir"`
+	ImageStore string                        `json:"image_store"`
+	Network    network                       `json:"network"`
+	Cgroup     string                        `json:"cgroup"`
+	CgroupV2   bool                          `json:"cgroup_v2"`
+	Programs   map[string]components.Program `json:"programs"`
+	CNI        string                        `json:"cni"` // folder of plugins
+	Images     []components.Image            `json:"images"`
+	Pause      string                        `json:"pause"` // reference of the sandbox image
+	Keep       []string                      `json:"keep"`  // folders that must stay visible inside
+}
+
+// programNames are the programs a lab is made of.
+var programNames = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
+	"containerd", "containerd-shim-runc-v2", "ctr", "runc", "nft", "kwok", "kubectl"}
+
+// process is one supervised program.
+type process struct {
+	name string // of the log file, and in status
+	path string
+	args []string
+	env  []string
+}
+
+// command makes the process of a component.
+func (s *spec) command(name string, args ...string) process {
+	program := s.Programs[name]
+	env := append([]string{"PATH=" + s.path(), "HOME=" + runDir, "TMPDIR=" + string(s.Dir.join("tmp"))}, program.Env...)
+	return process{name: name, path: program.Path, args: args, env: env}
+}
+
+// path is PATH inside the lab: the lab's own tools, then the host's for what
+// every Linux has (mount, umount).
+func (s *spec) path() string {
+	dirs := []string{s.Dir.join("bin")}
+	return strings.Join(append(dirs, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"), ":")
+}
+
+func (s *spec) etcd() process {
+	return s.command("etcd",
+		"--name=lab", "--data-dir="+s.Dir.join("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+		"--listen-client-urls=unix://"+etcdSocket, "--listen-peer-urls=unix://"+etcdPeer,
+		// Advertised addresses must be of host and port; nobody dials them.
+		"--advertise-client-urls=http://localhost:2379", "--initial-advertise-peer-urls=http://localhost:2380", "--initial-cluster=lab=http://localhost:2380")
+}
+
+func (s *spec) apiserver() process {
+	return s.command("kube-apiserver",
+		"--etcd-servers=unix://"+etcdSocket,
+		"--bind-address="+s.Network.Node.Addr().String(), "--advertise-address="+s.Network.Node.Addr().String(), "--secure-port=6443",
+		"--tls-cert-file="+s.Dir.pki("apiserver.crt"), "--tls-private-key-file="+s.Dir.pki("apiserver.key"),
+		"--client-ca-file="+s.Dir.pki("ca.crt"), "--anonymous-auth=false",
+		"--service-account-key-file="+s.Dir.pki("service-accounts.key"), "--service-account-signing-key-file="+s.Dir.pki("service-accounts.key"),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
+		"--kubelet-certificate-authority="+s.Dir.pki("ca.crt"),
+		"--kubelet-client-certificate="+s.Dir.pki("kubelet-client.crt"), "--kubelet-client-key="+s.Dir.pki("kubelet-client.key"),
+		"--kubelet-preferred-address-types=InternalIP",
+		"--requestheader-client-ca-file="+s.Dir.pki("front-proxy-ca.crt"), "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
+		"--proxy-client-cert-file="+s.Dir.pki("front-proxy-client.crt"), "--proxy-client-key-file="+s.Dir.pki("front-proxy-client.key"),
+		"--service-cluster-ip-range="+s.Network.Services.String(),
+		"--enable-aggregator-routing=true",       // reach webhooks through their endpoints
+		"--enable-priority-and-fairness=false",   // one user, no need to queue
+		"--profiling=false", "--audit-log-path=", // nothing that a node alone does not need
+	)
+}
+
+func (s *spec) controllers() process {
+	return s.command("kube-controller-manager",
+		"--kubeconfig="+s.Dir.conf("kube-controller-manager.kubeconfig"),
+		"--service-account-private-key-file="+s.Dir.pki("service-accounts.key"), "--root-ca-file="+s.Dir.pki("ca.crt"),
+		"--cluster-signing-cert-file="+s.Dir.pki("ca.crt"), "--cluster-signing-key-file="+s.Dir.pki("ca.key"),
+		"--use-service-account-credentials=true",
+		"--leader-elect=false", "--secure-port=0", "--profiling=false",
+		"--allocate-node-cidrs=false", "--configure-cloud-routes=false",
+		"--kube-api-qps=500", "--kube-api-burst=1000")
+}
+
+func (s *spec) scheduler() process {
+	return s.command("kube-scheduler", "--kubeconfig="+s.Dir.conf("kube-scheduler.kubeconfig"),
+		"--leader-elect=false", "--secure-port=0", "--profiling=false", "--kube-api-qps=500", "--kube-api-burst=1000")
+}
+
+func (s *spec) containerd() process {
+	return s.command("containerd", "--config="+s.Dir.conf("containerd.toml"))
+}
+
+func (s *spec) kubelet() process {
+	return s.command("kubelet", "--config="+s.Dir.conf("kubelet.yaml"), "--kubeconfig="+s.Dir.conf("kubelet.kubeconfig"),
+		"--hostname-override="+nodeName, "--root-dir="+kubeletDir, "--node-ip="+s.Network.Node.Addr().String())
+}
+
+func (s *spec) kubeProxy() process {
+	return s.command("kube-proxy", "--config="+s.Dir.conf("kube-proxy.yaml"), "--hostname-override="+nodeName)
+}
+
+// kwok waits for nodes that carry its annotation; without any it idles.
+func (s *spec) kwok() process {
+	p := s.command("kwok", "--kubeconfig="+s.Dir.conf("kwok.kubeconfig"), "--config="+s.Dir.conf("kwok.yaml"),
+		"--manage-all-nodes=false", "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+		"--node-ip="+s.Network.Node.Addr().String(), "--cidr="+kwokPods, "--node-lease-duration-seconds=40")
+	return p
+}
+
+// kwokPods are addresses of simulated pods: nothing routes to them.
+const kwokPods = "172.31.0.0/16"
+
+// files are the configuration files of a lab, by path below its folder.
+func (s *spec) files() (map[string][]byte, error) {
+	out := map[string][]byte{
+		"conf/containerd.toml":        []byte(s.containerdTOML(false)),
+		"conf/containerd-import.toml": []byte(s.containerdTOML(true)),
+		"conf/resolv.conf":            []byte("nameserver " + s.Network.dns().String() + "\n"),
+		"conf/kwok.yaml":              []byte(kwokStages),
+	}
+	for name, value := range map[string]any{
+		"conf/kubelet.yaml":        s.kubeletConfig(),
+		"conf/kube-proxy.yaml":     s.proxyConfig(),
+		"conf/cni/10-lab.conflist": s.cniConfig(),
+	} {
+		text, err := yaml.Marshal(value)
+		if strings.HasSuffix(name, ".conflist") {
+			text, err = yaml.YAMLToJSON(text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		out[name] = text
+	}
+	return out, nil
+}
+
+// containerdTOML configures containerd; for importing it runs without its
+// Kubernetes side.
+func (s *spec) containerdTOML(importing bool) string {
+	disabled := []string{"io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.aufs",
+		"io.containerd.snapshotter.v1.devmapper", "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp"}
+	if importing {
+		disabled = append(disabled, "io.containerd.grpc.v1.cri")
+	}
+	var b strings.Builder
+	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	p("version = 2")
+	p("root = %q", imageDir+"/root")
+	p("state = %q", runDir+"/containerd")
+	p("oom_score = 0")
+	p("disabled_plugins = [%s]", `"`+strings.Join(disabled, `", "`)+`"`)
+	p("[grpc]\n  address = %q", criSocket)
+	p("[debug]\n  level = \"warn\"")
+	p("[plugins.\"io.containerd.internal.v1.opt\"]\n  path = %q", runDir+"/opt") // default is a folder of the host's
+	if importing {
+		return b.String()
+	}
+	p("[plugins.\"io.containerd.grpc.v1.cri\"]")
+	p("  sandbox_image = %q", s.Pause)
+	p("  restrict_oom_score_adj = true") // works without CAP_SYS_RESOURCE
+	p("  stream_server_address = \"127.0.0.1\"")
+	p("  [plugins.\"io.containerd.grpc.v1.cri\".cni]\n    bin_dir = %q\n    conf_dir = %q", s.CNI, s.Dir.conf("cni"))
+	p("  [plugins.\"io.containerd.grpc.v1.cri\".containerd]\n    snapshotter = \"overlayfs\"\n    default_runtime_name = \"runc\"")
+	p("  [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n    runtime_type = \"io.containerd.runc.v2\"")
+	p("  [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n    BinaryName = %q\n    SystemdCgroup = false", s.Programs["runc"].Path)
+	return b.String()
+}
+
+func (s *spec) kubeletConfig() map[string]any {
+	return map[string]any{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		"address": s.Network.Node.Addr().String(), "port": 10250,
+		"healthzBindAddress": "127.0.0.1", "healthzPort": 10248,
+		"tlsCertFile": s.Dir.pki("kubelet-server.crt"), "tlsPrivateKeyFile": s.Dir.pki("kubelet-server.key"),
+		"authentication": map[string]any{
+			"anonymous": map[string]any{"enabled": false},
+			"webhook":   map[string]any{"enabled": true},
+			"x509":      map[string]any{"clientCAFile": s.Dir.pki("ca.crt")},
+		},
+		"authorization":            map[string]any{"mode": "Webhook"},
+		"containerRuntimeEndpoint": "unix://" + criSocket,
+		"failCgroupV1":             false,
+		"cgroupDriver":             "cgroupfs", "cgroupRoot": s.Cgroup, "cgroupsPerQOS": true, "enforceNodeAllocatable": []string{},
+		"clusterDNS": []string{s.Network.dns().String()}, "clusterDomain": "cluster.local", "resolvConf": s.Dir.conf("resolv.conf"),
+		"maxPods": 250, "oomScoreAdj": 0,
+		"serializeImagePulls": false, "registryPullQPS": 0,
+		"kubeAPIQPS": 500, "kubeAPIBurst": 1000, "eventRecordQPS": 0,
+		// The host's disk is the host's business: no eviction, no image is
+		// removed, since the kept image store must stay complete.
+		"evictionHard": map[string]string{}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
+		"localStorageCapacityIsolation": true,
+		"volumePluginDir":               kubeletDir + "/volumeplugins",
+		"failSwapOn":                    false,
+	}
+}
+
+func (s *spec) proxyConfig() map[string]any {
+	return map[string]any{
+		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
+		"mode": "nftables", "clientConnection": map[string]any{"kubeconfig": s.Dir.conf("kube-proxy.kubeconfig")},
+		"clusterCIDR": s.Network.Pods.String(), "bindAddress": s.Network.Node.Addr().String(),
+		"healthzBindAddress": "127.0.0.1:10256", "metricsBindAddress": "127.0.0.1:10249",
+		"oomScoreAdj": 0,
+		// These system controls cannot be written inside a namespace.
+		"conntrack": map[string]any{"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+		"nftables":  map[string]any{"minSyncPeriod": "100ms"},
+	}
+}
+
+// cniConfig connects each pod by a link of its own to the node, which routes
+// between them: unlike on a bridge, every packet passes the node's rules, so
+// that Services work between pods of the one node without br_netfilter.
+func (s *spec) cniConfig() map[string]any {
+	return map[string]any{"cniVersion": "0.4.0", "name": "lab", "plugins": []any{map[string]any{
+		"type": "ptp", "ipMasq": false,
+		"ipam": map[string]any{
+			"type": "host-local", "dataDir": runDir + "/cni",
+			"ranges": []any{[]any{map[string]any{"subnet": s.Network.Pods.String()}}},
+			"routes": []any{map[string]any{"dst": "0.0.0.0/0"}},
+		},
+	}}}
+}
+
+// writeFiles makes the lab's folder: configuration, certificates, and links
+// to the tools that components look up by name.
+func (s *spec) writeFiles(pki, kubeconfigs map[string][]byte) error {
+	for _, dir := range []string{"pki", "conf/cni", "log", "log/pods", "log/containers", "etcd", "kubelet", "tmp", "bin", "tools"} {
+		if err := os.MkdirAll(s.Dir.join(dir), 0o700); err != nil {
+			return err
+		}
+	}
+	files, err := s.files()
+	if err != nil {
+		return err
+	}
+	for name, data := range pki {
+		files["pki/"+name] = data
+	}
+	for name, data := range kubeconfigs {
+		files["conf/"+name+".kubeconfig"] = data
+	}
+	for name, data := range files {
+		if err := os.WriteFile(s.Dir.join(name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	// The kubelet and kube-proxy run nft, containerd its shim, by name.
+	for name, dir := range map[string]string{"containerd-shim-runc-v2": "bin", "runc": "bin", "kubectl": "tools"} {
+		if err := os.Symlink(s.Programs[name].Path, s.Dir.join(dir, name)); err != nil {
+			return err
+		}
+	}
+	if err := s.writeWrapper("nft"); err != nil {
+		return err
+	}
+	return writeJSON(s.Dir.spec(), s)
+}
+
+// writeWrapper makes a script for a tool that needs an environment.
+func (s *spec) writeWrapper(name string) error {
+	program := s.Programs[name]
+	var b strings.Builder
+	b.WriteString("#!/bin/sh\n")
+	for _, kv := range program.Env {
+		key, value, _ := strings.Cut(kv, "=")
+		fmt.Fprintf(&b, "export %s=%s\n", key, shellQuote(value))
+	}
+	fmt.Fprintf(&b, "exec %s \"$@\"\n", shellQuote(program.Path))
+	return os.WriteFile(s.Dir.join("bin", name), []byte(b.String()), 0o700)
+}
+
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// keep lists the folders that must stay visible where the lab mounts its own
+// file systems: those of programs, of state and of images.
+func (s *spec) keep() []string {
+	seen := map[string]bool{}
+	var out []string
+	add := func(dir string) {
+		if dir != "" && !seen[dir] {
+			seen[dir] = true
+			out = append(out, dir)
+		}
+	}
+	add(string(s.Dir))
+	add(s.ImageStore)
+	add(s.CNI)
+	for _, program := range s.Programs {
+		add(filepath.Dir(program.Path))
+		for _, kv := range program.Env {
+			if _, value, ok := strings.Cut(kv, "="); ok && filepath.IsAbs(value) {
+				for _, dir := range filepath.SplitList(value) {
+					add(dir)
+				}
+			}
+		}
+	}
+	for _, image := range s.Images {
+		if image.Path != "" {
+			add(filepath.Dir(image.Path))
+		}
+	}
+	return out
+}

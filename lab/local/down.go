@@ -1,0 +1,129 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// How long init may take to end by itself, and how long what is left of a
+// lab may take to go.
+const (
+	termGrace  = time.Second
+	sweepLimit = 10 * time.Second
+)
+
+// Down ends the lab of a state folder ("" is the default one), if one runs,
+// and removes everything that it, or an earlier one that crashed, left. It
+// tells whether a lab was running. Calling it again is not an error.
+func Down(ctx context.Context, dir string) (wasRunning bool, err error) {
+	p, err := stateDir(dir)
+	if err != nil {
+		return false, err
+	}
+	lock, err := lockFile(p.lock())
+	if errors.Is(err, errLocked) {
+		wasRunning = true
+		lock, err = p.end(ctx)
+	}
+	if err != nil {
+		return wasRunning, err
+	}
+	defer lock.Close()
+	limited, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
+	if err := sweep(limited, p); err != nil {
+		return wasRunning, err
+	}
+	return wasRunning, os.RemoveAll(filepath.Join(p.base, "failed"))
+}
+
+// end ends the init that holds the lock, and takes the lock.
+func (p paths) end(ctx context.Context) (*os.File, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, sweepLimit, errors.New("another meshmark command is at work on this lab"))
+	defer cancel()
+	for sent := (time.Time{}); ; {
+		lock, err := lockFile(p.lock())
+		if !errors.Is(err, errLocked) {
+			return lock, err
+		}
+		// The lock is held by init, or by an Up that has yet to start it.
+		if r, err := p.readRecord(); err == nil && r.initAlive() {
+			switch {
+			case sent.IsZero():
+				sent = time.Now()
+				r.signal(unix.SIGTERM)
+			case time.Since(sent) > termGrace:
+				r.signal(unix.SIGKILL)
+			}
+		}
+		if err := sleep(limited, 10*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("the lab does not end: %w", err)
+		}
+	}
+}
+
+// signal sends a signal to the record's init, and to no process that got its
+// PID since.
+func (r *record) signal(sig unix.Signal) {
+	fd, err := unix.PidfdOpen(r.InitPID, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if r.initAlive() { // still it, now that the descriptor holds it
+		unix.PidfdSendSignal(fd, sig, nil, 0)
+	}
+}
+
+// sweep removes whatever labs of this state folder left outside their
+// namespaces. The caller holds the lock, so none of them runs.
+func sweep(ctx context.Context, p paths) error {
+	entries, err := os.ReadDir(p.base)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// The folder of each lab bears its id, as do its interface and its
+	// cgroup: even with its record lost or torn, nothing of it is missed.
+	ids := map[string]bool{}
+	if r, err := p.readRecord(); err == nil {
+		ids[r.ID] = true
+		// The lock is free, so nothing of init is left that could use a file;
+		// but a kernel may still be tearing its namespaces down.
+		r.signal(unix.SIGKILL)
+	}
+	for _, entry := range entries {
+		if entry.IsDir() && validID(entry.Name()) {
+			ids[entry.Name()] = true
+		}
+	}
+	groups, err := machineCgroups()
+	if err != nil {
+		return err
+	}
+	var all []error
+	for id := range ids {
+		all = append(all,
+			unlinkHost(hostInterface(id)),
+			groups.remove(ctx, "/meshmark-"+id),
+			os.RemoveAll(string(p.dir(id))))
+	}
+	if err := errors.Join(all...); err != nil {
+		return err
+	}
+	for _, file := range []string{p.kubeconfig(), p.kubeconfig() + ".tmp", p.record() + ".tmp", p.record()} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

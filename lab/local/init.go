@@ -1,0 +1,321 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/meshmark/meshmark/components"
+)
+
+// event is a line between init and the Up that started it.
+type event struct {
+	Event string `json:"event"`
+	Text  string `json:"text,omitempty"`
+}
+
+// Events. Up says go when the namespaces are ready for init to use, and stay
+// when init may live on without it.
+const (
+	eventGo     = "go"
+	eventStay   = "stay"
+	eventSay    = "say"    // progress for people
+	eventAPI    = "api"    // the API answers
+	eventUp     = "up"     // every component has been started
+	eventFailed = "failed" // init ends
+)
+
+// File descriptors that init inherits.
+const (
+	fdControl   = 3 // events, both ways
+	fdLabLock   = 4 // held while init lives
+	fdStoreLock = 5
+)
+
+// node is the lab from inside: init's view.
+type node struct {
+	spec *spec
+	sup  *supervisor
+
+	mu      sync.Mutex
+	control *os.File
+}
+
+// Init is the main of the lab's PID 1. It returns when the lab ends, and
+// every process of the lab ends with it.
+func Init(ctx context.Context, specFile string) error {
+	if os.Getpid() != 1 {
+		return errors.New("lab-init is started by `meshmark lab up`, as the first process of new namespaces")
+	}
+	unix.CloseOnExec(fdControl)
+	unix.CloseOnExec(fdLabLock)
+	unix.CloseOnExec(fdStoreLock)
+	control := os.NewFile(fdControl, "control")
+	lines := bufio.NewReader(control)
+	if err := expect(lines, eventGo); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(specFile)
+	if err != nil {
+		return err
+	}
+	s := &spec{}
+	if err := json.Unmarshal(data, s); err != nil {
+		return fmt.Errorf("%s: %w", specFile, err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	n := &node{spec: s, sup: newSupervisor(s.Dir.log), control: control}
+
+	// Until Up says stay, the lab lives and dies with it.
+	go func() { // ends with Up
+		if err := expect(lines, eventStay); err != nil {
+			fmt.Fprintln(os.Stderr, "lab-init: the command that started the lab is gone")
+			os.Exit(1)
+		}
+	}()
+	err = n.run(ctx)
+	n.send(event{Event: eventFailed, Text: fmt.Sprint(err)})
+	return err
+}
+
+func expect(lines *bufio.Reader, want string) error {
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return err
+		}
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return err
+		}
+		if e.Event == want {
+			return nil
+		}
+	}
+}
+
+func (n *node) send(e event) {
+	data, _ := json.Marshal(e)
+	n.mu.Lock()
+	n.control.Write(append(data, '\n'))
+	n.mu.Unlock()
+}
+
+func (n *node) say(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().UTC().Format(time.RFC3339Nano), text)
+	n.send(event{Event: eventSay, Text: text})
+}
+
+// run brings the node up and keeps it until it is told to end.
+func (n *node) run(ctx context.Context) error {
+	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
+	ctx, stop := signal.NotifyContext(ctx, unix.SIGTERM, unix.SIGINT)
+	defer stop()
+	if err := mountNode(n.spec); err != nil {
+		return err
+	}
+	if err := configureNode(n.spec.Network); err != nil {
+		return err
+	}
+	// Reaping goes on while components are being ended.
+	go n.sup.reap(context.Background())
+	go n.serveStatus() // ends with init
+
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	if err := n.startAll(ctx, life); err != nil {
+		if ctx.Err() != nil {
+			return errors.New("told to end")
+		}
+		return err
+	}
+	n.send(event{Event: eventUp})
+	<-ctx.Done()
+	end()
+	ended := make(chan struct{})
+	go func() { n.sup.running.Wait(); close(ended) }()
+	select { // what does not end in time dies with init
+	case <-ended:
+	case <-time.After(300 * time.Millisecond):
+	}
+	return nil
+}
+
+// startAll starts the components in the order in which they need each other;
+// what needs nothing of another starts beside it.
+func (n *node) startAll(ctx, life context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errors.New("the node did not come up within two minutes"))
+	defer cancel()
+	s := n.spec
+	group, ctx := errgroup.WithContext(ctx)
+	containerdReady := make(chan struct{})
+	group.Go(func() error {
+		if err := n.fill(ctx); err != nil {
+			return err
+		}
+		n.sup.keep(life, s.containerd())
+		if err := n.waitSocket(ctx, "containerd", criSocket); err != nil {
+			return err
+		}
+		n.say("containerd ready")
+		close(containerdReady)
+		return nil
+	})
+	group.Go(func() error {
+		n.sup.keep(life, s.etcd())
+		if err := n.waitSocket(ctx, "etcd", etcdSocket); err != nil {
+			return err
+		}
+		n.sup.keep(life, s.apiserver())
+		if err := n.waitAPI(ctx); err != nil {
+			return err
+		}
+		n.say("API server ready")
+		n.send(event{Event: eventAPI})
+		n.sup.keep(life, s.controllers())
+		n.sup.keep(life, s.scheduler())
+		select {
+		case <-containerdReady:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		n.sup.keep(life, s.kubelet())
+		n.sup.keep(life, s.kubeProxy())
+		n.sup.keep(life, s.kwok())
+		return nil
+	})
+	return group.Wait()
+}
+
+// importsAtOnce is how many archives are imported beside each other.
+// containerd keeps one writer for the index of all archives, so that more
+// only wait for each other.
+const importsAtOnce = 1
+
+// importAll imports archives with a containerd started for that alone.
+func (n *node) importAll(ctx context.Context, images []components.Image) error {
+	p := n.spec.command("containerd", "--config="+n.spec.Dir.conf("containerd-import.toml"))
+	p.name = "containerd-import"
+	pid, ended, err := n.sup.start(p)
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithCancelCause(ctx)
+	gone := make(chan struct{})
+	go func() { // ends with the process
+		cancel(fmt.Errorf("it %s", describeStatus(<-ended)))
+		close(gone)
+	}()
+	defer func() {
+		unix.Kill(pid, unix.SIGTERM)
+		<-gone
+	}()
+	timeout := time.AfterFunc(10*time.Second, func() { cancel(errors.New("no answer in ten seconds")) })
+	defer timeout.Stop()
+	if err := n.waitSocket(limited, p.name, criSocket); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(importsAtOnce)
+	for i, image := range images {
+		group.Go(func() error {
+			p := n.spec.command("ctr", "--address="+criSocket, "--namespace=k8s.io", "images", "import", image.Path)
+			p.name = fmt.Sprintf("import-%d", i)
+			if err := n.sup.run(ctx, p); err != nil {
+				return fmt.Errorf("%s: %w", image.Ref, err)
+			}
+			n.say("imported %s", image.Ref)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// waitSocket waits until a component answers on its socket.
+func (n *node) waitSocket(ctx context.Context, name, path string) error {
+	for {
+		conn, err := net.Dial("unix", path)
+		if err == nil {
+			return conn.Close()
+		}
+		if failed := n.sup.failing(); failed != nil {
+			return failed
+		}
+		if sleep(ctx, 5*time.Millisecond) != nil {
+			return fmt.Errorf("%s does not answer on %s: %w; see %s", name, path, context.Cause(ctx), n.spec.Dir.log(name))
+		}
+	}
+}
+
+// waitAPI waits until the API server says that it is ready.
+func (n *node) waitAPI(ctx context.Context) error {
+	config, err := clientcmd.BuildConfigFromFlags("", n.spec.Dir.conf("admin.kubeconfig"))
+	if err != nil {
+		return err
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
+	for {
+		response, err := client.Get(config.Host + "/readyz")
+		if err == nil {
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = errors.New(response.Status)
+		}
+		if failed := n.sup.failing(); failed != nil {
+			return failed
+		}
+		if sleep(ctx, 20*time.Millisecond) != nil {
+			return fmt.Errorf("the API server is not ready: %w (%v); see %s", context.Cause(ctx), err, n.spec.Dir.log("kube-apiserver"))
+		}
+	}
+}
+
+// serveStatus answers every connection to the status socket with the state
+// of the components.
+func (n *node) serveStatus() {
+	listener, err := net.Listen("unix", statusSocket)
+	if err != nil {
+		n.say("status socket: %v", err)
+		return
+	}
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		conn.SetDeadline(time.Now().Add(2 * time.Second))
+		json.NewEncoder(conn).Encode(n.sup.components())
+		conn.Close()
+	}
+}
+
+// newSession detaches a process from its parent's terminal and signals.
+func newSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+// statusPath is the status socket as the host sees it.
+func statusPath(initPID int) string {
+	return filepath.Join("/proc", fmt.Sprint(initPID), "root", statusSocket)
+}

@@ -1,0 +1,97 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// masked are folders that get a file system of the lab's own, so that what
+// the node's programs leave there dies with the lab.
+var masked = []string{"/run", "/var/lib", "/var/log"}
+
+// mountNode makes the mount namespace a node's: private to the lab, with its
+// own /proc and fresh folders in place of the masked ones. Folders in keep
+// stay visible even below masked ones.
+func mountNode(s *spec) error {
+	hidden, err := openHidden(s.Keep)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, f := range hidden {
+			f.Close()
+		}
+	}()
+	steps := []func() error{
+		// First cut off from the host, then shared inside, as on any node:
+		// volumes may propagate between the kubelet and its pods.
+		func() error { return mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") },
+		func() error { return mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "") },
+		func() error { return mount("", "/", "", unix.MS_REC|unix.MS_SHARED, "") },
+	}
+	for _, dir := range masked {
+		if _, err := os.Stat(dir); err != nil {
+			return fmt.Errorf("the lab mounts a folder of its own over %s: %w", dir, err)
+		}
+		steps = append(steps, func() error { return mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755") })
+	}
+	for dir, f := range hidden {
+		steps = append(steps, func() error { return bind(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), dir) })
+	}
+	steps = append(steps,
+		func() error { return bind(s.Dir.join("kubelet"), kubeletDir) },
+		func() error { return bind(s.Dir.join("log", "pods"), "/var/log/pods") },
+		func() error { return bind(s.Dir.join("log", "containers"), "/var/log/containers") },
+		func() error { return bind(s.ImageStore, imageDir) },
+		func() error { return os.Chmod(runDir, 0o700) },
+		func() error { return unix.Sethostname([]byte(nodeName)) },
+	)
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openHidden opens the folders that masks would hide.
+func openHidden(keep []string) (map[string]*os.File, error) {
+	open := map[string]*os.File{}
+	for _, dir := range keep {
+		for _, mask := range masked {
+			real, err := filepath.EvalSymlinks(dir)
+			if err != nil {
+				return open, err
+			}
+			for _, path := range []string{dir, real} {
+				if !strings.HasPrefix(path, mask+"/") || open[path] != nil {
+					continue
+				}
+				fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+				if err != nil {
+					return open, fmt.Errorf("open %s: %w", path, err)
+				}
+				open[path] = os.NewFile(uintptr(fd), path)
+			}
+		}
+	}
+	return open, nil
+}
+
+func mount(source, target, kind string, flags uintptr, data string) error {
+	if err := unix.Mount(source, target, kind, flags, data); err != nil {
+		return fmt.Errorf("mount %s on %s: %w", strings.TrimSpace(kind+" "+source), target, err)
+	}
+	return nil
+}
+
+func bind(source, target string) error {
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return err
+	}
+	return mount(source, target, "", unix.MS_BIND|unix.MS_REC, "")
+}

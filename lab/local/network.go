@@ -1,0 +1,224 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// nodeName is the lab's node, and the host name inside.
+const nodeName = "lab"
+
+// nodeInterface is the node's end of the link to the host.
+const nodeInterface = "eth0"
+
+// network is where a lab's addresses lie. The host reaches services and pods
+// through the node.
+type network struct {
+	Host     netip.Prefix `json:"host"`     // the host's end of the link
+	Node     netip.Prefix `json:"node"`     // the node's end
+	Pods     netip.Prefix `json:"pods"`     // pod addresses
+	Services netip.Prefix `json:"services"` // cluster IPs
+}
+
+func (n network) node() (net.IP, error) {
+	if !n.Node.IsValid() {
+		return nil, errors.New("the lab's network has no node address")
+	}
+	return net.IP(n.Node.Addr().AsSlice()), nil
+}
+
+// apiService is the cluster IP of the API server: the first of the range.
+func (n network) apiService() (net.IP, error) {
+	if !n.Services.IsValid() {
+		return nil, errors.New("the lab's network has no service range")
+	}
+	return net.IP(n.Services.Masked().Addr().Next().AsSlice()), nil
+}
+
+// dns is the cluster IP of the DNS service: the tenth of the range.
+func (n network) dns() netip.Addr {
+	a := n.Services.Masked().Addr()
+	for range 10 {
+		a = a.Next()
+	}
+	return a
+}
+
+func (n network) apiURL() string { return "https://" + n.Node.Addr().String() + ":6443" }
+
+// hostInterface names the host's end of the link of lab id.
+func hostInterface(id string) string { return "meshmark-" + id }
+
+// chooseNetwork picks ranges that overlap none of the taken ones: the usual
+// ranges of Kubernetes where they are free, the next ones where not.
+func chooseNetwork(taken []netip.Prefix) (network, error) {
+	free := func(p netip.Prefix) bool {
+		for _, t := range taken {
+			if t.Overlaps(p) {
+				return false
+			}
+		}
+		return true
+	}
+	pick := func(what string, first, count int, make func(int) netip.Prefix) (netip.Prefix, error) {
+		for i := first; i < first+count; i++ {
+			if p := make(i); free(p) {
+				taken = append(taken, p)
+				return p, nil
+			}
+		}
+		return netip.Prefix{}, fmt.Errorf("no free address range for %s: %s to %s all overlap addresses or routes of this machine", what, make(first), make(first+count-1))
+	}
+	var n network
+	link, err := pick("the link to the lab", 0, 256*64, func(i int) netip.Prefix {
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 254, byte(77 + i/64), byte(i % 64 * 4)}), 30)
+	})
+	if err != nil {
+		return n, err
+	}
+	n.Host = netip.PrefixFrom(link.Addr().Next(), 30)
+	n.Node = netip.PrefixFrom(link.Addr().Next().Next(), 30)
+	second := func(i int) netip.Prefix {
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 0}), 16)
+	}
+	if n.Services, err = pick("services", 96, 64, second); err != nil {
+		return n, err
+	}
+	n.Pods, err = pick("pods", 160, 64, second)
+	return n, err
+}
+
+// takenRanges lists the addresses and routes of this machine, default routes
+// left out.
+func takenRanges() ([]netip.Prefix, error) {
+	var taken []netip.Prefix
+	add := func(n *net.IPNet) {
+		if n == nil {
+			return
+		}
+		a, ok := netip.AddrFromSlice(n.IP)
+		ones, _ := n.Mask.Size()
+		if a = a.Unmap(); ok && a.Is4() && ones > 0 {
+			taken = append(taken, netip.PrefixFrom(a, ones).Masked())
+		}
+	}
+	addrs, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return nil, fmt.Errorf("list the machine's addresses: %w", err)
+	}
+	for _, a := range addrs {
+		add(a.IPNet)
+	}
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return nil, fmt.Errorf("list the machine's routes: %w", err)
+	}
+	for _, r := range routes {
+		add(r.Dst)
+	}
+	return taken, nil
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: net.IP(p.Addr().AsSlice()), Mask: net.CIDRMask(p.Bits(), 32)}
+}
+
+// linkHost makes the link between the host and the network namespace of the
+// process pid, and the host's routes into the lab.
+func linkHost(r *record, pid int) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = r.HostInterface
+	link := &netlink.Veth{LinkAttrs: attrs, PeerName: nodeInterface, PeerNamespace: netlink.NsPid(pid)}
+	if err := netlink.LinkAdd(link); err != nil {
+		return fmt.Errorf("create the interface %s: %w", r.HostInterface, err)
+	}
+	host, err := netlink.LinkByName(r.HostInterface)
+	if err != nil {
+		return fmt.Errorf("interface %s: %w", r.HostInterface, err)
+	}
+	// The host needs no IPv6 on this link, and nothing to wait for.
+	os.WriteFile("/proc/sys/net/ipv6/conf/"+r.HostInterface+"/disable_ipv6", []byte("1"), 0)
+	if err := netlink.AddrAdd(host, &netlink.Addr{IPNet: ipNet(r.Network.Host)}); err != nil {
+		return fmt.Errorf("give %s its address %s: %w", r.HostInterface, r.Network.Host, err)
+	}
+	if err := netlink.LinkSetUp(host); err != nil {
+		return fmt.Errorf("bring up %s: %w", r.HostInterface, err)
+	}
+	for _, to := range []netip.Prefix{r.Network.Services, r.Network.Pods} {
+		route := &netlink.Route{LinkIndex: host.Attrs().Index, Dst: ipNet(to.Masked()), Gw: net.IP(r.Network.Node.Addr().AsSlice())}
+		if err := netlink.RouteAdd(route); err != nil {
+			return fmt.Errorf("route %s through %s: %w", to, r.HostInterface, err)
+		}
+	}
+	return nil
+}
+
+// unlinkHost removes the host's end of the link, and with it its routes and
+// its peer. A link that is not there is not an error.
+func unlinkHost(name string) error {
+	link, err := netlink.LinkByName(name)
+	if err == nil {
+		err = netlink.LinkDel(link)
+	}
+	var none netlink.LinkNotFoundError
+	if err == nil || errors.As(err, &none) || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	return fmt.Errorf("remove the interface %s: %w", name, err)
+}
+
+// configureNode sets up the network inside the namespace: the link to the
+// host, forwarding, and nothing else to reach. What lies beyond the lab is
+// unreachable at once rather than after a timeout.
+func configureNode(n network) error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return err
+	}
+	link, err := waitLink(nodeInterface, 5*time.Second)
+	if err != nil {
+		return err
+	}
+	if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: ipNet(n.Node)}); err != nil {
+		return fmt.Errorf("give the node its address %s: %w", n.Node, err)
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return err
+	}
+	everything := &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}
+	if err := netlink.RouteAdd(&netlink.Route{Dst: everything, Type: unix.RTN_UNREACHABLE, Priority: 4096}); err != nil {
+		return fmt.Errorf("route for what lies beyond the lab: %w", err)
+	}
+	for name, value := range map[string]string{
+		"net/ipv4/ip_forward":                  "1",
+		"net/ipv4/conf/all/rp_filter":          "0",
+		"net/ipv4/conf/default/rp_filter":      "0",
+		"net/ipv4/conf/all/send_redirects":     "0",
+		"net/ipv4/conf/default/send_redirects": "0",
+	} {
+		if err := os.WriteFile("/proc/sys/"+name, []byte(value), 0); err != nil {
+			return fmt.Errorf("set %s: %w", strings.ReplaceAll(name, "/", "."), err)
+		}
+	}
+	return nil
+}
+
+func waitLink(name string, limit time.Duration) (netlink.Link, error) {
+	for end := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
+		link, err := netlink.LinkByName(name)
+		if err == nil || time.Now().After(end) {
+			return link, err
+		}
+	}
+}

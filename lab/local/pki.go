@@ -1,0 +1,217 @@
+package local
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// validity of a lab's certificates. A lab lives for hours; its keys are made
+// anew for each.
+const validity = 365 * 24 * time.Hour
+
+// authority is a certificate authority with its key.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+	now  time.Time
+}
+
+// keyPair is a certificate and its key, PEM encoded.
+type keyPair struct{ cert, key []byte }
+
+func newAuthority(name string, now time.Time) (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template, err := certTemplate(now)
+	if err != nil {
+		return nil, err
+	}
+	template.Subject = pkix.Name{CommonName: name}
+	template.IsCA = true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return &authority{cert: cert, key: key, pem: certPEM(der), now: now}, nil
+}
+
+func certTemplate(now time.Time) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, err
+	}
+	return &x509.Certificate{
+		SerialNumber:          serial,
+		NotBefore:             now.Add(-5 * time.Minute),
+		NotAfter:              now.Add(validity),
+		BasicConstraintsValid: true,
+	}, nil
+}
+
+// client issues a client certificate for a Kubernetes user in groups.
+func (a *authority) client(user string, groups ...string) (keyPair, error) {
+	return a.issue(pkix.Name{CommonName: user, Organization: groups}, x509.ExtKeyUsageClientAuth, nil, nil)
+}
+
+// server issues a serving certificate.
+func (a *authority) server(name string, dns []string, ips []net.IP) (keyPair, error) {
+	return a.issue(pkix.Name{CommonName: name}, x509.ExtKeyUsageServerAuth, dns, ips)
+}
+
+func (a *authority) issue(subject pkix.Name, usage x509.ExtKeyUsage, dns []string, ips []net.IP) (keyPair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return keyPair{}, err
+	}
+	template, err := certTemplate(a.now)
+	if err != nil {
+		return keyPair{}, err
+	}
+	template.Subject = subject
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{usage}
+	template.DNSNames, template.IPAddresses = dns, ips
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		return keyPair{}, err
+	}
+	encoded, err := keyPEM(key)
+	return keyPair{certPEM(der), encoded}, err
+}
+
+func certPEM(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// keyPEM writes a key in the one form that every Kubernetes program reads,
+// service account keys included.
+func keyPEM(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+}
+
+// Users of the lab's API: the certificates' names and groups are the ones
+// that Kubernetes' built-in roles expect.
+var apiUsers = map[string]struct {
+	user   string
+	groups []string
+}{
+	"admin":                   {"meshmark-admin", []string{"system:masters"}},
+	"kube-controller-manager": {"system:kube-controller-manager", nil},
+	"kube-scheduler":          {"system:kube-scheduler", nil},
+	"kube-proxy":              {"system:kube-proxy", nil},
+	"kubelet":                 {"system:node:" + nodeName, []string{"system:nodes"}},
+	"kwok":                    {kwokUser, nil},
+}
+
+// kubeletClientUser is the API server towards the kubelet.
+const (
+	kubeletClientUser = "kube-apiserver-kubelet-client"
+	kwokUser          = "kwok-controller"
+)
+
+// pkiFiles makes all keys and certificates of a lab: the files by name, and
+// the kubeconfigs by user.
+func pkiFiles(addresses network, now time.Time) (files, kubeconfigs map[string][]byte, err error) {
+	ca, err := newAuthority("meshmark lab", now)
+	if err != nil {
+		return nil, nil, err
+	}
+	front, err := newAuthority("meshmark lab front proxy", now)
+	if err != nil {
+		return nil, nil, err
+	}
+	caKey, err := keyPEM(ca.key)
+	if err != nil {
+		return nil, nil, err
+	}
+	accounts, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	accountsKey, err := keyPEM(accounts)
+	if err != nil {
+		return nil, nil, err
+	}
+	files = map[string][]byte{"ca.crt": ca.pem, "ca.key": caKey, "front-proxy-ca.crt": front.pem, "service-accounts.key": accountsKey}
+	node, err := addresses.node()
+	if err != nil {
+		return nil, nil, err
+	}
+	service, err := addresses.apiService()
+	if err != nil {
+		return nil, nil, err
+	}
+	pairs := []struct {
+		name string
+		make func() (keyPair, error)
+	}{
+		{"apiserver", func() (keyPair, error) {
+			return ca.server("kube-apiserver", apiNames, []net.IP{node, service, loopback})
+		}},
+		{"kubelet-server", func() (keyPair, error) { return ca.server("kubelet", []string{nodeName}, []net.IP{node}) }},
+		{"kubelet-client", func() (keyPair, error) { return ca.client(kubeletClientUser) }},
+		{"front-proxy-client", func() (keyPair, error) { return front.client("front-proxy-client") }},
+	}
+	for _, p := range pairs {
+		pair, err := p.make()
+		if err != nil {
+			return nil, nil, fmt.Errorf("certificate %s: %w", p.name, err)
+		}
+		files[p.name+".crt"], files[p.name+".key"] = pair.cert, pair.key
+	}
+	kubeconfigs = map[string][]byte{}
+	for name, who := range apiUsers {
+		pair, err := ca.client(who.user, who.groups...)
+		if err != nil {
+			return nil, nil, fmt.Errorf("certificate of %s: %w", name, err)
+		}
+		if kubeconfigs[name], err = kubeconfigYAML(addresses.apiURL(), ca.pem, who.user, pair); err != nil {
+			return nil, nil, err
+		}
+	}
+	return files, kubeconfigs, nil
+}
+
+var (
+	loopback = net.IPv4(127, 0, 0, 1)
+	apiNames = []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost", nodeName}
+)
+
+// kubeconfigYAML is a kubeconfig that holds all it needs.
+func kubeconfigYAML(server string, ca []byte, user string, pair keyPair) ([]byte, error) {
+	b64 := base64.StdEncoding.EncodeToString
+	return yaml.Marshal(map[string]any{
+		"apiVersion": "v1",
+		"kind":       "Config",
+		"clusters": []any{map[string]any{"name": "meshmark", "cluster": map[string]any{
+			"server": server, "certificate-authority-data": b64(ca)}}},
+		"users": []any{map[string]any{"name": user, "user": map[string]any{
+			"client-certificate-data": b64(pair.cert), "client-key-data": b64(pair.key)}}},
+		"contexts": []any{map[string]any{"name": "meshmark", "context": map[string]any{
+			"cluster": "meshmark", "user": user}}},
+		"current-context": "meshmark",
+	})
+}

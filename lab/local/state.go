@@ -1,0 +1,217 @@
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/meshmark/meshmark/lab"
+)
+
+// recordSchema is the version of lab.json; a record of another version is
+// still cleaned up by the fields it shares.
+const recordSchema = 1
+
+// Phases of a lab in its record.
+const (
+	phaseStarting = "starting" // Up is at work; init ends when Up dies
+	phaseReady    = "ready"    // Up is done; init lives on by itself
+)
+
+// record is what lab.json says: everything that a lab leaves, or may have
+// left, outside its namespaces. It is written before any of that is made.
+type record struct {
+	Schema        int        `json:"schema"`
+	ID            string     `json:"id"`
+	Phase         string     `json:"phase"`
+	BootID        string     `json:"boot_id"`
+	Started       time.Time  `json:"started"`
+	InitPID       int        `json:"init_pid,omitempty"`
+	InitStart     uint64     `json:"init_start_ticks,omitempty"` // tells a reused PID
+	HostInterface string     `json:"host_interface"`
+	Network       network    `json:"network"`
+	Cgroup        string     `json:"cgroup"`         // name of the lab's group in every hierarchy
+	ImageStore    string     `json:"image_store"`    // containerd's kept root
+	UpSeconds     float64    `json:"up_s,omitempty"` // how long Up took
+	Images        lab.Images `json:"images"`
+}
+
+// paths of the state folder.
+type paths struct{ base string }
+
+// stateDir is the folder of local labs: dir, or the user's state folder.
+func stateDir(dir string) (paths, error) {
+	if dir == "" {
+		dir = os.Getenv("XDG_STATE_HOME")
+		if dir == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return paths{}, fmt.Errorf("find a folder for the lab's state: %w", err)
+			}
+			dir = filepath.Join(home, ".local", "state")
+		}
+		dir = filepath.Join(dir, "meshmark", "lab")
+	}
+	dir, err := filepath.Abs(dir)
+	return paths{dir}, err
+}
+
+func (p paths) lock() string       { return filepath.Join(p.base, "lock") }
+func (p paths) record() string     { return filepath.Join(p.base, "lab.json") }
+func (p paths) kubeconfig() string { return filepath.Join(p.base, "kubeconfig") }
+
+// dir is the folder of one lab.
+func (p paths) dir(id string) labDir { return labDir(filepath.Join(p.base, id)) }
+
+// labDir is the folder of one lab's files.
+type labDir string
+
+func (d labDir) join(parts ...string) string {
+	return filepath.Join(append([]string{string(d)}, parts...)...)
+}
+func (d labDir) spec() string            { return d.join("spec.json") }
+func (d labDir) logs() string            { return d.join("log") }
+func (d labDir) log(name string) string  { return d.join("log", name+".log") }
+func (d labDir) pki(name string) string  { return d.join("pki", name) }
+func (d labDir) conf(name string) string { return d.join("conf", name) }
+
+// errNoRecord says that no lab was ever started from this folder, or that it
+// was taken down.
+var errNoRecord = errors.New("no lab has been started")
+
+func (p paths) readRecord() (*record, error) {
+	data, err := os.ReadFile(p.record())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errNoRecord
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &record{}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", p.record(), err)
+	}
+	if !validID(r.ID) {
+		return nil, fmt.Errorf("%s: %q is no lab id", p.record(), r.ID)
+	}
+	return r, nil
+}
+
+func (p paths) writeRecord(r *record) error { return writeJSON(p.record(), r) }
+
+// writeJSON replaces a file of the owner's at once: a reader, or a crash at
+// any moment, leaves the old or the new text.
+func writeJSON(path string, value any) error {
+	data, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(path, append(data, '\n'))
+}
+
+func writeFile(path string, data []byte) error {
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+		os.Remove(tmp)
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// newID returns six random hex digits: short enough for an interface name.
+func newID() string {
+	var b [3]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+func validID(id string) bool {
+	_, err := hex.DecodeString(id)
+	return err == nil && len(id) == 6
+}
+
+func bootID() string {
+	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(data))
+}
+
+// errLocked says that another process holds a lock.
+var errLocked = errors.New("locked")
+
+// lockFile takes an exclusive lock without waiting. The lock lasts until
+// every copy of the file is closed, those that children inherited included.
+func lockFile(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		return f, nil
+	}
+	f.Close()
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, errLocked
+	}
+	return nil, fmt.Errorf("lock %s: %w", path, err)
+}
+
+// waitLock takes the lock as soon as it is free.
+func waitLock(ctx context.Context, path string) (*os.File, error) {
+	for {
+		f, err := lockFile(path)
+		if !errors.Is(err, errLocked) {
+			return f, err
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("wait for %s: %w", path, err)
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// startTicks is when a process started, in clock ticks since boot; together
+// with the PID it names one process for good. It is 0 when there is none, or
+// only a zombie.
+func startTicks(pid int) uint64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// The program's name, in parentheses, may hold anything.
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+		return 0
+	}
+	ticks, _ := strconv.ParseUint(fields[19], 10, 64)
+	return ticks
+}
+
+// initAlive tells whether the init that the record names still runs.
+func (r *record) initAlive() bool {
+	return r.InitPID > 0 && r.BootID == bootID() && startTicks(r.InitPID) == r.InitStart && r.InitStart != 0
+}

@@ -1,0 +1,133 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/lab"
+)
+
+// States of a lab.
+const (
+	StateNone     = "none"     // no lab, and nothing left of one
+	StateStarting = "starting" // Up is at work
+	StateRunning  = "running"
+	StateDead     = "dead" // its init was killed; Down removes what is left
+)
+
+// Status says how a lab is. Its JSON is what `meshmark lab status --json`
+// prints.
+type Status struct {
+	Schema     int               `json:"schema"`
+	State      string            `json:"state"`
+	ID         string            `json:"id,omitempty"`
+	Kubeconfig string            `json:"kubeconfig,omitempty"`
+	StateDir   string            `json:"state_dir"`
+	Started    time.Time         `json:"started,omitzero"`
+	UpSeconds  float64           `json:"up_s,omitempty"` // how long Up took
+	InitPID    int               `json:"init_pid,omitempty"`
+	API        string            `json:"api,omitempty"`
+	Node       string            `json:"node_ip,omitempty"`
+	Pods       string            `json:"pods_cidr,omitempty"`
+	Services   string            `json:"services_cidr,omitempty"`
+	Cgroup     string            `json:"cgroup,omitempty"`
+	Images     lab.Images        `json:"images,omitzero"`
+	Components []ComponentStatus `json:"components,omitempty"`
+}
+
+// GetStatus tells how the lab of a state folder ("" is the default one) is.
+func GetStatus(dir string) (*Status, error) {
+	p, err := stateDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	status := &Status{Schema: 1, State: StateNone, StateDir: p.base}
+	r, err := p.readRecord()
+	if errors.Is(err, errNoRecord) {
+		return status, nil
+	}
+	if err != nil {
+		return nil, errs.WithHint(err, "meshmark lab down removes it")
+	}
+	status.ID, status.Started, status.UpSeconds, status.InitPID = r.ID, r.Started, r.UpSeconds, r.InitPID
+	status.Kubeconfig, status.API, status.Cgroup, status.Images = p.kubeconfig(), r.Network.apiURL(), r.Cgroup, r.Images
+	status.Node, status.Pods, status.Services = r.Network.Node.Addr().String(), r.Network.Pods.String(), r.Network.Services.String()
+	switch {
+	case !r.initAlive():
+		status.State = StateDead
+		return status, nil
+	case r.Phase == phaseReady:
+		status.State = StateRunning
+	default:
+		status.State = StateStarting
+	}
+	status.Components, err = queryInit(r.InitPID)
+	if err != nil && status.State == StateRunning {
+		return status, fmt.Errorf("ask the lab's init: %w", err)
+	}
+	return status, nil
+}
+
+// queryInit asks a running init for its components.
+func queryInit(pid int) ([]ComponentStatus, error) {
+	conn, err := net.DialTimeout("unix", statusPath(pid), time.Second)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(2 * time.Second))
+	var components []ComponentStatus
+	return components, json.NewDecoder(conn).Decode(&components)
+}
+
+// LogFiles lists the log files of the lab's components by name, those of the
+// last start that failed if no lab runs.
+func LogFiles(dir string) (map[string]string, error) {
+	p, err := stateDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	folder := filepath.Join(p.base, "failed")
+	if r, err := p.readRecord(); err == nil {
+		folder = p.dir(r.ID).logs()
+	}
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errs.WithHint(ErrNotRunning, "meshmark lab up starts one")
+	}
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for _, entry := range entries {
+		if name, ok := strings.CutSuffix(entry.Name(), ".log"); ok {
+			files[name] = filepath.Join(folder, entry.Name())
+		}
+	}
+	return files, nil
+}
+
+// ToolsDir is a folder with kubectl for PATH, "" while there is no lab.
+func ToolsDir(dir string) string {
+	p, err := stateDir(dir)
+	if err != nil {
+		return ""
+	}
+	r, err := p.readRecord()
+	if err != nil {
+		return ""
+	}
+	tools := p.dir(r.ID).join("tools")
+	if _, err := os.Stat(tools); err != nil {
+		return ""
+	}
+	return tools
+}

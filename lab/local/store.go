@@ -1,0 +1,292 @@
+package local
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/meshmark/meshmark/components"
+)
+
+// imageStore is containerd's root, kept between labs so that images are
+// imported once.
+//
+// A lab always starts from the store as it was after the last import:
+// containerd's databases are kept twice, and what a lab added since (its
+// containers, however it died) is dropped before the next one starts. A
+// store that is not what was saved is thrown away and filled anew.
+type imageStore struct{ dir string }
+
+// saved is what saved/contents.json says of the store.
+type saved struct {
+	Images      map[string]string `json:"images"`      // reference -> digest
+	Snapshots   []string          `json:"snapshots"`   // folders of unpacked layers
+	Blobs       []string          `json:"blobs"`       // manifests, configurations and layers
+	Fingerprint string            `json:"fingerprint"` // of all those, and of the databases
+}
+
+func (s imageStore) root(parts ...string) string {
+	return filepath.Join(append([]string{s.dir, "root"}, parts...)...)
+}
+func (s imageStore) contents() string { return filepath.Join(s.dir, "saved", "contents.json") }
+func (s imageStore) blobs() string {
+	return s.root("io.containerd.content.v1.content", "blobs", "sha256")
+}
+func (s imageStore) snapshots() string {
+	return s.root("io.containerd.snapshotter.v1.overlayfs", "snapshots")
+}
+
+// databases maps containerd's databases to their saved copies.
+func (s imageStore) databases() map[string]string {
+	return map[string]string{
+		s.root("io.containerd.metadata.v1.bolt", "meta.db"):             filepath.Join(s.dir, "saved", "meta.db"),
+		s.root("io.containerd.snapshotter.v1.overlayfs", "metadata.db"): filepath.Join(s.dir, "saved", "snapshots.db"),
+	}
+}
+
+// lockImageStore finds a store below the cache that no other lab uses.
+func lockImageStore(cache string) (imageStore, *os.File, error) {
+	for n := range 100 {
+		dir := filepath.Join(cache, "containerd", strconv.Itoa(n))
+		lock, err := lockFile(filepath.Join(dir, "lock"))
+		if errors.Is(err, errLocked) {
+			continue
+		}
+		return imageStore{dir}, lock, err
+	}
+	return imageStore{}, nil, fmt.Errorf("all image stores below %s are in use", cache)
+}
+
+// restore brings the store back to what was saved and tells which images it
+// holds; a store that cannot be brought back is emptied, and why says what
+// was wrong with it.
+func (s imageStore) restore() (images map[string]string, why error, err error) {
+	state, why := s.check()
+	if why == nil {
+		why = s.reset(state)
+	}
+	if why == nil {
+		return state.Images, nil, nil
+	}
+	return map[string]string{}, why, s.wipe()
+}
+
+// check verifies that everything saved is still there and unchanged. The
+// fingerprint covers names, sizes and modes of files, not their text.
+func (s imageStore) check() (*saved, error) {
+	data, err := os.ReadFile(s.contents())
+	if err != nil {
+		return nil, err
+	}
+	state := &saved{}
+	if err := json.Unmarshal(data, state); err != nil {
+		return nil, err
+	}
+	print, err := s.fingerprint(state)
+	if err != nil {
+		return nil, err
+	}
+	if print != state.Fingerprint {
+		return nil, errors.New("the image store was changed")
+	}
+	return state, nil
+}
+
+// reset drops what labs added since the store was saved.
+func (s imageStore) reset(state *saved) error {
+	if err := removeOthers(s.snapshots(), state.Snapshots); err != nil {
+		return err
+	}
+	if err := removeOthers(s.blobs(), state.Blobs); err != nil {
+		return err
+	}
+	for live, copied := range s.databases() {
+		if err := copyFile(copied, live); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeOthers removes from a folder all that is not named.
+func removeOthers(dir string, names []string) error {
+	have, err := list(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range have {
+		if !slices.Contains(names, name) {
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// list names what a folder holds.
+func list(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names, nil
+}
+
+// save notes the store's present state as the one to start from. containerd
+// must not be running.
+func (s imageStore) save(images map[string]string) error {
+	if err := os.MkdirAll(filepath.Join(s.dir, "saved"), 0o700); err != nil {
+		return err
+	}
+	// Without contents.json the store counts as empty: a crash from here on
+	// costs an import, never a wrong store.
+	if err := os.Remove(s.contents()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for live, copied := range s.databases() {
+		if err := copyFile(live, copied); err != nil {
+			return err
+		}
+	}
+	state := &saved{Images: images}
+	var err error
+	if state.Snapshots, err = list(s.snapshots()); err != nil {
+		return err
+	}
+	if state.Blobs, err = list(s.blobs()); err != nil {
+		return err
+	}
+	if state.Fingerprint, err = s.fingerprint(state); err != nil {
+		return err
+	}
+	return writeJSON(s.contents(), state)
+}
+
+// wipe empties the store.
+func (s imageStore) wipe() error {
+	err := errors.Join(os.RemoveAll(filepath.Join(s.dir, "saved")), os.RemoveAll(s.root()))
+	if err != nil {
+		return fmt.Errorf("empty the image store: %w", err)
+	}
+	return os.MkdirAll(s.root(), 0o711)
+}
+
+// fingerprint sums up the saved databases, and the names, modes and sizes of
+// blobs and of snapshots' files.
+func (s imageStore) fingerprint(state *saved) (string, error) {
+	sum := sha256.New()
+	for _, live := range slices.Sorted(maps.Keys(s.databases())) {
+		data, err := os.ReadFile(s.databases()[live])
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(sum, "%x\n", sha256.Sum256(data))
+	}
+	note := func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		size := info.Size()
+		if entry.IsDir() {
+			size = 0
+		}
+		fmt.Fprintf(sum, "%q %o %d\n", filepath.Base(path), info.Mode(), size)
+		return nil
+	}
+	for _, name := range state.Blobs {
+		info, err := os.Lstat(filepath.Join(s.blobs(), name))
+		if err := note(name, fs.FileInfoToDirEntry(info), err); err != nil {
+			return "", err
+		}
+	}
+	for _, name := range state.Snapshots {
+		if err := filepath.WalkDir(filepath.Join(s.snapshots(), name), note); err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if closed := out.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// missing lists the images that a store with the given contents lacks.
+// Images without an archive are left to the cluster to pull.
+func missing(want []components.Image, have map[string]string) []components.Image {
+	var lacks []components.Image
+	for _, image := range want {
+		if image.Path != "" && (have[image.Ref] != image.Digest || image.Digest == "") {
+			lacks = append(lacks, image)
+		}
+	}
+	return lacks
+}
+
+// fill imports what the store lacks, all images at once, by a containerd
+// without its Kubernetes side, and saves the result. A store that cannot be
+// filled is emptied and filled once more.
+func (n *node) fill(ctx context.Context) error {
+	store := imageStore{imageDir}
+	have, why, err := store.restore()
+	if err != nil {
+		return err
+	}
+	if why != nil && !errors.Is(why, fs.ErrNotExist) {
+		n.say("filling the image store anew: %v", why)
+	}
+	for attempt := 0; ; attempt++ {
+		lacks := missing(n.spec.Images, have)
+		if len(lacks) == 0 {
+			return nil
+		}
+		err := n.importAll(ctx, lacks)
+		if err == nil {
+			have = maps.Clone(have)
+			for _, image := range lacks {
+				have[image.Ref] = image.Digest
+			}
+			return store.save(have)
+		}
+		if ctx.Err() != nil || attempt > 0 {
+			return fmt.Errorf("import images: %w", err)
+		}
+		n.say("image store damaged, filling it anew: %v", err)
+		if err := store.wipe(); err != nil {
+			return err
+		}
+		have = map[string]string{}
+	}
+}

@@ -1,0 +1,514 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/meshmark/meshmark/components"
+	"github.com/meshmark/meshmark/doctor"
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/lab"
+)
+
+// ErrRunning says that a lab runs already; one state folder has one lab.
+var ErrRunning = errors.New("a lab is running already")
+
+// ErrNotRunning says that no lab runs.
+var ErrNotRunning = errors.New("no lab is running")
+
+// Options of [Up]. The zero value is what users get.
+type Options struct {
+	// StateDir holds the lab's state. Default: meshmark/lab in the user's
+	// state folder ($XDG_STATE_HOME, or ~/.local/state).
+	StateDir string
+	// CacheDir holds components and images. Default: $MESHMARK_CACHE, or
+	// meshmark in the user's cache folder.
+	CacheDir string
+	// EnvoyVersions are the sidecar images wanted beside the default one.
+	EnvoyVersions []string
+	// Program is the meshmark program: it becomes the lab's init by its
+	// command lab-init, and the roles' image is made from it. Default: the
+	// program that runs.
+	Program string
+	// OnAPI, if set, runs as soon as the API answers, beside the rest of the
+	// start; its error fails Up. A mesh is installed here.
+	OnAPI func(ctx context.Context, l *Lab) error
+	// Progress is told what happens, one line at a time, from one goroutine
+	// at a time. May be nil.
+	Progress func(line string)
+	// BuildProgress is told of components being made. May be nil.
+	BuildProgress func(components.Event)
+	// DownOnClose ends the lab when the returned Lab is closed.
+	DownOnClose bool
+}
+
+// Lab is a running local lab.
+type Lab struct {
+	record  *record
+	paths   paths
+	config  *rest.Config
+	builder *components.Builder
+	down    bool
+}
+
+var _ lab.Lab = (*Lab)(nil)
+
+// Kind is lab.KindLocal.
+func (l *Lab) Kind() string { return lab.KindLocal }
+
+// RESTConfig returns a client configuration of the lab's administrator.
+func (l *Lab) RESTConfig() *rest.Config { return rest.CopyConfig(l.config) }
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (l *Lab) Kubeconfig() string { return l.paths.kubeconfig() }
+
+// Images are those in the lab's image store.
+func (l *Lab) Images() lab.Images { return l.record.Images }
+
+// UpTime is how long [Up] took.
+func (l *Lab) UpTime() time.Duration { return time.Duration(l.record.UpSeconds * float64(time.Second)) }
+
+// Builder is the builder of the lab's components; nil for a lab that was
+// opened.
+func (l *Lab) Builder() *components.Builder { return l.builder }
+
+// Close takes the lab down if it was started with DownOnClose.
+func (l *Lab) Close() error {
+	if !l.down {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	_, err := Down(ctx, l.paths.base)
+	return err
+}
+
+// Open returns the lab that runs from a state folder ("" is the default
+// one), or ErrNotRunning.
+func Open(dir string) (*Lab, error) {
+	p, err := stateDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	r, err := p.readRecord()
+	if errors.Is(err, errNoRecord) {
+		return nil, errs.WithHint(ErrNotRunning, "meshmark lab up starts one")
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !r.initAlive():
+		return nil, errs.WithHint(fmt.Errorf("%w: what is left of lab %s is dead", ErrNotRunning, r.ID), "meshmark lab down removes what is left of it, meshmark lab up does so too and starts a new one")
+	case r.Phase != phaseReady:
+		return nil, errs.WithHint(fmt.Errorf("%w: lab %s is still being started", ErrNotRunning, r.ID), "wait for `meshmark lab up` to end")
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	return &Lab{record: r, paths: p, config: config}, nil
+}
+
+// Up starts a lab and returns when its API, its DNS and what OnAPI does are
+// ready. When it fails, or ctx ends, nothing of the lab is left but the logs
+// of its components. A machine that lacks something is told all of it at
+// once, before anything is built or started.
+func Up(ctx context.Context, o Options) (*Lab, error) {
+	u, err := newStarter(o)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := lockFile(u.paths.lock())
+	if errors.Is(err, errLocked) {
+		return nil, u.alreadyRunning()
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close() // init keeps a copy
+	if lines := Requirements(o); doctor.Worst(lines) == doctor.Failure {
+		return nil, refuse(lines)
+	}
+	if err := sweep(ctx, u.paths); err != nil {
+		return nil, fmt.Errorf("remove what an earlier lab left: %w", err)
+	}
+	if err := u.gather(ctx); err != nil {
+		return nil, err
+	}
+	l, err := u.start(ctx, lock)
+	if err != nil {
+		u.keepLogs()
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		if swept := sweep(limited, u.paths); swept != nil {
+			err = errors.Join(err, swept)
+		}
+		return nil, err
+	}
+	return l, nil
+}
+
+// starter is one Up at work.
+type starter struct {
+	o       Options
+	paths   paths
+	cache   string
+	builder *components.Builder
+	set     *components.Set
+	images  []components.Image
+	began   time.Time
+	record  *record
+}
+
+func newStarter(o Options) (*starter, error) {
+	p, err := stateDir(o.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	cache, err := cacheDir(o.CacheDir)
+	if err != nil {
+		return nil, err
+	}
+	if o.Program == "" {
+		if o.Program, err = os.Executable(); err != nil {
+			return nil, err
+		}
+	}
+	builder, err := components.New(components.Options{CacheDir: cache, Progress: o.BuildProgress})
+	if err != nil {
+		return nil, err
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	return &starter{o: o, paths: p, cache: cache, builder: builder}, nil
+}
+
+func cacheDir(dir string) (string, error) {
+	if dir == "" {
+		dir = os.Getenv("MESHMARK_CACHE")
+	}
+	if dir == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("find a folder for the cache: %w", err)
+		}
+		dir = filepath.Join(user, "meshmark")
+	}
+	return filepath.Abs(dir)
+}
+
+func (u *starter) alreadyRunning() error {
+	err := ErrRunning
+	if r, failed := u.paths.readRecord(); failed == nil {
+		err = fmt.Errorf("%w: lab %s, %s since %s", ErrRunning, r.ID, r.Phase, r.Started.Local().Format(time.DateTime))
+	}
+	return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "use it: eval \"$(meshmark lab env)\"\nor end it: meshmark lab down")
+}
+
+// refuse makes one error of all requirements that fail.
+func refuse(lines []doctor.Line) error {
+	var what, mend []string
+	for _, line := range lines {
+		if line.Status == doctor.Failure {
+			what = append(what, line.Name+": "+line.Detail)
+			if line.Mend != "" {
+				mend = append(mend, line.Mend)
+			}
+		}
+	}
+	err := errs.Usage("this machine cannot run a local lab:\n  %s", strings.Join(what, "\n  "))
+	if len(mend) == 0 {
+		return err
+	}
+	return errs.WithHint(err, "%s", strings.Join(mend, "\n"))
+}
+
+// gather makes what the lab is made of.
+func (u *starter) gather(ctx context.Context) error {
+	var err error
+	if u.set, err = u.builder.Ensure(ctx, append([]string{"cni"}, programNames...)...); err != nil {
+		return err
+	}
+	envoys := append([]string{components.DefaultEnvoy}, u.o.EnvoyVersions...)
+	slices.Sort(envoys)
+	u.images, err = u.builder.Images(ctx, components.ImageOptions{MeshmarkBinary: u.o.Program, EnvoyVersions: slices.Compact(envoys)})
+	return err
+}
+
+// imagesOf says what pods may use.
+func (u *starter) imagesOf() lab.Images {
+	images := lab.Images{
+		Meshmark: components.RolesRef, Istiod: components.IstioHub + "/pilot:" + components.IstioTag,
+		Proxy: components.ProxyRef(""), Proxies: map[string]string{components.DefaultEnvoy: components.ProxyRef("")},
+		PullPolicy: corev1.PullIfNotPresent, Hub: components.IstioHub, IstioTag: components.IstioTag,
+	}
+	for _, version := range u.o.EnvoyVersions {
+		images.Proxies[version] = components.ProxyRef(version)
+	}
+	return images
+}
+
+// start makes the lab. On an error the caller sweeps.
+func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
+	u.began = time.Now()
+	groups, err := machineCgroups()
+	if err != nil {
+		return nil, err
+	}
+	taken, err := takenRanges()
+	if err != nil {
+		return nil, err
+	}
+	addresses, err := chooseNetwork(taken)
+	if err != nil {
+		return nil, err
+	}
+	store, storeLock, err := lockImageStore(u.cache)
+	if err != nil {
+		return nil, err
+	}
+	defer storeLock.Close() // init keeps a copy
+	id := newID()
+	u.record = &record{
+		Schema: recordSchema, ID: id, Phase: phaseStarting, BootID: bootID(), Started: u.began.UTC(),
+		HostInterface: hostInterface(id), Network: addresses, Cgroup: "/meshmark-" + id, ImageStore: store.dir, Images: u.imagesOf(),
+	}
+	if err := u.paths.writeRecord(u.record); err != nil {
+		return nil, err
+	}
+	s := &spec{
+		ID: id, Dir: u.paths.dir(id), ImageStore: store.dir, Network: addresses, Cgroup: u.record.Cgroup, CgroupV2: groups.unified(),
+		Programs: map[string]components.Program{}, CNI: u.set.Dir("cni"), Images: u.images, Pause: components.PauseRef,
+	}
+	for _, name := range programNames {
+		program, ok := u.set.Program(name)
+		if !ok {
+			return nil, fmt.Errorf("the components have no program %s", name)
+		}
+		s.Programs[name] = program
+	}
+	s.Keep = s.keep()
+	pki, kubeconfigs, err := pkiFiles(addresses, u.began)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.writeFiles(pki, kubeconfigs); err != nil {
+		return nil, fmt.Errorf("write the lab's files: %w", err)
+	}
+	if err := writeFile(u.paths.kubeconfig(), kubeconfigs["admin"]); err != nil {
+		return nil, err
+	}
+	if err := groups.create(u.record.Cgroup); err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfigs["admin"])
+	if err != nil {
+		return nil, err
+	}
+	l := &Lab{record: u.record, paths: u.paths, config: config, builder: u.builder, down: u.o.DownOnClose}
+	in, err := u.startInit(s, groups, lock, storeLock)
+	if err != nil {
+		return nil, err
+	}
+	defer in.control.Close()
+	if err := u.await(ctx, l, in); err != nil {
+		in.kill()
+		return nil, err
+	}
+	u.record.Phase, u.record.UpSeconds = phaseReady, time.Since(u.began).Seconds()
+	if err := u.paths.writeRecord(u.record); err != nil {
+		in.kill()
+		return nil, err
+	}
+	if err := in.send(eventStay); err != nil {
+		in.kill()
+		return nil, fmt.Errorf("the lab's init is gone: %w", err)
+	}
+	return l, nil
+}
+
+// initProcess is the lab's init as Up sees it.
+type initProcess struct {
+	process *os.Process
+	control *os.File
+	gone    chan struct{} // closed when it has ended
+}
+
+func (p *initProcess) send(name string) error {
+	data, _ := json.Marshal(event{Event: name})
+	_, err := p.control.Write(append(data, '\n'))
+	return err
+}
+
+// kill ends init, and with it everything in the lab.
+func (p *initProcess) kill() {
+	p.process.Kill()
+	<-p.gone
+}
+
+// startInit starts init in its namespaces, gives it its cgroup and its link,
+// and lets it go.
+func (u *starter) startInit(s *spec, groups cgroups, lock, storeLock *os.File) (*initProcess, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control of init")
+	defer theirs.Close()
+	log, err := os.OpenFile(s.Dir.log("init"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		ours.Close()
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(u.o.Program, "lab-init", s.Dir.spec())
+	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{theirs, lock, storeLock} // fdControl, fdLabLock, fdStoreLock
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setsid:     true,
+		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
+	}
+	if err := cmd.Start(); err != nil {
+		ours.Close()
+		return nil, fmt.Errorf("start the lab's init: %w", err)
+	}
+	in := &initProcess{process: cmd.Process, control: ours, gone: make(chan struct{})}
+	go func() { cmd.Wait(); close(in.gone) }() // ends with init, or with this program
+	pid := cmd.Process.Pid
+	err = func() error {
+		u.record.InitPID, u.record.InitStart = pid, startTicks(pid)
+		if err := u.paths.writeRecord(u.record); err != nil {
+			return err
+		}
+		if err := groups.join(u.record.Cgroup, pid); err != nil {
+			return err
+		}
+		if err := linkHost(u.record, pid); err != nil {
+			return err
+		}
+		return in.send(eventGo)
+	}()
+	if err != nil {
+		in.kill()
+		ours.Close()
+		return nil, err
+	}
+	return in, nil
+}
+
+// await follows init until everything is up. Once the API answers, DNS and
+// what the caller wants are installed while the node still starts.
+func (u *starter) await(ctx context.Context, l *Lab, in *initProcess) error {
+	group, ctx := errgroup.WithContext(ctx)
+	api := make(chan struct{})
+	group.Go(func() error {
+		return u.follow(in, api)
+	})
+	group.Go(func() error {
+		select {
+		case <-api:
+		case <-ctx.Done():
+			in.control.Close() // ends follow
+			return context.Cause(ctx)
+		}
+		stop := context.AfterFunc(ctx, func() { in.control.SetReadDeadline(time.Now()) })
+		defer stop()
+		limited, cancel := context.WithTimeoutCause(ctx, 3*time.Minute, errors.New("not ready within three minutes"))
+		defer cancel()
+		installs, limited := errgroup.WithContext(limited)
+		installs.Go(func() error { return u.installBasics(limited, l) })
+		if u.o.OnAPI != nil {
+			installs.Go(func() error { return u.o.OnAPI(limited, l) })
+		}
+		return installs.Wait()
+	})
+	return group.Wait()
+}
+
+// follow reads init's events until everything has been started.
+func (u *starter) follow(in *initProcess, api chan struct{}) error {
+	lines := bufio.NewReader(in.control)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return errs.WithHint(fmt.Errorf("the lab's init ended before the lab was up (%w)", err), "see %s", u.failedLogs())
+		}
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return fmt.Errorf("the lab's init said %q: %w", line, err)
+		}
+		switch e.Event {
+		case eventSay:
+			u.say("%s", e.Text)
+		case eventAPI:
+			close(api)
+		case eventFailed:
+			return errs.WithHint(fmt.Errorf("the lab did not start: %s", e.Text), "logs are in %s", u.failedLogs())
+		case eventUp:
+			u.say("node components started")
+			return nil
+		}
+	}
+}
+
+func (u *starter) say(format string, args ...any) {
+	u.o.Progress(fmt.Sprintf("%5.1fs  ", time.Since(u.began).Seconds()) + fmt.Sprintf(format, args...))
+}
+
+// installBasics makes the lab a usable cluster: the node's own rights, and
+// DNS.
+func (u *starter) installBasics(ctx context.Context, l *Lab) error {
+	applier, err := lab.NewApplier(l.config)
+	if err != nil {
+		return err
+	}
+	if err := applier.Apply(ctx, nodeRoles()); err != nil {
+		return err
+	}
+	if err := applier.Apply(ctx, coreDNS(components.CoreDNSRef, l.record.Network.dns().String())); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(l.config)
+	if err != nil {
+		return err
+	}
+	if err := lab.WaitDeployment(ctx, client, "kube-system", "coredns"); err != nil {
+		return err
+	}
+	u.say("cluster DNS available")
+	return nil
+}
+
+// failedLogs is where the logs of a start that failed are kept.
+func (u *starter) failedLogs() string { return filepath.Join(u.paths.base, "failed") }
+
+// keepLogs saves the components' logs before the lab's folder is removed.
+func (u *starter) keepLogs() {
+	if u.record == nil {
+		return
+	}
+	dir := u.paths.dir(u.record.ID)
+	os.RemoveAll(dir.join("log", "pods"))
+	os.RemoveAll(u.failedLogs())
+	os.Rename(dir.logs(), u.failedLogs())
+}
