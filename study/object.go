@@ -1,0 +1,204 @@
+package study
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+)
+
+// value is a kind of field: how it is read from a file, written to one, and
+// described to an editor. A field's value holds where its result goes.
+type value interface {
+	decode(d *decoder, n *node)
+	encode() *node // nil: leave the field out
+	schema() *jsonschema.Schema
+}
+
+// decoder collects what is wrong.
+type decoder struct {
+	root *node
+	errs Errors
+}
+
+func (d *decoder) fail(pos Pos, hint, format string, args ...any) {
+	d.errs = append(d.errs, &Error{Pos: pos, Msg: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// complain reports a complaint about a field's text.
+func (d *decoder) complain(pos Pos, c *complaint) { d.fail(pos, c.hint, "%s", c.msg) }
+
+// text returns a scalar's text.
+func (d *decoder) text(n *node) (string, bool) {
+	if n.kind != scalar {
+		d.fail(n.pos, "", "a single value is expected here, not %s", n.what())
+		return "", false
+	}
+	return n.text, true
+}
+
+// pos is the place of a value by its path, or of the nearest thing above it
+// that the file has.
+func (d *decoder) pos(path ...any) Pos {
+	n, at := d.root, d.root.pos
+	for _, step := range path {
+		var next *node
+		switch step := step.(type) {
+		case string:
+			for i, k := range n.keys {
+				if k.name == step {
+					next = n.values[i]
+				}
+			}
+		case int:
+			if n.kind == sequence && step >= 0 && step < len(n.values) {
+				next = n.values[step]
+			}
+		}
+		if next == nil {
+			return at
+		}
+		n, at = next, next.pos
+	}
+	return at
+}
+
+// field is a named part of a mapping.
+type field struct {
+	name     string
+	doc      string
+	value    value
+	required bool
+}
+
+// object is a mapping with fixed fields.
+type object struct {
+	name   string // for messages: "blocks", "the study"
+	fields []field
+	flow   bool // written on one line
+}
+
+func (o object) decode(d *decoder, n *node) {
+	if n.kind != mapping {
+		d.fail(n.pos, "its fields are "+strings.Join(o.names(), ", "), "%s must be a mapping, not %s", o.name, n.what())
+		return
+	}
+	for i, k := range n.keys {
+		f := o.find(k.name)
+		if f == nil {
+			d.fail(k.pos, suggest(k.name, o.names()), "unknown field %q in %s", clip(k.name, 40), o.name)
+			continue
+		}
+		if n.values[i].kind == null {
+			d.fail(k.pos, "give it a value or leave it out", "%s is empty", k.name)
+			continue
+		}
+		f.value.decode(d, n.values[i])
+	}
+	for _, f := range o.fields {
+		if f.required && n.get(f.name) == nil {
+			d.fail(n.pos, "", "%s lacks the field %q", o.name, f.name)
+		}
+	}
+}
+
+func (o object) names() []string {
+	out := make([]string, len(o.fields))
+	for i, f := range o.fields {
+		out[i] = f.name
+	}
+	return out
+}
+
+func (o object) find(name string) *field {
+	for i := range o.fields {
+		if o.fields[i].name == name {
+			return &o.fields[i]
+		}
+	}
+	return nil
+}
+
+func (o object) encode() *node {
+	out := &node{kind: mapping}
+	if o.flow {
+		out.style = styleFlow
+	}
+	for _, f := range o.fields {
+		if v := f.value.encode(); v != nil {
+			out.set(f.name, Pos{}, v)
+		}
+	}
+	if len(out.keys) == 0 {
+		return nil
+	}
+	return out
+}
+
+func (o object) schema() *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
+	for _, f := range o.fields {
+		p := f.value.schema()
+		if p.Description == "" {
+			p.Description = f.doc
+		}
+		s.Properties.Set(f.name, p)
+		if f.required {
+			s.Required = append(s.Required, f.name)
+		}
+	}
+	return s
+}
+
+// listValue is a list of values of one kind.
+type listValue[T any] struct {
+	to      *[]T
+	element func(*T) value
+	least   int
+	flow    bool
+}
+
+func (v listValue[T]) decode(d *decoder, n *node) {
+	if n.kind != sequence {
+		d.fail(n.pos, "", "a list is expected here, not %s", n.what())
+		return
+	}
+	if len(n.values) < v.least {
+		d.fail(n.pos, "", "the list is empty")
+		return
+	}
+	out := make([]T, len(n.values))
+	for i, item := range n.values {
+		if item.kind == null {
+			d.fail(item.pos, "", "an entry of the list is empty")
+			continue
+		}
+		v.element(&out[i]).decode(d, item)
+	}
+	if *v.to = out; len(out) == 0 {
+		*v.to = nil
+	}
+}
+
+func (v listValue[T]) encode() *node {
+	if len(*v.to) == 0 {
+		return nil
+	}
+	out := &node{kind: sequence}
+	if v.flow {
+		out.style = styleFlow
+	}
+	for i := range *v.to {
+		out.values = append(out.values, v.element(&(*v.to)[i]).encode())
+	}
+	return out
+}
+
+func (v listValue[T]) schema() *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "array", Items: v.element(new(T)).schema()}
+	if v.least > 0 {
+		least := uint64(v.least)
+		s.MinItems = &least
+	}
+	return s
+}
