@@ -3,14 +3,325 @@ package load
 import (
 	"context"
 	"net"
+	"runtime"
+	"sync"
 	"time"
+
+	"github.com/meshmark/meshmark/errs"
 )
 
-type pool struct{}
+// caller makes requests over one connection, or one stream of a shared
+// connection, with a well-kept library. It blocks, so each has a goroutine.
+type caller interface {
+	// connect opens the connection if it is not open. The error carries a
+	// kind of failure where it can.
+	connect(ctx context.Context) error
+	// call makes one request with size payload bytes (-1 for the fixed
+	// size), which fails once ctx is over. A connection that is not open is
+	// opened.
+	call(ctx context.Context, size int32) outcome
+	// close closes the connection; a call under way fails.
+	close()
+}
+
+// outcome is how a call ended.
+type outcome struct {
+	failed      bool
+	kind        failure
+	bytesSent   int64 // payload, for protocols framed by a library
+	bytesRead   int64
+	connections int64 // that were begun
+}
+
+func failedWith(kind failure) outcome { return outcome{failed: true, kind: kind} }
+
+// slot is a place for one request at a time.
+type slot struct {
+	id     int32
+	caller caller
+	jobs   chan job
+	freeAt int64
+	req    request
+	busy   bool
+}
+
+type job struct{ size int32 }
+
+// pool sends a schedule over libraries that block. One thread of its own
+// paces: it waits by epoll with nanoseconds, as the event loop does, and
+// hands requests that are due to the goroutines of free slots. All
+// accounting is under one lock.
+type pool struct {
+	poll     *poller
+	deadline *deadline
+	edges    *edges
+	max      bool
+	keep     bool
+	timeout  time.Duration
+	drain    int64
+	epoch    time.Time
+	cursor   cursor          // of the pacing thread
+	ctx      context.Context // of every call; cancelled at the end
+	cancel   context.CancelFunc
+
+	mu      sync.Mutex
+	rec     recorder
+	slots   []slot
+	free    fifo
+	starved bool // the pacing thread waits for a free slot
+	over    bool // what completes now is no longer filed
+	workers sync.WaitGroup
+}
+
+// defaultStreams is how many requests a multiplexed connection carries at
+// once when a schedule paces them and the Spec does not say.
+const defaultStreams = 100
+
+// streams returns how many requests each connection carries at once.
+func (s *Spec) streams(protocol string) int {
+	switch {
+	case protocol != HTTP2 && protocol != GRPC, !s.KeepAlive:
+		return 1
+	case s.StreamsPerConnection > 0:
+		return s.StreamsPerConnection
+	case s.Rate == Max:
+		return 1
+	}
+	return defaultStreams
+}
 
 func newPool(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, col *collector) (*pool, error) {
-	return &pool{}, nil
+	callers, err := newCallers(spec, t, addr)
+	if err != nil {
+		return nil, err
+	}
+	poll, err := newPoller(4)
+	if err != nil {
+		return nil, err
+	}
+	streams := spec.streams(t.protocol)
+	n := spec.Connections * streams
+	p := &pool{
+		poll: poll, deadline: d, edges: e, max: spec.Rate == Max, keep: spec.KeepAlive,
+		timeout: seconds(spec.TimeoutS), drain: int64(seconds(spec.DrainS)),
+		rec:   recorder{interval: col.interval, closed: spec.Rate == Max, seal: col.seal, fresh: col.fresh},
+		slots: make([]slot, n), free: newFIFO(n),
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	if s := spec.schedule(); s != nil {
+		p.cursor = newCursor(s)
+	}
+	for i := range p.slots {
+		// Neighbours in the queue use different connections.
+		p.slots[i] = slot{id: int32(i), caller: callers[i%len(callers)], jobs: make(chan job, 1)}
+		p.free.push(int32(i))
+	}
+	return p, nil
 }
-func (p *pool) connect(ctx context.Context) error { return nil }
-func (p *pool) run(epoch time.Time)               {}
-func (p *pool) wake()                             {}
+
+// connect implements engine.
+func (p *pool) connect(ctx context.Context) error {
+	if !p.keep {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	open, last := 0, error(nil)
+	limit := make(chan struct{}, 32)
+	seen := map[caller]bool{}
+	for i := range p.slots {
+		c := p.slots[i].caller
+		if seen[c] {
+			continue
+		}
+		seen[c] = true
+		all.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			err := c.connect(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				last = err
+			} else {
+				open++
+			}
+		})
+	}
+	all.Wait()
+	if open == 0 {
+		p.close()
+		return errs.WithHint(last, "none of the connections could be made; nothing was sent")
+	}
+	return nil
+}
+
+func (p *pool) close() {
+	p.cancel()
+	for i := range p.slots {
+		p.slots[i].caller.close()
+	}
+	p.poll.close()
+}
+
+// wake implements engine.
+func (p *pool) wake() { p.poll.wake() }
+
+func (p *pool) now() int64 { return int64(time.Since(p.epoch)) }
+
+// run implements engine.
+func (p *pool) run(epoch time.Time) {
+	p.epoch = epoch
+	for i := range p.slots {
+		p.workers.Go(func() { p.serve(&p.slots[i]) })
+	}
+	paced := make(chan struct{})
+	go func() {
+		defer close(paced)
+		runtime.LockOSThread()
+		p.pace()
+	}()
+	<-paced
+	// Nothing is filed any more: end what is under way.
+	p.cancel()
+	for i := range p.slots {
+		close(p.slots[i].jobs)
+		p.slots[i].caller.close()
+	}
+	p.workers.Wait()
+	p.poll.close()
+}
+
+// serve makes the requests of one slot.
+func (p *pool) serve(s *slot) {
+	for job := range s.jobs {
+		for p.one(s, job.size) {
+			job.size = -1
+		}
+	}
+}
+
+// one makes one request. It reports whether the slot has been given another
+// at once, as it is at rate max.
+func (p *pool) one(s *slot, size int32) (again bool) {
+	sent := p.now()
+	ctx, cancel := context.WithDeadline(p.ctx, p.epoch.Add(time.Duration(sent)+p.timeout))
+	defer cancel()
+	p.mu.Lock()
+	if p.over {
+		p.mu.Unlock()
+		return false
+	}
+	p.rec.sent(&s.req, s.freeAt, sent)
+	p.mu.Unlock()
+
+	out := s.caller.call(ctx, size)
+
+	done := p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return false
+	}
+	t := s.req.tally
+	t.bytesSent += out.bytesSent
+	t.bytesRead += out.bytesRead
+	t.connects += out.connections
+	if out.failed {
+		p.rec.fail(&s.req, out.kind)
+	} else {
+		p.rec.complete(&s.req, done)
+	}
+	s.freeAt = done
+	if p.max && done < p.deadline.end.Load() && !(out.failed && out.kind == failConnect) {
+		p.rec.admit(&s.req, done)
+		return true
+	}
+	s.busy = false
+	p.free.push(s.id)
+	if p.starved || done >= p.deadline.end.Load() {
+		p.starved = false
+		p.poll.wake()
+	}
+	return false
+}
+
+// pace hands out requests when they are due.
+func (p *pool) pace() {
+	precise()
+	nextEdge := p.rec.interval
+	for {
+		now, end := p.now(), p.deadline.end.Load()
+		if now >= nextEdge {
+			p.edges.sample(now)
+			nextEdge = (now/p.rec.interval + 1) * p.rec.interval
+		}
+		wake := min(end, nextEdge)
+		if now >= end {
+			wake = end + p.drain
+		}
+		p.mu.Lock()
+		p.dispatch(now, end)
+		backlog := !p.max && p.cursor.head.Offset < end
+		idle := !backlog && p.rec.inFlight == 0
+		p.starved = p.free.n == 0
+		if backlog && p.free.n > 0 {
+			wake = min(wake, p.cursor.head.Offset)
+		}
+		if p.max && p.free.n > 0 && now < end {
+			wake = min(wake, now+closeGrace) // held back since it could not connect
+		}
+		mark := min(now, end)
+		if !p.max {
+			mark = min(mark, p.cursor.head.Offset)
+		}
+		p.rec.sealUpTo(mark)
+		if now >= end && (idle || p.deadline.cancelled.Load() || now >= end+p.drain) {
+			p.finish(now, end)
+			p.mu.Unlock()
+			return
+		}
+		p.mu.Unlock()
+		p.poll.waitFriendly(wake - p.now())
+	}
+}
+
+// dispatch hands out what is due. The caller holds the lock.
+func (p *pool) dispatch(now, end int64) {
+	for n := p.free.n; n > 0; n-- {
+		head := p.cursor.head
+		if p.max {
+			head.Offset, head.PayloadBytes = now, -1
+		}
+		if head.Offset > now || head.Offset >= end {
+			return
+		}
+		s := &p.slots[p.free.pop()]
+		p.rec.admit(&s.req, head.Offset)
+		s.busy = true
+		s.jobs <- job{head.PayloadBytes} // has room: the slot was free
+		if !p.max {
+			p.cursor.advance()
+		}
+	}
+}
+
+// finish accounts for what is left. The caller holds the lock.
+func (p *pool) finish(now, end int64) {
+	p.over = true
+	for i := range p.slots {
+		if s := &p.slots[i]; s.busy {
+			p.rec.abandon(&s.req)
+		}
+	}
+	if !p.max {
+		for p.cursor.head.Offset < end {
+			p.rec.missed(p.cursor.head.Offset)
+			p.cursor.advance()
+		}
+	}
+	p.edges.finish(now)
+	p.rec.finish(end)
+}

@@ -121,6 +121,20 @@ func (p *poller) wait(ns int64) []unix.EpollEvent {
 	return p.events[:n]
 }
 
+// waitFriendly waits as wait does, but gives the processor back to Go's
+// scheduler meanwhile: for a thread that shares its work with goroutines.
+func (p *poller) waitFriendly(ns int64) {
+	if ns <= 0 {
+		p.wait(0)
+		return
+	}
+	fds := [1]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
+	ts := unix.NsecToTimespec(ns)
+	if n, err := unix.Ppoll(fds[:], &ts, nil); err == nil && n > 0 {
+		p.wait(0) // takes the event off
+	}
+}
+
 // precise asks for timers of this thread to fire when they are due: by
 // default the kernel may add 50 us.
 func precise() {

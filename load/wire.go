@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
-	"strings"
 
 	"github.com/meshmark/meshmark/load/http1"
 )
@@ -135,6 +134,3 @@ func (a *answer) ok() bool {
 
 // closes says whether the connection is used up by this response.
 func (a *answer) closes() bool { return !a.echo && a.http.Close() }
-
-// headerName returns a header's canonical lower-case name for HTTP/2.
-func headerName(name string) string { return strings.ToLower(name) }

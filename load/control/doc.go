@@ -12,6 +12,6 @@
 //	GET  /v1/version                                    -> Version
 //
 // A run's result stays until the next run starts. Errors have a status of
-// 400 (bad input), 404 (no such run), 409 (another run is under way, or no
+// 400 (bad input), 404 (no such run), 409 (another run is under way), 425 (no
 // result yet) or 500, and an [Error] as body.
 package control

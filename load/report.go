@@ -1,0 +1,153 @@
+package load
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// Report is the document of `meshmark load --json`.
+type Report struct {
+	Schema      int              `json:"schema"`
+	URL         string           `json:"url"`
+	Protocol    string           `json:"protocol"`
+	Arrival     string           `json:"arrival"`
+	RateRPS     float64          `json:"rate_rps"` // the mean asked for; 0 for max
+	Connections int              `json:"connections"`
+	KeepAlive   bool             `json:"keep_alive"`
+	Seed        uint64           `json:"seed"`
+	Start       string           `json:"start"` // RFC 3339
+	DurationS   float64          `json:"duration_s"`
+	Interrupted bool             `json:"interrupted"`
+	Scheduled   int64            `json:"scheduled"`
+	Completed   int64            `json:"completed"`
+	Failed      map[string]int64 `json:"failed"`
+	Unfinished  int64            `json:"unfinished"`
+	AchievedRPS float64          `json:"achieved_rps"`
+
+	Intended Latency `json:"latency_intended_us"`
+	Send     Latency `json:"latency_send_us"`
+	// Wait is how long requests that were due waited for a free connection.
+	Wait record.Lag `json:"connection_wait_us"`
+	Lag  record.Lag `json:"schedule_lag_us"`
+
+	MaxInFlight int   `json:"max_in_flight"`
+	BytesSent   int64 `json:"bytes_sent"`
+	BytesRead   int64 `json:"bytes_read"`
+	Connects    int64 `json:"connects"` // made for requests, not before the start
+	Clamped     int64 `json:"clamped"`  // values above 60 s, recorded as 60 s
+	CPU         CPU   `json:"cpu_s"`
+
+	Valid    bool     `json:"valid"`
+	Warnings []string `json:"warnings"`
+}
+
+// Latency is a histogram's summary in microseconds.
+type Latency = record.Latency
+
+// Report says what the whole run measured, and whether to believe it.
+func (r *Result) Report() Report {
+	w := r.Total()
+	t, _ := r.Spec.parseTarget()
+	rep := Report{
+		Schema: record.Schema, URL: r.Spec.URL, Protocol: t.protocol, Arrival: r.Spec.Arrival,
+		Connections: r.Spec.Connections, KeepAlive: r.Spec.KeepAlive, Seed: r.Spec.Seed,
+		Start: r.Start.UTC().Format("2006-01-02T15:04:05.000Z07:00"), DurationS: float64(r.EndNS) / 1e9,
+		Interrupted: r.Interrupted,
+		Scheduled:   w.Scheduled, Completed: w.Completed, Failed: w.Failed, Unfinished: w.Unfinished,
+		AchievedRPS: w.AchievedRPS(),
+		Intended:    Summarise(w.Intended), Send: Summarise(w.Send), Wait: summariseLag(w.Wait), Lag: summariseLag(w.Lag),
+		MaxInFlight: w.MaxInFlight, BytesSent: w.BytesSent, BytesRead: w.BytesRead,
+		Connects: w.Connects, Clamped: w.Clamped, CPU: w.CPU,
+	}
+	switch {
+	case r.Spec.Rate > 0:
+		rep.RateRPS = float64(r.Spec.Rate)
+	case r.Spec.Rate == 0 && rep.DurationS > 0: // a shape or a trace: its mean
+		rep.RateRPS = float64(w.Scheduled) / rep.DurationS
+	}
+	verdict := Judge(w, &r.Spec)
+	rep.Valid, rep.Warnings = verdict.Valid, verdict.Warnings
+	if r.Interrupted {
+		rep.Warnings = append(rep.Warnings, fmt.Sprintf("the run was interrupted after %.3g of %g s", rep.DurationS, r.Spec.DurationS))
+	}
+	return rep
+}
+
+// Verdict says whether a window may be believed, and what to know about it.
+type Verdict struct {
+	Valid    bool
+	Warnings []string // begin with "not valid:" where they make it so
+}
+
+// Bounds of a valid window. They are generous: what is worse certainly
+// misleads.
+const (
+	maxLostRatio = 0.001 // of the scheduled requests, failed or unfinished, before there is a warning
+	badLostRatio = 0.05  // before the window is not valid
+	maxBusyRatio = 0.9   // of the generator's threads' CPU
+	lagFloorUS   = 100.0 // lag that is of no matter whatever the latency
+)
+
+// Judge looks for signs that a window shows the generator rather than the
+// target: lag of its own large beside the latency, no CPU left, or so many
+// requests failed or unfinished that the rest are a biased sample.
+func Judge(w *Window, spec *Spec) Verdict {
+	v := Verdict{Valid: true, Warnings: []string{}}
+	warn := func(format string, args ...any) { v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...)) }
+	invalid := func(format string, args ...any) {
+		v.Valid = false
+		warn("not valid: "+format, args...)
+	}
+	if !w.Balanced() {
+		invalid("the account does not balance: %d scheduled, %d completed, %d failed, %d unfinished", w.Scheduled, w.Completed, w.FailedTotal(), w.Unfinished)
+	}
+	if w.Completed == 0 {
+		invalid("no request completed")
+		return v
+	}
+	if lost := w.FailedTotal() + w.Unfinished; lost > 0 {
+		ratio := float64(lost) / float64(w.Scheduled)
+		text := fmt.Sprintf("%.2g%% of the requests have no latency (%s)", ratio*100, lostWords(w))
+		switch {
+		case ratio > badLostRatio:
+			invalid("%s; percentiles of the others mislead", text)
+		case ratio > maxLostRatio:
+			warn("%s", text)
+		}
+	}
+	latency, lag := Summarise(w.Intended), summariseLag(w.Lag)
+	if spec.Rate != Max {
+		if lag.P50 > max(lagFloorUS, latency.P50/4) {
+			invalid("half of the requests left over %.0f us late by the generator's own fault, beside a median latency of %.0f us", lag.P50, latency.P50)
+		} else if lag.P99 > max(lagFloorUS, latency.P99/4) {
+			warn("1%% of the requests left over %.0f us late by the generator's own fault (p99 latency %.0f us); is its core busy with other things?", lag.P99, latency.P99)
+		}
+		if wait := summariseLag(w.Wait); wait.P99 > max(lagFloorUS, latency.P50) {
+			warn("1%% of the requests waited over %.0f us for a free connection; %d connections are few for this rate", wait.P99, spec.Connections)
+		}
+		busy := w.CPU.Total() / (float64(w.DurationNS) / 1e9) / float64(max(1, spec.Threads))
+		if busy > maxBusyRatio {
+			warn("the generator used %.0f%% of its CPU; use more threads or less load", busy*100)
+		}
+	}
+	if w.Clamped > 0 {
+		warn("%d values above 60 s were recorded as 60 s", w.Clamped)
+	}
+	return v
+}
+
+// lostWords lists what became of requests without a latency.
+func lostWords(w *Window) string {
+	text := ""
+	kinds := make([]string, 0, len(w.Failed))
+	for kind := range w.Failed {
+		kinds = append(kinds, kind)
+	}
+	sort.Strings(kinds)
+	for _, kind := range kinds {
+		text += fmt.Sprintf("%d %s, ", w.Failed[kind], kind)
+	}
+	return text + fmt.Sprintf("%d unfinished", w.Unfinished)
+}
