@@ -209,12 +209,12 @@ func (f Facts) cgroups() Line {
 
 func (f Facts) overlay() Line {
 	if f.Filesystems["overlay"] {
-		return ok("overlay file system", "in the kernel")
+		return ok("overlayfs", "in the kernel")
 	}
 	if f.Modules["overlay"] {
-		return warn("overlay file system", "the module is not loaded", "modprobe overlay")
+		return warn("overlayfs", "the module is not loaded", "modprobe overlay")
 	}
-	return fail("overlay file system", "the kernel has none", "use a kernel built with CONFIG_OVERLAY_FS")
+	return fail("overlayfs", "the kernel has none", "use a kernel built with CONFIG_OVERLAY_FS")
 }
 
 func (f Facts) namespaces() Line {
@@ -225,9 +225,9 @@ func (f Facts) namespaces() Line {
 		}
 	}
 	if len(missing) > 0 {
-		return fail("kernel namespaces", "the kernel lacks "+strings.Join(missing, ", "), "use a kernel built with CONFIG_NAMESPACES and its parts")
+		return fail("namespaces", "the kernel lacks "+strings.Join(missing, ", "), "use a kernel built with CONFIG_NAMESPACES and its parts")
 	}
-	return ok("kernel namespaces", "pid, mnt, net, uts, ipc")
+	return ok("namespaces", "pid, mnt, net, uts, ipc")
 }
 
 // iptables looks for what kube-proxy (nftables) and the sidecars' redirection

@@ -1,0 +1,296 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func testdata(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// Envoy 1.40.0 wrote the three files one after the other: what they share
+// must be read alike.
+func TestTheThreeFormsAgree(t *testing.T) {
+	text, err := ParseEnvoyStats(testdata(t, "envoy-stats.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	json, err := ParseEnvoyStatsJSON(testdata(t, "envoy-stats.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) < 200 || len(json) < 200 {
+		t.Fatalf("%d and %d statistics", len(text), len(json))
+	}
+	for name := range text {
+		if _, ok := json[name]; !ok {
+			t.Errorf("%s is in the text form only", name)
+		}
+	}
+	for _, stats := range []map[string]float64{text, json} {
+		if stats["http.in.downstream_rq_2xx"] != 3 || stats["http.in.downstream_rq_total"] != 3 || stats["server.concurrency"] != 1 {
+			t.Errorf("rq_2xx %v, rq_total %v, concurrency %v", stats["http.in.downstream_rq_2xx"], stats["http.in.downstream_rq_total"], stats["server.concurrency"])
+		}
+	}
+	metrics, err := ParsePrometheus(testdata(t, "envoy-stats.prom"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	total, found := Sum(metrics, "envoy_http_downstream_rq_xx", map[string]string{"envoy_http_conn_manager_prefix": "in", "envoy_response_code_class": "2"})
+	if !found || total != 3 {
+		t.Errorf("prometheus: %v, %v", total, found)
+	}
+}
+
+func TestParseEnvoyStats(t *testing.T) {
+	got, err := ParseEnvoyStats([]byte("cluster.a.upstream_cx_total: 5\r\nlistener.[::1]_80.x: 2\n\ncluster.a.version_text: \"1: 2\"\nhttp.time: P0(nan,1) P25(nan,2)\nhttp.other: No recorded values\n"))
+	if want := map[string]float64{"cluster.a.upstream_cx_total": 5, "listener.[::1]_80.x": 2}; err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := ParseEnvoyStats([]byte("fine: 1\nno separator\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("%v", err)
+	}
+}
+
+// fakeEnvoy is an admin interface.
+type fakeEnvoy struct {
+	uptime   int
+	counters map[string]int
+	gauges   map[string]int
+	status   int
+}
+
+func (e *fakeEnvoy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if e.status != 0 {
+		http.Error(w, "upstream connect error", e.status)
+		return
+	}
+	switch r.URL.Path {
+	case "/server_info":
+		fmt.Fprintf(w, `{"version":"9e55/1.40.0/Clean/RELEASE/BoringSSL","state":"LIVE","uptime_current_epoch":"%ds","command_line_options":{"concurrency":2},"node":{"id":"sidecar~1"}}`, e.uptime)
+	case "/stats":
+		stats := e.counters
+		if r.URL.Query().Get("type") == "Gauges" {
+			stats = e.gauges
+		}
+		var entries []string
+		for name, value := range stats {
+			if strings.Contains(name, r.URL.Query().Get("filter")) {
+				entries = append(entries, fmt.Sprintf(`{"name":%q,"value":%d}`, name, value))
+			}
+		}
+		entries = append(entries, `{"histograms":{"supported_quantiles":[0]}}`, `{"name":"text","value":"x"}`)
+		fmt.Fprintf(w, `{"stats":[%s]}`, strings.Join(entries, ","))
+	case "/memory":
+		fmt.Fprint(w, `{"allocated":"6221888","heap_size":"12582912","pageheap_unmapped":"1","pageheap_free":"2","total_thread_cache":"620208","total_physical_bytes":"15657790"}`)
+	case "/certs":
+		fmt.Fprint(w, `{"certificates":[{"ca_cert":[{"path":"<inline>","serial_number":"aa","subject_alt_names":[],"days_until_expiration":"3649","valid_from":"2026-11-21T08:00:00Z","expiration_time":"2036-11-18T08:00:00Z"}],`+
+			`"cert_chain":[{"serial_number":"bb","subject_alt_names":[{"uri":"spiffe://cluster.local/ns/a/sa/b"}],"valid_from":"2026-11-21T08:00:00Z","expiration_time":"2026-11-22T08:00:00Z"}]}]}`)
+	case "/listeners":
+		fmt.Fprint(w, `{"listener_statuses":[{"name":"l","local_address":{"socket_address":{"address":"::1","port_value":80}}},{"name":"p","local_address":{"pipe":{"path":"/run/x"}}}]}`)
+	case "/config_dump":
+		fmt.Fprint(w, "no json")
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func TestEnvoyAdmin(t *testing.T) {
+	envoy := &fakeEnvoy{uptime: 100, counters: map[string]int{"http.rq": 10, "other": 1}, gauges: map[string]int{"http.active": 3}}
+	server := httptest.NewServer(envoy)
+	defer server.Close()
+	admin, ctx := EnvoyAdmin{BaseURL: server.URL}, t.Context()
+	before, err := admin.Stats(ctx, "http")
+	if err != nil || before.Counters["http.rq"] != 10 || len(before.Counters) != 1 || before.Values()["http.active"] != 3 || before.Uptime != 100*time.Second {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	envoy.counters = map[string]int{"http.rq": 17, "http.new": 2}
+	after, err := admin.Stats(ctx, "http")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rise, err := after.Since(before)
+	if want := map[string]float64{"http.rq": 7, "http.new": 2}; err != nil || !reflect.DeepEqual(rise, want) {
+		t.Errorf("%v, %v", rise, err)
+	}
+	info, err := admin.ServerInfo(ctx)
+	if err != nil || info.Version != "1.40.0" || info.Concurrency != 2 || info.State != "LIVE" || info.Node != "sidecar~1" {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if m, err := admin.Memory(ctx); err != nil || m.AllocatedBytes != 6221888 || m.PhysicalBytes != 15657790 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	certs, err := admin.Certificates(ctx)
+	if err != nil || len(certs) != 2 || certs[0].Authority || certs[0].Names[0] != "spiffe://cluster.local/ns/a/sa/b" || !certs[1].Authority || certs[0].Expiration.Day() != 22 {
+		t.Errorf("%+v, %v", certs, err)
+	}
+	listeners, err := admin.Listeners(ctx)
+	if want := map[string]string{"l": "[::1]:80", "p": "/run/x"}; err != nil || !reflect.DeepEqual(listeners, want) {
+		t.Errorf("%v, %v", listeners, err)
+	}
+	if _, err := admin.ConfigDump(ctx); err == nil {
+		t.Error("a config dump that is no JSON was taken")
+	}
+	envoy.status = 503
+	if _, err := admin.Stats(ctx, ""); err == nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("%v", err)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := admin.Memory(cancelled); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestARestartedEnvoyIsNoticed(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	before := EnvoyStats{Taken: at, Uptime: 60 * time.Second, Counters: map[string]float64{"a": 5, "gone": 3, "idle": 0}}
+	for name, test := range map[string]struct {
+		after   EnvoyStats
+		restart bool
+	}{
+		"went on":                    {EnvoyStats{Taken: at.Add(10 * time.Second), Uptime: 70 * time.Second, Counters: map[string]float64{"a": 6}}, false},
+		"cut to seconds":             {EnvoyStats{Taken: at.Add(10*time.Second + 900*time.Millisecond), Uptime: 70 * time.Second, Counters: map[string]float64{"a": 6}}, false},
+		"younger":                    {EnvoyStats{Taken: at.Add(10 * time.Second), Uptime: 4 * time.Second, Counters: map[string]float64{"a": 60}}, true},
+		"older than before, but new": {EnvoyStats{Taken: at.Add(100 * time.Second), Uptime: 90 * time.Second, Counters: map[string]float64{"a": 60}}, true},
+		"a counter fell":             {EnvoyStats{Taken: at.Add(time.Second), Uptime: 61 * time.Second, Counters: map[string]float64{"a": 4}}, true},
+	} {
+		rise, err := test.after.Since(before)
+		if errors.Is(err, ErrReset) != test.restart {
+			t.Errorf("%s: %v, %v", name, rise, err)
+		}
+	}
+	if _, err := before.Since(EnvoyStats{Taken: at.Add(time.Second)}); err == nil {
+		t.Error("readings in the wrong order were taken")
+	}
+}
+
+func TestParsersRefuse(t *testing.T) {
+	for name, parse := range map[string]func([]byte) error{
+		"stats":     func(b []byte) error { _, err := ParseEnvoyStatsJSON(b); return err },
+		"info":      func(b []byte) error { _, err := ParseEnvoyServerInfo(b); return err },
+		"memory":    func(b []byte) error { _, err := ParseEnvoyMemory(b); return err },
+		"certs":     func(b []byte) error { _, err := ParseEnvoyCertificates(b); return err },
+		"listeners": func(b []byte) error { _, err := ParseEnvoyListeners(b); return err },
+	} {
+		for _, text := range []string{"", "x", "[1]", `{"stats":1,"certificates":1,"listener_statuses":1,"allocated":1,"version":1}`} {
+			if parse([]byte(text)) == nil {
+				t.Errorf("%s: %q was taken", name, text)
+			}
+		}
+	}
+	for _, version := range []string{"", "1.40.0", "a/b/c"} {
+		if _, err := ParseEnvoyServerInfo([]byte(`{"version":"` + version + `","uptime_current_epoch":"1s"}`)); err == nil {
+			t.Errorf("version %q was taken", version)
+		}
+	}
+	for _, uptime := range []string{"", "1", "xs", "NaNs", "1e300s"} {
+		if _, err := ParseEnvoyServerInfo([]byte(`{"version":"a/b/c/d/e","uptime_current_epoch":"` + uptime + `"}`)); err == nil {
+			t.Errorf("uptime %q was taken", uptime)
+		}
+	}
+}
+
+func TestParsePrometheus(t *testing.T) {
+	page := "# TYPE c counter\nc{code=\"200\",to=\"a\\\"b\"} 3\nc{code=\"500\",to=\"x\"} 1\n# TYPE g gauge\ng 1.5\nu 7\n" +
+		"# TYPE h histogram\nh_bucket{le=\"0.1\"} 2\nh_bucket{le=\"+Inf\"} 3\nh_sum 0.5\nh_count 3\n# TYPE s summary\ns{quantile=\"0.5\"} 4\ns_sum 9\ns_count 2\n"
+	metrics, err := ParsePrometheus([]byte(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	byKey := map[string]float64{}
+	for _, m := range metrics {
+		byKey[m.Key()] = m.Value
+	}
+	want := map[string]float64{`c{code="200",to="a\"b"}`: 3, `c{code="500",to="x"}`: 1, "g": 1.5, "u": 7, `h_bucket{le="0.1"}`: 2, `h_bucket{le="+Inf"}`: 3,
+		"h_sum": 0.5, "h_count": 3, `s{quantile="0.5"}`: 4, "s_sum": 9, "s_count": 2}
+	if !reflect.DeepEqual(byKey, want) {
+		t.Errorf("%v", byKey)
+	}
+	if sum, found := Sum(metrics, "c", nil); sum != 4 || !found {
+		t.Errorf("%v, %v", sum, found)
+	}
+	if _, found := Sum(metrics, "c", map[string]string{"code": "404"}); found {
+		t.Error("found what is not there")
+	}
+	if _, err := ParsePrometheus([]byte("c{ 3\n")); err == nil {
+		t.Error("a broken page was taken")
+	}
+}
+
+func TestSampleSince(t *testing.T) {
+	at := func(total, user, system uint64) Sample {
+		return Sample{CPU: CPUSample{TotalNS: total, UserNS: user, SystemNS: system, Inode: 1}}
+	}
+	cpu, err := at(5e9, 3e9, 1e9).Since(at(1e9, 1e9, 0))
+	if err != nil || cpu.TotalS() != 4 || math.Abs(cpu.UserS-4*2.0/3) > 1e-12 {
+		t.Errorf("%+v, %v", cpu, err)
+	}
+	// No tick fell into the window: the proportion so far.
+	if cpu, err := at(1e9+1000, 6e8, 2e8).Since(at(1e9, 6e8, 2e8)); err != nil || math.Abs(cpu.SystemS-2.5e-7) > 1e-12 {
+		t.Errorf("%+v, %v", cpu, err)
+	}
+	if cpu, err := at(7, 0, 0).Since(at(5, 0, 0)); err != nil || cpu.UserS != 2e-9 {
+		t.Errorf("%+v, %v", cpu, err)
+	}
+	other := at(9e9, 0, 0)
+	other.CPU.Inode = 2
+	for name, after := range map[string]Sample{"fell": at(0, 0, 0), "another cgroup": other, "gone": {Error: "gone"}} {
+		if _, err := after.Since(at(1e9, 1, 1)); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	if _, err := at(1, 1, 1).Since(Sample{Error: "was not there"}); err == nil {
+		t.Error("a missing start was taken")
+	}
+}
+
+// However the estimates of the shares wobble, the parts add up to the exact
+// total and neither is negative.
+func TestSharesAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) uint64 { return rapid.Uint64Range(0, 1e18).Draw(t, name) }
+		a := Sample{CPU: CPUSample{TotalNS: draw("t0"), UserNS: draw("u0"), SystemNS: draw("s0")}}
+		b := Sample{CPU: CPUSample{TotalNS: a.CPU.TotalNS + draw("dt"), UserNS: draw("u1"), SystemNS: draw("s1")}}
+		cpu, err := b.Since(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total := float64(b.CPU.TotalNS-a.CPU.TotalNS) / 1e9
+		if cpu.UserS < -1e-9*total || cpu.SystemS < 0 || math.Abs(cpu.TotalS()-total) > 1e-9*total {
+			t.Fatalf("%+v of %v", cpu, total)
+		}
+	})
+}
+
+func TestMachineSince(t *testing.T) {
+	before := MachineSample{AtUnixNS: 1e9, UserNS: 1e9, SystemNS: 1e9, IdleNS: 5e9, CPUSomeNS: 1e9}
+	after := MachineSample{AtUnixNS: 3e9, UserNS: 2e9, SystemNS: 1.25e9, IRQNS: 0.25e9, SoftIRQNS: 0.5e9, StealNS: 0.2e9, IdleNS: 6.8e9, CPUSomeNS: 1.5e9}
+	cpu, pressure, err := after.Since(before)
+	if err != nil || cpu.UserS != 1 || cpu.SystemS != 1 || pressure.CPUSomeRatio != 0.25 || math.Abs(pressure.BusyRatio-0.5) > 1e-12 || math.Abs(pressure.StealRatio-0.05) > 1e-12 {
+		t.Errorf("%+v %+v %v", cpu, pressure, err)
+	}
+	if _, _, err := before.Since(after); err == nil {
+		t.Error("samples in the wrong order were taken")
+	}
+	if _, _, err := (MachineSample{AtUnixNS: 9e9}).Since(before); !errors.Is(err, ErrReset) {
+		t.Errorf("a reboot: %v", err)
+	}
+}
