@@ -37,9 +37,9 @@ function draw(o: BarOptions, width: number): SVGSVGElement {
   const step = dense ? 34 : 48;
   const thick = dense ? 12 : 20;
   const height = 12 + o.rows.length * step + 46;
-  const inner = { left: 14, right: width - 14, top: 6, bottom: height - 46 };
+  const inner = { width, left: 0, right: width - 14, top: 6, bottom: height - 46 };
   const totals = o.rows.map((row) => row.pieces.reduce((sum, p) => sum + p.value, 0));
-  const x = makeAxis({ kind: 'linear', title: o.title, domain: airy([0, ...totals, ...o.rows.map((r) => r.mark?.high ?? 0)], 'linear', true), format: o.format }, [inner.left, inner.right], 84);
+  const x = makeAxis({ kind: 'linear', title: o.title, domain: airy([0, ...totals, ...o.rows.map((r) => r.mark?.high ?? 0)], 'linear', true), format: o.format }, [inner.left + 1, inner.right], 84);
   const hatch = uniqueId('hatch');
   const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, width, height, class: 'plot' });
   svg.append(s('defs', {}, s('pattern', { id: hatch, width: 5, height: 5, patternUnits: 'userSpaceOnUse', patternTransform: 'rotate(45)' }, s('rect', { class: 'hatch', width: 2, height: 5 }))));

@@ -4,6 +4,7 @@
 import { curveMonotoneX, line as pathOf } from 'd3-shape';
 import { h, s, uniqueId } from '../dom';
 import type { Look } from '../model';
+import { textWidth } from './text';
 import { airy, makeAxis, type Axis, type AxisKind, type AxisOptions, type Tick } from './axis';
 import { figure, type Chart } from './figure';
 
@@ -48,12 +49,12 @@ export function lineChart(options: LineOptions): Chart {
 }
 
 function draw(o: LineOptions, width: number): SVGSVGElement {
-  const labels = o.labels !== false && width >= 560 && o.series.length <= 9;
-  const longest = Math.max(0, ...o.series.map((series) => series.label.length));
-  const right = labels ? Math.min(220, 20 + longest * 6.6) : 16;
+  const longest = Math.max(0, ...o.series.map((series) => textWidth(series.label, 12.5)));
+  const labels = o.labels !== false && o.series.length <= 9 && longest < width * 0.22;
+  const right = labels ? longest + 22 : 18;
   const margin = { top: 30, right, bottom: 44, left: 52 };
   const height = o.height ?? Math.round(Math.min(400, Math.max(260, width * 0.45)));
-  const inner = { left: margin.left, right: width - margin.right, top: margin.top, bottom: height - margin.bottom };
+  const inner = { width, left: margin.left, right: width - margin.right, top: margin.top, bottom: height - margin.bottom };
 
   const xs = o.series.flatMap((series) => series.points.map((p) => p.x));
   const ys = o.series.flatMap((series) => series.points.flatMap((p) => [p.y, p.low ?? p.y, p.high ?? p.y]));
@@ -67,7 +68,11 @@ function draw(o: LineOptions, width: number): SVGSVGElement {
   svg.append(s('defs', {}, s('clipPath', { id: clip }, s('rect', { x: inner.left - 6, y: inner.top - 6, width: Math.max(0, inner.right - inner.left + 12), height: inner.bottom - inner.top + 12 }))));
   svg.append(grid(x, y, inner));
   const marks = s('g', { class: 'marks', 'clip-path': `url(#${clip})` });
-  for (const series of o.series) marks.append(drawSeries(series, x, y, o));
+  o.series.forEach((series, i) => {
+    // Points of several series at one x stand side by side, not on top of one another.
+    const aside = o.markers ? (i - (o.series.length - 1) / 2) * Math.min(7, 24 / o.series.length) : 0;
+    marks.append(drawSeries(series, { ...x, at: (v) => x.at(v) + aside }, y, o));
+  });
   svg.append(marks);
   if (labels) svg.append(endLabels(o.series, x, y, inner));
   const reading = s('line', { class: 'reading', y1: inner.top, y2: inner.bottom, visibility: 'hidden' });
@@ -76,7 +81,9 @@ function draw(o: LineOptions, width: number): SVGSVGElement {
   return svg;
 }
 
+/** The rectangle that a chart draws its data in, and the width around it. */
 interface Inner {
+  readonly width: number;
   readonly left: number;
   readonly right: number;
   readonly top: number;
@@ -94,7 +101,10 @@ export function grid(x: Axis, y: Axis | null, inner: Inner): SVGGElement {
   for (const tick of x.marks) {
     const at = x.at(tick.value);
     g.append(s('line', { class: tick.minor ? 'grid minor' : 'grid', x1: at, x2: at, y1: inner.top, y2: inner.bottom }));
-    if (!tick.minor) g.append(s('text', { class: 'tick', x: at, y: inner.bottom + 17, 'text-anchor': 'middle' }, tick.text));
+    if (!tick.minor) {
+      const half = textWidth(tick.text, 12) / 2;
+      g.append(s('text', { class: 'tick', x: Math.max(half, Math.min(at, inner.width - half)), y: inner.bottom + 17, 'text-anchor': 'middle' }, tick.text));
+    }
   }
   g.append(s('line', { class: 'base', x1: inner.left, x2: inner.right, y1: inner.bottom, y2: inner.bottom }));
   g.append(s('text', { class: 'title', x: inner.right, y: inner.bottom + 36, 'text-anchor': 'end' }, x.title));

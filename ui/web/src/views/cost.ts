@@ -100,6 +100,7 @@ function cpuLines(model: Model, parts: readonly string[]): View {
         readX: (x) => `${x.toLocaleString('en')} ${unit}`,
         readY: (v) => plain(MICRO, v),
         markers: true,
+        height: 280,
       })),
     ];
   });

@@ -12,7 +12,7 @@ export function head(page: Page): HTMLElement {
     { class: 'head' },
     h('p', { class: 'brand' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), 'meshmark', h('span', { class: 'study' }, f.study)),
     f.question !== '' && h('p', { class: 'question' }, f.question),
-    h('h1', {}, headline ?? f.study),
+    h('h1', { class: (headline ?? '').length > 100 ? 'long' : null }, headline ?? f.study),
     more.length > 0 && h('ul', { class: 'answers' }, more.map((answer) => h('li', {}, answer))),
     h('dl', { class: 'stamps' }, stamps(page)),
     callouts(page),
@@ -34,6 +34,9 @@ function stamps(page: Page): Child[] {
   ];
 }
 
+/** Warnings shown before the rest is folded away. */
+const MOST = 5;
+
 function callouts(page: Page): Child[] {
   const out: Child[] = [];
   const failed = (page.findings.assertions ?? []).filter((a) => !a.passed).length;
@@ -42,7 +45,10 @@ function callouts(page: Page): Child[] {
   }
   const warnings = page.warnings ?? [];
   if (warnings.length > 0) {
-    out.push(h('div', { class: 'callout' }, h('p', {}, h('strong', {}, warnings.length === 1 ? 'Keep in mind' : 'Keep in mind:')), h('ul', {}, warnings.map((w) => h('li', {}, w)))));
+    const list = (some: readonly string[]): HTMLElement => h('ul', {}, some.map((w) => h('li', {}, w)));
+    const rest = warnings.slice(MOST);
+    out.push(h('div', { class: 'callout' }, h('p', {}, h('strong', {}, 'Keep in mind')), list(warnings.slice(0, MOST)),
+      rest.length > 0 && h('details', {}, h('summary', {}, `${rest.length} more`), list(rest))));
   }
   return out;
 }

@@ -1,6 +1,7 @@
 // What the compared cells add to their baselines: against a numeric factor
 // (connections) as lines, otherwise as rows of estimates with intervals.
 
+import { airy } from '../chart/axis';
 import { forest, type ForestRow } from '../chart/forest';
 import { lineChart, type Series } from '../chart/line';
 import type { CellSummary, Finding } from '../data';
@@ -30,9 +31,12 @@ export function overhead(model: Model): View | null {
     const within = numeric ? measures.filter((m) => m.id === measure) : measures;
     if (numeric) {
       const groups = groupBy(shown, (c) => key(pick(c.cell, model.compared)));
-      const largest = Math.max(...shown.map((c) => extent(model.overhead(measure, c.cell))));
+      const all = shown.flatMap((c) => model.overhead(measure, c.cell) ?? []);
+      const scale = scaleFor('us', Math.max(...all.map(extent)));
+      const kind = log ? 'log' : 'linear';
+      const domain = airy(all.flatMap((f) => [f.low, f.estimate, f.high]), kind, true); // one for all panels
       drawn.push(legend(model, shown, true));
-      drawn.push(h('div', { class: 'panels two' }, groups.map((cells) => h('div', { class: 'panel' }, h('h3', {}, comparedLabel(model, cells[0])), chart(lines(model, cells, measure, scaleFor('us', largest), log))))));
+      drawn.push(h('div', { class: 'panels two' }, groups.map((cells) => h('div', { class: 'panel' }, h('h3', {}, comparedLabel(model, cells[0])), chart(lines(model, cells, measure, scale, kind, domain))))));
     } else {
       drawn.push(h('div', { class: 'panels two' }, within.map((m) => h('div', { class: 'panel' }, h('h3', {}, `Added at ${m.text}`), chart(rows(model, shown, m.id, m.text))))));
       drawn.push(h('p', { class: 'key' }, h('span', { class: 'noise-key', 'aria-hidden': 'true' }), 'Noise floor: what two identical baselines differ by. A hollow mark is not told apart from it.'));
@@ -84,7 +88,7 @@ export function says(f: Finding, scale: Scale, noise: number | undefined): strin
   return interval(scale, f.estimate, f.low, f.high);
 }
 
-function lines(model: Model, cells: readonly CellSummary[], measure: string, scale: Scale, log: boolean) {
+function lines(model: Model, cells: readonly CellSummary[], measure: string, scale: Scale, kind: 'linear' | 'log', domain: readonly [number, number]) {
   const numeric = model.numeric;
   const others = model.factors.filter((f) => f !== numeric && !model.compared.includes(f.factor));
   const series: Series[] = groupBy(cells, (c) => key(pick(c.cell, others.map((f) => f.factor)))).map((group) => ({
@@ -106,7 +110,7 @@ function lines(model: Model, cells: readonly CellSummary[], measure: string, sca
     name: `Overhead at ${percentile} against ${factorWords(numeric?.factor ?? '')}, ${comparedLabel(model, cells[0]).toLowerCase()}, with 95% intervals`,
     series,
     x: { kind: levels.every((v) => v > 0) ? 'log' : 'linear', title: unit, format: String, ticks: levels.map((v) => ({ value: v, text: v.toLocaleString('en') })) },
-    y: { kind: log ? 'log' : 'linear', title: `added at ${percentile}, ${scale.unit}`, format: (v) => tickText(v / scale.div), fromZero: true },
+    y: { kind, title: `added at ${percentile}, ${scale.unit}`, format: (v) => tickText(v / scale.div), domain },
     readX: (x) => `${x.toLocaleString('en')} ${unit}`,
     readY: (v) => plain(scale, v),
     markers: true,

@@ -46,6 +46,8 @@ export class Live {
 export interface Column {
   readonly head: string;
   readonly number?: boolean;
+  /** Sentences: the column stays wide enough to read them. */
+  readonly prose?: boolean;
 }
 
 export type CellText = string | { readonly text: string; readonly tone?: 'dim' | 'bad' | 'good' | 'strong'; readonly note?: string };
@@ -67,7 +69,7 @@ export function table(caption: string, columns: readonly Column[], rows: readonl
 
 function tableCell(cell: CellText, column: Column | undefined, first: boolean): HTMLElement {
   const c = typeof cell === 'string' ? { text: cell } : cell;
-  const classes = [column?.number ? 'number' : '', c.tone ?? ''].filter(Boolean).join(' ');
+  const classes = [column?.number ? 'number' : '', column?.prose ? 'prose' : '', c.tone ?? ''].filter(Boolean).join(' ');
   return h(first ? 'th' : 'td', { scope: first ? 'row' : null, class: classes || null }, c.text, c.note !== undefined && h('span', { class: 'note' }, c.note));
 }
 

@@ -17,9 +17,9 @@ export function published(model: Model): HTMLElement | null {
     'published',
     'Published beside measured',
     h('p', { class: 'lead' }, 'Published figures come from other machines: directions and ratios are what should agree.'),
-    charts.length > 0 && h('p', { class: 'key' }, h('span', { class: 'published-key', 'aria-hidden': 'true' }), 'published', h('span', { class: 'measured-key', 'aria-hidden': 'true' }), 'measured here, with its 95% interval'),
+    charts.length > 0 && h('p', { class: 'key' }, h('span', {}, h('span', { class: 'published-key', 'aria-hidden': 'true' }), 'published'), h('span', {}, h('span', { class: 'measured-key', 'aria-hidden': 'true' }), 'measured here, with its 95% interval')),
     charts.map((chart) => chart.element),
-    table('Published and measured', [{ head: 'claim' }, { head: 'source' }, { head: 'published', number: true }, { head: 'measured (95% interval)', number: true }, { head: 'in words' }],
+    table('Published and measured', [{ head: 'claim' }, { head: 'source' }, { head: 'published', number: true }, { head: 'measured (95% interval)', number: true }, { head: 'in words', prose: true }],
       all.map((p) => [p.claim, p.source, value(scaleFor(p.unit, Math.abs(p.figure)), p.figure), p.measured ? measured(p) : { text: 'not measured', tone: 'dim' as const }, p.says])),
   );
 }
