@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/load"
+	"github.com/meshmark/meshmark/load/control"
+	"github.com/spf13/cobra"
+)
+
+// defaultLoadDuration is how long a load lasts unless a flag, a trace or
+// steps say.
+const defaultLoadDuration = 10 * time.Second
+
+func newLoadCommand(env *Env) *cobra.Command {
+	f := &loadFlags{}
+	cmd := &cobra.Command{
+		Use:   "load URL",
+		Short: "Send load to a server on a fixed schedule and measure its latency",
+		Long: "load sends requests on a schedule that is fixed before the first of them (open\n" +
+			"loop), and measures each from when it should have left (intended) and from when\n" +
+			"it left (send). Every scheduled request is accounted for.\n\n" +
+			"URL is http://, https://, grpc://, grpcs://, tcp:// or tls://HOST:PORT[/PATH].\n" +
+			"Interrupted, it prints what it has.",
+		Example: "  meshmark load http://127.0.0.1:8080/ --rate 1000 --connections 16\n" +
+			"  meshmark load http://127.0.0.1:8080/ --rate max --duration 5s\n" +
+			"  meshmark load grpc://127.0.0.1:9090 --payload 1024 --ramp 100:5000",
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case f.control != "" && len(args) > 0:
+				return errs.Usage("with --control the URL comes in the request, not on the command line")
+			case f.control == "" && len(args) != 1:
+				return errs.WithHint(errs.Usage("want one URL, got %d arguments", len(args)), "meshmark load http://HOST:PORT/")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.control != "" {
+				return serveLoadControl(cmd.Context(), env, f.control)
+			}
+			spec, err := f.spec(args[0], cmd.Flags().Changed)
+			if err != nil {
+				return err
+			}
+			return runLoad(cmd.Context(), env, spec, f)
+		},
+	}
+	f.register(cmd.Flags())
+	return cmd
+}
+
+// serveLoadControl is the load role: runs on request, until ctx ends.
+func serveLoadControl(ctx context.Context, env *Env, address string) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return errs.WithHint(fmt.Errorf("load control: %w", err), "--control takes a free HOST:PORT, for instance 127.0.0.1:15980")
+	}
+	fmt.Fprintf(env.Stderr, "control %s\n", listener.Addr())
+	return control.NewServer(ctx, Version()).Serve(listener)
+}
+
+func runLoad(ctx context.Context, env *Env, spec load.Spec, f *loadFlags) error {
+	// The log is opened first: a long run must not end with nowhere to go.
+	var log *os.File
+	if f.log != "" {
+		var err error
+		if log, err = os.Create(f.log); err != nil {
+			return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "--log takes the path of a file to write")
+		}
+		defer log.Close()
+	}
+	progress := newProgress(env.Stderr)
+	result, err := load.Run(ctx, spec, func(s load.Summary) {
+		progress.say("%d of %.0f s  %.0f rps  p50 %s  p99 %s  failed %d", int(float64(s.StartNS+s.DurationNS)/1e9), spec.DurationS,
+			float64(s.Completed)/(float64(s.DurationNS)/1e9), micros(s.P50NS/1e3), micros(s.P99NS/1e3), s.Failed)
+	})
+	progress.clear()
+	if err != nil {
+		return err
+	}
+	if log != nil {
+		if err := result.WriteLog(log, 0, len(result.Intervals)); err != nil {
+			return err
+		}
+		if err := log.Close(); err != nil {
+			return fmt.Errorf("interval log: %w", err)
+		}
+	}
+	report := result.Report()
+	if f.json {
+		enc := json.NewEncoder(env.Stdout)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(report)
+	} else {
+		err = printLoad(env.Stdout, result, report)
+	}
+	switch {
+	case err != nil:
+		return err
+	case report.Interrupted:
+		return quiet(errs.CodeInterrupted)
+	case !report.Valid:
+		return quiet(errs.CodeInvalid)
+	}
+	return nil
+}
+
+// percentiles of the text output.
+var percentiles = []float64{50, 75, 90, 95, 99, 99.9, 99.99}
+
+// printLoad writes the report for people.
+func printLoad(out io.Writer, result *load.Result, r load.Report) error {
+	var b strings.Builder
+	rate := "as fast as possible"
+	if r.RateRPS > 0 {
+		rate = fmt.Sprintf("%s arrivals at %.6g rps", r.Arrival, r.RateRPS)
+	}
+	keep := ""
+	if !r.KeepAlive {
+		keep = ", a new one for each request"
+	}
+	fmt.Fprintf(&b, "%s  %s\n%s, %d connections%s, %.4g s, seed %d\n\n", r.URL, r.Protocol, rate, r.Connections, keep, r.DurationS, r.Seed)
+
+	w := result.Total()
+	fmt.Fprintf(&b, "latency    intended        send\n")
+	row := func(name string, intended, send float64) {
+		fmt.Fprintf(&b, "%-8s %10s  %10s\n", name, micros(intended), micros(send))
+	}
+	row("min", r.Intended.Min, r.Send.Min)
+	for _, p := range percentiles {
+		// A percentile needs a few requests beyond it.
+		if float64(r.Completed)*(1-p/100) < 3 && p > 90 {
+			break
+		}
+		row(fmt.Sprintf("p%g", p), at(w.Intended, p), at(w.Send, p))
+	}
+	row("max", r.Intended.Max, r.Send.Max)
+	row("mean", r.Intended.Mean, r.Send.Mean)
+
+	fmt.Fprintf(&b, "\nscheduled %d = completed %d + failed %d + unfinished %d\n", r.Scheduled, r.Completed, w.FailedTotal(), r.Unfinished)
+	kinds := make([]string, 0, len(r.Failed))
+	for kind := range r.Failed {
+		kinds = append(kinds, kind)
+	}
+	sort.Strings(kinds)
+	for _, kind := range kinds {
+		fmt.Fprintf(&b, "  failed: %d %s\n", r.Failed[kind], kind)
+	}
+	fmt.Fprintf(&b, "achieved  %.6g rps, at most %d in flight, %d bytes sent, %d read\n", r.AchievedRPS, r.MaxInFlight, r.BytesSent, r.BytesRead)
+	if r.RateRPS > 0 {
+		fmt.Fprintf(&b, "own lag   p50 %s  p99 %s  max %s\n", micros(r.Lag.P50), micros(r.Lag.P99), micros(r.Lag.Max))
+		fmt.Fprintf(&b, "waited    p50 %s  p99 %s  max %s  for a free connection\n", micros(r.Wait.P50), micros(r.Wait.P99), micros(r.Wait.Max))
+	}
+	fmt.Fprintf(&b, "own CPU   %.3g s user, %.3g s system", r.CPU.User, r.CPU.System)
+	if r.Completed > 0 {
+		fmt.Fprintf(&b, ", %.3g us a request", r.CPU.Total()*1e6/float64(r.Completed))
+	}
+	b.WriteString("\n")
+	if r.Valid {
+		b.WriteString("valid     yes\n")
+	} else {
+		b.WriteString("valid     no\n")
+	}
+	for _, warning := range r.Warnings {
+		fmt.Fprintf(&b, "warning: %s\n", warning)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// at returns a percentile in microseconds.
+func at(h *hdrhistogram.Histogram, p float64) float64 {
+	if h.TotalCount() == 0 {
+		return 0
+	}
+	return float64(h.ValueAtPercentile(p)) / 1e3
+}
+
+// micros writes microseconds in the unit that reads best.
+func micros(us float64) string {
+	switch {
+	case us >= 1e6:
+		return trimZeros(us/1e6) + " s"
+	case us >= 1e3:
+		return trimZeros(us/1e3) + " ms"
+	}
+	return trimZeros(us) + " us"
+}
+
+// trimZeros writes v with three significant digits.
+func trimZeros(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	decimals := max(0, 2-int(math.Floor(math.Log10(math.Abs(v)))))
+	return fmt.Sprintf("%.*f", decimals, v)
+}

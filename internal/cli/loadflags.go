@@ -1,0 +1,226 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/load"
+	"github.com/meshmark/meshmark/load/arrival"
+	"github.com/spf13/pflag"
+)
+
+// loadFlags are the flags of `meshmark load`.
+type loadFlags struct {
+	rate, arrival, protocol, method    string
+	connections, payload, streams      int
+	threads                            int
+	keepAlive, insecure, json          bool
+	duration, timeout, drain, interval time.Duration
+	headers                            []string
+	body, ramp, steps, trace           string
+	ca, cert, key, serverName, log     string
+	control                            string
+	seed                               uint64
+}
+
+func (f *loadFlags) register(flags *pflag.FlagSet) {
+	d := load.DefaultSpec("")
+	flags.IntVarP(&f.connections, "connections", "c", d.Connections, "how many `connections` to use")
+	flags.StringVarP(&f.rate, "rate", "r", d.Rate.String(), "requests a second, or max")
+	flags.DurationVarP(&f.duration, "duration", "d", defaultLoadDuration, "how long the schedule is (default 10s, or the length of a trace or of steps)")
+	flags.StringVar(&f.arrival, "arrival", d.Arrival, "poisson, uniform, or burst (all connections at one instant)")
+	flags.StringVar(&f.protocol, "protocol", "", "http1, http2, grpc or tcp (default: by the URL's scheme)")
+	flags.StringVar(&f.method, "method", "", "HTTP `method` (default GET, or POST with a payload)")
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "a header, `\"Name: value\"`; may be given again")
+	flags.IntVar(&f.payload, "payload", 0, "send a generated payload of that many `bytes`")
+	flags.StringVar(&f.body, "body", "", "send this `text`, or the contents of a file with @FILE")
+	flags.BoolVar(&f.keepAlive, "keep-alive", true, "keep connections; false makes a new one for each request")
+	flags.IntVar(&f.streams, "streams", 0, "requests at once on a connection of http2 and grpc (default 100, or 1 at rate max)")
+	flags.IntVar(&f.threads, "threads", 1, "event loops for plain http1 and tcp")
+	flags.StringVar(&f.ramp, "ramp", "", "instead of a rate, `FROM:TO` rps over the duration, or FROM:TO:TIME")
+	flags.StringVar(&f.steps, "steps", "", "instead of a rate, `RATE:TIME,RATE:TIME,...`")
+	flags.StringVar(&f.trace, "trace", "", "instead of a rate, replay a `file`: a line a request, offset in seconds, and optionally payload bytes")
+	flags.Uint64Var(&f.seed, "seed", d.Seed, "of the schedule: the same seed sends at the same times")
+	flags.DurationVar(&f.timeout, "timeout", secondsOf(d.TimeoutS), "after which a request has failed")
+	flags.DurationVar(&f.drain, "drain", secondsOf(d.DrainS), "how long to wait for what is still out at the end")
+	flags.DurationVar(&f.interval, "interval", secondsOf(d.IntervalS), "of the record and the log")
+	flags.StringVar(&f.ca, "ca", "", "`file` with certificates to trust, PEM")
+	flags.StringVar(&f.cert, "cert", "", "`file` with a client certificate, PEM")
+	flags.StringVar(&f.key, "key", "", "`file` with its key, PEM")
+	flags.StringVar(&f.serverName, "server-name", "", "`name` for SNI and verification")
+	flags.BoolVar(&f.insecure, "insecure", false, "do not verify the server's certificate")
+	flags.StringVar(&f.log, "log", "", "write an HdrHistogram interval log to this `file`")
+	flags.BoolVar(&f.json, "json", false, "print one JSON document")
+	flags.StringVar(&f.control, "control", "", "serve as the load role: take loads over HTTP at this `address`")
+}
+
+func secondsOf(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// spec turns the flags into a validated Spec. changed tells which flags were
+// given.
+func (f *loadFlags) spec(url string, changed func(string) bool) (load.Spec, error) {
+	s := load.DefaultSpec(url)
+	s.Protocol, s.Method, s.Arrival = f.protocol, f.method, f.arrival
+	s.Connections, s.StreamsPerConnection, s.Threads = f.connections, f.streams, f.threads
+	s.KeepAlive, s.PayloadBytes, s.Seed = f.keepAlive, f.payload, f.seed
+	s.DurationS, s.TimeoutS = f.duration.Seconds(), f.timeout.Seconds()
+	s.DrainS, s.IntervalS = f.drain.Seconds(), f.interval.Seconds()
+	for _, step := range []func(*load.Spec, func(string) bool) error{f.setRate, f.setRequest, f.setTLS} {
+		if err := step(&s, changed); err != nil {
+			return s, errs.WithCode(err, errs.CodeUsage)
+		}
+	}
+	if err := s.Validate(); err != nil {
+		return s, errs.WithHint(err, "meshmark load --help shows the flags")
+	}
+	return s, nil
+}
+
+func (f *loadFlags) setRate(s *load.Spec, changed func(string) bool) error {
+	given := 0
+	for _, name := range []string{"rate", "ramp", "steps", "trace"} {
+		if changed(name) {
+			given++
+		}
+	}
+	if given > 1 {
+		return errs.WithHint(errs.Usage("--rate, --ramp, --steps and --trace exclude each other"), "give one of them")
+	}
+	var err error
+	switch {
+	case changed("ramp"):
+		s.Rate = 0
+		s.Shape, err = parseRamp(f.ramp, s.DurationS)
+	case changed("steps"):
+		s.Rate = 0
+		var length float64
+		s.Shape, length, err = parseSteps(f.steps)
+		if !changed("duration") {
+			s.DurationS = length
+		}
+	case changed("trace"):
+		if changed("arrival") {
+			return errs.Usage("--trace gives the arrivals itself; leave --arrival out")
+		}
+		s.Rate, s.Arrival = 0, load.Recorded
+		if s.Trace, err = readTrace(f.trace); err == nil && !changed("duration") {
+			last := s.Trace.OffsetsNS[len(s.Trace.OffsetsNS)-1]
+			s.DurationS = max(0.001, float64(last+1)/1e9)
+		}
+	default:
+		s.Rate, err = load.ParseRate(f.rate)
+	}
+	return err
+}
+
+// parseRamp parses FROM:TO or FROM:TO:TIME.
+func parseRamp(text string, durationS float64) (*arrival.Shape, error) {
+	parts := strings.Split(text, ":")
+	if len(parts) != 2 && len(parts) != 3 {
+		return nil, errs.Usage("--ramp %q: want FROM:TO or FROM:TO:TIME, for instance 100:5000:30s", text)
+	}
+	from, err1 := strconv.ParseFloat(parts[0], 64)
+	to, err2 := strconv.ParseFloat(parts[1], 64)
+	if err1 != nil || err2 != nil {
+		return nil, errs.Usage("--ramp %q: FROM and TO are requests a second", text)
+	}
+	shape := &arrival.Shape{Kind: arrival.Ramp, FromRPS: from, ToRPS: to, OverS: durationS}
+	if len(parts) == 3 {
+		over, err := time.ParseDuration(parts[2])
+		if err != nil {
+			return nil, errs.Usage("--ramp %q: %v", text, err)
+		}
+		shape.OverS = over.Seconds()
+	}
+	return shape, nil
+}
+
+// parseSteps parses RATE:TIME,RATE:TIME,... and returns their length too.
+func parseSteps(text string) (*arrival.Shape, float64, error) {
+	shape := &arrival.Shape{Kind: arrival.Steps}
+	length := 0.0
+	for i, part := range strings.Split(text, ",") {
+		rate, hold, ok := strings.Cut(strings.TrimSpace(part), ":")
+		r, err1 := strconv.ParseFloat(rate, 64)
+		d, err2 := time.ParseDuration(hold)
+		if !ok || err1 != nil || err2 != nil {
+			return nil, 0, errs.Usage("--steps: step %d, %q: want RATE:TIME, for instance 1000:10s", i+1, part)
+		}
+		shape.Steps = append(shape.Steps, arrival.Step{RateRPS: r, DurationS: d.Seconds()})
+		length += d.Seconds()
+	}
+	return shape, length, nil
+}
+
+func readTrace(path string) (*arrival.Trace, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, errs.WithHint(err, "--trace takes a text file: a line a request, its offset in seconds, and optionally its payload in bytes")
+	}
+	defer file.Close()
+	return arrival.ParseTrace(path, file)
+}
+
+func (f *loadFlags) setRequest(s *load.Spec, changed func(string) bool) error {
+	for _, h := range f.headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok {
+			return errs.Usage("--header %q: want \"Name: value\"", h)
+		}
+		s.Headers = append(s.Headers, load.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+	}
+	if !changed("body") {
+		return nil
+	}
+	path, isFile := strings.CutPrefix(f.body, "@")
+	if !isFile {
+		s.Body = []byte(f.body)
+		return nil
+	}
+	body, err := readBounded(path, 64<<20)
+	s.Body = body
+	return err
+}
+
+// readBounded reads a file of at most limit bytes.
+func readBounded(path string, limit int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s: larger than %d bytes", path, limit)
+	}
+	return data, nil
+}
+
+func (f *loadFlags) setTLS(s *load.Spec, _ func(string) bool) error {
+	if f.ca == "" && f.cert == "" && f.key == "" && f.serverName == "" && !f.insecure {
+		return nil
+	}
+	s.TLS = &load.TLS{ServerName: f.serverName, InsecureSkipVerify: f.insecure}
+	for _, file := range []struct {
+		path string
+		to   *string
+	}{{f.ca, &s.TLS.CAPEM}, {f.cert, &s.TLS.CertPEM}, {f.key, &s.TLS.KeyPEM}} {
+		if file.path == "" {
+			continue
+		}
+		data, err := readBounded(file.path, 1<<20)
+		if err != nil {
+			return err
+		}
+		*file.to = string(data)
+	}
+	return nil
+}
