@@ -90,9 +90,19 @@ type Finding struct {
 	Unit     string  `json:"unit"` // us, ms, us/request, bytes, ratio
 	Blocks   int     `json:"blocks"`
 	Verdict  string  `json:"verdict"`
+	// Relative is the overhead as a share of the baseline's own value,
+	// test/baseline - 1; absent for plain values.
+	Relative *Ratio `json:"relative,omitempty"`
 	// MDE is the smallest effect this run would have found in 80% of cases.
 	MDE      float64  `json:"minimum_detectable_effect,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Ratio is a plain fraction with its 95% interval.
+type Ratio struct {
+	Estimate float64 `json:"estimate"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
 }
 
 // Assertion is a CEL expression over findings and its outcome.

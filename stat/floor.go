@@ -15,6 +15,9 @@ type Floor struct {
 	// identical trials is served differently from the first.
 	Bias   float64
 	Blocks int
+	// Systematic says that the interval of the mean A/A difference excludes
+	// zero: more than chance tells the two trials apart.
+	Systematic bool
 	// Warnings say what limits trust in the floor.
 	Warnings []string
 }
@@ -88,6 +91,7 @@ func floorOf(values []float64, o Options) Floor {
 	}
 	if len(d) >= 2 {
 		if e := meanOf(d, o); e.Excludes(0) {
+			f.Systematic = true
 			f.warn("identical baselines differ systematically: the order of trials or a leftover of the one before matters")
 		}
 	}

@@ -238,7 +238,7 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{e(5, 6, 7), Real}, {e(-7, -6, -5), Real},
 		{e(0.2, 0.5, 0.8), BelowNoise}, {e(-1.5, 0.1, 1.7), BelowNoise},
-		{e(-1, 2, 5), Inconclusive}, {e(-9, 0.1, 9), Inconclusive},
+		{e(-1, 2, 5), Inconclusive}, {e(-9, 0.1, 9), Inconclusive}, {e(-2.9, 0.1, 2.9), BelowNoise},
 		{e(math.Inf(-1), 6, math.Inf(1)), Inconclusive}, {e(0, 0, 0), BelowNoise},
 	} {
 		if got, why := c.e.Call(Floor{Value: 1}); got != c.want {

@@ -127,7 +127,7 @@ var measuresSimulated = []struct {
 	q    float64
 }{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}, {"CPU", 0}}
 
-var blockCounts = []int{4, 6, 8, 12, 30}
+var blockCounts = []int{4, 6, 8, 30}
 
 // TestSimulationCoverage: 95% intervals cover the truth in 93 to 97% of runs,
 // for every quantity, number of blocks and kind of noise. The naive
@@ -183,7 +183,7 @@ func check(t *testing.T, coverage float64, runs int, upper bool, what ...any) {
 func TestSimulationCalls(t *testing.T) {
 	runs := simulationRuns(t, 1000)
 	r := rand.New(rand.NewPCG(8, 8))
-	counts := []int{4, 8, 12}
+	counts := []int{4, 8}
 	for _, m := range machines {
 		for _, measure := range measuresSimulated {
 			line := fmt.Sprintf("%-22s %-6s", m.name, measure.name)

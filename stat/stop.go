@@ -44,9 +44,9 @@ type Look struct {
 }
 
 // Decide says whether to stop, given what is known now and what was known one
-// block before. The rule must hold for every estimate. An estimate whose whole
-// interval lies within its noise floor is settled too: it is nothing that this
-// machine could tell.
+// block before. The rule must hold for every estimate. An estimate that is
+// below noise (see [Estimate.Call]) is settled too: there is nothing whose share
+// its interval could be.
 func (s StopRule) Decide(now, before Look) Decision {
 	least := s.MinBlocks
 	if least <= 0 {
@@ -90,8 +90,10 @@ func (s StopRule) widest(l Look) (at int, ratio float64) {
 			return i, math.Inf(1)
 		}
 		width := e.High - e.Low
-		if i < len(l.Floors) && math.Max(math.Abs(e.Low), math.Abs(e.High)) <= l.Floors[i].Value {
-			continue
+		if i < len(l.Floors) {
+			if call, _ := e.Call(l.Floors[i]); call == BelowNoise {
+				continue
+			}
 		}
 		if width <= s.AbsoluteWidth || width <= s.RelativeWidth*math.Abs(e.Value) {
 			continue

@@ -18,12 +18,17 @@ const (
 	Inconclusive Call = "inconclusive"
 )
 
+// noiseReach is how many floors the interval of a difference that is below
+// noise may reach.
+const noiseReach = 3
+
 // Call weighs the estimate of a difference against the noise floor, and says
 // why in words. A difference is real only if its interval excludes zero and
 // its size exceeds the floor. It is below noise if its size is within the
-// floor and its interval reaches no farther than twice the floor; beyond that
-// the interval is too wide to speak of nothing, and the call is inconclusive,
-// as it is when interval or floor are unknown.
+// floor and its interval reaches no farther than three floors, which 9 in 10
+// intervals of identical cells keep; beyond that the interval is too wide to
+// speak of nothing, and the call is inconclusive, as it is when interval or
+// floor are unknown.
 func (e Estimate) Call(f Floor) (Call, string) {
 	switch {
 	case !e.Defined():
@@ -38,7 +43,7 @@ func (e Estimate) Call(f Floor) (Call, string) {
 		return Real, fmt.Sprintf("the interval excludes zero and the value exceeds the noise floor of %.3g", f.Value)
 	case size > f.Value:
 		return Inconclusive, fmt.Sprintf("the value exceeds the noise floor of %.3g but its interval includes zero", f.Value)
-	case e.Excludes(0) || reach <= 2*f.Value:
+	case e.Excludes(0) || reach <= noiseReach*f.Value:
 		return BelowNoise, fmt.Sprintf("identical baselines differ by up to %.3g", f.Value)
 	}
 	return Inconclusive, fmt.Sprintf("the interval reaches %.3g, far beyond the noise floor of %.3g", reach, f.Value)

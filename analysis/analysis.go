@@ -1,0 +1,75 @@
+package analysis
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// Plan makes the plan that a run followed from its resolved study and seed.
+func Plan(run record.Run) (*study.Plan, error) {
+	s, err := study.Parse(run.StudyYAML, "resolved.yaml", nil)
+	if err != nil {
+		return nil, fmt.Errorf("study of run %s: %w", run.Header.RunID, err)
+	}
+	plan, err := study.NewPlan(s, run.Header.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("study of run %s: %w", run.Header.RunID, err)
+	}
+	return plan, nil
+}
+
+// Analyze draws the findings from a run, whole or not, and judges the study's
+// own assertions and those given beside them. It fails if the run's study
+// cannot be read, if a trial belongs to another study, or if an assertion is
+// no valid expression.
+func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
+	plan, err := Plan(run)
+	if err != nil {
+		return record.Findings{}, err
+	}
+	assertions, err := CompileAssertions(append(append([]study.Expr(nil), plan.Study.Assert...), assert...))
+	if err != nil {
+		return record.Findings{}, err
+	}
+	o, err := observe(plan, run)
+	if err != nil {
+		return record.Findings{}, err
+	}
+	measures := measuresOf(plan.Study)
+	f := record.Findings{
+		Schema: record.Schema, Study: run.Header.Study, Question: plan.Study.Question, Run: run.Header.RunID,
+		Started: run.Header.Started.UTC().Format(time.RFC3339), Seed: run.Header.Seed, Lab: run.Header.Lab,
+		Meshmark: run.Header.Meshmark, Machine: run.Header.Machine, Parts: run.Header.Components,
+		Validity: o.validity(), Stop: o.whyEnded(), Factors: plan.Varying, StudyYAML: string(run.StudyYAML),
+		Findings: append(o.findings(measures), o.fits()...), Cells: o.summaries(),
+	}
+	var odd []string
+	f.NoiseFloor, odd = o.floors(measures)
+	f.Published = o.published(f.Findings)
+	f.Warnings = append(o.trialWarnings(), odd...)
+	f.Assertions = assertions.Judge(f)
+	return withoutNulls(f), nil
+}
+
+// withoutNulls makes lists that programs read lists also when they are empty.
+func withoutNulls(f record.Findings) record.Findings {
+	if f.Findings == nil {
+		f.Findings = []record.Finding{}
+	}
+	if f.NoiseFloor == nil {
+		f.NoiseFloor = []record.NoiseFloor{}
+	}
+	if f.Assertions == nil {
+		f.Assertions = []record.Assertion{}
+	}
+	if f.Parts == nil {
+		f.Parts = []record.Component{}
+	}
+	if f.Factors == nil {
+		f.Factors = []record.FactorLevels{}
+	}
+	return f
+}

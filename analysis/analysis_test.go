@@ -1,0 +1,293 @@
+package analysis
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+var bothSidecars = record.Cell{"sidecars": "both"}
+
+// TestAnalyze: what was put into the simulated lab comes out.
+func TestAnalyze(t *testing.T) {
+	run := simulate(t, quickStudy, 8, 1, quiet())
+	f := analyze(t, run)
+	for _, c := range []struct {
+		name     string
+		sidecars string
+		truth    float64
+		verdict  string
+	}{
+		{"latency_p50_overhead", "both", 400, record.VerdictReal},
+		{"latency_p50_overhead", "server", 300, record.VerdictReal},
+		{"latency_p90_overhead", "both", 400 * math.Exp(0.3*1.2816), record.VerdictReal},
+		{"latency_p99_overhead", "both", 400 * math.Exp(0.3*2.3263), record.VerdictReal},
+		{"latency_p50", "none", 100, record.VerdictMeasured},
+		{"cpu_machine_per_request_overhead", "both", 230, record.VerdictReal},
+		{"cpu_client_proxy_per_request", "both", 130, record.VerdictMeasured},
+		{"cpu_server_proxy_per_request", "server", 100, record.VerdictMeasured},
+		{"memory_client_proxy", "client", 40e6, record.VerdictMeasured},
+	} {
+		x := get(t, f, c.name, record.Cell{"sidecars": c.sidecars})
+		if x.Verdict != c.verdict || math.Abs(x.Estimate/c.truth-1) > 0.1 || x.Low > c.truth*1.03 || x.High < c.truth*0.97 || x.Blocks != 8 {
+			t.Errorf("%s of %s: %+v, want %s of about %g", c.name, c.sidecars, x, c.verdict, c.truth)
+		}
+	}
+	nothing := get(t, f, "latency_p50_overhead", record.Cell{"sidecars": "client"})
+	if nothing.Verdict != record.VerdictBelowNoise || len(nothing.Warnings) == 0 {
+		t.Errorf("a sidecar without cost: %+v", nothing)
+	}
+	p50 := get(t, f, "latency_p50_overhead", bothSidecars)
+	if p50.Relative == nil || math.Abs(p50.Relative.Estimate-4) > 0.4 || p50.MDE <= 0 || p50.MDE > 50 || p50.Against["sidecars"] != "none" {
+		t.Errorf("relative overhead, effect or baseline: %+v", p50)
+	}
+	if f.Validity.Trials != 40 || f.Validity.Valid != 40 || f.Validity.Blocks != 8 {
+		t.Errorf("validity: %+v", f.Validity)
+	}
+	if len(f.NoiseFloor) != 5 { // four quantiles and the machine's CPU
+		t.Errorf("noise floors: %+v", f.NoiseFloor)
+	}
+	for _, n := range f.NoiseFloor {
+		if n.Floor <= 0 || n.RelativeRatio <= 0 || n.RelativeRatio > 0.5 || n.Blocks != 8 {
+			t.Errorf("noise floor: %+v", n)
+		}
+	}
+	if !strings.Contains(f.Stop, "8 blocks") {
+		t.Errorf("ended because: %s", f.Stop)
+	}
+	if len(f.Assertions) != 1 || !f.Assertions[0].Passed {
+		t.Errorf("assertions: %+v", f.Assertions)
+	}
+}
+
+// TestAnalyzeCells: summaries and curves of each cell.
+func TestAnalyzeCells(t *testing.T) {
+	f := analyze(t, simulate(t, quickStudy, 4, 2, quiet()))
+	if len(f.Cells) != 4 {
+		t.Fatalf("%d cells", len(f.Cells))
+	}
+	none, all := f.Cells[0], f.Cells[3]
+	if !none.Baseline || all.Baseline || none.Valid != 8 || all.Valid != 4 || len(none.BlockP50US) != 8 {
+		t.Errorf("baseline: %+v", none)
+	}
+	if none.Requests != 8*2000 || math.Abs(all.Intended.P50/500-1) > 0.1 || all.Intended.Min > all.Intended.P50 || all.Intended.Max < all.Intended.P999 {
+		t.Errorf("latency: %d requests, %+v", none.Requests, all.Intended)
+	}
+	c := all.CPUPerRequest[record.PartClientProxy]
+	if math.Abs(c.UserUS+c.SystemUS-130) > 13 || c.LowUS > 130 || c.HighUS < 125 || c.UserUS < c.SystemUS {
+		t.Errorf("client proxy: %+v", c)
+	}
+	if _, ok := none.CPUPerRequest[record.PartClientProxy]; ok {
+		t.Error("the baseline has a proxy")
+	}
+	for _, points := range [][]record.CurvePoint{all.Percentiles, all.CDF} {
+		if len(points) < 20 || len(points) > 400 {
+			t.Errorf("curve of %d points", len(points))
+		}
+		for i := 1; i < len(points); i++ {
+			if points[i].X < points[i-1].X || points[i].Y < points[i-1].Y {
+				t.Fatalf("curve falls at %v", points[i])
+			}
+		}
+	}
+	if last := all.Percentiles[len(all.Percentiles)-1]; last.X != 100 || math.Abs(last.Y-all.Intended.Max) > 0.01*last.Y {
+		t.Errorf("percentile curve ends at %v", last)
+	}
+}
+
+// TestAnalyzePure: the same run gives the same document, and it is JSON.
+func TestAnalyzePure(t *testing.T) {
+	run := simulate(t, sweepStudy, 4, 3, quiet())
+	a, b := analyze(t, run), analyze(t, run)
+	if !reflect.DeepEqual(a, b) {
+		t.Error("the same run gave two answers")
+	}
+	if _, err := json.Marshal(a); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAnalyzeInvalid: an invalid trial yields nothing, and says why.
+func TestAnalyzeInvalid(t *testing.T) {
+	w := quiet()
+	w.spoil = func(trial *record.Trial) {
+		if trial.Cell[study.FactorSidecars] == "both" && trial.Block > 0 || trial.Cell[study.FactorSidecars] == "server" && trial.Block == 1 {
+			trial.Validity = record.Validity{Checks: []record.Check{{Name: "schedule-lag", Detail: "late by 900 us"}, {Name: "account", OK: true}}}
+		}
+		trial.Validity.Warnings = []string{"the hypervisor took " + string(rune('1'+trial.Block)) + ".5% of the CPU time"}
+	}
+	f := analyze(t, simulate(t, quickStudy, 4, 4, w))
+	for _, name := range []string{"latency_p50_overhead", "latency_p50", "cpu_client_proxy_per_request"} {
+		x := get(t, f, name, bothSidecars)
+		if x.Verdict != record.VerdictInvalid || x.Estimate != 0 || len(x.Warnings) == 0 {
+			t.Errorf("one valid trial: %+v", x)
+		}
+	}
+	server := get(t, f, "latency_p50_overhead", record.Cell{"sidecars": "server"})
+	if server.Blocks != 3 || server.Verdict == record.VerdictInvalid || !strings.Contains(strings.Join(server.Warnings, " "), "1 of 4 blocks") {
+		t.Errorf("three valid trials: %+v", server)
+	}
+	if f.Validity.Invalid != 4 || len(f.Validity.Reasons) != 1 || f.Validity.Reasons[0].Trials != 4 || !strings.Contains(f.Validity.Reasons[0].Example, "900 us") {
+		t.Errorf("validity: %+v", f.Validity)
+	}
+	if len(f.Warnings) == 0 || !strings.Contains(f.Warnings[0], "20 of 20 trials") {
+		t.Errorf("warnings: %q", f.Warnings)
+	}
+	if f.Assertions[0].Passed || !strings.Contains(f.Assertions[0].Detail, "not valid") {
+		t.Errorf("assertion over an invalid finding: %+v", f.Assertions[0])
+	}
+}
+
+// TestAnalyzeShort: runs that were cut short are reports too.
+func TestAnalyzeShort(t *testing.T) {
+	for blocks := range 3 {
+		run := simulate(t, quickStudy, blocks, 5, quiet())
+		f := analyze(t, run)
+		if _, err := json.Marshal(f); err != nil {
+			t.Errorf("%d blocks: %v", blocks, err)
+		}
+		if !strings.Contains(f.Stop, "interrupted after") {
+			t.Errorf("%d blocks: ended because: %s", blocks, f.Stop)
+		}
+		for _, x := range f.Findings {
+			if blocks < 2 && x.Verdict != record.VerdictInvalid {
+				t.Errorf("%d blocks: %+v", blocks, x)
+			}
+		}
+	}
+	run := simulate(t, quickStudy, 2, 5, quiet())
+	run.Trials = run.Trials[:8] // in the middle of the second block
+	if f := analyze(t, run); f.Validity.Trials != 8 {
+		t.Errorf("validity: %+v", f.Validity)
+	}
+	run.Trials[0].Cell = record.Cell{"sidecars": "none"}
+	if _, err := Analyze(run); err == nil {
+		t.Error("a trial of another study was taken")
+	}
+	run.StudyYAML = []byte("name: [")
+	if _, err := Analyze(run); err == nil {
+		t.Error("a broken study was taken")
+	}
+}
+
+// TestEnough: the stop rule asks for a minimum of blocks and for two narrow
+// looks, and names what holds it up.
+func TestEnough(t *testing.T) {
+	ask := func(text string, blocks int, w world) (bool, string) {
+		run := simulate(t, text, blocks, 6, w)
+		plan, err := Plan(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Enough(plan, run)
+	}
+	noisy := quiet()
+	noisy.trial = 0.4
+	for _, c := range []struct {
+		name   string
+		text   string
+		blocks int
+		w      world
+		stop   bool
+		why    string
+	}{
+		{"none", quickStudy, 0, quiet(), false, "0 of at least 4"},
+		{"too few", quickStudy, 3, quiet(), false, "3 of at least 4"},
+		{"first look", quickStudy, 4, quiet(), false, "confirmed"},
+		{"second look", quickStudy, 5, quiet(), true, "narrow enough after 5 blocks"},
+		{"noisy", quickStudy, 6, noisy, false, "both"},
+		{"no rule", sweepStudy, 6, quiet(), false, "no stop rule"},
+		{"everywhere", strings.Replace(quickStudy, ", of: {sidecars: both}", "", 1), 6, quiet(), true, "narrow enough"},
+	} {
+		if stop, why := ask(c.text, c.blocks, c.w); stop != c.stop || !strings.Contains(why, c.why) {
+			t.Errorf("%s: %v, %q", c.name, stop, why)
+		}
+	}
+	// A limit of time is told from an interruption.
+	run := simulate(t, strings.Replace(quickStudy, "limit: 10m", "limit: 60s", 1), 4, 6, quiet())
+	if f := analyze(t, run); !strings.Contains(f.Stop, "time limit of 1m0s after 4 blocks") {
+		t.Errorf("ended because: %s", f.Stop)
+	}
+	run.Trials[0].Started = run.Trials[0].Started.Add(2 * time.Second)
+	if f := analyze(t, run); f.Stop == "" {
+		t.Error("no reason")
+	}
+}
+
+// TestFit: idle cost and slope of CPU come out where the rate varies.
+func TestFit(t *testing.T) {
+	f := analyze(t, simulate(t, rateStudy, 6, 7, quiet()))
+	idle := get(t, f, "cpu_client_proxy_idle", bothSidecars)
+	slope := get(t, f, "cpu_client_proxy_slope", bothSidecars)
+	if math.Abs(idle.Estimate-20) > 6 || idle.Unit != "mCPU" || math.Abs(slope.Estimate-110) > 8 || slope.Low > 112 || slope.High < 108 {
+		t.Errorf("idle %+v, slope %+v", idle, slope)
+	}
+	if _, ok := slope.Cell["rate"]; ok {
+		t.Errorf("a slope has no rate: %v", slope.Cell)
+	}
+	quick := analyze(t, simulate(t, quickStudy, 4, 7, quiet()))
+	if _, err := findOne(quick, "cpu_client_proxy_slope", bothSidecars); err == nil {
+		t.Error("a slope from one rate")
+	}
+}
+
+// TestThroughput: cells that ask for as much as possible tell how much.
+func TestThroughput(t *testing.T) {
+	f := analyze(t, simulate(t, strings.Replace(quickStudy, "rate: 1000", "rate: max", 1), 4, 8, quiet()))
+	if x := get(t, f, "throughput", bothSidecars); math.Abs(x.Estimate/50_000-1) > 0.05 || x.Unit != "rps" {
+		t.Errorf("throughput: %+v", x)
+	}
+}
+
+// TestPublished: figures beside ours, and what the schedule does to a trend.
+func TestPublished(t *testing.T) {
+	w := quiet()
+	w.latency = func(c record.Cell) float64 {
+		if c[study.FactorSidecars] == "none" {
+			return 100
+		}
+		if c[study.FactorArrival] == study.ArrivalUniform {
+			return 600
+		}
+		return map[string]float64{"16": 3100, "64": 12500}[c[study.FactorConnections]]
+	}
+	f := analyze(t, simulate(t, sweepStudy, 6, 9, w))
+	if len(f.Published) != 3 {
+		t.Fatalf("published: %+v", f.Published)
+	}
+	low, high, missing := f.Published[0], f.Published[1], f.Published[2]
+	if low.Measured == nil || high.Measured == nil || missing.Measured != nil {
+		t.Fatalf("measured: %+v", f.Published)
+	}
+	if !strings.Contains(low.Says, "Agrees") || !strings.Contains(low.Says, "uniform arrivals") {
+		t.Errorf("16 connections: %s", low.Says)
+	}
+	for _, want := range []string{"From 16 to 64 connections", "by a factor of 4.0", "stays within its interval under uniform arrivals", "schedule's"} {
+		if !strings.Contains(high.Says, want) {
+			t.Errorf("trend lacks %q: %s", want, high.Says)
+		}
+	}
+	if !strings.Contains(missing.Says, "Not measured") {
+		t.Errorf("missing: %s", missing.Says)
+	}
+	t.Log(low.Says)
+	t.Log(high.Says)
+	// Where latency grows with connections whatever the arrivals, no artefact
+	// is claimed.
+	w.latency = func(c record.Cell) float64 {
+		if c[study.FactorSidecars] == "none" {
+			return 100
+		}
+		return map[string]float64{"16": 3100, "64": 12500}[c[study.FactorConnections]]
+	}
+	f = analyze(t, simulate(t, sweepStudy, 6, 9, w))
+	if strings.Contains(f.Published[1].Says, "schedule's.") {
+		t.Errorf("a real trend is called an artefact: %s", f.Published[1].Says)
+	}
+}

@@ -1,0 +1,235 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// Assertions are expressions in CEL (the Common Expression Language, as
+// Kubernetes uses it) that say of findings what must hold:
+//
+//	finding("latency_p50_overhead", {"sidecars": "both"}).high < 1000.0
+//	finding("cpu_client_proxy_per_request", {"sidecars": "both"}).estimate < 150
+//	findings.filter(f, f.name == "latency_p99_overhead").all(f, f.verdict != "invalid")
+//	validity.invalid == 0
+//
+// finding(name, cell) is the one finding of that name whose cell has the given
+// levels, all others being open; it is an error if there is none or several.
+// A finding has the fields of the JSON document: estimate, low, high, unit,
+// blocks, verdict, cell, against, relative, minimum_detectable_effect,
+// warnings. findings are all of them, validity counts trials.
+type Assertions struct {
+	exprs []study.Expr
+}
+
+// CompileAssertions checks expressions before anything starts: syntax, types,
+// names of fields, findings and factors. The error gives the place and is one
+// of usage (exit code 2).
+func CompileAssertions(exprs []study.Expr) (*Assertions, error) {
+	env, err := newEnv(nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range exprs {
+		if _, err := compile(env, e); err != nil {
+			return nil, err
+		}
+	}
+	return &Assertions{exprs: exprs}, nil
+}
+
+// Judge evaluates the assertions over findings. An assertion that cannot be
+// evaluated, because a finding is missing or invalid, has not passed; its
+// detail says why.
+func (a *Assertions) Judge(f record.Findings) []record.Assertion {
+	out := make([]record.Assertion, len(a.exprs))
+	for i, e := range a.exprs {
+		out[i] = judge(e, f)
+	}
+	return out
+}
+
+func judge(e study.Expr, f record.Findings) record.Assertion {
+	out := record.Assertion{Expr: e.Text}
+	var used []record.Finding
+	env, err := newEnv(func(name string, cell record.Cell) (record.Finding, error) {
+		found, err := findOne(f, name, cell)
+		if err == nil {
+			used = append(used, found)
+		}
+		return found, err
+	})
+	if err != nil {
+		out.Detail = err.Error()
+		return out
+	}
+	ast, err := compile(env, e)
+	if err != nil {
+		out.Detail = err.Error()
+		return out
+	}
+	program, err := env.Program(ast, cel.CostLimit(10_000_000))
+	if err != nil {
+		out.Detail = err.Error()
+		return out
+	}
+	value, _, err := program.Eval(map[string]any{"findings": f.Findings, "validity": f.Validity})
+	for _, u := range used {
+		if u.Verdict == record.VerdictInvalid {
+			out.Detail = fmt.Sprintf("%s is not valid: %s", describe(u), strings.Join(u.Warnings, "; "))
+			return out
+		}
+	}
+	if err != nil {
+		out.Detail = err.Error()
+		return out
+	}
+	passed, ok := value.Value().(bool)
+	if !ok {
+		out.Detail = fmt.Sprintf("the expression gave %v, not true or false", value.Value())
+		return out
+	}
+	out.Passed = passed
+	var details []string
+	for _, u := range used {
+		details = append(details, describe(u))
+	}
+	out.Detail = strings.Join(details, "; ")
+	if out.Detail == "" {
+		out.Detail = fmt.Sprint(passed)
+	}
+	return out
+}
+
+// describe gives a finding in a line: name, cell, figures, verdict.
+func describe(f record.Finding) string {
+	if f.Verdict == record.VerdictInvalid {
+		return fmt.Sprintf("%s at %s", f.Name, cellWords(f.Cell))
+	}
+	return fmt.Sprintf("%s at %s is %s (%s to %s), %s", f.Name, cellWords(f.Cell),
+		quantity(f.Estimate, f.Unit), quantity(f.Low, f.Unit), quantity(f.High, f.Unit), strings.ReplaceAll(f.Verdict, "_", " "))
+}
+
+func cellWords(c record.Cell) string {
+	if len(c) == 0 {
+		return "the only cell"
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(c.Key(), "=", " "), ",", ", ")
+}
+
+// findOne is the finding of a name in the one cell that has the given levels.
+func findOne(f record.Findings, name string, cell record.Cell) (record.Finding, error) {
+	var found []record.Finding
+	names := map[string]bool{}
+	for _, x := range f.Findings {
+		names[x.Name] = true
+		if x.Name == name && has(x.Cell, cell) {
+			found = append(found, x)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return record.Finding{}, fmt.Errorf("%d cells have a finding %s with %s; name more factors, or use findings.filter", len(found), name, cellWords(cell))
+	case !names[name]:
+		return record.Finding{}, fmt.Errorf("this run has no finding %s", name)
+	}
+	return record.Finding{}, fmt.Errorf("no cell with %s has a finding %s; factors that vary are %s", cellWords(cell), name, factorWords(f))
+}
+
+func factorWords(f record.Findings) string {
+	var out []string
+	for _, x := range f.Factors {
+		out = append(out, x.Factor)
+	}
+	if len(out) == 0 {
+		return "none"
+	}
+	return strings.Join(out, ", ")
+}
+
+func has(cell, partial record.Cell) bool {
+	for factor, level := range partial {
+		if cell[factor] != level {
+			return false
+		}
+	}
+	return true
+}
+
+// compile checks one expression; its error gives the place.
+func compile(env *cel.Env, e study.Expr) (*cel.Ast, error) {
+	ast, issues := env.Compile(e.Text)
+	if issues.Err() != nil {
+		first := issues.Errors()[0]
+		msg, hint := explain(first.Message)
+		return nil, fault(e, first.Location.Line(), first.Location.Column(), hint, "assertion: %s", msg)
+	}
+	if t := ast.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
+		return nil, fault(e, 1, 0, "compare it with something, as in ... < 1000", "assertion: the expression is a %s, not true or false", t)
+	}
+	return ast, checkNames(ast, e)
+}
+
+// explain puts the commonest complaints of CEL in words of ours.
+func explain(message string) (msg, hint string) {
+	switch {
+	case strings.Contains(message, "found no matching overload for '_"):
+		return message, "numbers that are calculated with must be of one kind: write 2.0 beside an estimate, not 2"
+	case strings.Contains(message, "undefined field"):
+		return message, "fields of a finding: " + strings.Join(findingFields(), ", ")
+	case strings.Contains(message, "undeclared reference"):
+		return message, "known are finding(name, cell), findings and validity"
+	}
+	return message, ""
+}
+
+// fault is an error at a place inside an expression: line from 1, column from
+// 0. Where the expression stands in one line of a file, the place in the file
+// is given.
+func fault(e study.Expr, line, column int, hint, format string, args ...any) error {
+	pos := e.Pos
+	if pos.Line > 0 && line == 1 && pos.Column > 0 {
+		text := []rune(pos.Text)
+		from := min(pos.Column-1, len(text))
+		if at := strings.Index(string(text[from:]), e.Text); at >= 0 {
+			pos.Column = from + len([]rune(string(text[from:])[:at])) + column + 1
+			return pos.Errorf(hint, format, args...)
+		}
+	}
+	msg := fmt.Sprintf(format, args...)
+	if line > 1 {
+		msg += fmt.Sprintf(" (line %d of the expression, character %d)", line, column+1)
+	} else {
+		msg += fmt.Sprintf(" (character %d of the expression)", column+1)
+	}
+	if pos.File == "" && pos.Line == 0 {
+		err := errs.Usage("%s: %s", e.Text, msg)
+		if hint == "" {
+			return err
+		}
+		return errs.WithHint(err, "%s", hint)
+	}
+	return pos.Errorf(hint, "%s", msg)
+}
+
+// knownFinding reports whether analysis can make a finding of this name.
+func knownFinding(name string) bool {
+	if slices.Contains(study.FindingNames(), name) || name == "throughput" {
+		return true
+	}
+	for _, part := range cpuParts {
+		if name == "cpu_"+part+"_idle" || name == "cpu_"+part+"_slope" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,121 @@
+package analysis
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"cel.dev/cel-go/ext"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// lookup finds the finding that an expression names.
+type lookup func(name string, cell record.Cell) (record.Finding, error)
+
+// newEnv declares what assertions speak of. A nil lookup is enough to compile.
+func newEnv(find lookup) (*cel.Env, error) {
+	finding := cel.ObjectType("record.Finding")
+	var env *cel.Env // findings become values by its own types
+	get := func(name, cell ref.Val) ref.Val {
+		found, err := call(find, name, cell)
+		if err != nil {
+			return types.WrapErr(err)
+		}
+		return env.CELTypeAdapter().NativeToValue(found)
+	}
+	env, err := cel.NewEnv(
+		cel.CrossTypeNumericComparisons(true),
+		ext.NativeTypes(reflect.TypeFor[record.Finding](), reflect.TypeFor[record.Ratio](),
+			reflect.TypeFor[record.ValiditySummary](), reflect.TypeFor[record.InvalidReason](), ext.ParseStructTag("json")),
+		cel.Variable("findings", cel.ListType(finding)),
+		cel.Variable("validity", cel.ObjectType("record.ValiditySummary")),
+		cel.Function("finding",
+			cel.Overload("finding_name", []*cel.Type{cel.StringType}, finding,
+				cel.UnaryBinding(func(name ref.Val) ref.Val { return get(name, nil) })),
+			cel.Overload("finding_name_cell", []*cel.Type{cel.StringType, cel.MapType(cel.StringType, cel.DynType)}, finding,
+				cel.BinaryBinding(func(name, cell ref.Val) ref.Val { return get(name, cell) })),
+		),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("declare what assertions speak of: %w", err)
+	}
+	return env, nil
+}
+
+// call runs the lookup for an expression.
+func call(find lookup, name, cell ref.Val) (record.Finding, error) {
+	if find == nil {
+		return record.Finding{}, errors.New("there are no findings yet")
+	}
+	levels := record.Cell{}
+	if mapper, ok := cell.(traits.Mapper); ok {
+		for it := mapper.Iterator(); it.HasNext() == types.True; {
+			key := it.Next()
+			levels[fmt.Sprint(key.Value())] = fmt.Sprint(mapper.Get(key).Value())
+		}
+	}
+	return find(fmt.Sprint(name.Value()), levels)
+}
+
+// findingFields are the fields of a finding by the names expressions use.
+func findingFields() []string {
+	t := reflect.TypeFor[record.Finding]()
+	var out []string
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		out = append(out, name)
+	}
+	return out
+}
+
+// checkNames finds findings and factors that do not exist, where an
+// expression names them by literals.
+func checkNames(a *cel.Ast, e study.Expr) error {
+	native := a.NativeRep()
+	place := func(x ast.Expr) (line, column int) {
+		at := native.SourceInfo().GetStartLocation(x.ID())
+		return at.Line(), at.Column()
+	}
+	for _, x := range ast.MatchDescendants(ast.NavigateAST(native), ast.FunctionMatcher("finding")) {
+		args := x.AsCall().Args()
+		if args[0].Kind() == ast.LiteralKind {
+			if name, ok := args[0].AsLiteral().Value().(string); ok && !knownFinding(name) {
+				line, column := place(args[0])
+				return fault(e, line, column, "findings are "+strings.Join(study.FindingNames(), ", "), "assertion: unknown finding %q", name)
+			}
+		}
+		if len(args) < 2 || args[1].Kind() != ast.MapKind {
+			continue
+		}
+		for _, entry := range args[1].AsMap().Entries() {
+			key := entry.AsMapEntry().Key()
+			if key.Kind() != ast.LiteralKind {
+				continue
+			}
+			factor, ok := key.AsLiteral().Value().(string)
+			if _, known := study.FactorByName(factor); ok && !known {
+				line, column := place(key)
+				return fault(e, line, column, "factors are "+strings.Join(factorNames(), ", "), "assertion: unknown factor %q", factor)
+			}
+		}
+	}
+	return nil
+}
+
+func factorNames() []string {
+	var out []string
+	for _, f := range study.Factors() {
+		out = append(out, f.Name)
+	}
+	slices.Sort(out)
+	return out
+}

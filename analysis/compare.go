@@ -1,0 +1,294 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/stat"
+	"github.com/meshmark/meshmark/study"
+)
+
+// Comparison says how run B compares with run A: the document of
+// `meshmark compare --json`.
+type Comparison struct {
+	Schema      int     `json:"schema"`
+	A           string  `json:"run_a"`
+	B           string  `json:"run_b"`
+	Study       string  `json:"study"`
+	MarginRatio float64 `json:"margin_ratio"`
+	// Verdict of the whole: worse if a change counts and is; else
+	// inconclusive if a deciding change is; else better if a change counts
+	// and is; else same. Deciding changes count, and others that are certain.
+	Verdict  string   `json:"verdict"`
+	Changes  []Change `json:"changes"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Change is what became of one finding from run A to run B.
+type Change struct {
+	Name    string      `json:"name"`
+	Cell    record.Cell `json:"cell"`
+	Against record.Cell `json:"against,omitempty"`
+	// A and B are the findings of the two runs.
+	A record.Finding `json:"a"`
+	B record.Finding `json:"b"`
+	// ChangeRatio is B/A - 1 with its 95% interval, all 0 unless Bounded.
+	ChangeRatio float64 `json:"change_ratio"`
+	LowRatio    float64 `json:"low_ratio"`
+	HighRatio   float64 `json:"high_ratio"`
+	// Bounded is false if there is no ratio, as to an overhead of nothing.
+	Bounded bool   `json:"bounded"`
+	Verdict string `json:"verdict"`
+	Why     string `json:"why"`
+	// Decides says that the verdict of the whole waits for this one: the
+	// finding is the one the study's stop rule names, or a median latency or
+	// a CPU cost if it names none. Tails need more blocks than most runs
+	// have.
+	Decides bool `json:"decides"`
+	// Certain says that the verdict stands also at the stricter level that
+	// looking at so many changes at once asks for (Bonferroni's), so that
+	// chance alone makes a run worse in at most 1 of 20 comparisons of equals.
+	Certain bool `json:"certain"`
+}
+
+// Compare judges run B against run A. Findings are matched by name and cell.
+// Overheads are compared where there are any, each taken against its own
+// run's baseline, since a machine of another day is no baseline; where a study
+// compares nothing, and for CPU and memory, plain values are. Changes within
+// the margin (a fraction, 0.05 for 5%) do not count: see [stat.Judge]. It
+// fails if nothing can be matched (a usage error), or a run cannot be read.
+func Compare(a, b record.Run, margin float64) (Comparison, error) {
+	if !(margin >= 0) || math.IsInf(margin, 0) {
+		return Comparison{}, errs.WithHint(errs.Usage("margin %v is not a share", margin), "as in --margin 5%%")
+	}
+	oa, ob, err := both(a, b)
+	if err != nil {
+		return Comparison{}, err
+	}
+	c := Comparison{
+		Schema: record.Schema, A: a.Header.RunID, B: b.Header.RunID, Study: a.Header.Study,
+		MarginRatio: margin, Changes: []Change{},
+	}
+	if a.Header.Study != b.Header.Study {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("the runs are of different studies, %s and %s", a.Header.Study, b.Header.Study))
+	}
+	c.Warnings = append(c.Warnings, differences(a, b, oa.plan.Study, ob.plan.Study)...)
+	unmatched := 0
+	var pairings []pairing
+	for _, m := range measuresOf(oa.plan.Study) {
+		for cell := range oa.plan.Cells {
+			p, ok, wanted := newPairing(oa, ob, m, cell)
+			if ok {
+				pairings = append(pairings, p)
+			} else if wanted {
+				unmatched++
+			}
+		}
+	}
+	for _, p := range pairings {
+		c.Changes = append(c.Changes, p.change(margin, len(pairings)))
+	}
+	if len(c.Changes) == 0 {
+		return c, errs.WithHint(errs.Usage("runs %s and %s have no finding in common", c.A, c.B), "compare runs of the same study, or of studies that vary the same factors")
+	}
+	if unmatched > 0 {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%d findings of run %s have no counterpart in run %s", unmatched, c.A, c.B))
+	}
+	c.Verdict = overall(c.Changes)
+	return c, nil
+}
+
+func both(a, b record.Run) (oa, ob *observations, err error) {
+	out := make([]*observations, 2)
+	for i, run := range []record.Run{a, b} {
+		plan, err := Plan(run)
+		if err != nil {
+			return nil, nil, err
+		}
+		if out[i], err = observe(plan, run); err != nil {
+			return nil, nil, err
+		}
+	}
+	return out[0], out[1], nil
+}
+
+// A pairing is one finding of run A and its counterpart in run B.
+type pairing struct {
+	a, b    record.Finding
+	va, vb  []float64 // the numbers of each block that they come from
+	decides bool
+	upward  bool // more is better
+}
+
+// newPairing finds a finding in both runs; ok is false if run B lacks it,
+// wanted says whether run A has it.
+func newPairing(a, b *observations, m measure, cell int) (p pairing, ok, wanted bool) {
+	base, compared := a.baseline(cell)
+	overhead := m.compared && compared
+	if m.quantile > 0 && !overhead && len(a.plan.Study.Baseline) > 0 {
+		return p, false, false // a baseline's own latency is the machine's
+	}
+	if overhead {
+		p.a = a.overhead(cell, base, m)
+	} else if p.a, wanted = a.plain(cell, m); !wanted {
+		return p, false, false
+	}
+	other, ok := counterpart(b, p.a.Cell)
+	if !ok {
+		return p, false, true
+	}
+	otherBase := -1
+	if overhead {
+		if otherBase, ok = b.baseline(other); !ok {
+			return p, false, true
+		}
+		p.b = b.overhead(other, otherBase, m)
+	} else if p.b, ok = b.plain(other, m); !ok {
+		return p, false, true
+	}
+	p.va, p.vb = a.changeValues(cell, base, m, overhead), b.changeValues(other, otherBase, m, overhead)
+	p.decides, p.upward = decides(a.plan.Study, p.a), m.name == "throughput"
+	return p, true, true
+}
+
+// change judges a pairing that is one of many.
+func (p pairing) change(margin float64, many int) Change {
+	c := Change{Name: p.a.Name, Cell: p.a.Cell, Against: p.a.Against, A: p.a, B: p.b, Decides: p.decides}
+	e := stat.UnpairedRatio(p.va, p.vb, stat.Options{})
+	strict := stat.Options{Level: 1 - (1-stat.DefaultLevel)/float64(max(1, many))}
+	switch {
+	case p.a.Verdict == record.VerdictInvalid || p.b.Verdict == record.VerdictInvalid:
+		c.Verdict, c.Why = record.VerdictInconclusive, "too few valid trials"
+	case p.a.Verdict == record.VerdictBelowNoise && p.b.Verdict == record.VerdictBelowNoise:
+		c.Verdict, c.Why = record.VerdictSame, "neither run can tell it from what two identical baselines differ by"
+	case e.Defined():
+		c.ChangeRatio, c.LowRatio, c.HighRatio, c.Bounded = e.Value, e.Low, e.High, true
+		v, why := p.judge(e, margin)
+		certain, _ := p.judge(stat.UnpairedRatio(p.va, p.vb, strict), margin)
+		c.Verdict, c.Why, c.Certain = string(v), why, v == certain
+	default:
+		c.Verdict, c.Why = p.withoutRatio(stat.Unpaired(p.va, p.vb, stat.Options{}))
+		certain, _ := p.withoutRatio(stat.Unpaired(p.va, p.vb, strict))
+		c.Certain = c.Verdict == certain
+	}
+	return c
+}
+
+// judge weighs a change against the margin, lower being better unless the
+// measure says otherwise.
+func (p pairing) judge(e stat.Estimate, margin float64) (stat.Verdict, string) {
+	if p.upward {
+		e.Value, e.Low, e.High = -e.Value, -e.High, -e.Low
+	}
+	return stat.Judge(e, margin)
+}
+
+// withoutRatio judges a change from what may be nothing to what is something:
+// no share of nothing can be a margin.
+func (p pairing) withoutRatio(e stat.Estimate) (verdict, why string) {
+	if e.Defined() && e.Low > 0 && p.b.Verdict == record.VerdictReal {
+		return record.VerdictWorse, "from what may be nothing to something"
+	}
+	return record.VerdictInconclusive, "run A's value is not told apart from zero, so no share of it can be given"
+}
+
+// changeValues are the numbers of each block that two runs are compared by.
+func (o *observations) changeValues(cell, base int, m measure, overhead bool) []float64 {
+	if !overhead {
+		return o.values(cell, m)
+	}
+	var out []float64
+	for _, p := range o.pairs(cell, base, m) {
+		out = append(out, p.Test-p.Base)
+	}
+	return out
+}
+
+// counterpart finds the one cell of b that has the levels of a cell of the
+// other run.
+func counterpart(b *observations, short record.Cell) (int, bool) {
+	match := -1
+	for i, cell := range b.plan.Cells {
+		if !has(cell, short) {
+			continue
+		}
+		if b.plan.Short(cell).Key() == short.Key() {
+			return i, true
+		}
+		if match >= 0 {
+			return 0, false
+		}
+		match = i
+	}
+	return match, match >= 0
+}
+
+// decides reports whether the comparison as a whole waits for a finding.
+func decides(s *study.Study, f record.Finding) bool {
+	if s.Stop != nil {
+		return f.Name == s.Stop.Finding && has(f.Cell, shared(s.Stop.Of, f.Cell))
+	}
+	return strings.HasPrefix(f.Name, "latency_p50") || strings.HasPrefix(f.Name, "cpu_") && !strings.HasPrefix(f.Name, "cpu_"+record.PartControl)
+}
+
+// shared is the part of partial whose factors the cell names.
+func shared(partial, cell record.Cell) record.Cell {
+	out := record.Cell{}
+	for factor, level := range partial {
+		if _, ok := cell[factor]; ok {
+			out[factor] = level
+		}
+	}
+	return out
+}
+
+func overall(changes []Change) string {
+	counts := func(verdict string) bool {
+		return slices.ContainsFunc(changes, func(c Change) bool { return c.Verdict == verdict && (c.Decides || c.Certain) })
+	}
+	deciding := slices.ContainsFunc(changes, func(c Change) bool { return c.Decides })
+	open := slices.ContainsFunc(changes, func(c Change) bool {
+		return c.Verdict == record.VerdictInconclusive && (c.Decides || !deciding)
+	})
+	switch {
+	case counts(record.VerdictWorse):
+		return record.VerdictWorse
+	case open:
+		return record.VerdictInconclusive
+	case counts(record.VerdictBetter):
+		return record.VerdictBetter
+	}
+	return record.VerdictSame
+}
+
+// differences lists what else differs between two runs than what they
+// measured: the machine, the binaries, and the settings.
+func differences(a, b record.Run, sa, sb *study.Study) []string {
+	var out []string
+	ma, mb := a.Header.Machine, b.Header.Machine
+	if ma.CPUModel != mb.CPUModel || ma.CPUs != mb.CPUs || ma.Kernel != mb.Kernel {
+		out = append(out, fmt.Sprintf("the machines differ: %s, %d CPUs, kernel %s; and %s, %d CPUs, kernel %s",
+			ma.CPUModel, ma.CPUs, ma.Kernel, mb.CPUModel, mb.CPUs, mb.Kernel))
+	}
+	version := map[string]string{}
+	for _, c := range a.Header.Components {
+		version[c.Name] = c.Version
+	}
+	for _, c := range b.Header.Components {
+		if v, ok := version[c.Name]; ok && v != c.Version {
+			out = append(out, fmt.Sprintf("%s differs: %s and %s", c.Name, v, c.Version))
+		}
+	}
+	for _, f := range study.Factors() {
+		x, okA := sa.Settings[f.Name]
+		y, okB := sb.Settings[f.Name]
+		if okA && okB && x != y {
+			out = append(out, fmt.Sprintf("the studies' settings differ: %s is %s and %s", f.Name, x, y))
+		}
+	}
+	return out
+}

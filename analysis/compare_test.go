@@ -1,0 +1,126 @@
+package analysis
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// scaled is the quiet world with sidecars that cost factor times as much.
+func scaled(factor float64) world {
+	w := quiet()
+	base := w.latency
+	w.latency = func(c record.Cell) float64 { return 100 + factor*(base(c)-100) }
+	cpu := w.cpu
+	w.cpu = func(c record.Cell, part string, rps float64) float64 {
+		bare := c.With(record.Cell{study.FactorSidecars: "none"})
+		switch part {
+		case record.PartMachine:
+			return cpu(bare, part, rps) + factor*(cpu(c, part, rps)-cpu(bare, part, rps))
+		case record.PartClientProxy, record.PartServerProxy:
+			return factor * cpu(c, part, rps)
+		}
+		return cpu(c, part, rps)
+	}
+	return w
+}
+
+// TestCompare: better, worse, same and inconclusive, as the worlds are.
+func TestCompare(t *testing.T) {
+	noisy := quiet()
+	noisy.trial = 0.3
+	for _, c := range []struct {
+		name   string
+		a, b   world
+		blocks int
+		want   string
+	}{
+		{"same", quiet(), quiet(), 12, record.VerdictSame},
+		{"worse", quiet(), scaled(1.5), 8, record.VerdictWorse},
+		{"better", scaled(1.5), quiet(), 8, record.VerdictBetter},
+		{"noisy", noisy, noisy, 4, record.VerdictInconclusive},
+	} {
+		got, err := Compare(simulate(t, quickStudy, c.blocks, 21, c.a), simulate(t, quickStudy, c.blocks, 22, c.b), 0.1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Verdict != c.want {
+			for _, x := range got.Changes {
+				if x.Decides || x.Verdict == record.VerdictWorse {
+					t.Logf("%s %v: %.3f [%.3f, %.3f] %s: %s", x.Name, x.Cell, x.ChangeRatio, x.LowRatio, x.HighRatio, x.Verdict, x.Why)
+				}
+			}
+			t.Errorf("%s: %s", c.name, got.Verdict)
+		}
+		if _, err := json.Marshal(got); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCompareChange: figures of one change, and a sidecar that costs nothing
+// in either run.
+func TestCompareChange(t *testing.T) {
+	got, err := Compare(simulate(t, quickStudy, 10, 23, quiet()), simulate(t, quickStudy, 10, 24, scaled(1.5)), 0.05)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, x := range got.Changes {
+		switch {
+		case x.Name == "latency_p50_overhead" && x.Cell["sidecars"] == "both":
+			seen++
+			if x.LowRatio > 0.5 || x.HighRatio < 0.5 || x.Verdict != record.VerdictWorse || !x.Decides || !x.Bounded {
+				t.Errorf("both sidecars: %+v", x)
+			}
+		case x.Name == "latency_p50_overhead" && x.Cell["sidecars"] == "client":
+			seen++
+			if x.Verdict != record.VerdictSame || x.Bounded {
+				t.Errorf("client's sidecar: %+v", x)
+			}
+		case x.Name == "latency_p50":
+			t.Errorf("plain latencies of a study with a baseline: %+v", x)
+		case x.Name == "cpu_client_proxy_per_request" && x.Cell["sidecars"] == "client":
+			seen++
+			if x.Verdict != record.VerdictWorse || x.LowRatio > 0.5 || x.HighRatio < 0.5 {
+				t.Errorf("client proxy's CPU: %+v", x)
+			}
+		}
+	}
+	if seen != 3 {
+		t.Errorf("%d of 3 changes in %d", seen, len(got.Changes))
+	}
+}
+
+// TestCompareOthers: what cannot be compared is refused, what differs is said.
+func TestCompareOthers(t *testing.T) {
+	a := simulate(t, quickStudy, 4, 25, quiet())
+	if _, err := Compare(a, a, -1); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("negative margin: %v", err)
+	}
+	b := simulate(t, strings.Replace(quickStudy, "connections: 16", "connections: 32", 1), 4, 26, quiet())
+	b.Header.Machine.CPUModel = "another"
+	b.Header.Components = []record.Component{{Name: "envoy", Version: "2"}}
+	a.Header.Components = []record.Component{{Name: "envoy", Version: "1"}}
+	got, err := Compare(a, b, 0.05)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(got.Warnings, "\n")
+	for _, want := range []string{"machines differ", "envoy differs: 1 and 2", "connections is 16 and 32"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no warning that %q in %q", want, all)
+		}
+	}
+	alien := strings.NewReplacer("[none, server, client, both]", "[none, server]", "of: {sidecars: both}", "of: {sidecars: server}",
+		`"both"`, `"server"`, "[latency, cpu, memory]", "[latency]").Replace(quickStudy)
+	one := strings.NewReplacer("[none, server, client, both]", "[none, client]", "of: {sidecars: both}", "of: {sidecars: client}",
+		`"both"`, `"client"`, "[latency, cpu, memory]", "[latency]").Replace(quickStudy)
+	if _, err := Compare(simulate(t, alien, 4, 27, quiet()), simulate(t, one, 4, 28, quiet()), 0.05); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("nothing in common: %v", err)
+	}
+}

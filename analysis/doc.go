@@ -1,0 +1,18 @@
+// Package analysis turns a run's observations into findings. It is a pure
+// function of the run directory: the same run gives the same findings years
+// later, on another machine, or judged under new assertions.
+//
+//	record.Run -> observations   valid trials by cell and block   observations.go
+//	           -> measures       one number a trial               measure.go
+//	           -> findings       differences inside blocks        findings.go
+//	           -> noise floors   what identical baselines show    floor.go
+//	           -> cell summaries, curves, validity                summary.go, validity.go
+//	           -> idle cost and slope of CPU against rate         fit.go
+//	           -> published figures beside ours, in words         published.go, words.go
+//	record.Findings -> assertions in CEL                          assert.go, celenv.go
+//	two runs   -> better, worse, same or inconclusive             compare.go
+//	a run under way -> measure on, or enough                      enough.go
+//
+// What is an estimate, its interval, and why it may be believed is package
+// stat's.
+package analysis

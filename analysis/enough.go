@@ -1,0 +1,124 @@
+package analysis
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/stat"
+	"github.com/meshmark/meshmark/study"
+)
+
+// Enough says whether a run under way has measured enough by its study's stop
+// rule, and why, or why not. It looks at whole blocks only, and asks that the
+// rule held one block before too: see [stat.StopRule].
+func Enough(plan *study.Plan, run record.Run) (stop bool, why string) {
+	if plan.Study.Stop == nil {
+		return false, "the study has no stop rule"
+	}
+	o, err := observe(plan, run)
+	if err != nil {
+		return false, err.Error()
+	}
+	return o.enough(o.wholeBlocks())
+}
+
+// enough asks the stop rule after n blocks.
+func (o *observations) enough(n int) (bool, string) {
+	s := o.plan.Study
+	rule := stat.StopRule{RelativeWidth: 2 * float64(s.Stop.HalfWidth), MinBlocks: s.Blocks.Min}
+	now, cells := o.look(n)
+	before, _ := o.look(n - 1)
+	d := rule.Decide(now, before)
+	if d.Widest >= 0 && d.Widest < len(cells) {
+		d.Why = fmt.Sprintf("%s at %s: %s", s.Stop.Finding, o.plan.Label(o.plan.Cells[cells[d.Widest]]), d.Why)
+	}
+	return d.Stop, d.Why
+}
+
+// look gathers the estimates that the stop rule is about, and their cells.
+func (o *observations) look(n int) (stat.Look, []int) {
+	s := o.plan.Study
+	look := stat.Look{Blocks: n}
+	m, overhead, ok := measureNamed(s, s.Stop.Finding)
+	if !ok || n < 1 {
+		return look, nil
+	}
+	short := o.until(n)
+	var cells []int
+	for _, cell := range o.plan.Matching(s.Stop.Of) {
+		base, ok := o.baseline(cell)
+		switch {
+		case overhead && ok:
+			floor, _ := short.floor(base, m)
+			look.Estimates = append(look.Estimates, stat.Difference(short.pairs(cell, base, m), stat.Options{}))
+			look.Floors = append(look.Floors, floor)
+			cells = append(cells, cell)
+		case !overhead:
+			if values := short.values(cell, m); values != nil {
+				look.Estimates = append(look.Estimates, stat.Mean(values, stat.Options{}))
+				cells = append(cells, cell)
+			}
+		}
+	}
+	return look, cells
+}
+
+// wholeBlocks counts the blocks, from the first, all of whose trials ended.
+func (o *observations) wholeBlocks() int {
+	ended := map[int]int{}
+	for i := range o.run.Trials {
+		ended[o.run.Trials[i].Block]++
+	}
+	n := 0
+	for ended[n] >= o.plan.BlockSize() {
+		n++
+	}
+	return n
+}
+
+// whyEnded says, from what a run left behind, why it ended where it did.
+func (o *observations) whyEnded() string {
+	n := o.wholeBlocks()
+	limits := o.plan.Study.Blocks
+	if o.plan.Study.Stop != nil && n >= limits.Min {
+		if stop, why := o.enough(n); stop {
+			return why
+		}
+	}
+	if n >= limits.Max {
+		return fmt.Sprintf("all %d blocks done", n)
+	}
+	if elapsed, longest := o.elapsed(); limits.Limit > 0 && elapsed+longest > limits.Limit {
+		return fmt.Sprintf("time limit of %v after %d blocks", limits.Limit, n)
+	}
+	return fmt.Sprintf("interrupted after %d of at most %d blocks", n, limits.Max)
+}
+
+// elapsed is the time from the first trial's start to the last one's end, and
+// that of the longest block.
+func (o *observations) elapsed() (total, longest time.Duration) {
+	type span struct{ from, to time.Time }
+	blocks := map[int]span{}
+	var all span
+	for i := range o.run.Trials {
+		t := &o.run.Trials[i]
+		for _, s := range []*span{&all} {
+			extend(&s.from, &s.to, t)
+		}
+		b := blocks[t.Block]
+		extend(&b.from, &b.to, t)
+		blocks[t.Block] = b
+		longest = max(longest, b.to.Sub(b.from))
+	}
+	return all.to.Sub(all.from), longest
+}
+
+func extend(from, to *time.Time, t *record.Trial) {
+	if from.IsZero() || t.Started.Before(*from) {
+		*from = t.Started
+	}
+	if t.Ended.After(*to) {
+		*to = t.Ended
+	}
+}

@@ -1,0 +1,100 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/stat"
+)
+
+// minPairs is how many blocks an interval needs.
+const minPairs = 2
+
+// findings lists every cell's findings: overheads first, then plain values.
+func (o *observations) findings(measures []measure) []record.Finding {
+	var out []record.Finding
+	for _, m := range measures {
+		if !m.compared {
+			continue
+		}
+		for cell := range o.plan.Cells {
+			if base, ok := o.baseline(cell); ok {
+				out = append(out, o.overhead(cell, base, m))
+			}
+		}
+	}
+	for _, m := range measures {
+		for cell := range o.plan.Cells {
+			if f, ok := o.plain(cell, m); ok {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// difference estimates what a cell adds to its baseline, absolute and as a
+// share of the baseline.
+func (o *observations) difference(cell, base int, m measure) (e, relative stat.Estimate) {
+	options := stat.Options{Seed: o.run.Header.Seed}
+	if m.quantile > 0 {
+		blocks := o.quantileBlocks(cell, base)
+		q := stat.QuantileDifference(blocks, m.quantile, options)
+		return q.Estimate, stat.RelativeDifference(stat.QuantilePairs(blocks, m.quantile), options)
+	}
+	pairs := o.pairs(cell, base, m)
+	return stat.Difference(pairs, options), stat.RelativeDifference(pairs, options)
+}
+
+// overhead is the finding of what a cell adds to its baseline.
+func (o *observations) overhead(cell, base int, m measure) record.Finding {
+	f := record.Finding{
+		Name: m.name + "_overhead", Probe: m.probe, Unit: m.unit,
+		Cell: o.short(cell), Against: o.short(base),
+	}
+	e, relative := o.difference(cell, base, m)
+	f.Blocks = e.Blocks
+	if e.Blocks < minPairs || !e.Defined() {
+		return invalid(f, e.Blocks)
+	}
+	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings
+	floor, _ := o.floor(base, m)
+	call, why := e.Call(floor)
+	f.Verdict = string(call)
+	if call != stat.Real {
+		f.Warnings = append(f.Warnings, why)
+	}
+	if mde := stat.MinimumDetectable(e, floor, stat.DefaultPower); finite(mde) {
+		f.MDE = mde
+	}
+	if relative.Defined() {
+		f.Relative = &record.Ratio{Estimate: relative.Value, Low: relative.Low, High: relative.High}
+	}
+	return f
+}
+
+// plain is the finding of a cell's own value; false if the cell has none.
+func (o *observations) plain(cell int, m measure) (record.Finding, bool) {
+	values := o.values(cell, m)
+	f := record.Finding{Name: m.name, Probe: m.probe, Unit: m.unit, Cell: o.short(cell), Verdict: record.VerdictMeasured}
+	if values == nil {
+		return f, false
+	}
+	e := stat.Mean(values, stat.Options{})
+	f.Blocks = e.Blocks
+	if e.Blocks < minPairs || !e.Defined() {
+		return invalid(f, e.Blocks), true
+	}
+	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings
+	return f, true
+}
+
+// invalid is a finding that too few valid trials leave without a figure.
+func invalid(f record.Finding, blocks int) record.Finding {
+	f.Verdict = record.VerdictInvalid
+	f.Warnings = append(f.Warnings, fmt.Sprintf("%d blocks have the valid trials it needs; an interval takes %d", blocks, minPairs))
+	return f
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -1,0 +1,52 @@
+package analysis
+
+import (
+	"math"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/stat"
+)
+
+// histogramResolution is the width of a histogram's bucket as a share of its
+// value: 3 significant digits. No difference below it can be seen.
+const histogramResolution = 1e-3
+
+// floor is the A/A noise floor of a measure in a baseline cell, with the mean
+// value there.
+func (o *observations) floor(base int, m measure) (f stat.Floor, level float64) {
+	f = stat.NoiseFloor(o.twice(base, m), stat.Options{})
+	level = stat.Mean(o.values(base, m), stat.Options{}).Value
+	if m.quantile > 0 && !math.IsNaN(level) {
+		f = f.AtLeast(histogramResolution * level)
+	}
+	return f, level
+}
+
+// floors lists the noise floors of every measure that is compared, by
+// baseline cell, and what is odd about them.
+func (o *observations) floors(measures []measure) (out []record.NoiseFloor, warnings []string) {
+	for _, m := range measures {
+		if !m.compared {
+			continue
+		}
+		for cell := range o.plan.Cells {
+			if !o.plan.IsBaseline(o.plan.Cells[cell]) {
+				continue
+			}
+			f, level := o.floor(cell, m)
+			if math.IsNaN(f.Value) || math.IsNaN(level) {
+				continue
+			}
+			n := record.NoiseFloor{Measure: m.name, Cell: o.short(cell), Floor: f.Value, Unit: m.unit, Blocks: f.Blocks}
+			if level > 0 {
+				n.RelativeRatio = f.Value / level
+			}
+			out = append(out, n)
+			if f.Systematic {
+				warnings = append(warnings, "noise floor of "+m.name+" at "+o.plan.Label(o.plan.Cells[cell])+
+					": identical baselines differ systematically, the first from the second in a block")
+			}
+		}
+	}
+	return out, warnings
+}

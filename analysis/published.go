@@ -1,0 +1,243 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// published sets every figure of the literature beside our finding, with a
+// sentence on where they differ and why. A figure whose cell leaves a factor
+// open stands beside each of the cells it fits.
+func (o *observations) published(findings []record.Finding) []record.Published {
+	index := map[string]*record.Finding{}
+	for i := range findings {
+		f := &findings[i]
+		index[f.Name+"\x00"+f.Cell.Key()] = f
+	}
+	c := &comparing{o: o, index: index}
+	var out []record.Published
+	for _, p := range o.plan.Study.Published {
+		entry := record.Published{Source: p.Source, Claim: p.Claim, Finding: p.Finding, Cell: p.Cell, Figure: p.Figure, Unit: p.Unit}
+		matched := false
+		for _, cell := range o.plan.Matching(p.Cell) {
+			f := c.find(p.Finding, cell)
+			if f == nil {
+				continue
+			}
+			matched = true
+			beside := entry
+			beside.Cell, beside.Measured = f.Cell, f
+			beside.Says = c.says(p, f, cell)
+			out = append(out, beside)
+		}
+		if !matched {
+			entry.Says = "Not measured: this study has no such cell."
+			out = append(out, entry)
+		}
+	}
+	return c.trends(out)
+}
+
+// comparing sets published figures beside measured ones.
+type comparing struct {
+	o     *observations
+	index map[string]*record.Finding
+}
+
+// find returns a cell's finding of that name, or nil.
+func (c *comparing) find(name string, cell int) *record.Finding {
+	return c.index[name+"\x00"+c.o.short(cell).Key()]
+}
+
+// says compares one figure with one finding in words.
+func (c *comparing) says(p study.Published, f *record.Finding, cell int) string {
+	figure := quantity(p.Figure, p.Unit)
+	switch f.Verdict {
+	case record.VerdictInvalid:
+		return "Not measured: too few valid trials."
+	case record.VerdictBelowNoise:
+		return fmt.Sprintf("Published %s; here nothing that can be told from what two identical baselines differ by.", figure)
+	case record.VerdictInconclusive:
+		return fmt.Sprintf("Published %s; here between %s and %s, too wide to compare.", figure, quantity(f.Low, f.Unit), quantity(f.High, f.Unit))
+	}
+	sentences := []string{ratioWords(p, f)}
+	if why := c.arrivalWords(p, f, cell); why != "" {
+		sentences = append(sentences, why)
+	}
+	return strings.Join(sentences, " ")
+}
+
+// ratioWords says how a measured value relates to a published one.
+func ratioWords(p study.Published, f *record.Finding) string {
+	measured, figure := quantity(f.Estimate, f.Unit), quantity(p.Figure, p.Unit)
+	switch {
+	case p.Figure >= f.Low && p.Figure <= f.High:
+		return fmt.Sprintf("Agrees: the published %s lies within the interval of what was measured here, %s to %s.", figure, quantity(f.Low, f.Unit), quantity(f.High, f.Unit))
+	case p.Figure <= 0 || f.Estimate <= 0:
+		return fmt.Sprintf("Measured %s where %s was published: the direction differs.", measured, figure)
+	case f.Estimate > p.Figure:
+		return fmt.Sprintf("Measured %s, %s the published %s; machine and versions differ.", measured, times(f.Estimate/p.Figure), figure)
+	}
+	return fmt.Sprintf("Measured %s, %s of the published %s; machine and versions differ.", measured, share(f.Estimate/p.Figure), figure)
+}
+
+// arrivalWords says what the arrival of requests alone does to a latency,
+// where the study varies it.
+func (c *comparing) arrivalWords(p study.Published, f *record.Finding, cell int) string {
+	if f.Probe != study.MeasureLatency {
+		return ""
+	}
+	arrival := c.o.plan.Cells[cell][study.FactorArrival]
+	for _, other := range []string{study.ArrivalBurst, study.ArrivalPoisson, study.ArrivalUniform} {
+		if other == arrival || (other != study.ArrivalBurst) == (arrival != study.ArrivalBurst) {
+			continue
+		}
+		i, ok := c.o.plan.Index(study.Effective(c.o.plan.Cells[cell].With(record.Cell{study.FactorArrival: other})))
+		if !ok {
+			continue
+		}
+		g := c.find(p.Finding, i)
+		if g == nil || g.Verdict != record.VerdictReal && g.Verdict != record.VerdictMeasured || g.Estimate <= 0 || f.Estimate <= 0 {
+			continue
+		}
+		if arrival == study.ArrivalBurst {
+			return fmt.Sprintf("With %s arrivals the same cell has %s: %s is the schedule's doing, all connections sending at once.",
+				other, quantity(g.Estimate, g.Unit), doing(g.Estimate, f.Estimate))
+		}
+		return fmt.Sprintf("Load generators that let all connections send at once, as fortio does by default, measure the burst: %s here.",
+			quantity(g.Estimate, g.Unit))
+	}
+	return ""
+}
+
+// doing is how much of whole is not in part.
+func doing(part, whole float64) string {
+	if part >= whole {
+		return "none of the difference"
+	}
+	return percent(1-part/whole) + " of it"
+}
+
+// trends adds to the last of several published figures that differ in one
+// numeric factor (connections, for one) how they and ours grow along it.
+func (c *comparing) trends(all []record.Published) []record.Published {
+	groups := map[string][]int{}
+	var order []string
+	factor := ""
+	for _, varying := range c.o.plan.Varying {
+		if f, ok := study.FactorByName(varying.Factor); ok && f.Numeric {
+			factor = varying.Factor
+			break
+		}
+	}
+	if factor == "" {
+		return all
+	}
+	for i, p := range all {
+		if _, err := strconv.ParseFloat(p.Cell[factor], 64); err != nil || p.Measured == nil {
+			continue
+		}
+		rest := p.Cell.With(nil)
+		delete(rest, factor)
+		delete(rest, study.FactorArrival)
+		key := p.Source + "\x00" + p.Finding + "\x00" + rest.Key()
+		if groups[key] == nil {
+			order = append(order, key)
+		}
+		groups[key] = append(groups[key], i)
+	}
+	for _, key := range order {
+		low, high := ends(all, groups[key], factor)
+		if low < 0 {
+			continue
+		}
+		if s := c.trend(all[low], all[high], factor); s != "" {
+			all[high].Says += " " + s
+		}
+	}
+	return all
+}
+
+// ends returns the entries at the lowest and the highest level; -1 if there
+// is one level only. Of several entries of a level the first counts.
+func ends(all []record.Published, group []int, factor string) (low, high int) {
+	low, high = -1, -1
+	level := func(i int) float64 {
+		v, _ := strconv.ParseFloat(all[i].Cell[factor], 64)
+		return v
+	}
+	for _, i := range group {
+		if low < 0 || level(i) < level(low) {
+			low = i
+		}
+		if high < 0 || level(i) > level(high) {
+			high = i
+		}
+	}
+	if low < 0 || level(low) == level(high) {
+		return -1, -1
+	}
+	return low, high
+}
+
+// trend compares the growth of a published figure with ours, for every
+// arrival that was measured.
+func (c *comparing) trend(low, high record.Published, factor string) string {
+	if low.Figure <= 0 || high.Figure <= 0 {
+		return ""
+	}
+	from, to := low.Cell[factor], high.Cell[factor]
+	var parts []string
+	var burst, spread float64
+	var flat bool
+	arrivals := []string{low.Cell[study.FactorArrival]}
+	for _, varying := range c.o.plan.Varying {
+		if varying.Factor == study.FactorArrival {
+			arrivals = varying.Levels
+		}
+	}
+	for _, arrival := range arrivals {
+		over := record.Cell{}
+		under := ""
+		if arrival != "" {
+			over[study.FactorArrival] = arrival
+			under = " under " + arrival + " arrivals"
+		}
+		a := c.index[low.Finding+"\x00"+low.Cell.With(over).Key()]
+		b := c.index[high.Finding+"\x00"+high.Cell.With(over).Key()]
+		if a == nil || b == nil || !grown(a) || !grown(b) {
+			continue
+		}
+		growth := b.Estimate / a.Estimate
+		within := a.Low <= b.High && b.Low <= a.High
+		switch {
+		case within:
+			parts = append(parts, "stays within its interval"+under)
+		default:
+			parts = append(parts, fmt.Sprintf("changes %s%s", fold(growth), under))
+		}
+		if arrival == study.ArrivalBurst {
+			burst = growth
+		} else if arrival != "" {
+			spread, flat = math.Max(spread, growth), flat || within
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("From %s to %s %s the published figure changes %s; ours %s.", from, to, factor, fold(high.Figure/low.Figure), list(parts))
+	if burst >= 1.5 && spread > 0 && (spread < 1.25 || flat && spread < burst/2) {
+		s += " So the trend is the schedule's: requests that leave together queue behind one another, and more connections make a longer queue. It is no property of the sidecars."
+	}
+	return s
+}
+
+// grown says whether a finding has a positive figure to take ratios of.
+func grown(f *record.Finding) bool {
+	return (f.Verdict == record.VerdictReal || f.Verdict == record.VerdictMeasured) && f.Estimate > 0
+}

@@ -1,0 +1,140 @@
+package analysis
+
+import (
+	"math"
+	"sort"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/stat"
+)
+
+// How dense curves are.
+const (
+	percentileSteps = 8   // points for each halving of the distance to 100%
+	cdfPoints       = 200 // evenly spaced in the share of requests
+)
+
+// summaries describes every cell of the plan, all blocks together.
+func (o *observations) summaries() []record.CellSummary {
+	trials := make([]int, len(o.plan.Cells))
+	for i := range o.run.Trials {
+		if cell, ok := o.plan.Index(o.run.Trials[i].Cell); ok {
+			trials[cell]++
+		}
+	}
+	out := make([]record.CellSummary, len(o.plan.Cells))
+	for cell := range out {
+		out[cell] = o.summary(cell)
+		out[cell].Trials = trials[cell]
+	}
+	return out
+}
+
+func (o *observations) summary(cell int) record.CellSummary {
+	valid := o.valid(cell)
+	s := record.CellSummary{
+		Cell: o.short(cell), Label: o.plan.Label(o.plan.Cells[cell]), Baseline: o.plan.IsBaseline(o.plan.Cells[cell]),
+		Valid: len(valid), CPUPerRequest: map[string]record.CPUPerRequest{}, MemoryBytes: map[string]int64{},
+		Percentiles: []record.CurvePoint{}, CDF: []record.CurvePoint{}, BlockP50US: []record.BlockValue{},
+	}
+	var intended, send *hdrhistogram.Histogram
+	var lag []float64
+	for _, t := range valid {
+		h := o.run.Hist[t.ID]
+		intended, send = merge(intended, h.Intended), merge(send, h.Send)
+		if t.Load != nil {
+			s.Requests += t.Load.Scheduled
+			for _, n := range t.Load.Failed {
+				s.Failed += n
+			}
+			lag = append(lag, t.Load.Lag.P99)
+		}
+		if p50 := o.latency(t).Quantile(0.5); finite(p50) {
+			s.BlockP50US = append(s.BlockP50US, record.BlockValue{Block: t.Block, Repeat: t.Repeat, Value: p50})
+		}
+	}
+	counts := stat.FromHistogram(intended, nsToUS)
+	s.Intended, s.Send = latencyOf(intended, counts), latencyOf(send, stat.FromHistogram(send, nsToUS))
+	s.Percentiles, s.CDF = curve(counts.PercentileCurve(percentileSteps)), curve(counts.CDF(cdfPoints))
+	if len(lag) > 0 {
+		s.LagP99US = median(lag) // of the trials'
+	}
+	for _, part := range cpuParts {
+		if c, ok := o.cpu(cell, part); ok {
+			s.CPUPerRequest[part] = c
+		}
+	}
+	for _, part := range memoryParts {
+		var bytes []float64
+		for _, t := range valid {
+			if v := memory(t, part); finite(v) {
+				bytes = append(bytes, v)
+			}
+		}
+		if len(bytes) > 0 {
+			s.MemoryBytes[part] = int64(math.Round(median(bytes)))
+		}
+	}
+	return s
+}
+
+// cpu is what a request costs a part, user and kernel apart, with the
+// interval of the sum; false if the cell lacks the part.
+func (o *observations) cpu(cell int, part string) (record.CPUPerRequest, bool) {
+	mean := func(of func(record.CPU) float64) stat.Estimate {
+		return stat.Mean(o.values(cell, measure{of: func(_ *observations, t *record.Trial) float64 {
+			return cpuPerRequest(t, part, of)
+		}}), stat.Options{})
+	}
+	user := mean(func(c record.CPU) float64 { return c.UserS })
+	system := mean(func(c record.CPU) float64 { return c.SystemS })
+	total := mean(record.CPU.TotalS)
+	if !finite(total.Value) {
+		return record.CPUPerRequest{}, false
+	}
+	out := record.CPUPerRequest{UserUS: user.Value, SystemUS: system.Value, LowUS: total.Value, HighUS: total.Value}
+	if total.Defined() {
+		out.LowUS, out.HighUS = total.Low, total.High
+	}
+	return out, true
+}
+
+// merge adds h to sum, which it makes if it is nil.
+func merge(sum, h *hdrhistogram.Histogram) *hdrhistogram.Histogram {
+	switch {
+	case h == nil:
+		return sum
+	case sum == nil:
+		return h.Clone()
+	}
+	sum.Merge(h)
+	return sum
+}
+
+func latencyOf(h *hdrhistogram.Histogram, c stat.Counts) record.Latency {
+	if c.Total() == 0 {
+		return record.Latency{}
+	}
+	return record.Latency{
+		Min: float64(h.Min()) * nsToUS, Max: float64(h.Max()) * nsToUS, Mean: c.Mean(),
+		P50: c.Quantile(0.5), P90: c.Quantile(0.9), P99: c.Quantile(0.99), P999: c.Quantile(0.999),
+	}
+}
+
+func curve(points []stat.Point) []record.CurvePoint {
+	out := make([]record.CurvePoint, len(points))
+	for i, p := range points {
+		out[i] = record.CurvePoint{X: p.X, Y: p.Y}
+	}
+	return out
+}
+
+// median of at least one value.
+func median(x []float64) float64 {
+	s := append([]float64(nil), x...)
+	sort.Float64s(s)
+	n := len(s)
+	return (s[(n-1)/2] + s[n/2]) / 2
+}
