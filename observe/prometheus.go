@@ -26,8 +26,7 @@ type Metric struct {
 // label quantile, NAME_sum and NAME_count. The order is by name, then as on
 // the page.
 func ParsePrometheus(page []byte) ([]Metric, error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(page))
+	families, err := parseFamilies(page)
 	if err != nil {
 		return nil, fmt.Errorf("prometheus page: %w", err)
 	}
@@ -44,6 +43,18 @@ func ParsePrometheus(page []byte) ([]Metric, error) {
 		}
 	}
 	return out, nil
+}
+
+// parseFamilies guards the library's parser, which panics on some broken
+// pages ("#TYPE A histogram\n{}").
+func parseFamilies(page []byte) (families map[string]*dto.MetricFamily, err error) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			families, err = nil, fmt.Errorf("not in the text format: %v", broken)
+		}
+	}()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(bytes.NewReader(page))
 }
 
 func split(name, kind string, labels map[string]string, m *dto.Metric) []Metric {
