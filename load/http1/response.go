@@ -188,11 +188,11 @@ func (p *Parser) chunkByte(c byte) error {
 		}
 		return p.chunkByte(c)
 	case inChunkExt:
-		if c == '\n' {
+		if c == '\n' && p.cr { // a bare LF is an error here, as in net/http
 			p.sizeDone()
 			return nil
 		}
-		if p.cr || p.line == 1024 {
+		if c == '\n' || p.cr || p.line == 1024 {
 			return ErrChunk // a CR not before LF, or an absurd extension
 		}
 		p.cr = c == '\r'
@@ -208,6 +208,9 @@ func (p *Parser) chunkByte(c byte) error {
 		p.phase, p.digits, p.remaining = inChunkSize, 0, 0
 	case inTrailer:
 		if c == '\n' {
+			if !p.cr {
+				return ErrChunk
+			}
 			if p.line == 0 {
 				p.phase = atEnd
 			}
