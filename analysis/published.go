@@ -105,22 +105,19 @@ func (c *comparing) arrivalWords(p study.Published, f *record.Finding, cell int)
 		if g == nil || g.Verdict != record.VerdictReal && g.Verdict != record.VerdictMeasured || g.Estimate <= 0 || f.Estimate <= 0 {
 			continue
 		}
-		if arrival == study.ArrivalBurst {
-			return fmt.Sprintf("With %s arrivals the same cell has %s: %s is the schedule's doing, all connections sending at once.",
-				other, quantity(g.Estimate, g.Unit), doing(g.Estimate, f.Estimate))
+		switch {
+		case overlap(f, g):
+			return fmt.Sprintf("With %s arrivals it is the same within its interval, %s.", other, quantity(g.Estimate, g.Unit))
+		case arrival == study.ArrivalBurst && g.Estimate < f.Estimate:
+			return fmt.Sprintf("With %s arrivals the same cell has %s: %s of the above is the schedule's doing, all connections sending at once.",
+				other, quantity(g.Estimate, g.Unit), percent(1-g.Estimate/f.Estimate))
+		case arrival == study.ArrivalBurst:
+			return fmt.Sprintf("With %s arrivals the same cell has %s.", other, quantity(g.Estimate, g.Unit))
 		}
 		return fmt.Sprintf("Load generators that let all connections send at once, as fortio does by default, measure the burst: %s here.",
 			quantity(g.Estimate, g.Unit))
 	}
 	return ""
-}
-
-// doing is how much of whole is not in part.
-func doing(part, whole float64) string {
-	if part >= whole {
-		return "none of the difference"
-	}
-	return percent(1-part/whole) + " of it"
 }
 
 // trends adds to the last of several published figures that differ in one
@@ -188,7 +185,7 @@ func ends(all []record.Published, group []int, factor string) (low, high int) {
 // trend compares the growth of a published figure with ours, for every
 // arrival that was measured.
 func (c *comparing) trend(low, high record.Published, factor string) string {
-	if low.Figure <= 0 || high.Figure <= 0 {
+	if low.Figure <= 0 || high.Figure <= 0 || low.Claim == high.Claim {
 		return ""
 	}
 	from, to := low.Cell[factor], high.Cell[factor]
@@ -214,12 +211,12 @@ func (c *comparing) trend(low, high record.Published, factor string) string {
 			continue
 		}
 		growth := b.Estimate / a.Estimate
-		within := a.Low <= b.High && b.Low <= a.High
+		within := overlap(a, b)
 		switch {
 		case within:
 			parts = append(parts, "stays within its interval"+under)
 		default:
-			parts = append(parts, fmt.Sprintf("changes %s%s", fold(growth), under))
+			parts = append(parts, fold(growth)+under)
 		}
 		if arrival == study.ArrivalBurst {
 			burst = growth
@@ -230,12 +227,15 @@ func (c *comparing) trend(low, high record.Published, factor string) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	s := fmt.Sprintf("From %s to %s %s the published figure changes %s; ours %s.", from, to, factor, fold(high.Figure/low.Figure), list(parts))
+	s := fmt.Sprintf("From %s to %s %s the published figure %s; ours %s.", from, to, factor, fold(high.Figure/low.Figure), list(parts))
 	if burst >= 1.5 && spread > 0 && (spread < 1.25 || flat && spread < burst/2) {
 		s += " So the trend is the schedule's: requests that leave together queue behind one another, and more connections make a longer queue. It is no property of the sidecars."
 	}
 	return s
 }
+
+// overlap reports whether the intervals of two findings meet.
+func overlap(a, b *record.Finding) bool { return a.Low <= b.High && b.Low <= a.High }
 
 // grown says whether a finding has a positive figure to take ratios of.
 func grown(f *record.Finding) bool {

@@ -69,10 +69,13 @@ func share(ratio float64) string {
 
 // fold writes how something grows or shrinks.
 func fold(ratio float64) string {
-	if ratio >= 1 {
-		return "by a factor of " + figures(ratio)
+	switch {
+	case ratio >= 1.05:
+		return "grows " + figures(ratio) + "-fold"
+	case ratio > 0.95:
+		return "stays the same"
 	}
-	return "down to " + percent(ratio)
+	return "falls to " + percent(ratio)
 }
 
 // list joins parts as people do.
