@@ -177,7 +177,8 @@ func (c cache) sweep(id string) error {
 	return nil
 }
 
-// prune removes all but the newest keep entries of the given name.
+// prune removes all but the keep entries of the given name that were made or
+// used last.
 func (c cache) prune(name string, keep int) error {
 	dirs, err := filepath.Glob(filepath.Join(c.dir, "entries", name+"-*"))
 	if err != nil {

@@ -45,7 +45,7 @@ type Options struct {
 
 // Event is a step of progress.
 type Event struct {
-	Component string        // what is worked on: a name of Table, or an image's reference
+	Component string        // what is worked on, for people: components, or an image
 	Phase     Phase         // what happens to it
 	Detail    string        // for people: a package being compiled, a size, a note
 	Elapsed   time.Duration // since Ensure, Images or Manifests began

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -79,10 +80,9 @@ func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
 			return nil, err
 		}
 		images = append(images, image)
-		if p.ref == RolesRef { // changes with every build of meshmark
-			if err := b.cache.prune(entryName(p.ref), 3); err != nil {
-				return nil, err
-			}
+		// The roles' image changes with every build of meshmark.
+		if err := b.cache.prune(entryName(p.ref), 3); err != nil {
+			return nil, err
 		}
 	}
 	if o.Official {
@@ -251,6 +251,8 @@ func (b *builder) image(ctx context.Context, m *meter, r recipe) (Image, error) 
 	if !ok {
 		m.finish(image.Ref)
 	}
+	now := time.Now()
+	_ = os.Chtimes(e.dir, now, now) // for prune; an entry made is as new as one used
 	return image, nil
 }
 

@@ -16,6 +16,11 @@ type meter struct {
 	latest map[string]time.Time
 }
 
+// titles are what people call units that hold several components.
+var titles = map[string]string{
+	"node": "coredns, kwok, pause", "istio": "istiod", "agent": "pilot-agent", "debian": "Debian packages",
+}
+
 type piece struct {
 	seconds float64
 	done    float64 // 0..1
@@ -76,6 +81,9 @@ func (m *meter) note(name, text string) {
 func (m *meter) send(e Event) {
 	if m.tell == nil {
 		return
+	}
+	if title := titles[e.Component]; title != "" {
+		e.Component = title
 	}
 	e.Elapsed = time.Since(m.began)
 	e.Left = m.left(e.Elapsed)
