@@ -39,6 +39,18 @@
 // and drift, is the evidence: `go test ./stat -run Simulation -v` prints
 // coverage of each method by number of blocks.
 //
+// # What the hierarchical bootstrap is for
+//
+// [QuantileDifference] resamples blocks and, inside them, the requests of each
+// trial, and studentizes (bootstrap-t, which Hall 1988 shows to be second-order
+// accurate). In simulation it covers 91 to 95% from 6 blocks on, never better
+// than Student's t, so it stands beside the reported interval: where the two
+// disagree a warning says that the differences are skewed. Its inner level also
+// tells how much of the variance requests alone explain, that is, whether longer
+// windows or more blocks would narrow the interval. Resampling requests anew on
+// top of blocks would count their scatter twice in a standard error (Davison and
+// Hinkley 1997, section 3.8), which is why studentizing is needed.
+//
 // Sources: Student, "The probable error of a mean", Biometrika 1908; Hall,
 // "Theoretical comparison of bootstrap confidence intervals", Annals of
 // Statistics 1988; Efron and Tibshirani, "An Introduction to the Bootstrap",
