@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/meshmark/meshmark/doctor"
+)
+
+func TestRoleScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/roles",
+		Setup: func(env *testscript.Env) error {
+			free, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			env.Setenv("CONTROL", free.Addr().String())
+			return free.Close()
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			// exits N COMMAND...: wants that exit code.
+			"exits": func(ts *testscript.TestScript, _ bool, args []string) {
+				err := ts.Exec(args[1], args[2:]...)
+				code := 0
+				if exit, ok := err.(*exec.ExitError); ok {
+					code = exit.ExitCode()
+				} else if err != nil {
+					ts.Fatalf("%v", err)
+				}
+				if strconv.Itoa(code) != args[0] {
+					ts.Fatalf("exit code %d, wanted %s", code, args[0])
+				}
+			},
+			// doctor ARGS...: ends with 0, or with 1 if a line is a failure.
+			"doctor": func(ts *testscript.TestScript, _ bool, args []string) {
+				failed := ts.Exec("meshmark", append([]string{"doctor"}, args...)...) != nil
+				text := ts.ReadFile("stdout")
+				lines := strings.Contains(text, "\nfailure ") || strings.HasPrefix(text, "failure ") || strings.Contains(text, `"worst": "failure"`)
+				if failed != lines {
+					ts.Fatalf("failed: %v, failures printed: %v", failed, lines)
+				}
+			},
+			// healthy: waits until the program in the background answers at
+			// $CONTROL.
+			"healthy": func(ts *testscript.TestScript, _ bool, _ []string) {
+				for range 200 {
+					resp, err := http.Get("http://" + ts.Getenv("CONTROL") + "/healthz")
+					if err == nil {
+						resp.Body.Close()
+						return
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+				ts.Fatalf("nothing answers at %s", ts.Getenv("CONTROL"))
+			},
+		},
+	})
+}
+
+func TestDoctorLinesAreMergedAndPrinted(t *testing.T) {
+	machine := []doctor.Line{{Name: "cores", Status: doctor.OK, Detail: "8"}, {Name: "root", Status: doctor.Failure, Detail: "no", Mend: "sudo"}}
+	lab := []doctor.Line{{Name: "root", Status: doctor.OK, Detail: "user 0"}, {Name: "disk", Status: doctor.Warning, Detail: "small", Mend: "clean up"}}
+	lines := merge(machine, lab)
+	names := []string{}
+	for _, line := range lines {
+		names = append(names, line.Name+" "+line.Status)
+	}
+	if want := []string{"cores ok", "root ok", "disk warning"}; !slices.Equal(names, want) {
+		t.Errorf("%q", names)
+	}
+	var out bytes.Buffer
+	if err := printLines(&out, lines); err != nil {
+		t.Fatal(err)
+	}
+	want := "ok       cores  8\nok       root   user 0\nwarning  disk   small\n                mend: clean up\n2 ok, 1 warnings, 0 failures\n"
+	if out.String() != want {
+		t.Errorf("%q", out.String())
+	}
+}
