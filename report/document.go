@@ -142,30 +142,45 @@ func validityWords(v record.ValiditySummary) string {
 }
 
 // warnings are the run's warnings and those of its findings, each once, with
-// the number of findings it belongs to.
+// the number of findings it belongs to. Warnings that differ in their figures
+// only count as one.
 func warnings(f record.Findings) []string {
-	var order []string
+	var order, shapes []string
 	counts := map[string]int{}
-	for _, w := range append(slices.Clone(f.Warnings), f.Machine.Remarks...) {
-		if _, ok := counts[w]; !ok {
-			order = append(order, w)
-			counts[w] = 0
+	add := func(w string, n int) {
+		shape := shapeOf(w)
+		if _, ok := counts[shape]; !ok {
+			order, shapes = append(order, w), append(shapes, shape)
 		}
+		counts[shape] += n
+	}
+	for _, w := range append(slices.Clone(f.Warnings), f.Machine.Remarks...) {
+		add(w, 0)
 	}
 	for _, finding := range f.Findings {
 		for _, w := range finding.Warnings {
-			if _, ok := counts[w]; !ok {
-				order = append(order, w)
+			// The tables say "below noise" with the floor already.
+			if finding.Verdict != record.VerdictBelowNoise || !strings.HasPrefix(w, "identical baselines differ") {
+				add(w, 1)
 			}
-			counts[w]++
 		}
 	}
 	for i, w := range order {
-		if n := counts[w]; n > 0 {
+		if n := counts[shapes[i]]; n > 1 {
 			order[i] = fmt.Sprintf("%s (%s)", w, plural(n, "finding"))
 		}
 	}
 	return order
+}
+
+// shapeOf is a text without its figures.
+func shapeOf(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r == '.' {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 // factorColumns are the columns that name a cell.

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 
 	"github.com/meshmark/meshmark/record"
@@ -115,13 +114,30 @@ func (a *answering) flat() []string {
 		if !ok {
 			continue
 		}
-		answers = append(answers, a.sentence(p50, ""))
+		of := ""
+		if top.Key() == a.top.Key() {
+			of = a.from(p50)
+		}
+		answers = append(answers, a.sentence(p50, of))
 		p99, ok := a.find(strings.Replace(a.name, "p50", "p99", 1), top)
 		if ok && p99.Name != p50.Name && top.Key() == a.top.Key() {
 			answers = append(answers, a.sentence(p99, ""))
 		}
 	}
 	return answers
+}
+
+// from says what the baseline's own median is: " of 0.101 ms".
+func (a *answering) from(f record.Finding) string {
+	if f.Name != "latency_p50_overhead" || f.Verdict != record.VerdictReal {
+		return ""
+	}
+	for _, c := range a.f.Cells {
+		if c.Cell.Key() == f.Against.Key() && c.Valid > 0 {
+			return " of " + scaleOf(f).value(c.Intended.P50)
+		}
+	}
+	return ""
 }
 
 // sentence says what one finding found.
@@ -291,205 +307,4 @@ func cpuAnswers(f record.Findings, top record.Cell) []string {
 		}
 	}
 	return answers
-}
-
-// subject names what is compared with the baseline, and says whether the
-// name is a plural.
-func subject(finding record.Finding) (name string, many bool) {
-	var parts []string
-	for _, factor := range keys(finding.Cell) {
-		level := finding.Cell[factor]
-		if finding.Against[factor] == level {
-			continue
-		}
-		if factor == "sidecars" {
-			switch level {
-			case "both":
-				many = true
-				parts = append(parts, "both sidecars")
-				continue
-			case "server", "client":
-				parts = append(parts, "the "+level+"'s sidecar")
-				continue
-			}
-		}
-		parts = append(parts, strings.ReplaceAll(factor, "_", " ")+" "+level)
-	}
-	many = many || len(parts) > 1
-	return upperFirst(strings.Join(parts, " and ")), many
-}
-
-// factorWords puts a factor's level in words: "at 16 connections".
-func factorWords(factor, level string) string {
-	switch factor {
-	case "connections":
-		if level == "1" {
-			return "at 1 connection"
-		}
-		return "at " + level + " connections"
-	case "rate":
-		if level == "max" {
-			return "as fast as possible"
-		}
-		if n := number(level); !math.IsNaN(n) {
-			level = count(int64(n))
-		}
-		return "at " + level + " requests a second"
-	case "arrival":
-		return "with " + strings.Replace(level, "poisson", "Poisson", 1) + " arrivals"
-	case "protocol":
-		return "over " + level
-	case "payload":
-		return "with payloads of " + level + " bytes"
-	case "concurrency":
-		return "with " + level + " proxy threads"
-	}
-	return "with " + strings.ReplaceAll(factor, "_", " ") + " " + level
-}
-
-// measureWords says what a finding's name measures: "to the median latency".
-func measureWords(name string) string {
-	name = strings.TrimSuffix(name, "_overhead")
-	switch name {
-	case "latency_p50":
-		return "to the median latency"
-	case "latency_p90":
-		return "to the p90 latency"
-	case "latency_p99":
-		return "to the p99 latency"
-	case "latency_p999":
-		return "to the p99.9 latency"
-	}
-	return "to " + findingWords(name)
-}
-
-// findingWords turns a finding's name into words.
-func findingWords(name string) string {
-	name = strings.ReplaceAll(name, "p999", "p99.9")
-	return strings.ReplaceAll(name, "_", " ")
-}
-
-// partWords names a part of a trial.
-func partWords(part string) string {
-	switch part {
-	case record.PartClientProxy:
-		return "client's proxy"
-	case record.PartServerProxy:
-		return "server's proxy"
-	case record.PartGenerator:
-		return "load generator"
-	case record.PartControl:
-		return "istiod"
-	case record.PartMachine:
-		return "whole machine"
-	}
-	return strings.ReplaceAll(part, "_", " ")
-}
-
-// verdictWords puts a verdict in words.
-func verdictWords(verdict string) string {
-	switch verdict {
-	case record.VerdictBelowNoise:
-		return "below noise"
-	case record.VerdictInvalid:
-		return "not valid"
-	case record.VerdictMeasured:
-		return "measured"
-	}
-	return verdict
-}
-
-// noiseOf finds the noise floor that a finding was judged by: that of its
-// measure in its baseline cell, or else the largest of its measure.
-func noiseOf(f record.Findings, finding record.Finding) (record.NoiseFloor, bool) {
-	measure := strings.TrimSuffix(finding.Name, "_overhead")
-	var best record.NoiseFloor
-	ok := false
-	for _, n := range f.NoiseFloor {
-		if n.Measure != measure {
-			continue
-		}
-		if finding.Against != nil && n.Cell.Key() == finding.Against.Key() {
-			return n, true
-		}
-		if !ok || n.Floor > best.Floor {
-			best, ok = n, true
-		}
-	}
-	return best, ok
-}
-
-func scaleOf(finding record.Finding) scale {
-	return scaleFor(finding.Unit, math.Max(math.Abs(finding.Estimate), math.Max(math.Abs(finding.Low), math.Abs(finding.High))))
-}
-
-// pick is the part of a cell that the factors name.
-func pick(cell record.Cell, factors []string) record.Cell {
-	out := record.Cell{}
-	for _, factor := range factors {
-		if level, ok := cell[factor]; ok {
-			out[factor] = level
-		}
-	}
-	return out
-}
-
-// keys are a cell's factors, sorted.
-func keys(cell record.Cell) []string {
-	out := make([]string, 0, len(cell))
-	for factor := range cell {
-		out = append(out, factor)
-	}
-	sort.Strings(out)
-	return out
-}
-
-// number parses a level; NaN if it is none.
-func number(level string) float64 {
-	v, err := strconv.ParseFloat(level, 64)
-	if err != nil || math.IsInf(v, 0) {
-		return math.NaN()
-	}
-	return v
-}
-
-// numbers says whether every level is a number.
-func numbers(levels []string) bool {
-	for _, level := range levels {
-		if math.IsNaN(number(level)) {
-			return false
-		}
-	}
-	return len(levels) > 0
-}
-
-func percent(ratio float64) string {
-	if math.IsNaN(ratio) || math.IsInf(ratio, 0) {
-		return "?"
-	}
-	return fixed(100*ratio, 0) + "%"
-}
-
-func upperFirst(s string) string {
-	if s == "" {
-		return s
-	}
-	r := []rune(s)
-	return strings.ToUpper(string(r[0])) + string(r[1:])
-}
-
-func lowerFirst(s string) string {
-	if s == "" {
-		return s
-	}
-	r := []rune(s)
-	return strings.ToLower(string(r[0])) + string(r[1:])
-}
-
-// sequence joins words: "a", "a and b", "a, b and c".
-func sequence(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }

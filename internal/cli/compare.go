@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/meshmark/meshmark/analysis"
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/report"
+	"github.com/spf13/cobra"
+)
+
+type compareFlags struct {
+	margin string
+	json   bool
+	color  string
+	width  int
+}
+
+func newCompareCommand(env *Env) *cobra.Command {
+	var f compareFlags
+	cmd := &cobra.Command{
+		Use:   "compare RUN_A RUN_B",
+		Short: "Say whether run B is better, worse or the same as run A",
+		Long: "Compare the findings of run B with those of run A: what sidecars add, each taken\n" +
+			"against its own run's baseline, and CPU and memory. A change within the margin does\n" +
+			"not count. Same is a claim as well: where the intervals are too wide for it, the\n" +
+			"answer is inconclusive.\n\n" +
+			"Exit codes: 0 better or the same, 3 worse, 4 inconclusive.",
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error { return runCompare(env, f, args[0], args[1]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.margin, "margin", "5%", "change that does not matter, as a share of run A's value")
+	flags.BoolVar(&f.json, "json", false, "print the comparison as JSON")
+	addTextFlags(cmd, &f.color, &f.width)
+	return cmd
+}
+
+func runCompare(env *Env, f compareFlags, dirA, dirB string) error {
+	margin, err := parseMargin(f.margin)
+	if err != nil {
+		return err
+	}
+	options, err := textOptions(env.Stdout, f.color, f.width)
+	if err != nil {
+		return err
+	}
+	a, err := loadRun(env, dirA)
+	if err != nil {
+		return err
+	}
+	b, err := loadRun(env, dirB)
+	if err != nil {
+		return err
+	}
+	comparison, err := analysis.Compare(a, b, margin)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		err = writeJSON(env.Stdout, comparison)
+	} else {
+		err = report.RenderComparison(env.Stdout, comparison, options)
+	}
+	if err != nil {
+		return err
+	}
+	switch comparison.Verdict {
+	case record.VerdictWorse:
+		return errs.WithCode(errors.New("run B is worse"), errs.CodeAssertion)
+	case record.VerdictInconclusive:
+		return errs.WithHint(errs.WithCode(errors.New("the comparison is inconclusive"), errs.CodeInvalid), "more blocks narrow the intervals; a wider --margin asks for less")
+	}
+	return nil
+}
+
+// parseMargin reads a share: "5%" or "0.05".
+func parseMargin(text string) (float64, error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || math.IsNaN(v) || v < 0 || v > 10 {
+		return 0, errs.WithHint(errs.Usage("--margin %q is no share", text), "write it as 5%% or 0.05")
+	}
+	if !percent && v > 1 {
+		return 0, errs.WithHint(errs.Usage("--margin %s would be %s%%", text, fmt.Sprint(100*v)), "write %s%% for a share of %v", text, v/100)
+	}
+	return v, nil
+}

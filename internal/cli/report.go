@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/meshmark/meshmark/analysis"
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/report"
+	"github.com/meshmark/meshmark/store"
+	"github.com/meshmark/meshmark/study"
+	"github.com/spf13/cobra"
+)
+
+type reportFlags struct {
+	format string
+	json   bool
+	out    string
+	assert []string
+	color  string
+	width  int
+}
+
+func newReportCommand(env *Env) *cobra.Command {
+	var f reportFlags
+	cmd := &cobra.Command{
+		Use:   "report RUN",
+		Short: "Make a report of a run, judged anew if wanted",
+		Long: "Make a report of the run in directory RUN, whole or not, from what it recorded.\n\n" +
+			"Assertions are expressions in CEL over the findings, beside those of the study:\n" +
+			"  --assert 'finding(\"latency_p50_overhead\", {\"sidecars\": \"both\"}).high < 1000'\n\n" +
+			"Exit codes: 0 report made, 3 an assertion failed, 4 no trial of the run is valid.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runReport(env, f, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.format, "format", "text", strings.Join(report.Formats, ", "))
+	flags.BoolVar(&f.json, "json", false, "short for --format json")
+	flags.StringVar(&f.out, "out", "", "file to write instead of standard output")
+	flags.StringArrayVar(&f.assert, "assert", nil, "CEL expression that must hold; may be given several times")
+	addTextFlags(cmd, &f.color, &f.width)
+	cmd.MarkFlagsMutuallyExclusive("json", "format")
+	return cmd
+}
+
+// addTextFlags adds the flags on how text is drawn.
+func addTextFlags(cmd *cobra.Command, color *string, width *int) {
+	cmd.Flags().StringVar(color, "color", "auto", "colour text: auto (on a terminal, unless NO_COLOR is set), always, never")
+	cmd.Flags().IntVar(width, "width", 0, "columns a table may take (default: the terminal's, otherwise 100)")
+}
+
+// textOptions are how text is drawn on w.
+func textOptions(w io.Writer, color string, width int) (report.Options, error) {
+	terminal := terminalWidth(w)
+	options := report.Options{Width: width}
+	if width < 0 {
+		return options, errs.Usage("--width %d is no number of columns", width)
+	}
+	if width == 0 {
+		options.Width = terminal
+	}
+	switch color {
+	case "auto":
+		options.Color = terminal > 0 && os.Getenv("NO_COLOR") == ""
+	case "always":
+		options.Color = true
+	case "never":
+	default:
+		return options, errs.WithHint(errs.Usage("unknown --color %q", color), "it takes auto, always or never")
+	}
+	return options, nil
+}
+
+func runReport(env *Env, f reportFlags, dir string) error {
+	if f.json {
+		f.format = "json"
+	}
+	if err := report.CheckFormat(f.format); err != nil {
+		return err
+	}
+	out := env.Stdout
+	if f.out != "" {
+		out = nil // a file is no terminal
+	}
+	options, err := textOptions(out, f.color, f.width)
+	if err != nil {
+		return err
+	}
+	if f.format == "html" && f.out == "" && terminalWidth(env.Stdout) > 0 {
+		return errs.WithHint(errs.Usage("an HTML report is nothing for a terminal"), "give it a file: --out report.html")
+	}
+	var exprs []study.Expr
+	for _, text := range f.assert {
+		exprs = append(exprs, study.Expr{Text: text, Pos: study.Pos{File: "--assert"}})
+	}
+	run, err := loadRun(env, dir)
+	if err != nil {
+		return err
+	}
+	findings, err := analysis.Analyze(run, exprs...)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := report.Render(&b, findings, f.format, options); err != nil {
+		return err
+	}
+	if f.out == "" {
+		_, err = env.Stdout.Write(b.Bytes())
+	} else {
+		err = writeWhole(f.out, b.Bytes())
+	}
+	if err != nil {
+		return err
+	}
+	return judgement(findings)
+}
+
+// loadRun reads a run directory and says on stderr what was damaged.
+func loadRun(env *Env, dir string) (record.Run, error) {
+	run, notes, err := store.Load(dir)
+	for _, note := range notes {
+		fmt.Fprintf(env.Stderr, "meshmark: %s: %s\n", dir, note)
+	}
+	return run, err
+}
+
+// judgement is the exit code that findings ask for: 3 if an assertion failed,
+// 4 if no trial is valid.
+func judgement(f record.Findings) error {
+	failed, first := 0, ""
+	for _, a := range f.Assertions {
+		if !a.Passed {
+			if failed == 0 {
+				first = a.Expr + ": " + a.Detail
+			}
+			failed++
+		}
+	}
+	if failed > 0 {
+		return errs.WithCode(fmt.Errorf("%d of %d assertions failed; the first: %s", failed, len(f.Assertions), first), errs.CodeAssertion)
+	}
+	if f.Validity.Valid == 0 {
+		return errs.WithHint(errs.WithCode(errors.New("no trial of the run is valid"), errs.CodeInvalid), "the report's line on validity says why")
+	}
+	return nil
+}
+
+// writeWhole writes a file whole or not at all.
+func writeWhole(path string, data []byte) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), ".meshmark-*")
+	if err != nil {
+		return errs.WithHint(fmt.Errorf("cannot write %s: %w", path, err), "give --out a file in a folder that exists and is yours to write to")
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(file.Name())
+		}
+	}()
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Chmod(0o644)
+	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
+	return os.Rename(file.Name(), path)
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/store"
+	"github.com/meshmark/meshmark/study"
+)
+
+const simulatedStudy = `
+name: simulated
+title: Simulated
+question: What do sidecars cost?
+mesh: istio
+settings: {rate: 1000, connections: 16}
+factors:
+  sidecars: [none, both]
+baseline: {sidecars: none}
+blocks: {min: 4, max: 8, limit: 10m}
+stop: {finding: latency_p50_overhead, half_width: 7.5%, of: {sidecars: both}}
+measures: [latency, cpu, memory]
+`
+
+// writeSimulated writes a run directory of simulated trials: 100 µs without
+// sidecars, and overhead µs more with both.
+func writeSimulated(t *testing.T, dir string, blocks int, overhead, scatter float64, valid bool) {
+	t.Helper()
+	s, err := study.Parse([]byte(simulatedStudy), "study.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := study.NewPlan(s, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	header := record.Header{Schema: record.Schema, RunID: filepath.Base(dir), Study: s.Name, Started: start, Seed: 5, Lab: "local",
+		Machine: record.Machine{CPUModel: "simulated", CPUs: 2, Kernel: "6.1"}}
+	d, err := store.Create(dir, header, []byte(simulatedStudy), s.Marshal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	r := rand.New(rand.NewPCG(uint64(blocks), uint64(overhead)))
+	for block := range blocks {
+		for order, slot := range plan.Block(block) {
+			trial := simulatedTrial(r, block, order, slot.Repeat, plan.Cells[slot.Cell], overhead, scatter)
+			if !valid {
+				trial.Validity = record.Validity{Checks: []record.Check{{Name: "mode_active", Detail: "the proxy counted no request"}}}
+			}
+			trial.Hist, err = d.WriteHist(trial.ID, simulatedHist(t, r, trial.Load.Intended.P50))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Append(trial); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func simulatedTrial(r *rand.Rand, block, order, repeat int, cell record.Cell, overhead, scatter float64) record.Trial {
+	at := time.Date(2026, 11, 21, 10, block, 3*order, 0, time.UTC)
+	level, cpu := 100.0, 1e-4
+	if cell[study.FactorSidecars] == "both" {
+		level, cpu = level+overhead, 3e-4
+	}
+	level *= math.Exp(scatter * r.NormFloat64())
+	trial := record.Trial{Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Repeat: repeat,
+		Started: at, Ended: at.Add(3 * time.Second), Window: record.Window{Start: at, Seconds: 1, Intervals: 4}, Validity: record.Validity{Valid: true},
+		Load:   &record.Load{RateRPS: 1000, Scheduled: 1000, Completed: 1000, AchievedRPS: 1000, Lag: record.Lag{P99: 20}},
+		CPU:    map[string]record.CPU{},
+		Memory: map[string]record.Memory{record.PartWorker: {PSSBytes: 14_000_000}}}
+	trial.Load.Intended.P50 = level
+	total := cpu * 1000 * math.Exp(0.01*r.NormFloat64())
+	trial.CPU[record.PartMachine] = record.CPU{UserS: 0.6 * total, SystemS: 0.4 * total}
+	trial.CPU[record.PartWorker] = record.CPU{UserS: 0.01, SystemS: 0.015}
+	return trial
+}
+
+func simulatedHist(t *testing.T, r *rand.Rand, level float64) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := hdrhistogram.NewHistogramLogWriter(&b)
+	if err := w.OutputLogFormatVersion(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tag := range []string{store.TagIntended, store.TagSend} {
+		h := hdrhistogram.New(1, 60_000_000_000, 3)
+		for range 1000 {
+			if err := h.RecordValue(int64(1000 * level * math.Exp(0.3*r.NormFloat64()))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.SetTag(tag)
+		h.SetStartTimeMs(0)
+		h.SetEndTimeMs(1000)
+		if err := w.OutputIntervalHistogram(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// Scripts find run directories of simulated trials: a (400 µs of overhead),
+// again (the same), slower (480 µs), noisy (like a, but few and scattered)
+// and invalid (no trial is valid).
+func TestReportAndCompare(t *testing.T) {
+	runs := t.TempDir()
+	writeSimulated(t, filepath.Join(runs, "a"), 8, 400, 0.01, true)
+	writeSimulated(t, filepath.Join(runs, "again"), 9, 400, 0.01, true)
+	writeSimulated(t, filepath.Join(runs, "slower"), 8, 480, 0.01, true)
+	writeSimulated(t, filepath.Join(runs, "noisy"), 4, 400, 0.15, true)
+	writeSimulated(t, filepath.Join(runs, "invalid"), 4, 400, 0.01, false)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/report",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("RUNS", runs)
+			return os.CopyFS(filepath.Join(env.WorkDir, "runs"), os.DirFS(runs))
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+// exits runs meshmark and demands an exit code: exits CODE ARGUMENT...
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec("meshmark", args[1:]...)
+	got := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+func TestParseMargin(t *testing.T) {
+	for text, want := range map[string]float64{"5%": 0.05, " 2.5 % ": 0.025, "0.1": 0.1, "0": 0, "120%": 1.2} {
+		if got, err := parseMargin(text); err != nil || math.Abs(got-want) > 1e-12 {
+			t.Errorf("parseMargin(%q) = %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "x", "-1%", "5", "NaN", "1e9%", "5%%"} {
+		if got, err := parseMargin(text); errs.Code(err) != errs.CodeUsage {
+			t.Errorf("parseMargin(%q) = %v, %v; want a usage error", text, got, err)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/meshmark/meshmark/analysis"
+	"github.com/meshmark/meshmark/record"
+)
+
+// mostChanges is how many changes a comparison lists before it leaves out
+// those that are the same and decide nothing.
+const mostChanges = 24
+
+// RenderComparison writes a comparison of two runs for a terminal: the
+// verdict in words, then what became of each finding.
+func RenderComparison(w io.Writer, c analysis.Comparison, opt Options) error {
+	if opt.Width <= 0 {
+		opt.Width = defaultWidth
+	}
+	t := &textWriter{opt: opt}
+	t.wrapStyled("", clean(comparisonWords(c)), styleStrong)
+	t.wrap("  run A  ", clean(c.A))
+	t.wrap("  run B  ", clean(c.B))
+	t.line("")
+	t.table(comparisonTable(c))
+	t.list("Warnings", c.Warnings)
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}
+
+// comparisonWords is the verdict of the whole in words.
+func comparisonWords(c analysis.Comparison) string {
+	margin := strconv.FormatFloat(100*c.MarginRatio, 'g', 4, 64) + "%"
+	switch c.Verdict {
+	case record.VerdictWorse:
+		return "Worse: run B costs more than run A by over the margin of " + margin + "."
+	case record.VerdictBetter:
+		return "Better: run B costs less than run A by over the margin of " + margin + "."
+	case record.VerdictSame:
+		return "Same: run B costs what run A does, within the margin of " + margin + "."
+	}
+	return "Inconclusive: the intervals are too wide to say whether run B costs what run A does within " + margin + "."
+}
+
+func comparisonTable(c analysis.Comparison) table {
+	t := table{
+		Title: "Change from A to B, with its 95% interval",
+		Columns: []column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {"A", true, 5}, {"B", true, 5},
+			{"change", true, 0}, {"verdict", false, 0}, {"why", false, 1}},
+	}
+	left := 0
+	decides := false
+	for _, change := range c.Changes {
+		if len(c.Changes) > mostChanges && !change.Decides && change.Verdict == record.VerdictSame {
+			left++
+			continue
+		}
+		mark := ""
+		if change.Decides {
+			mark, decides = "*", true
+		}
+		a, b := inMicroseconds(record.Findings{Findings: []record.Finding{change.A, change.B}}), change
+		fa, fb := a.Findings[0], a.Findings[1]
+		s := scaleFor(fa.Unit, math.Max(math.Abs(fa.Estimate), math.Abs(fb.Estimate)))
+		t.Rows = append(t.Rows, []text{{S: mark}, {S: findingWords(change.Name)}, {S: cellWords(change.Cell)},
+			side(fa, s), side(fb, s), {S: changeWords(b)}, verdict(change.Verdict), {S: change.Why, Style: styleDim}})
+	}
+	if decides {
+		t.Notes = append(t.Notes, "* decides the verdict of the whole.")
+	}
+	if left > 0 {
+		t.Notes = append(t.Notes, plural(left, "further finding")+" the same; --json has them all.")
+	}
+	return t
+}
+
+// side is a run's own figure.
+func side(f record.Finding, s scale) text {
+	switch f.Verdict {
+	case record.VerdictInvalid, record.VerdictBelowNoise:
+		return text{verdictWords(f.Verdict), styleDim}
+	}
+	s.Unit = strings.TrimSuffix(s.Unit, " a request") // the name says so
+	return text{S: s.value(f.Estimate)}
+}
+
+// changeWords is a change in percent: "+4% (-1 to +9)".
+func changeWords(c analysis.Change) string {
+	if !c.Bounded {
+		return "–"
+	}
+	e, low, high := 100*c.ChangeRatio, 100*c.LowRatio, 100*c.HighRatio
+	d := min(decimals(e, low, high), 1)
+	signed := func(v float64) string {
+		if s := fixed(v, d); v > 0 {
+			return "+" + s
+		} else {
+			return s
+		}
+	}
+	return fmt.Sprintf("%s%% (%s to %s)", signed(e), signed(low), signed(high))
+}
+
+// cellWords are a cell's levels: "both, 16 connections".
+func cellWords(cell record.Cell) string {
+	var parts []string
+	for _, factor := range keys(cell) {
+		level := cell[factor]
+		if !math.IsNaN(number(level)) {
+			level += " " + strings.ReplaceAll(factor, "_", " ")
+		}
+		parts = append(parts, level)
+	}
+	if len(parts) == 0 {
+		return "all"
+	}
+	return strings.Join(parts, ", ")
+}
