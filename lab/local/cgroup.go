@@ -123,6 +123,34 @@ func (c cgroups) create(name string) error {
 				return err
 			}
 		}
+		for group, share := range map[string]int{name: labShare, filepath.Join(name, systemGroup): systemShare} {
+			if err := h.setShare(filepath.Join(h.mount, group), share); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Shares of the CPU, in units of an ordinary group's. A group counts as one
+// process beside those of the host, and a whole lab is more than that; inside
+// it, the node's own programs must not starve when many pods start.
+const (
+	labShare    = 20
+	systemShare = 4
+)
+
+// setShare sets a group's part of the CPU if this is the hierarchy for it.
+func (h hierarchy) setShare(dir string, share int) error {
+	if !slices.Contains(h.controllers, "cpu") {
+		return nil
+	}
+	file, value := "cpu.shares", 1024*share
+	if h.v2 {
+		file, value = "cpu.weight", 100*share
+	}
+	if err := os.WriteFile(filepath.Join(dir, file), []byte(strconv.Itoa(value)), 0); err != nil {
+		return fmt.Errorf("set the lab's share of the CPU: %w", err)
 	}
 	return nil
 }
@@ -179,13 +207,19 @@ func (c cgroups) remove(ctx context.Context, name string) error {
 	}
 }
 
+// removeGroup removes a group and those below it. What still runs in it is
+// killed; then the group can go a little later.
 func removeGroup(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+	err := unix.Rmdir(dir) // works unless it has processes or groups
+	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil
 	}
-	if err != nil {
-		return err
+	entries, failed := os.ReadDir(dir)
+	if errors.Is(failed, fs.ErrNotExist) || errors.Is(failed, unix.ENODEV) {
+		return nil
+	}
+	if failed != nil {
+		return failed
 	}
 	for _, entry := range entries {
 		if entry.IsDir() {

@@ -16,7 +16,7 @@ import (
 // lab may take to go.
 const (
 	termGrace  = time.Second
-	sweepLimit = 10 * time.Second
+	sweepLimit = 20 * time.Second
 )
 
 // Down ends the lab of a state folder ("" is the default one), if one runs,
@@ -48,20 +48,14 @@ func Down(ctx context.Context, dir string) (wasRunning bool, err error) {
 func (p paths) end(ctx context.Context) (*os.File, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, sweepLimit, errors.New("another meshmark command is at work on this lab"))
 	defer cancel()
-	for sent := (time.Time{}); ; {
+	for {
+		// The lock is held by init, or by an Up that has yet to start it.
+		if r, err := p.readRecord(); err == nil {
+			r.endInit()
+		}
 		lock, err := lockFile(p.lock())
 		if !errors.Is(err, errLocked) {
 			return lock, err
-		}
-		// The lock is held by init, or by an Up that has yet to start it.
-		if r, err := p.readRecord(); err == nil && r.initAlive() {
-			switch {
-			case sent.IsZero():
-				sent = time.Now()
-				r.signal(unix.SIGTERM)
-			case time.Since(sent) > termGrace:
-				r.signal(unix.SIGKILL)
-			}
 		}
 		if err := sleep(limited, 10*time.Millisecond); err != nil {
 			return nil, fmt.Errorf("the lab does not end: %w", err)
@@ -69,16 +63,39 @@ func (p paths) end(ctx context.Context) (*os.File, error) {
 	}
 }
 
-// signal sends a signal to the record's init, and to no process that got its
-// PID since.
-func (r *record) signal(sig unix.Signal) {
+// endInit ends the record's init, and no process that got its PID since, and
+// waits until every process of its PID namespace is gone.
+func (r *record) endInit() {
 	fd, err := unix.PidfdOpen(r.InitPID, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
-	if r.initAlive() { // still it, now that the descriptor holds it
-		unix.PidfdSendSignal(fd, sig, nil, 0)
+	if !r.initAlive() { // asked now that the descriptor holds the process
+		return
+	}
+	unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0)
+	if !waitPidfd(fd, termGrace) {
+		unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		waitPidfd(fd, sweepLimit)
+	}
+}
+
+// waitPidfd waits until a process has ended. The first process of a PID
+// namespace ends after all others of it.
+func waitPidfd(fd int, limit time.Duration) bool {
+	for end := time.Now().Add(limit); ; {
+		left := time.Until(end)
+		if left < 0 {
+			return false
+		}
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
+		if n > 0 {
+			return true
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return false
+		}
 	}
 }
 
@@ -95,11 +112,11 @@ func sweep(ctx context.Context, p paths) error {
 	// The folder of each lab bears its id, as do its interface and its
 	// cgroup: even with its record lost or torn, nothing of it is missed.
 	ids := map[string]bool{}
+	var all []error
 	if r, err := p.readRecord(); err == nil {
 		ids[r.ID] = true
-		// The lock is free, so nothing of init is left that could use a file;
-		// but a kernel may still be tearing its namespaces down.
-		r.signal(unix.SIGKILL)
+		all = append(all, sysctls{"/proc/sys"}.set(r.Sysctls))
+		r.endInit() // the lock is free, but init may be at its very end
 	}
 	for _, entry := range entries {
 		if entry.IsDir() && validID(entry.Name()) {
@@ -110,7 +127,6 @@ func sweep(ctx context.Context, p paths) error {
 	if err != nil {
 		return err
 	}
-	var all []error
 	for id := range ids {
 		all = append(all,
 			unlinkHost(hostInterface(id)),

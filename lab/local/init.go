@@ -134,34 +134,26 @@ func (n *node) run(ctx context.Context) error {
 	if err := configureNode(n.spec.Network); err != nil {
 		return err
 	}
-	// Reaping goes on while components are being ended.
-	go n.sup.reap(context.Background())
-	go n.serveStatus() // ends with init
+	go n.sup.reap(context.Background()) // these end with init
+	go n.serveStatus()
 
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	if err := n.startAll(ctx, life); err != nil {
+	if err := n.startAll(ctx); err != nil {
 		if ctx.Err() != nil {
 			return errors.New("told to end")
 		}
 		return err
 	}
 	n.send(event{Event: eventUp})
+	// Nothing of a lab is kept, so nothing needs time to end well: the
+	// kernel ends every process of the namespace when init returns.
 	<-ctx.Done()
-	end()
-	ended := make(chan struct{})
-	go func() { n.sup.running.Wait(); close(ended) }()
-	select { // what does not end in time dies with init
-	case <-ended:
-	case <-time.After(300 * time.Millisecond):
-	}
 	return nil
 }
 
 // startAll starts the components in the order in which they need each other;
 // what needs nothing of another starts beside it.
-func (n *node) startAll(ctx, life context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errors.New("the node did not come up within two minutes"))
+func (n *node) startAll(life context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(life, 2*time.Minute, errors.New("the node did not come up within two minutes"))
 	defer cancel()
 	s := n.spec
 	group, ctx := errgroup.WithContext(ctx)
@@ -204,11 +196,6 @@ func (n *node) startAll(ctx, life context.Context) error {
 	return group.Wait()
 }
 
-// importsAtOnce is how many archives are imported beside each other.
-// containerd keeps one writer for the index of all archives, so that more
-// only wait for each other.
-const importsAtOnce = 1
-
 // importAll imports archives with a containerd started for that alone.
 func (n *node) importAll(ctx context.Context, images []components.Image) error {
 	p := n.spec.command("containerd", "--config="+n.spec.Dir.conf("containerd-import.toml"))
@@ -232,20 +219,27 @@ func (n *node) importAll(ctx context.Context, images []components.Image) error {
 	if err := n.waitSocket(limited, p.name, criSocket); err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(importsAtOnce)
-	for i, image := range images {
-		group.Go(func() error {
-			p := n.spec.command("ctr", "--address="+criSocket, "--namespace=k8s.io", "images", "import", image.Path)
-			p.name = fmt.Sprintf("import-%d", i)
-			if err := n.sup.run(ctx, p); err != nil {
-				return fmt.Errorf("%s: %w", image.Ref, err)
-			}
-			n.say("imported %s", image.Ref)
-			return nil
-		})
+	ctr := func(name string, args ...string) error {
+		p := n.spec.command("ctr", append([]string{"--address=" + criSocket, "--namespace=k8s.io", "images"}, args...)...)
+		p.name = name
+		return n.sup.run(ctx, p)
 	}
-	return group.Wait()
+	// One after the other: containerd keeps one writer for the index of all
+	// archives, and several would wait for each other longer than they work.
+	for _, image := range images {
+		if err := ctr("import", "import", image.Path); err != nil {
+			return fmt.Errorf("%s: %w", image.Ref, err)
+		}
+		n.say("imported %s", image.Ref)
+	}
+	// What the imports replaced or used on the way is garbage now; deleting
+	// an image and waiting for it collects it, so that what is saved is what
+	// stays.
+	const marker = "docker.io/meshmark/collect:garbage"
+	if err := ctr("import", "tag", "--force", images[0].Ref, marker); err != nil {
+		return err
+	}
+	return ctr("import", "rm", "--sync", marker)
 }
 
 // waitSocket waits until a component answers on its socket.

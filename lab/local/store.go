@@ -81,10 +81,16 @@ func (s imageStore) restore() (images map[string]string, why error, err error) {
 	return map[string]string{}, why, s.wipe()
 }
 
+// errStoreEmpty says that nothing was saved yet.
+var errStoreEmpty = errors.New("the image store is empty")
+
 // check verifies that everything saved is still there and unchanged. The
 // fingerprint covers names, sizes and modes of files, not their text.
 func (s imageStore) check() (*saved, error) {
 	data, err := os.ReadFile(s.contents())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errStoreEmpty
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +270,7 @@ func (n *node) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if why != nil && !errors.Is(why, fs.ErrNotExist) {
+	if why != nil && !errors.Is(why, errStoreEmpty) {
 		n.say("filling the image store anew: %v", why)
 	}
 	for attempt := 0; ; attempt++ {

@@ -36,7 +36,6 @@ type supervisor struct {
 	children map[int]chan unix.WaitStatus
 	order    []string
 	status   map[string]*ComponentStatus
-	running  sync.WaitGroup
 }
 
 func newSupervisor(logs func(string) string) *supervisor {
@@ -122,14 +121,14 @@ func (s *supervisor) run(ctx context.Context, p process) error {
 }
 
 // keep starts a component and starts it again whenever it ends, until the
-// context does; then it is told to end.
+// context does; what runs then ends with init.
 func (s *supervisor) keep(ctx context.Context, p process) {
 	s.mu.Lock()
 	status := &ComponentStatus{Name: p.name, Since: time.Now()}
 	s.order = append(s.order, p.name)
 	s.status[p.name] = status
 	s.mu.Unlock()
-	s.running.Go(func() {
+	go func() {
 		delay := restartFirst
 		for {
 			began := time.Now()
@@ -143,8 +142,6 @@ func (s *supervisor) keep(ctx context.Context, p process) {
 				case how := <-ended:
 					exit = describeStatus(how)
 				case <-ctx.Done():
-					unix.Kill(pid, unix.SIGTERM)
-					<-ended
 					return
 				}
 			}
@@ -160,7 +157,7 @@ func (s *supervisor) keep(ctx context.Context, p process) {
 			}
 			delay = min(2*delay, restartMost)
 		}
-	})
+	}()
 }
 
 func (s *supervisor) update(change func()) {

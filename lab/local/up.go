@@ -292,8 +292,17 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 		Schema: recordSchema, ID: id, Phase: phaseStarting, BootID: bootID(), Started: u.began.UTC(),
 		HostInterface: hostInterface(id), Network: addresses, Cgroup: "/meshmark-" + id, ImageStore: store.dir, Images: u.imagesOf(),
 	}
+	host := sysctls{"/proc/sys"}
+	if u.record.Sysctls, err = host.toRaise(inotifyInstances, needInotify); err != nil {
+		return nil, err
+	}
 	if err := u.paths.writeRecord(u.record); err != nil {
 		return nil, err
+	}
+	for name := range u.record.Sysctls {
+		if err := host.set(map[string]int{name: needInotify}); err != nil {
+			u.say("%v: some forty sidecars will fit", err)
+		}
 	}
 	s := &spec{
 		ID: id, Dir: u.paths.dir(id), ImageStore: store.dir, Network: addresses, Cgroup: u.record.Cgroup, CgroupV2: groups.unified(),
@@ -472,7 +481,7 @@ func (u *starter) follow(in *initProcess, api chan struct{}) error {
 }
 
 func (u *starter) say(format string, args ...any) {
-	u.o.Progress(fmt.Sprintf("%5.1fs  ", time.Since(u.began).Seconds()) + fmt.Sprintf(format, args...))
+	u.o.Progress(fmt.Sprintf("%s (%.1f s)", fmt.Sprintf(format, args...), time.Since(u.began).Seconds()))
 }
 
 // installBasics makes the lab a usable cluster: the node's own rights, and
