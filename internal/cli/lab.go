@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +24,7 @@ func newLabCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
 		Short: "Start and stop a real one-node Kubernetes on this machine",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newLabUpCommand(env), newLabDownCommand(env), newLabStatusCommand(env), newLabEnvCommand(env), newLabLogsCommand(env))
@@ -60,7 +59,7 @@ func newLabUpCommand(env *Env) *cobra.Command {
 		Short: "Start the local lab with Istio installed",
 		Long: "Starts etcd, Kubernetes, containerd and CoreDNS in namespaces of their own, and installs Istio\n" +
 			"from its own charts. What is missing is built first. The lab runs on until `meshmark lab down`.",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if mesh != "istio" && mesh != "none" {
 				return errs.WithHint(errs.Usage("unknown mesh %q", mesh), "istio or none")
@@ -70,7 +69,7 @@ func newLabUpCommand(env *Env) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printJSON(env.Stdout, labUp{1, l.Kubeconfig(), mesh, l.UpTime().Seconds()})
+				return writeJSON(env.Stdout, labUp{1, l.Kubeconfig(), mesh, l.UpTime().Seconds()})
 			}
 			fmt.Fprintf(env.Stdout, "lab up after %.1f s\n  use it:   eval \"$(meshmark lab env)\"\n  end it:   meshmark lab down\n", l.UpTime().Seconds())
 			return nil
@@ -83,14 +82,16 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// UpLab starts a local lab with a mesh, and tells what happens on stderr.
-// The mesh is installed while the node still starts.
+// UpLab starts a local lab with a mesh, and tells a person at a terminal what
+// happens. The mesh is installed while the node still starts.
 func UpLab(ctx context.Context, env *Env, o local.Options, mesh string, settings []string) (*local.Lab, error) {
-	o.Progress = func(line string) { fmt.Fprintln(env.Stderr, line) }
-	o.BuildProgress = buildProgress(env)
+	line := newProgress(env.Stderr)
+	defer line.clear()
+	o.Progress = func(what string) { line.say("lab: %s", what) }
+	o.BuildProgress = line.component
 	if mesh == "istio" {
 		o.OnAPI = func(ctx context.Context, l *local.Lab) error {
-			manifests, err := l.Builder().Manifests(ctx, components.ManifestOptions{Set: append(istio.ManifestSettings(), settings...)})
+			manifests, err := l.Builder().Manifests(ctx, components.ManifestOptions{Set: settings})
 			if err != nil {
 				return err
 			}
@@ -100,23 +101,13 @@ func UpLab(ctx context.Context, env *Env, o local.Options, mesh string, settings
 	return local.Up(ctx, o)
 }
 
-func buildProgress(env *Env) func(components.Event) {
-	return func(e components.Event) {
-		left := ""
-		if e.Left > 0 {
-			left = fmt.Sprintf(", about %s left", e.Left.Round(time.Second))
-		}
-		fmt.Fprintf(env.Stderr, "%s %s %s%s\n", e.Phase, e.Component, e.Detail, left)
-	}
-}
-
 func newLabDownCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "End the local lab and remove everything it left",
 		Long:  "Ends the lab if one runs, and removes what it, or one that crashed, left outside its namespaces.\nThe cache of components and images is kept.",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			began := time.Now()
 			was, err := local.Down(cmd.Context(), "")
@@ -125,7 +116,7 @@ func newLabDownCommand(env *Env) *cobra.Command {
 			}
 			took := time.Since(began)
 			if asJSON {
-				return printJSON(env.Stdout, map[string]any{"schema": 1, "was_running": was, "down_s": took.Seconds()})
+				return writeJSON(env.Stdout, map[string]any{"schema": 1, "was_running": was, "down_s": took.Seconds()})
 			}
 			if !was {
 				fmt.Fprintln(env.Stdout, "no lab was running; nothing is left of earlier ones")
@@ -144,14 +135,14 @@ func newLabStatusCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Say how the local lab is; exit code 1 if it does not run",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			status, err := local.GetStatus("")
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				err = printJSON(env.Stdout, status)
+				err = writeJSON(env.Stdout, status)
 			} else {
 				err = printStatus(env.Stdout, status)
 			}
@@ -196,7 +187,7 @@ func newLabEnvCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "env",
 		Short: "Print what makes kubectl use the local lab: eval \"$(meshmark lab env)\"",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := local.Open("")
 			if err != nil {
@@ -204,7 +195,7 @@ func newLabEnvCommand(env *Env) *cobra.Command {
 			}
 			tools := local.ToolsDir("")
 			if asJSON {
-				return printJSON(env.Stdout, map[string]any{"schema": 1, "KUBECONFIG": l.Kubeconfig(), "tools": tools})
+				return writeJSON(env.Stdout, map[string]any{"schema": 1, "KUBECONFIG": l.Kubeconfig(), "tools": tools})
 			}
 			fmt.Fprintf(env.Stdout, "export KUBECONFIG=%s\n", shellQuote(l.Kubeconfig()))
 			if tools != "" && !slices.Contains(strings.Split(os.Getenv("PATH"), ":"), tools) {
@@ -232,7 +223,7 @@ func newLabLogsCommand(env *Env) *cobra.Command {
 			}
 			if len(args) == 0 {
 				if asJSON {
-					return printJSON(env.Stdout, map[string]any{"schema": 1, "logs": files})
+					return writeJSON(env.Stdout, map[string]any{"schema": 1, "logs": files})
 				}
 				for _, name := range slices.Sorted(maps.Keys(files)) {
 					fmt.Fprintf(env.Stdout, "%s\t%s\n", name, files[name])
@@ -271,10 +262,4 @@ func printLog(ctx context.Context, w io.Writer, path string, follow bool) error 
 			return nil // the lab is gone
 		}
 	}
-}
-
-func printJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
 }
