@@ -1,0 +1,83 @@
+package leakcheck
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func take(t *testing.T, o Options) *Snapshot {
+	t.Helper()
+	s, err := Take(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestNewFilesAndChanges(t *testing.T) {
+	dir := t.TempDir()
+	old := filepath.Join(dir, "old")
+	if err := os.WriteFile(old, []byte("a"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Files: []string{dir}, Only: []string{"no process has this"}}
+	before := take(t, o)
+	if found := keep(take(t, o).New(before), dir); len(found) > 0 {
+		t.Fatalf("nothing happened, found %q", found)
+	}
+	os.WriteFile(filepath.Join(dir, "new"), nil, 0o600)
+	os.WriteFile(old, []byte("longer"), 0o600)
+	found := strings.Join(keep(take(t, o).New(before), dir), "\n")
+	for _, want := range []string{"file " + dir + "/new", "file " + old + " 600 6 bytes", "gone or changed: file " + old + " 600 1 bytes"} {
+		if !strings.Contains(found, want) {
+			t.Errorf("found\n%s\nwithout %s", found, want)
+		}
+	}
+}
+
+func TestProcessesAndListeners(t *testing.T) {
+	o := Options{Files: []string{}, Only: []string{"sleep 4711"}}
+	before := take(t, o)
+	cmd := exec.Command("sleep", "4711")
+	if err := cmd.Start(); err != nil {
+		t.Skipf("no sleep: %v", err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := take(t, o).New(before)
+	if len(keep(found, "sleep 4711")) != 1 {
+		t.Errorf("the process was not found in %q", found)
+	}
+	if len(keep(found, "listener")) == 0 {
+		t.Errorf("the listener was not found in %q", found)
+	}
+	listener.Close()
+	cmd.Process.Kill()
+	cmd.Wait()
+	if found := keep(take(t, o).New(before), "sleep 4711"); len(found) > 0 {
+		t.Errorf("after the end: %q", found)
+	}
+}
+
+// keep drops what others did to the machine meanwhile.
+func keep(found []string, word string) []string {
+	var mine []string
+	for _, f := range found {
+		if strings.Contains(f, word) {
+			mine = append(mine, f)
+		}
+	}
+	return mine
+}
+
+func TestDeepest(t *testing.T) {
+	if got := deepest("9:pids:/a\n8:cpu:/a/b/c\n0::/\n"); got != "/a/b/c" {
+		t.Errorf("got %s", got)
+	}
+}
