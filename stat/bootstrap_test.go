@@ -107,7 +107,8 @@ func TestHierarchicalBootstrap(t *testing.T) {
 		t.Logf("trial noise %g: Student's t covers %.1f%%, hierarchical bootstrap %.1f%%, requests explain %.0f%%",
 			noise, 100*float64(student)/float64(runs), 100*float64(bootstrap)/float64(runs), share*100)
 		for _, covered := range []int{student, bootstrap} {
-			if c := float64(covered) / float64(runs); c < 0.9-slack(runs) || c > 0.99 {
+			// 400 runs tell coverage to 2%, 40 hardly.
+			if c := float64(covered) / float64(runs); !testing.Short() && (c < 0.9 || c > 0.99) || c < 0.8 {
 				t.Errorf("trial noise %g: coverage %.1f%%", noise, c*100)
 			}
 		}
