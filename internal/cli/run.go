@@ -84,7 +84,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	if err != nil {
 		return err
 	}
-	if err := analysis.CheckAssertions(s); err != nil {
+	if _, err := analysis.CompileAssertions(s.Assert); err != nil {
 		return err
 	}
 	p := newProgress(env.Stderr)
