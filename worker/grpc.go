@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshmark/meshmark/worker/control"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
@@ -48,8 +49,18 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-func (w *Worker) grpcServer(l net.Listener) (server, error) {
-	s := grpc.NewServer(
+func (w *Worker) grpcServer(l net.Listener) (server, error) { return w.serveGRPC(l) }
+
+func (w *Worker) grpcsServer(l net.Listener) (server, error) {
+	config, err := w.tlsConfig(control.GRPC)
+	if err != nil {
+		return server{}, err
+	}
+	return w.serveGRPC(l, grpc.Creds(credentials.NewTLS(config)))
+}
+
+func (w *Worker) serveGRPC(l net.Listener, more ...grpc.ServerOption) (server, error) {
+	s := grpc.NewServer(append(more,
 		grpc.ForceServerCodecV2(rawCodec{}),
 		grpc.MaxRecvMsgSize(int(w.options.MaxBodyBytes)),
 		grpc.MaxSendMsgSize(control.MaxResponse),
@@ -58,7 +69,7 @@ func (w *Worker) grpcServer(l net.Listener) (server, error) {
 		grpc.ConnectionTimeout(w.options.ReadTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: w.options.IdleTimeout}),
 		grpc.WaitForHandlers(true),
-	)
+	)...)
 	s.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "meshmark.v1.Echo",
 		HandlerType: (*any)(nil),

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -45,7 +44,7 @@ func (w *Worker) http2Server(l net.Listener) (server, error) {
 }
 
 func (w *Worker) httpsServer(l net.Listener) (server, error) {
-	certificate, err := selfSigned(time.Now())
+	config, err := w.tlsConfig(control.HTTPS)
 	if err != nil {
 		return server{}, err
 	}
@@ -53,14 +52,7 @@ func (w *Worker) httpsServer(l net.Listener) (server, error) {
 		p.SetHTTP1(true)
 		p.SetHTTP2(true)
 	})
-	s.TLSConfig = &tls.Config{
-		MinVersion:   tls.VersionTLS12,
-		Certificates: []tls.Certificate{certificate},
-		VerifyConnection: func(tls.ConnectionState) error { // called once a handshake, resumed ones too
-			w.counters.https.handshake.Add(1)
-			return nil
-		},
-	}
+	s.TLSConfig = config
 	return httpServer(s, func() error { return s.ServeTLS(l, "", "") }), nil
 }
 

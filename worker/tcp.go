@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -33,6 +34,14 @@ func (w *Worker) tcpServer(l net.Listener) (server, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &tcpEcho{w: w, listener: l, ctx: ctx, cancel: cancel, conns: map[net.Conn]bool{}}
 	return server{serve: t.serve, drain: t.drain, end: t.end}, nil
+}
+
+func (w *Worker) tcpsServer(l net.Listener) (server, error) {
+	config, err := w.tlsConfig(control.TCP)
+	if err != nil {
+		return server{}, err
+	}
+	return w.tcpServer(tls.NewListener(l, config))
 }
 
 func (t *tcpEcho) serve() error {
@@ -80,6 +89,14 @@ func isTemporary(err error) bool {
 
 func (t *tcpEcho) serveConn(conn net.Conn) {
 	w := t.w
+	if secure, ok := conn.(*tls.Conn); ok {
+		ctx, cancel := context.WithTimeout(t.ctx, w.options.ReadTimeout)
+		err := secure.HandshakeContext(ctx)
+		cancel()
+		if err != nil {
+			return
+		}
+	}
 	buffer := make([]byte, tcpReadBytes)
 	var taken int64 // of the budget, for a buffer above tcpReadBytes
 	defer func() { w.bodies.give(taken) }()

@@ -29,7 +29,9 @@ type Options struct {
 	HTTP2   string // HTTP/2 with prior knowledge, and HTTP/1.1
 	GRPC    string
 	TCP     string
-	HTTPS   string // a certificate is made at start
+	HTTPS   string // HTTP of either version over TLS; a certificate is made at start
+	GRPCS   string // gRPC over TLS, counted as gRPC
+	TCPS    string // TCP echo over TLS, counted as TCP
 
 	Config control.Config // at start; its Version is ignored
 	Links  []Link         // behaviours between counting and the service time
@@ -127,16 +129,18 @@ func (w *Worker) build() error {
 	}
 	for _, part := range []struct {
 		name, address string
-		counted       bool
+		protocol      string // its connections are counted as; "" is not counted
 		build         func(net.Listener) (server, error)
 	}{
-		{"control", w.options.Control, false, w.controlServer},
-		{"health", w.options.Health, false, w.healthServer},
-		{control.HTTP1, w.options.HTTP, true, w.http1Server},
-		{control.HTTP2, w.options.HTTP2, true, w.http2Server},
-		{control.GRPC, w.options.GRPC, true, w.grpcServer},
-		{control.TCP, w.options.TCP, true, w.tcpServer},
-		{control.HTTPS, w.options.HTTPS, true, w.httpsServer},
+		{"control", w.options.Control, "", w.controlServer},
+		{"health", w.options.Health, "", w.healthServer},
+		{control.HTTP1, w.options.HTTP, control.HTTP1, w.http1Server},
+		{control.HTTP2, w.options.HTTP2, control.HTTP2, w.http2Server},
+		{control.GRPC, w.options.GRPC, control.GRPC, w.grpcServer},
+		{control.TCP, w.options.TCP, control.TCP, w.tcpServer},
+		{control.HTTPS, w.options.HTTPS, control.HTTPS, w.httpsServer},
+		{"grpcs", w.options.GRPCS, control.GRPC, w.grpcsServer},
+		{"tcps", w.options.TCPS, control.TCP, w.tcpsServer},
 	} {
 		if part.address == "" {
 			continue
@@ -146,8 +150,8 @@ func (w *Worker) build() error {
 			return listenError(part.name, part.address, err)
 		}
 		w.listeners[part.name] = listener
-		if part.counted {
-			listener = &countingListener{Listener: listener, p: w.counters.protocol(part.name), all: &w.counters.openConnections, limit: int64(w.options.MaxConnections)}
+		if part.protocol != "" {
+			listener = &countingListener{Listener: listener, p: w.counters.protocol(part.protocol), all: &w.counters.openConnections, limit: int64(w.options.MaxConnections)}
 		}
 		server, err := part.build(listener)
 		if err != nil {

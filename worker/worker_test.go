@@ -19,6 +19,7 @@ import (
 	"github.com/meshmark/meshmark/worker/control"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -35,7 +36,7 @@ type running struct {
 func start(t *testing.T, change func(*Options)) running {
 	t.Helper()
 	const any = "127.0.0.1:0"
-	options := Options{Control: any, Health: any, HTTP: any, HTTP2: any, GRPC: any, TCP: any, HTTPS: any,
+	options := Options{Control: any, Health: any, HTTP: any, HTTP2: any, GRPC: any, TCP: any, HTTPS: any, GRPCS: any, TCPS: any,
 		Config: control.Config{ResponseBytes: control.EchoBody}, DrainTimeout: 5 * time.Second}
 	if change != nil {
 		change(&options)
@@ -94,7 +95,12 @@ func httpCall(t *testing.T, c *http.Client, url, body string, header http.Header
 // unary calls the gRPC method with this package's own codec.
 func unary(ctx context.Context, t *testing.T, address, body string) (string, error) {
 	t.Helper()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	return unaryWith(ctx, t, address, body, insecure.NewCredentials())
+}
+
+func unaryWith(ctx context.Context, t *testing.T, address, body string, secure credentials.TransportCredentials) (string, error) {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(secure))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,6 +162,33 @@ func TestEchoOverEachProtocol(t *testing.T) {
 	}
 	if counters.Protocols[control.TCP].Open != 1 || counters.Protocols[control.TCP].Connections != 1 {
 		t.Errorf("tcp connections: %+v", counters.Protocols[control.TCP])
+	}
+}
+
+func TestEchoOverTLS(t *testing.T) {
+	w := start(t, nil)
+	config := &tls.Config{InsecureSkipVerify: true}
+	conn, err := tls.Dial("tcp", w.addr["tcps"], config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "hello")
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(conn, got); err != nil || string(got) != "hello" {
+		t.Errorf("tcps: %q, %v", got, err)
+	}
+	if got, err := unaryWith(t.Context(), t, w.addr["grpcs"], "hello", credentials.NewTLS(config)); err != nil || got != "hello" {
+		t.Errorf("grpcs: %q, %v", got, err)
+	}
+	flat := w.Counters().Flat()
+	for key, want := range map[string]float64{"tcp.requests": 1, "tcp.tls_handshakes": 1, "grpc.requests": 1, "grpc.tls_handshakes": 1, "tls_handshakes": 2} {
+		if flat[key] != want {
+			t.Errorf("counter %s is %v, expected %v", key, flat[key], want)
+		}
+	}
+	if err := w.stop(); err != nil {
+		t.Error(err)
 	}
 }
 

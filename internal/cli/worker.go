@@ -33,7 +33,7 @@ func newWorkerCommand(env *Env) *cobra.Command {
 			"/v1/config, GET /v1/clock) has no access control: keep it on a loopback address.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, address := range []*string{&options.Control, &options.Health, &options.HTTP, &options.HTTP2, &options.GRPC, &options.TCP, &options.HTTPS} {
+			for _, address := range []*string{&options.Control, &options.Health, &options.HTTP, &options.HTTP2, &options.GRPC, &options.TCP, &options.HTTPS, &options.GRPCS, &options.TCPS} {
 				if *address == off {
 					*address = ""
 				}
@@ -85,6 +85,8 @@ func newWorkerCommand(env *Env) *cobra.Command {
 	address(&options.GRPC, "grpc", fmt.Sprintf(":%d", control.GRPCPort), "`address` for gRPC, method "+control.GRPCMethod)
 	address(&options.TCP, "tcp", fmt.Sprintf(":%d", control.TCPPort), "`address` for TCP echo")
 	address(&options.HTTPS, "https", off, fmt.Sprintf("`address` for HTTPS, such as :%d", control.HTTPSPort))
+	address(&options.GRPCS, "grpcs", off, fmt.Sprintf("`address` for gRPC over TLS, such as :%d", control.GRPCSPort))
+	address(&options.TCPS, "tcps", off, fmt.Sprintf("`address` for TCP echo over TLS, such as :%d", control.TCPSPort))
 	flags.Int64Var(&options.Config.ResponseBytes, "response-bytes", control.EchoBody, "`size` of each answer's body in bytes; -1 echoes the request's")
 	flags.Int64Var(&options.Config.TCPMessageBytes, "tcp-message-bytes", 0, "how many `bytes` make a TCP request; 0: whatever arrives at once")
 	flags.StringVar(&service, "service-time", control.None, "none, fixed:1ms, exponential:1ms, lognormal:1ms,0.5 (mean, sigma) or recorded:FILE (microseconds a line)")

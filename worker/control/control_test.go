@@ -107,7 +107,9 @@ func TestConfigRoundTrip(t *testing.T) {
 		service := rapid.OneOf(
 			rapid.Just(ServiceTime{Distribution: None}),
 			rapid.Map(mean, func(us float64) ServiceTime { return ServiceTime{Distribution: Exponential, MeanUS: us} }),
-			rapid.Map(mean, func(us float64) ServiceTime { return ServiceTime{Distribution: Lognormal, MeanUS: us, Sigma: 0.5, Seed: 3} }),
+			rapid.Map(mean, func(us float64) ServiceTime {
+				return ServiceTime{Distribution: Lognormal, MeanUS: us, Sigma: 0.5, Seed: 3}
+			}),
 			rapid.Map(rapid.SliceOfN(rapid.Float64Range(0, MaxServiceUS), 1, 20), func(us []float64) ServiceTime {
 				return ServiceTime{Distribution: Recorded, SamplesUS: us}
 			}),

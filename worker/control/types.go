@@ -14,6 +14,8 @@ const (
 	GRPCPort     = 8082
 	TCPPort      = 8083
 	HTTPSPort    = 8443
+	TCPSPort     = 8444                      // TCP echo over TLS
+	GRPCSPort    = 8445                      // gRPC over TLS
 	GRPCMethod   = "/meshmark.v1.Echo/Unary" // a message is raw bytes, in no encoding
 	EchoBody     = -1                        // ResponseBytes: answer with the request's own body
 	MaxResponse  = 64 << 20
