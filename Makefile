@@ -16,10 +16,10 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
 
 build: ## build bin/meshmark (static: it also runs inside the lab's pods)
-	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/meshmark
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -o $(BIN) ./cmd/meshmark
 
 run: build ## build what is missing, start the lab, run studies/quick.yaml, write a report
-	$(BIN) run $(STUDY) --up
+	$(BIN) run $(STUDY)
 
 test: build ## all tests: unit, web page, and on the real lab
 	@.ci/test

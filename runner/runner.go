@@ -197,12 +197,36 @@ func (r *run) describe(ctx context.Context) error {
 		seen[pod.proxyState.Version] = true
 		r.header.Components = append(r.header.Components, record.Component{Name: "envoy", Version: pod.proxyState.Version, Source: "as the running sidecar reports"})
 	}
-	sort.SliceStable(r.header.Components, func(i, j int) bool { return r.header.Components[i].Name < r.header.Components[j].Name })
+	r.header.Components = mergeComponents(r.header.Components)
 	data, err := json.MarshalIndent(r.header, "", "  ")
 	if err != nil {
 		return err
 	}
 	return r.dir.WriteFile(store.FileHeader, append(data, '\n'))
+}
+
+// mergeComponents makes one entry of what is known of a component from
+// several sides, and sorts by name.
+func mergeComponents(in []record.Component) []record.Component {
+	var out []record.Component
+	index := map[string]int{}
+	for _, c := range in {
+		key := c.Name + " " + c.Version
+		i, ok := index[key]
+		if !ok {
+			index[key] = len(out)
+			out = append(out, c)
+			continue
+		}
+		if out[i].Digest == "" {
+			out[i].Digest, out[i].Source = c.Digest, c.Source
+		}
+		if len(out[i].Lacks) == 0 {
+			out[i].Lacks = c.Lacks
+		}
+	}
+	sort.SliceStable(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return out
 }
 
 // blocks runs blocks until the stop rule holds or a limit comes.

@@ -5,6 +5,16 @@ import "github.com/spf13/cobra"
 // commands lists every subcommand, in the order of the documentation.
 func commands(env *Env) []*cobra.Command {
 	return []*cobra.Command{
+		newDoctorCommand(env),
 		newComponentsCommand(env),
+		newLabCommand(env),
+		newStudyCommand(env),
+		newRunCommand(env),
+		newReportCommand(env),
+		newCompareCommand(env),
+		newLoadCommand(env),
+		newWorkerCommand(env),
+		newObserveCommand(env),
+		newLabInitCommand(env),
 	}
 }

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/meshmark/meshmark/components"
 	"github.com/meshmark/meshmark/lab"
@@ -10,6 +12,9 @@ import (
 
 // measuredPrograms are those whose versions a report of the local lab names.
 var measuredPrograms = []string{"pilot-discovery", "pilot-agent", "envoy", "kube-apiserver", "kubelet", "containerd", "runc", "coredns"}
+
+// reported are the components among them that a reader wants to know of.
+var reported = []string{"istiod", "pilot-agent", "envoy", "kubernetes", "etcd", "containerd", "runc", "cni", "coredns"}
 
 // measuredComponents names the binaries of a local lab. What a user's
 // cluster runs is found by the mesh and the running sidecars.
@@ -27,7 +32,11 @@ func measuredComponents(ctx context.Context, where lab.Lab) ([]record.Component,
 	}
 	var out []record.Component
 	for _, v := range set.Versions() {
-		c := record.Component{Name: v.Name, Version: v.Version, Digest: v.Digest, Source: v.Source}
+		name, _, _ := strings.Cut(v.Name, "@") // envoy@1.40.0
+		if !slices.Contains(reported, name) {
+			continue // a library that came along
+		}
+		c := record.Component{Name: name, Version: v.Version, Digest: v.Digest, Source: v.Source}
 		if v.Lacks != "" {
 			c.Lacks = []string{v.Lacks}
 		}
