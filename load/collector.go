@@ -97,15 +97,16 @@ func (c *collector) seal(t *tally) { c.sealed <- t }
 // run gathers until sealed is closed.
 func (c *collector) run() {
 	for t := range c.sealed {
-		if sum, ok := c.pending[t.index]; ok {
+		i := t.index
+		if sum, ok := c.pending[i]; ok {
 			sum.add(t)
 			c.recycle(t)
 		} else {
-			c.pending[t.index] = t
+			c.pending[i] = t
 		}
-		c.got[t.index]++
-		if c.got[t.index] == c.shards {
-			c.emit(t.index)
+		c.got[i]++
+		if c.got[i] == c.shards {
+			c.emit(i)
 		}
 	}
 	// A shard may have gone a little beyond the end alone.

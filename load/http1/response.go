@@ -51,6 +51,7 @@ type Parser struct {
 	noBody    bool // the request was a HEAD
 	close     bool
 	cr        bool // the last byte of a line was a CR
+	colon     bool // a trailer's name is over
 }
 
 // NewParser returns a parser; noBody says that requests are HEAD, whose
@@ -213,8 +214,10 @@ func (p *Parser) chunkByte(c byte) error {
 			}
 			if p.line == 0 {
 				p.phase = atEnd
+			} else if !p.colon {
+				return ErrHeader
 			}
-			p.line, p.cr = 0, false
+			p.line, p.cr, p.colon = 0, false, false
 			return nil
 		}
 		if p.cr {
@@ -223,6 +226,16 @@ func (p *Parser) chunkByte(c byte) error {
 		if c == '\r' {
 			p.cr = true
 			return nil
+		}
+		switch {
+		case p.colon:
+			if c < ' ' && c != '\t' || c == 0x7f {
+				return ErrHeader
+			}
+		case c == ':' && p.line > 0:
+			p.colon = true
+		case !tokenByte[c]:
+			return ErrHeader
 		}
 		p.line++
 		if p.digits++; p.digits > MaxHead {

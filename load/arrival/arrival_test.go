@@ -1,0 +1,226 @@
+package arrival
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func all(s Schedule) []Request {
+	var out []Request
+	for {
+		r, ok := s.Next()
+		if !ok {
+			return out
+		}
+		out = append(out, r)
+	}
+}
+
+func constant(rate float64) Shape { return Shape{Kind: Constant, RateRPS: rate} }
+
+func TestUniformAndBurst(t *testing.T) {
+	uniform := all(Uniform(constant(1000), 1))
+	if len(uniform) != 1000 {
+		t.Fatalf("%d requests, want 1000", len(uniform))
+	}
+	for k, r := range uniform {
+		if r.Offset != int64(k)*1e6 {
+			t.Fatalf("request %d at %d ns, want %d", k, r.Offset, k*1_000_000)
+		}
+	}
+	burst := all(Burst(constant(1000), 1, 16))
+	if len(burst) != 63*16 { // group 62 leaves at 992 ms
+		t.Fatalf("%d requests, want %d", len(burst), 63*16)
+	}
+	for k, r := range burst {
+		if r.Offset != int64(k/16)*16e6 {
+			t.Fatalf("request %d at %d ns, want %d", k, r.Offset, k/16*16_000_000)
+		}
+	}
+}
+
+func TestPoisson(t *testing.T) {
+	const rate, duration = 2000.0, 100.0
+	got := all(Poisson(constant(rate), duration, 7))
+	if n, want, sd := float64(len(got)), rate*duration, math.Sqrt(rate*duration); math.Abs(n-want) > 5*sd {
+		t.Fatalf("%v requests, want %v within %v", n, want, 5*sd)
+	}
+	// Kolmogorov-Smirnov distance of the gaps from the exponential law.
+	gaps := make([]float64, 0, len(got))
+	for i := 1; i < len(got); i++ {
+		gaps = append(gaps, float64(got[i].Offset-got[i-1].Offset)/1e9)
+	}
+	if d := ksExponential(gaps, rate); d*math.Sqrt(float64(len(gaps))) > 1.95 { // p = 0.001
+		t.Errorf("gaps are not exponential: distance %v", d)
+	}
+	again := all(Poisson(constant(rate), duration, 7))
+	for i := range got {
+		if got[i] != again[i] {
+			t.Fatalf("the same seed gave another schedule from request %d on", i)
+		}
+	}
+	if other := all(Poisson(constant(rate), duration, 8)); other[0] == got[0] {
+		t.Error("another seed gave the same first request")
+	}
+}
+
+func ksExponential(gaps []float64, rate float64) float64 {
+	sorted := append([]float64(nil), gaps...)
+	slices.Sort(sorted)
+	d := 0.0
+	for i, g := range sorted {
+		f := 1 - math.Exp(-rate*g)
+		d = max(d, math.Abs(f-float64(i)/float64(len(sorted))), math.Abs(f-float64(i+1)/float64(len(sorted))))
+	}
+	return d
+}
+
+// drawShape draws a shape whose count over ten seconds is moderate.
+func drawShape(t *rapid.T) Shape {
+	rate := rapid.Float64Range(0, 2000)
+	switch rapid.IntRange(0, 2).Draw(t, "kind") {
+	case 0:
+		return constant(rapid.Float64Range(1, 2000).Draw(t, "rate"))
+	case 1:
+		return Shape{Kind: Ramp, FromRPS: rate.Draw(t, "from"), ToRPS: rapid.Float64Range(1, 2000).Draw(t, "to"), OverS: rapid.Float64Range(0.1, 20).Draw(t, "over")}
+	}
+	s := Shape{Kind: Steps}
+	for range rapid.IntRange(1, 5).Draw(t, "steps") {
+		s.Steps = append(s.Steps, Step{RateRPS: rate.Draw(t, "rate"), DurationS: rapid.Float64Range(0.1, 5).Draw(t, "hold")})
+	}
+	s.Steps = append(s.Steps, Step{RateRPS: 10, DurationS: 1})
+	return s
+}
+
+// wanted integrates the shape's rate numerically: the oracle for how many
+// requests there should be before a time.
+func wanted(s Shape, until float64) float64 {
+	rateAt := func(x float64) float64 {
+		switch s.Kind {
+		case Constant:
+			return s.RateRPS
+		case Ramp:
+			if x >= s.OverS {
+				return s.ToRPS
+			}
+			return s.FromRPS + (s.ToRPS-s.FromRPS)*x/s.OverS
+		}
+		for _, step := range s.Steps {
+			if x < step.DurationS {
+				return step.RateRPS
+			}
+			x -= step.DurationS
+		}
+		return s.Steps[len(s.Steps)-1].RateRPS
+	}
+	const n = 20000
+	sum := 0.0
+	for i := range n {
+		sum += rateAt((float64(i) + 0.5) * until / n)
+	}
+	return sum * until / n
+}
+
+func TestShapes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shape := drawShape(t)
+		if err := shape.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		const duration = 10.0
+		uniform := all(Uniform(shape, duration))
+		if got, want := float64(len(uniform)), wanted(shape, duration); math.Abs(got-want) > 3 {
+			t.Fatalf("%v requests, the shape wants %v", got, want)
+		}
+		size := rapid.IntRange(1, 64).Draw(t, "size")
+		for _, requests := range [][]Request{uniform, all(Poisson(shape, duration, 3)), all(Burst(shape, duration, size))} {
+			last := int64(0)
+			for i, r := range requests {
+				if r.Offset < last || r.Offset >= duration*1e9 {
+					t.Fatalf("request %d at %d ns, after %d", i, r.Offset, last)
+				}
+				last = r.Offset
+			}
+		}
+		if n := len(uniform); n > 4 { // halfway in time, halfway in count
+			k := n / 2
+			if got := wanted(shape, float64(uniform[k].Offset)/1e9); math.Abs(got-float64(k)) > 3 {
+				t.Fatalf("request %d leaves when the shape wants %v", k, got)
+			}
+		}
+	})
+}
+
+func TestShapeErrors(t *testing.T) {
+	for _, s := range []Shape{
+		{}, {Kind: "wave"}, constant(0), constant(-1), constant(math.NaN()), constant(math.Inf(1)),
+		{Kind: Ramp, FromRPS: 1, ToRPS: 2}, {Kind: Ramp, OverS: 1}, {Kind: Ramp, FromRPS: -1, ToRPS: 2, OverS: 1},
+		{Kind: Steps}, {Kind: Steps, Steps: []Step{{RateRPS: 0, DurationS: 1}}}, {Kind: Steps, Steps: []Step{{RateRPS: 1}}},
+	} {
+		if s.Validate() == nil {
+			t.Errorf("%+v passes", s)
+		}
+	}
+}
+
+func TestParseTrace(t *testing.T) {
+	trace, err := ParseTrace("t", strings.NewReader("# comment\n0\n0.001, \n 0.5\r\n\n1.25\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int64
+	for _, r := range all(trace.Replay(1)) {
+		if r.PayloadBytes != -1 {
+			t.Errorf("payload %d, want none", r.PayloadBytes)
+		}
+		got = append(got, r.Offset)
+	}
+	if len(got) != 3 || got[0] != 0 || got[1] != 1e6 || got[2] != 5e8 {
+		t.Errorf("offsets %v", got)
+	}
+	sized, err := ParseTrace("t", strings.NewReader("0 10\n1\t20\n"))
+	if err != nil || sized.MaxPayload() != 20 || sized.PayloadBytes[0] != 10 {
+		t.Errorf("%+v, %v", sized, err)
+	}
+	for text, want := range map[string]string{
+		"":                                "t: no requests",
+		"1\n0.5\n":                        "t:2: offset 0.5: the request before it is later",
+		"x\n":                             `t:1: offset "x": want seconds`,
+		"-1\n":                            `t:1: offset "-1"`,
+		"NaN\n":                           `t:1: offset "NaN"`,
+		"1 2 3\n":                         "t:1: want OFFSET_SECONDS",
+		"1 2\n\n2\n":                      "t:3: either every line has a payload size or none",
+		"1\n2 3\n":                        "t:2: either every line",
+		"1 -2\n":                          `t:1: payload size "-2"`,
+		"0\n" + strings.Repeat("1", 5000): "t:2: the line is longer",
+	} {
+		if _, err := ParseTrace("t", strings.NewReader(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%.20q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func FuzzParseTrace(f *testing.F) {
+	for _, seed := range []string{"0\n1\n", "0 1\n0.5,2\n", "# x\n\n1e-3\n", "1\n0\n"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		trace, err := ParseTrace("t", strings.NewReader(text))
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "t:") {
+				t.Fatalf("error without a position: %v", err)
+			}
+			return
+		}
+		if err := trace.Validate(); err != nil {
+			t.Fatalf("parsed, but not valid: %v", err)
+		}
+		if got := all(trace.Replay(2e9)); len(got) != len(trace.OffsetsNS) {
+			t.Fatalf("%d of %d requests replayed", len(got), len(trace.OffsetsNS))
+		}
+	})
+}

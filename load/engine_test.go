@@ -1,0 +1,499 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/h2c"
+	"google.golang.org/grpc"
+)
+
+// tcpServer accepts connections and handles each on a goroutine of its own,
+// until the test ends.
+func tcpServer(t *testing.T, handle func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	open := map[net.Conn]bool{}
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open[c] = true
+			mu.Unlock()
+			all.Go(func() {
+				handle(c)
+				c.Close()
+				mu.Lock()
+				delete(open, c)
+				mu.Unlock()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		mu.Lock()
+		for c := range open {
+			c.Close()
+		}
+		mu.Unlock()
+		all.Wait()
+	})
+	return l.Addr().String()
+}
+
+// answering handles HTTP/1.1 by writing what answer returns for the n-th
+// request of the server; "" closes the connection without an answer.
+func answering(answer func(n int64) string) func(net.Conn) {
+	var n atomic.Int64
+	return func(c net.Conn) {
+		r := bufio.NewReader(c)
+		for {
+			req, err := http.ReadRequest(r)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, req.Body)
+			text := answer(n.Add(1))
+			if text == "" {
+				return
+			}
+			if _, err := io.WriteString(c, text); err != nil || req.Close {
+				return
+			}
+		}
+	}
+}
+
+const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+// quick is a short run at a rate that any machine keeps.
+func quick(url string) Spec {
+	s := DefaultSpec(url)
+	s.Connections, s.Rate, s.DurationS, s.IntervalS = 4, 400, 0.5, 0.1
+	return s
+}
+
+// mustRun runs spec and checks what holds for every run.
+func mustRun(t *testing.T, spec Spec) *Result {
+	t.Helper()
+	r, err := Run(context.Background(), spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkResult(t, r)
+	return r
+}
+
+func checkResult(t *testing.T, r *Result) {
+	t.Helper()
+	planned := map[int]int64{}
+	total := int64(0)
+	if s := r.Spec.schedule(); s != nil {
+		for {
+			req, ok := s.Next()
+			if !ok || req.Offset >= r.EndNS {
+				break
+			}
+			planned[int(req.Offset/int64(seconds(r.Spec.IntervalS)))]++
+			total++
+		}
+	}
+	w := r.Total()
+	if !w.Balanced() {
+		t.Errorf("the account does not balance: %+v", w.Account)
+	}
+	if r.Spec.Rate != Max && !r.Interrupted && w.Scheduled != total {
+		t.Errorf("scheduled %d, the schedule has %d", w.Scheduled, total)
+	}
+	for i := range r.Intervals {
+		iv := &r.Intervals[i]
+		if iv.Index != i || !iv.Balanced() {
+			t.Errorf("interval %d: %+v", i, iv.Account)
+		}
+		if r.Spec.Rate != Max && !r.Interrupted && iv.Scheduled != planned[i] {
+			t.Errorf("interval %d: scheduled %d, the schedule has %d", i, iv.Scheduled, planned[i])
+		}
+		if count(iv.Intended) != iv.Completed || count(iv.Send) != iv.Completed {
+			t.Errorf("interval %d: %d completed, but %d and %d latencies", i, iv.Completed, count(iv.Intended), count(iv.Send))
+		}
+	}
+}
+
+func TestHTTP1(t *testing.T) {
+	var seen atomic.Int64
+	addr := tcpServer(t, answering(func(int64) string { seen.Add(1); return okAnswer }))
+	for name, change := range map[string]func(*Spec){
+		"poisson":      func(s *Spec) {},
+		"uniform":      func(s *Spec) { s.Arrival = Uniform },
+		"burst":        func(s *Spec) { s.Arrival = Burst },
+		"max":          func(s *Spec) { s.Rate = Max; s.DurationS = 0.2 },
+		"threads":      func(s *Spec) { s.Threads = 3 },
+		"max, threads": func(s *Spec) { s.Rate = Max; s.Threads = 2; s.DurationS = 0.2 },
+		"payload":      func(s *Spec) { s.PayloadBytes = 300_000; s.Rate = 50 },
+		"one":          func(s *Spec) { s.Connections = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen.Store(0)
+			spec := quick("http://" + addr + "/")
+			change(&spec)
+			r := mustRun(t, spec)
+			w := r.Total()
+			if w.Completed == 0 || w.Completed != w.Scheduled || seen.Load() != w.Completed {
+				t.Errorf("%+v, the server saw %d", w.Account, seen.Load())
+			}
+			if w.Connects != 0 {
+				t.Errorf("%d connections made during the run", w.Connects)
+			}
+			if w.MaxInFlight < 1 || w.MaxInFlight > spec.Connections {
+				t.Errorf("%d in flight on %d connections", w.MaxInFlight, spec.Connections)
+			}
+			if spec.Arrival == Burst && w.MaxInFlight != spec.Connections {
+				t.Errorf("a burst had %d in flight, want %d", w.MaxInFlight, spec.Connections)
+			}
+		})
+	}
+}
+
+func TestNewConnectionEach(t *testing.T) {
+	for name, answer := range map[string]string{
+		"length":      okAnswer,
+		"close first": "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+		"until close": "HTTP/1.1 200 OK\r\n\r\nok",
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := tcpServer(t, answering(func(int64) string { return answer }))
+			spec := quick("http://" + addr + "/")
+			spec.KeepAlive = false
+			w := mustRun(t, spec).Total()
+			if w.Completed != w.Scheduled || w.Connects != w.Scheduled {
+				t.Errorf("%+v, %d connections", w.Account, w.Connects)
+			}
+		})
+	}
+}
+
+// TestFailures: each kind of failure is counted as what it is, and the rest
+// of the requests complete.
+func TestFailures(t *testing.T) {
+	for _, tt := range []struct{ kind, bad string }{
+		{FailEOF, ""},
+		{FailStatus, "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"},
+		{FailProtocol, "220 smtp.example.com\r\n\r\n"},
+	} {
+		t.Run(tt.kind, func(t *testing.T) {
+			addr := tcpServer(t, answering(func(n int64) string {
+				if n%5 == 0 {
+					return tt.bad
+				}
+				return okAnswer
+			}))
+			w := mustRun(t, quick("http://"+addr+"/")).Total()
+			if w.Failed[tt.kind] == 0 || w.FailedTotal() != w.Failed[tt.kind] || w.Unfinished != 0 || w.Completed == 0 {
+				t.Errorf("%+v", w.Account)
+			}
+		})
+	}
+	t.Run("eof in a body", func(t *testing.T) {
+		addr := tcpServer(t, func(c net.Conn) {
+			if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok")
+			}
+		})
+		if w := mustRun(t, quick("http://"+addr+"/")).Total(); w.Failed[FailEOF] != w.Scheduled {
+			t.Errorf("%+v", w.Account)
+		}
+	})
+	t.Run(FailReset, func(t *testing.T) {
+		var n atomic.Int64
+		addr := tcpServer(t, func(c net.Conn) {
+			answering(func(int64) string {
+				if n.Add(1)%5 == 0 {
+					_ = c.(*net.TCPConn).SetLinger(0)
+					return ""
+				}
+				return okAnswer
+			})(c)
+		})
+		w := mustRun(t, quick("http://"+addr+"/")).Total()
+		if w.Failed[FailReset] == 0 || w.Completed == 0 {
+			t.Errorf("%+v", w.Account)
+		}
+	})
+	t.Run(FailTimeout, func(t *testing.T) {
+		addr := tcpServer(t, answering(func(n int64) string {
+			if n == 3 {
+				time.Sleep(400 * time.Millisecond)
+			}
+			return okAnswer
+		}))
+		spec := quick("http://" + addr + "/")
+		spec.TimeoutS = 0.2
+		w := mustRun(t, spec).Total()
+		if w.Failed[FailTimeout] == 0 || w.Completed == 0 {
+			t.Errorf("%+v", w.Account)
+		}
+	})
+	t.Run(FailConnect, func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { // serve one connection after the probe, then go away
+			probe, _ := l.Accept()
+			c, err := l.Accept()
+			l.Close()
+			if err == nil {
+				probe.Close()
+				answering(func(n int64) string { return okAnswer })(c)
+				c.Close()
+			}
+		}()
+		spec := quick("http://" + l.Addr().String() + "/")
+		spec.KeepAlive = false
+		w := mustRun(t, spec).Total()
+		if w.Completed != 1 || w.Failed[FailConnect] == 0 {
+			t.Errorf("%+v", w.Account)
+		}
+		spec.Rate = Max
+		if _, err := Run(context.Background(), spec, nil); err == nil || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("nothing listens, but: %v", err)
+		}
+	})
+}
+
+// TestUnfinished: what is still out when the drain time is over is neither
+// completed nor failed.
+func TestUnfinished(t *testing.T) {
+	release := make(chan struct{})
+	addr := tcpServer(t, answering(func(n int64) string {
+		if n > 20 {
+			<-release
+		}
+		return okAnswer
+	}))
+	defer close(release)
+	spec := quick("http://" + addr + "/")
+	spec.DrainS = 0.05
+	w := mustRun(t, spec).Total()
+	if w.Completed != 20 || w.Unfinished != w.Scheduled-20 {
+		t.Errorf("%+v", w.Account)
+	}
+}
+
+func TestCancelAndStop(t *testing.T) {
+	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
+	spec := quick("http://" + addr + "/")
+	spec.DurationS = 60
+	t.Run("cancel", func(t *testing.T) {
+		for _, rate := range []Rate{400, Max} {
+			ctx, cancel := context.WithCancel(context.Background())
+			s := spec
+			s.Rate = rate
+			r, err := Run(ctx, s, func(Summary) { cancel() })
+			if err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			checkResult(t, r)
+			if !r.Interrupted || r.EndNS > 59e9 || r.Total().Completed == 0 {
+				t.Errorf("interrupted %v, end %d, %+v", r.Interrupted, r.EndNS, r.Total().Account)
+			}
+		}
+	})
+	t.Run("stop after", func(t *testing.T) {
+		running, err := Start(context.Background(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.StopAfter(2)
+		r, err := running.Result(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkResult(t, r)
+		if len(r.Intervals) != 3 || r.EndNS != 300e6 || r.Interrupted || len(running.Intervals(1)) != 2 {
+			t.Errorf("%d intervals, end %d, interrupted %v", len(r.Intervals), r.EndNS, r.Interrupted)
+		}
+		running.Stop() // after the end: nothing happens
+	})
+	t.Run("stop", func(t *testing.T) {
+		running, err := Start(context.Background(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Stop()
+		r, err := running.Result(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.EndNS > 59e9 || r.Interrupted {
+			t.Errorf("end %d, interrupted %v", r.EndNS, r.Interrupted)
+		}
+	})
+}
+
+func TestTCPEcho(t *testing.T) {
+	addr := tcpServer(t, func(c net.Conn) { _, _ = io.Copy(c, c) })
+	spec := quick("tcp://" + addr)
+	spec.PayloadBytes = 10_000
+	w := mustRun(t, spec).Total()
+	if w.Completed != w.Scheduled || w.BytesRead != 10_000*w.Completed || w.BytesSent != w.BytesRead {
+		t.Errorf("%+v, %d bytes sent, %d read", w.Account, w.BytesSent, w.BytesRead)
+	}
+	liar := tcpServer(t, func(c net.Conn) {
+		b := make([]byte, 10_000)
+		for {
+			if _, err := io.ReadFull(c, b); err != nil {
+				return
+			}
+			b[7000]++
+			_, _ = c.Write(b)
+		}
+	})
+	spec.URL = "tcp://" + liar
+	if w := mustRun(t, spec).Total(); w.Failed[FailProtocol] != w.Scheduled {
+		t.Errorf("a changed echo passed: %+v", w.Account)
+	}
+}
+
+func TestTraceSizes(t *testing.T) {
+	var sum atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		sum.Add(n)
+		if r.Method != "POST" {
+			w.WriteHeader(400)
+		}
+	}))
+	defer server.Close()
+	spec, err := ParseSpec([]byte(fmt.Sprintf(`{"url": %q, "connections": 2, "duration_s": 0.1, "trace": {"offsets_ns": [0, 0, 1000000, 20000000, 99000000, 5000000000], "payload_bytes": [5, 0, 70000, 1, 3, 100]}}`, server.URL)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := mustRun(t, spec).Total()
+	if w.Scheduled != 5 || w.Completed != 5 || sum.Load() != 70009 {
+		t.Errorf("%+v, the server read %d bytes", w.Account, sum.Load())
+	}
+}
+
+// TestLibraries runs the protocols that go through other libraries, over TLS
+// where they can.
+func TestLibraries(t *testing.T) {
+	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Test") != "yes" {
+			w.WriteHeader(400)
+			return
+		}
+		_, _ = io.Copy(w, r.Body)
+	})
+	secure := httptest.NewUnstartedServer(echo)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // probes and refusals are part of the test
+	secure.EnableHTTP2 = true
+	secure.StartTLS()
+	defer secure.Close()
+	plain := httptest.NewServer(h2c.NewHandler(echo, &http2.Server{}))
+	defer plain.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}))
+	g.RegisterService(&grpc.ServiceDesc{ServiceName: GRPCService, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
+		MethodName: GRPCMethod,
+		Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			var in rawMessage
+			if err := decode(&in); err != nil {
+				return nil, err
+			}
+			return in, nil
+		},
+	}}}, struct{}{})
+	go func() { _ = g.Serve(l) }()
+	defer g.Stop()
+
+	for _, tt := range []struct{ name, url, protocol string }{
+		{"http1 tls", secure.URL, HTTP1},
+		{"http2 tls", secure.URL, HTTP2},
+		{"http2", plain.URL, HTTP2},
+		{"grpc", "grpc://" + l.Addr().String(), GRPC},
+	} {
+		for _, mode := range []string{"paced", "max", "new connections"} {
+			t.Run(tt.name+" "+mode, func(t *testing.T) {
+				spec := quick(tt.url)
+				spec.Protocol, spec.PayloadBytes, spec.Rate, spec.DurationS = tt.protocol, 100, 200, 0.3
+				spec.Headers = []Header{{"X-Test", "yes"}}
+				if strings.HasPrefix(tt.url, "https") {
+					spec.TLS = &TLS{InsecureSkipVerify: true}
+				}
+				if mode == "max" {
+					spec.Rate = Max
+				}
+				spec.KeepAlive = mode != "new connections"
+				w := mustRun(t, spec).Total()
+				if w.Completed == 0 || w.Completed != w.Scheduled || w.BytesRead < 100*w.Completed {
+					t.Errorf("%+v, %d bytes read", w.Account, w.BytesRead)
+				}
+				if want := map[bool]int64{true: 0, false: w.Scheduled}[spec.KeepAlive]; w.Connects != want {
+					t.Errorf("%d connections made, want %d", w.Connects, want)
+				}
+			})
+		}
+	}
+	t.Run("untrusted", func(t *testing.T) {
+		spec := quick(secure.URL)
+		_, err := Run(context.Background(), spec, nil)
+		var k *kindError
+		if !errors.As(err, &k) || k.kind != failTLS {
+			t.Errorf("an unknown authority gave %v", err)
+		}
+	})
+	t.Run("grpc status", func(t *testing.T) {
+		spec := quick("grpc://" + l.Addr().String() + "/no.Such/Method")
+		if w := mustRun(t, spec).Total(); w.Failed[FailStatus] != w.Scheduled {
+			t.Errorf("%+v", w.Account)
+		}
+	})
+	t.Run("cancel", func(t *testing.T) {
+		hang := make(chan struct{})
+		server := httptest.NewServer(h2c.NewHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }), &http2.Server{}))
+		defer server.Close()
+		defer close(hang)
+		ctx, cancel := context.WithCancel(context.Background())
+		spec := quick(server.URL)
+		spec.Protocol, spec.DurationS = HTTP2, 60
+		running, err := Start(ctx, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(50*time.Millisecond, cancel)
+		r, err := running.Result(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkResult(t, r)
+		if w := r.Total(); w.Completed != 0 || w.Unfinished != w.Scheduled {
+			t.Errorf("%+v", w.Account)
+		}
+	})
+}

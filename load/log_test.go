@@ -1,0 +1,259 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"pgregory.net/rapid"
+)
+
+// drawResult draws a result with n intervals.
+func drawResult(t *rapid.T, n int) *Result {
+	r := &Result{Spec: DefaultSpec("http://h/"), Version: "v", Start: time.UnixMilli(1_790_000_000_000), Replicas: 1, EndNS: int64(n) * 250e6}
+	value := rapid.Int64Range(0, histHighest)
+	for i := range n {
+		iv := emptyInterval(&Interval{Index: i, StartNS: int64(i) * 250e6})
+		iv.DurationNS = 250e6
+		iv.Failed = map[string]int64{}
+		for range rapid.IntRange(0, 20).Draw(t, "requests") {
+			iv.Scheduled++
+			switch rapid.IntRange(0, 2).Draw(t, "outcome") {
+			case 0:
+				iv.Completed++
+				_ = iv.Intended.RecordValue(value.Draw(t, "intended"))
+				_ = iv.Send.RecordValue(value.Draw(t, "send"))
+				_ = iv.Lag.RecordValue(value.Draw(t, "lag"))
+				_ = iv.Wait.RecordValue(value.Draw(t, "wait"))
+			case 1:
+				iv.Failed[rapid.SampledFrom(kinds[:]).Draw(t, "kind")]++
+			case 2:
+				iv.Unfinished++
+			}
+		}
+		iv.BytesRead, iv.MaxInFlight, iv.CPU = iv.Completed*10, 3, CPU{User: 0.25, System: 0.5}
+		r.Intervals = append(r.Intervals, iv)
+	}
+	return r
+}
+
+// same compares windows: every count and every bucket.
+func same(t *rapid.T, what string, got, want *Window) {
+	gj, _ := json.Marshal(got.Account)
+	wj, _ := json.Marshal(want.Account)
+	if string(gj) != string(wj) {
+		t.Fatalf("%s: account %s, want %s", what, gj, wj)
+	}
+	for name, pair := range map[string][2]*hdrhistogram.Histogram{
+		"intended": {got.Intended, want.Intended}, "send": {got.Send, want.Send}, "lag": {got.Lag, want.Lag}, "wait": {got.Wait, want.Wait},
+	} {
+		if !pair[0].Equals(pair[1]) {
+			t.Fatalf("%s: the %s histogram differs", what, name)
+		}
+	}
+	if got.CPU != want.CPU || got.BytesRead != want.BytesRead || got.DurationNS != want.DurationNS {
+		t.Fatalf("%s: %+v, want %+v", what, got, want)
+	}
+}
+
+func TestResultJSONIsLossless(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawResult(t, rapid.IntRange(0, 4).Draw(t, "intervals"))
+		data, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Result
+		if err := json.Unmarshal(data, &back); err != nil {
+			t.Fatal(err)
+		}
+		if !back.Start.Equal(r.Start) || back.EndNS != r.EndNS || len(back.Intervals) != len(r.Intervals) {
+			t.Fatalf("%+v became %+v", r, back)
+		}
+		same(t, "round trip", back.Total(), r.Total())
+	})
+}
+
+func TestLogIsLossless(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 4).Draw(t, "intervals")
+		r := drawResult(t, n)
+		var log bytes.Buffer
+		if err := r.WriteLog(&log, 0, n); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := ReadLog("l", bytes.NewReader(log.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(entries) != 2*n {
+			t.Fatalf("%d entries, want %d", len(entries), 2*n)
+		}
+		sums, err := MergeLog(entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := r.Total()
+		for tag, want := range map[string]*hdrhistogram.Histogram{TagIntended: w.Intended, TagSend: w.Send} {
+			if n > 0 && !sums[tag].Equals(want) {
+				t.Fatalf("tag %s differs", tag)
+			}
+		}
+		for i, e := range entries {
+			if want := r.Start.Add(time.Duration(i/2) * 250 * time.Millisecond); !e.Start.Equal(want) || e.End.Sub(e.Start) != 250*time.Millisecond {
+				t.Fatalf("entry %d is from %v to %v, want from %v", i, e.Start, e.End, want)
+			}
+		}
+		// The library's own reader agrees, so other tools do.
+		theirs := hdrhistogram.NewHistogramLogReader(bytes.NewReader(log.Bytes()))
+		for i := range entries {
+			h, err := theirs.NextIntervalHistogram()
+			if err != nil || h == nil || h.Tag() != entries[i].Tag || !h.Equals(entries[i].Histogram) {
+				t.Fatalf("entry %d: the library reads %v, %v", i, h, err)
+			}
+		}
+	})
+}
+
+func TestMergeAddsUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := drawResult(t, rapid.IntRange(0, 3).Draw(t, "a"))
+		b := drawResult(t, rapid.IntRange(0, 3).Draw(t, "b"))
+		m, err := Merge(a, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wa, wb, got := a.Total(), b.Total(), m.Total()
+		if got.Scheduled != wa.Scheduled+wb.Scheduled || got.Completed != wa.Completed+wb.Completed || !got.Balanced() {
+			t.Fatalf("%+v and %+v became %+v", wa.Account, wb.Account, got.Account)
+		}
+		wa.Intended.Merge(wb.Intended)
+		wa.Wait.Merge(wb.Wait)
+		if !got.Intended.Equals(wa.Intended) || !got.Wait.Equals(wa.Wait) || m.Replicas != 2 {
+			t.Fatal("histograms do not add up")
+		}
+	})
+	short := drawnOnce(t)
+	short.Spec.IntervalS = 1
+	if _, err := Merge(drawnOnce(t), short); err == nil {
+		t.Error("other intervals were merged")
+	}
+}
+
+func drawnOnce(*testing.T) *Result {
+	return rapid.Custom(func(t *rapid.T) *Result { return drawResult(t, 1) }).Example(1)
+}
+
+func TestReadLogErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"#x\nTag=a\n":      "l:2: a tag, but no histogram",
+		"1,2\n":            "l:1: want START,LENGTH,MAX,HISTOGRAM",
+		"a,b,c,d\n":        `l:1: start "a"`,
+		"-1,0,0,x\n":       `l:1: start "-1"`,
+		"0,1,0,HISTFAAA\n": "l:1: histogram",
+	} {
+		if _, err := ReadLog("l", strings.NewReader(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func FuzzReadLog(f *testing.F) {
+	var log bytes.Buffer
+	if err := drawnOnce(nil).WriteLog(&log, 0, 1); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(log.String())
+	f.Add("#[StartTime: 1 (seconds since epoch), x]\nTag=a,0,1,2,HISTFAAAAA\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		entries, err := ReadLog("l", strings.NewReader(text))
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "l:") {
+				t.Fatalf("error without a position: %v", err)
+			}
+			return
+		}
+		_, _ = MergeLog(entries) // may refuse, must not panic
+	})
+}
+
+// TestJudge: each reason not to believe a window is named.
+func TestJudge(t *testing.T) {
+	good := func() *Window {
+		r := &Result{Intervals: []Interval{emptyInterval(&Interval{})}}
+		iv := &r.Intervals[0]
+		iv.DurationNS, iv.Scheduled, iv.Completed = 1e9, 1000, 1000
+		for range 1000 {
+			_ = iv.Intended.RecordValue(1e6)
+			_ = iv.Send.RecordValue(1e6)
+			_ = iv.Lag.RecordValue(1e4)
+			_ = iv.Wait.RecordValue(0)
+		}
+		return r.Total()
+	}
+	for name, tt := range map[string]struct {
+		change func(*Window)
+		valid  bool
+		want   string
+	}{
+		"good":       {func(w *Window) {}, true, ""},
+		"unbalanced": {func(w *Window) { w.Scheduled++ }, false, "does not balance"},
+		"some failed": {func(w *Window) {
+			w.Scheduled += 10
+			w.Failed[FailReset] = 10
+		}, true, "0.99% of the requests have no latency (10 reset, 0 unfinished)"},
+		"many failed": {func(w *Window) {
+			w.Scheduled += 1000
+			w.Unfinished = 1000
+		}, false, "percentiles of the others mislead"},
+		"none":      {func(w *Window) { w.Completed, w.Failed[FailEOF] = 0, 1000 }, false, "no request completed"},
+		"lag":       {func(w *Window) { _ = w.Lag.RecordValues(2e6, 2000) }, false, "by the generator's own fault"},
+		"tail lag":  {func(w *Window) { _ = w.Lag.RecordValues(2e6, 20) }, true, "1% of the requests left over"},
+		"small lag": {func(w *Window) { _ = w.Lag.RecordValues(9e4, 2000) }, true, ""},
+		"wait":      {func(w *Window) { _ = w.Wait.RecordValues(5e6, 100) }, true, "few for this rate"},
+		"cpu":       {func(w *Window) { w.CPU = CPU{User: 0.5, System: 0.48} }, true, "98% of its CPU"},
+		"clamped":   {func(w *Window) { w.Clamped = 1 }, true, "above 60 s"},
+	} {
+		w := good()
+		tt.change(w)
+		spec := DefaultSpec("http://h/")
+		v := Judge(w, &spec)
+		text := strings.Join(v.Warnings, "; ")
+		if v.Valid != tt.valid || !strings.Contains(text, tt.want) || (tt.want == "") != (text == "") {
+			t.Errorf("%s: valid %v, %q; want %v, %q", name, v.Valid, text, tt.valid, tt.want)
+		}
+	}
+}
+
+func TestReportOfARun(t *testing.T) {
+	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
+	r, err := Run(context.Background(), quick("http://"+addr+"/"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(r.Report())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{
+		"schema", "url", "arrival", "rate_rps", "connections", "duration_s", "scheduled", "completed", "failed", "unfinished",
+		"achieved_rps", "latency_intended_us", "latency_send_us", "schedule_lag_us", "cpu_s", "valid", "warnings",
+	} {
+		if _, ok := doc[key]; !ok {
+			t.Errorf("no %s in %s", key, data)
+		}
+	}
+	for _, key := range []string{"min", "p50", "p90", "p99", "p999", "max", "mean"} {
+		if v, ok := doc["latency_intended_us"].(map[string]any)[key].(float64); !ok || v <= 0 {
+			t.Errorf("latency_intended_us.%s is %v", key, v)
+		}
+	}
+}
