@@ -24,7 +24,11 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 		t.clockAhead = 0
 	}
 	var latency, cpu []float64
-	var last *observe.Snapshot
+	node := t.server.pod.node
+	last, err := t.d.observers[node].Snapshot(ctx, t.targets[node], false)
+	if err != nil {
+		return record.Warmup{}, 0, fmt.Errorf("watch CPU: %w", err)
+	}
 	ticker := time.NewTicker(s.Interval)
 	defer ticker.Stop()
 	for {
@@ -40,15 +44,12 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 		if status.Error != "" {
 			return record.Warmup{}, 0, fmt.Errorf("the generator ended: %s", status.Error)
 		}
-		shot, err := t.d.observers[t.server.pod.node].Snapshot(ctx, t.targets[t.server.pod.node], false)
+		shot, err := t.d.observers[node].Snapshot(ctx, t.targets[node], false)
 		if err != nil {
 			return record.Warmup{}, 0, fmt.Errorf("watch CPU: %w", err)
 		}
-		share := math.NaN()
-		if last != nil {
-			share = cpuShare(*last, shot)
-		}
-		last = &shot
+		share := cpuShare(last, shot)
+		last = shot
 		for _, iv := range status.Intervals {
 			latency = append(latency, median(iv))
 			cpu = append(cpu, share)
