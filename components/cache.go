@@ -174,6 +174,30 @@ func (c cache) sweep(id string) error {
 			return err
 		}
 	}
+	return c.sweepOthers()
+}
+
+// sweepOthers removes what interrupted builders left of entries that may
+// never be asked for again, since what they are made from has changed. Whose
+// lock is free has no builder.
+func (c cache) sweepOthers() error {
+	dirs, err := filepath.Glob(filepath.Join(c.dir, "tmp", "*-*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		id := filepath.Base(dir)
+		id = id[:strings.LastIndex(id, "-")]
+		unlock, err := tryLock(filepath.Join(c.dir, "locks", id+".lock"))
+		if err != nil {
+			continue // it is being made
+		}
+		err = removeAll(dir)
+		unlock()
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -288,27 +312,30 @@ func removeAll(dir string) error {
 // lock takes path's lock; the system drops it if this process dies. waiting
 // is called once if somebody else holds it.
 func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, err
-	}
 	for first := true; ; first = false {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
+		unlock, err := tryLock(path)
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			f.Close()
-			return nil, fmt.Errorf("locking %s: %w", path, err)
+			return unlock, err
 		}
 		if first && waiting != nil {
 			waiting()
 		}
 		select {
 		case <-ctx.Done():
-			f.Close()
 			return nil, ctx.Err()
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+func tryLock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	return func() { f.Close() }, nil
 }

@@ -290,6 +290,15 @@ func TestCacheBuilderKilled(t *testing.T) {
 	if _, ok := c.lookup(r); ok {
 		t.Error("found after its maker was killed")
 	}
+	if left := leftovers(t, c); len(left) != 1 {
+		t.Errorf("a killed maker left %v; this test wants it to leave its folder", left)
+	}
+	if _, err := c.ensure(t.Context(), textRecipe("another", "entry")); err != nil {
+		t.Fatal(err)
+	}
+	if left := leftovers(t, c); len(left) > 0 {
+		t.Errorf("making another entry left behind: %v", left)
+	}
 	r.wait = nil
 	e, err := c.ensure(t.Context(), r)
 	if err != nil {
