@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/load"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestLoadScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{Dir: "testdata/load"})
+}
+
+// runLoadCommand runs `meshmark load` and returns what it printed and its
+// exit code.
+func runLoadCommand(ctx context.Context, args ...string) (stdout, stderr string, code int) {
+	var out, errOut bytes.Buffer
+	err := Run(ctx, append([]string{"load"}, args...), &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errOut})
+	return out.String(), errOut.String(), errs.Code(err)
+}
+
+func TestLoadCommand(t *testing.T) {
+	var bad atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if bad.Load() {
+			w.WriteHeader(500)
+		}
+	}))
+	defer server.Close()
+	ctx := context.Background()
+
+	log := filepath.Join(t.TempDir(), "l.hlog")
+	out, stderr, code := runLoadCommand(ctx, server.URL, "-r", "200", "-d", "500ms", "--seed", "3", "--log", log, "--json")
+	var report load.Report
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	// A busy machine may spoil validity, but never the account.
+	if (code == 0) != report.Valid || (code != 0 && code != errs.CodeInvalid) || stderr != "" {
+		t.Errorf("exit code %d, valid %v, stderr %q", code, report.Valid, stderr)
+	}
+	if report.Schema != 1 || report.RateRPS != 200 || report.Arrival != "poisson" || report.DurationS != 0.5 || report.Scheduled == 0 || report.Scheduled != report.Completed {
+		t.Errorf("%+v", report)
+	}
+	file, err := os.Open(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	entries, err := load.ReadLog(log, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := load.MergeLog(entries)
+	if err != nil || sums[load.TagIntended].TotalCount() != report.Completed || sums[load.TagSend].TotalCount() != report.Completed {
+		t.Errorf("the log lacks requests: %v", err)
+	}
+
+	out, _, _ = runLoadCommand(ctx, server.URL, "-r", "max", "-d", "100ms")
+	for _, want := range []string{"as fast as possible", "latency    intended        send", "p99", "scheduled", "own CPU"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+
+	bad.Store(true)
+	out, _, code = runLoadCommand(ctx, server.URL, "-d", "100ms")
+	if code != errs.CodeInvalid || !strings.Contains(out, "valid     no") || !strings.Contains(out, "status") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	bad.Store(false)
+
+	ctx, cancel := context.WithCancel(ctx)
+	time.AfterFunc(300*time.Millisecond, cancel)
+	out, _, code = runLoadCommand(ctx, server.URL, "-d", "1h")
+	if code != errs.CodeInterrupted || !strings.Contains(out, "was interrupted after") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
