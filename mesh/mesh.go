@@ -48,7 +48,9 @@ type Endpoint struct {
 	Service   string // name of the Kubernetes Service
 	Namespace string
 	Port      int
-	Protocol  string // level of the factor protocol
+	// Opaque says that proxies see connections only, no requests: plain TCP,
+	// or TLS that passes through.
+	Opaque bool
 }
 
 // Evidence is what was counted from just before a trial's first request

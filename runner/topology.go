@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/meshmark/meshmark/lab"
@@ -46,13 +47,35 @@ var servingPorts = map[string]servingPort{
 	study.ProtocolHTTP2: {"http2-echo", control.HTTP2Port},
 	study.ProtocolGRPC:  {"grpc-echo", control.GRPCPort},
 	study.ProtocolTCP:   {"tcp-echo", control.TCPPort},
-	"tls":               {"https-echo", control.HTTPSPort},
+}
+
+// tlsPorts are the worker's ports that speak TLS themselves. To a sidecar
+// they are opaque connections.
+var tlsPorts = map[string]servingPort{
+	study.ProtocolHTTP1: {"https-echo", control.HTTPSPort},
+	study.ProtocolHTTP2: {"https-echo", control.HTTPSPort},
+	study.ProtocolGRPC:  {"tls-grpc-echo", control.GRPCSPort},
+	study.ProtocolTCP:   {"tls-echo", control.TCPSPort},
+}
+
+// allPorts are all of the worker's ports, each once, in a fixed order.
+func allPorts() []servingPort {
+	var out []servingPort
+	for _, ports := range []map[string]servingPort{servingPorts, tlsPorts} {
+		for _, p := range ports {
+			if !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b servingPort) int { return a.number - b.number })
+	return out
 }
 
 // portFor is the worker's port that a cell's requests go to.
 func portFor(cell record.Cell, load study.Load) servingPort {
 	if load.TLS {
-		return servingPorts["tls"]
+		return tlsPorts[cell[study.FactorProtocol]]
 	}
 	return servingPorts[cell[study.FactorProtocol]]
 }
@@ -152,7 +175,7 @@ func (t topology) services(run string) []*corev1.Service {
 			ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: labels(run, w.Name)},
 			Spec:       corev1.ServiceSpec{Selector: map[string]string{mesh.AppLabel: w.Name}},
 		}
-		for _, p := range servingPorts {
+		for _, p := range allPorts() {
 			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: p.name, Port: int32(p.number)})
 		}
 		out = append(out, s)
@@ -195,7 +218,8 @@ func rolePod(name, run string, container corev1.Container, images lab.Images) co
 func workerPod(w mesh.Workload, images lab.Images, run string) corev1.PodTemplateSpec {
 	c := corev1.Container{
 		Name: roleWorker,
-		Args: []string{"worker", "--control", "127.0.0.1:" + strconv.Itoa(w.ControlPort)},
+		Args: []string{"worker", "--control", "127.0.0.1:" + strconv.Itoa(w.ControlPort),
+			"--https", ":" + strconv.Itoa(control.HTTPSPort), "--grpcs", ":" + strconv.Itoa(control.GRPCSPort), "--tcps", ":" + strconv.Itoa(control.TCPSPort)},
 		// A startup probe ends with its first success: nothing probes the
 		// worker while it is measured.
 		StartupProbe: &corev1.Probe{
@@ -204,7 +228,7 @@ func workerPod(w mesh.Workload, images lab.Images, run string) corev1.PodTemplat
 			FailureThreshold: 60,
 		},
 	}
-	for _, p := range servingPorts {
+	for _, p := range allPorts() {
 		c.Ports = append(c.Ports, corev1.ContainerPort{Name: p.name, ContainerPort: int32(p.number)})
 	}
 	return rolePod(w.Name, run, c, images)
@@ -235,7 +259,7 @@ func (t topology) observeSet(images lab.Images, run string) *appsv1.DaemonSet {
 	c.SecurityContext.RunAsNonRoot = ptr(false)
 	c.SecurityContext.RunAsUser = ptr(int64(0))
 	c.SecurityContext.RunAsGroup = ptr(int64(0))
-	c.SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_PTRACE", "DAC_READ_SEARCH"}
+	c.SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_PTRACE"}
 	pod.Labels["sidecar.istio.io/inject"] = "false"
 	pod.Spec.HostPID = true
 	pod.Spec.Volumes = []corev1.Volume{{Name: "cgroup", VolumeSource: corev1.VolumeSource{

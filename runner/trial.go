@@ -340,7 +340,7 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		Cell: t.cell,
 		Endpoint: mesh.Endpoint{
 			Service: t.server.Name, Namespace: t.server.Namespace,
-			Port: portFor(t.cell, t.o.Study.Load).number, Protocol: t.cell[study.FactorProtocol],
+			Port: portFor(t.cell, t.o.Study.Load).number, Opaque: t.o.Study.Load.TLS || isTCP(t.cell),
 		},
 		Requests:    answered,
 		Unknown:     total.Scheduled - answered,

@@ -43,14 +43,11 @@ func present(name string, got, want bool) record.Check {
 	return record.Check{Name: name, OK: got == want, Detail: "the pod " + word[got] + "; the cell says it " + word[want]}
 }
 
-// isTCP reports whether the proxies see connections only, no requests.
-func isTCP(e mesh.Evidence) bool { return e.Endpoint.Protocol == "tcp" }
-
 // passed compares a proxy's upstream counter with what the generator sent.
 // Requests the generator gave up on may have passed or not.
 func passed(name string, e mesh.Evidence, stats map[string]float64, prefix, who string) []record.Check {
 	counter, want, what := ".upstream_rq_total", float64(e.Requests), "requests through "
-	if isTCP(e) {
+	if e.Endpoint.Opaque {
 		counter, want, what = ".upstream_cx_total", float64(e.Connections), "connections through "
 	}
 	got := sum(stats, prefix, counter)
@@ -66,11 +63,11 @@ func (m *Mesh) levers(side string, e mesh.Evidence, stats, totals map[string]flo
 	logged := stats["filesystem.write_buffered"]
 	if withAccessLog(e.Cell["telemetry"]) {
 		want := float64(e.Requests)
-		if isTCP(e) {
+		if e.Endpoint.Opaque {
 			want = 0 // a connection is logged when it ends
 		}
 		checks = append(checks, record.Check{
-			Name: side + "-access-log", OK: logged >= want && (logged > 0 || isTCP(e)),
+			Name: side + "-access-log", OK: logged >= want && (logged > 0 || e.Endpoint.Opaque),
 			Detail: fmt.Sprintf("access log lines: %.0f for %.0f requests", logged, want),
 		})
 	} else {
@@ -109,7 +106,7 @@ func tlsChecks(e mesh.Evidence, client, server bool) []record.Check {
 		checks = append(checks, record.Check{Name: "tls-handshakes", OK: ok,
 			Detail: fmt.Sprintf("TLS handshakes at the server proxy: %.0f in this trial, %.0f since it started; the cell says mTLS is %s", now, all, word(encrypted))})
 	}
-	if e.Endpoint.Protocol == "tcp" {
+	if e.Endpoint.Opaque {
 		return checks // no header to look at
 	}
 	want, slack := 0.0, 0.0
