@@ -122,6 +122,7 @@ func Open(ctx context.Context, o Options) (*Lab, error) {
 	if l.config, err = loader.ClientConfig(); err != nil {
 		return nil, errs.Usage("kubeconfig: %v", err)
 	}
+	l.config.QPS, l.config.Burst = 200, 400 // the server has its own limits
 	client, err := kubernetes.NewForConfig(l.config)
 	if err != nil {
 		return nil, errs.Usage("kubeconfig: %v", err)

@@ -59,6 +59,12 @@ type Options struct {
 	DownOnClose bool
 }
 
+// Limits of clients of a lab's API, which has no other users to protect.
+const (
+	clientQPS   = 500
+	clientBurst = 1000
+)
+
 // Lab is a running local lab.
 type Lab struct {
 	record  *record
@@ -124,6 +130,7 @@ func Open(dir string) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.QPS, config.Burst = clientQPS, clientBurst
 	return &Lab{record: r, paths: p, config: config}, nil
 }
 
@@ -333,6 +340,7 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.QPS, config.Burst = clientQPS, clientBurst
 	l := &Lab{record: u.record, paths: u.paths, config: config, builder: u.builder, down: u.o.DownOnClose}
 	in, err := u.startInit(s, groups, lock, storeLock)
 	if err != nil {
