@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -165,9 +166,14 @@ func (t toolchain) build(ctx context.Context, u goUnit, dir string, progress fun
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
+	progress(0, "")
 	lines := bufio.NewScanner(stderr)
 	for compiled := 0; lines.Scan(); {
 		line := lines.Text()
+		if module, ok := strings.CutPrefix(line, "go: downloading "); ok {
+			progress(compiled, "downloading "+module)
+			continue
+		}
 		// -v prints the packages it compiles, a line each; anything else is
 		// a message.
 		if strings.ContainsAny(line, " :#") {
@@ -179,6 +185,7 @@ func (t toolchain) build(ctx context.Context, u goUnit, dir string, progress fun
 		compiled++
 		progress(compiled, line)
 	}
+	_, _ = io.Copy(io.Discard, stderr) // a line too long for the scanner must not block the build
 	if err := cmd.Wait(); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

@@ -152,7 +152,7 @@ func TestGoBuildCancelled(t *testing.T) {
 	// A program that Go's own cache cannot know, so that it is compiled.
 	program := helloProgram + "\n// " + cacheDir + "\n"
 	b := fakeBuilder(t, fakeSource(t, program), cacheDir, &events)
-	b.options.Progress = func(e Event) { cancel() } // as soon as it compiles
+	b.options.Progress = func(e Event) { cancel() } // as soon as the compiler runs
 	_, err := b.Ensure(ctx, "pilot-agent")
 	if !errors.Is(err, context.Canceled) || errs.Code(err) != errs.CodeInterrupted {
 		t.Errorf("error %v (code %d), want cancelled and 130", err, errs.Code(err))
