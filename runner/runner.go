@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 	outcome := func() Outcome {
 		return Outcome{Dir: r.dir.Path(), Plan: r.plan, Header: r.header, Trials: len(r.trials), Blocks: r.wholeBlocks(), Stop: r.stop}
 	}
-	o.Progress(Event{Stage: "deploy", Text: fmt.Sprintf("deploying %d client and %d server pods", len(r.plan.ClientVariants()), len(r.plan.ServerVariants()))})
+	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("deploying %d client and %d server pods", len(r.plan.ClientVariants()), len(r.plan.ServerVariants()))})
 	r.deployed, err = deploy(ctx, &o, r.plan, r.header.RunID)
 	if err != nil {
 		return outcome(), err
@@ -93,6 +93,23 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 	}
 	err = r.blocks(ctx)
 	return outcome(), err
+}
+
+// tell reports a step, and writes what is worth reading later to log.txt.
+func (r *run) tell(e Event) {
+	line := e.Text
+	if t := e.Record; t != nil {
+		line = fmt.Sprintf("trial %s, %s: valid %v, warm-up %.2f s (%s)", t.ID, e.Cell, t.Validity.Valid, t.Warmup.Seconds, t.Warmup.Why)
+		for _, c := range t.Validity.Checks {
+			if !c.OK {
+				line += fmt.Sprintf("\n  %s: %s", c.Name, c.Detail)
+			}
+		}
+	}
+	if line != "" && r.dir != nil {
+		fmt.Fprintf(r.dir.Log(), "%s %s\n", time.Now().UTC().Format("15:04:05.000"), line)
+	}
+	r.o.Progress(e)
 }
 
 // run is a run under way.
@@ -158,7 +175,7 @@ func (r *run) reopen() error {
 		r.done[t.ID] = true
 	}
 	for _, note := range contents.Notes {
-		r.o.Progress(Event{Stage: "deploy", Text: note})
+		r.tell(Event{Stage: "deploy", Text: note})
 	}
 	// Pods of the earlier attempt may be on their way out: a new namespace.
 	r.header.RunID = NewRunID(r.started)
@@ -251,7 +268,7 @@ func (r *run) blocks(ctx context.Context) error {
 		if measured > 0 {
 			longest = max(longest, time.Since(at))
 		}
-		r.o.Progress(Event{Stage: "block", Block: block})
+		r.tell(Event{Stage: "block", Block: block})
 	}
 }
 
@@ -288,7 +305,7 @@ func (r *run) block(ctx context.Context, block int) (int, error) {
 			continue
 		}
 		cell := r.plan.Cells[slot.Cell]
-		r.o.Progress(Event{Stage: "trial", Block: block, Trial: order + 1, Trials: len(slots), Cell: r.plan.Label(cell)})
+		r.tell(Event{Stage: "trial", Block: block, Trial: order + 1, Trials: len(slots), Cell: r.plan.Label(cell)})
 		trial, err := r.trial(ctx, id, cell)
 		if err != nil {
 			return measured, err
@@ -298,7 +315,7 @@ func (r *run) block(ctx context.Context, block int) (int, error) {
 			return measured, err
 		}
 		measured++
-		r.o.Progress(Event{Stage: "trial", Block: block, Trial: order + 1, Trials: len(slots), Cell: r.plan.Label(cell), Record: &trial.Trial})
+		r.tell(Event{Stage: "trial", Block: block, Trial: order + 1, Trials: len(slots), Cell: r.plan.Label(cell), Record: &trial.Trial})
 	}
 	return measured, nil
 }
@@ -332,7 +349,7 @@ func (r *run) trial(ctx context.Context, id string, cell record.Cell) (completed
 	trial.Ended = time.Now().UTC()
 	trial.Validity.Valid = false
 	trial.Validity.Checks = append(trial.Validity.Checks, record.Check{Name: "carried-through", Detail: err.Error()})
-	r.o.Progress(Event{Stage: "deploy", Text: fmt.Sprintf("trial %s was lost (%v); looking for the pods again", id, err)})
+	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("trial %s was lost (%v); looking for the pods again", id, err)})
 	if err := r.deployed.reconnect(ctx, r.o); err != nil {
 		return completed{}, errs.WithHint(err, "completed trials are kept; go on with --resume %s", r.dir.Path())
 	}
