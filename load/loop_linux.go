@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -25,29 +24,6 @@ func (d *deadline) lower(ns int64) {
 			return
 		}
 	}
-}
-
-// never is a time that does not come.
-const never = math.MaxInt64
-
-// cursor walks a schedule: the next request that was not sent yet.
-type cursor struct {
-	schedule arrival.Schedule
-	head     arrival.Request
-}
-
-func newCursor(s arrival.Schedule) cursor {
-	c := cursor{schedule: s}
-	c.advance()
-	return c
-}
-
-func (c *cursor) advance() {
-	if next, ok := c.schedule.Next(); ok {
-		c.head = next
-		return
-	}
-	c.head = arrival.Request{Offset: never}
 }
 
 // every yields each n-th request of a schedule, from the i-th on.
@@ -84,6 +60,7 @@ type loop struct {
 	waiting  list // requests out, by when they were sent
 	resting  list // connections that closeGrace holds back, by when it began
 	cursor   cursor
+	timers   *timers // nil for rate max
 	rec      recorder
 	cache    http1.Cache
 	buf      []byte
@@ -115,14 +92,18 @@ func (l *loop) run() {
 		l.bookkeep(now, end)
 		wake := l.wake(now, end)
 		if !l.max {
-			now = l.now() // sending took time, and precision matters
+			now = l.now() // sending took time
+			l.timers.arm(&l.cursor, now)
+			if l.free.n > 0 && l.cursor.head.Offset <= now {
+				continue
+			}
 		}
 		events := l.poll.wait(wake - now)
 		now = l.now()
 		for i := range events {
 			ev := &events[i]
-			if ev.Fd == wakeID {
-				continue
+			if ev.Fd < 0 {
+				continue // there to end the wait
 			}
 			now = l.ready(&l.conns[ev.Fd], ev.Events, ev.Pad, now)
 			if l.cursor.head.Offset <= now {
@@ -146,16 +127,13 @@ func (l *loop) over(now, end int64) bool {
 }
 
 // wake returns when the loop must act next even if nothing happens on the
-// connections.
+// connections and no request comes due.
 func (l *loop) wake(now, end int64) int64 {
 	at := end
 	if now >= end {
 		at = end + l.drain
 	}
 	at = min(at, l.nextEdge)
-	if l.free.n > 0 && !l.max && l.cursor.head.Offset < end {
-		at = min(at, l.cursor.head.Offset)
-	}
 	if first := l.waiting.first; first != none {
 		at = min(at, l.conns[first].req.sent+l.timeout)
 	}
@@ -243,7 +221,7 @@ func (l *loop) finish(now int64) {
 		l.edges.finish(now)
 	}
 	l.rec.finish(end)
-	l.poll.close()
+	l.close()
 }
 
 // connectAll opens every connection before the schedule begins, a few at a
@@ -264,7 +242,7 @@ func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, l
 		}
 		for pending > 0 && time.Now().Before(until) && ctx.Err() == nil {
 			for _, ev := range l.poll.wait(int64(10 * time.Millisecond)) {
-				if ev.Fd == wakeID {
+				if ev.Fd < 0 {
 					continue
 				}
 				c := &l.conns[ev.Fd]
@@ -289,4 +267,12 @@ func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, l
 		}
 	}
 	return open, last
+}
+
+// close gives back what the loop holds, besides connections.
+func (l *loop) close() {
+	if l.timers != nil {
+		l.timers.close()
+	}
+	l.poll.close()
 }

@@ -47,6 +47,11 @@ func newLoops(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, co
 				s = &every{schedule: s, n: spec.Threads, skip: i}
 			}
 			l.cursor = newCursor(s)
+			if l.timers, err = newTimers(p); err != nil {
+				p.close()
+				ls.close()
+				return nil, fmt.Errorf("load: timerfd: %w", err)
+			}
 		}
 		for id := range l.conns {
 			l.conns[id].id = int32(id)
@@ -66,16 +71,16 @@ func (ls *loops) close() {
 				l.shut(c, true)
 			}
 		}
-		l.poll.close()
+		l.close()
 	}
 }
 
 // connect implements engine. With keep-alive every connection is opened
 // before the first request; those that fail are tried again when a request
 // needs them.
-func (ls *loops) connect(ctx context.Context) error {
+func (ls *loops) connect(ctx context.Context) (int, error) {
 	if !ls.loops[0].keepAlive {
-		return nil
+		return 0, nil
 	}
 	open := 0
 	var last unix.Errno
@@ -88,13 +93,14 @@ func (ls *loops) connect(ctx context.Context) error {
 	}
 	if err := ctx.Err(); err != nil {
 		ls.close()
-		return err
+		return 0, err
 	}
 	if open == 0 {
 		ls.close()
-		return errs.WithHint(fmt.Errorf("load: none of the connections could be made: %w", last), "is the server able to hold that many?")
+		return 0, errs.WithHint(fmt.Errorf("load: none of the connections could be made: %w", last),
+			"nothing was sent; is the server up, is the address right, and can it hold that many?")
 	}
-	return nil
+	return open, nil
 }
 
 // run implements engine.
@@ -106,6 +112,9 @@ func (ls *loops) run(epoch time.Time) {
 			// Never unlocked: the thread ends with the goroutine, and its
 			// timer slack with it.
 			runtime.LockOSThread()
+			if l.timers != nil {
+				l.timers.begin(epoch)
+			}
 			l.run()
 		})
 	}

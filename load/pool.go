@@ -120,9 +120,9 @@ func newPool(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, col
 }
 
 // connect implements engine.
-func (p *pool) connect(ctx context.Context) error {
+func (p *pool) connect(ctx context.Context) (int, error) {
 	if !p.keep {
-		return nil
+		return 0, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -153,9 +153,9 @@ func (p *pool) connect(ctx context.Context) error {
 	all.Wait()
 	if open == 0 {
 		p.close()
-		return errs.WithHint(last, "none of the connections could be made; nothing was sent")
+		return 0, errs.WithHint(last, "nothing was sent: none of the connections could be made")
 	}
-	return nil
+	return open, nil
 }
 
 func (p *pool) close() {

@@ -127,6 +127,10 @@ type Result struct {
 	Interrupted bool
 	// Replicas is how many results were merged into this one, at least 1.
 	Replicas int
+	// Opened is how many connections were open before the first request;
+	// the intervals count those made later. Probes is how many were made to
+	// find an address that answers, and closed without a byte.
+	Opened, Probes int64
 }
 
 // Window is a range of whole intervals, taken together.
@@ -223,6 +227,8 @@ func Merge(results ...*Result) (*Result, error) {
 		out.EndNS = max(out.EndNS, r.EndNS)
 		out.Interrupted = out.Interrupted || r.Interrupted
 		out.Replicas += r.Replicas
+		out.Opened += r.Opened
+		out.Probes += r.Probes
 		for j := range r.Intervals {
 			if j == len(out.Intervals) {
 				out.Intervals = append(out.Intervals, emptyInterval(&r.Intervals[j]))

@@ -22,6 +22,8 @@ type resultJSON struct {
 	EndNS       int64          `json:"end_ns"`
 	Interrupted bool           `json:"interrupted"`
 	Replicas    int            `json:"replicas"`
+	Opened      int64          `json:"opened"`
+	Probes      int64          `json:"probes"`
 	Intervals   []intervalJSON `json:"intervals"`
 }
 
@@ -48,7 +50,7 @@ type intervalJSON struct {
 func (r *Result) MarshalJSON() ([]byte, error) {
 	out := resultJSON{
 		Schema: resultSchema, Version: r.Version, Spec: r.Spec, StartUnixNS: r.Start.UnixNano(),
-		EndNS: r.EndNS, Interrupted: r.Interrupted, Replicas: r.Replicas,
+		EndNS: r.EndNS, Interrupted: r.Interrupted, Replicas: r.Replicas, Opened: r.Opened, Probes: r.Probes,
 		Intervals: make([]intervalJSON, 0, len(r.Intervals)),
 	}
 	out.Spec.Trace = nil // it can be large, and whoever started the run has it
@@ -91,7 +93,7 @@ func (r *Result) UnmarshalJSON(data []byte) error {
 	}
 	*r = Result{
 		Spec: in.Spec, Version: in.Version, Start: time.Unix(0, in.StartUnixNS),
-		EndNS: in.EndNS, Interrupted: in.Interrupted, Replicas: in.Replicas,
+		EndNS: in.EndNS, Interrupted: in.Interrupted, Replicas: in.Replicas, Opened: in.Opened, Probes: in.Probes,
 		Intervals: make([]Interval, 0, len(in.Intervals)),
 	}
 	for i := range in.Intervals {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -16,8 +18,8 @@ import (
 
 // engine sends a schedule: the event loops, or the pool.
 type engine interface {
-	// connect opens the connections.
-	connect(ctx context.Context) error
+	// connect opens the connections and returns how many are open.
+	connect(ctx context.Context) (int, error)
 	// run sends the schedule, with offset 0 at epoch. It returns when all
 	// is filed and every connection closed.
 	run(epoch time.Time)
@@ -33,10 +35,10 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := enoughFiles(spec.Connections); err != nil {
+	if err := enoughFiles(spec.Connections, spec.Threads); err != nil {
 		return nil, err
 	}
-	addr, err := resolve(ctx, t, seconds(spec.TimeoutS))
+	addr, probes, err := resolve(ctx, t, spec.KeepAlive, seconds(spec.TimeoutS))
 	if err != nil {
 		return nil, err
 	}
@@ -70,9 +72,11 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := eng.connect(ctx); err != nil {
+	opened, err := eng.connect(ctx)
+	if err != nil {
 		return nil, err
 	}
+	r.result.Opened, r.result.Probes = int64(opened), int64(probes)
 
 	epoch := time.Now()
 	r.Epoch = epoch
@@ -149,26 +153,46 @@ func (s *Spec) schedule() arrival.Schedule {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// resolve finds the address that every connection goes to: the first of the
-// host's that accepts a connection.
-func resolve(ctx context.Context, t target, timeout time.Duration) (*net.TCPAddr, error) {
-	dialer := net.Dialer{Timeout: timeout}
-	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(t.host, t.port))
+// resolve finds the address that every connection goes to: the host's only
+// one, or the first that accepts a connection. It returns how many
+// connections it made to find out. Without keep-alive, which opens none
+// before the first request, it always makes one: a server that is not there
+// is an error now, not a failure of every request.
+func resolve(ctx context.Context, t target, keepAlive bool, timeout time.Duration) (addr *net.TCPAddr, probes int, err error) {
+	fail := func(err error) (*net.TCPAddr, int, error) {
+		return nil, probes, errs.WithHint(fmt.Errorf("load: %w", err), "nothing was sent; is the server at %s:%s up, and is the address right?", t.host, t.port)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if keepAlive {
+		addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.host)
+		if err != nil {
+			return fail(err)
+		}
+		if len(addresses) == 1 {
+			port, err := strconv.ParseUint(t.port, 10, 16)
+			if err != nil {
+				return fail(err)
+			}
+			return net.TCPAddrFromAddrPort(netip.AddrPortFrom(addresses[0].Unmap(), uint16(port))), 0, nil
+		}
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(t.host, t.port))
 	if err != nil {
-		return nil, errs.WithHint(fmt.Errorf("load: %w", err), "nothing was sent; is the server at %s:%s up, and is the address right?", t.host, t.port)
+		return fail(err)
 	}
 	defer conn.Close()
-	return conn.RemoteAddr().(*net.TCPAddr), nil
+	return conn.RemoteAddr().(*net.TCPAddr), 1, nil
 }
 
 // enoughFiles says whether the process may open as many connections.
-func enoughFiles(connections int) error {
-	const spare = 64
+func enoughFiles(connections, threads int) error {
+	const spare = 64 + lookahead // per loop: epoll, an eventfd, timers
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return nil // then the connections themselves will tell
 	}
-	if uint64(connections)+spare > limit.Cur {
+	if uint64(connections+threads*spare) > limit.Cur {
 		return errs.WithHint(errs.Usage("connections %d: this process may open %d files", connections, limit.Cur),
 			"raise the limit (ulimit -n) or use fewer connections")
 	}
