@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
@@ -420,5 +421,46 @@ func TestPageIsOneSmallFile(t *testing.T) {
 	}
 	if b.Len() > 400<<10 {
 		t.Errorf("the page alone has %d bytes", b.Len())
+	}
+}
+
+// TestPictureOfARun draws the picture of a report for the README from the
+// findings.json of a run:
+//
+//	MESHMARK_PICTURE_OF=$PWD/runs/RUN/findings.json go test ./report -run PictureOfARun
+//
+// docs/report.png is the top of the page; the whole page goes to the folder
+// that MESHMARK_PICTURES names, if it does.
+func TestPictureOfARun(t *testing.T) {
+	path := os.Getenv("MESHMARK_PICTURE_OF")
+	if path == "" {
+		t.Skip("MESHMARK_PICTURE_OF names no findings.json")
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f record.Findings
+	if err := json.Unmarshal(data, &f); err != nil {
+		t.Fatal(err)
+	}
+	ctx := browser(t)
+	complaints := open(t, ctx, f, 1060)
+	checkCharts(t, ctx, 4)
+	picture(t, ctx, f.Study)
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1060, 1760, chromedp.EmulateScale(0.85))); err != nil {
+		t.Fatal(err)
+	}
+	eval[bool](t, ctx, settle)
+	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join("..", "docs", "report.png"), png, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("docs/report.png: %d bytes", len(png))
+	for _, complaint := range complaints() {
+		t.Error(complaint)
 	}
 }

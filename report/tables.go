@@ -270,14 +270,22 @@ func publishedTable(f record.Findings) table {
 	t := table{Title: "Published beside measured", Columns: []column{{Head: "source", Keep: 1}, {Head: "claim"}, {Head: "published", Right: true}, {Head: "measured (95% interval)", Right: true}}}
 	for _, p := range f.Published {
 		measured := text{"not measured", styleDim}
+		largest := math.Abs(p.Figure)
 		if m := p.Measured; m != nil {
-			s := scaleOf(*m)
+			if m.Unit == p.Unit { // one scale for both
+				largest = math.Max(largest, m.High)
+			}
+			s := scaleFor(m.Unit, math.Max(largest, m.High))
 			measured = figure(f, *m, s)
 			if measured.Style != styleDim {
 				measured.S = s.quantity(m.Estimate, m.Low, m.High)
 			}
 		}
-		t.Rows = append(t.Rows, []text{{S: p.Source}, {S: p.Claim}, {S: scaleFor(p.Unit, math.Abs(p.Figure)).value(p.Figure)}, measured})
+		claim := p.Claim
+		if slices.ContainsFunc(f.Published, func(q record.Published) bool { return q.Claim == p.Claim && q.Finding != p.Finding }) {
+			claim += " (" + findingWords(p.Finding) + ")"
+		}
+		t.Rows = append(t.Rows, []text{{S: p.Source}, {S: claim}, {S: scaleFor(p.Unit, largest).value(p.Figure)}, measured})
 	}
 	return t
 }

@@ -22,16 +22,18 @@ func Answers(f record.Findings) []string {
 		return []string{fmt.Sprintf("No answer: none of %s is valid.", plural(f.Validity.Trials, "trial"))}
 	}
 	a := newAnswering(f)
-	if a.name == "" {
-		return cpuAnswers(f, nil)
+	var latency []string
+	switch {
+	case a.name == "":
+	case a.numeric == "" && len(a.others) == 0:
+		latency = a.flat()
+	default:
+		latency = a.varied()
 	}
-	var answers []string
-	if a.numeric == "" && len(a.others) == 0 {
-		answers = a.flat()
-	} else {
-		answers = a.varied()
+	if fits := fitAnswers(f, a.top); len(fits) > 0 { // the study asks what CPU depends on
+		return append(fits, latency...)
 	}
-	return append(answers, cpuAnswers(f, a.top)...)
+	return append(latency, cpuAnswers(f, a.top)...)
 }
 
 // answering is how the overhead findings of a study are laid out.
@@ -134,7 +136,9 @@ func (a *answering) from(f record.Finding) string {
 	}
 	for _, c := range a.f.Cells {
 		if c.Cell.Key() == f.Against.Key() && c.Valid > 0 {
-			return " of " + scaleOf(f).value(c.Intended.P50)
+			s := scaleOf(f)
+			v := c.Intended.P50 / s.Div
+			return " of " + join(fixed(v, clamp(1-magnitude(v), 0, 6)), s.Unit)
 		}
 	}
 	return ""
@@ -157,10 +161,10 @@ func (a *answering) sentence(finding record.Finding, context string) string {
 		if n, ok := noiseOf(a.f, finding); ok {
 			floor = " (" + s.value(n.Floor) + ")"
 		}
-		return fmt.Sprintf("%s %s nothing%s that can be told from what two identical baselines differ by%s.", who, adds, where, floor)
+		return fmt.Sprintf("%s %s nothing%s that can be told from what two identical baselines differ by%s.%s", who, adds, where, floor, missed(finding, s))
 	case record.VerdictInconclusive:
 		_, span := s.parts(finding.Estimate, finding.Low, finding.High)
-		return fmt.Sprintf("%s %s between %s%s: too wide to call.", who, adds, strings.Replace(strings.Replace(span, "–", " and ", 1), " to ", " and ", 1)+" "+s.Unit, where)
+		return fmt.Sprintf("%s %s between %s%s: too wide to call.", who, adds, strings.Replace(strings.Replace(span, "–", " and ", 1), " to ", " and ", 1)+" "+s.Unit, where) + missed(finding, s)
 	}
 	if finding.High < 0 {
 		takes := "takes"
@@ -172,6 +176,14 @@ func (a *answering) sentence(finding record.Finding, context string) string {
 	}
 	e, span := s.parts(finding.Estimate, finding.Low, finding.High)
 	return fmt.Sprintf("%s %s %s (95%% interval %s)%s.", who, adds, join(e, s.Unit), span, where)
+}
+
+// missed says how small an effect the run would have found.
+func missed(finding record.Finding, s scale) string {
+	if finding.MDE <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" An effect of %s would have been found in 4 of 5 runs like this.", s.value(finding.MDE))
 }
 
 // varied answers a study in which other factors vary beside the compared
@@ -279,6 +291,39 @@ func (a *answering) levels(factor string) []string {
 		}
 	}
 	return []string{""}
+}
+
+// fitAnswers says what each proxy's CPU is made of, where the study varies the
+// rate: what a further request costs, and what is used without any. Nothing
+// if other factors vary as well.
+func fitAnswers(f record.Findings, top record.Cell) []string {
+	var answers []string
+	for _, part := range []string{record.PartClientProxy, record.PartServerProxy} {
+		slope, okSlope := onlyFinding(f, "cpu_"+part+"_slope", top)
+		idle, okIdle := onlyFinding(f, "cpu_"+part+"_idle", top)
+		if !okSlope || !okIdle {
+			continue
+		}
+		s := scale{1, "µs"}
+		answers = append(answers, fmt.Sprintf("Each request costs the %s %s of CPU, on top of %s that it uses without any.", partWords(part),
+			s.quantity(slope.Estimate, slope.Low, slope.High), scale{1, "mCPU"}.quantity(idle.Estimate, idle.Low, idle.High)))
+	}
+	return answers
+}
+
+// onlyFinding is the one measured finding of a name in the cells with top's
+// levels; false if there is none or several.
+func onlyFinding(f record.Findings, name string, top record.Cell) (found record.Finding, ok bool) {
+	for _, x := range f.Findings {
+		if x.Name != name || x.Verdict != record.VerdictMeasured || pick(x.Cell, keys(top)).Key() != top.Key() {
+			continue
+		}
+		if ok {
+			return found, false
+		}
+		found, ok = x, true
+	}
+	return found, ok
 }
 
 // cpuAnswers says what a request costs in CPU in each proxy, over the cells

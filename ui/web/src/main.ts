@@ -30,11 +30,8 @@ export function show(root: HTMLElement, page: Page): void {
     head(page),
     filters(model, update),
     h('main', { id: 'main', tabindex: -1 },
-      over?.element,
-      curves?.element,
-      published(model),
-      cost?.element,
-      space?.element,
+      // First what the study is about: CPU, if it fits CPU to a rate.
+      model.fitted ? [cost?.element, space?.element, published(model), over?.element, curves?.element] : [over?.element, curves?.element, published(model), cost?.element, space?.element],
       validity(model),
       blocks?.element,
       others(model),

@@ -101,6 +101,11 @@ export class Model {
     return this.factors.map((f) => levelWords(f, level(cell, f.factor))).join(' · ') || 'all';
   }
 
+  /** Whether CPU was fitted to a rate. */
+  get fitted(): boolean {
+    return this.all.some((f) => f.probe === 'fit');
+  }
+
   /**
    * What is shown at first: all, but of a large study one level of the
    * numeric factor in charts that have no axis for it.
@@ -161,6 +166,9 @@ export const factorWords = (factor: string): string => factor.replaceAll('_', ' 
 export function findingWords(name: string): string {
   return name.replace('p999', 'p99.9').replaceAll('_', ' ').replace(/^cpu/, 'CPU');
 }
+
+/** Whether a finding stands by its figure: it is real, or a plain value. */
+export const stands = (verdict: string): boolean => verdict === 'real' || verdict === 'measured';
 
 export function verdictWords(verdict: string): string {
   switch (verdict) {

@@ -26,6 +26,9 @@ export interface Axis extends AxisOptions {
   readonly marks: readonly Tick[];
 }
 
+/** Room in pixels that a label of a factor's level needs. */
+const FIXED = 34;
+
 /** The number of nines of a percentile: 0 for p0, 1 for p90, 3 for p99.9. */
 export function nines(percentile: number): number {
   return -Math.log10(Math.max(1e-9, 1 - percentile / 100));
@@ -41,18 +44,18 @@ export function makeAxis(options: AxisOptions, range: readonly [number, number],
     const [n0, n1] = [nines(low), nines(high)];
     const at = (v: number): number => range[0] + ((nines(v) - n0) / (n1 - n0 || 1)) * (range[1] - range[0]);
     const marks = PERCENTILES.filter((p) => p >= low && p <= high + 1e-9).map((p) => ({ value: p, text: options.format(p) }));
-    return { ...options, at, marks: options.ticks ?? spaced(marks, at, room * 0.6) };
+    return { ...options, at, marks: spaced(options.ticks ?? marks, at, room * 0.6) };
   }
   if (options.kind === 'log') {
     low = Math.max(low, 1e-12);
     if (high <= low) high = low * 10;
     const scale = scaleLog([low, high], [...range]);
-    return { ...options, domain: [low, high], at: scale, marks: options.ticks ?? logTicks(low, high, many, options.format, scale, room) };
+    return { ...options, domain: [low, high], at: scale, marks: options.ticks ? spaced(options.ticks, scale, FIXED) : logTicks(low, high, many, options.format, scale, room) };
   }
   if (high <= low) high = low + 1;
   const scale = scaleLinear([low, high], [...range]);
   const marks = scale.ticks(many).map((v) => ({ value: v, text: options.format(v) }));
-  return { ...options, domain: [low, high], at: scale, marks: options.ticks ?? marks };
+  return { ...options, domain: [low, high], at: scale, marks: options.ticks ? spaced(options.ticks, scale, FIXED) : marks };
 }
 
 /** Ticks at 1, 2 and 5 times powers of ten where there is room for them. */

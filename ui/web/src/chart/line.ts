@@ -50,7 +50,7 @@ export function lineChart(options: LineOptions): Chart {
 
 function draw(o: LineOptions, width: number): SVGSVGElement {
   const longest = Math.max(0, ...o.series.map((series) => textWidth(series.label, 12.5)));
-  const labels = o.labels !== false && o.series.length <= 9 && longest < width * 0.22;
+  const labels = o.labels !== false && o.series.length > 1 && o.series.length <= 9 && longest < width * 0.22;
   const right = labels ? longest + 22 : 18;
   const margin = { top: 30, right, bottom: 44, left: 52 };
   const height = o.height ?? Math.round(Math.min(400, Math.max(260, width * 0.45)));

@@ -50,8 +50,14 @@ function series(model: Model, cells: readonly CellSummary[], of: (c: CellSummary
   return cells.map((c) => ({ label: model.label(c.cell, cells), look: model.look(c.cell), points: of(c) ?? [] })).filter((one) => one.points.length > 0);
 }
 
+/** Percentiles that more than one request stands behind. */
+export function supported(c: CellSummary): readonly Point[] {
+  const last = Math.min(99.999, 100 * (1 - 1 / Math.max(c.requests, 10)));
+  return (c.percentiles ?? []).filter((p) => p.x <= last);
+}
+
 function percentiles(model: Model, cells: readonly CellSummary[], log: boolean) {
-  const all = series(model, cells, (c) => c.percentiles);
+  const all = series(model, cells, supported);
   const scale = scaleFor('us', Math.max(...all.flatMap((one) => one.points.map((p) => p.y))) / 4);
   return lineChart({
     name: 'Latency by percentile, a curve for each cell; the axis spreads the slowest requests',

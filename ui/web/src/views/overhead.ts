@@ -7,7 +7,7 @@ import { lineChart, type Series } from '../chart/line';
 import type { CellSummary, Finding } from '../data';
 import { h, type Child } from '../dom';
 import { interval, plain, scaleFor, type Scale } from '../format';
-import { factorWords, key, level, levelWords, pick, verdictWords, type Model } from '../model';
+import { factorWords, key, level, levelWords, pick, stands, verdictWords, type Model } from '../model';
 import { choice, folded, legend, Live, notes, nothing, section, table, toggle, type CellText, type View } from './parts';
 
 const MEASURES = [
@@ -99,7 +99,7 @@ function lines(model: Model, cells: readonly CellSummary[], measure: string, sca
         const f = model.overhead(measure, c.cell);
         if (!f || f.verdict === 'invalid') return [];
         const noise = model.noise(f)?.floor;
-        return [{ x: Number(level(c.cell, numeric?.factor ?? '')), y: f.estimate, low: f.low, high: f.high, hollow: f.verdict !== 'real', says: `${says(f, scale, noise)}${f.verdict === 'inconclusive' ? ' inconclusive' : ''}` }];
+        return [{ x: Number(level(c.cell, numeric?.factor ?? '')), y: f.estimate, low: f.low, high: f.high, hollow: !stands(f.verdict), says: `${says(f, scale, noise)}${f.verdict === 'inconclusive' ? ' inconclusive' : ''}` }];
       })
       .sort((a, b) => a.x - b.x),
   }));
@@ -140,7 +140,7 @@ function rows(model: Model, cells: readonly CellSummary[], measure: string, perc
       low: f.low,
       high: f.high,
       ...(noise === undefined ? {} : { noise }),
-      hollow: f.verdict !== 'real',
+      hollow: !stands(f.verdict),
       says: `${says(f, scale, noise)}${f.verdict === 'inconclusive' ? ' inconclusive' : ''}`,
     };
   });

@@ -107,9 +107,9 @@ export function toggle(text: string, initial: boolean, changed: (on: boolean) =>
 /** How the levels shown are told apart: colours, then dashes. */
 export function legend(model: Model, shown: readonly CellSummary[], markers = false): HTMLElement {
   const group = (factor: Model['colorFactor'], look: (l: string) => { color: string; dash: number }): Child => {
-    if (!factor) return null;
+    if (!factor || factor.levels.length < 2) return null;
     const levels = factor.levels.filter((l) => shown.some((c) => level(c.cell, factor.factor) === l));
-    return levels.length < 2 ? null : h('ul', {}, levels.map((l) => h('li', {}, swatch(look(l), markers), levelWords(factor, l))));
+    return h('ul', {}, levels.map((l) => h('li', {}, swatch(look(l), markers), levelWords(factor, l))));
   };
   const { colorFactor, dashFactor } = model;
   return h(

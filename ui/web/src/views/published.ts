@@ -4,15 +4,15 @@ import { forest, type ForestRow } from '../chart/forest';
 import type { Chart } from '../chart/figure';
 import type { Published } from '../data';
 import { h } from '../dom';
-import { quantity, scaleFor, value } from '../format';
-import type { Model } from '../model';
+import { quantity, scaleFor, value, type Scale } from '../format';
+import { findingWords, stands, type Model } from '../model';
 import { tickText } from './overhead';
 import { section, table } from './parts';
 
 export function published(model: Model): HTMLElement | null {
   const all = model.findings.published ?? [];
   if (all.length === 0) return null;
-  const charts = comparable(all).map((group) => compare(group, model));
+  const charts = comparable(all).map((group) => compare(group, all, model));
   return section(
     'published',
     'Published beside measured',
@@ -20,16 +20,27 @@ export function published(model: Model): HTMLElement | null {
     charts.length > 0 && h('p', { class: 'key' }, h('span', {}, h('span', { class: 'published-key', 'aria-hidden': 'true' }), 'published'), h('span', {}, h('span', { class: 'measured-key', 'aria-hidden': 'true' }), 'measured here, with its 95% interval')),
     charts.map((chart) => chart.element),
     table('Published and measured', [{ head: 'claim' }, { head: 'source' }, { head: 'published', number: true }, { head: 'measured (95% interval)', number: true }, { head: 'in words', prose: true }],
-      all.map((p) => [p.claim, p.source, value(scaleFor(p.unit, Math.abs(p.figure)), p.figure), p.measured ? measured(p) : { text: 'not measured', tone: 'dim' as const }, p.says])),
+      all.map((p) => [claim(p, all), p.source, value(scaleOf([p]), p.figure), p.measured ? measured(p, scaleOf([p])) : { text: 'not measured', tone: 'dim' as const }, p.says])),
   );
 }
 
-function measured(p: Published): string {
+/** A claim, with what was measured where several findings stand beside it. */
+function claim(p: Published, all: readonly Published[]): string {
+  const several = all.some((q) => q.claim === p.claim && q.finding !== p.finding);
+  return several ? `${p.claim} (${findingWords(p.finding)})` : p.claim;
+}
+
+/** One scale for published and measured figures. */
+function scaleOf(group: readonly Published[]): Scale {
+  return scaleFor(group[0]?.unit ?? '', Math.max(...group.map((p) => Math.max(Math.abs(p.figure), p.measured?.unit === p.unit ? p.measured.high : 0))));
+}
+
+function measured(p: Published, scale: Scale): string {
   const m = p.measured;
   if (!m) return '';
   if (m.verdict === 'invalid') return 'not valid';
   if (m.verdict === 'below_noise') return 'below noise';
-  return quantity(scaleFor(m.unit, Math.max(Math.abs(m.estimate), Math.abs(m.high))), m.estimate, m.low, m.high);
+  return quantity(m.unit === p.unit ? scale : scaleFor(m.unit, Math.abs(m.high)), m.estimate, m.low, m.high);
 }
 
 /** Claims that have a measured counterpart, by unit. */
@@ -42,21 +53,21 @@ function comparable(all: readonly Published[]): Published[][] {
   return [...groups.values()];
 }
 
-function compare(group: readonly Published[], model: Model): Chart {
-  const scale = scaleFor(group[0]?.unit ?? '', Math.max(...group.map((p) => Math.max(p.figure, p.measured?.high ?? 0))));
+function compare(group: readonly Published[], all: readonly Published[], model: Model): Chart {
+  const scale = scaleOf(group);
   const rows: ForestRow[] = group.flatMap((p) => {
     const m = p.measured;
     if (!m) return [];
     const look = model.look(m.cell);
     return [{
-      label: p.claim,
+      label: claim(p, all),
       color: look.color,
       shape: look.dash,
       estimate: m.estimate,
       low: m.low,
       high: m.high,
-      hollow: m.verdict !== 'real',
-      says: `${value(scale, p.figure)} → ${measured(p)}`,
+      hollow: !stands(m.verdict),
+      says: `${value(scale, p.figure)} → ${measured(p, scale)}`,
       mark: p.figure,
     }];
   });
