@@ -217,7 +217,13 @@ func TestPageInBrowser(t *testing.T) {
 				t.Errorf("dark and light look the same: %s", dark)
 			}
 			picture(t, ctx, c.name+"-dark")
+			if texts := eval[[]string](t, ctx, faint); len(texts) > 0 {
+				t.Errorf("too faint in the dark: %q", texts)
+			}
 			scheme(t, ctx, "light")
+			if texts := eval[[]string](t, ctx, faint); len(texts) > 0 {
+				t.Errorf("too faint in the light: %q", texts)
+			}
 			checkKeyboard(t, ctx)
 			checkFilter(t, ctx, c.f)
 
@@ -257,6 +263,23 @@ func checkCharts(t *testing.T, ctx context.Context, sections int) {
 		t.Errorf("no accessible name: %v", unnamed)
 	}
 }
+
+// faint lists texts whose contrast with what is behind them is below 4.5, the
+// level AA of WCAG 2 for small text.
+const faint = `(() => {
+  const parse = c => { const m = c.match(/[\d.]+/g).map(Number); return {rgb: m.slice(0, 3), a: m.length > 3 ? m[3] : 1}; };
+  const light = rgb => { const [r, g, b] = rgb.map(v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const behind = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.a > 0.99) return c.rgb; } return [255, 255, 255]; };
+  const out = new Set();
+  for (const e of document.querySelectorAll('body *')) {
+    if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility() || e.closest('script, style, noscript')) continue;
+    const style = getComputedStyle(e);
+    const [a, b] = [light(parse(e instanceof SVGElement ? style.fill : style.color).rgb), light(behind(e))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) out.add(ratio.toFixed(2) + ' ' + e.tagName + '.' + (e.getAttribute('class') || '') + ' ' + e.textContent.slice(0, 30));
+  }
+  return [...out];
+})()`
 
 // checkNumbers compares what the page's tables show with the findings, by
 // way of this package's own rules for writing numbers.
