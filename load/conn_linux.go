@@ -33,6 +33,7 @@ type conn struct {
 	id         int32
 	generation int32 // of the socket, so that late events find no stranger
 	state      connState
+	heeded     bool  // counted in loop.attention while busy
 	prev, next int32 // in loop.waiting or loop.resting
 	size       int32 // payload of the request while it connects
 	freeAt     int64
@@ -66,11 +67,15 @@ func (l *loop) connect(c *conn) unix.Errno {
 		return errno
 	}
 	c.generation++
-	if err := l.poll.add(fd, c.id, c.generation); err != nil {
+	if err := l.sockets.add(fd, c.id, c.generation); err != nil {
 		sysClose(fd, false)
 		return unix.EMFILE
 	}
+	if !l.max {
+		stampSocket(fd)
+	}
 	c.fd, c.state = fd, connecting
+	l.attention++
 	return 0
 }
 
@@ -85,6 +90,25 @@ func (l *loop) write(c *conn) {
 	c.out = b
 	c.req.tally.bytesSent += int64(len(b))
 	l.flush(c)
+	if len(c.out) > 0 {
+		l.heed(c)
+	}
+}
+
+// heed notes that a connection is in the middle of something, until it is
+// answered or shut.
+func (l *loop) heed(c *conn) {
+	if !c.heeded {
+		c.heeded = true
+		l.attention++
+	}
+}
+
+func (l *loop) unheed(c *conn) {
+	if c.heeded {
+		c.heeded = false
+		l.attention--
+	}
 }
 
 // flush writes as much as the socket takes. When it takes no more, epoll
@@ -118,6 +142,7 @@ func (l *loop) ready(c *conn, events uint32, generation int32, now int64) int64 
 			return now
 		}
 		if events&unix.EPOLLOUT != 0 {
+			l.attention--
 			l.write(c)
 		}
 		return now
@@ -144,7 +169,14 @@ func (l *loop) ready(c *conn, events uint32, generation int32, now int64) int64 
 func (l *loop) read(c *conn, events uint32, now int64) int64 {
 	ending := events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
 	for {
-		n, errno := sysRecv(c.fd, l.buf)
+		var n int
+		var errno unix.Errno
+		var at int64 // when it came, if the kernel says so
+		if l.max {
+			n, errno = sysRecv(c.fd, l.buf)
+		} else {
+			n, at, errno = l.stamped.recv(c.fd, l.buf)
+		}
 		switch {
 		case errno == unix.EINTR:
 			continue
@@ -169,6 +201,7 @@ func (l *loop) read(c *conn, events uint32, now int64) int64 {
 		}
 		now = l.now()
 		c.req.tally.bytesRead += int64(n)
+		l.large = l.large || n > lazyBytes
 		b := l.buf[:n]
 		if len(c.in) > 0 {
 			c.in = append(c.in, b...)
@@ -180,9 +213,14 @@ func (l *loop) read(c *conn, events uint32, now int64) int64 {
 			return now
 		}
 		if done {
-			l.answered(c, now, used == len(b) && len(c.out) == 0, ending)
+			came := now
+			if at >= c.req.sent && at < now {
+				came = at
+			}
+			l.answered(c, came, used == len(b) && len(c.out) == 0, ending)
 			return now
 		}
+		l.heed(c)
 		c.in = append(c.in[:0], b[used:]...)
 		if n < len(l.buf) && !ending {
 			return now // drained: the next bytes are an event of their own
@@ -200,6 +238,7 @@ func (l *loop) answered(c *conn, now int64, clean, ended bool) {
 		l.rec.fail(&c.req, failStatus)
 	}
 	l.waiting.remove(l.conns, c.id)
+	l.unheed(c)
 	c.in = c.in[:0]
 	switch {
 	case ended:
@@ -244,6 +283,10 @@ func (l *loop) failed(c *conn, kind failure, now int64) {
 
 // shut closes the socket.
 func (l *loop) shut(c *conn, reset bool) {
+	l.unheed(c)
+	if c.state == connecting {
+		l.attention--
+	}
 	sysClose(c.fd, reset)
 	c.generation++
 	c.state = shut

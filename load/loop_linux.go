@@ -49,18 +49,28 @@ const readBuffer = 64 << 10
 // loop is one event loop: a thread with its own connections and its own part
 // of the schedule. Everything happens on that thread, one thing at a time:
 //
-//	wait (epoll, until the next request is due) -> read, complete, free the
-//	connection -> send what is due on free connections, first free first used
+//	wait until the next request is due -> send what is due on free
+//	connections, first free first used -> read what has come, complete, free
+//	the connection
+//
+// A response need not wake the loop: the kernel notes when it came. So while
+// most connections are free the loop sleeps from one request to the next and
+// finds the responses then, which saves every other wake-up; otherwise
+// responses wake it too. At rate max there is no schedule, and only
+// responses wake it.
 type loop struct {
 	wire     *wire
 	endpoint endpoint
-	poll     *poller
+	poll     *poller // what ends a wait
+	sockets  *poller // the connections; the same as poll at rate max
+	watching bool    // sockets end waits of poll
 	conns    []conn
 	free     fifo // connections without a request, whether open or not
 	waiting  list // requests out, by when they were sent
 	resting  list // connections that closeGrace holds back, by when it began
 	cursor   cursor
-	timers   *timers // nil for rate max
+	timers   *timers // nil at rate max
+	stamped  stamped
 	rec      recorder
 	cache    http1.Cache
 	buf      []byte
@@ -73,6 +83,10 @@ type loop struct {
 	drain     int64
 	nextEdge  int64  // of an interval
 	edges     *edges // samples CPU there; nil except in the first loop
+	// attention counts connections in a state that the next event should not
+	// wait for: connecting, or with a part of a request or response to go.
+	attention int
+	large     bool // a response was too large to leave in the kernel
 }
 
 func (l *loop) now() int64 { return int64(time.Since(l.epoch)) }
@@ -82,6 +96,7 @@ func (l *loop) now() int64 { return int64(time.Since(l.epoch)) }
 func (l *loop) run() {
 	precise()
 	l.nextEdge = l.rec.interval
+	l.stamped.calibrate(l.now)
 	now := l.now()
 	for {
 		end := l.deadline.end.Load()
@@ -90,28 +105,73 @@ func (l *loop) run() {
 			break
 		}
 		l.bookkeep(now, end)
-		wake := l.wake(now, end)
-		if !l.max {
-			now = l.now() // sending took time
-			l.timers.arm(&l.cursor, now)
-			if l.free.n > 0 && l.cursor.head.Offset <= now {
-				continue
-			}
+		if l.max {
+			now = l.handle(l.poll.wait(l.wake(now, end)-now), l.now(), end)
+			continue
 		}
-		events := l.poll.wait(wake - now)
+		now = l.pause(end)
+		now = l.dispatch(now, end)
+		now = l.handle(l.sockets.wait(0), now, end)
+	}
+	l.finish(l.now())
+}
+
+// handle acts on events of connections.
+func (l *loop) handle(events []unix.EpollEvent, now, end int64) int64 {
+	for i := range events {
+		ev := &events[i]
+		if ev.Fd < 0 {
+			continue // there to end the wait
+		}
+		now = l.ready(&l.conns[ev.Fd], ev.Events, ev.Pad, now)
+		if l.cursor.head.Offset <= now {
+			now = l.dispatch(now, end)
+		}
+	}
+	return now
+}
+
+// Bounds of when responses may lie in the kernel until the next request is
+// due.
+const (
+	lazyGap   = 20_000_000 // ns until then
+	lazyBytes = 16 << 10   // of a response; more could fill the socket's buffer
+	maxSpin   = 2 * maxLead
+)
+
+// pause waits until a request is due on a free connection, or something else
+// must be done. It returns the time.
+func (l *loop) pause(end int64) int64 {
+	now := l.now()
+	l.timers.arm(&l.cursor, now)
+	due := l.cursor.head.Offset
+	sendable := l.free.n > 0 && due < end
+	if sendable && due <= now {
+		return now
+	}
+	lazy := sendable && 2*l.free.n >= len(l.conns) && due-now < lazyGap && l.attention == 0 && !l.large && l.keepAlive
+	if lazy == l.watching {
+		l.watching = !lazy
+		l.poll.watch(l.sockets, l.watching)
+	}
+	if !sendable || due-now > l.timers.lead {
+		events := l.poll.wait(l.wake(now, end) - now)
 		now = l.now()
-		for i := range events {
-			ev := &events[i]
-			if ev.Fd < 0 {
-				continue // there to end the wait
-			}
-			now = l.ready(&l.conns[ev.Fd], ev.Events, ev.Pad, now)
-			if l.cursor.head.Offset <= now {
-				now = l.dispatch(now, end)
+		if sendable {
+			for i := range events {
+				if events[i].Fd == timerID {
+					l.timers.woken(now, due)
+					break
+				}
 			}
 		}
 	}
-	l.finish(l.now())
+	if sendable && due-now < l.timers.lead {
+		for now < due {
+			now = l.now()
+		}
+	}
+	return now
 }
 
 // over says whether there is nothing left to do.
@@ -188,6 +248,7 @@ func (l *loop) bookkeep(now, end int64) {
 		if l.edges != nil {
 			l.edges.sample(now)
 		}
+		l.stamped.calibrate(l.now)
 		l.nextEdge = (now/l.rec.interval + 1) * l.rec.interval
 	}
 	mark := min(now, end)
@@ -241,7 +302,7 @@ func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, l
 			pending++
 		}
 		for pending > 0 && time.Now().Before(until) && ctx.Err() == nil {
-			for _, ev := range l.poll.wait(int64(10 * time.Millisecond)) {
+			for _, ev := range l.sockets.wait(int64(10 * time.Millisecond)) {
 				if ev.Fd < 0 {
 					continue
 				}
@@ -256,6 +317,7 @@ func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, l
 					continue
 				}
 				c.state = idle
+				l.attention--
 				open++
 			}
 		}
@@ -273,6 +335,9 @@ func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, l
 func (l *loop) close() {
 	if l.timers != nil {
 		l.timers.close()
+	}
+	if l.sockets != l.poll {
+		l.sockets.close()
 	}
 	l.poll.close()
 }

@@ -32,7 +32,7 @@ func newLoops(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, co
 			return nil, fmt.Errorf("load: epoll: %w", err)
 		}
 		l := &loop{
-			wire: w, endpoint: newEndpoint(addr), poll: p,
+			wire: w, endpoint: newEndpoint(addr), poll: p, sockets: p,
 			conns: make([]conn, n), free: newFIFO(n), waiting: newList(), resting: newList(),
 			buf: make([]byte, readBuffer), deadline: d,
 			keepAlive: spec.KeepAlive, max: spec.Rate == Max,
@@ -47,10 +47,10 @@ func newLoops(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, co
 				s = &every{schedule: s, n: spec.Threads, skip: i}
 			}
 			l.cursor = newCursor(s)
-			if l.timers, err = newTimers(p); err != nil {
+			if err := l.pace(); err != nil {
 				p.close()
 				ls.close()
-				return nil, fmt.Errorf("load: timerfd: %w", err)
+				return nil, fmt.Errorf("load: %w", err)
 			}
 		}
 		for id := range l.conns {
@@ -61,6 +61,19 @@ func newLoops(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, co
 		ls.loops = append(ls.loops, l)
 	}
 	return ls, nil
+}
+
+// pace adds what a schedule needs: timers, and a poller of its own for the
+// connections.
+func (l *loop) pace() (err error) {
+	if l.timers, err = newTimers(l.poll); err != nil {
+		return fmt.Errorf("timerfd: %w", err)
+	}
+	if l.sockets, err = newPoller(len(l.poll.events)); err != nil {
+		l.timers.close()
+		return fmt.Errorf("epoll: %w", err)
+	}
+	return nil
 }
 
 // close undoes newLoops and connect when no run follows.

@@ -31,6 +31,60 @@ func sysRecv(fd int, b []byte) (int, syscall.Errno) {
 	return int(n), errno
 }
 
+// stamped reads from sockets that report when the kernel received what is
+// read: the time of the last segment, taken before any process was woken.
+type stamped struct {
+	msg     unix.Msghdr
+	iov     unix.Iovec
+	control [64]byte
+	toMono  int64 // what to add to CLOCK_REALTIME to get the loop's own time
+}
+
+// stampSocket asks for the time of what a socket receives.
+func stampSocket(fd int) {
+	one := int32(1)
+	unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, uintptr(unsafe.Pointer(&one)), 4, 0)
+}
+
+// calibrate fixes the difference of the clocks; own is the loop's time. The
+// difference is constant but for steps of the wall clock, since the kernel
+// slews both alike.
+func (s *stamped) calibrate(own func() int64) {
+	var ts unix.Timespec
+	best := int64(1 << 62)
+	for range 3 {
+		before := own()
+		_ = unix.ClockGettime(unix.CLOCK_REALTIME, &ts) // cannot fail
+		after := own()
+		if after-before < best {
+			best = after - before
+			s.toMono = before + (after-before)/2 - ts.Nano()
+		}
+	}
+}
+
+// recv reads as sysRecv does; at is when the last byte came, on the loop's
+// clock, or 0 if the kernel does not say.
+func (s *stamped) recv(fd int, b []byte) (n int, at int64, errno syscall.Errno) {
+	s.iov.Base = unsafe.SliceData(b)
+	s.iov.SetLen(len(b))
+	s.msg.Iov, s.msg.Iovlen = &s.iov, 1
+	s.msg.Control = &s.control[0]
+	s.msg.SetControllen(len(s.control))
+	r, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&s.msg)), unix.MSG_DONTWAIT)
+	if errno != 0 {
+		return int(r), 0, errno
+	}
+	if s.msg.Controllen >= uint64(unix.CmsgLen(int(unsafe.Sizeof(unix.Timespec{})))) {
+		h := (*unix.Cmsghdr)(unsafe.Pointer(&s.control))
+		if h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_TIMESTAMPNS {
+			ts := (*unix.Timespec)(unsafe.Pointer(&s.control[unix.CmsgLen(0)]))
+			at = ts.Nano() + s.toMono
+		}
+	}
+	return int(r), at, 0
+}
+
 // poller is an epoll instance with nanosecond timeouts.
 type poller struct {
 	fd     int
@@ -42,8 +96,12 @@ type poller struct {
 	closed bool
 }
 
-// wakeID is the user data of the poller's own eventfd.
-const wakeID = -1
+// User data of what is no connection.
+const (
+	wakeID   = -1 // the poller's own eventfd
+	timerID  = -2 // a timerfd
+	pollerID = -3 // another poller
+)
 
 func newPoller(events int) (*poller, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
@@ -87,6 +145,16 @@ func (p *poller) wake() {
 func (p *poller) add(fd int, id, generation int32) error {
 	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET, Fd: id, Pad: generation}
 	return unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &ev)
+}
+
+// watch makes events of another poller end this one's waits, or no longer.
+func (p *poller) watch(other *poller, on bool) {
+	op := unix.EPOLL_CTL_DEL
+	if on {
+		op = unix.EPOLL_CTL_ADD
+	}
+	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: pollerID}
+	_ = unix.EpollCtl(p.fd, op, other.fd, &ev) // of valid descriptors, in turn
 }
 
 // wait returns the events that are there, waiting for up to ns nanoseconds;
