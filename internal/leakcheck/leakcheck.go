@@ -31,9 +31,10 @@ type Options struct {
 	Rules []string
 	// Env is added to that command's environment.
 	Env []string
-	// Only, if set, narrows processes, namespaces and cgroups to those whose
-	// description contains one of these words: on a machine that others use
-	// too, the names of the test's own cgroups.
+	// Only, if set, narrows everything that can be attributed (processes,
+	// namespaces, cgroups, interfaces, routes, listeners) to what contains
+	// one of these words: on a machine that others use too, the names of the
+	// test's own cgroups and interfaces.
 	Only []string
 	// Sysctls are files below /proc/sys whose value must not change.
 	Sysctls []string
@@ -51,7 +52,7 @@ type Snapshot struct {
 }
 
 // narrowed are the kinds to which Options.Only applies.
-var narrowed = []string{"process", "namespace", "cgroup"}
+var narrowed = []string{"process", "namespace", "cgroup", "interface", "route", "listener"}
 
 // Take lists what the machine has now.
 func Take(o Options) (*Snapshot, error) {
@@ -207,8 +208,16 @@ func (s *Snapshot) routes() error {
 	return err
 }
 
-// listeners lists listening TCP sockets of the checker's network namespace.
+// listeners lists listening TCP sockets of the checker's network namespace,
+// with the processes that hold them.
 func (s *Snapshot) listeners() error {
+	owners := map[string]string{}
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, "socket:[") {
+			owners[strings.Trim(target, "socket:[]")] = filepath.Dir(filepath.Dir(link))
+		}
+	}
 	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		data, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -218,9 +227,14 @@ func (s *Snapshot) listeners() error {
 			return err
 		}
 		for _, line := range strings.Split(string(data), "\n") {
-			if fields := strings.Fields(line); len(fields) > 3 && fields[3] == "0A" {
-				s.add("listener", "%s", fields[1])
+			fields := strings.Fields(line)
+			if len(fields) < 10 || fields[3] != "0A" {
+				continue
 			}
+			owner := owners[fields[9]]
+			groups, _ := os.ReadFile(owner + "/cgroup")
+			command, _ := os.ReadFile(owner + "/cmdline")
+			s.add("listener", "%s of cgroup %s: %.200s", fields[1], deepest(string(groups)), bytes.ReplaceAll(command, []byte{0}, []byte{' '}))
 		}
 	}
 	return nil

@@ -40,7 +40,7 @@ func TestNewFilesAndChanges(t *testing.T) {
 }
 
 func TestProcessesAndListeners(t *testing.T) {
-	o := Options{Files: []string{}, Only: []string{"sleep 4711"}}
+	o := Options{Files: []string{}, Only: []string{"sleep 4711", ".test "}}
 	before := take(t, o)
 	cmd := exec.Command("sleep", "4711")
 	if err := cmd.Start(); err != nil {

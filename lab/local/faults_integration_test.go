@@ -21,13 +21,12 @@ import (
 	"github.com/meshmark/meshmark/lab/local"
 )
 
-// victims are parts of a lab that get killed, by a word of their command.
-var victims = []string{"kube-apiserver", "kubelet", "containerd --config", "etcd", "pilot-discovery", "/usr/local/bin/envoy",
-	"kube-controller-manager", "kube-scheduler", "kube-proxy", "containerd-shim", "pilot-agent proxy"}
+// victims are programs of a lab that get killed.
+var victims = []string{"kube-apiserver", "kubelet", "containerd", "etcd", "pilot-discovery", "envoy",
+	"kube-controller-manager", "kube-scheduler", "kube-proxy", "containerd-shim-runc-v2", "pilot-agent", "coredns"}
 
-// pidsOf lists the processes of a lab, by its cgroup, whose command line has
-// a word.
-func pidsOf(id, word string) []int {
+// pidsOf lists the processes of a lab, by its cgroup, that run a program.
+func pidsOf(id, program string) []int {
 	var pids []int
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -36,7 +35,8 @@ func pidsOf(id, word string) []int {
 			continue
 		}
 		command, _ := os.ReadFile(dir + "/cmdline")
-		if strings.Contains(strings.ReplaceAll(string(command), "\x00", " "), word) {
+		name, _, _ := strings.Cut(string(command), "\x00")
+		if filepath.Base(name) == program {
 			pid, _ := strconv.Atoi(filepath.Base(dir))
 			pids = append(pids, pid)
 		}

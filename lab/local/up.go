@@ -43,6 +43,10 @@ type Options struct {
 	CacheDir string
 	// EnvoyVersions are the sidecar images wanted beside the default one.
 	EnvoyVersions []string
+	// Official takes Istio's images from a registry instead of assembling
+	// them; Hub and Tag say which, as in components.ImageOptions.
+	Official bool
+	Hub, Tag string
 	// Program is the meshmark program: it becomes the lab's init by its
 	// command lab-init, and the roles' image is made from it. Default: the
 	// program that runs.
@@ -142,6 +146,9 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	u, err := newStarter(o)
 	if err != nil {
 		return nil, err
+	}
+	if os.Geteuid() != 0 {
+		return nil, refuse(Requirements(o))
 	}
 	lock, err := lockFile(u.paths.lock())
 	if errors.Is(err, errLocked) {
@@ -257,17 +264,25 @@ func (u *starter) gather(ctx context.Context) error {
 	}
 	envoys := append([]string{components.DefaultEnvoy}, u.o.EnvoyVersions...)
 	slices.Sort(envoys)
-	u.images, err = u.builder.Images(ctx, components.ImageOptions{MeshmarkBinary: u.o.Program, EnvoyVersions: slices.Compact(envoys)})
+	u.images, err = u.builder.Images(ctx, components.ImageOptions{
+		MeshmarkBinary: u.o.Program, EnvoyVersions: slices.Compact(envoys), Official: u.o.Official, Hub: u.o.Hub, Tag: u.o.Tag})
 	return err
 }
 
 // imagesOf says what pods may use.
 func (u *starter) imagesOf() lab.Images {
-	images := lab.Images{
-		Meshmark: components.RolesRef, Istiod: components.IstioHub + "/pilot:" + components.IstioTag,
-		Proxy: components.ProxyRef(""), Proxies: map[string]string{components.DefaultEnvoy: components.ProxyRef("")},
-		PullPolicy: corev1.PullIfNotPresent, Hub: components.IstioHub, IstioTag: components.IstioTag,
+	images := lab.Images{Meshmark: components.RolesRef, Proxies: map[string]string{}, PullPolicy: corev1.PullIfNotPresent}
+	for _, image := range u.images {
+		name, tag, _ := strings.Cut(image.Ref, "/pilot:")
+		if tag != "" {
+			images.Istiod, images.Hub, images.IstioTag = image.Ref, name, tag
+		}
 	}
+	images.Proxy = images.Hub + "/proxyv2:" + images.IstioTag
+	if u.o.Official {
+		return images // with the Envoy that Istio ships
+	}
+	images.Proxies[components.DefaultEnvoy] = components.ProxyRef("")
 	for _, version := range u.o.EnvoyVersions {
 		images.Proxies[version] = components.ProxyRef(version)
 	}

@@ -1,0 +1,122 @@
+package local
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	mountsV1 = `25 30 0:23 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+26 25 0:24 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
+27 25 0:25 / /sys/fs/cgroup/cpuacct rw,relatime - cgroup cgroup rw,cpuacct
+28 25 0:26 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset
+29 25 0:27 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+30 25 0:28 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids
+31 25 0:28 / /other\040place rw,relatime - cgroup cgroup rw,pids
+32 25 0:29 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,name=systemd
+33 25 0:30 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+`
+	mountsTogether = `26 25 0:24 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct
+`
+)
+
+func TestFindCgroups(t *testing.T) {
+	v1, err := findCgroups(strings.NewReader(mountsV1))
+	if err != nil || len(v1) != 7 {
+		t.Fatalf("%d hierarchies, %v", len(v1), err)
+	}
+	if v1.unified() || len(v1.lacking()) > 0 {
+		t.Errorf("v1: unified %t, lacking %v", v1.unified(), v1.lacking())
+	}
+	together, err := findCgroups(strings.NewReader(mountsTogether))
+	if err != nil || !slices.Equal(together[0].controllers, []string{"cpu", "cpuacct"}) {
+		t.Errorf("%+v, %v", together, err)
+	}
+	if lacks := together.lacking(); !slices.Equal(lacks, []string{"cpuset", "memory", "pids"}) {
+		t.Errorf("lacking %v", lacks)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("cpuset cpu io memory pids\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v2, err := findCgroups(strings.NewReader("30 23 0:26 / " + dir + " rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"))
+	if err != nil || !v2.unified() || len(v2.lacking()) > 0 {
+		t.Errorf("%+v, %v, lacking %v", v2, err, v2.lacking())
+	}
+	if none, _ := findCgroups(strings.NewReader("")); none.unified() || len(none.lacking()) == 0 {
+		t.Error("no hierarchy counts as a machine with cgroups")
+	}
+}
+
+// TestCreate looks at what is written, on plain folders.
+func TestCreate(t *testing.T) {
+	read := func(parts ...string) string {
+		data, err := os.ReadFile(filepath.Join(parts...))
+		if err != nil {
+			t.Error(err)
+		}
+		return string(data)
+	}
+	cpuset, cpu, unified := t.TempDir(), t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{"cpuset.cpus": "0-1", "cpuset.mems": "0"} {
+		if err := os.WriteFile(filepath.Join(cpuset, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	groups := cgroups{{mount: cpuset, controllers: []string{"cpuset"}}, {mount: cpu, controllers: []string{"cpu"}}, {mount: unified, v2: true, controllers: []string{"cpu"}}}
+	for range 2 { // again is no error
+		if err := groups.create("/lab"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := read(cpuset, "lab", systemGroup, "cpuset.cpus"); got != "0-1" {
+		t.Errorf("cpuset %q", got)
+	}
+	if got := read(cpu, "lab", "cpu.shares"); got != "20480" {
+		t.Errorf("shares %q", got)
+	}
+	if got := read(unified, "lab", "cpu.weight"); got != "2000" {
+		t.Errorf("weight %q", got)
+	}
+	if got := read(unified, "lab", "cgroup.subtree_control"); got != "+cpu" {
+		t.Errorf("subtree_control %q", got)
+	}
+	if err := groups.join("/lab", 42); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(unified, "lab", systemGroup, "cgroup.procs"); got != "42" {
+		t.Errorf("procs %q", got)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"lab/kubepods/burstable/pod1/c1", "lab/kubepods/pod2", "lab/system", "other/lab"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	groups := cgroups{{mount: root}, {mount: t.TempDir()}} // the second never had it
+	if err := groups.remove(context.Background(), "/lab"); err != nil {
+		t.Fatal(err)
+	}
+	left, _ := list(root)
+	if !slices.Equal(left, []string{"other"}) {
+		t.Errorf("left %q", left)
+	}
+	// A group that cannot go is an error once time is up.
+	if err := os.MkdirAll(filepath.Join(root, "busy", "full"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(filepath.Join(root, "busy", "full", "file"), nil, 0o600)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := groups.remove(ctx, "/busy"); err == nil {
+		t.Error("a group that stays is no error")
+	}
+}

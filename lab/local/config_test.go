@@ -1,0 +1,171 @@
+package local
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshmark/meshmark/components"
+	"github.com/meshmark/meshmark/lab"
+)
+
+func testSpec(t *testing.T) *spec {
+	t.Helper()
+	s := &spec{
+		ID: "abc123", Dir: labDir(filepath.Join(t.TempDir(), "abc123")), ImageStore: "/cache/containerd/0", Network: testNetwork,
+		Cgroup: "/meshmark-abc123", Programs: map[string]components.Program{}, CNI: "/cache/debian/cni", Pause: "docker.io/meshmark/pause:1",
+		Images: []components.Image{{Ref: "a", Path: "/cache/images/a.tar"}, {Ref: "b"}},
+	}
+	for _, name := range programNames {
+		s.Programs[name] = components.Program{Path: "/cache/bin/" + name}
+	}
+	s.Programs["nft"] = components.Program{Path: "/cache/debian/bin/nft", Env: []string{"LD_LIBRARY_PATH=/cache/debian/lib"}}
+	return s
+}
+
+func TestFilesParse(t *testing.T) {
+	s := testSpec(t)
+	files, err := s.files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range files {
+		var value any
+		switch filepath.Ext(name) {
+		case ".yaml":
+			for _, document := range strings.Split(string(data), "\n---\n") {
+				if err := yaml.Unmarshal([]byte(document), &value); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		case ".conflist":
+			if err := json.Unmarshal(data, &value); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	// Defaults of these programs lie in folders of the host's.
+	for _, hostFolder := range []string{"/opt/containerd", "/etc/cni", "/usr/libexec", "/var/lib/containerd", "/run/containerd"} {
+		for name, data := range files {
+			if strings.Contains(string(data), hostFolder) {
+				t.Errorf("%s names %s", name, hostFolder)
+			}
+		}
+	}
+	if !strings.Contains(string(files["conf/containerd.toml"]), `path = "/run/meshmark/opt"`) {
+		t.Error("containerd's opt folder is the host's")
+	}
+}
+
+func TestArguments(t *testing.T) {
+	s := testSpec(t)
+	for _, p := range []process{s.etcd(), s.apiserver(), s.controllers(), s.scheduler(), s.containerd(), s.kubelet(), s.kubeProxy(), s.kwok()} {
+		if p.path != s.Programs[p.name].Path {
+			t.Errorf("%s runs %s", p.name, p.path)
+		}
+		for _, arg := range p.args {
+			if strings.Contains(arg, "insecure") || strings.Contains(arg, "token-auth") || strings.Contains(arg, "AlwaysAllow") {
+				t.Errorf("%s: %s", p.name, arg)
+			}
+		}
+		if !slices.ContainsFunc(p.env, func(kv string) bool { return strings.HasPrefix(kv, "PATH="+s.Dir.join("bin")+":") }) {
+			t.Errorf("%s: PATH does not begin with the lab's tools: %v", p.name, p.env)
+		}
+	}
+	for _, arg := range s.etcd().args {
+		if strings.HasPrefix(arg, "--listen") && !strings.Contains(arg, "unix:///run/meshmark/") {
+			t.Errorf("etcd listens on more than a socket of the lab's own: %s", arg)
+		}
+	}
+}
+
+func TestWriteFiles(t *testing.T) {
+	s := testSpec(t)
+	pki, kubeconfigs, err := pkiFiles(testNetwork, testTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.writeFiles(pki, kubeconfigs); err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(string(s.Dir), func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode()&os.ModeSymlink == 0 && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(s.Dir.spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := &spec{}
+	if err := json.Unmarshal(data, read); err != nil || read.Network != s.Network || read.Programs["etcd"].Path != s.Programs["etcd"].Path {
+		t.Errorf("spec.json: %v\n%s", err, data)
+	}
+}
+
+func TestWrapperQuotes(t *testing.T) {
+	s := testSpec(t)
+	if err := os.MkdirAll(s.Dir.join("bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	odd := filepath.Join(t.TempDir(), "it's a $HOME `folder`")
+	if err := os.MkdirAll(odd, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tool := filepath.Join(odd, "tool")
+	if err := os.WriteFile(tool, []byte("#!/bin/sh\necho \"$WORD:$1\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.Programs["nft"] = components.Program{Path: tool, Env: []string{"WORD=a 'b' $c"}}
+	if err := s.writeWrapper("nft"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(s.Dir.join("bin", "nft"), "x y").CombinedOutput()
+	if err != nil || string(out) != "a 'b' $c:x y\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestKeep(t *testing.T) {
+	s := testSpec(t)
+	keep := s.keep()
+	for _, want := range []string{string(s.Dir), "/cache/bin", "/cache/debian/bin", "/cache/debian/lib", "/cache/debian/cni", "/cache/containerd/0", "/cache/images"} {
+		if !slices.Contains(keep, want) {
+			t.Errorf("%s would be hidden: %v", want, keep)
+		}
+	}
+}
+
+func TestManifestsParse(t *testing.T) {
+	for name, text := range map[string][]byte{"coredns": coreDNS("image:1", "10.96.0.10"), "roles": nodeRoles(), "kwok": []byte(kwokStages)} {
+		objects, err := lab.ParseObjects(text)
+		if err != nil || len(objects) < 3 {
+			t.Errorf("%s: %d objects, %v", name, len(objects), err)
+		}
+		for _, object := range objects {
+			if object.GetKind() == "" || object.GetName() == "" {
+				t.Errorf("%s: an object without kind or name: %v", name, object)
+			}
+		}
+	}
+	text := string(coreDNS("image:1", "10.96.0.10"))
+	for _, placeholder := range []string{"IMAGE", "CLUSTERIP", "ANSWER", "DELAY"} {
+		if strings.Contains(text, placeholder) {
+			t.Errorf("%s was not replaced", placeholder)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package local
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/doctor"
+	"github.com/meshmark/meshmark/errs"
+)
+
+// fitMachine is a made-up machine that has everything.
+func fitMachine(t *testing.T) machine {
+	t.Helper()
+	root := t.TempDir()
+	put(t, root+"/proc/self/mountinfo", mountsV1)
+	put(t, root+"/proc/filesystems", "nodev\tproc\nnodev\toverlay\n\text4\n")
+	put(t, root+"/proc/meminfo", "MemTotal: 24000000 kB\nMemAvailable: 20000000 kB\n")
+	for _, dir := range masked {
+		if err := os.MkdirAll(root+dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	works := func() error { return nil }
+	return machine{
+		root: root, uid: 4711, release: func() string { return "6.18.44-test" },
+		free:     func(string) (uint64, error) { return 50 << 30, nil },
+		files:    func() uint64 { return 20000 },
+		lookPath: func(name string) (string, error) { return "/bin/" + name, nil }, namespaces: works, ranges: works,
+		inside: func(string) error { return nil },
+	}
+}
+
+func failures(lines []doctor.Line) map[string]doctor.Line {
+	failed := map[string]doctor.Line{}
+	for _, line := range lines {
+		if line.Status == doctor.Failure {
+			failed[line.Name] = line
+		}
+	}
+	return failed
+}
+
+func TestRequirements(t *testing.T) {
+	broken := errors.New("not here")
+	for _, test := range []struct {
+		name   string
+		damage func(m *machine)
+		line   string // that fails
+		says   string
+	}{
+		{"old kernel", func(m *machine) { m.release = func() string { return "5.10.0-8-amd64" } }, "kernel", "5.13"},
+		{"odd kernel", func(m *machine) { m.release = func() string { return "" } }, "kernel", "not understood"},
+		{"no cgroups", func(m *machine) { put(t, m.root+"/proc/self/mountinfo", "") }, "lab cgroups", "no cgroup"},
+		{"few cgroups", func(m *machine) { put(t, m.root+"/proc/self/mountinfo", mountsTogether) }, "lab cgroups", "memory"},
+		{"no overlayfs", func(m *machine) { put(t, m.root+"/proc/filesystems", "\text4\n") }, "overlayfs", "overlay"},
+		{"no mount", func(m *machine) { m.lookPath = func(string) (string, error) { return "", broken } }, "mount", "not here"},
+		{"no /var/lib", func(m *machine) { os.Remove(m.root + "/var/lib") }, "masked folders", "var/lib"},
+		{"full disk", func(m *machine) { m.free = func(string) (uint64, error) { return 1 << 20, nil } }, "lab state disk", "2 GB needed"},
+		{"little memory", func(m *machine) { put(t, m.root+"/proc/meminfo", "MemAvailable: 1000 kB\n") }, "lab memory", "3 GB needed"},
+		{"odd memory", func(m *machine) { put(t, m.root+"/proc/meminfo", "") }, "lab memory", "does not say"},
+		{"few files", func(m *machine) { m.files = func() uint64 { return 256 } }, "lab file limit", "256"},
+	} {
+		m := fitMachine(t)
+		test.damage(&m)
+		failed := failures(m.check("/state", "/cache"))
+		line, ok := failed[test.line]
+		if !ok || !strings.Contains(line.Detail, test.says) || line.Mend == "" {
+			t.Errorf("%s: %+v", test.name, failed)
+		}
+	}
+}
+
+func TestRequirementsRoot(t *testing.T) {
+	m := fitMachine(t)
+	failed := failures(m.check("/state", "/cache"))
+	if len(failed) != 1 || !strings.Contains(failed["root"].Detail, "4711") {
+		t.Errorf("a user: %+v", failed)
+	}
+	put(t, m.root+"/proc/self/mountinfo", strings.ReplaceAll(mountsV1, "/sys/fs/cgroup", t.TempDir()+"/none"))
+	m.uid = 0
+	m.namespaces = func() error { return errors.New("operation not permitted") }
+	m.ranges = func() error { return errors.New("no free range") }
+	failed = failures(m.check("/state", "/cache"))
+	for _, name := range []string{"lab cgroups", "namespaces", "lab addresses"} {
+		if _, ok := failed[name]; !ok {
+			t.Errorf("%s does not fail: %+v", name, failed)
+		}
+	}
+	if _, tried := failed["inside namespaces"]; tried {
+		t.Error("what needs namespaces was tried without them")
+	}
+	err := refuse(m.check("/state", "/cache"))
+	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "namespaces") || !strings.Contains(err.Error(), "lab addresses") || errs.Hint(err) == "" {
+		t.Errorf("%v (%s)", err, errs.Hint(err))
+	}
+}
+
+func TestDiskLooksAtTheNearestFolder(t *testing.T) {
+	dir := t.TempDir()
+	m := fitMachine(t)
+	m.free = freeBytes
+	detail, err := m.disk(filepath.Join(dir, "not", "yet"))
+	if err != nil || !strings.HasSuffix(detail, dir) {
+		t.Errorf("%s, %v", detail, err)
+	}
+}

@@ -1,0 +1,234 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func TestRecord(t *testing.T) {
+	p := paths{t.TempDir()}
+	if _, err := p.readRecord(); !errors.Is(err, errNoRecord) {
+		t.Errorf("without a record: %v", err)
+	}
+	want := &record{Schema: recordSchema, ID: "abc123", Phase: phaseReady, Started: testTime, Network: testNetwork, Cgroup: "/meshmark-abc123",
+		Sysctls: map[string]int{inotifyInstances: 128}}
+	if err := p.writeRecord(want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := p.readRecord()
+	if err != nil || got.ID != want.ID || got.Network != want.Network || got.Sysctls[inotifyInstances] != 128 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for name, text := range map[string]string{"torn": `{"id": "abc1`, "empty": "", "id that is a path": `{"id": "../../x"}`} {
+		if err := os.WriteFile(p.record(), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.readRecord(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestIDs(t *testing.T) {
+	for range 100 {
+		if id := newID(); !validID(id) || len(hostInterface(id)) > 15 {
+			t.Errorf("%q", id)
+		}
+	}
+	for _, bad := range []string{"", "abc", "abc1234", "../abc", "zzzzzz", "failed"} {
+		if validID(bad) {
+			t.Errorf("%q counts as an id", bad)
+		}
+	}
+}
+
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sub", "lock")
+	first, err := lockFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockFile(path); !errors.Is(err, errLocked) {
+		t.Errorf("taken twice: %v", err)
+	}
+	// A child that inherits the file holds the lock on.
+	cmd := exec.Command("sleep", "30")
+	cmd.ExtraFiles = []*os.File{first}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	if _, err := lockFile(path); !errors.Is(err, errLocked) {
+		t.Errorf("taken while a child holds it: %v", err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	again, err := waitLock(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}
+
+func TestProcessIdentity(t *testing.T) {
+	cmd := exec.Command("sleep", "30")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	r := &record{InitPID: pid, InitStart: startTicks(pid), BootID: bootID()}
+	if !r.initAlive() {
+		t.Error("a running process counts as dead")
+	}
+	for name, other := range map[string]*record{
+		"no pid":                {BootID: bootID()},
+		"another boot":          {InitPID: pid, InitStart: r.InitStart, BootID: "x"},
+		"another process":       {InitPID: pid, InitStart: r.InitStart + 1, BootID: bootID()},
+		"a pid that never was":  {InitPID: 1 << 30, InitStart: 1, BootID: bootID()},
+		"a record without time": {InitPID: pid, BootID: bootID()},
+	} {
+		if other.initAlive() {
+			t.Errorf("%s counts as alive", name)
+		}
+		other.endInit()
+	}
+	if startTicks(pid) != r.InitStart {
+		t.Fatal("a process that is not the record's was ended")
+	}
+	go cmd.Wait()
+	r.endInit()
+	if r.initAlive() {
+		t.Error("the record's process was not ended")
+	}
+}
+
+func TestChooseNetwork(t *testing.T) {
+	n, err := chooseNetwork(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n != testNetwork {
+		t.Errorf("on an empty machine: %+v", n)
+	}
+	if n.dns().String() != "10.96.0.10" || n.apiURL() != "https://10.254.77.2:6443" {
+		t.Errorf("dns %s, api %s", n.dns(), n.apiURL())
+	}
+	if _, err := chooseNetwork([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); err == nil {
+		t.Error("10.0.0.0/8 is taken, and yet ranges were found")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var taken []netip.Prefix
+		for range rapid.IntRange(0, 20).Draw(t, "n") {
+			a := [4]byte{10, rapid.Byte().Draw(t, "b"), rapid.Byte().Draw(t, "c"), rapid.Byte().Draw(t, "d")}
+			taken = append(taken, netip.PrefixFrom(netip.AddrFrom4(a), rapid.IntRange(9, 32).Draw(t, "bits")).Masked())
+		}
+		n, err := chooseNetwork(taken)
+		if err != nil {
+			return // everything taken: said, not used
+		}
+		all := []netip.Prefix{n.Host.Masked(), n.Pods, n.Services}
+		for i, p := range all {
+			for _, q := range append(append([]netip.Prefix{}, taken...), all[i+1:]...) {
+				if p.Overlaps(q) {
+					t.Fatalf("%s overlaps %s", p, q)
+				}
+			}
+		}
+	})
+}
+
+// TestSweep removes what a lab left in a state folder, record or no record.
+func TestSweep(t *testing.T) {
+	for name, record := range map[string]string{
+		"good record":  `{"schema":1,"id":"0badf0","phase":"starting"}`,
+		"torn record":  `{"schema":1,"id":"0ba`,
+		"no record":    "",
+		"other schema": `{"schema":99,"id":"0badf0","new":true}`,
+	} {
+		p := paths{t.TempDir()}
+		for _, dir := range []string{"0badf0/pki", "0badf1/log", "failed"} {
+			if err := os.MkdirAll(filepath.Join(p.base, dir), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, file := range []string{"kubeconfig", "lab.json.tmp", "0badf0/pki/ca.key", "lock", "failed/etcd.log"} {
+			if err := os.WriteFile(filepath.Join(p.base, file), []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if record != "" {
+			if err := os.WriteFile(p.record(), []byte(record), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := sweep(context.Background(), p); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		left, err := list(p.base)
+		if err != nil || len(left) != 2 || left[0] != "failed" || left[1] != "lock" {
+			t.Errorf("%s: left %q, %v", name, left, err)
+		}
+	}
+	if err := sweep(context.Background(), paths{filepath.Join(t.TempDir(), "none")}); err != nil {
+		t.Errorf("no state folder: %v", err)
+	}
+}
+
+func TestDownWithoutLab(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		was, err := Down(context.Background(), dir)
+		if was || err != nil {
+			t.Errorf("was running %t, %v", was, err)
+		}
+	}
+	if status, err := GetStatus(dir); err != nil || status.State != StateNone {
+		t.Errorf("%+v, %v", status, err)
+	}
+	if _, err := Open(dir); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("open: %v", err)
+	}
+	if _, err := LogFiles(dir); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("logs: %v", err)
+	}
+}
+
+func TestSysctls(t *testing.T) {
+	s := sysctls{t.TempDir()}
+	const name = "fs/inotify/max_user_instances"
+	if raise, err := s.toRaise(name, 100); err != nil || raise != nil {
+		t.Errorf("a control that this kernel lacks: %v, %v", raise, err)
+	}
+	if err := os.MkdirAll(filepath.Join(s.root, "fs/inotify"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(filepath.Join(s.root, name), []byte("128\n"), 0o600)
+	raise, err := s.toRaise(name, 8192)
+	if err != nil || raise[name] != 128 {
+		t.Fatalf("%v, %v", raise, err)
+	}
+	if err := s.set(map[string]int{name: 8192}); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.toRaise(name, 8192); err != nil || again != nil {
+		t.Errorf("high enough: %v, %v", again, err)
+	}
+	if err := s.set(raise); err != nil {
+		t.Fatal(err)
+	}
+	if now, _ := s.read(name); now != 128 {
+		t.Errorf("restored to %d", now)
+	}
+}
