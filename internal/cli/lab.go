@@ -51,9 +51,10 @@ type labUp struct {
 }
 
 func newLabUpCommand(env *Env) *cobra.Command {
-	var mesh string
-	var envoys, settings []string
+	var mesh, images string
+	var settings []string
 	var asJSON bool
+	var o local.Options
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start the local lab with Istio installed",
@@ -64,7 +65,16 @@ func newLabUpCommand(env *Env) *cobra.Command {
 			if mesh != "istio" && mesh != "none" {
 				return errs.WithHint(errs.Usage("unknown mesh %q", mesh), "istio or none")
 			}
-			l, err := UpLab(cmd.Context(), env, local.Options{EnvoyVersions: envoys}, mesh, settings)
+			switch {
+			case images != "built" && images != "official":
+				return errs.Usage("--images is built or official, not %q", images)
+			case images == "built" && (o.Hub != "" || o.Tag != ""):
+				return errs.Usage("--hub and --tag name official images: use them with --images official")
+			case images == "official" && len(o.EnvoyVersions) > 0:
+				return errs.Usage("--envoy makes images of its own: use it with --images built")
+			}
+			o.Official = images == "official"
+			l, err := UpLab(cmd.Context(), env, o, mesh, settings)
 			if err != nil {
 				return err
 			}
@@ -76,7 +86,10 @@ func newLabUpCommand(env *Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&mesh, "mesh", "istio", "mesh to install: istio or none")
-	cmd.Flags().StringSliceVar(&envoys, "envoy", nil, "versions of Envoy to make sidecar images of, beside the default one")
+	cmd.Flags().StringVar(&images, "images", "built", "where Istio's images come from: built (here) or official (a registry)")
+	cmd.Flags().StringVar(&o.Hub, "hub", "", "registry and folder of the official images (default "+components.IstioHub+")")
+	cmd.Flags().StringVar(&o.Tag, "tag", "", "tag of the official images")
+	cmd.Flags().StringSliceVar(&o.EnvoyVersions, "envoy", nil, "versions of Envoy to make sidecar images of, beside the default one")
 	cmd.Flags().StringArrayVar(&settings, "set", nil, "setting of Istio's installation, as of `istioctl install --set`; may be repeated")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -91,7 +104,8 @@ func UpLab(ctx context.Context, env *Env, o local.Options, mesh string, settings
 	o.BuildProgress = line.component
 	if mesh == "istio" {
 		o.OnAPI = func(ctx context.Context, l *local.Lab) error {
-			manifests, err := l.Builder().Manifests(ctx, components.ManifestOptions{Set: settings})
+			set := append(istio.ManifestSettings(), settings...)
+			manifests, err := l.Builder().Manifests(ctx, components.ManifestOptions{Set: set, Official: o.Official, Hub: o.Hub, Tag: o.Tag})
 			if err != nil {
 				return err
 			}
