@@ -397,11 +397,14 @@ func TestHostileNamesInBrowser(t *testing.T) {
 	if n := eval[int](t, ctx, `document.scripts.length`); n != 2 {
 		t.Errorf("%d scripts, want 2", n)
 	}
-	text := eval[string](t, ctx, `document.body.textContent`)
-	for _, want := range []string{"<img src=x onerror=alert(2)>", "<i>both</i>", "</script><script>alert(1)</script>"} {
+	text := eval[string](t, ctx, `document.getElementById('app').textContent`)
+	for _, want := range []string{"<img src=x onerror=alert(2)>", "<i>both</i>", "</script><script>alert(1)</script>", `\u202eabc\u2028`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not show %q as text", want)
 		}
+	}
+	if strings.ContainsAny(text, "\u202e\x1b\x07") {
+		t.Error("characters that hide or reorder text reach the reader")
 	}
 	// Even an element that gets in cannot act: the policy names one script.
 	eval[bool](t, ctx, `(() => { const s = document.createElement('script'); s.textContent = 'window.ran = true'; document.body.append(s); return true; })()`)

@@ -25,6 +25,7 @@ func Answers(f record.Findings) []string {
 	var latency []string
 	switch {
 	case a.name == "":
+		latency = plainAnswers(f)
 	case a.numeric == "" && len(a.others) == 0:
 		latency = a.flat()
 	default:
@@ -34,6 +35,31 @@ func Answers(f record.Findings) []string {
 		return append(fits, latency...)
 	}
 	return append(latency, cpuAnswers(f, a.top)...)
+}
+
+// plainAnswers says what a study measured that compares nothing.
+func plainAnswers(f record.Findings) []string {
+	low, high, n := record.CellSummary{}, record.CellSummary{}, 0
+	for _, c := range f.Cells {
+		if c.Valid == 0 {
+			continue
+		}
+		if n == 0 || c.Intended.P50 < low.Intended.P50 {
+			low = c
+		}
+		if n == 0 || c.Intended.P50 > high.Intended.P50 {
+			high = c
+		}
+		n++
+	}
+	s := scaleFor("us", high.Intended.P50)
+	switch n {
+	case 0:
+		return nil
+	case 1:
+		return []string{fmt.Sprintf("The median latency is %s, and 1 of 100 requests takes over %s.", s.value(high.Intended.P50), s.value(high.Intended.P99))}
+	}
+	return []string{fmt.Sprintf("The median latency lies between %s (%s) and %s (%s).", s.value(low.Intended.P50), low.Label, s.value(high.Intended.P50), high.Label)}
 }
 
 // answering is how the overhead findings of a study are laid out.
@@ -94,7 +120,7 @@ func newAnswering(f record.Findings) *answering {
 			a.tops = append(a.tops, top)
 		}
 	}
-	if len(a.tops) > 0 {
+	if len(a.tops) > 0 && len(a.compared) > 0 {
 		a.top = a.tops[len(a.tops)-1]
 	} else {
 		a.name = ""

@@ -111,3 +111,35 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestAnswersOfOtherStudies(t *testing.T) {
+	valid := record.ValiditySummary{Trials: 8, Valid: 8, Blocks: 4}
+	cell := func(sidecars string, p50, p99 float64) record.CellSummary {
+		return record.CellSummary{Cell: record.Cell{"sidecars": sidecars}, Label: sidecars, Valid: 4, Intended: record.Latency{P50: p50, P99: p99}}
+	}
+	single := record.Findings{Validity: valid, Cells: []record.CellSummary{cell("both", 412, 1310)}}
+	if got, want := Answers(single)[0], "The median latency is 0.412 ms, and 1 of 100 requests takes over 1.31 ms."; got != want {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	several := record.Findings{Validity: valid, Factors: []record.FactorLevels{sidecars}, Cells: []record.CellSummary{cell("none", 90, 200), cell("both", 412, 1310)}}
+	if got, want := Answers(several)[0], "The median latency lies between 0.0900 ms (none) and 0.412 ms (both)."; got != want {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+
+	fitted := func(name, unit string, v float64) record.Finding {
+		return record.Finding{Name: name, Probe: "fit", Cell: record.Cell{"sidecars": "both"}, Estimate: v, Low: 0.9 * v, High: 1.1 * v, Unit: unit, Verdict: record.VerdictMeasured}
+	}
+	rates := several
+	rates.Factors = append([]record.FactorLevels{{Factor: "rate", Levels: []string{"100", "1000"}}}, several.Factors...)
+	rates.Findings = []record.Finding{fitted("cpu_client_proxy_slope", "us/request", 110), fitted("cpu_client_proxy_idle", "mCPU", 20)}
+	if got, want := Answers(rates)[0], "Each request costs the client's proxy 110 µs (99–121) of CPU, on top of 20 mCPU (18–22) that it uses without any."; got != want {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	twice := rates
+	other := fitted("cpu_client_proxy_slope", "us/request", 90)
+	other.Cell = record.Cell{"sidecars": "server"}
+	twice.Findings = append(twice.Findings[:2:2], other)
+	if got := Answers(twice)[0]; strings.HasPrefix(got, "Each request costs") {
+		t.Errorf("one of two fits is taken for the answer: %q", got)
+	}
+}

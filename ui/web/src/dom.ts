@@ -9,9 +9,23 @@ const SVG = 'http://www.w3.org/2000/svg';
 function fill(element: Element, attributes: Attributes, children: readonly Child[]): void {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    element.setAttribute(name, value === true ? '' : String(value));
+    element.setAttribute(name, value === true ? '' : visible(String(value)));
   }
   append(element, children);
+}
+
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/**
+ * Spells out characters that hide or reorder text (controls, bidirectional
+ * overrides), as the text report does; line ends and tabs stay.
+ */
+export function visible(text: string): string {
+  return text.replace(HIDDEN, (c) => {
+    if (c === '\n' || c === '\t') return c;
+    const code = c.codePointAt(0) ?? 0;
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`;
+  });
 }
 
 /** Appends nodes and texts; null, undefined and false are left out. */
@@ -20,7 +34,7 @@ export function append(parent: Node, children: readonly Child[]): void {
     if (child === null || child === undefined || child === false) continue;
     if (Array.isArray(child)) append(parent, child as readonly Child[]);
     else if (child instanceof Node) parent.appendChild(child);
-    else parent.appendChild(document.createTextNode(typeof child === 'string' ? child : String(child as number)));
+    else parent.appendChild(document.createTextNode(visible(String(child as string | number))));
   }
 }
 

@@ -3,7 +3,7 @@
 
 import './style.css';
 import { embedded, type Page } from './data';
-import { append, h } from './dom';
+import { append, h, visible } from './dom';
 import { Model } from './model';
 import { about, others, study } from './views/about';
 import { cpu, memory } from './views/cost';
@@ -47,7 +47,7 @@ const root = document.getElementById('app');
 if (root) {
   const page = embedded(document);
   if (page) {
-    document.title = `${page.findings.study} · meshmark`;
+    document.title = visible(`${page.findings.study} · meshmark`);
     show(root, page);
   } else {
     append(root, [h('p', { class: 'empty' }, 'This page was built without a report in it.')]);

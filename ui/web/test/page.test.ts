@@ -2,7 +2,7 @@
 import { beforeEach, expect, test } from 'vitest';
 import quick from '../../../report/testdata/quick.json';
 import type { Findings, Page } from '../src/data';
-import { append, h } from '../src/dom';
+import { append, h, visible } from '../src/dom';
 import { show } from '../src/main';
 
 const page = (change: Partial<Findings> = {}): Page => ({ findings: { ...(quick as unknown as Findings), ...change }, answers: ['Headline.', 'More.'], warnings: [] });
@@ -17,6 +17,11 @@ test('text is text', () => {
   append(root, ['<b>bold</b>', h('p', { title: '"><img>' }, '<script>x</script>', 7, null, false, ['nested'])]);
   expect(root.querySelector('b, img, script')).toBeNull();
   expect(root.textContent).toBe('<b>bold</b><script>x</script>7nested');
+});
+
+test('what hides or reorders text is spelled out', () => {
+  expect(visible('a\u202eb\u001b[31m\u200b')).toBe('a\\u202eb\\x1b[31m\\u200b');
+  expect(visible('two\nlines\t·µ–')).toBe('two\nlines\t·µ–');
 });
 
 test('every section is there, with charts in it', () => {
