@@ -19,7 +19,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	authorization "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -198,10 +197,4 @@ func missing(ctx context.Context, client kubernetes.Interface) ([]string, error)
 		lacks = append(lacks, fmt.Sprintf("%s %s (%s)", strings.Join(denied[i], ", "), name, p.why))
 	}
 	return lacks, nil
-}
-
-// DefaultImages are the images of a registry that follows the names of a
-// local lab.
-func DefaultImages(meshmark string) lab.Images {
-	return lab.Images{Meshmark: meshmark, PullPolicy: corev1.PullIfNotPresent}
 }

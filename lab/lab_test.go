@@ -1,0 +1,138 @@
+package lab
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+func TestProxyFor(t *testing.T) {
+	images := Images{Proxy: "proxy:1", Proxies: map[string]string{"1.40.0": "proxy:1", "1.39.0": "proxy:1-envoy1.39.0"}}
+	for version, want := range map[string]string{"": "proxy:1", "1.40.0": "proxy:1", "1.39.0": "proxy:1-envoy1.39.0"} {
+		if got, err := images.ProxyFor(version); err != nil || got != want {
+			t.Errorf("%q: %s, %v", version, got, err)
+		}
+	}
+	_, err := images.ProxyFor("1.12.0")
+	if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "1.39.0 1.40.0") {
+		t.Errorf("%v (%s)", err, errs.Hint(err))
+	}
+}
+
+func TestParseObjects(t *testing.T) {
+	for name, test := range map[string]struct {
+		text  string
+		names string // "" for an error
+	}{
+		"one":               {"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", "a"},
+		"several":           {"---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n# nothing\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: b}\n", "a b"},
+		"a list":            {"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n- {apiVersion: v1, kind: Pod, metadata: {name: b}}\n", "a b"},
+		"JSON":              {`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}`, "a"},
+		"null":              {"null\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", "a"},
+		"no kind":           {"apiVersion: v1\nmetadata: {name: a}\n", ""},
+		"no YAML":           {"a: b: c\n", ""},
+		"a string":          {"hello\n", ""},
+		"broken in the 2nd": {"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n\tx\n", ""},
+	} {
+		objects, err := ParseObjects([]byte(test.text))
+		if test.names == "" {
+			if err == nil || !strings.Contains(err.Error(), "document ") {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		var names []string
+		for _, o := range objects {
+			names = append(names, o.GetName())
+		}
+		if err != nil || strings.Join(names, " ") != test.names {
+			t.Errorf("%s: %v, %v", name, names, err)
+		}
+	}
+	if objects, err := ParseObjects(nil); err != nil || len(objects) > 0 {
+		t.Errorf("nothing: %v, %v", objects, err)
+	}
+}
+
+func FuzzParseObjects(f *testing.F) {
+	f.Add([]byte("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod}]\n---\n{}\n"))
+	f.Add([]byte("---\n- a\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		objects, err := ParseObjects(data)
+		if err != nil {
+			return
+		}
+		for _, o := range objects {
+			if o.GetKind() == "" {
+				t.Errorf("an object without a kind: %v", o.Object)
+			}
+		}
+	})
+}
+
+func TestTemporary(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	webhook := apierrors.NewInternalError(errors.New(`failed calling webhook "x": no endpoints available`))
+	for _, err := range []error{
+		&meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "VirtualService"}}, apierrors.NewNotFound(pods, "namespace"),
+		apierrors.NewServiceUnavailable("starting"), apierrors.NewTooManyRequests("later", 1), apierrors.NewConflict(pods, "a", errors.New("x")),
+		syscall.ECONNREFUSED, syscall.ECONNRESET, webhook,
+	} {
+		if !temporary(err) {
+			t.Errorf("counts as final: %v", err)
+		}
+	}
+	for _, err := range []error{
+		apierrors.NewBadRequest("no"), apierrors.NewForbidden(pods, "a", errors.New("x")), apierrors.NewInternalError(errors.New("x")), errors.New("x"),
+	} {
+		if temporary(err) {
+			t.Errorf("counts as temporary: %v", err)
+		}
+	}
+}
+
+func TestDeploymentDone(t *testing.T) {
+	two := int32(2)
+	for name, test := range map[string]struct {
+		status appsv1.DeploymentStatus
+		done   bool
+	}{
+		"all":               {appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2}, true},
+		"not looked at yet": {appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2}, false},
+		"old ones remain":   {appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 3, UpdatedReplicas: 2, AvailableReplicas: 2}, false},
+		"one unavailable":   {appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 1}, false},
+		"nothing":           {appsv1.DeploymentStatus{}, false},
+	} {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 3}, Spec: appsv1.DeploymentSpec{Replicas: &two}, Status: test.status}
+		if done, state := deploymentDone(d); done != test.done {
+			t.Errorf("%s: %t (%s)", name, done, state)
+		}
+	}
+}
+
+func TestWhyNotReady(t *testing.T) {
+	pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	if got := whyNotReady(pod); got != "Pending" {
+		t.Errorf("got %q", got)
+	}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available"}}
+	if got := whyNotReady(pod); got != "0/1 nodes are available" {
+		t.Errorf("got %q", got)
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}},
+		{Name: "proxy", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}}}}
+	if got := whyNotReady(pod); !strings.Contains(got, "proxy is waiting: ErrImagePull not found") {
+		t.Errorf("got %q", got)
+	}
+}
