@@ -65,6 +65,7 @@ func (o *observations) overhead(cell, base int, m measure) record.Finding {
 	if call != stat.Real {
 		f.Warnings = append(f.Warnings, why)
 	}
+	o.doubtLag(&f, cell, base, m)
 	if mde := stat.MinimumDetectable(e, floor, stat.DefaultPower); finite(mde) {
 		f.MDE = mde
 	}

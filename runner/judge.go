@@ -15,8 +15,10 @@ const (
 	// maxFailedRatio of the window's requests may fail or stay unfinished:
 	// the latencies leave them out.
 	maxFailedRatio = 0.001
-	// maxLagRatio is how much of the latency the generator's own lateness
-	// may be, at the median and at p99 alike.
+	// maxLagRatio is how much of the median latency the generator's own
+	// median lateness may be: more, and it did not keep the schedule at all.
+	// What lateness in the tail means for a finding is weighed beside the
+	// finding's effect, in package analysis.
 	maxLagRatio = 0.25
 	// maxGeneratorCPU is the share of a CPU above which one loop of the
 	// generator cannot be trusted to keep its schedule.
@@ -44,9 +46,9 @@ func (t *trialRun) judge(out *record.Trial, window *load.Window, sampled map[str
 	check("served", l.Completed > 0 && float64(lost) <= maxFailedRatio*float64(l.Scheduled),
 		"%d of %d requests failed or stayed unfinished %v", lost, l.Scheduled, l.Failed)
 	if t.cell[study.FactorRate] != study.RateMax {
-		check("schedule-lag", l.Lag.P50 <= maxLagRatio*l.Intended.P50 && l.Lag.P99 <= maxLagRatio*l.Intended.P99,
-			"the generator was late by %.0f us at the median and %.0f us at p99, beside latencies of %.0f and %.0f us",
-			l.Lag.P50, l.Lag.P99, l.Intended.P50, l.Intended.P99)
+		check("schedule-lag", l.Lag.P50 <= maxLagRatio*l.Intended.P50,
+			"the generator was late by %.0f us at the median, beside a median latency of %.0f us (at p99 by %.0f beside %.0f)",
+			l.Lag.P50, l.Intended.P50, l.Lag.P99, l.Intended.P99)
 		share := l.CPU.TotalS() / (out.Window.Seconds * float64(max(1, t.spec.Threads)))
 		check("generator-cpu", share <= maxGeneratorCPU, "the generator used %.0f%% of a CPU", share*100)
 	}

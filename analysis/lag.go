@@ -1,0 +1,48 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// maxLagRatio is how much of a latency effect the generator's own lateness
+// may be. Latency counts from the intended time, so that lateness is in it;
+// where it is large beside the effect, it may be the effect.
+const maxLagRatio = 0.25
+
+// lateness is how late the generator was in a cell at the quantile's part of
+// the distribution, in microseconds, in the middle of the cell's trials: at
+// the median for p50, at p99 for whatever lies in the tail.
+func (o *observations) lateness(cell int, quantile float64) float64 {
+	var lags []float64
+	for _, t := range o.valid(cell) {
+		if t.Load == nil || t.Load.RateRPS == 0 {
+			continue // as fast as possible: there is no schedule
+		}
+		if quantile <= 0.5 {
+			lags = append(lags, t.Load.Lag.P50)
+		} else {
+			lags = append(lags, t.Load.Lag.P99)
+		}
+	}
+	if len(lags) == 0 {
+		return 0
+	}
+	return median(lags)
+}
+
+// doubtLag takes back a verdict that the generator itself may have caused.
+func (o *observations) doubtLag(f *record.Finding, cell, base int, m measure) {
+	if m.quantile == 0 || f.Verdict != record.VerdictReal {
+		return
+	}
+	lag := math.Max(o.lateness(cell, m.quantile), o.lateness(base, m.quantile))
+	if lag <= maxLagRatio*math.Abs(f.Estimate) {
+		return
+	}
+	f.Verdict = record.VerdictInconclusive
+	f.Warnings = append(f.Warnings, fmt.Sprintf(
+		"the generator itself was late by %.0f us, large beside this effect: something else kept the machine busy", lag))
+}
