@@ -66,6 +66,7 @@ func (o *observations) summary(cell int) record.CellSummary {
 			s.CPUPerRequest[part] = c
 		}
 	}
+	s.Connections, s.Pressure = connections(valid), pressure(valid)
 	for _, part := range memoryParts {
 		var bytes []float64
 		for _, t := range valid {
@@ -78,6 +79,61 @@ func (o *observations) summary(cell int) record.CellSummary {
 		}
 	}
 	return s
+}
+
+// connections are the medians of the trials' connections by pod.
+func connections(trials []*record.Trial) map[string]record.Connections {
+	out := map[string]record.Connections{}
+	for _, pod := range []string{record.PartGenerator, record.PartWorker} {
+		var all []record.Connections
+		for _, t := range trials {
+			if c, ok := t.Connections[pod]; ok {
+				all = append(all, c)
+			}
+		}
+		if len(all) == 0 {
+			continue
+		}
+		of := func(number func(record.Connections) int64) int64 {
+			return int64(math.Round(medianOf(all, func(c record.Connections) float64 { return float64(number(c)) })))
+		}
+		out[pod] = record.Connections{
+			Established:   of(func(c record.Connections) int64 { return c.Established }),
+			Opened:        of(func(c record.Connections) int64 { return c.Opened }),
+			Accepted:      of(func(c record.Connections) int64 { return c.Accepted }),
+			Retransmitted: of(func(c record.Connections) int64 { return c.Retransmitted }),
+		}
+	}
+	return out
+}
+
+// pressure is the median of the trials' pressure, nil if none recorded it.
+func pressure(trials []*record.Trial) *record.Pressure {
+	var all []record.Pressure
+	for _, t := range trials {
+		if t.Pressure != nil {
+			all = append(all, *t.Pressure)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &record.Pressure{
+		CPUSomeRatio:    medianOf(all, func(p record.Pressure) float64 { return p.CPUSomeRatio }),
+		MemorySomeRatio: medianOf(all, func(p record.Pressure) float64 { return p.MemorySomeRatio }),
+		IOSomeRatio:     medianOf(all, func(p record.Pressure) float64 { return p.IOSomeRatio }),
+		StealRatio:      medianOf(all, func(p record.Pressure) float64 { return p.StealRatio }),
+		BusyRatio:       medianOf(all, func(p record.Pressure) float64 { return p.BusyRatio }),
+	}
+}
+
+// medianOf is the median of a number that each of at least one value has.
+func medianOf[T any](all []T, number func(T) float64) float64 {
+	values := make([]float64, len(all))
+	for i, v := range all {
+		values[i] = number(v)
+	}
+	return median(values)
 }
 
 // cpu is what a request costs a part, user and kernel apart, with the

@@ -61,8 +61,9 @@ type Evidence struct {
 	// Requests is how many requests the generator sent and saw an end of;
 	// Unknown is how many it gave up on, which may or may not have arrived.
 	Requests, Unknown int64
-	// Connections the generator opened.
-	Connections int64
+	// Connections the generator opened; Probes is how many of them it closed
+	// again without a byte, which a proxy may pass on or not.
+	Connections, Probes int64
 	// Client and Server are how far the proxies' statistics rose; nil where
 	// the pod has no sidecar. ClientTotal and ServerTotal are their values
 	// at the end, counted from the proxy's start.

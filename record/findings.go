@@ -133,6 +133,12 @@ type CellSummary struct {
 	CPUPerRequest map[string]CPUPerRequest `json:"cpu_us_per_request"`
 	MemoryBytes   map[string]int64         `json:"memory_bytes"` // PSS by part, median over trials
 	LagP99US      float64                  `json:"schedule_lag_p99_us"`
+	// Connections by pod (PartGenerator, PartWorker), each number the median
+	// over trials.
+	Connections map[string]Connections `json:"connections,omitempty"`
+	// Pressure is the machine's state in the cell's windows, each number the
+	// median over trials; absent where it was not recorded.
+	Pressure *Pressure `json:"pressure,omitempty"`
 	// Blocks has the cell's median latency in each valid block, for the
 	// picture of drift.
 	BlockP50US []BlockValue `json:"block_p50_us"`

@@ -58,6 +58,10 @@ type Trial struct {
 	CPU map[string]CPU `json:"cpu,omitempty"`
 	// Memory by part, at the end of the window.
 	Memory map[string]Memory `json:"memory,omitempty"`
+	// Connections of the pods that the parts live in, by PartGenerator (the
+	// client pod) and PartWorker (the server pod): a sidecar's connections
+	// are its pod's.
+	Connections map[string]Connections `json:"connections,omitempty"`
 	// Counters holds, by part, how far the part's own counters rose over the
 	// whole trial, warm-up included, so that they reconcile exactly with what
 	// was sent (Envoy's statistics by Envoy's names, the worker's by ours).
@@ -157,6 +161,16 @@ type Memory struct {
 	PSSBytes    int64 `json:"pss_bytes"`    // proportional set size of its processes; 0 if it could not be read
 	CgroupBytes int64 `json:"cgroup_bytes"` // what the kernel charges to its cgroup
 	Processes   int   `json:"processes"`
+}
+
+// Connections are a pod's TCP connections, as its kernel counts them: those
+// of the role, of its sidecar and of control servers alike. The counts are
+// how far the counters rose within the window.
+type Connections struct {
+	Established   int64 `json:"established"`   // at the end of the window
+	Opened        int64 `json:"opened"`        // by the pod
+	Accepted      int64 `json:"accepted"`      // by the pod
+	Retransmitted int64 `json:"retransmitted"` // segments
 }
 
 // Pressure is the machine's state in the window.

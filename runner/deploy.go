@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -13,11 +14,11 @@ import (
 	loadcontrol "github.com/meshmark/meshmark/load/control"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
 	workercontrol "github.com/meshmark/meshmark/worker/control"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
@@ -25,6 +26,7 @@ import (
 // deployed is a topology that runs, with a line to each of its pods.
 type deployed struct {
 	topology
+	o       *Options
 	loads   map[study.Variant]*loadRole
 	workers map[study.Variant]*workerRole
 	// observers by node name.
@@ -64,8 +66,8 @@ func deploy(ctx context.Context, o *Options, plan *study.Plan, run string) (d *d
 		return nil, err
 	}
 	d = &deployed{
-		topology: newTopology("meshmark-"+run, plan),
-		loads:    map[study.Variant]*loadRole{}, workers: map[study.Variant]*workerRole{},
+		topology: newTopology(namespacePrefix+run, plan), o: o,
+		loads: map[study.Variant]*loadRole{}, workers: map[study.Variant]*workerRole{},
 		observers: map[string]observe.Client{},
 		kube:      kube, dialer: lab.NewDialer(config),
 	}
@@ -74,41 +76,48 @@ func deploy(ctx context.Context, o *Options, plan *study.Plan, run string) (d *d
 			d.remove()
 		}
 	}()
-	if err := d.create(ctx, o, run); err != nil {
+	if err := d.create(ctx, run); err != nil {
 		return d, err
 	}
 	if err := d.await(ctx); err != nil {
 		return d, err
 	}
-	if err := d.connect(ctx, o); err != nil {
+	if err := d.connect(ctx); err != nil {
 		return d, err
 	}
-	return d, d.configure(ctx, o.Study)
+	return d, d.configure(ctx)
 }
 
 // create makes namespace, policies, Services, Deployments and the DaemonSet.
-func (d *deployed) create(ctx context.Context, o *Options, run string) error {
-	_, err := d.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+func (d *deployed) create(ctx context.Context, run string) error {
+	me, err := thisProcess()
+	if err != nil {
+		return fmt.Errorf("create namespace %s: %w", d.namespace, err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: d.namespace,
 		Labels: map[string]string{
 			runLabel: run, "app.kubernetes.io/part-of": "meshmark",
 			// The observe role looks at its node.
 			"pod-security.kubernetes.io/enforce": "privileged",
 		},
-	}}, metav1.CreateOptions{})
-	if err != nil {
+	}}
+	if err := annotate(namespace, me); err != nil {
+		return err
+	}
+	if _, err := d.kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create namespace %s: %w", d.namespace, err)
 	}
-	deployments, err := d.deployments(o.Mesh, o.Lab.Images(), run)
+	deployments, err := d.deployments(d.o.Mesh, d.o.Lab.Images(), run)
 	if err != nil {
 		return err
 	}
 	// Policies first: a sidecar then starts with its final configuration.
-	applier, err := lab.NewApplier(o.Lab.RESTConfig())
+	applier, err := lab.NewApplier(d.o.Lab.RESTConfig())
 	if err != nil {
 		return err
 	}
-	if err := applier.ApplyObjects(ctx, o.Mesh.Policies(d.workloads())); err != nil {
+	if err := applier.ApplyObjects(ctx, d.o.Mesh.Policies(d.workloads())); err != nil {
 		return err
 	}
 	for _, service := range d.services(run) {
@@ -127,7 +136,7 @@ func (d *deployed) create(ctx context.Context, o *Options, run string) error {
 		})
 	}
 	group.Go(func() error {
-		set := d.observeSet(o.Lab.Images(), run)
+		set := d.observeSet(d.o.Lab.Images(), run)
 		if _, err := d.kube.AppsV1().DaemonSets(d.namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create DaemonSet %s: %w", set.Name, err)
 		}
@@ -141,26 +150,67 @@ const readyTimeout = 3 * time.Minute
 
 // await waits for every workload's pod, and an observer on their nodes.
 func (d *deployed) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	limited, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := errgroup.WithContext(limited)
 	for _, w := range d.workloads() {
 		group.Go(func() error {
 			return lab.WaitPods(ctx, d.kube, d.namespace, mesh.AppLabel+"="+w.Name, 1)
 		})
 	}
-	group.Go(func() error {
-		return lab.WaitPods(ctx, d.kube, d.namespace, mesh.AppLabel+"="+roleObserve, 1)
-	})
 	err := group.Wait()
+	if err == nil {
+		err = d.awaitObservers(limited)
+	}
 	if err != nil {
 		return errs.WithHint(err, "kubectl -n %s get events --sort-by=.lastTimestamp", d.namespace)
 	}
 	return nil
 }
 
+// awaitObservers waits until an observer is ready on every node that has one
+// of the workloads' pods. Other nodes do not matter.
+func (d *deployed) awaitObservers(ctx context.Context) error {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		pods, err := d.kube.CoreV1().Pods(d.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("wait for the observers: %w", err)
+		}
+		lacking := unobserved(pods.Items)
+		if len(lacking) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for an observer on node %s: %w", strings.Join(lacking, ", "), ctx.Err())
+		case <-ticker.C:
+		}
+	}
+}
+
+// unobserved lists the nodes that have pods of workloads, but no observer
+// that is ready.
+func unobserved(pods []corev1.Pod) []string {
+	var out []string
+	for i := range pods {
+		node := pods[i].Spec.NodeName
+		if pods[i].Labels[mesh.AppLabel] == roleObserve || slices.Contains(out, node) {
+			continue
+		}
+		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
+			return p.Labels[mesh.AppLabel] == roleObserve && p.Spec.NodeName == node && lab.PodReady(&p)
+		}) {
+			out = append(out, node)
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
 // connect finds the pods and opens a line to each.
-func (d *deployed) connect(ctx context.Context, o *Options) error {
+func (d *deployed) connect(ctx context.Context) error {
 	pods, err := d.kube.CoreV1().Pods(d.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list pods of namespace %s: %w", d.namespace, err)
@@ -186,7 +236,7 @@ func (d *deployed) connect(ctx context.Context, o *Options) error {
 			return podRef{}, errs.WithHint(fmt.Errorf("no observer runs on node %s", pod.Spec.NodeName),
 				"kubectl -n %s describe daemonset %s", d.namespace, roleObserve)
 		}
-		return d.newPodRef(ctx, pod, o.Mesh)
+		return d.newPodRef(ctx, pod, d.o.Mesh)
 	}
 	for v, w := range d.clients {
 		pod, err := ref(w)
@@ -205,21 +255,30 @@ func (d *deployed) connect(ctx context.Context, o *Options) error {
 	return d.findControlPlane(ctx)
 }
 
+// measure implements measurer.
+func (d *deployed) measure(ctx context.Context, cell record.Cell, seed uint64) (record.Trial, []byte, error) {
+	t, err := newTrial(d, d.o, cell, seed)
+	if err != nil {
+		return record.Trial{Schema: record.Schema, Cell: cell, Started: time.Now().UTC()}, nil, err
+	}
+	return t.measure(ctx)
+}
+
 // reconnect finds the pods again after something broke, waiting until they
 // are ready.
-func (d *deployed) reconnect(ctx context.Context, o *Options) error {
+func (d *deployed) reconnect(ctx context.Context) error {
 	d.dialer.Close()
-	config := o.Lab.RESTConfig()
+	config := d.o.Lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
 	d.dialer = lab.NewDialer(config)
 	d.observers, d.control = map[string]observe.Client{}, nil
 	if err := d.await(ctx); err != nil {
 		return err
 	}
-	if err := d.connect(ctx, o); err != nil {
+	if err := d.connect(ctx); err != nil {
 		return err
 	}
-	return d.configure(ctx, o.Study)
+	return d.configure(ctx)
 }
 
 // pods lists the pods of all workloads.
@@ -293,9 +352,9 @@ func cpuLimit(pod *corev1.Pod, container string) string {
 }
 
 // configure tells every worker what the study says of the workload.
-func (d *deployed) configure(ctx context.Context, s *study.Study) error {
+func (d *deployed) configure(ctx context.Context) error {
 	for _, server := range d.workers {
-		_, err := server.api.Update(ctx, func(c *workercontrol.Config) { setWorkload(c, s.Workload) })
+		_, err := server.api.Update(ctx, func(c *workercontrol.Config) { setWorkload(c, d.o.Study.Workload) })
 		if err != nil {
 			return fmt.Errorf("configure worker %s: %w", server.Name, err)
 		}
@@ -328,27 +387,5 @@ func (d *deployed) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
 	d.dialer.Close()
-	err := d.kube.CoreV1().Namespaces().Delete(ctx, d.namespace, metav1.DeleteOptions{
-		PropagationPolicy: ptr(metav1.DeletePropagationBackground),
-	})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return errs.WithHint(fmt.Errorf("remove namespace %s: %w", d.namespace, err), "kubectl delete namespace %s", d.namespace)
-	}
-	return nil
-}
-
-// Leftovers names the namespaces that earlier runs did not remove.
-func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
-	list, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: runLabel})
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, ns := range list.Items {
-		if ns.DeletionTimestamp == nil && strings.HasPrefix(ns.Name, "meshmark-") {
-			names = append(names, ns.Name)
-		}
-	}
-	sort.Strings(names)
-	return names, nil
+	return removeNamespace(ctx, d.kube, d.namespace)
 }

@@ -2,11 +2,9 @@ package runner
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"sort"
 	"time"
@@ -74,7 +72,7 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 	if o.Progress == nil {
 		o.Progress = func(Event) {}
 	}
-	r := &run{o: &o, started: time.Now()}
+	r := &run{o: &o, started: time.Now(), now: time.Now}
 	if err := r.open(ctx); err != nil {
 		return Outcome{}, err
 	}
@@ -87,6 +85,7 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 	if err != nil {
 		return outcome(), err
 	}
+	r.pods = r.deployed
 	defer func() { err = errors.Join(err, r.deployed.remove()) }()
 	if err := r.describe(ctx); err != nil {
 		return outcome(), err
@@ -119,7 +118,9 @@ type run struct {
 	dir      *store.Dir
 	header   record.Header
 	deployed *deployed
-	trials   []record.Trial // completed, earlier ones first
+	pods     measurer         // carries trials through: deployed
+	now      func() time.Time // bounds the blocks
+	trials   []record.Trial   // completed, earlier ones first
 	done     map[string]bool
 	hist     map[string]record.TrialHist
 	started  time.Time
@@ -131,7 +132,7 @@ type run struct {
 func (r *run) open(ctx context.Context) error {
 	r.done, r.hist = map[string]bool{}, map[string]record.TrialHist{}
 	if r.o.Resume {
-		return r.reopen()
+		return r.reopen(ctx)
 	}
 	seed := r.o.Study.Seed
 	if seed == 0 {
@@ -141,7 +142,7 @@ func (r *run) open(ctx context.Context) error {
 	if r.plan, err = study.NewPlan(r.o.Study, seed); err != nil {
 		return err
 	}
-	components, err := r.o.Mesh.Check(ctx, r.o.Lab.RESTConfig(), newTopology("", r.plan).proxies())
+	components, err := r.fit(ctx)
 	if err != nil {
 		return err
 	}
@@ -154,7 +155,37 @@ func (r *run) open(ctx context.Context) error {
 	return err
 }
 
-func (r *run) reopen() error {
+// fit says whether the plan can be run in the lab as it is, and which
+// binaries of the mesh would be measured.
+func (r *run) fit(ctx context.Context) ([]record.Component, error) {
+	if err := Check(r.plan); err != nil {
+		return nil, err
+	}
+	images := r.o.Lab.Images()
+	if images.Meshmark == "" {
+		return nil, errs.WithHint(errs.Usage("which image do the load generator, the worker and the observer run from?"),
+			"give one that the cluster can pull with --image")
+	}
+	if _, err := newTopology("check", r.plan).deployments(r.o.Mesh, images, "check"); err != nil {
+		return nil, err
+	}
+	return r.o.Mesh.Check(ctx, r.o.Lab.RESTConfig(), newTopology("", r.plan).proxies())
+}
+
+// Check finds what the generator would refuse of a plan's loads, before
+// anything is started.
+func Check(plan *study.Plan) error {
+	t := newTopology("check", plan)
+	for _, cell := range plan.Cells {
+		server := t.servers[study.ServerVariant(cell)]
+		if _, err := loadSpec(plan.Study, cell, url(server, cell, plan.Study.Load), 1); err != nil {
+			return fmt.Errorf("cell %s: %w", plan.Label(cell), err)
+		}
+	}
+	return nil
+}
+
+func (r *run) reopen(ctx context.Context) error {
 	dir, contents, err := store.Resume(r.o.Out, r.o.Study.Marshal(), r.o.Study.Seed)
 	if err != nil {
 		return err
@@ -162,6 +193,9 @@ func (r *run) reopen() error {
 	r.dir, r.header, r.trials = dir, contents.Header, contents.Trials
 	if r.plan, err = study.NewPlan(r.o.Study, r.header.Seed); err == nil {
 		err = r.plan.CheckTrials(r.trials)
+	}
+	if err == nil {
+		_, err = r.fit(ctx) // the header has the components
 	}
 	if err == nil {
 		var loaded record.Run
@@ -244,155 +278,4 @@ func mergeComponents(in []record.Component) []record.Component {
 	}
 	sort.SliceStable(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	return out
-}
-
-// blocks runs blocks until the stop rule holds or a limit comes.
-func (r *run) blocks(ctx context.Context) error {
-	limits := r.o.Study.Blocks
-	begin := time.Now()
-	longest := time.Duration(0)
-	for block := 0; ; block++ {
-		if why := r.enough(block); why != "" {
-			r.stop = why
-			return nil
-		}
-		if limits.Limit > 0 && block > 0 && !r.begun(block) && time.Since(begin)+longest > limits.Limit {
-			r.stop = fmt.Sprintf("time limit of %v after %d blocks", limits.Limit, block)
-			return nil
-		}
-		at := time.Now()
-		measured, err := r.block(ctx, block)
-		if err != nil {
-			return err
-		}
-		if measured > 0 {
-			longest = max(longest, time.Since(at))
-		}
-		r.tell(Event{Stage: "block", Block: block})
-	}
-}
-
-// begun reports whether an earlier attempt began the block.
-func (r *run) begun(block int) bool { return r.done[study.TrialID(block, 0)] }
-
-// enough says why no further block is needed, or "".
-func (r *run) enough(blocks int) string {
-	limits := r.o.Study.Blocks
-	if blocks >= limits.Max {
-		return fmt.Sprintf("all %d blocks done", limits.Max)
-	}
-	if blocks < limits.Min || r.o.Enough == nil || r.begun(blocks) {
-		return ""
-	}
-	if stop, why := r.o.Enough(r.plan, r.memory()); stop {
-		return why
-	}
-	return ""
-}
-
-// memory is the run so far, as analysis takes it.
-func (r *run) memory() record.Run {
-	return record.Run{Header: r.header, StudyYAML: r.o.Study.Marshal(), Trials: r.trials, Hist: r.hist}
-}
-
-// block runs what is left of a block's trials and returns how many.
-func (r *run) block(ctx context.Context, block int) (int, error) {
-	slots := r.plan.Block(block)
-	measured := 0
-	for order, slot := range slots {
-		id := study.TrialID(block, order)
-		if r.done[id] {
-			continue
-		}
-		cell := r.plan.Cells[slot.Cell]
-		r.tell(Event{Stage: "trial", Block: block, Trial: order + 1, Trials: len(slots), Cell: r.plan.Label(cell)})
-		trial, err := r.trial(ctx, id, cell)
-		if err != nil {
-			return measured, err
-		}
-		trial.Trial.ID, trial.Block, trial.Order, trial.Repeat = id, block, order, slot.Repeat
-		if err := r.keep(trial); err != nil {
-			return measured, err
-		}
-		measured++
-		r.tell(Event{Stage: "trial", Block: block, Trial: order + 1, Trials: len(slots), Cell: r.plan.Label(cell), Record: &trial.Trial})
-	}
-	return measured, nil
-}
-
-type completed struct {
-	record.Trial
-	log []byte
-}
-
-// trial runs one trial. If it cannot be carried through (a pod died, the API
-// server went away) that is what the trial's record says, and the pods are
-// looked up anew.
-func (r *run) trial(ctx context.Context, id string, cell record.Cell) (completed, error) {
-	t, err := newTrial(r.deployed, r.o, cell, trialSeed(r.header.Seed, id))
-	if err != nil {
-		return completed{}, err
-	}
-	trial, log, err := t.measure(ctx)
-	if err == nil {
-		r.lost = 0
-		return completed{trial, log}, nil
-	}
-	if ctx.Err() != nil {
-		return completed{}, ctx.Err()
-	}
-	r.lost++
-	if r.lost >= maxLost {
-		return completed{}, errs.WithHint(fmt.Errorf("trial %s, and %d before it, could not be carried through: %w", id, maxLost-1, err),
-			"completed trials are kept; once the cause is mended go on with --resume %s", r.dir.Path())
-	}
-	trial.Ended = time.Now().UTC()
-	trial.Validity.Valid = false
-	trial.Validity.Checks = append(trial.Validity.Checks, record.Check{Name: "carried-through", Detail: err.Error()})
-	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("trial %s was lost (%v); looking for the pods again", id, err)})
-	if err := r.deployed.reconnect(ctx, r.o); err != nil {
-		return completed{}, errs.WithHint(err, "completed trials are kept; go on with --resume %s", r.dir.Path())
-	}
-	return completed{trial, nil}, nil
-}
-
-// keep makes a trial durable.
-func (r *run) keep(t completed) error {
-	if t.log != nil {
-		path, err := r.dir.WriteHist(t.Trial.ID, t.log)
-		if err != nil {
-			return err
-		}
-		t.Hist = path
-		if r.hist[t.Trial.ID], err = store.MergeHist(t.log); err != nil {
-			return err
-		}
-	}
-	if err := r.dir.Append(t.Trial); err != nil {
-		return err
-	}
-	r.trials = append(r.trials, t.Trial)
-	r.done[t.Trial.ID] = true
-	return nil
-}
-
-// wholeBlocks counts the blocks all of whose trials are done.
-func (r *run) wholeBlocks() int {
-	for block := 0; ; block++ {
-		for order := range r.plan.BlockSize() {
-			if !r.done[study.TrialID(block, order)] {
-				return block
-			}
-		}
-	}
-}
-
-// trialSeed gives each trial arrivals of its own, the same in every attempt.
-func trialSeed(seed uint64, id string) uint64 {
-	h := fnv.New64a()
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], seed)
-	h.Write(b[:])
-	h.Write([]byte(id))
-	return h.Sum64()
 }

@@ -287,7 +287,7 @@ func (t *trialRun) now() time.Time { return time.Now().Add(t.clockAhead) }
 // costs turns the snapshots at the window's edges into the trial's CPU,
 // memory and pressure.
 func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
-	out.CPU, out.Memory = map[string]record.CPU{}, map[string]record.Memory{}
+	out.CPU, out.Memory, out.Connections = map[string]record.CPU{}, map[string]record.Memory{}, map[string]record.Connections{}
 	for node, targets := range t.targets {
 		e := sampled[node]
 		for _, target := range targets {
@@ -308,6 +308,11 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 				}
 			}
 		}
+		for _, pod := range []string{record.PartGenerator, record.PartWorker} {
+			if before, after := e.before.Targets[pod].Net, e.after.Targets[pod].Net; before != nil && after != nil {
+				out.Connections[pod] = connections(*before, *after)
+			}
+		}
 		if node == t.server.pod.node {
 			cpu, pressure, err := e.after.Machine.Since(e.before.Machine)
 			if err != nil {
@@ -316,6 +321,17 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 			}
 			out.CPU[record.PartMachine], out.Pressure = cpu, &pressure
 		}
+	}
+}
+
+// connections are a pod's connections at the end of the window, and how far
+// its counters rose within it.
+func connections(before, after observe.NetSample) record.Connections {
+	return record.Connections{
+		Established:   int64(after.Established),
+		Opened:        int64(after.ActiveOpens) - int64(before.ActiveOpens),
+		Accepted:      int64(after.PassiveOpen) - int64(before.PassiveOpen),
+		Retransmitted: int64(after.Retransmits) - int64(before.Retransmits),
 	}
 }
 
@@ -344,7 +360,8 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		},
 		Requests:    answered,
 		Unknown:     total.Scheduled - answered,
-		Connections: total.Connects,
+		Connections: result.Opened + result.Probes + total.Connects,
+		Probes:      result.Probes,
 		ClientProxy: t.client.pod.proxyState, ServerProxy: t.server.pod.proxyState,
 	}
 	out.Counters = map[string]map[string]float64{}

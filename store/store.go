@@ -125,21 +125,38 @@ func Create(path string, header record.Header, source, resolved []byte) (dir *Di
 	return d, nil
 }
 
+// Vacant reports why a run directory cannot be made at path: [Create] would
+// fail. It changes nothing.
+func Vacant(path string) error {
+	_, err := vacant(path)
+	return err
+}
+
 func makeEmpty(path string) (made bool, err error) {
+	exists, err := vacant(path)
+	if err != nil || exists {
+		return false, err
+	}
+	if err := os.MkdirAll(filepath.Dir(filepath.Clean(path)), 0o755); err != nil {
+		return false, explain(err, path)
+	}
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return false, explain(err, path)
+	}
+	return true, nil
+}
+
+// vacant reports whether path is an empty directory or, with false, nothing
+// yet; anything else is an error.
+func vacant(path string) (exists bool, err error) {
 	entries, err := os.ReadDir(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := os.MkdirAll(filepath.Dir(filepath.Clean(path)), 0o755); err != nil {
-			return false, explain(err, path)
-		}
-		if err := os.Mkdir(path, 0o755); err != nil {
-			return false, explain(err, path)
-		}
-		return true, nil
+		return false, nil
 	case err != nil:
 		return false, errs.WithCode(explain(err, path), errs.CodeUsage)
 	case len(entries) == 0:
-		return false, nil
+		return true, nil
 	}
 	err = errs.Usage("run directory %s is not empty", path)
 	if _, statErr := os.Stat(filepath.Join(path, FileHeader)); statErr == nil {

@@ -75,16 +75,8 @@ func newRunCommand(env *Env) *cobra.Command {
 }
 
 func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err error) {
-	s, source, err := chooseStudy(env, f, args)
+	s, source, plan, err := prepare(env, f, args)
 	if err != nil {
-		return err
-	}
-	// Everything that can be found wrong without starting anything.
-	plan, err := study.NewPlan(s, max(s.Seed, 1))
-	if err != nil {
-		return err
-	}
-	if _, err := analysis.CompileAssertions(s.Assert); err != nil {
 		return err
 	}
 	p := newProgress(env.Stderr)
@@ -95,6 +87,9 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	}
 	defer func() { err = errors.Join(err, closeLab(where, p)) }()
 
+	if err := sweepLeftovers(ctx, p, where); err != nil {
+		return err
+	}
 	measured, err := measuredComponents(ctx, where)
 	if err != nil {
 		return err
@@ -132,13 +127,71 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	return verdictError(findings)
 }
 
+// prepare reads the study and finds whatever is wrong that can be found
+// without starting anything.
+func prepare(env *Env, f runFlags, args []string) (*study.Study, []byte, *study.Plan, error) {
+	fail := func(err error) (*study.Study, []byte, *study.Plan, error) { return nil, nil, nil, err }
+	if err := f.check(); err != nil {
+		return fail(err)
+	}
+	s, source, err := chooseStudy(env, f, args)
+	if err != nil {
+		return fail(err)
+	}
+	plan, err := study.NewPlan(s, max(s.Seed, 1))
+	if err != nil {
+		return fail(errs.WithCode(err, errs.CodeUsage))
+	}
+	if _, err := analysis.CompileAssertions(s.Assert); err != nil {
+		return fail(err)
+	}
+	if err := runner.Check(plan); err != nil {
+		return fail(err)
+	}
+	switch {
+	case f.resume != "":
+		// Another study, or another process at work in the directory.
+		dir, _, err := store.Resume(f.resume, s.Marshal(), s.Seed)
+		if err != nil {
+			return fail(err)
+		}
+		err = dir.Close()
+		return s, source, plan, err
+	case f.out != "":
+		if err := store.Vacant(f.out); err != nil {
+			return fail(err)
+		}
+	}
+	return s, source, plan, nil
+}
+
+// check finds flags that do not go together.
+func (f runFlags) check() error {
+	if f.out != "" && f.resume != "" {
+		return errs.Usage("--out and --resume name the same thing: give one of them")
+	}
+	switch f.lab {
+	case lab.KindLocal:
+		for _, flag := range [][2]string{{"--kubeconfig", f.kubeconfig}, {"--context", f.context}, {"--image", f.image}} {
+			if flag[1] != "" {
+				return errs.WithHint(errs.Usage("%s is for a cluster of yours, and this is the local lab", flag[0]), "add --lab cluster")
+			}
+		}
+	case lab.KindCluster:
+		if f.image == "" {
+			return errs.WithHint(errs.Usage("--lab cluster needs the image that the load generator, the worker and the observer run from"),
+				"push meshmark's image to a registry that the cluster can pull from, and name it with --image")
+		}
+	default:
+		return errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
+	}
+	return nil
+}
+
 // chooseStudy reads the study of the arguments, or that of a run to resume.
 func chooseStudy(env *Env, f runFlags, args []string) (*study.Study, []byte, error) {
 	if f.resume == "" {
 		return loadStudy(env, args[0], f.sets)
-	}
-	if f.out != "" {
-		return nil, nil, errs.Usage("--out and --resume name the same thing: give one of them")
 	}
 	contents, err := store.Read(f.resume)
 	if err != nil {
@@ -157,12 +210,8 @@ func chooseStudy(env *Env, f runFlags, args []string) (*study.Study, []byte, err
 
 // openLab finds the lab, or starts one.
 func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study.Plan) (lab.Lab, error) {
-	switch f.lab {
-	case lab.KindCluster:
+	if f.lab == lab.KindCluster {
 		return cluster.Open(ctx, cluster.Options{Kubeconfig: f.kubeconfig, Context: f.context, Images: clusterImages(f)})
-	case lab.KindLocal:
-	default:
-		return nil, errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
 	}
 	running, err := local.Open("")
 	if err == nil {

@@ -46,12 +46,11 @@ func present(name string, got, want bool) record.Check {
 // passed compares a proxy's upstream counter with what the generator sent.
 // Requests the generator gave up on may have passed or not.
 func passed(name string, e mesh.Evidence, stats map[string]float64, prefix, who string) []record.Check {
-	counter, want, what := ".upstream_rq_total", float64(e.Requests), "requests through "
+	got, low, high, what := sum(stats, prefix, ".upstream_rq_total"), e.Requests, e.Requests+e.Unknown, "requests through "
 	if e.Endpoint.Opaque {
-		counter, want, what = ".upstream_cx_total", float64(e.Connections), "connections through "
+		got, low, high, what = sum(stats, prefix, ".upstream_cx_total"), e.Connections-e.Probes, e.Connections, "connections through "
 	}
-	got := sum(stats, prefix, counter)
-	return []record.Check{mesh.Expect(name, got, want+float64(e.Unknown)/2, float64(e.Unknown)/2, what+who)}
+	return []record.Check{mesh.Expect(name, got, float64(low+high)/2, float64(high-low)/2, what+who)}
 }
 
 // levers checks what the proxy is and whether it logged.

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/runner"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+)
+
+// sweepLeftovers removes from the local lab what runs left that were killed.
+// In a user's cluster it removes nothing and says what to look at: a run
+// that is at work on another machine looks the same from here.
+func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
+	kube, err := kubernetes.NewForConfig(where.RESTConfig())
+	if err != nil {
+		return err
+	}
+	left, err := runner.Leftovers(ctx, kube)
+	if err != nil {
+		if where.Kind() == lab.KindCluster && apierrors.IsForbidden(err) {
+			return nil // a study does not need this right
+		}
+		return err
+	}
+	remove := where.Kind() == lab.KindLocal
+	for _, l := range left {
+		if remove && l.Dead {
+			p.say("removing namespace %s of a run that was killed", l.Namespace)
+			continue
+		}
+		p.note("%s", leftoverWarning(l))
+	}
+	if !remove {
+		return nil
+	}
+	return runner.RemoveLeftovers(ctx, kube, left)
+}
+
+// leftoverWarning says what a namespace is that this program leaves alone.
+func leftoverWarning(l runner.Leftover) string {
+	whose := "it does not say whose it is"
+	switch {
+	case l.Dead:
+		whose = l.Owner + " is dead"
+	case l.Owner != "":
+		whose = "of " + l.Owner + ", which cannot be seen from here"
+	}
+	return fmt.Sprintf("warning: namespace %s, from %s, may be left over from an earlier run (%s); its idle pods are measured along\n  if that run is over: kubectl delete namespace %s",
+		l.Namespace, l.Since.Local().Format(time.DateTime), whose, l.Namespace)
+}

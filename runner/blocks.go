@@ -1,0 +1,173 @@
+package runner
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/store"
+	"github.com/meshmark/meshmark/study"
+)
+
+// measurer carries trials through. It is all that the order of a run's
+// trials, its limits, its end and its resumption need of the cluster.
+type measurer interface {
+	// measure runs a cell's trial and returns its record and histogram log.
+	// On an error, which says that the trial could not be carried through,
+	// the record has what is known.
+	measure(ctx context.Context, cell record.Cell, seed uint64) (record.Trial, []byte, error)
+	// reconnect finds the pods again after a trial was lost.
+	reconnect(ctx context.Context) error
+}
+
+// blocks runs blocks until the stop rule holds or a limit comes.
+func (r *run) blocks(ctx context.Context) error {
+	limits := r.o.Study.Blocks
+	begin := r.now()
+	longest := time.Duration(0)
+	for block := 0; ; block++ {
+		if why := r.enough(block); why != "" {
+			r.stop = why
+			return nil
+		}
+		if limits.Limit > 0 && block > 0 && !r.begun(block) && r.now().Sub(begin)+longest > limits.Limit {
+			r.stop = fmt.Sprintf("time limit of %v after %d blocks", limits.Limit, block)
+			return nil
+		}
+		at := r.now()
+		measured, err := r.block(ctx, block)
+		if err != nil {
+			return err
+		}
+		if measured > 0 {
+			longest = max(longest, r.now().Sub(at))
+		}
+		r.tell(Event{Stage: "block", Block: block})
+	}
+}
+
+// begun reports whether an earlier attempt began the block.
+func (r *run) begun(block int) bool { return r.done[study.TrialID(block, 0)] }
+
+// enough says why no further block is needed, or "".
+func (r *run) enough(blocks int) string {
+	limits := r.o.Study.Blocks
+	if blocks >= limits.Max {
+		return fmt.Sprintf("all %d blocks done", limits.Max)
+	}
+	if blocks < limits.Min || r.o.Enough == nil || r.begun(blocks) {
+		return ""
+	}
+	if stop, why := r.o.Enough(r.plan, r.memory()); stop {
+		return why
+	}
+	return ""
+}
+
+// memory is the run so far, as analysis takes it.
+func (r *run) memory() record.Run {
+	return record.Run{Header: r.header, StudyYAML: r.o.Study.Marshal(), Trials: r.trials, Hist: r.hist}
+}
+
+// block runs what is left of a block's trials and returns how many.
+func (r *run) block(ctx context.Context, block int) (int, error) {
+	slots := r.plan.Block(block)
+	measured := 0
+	for order, slot := range slots {
+		id := study.TrialID(block, order)
+		if r.done[id] {
+			continue
+		}
+		cell := r.plan.Cells[slot.Cell]
+		r.tell(Event{Stage: "trial", Block: block, Trial: order + 1, Trials: len(slots), Cell: r.plan.Label(cell)})
+		trial, err := r.trial(ctx, id, cell)
+		if err != nil {
+			return measured, err
+		}
+		trial.Trial.ID, trial.Block, trial.Order, trial.Repeat = id, block, order, slot.Repeat
+		if err := r.keep(trial); err != nil {
+			return measured, err
+		}
+		measured++
+		r.tell(Event{Stage: "trial", Block: block, Trial: order + 1, Trials: len(slots), Cell: r.plan.Label(cell), Record: &trial.Trial})
+	}
+	return measured, nil
+}
+
+// completed is a trial and its histogram log.
+type completed struct {
+	record.Trial
+	log []byte
+}
+
+// trial runs one trial. If it cannot be carried through (a pod died, the API
+// server went away) that is what the trial's record says, and the pods are
+// looked up anew.
+func (r *run) trial(ctx context.Context, id string, cell record.Cell) (completed, error) {
+	trial, log, err := r.pods.measure(ctx, cell, trialSeed(r.header.Seed, id))
+	if err == nil {
+		r.lost = 0
+		return completed{trial, log}, nil
+	}
+	if ctx.Err() != nil {
+		return completed{}, ctx.Err()
+	}
+	r.lost++
+	if r.lost >= maxLost {
+		return completed{}, errs.WithHint(fmt.Errorf("trial %s, and %d before it, could not be carried through: %w", id, maxLost-1, err),
+			"completed trials are kept; once the cause is mended go on with --resume %s", r.dir.Path())
+	}
+	trial.Ended = time.Now().UTC()
+	trial.Validity.Valid = false
+	trial.Validity.Checks = append(trial.Validity.Checks, record.Check{Name: "carried-through", Detail: err.Error()})
+	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("trial %s was lost (%v); looking for the pods again", id, err)})
+	if err := r.pods.reconnect(ctx); err != nil {
+		return completed{}, errs.WithHint(err, "completed trials are kept; go on with --resume %s", r.dir.Path())
+	}
+	return completed{trial, nil}, nil
+}
+
+// keep makes a trial durable.
+func (r *run) keep(t completed) error {
+	if t.log != nil {
+		path, err := r.dir.WriteHist(t.Trial.ID, t.log)
+		if err != nil {
+			return err
+		}
+		t.Hist = path
+		if r.hist[t.Trial.ID], err = store.MergeHist(t.log); err != nil {
+			return err
+		}
+	}
+	if err := r.dir.Append(t.Trial); err != nil {
+		return err
+	}
+	r.trials = append(r.trials, t.Trial)
+	r.done[t.Trial.ID] = true
+	return nil
+}
+
+// wholeBlocks counts the blocks all of whose trials are done.
+func (r *run) wholeBlocks() int {
+	for block := 0; ; block++ {
+		for order := range r.plan.BlockSize() {
+			if !r.done[study.TrialID(block, order)] {
+				return block
+			}
+		}
+	}
+}
+
+// trialSeed gives each trial arrivals of its own, the same in every attempt.
+func trialSeed(seed uint64, id string) uint64 {
+	h := fnv.New64a()
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], seed)
+	h.Write(b[:])
+	h.Write([]byte(id))
+	return h.Sum64()
+}
