@@ -49,7 +49,7 @@ func root(s *Study) object {
 		{name: "blocks", doc: "Passes over all cells, each in random order.", value: object{name: "blocks", flow: true, fields: []field{
 			{name: "min", doc: "Fewest blocks; from here on the stop rule is asked.", value: intValue{&s.Blocks.Min, 1, 10_000}},
 			{name: "max", doc: "Most blocks.", value: intValue{&s.Blocks.Max, 1, 10_000}},
-			{name: "limit", doc: "Time from the first block after which none begins.", value: durationValue{to: &s.Blocks.Limit, low: time.Second}},
+			{name: "limit", doc: "Time for all blocks: none begins that, going by the longest so far, would end later. The first always runs.", value: durationValue{to: &s.Blocks.Limit, low: time.Second}},
 		}}},
 		{name: "stop", doc: "Ends the run before blocks.max, when an interval is narrow enough; none for no such rule.", value: stopValue{&s.Stop}},
 		{name: "seed", doc: "Orders the blocks and spreads arrivals. 0: chosen when the run starts, and recorded.", value: seedValue{&s.Seed}},

@@ -367,7 +367,7 @@ type Estimate struct {
 	Trial  time.Duration // shortest, with the least warm-up
 	Block  time.Duration // a block of such trials
 	Min    time.Duration // the fewest blocks
-	Max    time.Duration // the most blocks with the longest warm-up, or the limit and one block
+	Max    time.Duration // the most blocks with the longest warm-up, or the limit
 }
 
 // switchTime is what a trial costs beside warm-up and window: commands to
@@ -383,7 +383,8 @@ func (p *Plan) Estimate() Estimate {
 	e := Estimate{Trials: n, Trial: trial, Block: time.Duration(n) * trial}
 	e.Min = time.Duration(s.Blocks.Min) * e.Block
 	e.Max = time.Duration(s.Blocks.Max) * time.Duration(n) * longest
-	if limited := s.Blocks.Limit + time.Duration(n)*longest; s.Blocks.Limit > 0 && limited < e.Max {
+	// No block begins that would not end in time; the first always does.
+	if limited := max(s.Blocks.Limit, time.Duration(n)*longest); s.Blocks.Limit > 0 && limited < e.Max {
 		e.Max = limited
 	}
 	if e.Min > e.Max {

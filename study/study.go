@@ -113,7 +113,8 @@ type Warmup struct {
 type Blocks struct {
 	Min int `json:"min"` // the stop rule is asked from here on
 	Max int `json:"max"`
-	// Limit is the time from the first block after which none begins.
+	// Limit is the time for all blocks: none begins that, going by the
+	// longest so far, would end later. The first always runs.
 	Limit time.Duration `json:"limit"`
 }
 
