@@ -75,21 +75,29 @@ func (m *Mesh) levers(side string, e mesh.Evidence, stats, totals map[string]flo
 			Detail: fmt.Sprintf("access log lines: %.0f, where there should be none (up to %d are of the proxy's admin interface)", logged, adminLines),
 		})
 	}
-	if state != nil {
-		if want := e.Cell["envoy"]; want != "" && want != "default" {
-			checks = append(checks, record.Check{
-				Name: side + "-envoy", OK: strings.HasPrefix(state.Version, want),
-				Detail: fmt.Sprintf("the proxy runs Envoy %s, the cell says %s", state.Version, want),
-			})
-		}
-		if want := e.Cell["cpu_limit"]; want != "" {
-			checks = append(checks, record.Check{
-				Name: side + "-cpu-limit", OK: state.CPULimit == want,
-				Detail: fmt.Sprintf("the proxy's CPU limit is %s, the cell says %s", state.CPULimit, want),
-			})
-		}
+	if state == nil {
+		return append(checks, record.Check{Name: side + "-envoy", Detail: "the proxy did not say what it is"})
+	}
+	if want := e.Cell["envoy"]; want != "" && want != "default" {
+		checks = append(checks, record.Check{
+			Name: side + "-envoy", OK: isVersion(state.Version, want),
+			Detail: fmt.Sprintf("the proxy runs Envoy %s, the cell says %s", state.Version, want),
+		})
+	}
+	if want := e.Cell["cpu_limit"]; want != "" {
+		checks = append(checks, record.Check{
+			Name: side + "-cpu-limit", OK: state.CPULimit == want,
+			Detail: fmt.Sprintf("the proxy's CPU limit is %s, the cell says %s", state.CPULimit, want),
+		})
 	}
 	return checks
+}
+
+// isVersion reports whether a proxy of version got is of version want, or a
+// build of it, as 1.39.0-dev is of 1.39.0.
+func isVersion(got, want string) bool {
+	rest, ok := strings.CutPrefix(got, want)
+	return ok && (rest == "" || rest[0] == '-' || rest[0] == '+')
 }
 
 // tlsChecks proves mTLS twice: by handshakes the server's proxy counted,

@@ -1,0 +1,251 @@
+package istio
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+	"pgregory.net/rapid"
+)
+
+const requests, connections = 1000, 16
+
+// trial is the evidence that a trial of a cell leaves when all is as the
+// cell says: what correct proxies and a correct worker count.
+func trial(levels record.Cell) mesh.Evidence {
+	cell := record.Cell{
+		"sidecars": "both", "protocol": "http1", "mtls": "strict", "telemetry": "off",
+		"concurrency": "2", "cpu_limit": "none", "envoy": "default", "keep_alive": "true",
+	}.With(levels)
+	e := mesh.Evidence{
+		Cell:     cell,
+		Endpoint: mesh.Endpoint{Service: "server-sidecar", Namespace: "meshmark-1", Port: 8080, Opaque: cell["protocol"] == "tcp"},
+		Requests: requests, Connections: connections,
+		Worker: map[string]float64{"requests": requests},
+	}
+	client := cell["sidecars"] == "client" || cell["sidecars"] == "both"
+	server := cell["sidecars"] == "server" || cell["sidecars"] == "both"
+	state := func() *mesh.ProxyState {
+		version := "1.40.0"
+		if v := cell["envoy"]; v != "default" {
+			version = v
+		}
+		return &mesh.ProxyState{Version: version, CPULimit: cell["cpu_limit"]}
+	}
+	logged := 2.0 // of the admin interface
+	if withAccessLog(cell["telemetry"]) {
+		logged += requests
+		if e.Endpoint.Opaque {
+			logged = 0 // connections have not ended yet
+		}
+	}
+	totals := map[string]float64{"server.concurrency": 2}
+	if cell["concurrency"] == "1" {
+		totals["server.concurrency"] = 1
+	}
+	if client {
+		e.ClientProxy, e.ClientTotal = state(), maps.Clone(totals)
+		e.Client = map[string]float64{"filesystem.write_buffered": logged,
+			"cluster.outbound|8080||server-sidecar.meshmark-1.svc.cluster.local.upstream_rq_total": requests,
+			"cluster.outbound|8080||server-sidecar.meshmark-1.svc.cluster.local.upstream_cx_total": connections,
+			"cluster.outbound|8080||other.meshmark-1.svc.cluster.local.upstream_rq_total":          7,
+		}
+	}
+	if server {
+		e.ServerProxy, e.ServerTotal = state(), maps.Clone(totals)
+		e.Server = map[string]float64{"filesystem.write_buffered": logged,
+			"cluster.inbound|8080||.upstream_rq_total":    requests,
+			"cluster.inbound|8080||.upstream_cx_total":    connections,
+			"listener.0.0.0.0_15006.ssl.handshake":        0,
+			"cluster.inbound|15020||.upstream_rq_total":   3,
+			"listener.0.0.0.0_15090.downstream_cx_total":  1,
+			"cluster.agent.upstream_rq_total":             4,
+			"http.inbound_0.0.0.0_8080.downstream_rq_2xx": requests,
+		}
+		if client && cell["mtls"] != "off" {
+			e.Server["listener.0.0.0.0_15006.ssl.handshake"] = 2
+			e.ServerTotal["listener.0.0.0.0_15006.ssl.handshake"] = 5
+			e.Worker["client_cert"] = requests
+		}
+	}
+	if e.Endpoint.Opaque {
+		delete(e.Worker, "client_cert")
+	}
+	return e
+}
+
+func failed(checks []record.Check) []string {
+	var out []string
+	for _, c := range checks {
+		if !c.OK {
+			out = append(out, c.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+var levels = map[string][]string{
+	"sidecars":    {"none", "server", "client", "both"},
+	"protocol":    {"http1", "http2", "grpc", "tcp"},
+	"mtls":        {"strict", "permissive", "off"},
+	"telemetry":   {"off", "access-log-text", "access-log-json", "access-log-text+stats", "access-log-json+stats"},
+	"concurrency": {"1", "2"},
+	"cpu_limit":   {"none", "500m"},
+	"envoy":       {"default", "1.39.0"},
+}
+
+// Every cell passes with the evidence that it leaves itself.
+func TestVerifyPassesWhatIsTrue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cell := drawCell(t, "")
+		if bad := failed((&Mesh{}).Verify(trial(cell))); bad != nil {
+			t.Errorf("cell %s fails %v", cell.Key(), bad)
+		}
+	})
+}
+
+func drawCell(t *rapid.T, name string) record.Cell {
+	cell := record.Cell{}
+	for _, factor := range slices.Sorted(maps.Keys(levels)) {
+		cell[factor] = rapid.SampledFrom(levels[factor]).Draw(t, name+factor)
+	}
+	return cell
+}
+
+// A trial whose pods ran one mode and whose label says another is found out,
+// by the check that is about that mode.
+func TestVerifyRefusesMislabelledCells(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		ran, labels record.Cell // over the defaults
+		fails       []string
+	}{
+		{"no sidecars for both", record.Cell{"sidecars": "none"}, nil, []string{"client-certificates", "client-sidecar", "server-sidecar", "tls-handshakes"}},
+		{"client for both", record.Cell{"sidecars": "client"}, nil, []string{"client-certificates", "server-sidecar", "tls-handshakes"}},
+		{"server for both", record.Cell{"sidecars": "server"}, nil, []string{"client-certificates", "client-sidecar", "tls-handshakes"}},
+		{"both for none", nil, record.Cell{"sidecars": "none"}, []string{"client-certificates", "client-sidecar", "server-sidecar"}},
+		{"both for client", nil, record.Cell{"sidecars": "client"}, []string{"client-certificates", "server-sidecar"}},
+		{"both for server", nil, record.Cell{"sidecars": "server"}, []string{"client-certificates", "client-sidecar", "tls-handshakes"}},
+		{"client for server", record.Cell{"sidecars": "client"}, record.Cell{"sidecars": "server"}, []string{"client-sidecar", "server-sidecar"}},
+		{"mTLS off for strict", record.Cell{"mtls": "off"}, nil, []string{"client-certificates", "tls-handshakes"}},
+		{"mTLS off for permissive", record.Cell{"mtls": "off"}, record.Cell{"mtls": "permissive"}, []string{"client-certificates", "tls-handshakes"}},
+		{"mTLS strict for off", nil, record.Cell{"mtls": "off"}, []string{"client-certificates", "tls-handshakes"}},
+		{"mTLS off for strict, TCP", record.Cell{"mtls": "off", "protocol": "tcp"}, record.Cell{"protocol": "tcp"}, []string{"tls-handshakes"}},
+		{"no log for text", nil, record.Cell{"telemetry": "access-log-text"}, []string{"client-access-log", "server-access-log"}},
+		{"no log for JSON and stats", nil, record.Cell{"telemetry": "access-log-json+stats"}, []string{"client-access-log", "server-access-log"}},
+		{"text for no log", record.Cell{"telemetry": "access-log-text"}, nil, []string{"client-access-log", "server-access-log"}},
+		{"JSON for no log", record.Cell{"telemetry": "access-log-json"}, nil, []string{"client-access-log", "server-access-log"}},
+		{"two threads for one", nil, record.Cell{"concurrency": "1"}, []string{"client-concurrency", "server-concurrency"}},
+		{"one thread for two", record.Cell{"concurrency": "1"}, nil, []string{"client-concurrency", "server-concurrency"}},
+		{"no limit for 500m", nil, record.Cell{"cpu_limit": "500m"}, []string{"client-cpu-limit", "server-cpu-limit"}},
+		{"500m for no limit", record.Cell{"cpu_limit": "500m"}, nil, []string{"client-cpu-limit", "server-cpu-limit"}},
+		{"another Envoy", nil, record.Cell{"envoy": "1.39.0"}, []string{"client-envoy", "server-envoy"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := trial(tt.ran)
+			e.Cell = trial(tt.labels).Cell
+			if bad := failed((&Mesh{}).Verify(e)); !slices.Equal(bad, tt.fails) {
+				t.Errorf("fails %v, want %v", bad, tt.fails)
+			}
+		})
+	}
+}
+
+// Evidence that is wrong in one number fails the one check that looks at it.
+func TestVerifyChecksEveryNumber(t *testing.T) {
+	const out, in = "cluster.outbound|8080||server-sidecar.meshmark-1.svc.cluster.local.", "cluster.inbound|8080||."
+	tcp, log := record.Cell{"protocol": "tcp"}, record.Cell{"telemetry": "access-log-text"}
+	for _, tt := range []struct {
+		name   string
+		cell   record.Cell
+		change func(*mesh.Evidence)
+		fails  string // "" for none
+	}{
+		{"a request too few at the client proxy", nil, func(e *mesh.Evidence) { e.Client[out+"upstream_rq_total"]-- }, "client-requests"},
+		{"a request too many at the client proxy", nil, func(e *mesh.Evidence) { e.Client[out+"upstream_rq_total"]++ }, "client-requests"},
+		{"a request too few at the server proxy", nil, func(e *mesh.Evidence) { e.Server[in+"upstream_rq_total"]-- }, "server-requests"},
+		{"requests to another service", nil, func(e *mesh.Evidence) {
+			delete(e.Client, out+"upstream_rq_total")
+			e.Client["cluster.outbound|8080||other.meshmark-1.svc.cluster.local.upstream_rq_total"] = requests
+		}, "client-requests"},
+		{"requests to another port", nil, func(e *mesh.Evidence) {
+			delete(e.Server, in+"upstream_rq_total")
+			e.Server["cluster.inbound|18080||.upstream_rq_total"] = requests
+		}, "server-requests"},
+		{"a request of unknown fate that arrived", nil, func(e *mesh.Evidence) {
+			e.Unknown = 1
+			e.Client[out+"upstream_rq_total"]++
+		}, ""},
+		{"two arrived where one may have", nil, func(e *mesh.Evidence) {
+			e.Unknown = 1
+			e.Client[out+"upstream_rq_total"] += 2
+		}, "client-requests"},
+		{"requests do not matter for TCP", tcp, func(e *mesh.Evidence) { e.Client[out+"upstream_rq_total"] = 0 }, ""},
+		{"a connection too many", tcp, func(e *mesh.Evidence) { e.Client[out+"upstream_cx_total"]++ }, "client-requests"},
+		{"a connection too few", tcp, func(e *mesh.Evidence) { e.Server[in+"upstream_cx_total"]-- }, "server-requests"},
+		{"a probe that was passed on", tcp, func(e *mesh.Evidence) {
+			e.Connections, e.Probes = e.Connections+1, 1
+			e.Client[out+"upstream_cx_total"]++
+			e.Server[in+"upstream_cx_total"]++
+		}, ""},
+		{"a probe that was not", tcp, func(e *mesh.Evidence) { e.Connections, e.Probes = e.Connections+1, 1 }, ""},
+		{"more than the probe missing", tcp, func(e *mesh.Evidence) {
+			e.Connections, e.Probes = e.Connections+1, 1
+			e.Server[in+"upstream_cx_total"]--
+		}, "server-requests"},
+		{"a line missing in the log", log, func(e *mesh.Evidence) { e.Server["filesystem.write_buffered"] = requests - 1 }, "server-access-log"},
+		{"no line for TCP yet", record.Cell{"protocol": "tcp", "telemetry": "access-log-text"}, func(e *mesh.Evidence) { e.Client["filesystem.write_buffered"] = 0 }, ""},
+		{"more lines than the admin interface writes", nil, func(e *mesh.Evidence) { e.Client["filesystem.write_buffered"] = adminLines + 1 }, "client-access-log"},
+		{"concurrency unknown", nil, func(e *mesh.Evidence) { delete(e.ServerTotal, "server.concurrency") }, "server-concurrency"},
+		{"one certificate missing", nil, func(e *mesh.Evidence) { e.Worker["client_cert"]-- }, "client-certificates"},
+		{"one in plain text, mTLS off", record.Cell{"mtls": "off"}, func(e *mesh.Evidence) { e.Worker["client_cert"]++ }, "client-certificates"},
+		{"handshake of an earlier trial", nil, func(e *mesh.Evidence) { e.Server["listener.0.0.0.0_15006.ssl.handshake"] = 0 }, ""},
+		{"never a handshake", nil, func(e *mesh.Evidence) {
+			e.Server["listener.0.0.0.0_15006.ssl.handshake"] = 0
+			e.ServerTotal["listener.0.0.0.0_15006.ssl.handshake"] = 0
+		}, "tls-handshakes"},
+		{"a handshake, mTLS off", record.Cell{"mtls": "off"}, func(e *mesh.Evidence) { e.Server["listener.0.0.0.0_15006.ssl.handshake"] = 1 }, "tls-handshakes"},
+		{"older handshakes, mTLS off", record.Cell{"mtls": "off"}, func(e *mesh.Evidence) { e.ServerTotal["listener.0.0.0.0_15006.ssl.handshake"] = 3 }, ""},
+		{"a patch release of Envoy", record.Cell{"envoy": "1.39.0"}, func(e *mesh.Evidence) { e.ClientProxy.Version = "1.39.01" }, "client-envoy"},
+		{"a build of that Envoy", record.Cell{"envoy": "1.39.0"}, func(e *mesh.Evidence) { e.ClientProxy.Version = "1.39.0-dev" }, ""},
+		{"limit of the server alone", nil, func(e *mesh.Evidence) { e.ServerProxy.CPULimit = "2" }, "server-cpu-limit"},
+		{"a proxy that says nothing of itself", nil, func(e *mesh.Evidence) { e.ServerProxy = nil }, "server-envoy"},
+		{"counters that could not be read", nil, func(e *mesh.Evidence) { e.Client = nil }, "client-sidecar"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := trial(tt.cell)
+			tt.change(&e)
+			if bad := strings.Join(failed((&Mesh{}).Verify(e)), " "); bad != tt.fails {
+				t.Errorf("fails %q, want %q", bad, tt.fails)
+			}
+		})
+	}
+}
+
+// The statistics that Verify reads are those that it asks for, and that the
+// pods are told to record.
+func TestStatsFilterHasWhatVerifyReads(t *testing.T) {
+	filter := compiled(t)
+	for name := range trial(nil).Client {
+		if !filter.MatchString(name) {
+			t.Errorf("the filter leaves out %s", name)
+		}
+	}
+	for _, name := range []string{
+		"cluster.inbound|8080||.upstream_rq_total", "cluster.inbound|8080||.upstream_cx_total",
+		"listener.0.0.0.0_15006.ssl.handshake", "server.concurrency",
+	} {
+		if !filter.MatchString(name) {
+			t.Errorf("the filter leaves out %s", name)
+		}
+	}
+	for _, name := range []string{"cluster.agent.upstream_rq_total", "http.inbound_0.0.0.0_8080.downstream_rq_2xx", "server.concurrency.more"} {
+		if filter.MatchString(name) {
+			t.Errorf("the filter lets %s through", name)
+		}
+	}
+}
