@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/meshmark/meshmark/load"
+)
+
+// bench holds the programs that are compared, and where they run.
+type bench struct {
+	dir                  string // for our files; removed at the end
+	meshmark             string
+	wrk, fortio, nginx   string
+	serverCPU, clientCPU int
+	each                 time.Duration
+	log                  io.Writer
+	url                  string
+	stopNginx            func()
+}
+
+// needs are the programs and how to get them.
+var needs = []struct{ name, how string }{
+	{"taskset", "apt-get install util-linux"},
+	{"wrk", "apt-get install wrk"},
+	{"nginx", "apt-get install nginx-light"},
+	{"fortio", "go install fortio.org/fortio@v1.66.5"},
+}
+
+// find looks for a program in PATH and where the Go tool installs.
+func find(name string) string {
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	home, _ := os.UserHomeDir()
+	for _, dir := range []string{"/usr/sbin", filepath.Join(home, "go", "bin"), filepath.Join(os.Getenv("GOPATH"), "bin")} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+func newBench(ctx context.Context, serverCPU, clientCPU int, each time.Duration, log io.Writer) (*bench, error) {
+	var missing []string
+	found := map[string]string{}
+	for _, need := range needs {
+		if found[need.name] = find(need.name); found[need.name] == "" {
+			missing = append(missing, fmt.Sprintf("  %-8s %s", need.name, need.how))
+		}
+	}
+	if missing != nil {
+		return nil, fmt.Errorf("programs are missing that the load engine is compared with; get them by\n%s", strings.Join(missing, "\n"))
+	}
+	dir, err := os.MkdirTemp("", "meshmark-bench-")
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{
+		dir: dir, meshmark: filepath.Join(dir, "meshmark"), wrk: found["wrk"], fortio: found["fortio"], nginx: found["nginx"],
+		serverCPU: serverCPU, clientCPU: clientCPU, each: each, log: log, stopNginx: func() {},
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", b.meshmark, "github.com/meshmark/meshmark/cmd/meshmark")
+	build.Stderr = log
+	if err := build.Run(); err != nil {
+		b.close()
+		return nil, fmt.Errorf("build meshmark: %w", err)
+	}
+	if err := b.startNginx(ctx); err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *bench) close() {
+	b.stopNginx()
+	os.RemoveAll(b.dir)
+}
+
+// freeAddress returns a loopback address that nothing listens on.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+const nginxConf = `worker_processes 1;
+daemon off;
+pid %[1]s/nginx.pid;
+error_log %[1]s/error.log;
+events { worker_connections 4096; }
+http {
+	access_log off;
+	keepalive_requests 1000000000;
+	keepalive_timeout 3600;
+	client_body_temp_path %[1]s/body;
+	proxy_temp_path %[1]s/proxy;
+	fastcgi_temp_path %[1]s/fastcgi;
+	uwsgi_temp_path %[1]s/uwsgi;
+	scgi_temp_path %[1]s/scgi;
+	server { listen %[2]s; location / { return 200 "hello\n"; } }
+}
+`
+
+func (b *bench) startNginx(ctx context.Context) error {
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	conf := filepath.Join(b.dir, "nginx.conf")
+	if err := os.WriteFile(conf, fmt.Appendf(nil, nginxConf, b.dir, address), 0o644); err != nil {
+		return err
+	}
+	cmd := pinned(ctx, b.serverCPU, b.nginx, "-c", conf)
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("nginx: %w", err)
+	}
+	b.stopNginx = func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	}
+	b.url = "http://" + address + "/"
+	for range 100 {
+		resp, err := http.Get(b.url)
+		if err == nil {
+			resp.Body.Close()
+			return nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return fmt.Errorf("nginx does not answer at %s", b.url)
+}
+
+// pinned returns a command that runs on one core and ends with this process.
+func pinned(ctx context.Context, cpu int, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", strconv.Itoa(cpu), program}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// trial is what one run of a generator did.
+type trial struct {
+	requests float64
+	cpu      float64 // seconds, of the whole process
+	report   load.Report
+}
+
+// perCPU is requests a CPU-second.
+func (t trial) perCPU() float64 { return t.requests / t.cpu }
+
+// client runs a generator on the client's core.
+func (b *bench) client(ctx context.Context, program string, args ...string) (out []byte, cpu float64, err error) {
+	cmd := pinned(ctx, b.clientCPU, program, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err = cmd.Run()
+	if cmd.ProcessState == nil {
+		return nil, 0, err
+	}
+	cpu = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	if err != nil && stdout.Len() == 0 {
+		return nil, cpu, fmt.Errorf("%s %s: %w: %s", filepath.Base(program), strings.Join(args, " "), err, stderr.String())
+	}
+	return append(stdout.Bytes(), stderr.Bytes()...), cpu, nil
+}
+
+// ours runs meshmark load with 16 connections unless args say otherwise.
+func (b *bench) ours(ctx context.Context, url string, args ...string) (trial, error) {
+	all := append([]string{"load", url, "--json", "--connections", "16", "--duration", b.each.String()}, args...)
+	out, cpu, err := b.client(ctx, b.meshmark, all...)
+	if err != nil {
+		return trial{}, err
+	}
+	t := trial{cpu: cpu}
+	if err := json.NewDecoder(bytes.NewReader(out)).Decode(&t.report); err != nil {
+		return t, fmt.Errorf("meshmark's output: %w: %.300s", err, out)
+	}
+	t.requests = float64(t.report.Completed)
+	if t.report.Completed == 0 || len(t.report.Failed) > 0 {
+		return t, fmt.Errorf("meshmark: %d scheduled, %d completed: %v", t.report.Scheduled, t.report.Completed, t.report.Warnings)
+	}
+	return t, nil
+}
+
+// counted runs another generator and finds its number of requests by re.
+func (b *bench) counted(ctx context.Context, re *regexp.Regexp, program string, args ...string) (trial, error) {
+	out, cpu, err := b.client(ctx, program, args...)
+	if err != nil {
+		return trial{}, err
+	}
+	m := re.FindSubmatch(out)
+	if m == nil {
+		return trial{}, fmt.Errorf("%s: no number of requests in %.300s", filepath.Base(program), out)
+	}
+	n, err := strconv.ParseFloat(string(m[1]), 64)
+	return trial{requests: n, cpu: cpu}, err
+}
+
+var (
+	wrkCount    = regexp.MustCompile(`(\d+) requests in`)
+	fortioCount = regexp.MustCompile(`All done (\d+) calls`)
+)
+
+func (b *bench) wrkMax(ctx context.Context) (trial, error) {
+	return b.counted(ctx, wrkCount, b.wrk, "-t1", "-c16", "-d"+strconv.Itoa(max(1, int(b.each.Seconds()))), b.url)
+}
+
+// fortioAt runs fortio at a rate, 0 for as fast as possible.
+func (b *bench) fortioAt(ctx context.Context, rate int, more ...string) (trial, error) {
+	args := append([]string{"load", "-c", "16", "-qps", strconv.Itoa(rate), "-t", b.each.String(), "-quiet"}, more...)
+	return b.counted(ctx, fortioCount, b.fortio, append(args, b.url)...)
+}

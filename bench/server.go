@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// serverMode is the argument that makes this program the server of the truth
+// runs.
+const serverMode = "truth-server"
+
+// truthServer answers HTTP/1.1 requests one at a time, in the order in which
+// they arrive, each after its service time. It never sleeps: on a core of
+// its own it sees a request, and ends a service time, within about a
+// microsecond.
+type truthServer struct {
+	epoll   int
+	listen  int
+	next    func() int64
+	queue   []int // connections with a request, in order of arrival
+	partial map[int][]byte
+	start   time.Time
+	done    int64 // when the request in service is answered, ns
+}
+
+// serve reads a service from in, prints its address, and serves until killed.
+func serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	var s service
+	if err := json.NewDecoder(in).Decode(&s); err != nil {
+		return fmt.Errorf("truth server: %w", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	file, err := l.(*net.TCPListener).File()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	listen := int(file.Fd())
+	if err := unix.SetNonblock(listen, true); err != nil {
+		return err
+	}
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(epoll)
+	t := &truthServer{epoll: epoll, listen: listen, next: s.times(), partial: map[int][]byte{}, start: time.Now()}
+	if err := t.watch(listen); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, l.Addr())
+	runtime.LockOSThread()
+	for ctx.Err() == nil {
+		if err := t.turn(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *truthServer) watch(fd int) error {
+	return unix.EpollCtl(t.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+}
+
+// turn takes what has come and answers what is done.
+func (t *truthServer) turn() error {
+	var events [64]unix.EpollEvent
+	n, err := unix.EpollWait(t.epoll, events[:], 0)
+	if err != nil && err != unix.EINTR {
+		return err
+	}
+	now := int64(time.Since(t.start))
+	for i := range max(0, n) {
+		if fd := int(events[i].Fd); fd == t.listen {
+			if err := t.accept(); err != nil {
+				return err
+			}
+		} else {
+			t.read(fd, now)
+		}
+	}
+	for len(t.queue) > 0 && now >= t.done {
+		_, _ = unix.Write(t.queue[0], []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")) // a client that has gone
+		t.queue = t.queue[1:]
+		if len(t.queue) > 0 {
+			t.done += t.next() // it was waiting, so its service began at once
+		}
+	}
+	return nil
+}
+
+func (t *truthServer) accept() error {
+	fd, _, err := unix.Accept4(t.listen, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	if err == unix.EAGAIN {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	return t.watch(fd)
+}
+
+func (t *truthServer) read(fd int, now int64) {
+	var buf [4096]byte
+	n, err := unix.Read(fd, buf[:])
+	if err == unix.EAGAIN || err == unix.EINTR {
+		return
+	}
+	if n <= 0 {
+		delete(t.partial, fd)
+		unix.Close(fd)
+		return
+	}
+	request := append(t.partial[fd], buf[:n]...)
+	if !bytes.HasSuffix(request, []byte("\r\n\r\n")) {
+		t.partial[fd] = request
+		return
+	}
+	delete(t.partial, fd)
+	t.queue = append(t.queue, fd)
+	if len(t.queue) == 1 {
+		t.done = now + t.next()
+	}
+}
