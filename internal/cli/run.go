@@ -124,7 +124,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 		return errs.WithHint(fmt.Errorf("the run did not finish (%d trials are kept): %w", outcome.Trials, runErr),
 			"go on with: meshmark run --resume %s", outcome.Dir)
 	}
-	return verdictError(findings)
+	return judgement(findings)
 }
 
 // prepare reads the study and finds whatever is wrong that can be found
@@ -332,18 +332,4 @@ func present(env *Env, f runFlags, dir string, findings record.Findings) error {
 	}
 	_, err = fmt.Fprintf(env.Stdout, "\nreport: %s\n", path)
 	return err
-}
-
-// verdictError is the exit code of a run by its findings: an assertion
-// failed, or nothing valid was measured.
-func verdictError(f record.Findings) error {
-	for _, a := range f.Assertions {
-		if !a.Passed {
-			return quiet(errs.CodeAssertion)
-		}
-	}
-	if f.Validity.Valid == 0 {
-		return errs.WithCode(errors.New("no trial was valid; the table says why"), errs.CodeInvalid)
-	}
-	return nil
 }
