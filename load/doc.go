@@ -27,7 +27,9 @@
 //	          if one was waiting
 //	sent      when the engine began to act on it: just before its first
 //	          bytes are written, or its connection is begun
-//	done      when its last response byte was read
+//	done      when its last response byte came: by the kernel's note of when
+//	          it received it, where a schedule paces the event loop, else
+//	          when it was read
 //
 // Intended latency is done - intended: what a user who arrived at that time
 // waited. Send latency is done - sent: what a closed-loop tool would report.
@@ -35,4 +37,8 @@
 // sent - max(intended, free): the delay that the generator itself added, and
 // nothing else. Where the rate is max there is no schedule: a request is
 // intended when it is sent.
+//
+// In the event loop, done by the kernel's note leaves out how long the
+// generator's own thread takes to wake up and read, which in a virtual
+// machine is tens of microseconds and none of the target's doing.
 package load

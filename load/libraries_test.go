@@ -1,0 +1,119 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/h2c"
+	"google.golang.org/grpc"
+)
+
+// TestLibraries runs the protocols that go through other libraries, over TLS
+// where they can.
+func TestLibraries(t *testing.T) {
+	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Test") != "yes" {
+			w.WriteHeader(400)
+			return
+		}
+		_, _ = io.Copy(w, r.Body)
+	})
+	secure := httptest.NewUnstartedServer(echo)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // probes and refusals are part of the test
+	secure.EnableHTTP2 = true
+	secure.StartTLS()
+	defer secure.Close()
+	plain := httptest.NewServer(h2c.NewHandler(echo, &http2.Server{}))
+	defer plain.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}))
+	g.RegisterService(&grpc.ServiceDesc{ServiceName: GRPCService, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
+		MethodName: GRPCMethod,
+		Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			var in rawMessage
+			if err := decode(&in); err != nil {
+				return nil, err
+			}
+			return in, nil
+		},
+	}}}, struct{}{})
+	go func() { _ = g.Serve(l) }()
+	defer g.Stop()
+
+	for _, tt := range []struct{ name, url, protocol string }{
+		{"http1 tls", secure.URL, HTTP1},
+		{"http2 tls", secure.URL, HTTP2},
+		{"http2", plain.URL, HTTP2},
+		{"grpc", "grpc://" + l.Addr().String(), GRPC},
+	} {
+		for _, mode := range []string{"paced", "max", "new connections"} {
+			t.Run(tt.name+" "+mode, func(t *testing.T) {
+				spec := quick(tt.url)
+				spec.Protocol, spec.PayloadBytes, spec.Rate, spec.DurationS = tt.protocol, 100, 200, 0.3
+				spec.Headers = []Header{{"X-Test", "yes"}}
+				if strings.HasPrefix(tt.url, "https") {
+					spec.TLS = &TLS{InsecureSkipVerify: true}
+				}
+				if mode == "max" {
+					spec.Rate = Max
+				}
+				spec.KeepAlive = mode != "new connections"
+				w := mustRun(t, spec).Total()
+				if w.Completed == 0 || w.Completed != w.Scheduled || w.BytesRead < 100*w.Completed {
+					t.Errorf("%+v, %d bytes read", w.Account, w.BytesRead)
+				}
+				if want := map[bool]int64{true: 0, false: w.Scheduled}[spec.KeepAlive]; w.Connects != want {
+					t.Errorf("%d connections made, want %d", w.Connects, want)
+				}
+			})
+		}
+	}
+	t.Run("untrusted", func(t *testing.T) {
+		spec := quick(secure.URL)
+		_, err := Run(context.Background(), spec, nil)
+		var k *kindError
+		if !errors.As(err, &k) || k.kind != failTLS {
+			t.Errorf("an unknown authority gave %v", err)
+		}
+	})
+	t.Run("grpc status", func(t *testing.T) {
+		spec := quick("grpc://" + l.Addr().String() + "/no.Such/Method")
+		if w := mustRun(t, spec).Total(); w.Failed[FailStatus] != w.Scheduled {
+			t.Errorf("%+v", w.Account)
+		}
+	})
+	t.Run("cancel", func(t *testing.T) {
+		hang := make(chan struct{})
+		server := httptest.NewServer(h2c.NewHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }), &http2.Server{}))
+		defer server.Close()
+		defer close(hang)
+		ctx, cancel := context.WithCancel(context.Background())
+		spec := quick(server.URL)
+		spec.Protocol, spec.DurationS = HTTP2, 60
+		running, err := Start(ctx, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(50*time.Millisecond, cancel)
+		r, err := running.Result(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkResult(t, r)
+		if w := r.Total(); w.Completed != 0 || w.Unfinished != w.Scheduled {
+			t.Errorf("%+v", w.Account)
+		}
+	})
+}

@@ -1,0 +1,189 @@
+package load
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// Limits of a Spec.
+const (
+	maxConnections  = 100_000
+	maxPayloadBytes = 64 << 20
+	maxStreams      = 10_000
+	maxThreads      = 256
+	maxHeaderBytes  = 64 << 10
+	maxIntervals    = 1_000_000
+	maxRateRPS      = 1e8
+)
+
+// Validate says what is wrong with the Spec, as a usage error (exit code 2)
+// that names the field.
+func (s *Spec) Validate() error {
+	if err := s.validate(); err != nil {
+		return errs.WithCode(err, errs.CodeUsage)
+	}
+	return nil
+}
+
+func (s *Spec) validate() error {
+	switch s.Protocol {
+	case "", HTTP1, HTTP2, GRPC, TCP:
+	default:
+		return fmt.Errorf("protocol %q: want http1, http2, grpc or tcp", s.Protocol)
+	}
+	t, err := s.parseTarget()
+	if err != nil {
+		return err
+	}
+	if err := s.validateRequest(t); err != nil {
+		return err
+	}
+	if err := between("connections", float64(s.Connections), 1, maxConnections); err != nil {
+		return err
+	}
+	if err := between("threads", float64(s.Threads), 1, maxThreads); err != nil {
+		return err
+	}
+	if s.Threads > s.Connections {
+		return fmt.Errorf("threads %d: more than the %d connections they would share", s.Threads, s.Connections)
+	}
+	if err := between("streams_per_connection", float64(s.StreamsPerConnection), 0, maxStreams); err != nil {
+		return err
+	}
+	multiplexed := t.protocol == HTTP2 || t.protocol == GRPC
+	if s.StreamsPerConnection > 1 && !multiplexed {
+		return fmt.Errorf("streams_per_connection %d: %s carries one request at a time on a connection", s.StreamsPerConnection, t.protocol)
+	}
+	if err := between("duration_s", s.DurationS, 0.001, 7*24*3600); err != nil {
+		return err
+	}
+	if err := between("interval_s", s.IntervalS, 0.01, 3600); err != nil {
+		return err
+	}
+	if s.DurationS/s.IntervalS > maxIntervals {
+		return fmt.Errorf("interval_s %v: more than %d intervals in %v s", s.IntervalS, maxIntervals, s.DurationS)
+	}
+	if err := between("timeout_s", s.TimeoutS, 0.001, 600); err != nil {
+		return err
+	}
+	if err := between("drain_s", s.DrainS, 0, 600); err != nil {
+		return err
+	}
+	return s.validateSchedule()
+}
+
+// between reports a field outside its range; NaN is outside every range.
+func between(field string, v, low, high float64) error {
+	if !(v >= low && v <= high) {
+		return fmt.Errorf("%s %v: want a value between %v and %v", field, v, low, high)
+	}
+	return nil
+}
+
+func (s *Spec) validateSchedule() error {
+	switch s.Arrival {
+	case Poisson, Uniform, Burst, Recorded:
+	default:
+		return fmt.Errorf("arrival %q: want poisson, uniform, burst or trace", s.Arrival)
+	}
+	if (s.Arrival == Recorded) != (s.Trace != nil) {
+		return fmt.Errorf("arrival %q: arrival trace and a recorded trace need each other", s.Arrival)
+	}
+	sources := 0
+	for _, given := range []bool{s.Rate != 0, s.Shape != nil, s.Trace != nil} {
+		if given {
+			sources++
+		}
+	}
+	if sources != 1 {
+		return fmt.Errorf("rate: give exactly one of a rate, a shape (ramp, steps) and a trace")
+	}
+	switch {
+	case s.Trace != nil:
+		if err := s.Trace.Validate(); err != nil {
+			return fmt.Errorf("trace: %w", err)
+		}
+		if t, err := s.parseTarget(); err == nil && s.Trace.PayloadBytes != nil && (len(s.Body) > 0 || t.protocol == TCP && s.PayloadBytes > 0) {
+			return fmt.Errorf("trace: it gives payload sizes itself; leave body and payload_bytes out")
+		}
+	case s.Shape != nil:
+		if err := s.Shape.Validate(); err != nil {
+			return fmt.Errorf("shape: %w", err)
+		}
+	case s.Rate != Max && !(s.Rate > 0 && s.Rate <= maxRateRPS):
+		return fmt.Errorf("rate_rps %v: want a positive number of at most %.0f, or \"max\"", float64(s.Rate), maxRateRPS)
+	}
+	return nil
+}
+
+func (s *Spec) validateRequest(t target) error {
+	if err := between("payload_bytes", float64(s.PayloadBytes), 0, maxPayloadBytes); err != nil {
+		return err
+	}
+	if len(s.Body) > 0 && s.PayloadBytes > 0 {
+		return fmt.Errorf("payload_bytes %d: a body is given too; choose one", s.PayloadBytes)
+	}
+	if len(s.Body) > maxPayloadBytes {
+		return fmt.Errorf("body: %d bytes is more than %d", len(s.Body), maxPayloadBytes)
+	}
+	http := t.protocol == HTTP1 || t.protocol == HTTP2
+	if s.Method != "" {
+		if !http {
+			return fmt.Errorf("method %q: %s has no methods", s.Method, t.protocol)
+		}
+		if !isToken(s.Method) || s.Method == "CONNECT" {
+			return fmt.Errorf("method %q: not an HTTP method that carries a request", s.Method)
+		}
+	}
+	if t.protocol == TCP {
+		if len(s.Headers) > 0 {
+			return fmt.Errorf("headers: tcp has none")
+		}
+		if len(s.Body) == 0 && s.PayloadBytes == 0 && (s.Trace == nil || s.Trace.PayloadBytes == nil) {
+			return fmt.Errorf("payload_bytes: tcp echo needs at least one byte to echo")
+		}
+	}
+	size := 0
+	for i, h := range s.Headers {
+		size += len(h.Name) + len(h.Value) + 4
+		if !isToken(h.Name) {
+			return fmt.Errorf("headers[%d]: %q is no header name", i, h.Name)
+		}
+		if strings.ContainsAny(h.Value, "\r\n\x00") {
+			return fmt.Errorf("headers[%d]: the value of %s has a line break or zero byte", i, h.Name)
+		}
+		switch strings.ToLower(h.Name) {
+		case "content-length", "transfer-encoding", "connection", "upgrade", "expect":
+			return fmt.Errorf("headers[%d]: %s is set by the engine", i, h.Name)
+		}
+	}
+	if size > maxHeaderBytes {
+		return fmt.Errorf("headers: %d bytes is more than %d", size, maxHeaderBytes)
+	}
+	if s.TLS != nil && !t.tls {
+		return fmt.Errorf("tls: options are given, but url %q is plain text", s.URL)
+	}
+	if s.TLS != nil && (s.TLS.CertPEM == "") != (s.TLS.KeyPEM == "") {
+		return fmt.Errorf("tls: a client certificate and its key need each other")
+	}
+	return nil
+}
+
+// isToken says whether s is a token of RFC 9110, 5.6.2.
+func isToken(s string) bool {
+	if s == "" {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return true
+}
