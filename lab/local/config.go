@@ -43,6 +43,10 @@ type spec struct {
 var programNames = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
 	"containerd", "containerd-shim-runc-v2", "ctr", "runc", "nft", "kwok", "kubectl"}
 
+// nodeGOGC lets the node's own programs use more memory and less CPU: they
+// start sooner, and disturb trials less.
+const nodeGOGC = "200"
+
 // process is one supervised program.
 type process struct {
 	name string // of the log file, and in status
@@ -54,7 +58,7 @@ type process struct {
 // command makes the process of a component.
 func (s *spec) command(name string, args ...string) process {
 	program := s.Programs[name]
-	env := append([]string{"PATH=" + s.path(), "HOME=" + runDir, "TMPDIR=" + string(s.Dir.join("tmp"))}, program.Env...)
+	env := append([]string{"PATH=" + s.path(), "HOME=" + runDir, "TMPDIR=" + s.Dir.join("tmp"), "GOGC=" + nodeGOGC}, program.Env...)
 	return process{name: name, path: program.Path, args: args, env: env}
 }
 
