@@ -37,8 +37,10 @@ test-web: ## tests of the page's own logic
 web: ## build the page that reports are made of
 	cd $(NPM_DIR) && npm ci --no-audit --no-fund && npm run build
 
-bench: build ## speed and truth targets, as ratios in one run
+bench: build ## speed and truth targets, as ratios in one run (wants an idle machine)
+	$(GO) test ./stat -run TestSimulation -count=1 -v
 	$(GO) run ./bench
+	$(GO) run ./bench/lab
 
 lint: ## formatting, vet, structure
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-formatted:"; echo "$$unformatted"; exit 1; fi

@@ -1,0 +1,221 @@
+// Command lab measures the local lab against its targets, on this machine:
+// how long it takes to come up (components built, images imported) and to go
+// down, how long 50 injected pods take from their creation until they are
+// ready, and how narrow the interval is that the study quick gives.
+//
+// It starts and ends labs of its own, so none may be running; it needs root,
+// and a built bin/meshmark in the working directory.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/meshmark/meshmark/components"
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/record"
+	"k8s.io/client-go/kubernetes"
+)
+
+const program = "bin/meshmark"
+
+// Targets, in seconds; the interval's width is a share of its estimate.
+const (
+	upTarget   = 15.0
+	downTarget = 2.0
+	podsTarget = 40.0
+	wideTarget = 0.15
+)
+
+const pods = 50
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench lab:", err)
+		os.Exit(1)
+	}
+}
+
+var errMissed = errors.New("a target was missed")
+
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	flags := flag.NewFlagSet("lab", flag.ContinueOnError)
+	rounds := flags.Int("rounds", 3, "labs to start and end")
+	quick := flags.Bool("quick", true, "run the study quick in the last lab")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	// Whatever happens, no lab is left.
+	defer func() {
+		err = errors.Join(err, meshmark(context.WithoutCancel(ctx), nil, "lab", "down", "--json"))
+	}()
+	var ups, downs, ready []float64
+	width := -1.0
+	for round := range *rounds {
+		var up struct {
+			UpS float64 `json:"up_s"`
+		}
+		if err := meshmark(ctx, &up, "lab", "up", "--json"); err != nil {
+			return err
+		}
+		ups = append(ups, up.UpS)
+		seconds, err := fifty(ctx)
+		if err != nil {
+			return err
+		}
+		ready = append(ready, seconds)
+		if *quick && round == *rounds-1 {
+			if width, err = quickWidth(ctx, out); err != nil {
+				return err
+			}
+		}
+		var down struct {
+			DownS float64 `json:"down_s"`
+		}
+		if err := meshmark(ctx, &down, "lab", "down", "--json"); err != nil {
+			return err
+		}
+		downs = append(downs, down.DownS)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "WHAT\tMEDIAN\tRANGE\tTARGET\t")
+	missed := false
+	row := func(what string, values []float64, target float64) {
+		slices.Sort(values)
+		median := values[len(values)/2]
+		word := "ok"
+		if median > target {
+			word, missed = "missed", true
+		}
+		fmt.Fprintf(w, "%s\t%.1f s\t%.1f..%.1f\t<= %g s\t%s\n", what, median, values[0], values[len(values)-1], target, word)
+	}
+	row("lab up, Istio available", ups, upTarget)
+	row("lab down", downs, downTarget)
+	row(fmt.Sprintf("%d injected pods ready", pods), ready, podsTarget)
+	if width >= 0 {
+		word := "ok"
+		if width > wideTarget {
+			word, missed = "missed", true
+		}
+		fmt.Fprintf(w, "quick: width of the interval of both sidecars' p50 overhead\t%.1f%%\t\t<= %g%%\t%s\n", width*100, wideTarget*100, word)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if missed {
+		return errMissed
+	}
+	return nil
+}
+
+// meshmark runs the program and reads its JSON into answer, if given.
+func meshmark(ctx context.Context, answer any, args ...string) error {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stderr = os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
+	stdout, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%s %v: %w", program, args, err)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.Unmarshal(stdout, answer)
+}
+
+// podsYAML is a Deployment of injected pods that do nothing.
+const podsYAML = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: bench, labels: {istio-injection: enabled}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: idle, namespace: bench}
+spec:
+  replicas: %d
+  selector: {matchLabels: {app: idle}}
+  template:
+    metadata:
+      labels: {app: idle}
+      annotations: {sidecar.istio.io/proxyCPU: 10m, sidecar.istio.io/proxyMemory: 32Mi}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: pause, image: %q}]
+`
+
+// podsLimit bounds the wait for the pods.
+const podsLimit = 5 * time.Minute
+
+// fifty creates the pods and returns the seconds until all are ready.
+func fifty(ctx context.Context) (float64, error) {
+	l, err := local.Open("")
+	if err != nil {
+		return 0, err
+	}
+	applier, err := lab.NewApplier(l.RESTConfig())
+	if err != nil {
+		return 0, err
+	}
+	client, err := kubernetes.NewForConfig(l.RESTConfig())
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, podsLimit)
+	defer cancel()
+	yaml := fmt.Appendf(nil, podsYAML, pods, components.PauseRef)
+	begin := time.Now()
+	if err := applier.Apply(ctx, yaml); err != nil {
+		return 0, err
+	}
+	if err := lab.WaitPods(ctx, client, "bench", "app=idle", pods); err != nil {
+		return 0, err
+	}
+	seconds := time.Since(begin).Seconds()
+	return seconds, applier.Delete(ctx, yaml)
+}
+
+// quickWidth runs the study quick and returns the width of the interval of
+// what both sidecars add at p50, as a share of the estimate.
+func quickWidth(ctx context.Context, out io.Writer) (float64, error) {
+	dir, err := os.MkdirTemp("", "meshmark-bench-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	// The pods of before are on their way out; they would be in the way.
+	select {
+	case <-time.After(20 * time.Second):
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	begin := time.Now()
+	var findings record.Findings
+	if err := meshmark(ctx, &findings, "run", "quick", "--json", "--out", filepath.Join(dir, "run")); err != nil {
+		return 0, err
+	}
+	fmt.Fprintf(out, "quick took %.0f s, %d blocks, %d of %d trials valid\n", time.Since(begin).Seconds(),
+		findings.Validity.Blocks, findings.Validity.Valid, findings.Validity.Trials)
+	for _, f := range findings.Findings {
+		if f.Name == "latency_p50_overhead" && f.Cell["sidecars"] == "both" {
+			fmt.Fprintf(out, "both sidecars add %.0f us (%.0f..%.0f) at p50: %s\n", f.Estimate, f.Low, f.High, f.Verdict)
+			return (f.High - f.Low) / f.Estimate, nil
+		}
+	}
+	return 0, errors.New("quick gave no overhead of both sidecars")
+}
