@@ -1,0 +1,189 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/load"
+	"github.com/meshmark/meshmark/mesh/none"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/store"
+	"github.com/meshmark/meshmark/study"
+	"k8s.io/client-go/rest"
+)
+
+// threeCells has three cells without a mesh, of which one is a baseline: a
+// block has four trials.
+const threeCells = `
+name: three
+question: Which?
+mesh: none
+settings: {sidecars: none, rate: 100}
+factors: {connections: [1, 2, 4]}
+baseline: {connections: 1}
+warmup: {min: 500ms, max: 1s}
+window: 500ms
+interval: 250ms
+blocks: {min: 2, max: 3, limit: 1h}
+seed: 7
+`
+
+func parse(t *testing.T, text string, sets ...string) *study.Study {
+	t.Helper()
+	s, err := study.Parse([]byte(text), "test.yaml", sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func planOf(t *testing.T, text string, sets ...string) *study.Plan {
+	t.Helper()
+	s := parse(t, text, sets...)
+	plan, err := study.NewPlan(s, max(s.Seed, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// noCluster is a lab for runs whose trials need none.
+type noCluster struct{}
+
+func (noCluster) Kind() string             { return lab.KindLocal }
+func (noCluster) RESTConfig() *rest.Config { return &rest.Config{} }
+func (noCluster) Kubeconfig() string       { return "" }
+func (noCluster) Images() lab.Images       { return lab.Images{Meshmark: "roles"} }
+func (noCluster) Close() error             { return nil }
+
+// script is a measurer that does what its functions say.
+type script struct {
+	trial   func(n int, cell record.Cell, seed uint64) error // nil: it succeeds
+	mend    func() error
+	n       int // trials asked for
+	mended  int
+	noHists bool
+}
+
+func (s *script) measure(ctx context.Context, cell record.Cell, seed uint64) (record.Trial, []byte, error) {
+	n := s.n
+	s.n++
+	trial := record.Trial{Schema: record.Schema, Cell: cell, Started: time.Unix(int64(n), 0).UTC()}
+	if s.trial != nil {
+		if err := s.trial(n, cell, seed); err != nil {
+			return trial, nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return trial, nil, err
+	}
+	trial.Validity.Valid = true
+	if s.noHists {
+		return trial, nil, nil
+	}
+	return trial, histLog(cell), nil
+}
+
+func (s *script) reconnect(context.Context) error {
+	s.mended++
+	if s.mend == nil {
+		return nil
+	}
+	return s.mend()
+}
+
+// histLog is a log as the generator writes it, with one request.
+func histLog(cell record.Cell) []byte {
+	var out bytes.Buffer
+	if err := result(load.Account{Scheduled: 1, Completed: 1}, 0, 0).WriteLog(&out, 0, 1); err != nil {
+		panic(fmt.Sprintf("cell %s: %v", cell.Key(), err))
+	}
+	return out.Bytes()
+}
+
+// result is a generator's record of one interval.
+func result(account load.Account, opened, connects int64) *load.Result {
+	text, err := json.Marshal(map[string]any{
+		"schema": 1, "replicas": 1, "spec": load.DefaultSpec("http://server:8080/"), "opened": opened, "end_ns": 1_000_000_000,
+		"intervals": []any{map[string]any{
+			"index": 0, "start_ns": 0, "duration_ns": 1_000_000_000, "connects": connects,
+			"scheduled": account.Scheduled, "completed": account.Completed, "failed": account.Failed, "unfinished": account.Unfinished,
+		}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	r := &load.Result{}
+	if err := json.Unmarshal(text, r); err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// newRun opens a run whose trials pods carries through. What it reports goes
+// to events.
+func newRun(t *testing.T, out string, resume bool, s *study.Study, pods measurer) (*run, *[]Event) {
+	t.Helper()
+	events := &[]Event{}
+	r := &run{
+		o: &Options{Study: s, Source: []byte("source\n"), Lab: noCluster{}, Mesh: none.Mesh{}, Out: out, Resume: resume,
+			Progress: func(e Event) { *events = append(*events, e) }},
+		started: time.Now(), now: time.Now, pods: pods,
+	}
+	if err := r.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.dir.Close() })
+	return r, events
+}
+
+// trialsOf reads what is on disk of a run.
+func trialsOf(t *testing.T, out string) []record.Trial {
+	t.Helper()
+	loaded, _, err := store.Load(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, trial := range loaded.Trials {
+		if trial.Hist != "" && loaded.Hist[trial.ID].Intended == nil {
+			t.Errorf("trial %s has no histograms", trial.ID)
+		}
+	}
+	return loaded.Trials
+}
+
+// identities are what may not change by an interruption.
+func identities(trials []record.Trial) []string {
+	var out []string
+	for _, t := range trials {
+		out = append(out, fmt.Sprintf("%s block %d order %d repeat %d: %s", t.ID, t.Block, t.Order, t.Repeat, t.Cell.Key()))
+	}
+	return out
+}
+
+// debris leaves in a run directory what a writer leaves that dies while it
+// stores a trial: its histograms, half of its line, a temporary file.
+func debris(t *testing.T, out, id string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(out, store.DirHist, id+".hlog"), histLog(nil), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(out, ".tmp-123"), []byte("half"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(out, store.FileTrials), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintf(f, `{"schema":1,"id":%q,"blo`, id); err != nil {
+		t.Fatal(err)
+	}
+}
