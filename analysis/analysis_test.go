@@ -144,6 +144,41 @@ func TestAnalyzeInvalid(t *testing.T) {
 	}
 }
 
+// TestPlainNotNegative: two blocks that scatter have wide intervals, but none
+// that lets a latency or a CPU time be less than nothing.
+func TestPlainNotNegative(t *testing.T) {
+	run := simulate(t, quickStudy, 2, 5, quiet())
+	for i := range run.Trials {
+		for part, cpu := range run.Trials[i].CPU {
+			cpu.UserS *= 1 + 9*float64(run.Trials[i].Block)
+			run.Trials[i].CPU[part] = cpu
+		}
+	}
+	f := analyze(t, run)
+	wide := 0
+	for _, x := range f.Findings {
+		if x.Against != nil {
+			continue
+		}
+		if x.Low < 0 {
+			t.Errorf("%+v", x)
+		}
+		if x.Probe == study.MeasureCPU && x.Low == 0 && x.High > x.Estimate {
+			wide++
+		}
+	}
+	if wide == 0 {
+		t.Error("no interval was wide enough to reach zero: the test shows nothing")
+	}
+	for _, c := range f.Cells {
+		for part, cpu := range c.CPUPerRequest {
+			if cpu.LowUS < 0 {
+				t.Errorf("%s at %s: %+v", part, c.Label, cpu)
+			}
+		}
+	}
+}
+
 // TestAnalyzeShort: runs that were cut short are reports too.
 func TestAnalyzeShort(t *testing.T) {
 	for blocks := range 3 {

@@ -87,14 +87,19 @@ func (o *observations) plain(cell int, m measure) (record.Finding, bool) {
 	if e.Blocks < minPairs || !e.Defined() {
 		return invalid(f, e.Blocks), true
 	}
-	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings
+	f.Estimate, f.Low, f.High, f.Warnings = e.Value, notNegative(e.Low), e.High, e.Warnings
 	return f, true
 }
+
+// notNegative is the lower end of an interval of a quantity that cannot lie
+// below zero, as no plain latency, CPU time or size can: few and scattered
+// blocks have intervals that reach there.
+func notNegative(low float64) float64 { return math.Max(0, low) }
 
 // invalid is a finding that too few valid trials leave without a figure.
 func invalid(f record.Finding, blocks int) record.Finding {
 	f.Verdict = record.VerdictInvalid
-	f.Warnings = append(f.Warnings, fmt.Sprintf("%d blocks have the valid trials it needs; an interval takes %d", blocks, minPairs))
+	f.Warnings = append(f.Warnings, fmt.Sprintf("blocks with the valid trials it needs: %d; an interval takes %d", blocks, minPairs))
 	return f
 }
 

@@ -35,7 +35,7 @@ func observe(plan *study.Plan, run record.Run) (*observations, error) {
 		t := &run.Trials[i]
 		cell, ok := plan.Index(t.Cell)
 		if !ok {
-			return nil, fmt.Errorf("trial %s measured cell %s, which the study does not have", t.ID, t.Cell.Key())
+			return nil, fmt.Errorf("trial %q measured cell %q, which the study does not have", t.ID, t.Cell.Key())
 		}
 		if !seen[t.Block] {
 			seen[t.Block] = true

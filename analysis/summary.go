@@ -152,7 +152,7 @@ func (o *observations) cpu(cell int, part string) (record.CPUPerRequest, bool) {
 	}
 	out := record.CPUPerRequest{UserUS: user.Value, SystemUS: system.Value, LowUS: total.Value, HighUS: total.Value}
 	if total.Defined() {
-		out.LowUS, out.HighUS = total.Low, total.High
+		out.LowUS, out.HighUS = notNegative(total.Low), total.High
 	}
 	return out, true
 }

@@ -148,8 +148,10 @@ type CellSummary struct {
 type CPUPerRequest struct {
 	UserUS   float64 `json:"user_us"`
 	SystemUS float64 `json:"system_us"`
-	LowUS    float64 `json:"low_us"` // interval of the sum
-	HighUS   float64 `json:"high_us"`
+	// LowUS and HighUS are the interval of the sum; equal where there is
+	// none, as with a single block.
+	LowUS  float64 `json:"low_us"`
+	HighUS float64 `json:"high_us"`
 }
 
 // CurvePoint is a point of a curve.

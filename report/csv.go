@@ -42,7 +42,11 @@ func renderCSV(w io.Writer, f record.Findings) error {
 		return out.Write(append(r, value, low, high, csvText(unit), blocks, valid, csvText(verdict), csvText(warnings)))
 	}
 	for _, x := range f.Findings {
-		if err := row("finding", x.Name, x.Cell, x.Against, csvNumber(x.Estimate), csvNumber(x.Low), csvNumber(x.High), x.Unit,
+		value, low, high := csvNumber(x.Estimate), csvNumber(x.Low), csvNumber(x.High)
+		if x.Verdict == record.VerdictInvalid { // it has no figures, and a 0 would be averaged
+			value, low, high = "", "", ""
+		}
+		if err := row("finding", x.Name, x.Cell, x.Against, value, low, high, x.Unit,
 			strconv.Itoa(x.Blocks), "", x.Verdict, strings.Join(x.Warnings, "; ")); err != nil {
 			return err
 		}

@@ -183,6 +183,8 @@ func fixture(name, question string, factors []record.FactorLevels, blocks int) r
 			case q.name == "p99" && cell["sidecars"] == "server" && cell["arrival"] != "burst":
 				x.Estimate, x.Low, x.High, x.Verdict = 12, -31, 52, record.VerdictBelowNoise
 			}
+			value := base.quantile(q.at)
+			x.Relative = &record.Ratio{Estimate: x.Estimate / value, Low: x.Low / value, High: x.High / value}
 			f.Findings = append(f.Findings, x)
 		}
 		machineBase := 40.0 + 25 + 26

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -160,6 +161,41 @@ func TestCSVIsTidyAndHarmless(t *testing.T) {
 				t.Errorf("too many digits: %s", field)
 			}
 		}
+	}
+}
+
+// TestNoFigures: what has no figure or no interval shows none, not zeros.
+func TestNoFigures(t *testing.T) {
+	f := quick()
+	for i := range f.Findings {
+		x := &f.Findings[i]
+		*x = record.Finding{Name: x.Name, Probe: x.Probe, Cell: x.Cell, Against: x.Against, Unit: x.Unit, Blocks: 1, Verdict: record.VerdictInvalid}
+	}
+	for i := range f.Cells {
+		for part := range f.Cells[i].CPUPerRequest {
+			f.Cells[i].CPUPerRequest[part] = record.CPUPerRequest{UserUS: 60, SystemUS: 40, LowUS: 100, HighUS: 100}
+		}
+	}
+	rows, err := csv.NewReader(strings.NewReader(render(t, f, "csv", Options{}))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, low, high := slices.Index(rows[0], "value"), slices.Index(rows[0], "low"), slices.Index(rows[0], "high")
+	findings := 0
+	for _, row := range rows {
+		if row[2] == "finding" {
+			findings++
+			if row[value]+row[low]+row[high] != "" {
+				t.Errorf("an invalid finding has figures: %q", row)
+			}
+		}
+	}
+	if findings != len(f.Findings) {
+		t.Errorf("%d rows of findings, want %d", findings, len(f.Findings))
+	}
+	text := render(t, f, "text", Options{Width: 200})
+	if !strings.Contains(text, "60 + 40") || !strings.Contains(text, "100 µs of CPU, 40% of it") || strings.Contains(text, "100–100") {
+		t.Errorf("CPU of a single block:\n%s", text)
 	}
 }
 

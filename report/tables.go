@@ -23,7 +23,7 @@ func latencyTable(f record.Findings) table {
 	t.Columns = append(factorColumns(f), column{"p50", true, 9}, column{"p90", true, 4}, column{"p99", true, 6}, column{"p99.9", true, 5})
 	name, findings := "latency_p50_overhead", byCell(f, "latency_p50_overhead")
 	if len(findings) > 0 {
-		t.Columns = append(t.Columns, column{"adds at p50 (95% interval)", true, 0}, column{"verdict", false, 8})
+		t.Columns = append(t.Columns, column{"adds at p50 (95% interval)", true, 0}, column{"of baseline", true, 2}, column{"verdict", false, 8})
 	}
 	t.Columns = append(t.Columns, column{"valid", true, 3}, column{"requests", true, 1})
 	failed := int64(0)
@@ -40,11 +40,11 @@ func latencyTable(f record.Findings) table {
 			finding, ok := findings[c.Cell.Key()]
 			switch {
 			case c.Baseline:
-				row = append(row, text{"baseline", styleDim}, text{})
+				row = append(row, text{"baseline", styleDim}, text{}, text{})
 			case !ok:
-				row = append(row, text{"–", styleDim}, text{})
+				row = append(row, text{"–", styleDim}, text{}, text{})
 			default:
-				row = append(row, figure(f, finding, s), verdict(finding.Verdict))
+				row = append(row, figure(f, finding, s), relative(finding), verdict(finding.Verdict))
 			}
 		}
 		valid := text{S: fmt.Sprintf("%d/%d", c.Valid, c.Trials)}
@@ -150,7 +150,11 @@ func cpuTable(f record.Findings) table {
 			}
 			_, span := s.parts(cpu.UserUS+cpu.SystemUS, cpu.LowUS, cpu.HighUS)
 			d := decimals(cpu.UserUS+cpu.SystemUS, cpu.LowUS, cpu.HighUS)
-			row = append(row, text{S: fmt.Sprintf("%s + %s (%s)", fixed(cpu.UserUS, d), fixed(cpu.SystemUS, d), span)})
+			sum := fixed(cpu.UserUS, d) + " + " + fixed(cpu.SystemUS, d)
+			if cpu.HighUS > cpu.LowUS { // a single block has no interval
+				sum += " (" + span + ")"
+			}
+			row = append(row, text{S: sum})
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -352,6 +356,19 @@ func figure(f record.Findings, finding record.Finding, s scale) text {
 		return text{"below noise", styleDim}
 	}
 	return text{S: s.interval(finding.Estimate, finding.Low, finding.High)}
+}
+
+// relative is an overhead as a share of its baseline's own value, where a
+// figure is given at all: "+549% (512–588)".
+func relative(finding record.Finding) text {
+	if finding.Relative == nil || finding.Verdict == record.VerdictInvalid || finding.Verdict == record.VerdictBelowNoise {
+		return text{"–", styleDim}
+	}
+	e, span := scale{0.01, "%"}.parts(finding.Relative.Estimate, finding.Relative.Low, finding.Relative.High)
+	if finding.Relative.Estimate > 0 {
+		e = "+" + e
+	}
+	return text{S: e + "% (" + span + ")"}
 }
 
 func verdict(v string) text {

@@ -371,8 +371,12 @@ func cpuAnswers(f record.Findings, top record.Cell) []string {
 		switch {
 		case n == 1:
 			sum := only.UserUS + only.SystemUS
+			cost := s.value(sum)
+			if only.HighUS > only.LowUS {
+				cost = s.quantity(sum, only.LowUS, only.HighUS)
+			}
 			answers = append(answers, fmt.Sprintf("A request costs the %s %s of CPU, %s of it in the kernel.", partWords(part),
-				s.quantity(sum, only.LowUS, only.HighUS), percent(only.SystemUS/sum)))
+				cost, percent(only.SystemUS/sum)))
 		case n > 1:
 			answers = append(answers, fmt.Sprintf("A request costs the %s between %s and %s of CPU.", partWords(part), s.plain(low), s.value(high)))
 		}

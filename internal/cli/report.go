@@ -35,7 +35,8 @@ func newReportCommand(env *Env) *cobra.Command {
 		Long: "Make a report of the run in directory RUN, whole or not, from what it recorded.\n\n" +
 			"Assertions are expressions in CEL over the findings, beside those of the study:\n" +
 			"  --assert 'finding(\"latency_p50_overhead\", {\"sidecars\": \"both\"}).high < 1000'\n\n" +
-			"Exit codes: 0 report made, 3 an assertion failed, 4 no trial of the run is valid.",
+			"Exit codes: 0 report made, 3 an assertion failed, 4 the run answers nothing,\n" +
+			"because no trial, or too few of each comparison, are valid.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runReport(env, f, args[0]) },
 	}
@@ -132,7 +133,7 @@ func loadRun(env *Env, dir string) (record.Run, error) {
 }
 
 // judgement is the exit code that findings ask for: 3 if an assertion failed,
-// 4 if no trial is valid.
+// 4 if no trial is valid, or too few to compare anything.
 func judgement(f record.Findings) error {
 	failed, first := 0, ""
 	for _, a := range f.Assertions {
@@ -148,6 +149,19 @@ func judgement(f record.Findings) error {
 	}
 	if f.Validity.Valid == 0 {
 		return errs.WithHint(errs.WithCode(errors.New("no trial of the run is valid"), errs.CodeInvalid), "the report's line on validity says why")
+	}
+	compared, answered := 0, 0
+	for _, finding := range f.Findings {
+		if finding.Against != nil {
+			compared++
+			if finding.Verdict != record.VerdictInvalid {
+				answered++
+			}
+		}
+	}
+	if compared > 0 && answered == 0 {
+		return errs.WithHint(errs.WithCode(errors.New("the run answers nothing: each comparison has too few valid trials"), errs.CodeInvalid),
+			"the report's line on validity says why; `meshmark doctor` says what disturbs this machine")
 	}
 	return nil
 }
@@ -173,5 +187,8 @@ func writeWhole(path string, data []byte) (err error) {
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
-	return os.Rename(file.Name(), path)
+	if err = os.Rename(file.Name(), path); err != nil {
+		return errs.WithHint(fmt.Errorf("cannot write %s: %w", path, err), "--out takes the path of a file")
+	}
+	return nil
 }

@@ -153,6 +153,37 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// TestJudgement: a run whose valid trials leave every comparison without a
+// figure answers nothing, and its exit code says so.
+func TestJudgement(t *testing.T) {
+	against := record.Cell{"sidecars": "none"}
+	run := func(valid int, verdicts ...string) record.Findings {
+		f := record.Findings{Validity: record.ValiditySummary{Trials: 15, Valid: valid}}
+		f.Findings = append(f.Findings, record.Finding{Verdict: record.VerdictMeasured})
+		for _, v := range verdicts {
+			f.Findings = append(f.Findings, record.Finding{Verdict: v, Against: against})
+		}
+		return f
+	}
+	failed := run(15, record.VerdictReal)
+	failed.Assertions = []record.Assertion{{Expr: "false"}}
+	for _, c := range []struct {
+		findings record.Findings
+		want     int
+	}{
+		{run(15, record.VerdictReal, record.VerdictInvalid), errs.CodeOK},
+		{run(15, record.VerdictBelowNoise), errs.CodeOK},
+		{run(15), errs.CodeOK}, // compares nothing
+		{run(10, record.VerdictInvalid, record.VerdictInvalid), errs.CodeInvalid},
+		{run(0), errs.CodeInvalid},
+		{failed, errs.CodeAssertion},
+	} {
+		if got := errs.Code(judgement(c.findings)); got != c.want {
+			t.Errorf("%+v: exit code %d, want %d", c.findings, got, c.want)
+		}
+	}
+}
+
 func TestParseMargin(t *testing.T) {
 	for text, want := range map[string]float64{"5%": 0.05, " 2.5 % ": 0.025, "0.1": 0.1, "0": 0, "120%": 1.2} {
 		if got, err := parseMargin(text); err != nil || math.Abs(got-want) > 1e-12 {
