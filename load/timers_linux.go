@@ -27,23 +27,22 @@ type timers struct {
 	armed uint64 // requests below this have had their timer
 	mono  int64  // CLOCK_MONOTONIC at offset 0, in ns
 	// lead is how long before a request is due its timer fires, in ns: what
-	// nearly every wake-up takes. The rest is waited for in a spin.
+	// half of the wake-ups take. The rest is waited for in a spin.
 	lead int64
 }
 
-// Bounds of timers.lead: an eighth of the wake-ups shall be early, and none
-// by much.
+// Bounds of timers.lead: half of the wake-ups shall be early, and none by
+// much. More would cost more CPU time in spins than the precision is worth.
 const (
-	maxLead   = 40_000
-	leadStep  = 100
-	leadShare = 8
+	maxLead  = 50_000
+	leadStep = 200
 )
 
 // woken adjusts lead to a wake-up at now for a request due at due: a running
-// estimate of the quantile 1/leadShare (Robbins and Monro).
+// estimate of the median (Robbins and Monro).
 func (t *timers) woken(now, due int64) {
 	if now < due {
-		t.lead = max(0, t.lead-leadStep*(leadShare-1))
+		t.lead = max(0, t.lead-leadStep)
 	} else {
 		t.lead = min(maxLead, t.lead+leadStep)
 	}
