@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/meshmark/meshmark/components"
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/internal/leakcheck"
 	"github.com/meshmark/meshmark/lab"
@@ -285,6 +287,7 @@ func TestLab(t *testing.T) {
 	})
 	t.Run("workloads", func(t *testing.T) { workloads(t, ctx, l, client) })
 	t.Run("sidecars", func(t *testing.T) { sidecars(t, ctx, l, client) })
+	t.Run("istioctl", func(t *testing.T) { proxyStatus(t, ctx, l) })
 	t.Run("simulated node", func(t *testing.T) { simulatedNode(t) })
 	t.Run("as a stranger's cluster", func(t *testing.T) { strangersCluster(t, ctx, l) })
 	b.down(t, status.ID)
@@ -413,6 +416,30 @@ func sidecars(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes
 	name := pods.Items[len(pods.Items)-1].Name
 	if out := kubectl(t, "", "exec", "-n", "meshed", name, "-c", "istio-proxy", "--", "pilot-agent", "request", "GET", "server_info"); !strings.Contains(out, "LIVE") {
 		t.Errorf("the sidecar: %.300s", out)
+	}
+}
+
+// proxyStatus looks at the mesh as Istio's users do.
+func proxyStatus(t *testing.T, ctx context.Context, l *local.Lab) {
+	builder, err := components.New(components.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := builder.Status(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(status, func(s components.Status) bool { return s.Name == "istioctl" && s.Cached }) {
+		t.Skip("istioctl is not built: meshmark components build istioctl")
+	}
+	set, err := builder.Ensure(ctx, "istioctl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, _ := set.Program("istioctl")
+	cmd := exec.CommandContext(ctx, program.Path, "--kubeconfig", l.Kubeconfig(), "proxy-status")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), ".meshed") {
+		t.Errorf("istioctl proxy-status: %v\n%s", err, out)
 	}
 }
 

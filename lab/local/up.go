@@ -139,8 +139,8 @@ func Open(dir string) (*Lab, error) {
 }
 
 // Up starts a lab and returns when its API, its DNS and what OnAPI does are
-// ready. When it fails, or ctx ends, nothing of the lab is left but the logs
-// of its components. A machine that lacks something is told all of it at
+// ready. When it fails, nothing of the lab is left but the logs of its
+// components; when ctx ends, nothing at all. A machine that lacks something is told all of it at
 // once, before anything is built or started.
 func Up(ctx context.Context, o Options) (*Lab, error) {
 	u, err := newStarter(o)
@@ -169,7 +169,9 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	}
 	l, err := u.start(ctx, lock)
 	if err != nil {
-		u.keepLogs()
+		if ctx.Err() == nil {
+			u.keepLogs()
+		}
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		if swept := sweep(limited, u.paths); swept != nil {
@@ -371,6 +373,7 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 		in.kill()
 		return nil, err
 	}
+	os.RemoveAll(u.failedLogs()) // of an earlier start
 	if err := in.send(eventStay); err != nil {
 		in.kill()
 		return nil, fmt.Errorf("the lab's init is gone: %w", err)
