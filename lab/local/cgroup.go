@@ -82,11 +82,15 @@ func (c cgroups) unified() bool {
 	return len(c) > 0 && !slices.ContainsFunc(c, func(h hierarchy) bool { return !h.v2 })
 }
 
+// neededControllers are those without which a kubelet does not start; with
+// separate hierarchies it needs cpuacct too.
+var neededControllers = []string{"cpu", "cpuset", "memory", "pids"}
+
 // lacking lists the controllers a kubelet needs that no hierarchy has.
 func (c cgroups) lacking() []string {
-	need := []string{"cpu", "cpuset", "memory", "pids"}
+	need := neededControllers
 	if !c.unified() {
-		need = append(need, "cpuacct")
+		need = append([]string{"cpuacct"}, need...)
 	}
 	var lacks []string
 	for _, controller := range need {
@@ -155,10 +159,12 @@ func (h hierarchy) setShare(dir string, share int) error {
 	return nil
 }
 
-// delegate hands every controller of a unified group to its children.
+// delegate hands the controllers of a unified group to its children: those
+// that a kubelet needs, and of the others what the kernel lets it.
 func (h hierarchy) delegate(dir string) error {
 	for _, controller := range h.controllers {
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0); err != nil {
+		err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
+		if err != nil && slices.Contains(neededControllers, controller) {
 			return fmt.Errorf("hand the controller %s to the groups below %s: %w", controller, dir, err)
 		}
 	}

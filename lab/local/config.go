@@ -31,7 +31,6 @@ type spec struct {
 	ImageStore string                        `json:"image_store"`
 	Network    network                       `json:"network"`
 	Cgroup     string                        `json:"cgroup"`
-	CgroupV2   bool                          `json:"cgroup_v2"`
 	Programs   map[string]components.Program `json:"programs"`
 	CNI        string                        `json:"cni"` // folder of plugins
 	Images     []components.Image            `json:"images"`
@@ -93,9 +92,9 @@ func (s *spec) apiserver() process {
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
 		"--proxy-client-cert-file="+s.Dir.pki("front-proxy-client.crt"), "--proxy-client-key-file="+s.Dir.pki("front-proxy-client.key"),
 		"--service-cluster-ip-range="+s.Network.Services.String(),
-		"--enable-aggregator-routing=true",       // reach webhooks through their endpoints
-		"--enable-priority-and-fairness=false",   // one user, no need to queue
-		"--profiling=false", "--audit-log-path=", // nothing that a node alone does not need
+		"--enable-aggregator-routing=true",     // reach webhooks through their endpoints
+		"--enable-priority-and-fairness=false", // one user, no need to queue
+		"--profiling=false",
 	)
 }
 
@@ -130,10 +129,9 @@ func (s *spec) kubeProxy() process {
 
 // kwok waits for nodes that carry its annotation; without any it idles.
 func (s *spec) kwok() process {
-	p := s.command("kwok", "--kubeconfig="+s.Dir.conf("kwok.kubeconfig"), "--config="+s.Dir.conf("kwok.yaml"),
+	return s.command("kwok", "--kubeconfig="+s.Dir.conf("kwok.kubeconfig"), "--config="+s.Dir.conf("kwok.yaml"),
 		"--manage-all-nodes=false", "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
 		"--node-ip="+s.Network.Node.Addr().String(), "--cidr="+kwokPods, "--node-lease-duration-seconds=40")
-	return p
 }
 
 // kwokPods are addresses of simulated pods: nothing routes to them.

@@ -126,6 +126,13 @@ func (n *node) say(format string, args ...any) {
 // run brings the node up and keeps it until it is told to end.
 func (n *node) run(ctx context.Context) error {
 	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
+	// Pods inherit the limit of open files; the usual soft one is too low
+	// for a proxy, and Go gives it back to children unless it is set here.
+	limit := syscall.Rlimit{}
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
+		limit.Cur = limit.Max
+		syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+	}
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGTERM, unix.SIGINT)
 	defer stop()
 	if err := mountNode(n.spec); err != nil {

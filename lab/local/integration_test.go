@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -285,12 +286,45 @@ func TestLab(t *testing.T) {
 			t.Error("a client without a certificate could list nodes")
 		}
 	})
+	t.Run("names", func(t *testing.T) { names(t, ctx) })
 	t.Run("workloads", func(t *testing.T) { workloads(t, ctx, l, client) })
 	t.Run("sidecars", func(t *testing.T) { sidecars(t, ctx, l, client) })
 	t.Run("istioctl", func(t *testing.T) { proxyStatus(t, ctx, l) })
 	t.Run("simulated node", func(t *testing.T) { simulatedNode(t) })
 	t.Run("as a stranger's cluster", func(t *testing.T) { strangersCluster(t, ctx, l) })
 	b.down(t, status.ID)
+}
+
+// names asks the lab's DNS, from the host, through its cluster IP.
+func names(t *testing.T, ctx context.Context) {
+	status, err := local.GetStatus("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := strings.Replace(status.Services, ".0.0/16", ".0.10:53", 1)
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", server)
+	}}
+	for name, want := range map[string]string{
+		"kubernetes.default.svc.cluster.local.": strings.Replace(status.Services, ".0.0/16", ".0.1", 1),
+		"www.example.com.":                      "203.0.113.1",
+		"any.slow.test.":                        "192.0.2.53",
+	} {
+		began := time.Now()
+		got, err := resolver.LookupNetIP(ctx, "ip4", name)
+		if err != nil || len(got) != 1 || got[0].Unmap().String() != want {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+		if took := time.Since(began); strings.Contains(name, "slow") && took < time.Second {
+			t.Errorf("%s answered after %s, which is not slow", name, took)
+		}
+	}
+	if got, err := resolver.LookupHost(ctx, "any.fail.test."); err == nil {
+		t.Errorf("any.fail.test: %v", got)
+	}
+	if got, err := resolver.LookupHost(ctx, "none.default.svc.cluster.local."); err == nil {
+		t.Errorf("a Service that is not: %v", got)
+	}
 }
 
 func workloads(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes.Interface) {

@@ -173,19 +173,6 @@ func lockFile(path string) (*os.File, error) {
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }
 
-// waitLock takes the lock as soon as it is free.
-func waitLock(ctx context.Context, path string) (*os.File, error) {
-	for {
-		f, err := lockFile(path)
-		if !errors.Is(err, errLocked) {
-			return f, err
-		}
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
-			return nil, fmt.Errorf("wait for %s: %w", path, err)
-		}
-	}
-}
-
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

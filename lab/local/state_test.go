@@ -73,9 +73,7 @@ func TestLock(t *testing.T) {
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	again, err := waitLock(ctx, path)
+	again, err := lockFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -329,7 +329,7 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 		}
 	}
 	s := &spec{
-		ID: id, Dir: u.paths.dir(id), ImageStore: store.dir, Network: addresses, Cgroup: u.record.Cgroup, CgroupV2: groups.unified(),
+		ID: id, Dir: u.paths.dir(id), ImageStore: store.dir, Network: addresses, Cgroup: u.record.Cgroup,
 		Programs: map[string]components.Program{}, CNI: u.set.Dir("cni"), Images: u.images, Pause: components.PauseRef,
 	}
 	for _, name := range programNames {
