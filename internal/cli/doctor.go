@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -35,9 +34,7 @@ func newDoctorCommand(env *Env) *cobra.Command {
 			}
 			worst := doctor.Worst(lines)
 			if asJSON {
-				encoder := json.NewEncoder(env.Stdout)
-				encoder.SetIndent("", "  ")
-				if err := encoder.Encode(struct {
+				if err := writeJSON(env.Stdout, struct {
 					Schema int           `json:"schema"`
 					Worst  string        `json:"worst"`
 					Lines  []doctor.Line `json:"lines"`

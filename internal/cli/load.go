@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -99,9 +98,7 @@ func runLoad(ctx context.Context, env *Env, spec load.Spec, f *loadFlags) error 
 	}
 	report := result.Report()
 	if f.json {
-		enc := json.NewEncoder(env.Stdout)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(report)
+		err = writeJSON(env.Stdout, report)
 	} else {
 		err = printLoad(env.Stdout, result, report)
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshmark/meshmark/analysis"
 	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/runner"
 	"github.com/meshmark/meshmark/studies"
 	"github.com/meshmark/meshmark/study"
 )
@@ -34,22 +35,40 @@ func newStudyCommand(env *Env) *cobra.Command {
 }
 
 func newStudyListCommand(env *Env) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the studies that come with meshmark",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+			type listed struct {
+				Name     string `json:"name"`
+				Title    string `json:"title"`
+				Question string `json:"question"`
+			}
+			var all []listed
 			for _, name := range studies.Names() {
 				s, _, err := loadStudy(env, name, nil)
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(w, "%s\t%s\n", name, s.Question)
+				all = append(all, listed{name, s.Title, s.Question})
+			}
+			if asJSON {
+				return writeJSON(env.Stdout, struct {
+					Schema  int      `json:"schema"`
+					Studies []listed `json:"studies"`
+				}{1, all})
+			}
+			w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+			for _, s := range all {
+				fmt.Fprintf(w, "%s\t%s\n", s.Name, s.Question)
 			}
 			return w.Flush()
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
 }
 
 func newStudySchemaCommand(env *Env) *cobra.Command {
@@ -94,11 +113,21 @@ func newStudyShowCommand(env *Env) *cobra.Command {
 
 func newStudyCheckCommand(env *Env) *cobra.Command {
 	var sets []string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check STUDY...",
 		Short: "Check study files: names of shipped studies, paths, or - for standard input",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			type checked struct {
+				File        string  `json:"file"`
+				Study       string  `json:"study"`
+				Cells       int     `json:"cells"`
+				Trials      int     `json:"trials_per_block"`
+				MinDuration float64 `json:"min_duration_s"`
+				MaxDuration float64 `json:"max_duration_s"`
+			}
+			var all []checked
 			for _, arg := range args {
 				s, _, err := loadStudy(env, arg, sets)
 				if err != nil {
@@ -106,15 +135,34 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 				}
 				p, err := study.NewPlan(s, s.Seed)
 				if err != nil {
+					return errs.WithCode(err, errs.CodeUsage)
+				}
+				if _, err := analysis.CompileAssertions(s.Assert); err != nil {
+					return err
+				}
+				if err := runner.Check(p); err != nil {
 					return err
 				}
 				e := p.Estimate()
-				fmt.Fprintf(env.Stdout, "%s: ok: %s, %s a block, %s\n", arg,
-					count(len(p.Cells), "cell"), count(e.Trials, "trial"), span(e))
+				if asJSON {
+					all = append(all, checked{arg, s.Name, len(p.Cells), e.Trials, e.Min.Seconds(), e.Max.Seconds()})
+					continue
+				}
+				if _, err := fmt.Fprintf(env.Stdout, "%s: ok: %s, %s a block, %s\n", arg,
+					count(len(p.Cells), "cell"), count(e.Trials, "trial"), span(e)); err != nil {
+					return err
+				}
+			}
+			if asJSON {
+				return writeJSON(env.Stdout, struct {
+					Schema  int       `json:"schema"`
+					Studies []checked `json:"studies"`
+				}{1, all})
 			}
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; a fault is an error all the same")
 	addSetFlag(cmd, &sets)
 	return cmd
 }
@@ -276,9 +324,7 @@ func writePlanJSON(w io.Writer, p *study.Plan) error {
 		}
 		out.Cells = append(out.Cells, one)
 	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(out)
+	return writeJSON(w, out)
 }
 
 func count(n int, what string) string {
