@@ -148,9 +148,9 @@ func readHeader(path string) (record.Header, error) {
 	if err != nil {
 		switch info, statErr := os.Stat(path); {
 		case errors.Is(statErr, fs.ErrNotExist):
-			return h, errs.Usage("there is no run at %s", path)
+			return h, errs.WithHint(errs.Usage("there is no run at %s", path), "give the directory that `meshmark run` printed")
 		case statErr == nil && !info.IsDir():
-			return h, errs.Usage("%s is a file, not a run directory", path)
+			return h, errs.WithHint(errs.Usage("%s is a file, not a run directory", path), "give the directory that `meshmark run` printed")
 		case errors.Is(err, fs.ErrNotExist):
 			return h, errs.WithHint(errs.Usage("%s is no run directory: it has no %s", path, FileHeader),
 				"give the directory that `meshmark run` printed")

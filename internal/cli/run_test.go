@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/runner"
+	"github.com/meshmark/meshmark/store"
+)
+
+// What `meshmark run` refuses before it starts anything. $STATE is where a
+// lab's state would be.
+func TestRunScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/run",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
+			env.Setenv("STATE", filepath.Join(env.WorkDir, "state", "meshmark"))
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("KUBECONFIG", "")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			// refuses RUN-ARGS...: the run ends with exit code 2, says why on
+			// stderr alone, and neither a lab nor a run directory is begun.
+			"refuses": func(ts *testscript.TestScript, _ bool, args []string) {
+				before := files(ts)
+				err := ts.Exec("meshmark", append([]string{"run"}, args...)...)
+				var exit *exec.ExitError
+				if !errors.As(err, &exit) || exit.ExitCode() != errs.CodeUsage {
+					ts.Fatalf("ended with %v, not exit code %d", err, errs.CodeUsage)
+				}
+				if ts.ReadFile("stdout") != "" || !strings.HasPrefix(ts.ReadFile("stderr"), "meshmark: ") {
+					ts.Fatalf("not an error message on stderr alone")
+				}
+				if after := files(ts); after != before {
+					ts.Fatalf("left behind:\n%s\nbefore:\n%s", after, before)
+				}
+			},
+			// fill FILE SIZE: makes a file of so many bytes.
+			"fill": func(ts *testscript.TestScript, _ bool, args []string) {
+				size, err := strconv.Atoi(args[1])
+				ts.Check(err)
+				text := bytes.Repeat([]byte("# a long comment\n"), size/17+1)[:size]
+				ts.Check(os.WriteFile(ts.MkAbs(args[0]), text, 0o644))
+			},
+			// a-run DIR: makes a run directory with a trial, as of resolved
+			// study FILE.
+			"a-run": func(ts *testscript.TestScript, _ bool, args []string) {
+				s, source, err := loadStudy(&Env{}, ts.MkAbs(args[1]), nil)
+				ts.Check(err)
+				dir, err := store.Create(ts.MkAbs(args[0]), record.Header{RunID: "r", Seed: 1}, source, s.Marshal())
+				ts.Check(err)
+				ts.Check(dir.Close())
+			},
+		},
+	})
+}
+
+// files lists what lies in the script's directory.
+func files(ts *testscript.TestScript) string {
+	var out strings.Builder
+	ts.Check(filepath.WalkDir(ts.MkAbs("."), func(path string, entry os.DirEntry, err error) error {
+		if entry != nil && entry.Name() != ".tmp" {
+			out.WriteString(path + "\n")
+		}
+		return err
+	}))
+	return out.String()
+}
+
+// Without root there is no local lab: the machine's lacks are said before
+// anything is built or started.
+func TestRunWithoutRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("to be another user takes root")
+	}
+	dir, err := os.MkdirTemp("/tmp", "mm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	const nobody = 65534
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "home"), 0o755), os.Chown(filepath.Join(dir, "home"), nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "meshmark") // what the test program is by that name
+	if err := copyProgram(program); err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(dir, "home")
+	cmd := exec.Command(program, "run", "quick")
+	cmd.Dir = home
+	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != errs.CodeUsage {
+		t.Errorf("ended with %v:\n%s", err, out)
+	}
+	for _, want := range []string{"this machine cannot run a local lab", "root", "hint: "} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("does not say %q:\n%s", want, out)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(home, "runs")); err == nil {
+		t.Error("a run directory was begun")
+	}
+	if entries, err := os.ReadDir(filepath.Join(home, ".cache")); err == nil && len(entries) > 0 {
+		t.Errorf("the cache has %v", entries)
+	}
+}
+
+func copyProgram(to string) error {
+	from, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+func TestLeftoverWarning(t *testing.T) {
+	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		leftover runner.Leftover
+		want     string
+	}{
+		{runner.Leftover{Namespace: "meshmark-1", Since: at, Owner: "process 7 on host", Dead: true}, "process 7 on host is dead"},
+		{runner.Leftover{Namespace: "meshmark-1", Since: at, Owner: "process 7 on host"}, "of process 7 on host, which cannot be seen from here"},
+		{runner.Leftover{Namespace: "meshmark-1", Since: at}, "does not say whose it is"},
+	} {
+		got := leftoverWarning(tt.leftover)
+		if !strings.Contains(got, tt.want) || !strings.Contains(got, "kubectl delete namespace meshmark-1") {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}
