@@ -5,16 +5,11 @@ package local_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,11 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/meshmark/meshmark/components"
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/internal/leakcheck"
 	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/cluster"
 	"github.com/meshmark/meshmark/lab/local"
 )
 
@@ -324,223 +317,5 @@ func names(t *testing.T, ctx context.Context) {
 	}
 	if got, err := resolver.LookupHost(ctx, "none.default.svc.cluster.local."); err == nil {
 		t.Errorf("a Service that is not: %v", got)
-	}
-}
-
-func workloads(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes.Interface) {
-	kubectl(t, serverYAML(l.Images()), "apply", "-f", "-")
-	kubectl(t, "", "rollout", "status", "deploy/server", "--timeout=60s")
-	service, err := client.CoreV1().Services("default").Get(ctx, "server", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, 10*time.Second, "the cluster IP answers from the host", func() error {
-		return wantBody("http://" + service.Spec.ClusterIP + "/")
-	})
-	kubectl(t, "", "scale", "deploy/server", "--replicas=3")
-	kubectl(t, "", "rollout", "restart", "deploy/server")
-	kubectl(t, "", "rollout", "status", "deploy/server", "--timeout=60s")
-	if out := kubectl(t, "", "exec", "deploy/server", "--", "/usr/local/bin/envoy", "--version"); !strings.Contains(out, "version") {
-		t.Errorf("exec: %s", out)
-	}
-	if out := kubectl(t, "", "logs", "deploy/server"); !strings.Contains(out, "starting main dispatch loop") {
-		t.Errorf("logs: %.500s", out)
-	}
-	pods, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=server"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dialer := lab.NewDialer(l.RESTConfig())
-	defer dialer.Close()
-	for _, pod := range pods.Items {
-		if !lab.PodReady(&pod) {
-			continue
-		}
-		web := dialer.Client(pod.Namespace, pod.Name, 15000)
-		web.Timeout = 10 * time.Second
-		for range 3 {
-			response, err := web.Get("http://pod/ready")
-			if err != nil {
-				t.Fatalf("port-forward to Envoy's admin port: %v", err)
-			}
-			response.Body.Close()
-		}
-		nobody := dialer.Client(pod.Namespace, pod.Name, 9)
-		nobody.Timeout = 10 * time.Second
-		if _, err := nobody.Get("http://pod/"); err == nil || !strings.Contains(err.Error(), pod.Name) {
-			t.Errorf("a port on which nothing listens: %v", err)
-		}
-	}
-	kubectl(t, fmt.Sprintf(`
-apiVersion: apps/v1
-kind: DaemonSet
-metadata: {name: everywhere}
-spec:
-  selector: {matchLabels: {app: everywhere}}
-  template: {metadata: {labels: {app: everywhere}}, spec: {terminationGracePeriodSeconds: 0, containers: [{name: c, image: "docker.io/meshmark/pause:1"}]}}
----
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: volume}
-spec: {capacity: {storage: 1Mi}, accessModes: [ReadWriteOnce], storageClassName: "", hostPath: {path: %s}, claimRef: {namespace: default, name: claim}}
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: claim}
-spec: {accessModes: [ReadWriteOnce], storageClassName: "", volumeName: volume, resources: {requests: {storage: 1Mi}}}
----
-apiVersion: batch/v1
-kind: Job
-metadata: {name: once}
-spec:
-  template:
-    spec:
-      restartPolicy: Never
-      containers:
-      - {name: c, image: %s, command: [/usr/local/bin/envoy, --version], volumeMounts: [{name: v, mountPath: /v}]}
-      volumes: [{name: v, persistentVolumeClaim: {claimName: claim}}]
----
-apiVersion: v1
-kind: Pod
-metadata: {name: nowhere}
-spec: {containers: [{name: c, image: "registry.invalid/nothing:1"}]}
-`, t.TempDir(), l.Images().Proxy), "apply", "-f", "-")
-	kubectl(t, "", "rollout", "status", "ds/everywhere", "--timeout=60s")
-	kubectl(t, "", "wait", "--for=condition=Complete", "job/once", "--timeout=60s")
-	if out := kubectl(t, "", "logs", "job/once"); !strings.Contains(out, "version") {
-		t.Errorf("the job's log: %s", out)
-	}
-	eventually(t, 30*time.Second, "an image that cannot be pulled shows in events", func() error {
-		out, err := tryKubectl("", "get", "events", "--field-selector", "involvedObject.name=nowhere")
-		if err == nil && (!strings.Contains(out, "ErrImagePull") && !strings.Contains(out, "Failed to pull image")) {
-			err = errors.New(out)
-		}
-		return err
-	})
-	kubectl(t, "", "delete", "pod/nowhere", "job/once", "ds/everywhere", "--wait=false")
-}
-
-func wantBody(url string) error {
-	client := http.Client{Timeout: 2 * time.Second}
-	response, err := client.Get(url)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && string(body) != "hello" {
-		err = fmt.Errorf("%s: %q", response.Status, body)
-	}
-	return err
-}
-
-func sidecars(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes.Interface) {
-	kubectl(t, "", "create", "namespace", "meshed")
-	kubectl(t, "", "label", "namespace", "meshed", "istio-injection=enabled")
-	kubectl(t, serverYAML(l.Images()), "apply", "-n", "meshed", "-f", "-")
-	// The server's admin port is the sidecar's too: it gets another.
-	kubectl(t, "", "patch", "-n", "meshed", "cm/server", "--type=json", "-p",
-		`[{"op":"replace","path":"/data/envoy.yaml","value":`+noAdmin(l)+`}]`)
-	kubectl(t, "", "rollout", "restart", "-n", "meshed", "deploy/server")
-	kubectl(t, "", "rollout", "status", "-n", "meshed", "deploy/server", "--timeout=90s")
-	pods, err := client.CoreV1().Pods("meshed").List(ctx, metav1.ListOptions{LabelSelector: "app=server", FieldSelector: "status.phase=Running"})
-	if err != nil || len(pods.Items) == 0 {
-		t.Fatalf("pods: %v", err)
-	}
-	name := pods.Items[len(pods.Items)-1].Name
-	if out := kubectl(t, "", "exec", "-n", "meshed", name, "-c", "istio-proxy", "--", "pilot-agent", "request", "GET", "server_info"); !strings.Contains(out, "LIVE") {
-		t.Errorf("the sidecar: %.300s", out)
-	}
-}
-
-// proxyStatus looks at the mesh as Istio's users do.
-func proxyStatus(t *testing.T, ctx context.Context, l *local.Lab) {
-	builder, err := components.New(components.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, err := builder.Status(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(status, func(s components.Status) bool { return s.Name == "istioctl" && s.Cached }) {
-		t.Skip("istioctl is not built: meshmark components build istioctl")
-	}
-	set, err := builder.Ensure(ctx, "istioctl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, _ := set.Program("istioctl")
-	cmd := exec.CommandContext(ctx, program.Path, "--kubeconfig", l.Kubeconfig(), "proxy-status")
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), ".meshed") {
-		t.Errorf("istioctl proxy-status: %v\n%s", err, out)
-	}
-}
-
-// noAdmin is the server's configuration without an admin port, as JSON.
-func noAdmin(l *local.Lab) string {
-	text := serverYAML(l.Images())
-	_, text, _ = strings.Cut(text, "envoy.yaml: |\n")
-	text, _, _ = strings.Cut(text, "---")
-	var lines []string
-	for _, line := range strings.Split(text, "\n") {
-		if line = strings.TrimPrefix(line, "    "); !strings.HasPrefix(line, "admin:") {
-			lines = append(lines, line)
-		}
-	}
-	data, _ := json.Marshal(strings.Join(lines, "\n"))
-	return string(data)
-}
-
-func simulatedNode(t *testing.T) {
-	kubectl(t, `
-apiVersion: v1
-kind: Node
-metadata: {name: kwok-0, annotations: {kwok.x-k8s.io/node: fake}, labels: {type: kwok}}
-spec: {taints: [{key: kwok.x-k8s.io/node, value: fake, effect: NoSchedule}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: simulated}
-spec:
-  nodeSelector: {type: kwok}
-  tolerations: [{key: kwok.x-k8s.io/node, operator: Exists}]
-  containers: [{name: c, image: "registry.invalid/any:1"}]
-`, "apply", "-f", "-")
-	kubectl(t, "", "wait", "--for=condition=Ready", "node/kwok-0", "--timeout=20s")
-	kubectl(t, "", "wait", "--for=condition=Ready", "pod/simulated", "--timeout=20s")
-	kubectl(t, "", "delete", "pod/simulated", "node/kwok-0", "--timeout=20s")
-}
-
-func strangersCluster(t *testing.T, ctx context.Context, l *local.Lab) {
-	c, err := cluster.Open(ctx, cluster.Options{Kubeconfig: l.Kubeconfig(), Images: l.Images()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.Kind() != lab.KindCluster || c.ServerVersion() == "" {
-		t.Errorf("kind %s, version %s", c.Kind(), c.ServerVersion())
-	}
-	_, err = cluster.Open(ctx, cluster.Options{Kubeconfig: l.Kubeconfig(), Context: "nowhere"})
-	if errs.Code(err) != errs.CodeUsage {
-		t.Errorf("an unknown context: %v", err)
-	}
-	// A user who may only look.
-	kubectl(t, "", "create", "serviceaccount", "guest")
-	kubectl(t, "", "create", "clusterrolebinding", "guest", "--clusterrole=view", "--serviceaccount=default:guest")
-	token := strings.TrimSpace(kubectl(t, "", "create", "token", "guest"))
-	data, err := os.ReadFile(l.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	guest := filepath.Join(t.TempDir(), "guest")
-	if err := os.WriteFile(guest, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{{"config", "set-credentials", "guest", "--token=" + token}, {"config", "set-context", "meshmark", "--user=guest"}} {
-		kubectl(t, "", append([]string{"--kubeconfig=" + guest}, args...)...)
-	}
-	_, err = cluster.Open(ctx, cluster.Options{Kubeconfig: guest})
-	if errs.Code(err) != errs.CodeUsage || !strings.Contains(fmt.Sprint(err), "create, patch, delete deployments.apps") || !strings.Contains(fmt.Sprint(err), "namespaces") {
-		t.Errorf("a user without rights: %v", err)
 	}
 }

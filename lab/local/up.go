@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/meshmark/meshmark/components"
@@ -26,117 +25,6 @@ import (
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/lab"
 )
-
-// ErrRunning says that a lab runs already; one state folder has one lab.
-var ErrRunning = errors.New("a lab is running already")
-
-// ErrNotRunning says that no lab runs.
-var ErrNotRunning = errors.New("no lab is running")
-
-// Options of [Up]. The zero value is what users get.
-type Options struct {
-	// StateDir holds the lab's state. Default: meshmark/lab in the user's
-	// state folder ($XDG_STATE_HOME, or ~/.local/state).
-	StateDir string
-	// CacheDir holds components and images. Default: $MESHMARK_CACHE, or
-	// meshmark in the user's cache folder.
-	CacheDir string
-	// EnvoyVersions are the sidecar images wanted beside the default one.
-	EnvoyVersions []string
-	// Official takes Istio's images from a registry instead of assembling
-	// them; Hub and Tag say which, as in components.ImageOptions.
-	Official bool
-	Hub, Tag string
-	// Program is the meshmark program: it becomes the lab's init by its
-	// command lab-init, and the roles' image is made from it. Default: the
-	// program that runs.
-	Program string
-	// OnAPI, if set, runs as soon as the API answers, beside the rest of the
-	// start; its error fails Up. A mesh is installed here.
-	OnAPI func(ctx context.Context, l *Lab) error
-	// Progress is told what happens, one line at a time, from one goroutine
-	// at a time. May be nil.
-	Progress func(line string)
-	// BuildProgress is told of components being made. May be nil.
-	BuildProgress func(components.Event)
-	// DownOnClose ends the lab when the returned Lab is closed.
-	DownOnClose bool
-}
-
-// Limits of clients of a lab's API, which has no other users to protect.
-const (
-	clientQPS   = 500
-	clientBurst = 1000
-)
-
-// Lab is a running local lab.
-type Lab struct {
-	record  *record
-	paths   paths
-	config  *rest.Config
-	builder *components.Builder
-	down    bool
-}
-
-var _ lab.Lab = (*Lab)(nil)
-
-// Kind is lab.KindLocal.
-func (l *Lab) Kind() string { return lab.KindLocal }
-
-// RESTConfig returns a client configuration of the lab's administrator.
-func (l *Lab) RESTConfig() *rest.Config { return rest.CopyConfig(l.config) }
-
-// Kubeconfig is the path of the administrator's kubeconfig.
-func (l *Lab) Kubeconfig() string { return l.paths.kubeconfig() }
-
-// Images are those in the lab's image store.
-func (l *Lab) Images() lab.Images { return l.record.Images }
-
-// UpTime is how long [Up] took.
-func (l *Lab) UpTime() time.Duration { return time.Duration(l.record.UpSeconds * float64(time.Second)) }
-
-// Builder is the builder of the lab's components; nil for a lab that was
-// opened.
-func (l *Lab) Builder() *components.Builder { return l.builder }
-
-// Close takes the lab down if it was started with DownOnClose.
-func (l *Lab) Close() error {
-	if !l.down {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	_, err := Down(ctx, l.paths.base)
-	return err
-}
-
-// Open returns the lab that runs from a state folder ("" is the default
-// one), or ErrNotRunning.
-func Open(dir string) (*Lab, error) {
-	p, err := stateDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	r, err := p.readRecord()
-	if errors.Is(err, errNoRecord) {
-		return nil, errs.WithHint(ErrNotRunning, "meshmark lab up starts one")
-	}
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case !r.initAlive():
-		return nil, errs.WithHint(fmt.Errorf("%w: what is left of lab %s is dead", ErrNotRunning, r.ID), "meshmark lab down removes what is left of it, meshmark lab up does so too and starts a new one")
-	case r.Phase != phaseReady:
-		return nil, errs.WithHint(fmt.Errorf("%w: lab %s is still being started", ErrNotRunning, r.ID), "wait for `meshmark lab up` to end")
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig())
-	if err != nil {
-		return nil, err
-	}
-	config.QPS, config.Burst = clientQPS, clientBurst
-	return &Lab{record: r, paths: p, config: config}, nil
-}
 
 // Up starts a lab and returns when its API, its DNS and what OnAPI does are
 // ready. When it fails, nothing of the lab is left but the logs of its
