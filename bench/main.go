@@ -123,10 +123,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		default:
 			err = fmt.Errorf("-only %q: want speed, paced, lag or truth", part)
 		}
-		if err != nil {
-			return err
-		}
 		doc.Results = append(doc.Results, results...)
+		if err != nil {
+			return errors.Join(err, print(stdout, doc)) // with what there is
+		}
 	}
 	if err := print(stdout, doc); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,15 +29,23 @@ type truthServer struct {
 	queue   []int // connections with a request, in order of arrival
 	partial map[int][]byte
 	start   time.Time
-	done    int64 // when the request in service is answered, ns
+	done    int64   // when the request in service is answered, ns
+	noted   []int64 // when each was answered, ns of the wall clock
 }
 
-// serve reads a service from in, prints its address, and serves until killed.
+// serve reads a service from in, prints its address, and serves until in
+// ends. Then it prints when it answered each request.
 func serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var s service
-	if err := json.NewDecoder(in).Decode(&s); err != nil {
+	dec := json.NewDecoder(in)
+	if err := dec.Decode(&s); err != nil {
 		return fmt.Errorf("truth server: %w", err)
 	}
+	var ended atomic.Bool
+	go func() {
+		_ = dec.Decode(new(any)) // waits for the end
+		ended.Store(true)
+	}()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -62,12 +71,12 @@ func serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	fmt.Fprintln(out, l.Addr())
 	runtime.LockOSThread()
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !ended.Load() {
 		if err := t.turn(); err != nil {
 			return err
 		}
 	}
-	return nil
+	return json.NewEncoder(out).Encode(t.noted)
 }
 
 func (t *truthServer) watch(fd int) error {
@@ -92,6 +101,7 @@ func (t *truthServer) turn() error {
 		}
 	}
 	for len(t.queue) > 0 && now >= t.done {
+		t.noted = append(t.noted, time.Now().UnixNano())
 		_, _ = unix.Write(t.queue[0], []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")) // a client that has gone
 		t.queue = t.queue[1:]
 		if len(t.queue) > 0 {

@@ -18,6 +18,7 @@ type Report struct {
 	KeepAlive   bool             `json:"keep_alive"`
 	Seed        uint64           `json:"seed"`
 	Start       string           `json:"start"` // RFC 3339
+	StartUnixNS int64            `json:"start_unix_ns"`
 	DurationS   float64          `json:"duration_s"`
 	Interrupted bool             `json:"interrupted"`
 	Scheduled   int64            `json:"scheduled"`
@@ -53,7 +54,8 @@ func (r *Result) Report() Report {
 	rep := Report{
 		Schema: record.Schema, URL: r.Spec.URL, Protocol: t.protocol, Arrival: r.Spec.Arrival,
 		Connections: r.Spec.Connections, KeepAlive: r.Spec.KeepAlive, Seed: r.Spec.Seed,
-		Start: r.Start.UTC().Format("2006-01-02T15:04:05.000Z07:00"), DurationS: float64(r.EndNS) / 1e9,
+		StartUnixNS: r.Start.UnixNano(),
+		Start:       r.Start.UTC().Format("2006-01-02T15:04:05.000Z07:00"), DurationS: float64(r.EndNS) / 1e9,
 		Interrupted: r.Interrupted,
 		Scheduled:   w.Scheduled, Completed: w.Completed, Failed: w.Failed, Unfinished: w.Unfinished,
 		AchievedRPS: w.AchievedRPS(),
