@@ -1,5 +1,7 @@
 package observe
 
+import "github.com/meshmark/meshmark/internal/jsonhttp"
+
 // Schema is the version of the observe role's documents.
 const Schema = 1
 
@@ -142,7 +144,4 @@ type Clock struct {
 }
 
 // Problem is the body of every answer that is no success.
-type Problem struct {
-	Error string `json:"error"`
-	Hint  string `json:"hint,omitempty"`
-}
+type Problem = jsonhttp.Problem

@@ -1,16 +1,12 @@
 package observe
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/jsonhttp"
 	"github.com/meshmark/meshmark/record"
 )
 
@@ -53,71 +49,13 @@ func (c Client) Machine(ctx context.Context) (record.Machine, error) {
 // and the bound of the error: half the round trip of the quickest of several
 // exchanges.
 func (c Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, err error) {
-	bound = time.Hour
-	for range 5 {
+	return jsonhttp.ClockOffset(func() (int64, error) {
 		var clock Clock
-		sent := time.Now()
-		if err := c.do(ctx, http.MethodGet, "/v1/clock", nil, &clock); err != nil {
-			return 0, 0, err
-		}
-		if half := time.Since(sent) / 2; half < bound {
-			bound = half
-			offset = time.Duration(clock.UnixNS - sent.Add(half).UnixNano())
-		}
-	}
-	return offset, bound, nil
+		err := c.do(ctx, http.MethodGet, "/v1/clock", nil, &clock)
+		return clock.UnixNS, err
+	})
 }
 
 func (c Client) do(ctx context.Context, method, path string, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		data, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = bytes.NewReader(data)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.BaseURL, "/")+path, body)
-	if err != nil {
-		return err
-	}
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	client := c.HTTPClient
-	if client == nil {
-		client = http.DefaultClient
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("observe: %w", err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return fmt.Errorf("observe: %s %s: %w", method, path, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return problem(method, path, resp.StatusCode, data)
-	}
-	if err := json.Unmarshal(data, out); err != nil {
-		return fmt.Errorf("observe: %s %s: %w", method, path, err)
-	}
-	return nil
-}
-
-// problem turns an unsuccessful answer into an error.
-func problem(method, path string, status int, body []byte) error {
-	var p Problem
-	if json.Unmarshal(body, &p) != nil || p.Error == "" {
-		p.Error = strings.TrimSpace(string(body[:min(len(body), 200)]))
-	}
-	err := fmt.Errorf("observe: %s %s: %d: %s", method, path, status, p.Error)
-	if status == http.StatusBadRequest {
-		err = errs.WithCode(err, errs.CodeUsage)
-	}
-	if p.Hint != "" {
-		err = errs.WithHint(err, "%s", p.Hint)
-	}
-	return err
+	return jsonhttp.Client{HTTPClient: c.HTTPClient, BaseURL: c.BaseURL, Name: "observe", MaxAnswer: maxAnswer}.Do(ctx, method, path, in, out)
 }

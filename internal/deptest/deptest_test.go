@@ -18,6 +18,7 @@ const module = "github.com/meshmark/meshmark"
 // subpackage belongs to its parent's line and may be imported by it.
 var layers = [][]string{
 	{"errs", "record", "internal/leakcheck", "internal/wake"},
+	{"internal/jsonhttp"},
 	{"stat", "study", "internal/procfs"},
 	{"analysis", "store", "studies", "load", "worker", "observe", "doctor", "components", "ui"},
 	{"report", "lab"},

@@ -1,6 +1,10 @@
 package control
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/meshmark/meshmark/internal/jsonhttp"
+)
 
 // Schema is the version of the documents.
 const Schema = 1
@@ -159,10 +163,7 @@ type Clock struct {
 }
 
 // Problem is the body of every answer that is no success.
-type Problem struct {
-	Error string `json:"error"`
-	Hint  string `json:"hint,omitempty"`
-}
+type Problem = jsonhttp.Problem
 
 // StatusNames returns the keys of a status map in order.
 func StatusNames(status map[string]int64) []string {

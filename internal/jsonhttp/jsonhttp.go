@@ -1,0 +1,126 @@
+// Package jsonhttp is the client's side of the roles' control servers: one
+// JSON document there, one back, both bounded. A refusal comes as a [Problem]
+// and becomes an error with the role's own words, hint and exit code.
+package jsonhttp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// Problem is the body of every answer that is no success.
+type Problem struct {
+	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+// StatusError is an answer other than a success; errors of [Client.Do] wrap
+// it.
+type StatusError struct {
+	Status int
+	Text   string
+}
+
+func (e *StatusError) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Text) }
+
+// maxProblem bounds what is read of an answer that is no success.
+const maxProblem = 64 << 10
+
+// Client talks to one server.
+type Client struct {
+	HTTPClient *http.Client // nil: http.DefaultClient
+	BaseURL    string       // "http://127.0.0.1:15990"
+	Name       string       // of the server, before each error
+	MaxAnswer  int64        // bytes of an answer, at most
+}
+
+// Do sends in as JSON, or nothing if it is nil, and reads the answer into
+// out. A refusal of what was sent (400, 413) has exit code 2.
+func (c Client) Do(ctx context.Context, method, path string, in, out any) error {
+	fail := func(err error) error { return fmt.Errorf("%s: %s %s: %w", c.Name, method, path, err) }
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return fail(err)
+		}
+		body = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.BaseURL, "/")+path, body)
+	if err != nil {
+		return fail(err)
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	client := c.HTTPClient
+	if client == nil {
+		client = http.DefaultClient
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Name, err) // it names method and address
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		data, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // what came of it will do
+		return problem(resp.StatusCode, data, fail)
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, c.MaxAnswer+1))
+	if err == nil && int64(len(data)) > c.MaxAnswer {
+		err = fmt.Errorf("the answer is longer than %d bytes", c.MaxAnswer)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, out)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// problem turns an unsuccessful answer into an error.
+func problem(status int, body []byte, fail func(error) error) error {
+	var p Problem
+	if json.Unmarshal(body, &p) != nil || p.Error == "" {
+		p.Error = strings.TrimSpace(string(body[:min(len(body), 200)]))
+	}
+	err := fail(&StatusError{Status: status, Text: p.Error})
+	if status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge {
+		err = errs.WithCode(err, errs.CodeUsage)
+	}
+	if p.Hint != "" {
+		err = errs.WithHint(err, "%s", p.Hint)
+	}
+	return err
+}
+
+// exchanges are how often [ClockOffset] asks.
+const exchanges = 5
+
+// ClockOffset returns how far a server's clock is ahead of this process's,
+// and the bound of the error: half the round trip of the quickest of several
+// exchanges (Cristian, "Probabilistic clock synchronization", 1989). ask
+// returns the server's time in nanoseconds of the Unix epoch.
+func ClockOffset(ask func() (unixNS int64, err error)) (offset, bound time.Duration, err error) {
+	bound = time.Hour
+	for range exchanges {
+		sent := time.Now()
+		there, err := ask()
+		if err != nil {
+			return 0, 0, err
+		}
+		if half := time.Since(sent) / 2; half < bound {
+			bound, offset = half, time.Duration(there-sent.Add(half).UnixNano())
+		}
+	}
+	return offset, bound, nil
+}
