@@ -3,6 +3,7 @@ package stat
 import (
 	"fmt"
 	"math"
+	"strconv"
 )
 
 // A Call says what an estimate of a difference amounts to.
@@ -40,13 +41,13 @@ func (e Estimate) Call(f Floor) (Call, string) {
 	reach := math.Max(math.Abs(e.Low), math.Abs(e.High))
 	switch {
 	case size > f.Value && e.Excludes(0):
-		return Real, fmt.Sprintf("the interval excludes zero and the value exceeds the noise floor of %.3g", f.Value)
+		return Real, fmt.Sprintf("the interval excludes zero and the value exceeds the noise floor of %s", digits(f.Value))
 	case size > f.Value:
-		return Inconclusive, fmt.Sprintf("the value exceeds the noise floor of %.3g but its interval includes zero", f.Value)
+		return Inconclusive, fmt.Sprintf("the value exceeds the noise floor of %s but its interval includes zero", digits(f.Value))
 	case e.Excludes(0) || reach <= noiseReach*f.Value:
-		return BelowNoise, fmt.Sprintf("identical baselines differ by up to %.3g", f.Value)
+		return BelowNoise, fmt.Sprintf("identical baselines differ by up to %s", digits(f.Value))
 	}
-	return Inconclusive, fmt.Sprintf("the interval reaches %.3g, far beyond the noise floor of %.3g", reach, f.Value)
+	return Inconclusive, fmt.Sprintf("the interval reaches %s, far beyond the noise floor of %s", digits(reach), digits(f.Value))
 }
 
 // A Verdict says how a new value compares with an old one against a margin.
@@ -91,4 +92,13 @@ func Judge(e Estimate, margin float64) (Verdict, string) {
 		return Undetermined, "there is a change, but it may lie within the margin"
 	}
 	return Undetermined, "the interval is wider than the margin: more blocks are needed"
+}
+
+// digits writes a value with three significant digits, never as a power of
+// ten.
+func digits(v float64) string {
+	if math.Abs(v) >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
 }
