@@ -110,9 +110,11 @@ func (c truthCase) noted(start int64, answered []int64) []float64 {
 	return out
 }
 
-// at returns the value at percentile p of sorted values.
+// at returns the value at percentile p of sorted values; the rank is rounded
+// to the nearest, as HdrHistogram does it.
 func at(sorted []float64, p float64) float64 {
-	return sorted[min(len(sorted)-1, max(0, int(math.Ceil(p/100*float64(len(sorted))))-1))]
+	rank := int(p/100*float64(len(sorted)) + 0.5)
+	return sorted[min(len(sorted)-1, max(0, rank-1))]
 }
 
 // truth runs each case and compares every percentile with two oracles:
