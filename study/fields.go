@@ -38,7 +38,7 @@ func root(s *Study) object {
 			{name: "method", doc: "HTTP method. If left out: POST with a payload, GET without.", value: textValue{to: &s.Load.Method, pattern: reMethod, hint: "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"}},
 			{name: "path", doc: "Path of HTTP requests.", value: textValue{to: &s.Load.Path, pattern: rePath, hint: "begin with /, without blanks"}},
 			{name: "headers", doc: "Headers of HTTP requests beside those the generator sets.", value: headersValue{&s.Load.Headers}},
-			{name: "tls", doc: "Whether the generator itself speaks TLS to the worker (HTTP protocols), beside what the mesh does.", value: boolValue{&s.Load.TLS}},
+			{name: "tls", doc: "Whether the generator itself speaks TLS to the worker, beside what the mesh does.", value: boolValue{&s.Load.TLS}},
 		}}},
 		{name: "warmup", doc: "Time before a trial's window: until latency and CPU are steady, within these bounds.", value: object{name: "warmup", flow: true, fields: []field{
 			{name: "min", doc: "Shortest warm-up.", value: durationValue{to: &s.Warmup.Min, high: time.Hour}},

@@ -182,9 +182,6 @@ func (d *decoder) checkLoad(s *Study) {
 	if has(protocols, ProtocolTCP) && has(s.levels(FactorPayload), "0B") {
 		d.fail(d.pos("factors", FactorPayload), "give payload at least 1B, or leave tcp out", "protocol tcp echoes the payload and cannot do so with payload 0B")
 	}
-	if s.Load.TLS && (has(protocols, ProtocolTCP) || has(protocols, ProtocolGRPC)) {
-		d.fail(d.pos("load", "tls"), "leave tls out, or use http1 and http2 only", "the worker serves TLS over http1 and http2 only")
-	}
 }
 
 func (d *decoder) checkServiceTime(t *ServiceTime) {

@@ -128,7 +128,6 @@ func TestParseRefuses(t *testing.T) {
 		{"lognormal without sigma", minimal + "workload: {service_time: {distribution: lognormal, mean: 1ms}}\n", "3:41", "needs a sigma", ""},
 		{"exponential without mean", minimal + "workload: {service_time: {distribution: exponential}}\n", "3:41", "needs a mean", ""},
 		{"recorded without times", minimal + "workload: {service_time: {distribution: recorded}}\n", "3:41", "either values or a file", ""},
-		{"tls over tcp", minimal + "settings: {protocol: tcp}\nload: {tls: true}\n", "4:13", "http1 and http2", ""},
 		{"tcp without payload", minimal + "settings: {protocol: tcp, payload: 0B}\n", "", "cannot do so", ""},
 		{"header", minimal + "load: {headers: {content-length: 5}}\n", "3:18", "sets Content-Length itself", ""},
 		{"bool", minimal + "load: {tls: maybe}\n", "3:13", "neither true nor false", ""},
