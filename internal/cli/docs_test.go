@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/analysis"
+	"github.com/meshmark/meshmark/study"
+)
+
+var (
+	reCommand = regexp.MustCompile(`(?m)^ {4,}(?:eval "\$\()?(?:bin/)?meshmark ([^#\n")]*)|` + "`(?:bin/)?meshmark ([a-z][^`]*)`")
+	reYAML    = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+	reLink    = regexp.MustCompile(`\]\(([^)#:]+)\)`)
+)
+
+// documents are what people read first.
+var documents = []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/method.md", "docs/study.md"}
+
+// TestDocuments: the commands, studies and files that the documents name are
+// there.
+func TestDocuments(t *testing.T) {
+	commands, files := 0, 0
+	for _, name := range documents {
+		data, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(data)
+		for _, m := range reCommand.FindAllStringSubmatch(text, -1) {
+			commands++
+			args := strings.Fields(strings.ReplaceAll(m[1]+m[2], "'", ""))
+			if i := slices.Index(args, ">"); i >= 0 {
+				args = args[:i]
+			}
+			root := newRootCommand(&Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard})
+			cmd, rest, err := root.Find(args)
+			switch {
+			case err != nil:
+				t.Errorf("%s: meshmark %s: %v", name, strings.Join(args, " "), err)
+			case cmd == root && !strings.HasPrefix(args[0], "-"):
+				t.Errorf("%s: meshmark %s: there is no such command", name, args[0])
+			default:
+				if err := cmd.ParseFlags(rest); err != nil {
+					t.Errorf("%s: meshmark %s: %v", name, strings.Join(args, " "), err)
+				}
+			}
+		}
+		for _, m := range reYAML.FindAllStringSubmatch(text, -1) {
+			s, err := study.Parse([]byte(m[1]), name, nil)
+			if err == nil {
+				_, err = study.NewPlan(s, 1)
+			}
+			if err == nil {
+				_, err = analysis.CompileAssertions(s.Assert)
+			}
+			if err != nil {
+				t.Errorf("%s: a study in it: %v", name, err)
+			}
+		}
+		for _, m := range reLink.FindAllStringSubmatch(text, -1) {
+			files++
+			folder := ""
+			if strings.HasPrefix(name, "docs/") {
+				folder = "docs/"
+			}
+			if _, err := os.Stat("../../" + folder + m[1]); err != nil {
+				t.Errorf("%s: link: %v", name, err)
+			}
+		}
+	}
+	if commands < 15 || files < 4 {
+		t.Errorf("%d commands and %d links found: the patterns no longer fit", commands, files)
+	}
+}
+
+// TestDocumentsNameAllFactors: the README's list is the table's.
+func TestDocumentsNameAllFactors(t *testing.T) {
+	data, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, ok := strings.Cut(string(data), "\nFactors: ")
+	list, _, end := strings.Cut(list, ".\n")
+	if !ok || !end {
+		t.Fatal("README.md lists no factors")
+	}
+	named := strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(", \n", r) })
+	var want []string
+	for _, f := range study.Factors() {
+		want = append(want, f.Name)
+	}
+	slices.Sort(named)
+	slices.Sort(want)
+	if !slices.Equal(named, want) {
+		t.Errorf("README.md names the factors %v, there are %v", named, want)
+	}
+}
