@@ -45,6 +45,7 @@ const (
 	fdControl   = 3 // events, both ways
 	fdLabLock   = 4 // held while init lives
 	fdStoreLock = 5
+	fdHostNet   = 6 // the host's network namespace
 )
 
 // node is the lab from inside: init's view.
@@ -65,6 +66,7 @@ func Init(ctx context.Context, specFile string) error {
 	unix.CloseOnExec(fdControl)
 	unix.CloseOnExec(fdLabLock)
 	unix.CloseOnExec(fdStoreLock)
+	unix.CloseOnExec(fdHostNet)
 	control := os.NewFile(fdControl, "control")
 	lines := bufio.NewReader(control)
 	if err := expect(lines, eventGo); err != nil {
@@ -135,14 +137,20 @@ func (n *node) run(ctx context.Context) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGTERM, unix.SIGINT)
 	defer stop()
+	outside := hostNetwork{fdHostNet, hostNameservers("/etc/resolv.conf")}
 	if err := mountNode(n.spec); err != nil {
 		return err
 	}
 	if err := configureNode(n.spec.Network); err != nil {
 		return err
 	}
+	registries, err := net.Listen("tcp", egressAddress)
+	if err != nil {
+		return err
+	}
 	go n.sup.reap(context.Background()) // these end with init
 	go n.serveStatus()
+	go (&egress{dial: outside.DialContext, upstream: hostProxy()}).serve(registries)
 
 	if err := n.startAll(ctx); err != nil {
 		if ctx.Err() != nil {

@@ -266,16 +266,36 @@ func tryInside(cache string) error {
 	}
 	defer os.RemoveAll(scratch)
 	result := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread, and its namespaces, end with this goroutine
+	onOwnThread(func() {
 		result <- func() error {
 			if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET); err != nil {
 				return fmt.Errorf("make namespaces: %w", err)
 			}
 			return errors.Join(tryOverlay(scratch), tryVeth(), tryNftables())
 		}()
-	}()
+	})
 	return <-result
+}
+
+// onOwnThread starts f on a thread that ends with it, so that f may change
+// the thread's namespaces. It is never the process's first thread, which
+// would not end, and whose namespaces stand for the whole process in /proc.
+func onOwnThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != os.Getpid() {
+			f() // never unlocked: the thread ends with this goroutine
+			return
+		}
+		done := make(chan struct{})
+		go func() { // on another thread, as this one is taken
+			defer close(done)
+			runtime.LockOSThread()
+			f()
+		}()
+		<-done
+		runtime.UnlockOSThread()
+	}()
 }
 
 func tryOverlay(dir string) error {

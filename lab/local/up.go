@@ -303,10 +303,16 @@ func (u *starter) startInit(s *spec, groups cgroups, lock, storeLock *os.File) (
 		return nil, err
 	}
 	defer log.Close()
+	hostNet, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		ours.Close()
+		return nil, err
+	}
+	defer hostNet.Close()
 	cmd := exec.Command(u.o.Program, "lab-init", s.Dir.spec())
-	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
+	cmd.Dir, cmd.Env = "/", initEnv()
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = []*os.File{theirs, lock, storeLock} // fdControl, fdLabLock, fdStoreLock
+	cmd.ExtraFiles = []*os.File{theirs, lock, storeLock, hostNet} // fdControl, fdLabLock, fdStoreLock, fdHostNet
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setsid:     true,
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
@@ -337,6 +343,20 @@ func (u *starter) startInit(s *spec, groups cgroups, lock, storeLock *os.File) (
 		return nil, err
 	}
 	return in, nil
+}
+
+// initEnv is init's environment: what finds programs, and the host's way to
+// registries.
+func initEnv() []string {
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"} {
+		for _, name := range []string{name, strings.ToLower(name)} {
+			if value, ok := os.LookupEnv(name); ok {
+				env = append(env, name+"="+value)
+			}
+		}
+	}
+	return env
 }
 
 // await follows init until everything is up. Once the API answers, DNS and

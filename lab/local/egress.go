@@ -1,0 +1,239 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpproxy"
+	"golang.org/x/sys/unix"
+)
+
+// egressAddress is where containerd finds its HTTP proxy: on the loopback of
+// the lab's own network namespace.
+const egressAddress = "127.0.0.1:3128"
+
+// egressPatience bounds reaching a registry, so that a pod's event says soon
+// that it cannot be reached.
+const egressPatience = 10 * time.Second
+
+// egress is an HTTP proxy that connects from the host's network: through it
+// containerd pulls images from registries, though the lab's network has no
+// way out and the host neither forwards nor translates addresses for it.
+type egress struct {
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	upstream func(*url.URL) (*url.URL, error) // the host's own proxy, if it has one
+}
+
+// hostNetwork dials from another network namespace. A socket belongs to the
+// namespace of the thread that makes it, so each dial takes a thread of its
+// own there.
+type hostNetwork struct {
+	namespace   int      // file descriptor
+	nameservers []string // addresses with ports
+}
+
+// hostNameservers reads the host's resolver configuration, which is out of
+// sight once the lab has its own /run.
+func hostNameservers(path string) []string {
+	data, _ := os.ReadFile(path)
+	var servers []string
+	for _, line := range strings.Split(string(data), "\n") {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "nameserver" {
+			servers = append(servers, net.JoinHostPort(fields[1], "53"))
+		}
+	}
+	return servers
+}
+
+// DialContext connects to an address, whose name the host's name servers
+// resolve.
+func (h hostNetwork) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if net.ParseIP(host) != nil {
+		return h.dialIP(ctx, network, address)
+	}
+	if len(h.nameservers) == 0 {
+		return nil, fmt.Errorf("look up %s: this machine has no name server", host)
+	}
+	attempt := 0
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		server := h.nameservers[attempt%len(h.nameservers)]
+		attempt++
+		return h.dialIP(ctx, network, server)
+	}}
+	found, err := resolver.LookupHost(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	var all []error
+	for _, ip := range found {
+		conn, err := h.dialIP(ctx, network, net.JoinHostPort(ip, port))
+		if err == nil {
+			return conn, nil
+		}
+		all = append(all, err)
+	}
+	return nil, errors.Join(all...)
+}
+
+func (h hostNetwork) dialIP(ctx context.Context, network, address string) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	done := make(chan result, 1)
+	onOwnThread(func() {
+		if err := unix.Setns(h.namespace, unix.CLONE_NEWNET); err != nil {
+			done <- result{err: fmt.Errorf("enter the host's network: %w", err)}
+			return
+		}
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		done <- result{conn, err}
+	})
+	r := <-done // the dial heeds ctx
+	return r.conn, r.err
+}
+
+// serve answers until the listener is closed.
+func (e *egress) serve(listener net.Listener) error {
+	forward := &http.Transport{
+		DialContext:       e.dial,
+		Proxy:             func(r *http.Request) (*url.URL, error) { return e.upstream(r.URL) },
+		DisableKeepAlives: true,
+	}
+	server := &http.Server{
+		ReadHeaderTimeout: egressPatience,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodConnect {
+				e.connect(w, r)
+				return
+			}
+			e.plain(w, r, forward)
+		}),
+	}
+	return server.Serve(listener)
+}
+
+// connect makes a tunnel. The reason of a failure stands in the status line,
+// which is what containerd tells of it.
+func (e *egress) connect(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeoutCause(r.Context(), egressPatience, fmt.Errorf("%s does not answer", r.Host))
+	defer cancel()
+	out, err := e.tunnel(ctx, r.Host)
+	in, buffered, hijack := w.(http.Hijacker).Hijack()
+	if hijack != nil {
+		if err == nil {
+			out.Close()
+		}
+		return
+	}
+	defer in.Close()
+	if err != nil {
+		reason := strings.Join(strings.Fields(err.Error()), " ")
+		if cause := context.Cause(ctx); cause != nil {
+			reason = cause.Error()
+		}
+		fmt.Fprintf(in, "HTTP/1.1 502 %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", reason)
+		return
+	}
+	defer out.Close()
+	if _, err := io.WriteString(in, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return
+	}
+	ended := make(chan struct{}, 2)
+	go func() { io.Copy(out, buffered); ended <- struct{}{} }()
+	go func() { io.Copy(in, out); ended <- struct{}{} }()
+	<-ended // closing both ends the other copy
+}
+
+// tunnel connects to an address, through the host's own proxy if it has one.
+func (e *egress) tunnel(ctx context.Context, address string) (net.Conn, error) {
+	proxy, err := e.upstream(&url.URL{Scheme: "https", Host: address})
+	if err != nil {
+		return nil, err
+	}
+	if proxy == nil {
+		return e.dial(ctx, "tcp", address)
+	}
+	conn, err := e.dial(ctx, "tcp", proxyAddress(proxy))
+	if err != nil {
+		return nil, fmt.Errorf("proxy %s: %w", proxy.Host, err)
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		conn.SetDeadline(deadline)
+	}
+	if proxy.Scheme == "https" {
+		conn = tls.Client(conn, &tls.Config{ServerName: proxy.Hostname()})
+	}
+	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{}}
+	if user := proxy.User; user != nil {
+		password, _ := user.Password()
+		request.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
+	}
+	err = request.Write(conn)
+	var response *http.Response
+	answer := bufio.NewReader(conn)
+	if err == nil {
+		response, err = http.ReadResponse(answer, request)
+	}
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = errors.New(response.Status)
+	}
+	if err == nil && answer.Buffered() > 0 {
+		err = errors.New("it sent data before it was asked")
+	}
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("proxy %s: %w", proxy.Host, err)
+	}
+	conn.SetDeadline(time.Time{})
+	return conn, nil
+}
+
+// proxyAddress is the address of a proxy, with the port its scheme implies.
+func proxyAddress(proxy *url.URL) string {
+	port := proxy.Port()
+	switch {
+	case port != "":
+	case proxy.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return net.JoinHostPort(proxy.Hostname(), port)
+}
+
+// plain forwards a request to a registry without TLS.
+func (e *egress) plain(w http.ResponseWriter, r *http.Request, forward *http.Transport) {
+	out := r.Clone(r.Context())
+	out.RequestURI = ""
+	out.Header.Del("Proxy-Connection")
+	response, err := forward.RoundTrip(out)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer response.Body.Close()
+	for name, values := range response.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(response.StatusCode)
+	io.Copy(w, response.Body)
+}
+
+// hostProxy is the proxy that the environment names.
+func hostProxy() func(*url.URL) (*url.URL, error) { return httpproxy.FromEnvironment().ProxyFunc() }

@@ -1,0 +1,149 @@
+package local
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// startEgress serves an egress and returns a client that goes through it.
+func startEgress(t *testing.T, e *egress) *http.Client {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go e.serve(listener) // ends with the listener
+	proxy := &url.URL{Scheme: "http", Host: listener.Addr().String()}
+	transport := &http.Transport{Proxy: http.ProxyURL(proxy), TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the test server's certificate
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+func noProxy(*url.URL) (*url.URL, error) { return nil, nil }
+
+func TestEgress(t *testing.T) {
+	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Docker-Content-Digest", "sha256:1")
+		io.WriteString(w, "hello "+r.URL.Path)
+	})
+	plain, secure := httptest.NewServer(hello), httptest.NewTLSServer(hello)
+	defer plain.Close()
+	defer secure.Close()
+	var dialed []string
+	direct := &egress{upstream: noProxy, dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialed = append(dialed, address)
+		if strings.HasPrefix(address, "registry.invalid:") {
+			return nil, &net.DNSError{Err: "no such host", Name: "registry.invalid", IsNotFound: true}
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}}
+	client := startEgress(t, direct)
+	// The same through another proxy, as a host that has one.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go direct.serve(listener)
+	chained := startEgress(t, &egress{dial: (&net.Dialer{}).DialContext, upstream: func(*url.URL) (*url.URL, error) {
+		return &url.URL{Scheme: "http", Host: listener.Addr().String(), User: url.UserPassword("a", "b")}, nil
+	}})
+	for name, c := range map[string]*http.Client{"direct": client, "through a proxy": chained} {
+		for _, server := range []*httptest.Server{plain, secure} {
+			response, err := c.Get(server.URL + "/v2/")
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			body, _ := io.ReadAll(response.Body)
+			response.Body.Close()
+			if string(body) != "hello /v2/" || response.Header.Get("Docker-Content-Digest") != "sha256:1" {
+				t.Errorf("%s: %q, %v", name, body, response.Header)
+			}
+			if !slices.Contains(dialed, server.Listener.Addr().String()) {
+				t.Errorf("%s: %s was not reached through the egress but: %v", name, server.URL, dialed)
+			}
+		}
+		if _, err := c.Get("https://registry.invalid/v2/"); err == nil || !strings.Contains(err.Error(), "no such host") {
+			t.Errorf("%s: a registry that is not: %v", name, err)
+		}
+	}
+}
+
+func TestHostNameservers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "resolv.conf")
+	put(t, path, "# comment\nsearch example.com\nnameserver 192.0.2.53\nnameserver 2001:db8::53\nnameserver\n")
+	if got := hostNameservers(path); !slices.Equal(got, []string{"192.0.2.53:53", "[2001:db8::53]:53"}) {
+		t.Errorf("%v", got)
+	}
+	if got := hostNameservers(path + ".none"); got != nil {
+		t.Errorf("%v", got)
+	}
+	if _, err := (hostNetwork{}).DialContext(context.Background(), "tcp", "registry.invalid:443"); err == nil || !strings.Contains(err.Error(), "no name server") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestHostNetwork dials from another network namespace and back.
+func TestHostNetwork(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("changing namespaces takes root")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	here, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer here.Close()
+	result := make(chan error, 2)
+	onOwnThread(func() {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			result <- err
+			return
+		}
+		_, err := net.Dial("tcp", listener.Addr().String())
+		if err == nil {
+			err = errors.New("the new namespace reaches the old one's loopback")
+		} else {
+			err = nil
+		}
+		result <- err
+		conn, err := hostNetwork{namespace: int(here.Fd())}.DialContext(context.Background(), "tcp", listener.Addr().String())
+		if err == nil {
+			conn.Close()
+		}
+		result <- err
+	})
+	for range 2 {
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestOwnThreadIsNotTheFirst(t *testing.T) {
+	for range 50 {
+		tid := make(chan int, 1)
+		onOwnThread(func() { tid <- unix.Gettid() })
+		if got := <-tid; got == os.Getpid() {
+			t.Fatal("the process's first thread was used")
+		}
+	}
+}
