@@ -20,10 +20,13 @@ const (
 )
 
 // closeGrace is how long a connection that is not kept waits for the peer to
-// close first, in ns. If it does not, the connection is reset, which leaves
-// no port in TIME_WAIT on this side either. It is also how long a connection
-// that could not be made is held back at rate max, which would otherwise try
-// again at once, for ever.
+// close first, as it has announced, in ns. If it does not, the connection is
+// reset, which leaves no port in TIME_WAIT on this side either. A peer that
+// announced nothing, as a TCP echo, would keep it open for ever: it is reset
+// at once.
+//
+// It is also how long a connection that could not be made is held back at
+// rate max, which would otherwise try again at once, for ever.
 const closeGrace = 20_000_000
 
 // conn is one connection. With keep-alive off it is a place for one
@@ -245,7 +248,7 @@ func (l *loop) answered(c *conn, now int64, clean, ended bool) {
 		l.shut(c, false)
 	case l.keepAlive && clean && !c.answer.closes():
 		c.state = idle
-	case clean:
+	case clean && c.answer.closes():
 		c.state = closing
 		c.freeAt = now
 		l.resting.push(l.conns, c.id)
