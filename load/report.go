@@ -129,8 +129,11 @@ func Judge(w *Window, spec *Spec) Verdict {
 		if wait := summariseLag(w.Wait); wait.P99 > max(lagFloorUS, latency.P50) {
 			warn("1%% of the requests waited over %.0f us for a free connection; %d connections are few for this rate", wait.P99, spec.Connections)
 		}
+		// Each event loop has a thread; the pool has as many as there are cores.
+		t, _ := spec.parseTarget()
+		looped := !t.tls && (t.protocol == HTTP1 || t.protocol == TCP)
 		busy := w.CPU.Total() / (float64(w.DurationNS) / 1e9) / float64(max(1, spec.Threads))
-		if busy > maxBusyRatio {
+		if looped && busy > maxBusyRatio {
 			warn("the generator used %.0f%% of its CPU; use more threads or less load", busy*100)
 		}
 	}
