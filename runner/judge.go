@@ -46,7 +46,7 @@ func (t *trialRun) judge(out *record.Trial, window *load.Window, sampled map[str
 	check("served", l.Completed > 0 && float64(lost) <= maxFailedRatio*float64(l.Scheduled),
 		"%d of %d requests failed or stayed unfinished %v", lost, l.Scheduled, l.Failed)
 	if t.cell[study.FactorRate] != study.RateMax {
-		check("schedule-lag", l.Lag.P50 <= maxLagRatio*l.Intended.P50,
+		check("schedule-lag", l.Lag.P50 <= maxLagRatio*l.Intended.P50+t.burst(),
 			"the generator was late by %.0f us at the median, beside a median latency of %.0f us (at p99 by %.0f beside %.0f)",
 			l.Lag.P50, l.Intended.P50, l.Lag.P99, l.Intended.P99)
 		share := l.CPU.TotalS() / (out.Window.Seconds * float64(max(1, t.spec.Threads)))
@@ -72,6 +72,20 @@ func (t *trialRun) judge(out *record.Trial, window *load.Window, sampled map[str
 }
 
 func isTCP(cell record.Cell) bool { return cell[study.FactorProtocol] == study.ProtocolTCP }
+
+// sendTime is what it may take the generator to send one request of many
+// that are due at once, in microseconds.
+const sendTime = 10
+
+// burst is how long the middle request of a burst may wait for those sent
+// before it, in microseconds: they leave one after another, as from any
+// generator. It is 0 for arrivals that are not bursts.
+func (t *trialRun) burst() float64 {
+	if t.cell[study.FactorArrival] != study.ArrivalBurst {
+		return 0
+	}
+	return sendTime * float64(t.spec.Connections) / 2
+}
 
 // checkEdges compares when the counters were read with when the window
 // began and ended.
