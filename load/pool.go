@@ -47,8 +47,8 @@ type slot struct {
 
 type job struct{ size int32 }
 
-// pool sends a schedule over libraries that block. One thread of its own
-// paces: it waits by epoll with nanoseconds, as the event loop does, and
+// pool sends a schedule over libraries that block. One goroutine paces: it
+// waits by epoll with nanoseconds, since Go's own timers are coarser, and
 // hands requests that are due to the goroutines of free slots. All
 // accounting is under one lock.
 type pool struct {
@@ -60,7 +60,7 @@ type pool struct {
 	timeout  time.Duration
 	drain    int64
 	epoch    time.Time
-	cursor   cursor          // of the pacing thread
+	cursor   cursor          // of the pacing goroutine
 	ctx      context.Context // of every call; cancelled at the end
 	cancel   context.CancelFunc
 
@@ -68,7 +68,7 @@ type pool struct {
 	rec     recorder
 	slots   []slot
 	free    fifo
-	starved bool // the pacing thread waits for a free slot
+	starved bool // the pacing goroutine waits for a free slot
 	over    bool // what completes now is no longer filed
 	workers sync.WaitGroup
 }
@@ -180,7 +180,6 @@ func (p *pool) run(epoch time.Time) {
 	paced := make(chan struct{})
 	go func() {
 		defer close(paced)
-		runtime.LockOSThread()
 		p.pace()
 	}()
 	<-paced
@@ -250,7 +249,6 @@ func (p *pool) one(s *slot, size int32) (again bool) {
 
 // pace hands out requests when they are due.
 func (p *pool) pace() {
-	precise()
 	nextEdge := p.rec.interval
 	for {
 		now, end := p.now(), p.deadline.end.Load()
@@ -263,7 +261,7 @@ func (p *pool) pace() {
 			wake = end + p.drain
 		}
 		p.mu.Lock()
-		p.dispatch(now, end)
+		sent := p.dispatch(now, end)
 		backlog := !p.max && p.cursor.head.Offset < end
 		idle := !backlog && p.rec.inFlight == 0
 		p.starved = p.free.n == 0
@@ -284,20 +282,29 @@ func (p *pool) pace() {
 			return
 		}
 		p.mu.Unlock()
+		if sent > 0 {
+			// Let them run on this very thread: waking another one takes
+			// longer than the request.
+			runtime.Gosched()
+			continue
+		}
+		precise() // this goroutine has no thread of its own
 		p.poll.waitFriendly(wake - p.now())
 	}
 }
 
-// dispatch hands out what is due. The caller holds the lock.
-func (p *pool) dispatch(now, end int64) {
+// dispatch hands out what is due, and says how much. The caller holds the
+// lock.
+func (p *pool) dispatch(now, end int64) (sent int) {
 	for n := p.free.n; n > 0; n-- {
 		head := p.cursor.head
 		if p.max {
 			head.Offset, head.PayloadBytes = now, -1
 		}
 		if head.Offset > now || head.Offset >= end {
-			return
+			break
 		}
+		sent++
 		s := &p.slots[p.free.pop()]
 		p.rec.admit(&s.req, head.Offset)
 		s.busy = true
@@ -306,6 +313,7 @@ func (p *pool) dispatch(now, end int64) {
 			p.cursor.advance()
 		}
 	}
+	return sent
 }
 
 // finish accounts for what is left. The caller holds the lock.
