@@ -246,7 +246,7 @@ func TestEnough(t *testing.T) {
 	}
 	// A limit of time is told from an interruption.
 	run := simulate(t, strings.Replace(quickStudy, "limit: 10m", "limit: 60s", 1), 4, 6, quiet())
-	if f := analyze(t, run); !strings.Contains(f.Stop, "time limit of 1m0s after 4 blocks") {
+	if f := analyze(t, run); !strings.Contains(f.Stop, "time limit of 1m0s after 4 blocks; narrow enough, to be confirmed by one more block") {
 		t.Errorf("ended because: %s", f.Stop)
 	}
 	run.Trials[0].Started = run.Trials[0].Started.Add(2 * time.Second)

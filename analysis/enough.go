@@ -77,22 +77,26 @@ func (o *observations) wholeBlocks() int {
 	return n
 }
 
-// whyEnded says, from what a run left behind, why it ended where it did.
+// whyEnded says, from what a run left behind, why it ended where it did, and
+// what the stop rule still asked for if it was not that.
 func (o *observations) whyEnded() string {
 	n := o.wholeBlocks()
 	limits := o.plan.Study.Blocks
-	if o.plan.Study.Stop != nil && n >= limits.Min {
-		if stop, why := o.enough(n); stop {
+	open := ""
+	if o.plan.Study.Stop != nil {
+		stop, why := o.enough(n)
+		if stop && n >= limits.Min {
 			return why
 		}
+		open = "; " + why
 	}
 	if n >= limits.Max {
-		return fmt.Sprintf("all %d blocks done", n)
+		return fmt.Sprintf("all %d blocks done", n) + open
 	}
 	if elapsed, longest := o.elapsed(); limits.Limit > 0 && elapsed+longest > limits.Limit {
-		return fmt.Sprintf("time limit of %v after %d blocks", limits.Limit, n)
+		return fmt.Sprintf("time limit of %v after %d blocks", limits.Limit, n) + open
 	}
-	return fmt.Sprintf("interrupted after %d of at most %d blocks", n, limits.Max)
+	return fmt.Sprintf("interrupted after %d of at most %d blocks", n, limits.Max) + open
 }
 
 // elapsed is the time from the first trial's start to the last one's end, and

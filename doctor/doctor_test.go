@@ -256,6 +256,29 @@ func TestWorstAndRemarks(t *testing.T) {
 	}
 }
 
+// What goes into a report is about the machine, not about tools that are
+// missing.
+func TestJudgeMachine(t *testing.T) {
+	root, host := fit()
+	facts, err := Gather(t.Context(), root, host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, machine := Judge(facts), JudgeMachine(facts)
+	names := map[string]bool{}
+	for i, line := range machine {
+		names[line.Name] = true
+		if all[i] != line {
+			t.Errorf("line %d: %+v and %+v", i, all[i], line)
+		}
+	}
+	for name, want := range map[string]bool{"cores": true, "steal time": true, "pressure": true, "what else runs": true, "clock source": true, "go": false, "iptables": false, "containers": false} {
+		if names[name] != want {
+			t.Errorf("%s: %v, want %v", name, names[name], want)
+		}
+	}
+}
+
 func TestThisHost(t *testing.T) {
 	late, err := ThisHost{}.WakeLatency(t.Context(), 5)
 	if err != nil || len(late) == 0 {

@@ -27,11 +27,17 @@ const (
 // what runs on it to the tools.
 func Judge(f Facts) []Line {
 	return slices.Concat(
-		[]Line{f.cores(), f.memory(), f.virtual(), f.clock(), f.scaling(), f.turboLine(), f.smt(), f.wake()},
-		[]Line{f.steal(), f.pressure(), f.others(), f.engines()},
-		[]Line{f.cgroups(), f.overlay(), f.namespaces(), f.iptables(), f.perf(), f.files()},
+		JudgeMachine(f),
+		[]Line{f.engines(), f.cgroups(), f.overlay(), f.namespaces(), f.iptables(), f.perf(), f.files()},
 		f.programs(),
 	)
+}
+
+// JudgeMachine is the part of [Judge] that says how far figures measured here
+// and now can be trusted; the rest says what can run.
+func JudgeMachine(f Facts) []Line {
+	return []Line{f.cores(), f.memory(), f.virtual(), f.clock(), f.scaling(), f.turboLine(), f.smt(), f.wake(),
+		f.steal(), f.pressure(), f.others()}
 }
 
 // Remarks are the lines that are not ok, in words, for a run's record.

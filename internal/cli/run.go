@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshmark/meshmark/analysis"
+	"github.com/meshmark/meshmark/doctor"
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/lab"
 	"github.com/meshmark/meshmark/lab/cluster"
@@ -81,6 +82,10 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	}
 	p := newProgress(env.Stderr)
 	defer p.clear()
+	remarks, err := machineRemarks(ctx, p, f) // before the lab makes its own noise
+	if err != nil {
+		return err
+	}
 	where, err := openLab(ctx, env, p, f, plan)
 	if err != nil {
 		return err
@@ -97,7 +102,8 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	options := runner.Options{
 		Study: s, Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
 		Out: f.out, Version: Version(), Components: measured,
-		Enough: analysis.Enough,
+		Remarks: remarks,
+		Enough:  analysis.Enough,
 	}
 	if f.resume != "" {
 		options.Out, options.Resume = f.resume, true
@@ -113,7 +119,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	if outcome.Trials == 0 {
 		return runErr
 	}
-	findings, err := writeFindings(outcome.Dir, outcome.Stop)
+	findings, err := writeFindings(outcome.Dir)
 	if err != nil {
 		return errors.Join(runErr, err)
 	}
@@ -233,6 +239,23 @@ func clusterImages(f runFlags) lab.Images {
 	return lab.Images{Meshmark: f.image, PullPolicy: corev1.PullIfNotPresent}
 }
 
+// machineRemarks are what doctor warns of on the machine that a local lab
+// measures on, for the report. A cluster's nodes are other machines.
+func machineRemarks(ctx context.Context, p *progress, f runFlags) ([]string, error) {
+	if f.lab != lab.KindLocal {
+		return nil, nil
+	}
+	p.say("looking at the machine")
+	facts, err := doctor.Gather(ctx, os.DirFS("/"), doctor.ThisHost{})
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return []string{fmt.Sprintf("whether the machine is fit to measure is not known: %v", err)}, nil
+	}
+	return doctor.Remarks(doctor.JudgeMachine(facts)), nil
+}
+
 func closeLab(l lab.Lab, p *progress) error {
 	p.say("taking the lab down")
 	defer p.clear()
@@ -290,7 +313,7 @@ func firstFailure(v record.Validity) string {
 
 // writeFindings analyses a run directory and writes findings.json and
 // report.html into it.
-func writeFindings(dir, stop string) (record.Findings, error) {
+func writeFindings(dir string) (record.Findings, error) {
 	run, _, err := store.Load(dir)
 	if err != nil {
 		return record.Findings{}, err
@@ -299,7 +322,6 @@ func writeFindings(dir, stop string) (record.Findings, error) {
 	if err != nil {
 		return record.Findings{}, err
 	}
-	findings.Stop = stop
 	d, _, err := store.Resume(dir, nil, 0)
 	if err != nil {
 		return findings, err
