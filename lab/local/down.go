@@ -113,15 +113,19 @@ func sweep(ctx context.Context, p paths) error {
 	// cgroup: even with its record lost or torn, nothing of it is missed.
 	ids := map[string]bool{}
 	var all []error
-	if r, err := p.readRecord(); err == nil {
+	r, err := p.readRecord()
+	if err == nil {
 		ids[r.ID] = true
-		all = append(all, sysctls{"/proc/sys"}.set(r.Sysctls))
 		r.endInit() // the lock is free, but init may be at its very end
 	}
 	for _, entry := range entries {
 		if entry.IsDir() && validID(entry.Name()) {
 			ids[entry.Name()] = true
 		}
+	}
+	if r != nil && r.ImageStore != "" {
+		pending := filepath.Join(filepath.Dir(r.ImageStore), "sysctls.json")
+		all = append(all, sysctls{"/proc/sys"}.restore(r.Sysctls, pending, othersRun(ids)))
 	}
 	groups, err := machineCgroups()
 	if err != nil {

@@ -223,10 +223,26 @@ func TestSysctls(t *testing.T) {
 	if again, err := s.toRaise(name, 8192); err != nil || again != nil {
 		t.Errorf("high enough: %v, %v", again, err)
 	}
-	if err := s.set(raise); err != nil {
-		t.Fatal(err)
+	// Another lab still runs when the one that raised it ends; the other,
+	// which raised nothing, puts it back.
+	pending := filepath.Join(t.TempDir(), "sysctls.json")
+	for i, last := range []bool{false, true, true} {
+		values := raise
+		if i > 0 {
+			values = nil
+		}
+		if err := s.restore(values, pending, !last); err != nil {
+			t.Fatal(err)
+		}
+		want := 8192
+		if last {
+			want = 128
+		}
+		if now, _ := s.read(name); now != want {
+			t.Errorf("lab %d ended: %d, want %d", i, now, want)
+		}
 	}
-	if now, _ := s.read(name); now != 128 {
-		t.Errorf("restored to %d", now)
+	if _, err := os.Stat(pending); err == nil {
+		t.Error("the note of pending values was left")
 	}
 }

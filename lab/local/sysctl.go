@@ -1,11 +1,15 @@
 package local
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -49,4 +53,39 @@ func (s sysctls) set(values map[string]int) error {
 		}
 	}
 	return nil
+}
+
+// restore puts controls back to what they were before a lab raised them. As
+// long as another lab runs that may need them, it only notes the values in
+// the file pending; the last lab to end puts them back.
+func (s sysctls) restore(values map[string]int, pending string, othersRun bool) error {
+	all := map[string]int{}
+	if data, err := os.ReadFile(pending); err == nil {
+		if err := json.Unmarshal(data, &all); err != nil {
+			return fmt.Errorf("%s: %w", pending, err)
+		}
+	}
+	maps.Copy(all, values)
+	if len(all) == 0 {
+		return nil
+	}
+	if othersRun {
+		return writeJSON(pending, all)
+	}
+	if err := s.set(all); err != nil {
+		return err
+	}
+	if err := os.Remove(pending); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// othersRun tells whether the host has a link to a lab that is not among ids.
+func othersRun(ids map[string]bool) bool {
+	interfaces, _ := net.Interfaces()
+	return slices.ContainsFunc(interfaces, func(i net.Interface) bool {
+		id, ok := strings.CutPrefix(i.Name, hostInterface(""))
+		return ok && validID(id) && !ids[id]
+	})
 }
