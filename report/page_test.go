@@ -169,11 +169,15 @@ func checkNumbers(t *testing.T, ctx context.Context, f record.Findings) {
 		}
 		for k, name := range names {
 			x := byCell(f, name)[c.Cell.Key()]
-			if want := figure(f, x, s).S; overhead[i][1+2*k] != want {
-				t.Errorf("%s of %s shows %q, want %q", name, c.Label, overhead[i][1+2*k], want)
+			if want := figure(f, x, s).S; overhead[i][1+3*k] != want {
+				t.Errorf("%s of %s shows %q, want %q", name, c.Label, overhead[i][1+3*k], want)
 			}
-			if want := verdictWords(x.Verdict); overhead[i][2+2*k] != want {
-				t.Errorf("%s of %s is called %q, want %q", name, c.Label, overhead[i][2+2*k], want)
+			// The page gives the share without its interval.
+			if want, _, _ := strings.Cut(relative(x).S, " ("); overhead[i][2+3*k] != want {
+				t.Errorf("%s of %s is %q of its baseline, want %q", name, c.Label, overhead[i][2+3*k], want)
+			}
+			if want := verdictWords(x.Verdict); overhead[i][3+3*k] != want {
+				t.Errorf("%s of %s is called %q, want %q", name, c.Label, overhead[i][3+3*k], want)
 			}
 		}
 		i++

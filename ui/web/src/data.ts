@@ -84,6 +84,8 @@ export interface Finding {
   readonly unit: string;
   readonly blocks: number;
   readonly verdict: string;
+  /** The overhead as a share of the baseline's own value. */
+  readonly relative?: { readonly estimate: number; readonly low: number; readonly high: number };
   readonly minimum_detectable_effect?: number;
   readonly warnings?: readonly string[];
 }

@@ -50,5 +50,5 @@ test('the distribution replaces the percentiles', () => {
 test('a finding below noise shows no figure of its own', () => {
   show(root, page());
   const row = [...root.querySelectorAll('#overhead table.data tbody tr')].find((r) => r.textContent.includes('below noise'));
-  expect(row?.textContent).toMatch(/below noise \([\d.]+\)below noise/);
+  expect(row?.textContent).toMatch(/below noise \([\d.]+\)–below noise/);
 });

@@ -6,7 +6,7 @@ import { forest, type ForestRow } from '../chart/forest';
 import { lineChart, type Series } from '../chart/line';
 import type { CellSummary, Finding } from '../data';
 import { h, type Child } from '../dom';
-import { interval, plain, scaleFor, type Scale } from '../format';
+import { interval, percent, plain, scaleFor, type Scale } from '../format';
 import { factorWords, key, level, levelWords, pick, stands, verdictWords, type Model } from '../model';
 import { choice, folded, legend, Live, notes, nothing, section, table, toggle, type CellText, type View } from './parts';
 
@@ -147,19 +147,25 @@ function rows(model: Model, cells: readonly CellSummary[], measure: string, perc
   return forest({ name: `Overhead at ${percentile} by cell, with 95% intervals and the noise floor`, title: `added at ${percentile}, ${scale.unit}`, rows: list, scale, format: (v) => tickText(v / scale.div) });
 }
 
+/** An overhead as a share of its baseline's own value, where a figure is given at all. */
+function share(f: Finding): string {
+  if (!f.relative || f.verdict === 'invalid' || f.verdict === 'below_noise') return '–';
+  return (f.relative.estimate > 0 ? '+' : '') + percent(f.relative.estimate);
+}
+
 function overheadTable(model: Model, cells: readonly CellSummary[], measures: readonly { id: string; text: string }[]): HTMLElement {
   const largest = Math.max(...cells.flatMap((c) => measures.map((m) => extent(model.overhead(m.id, c.cell)))));
   const scale = scaleFor('us', largest);
   return table(
     `Overhead, ${scale.unit} (95% interval)`,
-    [{ head: 'cell' }, ...measures.flatMap((m) => [{ head: m.text, number: true }, { head: 'verdict' }])],
+    [{ head: 'cell' }, ...measures.flatMap((m) => [{ head: m.text, number: true }, { head: 'of baseline', number: true }, { head: 'verdict' }])],
     cells.map((c) => [
       model.label(c.cell, cells),
       ...measures.flatMap((m): CellText[] => {
         const f = model.overhead(m.id, c.cell);
-        if (!f) return ['–', ''];
+        if (!f) return ['–', '', ''];
         const text = says(f, scale, model.noise(f)?.floor);
-        return [{ text, ...(f.verdict === 'real' ? {} : { tone: 'dim' as const }) }, verdictWords(f.verdict)];
+        return [{ text, ...(f.verdict === 'real' ? {} : { tone: 'dim' as const }) }, share(f), verdictWords(f.verdict)];
       }),
     ]),
   );
