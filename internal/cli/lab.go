@@ -90,7 +90,7 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	cmd.Flags().StringVar(&o.Hub, "hub", "", "registry and folder of the official images (default "+components.IstioHub+")")
 	cmd.Flags().StringVar(&o.Tag, "tag", "", "tag of the official images")
 	cmd.Flags().StringSliceVar(&o.EnvoyVersions, "envoy", nil, "versions of Envoy to make sidecar images of, beside the default one")
-	cmd.Flags().StringArrayVar(&settings, "set", nil, "setting of Istio's installation, as of `istioctl install --set`; may be repeated")
+	cmd.Flags().StringArrayVar(&settings, "set", nil, "setting of Istio's installation, `NAME=VALUE` as of istioctl install --set; may be repeated")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
