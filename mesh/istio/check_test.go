@@ -1,0 +1,106 @@
+package istio
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	admission "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/mesh"
+)
+
+// installation is what a cluster has of Istio.
+type installation struct {
+	images    []string // of istiod's Deployments
+	available int32    // replicas of each
+	webhook   bool
+	config    string // MeshConfig; "" for no ConfigMap
+}
+
+// server answers the questions of Check as an API server does.
+func (i installation) server(t *testing.T) *rest.Config {
+	t.Helper()
+	mux := http.NewServeMux()
+	answer := func(path string, selector string, object any) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			if got := r.URL.Query().Get("labelSelector"); got != selector {
+				t.Errorf("%s is asked for with selector %q", path, got)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			if err := json.NewEncoder(w).Encode(object); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	deployments := appsv1.DeploymentList{TypeMeta: metav1.TypeMeta{Kind: "DeploymentList", APIVersion: "apps/v1"}}
+	for _, image := range i.images {
+		deployments.Items = append(deployments.Items, appsv1.Deployment{
+			Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
+				{Name: "logger", Image: "other:1"}, {Name: "discovery", Image: image}}}}},
+			Status: appsv1.DeploymentStatus{AvailableReplicas: i.available},
+		})
+	}
+	hooks := admission.MutatingWebhookConfigurationList{TypeMeta: metav1.TypeMeta{Kind: "MutatingWebhookConfigurationList", APIVersion: "admissionregistration.k8s.io/v1"}}
+	if i.webhook {
+		hooks.Items = append(hooks.Items, admission.MutatingWebhookConfiguration{})
+	}
+	answer("/apis/apps/v1/namespaces/istio-system/deployments", "app=istiod", deployments)
+	answer("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", "app=sidecar-injector", hooks)
+	if i.config != "" {
+		answer("/api/v1/namespaces/istio-system/configmaps/istio", "", corev1.ConfigMap{
+			TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}, Data: map[string]string{"mesh": i.config}})
+	}
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return &rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}}
+}
+
+func TestCheck(t *testing.T) {
+	const config = "defaultProviders:\n  metrics: [prometheus]\nextensionProviders:\n- name: meshmark-json\n"
+	sidecar := []mesh.Proxy{{Telemetry: "off"}}
+	for _, tt := range []struct {
+		name      string
+		has       installation
+		proxies   []mesh.Proxy
+		err, hint string
+		metrics   string
+	}{
+		{name: "all is there", has: installation{[]string{"hub/pilot:1.31.0"}, 1, true, config}, proxies: []mesh.Proxy{{Telemetry: "access-log-json"}}, metrics: "prometheus"},
+		{name: "no metrics by default", has: installation{[]string{"hub/pilot:1.31.0"}, 2, true, "extensionProviders: []\n"}, proxies: sidecar},
+		{name: "a revision has no such ConfigMap", has: installation{[]string{"hub/pilot:1.31.0"}, 1, true, ""}, proxies: sidecar},
+		{name: "without sidecars the injector does not matter", has: installation{[]string{"hub/pilot:1.31.0"}, 1, false, config}, metrics: "prometheus"},
+		{name: "no istiod", has: installation{nil, 0, true, config}, proxies: sidecar, err: "no istiod in namespace istio-system", hint: "meshmark lab up"},
+		{name: "istiod does not run", has: installation{[]string{"hub/pilot:1.31.0"}, 0, true, config}, proxies: sidecar, err: "no available replica", hint: "kubectl -n istio-system describe"},
+		{name: "no injector", has: installation{[]string{"hub/pilot:1.31.0"}, 1, false, config}, proxies: sidecar, err: "no sidecar injector", hint: "kubectl get mutatingwebhookconfigurations"},
+		{name: "no provider", has: installation{[]string{"hub/pilot:1.31.0"}, 1, true, "{}"}, proxies: []mesh.Proxy{{Telemetry: "access-log-json"}}, err: "access log provider", hint: "meshConfig.extensionProviders"},
+		{name: "garbled configuration", has: installation{[]string{"hub/pilot:1.31.0"}, 1, true, "extensionProviders: {"}, proxies: sidecar, err: "ConfigMap istio-system/istio"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := &Mesh{metricsProvider: "of an earlier check"}
+			components, err := m.Check(t.Context(), tt.has.server(t), tt.proxies)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) || !strings.Contains(errs.Hint(err), tt.hint) {
+					t.Errorf("error %v, hint %q", err, errs.Hint(err))
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(components) != 1 || components[0].Name != "istiod" || components[0].Version != "1.31.0" || components[0].Source != "hub/pilot:1.31.0" {
+				t.Errorf("components %+v", components)
+			}
+			if m.metricsProvider != tt.metrics {
+				t.Errorf("metrics provider %q, want %q", m.metricsProvider, tt.metrics)
+			}
+		})
+	}
+}
