@@ -212,7 +212,11 @@ func verifyTrial(t *testing.T, name string, trial record.Trial, hist record.Tria
 		t.Errorf("%s: the histograms do not hold the %d requests", name, l.Completed)
 	}
 	for _, part := range partsOf(trial.Cell) {
-		if trial.CPU[part].TotalS() <= 0 {
+		if slices.ContainsFunc(trial.Validity.Checks, func(c record.Check) bool { return c.Name == "cpu-edges" && !c.OK }) {
+			break // the counters were not read when they should have been
+		}
+		// The control plane may not run at all in so short a window.
+		if cpu, ok := trial.CPU[part]; !ok || cpu.TotalS() <= 0 && part != record.PartControl {
 			t.Errorf("%s: no CPU of %s", name, part)
 		}
 		if part != record.PartMachine && trial.Memory[part].PSSBytes <= 0 {

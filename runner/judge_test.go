@@ -239,3 +239,29 @@ func TestCosts(t *testing.T) {
 		t.Errorf("checks %+v", out.Validity.Checks)
 	}
 }
+
+// A window begins as soon as it can be armed, later where pods answer
+// slowly, and never so late that the schedule ends before it.
+func TestFirstInterval(t *testing.T) {
+	begin := time.Unix(1000, 0)
+	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
+	for _, tt := range []struct {
+		finished          int
+		now               time.Time
+		interval, slowest time.Duration
+		want              int
+	}{
+		{4, at(1005), 250 * time.Millisecond, 5 * time.Millisecond, 5},
+		{4, at(1180), 250 * time.Millisecond, 5 * time.Millisecond, 6},
+		{4, at(1005), 250 * time.Millisecond, 100 * time.Millisecond, 6},
+		{10, at(1010), 100 * time.Millisecond, 0, 11},
+		{10, at(1010), 100 * time.Millisecond, 200 * time.Millisecond, 17},
+		{10, at(1010), 100 * time.Millisecond, 5 * time.Second, 10 + lateIntervals},
+		{0, at(900), 100 * time.Millisecond, 0, 10},
+		{3, at(-5000), 250 * time.Millisecond, 0, 4},
+	} {
+		if got := firstInterval(tt.finished, begin, tt.now, tt.interval, tt.slowest); got != tt.want {
+			t.Errorf("%+v: %d", tt, got)
+		}
+	}
+}

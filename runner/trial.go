@@ -31,6 +31,8 @@ type trialRun struct {
 	skew    map[string]time.Duration // by node: its observer's clock minus the generator's
 	// clockAhead is how far the generator's clock is ahead of this machine's.
 	clockAhead time.Duration
+	// slowest is the longest that a question to a pod took in the warm-up.
+	slowest time.Duration
 }
 
 // counters are what worker and proxies counted at one moment.
@@ -82,7 +84,7 @@ func loadSpec(s *study.Study, cell record.Cell, url string, seed uint64) (load.S
 		spec.Method = ""
 	}
 	spec.IntervalS = s.Interval.Seconds()
-	spec.DurationS = (s.Warmup.Max + s.Window + 20*s.Interval).Seconds()
+	spec.DurationS = (s.Warmup.Max + s.Window + spareIntervals*s.Interval).Seconds()
 	spec.TimeoutS = s.Load.Timeout.Seconds()
 	names := make([]string, 0, len(s.Load.Headers))
 	for name := range s.Load.Headers {
@@ -210,20 +212,24 @@ func (t *trialRun) count(ctx context.Context) (counters, error) {
 	return c, group.Wait()
 }
 
-// measureSkew compares the clocks of the nodes involved with the
-// generator's; on its own node they are one clock.
+// measureSkew compares the generator's clock with this machine's, and those
+// of the observers of other nodes with the generator's; on its own node they
+// are one clock.
 func (t *trialRun) measureSkew(ctx context.Context) error {
+	generator, err := t.client.api.ClockOffset(ctx, 5)
+	if err != nil {
+		return fmt.Errorf("compare clocks with the generator: %w", err)
+	}
+	if generator.Offset.Abs() > generator.Uncertainty {
+		t.clockAhead = generator.Offset
+	}
 	for node := range t.targets {
 		if node == t.client.pod.node {
 			continue
 		}
-		generator, err := t.client.api.ClockOffset(ctx, 5)
-		if err != nil {
-			return err
-		}
 		observer, _, err := t.d.observers[node].ClockOffset(ctx)
 		if err != nil {
-			return err
+			return fmt.Errorf("compare clocks with node %s: %w", node, err)
 		}
 		t.skew[node] = observer - generator.Offset
 	}
@@ -236,12 +242,7 @@ func (t *trialRun) measureSkew(ctx context.Context) error {
 func (t *trialRun) window(ctx context.Context, finished int) (from, to int, sampled map[string]edges, err error) {
 	interval := t.o.Study.Interval
 	begin := time.Unix(0, t.started.StartUnixNS)
-	// The first edge must lie far enough ahead to be reached in time.
-	const ahead = 60 * time.Millisecond
-	from = finished + 1
-	if generator := t.now(); begin.Add(time.Duration(from)*interval).Sub(generator) < ahead {
-		from++
-	}
+	from = firstInterval(finished, begin, t.now(), interval, t.slowest)
 	to = from + int(t.o.Study.Window/interval)
 	if _, err := t.client.api.StopAfter(ctx, t.started.Run, to-1); err != nil {
 		return 0, 0, nil, fmt.Errorf("end the schedule after the window: %w", err)
@@ -279,6 +280,27 @@ func (t *trialRun) window(ctx context.Context, finished int) (from, to int, samp
 	}
 	return from, to, sampled, nil
 }
+
+// firstInterval is the first interval of a window that can still be armed at
+// now: its edge lies so far ahead that the two questions that arm generator
+// and observers arrive before it, even if they take longer than any so far.
+// Where that would put it off by many intervals it does not wait: the
+// schedule ends, and the trial's check of the edges says what went wrong.
+func firstInterval(finished int, begin, now time.Time, interval, slowest time.Duration) int {
+	ahead := 60*time.Millisecond + 3*slowest
+	at := finished + 1
+	for begin.Add(time.Duration(at)*interval).Sub(now) < ahead && at < finished+lateIntervals {
+		at++
+	}
+	return at
+}
+
+// Intervals that a schedule has beyond the longest warm-up and the window,
+// and how many of them the window may begin late by.
+const (
+	spareIntervals = 20
+	lateIntervals  = 12
+)
 
 // now is the time by the generator's clock, as far as is known: on another
 // machine it differs by what the clocks differ, which only moves the window.

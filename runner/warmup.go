@@ -18,11 +18,6 @@ import (
 func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 	s := t.o.Study
 	begin := time.Now()
-	// The generator's clock, seen from here: it started just now.
-	t.clockAhead = time.Unix(0, t.started.StartUnixNS).Sub(begin)
-	if t.clockAhead.Abs() < 50*time.Millisecond {
-		t.clockAhead = 0
-	}
 	var latency, cpu []float64
 	node := t.server.pod.node
 	last, err := t.d.observers[node].Snapshot(ctx, t.targets[node], false)
@@ -37,6 +32,7 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 			return record.Warmup{}, 0, ctx.Err()
 		case <-ticker.C:
 		}
+		asked := time.Now()
 		status, err := t.client.api.Intervals(ctx, t.started.Run, len(latency))
 		if err != nil {
 			return record.Warmup{}, 0, fmt.Errorf("watch the generator: %w", err)
@@ -48,6 +44,7 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 		if err != nil {
 			return record.Warmup{}, 0, fmt.Errorf("watch CPU: %w", err)
 		}
+		t.slowest = max(t.slowest, time.Since(asked)/2) // of two questions
 		share := cpuShare(last, shot)
 		last = shot
 		for _, iv := range status.Intervals {
