@@ -71,6 +71,9 @@ type Evidence struct {
 	ClientTotal, ServerTotal map[string]float64
 	// Worker is how far the worker's counters rose.
 	Worker map[string]float64
+	// ClientConfig and ServerConfig are the configurations in force in the
+	// proxies after the trial, as their admin interface gives them.
+	ClientConfig, ServerConfig []byte
 	// ClientProxy and ServerProxy are what the running sidecars say of
 	// themselves; nil where the pod has none.
 	ClientProxy, ServerProxy *ProxyState

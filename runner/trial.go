@@ -37,8 +37,9 @@ type trialRun struct {
 
 // counters are what worker and proxies counted at one moment.
 type counters struct {
-	worker         workercontrol.Counters
-	client, server *observe.EnvoyStats
+	worker                     workercontrol.Counters
+	client, server             *observe.EnvoyStats
+	clientConfig, serverConfig []byte // after the trial only
 }
 
 // edges are a node's snapshots at the two edges of the window.
@@ -149,6 +150,9 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 		return out, nil, fmt.Errorf("collect the generator's record: %w", err)
 	}
 	after, err := t.count(ctx)
+	if err == nil {
+		err = t.readConfigs(ctx, &after)
+	}
 	if err != nil {
 		return out, nil, err
 	}
@@ -210,6 +214,25 @@ func (t *trialRun) count(ctx context.Context) (counters, error) {
 	proxy(t.client.pod, &c.client, "client")
 	proxy(t.server.pod, &c.server, "server")
 	return c, group.Wait()
+}
+
+// readConfigs reads the configurations in force in the proxies.
+func (t *trialRun) readConfigs(ctx context.Context, c *counters) error {
+	for _, side := range []struct {
+		pod  podRef
+		into *[]byte
+		who  string
+	}{{t.client.pod, &c.clientConfig, "client"}, {t.server.pod, &c.serverConfig, "server"}} {
+		if side.pod.proxy == nil {
+			continue
+		}
+		dump, err := side.pod.proxy.ConfigDump(ctx)
+		if err != nil {
+			return fmt.Errorf("configuration of the %s proxy: %w", side.who, err)
+		}
+		*side.into = dump
+	}
+	return nil
 }
 
 // measureSkew compares the generator's clock with this machine's, and those
@@ -380,10 +403,11 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 			Service: t.server.Name, Namespace: t.server.Namespace,
 			Port: portFor(t.cell, t.o.Study.Load).number, Opaque: t.o.Study.Load.TLS || isTCP(t.cell),
 		},
-		Requests:    answered,
-		Unknown:     total.Scheduled - answered,
-		Connections: result.Opened + result.Probes + total.Connects,
-		Probes:      result.Probes,
+		Requests:     answered,
+		Unknown:      total.Scheduled - answered,
+		Connections:  result.Opened + result.Probes + total.Connects,
+		Probes:       result.Probes,
+		ClientConfig: after.clientConfig, ServerConfig: after.serverConfig,
 		ClientProxy: t.client.pod.proxyState, ServerProxy: t.server.pod.proxyState,
 	}
 	out.Counters = map[string]map[string]float64{}

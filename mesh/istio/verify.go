@@ -16,7 +16,8 @@ const adminLines = 10
 // Verify checks a trial against the sidecars' own counters: every request of
 // the generator passed through each proxy that the cell names and no other,
 // mTLS was on or off as the cell says, the access log was written or not,
-// and the proxies are of the version, thread count and CPU limit asked for.
+// the proxies are of the version, thread count and CPU limit asked for, and
+// their configuration has what no counter shows.
 func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 	sidecars := e.Cell["sidecars"]
 	client := sidecars == "client" || sidecars == "both"
@@ -29,11 +30,13 @@ func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 		prefix := fmt.Sprintf("cluster.outbound|%d||%s.%s.svc.", e.Endpoint.Port, e.Endpoint.Service, e.Endpoint.Namespace)
 		checks = append(checks, passed("client-requests", e, e.Client, prefix, "the client proxy")...)
 		checks = append(checks, m.levers("client", e, e.Client, e.ClientTotal, e.ClientProxy)...)
+		checks = append(checks, configured("client", e, e.ClientConfig)...)
 	}
 	if server && e.Server != nil {
 		prefix := fmt.Sprintf("cluster.inbound|%d|", e.Endpoint.Port)
 		checks = append(checks, passed("server-requests", e, e.Server, prefix, "the server proxy")...)
 		checks = append(checks, m.levers("server", e, e.Server, e.ServerTotal, e.ServerProxy)...)
+		checks = append(checks, configured("server", e, e.ServerConfig)...)
 	}
 	return append(checks, tlsChecks(e, client, server)...)
 }

@@ -35,6 +35,19 @@ func trial(levels record.Cell) mesh.Evidence {
 		}
 		return &mesh.ProxyState{Version: version, CPULimit: cell["cpu_limit"]}
 	}
+	log := ""
+	for _, kind := range []string{"text", "json"} {
+		if strings.HasPrefix(cell["telemetry"], "access-log-"+kind) {
+			log = kind
+		}
+	}
+	config := dumpOf(cell["mtls"], log, withStats(cell["telemetry"]))
+	if client {
+		e.ClientConfig = config
+	}
+	if server {
+		e.ServerConfig = config
+	}
 	logged := 2.0 // of the admin interface
 	if withAccessLog(cell["telemetry"]) {
 		logged += requests
@@ -131,14 +144,18 @@ func TestVerifyRefusesMislabelledCells(t *testing.T) {
 		{"both for client", nil, record.Cell{"sidecars": "client"}, []string{"client-certificates", "server-sidecar"}},
 		{"both for server", nil, record.Cell{"sidecars": "server"}, []string{"client-certificates", "client-sidecar", "tls-handshakes"}},
 		{"client for server", record.Cell{"sidecars": "client"}, record.Cell{"sidecars": "server"}, []string{"client-sidecar", "server-sidecar"}},
-		{"mTLS off for strict", record.Cell{"mtls": "off"}, nil, []string{"client-certificates", "tls-handshakes"}},
-		{"mTLS off for permissive", record.Cell{"mtls": "off"}, record.Cell{"mtls": "permissive"}, []string{"client-certificates", "tls-handshakes"}},
-		{"mTLS strict for off", nil, record.Cell{"mtls": "off"}, []string{"client-certificates", "tls-handshakes"}},
+		{"mTLS off for strict", record.Cell{"mtls": "off"}, nil, []string{"client-certificates", "server-mtls", "tls-handshakes"}},
+		{"mTLS off for permissive", record.Cell{"mtls": "off"}, record.Cell{"mtls": "permissive"}, []string{"client-certificates", "server-mtls", "tls-handshakes"}},
+		{"mTLS strict for off", nil, record.Cell{"mtls": "off"}, []string{"client-certificates", "server-mtls", "tls-handshakes"}},
 		{"mTLS off for strict, TCP", record.Cell{"mtls": "off", "protocol": "tcp"}, record.Cell{"protocol": "tcp"}, []string{"tls-handshakes"}},
-		{"no log for text", nil, record.Cell{"telemetry": "access-log-text"}, []string{"client-access-log", "server-access-log"}},
-		{"no log for JSON and stats", nil, record.Cell{"telemetry": "access-log-json+stats"}, []string{"client-access-log", "server-access-log"}},
-		{"text for no log", record.Cell{"telemetry": "access-log-text"}, nil, []string{"client-access-log", "server-access-log"}},
-		{"JSON for no log", record.Cell{"telemetry": "access-log-json"}, nil, []string{"client-access-log", "server-access-log"}},
+		{"no log for text", nil, record.Cell{"telemetry": "access-log-text"}, []string{"client-access-log", "client-log-format", "server-access-log", "server-log-format"}},
+		{"no log for JSON and stats", nil, record.Cell{"telemetry": "access-log-json+stats"}, []string{"client-access-log", "client-log-format", "client-stats", "server-access-log", "server-log-format", "server-stats"}},
+		{"text for no log", record.Cell{"telemetry": "access-log-text"}, nil, []string{"client-access-log", "client-log-format", "server-access-log", "server-log-format"}},
+		{"JSON for no log", record.Cell{"telemetry": "access-log-json"}, nil, []string{"client-access-log", "client-log-format", "server-access-log", "server-log-format"}},
+		{"text for JSON", record.Cell{"telemetry": "access-log-text"}, record.Cell{"telemetry": "access-log-json"}, []string{"client-log-format", "server-log-format"}},
+		{"text for text and stats", record.Cell{"telemetry": "access-log-text"}, record.Cell{"telemetry": "access-log-text+stats"}, []string{"client-stats", "server-stats"}},
+		{"permissive for strict", record.Cell{"mtls": "permissive"}, nil, []string{"server-mtls"}},
+		{"strict for permissive", nil, record.Cell{"mtls": "permissive"}, []string{"server-mtls"}},
 		{"two threads for one", nil, record.Cell{"concurrency": "1"}, []string{"client-concurrency", "server-concurrency"}},
 		{"one thread for two", record.Cell{"concurrency": "1"}, nil, []string{"client-concurrency", "server-concurrency"}},
 		{"no limit for 500m", nil, record.Cell{"cpu_limit": "500m"}, []string{"client-cpu-limit", "server-cpu-limit"}},
