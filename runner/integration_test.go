@@ -239,7 +239,7 @@ func sidesOf(cell record.Cell) []string {
 func checksOf(cell record.Cell) []string {
 	names := []string{"account", "served", "cpu-edges", "client-sidecar", "server-sidecar"}
 	for _, side := range sidesOf(cell) {
-		names = append(names, side+"-requests", side+"-concurrency", side+"-access-log", side+"-cpu-limit")
+		names = append(names, side+"-requests", side+"-concurrency", side+"-access-log", side+"-cpu-limit", side+"-log-format", side+"-stats")
 		if cell[study.FactorEnvoy] != study.EnvoyDefault {
 			names = append(names, side+"-envoy")
 		}
