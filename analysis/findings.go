@@ -36,15 +36,18 @@ func (o *observations) findings(measures []measure) []record.Finding {
 
 // difference estimates what a cell adds to its baseline, absolute and as a
 // share of the baseline.
-func (o *observations) difference(cell, base int, m measure) (e, relative stat.Estimate) {
+func (o *observations) difference(cell, base int, m measure) (e, relative stat.Estimate, bootstrap *record.Range) {
 	options := stat.Options{Seed: o.run.Header.Seed}
 	if m.quantile > 0 {
 		blocks := o.quantileBlocks(cell, base)
 		q := stat.QuantileDifference(blocks, m.quantile, options)
-		return q.Estimate, stat.RelativeDifference(stat.QuantilePairs(blocks, m.quantile), options)
+		if finite(q.BootstrapLow) && finite(q.BootstrapHigh) {
+			bootstrap = &record.Range{Low: q.BootstrapLow, High: q.BootstrapHigh}
+		}
+		return q.Estimate, stat.RelativeDifference(stat.QuantilePairs(blocks, m.quantile), options), bootstrap
 	}
 	pairs := o.pairs(cell, base, m)
-	return stat.Difference(pairs, options), stat.RelativeDifference(pairs, options)
+	return stat.Difference(pairs, options), stat.RelativeDifference(pairs, options), nil
 }
 
 // overhead is the finding of what a cell adds to its baseline.
@@ -53,12 +56,13 @@ func (o *observations) overhead(cell, base int, m measure) record.Finding {
 		Name: m.name + "_overhead", Probe: m.probe, Unit: m.unit,
 		Cell: o.short(cell), Against: o.short(base),
 	}
-	e, relative := o.difference(cell, base, m)
+	e, relative, bootstrap := o.difference(cell, base, m)
 	f.Blocks = e.Blocks
 	if e.Blocks < minPairs || !e.Defined() {
 		return invalid(f, e.Blocks)
 	}
 	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings
+	f.Bootstrap = bootstrap
 	floor, _ := o.floor(base, m)
 	call, why := e.Call(floor)
 	f.Verdict = string(call)

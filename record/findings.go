@@ -93,9 +93,18 @@ type Finding struct {
 	// Relative is the overhead as a share of the baseline's own value,
 	// test/baseline - 1; absent for plain values.
 	Relative *Ratio `json:"relative,omitempty"`
+	// Bootstrap is the hierarchical bootstrap's 95% interval of a latency
+	// overhead, in the finding's unit; absent with fewer than six blocks.
+	Bootstrap *Range `json:"bootstrap,omitempty"`
 	// MDE is the smallest effect this run would have found in 80% of cases.
 	MDE      float64  `json:"minimum_detectable_effect,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Range is an interval.
+type Range struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
 }
 
 // Ratio is a plain fraction with its 95% interval.

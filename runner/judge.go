@@ -2,6 +2,8 @@ package runner
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/meshmark/meshmark/load"
@@ -44,7 +46,7 @@ func (t *trialRun) judge(out *record.Trial, window *load.Window, sampled map[str
 		l.Scheduled, l.Completed, window.FailedTotal(), l.Unfinished)
 	lost := window.FailedTotal() + l.Unfinished
 	check("served", l.Completed > 0 && float64(lost) <= maxFailedRatio*float64(l.Scheduled),
-		"%d of %d requests failed or stayed unfinished %v", lost, l.Scheduled, l.Failed)
+		"%d of %d requests failed or stayed unfinished%s", lost, l.Scheduled, kindsOf(l.Failed))
 	if t.cell[study.FactorRate] != study.RateMax {
 		check("schedule-lag", l.Lag.P50 <= maxLagRatio*l.Intended.P50+t.burst(),
 			"the generator was late by %.0f us at the median, beside a median latency of %.0f us (at p99 by %.0f beside %.0f)",
@@ -72,6 +74,15 @@ func (t *trialRun) judge(out *record.Trial, window *load.Window, sampled map[str
 }
 
 func isTCP(cell record.Cell) bool { return cell[study.FactorProtocol] == study.ProtocolTCP }
+
+// kindsOf lists failures by kind, "" if there are none.
+func kindsOf(failed map[string]int64) string {
+	out := ""
+	for _, kind := range slices.Sorted(maps.Keys(failed)) {
+		out += fmt.Sprintf(", %s %d", kind, failed[kind])
+	}
+	return out
+}
 
 // sendTime is what it may take the generator to send one request of many
 // that are due at once, in microseconds.

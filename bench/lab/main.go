@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		err = errors.Join(err, meshmark(context.WithoutCancel(ctx), nil, "lab", "down", "--json"))
 	}()
 	var ups, downs, ready []float64
-	width := -1.0
+	width := 0.0
 	for round := range *rounds {
 		var up struct {
 			UpS float64 `json:"up_s"`
@@ -106,7 +106,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	row("lab up, Istio available", ups, upTarget)
 	row("lab down", downs, downTarget)
 	row(fmt.Sprintf("%d injected pods ready", pods), ready, podsTarget)
-	if width >= 0 {
+	if *quick {
 		word := "ok"
 		if width > wideTarget {
 			word, missed = "missed", true
@@ -214,6 +214,9 @@ func quickWidth(ctx context.Context, out io.Writer) (float64, error) {
 	for _, f := range findings.Findings {
 		if f.Name == "latency_p50_overhead" && f.Cell["sidecars"] == "both" {
 			fmt.Fprintf(out, "both sidecars add %.0f us (%.0f..%.0f) at p50: %s\n", f.Estimate, f.Low, f.High, f.Verdict)
+			if f.Verdict != record.VerdictReal {
+				return 0, fmt.Errorf("quick gave no figure for both sidecars: %s", f.Verdict)
+			}
 			return (f.High - f.Low) / f.Estimate, nil
 		}
 	}
