@@ -14,17 +14,20 @@ const maxLagRatio = 0.25
 
 // lateness is how late the generator was in a cell at the quantile's part of
 // the distribution, in microseconds, in the middle of the cell's trials: at
-// the median for p50, at p99 for whatever lies in the tail.
+// the median for p50, at p90 for p90, at p99 for whatever lies beyond.
 func (o *observations) lateness(cell int, quantile float64) float64 {
 	var lags []float64
 	for _, t := range o.valid(cell) {
 		if t.Load == nil || t.Load.RateRPS == 0 {
 			continue // as fast as possible: there is no schedule
 		}
-		if quantile <= 0.5 {
-			lags = append(lags, t.Load.Lag.P50)
-		} else {
-			lags = append(lags, t.Load.Lag.P99)
+		switch lag := t.Load.Lag; {
+		case quantile <= 0.5:
+			lags = append(lags, lag.P50)
+		case quantile <= 0.9 && lag.P90 > 0:
+			lags = append(lags, lag.P90)
+		default:
+			lags = append(lags, lag.P99)
 		}
 	}
 	if len(lags) == 0 {

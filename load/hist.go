@@ -63,5 +63,5 @@ func summariseLag(h *hdrhistogram.Histogram) record.Lag {
 	if h == nil || h.TotalCount() == 0 {
 		return record.Lag{}
 	}
-	return record.Lag{P50: quantile(h, 50) / 1e3, P99: quantile(h, 99) / 1e3, Max: middle(h.Max()) / 1e3}
+	return record.Lag{P50: quantile(h, 50) / 1e3, P90: quantile(h, 90) / 1e3, P99: quantile(h, 99) / 1e3, Max: middle(h.Max()) / 1e3}
 }

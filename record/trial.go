@@ -141,6 +141,7 @@ type Latency struct {
 // Lag is how late the generator itself was, in microseconds.
 type Lag struct {
 	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90,omitempty"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
 }

@@ -119,7 +119,7 @@ func overheadTable(f record.Findings) table {
 	}
 	for _, row := range t.Rows {
 		if slices.ContainsFunc(row, func(c text) bool { return strings.HasSuffix(c.S, " ?") }) {
-			t.Notes = append(t.Notes, "? inconclusive: the interval includes zero, and is too wide to call the difference nothing.")
+			t.Notes = append(t.Notes, "? inconclusive: the interval includes zero, or the generator itself was late by much of it; the warnings say which.")
 			break
 		}
 	}
