@@ -128,7 +128,7 @@ func meanOf(x []float64, o Options) Estimate {
 		e.warn("only %d blocks", len(x))
 	}
 	if i, far := outlier(x); far {
-		e.warn("one block (value %.4g) lies far from the others; it is kept, and widens the interval", x[i])
+		e.warn("one block (value %s) lies far from the others; it is kept, and widens the interval", digits(x[i]))
 	}
 	return e
 }
