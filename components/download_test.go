@@ -268,7 +268,7 @@ func TestDebianRefuses(t *testing.T) {
 
 func TestParseURIs(t *testing.T) {
 	const sum = "187aedef2ed763f425c1e523753b9719677633c7eede660401739e9c893482bd"
-	got, err := parseURIs("'http://deb.debian.org/debian/pool/main/g/gmp/libgmp10_6.2.1%2bdfsg1-1.1_amd64.deb' libgmp10_2%3a6.2.1+dfsg1-1.1_amd64.deb 562588 SHA256:"+sum+"\n", "/d")
+	got, err := parseURIs("'http://mirror.example/debian/pool/main/g/gmp/libgmp10_6.2.1%2bdfsg1-1.1_amd64.deb' libgmp10_2%3a6.2.1+dfsg1-1.1_amd64.deb 562588 SHA256:"+sum+"\n", "/d")
 	want := fetched{name: "libgmp10", version: "2:6.2.1+dfsg1-1.1", path: "/d/libgmp10_2%3a6.2.1+dfsg1-1.1_amd64.deb", sha256: sum}
 	if err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("parsed as %+v, %v, want %+v", got, err, want)
