@@ -71,7 +71,9 @@ const pacedRate = 5000
 
 // paced compares generators at a fixed rate. fortio has two schedules: by
 // default its connections fire together, which is our burst; with -uniform
-// they are spread, which is the nearest it has to a Poisson process.
+// they are spread, which is the nearest it has to a Poisson process. What
+// the kernel charges for a wake-up alone is set beside: a schedule of single
+// requests cannot cost less, one of bursts shares it.
 func (b *bench) paced(ctx context.Context, n int) ([]result, error) {
 	rate := strconv.Itoa(pacedRate)
 	ours := func(arrival string) func(context.Context) (trial, error) {
@@ -89,7 +91,12 @@ func (b *bench) paced(ctx context.Context, n int) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
+	floor, err := wakeCost(b.clientCPU, pacedRate, n)
+	if err != nil {
+		return nil, fmt.Errorf("paced: %w", err)
+	}
 	return []result{
+		summary("5000 rps: being woken alone, Poisson, nothing sent", "us CPU/request", floor),
 		summary("5000 rps: meshmark, Poisson", "us CPU/request", costs(trials[0])),
 		summary("5000 rps: meshmark, uniform", "us CPU/request", costs(trials[2])),
 		summary("5000 rps: meshmark, burst", "us CPU/request", costs(trials[4])),

@@ -67,6 +67,9 @@ type Trial struct {
 	// was sent (Envoy's statistics by Envoy's names, the worker's by ours).
 	Counters map[string]map[string]float64 `json:"counters,omitempty"`
 	Pressure *Pressure                     `json:"pressure,omitempty"`
+	// Control is what a control-plane trial counted; its changes are the
+	// run's events of this trial.
+	Control *Control `json:"control,omitempty"`
 	// Hist is the path of the HDR interval log relative to the run
 	// directory; tags "intended" and "send"; "" if the trial got no window.
 	Hist string `json:"hist,omitempty"`

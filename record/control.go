@@ -1,0 +1,149 @@
+package record
+
+// Marker is how a change shows in the configuration of a proxy: some text
+// that one type of resource holds from then on, or holds no longer. Every
+// change of a study carries text of its own (a name, an address, the value of
+// a header), so that no two can be taken for each other.
+type Marker struct {
+	Change int `json:"change"` // index of the change within its trial
+	// Type is the short name of the resources that show it: cds, eds, lds,
+	// rds, nds, sds, ecds.
+	Type string `json:"type"`
+	// Resource is the name of the one resource that shows it; "" for any.
+	Resource string `json:"resource,omitempty"`
+	// Text stands in a resource's body or name.
+	Text string `json:"text"`
+	// Gone says that the change takes effect when Text is there no longer:
+	// the resource comes without it, or is removed.
+	Gone bool `json:"gone,omitempty"`
+}
+
+// Event is a line of events.jsonl: one change, when it was to happen, when it
+// did, and when each proxy had it. Times are wall clock, nanoseconds since
+// 1970, of the machine that runs the study; those of proxies elsewhere have
+// been moved onto it by the measured difference of the clocks.
+type Event struct {
+	Schema int    `json:"schema"`
+	Trial  string `json:"trial"`
+	Change int    `json:"change"` // from 0, in the order planned
+	Kind   string `json:"kind"`   // of the change, as the factor change names it
+	Op     string `json:"op"`     // create, update, delete, scale, patch
+	Object string `json:"object"` // Kind/namespace/name
+	// Markers tell it apart; none for a change that must not show (no-op).
+	Markers []Marker `json:"markers,omitempty"`
+
+	PlannedNS int64 `json:"planned_unix_ns"`
+	SentNS    int64 `json:"sent_unix_ns"` // the request to the API server left
+	// CommittedNS is when the API server's answer came: it had committed the
+	// change by then.
+	CommittedNS int64 `json:"committed_unix_ns"`
+	// WatchedNS is when a watch of our own was told; 0 if none looked.
+	WatchedNS int64 `json:"watched_unix_ns,omitempty"`
+	// Error says why the API server did not take it; nobody sees it then.
+	Error string `json:"error,omitempty"`
+
+	// Expected is how many proxies need the change, by what their scope
+	// lets them see.
+	Expected int `json:"expected"`
+	// Seen says when proxies had it.
+	Seen Sightings `json:"seen"`
+	// Missed lists proxies that needed the change and never had it.
+	Missed []int32 `json:"missed,omitempty"`
+	// Superseded counts proxies that were sent a later change's
+	// configuration in one with this one's, so that it never showed alone.
+	Superseded int `json:"superseded,omitempty"`
+}
+
+// Sightings are columns, an entry for each proxy that had a change:
+// microseconds after Event.CommittedNS, which may be a little below zero
+// since the answer takes its way too.
+type Sightings struct {
+	Proxy      []int32 `json:"proxy"`
+	ReceivedUS []int64 `json:"received_us"`
+	AckedUS    []int64 `json:"acked_us"` // -1: never acknowledged
+	// AppliedUS is when a real Envoy had it in force; absent for simulated
+	// proxies, -1 for those that never had.
+	AppliedUS []int64 `json:"applied_us,omitempty"`
+}
+
+// Control is what a control-plane trial counted in its window.
+type Control struct {
+	Proxies     int `json:"proxies"`      // simulated sidecars connected
+	Gateways    int `json:"gateways"`     // simulated gateways connected
+	RealProxies int `json:"real_proxies"` // Envoys connected
+	Changes     int `json:"changes"`      // planned
+	Committed   int `json:"committed"`    // taken by the API server
+
+	// Istiod has how far istiod's own metrics rose, by series as Prometheus
+	// writes it (`pilot_xds_pushes{type="cds"}`), summed over replicas.
+	Istiod map[string]float64 `json:"istiod"`
+	// IstiodGauges has values at the end of the window.
+	IstiodGauges map[string]float64 `json:"istiod_gauges,omitempty"`
+	// Missing lists metrics that this istiod does not have.
+	Missing []string `json:"missing_metrics,omitempty"`
+	// Stages are the means of a change's way to a proxy, in order.
+	Stages []Stage `json:"stages,omitempty"`
+	// Wire has what the simulated proxies received in the window by type.
+	Wire map[string]Wire `json:"wire"`
+	// Config has the bytes of configuration that one proxy holds, by type:
+	// the median over proxies at the end of the window.
+	Config map[string]int64 `json:"config_bytes,omitempty"`
+
+	// Idle is istiod's CPU in IdleSeconds just before the first change, with
+	// all proxies connected.
+	Idle        CPU     `json:"idle_cpu"`
+	IdleSeconds float64 `json:"idle_s"`
+	// APIServer is kube-apiserver's CPU in the window, from its own metrics;
+	// nil where they may not be read.
+	APIServer *CPU `json:"apiserver_cpu,omitempty"`
+	// Simulator is the CPU of the simulated sidecars in the window.
+	Simulator CPU `json:"simulator_cpu"`
+	// SimulatorLag is how late the simulator read what had arrived.
+	SimulatorLag Lag `json:"simulator_lag_us"`
+	// StaleProxySeconds is the time that proxies held endpoints already
+	// gone, summed over endpoints and proxies.
+	StaleProxySeconds float64 `json:"stale_proxy_s"`
+	// Reconnects of simulated sidecars in the window, by why.
+	Reconnects map[string]int64 `json:"reconnects,omitempty"`
+	// What istiod's own heap says, at the end of the window.
+	HeapBytes  int64 `json:"heap_bytes,omitempty"`
+	AllocBytes int64 `json:"alloc_bytes,omitempty"` // allocated in the window
+	Goroutines int64 `json:"goroutines,omitempty"`
+}
+
+// Stage is a part of the way from a change to a proxy's acknowledgement.
+type Stage struct {
+	Name   string  `json:"name"` // watch, debounce, push_context, queue, generate, wire, ack
+	MeanUS float64 `json:"mean_us"`
+	// Source says what it was read from.
+	Source string `json:"source"`
+}
+
+// Names of stages, in their order.
+const (
+	StageWatch       = "watch"        // commit until istiod has been told
+	StageDebounce    = "debounce"     // until istiod begins the push
+	StagePushContext = "push_context" // computing what all proxies share
+	StageQueue       = "queue"        // until a proxy's turn
+	StageGenerate    = "generate"     // its resources
+	StageWire        = "wire"         // until the proxy has read them
+	StageAck         = "ack"          // until it has said so
+)
+
+// Stages returns the names of all stages in their order.
+func Stages() []string {
+	return []string{StageWatch, StageDebounce, StagePushContext, StageQueue, StageGenerate, StageWire, StageAck}
+}
+
+// Wire is what came over the wire of one type of resource.
+type Wire struct {
+	Responses int64 `json:"responses"`
+	Bytes     int64 `json:"bytes"` // of the messages, as on the wire before encryption
+	Resources int64 `json:"resources"`
+	// Identical counts resources whose content was what the proxy had.
+	Identical      int64 `json:"identical"`
+	IdenticalBytes int64 `json:"identical_bytes"`
+	Removed        int64 `json:"removed"`
+	Acks           int64 `json:"acks"`
+	Nacks          int64 `json:"nacks"`
+}
