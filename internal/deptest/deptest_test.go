@@ -20,8 +20,9 @@ var layers = [][]string{
 	{"errs", "record", "internal/leakcheck", "internal/wake"},
 	{"internal/jsonhttp"},
 	{"stat", "study", "internal/procfs"},
-	{"analysis", "store", "studies", "load", "worker", "observe", "doctor", "components", "ui"},
-	{"report", "lab"},
+	{"analysis", "store", "studies", "load", "worker", "observe", "doctor", "components", "ui", "xds", "scope", "signals"},
+	{"report", "lab", "population"},
+	{"churn"},
 	{"lab/local", "lab/cluster", "mesh"},
 	{"mesh/none", "mesh/istio"},
 	{"runner"},
@@ -30,7 +31,7 @@ var layers = [][]string{
 }
 
 // pure packages take values and return values.
-var pure = []string{"record", "stat", "study", "analysis", "report"}
+var pure = []string{"record", "stat", "study", "analysis", "report", "scope", "xds/wire"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}
