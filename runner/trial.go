@@ -238,7 +238,7 @@ func (t *trialRun) readConfigs(ctx context.Context, c *counters) error {
 // of the observers of other nodes with the generator's; on its own node they
 // are one clock.
 func (t *trialRun) measureSkew(ctx context.Context) error {
-	generator, err := t.client.api.ClockOffset(ctx, 5)
+	generator, err := t.client.api.ClockOffset(ctx)
 	if err != nil {
 		return fmt.Errorf("compare clocks with the generator: %w", err)
 	}

@@ -69,7 +69,7 @@ func TestRunByControl(t *testing.T) {
 	if _, err := c.Result(ctx, again.Run); err != nil {
 		t.Error(err)
 	}
-	offset, err := c.ClockOffset(ctx, 5)
+	offset, err := c.ClockOffset(ctx)
 	if err != nil || offset.Offset.Abs() > offset.Uncertainty {
 		t.Errorf("the same clock is %v ahead, within %v; %v", offset.Offset, offset.Uncertainty, err)
 	}
@@ -106,7 +106,7 @@ func TestBadRequests(t *testing.T) {
 		if resp.StatusCode != tt.status {
 			t.Errorf("%s %s: status %d, want %d", tt.method, tt.path, resp.StatusCode, tt.status)
 		}
-		var answer Error
+		var answer Problem
 		if tt.status != 405 && tt.path != "/nothing" {
 			if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Error == "" {
 				t.Errorf("%s %s: no reason given: %v", tt.method, tt.path, err)

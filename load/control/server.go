@@ -90,7 +90,7 @@ func answer(w http.ResponseWriter, value any) {
 }
 
 func refuse(w http.ResponseWriter, status int, err error) {
-	data, _ := json.Marshal(Error{Error: err.Error(), Hint: errs.Hint(err)})
+	data, _ := json.Marshal(Problem{Error: err.Error(), Hint: errs.Hint(err)})
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(data)

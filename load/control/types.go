@@ -1,6 +1,9 @@
 package control
 
-import "github.com/meshmark/meshmark/load"
+import (
+	"github.com/meshmark/meshmark/internal/jsonhttp"
+	"github.com/meshmark/meshmark/load"
+)
 
 // Started answers /v1/start: the run is under way.
 type Started struct {
@@ -33,8 +36,5 @@ type Version struct {
 	Version string `json:"version"`
 }
 
-// Error is the body of every answer that is not a success.
-type Error struct {
-	Error string `json:"error"`
-	Hint  string `json:"hint,omitempty"`
-}
+// Problem is the body of every answer that is not a success.
+type Problem = jsonhttp.Problem
