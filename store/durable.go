@@ -56,6 +56,23 @@ func (a *appender) append(data []byte) error {
 	return nil
 }
 
+// cut takes back everything after the first size bytes.
+func (a *appender) cut(size int64) error {
+	if a.broken != nil || a.size <= size {
+		return a.broken
+	}
+	var f file = a.file
+	if a.wrap != nil {
+		f = a.wrap(a.file)
+	}
+	if err := errors.Join(f.Truncate(size), f.Sync()); err != nil {
+		a.broken = fmt.Errorf("earlier records could not be taken back: %w", err)
+		return a.broken
+	}
+	a.size = size
+	return nil
+}
+
 // writeAtomic puts data at path, whole or not at all, and durably.
 func writeAtomic(path string, data []byte) (err error) {
 	dir := filepath.Dir(path)

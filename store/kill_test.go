@@ -32,7 +32,7 @@ func writeForEver(path string) error {
 		if tr.Hist, err = d.WriteHist(tr.ID, []byte("# no interval\n")); err != nil {
 			return err
 		}
-		if err := d.Append(tr); err != nil {
+		if err := d.Append(tr, changes(i, 3)...); err != nil {
 			return err
 		}
 		fmt.Println(tr.ID)
@@ -80,6 +80,9 @@ func TestKill(t *testing.T) {
 		}
 		if n := len(run.Trials); n < said || n > said+1 {
 			t.Fatalf("%d trials are there, %d were said to be", n, said)
+		}
+		if len(run.Events) != 3*len(run.Trials) {
+			t.Fatalf("%d events of %d trials", len(run.Events), len(run.Trials))
 		}
 		for i, tr := range run.Trials {
 			if tr.ID != trial(i).ID || tr.Hist == "" {

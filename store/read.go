@@ -16,12 +16,14 @@ import (
 	"github.com/meshmark/meshmark/record"
 )
 
-// Contents are a run's records without its histograms.
+// Contents are a run's records without its histograms; [Read] leaves out the
+// events too.
 type Contents struct {
 	Header   record.Header
 	Study    []byte // study.yaml as given
 	Resolved []byte // resolved.yaml
 	Trials   []record.Trial
+	Events   []record.Event // of the trials, in the order they were made
 	// Notes say what was dropped, as an unfinished last line.
 	Notes []string
 }
@@ -50,6 +52,10 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 	if err != nil {
 		return nil, c, err
 	}
+	wholeEvents, err := c.readEvents(path)
+	if err != nil {
+		return nil, c, err
+	}
 	if resolved != nil && !bytes.Equal(resolved, c.Resolved) {
 		return nil, c, errs.WithHint(errs.Usage("run %s was made from another study, or other --set flags", path),
 			"leave the study out to go on with its own, %s", filepath.Join(path, FileResolved))
@@ -64,11 +70,11 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 	if err := d.openAppends(); err != nil {
 		return nil, c, err
 	}
-	if d.trials.size > whole {
-		if err := errors.Join(d.trials.file.Truncate(whole), d.trials.file.Sync()); err != nil {
-			return nil, c, explain(err, path)
-		}
-		d.trials.size = whole
+	if err := d.resumeEvents(wholeEvents); err != nil {
+		return nil, c, explain(err, path)
+	}
+	if err := d.trials.cut(whole); err != nil {
+		return nil, c, explain(err, path)
 	}
 	d.removeTemps()
 	for _, t := range c.Trials {
@@ -77,10 +83,22 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 	return d, c, nil
 }
 
-// Read reads a run's records, not its histograms.
+// Read reads a run's records, neither its histograms nor its events.
 func Read(path string) (Contents, error) {
 	c, _, err := read(path)
 	return c, err
+}
+
+// readEvents fills in the events and returns how much of their file holds
+// what ended. It comes after the trials were read: a run that is written
+// meanwhile has the events of every trial it tells of.
+func (c *Contents) readEvents(path string) (whole int64, err error) {
+	events, whole, notes, err := readEvents(path, c.Trials)
+	if err != nil {
+		return 0, damaged(path, err)
+	}
+	c.Events, c.Notes = events, append(c.Notes, notes...)
+	return whole, nil
 }
 
 // Load reads a run whole, as analysis takes it. The notes say what was
@@ -90,7 +108,10 @@ func Load(path string) (run record.Run, notes []string, err error) {
 	if err != nil {
 		return record.Run{}, nil, err
 	}
-	run = record.Run{Header: c.Header, StudyYAML: c.Resolved, Trials: c.Trials, Hist: map[string]record.TrialHist{}}
+	if _, err := c.readEvents(path); err != nil {
+		return record.Run{}, nil, err
+	}
+	run = record.Run{Header: c.Header, StudyYAML: c.Resolved, Trials: c.Trials, Events: c.Events, Hist: map[string]record.TrialHist{}}
 	for _, t := range c.Trials {
 		if t.Hist == "" {
 			continue

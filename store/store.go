@@ -10,16 +10,19 @@
 //	study.yaml resolved.yaml  the study as given, and with every default
 //	machine.json              record.Header; written last when a run is made
 //	trials.jsonl              record.Trial, a line each
+//	events.jsonl              record.Event, a line each: the trials' changes; absent if there are none
 //	hist/TRIAL.hlog           HDR interval logs, nanoseconds, tags intended, send
+//	series/                   Prometheus blocks of recorded metrics
+//	configs/ profiles/        configuration dumps and pprof profiles, by trial
 //	findings.json             record.Findings, can be made again
 //	log.txt                   what the program said
 //
 // The rules that make them durable: a file that is written once goes to a
 // temporary name, is synced and renamed, and its directory is synced; a line
 // of trials.jsonl is one write and one sync, taken back if it fails half
-// way; a trial's histograms are in place before its line is. What a crash
-// leaves is then at most an unfinished last line, which readers drop with a
-// note, and temporary files, which the next writer removes.
+// way; a trial's histograms and events are in place before its line is. What a crash
+// leaves is then at most an unfinished last line, and events of a trial
+// without a line, which readers drop with a note, and temporary files, which the next writer removes.
 //
 // One writer owns a directory, by a lock (flock) on the directory itself
 // that the kernel gives back however the writer ends. Readers need no lock.
@@ -48,9 +51,13 @@ const (
 	FileResolved = "resolved.yaml"
 	FileHeader   = "machine.json"
 	FileTrials   = "trials.jsonl"
+	FileEvents   = "events.jsonl"
 	FileFindings = "findings.json"
 	FileLog      = "log.txt"
 	DirHist      = "hist"
+	DirSeries    = "series"
+	DirConfigs   = "configs"
+	DirProfiles  = "profiles"
 )
 
 const tempPrefix = ".tmp-"
@@ -63,8 +70,11 @@ type Dir struct {
 	mu     sync.Mutex
 	lock   *os.File // the directory, locked
 	trials appender
+	events appender // its file is opened with the first event
 	log    *os.File
 	done   map[string]bool // trial IDs on disk
+
+	eventsLimit int64 // bytes of events.jsonl, for tests; 0 for maxEvents
 }
 
 // Create makes a run directory: path must not exist, or be an empty
@@ -200,15 +210,20 @@ func (d *Dir) WriteHist(trialID string, log []byte) (string, error) {
 	return name, d.WriteFile(name, log)
 }
 
-// Append makes a trial durable: when it returns nil, the trial survives
-// whatever comes. When it fails, the file is as it was.
-func (d *Dir) Append(t record.Trial) error {
+// Append makes a trial and its events durable: when it returns nil, they
+// survive whatever comes. When it fails, the files are as they were. Events
+// are noted as the trial's.
+func (d *Dir) Append(t record.Trial, events ...record.Event) error {
 	if t.Schema == 0 {
 		t.Schema = record.Schema
 	}
 	line, err := json.Marshal(t)
 	if err != nil {
 		return fmt.Errorf("trial %s: %w", t.ID, err)
+	}
+	lines, err := encodeEvents(t.ID, events)
+	if err != nil {
+		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -223,7 +238,16 @@ func (d *Dir) Append(t record.Trial) error {
 			return fmt.Errorf("trial %s names histograms that are not stored: %w", t.ID, err)
 		}
 	}
+	var before int64
+	if len(lines) > 0 {
+		if before, err = d.appendEvents(lines); err != nil {
+			return explain(fmt.Errorf("events of trial %s: %w", t.ID, err), d.path)
+		}
+	}
 	if err := d.trials.append(append(line, '\n')); err != nil {
+		if len(lines) > 0 {
+			err = errors.Join(err, d.events.cut(before))
+		}
 		return explain(fmt.Errorf("trial %s: %w", t.ID, err), d.path)
 	}
 	d.done[t.ID] = true
@@ -239,8 +263,47 @@ func (d *Dir) WriteFindings(f record.Findings) error {
 	return d.WriteFile(FileFindings, data)
 }
 
+// WriteProfile stores a profile of a trial, such as istiod's CPU profile,
+// under profiles/ and returns its path relative to the run directory.
+func (d *Dir) WriteProfile(trialID, name string, data []byte) (string, error) {
+	return d.writeOf(DirProfiles, trialID, name, data)
+}
+
+// WriteConfig is [Dir.WriteProfile] for a configuration dump, under configs/.
+func (d *Dir) WriteConfig(trialID, name string, data []byte) (string, error) {
+	return d.writeOf(DirConfigs, trialID, name, data)
+}
+
+func (d *Dir) writeOf(dir, trialID, name string, data []byte) (string, error) {
+	if !reTrialID.MatchString(trialID) || !reFileName.MatchString(name) {
+		return "", fmt.Errorf("trial ID %q and name %q cannot name a file", trialID, name)
+	}
+	path := dir + "/" + trialID + "-" + name
+	if _, err := d.Subdir(dir); err != nil {
+		return "", err
+	}
+	return path, d.WriteFile(path, data)
+}
+
+var reFileName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+// Subdir makes a directory of the run durably, if it is not there, and
+// returns its path as this process names it.
+func (d *Dir) Subdir(name string) (string, error) {
+	if !filepath.IsLocal(name) {
+		return "", fmt.Errorf("directory %q would lie outside the run directory", name)
+	}
+	path := filepath.Join(d.path, filepath.FromSlash(name))
+	if err := os.Mkdir(path, 0o755); errors.Is(err, fs.ErrExist) {
+		return path, nil
+	} else if err != nil {
+		return "", explain(err, d.path)
+	}
+	return path, explain(syncDir(filepath.Dir(path)), d.path)
+}
+
 // WriteFile stores a file of the run, whole or not at all. name is relative
-// to the run directory.
+// to the run directory; the directory it lies in must be there.
 func (d *Dir) WriteFile(name string, data []byte) error {
 	if !filepath.IsLocal(name) {
 		return fmt.Errorf("file %q would lie outside the run directory", name)
@@ -281,7 +344,7 @@ func (d *Dir) Close() error {
 
 func (d *Dir) closeFiles() error {
 	var err error
-	for _, f := range []**os.File{&d.trials.file, &d.log} {
+	for _, f := range []**os.File{&d.trials.file, &d.events.file, &d.log} {
 		if *f != nil {
 			err = errors.Join(err, (*f).Close())
 			*f = nil
@@ -292,7 +355,7 @@ func (d *Dir) closeFiles() error {
 
 // removeTemps removes what an interrupted writer left unfinished.
 func (d *Dir) removeTemps() {
-	for _, dir := range []string{d.path, filepath.Join(d.path, DirHist)} {
+	for _, dir := range []string{d.path, filepath.Join(d.path, DirHist), filepath.Join(d.path, DirConfigs), filepath.Join(d.path, DirProfiles)} {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			continue

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+)
+
+// Limits of events.jsonl. A reader holds all of it in memory, in about as
+// many bytes as the file has, so the writer keeps it readable.
+const (
+	maxEventLine = 64 << 20
+	maxEvents    = 1 << 30
+)
+
+// encodeEvents makes the lines of a trial's events.
+func encodeEvents(trialID string, events []record.Event) ([]byte, error) {
+	var b bytes.Buffer
+	for _, e := range events {
+		e.Trial = trialID
+		if e.Schema == 0 {
+			e.Schema = record.Schema
+		}
+		line, err := json.Marshal(e)
+		if err != nil {
+			return nil, fmt.Errorf("trial %s, change %d: %w", trialID, e.Change, err)
+		}
+		if len(line) >= maxEventLine {
+			return nil, fmt.Errorf("trial %s, change %d: its record of %d bytes is longer than a reader takes, %d", trialID, e.Change, len(line), maxEventLine)
+		}
+		b.Write(line)
+		b.WriteByte('\n')
+	}
+	return b.Bytes(), nil
+}
+
+// appendEvents makes lines of events durable and returns how long the file
+// was before. d.mu is held.
+func (d *Dir) appendEvents(lines []byte) (before int64, err error) {
+	if d.events.file == nil {
+		if err := d.openEvents(os.O_CREATE); err != nil {
+			return 0, err
+		}
+		if err := syncDir(d.path); err != nil {
+			return 0, err
+		}
+	}
+	before = d.events.size
+	if before+int64(len(lines)) > d.maxEvents() {
+		return before, errs.WithHint(fmt.Errorf("%s would grow beyond %d bytes, which is all that a reader takes", FileEvents, d.maxEvents()),
+			"split the study: fewer changes, proxies or blocks in a run")
+	}
+	return before, d.events.append(lines)
+}
+
+// openEvents opens events.jsonl for appending. Runs without events have none.
+func (d *Dir) openEvents(flag int) error {
+	file, err := os.OpenFile(filepath.Join(d.path, FileEvents), flag|os.O_RDWR|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	d.events.file, d.events.size = file, size
+	return nil
+}
+
+// resumeEvents opens the events of an earlier run and removes what follows
+// the first whole bytes: events of a trial that did not end.
+func (d *Dir) resumeEvents(whole int64) error {
+	err := d.openEvents(0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return d.events.cut(whole)
+}
+
+func (d *Dir) maxEvents() int64 {
+	if d.eventsLimit > 0 {
+		return d.eventsLimit
+	}
+	return maxEvents
+}
+
+// readEvents reads events.jsonl, a line at a time: the events of the trials
+// that ended. What follows them is what a trial had written when it was cut
+// short; it becomes a note, and whole is where it begins. Anything else
+// unreadable is an error. There need not be such a file.
+func readEvents(path string, trials []record.Trial) (events []record.Event, whole int64, notes []string, err error) {
+	name := filepath.Join(path, FileEvents)
+	file, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, nil, nil
+	}
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	defer file.Close()
+	ended := map[string]bool{}
+	for _, t := range trials {
+		ended[t.ID] = true
+	}
+	// One byte more than allowed tells a file that is too long.
+	limited := &io.LimitedReader{R: file, N: maxEvents + 1}
+	events, whole, notes, err = parseEvents(name, limited, ended)
+	if err == nil && limited.N == 0 {
+		err = fmt.Errorf("%s is longer than %d bytes", name, maxEvents)
+	}
+	return events, whole, notes, err
+}
+
+// parseEvents is [readEvents] of a reader; ended has the trials that ended.
+func parseEvents(name string, r io.Reader, ended map[string]bool) (events []record.Event, whole int64, notes []string, err error) {
+	type change struct {
+		trial string
+		index int
+	}
+	seen := map[change]bool{}
+	reader := bufio.NewReaderSize(r, 1<<20)
+	open, dropped := "", 0 // events at the end whose trial did not end
+	drop := func() {
+		if dropped > 0 {
+			notes = append(notes, fmt.Sprintf("%s: dropped %d changes of trial %s, which had not ended", name, dropped, open))
+		}
+	}
+	for number := 1; ; number++ {
+		line, err := readLine(reader)
+		if errors.Is(err, io.EOF) {
+			drop()
+			if len(line) > 0 {
+				notes = append(notes, fmt.Sprintf("%s: dropped an unfinished last line of %d bytes: its trial had not ended", name, len(line)))
+			}
+			return events, whole, notes, nil
+		}
+		if err != nil {
+			return nil, 0, nil, fmt.Errorf("%s:%d: %w", name, number, err)
+		}
+		var e record.Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			if _, peek := reader.Peek(1); errors.Is(peek, io.EOF) {
+				drop()
+				notes = append(notes, fmt.Sprintf("%s: dropped the last line, which was not written whole: %v", name, err))
+				return events, whole, notes, nil
+			}
+			return nil, 0, nil, fmt.Errorf("%s:%d: no event: %w", name, number, err)
+		}
+		if err := checkSchema(fmt.Sprintf("%s:%d", name, number), e.Schema); err != nil {
+			return nil, 0, nil, err
+		}
+		if err := checkSightings(e); err != nil {
+			return nil, 0, nil, fmt.Errorf("%s:%d: %w", name, number, err)
+		}
+		key := change{e.Trial, e.Change}
+		if e.Trial == "" || seen[key] {
+			return nil, 0, nil, fmt.Errorf("%s:%d: change %d of trial %q is there twice, or belongs to none", name, number, e.Change, e.Trial)
+		}
+		seen[key] = true
+		switch {
+		case !ended[e.Trial] && (dropped == 0 || e.Trial == open):
+			open = e.Trial
+			dropped++
+			continue
+		case dropped > 0:
+			return nil, 0, nil, fmt.Errorf("%s:%d: changes of trial %s come after those of %s, which never ended", name, number, e.Trial, open)
+		}
+		events = append(events, e)
+		whole += int64(len(line)) + 1
+	}
+}
+
+// readLine reads up to a newline, which it leaves out. With io.EOF it returns
+// what there was after the last one.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > maxEventLine {
+			return nil, fmt.Errorf("a line of more than %d bytes", maxEventLine)
+		}
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return line[:len(line)-1], nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return line, err
+		}
+	}
+}
+
+// checkSightings says which columns of an event's sightings differ in length.
+func checkSightings(e record.Event) error {
+	n, s := len(e.Seen.Proxy), e.Seen
+	if len(s.ReceivedUS) != n || len(s.AckedUS) != n || (s.AppliedUS != nil && len(s.AppliedUS) != n) {
+		return fmt.Errorf("change %d of trial %s: %d proxies, but %d times received, %d acknowledged, %d applied",
+			e.Change, e.Trial, n, len(s.ReceivedUS), len(s.AckedUS), len(s.AppliedUS))
+	}
+	return nil
+}
