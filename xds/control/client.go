@@ -1,0 +1,116 @@
+package control
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/meshmark/meshmark/internal/jsonhttp"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/xds"
+)
+
+// Started answers /v1/start: the fleet is connecting.
+type Started struct {
+	Proxies     int   `json:"proxies"`
+	StartUnixNS int64 `json:"start_unix_ns"`
+}
+
+// Announcement tells of changes to come.
+type Announcement struct {
+	Markers []record.Marker `json:"markers"`
+}
+
+// Announced answers /v1/markers: from now on they are seen.
+type Announced struct {
+	// First is the index of the first of them, Total how many there are now.
+	First int `json:"first"`
+	Total int `json:"total"`
+}
+
+// Sightings answers /v1/sightings, an entry for each marker announced.
+type Sightings struct {
+	Markers []xds.MarkerSightings `json:"markers"`
+}
+
+// Clock is the role's idea of the time.
+type Clock struct {
+	UnixNS int64 `json:"unix_ns"`
+}
+
+// Version says which program answers.
+type Version struct {
+	Version string `json:"version"`
+}
+
+// maxAnswer bounds what a client reads of one answer, in bytes: sightings of
+// a thousand changes by ten thousand proxies.
+const maxAnswer = 1 << 30
+
+// Client talks to one [Server]. Its methods may be called at the same time.
+type Client struct {
+	json jsonhttp.Client
+}
+
+// NewClient returns a client of the server at base, for instance
+// "http://127.0.0.1:15983". With an httpClient whose transport dials through
+// a port-forward the host name in base is of no matter. nil means
+// [http.DefaultClient].
+func NewClient(base string, httpClient *http.Client) *Client {
+	return &Client{json: jsonhttp.Client{HTTPClient: httpClient, BaseURL: base, Name: "xds control", MaxAnswer: maxAnswer}}
+}
+
+// Start starts a fleet and returns at once, while its proxies connect. It
+// fails if another runs.
+func (c *Client) Start(ctx context.Context, spec xds.Spec) (Started, error) {
+	return call[Started](ctx, c, http.MethodPost, "/v1/start", spec)
+}
+
+// Status says how the fleet stands.
+func (c *Client) Status(ctx context.Context) (xds.Status, error) {
+	return call[xds.Status](ctx, c, http.MethodGet, "/v1/status", nil)
+}
+
+// Announce tells the fleet what to look for. It has to return before the
+// change is made.
+func (c *Client) Announce(ctx context.Context, markers []record.Marker) (Announced, error) {
+	return call[Announced](ctx, c, http.MethodPost, "/v1/markers", Announcement{Markers: markers})
+}
+
+// Sightings returns who saw the markers from index from on.
+func (c *Client) Sightings(ctx context.Context, from int) ([]xds.MarkerSightings, error) {
+	out, err := call[Sightings](ctx, c, http.MethodGet, "/v1/sightings?from="+strconv.Itoa(from), nil)
+	return out.Markers, err
+}
+
+// Account returns what the fleet has counted.
+func (c *Client) Account(ctx context.Context) (xds.Account, error) {
+	return call[xds.Account](ctx, c, http.MethodGet, "/v1/account", nil)
+}
+
+// Stop ends the fleet and returns its last account.
+func (c *Client) Stop(ctx context.Context) (xds.Account, error) {
+	return call[xds.Account](ctx, c, http.MethodPost, "/v1/stop", struct{}{})
+}
+
+// Version asks which program answers: a cheap test that it is up.
+func (c *Client) Version(ctx context.Context) (string, error) {
+	out, err := call[Version](ctx, c, http.MethodGet, "/v1/version", nil)
+	return out.Version, err
+}
+
+// ClockOffset returns how far the role's clock is ahead of ours, and the
+// bound of the error.
+func (c *Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, err error) {
+	return jsonhttp.ClockOffset(func() (int64, error) {
+		out, err := call[Clock](ctx, c, http.MethodGet, "/v1/clock", nil)
+		return out.UnixNS, err
+	})
+}
+
+func call[T any](ctx context.Context, c *Client, method, path string, in any) (T, error) {
+	var out T
+	err := c.json.Do(ctx, method, path, in, &out)
+	return out, err
+}

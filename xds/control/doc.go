@@ -1,0 +1,18 @@
+// Package control drives a fleet of simulated sidecars from afar: [Server]
+// runs one [xds.Spec] at a time on request, [Client] is its typed
+// counterpart. The protocol is JSON over HTTP, meant for a loopback address
+// inside a pod that the caller reaches by port-forward:
+//
+//	POST /v1/start       xds.Spec                -> Started
+//	GET  /v1/status                              -> xds.Status
+//	POST /v1/markers     Announcement            -> Announced
+//	GET  /v1/sightings?from=                     -> Sightings
+//	GET  /v1/account                             -> xds.Account
+//	GET  /v1/clock                               -> Clock
+//	GET  /v1/version                             -> Version
+//	POST /v1/stop                                -> xds.Account
+//
+// A fleet runs until it is stopped, or the server ends. Refusals have a
+// status of 400 (bad input), 404 (no fleet runs), 409 (another runs) or 500,
+// and a [jsonhttp.Problem] as body.
+package control

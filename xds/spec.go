@@ -1,0 +1,257 @@
+package xds
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// Modes of the discovery protocol.
+const (
+	ModeDelta = "delta" // incremental, what agents use by default
+	ModeSotW  = "sotw"  // state of the world
+)
+
+// Ways to prove an identity to istiod.
+const (
+	SecurityPlaintext = "plaintext" // none, port 15010
+	SecurityToken     = "token"     // TLS and a service account token, port 15012
+	SecurityMTLS      = "mtls"      // TLS and a workload certificate, port 15012
+)
+
+// Behaviours of a proxy.
+const (
+	BehaviourGood           = "good"
+	BehaviourSlowReader     = "slow-reader"     // reads a message, waits, reads the next, through a small window
+	BehaviourNeverAcks      = "never-acks"      // takes everything, acknowledges nothing
+	BehaviourRejects        = "rejects"         // takes the first response of each type, answers all others with NACK
+	BehaviourReconnectStorm = "reconnect-storm" // drops its stream time and again
+)
+
+// Behaviours returns the names of all behaviours.
+func Behaviours() []string {
+	return []string{BehaviourGood, BehaviourSlowReader, BehaviourNeverAcks, BehaviourRejects, BehaviourReconnectStorm}
+}
+
+// Types of node, as istiod names them.
+const (
+	NodeSidecar = "sidecar"
+	NodeRouter  = "router" // a gateway
+)
+
+// Spec describes a fleet.
+type Spec struct {
+	// Addresses of istiod, HOST:PORT; connections are spread over them.
+	Addresses []string `json:"addresses"`
+	Mode      string   `json:"mode"` // delta or sotw
+	Security  Security `json:"security"`
+	Mesh      Mesh     `json:"mesh"`
+	// Proxies are the simulated ones; sightings name them by their index.
+	Proxies []Proxy `json:"proxies"`
+
+	// StreamsPerConnection is how many proxies share a connection: 1 as it
+	// is in a real mesh, more to save memory.
+	StreamsPerConnection int `json:"streams_per_connection"`
+	// Window is the flow-control window of each stream, bytes; pilot-agent
+	// has 1 MiB.
+	Window int `json:"window_bytes"`
+	// DNSCapture subscribes sidecars to the table of names (NDS).
+	DNSCapture bool `json:"dns_capture,omitempty"`
+	// MaxConnecting bounds how many streams may be waiting for their first
+	// response at once. The fleet goes from one to this by how willingly
+	// istiod admits them.
+	MaxConnecting int `json:"max_connecting"`
+
+	// SlowReadMS is how long a slow reader rests after each message.
+	SlowReadMS int `json:"slow_read_ms"`
+	// StormEveryS is how long a proxy of a reconnect storm keeps its stream,
+	// seconds, give or take half.
+	StormEveryS float64 `json:"storm_every_s"`
+
+	// Seed of the fleet's random numbers: jitter of back-off and storms.
+	Seed uint64 `json:"seed"`
+}
+
+// Security says how proxies prove who they are.
+type Security struct {
+	Mode string `json:"mode"` // plaintext, token or mtls
+	// RootCA has the certificates that istiod's is verified against, PEM.
+	RootCA string `json:"root_ca,omitempty"`
+	// ServerName is the name in istiod's certificate; "" means
+	// istiod.istio-system.svc.
+	ServerName string `json:"server_name,omitempty"`
+	// Tokens has a token for each "NAMESPACE/SERVICEACCOUNT"; one under ""
+	// serves all others. Istiod compares them with what a node says of
+	// itself.
+	Tokens map[string]string `json:"tokens,omitempty"`
+	// Certificates has a workload certificate for each
+	// "NAMESPACE/SERVICEACCOUNT"; one under "" serves all others.
+	Certificates map[string]Certificate `json:"certificates,omitempty"`
+}
+
+// Certificate is a certificate chain and its key, PEM.
+type Certificate struct {
+	Chain string `json:"chain"`
+	Key   string `json:"key"`
+}
+
+// Mesh is what all nodes say of the mesh they are in.
+type Mesh struct {
+	ClusterID    string `json:"cluster_id"`    // "" means Kubernetes
+	IstioVersion string `json:"istio_version"` // "" means 1.31.0
+	MeshID       string `json:"mesh_id"`       // "" means cluster.local
+	DNSDomain    string `json:"dns_domain"`    // "" means cluster.local
+}
+
+// Proxy is one simulated sidecar or gateway. Istiod looks its pod up by name
+// and namespace; a pod that does not exist still gets the configuration of
+// its namespace, but nothing inbound.
+type Proxy struct {
+	Type           string            `json:"type,omitempty"` // sidecar (default) or router
+	Name           string            `json:"name"`           // of its pod
+	Namespace      string            `json:"namespace"`
+	IP             string            `json:"ip"`
+	ServiceAccount string            `json:"service_account,omitempty"` // "" means default
+	Node           string            `json:"node,omitempty"`
+	Labels         map[string]string `json:"labels,omitempty"`
+	Ports          []Port            `json:"ports,omitempty"`
+	Behaviour      string            `json:"behaviour,omitempty"` // "" means good
+}
+
+// Port is a port of a pod's container.
+type Port struct {
+	Name          string `json:"name,omitempty"`
+	ContainerPort int    `json:"containerPort"`
+	Protocol      string `json:"protocol,omitempty"`
+}
+
+// DefaultSpec returns a fleet without proxies against one istiod in the
+// clear.
+func DefaultSpec(address string) Spec {
+	return Spec{
+		Addresses: []string{address}, Mode: ModeDelta, Security: Security{Mode: SecurityPlaintext},
+		StreamsPerConnection: 50, Window: 1 << 20, MaxConnecting: 100, SlowReadMS: 200, StormEveryS: 10, Seed: 1,
+	}
+}
+
+// identity is the key of a proxy in Tokens and Certificates.
+func (p *Proxy) identity() string { return p.Namespace + "/" + p.account() }
+
+func (p *Proxy) account() string {
+	if p.ServiceAccount == "" {
+		return "default"
+	}
+	return p.ServiceAccount
+}
+
+func (p *Proxy) behaviour() string {
+	if p.Behaviour == "" {
+		return BehaviourGood
+	}
+	return p.Behaviour
+}
+
+func (p *Proxy) nodeType() string {
+	if p.Type == "" {
+		return NodeSidecar
+	}
+	return p.Type
+}
+
+// maxProxies bounds a fleet; its indexes are int32.
+const maxProxies = 1_000_000
+
+// Validate says what is wrong with a fleet, with exit code 2.
+func (s *Spec) Validate() error {
+	if len(s.Addresses) == 0 {
+		return errs.Usage("xds: no address of an istiod")
+	}
+	for _, a := range s.Addresses {
+		if _, _, err := net.SplitHostPort(a); err != nil {
+			return errs.Usage("xds: address %.80q: want HOST:PORT", a)
+		}
+	}
+	if s.Mode != ModeDelta && s.Mode != ModeSotW {
+		return errs.Usage("xds: mode %.40q: want %s or %s", s.Mode, ModeDelta, ModeSotW)
+	}
+	for _, bound := range []struct {
+		name      string
+		got       float64
+		low, high float64
+	}{
+		{"streams_per_connection", float64(s.StreamsPerConnection), 1, 10_000},
+		{"window_bytes", float64(s.Window), 4 << 10, math.MaxInt32},
+		{"max_connecting", float64(s.MaxConnecting), 1, maxProxies},
+		{"slow_read_ms", float64(s.SlowReadMS), 0, 3_600_000},
+		{"storm_every_s", s.StormEveryS, 0.01, 86_400},
+		{"proxies", float64(len(s.Proxies)), 1, maxProxies},
+	} {
+		if !(bound.got >= bound.low && bound.got <= bound.high) {
+			return errs.Usage("xds: %s is %v: want %v to %v", bound.name, bound.got, bound.low, bound.high)
+		}
+	}
+	for i := range s.Proxies {
+		if err := s.Proxies[i].validate(); err != nil {
+			return errs.Usage("xds: proxy %d: %v", i, err)
+		}
+	}
+	return s.validateSecurity()
+}
+
+func (p *Proxy) validate() error {
+	switch {
+	case p.Name == "" || p.Namespace == "":
+		return fmt.Errorf("want a name and a namespace")
+	case strings.ContainsAny(p.Name+p.Namespace, "~"):
+		return fmt.Errorf("no ~ in a name")
+	case net.ParseIP(p.IP) == nil:
+		return fmt.Errorf("IP %.40q is no address", p.IP)
+	case p.nodeType() != NodeSidecar && p.nodeType() != NodeRouter:
+		return fmt.Errorf("type %.40q: want %s or %s", p.Type, NodeSidecar, NodeRouter)
+	case !slices.Contains(Behaviours(), p.behaviour()):
+		return fmt.Errorf("behaviour %.40q: want one of %s", p.Behaviour, strings.Join(Behaviours(), ", "))
+	}
+	return nil
+}
+
+func (s *Spec) validateSecurity() error {
+	switch s.Security.Mode {
+	case SecurityPlaintext:
+		return nil
+	case SecurityToken, SecurityMTLS:
+	default:
+		return errs.Usage("xds: security %.40q: want %s, %s or %s", s.Security.Mode, SecurityPlaintext, SecurityToken, SecurityMTLS)
+	}
+	if s.Security.RootCA == "" {
+		return errs.WithHint(errs.Usage("xds: security %s without a root certificate", s.Security.Mode),
+			"it is in the ConfigMap istio-ca-root-cert of every namespace")
+	}
+	for i := range s.Proxies {
+		var ok bool
+		if s.Security.Mode == SecurityToken {
+			_, ok = lookup(s.Security.Tokens, s.Proxies[i].identity())
+		} else {
+			_, ok = lookup(s.Security.Certificates, s.Proxies[i].identity())
+		}
+		if !ok {
+			return errs.Usage("xds: security %s, but nothing for %s (proxy %d)", s.Security.Mode, s.Proxies[i].identity(), i)
+		}
+	}
+	return nil
+}
+
+// lookup finds what belongs to an identity, or what serves all.
+func lookup[V any](m map[string]V, identity string) (V, bool) {
+	if v, ok := m[identity]; ok {
+		return v, true
+	}
+	v, ok := m[""]
+	return v, ok
+}
+
+func (s *Spec) slowRead() time.Duration { return time.Duration(s.SlowReadMS) * time.Millisecond }

@@ -1,0 +1,160 @@
+package xds
+
+import (
+	"slices"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// Status says how a fleet stands.
+type Status struct {
+	Proxies   int `json:"proxies"`   // sidecars and gateways
+	Gateways  int `json:"gateways"`  // of them
+	Connected int `json:"connected"` // have a stream that istiod answered on
+	// Synced counts proxies that hold every type they asked for and wait
+	// for nothing.
+	Synced int `json:"synced"`
+	// LastMessageUnixNS is when a response came last to any proxy; a fleet
+	// is quiet when that is some time ago. 0: never.
+	LastMessageUnixNS int64 `json:"last_message_unix_ns"`
+	// LastChangeUnixNS is the same of responses that changed what a proxy
+	// holds.
+	LastChangeUnixNS int64 `json:"last_change_unix_ns"`
+	NowUnixNS        int64 `json:"now_unix_ns"`
+	// Waiting counts streams by what went wrong with them last, of proxies
+	// that are not connected.
+	Waiting map[string]int `json:"waiting,omitempty"`
+	// LastError is the latest failure in full.
+	LastError string `json:"last_error,omitempty"`
+	Markers   int    `json:"markers"` // announced
+}
+
+// Quiet says that all proxies are synced and none got anything for ns
+// nanoseconds.
+func (s Status) Quiet(ns int64) bool {
+	return s.Synced == s.Proxies && s.NowUnixNS-s.LastMessageUnixNS >= ns
+}
+
+// MarkerSightings are the proxies that saw one marker, in the order they did:
+// an entry for each in all three columns. Times are nanoseconds since 1970 on
+// the clock of the machine the fleet runs on.
+type MarkerSightings struct {
+	Change int    `json:"change"`
+	Marker int    `json:"marker"` // index in the order of announcement
+	Type   string `json:"type"`
+	Gone   bool   `json:"gone,omitempty"`
+
+	Proxy      []int32 `json:"proxy"`
+	ReceivedNS []int64 `json:"received_unix_ns"`
+	AckedNS    []int64 `json:"acked_unix_ns"` // -1: not acknowledged (yet)
+	// Unknown counts contents that could not be searched for this marker
+	// since their bytes were no longer kept: proxies may be missing.
+	Unknown int `json:"unknown,omitempty"`
+}
+
+// Account is what a fleet counted since its start.
+type Account struct {
+	UnixNS     int64                  `json:"unix_ns"`
+	Proxies    int                    `json:"proxies"`
+	Connected  int                    `json:"connected"`
+	Synced     int                    `json:"synced"`
+	Wire       map[string]record.Wire `json:"wire"`       // by short type
+	Reconnects map[string]int64       `json:"reconnects"` // streams lost, by why
+	// Errors counts messages that could not be understood.
+	Errors int64 `json:"errors"`
+	// Config has the bytes of configuration that a proxy holds, by type: the
+	// median over proxies.
+	Config map[string]int64 `json:"config_bytes"`
+
+	CPU      record.CPU `json:"cpu"` // of the whole process
+	RSSBytes int64      `json:"rss_bytes"`
+	// HeapBytes is Go's heap in use.
+	HeapBytes int64 `json:"heap_bytes"`
+	// Lag is from when the kernel had the last byte of what was read until
+	// the fleet noted it, microseconds; of every read since the account
+	// before.
+	Lag record.Lag `json:"lag_us"`
+	// TimerLag is how late a goroutine that only sleeps woke up: what the
+	// scheduler adds when the machine is busy; microseconds.
+	TimerLag record.Lag `json:"timer_lag_us"`
+	// LagSource says where Lag is from: "kernel" time stamps, or "none".
+	LagSource string `json:"lag_source"`
+	// Convergence is from the first proxy that got new content to the ACK of
+	// each that did, microseconds, of proxies that were synced before.
+	Convergence Quantiles `json:"convergence_us"`
+}
+
+// Quantiles of a distribution.
+type Quantiles struct {
+	Count int64   `json:"count"`
+	P50   float64 `json:"p50"`
+	P90   float64 `json:"p90"`
+	P99   float64 `json:"p99"`
+	P999  float64 `json:"p999"`
+	Max   float64 `json:"max"`
+}
+
+// WireSince returns what came by type between two accounts.
+func (a Account) WireSince(before Account) map[string]record.Wire {
+	out := map[string]record.Wire{}
+	for name, w := range a.Wire {
+		b := before.Wire[name]
+		out[name] = record.Wire{
+			Responses: w.Responses - b.Responses, Bytes: w.Bytes - b.Bytes, Resources: w.Resources - b.Resources,
+			Identical: w.Identical - b.Identical, IdenticalBytes: w.IdenticalBytes - b.IdenticalBytes,
+			Removed: w.Removed - b.Removed, Acks: w.Acks - b.Acks, Nacks: w.Nacks - b.Nacks,
+		}
+	}
+	return out
+}
+
+// ByChange joins the markers of each change: a proxy had the change when it
+// had seen all of its markers that it saw at all in its last one, and only
+// proxies that saw every marker count unless any is set, where one is enough
+// (gateways and sidecars see different types). It returns times as they are.
+func ByChange(markers []MarkerSightings, any bool) map[int]MarkerSightings {
+	type entry struct {
+		seen            int
+		received, acked int64
+	}
+	proxies := map[int]map[int32]entry{}
+	wanted := map[int]int{}
+	for _, m := range markers {
+		wanted[m.Change]++
+		if proxies[m.Change] == nil {
+			proxies[m.Change] = map[int32]entry{}
+		}
+		for i, p := range m.Proxy {
+			e := proxies[m.Change][p]
+			if e.seen == 0 || m.AckedNS[i] < 0 {
+				e.acked = m.AckedNS[i]
+			} else if e.acked >= 0 {
+				e.acked = max(e.acked, m.AckedNS[i])
+			}
+			e.seen++
+			e.received = max(e.received, m.ReceivedNS[i])
+			proxies[m.Change][p] = e
+		}
+	}
+	out := map[int]MarkerSightings{}
+	for change, seen := range proxies {
+		s := MarkerSightings{Change: change, Marker: -1, Proxy: []int32{}, ReceivedNS: []int64{}, AckedNS: []int64{}}
+		for p, e := range seen {
+			if any || e.seen == wanted[change] {
+				s.Proxy = append(s.Proxy, p)
+			}
+		}
+		slices.SortFunc(s.Proxy, func(a, b int32) int {
+			if d := seen[a].received - seen[b].received; d != 0 {
+				return int(d)
+			}
+			return int(a - b)
+		})
+		for _, p := range s.Proxy {
+			s.ReceivedNS = append(s.ReceivedNS, seen[p].received)
+			s.AckedNS = append(s.AckedNS, seen[p].acked)
+		}
+		out[change] = s
+	}
+	return out
+}
