@@ -16,12 +16,26 @@ import (
 // measurer carries trials through. It is all that the order of a run's
 // trials, its limits, its end and its resumption need of the cluster.
 type measurer interface {
-	// measure runs a cell's trial and returns its record and histogram log.
-	// On an error, which says that the trial could not be carried through,
-	// the record has what is known.
-	measure(ctx context.Context, cell record.Cell, seed uint64) (record.Trial, []byte, error)
+	// measure runs a trial and returns what it left. On an error, which says
+	// that the trial could not be carried through, that is what is known.
+	measure(ctx context.Context, job job) (completed, error)
 	// reconnect finds the pods again after a trial was lost.
 	reconnect(ctx context.Context) error
+}
+
+// job is a trial to be carried through.
+type job struct {
+	id    string
+	block int
+	cell  record.Cell
+	seed  uint64
+}
+
+// completed is a trial and what is stored beside its line.
+type completed struct {
+	record.Trial
+	log    []byte         // histogram log, nil for none
+	events []record.Event // changes
 }
 
 // blocks runs blocks until the stop rule holds or a limit comes.
@@ -70,7 +84,7 @@ func (r *run) enough(blocks int) string {
 
 // memory is the run so far, as analysis takes it.
 func (r *run) memory() record.Run {
-	return record.Run{Header: r.header, StudyYAML: r.o.Study.Marshal(), Trials: r.trials, Hist: r.hist}
+	return record.Run{Header: r.header, StudyYAML: r.o.Study.Marshal(), Trials: r.trials, Events: r.events, Hist: r.hist}
 }
 
 // block runs what is left of a block's trials and returns how many.
@@ -84,7 +98,7 @@ func (r *run) block(ctx context.Context, block int) (int, error) {
 		}
 		cell := r.plan.Cells[slot.Cell]
 		r.tell(Event{Stage: "trial", Block: block, Trial: order + 1, Trials: len(slots), Cell: r.plan.Label(cell)})
-		trial, err := r.trial(ctx, id, cell)
+		trial, err := r.trial(ctx, job{id: id, block: block, cell: cell, seed: trialSeed(r.header.Seed, id)})
 		if err != nil {
 			return measured, err
 		}
@@ -98,37 +112,32 @@ func (r *run) block(ctx context.Context, block int) (int, error) {
 	return measured, nil
 }
 
-// completed is a trial and its histogram log.
-type completed struct {
-	record.Trial
-	log []byte
-}
-
 // trial runs one trial. If it cannot be carried through (a pod died, the API
 // server went away) that is what the trial's record says, and the pods are
 // looked up anew.
-func (r *run) trial(ctx context.Context, id string, cell record.Cell) (completed, error) {
-	trial, log, err := r.pods.measure(ctx, cell, trialSeed(r.header.Seed, id))
+func (r *run) trial(ctx context.Context, job job) (completed, error) {
+	trial, err := r.pods.measure(ctx, job)
 	if err == nil {
 		r.lost = 0
-		return completed{trial, log}, nil
+		return trial, nil
 	}
 	if ctx.Err() != nil {
 		return completed{}, ctx.Err()
 	}
 	r.lost++
 	if r.lost >= maxLost {
-		return completed{}, errs.WithHint(fmt.Errorf("trial %s, and %d before it, could not be carried through: %w", id, maxLost-1, err),
+		return completed{}, errs.WithHint(fmt.Errorf("trial %s, and %d before it, could not be carried through: %w", job.id, maxLost-1, err),
 			"completed trials are kept; once the cause is mended go on with --resume %s", r.dir.Path())
 	}
 	trial.Ended = time.Now().UTC()
 	trial.Validity.Valid = false
 	trial.Validity.Checks = append(trial.Validity.Checks, record.Check{Name: "carried-through", Detail: err.Error()})
-	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("trial %s was lost (%v); looking for the pods again", id, err)})
+	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("trial %s was lost (%v); looking for the pods again", job.id, err)})
 	if err := r.pods.reconnect(ctx); err != nil {
 		return completed{}, errs.WithHint(err, "completed trials are kept; go on with --resume %s", r.dir.Path())
 	}
-	return completed{trial, nil}, nil
+	trial.log = nil
+	return trial, nil
 }
 
 // keep makes a trial durable.
@@ -143,10 +152,11 @@ func (r *run) keep(t completed) error {
 			return err
 		}
 	}
-	if err := r.dir.Append(t.Trial); err != nil {
+	if err := r.dir.Append(t.Trial, t.events...); err != nil {
 		return err
 	}
 	r.trials = append(r.trials, t.Trial)
+	r.events = append(r.events, t.events...)
 	r.done[t.Trial.ID] = true
 	return nil
 }

@@ -72,23 +72,25 @@ type script struct {
 	noHists bool
 }
 
-func (s *script) measure(ctx context.Context, cell record.Cell, seed uint64) (record.Trial, []byte, error) {
+func (s *script) measure(ctx context.Context, job job) (completed, error) {
+	cell, seed := job.cell, job.seed
 	n := s.n
 	s.n++
-	trial := record.Trial{Schema: record.Schema, Cell: cell, Started: time.Unix(int64(n), 0).UTC()}
+	trial := completed{Trial: record.Trial{Schema: record.Schema, Cell: cell, Started: time.Unix(int64(n), 0).UTC()}}
 	if s.trial != nil {
 		if err := s.trial(n, cell, seed); err != nil {
-			return trial, nil, err
+			return trial, err
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return trial, nil, err
+		return trial, err
 	}
 	trial.Validity.Valid = true
 	if s.noHists {
-		return trial, nil, nil
+		return trial, nil
 	}
-	return trial, histLog(cell), nil
+	trial.log = histLog(cell)
+	return trial, nil
 }
 
 func (s *script) reconnect(context.Context) error {

@@ -80,18 +80,38 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 	outcome := func() Outcome {
 		return Outcome{Dir: r.dir.Path(), Plan: r.plan, Header: r.header, Trials: len(r.trials), Blocks: r.wholeBlocks(), Stop: r.stop}
 	}
-	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("deploying %d client and %d server pods", len(r.plan.ClientVariants()), len(r.plan.ServerVariants()))})
-	r.deployed, err = deploy(ctx, &o, r.plan, r.header.RunID)
+	pods, err := r.deploy(ctx)
 	if err != nil {
 		return outcome(), err
 	}
-	r.pods = r.deployed
-	defer func() { err = errors.Join(err, r.deployed.remove()) }()
-	if err := r.describe(ctx); err != nil {
+	r.pods = pods
+	defer func() { err = errors.Join(err, pods.remove()) }()
+	if err := r.describe(ctx, pods); err != nil {
 		return outcome(), err
 	}
 	err = r.blocks(ctx)
 	return outcome(), err
+}
+
+// plane is what a study's trials need in the cluster, deployed.
+type plane interface {
+	measurer
+	// place is where it is.
+	place() *site
+	// pods lists the pods whose sidecars a report names.
+	pods() []podRef
+	// remove takes everything away again.
+	remove() error
+}
+
+// deploy makes what the study's trials need. On error nothing is left.
+func (r *run) deploy(ctx context.Context) (plane, error) {
+	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("deploying %d client and %d server pods", len(r.plan.ClientVariants()), len(r.plan.ServerVariants()))})
+	d, err := deploy(ctx, r.o, r.plan, r.header.RunID)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // tell reports a step, and writes what is worth reading later to log.txt.
@@ -113,19 +133,19 @@ func (r *run) tell(e Event) {
 
 // run is a run under way.
 type run struct {
-	o        *Options
-	plan     *study.Plan
-	dir      *store.Dir
-	header   record.Header
-	deployed *deployed
-	pods     measurer         // carries trials through: deployed
-	now      func() time.Time // bounds the blocks
-	trials   []record.Trial   // completed, earlier ones first
-	done     map[string]bool
-	hist     map[string]record.TrialHist
-	started  time.Time
-	stop     string
-	lost     int // trials in a row that could not be carried through
+	o       *Options
+	plan    *study.Plan
+	dir     *store.Dir
+	header  record.Header
+	pods    measurer         // carries trials through
+	now     func() time.Time // bounds the blocks
+	trials  []record.Trial   // completed, earlier ones first
+	events  []record.Event   // their changes
+	done    map[string]bool
+	hist    map[string]record.TrialHist
+	started time.Time
+	stop    string
+	lost    int // trials in a row that could not be carried through
 }
 
 // open makes the run directory, or takes up an earlier one.
@@ -190,7 +210,7 @@ func (r *run) reopen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.dir, r.header, r.trials = dir, contents.Header, contents.Trials
+	r.dir, r.header, r.trials, r.events = dir, contents.Header, contents.Trials, contents.Events
 	if r.plan, err = study.NewPlan(r.o.Study, r.header.Seed); err == nil {
 		err = r.plan.CheckTrials(r.trials)
 	}
@@ -223,11 +243,12 @@ func NewRunID(start time.Time) string {
 
 // describe notes what is only known once the pods run: the machine, and the
 // versions that the proxies themselves report.
-func (r *run) describe(ctx context.Context) error {
+func (r *run) describe(ctx context.Context, pods plane) error {
 	if len(r.trials) > 0 {
 		return nil // a resumed run has been described
 	}
-	for _, observer := range r.deployed.observers {
+	at := pods.place()
+	for _, observer := range at.observers {
 		machine, err := observer.Machine(ctx)
 		if err != nil {
 			return fmt.Errorf("describe the machine: %w", err)
@@ -236,12 +257,12 @@ func (r *run) describe(ctx context.Context) error {
 		r.header.Machine = machine
 		break
 	}
-	r.header.Machine.Nodes = len(r.deployed.observers)
-	if version, err := r.deployed.kube.Discovery().ServerVersion(); err == nil {
+	r.header.Machine.Nodes = len(at.observers)
+	if version, err := at.kube.Discovery().ServerVersion(); err == nil {
 		r.header.Machine.Kubernetes = version.GitVersion
 	}
 	seen := map[string]bool{}
-	for _, pod := range r.deployed.pods() {
+	for _, pod := range pods.pods() {
 		if pod.proxyState == nil || seen[pod.proxyState.Version] {
 			continue
 		}

@@ -82,14 +82,13 @@ func portFor(cell record.Cell, load study.Load) servingPort {
 
 // topology is everything a plan needs in the cluster, as values.
 type topology struct {
-	namespace string
-	clients   map[study.Variant]mesh.Workload
-	servers   map[study.Variant]mesh.Workload
+	clients map[study.Variant]mesh.Workload
+	servers map[study.Variant]mesh.Workload
 }
 
 // newTopology lays out a Deployment for each variant of the plan's pods.
 func newTopology(namespace string, plan *study.Plan) topology {
-	t := topology{namespace: namespace, clients: map[study.Variant]mesh.Workload{}, servers: map[study.Variant]mesh.Workload{}}
+	t := topology{clients: map[study.Variant]mesh.Workload{}, servers: map[study.Variant]mesh.Workload{}}
 	for _, v := range plan.ClientVariants() {
 		t.clients[v] = mesh.Workload{Name: "client-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), ControlPort: loadControlPort}
 	}
@@ -247,7 +246,7 @@ const hostCgroups = "/host/cgroup"
 // observeSet is the DaemonSet of the observe role. It sees its node's
 // processes and cgroups, which is what it is for, and may read other users'
 // memory maps (proportional set size), which needs root and one capability.
-func (t topology) observeSet(images lab.Images, run string) *appsv1.DaemonSet {
+func observeSet(namespace string, images lab.Images, run string) *appsv1.DaemonSet {
 	pod := rolePod(roleObserve, run, corev1.Container{
 		Name: roleObserve,
 		Args: []string{"observe", "--control", "127.0.0.1:" + strconv.Itoa(observeControlPort), "--cgroup-root", hostCgroups},
@@ -266,7 +265,7 @@ func (t topology) observeSet(images lab.Images, run string) *appsv1.DaemonSet {
 		HostPath: &corev1.HostPathVolumeSource{Path: "/sys/fs/cgroup", Type: ptr(corev1.HostPathDirectory)},
 	}}}
 	return &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: roleObserve, Namespace: t.namespace, Labels: labels(run, roleObserve)},
+		ObjectMeta: metav1.ObjectMeta{Name: roleObserve, Namespace: namespace, Labels: labels(run, roleObserve)},
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: roleObserve}},
 			Template: pod,

@@ -107,9 +107,10 @@ func TestNamesAreValid(t *testing.T) {
 	}
 	run := NewRunID(time.Now())
 	for name, plan := range plans {
-		top := newTopology(namespacePrefix+run, plan)
-		if bad := validation.IsDNS1123Label(top.namespace); bad != nil {
-			t.Errorf("namespace %s: %v", top.namespace, bad)
+		namespace := namespacePrefix + run
+		top := newTopology(namespace, plan)
+		if bad := validation.IsDNS1123Label(namespace); bad != nil {
+			t.Errorf("namespace %s: %v", namespace, bad)
 		}
 		services := map[string]*corev1.Service{}
 		for _, s := range top.services(run) {
@@ -194,7 +195,7 @@ func TestSecurity(t *testing.T) {
 			t.Errorf("%s: %d replicas, volumes %v", name, *d.Spec.Replicas, d.Spec.Template.Spec.Volumes)
 		}
 	}
-	set := newTopology("ns", plan).observeSet(testImages, "run")
+	set := observeSet("ns", testImages, "run")
 	check("observer", set.Spec.Template, true)
 	pod := set.Spec.Template.Spec
 	if want := []corev1.Capability{"SYS_PTRACE"}; !slices.Equal(pod.Containers[0].SecurityContext.Capabilities.Add, want) {

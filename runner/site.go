@@ -1,0 +1,229 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/study"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// site is what studies of either plane have in the cluster: a namespace that
+// says whose it is, an observer on each node, and lines to pods.
+type site struct {
+	o         *Options
+	run       string
+	namespace string
+	// observers by node name.
+	observers map[string]observe.Client
+	control   []podRef // istiod's pods, whose CPU is measured too
+
+	kube   kubernetes.Interface
+	dialer *lab.Dialer
+}
+
+// newSite makes nothing in the cluster yet.
+func newSite(o *Options, run string) (*site, error) {
+	config := o.Lab.RESTConfig()
+	config.QPS, config.Burst = -1, -1
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &site{
+		o: o, run: run, namespace: namespacePrefix + run,
+		observers: map[string]observe.Client{},
+		kube:      kube, dialer: lab.NewDialer(config),
+	}, nil
+}
+
+// redial forgets all lines and pods, after something broke.
+func (s *site) redial() {
+	s.dialer.Close()
+	config := s.o.Lab.RESTConfig()
+	config.QPS, config.Burst = -1, -1
+	s.dialer = lab.NewDialer(config)
+	s.observers, s.control = map[string]observe.Client{}, nil
+}
+
+// createNamespace makes the run's namespace, with a note of who runs it.
+func (s *site) createNamespace(ctx context.Context) error {
+	me, err := thisProcess()
+	if err != nil {
+		return fmt.Errorf("create namespace %s: %w", s.namespace, err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: s.namespace,
+		Labels: map[string]string{
+			runLabel: s.run, "app.kubernetes.io/part-of": "meshmark",
+			// The observe role looks at its node.
+			"pod-security.kubernetes.io/enforce": "privileged",
+		},
+	}}
+	if err := annotate(namespace, me); err != nil {
+		return err
+	}
+	if _, err := s.kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create namespace %s: %w", s.namespace, err)
+	}
+	return nil
+}
+
+func (s *site) createObservers(ctx context.Context) error {
+	set := observeSet(s.namespace, s.o.Lab.Images(), s.run)
+	if _, err := s.kube.AppsV1().DaemonSets(s.namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create DaemonSet %s: %w", set.Name, err)
+	}
+	return nil
+}
+
+// podRef is a running pod, by the names that measurements use.
+type podRef struct {
+	name, uid, node string
+	containers      map[string]string // name to container ID
+	proxy           *observe.EnvoyAdmin
+	proxyState      *mesh.ProxyState
+}
+
+// awaitObservers waits until an observer is ready on every node that has one
+// of the workloads' pods. Other nodes do not matter.
+func (s *site) awaitObservers(ctx context.Context) error {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		pods, err := s.kube.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("wait for the observers: %w", err)
+		}
+		lacking := unobserved(pods.Items)
+		if len(lacking) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for an observer on node %s: %w", strings.Join(lacking, ", "), ctx.Err())
+		case <-ticker.C:
+		}
+	}
+}
+
+// unobserved lists the nodes that have pods of workloads, but no observer
+// that is ready.
+func unobserved(pods []corev1.Pod) []string {
+	var out []string
+	for i := range pods {
+		node := pods[i].Spec.NodeName
+		if pods[i].Labels[mesh.AppLabel] == roleObserve || slices.Contains(out, node) {
+			continue
+		}
+		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
+			return p.Labels[mesh.AppLabel] == roleObserve && p.Spec.NodeName == node && lab.PodReady(&p)
+		}) {
+			out = append(out, node)
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
+// readyPods lists the namespace's ready pods by app, and opens a line to each
+// observer among them.
+func (s *site) readyPods(ctx context.Context) (map[string]*corev1.Pod, error) {
+	pods, err := s.kube.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list pods of namespace %s: %w", s.namespace, err)
+	}
+	byApp := map[string]*corev1.Pod{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !lab.PodReady(pod) {
+			continue
+		}
+		app := pod.Labels[mesh.AppLabel]
+		byApp[app] = pod
+		if app == roleObserve {
+			s.observers[pod.Spec.NodeName] = observe.Client{HTTPClient: s.http(pod, observeControlPort), BaseURL: "http://observe"}
+		}
+	}
+	return byApp, nil
+}
+
+// findControlPlane notes istiod's pods that run on an observed node.
+func (s *site) findControlPlane(ctx context.Context) error {
+	pods, err := s.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{LabelSelector: "app=istiod"})
+	if err != nil {
+		return fmt.Errorf("list istiod's pods: %w", err)
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; lab.PodReady(pod) && s.observers[pod.Spec.NodeName].HTTPClient != nil {
+			s.control = append(s.control, refOf(pod))
+		}
+	}
+	return nil
+}
+
+func (s *site) http(pod *corev1.Pod, port int) *http.Client {
+	return s.dialer.Client(pod.Namespace, pod.Name, port)
+}
+
+func refOf(pod *corev1.Pod) podRef {
+	ref := podRef{name: pod.Name, uid: string(pod.UID), node: pod.Spec.NodeName, containers: map[string]string{}}
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for _, status := range statuses {
+			ref.containers[status.Name] = status.ContainerID
+		}
+	}
+	return ref
+}
+
+func (s *site) newPodRef(ctx context.Context, pod *corev1.Pod, m mesh.Mesh) (podRef, error) {
+	ref := refOf(pod)
+	for _, name := range m.ProxyContainers() {
+		if ref.containers[name] == "" {
+			continue
+		}
+		admin := observe.EnvoyAdmin{HTTPClient: s.http(pod, m.AdminPort())}
+		info, err := admin.ServerInfo(ctx)
+		if err != nil {
+			return ref, fmt.Errorf("sidecar of pod %s: %w", pod.Name, err)
+		}
+		ref.proxy = &admin
+		ref.proxyState = &mesh.ProxyState{Version: info.Version, CPULimit: cpuLimit(pod, name)}
+	}
+	return ref, nil
+}
+
+// cpuLimit is a container's CPU limit as Kubernetes writes it, "none"
+// without one.
+func cpuLimit(pod *corev1.Pod, container string) string {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range containers {
+			if limit, ok := c.Resources.Limits[corev1.ResourceCPU]; ok && c.Name == container {
+				return limit.String()
+			}
+		}
+	}
+	return study.CPULimitNone
+}
+
+// removeTimeout bounds the clean-up, which runs also when the run's own
+// context has ended.
+const removeTimeout = 30 * time.Second
+
+// remove deletes the namespace, and with it everything the run made.
+func (s *site) remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+	defer cancel()
+	s.dialer.Close()
+	return removeNamespace(ctx, s.kube, s.namespace)
+}
