@@ -1,0 +1,283 @@
+//go:build integration
+
+package fidelity_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/meshmark/meshmark/components"
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/xds/fidelity"
+)
+
+// mesh is a lab with a recorder before its istiod.
+type mesh struct {
+	lab      *local.Lab
+	kube     kubernetes.Interface
+	applier  *lab.Applier
+	recorder *fidelity.Recorder
+	clear    string // the recorder's address for simulated sidecars, HOST:PORT
+}
+
+// recorderName is the recorder's name for pods, and in its certificate.
+const recorderName = "recorder.fidelity.svc"
+
+// newMesh starts a lab, or takes the one whose state folder
+// MESHMARK_TEST_LAB names, and puts a recorder on the host's end of its link.
+func newMesh(t *testing.T, ctx context.Context) *mesh {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a local lab takes root")
+	}
+	m := &mesh{}
+	var err error
+	state := os.Getenv("MESHMARK_TEST_LAB")
+	if state == "" {
+		startLab(t)
+	}
+	if m.lab, err = local.Open(state); err != nil {
+		t.Fatal(err)
+	}
+	if m.kube, err = kubernetes.NewForConfig(m.lab.RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	if m.applier, err = lab.NewApplier(m.lab.RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	istiod, err := m.kube.CoreV1().Services("istio-system").Get(ctx, "istiod", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := m.kube.CoreV1().Secrets("istio-system").Get(ctx, "istio-ca-secret", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(secret.Data["ca-cert.pem"]) {
+		t.Fatal("no certificate in istio-ca-secret")
+	}
+	m.recorder, err = fidelity.NewRecorder(fidelity.Options{
+		Upstream:    net.JoinHostPort(istiod.Spec.ClusterIP, "15012"),
+		UpstreamTLS: credentials.NewTLS(&tls.Config{RootCAs: roots, ServerName: "istiod.istio-system.svc"}),
+		TLS:         credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{certificate(t, secret.Data)}}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.recorder.Close() })
+	return m
+}
+
+// listen serves pods, and makes the Service they find the recorder by.
+func (m *mesh) listen(t *testing.T, ctx context.Context) {
+	t.Helper()
+	nodes, err := m.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := ""
+	for _, node := range nodes.Items {
+		for _, a := range node.Status.Addresses {
+			if a.Type == corev1.NodeInternalIP && node.Name == "lab" {
+				// The route to the node says which address it knows us by.
+				c, err := net.Dial("udp", net.JoinHostPort(a.Address, "9"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				host = c.LocalAddr().(*net.UDPAddr).IP.String()
+				c.Close()
+			}
+		}
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go m.recorder.Serve(l) // until the recorder is closed
+	m.apply(t, ctx, fmt.Sprintf(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: fidelity, labels: {istio-injection: enabled}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: recorder, namespace: fidelity}
+spec: {ports: [{name: grpc-xds, port: 15012}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: recorder, namespace: fidelity, labels: {kubernetes.io/service-name: recorder}}
+addressType: IPv4
+ports: [{name: grpc-xds, port: %d}]
+endpoints: [{addresses: [%s]}]
+`, l.Addr().(*net.TCPAddr).Port, host))
+}
+
+func (m *mesh) apply(t *testing.T, ctx context.Context, yaml string) {
+	t.Helper()
+	if err := m.applier.Apply(ctx, []byte(yaml)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// service is a Service without selector and its endpoints.
+func service(name string, endpoints ...string) string {
+	text := fmt.Sprintf(`
+---
+apiVersion: v1
+kind: Service
+metadata: {name: %[1]s, namespace: fidelity}
+spec: {ports: [{name: http, port: 8080}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: %[1]s, namespace: fidelity, labels: {kubernetes.io/service-name: %[1]s}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints:
+`, name)
+	for _, e := range endpoints {
+		text += fmt.Sprintf("- {addresses: [%s]}\n", e)
+	}
+	return text
+}
+
+// client is a Deployment of one pod with a sidecar that has its
+// configuration through the recorder.
+func client(name, mode string) string {
+	delta := "true"
+	if mode == "sotw" {
+		delta = "false"
+	}
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {name: %[1]s, namespace: fidelity}
+spec: {ports: [{name: http, port: 80}], selector: {app: %[1]s}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s, namespace: fidelity}
+spec:
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata:
+      labels: {app: %[1]s}
+      annotations:
+        proxy.istio.io/config: |
+          discoveryAddress: %[2]s:15012
+          proxyMetadata: {ISTIO_DELTA_XDS: "%[3]s"}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: pause, image: %[4]q, ports: [{name: http, containerPort: 80}]}]
+`, name, recorderName, delta, components.PauseRef)
+}
+
+// quiet waits until the recorder has seen nothing for a while, and at least
+// so many streams.
+func (m *mesh) quiet(t *testing.T, ctx context.Context, streams int) []*fidelity.Transcript {
+	t.Helper()
+	const still = 2 * time.Second // istiod's debounce may take 10 s under load, but none is here
+	last, since := -1, time.Now()
+	for {
+		transcripts, err := m.recorder.Transcripts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := 0
+		for _, tr := range transcripts {
+			steps += len(tr.Steps)
+		}
+		if steps != last {
+			last, since = steps, time.Now()
+		}
+		if len(transcripts) >= streams && time.Since(since) > still {
+			return transcripts
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%d streams with %d steps, want %d streams: %v", len(transcripts), steps, streams, ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// certificate makes a server's certificate of the mesh's own authority.
+func certificate(t *testing.T, authority map[string][]byte) tls.Certificate {
+	t.Helper()
+	ca, err := tls.X509KeyPair(authority["ca-cert.pem"], authority["ca-key.pem"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent, err := x509.ParseCertificate(ca.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{Organization: []string{"meshmark"}},
+		DNSNames: []string{recorderName}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, ca.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der, ca.Certificate[0]}, PrivateKey: key}
+}
+
+// startLab starts a lab of the test's own with the program that was built.
+func startLab(t *testing.T) {
+	t.Helper()
+	program := os.Getenv("MESHMARK_PROGRAM")
+	if program == "" {
+		program, _ = filepath.Abs("../../bin/meshmark")
+	}
+	if _, err := os.Stat(program); err != nil {
+		t.Skipf("no meshmark program: %v; `make build` makes it", err)
+	}
+	source, err := filepath.Abs("../../components/src")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "mm") // sockets want short paths
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MESHMARK_SOURCE", source)
+	t.Setenv("XDG_STATE_HOME", dir)
+	t.Setenv("KUBECONFIG", "")
+	t.Cleanup(func() {
+		if _, err := local.Down(context.Background(), ""); err != nil {
+			t.Errorf("take the lab down: %v", err)
+		}
+		os.RemoveAll(dir)
+	})
+	if out, err := exec.Command(program, "lab", "up").CombinedOutput(); err != nil {
+		t.Fatalf("lab up: %v\n%s", err, out)
+	}
+}
