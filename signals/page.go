@@ -1,0 +1,83 @@
+package signals
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// MaxPage is the largest metrics page that is read, in bytes. An istiod with
+// thousands of proxies serves less than a megabyte.
+const MaxPage = 64 << 20
+
+// ErrPageTooLarge is what a page of more than [MaxPage] bytes ends in.
+var ErrPageTooLarge = errors.New("the metrics page is too large")
+
+// readPage reads a page of at most limit bytes.
+func readPage(r io.Reader, limit int64) ([]byte, error) {
+	page, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("metrics page: %w", err)
+	}
+	if int64(len(page)) > limit {
+		return nil, errs.WithHint(fmt.Errorf("%w: more than %d bytes", ErrPageTooLarge, limit),
+			"is this the metrics address of an istiod?")
+	}
+	return page, nil
+}
+
+// walkPage calls each for every sample of a page in Prometheus' text format,
+// or in OpenMetrics' if the page ends as that demands ("# EOF"). series is the
+// sample as the page spells it, metric holds its labels; both are only valid
+// during the call. counter tells that the sample never falls while its process
+// lives. Timestamps on the page are ignored: what counts is when it was read.
+func walkPage(page []byte, each func(series []byte, metric func() labels.Labels, value float64, counter bool) error) error {
+	if !utf8Text(page) {
+		return errors.New("metrics page: not text")
+	}
+	kind := "text/plain"
+	if bytes.HasSuffix(bytes.TrimRight(page, "\n"), []byte("\n# EOF")) {
+		kind = "application/openmetrics-text"
+	}
+	parser, err := textparse.New(page, kind, labels.NewSymbolTable(), textparse.ParserOptions{OpenMetricsSkipSTSeries: true})
+	if err != nil {
+		return fmt.Errorf("metrics page: %w", err)
+	}
+	var family []byte
+	var rises bool // the family's samples never fall
+	for {
+		entry, err := parser.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("metrics page: %w", err)
+		}
+		switch entry {
+		case textparse.EntryType:
+			name, t := parser.Type()
+			family = append(family[:0], name...)
+			rises = t == model.MetricTypeCounter || t == model.MetricTypeHistogram
+		case textparse.EntrySeries:
+			series, _, value := parser.Series()
+			metric := func() labels.Labels {
+				var l labels.Labels
+				parser.Labels(&l)
+				return l
+			}
+			if err := each(series, metric, value, rises && bytes.HasPrefix(series, family)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// utf8Text tells whether a page can be text: Prometheus' formats have no NUL.
+func utf8Text(page []byte) bool { return !bytes.ContainsRune(page, 0) }

@@ -1,0 +1,240 @@
+package signals
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// Sample is one value of one series at the time it is appended with.
+type Sample struct {
+	Name   string
+	Labels map[string]string
+	Value  float64
+}
+
+// Recorder writes metrics into a folder of Prometheus blocks, such as the
+// folder series of a run directory. What was appended survives the death of
+// the process, and [OpenRecorder] goes on with the same folder. A Recorder may be used
+// from several goroutines.
+type Recorder struct {
+	dir string
+	db  *tsdb.DB
+
+	mu      sync.Mutex
+	targets map[string]*target
+	closed  bool
+}
+
+// target is what is known of one source of pages.
+type target struct {
+	base   labels.Labels // what every series of it carries besides its own
+	last   int64         // time of the page before, ms
+	pages  int
+	series map[string]*series // by their spelling on the page
+}
+
+type series struct {
+	labels labels.Labels
+	ref    storage.SeriesRef
+	page   int // number of the last page that had it
+	stale  bool
+}
+
+// neverMS is a retention in milliseconds that nothing outlives.
+const neverMS = int64(100 * 365 * 24 * time.Hour / time.Millisecond)
+
+// OpenRecorder opens a folder for writing and makes it if need be. One
+// process at a time can have it open.
+func OpenRecorder(dir string) (*Recorder, error) {
+	o := tsdb.DefaultOptions()
+	o.RetentionDuration = neverMS
+	o.StripeSize = 1 << 10 // for thousands of series, not millions
+	o.WALSegmentSize = 4 << 20
+	db, err := tsdb.Open(dir, nil, nil, o, nil)
+	if err != nil {
+		return nil, errs.WithHint(fmt.Errorf("series %s: %w", dir, err), "is another process writing to this folder, or is its disk full?")
+	}
+	return &Recorder{dir: dir, db: db, targets: map[string]*target{}}, nil
+}
+
+// Append records samples of one moment. Times of one series must rise.
+func (r *Recorder) Append(at time.Time, samples []Sample) error {
+	return r.write(at, func(app storage.Appender, ms int64) error {
+		for _, s := range samples {
+			b := labels.NewScratchBuilder(len(s.Labels) + 1)
+			b.Add(labels.MetricName, s.Name)
+			for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
+				b.Add(name, s.Labels[name])
+			}
+			b.Sort()
+			if _, err := app.Append(0, b.Labels(), ms, s.Value); err != nil {
+				return fmt.Errorf("%s: %w", b.Labels(), err)
+			}
+		}
+		return nil
+	})
+}
+
+// AppendPage records a metrics page (Prometheus' text format) that was read
+// at a moment from the target that the labels identify, which its series
+// carry beside their own (a label of the page that has the same name gives
+// way). A page that is not in the format, or whose time is not after the page
+// before, is an error and leaves nothing behind.
+//
+// A counter that the target had not shown so far but shows now was zero when
+// the page before was read, and is recorded so: istiod's counters appear with
+// their first count, which would otherwise be lost to rate and increase. A
+// series that is no longer on the page ends there (a staleness marker).
+func (r *Recorder) AppendPage(at time.Time, page []byte, targetLabels map[string]string) error {
+	t := r.target(targetLabels)
+	return r.write(at, func(app storage.Appender, ms int64) error {
+		if t.pages > 0 && ms <= t.last {
+			return fmt.Errorf("a page of %s at %d ms follows one at %d ms", t.base, ms, t.last)
+		}
+		number := t.pages + 1
+		err := walkPage(page, func(text []byte, metric func() labels.Labels, v float64, counter bool) error {
+			s, known := t.series[string(text)]
+			if !known {
+				s = &series{labels: t.label(metric())}
+				t.series[string(text)] = s
+			}
+			if !known && counter && t.pages > 0 && v > 0 {
+				if _, err := app.Append(0, s.labels, t.last, 0); err != nil && !errors.Is(err, storage.ErrOutOfOrderSample) && !errors.Is(err, storage.ErrOutOfBounds) {
+					return fmt.Errorf("%s: %w", s.labels, err)
+				}
+			}
+			ref, err := app.Append(s.ref, s.labels, ms, v)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.labels, err)
+			}
+			s.ref, s.page, s.stale = ref, number, false
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := t.end(app, ms, number); err != nil {
+			return err
+		}
+		t.pages, t.last = number, ms
+		return nil
+	}, func() { delete(r.targets, key(targetLabels)) })
+}
+
+// Gone records that a target can no longer be read: its series end.
+func (r *Recorder) Gone(at time.Time, targetLabels map[string]string) error {
+	t := r.target(targetLabels)
+	return r.write(at, func(app storage.Appender, ms int64) error {
+		t.pages++
+		return t.end(app, max(ms, t.last+1), t.pages)
+	})
+}
+
+// end ends the series of a target that its newest page had no more.
+func (t *target) end(app storage.Appender, ms int64, page int) error {
+	for _, s := range t.series {
+		if s.page == page || s.stale {
+			continue
+		}
+		if _, err := app.Append(s.ref, s.labels, ms, math.Float64frombits(value.StaleNaN)); err != nil && !errors.Is(err, storage.ErrOutOfOrderSample) {
+			return fmt.Errorf("%s: %w", s.labels, err)
+		}
+		s.stale = true
+	}
+	return nil
+}
+
+// label adds the target's labels to a series' own.
+func (t *target) label(own labels.Labels) labels.Labels {
+	b := labels.NewBuilder(own)
+	t.base.Range(func(l labels.Label) { b.Set(l.Name, l.Value) })
+	return b.Labels()
+}
+
+// target finds what is known of a target.
+func (r *Recorder) target(targetLabels map[string]string) *target {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t, ok := r.targets[key(targetLabels)]
+	if !ok {
+		t = &target{base: labels.FromMap(targetLabels), series: map[string]*series{}}
+		r.targets[key(targetLabels)] = t
+	}
+	return t
+}
+
+func key(targetLabels map[string]string) string { return labels.FromMap(targetLabels).String() }
+
+// write runs one transaction: all of it is recorded, or nothing. Where it
+// fails, onFailure is called too.
+func (r *Recorder) write(at time.Time, fill func(app storage.Appender, ms int64) error, onFailure ...func()) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return fmt.Errorf("series %s: already closed", r.dir)
+	}
+	app := r.db.Appender(context.Background())
+	err := fill(app, at.UnixMilli())
+	if err == nil {
+		err = app.Commit()
+	} else {
+		err = errors.Join(err, app.Rollback())
+	}
+	if err != nil {
+		for _, undo := range onFailure {
+			undo()
+		}
+		return fmt.Errorf("series %s: %w", r.dir, err)
+	}
+	return nil
+}
+
+// Close turns what was recorded into blocks and lets go of the folder. Then
+// it holds blocks alone, one for each span of up to two hours. Closing again
+// does nothing.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	head := r.db.Head()
+	var err error
+	if head.NumSeries() > 0 {
+		err = r.db.CompactHead(tsdb.NewRangeHead(head, head.MinTime(), head.MaxTime()))
+	}
+	if err = errors.Join(err, r.db.Close()); err != nil {
+		return fmt.Errorf("series %s: %w", r.dir, err) // the journal stays and can be read
+	}
+	for _, journal := range journals {
+		if err := os.RemoveAll(filepath.Join(r.dir, journal)); err != nil {
+			return fmt.Errorf("series %s: %w", r.dir, err)
+		}
+	}
+	return nil
+}
+
+// journals are what a database holds besides its blocks.
+var journals = []string{"wal", "wbl", "chunks_head", "lock"}
+
+// Source answers expressions from what has been recorded so far.
+func (r *Recorder) Source() *Series {
+	return &Series{queryable: r.db, engine: newEngine(), name: "recording " + strings.TrimSuffix(r.dir, "/")}
+}

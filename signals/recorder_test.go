@@ -1,0 +1,204 @@
+package signals
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var began = time.UnixMilli(1_795_267_200_000)
+
+func after(seconds float64) time.Time {
+	return began.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+func record(t *testing.T, dir string) *Recorder {
+	t.Helper()
+	r, err := OpenRecorder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// one evaluates an expression that must give one series; ok is false if it
+// gives none.
+func one(t *testing.T, s Source, expr string, at time.Time) (v float64, ok bool) {
+	t.Helper()
+	got, err := s.Instant(context.Background(), expr, at)
+	must(t, err)
+	switch len(got) {
+	case 0:
+		return 0, false
+	case 1:
+		return got[0].Value, true
+	}
+	t.Fatalf("%s gives %v", expr, got)
+	return 0, false
+}
+
+func want(t *testing.T, s Source, expr string, at time.Time, v float64) {
+	t.Helper()
+	got, ok := one(t, s, expr, at)
+	if !ok || math.Abs(got-v) > 1e-9*math.Max(1, math.Abs(v)) {
+		t.Errorf("%s at %s is %v (%v), want %v", expr, at.UTC().Format(time.TimeOnly), got, ok, v)
+	}
+}
+
+func wantNone(t *testing.T, s Source, expr string, at time.Time) {
+	t.Helper()
+	if got, ok := one(t, s, expr, at); ok {
+		t.Errorf("%s at %s is %v, want nothing", expr, at.UTC().Format(time.TimeOnly), got)
+	}
+}
+
+const page1 = `# TYPE pushes counter
+pushes{type="cds"} 5
+# TYPE proxies gauge
+proxies 3
+`
+
+const page2 = `# TYPE pushes counter
+pushes{type="cds"} 7
+pushes{type="eds"} 4
+`
+
+func TestRecorder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "series")
+	r := record(t, dir)
+	istiod := map[string]string{"pod": "istiod-1"}
+	must(t, r.AppendPage(after(0), []byte(page1), istiod))
+	must(t, r.AppendPage(after(1), []byte(page2), istiod))
+	check := func(s Source) {
+		t.Helper()
+		want(t, s, `pushes{type="cds",pod="istiod-1"}`, after(1), 7)
+		// It appeared with its first counts: zero before.
+		want(t, s, `pushes{type="eds"}`, after(0.5), 0)
+		want(t, s, `pushes{type="eds"}`, after(1), 4)
+		want(t, s, `proxies`, after(0.5), 3)
+		wantNone(t, s, `proxies`, after(1)) // no longer there
+		wantNone(t, s, `pushes`, after(-1))
+	}
+	check(r.Source())
+	// What a reader in another process sees while this one writes.
+	open, err := OpenSeries(dir)
+	must(t, err)
+	check(open)
+	must(t, open.Close())
+
+	must(t, r.Append(after(2), []Sample{{"own", map[string]string{"a": "b"}, 1}, {"own", nil, 2}}))
+	must(t, r.Close())
+	must(t, r.Close())
+	if err := r.Append(after(3), nil); err == nil || !strings.Contains(err.Error(), "already closed") {
+		t.Errorf("append after the end: %v", err)
+	}
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	for _, e := range entries {
+		if len(e.Name()) != 26 {
+			t.Errorf("left beside the blocks: %s", e.Name())
+		}
+	}
+	closed, err := OpenSeries(dir)
+	must(t, err)
+	check(closed)
+	want(t, closed, `own{a="b"}`, after(2), 1)
+	if from, to := closed.Span(); !from.Equal(after(0)) || !to.Equal(after(2)) {
+		t.Errorf("recorded from %s to %s", from, to)
+	}
+	must(t, closed.Close())
+
+	// A run that goes on.
+	r = record(t, dir)
+	must(t, r.AppendPage(after(60), []byte(page1), istiod))
+	want(t, r.Source(), `pushes{type="cds"}`, after(60), 5)
+	want(t, r.Source(), `sum(pushes)`, after(1), 11)
+	must(t, r.Close())
+	closed, err = OpenSeries(dir)
+	must(t, err)
+	check(closed)
+	want(t, closed, `pushes{type="cds"}`, after(60), 5)
+	must(t, closed.Close())
+}
+
+// What was appended survives a process that dies without closing.
+func TestRecorderDies(t *testing.T) {
+	dir := t.TempDir()
+	r := record(t, dir)
+	must(t, r.AppendPage(after(0), []byte(page1), nil))
+	copied := filepath.Join(t.TempDir(), "copy") // as the disk is now
+	must(t, os.CopyFS(copied, os.DirFS(dir)))
+	must(t, r.Close())
+
+	s, err := OpenSeries(copied)
+	must(t, err)
+	want(t, s, `pushes`, after(0), 5)
+	must(t, s.Close())
+	if _, err := os.Stat(filepath.Join(copied, "wal")); err != nil {
+		t.Error("reading took the journal away")
+	}
+	again := record(t, copied)
+	must(t, again.AppendPage(after(5), []byte(page2), nil))
+	must(t, again.Close())
+	s, err = OpenSeries(copied)
+	must(t, err)
+	defer s.Close()
+	want(t, s, `pushes{type="cds"}`, after(0), 5)
+	want(t, s, `pushes{type="cds"}`, after(5), 7)
+}
+
+func TestRecorderRefuses(t *testing.T) {
+	r := record(t, t.TempDir())
+	for name, page := range map[string]string{
+		"cut short":  "pushes{type=\"cds\"} 5\npushes{type=\"e",
+		"HTML":       "<html><body>404</body></html>",
+		"binary":     "pushes 5\n\x00\x00",
+		"no value":   "pushes{type=\"cds\"}\n",
+		"text value": "pushes five\n",
+	} {
+		if err := r.AppendPage(after(0), []byte("good 1\n"+page), nil); err == nil {
+			t.Errorf("%s: recorded", name)
+		}
+		wantNone(t, r.Source(), "good", after(0))
+	}
+	must(t, r.AppendPage(after(1), []byte("good 1\n"), nil))
+	if err := r.AppendPage(after(1), []byte("good 2\n"), nil); err == nil {
+		t.Error("two pages of one moment")
+	}
+	if _, err := OpenRecorder(r.dir); err == nil {
+		t.Error("two recorders for one folder")
+	}
+}
+
+func TestGone(t *testing.T) {
+	r := record(t, t.TempDir())
+	a, b := map[string]string{"pod": "a"}, map[string]string{"pod": "b"}
+	must(t, r.AppendPage(after(0), []byte("up_now 1\n"), a))
+	must(t, r.AppendPage(after(0), []byte("up_now 1\n"), b))
+	must(t, r.Gone(after(1), a))
+	want(t, r.Source(), "count(up_now)", after(1), 1)
+	must(t, r.AppendPage(after(2), []byte("up_now 1\n"), a)) // it came back
+	want(t, r.Source(), "count(up_now)", after(2), 2)
+}
+
+func TestOpenSeriesRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o644))
+	for _, dir := range []string{"nowhere", file, t.TempDir()} {
+		if _, err := OpenSeries(dir); err == nil {
+			t.Errorf("%s: opened", dir)
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package signals
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// Source answers PromQL.
+type Source interface {
+	// String names the source for people.
+	String() string
+	// Instant evaluates an expression at a moment. Series without a value
+	// then are absent from the answer, which may be empty.
+	Instant(ctx context.Context, expr string, at time.Time) ([]Sample, error)
+	// Range evaluates an expression at every step from one moment to another.
+	Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]Track, error)
+	// Names returns the names of the metrics that have samples between two
+	// moments.
+	Names(ctx context.Context, from, to time.Time) (map[string]bool, error)
+}
+
+// Track is one series over time.
+type Track struct {
+	Labels map[string]string
+	Points []Point
+}
+
+// Point is a value at a moment, in milliseconds since 1970.
+type Point struct {
+	MS    int64
+	Value float64
+}
+
+const (
+	// lookback is how old the newest sample of a series may be to still
+	// count as its value, as in Prometheus.
+	lookback = 5 * time.Minute
+	// queryTimeout bounds one expression.
+	queryTimeout = time.Minute
+	// maxSamples bounds the memory of one expression (16 bytes each).
+	maxSamples = 20_000_000
+)
+
+func newParser() parser.Parser { return parser.NewParser(parser.Options{}) }
+
+func newEngine() *promql.Engine {
+	return promql.NewEngine(promql.EngineOpts{
+		MaxSamples: maxSamples, Timeout: queryTimeout, LookbackDelta: lookback,
+		EnableAtModifier: true, EnableNegativeOffset: true, Parser: newParser(),
+	})
+}
+
+// Series is a Source over recorded series.
+type Series struct {
+	queryable storage.Queryable
+	engine    *promql.Engine
+	name      string
+	close     func() error
+	from, to  int64 // ms; of recorded series
+}
+
+var _ Source = (*Series)(nil)
+
+// OpenSeries opens the recorded series of a run: a folder of Prometheus
+// blocks, or one that a recorder has not closed (it still writes, or died),
+// whose journal is read too. The folder itself is not changed.
+func OpenSeries(dir string) (*Series, error) {
+	hint := "give a folder that holds Prometheus blocks, such as series/ of a run directory"
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		if err == nil {
+			err = fmt.Errorf("%s is not a folder", dir)
+		}
+		return nil, errs.WithHint(errs.Usage("recorded series: %v", err), "%s", hint)
+	}
+	scratch, err := os.MkdirTemp("", "meshmark-series-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Series{engine: newEngine(), name: "series " + dir, from: math.MaxInt64, to: math.MinInt64}
+	closers := []func() error{}
+	s.close = func() error {
+		var all []error
+		for _, c := range slices.Backward(closers) {
+			all = append(all, c())
+		}
+		return errors.Join(append(all, os.RemoveAll(scratch))...)
+	}
+	fail := func(err error) (*Series, error) {
+		return nil, fmt.Errorf("series %s: %w", dir, errors.Join(err, s.close()))
+	}
+	dirs := []string{dir}
+	if journal, err := hasJournal(dir); err != nil {
+		return fail(err)
+	} else if journal {
+		flushed := filepath.Join(scratch, "flushed")
+		if err := flushJournal(dir, scratch, flushed); err != nil {
+			return fail(err)
+		}
+		dirs = append(dirs, flushed)
+	}
+	var blocks []tsdb.BlockReader
+	for _, d := range dirs {
+		db, err := tsdb.OpenDBReadOnly(d, scratch, nil)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // an empty journal makes no block
+		}
+		if err != nil {
+			return fail(err)
+		}
+		closers = append(closers, db.Close)
+		found, err := db.Blocks()
+		if err != nil {
+			return fail(err)
+		}
+		blocks = append(blocks, found...)
+	}
+	if len(blocks) == 0 {
+		return nil, errors.Join(errs.WithHint(errs.Usage("series %s: no metrics were recorded here", dir), "%s", hint), s.close())
+	}
+	for _, b := range blocks {
+		s.from, s.to = min(s.from, b.Meta().MinTime), max(s.to, b.Meta().MaxTime-1)
+	}
+	s.queryable = storage.QueryableFunc(func(mint, maxt int64) (storage.Querier, error) { return queryBlocks(blocks, mint, maxt) })
+	return s, nil
+}
+
+func hasJournal(dir string) (bool, error) {
+	entries, err := os.ReadDir(filepath.Join(dir, "wal"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return len(entries) > 0, err
+}
+
+// flushJournal writes what a folder's journal holds as blocks elsewhere.
+func flushJournal(dir, scratch, to string) error {
+	db, err := tsdb.OpenDBReadOnly(dir, scratch, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.FlushWAL(to), db.Close())
+}
+
+func queryBlocks(blocks []tsdb.BlockReader, mint, maxt int64) (storage.Querier, error) {
+	var all []storage.Querier
+	for _, b := range blocks {
+		if meta := b.Meta(); meta.MinTime > maxt || meta.MaxTime <= mint {
+			continue
+		}
+		q, err := tsdb.NewBlockQuerier(b, mint, maxt)
+		if err != nil {
+			for _, opened := range all {
+				opened.Close()
+			}
+			return nil, err
+		}
+		all = append(all, q)
+	}
+	return storage.NewMergeQuerier(all, nil, storage.ChainedSeriesMerge), nil
+}
+
+// String names the folder.
+func (s *Series) String() string { return s.name }
+
+// Span returns when the recording began and ended. It is zero for one that
+// still goes on.
+func (s *Series) Span() (from, to time.Time) {
+	if s.close == nil {
+		return time.Time{}, time.Time{}
+	}
+	return time.UnixMilli(s.from), time.UnixMilli(s.to)
+}
+
+// Close lets go of the folder. A Source of a [Recorder] is closed with it.
+func (s *Series) Close() error {
+	if s.close == nil {
+		return nil
+	}
+	return s.close()
+}
+
+// Instant implements [Source].
+func (s *Series) Instant(ctx context.Context, expr string, at time.Time) ([]Sample, error) {
+	query, err := s.engine.NewInstantQuery(ctx, s.queryable, nil, expr, at)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", expr, err)
+	}
+	defer query.Close()
+	result := query.Exec(ctx)
+	if result.Err != nil {
+		return nil, fmt.Errorf("%s: %w", expr, result.Err)
+	}
+	switch v := result.Value.(type) {
+	case promql.Vector:
+		out := make([]Sample, 0, len(v))
+		for _, sample := range v {
+			name, own := split(sample.Metric)
+			out = append(out, Sample{name, own, sample.F})
+		}
+		return out, nil
+	case promql.Scalar:
+		return []Sample{{Value: v.V}}, nil
+	}
+	return nil, fmt.Errorf("%s: gives a %s, not a value a series", expr, result.Value.Type())
+}
+
+// Range implements [Source].
+func (s *Series) Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]Track, error) {
+	query, err := s.engine.NewRangeQuery(ctx, s.queryable, nil, expr, from, to, step)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", expr, err)
+	}
+	defer query.Close()
+	result := query.Exec(ctx)
+	matrix, err := result.Matrix()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", expr, err)
+	}
+	out := make([]Track, 0, len(matrix))
+	for _, series := range matrix {
+		_, own := split(series.Metric)
+		t := Track{Labels: own}
+		for _, p := range series.Floats {
+			t.Points = append(t.Points, Point{p.T, p.F})
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// Names implements [Source].
+func (s *Series) Names(ctx context.Context, from, to time.Time) (map[string]bool, error) {
+	q, err := s.queryable.Querier(from.UnixMilli(), to.UnixMilli())
+	if err != nil {
+		return nil, err
+	}
+	defer q.Close()
+	all, _, err := q.LabelValues(ctx, labels.MetricName, nil)
+	if err != nil {
+		return nil, fmt.Errorf("names of metrics: %w", err)
+	}
+	names := make(map[string]bool, len(all))
+	for _, n := range all {
+		names[n] = true
+	}
+	return names, nil
+}
+
+func split(l labels.Labels) (name string, own map[string]string) {
+	own = l.Map()
+	name = own[labels.MetricName]
+	delete(own, labels.MetricName)
+	return name, own
+}
