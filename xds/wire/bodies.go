@@ -1,0 +1,155 @@
+package wire
+
+// Fields of envoy.config.cluster.v3.Cluster and its EdsClusterConfig.
+const (
+	clusterName        = 1
+	clusterType        = 2
+	clusterEDSConfig   = 3
+	edsServiceName     = 2
+	clusterTypeEDS     = 3 // value of DiscoveryType
+	listenerName       = 1
+	listenerChains     = 3
+	listenerFilters    = 9
+	listenerDefault    = 25
+	chainFilters       = 3
+	filterName         = 1
+	filterTypedConfig  = 4
+	filterDiscovery    = 5
+	hcmRDS             = 3
+	hcmHTTPFilters     = 5
+	rdsRouteConfigName = 2
+)
+
+// Cluster is what a proxy has to know of a cluster to ask for its endpoints.
+type Cluster struct {
+	Name []byte
+	EDS  bool
+	// ServiceName is the name its endpoints go by: that of the cluster
+	// unless it says another.
+	ServiceName []byte
+}
+
+// ParseCluster reads a body of type Cluster.
+func ParseCluster(body []byte) (Cluster, error) {
+	var out Cluster
+	err := each("cluster", body, func(f field) error {
+		switch f.num {
+		case clusterName:
+			out.Name = f.bytes
+			return f.wantBytes("cluster")
+		case clusterType:
+			out.EDS = f.number == clusterTypeEDS
+		case clusterEDSConfig:
+			if err := f.wantBytes("cluster"); err != nil {
+				return err
+			}
+			return each("EDS configuration", f.bytes, func(f field) error {
+				if f.num == edsServiceName {
+					out.ServiceName = f.bytes
+					return f.wantBytes("EDS configuration")
+				}
+				return nil
+			})
+		}
+		return nil
+	})
+	if len(out.ServiceName) == 0 {
+		out.ServiceName = out.Name
+	}
+	return out, err
+}
+
+// Listener is what a proxy has to know of a listener to ask for its routes
+// and extensions; names may come twice.
+type Listener struct {
+	Name       []byte
+	Routes     [][]byte // names of route configurations
+	Extensions [][]byte // names of filters whose configuration is discovered
+}
+
+// ParseListener reads a body of type Listener.
+func ParseListener(body []byte) (Listener, error) {
+	var out Listener
+	err := each("listener", body, func(f field) error {
+		switch f.num {
+		case listenerName:
+			out.Name = f.bytes
+			return f.wantBytes("listener")
+		case listenerChains, listenerDefault:
+			if err := f.wantBytes("listener"); err != nil {
+				return err
+			}
+			return each("filter chain", f.bytes, func(f field) error {
+				if f.num != chainFilters {
+					return nil
+				}
+				return out.filter("filter", f, true)
+			})
+		case listenerFilters:
+			return out.filter("listener filter", f, false)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// filter reads a network, HTTP or listener filter: their fields have the same
+// numbers as far as they matter here.
+func (l *Listener) filter(what string, f field, deep bool) error {
+	if err := f.wantBytes(what); err != nil {
+		return err
+	}
+	var name []byte
+	discovered := false
+	err := each(what, f.bytes, func(f field) error {
+		switch {
+		case f.num == filterName:
+			name = f.bytes
+			return f.wantBytes(what)
+		case f.num == filterDiscovery:
+			discovered = true
+			return f.wantBytes(what)
+		case f.num == filterTypedConfig && deep:
+			if err := f.wantBytes(what); err != nil {
+				return err
+			}
+			typeURL, value, err := parseAny(f.bytes)
+			if err != nil || string(typeURL) != hcmType {
+				return err
+			}
+			return l.connectionManager(value)
+		}
+		return nil
+	})
+	if err == nil && discovered {
+		if len(l.Extensions) >= maxNames {
+			return tooMany("extensions of a listener", maxNames)
+		}
+		l.Extensions = append(l.Extensions, name)
+	}
+	return err
+}
+
+func (l *Listener) connectionManager(b []byte) error {
+	return each("HTTP connection manager", b, func(f field) error {
+		switch f.num {
+		case hcmRDS:
+			if err := f.wantBytes("HTTP connection manager"); err != nil {
+				return err
+			}
+			return each("rds", f.bytes, func(f field) error {
+				if f.num != rdsRouteConfigName {
+					return nil
+				}
+				if len(l.Routes) >= maxNames {
+					return tooMany("routes of a listener", maxNames)
+				}
+				l.Routes = append(l.Routes, f.bytes)
+				return f.wantBytes("rds")
+			})
+		case hcmHTTPFilters:
+			return l.filter("HTTP filter", f, false)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,47 @@
+package wire
+
+// Type URLs of resources.
+const (
+	ClusterType   = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+	EndpointType  = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+	ListenerType  = "type.googleapis.com/envoy.config.listener.v3.Listener"
+	RouteType     = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
+	SecretType    = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
+	ExtensionType = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig"
+	NameTableType = "type.googleapis.com/istio.networking.nds.v1.NameTable"
+)
+
+// hcmType is the type URL of HTTP connection managers.
+const hcmType = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+
+// ShortName returns the usual abbreviation of a type of resource: cds, eds,
+// lds, rds, sds, ecds, nds; "" for any other.
+func ShortName(typeURL string) string {
+	switch typeURL {
+	case ClusterType:
+		return "cds"
+	case EndpointType:
+		return "eds"
+	case ListenerType:
+		return "lds"
+	case RouteType:
+		return "rds"
+	case SecretType:
+		return "sds"
+	case ExtensionType:
+		return "ecds"
+	case NameTableType:
+		return "nds"
+	}
+	return ""
+}
+
+// TypeURL is the inverse of ShortName.
+func TypeURL(short string) string {
+	for _, url := range []string{ClusterType, EndpointType, ListenerType, RouteType, SecretType, ExtensionType, NameTableType} {
+		if ShortName(url) == short {
+			return url
+		}
+	}
+	return ""
+}

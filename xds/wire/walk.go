@@ -1,0 +1,92 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// ErrMalformed is what every error of a parser wraps.
+var ErrMalformed = errors.New("malformed discovery message")
+
+// MaxResources bounds the resources and the removals of one response. Istiod
+// sends some thousands at most.
+const MaxResources = 200_000
+
+// maxNames bounds what one resource refers to.
+const maxNames = 10_000
+
+// field is one field of a message: bytes is set for length-delimited ones,
+// number for varints.
+type field struct {
+	num    protowire.Number
+	kind   protowire.Type
+	bytes  []byte
+	number uint64
+	start  int // offset of the value in the message
+}
+
+// cursor walks the fields of a message.
+type cursor struct {
+	b    []byte
+	at   int
+	what string
+}
+
+// next returns the next field; ok is false at the end.
+func (c *cursor) next() (f field, ok bool, err error) {
+	if c.at >= len(c.b) {
+		return field{}, false, nil
+	}
+	num, kind, n := protowire.ConsumeTag(c.b[c.at:])
+	if n < 0 {
+		return field{}, false, c.fail("tag", n)
+	}
+	c.at += n
+	f = field{num: num, kind: kind, start: c.at}
+	switch kind {
+	case protowire.BytesType:
+		f.bytes, n = protowire.ConsumeBytes(c.b[c.at:])
+		f.start = c.at + n - len(f.bytes)
+	case protowire.VarintType:
+		f.number, n = protowire.ConsumeVarint(c.b[c.at:])
+	default:
+		n = protowire.ConsumeFieldValue(num, kind, c.b[c.at:])
+	}
+	if n < 0 {
+		return field{}, false, c.fail(fmt.Sprintf("field %d", num), n)
+	}
+	c.at += n
+	return f, true, nil
+}
+
+func (c *cursor) fail(where string, n int) error {
+	return fmt.Errorf("%w: %s: %s at byte %d: %v", ErrMalformed, c.what, where, c.at, protowire.ParseError(n))
+}
+
+// each calls take for every field of a message until it returns an error.
+func each(what string, b []byte, take func(f field) error) error {
+	c := cursor{b: b, what: what}
+	for {
+		f, ok, err := c.next()
+		if err != nil || !ok {
+			return err
+		}
+		if err := take(f); err != nil {
+			return err
+		}
+	}
+}
+
+// wantBytes refuses a field of another kind than its message has.
+func (f field) wantBytes(what string) error {
+	if f.kind != protowire.BytesType {
+		return fmt.Errorf("%w: %s: field %d is of wire type %d", ErrMalformed, what, f.num, f.kind)
+	}
+	return nil
+}
+
+func tooMany(what string, limit int) error {
+	return fmt.Errorf("%w: more than %d %s", ErrMalformed, limit, what)
+}
