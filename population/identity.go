@@ -1,0 +1,136 @@
+package population
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Types of proxy, as in a node's id.
+const (
+	Sidecar = "sidecar"
+	Router  = "router"
+)
+
+// Identity is whom a simulated proxy claims to be: a Pod that exists.
+type Identity struct {
+	Type           string            `json:"type"` // Sidecar or Router
+	Name           string            `json:"name"` // of the Pod
+	Namespace      string            `json:"namespace"`
+	IP             string            `json:"ip"`
+	ServiceAccount string            `json:"service_account"`
+	Node           string            `json:"node"`
+	Labels         map[string]string `json:"labels"`
+	// Workload is the name of the pod's Deployment.
+	Workload string `json:"workload"`
+	// Ports are those of its container.
+	Ports []Port `json:"ports,omitempty"`
+}
+
+// Port is a port of a pod's container, as POD_PORTS of a node's metadata
+// gives it.
+type Port struct {
+	Name          string `json:"name"`
+	ContainerPort int    `json:"containerPort"`
+	Protocol      string `json:"protocol"`
+}
+
+// Identities picks the simulated sidecars and gateways out of the
+// population's pods: the first pod of each Service, then the second of each,
+// then those of no Service; so a few sidecars are already spread over all
+// namespaces and Services. Sidecars come first, then gateways. It is an
+// error when there are not enough running pods.
+func (s Sizes) Identities(pods []corev1.Pod) ([]Identity, error) {
+	type candidate struct {
+		id              Identity
+		rank, workload  int
+		served, gateway bool
+	}
+	byWorkload := map[string][]candidate{}
+	ips := map[string]string{}
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Labels[Label] != LabelValue || !running(pod) {
+			continue
+		}
+		if other, twice := ips[pod.Status.PodIP]; twice {
+			return nil, fmt.Errorf("pods %s and %s/%s have the same address %s: kwok gave it twice, which it does when it is started anew over a population", other, pod.Namespace, pod.Name, pod.Status.PodIP)
+		}
+		ips[pod.Status.PodIP] = pod.Namespace + "/" + pod.Name
+		c := candidate{id: identityOf(pod)}
+		app := pod.Labels[AppLabel]
+		switch number, isService := strings.CutPrefix(app, "svc-"); {
+		case app == GatewayDeployment && pod.Namespace == GatewayNamespace:
+			c.gateway, c.id.Type = true, Router
+		case isService:
+			n, err := strconv.Atoi(number)
+			if err != nil {
+				return nil, fmt.Errorf("pod %s/%s: label %s=%s names no Service of the population", pod.Namespace, pod.Name, AppLabel, app)
+			}
+			c.served, c.workload = true, n
+		case app != ClientsDeployment:
+			continue
+		}
+		key := pod.Namespace + "/" + app
+		byWorkload[key] = append(byWorkload[key], c)
+	}
+	var sidecars, gateways []candidate
+	for _, list := range byWorkload {
+		slices.SortFunc(list, func(a, b candidate) int { return strings.Compare(a.id.Name, b.id.Name) })
+		for i := range list {
+			list[i].rank = i
+			if list[i].gateway {
+				gateways = append(gateways, list[i])
+			} else {
+				sidecars = append(sidecars, list[i])
+			}
+		}
+	}
+	order := func(a, b candidate) int {
+		if a.served != b.served {
+			if a.served {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(a.rank-b.rank, a.workload-b.workload, strings.Compare(a.id.Namespace, b.id.Namespace), strings.Compare(a.id.Name, b.id.Name))
+	}
+	slices.SortFunc(sidecars, order)
+	slices.SortFunc(gateways, order)
+	if len(sidecars) < s.Proxies || len(gateways) < s.Gateways {
+		return nil, fmt.Errorf("%d simulated sidecars and %d gateways need as many running pods: there are %d and %d", s.Proxies, s.Gateways, len(sidecars), len(gateways))
+	}
+	out := make([]Identity, 0, s.Proxies+s.Gateways)
+	for _, c := range append(sidecars[:s.Proxies:s.Proxies], gateways[:s.Gateways]...) {
+		out = append(out, c.id)
+	}
+	return out, nil
+}
+
+func identityOf(pod *corev1.Pod) Identity {
+	id := Identity{Type: Sidecar, Name: pod.Name, Namespace: pod.Namespace, IP: pod.Status.PodIP,
+		ServiceAccount: pod.Spec.ServiceAccountName, Node: pod.Spec.NodeName, Labels: pod.Labels, Workload: pod.Labels[AppLabel]}
+	for _, c := range pod.Spec.Containers {
+		for _, p := range c.Ports {
+			id.Ports = append(id.Ports, Port{Name: p.Name, ContainerPort: int(p.ContainerPort), Protocol: string(p.Protocol)})
+		}
+	}
+	return id
+}
+
+// running tells whether a pod runs, is ready and has an address.
+func running(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" {
+		return false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

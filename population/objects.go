@@ -1,0 +1,224 @@
+package population
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// specAnnotation has a digest of what an object was made from, by which a
+// later Ensure sees whether it must change.
+const specAnnotation = "meshmark.dev/spec"
+
+// labels are on everything of a population.
+func labels(more ...string) map[string]string {
+	out := map[string]string{Label: LabelValue, PartOf: "meshmark"}
+	for i := 0; i < len(more); i += 2 {
+		out[more[i]] = more[i+1]
+	}
+	return out
+}
+
+// Objects are all objects of the population but those that the cluster's
+// controllers make of them. The same sizes give the same objects.
+func (s Sizes) Objects() ([]*unstructured.Unstructured, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	var out []*unstructured.Unstructured
+	add := func(o *unstructured.Unstructured) { out = append(out, o) }
+	for i := range s.nodes() {
+		add(node(i))
+	}
+	namespaces := s.NamespaceNames()
+	if s.Gateways > 0 {
+		namespaces = append(namespaces, GatewayNamespace)
+	}
+	for _, name := range namespaces {
+		add(NewObject("v1", "Namespace", "", name, labels(), nil))
+		add(NewObject("v1", "ServiceAccount", name, ServiceAccount, labels(), nil))
+	}
+	for i := range s.Services {
+		service := s.Service(i)
+		add(NewObject("v1", "Service", service.Namespace, service.Name, labels(AppLabel, service.Name), map[string]any{
+			"selector": map[string]any{AppLabel: service.Name},
+			"ports":    []any{port("http", ServicePort, TargetPort)},
+		}))
+		if s.EndpointsPerService > 0 {
+			add(deployment(service.Namespace, service.Name, s.EndpointsPerService, nil, containerPort("http", TargetPort)))
+		}
+	}
+	for i := range s.Namespaces {
+		share := s.clients() / s.Namespaces
+		if i < s.clients()%s.Namespaces {
+			share++
+		}
+		if share > 0 {
+			add(deployment(Namespace(i), ClientsDeployment, share, nil))
+		}
+	}
+	if s.Gateways > 0 {
+		selector := map[string]string{"istio": GatewaySelector}
+		add(NewObject("v1", "Service", GatewayNamespace, GatewayDeployment, labels(AppLabel, GatewayDeployment), map[string]any{
+			"selector": map[string]any{AppLabel: GatewayDeployment},
+			"ports":    []any{port("http2", 80, 8080), port("https", 443, 8443)},
+		}))
+		add(deployment(GatewayNamespace, GatewayDeployment, s.Gateways, selector, containerPort("http2", 8080), containerPort("https", 8443)))
+	}
+	for _, o := range s.dummies() {
+		add(o)
+	}
+	for _, o := range out {
+		if err := stamp(o); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// stamp notes what an object was made from.
+func stamp(o *unstructured.Unstructured) error {
+	text, err := json.Marshal(o.Object)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	sum := sha256.Sum256(text)
+	o.SetAnnotations(merge(o.GetAnnotations(), map[string]string{specAnnotation: hex.EncodeToString(sum[:8])}))
+	return nil
+}
+
+func merge(a, b map[string]string) map[string]string {
+	out := make(map[string]string, len(a)+len(b))
+	for _, m := range []map[string]string{a, b} {
+		for k, v := range m {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// node is a node that kwok plays: see its documentation of the annotation.
+// Its address range has one address: kwok then counts up from it and, since
+// what pods give back lies outside, never gives an address twice.
+// See sigs.k8s.io/kwok/pkg/kwok/controllers, ipPool.
+func node(i int) *unstructured.Unstructured {
+	name := fmt.Sprintf("mm-node-%d", i)
+	o := NewObject("v1", "Node", "", name, labels(NodeLabel, "true", "kubernetes.io/hostname", name, "kubernetes.io/os", "linux", "kubernetes.io/arch", "amd64"), map[string]any{
+		"podCIDR":  fmt.Sprintf("240.%d.0.0/32", i),
+		"podCIDRs": []any{fmt.Sprintf("240.%d.0.0/32", i)},
+		"taints":   []any{map[string]any{"key": NodeLabel, "value": "true", "effect": "NoSchedule"}},
+	})
+	resources := map[string]any{"cpu": "100000", "memory": "1000Ti", "pods": fmt.Sprint(podsPerNode)}
+	o.Object["status"] = map[string]any{"allocatable": resources, "capacity": resources}
+	o.SetAnnotations(map[string]string{"kwok.x-k8s.io/node": "fake", "node.alpha.kubernetes.io/ttl": "0"})
+	return o
+}
+
+func port(name string, number, target int64) map[string]any {
+	return map[string]any{"name": name, "port": number, "targetPort": target, "protocol": "TCP"}
+}
+
+func containerPort(name string, number int64) any {
+	return map[string]any{"name": name, "containerPort": number, "protocol": "TCP"}
+}
+
+// deployment is one of simulated pods, which look to istiod like injected
+// ones. Pods go as soon as kwok sees that they are to go.
+func deployment(namespace, name string, replicas int, podLabels map[string]string, ports ...any) *unstructured.Unstructured {
+	container := map[string]any{"name": "app", "image": "simulated"}
+	if len(ports) > 0 {
+		container["ports"] = ports
+	}
+	pod := merge(labels(AppLabel, name,
+		"sidecar.istio.io/inject", "false",
+		"security.istio.io/tlsMode", "istio",
+		"service.istio.io/canonical-name", name,
+		"service.istio.io/canonical-revision", "latest"), podLabels)
+	return NewObject("apps/v1", "Deployment", namespace, name, labels(AppLabel, name), map[string]any{
+		"replicas":             int64(replicas),
+		"revisionHistoryLimit": int64(0),
+		"selector":             map[string]any{"matchLabels": map[string]any{AppLabel: name}},
+		"template": map[string]any{
+			"metadata": map[string]any{"labels": anyMap(pod)},
+			"spec": map[string]any{
+				"serviceAccountName":            ServiceAccount,
+				"automountServiceAccountToken":  false,
+				"enableServiceLinks":            false,
+				"terminationGracePeriodSeconds": int64(1),
+				"nodeSelector":                  map[string]any{NodeLabel: "true"},
+				"tolerations":                   []any{map[string]any{"key": NodeLabel, "operator": "Exists"}},
+				"containers":                    []any{container},
+			},
+		},
+	})
+}
+
+// dummies is the configuration that is only there to be many.
+func (s Sizes) dummies() []*unstructured.Unstructured {
+	const networking, security = "networking.istio.io/v1", "security.istio.io/v1"
+	var out []*unstructured.Unstructured
+	host := func(kind string, i int) string { return fmt.Sprintf("%s-%d.%s", kind, i, Domain) }
+	name := func(i int) string { return fmt.Sprintf("dummy-%d", i) }
+	for i := range s.ServiceEntries {
+		o := s.ServiceEntry
+		h, number, resolution := o.Host, int64(o.Port), o.Resolution
+		if h == "" {
+			h = host("entry", i)
+		}
+		if number == 0 {
+			number = 80
+		}
+		if resolution == "" {
+			resolution = "DNS"
+		}
+		spec := map[string]any{
+			"hosts":      []any{h},
+			"location":   "MESH_EXTERNAL",
+			"resolution": resolution,
+			"ports":      []any{map[string]any{"name": "http", "number": number, "protocol": "HTTP"}},
+		}
+		if resolution == "STATIC" {
+			spec["endpoints"] = []any{map[string]any{"address": "203.0.113.1"}}
+		}
+		out = append(out, NewObject(networking, "ServiceEntry", s.dummyNamespace(), name(i), labels(), spec))
+	}
+	for i := range s.VirtualServices {
+		h := host("route", i)
+		spec := map[string]any{"hosts": []any{h}}
+		if i < s.GatewayResources {
+			h = host("gateway", i)
+			spec = map[string]any{"hosts": []any{h}, "gateways": []any{name(i)}}
+		}
+		destination := h
+		if s.Services > 0 {
+			destination = s.Service(i % s.Services).Host()
+		}
+		spec["http"] = []any{map[string]any{"route": []any{map[string]any{"destination": map[string]any{"host": destination, "port": map[string]any{"number": int64(ServicePort)}}}}}}
+		out = append(out, NewObject(networking, "VirtualService", s.dummyNamespace(), name(i), labels(), spec))
+	}
+	for i := range s.GatewayResources {
+		out = append(out, NewObject(networking, "Gateway", s.dummyNamespace(), name(i), labels(), map[string]any{
+			"selector": map[string]any{"istio": GatewaySelector},
+			"servers":  []any{map[string]any{"port": map[string]any{"name": "http", "number": int64(80), "protocol": "HTTP"}, "hosts": []any{host("gateway", i)}}},
+		}))
+	}
+	for i := range s.DestinationRules {
+		namespace, h := Namespace(i%s.Namespaces), host("rule", i)
+		if i < s.Services {
+			namespace, h = s.Service(i).Namespace, s.Service(i).Host()
+		}
+		out = append(out, NewObject(networking, "DestinationRule", namespace, name(i), labels(), map[string]any{
+			"host": h, "trafficPolicy": map[string]any{"connectionPool": map[string]any{"tcp": map[string]any{"maxConnections": int64(1000)}}},
+		}))
+	}
+	for i := range s.AuthorizationPolicies {
+		out = append(out, NewObject(security, "AuthorizationPolicy", Namespace(i%s.Namespaces), name(i), labels(), map[string]any{
+			"action": "DENY",
+			"rules":  []any{map[string]any{"from": []any{map[string]any{"source": map[string]any{"principals": []any{fmt.Sprintf("cluster.local/ns/nobody/sa/dummy-%d", i)}}}}}},
+		}))
+	}
+	return out
+}

@@ -1,0 +1,351 @@
+package population
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// World is a cluster with a population in it. There is one population in a
+// cluster; who made it does not matter.
+type World struct {
+	dynamic dynamic.Interface
+	kube    kubernetes.Interface
+}
+
+// parallel is how many writes are under way at a time.
+const parallel = 32
+
+// New returns the World of a cluster.
+func New(config *rest.Config) (*World, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = -1, -1 // the server decides how fast
+	dyn, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &World{dynamic: dyn, kube: kube}, nil
+}
+
+// Ensure brings the cluster to these sizes from whatever population is in
+// it, waits until its controllers have made all pods and EndpointSlices of
+// it, and returns the simulated sidecars, then the gateways. The context
+// ends the wait; the error then says what was missing.
+func Ensure(ctx context.Context, config *rest.Config, sizes Sizes) ([]Identity, error) {
+	w, err := New(config)
+	if err != nil {
+		return nil, err
+	}
+	return w.Ensure(ctx, sizes)
+}
+
+// Remove deletes whatever population is in the cluster and waits until all
+// of it is gone.
+func Remove(ctx context.Context, config *rest.Config) error {
+	w, err := New(config)
+	if err != nil {
+		return err
+	}
+	return w.Remove(ctx)
+}
+
+// Ensure is the function of that name.
+func (w *World) Ensure(ctx context.Context, sizes Sizes) ([]Identity, error) {
+	want, err := sizes.Objects()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.bring(ctx, want); err != nil {
+		return nil, fmt.Errorf("population: %w", err)
+	}
+	ids, err := w.await(ctx, sizes)
+	if err != nil {
+		return nil, fmt.Errorf("population: %w", err)
+	}
+	return ids, nil
+}
+
+// Remove is the function of that name.
+func (w *World) Remove(ctx context.Context) error {
+	if err := w.bring(ctx, nil); err != nil {
+		return fmt.Errorf("remove the population: %w", err)
+	}
+	if _, err := w.await(ctx, Sizes{}); err != nil {
+		return fmt.Errorf("remove the population: %w", err)
+	}
+	return nil
+}
+
+// layers are the kinds in the order in which they are made: what others need
+// first. They are deleted in the opposite order.
+var layers = [][]string{{"Namespace", "Node"}, {"ServiceAccount"},
+	{"Service", "Deployment", "ServiceEntry", "VirtualService", "DestinationRule", "Gateway", "AuthorizationPolicy"}}
+
+func key(o *unstructured.Unstructured) string {
+	return o.GetKind() + "/" + o.GetNamespace() + "/" + o.GetName()
+}
+
+// bring makes the cluster hold exactly the wanted objects, and nodes that it
+// had before: pods of theirs may stay.
+func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) error {
+	have, err := w.list(ctx)
+	if err != nil {
+		return err
+	}
+	wanted := map[string]bool{}
+	byKind := map[string][]*unstructured.Unstructured{}
+	for _, o := range want {
+		wanted[key(o)] = true
+		byKind[o.GetKind()] = append(byKind[o.GetKind()], o)
+	}
+	leaving := map[string]bool{} // namespaces
+	var surplus []*unstructured.Unstructured
+	for k, o := range have {
+		if wanted[k] || o.GetKind() == "Node" && len(byKind["Node"]) > 0 {
+			wanted[k] = true
+			continue
+		}
+		if o.GetKind() == "Namespace" {
+			leaving[o.GetName()] = true
+		}
+		surplus = append(surplus, o)
+	}
+	for i, layer := range slices.Backward(layers) {
+		if i == 0 && len(byKind["Node"]) == 0 { // pods leave before their nodes
+			if err := w.noPods(ctx); err != nil {
+				return err
+			}
+		}
+		err := each(ctx, surplus, func(ctx context.Context, o *unstructured.Unstructured) error {
+			if !slices.Contains(layer, o.GetKind()) || leaving[o.GetNamespace()] && o.GetKind() != "Deployment" {
+				return nil // the latter go with their namespace
+			}
+			return w.delete(ctx, o)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(surplus) > 0 {
+		if err := w.gone(ctx, wanted); err != nil {
+			return err
+		}
+	}
+	for _, layer := range layers {
+		var objects []*unstructured.Unstructured
+		for _, kind := range layer {
+			objects = append(objects, byKind[kind]...)
+		}
+		err := each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
+			old := have[key(o)]
+			switch {
+			case old == nil || old.GetDeletionTimestamp() != nil:
+				return w.create(ctx, o)
+			case old.GetAnnotations()[specAnnotation] != o.GetAnnotations()[specAnnotation]:
+				return w.update(ctx, o, old)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each calls f with every object, many at a time, until one fails.
+func each(ctx context.Context, objects []*unstructured.Unstructured, f func(context.Context, *unstructured.Unstructured) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, o := range objects {
+		group.Go(func() error { return f(ctx, o) })
+	}
+	return group.Wait()
+}
+
+func (w *World) client(o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	r, err := ResourceOf(o)
+	if err != nil {
+		return nil, err
+	}
+	if r.Namespaced {
+		return w.dynamic.Resource(r.GroupVersionResource).Namespace(o.GetNamespace()), nil
+	}
+	return w.dynamic.Resource(r.GroupVersionResource), nil
+}
+
+// list returns all objects of the population that is in the cluster. A kind
+// that the cluster does not have (no mesh is installed) has no objects.
+func (w *World) list(ctx context.Context) (map[string]*unstructured.Unstructured, error) {
+	out := map[string]*unstructured.Unstructured{}
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	for gvk, r := range resources {
+		if !slices.ContainsFunc(layers, func(l []string) bool { return slices.Contains(l, gvk.Kind) }) {
+			continue
+		}
+		group.Go(func() error {
+			list, err := w.dynamic.Resource(r.GroupVersionResource).List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + LabelValue})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("list %s: %w", r.Resource, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range list.Items {
+				out[key(&list.Items[i])] = &list.Items[i]
+			}
+			return nil
+		})
+	}
+	return out, group.Wait()
+}
+
+func (w *World) create(ctx context.Context, o *unstructured.Unstructured) error {
+	client, err := w.client(o)
+	if err != nil {
+		return err
+	}
+	for {
+		_, err = client.Create(ctx, o, metav1.CreateOptions{})
+		switch {
+		case err == nil:
+			return nil
+		case apierrors.IsAlreadyExists(err):
+			// Made by somebody else: a namespace may be shared, nothing else.
+			if o.GetKind() == "Namespace" {
+				return nil
+			}
+			return errs.WithHint(fmt.Errorf("create %s: %w", key(o), err), "delete it, or choose another cluster: it is not meshmark's")
+		case apierrors.IsNotFound(err) && o.GetNamespace() == "":
+			return errs.WithHint(fmt.Errorf("create %s: %w", key(o), err), "is the mesh installed?")
+		case passing(err):
+			if err := pause(ctx, 100*time.Millisecond); err != nil {
+				return fmt.Errorf("create %s: %w", key(o), err)
+			}
+		default:
+			return fmt.Errorf("create %s: %w", key(o), err)
+		}
+	}
+}
+
+// update replaces an object's spec.
+func (w *World) update(ctx context.Context, o, old *unstructured.Unstructured) error {
+	client, err := w.client(o)
+	if err != nil {
+		return err
+	}
+	next := old.DeepCopy()
+	next.SetAnnotations(merge(next.GetAnnotations(), o.GetAnnotations()))
+	next.SetLabels(merge(next.GetLabels(), o.GetLabels()))
+	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
+	oldSpec, _, _ := unstructured.NestedMap(next.Object, "spec")
+	for k, v := range spec {
+		if oldSpec == nil {
+			oldSpec = map[string]any{}
+		}
+		oldSpec[k] = v // what the server set of its own stays (cluster IPs)
+	}
+	if oldSpec != nil {
+		next.Object["spec"] = oldSpec
+	}
+	next.SetResourceVersion("") // ours alone: the last one wins
+	if _, err := client.Update(ctx, next, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("update %s: %w", key(o), err)
+	}
+	return nil
+}
+
+func (w *World) delete(ctx context.Context, o *unstructured.Unstructured) error {
+	client, err := w.client(o)
+	if err != nil {
+		return err
+	}
+	background := metav1.DeletePropagationBackground
+	err = client.Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete %s: %w", key(o), err)
+	}
+	return nil
+}
+
+// noPods waits until no simulated pod is left.
+func (w *World) noPods(ctx context.Context) error {
+	for {
+		pods, err := w.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + LabelValue, ResourceVersion: "0"})
+		if err != nil && !passing(err) {
+			return fmt.Errorf("list pods: %w", err)
+		}
+		if err == nil && len(pods.Items) == 0 {
+			return nil
+		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return fmt.Errorf("wait until %d pods are gone: %w", len(pods.Items), err)
+		}
+	}
+}
+
+// gone waits until nothing but the wanted is left, and nothing of that is on
+// its way out: a namespace that goes would take along what is made in it.
+func (w *World) gone(ctx context.Context, wanted map[string]bool) error {
+	for {
+		have, err := w.list(ctx)
+		if err != nil && !passing(err) {
+			return err
+		}
+		left := 0
+		for k, o := range have {
+			if o.GetDeletionTimestamp() != nil || !wanted[k] {
+				left++
+			}
+		}
+		if err == nil && left == 0 {
+			return nil
+		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return fmt.Errorf("wait until %d objects are deleted: %w", left, err)
+		}
+	}
+}
+
+// passing tells whether a refusal may go away by itself.
+func passing(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) // the connection
+	}
+	return apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsInternalError(err)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
