@@ -12,13 +12,31 @@ import (
 	"github.com/meshmark/meshmark/record"
 )
 
-// factorNames are the names of all factors in the table's order.
-func factorNames() []string {
-	out := make([]string, len(factors))
-	for i, f := range factors {
-		out[i] = f.Name
+// factorNames are the names of a plane's factors in the table's order.
+func factorNames(p Plane) []string {
+	var out []string
+	for _, f := range FactorsOf(p) {
+		out = append(out, f.Name)
 	}
 	return out
+}
+
+// example is a level of a plane, for hints.
+func (p Plane) example() string {
+	if p == PlaneControl {
+		return "sidecar_scope: none"
+	}
+	return "sidecars: none"
+}
+
+// factor finds a factor that this study can have.
+func (d *decoder) factor(k key) (Factor, bool) {
+	f, ok := FactorByName(k.name)
+	if !ok {
+		d.fail(k.pos, suggest(k.name, factorNames(d.plane)), "unknown factor %q", clip(k.name, 40))
+		return f, false
+	}
+	return f, !d.notHere(f.Name, f.Plane, k.pos)
 }
 
 // level reads one level of a factor.
@@ -30,6 +48,9 @@ func (d *decoder) level(f Factor, n *node) (string, bool) {
 	level, c := f.parse(text)
 	if c != nil {
 		d.fail(n.pos, c.hint, "%s: %s", f.Name, c.msg)
+		return "", false
+	}
+	if f.Name == FactorVariant && !d.knowsVariant(level, n.pos) {
 		return "", false
 	}
 	return level, true
@@ -45,18 +66,17 @@ type cellValue struct {
 
 func (v cellValue) decode(d *decoder, n *node) {
 	if n.kind != mapping {
-		d.fail(n.pos, "as {sidecars: none}", "%s maps factors to levels; this is %s", v.name, n.what())
+		d.fail(n.pos, "as {"+d.plane.example()+"}", "%s maps factors to levels; this is %s", v.name, n.what())
 		return
 	}
 	if len(n.keys) == 0 && !v.empty {
-		d.fail(n.pos, "as {sidecars: none}", "%s names no factor", v.name)
+		d.fail(n.pos, "as {"+d.plane.example()+"}", "%s names no factor", v.name)
 		return
 	}
 	out := record.Cell{}
 	for i, k := range n.keys {
-		f, ok := FactorByName(k.name)
+		f, ok := d.factor(k)
 		if !ok {
-			d.fail(k.pos, suggest(k.name, factorNames()), "unknown factor %q", clip(k.name, 40))
 			continue
 		}
 		value := n.values[i]
@@ -77,7 +97,7 @@ func (v cellValue) decode(d *decoder, n *node) {
 
 func (v cellValue) encode() *node {
 	out := &node{kind: mapping, style: styleFlow}
-	for _, f := range factors {
+	for _, f := range allFactors() {
 		if level, ok := (*v.to)[f.Name]; ok {
 			out.set(f.Name, Pos{}, plainNode(level))
 		}
@@ -90,7 +110,7 @@ func (v cellValue) encode() *node {
 
 func (v cellValue) schema() *jsonschema.Schema {
 	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
-	for _, f := range factors {
+	for _, f := range allFactors() {
 		s.Properties.Set(f.Name, &jsonschema.Schema{Ref: "#/$defs/" + f.Name})
 	}
 	return s
@@ -101,13 +121,12 @@ type factorsValue struct{ to *[]record.FactorLevels }
 
 func (v factorsValue) decode(d *decoder, n *node) {
 	if n.kind != mapping {
-		d.fail(n.pos, "as {sidecars: [none, both]}", "factors maps factors to lists of levels; this is %s", n.what())
+		d.fail(n.pos, "as {"+strings.Replace(d.plane.example(), ": ", ": [", 1)+", ...]}", "factors maps factors to lists of levels; this is %s", n.what())
 		return
 	}
 	for i, k := range n.keys {
-		f, ok := FactorByName(k.name)
+		f, ok := d.factor(k)
 		if !ok {
-			d.fail(k.pos, suggest(k.name, factorNames()), "unknown factor %q", clip(k.name, 40))
 			continue
 		}
 		list := n.values[i]
@@ -154,7 +173,7 @@ func (v factorsValue) encode() *node {
 func (v factorsValue) schema() *jsonschema.Schema {
 	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
 	one := uint64(1)
-	for _, f := range factors {
+	for _, f := range allFactors() {
 		s.Properties.Set(f.Name, &jsonschema.Schema{Type: "array", MinItems: &one, UniqueItems: true,
 			Description: f.description(), Items: &jsonschema.Schema{Ref: "#/$defs/" + f.Name}})
 	}
@@ -166,27 +185,34 @@ func (f Factor) description() string {
 	if f.Unit != "" {
 		out += " Unit: " + f.Unit + "."
 	}
+	if f.Default == "" {
+		return out
+	}
 	return out + " Default: " + f.Default + "."
 }
 
 // schema describes one level of a factor.
 func (f Factor) schema() *jsonschema.Schema {
 	s := &jsonschema.Schema{Title: f.Name, Description: f.description()}
-	switch f.Name {
-	case FactorKeepAlive:
+	switch {
+	case len(f.Levels) == 2 && has(f.Levels, "true"):
 		s.Type = "boolean"
 		s.Default = f.Default == "true"
-	case FactorConnections, FactorConcurrency:
+	case f.integer:
 		s.Type = "integer"
-		s.Minimum = "1"
+		s.Minimum = json.Number(strconv.FormatInt(f.low, 10))
 		s.Default = json.Number(f.Default)
-	case FactorRate:
+	case f.Name == FactorRate:
 		s.AnyOf = []*jsonschema.Schema{
 			{Type: "number", ExclusiveMinimum: "0", Maximum: json.Number(strconv.Itoa(maxRate))},
 			{Const: RateMax},
 		}
 		s.Default = json.Number(f.Default)
-	case FactorCPULimit:
+	case f.Name == FactorChangeRate:
+		s.Type = "number"
+		s.ExclusiveMinimum = "0"
+		s.Default = json.Number(f.Default)
+	case f.Name == FactorCPULimit, f.Name == FactorIstiodCPU, f.Name == FactorPushThrottle, f.Name == FactorRequestLimit:
 		s.AnyOf = []*jsonschema.Schema{{Type: "number", ExclusiveMinimum: "0"}, {Type: "string", Pattern: f.Pattern}}
 		s.Default = f.Default
 	default:
@@ -197,7 +223,9 @@ func (f Factor) schema() *jsonschema.Schema {
 		if f.Levels == nil {
 			s.Pattern = f.Pattern
 		}
-		s.Default = f.Default
+		if f.Default != "" {
+			s.Default = f.Default
+		}
 	}
 	for _, e := range f.Examples {
 		if s.Type != "string" && reNumber.MatchString(e) {
@@ -279,7 +307,7 @@ type stopValue struct{ to **Stop }
 
 func (v stopValue) object(s *Stop) object {
 	return object{name: "stop", flow: true, fields: []field{
-		{name: "finding", required: true, doc: "The finding whose interval must become narrow.", value: textValue{to: &s.Finding, oneOf: FindingNames()}},
+		{name: "finding", required: true, doc: "The finding whose interval must become narrow.", value: findingValue{&s.Finding}},
 		{name: "half_width", required: true, doc: "How far the interval may reach to either side, as a share of the estimate.", value: ratioValue{&s.HalfWidth}},
 		{name: "of", doc: "The cells it is asked of; all that are compared with a baseline if left out.", value: cellValue{to: &s.Of, name: "of"}},
 	}}

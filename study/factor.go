@@ -72,6 +72,7 @@ type Factor struct {
 	Name    string
 	Doc     string // what it is, one or two sentences
 	Unit    string // of its levels; "" for names
+	Plane   Plane
 	Scope   Scope
 	Default string // canonical
 	// Levels are all its levels if it is a choice, else nil.
@@ -83,15 +84,18 @@ type Factor struct {
 	// Numeric says that levels order as numbers (for charts).
 	Numeric bool
 	parse   func(string) (string, *complaint)
+	// integer says that levels are whole numbers from low on.
+	integer bool
+	low     int64
 }
 
-// Factors returns the table of all factors, in the order reports use. The
-// caller must not change it.
+// Factors returns the table of the data plane's factors, in the order reports
+// use; [ControlFactors] has the others. The caller must not change it.
 func Factors() []Factor { return factors }
 
-// FactorByName finds a factor.
+// FactorByName finds a factor of either plane.
 func FactorByName(name string) (Factor, bool) {
-	for _, f := range factors {
+	for _, f := range allFactors() {
 		if f.Name == name {
 			return f, true
 		}
@@ -104,14 +108,14 @@ var factors = []Factor{
 		"Which of the two pods has a sidecar.",
 		SidecarsNone, SidecarsServer, SidecarsClient, SidecarsBoth),
 	{
-		Name: FactorConnections, Scope: ScopeLoad, Unit: "connections", Default: "16", Numeric: true,
+		Name: FactorConnections, Plane: PlaneData, Scope: ScopeLoad, Unit: "connections", Default: "16", Numeric: true,
 		Doc:      "Connections the generator keeps to the worker; with keep_alive false, requests at once.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"2", "16", "64"},
-		parse:    integerLevel(1, 10_000),
+		parse:    integerLevel(1, 10_000), integer: true, low: 1,
 	},
 	{
-		Name: FactorRate, Scope: ScopeLoad, Unit: "requests/s", Default: "1000", Numeric: true,
+		Name: FactorRate, Plane: PlaneData, Scope: ScopeLoad, Unit: "requests/s", Default: "1000", Numeric: true,
 		Doc:      "Requests scheduled a second over all connections (open loop); max sends as fast as the connections allow.",
 		Pattern:  `^(max|[0-9]+(\.[0-9]+)?)$`,
 		Examples: []string{"1000", "max"},
@@ -124,7 +128,7 @@ var factors = []Factor{
 		"What the generator speaks to the worker.",
 		ProtocolHTTP1, ProtocolHTTP2, ProtocolGRPC, ProtocolTCP),
 	{
-		Name: FactorPayload, Scope: ScopeLoad, Unit: "bytes", Default: "1KiB", Numeric: true,
+		Name: FactorPayload, Plane: PlaneData, Scope: ScopeLoad, Unit: "bytes", Default: "1KiB", Numeric: true,
 		Doc:      "Size of a request's body, with its unit: 1KiB is 1,024 bytes, 1kB is 1,000.",
 		Pattern:  `^[0-9]+(\.[0-9]+)?(B|kB|KiB|MB|MiB)$`,
 		Examples: []string{"0B", "1KiB", "64KiB"},
@@ -140,21 +144,21 @@ var factors = []Factor{
 		"What the sidecars report about every request: an access log as text or JSON, with or without the mesh's request metrics.",
 		TelemetryOff, TelemetryText, TelemetryJSON, TelemetryTextStats, TelemetryJSONStats),
 	{
-		Name: FactorConcurrency, Scope: ScopeProxies, Unit: "threads", Default: "2", Numeric: true,
+		Name: FactorConcurrency, Plane: PlaneData, Scope: ScopeProxies, Unit: "threads", Default: "2", Numeric: true,
 		Doc:      "Worker threads of each sidecar.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"1", "2", "4"},
-		parse:    integerLevel(1, 128),
+		parse:    integerLevel(1, 128), integer: true, low: 1,
 	},
 	{
-		Name: FactorCPULimit, Scope: ScopeProxies, Unit: "CPUs", Default: CPULimitNone, Numeric: true,
+		Name: FactorCPULimit, Plane: PlaneData, Scope: ScopeProxies, Unit: "CPUs", Default: CPULimitNone, Numeric: true,
 		Doc:      "CPU limit of each sidecar's container, as Kubernetes writes it (500m, 2), or none.",
 		Pattern:  `^(none|[0-9]+(\.[0-9]+)?m?)$`,
 		Examples: []string{"none", "500m", "2"},
 		parse:    cpuLevel,
 	},
 	{
-		Name: FactorEnvoy, Scope: ScopeProxies, Default: EnvoyDefault,
+		Name: FactorEnvoy, Plane: PlaneData, Scope: ScopeProxies, Default: EnvoyDefault,
 		Doc:      "Version of Envoy in the sidecars; default is the one the proxy image comes with.",
 		Pattern:  `^(default|[0-9]+\.[0-9]+\.[0-9]+)$`,
 		Examples: []string{"default", "1.39.0"},
@@ -166,6 +170,9 @@ var factors = []Factor{
 // nothing there become [NotApplicable], and strict mutual TLS becomes
 // permissive where the client has no sidecar to speak it.
 func Effective(cell record.Cell) record.Cell {
+	if PlaneOf(cell) == PlaneControl {
+		return controlEffective(cell)
+	}
 	out := cell.With(nil)
 	client, server := HasClientProxy(cell), HasServerProxy(cell)
 	for _, f := range factors {

@@ -2,7 +2,10 @@ package study
 
 import (
 	"regexp"
+	"strings"
 	"time"
+
+	"github.com/invopop/jsonschema"
 
 	"github.com/meshmark/meshmark/record"
 )
@@ -28,24 +31,28 @@ func root(s *Study) object {
 		{name: "settings", doc: "Levels of factors that do not vary. A factor in neither settings nor factors has its default.",
 			value: cellValue{to: &s.Settings, name: "settings"}},
 		{name: "factors", doc: "What varies: every combination of levels is a cell, in the order given here.", value: factorsValue{&s.Factors}},
-		{name: "baseline", doc: "Put over a cell, these levels give the cell that it is compared with. {sidecars: none} if that varies; {} compares nothing.",
+		{name: "variants", doc: "Named sets of levels of several factors, put over the settings: the levels of a factor called variant. It varies over all of them unless settings or factors name some.",
+			value: variantsValue{&s.Variants}},
+		{name: "baseline", doc: "Put over a cell, these levels give the cell that it is compared with. If left out: {sidecars: none} if that varies, or the first of the variants that are measured. {} compares nothing.",
 			value: cellValue{to: &s.Baseline, name: "baseline", empty: true}},
 		{name: "exclude", doc: "Combinations of levels to leave out.",
 			value: listValue[record.Cell]{to: &s.Exclude, element: func(c *record.Cell) value { return cellValue{to: c, name: "exclude"} }}},
-		{name: "workload", doc: "What the worker does with each request.", value: workload(&s.Workload)},
-		{name: "load", doc: "How requests are sent.", value: object{name: "load", fields: []field{
+		{name: "control", doc: "Makes this a study of the control plane, with its own factors: changes are made and followed to every proxy. {} takes every default.",
+			value: controlValue{s}},
+		{name: "workload", plane: PlaneData, doc: "What the worker does with each request.", value: workload(&s.Workload)},
+		{name: "load", plane: PlaneData, doc: "How requests are sent.", value: object{name: "load", fields: []field{
 			{name: "timeout", doc: "A request without its answer after this long has failed.", value: durationValue{to: &s.Load.Timeout, low: time.Millisecond, high: 10 * time.Minute}},
 			{name: "method", doc: "HTTP method. If left out: POST with a payload, GET without.", value: textValue{to: &s.Load.Method, pattern: reMethod, hint: "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"}},
 			{name: "path", doc: "Path of HTTP requests.", value: textValue{to: &s.Load.Path, pattern: rePath, hint: "begin with /, without blanks"}},
 			{name: "headers", doc: "Headers of HTTP requests beside those the generator sets.", value: headersValue{&s.Load.Headers}},
 			{name: "tls", doc: "Whether the generator itself speaks TLS to the worker, beside what the mesh does.", value: boolValue{&s.Load.TLS}},
 		}}},
-		{name: "warmup", doc: "Time before a trial's window: until latency and CPU are steady, within these bounds.", value: object{name: "warmup", flow: true, fields: []field{
+		{name: "warmup", plane: PlaneData, doc: "Time before a trial's window: until latency and CPU are steady, within these bounds.", value: object{name: "warmup", flow: true, fields: []field{
 			{name: "min", doc: "Shortest warm-up.", value: durationValue{to: &s.Warmup.Min, high: time.Hour}},
 			{name: "max", doc: "Longest warm-up; a trial that is not steady by then says so.", value: durationValue{to: &s.Warmup.Max, high: time.Hour}},
 		}}},
-		{name: "window", doc: "How long a trial measures: a whole number of intervals.", value: durationValue{to: &s.Window, low: 100 * time.Millisecond, high: time.Hour}},
-		{name: "interval", doc: "The generator's unit of account.", value: durationValue{to: &s.Interval, low: 50 * time.Millisecond, high: time.Minute}},
+		{name: "window", plane: PlaneData, doc: "How long a trial measures: a whole number of intervals.", value: durationValue{to: &s.Window, low: 100 * time.Millisecond, high: time.Hour}},
+		{name: "interval", plane: PlaneData, doc: "The generator's unit of account.", value: durationValue{to: &s.Interval, low: 50 * time.Millisecond, high: time.Minute}},
 		{name: "blocks", doc: "Passes over all cells, each in random order.", value: object{name: "blocks", flow: true, fields: []field{
 			{name: "min", doc: "Fewest blocks; from here on the stop rule is asked.", value: intValue{&s.Blocks.Min, 1, 10_000}},
 			{name: "max", doc: "Most blocks.", value: intValue{&s.Blocks.Max, 1, 10_000}},
@@ -54,7 +61,9 @@ func root(s *Study) object {
 		{name: "stop", doc: "Ends the run before blocks.max, when an interval is narrow enough; none for no such rule.", value: stopValue{&s.Stop}},
 		{name: "seed", doc: "Orders the blocks and spreads arrivals. 0: chosen when the run starts, and recorded.", value: seedValue{&s.Seed}},
 		{name: "measures", doc: "What is recorded; everything if left out.",
-			value: listValue[string]{to: &s.Measures, least: 1, flow: true, element: func(m *string) value { return textValue{to: m, oneOf: Measures()} }}},
+			value: listValue[string]{to: &s.Measures, least: 1, flow: true, element: func(m *string) value { return measureValue{m} }}},
+		{name: "search", doc: "Looks for the highest level of a factor at which a finding keeps within a bound; its levels grow, and those above one that breaks the bound need not be measured.",
+			value: listValue[Search]{to: &s.Search, element: search}},
 		{name: "assert", doc: "CEL expressions over the findings that must hold.",
 			value: listValue[Expr]{to: &s.Assert, element: func(e *Expr) value { return exprValue{e} }}},
 		{name: "published", doc: "Figures of the literature to set beside the measured ones.",
@@ -82,9 +91,44 @@ func published(p *Published) value {
 	return object{name: "a published figure", fields: []field{
 		{name: "source", required: true, doc: "Where it was published.", value: textValue{to: &p.Source}},
 		{name: "claim", required: true, doc: "What was said, in words.", value: textValue{to: &p.Claim}},
-		{name: "finding", required: true, doc: "The finding it is set beside.", value: textValue{to: &p.Finding, oneOf: FindingNames()}},
+		{name: "finding", required: true, doc: "The finding it is set beside.", value: findingValue{&p.Finding}},
 		{name: "cell", required: true, doc: "The cell it speaks of.", value: cellValue{to: &p.Cell, name: "cell"}},
 		{name: "figure", required: true, doc: "The figure.", value: floatValue{to: &p.Figure, high: 1e18}},
-		{name: "unit", required: true, doc: "Its unit: us, ms or s; us/request or ms/request; bytes, kB, MB, KiB or MiB.", value: textValue{to: &p.Unit}},
+		{name: "unit", required: true, doc: "Its unit, as the finding has it or as one counts in it: us, ms or s; us/request or ms/request; bytes, kB, MB, KiB or MiB; pushes.", value: textValue{to: &p.Unit}},
 	}}
+}
+
+// findingValue is the name of a finding of the study's plane.
+type findingValue struct{ to *string }
+
+func (v findingValue) decode(d *decoder, n *node) {
+	decodeName(d, n, v.to, FindingNamesOf)
+}
+
+func (v findingValue) encode() *node { return textNode(*v.to) }
+
+func (v findingValue) schema() *jsonschema.Schema { return textValue{oneOf: FindingNames()}.schema() }
+
+// measureValue is the name of a measure of the study's plane.
+type measureValue struct{ to *string }
+
+func (v measureValue) decode(d *decoder, n *node) { decodeName(d, n, v.to, MeasuresOf) }
+
+func (v measureValue) encode() *node { return textNode(*v.to) }
+
+func (v measureValue) schema() *jsonschema.Schema {
+	return textValue{oneOf: append(MeasuresOf(PlaneData), MeasuresOf(PlaneControl)...)}.schema()
+}
+
+// decodeName reads one of a plane's names, and knows those of the other.
+func decodeName(d *decoder, n *node, to *string, names func(Plane) []string) {
+	other := PlaneControl
+	if d.plane == PlaneControl {
+		other = PlaneData
+	}
+	if n.kind == scalar && has(names(other), strings.TrimSpace(n.text)) {
+		d.notHere(strings.TrimSpace(n.text), other, n.pos)
+		return
+	}
+	textValue{to: to, oneOf: names(d.plane)}.decode(d, n)
 }

@@ -11,17 +11,44 @@ const (
 	UnitMicroseconds = "us"
 	UnitPerRequest   = "us/request"
 	UnitBytes        = "bytes"
+
+	UnitPerChange        = "us/change"
+	UnitBytesPerChange   = "bytes/change"
+	UnitPushes           = "pushes"
+	UnitPushesPerChange  = "pushes/change"
+	UnitSecondsPerChange = "s/change" // proxy-seconds, which no factor of a thousand makes handier
+	UnitChanges          = "changes"
+	UnitMissed           = "missed" // pairs of a change and a proxy
+	UnitCores            = "cores"
+	UnitRatio            = "ratio"
 )
 
-// FindingNames lists the findings that a stop rule, a published figure or an
-// assertion can name:
+// FindingNames lists the findings of both planes that a stop rule, a published
+// figure or an assertion can name.
+func FindingNames() []string {
+	return append(FindingNamesOf(PlaneData), FindingNamesOf(PlaneControl)...)
+}
+
+// FindingNamesOf lists the findings of a plane's studies.
+func FindingNamesOf(p Plane) []string {
+	if p == PlaneData {
+		return dataFindings()
+	}
+	out := make([]string, len(controlFindings))
+	for i, f := range controlFindings {
+		out[i] = f.name
+	}
+	return out
+}
+
+// dataFindings lists the findings of data-plane studies:
 //
 //	latency_pNN            a percentile of a cell, by intended time
 //	latency_pNN_overhead   its difference to the baseline
 //	cpu_PART_per_request   CPU time of a part
 //	cpu_machine_per_request_overhead
 //	memory_PART            proportional set size of a part
-func FindingNames() []string {
+func dataFindings() []string {
 	var out []string
 	for _, p := range []string{"p50", "p90", "p99", "p999"} {
 		out = append(out, "latency_"+p, "latency_"+p+"_overhead")
@@ -41,8 +68,13 @@ func FindingNames() []string {
 // FindingUnit returns the unit of a finding by its name, "" if there is no
 // such finding.
 func FindingUnit(name string) string {
+	for _, f := range controlFindings {
+		if f.name == name {
+			return f.unit
+		}
+	}
 	switch {
-	case !has(FindingNames(), name):
+	case !has(dataFindings(), name):
 		return ""
 	case strings.HasPrefix(name, "latency_"):
 		return UnitMicroseconds
@@ -52,19 +84,47 @@ func FindingUnit(name string) string {
 	return UnitBytes
 }
 
-// units that a published figure may be in, by the finding's own unit, and
-// the factor that turns one into the other.
-var units = map[string]map[string]float64{
-	UnitMicroseconds: {"us": 1, "ms": 1000, "s": 1_000_000},
-	UnitPerRequest:   {"us/request": 1, "ms/request": 1000},
-	UnitBytes:        {"bytes": 1, "kB": 1000, "MB": 1_000_000, "KiB": 1 << 10, "MiB": 1 << 20},
+// scaled is a unit that a figure may be in, and what one of it is in the
+// finding's own.
+type scaled struct {
+	name string
+	one  float64
 }
 
-func unitNames(of string) []string {
-	all := map[string][]string{
-		UnitMicroseconds: {"us", "ms", "s"},
-		UnitPerRequest:   {"us/request", "ms/request"},
-		UnitBytes:        {"bytes", "kB", "MB", "KiB", "MiB"},
+var (
+	scaledTimes = []scaled{{"us", 1}, {"ms", 1000}, {"s", 1_000_000}}
+	scaledBytes = []scaled{{"bytes", 1}, {"kB", 1000}, {"MB", 1_000_000}, {"KiB", 1 << 10}, {"MiB", 1 << 20}}
+)
+
+// scales are the units that a figure may be in, by the finding's own.
+var scales = map[string][]scaled{
+	UnitMicroseconds:   scaledTimes,
+	UnitPerRequest:     each(scaledTimes[:2], "/request"),
+	UnitPerChange:      each(scaledTimes, "/change"),
+	UnitBytes:          scaledBytes,
+	UnitBytesPerChange: each(scaledBytes, "/change"),
+}
+
+func each(units []scaled, suffix string) []scaled {
+	out := make([]scaled, len(units))
+	for i, u := range units {
+		out[i] = scaled{u.name + suffix, u.one}
 	}
-	return all[of]
+	return out
+}
+
+// scaleTo returns what one of a unit is in a finding's own.
+func scaleTo(own, unit string) (float64, *complaint) {
+	possible := scales[own]
+	if possible == nil {
+		possible = []scaled{{own, 1}}
+	}
+	var names []string
+	for _, u := range possible {
+		if u.name == unit {
+			return u.one, nil
+		}
+		names = append(names, u.name)
+	}
+	return 0, complain("possible: "+strings.Join(names, ", "), "%q is no unit", clip(unit, 40))
 }

@@ -17,8 +17,9 @@ type value interface {
 
 // decoder collects what is wrong.
 type decoder struct {
-	root *node
-	errs Errors
+	root  *node
+	plane Plane
+	errs  Errors
 }
 
 func (d *decoder) fail(pos Pos, hint, format string, args ...any) {
@@ -69,6 +70,7 @@ type field struct {
 	doc      string
 	value    value
 	required bool
+	plane    Plane // the only one it is for; "" for both
 }
 
 // object is a mapping with fixed fields.
@@ -87,6 +89,9 @@ func (o object) decode(d *decoder, n *node) {
 		f := o.find(k.name)
 		if f == nil {
 			d.fail(k.pos, suggest(k.name, o.names()), "unknown field %q in %s", clip(k.name, 40), o.name)
+			continue
+		}
+		if d.notHere(f.name, f.plane, k.pos) {
 			continue
 		}
 		if n.values[i].kind == null {
@@ -108,6 +113,18 @@ func (o object) names() []string {
 		out[i] = f.name
 	}
 	return out
+}
+
+// of returns the object without the fields of the other plane.
+func (o object) of(p Plane) object {
+	var kept []field
+	for _, f := range o.fields {
+		if f.plane == "" || f.plane == p {
+			kept = append(kept, f)
+		}
+	}
+	o.fields = kept
+	return o
 }
 
 func (o object) find(name string) *field {

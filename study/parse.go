@@ -2,10 +2,8 @@ package study
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"sort"
-	"strings"
 	"time"
 
 	"github.com/meshmark/meshmark/record"
@@ -31,8 +29,11 @@ func Parse(data []byte, name string, sets []string) (*Study, error) {
 			return nil, err
 		}
 	}
-	d := &decoder{root: tree}
-	s := defaults()
+	d := &decoder{root: tree, plane: PlaneData}
+	if tree.get("control") != nil {
+		d.plane = PlaneControl
+	}
+	s := defaultsOf(d.plane)
 	root(s).decode(d, tree)
 	if len(d.errs) == 0 {
 		d.resolve(s)
@@ -49,7 +50,17 @@ func Parse(data []byte, name string, sets []string) (*Study, error) {
 
 // Marshal writes the study with every default filled in: parsed again it
 // gives the same study and plan.
-func (s *Study) Marshal() []byte { return emit(root(s).encode()) }
+func (s *Study) Marshal() []byte { return emit(root(s).of(s.Plane()).encode()) }
+
+// defaultsOf is a study of a plane before its file is read.
+func defaultsOf(p Plane) *Study {
+	s := defaults()
+	if p == PlaneControl {
+		s.Control = defaultControl()
+		s.Workload, s.Load, s.Warmup, s.Window, s.Interval = Workload{}, Load{}, Warmup{}, 0, 0
+	}
+	return s
+}
 
 func defaults() *Study {
 	return &Study{
@@ -70,9 +81,13 @@ func (d *decoder) resolve(s *Study) {
 		s.Title = s.Name
 	}
 	if len(s.Measures) == 0 {
-		s.Measures = Measures()
+		s.Measures = MeasuresOf(d.plane)
 	}
-	for _, f := range factors {
+	if s.Control != nil {
+		s.Control.resolve()
+	}
+	d.resolveVariants(s)
+	for _, f := range FactorsOf(d.plane) {
 		switch _, fixed := s.Settings[f.Name]; {
 		case fixed && s.varies(f.Name):
 			d.fail(d.pos("settings", f.Name), "leave it out of one of them", "%s is both in settings and in factors", f.Name)
@@ -85,38 +100,63 @@ func (d *decoder) resolve(s *Study) {
 	}
 	if s.Baseline == nil {
 		s.Baseline = record.Cell{}
-		if has(s.levels(FactorSidecars), SidecarsNone) && len(s.levels(FactorSidecars)) > 1 {
+		switch variants := s.varied(FactorVariant); {
+		case len(s.varied(FactorSidecars)) > 1 && has(s.varied(FactorSidecars), SidecarsNone):
 			s.Baseline[FactorSidecars] = SidecarsNone
+		case len(variants) > 1:
+			s.Baseline[FactorVariant] = variants[0]
 		}
 	}
+	d.resolveSearches(s)
 	for i := range s.Published {
 		p := &s.Published[i]
 		own := FindingUnit(p.Finding)
-		scale, ok := units[own][p.Unit]
-		if !ok {
-			d.fail(d.pos("published", i, "unit"), "possible: "+strings.Join(unitNames(own), ", "), "%q is no unit of %s", clip(p.Unit, 40), p.Finding)
+		scale, c := scaleTo(own, p.Unit)
+		if c != nil {
+			d.fail(d.pos("published", i, "unit"), c.hint, "%s of %s", c.msg, p.Finding)
 			continue
 		}
 		p.Figure, p.Unit = p.Figure*scale, own
 	}
 }
 
-// levels are all levels a factor has in this study.
+// levels are all levels a factor has in this study, in factors, settings and
+// variants.
 func (s *Study) levels(factor string) []string {
+	if f := s.varied(factor); f != nil {
+		return f
+	}
+	out := []string{s.Settings[factor]}
+	for _, v := range s.Variants {
+		if level, ok := v.Levels[factor]; ok && !has(out, level) {
+			out = append(out, level)
+		}
+	}
+	return out
+}
+
+// varied are the levels of a factor that stands in factors, nil for others.
+func (s *Study) varied(factor string) []string {
 	for _, f := range s.Factors {
 		if f.Factor == factor {
 			return f.Levels
 		}
 	}
-	return []string{s.Settings[factor]}
+	return nil
 }
 
 // check finds what is wrong between fields.
 func (d *decoder) check(s *Study) {
 	d.checkTimes(s)
-	d.checkLoad(s)
-	d.checkServiceTime(&s.Workload.ServiceTime)
-	if s.Mesh == MeshNone {
+	if s.Control != nil {
+		d.checkControl(s)
+	} else {
+		d.checkLoad(s)
+		d.checkServiceTime(&s.Workload.ServiceTime)
+	}
+	d.checkVariants(s)
+	d.checkSearches(s)
+	if s.Mesh == MeshNone && s.Control == nil {
 		for _, level := range s.levels(FactorSidecars) {
 			if level != SidecarsNone {
 				d.fail(d.pos("mesh"), "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
@@ -135,6 +175,9 @@ func (d *decoder) check(s *Study) {
 	switch {
 	case err == nil:
 		d.checkStop(s, p)
+		if s.Control != nil {
+			d.checkPopulation(p)
+		}
 	case errors.As(err, &fault):
 		d.complain(d.planPos(fault), &complaint{msg: fault.about + ": " + fault.msg, hint: fault.hint})
 	default:
@@ -170,7 +213,7 @@ func (d *decoder) checkTimes(s *Study) {
 	if s.Blocks.Min > s.Blocks.Max {
 		d.fail(d.pos("blocks"), "", "blocks.min %d is more than blocks.max %d", s.Blocks.Min, s.Blocks.Max)
 	}
-	if s.Window%s.Interval != 0 || s.Window < s.Interval {
+	if s.Control == nil && (s.Window%s.Interval != 0 || s.Window < s.Interval) {
 		n := max(1, math.Round(float64(s.Window)/float64(s.Interval)))
 		d.fail(d.pos("window"), "for example "+formatDuration(time.Duration(n)*s.Interval),
 			"window %s is no whole number of intervals of %s", formatDuration(s.Window), formatDuration(s.Interval))
@@ -215,54 +258,4 @@ func (d *decoder) checkStop(s *Study, p *Plan) {
 	case len(p.StopCells()) == 0:
 		d.fail(d.pos("stop"), "name a cell that has a baseline, or a finding without _overhead", "%s needs a cell that is compared with another", s.Stop.Finding)
 	}
-}
-
-// Files are the files the study names, relative to it.
-func (s *Study) Files() []string {
-	if s.Workload.ServiceTime.File == "" {
-		return nil
-	}
-	return []string{s.Workload.ServiceTime.File}
-}
-
-// maxValues bounds recorded times, in a study and in a file it names.
-const maxValues = 10_000
-
-// WithFiles returns the study with the contents of the files it names put
-// in, so that its resolved form needs nothing else.
-func (s *Study) WithFiles(read func(name string) ([]byte, error)) (*Study, error) {
-	out := *s
-	t := &out.Workload.ServiceTime
-	if t.File == "" {
-		return &out, nil
-	}
-	name := t.File
-	data, err := read(name)
-	if err != nil {
-		return nil, fmt.Errorf("workload.service_time.file: %w", err)
-	}
-	t.File, t.Values = "", nil
-	number := 0
-	for line := range strings.Lines(string(data)) {
-		number++
-		pos := Pos{File: name, Line: number, Column: 1, Text: strings.TrimRight(line, "\r\n")}
-		text, _, _ := strings.Cut(line, "#")
-		if text = strings.TrimSpace(text); text == "" {
-			continue
-		}
-		v, c := parseDuration(text)
-		if c == nil && v > time.Minute {
-			c = complain("at most 1m is possible", "%s is too long", text)
-		}
-		if c != nil {
-			return nil, pos.Errorf(c.hint, "%s", c.msg)
-		}
-		if t.Values = append(t.Values, v); len(t.Values) > maxValues {
-			return nil, pos.Errorf("take a sample of them", "more than %d recorded times", maxValues)
-		}
-	}
-	if len(t.Values) == 0 {
-		return nil, Pos{File: name}.Errorf("a duration a line, as 1.5ms", "it holds no times")
-	}
-	return &out, nil
 }

@@ -131,7 +131,7 @@ func TestParseRefuses(t *testing.T) {
 		{"tcp without payload", minimal + "settings: {protocol: tcp, payload: 0B}\n", "", "cannot do so", ""},
 		{"header", minimal + "load: {headers: {content-length: 5}}\n", "3:18", "sets Content-Length itself", ""},
 		{"bool", minimal + "load: {tls: maybe}\n", "3:13", "neither true nor false", ""},
-		{"published unit", minimal + "published:\n- {source: s, claim: c, finding: latency_p50, cell: {sidecars: both}, figure: 3, unit: MB}\n", "4:88", "no unit of latency_p50", "us"},
+		{"published unit", minimal + "published:\n- {source: s, claim: c, finding: latency_p50, cell: {sidecars: both}, figure: 3, unit: MB}\n", "4:88", "is no unit of latency_p50", "us"},
 		{"bad name", "name: My Study\nquestion: y\n", "1:7", "cannot stand here", "lower-case"},
 		{"tab", "name: x\nquestion: y\nblocks:\n\tmin: 3\n", "4:", "", ""},
 		{"open bracket", minimal + "factors: {rate: [1, 2\n", "", "", ""},

@@ -69,6 +69,9 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 			requested[f.Factor] = f.Levels[rest%len(f.Levels)]
 			rest /= len(f.Levels)
 		}
+		if v, ok := s.variantLevels(requested[FactorVariant]); ok {
+			requested = requested.With(v)
+		}
 		excluded := false
 		for k, partial := range s.Exclude {
 			if contains(requested, partial) {
@@ -78,7 +81,7 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 		if excluded {
 			continue
 		}
-		if s.varies(FactorMTLS) && requested[FactorMTLS] == MTLSStrict && requested[FactorSidecars] == SidecarsServer {
+		if s.asks(FactorMTLS, requested) && requested[FactorMTLS] == MTLSStrict && requested[FactorSidecars] == SidecarsServer {
 			return nil, &planError{about: FactorMTLS, complaint: complaint{
 				msg:  "strict mutual TLS cannot serve a client without a sidecar (sidecars: server)",
 				hint: "leave that cell out: exclude: [{sidecars: server, mtls: strict}]"}}
@@ -118,7 +121,7 @@ func (p *Plan) compare() error {
 		if len(p.Study.Baseline) == 0 {
 			continue
 		}
-		against := p.requested[i].With(p.Study.Baseline)
+		against := p.Study.over(p.requested[i], p.Study.Baseline)
 		k, ok := p.index[Effective(against).Key()]
 		if !ok {
 			return &planError{about: "baseline", complaint: complaint{
@@ -150,13 +153,13 @@ func contains(cell, partial record.Cell) bool {
 	return true
 }
 
-func (s *Study) varies(factor string) bool {
-	for _, f := range s.Factors {
-		if f.Factor == factor {
-			return true
-		}
-	}
-	return false
+func (s *Study) varies(factor string) bool { return s.varied(factor) != nil }
+
+// asks says whether a factor's level in a cell is one that the study varies.
+func (s *Study) asks(factor string, requested record.Cell) bool {
+	v, _ := s.variantLevels(requested[FactorVariant])
+	_, named := v[factor]
+	return named || s.varies(factor)
 }
 
 // Index returns the place of a cell in Cells.
@@ -232,45 +235,13 @@ func (p *Plan) Label(cell record.Cell) string {
 		}
 		parts = append(parts, levelLabel(f.Factor, level))
 	}
+	if len(parts) == 0 && PlaneOf(cell) == PlaneControl {
+		return levelLabel(FactorProxies, cell[FactorProxies])
+	}
 	if len(parts) == 0 {
 		return cell[FactorSidecars]
 	}
 	return strings.Join(parts, " · ")
-}
-
-func levelLabel(factor, level string) string {
-	switch factor {
-	case FactorConnections:
-		return plural(level, "connection")
-	case FactorRate:
-		if level == RateMax {
-			return "max rate"
-		}
-		return level + " rps"
-	case FactorKeepAlive:
-		if level == "true" {
-			return "keep-alive"
-		}
-		return "new connections"
-	case FactorMTLS:
-		return "mTLS " + level
-	case FactorTelemetry:
-		return "telemetry " + level
-	case FactorConcurrency:
-		return plural(level, "thread")
-	case FactorCPULimit:
-		return "CPU limit " + level
-	case FactorEnvoy:
-		return "Envoy " + level
-	}
-	return level
-}
-
-func plural(level, what string) string {
-	if level == "1" {
-		return "1 " + what
-	}
-	return level + " " + what + "s"
 }
 
 // BlockSize is the number of trials of a block.
@@ -377,18 +348,49 @@ const switchTime = 300 * time.Millisecond
 // Estimate returns how long the plan takes.
 func (p *Plan) Estimate() Estimate {
 	s := p.Study
+	if s.Control != nil {
+		return p.estimateControl()
+	}
 	n := p.BlockSize()
 	trial := s.Warmup.Min + s.Window + switchTime
 	longest := s.Warmup.Max + s.Window + switchTime
 	e := Estimate{Trials: n, Trial: trial, Block: time.Duration(n) * trial}
 	e.Min = time.Duration(s.Blocks.Min) * e.Block
 	e.Max = time.Duration(s.Blocks.Max) * time.Duration(n) * longest
-	// No block begins that would not end in time; the first always does.
-	if limited := max(s.Blocks.Limit, time.Duration(n)*longest); s.Blocks.Limit > 0 && limited < e.Max {
+	return e.limit(s.Blocks.Limit, time.Duration(n)*longest)
+}
+
+// limit shortens an estimate to what the limit leaves, which is never less
+// than one block.
+func (e Estimate) limit(limit, longest time.Duration) Estimate {
+	if limited := max(limit, longest); limit > 0 && limited < e.Max {
 		e.Max = limited
 	}
 	if e.Min > e.Max {
 		e.Min = e.Max
 	}
 	return e
+}
+
+// estimateControl returns how long a plan of the control plane takes, whose
+// cells differ in that.
+func (p *Plan) estimateControl() Estimate {
+	s := p.Study
+	e := Estimate{Trials: p.BlockSize()}
+	var longest time.Duration
+	for i, cell := range p.Cells {
+		turns := time.Duration(1)
+		if p.doubled[i] {
+			turns = 2
+		}
+		short, long := s.controlTrial(cell)
+		if e.Trial == 0 || short < e.Trial {
+			e.Trial = short
+		}
+		e.Block += turns * short
+		longest += turns * long
+	}
+	e.Min = time.Duration(s.Blocks.Min) * e.Block
+	e.Max = time.Duration(s.Blocks.Max) * longest
+	return e.limit(s.Blocks.Limit, longest)
 }

@@ -13,8 +13,26 @@ func Reference() string {
 	b.WriteString("## Fields\n\n")
 	s := defaults()
 	writeFields(&b, root(s), "")
-	b.WriteString("\n## Factors\n\n| factor | what it is | levels | default |\n|---|---|---|---|\n")
-	for _, f := range factors {
+	b.WriteString("\n## Factors\n\n")
+	writeFactors(&b, factors)
+	b.WriteString(referenceData)
+	b.WriteString("\n## Factors of the control plane\n\n")
+	writeFactors(&b, controlFactors)
+	b.WriteString(referenceControl)
+	b.WriteString(referenceFindings)
+	for _, name := range FindingNamesOf(PlaneData) {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", name, FindingUnit(name))
+	}
+	b.WriteString("\nOf studies of the control plane:\n\n| finding | what it is | unit |\n|---|---|---|\n")
+	for _, f := range controlFindings {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.name, f.doc, f.unit)
+	}
+	return b.String()
+}
+
+func writeFactors(b *strings.Builder, table []Factor) {
+	b.WriteString("| factor | what it is | levels | default |\n|---|---|---|---|\n")
+	for _, f := range table {
 		levels := strings.Join(f.Levels, ", ")
 		if f.Levels == nil {
 			levels = "as " + strings.Join(f.Examples, ", ")
@@ -22,13 +40,8 @@ func Reference() string {
 		if f.Unit != "" {
 			levels += " (" + f.Unit + ")"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Doc, levels, f.Default)
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Name, strings.ReplaceAll(f.Doc, "|", "\\|"), strings.ReplaceAll(levels, "|", "\\|"), f.Default)
 	}
-	b.WriteString(referenceTail)
-	for _, name := range FindingNames() {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", name, FindingUnit(name))
-	}
-	return b.String()
 }
 
 // writeFields lists the fields of an object and of those below it.
@@ -39,7 +52,7 @@ func writeFields(b *strings.Builder, o object, prefix string) {
 	for _, f := range o.fields {
 		def := ""
 		switch v := f.value.(type) {
-		case object, factorsValue, cellValue:
+		case object, factorsValue, cellValue, controlValue:
 		case stopValue:
 			def = "none"
 		default:
@@ -54,8 +67,14 @@ func writeFields(b *strings.Builder, o object, prefix string) {
 		switch v := f.value.(type) {
 		case object:
 			writeFields(b, v, prefix+f.name+".")
+		case controlValue:
+			writeFields(b, v.section(), prefix+f.name+".")
 		case stopValue:
 			writeFields(b, v.object(&Stop{}), prefix+f.name+".")
+		case listValue[Search]:
+			if inner, ok := v.element(&Search{}).(object); ok {
+				writeFields(b, inner, prefix+f.name+"[].")
+			}
 		case listValue[Published]:
 			if inner, ok := v.element(&Published{}).(object); ok {
 				writeFields(b, inner, prefix+f.name+"[].")
@@ -103,16 +122,53 @@ name alone, fixed by a level (` + "`--set rate=2000`" + `) or varied by a list
 
 `
 
-const referenceTail = `
+const referenceData = `
 What means nothing in a cell is recorded as ` + "`-`" + `, and cells that differ only in
 that are one cell, measured once: the proxies' settings where no pod has a
 sidecar, ` + "`mtls`" + ` where the server has none, ` + "`arrival`" + ` at rate ` + "`max`" + `. Strict mutual
 TLS cannot serve a client without a sidecar: such a cell (` + "`sidecars: server`" + `) is
 recorded as the ` + "`permissive`" + ` that it is, and refused if ` + "`mtls`" + ` is itself varied.
+`
 
+const referenceControl = `
+A study is one of the control plane if it has the section ` + "`control`, be it `{}`" + `. It
+has these factors and no others, and the fields ` + "`workload`, `load`, `warmup`, `window`" + `
+and ` + "`interval`" + ` have no place in it. ` + "`sidecar_hosts` and `outbound_policy`" + ` mean nothing
+without a Sidecar resource, ` + "`endpoints` without Services, `xds` and `clients`" + ` without
+simulated proxies, ` + "`change_rate` and `change_arrival`" + ` where a trace says when.
+
+## Variants
+
+Where a study compares a few settings by name rather than every combination, it
+lists them:
+
+` + "```yaml" + `
+control: {changes: 10}
+settings: {proxies: 11, gateways: 2}
+variants:
+  none: {}
+  sidecar: {sidecar_scope: mesh, sidecar_hosts: "istio-system/*,prometheus/*", outbound_policy: REGISTRY_ONLY}
+  sidecar-debounce: {sidecar_scope: mesh, sidecar_hosts: "istio-system/*,prometheus/*", outbound_policy: REGISTRY_ONLY, debounce_after: 2500ms}
+baseline: {variant: none}
+` + "```" + `
+
+Each variant's levels stand over the settings. They are the levels of a factor
+called ` + "`variant`" + `, which can be combined with others, narrowed down
+(` + "`--set variant=[none,sidecar]`" + `) and named wherever cells are. Studies of either
+plane can have variants.
+
+## Search
+
+` + "`search: [{factor: proxies, finding: convergence_p99, bound: 2 s}]`" + ` asks for the
+highest number of proxies at which the 99th percentile of convergence keeps
+within 2 s, for every combination of the other factors. Once a level breaks the
+bound, higher ones need not be measured.
+`
+
+const referenceFindings = `
 ## Findings
 
-Names for ` + "`stop`, `published` and `assert`" + `:
+Names for ` + "`stop`, `published`, `search` and `assert`" + `:
 
 | finding | unit |
 |---|---|

@@ -19,7 +19,7 @@ func Schema() ([]byte, error) {
 	s.Title = "meshmark study"
 	s.Description = "A file that asks one question of a mesh: what varies, what is measured, what it is compared with."
 	s.Definitions = jsonschema.Definitions{}
-	for _, f := range factors {
+	for _, f := range allFactors() {
 		s.Definitions[f.Name] = f.schema()
 	}
 	var b bytes.Buffer

@@ -21,8 +21,15 @@ type Study struct {
 	// Baseline, put over a cell, gives the cell it is compared with. Empty:
 	// nothing is compared.
 	Baseline record.Cell
+	// Variants are named sets of levels, which the factor variant chooses
+	// from.
+	Variants []NamedLevels
 	// Exclude names combinations of levels that are left out.
 	Exclude []record.Cell
+
+	// Control is what a control-plane study has in place of workload, load,
+	// warm-up, window and interval, which are zero there; nil for others.
+	Control *Control
 
 	Workload Workload
 	Load     Load
@@ -35,7 +42,9 @@ type Study struct {
 	Stop     *Stop  // nil: until Blocks ends the run
 	Seed     uint64 // 0: chosen when the run starts, and recorded
 	Measures []string
-	Assert   []Expr
+	// Search asks how far levels can go.
+	Search []Search
+	Assert []Expr
 	// Published are figures of the literature to set beside ours.
 	Published []Published
 }
@@ -56,8 +65,24 @@ const (
 	MeasurePressure    = "pressure"
 )
 
-// Measures returns every measure, in the order reports use.
-func Measures() []string {
+// Measures of control-plane studies.
+const (
+	MeasureConvergence   = "convergence"
+	MeasureCost          = "cost"
+	MeasureConfig        = "config"
+	MeasureAmplification = "amplification"
+	MeasureStaleness     = "staleness"
+	MeasureSignals       = "signals"
+)
+
+// Measures returns every measure of the data plane, in the order reports use.
+func Measures() []string { return MeasuresOf(PlaneData) }
+
+// MeasuresOf returns every measure of a plane, in the order reports use.
+func MeasuresOf(p Plane) []string {
+	if p == PlaneControl {
+		return []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals}
+	}
 	return []string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure}
 }
 

@@ -1,0 +1,354 @@
+package study
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// Control is the section that makes a study one of the control plane: what is
+// the same in every trial.
+type Control struct {
+	// Changes is how many changes a trial makes; 0: as many as fit into
+	// Duration at the cell's rate.
+	Changes  int
+	Duration time.Duration
+	// Settle is how long to wait at most after the last change until every
+	// proxy has all of them.
+	Settle time.Duration
+	// Quiet is how long no message may come before the window begins.
+	Quiet time.Duration
+	// Idle is how long istiod's CPU is measured before the first change;
+	// 0: not at all.
+	Idle time.Duration
+	// Security is how simulated proxies reach istiod.
+	Security string
+	// StreamsPerConnection is how many simulated proxies share a connection.
+	StreamsPerConnection int
+	// BadShare is the share of proxies that misbehave where factor clients
+	// is not good.
+	BadShare Ratio
+	// Namespace is the stem of the population's namespaces: NAME-1, NAME-2...
+	Namespace string
+	// ScopeNamespace is where a Sidecar of scope namespace or workload
+	// stands, ChangeNamespace where changes are made.
+	ScopeNamespace  string
+	ChangeNamespace string
+	// DummiesNamespace is where objects are that nobody uses.
+	DummiesNamespace string
+	ServiceEntry     ServiceEntry
+	// TraceFile names a file of recorded changes; see [Study.WithFiles].
+	// Empty once they are in Trace.
+	TraceFile string
+	// Trace has recorded changes in their order, for change: trace.
+	Trace []TraceChange
+}
+
+// How simulated proxies reach istiod.
+const (
+	SecurityPlaintext = "plaintext"
+	SecurityTLS       = "tls"
+)
+
+// ServiceEntry is what the ServiceEntries that nobody uses look like.
+type ServiceEntry struct {
+	Host       string // {n} in it becomes the entry's number, from 1
+	Port       int
+	Resolution string // as Istio spells it
+}
+
+// Resolutions of a ServiceEntry.
+const (
+	ResolutionDNS    = "DNS"
+	ResolutionStatic = "STATIC"
+	ResolutionNone   = "NONE"
+)
+
+// TraceChange is a recorded change.
+type TraceChange struct {
+	At     time.Duration // after the window's begin
+	Change string        // a level of factor change other than trace and mixed
+}
+
+// String writes the change as a line of a trace.
+func (c TraceChange) String() string { return formatDuration(c.At) + " " + c.Change }
+
+func parseTraceChange(s string) (TraceChange, *complaint) {
+	const hint = "when and what, as 1.5s endpoints-scale"
+	fields := strings.Fields(s)
+	if len(fields) != 2 {
+		return TraceChange{}, complain(hint, "%q is no recorded change", clip(s, 60))
+	}
+	at, c := parseDuration(fields[0])
+	if c != nil {
+		return TraceChange{}, c
+	}
+	f, _ := FactorByName(FactorChange)
+	if fields[1] == ChangeTrace || fields[1] == ChangeMixed {
+		return TraceChange{}, complain(hint, "%s is no single change", fields[1])
+	}
+	if _, c := f.parse(fields[1]); c != nil {
+		return TraceChange{}, c
+	}
+	return TraceChange{At: at, Change: fields[1]}, nil
+}
+
+func defaultControl() *Control {
+	return &Control{
+		Changes: 10, Settle: 30 * time.Second, Quiet: time.Second, Idle: 2 * time.Second,
+		Security: SecurityPlaintext, StreamsPerConnection: 16, BadShare: 0.1,
+		Namespace: "sim", DummiesNamespace: "sim-dummies",
+		ServiceEntry: ServiceEntry{Host: "dummy-{n}.example.com", Port: 80, Resolution: ResolutionDNS},
+	}
+}
+
+// maxTrace bounds recorded changes, in a study and in a file it names.
+const maxTrace = 10_000
+
+const namespaceHint = "lower-case letters, digits and dashes, as test-1"
+
+func controlSection(c *Control) object {
+	return object{name: "control", fields: []field{
+		{name: "changes", doc: "Changes a trial makes. 10 if neither this nor duration is given.", value: changesValue{c}},
+		{name: "duration", doc: "In place of changes: how long a trial makes changes at the cell's change_rate.",
+			value: durationValue{to: &c.Duration, low: time.Second, high: time.Hour, omitZero: true}},
+		{name: "settle", doc: "How long to wait at most, after the last change, until every proxy has all of them.",
+			value: durationValue{to: &c.Settle, low: time.Second, high: 10 * time.Minute}},
+		{name: "quiet", doc: "How long no message may come to any proxy before a trial's window begins.",
+			value: durationValue{to: &c.Quiet, low: 100 * time.Millisecond, high: time.Minute}},
+		{name: "idle", doc: "How long istiod's CPU is measured before the first change, with all proxies connected; 0 for not at all.",
+			value: durationValue{to: &c.Idle, high: 10 * time.Minute}},
+		{name: "security", doc: "How simulated proxies reach istiod: plain text, or TLS with a token as an agent has it.",
+			value: textValue{to: &c.Security, oneOf: []string{SecurityPlaintext, SecurityTLS}}},
+		{name: "streams_per_connection", doc: "Simulated proxies that share a connection to istiod; 1 for one each.", value: intValue{&c.StreamsPerConnection, 1, 1000}},
+		{name: "bad_share", doc: "Share of the proxies that misbehave where factor clients is not good.", value: shareValue{&c.BadShare}},
+		{name: "namespace", doc: "Stem of the names of the population's namespaces: with test they are test-1, test-2 and so on.",
+			value: textValue{to: &c.Namespace, pattern: reNamespaceStem, hint: namespaceHint}},
+		{name: "scope_namespace", doc: "Namespace that a Sidecar of scope namespace or workload applies to; the first if left out.",
+			value: textValue{to: &c.ScopeNamespace, pattern: reLabel, hint: namespaceHint}},
+		{name: "change_namespace", doc: "Namespace in which changes are made; scope_namespace if left out.",
+			value: textValue{to: &c.ChangeNamespace, pattern: reLabel, hint: namespaceHint}},
+		{name: "dummies_namespace", doc: "Namespace of the objects that nobody uses.",
+			value: textValue{to: &c.DummiesNamespace, pattern: reLabel, hint: namespaceHint}},
+		{name: "service_entry", doc: "What the ServiceEntries that nobody uses look like.", value: object{name: "service_entry", flow: true, fields: []field{
+			{name: "host", doc: "Their host; {n} in it becomes the entry's number, and without it all have the same host.",
+				value: textValue{to: &c.ServiceEntry.Host, pattern: reEntryHost, hint: "a DNS name, as httpbin.org or dummy-{n}.example.com"}},
+			{name: "port", doc: "Their port (HTTP).", value: intValue{&c.ServiceEntry.Port, 1, 65535}},
+			{name: "resolution", doc: "How their addresses are found.", value: textValue{to: &c.ServiceEntry.Resolution,
+				oneOf: []string{ResolutionDNS, ResolutionStatic, ResolutionNone}}},
+		}}},
+		{name: "trace_file", doc: "File of recorded changes beside the study, one a line as `1.5s endpoints-scale` (change: trace).", value: textValue{to: &c.TraceFile}},
+		{name: "trace", doc: "Recorded changes, each as in such a file (change: trace).",
+			value: listValue[TraceChange]{to: &c.Trace, least: 1, element: func(t *TraceChange) value { return traceValue{t} }}},
+	}}
+}
+
+// changesValue is the count of changes; 0 stands for a duration instead.
+type changesValue struct{ c *Control }
+
+func (v changesValue) inner() intValue { return intValue{&v.c.Changes, 1, 100_000} }
+
+func (v changesValue) decode(d *decoder, n *node) { v.inner().decode(d, n) }
+
+func (v changesValue) encode() *node {
+	if v.c.Changes == 0 {
+		return nil
+	}
+	return v.inner().encode()
+}
+
+func (v changesValue) schema() *jsonschema.Schema { return v.inner().schema() }
+
+// shareValue is a percentage from above 0 to 100.
+type shareValue struct{ to *Ratio }
+
+func (v shareValue) decode(d *decoder, n *node) {
+	before := len(d.errs)
+	ratioValue(v).decode(d, n)
+	if len(d.errs) == before && *v.to > 1 {
+		d.fail(n.pos, "", "%s is more than all", v.to)
+	}
+}
+
+func (v shareValue) encode() *node { return ratioValue(v).encode() }
+
+func (v shareValue) schema() *jsonschema.Schema { return ratioValue(v).schema() }
+
+// traceValue is a recorded change.
+type traceValue struct{ to *TraceChange }
+
+func (v traceValue) decode(d *decoder, n *node) {
+	text, ok := d.text(n)
+	if !ok {
+		return
+	}
+	t, c := parseTraceChange(text)
+	if c != nil {
+		d.complain(n.pos, c)
+		return
+	}
+	*v.to = t
+}
+
+func (v traceValue) encode() *node { return plainNode(v.to.String()) }
+
+func (v traceValue) schema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Examples: []any{"1.5s endpoints-scale"}}
+}
+
+// controlValue is the section control; a study without it has none.
+type controlValue struct{ s *Study }
+
+func (v controlValue) section() object {
+	c := v.s.Control
+	if c == nil {
+		c = defaultControl()
+	}
+	return controlSection(c)
+}
+
+func (v controlValue) decode(d *decoder, n *node) {
+	v.s.Control = defaultControl()
+	v.section().decode(d, n)
+	if n.kind == mapping && n.get("duration") != nil && n.get("changes") == nil {
+		v.s.Control.Changes = 0
+	}
+}
+
+func (v controlValue) encode() *node {
+	if v.s.Control == nil {
+		return nil
+	}
+	return v.section().encode()
+}
+
+func (v controlValue) schema() *jsonschema.Schema { return v.section().schema() }
+
+// resolveControl fills in the defaults of a control-plane study that depend
+// on other fields.
+func (c *Control) resolve() {
+	if c.ScopeNamespace == "" {
+		c.ScopeNamespace = c.Namespace + "-1"
+	}
+	if c.ChangeNamespace == "" {
+		c.ChangeNamespace = c.ScopeNamespace
+	}
+}
+
+// checkControl finds what is wrong within the section and between it and the
+// factors.
+func (d *decoder) checkControl(s *Study) {
+	c := s.Control
+	at := func(f string) Pos { return d.pos("control", f) }
+	traced := has(s.levels(FactorChange), ChangeTrace)
+	switch {
+	case c.Changes > 0 && c.Duration > 0:
+		d.fail(at("duration"), "leave one of them out", "both changes and duration say how many changes a trial makes")
+	case c.TraceFile != "" && len(c.Trace) > 0:
+		d.fail(at("trace_file"), "leave one of them out", "recorded changes are both in trace and in trace_file")
+	case traced && c.TraceFile == "" && len(c.Trace) == 0:
+		d.fail(d.pos("control"), "as trace_file: changes.txt", "change: trace needs recorded changes")
+	case !traced && (c.TraceFile != "" || len(c.Trace) > 0):
+		d.fail(at("trace"), "set change: trace, or leave them out", "recorded changes are not used by this study")
+	case len(c.Trace) > maxTrace:
+		d.fail(at("trace"), "", "more than %d recorded changes", maxTrace)
+	}
+	for i := 1; i < len(c.Trace); i++ {
+		if c.Trace[i].At < c.Trace[i-1].At {
+			d.fail(d.pos("control", "trace", i), "put them in the order of time", "this change comes before the last one")
+		}
+	}
+	if s.Mesh != MeshIstio {
+		d.fail(d.pos("mesh"), "leave it out: istio", "mesh %s has no control plane to study", s.Mesh)
+	}
+}
+
+// checkPopulation finds cells without any proxy, and more changes than a
+// trial may have.
+func (d *decoder) checkPopulation(p *Plan) {
+	for _, cell := range p.Cells {
+		l, err := ControlOf(cell)
+		switch {
+		case err != nil:
+			d.fail(d.pos("factors"), "", "%v", err)
+			return
+		case l.Connected()+l.RealPods == 0:
+			d.fail(d.pos("factors"), "give it proxies, gateways or real_pods", "cell %s has no proxy to configure", p.Label(cell))
+			return
+		case l.SidecarScope != SidecarScopeNone && l.SidecarScope != SidecarScopeMesh && !p.Study.hasNamespace(l):
+			d.fail(d.pos("control", "scope_namespace"), fmt.Sprintf("from %s-1 to %s-%d is possible", p.Study.Control.Namespace, p.Study.Control.Namespace, l.Namespaces),
+				"no proxy of cell %s is in namespace %s", p.Label(cell), p.Study.Control.ScopeNamespace)
+			return
+		case p.Study.ChangesIn(cell) > 100_000:
+			d.fail(d.pos("control"), "at most 100000 are possible", "cell %s makes %d changes a trial", p.Label(cell), p.Study.ChangesIn(cell))
+			return
+		}
+	}
+}
+
+// hasNamespace says whether the scope's namespace is one of the population's.
+func (s *Study) hasNamespace(l ControlLevels) bool {
+	text, ok := strings.CutPrefix(s.Control.ScopeNamespace, s.Control.Namespace+"-")
+	n, err := strconv.Atoi(text)
+	return ok && err == nil && n >= 1 && n <= l.Namespaces && strconv.Itoa(n) == text
+}
+
+// ChangesIn returns how many changes a trial of a cell makes.
+func (s *Study) ChangesIn(cell record.Cell) int {
+	c := s.Control
+	switch {
+	case c == nil:
+		return 0
+	case cell[FactorChange] == ChangeTrace:
+		return len(c.Trace)
+	case c.Changes > 0:
+		return c.Changes
+	}
+	rate, _ := strconv.ParseFloat(cell[FactorChangeRate], 64)
+	return max(1, int(math.Ceil(rate*c.Duration.Seconds()-1e-9)))
+}
+
+// ChangeTime returns how long a trial of a cell makes changes.
+func (s *Study) ChangeTime(cell record.Cell) time.Duration {
+	c := s.Control
+	switch {
+	case c == nil:
+		return 0
+	case cell[FactorChange] == ChangeTrace:
+		if len(c.Trace) == 0 {
+			return 0
+		}
+		return c.Trace[len(c.Trace)-1].At
+	case cell[FactorChangeArrival] == ArrivalBurst:
+		return 0
+	}
+	rate, _ := strconv.ParseFloat(cell[FactorChangeRate], 64)
+	if rate <= 0 {
+		return 0
+	}
+	return time.Duration(float64(s.ChangesIn(cell)) / rate * float64(time.Second))
+}
+
+// What parts of a control-plane trial take, seen on two cores.
+const (
+	restartTime = 8 * time.Second       // istiod with other levers, until it is ready
+	connectTime = 40 * time.Millisecond // a proxy, as fast as istiod admits them
+	deliverTime = time.Second           // the last change, until every proxy has it
+)
+
+// controlTrial is how long a trial of a cell takes, at least and at most.
+func (s *Study) controlTrial(cell record.Cell) (shortest, longest time.Duration) {
+	l, err := ControlOf(cell)
+	if err != nil {
+		return 0, 0
+	}
+	c := s.Control
+	base := restartTime + time.Duration(l.Connected()+l.RealPods)*connectTime + c.Quiet + c.Idle + s.ChangeTime(cell) + switchTime
+	return base + min(deliverTime+l.DebounceAfter, c.Settle), base + c.Settle
+}

@@ -1,0 +1,432 @@
+package study
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+)
+
+const minimalControl = minimal + "control: {}\n"
+
+func controlPlan(t *testing.T, text string, sets ...string) *Plan {
+	t.Helper()
+	p, err := NewPlan(parseOK(t, minimal+text, sets...), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestControlDefaults(t *testing.T) {
+	s := parseOK(t, minimalControl)
+	if s.Plane() != PlaneControl || len(s.Settings) != len(controlFactors) {
+		t.Fatalf("plane %s, %d settings", s.Plane(), len(s.Settings))
+	}
+	for _, f := range controlFactors {
+		if s.Settings[f.Name] != f.Default {
+			t.Errorf("%s = %q, want the default %q", f.Name, s.Settings[f.Name], f.Default)
+		}
+	}
+	c := s.Control
+	if c.Changes != 10 || c.Settle != 30*time.Second || c.ScopeNamespace != "sim-1" || c.ChangeNamespace != "sim-1" || c.Security != SecurityPlaintext {
+		t.Errorf("%+v", c)
+	}
+	if strings.Join(s.Measures, " ") != strings.Join(MeasuresOf(PlaneControl), " ") || s.Window != 0 || s.Warmup.Max != 0 {
+		t.Errorf("%+v", s)
+	}
+	if text := string(s.Marshal()); strings.Contains(text, "window") || strings.Contains(text, "sidecars:") || !strings.Contains(text, "proxies: 50") {
+		t.Errorf("resolved:\n%s", text)
+	}
+}
+
+func TestControlLevels(t *testing.T) {
+	for _, c := range []struct{ factor, level, want string }{
+		{"proxies", "2_000", "2000"}, {"endpoints", "0", "0"}, {"change_rate", "0.40", "0.4"},
+		{"sidecar_hosts", `"./*, istio-system/*"`, "./*,istio-system/*"}, {"sidecar_hosts", `"*/*.example.com"`, "*/*.example.com"}, {"sidecar_hosts", `"~/*"`, "~/*"},
+		{"export_to", `"."`, "."}, {"export_to", `"~"`, "~"},
+		{"discovery_selectors", "istio-discovery=enabled", "istio-discovery=enabled"}, {"discovery_selectors", `"a.b/c != d"`, "a.b/c!=d"},
+		{"debounce_after", "2500ms", "2.5s"}, {"debounce_after", "0s", "0s"}, {"debounce_max", "1m30s", "1m30s"},
+		{"push_throttle", "default", "default"}, {"push_throttle", "100", "100"}, {"request_limit", "12.50", "12.5"},
+		{"istiod_cpu", "1000m", "1"}, {"istiod_memory", "1.5Gi", "1536Mi"}, {"istiod_memory", "2048Mi", "2Gi"}, {"istiod_memory", "1500M", "1500000000"},
+		{"istiod_memory", "none", "none"}, {"istiod_env", "B=2;A=1", "A=1;B=2"}, {"istiod_env", `"A=x=y"`, "A=x=y"},
+		{"istiod", "docker.io/istio/pilot:1.30.0", "docker.io/istio/pilot:1.30.0"}, {"delta", "false", "false"},
+		{"change", "rolling-restart", "rolling-restart"},
+	} {
+		s := parseOK(t, minimalControl+"settings: {"+c.factor+": "+c.level+"}\n")
+		if got := s.Settings[c.factor]; got != c.want {
+			t.Errorf("%s: %s = %q, want %q", c.factor, c.level, got, c.want)
+		}
+	}
+}
+
+func TestControlRefuses(t *testing.T) {
+	for _, c := range []struct{ name, text, at, msg, tip string }{
+		{"factor of the data plane", minimalControl + "settings: {rate: 5}\n", "4:12", `"rate" belongs to the data plane`, "leave it out"},
+		{"factor of the control plane", minimal + "settings: {proxies: 5}\n", "3:12", `"proxies" belongs to the control plane`, "control: {}"},
+		{"varied factor of the other plane", minimal + "factors: {debounce_after: [1s, 2s]}\n", "3:11", "belongs to the control plane", "control: {}"},
+		{"window", minimalControl + "window: 2s\n", "4:1", `"window" belongs to the data plane`, "leave it out"},
+		{"warm-up", minimalControl + "warmup: {min: 1s}\n", "4:1", "belongs to the data plane", ""},
+		{"workload", minimalControl + "workload: {response: echo}\n", "4:1", "belongs to the data plane", ""},
+		{"measure of the data plane", minimalControl + "measures: [latency]\n", "4:12", `"latency" belongs to the data plane`, ""},
+		{"measure of the control plane", minimal + "measures: [convergence]\n", "3:12", "belongs to the control plane", ""},
+		{"finding of the data plane", minimalControl + "stop: {finding: latency_p50, half_width: 5%}\n", "4:17", "belongs to the data plane", ""},
+		{"unknown finding", minimalControl + "stop: {finding: convergence_p95, half_width: 5%}\n", "4:17", "unknown value", "convergence_p90"},
+		{"unknown field", minimalControl[:len(minimalControl)-3] + "{change: 5}\n", "3:11", `unknown field "change" in control`, "did you mean changes?"},
+		{"empty section", minimal + "control:\n", "3:1", "control is empty", ""},
+		{"no mesh", minimalControl + "mesh: none\n", "4:7", "no control plane", ""},
+		{"changes and duration", minimal + "control: {changes: 5, duration: 30s}\n", "3:33", "both changes and duration", ""},
+		{"no changes", minimal + "control: {changes: 0}\n", "3:20", "out of range", ""},
+		{"settle", minimal + "control: {settle: 30}\n", "3:19", "lacks a unit", ""},
+		{"security", minimal + "control: {security: mtls}\n", "3:21", "unknown value", "plaintext"},
+		{"share", minimal + "control: {bad_share: 150%}\n", "3:22", "more than all", ""},
+		{"namespace", minimal + "control: {dummies_namespace: Istio_System}\n", "3:30", "cannot stand here", "lower-case"},
+		{"host", minimal + "control: {service_entry: {host: \"a b\"}}\n", "3:33", "cannot stand here", "httpbin.org"},
+		{"port", minimal + "control: {service_entry: {port: 70000}}\n", "3:33", "out of range", "65535"},
+		{"no proxy", minimalControl + "settings: {proxies: 0}\n", "", "no proxy to configure", "gateways"},
+		{"scope nowhere", minimal + "control: {scope_namespace: other}\nsettings: {sidecar_scope: namespace}\n", "3:28", "no proxy of cell", "sim-1 to sim-1"},
+		{"scope beyond", minimal + "control: {scope_namespace: sim-3}\nsettings: {sidecar_scope: workload, namespaces: 2}\n", "3:28", "no proxy of cell", "sim-2"},
+		{"trace without changes", minimalControl + "settings: {change: trace}\n", "3:10", "needs recorded changes", "trace_file"},
+		{"changes without trace", minimal + "control: {trace: [1s no-op]}\n", "3:18", "not used", "change: trace"},
+		{"trace upside down", minimal + "control: {trace: [2s no-op, 1s no-op]}\nsettings: {change: trace}\n", "3:29", "before the last", ""},
+		{"bad line of a trace", minimal + "control: {trace: [soon no-op]}\nsettings: {change: trace}\n", "3:19", "no duration", ""},
+		{"mixed in a trace", minimal + "control: {trace: [1s mixed]}\nsettings: {change: trace}\n", "3:19", "no single change", ""},
+		{"host of a Sidecar", minimalControl + "settings: {sidecar_hosts: istio-system}\n", "4:27", "no host of a Sidecar", "namespace/name"},
+		{"host twice", minimalControl + "settings: {sidecar_hosts: \"./*,./*\"}\n", "4:27", "given twice", ""},
+		{"namespace of a host", minimalControl + "settings: {sidecar_hosts: \"A/*\"}\n", "4:27", "cannot be a namespace", ""},
+		{"selector", minimalControl + "settings: {discovery_selectors: enabled}\n", "4:33", "selects no namespaces", "key=value"},
+		{"memory without unit", minimalControl + "settings: {istiod_memory: 5}\n", "4:27", "out of range", "1Mi"},
+		{"memory unit", minimalControl + "settings: {istiod_memory: 5GiB}\n", "4:27", "no number", "512Mi"},
+		{"environment", minimalControl + "settings: {istiod_env: A}\n", "4:24", "no variable", "NAME=VALUE"},
+		{"lever in the environment", minimalControl + "settings: {istiod_env: \"PILOT_PUSH_THROTTLE=5\"}\n", "4:24", "a lever", "push_throttle"},
+		{"debounce", minimalControl + "settings: {debounce_after: 100}\n", "4:28", "lacks a unit", ""},
+		{"changes a minute", minimalControl + "settings: {change_rate: 5/m}\n", "4:25", "has a unit", "write 5"},
+		{"throttle", minimalControl + "settings: {push_throttle: many}\n", "4:27", "no number", "default"},
+		{"unknown change", minimalControl + "settings: {change: vs}\n", "4:20", "unknown level", ""},
+		{"published unit", minimalControl + "published:\n- {source: s, claim: c, finding: pushes, cell: {proxies: 50}, figure: 3, unit: MB}\n", "5:80", "is no unit of pushes", "possible: pushes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Parse([]byte(c.text), "x.yaml", nil)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			whole := err.Error() + "\n" + errs.Hint(err)
+			if errs.Code(err) != errs.CodeUsage || !strings.HasPrefix(whole, "x.yaml:"+c.at) {
+				t.Errorf("code %d, not at %s: %s", errs.Code(err), c.at, whole)
+			}
+			if !strings.Contains(whole, c.msg) || !strings.Contains(whole, c.tip) {
+				t.Errorf("want %q and %q in: %s", c.msg, c.tip, whole)
+			}
+		})
+	}
+}
+
+// What means nothing in a cell is not a difference between cells.
+func TestControlEffective(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"factors: {sidecar_scope: [none, mesh], outbound_policy: [ALLOW_ANY, REGISTRY_ONLY]}\n",
+			"no Sidecar; Sidecar of mesh · ALLOW_ANY; Sidecar of mesh · REGISTRY_ONLY"},
+		{"factors: {services: [0, 10], endpoints: [1, 2]}\n",
+			"0 services; 10 services · 1 endpoint a service; 10 services · 2 endpoints a service"},
+		{"settings: {gateways: 0, real_pods: 1}\nfactors: {proxies: [0, 1], xds: [delta, sotw]}\n",
+			"0 sidecars; 1 sidecar · delta xDS; 1 sidecar · state of the world"},
+	} {
+		if got := labels(controlPlan(t, "control: {}\n"+c.text)); got != c.want {
+			t.Errorf("%s\ngot  %s\nwant %s", c.text, got, c.want)
+		}
+	}
+	p := controlPlan(t, "control: {trace: [1s no-op, 3s service]}\nsettings: {change: trace}\n")
+	if c := p.Cells[0]; c[FactorChangeRate] != NotApplicable || p.Study.ChangesIn(c) != 2 || p.Study.ChangeTime(c) != 3*time.Second {
+		t.Errorf("%v", c)
+	}
+}
+
+func TestControlOf(t *testing.T) {
+	p := controlPlan(t, `control: {}
+settings: {proxies: 7, gateways: 2, sidecar_scope: mesh, sidecar_hosts: "a/*,b/*", discovery_selectors: "k!=v", debounce_after: 2500ms, push_throttle: 9,
+  request_limit: 12.5, istiod_cpu: 1500m, istiod_memory: 1.5Gi, istiod_env: "A=1;B=x=y", istiod: "r/i:1", eds_debounce: false, change_rate: 2}
+`)
+	l, err := ControlOf(p.Cells[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ControlLevels{
+		Proxies: 7, Gateways: 2, Services: 100, Endpoints: 1, Namespaces: 1, XDS: XDSDelta, Clients: ClientsGood,
+		Change: ChangeServiceGatewayVirtualService, ChangeRate: 2, ChangeArrival: ArrivalUniform,
+		SidecarScope: SidecarScopeMesh, SidecarHosts: []string{"a/*", "b/*"}, OutboundPolicy: OutboundAllowAny, ExportTo: "*",
+		DiscoverySelectors: &Selector{"k", "v", true}, DebounceAfter: 2500 * time.Millisecond, DebounceMax: 10 * time.Second,
+		PushThrottle: 9, RequestLimit: 12.5, IstiodReplicas: 1, IstiodCPU: "1500m", IstiodMemory: "1536Mi", Delta: true, XDSCache: true,
+		IstiodEnv: map[string]string{"A": "1", "B": "x=y"}, Istiod: "r/i:1",
+	}
+	if !reflect.DeepEqual(l, want) {
+		t.Errorf("got  %+v\nwant %+v", l, want)
+	}
+	plain, err := ControlOf(controlPlan(t, "control: {}\n").Cells[0])
+	if err != nil || plain.SidecarHosts != nil || plain.OutboundPolicy != "" || plain.DiscoverySelectors != nil || plain.IstiodCPU != "" ||
+		plain.PushThrottle != 0 || plain.IstiodEnv != nil || plain.Istiod != "" || plain.Connected() != 50 {
+		t.Errorf("%+v %v", plain, err)
+	}
+	if _, err := ControlOf(record.Cell{FactorProxies: "5"}); err == nil {
+		t.Error("half a cell is read")
+	}
+}
+
+func TestChangesIn(t *testing.T) {
+	p := controlPlan(t, "control: {duration: 30s}\nfactors: {change_rate: [0.1, 0.5, 10], change_arrival: [uniform, burst]}\n")
+	var got []string
+	for _, c := range p.Cells {
+		got = append(got, fmt.Sprint(p.Study.ChangesIn(c), p.Study.ChangeTime(c)))
+	}
+	if s := strings.Join(got, ", "); s != "3 30s, 3 0s, 15 30s, 15 0s, 300 30s, 300 0s" {
+		t.Error(s)
+	}
+}
+
+func TestControlEstimate(t *testing.T) {
+	p := controlPlan(t, `control: {changes: 10, settle: 20s, quiet: 1s, idle: 2s}
+factors: {debounce_after: [100ms, 2500ms]}
+baseline: {debounce_after: 100ms}
+blocks: {min: 2, max: 3, limit: 20m}
+`)
+	e := p.Estimate()
+	// 8 s restart, 50 x 40 ms, 1 s, 2 s, 25 s of changes, 0.3 s.
+	const base = 38300 * time.Millisecond
+	block := 3*base + 2*1100*time.Millisecond + 3500*time.Millisecond
+	if e.Trials != 3 || e.Trial != base+1100*time.Millisecond || e.Block != block || e.Min != 2*block || e.Max != 9*(base+20*time.Second) {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestVariantsOfAStudy(t *testing.T) {
+	const text = `control: {}
+settings: {proxies: 11}
+variants:
+  none: {}
+  sidecar: {sidecar_scope: mesh}
+  slow: {sidecar_scope: mesh, debounce_after: 2500ms}
+`
+	p := controlPlan(t, text)
+	if got := labels(p); got != "none; sidecar; slow" {
+		t.Fatal(got)
+	}
+	slow := p.Cells[2]
+	if slow[FactorDebounceAfter] != "2.5s" || slow[FactorSidecarScope] != "mesh" || slow[FactorProxies] != "11" || slow[FactorVariant] != "slow" {
+		t.Errorf("%v", slow)
+	}
+	if b, ok := p.BaselineOf(slow); !ok || b.Key() != p.Cells[0].Key() || p.BlockSize() != 4 {
+		t.Errorf("compared with %v, %d trials", b, p.BlockSize())
+	}
+	if got := p.Matching(record.Cell{FactorVariant: "sidecar"}); len(got) != 1 || got[0] != 1 {
+		t.Errorf("matching %v", got)
+	}
+	for set, want := range map[string]string{
+		"variant=[slow,none]":                            "slow; none",
+		"variant=sidecar":                                "11 sidecars",
+		"proxies=[1,2]":                                  "1 sidecar · none; 1 sidecar · sidecar; 1 sidecar · slow; 2 sidecars · none; 2 sidecars · sidecar; 2 sidecars · slow",
+		"variants.slow={debounce_after: 1s}":             "none; sidecar; slow",
+		"exclude=[{variant: sidecar}]":                   "none; slow",
+		"baseline={variant: slow}":                       "none; sidecar; slow",
+		"variants.slow.debounce_after=3s":                "none; sidecar; slow",
+		"factors={variant: [sidecar], change_rate: [3]}": "sidecar · 3 changes/s",
+	} {
+		if got := labels(controlPlan(t, text, set)); got != want {
+			t.Errorf("%s: %s, want %s", set, got, want)
+		}
+	}
+	// The data plane has variants too.
+	q := controlPlan(t, "variants: {plain: {sidecars: none}, small: {payload: 1B}, big: {payload: 1MiB}}\n")
+	if got := labels(q); got != "plain; small; big" || q.BlockSize() != 4 {
+		t.Errorf("%s, %d trials", got, q.BlockSize())
+	}
+	if b, _ := q.BaselineOf(q.Cells[2]); b[FactorSidecars] != SidecarsNone {
+		t.Errorf("compared with %v", b)
+	}
+}
+
+func TestVariantsRefused(t *testing.T) {
+	for _, c := range []struct{ name, text, at, msg string }{
+		{"the same", "variants: {a: {}, b: {payload: 1024B}}\n", "3:22", "a and b are the same"},
+		{"also varied", "variants: {a: {}, b: {rate: 5}}\nfactors: {rate: [1, 2]}\n", "3:29", "both in variant b and in factors"},
+		{"nested", "variants: {a: {}, b: {variant: a}}\n", "3:22", "cannot contain another"},
+		{"empty", "variants: {a: }\n", "3:12", "a is empty"},
+		{"none", "variants: {}\n", "3:11", "names none"},
+		{"bad name", "variants: {A b: {}}\n", "3:12", "cannot name a variant"},
+		{"unknown", "variants: {a: {}, b: {rate: 5}}\nbaseline: {variant: c}\n", "4:21", `unknown variant "c"`},
+		{"no variants", "settings: {variant: a}\n", "3:21", "has no variants"},
+		{"no list", "variants: [a]\n", "3:11", "maps names to levels"},
+		{"strict mutual TLS for a plain client", "variants: {a: {}, b: {sidecars: server, mtls: strict}}\n", "", "cannot serve"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Parse([]byte(minimal+c.text), "x.yaml", nil)
+			if err == nil || errs.Code(err) != errs.CodeUsage || !strings.HasPrefix(err.Error(), "x.yaml:"+c.at) || !strings.Contains(err.Error(), c.msg) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestSearchSection(t *testing.T) {
+	s := parseOK(t, minimalControl+"factors: {proxies: [100, 500, 2000], change_rate: [1, 10]}\nsearch:\n- {factor: proxies, finding: convergence_p99, bound: 2 s}\n- {factor: change_rate, finding: convergence_p99, bound: 500ms}\n")
+	if len(s.Search) != 2 || s.Search[0] != (Search{FactorProxies, "convergence_p99", Quantity{2e6, "us"}}) || s.Search[1].Bound.Value != 5e5 {
+		t.Errorf("%+v", s.Search)
+	}
+	for _, c := range []struct{ text, at, msg string }{
+		{"factors: {proxies: [500, 100]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s}]\n", "4:20", "do not grow"},
+		{"search: [{factor: proxies, finding: convergence_p99, bound: 2 s}]\n", "4:19", "no factor of numbers"},
+		{"factors: {xds: [delta, sotw]}\nsearch: [{factor: xds, finding: convergence_p99, bound: 2 s}]\n", "5:19", "no factor of numbers"},
+		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2}]\n", "5:61", "no unit of convergence_p99"},
+		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: latency_p99, bound: 2 s}]\n", "5:37", "belongs to the data plane"},
+		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99}]\n", "5:10", `lacks the field "bound"`},
+	} {
+		_, err := Parse([]byte(minimalControl+c.text), "x.yaml", nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:"+c.at) || !strings.Contains(err.Error(), c.msg) {
+			t.Errorf("%s%v", c.text, err)
+		}
+	}
+}
+
+func TestFactorValue(t *testing.T) {
+	for _, c := range []struct {
+		factor, level string
+		want          float64
+	}{
+		{FactorProxies, "2000", 2000}, {FactorDebounceAfter, "2.5s", 2.5}, {FactorIstiodMemory, "1536Mi", 1536 << 20},
+		{FactorIstiodCPU, "500m", 0.5}, {FactorIstiodCPU, "2", 2}, {FactorPayload, "1KiB", 1024}, {FactorRate, "0.5", 0.5},
+	} {
+		f, _ := FactorByName(c.factor)
+		if v, ok := f.Value(c.level); !ok || v != c.want {
+			t.Errorf("%s %s = %v %v", c.factor, c.level, v, ok)
+		}
+	}
+	for _, c := range [][2]string{{FactorPushThrottle, "default"}, {FactorRate, "max"}, {FactorXDS, "delta"}, {FactorIstiodCPU, "none"}, {FactorIstiodMemory, "none"}} {
+		f, _ := FactorByName(c[0])
+		if v, ok := f.Value(c[1]); ok {
+			t.Errorf("%s %s = %v", c[0], c[1], v)
+		}
+	}
+}
+
+func TestTraceFile(t *testing.T) {
+	s := parseOK(t, minimal+"control: {trace_file: t.txt}\nsettings: {change: trace}\n")
+	if f := s.Files(); len(f) != 1 || f[0] != "t.txt" {
+		t.Fatal(f)
+	}
+	got, err := s.WithFiles(func(string) ([]byte, error) { return []byte("# a day\n0 no-op\n1.5s endpoints-scale # all\n"), nil })
+	if err != nil || len(got.Control.Trace) != 2 || got.Control.Trace[1] != (TraceChange{1500 * time.Millisecond, ChangeEndpointsScale}) || s.Control.TraceFile == "" {
+		t.Fatalf("%+v %v", got, err)
+	}
+	sameAgain(t, got)
+	for text, want := range map[string]string{
+		"1s\n": "t.txt:1:1", "": "holds no recorded changes", "2s no-op\n1s no-op\n": "change 2 comes before", "1s all\n": `unknown level "all"`,
+	} {
+		if _, err := s.WithFiles(func(string) ([]byte, error) { return []byte(text), nil }); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// controlGen draws a study of the control plane.
+func controlGen(t *rapid.T) *Study {
+	s := defaultsOf(PlaneControl)
+	s.Name, s.Question = "x", "q"
+	s.Control.Settle = time.Duration(rapid.IntRange(1, 600).Draw(t, "settle")) * time.Second
+	if rapid.Bool().Draw(t, "duration") {
+		s.Control.Changes, s.Control.Duration = 0, time.Duration(rapid.IntRange(1, 60).Draw(t, "s"))*time.Second
+	}
+	draw := func(label string, least, most int) record.Cell {
+		out := record.Cell{}
+		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(factorNames(PlaneControl)), least, most, rapid.ID).Draw(t, label) {
+			f, _ := FactorByName(name)
+			out[name] = rapid.SampledFrom(controlPool(f)).Draw(t, label+" "+name)
+		}
+		return out
+	}
+	s.Settings = draw("settings", 1, 6)
+	for i := range rapid.IntRange(0, 3).Draw(t, "variants") {
+		s.Variants = append(s.Variants, NamedLevels{fmt.Sprintf("v%d", i), draw("variant", 0, 3)})
+	}
+	for name, level := range draw("factors", 0, 2) {
+		delete(s.Settings, name)
+		f, _ := FactorByName(name)
+		s.Factors = append(s.Factors, record.FactorLevels{Factor: name, Levels: []string{level}, Unit: f.Unit})
+	}
+	if rapid.Bool().Draw(t, "published") {
+		s.Published = []Published{{Source: "s", Claim: "c", Finding: "pushes", Cell: record.Cell{FactorProxies: "50"}, Figure: 514, Unit: "pushes"}}
+	}
+	return s
+}
+
+func controlPool(f Factor) []string {
+	if f.Levels != nil {
+		return f.Levels
+	}
+	return append([]string{f.Default}, f.Examples...)
+}
+
+func TestControlRoundTrip(t *testing.T) {
+	parsed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		first, err := Parse(controlGen(t).Marshal(), "first.yaml", nil)
+		if err != nil {
+			if errs.Code(err) != errs.CodeUsage {
+				t.Fatalf("exit code %d: %v", errs.Code(err), err)
+			}
+			return
+		}
+		parsed++
+		sameAgain(t, first)
+		p, err := NewPlan(first, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range p.Cells {
+			l, err := ControlOf(c)
+			if err != nil || Effective(c).Key() != c.Key() || PlaneOf(c) != PlaneControl {
+				t.Fatalf("cell %s: %+v %v", c.Key(), l, err)
+			}
+		}
+		if e := p.Estimate(); e.Trial <= 0 || e.Block < e.Trial || e.Min > e.Max {
+			t.Fatalf("%+v", e)
+		}
+	})
+	if parsed < 10 {
+		t.Errorf("only %d studies were accepted", parsed)
+	}
+}
+
+// Each plane has its own factors, and no name means two things.
+func TestPlanesAreApart(t *testing.T) {
+	seen := map[string]Plane{}
+	for _, f := range allFactors() {
+		if _, ok := seen[f.Name]; ok {
+			t.Errorf("two factors are called %s", f.Name)
+		}
+		seen[f.Name] = f.Plane
+		if f.Plane == "" != (f.Name == FactorVariant) {
+			t.Errorf("%s belongs to %q", f.Name, f.Plane)
+		}
+	}
+	for _, f := range ControlFactors() {
+		for _, level := range append(append([]string{f.Default}, f.Levels...), f.Examples...) {
+			if got, err := f.Canonical(level); (err != nil || got != level) && f.Name != FactorDebounceAfter {
+				t.Errorf("%s: %q becomes %q (%v)", f.Name, level, got, err)
+			}
+		}
+		if _, err := f.Canonical(""); err == nil || f.Doc == "" || f.Scope == "" {
+			t.Errorf("%s has an empty level or is not described", f.Name)
+		}
+	}
+	names := map[string]bool{}
+	for _, name := range FindingNames() {
+		if names[name] || FindingUnit(name) == "" {
+			t.Errorf("finding %s is there twice or has no unit", name)
+		}
+		names[name] = true
+	}
+}

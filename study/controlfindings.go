@@ -1,0 +1,60 @@
+package study
+
+import "github.com/meshmark/meshmark/record"
+
+// controlFinding is a finding of control-plane studies.
+type controlFinding struct{ name, unit, doc string }
+
+// XDSTypes are the types of resources that findings tell apart, by their
+// short names and in the order istiod pushes them.
+func XDSTypes() []string { return []string{"cds", "eds", "lds", "rds", "sds", "nds", "ecds"} }
+
+// controlFindings are the findings of control-plane studies, in the order
+// reports use. Those compared with a baseline have a second one whose name
+// ends in _overhead.
+var controlFindings = func() []controlFinding {
+	var out []controlFinding
+	add := func(name, unit, doc string) { out = append(out, controlFinding{name, unit, doc}) }
+	compared := func(name, unit, doc string) {
+		add(name, unit, doc)
+		add(name+"_overhead", unit, "Its difference to the baseline.")
+	}
+	for _, p := range []string{"p50", "p90", "p99", "p999", "max"} {
+		compared("convergence_"+p, UnitMicroseconds, "From commit to a proxy's acknowledgement, over all changes and proxies.")
+	}
+	compared("convergence_first", UnitMicroseconds, "Until the first proxy has acknowledged a change: median over changes.")
+	compared("convergence_median", UnitMicroseconds, "Until half of the proxies have: median over changes.")
+	compared("convergence_last", UnitMicroseconds, "Until all that ever will have: median over changes.")
+	for _, p := range []string{"p50", "p90", "p99", "max"} {
+		add("received_"+p, UnitMicroseconds, "From commit until a proxy has read the change.")
+	}
+	add("applied_p50", UnitMicroseconds, "From commit until a real Envoy has the change in force.")
+	add("applied_p99", UnitMicroseconds, "The same at the 99th percentile.")
+	compared("reported_convergence_p99", UnitMicroseconds, "What istiod's own pilot_proxy_convergence_time says, as histogram_quantile reads it.")
+	add("hidden_convergence_p99", UnitMicroseconds, "What istiod's own figure leaves out: convergence_p99 less reported_convergence_p99.")
+	for _, s := range record.Stages() {
+		add("stage_"+s, UnitMicroseconds, "Mean of this part of the way.")
+	}
+	add("stage_residual", UnitMicroseconds, "Mean from commit to acknowledgement, less the sum of the stages.")
+	compared("pushes", UnitPushes, "istiod's pilot_xds_pushes in the window, all types.")
+	for _, t := range XDSTypes() {
+		add("pushes_"+t, UnitPushes, "The same of one type.")
+	}
+	compared("pushes_per_change", UnitPushesPerChange, "pushes for each change committed.")
+	compared("push_bytes_per_change", UnitBytesPerChange, "What proxies received for each change committed.")
+	add("identical_share", UnitRatio, "Share of those bytes in resources that the proxy had just so already.")
+	compared("config_bytes", UnitBytes, "Configuration that a proxy holds: the median over proxies.")
+	for _, t := range XDSTypes() {
+		add("config_bytes_"+t, UnitBytes, "The same of one type.")
+	}
+	compared("istiod_cpu_per_change", UnitPerChange, "istiod's CPU time in the window, less what it uses idle, for each change committed.")
+	compared("istiod_cpu_idle", UnitCores, "istiod's CPU before the first change, with all proxies connected.")
+	compared("istiod_memory", UnitBytes, "istiod's memory at the end of the window.")
+	compared("alloc_bytes_per_change", UnitBytesPerChange, "What istiod allocated for each change committed.")
+	compared("apiserver_cpu_per_change", UnitPerChange, "kube-apiserver's CPU time for each change committed.")
+	add("simulator_cpu_share", UnitRatio, "CPU time of the simulated proxies over istiod's.")
+	compared("stale_proxy_seconds_per_change", UnitSecondsPerChange, "Time that proxies held endpoints already gone, for each change committed.")
+	add("missed", UnitMissed, "Pairs of a change and a proxy that needed it and never had it, a trial.")
+	add("failed_changes", UnitChanges, "Changes that the API server did not take, a trial.")
+	return out
+}()

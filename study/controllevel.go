@@ -1,0 +1,216 @@
+package study
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// numberLevel is a plain number above 0.
+func numberLevel(what string, high float64) func(string) (string, *complaint) {
+	return func(s string) (string, *complaint) {
+		hint := "a number of " + what
+		if m := reUnit.FindStringSubmatch(s); m != nil && m[2] != "" {
+			return "", complain("the unit is always "+what+": write "+m[1], "%q has a unit", s)
+		}
+		v, c := number(s)
+		if c != nil {
+			if c.hint == "" {
+				c.hint = hint
+			}
+			return "", c
+		}
+		if v <= 0 || v > high {
+			return "", complain(fmt.Sprintf("from above 0 to %.0f", high), "%s is out of range", s)
+		}
+		return strconv.FormatFloat(v, 'f', -1, 64), nil
+	}
+}
+
+// orInteger is a whole number or one word.
+func orInteger(word string, low, high int64) func(string) (string, *complaint) {
+	whole := integerLevel(low, high)
+	return func(s string) (string, *complaint) {
+		if s == word {
+			return s, nil
+		}
+		out, c := whole(s)
+		if c != nil && c.hint == "" {
+			c.hint = "a whole number, or " + word
+		}
+		return out, c
+	}
+}
+
+// orNumber is a number above 0 or one word.
+func orNumber(word string, high float64) func(string) (string, *complaint) {
+	plain := numberLevel("requests a second", high)
+	return func(s string) (string, *complaint) {
+		if s == word {
+			return s, nil
+		}
+		return plain(s)
+	}
+}
+
+func debounceLevel(s string) (string, *complaint) {
+	d, c := parseDuration(s)
+	if c != nil {
+		return "", c
+	}
+	if d > 10*time.Minute {
+		return "", complain("at most 10m is possible", "%s is too long", s)
+	}
+	return formatDuration(d), nil
+}
+
+var memoryUnits = []struct {
+	name string
+	size float64
+}{{"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}, {"G", 1e9}, {"M", 1e6}, {"k", 1e3}, {"", 1}}
+
+// memoryLevel is a quantity of memory as Kubernetes writes it.
+func memoryLevel(s string) (string, *complaint) {
+	if s == LevelNone {
+		return s, nil
+	}
+	const hint = "memory as Kubernetes writes it, as 512Mi or 2Gi, or none"
+	for _, u := range memoryUnits {
+		text, ok := strings.CutSuffix(s, u.name)
+		if !ok {
+			continue
+		}
+		v, c := number(text)
+		if c != nil {
+			c.hint = hint
+			return "", c
+		}
+		v = math.Round(v * u.size)
+		if v < 1<<20 || v > maxBytes {
+			return "", complain("at least 1Mi, or none", "memory limit %s is out of range", s)
+		}
+		for _, short := range memoryUnits[:3] {
+			if math.Mod(v, short.size) == 0 {
+				return strconv.FormatFloat(v/short.size, 'f', 0, 64) + short.name, nil
+			}
+		}
+		return strconv.FormatFloat(v, 'f', 0, 64), nil
+	}
+	return "", complain(hint, "%q is no quantity of memory", s)
+}
+
+// memoryBytes reads a level of istiod_memory.
+func memoryBytes(level string) (float64, bool) {
+	for _, u := range memoryUnits {
+		if text, ok := strings.CutSuffix(level, u.name); ok {
+			v, err := strconv.ParseFloat(text, 64)
+			return v * u.size, err == nil
+		}
+	}
+	return 0, false
+}
+
+var (
+	// A label of RFC 1123, as names of namespaces are.
+	reLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	// The stem of several labels.
+	reNamespaceStem = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?$`)
+	// A host of ServiceEntries, numbered or not.
+	reEntryHost = regexp.MustCompile(`^[a-z0-9{]([a-z0-9.{}-]{0,200}[a-z0-9}])?$`)
+	// Hosts of a Sidecar's egress: a DNS name, * or a name with * in front.
+	reHost = regexp.MustCompile(`^(\*|(\*\.)?[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)$`)
+	// Keys and values of labels (Kubernetes: names and label selectors).
+	reLabelKey   = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	reLabelValue = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
+	reEnvName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	reImage      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}$`)
+)
+
+// hostsLevel is a list of egress hosts as a Sidecar resource has them
+// (Istio's reference: IstioEgressListener.hosts).
+func hostsLevel(s string) (string, *complaint) {
+	const hint = `hosts as namespace/name with commas between them, as "./*,istio-system/*"`
+	var out []string
+	for item := range strings.SplitSeq(s, ",") {
+		item = strings.TrimSpace(item)
+		namespace, host, ok := strings.Cut(item, "/")
+		switch {
+		case !ok:
+			return "", complain(hint, "%q is no host of a Sidecar", clip(item, 40))
+		case namespace != "." && namespace != "*" && namespace != "~" && !reLabel.MatchString(namespace):
+			return "", complain("a namespace's name, . for its own, * for all, ~ for none", "%q cannot be a namespace", clip(namespace, 40))
+		case !reHost.MatchString(host):
+			return "", complain(`a full DNS name, or * for all`, "%q cannot be a host", clip(host, 40))
+		case has(out, item):
+			return "", complain("", "host %s is given twice", item)
+		}
+		out = append(out, item)
+	}
+	return strings.Join(out, ","), nil
+}
+
+// selectorLevel is one requirement on a namespace's labels.
+func selectorLevel(s string) (string, *complaint) {
+	if s == LevelNone {
+		return s, nil
+	}
+	key, value, ok := strings.Cut(s, "=")
+	key, not := strings.CutSuffix(strings.TrimSpace(key), "!")
+	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	switch {
+	case !ok:
+		return "", complain("key=value, key!=value or none", "%q selects no namespaces", clip(s, 40))
+	case !reLabelKey.MatchString(key):
+		return "", complain("", "%q cannot be a label's key", clip(key, 40))
+	case !reLabelValue.MatchString(value):
+		return "", complain("", "%q cannot be a label's value", clip(value, 40))
+	case not:
+		return key + "!=" + value, nil
+	}
+	return key + "=" + value, nil
+}
+
+// leverOf names the lever that sets a variable of istiod's environment.
+var leverOf = map[string]string{
+	"PILOT_DEBOUNCE_AFTER": FactorDebounceAfter, "PILOT_DEBOUNCE_MAX": FactorDebounceMax,
+	"PILOT_ENABLE_EDS_DEBOUNCE": FactorEDSDebounce, "PILOT_PUSH_THROTTLE": FactorPushThrottle,
+	"PILOT_MAX_REQUESTS_PER_SECOND": FactorRequestLimit, "ISTIO_DELTA_XDS": FactorDelta,
+	"PILOT_ENABLE_XDS_CACHE": FactorXDSCache,
+}
+
+// envLevel is a piece of istiod's environment, sorted by name.
+func envLevel(s string) (string, *complaint) {
+	if s == LevelNone {
+		return s, nil
+	}
+	var out []string
+	seen := map[string]bool{}
+	for item := range strings.SplitSeq(s, ";") {
+		name, value, ok := strings.Cut(strings.TrimSpace(item), "=")
+		switch {
+		case !ok || !reEnvName.MatchString(name):
+			return "", complain("NAME=VALUE with semicolons between them, or none", "%q is no variable of an environment", clip(item, 40))
+		case leverOf[name] != "":
+			return "", complain("use the factor "+leverOf[name], "%s is a lever with a name of its own", name)
+		case seen[name]:
+			return "", complain("", "%s is given twice", name)
+		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) || len(value) > 4096:
+			return "", complain("", "the value of %s has a control character or is longer than 4096 bytes", name)
+		}
+		seen[name] = true
+		out = append(out, name+"="+strings.TrimSpace(value))
+	}
+	sort.Strings(out)
+	return strings.Join(out, ";"), nil
+}
+
+func imageLevel(s string) (string, *complaint) {
+	if !reImage.MatchString(s) {
+		return "", complain("as docker.io/istio/pilot:1.30.0, or default", "%q is no image", clip(s, 60))
+	}
+	return s, nil
+}

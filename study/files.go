@@ -1,0 +1,88 @@
+package study
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Files are the files the study names, relative to it.
+func (s *Study) Files() []string {
+	var out []string
+	if f := s.Workload.ServiceTime.File; f != "" {
+		out = append(out, f)
+	}
+	if s.Control != nil && s.Control.TraceFile != "" {
+		out = append(out, s.Control.TraceFile)
+	}
+	return out
+}
+
+// maxValues bounds recorded times, in a study and in a file it names.
+const maxValues = 10_000
+
+// WithFiles returns the study with the contents of the files it names put
+// in, so that its resolved form needs nothing else.
+func (s *Study) WithFiles(read func(name string) ([]byte, error)) (*Study, error) {
+	out := *s
+	if t := &out.Workload.ServiceTime; t.File != "" {
+		times, err := readLines(read, "workload.service_time.file", t.File, maxValues, "recorded times", "a duration a line, as 1.5ms", parseTime)
+		if err != nil {
+			return nil, err
+		}
+		t.File, t.Values = "", times
+	}
+	if s.Control != nil && s.Control.TraceFile != "" {
+		control := *s.Control
+		changes, err := readLines(read, "control.trace_file", control.TraceFile, maxTrace, "recorded changes", "a change a line, as 1.5s endpoints-scale", parseTraceChange)
+		if err != nil {
+			return nil, err
+		}
+		for i := 1; i < len(changes); i++ {
+			if changes[i].At < changes[i-1].At {
+				return nil, Pos{File: control.TraceFile}.Errorf("put the lines in the order of time", "change %d comes before the one above it", i+1)
+			}
+		}
+		control.TraceFile, control.Trace = "", changes
+		out.Control = &control
+	}
+	return &out, nil
+}
+
+func parseTime(text string) (time.Duration, *complaint) {
+	v, c := parseDuration(text)
+	if c == nil && v > time.Minute {
+		c = complain("at most 1m is possible", "%s is too long", text)
+	}
+	return v, c
+}
+
+// readLines reads a file that a field names: one entry a line, # begins a
+// comment.
+func readLines[T any](read func(name string) ([]byte, error), field, name string, most int, what, hint string, parse func(string) (T, *complaint)) ([]T, error) {
+	data, err := read(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	var out []T
+	number := 0
+	for line := range strings.Lines(string(data)) {
+		number++
+		pos := Pos{File: name, Line: number, Column: 1, Text: strings.TrimRight(line, "\r\n")}
+		text, _, _ := strings.Cut(line, "#")
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		v, c := parse(text)
+		if c != nil {
+			return nil, pos.Errorf(c.hint, "%s", c.msg)
+		}
+		if out = append(out, v); len(out) > most {
+			return nil, pos.Errorf("take a sample of them", "more than %d %s", most, what)
+		}
+	}
+	if len(out) == 0 {
+		return nil, Pos{File: name}.Errorf(hint, "it holds no %s", what)
+	}
+	return out, nil
+}

@@ -1,0 +1,124 @@
+package study
+
+func levelLabel(factor, level string) string {
+	switch factor {
+	case FactorConnections:
+		return plural(level, "connection")
+	case FactorRate:
+		if level == RateMax {
+			return "max rate"
+		}
+		return level + " rps"
+	case FactorKeepAlive:
+		if level == "true" {
+			return "keep-alive"
+		}
+		return "new connections"
+	case FactorMTLS:
+		return "mTLS " + level
+	case FactorTelemetry:
+		return "telemetry " + level
+	case FactorConcurrency:
+		return plural(level, "thread")
+	case FactorCPULimit:
+		return "CPU limit " + level
+	case FactorEnvoy:
+		return "Envoy " + level
+	}
+	return controlLabel(factor, level)
+}
+
+// controlLabel names a level of the control plane's factors.
+func controlLabel(factor, level string) string {
+	switch factor {
+	case FactorProxies:
+		return plural(level, "sidecar")
+	case FactorGateways:
+		return plural(level, "gateway")
+	case FactorRealPods:
+		return plural(level, "real pod")
+	case FactorServices:
+		return plural(level, "service")
+	case FactorEndpoints:
+		return plural(level, "endpoint") + " a service"
+	case FactorNamespaces:
+		return plural(level, "namespace")
+	case FactorServiceEntries:
+		return level + " ServiceEntries"
+	case FactorVirtualServices:
+		return plural(level, "VirtualService")
+	case FactorDestinationRules:
+		return plural(level, "DestinationRule")
+	case FactorGatewayResources:
+		return plural(level, "Gateway")
+	case FactorAuthorizationPolicies:
+		return level + " AuthorizationPolicies"
+	case FactorXDS:
+		if level == XDSSotW {
+			return "state of the world"
+		}
+		return "delta xDS"
+	case FactorClients:
+		return "clients " + level
+	case FactorChangeRate:
+		return level + " changes/s"
+	case FactorSidecarScope:
+		if level == SidecarScopeNone {
+			return "no Sidecar"
+		}
+		return "Sidecar of " + level
+	case FactorSidecarHosts:
+		return "egress " + level
+	case FactorExportTo:
+		return "exportTo " + level
+	case FactorDiscoverySelectors:
+		if level == LevelNone {
+			return "all namespaces"
+		}
+		return "namespaces with " + level
+	case FactorDebounceAfter:
+		return "debounce " + level
+	case FactorDebounceMax:
+		return "debounce at most " + level
+	case FactorEDSDebounce:
+		return onOff("EDS debounce", level)
+	case FactorDNSCapture:
+		return onOff("DNS capture", level)
+	case FactorDelta:
+		return onOff("istiod's delta", level)
+	case FactorXDSCache:
+		return onOff("XDS cache", level)
+	case FactorPushThrottle:
+		return "push throttle " + level
+	case FactorRequestLimit:
+		return "request limit " + level
+	case FactorIstiodReplicas:
+		return plural(level, "replica")
+	case FactorIstiodCPU:
+		return "istiod CPU " + level
+	case FactorIstiodMemory:
+		return "istiod memory " + level
+	case FactorIstiodEnv:
+		if level == LevelNone {
+			return "environment as installed"
+		}
+		return level
+	case FactorIstiod:
+		return "istiod " + level
+	}
+	return level
+}
+
+func onOff(what, level string) string {
+	if level == "true" {
+		return what + " on"
+	}
+	return what + " off"
+}
+
+func plural(level, what string) string {
+	if level == "1" {
+		return "1 " + what
+	}
+	return level + " " + what + "s"
+}

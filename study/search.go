@@ -1,0 +1,135 @@
+package study
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+)
+
+// Search asks for the highest level of a factor that keeps a finding within
+// a bound: levels are measured as they grow, and those above one that breaks
+// the bound need not be.
+type Search struct {
+	Factor  string
+	Finding string
+	Bound   Quantity // in the finding's unit
+}
+
+// Quantity is a number with its unit, as a file has it.
+type Quantity struct {
+	Value float64
+	Unit  string
+}
+
+// String writes the quantity as a file has it.
+func (q Quantity) String() string {
+	text := strconv.FormatFloat(q.Value, 'f', -1, 64)
+	if q.Unit == "" {
+		return text
+	}
+	if q.Unit[0] >= 'a' && q.Unit[0] <= 'z' || q.Unit[0] >= 'A' && q.Unit[0] <= 'Z' {
+		return text + " " + q.Unit
+	}
+	return text + q.Unit
+}
+
+func parseQuantity(s string) (Quantity, *complaint) {
+	m := reUnit.FindStringSubmatch(s)
+	if m == nil {
+		return Quantity{}, complain("a number and its unit, as 2 s", "%q is no quantity", clip(s, 40))
+	}
+	v, c := number(m[1])
+	if c != nil {
+		return Quantity{}, c
+	}
+	return Quantity{Value: v, Unit: m[2]}, nil
+}
+
+type quantityValue struct{ to *Quantity }
+
+func (v quantityValue) decode(d *decoder, n *node) {
+	text, ok := d.text(n)
+	if !ok {
+		return
+	}
+	q, c := parseQuantity(text)
+	if c != nil {
+		d.complain(n.pos, c)
+		return
+	}
+	*v.to = q
+}
+
+func (v quantityValue) encode() *node { return plainNode(v.to.String()) }
+
+func (v quantityValue) schema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Pattern: reUnit.String(), Examples: []any{"2 s", "500 ms"}}
+}
+
+func search(s *Search) value {
+	return object{name: "a search", flow: true, fields: []field{
+		{name: "factor", required: true, doc: "The factor, whose levels must grow.", value: textValue{to: &s.Factor}},
+		{name: "finding", required: true, doc: "The finding of each cell that the bound is for.", value: findingValue{&s.Finding}},
+		{name: "bound", required: true, doc: "What the finding must not exceed, with its unit: 2 s.", value: quantityValue{&s.Bound}},
+	}}
+}
+
+// resolveSearches turns bounds into the findings' own units.
+func (d *decoder) resolveSearches(s *Study) {
+	for i := range s.Search {
+		one := &s.Search[i]
+		own := FindingUnit(one.Finding)
+		scale, c := scaleTo(own, one.Bound.Unit)
+		if c != nil {
+			d.fail(d.pos("search", i, "bound"), c.hint, "%s of %s", c.msg, one.Finding)
+			continue
+		}
+		one.Bound = Quantity{one.Bound.Value * scale, own}
+	}
+}
+
+func (d *decoder) checkSearches(s *Study) {
+	for i, one := range s.Search {
+		f, ok := FactorByName(one.Factor)
+		if !ok || !f.Numeric || !s.varies(one.Factor) {
+			d.fail(d.pos("search", i, "factor"), "give it levels that grow in factors", "%s is no factor of numbers that this study varies", clip(one.Factor, 40))
+			continue
+		}
+		last := math.Inf(-1)
+		for _, level := range s.levels(one.Factor) {
+			v, ok := f.Value(level)
+			if !ok || v <= last {
+				d.fail(d.pos("factors", one.Factor), "order them from low to high", "the levels of %s, which is searched, do not grow", one.Factor)
+				break
+			}
+			last = v
+		}
+	}
+}
+
+// Value returns a level of a numeric factor as a number in the factor's unit;
+// false for levels that are words.
+func (f Factor) Value(level string) (float64, bool) {
+	if !f.Numeric {
+		return 0, false
+	}
+	switch f.Name {
+	case FactorPayload:
+		b, c := parseBytes(level)
+		return float64(b), c == nil
+	case FactorCPULimit, FactorIstiodCPU:
+		if text, ok := strings.CutSuffix(level, "m"); ok {
+			v, err := strconv.ParseFloat(text, 64)
+			return v / 1000, err == nil
+		}
+	case FactorDebounceAfter, FactorDebounceMax:
+		t, c := parseDuration(level)
+		return t.Seconds(), c == nil
+	case FactorIstiodMemory:
+		return memoryBytes(level)
+	}
+	v, err := strconv.ParseFloat(level, 64)
+	return v, err == nil
+}

@@ -1,0 +1,155 @@
+package study
+
+import (
+	"github.com/invopop/jsonschema"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// FactorVariant is the factor whose levels are the study's variants.
+const FactorVariant = "variant"
+
+// ScopeVariant is the scope of the factor variant: what its levels touch.
+const ScopeVariant Scope = "variants"
+
+// NamedLevels is an entry of variants: a name for levels of several factors.
+type NamedLevels struct {
+	Name   string
+	Levels record.Cell
+}
+
+// variantFactor stands in no table: its levels are the study's own.
+var variantFactor = Factor{Name: FactorVariant, Scope: ScopeVariant, Doc: "One of the study's variants, by its name.",
+	Pattern: reName.String(), parse: func(s string) (string, *complaint) {
+		if !reName.MatchString(s) {
+			return "", complain("lower-case letters, digits and dashes", "%q is no variant", clip(s, 40))
+		}
+		return s, nil
+	}}
+
+// variantLevels are the levels of a variant; false if there is none of that
+// name.
+func (s *Study) variantLevels(name string) (record.Cell, bool) {
+	for _, v := range s.Variants {
+		if v.Name == name {
+			return v.Levels, true
+		}
+	}
+	return nil, false
+}
+
+// over puts levels over a requested combination. Another variant among them
+// takes the former variant's levels away first.
+func (s *Study) over(requested, levels record.Cell) record.Cell {
+	out := requested.With(nil)
+	name, ok := levels[FactorVariant]
+	if ok && name != requested[FactorVariant] {
+		old, _ := s.variantLevels(requested[FactorVariant])
+		for factor := range old {
+			out[factor] = s.Settings[factor]
+		}
+		now, _ := s.variantLevels(name)
+		out = out.With(now)
+	}
+	return out.With(levels)
+}
+
+// variantsValue is the mapping of names to levels.
+type variantsValue struct{ to *[]NamedLevels }
+
+func (v variantsValue) decode(d *decoder, n *node) {
+	if n.kind != mapping {
+		d.fail(n.pos, "as {plain: {}, small: {payload: 1KiB}}", "variants maps names to levels; this is %s", n.what())
+		return
+	}
+	if len(n.keys) == 0 {
+		d.fail(n.pos, "leave it out, or name some", "variants names none")
+		return
+	}
+	for i, k := range n.keys {
+		if !reName.MatchString(k.name) {
+			d.fail(k.pos, "lower-case letters, digits and dashes, as no-sidecar", "%q cannot name a variant", clip(k.name, 40))
+			continue
+		}
+		one := NamedLevels{Name: k.name}
+		if n.values[i].kind == null {
+			d.fail(k.pos, "write "+k.name+": {} for the settings as they are", "%s is empty", k.name)
+			continue
+		}
+		cellValue{to: &one.Levels, name: k.name, empty: true}.decode(d, n.values[i])
+		if _, nested := one.Levels[FactorVariant]; nested {
+			d.fail(n.values[i].pos, "name factors", "a variant cannot contain another")
+			continue
+		}
+		*v.to = append(*v.to, one)
+	}
+}
+
+func (v variantsValue) encode() *node {
+	if len(*v.to) == 0 {
+		return nil
+	}
+	out := &node{kind: mapping}
+	for i := range *v.to {
+		one := &(*v.to)[i]
+		out.set(one.Name, Pos{}, cellValue{to: &one.Levels, empty: true}.encode())
+	}
+	return out
+}
+
+func (v variantsValue) schema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", AdditionalProperties: cellValue{}.schema()}
+}
+
+// resolveVariants makes the factor variant of a study that has variants but
+// does not say which of them to measure.
+func (d *decoder) resolveVariants(s *Study) {
+	_, fixed := s.Settings[FactorVariant]
+	if len(s.Variants) == 0 || fixed || s.varies(FactorVariant) {
+		return
+	}
+	all := record.FactorLevels{Factor: FactorVariant}
+	for _, v := range s.Variants {
+		all.Levels = append(all.Levels, v.Name)
+	}
+	s.Factors = append(s.Factors, all)
+}
+
+// checkVariants finds variants that contradict the rest of the study. names
+// of variants that do not exist are found wherever cells stand.
+func (d *decoder) checkVariants(s *Study) {
+	if _, fixed := s.Settings[FactorVariant]; fixed && s.varies(FactorVariant) {
+		d.fail(d.pos("settings", FactorVariant), "leave it out of one of them", "variant is both in settings and in factors")
+	}
+	for i, v := range s.Variants {
+		for factor := range v.Levels {
+			if s.varies(factor) {
+				d.fail(d.pos("variants", v.Name, factor), "leave it out of one of them", "%s is both in variant %s and in factors", factor, v.Name)
+			}
+		}
+		for _, earlier := range s.Variants[:i] {
+			if Effective(s.Settings.With(v.Levels)).Key() == Effective(s.Settings.With(earlier.Levels)).Key() {
+				d.fail(d.pos("variants", v.Name), "give it a level of its own, or leave it out", "variants %s and %s are the same", earlier.Name, v.Name)
+			}
+		}
+	}
+}
+
+// knowsVariant complains of a variant that the study does not have.
+func (d *decoder) knowsVariant(name string, pos Pos) bool {
+	var names []string
+	if n := d.root.get("variants"); n != nil && n.kind == mapping {
+		for _, k := range n.keys {
+			names = append(names, k.name)
+		}
+	}
+	if has(names, name) {
+		return true
+	}
+	if len(names) == 0 {
+		d.fail(pos, "variants: {"+clip(name, 40)+": {...}} makes one", "this study has no variants")
+	} else {
+		d.fail(pos, suggest(name, names), "unknown variant %q", clip(name, 40))
+	}
+	return false
+}
