@@ -1,0 +1,285 @@
+package stream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// Options of a connection.
+type Options struct {
+	// TLS secures the connection; nil for none.
+	TLS *tls.Config
+	// Window is the flow-control window of each stream, bytes; at least 1.
+	Window int
+	// Streams is how many the connection is meant for: its own window is
+	// that of them all, so that they do not hold each other up.
+	Streams int
+	// MaxMessage bounds a message, bytes.
+	MaxMessage int
+	// ReadBuffer is how much is read of the socket at once, bytes.
+	ReadBuffer int
+	// OnRead is told with every read how long the kernel had had the newest
+	// of the bytes, nanoseconds; -1 where it does not say.
+	OnRead func(waitedNS int64)
+	// Authority is the :authority of requests; "" means the address.
+	Authority string
+}
+
+// Bounds and defaults.
+const (
+	// defaultWindow is that of a connection before anybody says otherwise
+	// (RFC 9113, 6.9.2).
+	defaultWindow = 65535
+	maxFrame      = 16384
+	maxWindow     = 1<<31 - 1
+	keptBuffer    = 64 << 10 // a larger buffer is not kept for later
+	dialTimeout   = 10 * time.Second
+	writeTimeout  = 30 * time.Second
+)
+
+// Conn is one HTTP/2 connection.
+type Conn struct {
+	options Options
+	net     net.Conn
+	stamp   *stampConn
+	framer  *http2.Framer
+	buffer  *bufio.Reader
+	start   []byte // what a client says first
+
+	mu       sync.Mutex
+	streams  map[uint32]*Stream
+	nextID   uint32
+	out      []byte
+	sent     []func(at int64) // to call when out has been written
+	headers  bytes.Buffer
+	encoder  *hpack.Encoder
+	closed   error // why nothing more can be done
+	draining bool  // the server wants no new streams
+
+	sendWindow    int64 // of the connection
+	initialWindow int64 // of new streams, as the server wants it
+	peerFrame     int   // largest frame the server takes
+	peerStreams   uint32
+	unacked       int // bytes read and not yet given back to the connection
+	recvWindow    int // of the connection, as we keep it
+	blocked       []*Stream
+}
+
+// Dial connects. Nothing is read until [Conn.Run] is called.
+func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
+	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
+	raw, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if o.Authority == "" {
+		o.Authority = address
+	}
+	c := &Conn{options: o, streams: map[uint32]*Stream{}, nextID: 1, sendWindow: defaultWindow, initialWindow: defaultWindow,
+		peerFrame: maxFrame, peerStreams: maxWindow}
+	c.stamp = newStampConn(raw, o.OnRead)
+	c.net = c.stamp
+	if o.TLS != nil {
+		secure := tls.Client(c.stamp, o.TLS)
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		if err := secure.HandshakeContext(ctx); err != nil {
+			raw.Close()
+			return nil, fmt.Errorf("TLS with %s: %w", address, err)
+		}
+		if secure.ConnectionState().NegotiatedProtocol != "h2" {
+			raw.Close()
+			return nil, fmt.Errorf("TLS with %s: it does not speak HTTP/2", address)
+		}
+		c.net = secure
+	}
+	c.buffer = bufio.NewReaderSize(c.net, max(o.ReadBuffer, 4<<10))
+	c.framer = http2.NewFramer(nil, c.buffer)
+	c.framer.SetReuseFrames()
+	c.framer.SetMaxReadFrameSize(maxFrame)
+	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	c.framer.MaxHeaderListSize = 64 << 10
+	c.encoder = hpack.NewEncoder(&c.headers)
+	c.recvWindow = int(min(int64(o.Window)*int64(max(o.Streams, 1)), maxWindow))
+	c.recvWindow = max(c.recvWindow, defaultWindow)
+	c.preface()
+	return c, nil
+}
+
+// preface queues what a client has to say first.
+func (c *Conn) preface() {
+	c.out = append(c.out, http2.ClientPreface...)
+	settings := []http2.Setting{
+		{ID: http2.SettingEnablePush, Val: 0},
+		{ID: http2.SettingInitialWindowSize, Val: uint32(c.options.Window)},
+		{ID: http2.SettingMaxFrameSize, Val: maxFrame},
+	}
+	c.out = appendFrameHeader(c.out, 6*len(settings), http2.FrameSettings, 0, 0)
+	for _, s := range settings {
+		c.out = append(c.out, byte(s.ID>>8), byte(s.ID), byte(s.Val>>24), byte(s.Val>>16), byte(s.Val>>8), byte(s.Val))
+	}
+	if c.recvWindow > defaultWindow {
+		c.windowUpdate(0, c.recvWindow-defaultWindow)
+	}
+}
+
+// Run reads until the connection ends and returns why. It closes every stream
+// that is left. To be called once; the caller's goroutine is the
+// connection's.
+func (c *Conn) Run() error {
+	err := c.readAll()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed == nil {
+		c.closed = err
+	}
+	_ = c.net.Close()
+	left := c.streams
+	c.streams = map[uint32]*Stream{}
+	for _, s := range left {
+		s.end(&Status{Code: Unavailable, Message: "connection: " + c.closed.Error(), Local: true})
+	}
+	c.sent, c.out, c.blocked = nil, nil, nil
+	return c.closed
+}
+
+func (c *Conn) readAll() error {
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	for {
+		frame, err := c.framer.ReadFrame()
+		at := c.stamp.last
+		c.mu.Lock()
+		if err != nil {
+			err = c.frameError(err)
+		} else {
+			err = c.handle(frame, at)
+		}
+		// What this batch of frames gave rise to leaves in one write.
+		if err == nil && !c.wholeFrame() {
+			err = c.flush()
+		}
+		c.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// frameHeader is the length of what comes before each frame.
+const frameHeader = 9
+
+// wholeFrame says that another frame can be read without waiting.
+func (c *Conn) wholeFrame() bool {
+	n := c.buffer.Buffered()
+	if n < frameHeader || len(c.out) >= keptBuffer {
+		return false
+	}
+	head, err := c.buffer.Peek(3)
+	return err == nil && n >= frameHeader+int(head[0])<<16+int(head[1])<<8+int(head[2])
+}
+
+// frameError ends one stream where the fault is its own.
+func (c *Conn) frameError(err error) error {
+	if fault, ok := err.(http2.StreamError); ok {
+		if s := c.streams[fault.StreamID]; s != nil {
+			c.reset(s.id, fault.Code)
+			s.end(&Status{Code: Internal, Message: fault.Error(), Local: true})
+		}
+		return nil
+	}
+	return err
+}
+
+// Flush writes what is queued. Callbacks of a Handler need not call it.
+func (c *Conn) Flush() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.flush()
+}
+
+func (c *Conn) flush() error {
+	if c.closed != nil {
+		return c.closed
+	}
+	for len(c.out) > 0 || len(c.sent) > 0 {
+		out, sent := c.out, c.sent
+		c.sent = nil
+		if len(out) > 0 {
+			_ = c.net.SetWriteDeadline(time.Now().Add(writeTimeout))
+			if _, err := c.net.Write(out); err != nil {
+				c.closed = err
+				_ = c.net.Close()
+				return err
+			}
+		}
+		c.out = out[:0]
+		if cap(out) > keptBuffer {
+			c.out = nil
+		}
+		at := time.Now().UnixNano()
+		for _, f := range sent {
+			f(at)
+		}
+	}
+	return nil
+}
+
+// Close ends the connection; Run returns.
+func (c *Conn) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed == nil {
+		c.closed = net.ErrClosed
+	}
+	_ = c.net.Close()
+}
+
+// Streams returns how many are open.
+func (c *Conn) Streams() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.streams)
+}
+
+// Do calls f under the connection's lock and writes what it queued.
+func (c *Conn) Do(f func()) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+	return c.flush()
+}
+
+// Ping queues and writes a PING, which keeps the connection from looking
+// dead on either side.
+func (c *Conn) Ping() error {
+	return c.Do(func() {
+		c.out = appendFrameHeader(c.out, 8, http2.FramePing, 0, 0)
+		c.out = append(c.out, make([]byte, 8)...)
+	})
+}
+
+func appendFrameHeader(b []byte, length int, kind http2.FrameType, flags http2.Flags, id uint32) []byte {
+	return append(b, byte(length>>16), byte(length>>8), byte(length), byte(kind), byte(flags),
+		byte(id>>24), byte(id>>16), byte(id>>8), byte(id))
+}
+
+func (c *Conn) windowUpdate(id uint32, n int) {
+	c.out = appendFrameHeader(c.out, 4, http2.FrameWindowUpdate, 0, id)
+	c.out = append(c.out, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+}
+
+func (c *Conn) reset(id uint32, code http2.ErrCode) {
+	c.out = appendFrameHeader(c.out, 4, http2.FrameRSTStream, 0, id)
+	c.out = append(c.out, byte(code>>24), byte(code>>16), byte(code>>8), byte(code))
+}

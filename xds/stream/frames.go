@@ -1,0 +1,188 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/net/http2"
+)
+
+// handle takes one frame that was complete at the time given.
+func (c *Conn) handle(frame http2.Frame, at int64) error {
+	switch f := frame.(type) {
+	case *http2.DataFrame:
+		return c.data(f, at)
+	case *http2.MetaHeadersFrame:
+		c.metaHeaders(f)
+	case *http2.RSTStreamFrame:
+		if s := c.streams[f.StreamID]; s != nil {
+			delete(c.streams, s.id)
+			s.end(&Status{Code: resetCode(f.ErrCode), Message: "stream reset: " + f.ErrCode.String()})
+		}
+	case *http2.SettingsFrame:
+		return c.settings(f)
+	case *http2.WindowUpdateFrame:
+		return c.grown(f)
+	case *http2.PingFrame:
+		if !f.IsAck() {
+			c.out = appendFrameHeader(c.out, 8, http2.FramePing, http2.FlagPingAck, 0)
+			c.out = append(c.out, f.Data[:]...)
+		}
+	case *http2.GoAwayFrame:
+		c.goAway(f)
+	}
+	return nil // unknown frames are to be ignored (RFC 9113, 5.5)
+}
+
+// data takes a DATA frame. The whole of it counts against the windows.
+func (c *Conn) data(f *http2.DataFrame, at int64) error {
+	length := int(f.Length)
+	c.unacked += length
+	if c.unacked >= c.recvWindow/4 {
+		c.windowUpdate(0, c.unacked)
+		c.unacked = 0
+	}
+	s := c.streams[f.StreamID]
+	if s == nil {
+		return nil // it was ours until a moment ago
+	}
+	s.unacked += length - len(f.Data()) // padding
+	s.read(f.Data(), at)
+	if f.StreamEnded() && c.streams[s.id] == s {
+		delete(c.streams, s.id)
+		s.end(&Status{Code: Internal, Message: "the stream ended without a status"})
+	}
+	return nil
+}
+
+func (c *Conn) metaHeaders(f *http2.MetaHeadersFrame) {
+	s := c.streams[f.StreamID]
+	if s == nil {
+		return
+	}
+	status := &Status{Code: -1}
+	http := ""
+	for _, h := range f.Fields {
+		switch h.Name {
+		case ":status":
+			http = h.Value
+		case "grpc-status":
+			code, err := strconv.Atoi(h.Value)
+			if err != nil {
+				code = int(Unknown)
+			}
+			status.Code = Code(code)
+		case "grpc-message":
+			status.Message = h.Value
+		}
+	}
+	switch {
+	case http != "" && http != "200" && status.Code < 0:
+		c.reset(s.id, http2.ErrCodeCancel)
+		status = &Status{Code: Unavailable, Message: "HTTP status " + http}
+	case !f.StreamEnded():
+		return // the headers before the first message
+	case status.Code < 0:
+		status = &Status{Code: Unknown, Message: "no status in the trailers"}
+	}
+	delete(c.streams, s.id)
+	if !f.StreamEnded() || !s.closedLocally {
+		c.reset(s.id, http2.ErrCodeNo)
+	}
+	s.end(status)
+}
+
+// resetCode maps as gRPC over HTTP/2 prescribes.
+func resetCode(code http2.ErrCode) Code {
+	switch code {
+	case http2.ErrCodeRefusedStream:
+		return Unavailable
+	case http2.ErrCodeCancel:
+		return Canceled
+	case http2.ErrCodeEnhanceYourCalm:
+		return ResourceExhausted
+	}
+	return Internal
+}
+
+func (c *Conn) settings(f *http2.SettingsFrame) error {
+	if f.IsAck() {
+		return nil
+	}
+	err := f.ForeachSetting(func(s http2.Setting) error {
+		if err := s.Valid(); err != nil {
+			return err
+		}
+		switch s.ID {
+		case http2.SettingInitialWindowSize:
+			// Windows of open streams move along (RFC 9113, 6.9.2).
+			by := int64(s.Val) - c.initialWindow
+			c.initialWindow = int64(s.Val)
+			for _, one := range c.streams {
+				one.sendWindow += by
+			}
+		case http2.SettingMaxFrameSize:
+			c.peerFrame = int(min(s.Val, 1<<20))
+		case http2.SettingMaxConcurrentStreams:
+			c.peerStreams = s.Val
+		case http2.SettingHeaderTableSize:
+			c.encoder.SetMaxDynamicTableSizeLimit(s.Val)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("settings: %w", err)
+	}
+	c.out = appendFrameHeader(c.out, 0, http2.FrameSettings, http2.FlagSettingsAck, 0)
+	c.unblock()
+	return nil
+}
+
+// grown takes a WINDOW_UPDATE.
+func (c *Conn) grown(f *http2.WindowUpdateFrame) error {
+	if f.StreamID == 0 {
+		if c.sendWindow += int64(f.Increment); c.sendWindow > maxWindow {
+			return errors.New("flow control: the connection's window is too large")
+		}
+		c.unblock()
+		return nil
+	}
+	s := c.streams[f.StreamID]
+	if s == nil {
+		return nil
+	}
+	if s.sendWindow += int64(f.Increment); s.sendWindow > maxWindow {
+		c.reset(s.id, http2.ErrCodeFlowControl)
+		delete(c.streams, s.id)
+		s.end(&Status{Code: Internal, Message: "flow control: the stream's window is too large", Local: true})
+		return nil
+	}
+	s.pump()
+	return nil
+}
+
+// unblock goes on with streams that waited for the connection's window.
+func (c *Conn) unblock() {
+	waiting := c.blocked
+	c.blocked = nil
+	for _, s := range waiting {
+		s.blocked = false
+	}
+	for _, s := range waiting {
+		if c.streams[s.id] == s {
+			s.pump()
+		}
+	}
+}
+
+// goAway lets streams that the server has taken on go on; others never ran.
+func (c *Conn) goAway(f *http2.GoAwayFrame) {
+	c.draining = true
+	for id, s := range c.streams {
+		if id > f.LastStreamID {
+			delete(c.streams, id)
+			s.end(&Status{Code: Unavailable, Message: "the server is going away: " + f.ErrCode.String()})
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package stream
+
+import (
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// stampConn is a TCP connection that notes when its bytes were handed over,
+// and asks the kernel when it had got them (SO_TIMESTAMPNS, socket(7) and
+// the kernel's Documentation/networking/timestamping.rst).
+type stampConn struct {
+	net.Conn
+	raw    syscall.RawConn // nil: no time stamps of the kernel
+	onRead func(waitedNS int64)
+	last   int64 // when the last read returned, nanoseconds since 1970
+
+	// Of the read under way: fields rather than variables, so that the
+	// closure is made once.
+	into    []byte
+	oob     [64]byte
+	n, oobn int
+	err     error
+	take    func(fd uintptr) bool
+}
+
+func newStampConn(conn net.Conn, onRead func(int64)) *stampConn {
+	c := &stampConn{Conn: conn, onRead: onRead}
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return c
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return c
+	}
+	var set error
+	if err := raw.Control(func(fd uintptr) {
+		set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
+	}); err != nil || set != nil {
+		return c
+	}
+	c.raw = raw
+	c.take = func(fd uintptr) bool {
+		for {
+			c.n, c.oobn, _, _, c.err = unix.Recvmsg(int(fd), c.into, c.oob[:], 0)
+			if c.err != unix.EINTR {
+				return c.err != unix.EAGAIN
+			}
+		}
+	}
+	return c
+}
+
+// Read reads what there is.
+func (c *stampConn) Read(b []byte) (int, error) {
+	if c.raw == nil || len(b) == 0 {
+		n, err := c.Conn.Read(b)
+		c.last = time.Now().UnixNano()
+		return n, err
+	}
+	c.into = b
+	err := c.raw.Read(c.take)
+	c.last = time.Now().UnixNano()
+	c.into = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case c.err != nil:
+		return 0, os.NewSyscallError("recvmsg", c.err)
+	case c.n == 0:
+		return 0, io.EOF
+	}
+	if c.onRead != nil {
+		c.onRead(c.waited())
+	}
+	return c.n, nil
+}
+
+// waited returns how long the kernel had had the newest bytes.
+func (c *stampConn) waited() int64 {
+	oob := c.oob[:c.oobn]
+	if len(oob) < unix.CmsgLen(int(unsafe.Sizeof(unix.Timespec{}))) {
+		return -1
+	}
+	header := (*unix.Cmsghdr)(unsafe.Pointer(&oob[0]))
+	if header.Level != unix.SOL_SOCKET || header.Type != unix.SCM_TIMESTAMPNS {
+		return -1
+	}
+	stamp := (*unix.Timespec)(unsafe.Pointer(&oob[unix.CmsgLen(0)]))
+	return max(0, c.last-stamp.Nano())
+}

@@ -1,0 +1,275 @@
+package stream
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// Handler is told what happens to a stream, under the connection's lock.
+type Handler interface {
+	// Message takes one message, whose bytes are only good during the call,
+	// and when the kernel handed over its last one, nanoseconds since 1970.
+	Message(message []byte, at int64)
+	// Closed is the last call.
+	Closed(status *Status)
+}
+
+// ErrFull says that a connection takes no more streams.
+var ErrFull = errors.New("the connection takes no more streams")
+
+// Header is a piece of metadata of a request.
+type Header = hpack.HeaderField
+
+// Stream is a gRPC stream. Its methods are for callbacks of its Handler and
+// for functions run by [Conn.Do].
+type Stream struct {
+	conn          *Conn
+	handler       Handler
+	id            uint32
+	closedLocally bool
+	blocked       bool // waits for the connection's window
+	paused        bool // reads nothing more for now
+
+	sendWindow int64
+	unacked    int // bytes consumed and not yet given back
+	pending    []chunk
+
+	partial []byte // a message that is not whole yet, prefix first
+	waiting []byte // read from the connection while paused
+	heldAt  int64  // when the last of waiting came
+}
+
+// chunk is what flow control keeps back.
+type chunk struct {
+	data []byte
+	sent func(at int64)
+}
+
+// prefix is the length of what comes before each message: a flag and a
+// length.
+const prefix = 5
+
+// Open begins a stream of the method path ("/package.Service/Method").
+func (c *Conn) Open(path string, metadata []Header, handler Handler) (*Stream, error) {
+	if c.closed != nil {
+		return nil, c.closed
+	}
+	if c.draining || uint32(len(c.streams)) >= c.peerStreams || c.nextID > maxWindow-2 {
+		return nil, ErrFull
+	}
+	s := &Stream{conn: c, handler: handler, id: c.nextID, sendWindow: c.initialWindow}
+	c.headers.Reset()
+	scheme := "http"
+	if c.options.TLS != nil {
+		scheme = "https"
+	}
+	for _, h := range []Header{
+		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: scheme}, {Name: ":path", Value: path},
+		{Name: ":authority", Value: c.options.Authority}, {Name: "content-type", Value: "application/grpc"},
+		{Name: "user-agent", Value: "meshmark"}, {Name: "te", Value: "trailers"},
+	} {
+		if err := c.encoder.WriteField(h); err != nil {
+			return nil, err
+		}
+	}
+	for _, h := range metadata {
+		if err := c.encoder.WriteField(h); err != nil {
+			return nil, err
+		}
+	}
+	c.nextID += 2
+	block := c.headers.Bytes()
+	kind, flags := http2.FrameHeaders, http2.Flags(0)
+	for first := true; first || len(block) > 0; first = false {
+		part := block[:min(len(block), c.peerFrame)]
+		if block = block[len(part):]; len(block) == 0 {
+			flags = http2.FlagHeadersEndHeaders
+		}
+		c.out = appendFrameHeader(c.out, len(part), kind, flags, s.id)
+		c.out = append(c.out, part...)
+		kind = http2.FrameContinuation
+	}
+	c.streams[s.id] = s
+	return s, nil
+}
+
+// Send queues a message; it leaves with the batch that is being handled. sent
+// is called when its last byte has been handed to the kernel; nil for
+// nothing. The bytes are copied. A stream that has ended takes it in silence.
+func (s *Stream) Send(message []byte, sent func(at int64)) {
+	if s.conn.streams[s.id] != s {
+		return
+	}
+	var head [prefix]byte
+	binary.BigEndian.PutUint32(head[1:], uint32(len(message)))
+	whole := int64(prefix + len(message))
+	if c := s.conn; len(s.pending) == 0 && whole <= min(s.sendWindow, c.sendWindow, int64(c.peerFrame)) {
+		c.out = appendFrameHeader(c.out, int(whole), http2.FrameData, 0, s.id)
+		c.out = append(append(c.out, head[:]...), message...)
+		s.sendWindow -= whole
+		c.sendWindow -= whole
+		if sent != nil {
+			c.sent = append(c.sent, sent)
+		}
+		return
+	}
+	data := make([]byte, 0, whole)
+	data = append(append(data, head[:]...), message...)
+	s.pending = append(s.pending, chunk{data: data, sent: sent})
+	s.pump()
+}
+
+// pump sends as much of what is pending as the windows allow.
+func (s *Stream) pump() {
+	c := s.conn
+	for len(s.pending) > 0 {
+		one := &s.pending[0]
+		n := min(int64(len(one.data)), s.sendWindow, c.sendWindow, int64(c.peerFrame))
+		if n <= 0 {
+			if c.sendWindow <= 0 && !s.blocked {
+				s.blocked = true
+				c.blocked = append(c.blocked, s)
+			}
+			return
+		}
+		c.out = appendFrameHeader(c.out, int(n), http2.FrameData, 0, s.id)
+		c.out = append(c.out, one.data[:n]...)
+		s.sendWindow -= n
+		c.sendWindow -= n
+		if one.data = one.data[n:]; len(one.data) > 0 {
+			continue
+		}
+		if one.sent != nil {
+			c.sent = append(c.sent, one.sent)
+		}
+		s.pending = s.pending[1:]
+	}
+	s.pending = nil
+}
+
+// Pending returns how many messages wait for the server to take more.
+func (s *Stream) Pending() int { return len(s.pending) }
+
+// Cancel ends the stream from this side; its Handler is told.
+func (s *Stream) Cancel(why string) {
+	c := s.conn
+	if c.streams[s.id] != s {
+		return
+	}
+	delete(c.streams, s.id)
+	c.reset(s.id, http2.ErrCodeCancel)
+	s.end(&Status{Code: Canceled, Message: why, Local: true})
+}
+
+// Pause stops reading: what comes from now on stays in the stream's window,
+// which is not opened again before Resume.
+func (s *Stream) Pause() { s.paused = true }
+
+// Resume reads on.
+func (s *Stream) Resume() {
+	if !s.paused || s.conn.streams[s.id] != s {
+		return
+	}
+	s.paused = false
+	data := s.waiting
+	s.waiting = nil
+	s.read(data, s.heldAt)
+}
+
+// end tells the handler, once.
+func (s *Stream) end(status *Status) {
+	delete(s.conn.streams, s.id)
+	putBuffer(s.partial)
+	s.partial, s.waiting, s.pending = nil, nil, nil
+	s.handler.Closed(status)
+}
+
+// alive says that no callback has ended the stream.
+func (s *Stream) alive() bool { return s.conn.streams[s.id] == s }
+
+// read takes bytes of the stream that were complete at the time given.
+func (s *Stream) read(data []byte, at int64) {
+	for len(data) > 0 && s.alive() {
+		if s.paused {
+			s.waiting, s.heldAt = append(s.waiting, data...), at
+			return
+		}
+		n, err := s.consume(data, at)
+		s.unacked += n
+		data = data[n:]
+		if err != nil {
+			if s.alive() {
+				s.conn.reset(s.id, http2.ErrCodeCancel)
+				s.end(&Status{Code: Internal, Message: err.Error(), Local: true})
+			}
+			return
+		}
+	}
+	if s.alive() && s.unacked >= s.conn.options.Window/4 {
+		s.conn.windowUpdate(s.id, s.unacked)
+		s.unacked = 0
+	}
+}
+
+// consume takes at most what is left of one message and hands it over when
+// it is whole.
+func (s *Stream) consume(data []byte, at int64) (int, error) {
+	if len(s.partial) == 0 && len(data) >= prefix {
+		size, err := s.size(data)
+		if err != nil {
+			return 0, err
+		}
+		if len(data) >= prefix+size { // without a copy
+			s.handler.Message(data[prefix:prefix+size], at)
+			return prefix + size, nil
+		}
+		s.partial = getBuffer(prefix + size)
+	}
+	taken := 0
+	if len(s.partial) < prefix { // a prefix in parts
+		if s.partial == nil {
+			s.partial = getBuffer(prefix)
+		}
+		taken = min(prefix-len(s.partial), len(data))
+		s.partial = append(s.partial, data[:taken]...)
+		if len(s.partial) < prefix {
+			return taken, nil
+		}
+		data = data[taken:]
+	}
+	size, err := s.size(s.partial)
+	if err != nil {
+		return taken, err
+	}
+	if need := prefix + size; cap(s.partial) < need {
+		grown := append(getBuffer(need), s.partial...)
+		putBuffer(s.partial)
+		s.partial = grown
+	}
+	n := min(prefix+size-len(s.partial), len(data))
+	s.partial = append(s.partial, data[:n]...)
+	taken += n
+	if len(s.partial) == prefix+size {
+		whole := s.partial
+		s.partial = nil
+		s.handler.Message(whole[prefix:], at)
+		putBuffer(whole)
+	}
+	return taken, nil
+}
+
+// size reads the prefix of a message.
+func (s *Stream) size(head []byte) (int, error) {
+	if head[0] != 0 {
+		return 0, fmt.Errorf("a compressed message, though none was asked for")
+	}
+	size := binary.BigEndian.Uint32(head[1:prefix])
+	if uint64(size) > uint64(s.conn.options.MaxMessage) {
+		return 0, fmt.Errorf("a message of %d bytes, more than %d", size, s.conn.options.MaxMessage)
+	}
+	return int(size), nil
+}
