@@ -15,8 +15,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
-
-	"github.com/meshmark/meshmark/xds"
 )
 
 // Type URLs of Envoy, and of istiod's own types (pilot's model package).
@@ -72,7 +70,7 @@ func (o *observer) request(raw []byte) error {
 	var step Step
 	var node *corev3.Node
 	var url string
-	if o.transcript.Mode == xds.ModeDelta {
+	if o.transcript.Mode == ModeDelta {
 		var m discoveryv3.DeltaDiscoveryRequest
 		if err := proto.Unmarshal(raw, &m); err != nil {
 			return fmt.Errorf("request %d of the stream: %w", len(o.transcript.Steps), err)
@@ -134,7 +132,7 @@ func describe(n *corev3.Node) *Node {
 func (o *observer) response(raw []byte) error {
 	step := Step{Kind: FromServer}
 	var url, nonce, version string
-	if o.transcript.Mode == xds.ModeDelta {
+	if o.transcript.Mode == ModeDelta {
 		var m discoveryv3.DeltaDiscoveryResponse
 		if err := proto.Unmarshal(raw, &m); err != nil {
 			return fmt.Errorf("response before step %d of the stream: %w", len(o.transcript.Steps), err)

@@ -14,8 +14,6 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-
-	"github.com/meshmark/meshmark/xds"
 )
 
 // Methods of the aggregated discovery service.
@@ -152,7 +150,7 @@ func (r *Recorder) each(do func(*stream)) {
 // handle forwards one stream both ways.
 func (r *Recorder) handle(_ any, down grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(down)
-	mode := map[string]string{deltaMethod: xds.ModeDelta, sotwMethod: xds.ModeSotW}[method]
+	mode := map[string]string{deltaMethod: ModeDelta, sotwMethod: ModeSotW}[method]
 	if mode == "" {
 		return status.Errorf(codes.Unimplemented, "the recorder forwards discovery streams only, not %s", method)
 	}

@@ -8,6 +8,12 @@ import (
 	"strings"
 )
 
+// Modes of the discovery protocol, named as package xds does.
+const (
+	ModeDelta = "delta"
+	ModeSotW  = "sotw"
+)
+
 // Kinds of step.
 const (
 	FromClient = "client" // a request
@@ -31,7 +37,7 @@ const (
 // Transcript is what passed on one discovery stream, in the order in which
 // the recorder saw it.
 type Transcript struct {
-	Mode  string // xds.ModeDelta or xds.ModeSotW
+	Mode  string // ModeDelta or ModeSotW
 	Steps []Step
 }
 

@@ -1,0 +1,277 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+)
+
+// Methods of the aggregated discovery service.
+const (
+	deltaMethod = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
+	sotwMethod  = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
+)
+
+// maxRequest bounds one request, bytes.
+const maxRequest = 16 << 20
+
+// raw is a codec that leaves messages as the bytes they are.
+type raw struct{}
+
+func (raw) Name() string { return "proto" }
+
+func (raw) Marshal(v any) (mem.BufferSlice, error) {
+	b, ok := v.(*[]byte)
+	if !ok {
+		return nil, fmt.Errorf("%T is no raw message", v)
+	}
+	return mem.BufferSlice{mem.SliceBuffer(*b)}, nil
+}
+
+func (raw) Unmarshal(data mem.BufferSlice, v any) error {
+	b, ok := v.(*[]byte)
+	if !ok {
+		return fmt.Errorf("%T is no raw message", v)
+	}
+	*b = data.Materialize()
+	return nil
+}
+
+// Counts says what a server did since it started.
+type Counts struct {
+	Open      int   // streams
+	Streams   int64 // ever
+	Responses int64
+	Bytes     int64 // of responses
+	Acks      int64
+	Nacks     int64
+	Bad       int64 // requests that could not be understood
+}
+
+// Server serves one configuration to all its streams.
+type Server struct {
+	grpc *grpc.Server
+
+	mu            sync.Mutex
+	configuration Configuration
+	version       int64
+	nonces        int64
+	subscriptions *subscriptions
+	memo          map[memoKey]*message // of this version
+	streams       []*stream            // by index; nil once closed
+	nodes         []string             // of streams, by index
+	open          int
+
+	responses, bytes, acks, nacks, bad atomic.Int64
+}
+
+// memoKey is what a response to a subscription depends on, beside the
+// configuration's version.
+type memoKey struct {
+	typeURL string
+	delta   bool
+	asked   *subscription // nil: all
+	// held are names that the client holds from an earlier stream.
+	held *subscription
+}
+
+// message is a response, marshalled.
+type message struct {
+	typeURL string
+	nonce   string
+	data    []byte
+	push    *Push // that it belongs to, or nil
+}
+
+// New returns a server of a configuration.
+func New(c Configuration, options ...grpc.ServerOption) *Server {
+	c.sort()
+	s := &Server{configuration: c, version: 1, subscriptions: newSubscriptions(), memo: map[memoKey]*message{}}
+	s.grpc = grpc.NewServer(append([]grpc.ServerOption{grpc.ForceServerCodecV2(raw{}), grpc.UnknownServiceHandler(s.handle), grpc.MaxRecvMsgSize(maxRequest)}, options...)...)
+	return s
+}
+
+// Serve accepts clients until [Server.Close].
+func (s *Server) Serve(l net.Listener) error { return s.grpc.Serve(l) }
+
+// Close ends all streams and listeners.
+func (s *Server) Close() { s.grpc.Stop() }
+
+// Counts returns what the server did so far.
+func (s *Server) Counts() Counts {
+	s.mu.Lock()
+	open, streams := s.open, int64(len(s.streams))
+	s.mu.Unlock()
+	return Counts{Open: open, Streams: streams, Responses: s.responses.Load(), Bytes: s.bytes.Load(),
+		Acks: s.acks.Load(), Nacks: s.nacks.Load(), Bad: s.bad.Load()}
+}
+
+func (s *Server) handle(_ any, g grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(g)
+	if method != deltaMethod && method != sotwMethod {
+		return status.Errorf(codes.Unimplemented, "only discovery is served, not %s", method)
+	}
+	st := &stream{server: s, grpc: g, delta: method == deltaMethod, wake: make(chan struct{}, 1), types: map[string]*typeState{}}
+	s.mu.Lock()
+	st.index = len(s.streams)
+	s.streams, s.nodes = append(s.streams, st), append(s.nodes, "")
+	s.open++
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.streams[st.index] = nil
+		s.open--
+		s.mu.Unlock()
+	}()
+	return st.run()
+}
+
+// answer returns the response to a subscription, and remembers it for the
+// next stream with the same. The caller holds mu.
+func (s *Server) answer(key memoKey) *message {
+	if m, ok := s.memo[key]; ok {
+		return m
+	}
+	resources, removed := s.configuration[key.typeURL], []string(nil)
+	if key.asked != nil {
+		resources = nil
+		for _, name := range key.asked.names {
+			if i, ok := s.configuration.find(key.typeURL, name); ok {
+				resources = append(resources, s.configuration[key.typeURL][i])
+			} else {
+				removed = append(removed, name)
+			}
+		}
+	}
+	if key.held != nil {
+		for _, name := range key.held.names {
+			if _, ok := s.configuration.find(key.typeURL, name); !ok && !slices.Contains(removed, name) {
+				removed = append(removed, name)
+			}
+		}
+	}
+	m := s.marshal(key.typeURL, key.delta, resources, removed, nil)
+	s.memo[key] = m
+	return m
+}
+
+func (s *Server) marshal(typeURL string, delta bool, resources []Resource, removed []string, push *Push) *message {
+	s.nonces++
+	m := &message{typeURL: typeURL, nonce: strconv.FormatInt(s.nonces, 10), push: push}
+	version := strconv.FormatInt(s.version, 10)
+	if delta {
+		m.data = deltaMessage(typeURL, version, m.nonce, resources, removed)
+	} else {
+		m.data = sotwMessage(typeURL, version, m.nonce, resources)
+	}
+	return m
+}
+
+// Push is a change of the configuration on its way to all streams.
+type Push struct {
+	Streams int // that it goes to
+	Bytes   int // of an incremental response
+	BeganNS int64
+
+	nodes []string       // of streams by index; "" for those it does not go to
+	sent  []atomic.Int64 // when it was handed to gRPC, unix ns, by index
+	acked []atomic.Int64
+	acks  atomic.Int64
+	nacks atomic.Int64
+}
+
+// Delivery is one stream's part in a push. Times are nanoseconds since 1970;
+// 0 is not yet.
+type Delivery struct {
+	Node    string // the node's identity
+	SentNS  int64
+	AckedNS int64
+}
+
+// Deliveries returns how a push fared with each stream it goes to.
+func (p *Push) Deliveries() []Delivery {
+	var out []Delivery
+	for i, node := range p.nodes {
+		if node != "" {
+			out = append(out, Delivery{Node: node, SentNS: p.sent[i].Load(), AckedNS: p.acked[i].Load()})
+		}
+	}
+	return out
+}
+
+// Acks and Nacks return how many streams answered so far.
+func (p *Push) Acks() int64  { return p.acks.Load() }
+func (p *Push) Nacks() int64 { return p.nacks.Load() }
+
+// Push changes resources of one type and tells all streams that have asked
+// for them. It returns at once. In state of the world, clusters and
+// listeners are sent whole; else only what changed is sent.
+func (s *Server) Push(typeURL string, changed []Resource, removed []string) *Push {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.configuration = s.configuration.apply(typeURL, changed, removed)
+	s.version++
+	clear(s.memo)
+	p := &Push{BeganNS: time.Now().UnixNano(), nodes: make([]string, len(s.streams)),
+		sent: make([]atomic.Int64, len(s.streams)), acked: make([]atomic.Int64, len(s.streams))}
+	cache := map[memoKey]*message{}
+	for i, st := range s.streams {
+		if st == nil {
+			continue
+		}
+		t := st.types[typeURL]
+		if t == nil {
+			continue
+		}
+		key := memoKey{typeURL: typeURL, delta: st.delta, asked: t.subscribed}
+		m, ok := cache[key]
+		if !ok {
+			m = s.changeMessage(key, changed, removed, p)
+			cache[key] = m
+		}
+		if m == nil {
+			continue
+		}
+		p.nodes[i] = s.nodes[i]
+		p.Streams++
+		p.Bytes = len(m.data)
+		st.enqueue(m)
+	}
+	return p
+}
+
+// changeMessage marshals a push for streams with one subscription; nil if it
+// does not concern them.
+func (s *Server) changeMessage(key memoKey, changed []Resource, removed []string, p *Push) *message {
+	if !key.delta && key.asked == nil {
+		return s.marshal(key.typeURL, false, s.configuration[key.typeURL], nil, p)
+	}
+	if key.asked != nil {
+		var some []Resource
+		for _, r := range changed {
+			if key.asked.has(r.Name) {
+				some = append(some, r)
+			}
+		}
+		var gone []string
+		for _, name := range removed {
+			if key.asked.has(name) {
+				gone = append(gone, name)
+			}
+		}
+		if len(some) == 0 && len(gone) == 0 {
+			return nil
+		}
+		changed, removed = some, gone
+	}
+	return s.marshal(key.typeURL, key.delta, changed, removed, p)
+}

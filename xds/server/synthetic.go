@@ -1,0 +1,226 @@
+package server
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// syntheticPort is the port of all synthetic services.
+const syntheticPort = 8080
+
+// Synthetic makes up what a sidecar has in a mesh with so many HTTP services
+// of so many endpoints each, in shape and size like istiod's: a cluster of
+// type EDS with mutual TLS and its endpoints for each service, and one
+// listener and one route configuration that all services share, since they
+// have the same port. Service i is ServiceName(i).
+func Synthetic(services, endpoints int) (Configuration, error) {
+	c := Configuration{}
+	add := func(typeURL, name string, m proto.Message) error {
+		r, err := NewResource(name, m)
+		if err != nil {
+			return err
+		}
+		c[typeURL] = append(c[typeURL], r)
+		return nil
+	}
+	route := &routev3.RouteConfiguration{Name: strconv.Itoa(syntheticPort), ValidateClusters: wrapperspb.Bool(false), MaxDirectResponseBodySizeBytes: wrapperspb.UInt32(1 << 20)}
+	for i := range services {
+		cluster, err := syntheticCluster(i)
+		if err != nil {
+			return nil, err
+		}
+		assignment, err := SyntheticEndpoints(i, endpoints, "")
+		if err != nil {
+			return nil, err
+		}
+		if err := add(ClusterType, cluster.GetName(), cluster); err != nil {
+			return nil, err
+		}
+		c[EndpointType] = append(c[EndpointType], assignment)
+		route.VirtualHosts = append(route.VirtualHosts, syntheticHost(i))
+	}
+	listener, err := syntheticListener(route.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if err := add(ListenerType, listener.GetName(), listener); err != nil {
+		return nil, err
+	}
+	if err := add(RouteType, route.GetName(), route); err != nil {
+		return nil, err
+	}
+	c.sort()
+	return c, nil
+}
+
+// ServiceName returns the host name of synthetic service i.
+func ServiceName(i int) string {
+	return fmt.Sprintf("service-%d.namespace-%d.svc.cluster.local", i, i%10)
+}
+
+// ClusterName returns the name of the cluster of synthetic service i, and of
+// its endpoints.
+func ClusterName(i int) string { return fmt.Sprintf("outbound|%d||%s", syntheticPort, ServiceName(i)) }
+
+func address(host string, port uint32) *corev3.Address {
+	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+		Address: host, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port}}}}
+}
+
+func aggregated() *corev3.ConfigSource {
+	return &corev3.ConfigSource{ResourceApiVersion: corev3.ApiVersion_V3, InitialFetchTimeout: durationpb.New(0),
+		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}}}
+}
+
+// metadata is how istiod labels what it makes, under the key istio.
+func metadata(fields map[string]any) (*corev3.Metadata, error) {
+	s, err := structpb.NewStruct(fields)
+	if err != nil {
+		return nil, err
+	}
+	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"istio": s}}, nil
+}
+
+func syntheticCluster(i int) (*clusterv3.Cluster, error) {
+	namespace := fmt.Sprintf("namespace-%d", i%10)
+	secret := func(name string) *tlsv3.SdsSecretConfig {
+		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{ResourceApiVersion: corev3.ApiVersion_V3,
+			ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
+				ApiType: corev3.ApiConfigSource_GRPC, TransportApiVersion: corev3.ApiVersion_V3, SetNodeOnFirstMessageOnly: true,
+				GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: "sds-grpc"}}}}}}}}
+	}
+	tls, err := anypb.New(&tlsv3.UpstreamTlsContext{
+		Sni: fmt.Sprintf("outbound_.%d_._.%s", syntheticPort, ServiceName(i)),
+		CommonTlsContext: &tlsv3.CommonTlsContext{
+			TlsParams:                      &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3},
+			AlpnProtocols:                  []string{"istio-peer-exchange", "istio"},
+			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{secret("default")},
+			ValidationContextType: &tlsv3.CommonTlsContext_CombinedValidationContext{CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
+				DefaultValidationContext:         &tlsv3.CertificateValidationContext{},
+				ValidationContextSdsSecretConfig: secret("ROOTCA"),
+			}},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	match, err := structpb.NewStruct(map[string]any{"tlsMode": "istio"})
+	if err != nil {
+		return nil, err
+	}
+	about, err := metadata(map[string]any{"services": []any{map[string]any{"host": ServiceName(i), "name": fmt.Sprintf("service-%d", i), "namespace": namespace}}})
+	if err != nil {
+		return nil, err
+	}
+	const unlimited = 1<<32 - 1
+	return &clusterv3.Cluster{
+		Name:                 ClusterName(i),
+		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
+		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: aggregated(), ServiceName: ClusterName(i)},
+		ConnectTimeout:       durationpb.New(10 * time.Second),
+		LbPolicy:             clusterv3.Cluster_LEAST_REQUEST,
+		CommonLbConfig:       &clusterv3.Cluster_CommonLbConfig{},
+		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
+			MaxConnections: wrapperspb.UInt32(unlimited), MaxPendingRequests: wrapperspb.UInt32(unlimited),
+			MaxRequests: wrapperspb.UInt32(unlimited), MaxRetries: wrapperspb.UInt32(unlimited), TrackRemaining: true}}},
+		Metadata: about,
+		TransportSocketMatches: []*clusterv3.Cluster_TransportSocketMatch{
+			{Name: "tlsMode-istio", Match: match, TransportSocket: &corev3.TransportSocket{Name: "envoy.transport_sockets.tls",
+				ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: tls}}},
+			{Name: "tlsMode-disabled", Match: &structpb.Struct{}, TransportSocket: &corev3.TransportSocket{Name: "envoy.transport_sockets.raw_buffer"}},
+		},
+	}, nil
+}
+
+// SyntheticEndpoints makes the endpoints of synthetic service i; the marker,
+// if there is one, stands in the metadata of the first.
+func SyntheticEndpoints(i, endpoints int, marker string) (Resource, error) {
+	a := &endpointv3.ClusterLoadAssignment{ClusterName: ClusterName(i)}
+	locality := &endpointv3.LocalityLbEndpoints{Locality: &corev3.Locality{}, LoadBalancingWeight: wrapperspb.UInt32(uint32(endpoints))}
+	for j := range endpoints {
+		workload := fmt.Sprintf("service-%d;namespace-%d;service-%d;latest;Kubernetes", i, i%10, i)
+		if marker != "" && j == 0 {
+			workload = fmt.Sprintf("service-%d;namespace-%d;service-%d;%s;Kubernetes", i, i%10, i, marker)
+		}
+		about, err := metadata(map[string]any{"workload": workload})
+		if err != nil {
+			return Resource{}, err
+		}
+		tls, err := structpb.NewStruct(map[string]any{"tlsMode": "istio"})
+		if err != nil {
+			return Resource{}, err
+		}
+		about.FilterMetadata["envoy.transport_socket_match"] = tls
+		n := i*endpoints + j
+		locality.LbEndpoints = append(locality.LbEndpoints, &endpointv3.LbEndpoint{
+			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{
+				Address: address(fmt.Sprintf("10.%d.%d.%d", 128+n>>16&127, n>>8&255, n&255), syntheticPort)}},
+			HealthStatus: corev3.HealthStatus_HEALTHY, Metadata: about, LoadBalancingWeight: wrapperspb.UInt32(1)})
+	}
+	a.Endpoints = []*endpointv3.LocalityLbEndpoints{locality}
+	return NewResource(a.GetClusterName(), a)
+}
+
+func syntheticHost(i int) *routev3.VirtualHost {
+	host := ServiceName(i)
+	short := fmt.Sprintf("service-%d.namespace-%d", i, i%10)
+	clusterIP := fmt.Sprintf("10.96.%d.%d", i>>8&255, i&255)
+	v := &routev3.VirtualHost{Name: fmt.Sprintf("%s:%d", host, syntheticPort), IncludeRequestAttemptCount: true}
+	for _, name := range []string{host, short, short + ".svc", clusterIP} {
+		v.Domains = append(v.Domains, name, fmt.Sprintf("%s:%d", name, syntheticPort))
+	}
+	v.Routes = []*routev3.Route{{
+		Name:      "default",
+		Match:     &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
+		Decorator: &routev3.Decorator{Operation: fmt.Sprintf("%s:%d/*", host, syntheticPort)},
+		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
+			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: ClusterName(i)},
+			Timeout:          durationpb.New(0),
+			MaxStreamDuration: &routev3.RouteAction_MaxStreamDuration{
+				MaxStreamDuration: durationpb.New(0), GrpcTimeoutHeaderMax: durationpb.New(0)},
+			RetryPolicy: &routev3.RetryPolicy{
+				RetryOn: "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes", NumRetries: wrapperspb.UInt32(2),
+				RetriableStatusCodes: []uint32{503}, HostSelectionRetryMaxAttempts: 5,
+				RetryHostPredicate: []*routev3.RetryPolicy_RetryHostPredicate{{Name: "envoy.retry_host_predicates.previous_hosts"}}},
+		}},
+	}}
+	return v
+}
+
+func syntheticListener(route string) (*listenerv3.Listener, error) {
+	router, err := anypb.New(&routerv3.Router{})
+	if err != nil {
+		return nil, err
+	}
+	manager, err := anypb.New(&hcmv3.HttpConnectionManager{
+		StatPrefix:     "outbound_0.0.0.0_" + route,
+		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{ConfigSource: aggregated(), RouteConfigName: route}},
+		HttpFilters: []*hcmv3.HttpFilter{{Name: "envoy.filters.http.router",
+			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: router}}},
+		UseRemoteAddress: wrapperspb.Bool(false), StreamIdleTimeout: durationpb.New(0), NormalizePath: wrapperspb.Bool(true),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &listenerv3.Listener{
+		Name: "0.0.0.0_" + route, Address: address("0.0.0.0", syntheticPort),
+		TrafficDirection: corev3.TrafficDirection_OUTBOUND, BindToPort: wrapperspb.Bool(false),
+		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{Name: "envoy.filters.network.http_connection_manager",
+			ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: manager}}}}},
+	}, nil
+}
