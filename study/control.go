@@ -34,12 +34,9 @@ type Control struct {
 	// BadShare is the share of proxies that misbehave where factor clients
 	// is not good.
 	BadShare Ratio
-	// Namespace is the stem of the population's namespaces: NAME-1, NAME-2...
-	Namespace string
 	// ScopeNamespace is where a Sidecar of scope namespace or workload
-	// stands, ChangeNamespace where changes are made.
-	ScopeNamespace  string
-	ChangeNamespace string
+	// stands: one of the population's, which are mm-0, mm-1 and so on.
+	ScopeNamespace string
 	// DummiesNamespace is where objects are that nobody uses.
 	DummiesNamespace string
 	ServiceEntry     ServiceEntry
@@ -58,7 +55,7 @@ const (
 
 // ServiceEntry is what the ServiceEntries that nobody uses look like.
 type ServiceEntry struct {
-	Host       string // {n} in it becomes the entry's number, from 1
+	Host       string // of all of them; "": each has its own
 	Port       int
 	Resolution string // as Istio spells it
 }
@@ -81,9 +78,12 @@ func (c TraceChange) String() string { return formatDuration(c.At) + " " + c.Cha
 
 func parseTraceChange(s string) (TraceChange, *complaint) {
 	const hint = "when and what, as 1.5s endpoints-scale"
-	fields := strings.Fields(s)
+	fields := strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' })
 	if len(fields) != 2 {
 		return TraceChange{}, complain(hint, "%q is no recorded change", clip(s, 60))
+	}
+	if reNumber.MatchString(fields[0]) { // recorded traces have plain seconds
+		fields[0] += "s"
 	}
 	at, c := parseDuration(fields[0])
 	if c != nil {
@@ -102,16 +102,20 @@ func parseTraceChange(s string) (TraceChange, *complaint) {
 func defaultControl() *Control {
 	return &Control{
 		Changes: 10, Settle: 30 * time.Second, Quiet: time.Second, Idle: 2 * time.Second,
-		Security: SecurityPlaintext, StreamsPerConnection: 16, BadShare: 0.1,
-		Namespace: "sim", DummiesNamespace: "sim-dummies",
-		ServiceEntry: ServiceEntry{Host: "dummy-{n}.example.com", Port: 80, Resolution: ResolutionDNS},
+		Security: SecurityPlaintext, StreamsPerConnection: 50, BadShare: 0.1,
+		ScopeNamespace: namespaceStem + "0", DummiesNamespace: "default",
+		ServiceEntry: ServiceEntry{Port: 80, Resolution: ResolutionDNS},
 	}
 }
 
 // maxTrace bounds recorded changes, in a study and in a file it names.
 const maxTrace = 10_000
 
-const namespaceHint = "lower-case letters, digits and dashes, as test-1"
+// namespaceStem begins the names of the population's namespaces; their
+// numbers, from 0, end them.
+const namespaceStem = "mm-"
+
+const namespaceHint = "lower-case letters, digits and dashes, as " + namespaceStem + "0"
 
 func controlSection(c *Control) object {
 	return object{name: "control", fields: []field{
@@ -128,22 +132,18 @@ func controlSection(c *Control) object {
 			value: textValue{to: &c.Security, oneOf: []string{SecurityPlaintext, SecurityTLS}}},
 		{name: "streams_per_connection", doc: "Simulated proxies that share a connection to istiod; 1 for one each.", value: intValue{&c.StreamsPerConnection, 1, 1000}},
 		{name: "bad_share", doc: "Share of the proxies that misbehave where factor clients is not good.", value: shareValue{&c.BadShare}},
-		{name: "namespace", doc: "Stem of the names of the population's namespaces: with test they are test-1, test-2 and so on.",
-			value: textValue{to: &c.Namespace, pattern: reNamespaceStem, hint: namespaceHint}},
-		{name: "scope_namespace", doc: "Namespace that a Sidecar of scope namespace or workload applies to; the first if left out.",
+		{name: "scope_namespace", doc: "Namespace that a Sidecar of scope namespace or workload applies to: one of the population's, which are called mm-0, mm-1 and so on.",
 			value: textValue{to: &c.ScopeNamespace, pattern: reLabel, hint: namespaceHint}},
-		{name: "change_namespace", doc: "Namespace in which changes are made; scope_namespace if left out.",
-			value: textValue{to: &c.ChangeNamespace, pattern: reLabel, hint: namespaceHint}},
-		{name: "dummies_namespace", doc: "Namespace of the objects that nobody uses.",
+		{name: "dummies_namespace", doc: "Namespace of the objects that nobody uses; it must be there.",
 			value: textValue{to: &c.DummiesNamespace, pattern: reLabel, hint: namespaceHint}},
 		{name: "service_entry", doc: "What the ServiceEntries that nobody uses look like.", value: object{name: "service_entry", flow: true, fields: []field{
-			{name: "host", doc: "Their host; {n} in it becomes the entry's number, and without it all have the same host.",
-				value: textValue{to: &c.ServiceEntry.Host, pattern: reEntryHost, hint: "a DNS name, as httpbin.org or dummy-{n}.example.com"}},
+			{name: "host", doc: "The one host of all of them; each has a host of its own if left out.",
+				value: textValue{to: &c.ServiceEntry.Host, pattern: reEntryHost, hint: "a DNS name, as httpbin.org"}},
 			{name: "port", doc: "Their port (HTTP).", value: intValue{&c.ServiceEntry.Port, 1, 65535}},
 			{name: "resolution", doc: "How their addresses are found.", value: textValue{to: &c.ServiceEntry.Resolution,
 				oneOf: []string{ResolutionDNS, ResolutionStatic, ResolutionNone}}},
 		}}},
-		{name: "trace_file", doc: "File of recorded changes beside the study, one a line as `1.5s endpoints-scale` (change: trace).", value: textValue{to: &c.TraceFile}},
+		{name: "trace_file", doc: "File of recorded changes beside the study: a line each with the time and the kind of change, as `1.5s endpoints-scale` (change: trace).", value: textValue{to: &c.TraceFile}},
 		{name: "trace", doc: "Recorded changes, each as in such a file (change: trace).",
 			value: listValue[TraceChange]{to: &c.Trace, least: 1, element: func(t *TraceChange) value { return traceValue{t} }}},
 	}}
@@ -152,7 +152,7 @@ func controlSection(c *Control) object {
 // changesValue is the count of changes; 0 stands for a duration instead.
 type changesValue struct{ c *Control }
 
-func (v changesValue) inner() intValue { return intValue{&v.c.Changes, 1, 100_000} }
+func (v changesValue) inner() intValue { return intValue{&v.c.Changes, 1, 40_000} }
 
 func (v changesValue) decode(d *decoder, n *node) { v.inner().decode(d, n) }
 
@@ -230,17 +230,6 @@ func (v controlValue) encode() *node {
 
 func (v controlValue) schema() *jsonschema.Schema { return v.section().schema() }
 
-// resolveControl fills in the defaults of a control-plane study that depend
-// on other fields.
-func (c *Control) resolve() {
-	if c.ScopeNamespace == "" {
-		c.ScopeNamespace = c.Namespace + "-1"
-	}
-	if c.ChangeNamespace == "" {
-		c.ChangeNamespace = c.ScopeNamespace
-	}
-}
-
 // checkControl finds what is wrong within the section and between it and the
 // factors.
 func (d *decoder) checkControl(s *Study) {
@@ -282,11 +271,11 @@ func (d *decoder) checkPopulation(p *Plan) {
 			d.fail(d.pos("factors"), "give it proxies, gateways or real_pods", "cell %s has no proxy to configure", p.Label(cell))
 			return
 		case l.SidecarScope != SidecarScopeNone && l.SidecarScope != SidecarScopeMesh && !p.Study.hasNamespace(l):
-			d.fail(d.pos("control", "scope_namespace"), fmt.Sprintf("from %s-1 to %s-%d is possible", p.Study.Control.Namespace, p.Study.Control.Namespace, l.Namespaces),
+			d.fail(d.pos("control", "scope_namespace"), fmt.Sprintf("from %s0 to %s%d is possible", namespaceStem, namespaceStem, l.Namespaces-1),
 				"no proxy of cell %s is in namespace %s", p.Label(cell), p.Study.Control.ScopeNamespace)
 			return
-		case p.Study.ChangesIn(cell) > 100_000:
-			d.fail(d.pos("control"), "at most 100000 are possible", "cell %s makes %d changes a trial", p.Label(cell), p.Study.ChangesIn(cell))
+		case p.Study.ChangesIn(cell) > 40_000:
+			d.fail(d.pos("control"), "at most 40000 are possible", "cell %s makes %d changes a trial", p.Label(cell), p.Study.ChangesIn(cell))
 			return
 		}
 	}
@@ -294,9 +283,9 @@ func (d *decoder) checkPopulation(p *Plan) {
 
 // hasNamespace says whether the scope's namespace is one of the population's.
 func (s *Study) hasNamespace(l ControlLevels) bool {
-	text, ok := strings.CutPrefix(s.Control.ScopeNamespace, s.Control.Namespace+"-")
+	text, ok := strings.CutPrefix(s.Control.ScopeNamespace, namespaceStem)
 	n, err := strconv.Atoi(text)
-	return ok && err == nil && n >= 1 && n <= l.Namespaces && strconv.Itoa(n) == text
+	return ok && err == nil && n >= 0 && n < l.Namespaces && strconv.Itoa(n) == text
 }
 
 // ChangesIn returns how many changes a trial of a cell makes.

@@ -68,7 +68,6 @@ const (
 	ChangeRollingRestart               = "rolling-restart"
 	ChangeNamespaceLabels              = "namespace-labels"
 	ChangePodLabels                    = "pod-labels"
-	ChangeNewPod                       = "new-pod"
 	ChangeNoOp                         = "no-op"
 	ChangeMixed                        = "mixed"
 	ChangeTrace                        = "trace" // as control.trace has them
@@ -143,11 +142,11 @@ var controlFactors = []Factor{
 		ClientsGood, ClientsSlowReader, ClientsNeverAcks, ClientsRejects, ClientsReconnectStorm),
 
 	controlChoice(FactorChange, ScopeChanges, ChangeServiceGatewayVirtualService,
-		"What each change is. The first creates a Service, a Gateway and a VirtualService at once; new-pod adds a pod with a sidecar of its own; no-op changes metadata that no proxy needs; mixed takes turns; trace repeats control.trace.",
+		"What each change is. The first creates a Service, a Gateway and a VirtualService at once; no-op changes metadata that no proxy needs; mixed takes turns; trace repeats control.trace.",
 		ChangeServiceGatewayVirtualService, ChangeService, ChangeVirtualService, ChangeDestinationRule, ChangeGateway,
 		ChangeServiceEntry, ChangeSidecar, ChangeAuthorizationPolicy, ChangeTelemetry, ChangeEndpointsScale,
 		ChangeEndpointsReplace, ChangeEndpointsFlap, ChangeRollingRestart, ChangeNamespaceLabels, ChangePodLabels,
-		ChangeNewPod, ChangeNoOp, ChangeMixed, ChangeTrace),
+		ChangeNoOp, ChangeMixed, ChangeTrace),
 	{
 		Name: FactorChangeRate, Plane: PlaneControl, Scope: ScopeChanges, Unit: "changes/s", Default: "0.4", Numeric: true,
 		Doc:      "Changes a second.",
@@ -166,7 +165,7 @@ var controlFactors = []Factor{
 		"Egress hosts of the Sidecar resource, as namespace/name, with a comma between them.",
 		`^[^/, ]+/[^/, ]+(,[^/, ]+/[^/, ]+)*$`, hostsLevel, "./*,istio-system/*", "istio-system/*,prometheus/*"),
 	controlChoice(FactorOutboundPolicy, ScopeMesh, OutboundAllowAny,
-		"The Sidecar resource's outboundTrafficPolicy: whether proxies pass on what they have no configuration for.",
+		"outboundTrafficPolicy: whether proxies pass on what they have no configuration for; of the Sidecar resource, or of the mesh where there is none.",
 		OutboundAllowAny, OutboundRegistryOnly),
 	controlChoice(FactorExportTo, ScopeMesh, "*",
 		"Where Services, VirtualServices and DestinationRules are visible that do not say so: everywhere (*), in their own namespace (.), nowhere (~).",
@@ -192,8 +191,8 @@ var controlFactors = []Factor{
 		"CPU limit of istiod as Kubernetes writes it, or none.", `^(none|[0-9]+(\.[0-9]+)?m?)$`, cpuLevel, "none", "1", "500m"), "CPUs"),
 	numeric(controlText(FactorIstiodMemory, ScopeIstiod, LevelNone,
 		"Memory limit of istiod as Kubernetes writes it, or none.", `^(none|[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|k|M|G)?)$`, memoryLevel, "none", "1536Mi", "2Gi"), "bytes"),
-	controlChoice(FactorDelta, ScopeIstiod, "true",
-		"ISTIO_DELTA_XDS of istiod: whether it sends over delta xDS only what has changed.", "true", "false"),
+	controlChoice(FactorDelta, ScopeMesh, "true",
+		"ISTIO_DELTA_XDS: whether real sidecars are told to speak delta xDS; simulated ones do what factor xds says.", "true", "false"),
 	controlChoice(FactorXDSCache, ScopeIstiod, "true",
 		"PILOT_ENABLE_XDS_CACHE: whether istiod keeps generated resources.", "true", "false"),
 	controlText(FactorIstiodEnv, ScopeIstiod, LevelNone,

@@ -117,10 +117,8 @@ func memoryBytes(level string) (float64, bool) {
 var (
 	// A label of RFC 1123, as names of namespaces are.
 	reLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	// The stem of several labels.
-	reNamespaceStem = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?$`)
-	// A host of ServiceEntries, numbered or not.
-	reEntryHost = regexp.MustCompile(`^[a-z0-9{]([a-z0-9.{}-]{0,200}[a-z0-9}])?$`)
+	// A host of ServiceEntries.
+	reEntryHost = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 	// Hosts of a Sidecar's egress: a DNS name, * or a name with * in front.
 	reHost = regexp.MustCompile(`^(\*|(\*\.)?[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)$`)
 	// Keys and values of labels (Kubernetes: names and label selectors).
@@ -178,8 +176,8 @@ func selectorLevel(s string) (string, *complaint) {
 var leverOf = map[string]string{
 	"PILOT_DEBOUNCE_AFTER": FactorDebounceAfter, "PILOT_DEBOUNCE_MAX": FactorDebounceMax,
 	"PILOT_ENABLE_EDS_DEBOUNCE": FactorEDSDebounce, "PILOT_PUSH_THROTTLE": FactorPushThrottle,
-	"PILOT_MAX_REQUESTS_PER_SECOND": FactorRequestLimit, "ISTIO_DELTA_XDS": FactorDelta,
-	"PILOT_ENABLE_XDS_CACHE": FactorXDSCache,
+	"PILOT_MAX_REQUESTS_PER_SECOND": FactorRequestLimit,
+	"PILOT_ENABLE_XDS_CACHE":        FactorXDSCache,
 }
 
 // envLevel is a piece of istiod's environment, sorted by name.

@@ -29,7 +29,7 @@ type ControlLevels struct {
 
 	SidecarScope       string
 	SidecarHosts       []string // nil without a Sidecar
-	OutboundPolicy     string   // "" without a Sidecar
+	OutboundPolicy     string
 	ExportTo           string
 	DiscoverySelectors *Selector // nil: istiod watches every namespace
 	DNSCapture         bool
@@ -70,7 +70,7 @@ func ControlOf(cell record.Cell) (ControlLevels, error) {
 		XDS: r.text(FactorXDS), Clients: r.text(FactorClients),
 		Change: r.text(FactorChange), ChangeRate: r.number(FactorChangeRate), ChangeArrival: r.text(FactorChangeArrival),
 
-		SidecarScope: r.text(FactorSidecarScope), OutboundPolicy: r.set(FactorOutboundPolicy), ExportTo: r.text(FactorExportTo),
+		SidecarScope: r.text(FactorSidecarScope), OutboundPolicy: r.text(FactorOutboundPolicy), ExportTo: r.text(FactorExportTo),
 		DNSCapture: r.bool(FactorDNSCapture),
 
 		DebounceAfter: r.duration(FactorDebounceAfter), DebounceMax: r.duration(FactorDebounceMax),
@@ -162,7 +162,7 @@ func controlEffective(cell record.Cell) record.Cell {
 		}
 	}
 	if out[FactorSidecarScope] == SidecarScopeNone {
-		none(FactorSidecarHosts, FactorOutboundPolicy)
+		none(FactorSidecarHosts)
 	}
 	if out[FactorServices] == "0" {
 		none(FactorEndpoints)

@@ -85,7 +85,7 @@ func controlLabel(factor, level string) string {
 	case FactorDNSCapture:
 		return onOff("DNS capture", level)
 	case FactorDelta:
-		return onOff("istiod's delta", level)
+		return onOff("sidecars' delta", level)
 	case FactorXDSCache:
 		return onOff("XDS cache", level)
 	case FactorPushThrottle:

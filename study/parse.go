@@ -83,9 +83,6 @@ func (d *decoder) resolve(s *Study) {
 	if len(s.Measures) == 0 {
 		s.Measures = MeasuresOf(d.plane)
 	}
-	if s.Control != nil {
-		s.Control.resolve()
-	}
 	d.resolveVariants(s)
 	for _, f := range FactorsOf(d.plane) {
 		switch _, fixed := s.Settings[f.Name]; {

@@ -133,7 +133,7 @@ recorded as the ` + "`permissive`" + ` that it is, and refused if ` + "`mtls`" +
 const referenceControl = `
 A study is one of the control plane if it has the section ` + "`control`, be it `{}`" + `. It
 has these factors and no others, and the fields ` + "`workload`, `load`, `warmup`, `window`" + `
-and ` + "`interval`" + ` have no place in it. ` + "`sidecar_hosts` and `outbound_policy`" + ` mean nothing
+and ` + "`interval`" + ` have no place in it. ` + "`sidecar_hosts`" + ` mean nothing
 without a Sidecar resource, ` + "`endpoints` without Services, `xds` and `clients`" + ` without
 simulated proxies, ` + "`change_rate` and `change_arrival`" + ` where a trace says when.
 
