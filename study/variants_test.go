@@ -1,0 +1,118 @@
+package study
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+)
+
+func TestVariantsOfAStudy(t *testing.T) {
+	const text = `control: {}
+settings: {proxies: 11}
+variants:
+  none: {}
+  sidecar: {sidecar_scope: mesh}
+  slow: {sidecar_scope: mesh, debounce_after: 2500ms}
+`
+	p := controlPlan(t, text)
+	if got := labels(p); got != "none; sidecar; slow" {
+		t.Fatal(got)
+	}
+	slow := p.Cells[2]
+	if slow[FactorDebounceAfter] != "2.5s" || slow[FactorSidecarScope] != "mesh" || slow[FactorProxies] != "11" || slow[FactorVariant] != "slow" {
+		t.Errorf("%v", slow)
+	}
+	if b, ok := p.BaselineOf(slow); !ok || b.Key() != p.Cells[0].Key() || p.BlockSize() != 4 {
+		t.Errorf("compared with %v, %d trials", b, p.BlockSize())
+	}
+	if got := p.Matching(record.Cell{FactorVariant: "sidecar"}); len(got) != 1 || got[0] != 1 {
+		t.Errorf("matching %v", got)
+	}
+	for set, want := range map[string]string{
+		"variant=[slow,none]":                            "slow; none",
+		"variant=sidecar":                                "11 sidecars",
+		"proxies=[1,2]":                                  "1 sidecar · none; 1 sidecar · sidecar; 1 sidecar · slow; 2 sidecars · none; 2 sidecars · sidecar; 2 sidecars · slow",
+		"variants.slow={debounce_after: 1s}":             "none; sidecar; slow",
+		"exclude=[{variant: sidecar}]":                   "none; slow",
+		"baseline={variant: slow}":                       "none; sidecar; slow",
+		"variants.slow.debounce_after=3s":                "none; sidecar; slow",
+		"factors={variant: [sidecar], change_rate: [3]}": "sidecar · 3 changes/s",
+	} {
+		if got := labels(controlPlan(t, text, set)); got != want {
+			t.Errorf("%s: %s, want %s", set, got, want)
+		}
+	}
+	// The data plane has variants too.
+	q := controlPlan(t, "variants: {plain: {sidecars: none}, small: {payload: 1B}, big: {payload: 1MiB}}\n")
+	if got := labels(q); got != "plain; small; big" || q.BlockSize() != 4 {
+		t.Errorf("%s, %d trials", got, q.BlockSize())
+	}
+	if b, _ := q.BaselineOf(q.Cells[2]); b[FactorSidecars] != SidecarsNone {
+		t.Errorf("compared with %v", b)
+	}
+}
+
+func TestVariantsRefused(t *testing.T) {
+	for _, c := range []struct{ name, text, at, msg string }{
+		{"the same", "variants: {a: {}, b: {payload: 1024B}}\n", "3:22", "a and b are the same"},
+		{"also varied", "variants: {a: {}, b: {rate: 5}}\nfactors: {rate: [1, 2]}\n", "3:29", "both in variant b and in factors"},
+		{"nested", "variants: {a: {}, b: {variant: a}}\n", "3:22", "cannot contain another"},
+		{"empty", "variants: {a: }\n", "3:12", "a is empty"},
+		{"none", "variants: {}\n", "3:11", "names none"},
+		{"bad name", "variants: {A b: {}}\n", "3:12", "cannot name a variant"},
+		{"unknown", "variants: {a: {}, b: {rate: 5}}\nbaseline: {variant: c}\n", "4:21", `unknown variant "c"`},
+		{"no variants", "settings: {variant: a}\n", "3:21", "has no variants"},
+		{"no list", "variants: [a]\n", "3:11", "maps names to levels"},
+		{"strict mutual TLS for a plain client", "variants: {a: {}, b: {sidecars: server, mtls: strict}}\n", "", "cannot serve"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Parse([]byte(minimal+c.text), "x.yaml", nil)
+			if err == nil || errs.Code(err) != errs.CodeUsage || !strings.HasPrefix(err.Error(), "x.yaml:"+c.at) || !strings.Contains(err.Error(), c.msg) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestSearchSection(t *testing.T) {
+	s := parseOK(t, minimalControl+"factors: {proxies: [100, 500, 2000], change_rate: [1, 10]}\nsearch:\n- {factor: proxies, finding: convergence_p99, bound: 2 s}\n- {factor: change_rate, finding: convergence_p99, bound: 500ms}\n")
+	if len(s.Search) != 2 || s.Search[0] != (Search{FactorProxies, "convergence_p99", Quantity{2e6, "us"}}) || s.Search[1].Bound.Value != 5e5 {
+		t.Errorf("%+v", s.Search)
+	}
+	for _, c := range []struct{ text, at, msg string }{
+		{"factors: {proxies: [500, 100]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s}]\n", "4:20", "do not grow"},
+		{"search: [{factor: proxies, finding: convergence_p99, bound: 2 s}]\n", "4:19", "no factor of numbers"},
+		{"factors: {xds: [delta, sotw]}\nsearch: [{factor: xds, finding: convergence_p99, bound: 2 s}]\n", "5:19", "no factor of numbers"},
+		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2}]\n", "5:61", "no unit of convergence_p99"},
+		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: latency_p99, bound: 2 s}]\n", "5:37", "belongs to the data plane"},
+		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99}]\n", "5:10", `lacks the field "bound"`},
+	} {
+		_, err := Parse([]byte(minimalControl+c.text), "x.yaml", nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:"+c.at) || !strings.Contains(err.Error(), c.msg) {
+			t.Errorf("%s%v", c.text, err)
+		}
+	}
+}
+
+func TestFactorValue(t *testing.T) {
+	for _, c := range []struct {
+		factor, level string
+		want          float64
+	}{
+		{FactorProxies, "2000", 2000}, {FactorDebounceAfter, "2.5s", 2.5}, {FactorIstiodMemory, "1536Mi", 1536 << 20},
+		{FactorIstiodCPU, "500m", 0.5}, {FactorIstiodCPU, "2", 2}, {FactorPayload, "1KiB", 1024}, {FactorRate, "0.5", 0.5},
+	} {
+		f, _ := FactorByName(c.factor)
+		if v, ok := f.Value(c.level); !ok || v != c.want {
+			t.Errorf("%s %s = %v %v", c.factor, c.level, v, ok)
+		}
+	}
+	for _, c := range [][2]string{{FactorPushThrottle, "default"}, {FactorRate, "max"}, {FactorXDS, "delta"}, {FactorIstiodCPU, "none"}, {FactorIstiodMemory, "none"}} {
+		f, _ := FactorByName(c[0])
+		if v, ok := f.Value(c[1]); ok {
+			t.Errorf("%s %s = %v", c[0], c[1], v)
+		}
+	}
+}
