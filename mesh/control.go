@@ -3,6 +3,7 @@ package mesh
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -133,6 +134,9 @@ type ControlPlane interface {
 	Pods(ctx context.Context) ([]ControlPod, error)
 	// Discovery says where proxies connect.
 	Discovery(ctx context.Context) (Discovery, error)
+	// Logs follows a replica's log from an instant on, until the context
+	// ends or the container does. Package observe parses it.
+	Logs(ctx context.Context, pod ControlPod, since time.Time) (io.ReadCloser, error)
 }
 
 // Applied is what Apply did.

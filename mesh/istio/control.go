@@ -1,0 +1,220 @@
+package istio
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/mesh"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Names and ports of istiod's own contract, as its chart sets them.
+const (
+	istiodLabel     = "app=istiod"
+	istiodContainer = "discovery"
+	meshConfigMap   = "istio" // of revision default; istio-REVISION of others
+	meshConfigKey   = "mesh"
+	rootCAConfigMap = "istio-ca-root-cert"
+	rootCAKey       = "root-cert.pem"
+	monitoringPort  = 15014 // metrics, and /debug for the loopback
+	controlZPort    = 9876  // ControlZ, on the loopback
+	plaintextPort   = 15010
+	tlsPort         = 15012
+	tokenAudience   = "istio-ca"
+	revisionLabel   = "istio.io/rev"
+)
+
+// ControlPlane is istiod as the thing under test. Close ends its lines to
+// istiod's pods.
+type ControlPlane struct {
+	kube     kubernetes.Interface
+	sidecars dynamic.NamespaceableResourceInterface
+	applier  *lab.Applier
+	dialer   *lab.Dialer
+	// name and config are those of istiod's Deployment and of the ConfigMap
+	// with its MeshConfig.
+	name, config string
+}
+
+var _ mesh.ControlPlane = (*ControlPlane)(nil)
+
+// NewControlPlane finds istiod in the cluster. Where several revisions are
+// installed, deployment names the one to test; "" takes the only one.
+func NewControlPlane(ctx context.Context, config *rest.Config, deployment string) (*ControlPlane, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = -1, -1 // the server decides how fast
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("istio: %w", err)
+	}
+	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
+	if err != nil {
+		return nil, fmt.Errorf("istio: look for istiod in namespace %s: %w", Namespace, err)
+	}
+	d, err := chooseDeployment(found.Items, deployment)
+	if err != nil {
+		return nil, err
+	}
+	applier, err := lab.NewApplier(config)
+	if err != nil {
+		return nil, fmt.Errorf("istio: %w", err)
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("istio: %w", err)
+	}
+	return &ControlPlane{kube: kube, sidecars: objects.Resource(sidecarResource), applier: applier,
+		dialer: lab.NewDialer(config), name: d.Name, config: configMapOf(d)}, nil
+}
+
+func chooseDeployment(found []appsv1.Deployment, name string) (*appsv1.Deployment, error) {
+	var names []string
+	for i := range found {
+		if found[i].Name == name || name == "" && len(found) == 1 {
+			return &found[i], nil
+		}
+		names = append(names, found[i].Name)
+	}
+	if len(found) == 0 {
+		return nil, errs.WithHint(fmt.Errorf("istio: there is no istiod in namespace %s", Namespace),
+			"install Istio first; on this machine: meshmark lab up")
+	}
+	if name == "" {
+		return nil, errs.Usage("istio: there are several istiods in namespace %s, name one of %s", Namespace, strings.Join(names, ", "))
+	}
+	return nil, errs.Usage("istio: there is no Deployment %s/%s of istiod; there are %s", Namespace, name, strings.Join(names, ", "))
+}
+
+// configMapOf names the ConfigMap that a revision of istiod reads.
+func configMapOf(d *appsv1.Deployment) string {
+	if rev := d.Labels[revisionLabel]; rev != "" && rev != "default" {
+		return meshConfigMap + "-" + rev
+	}
+	return meshConfigMap
+}
+
+// Close ends the connections to istiod's pods.
+func (c *ControlPlane) Close() error { return c.dialer.Close() }
+
+// Pods lists istiod's ready replicas.
+func (c *ControlPlane) Pods(ctx context.Context) ([]mesh.ControlPod, error) {
+	pods, err := c.pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []mesh.ControlPod
+	for i := range pods {
+		if lab.PodReady(&pods[i]) {
+			out = append(out, controlPod(&pods[i]))
+		}
+	}
+	return out, nil
+}
+
+// pods lists all of the Deployment's pods, those that are ending too, by
+// name.
+func (c *ControlPlane) pods(ctx context.Context) ([]corev1.Pod, error) {
+	d, err := c.deployment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("istio: selector of Deployment %s/%s: %w", Namespace, c.name, err)
+	}
+	pods, err := c.kube.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil {
+		return nil, fmt.Errorf("istio: list istiod's pods: %w", err)
+	}
+	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return pods.Items, nil
+}
+
+func (c *ControlPlane) deployment(ctx context.Context) (*appsv1.Deployment, error) {
+	d, err := c.kube.AppsV1().Deployments(Namespace).Get(ctx, c.name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("istio: read Deployment %s/%s: %w", Namespace, c.name, err)
+	}
+	return d, nil
+}
+
+func controlPod(pod *corev1.Pod) mesh.ControlPod {
+	out := mesh.ControlPod{
+		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: pod.Spec.NodeName, IP: pod.Status.PodIP,
+		Container: istiodContainer, Containers: map[string]string{}, AdminPort: monitoringPort,
+	}
+	for _, status := range pod.Status.ContainerStatuses {
+		out.Containers[status.Name] = status.ContainerID
+		if status.Name == istiodContainer {
+			out.Restarts = status.RestartCount
+		}
+	}
+	return out
+}
+
+// Discovery says where proxies connect to istiod.
+func (c *ControlPlane) Discovery(ctx context.Context) (mesh.Discovery, error) {
+	d, err := c.deployment(ctx)
+	if err != nil {
+		return mesh.Discovery{}, err
+	}
+	// The chart names Service and Deployment alike.
+	if _, err := c.kube.CoreV1().Services(Namespace).Get(ctx, c.name, metav1.GetOptions{}); err != nil {
+		return mesh.Discovery{}, fmt.Errorf("istio: read Service %s/%s: %w", Namespace, c.name, err)
+	}
+	root, err := c.kube.CoreV1().ConfigMaps(Namespace).Get(ctx, rootCAConfigMap, metav1.GetOptions{})
+	if err != nil {
+		return mesh.Discovery{}, errs.WithHint(fmt.Errorf("istio: istiod's root certificate: %w", err),
+			"istiod writes ConfigMap %s/%s itself; is it running?", Namespace, rootCAConfigMap)
+	}
+	out := mesh.Discovery{
+		ServerName: c.name + "." + Namespace + ".svc",
+		RootCA:     []byte(root.Data[rootCAKey]),
+		Audience:   tokenAudience, ClusterID: "Kubernetes",
+	}
+	out.Plaintext = fmt.Sprintf("%s:%d", out.ServerName, plaintextPort)
+	out.TLS = fmt.Sprintf("%s:%d", out.ServerName, tlsPort)
+	if container := containerOf(&d.Spec.Template.Spec); container != nil {
+		out.Version = tag(container.Image)
+		for _, env := range container.Env {
+			if env.Name == "CLUSTER_ID" && env.Value != "" {
+				out.ClusterID = env.Value
+			}
+		}
+	}
+	return out, nil
+}
+
+// containerOf finds istiod's own container; nil without one.
+func containerOf(spec *corev1.PodSpec) *corev1.Container {
+	for i := range spec.Containers {
+		if spec.Containers[i].Name == istiodContainer {
+			return &spec.Containers[i]
+		}
+	}
+	return nil
+}
+
+// Logs follows the log of a replica from an instant on, until the context
+// ends or the container does.
+func (c *ControlPlane) Logs(ctx context.Context, pod mesh.ControlPod, since time.Time) (io.ReadCloser, error) {
+	from := metav1.NewTime(since)
+	stream, err := c.kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
+		Container: pod.Container, Follow: true, SinceTime: &from,
+	}).Stream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("istio: follow the log of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return stream, nil
+}

@@ -1,0 +1,276 @@
+package istio
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// maxAskedProxies bounds how many proxies' scopes are asked for: istiod
+// writes out every service for each.
+const maxAskedProxies = 8
+
+// state is what the running istiods say of themselves: the evidence of the
+// levers, apart from how it was had.
+type state struct {
+	pods     []corev1.Pod // all of them, ending ones too
+	replicas []replica
+	sidecars map[string]activeSidecar // by proxy ID
+	scopeErr map[string]error         // why a proxy's scope could not be had
+}
+
+// replica is one running istiod.
+type replica struct {
+	pod     string
+	env     map[string]string
+	mesh    map[string]any
+	cache   string             // size of its XDS cache, as it writes it
+	metrics map[string]float64 // those of [processMetrics]
+	err     error              // something of it could not be read
+}
+
+// Check proves the levers.
+func (c *ControlPlane) Check(ctx context.Context, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
+	s, err := c.look(ctx, e)
+	if err != nil {
+		return []record.Check{{Name: "istiod", Detail: err.Error()}}
+	}
+	return judge(s, l, e)
+}
+
+// look gathers what running istiods say.
+func (c *ControlPlane) look(ctx context.Context, e mesh.ControlEvidence) (state, error) {
+	s := state{sidecars: map[string]activeSidecar{}, scopeErr: map[string]error{}}
+	var err error
+	if s.pods, err = c.pods(ctx); err != nil {
+		return s, err
+	}
+	var ready []mesh.ControlPod
+	for i := range s.pods {
+		if lab.PodReady(&s.pods[i]) {
+			ready = append(ready, controlPod(&s.pods[i]))
+		}
+	}
+	for _, pod := range ready {
+		r := replica{pod: pod.Name}
+		r.env, r.err = c.environmentOf(ctx, pod)
+		if r.err == nil {
+			r.mesh, r.err = c.activeMesh(ctx, pod)
+		}
+		if r.err == nil {
+			var sizes map[string]string
+			r.err = c.ask(ctx, pod, monitoringPort, "/debug/cachez?sizes=true", &sizes)
+			r.cache = sizes["total"]
+		}
+		if r.err == nil {
+			r.metrics, r.err = c.processMetrics(ctx, pod)
+		}
+		s.replicas = append(s.replicas, r)
+	}
+	for i, proxy := range e.Proxies {
+		if i == maxAskedProxies {
+			break
+		}
+		if s.sidecars[proxy.ID], err = c.sidecarOf(ctx, ready, proxy.ID); err != nil {
+			s.scopeErr[proxy.ID] = err
+		}
+	}
+	return s, nil
+}
+
+// judge compares what was seen with the levers.
+func judge(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
+	checks := []record.Check{checkReplicas(s, l)}
+	for _, r := range s.replicas {
+		if r.err != nil {
+			return append(checks, record.Check{Name: "istiod", Detail: "what istiod says of itself: " + r.err.Error()})
+		}
+	}
+	checks = append(checks, checkEnvironment(s, l)...)
+	checks = append(checks, checkResources(s, l)...)
+	checks = append(checks, checkImage(s, l))
+	checks = append(checks, checkMesh(s, l)...)
+	checks = append(checks, checkCache(s, l))
+	checks = append(checks, checkDebounce(l, e)...)
+	return append(checks, checkSidecars(s, l, e)...)
+}
+
+func check(name string, wrong []string, right string) record.Check {
+	if len(wrong) > 0 {
+		return record.Check{Name: name, Detail: strings.Join(wrong, "; ")}
+	}
+	return record.Check{Name: name, OK: true, Detail: right}
+}
+
+func checkReplicas(s state, l mesh.Levers) record.Check {
+	ok := fmt.Sprint(len(s.replicas)) == l.Replicas && len(s.pods) == len(s.replicas)
+	return record.Check{Name: "istiod-replicas", OK: ok,
+		Detail: fmt.Sprintf("%d of istiod's %d pods are ready; the cell says %s", len(s.replicas), len(s.pods), l.Replicas)}
+}
+
+// checkEnvironment looks at the environment of the running processes.
+func checkEnvironment(s state, l mesh.Levers) []record.Check {
+	want, err := environment(l)
+	if err != nil {
+		return []record.Check{{Name: "istiod-env", Detail: err.Error()}}
+	}
+	var out []record.Check
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		var wrong []string
+		right := name + " is not set"
+		if want[name] != nil {
+			right = name + "=" + *want[name]
+		}
+		for _, r := range s.replicas {
+			got, set := r.env[name]
+			if set != (want[name] != nil) || set && got != *want[name] {
+				have := "is not set"
+				if set {
+					have = fmt.Sprintf("is %q", got)
+				}
+				wrong = append(wrong, fmt.Sprintf("in the running %s %s %s; wanted: %s", r.pod, name, have, right))
+			}
+		}
+		out = append(out, check("env "+name, wrong, right+" in every running istiod"))
+	}
+	return out
+}
+
+// checkResources compares the limits that the kubelet says are in force, and
+// what istiod's runtime found of them.
+func checkResources(s state, l mesh.Levers) []record.Check {
+	cpu, err := quantity("istiod_cpu", l.CPU)
+	if err != nil {
+		return []record.Check{{Name: "istiod-cpu", Detail: err.Error()}}
+	}
+	memory, err := quantity("istiod_memory", l.Memory)
+	if err != nil {
+		return []record.Check{{Name: "istiod-memory", Detail: err.Error()}}
+	}
+	var wrongCPU, wrongMemory []string
+	for i := range s.pods {
+		limits := limitsInForce(&s.pods[i])
+		wrongCPU = append(wrongCPU, limitDiffers(s.pods[i].Name, limits, corev1.ResourceCPU, cpu)...)
+		wrongMemory = append(wrongMemory, limitDiffers(s.pods[i].Name, limits, corev1.ResourceMemory, memory)...)
+	}
+	for _, r := range s.replicas {
+		// The chart sets GOMAXPROCS to the limit, rounded up.
+		procs := r.metrics[metricGoMaxProcs]
+		if cpu != nil && procs > math.Ceil(cpu.AsApproximateFloat64()) {
+			wrongCPU = append(wrongCPU, fmt.Sprintf("%s runs Go code on %.0f processors at once", r.pod, procs))
+		}
+		// istiod takes nine tenths of its cgroup's limit for Go's.
+		if goal := r.metrics[metricGoMemLimit]; memory != nil && goal > 0 && goal > memory.AsApproximateFloat64() {
+			wrongMemory = append(wrongMemory, fmt.Sprintf("%s's Go memory limit is %.0f bytes", r.pod, goal))
+		}
+	}
+	return []record.Check{
+		check("istiod-cpu", wrongCPU, "CPU limit in force: "+l.CPU),
+		check("istiod-memory", wrongMemory, "memory limit in force: "+l.Memory),
+	}
+}
+
+// limitsInForce are the limits of the running container; where the kubelet
+// does not report them, those of the pod's specification.
+func limitsInForce(pod *corev1.Pod) corev1.ResourceList {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == istiodContainer && status.Resources != nil {
+			return status.Resources.Limits
+		}
+	}
+	if container := containerOf(&pod.Spec); container != nil {
+		return container.Resources.Limits
+	}
+	return nil
+}
+
+func limitDiffers(pod string, limits corev1.ResourceList, name corev1.ResourceName, want *resource.Quantity) []string {
+	got, set := limits[name]
+	switch {
+	case !set && want == nil, set && want != nil && got.Cmp(*want) == 0:
+		return nil
+	case !set:
+		return []string{fmt.Sprintf("%s has no limit of %s, wanted %s", pod, name, want)}
+	case want == nil:
+		return []string{fmt.Sprintf("%s has a limit of %s %s, wanted none", pod, name, got.String())}
+	}
+	return []string{fmt.Sprintf("%s has a limit of %s %s, wanted %s", pod, name, got.String(), want)}
+}
+
+func checkImage(s state, l mesh.Levers) record.Check {
+	var wrong, images []string
+	for i := range s.pods {
+		container := containerOf(&s.pods[i].Spec)
+		if container == nil {
+			wrong = append(wrong, s.pods[i].Name+" has no container "+istiodContainer)
+			continue
+		}
+		if !slices.Contains(images, container.Image) {
+			images = append(images, container.Image)
+		}
+		if l.Image != mesh.LevelDefault && l.Image != "" && container.Image != l.Image {
+			wrong = append(wrong, fmt.Sprintf("%s runs %s, wanted %s", s.pods[i].Name, container.Image, l.Image))
+		}
+	}
+	if len(images) > 1 {
+		wrong = append(wrong, "replicas run different images: "+strings.Join(images, ", "))
+	}
+	return check("istiod-image", wrong, strings.Join(images, ", "))
+}
+
+// checkMesh looks at the MeshConfig that is active in the running istiods.
+func checkMesh(s state, l mesh.Levers) []record.Check {
+	wrong, right := map[string][]string{}, map[string]string{}
+	for _, r := range s.replicas {
+		fields, err := meshFields(r.mesh, l)
+		if err != nil {
+			return []record.Check{{Name: "mesh-config", Detail: err.Error()}}
+		}
+		for name, pair := range fields {
+			right[name] = fmt.Sprint(pair[1])
+			if !agree(pair) {
+				wrong[name] = append(wrong[name], fmt.Sprintf("in the running %s it is %v, wanted %v", r.pod, pair[0], pair[1]))
+			}
+		}
+	}
+	var out []record.Check
+	for _, name := range slices.Sorted(maps.Keys(right)) {
+		out = append(out, check("mesh "+name, wrong[name], right[name]))
+	}
+	return out
+}
+
+// checkCache: a cache that is off holds nothing. One that is on may be empty.
+func checkCache(s state, l mesh.Levers) record.Check {
+	var wrong []string
+	detail := ""
+	for _, r := range s.replicas {
+		detail = "istiod's XDS cache holds " + r.cache
+		if l.XDSCache == "false" && r.cache != "0B" {
+			wrong = append(wrong, fmt.Sprintf("the cache of %s should be off, but holds %s", r.pod, r.cache))
+		}
+	}
+	return check("xds-cache", wrong, detail)
+}
+
+// checkDebounce: no push leaves sooner than debounce_after, or debounce_max
+// where that came first, after the change that caused it.
+func checkDebounce(l mesh.Levers, e mesh.ControlEvidence) []record.Check {
+	count, sum := e.Rises["pilot_debounce_time_count"], e.Rises["pilot_debounce_time_sum"]
+	after, err := duration("debounce_after", l.DebounceAfter)
+	if err != nil || count == 0 {
+		return nil // nothing was debounced
+	}
+	mean := sum / count
+	return []record.Check{{Name: "debounce", OK: mean >= after.Seconds(),
+		Detail: fmt.Sprintf("mean of pilot_debounce_time over %.0f pushes: %.4f s; the cell says at least %s", count, mean, after)}}
+}

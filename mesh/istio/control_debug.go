@@ -1,0 +1,208 @@
+package istio
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/mesh"
+)
+
+// Istiod answers /debug to anyone on its pod's loopback, which is where the
+// API server's port-forward ends (pilot/pkg/xds/debug.go,
+// allowAuthenticatedOrLocalhost).
+
+// maxDebugAnswer bounds what is read of a debug answer, in bytes: a Sidecar's
+// scope lists every service.
+const maxDebugAnswer = 256 << 20
+
+// debugTimeout bounds one question to istiod.
+const debugTimeout = 30 * time.Second
+
+// ask reads a JSON answer of istiod's into out.
+func (c *ControlPlane) ask(ctx context.Context, pod mesh.ControlPod, port int, path string, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, debugTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://istiod"+path, nil)
+	if err != nil {
+		return err
+	}
+	client := c.dialer.Client(pod.Namespace, pod.Name, port)
+	defer client.CloseIdleConnections()
+	answer, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("pod %s port %d%s: %w", pod.Name, port, path, err)
+	}
+	defer answer.Body.Close()
+	body := io.LimitReader(answer.Body, maxDebugAnswer)
+	if answer.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(body, 200))
+		return &debugStatus{code: answer.StatusCode, text: fmt.Sprintf("pod %s port %d%s: %s: %s",
+			pod.Name, port, path, answer.Status, strings.TrimSpace(string(text)))}
+	}
+	if err := json.NewDecoder(body).Decode(out); err != nil {
+		return fmt.Errorf("pod %s port %d%s: %w", pod.Name, port, path, err)
+	}
+	return nil
+}
+
+// debugStatus is an answer that is no success.
+type debugStatus struct {
+	code int
+	text string
+}
+
+func (e *debugStatus) Error() string { return e.text }
+
+// environmentOf is the environment of the running istiod, as its ControlZ
+// shows it (pkg/ctrlz/topics/env.go).
+func (c *ControlPlane) environmentOf(ctx context.Context, pod mesh.ControlPod) (map[string]string, error) {
+	var vars []struct{ Name, Value string }
+	if err := c.ask(ctx, pod, controlZPort, "/envj/", &vars); err != nil {
+		return nil, err
+	}
+	out := make(map[string]string, len(vars))
+	for _, v := range vars {
+		out[v.Name] = v.Value
+	}
+	return out, nil
+}
+
+// activeMesh is the MeshConfig that a running istiod uses.
+func (c *ControlPlane) activeMesh(ctx context.Context, pod mesh.ControlPod) (map[string]any, error) {
+	var out map[string]any
+	return out, c.ask(ctx, pod, monitoringPort, "/debug/mesh", &out)
+}
+
+// activeSidecar is the part of a proxy's SidecarScope that shows which
+// Sidecar selected it; Name is [noSidecar] without one.
+type activeSidecar struct {
+	Name                  string `json:"name"`
+	Namespace             string `json:"namespace"`
+	OutboundTrafficPolicy struct {
+		Mode string `json:"mode"`
+	} `json:"outboundTrafficPolicy"`
+	Sidecar *struct {
+		Egress []struct {
+			Hosts []string `json:"hosts"`
+		} `json:"egress"`
+	} `json:"sidecar"`
+}
+
+// noSidecar is istiod's name for the scope of a proxy that no Sidecar selects.
+const noSidecar = "default-sidecar"
+
+// sidecarOf asks the replicas, of which one serves the proxy.
+func (c *ControlPlane) sidecarOf(ctx context.Context, pods []mesh.ControlPod, id string) (activeSidecar, error) {
+	var out activeSidecar
+	var err error
+	// istiod's ID for it is the third part of the node ID.
+	if parts := strings.Split(id, "~"); len(parts) == 4 {
+		id = parts[2]
+	}
+	for _, pod := range pods {
+		out = activeSidecar{}
+		if err = c.ask(ctx, pod, monitoringPort, "/debug/sidecarz?proxyID="+url.QueryEscape(id), &out); err == nil {
+			return out, nil
+		}
+	}
+	return out, err
+}
+
+// outboundMode reads an OutboundTrafficPolicy as JSON has it: its zero value,
+// REGISTRY_ONLY, is left out (istio.io/api/mesh/v1alpha1/config.proto).
+func outboundMode(mode string) string {
+	if mode == "" {
+		return "REGISTRY_ONLY"
+	}
+	return mode
+}
+
+// meshFields are the parts of an active MeshConfig that levers set: what is
+// there and what should be, by name.
+func meshFields(active map[string]any, l mesh.Levers) (map[string][2]any, error) {
+	selectors, err := discoverySelectors(l.DiscoverySelectors)
+	if err != nil {
+		return nil, err
+	}
+	policy, _ := active["outboundTrafficPolicy"].(map[string]any)
+	mode, _ := policy["mode"].(string)
+	wantMode := "ALLOW_ANY"
+	if l.SidecarScope == mesh.LevelNone {
+		wantMode = l.OutboundPolicy
+	}
+	found, _ := active["discoverySelectors"].([]any)
+	proxy, _ := active["defaultConfig"].(map[string]any)
+	metadata, _ := proxy["proxyMetadata"].(map[string]any)
+	out := map[string][2]any{
+		"outbound_policy":     {outboundMode(mode), wantMode},
+		"discovery_selectors": {found, selectors},
+		"delta":               {metadata["ISTIO_DELTA_XDS"], any(l.Delta)},
+		"dns_capture":         {metadata["ISTIO_META_DNS_CAPTURE"], any(l.DNSCapture)},
+	}
+	for _, field := range exportFields {
+		to, _ := active[field].([]any)
+		out["export_to "+field] = [2]any{to, []any{l.ExportTo}}
+	}
+	return out, nil
+}
+
+// agree compares a value of JSON with one of ours.
+func agree(pair [2]any) bool {
+	got, want := pair[0], pair[1]
+	if a, ok := got.([]any); ok && len(a) == 0 {
+		b, ok := want.([]any)
+		return ok && len(b) == 0
+	}
+	return reflect.DeepEqual(got, want)
+}
+
+// meshConfigInForce waits until every replica uses the MeshConfig.
+func (c *ControlPlane) meshConfigInForce(ctx context.Context, l mesh.Levers) error {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		wrong, err := c.meshDiffers(ctx, l)
+		if err == nil && wrong == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			if err != nil {
+				wrong = err.Error()
+			}
+			return fmt.Errorf("istio: wait until istiod uses its mesh configuration: %w (last seen: %s)", context.Cause(ctx), wrong)
+		case <-ticker.C:
+		}
+	}
+}
+
+// meshDiffers says what a replica has otherwise; "" if all agree.
+func (c *ControlPlane) meshDiffers(ctx context.Context, l mesh.Levers) (string, error) {
+	pods, err := c.Pods(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, pod := range pods {
+		active, err := c.activeMesh(ctx, pod)
+		if err != nil {
+			return "", err
+		}
+		fields, err := meshFields(active, l)
+		if err != nil {
+			return "", err
+		}
+		for name, pair := range fields {
+			if !agree(pair) {
+				return fmt.Sprintf("%s of %s is %v, not %v", name, pod.Name, pair[0], pair[1]), nil
+			}
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,324 @@
+package istio
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/mesh"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Istiod's environment for the levers (pilot/pkg/features/tuning.go, xds.go).
+const (
+	envDebounceAfter = "PILOT_DEBOUNCE_AFTER"
+	envDebounceMax   = "PILOT_DEBOUNCE_MAX"
+	envEDSDebounce   = "PILOT_ENABLE_EDS_DEBOUNCE"
+	envPushThrottle  = "PILOT_PUSH_THROTTLE"
+	envRequestLimit  = "PILOT_MAX_REQUESTS_PER_SECOND"
+	envXDSCache      = "PILOT_ENABLE_XDS_CACHE"
+)
+
+// environment is what istiod's environment must hold: a value, or nil for a
+// variable that must be absent, so that istiod's own default holds.
+func environment(l mesh.Levers) (map[string]*string, error) {
+	out := map[string]*string{}
+	set := func(name, value string) { out[name] = &value }
+	after, err := duration("debounce_after", l.DebounceAfter)
+	if err != nil {
+		return nil, err
+	}
+	most, err := duration("debounce_max", l.DebounceMax)
+	if err != nil {
+		return nil, err
+	}
+	if most < after {
+		return nil, errs.Usage("debounce_max %s is less than debounce_after %s", l.DebounceMax, l.DebounceAfter)
+	}
+	set(envDebounceAfter, after.String())
+	set(envDebounceMax, most.String())
+	for _, b := range []struct{ factor, name, level string }{
+		{"eds_debounce", envEDSDebounce, l.EDSDebounce},
+		{"xds_cache", envXDSCache, l.XDSCache},
+	} {
+		if err := boolean(b.factor, b.level); err != nil {
+			return nil, err
+		}
+		set(b.name, b.level)
+	}
+	out[envPushThrottle], out[envRequestLimit] = nil, nil
+	if l.PushThrottle != mesh.LevelDefault {
+		if n, err := strconv.Atoi(l.PushThrottle); err != nil || n < 1 {
+			return nil, errs.Usage("push_throttle %q: want default or a number of at least 1", l.PushThrottle)
+		}
+		set(envPushThrottle, l.PushThrottle)
+	}
+	if l.RequestLimit != mesh.LevelDefault {
+		if n, err := strconv.ParseFloat(l.RequestLimit, 64); err != nil || !(n > 0) {
+			return nil, errs.Usage("request_limit %q: want default or a number above 0", l.RequestLimit)
+		}
+		set(envRequestLimit, l.RequestLimit)
+	}
+	more, err := l.EnvVars()
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range more {
+		if _, taken := out[name]; taken {
+			return nil, errs.Usage("istiod_env sets %s, which has a factor of its own", name)
+		}
+		set(name, value)
+	}
+	return out, nil
+}
+
+func duration(factor, level string) (time.Duration, error) {
+	d, err := time.ParseDuration(level)
+	if err != nil || d < 0 {
+		return 0, errs.Usage("%s %q: want a duration such as 100ms", factor, level)
+	}
+	return d, nil
+}
+
+func boolean(factor, level string) error {
+	if level != "true" && level != "false" {
+		return errs.Usage("%s %q: want true or false", factor, level)
+	}
+	return nil
+}
+
+// quantity parses a limit; nil for none.
+func quantity(factor, level string) (*resource.Quantity, error) {
+	if level == mesh.LevelNone || level == "" {
+		return nil, nil
+	}
+	q, err := resource.ParseQuantity(level)
+	if err != nil || q.Sign() <= 0 {
+		return nil, errs.Usage("%s %q: want none or a quantity such as 500m or 1536Mi", factor, level)
+	}
+	return &q, nil
+}
+
+func replicas(l mesh.Levers) (int32, error) {
+	n, err := strconv.ParseInt(l.Replicas, 10, 32)
+	if err != nil || n < 1 || n > 100 {
+		return 0, errs.Usage("istiod_replicas %q: want a number from 1 to 100", l.Replicas)
+	}
+	return int32(n), nil
+}
+
+// desiredDeployment is the original with the levers set. Its pods are
+// replaced all at once, so that two generations never share the machine, and
+// asked each second whether they are ready.
+func desiredDeployment(original appsv1.DeploymentSpec, l mesh.Levers) (appsv1.DeploymentSpec, error) {
+	out := *original.DeepCopy()
+	n, err := replicas(l)
+	if err != nil {
+		return out, err
+	}
+	vars, err := environment(l)
+	if err != nil {
+		return out, err
+	}
+	out.Replicas = &n
+	out.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	container := containerOf(&out.Template.Spec)
+	if container == nil {
+		return out, fmt.Errorf("istio: istiod's Deployment has no container %s", istiodContainer)
+	}
+	setEnvironment(container, vars)
+	for _, r := range []struct {
+		factor, level string
+		name          corev1.ResourceName
+	}{{"istiod_cpu", l.CPU, corev1.ResourceCPU}, {"istiod_memory", l.Memory, corev1.ResourceMemory}} {
+		limit, err := quantity(r.factor, r.level)
+		if err != nil {
+			return out, err
+		}
+		setLimit(container, r.name, limit)
+	}
+	if l.Image != mesh.LevelDefault && l.Image != "" {
+		container.Image = l.Image
+	}
+	if container.ReadinessProbe != nil {
+		container.ReadinessProbe.PeriodSeconds = 1
+	}
+	return out, nil
+}
+
+func setEnvironment(container *corev1.Container, vars map[string]*string) {
+	container.Env = slices.DeleteFunc(container.Env, func(e corev1.EnvVar) bool {
+		_, ours := vars[e.Name]
+		return ours
+	})
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		if vars[name] != nil {
+			container.Env = append(container.Env, corev1.EnvVar{Name: name, Value: *vars[name]})
+		}
+	}
+}
+
+// setLimit sets or removes a limit; a request above it comes down to it.
+func setLimit(container *corev1.Container, name corev1.ResourceName, limit *resource.Quantity) {
+	if limit == nil {
+		delete(container.Resources.Limits, name)
+		return
+	}
+	if container.Resources.Limits == nil {
+		container.Resources.Limits = corev1.ResourceList{}
+	}
+	container.Resources.Limits[name] = *limit
+	if request, ok := container.Resources.Requests[name]; ok && request.Cmp(*limit) > 0 {
+		container.Resources.Requests[name] = *limit
+	}
+}
+
+// desiredMeshConfig is the original MeshConfig with the levers set.
+// See istio.io/api/mesh/v1alpha1 MeshConfig and ProxyConfig.
+func desiredMeshConfig(original string, l mesh.Levers) (string, error) {
+	config, err := parseMeshConfig(original)
+	if err != nil {
+		return "", err
+	}
+	selectors, err := discoverySelectors(l.DiscoverySelectors)
+	if err != nil {
+		return "", err
+	}
+	delete(config, "discoverySelectors")
+	if selectors != nil {
+		config["discoverySelectors"] = selectors
+	}
+	switch l.OutboundPolicy {
+	case "ALLOW_ANY", "REGISTRY_ONLY":
+	default:
+		return "", errs.Usage("outbound_policy %q: want ALLOW_ANY or REGISTRY_ONLY", l.OutboundPolicy)
+	}
+	delete(config, "outboundTrafficPolicy")
+	if l.OutboundPolicy != "ALLOW_ANY" && l.SidecarScope == mesh.LevelNone { // otherwise in the Sidecars
+		config["outboundTrafficPolicy"] = map[string]any{"mode": l.OutboundPolicy}
+	}
+	switch l.ExportTo {
+	case "*", ".", "~":
+	default:
+		return "", errs.Usage("export_to %q: want *, . or ~", l.ExportTo)
+	}
+	for _, field := range exportFields {
+		delete(config, field)
+		if l.ExportTo != "*" {
+			config[field] = []any{l.ExportTo}
+		}
+	}
+	proxy, _ := config["defaultConfig"].(map[string]any)
+	if proxy == nil {
+		proxy = map[string]any{}
+	}
+	metadata, _ := proxy["proxyMetadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	if err := boolean("delta", l.Delta); err != nil {
+		return "", err
+	}
+	if err := boolean("dns_capture", l.DNSCapture); err != nil {
+		return "", err
+	}
+	metadata["ISTIO_DELTA_XDS"], metadata["ISTIO_META_DNS_CAPTURE"] = l.Delta, l.DNSCapture
+	proxy["proxyMetadata"], config["defaultConfig"] = metadata, proxy
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return "", fmt.Errorf("istio: mesh configuration: %w", err)
+	}
+	return string(text), nil
+}
+
+// exportFields are the defaults of exportTo by kind.
+var exportFields = []string{"defaultServiceExportTo", "defaultVirtualServiceExportTo", "defaultDestinationRuleExportTo"}
+
+func parseMeshConfig(text string) (map[string]any, error) {
+	config := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+		return nil, fmt.Errorf("istio: mesh configuration: %w", err)
+	}
+	if config == nil {
+		config = map[string]any{}
+	}
+	return config, nil
+}
+
+// discoverySelectors translates key=value into matchLabels and key!=value
+// into a matchExpression NotIn; nil for none.
+func discoverySelectors(level string) ([]any, error) {
+	if level == mesh.LevelNone || level == "" {
+		return nil, nil
+	}
+	if key, value, ok := strings.Cut(level, "!="); ok && key != "" && value != "" {
+		return []any{map[string]any{"matchExpressions": []any{
+			map[string]any{"key": key, "operator": "NotIn", "values": []any{value}}}}}, nil
+	}
+	if key, value, ok := strings.Cut(level, "="); ok && key != "" && value != "" {
+		return []any{map[string]any{"matchLabels": map[string]any{key: value}}}, nil
+	}
+	return nil, errs.Usage("discovery_selectors %q: want none, KEY=VALUE or KEY!=VALUE", level)
+}
+
+// sidecarName is the name of our Sidecars; the mesh-wide one's too.
+const sidecarName = "default"
+
+// desiredSidecars are the Sidecar resources of a scope.
+// See istio.io/api/networking/v1 Sidecar: one without a selector in the root
+// namespace holds mesh-wide, elsewhere for its namespace.
+func desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
+	var namespaces []string
+	switch l.SidecarScope {
+	case mesh.LevelNone, "":
+		return nil, nil
+	case "mesh":
+		namespaces = []string{Namespace}
+	case "namespace", "workload":
+		namespaces = l.Namespaces
+		if len(namespaces) == 0 {
+			return nil, fmt.Errorf("istio: sidecar_scope %s, but no namespace to set it in", l.SidecarScope)
+		}
+	default:
+		return nil, errs.Usage("sidecar_scope %q: want none, mesh, namespace or workload", l.SidecarScope)
+	}
+	if len(l.SidecarHosts) == 0 {
+		return nil, errs.Usage("sidecar_scope %s needs sidecar_hosts", l.SidecarScope)
+	}
+	var out []*unstructured.Unstructured
+	for _, namespace := range namespaces {
+		hosts := make([]any, len(l.SidecarHosts))
+		for i, host := range l.SidecarHosts {
+			hosts[i] = host
+		}
+		spec := map[string]any{
+			"egress":                []any{map[string]any{"hosts": hosts}},
+			"outboundTrafficPolicy": map[string]any{"mode": l.OutboundPolicy},
+		}
+		if l.SidecarScope == "workload" {
+			if len(l.Workload) == 0 {
+				return nil, fmt.Errorf("istio: sidecar_scope workload, but no labels to select it by")
+			}
+			labels := map[string]any{}
+			for key, value := range l.Workload {
+				labels[key] = value
+			}
+			spec["workloadSelector"] = map[string]any{"labels": labels}
+		}
+		out = append(out, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "networking.istio.io/v1", "kind": "Sidecar",
+			"metadata": map[string]any{"name": sidecarName, "namespace": namespace,
+				"labels": map[string]any{leverLabel: "sidecar"}},
+			"spec": spec,
+		}})
+	}
+	return out, nil
+}

@@ -1,0 +1,143 @@
+package istio
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/record"
+)
+
+// checkSidecars compares the Sidecar that istiod found for proxies, and what
+// they hold, with the one the cell asks for.
+func checkSidecars(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
+	wanted, err := desiredSidecars(l)
+	if err != nil {
+		return []record.Check{{Name: "sidecar-scope", Detail: err.Error()}}
+	}
+	var wrong []string
+	looked := 0
+	for i, proxy := range e.Proxies {
+		if i == maxAskedProxies {
+			break
+		}
+		if proxy.Gateway { // Sidecars do not select gateways
+			continue
+		}
+		if err := s.scopeErr[proxy.ID]; err != nil {
+			wrong = append(wrong, fmt.Sprintf("proxy %s: %v", proxy.ID, err))
+			continue
+		}
+		looked++
+		expected := ""
+		for _, w := range wanted {
+			if l.SidecarScope == "mesh" || w.GetNamespace() == proxy.Namespace && (l.SidecarScope != "workload" || selects(l.Workload, proxy.Labels)) {
+				expected = w.GetNamespace() + "/" + w.GetName()
+			}
+		}
+		wrong = append(wrong, scopeDiffers(s.sidecars[proxy.ID], expected, proxy, l)...)
+		if expected != "" {
+			wrong = append(wrong, outside(proxy, l.SidecarHosts)...)
+		}
+	}
+	if len(wanted) > 0 && looked == 0 && len(wrong) == 0 {
+		wrong = append(wrong, "no connected proxy was given to look at")
+	}
+	return []record.Check{check("sidecar-scope", wrong,
+		fmt.Sprintf("%s: istiod's scopes of %d proxies are as the cell says", l.SidecarScope, looked))}
+}
+
+func selects(selector, labels map[string]string) bool {
+	for key, value := range selector {
+		if labels[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// scopeDiffers compares a proxy's scope with the Sidecar expected, "" for
+// none.
+func scopeDiffers(got activeSidecar, expected string, proxy mesh.ControlProxy, l mesh.Levers) []string {
+	if expected == "" {
+		if got.Name != noSidecar {
+			return []string{fmt.Sprintf("proxy %s is under Sidecar %s/%s, wanted none", proxy.ID, got.Namespace, got.Name)}
+		}
+		return nil
+	}
+	// A mesh-wide Sidecar keeps its name and takes the proxy's namespace.
+	name := expected[strings.Index(expected, "/")+1:]
+	if got.Name != name || got.Sidecar == nil {
+		return []string{fmt.Sprintf("proxy %s is under scope %s/%s, wanted Sidecar %s", proxy.ID, got.Namespace, got.Name, expected)}
+	}
+	var wrong, hosts []string
+	for _, egress := range got.Sidecar.Egress {
+		hosts = append(hosts, egress.Hosts...)
+	}
+	if !slices.Equal(hosts, l.SidecarHosts) {
+		wrong = append(wrong, fmt.Sprintf("proxy %s: egress hosts are %v, wanted %v", proxy.ID, hosts, l.SidecarHosts))
+	}
+	if mode := outboundMode(got.OutboundTrafficPolicy.Mode); mode != l.OutboundPolicy {
+		wrong = append(wrong, fmt.Sprintf("proxy %s: outbound policy is %s, wanted %s", proxy.ID, mode, l.OutboundPolicy))
+	}
+	return wrong
+}
+
+// outside lists clusters of Kubernetes Services in namespaces that the hosts
+// leave out: outbound|PORT|SUBSET|NAME.NAMESPACE.svc.DOMAIN.
+func outside(proxy mesh.ControlProxy, hosts []string) []string {
+	var namespaces []string
+	for _, host := range hosts {
+		namespace, _, _ := strings.Cut(host, "/")
+		switch namespace {
+		case "*", "~":
+			return nil // all, or a host of no namespace
+		case ".":
+			namespace = proxy.Namespace
+		}
+		namespaces = append(namespaces, namespace)
+	}
+	count, example := 0, ""
+	for _, cluster := range proxy.Clusters {
+		parts := strings.Split(cluster, "|")
+		if len(parts) != 4 || parts[0] != "outbound" {
+			continue
+		}
+		labels := strings.Split(parts[3], ".")
+		if len(labels) < 3 || labels[2] != "svc" || slices.Contains(namespaces, labels[1]) {
+			continue
+		}
+		count, example = count+1, cluster
+	}
+	if count > 0 {
+		return []string{fmt.Sprintf("proxy %s holds %d clusters of other namespaces than %v, such as %s", proxy.ID, count, namespaces, example)}
+	}
+	return nil
+}
+
+// What istiod's Go runtime says of itself.
+const (
+	metricGoMaxProcs = "go_sched_gomaxprocs_threads"
+	metricGoMemLimit = "go_gc_gomemlimit_bytes"
+)
+
+// processMetrics reads the metrics that checks look at.
+func (c *ControlPlane) processMetrics(ctx context.Context, pod mesh.ControlPod) (map[string]float64, error) {
+	client := c.dialer.Client(pod.Namespace, pod.Name, monitoringPort)
+	defer client.CloseIdleConnections()
+	page, err := observe.Fetch(ctx, client, "http://istiod/metrics")
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	out := map[string]float64{}
+	for _, m := range page {
+		if m.Name == metricGoMaxProcs || m.Name == metricGoMemLimit {
+			out[m.Name] = m.Value
+		}
+	}
+	return out, nil
+}
+

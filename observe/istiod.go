@@ -1,0 +1,91 @@
+package observe
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// istiodMetrics are the metrics of istiod that findings rest on
+// (pilot/pkg/xds/monitoring.go, pkg/xds/monitoring.go). OpenTelemetry shows a
+// metric only once something was recorded in it.
+var istiodMetrics = []string{
+	"pilot_debounce_time", // unless EDS debouncing is off and only endpoints change
+	"pilot_inbound_updates",
+	"pilot_proxy_convergence_time",
+	"pilot_proxy_queue_time",
+	"pilot_push_triggers",
+	"pilot_pushcontext_init_seconds",
+	"pilot_services",
+	"pilot_xds",
+	"pilot_xds_config_size_bytes",
+	"pilot_xds_push_time",
+	"pilot_xds_pushes",
+	"pilot_xds_send_time",
+	"process_cpu_seconds_total",
+	"process_resident_memory_bytes",
+	"process_start_time_seconds",
+	"go_goroutines",
+	"go_memstats_alloc_bytes_total",
+	"go_memstats_heap_alloc_bytes",
+}
+
+// istiodErrors are metrics that istiod shows only after the first error of
+// their kind: nobody can tell from a page whether one is at zero or unknown
+// to this version.
+var istiodErrors = []string{
+	"pilot_total_xds_rejects",
+	"pilot_total_xds_internal_errors",
+	"pilot_xds_write_timeout",
+	"pilot_xds_cds_reject", "pilot_xds_eds_reject", "pilot_xds_lds_reject", "pilot_xds_rds_reject",
+}
+
+// MissingIstiod lists metrics that findings rest on and that a running istiod
+// does not have, after it has pushed something. Counters of errors are not
+// among them: see [UncountedIstiod].
+func MissingIstiod(s Scrape) []string { return s.Lacks(istiodMetrics) }
+
+// UncountedIstiod lists counters of errors that istiod does not show: they
+// stand at zero, or this version does not have them.
+func UncountedIstiod(s Scrape) []string { return s.Lacks(istiodErrors) }
+
+// IstiodHeap is what istiod's Go runtime says of itself, summed over
+// replicas: bytes in use on the heap, bytes allocated since the start, and
+// goroutines; ok is false where a page lacks one.
+func IstiodHeap(s Scrape) (heap, allocated, goroutines int64, ok bool) {
+	a, okA := s.Sum("go_memstats_heap_alloc_bytes")
+	b, okB := s.Sum("go_memstats_alloc_bytes_total")
+	c, okC := s.Sum("go_goroutines")
+	return int64(a), int64(b), int64(c), okA && okB && okC
+}
+
+// FillControl puts what istiod's metrics say of a window into a trial's
+// record: rises and gauges of its own metrics, heap, allocation, goroutines,
+// and what is missing.
+func FillControl(c *record.Control, before, after Scrape) error {
+	rises, err := after.Since(before)
+	if err != nil {
+		return err
+	}
+	ours := func(key string, _ float64) bool { return !keep(key) }
+	maps.DeleteFunc(rises, ours)
+	gauges := after.Gauges()
+	maps.DeleteFunc(gauges, ours)
+	c.Istiod, c.IstiodGauges = rises, gauges
+	c.Missing = MissingIstiod(after)
+	if heap, allocated, goroutines, ok := IstiodHeap(after); ok {
+		_, allocatedBefore, _, _ := IstiodHeap(before)
+		c.HeapBytes, c.Goroutines, c.AllocBytes = heap, goroutines, allocated-allocatedBefore
+	}
+	return nil
+}
+
+// keep selects the series worth keeping with each trial: istiod's own, and
+// those of its process.
+func keep(key string) bool {
+	return slices.ContainsFunc([]string{"pilot_", "process_", "go_goroutines", "go_memstats_heap", "go_memstats_alloc",
+		"go_gc_duration_seconds_sum", "go_sched_gomaxprocs", "galley_", "istiod_", "xds_", "citadel_server_"},
+		func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}

@@ -1,0 +1,225 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// maxPage bounds what is read of a page of metrics, in bytes. kube-apiserver's
+// is some megabytes on a large cluster.
+const maxPage = 64 << 20
+
+// Fetch reads a page of metrics in the Prometheus text format.
+func Fetch(ctx context.Context, client *http.Client, url string) ([]Metric, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "text/plain;version=0.0.4")
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, &StatusError{Code: answer.StatusCode, What: "metrics of " + url}
+	}
+	page, err := io.ReadAll(io.LimitReader(answer.Body, maxPage+1))
+	if err != nil {
+		return nil, fmt.Errorf("metrics of %s: %w", url, err)
+	}
+	if len(page) > maxPage {
+		return nil, fmt.Errorf("metrics of %s: more than %d MiB", url, maxPage>>20)
+	}
+	metrics, err := ParsePrometheus(page)
+	if err != nil {
+		return nil, fmt.Errorf("metrics of %s: %w", url, err)
+	}
+	return metrics, nil
+}
+
+// StatusError is an HTTP answer that is no success.
+type StatusError struct {
+	Code int
+	What string
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("%s: %d %s", e.What, e.Code, http.StatusText(e.Code))
+}
+
+// Forbidden tells whether the answer was a refusal to this user.
+func (e *StatusError) Forbidden() bool {
+	return e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden
+}
+
+// Replica is one process of a replicated server, and the way to its metrics.
+type Replica struct {
+	Name string       // of the pod
+	HTTP *http.Client // whose connections go to the port that serves /metrics
+	// Base is the URL before /metrics and /debug; "" for http://NAME.
+	Base string
+}
+
+func (r Replica) url(path string) string {
+	if r.Base == "" {
+		return "http://" + r.Name + path
+	}
+	return strings.TrimSuffix(r.Base, "/") + path
+}
+
+// Scrape is the metrics of all replicas at about one instant.
+type Scrape struct {
+	At       time.Time
+	Replicas map[string][]Metric // by name
+}
+
+// ScrapeAll reads the metrics of every replica.
+func ScrapeAll(ctx context.Context, replicas []Replica) (Scrape, error) {
+	out := Scrape{Replicas: make(map[string][]Metric, len(replicas))}
+	for _, r := range replicas {
+		page, err := Fetch(ctx, r.HTTP, r.url("/metrics"))
+		if err != nil {
+			return out, fmt.Errorf("%s: %w", r.Name, err)
+		}
+		out.Replicas[r.Name] = page
+	}
+	out.At = time.Now()
+	return out, nil
+}
+
+// counts tells whether a series only rises; untyped series may fall.
+func (m Metric) counts() bool { return m.Type == "counter" }
+
+// Since returns how far counters, histograms and sums rose between two
+// scrapes, by series as Prometheus writes it, summed over replicas. A series
+// that is new rose from zero; one that did not rise is there with 0. The
+// error wraps [ErrReset] where a replica restarted, came or went, since then
+// nobody knows what it counted.
+func (s Scrape) Since(before Scrape) (map[string]float64, error) {
+	for name := range before.Replicas {
+		if s.Replicas[name] == nil {
+			return nil, fmt.Errorf("metrics of %s, which is gone: %w", name, ErrReset)
+		}
+	}
+	out := map[string]float64{}
+	for name, page := range s.Replicas {
+		first, ok := before.Replicas[name]
+		if !ok {
+			return nil, fmt.Errorf("metrics of %s, which is new: %w", name, ErrReset)
+		}
+		if a, b := start(first), start(page); a != b {
+			return nil, fmt.Errorf("metrics of %s, which started again: %w", name, ErrReset)
+		}
+		from := make(map[string]float64, len(first))
+		for _, m := range first {
+			if m.counts() {
+				from[m.Key()] = m.Value
+			}
+		}
+		for _, m := range page {
+			if !m.counts() {
+				continue
+			}
+			key := m.Key()
+			if m.Value < from[key] {
+				return nil, fmt.Errorf("metrics of %s: %s fell from %g to %g: %w", name, key, from[key], m.Value, ErrReset)
+			}
+			if rise := m.Value - from[key]; !math.IsNaN(rise) {
+				out[key] += rise
+			}
+		}
+	}
+	return out, nil
+}
+
+// start is a process's start time, 0 where the page does not say it.
+func start(page []Metric) float64 {
+	value, _ := Sum(page, "process_start_time_seconds", nil)
+	return value
+}
+
+// Gauges returns the gauges of all replicas by series, summed.
+func (s Scrape) Gauges() map[string]float64 {
+	out := map[string]float64{}
+	for _, page := range s.Replicas {
+		for _, m := range page {
+			if m.Type == "gauge" && !math.IsNaN(m.Value) && !math.IsInf(m.Value, 0) {
+				out[m.Key()] += m.Value
+			}
+		}
+	}
+	return out
+}
+
+// Sum adds up a metric over replicas and all its series.
+func (s Scrape) Sum(name string) (sum float64, found bool) {
+	for _, page := range s.Replicas {
+		value, ok := Sum(page, name, nil)
+		sum, found = sum+value, found || ok
+	}
+	return sum, found
+}
+
+// Lacks lists those of the names of metrics that no replica has. A
+// histogram goes by its name without _bucket, _sum and _count.
+func (s Scrape) Lacks(names []string) []string {
+	have := map[string]bool{}
+	for _, page := range s.Replicas {
+		for _, m := range page {
+			have[m.Name] = true
+			have[strings.TrimSuffix(m.Name, "_count")] = true
+		}
+	}
+	var out []string
+	for _, name := range names {
+		if !have[name] {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// IsReset tells whether counters could not be compared because a process
+// restarted, came or went.
+func IsReset(err error) bool { return errors.Is(err, ErrReset) }
+
+// ProcessCPU is the CPU time of a process between two pages of its metrics,
+// all of it as user time since the page does not split it; ok is false where
+// a page does not say it, and the error wraps [ErrReset] after a restart.
+func ProcessCPU(before, after []Metric) (cpu record.CPU, ok bool, err error) {
+	a, okA := Sum(before, "process_cpu_seconds_total", nil)
+	b, okB := Sum(after, "process_cpu_seconds_total", nil)
+	if !okA || !okB {
+		return record.CPU{}, false, nil
+	}
+	if b < a || start(before) != start(after) {
+		return record.CPU{}, false, fmt.Errorf("CPU of the process: %w", ErrReset)
+	}
+	return record.CPU{UserS: b - a}, true, nil
+}
+
+// APIServer reads kube-apiserver's metrics through a client of the API, such
+// as rest.HTTPClientFor gives, at the API's base URL. ok is false where this
+// user may not read them.
+func APIServer(ctx context.Context, client *http.Client, base string) (page []Metric, ok bool, err error) {
+	page, err = Fetch(ctx, client, strings.TrimSuffix(base, "/")+"/metrics")
+	var refused *StatusError
+	if errors.As(err, &refused) && (refused.Forbidden() || refused.Code == http.StatusNotFound) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("kube-apiserver: %w", err)
+	}
+	return page, true, nil
+}
