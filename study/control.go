@@ -34,8 +34,11 @@ type Control struct {
 	// BadShare is the share of proxies that misbehave where factor clients
 	// is not good.
 	BadShare Ratio
+	// Namespace is the stem of the names by which this study calls the
+	// population's namespaces: NAME-1, NAME-2 and so on.
+	Namespace string
 	// ScopeNamespace is where a Sidecar of scope namespace or workload
-	// stands: one of the population's, which are mm-0, mm-1 and so on.
+	// stands.
 	ScopeNamespace string
 	// DummiesNamespace is where objects are that nobody uses.
 	DummiesNamespace string
@@ -103,7 +106,7 @@ func defaultControl() *Control {
 	return &Control{
 		Changes: 10, Settle: 30 * time.Second, Quiet: time.Second, Idle: 2 * time.Second,
 		Security: SecurityPlaintext, StreamsPerConnection: 50, BadShare: 0.1,
-		ScopeNamespace: namespaceStem + "0", DummiesNamespace: "default",
+		Namespace: "sim", DummiesNamespace: "default",
 		ServiceEntry: ServiceEntry{Port: 80, Resolution: ResolutionDNS},
 	}
 }
@@ -111,11 +114,7 @@ func defaultControl() *Control {
 // maxTrace bounds recorded changes, in a study and in a file it names.
 const maxTrace = 10_000
 
-// namespaceStem begins the names of the population's namespaces; their
-// numbers, from 0, end them.
-const namespaceStem = "mm-"
-
-const namespaceHint = "lower-case letters, digits and dashes, as " + namespaceStem + "0"
+const namespaceHint = "lower-case letters, digits and dashes, as test-1"
 
 func controlSection(c *Control) object {
 	return object{name: "control", fields: []field{
@@ -132,9 +131,11 @@ func controlSection(c *Control) object {
 			value: textValue{to: &c.Security, oneOf: []string{SecurityPlaintext, SecurityTLS}}},
 		{name: "streams_per_connection", doc: "Simulated proxies that share a connection to istiod; 1 for one each.", value: intValue{&c.StreamsPerConnection, 1, 1000}},
 		{name: "bad_share", doc: "Share of the proxies that misbehave where factor clients is not good.", value: shareValue{&c.BadShare}},
-		{name: "scope_namespace", doc: "Namespace that a Sidecar of scope namespace or workload applies to: one of the population's, which are called mm-0, mm-1 and so on.",
+		{name: "namespace", doc: "Stem of the names by which the study calls the population's namespaces: with test they are test-1, test-2 and so on, also in sidecar_hosts.",
+			value: textValue{to: &c.Namespace, pattern: reNamespaceStem, hint: "lower-case letters, digits and dashes, as test"}},
+		{name: "scope_namespace", doc: "Namespace that a Sidecar of scope namespace or workload applies to; the first of the population if left out.",
 			value: textValue{to: &c.ScopeNamespace, pattern: reLabel, hint: namespaceHint}},
-		{name: "dummies_namespace", doc: "Namespace of the objects that nobody uses; it must be there.",
+		{name: "dummies_namespace", doc: "Namespace of the objects that nobody uses: one of the population, or one that is there.",
 			value: textValue{to: &c.DummiesNamespace, pattern: reLabel, hint: namespaceHint}},
 		{name: "service_entry", doc: "What the ServiceEntries that nobody uses look like.", value: object{name: "service_entry", flow: true, fields: []field{
 			{name: "host", doc: "The one host of all of them; each has a host of its own if left out.",
@@ -271,7 +272,7 @@ func (d *decoder) checkPopulation(p *Plan) {
 			d.fail(d.pos("factors"), "give it proxies, gateways or real_pods", "cell %s has no proxy to configure", p.Label(cell))
 			return
 		case l.SidecarScope != SidecarScopeNone && l.SidecarScope != SidecarScopeMesh && !p.Study.hasNamespace(l):
-			d.fail(d.pos("control", "scope_namespace"), fmt.Sprintf("from %s0 to %s%d is possible", namespaceStem, namespaceStem, l.Namespaces-1),
+			d.fail(d.pos("control", "scope_namespace"), fmt.Sprintf("from %s-1 to %s-%d is possible", p.Study.Control.Namespace, p.Study.Control.Namespace, l.Namespaces),
 				"no proxy of cell %s is in namespace %s", p.Label(cell), p.Study.Control.ScopeNamespace)
 			return
 		case p.Study.ChangesIn(cell) > 40_000:
@@ -283,9 +284,9 @@ func (d *decoder) checkPopulation(p *Plan) {
 
 // hasNamespace says whether the scope's namespace is one of the population's.
 func (s *Study) hasNamespace(l ControlLevels) bool {
-	text, ok := strings.CutPrefix(s.Control.ScopeNamespace, namespaceStem)
+	text, ok := strings.CutPrefix(s.Control.ScopeNamespace, s.Control.Namespace+"-")
 	n, err := strconv.Atoi(text)
-	return ok && err == nil && n >= 0 && n < l.Namespaces && strconv.Itoa(n) == text
+	return ok && err == nil && n >= 1 && n <= l.Namespaces && strconv.Itoa(n) == text
 }
 
 // ChangesIn returns how many changes a trial of a cell makes.

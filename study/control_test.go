@@ -35,7 +35,7 @@ func TestControlDefaults(t *testing.T) {
 		}
 	}
 	c := s.Control
-	if c.Changes != 10 || c.Settle != 30*time.Second || c.ScopeNamespace != "mm-0" || c.Security != SecurityPlaintext {
+	if c.Changes != 10 || c.Settle != 30*time.Second || c.ScopeNamespace != "sim-1" || c.Security != SecurityPlaintext {
 		t.Errorf("%+v", c)
 	}
 	if strings.Join(s.Measures, " ") != strings.Join(MeasuresOf(PlaneControl), " ") || s.Window != 0 || s.Warmup.Max != 0 {
@@ -90,8 +90,8 @@ func TestControlRefuses(t *testing.T) {
 		{"host", minimal + "control: {service_entry: {host: \"a b\"}}\n", "3:33", "cannot stand here", "httpbin.org"},
 		{"port", minimal + "control: {service_entry: {port: 70000}}\n", "3:33", "out of range", "65535"},
 		{"no proxy", minimalControl + "settings: {proxies: 0}\n", "", "no proxy to configure", "gateways"},
-		{"scope nowhere", minimal + "control: {scope_namespace: other}\nsettings: {sidecar_scope: namespace}\n", "3:28", "no proxy of cell", "mm-0 to mm-0"},
-		{"scope beyond", minimal + "control: {scope_namespace: mm-2}\nsettings: {sidecar_scope: workload, namespaces: 2}\n", "3:28", "no proxy of cell", "mm-1"},
+		{"scope nowhere", minimal + "control: {scope_namespace: other}\nsettings: {sidecar_scope: namespace}\n", "3:28", "no proxy of cell", "sim-1 to sim-1"},
+		{"scope beyond", minimal + "control: {scope_namespace: sim-3}\nsettings: {sidecar_scope: workload, namespaces: 2}\n", "3:28", "no proxy of cell", "sim-2"},
 		{"trace without changes", minimalControl + "settings: {change: trace}\n", "3:10", "needs recorded changes", "trace_file"},
 		{"changes without trace", minimal + "control: {trace: [1s no-op]}\n", "3:18", "not used", "change: trace"},
 		{"trace upside down", minimal + "control: {trace: [2s no-op, 1s no-op]}\nsettings: {change: trace}\n", "3:29", "before the last", ""},

@@ -117,6 +117,8 @@ func memoryBytes(level string) (float64, bool) {
 var (
 	// A label of RFC 1123, as names of namespaces are.
 	reLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	// The stem of several labels.
+	reNamespaceStem = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?$`)
 	// A host of ServiceEntries.
 	reEntryHost = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 	// Hosts of a Sidecar's egress: a DNS name, * or a name with * in front.

@@ -83,6 +83,9 @@ func (d *decoder) resolve(s *Study) {
 	if len(s.Measures) == 0 {
 		s.Measures = MeasuresOf(d.plane)
 	}
+	if s.Control != nil && s.Control.ScopeNamespace == "" {
+		s.Control.ScopeNamespace = s.Control.Namespace + "-1"
+	}
 	d.resolveVariants(s)
 	for _, f := range FactorsOf(d.plane) {
 		switch _, fixed := s.Settings[f.Name]; {
