@@ -29,9 +29,8 @@ type Source interface {
 	Instant(ctx context.Context, expr string, at time.Time) ([]Sample, error)
 	// Range evaluates an expression at every step from one moment to another.
 	Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]Track, error)
-	// Names returns the names of the metrics that have samples between two
-	// moments.
-	Names(ctx context.Context, from, to time.Time) (map[string]bool, error)
+	// Has tells which of some metrics have samples between two moments.
+	Has(ctx context.Context, names []string, from, to time.Time) (map[string]bool, error)
 }
 
 // Track is one series over time.
@@ -243,22 +242,23 @@ func (s *Series) Range(ctx context.Context, expr string, from, to time.Time, ste
 	return out, nil
 }
 
-// Names implements [Source].
-func (s *Series) Names(ctx context.Context, from, to time.Time) (map[string]bool, error) {
+// Has implements [Source].
+func (s *Series) Has(ctx context.Context, names []string, from, to time.Time) (map[string]bool, error) {
 	q, err := s.queryable.Querier(from.UnixMilli(), to.UnixMilli())
 	if err != nil {
 		return nil, err
 	}
 	defer q.Close()
-	all, _, err := q.LabelValues(ctx, labels.MetricName, nil)
-	if err != nil {
-		return nil, fmt.Errorf("names of metrics: %w", err)
+	has := make(map[string]bool, len(names))
+	for _, name := range names {
+		found, _, err := q.LabelValues(ctx, labels.MetricName, &storage.LabelHints{Limit: 1},
+			labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, name))
+		if err != nil {
+			return nil, fmt.Errorf("names of metrics: %w", err)
+		}
+		has[name] = len(found) > 0
 	}
-	names := make(map[string]bool, len(all))
-	for _, n := range all {
-		names[n] = true
-	}
-	return names, nil
+	return has, nil
 }
 
 func split(l labels.Labels) (name string, own map[string]string) {

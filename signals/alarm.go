@@ -1,0 +1,184 @@
+package signals
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Severities of alerts.
+const (
+	SeverityWarning  = "warning"
+	SeverityCritical = "critical"
+)
+
+// States of an alert, as Prometheus names them.
+const (
+	StateInactive = "inactive"
+	StatePending  = "pending" // above, but not for long enough
+	StateFiring   = "firing"
+	StateUnknown  = "unknown" // the metric is missing or nothing was observed
+)
+
+// Rule is an alert: a latency that stays over a bound.
+type Rule struct {
+	Name     string
+	Severity string
+	Expr     string // of the latency, in seconds
+	Above    float64
+	For      time.Duration
+	Summary  string
+}
+
+// Rules returns the two alerts: warning when the p99 of
+// pilot_proxy_convergence_time stays over 1 s for 10 s, critical over 2 s.
+func Rules(o Options) []Rule {
+	o = o.withDefaults()
+	expr := o.expand("histogram_quantile(0.99, sum by (le) (rate(" + MetricLatency + "_bucket{$i}[$w])))")
+	rule := func(name, severity string, above float64) Rule {
+		return Rule{name, severity, expr, above, 10 * time.Second,
+			fmt.Sprintf("The p99 of istiod's convergence time has been over %g s for 10 s.", above)}
+	}
+	return []Rule{
+		rule("IstiodConvergenceSlow", SeverityWarning, 1),
+		rule("IstiodConvergenceVerySlow", SeverityCritical, 2),
+	}
+}
+
+// Alert is the state of a rule.
+type Alert struct {
+	Name     string  `json:"name"`
+	Severity string  `json:"severity"`
+	AboveS   float64 `json:"above_s"`
+	ForS     float64 `json:"for_s"`
+	State    string  `json:"state"`
+	// SinceMS is when the latency went over the bound; 0 if it is not.
+	SinceMS int64 `json:"since_unix_ms,omitempty"`
+	// Fired lists when the alert fired. The end is 0 while it still does.
+	Fired []Span `json:"fired,omitempty"`
+}
+
+// Span is from one moment to another, ms since 1970.
+type Span struct {
+	FromMS int64 `json:"from_unix_ms"`
+	ToMS   int64 `json:"to_unix_ms,omitempty"`
+}
+
+// Alarm watches a rule over time as Prometheus does: it becomes pending with
+// the first evaluation over the bound, and fires once that was For ago and
+// every evaluation since was over it too.
+type Alarm struct {
+	rule  Rule
+	state string
+	since time.Time
+	fired []Span
+}
+
+// NewAlarm returns an alarm that has seen nothing yet.
+func NewAlarm(rule Rule) *Alarm { return &Alarm{rule: rule, state: StateUnknown} }
+
+// Step takes the latency at a moment in seconds; NaN is that nothing was
+// observed. Moments must rise.
+func (a *Alarm) Step(at time.Time, latency float64) {
+	if !(latency > a.rule.Above) {
+		if a.state == StateFiring {
+			a.fired[len(a.fired)-1].ToMS = at.UnixMilli()
+		}
+		a.state, a.since = StateInactive, time.Time{}
+		if math.IsNaN(latency) {
+			a.state = StateUnknown
+		}
+		return
+	}
+	if a.since.IsZero() {
+		a.since = at
+	}
+	switch {
+	case at.Sub(a.since) < a.rule.For:
+		a.state = StatePending
+	case a.state != StateFiring:
+		a.state = StateFiring
+		a.fired = append(a.fired, Span{FromMS: at.UnixMilli()})
+	}
+}
+
+// Alert returns the state after the last step.
+func (a *Alarm) Alert() Alert {
+	out := Alert{Name: a.rule.Name, Severity: a.rule.Severity, AboveS: a.rule.Above, ForS: a.rule.For.Seconds(), State: a.state}
+	if !a.since.IsZero() {
+		out.SinceMS = a.since.UnixMilli()
+	}
+	out.Fired = append(out.Fired, a.fired...)
+	return out
+}
+
+// Watch evaluates all rules against a source, step by step.
+type Watch struct {
+	source Source
+	alarms []*Alarm
+	last   time.Time
+}
+
+// NewWatch returns a watch over the rules of the options.
+func NewWatch(s Source, o Options) *Watch {
+	w := &Watch{source: s}
+	for _, rule := range Rules(o) {
+		w.alarms = append(w.alarms, NewAlarm(rule))
+	}
+	return w
+}
+
+// Replay evaluates the rules at every step of a time that is past.
+func (w *Watch) Replay(ctx context.Context, from, to time.Time, step time.Duration) error {
+	for _, alarm := range w.alarms {
+		tracks, err := w.source.Range(ctx, alarm.rule.Expr, from, to, step)
+		if err != nil {
+			return err
+		}
+		values := map[int64]float64{}
+		for _, t := range tracks {
+			for _, p := range t.Points {
+				values[p.MS] = p.Value
+			}
+		}
+		for at := from; !at.After(to); at = at.Add(step) {
+			latency, ok := values[at.UnixMilli()]
+			if !ok {
+				latency = math.NaN()
+			}
+			alarm.Step(at, latency)
+			w.last = at
+		}
+	}
+	return nil
+}
+
+// Step evaluates the rules now.
+func (w *Watch) Step(ctx context.Context, at time.Time) error {
+	if !at.After(w.last) {
+		return nil
+	}
+	for _, alarm := range w.alarms {
+		samples, err := w.source.Instant(ctx, alarm.rule.Expr, at)
+		if err != nil {
+			return err
+		}
+		latency := math.NaN()
+		if len(samples) > 0 {
+			latency = samples[0].Value
+		}
+		alarm.Step(at, latency)
+	}
+	w.last = at
+	return nil
+}
+
+// Alerts returns the state of every rule.
+func (w *Watch) Alerts() []Alert {
+	var out []Alert
+	for _, a := range w.alarms {
+		out = append(out, a.Alert())
+	}
+	return out
+}

@@ -1,0 +1,184 @@
+package signals
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// What a reading knows of a signal.
+const (
+	StatusOK      = "ok"
+	StatusNoData  = "no_data" // the metric is there, but had nothing to say in the window
+	StatusMissing = "missing" // the source does not have the metric
+)
+
+// Where a quantile fell.
+const (
+	WithinFirst = "first_bucket" // anywhere between zero and the first bucket's bound
+	BeyondLast  = "last_bucket"  // above the highest bound: the value is that bound
+)
+
+// Reading is what the golden signals were at a moment.
+type Reading struct {
+	Schema  int     `json:"schema"`
+	Source  string  `json:"source"`
+	AtMS    int64   `json:"at_unix_ms"`
+	WindowS float64 `json:"window_s"`
+	Signals []Value `json:"signals"`
+	// Missing lists the metrics that the source does not have.
+	Missing []string `json:"missing_metrics"`
+	Alerts  []Alert  `json:"alerts,omitempty"`
+	// Problems say what could not be read, such as a target.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// Value is one signal of a reading. Value is nil unless Status is ok.
+type Value struct {
+	Key    string   `json:"key"`
+	Group  string   `json:"group"`
+	Title  string   `json:"title"`
+	Unit   string   `json:"unit"`
+	Status string   `json:"status"`
+	Value  *float64 `json:"value,omitempty"` // of a signal with parts: their sum, or for a ratio the highest
+	Parts  []Part   `json:"parts,omitempty"`
+	// Bucket says that a quantile is not known better than its bucket; Bound
+	// is that bucket's bound in seconds.
+	Bucket    string   `json:"bucket,omitempty"`
+	Bound     float64  `json:"bound_s,omitempty"`
+	Saturated bool     `json:"saturated,omitempty"`
+	Missing   []string `json:"missing_metrics,omitempty"`
+	Note      string   `json:"note,omitempty"`
+	Expr      string   `json:"expr"`
+}
+
+// Part is the share of one label's value.
+type Part struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+}
+
+// Read evaluates the whole table at a moment. It fails when the source does;
+// what the source lacks is in the reading.
+func Read(ctx context.Context, s Source, o Options, at time.Time) (Reading, error) {
+	o = o.withDefaults()
+	table := Table(o)
+	r := Reading{Schema: 1, Source: s.String(), AtMS: at.UnixMilli(), WindowS: o.Window.Seconds(), Missing: []string{}}
+	has, err := s.Has(ctx, metricsOf(table), at.Add(-max(o.Window, lookback)), at)
+	if err != nil {
+		return r, err
+	}
+	for _, name := range metricsOf(table) {
+		if !has[name] {
+			r.Missing = append(r.Missing, name)
+		}
+	}
+	shapes := map[string]shape{}
+	for _, signal := range table {
+		v := Value{Key: signal.Key, Group: signal.Group, Title: signal.Title, Unit: signal.Unit, Note: signal.Note, Expr: signal.Expr}
+		for _, name := range signal.Metrics {
+			if !has[name] {
+				v.Missing = append(v.Missing, name)
+			}
+		}
+		if v.Missing != nil {
+			v.Status = StatusMissing
+			r.Signals = append(r.Signals, v)
+			continue
+		}
+		samples, err := s.Instant(ctx, signal.Expr, at)
+		if err != nil {
+			return r, err
+		}
+		v.fill(signal, samples)
+		if signal.Quantile > 0 && v.Status == StatusOK {
+			b, known := shapes[signal.Family]
+			if !known {
+				if b, err = shapeOf(ctx, s, o, signal.Family, at); err != nil {
+					return r, err
+				}
+				shapes[signal.Family] = b
+			}
+			b.judge(&v)
+		}
+		r.Signals = append(r.Signals, v)
+	}
+	return r, nil
+}
+
+// metricsOf lists the names that the table needs, each once, in its order.
+func metricsOf(table []Signal) []string {
+	var names []string
+	for _, s := range table {
+		for _, name := range s.Metrics {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// fill takes what the expression gave. NaN is what it gives where nothing was
+// observed.
+func (v *Value) fill(signal Signal, samples []Sample) {
+	var total, highest float64
+	v.Status = StatusNoData
+	for _, s := range samples {
+		if math.IsNaN(s.Value) || math.IsInf(s.Value, 0) {
+			continue
+		}
+		v.Status = StatusOK
+		total, highest = total+s.Value, max(highest, s.Value)
+		if signal.By != "" {
+			v.Parts = append(v.Parts, Part{s.Labels[signal.By], s.Value})
+		}
+	}
+	if v.Status != StatusOK {
+		return
+	}
+	slices.SortFunc(v.Parts, func(a, b Part) int { return cmp.Compare(a.Name, b.Name) })
+	if signal.Unit == UnitRatio {
+		total = highest // of several replicas the busiest counts
+		v.Saturated = highest >= SaturatedAt
+	}
+	v.Value = &total
+}
+
+// shape is where a histogram's observations of the window can be.
+type shape struct{ first, last float64 }
+
+func shapeOf(ctx context.Context, s Source, o Options, metric string, at time.Time) (shape, error) {
+	samples, err := s.Instant(ctx, o.expand("sum by (le) (rate("+metric+"_bucket{$i}[$w]))"), at)
+	b := shape{math.Inf(1), math.Inf(-1)}
+	for _, sample := range samples {
+		le, err := strconv.ParseFloat(sample.Labels["le"], 64)
+		if err == nil && !math.IsInf(le, 0) {
+			b.first, b.last = min(b.first, le), max(b.last, le)
+		}
+	}
+	return b, err
+}
+
+// judge notes that a quantile is interpolated from zero, or cut off.
+func (b shape) judge(v *Value) {
+	switch {
+	case *v.Value <= b.first:
+		v.Bucket, v.Bound = WithinFirst, b.first
+	case *v.Value >= b.last:
+		v.Bucket, v.Bound = BeyondLast, b.last
+	}
+}
+
+// Find returns a signal of the reading by its key.
+func (r *Reading) Find(key string) (Value, bool) {
+	for _, v := range r.Signals {
+		if v.Key == key {
+			return v, true
+		}
+	}
+	return Value{}, false
+}

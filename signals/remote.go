@@ -1,0 +1,271 @@
+package signals
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// maxAnswer is the largest answer of a Prometheus server that is read, bytes.
+const maxAnswer = 64 << 20
+
+// Remote is a Prometheus server, or anything that speaks its HTTP API
+// (https://prometheus.io/docs/prometheus/latest/querying/api/), as a Source.
+type Remote struct {
+	base   url.URL
+	user   *url.Userinfo
+	header http.Header
+	client *http.Client
+}
+
+var _ Source = (*Remote)(nil)
+
+// NewRemote returns the server of a URL such as http://prometheus:9090 or
+// https://user:password@host/prometheus. The header goes with every request.
+func NewRemote(address string, header http.Header) (*Remote, error) {
+	u, err := url.Parse(address)
+	hint := "give the address of a Prometheus server, such as http://prometheus.istio-system:9090"
+	switch {
+	case err != nil:
+		// The error of url.Parse repeats the address, which may hold a password.
+		return nil, errs.WithHint(errs.Usage("the address of Prometheus is not a URL"), "%s", hint)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errs.WithHint(errs.Usage("the address of Prometheus must begin with http:// or https://"), "%s", hint)
+	case u.Host == "":
+		return nil, errs.WithHint(errs.Usage("the address of Prometheus names no host"), "%s", hint)
+	}
+	r := &Remote{base: *u, user: u.User, header: header.Clone(), client: &http.Client{Timeout: queryTimeout + 10*time.Second}}
+	r.base.User, r.base.RawQuery, r.base.Fragment = nil, "", ""
+	r.base.Path = strings.TrimSuffix(u.Path, "/")
+	return r, nil
+}
+
+// String names the server, without a password.
+func (r *Remote) String() string { return "Prometheus " + r.base.String() }
+
+// Close lets go of kept connections.
+func (r *Remote) Close() error {
+	r.client.CloseIdleConnections()
+	return nil
+}
+
+// Instant implements [Source].
+func (r *Remote) Instant(ctx context.Context, expr string, at time.Time) ([]Sample, error) {
+	data, err := r.ask(ctx, "query", url.Values{"query": {expr}, "time": {unixSeconds(at)}})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", r, expr, err)
+	}
+	samples, err := parseInstant(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", r, expr, err)
+	}
+	return samples, nil
+}
+
+// Range implements [Source].
+func (r *Remote) Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]Track, error) {
+	data, err := r.ask(ctx, "query_range", url.Values{"query": {expr}, "start": {unixSeconds(from)}, "end": {unixSeconds(to)},
+		"step": {strconv.FormatFloat(step.Seconds(), 'f', -1, 64)}})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", r, expr, err)
+	}
+	tracks, err := parseRange(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", r, expr, err)
+	}
+	return tracks, nil
+}
+
+// Has implements [Source]. It asks for these names alone: a large server
+// knows tens of thousands.
+func (r *Remote) Has(ctx context.Context, names []string, from, to time.Time) (map[string]bool, error) {
+	data, err := r.ask(ctx, "label/__name__/values", url.Values{
+		"match[]": {`{__name__=~"` + strings.Join(names, "|") + `"}`}, "start": {unixSeconds(from)}, "end": {unixSeconds(to)}})
+	var found []string
+	if err == nil {
+		err = json.Unmarshal(data, &found)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: names of metrics: %w", r, err)
+	}
+	has := map[string]bool{}
+	for _, name := range found {
+		has[name] = true
+	}
+	return has, nil
+}
+
+// unixSeconds spells a moment as the API wants it.
+func unixSeconds(t time.Time) string {
+	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64)
+}
+
+// ask sends one request and returns the field data of the answer.
+func (r *Remote) ask(ctx context.Context, what string, values url.Values) (json.RawMessage, error) {
+	target := r.base
+	target.Path += "/api/v1/" + what
+	method, body := http.MethodPost, io.Reader(strings.NewReader(values.Encode()))
+	if strings.HasPrefix(what, "label/") { // takes GET alone
+		method, body, target.RawQuery = http.MethodGet, nil, values.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range r.header {
+		req.Header[name] = values
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if r.user != nil {
+		password, _ := r.user.Password()
+		req.SetBasicAuth(r.user.Username(), password)
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		var inner *url.Error
+		if errors.As(err, &inner) {
+			err = inner.Err // the rest repeats the expression
+		}
+		return nil, errs.WithHint(err, "does Prometheus listen at %s, and can this machine reach it?", r.base.String())
+	}
+	defer resp.Body.Close()
+	page, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(page) > maxAnswer {
+		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	}
+	data, err := parseAnswer(page)
+	if err != nil && resp.StatusCode != http.StatusOK && !errors.Is(err, errPrometheus) {
+		hint := "is this the address of a Prometheus server? Its path comes before /api/v1"
+		if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+			hint = "give a user and password in the URL, or a header with --prometheus-header"
+		}
+		return nil, errs.WithHint(fmt.Errorf("HTTP status %s", resp.Status), "%s", hint)
+	}
+	return data, err
+}
+
+// errPrometheus marks what Prometheus itself said.
+var errPrometheus = errors.New("Prometheus says")
+
+// parseAnswer opens the envelope of an answer.
+func parseAnswer(page []byte) (json.RawMessage, error) {
+	var answer struct {
+		Status    string          `json:"status"`
+		Data      json.RawMessage `json:"data"`
+		ErrorType string          `json:"errorType"`
+		Error     string          `json:"error"`
+	}
+	if err := json.Unmarshal(page, &answer); err != nil {
+		return nil, errs.WithHint(fmt.Errorf("not an answer of Prometheus: %w (%.60q)", err, bytes.TrimSpace(page)),
+			"is this the address of a Prometheus server?")
+	}
+	switch answer.Status {
+	case "success":
+		return answer.Data, nil
+	case "error":
+		return nil, fmt.Errorf("%w: %s: %s", errPrometheus, answer.ErrorType, answer.Error)
+	}
+	return nil, fmt.Errorf("not an answer of Prometheus: status %q", answer.Status)
+}
+
+// point is [seconds, "value"].
+type point Point
+
+func (p *point) UnmarshalJSON(text []byte) error {
+	var pair []json.RawMessage
+	if err := json.Unmarshal(text, &pair); err != nil {
+		return err
+	}
+	if len(pair) != 2 {
+		return fmt.Errorf("a point of %d parts, not 2", len(pair))
+	}
+	var seconds float64
+	var value string
+	if err := errors.Join(json.Unmarshal(pair[0], &seconds), json.Unmarshal(pair[1], &value)); err != nil {
+		return err
+	}
+	v, err := strconv.ParseFloat(value, 64)
+	if err != nil {
+		return fmt.Errorf("a value that is no number: %q", value)
+	}
+	*p = point{int64(seconds*1000 + 0.5), v}
+	return nil
+}
+
+func parseInstant(data json.RawMessage) ([]Sample, error) {
+	var typed struct {
+		Type   string          `json:"resultType"`
+		Result json.RawMessage `json:"result"`
+	}
+	if err := json.Unmarshal(data, &typed); err != nil {
+		return nil, fmt.Errorf("result: %w", err)
+	}
+	switch typed.Type {
+	case "scalar":
+		var p point
+		if err := json.Unmarshal(typed.Result, &p); err != nil {
+			return nil, fmt.Errorf("result: %w", err)
+		}
+		return []Sample{{Value: p.Value}}, nil
+	case "vector":
+		var vector []struct {
+			Metric map[string]string `json:"metric"`
+			Value  *point            `json:"value"`
+		}
+		if err := json.Unmarshal(typed.Result, &vector); err != nil {
+			return nil, fmt.Errorf("result: %w", err)
+		}
+		out := make([]Sample, 0, len(vector))
+		for _, s := range vector {
+			if s.Value == nil {
+				return nil, errors.New("result: a series without a value")
+			}
+			name := s.Metric["__name__"]
+			delete(s.Metric, "__name__")
+			out = append(out, Sample{name, s.Metric, s.Value.Value})
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("result: a %q, not a value a series", typed.Type)
+}
+
+func parseRange(data json.RawMessage) ([]Track, error) {
+	var typed struct {
+		Type   string `json:"resultType"`
+		Result []struct {
+			Metric map[string]string `json:"metric"`
+			Values []point           `json:"values"`
+		} `json:"result"`
+	}
+	if err := json.Unmarshal(data, &typed); err != nil {
+		return nil, fmt.Errorf("result: %w", err)
+	}
+	if typed.Type != "matrix" {
+		return nil, fmt.Errorf("result: a %q, not series over time", typed.Type)
+	}
+	out := make([]Track, 0, len(typed.Result))
+	for _, s := range typed.Result {
+		delete(s.Metric, "__name__")
+		t := Track{Labels: s.Metric}
+		for _, p := range s.Values {
+			t.Points = append(t.Points, Point(p))
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}

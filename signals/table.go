@@ -1,0 +1,228 @@
+package signals
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Groups of golden signals, in their order.
+const (
+	GroupLatency    = "latency"
+	GroupSaturation = "saturation"
+	GroupIn         = "traffic_in"
+	GroupOut        = "traffic_out"
+	GroupErrors     = "errors"
+)
+
+// Units of signals.
+const (
+	UnitSeconds   = "s"
+	UnitRatio     = "ratio"
+	UnitPerSecond = "1/s"
+	UnitBytes     = "B/s"
+	UnitCount     = "count"
+)
+
+// SaturatedAt is the share of its CPU limit, or of its machine's cores, from
+// which istiod counts as saturated.
+const SaturatedAt = 0.9
+
+// Signal is one line of the table of golden signals.
+type Signal struct {
+	Key   string // of the signal, unique: snake_case
+	Group string
+	Title string
+	Unit  string
+	// Metrics are the names that the expression needs. The signal is missing
+	// where one of them is.
+	Metrics []string
+	// Expr is PromQL.
+	Expr string
+	// By is the label by which the expression's values are told apart; "" for
+	// an expression that gives one value.
+	By string
+	// Family is the histogram of which this is a quantile or the mean; "".
+	Family string
+	// Quantile is the quantile, 0 for anything else.
+	Quantile float64
+	// Note says what a reader must know of it.
+	Note string
+}
+
+// Options say whose metrics are read, and over which time.
+type Options struct {
+	// Window is what rates and quantiles look back on. Default: a minute.
+	Window time.Duration
+	// Selector is put into every selector of istiod's metrics, such as
+	// `cluster="one"`. Default: none, as their names are istiod's own.
+	Selector string
+	// Process selects istiod's process among all that have process_* and go_*
+	// metrics. Default: app="istiod", as Istio's own dashboards have it.
+	Process string
+	// Container selects istiod's container in the kubelet's metrics.
+	// Default: container="discovery",pod=~"istiod.*".
+	Container string
+	// Pod selects istiod's pod in those of the kubelet's metrics that have no
+	// container. Default: pod=~"istiod.*".
+	Pod string
+}
+
+func (o Options) withDefaults() Options {
+	if o.Window == 0 {
+		o.Window = time.Minute
+	}
+	if o.Process == "" {
+		o.Process = `app="istiod"`
+	}
+	if o.Container == "" {
+		o.Container = `container="discovery",pod=~"istiod.*"`
+	}
+	if o.Pod == "" {
+		o.Pod = `pod=~"istiod.*"`
+	}
+	return o
+}
+
+// expand writes an expression of the table out: $w is the window; $i, $p, $c
+// and $d select istiod's metrics, its process, its container and its pod; $, is
+// for a selector of istiod's metrics that has something of its own.
+func (o Options) expand(expr string) string {
+	join := func(a, b string) string {
+		if a != "" && b != "" {
+			return a + "," + b
+		}
+		return a + b
+	}
+	further := ""
+	if o.Selector != "" {
+		further = "," + o.Selector
+	}
+	return strings.NewReplacer("$,", further, "$w", promDuration(o.Window), "{$i}", braces(o.Selector), "$p", join(o.Process, o.Selector),
+		"$c", join(o.Container, o.Selector), "$d", join(o.Pod, o.Selector)).Replace(expr)
+}
+
+func braces(selector string) string {
+	if selector == "" {
+		return ""
+	}
+	return "{" + selector + "}"
+}
+
+// promDuration spells a duration as PromQL does.
+func promDuration(d time.Duration) string {
+	if ms := d.Milliseconds(); ms%1000 != 0 {
+		return fmt.Sprintf("%dms", ms)
+	}
+	if s := int64(d / time.Second); s%60 != 0 {
+		return fmt.Sprintf("%ds", s)
+	}
+	return fmt.Sprintf("%dm", int64(d/time.Minute))
+}
+
+// Quantiles of latency, as every histogram of the table has them.
+var Quantiles = []float64{0.5, 0.9, 0.99, 0.999}
+
+// QuantileName spells a quantile: p50, p99.9.
+func QuantileName(q float64) string {
+	return "p" + strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", q*100), "0"), ".")
+}
+
+// MetricLatency is the histogram that the published golden signals and alerts
+// call latency.
+const MetricLatency = "pilot_proxy_convergence_time"
+
+// family is a histogram of the table.
+type family struct{ metric, key, title, note string }
+
+// families are the latencies, in the order of a change's way.
+var families = []family{
+	{"pilot_debounce_time", "debounce", "debounce, with push context", "waiting for further changes; most of a change's way, and not in pilot_proxy_convergence_time. EDS pushes without debounce do not feed it"},
+	{"pilot_pushcontext_init_seconds", "push_context", "push context", "computing what all proxies share"},
+	{"pilot_proxy_queue_time", "queue", "queue", "until a proxy's turn came"},
+	{"pilot_xds_push_time", "push", "push, one type to one proxy", "generating and sending"},
+	{MetricLatency, "convergence_istiod", "convergence, as istiod has it", "from the end of debounce until sent: without the watch, debounce, push context, the wire and the acknowledgement"},
+	{MetricConvergence, "convergence_true", "true convergence", "from the commit to the acknowledgement of each proxy; measured by meshmark's simulated sidecars"},
+}
+
+// Table returns the golden signals, the expressions written out.
+func Table(o Options) []Signal {
+	o = o.withDefaults()
+	var all []Signal
+	for _, f := range families {
+		for _, q := range Quantiles {
+			all = append(all, Signal{
+				Key: f.key + "_" + strings.ReplaceAll(QuantileName(q), ".", ""), Group: GroupLatency, Title: f.title + " " + QuantileName(q),
+				Unit: UnitSeconds, Family: f.metric, Quantile: q, Metrics: []string{f.metric + "_bucket"}, Note: f.note,
+				Expr: fmt.Sprintf("histogram_quantile(%g, sum by (le) (rate(%s_bucket{$i}[$w])))", q, f.metric),
+			})
+		}
+		all = append(all, Signal{
+			Key: f.key + "_mean", Group: GroupLatency, Title: f.title + " mean", Unit: UnitSeconds, Family: f.metric,
+			Metrics: []string{f.metric + "_sum", f.metric + "_count"}, Note: f.note,
+			Expr: fmt.Sprintf("sum(rate(%s_sum{$i}[$w])) / sum(rate(%s_count{$i}[$w]))", f.metric, f.metric),
+		})
+	}
+	all = append(all, others...)
+	for i := range all {
+		all[i].Expr = o.expand(all[i].Expr)
+	}
+	return all
+}
+
+// others are the signals that are no histograms.
+var others = []Signal{
+	{Key: "cpu_container", Group: GroupSaturation, Title: "container CPU, of its limit or the machine's cores", Unit: UnitRatio, By: "pod",
+		Metrics: []string{"container_cpu_usage_seconds_total", "machine_cpu_cores"},
+		Expr: `sum by (instance, pod) (rate(container_cpu_usage_seconds_total{$c}[$w]))` +
+			` / on (instance, pod) (max by (instance, pod) (container_spec_cpu_quota{$d} / container_spec_cpu_period{$d})` +
+			` or on (instance, pod) (0 * sum by (instance, pod) (container_cpu_usage_seconds_total{$c}) + on (instance) group_left () max by (instance) (machine_cpu_cores)))`,
+		Note: "saturated from 90%"},
+	{Key: "cpu_process", Group: GroupSaturation, Title: "process CPU, of the cores its Go runtime uses", Unit: UnitRatio, By: "pod",
+		Metrics: []string{"process_cpu_seconds_total", "go_sched_gomaxprocs_threads"},
+		Expr:    `sum by (pod) (rate(process_cpu_seconds_total{$p}[$w])) / sum by (pod) (go_sched_gomaxprocs_threads{$p})`,
+		Note:    "GOMAXPROCS is the CPU limit rounded up, or the machine's cores; saturated from 90%"},
+	{Key: "cpu_process_cores", Group: GroupSaturation, Title: "process CPU", Unit: "cores", By: "pod",
+		Metrics: []string{"process_cpu_seconds_total"}, Expr: `sum by (pod) (rate(process_cpu_seconds_total{$p}[$w]))`},
+
+	{Key: "inbound_updates", Group: GroupIn, Title: "updates received (pilot_inbound_updates)", Unit: UnitPerSecond, By: "type",
+		Metrics: []string{"pilot_inbound_updates"}, Expr: `sum by (type) (rate(pilot_inbound_updates{$i}[$w]))`},
+	{Key: "push_triggers", Group: GroupIn, Title: "pushes triggered (pilot_push_triggers)", Unit: UnitPerSecond, By: "type",
+		Metrics: []string{"pilot_push_triggers"}, Expr: `sum by (type) (rate(pilot_push_triggers{$i}[$w]))`},
+	{Key: "services", Group: GroupIn, Title: "services known (pilot_services)", Unit: UnitCount,
+		Metrics: []string{"pilot_services"}, Expr: `max(pilot_services{$i})`},
+
+	{Key: "xds_pushes", Group: GroupOut, Title: "pushes to proxies (pilot_xds_pushes)", Unit: UnitPerSecond, By: "type",
+		Metrics: []string{"pilot_xds_pushes"}, Expr: `sum by (type) (rate(pilot_xds_pushes{$i}[$w]))`,
+		Note: "one for each proxy and type"},
+	{Key: "xds_proxies", Group: GroupOut, Title: "proxies connected (pilot_xds)", Unit: UnitCount,
+		Metrics: []string{"pilot_xds"}, Expr: `sum(pilot_xds{$i})`},
+	{Key: "config_bytes", Group: GroupOut, Title: "configuration sent (pilot_xds_config_size_bytes)", Unit: UnitBytes, By: "type",
+		Metrics: []string{"pilot_xds_config_size_bytes_sum"}, Expr: `sum by (type) (rate(pilot_xds_config_size_bytes_sum{$i}[$w]))`,
+		Note: "bodies of resources alone, before encryption"},
+	{Key: "network_bytes", Group: GroupOut, Title: "bytes sent by the pod", Unit: UnitBytes, By: "pod",
+		Metrics: []string{"container_network_transmit_bytes_total"}, Expr: `sum by (pod) (rate(container_network_transmit_bytes_total{$d}[$w]))`,
+		Note: "everything on the wire: proxies, the API server, scrapes"},
+
+	{Key: "rejects", Group: GroupErrors, Title: "configurations rejected by proxies (pilot_total_xds_rejects)", Unit: UnitCount, By: "type",
+		Metrics: []string{"pilot_total_xds_rejects"}, Expr: `sum by (type) (pilot_total_xds_rejects{$i})`, Note: sinceStart},
+	{Key: "rejects_cds", Group: GroupErrors, Title: "clusters rejected (pilot_xds_cds_reject)", Unit: UnitCount,
+		Metrics: []string{"pilot_xds_cds_reject"}, Expr: `sum(pilot_xds_cds_reject{$i})`, Note: sinceStart},
+	{Key: "rejects_eds", Group: GroupErrors, Title: "endpoints rejected (pilot_xds_eds_reject)", Unit: UnitCount,
+		Metrics: []string{"pilot_xds_eds_reject"}, Expr: `sum(pilot_xds_eds_reject{$i})`, Note: sinceStart},
+	{Key: "rejects_lds", Group: GroupErrors, Title: "listeners rejected (pilot_xds_lds_reject)", Unit: UnitCount,
+		Metrics: []string{"pilot_xds_lds_reject"}, Expr: `sum(pilot_xds_lds_reject{$i})`, Note: sinceStart},
+	{Key: "rejects_rds", Group: GroupErrors, Title: "routes rejected (pilot_xds_rds_reject)", Unit: UnitCount,
+		Metrics: []string{"pilot_xds_rds_reject"}, Expr: `sum(pilot_xds_rds_reject{$i})`, Note: sinceStart},
+	{Key: "write_timeouts", Group: GroupErrors, Title: "writes timed out (pilot_xds_write_timeout)", Unit: UnitCount,
+		Metrics: []string{"pilot_xds_write_timeout"}, Expr: `sum(pilot_xds_write_timeout{$i})`, Note: sinceStart},
+	{Key: "push_context_errors", Group: GroupErrors, Title: "push context errors (pilot_xds_push_context_errors)", Unit: UnitCount,
+		Metrics: []string{"pilot_xds_push_context_errors"}, Expr: `sum(pilot_xds_push_context_errors{$i})`,
+		Note: sinceStart + "; newer versions of Istio count pilot_total_xds_internal_errors instead"},
+	{Key: "internal_errors", Group: GroupErrors, Title: "errors while making pushes (pilot_total_xds_internal_errors)", Unit: UnitCount,
+		Metrics: []string{"pilot_total_xds_internal_errors"}, Expr: `sum(pilot_total_xds_internal_errors{$i})`, Note: sinceStart},
+	{Key: "send_errors", Group: GroupErrors, Title: "pushes not sent (pilot_xds_pushes, type *_senderr)", Unit: UnitPerSecond,
+		Metrics: []string{"pilot_xds_pushes"}, Expr: `sum(rate(pilot_xds_pushes{type=~".*_(senderr|builderr)"$,}[$w])) or 0 * sum(rate(pilot_xds_pushes{$i}[$w]))`},
+}
+
+const sinceStart = "counted since istiod started; istiod shows it only after the first one"
