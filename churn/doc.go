@@ -1,0 +1,55 @@
+// Package churn changes the configuration of a mesh on a schedule, each
+// change with a marker by which its effect in a proxy's configuration can be
+// told from every other change's.
+//
+// A [Plan] is pure: kind, schedule, count, seed and population give the
+// changes, their times, the objects they write, the markers and who needs
+// them. A [Driver] carries a plan out against an API server in open loop: a
+// change leaves at its planned time however slow the ones before it were, and
+// when the server does not take it, its event says why; nothing is repeated
+// and nothing is lost.
+//
+//	Spec -> NewPlan -> Plan{Changes} -> Driver: Prepare, Drive -> record.Event..., Cleanup
+//
+// # What shows a change
+//
+// Markers name the type of resource and, where it is known, the one resource
+// that shows the change. Text must be found as a whole: an address is not
+// shown by a longer one that begins with it, so what follows Text must be no
+// letter and no digit. The kinds:
+//
+//	service                 cds: the name of the new Service's cluster
+//	virtualservice          rds, route 80: a virtual host of that name
+//	destinationrule         cds: a cluster of the new subset
+//	gateway                 lds of gateways: a listener on a port of its own
+//	serviceentry            cds: the name of the new host's cluster
+//	sidecar                 lds: an egress listener on a port of its own
+//	authorizationpolicy     lds, virtualInbound: a principal that nobody has
+//	telemetry               lds, virtualInbound: a path in the filter of an access log
+//	endpoints-scale         eds: the address of a pod that comes, or is gone
+//	endpoints-replace       eds: the old pod's address is gone, the new one's there
+//	endpoints-flap          eds: the address of a pod that is not ready is gone, and back
+//	rolling-restart         eds: all old addresses are gone, new ones there
+//	namespace-labels        cds: the Service of a namespace that discoverySelectors let in
+//	pod-labels              eds: the pod's canonical revision in the endpoint's metadata
+//	no-op                   nothing
+//	mixed                   a mixture of the kinds that every proxy sees
+//
+// service+gateway+virtualservice is the published test: each repetition makes
+// three changes, one after the other, of which sidecars see the Service and
+// gateways the Service and the VirtualService that is bound to the Gateway.
+//
+// # Endpoints
+//
+// With [EndpointsControllers] the driver only does what a user does (scales
+// a Deployment, deletes a pod, makes one unready) and the real controllers
+// commit the EndpointSlice; the commit that an event records is that of
+// the EndpointSlice, by the driver's own watch. The addresses of pods that go
+// are known and announced before; those of pods that come are announced as
+// soon as the API server's watch shows them, a few milliseconds before
+// their EndpointSlice: an announcement that came after it is reported by
+// [Driver.Late]. With [EndpointsDirect] the driver keeps an EndpointSlice of
+// its own for each Service, with addresses that it chose: every marker is
+// known before, and the commit is the API server's answer. Where istiod
+// does not debounce endpoints only the latter is certain.
+package churn

@@ -1,0 +1,305 @@
+package churn
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/meshmark/meshmark/population"
+	"github.com/meshmark/meshmark/record"
+)
+
+// deletionCost makes the ReplicaSet controller choose a pod first when it
+// has to delete one.
+// See kubernetes.io/docs/concepts/workloads/controllers/replicaset, Pod deletion cost.
+const deletionCost = "controller.kubernetes.io/pod-deletion-cost"
+
+// revisionLabel is what istiod reads the canonical revision from.
+const revisionLabel = "service.istio.io/canonical-revision"
+
+// podChange carries out a change by way of the controllers: it finds the
+// pods, announces what is known, sends the request at its time, and follows
+// pods and EndpointSlices until both show it.
+func (d *Driver) podChange(ctx context.Context, c *Change, e *record.Event, slots chan struct{}, announce Announce) {
+	fail := func(what string, err error) {
+		if e.Error == "" {
+			e.Error = strings.TrimSuffix(what+": "+err.Error(), ": ")
+		}
+	}
+	p := c.pods
+	service := p.service
+	victims, err := d.victims(ctx, p)
+	if err != nil {
+		fail("find its pods", err)
+		return
+	}
+	gone := map[string]bool{} // addresses that must go
+	fresh := 0                // addresses that must come
+	var known []record.Marker
+	mark := func(ip string, gone bool) record.Marker {
+		m := eds(service, ip, gone)
+		m.Change = c.Index
+		return m
+	}
+	for _, pod := range victims {
+		switch p.op {
+		case podScaleDown, podReplace, podUnready, podRestart:
+			gone[pod.Status.PodIP] = true
+			known = append(known, mark(pod.Status.PodIP, true))
+		case podReady:
+			known = append(known, mark(pod.Status.PodIP, false))
+		}
+		e.Object = "Pod/" + pod.Namespace + "/" + pod.Name
+	}
+	switch p.op {
+	case podReplace, podRestart:
+		fresh = len(victims)
+	case podScaleUp:
+		fresh = 1
+	}
+	if p.op == podRestart || p.op == podScaleUp || p.op == podScaleDown {
+		e.Object = c.Object
+	}
+	if len(known) > 0 {
+		e.Markers = append(e.Markers, known...)
+		if err := announce(ctx, known); err != nil {
+			fail("announce its markers", err)
+			return
+		}
+	}
+	if until(ctx, time.Unix(0, e.PlannedNS)) != nil {
+		return
+	}
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	old := d.watch.ready(service)
+	returning := ""
+	if p.op == podReady {
+		returning = victims[0].Status.PodIP
+	}
+	committed := int64(0)
+	waiter := d.watch.wait(service, func(ready map[string]bool, at int64) bool {
+		came := 0
+		for ip := range ready {
+			if gone[ip] {
+				return false
+			}
+			if !old[ip] {
+				came++
+			}
+		}
+		if came < fresh || returning != "" && !ready[returning] {
+			return false
+		}
+		committed = at
+		return true
+	})
+	defer d.watch.forget(service, waiter)
+	e.SentNS = time.Now().UnixNano()
+	err = d.act(ctx, p, victims)
+	<-slots
+	if err != nil {
+		fail("", err)
+		return
+	}
+	if p.op == podLabel { // istiod looks at the pod itself
+		e.CommittedNS = time.Now().UnixNano()
+		return
+	}
+	limit := time.NewTimer(settle)
+	defer limit.Stop()
+	announced := map[string]bool{}
+	for finished := waiter.finished; ; {
+		select {
+		case pod := <-waiter.pods:
+			ip := pod.Status.PodIP
+			if fresh == 0 || old[ip] || gone[ip] || announced[ip] || pod.DeletionTimestamp != nil {
+				continue
+			}
+			announced[ip] = true
+			m := mark(ip, false)
+			e.Markers = append(e.Markers, m)
+			if err := announce(ctx, []record.Marker{m}); err != nil {
+				fail("announce its markers", err)
+				return
+			}
+			if d.watch.ready(service)[ip] {
+				d.isLate(c.Index)
+			}
+		case <-finished:
+			finished = nil
+			e.CommittedNS, e.WatchedNS = committed, committed
+		case <-limit.C:
+			fail(fmt.Sprintf("its EndpointSlice did not follow within %s", settle), errors.New(""))
+			return
+		case <-ctx.Done():
+			return
+		}
+		if finished == nil && len(announced) >= fresh {
+			return
+		}
+	}
+}
+
+func (d *Driver) isLate(change int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.late = append(d.late, change)
+}
+
+// victims finds the pods that a change is about: none for scaling up, all
+// for a restart, else one.
+func (d *Driver) victims(ctx context.Context, p *podChange) ([]*corev1.Pod, error) {
+	if p.op == podScaleUp {
+		return nil, nil
+	}
+	pods := d.watch.podsOf(p.service)
+	if p.op == podReady {
+		pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return isReady(pod) })
+	} else {
+		pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !isReady(pod) })
+	}
+	if len(pods) == 0 {
+		return nil, fmt.Errorf("no pod of %s/%s is there for it", p.service.Namespace, p.service.Name)
+	}
+	switch p.op {
+	case podRestart:
+		return pods, nil
+	case podScaleDown: // the one that came last
+		pod := pods[len(pods)-1]
+		return pods[len(pods)-1:], d.patchPod(ctx, pod, map[string]any{"metadata": map[string]any{"annotations": map[string]any{deletionCost: "-1000"}}}, "")
+	}
+	return pods[:1], nil // the oldest
+}
+
+// podsOf returns the Service's pods that have an address and stay, the
+// oldest first.
+func (w *watcher) podsOf(s population.Service) []*corev1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []*corev1.Pod
+	for _, pod := range w.pods[keyOf(s)] {
+		if pod.DeletionTimestamp == nil && pod.Status.PodIP != "" {
+			out = append(out, pod)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// act sends the request of a change.
+func (d *Driver) act(ctx context.Context, p *podChange, victims []*corev1.Pod) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, fmt.Errorf("no answer within %s", requestTimeout))
+	defer cancel()
+	service := p.service
+	switch p.op {
+	case podScaleUp:
+		return d.scale(ctx, service, service.Endpoints+1)
+	case podScaleDown:
+		return d.scale(ctx, service, service.Endpoints)
+	case podReplace:
+		return d.kube.CoreV1().Pods(service.Namespace).Delete(ctx, victims[0].Name, metav1.DeleteOptions{})
+	case podUnready, podReady:
+		return d.setReady(ctx, victims[0], p.op == podReady)
+	case podLabel:
+		return d.patchPod(ctx, victims[0], labelPatch(revisionLabel, p.text), "")
+	case podRestart: // as kubectl rollout restart does
+		return d.patchDeployment(ctx, service, map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
+			"annotations": map[string]any{"kubectl.kubernetes.io/restartedAt": time.Now().Format(time.RFC3339Nano)}}}}})
+	}
+	return fmt.Errorf("no such change of pods: %s", p.op)
+}
+
+func (d *Driver) scale(ctx context.Context, s population.Service, replicas int) error {
+	return d.patchDeployment(ctx, s, map[string]any{"spec": map[string]any{"replicas": replicas}})
+}
+
+func (d *Driver) patchDeployment(ctx context.Context, s population.Service, patch map[string]any) error {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = d.kube.AppsV1().Deployments(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	return err
+}
+
+func (d *Driver) patchPod(ctx context.Context, pod *corev1.Pod, patch map[string]any, subresource string) error {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	kind := types.MergePatchType
+	var sub []string
+	if subresource != "" {
+		kind, sub = types.StrategicMergePatchType, []string{subresource}
+	}
+	_, err = d.kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, kind, body, metav1.PatchOptions{}, sub...)
+	return err
+}
+
+// setReady makes a pod ready or not, as a kubelet does after a probe.
+func (d *Driver) setReady(ctx context.Context, pod *corev1.Pod, ready bool) error {
+	status := map[bool]string{true: "True", false: "False"}[ready]
+	conditions := []any{}
+	for _, kind := range []string{"Ready", "ContainersReady"} {
+		conditions = append(conditions, map[string]any{"type": kind, "status": status, "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)})
+	}
+	return d.patchPod(ctx, pod, map[string]any{"status": map[string]any{"conditions": conditions}}, "status")
+}
+
+// restorePods gives the Deployments and pods that changes were about their
+// old sizes, readiness and labels.
+func (d *Driver) restorePods(ctx context.Context) error {
+	var all []error
+	done := map[string]bool{}
+	for _, c := range d.plan.Changes {
+		if c.pods == nil || done[keyOf(c.pods.service)] {
+			continue
+		}
+		s := c.pods.service
+		done[keyOf(s)] = true
+		all = append(all, d.scale(ctx, s, s.Endpoints))
+		pods, err := d.kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: population.AppLabel + "=" + s.Name})
+		if err != nil {
+			all = append(all, err)
+			continue
+		}
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			if pod.DeletionTimestamp != nil {
+				continue
+			}
+			if !isReady(pod) && pod.Status.PodIP != "" {
+				all = append(all, d.setReady(ctx, pod, true))
+			}
+			if pod.Labels[revisionLabel] != "latest" {
+				all = append(all, d.patchPod(ctx, pod, labelPatch(revisionLabel, "latest"), ""))
+			}
+		}
+	}
+	return errors.Join(slices.DeleteFunc(all, apierrors.IsNotFound)...)
+}

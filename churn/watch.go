@@ -1,0 +1,284 @@
+package churn
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/meshmark/meshmark/population"
+	"github.com/meshmark/meshmark/record"
+)
+
+// watcher sees through watches of its own what istiod sees through its: the
+// objects that changes write and, where the controllers work, the pods and
+// EndpointSlices of the population.
+type watcher struct {
+	cancel   context.CancelFunc
+	stopping []func() // wait for the informers to end
+
+	mu sync.Mutex
+	// seen is when each change was first in a watch, by its index.
+	seen map[int]int64
+	// pods and slices of the population's Services.
+	pods    map[string]map[string]*corev1.Pod // by Service, name
+	slices  map[string]map[string][]string    // ready addresses by Service, name of the slice
+	waiters map[string][]*waiter
+}
+
+// waiter waits for endpoints of a Service.
+type waiter struct {
+	// done looks at the ready addresses after every change of them.
+	done func(ready map[string]bool, at int64) bool
+	// finished is closed when done has said so.
+	finished chan struct{}
+	// pods gets the Service's pods with an address as they change.
+	pods chan *corev1.Pod
+}
+
+// maxWaiting bounds the pods that a waiter has not looked at yet.
+const maxWaiting = 4096
+
+// watchAll starts the watches that the plan needs and waits until each has
+// its first list.
+func (d *Driver) watchAll(ctx context.Context) (*watcher, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &watcher{cancel: cancel, seen: map[int]int64{}, pods: map[string]map[string]*corev1.Pod{}, slices: map[string]map[string][]string{}, waiters: map[string][]*waiter{}}
+	var synced []cache.InformerSynced
+	watched := map[schema.GroupVersionResource]bool{}
+	own := dynamicinformer.NewFilteredDynamicSharedInformerFactory(d.dynamic, 0, metav1.NamespaceAll, func(o *metav1.ListOptions) {
+		o.LabelSelector = Label + "=" + d.plan.Spec.Trial
+	})
+	pods := false
+	for i := range d.plan.Changes {
+		c := &d.plan.Changes[i]
+		pods = pods || c.pods != nil
+		for _, write := range c.writes {
+			if write.object.GetLabels()[Label] == "" {
+				continue
+			}
+			r, err := population.ResourceOf(write.object)
+			if err != nil {
+				cancel()
+				return nil, err
+			}
+			if watched[r.GroupVersionResource] {
+				continue
+			}
+			watched[r.GroupVersionResource] = true
+			handler, err := own.ForResource(r.GroupVersionResource).Informer().AddEventHandler(handlers(w.object))
+			if err != nil {
+				cancel()
+				return nil, err
+			}
+			synced = append(synced, handler.HasSynced)
+		}
+	}
+	own.Start(ctx.Done())
+	w.stopping = append(w.stopping, own.Shutdown)
+	if pods {
+		factory := informers.NewSharedInformerFactoryWithOptions(d.kube, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = population.Label + "=" + population.LabelValue
+		}))
+		for informer, add := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
+			factory.Core().V1().Pods().Informer():                w.podHandlers(),
+			factory.Discovery().V1().EndpointSlices().Informer(): w.sliceHandlers(),
+		} {
+			handler, err := informer.AddEventHandler(add)
+			if err != nil {
+				cancel()
+				return nil, err
+			}
+			synced = append(synced, handler.HasSynced)
+		}
+		factory.Start(ctx.Done())
+		w.stopping = append(w.stopping, factory.Shutdown)
+	}
+	limit, end := context.WithTimeout(ctx, requestTimeout)
+	defer end()
+	if !cache.WaitForCacheSync(limit.Done(), synced...) {
+		w.stop()
+		return nil, fmt.Errorf("watch what changes: nothing came within %s", requestTimeout)
+	}
+	return w, nil
+}
+
+// stop ends the watches.
+func (w *watcher) stop() {
+	w.cancel()
+	for _, wait := range w.stopping {
+		wait()
+	}
+}
+
+// handlers call f with what was added or updated.
+func handlers(f func(any)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{AddFunc: f, UpdateFunc: func(_, o any) { f(o) }}
+}
+
+// object notes when a change was first seen in an object.
+func (w *watcher) object(o any) {
+	now := time.Now().UnixNano()
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	index, err := strconv.Atoi(u.GetAnnotations()[changeAnnotation])
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.seen[index] == 0 {
+		w.seen[index] = now
+	}
+}
+
+// fill puts into events when changes were seen. A change whose answer was
+// lost, but which the watch shows, was committed.
+func (w *watcher) fill(events []record.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range events {
+		e := &events[i]
+		at := w.seen[e.Change]
+		if at == 0 || e.WatchedNS != 0 {
+			continue
+		}
+		e.WatchedNS = at
+		if e.CommittedNS == 0 {
+			e.CommittedNS, e.Error = at, ""
+		}
+	}
+}
+
+// serviceOf is the key of the Service that a pod is behind.
+func serviceOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Labels[population.AppLabel] }
+
+func keyOf(s population.Service) string { return s.Namespace + "/" + s.Name }
+
+func (w *watcher) podHandlers() cache.ResourceEventHandler {
+	put := func(o any) {
+		pod, ok := o.(*corev1.Pod)
+		if !ok {
+			return
+		}
+		key := serviceOf(pod)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.pods[key] == nil {
+			w.pods[key] = map[string]*corev1.Pod{}
+		}
+		w.pods[key][pod.Name] = pod
+		if pod.Status.PodIP == "" {
+			return
+		}
+		for _, waiter := range w.waiters[key] {
+			select {
+			case waiter.pods <- pod:
+			default: // it will time out, and say so
+			}
+		}
+	}
+	remove := func(o any) {
+		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+			o = gone.Obj
+		}
+		if pod, ok := o.(*corev1.Pod); ok {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			delete(w.pods[serviceOf(pod)], pod.Name)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: put, UpdateFunc: func(_, o any) { put(o) }, DeleteFunc: remove}
+}
+
+func (w *watcher) sliceHandlers() cache.ResourceEventHandler {
+	update := func(o any, gone bool) {
+		now := time.Now().UnixNano()
+		slice, ok := o.(*discoveryv1.EndpointSlice)
+		if !ok {
+			return
+		}
+		var ready []string
+		for _, e := range slice.Endpoints {
+			if !gone && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+				ready = append(ready, e.Addresses...)
+			}
+		}
+		key := slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.slices[key] == nil {
+			w.slices[key] = map[string][]string{}
+		}
+		w.slices[key][slice.Name] = ready
+		all := w.readyLocked(key)
+		kept := w.waiters[key][:0]
+		for _, waiter := range w.waiters[key] {
+			if waiter.done(all, now) {
+				close(waiter.finished)
+			} else {
+				kept = append(kept, waiter)
+			}
+		}
+		w.waiters[key] = kept
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { update(o, false) }, UpdateFunc: func(_, o any) { update(o, false) },
+		DeleteFunc: func(o any) {
+			if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = unknown.Obj
+			}
+			update(o, true)
+		}}
+}
+
+func (w *watcher) readyLocked(key string) map[string]bool {
+	all := map[string]bool{}
+	for _, addresses := range w.slices[key] {
+		for _, a := range addresses {
+			all[a] = true
+		}
+	}
+	return all
+}
+
+// wait registers a waiter for the endpoints of a Service.
+func (w *watcher) wait(s population.Service, done func(ready map[string]bool, at int64) bool) *waiter {
+	waiter := &waiter{done: done, finished: make(chan struct{}), pods: make(chan *corev1.Pod, maxWaiting)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiters[keyOf(s)] = append(w.waiters[keyOf(s)], waiter)
+	return waiter
+}
+
+// forget takes a waiter back.
+func (w *watcher) forget(s population.Service, gone *waiter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := w.waiters[keyOf(s)]
+	for i, waiter := range list {
+		if waiter == gone {
+			w.waiters[keyOf(s)] = append(list[:i:i], list[i+1:]...)
+			return
+		}
+	}
+}
+
+// ready returns the Service's ready addresses.
+func (w *watcher) ready(s population.Service) map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.readyLocked(keyOf(s))
+}
