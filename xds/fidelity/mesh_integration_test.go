@@ -142,21 +142,21 @@ func (m *mesh) apply(t *testing.T, ctx context.Context, yaml string) {
 }
 
 // service is a Service without selector and its endpoints.
-func service(name string, endpoints ...string) string {
+func service(name string, port int, endpoints ...string) string {
 	text := fmt.Sprintf(`
 ---
 apiVersion: v1
 kind: Service
 metadata: {name: %[1]s, namespace: fidelity}
-spec: {ports: [{name: http, port: 8080}]}
+spec: {ports: [{name: http, port: %[2]d}]}
 ---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata: {name: %[1]s, namespace: fidelity, labels: {kubernetes.io/service-name: %[1]s}}
 addressType: IPv4
-ports: [{name: http, port: 8080}]
+ports: [{name: http, port: %[2]d}]
 endpoints:
-`, name)
+`, name, port)
 	for _, e := range endpoints {
 		text += fmt.Sprintf("- {addresses: [%s]}\n", e)
 	}

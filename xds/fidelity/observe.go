@@ -47,22 +47,67 @@ func short(url string) string {
 // goroutines.
 type observer struct {
 	transcript Transcript
-	nonces     map[string]string // of the latest response, by type
-	versions   map[string]string
+	types      map[string]*typeState // by URL
 }
+
+// typeState is what passed of one type.
+type typeState struct {
+	due   []sent // responses without answer, oldest first
+	again sent   // answered last
+}
+
+type sent struct{ nonce, version string }
 
 func newObserver(mode string) *observer {
-	return &observer{transcript: Transcript{Mode: mode}, nonces: map[string]string{}, versions: map[string]string{}}
+	return &observer{transcript: Transcript{Mode: mode}, types: map[string]*typeState{}}
 }
 
-func kind(got string, last map[string]string, url string) string {
-	switch want, ok := last[url]; {
-	case got == "":
-		return None
-	case ok && got == want:
-		return Last
+func (o *observer) of(url string) *typeState {
+	t := o.types[url]
+	if t == nil {
+		t = &typeState{}
+		o.types[url] = t
 	}
-	return Other
+	return t
+}
+
+// answer says which responses a request's nonce and version belong to, and
+// whether it answers one.
+func (t *typeState) answer(nonce, version string, failed bool, s *Step) {
+	s.Nonce, s.Version = None, None
+	before := t.again
+	if nonce != "" {
+		s.Nonce = Other
+		if nonce == t.again.nonce {
+			s.Nonce = Again
+		}
+		for i, d := range t.due {
+			if d.nonce != nonce {
+				continue
+			}
+			if i == 0 {
+				s.Nonce = Due
+			}
+			s.Answer = Ack
+			if failed {
+				s.Answer = Nack
+			}
+			t.again, t.due = d, t.due[i+1:]
+			break
+		}
+	}
+	switch version {
+	case "":
+	case t.again.version:
+		s.Version = Due
+		if s.Answer == "" {
+			s.Version = Again
+		}
+	case before.version:
+		s.Version = Again
+	default:
+		s.Version = Other
+	}
 }
 
 // request takes in a request as it came.
@@ -77,37 +122,25 @@ func (o *observer) request(raw []byte) error {
 		}
 		url, node = m.GetTypeUrl(), m.GetNode()
 		step = Step{Subscribe: slices.Sorted(slices.Values(m.GetResourceNamesSubscribe())),
-			Unsubscribe: slices.Sorted(slices.Values(m.GetResourceNamesUnsubscribe())),
-			Nonce:       kind(m.GetResponseNonce(), o.nonces, url)}
+			Unsubscribe: slices.Sorted(slices.Values(m.GetResourceNamesUnsubscribe()))}
 		for name := range m.GetInitialResourceVersions() {
 			step.Initial = append(step.Initial, name)
 		}
 		slices.Sort(step.Initial)
-		step.Answer = answer(m.GetResponseNonce(), m.GetErrorDetail() != nil)
+		o.of(url).answer(m.GetResponseNonce(), "", m.GetErrorDetail() != nil, &step)
+		step.Version = ""
 	} else {
 		var m discoveryv3.DiscoveryRequest
 		if err := proto.Unmarshal(raw, &m); err != nil {
 			return fmt.Errorf("request %d of the stream: %w", len(o.transcript.Steps), err)
 		}
 		url, node = m.GetTypeUrl(), m.GetNode()
-		step = Step{Subscribe: slices.Sorted(slices.Values(m.GetResourceNames())),
-			Nonce:   kind(m.GetResponseNonce(), o.nonces, url),
-			Version: kind(m.GetVersionInfo(), o.versions, url),
-			Answer:  answer(m.GetResponseNonce(), m.GetErrorDetail() != nil)}
+		step = Step{Subscribe: slices.Sorted(slices.Values(m.GetResourceNames()))}
+		o.of(url).answer(m.GetResponseNonce(), m.GetVersionInfo(), m.GetErrorDetail() != nil, &step)
 	}
 	step.Kind, step.Type, step.Node = FromClient, short(url), describe(node)
 	o.transcript.Steps = append(o.transcript.Steps, step)
 	return nil
-}
-
-func answer(nonce string, failed bool) string {
-	switch {
-	case failed:
-		return Nack
-	case nonce != "":
-		return Ack
-	}
-	return ""
 }
 
 // describe lists what a node says; a node without fields is none.
@@ -161,7 +194,8 @@ func (o *observer) response(raw []byte) error {
 			step.Resources = append(step.Resources, resource)
 		}
 	}
-	o.nonces[url], o.versions[url] = nonce, version
+	t := o.of(url)
+	t.due = append(t.due, sent{nonce, version})
 	step.Type = short(url)
 	slices.SortStableFunc(step.Resources, func(a, b Resource) int { return strings.Compare(a.Name, b.Name) })
 	o.transcript.Steps = append(o.transcript.Steps, step)

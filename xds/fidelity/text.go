@@ -19,7 +19,7 @@ import (
 //	  metadata CLUSTER_ID
 //	server cds
 //	  resource outbound|80||a.default.svc.cluster.local eds=outbound|80||a.default.svc.cluster.local
-//	client cds nonce=last ack
+//	client cds nonce=due ack
 //	mark service added
 //
 // Texts with blanks in them are quoted as in Go. Empty lines and lines that
@@ -166,14 +166,14 @@ func (t *Transcript) line(indented bool, words []string) error {
 	s := Step{Kind: FromClient, Type: words[1]}
 	for _, word := range words[2:] {
 		switch key, value, _ := strings.Cut(word, "="); {
-		case key == "nonce" && slices.Contains([]string{None, Last, Other}, value):
+		case key == "nonce" && slices.Contains([]string{None, Due, Again, Other}, value):
 			s.Nonce = value
-		case key == "version" && slices.Contains([]string{None, Last, Other}, value):
+		case key == "version" && slices.Contains([]string{None, Due, Again, Other}, value):
 			s.Version = value
 		case word == Ack || word == Nack:
 			s.Answer = word
 		default:
-			return fmt.Errorf("%.60q: want nonce=, version= (none, last, other), ack or nack", word)
+			return fmt.Errorf("%.60q: want nonce=, version= (none, due, again, other), ack or nack", word)
 		}
 	}
 	if s.Nonce == "" {

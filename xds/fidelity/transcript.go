@@ -23,8 +23,12 @@ const (
 
 // Nonces and versions of a request, compared with what the server sent.
 const (
-	None  = "none"
-	Last  = "last"  // that of the type's latest response on the stream
+	None = "none"
+	// Due is the nonce of the oldest response of the type that is not
+	// answered yet, or that response's version.
+	Due = "due"
+	// Again is the nonce or version of the response that was answered last.
+	Again = "again"
 	Other = "other" // any other
 )
 
@@ -55,7 +59,7 @@ type Step struct {
 	// Initial has the names of which the client said that it holds a
 	// version, sorted.
 	Initial []string
-	Nonce   string // None, Last or Other
+	Nonce   string // None, Due, Again or Other
 	Version string // the same, of a state-of-the-world request; else ""
 	Answer  string // Ack, Nack or "" for none
 	Node    *Node  // nil if the request carries none

@@ -81,7 +81,8 @@ type memoKey struct {
 	delta   bool
 	asked   *subscription // nil: all
 	// held are names that the client holds from an earlier stream.
-	held *subscription
+	held   *subscription
+	change int // of a push, by index
 }
 
 // message is a response, marshalled.
@@ -178,9 +179,10 @@ func (s *Server) marshal(typeURL string, delta bool, resources []Resource, remov
 
 // Push is a change of the configuration on its way to all streams.
 type Push struct {
-	Streams int // that it goes to
-	Bytes   int // of an incremental response
-	BeganNS int64
+	Streams  int   // that it goes to
+	Messages int   // responses, over all streams
+	Bytes    int64 // of them
+	BeganNS  int64
 
 	nodes []string       // of streams by index; "" for those it does not go to
 	sent  []atomic.Int64 // when it was handed to gRPC, unix ns, by index
@@ -190,7 +192,7 @@ type Push struct {
 }
 
 // Delivery is one stream's part in a push. Times are nanoseconds since 1970;
-// 0 is not yet.
+// 0 is not yet. Of several responses they are the last one's.
 type Delivery struct {
 	Node    string // the node's identity
 	SentNS  int64
@@ -208,17 +210,27 @@ func (p *Push) Deliveries() []Delivery {
 	return out
 }
 
-// Acks and Nacks return how many streams answered so far.
+// Acks and Nacks return how many of the responses were answered so far.
 func (p *Push) Acks() int64  { return p.acks.Load() }
 func (p *Push) Nacks() int64 { return p.nacks.Load() }
 
-// Push changes resources of one type and tells all streams that have asked
-// for them. It returns at once. In state of the world, clusters and
-// listeners are sent whole; else only what changed is sent.
-func (s *Server) Push(typeURL string, changed []Resource, removed []string) *Push {
+// Change is a change of resources of one type.
+type Change struct {
+	Type    string // URL
+	Changed []Resource
+	Removed []string // names
+}
+
+// Push makes changes and tells all streams that have asked for what changed,
+// in the order given. It returns at once. In state of the world, clusters
+// and listeners are sent whole; else only what changed is sent. Who
+// subscribes to a resource later finds all of the changes made.
+func (s *Server) Push(changes ...Change) *Push {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.configuration = s.configuration.apply(typeURL, changed, removed)
+	for _, c := range changes {
+		s.configuration = s.configuration.apply(c.Type, c.Changed, c.Removed)
+	}
 	s.version++
 	clear(s.memo)
 	p := &Push{BeganNS: time.Now().UnixNano(), nodes: make([]string, len(s.streams)),
@@ -228,23 +240,28 @@ func (s *Server) Push(typeURL string, changed []Resource, removed []string) *Pus
 		if st == nil {
 			continue
 		}
-		t := st.types[typeURL]
-		if t == nil {
-			continue
+		for n, c := range changes {
+			t := st.types[c.Type]
+			if t == nil {
+				continue
+			}
+			key := memoKey{typeURL: c.Type, delta: st.delta, asked: t.subscribed, change: n}
+			m, ok := cache[key]
+			if !ok {
+				m = s.changeMessage(key, c.Changed, c.Removed, p)
+				cache[key] = m
+			}
+			if m == nil {
+				continue
+			}
+			if p.nodes[i] == "" {
+				p.nodes[i] = s.nodes[i]
+				p.Streams++
+			}
+			p.Messages++
+			p.Bytes += int64(len(m.data))
+			st.enqueue(m)
 		}
-		key := memoKey{typeURL: typeURL, delta: st.delta, asked: t.subscribed}
-		m, ok := cache[key]
-		if !ok {
-			m = s.changeMessage(key, changed, removed, p)
-			cache[key] = m
-		}
-		if m == nil {
-			continue
-		}
-		p.nodes[i] = s.nodes[i]
-		p.Streams++
-		p.Bytes = len(m.data)
-		st.enqueue(m)
 	}
 	return p
 }
