@@ -140,4 +140,3 @@ func (c *ControlPlane) processMetrics(ctx context.Context, pod mesh.ControlPod) 
 	}
 	return out, nil
 }
-
