@@ -14,7 +14,9 @@ func commands(env *Env) []*cobra.Command {
 		newCompareCommand(env),
 		newLoadCommand(env),
 		newWorkerCommand(env),
+		newXDSCommand(env),
 		newObserveCommand(env),
+		newSignalsCommand(env),
 		newLabInitCommand(env),
 	}
 }

@@ -1,0 +1,112 @@
+package xds
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// Status says how the fleet stands.
+func (f *Fleet) Status() Status {
+	s := Status{
+		Proxies: len(f.proxies), Connected: int(f.connected.Load()), Synced: int(f.synced.Load()),
+		LastMessageUnixNS: f.lastMessage.Load(), LastChangeUnixNS: f.lastChange.Load(), NowUnixNS: time.Now().UnixNano(),
+		Markers: len(*f.catalogue.markers.Load()),
+	}
+	for i := range f.spec.Proxies {
+		if f.spec.Proxies[i].nodeType() == NodeRouter {
+			s.Gateways++
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.LastError = f.lastError
+	for _, reason := range f.waiting {
+		if s.Waiting == nil {
+			s.Waiting = map[string]int{}
+		}
+		s.Waiting[reason]++
+	}
+	return s
+}
+
+// Account returns what the fleet has counted since its start. The lags in it
+// are those since the account before.
+func (f *Fleet) Account() Account {
+	a := Account{
+		UnixNS: time.Now().UnixNano(), Proxies: len(f.proxies), Connected: int(f.connected.Load()), Synced: int(f.synced.Load()),
+		Wire: map[string]record.Wire{}, Reconnects: map[string]int64{}, Errors: f.malformed.Load(), Config: map[string]int64{},
+		CPU: ownCPU(), RSSBytes: ownRSS(), LagSource: "kernel",
+	}
+	for k := range kinds {
+		a.Wire[k.String()] = f.wire[k].record()
+		a.Config[k.String()] = f.medianBytes(k)
+	}
+	if other := f.wire[kinds].record(); other.Responses > 0 {
+		a.Wire["other"] = other
+	}
+	f.mu.Lock()
+	for reason, n := range f.reconnects {
+		a.Reconnects[reason] = n
+	}
+	f.mu.Unlock()
+	lag, timer, convergence := f.lag.take(true), f.timerLag.take(true), f.convergence.take(false)
+	if lag.total == 0 && f.unstamped.Load() > 0 {
+		a.LagSource = "none"
+	}
+	a.Lag, a.TimerLag = lag.lag(), timer.lag()
+	a.Convergence = Quantiles{Count: convergence.total, P50: convergence.quantile(0.5), P90: convergence.quantile(0.9),
+		P99: convergence.quantile(0.99), P999: convergence.quantile(0.999), Max: convergence.quantile(1)}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	a.HeapBytes = int64(m.HeapInuse)
+	return a
+}
+
+func (c *counts) lag() record.Lag {
+	return record.Lag{P50: c.quantile(0.5), P90: c.quantile(0.9), P99: c.quantile(0.99), Max: c.quantile(1)}
+}
+
+// medianBytes returns the bytes that a proxy holds of a kind.
+func (f *Fleet) medianBytes(k kind) int64 {
+	all := make([]int64, len(f.proxies))
+	for i := range f.proxies {
+		all[i] = f.proxies[i].tables[k].Load().bytes
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// ownCPU is the processor time of this process.
+func ownCPU() record.CPU {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return record.CPU{}
+	}
+	seconds := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
+	return record.CPU{UserS: seconds(u.Utime), SystemS: seconds(u.Stime)}
+}
+
+// ownRSS is the resident memory of this process in bytes; 0 if it cannot be
+// read.
+func ownRSS() int64 {
+	data, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(data))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}

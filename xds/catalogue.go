@@ -1,0 +1,193 @@
+package xds
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/xds/wire"
+)
+
+// catalogue knows all content that any proxy of a fleet has met, once.
+type catalogue struct {
+	delta bool
+	seed  maphash.Seed
+
+	mu       sync.Mutex
+	names    [kinds]names
+	contents map[contentKey]weak.Pointer[content]
+	swept    int // contents after the last sweep
+	nextID   uint64
+	tables   map[tableKey]weak.Pointer[table]
+	sweptT   int
+	sets     map[uint64]weak.Pointer[nameSet]
+	sweptS   int
+
+	responses *recent[responseKey, *response]
+	steps     *recent[stepKey, *step]
+	diffs     *recent[diffKey, *diff]
+
+	markers atomic.Pointer[[]marker]
+	bodies  atomic.Int64 // bytes kept to be searched later
+}
+
+// Bounds of what a catalogue keeps.
+const (
+	// keptBodies bounds the bytes of bodies that are kept for markers
+	// announced later. Every distinct body counts once.
+	keptBodies = 512 << 20
+	// keptRecent is how many results of each kind are kept for other proxies
+	// that may need them; more are forgotten, oldest first.
+	keptRecent = 1024
+)
+
+// kind is a type of resource a sidecar asks istiod for.
+type kind uint8
+
+// Kinds, in the order a proxy needs them.
+const (
+	cds kind = iota
+	eds
+	lds
+	rds
+	nds
+	ecds
+	kinds
+)
+
+var kindURLs = [kinds]string{wire.ClusterType, wire.EndpointType, wire.ListenerType, wire.RouteType, wire.NameTableType, wire.ExtensionType}
+
+func (k kind) String() string { return wire.ShortName(kindURLs[k]) }
+
+// wildcard kinds are asked for without names.
+func (k kind) wildcard() bool { return k == cds || k == lds || k == nds }
+
+// kindOf returns the kind of a type URL; kinds if none.
+func kindOf(url []byte) kind {
+	for k := range kinds {
+		if kindURLs[k] == string(url) {
+			return k
+		}
+	}
+	return kinds
+}
+
+// kindNamed is kindOf by short name.
+func kindNamed(short string) kind {
+	for k := range kinds {
+		if k.String() == short {
+			return k
+		}
+	}
+	return kinds
+}
+
+// names numbers the names of one kind in the order they are met.
+type names struct {
+	ids  map[string]uint32
+	list []string
+}
+
+func newCatalogue(delta bool) *catalogue {
+	c := &catalogue{
+		delta: delta, seed: maphash.MakeSeed(),
+		contents: map[contentKey]weak.Pointer[content]{}, tables: map[tableKey]weak.Pointer[table]{}, sets: map[uint64]weak.Pointer[nameSet]{},
+		responses: newRecent[responseKey, *response](keptRecent),
+		steps:     newRecent[stepKey, *step](keptRecent),
+		diffs:     newRecent[diffKey, *diff](keptRecent),
+	}
+	for k := range c.names {
+		c.names[k].ids = map[string]uint32{}
+	}
+	c.markers.Store(&[]marker{})
+	return c
+}
+
+// nameID returns the number of a name. c.mu is held.
+func (c *catalogue) nameID(k kind, name []byte) uint32 {
+	n := &c.names[k]
+	if id, ok := n.ids[string(name)]; ok {
+		return id
+	}
+	id := uint32(len(n.list))
+	text := string(name)
+	n.ids[text] = id
+	n.list = append(n.list, text)
+	return id
+}
+
+// name is the inverse of nameID.
+func (c *catalogue) name(k kind, id uint32) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.names[k].list[id]
+}
+
+// initial yields the names and versions of a table's contents.
+func (c *catalogue) initial(t *table) func(yield func(name, version string) bool) {
+	return func(yield func(name, version string) bool) {
+		c.mu.Lock()
+		list := c.names[t.kind].list // only ever appended to
+		c.mu.Unlock()
+		for one := range t.all() {
+			if !yield(list[one.name], one.version) {
+				return
+			}
+		}
+	}
+}
+
+// marker is a record.Marker made ready to be looked for.
+type marker struct {
+	record.Marker
+	kind kind
+	text []byte
+}
+
+// announce adds markers and returns the index of the first.
+func (c *catalogue) announce(list []record.Marker) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := *c.markers.Load()
+	all := make([]marker, len(old), len(old)+len(list))
+	copy(all, old)
+	for _, m := range list {
+		m.Text = strings.Clone(m.Text)
+		all = append(all, marker{Marker: m, kind: kindNamed(m.Type), text: []byte(m.Text)})
+	}
+	c.markers.Store(&all)
+	return len(old)
+}
+
+// recent remembers about its last size entries: two generations, of which the
+// older is forgotten when the younger is full.
+type recent[K comparable, V any] struct {
+	mu         sync.Mutex
+	size       int
+	young, old map[K]V
+}
+
+func newRecent[K comparable, V any](size int) *recent[K, V] {
+	return &recent[K, V]{size: size, young: map[K]V{}}
+}
+
+// get returns the entry of a key, made by create if there is none.
+func (r *recent[K, V]) get(key K, create func() V) V {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if v, ok := r.young[key]; ok {
+		return v
+	}
+	v, ok := r.old[key]
+	if !ok {
+		v = create()
+	}
+	if len(r.young) >= r.size {
+		r.old, r.young = r.young, map[K]V{}
+	}
+	r.young[key] = v
+	return v
+}

@@ -1,0 +1,126 @@
+package xds
+
+import (
+	"bytes"
+	"hash/maphash"
+	"runtime"
+	"sync"
+	"weak"
+
+	"github.com/meshmark/meshmark/xds/wire"
+)
+
+// content is one distinct resource: a body under a name with a version.
+type content struct {
+	kind    kind
+	name    uint32
+	id      uint64 // unique in the catalogue
+	sum     uint64 // hash of the body
+	size    int    // bytes of the body
+	version string
+	first   int64 // when any proxy got it first, ns since 1970
+
+	// What the body refers to.
+	refs  []uint32 // numbers of names: endpoints of a cluster, routes of a listener
+	exts  []uint32 // extensions of a listener
+	fault error    // why it could not be read
+
+	mu       sync.Mutex
+	body     []byte  // nil: not kept
+	searched int     // markers looked for so far
+	holds    []int32 // of them, those it shows
+	unknown  []int32 // of them, those that could not be looked for
+}
+
+type contentKey struct {
+	kind    kind
+	name    uint32
+	sum     uint64
+	size    int
+	version string
+}
+
+// intern returns the one content of this resource. c.mu is held.
+func (c *catalogue) intern(k kind, r *wire.Resource, at int64) *content {
+	key := contentKey{kind: k, name: c.nameID(k, r.Name), sum: maphash.Bytes(c.seed, r.Body), size: len(r.Body), version: string(r.Version)}
+	if known := c.contents[key].Value(); known != nil {
+		return known
+	}
+	c.nextID++
+	out := &content{kind: k, name: key.name, id: c.nextID, sum: key.sum, size: key.size, version: key.version, first: at}
+	c.refer(out, r.Body)
+	if n := int64(len(r.Body)); c.bodies.Load()+n <= keptBodies {
+		out.body = bytes.Clone(r.Body)
+		c.bodies.Add(n)
+		runtime.AddCleanup(out, func(n int64) { c.bodies.Add(-n) }, n)
+	}
+	// Markers announced so far are looked for now, while the body is there.
+	out.search(c.names[k].list[out.name], r.Body, *c.markers.Load())
+	c.contents[key] = weak.Make(out)
+	if len(c.contents) > 2*c.swept+1024 {
+		c.swept = sweep(c.contents)
+	}
+	return out
+}
+
+// sweep drops entries that nobody holds any longer.
+func sweep[K comparable, V any](m map[K]weak.Pointer[V]) int {
+	for key, p := range m {
+		if p.Value() == nil {
+			delete(m, key)
+		}
+	}
+	return len(m)
+}
+
+// refer notes what a body asks a proxy to subscribe to. c.mu is held.
+func (c *catalogue) refer(out *content, body []byte) {
+	switch out.kind {
+	case cds:
+		cluster, err := wire.ParseCluster(body)
+		if out.fault = err; err == nil && cluster.EDS {
+			out.refs = []uint32{c.nameID(eds, cluster.ServiceName)}
+		}
+	case lds:
+		listener, err := wire.ParseListener(body)
+		if out.fault = err; err != nil {
+			return
+		}
+		for _, name := range listener.Routes {
+			out.refs = append(out.refs, c.nameID(rds, name))
+		}
+		for _, name := range listener.Extensions {
+			out.exts = append(out.exts, c.nameID(ecds, name))
+		}
+	}
+}
+
+// search looks for markers that have not been looked for yet.
+func (t *content) search(name string, body []byte, markers []marker) {
+	for i := t.searched; i < len(markers); i++ {
+		m := &markers[i]
+		if m.kind != t.kind || (m.Resource != "" && m.Resource != name) {
+			continue
+		}
+		switch {
+		case bytes.Contains([]byte(name), m.text):
+			t.holds = append(t.holds, int32(i))
+		case body == nil && t.size > 0:
+			t.unknown = append(t.unknown, int32(i))
+		case bytes.Contains(body, m.text):
+			t.holds = append(t.holds, int32(i))
+		}
+	}
+	t.searched = len(markers)
+}
+
+// shown returns the markers, of those announced so far, that a content shows.
+func (c *catalogue) shown(t *content) (holds, unknown []int32) {
+	markers := *c.markers.Load()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.searched < len(markers) {
+		t.search(c.name(t.kind, t.name), t.body, markers)
+	}
+	return t.holds, t.unknown
+}

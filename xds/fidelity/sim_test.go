@@ -1,0 +1,160 @@
+package fidelity_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/meshmark/meshmark/xds"
+	"github.com/meshmark/meshmark/xds/fidelity"
+)
+
+// notImitated are parts of a real node that the simulated one leaves out on
+// purpose: istiod reads none of them, and the list of Envoy's extensions alone
+// is 30 KB.
+var notImitated = []string{"field extensions", "field user_agent_build_version", "field locality"}
+
+func readTranscript(t *testing.T, name string) *fidelity.Transcript {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	tr, err := fidelity.Parse(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// steps counts what a recorder has seen.
+func steps(t *testing.T, r *fidelity.Recorder) (streams, steps int) {
+	t.Helper()
+	all, err := r.Transcripts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tr := range all {
+		steps += len(tr.Steps)
+	}
+	return len(all), steps
+}
+
+// still waits until a recorder with at least so many streams has seen
+// nothing for a while.
+func still(t *testing.T, ctx context.Context, r *fidelity.Recorder, streams int, quiet time.Duration) {
+	t.Helper()
+	last, since := -1, time.Now()
+	for {
+		open, now := steps(t, r)
+		if now != last {
+			last, since = now, time.Now()
+		}
+		if open >= streams && time.Since(since) > quiet {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%d streams with %d steps, want %d streams: %v", open, now, streams, ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// TestSimulatedSidecarIsLikeARecordedOne does to a simulated sidecar what was
+// done to a real agent and Envoy, and compares what it said.
+func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
+	for _, mode := range []string{xds.ModeDelta, xds.ModeSotW} {
+		t.Run(mode, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			connect, reconnect := readTranscript(t, mode+"-connect.txt"), readTranscript(t, mode+"-reconnect.txt")
+			replay, err := fidelity.NewReplay(connect)
+			if err != nil {
+				t.Fatal(err)
+			}
+			istiod := serve(t, replay.Server.Serve, replay.Close)
+			recorder, err := fidelity.NewRecorder(fidelity.Options{Upstream: istiod, UpstreamTLS: insecure.NewCredentials()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			address := serve(t, recorder.Serve, func() { recorder.Close() })
+			spec := xds.DefaultSpec(address)
+			spec.Mode = mode
+			spec.Proxies = []xds.Proxy{{Name: "POD", Namespace: "fidelity", IP: "192.0.2.1", Labels: map[string]string{"app": "agent"}, Node: "lab",
+				Ports: []xds.Port{{Name: "http", ContainerPort: 80, Protocol: "TCP"}}}}
+			fleet, err := xds.Start(ctx, spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer fleet.Stop()
+			const quiet = 300 * time.Millisecond
+			still(t, ctx, recorder, 1, quiet)
+			for _, step := range connect.Steps {
+				if step.Kind != fidelity.Mark {
+					continue
+				}
+				recorder.Mark(step.Type)
+				if mark, ok := replay.Next(); !ok || mark != step.Type {
+					t.Fatalf("replay is at %q, want %q", mark, step.Type)
+				}
+				still(t, ctx, recorder, 1, quiet)
+			}
+			recorder.Drop()
+			still(t, ctx, recorder, 2, quiet)
+			all, err := recorder.Transcripts()
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, "connect", connect, alike(all[0], connect), notImitated)
+			compare(t, "reconnect", reconnect, alike(all[1], reconnect), notImitated)
+		})
+	}
+}
+
+// alike names the simulated sidecar's address as the recorded one's.
+func alike(simulated, recorded *fidelity.Transcript) *fidelity.Transcript {
+	return simulated.Normalise(map[string]string{"192.0.2.1": strings.Split(recorded.NodeID(), "~")[1]})
+}
+
+func compare(t *testing.T, what string, recorded, simulated *fidelity.Transcript, ignore []string) {
+	t.Helper()
+	c := fidelity.Compare(recorded, simulated, ignore, fidelity.Core...)
+	t.Logf("%s: %s", what, c)
+	if c.Score() != 1 {
+		t.Errorf("%s: - is what the real agent sent, + the simulated one:\n%s", what, c.Diff)
+	}
+	if n := simulated.Unanswered(fidelity.Core...); n != 0 {
+		t.Errorf("%s: %d responses were not answered", what, n)
+	}
+}
+
+// serve runs a server on a port of its own until the test ends.
+func serve(t *testing.T, run func(net.Listener) error, stop func()) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- run(l) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+var _ = slices.Sorted[string]
+var _ = fmt.Sprint

@@ -1,0 +1,244 @@
+package xds
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/xds/stream"
+)
+
+// Fleet is a number of simulated proxies under way. Its methods may be called
+// at the same time.
+type Fleet struct {
+	spec      Spec
+	catalogue *catalogue
+	proxies   []proxy
+	gate      gate
+	sightings sightings
+	security  map[string]*tls.Config // by identity; "" for all
+	tokens    map[string][]stream.Header
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	owned  sync.WaitGroup // every goroutine of the fleet
+
+	start       time.Time
+	connected   atomic.Int64
+	synced      atomic.Int64
+	malformed   atomic.Int64
+	lastMessage atomic.Int64
+	lastChange  atomic.Int64
+	wire        [kinds + 1]wireCount // the last for types nobody asks for
+	lag         histogram
+	unstamped   atomic.Int64 // reads of which the kernel said no time
+	timerLag    histogram
+	convergence histogram
+
+	mu         sync.Mutex
+	reconnects map[string]int64
+	waiting    map[int32]string // why a proxy that is not connected lost its stream
+	lastError  string
+	random     *rand.Rand
+}
+
+// wireCount is a record.Wire that many goroutines count in.
+type wireCount struct {
+	responses, bytes, resources, identical, identicalBytes, removed, acks, nacks atomic.Int64
+}
+
+func (w *wireCount) record() record.Wire {
+	return record.Wire{
+		Responses: w.responses.Load(), Bytes: w.bytes.Load(), Resources: w.resources.Load(), Identical: w.identical.Load(),
+		IdenticalBytes: w.identicalBytes.Load(), Removed: w.removed.Load(), Acks: w.acks.Load(), Nacks: w.nacks.Load(),
+	}
+}
+
+// Why streams are lost.
+const (
+	reasonStorm      = "storm"      // the proxy dropped it, as its behaviour is
+	reasonConnection = "connection" // the connection broke
+	reasonDial       = "dial"       // no connection came about
+	reasonMalformed  = "malformed"  // a message that cannot be understood
+	// and the names of gRPC's codes
+)
+
+// Start starts a fleet; its proxies connect one after another. It runs until
+// ctx ends or it is stopped.
+func Start(ctx context.Context, spec Spec) (*Fleet, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	f := &Fleet{
+		spec: spec, catalogue: newCatalogue(spec.Mode == ModeDelta), proxies: make([]proxy, len(spec.Proxies)), start: time.Now(),
+		reconnects: map[string]int64{}, waiting: map[int32]string{}, random: rand.New(rand.NewPCG(spec.Seed, 0x6d657368)),
+	}
+	if err := f.prepareSecurity(); err != nil {
+		return nil, err
+	}
+	f.ctx, f.cancel = context.WithCancel(ctx)
+	f.gate.init(f)
+	for i := range f.proxies {
+		p := &f.proxies[i]
+		p.fleet, p.spec, p.index = f, &f.spec.Proxies[i], int32(i)
+		p.good = p.spec.behaviour() == BehaviourGood
+		for k := range kinds {
+			p.tables[k].Store(emptyTables[k])
+			p.subscribed[k] = noNames
+		}
+		f.gate.enqueue(p)
+	}
+	f.owned.Go(f.gate.run)
+	f.owned.Go(f.heartbeat)
+	return f, nil
+}
+
+// Stop ends all streams and waits until nothing of the fleet is left. What it
+// counted can still be read.
+func (f *Fleet) Stop() {
+	f.cancel()
+	f.owned.Wait()
+}
+
+// Announce tells the fleet what to look for, and returns the index of the
+// first of these markers. It has to be called before a change is made: only
+// what comes afterwards is searched, and a marker for something that vanishes
+// is only seen by proxies that are known to have held it.
+func (f *Fleet) Announce(markers []record.Marker) (first int, err error) {
+	for _, m := range markers {
+		if m.Text == "" {
+			return 0, errs.Usage("xds: a marker of change %d has no text", m.Change)
+		}
+		if kindNamed(m.Type) == kinds {
+			return 0, errs.Usage("xds: marker %q of change %d: %q is no type that a sidecar asks istiod for (cds, eds, lds, rds, nds, ecds)", m.Text, m.Change, m.Type)
+		}
+	}
+	return f.catalogue.announce(markers), nil
+}
+
+func (f *Fleet) prepareSecurity() error {
+	s := &f.spec.Security
+	if s.Mode == SecurityPlaintext {
+		return nil
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(s.RootCA)) {
+		return errs.Usage("xds: the root certificate is no PEM")
+	}
+	base := &tls.Config{RootCAs: roots, ServerName: or(s.ServerName, "istiod.istio-system.svc"), NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}
+	f.security = map[string]*tls.Config{"": base}
+	if s.Mode == SecurityToken {
+		f.tokens = map[string][]stream.Header{}
+		for identity, token := range s.Tokens {
+			f.tokens[identity] = []stream.Header{{Name: "authorization", Value: "Bearer " + strings.TrimSpace(token)}}
+		}
+		return nil
+	}
+	for identity, c := range s.Certificates {
+		pair, err := tls.X509KeyPair([]byte(c.Chain), []byte(c.Key))
+		if err != nil {
+			return errs.Usage("xds: certificate of %q: %v", identity, err)
+		}
+		config := base.Clone()
+		config.Certificates = []tls.Certificate{pair}
+		f.security[identity] = config
+	}
+	return nil
+}
+
+// metadata returns what a proxy sends with its stream: a token or nothing.
+func (f *Fleet) metadata(p *Proxy) []stream.Header {
+	h, _ := lookup(f.tokens, p.identity())
+	return h
+}
+
+// lost notes the end of a stream and has the proxy try again.
+func (f *Fleet) lost(p *proxy, status *stream.Status) {
+	reason := status.Code.String()
+	switch {
+	case status.Local && strings.HasPrefix(status.Message, reasonMalformed):
+		reason = reasonMalformed
+	case status.Local && status.Message == reasonStorm:
+		reason = reasonStorm
+	case status.Local && status.Code == stream.Unavailable:
+		reason = reasonConnection
+	}
+	f.failed(p, reason, status)
+}
+
+func (f *Fleet) failed(p *proxy, reason string, err error) {
+	was := p.connected
+	if was {
+		f.connected.Add(-1)
+	}
+	if p.synced {
+		f.synced.Add(-1)
+	}
+	p.connected, p.synced = false, false
+	p.attempts++
+	if f.ctx.Err() == nil {
+		f.mu.Lock()
+		f.reconnects[reason]++
+		f.waiting[p.index] = reason
+		if reason != reasonStorm {
+			f.lastError = fmt.Sprintf("%s.%s: %v", p.spec.Name, p.spec.Namespace, err)
+		}
+		f.mu.Unlock()
+	}
+	f.gate.released(p, was, reason, f.backoff(p.attempts, reason))
+}
+
+// Bounds of the back-off, of which a proxy waits a random part (Envoy has
+// 500 ms and 30 s; the gate holds everybody back beside this).
+const (
+	backoffBase = 500 * time.Millisecond
+	backoffMax  = 5 * time.Second
+)
+
+// backoff is how long a proxy waits before it tries again.
+func (f *Fleet) backoff(attempts int, reason string) time.Duration {
+	limit := backoffMax
+	if attempts < 5 {
+		limit = min(limit, backoffBase<<(attempts-1))
+	}
+	if reason == reasonStorm {
+		limit = backoffBase / 10
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Duration(f.random.Int64N(int64(limit)))
+}
+
+// stormAfter is how long a proxy of a reconnect storm keeps a stream.
+func (f *Fleet) stormAfter() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Duration(f.spec.StormEveryS * (0.5 + f.random.Float64()) * float64(time.Second))
+}
+
+// heartbeatEvery is how often the scheduler's delay is looked at.
+const heartbeatEvery = 5 * time.Millisecond
+
+// heartbeat measures how late a goroutine wakes up that only sleeps.
+func (f *Fleet) heartbeat() {
+	timer := time.NewTimer(heartbeatEvery)
+	defer timer.Stop()
+	for {
+		due := time.Now().Add(heartbeatEvery)
+		timer.Reset(heartbeatEvery)
+		select {
+		case <-timer.C:
+			f.timerLag.add(int64(max(0, time.Since(due))))
+		case <-f.ctx.Done():
+			return
+		}
+	}
+}

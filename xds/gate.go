@@ -1,0 +1,221 @@
+package xds
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+)
+
+// gate lets proxies connect as fast as istiod admits them, and does what is
+// due at some time. Istiod admits a number of streams a second; who waits
+// longer than a second is turned away with ResourceExhausted. The gate
+// therefore grows the number of streams that wait for a first answer while
+// they get one, and shrinks it when one is turned away.
+type gate struct {
+	fleet *Fleet
+	wake  chan struct{}
+
+	mu         sync.Mutex
+	ready      []*proxy
+	due        actions
+	connecting int
+	limit      float64
+	shrunk     time.Time
+	links      map[*link]bool
+	open       map[linkKey][]*link // with room
+	nextServer int
+}
+
+// Steps of the gate's limit.
+const (
+	gateStart      = 8
+	gateGrow       = 0.5
+	gateShrink     = 0.7
+	gateShrinkOnce = 500 * time.Millisecond
+	pingEvery      = 30 * time.Second // as pilot-agent does
+)
+
+type actionKind uint8
+
+const (
+	connectProxy actionKind = iota
+	resumeProxy
+	dropProxy
+	pingAll
+	closeLink
+)
+
+// action is something to do to a proxy or a link.
+type action struct {
+	what  actionKind
+	proxy *proxy
+	epoch uint32
+	link  *link
+}
+
+type timedAction struct {
+	at time.Time
+	action
+}
+
+// actions are a heap by time.
+type actions []timedAction
+
+func (a actions) Len() int           { return len(a) }
+func (a actions) Less(i, j int) bool { return a[i].at.Before(a[j].at) }
+func (a actions) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+func (a *actions) Push(x any)        { *a = append(*a, x.(timedAction)) }
+func (a *actions) Pop() any {
+	old := *a
+	last := old[len(old)-1]
+	*a = old[:len(old)-1]
+	return last
+}
+
+func (g *gate) init(f *Fleet) {
+	g.fleet, g.wake = f, make(chan struct{}, 1)
+	g.limit = min(gateStart, float64(f.spec.MaxConnecting))
+	g.links, g.open = map[*link]bool{}, map[linkKey][]*link{}
+	g.later(time.Now().Add(pingEvery), action{what: pingAll})
+}
+
+// enqueue has a proxy connect as soon as the gate lets it.
+func (g *gate) enqueue(p *proxy) {
+	g.mu.Lock()
+	g.ready = append(g.ready, p)
+	g.mu.Unlock()
+	g.poke()
+}
+
+// later does something at a time.
+func (g *gate) later(at time.Time, a action) {
+	g.mu.Lock()
+	heap.Push(&g.due, timedAction{at, a})
+	first := g.due[0].at.Equal(at)
+	g.mu.Unlock()
+	if first {
+		g.poke()
+	}
+}
+
+func (g *gate) poke() {
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// admitted notes that a stream got its first answer.
+func (g *gate) admitted() {
+	g.mu.Lock()
+	g.connecting--
+	g.limit = min(g.limit+gateGrow, float64(g.fleet.spec.MaxConnecting))
+	more := len(g.ready) > 0
+	g.mu.Unlock()
+	if more {
+		g.poke()
+	}
+}
+
+// released notes that a proxy lost its stream, before or after it was
+// admitted, and has it try again.
+func (g *gate) released(p *proxy, wasAdmitted bool, reason string, wait time.Duration) {
+	g.mu.Lock()
+	l := p.link
+	p.link = nil
+	if l != nil {
+		g.leave(l)
+	}
+	if !wasAdmitted {
+		g.connecting--
+		if now := time.Now(); reason == "resource-exhausted" && now.Sub(g.shrunk) > gateShrinkOnce {
+			g.limit, g.shrunk = max(1, g.limit*gateShrink), now
+		}
+	}
+	heap.Push(&g.due, timedAction{time.Now().Add(wait), action{what: connectProxy, proxy: p}})
+	g.mu.Unlock()
+	g.poke()
+}
+
+// run is the gate's goroutine.
+func (g *gate) run() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		now := time.Now()
+		var todo []action
+		g.mu.Lock()
+		for len(g.due) > 0 && !g.due[0].at.After(now) {
+			a := heap.Pop(&g.due).(timedAction).action
+			if a.what == connectProxy {
+				g.ready = append(g.ready, a.proxy)
+			} else {
+				todo = append(todo, a)
+			}
+		}
+		for len(g.ready) > 0 && g.connecting < int(g.limit) && g.fleet.ctx.Err() == nil {
+			p := g.ready[0]
+			g.ready[0] = nil
+			g.ready = g.ready[1:]
+			g.connecting++
+			p.link = g.place(p)
+			todo = append(todo, action{what: connectProxy, proxy: p, link: p.link})
+		}
+		next := time.Hour
+		if len(g.due) > 0 {
+			next = time.Until(g.due[0].at)
+		}
+		g.mu.Unlock()
+		for _, a := range todo {
+			g.do(a)
+		}
+		if len(todo) > 0 {
+			continue
+		}
+		timer.Reset(max(next, 0))
+		select {
+		case <-timer.C:
+		case <-g.wake:
+		case <-g.fleet.ctx.Done():
+			return
+		}
+	}
+}
+
+func (g *gate) do(a action) {
+	switch a.what {
+	case connectProxy:
+		a.link.connect(a.proxy)
+	case closeLink:
+		a.link.close()
+	case pingAll:
+		g.mu.Lock()
+		links := make([]*link, 0, len(g.links))
+		for l := range g.links {
+			links = append(links, l)
+		}
+		g.mu.Unlock()
+		for _, l := range links {
+			l.ping()
+		}
+		g.later(time.Now().Add(pingEvery), action{what: pingAll})
+	case resumeProxy, dropProxy:
+		g.mu.Lock()
+		l := a.proxy.link
+		g.mu.Unlock()
+		if l == nil {
+			return
+		}
+		l.do(func() {
+			p := a.proxy
+			if p.stream == nil || p.epoch != a.epoch {
+				return
+			}
+			if a.what == resumeProxy {
+				p.stream.Resume()
+			} else {
+				p.stream.Cancel(reasonStorm)
+			}
+		})
+	}
+}

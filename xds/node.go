@@ -1,0 +1,79 @@
+package xds
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/meshmark/meshmark/xds/wire"
+)
+
+// features are what Envoy says it can do.
+var features = []string{"envoy.lb.does_not_support_overprovisioning", "envoy.lrs.supports_send_all_clusters"}
+
+// node returns the encoded node of a proxy, as the bootstrap that pilot-agent
+// writes would have it. It is made when it is needed, with the first request
+// of a stream, and not kept.
+func (s *Spec) node(p *Proxy) ([]byte, error) {
+	domain := or(s.Mesh.DNSDomain, "cluster.local")
+	version := or(s.Mesh.IstioVersion, "1.31.0")
+	ports := p.Ports
+	if ports == nil {
+		ports = []Port{}
+	}
+	podPorts, err := json.Marshal(ports)
+	if err != nil {
+		return nil, fmt.Errorf("ports of %s: %w", p.Name, err)
+	}
+	labels := map[string]any{}
+	for name, value := range p.Labels {
+		labels[name] = value
+	}
+	app := or(p.Labels["app"], or(p.Labels["app.kubernetes.io/name"], p.Name))
+	meta := map[string]any{
+		"NAME":          p.Name,
+		"NAMESPACE":     p.Namespace,
+		"LABELS":        labels,
+		"CLUSTER_ID":    or(s.Mesh.ClusterID, "Kubernetes"),
+		"ISTIO_VERSION": version,
+		"INSTANCE_IPS":  p.IP,
+		"MESH_ID":       or(s.Mesh.MeshID, "cluster.local"),
+		"NODE_NAME":     p.Node,
+		"POD_PORTS":     string(podPorts),
+		"PROXY_CONFIG": map[string]any{
+			"binaryPath": "/usr/local/bin/envoy", "configPath": "./etc/istio/proxy",
+			"discoveryAddress": "istiod.istio-system.svc:15012", "serviceCluster": "istio-proxy",
+			"statusPort": 15020, "proxyAdminPort": 15000, "controlPlaneAuthPolicy": "MUTUAL_TLS",
+			"drainDuration": "45s", "terminationDrainDuration": "5s",
+		},
+		"SERVICE_ACCOUNT":   p.account(),
+		"WORKLOAD_NAME":     app,
+		"OWNER":             "kubernetes://apis/apps/v1/namespaces/" + p.Namespace + "/deployments/" + app,
+		"PILOT_SAN":         []any{"istiod.istio-system.svc"},
+		"ENVOY_STATUS_PORT": 15021, "ENVOY_PROMETHEUS_PORT": 15090,
+	}
+	if p.nodeType() == NodeSidecar {
+		meta["INTERCEPTION_MODE"] = "REDIRECT"
+		meta["APP_CONTAINERS"] = "app"
+		if s.DNSCapture {
+			meta["DNS_CAPTURE"] = "true"
+		}
+	} else {
+		meta["UNPRIVILEGED_POD"] = "true"
+	}
+	if p.Node == "" {
+		delete(meta, "NODE_NAME")
+	}
+	n := wire.Node{
+		ID:       p.nodeType() + "~" + p.IP + "~" + p.Name + "." + p.Namespace + "~" + p.Namespace + ".svc." + domain,
+		Cluster:  app + "." + p.Namespace,
+		Metadata: meta, Features: features,
+	}
+	return n.Append(nil)
+}
+
+func or(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a
+}

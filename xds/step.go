@@ -1,0 +1,208 @@
+package xds
+
+import (
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+
+	"github.com/meshmark/meshmark/xds/wire"
+)
+
+// response is one distinct message of istiod, whatever its nonce.
+type response struct {
+	once sync.Once
+	err  error // it cannot be understood
+
+	kind     kind // kinds: a type nobody here asks for
+	size     int  // bytes
+	contents []*content
+	removed  []uint32
+	partial  bool // what it does not name stays as it is
+	version  string
+	fault    string // why a proxy would reject it; "" if it would not
+}
+
+type responseKey struct {
+	sum  uint64
+	size int
+}
+
+// response returns what a message says; only the first proxy that gets it
+// pays for reading it. The hash leaves out the nonce, which differs for each
+// proxy.
+func (c *catalogue) response(message []byte, head *wire.Head, at int64) *response {
+	before, after := message, []byte(nil)
+	if head.NonceAt >= 0 {
+		before, after = message[:head.NonceAt], message[head.NonceAt+len(head.Nonce):]
+	}
+	sum := mix(maphash.Bytes(c.seed, before)) + maphash.Bytes(c.seed, after)
+	r := c.responses.get(responseKey{sum: sum, size: len(message)}, func() *response { return &response{} })
+	r.once.Do(func() { r.err = c.understand(r, message, at) })
+	return r
+}
+
+func (c *catalogue) understand(r *response, message []byte, at int64) error {
+	parse := wire.ParseSotW
+	if c.delta {
+		parse = wire.ParseDelta
+	}
+	parsed, err := parse(message)
+	if err != nil {
+		return err
+	}
+	r.kind, r.size, r.version = kindOf(parsed.TypeURL), len(message), string(parsed.Version)
+	if r.kind == kinds {
+		return nil
+	}
+	// Without deltas, clusters and listeners come whole; of the others istiod
+	// may send those that changed.
+	r.partial = c.delta || (r.kind != cds && r.kind != lds)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.contents = make([]*content, 0, len(parsed.Resources))
+	for i := range parsed.Resources {
+		one := c.intern(r.kind, &parsed.Resources[i], at)
+		if one.fault != nil && r.fault == "" {
+			r.fault = fmt.Sprintf("%s %s: %v", r.kind, parsed.Resources[i].Name, one.fault)
+		}
+		r.contents = append(r.contents, one)
+	}
+	for _, name := range parsed.Removed {
+		if id, ok := c.names[r.kind].ids[string(name)]; ok {
+			r.removed = append(r.removed, id)
+		}
+	}
+	return nil
+}
+
+// step is what a response does to a proxy that holds a table.
+type step struct {
+	once sync.Once
+	to   *table
+
+	resources      int64
+	identical      int64 // contents that the proxy had
+	identicalBytes int64
+	removed        int64
+	newest         int64 // when any proxy first got the newest of the changed contents, ns since 1970; 0: none changed
+
+	mu      sync.Mutex
+	markers int     // how many were announced when seen was worked out; -1: never
+	seen    []int32 // markers that show in this step
+	unknown []int32 // markers of which that could not be told
+	changes []change
+}
+
+// change is one name that a step changes.
+type change struct{ from, to *content }
+
+type stepKey struct {
+	from     *table
+	response *response
+}
+
+var emptyTables = func() (out [kinds]*table) {
+	for k := range kinds {
+		out[k] = &table{kind: k}
+	}
+	return out
+}()
+
+// step returns what a response makes of a table, worked out once for all
+// proxies that take this step.
+func (c *catalogue) step(from *table, r *response) *step {
+	s := c.steps.get(stepKey{from, r}, func() *step { return &step{markers: -1} })
+	s.once.Do(func() { c.work(s, from, r) })
+	return s
+}
+
+func (c *catalogue) work(s *step, from *table, r *response) {
+	base := from
+	if !r.partial {
+		base = emptyTables[r.kind]
+	}
+	b := base.edit()
+	for _, to := range r.contents {
+		s.resources++
+		old := from.at(to.name)
+		b.put(to.name, to)
+		if old != nil && old.sum == to.sum && old.size == to.size {
+			s.identical++
+			s.identicalBytes += int64(to.size)
+		} else {
+			s.newest = max(s.newest, to.first)
+		}
+		s.changes = append(s.changes, change{from: old, to: to})
+	}
+	for _, name := range r.removed {
+		if old := b.put(name, nil); old != nil {
+			s.removed++
+			s.changes = append(s.changes, change{from: old})
+		}
+	}
+	s.to = c.finish(b)
+	if !r.partial {
+		for old := range from.all() {
+			if s.to.at(old.name) == nil {
+				s.removed++
+				s.changes = append(s.changes, change{from: old})
+			}
+		}
+	}
+}
+
+// sights returns the markers that a proxy sees when it takes a step, and
+// those of which it cannot be told whether it does.
+func (c *catalogue) sights(s *step) (seen, unknown []int32) {
+	markers := *c.markers.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.markers == len(markers) {
+		return s.seen, s.unknown
+	}
+	s.seen, s.unknown, s.markers = nil, nil, len(markers)
+	if len(markers) == 0 {
+		return nil, nil
+	}
+	found := map[int32]bool{}
+	for _, ch := range s.changes {
+		var before, after []int32
+		if ch.from != nil {
+			var unknown []int32
+			before, unknown = c.shown(ch.from)
+			for _, m := range unknown {
+				if markers[m].Gone {
+					s.unknown = append(s.unknown, m)
+				}
+			}
+		}
+		if ch.to != nil {
+			after, _ = c.shown(ch.to)
+			for _, m := range after {
+				if !markers[m].Gone {
+					found[m] = true
+				}
+			}
+		}
+		for _, m := range before {
+			if markers[m].Gone && !found[m] && !slices.Contains(after, m) && !c.anywhere(s.to, m) {
+				found[m] = true
+			}
+		}
+	}
+	for m := range found {
+		s.seen = append(s.seen, m)
+	}
+	return s.seen, s.unknown
+}
+
+// anywhere says whether any content of a table shows a marker.
+func (c *catalogue) anywhere(t *table, m int32) bool {
+	for one := range t.all() {
+		if holds, _ := c.shown(one); slices.Contains(holds, m) {
+			return true
+		}
+	}
+	return false
+}
