@@ -118,6 +118,21 @@ export interface CPUPerRequest {
   readonly high_us: number;
 }
 
+export interface Connections {
+  readonly established: number;
+  readonly opened: number;
+  readonly accepted: number;
+  readonly retransmitted: number;
+}
+
+export interface Pressure {
+  readonly cpu_some_ratio: number;
+  readonly memory_some_ratio: number;
+  readonly io_some_ratio: number;
+  readonly steal_ratio: number;
+  readonly busy_ratio: number;
+}
+
 export interface CellSummary {
   readonly cell: Cell | null;
   readonly label: string;
@@ -133,6 +148,9 @@ export interface CellSummary {
   readonly cpu_us_per_request: Readonly<Record<string, CPUPerRequest>> | null;
   readonly memory_bytes: Readonly<Record<string, number>> | null;
   readonly schedule_lag_p99_us: number;
+  /** By pod: generator is the client's, worker the server's. */
+  readonly connections?: Readonly<Record<string, Connections>> | null;
+  readonly pressure?: Pressure;
   readonly block_p50_us: readonly { readonly block: number; readonly repeat: number; readonly value: number }[] | null;
 }
 

@@ -6,6 +6,7 @@ import { embedded, type Page } from './data';
 import { append, h, visible } from './dom';
 import { Model } from './model';
 import { about, others, study } from './views/about';
+import { conditions } from './views/conditions';
 import { cpu, memory } from './views/cost';
 import { filters } from './views/filters';
 import { assertions, head } from './views/head';
@@ -19,8 +20,8 @@ import { drift, validity } from './views/trust';
 export function show(root: HTMLElement, page: Page): void {
   const model = new Model(page.findings);
   const slice = new Slice(model);
-  const views = [overhead(model), latency(model, slice), cpu(model, slice), memory(model, slice), drift(model, slice)];
-  const [over, curves, cost, space, blocks] = views;
+  const views = [overhead(model), latency(model, slice), cpu(model, slice), memory(model, slice), drift(model, slice), conditions(model)];
+  const [over, curves, cost, space, blocks, state] = views;
   const update = (selection: Parameters<View['update']>[0]): void => {
     for (const view of views) view?.update(selection);
   };
@@ -34,6 +35,7 @@ export function show(root: HTMLElement, page: Page): void {
       model.fitted ? [cost?.element, space?.element, published(model), over?.element, curves?.element] : [over?.element, curves?.element, published(model), cost?.element, space?.element],
       validity(model),
       blocks?.element,
+      state?.element,
       others(model),
       assertions(page),
       about(page.findings),

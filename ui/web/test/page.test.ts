@@ -52,3 +52,16 @@ test('a finding below noise shows no figure of its own', () => {
   const row = [...root.querySelectorAll('#overhead table.data tbody tr')].find((r) => r.textContent.includes('below noise'));
   expect(row?.textContent).toMatch(/below noise \([\d.]+\)–below noise/);
 });
+
+test('connections and the machine’s state stand in a table', () => {
+  const cells = page().findings.cells ?? [];
+  const [first, ...rest] = cells;
+  if (!first) throw new Error('no cell');
+  const pressure = { cpu_some_ratio: 0.05, memory_some_ratio: 0, io_some_ratio: 0, steal_ratio: 0.01, busy_ratio: 0.31 };
+  const connection = { established: 17, opened: 0, accepted: 0, retransmitted: 1 };
+  show(root, page({ cells: [{ ...first, pressure, connections: { generator: connection } }, ...rest] }));
+  const row = root.querySelector('#conditions tbody tr');
+  expect([...(row?.querySelectorAll('td') ?? [])].slice(-6).map((cell) => cell.textContent)).toEqual(['17', '–', '1', '31%', '5%', '1%']);
+  show(root, page());
+  expect(root.querySelector('#conditions')).toBeNull(); // this run recorded neither
+});
