@@ -1,0 +1,119 @@
+package scope
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// ReadCalls reads the answer of an Envoy's /clusters?format=json: how many
+// requests (or connections, if those are more) each cluster's endpoints got.
+// These counters are there whatever statistics the proxy is told to keep,
+// unlike cluster.NAME.upstream_rq_total, which Istio leaves out by default.
+// Endpoints that are gone have taken their count with them.
+// See envoy/admin/v3/clusters.proto.
+func ReadCalls(r io.Reader) (map[string]int64, error) {
+	g := &guard{r: r, most: MaxResource}
+	d := &dumpReader{guard: g, json: json.NewDecoder(g)}
+	calls := map[string]int64{}
+	if err := d.clusters(calls); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = ErrCut
+		}
+		err = fmt.Errorf("list of clusters: byte %d, after %d clusters: %w", d.json.InputOffset(), len(calls), err)
+		if g.err != nil {
+			return nil, err
+		}
+		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "take one with: curl -s 'localhost:15000/clusters?format=json' > FILE")
+	}
+	return calls, nil
+}
+
+type clusterStatus struct {
+	Name  string `json:"name"`
+	Hosts []struct {
+		Stats []struct {
+			Name  string `json:"name"`
+			Value string `json:"value"`
+		} `json:"stats"`
+	} `json:"host_statuses"`
+}
+
+func (d *dumpReader) clusters(calls map[string]int64) error {
+	if err := d.expect('{', "the document"); err != nil {
+		return err
+	}
+	found := false
+	for d.json.More() {
+		key, err := d.token()
+		if err != nil {
+			return err
+		}
+		if key != "cluster_statuses" {
+			if err := d.skip(); err != nil {
+				return err
+			}
+			continue
+		}
+		found = true
+		if err := d.expect('[', `"cluster_statuses"`); err != nil {
+			return err
+		}
+		for d.json.More() {
+			raw, err := d.value()
+			if err != nil {
+				return err
+			}
+			var status clusterStatus
+			if err := json.Unmarshal(raw, &status); err != nil {
+				return err
+			}
+			if len(calls) < maxNames {
+				calls[status.Name] += status.calls()
+			}
+		}
+		if _, err := d.token(); err != nil {
+			return err
+		}
+	}
+	if _, err := d.token(); err != nil {
+		return err
+	}
+	if !found {
+		return errors.New(`it has no "cluster_statuses": this is not what /clusters?format=json answers`)
+	}
+	return nil
+}
+
+func (c clusterStatus) calls() int64 {
+	var requests, connections int64
+	for _, h := range c.Hosts {
+		for _, s := range h.Stats {
+			n, err := strconv.ParseInt(s.Value, 10, 64) // absent for 0
+			if err != nil || n < 0 {
+				continue
+			}
+			switch s.Name {
+			case "rq_total":
+				requests += n
+			case "cx_total":
+				connections += n
+			}
+		}
+	}
+	return max(requests, connections)
+}
+
+// SetCalls notes on each outbound cluster how often it was called; clusters
+// that calls does not have stay unknown.
+func (p *Proxy) SetCalls(calls map[string]int64) {
+	for i := range p.Clusters {
+		if n, ok := calls[p.Clusters[i].Name]; ok {
+			p.Clusters[i].Calls = &n
+		}
+	}
+}

@@ -1,0 +1,19 @@
+// Package scope says what the configuration of a proxy weighs and who brought
+// it: which Service, VirtualService, DestinationRule, ServiceEntry, Gateway,
+// AuthorizationPolicy... is behind how many bytes.
+//
+//	config dump (JSON, a stream) -> [ReadDump]             \
+//	resources as istiod sends them -> [Scanner.Add], Proxy -> Proxy -> [Merge] -> Report
+//	/clusters of the admin interface -> [ReadCalls] -> Proxy.SetCalls
+//
+// Every byte is counted once. A resource is cut where Istio writes who an
+// inner part is for (virtual hosts and routes, filter chains, authorization
+// policies); what lies around the parts goes to the owner of the resource.
+// Owners come from the names and metadata that istiod gives to resources; the
+// rules are in rules.go. What istiod makes for itself is kind "mesh", what no
+// rule explains is kind "unattributed", and both are shown like any other, so
+// that the sums by type, by resource and by owner are the total.
+//
+// A dump says what a proxy holds, not what it uses. Whether a cluster was
+// called takes the proxy's counters.
+package scope

@@ -1,0 +1,329 @@
+package scope
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// MaxResource bounds a single resource of a dump, in bytes of JSON. Memory is
+// bounded by it and by the number of names, not by the size of the dump.
+const MaxResource = 64 << 20
+
+// Options say how to read; the zero value is usual.
+type Options struct {
+	Keep        int   // how many of the largest resources are kept by name; 0: DefaultKeep
+	MaxResource int64 // bytes; 0: MaxResource
+}
+
+// DumpError says why a config dump could not be read, and how far it went.
+type DumpError struct {
+	Offset    int64 // bytes from the beginning
+	Resources int   // read before
+	Err       error
+}
+
+func (e *DumpError) Error() string {
+	return fmt.Sprintf("config dump: byte %d, after %d resources: %v", e.Offset, e.Resources, e.Err)
+}
+
+func (e *DumpError) Unwrap() error { return e.Err }
+
+// ErrCut says that a dump ended in its middle.
+var ErrCut = errors.New("it ends in the middle: the file was cut short")
+
+// sections are the types of the entries of "configs"
+// (envoy/admin/v3/config_dump.proto, config_dump_shared.proto).
+var sections = map[string]string{
+	"BootstrapConfigDump": TypeBootstrap, "ClustersConfigDump": TypeCluster, "EndpointsConfigDump": TypeEndpoint,
+	"ListenersConfigDump": TypeListener, "RoutesConfigDump": TypeRoute, "SecretsConfigDump": TypeSecret, "EcdsConfigDump": TypeExtension,
+}
+
+// ReadDump reads the answer of an Envoy's /config_dump, best with
+// ?include_eds, one resource at a time. It fails with a *DumpError, which is a
+// usage error, for anything that is not a whole dump of API v3, and then
+// returns what it read so far, marked as incomplete.
+func ReadDump(r io.Reader, name string, o Options) (Proxy, error) {
+	if o.MaxResource <= 0 {
+		o.MaxResource = MaxResource
+	}
+	g := &guard{r: r, most: o.MaxResource}
+	d := &dumpReader{guard: g, json: json.NewDecoder(g), scan: NewScanner(o.Keep)}
+	err := d.document()
+	if around := g.read - d.scan.total.dump; around > 0 {
+		d.scan.frame(around)
+	}
+	p := d.scan.Proxy(name)
+	if err == nil && !d.endpoints {
+		p.Notes = append(p.Notes, "the dump has no endpoints; /config_dump?include_eds has them")
+	}
+	if err == nil {
+		return p, nil
+	}
+	p.Incomplete = true
+	failure := &DumpError{Offset: d.json.InputOffset(), Resources: d.resources, Err: err}
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		failure.Err = ErrCut
+		if failure.Offset = g.read; g.read == 0 {
+			failure.Err = errors.New("it is empty")
+		}
+	case g.err != nil: // the reader's own failure is not the dump's
+		failure.Offset = g.read
+		return p, failure
+	}
+	return p, errs.WithHint(errs.WithCode(failure, errs.CodeUsage), "take one with: curl -s 'localhost:15000/config_dump?include_eds' > FILE")
+}
+
+// frame counts what lies around the resources.
+func (s *Scanner) frame(bytes int64) {
+	s.types[TypeFrame] = &TypeSize{Type: TypeFrame, DumpBytes: bytes}
+	s.total.dump += bytes
+	s.give(sizeKey{TypeFrame, by(frame)}, sizes{dump: bytes})
+}
+
+// guard counts what is read, and ends a value that is too long.
+type guard struct {
+	r     io.Reader
+	read  int64
+	begun int64 // where the value begins that is being read
+	most  int64
+	err   error // of r
+}
+
+func (g *guard) Read(b []byte) (int, error) {
+	if g.read-g.begun > g.most {
+		return 0, fmt.Errorf("a single value is longer than %d MB", g.most>>20)
+	}
+	n, err := g.r.Read(b)
+	g.read += int64(n)
+	if err != nil && err != io.EOF {
+		g.err = err
+	}
+	return n, err
+}
+
+type dumpReader struct {
+	guard     *guard
+	json      *json.Decoder
+	scan      *Scanner
+	resources int
+	endpoints bool
+}
+
+func (d *dumpReader) token() (json.Token, error) {
+	d.guard.begun = d.json.InputOffset()
+	return d.json.Token()
+}
+
+// value reads one value whole.
+func (d *dumpReader) value() (jsonNode, error) {
+	d.guard.begun = d.json.InputOffset()
+	var raw json.RawMessage
+	err := d.json.Decode(&raw)
+	return jsonNode(raw), err
+}
+
+func (d *dumpReader) expect(what json.Delim, of string) error {
+	t, err := d.token()
+	if err == nil && t != what {
+		err = fmt.Errorf("%s is no %s: this is not what /config_dump answers", of, map[json.Delim]string{'{': "object", '[': "list"}[what])
+	}
+	return err
+}
+
+func (d *dumpReader) document() error {
+	if err := d.expect('{', "the document"); err != nil {
+		return err
+	}
+	found := false
+	for d.json.More() {
+		key, err := d.token()
+		if err != nil {
+			return err
+		}
+		if key != "configs" {
+			if err := d.skip(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := d.expect('[', `"configs"`); err != nil {
+			return err
+		}
+		for d.json.More() {
+			found = true
+			if err := d.section(); err != nil {
+				return err
+			}
+		}
+		if _, err := d.token(); err != nil {
+			return err
+		}
+	}
+	if _, err := d.token(); err != nil {
+		return err
+	}
+	if !found {
+		return errors.New(`it has no "configs": this is not what /config_dump answers`)
+	}
+	if _, err := d.token(); !errors.Is(err, io.EOF) {
+		if err == nil {
+			err = errors.New("something follows the document")
+		}
+		return err
+	}
+	return nil
+}
+
+// skip reads over a value of any size.
+func (d *dumpReader) skip() error {
+	for depth := 0; ; {
+		t, err := d.token()
+		if err != nil {
+			return err
+		}
+		switch t {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
+}
+
+func (d *dumpReader) section() error {
+	if err := d.expect('{', `an entry of "configs"`); err != nil {
+		return err
+	}
+	typ, err := d.sectionType()
+	if err != nil {
+		return err
+	}
+	for d.json.More() {
+		key, err := d.token()
+		if err != nil {
+			return err
+		}
+		member, _ := key.(string)
+		if member == "bootstrap" && typ == TypeBootstrap {
+			r, err := d.value()
+			if err != nil {
+				return err
+			}
+			d.resource(typ, member, r)
+			continue
+		}
+		t, err := d.token()
+		switch {
+		case err != nil:
+			return err
+		case t == json.Delim('['):
+			err = d.list(typ, member)
+		case t == json.Delim('{'):
+			err = d.rest()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err = d.token()
+	return err
+}
+
+// sectionType reads "@type", which Envoy writes first.
+func (d *dumpReader) sectionType() (string, error) {
+	key, err := d.token()
+	if err != nil {
+		return "", err
+	}
+	value, err := d.token()
+	if err != nil {
+		return "", err
+	}
+	url, ok := value.(string)
+	if key != "@type" || !ok {
+		return "", errors.New(`an entry of "configs" does not begin with its "@type"`)
+	}
+	name, ok := strings.CutPrefix(url[strings.LastIndexByte(url, '/')+1:], "envoy.admin.v3.")
+	if !ok {
+		return "", fmt.Errorf("it has a section of type %.100q; only Envoy's admin API v3 is understood", url)
+	}
+	typ, known := sections[name]
+	if !known {
+		typ = TypeOther
+	}
+	d.endpoints = d.endpoints || typ == TypeEndpoint
+	return typ, nil
+}
+
+// rest reads to the end of an object that has begun.
+func (d *dumpReader) rest() error {
+	for d.json.More() {
+		if _, err := d.token(); err != nil {
+			return err
+		}
+		if err := d.skip(); err != nil {
+			return err
+		}
+	}
+	_, err := d.token()
+	return err
+}
+
+func (d *dumpReader) list(typ, member string) error {
+	for d.json.More() {
+		r, err := d.value()
+		if err != nil {
+			return err
+		}
+		if len(r) == 0 || r[0] != '{' {
+			return fmt.Errorf("%q has an entry that is no object", member)
+		}
+		d.resource(typ, member, r)
+	}
+	_, err := d.token()
+	return err
+}
+
+// resource counts an entry of a section: the resource and what Envoy notes
+// about it (version, time).
+func (d *dumpReader) resource(typ, member string, entry jsonNode) {
+	static := strings.HasPrefix(member, "static_")
+	j := d.scan.names.judge(typ, inside(typ, entry), static)
+	d.scan.count(typ, static, j, sizes{dump: entry.size()}, nil)
+	d.resources++
+}
+
+// inside finds the resource in an entry. A listener may be there in several
+// states; the active one counts.
+func inside(typ string, entry jsonNode) node {
+	first := func(paths ...[]string) node {
+		for _, p := range paths {
+			if n := path(entry, p...); n.size() > 0 {
+				return n
+			}
+		}
+		return entry
+	}
+	switch typ {
+	case TypeCluster:
+		return first([]string{"cluster"})
+	case TypeEndpoint:
+		return first([]string{"endpoint_config"})
+	case TypeRoute:
+		return first([]string{"route_config"})
+	case TypeListener:
+		return first([]string{"active_state", "listener"}, []string{"warming_state", "listener"}, []string{"draining_state", "listener"}, []string{"listener"})
+	case TypeExtension:
+		return first([]string{"ecds_filter"})
+	}
+	return entry
+}

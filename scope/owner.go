@@ -1,0 +1,150 @@
+package scope
+
+import (
+	"cmp"
+	"strings"
+)
+
+// Kinds of owners beside the Kubernetes kinds, which are written as
+// Kubernetes writes them (Service, VirtualService...).
+const (
+	KindMesh         = "mesh"         // made by istiod or the injector for every proxy
+	KindShared       = "shared"       // serves several owners: the listener of a port
+	KindHost         = "host"         // a host name whose Service or ServiceEntry the dump does not name
+	KindUnattributed = "unattributed" // no rule explains it; often an EnvoyFilter's
+	KindDump         = "dump"         // the dump's own frame, which no control plane sent
+)
+
+// Owner is who brought bytes of configuration. A ServiceEntry is named by its
+// host, since the proxy is not told the name of the resource, and several may
+// share one host.
+type Owner struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+}
+
+// String is "Kind namespace/name".
+func (o Owner) String() string {
+	s := o.Kind
+	if o.Namespace != "" {
+		return s + " " + o.Namespace + "/" + o.Name
+	}
+	if o.Name != "" {
+		s += " " + o.Name
+	}
+	return s
+}
+
+func compareOwners(a, b Owner) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+var (
+	bootstrap    = Owner{Kind: KindMesh, Name: "bootstrap"}
+	defaults     = Owner{Kind: KindMesh, Name: "defaults"} // catch-all listeners, passthrough, black hole
+	certificates = Owner{Kind: KindMesh, Name: "certificates"}
+	frame        = Owner{Kind: KindDump, Name: "frame"}
+	tooMany      = Owner{Kind: KindUnattributed, Name: "more names than are told apart"}
+)
+
+// configOwner reads the metadata value filter_metadata.istio.config,
+// "/apis/GROUP/VERSION/namespaces/NAMESPACE/KEBAB-KIND/NAME", which istiod's
+// util.AddConfigInfoMetadata writes.
+func configOwner(path string) (Owner, bool) {
+	parts := strings.Split(path, "/")
+	if len(parts) != 8 || parts[0] != "" || parts[1] != "apis" || parts[4] != "namespaces" || parts[6] == "" || parts[7] == "" {
+		return Owner{}, false
+	}
+	var kind strings.Builder
+	for _, word := range strings.Split(parts[6], "-") {
+		if word != "" {
+			kind.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		}
+	}
+	if kind.Len() == 0 {
+		return Owner{}, false
+	}
+	return Owner{Kind: kind.String(), Namespace: parts[5], Name: parts[7]}, true
+}
+
+// serviceOwner is who stands behind an entry of filter_metadata.istio.services
+// (cluster.go, buildServiceMetadata): a Kubernetes Service has the host
+// NAME.NAMESPACE.svc.DOMAIN, a ServiceEntry's name is its host again.
+func serviceOwner(host, name, namespace string) Owner {
+	if strings.HasPrefix(host, name+"."+namespace+".svc.") {
+		return Owner{Kind: "Service", Namespace: namespace, Name: name}
+	}
+	return Owner{Kind: "ServiceEntry", Namespace: namespace, Name: host}
+}
+
+// hostOwner guesses the owner of a host that no cluster describes.
+func hostOwner(host string) Owner {
+	if parts := strings.SplitN(host, ".", 4); len(parts) == 4 && parts[0] != "" && parts[1] != "" && parts[2] == "svc" && parts[3] != "" {
+		return Owner{Kind: "Service", Namespace: parts[1], Name: parts[0]}
+	}
+	return Owner{Kind: KindHost, Name: host}
+}
+
+// splitCluster takes a cluster's name "DIRECTION|PORT|SUBSET|HOST" apart
+// (model.BuildSubsetKey), or the SNI form with "_." between.
+func splitCluster(name string) (direction, port, subset, host string, ok bool) {
+	sep := "|"
+	if strings.HasPrefix(name, "outbound_.") || strings.HasPrefix(name, "inbound_.") {
+		sep = "_."
+	}
+	parts := strings.SplitN(name, sep, 4)
+	if len(parts) != 4 || parts[0] != "outbound" && parts[0] != "inbound" && parts[0] != "inbound-vip" {
+		return "", "", "", "", false
+	}
+	return parts[0], parts[1], parts[2], parts[3], true
+}
+
+// meshClusters are clusters that istiod gives to every proxy.
+var meshClusters = map[string]bool{
+	"BlackHoleCluster": true, "PassthroughCluster": true,
+	"InboundPassthroughCluster": true, "InboundPassthroughClusterIpv4": true, "InboundPassthroughClusterIpv6": true,
+	// of the bootstrap
+	"agent": true, "prometheus_stats": true, "sds-grpc": true, "xds-grpc": true, "zipkin": true,
+}
+
+// policyOwner reads a policy's name in an RBAC filter,
+// "ns[NAMESPACE]-policy[NAME]-rule[N]", after a prefix for external
+// authorization (security/authz/builder, policyName).
+func policyOwner(name string) (Owner, bool) {
+	_, rest, found := strings.Cut(name, "ns[")
+	namespace, rest, found2 := strings.Cut(rest, "]-policy[")
+	policy, _, found3 := strings.Cut(rest, "]-rule[")
+	if !found || !found2 || !found3 || namespace == "" || policy == "" {
+		return Owner{}, false
+	}
+	return Owner{Kind: "AuthorizationPolicy", Namespace: namespace, Name: policy}, true
+}
+
+// extensionOwner reads the name of an extension's configuration,
+// "extensions.istio.io/wasmplugin/NAMESPACE.NAME"; istiod spells the first
+// word of a WasmPlugin's "extenstions".
+func extensionOwner(name string) (Owner, bool) {
+	parts := strings.SplitN(name, "/", 3)
+	if len(parts) != 3 || parts[0] != "extensions.istio.io" && parts[0] != "extenstions.istio.io" {
+		return Owner{}, false
+	}
+	kind := map[string]string{"wasmplugin": "WasmPlugin", "trafficextension": "TrafficExtension"}[parts[1]]
+	namespace, plugin, found := strings.Cut(parts[2], ".")
+	if kind == "" || !found || namespace == "" || plugin == "" {
+		return Owner{}, false
+	}
+	return Owner{Kind: kind, Namespace: namespace, Name: plugin}, true
+}
+
+// gatewayOwner reads the name of a route configuration for a Gateway's TLS
+// server, "https.PORT.PORTNAME.GATEWAY.NAMESPACE", perhaps with ".BIND" behind
+// (model/gateway.go, gatewayRDSRouteName). A name with more dots cannot be
+// told apart and is left alone, as istiod itself does.
+func gatewayOwner(route string) (Owner, bool) {
+	parts := strings.Split(route, ".")
+	if len(parts) != 5 || parts[0] != "https" || parts[3] == "" || parts[4] == "" {
+		return Owner{}, false
+	}
+	return Owner{Kind: "Gateway", Namespace: parts[4], Name: parts[3]}, true
+}

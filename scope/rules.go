@@ -1,0 +1,326 @@
+package scope
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Types of configuration, by the names of their discovery services.
+const (
+	TypeBootstrap = "bootstrap"
+	TypeCluster   = "cds"
+	TypeEndpoint  = "eds"
+	TypeListener  = "lds"
+	TypeRoute     = "rds"
+	TypeSecret    = "sds"
+	TypeExtension = "ecds"
+	TypeOther     = "other"
+	TypeFrame     = "frame" // of a dump: what lies around the resources
+)
+
+// part is some bytes inside a resource that belong to another owner than the
+// bytes around them.
+type part struct {
+	claim claim
+	bytes int64
+}
+
+// judged is what the rules say of a resource.
+type judged struct {
+	name  string
+	rest  claim // of all bytes outside the parts
+	parts []part
+	// shapes is configuration that changed a resource of another owner, as a
+	// DestinationRule does with a Service's cluster: its bytes cannot be told
+	// from the others.
+	shapes Owner
+}
+
+func (j *judged) cut(c claim, bytes int64) {
+	if bytes > 0 {
+		j.parts = append(j.parts, part{c, bytes})
+	}
+}
+
+// judge applies the rules to a resource. static says that it came with the
+// bootstrap or inside of another resource, not by itself from istiod.
+func (n names) judge(typ string, r node, static bool) judged {
+	switch typ {
+	case TypeBootstrap:
+		return judged{name: "bootstrap", rest: by(bootstrap)}
+	case TypeCluster:
+		return n.cluster(r, static)
+	case TypeEndpoint:
+		j := judged{name: r.get("cluster_name").text()}
+		if j.rest = ofCluster(j.name); static {
+			j.rest = by(bootstrap)
+		}
+		return j
+	case TypeListener:
+		return n.listener(r, static)
+	case TypeRoute:
+		return n.routeConfiguration(r, static)
+	case TypeSecret:
+		return secret(r.get("name").text())
+	case TypeExtension:
+		j := judged{name: r.get("name").text()}
+		if owner, ok := extensionOwner(j.name); ok {
+			j.rest = by(owner)
+		} else {
+			j.rest = unexplained("extension " + j.name)
+		}
+		return j
+	}
+	return judged{name: r.get("name").text(), rest: unexplained(typ)}
+}
+
+func secret(name string) judged {
+	switch {
+	case name == "default", name == "ROOTCA", strings.HasPrefix(name, "file-"):
+		return judged{name: name, rest: by(certificates)}
+	case strings.HasPrefix(name, "kubernetes://"), strings.HasPrefix(name, "kubernetes-gateway://"):
+		_, rest, _ := strings.Cut(name, "://")
+		namespace, secret, found := strings.Cut(rest, "/")
+		if !found {
+			namespace, secret = "", rest
+		}
+		return judged{name: name, rest: by(Owner{Kind: "Secret", Namespace: namespace, Name: secret})}
+	}
+	return judged{name: name, rest: unexplained("secret " + name)}
+}
+
+// configOf is who metadata says made something.
+func configOf(n node) (Owner, bool) {
+	return configOwner(path(n, "metadata", "filter_metadata", "istio", "config").text())
+}
+
+// cluster: a subset exists because of a DestinationRule, any other cluster of
+// a service because of the service; a DestinationRule shapes it.
+func (n names) cluster(r node, static bool) judged {
+	j := judged{name: r.get("name").text()}
+	service, first := Owner{}, true
+	path(r, "metadata", "filter_metadata", "istio", "services").each(func(s node) {
+		if host := s.get("host").text(); first && host != "" {
+			service, first = serviceOwner(host, s.get("name").text(), s.get("namespace").text()), false
+			learn(n.hosts, host, service)
+		}
+	})
+	config, hasConfig := configOf(r)
+	_, _, subset, host, ok := splitCluster(j.name)
+	switch {
+	case static:
+		j.rest = by(bootstrap)
+	case meshClusters[j.name]:
+		j.rest = by(defaults)
+	case hasConfig && (subset != "" || first):
+		j.rest = by(config)
+	case !first:
+		j.rest, j.shapes = by(service), config
+	case ok && host != "":
+		j.rest = claim{kind: claimHost, name: host}
+	default:
+		j.rest = unexplained("cluster " + j.name)
+	}
+	learn(n.clusters, j.name, j.rest)
+	return j
+}
+
+// listener: every filter chain goes to whom it leads to, and the listener to
+// the first of them that is not istiod itself.
+func (n names) listener(r node, static bool) judged {
+	j := judged{name: r.get("name").text()}
+	if static {
+		j.rest = by(bootstrap)
+		return j
+	}
+	main, any := claim{}, false
+	chain := func(c node) {
+		if c.size() == 0 {
+			return
+		}
+		before := len(j.parts)
+		owner := n.chain(&j, c)
+		inner := int64(0)
+		for _, p := range j.parts[before:] {
+			inner += p.bytes
+		}
+		j.cut(owner, c.size()-inner)
+		if !any && !(owner.kind == claimCluster && meshClusters[owner.name]) && owner != by(defaults) {
+			main, any = owner, true
+		}
+	}
+	r.get("filter_chains").each(chain)
+	chain(r.get("default_filter_chain"))
+	switch {
+	case j.name == "virtualInbound", j.name == "virtualOutbound", strings.HasPrefix(j.name, "connect_"):
+		j.rest = by(defaults)
+	case any:
+		j.rest = main
+	case len(j.parts) > 0:
+		j.rest = by(defaults)
+	default:
+		j.rest = unexplained("listener " + j.name)
+	}
+	return j
+}
+
+// chain says whose a filter chain is, and cuts out the filters that are
+// somebody else's.
+func (n names) chain(j *judged, c node) claim {
+	owner, known := claim{}, false
+	if config, ok := configOf(c); ok {
+		owner, known = by(config), true
+	}
+	say := func(c claim) {
+		if !known {
+			owner, known = c, true
+		}
+	}
+	c.get("filters").each(func(f node) {
+		config := f.get("typed_config")
+		policies(j, config)
+		if cluster := config.get("cluster").text(); cluster != "" {
+			say(ofCluster(cluster))
+		}
+		path(config, "weighted_clusters", "clusters").each(func(w node) { say(ofCluster(w.get("name").text())) })
+		if routes := path(config, "rds", "route_config_name").text(); routes != "" {
+			say(ofRoutes(routes))
+		}
+		path(config, "route_config", "virtual_hosts").each(func(vh node) {
+			vh.get("routes").each(func(route node) {
+				if cluster := path(route, "route", "cluster").text(); cluster != "" {
+					say(ofCluster(cluster))
+				}
+			})
+		})
+		config.get("http_filters").each(func(h node) { httpFilter(j, h) })
+	})
+	if !known {
+		if name := c.get("name").text(); strings.HasPrefix(name, "virtual") {
+			return by(defaults)
+		}
+		return unexplained("filter chain of " + j.name)
+	}
+	return owner
+}
+
+func httpFilter(j *judged, h node) {
+	name := h.get("name").text()
+	if owner, ok := extensionOwner(name); ok {
+		j.cut(by(owner), h.size())
+		return
+	}
+	if !istioFilter(name) {
+		j.cut(unexplained("HTTP filter "+name), h.size())
+		return
+	}
+	policies(j, h.get("typed_config"))
+}
+
+// istioFilter says whether istiod itself writes an HTTP filter of this name;
+// others come from EnvoyFilters, which leave no trace of their name.
+func istioFilter(name string) bool {
+	switch name {
+	case "envoy.filters.http.router", "envoy.filters.http.cors", "envoy.filters.http.fault", "envoy.filters.http.rbac",
+		"envoy.filters.http.grpc_stats", "envoy.filters.http.grpc_web", "envoy.filters.http.alpn", "envoy.filters.http.jwt_authn",
+		"envoy.filters.http.ext_authz", "envoy.filters.http.stateful_session", "envoy.filters.http.set_filter_state",
+		"envoy.filters.http.composite", "envoy.filters.http.connect_authority", "envoy.filters.http.dynamic_forward_proxy",
+		"envoy.filters.http.upstream_codec", "envoy.filters.http.peer_metadata", "connect_authority", "waypoint_downstream_peer_metadata":
+		return true
+	}
+	return strings.HasPrefix(name, "istio.") || strings.HasPrefix(name, "istio_") || strings.HasPrefix(name, "extenstions.istio.io/")
+}
+
+// policies cuts the AuthorizationPolicies out of an RBAC filter.
+func policies(j *judged, config node) {
+	for _, rules := range []string{"rules", "shadow_rules"} {
+		path(config, rules, "policies").members(func(name string, p node) {
+			if owner, ok := policyOwner(name); ok {
+				j.cut(by(owner), p.size())
+			}
+		})
+	}
+}
+
+// routeConfiguration: a virtual host is for a host, its routes are a
+// VirtualService's where their metadata says so.
+func (n names) routeConfiguration(r node, static bool) judged {
+	j := judged{name: r.get("name").text()}
+	mesh := ofCluster("")
+	r.get("virtual_hosts").each(func(vh node) {
+		owner := n.virtualHost(&j, vh)
+		if mesh = owner; !static && owner != by(defaults) {
+			n.servesAlso(j.name, owner)
+		}
+	})
+	switch {
+	case static && mesh.kind == claimCluster && mesh.name != "":
+		j.rest = mesh // the route of an inbound listener
+	case static:
+		j.rest = by(bootstrap)
+	default:
+		j.rest = ofRoutes(j.name)
+	}
+	return j
+}
+
+// virtualHost cuts a virtual host into its routes and what is around them.
+func (n names) virtualHost(j *judged, vh node) claim {
+	name := vh.get("name").text()
+	vs, several, to := Owner{}, false, ""
+	type routePart struct {
+		owner   Owner
+		cluster string
+		bytes   int64
+	}
+	var routes []routePart
+	vh.get("routes").each(func(route node) {
+		p := routePart{bytes: route.size(), cluster: path(route, "route", "cluster").text()}
+		if to == "" {
+			to = p.cluster
+		}
+		if owner, ok := configOf(route); ok {
+			several = several || vs != (Owner{}) && vs != owner
+			p.owner, vs = owner, owner
+		}
+		routes = append(routes, p)
+	})
+	var around claim
+	host, port := splitHostPort(name)
+	switch {
+	case name == "allow_any", name == "block_all", host == "blackhole", strings.HasPrefix(name, "allow_any"):
+		around = by(defaults)
+	case strings.HasPrefix(name, "inbound|") || port == "":
+		around = ofCluster(to)
+		if to == "" {
+			around = unexplained("virtual host " + name)
+		}
+	default:
+		around = claim{kind: claimHost, name: host}
+		if !several {
+			around.fallback = vs
+		}
+	}
+	inner := int64(0)
+	for _, p := range routes {
+		if p.owner != (Owner{}) {
+			j.cut(by(p.owner), p.bytes)
+			inner += p.bytes
+		}
+	}
+	j.cut(around, vh.size()-inner)
+	return around
+}
+
+// splitHostPort is net.SplitHostPort for names that may be anything: port is
+// "" if there is none.
+func splitHostPort(name string) (host, port string) {
+	i := strings.LastIndexByte(name, ':')
+	if i < 0 {
+		return name, ""
+	}
+	if _, err := strconv.ParseUint(name[i+1:], 10, 16); err != nil {
+		return name, ""
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(name[:i], "["), "]"), name[i+1:]
+}

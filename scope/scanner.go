@@ -1,0 +1,265 @@
+package scope
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Proxy is what one proxy's configuration weighs. The bytes of Types, and
+// those of Owners, add up to DumpBytes and WireBytes.
+type Proxy struct {
+	Name      string `json:"name"`
+	DumpBytes int64  `json:"dump_bytes"`           // as JSON in a config dump
+	WireBytes int64  `json:"wire_bytes,omitempty"` // as protobuf; 0 from a dump, which does not tell
+	Resources int    `json:"resources"`
+	// Incomplete says that reading ended with an error, and that the figures
+	// are only of what came before.
+	Incomplete bool        `json:"incomplete,omitempty"`
+	Types      []TypeSize  `json:"types"`
+	Owners     []OwnerSize `json:"owners"`
+	Largest    []Resource  `json:"largest"`            // resources, largest first, as many as were asked for
+	Clusters   []Cluster   `json:"clusters,omitempty"` // outbound clusters, by name
+	Notes      []string    `json:"notes,omitempty"`
+}
+
+// TypeSize is the configuration of one type.
+type TypeSize struct {
+	Type      string `json:"type"`
+	Resources int    `json:"resources"`
+	DumpBytes int64  `json:"dump_bytes"`
+	WireBytes int64  `json:"wire_bytes,omitempty"`
+	// StaticBytes are those of DumpBytes that no discovery service sent: they
+	// come with the bootstrap, or repeat a part of a listener.
+	StaticBytes int64 `json:"static_bytes,omitempty"`
+}
+
+// OwnerSize is the configuration of one owner.
+type OwnerSize struct {
+	Owner     Owner `json:"owner"`
+	Resources int   `json:"resources"` // that are its own; it may have parts of others
+	DumpBytes int64 `json:"dump_bytes"`
+	WireBytes int64 `json:"wire_bytes,omitempty"`
+	// ShapedBytes are bytes counted with other owners, in resources that this
+	// one changed: clusters under a DestinationRule.
+	ShapedBytes int64 `json:"shaped_bytes,omitempty"`
+}
+
+// Resource is one resource.
+type Resource struct {
+	Type      string `json:"type"`
+	Name      string `json:"name"`
+	Owner     Owner  `json:"owner"` // of what lies around the parts of others
+	DumpBytes int64  `json:"dump_bytes"`
+	WireBytes int64  `json:"wire_bytes,omitempty"`
+}
+
+// Cluster is an outbound cluster with its endpoints.
+type Cluster struct {
+	Name      string `json:"name"`
+	Owner     Owner  `json:"owner"`
+	DumpBytes int64  `json:"dump_bytes"`
+	WireBytes int64  `json:"wire_bytes,omitempty"`
+	// Calls are the requests and connections that went to endpoints it has
+	// now; nil if nobody asked the proxy.
+	Calls *int64 `json:"calls,omitempty"`
+}
+
+type sizes struct {
+	dump, wire int64
+	resources  int
+}
+
+type sizeKey struct {
+	typ   string
+	claim claim
+}
+
+// Scanner adds up the resources of one proxy. The zero value is not ready:
+// use [NewScanner].
+type Scanner struct {
+	names    names
+	types    map[string]*TypeSize
+	owners   map[sizeKey]*sizes
+	shaped   map[Owner]int64
+	clusters map[string]*sizes
+	largest  smallestFirst
+	keep     int
+	total    sizes
+	notes    []string
+	partial  int // resources whose JSON could only be made in part
+}
+
+// DefaultKeep is how many of the largest resources are kept by name.
+const DefaultKeep = 100
+
+// NewScanner returns a Scanner that keeps the names of the largest resources,
+// keep of them; 0 means DefaultKeep.
+func NewScanner(keep int) *Scanner {
+	if keep <= 0 {
+		keep = DefaultKeep
+	}
+	return &Scanner{names: newNames(), types: map[string]*TypeSize{}, owners: map[sizeKey]*sizes{}, shaped: map[Owner]int64{}, clusters: map[string]*sizes{}, keep: keep}
+}
+
+// count adds a resource: its size as JSON and as protobuf, with the parts
+// that the rules found in either form.
+func (s *Scanner) count(typ string, static bool, j judged, size sizes, wireParts []part) {
+	t := s.types[typ]
+	if t == nil {
+		t = &TypeSize{Type: typ}
+		s.types[typ] = t
+	}
+	t.Resources++
+	t.DumpBytes += size.dump
+	t.WireBytes += size.wire
+	if static {
+		t.StaticBytes += size.dump
+	}
+	s.total.resources++
+	s.total.dump += size.dump
+	s.total.wire += size.wire
+
+	shares := map[claim]sizes{}
+	rest := size
+	for _, p := range j.parts {
+		share := shares[p.claim]
+		share.dump += p.bytes
+		shares[p.claim] = share
+		rest.dump -= p.bytes
+	}
+	for _, p := range wireParts {
+		share := shares[p.claim]
+		share.wire += p.bytes
+		shares[p.claim] = share
+		rest.wire -= p.bytes
+	}
+	own := shares[j.rest]
+	shares[j.rest] = sizes{dump: own.dump + rest.dump, wire: own.wire + rest.wire}
+	for c, share := range shares {
+		if c == j.rest {
+			share.resources = 1
+		}
+		s.give(sizeKey{typ, c}, share)
+	}
+	if j.shapes != (Owner{}) && (s.shaped[j.shapes] > 0 || len(s.shaped) < maxNames) {
+		s.shaped[j.shapes] += max(size.dump, size.wire)
+	}
+	if typ == TypeCluster || typ == TypeEndpoint {
+		if direction, _, _, _, ok := splitCluster(j.name); ok && direction == "outbound" {
+			c := s.clusters[j.name]
+			if c == nil && len(s.clusters) < maxNames {
+				c = &sizes{}
+				s.clusters[j.name] = c
+			}
+			if c != nil {
+				c.dump += size.dump
+				c.wire += size.wire
+			}
+		}
+	}
+	s.remember(large{typ: typ, name: j.name, claim: j.rest, size: sizes{dump: size.dump, wire: size.wire}})
+}
+
+func (s *Scanner) give(key sizeKey, share sizes) {
+	o := s.owners[key]
+	if o == nil {
+		if len(s.owners) >= maxNames {
+			key = sizeKey{"", by(tooMany)}
+			o = s.owners[key]
+		}
+		if o == nil {
+			o = &sizes{}
+			s.owners[key] = o
+		}
+	}
+	o.dump += share.dump
+	o.wire += share.wire
+	o.resources += share.resources
+}
+
+// Proxy returns what was added so far, under a name.
+func (s *Scanner) Proxy(name string) Proxy {
+	p := Proxy{Name: name, DumpBytes: s.total.dump, WireBytes: s.total.wire, Resources: s.total.resources, Notes: slices.Clone(s.notes)}
+	if s.partial > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d resources hold packed types that this program does not know: their size as JSON is too small, that on the wire is right", s.partial))
+	}
+	for _, t := range s.types {
+		p.Types = append(p.Types, *t)
+	}
+	slices.SortFunc(p.Types, func(a, b TypeSize) int {
+		return cmp.Or(cmp.Compare(b.DumpBytes, a.DumpBytes), cmp.Compare(b.WireBytes, a.WireBytes), cmp.Compare(a.Type, b.Type))
+	})
+	owners := map[Owner]*OwnerSize{}
+	of := func(o Owner) *OwnerSize {
+		if owners[o] == nil {
+			owners[o] = &OwnerSize{Owner: o}
+		}
+		return owners[o]
+	}
+	for key, share := range s.owners {
+		o := of(s.names.resolve(key.claim))
+		o.DumpBytes += share.dump
+		o.WireBytes += share.wire
+		o.Resources += share.resources
+	}
+	for owner, bytes := range s.shaped {
+		of(owner).ShapedBytes += bytes
+	}
+	for _, o := range owners {
+		p.Owners = append(p.Owners, *o)
+	}
+	sortOwners(p.Owners)
+	for _, l := range s.largest {
+		p.Largest = append(p.Largest, Resource{Type: l.typ, Name: l.name, Owner: s.names.resolve(l.claim), DumpBytes: l.size.dump, WireBytes: l.size.wire})
+	}
+	slices.SortFunc(p.Largest, func(a, b Resource) int {
+		return cmp.Or(cmp.Compare(b.DumpBytes, a.DumpBytes), cmp.Compare(b.WireBytes, a.WireBytes), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name))
+	})
+	for name, size := range s.clusters {
+		p.Clusters = append(p.Clusters, Cluster{Name: name, Owner: s.names.resolve(ofCluster(name)), DumpBytes: size.dump, WireBytes: size.wire})
+	}
+	slices.SortFunc(p.Clusters, func(a, b Cluster) int { return strings.Compare(a.Name, b.Name) })
+	return p
+}
+
+func sortOwners(owners []OwnerSize) {
+	slices.SortFunc(owners, func(a, b OwnerSize) int {
+		return cmp.Or(cmp.Compare(b.DumpBytes, a.DumpBytes), cmp.Compare(b.WireBytes, a.WireBytes), compareOwners(a.Owner, b.Owner))
+	})
+}
+
+// large is a resource that may be among the largest.
+type large struct {
+	typ, name string
+	claim     claim
+	size      sizes
+}
+
+func (l large) less(m large) bool {
+	return cmp.Or(cmp.Compare(l.size.dump, m.size.dump), cmp.Compare(l.size.wire, m.size.wire), strings.Compare(m.typ, l.typ), strings.Compare(m.name, l.name)) < 0
+}
+
+// smallestFirst is a heap of the largest resources so far.
+type smallestFirst []large
+
+func (h smallestFirst) Len() int           { return len(h) }
+func (h smallestFirst) Less(i, j int) bool { return h[i].less(h[j]) }
+func (h smallestFirst) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *smallestFirst) Push(x any)        { *h = append(*h, x.(large)) }
+func (h *smallestFirst) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+func (s *Scanner) remember(l large) {
+	if len(s.largest) < s.keep {
+		heap.Push(&s.largest, l)
+	} else if s.largest[0].less(l) {
+		s.largest[0] = l
+		heap.Fix(&s.largest, 0)
+	}
+}
