@@ -2,11 +2,9 @@ package fidelity_test
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -155,6 +153,3 @@ func serve(t *testing.T, run func(net.Listener) error, stop func()) string {
 	})
 	return l.Addr().String()
 }
-
-var _ = slices.Sorted[string]
-var _ = fmt.Sprint

@@ -37,18 +37,19 @@ type typeState struct {
 	subscribed *subscription // nil: all
 	// waiting are the responses not acknowledged yet, oldest first.
 	waiting []*message
+	nonce   string // of the latest response
 }
 
 // answered takes the response with a nonce, and those before it, off the
-// list; latest says that no other was sent since.
-func (t *typeState) answered(nonce string) (m *message, latest bool) {
+// list; nil if it was answered before or is not known.
+func (t *typeState) answered(nonce string) *message {
 	for i, m := range t.waiting {
 		if m.nonce == nonce {
 			t.waiting = slices.Delete(t.waiting, 0, i+1)
-			return m, len(t.waiting) == 0
+			return m
 		}
 	}
-	return nil, false
+	return nil
 }
 
 // run serves the client until it leaves. Requests have a goroutine of their
@@ -92,7 +93,7 @@ func (st *stream) send(m *message) error {
 // that the order of responses is that of nonces.
 func (st *stream) enqueue(m *message) {
 	if t := st.types[m.typeURL]; t != nil {
-		t.waiting = append(t.waiting, m)
+		t.nonce, t.waiting = m.nonce, append(t.waiting, m)
 		if len(t.waiting) > maxQueue { // of a client that never acknowledges
 			t.waiting = slices.Delete(t.waiting, 0, maxQueue/2)
 		}
@@ -187,11 +188,10 @@ func (st *stream) take(r request) {
 		return
 	}
 	if r.nonce != "" {
-		m, latest := t.answered(r.nonce)
-		if m != nil {
+		if m := t.answered(r.nonce); m != nil {
 			s.count(m, st.index, r.failed)
 		}
-		if !latest && r.replacesAllNames {
+		if r.nonce != t.nonce && r.replacesAllNames {
 			return // its names are of an earlier response
 		}
 	}
@@ -207,13 +207,15 @@ func (st *stream) take(r request) {
 	if t.subscribed == before {
 		return
 	}
-	// Incremental: what was added; else everything asked for.
-	asked := t.subscribed
-	if st.delta {
-		asked = s.subscriptions.get(slices.Clone(r.add))
+	// Only what was not asked for before is answered, as istiod does.
+	var added []string
+	for _, name := range t.subscribed.names {
+		if !before.has(name) {
+			added = append(added, name)
+		}
 	}
-	if len(asked.names) > 0 {
-		st.enqueue(s.answer(memoKey{typeURL: r.typeURL, delta: st.delta, asked: asked}))
+	if len(added) > 0 {
+		st.enqueue(s.answer(memoKey{typeURL: r.typeURL, delta: st.delta, asked: s.subscriptions.get(added)}))
 	}
 }
 
