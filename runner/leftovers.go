@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"sort"
@@ -13,10 +14,14 @@ import (
 
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/internal/procfs"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/population"
+	"github.com/meshmark/meshmark/study"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // namespacePrefix begins the name of every run's namespace.
@@ -24,6 +29,10 @@ const namespacePrefix = "meshmark-"
 
 // ownerAnnotation of a run's namespace holds its owner as JSON.
 const ownerAnnotation = "meshmark.dev/runner"
+
+// planeAnnotation of a run's namespace says which plane its study is about: a
+// run of the control plane leaves more behind than its namespace.
+const planeAnnotation = "meshmark.dev/plane"
 
 // owner names the process that runs a run, for good: process IDs are used
 // again, their start times are not, and both mean something only in one PID
@@ -109,6 +118,11 @@ type Leftover struct {
 	// Dead says that the process certainly runs no more. Otherwise it may be
 	// at work on another machine.
 	Dead bool
+	// Run is the run's name.
+	Run string
+	// Control says that its study was one of the control plane: istiod may
+	// have its levers still, and simulated pods may be there.
+	Control bool
 }
 
 // Leftovers lists the namespaces of runs that are not known to be under way.
@@ -127,7 +141,8 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 		if ns.DeletionTimestamp != nil || !strings.HasPrefix(ns.Name, namespacePrefix) {
 			continue
 		}
-		l := Leftover{Namespace: ns.Name, Since: ns.CreationTimestamp.Time}
+		l := Leftover{Namespace: ns.Name, Since: ns.CreationTimestamp.Time, Run: ns.Labels[runLabel],
+			Control: ns.Annotations[planeAnnotation] == string(study.PlaneControl)}
 		var o owner
 		if json.Unmarshal([]byte(ns.Annotations[ownerAnnotation]), &o) == nil {
 			l.Owner = fmt.Sprintf("process %d on %s", o.PID, o.Host)
@@ -144,9 +159,55 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 	return out, nil
 }
 
-// RemoveLeftovers removes the namespaces of dead runs among all, and waits
-// until they are gone, so that their pods' end disturbs no measurement.
-func RemoveLeftovers(ctx context.Context, kube kubernetes.Interface, all []Leftover) error {
+// RemoveLeftovers removes what dead runs among all left, and waits until
+// their namespaces are gone, so that their pods' end disturbs no measurement.
+// open gives the control plane, should one of them have changed it.
+func RemoveLeftovers(ctx context.Context, config *rest.Config, all []Leftover, open func(context.Context) (mesh.ControlPlane, error)) error {
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	if err := restoreLeftovers(ctx, config, kube, all, open); err != nil {
+		return err
+	}
+	return removeLeftovers(ctx, kube, all)
+}
+
+// restoreLeftovers puts back what dead runs of the control plane changed
+// outside their namespaces.
+func restoreLeftovers(ctx context.Context, config *rest.Config, kube kubernetes.Interface, all []Leftover, open func(context.Context) (mesh.ControlPlane, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
+	defer cancel()
+	for _, l := range all {
+		if !l.Dead || !l.Control {
+			continue
+		}
+		plane, err := open(ctx)
+		if err != nil {
+			return fmt.Errorf("undo what run %s changed: %w", l.Run, err)
+		}
+		world, err := population.New(config)
+		if err == nil {
+			err = restoreControl(ctx, kube, plane, world, l.Run)
+		}
+		if err = errors.Join(err, closePlane(plane)); err != nil {
+			return fmt.Errorf("undo what run %s changed: %w", l.Run, err)
+		}
+	}
+	return nil
+}
+
+// closePlane ends the lines of an adapter that keeps some.
+func closePlane(plane mesh.ControlPlane) error {
+	if c, ok := plane.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// removeLeftovers removes the namespaces of dead runs and waits until they
+// are gone.
+func removeLeftovers(ctx context.Context, kube kubernetes.Interface, all []Leftover) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	for _, l := range all {

@@ -130,7 +130,7 @@ func TestLeftovers(t *testing.T) {
 	if want := (map[string]bool{"meshmark-dead": true, "meshmark-far": false, "meshmark-silent": false, "meshmark-garbled": false}); !reflect.DeepEqual(got, want) {
 		t.Errorf("left over (and dead): %v, want %v", got, want)
 	}
-	if err := RemoveLeftovers(t.Context(), kube, left); err != nil {
+	if err := removeLeftovers(t.Context(), kube, left); err != nil {
 		t.Fatal(err)
 	}
 	list, err := kube.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})

@@ -23,6 +23,9 @@ type Options struct {
 	Source []byte // the study file as given
 	Lab    lab.Lab
 	Mesh   mesh.Mesh
+	// Control is the control plane under test; studies of the data plane
+	// need none.
+	Control mesh.ControlPlane
 	// Out is the run directory: to be made, or with Resume to go on with.
 	Out    string
 	Resume bool
@@ -41,7 +44,7 @@ type Options struct {
 
 // Event is a step of a run, for people.
 type Event struct {
-	// Stage is deploy, trial, or block.
+	// Stage is deploy, trial, step (of a trial) or block.
 	Stage string
 	Block int // from 0
 	// Trial and Trials count within the block, from 1.
@@ -106,6 +109,16 @@ type plane interface {
 
 // deploy makes what the study's trials need. On error nothing is left.
 func (r *run) deploy(ctx context.Context) (plane, error) {
+	if r.o.Study.Plane() == study.PlaneControl {
+		r.tell(Event{Stage: "deploy", Text: "deploying the simulated sidecars' pod"})
+		c, err := deployControl(ctx, r.o, r.header.RunID, func(format string, args ...any) {
+			r.tell(Event{Stage: "step", Text: fmt.Sprintf(format, args...)})
+		})
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
 	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("deploying %d client and %d server pods", len(r.plan.ClientVariants()), len(r.plan.ServerVariants()))})
 	d, err := deploy(ctx, r.o, r.plan, r.header.RunID)
 	if err != nil {
@@ -125,7 +138,7 @@ func (r *run) tell(e Event) {
 			}
 		}
 	}
-	if line != "" && r.dir != nil {
+	if line != "" && e.Stage != "step" && r.dir != nil {
 		fmt.Fprintf(r.dir.Log(), "%s %s\n", time.Now().UTC().Format("15:04:05.000"), line)
 	}
 	r.o.Progress(e)
@@ -186,15 +199,24 @@ func (r *run) fit(ctx context.Context) ([]record.Component, error) {
 		return nil, errs.WithHint(errs.Usage("which image do the load generator, the worker and the observer run from?"),
 			"give one that the cluster can pull with --image")
 	}
+	if r.o.Study.Plane() == study.PlaneControl {
+		if r.o.Control == nil {
+			return nil, errs.Usage("mesh %s has no control plane that could be studied", r.o.Mesh.Name())
+		}
+		return r.o.Mesh.Check(ctx, r.o.Lab.RESTConfig(), nil)
+	}
 	if _, err := newTopology("check", r.plan).deployments(r.o.Mesh, images, "check"); err != nil {
 		return nil, err
 	}
 	return r.o.Mesh.Check(ctx, r.o.Lab.RESTConfig(), newTopology("", r.plan).proxies())
 }
 
-// Check finds what the generator would refuse of a plan's loads, before
-// anything is started.
+// Check finds what the generator would refuse of a plan's loads, or the driver
+// of its changes, before anything is started.
 func Check(plan *study.Plan) error {
+	if plan.Study.Plane() == study.PlaneControl {
+		return checkControl(plan)
+	}
 	t := newTopology("check", plan)
 	for _, cell := range plan.Cells {
 		server := t.servers[study.ServerVariant(cell)]

@@ -57,13 +57,19 @@ func (s *site) redial() {
 }
 
 // createNamespace makes the run's namespace, with a note of who runs it.
-func (s *site) createNamespace(ctx context.Context) error {
+// plane says which kind of study that is.
+func (s *site) createNamespace(ctx context.Context, plane study.Plane) error {
+	return s.ownNamespace(ctx, s.namespace, map[string]string{planeAnnotation: string(plane)})
+}
+
+// ownNamespace makes a namespace of the run's own.
+func (s *site) ownNamespace(ctx context.Context, name string, annotations map[string]string) error {
 	me, err := thisProcess()
 	if err != nil {
-		return fmt.Errorf("create namespace %s: %w", s.namespace, err)
+		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: s.namespace,
+		Name: name, Annotations: annotations,
 		Labels: map[string]string{
 			runLabel: s.run, "app.kubernetes.io/part-of": "meshmark",
 			// The observe role looks at its node.
@@ -74,7 +80,7 @@ func (s *site) createNamespace(ctx context.Context) error {
 		return err
 	}
 	if _, err := s.kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("create namespace %s: %w", s.namespace, err)
+		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
 	return nil
 }
@@ -89,7 +95,8 @@ func (s *site) createObservers(ctx context.Context) error {
 
 // podRef is a running pod, by the names that measurements use.
 type podRef struct {
-	name, uid, node string
+	name, namespace string
+	uid, node       string
 	containers      map[string]string // name to container ID
 	proxy           *observe.EnvoyAdmin
 	proxyState      *mesh.ProxyState
@@ -177,7 +184,7 @@ func (s *site) http(pod *corev1.Pod, port int) *http.Client {
 }
 
 func refOf(pod *corev1.Pod) podRef {
-	ref := podRef{name: pod.Name, uid: string(pod.UID), node: pod.Spec.NodeName, containers: map[string]string{}}
+	ref := podRef{name: pod.Name, namespace: pod.Namespace, uid: string(pod.UID), node: pod.Spec.NodeName, containers: map[string]string{}}
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for _, status := range statuses {
 			ref.containers[status.Name] = status.ContainerID

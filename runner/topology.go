@@ -23,6 +23,8 @@ const (
 	roleLoad    = "load"
 	roleWorker  = "worker"
 	roleObserve = "observe"
+	roleXDS     = "xds"
+	roleReal    = "real"
 )
 
 // Ports of the roles' control servers, on their pods' loopback.
@@ -30,6 +32,7 @@ const (
 	loadControlPort    = 15991
 	workerControlPort  = control.ControlPort
 	observeControlPort = observe.ControlPort
+	xdsControlPort     = 15993
 )
 
 // runLabel marks everything a run makes in the cluster.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/runner"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
@@ -37,7 +38,9 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 	if !remove {
 		return nil
 	}
-	return runner.RemoveLeftovers(ctx, kube, left)
+	return runner.RemoveLeftovers(ctx, where.RESTConfig(), left, func(ctx context.Context) (mesh.ControlPlane, error) {
+		return openControl(ctx, where)
+	})
 }
 
 // leftoverWarning says what a namespace is that this program leaves alone.

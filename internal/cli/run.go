@@ -110,6 +110,14 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	} else if options.Out == "" {
 		options.Out = filepath.Join("runs", s.Name+"-"+time.Now().UTC().Format("20060102-150405"))
 	}
+	if s.Plane() == study.PlaneControl {
+		plane, err := openControl(ctx, where)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, plane.Close()) }()
+		options.Control = plane
+	}
 	options.Progress = func(e runner.Event) { showEvent(p, plan, e) }
 	outcome, runErr := runner.Run(ctx, options)
 	p.clear()
@@ -284,6 +292,11 @@ func newMesh(name string, images lab.Images) mesh.Mesh {
 		return none.Mesh{}
 	}
 	return &istio.Mesh{ProxyImage: images.ProxyFor}
+}
+
+// openControl finds the control plane under test.
+func openControl(ctx context.Context, where lab.Lab) (*istio.ControlPlane, error) {
+	return istio.NewControlPlane(ctx, where.RESTConfig(), "")
 }
 
 // showEvent tells a person what the runner does.

@@ -1,0 +1,255 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	neturl "net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// How real Envoys are watched: each is asked every so often for the resources
+// that should show one of the next few changes, by name, so that an answer
+// stays small.
+const (
+	envoyEvery = 20 * time.Millisecond
+	envoyAhead = 8 // changes
+)
+
+// envoyWatch notes when real Envoys have changes in force, by asking their
+// admin interfaces. With no Envoys it does nothing.
+type envoyWatch struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu      sync.Mutex
+	markers []record.Marker
+	seen    []map[int]int64 // by Envoy: marker to when it showed, nanoseconds since 1970
+}
+
+// watchEnvoys begins to watch the real pods' Envoys.
+func (t *controlTrial) watchEnvoys(ctx context.Context) *envoyWatch {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &envoyWatch{cancel: cancel}
+	for _, pod := range t.c.reals {
+		if pod.proxy == nil {
+			w.seen = append(w.seen, nil)
+			continue
+		}
+		index := len(w.seen)
+		w.seen = append(w.seen, map[int]int64{})
+		get := pod.proxy.Get
+		w.done.Go(func() { w.poll(ctx, index, get) })
+	}
+	return w
+}
+
+// stop ends the watch. What was seen stays.
+func (w *envoyWatch) stop() {
+	w.cancel()
+	w.done.Wait()
+}
+
+func (w *envoyWatch) announce(markers []record.Marker) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.markers = append(w.markers, markers...)
+}
+
+// sightings says when each Envoy had each change: all of its markers. Envoys
+// are numbered from first on. nil without Envoys.
+func (w *envoyWatch) sightings(first int32) map[int]map[int32]int64 {
+	if len(w.seen) == 0 {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := map[int]map[int32]int64{}
+	for envoy, seen := range w.seen {
+		last, lacking := map[int]int64{}, map[int]bool{}
+		for i, m := range w.markers {
+			at, ok := seen[i]
+			if !ok {
+				lacking[m.Change] = true
+				continue
+			}
+			last[m.Change] = max(last[m.Change], at)
+		}
+		for change, at := range last {
+			if lacking[change] {
+				continue
+			}
+			if out[change] == nil {
+				out[change] = map[int32]int64{}
+			}
+			out[change][first+int32(envoy)] = at
+		}
+	}
+	return out
+}
+
+// next are the markers to look for: those of the first few changes that the
+// Envoy has not shown, by type.
+func (w *envoyWatch) next(envoy int) map[string][]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pending := map[int]bool{}
+	for i, m := range w.markers {
+		if _, ok := w.seen[envoy][i]; !ok {
+			pending[m.Change] = true
+		}
+	}
+	changes := slices.Sorted(maps.Keys(pending))
+	// Changes that never come must not hide those after them: the newest are
+	// looked for as well.
+	if len(changes) > 2*envoyAhead {
+		changes = append(changes[:envoyAhead:envoyAhead], changes[len(changes)-envoyAhead:]...)
+	}
+	out := map[string][]int{}
+	for i, m := range w.markers {
+		if _, ok := w.seen[envoy][i]; !ok && slices.Contains(changes, m.Change) {
+			out[m.Type] = append(out[m.Type], i)
+		}
+	}
+	return out
+}
+
+// dumped names the fields of Envoy's config dump that hold a type's resources
+// in force (envoy/admin/v3/config_dump.proto).
+var dumped = map[string][]string{
+	"cds": {"dynamic_active_clusters"}, "eds": {"dynamic_endpoint_configs"}, "lds": {"dynamic_listeners"},
+	"rds": {"dynamic_route_configs"}, "sds": {"dynamic_active_secrets"}, "ecds": {"ecds_filters"},
+}
+
+// poll asks an Envoy again and again.
+func (w *envoyWatch) poll(ctx context.Context, envoy int, get func(context.Context, string, neturl.Values) ([]byte, error)) {
+	ticker := time.NewTicker(envoyEvery)
+	defer ticker.Stop()
+	// A marker that something must vanish counts only after it was there.
+	there := map[int]bool{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for kind, wanted := range w.next(envoy) {
+			for _, field := range dumped[kind] {
+				body, err := get(ctx, "/config_dump", dumpQuery(kind, field, w.named(wanted)))
+				if err != nil {
+					continue // the next round asks again; what it had then is what counts
+				}
+				w.note(envoy, wanted, resourcesIn(body), there)
+			}
+		}
+	}
+}
+
+func (w *envoyWatch) named(wanted []int) []record.Marker {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]record.Marker, len(wanted))
+	for i, at := range wanted {
+		out[i] = w.markers[at]
+	}
+	return out
+}
+
+// dumpQuery asks for the resources of one type that markers name.
+func dumpQuery(kind, field string, markers []record.Marker) neturl.Values {
+	q := neturl.Values{"resource": {field}}
+	if kind == "eds" {
+		q.Set("include_eds", "")
+	}
+	var names []string
+	for _, m := range markers {
+		if m.Resource == "" {
+			return q // any resource may show it
+		}
+		names = append(names, regexp.QuoteMeta(m.Resource))
+	}
+	q.Set("name_regex", "^("+strings.Join(names, "|")+")$")
+	return q
+}
+
+// resourcesIn are the resources of a config dump, by name; those without a
+// name are under "".
+func resourcesIn(body []byte) map[string][]byte {
+	var dump struct {
+		Configs []json.RawMessage `json:"configs"`
+	}
+	out := map[string][]byte{}
+	if json.Unmarshal(body, &dump) != nil {
+		return out
+	}
+	for _, c := range dump.Configs {
+		var one struct {
+			Name     string                `json:"name"`
+			Cluster  struct{ Name string } `json:"cluster"`
+			Endpoint struct {
+				Name string `json:"cluster_name"`
+			} `json:"endpoint_config"`
+			Route    struct{ Name string } `json:"route_config"`
+			Active   json.RawMessage       `json:"active_state"`
+			Draining json.RawMessage       `json:"draining_state"`
+		}
+		if json.Unmarshal(c, &one) != nil {
+			continue
+		}
+		name := one.Name + one.Cluster.Name + one.Endpoint.Name + one.Route.Name
+		if one.Active != nil || one.Draining != nil {
+			c = one.Active // a listener: what is warming is not in force
+		}
+		out[name] = append(out[name], c...)
+	}
+	return out
+}
+
+// note notes which of the wanted markers show.
+func (w *envoyWatch) note(envoy int, wanted []int, resources map[string][]byte, there map[int]bool) {
+	now := time.Now().UnixNano()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, i := range wanted {
+		m := w.markers[i]
+		shows := false
+		for name, body := range resources {
+			if (m.Resource == "" || name == m.Resource) && (holds(body, m.Text) || name == m.Text) {
+				shows = true
+			}
+		}
+		switch {
+		case !m.Gone && shows:
+			w.seen[envoy][i] = now
+		case m.Gone && shows:
+			there[i] = true
+		case m.Gone && there[i]:
+			w.seen[envoy][i] = now
+		}
+	}
+}
+
+// holds tells whether a text stands in a body as a whole: what follows it is
+// no letter and no digit.
+func holds(body []byte, text string) bool {
+	for rest := body; ; {
+		at := bytes.Index(rest, []byte(text))
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+len(text):]
+		next, _ := utf8.DecodeRune(rest)
+		if len(rest) == 0 || !unicode.IsLetter(next) && !unicode.IsDigit(next) {
+			return true
+		}
+	}
+}

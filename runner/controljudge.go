@@ -1,0 +1,202 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/population"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// Limits of what a control-plane trial may be believed with.
+const (
+	// maxSimulatorLag is how much of the median convergence the simulated
+	// sidecars' own lateness may be at its 99th percentile, beside
+	// leastSimulatorLag, which is what times are told to.
+	maxSimulatorLag   = 0.1
+	leastSimulatorLag = 1000.0 // us
+	// maxDriverLag is how much later than planned a change may leave, as a
+	// share of the time between changes, beside leastDriverLag.
+	maxDriverLag   = 0.1
+	leastDriverLag = 50 * time.Millisecond
+	// maxSimulatorShare is the share of istiod's CPU above which the
+	// simulated sidecars disturb it on a machine that they share.
+	maxSimulatorShare = 0.5
+)
+
+// judge fills in the trial's validity.
+func (t *controlTrial) judge(ctx context.Context, events []record.Event, sum toll, metricsErr error) {
+	v := &t.out.Validity
+	check := func(name string, ok bool, format string, args ...any) {
+		v.Checks = append(v.Checks, record.Check{Name: name, OK: ok, Detail: fmt.Sprintf(format, args...)})
+	}
+	warn := func(format string, args ...any) { v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...)) }
+	good := t.levels.Clients == study.ClientsGood || t.levels.Clients == study.NotApplicable
+
+	check("account", sum.balanced(), "%v", sum)
+	check("committed", sum.failed == 0, "%d of %d changes were not taken by the API server%s", sum.failed, sum.planned, firstError(events, t.driveErr))
+	check("istiod-lived", t.before.same(t.after), "istiod's replicas from before the first change to the end: %s",
+		orNone(t.before.diff(t.after), "the same"))
+	if metricsErr != nil {
+		check("istiod-metrics", false, "%v", metricsErr)
+	}
+	if len(t.ids) > 0 {
+		t.judgeFleet(check, good)
+	}
+	t.judgeDriver(check)
+	if sum.missed > 0 {
+		warn("%d of %d sightings never came within %v of the last change: proxies that needed a change do not have it", sum.missed, sum.expected, t.c.study.Control.Settle)
+	}
+	if sum.unneeded > 0 {
+		warn("%d times a proxy was sent a change that its scope keeps from it", sum.unneeded)
+	}
+	check("searched", sum.unsearched == 0, "%d contents could not be searched for markers any more", sum.unsearched)
+	if late := t.driver.Late(); len(late) > 0 {
+		check("announced", false, "the markers of %d changes were announced after the commit: proxies may have had them before anybody looked", len(late))
+	}
+	v.Checks = append(v.Checks, t.c.mesh.Check(ctx, t.levers, t.evidence())...)
+	if p := t.out.Pressure; p != nil && p.StealRatio > warnSteal {
+		warn("the hypervisor took %.1f%% of the CPU time", p.StealRatio*100)
+	}
+	if len(t.c.reals) > 0 {
+		warn("when real Envoys had a change in force is read every %v", envoyEvery)
+	}
+	if t.bound > time.Millisecond {
+		warn("the simulated sidecars' clock is known to within %v", t.bound.Round(time.Microsecond))
+	}
+	t.judgeCosts(events, check, warn)
+	v.Valid = true
+	for _, c := range v.Checks {
+		v.Valid = v.Valid && c.OK
+	}
+}
+
+// judgeFleet checks the simulated sidecars: whether all stayed connected, and
+// whether they understood everything.
+func (t *controlTrial) judgeFleet(check func(string, bool, string, ...any), good bool) {
+	lost := int64(0)
+	var why []string
+	for _, reason := range slices.Sorted(maps.Keys(t.out.Control.Reconnects)) {
+		n := t.out.Control.Reconnects[reason]
+		lost += n
+		why = append(why, fmt.Sprintf("%s %d", reason, n))
+	}
+	a := t.accountAfter
+	if good {
+		check("connected", lost == 0 && a.Connected == len(t.ids), "%d of %d proxies are connected at the end, %d streams were lost in the window%s",
+			a.Connected, len(t.ids), lost, orNone(strings.Join(prefixed(": ", why), ", "), ""))
+	} else {
+		bad := len(badProxies(len(t.ids), float64(t.c.study.Control.BadShare)))
+		check("connected", a.Connected >= len(t.ids)-bad, "%d of %d proxies are connected at the end, %d of them misbehave on purpose",
+			a.Connected, len(t.ids), bad)
+	}
+	check("understood", a.Errors == t.accountBefore.Errors, "%d messages could not be understood in the window", a.Errors-t.accountBefore.Errors)
+	nacks := int64(0)
+	for _, w := range t.out.Control.Wire {
+		nacks += w.Nacks
+	}
+	check("accepted", nacks == 0 || t.levels.Clients == study.ClientsRejects, "%d responses were rejected", nacks)
+}
+
+// judgeDriver checks that changes left when they were to leave.
+func (t *controlTrial) judgeDriver(check func(string, bool, string, ...any)) {
+	worst := time.Duration(0)
+	for _, e := range t.driven {
+		if e.SentNS > 0 {
+			worst = max(worst, time.Duration(e.SentNS-e.PlannedNS))
+		}
+	}
+	limit := leastDriverLag
+	if t.levels.ChangeRate > 0 {
+		limit = max(limit, time.Duration(maxDriverLag/t.levels.ChangeRate*float64(time.Second)))
+	}
+	check("driver-schedule", worst <= limit, "a change left up to %v later than planned, limit %v", worst.Round(time.Microsecond), limit)
+}
+
+// judgeCosts weighs the simulated sidecars' own lateness and cost.
+func (t *controlTrial) judgeCosts(events []record.Event, check func(string, bool, string, ...any), warn func(string, ...any)) {
+	if len(t.ids) == 0 {
+		return
+	}
+	lag := t.accountAfter.Lag
+	median, ok := medianAck(events)
+	if ok {
+		limit := math.Max(leastSimulatorLag, maxSimulatorLag*median)
+		check("simulator-lag", lag.P99 <= limit, "the simulated sidecars read what had arrived late by %.0f us at p99 (%s), beside a median convergence of %.0f us",
+			lag.P99, t.accountAfter.LagSource, median)
+	}
+	simulator, istiod := t.out.CPU[partSimulator].TotalS(), t.out.CPU[record.PartControl].TotalS()
+	if istiod > 0 && simulator > maxSimulatorShare*istiod {
+		warn("the simulated sidecars used %.0f%% of the CPU that istiod used", 100*simulator/istiod)
+	}
+}
+
+// medianAck is the median time from a commit to a proxy's acknowledgement,
+// microseconds.
+func medianAck(events []record.Event) (float64, bool) {
+	var all []int64
+	for _, e := range events {
+		for _, us := range e.Seen.AckedUS {
+			if us >= 0 {
+				all = append(all, us)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return 0, false
+	}
+	slices.Sort(all)
+	return float64(all[len(all)/2]), true
+}
+
+// firstError says why changes failed, with the first reason.
+func firstError(events []record.Event, driveErr error) string {
+	for _, e := range events {
+		if e.Error != "" {
+			return fmt.Sprintf("; change %d (%s %s): %s", e.Change, e.Op, e.Object, e.Error)
+		}
+	}
+	if driveErr != nil && !errors.Is(driveErr, context.Canceled) {
+		return "; " + driveErr.Error()
+	}
+	return ""
+}
+
+func orNone(text, none string) string {
+	if text == "" {
+		return none
+	}
+	return text
+}
+
+// prefixed puts a prefix before the first of several texts.
+func prefixed(prefix string, texts []string) []string {
+	if len(texts) == 0 {
+		return nil
+	}
+	return append([]string{prefix + texts[0]}, texts[1:]...)
+}
+
+// evidence is what proves the levers.
+func (t *controlTrial) evidence() mesh.ControlEvidence {
+	e := mesh.ControlEvidence{Rises: t.out.Control.Istiod}
+	seen := map[string]bool{}
+	for _, id := range t.ids {
+		key := id.Namespace + "/" + id.Workload
+		gateway := id.Type == population.Router
+		if seen[id.Namespace] && key != t.levers.Namespaces[0]+"/"+t.levers.Workload[population.AppLabel] || seen[key] {
+			continue
+		}
+		seen[id.Namespace], seen[key] = true, true
+		e.Proxies = append(e.Proxies, mesh.ControlProxy{ID: id.Name + "." + id.Namespace, Namespace: id.Namespace, Labels: id.Labels, Gateway: gateway})
+	}
+	return e
+}

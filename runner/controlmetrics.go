@@ -1,0 +1,85 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/observe"
+	"k8s.io/client-go/rest"
+)
+
+// planeState is istiod at one moment: its pods and what they have counted.
+type planeState struct {
+	pods   []mesh.ControlPod
+	scrape observe.Scrape
+	// api is kube-apiserver's page of metrics; nil where it may not be read.
+	api []observe.Metric
+}
+
+// lives names the containers that make up the control plane; a container
+// that was restarted has another life.
+func (s planeState) lives() []string {
+	var out []string
+	for _, p := range s.pods {
+		out = append(out, fmt.Sprintf("%s (restart %d)", p.Name, p.Restarts))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// same tells whether istiod lived on from one moment to another.
+func (s planeState) same(after planeState) bool { return slices.Equal(s.lives(), after.lives()) }
+
+// diff says which of istiod's containers ended or came between two moments.
+func (s planeState) diff(after planeState) string {
+	before, now := s.lives(), after.lives()
+	var parts []string
+	for _, life := range before {
+		if !slices.Contains(now, life) {
+			parts = append(parts, life+" ended")
+		}
+	}
+	for _, life := range now {
+		if !slices.Contains(before, life) {
+			parts = append(parts, life+" came")
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// look reads the metrics of all replicas and of kube-apiserver.
+func (c *controlPlane) look(ctx context.Context) (planeState, error) {
+	var s planeState
+	var err error
+	if s.pods, err = c.mesh.Pods(ctx); err != nil {
+		return s, err
+	}
+	if s.scrape, err = observe.ScrapeAll(ctx, c.replicas(s.pods)); err != nil {
+		return s, fmt.Errorf("metrics of istiod: %w", err)
+	}
+	client, err := rest.HTTPClientFor(c.config)
+	if err != nil {
+		return s, err
+	}
+	// Refused or broken: then there is no cost of the API server, and that is
+	// what the record says.
+	s.api, _, _ = observe.APIServer(ctx, client, c.config.Host)
+	return s, nil
+}
+
+// replicas are the ways to istiod's own pages.
+func (c *controlPlane) replicas(pods []mesh.ControlPod) []observe.Replica {
+	var out []observe.Replica
+	for _, p := range pods {
+		out = append(out, observe.Replica{Name: p.Name, HTTP: c.istiodHTTP(p)})
+	}
+	return out
+}
+
+func (c *controlPlane) istiodHTTP(p mesh.ControlPod) *http.Client {
+	return c.dialer.Client(p.Namespace, p.Name, p.AdminPort)
+}

@@ -1,0 +1,204 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/population"
+	"github.com/meshmark/meshmark/study"
+	xdscontrol "github.com/meshmark/meshmark/xds/control"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// controlPlane is what trials of the control plane need in the cluster,
+// deployed: the pod of the simulated sidecars, observers, and whatever
+// population and real pods the last trial's cell asked for.
+type controlPlane struct {
+	*site
+	study *study.Study
+	world *population.World
+	// mesh is the control plane under test.
+	mesh  mesh.ControlPlane
+	fleet *xdscontrol.Client
+	role  podRef // the simulated sidecars' pod
+	// reals are the real pods of the last trial, with their sidecars.
+	reals []podRef
+	// wish is what the real pods were made with; see [controlPlane.ensureReal].
+	wish string
+	// profiled has the cells whose profiles have been taken.
+	profiled map[string]bool
+
+	config *rest.Config
+	say    func(format string, args ...any)
+}
+
+// deployControl creates namespace and roles, and waits until they answer. On
+// error it removes what it made.
+func deployControl(ctx context.Context, o *Options, run string, say func(string, ...any)) (c *controlPlane, err error) {
+	if o.Control == nil {
+		return nil, fmt.Errorf("mesh %s has no control plane that could be studied", o.Mesh.Name())
+	}
+	s, err := newSite(o, run)
+	if err != nil {
+		return nil, err
+	}
+	config := o.Lab.RESTConfig()
+	config.QPS, config.Burst = -1, -1
+	c = &controlPlane{site: s, study: o.Study, mesh: o.Control, config: config, say: say, profiled: map[string]bool{}}
+	if c.world, err = population.New(config); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.remove())
+		}
+	}()
+	if err := c.createNamespace(ctx, study.PlaneControl); err != nil {
+		return c, err
+	}
+	if err := c.createRoles(ctx); err != nil {
+		return c, err
+	}
+	return c, c.find(ctx)
+}
+
+// find waits for the roles' pods and opens lines to them.
+func (c *controlPlane) find(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	err := lab.WaitPods(limited, c.kube, c.namespace, mesh.AppLabel+"="+roleXDS, 1)
+	if err == nil {
+		err = c.awaitObservers(limited)
+	}
+	if err == nil {
+		err = c.awaitIstiodObserved(limited)
+	}
+	if err != nil {
+		return errs.WithHint(err, "kubectl -n %s get events --sort-by=.lastTimestamp", c.namespace)
+	}
+	byApp, err := c.readyPods(ctx)
+	if err != nil {
+		return err
+	}
+	pod := byApp[roleXDS]
+	if pod == nil {
+		return fmt.Errorf("the simulated sidecars' pod is no longer ready in namespace %s", c.namespace)
+	}
+	c.role = refOf(pod)
+	c.fleet = xdscontrol.NewClient("http://xds", c.http(pod, xdsControlPort))
+	if _, err := c.fleet.Version(ctx); err != nil {
+		return fmt.Errorf("reach the simulated sidecars: %w", err)
+	}
+	return nil
+}
+
+// awaitIstiodObserved waits until the nodes of istiod's pods have an observer.
+func (c *controlPlane) awaitIstiodObserved(ctx context.Context) error {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if _, err := c.readyPods(ctx); err != nil {
+			return err
+		}
+		pods, err := c.mesh.Pods(ctx)
+		if err != nil {
+			return err
+		}
+		lacking := ""
+		for _, p := range pods {
+			if c.observers[p.Node].HTTPClient == nil {
+				lacking = p.Node
+			}
+		}
+		if lacking == "" && len(pods) > 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			if len(pods) == 0 {
+				return fmt.Errorf("wait for a pod of istiod that is ready: %w", ctx.Err())
+			}
+			return fmt.Errorf("wait for an observer on node %s, where istiod runs: %w", lacking, ctx.Err())
+		case <-ticker.C:
+		}
+	}
+}
+
+// place implements plane.
+func (c *controlPlane) place() *site { return c.site }
+
+// pods implements plane: those with real sidecars.
+func (c *controlPlane) pods() []podRef { return c.reals }
+
+// measure implements measurer.
+func (c *controlPlane) measure(ctx context.Context, job job) (completed, error) {
+	t, err := newControlTrial(c, job)
+	if err != nil {
+		return completed{Trial: t.out}, err
+	}
+	return t.measure(ctx)
+}
+
+// reconnect implements measurer.
+func (c *controlPlane) reconnect(ctx context.Context) error {
+	c.redial()
+	c.reals, c.wish = nil, ""
+	return c.find(ctx)
+}
+
+// Bounds of what is done beside trials.
+const (
+	populationTimeout = 15 * time.Minute
+	restoreTimeout    = 3 * time.Minute
+)
+
+// remove puts istiod back as it was and takes away population, real pods and
+// roles, also when the run itself has been cancelled.
+func (c *controlPlane) remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
+	defer cancel()
+	if c.fleet != nil {
+		stopping, cancel := context.WithTimeout(ctx, stopTimeout)
+		_, _ = c.fleet.Stop(stopping) // an error means that none runs, or that its pod is gone
+		cancel()
+	}
+	c.say("putting istiod back as it was, removing the simulated pods")
+	err := restoreControl(ctx, c.kube, c.mesh, c.world, c.run)
+	// The namespace goes last: as long as it is there, a later run knows
+	// that there is something to clean up.
+	return errors.Join(err, c.site.remove())
+}
+
+// restoreControl puts back what a run of the control plane changed outside
+// its namespace.
+func restoreControl(ctx context.Context, kube kubernetes.Interface, plane mesh.ControlPlane, world *population.World, run string) error {
+	err := plane.Restore(ctx)
+	err = errors.Join(err, world.Remove(ctx))
+	others, listErr := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: runLabel + "=" + run})
+	if listErr != nil {
+		return errors.Join(err, fmt.Errorf("look for namespaces of the run: %w", listErr))
+	}
+	for _, ns := range others.Items {
+		if ns.Name != namespacePrefix+run && ns.DeletionTimestamp == nil {
+			err = errors.Join(err, removeNamespace(ctx, kube, ns.Name))
+		}
+	}
+	return err
+}
+
+// observerOf is the observer on a node.
+func (c *controlPlane) observerOf(node string) (observe.Client, error) {
+	o := c.observers[node]
+	if o.HTTPClient == nil {
+		return o, fmt.Errorf("no observer runs on node %s", node)
+	}
+	return o, nil
+}

@@ -1,0 +1,145 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// window measures istiod idle, makes the changes on their schedule, and waits
+// until every proxy has all of them, or the settle limit comes. Nobody else
+// talks meanwhile but the one that asks the simulated sidecars whether
+// anything still comes.
+func (t *controlTrial) window(ctx context.Context) error {
+	var err error
+	if t.ahead, t.bound, err = t.c.fleet.ClockOffset(ctx); err != nil {
+		return fmt.Errorf("compare clocks with the simulated sidecars: %w", err)
+	}
+	if t.ahead.Abs() <= t.bound {
+		t.ahead = 0 // as far as can be told it is one clock
+	}
+	if err := t.findTargets(ctx); err != nil {
+		return err
+	}
+	if err := t.idle(ctx); err != nil {
+		return err
+	}
+	if t.before, err = t.c.look(ctx); err != nil {
+		return err
+	}
+	if len(t.ids) > 0 {
+		if t.accountBefore, err = t.c.fleet.Account(ctx); err != nil {
+			return fmt.Errorf("account of the simulated sidecars: %w", err)
+		}
+	}
+	t.c.say("%d changes in %.1f s", len(t.plan.Changes), time.Duration(t.plan.DurationNS()).Seconds())
+	t.envoys = t.watchEnvoys(ctx)
+	defer t.envoys.stop()
+	if t.windowStart, err = t.snapshot(ctx, false); err != nil {
+		return err
+	}
+	start := time.Now()
+	t.driven, t.driveErr = t.driver.Drive(ctx, start.Add(driveLead), t.announce)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if len(t.driven) != len(t.plan.Changes) {
+		return fmt.Errorf("make the changes: %w", t.driveErr)
+	}
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	if t.windowEnd, err = t.snapshot(ctx, true); err != nil {
+		return err
+	}
+	t.out.Window = record.Window{Start: start.UTC(), Seconds: time.Since(start).Seconds(), Intervals: 1}
+	t.envoys.stop()
+	if len(t.ids) > 0 {
+		if t.accountAfter, err = t.c.fleet.Account(ctx); err != nil {
+			return fmt.Errorf("account of the simulated sidecars: %w", err)
+		}
+	}
+	t.after, err = t.c.look(ctx)
+	return err
+}
+
+// driveLead is how long before the first change the driver is told: its
+// markers are announced meanwhile.
+const driveLead = 300 * time.Millisecond
+
+// announce tells everybody who looks for changes what to look for.
+func (t *controlTrial) announce(ctx context.Context, markers []record.Marker) error {
+	t.envoys.announce(markers)
+	if len(t.ids) == 0 {
+		return nil
+	}
+	_, err := t.c.fleet.Announce(ctx, markers)
+	return err
+}
+
+// idle measures istiod with all proxies connected and nothing to do.
+func (t *controlTrial) idle(ctx context.Context) error {
+	idle := t.c.study.Control.Idle
+	if idle == 0 {
+		return nil
+	}
+	t.c.say("idle for %v", idle)
+	var err error
+	if t.idleStart, err = t.snapshot(ctx, false); err != nil {
+		return err
+	}
+	if err := pause(ctx, idle); err != nil {
+		return err
+	}
+	t.idleEnd, err = t.snapshot(ctx, false)
+	return err
+}
+
+// settleQuiet is how long beyond istiod's longest wait for more changes
+// nothing may have come, before the sightings are worth reading: they are
+// large, and reading them costs the simulated sidecars.
+const settleQuiet = 300 * time.Millisecond
+
+// settle waits until every proxy that needs a change has it.
+func (t *controlTrial) settle(ctx context.Context) error {
+	limit := time.Now().Add(t.c.study.Control.Settle)
+	wait := int64(t.levels.DebounceAfter + settleQuiet)
+	looked := int64(-1)
+	for {
+		quiet, lastChange := true, int64(0)
+		if len(t.ids) > 0 {
+			s, err := t.c.fleet.Status(ctx)
+			if err != nil {
+				return fmt.Errorf("watch the simulated sidecars: %w", err)
+			}
+			lastChange = s.LastChangeUnixNS
+			quiet = s.NowUnixNS-max(s.LastChangeUnixNS, t.lastCommit()+int64(t.ahead)) >= wait
+		}
+		late := time.Now().After(limit)
+		if quiet && (looked != lastChange || len(t.c.reals) > 0) || late {
+			looked = lastChange
+			_, toll, err := t.witness(ctx)
+			if err != nil {
+				return err
+			}
+			if toll.missed == 0 && toll.unacked == 0 || late {
+				return nil
+			}
+			t.c.say("%d of %d sightings are still to come", toll.missed, toll.expected)
+		}
+		if err := pause(ctx, statusEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// lastCommit is when the last change was committed, nanoseconds since 1970.
+func (t *controlTrial) lastCommit() int64 {
+	last := int64(0)
+	for _, e := range t.driven {
+		last = max(last, e.CommittedNS)
+	}
+	return last
+}
