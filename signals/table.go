@@ -226,3 +226,13 @@ var others = []Signal{
 }
 
 const sinceStart = "counted since istiod started; istiod shows it only after the first one"
+
+// Check finds selectors that PromQL does not take.
+func (o Options) Check() error {
+	for _, s := range Table(o) {
+		if _, err := newParser().ParseExpr(s.Expr); err != nil {
+			return fmt.Errorf("the selector does not fit into %s: %w", s.Expr, err)
+		}
+	}
+	return nil
+}

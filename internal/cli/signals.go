@@ -1,0 +1,439 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/signals"
+	"github.com/meshmark/meshmark/store"
+)
+
+// signalsFlags are the flags of `meshmark signals`.
+type signalsFlags struct {
+	istiodFlags
+	tableFlags
+	prometheus string
+	headers    []string
+	run        string
+	record     string
+	duration   time.Duration
+	interval   time.Duration
+	once, json bool
+}
+
+// tableFlags say over which time and of whom the table is.
+type tableFlags struct {
+	window                       time.Duration
+	selector, process, container string
+}
+
+func (f *tableFlags) register(flags *pflag.FlagSet) {
+	flags.DurationVar(&f.window, "window", time.Minute, "what rates and quantiles look back on")
+	flags.StringVar(&f.selector, "selector", "", "`labels` that istiod's metrics must have, such as cluster=\"one\"")
+	flags.StringVar(&f.process, "process-selector", "", "`labels` of istiod's process_* and go_* metrics (default app=\"istiod\")")
+	flags.StringVar(&f.container, "container-selector", "", "`labels` of istiod's container in the kubelets' metrics (default container=\"discovery\",pod=~\"istiod.*\")")
+}
+
+func (f *tableFlags) options() (signals.Options, error) {
+	o := signals.Options{Window: f.window, Selector: f.selector, Process: f.process, Container: f.container}
+	if f.window < time.Second || f.window > 24*time.Hour {
+		return o, errs.Usage("--window %s: it takes a time from 1s to 24h", f.window)
+	}
+	if err := o.Check(); err != nil {
+		return o, errs.WithHint(errs.Usage("%v", err), "selectors are written as in PromQL, without braces: --selector 'cluster=\"one\"'")
+	}
+	return o, nil
+}
+
+func newSignalsCommand(env *Env) *cobra.Command {
+	var f signalsFlags
+	cmd := &cobra.Command{
+		Use:   "signals",
+		Short: "Show the golden signals of a control plane: live, of a run, or of a Prometheus",
+		Long: "signals shows the latency, saturation, traffic and errors of istiod as PromQL gives\n" +
+			"them: of a running istiod, whose metrics it reads through the Kubernetes API; of a\n" +
+			"Prometheus server (--prometheus-url); or of what a run recorded (--run).\n\n" +
+			"It watches two alerts: a convergence p99 over 1 s, or over 2 s, for 10 s. It ends with\n" +
+			"exit code 3 if one is firing at the end of a live watch, or fired during a run.\n" +
+			"A metric that is not there is said to be missing; it is never shown as zero.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := f.check(cmd.Flags().Changed)
+			if err != nil {
+				return err
+			}
+			switch {
+			case f.run != "":
+				return signalsOfRun(cmd.Context(), env, f, o)
+			case f.prometheus != "":
+				return signalsOfPrometheus(cmd.Context(), env, f, o)
+			}
+			return signalsLive(cmd.Context(), env, f, o)
+		},
+	}
+	flags := cmd.Flags()
+	f.istiodFlags.register(flags)
+	f.tableFlags.register(flags)
+	flags.StringVar(&f.prometheus, "prometheus-url", "", "ask the Prometheus server at this `URL` instead of istiod itself")
+	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "a header for that server, `\"Name: value\"`; may be given again")
+	flags.StringVar(&f.run, "run", "", "show what the run in this `directory` recorded")
+	flags.StringVar(&f.record, "record", "", "keep what is read from istiod in this `directory`, as Prometheus blocks")
+	flags.DurationVar(&f.duration, "duration", 0, "how long to watch (default: until interrupted)")
+	flags.DurationVar(&f.interval, "interval", time.Second, "between two readings (default 1s, or 5s of a Prometheus server)")
+	flags.BoolVar(&f.once, "once", false, "show one reading and end")
+	flags.BoolVar(&f.json, "json", false, "print JSON: a document a line, or one with --once and --run")
+	cmd.AddCommand(newSignalsExportCommand(env))
+	return cmd
+}
+
+// check finds what is wrong before anything is asked.
+func (f *signalsFlags) check(changed func(string) bool) (signals.Options, error) {
+	fail := func(format string, args ...any) (signals.Options, error) {
+		return signals.Options{}, errs.Usage(format, args...)
+	}
+	if f.run != "" && f.prometheus != "" {
+		return fail("--run and --prometheus-url exclude each other: give one of them")
+	}
+	if f.run != "" || f.prometheus != "" {
+		for _, name := range []string{"lab", "kubeconfig", "context", "istio-namespace", "record"} {
+			if changed(name) {
+				return fail("--%s is for reading istiod itself: leave it out with --run and --prometheus-url", name)
+			}
+		}
+	}
+	if f.run != "" {
+		for _, name := range []string{"once", "duration", "interval"} {
+			if changed(name) {
+				return fail("--%s is for watching: a run is shown as it was", name)
+			}
+		}
+	}
+	if len(f.headers) > 0 && f.prometheus == "" {
+		return fail("--prometheus-header goes with --prometheus-url")
+	}
+	if f.interval < 100*time.Millisecond || f.interval > 5*time.Minute {
+		return fail("--interval %s: it takes a time from 100ms to 5m", f.interval)
+	}
+	if f.duration < 0 || f.once && changed("duration") {
+		return fail("--duration takes a time above zero, and not together with --once")
+	}
+	if f.prometheus != "" && !changed("interval") {
+		f.interval = 5 * time.Second
+	}
+	if err := f.istiodFlags.check(); err != nil {
+		return signals.Options{}, err
+	}
+	return f.tableFlags.options()
+}
+
+// openPrometheus makes the client of a server.
+func openPrometheus(address string, headers []string) (*signals.Remote, error) {
+	h := http.Header{}
+	for _, text := range headers {
+		name, value, ok := strings.Cut(text, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, errs.Usage("--prometheus-header: want \"Name: value\"")
+		}
+		h.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	return signals.NewRemote(address, h)
+}
+
+// signalsOfRun shows the whole of what a run recorded.
+func signalsOfRun(ctx context.Context, env *Env, f signalsFlags, o signals.Options) (err error) {
+	s, err := signals.OpenSeries(filepath.Join(f.run, store.DirSeries))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	from, to := s.Span()
+	whole := o
+	// Rates look back on the whole run, with its first sample.
+	whole.Window = max(to.Sub(from)+time.Millisecond, time.Second)
+	r, err := signals.Read(ctx, s, whole, to)
+	if err != nil {
+		return err
+	}
+	w := signals.NewWatch(s, o)
+	if err := w.Replay(ctx, from, to, time.Second); err != nil {
+		return err
+	}
+	r.Alerts = w.Alerts()
+	if err := showReading(env, f.json, r); err != nil {
+		return err
+	}
+	for _, a := range r.Alerts {
+		if len(a.Fired) > 0 {
+			return quiet(errs.CodeAssertion)
+		}
+	}
+	return nil
+}
+
+func showReading(env *Env, asJSON bool, r signals.Reading) error {
+	if asJSON {
+		return writeJSON(env.Stdout, r)
+	}
+	return signals.WriteTable(env.Stdout, r)
+}
+
+// firing tells by exit code whether an alert fires.
+func firing(alerts []signals.Alert) error {
+	for _, a := range alerts {
+		if a.State == signals.StateFiring {
+			return quiet(errs.CodeAssertion)
+		}
+	}
+	return nil
+}
+
+// alertsLookBack is the time before the first reading whose alerts a
+// Prometheus server can still tell of.
+const alertsLookBack = 30 * time.Second
+
+func signalsOfPrometheus(ctx context.Context, env *Env, f signalsFlags, o signals.Options) error {
+	s, err := openPrometheus(f.prometheus, f.headers)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	w := signals.NewWatch(s, o)
+	now := time.Now()
+	if err := w.Replay(ctx, now.Add(-alertsLookBack), now, time.Second); err != nil {
+		return err
+	}
+	view := newSignalsView(env, f)
+	read := func(at time.Time) error {
+		r, err := signals.Read(ctx, s, o, at)
+		if err == nil {
+			err = w.Step(ctx, at)
+		}
+		if err != nil {
+			return err
+		}
+		r.Alerts = w.Alerts()
+		return view.show(r)
+	}
+	ctx, cancel := limited(ctx, f.duration)
+	defer cancel()
+	ticker := time.NewTicker(f.interval)
+	defer ticker.Stop()
+	for {
+		if err := read(time.Now()); err != nil {
+			if ctx.Err() != nil {
+				break
+			}
+			return err
+		}
+		if f.once {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(view.end(), firing(w.Alerts()))
+}
+
+// limited bounds a watch that has a duration.
+func limited(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, d)
+}
+
+// signalsLive reads istiod itself into a database of its own.
+func signalsLive(ctx context.Context, env *Env, f signalsFlags, o signals.Options) (err error) {
+	from, err := newIstiods(&f.istiodFlags)
+	if err != nil {
+		return err
+	}
+	defer from.close()
+	if _, err := from.targets(ctx); err != nil { // no istiod is an error now, and a problem later
+		return err
+	}
+	dir := f.record
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "meshmark-signals-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	recorder, err := signals.OpenRecorder(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, recorder.Close()) }()
+
+	ctx, cancel := limited(ctx, f.duration)
+	defer cancel()
+	view := newSignalsView(env, f)
+	s := recorder.Source()
+	w := signals.NewWatch(s, o)
+	scraper := &signals.Scraper{Recorder: recorder, Discover: from.targets}
+	var first time.Time
+	readings := 0
+	err = scraper.Run(ctx, f.interval, func(at time.Time, problems []string) error {
+		if first.IsZero() {
+			first = at
+			return nil // rates need two
+		}
+		seen := o
+		// A rate over more time than was watched would be too low.
+		seen.Window = min(o.Window, at.Sub(first)+time.Millisecond)
+		r, err := signals.Read(ctx, s, seen, at)
+		if err == nil {
+			err = w.Step(ctx, at)
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		r.Source, r.Problems, r.Alerts = "istiod of "+f.lab+" lab, namespace "+f.namespace, problems, w.Alerts()
+		readings++
+		if err := view.show(r); err != nil {
+			return err
+		}
+		if f.once {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	if readings == 0 && f.duration > 0 {
+		return errs.WithHint(fmt.Errorf("nothing was read twice in %s", f.duration), "give --duration at least two intervals")
+	}
+	return errors.Join(view.end(), firing(w.Alerts()))
+}
+
+// errEnough ends a scrape loop.
+var errEnough = errors.New("enough")
+
+// signalsView shows readings: a table that is redrawn at a terminal, a line
+// each where there is none and the table at the end, or JSON.
+type signalsView struct {
+	env      *Env
+	f        signalsFlags
+	terminal bool
+	lines    int // of the table on the screen
+	last     *signals.Reading
+	told     map[string]bool // problems
+}
+
+func newSignalsView(env *Env, f signalsFlags) *signalsView {
+	return &signalsView{env: env, f: f, terminal: terminalWidth(env.Stdout) > 0, told: map[string]bool{}}
+}
+
+func (v *signalsView) show(r signals.Reading) error {
+	v.last = &r
+	switch {
+	case v.f.once:
+		return showReading(v.env, v.f.json, r)
+	case v.f.json:
+		return json.NewEncoder(v.env.Stdout).Encode(r)
+	case v.terminal:
+		return v.redraw(r)
+	}
+	for _, p := range r.Problems {
+		if !v.told[p] {
+			v.told[p] = true
+			fmt.Fprintf(v.env.Stderr, "not read: %s\n", p)
+		}
+	}
+	_, err := fmt.Fprintln(v.env.Stdout, signals.Line(r))
+	return err
+}
+
+// redraw writes the table over the one before.
+func (v *signalsView) redraw(r signals.Reading) error {
+	var table bytes.Buffer
+	if err := signals.WriteTable(&table, r); err != nil {
+		return err
+	}
+	width := terminalWidth(v.env.Stdout)
+	var out strings.Builder
+	if v.lines > 0 {
+		fmt.Fprintf(&out, "\x1b[%dA", v.lines)
+	}
+	v.lines = 0
+	for line := range strings.Lines(table.String()) {
+		line = strings.TrimSuffix(line, "\n")
+		if runes := []rune(line); len(runes) > width {
+			line = string(runes[:width])
+		}
+		out.WriteString("\r" + line + "\x1b[K\n")
+		v.lines++
+	}
+	out.WriteString("\x1b[J")
+	_, err := io.WriteString(v.env.Stdout, out.String())
+	return err
+}
+
+// end shows the last reading whole where lines were shown so far.
+func (v *signalsView) end() error {
+	if v.last == nil || v.f.once || v.f.json || v.terminal {
+		return nil
+	}
+	fmt.Fprintln(v.env.Stdout)
+	return signals.WriteTable(v.env.Stdout, *v.last)
+}
+
+func newSignalsExportCommand(env *Env) *cobra.Command {
+	var format, out string
+	var table tableFlags
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Write the golden signals as a Prometheus rule file or a Grafana dashboard",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			write, ok := map[string]func(io.Writer, signals.Options) error{
+				"prometheus-rules": signals.WriteRules, "grafana": signals.WriteDashboard}[format]
+			if !ok {
+				return errs.WithHint(errs.Usage("unknown format %q", format), "--format takes prometheus-rules or grafana")
+			}
+			o, err := table.options()
+			if err != nil {
+				return err
+			}
+			var text bytes.Buffer
+			if err := write(&text, o); err != nil {
+				return err
+			}
+			if out == "" {
+				_, err = env.Stdout.Write(text.Bytes())
+				return err
+			}
+			if err := os.WriteFile(out, text.Bytes(), 0o644); err != nil {
+				return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "--out takes the path of a file to write")
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&format, "format", "", "prometheus-rules or grafana")
+	flags.StringVar(&out, "out", "", "write to this `file` (default: print)")
+	table.register(flags)
+	return cmd
+}

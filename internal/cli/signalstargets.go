@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/signals"
+)
+
+// istiodFlags say which istiod: that of a lab.
+type istiodFlags struct {
+	lab        string
+	kubeconfig string
+	context    string
+	namespace  string // of istiod
+}
+
+func (f *istiodFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.lab, "lab", lab.KindLocal, "where istiod runs: local (the lab on this machine) or cluster (a kubeconfig's)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(&f.context, "context", "", "with --lab cluster: a context of the kubeconfig")
+	flags.StringVar(&f.namespace, "istio-namespace", "istio-system", "where istiod is installed")
+}
+
+// check finds flags that do not go together.
+func (f *istiodFlags) check() error {
+	switch f.lab {
+	case lab.KindCluster:
+		return nil
+	case lab.KindLocal:
+		for _, flag := range [][2]string{{"--kubeconfig", f.kubeconfig}, {"--context", f.context}} {
+			if flag[1] != "" {
+				return errs.WithHint(errs.Usage("%s is for a cluster of yours, and this is the local lab", flag[0]), "add --lab cluster")
+			}
+		}
+		return nil
+	}
+	return errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
+}
+
+// config returns how to reach the cluster. Unlike a study, which needs many
+// rights, this asks for none beforehand.
+func (f *istiodFlags) config() (*rest.Config, error) {
+	if f.lab == lab.KindLocal {
+		l, err := local.Open("")
+		if err != nil {
+			return nil, err
+		}
+		return l.RESTConfig(), nil
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || clientcmd.IsEmptyConfig(err) {
+			return nil, errs.WithHint(errs.Usage("no kubeconfig: %v", err), "name one with --kubeconfig FILE, or set KUBECONFIG")
+		}
+		return nil, errs.Usage("kubeconfig: %v", err)
+	}
+	return config, nil
+}
+
+// istiodPort is where istiod serves its metrics.
+const istiodPort = 15014
+
+// kubeletEvery is how often kubelets are asked for the CPU of istiod's
+// containers: they look themselves no more often than that.
+const kubeletEvery = 10 * time.Second
+
+// istiods finds the metrics pages of a cluster's istiods through its API
+// alone: each pod's own, and what the kubelets know of their containers.
+type istiods struct {
+	namespace string
+	kube      kubernetes.Interface
+	dialer    *lab.Dialer
+	clients   map[string]*http.Client
+}
+
+func newIstiods(f *istiodFlags) (*istiods, error) {
+	config, err := f.config()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = -1, -1 // the server decides how fast
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, errs.Usage("kubeconfig: %v", err)
+	}
+	return &istiods{namespace: f.namespace, kube: kube, dialer: lab.NewDialer(config), clients: map[string]*http.Client{}}, nil
+}
+
+func (i *istiods) close() {
+	for _, c := range i.clients {
+		c.CloseIdleConnections()
+	}
+	i.dialer.Close()
+}
+
+// targets lists the pages as they are now. No running istiod is an error.
+func (i *istiods) targets(ctx context.Context) ([]signals.Target, error) {
+	pods, err := i.kube.CoreV1().Pods(i.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=istiod"})
+	if err != nil {
+		return nil, fmt.Errorf("look for istiod in namespace %s: %w", i.namespace, err)
+	}
+	var all []signals.Target
+	nodes := map[string][]string{}
+	for _, pod := range pods.Items {
+		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
+			continue
+		}
+		all = append(all, i.istiod(pod))
+		nodes[pod.Spec.NodeName] = append(nodes[pod.Spec.NodeName], pod.Name)
+	}
+	if len(all) == 0 {
+		return nil, errs.WithHint(fmt.Errorf("no istiod runs in namespace %s", i.namespace),
+			"kubectl get pods -A -l app=istiod finds it; name its namespace with --istio-namespace")
+	}
+	for node, names := range nodes {
+		all = append(all,
+			i.kubelet(node, "/metrics/cadvisor", keepCAdvisor(names)),
+			i.kubelet(node, "/metrics/resource", keepContainers(names)))
+	}
+	return all, nil
+}
+
+func (i *istiods) istiod(pod corev1.Pod) signals.Target {
+	client, ok := i.clients[pod.Name]
+	if !ok {
+		client = i.dialer.Client(pod.Namespace, pod.Name, istiodPort)
+		i.clients[pod.Name] = client
+	}
+	return signals.Target{
+		Labels: map[string]string{"job": "istiod", "app": "istiod", "namespace": pod.Namespace, "pod": pod.Name,
+			"instance": fmt.Sprintf("%s:%d", pod.Status.PodIP, istiodPort)},
+		Fetch: func(ctx context.Context) (io.ReadCloser, error) { return get(ctx, client, "http://istiod/metrics") },
+	}
+}
+
+func get(ctx context.Context, client *http.Client, url string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		return nil, fmt.Errorf("HTTP status %s", resp.Status)
+	}
+	return resp.Body, nil
+}
+
+func (i *istiods) kubelet(node, path string, keep func([]byte) bool) signals.Target {
+	return signals.Target{
+		Labels: map[string]string{"job": "kubelet", "instance": node, "metrics_path": path},
+		Every:  kubeletEvery, Keep: keep,
+		Fetch: func(ctx context.Context) (io.ReadCloser, error) {
+			body, err := i.kube.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes", node, "proxy"+path).Stream(ctx)
+			if apierrors.IsForbidden(err) {
+				err = fmt.Errorf("%w (the CPU of istiod's container needs the right to get nodes/proxy)", err)
+			}
+			return body, err
+		},
+	}
+}
+
+// keepCAdvisor keeps what a node's cAdvisor says of its machine, and of the
+// limits and the network of the pods.
+func keepCAdvisor(pods []string) func([]byte) bool {
+	return func(line []byte) bool {
+		switch {
+		case bytes.HasPrefix(line, []byte("machine_cpu_cores")):
+			return true
+		case bytes.HasPrefix(line, []byte("container_spec_cpu_quota")), bytes.HasPrefix(line, []byte("container_spec_cpu_period")),
+			bytes.HasPrefix(line, []byte("container_network_transmit_bytes_total")):
+			return ofPods(line, pods)
+		}
+		return false
+	}
+}
+
+// keepContainers keeps the CPU of the pods' containers.
+func keepContainers(pods []string) func([]byte) bool {
+	return func(line []byte) bool {
+		return bytes.HasPrefix(line, []byte("container_cpu_usage_seconds_total")) && ofPods(line, pods)
+	}
+}
+
+func ofPods(line []byte, pods []string) bool {
+	for _, pod := range pods {
+		if bytes.Contains(line, []byte(`pod="`+pod+`"`)) {
+			return true
+		}
+	}
+	return false
+}
