@@ -12,44 +12,111 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/xds"
 	"github.com/meshmark/meshmark/xds/fidelity"
 )
 
 var update = flag.Bool("update", false, "write the recorded transcripts to testdata")
 
-// TestRealAgent records a real agent and Envoy, connecting, through changes,
-// and connecting again.
-func TestRealAgent(t *testing.T) {
-	for _, mode := range []string{fidelity.ModeDelta, fidelity.ModeSotW} {
+// TestSimulatedSidecarIsLikeARealOne has a real agent with its Envoy and a
+// simulated sidecar of the same identity connect to the same istiod, see the
+// same changes, lose their streams and come back, and compares what they
+// sent.
+func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	m := newMesh(t, ctx)
+	m.listen(t, ctx)
+	m.apply(t, ctx, service("one", 8080, "192.0.2.11")+service("two", 8080, "192.0.2.21", "192.0.2.22"))
+	for _, mode := range []string{xds.ModeDelta, xds.ModeSotW} {
 		t.Run(mode, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-			defer cancel()
-			m := newMesh(t, ctx)
-			m.listen(t, ctx)
-			m.apply(t, ctx, service("one", 8080, "192.0.2.11")+service("two", 8080, "192.0.2.21", "192.0.2.22"))
 			pod := m.agent(t, ctx, mode)
-			m.quiet(t, ctx, 1)
+			still(t, ctx, m.recorder, 1, quiet)
+			fleet, err := xds.Start(ctx, m.sidecar(t, ctx, mode, pod))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer fleet.Stop()
+			m.streams(t, ctx, pod, 2)
 			m.changes(t, ctx)
 			m.recorder.Drop()
-			m.quiet(t, ctx, 2)
-			all := m.of(t, pod.Name)
-			if len(all) != 2 {
-				t.Fatalf("%d streams of %s, want 2", len(all), pod.Name)
+			all := m.streams(t, ctx, pod, 4)
+			// The real one connected first; who comes back first is chance.
+			real, simulated := slices.Clone(all[:1]), slices.Clone(all[1:2])
+			for _, tr := range all[2:] {
+				if slices.Contains(first(tr).Fields, "user_agent_build_version") {
+					real = append(real, tr)
+				} else {
+					simulated = append(simulated, tr)
+				}
 			}
 			for i, name := range []string{"connect", "reconnect"} {
-				tr := all[i].Normalise(map[string]string{pod.Name: "POD"})
-				t.Logf("%s: %d steps", name, len(tr.Steps))
+				names := map[string]string{pod.Name: "POD"}
+				recorded := real[i].Normalise(names)
+				compare(t, name, recorded, simulated[i].Normalise(names), notImitated)
 				if *update {
-					if err := os.WriteFile(filepath.Join("testdata", mode+"-"+name+".txt"), []byte(tr.String()), 0o644); err != nil {
-						t.Fatal(err)
+					if err := os.WriteFile(filepath.Join("testdata", mode+"-"+name+".txt"), []byte(recorded.String()), 0o644); err != nil {
+						t.Error(err)
 					}
 				}
 			}
 		})
+	}
+}
+
+// quiet is how long nothing may come until a change has had its effect;
+// istiod waits 100 ms for more changes.
+const quiet = 1500 * time.Millisecond
+
+// first returns what a stream's client said of itself.
+func first(tr *fidelity.Transcript) *fidelity.Node {
+	for _, s := range tr.Steps {
+		if s.Node != nil {
+			return s.Node
+		}
+	}
+	return &fidelity.Node{}
+}
+
+// sidecar describes a simulated sidecar with a pod's identity, which proves it
+// with a token of the pod's service account.
+func (m *mesh) sidecar(t *testing.T, ctx context.Context, mode string, pod corev1.Pod) xds.Spec {
+	t.Helper()
+	spec := xds.DefaultSpec(m.address)
+	spec.Mode = mode
+	token, err := m.kube.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, pod.Spec.ServiceAccountName,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"istio-ca"}}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Security = xds.Security{Mode: xds.SecurityToken, RootCA: m.root, ServerName: recorderName, Tokens: map[string]string{"": token.Status.Token}}
+	spec.Proxies = []xds.Proxy{{Name: pod.Name, Namespace: pod.Namespace, IP: pod.Status.PodIP, ServiceAccount: pod.Spec.ServiceAccountName,
+		Node: pod.Spec.NodeName, Labels: pod.Labels, Ports: []xds.Port{{Name: "http", ContainerPort: 80, Protocol: "TCP"}}}}
+	return spec
+}
+
+// streams waits until a pod has had so many streams and nothing passes any
+// more, and returns them in the order in which they began.
+func (m *mesh) streams(t *testing.T, ctx context.Context, pod corev1.Pod, n int) []*fidelity.Transcript {
+	t.Helper()
+	for {
+		still(t, ctx, m.recorder, n, quiet)
+		all, err := m.recorder.Transcripts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = slices.DeleteFunc(all, func(tr *fidelity.Transcript) bool { return !strings.Contains(tr.NodeID(), pod.Name) })
+		if len(all) == n {
+			return all
+		}
+		if len(all) > n || ctx.Err() != nil {
+			t.Fatalf("%d streams of %s, want %d", len(all), pod.Name, n)
+		}
 	}
 }
 
@@ -83,16 +150,6 @@ func (m *mesh) agent(t *testing.T, ctx context.Context, mode string) corev1.Pod 
 	return pods()[0]
 }
 
-// of returns the transcripts of streams whose node's identity has a text.
-func (m *mesh) of(t *testing.T, text string) []*fidelity.Transcript {
-	t.Helper()
-	all, err := m.recorder.Transcripts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.DeleteFunc(all, func(tr *fidelity.Transcript) bool { return !strings.Contains(tr.NodeID(), text) })
-}
-
 // changes does to the mesh what moves every core type, with a mark before
 // each change.
 func (m *mesh) changes(t *testing.T, ctx context.Context) {
@@ -111,6 +168,6 @@ func (m *mesh) changes(t *testing.T, ctx context.Context) {
 				t.Fatal(err)
 			}
 		}
-		m.quiet(t, ctx, 1)
+		still(t, ctx, m.recorder, 1, quiet)
 	}
 }

@@ -37,7 +37,8 @@ type mesh struct {
 	kube     kubernetes.Interface
 	applier  *lab.Applier
 	recorder *fidelity.Recorder
-	clear    string // the recorder's address for simulated sidecars, HOST:PORT
+	address  string // the recorder's, HOST:PORT
+	root     string // istiod's certificate authority, PEM
 }
 
 // recorderName is the recorder's name for pods, and in its certificate.
@@ -73,6 +74,7 @@ func newMesh(t *testing.T, ctx context.Context) *mesh {
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.root = string(secret.Data["ca-cert.pem"])
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(secret.Data["ca-cert.pem"]) {
 		t.Fatal("no certificate in istio-ca-secret")
@@ -114,6 +116,7 @@ func (m *mesh) listen(t *testing.T, ctx context.Context) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.address = l.Addr().String()
 	go m.recorder.Serve(l) // until the recorder is closed
 	m.apply(t, ctx, fmt.Sprintf(`
 apiVersion: v1
@@ -192,35 +195,6 @@ spec:
       terminationGracePeriodSeconds: 1
       containers: [{name: pause, image: %[4]q, ports: [{name: http, containerPort: 80}]}]
 `, name, recorderName, delta, components.PauseRef)
-}
-
-// quiet waits until the recorder has seen nothing for a while, and at least
-// so many streams.
-func (m *mesh) quiet(t *testing.T, ctx context.Context, streams int) []*fidelity.Transcript {
-	t.Helper()
-	const still = 2 * time.Second // istiod's debounce may take 10 s under load, but none is here
-	last, since := -1, time.Now()
-	for {
-		transcripts, err := m.recorder.Transcripts()
-		if err != nil {
-			t.Fatal(err)
-		}
-		steps := 0
-		for _, tr := range transcripts {
-			steps += len(tr.Steps)
-		}
-		if steps != last {
-			last, since = steps, time.Now()
-		}
-		if len(transcripts) >= streams && time.Since(since) > still {
-			return transcripts
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%d streams with %d steps, want %d streams: %v", len(transcripts), steps, streams, ctx.Err())
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
 }
 
 // certificate makes a server's certificate of the mesh's own authority.
