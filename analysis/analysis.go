@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/meshmark/meshmark/record"
@@ -44,7 +45,7 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 		Started: run.Header.Started.UTC().Format(time.RFC3339), Seed: run.Header.Seed, Lab: run.Header.Lab,
 		Meshmark: run.Header.Meshmark, Machine: run.Header.Machine, Parts: run.Header.Components,
 		Validity: o.validity(), Stop: o.whyEnded(), Factors: plan.Varying, StudyYAML: string(run.StudyYAML),
-		Findings: append(o.findings(measures), o.fits()...), Cells: o.summaries(),
+		Findings: slices.Concat(o.findings(measures), o.fits(), o.searches()), Cells: o.summaries(),
 	}
 	var odd []string
 	f.NoiseFloor, odd = o.floors(measures)

@@ -226,6 +226,10 @@ func knownFinding(name string) bool {
 	if slices.Contains(study.FindingNames(), name) || name == "throughput" {
 		return true
 	}
+	if factor, ok := strings.CutPrefix(name, highest); ok {
+		f, known := study.FactorByName(factor)
+		return known && f.Numeric
+	}
 	for _, part := range cpuParts {
 		if name == "cpu_"+part+"_idle" || name == "cpu_"+part+"_slope" {
 			return true

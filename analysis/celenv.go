@@ -113,9 +113,10 @@ func checkNames(a *cel.Ast, e study.Expr) error {
 
 func factorNames() []string {
 	var out []string
-	for _, f := range study.Factors() {
+	for _, f := range append(slices.Clone(study.Factors()), study.ControlFactors()...) {
 		out = append(out, f.Name)
 	}
+	out = append(out, study.FactorVariant)
 	slices.Sort(out)
 	return out
 }

@@ -232,6 +232,9 @@ func decides(s *study.Study, f record.Finding) bool {
 	if s.Stop != nil {
 		return f.Name == s.Stop.Finding && has(f.Cell, shared(s.Stop.Of, f.Cell))
 	}
+	if s.Plane() == study.PlaneControl {
+		return slices.Contains([]string{"convergence_p50", "convergence_p99", "istiod_cpu_per_change"}, strings.TrimSuffix(f.Name, "_overhead"))
+	}
 	return strings.HasPrefix(f.Name, "latency_p50") || strings.HasPrefix(f.Name, "cpu_") && !strings.HasPrefix(f.Name, "cpu_"+record.PartControl)
 }
 
@@ -283,7 +286,7 @@ func differences(a, b record.Run, sa, sb *study.Study) []string {
 			out = append(out, fmt.Sprintf("%s differs: %s and %s", c.Name, v, c.Version))
 		}
 	}
-	for _, f := range study.Factors() {
+	for _, f := range study.FactorsOf(sa.Plane()) {
 		x, okA := sa.Settings[f.Name]
 		y, okB := sb.Settings[f.Name]
 		if okA && okB && x != y {

@@ -7,8 +7,10 @@
 //	           -> findings       differences inside blocks        findings.go
 //	           -> noise floors   what identical baselines show    floor.go
 //	           -> cell summaries, curves, validity                summary.go, validity.go
+//	           -> control plane: convergence, waterfall, pushes  control.go, convergence.go, series.go, controlsummary.go
+//	           -> how far a searched factor can go                search.go
 //	           -> idle cost and slope of CPU against rate         fit.go
-//	           -> published figures beside ours, in words         published.go, words.go
+//	           -> published figures beside ours, in words         published.go, controlwords.go, words.go
 //	record.Findings -> assertions in CEL                          assert.go, celenv.go
 //	two runs   -> better, worse, same or inconclusive             compare.go
 //	a run under way -> measure on, or enough                      enough.go

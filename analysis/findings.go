@@ -88,11 +88,42 @@ func (o *observations) plain(cell int, m measure) (record.Finding, bool) {
 	}
 	e := stat.Mean(values, stat.Options{})
 	f.Blocks = e.Blocks
+	if m.fault {
+		return o.faults(f, cell, m), true
+	}
 	if e.Blocks < minPairs || !e.Defined() {
 		return invalid(f, e.Blocks), true
 	}
-	f.Estimate, f.Low, f.High, f.Warnings = e.Value, notNegative(e.Low), e.High, e.Warnings
+	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings
+	if !m.signed {
+		f.Low = notNegative(e.Low)
+	}
+	if m.warn != nil {
+		f.Warnings = append(f.Warnings, m.warn(o, cell)...)
+	}
 	return f, true
+}
+
+// faults is the finding of what must not happen in a cell, a trial: from its
+// fewest in a trial to its most. One is enough to be real.
+func (o *observations) faults(f record.Finding, cell int, m measure) record.Finding {
+	n := 0
+	f.Low = math.Inf(1)
+	for _, t := range o.valid(cell) {
+		v := m.of(o, t)
+		if !finite(v) {
+			continue
+		}
+		n++
+		f.Estimate += v
+		f.Low, f.High = math.Min(f.Low, v), math.Max(f.High, v)
+	}
+	f.Estimate /= float64(n) // at least one trial has a value
+	if f.High > 0 {
+		f.Verdict = record.VerdictReal
+		f.Warnings = m.warn(o, cell)
+	}
+	return f
 }
 
 // notNegative is the lower end of an interval of a quantity that cannot lie

@@ -18,7 +18,17 @@ type measure struct {
 	quantile float64
 	// compared says that cells are set against their baseline.
 	compared bool
-	of       func(*observations, *record.Trial) float64 // NaN if the trial has none
+	// beyond is the share of pairs of a change and a proxy that lie above
+	// the value, in measures of convergence that are a percentile of them.
+	beyond float64
+	// signed says that the value may lie below zero.
+	signed bool
+	// fault says that the value counts what must not happen: it is told
+	// whatever the number of blocks, and is real if it is not zero.
+	fault bool
+	of    func(*observations, *record.Trial) float64 // NaN if the trial has none
+	// warn says what is odd about a cell's value; nil for nothing.
+	warn func(o *observations, cell int) []string
 }
 
 var quantiles = []struct {
@@ -35,6 +45,9 @@ var (
 
 // measuresOf lists what a study measures, in the order of reports.
 func measuresOf(s *study.Study) []measure {
+	if s.Plane() == study.PlaneControl {
+		return controlMeasures(s)
+	}
 	var out []measure
 	if s.Measured(study.MeasureLatency) {
 		for _, q := range quantiles {

@@ -20,12 +20,21 @@ type observations struct {
 	trials []map[int][]*record.Trial
 	counts map[string]stat.Counts // intended latency in microseconds by trial
 	blocks []int                  // that have any trial, ascending
+	// events are the changes of control-plane trials by trial, and what
+	// they say once somebody has asked.
+	events       map[string][]*record.Event
+	convergences map[string]*convergence
 }
 
 // observe sorts a run's trials by the plan's cells. Trials of cells that the
 // plan does not know belong to another study: that is an error.
 func observe(plan *study.Plan, run record.Run) (*observations, error) {
-	o := &observations{plan: plan, run: run, counts: map[string]stat.Counts{}}
+	o := &observations{plan: plan, run: run, counts: map[string]stat.Counts{},
+		events: map[string][]*record.Event{}, convergences: map[string]*convergence{}}
+	for i := range run.Events {
+		e := &run.Events[i]
+		o.events[e.Trial] = append(o.events[e.Trial], e)
+	}
 	o.trials = make([]map[int][]*record.Trial, len(plan.Cells))
 	for i := range o.trials {
 		o.trials[i] = map[int][]*record.Trial{}

@@ -69,6 +69,9 @@ func (c *comparing) says(p study.Published, f *record.Finding, cell int) string 
 	if why := c.arrivalWords(p, f, cell); why != "" {
 		sentences = append(sentences, why)
 	}
+	if c.o.plan.Study.Plane() == study.PlaneControl {
+		sentences = append(sentences, c.controlWords(p, f, cell)...)
+	}
 	return strings.Join(sentences, " ")
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/stat"
+	"github.com/meshmark/meshmark/study"
 )
 
 // How dense curves are.
@@ -53,6 +54,14 @@ func (o *observations) summary(cell int) record.CellSummary {
 		}
 		if p50 := o.latency(t).Quantile(0.5); finite(p50) {
 			s.BlockP50US = append(s.BlockP50US, record.BlockValue{Block: t.Block, Repeat: t.Repeat, Value: p50})
+		}
+	}
+	if o.plan.Study.Plane() == study.PlaneControl {
+		s.Control = o.controlSummary(valid)
+		for _, t := range valid {
+			if p50 := o.converged(t).acked.Quantile(0.5); finite(p50) {
+				s.BlockP50US = append(s.BlockP50US, record.BlockValue{Block: t.Block, Repeat: t.Repeat, Value: p50})
+			}
 		}
 	}
 	counts := stat.FromHistogram(intended, nsToUS)

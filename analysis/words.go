@@ -24,6 +24,16 @@ func quantity(v float64, unit string) string {
 			return figures(v/1e3) + " ms" + suffix
 		}
 		return figures(v) + " µs" + suffix
+	case study.UnitPerChange:
+		return quantity(v, study.UnitMicroseconds) + " a change"
+	case study.UnitBytesPerChange:
+		return quantity(v, study.UnitBytes) + " a change"
+	case study.UnitPushesPerChange:
+		return figures(v) + " pushes a change"
+	case study.UnitSecondsPerChange:
+		return figures(v) + " proxy-seconds a change"
+	case study.UnitRatio:
+		return percent(v)
 	case study.UnitBytes:
 		if size >= 1e6 {
 			return figures(v/1e6) + " MB"

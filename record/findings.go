@@ -149,8 +149,90 @@ type CellSummary struct {
 	// median over trials; absent where it was not recorded.
 	Pressure *Pressure `json:"pressure,omitempty"`
 	// Blocks has the cell's median latency in each valid block, for the
-	// picture of drift.
+	// picture of drift; in control-plane studies its median convergence.
 	BlockP50US []BlockValue `json:"block_p50_us"`
+	// Control is what the trials of a control-plane study measured, in
+	// place of latency and CPU a request; nil in others.
+	Control *ControlSummary `json:"control,omitempty"`
+}
+
+// ControlSummary is what a control-plane cell's valid trials measured. Sums
+// are over all of them, means are of the trials'.
+type ControlSummary struct {
+	Proxies     int `json:"proxies"` // of one trial
+	Gateways    int `json:"gateways"`
+	RealProxies int `json:"real_proxies"`
+
+	Committed int `json:"committed"` // changes, sum
+	Failed    int `json:"failed"`    // changes that the API server did not take, sum
+	// Pairs of a change and a proxy that had it, those that never
+	// acknowledged it, those where a later change came in one with it, and
+	// those that needed it and never had it; sums.
+	Pairs      int64 `json:"pairs"`
+	Unacked    int64 `json:"unacked"`
+	Superseded int64 `json:"superseded"`
+	Missed     int64 `json:"missed"`
+
+	// Convergence is from commit to acknowledgement over all pairs, received
+	// to when the proxy had read it, applied to when a real Envoy had it in
+	// force (nil without any).
+	Convergence Latency  `json:"convergence_us"`
+	Received    Latency  `json:"received_us"`
+	Applied     *Latency `json:"applied_us,omitempty"`
+	// Percentiles and CDF are curves of convergence as those of latency.
+	Percentiles []CurvePoint `json:"percentiles"`
+	CDF         []CurvePoint `json:"cdf"`
+	// First, median and last proxy to acknowledge a change: medians over
+	// changes.
+	FirstUS  float64 `json:"first_us"`
+	MedianUS float64 `json:"median_us"`
+	LastUS   float64 `json:"last_us"`
+	// Changes are those of one trial, the cell's first, in their order.
+	Changes []ChangePoint `json:"changes"`
+
+	// Stages is the waterfall, means of the trials' means; MeanUS is the
+	// measured mean that they add up to but for ResidualUS.
+	Stages     []Stage `json:"stages"`
+	MeanUS     float64 `json:"mean_us"`
+	ResidualUS float64 `json:"residual_us"`
+	// ReportedP99US is the 99th percentile by istiod's own histogram;
+	// ReportedFirstBucket says that it lies in its first bucket and is but a
+	// straight line through that; absent where istiod has none.
+	ReportedP99US       *float64 `json:"reported_p99_us,omitempty"`
+	ReportedFirstBucket bool     `json:"reported_first_bucket,omitempty"`
+
+	// Pushes are istiod's by type, means a trial.
+	Pushes map[string]float64 `json:"pushes"`
+	// Wire is what proxies received by type, sums.
+	Wire map[string]Wire `json:"wire"`
+	// ConfigBytes is what a proxy holds by type, medians over trials.
+	ConfigBytes map[string]int64 `json:"config_bytes"`
+	Reconnects  map[string]int64 `json:"reconnects,omitempty"` // sums, by why
+	// IstiodCPUS and the others are CPU seconds in the windows, sums, over
+	// WindowSeconds; IdleCores is istiod's use before them, a mean.
+	WindowSeconds float64 `json:"window_s"`
+	IstiodCPU     CPU     `json:"istiod_cpu"`
+	SimulatorCPU  CPU     `json:"simulator_cpu"`
+	APIServerCPU  *CPU    `json:"apiserver_cpu,omitempty"`
+	IdleCores     float64 `json:"idle_cores"`
+	// SimulatorLagP99US is how late the simulated proxies read, a median.
+	SimulatorLagP99US float64 `json:"simulator_lag_p99_us"`
+	StaleProxySeconds float64 `json:"stale_proxy_s"` // sum
+	HeapBytes         int64   `json:"heap_bytes"`    // median
+	AllocBytes        int64   `json:"alloc_bytes"`   // sum
+	// Missing lists metrics that this istiod does not have.
+	Missing []string `json:"missing_metrics,omitempty"`
+}
+
+// ChangePoint is a change in a trial: when, and how long until the first,
+// the median and the last proxy had acknowledged it (-1 if none had).
+type ChangePoint struct {
+	AtS      float64 `json:"at_s"` // after the trial's first change
+	Kind     string  `json:"kind"`
+	Proxies  int     `json:"proxies"`
+	FirstUS  float64 `json:"first_us"`
+	MedianUS float64 `json:"median_us"`
+	LastUS   float64 `json:"last_us"`
 }
 
 // CPUPerRequest is microseconds of CPU a request, user and kernel apart.

@@ -1,0 +1,327 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// controlMeasures lists what a control-plane study measures, in the order of
+// reports.
+func controlMeasures(s *study.Study) []measure {
+	var out []measure
+	for _, group := range []struct {
+		measure string
+		list    func() []measure
+	}{
+		{study.MeasureConvergence, convergenceMeasures},
+		{study.MeasureAmplification, amplificationMeasures},
+		{study.MeasureConfig, configMeasures},
+		{study.MeasureCost, costMeasures},
+		{study.MeasureStaleness, stalenessMeasures},
+	} {
+		if !s.Measured(group.measure) {
+			continue
+		}
+		for _, m := range group.list() {
+			m.probe = group.measure
+			m.unit = study.FindingUnit(m.name)
+			m.compared = study.FindingUnit(m.name+"_overhead") != ""
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// ofControl is a measure of what a trial counted; NaN if it counted nothing.
+func ofControl(of func(c *record.Control) float64) func(*observations, *record.Trial) float64 {
+	return func(_ *observations, t *record.Trial) float64 {
+		if t.Control == nil {
+			return math.NaN()
+		}
+		return of(t.Control)
+	}
+}
+
+func convergenceMeasures() []measure {
+	var out []measure
+	add := func(name string, of func(c *convergence) float64) {
+		out = append(out, measure{name: name, of: func(o *observations, t *record.Trial) float64 { return of(o.converged(t)) }})
+	}
+	for _, q := range append(quantiles, struct {
+		name string
+		q    float64
+	}{"max", 1}) {
+		add("convergence_"+q.name, func(c *convergence) float64 { return c.acked.Quantile(q.q) })
+		out[len(out)-1].beyond = math.Max(1-q.q, 1e-9) // of the largest, any
+	}
+	add("convergence_first", func(c *convergence) float64 { return medianOrNaN(c.first) })
+	add("convergence_median", func(c *convergence) float64 { return medianOrNaN(c.median) })
+	add("convergence_last", func(c *convergence) float64 { return medianOrNaN(c.last) })
+	add("received_p50", func(c *convergence) float64 { return c.received.Quantile(0.5) })
+	add("received_p90", func(c *convergence) float64 { return c.received.Quantile(0.9) })
+	add("received_p99", func(c *convergence) float64 { return c.received.Quantile(0.99) })
+	add("received_max", func(c *convergence) float64 { return c.received.Quantile(1) })
+	add("applied_p50", func(c *convergence) float64 { return c.applied.Quantile(0.5) })
+	add("applied_p99", func(c *convergence) float64 { return c.applied.Quantile(0.99) })
+	out = append(out,
+		measure{name: "reported_convergence_p99", warn: firstBucket,
+			of: func(_ *observations, t *record.Trial) float64 { return reported(t) }},
+		measure{name: "hidden_convergence_p99", signed: true, of: func(o *observations, t *record.Trial) float64 {
+			return o.converged(t).acked.Quantile(0.99) - reported(t)
+		}})
+	for _, stage := range record.Stages() {
+		out = append(out, measure{name: "stage_" + stage, signed: true, of: ofControl(func(c *record.Control) float64 {
+			for _, s := range c.Stages {
+				if s.Name == stage {
+					return s.MeanUS
+				}
+			}
+			return math.NaN()
+		})})
+	}
+	out = append(out, measure{name: "stage_residual", signed: true, warn: largeResidual,
+		of: func(o *observations, t *record.Trial) float64 { rest, _ := o.residual(t); return rest }})
+	// A trial without events says nothing about what was missed.
+	counted := func(of func(c *convergence) int) func(o *observations, t *record.Trial) float64 {
+		return func(o *observations, t *record.Trial) float64 {
+			if t.Control == nil || len(o.events[t.ID]) == 0 {
+				return math.NaN()
+			}
+			return float64(of(o.converged(t)))
+		}
+	}
+	return append(out,
+		measure{name: "missed", fault: true, warn: missedExample, of: counted(func(c *convergence) int { return c.missed })},
+		measure{name: "failed_changes", fault: true, warn: failedExample, of: counted(func(c *convergence) int { return c.failed })})
+}
+
+// reported is istiod's own 99th percentile of convergence, in microseconds.
+func reported(t *record.Trial) float64 {
+	if t.Control == nil {
+		return math.NaN()
+	}
+	v, _ := histogramQuantile(0.99, histogram(t.Control.Istiod, metricConvergence))
+	return v * 1e6
+}
+
+// firstBucket warns of figures that are nothing but the line through a
+// histogram's first bucket.
+func firstBucket(o *observations, cell int) []string {
+	n, upto, all := 0, 0.0, o.valid(cell)
+	for _, t := range all {
+		if t.Control == nil {
+			continue
+		}
+		buckets := histogram(t.Control.Istiod, metricConvergence)
+		if _, first := histogramQuantile(0.99, buckets); first {
+			n, upto = n+1, buckets[0].upto
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("in %d of %d trials it lies in the first bucket of istiod's histogram, from 0 to %s: "+
+		"the figure is a straight line through that bucket and says no more than that it is below its end", n, len(all), quantity(upto*1e6, study.UnitMicroseconds))}
+}
+
+// largeResidual warns of waterfalls that do not add up.
+func largeResidual(o *observations, cell int) []string {
+	n, all := 0, 0
+	var rest, mean float64
+	for _, t := range o.valid(cell) {
+		r, m := o.residual(t)
+		if !finite(r) || !finite(m) {
+			continue
+		}
+		if all++; math.Abs(r) > maxResidual(m) {
+			if n++; math.Abs(r) > math.Abs(rest) {
+				rest, mean = r, m
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("in %d of %d trials the stages leave more than 5%% or 2 ms unexplained, at most %s of %s",
+		n, all, quantity(rest, study.UnitMicroseconds), quantity(mean, study.UnitMicroseconds))}
+}
+
+// missedExample says which changes proxies never saw.
+func missedExample(o *observations, cell int) []string {
+	pairs, needed, trials := 0, 0, 0
+	example := ""
+	for _, t := range o.valid(cell) {
+		c := o.converged(t)
+		needed += c.pairs + c.missed
+		if c.missed == 0 {
+			continue
+		}
+		pairs, trials = pairs+c.missed, trials+1
+		if e := c.example; example == "" {
+			example = fmt.Sprintf("trial %s, change %d (%s %s): proxies %s", t.ID, e.Change, e.Op, e.Object, someOf(e.Missed))
+		}
+	}
+	if pairs == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d of %d pairs of a change and a proxy that needed it, in %d trials, as %s", pairs, needed, trials, example)}
+}
+
+// someOf lists the first few of many proxies.
+func someOf(proxies []int32) string {
+	const most = 5
+	var out []string
+	for i, p := range proxies {
+		if i == most {
+			out = append(out, fmt.Sprintf("and %d more", len(proxies)-most))
+			break
+		}
+		out = append(out, fmt.Sprint(p))
+	}
+	return strings.Join(out, ", ")
+}
+
+// failedExample says why the API server did not take changes.
+func failedExample(o *observations, cell int) []string {
+	n := 0
+	example := ""
+	for _, t := range o.valid(cell) {
+		for _, e := range o.events[t.ID] {
+			if e.Error == "" {
+				continue
+			}
+			if n++; example == "" {
+				example = fmt.Sprintf("trial %s, change %d (%s %s): %s", t.ID, e.Change, e.Op, e.Object, e.Error)
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d changes were not taken, as %s", n, example)}
+}
+
+// perChange divides by the changes that were committed.
+func perChange(of func(c *record.Control) float64) func(*observations, *record.Trial) float64 {
+	return ofControl(func(c *record.Control) float64 {
+		if c.Committed <= 0 {
+			return math.NaN()
+		}
+		return of(c) / float64(c.Committed)
+	})
+}
+
+func amplificationMeasures() []measure {
+	out := []measure{{name: "pushes", of: ofControl(func(c *record.Control) float64 { return pushes(c.Istiod, "") })}}
+	for _, kind := range study.XDSTypes() {
+		out = append(out, measure{name: "pushes_" + kind, of: ofControl(func(c *record.Control) float64 { return pushes(c.Istiod, kind) })})
+	}
+	return append(out,
+		measure{name: "pushes_per_change", of: perChange(func(c *record.Control) float64 { return pushes(c.Istiod, "") })},
+		measure{name: "push_bytes_per_change", of: perChange(func(c *record.Control) float64 { return float64(wireSum(c).Bytes) })},
+		measure{name: "identical_share", of: ofControl(func(c *record.Control) float64 {
+			w := wireSum(c)
+			if w.Bytes <= 0 {
+				return math.NaN()
+			}
+			return float64(w.IdenticalBytes) / float64(w.Bytes)
+		})})
+}
+
+// wireSum is what came over the wire, all types together.
+func wireSum(c *record.Control) record.Wire {
+	var sum record.Wire
+	for _, w := range c.Wire {
+		sum = addWire(sum, w)
+	}
+	return sum
+}
+
+func addWire(a, b record.Wire) record.Wire {
+	return record.Wire{
+		Responses: a.Responses + b.Responses, Bytes: a.Bytes + b.Bytes, Resources: a.Resources + b.Resources,
+		Identical: a.Identical + b.Identical, IdenticalBytes: a.IdenticalBytes + b.IdenticalBytes,
+		Removed: a.Removed + b.Removed, Acks: a.Acks + b.Acks, Nacks: a.Nacks + b.Nacks,
+	}
+}
+
+func configMeasures() []measure {
+	out := []measure{{name: "config_bytes", of: ofControl(func(c *record.Control) float64 {
+		sum := int64(0)
+		for _, bytes := range c.Config {
+			sum += bytes
+		}
+		return positive(float64(sum))
+	})}}
+	for _, kind := range study.XDSTypes() {
+		out = append(out, measure{name: "config_bytes_" + kind, of: ofControl(func(c *record.Control) float64 { return positive(float64(c.Config[kind])) })})
+	}
+	return out
+}
+
+// positive is NaN for what was not measured, which is recorded as 0.
+func positive(v float64) float64 {
+	if v <= 0 {
+		return math.NaN()
+	}
+	return v
+}
+
+// idleCores is the CPU that istiod used before the first change.
+func idleCores(c *record.Control) float64 {
+	if c.IdleSeconds <= 0 {
+		return math.NaN()
+	}
+	return c.Idle.TotalS() / c.IdleSeconds
+}
+
+func costMeasures() []measure {
+	istiod := func(t *record.Trial) float64 {
+		cpu, ok := t.CPU[record.PartControl]
+		if !ok {
+			return math.NaN()
+		}
+		return cpu.TotalS()
+	}
+	return []measure{
+		{name: "istiod_cpu_per_change", signed: true, of: func(_ *observations, t *record.Trial) float64 {
+			if t.Control == nil || t.Control.Committed <= 0 {
+				return math.NaN()
+			}
+			used := istiod(t)
+			if idle := idleCores(t.Control); finite(idle) {
+				used -= idle * t.Window.Seconds
+			}
+			return used * 1e6 / float64(t.Control.Committed)
+		}},
+		{name: "istiod_cpu_idle", of: ofControl(idleCores)},
+		{name: "istiod_memory", of: func(_ *observations, t *record.Trial) float64 {
+			m := t.Memory[record.PartControl]
+			if m.PSSBytes > 0 {
+				return float64(m.PSSBytes)
+			}
+			return positive(float64(m.CgroupBytes))
+		}},
+		{name: "alloc_bytes_per_change", of: perChange(func(c *record.Control) float64 { return positive(float64(c.AllocBytes)) })},
+		{name: "apiserver_cpu_per_change", of: perChange(func(c *record.Control) float64 {
+			if c.APIServer == nil {
+				return math.NaN()
+			}
+			return c.APIServer.TotalS() * 1e6
+		})},
+		{name: "simulator_cpu_share", of: func(_ *observations, t *record.Trial) float64 {
+			if t.Control == nil || !(istiod(t) > 0) {
+				return math.NaN()
+			}
+			return t.Control.Simulator.TotalS() / istiod(t)
+		}},
+	}
+}
+
+func stalenessMeasures() []measure {
+	return []measure{{name: "stale_proxy_seconds_per_change", of: perChange(func(c *record.Control) float64 { return c.StaleProxySeconds })}}
+}

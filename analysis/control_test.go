@@ -1,0 +1,399 @@
+package analysis
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+const controlStudy = `
+name: tuning
+question: Which lever helps?
+control: {changes: 10}
+settings: {proxies: 11, gateways: 2}
+variants:
+  none: {}
+  sidecar: {sidecar_scope: mesh}
+  slow: {sidecar_scope: mesh, debounce_after: 2500ms}
+baseline: {variant: none}
+blocks: {min: 3, max: 6}
+stop: {finding: convergence_p50_overhead, half_width: 10%, of: {variant: slow}}
+published:
+- {source: book, claim: no tuning, finding: pushes, cell: {variant: none}, figure: 514, unit: pushes}
+- {source: book, claim: with a Sidecar, finding: pushes, cell: {variant: sidecar}, figure: 70, unit: pushes}
+- {source: book, claim: p99 of istiod, finding: reported_convergence_p99, cell: {variant: none}, figure: 0.099, unit: s}
+- {source: book, claim: config dump, finding: config_bytes, cell: {variant: none}, figure: 2.0, unit: MB}
+assert: ['finding("missed", {"variant": "none"}).estimate == 0.0']
+`
+
+// controlWorld says what a control-plane trial is like.
+type controlWorld struct {
+	debounceMS float64
+	pushes     float64 // in the window
+	spoil      func(t *record.Trial, events []record.Event)
+}
+
+// simulateControl runs a control-plane study: every change reaches proxy i
+// i ms after the debounce and 20 ms, and is acknowledged 1 ms later.
+func simulateControl(t *testing.T, text string, blocks int, world func(record.Cell) controlWorld) record.Run {
+	t.Helper()
+	s, err := study.Parse([]byte(text), "study.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := study.NewPlan(s, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	run := record.Run{Header: record.Header{Schema: record.Schema, RunID: "run", Study: s.Name, Started: start, Seed: 3, Lab: "local"}, StudyYAML: s.Marshal()}
+	r := rand.New(rand.NewPCG(1, 2))
+	at := start
+	for block := range blocks {
+		for order, slot := range plan.Block(block) {
+			cell := plan.Cells[slot.Cell]
+			l, err := study.ControlOf(cell)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := world(cell)
+			trial := record.Trial{
+				Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Repeat: slot.Repeat,
+				Started: at, Ended: at.Add(40 * time.Second), Window: record.Window{Start: at, Seconds: 25},
+				Validity: record.Validity{Valid: true},
+			}
+			at = trial.Ended
+			events := controlEvents(&trial, s.ChangesIn(cell), l.Connected(), w.debounceMS, r)
+			controlCounts(&trial, l, w, events)
+			if w.spoil != nil {
+				w.spoil(&trial, events)
+			}
+			run.Trials, run.Events = append(run.Trials, trial), append(run.Events, events...)
+		}
+	}
+	return run
+}
+
+func controlEvents(trial *record.Trial, changes, proxies int, debounceMS float64, r *rand.Rand) []record.Event {
+	var out []record.Event
+	noise := 1 + 0.005*r.NormFloat64() // of the trial
+	for k := range changes {
+		e := record.Event{
+			Schema: record.Schema, Trial: trial.ID, Change: k, Kind: "service", Op: "create", Object: fmt.Sprintf("Service/sim-1/x-%d", k),
+			CommittedNS: trial.Started.UnixNano() + int64(k)*2_500_000_000, Expected: proxies,
+		}
+		for p := range proxies {
+			us := int64((debounceMS + 20 + float64(p)) * 1000 * noise)
+			e.Seen.Proxy = append(e.Seen.Proxy, int32(p))
+			e.Seen.ReceivedUS = append(e.Seen.ReceivedUS, us)
+			e.Seen.AckedUS = append(e.Seen.AckedUS, us+1000)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func controlCounts(trial *record.Trial, l study.ControlLevels, w controlWorld, events []record.Event) {
+	n := l.Connected()
+	mean := convergenceOf(pointers(events)).acked.Mean()
+	trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 1.5, SystemS: 0.5}}
+	trial.Memory = map[string]record.Memory{record.PartControl: {PSSBytes: 120e6}}
+	trial.Control = &record.Control{
+		Proxies: l.Proxies, Gateways: l.Gateways, Changes: len(events), Committed: len(events),
+		Istiod: map[string]float64{
+			`pilot_xds_pushes{type="cds"}`: w.pushes * 0.5, `pilot_xds_pushes{type="lds"}`: w.pushes * 0.5, `pilot_xds_pushes{type="lds_senderr"}`: 7,
+			`pilot_proxy_convergence_time_bucket{le="0.1"}`: float64(10 * n), `pilot_proxy_convergence_time_bucket{le="0.5"}`: float64(10 * n),
+			`pilot_proxy_convergence_time_bucket{le="+Inf"}`: float64(10 * n),
+		},
+		Stages: []record.Stage{{Name: record.StageDebounce, MeanUS: w.debounceMS * 1000, Source: "pilot_debounce_time"},
+			{Name: record.StageWire, MeanUS: mean - w.debounceMS*1000 - 1000, Source: "rest"}},
+		Wire:   map[string]record.Wire{"cds": {Bytes: 300_000, IdenticalBytes: 120_000, Resources: 100, Acks: 10}, "lds": {Bytes: 100_000, IdenticalBytes: 80_000}},
+		Config: map[string]int64{"cds": 60_000, "lds": 40_000},
+		Idle:   record.CPU{UserS: 0.08}, IdleSeconds: 2,
+		APIServer: &record.CPU{UserS: 0.3}, Simulator: record.CPU{UserS: 0.2}, SimulatorLag: record.Lag{P99: 90},
+		StaleProxySeconds: 5, AllocBytes: 50e6, HeapBytes: 30e6,
+	}
+}
+
+func pointers(events []record.Event) []*record.Event {
+	var out []*record.Event
+	for i := range events {
+		out = append(out, &events[i])
+	}
+	return out
+}
+
+func tuned(c record.Cell) controlWorld {
+	return map[string]controlWorld{
+		"none": {debounceMS: 100, pushes: 520}, "sidecar": {debounceMS: 100, pushes: 60}, "slow": {debounceMS: 2500, pushes: 50},
+	}[c[study.FactorVariant]]
+}
+
+// What was put into the simulated control plane comes out.
+func TestAnalyzeControl(t *testing.T) {
+	run := simulateControl(t, controlStudy, 4, tuned)
+	f := analyze(t, run)
+	at := func(v string) record.Cell { return record.Cell{"variant": v} }
+	for _, c := range []struct {
+		name, variant string
+		truth, within float64
+		verdict       string
+	}{
+		{"convergence_p50", "none", 127_000, 0.02, record.VerdictMeasured},
+		{"convergence_max", "none", 133_000, 0.02, record.VerdictMeasured},
+		{"convergence_first", "none", 121_000, 0.02, record.VerdictMeasured},
+		{"convergence_last", "none", 133_000, 0.02, record.VerdictMeasured},
+		{"received_p50", "none", 126_000, 0.02, record.VerdictMeasured},
+		{"convergence_p50_overhead", "slow", 2_400_000, 0.02, record.VerdictReal},
+		{"reported_convergence_p99", "none", 99_000, 1e-9, record.VerdictMeasured},
+		{"hidden_convergence_p99", "none", 34_000, 0.05, record.VerdictMeasured},
+		{"stage_debounce", "slow", 2_500_000, 1e-9, record.VerdictMeasured},
+		{"stage_residual", "none", 1000, 0.01, record.VerdictMeasured},
+		{"pushes", "none", 520, 1e-9, record.VerdictMeasured},
+		{"pushes_cds", "none", 260, 1e-9, record.VerdictMeasured},
+		{"pushes_overhead", "sidecar", -460, 1e-9, record.VerdictReal},
+		{"pushes_per_change", "none", 52, 1e-9, record.VerdictMeasured},
+		{"push_bytes_per_change", "none", 40_000, 1e-9, record.VerdictMeasured},
+		{"identical_share", "none", 0.5, 1e-9, record.VerdictMeasured},
+		{"config_bytes", "none", 100_000, 1e-9, record.VerdictMeasured},
+		{"config_bytes_cds", "none", 60_000, 1e-9, record.VerdictMeasured},
+		{"istiod_cpu_per_change", "none", 100_000, 1e-9, record.VerdictMeasured}, // 2 s less 25 s of 4%, over 10
+		{"istiod_cpu_idle", "none", 0.04, 1e-9, record.VerdictMeasured},
+		{"istiod_memory", "none", 120e6, 1e-9, record.VerdictMeasured},
+		{"alloc_bytes_per_change", "none", 5e6, 1e-9, record.VerdictMeasured},
+		{"apiserver_cpu_per_change", "none", 30_000, 1e-9, record.VerdictMeasured},
+		{"simulator_cpu_share", "none", 0.1, 1e-9, record.VerdictMeasured},
+		{"stale_proxy_seconds_per_change", "none", 0.5, 1e-9, record.VerdictMeasured},
+		{"missed", "none", 0, 0, record.VerdictMeasured},
+		{"failed_changes", "slow", 0, 0, record.VerdictMeasured},
+	} {
+		x := get(t, f, c.name, at(c.variant))
+		if x.Verdict != c.verdict || math.Abs(x.Estimate-c.truth) > c.within*math.Abs(c.truth) || x.Unit != study.FindingUnit(c.name) || x.Blocks != 4 {
+			t.Errorf("%s of %s: %+v, want %s of %g", c.name, c.variant, x, c.verdict, c.truth)
+		}
+	}
+	for _, x := range f.Findings {
+		if strings.HasPrefix(x.Name, "latency") || strings.HasPrefix(x.Name, "applied") || x.Name == "pushes_sds" || x.Name == "stage_queue" {
+			t.Errorf("a finding of what was not measured: %+v", x)
+		}
+	}
+	first := get(t, f, "reported_convergence_p99", at("none"))
+	if len(first.Warnings) == 0 || !strings.Contains(strings.Join(first.Warnings, " "), "first bucket") {
+		t.Errorf("nothing is said about the first bucket: %v", first.Warnings)
+	}
+	if len(f.NoiseFloor) == 0 || len(f.Assertions) != 1 || !f.Assertions[0].Passed {
+		t.Errorf("%d noise floors, assertions %+v", len(f.NoiseFloor), f.Assertions)
+	}
+	says := map[string]string{}
+	for _, p := range f.Published {
+		says[p.Claim] = p.Says
+	}
+	for claim, want := range map[string]string{
+		"with a Sidecar": "the published figure falls to 14%, ours falls to 12%. The direction agrees.",
+		"p99 of istiod":  "of it hidden",
+		"no tuning":      "52 for each change",
+		"config dump":    "JSON",
+	} {
+		if !strings.Contains(says[claim], want) {
+			t.Errorf("%s: %q lacks %q", claim, says[claim], want)
+		}
+	}
+	if _, err := json.Marshal(f); err != nil {
+		t.Error(err)
+	}
+	if again := analyze(t, run); !reflect.DeepEqual(f, again) {
+		t.Error("the same run gave two answers")
+	}
+}
+
+func TestControlSummary(t *testing.T) {
+	f := analyze(t, simulateControl(t, controlStudy, 3, tuned))
+	none := f.Cells[0].Control
+	if none == nil || none.Proxies != 11 || none.Gateways != 2 || none.Committed != 60 || none.Pairs != 6*10*13 || none.Missed != 0 {
+		t.Fatalf("%+v", none)
+	}
+	if math.Abs(none.Convergence.P50-127_000) > 3000 || none.Received.P50 >= none.Convergence.P50 || none.Applied != nil {
+		t.Errorf("%+v %+v", none.Convergence, none.Received)
+	}
+	if len(none.Stages) != 2 || none.Stages[0].Source != "pilot_debounce_time" || math.Abs(none.ResidualUS-1000) > 1 {
+		t.Errorf("stages %+v, residual %g", none.Stages, none.ResidualUS)
+	}
+	sum := none.ResidualUS
+	for _, s := range none.Stages {
+		sum += s.MeanUS
+	}
+	if math.Abs(sum-none.MeanUS) > 1 {
+		t.Errorf("stages and residual add up to %g of %g", sum, none.MeanUS)
+	}
+	if none.Pushes["cds"] != 260 || none.Wire["cds"].Bytes != 6*300_000 || none.ConfigBytes["lds"] != 40_000 || none.WindowSeconds != 150 {
+		t.Errorf("%v %v %v", none.Pushes, none.Wire, none.ConfigBytes)
+	}
+	if len(none.Changes) != 10 || none.Changes[9].AtS != 22.5 || none.Changes[0].Proxies != 13 || none.Changes[0].FirstUS > none.Changes[0].LastUS {
+		t.Errorf("%+v", none.Changes)
+	}
+	if none.ReportedP99US == nil || !none.ReportedFirstBucket || math.Abs(none.IdleCores-0.04) > 1e-9 || none.APIServerCPU.UserS != 6*0.3 {
+		t.Errorf("%+v", none)
+	}
+	if len(f.Cells[0].BlockP50US) != 6 || len(none.Percentiles) < 5 {
+		t.Errorf("%d blocks, %d points", len(f.Cells[0].BlockP50US), len(none.Percentiles))
+	}
+}
+
+// A change that proxies never saw, one that the API server refused and a
+// waterfall that does not add up are told, even by a single block.
+func TestControlFaults(t *testing.T) {
+	run := simulateControl(t, controlStudy, 1, func(c record.Cell) controlWorld {
+		w := tuned(c)
+		if c[study.FactorVariant] == "sidecar" {
+			w.spoil = func(trial *record.Trial, events []record.Event) {
+				e := &events[2]
+				e.Seen = record.Sightings{Proxy: e.Seen.Proxy[:5], ReceivedUS: e.Seen.ReceivedUS[:5], AckedUS: []int64{-1, 5000, 5000, 5000, 5000}}
+				e.Missed = []int32{5, 6, 7, 8, 9, 10, 11, 12}
+				events[3].Error, events[3].Seen = "admission webhook: no", record.Sightings{}
+				trial.Control.Stages[0].MeanUS -= 50_000
+			}
+		}
+		return w
+	})
+	f := analyze(t, run)
+	missed := get(t, f, "missed", record.Cell{"variant": "sidecar"})
+	if missed.Estimate != 8 || missed.Verdict != record.VerdictReal || !strings.Contains(strings.Join(missed.Warnings, ""), "proxies 5, 6, 7, 8, 9, and 3 more") {
+		t.Errorf("%+v", missed)
+	}
+	failed := get(t, f, "failed_changes", record.Cell{"variant": "sidecar"})
+	if failed.Estimate != 1 || failed.Verdict != record.VerdictReal || !strings.Contains(strings.Join(failed.Warnings, ""), "admission webhook: no") {
+		t.Errorf("%+v", failed)
+	}
+	if x := get(t, f, "missed", record.Cell{"variant": "none"}); x.Estimate != 0 || x.Verdict != record.VerdictMeasured || len(x.Warnings) != 0 {
+		t.Errorf("%+v", x)
+	}
+	if x := get(t, f, "convergence_p50", record.Cell{"variant": "none"}); x.Verdict != record.VerdictMeasured && x.Verdict != record.VerdictInvalid {
+		t.Errorf("%+v", x)
+	}
+	c := f.Cells[1].Control
+	if c.Missed != 8 || c.Unacked != 1 || c.Failed != 1 || c.Pairs != 8*13+5 {
+		t.Errorf("%+v", c)
+	}
+	two := simulateControl(t, controlStudy, 2, func(c record.Cell) controlWorld {
+		w := tuned(c)
+		w.spoil = func(trial *record.Trial, _ []record.Event) { trial.Control.Stages[0].MeanUS -= 50_000 }
+		return w
+	})
+	if x := get(t, analyze(t, two), "stage_residual", record.Cell{"variant": "none"}); !strings.Contains(strings.Join(x.Warnings, ""), "unexplained") {
+		t.Errorf("%+v", x)
+	}
+}
+
+// An invalid trial yields no finding, and what was not counted is not zero.
+func TestControlWithoutFigures(t *testing.T) {
+	run := simulateControl(t, controlStudy, 3, func(c record.Cell) controlWorld {
+		w := tuned(c)
+		w.spoil = func(trial *record.Trial, _ []record.Event) {
+			switch c[study.FactorVariant] {
+			case "slow":
+				trial.Validity = record.Validity{Checks: []record.Check{{Name: "simulator_lag", Detail: "too late"}}}
+			case "sidecar":
+				trial.Control.Istiod, trial.Control.IdleSeconds, trial.Control.APIServer, trial.Control.Config = nil, 0, nil, nil
+			}
+		}
+		return w
+	})
+	f := analyze(t, run)
+	for _, x := range f.Findings {
+		switch v := x.Cell["variant"]; {
+		case v == "slow" && x.Verdict != record.VerdictInvalid:
+			t.Errorf("invalid trials have a finding: %+v", x)
+		case v == "sidecar" && x.Verdict != record.VerdictInvalid && (strings.HasPrefix(x.Name, "pushes") || strings.HasPrefix(x.Name, "reported") ||
+			strings.HasPrefix(x.Name, "istiod_cpu_idle") || strings.HasPrefix(x.Name, "apiserver") || strings.HasPrefix(x.Name, "config")):
+			t.Errorf("a figure of what was not measured: %+v", x)
+		}
+	}
+	if f.Validity.Invalid != 3 || len(f.Validity.Reasons) != 1 {
+		t.Errorf("%+v", f.Validity)
+	}
+}
+
+func TestControlStopRule(t *testing.T) {
+	run := simulateControl(t, controlStudy, 5, tuned)
+	plan, err := Plan(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stop, why := Enough(plan, run); !stop || !strings.Contains(why, "narrow enough") {
+		t.Errorf("%v: %s", stop, why)
+	}
+}
+
+func TestCompareControl(t *testing.T) {
+	a := simulateControl(t, controlStudy, 5, tuned)
+	b := simulateControl(t, controlStudy, 5, func(c record.Cell) controlWorld {
+		w := tuned(c)
+		w.debounceMS *= 1.5
+		return w
+	})
+	c, err := Compare(a, b, 0.05)
+	if err != nil || c.Verdict != record.VerdictWorse {
+		t.Errorf("%s: %v", c.Verdict, err)
+	}
+	if same, err := Compare(a, a, 0.05); err != nil || same.Verdict == record.VerdictWorse || same.Verdict == record.VerdictBetter {
+		t.Errorf("%s: %v", same.Verdict, err)
+	}
+}
+
+const searchStudy = `
+name: one
+question: How many?
+control: {changes: 5}
+factors: {change_rate: [1, 10], proxies: [10, 20, 40]}
+search: [{factor: proxies, finding: convergence_p99, bound: 150 ms}]
+blocks: {min: 2, max: 3}
+`
+
+func TestSearch(t *testing.T) {
+	run := simulateControl(t, searchStudy, 2, func(c record.Cell) controlWorld {
+		w := controlWorld{debounceMS: 100, pushes: 5}
+		if c[study.FactorChangeRate] == "10" {
+			w.debounceMS = 400
+		}
+		return w
+	})
+	f := analyze(t, run)
+	x := get(t, f, "highest_proxies", record.Cell{"change_rate": "1"})
+	if x.Estimate != 20 || x.Low != 20 || x.High != 40 || x.Unit != "sidecars" || x.Verdict != record.VerdictMeasured || x.Cell[study.FactorProxies] != "" {
+		t.Errorf("%+v", x)
+	}
+	if y := get(t, f, "highest_proxies", record.Cell{"change_rate": "10"}); y.Estimate != 0 || y.High != 10 || !strings.Contains(strings.Join(y.Warnings, ""), "no level keeps") {
+		t.Errorf("%+v", y)
+	}
+	for name, spoil := range map[string]func(*record.Trial, []record.Event){
+		"no trial is valid": func(t *record.Trial, _ []record.Event) { t.Validity.Valid = false },
+		"never came": func(_ *record.Trial, events []record.Event) {
+			for i := range events {
+				events[i].Missed = []int32{1}
+			}
+		},
+	} {
+		run := simulateControl(t, searchStudy, 1, func(c record.Cell) controlWorld {
+			w := controlWorld{debounceMS: 10}
+			if c[study.FactorProxies] == "40" {
+				w.spoil = spoil
+			}
+			return w
+		})
+		if x := get(t, analyze(t, run), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 40 || !strings.Contains(strings.Join(x.Warnings, ""), name) {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+	open := simulateControl(t, searchStudy, 2, func(record.Cell) controlWorld { return controlWorld{debounceMS: 1} })
+	if x := get(t, analyze(t, open), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 40 || !strings.Contains(strings.Join(x.Warnings, ""), "lies higher") {
+		t.Errorf("%+v", x)
+	}
+}

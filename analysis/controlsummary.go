@@ -1,0 +1,186 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/stat"
+	"github.com/meshmark/meshmark/study"
+)
+
+// maxChangePoints bounds the changes that a summary lists one by one.
+const maxChangePoints = 500
+
+// controlSummary describes the valid trials of a control-plane cell.
+func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSummary {
+	s := &record.ControlSummary{
+		Percentiles: []record.CurvePoint{}, CDF: []record.CurvePoint{}, Changes: []record.ChangePoint{}, Stages: []record.Stage{},
+		Pushes: map[string]float64{}, Wire: map[string]record.Wire{}, ConfigBytes: map[string]int64{},
+	}
+	var trials []*record.Trial
+	for _, t := range valid {
+		if t.Control != nil {
+			trials = append(trials, t)
+		}
+	}
+	if len(trials) == 0 {
+		return s
+	}
+	o.summarizeChanges(s, trials)
+	o.summarizeStages(s, trials)
+	for _, t := range trials {
+		c := t.Control
+		s.Proxies, s.Gateways, s.RealProxies = c.Proxies, c.Gateways, c.RealProxies
+		s.Committed += c.Committed
+		for kind, w := range c.Wire {
+			s.Wire[kind] = addWire(s.Wire[kind], w)
+		}
+		for why, n := range c.Reconnects {
+			if s.Reconnects == nil {
+				s.Reconnects = map[string]int64{}
+			}
+			s.Reconnects[why] += n
+		}
+		for _, name := range c.Missing {
+			if !slices.Contains(s.Missing, name) {
+				s.Missing = append(s.Missing, name)
+			}
+		}
+		s.WindowSeconds += t.Window.Seconds
+		s.IstiodCPU = addCPU(s.IstiodCPU, t.CPU[record.PartControl])
+		s.SimulatorCPU = addCPU(s.SimulatorCPU, c.Simulator)
+		if c.APIServer != nil {
+			sum := addCPU(valueOf(s.APIServerCPU), *c.APIServer)
+			s.APIServerCPU = &sum
+		}
+		s.StaleProxySeconds += c.StaleProxySeconds
+		s.AllocBytes += c.AllocBytes
+	}
+	slices.Sort(s.Missing)
+	s.SimulatorLagP99US = medianOf(trials, func(t *record.Trial) float64 { return t.Control.SimulatorLag.P99 })
+	s.HeapBytes = int64(medianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.HeapBytes) }))
+	if idle := meanOf(trials, func(t *record.Trial) float64 { return idleCores(t.Control) }); finite(idle) {
+		s.IdleCores = idle
+	}
+	for _, kind := range study.XDSTypes() {
+		if v := meanOf(trials, func(t *record.Trial) float64 { return pushes(t.Control.Istiod, kind) }); finite(v) {
+			s.Pushes[kind] = v
+		}
+	}
+	for _, t := range trials {
+		for kind := range t.Control.Config {
+			if _, done := s.ConfigBytes[kind]; !done {
+				s.ConfigBytes[kind] = int64(math.Round(medianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.Config[kind]) })))
+			}
+		}
+	}
+	return s
+}
+
+// summarizeChanges puts in how long changes took.
+func (o *observations) summarizeChanges(s *record.ControlSummary, trials []*record.Trial) {
+	var acked, received, applied []stat.Counts
+	var first, middle, last []float64
+	for i, t := range trials {
+		c := o.converged(t)
+		acked, received, applied = append(acked, c.acked), append(received, c.received), append(applied, c.applied)
+		first, middle, last = append(first, c.first...), append(middle, c.median...), append(last, c.last...)
+		s.Failed += c.failed
+		s.Pairs += int64(c.pairs)
+		s.Unacked += int64(c.unacked)
+		s.Superseded += int64(c.superseded)
+		s.Missed += int64(c.missed)
+		if i == 0 {
+			s.Changes = changePoints(c)
+		}
+	}
+	all := stat.Merge(acked...)
+	s.Convergence, s.Received = latencyOfCounts(all), latencyOfCounts(stat.Merge(received...))
+	if real := stat.Merge(applied...); real.Total() > 0 {
+		l := latencyOfCounts(real)
+		s.Applied = &l
+	}
+	s.Percentiles, s.CDF = curve(all.PercentileCurve(percentileSteps)), curve(all.CDF(cdfPoints))
+	if len(first) > 0 {
+		s.FirstUS, s.MedianUS, s.LastUS = median(first), median(middle), median(last)
+	}
+}
+
+func changePoints(c *convergence) []record.ChangePoint {
+	out := []record.ChangePoint{}
+	for _, x := range c.changes[:min(len(c.changes), maxChangePoints)] {
+		p := record.ChangePoint{AtS: float64(x.committedNS-c.changes[0].committedNS) / 1e9, Kind: x.kind, Proxies: x.proxies, FirstUS: -1, MedianUS: -1, LastUS: -1}
+		if x.proxies > 0 {
+			p.FirstUS, p.MedianUS, p.LastUS = x.first, x.median, x.last
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// summarizeStages puts in the waterfall, and what istiod itself reports.
+func (o *observations) summarizeStages(s *record.ControlSummary, trials []*record.Trial) {
+	for _, name := range record.Stages() {
+		source := ""
+		mean := meanOf(trials, func(t *record.Trial) float64 {
+			for _, stage := range t.Control.Stages {
+				if stage.Name == name {
+					source = stage.Source
+					return stage.MeanUS
+				}
+			}
+			return math.NaN()
+		})
+		if finite(mean) {
+			s.Stages = append(s.Stages, record.Stage{Name: name, MeanUS: mean, Source: source})
+		}
+	}
+	if mean := meanOf(trials, func(t *record.Trial) float64 { _, m := o.residual(t); return m }); finite(mean) {
+		s.MeanUS = mean
+	}
+	if rest := meanOf(trials, func(t *record.Trial) float64 { r, _ := o.residual(t); return r }); finite(rest) {
+		s.ResidualUS = rest
+	}
+	if p99 := meanOf(trials, reported); finite(p99) {
+		s.ReportedP99US = &p99
+		for _, t := range trials {
+			if _, first := histogramQuantile(0.99, histogram(t.Control.Istiod, metricConvergence)); first {
+				s.ReportedFirstBucket = true
+			}
+		}
+	}
+}
+
+// latencyOfCounts summarises plain values in microseconds.
+func latencyOfCounts(c stat.Counts) record.Latency {
+	if c.Total() == 0 {
+		return record.Latency{}
+	}
+	return record.Latency{
+		Min: c.Quantile(0), Max: c.Quantile(1), Mean: c.Mean(),
+		P50: c.Quantile(0.5), P90: c.Quantile(0.9), P99: c.Quantile(0.99), P999: c.Quantile(0.999),
+	}
+}
+
+// meanOf is the mean of what trials have a number for, NaN if none has.
+func meanOf(trials []*record.Trial, number func(*record.Trial) float64) float64 {
+	sum, n := 0.0, 0
+	for _, t := range trials {
+		if v := number(t); finite(v) {
+			sum, n = sum+v, n+1
+		}
+	}
+	return sum / float64(n)
+}
+
+func addCPU(a, b record.CPU) record.CPU {
+	return record.CPU{UserS: a.UserS + b.UserS, SystemS: a.SystemS + b.SystemS, ThrottledS: a.ThrottledS + b.ThrottledS}
+}
+
+func valueOf[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}

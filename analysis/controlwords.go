@@ -1,0 +1,88 @@
+package analysis
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// controlWords says what a published figure of a control plane and ours have
+// to do with each other: whether they change alike from the baseline, and
+// what is counted differently.
+func (c *comparing) controlWords(p study.Published, f *record.Finding, cell int) []string {
+	var out []string
+	if s := c.sameChange(p, f, cell); s != "" {
+		out = append(out, s)
+	}
+	switch {
+	case p.Finding == "reported_convergence_p99":
+		out = append(out, c.hiddenWords(cell)...)
+	case p.Finding == "pushes":
+		if s := c.o.controlSummary(c.o.valid(cell)); s.Committed > 0 && s.Proxies+s.Gateways > 0 {
+			per := f.Estimate * float64(len(c.o.valid(cell))) / float64(s.Committed)
+			out = append(out, fmt.Sprintf("Istiod counts a push for each proxy and type of resource: %s for each change committed, with %d proxies.",
+				figures(per), s.Proxies+s.Gateways+s.RealProxies))
+		}
+	case strings.HasPrefix(p.Finding, "config_bytes"):
+		out = append(out, "The published figure is the size of a config dump, JSON with the bootstrap in it; ours is the configuration as it comes over the wire.")
+	}
+	return out
+}
+
+// sameChange sets the published ratio of a cell to its baseline beside ours.
+func (c *comparing) sameChange(p study.Published, f *record.Finding, cell int) string {
+	base, ok := c.o.baseline(cell)
+	if !ok || strings.HasSuffix(p.Finding, "_overhead") {
+		return ""
+	}
+	g := c.find(p.Finding, base)
+	if g == nil || g.Verdict != record.VerdictMeasured || !(g.Estimate > 0) || !(f.Estimate > 0) {
+		return ""
+	}
+	for _, q := range c.o.plan.Study.Published {
+		if q.Source != p.Source || q.Finding != p.Finding || !(q.Figure > 0) || !study.Matches(c.o.plan.Cells[base], q.Cell) {
+			continue
+		}
+		published, ours := p.Figure/q.Figure, f.Estimate/g.Estimate
+		agree := "The direction differs."
+		switch {
+		case (published < 0.95) == (ours < 0.95) && (published > 1.05) == (ours > 1.05):
+			agree = "The direction agrees."
+		case overlap(f, g):
+			agree = "Ours lie within each other's intervals."
+		}
+		return fmt.Sprintf("Against %s the published figure %s, ours %s. %s", c.o.plan.Label(c.o.plan.Cells[base]), fold(published), fold(ours), agree)
+	}
+	return ""
+}
+
+// hiddenWords says what istiod's own figure leaves out.
+func (c *comparing) hiddenWords(cell int) []string {
+	var out []string
+	s := c.o.controlSummary(c.o.valid(cell))
+	if s.ReportedFirstBucket {
+		out = append(out, "Such a figure is read off a histogram whose first bucket ends at 100 ms; within it, it is a straight line and says only \"below\".")
+	}
+	whole, hidden := c.find("convergence_p99", cell), c.find("hidden_convergence_p99", cell)
+	if whole == nil || hidden == nil || whole.Verdict != record.VerdictMeasured || hidden.Verdict != record.VerdictMeasured {
+		return out
+	}
+	return append(out, fmt.Sprintf("Istiod's clock starts after debouncing and stops when it has sent: from commit to acknowledgement the 99th percentile is %s, %s of it hidden.",
+		quantity(whole.Estimate, whole.Unit), quantity(hidden.Estimate, hidden.Unit)))
+}
+
+// missedShare is the share of the pairs of a change and a proxy that needed
+// it which never had it, over a cell's valid trials.
+func (o *observations) missedShare(cell int) float64 {
+	pairs, missed := 0, 0
+	for _, t := range o.valid(cell) {
+		c := o.converged(t)
+		pairs, missed = pairs+c.pairs, missed+c.missed
+	}
+	if pairs+missed == 0 {
+		return 0
+	}
+	return float64(missed) / float64(pairs+missed)
+}

@@ -1,0 +1,122 @@
+package analysis
+
+import (
+	"math"
+	"sort"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/stat"
+)
+
+// convergence is what a trial's events say: how long each change took to each
+// proxy, in microseconds after its commit.
+type convergence struct {
+	acked    stat.Counts // over all pairs of a change and a proxy
+	received stat.Counts
+	applied  stat.Counts // of real Envoys only
+
+	// first, median and last have an entry for each change that any proxy
+	// acknowledged: when the first proxy had, half of those that ever did,
+	// and all of them.
+	first, median, last []float64
+	// changes lists the same by change, with the time of the commit.
+	changes []changeTimes
+
+	failed  int // changes that the API server did not take
+	missed  int // pairs of a change and a proxy that needed it and never had it
+	pairs   int // that had it
+	unacked int // of them, never acknowledged
+	// superseded are pairs where a later change's configuration came in one
+	// with this one's.
+	superseded int
+	// example describes the first miss.
+	example *record.Event
+}
+
+type changeTimes struct {
+	committedNS         int64
+	kind                string
+	first, median, last float64 // NaN if no proxy had it
+	proxies             int
+}
+
+// converged reads a trial's events, once.
+func (o *observations) converged(t *record.Trial) *convergence {
+	if c, ok := o.convergences[t.ID]; ok {
+		return c
+	}
+	c := convergenceOf(o.events[t.ID])
+	o.convergences[t.ID] = c
+	return c
+}
+
+func convergenceOf(events []*record.Event) *convergence {
+	c := &convergence{}
+	var acked, received, applied []float64
+	for _, e := range events {
+		if e.Error != "" {
+			c.failed++
+			continue
+		}
+		c.superseded += e.Superseded
+		if n := len(e.Missed); n > 0 {
+			c.missed += n
+			if c.example == nil {
+				c.example = e
+			}
+		}
+		var own []float64
+		for i, at := range e.Seen.ReceivedUS {
+			c.pairs++
+			received = append(received, float64(at))
+			if i < len(e.Seen.AckedUS) && e.Seen.AckedUS[i] >= 0 {
+				own = append(own, float64(e.Seen.AckedUS[i]))
+			} else {
+				c.unacked++
+			}
+		}
+		for _, at := range e.Seen.AppliedUS {
+			if at >= 0 {
+				applied = append(applied, float64(at))
+			}
+		}
+		times := changeTimes{committedNS: e.CommittedNS, kind: e.Kind, first: math.NaN(), median: math.NaN(), last: math.NaN(), proxies: len(own)}
+		if len(own) > 0 {
+			sort.Float64s(own)
+			times.first, times.median, times.last = own[0], median(own), own[len(own)-1]
+			c.first = append(c.first, times.first)
+			c.median = append(c.median, times.median)
+			c.last = append(c.last, times.last)
+			acked = append(acked, own...)
+		}
+		c.changes = append(c.changes, times)
+	}
+	c.acked, c.received, c.applied = stat.FromSamples(acked), stat.FromSamples(received), stat.FromSamples(applied)
+	return c
+}
+
+// medianOrNaN is the median of any number of values.
+func medianOrNaN(x []float64) float64 {
+	if len(x) == 0 {
+		return math.NaN()
+	}
+	return median(x)
+}
+
+// residual is what the stages of a trial leave unexplained of the measured
+// mean from commit to acknowledgement, in microseconds, and that mean.
+func (o *observations) residual(t *record.Trial) (rest, mean float64) {
+	mean = o.converged(t).acked.Mean()
+	if t.Control == nil || len(t.Control.Stages) == 0 {
+		return math.NaN(), mean
+	}
+	rest = mean
+	for _, s := range t.Control.Stages {
+		rest -= s.MeanUS
+	}
+	return rest, mean
+}
+
+// maxResidual is what a waterfall may leave unexplained: 5% of the whole, or
+// 2 ms, whichever is larger.
+func maxResidual(mean float64) float64 { return math.Max(0.05*mean, 2000) }
