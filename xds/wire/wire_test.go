@@ -1,0 +1,287 @@
+package wire_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	cluster "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listener "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	hcm "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"pgregory.net/rapid"
+
+	"github.com/meshmark/meshmark/xds/wire"
+)
+
+func marshal(t testing.TB, m proto.Message) []byte {
+	t.Helper()
+	b, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func pack(t testing.TB, m proto.Message) *anypb.Any {
+	t.Helper()
+	out, err := anypb.New(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func testCluster(name, service string) *cluster.Cluster {
+	return &cluster.Cluster{Name: name, ClusterDiscoveryType: &cluster.Cluster_Type{Type: cluster.Cluster_EDS},
+		EdsClusterConfig: &cluster.Cluster_EdsClusterConfig{ServiceName: service}}
+}
+
+func testListener(t testing.TB) *listener.Listener {
+	discovered := &core.ExtensionConfigSource{ConfigSource: &core.ConfigSource{}}
+	manager := func(route string) *listener.Filter {
+		return &listener.Filter{Name: "http", ConfigType: &listener.Filter_TypedConfig{TypedConfig: pack(t, &hcm.HttpConnectionManager{
+			StatPrefix: "p",
+			RouteSpecifier: &hcm.HttpConnectionManager_Rds{Rds: &hcm.Rds{
+				ConfigSource: &core.ConfigSource{}, RouteConfigName: route}},
+			HttpFilters: []*hcm.HttpFilter{{Name: "wasm", ConfigType: &hcm.HttpFilter_ConfigDiscovery{ConfigDiscovery: discovered}},
+				{Name: "plain", ConfigType: &hcm.HttpFilter_TypedConfig{TypedConfig: pack(t, &core.Node{Id: "x"})}}},
+		})}}
+	}
+	return &listener.Listener{
+		Name:            "0.0.0.0_80",
+		FilterChains:    []*listener.FilterChain{{Filters: []*listener.Filter{manager("80")}}, {Filters: []*listener.Filter{{Name: "tcp"}}}},
+		ListenerFilters: []*listener.ListenerFilter{{Name: "inspect", ConfigType: &listener.ListenerFilter_ConfigDiscovery{ConfigDiscovery: discovered}}},
+		DefaultFilterChain: &listener.FilterChain{Filters: []*listener.Filter{manager("catch"),
+			{Name: "net", ConfigType: &listener.Filter_ConfigDiscovery{ConfigDiscovery: discovered}}}},
+	}
+}
+
+func text(list [][]byte) []string {
+	var out []string
+	for _, b := range list {
+		out = append(out, string(b))
+	}
+	return out
+}
+
+func TestClusters(t *testing.T) {
+	for _, c := range []struct {
+		in      *cluster.Cluster
+		eds     bool
+		service string
+	}{
+		{testCluster("a", "b"), true, "b"},
+		{testCluster("a", ""), true, "a"},
+		{&cluster.Cluster{Name: "a", ClusterDiscoveryType: &cluster.Cluster_Type{Type: cluster.Cluster_STRICT_DNS}}, false, "a"},
+		{&cluster.Cluster{Name: "a"}, false, "a"},
+	} {
+		got, err := wire.ParseCluster(marshal(t, c.in))
+		if err != nil || string(got.Name) != "a" || got.EDS != c.eds || string(got.ServiceName) != c.service {
+			t.Errorf("%v: %+v, %v", c.in, got, err)
+		}
+	}
+}
+
+func TestListeners(t *testing.T) {
+	got, err := wire.ParseListener(marshal(t, testListener(t)))
+	if err != nil || string(got.Name) != "0.0.0.0_80" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	routes, extensions := text(got.Routes), text(got.Extensions)
+	slices.Sort(routes)
+	slices.Sort(extensions)
+	if !slices.Equal(routes, []string{"80", "catch"}) || !slices.Equal(extensions, []string{"inspect", "net", "wasm", "wasm"}) {
+		t.Errorf("routes %q, extensions %q", routes, extensions)
+	}
+}
+
+func deltaResponse(t testing.TB) *discovery.DeltaDiscoveryResponse {
+	return &discovery.DeltaDiscoveryResponse{
+		SystemVersionInfo: "v1", TypeUrl: wire.ClusterType, Nonce: "n1",
+		Resources:        []*discovery.Resource{{Name: "a", Version: "7", Resource: pack(t, testCluster("a", "x"))}, {Name: "b", Resource: pack(t, testCluster("b", ""))}},
+		RemovedResources: []string{"c", "d"}, ControlPlane: &core.ControlPlane{Identifier: "i"},
+	}
+}
+
+func sotwResponse(t testing.TB) *discovery.DiscoveryResponse {
+	return &discovery.DiscoveryResponse{VersionInfo: "v2", TypeUrl: wire.ListenerType, Nonce: "n2", Resources: []*anypb.Any{pack(t, testListener(t))}}
+}
+
+func TestResponses(t *testing.T) {
+	message := marshal(t, deltaResponse(t))
+	r, err := wire.ParseDelta(message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(r.TypeURL) != wire.ClusterType || string(r.Nonce) != "n1" || string(r.Version) != "v1" || len(r.Resources) != 2 ||
+		!slices.Equal(text(r.Removed), []string{"c", "d"}) {
+		t.Errorf("%+v", r)
+	}
+	if string(message[r.NonceAt:r.NonceAt+2]) != "n1" {
+		t.Errorf("the nonce is not at %d", r.NonceAt)
+	}
+	a := r.Resources[0]
+	if string(a.Name) != "a" || string(a.Version) != "7" || string(a.TypeURL) != wire.ClusterType || string(a.Body) != string(marshal(t, testCluster("a", "x"))) {
+		t.Errorf("%+v", a)
+	}
+	s, err := wire.ParseSotW(marshal(t, sotwResponse(t)))
+	if err != nil || len(s.Resources) != 1 || string(s.Resources[0].Name) != "0.0.0.0_80" || string(s.Version) != "v2" || string(s.Nonce) != "n2" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if none, err := wire.ParseDelta(nil); err != nil || none.NonceAt != -1 {
+		t.Errorf("nothing: %+v, %v", none, err)
+	}
+}
+
+// TestCutShort: whatever is cut off is an error, or what was whole before it.
+func TestCutShort(t *testing.T) {
+	for _, whole := range [][]byte{marshal(t, deltaResponse(t)), marshal(t, sotwResponse(t))} {
+		failed := 0
+		for n := range whole {
+			if _, err := wire.ParseDelta(whole[:n]); err != nil {
+				failed++
+				if !errors.Is(err, wire.ErrMalformed) {
+					t.Fatalf("cut at %d: %v", n, err)
+				}
+			}
+		}
+		if failed < len(whole)*9/10 {
+			t.Errorf("only %d of %d cuts were noticed", failed, len(whole))
+		}
+	}
+}
+
+func TestTooManyResources(t *testing.T) {
+	var message []byte
+	for range wire.MaxResources + 1 {
+		message = append(message, 2<<3|2, 0)
+	}
+	if _, err := wire.ParseDelta(message); !errors.Is(err, wire.ErrMalformed) {
+		t.Errorf("%v", err)
+	}
+	if _, err := wire.ParseDelta(message[2:]); err != nil {
+		t.Errorf("as many as are allowed: %v", err)
+	}
+}
+
+func TestRequests(t *testing.T) {
+	node := wire.Node{ID: "sidecar~1.2.3.4~a.b~c", Cluster: "a.b", Features: []string{"f"},
+		Metadata: map[string]any{"S": "x", "N": 1.5, "I": 3, "B": true, "M": map[string]any{"k": "v"}, "L": []any{"p", "q"}, "T": map[string]string{"a": "b"}}}
+	encoded, err := node.Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := wire.DeltaRequest{Node: encoded, TypeURL: wire.EndpointType, Subscribe: []string{"a", "b"}, Unsubscribe: []string{"c"}, Nonce: []byte("n"),
+		Error: "no", Initial: func(yield func(string, string) bool) { _ = yield("a", "1") && yield("b", "") }}
+	var delta discovery.DeltaDiscoveryRequest
+	if err := proto.Unmarshal(request.Append(nil), &delta); err != nil {
+		t.Fatal(err)
+	}
+	if delta.TypeUrl != wire.EndpointType || !slices.Equal(delta.ResourceNamesSubscribe, request.Subscribe) ||
+		!slices.Equal(delta.ResourceNamesUnsubscribe, request.Unsubscribe) || delta.ResponseNonce != "n" || delta.ErrorDetail.GetMessage() != "no" ||
+		delta.ErrorDetail.GetCode() != 13 || len(delta.InitialResourceVersions) != 2 || delta.InitialResourceVersions["a"] != "1" {
+		t.Errorf("%v", &delta)
+	}
+	meta := delta.Node.GetMetadata().AsMap()
+	if delta.Node.GetId() != node.ID || meta["S"] != "x" || meta["N"] != 1.5 || meta["I"] != 3.0 || meta["B"] != true ||
+		meta["M"].(map[string]any)["k"] != "v" || meta["L"].([]any)[1] != "q" || meta["T"].(map[string]any)["a"] != "b" {
+		t.Errorf("%v", delta.Node)
+	}
+	world := wire.SotWRequest{Version: []byte("v"), Node: encoded, TypeURL: wire.RouteType, Names: []string{"80"}, Nonce: []byte("n")}
+	var sotw discovery.DiscoveryRequest
+	if err := proto.Unmarshal(world.Append(nil), &sotw); err != nil {
+		t.Fatal(err)
+	}
+	if sotw.VersionInfo != "v" || sotw.TypeUrl != wire.RouteType || !slices.Equal(sotw.ResourceNames, world.Names) || sotw.ResponseNonce != "n" ||
+		sotw.ErrorDetail != nil || sotw.Node.GetCluster() != "a.b" {
+		t.Errorf("%v", &sotw)
+	}
+	if _, err := (&wire.Node{Metadata: map[string]any{"x": struct{}{}}}).Append(nil); err == nil {
+		t.Error("metadata of a strange kind was taken")
+	}
+}
+
+func TestTypes(t *testing.T) {
+	for _, short := range []string{"cds", "eds", "lds", "rds", "sds", "ecds", "nds"} {
+		if got := wire.ShortName(wire.TypeURL(short)); got != short {
+			t.Errorf("%s: %s", short, got)
+		}
+	}
+	if wire.ShortName("x") != "" || wire.TypeURL("x") != "" {
+		t.Error("an unknown type has a name")
+	}
+}
+
+// TestOrderDoesNotMatter: fields in any order say the same.
+func TestOrderDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z|.]{1,12}`), 1, 20, rapid.ID[string]).Draw(t, "names")
+		var parts [][]byte
+		one := func(m *discovery.DeltaDiscoveryResponse) {
+			b, err := proto.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts = append(parts, b)
+		}
+		for _, n := range names {
+			one(&discovery.DeltaDiscoveryResponse{Resources: []*discovery.Resource{{Name: n}}})
+		}
+		one(&discovery.DeltaDiscoveryResponse{TypeUrl: wire.EndpointType})
+		one(&discovery.DeltaDiscoveryResponse{Nonce: "n"})
+		one(&discovery.DeltaDiscoveryResponse{RemovedResources: []string{"gone"}})
+		shuffled := rapid.Permutation(parts).Draw(t, "order")
+		r, err := wire.ParseDelta(slices.Concat(shuffled...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, one := range r.Resources {
+			got = append(got, string(one.Name))
+		}
+		slices.Sort(got)
+		slices.Sort(names)
+		if !slices.Equal(got, names) || string(r.Nonce) != "n" || string(r.TypeURL) != wire.EndpointType || len(r.Removed) != 1 {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(marshal(f, deltaResponse(f)))
+	f.Add(marshal(f, sotwResponse(f)))
+	f.Add(marshal(f, testListener(f)))
+	f.Add(marshal(f, testCluster("a", "b")))
+	f.Add([]byte{2<<3 | 2, 0xff, 0xff, 0xff, 0xff, 0x0f})
+	f.Add([]byte{5<<3 | 0, 1})
+	f.Add([]byte{1<<3 | 3, 1<<3 | 3, 1<<3 | 4})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		head, err := wire.Peek(b)
+		if err == nil && head.NonceAt >= 0 && string(b[head.NonceAt:head.NonceAt+len(head.Nonce)]) != string(head.Nonce) {
+			t.Errorf("the nonce is not at %d", head.NonceAt)
+		}
+		for _, parse := range []func([]byte) (wire.Response, error){wire.ParseDelta, wire.ParseSotW} {
+			r, err := parse(b)
+			if err != nil && !errors.Is(err, wire.ErrMalformed) {
+				t.Errorf("%v", err)
+			}
+			size := 0
+			for _, one := range r.Resources {
+				size += len(one.Name) + len(one.Version)
+			}
+			if size > 2*len(b) {
+				t.Errorf("%d bytes of names from %d", size, len(b))
+			}
+		}
+		if _, err := wire.ParseListener(b); err != nil && !errors.Is(err, wire.ErrMalformed) {
+			t.Errorf("%v", err)
+		}
+		if _, err := wire.ParseCluster(b); err != nil && !errors.Is(err, wire.ErrMalformed) {
+			t.Errorf("%v", err)
+		}
+	})
+}
