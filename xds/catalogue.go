@@ -26,6 +26,7 @@ type catalogue struct {
 	sets     map[uint64]weak.Pointer[nameSet]
 	sweptS   int
 
+	messages  *recent[messageKey, *message]
 	responses *recent[responseKey, *response]
 	steps     *recent[stepKey, *step]
 	diffs     *recent[diffKey, *diff]
@@ -95,6 +96,7 @@ func newCatalogue(delta bool) *catalogue {
 	c := &catalogue{
 		delta: delta, seed: maphash.MakeSeed(),
 		contents: map[contentKey]weak.Pointer[content]{}, tables: map[tableKey]weak.Pointer[table]{}, sets: map[uint64]weak.Pointer[nameSet]{},
+		messages:  newRecent[messageKey, *message](keptRecent),
 		responses: newRecent[responseKey, *response](keptRecent),
 		steps:     newRecent[stepKey, *step](keptRecent),
 		diffs:     newRecent[diffKey, *diff](keptRecent),

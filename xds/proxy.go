@@ -117,10 +117,9 @@ func (p *proxy) Message(message []byte, at int64) {
 	f.lastMessage.Store(at)
 	head, err := wire.Peek(message)
 	if err == nil {
-		if r := f.catalogue.response(message, &head, at); r.err == nil {
+		var r *response
+		if r, err = f.catalogue.response(message, &head, at); err == nil {
 			p.take(r, &head, len(message), at)
-		} else {
-			err = r.err
 		}
 	}
 	if err != nil {
@@ -180,9 +179,8 @@ func (p *proxy) take(r *response, head *wire.Head, size int, at int64) {
 	if p.synced && s.newest > p.syncedAt {
 		n.newest = s.newest
 	}
-	p.versions[k] = ""
 	if f.spec.Mode == ModeSotW {
-		p.versions[k] = r.version
+		p.versions[k] = string(head.Version)
 	}
 	p.reply(k, kindURLs[k], head, "", n.sent(f))
 	for _, request := range next {

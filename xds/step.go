@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"cmp"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -9,57 +10,66 @@ import (
 	"github.com/meshmark/meshmark/xds/wire"
 )
 
-// response is one distinct message of istiod, whatever its nonce.
-type response struct {
-	once sync.Once
-	err  error // it cannot be understood
-
-	kind     kind // kinds: a type nobody here asks for
-	size     int  // bytes
-	contents []*content
-	removed  []uint32
-	partial  bool // what it does not name stays as it is
-	version  string
-	fault    string // why a proxy would reject it; "" if it would not
+// message is one distinct message of istiod, whatever its nonce.
+type message struct {
+	once     sync.Once
+	response *response
+	err      error // it cannot be understood
 }
 
-type responseKey struct {
+type messageKey struct {
 	sum  uint64
 	size int
 }
 
-// response returns what a message says; only the first proxy that gets it
-// pays for reading it. The hash leaves out the nonce, which differs for each
-// proxy.
-func (c *catalogue) response(message []byte, head *wire.Head, at int64) *response {
-	before, after := message, []byte(nil)
-	if head.NonceAt >= 0 {
-		before, after = message[:head.NonceAt], message[head.NonceAt+len(head.Nonce):]
-	}
-	sum := mix(maphash.Bytes(c.seed, before)) + maphash.Bytes(c.seed, after)
-	r := c.responses.get(responseKey{sum: sum, size: len(message)}, func() *response { return &response{} })
-	r.once.Do(func() { r.err = c.understand(r, message, at) })
-	return r
+// response is what a message says, whatever the order of its resources:
+// istiod often iterates over maps.
+type response struct {
+	kind     kind       // kinds: a type nobody here asks for
+	contents []*content // by number of their names
+	removed  []uint32   // in order
+	partial  bool       // what it does not name stays as it is
+	fault    string     // why a proxy would reject it; "" if it would not
 }
 
-func (c *catalogue) understand(r *response, message []byte, at int64) error {
+// responseKey tells responses apart: sum is over contents and removals.
+type responseKey struct {
+	kind              kind
+	sum               uint64
+	contents, removed int
+}
+
+// response returns what a message says. Only the first proxy that gets it
+// pays for reading it. The hash leaves out the nonce, which differs for each
+// proxy.
+func (c *catalogue) response(bytes []byte, head *wire.Head, at int64) (*response, error) {
+	before, after := bytes, []byte(nil)
+	if head.NonceAt >= 0 {
+		before, after = bytes[:head.NonceAt], bytes[head.NonceAt+len(head.Nonce):]
+	}
+	sum := mix(maphash.Bytes(c.seed, before)) + maphash.Bytes(c.seed, after)
+	m := c.messages.get(messageKey{sum: sum, size: len(bytes)}, func() *message { return &message{} })
+	m.once.Do(func() { m.response, m.err = c.understand(bytes, at) })
+	return m.response, m.err
+}
+
+func (c *catalogue) understand(bytes []byte, at int64) (*response, error) {
 	parse := wire.ParseSotW
 	if c.delta {
 		parse = wire.ParseDelta
 	}
-	parsed, err := parse(message)
+	parsed, err := parse(bytes)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r.kind, r.size, r.version = kindOf(parsed.TypeURL), len(message), string(parsed.Version)
+	r := &response{kind: kindOf(parsed.TypeURL)}
 	if r.kind == kinds {
-		return nil
+		return r, nil
 	}
 	// Without deltas, clusters and listeners come whole; of the others istiod
 	// may send those that changed.
 	r.partial = c.delta || (r.kind != cds && r.kind != lds)
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	r.contents = make([]*content, 0, len(parsed.Resources))
 	for i := range parsed.Resources {
 		one := c.intern(r.kind, &parsed.Resources[i], at)
@@ -73,7 +83,19 @@ func (c *catalogue) understand(r *response, message []byte, at int64) error {
 			r.removed = append(r.removed, id)
 		}
 	}
-	return nil
+	c.mu.Unlock()
+	key := responseKey{kind: r.kind, contents: len(r.contents), removed: len(r.removed)}
+	for _, one := range r.contents {
+		key.sum += mix(one.id)
+	}
+	for _, id := range r.removed {
+		key.sum += mix(uint64(id) | 1<<63)
+	}
+	return c.responses.get(key, func() *response {
+		slices.SortFunc(r.contents, func(a, b *content) int { return cmp.Compare(a.name, b.name) })
+		slices.Sort(r.removed)
+		return r
+	}), nil
 }
 
 // step is what a response does to a proxy that holds a table.
