@@ -232,7 +232,7 @@ func (p *proxy) subscribe(k kind, d *diff) {
 			p.ask(k, nil)
 		}
 	case p.fleet.spec.Mode == ModeDelta:
-		p.send(d.request, nil)
+		p.stream.Send(d.request, nil) // shared: no buffer to keep
 	default:
 		// Without deltas a request says the last nonce and all names.
 		r := wire.SotWRequest{Version: []byte(p.versions[k]), TypeURL: kindURLs[k], Names: p.subscribed[k].names, Nonce: []byte(p.nonces[k])}
