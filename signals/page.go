@@ -36,9 +36,10 @@ func readPage(r io.Reader, limit int64) ([]byte, error) {
 // walkPage calls each for every sample of a page in Prometheus' text format,
 // or in OpenMetrics' if the page ends as that demands ("# EOF"). series is the
 // sample as the page spells it, metric holds its labels; both are only valid
-// during the call. counter tells that the sample never falls while its process
-// lives. Timestamps on the page are ignored: what counts is when it was read.
-func walkPage(page []byte, each func(series []byte, metric func() labels.Labels, value float64, counter bool) error) error {
+// during the call. at is the time that the page gives the sample, in
+// milliseconds, or nil. counter tells that the sample never falls while its
+// process lives.
+func walkPage(page []byte, each func(series []byte, metric func() labels.Labels, at *int64, value float64, counter bool) error) error {
 	if !utf8Text(page) {
 		return errors.New("metrics page: not text")
 	}
@@ -66,13 +67,13 @@ func walkPage(page []byte, each func(series []byte, metric func() labels.Labels,
 			family = append(family[:0], name...)
 			rises = t == model.MetricTypeCounter || t == model.MetricTypeHistogram
 		case textparse.EntrySeries:
-			series, _, value := parser.Series()
+			series, at, value := parser.Series()
 			metric := func() labels.Labels {
 				var l labels.Labels
 				parser.Labels(&l)
 				return l
 			}
-			if err := each(series, metric, value, rises && bytes.HasPrefix(series, family)); err != nil {
+			if err := each(series, metric, at, value, rises && bytes.HasPrefix(series, family)); err != nil {
 				return err
 			}
 		}

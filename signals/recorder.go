@@ -97,6 +97,10 @@ func (r *Recorder) Append(at time.Time, samples []Sample) error {
 // way). A page that is not in the format, or whose time is not after the page
 // before, is an error and leaves nothing behind.
 //
+// A time that the page itself gives a sample counts instead, as with
+// Prometheus: a kubelet says when it looked at a container. It must be in the
+// last five minutes; the same sample seen again is recorded once.
+//
 // A counter that the target had not shown so far but shows now was zero when
 // the page before was read, and is recorded so: istiod's counters appear with
 // their first count, which would otherwise be lost to rate and increase. A
@@ -108,14 +112,24 @@ func (r *Recorder) AppendPage(at time.Time, page []byte, targetLabels map[string
 			return fmt.Errorf("a page of %s at %d ms follows one at %d ms", t.base, ms, t.last)
 		}
 		number := t.pages + 1
-		err := walkPage(page, func(text []byte, metric func() labels.Labels, v float64, counter bool) error {
+		err := walkPage(page, func(text []byte, metric func() labels.Labels, own *int64, v float64, counter bool) error {
 			s, known := t.series[string(text)]
 			if !known {
 				s = &series{labels: t.label(metric())}
 				t.series[string(text)] = s
 			}
+			if own != nil && *own <= ms && ms-*own < lookback.Milliseconds() {
+				s.page, s.stale = number, false
+				ref, err := app.Append(s.ref, s.labels, *own, v)
+				if err == nil {
+					s.ref = ref
+				} else if !seenBefore(err) {
+					return fmt.Errorf("%s: %w", s.labels, err)
+				}
+				return nil
+			}
 			if !known && counter && t.pages > 0 && v > 0 {
-				if _, err := app.Append(0, s.labels, t.last, 0); err != nil && !errors.Is(err, storage.ErrOutOfOrderSample) && !errors.Is(err, storage.ErrOutOfBounds) {
+				if _, err := app.Append(0, s.labels, t.last, 0); err != nil && !seenBefore(err) {
 					return fmt.Errorf("%s: %w", s.labels, err)
 				}
 			}
@@ -152,12 +166,17 @@ func (t *target) end(app storage.Appender, ms int64, page int) error {
 		if s.page == page || s.stale {
 			continue
 		}
-		if _, err := app.Append(s.ref, s.labels, ms, math.Float64frombits(value.StaleNaN)); err != nil && !errors.Is(err, storage.ErrOutOfOrderSample) {
+		if _, err := app.Append(s.ref, s.labels, ms, math.Float64frombits(value.StaleNaN)); err != nil && !seenBefore(err) {
 			return fmt.Errorf("%s: %w", s.labels, err)
 		}
 		s.stale = true
 	}
 	return nil
+}
+
+// seenBefore tells that the series has a sample of this time, or a later one.
+func seenBefore(err error) bool {
+	return errors.Is(err, storage.ErrOutOfOrderSample) || errors.Is(err, storage.ErrOutOfBounds) || errors.Is(err, storage.ErrDuplicateSampleForTimestamp)
 }
 
 // label adds the target's labels to a series' own.

@@ -2,6 +2,7 @@ package signals
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -201,4 +202,20 @@ func TestOpenSeriesRefuses(t *testing.T) {
 			t.Errorf("%s: opened", dir)
 		}
 	}
+}
+
+// Samples with a time of their own keep it, and count once.
+func TestRecorderHonoursTimes(t *testing.T) {
+	r := record(t, t.TempDir())
+	page := func(seconds, value float64) []byte {
+		return fmt.Appendf(nil, "# TYPE cpu_total counter\ncpu_total %g %d\ncores 2\n", value, after(seconds).UnixMilli())
+	}
+	must(t, r.AppendPage(after(1), page(0.5, 3), nil))
+	must(t, r.AppendPage(after(2), page(0.5, 3), nil)) // as old as before
+	must(t, r.AppendPage(after(12), page(10.5, 8), nil))
+	must(t, r.AppendPage(after(13), page(99, 9), nil)) // a clock ahead of ours: when it was read
+	want(t, r.Source(), "count_over_time(cpu_total[20s])", after(13), 3)
+	want(t, r.Source(), "rate(cpu_total[10001ms])", after(10.5), 0.5)
+	want(t, r.Source(), "cpu_total", after(13), 9)
+	want(t, r.Source(), "cores", after(13), 2)
 }

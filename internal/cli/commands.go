@@ -12,11 +12,13 @@ func commands(env *Env) []*cobra.Command {
 		newRunCommand(env),
 		newReportCommand(env),
 		newCompareCommand(env),
+		newScopeCommand(env),
 		newLoadCommand(env),
 		newWorkerCommand(env),
 		newXDSCommand(env),
 		newObserveCommand(env),
 		newSignalsCommand(env),
+		newControlPlaneTestCommand(env),
 		newLabInitCommand(env),
 	}
 }

@@ -298,7 +298,7 @@ func signalsLive(ctx context.Context, env *Env, f signalsFlags, o signals.Option
 		}
 		seen := o
 		// A rate over more time than was watched would be too low.
-		seen.Window = min(o.Window, at.Sub(first)+time.Millisecond)
+		seen.Window = min(o.Window, time.Duration(at.UnixMilli()-first.UnixMilli()+1)*time.Millisecond)
 		r, err := signals.Read(ctx, s, seen, at)
 		if err == nil {
 			err = w.Step(ctx, at)

@@ -115,12 +115,28 @@ func (i *istiods) close() {
 
 // targets lists the pages as they are now. No running istiod is an error.
 func (i *istiods) targets(ctx context.Context) ([]signals.Target, error) {
+	all, nodes, err := i.find(ctx)
+	for node, names := range nodes {
+		all = append(all,
+			i.kubelet(node, "/metrics/cadvisor", keepCAdvisor(names)),
+			i.kubelet(node, "/metrics/resource", keepContainers(names)))
+	}
+	return all, err
+}
+
+// pods lists istiod's own pages alone.
+func (i *istiods) pods(ctx context.Context) ([]signals.Target, error) {
+	all, _, err := i.find(ctx)
+	return all, err
+}
+
+// find lists the running istiods, and their names by node.
+func (i *istiods) find(ctx context.Context) (all []signals.Target, nodes map[string][]string, err error) {
 	pods, err := i.kube.CoreV1().Pods(i.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=istiod"})
 	if err != nil {
-		return nil, fmt.Errorf("look for istiod in namespace %s: %w", i.namespace, err)
+		return nil, nil, fmt.Errorf("look for istiod in namespace %s: %w", i.namespace, err)
 	}
-	var all []signals.Target
-	nodes := map[string][]string{}
+	nodes = map[string][]string{}
 	for _, pod := range pods.Items {
 		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
 			continue
@@ -129,15 +145,10 @@ func (i *istiods) targets(ctx context.Context) ([]signals.Target, error) {
 		nodes[pod.Spec.NodeName] = append(nodes[pod.Spec.NodeName], pod.Name)
 	}
 	if len(all) == 0 {
-		return nil, errs.WithHint(fmt.Errorf("no istiod runs in namespace %s", i.namespace),
+		return nil, nil, errs.WithHint(fmt.Errorf("no istiod runs in namespace %s", i.namespace),
 			"kubectl get pods -A -l app=istiod finds it; name its namespace with --istio-namespace")
 	}
-	for node, names := range nodes {
-		all = append(all,
-			i.kubelet(node, "/metrics/cadvisor", keepCAdvisor(names)),
-			i.kubelet(node, "/metrics/resource", keepContainers(names)))
-	}
-	return all, nil
+	return all, nodes, nil
 }
 
 func (i *istiods) istiod(pod corev1.Pod) signals.Target {
