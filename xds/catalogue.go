@@ -19,7 +19,9 @@ type catalogue struct {
 	mu       sync.Mutex
 	names    [kinds]names
 	contents map[contentKey]weak.Pointer[content]
-	swept    int // contents after the last sweep
+	variants map[contentKey]weak.Pointer[content] // the same by the hash of their bytes, of which one content may have several
+	swept    int                                  // contents after the last sweep
+	sweptV   int
 	nextID   uint64
 	tables   map[tableKey]weak.Pointer[table]
 	sweptT   int
@@ -95,7 +97,8 @@ type names struct {
 func newCatalogue(delta bool) *catalogue {
 	c := &catalogue{
 		delta: delta, seed: maphash.MakeSeed(),
-		contents: map[contentKey]weak.Pointer[content]{}, tables: map[tableKey]weak.Pointer[table]{}, sets: map[uint64]weak.Pointer[nameSet]{},
+		contents: map[contentKey]weak.Pointer[content]{}, variants: map[contentKey]weak.Pointer[content]{},
+		tables: map[tableKey]weak.Pointer[table]{}, sets: map[uint64]weak.Pointer[nameSet]{},
 		messages:  newRecent[messageKey, *message](keptRecent),
 		responses: newRecent[responseKey, *response](keptRecent),
 		steps:     newRecent[stepKey, *step](keptRecent),

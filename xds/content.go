@@ -15,7 +15,7 @@ type content struct {
 	kind    kind
 	name    uint32
 	id      uint64 // unique in the catalogue
-	sum     uint64 // hash of the body
+	sum     uint64 // digest of the body
 	size    int    // bytes of the body
 	version string
 	first   int64 // when any proxy got it first, ns since 1970
@@ -42,20 +42,36 @@ type contentKey struct {
 
 // intern returns the one content of this resource. c.mu is held.
 func (c *catalogue) intern(k kind, r *wire.Resource, at int64) *content {
-	key := contentKey{kind: k, name: c.nameID(k, r.Name), sum: maphash.Bytes(c.seed, r.Body), size: len(r.Body), version: string(r.Version)}
-	if known := c.contents[key].Value(); known != nil {
+	raw := contentKey{kind: k, name: c.nameID(k, r.Name), sum: maphash.Bytes(c.seed, r.Body), size: len(r.Body), version: string(r.Version)}
+	if known := c.variants[raw].Value(); known != nil {
 		return known
 	}
+	key := raw
+	key.sum = wire.Digest(kindURLs[k], r.Body, func(b []byte) uint64 { return maphash.Bytes(c.seed, b) })
+	known := c.contents[key].Value()
+	if known == nil {
+		known = c.add(key, r.Body, at)
+	}
+	c.variants[raw] = weak.Make(known)
+	if len(c.variants) > 2*c.sweptV+4096 {
+		c.sweptV = sweep(c.variants)
+	}
+	return known
+}
+
+// add makes a content that has not been met before. c.mu is held.
+func (c *catalogue) add(key contentKey, body []byte, at int64) *content {
+	k := key.kind
 	c.nextID++
 	out := &content{kind: k, name: key.name, id: c.nextID, sum: key.sum, size: key.size, version: key.version, first: at}
-	c.refer(out, r.Body)
-	if n := int64(len(r.Body)); c.bodies.Load()+n <= keptBodies {
-		out.body = bytes.Clone(r.Body)
+	c.refer(out, body)
+	if n := int64(len(body)); c.bodies.Load()+n <= keptBodies {
+		out.body = bytes.Clone(body)
 		c.bodies.Add(n)
 		runtime.AddCleanup(out, func(n int64) { c.bodies.Add(-n) }, n)
 	}
 	// Markers announced so far are looked for now, while the body is there.
-	out.search(c.names[k].list[out.name], r.Body, *c.markers.Load())
+	out.search(c.names[k].list[out.name], body, *c.markers.Load())
 	c.contents[key] = weak.Make(out)
 	if len(c.contents) > 2*c.swept+1024 {
 		c.swept = sweep(c.contents)

@@ -1,0 +1,73 @@
+package wire
+
+import "google.golang.org/protobuf/encoding/protowire"
+
+// clusterMetadata is the field of a Cluster that istiod fills from maps, in
+// whatever order it meets their entries.
+const clusterMetadata = 25
+
+// maxDepth bounds how deep Digest looks.
+const maxDepth = 16
+
+// Digest hashes a resource's body so that two bodies that say the same have
+// the same digest. Envoy compares what it gets like that too: it does not take
+// the same cluster for a change because entries of a map come in another
+// order, as they do whenever istiod writes a cluster's metadata.
+func Digest(typeURL string, body []byte, hash func([]byte) uint64) uint64 {
+	if typeURL != ClusterType {
+		return hash(body)
+	}
+	var sum uint64
+	c := cursor{b: body, what: "cluster"}
+	from := 0 // of what has not been hashed yet
+	for {
+		before := c.at
+		f, ok, err := c.next()
+		if err != nil {
+			return hash(body)
+		}
+		if ok && (f.num != clusterMetadata || f.kind != protowire.BytesType) {
+			continue
+		}
+		if before > from {
+			sum = scramble(sum ^ hash(body[from:before]))
+		}
+		if !ok {
+			return sum
+		}
+		sum = scramble(sum ^ unordered(f.bytes, hash, 0))
+		from = c.at
+	}
+}
+
+// unordered hashes a message without regard to the order of its fields, at
+// any depth. What is no message is hashed as it is.
+func unordered(b []byte, hash func([]byte) uint64, depth int) uint64 {
+	if len(b) == 0 || depth > maxDepth {
+		return hash(b)
+	}
+	var sum uint64
+	c := cursor{b: b, what: "metadata"}
+	for {
+		before := c.at
+		f, ok, err := c.next()
+		if err != nil {
+			return hash(b)
+		}
+		if !ok {
+			return sum
+		}
+		if f.kind != protowire.BytesType {
+			sum += scramble(hash(b[before:c.at]))
+			continue
+		}
+		sum += scramble(unordered(f.bytes, hash, depth+1) ^ uint64(f.num))
+	}
+}
+
+// scramble spreads bits (the finaliser of splitmix64).
+func scramble(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
