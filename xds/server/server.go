@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
@@ -59,7 +60,8 @@ type Counts struct {
 
 // Server serves one configuration to all its streams.
 type Server struct {
-	grpc *grpc.Server
+	grpc   *grpc.Server
+	stamps atomic.Pointer[stamps] // of the listener that is timed, if one is
 
 	mu            sync.Mutex
 	configuration Configuration
@@ -104,6 +106,15 @@ func New(c Configuration, options ...grpc.ServerOption) *Server {
 // Serve accepts clients until [Server.Close].
 func (s *Server) Serve(l net.Listener) error { return s.grpc.Serve(l) }
 
+// ServeTimed is Serve for clients with a connection for each stream: it also
+// notes when each write began that carried a response, for
+// [Delivery.WroteNS].
+func (s *Server) ServeTimed(l net.Listener) error {
+	timed := &stamps{Listener: l}
+	s.stamps.Store(timed)
+	return s.grpc.Serve(timed)
+}
+
 // Close ends all streams and listeners.
 func (s *Server) Close() { s.grpc.Stop() }
 
@@ -122,6 +133,11 @@ func (s *Server) handle(_ any, g grpc.ServerStream) error {
 		return status.Errorf(codes.Unimplemented, "only discovery is served, not %s", method)
 	}
 	st := &stream{server: s, grpc: g, delta: method == deltaMethod, wake: make(chan struct{}, 1), types: map[string]*typeState{}}
+	if timed := s.stamps.Load(); timed != nil {
+		if from, ok := peer.FromContext(g.Context()); ok {
+			st.conn = timed.of(from.Addr.String())
+		}
+	}
 	s.mu.Lock()
 	st.index = len(s.streams)
 	s.streams, s.nodes = append(s.streams, st), append(s.nodes, "")
@@ -186,6 +202,7 @@ type Push struct {
 
 	nodes []string       // of streams by index; "" for those it does not go to
 	sent  []atomic.Int64 // when it was handed to gRPC, unix ns, by index
+	wrote []atomic.Int64 // when the kernel got it, where that is timed
 	acked []atomic.Int64
 	acks  atomic.Int64
 	nacks atomic.Int64
@@ -194,9 +211,12 @@ type Push struct {
 // Delivery is one stream's part in a push. Times are nanoseconds since 1970;
 // 0 is not yet. Of several responses they are the last one's.
 type Delivery struct {
-	Node    string // the node's identity
-	SentNS  int64
-	AckedNS int64
+	Node   string // the node's identity
+	SentNS int64  // handed to gRPC
+	// WroteNS is when the write to the connection began, of servers by
+	// ServeTimed; known once it was acknowledged.
+	WroteNS int64
+	AckedNS int64 // the acknowledgement was read
 }
 
 // Deliveries returns how a push fared with each stream it goes to.
@@ -204,7 +224,7 @@ func (p *Push) Deliveries() []Delivery {
 	var out []Delivery
 	for i, node := range p.nodes {
 		if node != "" {
-			out = append(out, Delivery{Node: node, SentNS: p.sent[i].Load(), AckedNS: p.acked[i].Load()})
+			out = append(out, Delivery{Node: node, SentNS: p.sent[i].Load(), WroteNS: p.wrote[i].Load(), AckedNS: p.acked[i].Load()})
 		}
 	}
 	return out
@@ -234,7 +254,7 @@ func (s *Server) Push(changes ...Change) *Push {
 	s.version++
 	clear(s.memo)
 	p := &Push{BeganNS: time.Now().UnixNano(), nodes: make([]string, len(s.streams)),
-		sent: make([]atomic.Int64, len(s.streams)), acked: make([]atomic.Int64, len(s.streams))}
+		sent: make([]atomic.Int64, len(s.streams)), wrote: make([]atomic.Int64, len(s.streams)), acked: make([]atomic.Int64, len(s.streams))}
 	cache := map[memoKey]*message{}
 	for i, st := range s.streams {
 		if st == nil {

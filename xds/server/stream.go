@@ -22,6 +22,7 @@ type stream struct {
 	grpc   grpc.ServerStream
 	delta  bool
 	index  int
+	conn   *stamped // nil unless it is timed
 
 	// types is guarded by the server's mu.
 	types map[string]*typeState
@@ -189,7 +190,7 @@ func (st *stream) take(r request) {
 	}
 	if r.nonce != "" {
 		if m := t.answered(r.nonce); m != nil {
-			s.count(m, st.index, r.failed)
+			st.count(m, r.failed)
 		}
 		if r.nonce != t.nonce && r.replacesAllNames {
 			return // its names are of an earlier response
@@ -220,7 +221,8 @@ func (st *stream) take(r request) {
 }
 
 // count notes a client's answer to a response.
-func (s *Server) count(m *message, index int, failed bool) {
+func (st *stream) count(m *message, failed bool) {
+	s := st.server
 	if failed {
 		s.nacks.Add(1)
 		if m.push != nil {
@@ -230,7 +232,10 @@ func (s *Server) count(m *message, index int, failed bool) {
 	}
 	s.acks.Add(1)
 	if m.push != nil {
-		m.push.acked[index].Store(time.Now().UnixNano())
+		if st.conn != nil {
+			m.push.wrote[st.index].Store(st.conn.at.Load())
+		}
+		m.push.acked[st.index].Store(time.Now().UnixNano())
 		m.push.acks.Add(1)
 	}
 }

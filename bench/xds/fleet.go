@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/xds"
+	"github.com/meshmark/meshmark/xds/control"
+)
+
+// fleetMode is the argument that makes this program the sidecars.
+const fleetMode = "fleet"
+
+// serveFleet prints the address of a control server and runs its fleets until
+// in ends.
+func serveFleet(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, in) // waits for the end
+		cancel()
+	}()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, l.Addr())
+	return control.NewServer(ctx, "bench").Serve(l)
+}
+
+// fleet is a process with simulated sidecars.
+type fleet struct {
+	*control.Client
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+}
+
+// newFleet starts the process; it has no sidecars yet.
+func newFleet(ctx context.Context) (*fleet, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, fleetMode)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	address, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("fleet: %w", err), cmd.Process.Kill(), cmd.Wait())
+	}
+	return &fleet{Client: control.NewClient("http://"+strings.TrimSpace(address), nil), cmd: cmd, stdin: stdin}, nil
+}
+
+// close ends the process and its sidecars.
+func (f *fleet) close() error { return errors.Join(f.stdin.Close(), f.cmd.Wait()) }
+
+// connect starts sidecars and waits until all have everything and nothing
+// comes any more. It returns how long it took until all had.
+func (f *fleet) connect(ctx context.Context, o options, spec xds.Spec) (time.Duration, error) {
+	if _, err := f.Start(ctx, spec); err != nil {
+		return 0, err
+	}
+	begin, said := time.Now(), time.Now()
+	var took time.Duration
+	for {
+		s, err := f.Status(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if s.Synced == s.Proxies && took == 0 {
+			took = time.Since(begin)
+		}
+		if s.Quiet(int64(quietFor)) {
+			return took, nil
+		}
+		if time.Since(said) > 10*time.Second {
+			said = time.Now()
+			o.say("%d of %d sidecars have everything, %d are connected; waiting: %v", s.Synced, s.Proxies, s.Connected, s.Waiting)
+		}
+		if time.Since(begin) > connectLimit {
+			return 0, fmt.Errorf("%d of %d sidecars had everything after %v; last error: %s", s.Synced, s.Proxies, connectLimit, s.LastError)
+		}
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
+}
+
+const (
+	quietFor     = 3 * time.Second
+	connectLimit = 10 * time.Minute
+	pushLimit    = 2 * time.Minute
+)
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// seen waits until all of n sidecars saw a marker and acknowledged it.
+func (f *fleet) seen(ctx context.Context, marker, n int) (xds.MarkerSightings, error) {
+	begin := time.Now()
+	for {
+		all, err := f.Sightings(ctx, marker)
+		if err != nil {
+			return xds.MarkerSightings{}, err
+		}
+		acked := 0
+		if len(all) > 0 {
+			for _, at := range all[0].AckedNS {
+				if at > 0 {
+					acked++
+				}
+			}
+			if acked >= n {
+				return all[0], nil
+			}
+		}
+		if time.Since(begin) > pushLimit {
+			return xds.MarkerSightings{}, fmt.Errorf("%d of %d sidecars acknowledged a change after %v", acked, n, pushLimit)
+		}
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			return xds.MarkerSightings{}, err
+		}
+	}
+}
+
+// announce tells the sidecars of one marker and returns its index.
+func (f *fleet) announce(ctx context.Context, m record.Marker) (int, error) {
+	a, err := f.Announce(ctx, []record.Marker{m})
+	return a.First, err
+}
+
+// seconds of CPU.
+func seconds(c record.CPU) float64 { return c.UserS + c.SystemS }
+
+// simulated names n sidecars that no pod stands for.
+func simulated(n int) []xds.Proxy {
+	out := make([]xds.Proxy, n)
+	for i := range out {
+		out[i] = xds.Proxy{Name: fmt.Sprintf("pod-%d", i), Namespace: fmt.Sprintf("namespace-%d", i%10),
+			IP: fmt.Sprintf("10.%d.%d.%d", 1+i>>16, i>>8&255, i&255), ServiceAccount: "default", Labels: map[string]string{"app": fmt.Sprintf("service-%d", i)}}
+	}
+	return out
+}
