@@ -81,7 +81,7 @@ func ReadDump(r io.Reader, name string, o Options) (Proxy, error) {
 
 // frame counts what lies around the resources.
 func (s *Scanner) frame(bytes int64) {
-	s.types[TypeFrame] = &TypeSize{Type: TypeFrame, DumpBytes: bytes}
+	s.types[TypeFrame] = &TypeSize{Type: TypeFrame, DumpBytes: bytes, StaticBytes: bytes}
 	s.total.dump += bytes
 	s.give(sizeKey{TypeFrame, by(frame)}, sizes{dump: bytes})
 }
@@ -296,7 +296,7 @@ func (d *dumpReader) list(typ, member string) error {
 // resource counts an entry of a section: the resource and what Envoy notes
 // about it (version, time).
 func (d *dumpReader) resource(typ, member string, entry jsonNode) {
-	static := strings.HasPrefix(member, "static_")
+	static := typ == TypeBootstrap || strings.HasPrefix(member, "static_")
 	j := d.scan.names.judge(typ, inside(typ, entry), static)
 	d.scan.count(typ, static, j, sizes{dump: entry.size()}, nil)
 	d.resources++

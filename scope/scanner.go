@@ -32,7 +32,8 @@ type TypeSize struct {
 	DumpBytes int64  `json:"dump_bytes"`
 	WireBytes int64  `json:"wire_bytes,omitempty"`
 	// StaticBytes are those of DumpBytes that no discovery service sent: they
-	// come with the bootstrap, or repeat a part of a listener.
+	// are or come with the bootstrap, repeat a part of a listener, or are
+	// the dump's frame.
 	StaticBytes int64 `json:"static_bytes,omitempty"`
 }
 

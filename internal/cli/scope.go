@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/report"
+	"github.com/meshmark/meshmark/scope"
+	"github.com/meshmark/meshmark/store"
+)
+
+type scopeFlags struct {
+	dumps, clusters    []string
+	run                string
+	lab                string
+	kubeconfig         string
+	context            string
+	namespace          string
+	selector           string
+	stats, json, csv   bool
+	top, proxies, keep int
+	color              string
+	width              int
+}
+
+func newScopeCommand(env *Env) *cobra.Command {
+	var f scopeFlags
+	cmd := &cobra.Command{
+		Use:   "scope {--dump FILE... | --run DIR | --lab local|cluster}",
+		Short: "Say what the proxies' configuration weighs and who brought it",
+		Long: "Counts every byte of the proxies' configuration once: by proxy, by type, and by the\n" +
+			"Service, VirtualService, DestinationRule, ServiceEntry... that brought it, from config\n" +
+			"dumps in files, in a run's directory, or of the sidecars of a running lab. Which part of\n" +
+			"it a workload uses no dump can tell; --stats asks the proxies what they called so far.",
+		Example: "    meshmark scope --dump sidecar.json\n    meshmark scope --lab local --namespace shop --stats",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && len(f.dumps) == 0 {
+				return errs.WithHint(errs.Usage("unexpected argument %q", args[0]), "name config dumps with --dump FILE...")
+			}
+			f.dumps = append(f.dumps, args...) // --dump *.json
+			return runScope(cmd.Context(), env, f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.dumps, "dump", nil, "config dump of an Envoy, gzip too, - for standard input; more `FILE`s may follow")
+	flags.StringArrayVar(&f.clusters, "clusters", nil, "answer of /clusters?format=json of the same Envoy, a `FILE` for each dump, in their order")
+	flags.StringVar(&f.run, "run", "", "run directory whose config dumps are read")
+	flags.StringVar(&f.lab, "lab", "", "read the sidecars of a running lab: local, or cluster for that of the kubeconfig")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig for --lab cluster (default $KUBECONFIG, ~/.kube/config)")
+	flags.StringVar(&f.context, "context", "", "context of the kubeconfig")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pods (default: all)")
+	flags.StringVarP(&f.selector, "selector", "l", "", "label selector of the pods, such as app=catalog")
+	flags.IntVar(&f.proxies, "proxies", 50, "read at most so many proxies of a lab, 0 for all")
+	flags.BoolVar(&f.stats, "stats", false, "with --lab: ask each proxy which clusters it called")
+	flags.IntVar(&f.top, "top", 20, "entries of each list; 0 for all that are kept")
+	flags.IntVar(&f.keep, "keep", scope.DefaultKeep, "largest resources to keep of each proxy")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	flags.BoolVar(&f.csv, "csv", false, "print CSV")
+	addTextFlags(cmd, &f.color, &f.width)
+	return cmd
+}
+
+func runScope(ctx context.Context, env *Env, f scopeFlags) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	options, err := textOptions(env.Stdout, f.color, f.width)
+	if err != nil {
+		return err
+	}
+	var proxies []scope.Proxy
+	var notes []string
+	switch {
+	case f.lab != "":
+		proxies, notes, err = labProxies(ctx, env, f)
+	case f.run != "":
+		proxies, err = runProxies(ctx, f)
+	default:
+		proxies, err = fileProxies(ctx, env, f)
+	}
+	if err != nil {
+		return err
+	}
+	r := scope.Merge(proxies, f.top)
+	r.Notes = append(r.Notes, notes...)
+	switch {
+	case f.json:
+		return writeJSON(env.Stdout, r)
+	case f.csv:
+		return report.RenderScopeCSV(env.Stdout, r)
+	}
+	return report.RenderScope(env.Stdout, r, f.top, options)
+}
+
+func (f scopeFlags) check() error {
+	sources := 0
+	for _, given := range []bool{len(f.dumps) > 0, f.run != "", f.lab != ""} {
+		if given {
+			sources++
+		}
+	}
+	switch {
+	case sources != 1:
+		return errs.WithHint(errs.Usage("scope reads config dumps from one source"), "name it with --dump FILE..., --run DIR or --lab local|cluster")
+	case f.lab != "" && f.lab != "local" && f.lab != "cluster":
+		return errs.Usage("--lab is local or cluster, not %q", f.lab)
+	case f.lab == "" && (f.namespace != "" || f.selector != ""):
+		return errs.Usage("--namespace and --selector choose pods of a lab: use them with --lab")
+	case f.lab != "cluster" && (f.kubeconfig != "" || f.context != ""):
+		return errs.Usage("--kubeconfig and --context name a cluster: use them with --lab cluster")
+	case f.lab == "" && f.stats:
+		return errs.WithHint(errs.Usage("--stats asks running proxies: use it with --lab"), "for a dump, --clusters takes the answer of /clusters?format=json")
+	case len(f.clusters) > 0 && len(f.clusters) != len(f.dumps):
+		return errs.Usage("%d --clusters for %d dumps: give one for each, in their order", len(f.clusters), len(f.dumps))
+	case f.top < 0 || f.keep < 0 || f.proxies < 0:
+		return errs.Usage("--top, --keep and --proxies are not negative")
+	case f.json && f.csv:
+		return errs.Usage("--json or --csv, not both")
+	}
+	return nil
+}
+
+func fileProxies(ctx context.Context, env *Env, f scopeFlags) ([]scope.Proxy, error) {
+	var proxies []scope.Proxy
+	stdin := 0
+	for i, name := range f.dumps {
+		if name == "-" {
+			if stdin++; stdin > 1 {
+				return nil, errs.Usage("standard input is named twice")
+			}
+		}
+		p, err := readScopeFile(ctx, env, name, name, f.keep)
+		if err != nil {
+			return nil, err
+		}
+		if len(f.clusters) > 0 {
+			err := withFile(ctx, env, f.clusters[i], func(r io.Reader) error {
+				calls, err := scope.ReadCalls(r)
+				p.SetCalls(calls)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+		proxies = append(proxies, p)
+	}
+	return proxies, nil
+}
+
+// runProxies reads the config dumps that a run recorded.
+func runProxies(ctx context.Context, f scopeFlags) ([]scope.Proxy, error) {
+	root := filepath.Join(f.run, store.DirConfigs)
+	var files []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && (strings.HasSuffix(path, ".json") || strings.HasSuffix(path, ".json.gz")) {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, errs.WithHint(errs.Usage("run %s has no config dumps in %s", f.run, root), "a study records them with the measure config")
+	}
+	slices.Sort(files)
+	var proxies []scope.Proxy
+	for _, file := range files {
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			return nil, err
+		}
+		name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".json")
+		p, err := readScopeFile(ctx, nil, file, filepath.ToSlash(name), f.keep)
+		if err != nil {
+			return nil, err
+		}
+		proxies = append(proxies, p)
+	}
+	return proxies, nil
+}
+
+func readScopeFile(ctx context.Context, env *Env, file, name string, keep int) (p scope.Proxy, err error) {
+	err = withFile(ctx, env, file, func(r io.Reader) error {
+		p, err = scope.ReadDump(r, name, scope.Options{Keep: keep})
+		return err
+	})
+	return p, err
+}
+
+// withFile hands f the contents of a file, unpacked; - is standard input.
+// Reading ends with ctx, and errors name the file.
+func withFile(ctx context.Context, env *Env, name string, f func(io.Reader) error) error {
+	var in io.Reader
+	if name == "-" && env != nil {
+		in, name = env.Stdin, "standard input"
+	} else {
+		file, err := os.Open(name)
+		if err != nil {
+			return errs.WithCode(err, errs.CodeUsage)
+		}
+		defer file.Close()
+		in = file
+	}
+	buffered := bufio.NewReaderSize(untilDone{ctx, in}, 1<<16)
+	in = buffered
+	if magic, _ := buffered.Peek(2); string(magic) == "\x1f\x8b" {
+		z, err := gzip.NewReader(buffered)
+		if err != nil {
+			return errs.Usage("%s: %v", name, err)
+		}
+		in = z
+	}
+	if err := f(in); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// untilDone is a reader that ends with a context.
+type untilDone struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u untilDone) Read(b []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(b)
+}

@@ -1,0 +1,152 @@
+//go:build integration
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/scope"
+)
+
+const scopeManifests = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: scoped, labels: {istio-injection: enabled}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: shop, namespace: scoped}
+spec: {selector: {app: shop}, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: shop-routes, namespace: scoped}
+spec: {hosts: [shop], http: [{route: [{destination: {host: shop, subset: v1}}]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: shop-subsets, namespace: scoped}
+spec: {host: shop, subsets: [{name: v1, labels: {app: shop}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: outside, namespace: scoped}
+spec: {hosts: [outside.example.com], resolution: STATIC, endpoints: [{address: 192.0.2.1}], ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shop, namespace: scoped}
+spec:
+  selector: {matchLabels: {app: shop}}
+  template:
+    metadata: {labels: {app: shop}}
+    spec:
+      containers: [{name: worker, image: "docker.io/meshmark/meshmark:lab", imagePullPolicy: IfNotPresent, args: [worker]}]
+`
+
+const scopeSidecar = `
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: {name: default, namespace: scoped}
+spec: {egress: [{hosts: ["./*"]}]}
+`
+
+// TestScopeOfALab reads a real sidecar, finds who its configuration is from,
+// and sees a Sidecar resource take the others' away.
+func TestScopeOfALab(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a local lab takes root")
+	}
+	program := os.Getenv("MESHMARK_PROGRAM")
+	if program == "" {
+		program, _ = filepath.Abs("../../bin/meshmark")
+	}
+	if _, err := os.Stat(program); err != nil {
+		t.Skipf("no meshmark program: %v; `make build` makes it", err)
+	}
+	source, err := filepath.Abs("../../components/src")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "mm") // sockets want short paths
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MESHMARK_SOURCE", source)
+	t.Setenv("XDG_STATE_HOME", dir)
+	t.Cleanup(func() {
+		if _, err := local.Down(context.Background(), ""); err != nil {
+			t.Errorf("take the lab down: %v", err)
+		}
+		os.RemoveAll(dir)
+	})
+	if out, err := exec.Command(program, "lab", "up").CombinedOutput(); err != nil {
+		t.Fatalf("lab up: %v\n%s", err, out)
+	}
+	l, err := local.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl := func(input string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(filepath.Join(local.ToolsDir(""), "kubectl"), args...)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+l.Kubeconfig())
+		cmd.Stdin = strings.NewReader(input)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("kubectl %v: %v\n%s", args, err, out)
+		}
+	}
+	read := func() (scope.Report, map[scope.Owner]scope.OwnerTotal) {
+		t.Helper()
+		var out, said bytes.Buffer
+		env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}
+		if err := Run(t.Context(), []string{"scope", "--lab", "local", "-n", "scoped", "--stats", "--top", "0", "--json"}, env); err != nil {
+			t.Fatalf("%v\n%s", err, said.String())
+		}
+		var r scope.Report
+		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		owners, sum := map[scope.Owner]scope.OwnerTotal{}, int64(0)
+		for _, o := range r.Owners {
+			owners[o.Owner], sum = o, sum+o.DumpBytes
+		}
+		if len(r.Proxies) != 1 || sum != r.DumpBytes || sum == 0 {
+			t.Fatalf("%d proxies, %d bytes, by owner %d", len(r.Proxies), r.DumpBytes, sum)
+		}
+		return r, owners
+	}
+	kubectl(scopeManifests, "apply", "-f", "-")
+	kubectl("", "-n", "scoped", "rollout", "status", "deployment/shop", "--timeout=90s")
+	before, owners := read()
+	istiod := scope.Owner{Kind: "Service", Namespace: "istio-system", Name: "istiod"}
+	for _, o := range []scope.Owner{istiod, {Kind: "Service", Namespace: "scoped", Name: "shop"}, {Kind: "VirtualService", Namespace: "scoped", Name: "shop-routes"},
+		{Kind: "DestinationRule", Namespace: "scoped", Name: "shop-subsets"}, {Kind: "ServiceEntry", Namespace: "scoped", Name: "outside.example.com"}} {
+		if owners[o].DumpBytes == 0 {
+			t.Errorf("%s brought nothing", o)
+		}
+	}
+	if u := before.Uncalled; u == nil || u.Clusters < 4 || u.Never != u.Clusters {
+		t.Errorf("a workload that calls nobody: %+v", u)
+	}
+	kubectl(scopeSidecar, "apply", "-f", "-")
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(500 * time.Millisecond) {
+		after, owners := read()
+		if owners[istiod].DumpBytes == 0 && after.DumpBytes < before.DumpBytes {
+			t.Logf("%d bytes without a Sidecar, %d with", before.DumpBytes, after.DumpBytes)
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("istiod's services are still there: %d of %d bytes", owners[istiod].DumpBytes, after.DumpBytes)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/mesh/istio"
+	"github.com/meshmark/meshmark/scope"
+)
+
+// scopeTimeout bounds the reading of one proxy's configuration.
+const scopeTimeout = 2 * time.Minute
+
+// scopeConfig is how to reach the lab. Reading takes fewer rights than a
+// study, so a cluster is not asked for all that a study needs.
+func scopeConfig(f scopeFlags) (*rest.Config, error) {
+	if f.lab == lab.KindLocal {
+		l, err := local.Open("")
+		if err != nil {
+			return nil, err
+		}
+		return l.RESTConfig(), nil
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
+	if err != nil {
+		return nil, errs.WithHint(errs.Usage("kubeconfig: %v", err), "name one with --kubeconfig FILE, or set KUBECONFIG")
+	}
+	return config, nil
+}
+
+// labProxies reads the configuration of the running proxies, one after the
+// other. A proxy that cannot be read is a note, unless none can.
+func labProxies(ctx context.Context, env *Env, f scopeFlags) (proxies []scope.Proxy, notes []string, err error) {
+	config, err := scopeConfig(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := kube.CoreV1().Pods(f.namespace).List(ctx, metav1.ListOptions{LabelSelector: f.selector, FieldSelector: "status.phase=Running"})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the lab's pods: %w", err)
+	}
+	var mesh istio.Mesh
+	pods := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !hasProxy(pod, mesh.ProxyContainers()) })
+	if len(pods) == 0 {
+		return nil, nil, errs.WithHint(fmt.Errorf("no running pod with a sidecar"), "look with: kubectl get pods --all-namespaces")
+	}
+	slices.SortFunc(pods, func(a, b corev1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	if f.proxies > 0 && len(pods) > f.proxies {
+		notes = append(notes, fmt.Sprintf("%d of %d proxies were read; --proxies 0 reads all", f.proxies, len(pods)))
+		pods = pods[:f.proxies]
+	}
+	dialer := lab.NewDialer(config)
+	defer dialer.Close()
+	line := newProgress(env.Stderr)
+	defer line.clear()
+	for i, pod := range pods {
+		name := pod.Namespace + "/" + pod.Name
+		line.say("reading proxy %d of %d: %s", i+1, len(pods), name)
+		p, failure := readProxy(ctx, dialer.Client(pod.Namespace, pod.Name, mesh.AdminPort()), name, f)
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil, ctx.Err()
+		case failure != nil:
+			err = failure
+			notes = append(notes, fmt.Sprintf("not read: %v", failure))
+		default:
+			proxies = append(proxies, p)
+		}
+	}
+	if len(proxies) == 0 {
+		return nil, nil, err
+	}
+	return proxies, notes, nil
+}
+
+// hasProxy also finds sidecars that run as init containers.
+func hasProxy(pod corev1.Pod, names []string) bool {
+	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for _, c := range containers {
+			if slices.Contains(names, c.Name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func readProxy(ctx context.Context, client *http.Client, name string, f scopeFlags) (p scope.Proxy, err error) {
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, scopeTimeout)
+	defer cancel()
+	err = getAdmin(ctx, client, "/config_dump?include_eds", func(r io.Reader) error {
+		p, err = scope.ReadDump(r, name, scope.Options{Keep: f.keep})
+		return err
+	})
+	if err == nil && f.stats {
+		err = getAdmin(ctx, client, "/clusters?format=json", func(r io.Reader) error {
+			calls, err := scope.ReadCalls(r)
+			p.SetCalls(calls)
+			return err
+		})
+	}
+	if err != nil {
+		return p, fmt.Errorf("proxy of pod %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// getAdmin streams an answer of an Envoy's admin interface, which an
+// observe.EnvoyAdmin would hold whole.
+func getAdmin(ctx context.Context, client *http.Client, path string, f func(io.Reader) error) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://pod"+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
+		return fmt.Errorf("%s: %s: %s", path, resp.Status, strings.TrimSpace(string(text)))
+	}
+	return f(resp.Body)
+}
