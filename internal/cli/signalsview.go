@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/meshmark/meshmark/signals"
+)
+
+// signalsView shows readings: a table that is redrawn at a terminal, a line
+// each where there is none and the table at the end, or JSON.
+type signalsView struct {
+	env      *Env
+	f        signalsFlags
+	terminal bool
+	lines    int // of the table on the screen
+	last     *signals.Reading
+	told     map[string]bool // problems
+}
+
+func newSignalsView(env *Env, f signalsFlags) *signalsView {
+	return &signalsView{env: env, f: f, terminal: terminalWidth(env.Stdout) > 0, told: map[string]bool{}}
+}
+
+func (v *signalsView) show(r signals.Reading) error {
+	v.last = &r
+	switch {
+	case v.f.once:
+		return showReading(v.env, v.f.json, r)
+	case v.f.json:
+		return json.NewEncoder(v.env.Stdout).Encode(r)
+	case v.terminal:
+		return v.redraw(r)
+	}
+	for _, p := range r.Problems {
+		if !v.told[p] {
+			v.told[p] = true
+			fmt.Fprintf(v.env.Stderr, "not read: %s\n", p)
+		}
+	}
+	_, err := fmt.Fprintln(v.env.Stdout, signals.Line(r))
+	return err
+}
+
+// redraw writes the table over the one before.
+func (v *signalsView) redraw(r signals.Reading) error {
+	var table bytes.Buffer
+	if err := signals.WriteTable(&table, r); err != nil {
+		return err
+	}
+	width := terminalWidth(v.env.Stdout)
+	var out strings.Builder
+	if v.lines > 0 {
+		fmt.Fprintf(&out, "\x1b[%dA", v.lines)
+	}
+	v.lines = 0
+	for line := range strings.Lines(table.String()) {
+		line = strings.TrimSuffix(line, "\n")
+		if runes := []rune(line); len(runes) > width {
+			line = string(runes[:width])
+		}
+		out.WriteString("\r" + line + "\x1b[K\n")
+		v.lines++
+	}
+	out.WriteString("\x1b[J")
+	_, err := io.WriteString(v.env.Stdout, out.String())
+	return err
+}
+
+// end shows the last reading whole where lines were shown so far.
+func (v *signalsView) end() error {
+	if v.last == nil || v.f.once || v.f.json || v.terminal {
+		return nil
+	}
+	fmt.Fprintln(v.env.Stdout)
+	return signals.WriteTable(v.env.Stdout, *v.last)
+}
