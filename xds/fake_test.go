@@ -38,7 +38,6 @@ func (r request) String() string {
 // fakeStream is one stream of the fake server.
 type fakeStream struct {
 	server *fake
-	delta  grpc.ServerStream
 	send   func(typeURL string, resources map[string]proto.Message, removed []string) error
 	raw    func(m any) error
 	mu     sync.Mutex
@@ -64,9 +63,14 @@ type fake struct {
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
+	return newFakeAt(t, "127.0.0.1:0")
+}
+
+func newFakeAt(t *testing.T, address string) *fake {
+	t.Helper()
 	s := &fake{t: t, grpc: grpc.NewServer(), resources: map[string]map[string]proto.Message{}}
 	discovery.RegisterAggregatedDiscoveryServiceServer(s.grpc, s)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
