@@ -36,6 +36,7 @@ type completed struct {
 	record.Trial
 	log    []byte         // histogram log, nil for none
 	events []record.Event // changes
+	files  []artefact
 }
 
 // blocks runs blocks until the stop rule holds or a limit comes.
@@ -149,6 +150,15 @@ func (r *run) keep(t completed) error {
 		}
 		t.Hist = path
 		if r.hist[t.Trial.ID], err = store.MergeHist(t.log); err != nil {
+			return err
+		}
+	}
+	for _, f := range t.files {
+		write := r.dir.WriteConfig
+		if f.profile {
+			write = r.dir.WriteProfile
+		}
+		if _, err := write(t.Trial.ID, f.name, f.data); err != nil {
 			return err
 		}
 	}

@@ -67,6 +67,7 @@ func (t *controlTrial) collect(ctx context.Context) ([]record.Event, error) {
 		c.APIServer = &cpu
 	}
 	t.costs()
+	t.stages(ctx, events)
 	t.judge(ctx, events, sum, metricsErr)
 	return events, nil
 }

@@ -91,8 +91,8 @@ func (t *controlTrial) judgeFleet(check func(string, bool, string, ...any), good
 	}
 	a := t.accountAfter
 	if good {
-		check("connected", lost == 0 && a.Connected == len(t.ids), "%d of %d proxies are connected at the end, %d streams were lost in the window%s",
-			a.Connected, len(t.ids), lost, orNone(strings.Join(prefixed(": ", why), ", "), ""))
+		check("connected", lost == 0 && a.Connected == len(t.ids), "%d of %d proxies are connected at the end, %d streams were lost in the window%s%s",
+			a.Connected, len(t.ids), lost, strings.Join(prefixed(": ", why), ", "), strings.Join(prefixed("; the last: ", t.lastError(lost)), ""))
 	} else {
 		bad := len(badProxies(len(t.ids), float64(t.c.study.Control.BadShare)))
 		check("connected", a.Connected >= len(t.ids)-bad, "%d of %d proxies are connected at the end, %d of them misbehave on purpose",
@@ -104,6 +104,14 @@ func (t *controlTrial) judgeFleet(check func(string, bool, string, ...any), good
 		nacks += w.Nacks
 	}
 	check("accepted", nacks == 0 || t.levels.Clients == study.ClientsRejects, "%d responses were rejected", nacks)
+}
+
+// lastError is what went wrong last with a stream, if one was lost.
+func (t *controlTrial) lastError(lost int64) []string {
+	if lost == 0 || t.status.LastError == "" {
+		return nil
+	}
+	return []string{t.status.LastError}
 }
 
 // judgeDriver checks that changes left when they were to leave.

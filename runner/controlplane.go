@@ -11,6 +11,7 @@ import (
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/observe"
 	"github.com/meshmark/meshmark/population"
+	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
 	xdscontrol "github.com/meshmark/meshmark/xds/control"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,11 +39,12 @@ type controlPlane struct {
 
 	config *rest.Config
 	say    func(format string, args ...any)
+	label  func(record.Cell) string // for people
 }
 
 // deployControl creates namespace and roles, and waits until they answer. On
 // error it removes what it made.
-func deployControl(ctx context.Context, o *Options, run string, say func(string, ...any)) (c *controlPlane, err error) {
+func deployControl(ctx context.Context, o *Options, plan *study.Plan, run string, say func(string, ...any)) (c *controlPlane, err error) {
 	if o.Control == nil {
 		return nil, fmt.Errorf("mesh %s has no control plane that could be studied", o.Mesh.Name())
 	}
@@ -52,7 +54,7 @@ func deployControl(ctx context.Context, o *Options, run string, say func(string,
 	}
 	config := o.Lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
-	c = &controlPlane{site: s, study: o.Study, mesh: o.Control, config: config, say: say, profiled: map[string]bool{}}
+	c = &controlPlane{site: s, study: o.Study, mesh: o.Control, config: config, say: say, label: plan.Label, profiled: map[string]bool{}}
 	if c.world, err = population.New(config); err != nil {
 		return nil, err
 	}

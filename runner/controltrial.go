@@ -41,6 +41,7 @@ type controlTrial struct {
 	windowStart, windowEnd      map[string]observe.Snapshot
 	driven                      []record.Event
 	driveErr                    error
+	status                      xds.Status // at the end of the window
 }
 
 // newControlTrial prepares a trial.
@@ -59,7 +60,7 @@ func newControlTrial(c *controlPlane, job job) (*controlTrial, error) {
 // through.
 func (t *controlTrial) measure(ctx context.Context) (done completed, err error) {
 	defer func() { done.Trial = t.out }()
-	defer func() { err = errors.Join(err, t.cleanUp()) }()
+	defer func() { err = errors.Join(err, cleanUp(t.driver)) }()
 	if err := t.prepare(ctx); err != nil {
 		return done, err
 	}
@@ -74,7 +75,8 @@ func (t *controlTrial) measure(ctx context.Context) (done completed, err error) 
 		return done, err
 	}
 	t.out.Ended = time.Now().UTC()
-	return done, nil
+	done.files = append(t.configs(ctx), t.profiles(ctx)...)
+	return done, ctx.Err()
 }
 
 // prepare brings population and istiod to what the cell asks for, and makes
@@ -101,10 +103,30 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 	if t.plan, err = churn.NewPlan(spec); err != nil {
 		return err
 	}
-	if t.driver, err = churn.NewDriver(t.c.config, t.plan); err != nil {
-		return err
+	t.driver, err = t.c.prepareDriver(limited, t.plan)
+	return err
+}
+
+// newDriver makes a driver of changes, and what must be there before them.
+func (c *controlPlane) newDriver(ctx context.Context, spec churn.Spec) (*churn.Driver, error) {
+	plan, err := churn.NewPlan(spec)
+	if err != nil {
+		return nil, err
 	}
-	return t.driver.Prepare(limited)
+	return c.prepareDriver(ctx, plan)
+}
+
+// prepareDriver is newDriver with a plan. Where it fails half way, nothing
+// stays.
+func (c *controlPlane) prepareDriver(ctx context.Context, plan *churn.Plan) (*churn.Driver, error) {
+	driver, err := churn.NewDriver(c.config, plan)
+	if err != nil {
+		return nil, err
+	}
+	if err := driver.Prepare(ctx); err != nil {
+		return nil, errors.Join(err, cleanUp(driver))
+	}
+	return driver, nil
 }
 
 // Limits of the wait until all proxies are connected and have everything.
@@ -202,15 +224,15 @@ func (t *controlTrial) stopFleet() {
 // cleanTimeout bounds the end of a trial's changes.
 const cleanTimeout = 2 * time.Minute
 
-// cleanUp removes what the changes made, also when the run itself has been
+// cleanUp removes what changes made, also when the run itself has been
 // cancelled.
-func (t *controlTrial) cleanUp() error {
-	if t.driver == nil {
+func cleanUp(driver *churn.Driver) error {
+	if driver == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanTimeout)
 	defer cancel()
-	if err := t.driver.Cleanup(ctx); err != nil {
+	if err := driver.Cleanup(ctx); err != nil {
 		return fmt.Errorf("remove what the changes made: %w", err)
 	}
 	return nil

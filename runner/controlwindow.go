@@ -114,6 +114,7 @@ func (t *controlTrial) settle(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("watch the simulated sidecars: %w", err)
 			}
+			t.status = s
 			lastChange = s.LastChangeUnixNS
 			quiet = s.NowUnixNS-max(s.LastChangeUnixNS, t.lastCommit()+int64(t.ahead)) >= wait
 		}

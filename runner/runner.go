@@ -111,7 +111,7 @@ type plane interface {
 func (r *run) deploy(ctx context.Context) (plane, error) {
 	if r.o.Study.Plane() == study.PlaneControl {
 		r.tell(Event{Stage: "deploy", Text: "deploying the simulated sidecars' pod"})
-		c, err := deployControl(ctx, r.o, r.header.RunID, func(format string, args ...any) {
+		c, err := deployControl(ctx, r.o, r.plan, r.header.RunID, func(format string, args ...any) {
 			r.tell(Event{Stage: "step", Text: fmt.Sprintf(format, args...)})
 		})
 		if err != nil {
