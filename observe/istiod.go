@@ -69,10 +69,9 @@ func FillControl(c *record.Control, before, after Scrape) error {
 	if err != nil {
 		return err
 	}
-	ours := func(key string, _ float64) bool { return !keep(key) }
-	maps.DeleteFunc(rises, ours)
+	maps.DeleteFunc(rises, func(key string, _ float64) bool { return !keep(key) || empty(key, rises) })
 	gauges := after.Gauges()
-	maps.DeleteFunc(gauges, ours)
+	maps.DeleteFunc(gauges, func(key string, _ float64) bool { return !keep(key) })
 	c.Istiod, c.IstiodGauges = rises, gauges
 	c.Missing = MissingIstiod(after)
 	if heap, allocated, goroutines, ok := IstiodHeap(after); ok {
@@ -88,4 +87,27 @@ func keep(key string) bool {
 	return slices.ContainsFunc([]string{"pilot_", "process_", "go_goroutines", "go_memstats_heap", "go_memstats_alloc",
 		"go_gc_duration_seconds_sum", "go_sched_gomaxprocs", "galley_", "istiod_", "xds_", "citadel_server_"},
 		func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}
+
+// empty tells whether a series is a bucket of a histogram that counted
+// nothing in the window.
+func empty(key string, rises map[string]float64) bool {
+	name, labels, _ := strings.Cut(key, "{")
+	base, bucket := strings.CutSuffix(name, "_bucket")
+	if !bucket {
+		return false
+	}
+	// The labels of _count are the bucket's without le, which sorts by name.
+	var rest []string
+	for _, pair := range strings.Split(strings.TrimSuffix(labels, "}"), ",") {
+		if !strings.HasPrefix(pair, "le=") {
+			rest = append(rest, pair)
+		}
+	}
+	count := base + "_count"
+	if len(rest) > 0 {
+		count += "{" + strings.Join(rest, ",") + "}"
+	}
+	counted, known := rises[count]
+	return known && counted == 0
 }

@@ -324,9 +324,13 @@ func (l *IstiodLog) before(kind, node string, at int64) (int64, bool) {
 func (l *IstiodLog) carrying(sent, received int64, endpoints bool) (push, bool) {
 	i := sort.Search(len(l.pushes), func(i int) bool { return l.pushes[i].lastChange-l.AheadNS >= sent })
 	for ; i < len(l.pushes); i++ {
-		if p := l.pushes[i]; p.debounced || endpoints {
-			p.first, p.lastChange, p.stable, p.pushing = p.first-l.AheadNS, p.lastChange-l.AheadNS, p.stable-l.AheadNS, p.pushing-l.AheadNS
-			return p, p.pushing <= received
+		p := l.pushes[i]
+		p.first, p.lastChange, p.stable, p.pushing = p.first-l.AheadNS, p.lastChange-l.AheadNS, p.stable-l.AheadNS, p.pushing-l.AheadNS
+		if p.lastChange > received {
+			break
+		}
+		if (p.debounced || endpoints) && p.pushing <= received {
+			return p, true
 		}
 	}
 	return push{}, false

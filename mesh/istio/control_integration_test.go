@@ -1,0 +1,392 @@
+//go:build integration
+
+package istio_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/mesh/istio"
+	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/record"
+)
+
+// site is a cluster with Istio, and one injected pod in it.
+type site struct {
+	config *rest.Config
+	kube   kubernetes.Interface
+	images lab.Images
+}
+
+const (
+	inside  = "meshmark-levers"     // the namespace of the injected pod
+	outside = "meshmark-levers-out" // one that selectors can leave out
+)
+
+// newSite uses the cluster of MESHMARK_KUBECONFIG, or a lab of the test's own.
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{images: lab.Images{Meshmark: "docker.io/meshmark/meshmark:lab"}}
+	var err error
+	if path := os.Getenv("MESHMARK_KUBECONFIG"); path != "" {
+		if s.config, err = clientcmd.BuildConfigFromFlags("", path); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		s.config, s.images = ownLab(t)
+	}
+	if s.kube, err = kubernetes.NewForConfig(s.config); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func ownLab(t *testing.T) (*rest.Config, lab.Images) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a local lab takes root")
+	}
+	program := os.Getenv("MESHMARK_PROGRAM")
+	if program == "" {
+		program, _ = filepath.Abs("../../bin/meshmark")
+	}
+	if _, err := os.Stat(program); err != nil {
+		t.Skipf("no meshmark program: %v; `make build` makes it", err)
+	}
+	source, err := filepath.Abs("../../components/src")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "mm") // sockets want short paths
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MESHMARK_SOURCE", source)
+	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "s"))
+	t.Cleanup(func() {
+		if _, err := local.Down(context.Background(), ""); err != nil {
+			t.Errorf("take the lab down: %v", err)
+		}
+		os.RemoveAll(dir)
+	})
+	if out, err := exec.Command(program, "lab", "up").CombinedOutput(); err != nil {
+		t.Fatalf("lab up: %v\n%s", err, out)
+	}
+	l, err := local.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.RESTConfig(), l.Images()
+}
+
+// injected makes two namespaces, the inner with one injected pod and a
+// Service, and returns the pod as a proxy once it is ready.
+func (s *site) injected(t *testing.T) mesh.ControlProxy {
+	t.Helper()
+	ctx := t.Context()
+	for name, labels := range map[string]map[string]string{
+		inside: {"istio-injection": "enabled"}, outside: {"meshmark-out": "yes"},
+	} {
+		for began := time.Now(); ; time.Sleep(200 * time.Millisecond) { // an earlier test's may still go
+			_, err := s.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
+			if err == nil {
+				break
+			}
+			if !apierrors.IsAlreadyExists(err) || time.Since(began) > time.Minute {
+				t.Fatal(err)
+			}
+		}
+		t.Cleanup(func() {
+			if err := s.kube.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: name},
+			Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}
+		if _, err := s.kube.CoreV1().Services(name).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: inside, Labels: map[string]string{"app": "web"},
+			Annotations: map[string]string{"sidecar.istio.io/proxyCPU": "10m", "sidecar.istio.io/proxyMemory": "32Mi"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: s.images.Meshmark, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"worker"}}}},
+	}
+	deadline, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for { // the namespace's service account comes a moment later
+		_, err := s.kube.CoreV1().Pods(inside).Create(ctx, pod, metav1.CreateOptions{})
+		if err == nil {
+			break
+		}
+		if !apierrors.IsForbidden(err) && !apierrors.IsInternalError(err) || deadline.Err() != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	if err := lab.WaitPods(deadline, s.kube, inside, "app=web", 1); err != nil {
+		t.Fatal(err)
+	}
+	live, err := s.kube.CoreV1().Pods(inside).Get(ctx, "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mesh.ControlProxy{ID: "sidecar~" + live.Status.PodIP + "~web." + inside + "~" + inside + ".svc.cluster.local",
+		Namespace: inside, Labels: live.Labels}
+}
+
+func failures(checks []record.Check) []string {
+	var out []string
+	for _, c := range checks {
+		if !c.OK {
+			out = append(out, c.Name+": "+c.Detail)
+		}
+	}
+	return out
+}
+
+// checkSoon repeats a check while a proxy connects again.
+func checkSoon(t *testing.T, plane *istio.ControlPlane, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		checks := plane.Check(t.Context(), l, e)
+		if len(failures(checks)) == 0 || time.Now().After(deadline) {
+			return checks
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+}
+
+// Every lever is set and proved; each wrong level is found out by the check
+// that is about it; and all is put back by another process.
+func TestLeversOnIstiod(t *testing.T) {
+	s := newSite(t)
+	ctx := t.Context()
+	plane, err := istio.NewControlPlane(ctx, s.config, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Close()
+	before, err := s.kube.AppsV1().Deployments(istio.Namespace).Get(ctx, "istiod", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := s.kube.CoreV1().ConfigMaps(istio.Namespace).Get(ctx, "istio", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { plane.Restore(context.Background()) })
+	proxy := s.injected(t)
+	evidence := mesh.ControlEvidence{Proxies: []mesh.ControlProxy{proxy}}
+
+	defaults := mesh.LeversOf(nil)
+	applied, err := plane.Apply(ctx, defaults, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("defaults: %+v", applied)
+	if bad := failures(checkSoon(t, plane, defaults, evidence)); bad != nil {
+		t.Errorf("defaults: %s", strings.Join(bad, "\n"))
+	}
+	again, err := plane.Apply(ctx, defaults, false)
+	if err != nil || again.Restarted || len(again.Changed) > 0 {
+		t.Errorf("the same levers again: %+v, %v", again, err)
+	}
+
+	all := mesh.LeversOf(record.Cell{
+		"sidecar_scope": "namespace", "sidecar_hosts": "./*", "outbound_policy": "REGISTRY_ONLY", "export_to": ".",
+		"discovery_selectors": "meshmark-out!=yes", "debounce_after": "250ms", "debounce_max": "5s", "eds_debounce": "false",
+		"push_throttle": "7", "request_limit": "12.5", "istiod_replicas": "2", "istiod_cpu": "1", "istiod_memory": "1Gi",
+		"delta": "false", "xds_cache": "false", "dns_capture": "true", "istiod_env": "PILOT_ENABLE_IP_AUTOALLOCATE=false;GOGC=150",
+	})
+	all.Namespaces = []string{inside}
+	applied, err = plane.Apply(ctx, all, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("all levers: %+v", applied)
+	if !applied.Restarted || !slices.Contains(applied.Changed, "Sidecar "+inside+"/default") {
+		t.Errorf("applied %+v", applied)
+	}
+	if bad := failures(checkSoon(t, plane, all, evidence)); bad != nil {
+		t.Errorf("all levers: %s", strings.Join(bad, "\n"))
+	}
+	for name, change := range map[string]struct {
+		set   func(*mesh.Levers)
+		fails []string
+	}{
+		"scope":     {func(l *mesh.Levers) { l.SidecarScope = "none" }, []string{"mesh outbound_policy", "sidecar-scope"}},
+		"hosts":     {func(l *mesh.Levers) { l.SidecarHosts = []string{"istio-system/*"} }, []string{"sidecar-scope"}},
+		"policy":    {func(l *mesh.Levers) { l.OutboundPolicy = "ALLOW_ANY" }, []string{"sidecar-scope"}},
+		"export":    {func(l *mesh.Levers) { l.ExportTo = "*" }, []string{"mesh export_to defaultDestinationRuleExportTo", "mesh export_to defaultServiceExportTo", "mesh export_to defaultVirtualServiceExportTo"}},
+		"selectors": {func(l *mesh.Levers) { l.DiscoverySelectors = "meshmark-out=yes" }, []string{"mesh discovery_selectors"}},
+		"after":     {func(l *mesh.Levers) { l.DebounceAfter = "100ms" }, []string{"env PILOT_DEBOUNCE_AFTER"}},
+		"max":       {func(l *mesh.Levers) { l.DebounceMax = "10s" }, []string{"env PILOT_DEBOUNCE_MAX"}},
+		"eds":       {func(l *mesh.Levers) { l.EDSDebounce = "true" }, []string{"env PILOT_ENABLE_EDS_DEBOUNCE"}},
+		"throttle":  {func(l *mesh.Levers) { l.PushThrottle = "default" }, []string{"env PILOT_PUSH_THROTTLE"}},
+		"limit":     {func(l *mesh.Levers) { l.RequestLimit = "100" }, []string{"env PILOT_MAX_REQUESTS_PER_SECOND"}},
+		"replicas":  {func(l *mesh.Levers) { l.Replicas = "1" }, []string{"istiod-replicas"}},
+		"cpu":       {func(l *mesh.Levers) { l.CPU = "none" }, []string{"istiod-cpu"}},
+		"memory":    {func(l *mesh.Levers) { l.Memory = "2Gi" }, []string{"istiod-memory"}},
+		"delta":     {func(l *mesh.Levers) { l.Delta = "true" }, []string{"mesh delta"}},
+		"cache":     {func(l *mesh.Levers) { l.XDSCache = "true" }, []string{"env PILOT_ENABLE_XDS_CACHE"}},
+		"dns":       {func(l *mesh.Levers) { l.DNSCapture = "false" }, []string{"mesh dns_capture"}},
+		"env":       {func(l *mesh.Levers) { l.Env = "GOGC=100" }, []string{"env GOGC"}},
+		"image":     {func(l *mesh.Levers) { l.Image = "docker.io/istio/pilot:other" }, []string{"istiod-image"}},
+	} {
+		wrong := all
+		change.set(&wrong)
+		var names []string
+		for _, c := range plane.Check(ctx, wrong, evidence) {
+			if !c.OK {
+				names = append(names, c.Name)
+			}
+		}
+		slices.Sort(names)
+		if !slices.Equal(names, change.fails) {
+			t.Errorf("%s: fails %v, want %v", name, names, change.fails)
+		}
+	}
+
+	// What is forbidden or cannot be is refused before anything changes.
+	bad := all
+	bad.DebounceAfter = "soon"
+	if _, err := plane.Apply(ctx, bad, false); err == nil || !strings.Contains(err.Error(), "debounce_after") {
+		t.Errorf("debounce_after soon: %v", err)
+	}
+
+	other, err := istio.NewControlPlane(ctx, s.config, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := other.Restore(ctx); err != nil {
+		t.Fatal(err)
+	}
+	after, err := s.kube.AppsV1().Deployments(istio.Namespace).Get(ctx, "istiod", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !equality.Semantic.DeepEqual(before.Spec, after.Spec) {
+		t.Errorf("Deployment is not as it was:\n%+v\n%+v", before.Spec, after.Spec)
+	}
+	restored, err := s.kube.CoreV1().ConfigMaps(istio.Namespace).Get(ctx, "istio", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if restored.Data["mesh"] != config.Data["mesh"] || len(restored.Annotations) != len(config.Annotations) {
+		t.Errorf("ConfigMap is not as it was: %v", restored)
+	}
+	if err := other.Restore(ctx); err != nil {
+		t.Errorf("nothing to restore: %v", err)
+	}
+}
+
+// Istiod's and the API server's metrics, and profiles, as a trial reads them.
+func TestObserveIstiod(t *testing.T) {
+	s := newSite(t)
+	ctx := t.Context()
+	plane, err := istio.NewControlPlane(ctx, s.config, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Close()
+	s.injected(t)
+	dialer := lab.NewDialer(s.config)
+	defer dialer.Close()
+	pods, err := plane.Pods(ctx)
+	if err != nil || len(pods) != 1 {
+		t.Fatalf("pods %v, %v", pods, err)
+	}
+	replicas := []observe.Replica{{Name: pods[0].Name, HTTP: dialer.Client(pods[0].Namespace, pods[0].Name, pods[0].AdminPort)}}
+	first, err := observe.ScrapeAll(ctx, replicas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "more", Namespace: inside},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	if _, err := s.kube.CoreV1().Services(inside).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second)
+	second, err := observe.ScrapeAll(ctx, replicas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var control record.Control
+	if err := observe.FillControl(&control, first, second); err != nil {
+		t.Fatal(err)
+	}
+	if control.Istiod[`pilot_xds_pushes{type="cds"}`] < 1 || control.HeapBytes == 0 || control.AllocBytes == 0 || control.Goroutines == 0 {
+		t.Errorf("control %+v", control)
+	}
+	if len(control.Missing) > 0 {
+		t.Errorf("missing %v", control.Missing)
+	}
+	client, err := rest.HTTPClientFor(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, ok, err := observe.APIServer(ctx, client, s.config.Host)
+	if err != nil || !ok {
+		t.Fatalf("API server: %v, %v", ok, err)
+	}
+	if cpu, ok, err := observe.ProcessCPU(page, page); err != nil || !ok || cpu.UserS != 0 {
+		t.Errorf("CPU %+v %v %v", cpu, ok, err)
+	}
+	anonymous := rest.AnonymousClientConfig(s.config)
+	if c, err := rest.HTTPClientFor(anonymous); err != nil {
+		t.Error(err)
+	} else if _, ok, err := observe.APIServer(ctx, c, s.config.Host); ok || err != nil {
+		t.Errorf("a stranger reads the API server's metrics: %v, %v", ok, err)
+	}
+	for _, kind := range []string{observe.ProfileCPU, observe.ProfileMutex, observe.ProfileBlock, observe.ProfileHeap} {
+		data, err := observe.FetchProfile(ctx, replicas[0], kind, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := observe.ParseProfile(data); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	discovery, err := plane.Discovery(ctx)
+	if err != nil || !strings.Contains(string(discovery.RootCA), "BEGIN CERTIFICATE") || discovery.Plaintext == "" || discovery.Version == "" {
+		t.Errorf("discovery %+v, %v", discovery, err)
+	}
+	// A restart is an error that says so, no figure.
+	if _, err := plane.Apply(ctx, mesh.LeversOf(nil), true); err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Restore(context.Background())
+	pods, err = plane.Pods(ctx)
+	if err != nil || len(pods) != 1 {
+		t.Fatalf("pods %v, %v", pods, err)
+	}
+	replicas[0] = observe.Replica{Name: pods[0].Name, HTTP: dialer.Client(pods[0].Namespace, pods[0].Name, pods[0].AdminPort)}
+	third, err := observe.ScrapeAll(ctx, replicas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := third.Since(second); !errors.Is(err, observe.ErrReset) {
+		t.Errorf("after a restart: %v", err)
+	}
+}

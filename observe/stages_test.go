@@ -1,0 +1,234 @@
+package observe
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+	"pgregory.net/rapid"
+)
+
+// istiodAt writes the lines that istiod would for pushes with known stages.
+type istiodAt struct {
+	lines strings.Builder
+	ahead int64
+}
+
+func (i *istiodAt) line(at int64, text string) {
+	at += i.ahead
+	fmt.Fprintf(&i.lines, "%s\tinfo\tads\t%s\n", time.Unix(0, at).UTC().Format("2006-01-02T15:04:05.000000Z"), text)
+}
+
+func (i *istiodAt) log(t testing.TB) *IstiodLog {
+	l := &IstiodLog{AheadNS: i.ahead}
+	if err := l.Read(t.Context(), strings.NewReader(i.lines.String())); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+const (
+	ms    = int64(time.Millisecond)
+	epoch = int64(1795268284) * 1e9
+)
+
+// truth is how long each stage really takes, in nanoseconds.
+type truth struct{ watch, debounce, context, queue, generate, wire, ack int64 }
+
+func (s truth) total() int64 {
+	return s.watch + s.debounce + s.context + s.queue + s.generate + s.wire + s.ack
+}
+
+// change writes the log of one change that goes alone to some proxies, and
+// returns it as it was seen. The proxies' turns begin one after another.
+func (i *istiodAt) change(at int64, s truth, proxies []int32, names []string, kind string) record.Event {
+	e := record.Event{SentNS: at - ms, CommittedNS: at, Expected: len(proxies), Markers: []record.Marker{{Type: kind, Text: "x"}}}
+	stable := at + s.watch + s.debounce
+	i.line(stable, fmt.Sprintf("Push debounce stable[1] 1 for config VirtualService/a/b: %s since last change, %s since last push, forced=false",
+		time.Duration(s.debounce), time.Duration(s.debounce)))
+	i.line(stable+s.context, "XDS: Pushing Services:4 ConnectedEndpoints:2 Version:x")
+	for k, p := range proxies {
+		turn := stable + s.context + s.queue*int64(2*k+1)/int64(len(proxies))
+		i.line(turn+s.generate/2, "CDS: PUSH for node:"+names[p]+" resources:1 size:1B")
+		i.line(turn+s.generate, "RDS: PUSH for node:"+names[p]+" resources:1 size:1B")
+		i.line(turn+s.generate+2*ms, "SDS: PUSH for node:"+names[p]+" resources:1 size:1B")
+		received := turn + s.generate + s.wire
+		e.Seen.Proxy = append(e.Seen.Proxy, p)
+		e.Seen.ReceivedUS = append(e.Seen.ReceivedUS, (received-at)/1000)
+		e.Seen.AckedUS = append(e.Seen.AckedUS, (received+s.ack-at)/1000)
+	}
+	return e
+}
+
+// Stages are what they really were, whatever they were, with clocks that
+// disagree, and they add up.
+func TestStagesAreTrue(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(1, 5).Draw(rt, "proxies")
+		var names []string
+		var all []int32
+		for p := range n {
+			names, all = append(names, fmt.Sprintf("p%d.a", p)), append(all, int32(p))
+		}
+		some := func(name string, low, high int64) int64 { return rapid.Int64Range(low, high).Draw(rt, name) * 1000 }
+		s := truth{some("watch", 0, 20_000), some("debounce", 100_000, 10_000_000), some("context", 0, 50_000),
+			some("queue", 0, 3_000_000), some("generate", 2, 20_000) / 2000 * 2000, some("wire", 0, 5_000), some("ack", 0, 5_000)}
+		istiod := istiodAt{ahead: some("ahead", -1e6, 1e6)}
+		var events []record.Event
+		at := epoch
+		changes := rapid.IntRange(1, 4).Draw(rt, "changes")
+		for range changes {
+			events = append(events, istiod.change(at, s, all, names, "rds"))
+			at += 2 * s.total()
+		}
+		count := float64(changes * n)
+		w := MakeStages(StagesInput{Events: events, Proxies: names, Logs: []*IstiodLog{istiod.log(t)},
+			// A turn's first type, CDS, takes half of it.
+			Rises: map[string]float64{`pilot_xds_push_time_count{type="cds"}`: count, `pilot_xds_push_time_sum{type="cds"}`: count * float64(s.generate/2) / 1e9}})
+		if w.Pairs != changes*n || w.Logged != w.Pairs {
+			rt.Fatalf("%d pairs, %d of them in the log", w.Pairs, w.Logged)
+		}
+		want := map[string]int64{record.StageWatch: s.watch, record.StageDebounce: s.debounce, record.StagePushContext: s.context,
+			record.StageQueue: s.queue, record.StageGenerate: s.generate, record.StageWire: s.wire, record.StageAck: s.ack}
+		for _, stage := range w.Stages {
+			if math.Abs(stage.MeanUS-float64(want[stage.Name])/1000) > 5 {
+				rt.Errorf("%s is %.1f us, was %.1f", stage.Name, stage.MeanUS, float64(want[stage.Name])/1000)
+			}
+		}
+		if math.Abs(w.ResidualUS) > 5 || math.Abs(w.MeanUS-float64(s.total())/1000) > 10 || !w.Within() {
+			rt.Errorf("mean %.1f, residual %.1f", w.MeanUS, w.ResidualUS)
+		}
+	})
+}
+
+func meanOf(w Waterfall, name string) float64 {
+	for _, s := range w.Stages {
+		if s.Name == name {
+			return s.MeanUS
+		}
+	}
+	return math.NaN()
+}
+
+// Changes that share a push: the one that opened it tells how long the watch
+// takes, and the others debounced for less.
+func TestStagesOfMergedChanges(t *testing.T) {
+	var istiod istiodAt
+	names := []string{"p.a"}
+	stable := epoch + 155*ms
+	// Committed at 0, 20 and 50 ms, each 5 ms later at istiod.
+	istiod.line(stable, "Push debounce stable[1] 3 for config VirtualService/a/b and 2 more configs: 100ms since last change, 150ms since last push, forced=false")
+	istiod.line(stable+ms, "XDS: Pushing Services:4 ConnectedEndpoints:1 Version:x")
+	istiod.line(stable+3*ms, "RDS: PUSH for node:p.a resources:1 size:1B")
+	var events []record.Event
+	for k, at := range []int64{20, 0, 50} { // the order of events does not matter
+		received := (stable+4*ms-epoch)/ms - at
+		events = append(events, record.Event{Change: k, SentNS: epoch + at*ms - ms, CommittedNS: epoch + at*ms,
+			Markers: []record.Marker{{Type: "rds"}},
+			Seen:    record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{received * 1000}, AckedUS: []int64{(received + 1) * 1000}}})
+	}
+	w := MakeStages(StagesInput{Events: events, Proxies: names, Logs: []*IstiodLog{istiod.log(t)}})
+	for name, want := range map[string]float64{record.StageWatch: 5000, record.StageDebounce: (130 + 150 + 100) / 3.0 * 1000,
+		record.StagePushContext: 1000, record.StageWire: 1000, record.StageAck: 1000} {
+		if got := meanOf(w, name); math.Abs(got-want) > 1 {
+			t.Errorf("%s: %.1f, want %.1f", name, got, want)
+		}
+	}
+	if math.Abs(w.ResidualUS) > 1 || w.Pairs != 3 {
+		t.Errorf("%+v", w)
+	}
+}
+
+// Without lines by proxy, queue and generation are istiod's means, and the
+// wire is what remains.
+func TestStagesOfEndpoints(t *testing.T) {
+	var istiod istiodAt
+	s := truth{watch: 3 * ms, debounce: 100 * ms, context: ms, queue: 4 * ms, generate: 2 * ms, wire: ms, ack: ms}
+	stable := epoch + s.watch + s.debounce
+	istiod.line(stable, "Push debounce stable[1] 1 for config Endpoints/a/b: 100ms since last change, 100ms since last push, forced=false")
+	istiod.line(stable+ms, "XDS: Pushing Services:4 ConnectedEndpoints:1 Version:x")
+	e := record.Event{SentNS: epoch - ms, CommittedNS: epoch, Markers: []record.Marker{{Type: "eds"}}}
+	e.Seen = record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{(s.total() - s.ack) / 1000}, AckedUS: []int64{s.total() / 1000}}
+	rises := map[string]float64{"pilot_proxy_queue_time_count": 10, "pilot_proxy_queue_time_sum": 0.04,
+		`pilot_xds_push_time_count{type="eds"}`: 10, `pilot_xds_push_time_sum{type="eds"}`: 0.02}
+	w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []*IstiodLog{istiod.log(t)}, Rises: rises})
+	if w.Logged != 0 || math.Abs(w.ResidualUS-1000) > 1 || meanOf(w, record.StageQueue) != 4000 || meanOf(w, record.StageGenerate) != 2000 || !w.Within() {
+		t.Errorf("%+v", w)
+	}
+	// The residual is judged.
+	rises["pilot_proxy_queue_time_sum"] = 0.2
+	if w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []*IstiodLog{istiod.log(t)}, Rises: rises}); w.Within() {
+		t.Errorf("a queue that cannot be is believed: %+v", w)
+	}
+}
+
+// Endpoints that are not debounced go with a push of their own, past one that
+// waits.
+func TestStagesWithoutDebounce(t *testing.T) {
+	var istiod istiodAt
+	istiod.line(epoch+5*ms, "XDS: Pushing Services:4 ConnectedEndpoints:1 Version:x")
+	istiod.line(epoch+95*ms, "Push debounce stable[1] 1 for config VirtualService/a/b: 92ms since last change, 92ms since last push, forced=false")
+	istiod.line(epoch+96*ms, "XDS: Pushing Services:4 ConnectedEndpoints:1 Version:x")
+	event := func(kind string, received int64) record.Event {
+		return record.Event{SentNS: epoch - ms, CommittedNS: epoch, Markers: []record.Marker{{Type: kind}},
+			Seen: record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{received * 1000}, AckedUS: []int64{received*1000 + 500}}}
+	}
+	rises := map[string]float64{"pilot_pushcontext_init_seconds_count": 1, "pilot_pushcontext_init_seconds_sum": 0.001}
+	in := StagesInput{Proxies: []string{"p.a"}, Logs: []*IstiodLog{istiod.log(t)}, Rises: rises}
+	in.Events = []record.Event{event("eds", 7)}
+	if w := MakeStages(in); meanOf(w, record.StageDebounce) != 0 || meanOf(w, record.StageWatch) != 4000 || meanOf(w, record.StagePushContext) != 1000 {
+		t.Errorf("endpoints: %+v", w)
+	}
+	in.Events = []record.Event{event("rds", 100)}
+	if w := MakeStages(in); math.Abs(meanOf(w, record.StageDebounce)-92000) > 1 {
+		t.Errorf("another change: %+v", w)
+	}
+}
+
+// Each proxy's lines come from the replica it is connected to.
+func TestStagesOfReplicas(t *testing.T) {
+	s := truth{2 * ms, 100 * ms, ms, 0, 2 * ms, ms, ms}
+	a, b := istiodAt{}, istiodAt{ahead: 7 * ms}
+	names := []string{"p0.a", "p1.a"}
+	e := a.change(epoch, s, []int32{0}, names, "rds")
+	slower := s
+	slower.debounce = 120 * ms
+	other := b.change(epoch, slower, []int32{1}, names, "rds")
+	e.Seen.Proxy = append(e.Seen.Proxy, other.Seen.Proxy...)
+	e.Seen.ReceivedUS = append(e.Seen.ReceivedUS, other.Seen.ReceivedUS...)
+	e.Seen.AckedUS = append(e.Seen.AckedUS, other.Seen.AckedUS...)
+	w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: names, Logs: []*IstiodLog{a.log(t), b.log(t)},
+		Rises: map[string]float64{`pilot_xds_push_time_count{type="cds"}`: 1, `pilot_xds_push_time_sum{type="cds"}`: 0.001}})
+	if w.Logged != 2 || math.Abs(meanOf(w, record.StageDebounce)-110000) > 1 || math.Abs(w.ResidualUS) > 1 {
+		t.Errorf("%+v", w)
+	}
+}
+
+// Without logs the stages are istiod's means; nothing at all leaves all of it
+// in the residual; changes that failed or were never acknowledged do not
+// count.
+func TestStagesWithLittle(t *testing.T) {
+	seen := record.Sightings{Proxy: []int32{0, 1, 9}, ReceivedUS: []int64{110000, 110000, 110000}, AckedUS: []int64{112000, -1, 112000}}
+	events := []record.Event{
+		{SentNS: epoch, CommittedNS: epoch, Markers: []record.Marker{{Type: "rds"}}, Seen: seen},
+		{SentNS: epoch, Error: "refused", Seen: seen},
+	}
+	w := MakeStages(StagesInput{Events: events, Proxies: []string{"p.a", "q.a"}})
+	if w.Pairs != 2 || w.MeanUS != 112000 || w.ResidualUS != 110000 || w.Within() {
+		t.Errorf("%+v", w)
+	}
+	w = MakeStages(StagesInput{Events: events, Proxies: []string{"p.a", "q.a"}, Rises: map[string]float64{
+		"pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.204, "pilot_pushcontext_init_seconds_count": 2, "pilot_pushcontext_init_seconds_sum": 0.004,
+		"pilot_proxy_queue_time_count": 4, "pilot_proxy_queue_time_sum": 0.004,
+		`pilot_xds_push_time_sum{type="cds"}`: 0.004, `pilot_xds_push_time_sum{type="rds"}`: 0.008, `pilot_xds_push_time_sum{type="sds"}`: 1,
+	}})
+	if meanOf(w, record.StageDebounce) != 100000 || math.Abs(meanOf(w, record.StageGenerate)-3000) > 0.01 || math.Abs(w.ResidualUS-4000) > 1 || !w.Within() {
+		t.Errorf("%+v", w)
+	}
+	if w := MakeStages(StagesInput{}); w.Pairs != 0 || w.Stages != nil || !w.Within() {
+		t.Errorf("nothing: %+v", w)
+	}
+}
