@@ -146,7 +146,13 @@ func TestScopeOfALab(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("istiod's services are still there: %d of %d bytes", owners[istiod].DumpBytes, after.DumpBytes)
+			var left []scope.Resource
+			for _, x := range after.Proxies[0].Largest {
+				if x.Owner == istiod {
+					left = append(left, x)
+				}
+			}
+			t.Fatalf("istiod's services are still there: %d of %d bytes: %+v", owners[istiod].DumpBytes, after.DumpBytes, left)
 		}
 	}
 }
