@@ -1,0 +1,349 @@
+package istio
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+)
+
+// charted is istiod's Deployment as its chart makes it.
+func charted() appsv1.DeploymentSpec {
+	one := int32(1)
+	return appsv1.DeploymentSpec{Replicas: &one, Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType},
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: istiodContainer, Image: "hub/pilot:1.31.0",
+			Env: []corev1.EnvVar{{Name: "PILOT_PUSH_THROTTLE", Value: "50"}, {Name: "CLUSTER_ID", Value: "Kubernetes"}},
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("2Gi")},
+				Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}},
+			ReadinessProbe: &corev1.Probe{PeriodSeconds: 3},
+		}}}}}
+}
+
+var leverLevels = map[string][]string{
+	"sidecar_scope": {"none", "mesh", "namespace", "workload"}, "outbound_policy": {"ALLOW_ANY", "REGISTRY_ONLY"},
+	"export_to": {"*", ".", "~"}, "discovery_selectors": {"none", "a=b", "a!=b"},
+	"debounce_after": {"0s", "100ms", "2.5s"}, "debounce_max": {"10s", "2500ms"}, "eds_debounce": {"true", "false"},
+	"push_throttle": {"default", "1", "100"}, "request_limit": {"default", "0.5", "100"}, "istiod_replicas": {"1", "3"},
+	"istiod_cpu": {"none", "250m", "2"}, "istiod_memory": {"none", "1536Mi"}, "delta": {"true", "false"},
+	"xds_cache": {"true", "false"}, "dns_capture": {"true", "false"}, "istiod_env": {"none", "GOGC=50;X=a"},
+	"istiod": {"default", "other/pilot:1"},
+}
+
+func drawLevers(t *rapid.T) mesh.Levers {
+	cell := record.Cell{}
+	for factor, levels := range leverLevels {
+		cell[factor] = rapid.SampledFrom(levels).Draw(t, factor)
+	}
+	l := mesh.LeversOf(cell)
+	l.Namespaces, l.Workload = []string{"a", "b"}, map[string]string{"app": "web"}
+	return l
+}
+
+// The levers alone decide the Deployment: whatever they were set to before,
+// and whatever is asked for twice, the outcome is the same, and the original
+// is found again.
+func TestDesiredDeploymentComesFromTheOriginal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		original := charted()
+		text, err := json.Marshal(original)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{originalMark: string(text)}}}
+		if d.Spec, err = desiredDeployment(original, drawLevers(t)); err != nil {
+			t.Fatal(err)
+		}
+		l := drawLevers(t)
+		direct, err := desiredDeployment(charted(), l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		through, err := wantedOf(d, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !equality.Semantic.DeepEqual(direct, through) {
+			t.Errorf("it matters what was there before:\n%+v\n%+v", direct, through)
+		}
+		if found, err := originalSpec(d); err != nil || !equality.Semantic.DeepEqual(found, charted()) {
+			t.Errorf("the original is lost: %v", err)
+		}
+		if !equality.Semantic.DeepEqual(original, charted()) {
+			t.Error("the original was changed")
+		}
+	})
+}
+
+func TestDesiredDeployment(t *testing.T) {
+	spec, err := desiredDeployment(charted(), mesh.LeversOf(record.Cell{"debounce_after": "2500ms", "request_limit": "12.5",
+		"istiod_cpu": "250m", "istiod_memory": "1Gi", "istiod_replicas": "2", "istiod_env": "GOGC=50"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := containerOf(&spec.Template.Spec)
+	env := map[string]string{}
+	for _, e := range c.Env {
+		env[e.Name] = e.Value
+	}
+	for name, want := range map[string]string{envDebounceAfter: "2.5s", envDebounceMax: "10s", envRequestLimit: "12.5", "GOGC": "50", "CLUSTER_ID": "Kubernetes", envXDSCache: "true"} {
+		if env[name] != want {
+			t.Errorf("%s=%q, want %q", name, env[name], want)
+		}
+	}
+	if _, set := env[envPushThrottle]; set {
+		t.Error("default leaves the installation's own throttle")
+	}
+	if *spec.Replicas != 2 || spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || spec.Strategy.RollingUpdate != nil {
+		t.Errorf("%+v", spec)
+	}
+	if q := c.Resources.Limits[corev1.ResourceCPU]; q.String() != "250m" {
+		t.Errorf("limit %s", q.String())
+	}
+	if q := c.Resources.Requests[corev1.ResourceMemory]; q.String() != "1Gi" {
+		t.Errorf("a request above the limit: %s", q.String())
+	}
+}
+
+// Levels that nobody can set are refused as wrong input, with the factor's
+// name.
+func TestLeversRefused(t *testing.T) {
+	for _, tt := range []struct{ factor, level string }{
+		{"debounce_after", "100"}, {"debounce_after", "-1s"}, {"debounce_max", "50ms"}, {"eds_debounce", "yes"}, {"xds_cache", ""},
+		{"push_throttle", "0"}, {"push_throttle", "many"}, {"request_limit", "NaN"}, {"request_limit", "-1"}, {"istiod_replicas", "0"},
+		{"istiod_cpu", "lots"}, {"istiod_memory", "-1Gi"}, {"istiod_env", "PILOT_DEBOUNCE_AFTER=1s"}, {"delta", "maybe"}, {"dns_capture", "1"},
+		{"sidecar_scope", "all"}, {"outbound_policy", "DENY"}, {"export_to", "a"}, {"discovery_selectors", "x"}, {"discovery_selectors", "=b"},
+	} {
+		l := mesh.LeversOf(record.Cell{tt.factor: tt.level})
+		_, err := desiredDeployment(charted(), l)
+		if err == nil {
+			_, err = desiredMeshConfig("", l)
+		}
+		if err == nil {
+			_, err = desiredSidecars(l)
+		}
+		if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), tt.factor) {
+			t.Errorf("%s %q: %v", tt.factor, tt.level, err)
+		}
+	}
+}
+
+func TestDesiredMeshConfig(t *testing.T) {
+	const original = "defaultConfig:\n  discoveryAddress: istiod:15012\n  proxyMetadata:\n    OTHER: x\naccessLogFile: /dev/stdout\ndiscoverySelectors:\n- matchLabels: {old: one}\n"
+	text, err := desiredMeshConfig(original, mesh.LeversOf(record.Cell{"discovery_selectors": "a!=b", "outbound_policy": "REGISTRY_ONLY", "export_to": ".", "delta": "false", "dns_capture": "true"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "accessLogFile: /dev/stdout\ndefaultConfig:\n  discoveryAddress: istiod:15012\n  proxyMetadata: {OTHER: x, ISTIO_DELTA_XDS: 'false', ISTIO_META_DNS_CAPTURE: 'true'}\n" +
+		"defaultServiceExportTo: ['.']\ndefaultVirtualServiceExportTo: ['.']\ndefaultDestinationRuleExportTo: ['.']\n" +
+		"discoverySelectors:\n- matchExpressions: [{key: a, operator: NotIn, values: [b]}]\noutboundTrafficPolicy: {mode: REGISTRY_ONLY}\n"
+	if other, err := differs(text, want); err != nil || other {
+		t.Errorf("%v\n%s", err, text)
+	}
+	// Under a Sidecar the policy is the Sidecar's.
+	text, err = desiredMeshConfig("{}", mesh.LeversOf(record.Cell{"outbound_policy": "REGISTRY_ONLY", "sidecar_scope": "mesh"}))
+	if err != nil || strings.Contains(text, "outboundTrafficPolicy") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if _, err := desiredMeshConfig("a: {", mesh.LeversOf(nil)); err == nil || !strings.Contains(err.Error(), "mesh configuration") {
+		t.Errorf("garbled: %v", err)
+	}
+}
+
+func TestDesiredSidecars(t *testing.T) {
+	l := mesh.LeversOf(record.Cell{"sidecar_scope": "workload", "outbound_policy": "REGISTRY_ONLY", "sidecar_hosts": "./*, istio-system/*"})
+	l.Namespaces, l.Workload = []string{"a", "b"}, map[string]string{"app": "web"}
+	got, err := desiredSidecars(l)
+	if err != nil || len(got) != 2 || got[1].GetNamespace() != "b" || got[1].GetName() != "default" {
+		t.Fatalf("%v, %v", got, err)
+	}
+	spec, err := json.Marshal(got[0].Object["spec"])
+	if want := `{"egress":[{"hosts":["./*","istio-system/*"]}],"outboundTrafficPolicy":{"mode":"REGISTRY_ONLY"},"workloadSelector":{"labels":{"app":"web"}}}`; err != nil || string(spec) != want {
+		t.Errorf("%v\n%s", err, spec)
+	}
+	l.SidecarScope = "mesh"
+	if got, err = desiredSidecars(l); err != nil || len(got) != 1 || got[0].GetNamespace() != Namespace {
+		t.Errorf("%v, %v", got, err)
+	}
+	l.SidecarScope, l.Namespaces = "namespace", nil
+	if _, err = desiredSidecars(l); err == nil {
+		t.Error("no namespace")
+	}
+}
+
+// ran is what istiods that run with levers say of themselves.
+func ran(l mesh.Levers, n int) state {
+	s := state{sidecars: map[string]activeSidecar{}, scopeErr: map[string]error{}}
+	spec, _ := desiredDeployment(charted(), l)
+	config, _ := desiredMeshConfig("defaultServiceExportTo: ['*']\n", l)
+	active, _ := parseMeshConfig(config)
+	for _, field := range exportFields { // istiod's defaults are there too
+		if active[field] == nil {
+			active[field] = []any{"*"}
+		}
+	}
+	if policy, ok := active["outboundTrafficPolicy"].(map[string]any); !ok {
+		active["outboundTrafficPolicy"] = map[string]any{"mode": "ALLOW_ANY"}
+	} else if policy["mode"] == "REGISTRY_ONLY" {
+		active["outboundTrafficPolicy"] = map[string]any{}
+	}
+	container := containerOf(&spec.Template.Spec)
+	for i := range n {
+		name := "istiod-" + string(rune('a'+i))
+		env := map[string]string{}
+		for _, e := range container.Env {
+			env[e.Name] = e.Value
+		}
+		s.replicas = append(s.replicas, replica{pod: name, env: env, mesh: active, cache: "0B",
+			metrics: map[string]float64{metricGoMaxProcs: 1, metricGoMemLimit: 9e8}})
+		s.pods = append(s.pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec.Template.Spec})
+	}
+	return s
+}
+
+// proxyUnder is a proxy and istiod's scope of it.
+func proxyUnder(s state, l mesh.Levers, namespace string, scoped bool) mesh.ControlProxy {
+	p := mesh.ControlProxy{ID: "sidecar~10.0.0.1~p." + namespace + "~d", Namespace: namespace, Labels: map[string]string{"app": "web"},
+		Clusters: []string{"BlackHoleCluster", "outbound|80||web." + namespace + ".svc.cluster.local", "outbound|443||example.org"}}
+	text := `{"name":"default-sidecar","namespace":"` + namespace + `"}`
+	if scoped {
+		hosts, _ := json.Marshal(l.SidecarHosts)
+		mode := ""
+		if l.OutboundPolicy != "REGISTRY_ONLY" {
+			mode = `"mode":"` + l.OutboundPolicy + `"`
+		}
+		text = `{"name":"default","namespace":"` + namespace + `","outboundTrafficPolicy":{` + mode + `},"sidecar":{"egress":[{"hosts":` + string(hosts) + `}]}}`
+	}
+	var scope activeSidecar
+	if err := json.Unmarshal([]byte(text), &scope); err != nil {
+		panic(err)
+	}
+	s.sidecars[p.ID] = scope
+	return p
+}
+
+// Whatever was set is proved when it is so, and found out when the cell says
+// something else.
+func TestJudge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLevers(t)
+		n := 1
+		if l.Replicas == "3" {
+			n = 3
+		}
+		s := ran(l, n)
+		e := mesh.ControlEvidence{Proxies: []mesh.ControlProxy{proxyUnder(s, l, "a", l.SidecarScope != "none"), proxyUnder(s, l, "c", l.SidecarScope == "mesh")}}
+		if bad := failed(judge(s, l, e)); bad != nil {
+			t.Fatalf("%+v fails %v", l, bad)
+		}
+		other := drawLevers(t)
+		// A default image or throttle is whatever is there; the policy of no
+		// Sidecar and the scope's hosts are looked at elsewhere.
+		if l.DebounceAfter != other.DebounceAfter && !slices.Contains(failed(judge(s, other, e)), "env "+envDebounceAfter) {
+			t.Error("another debounce_after is not found out")
+		}
+		if l.SidecarScope != other.SidecarScope && (l.SidecarScope == "none" || other.SidecarScope == "none") && !slices.Contains(failed(judge(s, other, e)), "sidecar-scope") {
+			t.Error("another scope is not found out")
+		}
+		if l.CPU != other.CPU && !slices.Contains(failed(judge(s, other, e)), "istiod-cpu") {
+			t.Error("another CPU limit is not found out")
+		}
+	})
+}
+
+// Evidence that is wrong in one point fails the check of it.
+func TestJudgeChecksEveryPoint(t *testing.T) {
+	scoped := record.Cell{"sidecar_scope": "mesh", "outbound_policy": "REGISTRY_ONLY"}
+	for _, tt := range []struct {
+		name   string
+		cell   record.Cell
+		change func(*state, *mesh.ControlEvidence)
+		fails  string
+	}{
+		{"nothing", nil, func(*state, *mesh.ControlEvidence) {}, ""},
+		{"nothing, scoped", scoped, func(*state, *mesh.ControlEvidence) {}, ""},
+		{"a variable is missing", nil, func(s *state, _ *mesh.ControlEvidence) { delete(s.replicas[0].env, envXDSCache) }, "env " + envXDSCache},
+		{"a variable too many", nil, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].env[envPushThrottle] = "3" }, "env " + envPushThrottle},
+		{"istiod says nothing", nil, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].err = errs.Usage("refused") }, "istiod"},
+		{"one pod not ready", nil, func(s *state, _ *mesh.ControlEvidence) { s.pods = append(s.pods, s.pods[0]) }, "istiod-replicas"},
+		{"Go takes more processors", record.Cell{"istiod_cpu": "1"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].metrics[metricGoMaxProcs] = 2 }, "istiod-cpu"},
+		{"Go takes more memory", record.Cell{"istiod_memory": "1Gi"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].metrics[metricGoMemLimit] = 2e9 }, "istiod-memory"},
+		{"the kubelet has not set the limit", record.Cell{"istiod_cpu": "1"}, func(s *state, _ *mesh.ControlEvidence) {
+			s.pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: istiodContainer, Resources: &corev1.ResourceRequirements{}}}
+		}, "istiod-cpu"},
+		{"a cache that is off holds something", record.Cell{"xds_cache": "false"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].cache = "4kB" }, "xds-cache"},
+		{"a cache that is on", nil, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].cache = "4kB" }, ""},
+		{"delta off in istiod", nil, func(s *state, _ *mesh.ControlEvidence) {
+			s.replicas[0].mesh["defaultConfig"].(map[string]any)["proxyMetadata"].(map[string]any)["ISTIO_DELTA_XDS"] = "false"
+		}, "mesh delta"},
+		{"selectors in istiod", nil, func(s *state, _ *mesh.ControlEvidence) {
+			s.replicas[0].mesh["discoverySelectors"] = []any{map[string]any{}}
+		}, "mesh discovery_selectors"},
+		{"pushed too soon", nil, func(_ *state, e *mesh.ControlEvidence) {
+			e.Rises = map[string]float64{"pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.15}
+		}, "debounce"},
+		{"pushed late enough", nil, func(_ *state, e *mesh.ControlEvidence) {
+			e.Rises = map[string]float64{"pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.25}
+		}, ""},
+		{"no proxy to look at", scoped, func(_ *state, e *mesh.ControlEvidence) { e.Proxies = nil }, "sidecar-scope"},
+		{"only a gateway to look at", scoped, func(_ *state, e *mesh.ControlEvidence) { e.Proxies[0].Gateway = true }, "sidecar-scope"},
+		{"the proxy is not connected", nil, func(s *state, e *mesh.ControlEvidence) { s.scopeErr[e.Proxies[0].ID] = errs.Usage("404") }, "sidecar-scope"},
+		{"clusters of another namespace", scoped, func(_ *state, e *mesh.ControlEvidence) {
+			e.Proxies[0].Clusters = append(e.Proxies[0].Clusters, "outbound|80|v1|web.other.svc.cluster.local")
+		}, "sidecar-scope"},
+		{"clusters of all, no scope", nil, func(_ *state, e *mesh.ControlEvidence) {
+			e.Proxies[0].Clusters = append(e.Proxies[0].Clusters, "outbound|80|v1|web.other.svc.cluster.local")
+		}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := mesh.LeversOf(tt.cell)
+			s := ran(l, 1)
+			e := mesh.ControlEvidence{Proxies: []mesh.ControlProxy{proxyUnder(s, l, "a", l.SidecarScope == "mesh")}}
+			tt.change(&s, &e)
+			if bad := strings.Join(failed(judge(s, l, e)), " "); bad != tt.fails {
+				t.Errorf("fails %q, want %q", bad, tt.fails)
+			}
+		})
+	}
+}
+
+func TestChooseDeployment(t *testing.T) {
+	d := func(name, rev string) appsv1.Deployment {
+		return appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{revisionLabel: rev}}}
+	}
+	two := []appsv1.Deployment{d("istiod", "default"), d("istiod-canary", "canary")}
+	for _, tt := range []struct {
+		found             []appsv1.Deployment
+		ask, want, config string
+		says              string
+	}{
+		{two[:1], "", "istiod", "istio", ""},
+		{two, "istiod-canary", "istiod-canary", "istio-canary", ""},
+		{two, "", "", "", "several istiods"},
+		{two, "istiod-x", "", "", "istiod, istiod-canary"},
+		{nil, "", "", "", "no istiod"},
+	} {
+		got, err := chooseDeployment(tt.found, tt.ask)
+		if tt.says != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%q: %v", tt.ask, err)
+			}
+			continue
+		}
+		if err != nil || got.Name != tt.want || configMapOf(got) != tt.config {
+			t.Errorf("%q: %+v, %v", tt.ask, got, err)
+		}
+	}
+}
