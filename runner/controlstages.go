@@ -100,7 +100,7 @@ const (
 // for each cell, in the first block that gets to it.
 func (t *controlTrial) profiles(ctx context.Context) []artefact {
 	key := t.job.cell.Key()
-	if t.job.block > 0 || t.c.profiled[key] || !t.out.Validity.Valid || len(t.after.pods) == 0 {
+	if t.job.block > 0 || t.c.profiled[key] || !t.before.same(t.after) || len(t.after.pods) == 0 {
 		return nil
 	}
 	t.c.profiled[key] = true

@@ -67,7 +67,7 @@ func (t *controlTrial) window(ctx context.Context) error {
 
 // driveLead is how long before the first change the driver is told: its
 // markers are announced meanwhile.
-const driveLead = 300 * time.Millisecond
+const driveLead = 700 * time.Millisecond
 
 // announce tells everybody who looks for changes what to look for.
 func (t *controlTrial) announce(ctx context.Context, markers []record.Marker) error {
