@@ -1,0 +1,134 @@
+package control_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/xds"
+	"github.com/meshmark/meshmark/xds/control"
+)
+
+// role is a control server and a client of it.
+func role(t *testing.T) (*control.Client, string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- control.NewServer(ctx, "v1.2.3").Serve(l) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("the server does not end")
+		}
+	})
+	base := "http://" + l.Addr().String()
+	return control.NewClient(base, nil), base
+}
+
+// deaf is an address where nobody answers.
+func deaf(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+func TestControl(t *testing.T) {
+	c, _ := role(t)
+	ctx := t.Context()
+	if v, err := c.Version(ctx); err != nil || v != "v1.2.3" {
+		t.Errorf("version %q, %v", v, err)
+	}
+	if _, err := c.Status(ctx); err == nil || !strings.Contains(err.Error(), "no fleet") {
+		t.Errorf("status of nothing: %v", err)
+	}
+	spec := xds.DefaultSpec(deaf(t))
+	if _, err := c.Start(ctx, spec); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("a fleet without proxies: %v", err)
+	}
+	spec.Proxies = []xds.Proxy{{Name: "a", Namespace: "b", IP: "10.0.0.1", Labels: map[string]string{"app": "a"}}, {Type: xds.NodeRouter, Name: "g", Namespace: "b", IP: "10.0.0.2"}}
+	started, err := c.Start(ctx, spec)
+	if err != nil || started.Proxies != 2 {
+		t.Fatal(started, err)
+	}
+	if _, err := c.Start(ctx, spec); err == nil || !strings.Contains(err.Error(), "another fleet") || errs.Hint(err) == "" {
+		t.Errorf("a second fleet: %v", err)
+	}
+	s, err := c.Status(ctx)
+	if err != nil || s.Proxies != 2 || s.Gateways != 1 || s.Connected != 0 || s.Quiet(0) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	announced, err := c.Announce(ctx, []record.Marker{{Change: 1, Type: "cds", Text: "x"}, {Change: 2, Type: "eds", Text: "y", Gone: true}})
+	if err != nil || announced.First != 0 || announced.Total != 2 {
+		t.Errorf("%+v, %v", announced, err)
+	}
+	if _, err := c.Announce(ctx, []record.Marker{{Type: "cds"}}); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("a marker without text: %v", err)
+	}
+	seen, err := c.Sightings(ctx, 1)
+	if err != nil || len(seen) != 1 || seen[0].Change != 2 || !seen[0].Gone || len(seen[0].Proxy) != 0 {
+		t.Errorf("%+v, %v", seen, err)
+	}
+	account, err := c.Account(ctx)
+	if err != nil || account.Proxies != 2 || account.RSSBytes == 0 || account.CPU.TotalS() == 0 {
+		t.Errorf("%+v, %v", account, err)
+	}
+	offset, bound, err := c.ClockOffset(ctx)
+	if err != nil || offset.Abs() > bound {
+		t.Errorf("the same clock is %v ahead, within %v; %v", offset, bound, err)
+	}
+	if _, err := c.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Stop(ctx); err == nil {
+		t.Error("stopped twice")
+	}
+	if _, err := c.Start(ctx, spec); err != nil { // left to the server's end
+		t.Error(err)
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	_, base := role(t)
+	for _, tt := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"POST", "/v1/start", `{"nonsense": 1}`, 400},
+		{"POST", "/v1/start", `{`, 400},
+		{"GET", "/v1/start", ``, 405},
+		{"GET", "/v1/status", ``, 404},
+		{"POST", "/v1/markers", `{}`, 404},
+		{"GET", "/nothing", ``, 404},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), tt.method, base+tt.path, strings.NewReader(tt.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != tt.status {
+			t.Errorf("%s %s: status %d, want %d", tt.method, tt.path, resp.StatusCode, tt.status)
+		}
+	}
+}
