@@ -17,7 +17,7 @@ func (c *comparing) controlWords(p study.Published, f *record.Finding, cell int)
 		out = append(out, s)
 	}
 	switch {
-	case p.Finding == "reported_convergence_p99":
+	case p.Finding == "reported_convergence_p99" || p.Finding == "convergence_p99" && p.Figure < 1e5:
 		out = append(out, c.hiddenWords(cell)...)
 	case p.Finding == "pushes":
 		if s := c.o.controlSummary(c.o.valid(cell)); s.Committed > 0 && s.Proxies+s.Gateways > 0 {

@@ -76,6 +76,9 @@ type cellValue struct {
 
 // cellValues are the single values of a cell, curves left out.
 func cellValues(c record.CellSummary) []cellValue {
+	if c.Control != nil {
+		return controlValues(c)
+	}
 	var out []cellValue
 	add := func(name string, value float64, unit string) {
 		out = append(out, cellValue{name: name, value: value, unit: unit})
@@ -106,6 +109,56 @@ func cellValues(c record.CellSummary) []cellValue {
 	}
 	add("requests", float64(c.Requests), "")
 	add("failed", float64(c.Failed), "")
+	add("trials", float64(c.Trials), "")
+	return out
+}
+
+// controlValues are the single values of a control-plane cell.
+func controlValues(c record.CellSummary) []cellValue {
+	var out []cellValue
+	add := func(name string, value float64, unit string) {
+		out = append(out, cellValue{name: name, value: value, unit: unit})
+	}
+	k := c.Control
+	if k.Pairs > 0 {
+		for _, l := range []struct {
+			name string
+			record.Latency
+		}{{"convergence", k.Convergence}, {"received", k.Received}} {
+			add(l.name+"_min", l.Min, "us")
+			add(l.name+"_p50", l.P50, "us")
+			add(l.name+"_p90", l.P90, "us")
+			add(l.name+"_p99", l.P99, "us")
+			add(l.name+"_p999", l.P999, "us")
+			add(l.name+"_max", l.Max, "us")
+			add(l.name+"_mean", l.Mean, "us")
+		}
+		add("simulator_lag_p99", k.SimulatorLagP99US, "us")
+	}
+	for _, s := range k.Stages {
+		add("stage_"+s.Name, s.MeanUS, "us")
+	}
+	if len(k.Stages) > 0 {
+		add("stage_residual", k.ResidualUS, "us")
+	}
+	for _, kind := range mapKeys(k.Pushes) {
+		add("pushes_"+kind, k.Pushes[kind], "pushes")
+	}
+	for _, kind := range mapKeys(k.Wire) {
+		w := k.Wire[kind]
+		add("wire_"+kind+"_bytes", float64(w.Bytes), "bytes")
+		add("wire_"+kind+"_identical", float64(w.IdenticalBytes), "bytes")
+		add("wire_"+kind+"_responses", float64(w.Responses), "")
+		add("wire_"+kind+"_resources", float64(w.Resources), "")
+		add("wire_"+kind+"_nacks", float64(w.Nacks), "")
+	}
+	for _, kind := range mapKeys(k.ConfigBytes) {
+		add("config_"+kind, float64(k.ConfigBytes[kind]), "bytes")
+	}
+	add("changes", float64(k.Committed), "")
+	add("failed", float64(k.Failed), "")
+	add("pairs", float64(k.Pairs), "")
+	add("missed", float64(k.Missed), "")
 	add("trials", float64(c.Trials), "")
 	return out
 }

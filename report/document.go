@@ -66,7 +66,11 @@ func newDocument(f record.Findings) document {
 		Warnings: warnings(f),
 		Study:    f.StudyYAML,
 	}
-	for _, t := range []table{latencyTable(f), overheadTable(f), cpuTable(f), memoryTable(f), conditionsTable(f), otherTable(f), noiseTable(f), publishedTable(f), assertionTable(f)} {
+	tables := []table{latencyTable(f), overheadTable(f), cpuTable(f), memoryTable(f)}
+	if ofControl(f) {
+		tables = controlTables(f)
+	}
+	for _, t := range append(tables, conditionsTable(f), otherTable(f), noiseTable(f), publishedTable(f), assertionTable(f)) {
 		if len(t.Rows) > 0 {
 			d.Tables = append(d.Tables, t)
 		}

@@ -162,6 +162,9 @@ func (s scale) plain(v float64) string {
 	if v == 0 {
 		return "0"
 	}
+	if s.counts() && v == math.Trunc(v) {
+		return fixed(v, 0)
+	}
 	return fixed(v, clamp(2-magnitude(v), 0, 6))
 }
 
@@ -185,12 +188,19 @@ func (s scale) quantity(estimate, low, high float64) string {
 func (s scale) parts(estimate, low, high float64) (e, span string) {
 	estimate, low, high = estimate/s.Div, low/s.Div, high/s.Div
 	d := decimals(estimate, low, high)
+	if s.counts() && low == high && estimate == math.Trunc(estimate) {
+		d = 0
+	}
 	dash := "–"
 	if low < 0 {
 		dash = " to "
 	}
 	return fixed(estimate, d), fixed(low, d) + dash + fixed(high, d)
 }
+
+// counts says that values are numbers of things, which need no decimals to
+// show how exact they are.
+func (s scale) counts() bool { return s.Unit == "pushes" || s.Unit == "missed" || s.Unit == "changes" }
 
 func join(number, unit string) string {
 	switch unit {

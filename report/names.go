@@ -81,11 +81,31 @@ func measureWords(name string) string {
 
 // findingWords turns a finding's name into words.
 func findingWords(name string) string {
+	if words, ok := controlNames[name]; ok {
+		return words
+	}
 	name = strings.ReplaceAll(strings.ReplaceAll(name, "p999", "p99.9"), "_", " ")
 	if rest, ok := strings.CutPrefix(name, "cpu "); ok {
 		return "CPU " + rest
 	}
 	return name
+}
+
+// controlNames are findings of control-plane studies whose names are not
+// words by themselves.
+var controlNames = map[string]string{
+	"reported_convergence_p99":       "istiod's own p99 of convergence",
+	"hidden_convergence_p99":         "hidden by istiod's own p99 of convergence",
+	"istiod_cpu_per_change":          "istiod CPU a change",
+	"istiod_cpu_idle":                "istiod CPU idle",
+	"push_bytes_per_change":          "bytes received a change",
+	"pushes_per_change":              "pushes a change",
+	"alloc_bytes_per_change":         "bytes allocated a change",
+	"apiserver_cpu_per_change":       "API server CPU a change",
+	"stale_proxy_seconds_per_change": "stale proxy-seconds a change",
+	"config_bytes":                   "configuration of a proxy",
+	"missed":                         "changes that proxies never saw",
+	"failed_changes":                 "changes not taken",
 }
 
 // partWords names a part of a trial.

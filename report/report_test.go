@@ -45,6 +45,11 @@ func TestGolden(t *testing.T) {
 		{"hostile.txt", "text", hostile(), Options{Width: 120}},
 		{"hostile.md", "markdown", hostile(), Options{}},
 		{"hostile.csv", "csv", hostile(), Options{}},
+		{"control-plane-tuning.txt", "text", tuning(t), Options{Width: 150}},
+		{"control-plane-tuning.md", "markdown", tuning(t), Options{}},
+		{"control-plane-tuning.csv", "csv", tuning(t), Options{}},
+		{"control-plane-faults.txt", "text", faulty(t), Options{Width: 100}},
+		{"one-istiod.txt", "text", controlFindings(t, "one-istiod", 2, nil), Options{Width: 120}},
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			got := render(t, c.f, c.format, c.opt)
@@ -91,7 +96,7 @@ func TestUnknownFormat(t *testing.T) {
 }
 
 func TestTextFitsItsWidth(t *testing.T) {
-	for _, f := range []record.Findings{quick(), twoPod()} {
+	for _, f := range []record.Findings{quick(), twoPod(), tuning(t), faulty(t)} {
 		for _, width := range []int{70, 80, 100, 160} {
 			for i, line := range strings.Split(render(t, f, "text", Options{Width: width}), "\n") {
 				if n := len([]rune(line)); n > width {

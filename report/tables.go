@@ -263,6 +263,9 @@ func otherTable(f record.Findings) table {
 // shownElsewhere says whether a finding repeats what the tables of latency,
 // CPU and memory show.
 func shownElsewhere(finding record.Finding) bool {
+	if shownByControl(finding) {
+		return true
+	}
 	if finding.Against == nil {
 		return finding.Probe == "latency" || finding.Probe == "cpu" || finding.Probe == "memory"
 	}
@@ -307,6 +310,7 @@ func noiseTable(f record.Findings) table {
 		}
 		byMeasure[n.Measure] = append(byMeasure[n.Measure], n)
 	}
+	same := 0
 	for _, measure := range order {
 		all := byMeasure[measure]
 		floors := func(value func(record.NoiseFloor) float64) (low, high float64) {
@@ -319,6 +323,10 @@ func noiseTable(f record.Findings) table {
 		low, high := floors(func(n record.NoiseFloor) float64 { return n.Floor })
 		relLow, relHigh := floors(func(n record.NoiseFloor) float64 { return n.RelativeRatio })
 		_, blocks := floors(func(n record.NoiseFloor) float64 { return float64(n.Blocks) })
+		if high == 0 && ofControl(f) {
+			same++
+			continue
+		}
 		s := scaleFor(all[0].Unit, high)
 		floor, relative := s.value(high), percent(relHigh)
 		if len(all) > 1 {
@@ -328,6 +336,9 @@ func noiseTable(f record.Findings) table {
 			}
 		}
 		t.Rows = append(t.Rows, []text{{S: findingWords(measure)}, {S: floor}, {S: relative}, {S: count(len(all))}, {S: count(int(blocks))}})
+	}
+	if same > 0 && len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("%s in which identical baselines do not differ at all are left out.", plural(same, "measure")))
 	}
 	return t
 }

@@ -21,6 +21,9 @@ func Answers(f record.Findings) []string {
 	if f.Validity.Valid == 0 {
 		return []string{fmt.Sprintf("No answer: none of %s is valid.", plural(f.Validity.Trials, "trial"))}
 	}
+	if ofControl(f) {
+		return controlAnswers(f)
+	}
 	a := newAnswering(f)
 	var latency []string
 	switch {

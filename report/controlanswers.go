@@ -1,0 +1,290 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// controlAnswers are a control-plane study's answers in words: what never
+// came, what searches found, what each lever does, and where the time goes.
+func controlAnswers(f record.Findings) []string {
+	answers := faultAnswers(f)
+	answers = append(answers, searchAnswers(f)...)
+	levers := leverAnswers(f)
+	answers = append(answers, levers...)
+	if c, ok := describedCell(f); ok {
+		answers = append(answers, cellAnswers(f, c)...)
+	}
+	return answers
+}
+
+// describedCell is the cell whose convergence is told in full: the baseline,
+// or the first with a valid trial.
+func describedCell(f record.Findings) (record.CellSummary, bool) {
+	best := -1
+	for i, c := range f.Cells {
+		if c.Valid == 0 || c.Control == nil || c.Control.Pairs == 0 {
+			continue
+		}
+		if best < 0 || c.Baseline && !f.Cells[best].Baseline {
+			best = i
+		}
+	}
+	if best < 0 {
+		return record.CellSummary{}, false
+	}
+	return f.Cells[best], true
+}
+
+// faultAnswers tells of changes that did not arrive.
+func faultAnswers(f record.Findings) []string {
+	var missed, pairs int64
+	failed := 0
+	var where []string
+	for _, c := range f.Cells {
+		if c.Control == nil {
+			continue
+		}
+		missed, pairs, failed = missed+c.Control.Missed, pairs+c.Control.Pairs, failed+c.Control.Failed
+		if c.Control.Missed > 0 {
+			where = append(where, c.Label)
+		}
+	}
+	var out []string
+	if missed > 0 {
+		if len(where) > 3 {
+			where = append(where[:3], fmt.Sprintf("%d more", len(where)-3))
+		}
+		out = append(out, fmt.Sprintf("Not every change arrived: of %s pairs of a change and a proxy that needed it, %s never did (%s).",
+			count(missed+pairs), count(missed), sequence(where)))
+	}
+	if failed > 0 {
+		out = append(out, fmt.Sprintf("The API server did not take %s.", plural(failed, "change")))
+	}
+	return out
+}
+
+// searchAnswers says how far searched factors go.
+func searchAnswers(f record.Findings) []string {
+	var out []string
+	for _, x := range f.Findings {
+		if len(out) == maxSearchAnswers {
+			break
+		}
+		factor, ok := strings.CutPrefix(x.Name, "highest_")
+		if !ok || x.Verdict == record.VerdictInvalid {
+			continue
+		}
+		var context []string
+		for _, other := range keys(x.Cell) {
+			context = append(context, controlFactorWords(other, x.Cell[other]))
+		}
+		where := ""
+		if len(context) > 0 {
+			where = " " + strings.Join(context, ", ")
+		}
+		unit := x.Unit
+		if unit == "" {
+			unit = strings.ReplaceAll(factor, "_", " ")
+		}
+		low, high := amount(x.Low), amount(x.High)
+		switch {
+		case x.Low == 0 && x.High > 0:
+			out = append(out, upperFirst(fmt.Sprintf("already %s %s are too many%s.", high, unit, where)))
+		case x.High > x.Low:
+			out = append(out, upperFirst(fmt.Sprintf("%s %s keep within the bound%s, %s do not.", low, unit, where, high)))
+		default:
+			out = append(out, upperFirst(fmt.Sprintf("all that was tried keeps within the bound%s, up to %s %s.", where, low, unit)))
+		}
+	}
+	return out
+}
+
+// amount writes a level of a factor.
+func amount(v float64) string {
+	if v == math.Trunc(v) {
+		return fixed(v, 0)
+	}
+	return fixed(v, clamp(1-magnitude(v), 0, 6))
+}
+
+// controlFactorWords puts a level of a control-plane factor in words.
+func controlFactorWords(factor, level string) string {
+	switch factor {
+	case "proxies", "services":
+		if n := number(level); !math.IsNaN(n) {
+			level = amount(n)
+		}
+		return "with " + level + " " + strings.Replace(factor, "proxies", "sidecars", 1)
+	case "change_rate":
+		return "at " + level + " changes a second"
+	}
+	return factorWords(factor, level)
+}
+
+// How many levers and searches have a sentence each; the tables have all.
+const (
+	maxLeverAnswers  = 6
+	maxSearchAnswers = 6
+)
+
+// leverAnswers says what each cell changes against its baseline, those first
+// that save the most pushes.
+func leverAnswers(f record.Findings) []string {
+	type lever struct {
+		sentence string
+		saved    float64
+	}
+	var levers []lever
+	var idle []string // cells that change neither
+	plain := plainFindings(f)
+	pushes, p50 := byCell(f, "pushes_overhead"), byCell(f, "convergence_p50_overhead")
+	for _, c := range f.Cells {
+		var parts []string
+		saved := 0.0
+		var about record.Finding
+		if x, ok := pushes[c.Cell.Key()]; ok {
+			about = x
+			if part, share := leverPart(plain, x, "pushes"); part != "" {
+				parts, saved = append(parts, part), 1-share
+			}
+		}
+		if x, ok := p50[c.Cell.Key()]; ok {
+			about = x
+			if part, _ := leverPart(plain, x, "the median time from commit to acknowledgement"); part != "" {
+				parts = append(parts, part)
+			}
+		}
+		if len(parts) == 0 || about.Against == nil {
+			continue
+		}
+		if strings.Count(strings.Join(parts, " "), "leaves ") == len(parts) {
+			idle = append(idle, c.Label)
+			continue
+		}
+		who, many := subject(about)
+		if many {
+			who = strings.ReplaceAll(who, " and ", ", ")
+		}
+		levers = append(levers, lever{fmt.Sprintf("%s %s.", who, sequence(parts)), saved})
+	}
+	slices.SortStableFunc(levers, func(a, b lever) int {
+		switch {
+		case a.saved > b.saved:
+			return -1
+		case a.saved < b.saved:
+			return 1
+		}
+		return 0
+	})
+	var out []string
+	for _, l := range levers[:min(len(levers), maxLeverAnswers)] {
+		out = append(out, l.sentence)
+	}
+	if len(idle) > 0 {
+		out = append(out, fmt.Sprintf("Neither pushes nor convergence can be told from the baseline's with %s.", sequence(idle)))
+	}
+	return out
+}
+
+// leverPart says what became of one figure: "cuts pushes from 514 to 70";
+// nothing if it cannot be told. share is what is left of the baseline's.
+func leverPart(plain map[string]record.Finding, x record.Finding, what string) (part string, share float64) {
+	name := strings.TrimSuffix(x.Name, "_overhead")
+	own, ok := plain[name+"\x00"+x.Cell.Key()]
+	base, okBase := plain[name+"\x00"+x.Against.Key()]
+	if !ok || !okBase || own.Verdict != record.VerdictMeasured || base.Verdict != record.VerdictMeasured {
+		return "", 1
+	}
+	s := scaleFor(x.Unit, math.Max(own.Estimate, base.Estimate))
+	value := s.value
+	if s.Unit == "pushes" { // the sentence says so
+		value = s.plain
+	}
+	from, to := s.plain(base.Estimate), value(own.Estimate)
+	switch {
+	case x.Verdict == record.VerdictBelowNoise:
+		return "leaves " + what + " at " + value(base.Estimate), 1
+	case x.Verdict != record.VerdictReal:
+		return "", 1
+	case x.Estimate < 0:
+		return fmt.Sprintf("cuts %s from %s to %s", what, from, to), own.Estimate / base.Estimate
+	}
+	return fmt.Sprintf("raises %s from %s to %s", what, from, to), own.Estimate / base.Estimate
+}
+
+// cellAnswers tells how long changes take in one cell, where the time goes,
+// and what istiod says of it.
+func cellAnswers(f record.Findings, c record.CellSummary) []string {
+	k := c.Control
+	plain := plainFindings(f)
+	in := "Half"
+	switch {
+	case c.Baseline:
+		in = "In the baseline (" + c.Label + "), half"
+	case len(f.Cells) > 1:
+		in = "With " + c.Label + ", half"
+	}
+	s := scaleFor("us", k.Convergence.P99)
+	p99 := s.value(k.Convergence.P99)
+	if x, ok := plain["convergence_p99\x00"+c.Cell.Key()]; ok && x.Verdict == record.VerdictMeasured {
+		p99 = s.quantity(x.Estimate, x.Low, x.High)
+	}
+	out := []string{fmt.Sprintf("%s of the changes take %s from commit to a proxy's acknowledgement, and 1 of 100 takes more than %s; the last proxy has a change after %s.",
+		in, s.value(k.Convergence.P50), p99, s.value(k.LastUS))}
+	longest := record.Stage{}
+	for _, stage := range k.Stages {
+		if stage.MeanUS > longest.MeanUS {
+			longest = stage
+		}
+	}
+	if longest.MeanUS > 0 && k.MeanUS > 0 {
+		s := scaleFor("us", k.MeanUS)
+		out = append(out, fmt.Sprintf("Of %s on average, %s takes %s (%s).", s.value(k.MeanUS), stageWords(longest.Name), s.value(longest.MeanUS), percent(longest.MeanUS/k.MeanUS)))
+	}
+	reported, ok := plain["reported_convergence_p99\x00"+c.Cell.Key()]
+	hidden, okHidden := plain["hidden_convergence_p99\x00"+c.Cell.Key()]
+	if ok && okHidden && reported.Verdict == record.VerdictMeasured && hidden.Verdict == record.VerdictMeasured {
+		says := scaleOf(reported).value(reported.Estimate)
+		if k.ReportedFirstBucket {
+			says += ", which only means that it lies in its first bucket"
+		}
+		out = append(out, fmt.Sprintf("istiod's own 99th percentile says %s: it hides %s.", says, scaleOf(hidden).value(hidden.Estimate)))
+	}
+	if x, ok := plain["istiod_cpu_per_change\x00"+c.Cell.Key()]; ok && x.Verdict == record.VerdictMeasured {
+		out = append(out, fmt.Sprintf("A change costs istiod %s of CPU time.", scaleOf(x).quantityOf(x)))
+	}
+	return out
+}
+
+// quantityOf writes a finding's estimate with its interval, the unit without
+// what it is for.
+func (s scale) quantityOf(x record.Finding) string {
+	s.Unit = strings.TrimSuffix(s.Unit, " a change")
+	return s.quantity(x.Estimate, x.Low, x.High)
+}
+
+// stageWords names a stage in a sentence.
+func stageWords(name string) string {
+	switch name {
+	case record.StageWatch:
+		return "istiod's watch of the API server"
+	case record.StageDebounce:
+		return "debouncing"
+	case record.StagePushContext:
+		return "computing the push context"
+	case record.StageQueue:
+		return "waiting for a proxy's turn"
+	case record.StageGenerate:
+		return "generating resources"
+	case record.StageWire:
+		return "the wire"
+	case record.StageAck:
+		return "the acknowledgement"
+	}
+	return name
+}
