@@ -180,14 +180,16 @@ func (b *builder) one(n int) (name, namespace string, first bool) {
 	return "mm-" + b.spec.Trial, b.namespace(n), n < len(b.spec.Namespaces)
 }
 
-// sidecar gives the sidecars of a namespace an egress listener on a port of
-// its own; all that they could reach they still can.
+// sidecar gives the sidecars of a namespace an egress listener of one Service
+// on an address of its own; all that they could reach they still can.
 func (b *builder) sidecar(n int) {
 	name, namespace, first := b.one(n)
-	listener := fmt.Sprintf("127.0.0.1_%d", b.number())
+	i, service := b.index(), b.target(n)
+	address := fmt.Sprintf("127.%d.%d.%d", 100+i/(156*156), 100+i/156%156, 100+i%156)
+	listener := fmt.Sprintf("%s_%d", address, population.ServicePort)
 	b.put(first, b.object(networking, "Sidecar", namespace, name, map[string]any{"egress": []any{
-		map[string]any{"bind": "127.0.0.1", "captureMode": "NONE", "hosts": []any{"*/*"},
-			"port": map[string]any{"name": "http-" + b.text(), "number": b.number(), "protocol": "HTTP"}},
+		map[string]any{"bind": address, "captureMode": "NONE", "hosts": []any{service.Namespace + "/" + service.Host()},
+			"port": map[string]any{"name": "http", "number": int64(population.ServicePort), "protocol": "HTTP"}},
 		map[string]any{"hosts": []any{"*/*"}},
 	}}), Scope{Sidecars: true, Namespaces: []string{namespace}}, record.Marker{Type: "lds", Resource: listener, Text: listener})
 }

@@ -23,7 +23,7 @@
 //	destinationrule         cds: a cluster of the new subset
 //	gateway                 lds of gateways: a listener on a port of its own
 //	serviceentry            cds: the name of the new host's cluster
-//	sidecar                 lds: an egress listener on a port of its own
+//	sidecar                 lds: an egress listener on an address of its own
 //	authorizationpolicy     lds, virtualInbound: a principal that nobody has
 //	telemetry               lds, virtualInbound: a path in the filter of an access log
 //	endpoints-scale         eds: the address of a pod that comes, or is gone
@@ -47,8 +47,8 @@
 // the EndpointSlice, by the driver's own watch. The addresses of pods that go
 // are known and announced before; those of pods that come are announced as
 // soon as the API server's watch shows them, a few milliseconds before
-// their EndpointSlice: an announcement that came after it is reported by
-// [Driver.Late]. With [EndpointsDirect] the driver keeps an EndpointSlice of
+// their EndpointSlice; [Driver.Late] tells of announcements that came after
+// it, which matters only where that is longer than istiod debounces. With [EndpointsDirect] the driver keeps an EndpointSlice of
 // its own for each Service, with addresses that it chose: every marker is
 // known before, and the commit is the API server's answer. Where istiod
 // does not debounce endpoints only the latter is certain.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -47,7 +48,7 @@ type Driver struct {
 	watch   *watcher
 
 	mu   sync.Mutex
-	late []int
+	late map[int]time.Duration
 }
 
 // NewDriver returns a Driver of a plan for a cluster.
@@ -69,9 +70,13 @@ func NewDriver(config *rest.Config, plan *Plan) (*Driver, error) {
 }
 
 // Prepare makes what must be there before the first change: Services to be
-// routed to, EndpointSlices to be changed. It is to be called before the
-// mesh is left to get quiet.
+// routed to, EndpointSlices to be changed, and the driver's own watches,
+// which Cleanup ends. It is to be called before the mesh is left to get
+// quiet.
 func (d *Driver) Prepare(ctx context.Context) error {
+	if d.watch != nil {
+		return errors.New("churn: a plan is prepared once")
+	}
 	for _, o := range d.plan.prepare { // namespaces stand before what is in them
 		client, err := d.client(o)
 		if err != nil {
@@ -81,6 +86,11 @@ func (d *Driver) Prepare(ctx context.Context) error {
 			return fmt.Errorf("churn: create %s: %w", name(o), err)
 		}
 	}
+	watch, err := d.watchAll(ctx)
+	if err != nil {
+		return fmt.Errorf("churn: %w", err)
+	}
+	d.watch = watch
 	return nil
 }
 
@@ -91,17 +101,12 @@ func (d *Driver) Prepare(ctx context.Context) error {
 // their change. A change that the API server does not take has an error in
 // its event; an error of Drive means that not all changes were sent: the
 // context ended, or the first announcement failed. Events are complete even
-// then.
+// then. start should leave time for the announcement.
 func (d *Driver) Drive(ctx context.Context, start time.Time, announce Announce) ([]record.Event, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	events := d.events(start)
-	watch, err := d.watchAll(ctx)
-	if err != nil {
-		return events, fmt.Errorf("churn: %w", err)
+	if d.watch == nil {
+		return events, errors.New("churn: the plan is not prepared")
 	}
-	d.watch = watch
-	defer watch.stop()
 	if markers := d.plan.early(); len(markers) > 0 {
 		if err := announce(ctx, markers); err != nil {
 			return events, fmt.Errorf("churn: announce the markers: %w", err)
@@ -137,6 +142,7 @@ func (d *Driver) Drive(ctx context.Context, start time.Time, announce Announce) 
 		}()
 	}
 	wait.Wait()
+	d.watch.follow(ctx, d.plan, events)
 	d.watch.fill(events)
 	if err := context.Cause(ctx); err != nil {
 		for i := range events {
@@ -149,15 +155,13 @@ func (d *Driver) Drive(ctx context.Context, start time.Time, announce Announce) 
 	return events, nil
 }
 
-// Late lists the changes of whose markers some were announced only after
-// their EndpointSlice had been committed: proxies may have had them before
-// anybody looked.
-func (d *Driver) Late() []int {
+// Late tells of the changes of which some marker was announced only after
+// the EndpointSlice with it had been committed, and how long after: a proxy
+// may have had it before anybody looked.
+func (d *Driver) Late() map[int]time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := slices.Clone(d.late)
-	slices.Sort(out)
-	return slices.Compact(out)
+	return maps.Clone(d.late)
 }
 
 // events are the events of all changes as planned.
@@ -254,6 +258,9 @@ func (d *Driver) client(o *unstructured.Unstructured) (dynamic.ResourceInterface
 // Cleanup deletes what the changes made and undoes what they did to the
 // population, as far as it can, and returns what it could not.
 func (d *Driver) Cleanup(ctx context.Context) error {
+	if d.watch != nil {
+		d.watch.stop()
+	}
 	var all []error
 	note := func(err error) {
 		if err != nil && !apierrors.IsNotFound(err) {

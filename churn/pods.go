@@ -91,7 +91,13 @@ func (d *Driver) podChange(ctx context.Context, c *Change, e *record.Event, slot
 		returning = victims[0].Status.PodIP
 	}
 	committed := int64(0)
+	first := map[string]int64{} // when a new address was first ready
 	waiter := d.watch.wait(service, func(ready map[string]bool, at int64) bool {
+		for ip := range ready {
+			if first[ip] == 0 && !old[ip] {
+				first[ip] = at
+			}
+		}
 		came := 0
 		for ip := range ready {
 			if gone[ip] {
@@ -121,24 +127,21 @@ func (d *Driver) podChange(ctx context.Context, c *Change, e *record.Event, slot
 	}
 	limit := time.NewTimer(settle)
 	defer limit.Stop()
-	announced := map[string]bool{}
-	for finished := waiter.finished; ; {
+	announced := map[string]int64{}
+	for finished := waiter.finished; finished != nil || len(announced) < fresh; {
 		select {
 		case pod := <-waiter.pods:
 			ip := pod.Status.PodIP
-			if fresh == 0 || old[ip] || gone[ip] || announced[ip] || pod.DeletionTimestamp != nil {
+			if fresh == 0 || old[ip] || gone[ip] || announced[ip] != 0 || pod.DeletionTimestamp != nil {
 				continue
 			}
-			announced[ip] = true
 			m := mark(ip, false)
 			e.Markers = append(e.Markers, m)
 			if err := announce(ctx, []record.Marker{m}); err != nil {
 				fail("announce its markers", err)
 				return
 			}
-			if d.watch.ready(service)[ip] {
-				d.isLate(c.Index)
-			}
+			announced[ip] = time.Now().UnixNano()
 		case <-finished:
 			finished = nil
 			e.CommittedNS, e.WatchedNS = committed, committed
@@ -148,16 +151,21 @@ func (d *Driver) podChange(ctx context.Context, c *Change, e *record.Event, slot
 		case <-ctx.Done():
 			return
 		}
-		if finished == nil && len(announced) >= fresh {
-			return
+	}
+	for ip, at := range announced { // nobody writes to first any more
+		if by := time.Duration(at - first[ip]); first[ip] != 0 && by > 0 {
+			d.isLate(c.Index, by)
 		}
 	}
 }
 
-func (d *Driver) isLate(change int) {
+func (d *Driver) isLate(change int, by time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.late = append(d.late, change)
+	if d.late == nil {
+		d.late = map[int]time.Duration{}
+	}
+	d.late[change] = max(d.late[change], by)
 }
 
 // victims finds the pods that a change is about: none for scaling up, all

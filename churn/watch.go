@@ -52,7 +52,8 @@ const maxWaiting = 4096
 // watchAll starts the watches that the plan needs and waits until each has
 // its first list.
 func (d *Driver) watchAll(ctx context.Context) (*watcher, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	begin := ctx
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w := &watcher{cancel: cancel, seen: map[int]int64{}, pods: map[string]map[string]*corev1.Pod{}, slices: map[string]map[string][]string{}, waiters: map[string][]*waiter{}}
 	var synced []cache.InformerSynced
 	watched := map[schema.GroupVersionResource]bool{}
@@ -63,11 +64,8 @@ func (d *Driver) watchAll(ctx context.Context) (*watcher, error) {
 	for i := range d.plan.Changes {
 		c := &d.plan.Changes[i]
 		pods = pods || c.pods != nil
-		for _, write := range c.writes {
-			if write.object.GetLabels()[Label] == "" {
-				continue
-			}
-			r, err := population.ResourceOf(write.object)
+		if c.own() {
+			r, err := population.ResourceOf(c.writes[0].object)
 			if err != nil {
 				cancel()
 				return nil, err
@@ -104,7 +102,7 @@ func (d *Driver) watchAll(ctx context.Context) (*watcher, error) {
 		factory.Start(ctx.Done())
 		w.stopping = append(w.stopping, factory.Shutdown)
 	}
-	limit, end := context.WithTimeout(ctx, requestTimeout)
+	limit, end := context.WithTimeout(begin, requestTimeout)
 	defer end()
 	if !cache.WaitForCacheSync(limit.Done(), synced...) {
 		w.stop()
@@ -143,6 +141,32 @@ func (w *watcher) object(o any) {
 		w.seen[index] = now
 	}
 }
+
+// watchLag is how long the driver's own watch may be behind the answers.
+const watchLag = 2 * time.Second
+
+// follow waits until the watch has shown every committed change that it can
+// show, or is too far behind.
+func (w *watcher) follow(ctx context.Context, plan *Plan, events []record.Event) {
+	shown := func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for i, c := range plan.Changes {
+			if c.own() && events[i].SentNS != 0 && events[i].Error == "" && w.seen[i] == 0 {
+				return false
+			}
+		}
+		return true
+	}
+	for end := time.Now().Add(watchLag); !shown() && time.Now().Before(end); {
+		if until(ctx, time.Now().Add(10*time.Millisecond)) != nil {
+			return
+		}
+	}
+}
+
+// own tells whether a change writes to objects of the plan's own.
+func (c *Change) own() bool { return len(c.writes) > 0 && c.writes[0].object.GetLabels()[Label] != "" }
 
 // fill puts into events when changes were seen. A change whose answer was
 // lost, but which the watch shows, was committed.

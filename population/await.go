@@ -14,6 +14,7 @@ import (
 // the endpoints that the sizes ask for, and picks the identities.
 func (w *World) await(ctx context.Context, sizes Sizes) ([]Identity, error) {
 	for {
+		began := time.Now()
 		ids, state, err := w.look(ctx, sizes)
 		if err != nil && !passing(err) {
 			return nil, err
@@ -24,10 +25,16 @@ func (w *World) await(ctx context.Context, sizes Sizes) ([]Identity, error) {
 		if state == "" {
 			return ids, nil
 		}
-		if err := pause(ctx, 250*time.Millisecond); err != nil {
+		if err := pause(ctx, sinceLook(began)); err != nil {
 			return nil, fmt.Errorf("%w (last seen: %s)", err, state)
 		}
 	}
+}
+
+// sinceLook is how long to wait after a look at the cluster: looking must not
+// take a large share of the time that the controllers need.
+func sinceLook(began time.Time) time.Duration {
+	return min(max(10*time.Since(began), 200*time.Millisecond), 2*time.Second)
 }
 
 // look says what is still missing, or returns the identities.
@@ -55,7 +62,7 @@ func (w *World) look(ctx context.Context, sizes Sizes) ([]Identity, string, erro
 	if err != nil {
 		return nil, "", err
 	}
-	have := readyEndpoints(slices.Items)
+	have := readyEndpoints(slices.Items, pods.Items)
 	for i := range sizes.Services {
 		s := sizes.Service(i)
 		if n := have[s.Namespace+"/"+s.Name]; n != s.Endpoints {
@@ -69,13 +76,19 @@ func (w *World) look(ctx context.Context, sizes Sizes) ([]Identity, string, erro
 	return ids, "", err
 }
 
-// readyEndpoints counts the ready endpoints that are pods, by Service.
-func readyEndpoints(slices []discoveryv1.EndpointSlice) map[string]int {
+// readyEndpoints counts the ready endpoints that are simulated pods, by
+// Service: real pods may be behind the same one.
+func readyEndpoints(slices []discoveryv1.EndpointSlice, pods []corev1.Pod) map[string]int {
+	simulated := make(map[string]bool, len(pods))
+	for i := range pods {
+		simulated[pods[i].Namespace+"/"+pods[i].Name] = true
+	}
 	out := map[string]int{}
 	for i := range slices {
 		s := &slices[i]
 		for _, e := range s.Endpoints {
-			if e.TargetRef != nil && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+			ready := e.Conditions.Ready == nil || *e.Conditions.Ready
+			if ready && e.TargetRef != nil && simulated[s.Namespace+"/"+e.TargetRef.Name] {
 				out[s.Namespace+"/"+s.Labels[discoveryv1.LabelServiceName]] += len(e.Addresses)
 			}
 		}

@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/meshmark/meshmark/errs"
@@ -22,7 +26,8 @@ import (
 // World is a cluster with a population in it. There is one population in a
 // cluster; who made it does not matter.
 type World struct {
-	dynamic dynamic.Interface
+	dynamic  dynamic.Interface
+	metadata metadata.Interface // for what need not be read whole
 	kube    kubernetes.Interface
 }
 
@@ -37,13 +42,17 @@ func New(config *rest.Config) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
+	meta, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	return &World{dynamic: dyn, kube: kube}, nil
+	return &World{dynamic: dyn, metadata: meta, kube: kube}, nil
 }
 
 // Ensure brings the cluster to these sizes from whatever population is in
@@ -161,7 +170,7 @@ func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) er
 			case old == nil || old.GetDeletionTimestamp() != nil:
 				return w.create(ctx, o)
 			case old.GetAnnotations()[specAnnotation] != o.GetAnnotations()[specAnnotation]:
-				return w.update(ctx, o, old)
+				return w.update(ctx, o)
 			}
 			return nil
 		})
@@ -169,7 +178,10 @@ func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) er
 			return err
 		}
 	}
-	return nil
+	if len(have) == 0 || len(want) == 0 {
+		return nil
+	}
+	return w.heal(ctx, want)
 }
 
 // each calls f with every object, many at a time, until one fails.
@@ -193,8 +205,9 @@ func (w *World) client(o *unstructured.Unstructured) (dynamic.ResourceInterface,
 	return w.dynamic.Resource(r.GroupVersionResource), nil
 }
 
-// list returns all objects of the population that is in the cluster. A kind
-// that the cluster does not have (no mesh is installed) has no objects.
+// list returns all objects of the population that is in the cluster, without
+// their specs. A kind that the cluster does not have (no mesh is installed)
+// has no objects.
 func (w *World) list(ctx context.Context) (map[string]*unstructured.Unstructured, error) {
 	out := map[string]*unstructured.Unstructured{}
 	var mu sync.Mutex
@@ -204,7 +217,7 @@ func (w *World) list(ctx context.Context) (map[string]*unstructured.Unstructured
 			continue
 		}
 		group.Go(func() error {
-			list, err := w.dynamic.Resource(r.GroupVersionResource).List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + LabelValue})
+			list, err := w.metadata.Resource(r.GroupVersionResource).List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + LabelValue})
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
@@ -214,7 +227,11 @@ func (w *World) list(ctx context.Context) (map[string]*unstructured.Unstructured
 			mu.Lock()
 			defer mu.Unlock()
 			for i := range list.Items {
-				out[key(&list.Items[i])] = &list.Items[i]
+				item := &list.Items[i]
+				o := NewObject(gvk.GroupVersion().String(), gvk.Kind, item.Namespace, item.Name, item.Labels, nil)
+				o.SetAnnotations(item.Annotations)
+				o.SetDeletionTimestamp(item.DeletionTimestamp)
+				out[key(o)] = o
 			}
 			return nil
 		})
@@ -250,29 +267,71 @@ func (w *World) create(ctx context.Context, o *unstructured.Unstructured) error 
 	}
 }
 
-// update replaces an object's spec.
-func (w *World) update(ctx context.Context, o, old *unstructured.Unstructured) error {
+// update replaces an object's spec. Of Kubernetes' own kinds what the server
+// or the user added stays (cluster IPs, other fields).
+func (w *World) update(ctx context.Context, o *unstructured.Unstructured) error {
 	client, err := w.client(o)
 	if err != nil {
 		return err
 	}
-	next := old.DeepCopy()
+	next, err := client.Get(ctx, o.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("update %s: %w", key(o), err)
+	}
 	next.SetAnnotations(merge(next.GetAnnotations(), o.GetAnnotations()))
 	next.SetLabels(merge(next.GetLabels(), o.GetLabels()))
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-	oldSpec, _, _ := unstructured.NestedMap(next.Object, "spec")
-	for k, v := range spec {
-		if oldSpec == nil {
-			oldSpec = map[string]any{}
-		}
-		oldSpec[k] = v // what the server set of its own stays (cluster IPs)
+	if old, _, _ := unstructured.NestedMap(next.Object, "spec"); old != nil && !strings.Contains(o.GetAPIVersion(), "istio.io/") {
+		maps.Copy(old, spec)
+		spec = old
 	}
-	if oldSpec != nil {
-		next.Object["spec"] = oldSpec
+	if spec != nil {
+		next.Object["spec"] = spec
 	}
 	next.SetResourceVersion("") // ours alone: the last one wins
 	if _, err := client.Update(ctx, next, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("update %s: %w", key(o), err)
+	}
+	return nil
+}
+
+// heal undoes what interrupted changes may have left: Deployments of another
+// size, pods that were made unready.
+func (w *World) heal(ctx context.Context, want []*unstructured.Unstructured) error {
+	ours := metav1.ListOptions{LabelSelector: Label + "=" + LabelValue, ResourceVersion: "0"}
+	deployments, err := w.kube.AppsV1().Deployments("").List(ctx, ours)
+	if err != nil {
+		return fmt.Errorf("list deployments: %w", err)
+	}
+	replicas := make(map[string]int32, len(deployments.Items))
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		if d.Spec.Replicas != nil {
+			replicas["Deployment/"+d.Namespace+"/"+d.Name] = *d.Spec.Replicas
+		}
+	}
+	err = each(ctx, want, func(ctx context.Context, o *unstructured.Unstructured) error {
+		now, there := replicas[key(o)]
+		if wanted, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas"); !there || int64(now) == wanted {
+			return nil
+		}
+		return w.update(ctx, o)
+	})
+	if err != nil {
+		return err
+	}
+	pods, err := w.kube.CoreV1().Pods("").List(ctx, ours)
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || running(pod) {
+			continue
+		}
+		if err := w.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete pod %s/%s, which is not ready: %w", pod.Namespace, pod.Name, err)
+		}
 	}
 	return nil
 }
@@ -293,6 +352,7 @@ func (w *World) delete(ctx context.Context, o *unstructured.Unstructured) error 
 // noPods waits until no simulated pod is left.
 func (w *World) noPods(ctx context.Context) error {
 	for {
+		began := time.Now()
 		pods, err := w.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + LabelValue, ResourceVersion: "0"})
 		if err != nil && !passing(err) {
 			return fmt.Errorf("list pods: %w", err)
@@ -300,7 +360,7 @@ func (w *World) noPods(ctx context.Context) error {
 		if err == nil && len(pods.Items) == 0 {
 			return nil
 		}
-		if err := pause(ctx, 200*time.Millisecond); err != nil {
+		if err := pause(ctx, sinceLook(began)); err != nil {
 			return fmt.Errorf("wait until %d pods are gone: %w", len(pods.Items), err)
 		}
 	}
@@ -310,6 +370,7 @@ func (w *World) noPods(ctx context.Context) error {
 // its way out: a namespace that goes would take along what is made in it.
 func (w *World) gone(ctx context.Context, wanted map[string]bool) error {
 	for {
+		began := time.Now()
 		have, err := w.list(ctx)
 		if err != nil && !passing(err) {
 			return err
@@ -323,7 +384,7 @@ func (w *World) gone(ctx context.Context, wanted map[string]bool) error {
 		if err == nil && left == 0 {
 			return nil
 		}
-		if err := pause(ctx, 200*time.Millisecond); err != nil {
+		if err := pause(ctx, sinceLook(began)); err != nil {
 			return fmt.Errorf("wait until %d objects are deleted: %w", left, err)
 		}
 	}

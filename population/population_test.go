@@ -1,0 +1,233 @@
+package population
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"pgregory.net/rapid"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+func drawSizes(t *rapid.T) Sizes {
+	n := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
+	return Sizes{Namespaces: 1 + n("namespaces", 5), Services: n("services", 30), EndpointsPerService: n("endpoints", 4), Proxies: n("proxies", 100),
+		Gateways: n("gateways", 3), ServiceEntries: n("entries", 5), VirtualServices: n("virtual", 5), DestinationRules: n("rules", 40),
+		GatewayResources: n("gateway resources", 5), AuthorizationPolicies: n("policies", 5)}
+}
+
+func TestObjects(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSizes(t)
+		objects, err := s.Objects()
+		if err != nil {
+			t.Fatal(err)
+		}
+		count, pods, seen := map[string]int{}, 0, map[string]bool{}
+		namespaces := map[string]bool{}
+		for _, o := range objects {
+			if seen[key(o)] {
+				t.Fatalf("%s is there twice", key(o))
+			}
+			seen[key(o)] = true
+			count[o.GetKind()]++
+			if o.GetLabels()[Label] != LabelValue || o.GetLabels()[PartOf] != "meshmark" || o.GetAnnotations()[specAnnotation] == "" {
+				t.Fatalf("%s is not marked: %v %v", key(o), o.GetLabels(), o.GetAnnotations())
+			}
+			r, err := ResourceOf(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case o.GetKind() == "Namespace":
+				namespaces[o.GetName()] = true
+			case r.Namespaced && !namespaces[o.GetNamespace()]:
+				t.Fatalf("%s comes before its namespace", key(o))
+			case r.Namespaced != (o.GetNamespace() != ""):
+				t.Fatalf("%s: namespaced is %v", key(o), r.Namespaced)
+			}
+			if o.GetKind() == "Deployment" {
+				replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+				pods += int(replicas)
+				selector, _, _ := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
+				labels, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
+				if selector[AppLabel] != labels[AppLabel] || labels["sidecar.istio.io/inject"] != "false" || labels["security.istio.io/tlsMode"] != "istio" {
+					t.Fatalf("%s selects %v, its pods have %v", key(o), selector, labels)
+				}
+			}
+		}
+		if want := max(s.Services*s.EndpointsPerService, s.Proxies) + s.Gateways; pods != want {
+			t.Fatalf("%d pods, want %d", pods, want)
+		}
+		gatewayServices := min(s.Gateways, 1)
+		want := map[string]int{"Service": s.Services + gatewayServices, "ServiceEntry": s.ServiceEntries, "VirtualService": s.VirtualServices,
+			"DestinationRule": s.DestinationRules, "Gateway": s.GatewayResources, "AuthorizationPolicy": s.AuthorizationPolicies, "Namespace": s.Namespaces + gatewayServices}
+		for kind, n := range want {
+			if count[kind] != n {
+				t.Fatalf("%d of kind %s, want %d", count[kind], kind, n)
+			}
+		}
+		if count["Node"]*podsPerNode < pods || pods > 0 && count["Node"] == 0 {
+			t.Fatalf("%d pods on %d nodes", pods, count["Node"])
+		}
+		again, err := s.Objects()
+		if err != nil || !reflect.DeepEqual(objects, again) {
+			t.Fatalf("the same sizes gave other objects: %v", err)
+		}
+	})
+}
+
+// cluster makes the pods that a cluster would make of the Deployments.
+func cluster(t *rapid.T, s Sizes) []corev1.Pod {
+	objects, err := s.Objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pods []corev1.Pod
+	for _, o := range objects {
+		if o.GetKind() != "Deployment" {
+			continue
+		}
+		text, err := json.Marshal(o.Object["spec"].(map[string]any)["template"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+		for i := range replicas {
+			var pod corev1.Pod
+			if err := json.Unmarshal(text, &pod); err != nil {
+				t.Fatal(err)
+			}
+			pod.Name, pod.Namespace = fmt.Sprintf("%s-%d", o.GetName(), i), o.GetNamespace()
+			pod.Spec.NodeName = "mm-node-0"
+			pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: fmt.Sprintf("240.0.%d.%d", len(pods)/256, len(pods)%256),
+				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+func TestIdentities(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSizes(t)
+		pods := cluster(t, s)
+		byIP := map[string]corev1.Pod{}
+		for _, pod := range pods {
+			byIP[pod.Status.PodIP] = pod
+		}
+		pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "real", Namespace: Namespace(0), Labels: map[string]string{AppLabel: "svc-0"}},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"}})
+		for i := len(pods) - 1; i > 0; i-- { // in any order
+			j := rapid.IntRange(0, i).Draw(t, "shuffle")
+			pods[i], pods[j] = pods[j], pods[i]
+		}
+		ids, err := s.Identities(pods)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ids) != s.Proxies+s.Gateways {
+			t.Fatalf("%d identities of %d proxies and %d gateways", len(ids), s.Proxies, s.Gateways)
+		}
+		seen, perService := map[string]bool{}, map[string]int{}
+		for i, id := range ids {
+			pod, there := byIP[id.IP]
+			if !there || seen[id.IP] || id.Name != pod.Name || id.Namespace != pod.Namespace || id.ServiceAccount != ServiceAccount || id.Node != "mm-node-0" {
+				t.Fatalf("identity %d: %+v", i, id)
+			}
+			seen[id.IP] = true
+			if gateway := i >= s.Proxies; gateway != (id.Type == Router) || gateway != (id.Labels["istio"] == GatewaySelector) {
+				t.Fatalf("identity %d of %d sidecars: %+v", i, s.Proxies, id)
+			}
+			if strings.HasPrefix(id.Workload, "svc-") {
+				perService[id.Workload]++
+				if len(id.Ports) != 1 || id.Ports[0].ContainerPort != TargetPort {
+					t.Fatalf("ports of %+v", id)
+				}
+			}
+		}
+		// No Service has two sidecars more than another has.
+		for i := range s.Services {
+			n := perService[fmt.Sprintf("svc-%d", i)]
+			if even := min(s.Proxies, s.Services*s.EndpointsPerService) / s.Services; n < even || n > even+1 {
+				t.Fatalf("Service %d has %d sidecars, where others have %d", i, n, even)
+			}
+		}
+	})
+}
+
+func TestIdentitiesNeedPods(t *testing.T) {
+	s := Sizes{Namespaces: 1, Services: 1, EndpointsPerService: 2, Proxies: 2}
+	pod := func(name, ip string, ready corev1.ConditionStatus) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "mm-0", Labels: labels(AppLabel, "svc-0")},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}}
+	}
+	for want, pods := range map[string][]corev1.Pod{
+		"there are 1 and 0":                     {pod("a", "240.0.0.1", corev1.ConditionTrue), pod("b", "240.0.0.2", corev1.ConditionFalse)},
+		"have the same address 240.0.0.1":       {pod("a", "240.0.0.1", corev1.ConditionTrue), pod("b", "240.0.0.1", corev1.ConditionTrue)},
+		"need as many running pods: there are ": nil,
+	} {
+		if _, err := s.Identities(pods); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+func TestSizesErrors(t *testing.T) {
+	for want, s := range map[string]Sizes{
+		"services -1":               {Namespaces: 1, Services: -1},
+		"need at least one name":    {Services: 1},
+		"need a namespace":          {GatewayResources: 1},
+		"resolution \"dns\"":        {Namespaces: 1, ServiceEntry: ServiceEntryOptions{Resolution: "dns"}},
+		"port 70000":                {Namespaces: 1, ServiceEntry: ServiceEntryOptions{Port: 70000}},
+		"pods are more than":        {Namespaces: 1, Services: 1000, EndpointsPerService: 1000},
+		"namespaces 2000000: want ": {Namespaces: 2_000_000},
+	} {
+		_, err := s.Objects()
+		if err == nil || !strings.Contains(err.Error(), want) || errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%+v: %v, want %s", s, err, want)
+		}
+	}
+}
+
+// TestDummies looks at what the published studies ask for.
+func TestDummies(t *testing.T) {
+	s := Sizes{Namespaces: 1, Services: 1, EndpointsPerService: 1, ServiceEntries: 2, DummyNamespace: "istio-system", VirtualServices: 2, GatewayResources: 1,
+		DestinationRules: 2, ServiceEntry: ServiceEntryOptions{Host: "httpbin.org", Port: 80, Resolution: "DNS"}}
+	objects, err := s.Objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, o := range objects {
+		text, err := json.Marshal(o.Object["spec"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[key(o)] = string(text)
+	}
+	for name, parts := range map[string][]string{
+		"ServiceEntry/istio-system/dummy-0":   {`"hosts":["httpbin.org"]`, `"resolution":"DNS"`, `"number":80`},
+		"ServiceEntry/istio-system/dummy-1":   {`"hosts":["httpbin.org"]`},
+		"VirtualService/istio-system/dummy-0": {`"gateways":["dummy-0"]`, `"hosts":["gateway-0.meshmark.test"]`, `"host":"svc-0.mm-0.svc.cluster.local"`},
+		"VirtualService/istio-system/dummy-1": {`"hosts":["route-1.meshmark.test"]`},
+		"Gateway/istio-system/dummy-0":        {`"istio":"ingressgateway"`, `gateway-0.meshmark.test`},
+		"DestinationRule/mm-0/dummy-0":        {`"host":"svc-0.mm-0.svc.cluster.local"`},
+		"DestinationRule/mm-0/dummy-1":        {`"host":"rule-1.meshmark.test"`},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(got[name], part) {
+				t.Errorf("%s is %s, want %s in it", name, got[name], part)
+			}
+		}
+	}
+	if strings.Contains(got["VirtualService/istio-system/dummy-1"], "gateways") {
+		t.Error("the second VirtualService is bound to a gateway that there is not")
+	}
+}
