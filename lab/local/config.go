@@ -106,12 +106,15 @@ func (s *spec) controllers() process {
 		"--use-service-account-credentials=true",
 		"--leader-elect=false", "--secure-port=0", "--profiling=false",
 		"--allocate-node-cidrs=false", "--configure-cloud-routes=false",
-		"--kube-api-qps=500", "--kube-api-burst=1000")
+		// Thousands of simulated pods come at a time; with the defaults most
+		// workers would wait for answers.
+		"--concurrent-deployment-syncs=25", "--concurrent-replicaset-syncs=25", "--concurrent-service-endpoint-syncs=25", "--concurrent-namespace-syncs=20",
+		"--kube-api-qps=2000", "--kube-api-burst=4000")
 }
 
 func (s *spec) scheduler() process {
 	return s.command("kube-scheduler", "--kubeconfig="+s.Dir.conf("kube-scheduler.kubeconfig"),
-		"--leader-elect=false", "--secure-port=0", "--profiling=false", "--kube-api-qps=500", "--kube-api-burst=1000")
+		"--leader-elect=false", "--secure-port=0", "--profiling=false", "--kube-api-qps=2000", "--kube-api-burst=4000")
 }
 
 // containerd pulls images through the lab's way out; what lies in the lab it
