@@ -96,7 +96,7 @@ func (f *fleet) connect(ctx context.Context, o options, spec xds.Spec) (time.Dur
 		}
 		if time.Since(said) > 10*time.Second {
 			said = time.Now()
-			o.say("%d of %d sidecars have everything, %d are connected; waiting: %v", s.Synced, s.Proxies, s.Connected, s.Waiting)
+			o.say("%d of %d sidecars have everything, %d are connected; waiting: %v; last error: %.200s", s.Synced, s.Proxies, s.Connected, s.Waiting, s.LastError)
 		}
 		if time.Since(begin) > connectLimit {
 			return 0, fmt.Errorf("%d of %d sidecars had everything after %v; last error: %s", s.Synced, s.Proxies, connectLimit, s.LastError)

@@ -2,8 +2,281 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/population"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/xds"
 )
 
-func istiod(ctx context.Context, o options) ([]result, error) {
-	return nil, nil
+// maxMetrics bounds a page of metrics, bytes.
+const maxMetrics = 64 << 20
+
+const program = "bin/meshmark"
+
+// mesh is the lab and its istiod.
+type mesh struct {
+	lab    *local.Lab
+	kube   kubernetes.Interface
+	istiod string // IP
+	end    func(context.Context) error
+}
+
+// openMesh takes the lab that runs, or starts one.
+func openMesh(ctx context.Context, o options) (*mesh, error) {
+	m := &mesh{end: func(context.Context) error { return nil }}
+	var err error
+	if m.lab, err = local.Open(""); errors.Is(err, local.ErrNotRunning) {
+		o.say("starting a lab")
+		m.end = func(ctx context.Context) error { return meshmark(ctx, "lab", "down") }
+		if err := meshmark(ctx, "lab", "up"); err != nil {
+			return nil, errors.Join(err, m.end(context.WithoutCancel(ctx)))
+		}
+		m.lab, err = local.Open("")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if m.kube, err = kubernetes.NewForConfig(m.lab.RESTConfig()); err != nil {
+		return nil, errors.Join(err, m.end(context.WithoutCancel(ctx)))
+	}
+	service, err := m.kube.CoreV1().Services("istio-system").Get(ctx, "istiod", metav1.GetOptions{})
+	if err != nil {
+		return nil, errors.Join(err, m.end(context.WithoutCancel(ctx)))
+	}
+	m.istiod = service.Spec.ClusterIP
+	return m, nil
+}
+
+func meshmark(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s %v: %w", program, args, err)
+	}
+	return nil
+}
+
+// cpu is the processor time of istiod so far, seconds, as it says itself.
+func (m *mesh) cpu(ctx context.Context) (float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(m.istiod, "15014")+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, fmt.Errorf("istiod's metrics: %w", err)
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(io.LimitReader(response.Body, maxMetrics))
+	if err != nil {
+		return 0, fmt.Errorf("istiod's metrics: %w", err)
+	}
+	metrics, err := observe.ParsePrometheus(page)
+	if err != nil {
+		return 0, fmt.Errorf("istiod's metrics: %w", err)
+	}
+	v, ok := observe.Sum(metrics, "process_cpu_seconds_total", nil)
+	if !ok {
+		return 0, errors.New("istiod's metrics have no process_cpu_seconds_total")
+	}
+	return v, nil
+}
+
+// istiod measures sidecars at a real istiod.
+func istiod(ctx context.Context, o options) (results []result, err error) {
+	m, err := openMesh(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.end(context.WithoutCancel(ctx))) }()
+	begin := time.Now()
+	const perService = 2
+	identities, err := population.Ensure(ctx, m.lab.RESTConfig(), population.Sizes{Namespaces: 10, Services: o.services, EndpointsPerService: perService, Proxies: o.sidecars})
+	if err != nil {
+		return nil, err
+	}
+	o.say("%d services of %d pods after %.0f s", o.services, perService, time.Since(begin).Seconds())
+	f, err := newFleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	spec := xds.DefaultSpec(net.JoinHostPort(m.istiod, "15010"))
+	for _, id := range identities {
+		p := xds.Proxy{Type: id.Type, Name: id.Name, Namespace: id.Namespace, IP: id.IP, ServiceAccount: id.ServiceAccount, Node: id.Node, Labels: id.Labels}
+		for _, port := range id.Ports {
+			p.Ports = append(p.Ports, xds.Port(port))
+		}
+		spec.Proxies = append(spec.Proxies, p)
+	}
+	if len(spec.Proxies) != o.sidecars {
+		return nil, fmt.Errorf("%d identities, want %d", len(spec.Proxies), o.sidecars)
+	}
+	idle, err := m.cpu(ctx)
+	if err != nil {
+		return nil, err
+	}
+	took, err := f.connect(ctx, o, spec)
+	if err != nil {
+		return nil, err
+	}
+	busy, err := m.cpu(ctx)
+	if err != nil {
+		return nil, err
+	}
+	account, err := f.Account(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o.say("%d sidecars after %.1f s; streams lost: %v; bytes a sidecar holds: %v", o.sidecars, took.Seconds(), account.Reconnects, account.Config)
+	n := float64(o.sidecars)
+	results = append(results,
+		summary(fmt.Sprintf("%d sidecars with %d services connected to istiod", o.sidecars, o.services), "s", took.Seconds()),
+		summary("istiod's CPU meanwhile", "s", busy-idle),
+		summary("CPU of a sidecar to connect", "ms", 1000*seconds(account.CPU)/n),
+		summary("memory of a sidecar", "KB", float64(account.RSSBytes)/1000/n).atMost(memoryTarget),
+	)
+	more, err := m.pushes(ctx, o, f)
+	return append(results, more...), err
+}
+
+// pushes makes changes, and compares what sidecars and istiod spend on them.
+func (m *mesh) pushes(ctx context.Context, o options, f *fleet) (results []result, err error) {
+	namespace := population.Namespace(0)
+	name := func(i int) string { return fmt.Sprintf("bench-xds-%d", i) }
+	defer func() {
+		for i := range o.pushes {
+			e := m.kube.CoreV1().Services(namespace).Delete(context.WithoutCancel(ctx), name(i), metav1.DeleteOptions{})
+			if !apierrors.IsNotFound(e) {
+				err = errors.Join(err, e)
+			}
+		}
+	}()
+	var shares, istiods, ms []float64
+	for i := range o.pushes {
+		marker := record.Marker{Change: i, Type: "cds", Text: name(i) + "." + namespace}
+		share, spent, all, err := m.push(ctx, o, f, marker, func() error {
+			_, err := m.kube.CoreV1().Services(namespace).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name(i)},
+				Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: population.ServicePort}}}}, metav1.CreateOptions{})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		shares, istiods, ms = append(shares, share), append(istiods, spent), append(ms, all)
+	}
+	results = append(results,
+		summary("new service: all sidecars' CPU by istiod's", "ratio", shares...).atMost(shareTarget),
+		summary("new service: istiod's CPU", "s", istiods...),
+		summary("new service: committed until the last sidecar has it", "ms", ms...))
+	shares, istiods, ms = nil, nil, nil
+	for i := range o.pushes {
+		address := fmt.Sprintf("192.0.2.%d", 1+i)
+		marker := record.Marker{Change: o.pushes + i, Type: "eds", Text: address}
+		share, spent, all, err := m.push(ctx, o, f, marker, func() error { return m.endpoints(ctx, namespace, name(0), address) })
+		if err != nil {
+			return results, err
+		}
+		shares, istiods, ms = append(shares, share), append(istiods, spent), append(ms, all)
+	}
+	return append(results,
+		summary("new endpoint: all sidecars' CPU by istiod's", "ratio", shares...).atMost(shareTarget),
+		summary("new endpoint: istiod's CPU", "s", istiods...),
+		summary("new endpoint: committed until the last sidecar has it", "ms", ms...)), nil
+}
+
+// endpoints makes an address the only endpoint of a Service without selector.
+func (m *mesh) endpoints(ctx context.Context, namespace, service, address string) error {
+	port, portName := int32(population.TargetPort), "http"
+	slice := &discoveryv1.EndpointSlice{
+		TypeMeta:    metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
+		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
+	}
+	data, err := json.Marshal(slice)
+	if err != nil {
+		return err
+	}
+	force := true
+	_, err = m.kube.DiscoveryV1().EndpointSlices(namespace).Patch(ctx, service, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: "meshmark-bench", Force: &force})
+	return err
+}
+
+// push makes one change and waits until all sidecars have it and nothing
+// comes any more. It returns the sidecars' CPU as a share of istiod's from
+// before the change until then, istiod's in seconds, and how long it took
+// until the last sidecar had acknowledged it, milliseconds.
+func (m *mesh) push(ctx context.Context, o options, f *fleet, marker record.Marker, change func() error) (share, spent, took float64, err error) {
+	index, err := f.announce(ctx, marker)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	fail := func(err error) (float64, float64, float64, error) {
+		return 0, 0, 0, fmt.Errorf("change %d: %w", marker.Change, err)
+	}
+	istiod, err := m.cpu(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	before, err := f.Account(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	if err := change(); err != nil {
+		return fail(err)
+	}
+	committed := time.Now().UnixNano()
+	seen, err := f.seen(ctx, index, o.sidecars)
+	if err != nil {
+		return fail(err)
+	}
+	for {
+		s, err := f.Status(ctx)
+		if err != nil {
+			return fail(err)
+		}
+		if s.Quiet(int64(time.Second)) {
+			break
+		}
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			return fail(err)
+		}
+	}
+	after, err := f.Account(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	now, err := m.cpu(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	last := int64(0)
+	for _, at := range seen.AckedNS {
+		last = max(last, at)
+	}
+	spent = now - istiod
+	ours := seconds(after.CPU) - seconds(before.CPU)
+	o.say("change %d: istiod %.2f s, sidecars %.3f s of CPU", marker.Change, spent, ours)
+	return ours / spent, spent, float64(last-committed) / 1e6, nil
 }

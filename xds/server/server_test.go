@@ -1,0 +1,337 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	statusv3 "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// serving is a server of a synthetic configuration, and a way to it.
+func serving(t *testing.T, services int) (*Server, discoveryv3.AggregatedDiscoveryServiceClient, *grpc.ClientConn) {
+	t.Helper()
+	c, err := Synthetic(services, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(c)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.ServeTimed(l) }()
+	conn, err := grpc.NewClient("passthrough:///"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		s.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s, discoveryv3.NewAggregatedDiscoveryServiceClient(conn), conn
+}
+
+func deadline(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+var node = &corev3.Node{Id: "sidecar~192.0.2.1~a.b~b.svc.cluster.local"}
+
+func names(m *discoveryv3.DeltaDiscoveryResponse) (out []string) {
+	for _, r := range m.GetResources() {
+		out = append(out, r.GetName())
+	}
+	return out
+}
+
+func TestDelta(t *testing.T) {
+	s, client, _ := serving(t, 3)
+	stream, err := client.DeltaAggregatedResources(deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(m *discoveryv3.DeltaDiscoveryRequest) {
+		t.Helper()
+		if err := stream.Send(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take := func(typeURL string, want ...string) *discoveryv3.DeltaDiscoveryResponse {
+		t.Helper()
+		m, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.GetTypeUrl() != typeURL || !slices.Equal(names(m), want) {
+			t.Fatalf("got %s %q, want %s %q", m.GetTypeUrl(), names(m), typeURL, want)
+		}
+		return m
+	}
+	ask(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: ClusterType, InitialResourceVersions: map[string]string{"gone": "1", ClusterName(0): "1"}})
+	m := take(ClusterType, ClusterName(0), ClusterName(1), ClusterName(2))
+	if !slices.Equal(m.GetRemovedResources(), []string{"gone"}) {
+		t.Errorf("removed %q: a client that held a resource which is gone is told so", m.GetRemovedResources())
+	}
+	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: EndpointType, ResourceNamesSubscribe: []string{ClusterName(1), "nobody"}})
+	m = take(EndpointType, ClusterName(1))
+	if !slices.Equal(m.GetRemovedResources(), []string{"nobody"}) {
+		t.Errorf("removed %q, want what does not exist", m.GetRemovedResources())
+	}
+	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: EndpointType, ResponseNonce: m.GetNonce()})
+	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: EndpointType, ResourceNamesSubscribe: []string{ClusterName(2)}})
+	m = take(EndpointType, ClusterName(2))
+
+	// Only what is subscribed to is pushed.
+	other, err := SyntheticEndpoints(0, 1, "marker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := s.Push(Change{Type: EndpointType, Changed: []Resource{other}}); p.Streams != 0 {
+		t.Errorf("a push of what nobody asked for goes to %d streams", p.Streams)
+	}
+	mine, err := SyntheticEndpoints(1, 1, "marker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: EndpointType, ResourceNamesUnsubscribe: []string{ClusterName(2)}})
+	begin := time.Now().UnixNano()
+	p := s.Push(Change{Type: EndpointType, Changed: []Resource{mine}}, Change{Type: ClusterType, Removed: []string{ClusterName(0)}})
+	m = take(EndpointType, ClusterName(1))
+	var a endpointv3.ClusterLoadAssignment
+	if err := m.GetResources()[0].GetResource().UnmarshalTo(&a); err != nil || !strings.Contains(a.String(), "marker") {
+		t.Errorf("pushed %v, %v; want the marker in it", &a, err)
+	}
+	gone := take(ClusterType)
+	if !slices.Equal(gone.GetRemovedResources(), []string{ClusterName(0)}) {
+		t.Errorf("removed %q", gone.GetRemovedResources())
+	}
+	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: EndpointType, ResponseNonce: m.GetNonce()})
+	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: ClusterType, ResponseNonce: gone.GetNonce(), ErrorDetail: &statusv3.Status{Code: 13}})
+	for p.Acks() != 1 || p.Nacks() != 1 {
+		if time.Sleep(time.Millisecond); time.Now().UnixNano()-begin > int64(10*time.Second) {
+			t.Fatalf("%d acknowledgements, %d rejections; want one of each", p.Acks(), p.Nacks())
+		}
+	}
+	if p.Streams != 1 || p.Messages != 2 {
+		t.Errorf("the push went to %d streams in %d messages, want 1 and 2", p.Streams, p.Messages)
+	}
+	d := p.Deliveries()
+	if len(d) != 1 || d[0].Node != node.Id || !(begin <= d[0].SentNS && d[0].SentNS <= d[0].WroteNS && d[0].WroteNS <= d[0].AckedNS) {
+		t.Errorf("deliveries %+v since %d: want one, with times in their order", d, begin)
+	}
+	if c := s.Counts(); c.Open != 1 || c.Responses != 5 || c.Acks != 2 || c.Nacks != 1 || c.Bad != 0 {
+		t.Errorf("counts %+v", c)
+	}
+}
+
+func TestStateOfTheWorld(t *testing.T) {
+	s, client, _ := serving(t, 2)
+	stream, err := client.StreamAggregatedResources(deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(m *discoveryv3.DiscoveryRequest) *discoveryv3.DiscoveryResponse {
+		t.Helper()
+		if m != nil {
+			if err := stream.Send(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		answer, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	clusters := ask(&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: ClusterType})
+	if len(clusters.GetResources()) != 2 {
+		t.Fatalf("%d clusters, want 2", len(clusters.GetResources()))
+	}
+	first := ask(&discoveryv3.DiscoveryRequest{TypeUrl: EndpointType, ResourceNames: []string{ClusterName(0)}})
+	both := ask(&discoveryv3.DiscoveryRequest{TypeUrl: EndpointType, ResourceNames: []string{ClusterName(0), ClusterName(1)},
+		ResponseNonce: first.GetNonce(), VersionInfo: first.GetVersionInfo()})
+	var a endpointv3.ClusterLoadAssignment
+	if len(both.GetResources()) != 1 || both.GetResources()[0].UnmarshalTo(&a) != nil || a.GetClusterName() != ClusterName(1) {
+		t.Errorf("answer to one more name: %v, want that alone", both.GetResources())
+	}
+	// Removing one sends all that are left.
+	s.Push(Change{Type: ClusterType, Removed: []string{ClusterName(1)}})
+	if left := ask(nil); left.GetTypeUrl() != ClusterType || len(left.GetResources()) != 1 || left.GetVersionInfo() == clusters.GetVersionInfo() {
+		t.Errorf("after a removal: %s with %d resources, version %s", left.GetTypeUrl(), len(left.GetResources()), left.GetVersionInfo())
+	}
+}
+
+func TestBadRequestsEndTheirStreamOnly(t *testing.T) {
+	s, client, conn := serving(t, 1)
+	good, err := client.DeltaAggregatedResources(deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
+	bad, err := conn.NewStream(deadline(t), desc, deltaMethod, grpc.ForceCodecV2(raw{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	garbage := []byte("\xff\xff\xff\xff no message")
+	if err := bad.SendMsg(&garbage); err != nil {
+		t.Fatal(err)
+	}
+	var answer []byte
+	if err := bad.RecvMsg(&answer); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("answer to garbage: %v", err)
+	}
+	other, err := conn.NewStream(deadline(t), desc, "/some.Service/Method", grpc.ForceCodecV2(raw{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.RecvMsg(&answer); status.Code(err) != codes.Unimplemented {
+		t.Errorf("another service: %v", err)
+	}
+	if err := good.Send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: ClusterType}); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := good.Recv(); err != nil || len(m.GetResources()) != 1 {
+		t.Errorf("the other stream: %v, %v", m, err)
+	}
+	if c := s.Counts(); c.Bad != 1 {
+		t.Errorf("%d bad requests counted, want 1", c.Bad)
+	}
+}
+
+func TestFetchSaveLoad(t *testing.T) {
+	_, _, conn := serving(t, 5)
+	want, err := Synthetic(5, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Fetch(deadline(t), conn, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "fetched", got, want)
+	dir := t.TempDir()
+	if err := got.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "loaded", loaded, want)
+}
+
+// same compares by meaning: marshalling maps has no order.
+func same(t *testing.T, what string, got, want Configuration) {
+	t.Helper()
+	for typeURL, resources := range want {
+		if len(got[typeURL]) != len(resources) {
+			t.Fatalf("%s: %d resources of %s, want %d", what, len(got[typeURL]), typeURL, len(resources))
+		}
+		for i, r := range resources {
+			a, err := got[typeURL][i].any()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := r.any()
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := a.UnmarshalNew()
+			if err != nil {
+				t.Fatal(err)
+			}
+			y, err := b.UnmarshalNew()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got[typeURL][i].Name != r.Name || !proto.Equal(x, y) {
+				t.Errorf("%s: %s differs", what, r.Name)
+			}
+		}
+	}
+}
+
+func TestLoadSaysWhatIsWrong(t *testing.T) {
+	good := deltaMessage(ClusterType, "1", "1", []Resource{{Name: "a", Any: []byte{}}}, nil)
+	for _, c := range []struct{ name, file, content, want string }{
+		{"nothing", "", "", "none of cds.pb"},
+		{"garbage", "cds.pb", "garbage", "cds.pb"},
+		{"cut short", "cds.pb", string(good[:len(good)-5]), "no incremental discovery response"},
+		{"another type", "eds.pb", string(good), "want " + EndpointType},
+		{"twice", "cds.pb", string(good) + string(good), "twice"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if c.file != "" {
+				if err := os.WriteFile(filepath.Join(dir, c.file), []byte(c.content), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q in it", err, c.want)
+			}
+		})
+	}
+}
+
+func TestSyntheticIsAsLargeAsIstiods(t *testing.T) {
+	c, err := Synthetic(100, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A default istiod sends about this much for a service of two endpoints.
+	for typeURL, bounds := range map[string][2]int{ClusterType: {700, 2500}, EndpointType: {200, 800}, RouteType: {300, 1500}} {
+		if n := c.Bytes(typeURL) / 100; n < bounds[0] || n > bounds[1] {
+			t.Errorf("%d bytes of %s for each service, want %d to %d", n, typeURL, bounds[0], bounds[1])
+		}
+	}
+	seen := map[string]bool{}
+	for _, r := range c[EndpointType] {
+		var a endpointv3.ClusterLoadAssignment
+		if err := body(r, &a); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range a.GetEndpoints()[0].GetLbEndpoints() {
+			address := fmt.Sprint(e.GetEndpoint().GetAddress())
+			if seen[address] {
+				t.Fatalf("%s is there twice", address)
+			}
+			seen[address] = true
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(deltaMessage(ClusterType, "1", "2", []Resource{{Name: "a", Any: []byte{}}}, []string{"b"}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		resources, err := parse(ClusterType, b)
+		if err != nil {
+			return
+		}
+		again, err := parse(ClusterType, deltaMessage(ClusterType, "", "", resources, nil))
+		if err != nil || len(again) != len(resources) {
+			t.Errorf("%d resources became %d: %v", len(resources), len(again), err)
+		}
+	})
+}
