@@ -151,7 +151,70 @@ export interface CellSummary {
   /** By pod: generator is the client's, worker the server's. */
   readonly connections?: Readonly<Record<string, Connections>> | null;
   readonly pressure?: Pressure;
+  readonly control?: ControlSummary | null;
   readonly block_p50_us: readonly { readonly block: number; readonly repeat: number; readonly value: number }[] | null;
+}
+
+/** What a control-plane study measured in place of latency. */
+export interface ControlSummary {
+  readonly proxies: number;
+  readonly gateways: number;
+  readonly real_proxies: number;
+  readonly committed: number;
+  readonly failed: number;
+  readonly pairs: number;
+  readonly unacked: number;
+  readonly superseded: number;
+  readonly missed: number;
+  readonly convergence_us: Latency;
+  readonly received_us: Latency;
+  readonly applied_us?: Latency;
+  readonly percentiles: readonly Point[] | null;
+  readonly cdf: readonly Point[] | null;
+  readonly first_us: number;
+  readonly median_us: number;
+  readonly last_us: number;
+  readonly changes: readonly ChangePoint[] | null;
+  readonly stages: readonly { readonly name: string; readonly mean_us: number; readonly source: string }[] | null;
+  readonly mean_us: number;
+  readonly residual_us: number;
+  readonly reported_p99_us?: number;
+  readonly reported_first_bucket?: boolean;
+  readonly pushes: Readonly<Record<string, number>> | null;
+  readonly wire: Readonly<Record<string, Wire>> | null;
+  readonly config_bytes: Readonly<Record<string, number>> | null;
+  readonly window_s: number;
+  readonly istiod_cpu: CPU;
+  readonly simulator_cpu: CPU;
+  readonly apiserver_cpu?: CPU;
+  readonly idle_cores: number;
+  readonly stale_proxy_s: number;
+  readonly heap_bytes: number;
+  readonly alloc_bytes: number;
+}
+
+export interface ChangePoint {
+  readonly at_s: number;
+  readonly kind: string;
+  readonly proxies: number;
+  /** -1 if no proxy had it. */
+  readonly first_us: number;
+  readonly median_us: number;
+  readonly last_us: number;
+}
+
+export interface Wire {
+  readonly responses: number;
+  readonly bytes: number;
+  readonly resources: number;
+  readonly identical: number;
+  readonly acks: number;
+  readonly nacks: number;
+}
+
+export interface CPU {
+  readonly user_s: number;
+  readonly system_s: number;
 }
 
 export interface Published {

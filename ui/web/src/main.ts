@@ -7,6 +7,7 @@ import { append, h, visible } from './dom';
 import { Model } from './model';
 import { about, others, study } from './views/about';
 import { conditions } from './views/conditions';
+import { amplification, controlCost, convergence, waterfall } from './views/convergence';
 import { cpu, memory } from './views/cost';
 import { filters } from './views/filters';
 import { assertions, head } from './views/head';
@@ -20,10 +21,11 @@ import { drift, validity } from './views/trust';
 export function show(root: HTMLElement, page: Page): void {
   const model = new Model(page.findings);
   const slice = new Slice(model);
+  const control = [convergence(model, slice), waterfall(model, slice), amplification(model, slice), controlCost(model, slice)];
   const views = [overhead(model), latency(model, slice), cpu(model, slice), memory(model, slice), drift(model, slice), conditions(model)];
   const [over, curves, cost, space, blocks, state] = views;
   const update = (selection: Parameters<View['update']>[0]): void => {
-    for (const view of views) view?.update(selection);
+    for (const view of [...views, ...control]) view?.update(selection);
   };
   root.replaceChildren();
   append(root, [
@@ -33,6 +35,7 @@ export function show(root: HTMLElement, page: Page): void {
     h('main', { id: 'main', tabindex: -1 },
       // First what the study is about: CPU, if it fits CPU to a rate.
       model.fitted ? [cost?.element, space?.element, published(model), over?.element, curves?.element] : [over?.element, curves?.element, published(model), cost?.element, space?.element],
+      control.map((view) => view?.element),
       validity(model),
       blocks?.element,
       state?.element,

@@ -10,12 +10,27 @@ import { interval, percent, plain, scaleFor, type Scale } from '../format';
 import { factorWords, key, level, levelWords, pick, stands, verdictWords, type Model } from '../model';
 import { choice, folded, legend, Live, notes, nothing, section, table, toggle, type CellText, type View } from './parts';
 
-const MEASURES = [
-  { id: 'latency_p50', text: 'p50' },
-  { id: 'latency_p90', text: 'p90' },
-  { id: 'latency_p99', text: 'p99' },
-  { id: 'latency_p999', text: 'p99.9' },
-] as const;
+interface Measure {
+  readonly id: string;
+  /** In a switch or the head of a column. */
+  readonly text: string;
+  /** In a title: "added at p50", "added to pushes". */
+  readonly to: string;
+}
+
+const quantile = (id: string, p: string, of: string): Measure => ({ id: `${id}_${p.replace('.', '')}`, text: of + p, to: `at ${of}${p}` });
+
+const amount = (id: string, text: string): Measure => ({ id, text, to: `to ${text}` });
+
+const MEASURES: readonly Measure[] = [
+  ...['p50', 'p90', 'p99', 'p99.9'].map((p) => quantile('latency', p, '')),
+  ...['p50', 'p99'].map((p) => quantile('convergence', p, 'convergence ')),
+  amount('pushes', 'pushes'),
+  amount('push_bytes_per_change', 'bytes pushed'),
+  amount('config_bytes', 'configuration'),
+  amount('istiod_cpu_per_change', 'istiod’s CPU'),
+  amount('istiod_memory', 'istiod’s memory'),
+];
 
 export function overhead(model: Model): View | null {
   const names = new Set(model.all.filter((f) => f.against).map((f) => f.name));
@@ -32,13 +47,13 @@ export function overhead(model: Model): View | null {
     if (numeric) {
       const groups = groupBy(shown, (c) => key(pick(c.cell, model.compared)));
       const all = shown.flatMap((c) => model.overhead(measure, c.cell) ?? []);
-      const scale = scaleFor('us', Math.max(...all.map(extent)));
+      const scale = scaleFor(all[0]?.unit ?? 'us', Math.max(...all.map(extent)));
       const kind = log ? 'log' : 'linear';
       const domain = airy(all.flatMap((f) => [f.low, f.estimate, f.high]), kind, true); // one for all panels
       drawn.push(legend(model, shown, true));
       drawn.push(h('div', { class: 'panels two' }, groups.map((cells) => h('div', { class: 'panel' }, h('h3', {}, comparedLabel(model, cells[0])), chart(lines(model, cells, measure, scale, kind, domain))))));
     } else {
-      drawn.push(h('div', { class: 'panels two' }, within.map((m) => h('div', { class: 'panel' }, h('h3', {}, `Added at ${m.text}`), chart(rows(model, shown, m.id, m.text))))));
+      drawn.push(h('div', { class: 'panels two' }, within.map((m) => h('div', { class: 'panel' }, h('h3', {}, `Added ${m.to}`), chart(rows(model, shown, m))))));
       drawn.push(h('p', { class: 'key' }, h('span', { class: 'noise-key', 'aria-hidden': 'true' }), 'Noise floor: what two identical baselines differ by. A hollow mark is not told apart from it.'));
     }
     drawn.push(notes(shown.flatMap((c) => within.flatMap((m) => model.overhead(m.id, c.cell)?.warnings ?? []))));
@@ -46,7 +61,7 @@ export function overhead(model: Model): View | null {
     return drawn;
   });
   const controls = numeric && h('div', { class: 'controls' },
-    choice('percentile', measures, measure, (id) => {
+    choice(measures[0]?.id.startsWith('latency') ? 'percentile' : 'measure', measures, measure, (id) => {
       measure = id;
       live.again();
     }),
@@ -104,13 +119,13 @@ function lines(model: Model, cells: readonly CellSummary[], measure: string, sca
       .sort((a, b) => a.x - b.x),
   }));
   const levels = (numeric?.levels ?? []).map(Number).filter((v) => cells.some((c) => Number(level(c.cell, numeric?.factor ?? '')) === v));
-  const percentile = MEASURES.find((m) => m.id === measure)?.text ?? '';
+  const to = MEASURES.find((m) => m.id === measure)?.to ?? '';
   const unit = numeric?.unit ?? factorWords(numeric?.factor ?? '');
   return lineChart({
-    name: `Overhead at ${percentile} against ${factorWords(numeric?.factor ?? '')}, ${comparedLabel(model, cells[0]).toLowerCase()}, with 95% intervals`,
+    name: `Overhead ${to} against ${factorWords(numeric?.factor ?? '')}, ${comparedLabel(model, cells[0]).toLowerCase()}, with 95% intervals`,
     series,
     x: { kind: levels.every((v) => v > 0) ? 'log' : 'linear', title: unit, format: String, ticks: levels.map((v) => ({ value: v, text: v.toLocaleString('en') })) },
-    y: { kind, title: `added at ${percentile}, ${scale.unit}`, format: (v) => tickText(v / scale.div), domain },
+    y: { kind, title: `added ${to}, ${scale.unit}`, format: (v) => tickText(v / scale.div), domain },
     readX: (x) => `${x.toLocaleString('en')} ${unit}`,
     readY: (v) => plain(scale, v),
     markers: true,
@@ -123,12 +138,12 @@ export function tickText(v: number): string {
   return text.replace('-', '−');
 }
 
-function rows(model: Model, cells: readonly CellSummary[], measure: string, percentile: string) {
+function rows(model: Model, cells: readonly CellSummary[], measure: Measure) {
   const findings = cells.flatMap((c) => {
-    const f = model.overhead(measure, c.cell);
+    const f = model.overhead(measure.id, c.cell);
     return f ? [{ c, f }] : [];
   });
-  const scale = scaleFor('us', Math.max(...findings.map(({ f }) => extent(f))));
+  const scale = scaleFor(findings[0]?.f.unit ?? 'us', Math.max(...findings.map(({ f }) => extent(f))));
   const list: ForestRow[] = findings.map(({ c, f }) => {
     const noise = model.noise(f)?.floor;
     const look = model.look(c.cell);
@@ -144,7 +159,7 @@ function rows(model: Model, cells: readonly CellSummary[], measure: string, perc
       says: `${says(f, scale, noise)}${f.verdict === 'inconclusive' ? ' inconclusive' : ''}`,
     };
   });
-  return forest({ name: `Overhead at ${percentile} by cell, with 95% intervals and the noise floor`, title: `added at ${percentile}, ${scale.unit}`, rows: list, scale, format: (v) => tickText(v / scale.div) });
+  return forest({ name: `Overhead ${measure.to} by cell, with 95% intervals and the noise floor`, title: `added ${measure.to}, ${scale.unit}`, rows: list, scale, format: (v) => tickText(v / scale.div) });
 }
 
 /** An overhead as a share of its baseline's own value, where a figure is given at all. */
@@ -153,20 +168,30 @@ function share(f: Finding): string {
   return (f.relative.estimate > 0 ? '+' : '') + percent(f.relative.estimate);
 }
 
-function overheadTable(model: Model, cells: readonly CellSummary[], measures: readonly { id: string; text: string }[]): HTMLElement {
-  const largest = Math.max(...cells.flatMap((c) => measures.map((m) => extent(model.overhead(m.id, c.cell)))));
-  const scale = scaleFor('us', largest);
+function overheadTable(model: Model, cells: readonly CellSummary[], measures: readonly Measure[]): HTMLElement {
+  const scales = scalesOf(model, cells, measures);
+  const one = new Set([...scales.values()].map((scale) => scale.unit)).size === 1;
+  const head = (m: Measure): string => (one ? m.text : `${m.text}, ${scales.get(m.id)?.unit ?? ''}`);
   return table(
-    `Overhead, ${scale.unit} (95% interval)`,
-    [{ head: 'cell' }, ...measures.flatMap((m) => [{ head: m.text, number: true }, { head: 'of baseline', number: true }, { head: 'verdict' }])],
+    one ? `Overhead, ${[...scales.values()][0]?.unit ?? ''} (95% interval)` : 'Overhead (95% interval)',
+    [{ head: 'cell' }, ...measures.flatMap((m) => [{ head: head(m), number: true }, { head: 'of baseline', number: true }, { head: 'verdict' }])],
     cells.map((c) => [
       model.label(c.cell, cells),
       ...measures.flatMap((m): CellText[] => {
         const f = model.overhead(m.id, c.cell);
         if (!f) return ['–', '', ''];
-        const text = says(f, scale, model.noise(f)?.floor);
+        const text = says(f, scales.get(m.id) ?? scaleFor(f.unit, f.estimate), model.noise(f)?.floor);
         return [{ text, ...(f.verdict === 'real' ? {} : { tone: 'dim' as const }) }, share(f), verdictWords(f.verdict)];
       }),
     ]),
   );
+}
+
+/** A scale for each measure; those of one unit share one. */
+function scalesOf(model: Model, cells: readonly CellSummary[], measures: readonly Measure[]): Map<string, Scale> {
+  const all = measures.flatMap((m) => cells.flatMap((c) => {
+    const f = model.overhead(m.id, c.cell);
+    return f ? [{ id: m.id, f }] : [];
+  }));
+  return new Map(all.map(({ id, f }) => [id, scaleFor(f.unit, Math.max(...all.filter((o) => o.f.unit === f.unit).map((o) => extent(o.f))))]));
 }
