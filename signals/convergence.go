@@ -7,6 +7,7 @@ import (
 	"math"
 	"sort"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -85,7 +86,7 @@ func (c *Convergence) Samples() []Sample {
 		sum += n
 		le := "+Inf"
 		if i < len(convergenceBounds) {
-			le = strconv.FormatFloat(convergenceBounds[i], 'g', -1, 64)
+			le = spellBound(convergenceBounds[i])
 		}
 		with := maps.Clone(c.labels)
 		if with == nil {
@@ -96,6 +97,16 @@ func (c *Convergence) Samples() []Sample {
 	}
 	return append(out, Sample{MetricConvergence + "_sum", c.labels, c.sum}, Sample{MetricConvergence + "_count", c.labels, float64(sum)},
 		Sample{MetricMissed, c.labels, float64(c.missed)})
+}
+
+// spellBound spells a bucket's bound as Prometheus stores it: always as a
+// floating-point number.
+func spellBound(v float64) string {
+	text := strconv.FormatFloat(v, 'g', -1, 64)
+	if !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return text
 }
 
 // WriteText writes the histogram as a metrics page in Prometheus' text format.

@@ -45,10 +45,12 @@ type Value struct {
 	Status string   `json:"status"`
 	Value  *float64 `json:"value,omitempty"` // of a signal with parts: their sum, or for a ratio the highest
 	Parts  []Part   `json:"parts,omitempty"`
-	// Bucket says that a quantile is not known better than its bucket; Bound
-	// is that bucket's bound in seconds.
+	// Value is a quantile's interpolation within a bucket; the observation
+	// itself lies anywhere from LowS to HighS. Bucket says that it is the first
+	// or the last one.
 	Bucket    string   `json:"bucket,omitempty"`
-	Bound     float64  `json:"bound_s,omitempty"`
+	LowS      float64  `json:"bucket_low_s,omitempty"`
+	HighS     float64  `json:"bucket_high_s,omitempty"`
 	Saturated bool     `json:"saturated,omitempty"`
 	Missing   []string `json:"missing_metrics,omitempty"`
 	Note      string   `json:"note,omitempty"`
@@ -148,28 +150,37 @@ func (v *Value) fill(signal Signal, samples []Sample) {
 	v.Value = &total
 }
 
-// shape is where a histogram's observations of the window can be.
-type shape struct{ first, last float64 }
+// shape is where a histogram's observations of the window can be: the finite
+// bounds of its buckets, rising.
+type shape []float64
 
 func shapeOf(ctx context.Context, s Source, o Options, metric string, at time.Time) (shape, error) {
 	samples, err := s.Instant(ctx, o.expand("sum by (le) (rate("+metric+"_bucket{$i}[$w]))"), at)
-	b := shape{math.Inf(1), math.Inf(-1)}
+	var bounds shape
 	for _, sample := range samples {
 		le, err := strconv.ParseFloat(sample.Labels["le"], 64)
 		if err == nil && !math.IsInf(le, 0) {
-			b.first, b.last = min(b.first, le), max(b.last, le)
+			bounds = append(bounds, le)
 		}
 	}
-	return b, err
+	slices.Sort(bounds)
+	return bounds, err
 }
 
-// judge notes that a quantile is interpolated from zero, or cut off.
+// judge notes in which bucket a quantile fell.
 func (b shape) judge(v *Value) {
+	if len(b) == 0 {
+		return
+	}
+	i, _ := slices.BinarySearch(b, *v.Value)
 	switch {
-	case *v.Value <= b.first:
-		v.Bucket, v.Bound = WithinFirst, b.first
-	case *v.Value >= b.last:
-		v.Bucket, v.Bound = BeyondLast, b.last
+	case i == 0:
+		v.Bucket, v.HighS = WithinFirst, b[0]
+	case *v.Value >= b[len(b)-1]:
+		// What lies beyond all bounds is given as the highest of them.
+		v.Bucket, v.LowS = BeyondLast, b[len(b)-1]
+	default:
+		v.LowS, v.HighS = b[i-1], b[i]
 	}
 }
 

@@ -107,6 +107,7 @@ func (r *Recorder) Append(at time.Time, samples []Sample) error {
 // series that is no longer on the page ends there (a staleness marker).
 func (r *Recorder) AppendPage(at time.Time, page []byte, targetLabels map[string]string) error {
 	t := r.target(targetLabels)
+	var added []string
 	return r.write(at, func(app storage.Appender, ms int64) error {
 		if t.pages > 0 && ms <= t.last {
 			return fmt.Errorf("a page of %s at %d ms follows one at %d ms", t.base, ms, t.last)
@@ -117,6 +118,7 @@ func (r *Recorder) AppendPage(at time.Time, page []byte, targetLabels map[string
 			if !known {
 				s = &series{labels: t.label(metric())}
 				t.series[string(text)] = s
+				added = append(added, string(text))
 			}
 			if own != nil && *own <= ms && ms-*own < lookback.Milliseconds() {
 				s.page, s.stale = number, false
@@ -148,7 +150,12 @@ func (r *Recorder) AppendPage(at time.Time, page []byte, targetLabels map[string
 		}
 		t.pages, t.last = number, ms
 		return nil
-	}, func() { delete(r.targets, key(targetLabels)) })
+	}, func() {
+		t.pages++ // no series is on a page that does not count
+		for _, text := range added {
+			delete(t.series, text)
+		}
+	})
 }
 
 // Gone records that a target can no longer be read: its series end.
@@ -156,7 +163,8 @@ func (r *Recorder) Gone(at time.Time, targetLabels map[string]string) error {
 	t := r.target(targetLabels)
 	return r.write(at, func(app storage.Appender, ms int64) error {
 		t.pages++
-		return t.end(app, max(ms, t.last+1), t.pages)
+		t.last = max(ms, t.last+1)
+		return t.end(app, t.last, t.pages)
 	})
 }
 

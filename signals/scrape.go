@@ -35,6 +35,7 @@ type Scraper struct {
 
 	targets    []Target
 	discovered time.Time
+	last       time.Time // of the scrape before
 	read       map[string]time.Time
 }
 
@@ -56,6 +57,10 @@ func (s *Scraper) Scrape(ctx context.Context) (at time.Time, problems []string, 
 		}
 	}
 	at = time.Now()
+	if at.UnixMilli() <= s.last.UnixMilli() { // recorded times have milliseconds
+		at = s.last.Add(time.Millisecond)
+	}
+	s.last = at
 	type page struct {
 		text []byte
 		err  error

@@ -43,6 +43,9 @@ func WriteTable(w io.Writer, r Reading) error {
 		}
 		t.Flush()
 	}
+	if len(r.Missing) > 0 {
+		fmt.Fprintf(&b, "\nmissing: the source does not have the metric. istiod shows most of them only after their first count.\n")
+	}
 	for _, p := range r.Problems {
 		fmt.Fprintf(&b, "\nnot read: %s\n", p)
 	}
@@ -78,9 +81,11 @@ func (v Value) describe() string {
 	case v.Status != StatusOK:
 		return "no data"
 	case v.Bucket == WithinFirst:
-		return "<" + Seconds(v.Bound)
+		return "<" + Seconds(v.HighS)
 	case v.Bucket == BeyondLast:
-		return ">" + Seconds(v.Bound)
+		return ">" + Seconds(v.LowS)
+	case v.HighS > wideBucket*v.LowS:
+		return Seconds(v.LowS) + " to " + Seconds(v.HighS)
 	}
 	text := amount(*v.Value, v.Unit)
 	if len(v.Parts) > 1 || len(v.Parts) == 1 && v.Parts[0].Name != "" && v.Unit != UnitRatio {
@@ -95,6 +100,10 @@ func (v Value) describe() string {
 	}
 	return text
 }
+
+// wideBucket is the ratio of a bucket's bounds from which a quantile within it
+// says too little to be written as one number.
+const wideBucket = 1.5
 
 // shortType shortens the names of xDS types, such as
 // type.googleapis.com/envoy.config.cluster.v3.Cluster.

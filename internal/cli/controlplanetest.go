@@ -189,6 +189,9 @@ func controlPlaneTest(ctx context.Context, env *Env, f pushTestFlags) (err error
 	p.say("deleting what was created")
 	cleanErr := t.clean(ctx)
 	p.clear()
+	if ctx.Err() != nil && cleanErr == nil {
+		return errs.WithCode(errors.New("interrupted; what the test had created is deleted again"), errs.CodeInterrupted)
+	}
 	if runErr != nil {
 		return errors.Join(runErr, cleanErr)
 	}

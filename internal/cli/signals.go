@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -88,7 +89,7 @@ func newSignalsCommand(env *Env) *cobra.Command {
 	f.tableFlags.register(flags)
 	flags.StringVar(&f.prometheus, "prometheus-url", "", "ask the Prometheus server at this `URL` instead of istiod itself")
 	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "a header for that server, `\"Name: value\"`; may be given again")
-	flags.StringVar(&f.run, "run", "", "show what the run in this `directory` recorded")
+	flags.StringVar(&f.run, "run", "", "show what the run in this `directory` recorded, or --record")
 	flags.StringVar(&f.record, "record", "", "keep what is read from istiod in this `directory`, as Prometheus blocks")
 	flags.DurationVar(&f.duration, "duration", 0, "how long to watch (default: until interrupted)")
 	flags.DurationVar(&f.interval, "interval", time.Second, "between two readings (default 1s, or 5s of a Prometheus server)")
@@ -153,7 +154,11 @@ func openPrometheus(address string, headers []string) (*signals.Remote, error) {
 
 // signalsOfRun shows the whole of what a run recorded.
 func signalsOfRun(ctx context.Context, env *Env, f signalsFlags, o signals.Options) (err error) {
-	s, err := signals.OpenSeries(filepath.Join(f.run, store.DirSeries))
+	dir := filepath.Join(f.run, store.DirSeries)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		dir = f.run // what --record wrote
+	}
+	s, err := signals.OpenSeries(dir)
 	if err != nil {
 		return err
 	}

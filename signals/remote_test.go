@@ -1,0 +1,175 @@
+package signals
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// prometheusAPI answers the three calls of Prometheus' API that are used, from
+// recorded series, as its documentation shows the answers.
+func prometheusAPI(t *testing.T, s *Series) *httptest.Server {
+	moment := func(text string) time.Time {
+		seconds, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Errorf("time %q: %v", text, err)
+		}
+		return time.UnixMilli(int64(seconds*1000 + 0.5))
+	}
+	pair := func(ms int64, v float64) []any {
+		return []any{float64(ms) / 1000, strconv.FormatFloat(v, 'f', -1, 64)}
+	}
+	named := func(name string, labels map[string]string) map[string]string {
+		if name != "" {
+			labels["__name__"] = name
+		}
+		return labels
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var data any
+		var err error
+		if user, password, ok := r.BasicAuth(); !ok || user != "me" || password != "secret" || r.Header.Get("X-Tenant") != "one" {
+			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		}
+		switch r.URL.Path {
+		case "/prom/api/v1/query":
+			at := moment(r.PostFormValue("time"))
+			var samples []Sample
+			samples, err = s.Instant(r.Context(), r.PostFormValue("query"), at)
+			result := []any{}
+			for _, sample := range samples {
+				result = append(result, map[string]any{"metric": named(sample.Name, sample.Labels), "value": pair(at.UnixMilli(), sample.Value)})
+			}
+			data = map[string]any{"resultType": "vector", "result": result}
+		case "/prom/api/v1/query_range":
+			var tracks []Track
+			step, _ := strconv.ParseFloat(r.PostFormValue("step"), 64)
+			tracks, err = s.Range(r.Context(), r.PostFormValue("query"), moment(r.PostFormValue("start")), moment(r.PostFormValue("end")), time.Duration(step*1e9))
+			result := []any{}
+			for _, track := range tracks {
+				values := []any{}
+				for _, p := range track.Points {
+					values = append(values, pair(p.MS, p.Value))
+				}
+				result = append(result, map[string]any{"metric": track.Labels, "values": values})
+			}
+			data = map[string]any{"resultType": "matrix", "result": result}
+		case "/prom/api/v1/label/__name__/values":
+			var tracks []Sample
+			tracks, err = s.Instant(r.Context(), "count by (__name__) ("+r.URL.Query().Get("match[]")+")", moment(r.URL.Query().Get("end")))
+			names := []string{}
+			for _, track := range tracks {
+				names = append(names, track.Name)
+			}
+			data = names
+		default:
+			http.NotFound(w, r)
+			return
+		}
+		answer := map[string]any{"status": "success", "data": data}
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			answer = map[string]any{"status": "error", "errorType": "bad_data", "error": err.Error()}
+		}
+		json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// A Prometheus server gives the readings that the series themselves give.
+func TestRemote(t *testing.T) {
+	first, second := fixtures(t)
+	s := twoPages(t, first, second)
+	server := prometheusAPI(t, s)
+	remote, err := NewRemote(strings.Replace(server.URL, "http://", "http://me:secret@", 1)+"/prom/", http.Header{"X-Tenant": {"one"}})
+	must(t, err)
+	defer remote.Close()
+	ctx := context.Background()
+	got, err := Read(ctx, remote, tenSeconds, after(10))
+	must(t, err)
+	want, err := Read(ctx, s, tenSeconds, after(10))
+	must(t, err)
+	if got.Source != "Prometheus "+server.URL+"/prom" {
+		t.Errorf("source %s", got.Source)
+	}
+	got.Source = want.Source
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\n\nwant\n%+v", got, want)
+	}
+	a, b := NewWatch(remote, Options{}), NewWatch(s, Options{})
+	must(t, a.Replay(ctx, after(0), after(12), time.Second))
+	must(t, b.Replay(ctx, after(0), after(12), time.Second))
+	if !reflect.DeepEqual(a.Alerts(), b.Alerts()) || a.Alerts()[0].State != StateInactive {
+		t.Errorf("%v, want %v", a.Alerts(), b.Alerts())
+	}
+	if _, err := remote.Instant(ctx, "sum(", after(0)); err == nil || !strings.Contains(err.Error(), "Prometheus says: bad_data") {
+		t.Errorf("a wrong expression: %v", err)
+	}
+	if v, err := remote.Range(ctx, `pilot_services + 0`, after(0), after(2), time.Second); err != nil || len(v) != 1 || len(v[0].Points) != 3 || v[0].Points[2].MS != after(2).UnixMilli() {
+		t.Errorf("a range: %v %v", v, err)
+	}
+}
+
+func TestRemoteRefuses(t *testing.T) {
+	for _, address := range []string{"", "prometheus:9090", "ftp://x", "http://", "http://us er:secret@x:y z", "://"} {
+		_, err := NewRemote(address, nil)
+		if errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
+
+func TestRemoteFails(t *testing.T) {
+	status, body := 200, ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	}))
+	defer server.Close()
+	remote, err := NewRemote(strings.Replace(server.URL, "http://", "http://me:secret@", 1), nil)
+	must(t, err)
+	ctx := context.Background()
+	for _, tt := range []struct {
+		status     int
+		body       string
+		says, hint string
+	}{
+		{200, "<html>hello</html>", "not an answer of Prometheus", "address of a prometheus server"},
+		{404, "404 page not found", "404", "its path comes before /api/v1"},
+		{401, "who?", "401", "--prometheus-header"},
+		{503, "", "503", "address of a prometheus server"},
+		{422, `{"status":"error","errorType":"execution","error":"too many samples"}`, "execution: too many samples", ""},
+		{200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`, `a "matrix"`, ""},
+		{200, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{}}]}}`, "without a value", ""},
+		{200, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,2]}]}}`, "result", ""},
+		{200, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"x"]}]}}`, "no number", ""},
+		{200, `{"status":"success","data":`, "not an answer", ""},
+		{200, `{"status":"perhaps"}`, `status "perhaps"`, ""},
+	} {
+		status, body = tt.status, tt.body
+		_, err := remote.Instant(ctx, "up", after(0))
+		if err == nil || !strings.Contains(err.Error(), tt.says) || !strings.Contains(strings.ToLower(errs.Hint(err)), tt.hint) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%d %s: %v (hint: %s)", tt.status, tt.body, err, errs.Hint(err))
+		}
+	}
+	server.Close()
+	if _, err := remote.Instant(ctx, "up", after(0)); err == nil || !strings.Contains(errs.Hint(err), "can this machine reach it") || strings.Contains(err.Error()+errs.Hint(err), "secret") {
+		t.Errorf("nobody there: %v (hint: %s)", err, errs.Hint(err))
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := remote.Instant(cancelled, "up", after(0)); errs.Code(err) != errs.CodeInterrupted {
+		t.Errorf("interrupted: %v", err)
+	}
+}

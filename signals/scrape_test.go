@@ -1,0 +1,149 @@
+package signals
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// served is a target that serves text, or fails.
+type served struct {
+	labels map[string]string
+	page   string
+	err    error
+	reads  int
+}
+
+func (s *served) target() Target {
+	return Target{Labels: s.labels, Fetch: func(context.Context) (io.ReadCloser, error) {
+		s.reads++
+		return io.NopCloser(strings.NewReader(s.page)), s.err
+	}}
+}
+
+func TestScraper(t *testing.T) {
+	ctx := context.Background()
+	a := &served{labels: map[string]string{"pod": "a"}, page: "# TYPE n counter\nn 1\n"}
+	b := &served{labels: map[string]string{"pod": "b"}, page: "# TYPE n counter\nn 5\n"}
+	all := []*served{a, b}
+	r := record(t, t.TempDir())
+	var discovery error
+	s := &Scraper{Recorder: r, RediscoverEvery: time.Hour, Discover: func(context.Context) ([]Target, error) {
+		var targets []Target
+		for _, target := range all {
+			targets = append(targets, target.target())
+		}
+		return targets, discovery
+	}}
+	scrape := func(problems int) time.Time {
+		t.Helper()
+		time.Sleep(2 * time.Millisecond) // two pages need two timestamps
+		at, got, err := s.Scrape(ctx)
+		must(t, err)
+		if len(got) != problems {
+			t.Fatalf("problems: %v", got)
+		}
+		return at
+	}
+	at := scrape(0)
+	want(t, r.Source(), "sum(n)", at, 6)
+	want(t, r.Source(), "sum(up)", at, 2)
+
+	b.err = errors.New("connection refused")
+	at = scrape(1)
+	want(t, r.Source(), "sum(n)", at, 1) // what was not read is not what it was before
+	want(t, r.Source(), `up{pod="b"}`, at, 0)
+
+	all = all[:1] // looked for again at once, since b failed
+	at = scrape(0)
+	if s.Targets() != 1 {
+		t.Errorf("%d targets", s.Targets())
+	}
+	want(t, r.Source(), "sum(n)", at, 1)
+
+	a.page = "# TYPE n counter\nn 2\nn"
+	at = scrape(1)
+	wantNone(t, r.Source(), "n", at)
+
+	discovery = errors.New("the API server is away")
+	a.page = "# TYPE n counter\nn 3\n"
+	at = scrape(1) // but the targets known still answer
+	want(t, r.Source(), "n", at, 3)
+}
+
+func TestScraperBounds(t *testing.T) {
+	endless := Target{Fetch: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(zeroes{}), nil }}
+	if _, err := fetch(context.Background(), endless); !errors.Is(err, ErrPageTooLarge) {
+		t.Errorf("a page without end: %v", err)
+	}
+	broken := Target{Fetch: func(context.Context) (io.ReadCloser, error) {
+		return io.NopCloser(io.MultiReader(strings.NewReader("n 1\n"), failing{})), nil
+	}}
+	if _, err := fetch(context.Background(), broken); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a page cut short: %v", err)
+	}
+}
+
+type zeroes struct{}
+
+func (zeroes) Read(b []byte) (int, error) { return len(b), nil }
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+func TestKeepLines(t *testing.T) {
+	keep := func(line []byte) bool { return line[0] == 'k' }
+	for page, want := range map[string]string{
+		"":                          "",
+		"# c\nk 1\nx 2\nk 3\n":      "# c\nk 1\nk 3\n",
+		"x 1\nx 2":                  "x 2", // unfinished: seen as such
+		"k 1":                       "k 1",
+		"\n\nx 1\n":                 "",
+		strings.Repeat("x 1\n", 50): "",
+	} {
+		if got := string(keepLines([]byte(page), keep)); got != want {
+			t.Errorf("%q becomes %q, want %q", page, got, want)
+		}
+	}
+}
+
+// Neither goroutines nor files are left.
+func TestNothingIsLeft(t *testing.T) {
+	scratch := t.TempDir()
+	t.Setenv("TMPDIR", scratch)
+	before := runtime.NumGoroutine()
+	for range 3 {
+		dir := t.TempDir()
+		r := record(t, dir)
+		a := &served{labels: map[string]string{"pod": "a"}, page: "n 1\n"}
+		s := &Scraper{Recorder: r, Discover: func(context.Context) ([]Target, error) { return []Target{a.target()}, nil }}
+		ctx, cancel := context.WithCancel(context.Background())
+		must(t, s.Run(ctx, time.Millisecond, func(time.Time, []string) error {
+			if a.reads > 5 {
+				cancel()
+			}
+			return nil
+		}))
+		cancel()
+		open, err := OpenSeries(dir)
+		must(t, err)
+		want(t, open, "count(n)", time.Now(), 1)
+		must(t, open.Close())
+		must(t, r.Close())
+	}
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+	if left, _ := os.ReadDir(scratch); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
