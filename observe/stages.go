@@ -56,7 +56,8 @@ var pushOrder = []string{"cds", "eds", "lds", "rds", "sds"}
 //
 // Where it does not (pushes of nothing but endpoints are not logged by
 // proxy, and a log may be unreadable) queue and generation are the means of
-// istiod's metrics, and the wire stays in the residual.
+// istiod's metrics, up to the time that passed, and the wire stays in the
+// residual.
 func MakeStages(in StagesInput) Waterfall {
 	for _, l := range in.Logs {
 		l.mu.Lock()
@@ -79,6 +80,9 @@ type maker struct {
 	meanWatch float64
 	opened    map[int64]int
 	watches   int // how many it is the mean of
+	// waited sums the time from queueing to reading, and generated the mean
+	// generation, of pairs that no line tells of.
+	waited, generated float64
 
 	total                   float64
 	pairs, full, part, bare int
@@ -106,7 +110,7 @@ func (m *maker) watched() {
 	}
 	total := 0.0
 	for first, i := range m.opened {
-		total += float64(first - m.in.Events[i].CommittedNS)
+		total += float64(max(0, first-m.in.Events[i].CommittedNS))
 		m.watches++
 	}
 	if m.watches > 0 {
@@ -119,7 +123,7 @@ func (m *maker) event(e *record.Event) {
 		return
 	}
 	for k, acked := range e.Seen.AckedUS {
-		if acked < 0 || k >= len(e.Seen.ReceivedUS) || k >= len(e.Seen.Proxy) {
+		if acked == neverAcked || k >= len(e.Seen.ReceivedUS) || k >= len(e.Seen.Proxy) {
 			continue
 		}
 		node := ""
@@ -146,45 +150,52 @@ func (m *maker) pair(e *record.Event, node string, received, acked int64) {
 		m.fromMetrics(e)
 		return
 	}
-	stable, pushing := min(p.stable, received), min(p.pushing, received)
+	// Every instant lies between its neighbours: the answer to the change may
+	// come after istiod has been told, and a line after what it tells of.
+	last := max(received, e.CommittedNS)
+	entered := within(m.entered(e, p), e.CommittedNS, last)
+	stable := within(p.stable, entered, last)
+	pushing := within(p.pushing, stable, last)
 	if !p.debounced { // endpoints that need not wait
-		stable = max(e.CommittedNS, pushing-int64(m.mean("pilot_pushcontext_init_seconds", "")))
+		entered = within(pushing-int64(m.mean("pilot_pushcontext_init_seconds", "")), e.CommittedNS, pushing)
+		stable = entered
 	}
-	entered := m.entered(e, p, stable)
-	m.sum[record.StageWatch] += float64(entered - e.CommittedNS)
+	// Below zero where the proxy was quicker than the API server's answer.
+	m.sum[record.StageWatch] += float64(entered-e.CommittedNS) + float64(received-last)
 	m.sum[record.StageDebounce] += float64(stable - entered)
 	m.sum[record.StagePushContext] += float64(pushing - stable)
 	if kind == "" || sent < p.pushing {
 		m.part++
-		m.sum[record.StageQueue] += m.mean("pilot_proxy_queue_time", "")
-		m.sum[record.StageGenerate] += m.generation(e)
+		m.waited += float64(last - pushing)
+		m.generated += m.generation(e)
 		return
 	}
 	m.full++
-	sent = min(sent, received) // the line is written after the sending
+	sent = within(sent, pushing, last)
 	first, firstKind := l.turn(kind, node, sent, pushing)
-	turn := max(pushing, first-int64(m.mean("pilot_xds_push_time", firstKind)))
+	turn := within(first-int64(m.mean("pilot_xds_push_time", firstKind)), pushing, sent)
 	m.sum[record.StageQueue] += float64(turn - pushing)
 	m.sum[record.StageGenerate] += float64(sent - turn)
-	m.sum[record.StageWire] += float64(received - sent)
+	m.sum[record.StageWire] += float64(last - sent)
 }
+
+func within(v, low, high int64) int64 { return min(max(v, low), high) }
+
+// neverAcked stands for no acknowledgement in record.Sightings.
+const neverAcked = -1
 
 // clockSlack is how much clocks and the log's microseconds may be off.
 const clockSlack = 1e6 // nanoseconds
 
-// entered is when a change came to istiod.
-func (m *maker) entered(e *record.Event, p push, stable int64) int64 {
-	if !p.debounced {
-		return stable
-	}
+// entered is when a change came to istiod to be debounced.
+func (m *maker) entered(e *record.Event, p push) int64 {
 	if i, ok := m.opened[p.first]; ok && &m.in.Events[i] == e {
-		return min(p.first, stable)
+		return p.first
 	}
-	watch := m.meanWatch
 	if m.watches == 0 && e.WatchedNS > 0 {
-		watch = float64(e.WatchedNS - e.CommittedNS)
+		return e.WatchedNS
 	}
-	return min(e.CommittedNS+int64(watch), stable)
+	return e.CommittedNS + int64(m.meanWatch)
 }
 
 // fromMetrics adds a pair's stages that istiod's metrics know, none of them
@@ -310,6 +321,11 @@ func (m *maker) waterfall() Waterfall {
 	if m.pairs == 0 {
 		return w
 	}
+	// Of pairs that no line tells of, istiod's means, but no more than passed
+	// until they had it; what they leave of that is in the residual.
+	generated := min(m.generated, m.waited)
+	m.sum[record.StageGenerate] += generated
+	m.sum[record.StageQueue] += min(float64(m.part)*m.mean("pilot_proxy_queue_time", ""), m.waited-generated)
 	n := float64(m.pairs)
 	w.MeanUS = m.total / n / 1e3
 	sum := 0.0

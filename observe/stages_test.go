@@ -158,10 +158,40 @@ func TestStagesOfEndpoints(t *testing.T) {
 	if w.Logged != 0 || math.Abs(w.ResidualUS-1000) > 1 || meanOf(w, record.StageQueue) != 4000 || meanOf(w, record.StageGenerate) != 2000 || !w.Within() {
 		t.Errorf("%+v", w)
 	}
-	// The residual is judged.
+	// A queue longer than what passed is cut to it; what nothing explains is
+	// judged.
 	rises["pilot_proxy_queue_time_sum"] = 0.2
-	if w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []*IstiodLog{istiod.log(t)}, Rises: rises}); w.Within() {
-		t.Errorf("a queue that cannot be is believed: %+v", w)
+	in := StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []*IstiodLog{istiod.log(t)}, Rises: rises}
+	if w := MakeStages(in); meanOf(w, record.StageQueue) != 5000 || math.Abs(w.ResidualUS) > 1 {
+		t.Errorf("a queue that cannot be: %+v", w)
+	}
+	rises["pilot_proxy_queue_time_sum"] = 0.04
+	in.Events[0].Seen.ReceivedUS[0] += 50000
+	in.Events[0].Seen.AckedUS[0] += 50000
+	if w := MakeStages(in); w.Within() || math.Abs(w.ResidualUS-51000) > 1 {
+		t.Errorf("50 ms that nothing explains: %+v", w)
+	}
+}
+
+// The API server's answer may come after istiod was told, and even after a
+// proxy was: no stage is negative for it, but the first.
+func TestStagesOfALateAnswer(t *testing.T) {
+	s := truth{0, 100 * ms, ms, ms, 2 * ms, ms, ms}
+	for late, want := range map[int64]float64{30 * ms: 0, 105 * ms: 0, 106 * ms: -1000, 108 * ms: -3000} {
+		var istiod istiodAt
+		e := istiod.change(epoch, s, []int32{0}, []string{"p.a"}, "rds")
+		e.CommittedNS += late
+		e.Seen.ReceivedUS[0] -= late / 1000
+		e.Seen.AckedUS[0] -= late / 1000
+		w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []*IstiodLog{istiod.log(t)}})
+		if got := meanOf(w, record.StageWatch); math.Abs(got-want) > 1 || math.Abs(w.ResidualUS) > 1 {
+			t.Errorf("%d ms late: watch %.1f, want %.1f: %+v", late/ms, got, want, w)
+		}
+		for _, stage := range w.Stages[1:] {
+			if stage.MeanUS < 0 {
+				t.Errorf("%d ms late: %+v", late/ms, stage)
+			}
+		}
 	}
 }
 

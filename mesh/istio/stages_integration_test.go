@@ -1,0 +1,225 @@
+//go:build integration
+
+package istio_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/mesh/istio"
+	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/xds"
+)
+
+// number reads a size from the environment, to try others by hand.
+func number(name string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// change makes one change and says how it shows.
+type change struct {
+	kind   string
+	marker func(i int) record.Marker
+	commit func(ctx context.Context, i int) error
+}
+
+// The stages of changes on a real istiod add up to what its proxies measured,
+// but for 5% or 2 ms, for a few kinds of change.
+func TestStagesOnIstiod(t *testing.T) {
+	s := newSite(t)
+	ctx := t.Context()
+	plane, err := istio.NewControlPlane(ctx, s.config, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Close()
+	levers := mesh.LeversOf(record.Cell{"request_limit": "1000"})
+	if _, err := plane.Apply(ctx, levers, true); err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Restore(context.Background())
+	s.injected(t) // its namespace and Service
+	services := s.kube.CoreV1().Services(inside)
+	for i := range number("STAGES_SERVICES", 100) {
+		_, err := services.Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s-%d", i)},
+			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	objects, err := dynamic.NewForConfig(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes := objects.Resource(schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "virtualservices"}).Namespace(inside)
+	changes := []change{
+		{"service", func(i int) record.Marker { return record.Marker{Type: "cds", Text: fmt.Sprintf("added-%d.", i)} },
+			func(ctx context.Context, i int) error {
+				_, err := services.Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("added-%d", i)},
+					Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}, metav1.CreateOptions{})
+				return err
+			}},
+		{"virtualservice", func(i int) record.Marker { return record.Marker{Type: "rds", Text: fmt.Sprintf("/marked-%d/", i)} },
+			func(ctx context.Context, i int) error {
+				_, err := routes.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+					"apiVersion": "networking.istio.io/v1", "kind": "VirtualService", "metadata": map[string]any{"name": fmt.Sprintf("v-%d", i)},
+					"spec": map[string]any{"hosts": []any{fmt.Sprintf("s-%d", i)}, "http": []any{map[string]any{
+						"match": []any{map[string]any{"uri": map[string]any{"prefix": fmt.Sprintf("/marked-%d/", i)}}},
+						"route": []any{map[string]any{"destination": map[string]any{"host": fmt.Sprintf("s-%d", i)}}}}}}}}, metav1.CreateOptions{})
+				return err
+			}},
+		{"endpoints", func(i int) record.Marker { return record.Marker{Type: "eds", Text: fmt.Sprintf("10.250.3.%d", 100+i)} },
+			func(ctx context.Context, i int) error {
+				port, name := int32(80), "http"
+				_, err := s.kube.DiscoveryV1().EndpointSlices(inside).Create(ctx, &discoveryv1.EndpointSlice{
+					ObjectMeta:  metav1.ObjectMeta{Name: fmt.Sprintf("e-%d", i), Labels: map[string]string{discoveryv1.LabelServiceName: "s-3"}},
+					AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{fmt.Sprintf("10.250.3.%d", 100+i)}}},
+					Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port}}}, metav1.CreateOptions{})
+				return err
+			}},
+	}
+	service, err := s.kube.CoreV1().Services(istio.Namespace).Get(ctx, "istiod", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := xds.DefaultSpec(net.JoinHostPort(service.Spec.ClusterIP, "15010"))
+	spec.Mesh.IstioVersion = "1.31.0"
+	var names []string
+	for i := range number("STAGES_PROXIES", 100) {
+		names = append(names, fmt.Sprintf("sim-%d.%s", i, inside))
+		spec.Proxies = append(spec.Proxies, xds.Proxy{Name: fmt.Sprintf("sim-%d", i), Namespace: inside, IP: fmt.Sprintf("10.251.%d.%d", i/250, 1+i%250)})
+	}
+	fleet, err := xds.Start(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fleet.Stop()
+	began := time.Now()
+	for !fleet.Status().Quiet(int64(time.Second)) {
+		if time.Since(began) > 2*time.Minute {
+			t.Fatalf("the fleet is not quiet: %+v", fleet.Status())
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Logf("%d proxies connected in %s", len(names), time.Since(began))
+	pods, err := plane.Pods(ctx)
+	if err != nil || len(pods) != 1 {
+		t.Fatalf("%v, %v", pods, err)
+	}
+	dialer := lab.NewDialer(s.config)
+	defer dialer.Close()
+	replicas := []observe.Replica{{Name: pods[0].Name, HTTP: dialer.Client(pods[0].Namespace, pods[0].Name, pods[0].AdminPort)}}
+	for _, c := range changes {
+		t.Run(c.kind, func(t *testing.T) {
+			log := &observe.IstiodLog{}
+			following, stop := context.WithCancel(ctx)
+			stream, err := plane.Logs(following, pods[0], time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var readers sync.WaitGroup
+			readers.Go(func() {
+				if err := log.Read(following, stream); err != nil {
+					t.Error(err)
+				}
+			})
+			before, err := observe.ScrapeAll(ctx, replicas)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var events []record.Event
+			first := -1
+			for i := range number("STAGES_CHANGES", 12) {
+				m := c.marker(i)
+				m.Change = i
+				at, err := fleet.Announce([]record.Marker{m})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if first < 0 {
+					first = at
+				}
+				e := record.Event{Change: i, Kind: c.kind, Markers: []record.Marker{m}, SentNS: time.Now().UnixNano()}
+				if err := c.commit(ctx, i); err != nil {
+					t.Fatal(err)
+				}
+				e.CommittedNS = time.Now().UnixNano()
+				events = append(events, e)
+				time.Sleep(time.Duration(number("STAGES_EVERY_MS", 400)+37*(i%5)) * time.Millisecond)
+			}
+			time.Sleep(time.Second)
+			after, err := observe.ScrapeAll(ctx, replicas)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop()
+			stream.Close()
+			readers.Wait()
+			rises, err := after.Since(before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, seen := range fleet.Sightings(first) {
+				e := &events[seen.Change]
+				for k, p := range seen.Proxy {
+					e.Seen.Proxy = append(e.Seen.Proxy, p)
+					e.Seen.ReceivedUS = append(e.Seen.ReceivedUS, (seen.ReceivedNS[k]-e.CommittedNS)/1000)
+					acked := (seen.AckedNS[k] - e.CommittedNS) / 1000
+					if seen.AckedNS[k] < 0 {
+						acked = -1
+					}
+					e.Seen.AckedUS = append(e.Seen.AckedUS, acked)
+				}
+			}
+			w := observe.MakeStages(observe.StagesInput{Events: events, Proxies: names, Rises: rises, Logs: []*observe.IstiodLog{log}})
+			lines, _ := log.Seen()
+			t.Logf("%d pairs, %d from the log (%d lines), mean %.0f us, residual %.0f us (%.1f%%)", w.Pairs, w.Logged, lines, w.MeanUS, w.ResidualUS, 100*w.ResidualUS/w.MeanUS)
+			for _, stage := range w.Stages {
+				t.Logf("  %-13s %8.0f us  %s", stage.Name, stage.MeanUS, stage.Source)
+				if stage.MeanUS < -1000 {
+					t.Errorf("stage %s took %.0f us", stage.Name, stage.MeanUS)
+				}
+			}
+			t.Logf("  of metrics: queue %.0f us, cds %.0f us, rds %.0f us, eds %.0f us", meanMetric(rises, "pilot_proxy_queue_time", ""),
+				meanMetric(rises, "pilot_xds_push_time", "cds"), meanMetric(rises, "pilot_xds_push_time", "rds"), meanMetric(rises, "pilot_xds_push_time", "eds"))
+			if w.Pairs != len(events)*len(names) {
+				t.Errorf("%d pairs of %d changes and %d proxies", w.Pairs, len(events), len(names))
+			}
+			if !w.Within() {
+				t.Errorf("residual %.0f us of %.0f us", w.ResidualUS, w.MeanUS)
+			}
+			if c.kind != "endpoints" && w.Logged < w.Pairs*9/10 {
+				t.Errorf("the log shows %d of %d pairs", w.Logged, w.Pairs)
+			}
+		})
+	}
+}
+
+func meanMetric(rises map[string]float64, name, kind string) float64 {
+	if kind != "" {
+		kind = `{type="` + kind + `"}`
+	}
+	if rises[name+"_count"+kind] == 0 {
+		return 0
+	}
+	return rises[name+"_sum"+kind] / rises[name+"_count"+kind] * 1e6
+}
