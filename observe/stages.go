@@ -54,10 +54,11 @@ var pushOrder = []string{"cds", "eds", "lds", "rds", "sds"}
 // not logged: it is the first type's line less the mean time of that type
 // (pilot_xds_push_time). Such stages add up.
 //
-// Where it does not (pushes of nothing but endpoints are not logged by
-// proxy, and a log may be unreadable) queue and generation are the means of
-// istiod's metrics, up to the time that passed, and the wire stays in the
-// residual.
+// Pushes of nothing but endpoints are not logged by proxy: there queue and
+// generation are the means of istiod's metrics, up to the time that passed,
+// and the wire is what passed from then until the proxies had read it. Where
+// no log tells of a push, only istiod's means are left, and what they do not
+// explain, the wire among it, stays in the residual.
 func MakeStages(in StagesInput) Waterfall {
 	for _, l := range in.Logs {
 		l.mu.Lock()
@@ -315,6 +316,16 @@ func (l *IstiodLog) turn(kind, node string, sent, pushing int64) (int64, string)
 	return at, first
 }
 
+// says is the mean that istiod's metric has for a stage that the log tells
+// of, for comparison: it counts a push once, however many changes it carried,
+// and pushes that carried none of them too.
+func (m *maker) says(logged int, name string) string {
+	if logged == 0 || m.in.Rises[name+"_count"] == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the mean of %s is %.1f ms", name, m.mean(name, "")/1e6)
+}
+
 // waterfall makes means of the sums.
 func (m *maker) waterfall() Waterfall {
 	w := Waterfall{Pairs: m.pairs, Logged: m.full}
@@ -322,10 +333,12 @@ func (m *maker) waterfall() Waterfall {
 		return w
 	}
 	// Of pairs that no line tells of, istiod's means, but no more than passed
-	// until they had it; what they leave of that is in the residual.
+	// until they had it.
 	generated := min(m.generated, m.waited)
+	queued := min(float64(m.part)*m.mean("pilot_proxy_queue_time", ""), m.waited-generated)
 	m.sum[record.StageGenerate] += generated
-	m.sum[record.StageQueue] += min(float64(m.part)*m.mean("pilot_proxy_queue_time", ""), m.waited-generated)
+	m.sum[record.StageQueue] += queued
+	m.sum[record.StageWire] += m.waited - generated - queued
 	n := float64(m.pairs)
 	w.MeanUS = m.total / n / 1e3
 	sum := 0.0
@@ -360,12 +373,15 @@ func (m *maker) source(stage string) string {
 		parts = []string{from(logged, "istiod's log"), from(m.bare, "pilot_debounce_time")}
 	case record.StagePushContext:
 		parts = []string{from(logged, "istiod's log"), from(m.bare, "pilot_pushcontext_init_seconds")}
+		parts = append(parts, m.says(logged, "pilot_pushcontext_init_seconds"))
 	case record.StageQueue:
 		parts = []string{from(m.full, "istiod's log and pilot_xds_push_time"), from(m.part+m.bare, "pilot_proxy_queue_time")}
+		parts = append(parts, m.says(m.full, "pilot_proxy_queue_time"))
 	case record.StageGenerate:
 		parts = []string{from(m.full, "istiod's log and pilot_xds_push_time"), from(m.part+m.bare, "pilot_xds_push_time")}
 	case record.StageWire:
-		parts = []string{from(m.full, "istiod's log and the proxies' own times"), from(m.part+m.bare, "not measured, in the residual")}
+		parts = []string{from(m.full, "istiod's log and the proxies' own times"),
+			from(m.part, "the proxies' own times less istiod's means"), from(m.bare, "not measured, in the residual")}
 	}
 	var out []string
 	for _, part := range parts {
