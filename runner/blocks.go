@@ -66,7 +66,17 @@ func (r *run) blocks(ctx context.Context) error {
 }
 
 // begun reports whether an earlier attempt began the block.
-func (r *run) begun(block int) bool { return r.done[study.TrialID(block, 0)] }
+func (r *run) begun(block int) bool {
+	if len(r.o.Study.Search) == 0 {
+		return r.done[study.TrialID(block, 0)]
+	}
+	for order := range r.plan.BlockSize() {
+		if r.done[study.TrialID(block, order)] {
+			return true
+		}
+	}
+	return false
+}
 
 // enough says why no further block is needed, or "".
 func (r *run) enough(blocks int) string {
@@ -92,12 +102,16 @@ func (r *run) memory() record.Run {
 func (r *run) block(ctx context.Context, block int) (int, error) {
 	slots := r.plan.Block(block)
 	measured := 0
-	for order, slot := range slots {
-		id := study.TrialID(block, order)
+	for _, order := range r.climb(slots) {
+		slot, id := slots[order], study.TrialID(block, order)
 		if r.done[id] {
 			continue
 		}
 		cell := r.plan.Cells[slot.Cell]
+		if broken, ok := r.needless(cell); ok {
+			r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("%s is left out: %s breaks the bound already", r.plan.Label(cell), r.plan.Label(broken))})
+			continue
+		}
 		r.tell(Event{Stage: "trial", Block: block, Trial: order + 1, Trials: len(slots), Cell: r.plan.Label(cell)})
 		trial, err := r.trial(ctx, job{id: id, block: block, cell: cell, seed: trialSeed(r.header.Seed, id)})
 		if err != nil {
@@ -171,13 +185,19 @@ func (r *run) keep(t completed) error {
 	return nil
 }
 
-// wholeBlocks counts the blocks all of whose trials are done.
+// wholeBlocks counts the blocks all of whose trials are done, or needless.
 func (r *run) wholeBlocks() int {
 	for block := 0; ; block++ {
-		for order := range r.plan.BlockSize() {
-			if !r.done[study.TrialID(block, order)] {
+		any := false
+		for order, slot := range r.plan.Block(block) {
+			if r.done[study.TrialID(block, order)] {
+				any = true
+			} else if _, ok := r.needless(r.plan.Cells[slot.Cell]); !ok {
 				return block
 			}
+		}
+		if !any {
+			return block
 		}
 	}
 }

@@ -37,6 +37,9 @@ type Options struct {
 	// whether the intervals are narrow enough, and in which words. nil:
 	// never before the limits.
 	Enough func(*study.Plan, record.Run) (stop bool, why string)
+	// Beyond lists the cells that break a bound which the study searches for
+	// the highest levels within. nil: every cell is measured.
+	Beyond func(*study.Plan, record.Run) []record.Cell
 	// Progress is told what happens; it is called from one goroutine at a
 	// time and must not block. nil: nobody wants to know.
 	Progress func(Event)
@@ -158,7 +161,10 @@ type run struct {
 	hist    map[string]record.TrialHist
 	started time.Time
 	stop    string
-	lost    int // trials in a row that could not be carried through
+	// broken are the cells that break a bound, by the first brokenAt trials.
+	broken   []record.Cell
+	brokenAt int
+	lost     int // trials in a row that could not be carried through
 }
 
 // open makes the run directory, or takes up an earlier one.
