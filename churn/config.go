@@ -188,7 +188,7 @@ func (b *builder) sidecar(n int) {
 	address := fmt.Sprintf("127.%d.%d.%d", 100+i/(156*156), 100+i/156%156, 100+i%156)
 	listener := fmt.Sprintf("%s_%d", address, population.ServicePort)
 	b.put(first, b.object(networking, "Sidecar", namespace, name, map[string]any{"egress": []any{
-		map[string]any{"bind": address, "captureMode": "NONE", "hosts": []any{service.Namespace + "/" + service.Host()},
+		map[string]any{"bind": address, "hosts": []any{service.Namespace + "/" + service.Host()},
 			"port": map[string]any{"name": "http", "number": int64(population.ServicePort), "protocol": "HTTP"}},
 		map[string]any{"hosts": []any{"*/*"}},
 	}}), Scope{Sidecars: true, Namespaces: []string{namespace}}, record.Marker{Type: "lds", Resource: listener, Text: listener})

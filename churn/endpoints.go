@@ -30,11 +30,10 @@ const maxTargets = 64
 // endpoints adds a change that the cluster's controllers carry out. Its
 // markers are addresses that only the cluster knows.
 func (b *builder) endpoints(kind string, n int) {
-	targets := b.targets()
-	service := b.spec.Population.Service(n % targets)
+	target, again := b.endpointsOf(kind, n)
+	service := b.spec.Population.Service(target)
 	c := Change{Op: "scale", Object: "Deployment/" + service.Namespace + "/" + service.Name, Late: true, Scope: everybody(service.Namespace),
-		pods: &podChange{service: service, target: n % targets}}
-	again := n / targets % 2 // the second of a pair undoes the first
+		pods: &podChange{service: service}}
 	switch kind {
 	case KindEndpointsScale:
 		c.pods.op = []string{podScaleUp, podScaleDown}[again]
@@ -48,16 +47,31 @@ func (b *builder) endpoints(kind string, n int) {
 	b.append(c)
 }
 
-// targets is how many Services have their endpoints changed in turn.
-func (b *builder) targets() int { return min(maxTargets, b.spec.Population.Services) }
+// classes of kinds that may change the endpoints of one Service: what makes a
+// pod unready would meddle with which pod goes when another scales down.
+var classes = map[string]int{KindEndpointsReplace: 0, KindRollingRestart: 0, KindPodLabels: 0, KindEndpointsFlap: 1, KindEndpointsScale: 2}
+
+const classCount = 3
+
+// endpointsOf is the Service whose endpoints change n of a kind changes, and
+// whether it is the second of a pair, which undoes the first.
+func (b *builder) endpointsOf(kind string, n int) (service int, again int) {
+	first, step := 0, 1
+	if b.spec.Trace != nil || b.spec.Kind == KindMixed {
+		first, step = classes[kind], classCount
+	}
+	count := max(1, min(maxTargets, (b.spec.Population.Services-first+step-1)/step))
+	return first + n%count*step, n / count % 2
+}
 
 // podLabels gives a pod another canonical revision, which the metadata of
 // its endpoint repeats.
 // See istio.io/istio/pilot/pkg/networking/util, AppendLbEndpointMetadata.
 func (b *builder) podLabels(n int) {
-	service := b.spec.Population.Service(n % b.targets())
+	target, _ := b.endpointsOf(KindPodLabels, n)
+	service := b.spec.Population.Service(target)
 	b.append(Change{Op: "patch", Object: "Deployment/" + service.Namespace + "/" + service.Name, Scope: everybody(service.Namespace),
-		pods: &podChange{service: service, op: podLabel, target: n % b.targets(), text: b.text()}}, eds(service, b.text(), false))
+		pods: &podChange{service: service, op: podLabel, text: b.text()}}, eds(service, b.text(), false))
 }
 
 // eds marks an address, or other text, that a Service's endpoints hold, or
@@ -128,9 +142,8 @@ func (b *builder) endpointsDirect(kind string, n int) error {
 	if 156*156*156 < b.slots["address"]+directEndpoints {
 		return errs.Usage("churn: the endpoints of so many changes have no addresses")
 	}
-	targets := b.targets()
-	d := b.slice(n % targets)
-	again := n / targets % 2
+	target, again := b.endpointsOf(kind, n)
+	d := b.slice(target)
 	var markers []record.Marker
 	var writes []write
 	change := func() {

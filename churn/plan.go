@@ -127,7 +127,7 @@ func (b *builder) mixed() string {
 		n := b.rng.IntN(sum)
 		for _, m := range mixture {
 			if n -= m.weight; n < 0 {
-				if b.needsPods(m.kind) && b.spec.Population.Services*b.spec.Population.EndpointsPerService == 0 {
+				if b.cannot(m.kind) != nil {
 					break // draw again
 				}
 				return m.kind
@@ -147,16 +147,27 @@ func (b *builder) needsPods(kind string) bool {
 	return false
 }
 
-func (b *builder) add(kind string) error {
+// cannot says what a kind of change misses in the population.
+func (b *builder) cannot(kind string) error {
 	p := b.spec.Population
 	if b.needsPods(kind) && p.Services*p.EndpointsPerService == 0 {
 		return errs.Usage("churn: %s needs Services with endpoints in the population", kind)
 	}
 	switch kind {
-	case KindDestinationRule, KindEndpointsScale, KindEndpointsReplace, KindEndpointsFlap, KindRollingRestart:
+	case KindEndpointsScale, KindEndpointsReplace, KindEndpointsFlap, KindRollingRestart:
 		if p.Services == 0 {
 			return errs.Usage("churn: %s needs a Service in the population", kind)
 		}
+		if (b.spec.Trace != nil || b.spec.Kind == KindMixed) && p.Services <= classes[kind] {
+			return errs.Usage("churn: %s among other kinds needs a Service of its own: at least %d in the population", kind, classCount)
+		}
+	}
+	return nil
+}
+
+func (b *builder) add(kind string) error {
+	if err := b.cannot(kind); err != nil {
+		return err
 	}
 	n := b.slots[kind]
 	b.slots[kind]++

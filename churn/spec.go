@@ -193,6 +193,4 @@ type podChange struct {
 	service population.Service
 	op      string // podScaleUp, podScaleDown, podReplace, podUnready, podReady, podRestart, podLabel
 	text    string // of podLabel
-	// target tells apart the pods of the Service that are changed again.
-	target int
 }
