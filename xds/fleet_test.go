@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,9 @@ func testSpec(address string, n int) xds.Spec {
 	return spec
 }
 
+// running counts the fleets of a test.
+var running atomic.Int32
+
 // start starts a fleet that is stopped at the end, when no goroutine of it
 // may be left.
 func start(t *testing.T, spec xds.Spec) *xds.Fleet {
@@ -38,8 +42,12 @@ func start(t *testing.T, spec xds.Spec) *xds.Fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
+	running.Add(1)
 	t.Cleanup(func() {
 		f.Stop()
+		if running.Add(-1) > 0 {
+			return // the last one looks
+		}
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		for _, one := range strings.Split(string(stacks), "\n\n") {

@@ -1,0 +1,158 @@
+package xds_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/url"
+	"testing"
+	"time"
+
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/meshmark/meshmark/xds"
+)
+
+// authority is a certificate authority of a test.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  string
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{t: t}
+	a.key = newKey(t)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "root"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	a.pem = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return a
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// issue returns a certificate for a DNS name or a SPIFFE identity.
+func (a *authority) issue(dns, spiffe string) xds.Certificate {
+	a.t.Helper()
+	key := newKey(a.t)
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	if dns != "" {
+		template.DNSNames = []string{dns}
+	}
+	if spiffe != "" {
+		id, err := url.Parse(spiffe)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		template.URIs = []*url.URL{id}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	raw, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return xds.Certificate{Chain: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		Key: string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}))}
+}
+
+// secureFake is a fake behind TLS; check decides about each stream.
+func secureFake(t *testing.T, a *authority, client tls.ClientAuthType, check grpc.StreamServerInterceptor) *fake {
+	t.Helper()
+	c := a.issue("istiod.istio-system.svc", "")
+	pair, err := tls.X509KeyPair([]byte(c.Chain), []byte(c.Key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	s := newFake(t) // for its resources
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: client, ClientCAs: pool})),
+		grpc.StreamInterceptor(check))
+	discovery.RegisterAggregatedDiscoveryServiceServer(server, s)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(l) }()
+	t.Cleanup(func() { server.Stop(); <-done })
+	s.address = l.Addr().String()
+	return s
+}
+
+func bearer(ctx context.Context) string {
+	md, _ := metadata.FromIncomingContext(ctx)
+	if v := md.Get("authorization"); len(v) == 1 {
+		return v[0]
+	}
+	return ""
+}
+
+func TestTokens(t *testing.T) {
+	a := newAuthority(t)
+	s := secureFake(t, a, tls.NoClientCert, func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		if b := bearer(ss.Context()); b != "Bearer one" && b != "Bearer other" {
+			return status.Error(codes.Unauthenticated, "who is that?")
+		}
+		return next(srv, ss)
+	})
+	spec := testSpec(s.address, 4)
+	spec.Proxies[3].ServiceAccount = "special"
+	spec.Security = xds.Security{Mode: xds.SecurityToken, RootCA: a.pem, Tokens: map[string]string{"": "one\n", "ns/special": "other"}}
+	synced(t, start(t, spec))
+
+	spec.Security.Tokens = map[string]string{"": "wrong"}
+	f := start(t, spec)
+	eventually(t, "to be turned away", func() bool { return f.Account().Reconnects["unauthenticated"] > 0 })
+
+	spec.Security.RootCA = newAuthority(t).pem
+	f = start(t, spec)
+	eventually(t, "the server's certificate to be refused", func() bool { return f.Account().Reconnects["dial"] > 0 })
+}
+
+func TestClientCertificates(t *testing.T) {
+	a := newAuthority(t)
+	s := secureFake(t, a, tls.RequireAndVerifyClientCert, func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		return next(srv, ss)
+	})
+	spec := testSpec(s.address, 3)
+	spec.StreamsPerConnection = 1
+	spec.Security = xds.Security{Mode: xds.SecurityMTLS, RootCA: a.pem, Certificates: map[string]xds.Certificate{
+		"ns/default": a.issue("", "spiffe://cluster.local/ns/ns/sa/default")}}
+	synced(t, start(t, spec))
+
+	spec.Security.Certificates = map[string]xds.Certificate{"": newAuthority(t).issue("", "spiffe://cluster.local/ns/ns/sa/default")}
+	f := start(t, spec)
+	eventually(t, "to be refused", func() bool { return f.Account().Reconnects["connection"]+f.Account().Reconnects["dial"] > 0 })
+}
