@@ -68,6 +68,9 @@ func (t *controlTrial) collect(ctx context.Context) ([]record.Event, error) {
 	}
 	t.costs()
 	t.stages(ctx, events)
+	if err := t.recordConvergence(events); err != nil {
+		t.warn("true convergence was not recorded as series: %v", err)
+	}
 	t.judge(ctx, events, sum, metricsErr)
 	return events, nil
 }

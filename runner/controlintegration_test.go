@@ -127,6 +127,11 @@ func (b *bench) testIstiodKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the trial is not valid
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s", &text)
+		}
+	}()
 	run := b.verifyControl(t, out, 1, 12)
 	trial := run.Trials[0]
 	if trial.Validity.Valid {

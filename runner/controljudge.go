@@ -38,7 +38,7 @@ func (t *controlTrial) judge(ctx context.Context, events []record.Event, sum tol
 	check := func(name string, ok bool, format string, args ...any) {
 		v.Checks = append(v.Checks, record.Check{Name: name, OK: ok, Detail: fmt.Sprintf(format, args...)})
 	}
-	warn := func(format string, args ...any) { v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...)) }
+	warn := t.warn
 	good := t.levels.Clients == study.ClientsGood || t.levels.Clients == study.NotApplicable
 
 	check("account", sum.balanced(), "%v", sum)

@@ -12,6 +12,7 @@ import (
 	"github.com/meshmark/meshmark/observe"
 	"github.com/meshmark/meshmark/population"
 	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/signals"
 	"github.com/meshmark/meshmark/study"
 	xdscontrol "github.com/meshmark/meshmark/xds/control"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,8 @@ type controlPlane struct {
 	reals []podRef
 	// wish is what the real pods were made with; see [controlPlane.ensureReal].
 	wish string
+	// series records istiod's metrics; nil if nobody wants them.
+	series *signals.Recorder
 	// profiled has the cells whose profiles have been taken.
 	profiled map[string]bool
 
@@ -44,7 +47,7 @@ type controlPlane struct {
 
 // deployControl creates namespace and roles, and waits until they answer. On
 // error it removes what it made.
-func deployControl(ctx context.Context, o *Options, plan *study.Plan, run string, say func(string, ...any)) (c *controlPlane, err error) {
+func deployControl(ctx context.Context, o *Options, plan *study.Plan, run string, series *signals.Recorder, say func(string, ...any)) (c *controlPlane, err error) {
 	if o.Control == nil {
 		return nil, fmt.Errorf("mesh %s has no control plane that could be studied", o.Mesh.Name())
 	}
@@ -54,7 +57,7 @@ func deployControl(ctx context.Context, o *Options, plan *study.Plan, run string
 	}
 	config := o.Lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
-	c = &controlPlane{site: s, study: o.Study, mesh: o.Control, config: config, say: say, label: plan.Label, profiled: map[string]bool{}}
+	c = &controlPlane{site: s, study: o.Study, mesh: o.Control, config: config, series: series, say: say, label: plan.Label, profiled: map[string]bool{}}
 	if c.world, err = population.New(config); err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -21,12 +20,9 @@ const (
 // stages works out the stages of the changes' way from istiod's log, its
 // metrics and the proxies' times.
 func (t *controlTrial) stages(ctx context.Context, events []record.Event) {
-	warn := func(format string, args ...any) {
-		t.out.Validity.Warnings = append(t.out.Validity.Warnings, fmt.Sprintf(format, args...))
-	}
 	logs, err := t.readLogs(ctx)
 	if err != nil {
-		warn("istiod's log could not be read, so that stages come from its metrics: %v", err)
+		t.warn("istiod's log could not be read, so that stages come from its metrics: %v", err)
 	}
 	var names []string
 	for _, p := range t.proxies() {
@@ -35,7 +31,7 @@ func (t *controlTrial) stages(ctx context.Context, events []record.Event) {
 	way := observe.MakeStages(observe.StagesInput{Events: events, Proxies: names, Rises: t.out.Control.Istiod, Logs: logs})
 	t.out.Control.Stages = way.Stages
 	if way.Pairs > 0 && !way.Within() {
-		warn("%.1f ms of a mean way of %.1f ms are in no stage (%d of %d sightings are in istiod's log from end to end)",
+		t.warn("%.1f ms of a mean way of %.1f ms are in no stage (%d of %d sightings are in istiod's log from end to end)",
 			way.ResidualUS/1000, way.MeanUS/1000, way.Logged, way.Pairs)
 	}
 }
@@ -107,7 +103,7 @@ func (t *controlTrial) profiles(ctx context.Context) []artefact {
 	t.c.say("profiles of istiod, while the changes are made again")
 	out, err := t.takeProfiles(ctx)
 	if err != nil && ctx.Err() == nil {
-		t.out.Validity.Warnings = append(t.out.Validity.Warnings, fmt.Sprintf("profiles of istiod: %v", err))
+		t.warn("profiles of istiod: %v", err)
 	}
 	return out
 }
@@ -180,7 +176,7 @@ func (t *controlTrial) configs(ctx context.Context) []artefact {
 	}
 	dump, err := t.c.reals[0].proxy.ConfigDump(ctx)
 	if err != nil {
-		t.out.Validity.Warnings = append(t.out.Validity.Warnings, fmt.Sprintf("configuration of a real sidecar: %v", err))
+		t.warn("configuration of a real sidecar: %v", err)
 		return nil
 	}
 	return []artefact{{name: "real.json", data: dump}}

@@ -69,14 +69,31 @@ func (t *controlTrial) measure(ctx context.Context) (done completed, err error) 
 		return done, err
 	}
 	if err := t.window(ctx); err != nil {
+		done.events = t.salvage(ctx)
 		return done, err
 	}
 	if done.events, err = t.collect(ctx); err != nil {
+		done.events = t.salvage(ctx)
 		return done, err
 	}
 	t.out.Ended = time.Now().UTC()
 	done.files = append(t.configs(ctx), t.profiles(ctx)...)
 	return done, ctx.Err()
+}
+
+// salvage accounts for the changes of a trial that could not be carried
+// through after they were made: what was seen of them as far as that is known.
+func (t *controlTrial) salvage(ctx context.Context) []record.Event {
+	if ctx.Err() != nil || t.driven == nil {
+		return nil
+	}
+	events, sum, err := t.witness(ctx)
+	if err != nil {
+		events, sum = account(t.driven, witnesses{}) // nobody can be said to need, or to lack, anything
+	}
+	t.out.Control.Changes, t.out.Control.Committed = sum.planned, sum.committed
+	t.out.Validity.Checks = append(t.out.Validity.Checks, record.Check{Name: "account", OK: sum.balanced(), Detail: sum.String()})
+	return events
 }
 
 // prepare brings population and istiod to what the cell asks for, and makes
@@ -236,6 +253,11 @@ func cleanUp(driver *churn.Driver) error {
 		return fmt.Errorf("remove what the changes made: %w", err)
 	}
 	return nil
+}
+
+// warn notes what a reader of the trial should know.
+func (t *controlTrial) warn(format string, args ...any) {
+	t.out.Validity.Warnings = append(t.out.Validity.Warnings, fmt.Sprintf(format, args...))
 }
 
 // findTargets lists the containers that the trial's cost is read from.

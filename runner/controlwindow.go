@@ -37,6 +37,8 @@ func (t *controlTrial) window(ctx context.Context) error {
 	t.c.say("%d changes in %.1f s", len(t.plan.Changes), time.Duration(t.plan.DurationNS()).Seconds())
 	t.envoys = t.watchEnvoys(ctx)
 	defer t.envoys.stop()
+	series := t.watchSeries(ctx)
+	defer func() { _ = series.stop() }()
 	if t.windowStart, err = t.snapshot(ctx, false); err != nil {
 		return err
 	}
@@ -56,6 +58,9 @@ func (t *controlTrial) window(ctx context.Context) error {
 	}
 	t.out.Window = record.Window{Start: start.UTC(), Seconds: time.Since(start).Seconds(), Intervals: 1}
 	t.envoys.stop()
+	if err := series.stop(); err != nil {
+		t.warn("istiod's metrics were not recorded as series: %v", err)
+	}
 	if len(t.ids) > 0 {
 		if t.accountAfter, err = t.c.fleet.Account(ctx); err != nil {
 			return fmt.Errorf("account of the simulated sidecars: %w", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/meshmark/meshmark/lab"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/signals"
 	"github.com/meshmark/meshmark/store"
 	"github.com/meshmark/meshmark/study"
 )
@@ -82,7 +83,12 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 	if err := r.open(ctx); err != nil {
 		return Outcome{}, err
 	}
-	defer func() { err = errors.Join(err, r.dir.Close()) }()
+	defer func() {
+		if r.series != nil {
+			err = errors.Join(err, r.series.Close())
+		}
+		err = errors.Join(err, r.dir.Close())
+	}()
 	outcome := func() Outcome {
 		return Outcome{Dir: r.dir.Path(), Plan: r.plan, Header: r.header, Trials: len(r.trials), Blocks: r.wholeBlocks(), Stop: r.stop}
 	}
@@ -114,7 +120,16 @@ type plane interface {
 func (r *run) deploy(ctx context.Context) (plane, error) {
 	if r.o.Study.Plane() == study.PlaneControl {
 		r.tell(Event{Stage: "deploy", Text: "deploying the simulated sidecars' pod"})
-		c, err := deployControl(ctx, r.o, r.plan, r.header.RunID, func(format string, args ...any) {
+		if r.o.Study.Measured(study.MeasureSignals) {
+			folder, err := r.dir.Subdir(store.DirSeries)
+			if err == nil {
+				r.series, err = signals.OpenRecorder(folder)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		c, err := deployControl(ctx, r.o, r.plan, r.header.RunID, r.series, func(format string, args ...any) {
 			r.tell(Event{Stage: "step", Text: fmt.Sprintf(format, args...)})
 		})
 		if err != nil {
@@ -161,6 +176,7 @@ type run struct {
 	hist    map[string]record.TrialHist
 	started time.Time
 	stop    string
+	series  *signals.Recorder // of the control plane's metrics; nil without
 	// broken are the cells that break a bound, by the first brokenAt trials.
 	broken   []record.Cell
 	brokenAt int

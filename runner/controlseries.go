@@ -1,0 +1,128 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/signals"
+)
+
+// scrapeEvery is how often istiod's metrics are recorded in a window: often
+// enough for rates over a few seconds, and a fraction of a percent of a CPU.
+const scrapeEvery = 5 * time.Second
+
+// seriesWatch records istiod's metrics while a trial makes its changes.
+// Without a recorder it does nothing.
+type seriesWatch struct {
+	scraper *signals.Scraper
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
+	mu      sync.Mutex
+	err     error
+}
+
+// watchSeries records once now, then every few seconds until it is stopped.
+func (t *controlTrial) watchSeries(ctx context.Context) *seriesWatch {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &seriesWatch{cancel: cancel}
+	if t.c.series == nil {
+		return w
+	}
+	w.scraper = &signals.Scraper{Recorder: t.c.series, Discover: t.c.seriesTargets}
+	w.scrape(ctx)
+	w.done.Go(func() {
+		ticker := time.NewTicker(scrapeEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				w.scrape(ctx)
+			}
+		}
+	})
+	return w
+}
+
+// scrape records what can be read; what cannot is recorded as down.
+func (w *seriesWatch) scrape(ctx context.Context) {
+	if _, _, err := w.scraper.Scrape(ctx); err != nil && ctx.Err() == nil {
+		w.mu.Lock()
+		w.err = err
+		w.mu.Unlock()
+	}
+}
+
+// stop ends the recording, and says what went wrong with it.
+func (w *seriesWatch) stop() error {
+	w.cancel()
+	w.done.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// seriesTargets are istiod's replicas, with the labels that Prometheus gives
+// them in a cluster.
+func (c *controlPlane) seriesTargets(ctx context.Context) ([]signals.Target, error) {
+	pods, err := c.mesh.Pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []signals.Target
+	for _, p := range pods {
+		out = append(out, signals.Target{
+			Labels: map[string]string{"job": "istiod", "app": "istiod", "namespace": p.Namespace, "pod": p.Name,
+				"instance": fmt.Sprintf("%s:%d", p.IP, p.AdminPort)},
+			Fetch: func(ctx context.Context) (io.ReadCloser, error) { return c.metricsPage(ctx, p) },
+		})
+	}
+	return out, nil
+}
+
+func (c *controlPlane) metricsPage(ctx context.Context, p mesh.ControlPod) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Name+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.istiodHTTP(p).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		return nil, fmt.Errorf("metrics of %s: %s", p.Name, resp.Status)
+	}
+	return resp.Body, nil
+}
+
+// recordConvergence adds the trial's true convergence to the series.
+func (t *controlTrial) recordConvergence(events []record.Event) error {
+	if t.c.series == nil {
+		return nil
+	}
+	labels := map[string]string{"job": "meshmark", "trial": t.job.id}
+	c := signals.NewConvergence(labels)
+	if err := t.c.series.Append(t.out.Window.Start, c.Samples()); err != nil {
+		return err
+	}
+	for _, e := range events {
+		for _, us := range e.Seen.AckedUS {
+			if us >= 0 {
+				c.Observe(float64(us) / 1e6)
+			}
+		}
+		for range e.Missed {
+			c.Miss()
+		}
+	}
+	end := t.out.Window.Start.Add(time.Duration(t.out.Window.Seconds * float64(time.Second)))
+	return t.c.series.Append(end, c.Samples())
+}
