@@ -24,6 +24,7 @@ func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSumm
 			trials = append(trials, t)
 		}
 	}
+	s.Trials = len(trials)
 	if len(trials) == 0 {
 		return s
 	}

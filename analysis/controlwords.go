@@ -69,6 +69,10 @@ func (c *comparing) hiddenWords(cell int) []string {
 	if whole == nil || hidden == nil || whole.Verdict != record.VerdictMeasured || hidden.Verdict != record.VerdictMeasured {
 		return out
 	}
+	if hidden.Estimate < 0 {
+		return append(out, fmt.Sprintf("From commit to acknowledgement the 99th percentile is %s, less than istiod's figure: that is a straight line through a wide bucket of its histogram.",
+			quantity(whole.Estimate, whole.Unit)))
+	}
 	return append(out, fmt.Sprintf("Istiod's clock starts after debouncing and stops when it has sent: from commit to acknowledgement the 99th percentile is %s, %s of it hidden.",
 		quantity(whole.Estimate, whole.Unit), quantity(hidden.Estimate, hidden.Unit)))
 }

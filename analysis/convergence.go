@@ -8,6 +8,10 @@ import (
 	"github.com/meshmark/meshmark/stat"
 )
 
+// never stands in sightings for what did not happen; other times may lie a
+// little below zero.
+const never = -1
+
 // convergence is what a trial's events say: how long each change took to each
 // proxy, in microseconds after its commit.
 type convergence struct {
@@ -69,14 +73,14 @@ func convergenceOf(events []*record.Event) *convergence {
 		for i, at := range e.Seen.ReceivedUS {
 			c.pairs++
 			received = append(received, float64(at))
-			if i < len(e.Seen.AckedUS) && e.Seen.AckedUS[i] >= 0 {
+			if i < len(e.Seen.AckedUS) && e.Seen.AckedUS[i] != never {
 				own = append(own, float64(e.Seen.AckedUS[i]))
 			} else {
 				c.unacked++
 			}
 		}
 		for _, at := range e.Seen.AppliedUS {
-			if at >= 0 {
+			if at != never {
 				applied = append(applied, float64(at))
 			}
 		}

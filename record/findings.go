@@ -159,6 +159,7 @@ type CellSummary struct {
 // ControlSummary is what a control-plane cell's valid trials measured. Sums
 // are over all of them, means are of the trials'.
 type ControlSummary struct {
+	Trials      int `json:"trials"`  // that these figures are of
 	Proxies     int `json:"proxies"` // of one trial
 	Gateways    int `json:"gateways"`
 	RealProxies int `json:"real_proxies"`

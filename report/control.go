@@ -31,10 +31,23 @@ func plainFindings(f record.Findings) map[string]record.Finding {
 	return out
 }
 
-// valueColumn is a column that shows a finding of each cell.
+// valueColumn is a column that shows a finding of each cell. Where too few
+// blocks leave it without an interval, sum gives the value over all trials;
+// nil for none.
 type valueColumn struct {
 	head, name string
 	keep       int
+	sum        func(c *record.ControlSummary) float64
+}
+
+// single is a cell's value where its finding has none for want of blocks;
+// false if no trial is valid.
+func (v valueColumn) single(c record.CellSummary) (float64, bool) {
+	if v.sum == nil || c.Control == nil || c.Valid == 0 {
+		return 0, false
+	}
+	value := v.sum(c.Control)
+	return value, !math.IsNaN(value) && !math.IsInf(value, 0)
 }
 
 // valueTable has a row a cell and a column a finding, each column in one
@@ -51,6 +64,9 @@ func valueTable(f record.Findings, title string, columns []valueColumn) table {
 			if x, ok := plain[c.name+"\x00"+cell.Cell.Key()]; ok {
 				unit = x.Unit
 				largest = math.Max(largest, math.Abs(x.Estimate))
+				if v, ok := c.single(cell); ok && x.Verdict == record.VerdictInvalid {
+					largest = math.Max(largest, math.Abs(v))
+				}
 			}
 		}
 		if unit == "" {
@@ -73,11 +89,14 @@ func valueTable(f record.Findings, title string, columns []valueColumn) table {
 		row := factorTexts(f, cell.Cell)
 		for i, c := range shown {
 			x, ok := plain[c.name+"\x00"+cell.Cell.Key()]
+			single, okSingle := c.single(cell)
 			switch {
 			case !ok:
 				row = append(row, text{"–", styleDim})
 			case x.Verdict != record.VerdictInvalid && x.Low == x.High:
 				row = append(row, text{S: scales[i].plain(x.Estimate)})
+			case x.Verdict == record.VerdictInvalid && okSingle:
+				row = append(row, text{S: scales[i].plain(single)})
 			default:
 				row = append(row, figure(f, x, scales[i]))
 			}
@@ -91,8 +110,14 @@ func valueTable(f record.Findings, title string, columns []valueColumn) table {
 // and what the cell adds to its baseline.
 func convergenceTable(f record.Findings) table {
 	t := valueTable(f, "Convergence by cell: from a change's commit to the proxies' acknowledgement (95% interval)", []valueColumn{
-		{"p50", "convergence_p50", 9}, {"p99", "convergence_p99", 8}, {"p99.9", "convergence_p999", 1}, {"max", "convergence_max", 4},
-		{"first proxy", "convergence_first", 3}, {"last proxy", "convergence_last", 6}, {"in force in Envoy p50", "applied_p50", 3}, {"p99", "applied_p99", 1},
+		{"p50", "convergence_p50", 9, func(c *record.ControlSummary) float64 { return c.Convergence.P50 }},
+		{"p99", "convergence_p99", 8, func(c *record.ControlSummary) float64 { return c.Convergence.P99 }},
+		{"p99.9", "convergence_p999", 1, func(c *record.ControlSummary) float64 { return c.Convergence.P999 }},
+		{"max", "convergence_max", 4, func(c *record.ControlSummary) float64 { return c.Convergence.Max }},
+		{"first proxy", "convergence_first", 3, func(c *record.ControlSummary) float64 { return c.FirstUS }},
+		{"last proxy", "convergence_last", 6, func(c *record.ControlSummary) float64 { return c.LastUS }},
+		{"in force in Envoy p50", "applied_p50", 3, nil},
+		{"p99", "applied_p99", 1, nil},
 	})
 	if len(t.Rows) == 0 {
 		return t
@@ -120,10 +145,10 @@ func convergenceTable(f record.Findings) table {
 // leversTable has what each cell changes against its baseline, as a share.
 func leversTable(f record.Findings) table {
 	columns := []valueColumn{
-		{"p50", "convergence_p50_overhead", 9}, {"p99", "convergence_p99_overhead", 6}, {"pushes", "pushes_overhead", 8},
-		{"bytes a change", "push_bytes_per_change_overhead", 7}, {"configuration", "config_bytes_overhead", 4},
-		{"istiod CPU a change", "istiod_cpu_per_change_overhead", 5}, {"istiod memory", "istiod_memory_overhead", 2},
-		{"stale proxy-seconds", "stale_proxy_seconds_per_change_overhead", 1},
+		{"p50", "convergence_p50_overhead", 9, nil}, {"p99", "convergence_p99_overhead", 6, nil}, {"pushes", "pushes_overhead", 8, nil},
+		{"bytes a change", "push_bytes_per_change_overhead", 7, nil}, {"configuration", "config_bytes_overhead", 4, nil},
+		{"istiod CPU a change", "istiod_cpu_per_change_overhead", 5, nil}, {"istiod memory", "istiod_memory_overhead", 2, nil},
+		{"stale proxy-seconds", "stale_proxy_seconds_per_change_overhead", 1, nil},
 	}
 	t := table{Title: "Against the baseline (95% interval)", Columns: factorColumns(f)}
 	var found []map[string]record.Finding
@@ -170,23 +195,29 @@ func change(x record.Finding, ok bool) text {
 	return out
 }
 
-// stageNames are the heads of the waterfall's columns.
-var stageNames = map[string]string{
-	record.StageWatch: "watch", record.StageDebounce: "debounce", record.StagePushContext: "push context", record.StageQueue: "queue",
-	record.StageGenerate: "generate", record.StageWire: "wire", record.StageAck: "ack",
+// stageNames are the heads of the waterfall's columns, and what they are kept
+// for.
+var stageNames = map[string]struct {
+	head string
+	keep int
+}{
+	record.StageWatch: {"watch", 3}, record.StageDebounce: {"debounce", 8}, record.StagePushContext: {"push context", 4}, record.StageQueue: {"queue", 6},
+	record.StageGenerate: {"generate", 7}, record.StageWire: {"wire", 5}, record.StageAck: {"ack", 2},
 }
 
 // waterfallTable has a row a cell: where the mean time from commit to
 // acknowledgement goes.
 func waterfallTable(f record.Findings) table {
 	t := table{Columns: factorColumns(f)}
-	largest := 0.0
+	largest, least := 0.0, math.Inf(1)
 	present := map[string]bool{}
 	for _, c := range f.Cells {
 		if c.Control == nil {
 			continue
 		}
-		largest = math.Max(largest, c.Control.MeanUS)
+		if mean := c.Control.MeanUS; mean > 0 {
+			largest, least = math.Max(largest, mean), math.Min(least, mean)
+		}
 		for _, s := range c.Control.Stages {
 			present[s.Name] = true
 		}
@@ -194,11 +225,12 @@ func waterfallTable(f record.Findings) table {
 	if len(present) == 0 {
 		return t
 	}
-	s := scaleFor("us", math.Min(largest, 9e6)) // short stages stay readable in ms
+	s := scaleFor("us", math.Min(largest, 9e6))     // short stages stay readable in ms
+	digits := clamp(3-magnitude(least/s.Div), 1, 3) // a thousandth of the whole
 	t.Title = "Where the time goes, mean " + s.Unit + " from commit to acknowledgement"
 	for _, name := range record.Stages() {
 		if present[name] {
-			t.Columns = append(t.Columns, column{stageNames[name], true, 5})
+			t.Columns = append(t.Columns, column{stageNames[name].head, true, stageNames[name].keep})
 		}
 	}
 	t.Columns = append(t.Columns, column{"unexplained", true, 6}, column{"whole", true, 9})
@@ -218,13 +250,13 @@ func waterfallTable(f record.Findings) table {
 				row = append(row, text{"–", styleDim})
 				continue
 			}
-			row = append(row, text{S: s.plain(k.Stages[i].MeanUS)})
+			row = append(row, text{S: fixed(k.Stages[i].MeanUS/s.Div, digits)})
 		}
-		rest := text{S: s.plain(k.ResidualUS), Style: styleDim}
+		rest := text{S: fixed(k.ResidualUS/s.Div, digits), Style: styleDim}
 		if math.Abs(k.ResidualUS) > math.Max(0.05*k.MeanUS, 2000) {
 			rest.Style, bad = styleBad, true
 		}
-		t.Rows = append(t.Rows, append(row, rest, text{S: s.plain(k.MeanUS)}))
+		t.Rows = append(t.Rows, append(row, rest, text{S: fixed(k.MeanUS/s.Div, digits)}))
 	}
 	if bad {
 		t.Notes = append(t.Notes, "Where more than 5% or 2 ms is unexplained, the stages do not tell the whole story.")
@@ -234,104 +266,74 @@ func waterfallTable(f record.Findings) table {
 
 // hiddenTable sets istiod's own indicator beside what was measured.
 func hiddenTable(f record.Findings) table {
-	t := valueTable(f, "What istiod's own indicator hides: 99th percentile (95% interval)", []valueColumn{
-		{"pilot_proxy_convergence_time says", "reported_convergence_p99", 8}, {"commit to acknowledgement", "convergence_p99", 9}, {"hidden", "hidden_convergence_p99", 7},
+	t := valueTable(f, "What istiod's own indicator, pilot_proxy_convergence_time, hides: 99th percentile (95% interval)", []valueColumn{
+		{"istiod says", "reported_convergence_p99", 8, reportedP99},
+		{"commit to acknowledgement", "convergence_p99", 9, func(c *record.ControlSummary) float64 { return c.Convergence.P99 }},
+		{"hidden", "hidden_convergence_p99", 7, func(c *record.ControlSummary) float64 { return c.Convergence.P99 - reportedP99(c) }},
 	})
 	if len(t.Columns) < len(factorColumns(f))+3 {
 		return table{}
 	}
 	for _, c := range f.Cells {
 		if c.Control != nil && c.Control.ReportedFirstBucket {
-			t.Notes = append(t.Notes, "istiod's figure lies in its histogram's first bucket: it is a straight line through 0 to 100 ms and says no more than \"below\".")
+			t.Notes = append(t.Notes, "Where istiod's figure lies in its histogram's first bucket, it is a straight line through 0 to 100 ms and says no more than \"below\"; where in a later one, as rough a line through that.")
 			break
 		}
 	}
 	return t
 }
 
+// reportedP99 is istiod's own 99th percentile, NaN if it has none.
+func reportedP99(c *record.ControlSummary) float64 {
+	if c.ReportedP99US == nil {
+		return math.NaN()
+	}
+	return *c.ReportedP99US
+}
+
 // amplificationTable has what a change sets off.
 func amplificationTable(f record.Findings) table {
 	return valueTable(f, "Push amplification (95% interval)", []valueColumn{
-		{"pushes", "pushes", 7}, {"pushes a change", "pushes_per_change", 9}, {"received a change", "push_bytes_per_change", 8},
-		{"of it identical", "identical_share", 6}, {"stale a change", "stale_proxy_seconds_per_change", 3},
+		{"pushes", "pushes", 7, pushesOf},
+		{"pushes a change", "pushes_per_change", 9, func(c *record.ControlSummary) float64 { return pushesOf(c) * float64(c.Trials) / float64(c.Committed) }},
+		{"received a change", "push_bytes_per_change", 8, func(c *record.ControlSummary) float64 { return wireOf(c).bytes / float64(c.Committed) }},
+		{"of it identical", "identical_share", 6, func(c *record.ControlSummary) float64 { return wireOf(c).identical / wireOf(c).bytes }},
+		{"stale a change", "stale_proxy_seconds_per_change", 3, func(c *record.ControlSummary) float64 { return 1e6 * c.StaleProxySeconds / float64(c.Committed) }},
 	})
 }
 
-// typesOf lists the types of resources that any cell has, in istiod's order.
-func typesOf(f record.Findings, of func(*record.ControlSummary) []string) []string {
-	known := []string{"cds", "eds", "lds", "rds", "sds", "nds", "ecds"}
-	return withRest(known, f.Cells, func(c record.CellSummary) []string {
-		if c.Control == nil {
-			return nil
-		}
-		return of(c.Control)
-	})
+// pushesOf are a trial's pushes, NaN if istiod counts none.
+func pushesOf(c *record.ControlSummary) float64 {
+	if len(c.Pushes) == 0 {
+		return math.NaN()
+	}
+	sum := 0.0
+	for _, kind := range mapKeys(c.Pushes) {
+		sum += c.Pushes[kind]
+	}
+	return sum
 }
 
-// bytesTable has a row a cell and a column a type of resource.
-func bytesTable(f record.Findings, title string, types []string, bytes func(c *record.ControlSummary, kind string) (float64, bool)) table {
-	t := table{Columns: factorColumns(f)}
-	largest := 0.0
-	for _, c := range f.Cells {
-		for _, kind := range types {
-			if c.Control != nil {
-				v, _ := bytes(c.Control, kind)
-				largest = math.Max(largest, v)
-			}
-		}
+// wireOf is what came over the wire, all types together.
+func wireOf(c *record.ControlSummary) (sum struct{ bytes, identical float64 }) {
+	for _, w := range c.Wire {
+		sum.bytes += float64(w.Bytes)
+		sum.identical += float64(w.IdenticalBytes)
 	}
-	if largest == 0 {
-		return t
-	}
-	s := scaleFor("bytes", largest)
-	t.Title = fmt.Sprintf(title, s.Unit)
-	for i, kind := range types {
-		t.Columns = append(t.Columns, column{kind, true, max(1, 8-i)})
-	}
-	t.Columns = append(t.Columns, column{"all", true, 9})
-	for _, c := range f.Cells {
-		if c.Control == nil {
-			continue
-		}
-		row, sum := factorTexts(f, c.Cell), 0.0
-		for _, kind := range types {
-			v, ok := bytes(c.Control, kind)
-			if !ok {
-				row = append(row, text{"–", styleDim})
-				continue
-			}
-			sum += v
-			row = append(row, text{S: s.plain(v)})
-		}
-		t.Rows = append(t.Rows, append(row, text{S: s.plain(sum)}))
-	}
-	return t
-}
-
-// wireTable has what proxies received for each change, by type.
-func wireTable(f record.Findings) table {
-	types := typesOf(f, func(c *record.ControlSummary) []string { return mapKeys(c.Wire) })
-	return bytesTable(f, "Received a change by all proxies together, %s by type", types, func(c *record.ControlSummary, kind string) (float64, bool) {
-		w, ok := c.Wire[kind]
-		return float64(w.Bytes) / math.Max(1, float64(c.Committed)), ok
-	})
-}
-
-// configTable has the size of a proxy's configuration by type.
-func configTable(f record.Findings) table {
-	types := typesOf(f, func(c *record.ControlSummary) []string { return mapKeys(c.ConfigBytes) })
-	return bytesTable(f, "Configuration of a proxy (median), %s by type", types, func(c *record.ControlSummary, kind string) (float64, bool) {
-		v, ok := c.ConfigBytes[kind]
-		return float64(v), ok
-	})
+	return sum
 }
 
 // controlCostTable has what the control plane spends.
 func controlCostTable(f record.Findings) table {
 	return valueTable(f, "Cost of the control plane (95% interval)", []valueColumn{
-		{"istiod CPU a change", "istiod_cpu_per_change", 9}, {"idle", "istiod_cpu_idle", 7}, {"memory", "istiod_memory", 8},
-		{"allocated a change", "alloc_bytes_per_change", 4}, {"API server CPU a change", "apiserver_cpu_per_change", 3},
-		{"simulator of istiod", "simulator_cpu_share", 2},
+		{"istiod CPU a change", "istiod_cpu_per_change", 9, func(c *record.ControlSummary) float64 {
+			return 1e6 * (c.IstiodCPU.TotalS() - c.IdleCores*c.WindowSeconds) / float64(c.Committed)
+		}},
+		{"idle", "istiod_cpu_idle", 7, func(c *record.ControlSummary) float64 { return c.IdleCores }},
+		{"memory", "istiod_memory", 8, nil},
+		{"allocated a change", "alloc_bytes_per_change", 4, func(c *record.ControlSummary) float64 { return float64(c.AllocBytes) / float64(c.Committed) }},
+		{"API server CPU a change", "apiserver_cpu_per_change", 3, nil},
+		{"simulator of istiod", "simulator_cpu_share", 2, func(c *record.ControlSummary) float64 { return c.SimulatorCPU.TotalS() / c.IstiodCPU.TotalS() }},
 	})
 }
 

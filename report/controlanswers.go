@@ -253,7 +253,11 @@ func cellAnswers(f record.Findings, c record.CellSummary) []string {
 		if k.ReportedFirstBucket {
 			says += ", which only means that it lies in its first bucket"
 		}
-		out = append(out, fmt.Sprintf("istiod's own 99th percentile says %s: it hides %s.", says, scaleOf(hidden).value(hidden.Estimate)))
+		if hidden.Estimate >= 0 {
+			out = append(out, fmt.Sprintf("istiod's own 99th percentile says %s: it hides %s.", says, scaleOf(hidden).value(hidden.Estimate)))
+		} else { // its buckets are wide
+			out = append(out, fmt.Sprintf("istiod's own 99th percentile says %s, more than it takes: the figure is a straight line through a wide bucket of its histogram.", says))
+		}
 	}
 	if x, ok := plain["istiod_cpu_per_change\x00"+c.Cell.Key()]; ok && x.Verdict == record.VerdictMeasured {
 		out = append(out, fmt.Sprintf("A change costs istiod %s of CPU time.", scaleOf(x).quantityOf(x)))

@@ -1,0 +1,82 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// typesOf lists the types of resources that any cell has, in istiod's order.
+func typesOf(f record.Findings, of func(*record.ControlSummary) []string) []string {
+	known := []string{"cds", "eds", "lds", "rds", "sds", "nds", "ecds"}
+	return withRest(known, f.Cells, func(c record.CellSummary) []string {
+		if c.Control == nil {
+			return nil
+		}
+		return of(c.Control)
+	})
+}
+
+// bytesTable has a row a cell and a column a type of resource.
+func bytesTable(f record.Findings, title string, types []string, bytes func(c *record.ControlSummary, kind string) (float64, bool)) table {
+	t := table{Columns: factorColumns(f)}
+	largest := 0.0
+	for _, c := range f.Cells {
+		for _, kind := range types {
+			if c.Control != nil {
+				v, _ := bytes(c.Control, kind)
+				largest = math.Max(largest, v)
+			}
+		}
+	}
+	if largest == 0 {
+		return t
+	}
+	s := scaleFor("bytes", largest)
+	t.Title = fmt.Sprintf(title, s.Unit)
+	for i, kind := range types {
+		t.Columns = append(t.Columns, column{kind, true, max(1, 8-i)})
+	}
+	t.Columns = append(t.Columns, column{"all", true, 9})
+	for _, c := range f.Cells {
+		if c.Control == nil {
+			continue
+		}
+		row, sum := factorTexts(f, c.Cell), 0.0
+		for _, kind := range types {
+			v, ok := bytes(c.Control, kind)
+			if !ok {
+				row = append(row, text{"–", styleDim})
+				continue
+			}
+			sum += v
+			row = append(row, text{S: s.plain(v)})
+		}
+		t.Rows = append(t.Rows, append(row, text{S: s.plain(sum)}))
+	}
+	return t
+}
+
+// wireTable has what proxies received for each change, by type.
+func wireTable(f record.Findings) table {
+	types := typesOf(f, func(c *record.ControlSummary) []string {
+		return slices.DeleteFunc(mapKeys(c.Wire), func(kind string) bool { return c.Wire[kind].Bytes == 0 })
+	})
+	return bytesTable(f, "Received a change by all proxies together, %s by type", types, func(c *record.ControlSummary, kind string) (float64, bool) {
+		w, ok := c.Wire[kind]
+		return float64(w.Bytes) / math.Max(1, float64(c.Committed)), ok
+	})
+}
+
+// configTable has the size of a proxy's configuration by type.
+func configTable(f record.Findings) table {
+	types := typesOf(f, func(c *record.ControlSummary) []string {
+		return slices.DeleteFunc(mapKeys(c.ConfigBytes), func(kind string) bool { return c.ConfigBytes[kind] == 0 })
+	})
+	return bytesTable(f, "Configuration of a proxy (median), %s by type", types, func(c *record.ControlSummary, kind string) (float64, bool) {
+		v, ok := c.ConfigBytes[kind]
+		return float64(v), ok
+	})
+}
