@@ -32,6 +32,8 @@ type catalogue struct {
 	responses *recent[responseKey, *response]
 	steps     *recent[stepKey, *step]
 	diffs     *recent[diffKey, *diff]
+	unions    *recent[diffKey, *nameSet]
+	astray    *recent[strayKey, *response]
 
 	markers atomic.Pointer[[]marker]
 	bodies  atomic.Int64 // bytes kept to be searched later
@@ -103,6 +105,8 @@ func newCatalogue(delta bool) *catalogue {
 		responses: newRecent[responseKey, *response](keptRecent),
 		steps:     newRecent[stepKey, *step](keptRecent),
 		diffs:     newRecent[diffKey, *diff](keptRecent),
+		unions:    newRecent[diffKey, *nameSet](keptRecent),
+		astray:    newRecent[strayKey, *response](keptRecent),
 	}
 	for k := range c.names {
 		c.names[k].ids = map[string]uint32{}

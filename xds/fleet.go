@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +32,7 @@ type Fleet struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	owned  sync.WaitGroup // every goroutine of the fleet
+	tidied sync.Once
 
 	start       time.Time
 	connected   atomic.Int64
@@ -222,6 +225,17 @@ func (f *Fleet) stormAfter() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return time.Duration(f.spec.StormEveryS * (0.5 + f.random.Float64()) * float64(time.Second))
+}
+
+// tidy gives back, once, the memory that connecting took beyond what a
+// connected fleet needs.
+func (f *Fleet) tidy() {
+	f.tidied.Do(func() {
+		f.owned.Go(func() {
+			runtime.GC() // pools keep what they have for one collection
+			debug.FreeOSMemory()
+		})
+	})
 }
 
 // heartbeatEvery is how often the scheduler's delay is looked at.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	cluster "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	endpoint "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	route "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
@@ -83,12 +84,12 @@ func TestOrderOfRequests(t *testing.T) {
 	one := s.live()[0]
 	want := []string{
 		`cds sub=[] unsub=[] nonce="" initial=0 reject=false`,
-		`cds sub=[] unsub=[] nonce="x" initial=0 reject=false`,
 		`eds sub=[a] unsub=[] nonce="" initial=0 reject=false`,
+		`cds sub=[] unsub=[] nonce="x" initial=0 reject=false`,
 		`eds sub=[] unsub=[] nonce="x" initial=0 reject=false`,
 		`lds sub=[] unsub=[] nonce="" initial=0 reject=false`,
-		`lds sub=[] unsub=[] nonce="x" initial=0 reject=false`,
 		`rds sub=[80] unsub=[] nonce="" initial=0 reject=false`,
+		`lds sub=[] unsub=[] nonce="x" initial=0 reject=false`,
 		`rds sub=[] unsub=[] nonce="x" initial=0 reject=false`,
 	}
 	eventually(t, "all requests", func() bool { return len(one.requests()) >= len(want) })
@@ -111,14 +112,27 @@ func TestSubscriptionsFollowClusters(t *testing.T) {
 	eventually(t, "its ACK", func() bool { return len(one.requests()) == 8 })
 	eds := &cluster.Cluster{Name: "b", ClusterDiscoveryType: &cluster.Cluster_Type{Type: cluster.Cluster_EDS}}
 	s.push(1, wire.ClusterType, map[string]proto.Message{"b": eds}, "a")
+	// Envoy acknowledges new clusters when they have their endpoints: the
+	// first answer brings none.
 	eventually(t, "a change of subscription", func() bool { return len(one.requests()) >= 10 })
-	got := lines(one.requests()[8:10])
-	want := []string{`cds sub=[] unsub=[] nonce="x" initial=0 reject=false`, `eds sub=[b] unsub=[a] nonce="" initial=0 reject=false`}
+	s.push(1, wire.EndpointType, map[string]proto.Message{"b": &endpoint.ClusterLoadAssignment{ClusterName: "b"}})
+	eventually(t, "all ACKs", func() bool { return len(one.requests()) >= 12 })
+	got := lines(one.requests()[8:12])
+	want := []string{`eds sub=[b] unsub=[a] nonce="" initial=0 reject=false`, `eds sub=[] unsub=[] nonce="x" initial=0 reject=false`,
+		`cds sub=[] unsub=[] nonce="x" initial=0 reject=false`, `eds sub=[] unsub=[] nonce="x" initial=0 reject=false`}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
+	// What comes of a name that is no longer subscribed to is not kept.
+	s.push(1, wire.EndpointType, map[string]proto.Message{"a": &endpoint.ClusterLoadAssignment{ClusterName: "a"}})
+	eventually(t, "its ACK", func() bool { return len(one.requests()) >= 13 })
 	if a := f.Account(); a.Wire["cds"].Removed != 1 || a.Wire["cds"].Resources != 3 {
 		t.Errorf("%+v", a.Wire["cds"])
+	}
+	one.end <- status.Error(codes.Unavailable, "gone")
+	eventually(t, "another stream", func() bool { all := s.live(); return len(all) == 2 && len(all[1].requests()) >= 2 })
+	if r := s.live()[1].requests()[1]; r.typeURL != wire.EndpointType || len(r.initial) != 1 || r.initial["b"] == "" {
+		t.Errorf("after a reconnect: %s with %v, want b alone", r, r.initial)
 	}
 }
 

@@ -41,6 +41,7 @@ const (
 	connectProxy actionKind = iota
 	resumeProxy
 	dropProxy
+	drainProxy
 	pingAll
 	closeLink
 )
@@ -199,7 +200,7 @@ func (g *gate) do(a action) {
 			l.ping()
 		}
 		g.later(time.Now().Add(pingEvery), action{what: pingAll})
-	case resumeProxy, dropProxy:
+	case resumeProxy, dropProxy, drainProxy:
 		g.mu.Lock()
 		l := a.proxy.link
 		g.mu.Unlock()
@@ -211,9 +212,12 @@ func (g *gate) do(a action) {
 			if p.stream == nil || p.epoch != a.epoch {
 				return
 			}
-			if a.what == resumeProxy {
+			switch a.what {
+			case resumeProxy:
 				p.stream.Resume()
-			} else {
+			case drainProxy:
+				p.drain(time.Now().UnixNano())
+			default:
 				p.stream.Cancel(reasonStorm)
 			}
 		})

@@ -7,9 +7,6 @@ import (
 	"github.com/meshmark/meshmark/xds/wire"
 )
 
-// features are what Envoy says it can do.
-var features = []string{"envoy.lb.does_not_support_overprovisioning", "envoy.lrs.supports_send_all_clusters"}
-
 // node returns the encoded node of a proxy, as the bootstrap that pilot-agent
 // writes would have it. It is made when it is needed, with the first request
 // of a stream, and not kept.
@@ -49,7 +46,11 @@ func (s *Spec) node(p *Proxy) ([]byte, error) {
 		"WORKLOAD_NAME":     app,
 		"OWNER":             "kubernetes://apis/apps/v1/namespaces/" + p.Namespace + "/deployments/" + app,
 		"PILOT_SAN":         []any{"istiod.istio-system.svc"},
-		"ENVOY_STATUS_PORT": 15021, "ENVOY_PROMETHEUS_PORT": 15090,
+		"ENVOY_STATUS_PORT": 15021, "ENVOY_PROMETHEUS_PORT": 15090, "ENVOY_SKIP_DEPRECATED_LOGS": "true",
+		"ANNOTATIONS":                   map[string]any{"istio.io/rev": "default", "prometheus.io/path": "/stats/prometheus", "prometheus.io/port": "15020", "prometheus.io/scrape": "true"},
+		"ISTIO_PROXY_SHA":               "meshmark",
+		"METADATA_DISCOVERY":            "false",
+		"WORKLOAD_IDENTITY_SOCKET_FILE": "socket",
 	}
 	if p.nodeType() == NodeSidecar {
 		meta["INTERCEPTION_MODE"] = "REDIRECT"
@@ -66,7 +67,7 @@ func (s *Spec) node(p *Proxy) ([]byte, error) {
 	n := wire.Node{
 		ID:       p.nodeType() + "~" + p.IP + "~" + p.Name + "." + p.Namespace + "~" + p.Namespace + ".svc." + domain,
 		Cluster:  app + "." + p.Namespace,
-		Metadata: meta, Features: features,
+		Metadata: meta,
 	}
 	return n.Append(nil)
 }

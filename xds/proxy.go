@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"bytes"
 	"sync/atomic"
 	"time"
 
@@ -33,7 +34,20 @@ type proxy struct {
 	subscribed [kinds]*nameSet
 	nonces     [kinds]string // state of the world only: of the last response
 	versions   [kinds]string // of the last that was accepted
+
+	held     []heldAck // ACKs of clusters that wait for endpoints
+	lack     int       // endpoints that were missing before those
+	draining bool      // routes without a listener are about to be let go
 }
+
+// heldAck is an acknowledgement that has to wait.
+type heldAck struct {
+	head wire.Head
+	sent func(int64)
+}
+
+// maxHeld bounds the acknowledgements that wait.
+const maxHeld = 16
 
 // kindSet is a set of kinds.
 type kindSet uint8
@@ -63,6 +77,7 @@ func (p *proxy) open(conn *stream.Conn) error {
 	p.stream, p.epoch = s, p.epoch+1
 	p.asked, p.answered = 0, 0
 	p.nonces = [kinds]string{}
+	p.held, p.draining = nil, false
 	p.ask(cds, node)
 	if !p.everAsked {
 		return nil
@@ -159,6 +174,7 @@ func (p *proxy) take(r *response, head *wire.Head, size int, at int64) {
 		reject = "meshmark: this proxy rejects everything after the first response"
 	}
 	count.resources.Add(int64(len(r.contents)))
+	again := p.answered.has(k)
 	p.answered.add(k)
 	if reject != "" {
 		p.reply(k, kindURLs[k], head, reject, nil)
@@ -167,6 +183,9 @@ func (p *proxy) take(r *response, head *wire.Head, size int, at int64) {
 	}
 	p.accepted.add(k)
 	s := p.move(k, r)
+	if !k.wildcard() {
+		p.forget(k)
+	}
 	count.identical.Add(s.identical)
 	count.identicalBytes.Add(s.identicalBytes)
 	count.removed.Add(s.removed)
@@ -175,6 +194,7 @@ func (p *proxy) take(r *response, head *wire.Head, size int, at int64) {
 	}
 	var n noted
 	n.collect(f, p, s, at)
+	lack := p.lacking()
 	next := p.follow(k, s.to, &n, at)
 	if p.synced && s.newest > p.syncedAt {
 		n.newest = s.newest
@@ -182,11 +202,56 @@ func (p *proxy) take(r *response, head *wire.Head, size int, at int64) {
 	if f.spec.Mode == ModeSotW {
 		p.versions[k] = string(head.Version)
 	}
-	p.reply(k, kindURLs[k], head, "", n.sent(f))
+	// Envoy subscribes to what a response refers to before it acknowledges
+	// the response.
 	for _, request := range next {
 		request()
 	}
+	switch {
+	case k == cds && again && (len(p.held) > 0 || p.lacking() > lack):
+		p.hold(head, n.sent(f), lack)
+	case k == eds && len(p.held) > 0 && p.lacking() <= p.lack:
+		p.release()
+		fallthrough
+	default:
+		p.reply(k, kindURLs[k], head, "", n.sent(f))
+	}
 	p.advance(at)
+}
+
+// lacking is how many of the endpoints a proxy asked for it has not got.
+func (p *proxy) lacking() int { return len(p.subscribed[eds].ids) - p.tables[eds].Load().count }
+
+// hold keeps back the acknowledgement of clusters until the endpoints of the
+// new ones among them are there. Envoy does so once it runs, since it pauses
+// CDS while clusters warm (ClusterManagerImpl in
+// source/common/upstream/cluster_manager_impl.cc); of the first response of a
+// stream it does not.
+func (p *proxy) hold(head *wire.Head, sent func(int64), lack int) {
+	if len(p.held) == 0 {
+		p.lack = lack
+	}
+	p.held = append(p.held, heldAck{sent: sent, head: wire.Head{TypeURL: head.TypeURL, Nonce: bytes.Clone(head.Nonce), Version: bytes.Clone(head.Version)}})
+	if len(p.held) > maxHeld {
+		p.release()
+	}
+}
+
+// release sends the acknowledgements that were held, in their order.
+func (p *proxy) release() {
+	held := p.held
+	p.held = nil
+	for i := range held {
+		p.reply(cds, kindURLs[cds], &held[i].head, "", held[i].sent)
+	}
+}
+
+// forget drops what came of names that the proxy does not subscribe to: a
+// push and the end of a subscription may cross, and Envoy ignores it.
+func (p *proxy) forget(k kind) {
+	if t := p.tables[k].Load(); t.count > len(p.subscribed[k].ids) {
+		p.move(k, p.fleet.catalogue.strays(t, p.subscribed[k]))
+	}
 }
 
 // move makes the step that a response asks for.
@@ -218,10 +283,38 @@ func (p *proxy) follow(k kind, t *table, n *noted, at int64) (requests []func())
 	if k == cds {
 		change(eds, refs)
 	} else {
-		change(rds, refs)
+		change(rds, p.fleet.catalogue.union(p.subscribed[rds], refs))
 		change(ecds, exts)
+		if p.subscribed[rds] != refs && !p.draining {
+			p.draining = true
+			p.fleet.gate.later(time.Now().Add(drainAfter), action{what: drainProxy, proxy: p, epoch: p.epoch})
+		}
 	}
 	return requests
+}
+
+// drainAfter is how long a listener that was removed goes on, and with it its
+// subscription to routes: Envoy's --drain-time-s as pilot-agent gives it.
+const drainAfter = 45 * time.Second
+
+// drain lets go of routes that no listener has any more.
+func (p *proxy) drain(at int64) {
+	p.draining = false
+	from := p.subscribed[rds]
+	to, _ := p.fleet.catalogue.wants(p.tables[lds].Load())
+	if from == to {
+		return
+	}
+	d := p.fleet.catalogue.diff(from, to)
+	p.subscribed[rds] = to
+	var n noted
+	if d.prune != nil {
+		n.collect(p.fleet, p, p.move(rds, d.prune), at)
+	}
+	p.subscribe(rds, d)
+	if sent := n.sent(p.fleet); sent != nil {
+		sent(at)
+	}
 }
 
 // subscribe sends a change of subscription, apart from any ACK.
@@ -279,7 +372,9 @@ func (p *proxy) advance(at int64) {
 		return
 	}
 	p.synced, p.syncedAt = true, at
-	p.fleet.synced.Add(1)
+	if int(p.fleet.synced.Add(1)) == len(p.fleet.proxies) {
+		p.fleet.tidy()
+	}
 }
 
 // Closed takes the end of a stream.

@@ -252,3 +252,32 @@ func (c *catalogue) diff(from, to *nameSet) *diff {
 	})
 	return d
 }
+
+// union returns the names of two sets of a kind.
+func (c *catalogue) union(a, b *nameSet) *nameSet {
+	if a == b || a == noNames {
+		return b
+	}
+	if b == noNames {
+		return a
+	}
+	return c.unions.get(diffKey{a, b}, func() *nameSet { return c.nameSet(b.kind, slices.Concat(a.ids, b.ids)) })
+}
+
+type strayKey struct {
+	table *table
+	set   *nameSet
+}
+
+// strays returns what removes from a table all names that are not in a set.
+func (c *catalogue) strays(t *table, set *nameSet) *response {
+	return c.astray.get(strayKey{t, set}, func() *response {
+		r := &response{kind: t.kind, partial: true}
+		for one := range t.all() {
+			if !set.has(one.name) {
+				r.removed = append(r.removed, one.name)
+			}
+		}
+		return r
+	})
+}

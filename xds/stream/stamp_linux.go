@@ -18,7 +18,9 @@ type stampConn struct {
 	net.Conn
 	raw    syscall.RawConn // nil: no time stamps of the kernel
 	onRead func(waitedNS int64)
-	last   int64 // when the last read returned, nanoseconds since 1970
+	// last is when the kernel had the newest bytes of the last read, or when
+	// that returned if the kernel does not say, nanoseconds since 1970.
+	last int64
 
 	// Of the read under way: fields rather than variables, so that the
 	// closure is made once.
@@ -76,8 +78,12 @@ func (c *stampConn) Read(b []byte) (int, error) {
 	case c.n == 0:
 		return 0, io.EOF
 	}
+	waited := c.waited()
 	if c.onRead != nil {
-		c.onRead(c.waited())
+		c.onRead(waited)
+	}
+	if waited > 0 { // they came when the kernel had them, not when we looked
+		c.last -= waited
 	}
 	return c.n, nil
 }
