@@ -2,140 +2,14 @@ package analysis
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
 )
-
-const controlStudy = `
-name: tuning
-question: Which lever helps?
-control: {changes: 10}
-settings: {proxies: 11, gateways: 2}
-variants:
-  none: {}
-  sidecar: {sidecar_scope: mesh}
-  slow: {sidecar_scope: mesh, debounce_after: 2500ms}
-baseline: {variant: none}
-blocks: {min: 3, max: 6}
-stop: {finding: convergence_p50_overhead, half_width: 10%, of: {variant: slow}}
-published:
-- {source: book, claim: no tuning, finding: pushes, cell: {variant: none}, figure: 514, unit: pushes}
-- {source: book, claim: with a Sidecar, finding: pushes, cell: {variant: sidecar}, figure: 70, unit: pushes}
-- {source: book, claim: p99 of istiod, finding: reported_convergence_p99, cell: {variant: none}, figure: 0.099, unit: s}
-- {source: book, claim: config dump, finding: config_bytes, cell: {variant: none}, figure: 2.0, unit: MB}
-assert: ['finding("missed", {"variant": "none"}).estimate == 0.0']
-`
-
-// controlWorld says what a control-plane trial is like.
-type controlWorld struct {
-	debounceMS float64
-	pushes     float64 // in the window
-	spoil      func(t *record.Trial, events []record.Event)
-}
-
-// simulateControl runs a control-plane study: every change reaches proxy i
-// i ms after the debounce and 20 ms, and is acknowledged 1 ms later.
-func simulateControl(t *testing.T, text string, blocks int, world func(record.Cell) controlWorld) record.Run {
-	t.Helper()
-	s, err := study.Parse([]byte(text), "study.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := study.NewPlan(s, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	run := record.Run{Header: record.Header{Schema: record.Schema, RunID: "run", Study: s.Name, Started: start, Seed: 3, Lab: "local"}, StudyYAML: s.Marshal()}
-	r := rand.New(rand.NewPCG(1, 2))
-	at := start
-	for block := range blocks {
-		for order, slot := range plan.Block(block) {
-			cell := plan.Cells[slot.Cell]
-			l, err := study.ControlOf(cell)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w := world(cell)
-			trial := record.Trial{
-				Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Repeat: slot.Repeat,
-				Started: at, Ended: at.Add(40 * time.Second), Window: record.Window{Start: at, Seconds: 25},
-				Validity: record.Validity{Valid: true},
-			}
-			at = trial.Ended
-			events := controlEvents(&trial, s.ChangesIn(cell), l.Connected(), w.debounceMS, r)
-			controlCounts(&trial, l, w, events)
-			if w.spoil != nil {
-				w.spoil(&trial, events)
-			}
-			run.Trials, run.Events = append(run.Trials, trial), append(run.Events, events...)
-		}
-	}
-	return run
-}
-
-func controlEvents(trial *record.Trial, changes, proxies int, debounceMS float64, r *rand.Rand) []record.Event {
-	var out []record.Event
-	noise := 1 + 0.005*r.NormFloat64() // of the trial
-	for k := range changes {
-		e := record.Event{
-			Schema: record.Schema, Trial: trial.ID, Change: k, Kind: "service", Op: "create", Object: fmt.Sprintf("Service/sim-1/x-%d", k),
-			CommittedNS: trial.Started.UnixNano() + int64(k)*2_500_000_000, Expected: proxies,
-		}
-		for p := range proxies {
-			us := int64((debounceMS + 20 + float64(p)) * 1000 * noise)
-			e.Seen.Proxy = append(e.Seen.Proxy, int32(p))
-			e.Seen.ReceivedUS = append(e.Seen.ReceivedUS, us)
-			e.Seen.AckedUS = append(e.Seen.AckedUS, us+1000)
-		}
-		out = append(out, e)
-	}
-	return out
-}
-
-func controlCounts(trial *record.Trial, l study.ControlLevels, w controlWorld, events []record.Event) {
-	n := l.Connected()
-	mean := convergenceOf(pointers(events)).acked.Mean()
-	trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 1.5, SystemS: 0.5}}
-	trial.Memory = map[string]record.Memory{record.PartControl: {PSSBytes: 120e6}}
-	trial.Control = &record.Control{
-		Proxies: l.Proxies, Gateways: l.Gateways, Changes: len(events), Committed: len(events),
-		Istiod: map[string]float64{
-			`pilot_xds_pushes{type="cds"}`: w.pushes * 0.5, `pilot_xds_pushes{type="lds"}`: w.pushes * 0.5, `pilot_xds_pushes{type="lds_senderr"}`: 7,
-			`pilot_proxy_convergence_time_bucket{le="0.1"}`: float64(10 * n), `pilot_proxy_convergence_time_bucket{le="0.5"}`: float64(10 * n),
-			`pilot_proxy_convergence_time_bucket{le="+Inf"}`: float64(10 * n),
-		},
-		Stages: []record.Stage{{Name: record.StageDebounce, MeanUS: w.debounceMS * 1000, Source: "pilot_debounce_time"},
-			{Name: record.StageWire, MeanUS: mean - w.debounceMS*1000 - 1000, Source: "rest"}},
-		Wire:   map[string]record.Wire{"cds": {Bytes: 300_000, IdenticalBytes: 120_000, Resources: 100, Acks: 10}, "lds": {Bytes: 100_000, IdenticalBytes: 80_000}},
-		Config: map[string]int64{"cds": 60_000, "lds": 40_000},
-		Idle:   record.CPU{UserS: 0.08}, IdleSeconds: 2,
-		APIServer: &record.CPU{UserS: 0.3}, Simulator: record.CPU{UserS: 0.2}, SimulatorLag: record.Lag{P99: 90},
-		StaleProxySeconds: 5, AllocBytes: 50e6, HeapBytes: 30e6,
-	}
-}
-
-func pointers(events []record.Event) []*record.Event {
-	var out []*record.Event
-	for i := range events {
-		out = append(out, &events[i])
-	}
-	return out
-}
-
-func tuned(c record.Cell) controlWorld {
-	return map[string]controlWorld{
-		"none": {debounceMS: 100, pushes: 520}, "sidecar": {debounceMS: 100, pushes: 60}, "slow": {debounceMS: 2500, pushes: 50},
-	}[c[study.FactorVariant]]
-}
 
 // What was put into the simulated control plane comes out.
 func TestAnalyzeControl(t *testing.T) {
@@ -345,55 +219,5 @@ func TestCompareControl(t *testing.T) {
 	}
 	if same, err := Compare(a, a, 0.05); err != nil || same.Verdict == record.VerdictWorse || same.Verdict == record.VerdictBetter {
 		t.Errorf("%s: %v", same.Verdict, err)
-	}
-}
-
-const searchStudy = `
-name: one
-question: How many?
-control: {changes: 5}
-factors: {change_rate: [1, 10], proxies: [10, 20, 40]}
-search: [{factor: proxies, finding: convergence_p99, bound: 150 ms}]
-blocks: {min: 2, max: 3}
-`
-
-func TestSearch(t *testing.T) {
-	run := simulateControl(t, searchStudy, 2, func(c record.Cell) controlWorld {
-		w := controlWorld{debounceMS: 100, pushes: 5}
-		if c[study.FactorChangeRate] == "10" {
-			w.debounceMS = 400
-		}
-		return w
-	})
-	f := analyze(t, run)
-	x := get(t, f, "highest_proxies", record.Cell{"change_rate": "1"})
-	if x.Estimate != 20 || x.Low != 20 || x.High != 40 || x.Unit != "sidecars" || x.Verdict != record.VerdictMeasured || x.Cell[study.FactorProxies] != "" {
-		t.Errorf("%+v", x)
-	}
-	if y := get(t, f, "highest_proxies", record.Cell{"change_rate": "10"}); y.Estimate != 0 || y.High != 10 || !strings.Contains(strings.Join(y.Warnings, ""), "no level keeps") {
-		t.Errorf("%+v", y)
-	}
-	for name, spoil := range map[string]func(*record.Trial, []record.Event){
-		"no trial is valid": func(t *record.Trial, _ []record.Event) { t.Validity.Valid = false },
-		"never came": func(_ *record.Trial, events []record.Event) {
-			for i := range events {
-				events[i].Missed = []int32{1}
-			}
-		},
-	} {
-		run := simulateControl(t, searchStudy, 1, func(c record.Cell) controlWorld {
-			w := controlWorld{debounceMS: 10}
-			if c[study.FactorProxies] == "40" {
-				w.spoil = spoil
-			}
-			return w
-		})
-		if x := get(t, analyze(t, run), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 40 || !strings.Contains(strings.Join(x.Warnings, ""), name) {
-			t.Errorf("%s: %+v", name, x)
-		}
-	}
-	open := simulateControl(t, searchStudy, 2, func(record.Cell) controlWorld { return controlWorld{debounceMS: 1} })
-	if x := get(t, analyze(t, open), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 40 || !strings.Contains(strings.Join(x.Warnings, ""), "lies higher") {
-		t.Errorf("%+v", x)
 	}
 }

@@ -64,8 +64,12 @@ func (o *observations) look(n int) (stat.Look, []int) {
 	return look, cells
 }
 
-// wholeBlocks counts the blocks, from the first, all of whose trials ended.
+// wholeBlocks counts the blocks, from the first, all of whose trials ended, or
+// were left out by a search.
 func (o *observations) wholeBlocks() int {
+	if len(o.plan.Study.Search) > 0 {
+		return o.searchedBlocks()
+	}
 	ended := map[int]int{}
 	for i := range o.run.Trials {
 		ended[o.run.Trials[i].Block]++
@@ -75,6 +79,33 @@ func (o *observations) wholeBlocks() int {
 		n++
 	}
 	return n
+}
+
+// searchedBlocks is wholeBlocks for a study that leaves cells out which lie
+// above one that breaks a bound.
+func (o *observations) searchedBlocks() int {
+	done := map[string]bool{}
+	for i := range o.run.Trials {
+		done[o.run.Trials[i].ID] = true
+	}
+	above := make([]bool, len(o.plan.Cells))
+	for i := range above {
+		above[i] = o.above(i)
+	}
+	for n := 0; ; n++ {
+		any := false
+		for order, slot := range o.plan.Block(n) {
+			switch {
+			case done[study.TrialID(n, order)]:
+				any = true
+			case !above[slot.Cell]:
+				return n
+			}
+		}
+		if !any {
+			return n
+		}
+	}
 }
 
 // whyEnded says, from what a run left behind, why it ended where it did, and

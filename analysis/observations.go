@@ -24,6 +24,8 @@ type observations struct {
 	// they say once somebody has asked.
 	events       map[string][]*record.Event
 	convergences map[string]*convergence
+	have         []bool // cells that have any trial, valid or not
+	brokenCells  []int  // see broken
 }
 
 // observe sorts a run's trials by the plan's cells. Trials of cells that the
@@ -35,6 +37,7 @@ func observe(plan *study.Plan, run record.Run) (*observations, error) {
 		e := &run.Events[i]
 		o.events[e.Trial] = append(o.events[e.Trial], e)
 	}
+	o.have = make([]bool, len(plan.Cells))
 	o.trials = make([]map[int][]*record.Trial, len(plan.Cells))
 	for i := range o.trials {
 		o.trials[i] = map[int][]*record.Trial{}
@@ -46,6 +49,7 @@ func observe(plan *study.Plan, run record.Run) (*observations, error) {
 		if !ok {
 			return nil, fmt.Errorf("trial %q measured cell %q, which the study does not have", t.ID, t.Cell.Key())
 		}
+		o.have[cell] = true
 		if !seen[t.Block] {
 			seen[t.Block] = true
 			o.blocks = append(o.blocks, t.Block)

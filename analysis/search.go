@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -20,96 +21,172 @@ const probeSearch = "search"
 // finding lacks the factor.
 func (o *observations) searches() []record.Finding {
 	var out []record.Finding
+	for _, g := range o.searchGroups() {
+		if f, ok := o.search(g); ok {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// searchGroup is a search along one combination of the other factors.
+type searchGroup struct {
+	search   study.Search
+	factor   study.Factor
+	m        measure
+	overhead bool
+	cells    []int // by level, low to high
+}
+
+func (g searchGroup) level(o *observations, cell int) float64 {
+	v, _ := g.factor.Value(o.plan.Cells[cell][g.search.Factor])
+	return v
+}
+
+// searchGroups lists all searches in the order of the study and its cells.
+func (o *observations) searchGroups() []searchGroup {
+	var out []searchGroup
 	for _, s := range o.plan.Study.Search {
 		m, overhead, ok := measureNamed(o.plan.Study, s.Finding)
 		if !ok {
 			continue
 		}
 		factor, _ := study.FactorByName(s.Factor)
-		groups := map[string][]int{}
-		var order []string
+		at := map[string]int{}
 		for i, cell := range o.plan.Cells {
 			rest := cell.With(nil)
 			delete(rest, s.Factor)
 			if _, ok := factor.Value(cell[s.Factor]); !ok {
 				continue
 			}
-			if groups[rest.Key()] == nil {
-				order = append(order, rest.Key())
+			k, ok := at[rest.Key()]
+			if !ok {
+				k = len(out)
+				at[rest.Key()] = k
+				out = append(out, searchGroup{search: s, factor: factor, m: m, overhead: overhead})
 			}
-			groups[rest.Key()] = append(groups[rest.Key()], i)
+			out[k].cells = append(out[k].cells, i)
 		}
-		for _, key := range order {
-			out = append(out, o.search(s, factor, m, overhead, groups[key]))
-		}
+	}
+	for _, g := range out {
+		slices.SortStableFunc(g.cells, func(a, b int) int { return cmp.Compare(g.level(o, a), g.level(o, b)) })
 	}
 	return out
 }
 
-// search walks up the levels of one combination.
-func (o *observations) search(s study.Search, factor study.Factor, m measure, overhead bool, cells []int) record.Finding {
-	level := func(i int) float64 { v, _ := factor.Value(o.plan.Cells[i][s.Factor]); return v }
-	slices.SortStableFunc(cells, func(a, b int) int {
-		if d := level(a) - level(b); d != 0 {
-			return int(d / max(d, -d))
-		}
-		return 0
-	})
-	rest := o.short(cells[0])
-	delete(rest, s.Factor)
-	f := record.Finding{Name: highest + s.Factor, Probe: probeSearch, Unit: factor.Unit, Cell: rest, Verdict: record.VerdictMeasured}
-	bound := quantity(s.Bound.Value, s.Bound.Unit)
-	kept := 0
-	for _, i := range cells {
-		x, ok := o.searched(i, m, overhead)
-		if !ok {
-			if o.tried(i) {
-				f.High = level(i)
-				f.Warnings = append(f.Warnings, fmt.Sprintf("at %s no trial is valid", o.plan.Label(o.plan.Cells[i])))
-				return found(f, kept)
-			}
-			break
-		}
-		if share := o.missedShare(i); m.beyond > 0 && share > m.beyond {
-			f.High = level(i)
-			f.Warnings = append(f.Warnings, fmt.Sprintf("at %s, %s of what proxies needed never came: %s is beyond any bound", o.plan.Label(o.plan.Cells[i]), percent(share), s.Finding))
-			return found(f, kept)
-		}
-		if x.Estimate > s.Bound.Value {
-			f.High = level(i)
-			f.Warnings = append(f.Warnings, fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", o.plan.Label(o.plan.Cells[i]), s.Finding, quantity(x.Estimate, x.Unit), bound))
-			return found(f, kept)
-		}
-		kept++
-		f.Estimate, f.Low, f.High, f.Blocks = level(i), level(i), level(i), x.Blocks
-		if x.High > s.Bound.Value {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("at %s the interval of %s reaches %s, beyond the bound of %s", o.plan.Label(o.plan.Cells[i]), s.Finding, quantity(x.High, x.Unit), bound))
-		}
+// breaks says whether a cell breaks the bound, and how; ok is false for a
+// cell without a trial.
+func (o *observations) breaks(g searchGroup, cell int) (x record.Finding, how string, ok bool) {
+	if !o.tried(cell) {
+		return x, "", false
 	}
-	if kept == 0 {
-		return invalid(f, 0)
+	label := o.plan.Label(o.plan.Cells[cell])
+	x, valid := o.searched(cell, g.m, g.overhead)
+	if !valid {
+		return x, fmt.Sprintf("at %s no trial is valid", label), true
 	}
-	f.Warnings = append(f.Warnings, fmt.Sprintf("no level that was measured breaks the bound of %s: the limit lies higher", bound))
-	return f
+	if share := o.missedShare(cell); g.m.beyond > 0 && share > g.m.beyond {
+		return x, fmt.Sprintf("at %s, %s of what proxies needed never came: %s is beyond any bound", label, percent(share), g.search.Finding), true
+	}
+	if x.Estimate > g.search.Bound.Value {
+		return x, fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, g.search.Finding, quantity(x.Estimate, x.Unit), quantity(g.search.Bound.Value, g.search.Bound.Unit)), true
+	}
+	return x, "", true
 }
 
-// found ends a search at a level that breaks the bound.
-func found(f record.Finding, kept int) record.Finding {
-	if kept == 0 {
-		f.Warnings = append(f.Warnings, "no level keeps within the bound")
+// search walks up the levels of one combination; false if none was measured
+// and nothing says why.
+func (o *observations) search(g searchGroup) (record.Finding, bool) {
+	rest := o.short(g.cells[0])
+	delete(rest, g.search.Factor)
+	f := record.Finding{Name: highest + g.search.Factor, Probe: probeSearch, Unit: g.factor.Unit, Cell: rest, Verdict: record.VerdictMeasured}
+	kept := 0
+	for _, i := range g.cells {
+		x, how, ok := o.breaks(g, i)
+		if below, left := o.leftOut(i); !ok && left {
+			how = fmt.Sprintf("%s was not measured: %s breaks a bound already", o.plan.Label(o.plan.Cells[i]), o.plan.Label(o.plan.Cells[below]))
+		} else if !ok {
+			break
+		}
+		if how != "" {
+			f.High = g.level(o, i)
+			f.Warnings = append(f.Warnings, how)
+			if kept == 0 {
+				f.Warnings = append(f.Warnings, "no level keeps within the bound")
+			}
+			return f, true
+		}
+		kept++
+		f.Estimate, f.Blocks = g.level(o, i), x.Blocks
+		f.Low, f.High = f.Estimate, f.Estimate
+		if x.High > g.search.Bound.Value {
+			f.Warnings = append(f.Warnings, fmt.Sprintf("at %s the interval of %s reaches %s, beyond the bound of %s", o.plan.Label(o.plan.Cells[i]),
+				g.search.Finding, quantity(x.High, x.Unit), quantity(g.search.Bound.Value, g.search.Bound.Unit)))
+		}
 	}
-	return f
+	if kept == 0 {
+		return f, false
+	}
+	f.Warnings = append(f.Warnings, fmt.Sprintf("no level that was measured breaks the bound of %s: the limit lies higher", quantity(g.search.Bound.Value, g.search.Bound.Unit)))
+	return f, true
+}
+
+// leftOut names a cell that breaks a bound and lies below this one in all
+// factors that are searched, so that this one need not be measured.
+func (o *observations) leftOut(cell int) (below int, ok bool) {
+	if o.tried(cell) {
+		return 0, false
+	}
+	return o.brokenBelow(cell)
+}
+
+// above says whether a cell lies above another that breaks a bound.
+func (o *observations) above(cell int) bool {
+	_, ok := o.brokenBelow(cell)
+	return ok
+}
+
+func (o *observations) brokenBelow(cell int) (below int, ok bool) {
+	for _, broken := range o.broken() {
+		if broken == cell {
+			continue
+		}
+		above, a, b := true, o.plan.Cells[cell].With(nil), o.plan.Cells[broken].With(nil)
+		for _, s := range o.plan.Study.Search {
+			factor, _ := study.FactorByName(s.Factor)
+			x, okX := factor.Value(a[s.Factor])
+			y, okY := factor.Value(b[s.Factor])
+			above = above && (okX && okY && x >= y || a[s.Factor] == b[s.Factor])
+		}
+		for _, s := range o.plan.Study.Search {
+			delete(a, s.Factor)
+			delete(b, s.Factor)
+		}
+		if above && a.Key() == b.Key() {
+			return broken, true
+		}
+	}
+	return 0, false
+}
+
+// broken lists the cells that were measured and break a bound.
+func (o *observations) broken() []int {
+	if o.brokenCells == nil {
+		o.brokenCells = []int{}
+		for _, g := range o.searchGroups() {
+			for _, i := range g.cells {
+				if _, how, ok := o.breaks(g, i); ok && how != "" {
+					o.brokenCells = append(o.brokenCells, i)
+					break
+				}
+			}
+		}
+	}
+	return o.brokenCells
 }
 
 // tried says whether a cell has any trial, valid or not.
-func (o *observations) tried(cell int) bool {
-	for i := range o.run.Trials {
-		if k, ok := o.plan.Index(o.run.Trials[i].Cell); ok && k == cell {
-			return true
-		}
-	}
-	return false
-}
+func (o *observations) tried(cell int) bool { return o.have[cell] }
 
 // searched is the finding that a bound is for, in one cell. A search reads a
 // single block too: it looks for an order of magnitude, not for a difference.

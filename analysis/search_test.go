@@ -1,0 +1,84 @@
+package analysis
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+const searchStudy = `
+name: one
+question: How many?
+control: {changes: 5}
+factors: {change_rate: [1, 10], proxies: [10, 20, 40]}
+search: [{factor: proxies, finding: convergence_p99, bound: 150 ms}]
+blocks: {min: 2, max: 3}
+`
+
+func TestSearch(t *testing.T) {
+	run := simulateControl(t, searchStudy, 2, func(c record.Cell) controlWorld {
+		w := controlWorld{debounceMS: 100, pushes: 5}
+		if c[study.FactorChangeRate] == "10" {
+			w.debounceMS = 400
+		}
+		return w
+	})
+	f := analyze(t, run)
+	x := get(t, f, "highest_proxies", record.Cell{"change_rate": "1"})
+	if x.Estimate != 20 || x.Low != 20 || x.High != 40 || x.Unit != "sidecars" || x.Verdict != record.VerdictMeasured || x.Cell[study.FactorProxies] != "" {
+		t.Errorf("%+v", x)
+	}
+	if y := get(t, f, "highest_proxies", record.Cell{"change_rate": "10"}); y.Estimate != 0 || y.High != 10 || !strings.Contains(strings.Join(y.Warnings, ""), "no level keeps") {
+		t.Errorf("%+v", y)
+	}
+	for name, spoil := range map[string]func(*record.Trial, []record.Event){
+		"no trial is valid": func(t *record.Trial, _ []record.Event) { t.Validity.Valid = false },
+		"never came": func(_ *record.Trial, events []record.Event) {
+			for i := range events {
+				events[i].Missed = []int32{1}
+			}
+		},
+	} {
+		run := simulateControl(t, searchStudy, 1, func(c record.Cell) controlWorld {
+			w := controlWorld{debounceMS: 10}
+			if c[study.FactorProxies] == "40" {
+				w.spoil = spoil
+			}
+			return w
+		})
+		if x := get(t, analyze(t, run), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 40 || !strings.Contains(strings.Join(x.Warnings, ""), name) {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+	// What was left out above a cell that breaks the bound counts as such.
+	left := simulateControl(t, searchStudy, 2, func(c record.Cell) controlWorld {
+		if c[study.FactorProxies] == "10" && c[study.FactorChangeRate] == "1" {
+			return controlWorld{debounceMS: 50}
+		}
+		return controlWorld{debounceMS: 500}
+	})
+	kept := left.Trials[:0]
+	for _, trial := range left.Trials {
+		rate, proxies := trial.Cell[study.FactorChangeRate], trial.Cell[study.FactorProxies]
+		if rate == "1" && proxies != "40" || rate == "10" && proxies == "10" {
+			kept = append(kept, trial)
+		}
+	}
+	left.Trials = kept
+	g := analyze(t, left)
+	if x := get(t, g, "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 10 || x.High != 20 {
+		t.Errorf("%+v", x)
+	}
+	if x := get(t, g, "highest_proxies", record.Cell{"change_rate": "10"}); x.Estimate != 0 || x.High != 10 {
+		t.Errorf("%+v", x)
+	}
+	if !strings.Contains(g.Stop, "after 2 blocks") {
+		t.Errorf("two blocks with cells left out: %s", g.Stop)
+	}
+	open := simulateControl(t, searchStudy, 2, func(record.Cell) controlWorld { return controlWorld{debounceMS: 1} })
+	if x := get(t, analyze(t, open), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 40 || !strings.Contains(strings.Join(x.Warnings, ""), "lies higher") {
+		t.Errorf("%+v", x)
+	}
+}
