@@ -5,8 +5,11 @@
 // The runner hands a [Workload] to [Mesh.Decorate] for each Deployment it is
 // about to create, applies the objects of [Mesh.Policies], and after each
 // trial gives what was counted ([Evidence]) to [Mesh.Verify], whose checks
-// go into the trial's validity. Adapters live in subpackages and never
-// import each other.
+// go into the trial's validity. For a study of the control plane it hands the
+// [Levers] of a cell to [ControlPlane.Apply], afterwards asks
+// [ControlPlane.Check] whether each took effect, and in the end
+// [ControlPlane.Restore] to put all back. Adapters live in subpackages and
+// never import each other.
 package mesh
 
 import (

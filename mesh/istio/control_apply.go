@@ -62,6 +62,10 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 	if err != nil {
 		return done, err
 	}
+	held, err := c.holdScalers(ctx, l)
+	if err != nil {
+		return done, err
+	}
 	changed, restarted, err := c.applyDeployment(ctx, l, fresh)
 	if err != nil {
 		return done, err
@@ -84,7 +88,7 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 	if changed {
 		done.Changed = append(done.Changed, "Deployment "+Namespace+"/"+c.name)
 	}
-	done.Changed = append(done.Changed, moved...)
+	done.Changed = append(append(done.Changed, held...), moved...)
 	done.Restarted, done.Took = restarted, time.Since(began)
 	return done, nil
 }
@@ -302,7 +306,7 @@ func (c *ControlPlane) Restore(ctx context.Context) error {
 		restarted, err = c.restoreDeployment(ctx)
 		return err
 	})
-	all := errors.Join(sidecars, config, deployment)
+	all := errors.Join(sidecars, config, deployment, c.restoreScalers(ctx))
 	if restarted {
 		all = errors.Join(all, c.rolledOut(ctx))
 	}

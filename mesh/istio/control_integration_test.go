@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	autoscaling "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -195,6 +196,15 @@ func TestLeversOnIstiod(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { plane.Restore(context.Background()) })
+	least := int32(1)
+	scalers := s.kube.AutoscalingV2().HorizontalPodAutoscalers(istio.Namespace)
+	scaler, err := scalers.Create(ctx, &autoscaling.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "meshmark-levers"},
+		Spec: autoscaling.HorizontalPodAutoscalerSpec{MinReplicas: &least, MaxReplicas: 5,
+			ScaleTargetRef: autoscaling.CrossVersionObjectReference{Kind: "Deployment", Name: "istiod", APIVersion: "apps/v1"}}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { scalers.Delete(context.Background(), scaler.Name, metav1.DeleteOptions{}) })
 	proxy := s.injected(t)
 	evidence := mesh.ControlEvidence{Proxies: []mesh.ControlProxy{proxy}}
 
@@ -229,6 +239,9 @@ func TestLeversOnIstiod(t *testing.T) {
 	}
 	if bad := failures(checkSoon(t, plane, all, evidence)); bad != nil {
 		t.Errorf("all levers: %s", strings.Join(bad, "\n"))
+	}
+	if held, err := scalers.Get(ctx, scaler.Name, metav1.GetOptions{}); err != nil || *held.Spec.MinReplicas != 2 || held.Spec.MaxReplicas != 2 {
+		t.Errorf("the autoscaler is not held: %+v, %v", held.Spec, err)
 	}
 	for name, change := range map[string]struct {
 		set   func(*mesh.Levers)
@@ -295,6 +308,9 @@ func TestLeversOnIstiod(t *testing.T) {
 	}
 	if restored.Data["mesh"] != config.Data["mesh"] || len(restored.Annotations) != len(config.Annotations) {
 		t.Errorf("ConfigMap is not as it was: %v", restored)
+	}
+	if let, err := scalers.Get(ctx, scaler.Name, metav1.GetOptions{}); err != nil || !equality.Semantic.DeepEqual(let.Spec, scaler.Spec) || len(let.Annotations) != len(scaler.Annotations) {
+		t.Errorf("the autoscaler is not as it was: %+v, %v", let, err)
 	}
 	if err := other.Restore(ctx); err != nil {
 		t.Errorf("nothing to restore: %v", err)
