@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/meshmark/meshmark/signals"
+	"github.com/meshmark/meshmark/store"
+)
+
+func TestSignalsScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/signals",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			// slow-run DIR: makes a run directory with recorded series of an
+			// istiod whose pushes take 1 to 3 s from second 5 to 20.
+			"slow-run": func(ts *testscript.TestScript, _ bool, args []string) {
+				r, err := signals.OpenRecorder(filepath.Join(ts.MkAbs(args[0]), store.DirSeries))
+				ts.Check(err)
+				begin := time.Now().Add(-time.Minute)
+				for i := range 21 {
+					fast, slow := 100+10*min(i, 5), 20*max(0, i-4)
+					page := fmt.Sprintf("# TYPE %[1]s histogram\n%[1]s_bucket{le=\"1\"} %[2]d\n%[1]s_bucket{le=\"3\"} %[3]d\n%[1]s_bucket{le=\"+Inf\"} %[3]d\n%[1]s_sum %[3]d\n%[1]s_count %[3]d\n",
+						signals.MetricLatency, fast, fast+slow)
+					ts.Check(r.AppendPage(begin.Add(time.Duration(i)*time.Second), []byte(page), map[string]string{"pod": "istiod"}))
+				}
+				ts.Check(r.Close())
+			},
+		},
+	})
+}
+
+func TestSecondsFlag(t *testing.T) {
+	for text, want := range map[string]time.Duration{"2.5": 2500 * time.Millisecond, "0": 0, "500ms": 500 * time.Millisecond, "1m": time.Minute} {
+		var s seconds
+		if err := s.Set(text); err != nil || time.Duration(s) != want {
+			t.Errorf("%s is %v, %v", text, time.Duration(s), err)
+		}
+	}
+	for _, text := range []string{"", "x", "-1", "-1s", "NaN", "Inf", "2h", "1e9"} {
+		var s seconds
+		if err := s.Set(text); err == nil {
+			t.Errorf("%q is taken as %v", text, time.Duration(s))
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	text := strings.Repeat("word ", 50)
+	got := wrap(text, 30, "  ")
+	for _, line := range strings.Split(got, "\n") {
+		if len(line) > 30 {
+			t.Errorf("%q is longer than 30", line)
+		}
+	}
+	if strings.Join(strings.Fields(got), " ") != strings.TrimSpace(text) {
+		t.Errorf("words are lost: %q", got)
+	}
+}
+
+func TestKeepsOnlyIstiodsLines(t *testing.T) {
+	pods := []string{"istiod-1"}
+	for line, want := range map[string]bool{
+		`machine_cpu_cores{boot_id="x"} 2`:                                                true,
+		`container_spec_cpu_quota{container="discovery",pod="istiod-1"} 5`:                true,
+		`container_spec_cpu_quota{container="discovery",pod="istiod-12"} 5`:               false,
+		`container_network_transmit_bytes_total{interface="eth0",pod="istiod-1"} 1`:       true,
+		`container_cpu_usage_seconds_total{container="discovery",pod="istiod-1"} 1`:       false, // of the other page
+		`container_memory_working_set_bytes{container="discovery",pod="istiod-1"} 100000`: false,
+	} {
+		if got := keepCAdvisor(pods)([]byte(line)); got != want {
+			t.Errorf("%s: %v", line, got)
+		}
+	}
+	if keep := keepContainers(pods); !keep([]byte(`container_cpu_usage_seconds_total{pod="istiod-1"} 1`)) || keep([]byte(`container_cpu_usage_seconds_total{pod="x"} 1`)) {
+		t.Error("containers")
+	}
+}
