@@ -1,0 +1,183 @@
+//go:build integration
+
+package xds_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/xds"
+)
+
+// openLab starts a lab, or takes the one whose state folder MESHMARK_TEST_LAB
+// names.
+func openLab(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a local lab takes root")
+	}
+	state := os.Getenv("MESHMARK_TEST_LAB")
+	if state == "" {
+		startLab(t)
+	}
+	l, err := local.Open(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube, err := kubernetes.NewForConfig(l.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kube
+}
+
+// startLab starts a lab of the test's own with the program that was built.
+func startLab(t *testing.T) {
+	t.Helper()
+	program := os.Getenv("MESHMARK_PROGRAM")
+	if program == "" {
+		program, _ = filepath.Abs("../bin/meshmark")
+	}
+	if _, err := os.Stat(program); err != nil {
+		t.Skipf("no meshmark program: %v; `make build` makes it", err)
+	}
+	source, err := filepath.Abs("../components/src")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "mm") // sockets want short paths
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MESHMARK_SOURCE", source)
+	t.Setenv("XDG_STATE_HOME", dir)
+	t.Setenv("KUBECONFIG", "")
+	t.Cleanup(func() {
+		if _, err := local.Down(context.Background(), ""); err != nil {
+			t.Errorf("take the lab down: %v", err)
+		}
+		os.RemoveAll(dir)
+	})
+	if out, err := exec.Command(program, "lab", "up").CombinedOutput(); err != nil {
+		t.Fatalf("lab up: %v\n%s", err, out)
+	}
+}
+
+// within waits longer than eventually does: a pod has to come up.
+func within(t *testing.T, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// TestRealIstiod connects a fleet to istiod, makes and takes back a change
+// that every sidecar has to see, and kills istiod.
+func TestRealIstiod(t *testing.T) {
+	const namespace, sidecars, gateways = "fleet", 20, 2
+	kube := openLab(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	if _, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = kube.CoreV1().Namespaces().Delete(context.Background(), namespace, metav1.DeleteOptions{}) // the lab ends anyway
+	})
+	var token *authenticationv1.TokenRequest
+	within(t, time.Minute, "the namespace's service account", func() (ok bool) {
+		var err error
+		token, err = kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "default",
+			&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"istio-ca"}}}, metav1.CreateOptions{})
+		return err == nil
+	})
+	var root string
+	within(t, time.Minute, "istiod's certificate", func() bool {
+		m, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, "istio-ca-root-cert", metav1.GetOptions{})
+		if err == nil {
+			root = m.Data["root-cert.pem"]
+		}
+		return root != ""
+	})
+	istiod, err := kube.CoreV1().Services("istio-system").Get(ctx, "istiod", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []string{xds.ModeDelta, xds.ModeSotW} {
+		t.Run(mode, func(t *testing.T) {
+			spec := xds.DefaultSpec(net.JoinHostPort(istiod.Spec.ClusterIP, "15012"))
+			spec.Mode, spec.StreamsPerConnection, spec.DNSCapture = mode, 7, true
+			spec.Security = xds.Security{Mode: xds.SecurityToken, RootCA: root, Tokens: map[string]string{"": token.Status.Token}}
+			for i := range sidecars + gateways {
+				p := xds.Proxy{Name: fmt.Sprintf("p-%d", i), Namespace: namespace, IP: fmt.Sprintf("10.250.0.%d", i+1)}
+				if i >= sidecars {
+					p.Type = xds.NodeRouter
+				}
+				spec.Proxies = append(spec.Proxies, p)
+			}
+			f := start(t, spec)
+			within(t, time.Minute, "all synced", func() bool { s := f.Status(); return s.Synced == s.Proxies })
+
+			name := "seen-" + mode
+			text := name + "." + namespace
+			if _, err := f.Announce([]record.Marker{{Change: 0, Type: "cds", Text: text}, {Change: 0, Type: "nds", Text: text},
+				{Change: 1, Type: "cds", Text: text, Gone: true}}); err != nil {
+				t.Fatal(err)
+			}
+			before := time.Now().UnixNano()
+			if _, err := kube.CoreV1().Services(namespace).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			// Gateways get the cluster too, but no table of names.
+			within(t, time.Minute, "the new service", func() bool {
+				seen := f.Sightings(0)
+				return len(seen[0].Proxy) == sidecars+gateways && len(seen[1].Proxy) == sidecars
+			})
+			for i, at := range f.Sightings(0)[0].ReceivedNS {
+				if at < before || at > time.Now().UnixNano() {
+					t.Errorf("proxy %d got it at %d, it was made after %d", i, at, before)
+				}
+			}
+
+			reconnects := f.Account().Reconnects
+			if err := kube.CoreV1().Pods("istio-system").DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)},
+				metav1.ListOptions{LabelSelector: "app=istiod"}); err != nil {
+				t.Fatal(err)
+			}
+			within(t, time.Minute, "that istiod has gone", func() bool { return f.Status().Connected == 0 })
+			if err := kube.CoreV1().Services(namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			within(t, 2*time.Minute, "all synced with the new istiod", func() bool { s := f.Status(); return s.Synced == s.Proxies })
+			within(t, time.Minute, "that the service has gone", func() bool { return len(f.Sightings(2)[0].Proxy) == sidecars+gateways })
+			if seen := f.Sightings(0); len(seen[0].Proxy) != sidecars+gateways || len(seen[1].Proxy) != sidecars {
+				t.Errorf("counted again after the reconnect: %d and %d", len(seen[0].Proxy), len(seen[1].Proxy))
+			}
+			a := f.Account()
+			lost := int64(0)
+			for reason, n := range a.Reconnects {
+				lost += n - reconnects[reason]
+			}
+			if lost < sidecars+gateways || a.Errors != 0 || a.Connected != sidecars+gateways || a.Wire["cds"].Nacks != 0 {
+				t.Errorf("%d streams lost; %+v", lost, a)
+			}
+			t.Logf("reconnects %v, lag %+v", a.Reconnects, a.Lag)
+		})
+	}
+}
