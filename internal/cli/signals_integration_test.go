@@ -1,0 +1,184 @@
+//go:build integration
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/signals"
+)
+
+const signalsManifests = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: signalled, labels: {istio-injection: enabled}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shop, namespace: signalled}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: shop}}
+  template:
+    metadata: {labels: {app: shop}}
+    spec:
+      containers: [{name: worker, image: "docker.io/meshmark/meshmark:lab", imagePullPolicy: IfNotPresent, args: [worker], resources: {requests: {cpu: 10m}}}]
+`
+
+// notHere are the metrics of the table that the lab does not have, and why.
+var notHere = map[string]string{
+	"pilot_total_xds_rejects":                "appears with the first rejection",
+	"pilot_xds_cds_reject":                   "appears with the first rejection",
+	"pilot_xds_eds_reject":                   "appears with the first rejection",
+	"pilot_xds_lds_reject":                   "appears with the first rejection",
+	"pilot_xds_rds_reject":                   "appears with the first rejection",
+	"pilot_xds_write_timeout":                "appears with the first one",
+	"pilot_total_xds_internal_errors":        "appears with the first one",
+	"pilot_xds_push_context_errors":          "of older versions",
+	"container_network_transmit_bytes_total": "the lab's kubelet has no statistics of its pods' network",
+	signals.MetricConvergence + "_bucket":    "measured by simulated sidecars",
+	signals.MetricConvergence + "_sum":       "measured by simulated sidecars",
+	signals.MetricConvergence + "_count":     "measured by simulated sidecars",
+}
+
+// TestSignalsOfALab runs the published test against a real istiod with real
+// sidecars, while its golden signals are watched and recorded.
+func TestSignalsOfALab(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a local lab takes root")
+	}
+	program := os.Getenv("MESHMARK_PROGRAM")
+	if program == "" {
+		program, _ = filepath.Abs("../../bin/meshmark")
+	}
+	if _, err := os.Stat(program); err != nil {
+		t.Skipf("no meshmark program: %v; `make build` makes it", err)
+	}
+	source, err := filepath.Abs("../../components/src")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "mm") // sockets want short paths
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MESHMARK_SOURCE", source)
+	t.Setenv("XDG_STATE_HOME", dir)
+	t.Cleanup(func() {
+		if _, err := local.Down(context.Background(), ""); err != nil {
+			t.Errorf("take the lab down: %v", err)
+		}
+		os.RemoveAll(dir)
+	})
+	if out, err := exec.Command(program, "lab", "up").CombinedOutput(); err != nil {
+		t.Fatalf("lab up: %v\n%s", err, out)
+	}
+	l, err := local.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl := func(input string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(filepath.Join(local.ToolsDir(""), "kubectl"), args...)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+l.Kubeconfig())
+		cmd.Stdin = strings.NewReader(input)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("kubectl %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	run := func(ctx context.Context, args ...string) (string, error) {
+		var out, said bytes.Buffer
+		err := Run(ctx, args, &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said})
+		return out.String(), err
+	}
+	nothingLeft := func() {
+		t.Helper()
+		if left := kubectl("", "-n", "signalled", "get", "service,gateways.networking.istio.io,virtualservices.networking.istio.io", "-l", testLabel, "-o", "name"); left != "" {
+			t.Errorf("left behind: %s", left)
+		}
+	}
+	kubectl(signalsManifests, "apply", "-f", "-")
+	kubectl("", "-n", "signalled", "rollout", "status", "deployment/shop", "--timeout=90s")
+
+	type watched struct {
+		out string
+		err error
+	}
+	done := make(chan watched, 1)
+	kept := filepath.Join(t.TempDir(), "kept")
+	go func() {
+		out, err := run(t.Context(), "signals", "--duration", "30s", "--json", "--record", kept)
+		done <- watched{out, err}
+	}()
+	out, err := run(t.Context(), "controlplane-test", "--reps", "4", "--delay", "2", "--settle", "3s", "--namespace", "signalled", "--app", "shop", "--json")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	nothingLeft()
+	var test pushTestReport
+	if err := json.Unmarshal([]byte(out), &test); err != nil {
+		t.Fatal(err)
+	}
+	// Each time at least clusters and endpoints go to both sidecars; debounce
+	// waits 100 ms at least.
+	if !test.Valid || test.Proxies != 2 || test.Pushes < 4*2*2 || test.Created != 12 || test.Convergence.P99S == nil || *test.Convergence.P99S <= 0 ||
+		test.Debounce.Count < 4 || *test.Debounce.MeanS < 0.1 || len(test.LeftOut) < 4 || len(test.Missing) > 0 {
+		t.Errorf("%s", out)
+	}
+
+	w := <-done
+	if w.err != nil {
+		t.Fatalf("%v\n%s", w.err, w.out)
+	}
+	lines := strings.Split(strings.TrimSpace(w.out), "\n")
+	var r signals.Reading
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range r.Missing {
+		if notHere[name] == "" {
+			t.Errorf("this istiod has no %s", name)
+		}
+	}
+	for _, key := range []string{"debounce_p99", "push_context_p99", "queue_p99", "push_p99", "convergence_istiod_p99", "convergence_istiod_p999",
+		"cpu_container", "cpu_process", "inbound_updates", "push_triggers", "services", "xds_pushes", "xds_proxies", "config_bytes"} {
+		if v, _ := r.Find(key); v.Status != signals.StatusOK || *v.Value <= 0 {
+			t.Errorf("%s: %+v", key, v)
+		}
+	}
+	if len(lines) < 15 || len(r.Alerts) != 2 || r.Alerts[0].State == signals.StateUnknown {
+		t.Errorf("%d readings, alerts %v", len(lines), r.Alerts)
+	}
+	out, err = run(t.Context(), "signals", "--run", kept, "--json")
+	var again signals.Reading
+	if err != nil || json.Unmarshal([]byte(out), &again) != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if v, _ := again.Find("xds_pushes"); v.Status != signals.StatusOK || *v.Value*again.WindowS < test.Pushes*0.9 {
+		t.Errorf("the test made %v pushes, recorded were %+v over %v s", test.Pushes, v, again.WindowS)
+	}
+
+	// Interrupted in its midst.
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, context.Canceled)
+	defer cancel()
+	if _, err := run(ctx, "controlplane-test", "--reps", "100", "--delay", "0.5", "--namespace", "signalled"); errs.Code(err) != errs.CodeInterrupted {
+		t.Errorf("interrupted: %v", err)
+	}
+	nothingLeft()
+	if _, err := run(t.Context(), "controlplane-test", "--namespace", "nowhere"); errs.Code(err) != errs.CodeUsage || !slices.Contains(strings.Fields(errs.Hint(err)), "namespace") {
+		t.Errorf("no such namespace: %v", err)
+	}
+}
