@@ -195,7 +195,9 @@ func TestStagesOnIstiod(t *testing.T) {
 			t.Logf("%d pairs, %d from the log (%d lines), mean %.0f us, residual %.0f us (%.1f%%)", w.Pairs, w.Logged, lines, w.MeanUS, w.ResidualUS, 100*w.ResidualUS/w.MeanUS)
 			for _, stage := range w.Stages {
 				t.Logf("  %-13s %8.0f us  %s", stage.Name, stage.MeanUS, stage.Source)
-				if stage.MeanUS < -1000 {
+				// A change's answer may come after the proxies had it; the
+				// first stage shows that.
+				if stage.Name != record.StageWatch && stage.MeanUS < 0 {
 					t.Errorf("stage %s took %.0f us", stage.Name, stage.MeanUS)
 				}
 			}
