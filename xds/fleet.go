@@ -92,7 +92,6 @@ func Start(ctx context.Context, spec Spec) (*Fleet, error) {
 	for i := range f.proxies {
 		p := &f.proxies[i]
 		p.fleet, p.spec, p.index = f, &f.spec.Proxies[i], int32(i)
-		p.good = p.spec.behaviour() == BehaviourGood
 		for k := range kinds {
 			p.tables[k].Store(emptyTables[k])
 			p.subscribed[k] = noNames

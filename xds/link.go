@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"container/heap"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -77,11 +78,7 @@ func (g *gate) leave(l *link) {
 		return
 	}
 	if g.fleet.spec.StreamsPerConnection == 1 {
-		g.due = append(g.due, timedAction{action: action{what: closeLink, link: l}})
-		// At the zero time, so it is at the heap's top.
-		for i := len(g.due) - 1; i > 0; i = (i - 1) / 2 {
-			g.due.Swap(i, (i-1)/2)
-		}
+		heap.Push(&g.due, timedAction{action: action{what: closeLink, link: l}}) // at once
 		return
 	}
 	if l.used == g.fleet.spec.StreamsPerConnection-1 {

@@ -22,7 +22,6 @@ type proxy struct {
 	epoch    uint32 // counts streams, so that a late timer finds nothing to do
 	attempts int    // failed since it was last connected
 
-	good       bool // behaves
 	everAsked  bool // has had a stream that was answered
 	connected  bool
 	synced     bool

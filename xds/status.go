@@ -108,10 +108,12 @@ func (a Account) WireSince(before Account) map[string]record.Wire {
 	return out
 }
 
-// ByChange joins the markers of each change: a proxy had the change when it
-// had seen all of its markers that it saw at all in its last one, and only
-// proxies that saw every marker count unless any is set, where one is enough
-// (gateways and sidecars see different types). It returns times as they are.
+// ByChange joins the markers of each change, by its index. A proxy had a change
+// when it had the last of its markers. Only proxies that saw every marker
+// count; with any those that saw one do, for changes of which gateways and
+// sidecars see different types. A proxy that has not acknowledged one of them
+// has not acknowledged the change. Proxies are in the order in which they
+// received it.
 func ByChange(markers []MarkerSightings, any bool) map[int]MarkerSightings {
 	type entry struct {
 		seen            int
