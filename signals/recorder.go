@@ -168,6 +168,29 @@ func (r *Recorder) Gone(at time.Time, targetLabels map[string]string) error {
 	})
 }
 
+// endOthers ends the series of targets that an earlier scraper read, of the
+// same jobs as those that there are now: an istiod that was replaced meanwhile.
+func (r *Recorder) endOthers(at time.Time, now []Target) error {
+	jobs, still := map[string]bool{}, map[string]bool{}
+	for _, t := range now {
+		jobs[t.Labels["job"]], still[key(t.Labels)] = true, true
+	}
+	var gone []map[string]string
+	r.mu.Lock()
+	for name, t := range r.targets {
+		if jobs[t.base.Get("job")] && !still[name] {
+			gone = append(gone, t.base.Map())
+		}
+	}
+	r.mu.Unlock()
+	for _, labels := range gone {
+		if err := r.Gone(at, labels); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // end ends the series of a target that its newest page had no more.
 func (t *target) end(app storage.Appender, ms int64, page int) error {
 	for _, s := range t.series {

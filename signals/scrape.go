@@ -2,7 +2,6 @@ package signals
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -109,18 +108,8 @@ func (s *Scraper) discover(ctx context.Context) (problem string) {
 	if err != nil {
 		return err.Error() // the targets known so far may still answer
 	}
-	still := map[string]bool{}
-	for _, t := range found {
-		still[key(t.Labels)] = true
-	}
-	for _, t := range s.targets {
-		if !still[key(t.Labels)] {
-			delete(s.read, key(t.Labels))
-			err = errors.Join(err, s.Recorder.Gone(time.Now(), t.Labels))
-		}
-	}
 	s.targets, s.discovered = found, time.Now()
-	if err != nil {
+	if err := s.Recorder.endOthers(s.discovered, found); err != nil {
 		return err.Error()
 	}
 	return ""

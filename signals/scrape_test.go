@@ -76,6 +76,34 @@ func TestScraper(t *testing.T) {
 	want(t, r.Source(), "n", at, 3)
 }
 
+// A scraper ends what an earlier one of the same job read, and nothing else.
+func TestScraperEndsOthers(t *testing.T) {
+	r := record(t, t.TempDir())
+	scrape := func(targets ...*served) time.Time {
+		t.Helper()
+		time.Sleep(2 * time.Millisecond)
+		s := &Scraper{Recorder: r, Discover: func(context.Context) (all []Target, _ error) {
+			for _, target := range targets {
+				all = append(all, target.target())
+			}
+			return all, nil
+		}}
+		at, problems, err := s.Scrape(context.Background())
+		must(t, err)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		return at
+	}
+	old := &served{labels: map[string]string{"job": "istiod", "pod": "old"}, page: "n 1\n"}
+	fresh := &served{labels: map[string]string{"job": "istiod", "pod": "new"}, page: "n 10\n"}
+	other := &served{labels: map[string]string{"job": "else"}, page: "n 100\n"}
+	scrape(other)
+	want(t, r.Source(), "sum(n)", scrape(old), 101)
+	want(t, r.Source(), "sum(n)", scrape(fresh), 110)
+	want(t, r.Source(), "sum(n)", scrape(fresh), 110)
+}
+
 func TestScraperBounds(t *testing.T) {
 	endless := Target{Fetch: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(zeroes{}), nil }}
 	if _, err := fetch(context.Background(), endless); !errors.Is(err, ErrPageTooLarge) {
