@@ -137,14 +137,18 @@ func sameAgain(t failer, first *Study) {
 // that still round-trips.
 func TestSetProperty(t *testing.T) {
 	paths := []string{"window", "rate", "sidecars", "settings.rate", "factors.rate", "blocks", "blocks.max", "stop", "stop.of.sidecars",
-		"published.0.figure", "load.headers.x", "mtls", "name", "nonsense", "a.b.c", "baseline", "exclude", "exclude.0"}
-	values := []string{"1s", "5", "[1, 2]", "[none, both]", "none", "{}", "[]", "{sidecars: none}", "max", "x", "[", "-3", "{max: 3}", "&a [*a]"}
+		"published.0.figure", "load.headers.x", "mtls", "control", "control.changes", "control.duration", "proxies", "debounce_after", "variant", "variants", "variants.b", "search", "name", "nonsense", "a.b.c", "baseline", "exclude", "exclude.0"}
+	values := []string{"1s", "5", "[1, 2]", "[none, both]", "none", "{}", "[]", "{sidecars: none}", "max", "x", "[", "-3", "b", "[b, a]", "{proxies: 7}", "[{factor: proxies, finding: convergence_p50, bound: 1 s}]", "{max: 3}", "&a [*a]"}
 	rapid.Check(t, func(t *rapid.T) {
 		var sets []string
 		for range rapid.IntRange(1, 3).Draw(t, "n") {
 			sets = append(sets, rapid.SampledFrom(paths).Draw(t, "path")+"="+rapid.SampledFrom(values).Draw(t, "value"))
 		}
-		s, err := Parse([]byte(minimal+"factors: {sidecars: [none, both]}\n"), "x.yaml", sets)
+		text := minimal + "factors: {sidecars: [none, both]}\n"
+		if rapid.Bool().Draw(t, "control") {
+			text = minimalControl + "variants: {a: {}, b: {proxies: 5}}\n"
+		}
+		s, err := Parse([]byte(text), "x.yaml", sets)
 		if err != nil {
 			if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "--set ") && !strings.Contains(err.Error(), "x.yaml") {
 				t.Fatalf("%v", err)
@@ -161,6 +165,9 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("name: x\nquestion: |\n  a\n\n  b\nassert: [\"a\\u0041 > 1\"]\nload: {headers: {a: \"\\t\"}}\n"), "stop=none")
 	f.Add([]byte("a: &a [*a]\nb: {<<: *a}\n? [x]\n: - - -\n"), "exclude.0=[{rate: 1}]")
 	f.Add([]byte("%YAML 1.2\n---\nname: !!str x\n...\n---\n"), "factors.rate=[")
+	f.Add([]byte(minimalControl+"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s}]\n"), "variants.a={}")
+	f.Add([]byte(minimal+"control: {trace: [0 no-op, \"1.5,service\"]}\nsettings: {change: trace}\nvariants: {a: {}, b: {export_to: \"~\"}}\n"), "variant=b")
+	f.Add([]byte(minimal+"control: {duration: 30s, service_entry: {port: 1}}\nsettings: {sidecar_hosts: \"./*,a/b\", istiod_env: \"A=;B=~\"}\n"), "control.changes=3")
 	f.Fuzz(func(t *testing.T, data []byte, set string) {
 		for _, sets := range [][]string{nil, {set}} {
 			s, err := Parse(data, "x.yaml", sets)
