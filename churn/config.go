@@ -180,16 +180,26 @@ func (b *builder) one(n int) (name, namespace string, first bool) {
 	return "mm-" + b.spec.Trial, b.namespace(n), n < len(b.spec.Namespaces)
 }
 
-// sidecar gives the sidecars of a namespace an egress listener of one Service
-// on an address of its own; all that they could reach they still can.
+// sidecarPort is that of a Service of the plan's own. A listener on a port
+// that other Services have would hide them.
+const sidecarPort = 7080
+
+// sidecar gives the sidecars of a namespace an egress listener on an address
+// of its own; all that they could reach they still can.
 func (b *builder) sidecar(n int) {
 	name, namespace, first := b.one(n)
-	i, service := b.index(), b.target(n)
+	service := population.Service{Namespace: b.spec.Namespaces[0], Name: name + "-egress"}
+	if n == 0 {
+		b.plan.prepare = append(b.plan.prepare, b.object(core, "Service", service.Namespace, service.Name, map[string]any{
+			"ports": []any{map[string]any{"name": "http", "port": int64(sidecarPort), "targetPort": int64(population.TargetPort), "protocol": "TCP"}},
+		}))
+	}
+	i := b.index()
 	address := fmt.Sprintf("127.%d.%d.%d", 100+i/(156*156), 100+i/156%156, 100+i%156)
-	listener := fmt.Sprintf("%s_%d", address, population.ServicePort)
+	listener := fmt.Sprintf("%s_%d", address, sidecarPort)
 	b.put(first, b.object(networking, "Sidecar", namespace, name, map[string]any{"egress": []any{
 		map[string]any{"bind": address, "hosts": []any{service.Namespace + "/" + service.Host()},
-			"port": map[string]any{"name": "http", "number": int64(population.ServicePort), "protocol": "HTTP"}},
+			"port": map[string]any{"name": "http", "number": int64(sidecarPort), "protocol": "HTTP"}},
 		map[string]any{"hosts": []any{"*/*"}},
 	}}), Scope{Sidecars: true, Namespaces: []string{namespace}}, record.Marker{Type: "lds", Resource: listener, Text: listener})
 }

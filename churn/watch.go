@@ -40,8 +40,9 @@ type watcher struct {
 type waiter struct {
 	// done looks at the ready addresses after every change of them.
 	done func(ready map[string]bool, at int64) bool
-	// finished is closed when done has said so.
+	// finished is closed when done has said so; over is true then.
 	finished chan struct{}
+	over     bool
 	// pods gets the Service's pods with an address as they change.
 	pods chan *corev1.Pod
 }
@@ -248,15 +249,12 @@ func (w *watcher) sliceHandlers() cache.ResourceEventHandler {
 		}
 		w.slices[key][slice.Name] = ready
 		all := w.readyLocked(key)
-		kept := w.waiters[key][:0]
-		for _, waiter := range w.waiters[key] {
-			if waiter.done(all, now) {
+		for _, waiter := range w.waiters[key] { // they stay for pods that this watch was ahead of
+			if !waiter.over && waiter.done(all, now) {
+				waiter.over = true
 				close(waiter.finished)
-			} else {
-				kept = append(kept, waiter)
 			}
 		}
-		w.waiters[key] = kept
 	}
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) { update(o, false) }, UpdateFunc: func(_, o any) { update(o, false) },
