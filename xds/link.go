@@ -37,7 +37,7 @@ const (
 	slowWindow = 16 << 10  // of each stream of slow readers, bytes
 	maxMessage = 256 << 20 // bytes of a response
 	sharedRead = 64 << 10  // read of the socket at once where streams share it, bytes
-	singleRead = 16 << 10
+	singleRead = 4 << 10
 )
 
 // place finds a connection with room for a proxy, or begins one. g.mu is

@@ -122,8 +122,9 @@ func (p *proxy) send(b []byte, sent func(int64)) {
 	}
 }
 
-// maxScratch bounds the buffer for requests that a link keeps.
-const maxScratch = 64 << 10
+// maxScratch bounds the buffer for requests that a link keeps, bytes: enough
+// for an ACK.
+const maxScratch = 4 << 10
 
 // Message takes a response.
 func (p *proxy) Message(message []byte, at int64) {

@@ -41,7 +41,8 @@ const (
 	defaultWindow = 65535
 	maxFrame      = 16384
 	maxWindow     = 1<<31 - 1
-	keptBuffer    = 64 << 10 // a larger buffer is not kept for later
+	keptBuffer    = 4 << 10  // a larger buffer is not kept for later
+	flushAt       = 64 << 10 // of queued bytes, though more frames could be handled first
 	dialTimeout   = 10 * time.Second
 	writeTimeout  = 30 * time.Second
 )
@@ -182,7 +183,7 @@ const frameHeader = 9
 // wholeFrame says that another frame can be read without waiting.
 func (c *Conn) wholeFrame() bool {
 	n := c.buffer.Buffered()
-	if n < frameHeader || len(c.out) >= keptBuffer {
+	if n < frameHeader || len(c.out) >= flushAt {
 		return false
 	}
 	head, err := c.buffer.Peek(3)
