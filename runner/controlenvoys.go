@@ -223,7 +223,7 @@ func (w *envoyWatch) note(envoy int, wanted []int, resources map[string][]byte, 
 		m := w.markers[i]
 		shows := false
 		for name, body := range resources {
-			if (m.Resource == "" || name == m.Resource) && (holds(body, m.Text) || name == m.Text) {
+			if (m.Resource == "" || name == m.Resource) && holds(body, m.Text) {
 				shows = true
 			}
 		}

@@ -13,6 +13,20 @@
 // counters of worker and proxies over the whole trial, and checks that the
 // mode which the cell names was really active.
 //
+// Studies of the control plane go another way between the same ends:
+//
+//	study.Plan -> population, levers -> fleet connects, gets quiet -> changes -> who had which
+//
+// One pod holds the simulated sidecars of all cells. A trial brings the
+// simulated Pods, Services and configuration to the cell's sizes, restarts
+// istiod with the cell's levers, connects the fleet and waits until nothing is
+// sent any more. Then it measures istiod idle, makes the changes on their
+// schedule, each announced to the sidecars by its markers, and waits until
+// every proxy that needs a change has acknowledged it. Afterwards it collects
+// who had what when, istiod's metrics and log, and the cost, checks that the
+// levers took effect, and removes what the changes made. Profiles are taken
+// while the changes are made once more, so that they disturb nothing.
+//
 // A trial is durable before the next starts. A cancelled context ends the
 // run after the current step; everything completed is kept and [Options]
 // with Resume goes on with it.

@@ -1,0 +1,130 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	neturl "net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+func TestHolds(t *testing.T) {
+	for _, tt := range []struct {
+		body, text string
+		want       bool
+	}{
+		{`"10.0.0.1"`, "10.0.0.1", true}, {`"10.0.0.12"`, "10.0.0.1", false}, {`"10.0.0.12" "10.0.0.1"`, "10.0.0.1", true},
+		{"name", "name", true}, {"names", "name", false}, {"", "x", false}, {"aé", "a", false}, {"a-b", "a", true},
+	} {
+		if got := holds([]byte(tt.body), tt.text); got != tt.want {
+			t.Errorf("%q in %q: %v", tt.text, tt.body, got)
+		}
+	}
+}
+
+// admin answers as Envoy's config dump does: one resource of each type.
+type admin map[string]string // field of the dump: one element of configs
+
+func (a admin) get(_ context.Context, path string, q neturl.Values) ([]byte, error) {
+	if path != "/config_dump" || q.Get("resource") == "" {
+		return nil, errors.New("not asked for one type's resources")
+	}
+	return []byte(`{"configs": [` + a[q.Get("resource")] + `]}`), nil
+}
+
+func TestEnvoyWatch(t *testing.T) {
+	w := &envoyWatch{cancel: func() {}, seen: []map[int]int64{{}, nil}}
+	w.announce([]record.Marker{
+		{Change: 0, Type: "cds", Resource: "outbound|80||a", Text: "outbound|80||a"},
+		{Change: 0, Type: "lds", Text: "0.0.0.0_9000"},
+		{Change: 1, Type: "eds", Resource: "outbound|80||a", Text: "10.0.0.1", Gone: true},
+		{Change: 2, Type: "nds", Text: "nobody can see it"},
+	})
+	look := func(a admin, there map[int]bool) {
+		for kind, wanted := range w.next(0) {
+			for _, field := range dumped[kind] {
+				body, err := a.get(t.Context(), "/config_dump", dumpQuery(kind, field, w.named(wanted)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.note(0, wanted, resourcesIn(body), there)
+			}
+		}
+	}
+	there := map[int]bool{}
+	// The cluster is there, its listener only warms; the endpoint was never
+	// seen, so that it cannot be gone.
+	look(admin{
+		"dynamic_active_clusters": `{"cluster": {"name": "outbound|80||a"}}`,
+		"dynamic_listeners":       `{"name": "0.0.0.0_9000", "active_state": {"listener": {"name": "other"}}, "warming_state": {"listener": {"name": "0.0.0.0_9000"}}}`,
+	}, there)
+	if got := w.sightings(5); len(got) != 0 {
+		t.Errorf("seen %v", got)
+	}
+	before := time.Now().UnixNano()
+	look(admin{
+		"dynamic_listeners":        `{"name": "0.0.0.0_9000", "active_state": {"listener": {"name": "0.0.0.0_9000"}}}`,
+		"dynamic_endpoint_configs": `{"endpoint_config": {"cluster_name": "outbound|80||a", "address": "10.0.0.1"}}`,
+	}, there)
+	got := w.sightings(5)
+	if len(got) != 1 || got[0][5] < before || len(got[0]) != 1 {
+		t.Errorf("seen %v", got)
+	}
+	look(admin{"dynamic_endpoint_configs": `{"endpoint_config": {"cluster_name": "outbound|80||a", "address": "10.0.0.12"}}`}, there)
+	if got := w.sightings(5); len(got) != 2 || got[1][5] == 0 {
+		t.Errorf("the endpoint is gone, seen %v", got)
+	}
+}
+
+func TestDumpQuery(t *testing.T) {
+	q := dumpQuery("eds", "dynamic_endpoint_configs", []record.Marker{{Resource: "outbound|80||a"}, {Resource: "b.c"}})
+	if got := q.Get("name_regex"); got != `^(outbound\|80\|\|a|b\.c)$` || !q.Has("include_eds") {
+		t.Errorf("asks %v", q)
+	}
+	if q := dumpQuery("rds", "dynamic_route_configs", []record.Marker{{Resource: "80"}, {}}); q.Has("name_regex") {
+		t.Errorf("a marker in any resource: asks %v", q)
+	}
+}
+
+// The first changes that are outstanding are looked for, and the newest: one
+// that never comes hides none.
+func TestEnvoyWatchNext(t *testing.T) {
+	w := &envoyWatch{cancel: func() {}, seen: []map[int]int64{{0: 1}}}
+	for change := range 100 {
+		w.announce([]record.Marker{{Change: change, Type: "cds", Text: "x"}})
+	}
+	next := w.next(0)["cds"]
+	if len(next) != 2*envoyAhead || next[0] != 1 || next[len(next)-1] != 99 {
+		t.Errorf("looks for %v", next)
+	}
+}
+
+func TestEnvoyWatchEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &envoyWatch{cancel: cancel, seen: []map[int]int64{{}}}
+	w.announce([]record.Marker{{Type: "cds", Text: "a"}})
+	w.done.Go(func() { w.poll(ctx, 0, admin{"dynamic_active_clusters": `{"cluster": {"name": "a"}}`}.get) })
+	for end := time.Now().Add(10 * time.Second); len(w.sightings(0)) == 0; time.Sleep(envoyEvery) {
+		if time.Now().After(end) {
+			t.Fatal("not seen")
+		}
+	}
+	w.stop()
+	w.stop()
+}
+
+func FuzzResourcesIn(f *testing.F) {
+	f.Add([]byte(`{"configs": [{"name": "a", "active_state": {}}, {"cluster": {"name": "b"}}]}`))
+	f.Add([]byte(`{"configs": [1, null, {"endpoint_config": {"cluster_name": "c"}}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for name, resource := range resourcesIn(body) {
+			if len(resource) > len(body) || len(name) > 8*len(body) {
+				t.Fatalf("%q has %d bytes of %d", name, len(resource), len(body))
+			}
+			_ = holds(resource, strings.TrimSpace(name)+"x")
+		}
+	})
+}
