@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/meshmark/meshmark/signals"
 )
@@ -51,7 +54,7 @@ func (v *signalsView) redraw(r signals.Reading) error {
 	if err := signals.WriteTable(&table, r); err != nil {
 		return err
 	}
-	width := terminalWidth(v.env.Stdout)
+	width, height := terminalWidth(v.env.Stdout), terminalHeight(v.env.Stdout)
 	var out strings.Builder
 	if v.lines > 0 {
 		fmt.Fprintf(&out, "\x1b[%dA", v.lines)
@@ -59,6 +62,12 @@ func (v *signalsView) redraw(r signals.Reading) error {
 	v.lines = 0
 	for line := range strings.Lines(table.String()) {
 		line = strings.TrimSuffix(line, "\n")
+		// What is scrolled away cannot be written over.
+		if height > 2 && v.lines >= height-2 {
+			out.WriteString("\r(a higher terminal shows more)\x1b[K\n")
+			v.lines++
+			break
+		}
 		if runes := []rune(line); len(runes) > width {
 			line = string(runes[:width])
 		}
@@ -68,6 +77,20 @@ func (v *signalsView) redraw(r signals.Reading) error {
 	out.WriteString("\x1b[J")
 	_, err := io.WriteString(v.env.Stdout, out.String())
 	return err
+}
+
+// terminalHeight is the height of the terminal behind w in lines, 0 if that
+// is not known.
+func terminalHeight(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Row)
 }
 
 // end shows the last reading whole where lines were shown so far.
