@@ -5,35 +5,151 @@ package population_test
 import (
 	"context"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/meshmark/meshmark/lab/local"
 	"github.com/meshmark/meshmark/population"
 )
 
-func TestTry(t *testing.T) {
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range []population.Sizes{
-		{Namespaces: 2, Services: 10, EndpointsPerService: 2, Proxies: 30, Gateways: 2, ServiceEntries: 3, VirtualServices: 3, DestinationRules: 3, GatewayResources: 2, AuthorizationPolicies: 2},
-		{Namespaces: 10, Services: 1000, EndpointsPerService: 2, Proxies: 2000},
-		{Namespaces: 10, Services: 500, EndpointsPerService: 2, Proxies: 1010},
-		{},
-	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-		start := time.Now()
-		ids, err := population.Ensure(ctx, config, s)
-		cancel()
+// labConfig starts a lab of this test's own, or takes the one of
+// MESHMARK_TEST_KUBECONFIG, which it leaves as it is.
+func labConfig(t *testing.T) *rest.Config {
+	t.Helper()
+	if path := os.Getenv("MESHMARK_TEST_KUBECONFIG"); path != "" {
+		config, err := clientcmd.BuildConfigFromFlags("", path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%+v: %v, %d ids", s, time.Since(start), len(ids))
-		if len(ids) > 0 {
-			t.Logf("%+v %+v", ids[0], ids[len(ids)-1])
+		return config
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("a local lab takes root")
+	}
+	program := os.Getenv("MESHMARK_PROGRAM")
+	if program == "" {
+		program, _ = filepath.Abs("../bin/meshmark")
+	}
+	if _, err := os.Stat(program); err != nil {
+		t.Skipf("no meshmark program: %v; `make build` makes it", err)
+	}
+	source, err := filepath.Abs("../components/src")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "mm") // sockets want short paths
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MESHMARK_SOURCE", source)
+	t.Setenv("XDG_STATE_HOME", dir)
+	t.Cleanup(func() {
+		if _, err := local.Down(context.Background(), ""); err != nil {
+			t.Errorf("take the lab down: %v", err)
+		}
+		os.RemoveAll(dir)
+	})
+	if out, err := exec.Command(program, "lab", "up").CombinedOutput(); err != nil {
+		t.Fatalf("lab up: %v\n%s", err, out)
+	}
+	l, err := local.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.RESTConfig()
+}
+
+// TestEnsure goes through sizes, each from the one before, and looks at what
+// the cluster's controllers made.
+func TestEnsure(t *testing.T) {
+	config := labConfig(t)
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := metav1.ListOptions{LabelSelector: population.Label + "=" + population.LabelValue}
+	kept := "" // a pod that stays when its Service stays
+	for i, s := range []population.Sizes{
+		{Namespaces: 2, Services: 10, EndpointsPerService: 2, Proxies: 30, Gateways: 2, ServiceEntries: 3, VirtualServices: 3, DestinationRules: 3, GatewayResources: 2, AuthorizationPolicies: 2},
+		{Namespaces: 3, Services: 20, EndpointsPerService: 3, Proxies: 60, VirtualServices: 1, GatewayResources: 2},
+		{Namespaces: 3, Services: 20, EndpointsPerService: 2, Proxies: 5, ServiceEntries: 2, ServiceEntry: population.ServiceEntryOptions{Host: "httpbin.org"}, DummyNamespace: "istio-system"},
+		{Namespaces: 3, Services: 20, Proxies: 5}, // Services that select nothing
+		{},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		began := time.Now()
+		ids, err := population.Ensure(ctx, config, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%+v: %.1f s", s, time.Since(began).Seconds())
+		pods, err := kube.CoreV1().Pods("").List(ctx, ours)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := max(s.Services*s.EndpointsPerService, s.Proxies) + s.Gateways; len(pods.Items) != want || len(ids) != s.Proxies+s.Gateways {
+			t.Errorf("%d pods, want %d; %d identities", len(pods.Items), want, len(ids))
+		}
+		node := map[string]string{}
+		for _, pod := range pods.Items {
+			node[pod.Status.PodIP] = pod.Spec.NodeName
+			if len(pod.Spec.Containers) != 1 || len(pod.OwnerReferences) != 1 || pod.OwnerReferences[0].Kind != "ReplicaSet" {
+				t.Errorf("pod %s: %d containers, owners %+v", pod.Name, len(pod.Spec.Containers), pod.OwnerReferences)
+			}
+		}
+		for _, id := range ids {
+			if node[id.IP] != id.Node || id.Node == "" {
+				t.Errorf("identity %+v is on node %q", id, node[id.IP])
+			}
+		}
+		services, err := kube.CoreV1().Services("").List(ctx, ours)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := s.Services + min(s.Gateways, 1); len(services.Items) != want {
+			t.Errorf("%d Services, want %d", len(services.Items), want)
+		}
+		switch i {
+		case 0:
+			kept = ids[0].IP
+		case 1:
+			if node[kept] == "" {
+				t.Errorf("the pod with address %s did not stay", kept)
+			}
 		}
 	}
+	nodes, err := kube.CoreV1().Nodes().List(t.Context(), ours)
+	if err != nil || len(nodes.Items) != 0 {
+		t.Errorf("%d simulated nodes are left: %v", len(nodes.Items), err)
+	}
+}
+
+// TestThousands times a world of the size of the published claim; it checks
+// only that it comes to be.
+func TestThousands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("thousands of pods take a while")
+	}
+	config := labConfig(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	began := time.Now()
+	ids, err := population.Ensure(ctx, config, population.Sizes{Namespaces: 10, Services: 1000, EndpointsPerService: 2, Proxies: 2000})
+	if err != nil || len(ids) != 2000 {
+		t.Fatalf("%d proxies, %v", len(ids), err)
+	}
+	t.Logf("1,000 Services and 2,000 pods in %.1f s", time.Since(began).Seconds())
+	began = time.Now()
+	if err := population.Remove(ctx, config); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("removed in %.1f s", time.Since(began).Seconds())
 }
