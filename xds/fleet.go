@@ -32,7 +32,6 @@ type Fleet struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	owned  sync.WaitGroup // every goroutine of the fleet
-	tidied sync.Once
 
 	start       time.Time
 	connected   atomic.Int64
@@ -100,6 +99,7 @@ func Start(ctx context.Context, spec Spec) (*Fleet, error) {
 	}
 	f.owned.Go(f.gate.run)
 	f.owned.Go(f.heartbeat)
+	f.owned.Go(f.tidy)
 	return f, nil
 }
 
@@ -226,15 +226,35 @@ func (f *Fleet) stormAfter() time.Duration {
 	return time.Duration(f.spec.StormEveryS * (0.5 + f.random.Float64()) * float64(time.Second))
 }
 
-// tidy gives back, once, the memory that connecting took beyond what a
-// connected fleet needs.
+// When memory is given back: after so long without a message, and so many
+// bytes of messages since the last time.
+const (
+	tidyAfter = 2 * time.Second
+	tidyBytes = 64 << 20
+)
+
+// tidy gives back the memory that connecting, or a large push, took beyond
+// what a fleet at rest needs.
 func (f *Fleet) tidy() {
-	f.tidied.Do(func() {
-		f.owned.Go(func() {
-			runtime.GC() // pools keep what they have for one collection
-			debug.FreeOSMemory()
-		})
-	})
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	var done int64
+	for {
+		select {
+		case <-f.ctx.Done():
+			return
+		case now := <-ticker.C:
+			var got int64
+			for k := range f.wire {
+				got += f.wire[k].bytes.Load()
+			}
+			if got-done > tidyBytes && now.UnixNano()-f.lastMessage.Load() > int64(tidyAfter) {
+				runtime.GC() // pools keep what they have for one collection
+				debug.FreeOSMemory()
+				done = got
+			}
+		}
+	}
 }
 
 // heartbeatEvery is how often the scheduler's delay is looked at.

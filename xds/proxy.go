@@ -34,9 +34,10 @@ type proxy struct {
 	nonces     [kinds]string // state of the world only: of the last response
 	versions   [kinds]string // of the last that was accepted
 
-	held     []heldAck // ACKs of clusters that wait for endpoints
-	lack     int       // endpoints that were missing before those
-	draining bool      // routes without a listener are about to be let go
+	held     []heldAck     // ACKs of clusters that wait for endpoints
+	lack     int           // endpoints that were missing before those
+	owed     []func(int64) // of ACKs that were held when their stream ended
+	draining bool          // routes without a listener are about to be let go
 }
 
 // heldAck is an acknowledgement that has to wait.
@@ -76,6 +77,11 @@ func (p *proxy) open(conn *stream.Conn) error {
 	p.stream, p.epoch = s, p.epoch+1
 	p.asked, p.answered = 0, 0
 	p.nonces = [kinds]string{}
+	for _, h := range p.held { // the new stream's first ACK of clusters is for these too
+		if h.sent != nil {
+			p.owed = append(p.owed, h.sent)
+		}
+	}
 	p.held, p.draining = nil, false
 	p.ask(cds, node)
 	if !p.everAsked {
@@ -214,9 +220,27 @@ func (p *proxy) take(r *response, head *wire.Head, size int, at int64) {
 		p.release()
 		fallthrough
 	default:
-		p.reply(k, kindURLs[k], head, "", n.sent(f))
+		p.reply(k, kindURLs[k], head, "", p.settle(k, n.sent(f)))
 	}
 	p.advance(at)
+}
+
+// settle adds to what is to be done when clusters are acknowledged what an
+// earlier stream owes.
+func (p *proxy) settle(k kind, sent func(int64)) func(int64) {
+	if k != cds || len(p.owed) == 0 {
+		return sent
+	}
+	owed := p.owed
+	p.owed = nil
+	return func(at int64) {
+		for _, o := range owed {
+			o(at)
+		}
+		if sent != nil {
+			sent(at)
+		}
+	}
 }
 
 // lacking is how many of the endpoints a proxy asked for it has not got.
@@ -372,9 +396,7 @@ func (p *proxy) advance(at int64) {
 		return
 	}
 	p.synced, p.syncedAt = true, at
-	if int(p.fleet.synced.Add(1)) == len(p.fleet.proxies) {
-		p.fleet.tidy()
-	}
+	p.fleet.synced.Add(1)
 }
 
 // Closed takes the end of a stream.

@@ -72,6 +72,25 @@ func newFleet(ctx context.Context) (*fleet, error) {
 	return &fleet{Client: control.NewClient("http://"+strings.TrimSpace(address), nil), cmd: cmd, stdin: stdin}, nil
 }
 
+// memory returns what the process takes, and the most it has taken, for each
+// of n sidecars; KB.
+func (f *fleet) memory(n int) (now, most float64, err error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.cmd.Process.Pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	kb := func(key string) float64 {
+		_, rest, _ := strings.Cut(string(data), key+":")
+		var v float64
+		if _, e := fmt.Sscan(rest, &v); e != nil {
+			err = errors.Join(err, fmt.Errorf("%s of the sidecars' process: %w", key, e))
+		}
+		return v * 1.024 / float64(n)
+	}
+	now, most = kb("VmRSS"), kb("VmHWM")
+	return now, most, err
+}
+
 // close ends the process and its sidecars.
 func (f *fleet) close() error { return errors.Join(f.stdin.Close(), f.cmd.Wait()) }
 
@@ -108,7 +127,7 @@ func (f *fleet) connect(ctx context.Context, o options, spec xds.Spec) (time.Dur
 }
 
 const (
-	quietFor     = 3 * time.Second
+	quietFor     = 5 * time.Second
 	connectLimit = 10 * time.Minute
 	pushLimit    = 2 * time.Minute
 )
@@ -142,7 +161,9 @@ func (f *fleet) seen(ctx context.Context, marker, n int) (xds.MarkerSightings, e
 			}
 		}
 		if time.Since(begin) > pushLimit {
-			return xds.MarkerSightings{}, fmt.Errorf("%d of %d sidecars acknowledged a change after %v", acked, n, pushLimit)
+			account, err := f.Account(ctx)
+			return xds.MarkerSightings{}, errors.Join(err, fmt.Errorf("%d of %d sidecars have a change after %v, %d acknowledged it; streams lost: %v, connected: %d",
+				len(all[0].Proxy), n, pushLimit, acked, account.Reconnects, account.Connected))
 		}
 		if err := sleep(ctx, 100*time.Millisecond); err != nil {
 			return xds.MarkerSightings{}, err

@@ -80,13 +80,18 @@ func limit(ctx context.Context, o options) (results []result, err error) {
 	if err != nil {
 		return nil, err
 	}
+	resident, peak, err := f.memory(o.proxies)
+	if err != nil {
+		return nil, err
+	}
 	o.say("%d sidecars after %.1f s", o.proxies, took.Seconds())
 	n := float64(o.proxies)
 	results = append(results,
 		summary(fmt.Sprintf("%d sidecars connected to our server", o.proxies), "s", took.Seconds()),
 		summary("received while they did", "MB/s", float64(counts.Bytes)/1e6/took.Seconds()),
 		summary("CPU of a sidecar to connect", "ms", 1000*seconds(connected.CPU)/n),
-		summary(fmt.Sprintf("memory of a sidecar with %d services", o.services), "KB", float64(connected.RSSBytes)/1000/n).atMost(memoryTarget),
+		summary(fmt.Sprintf("memory of a sidecar with %d services", o.services), "KB", resident).atMost(memoryTarget),
+		summary("most memory of a sidecar while all connect", "KB", peak),
 	)
 	var rates, cpu, spread []float64
 	before := connected
@@ -105,11 +110,13 @@ func limit(ctx context.Context, o options) (results []result, err error) {
 		spread = append(spread, float64(after.Lag.P99)/1000)
 		before = after
 	}
+	resident, _, err = f.memory(o.proxies)
 	return append(results,
+		summary("memory of a sidecar after pushes", "KB", resident).atMost(memoryTarget),
 		summary("pushes received and acknowledged", "1/s", rates...),
 		summary("CPU of a sidecar for a push", "us", cpu...),
 		summary("a sidecar's lag behind the kernel while all are pushed to, p99", "ms", spread...),
-	), nil
+	), err
 }
 
 // timed is how many sidecars are timed; each has a connection of its own.

@@ -168,10 +168,14 @@ endpoints:
 
 // client is a Deployment of one pod with a sidecar that has its
 // configuration through the recorder.
-func client(name, mode string) string {
+func client(name, mode string, dns bool) string {
 	delta := "true"
 	if mode == "sotw" {
 		delta = "false"
+	}
+	capture := ""
+	if dns {
+		capture = `, ISTIO_META_DNS_CAPTURE: "true"`
 	}
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -190,11 +194,11 @@ spec:
       annotations:
         proxy.istio.io/config: |
           discoveryAddress: %[2]s:15012
-          proxyMetadata: {ISTIO_DELTA_XDS: "%[3]s"}
+          proxyMetadata: {ISTIO_DELTA_XDS: "%[3]s"%[5]s}
     spec:
       terminationGracePeriodSeconds: 1
       containers: [{name: pause, image: %[4]q, ports: [{name: http, containerPort: 80}]}]
-`, name, recorderName, delta, components.PauseRef)
+`, name, recorderName, delta, components.PauseRef, capture)
 }
 
 // certificate makes a server's certificate of the mesh's own authority.
