@@ -279,6 +279,15 @@ func idleCores(c *record.Control) float64 {
 	return c.Idle.TotalS() / c.IdleSeconds
 }
 
+// istiodMemory is istiod's memory in bytes at the end of the window.
+func istiodMemory(t *record.Trial) float64 {
+	m := t.Memory[record.PartControl]
+	if m.PSSBytes > 0 {
+		return float64(m.PSSBytes)
+	}
+	return positive(float64(m.CgroupBytes))
+}
+
 func costMeasures() []measure {
 	istiod := func(t *record.Trial) float64 {
 		cpu, ok := t.CPU[record.PartControl]
@@ -299,13 +308,7 @@ func costMeasures() []measure {
 			return used * 1e6 / float64(t.Control.Committed)
 		}},
 		{name: "istiod_cpu_idle", of: ofControl(idleCores)},
-		{name: "istiod_memory", of: func(_ *observations, t *record.Trial) float64 {
-			m := t.Memory[record.PartControl]
-			if m.PSSBytes > 0 {
-				return float64(m.PSSBytes)
-			}
-			return positive(float64(m.CgroupBytes))
-		}},
+		{name: "istiod_memory", of: func(_ *observations, t *record.Trial) float64 { return istiodMemory(t) }},
 		{name: "alloc_bytes_per_change", of: perChange(func(c *record.Control) float64 { return positive(float64(c.AllocBytes)) })},
 		{name: "apiserver_cpu_per_change", of: perChange(func(c *record.Control) float64 {
 			if c.APIServer == nil {

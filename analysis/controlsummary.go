@@ -61,6 +61,15 @@ func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSumm
 	slices.Sort(s.Missing)
 	s.SimulatorLagP99US = medianOf(trials, func(t *record.Trial) float64 { return t.Control.SimulatorLag.P99 })
 	s.HeapBytes = int64(medianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.HeapBytes) }))
+	var memory []float64
+	for _, t := range trials {
+		if v := istiodMemory(t); finite(v) {
+			memory = append(memory, v)
+		}
+	}
+	if len(memory) > 0 {
+		s.MemoryBytes = int64(math.Round(median(memory)))
+	}
 	if idle := meanOf(trials, func(t *record.Trial) float64 { return idleCores(t.Control) }); finite(idle) {
 		s.IdleCores = idle
 	}

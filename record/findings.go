@@ -219,6 +219,7 @@ type ControlSummary struct {
 	// SimulatorLagP99US is how late the simulated proxies read, a median.
 	SimulatorLagP99US float64 `json:"simulator_lag_p99_us"`
 	StaleProxySeconds float64 `json:"stale_proxy_s"` // sum
+	MemoryBytes       int64   `json:"memory_bytes"`  // of istiod, median; 0 if it was not read
 	HeapBytes         int64   `json:"heap_bytes"`    // median
 	AllocBytes        int64   `json:"alloc_bytes"`   // sum
 	// Missing lists metrics that this istiod does not have.

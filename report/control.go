@@ -330,9 +330,14 @@ func controlCostTable(f record.Findings) table {
 			return 1e6 * (c.IstiodCPU.TotalS() - c.IdleCores*c.WindowSeconds) / float64(c.Committed)
 		}},
 		{"idle", "istiod_cpu_idle", 7, func(c *record.ControlSummary) float64 { return c.IdleCores }},
-		{"memory", "istiod_memory", 8, nil},
+		{"memory", "istiod_memory", 8, func(c *record.ControlSummary) float64 { return float64(c.MemoryBytes) }},
 		{"allocated a change", "alloc_bytes_per_change", 4, func(c *record.ControlSummary) float64 { return float64(c.AllocBytes) / float64(c.Committed) }},
-		{"API server CPU a change", "apiserver_cpu_per_change", 3, nil},
+		{"API server CPU a change", "apiserver_cpu_per_change", 3, func(c *record.ControlSummary) float64 {
+			if c.APIServerCPU == nil {
+				return math.NaN()
+			}
+			return 1e6 * c.APIServerCPU.TotalS() / float64(c.Committed)
+		}},
 		{"simulator of istiod", "simulator_cpu_share", 2, func(c *record.ControlSummary) float64 { return c.SimulatorCPU.TotalS() / c.IstiodCPU.TotalS() }},
 	})
 }

@@ -54,7 +54,11 @@ func bytesTable(f record.Findings, title string, types []string, bytes func(c *r
 			sum += v
 			row = append(row, text{S: s.plain(v)})
 		}
-		t.Rows = append(t.Rows, append(row, text{S: s.plain(sum)}))
+		all := text{S: s.plain(sum)}
+		if sum == 0 {
+			all = text{"–", styleDim}
+		}
+		t.Rows = append(t.Rows, append(row, all))
 	}
 	return t
 }
