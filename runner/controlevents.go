@@ -9,6 +9,9 @@ import (
 	"github.com/meshmark/meshmark/xds"
 )
 
+// never stands in the columns of sightings for what did not happen.
+const never = -1
+
 // witnesses are all that is known of who had which change.
 type witnesses struct {
 	proxies int // simulated, then real ones; sightings count them from 0
@@ -171,11 +174,11 @@ func (w witnesses) sightings() map[int]map[int32]sighting {
 func (w witnesses) add(e *record.Event, proxy int32, s sighting) {
 	since := func(ns int64) int64 {
 		if ns < 0 {
-			return -1
+			return never
 		}
 		us := (ns - e.CommittedNS) / 1000
-		if us == -1 {
-			return 0 // -1 stands for never
+		if us == never {
+			return 0
 		}
 		return us
 	}

@@ -27,6 +27,11 @@ const (
 	// share of the time between changes, beside leastDriverLag.
 	maxDriverLag   = 0.1
 	leastDriverLag = 50 * time.Millisecond
+	// maxNoted is how much sooner than istiod waits a proxy may have a change,
+	// for the way of the API server's answer, and maxLateShare of the changes
+	// may have come sooner than that.
+	maxNoted     = 10 * time.Millisecond
+	maxLateShare = 0.1
 	// maxSimulatorShare is the share of istiod's CPU above which the
 	// simulated sidecars disturb it on a machine that they share.
 	maxSimulatorShare = 0.5
@@ -52,6 +57,7 @@ func (t *controlTrial) judge(ctx context.Context, events []record.Event, sum tol
 		t.judgeFleet(check, good)
 	}
 	t.judgeDriver(check)
+	t.judgeCommits(events, check)
 	if sum.missed > 0 {
 		warn("%d of %d sightings never came within %v of the last change: proxies that needed a change do not have it", sum.missed, sum.expected, t.c.study.Control.Settle)
 	}
@@ -133,6 +139,32 @@ func (t *controlTrial) judgeDriver(check func(string, bool, string, ...any)) {
 	check("driver-schedule", worst <= limit, "a change left up to %v later than planned, limit %v", worst.Round(time.Microsecond), limit)
 }
 
+// judgeCommits checks that the API server's answers, from which times count,
+// were noted when they came. Istiod waits for more changes after each: where a
+// proxy had one sooner than that, the answer was noted late, because this
+// machine had no time for it.
+func (t *controlTrial) judgeCommits(events []record.Event, check func(string, bool, string, ...any)) {
+	least := t.levels.DebounceAfter
+	if !t.levels.EDSDebounce {
+		least = 0 // some changes are pushed at once
+	}
+	late, seen, worst := 0, 0, time.Duration(0)
+	for _, e := range events {
+		if len(e.Seen.ReceivedUS) == 0 {
+			continue
+		}
+		seen++
+		early := least - time.Duration(slices.Min(e.Seen.ReceivedUS))*time.Microsecond
+		if early > maxNoted {
+			late++
+			worst = max(worst, early)
+		}
+	}
+	check("commits-noted", float64(late) <= maxLateShare*float64(seen),
+		"%d of %d changes reached a proxy sooner after their commit than istiod waits, by up to %v: the API server's answers were noted late",
+		late, seen, worst.Round(time.Microsecond))
+}
+
 // judgeCosts weighs the simulated sidecars' own lateness and cost.
 func (t *controlTrial) judgeCosts(events []record.Event, check func(string, bool, string, ...any), warn func(string, ...any)) {
 	if len(t.ids) == 0 {
@@ -156,7 +188,7 @@ func sortedAcks(events []record.Event) []int64 {
 	var all []int64
 	for _, e := range events {
 		for _, us := range e.Seen.AckedUS {
-			if us >= 0 {
+			if us != never {
 				all = append(all, us)
 			}
 		}

@@ -115,7 +115,7 @@ func (t *controlTrial) recordConvergence(events []record.Event) error {
 	}
 	for _, e := range events {
 		for _, us := range e.Seen.AckedUS {
-			if us >= 0 {
+			if us != never {
 				c.Observe(float64(us) / 1e6)
 			}
 		}
