@@ -25,8 +25,12 @@ func (t *controlTrial) proxies() []population.Identity {
 func (t *controlTrial) witness(ctx context.Context) ([]record.Event, toll, error) {
 	proxies := t.proxies()
 	seeing := visibility(t.levers)
+	end := time.Now()
+	if w := t.out.Window; w.Seconds > 0 {
+		end = w.Start.Add(time.Duration(w.Seconds * float64(time.Second)))
+	}
 	w := witnesses{
-		proxies: len(proxies), ahead: t.ahead, end: time.Now(), applied: t.envoys.sightings(int32(len(t.ids))),
+		proxies: len(proxies), ahead: t.ahead, end: end, applied: t.envoys.sightings(int32(len(t.ids))),
 		needs: func(change int, proxy int32) bool { return t.plan.Changes[change].Needs(proxies[proxy], seeing) },
 	}
 	if len(t.ids) > 0 {

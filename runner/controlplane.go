@@ -162,7 +162,7 @@ func (c *controlPlane) reconnect(ctx context.Context) error {
 // Bounds of what is done beside trials.
 const (
 	populationTimeout = 15 * time.Minute
-	restoreTimeout    = 3 * time.Minute
+	restoreTimeout    = 5 * time.Minute
 )
 
 // remove puts istiod back as it was and takes away population, real pods and

@@ -275,7 +275,7 @@ func closeLab(l lab.Lab, p *progress) error {
 func envoyVersions(plan *study.Plan) []string {
 	seen := map[string]bool{}
 	for _, cell := range plan.Cells {
-		if v := cell[study.FactorEnvoy]; v != study.EnvoyDefault && v != study.NotApplicable {
+		if v := cell[study.FactorEnvoy]; v != "" && v != study.EnvoyDefault && v != study.NotApplicable {
 			seen[v] = true
 		}
 	}
