@@ -94,7 +94,10 @@ func (p *proxy) wantsNDS() bool {
 // ask sends the first request for a kind on this stream.
 func (p *proxy) ask(k kind, node []byte) {
 	p.asked.add(k)
-	table := p.tables[k].Load()
+	table, version := p.tables[k].Load(), p.versions[k]
+	if k == nds { // pilot-agent asks for the table of names itself, anew on each stream
+		table, version = emptyTables[k], ""
+	}
 	names := p.subscribed[k].names
 	var b []byte
 	if p.fleet.spec.Mode == ModeDelta {
@@ -104,7 +107,7 @@ func (p *proxy) ask(k kind, node []byte) {
 		}
 		b = r.Append(p.link.scratch[:0])
 	} else {
-		r := wire.SotWRequest{Version: []byte(p.versions[k]), Node: node, TypeURL: kindURLs[k], Names: names}
+		r := wire.SotWRequest{Version: []byte(version), Node: node, TypeURL: kindURLs[k], Names: names}
 		b = r.Append(p.link.scratch[:0])
 	}
 	p.send(b, nil)
