@@ -190,6 +190,11 @@ func TestControlWithoutFigures(t *testing.T) {
 			t.Errorf("a figure of what was not measured: %+v", x)
 		}
 	}
+	for _, p := range f.Published {
+		if p.Claim == "with a Sidecar" && (p.Measured != nil || p.Says != "Not measured: no valid trial has it.") {
+			t.Errorf("%+v", p)
+		}
+	}
 	if f.Validity.Invalid != 3 || len(f.Validity.Reasons) != 1 {
 		t.Errorf("%+v", f.Validity)
 	}

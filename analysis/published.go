@@ -24,7 +24,8 @@ func (o *observations) published(findings []record.Finding) []record.Published {
 	for _, p := range o.plan.Study.Published {
 		entry := record.Published{Source: p.Source, Claim: p.Claim, Finding: p.Finding, Cell: p.Cell, Figure: p.Figure, Unit: p.Unit}
 		matched := false
-		for _, cell := range o.plan.Matching(p.Cell) {
+		cells := o.plan.Matching(p.Cell)
+		for _, cell := range cells {
 			f := c.find(p.Finding, cell)
 			if f == nil {
 				continue
@@ -37,6 +38,9 @@ func (o *observations) published(findings []record.Finding) []record.Published {
 		}
 		if !matched {
 			entry.Says = "Not measured: this study has no such cell."
+			if len(cells) > 0 {
+				entry.Says = "Not measured: no valid trial has it."
+			}
 			out = append(out, entry)
 		}
 	}

@@ -162,7 +162,7 @@ func leversTable(f record.Findings) table {
 		row, any := factorTexts(f, c.Cell), false
 		for _, m := range found {
 			x, ok := m[c.Cell.Key()]
-			any = any || ok
+			any = any || ok && x.Verdict != record.VerdictInvalid
 			row = append(row, change(x, ok))
 		}
 		if any {
