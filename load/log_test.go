@@ -216,6 +216,8 @@ func TestJudge(t *testing.T) {
 		"small lag": {func(w *Window) { _ = w.Lag.RecordValues(9e4, 2000) }, true, ""},
 		"wait":      {func(w *Window) { _ = w.Wait.RecordValues(5e6, 100) }, true, "few for this rate"},
 		"cpu":       {func(w *Window) { w.CPU = CPU{User: 0.5, System: 0.48} }, true, "98% of its CPU"},
+		"remade":    {func(w *Window) { w.Connects = 500 }, true, "one for every 2 requests"},
+		"few anew":  {func(w *Window) { w.Connects = 10 }, true, ""},
 		"clamped":   {func(w *Window) { w.Clamped = 1 }, true, "above 60 s"},
 	} {
 		w := good()

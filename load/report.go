@@ -88,6 +88,7 @@ type Verdict struct {
 const (
 	maxLostRatio = 0.001 // of the scheduled requests, failed or unfinished, before there is a warning
 	badLostRatio = 0.05  // before the window is not valid
+	maxRemade    = 0.01  // connections made again, of the requests, where they are to be kept
 	maxBusyRatio = 0.9   // of the generator's threads' CPU
 	lagFloorUS   = 100.0 // lag that is of no matter whatever the latency
 )
@@ -136,6 +137,11 @@ func Judge(w *Window, spec *Spec) Verdict {
 		if looped && busy > maxBusyRatio {
 			warn("the generator used %.0f%% of its CPU; use more threads or less load", busy*100)
 		}
+	}
+	// A server that ends connections, or sends what no request asked for,
+	// makes each latency that of a new connection: not what was asked.
+	if remade := float64(w.Connects) / float64(w.Scheduled); spec.KeepAlive && remade > maxRemade {
+		warn("connections were to be kept, but %d were made again, one for every %.3g requests; making them is part of the latency", w.Connects, 1/remade)
 	}
 	if w.Clamped > 0 {
 		warn("%d values above 60 s were recorded as 60 s", w.Clamped)

@@ -39,6 +39,8 @@ func TestSpecErrors(t *testing.T) {
 		"headers[0]: the value":  func(s *Spec) { s.Headers = []Header{{"a", "c\r\nd: e"}} },
 		"set by the engine":      func(s *Spec) { s.Headers = []Header{{"Content-Length", "1"}} },
 		"plain text":             func(s *Spec) { s.TLS = &TLS{InsecureSkipVerify: true} },
+		"ca_pem holds no cert":   func(s *Spec) { s.URL = "https://h/"; s.TLS = &TLS{CAPEM: "root:x:0:0"} },
+		"client certificate":     func(s *Spec) { s.URL = "https://h/"; s.TLS = &TLS{CertPEM: "x", KeyPEM: "y"} },
 		"its key need":           func(s *Spec) { s.URL = "https://h/"; s.TLS = &TLS{CertPEM: "x"} },
 	} {
 		s := DefaultSpec("http://localhost/")

@@ -168,7 +168,8 @@ func (s *Spec) validateRequest(t target) error {
 	if s.TLS != nil && (s.TLS.CertPEM == "") != (s.TLS.KeyPEM == "") {
 		return fmt.Errorf("tls: a client certificate and its key need each other")
 	}
-	return nil
+	_, err := s.tlsConfig(t) // certificates and key are read before anything is sent
+	return err
 }
 
 // isToken says whether s is a token of RFC 9110, 5.6.2.

@@ -29,7 +29,9 @@ func (w *Worker) controlServer(l net.Listener) (server, error) {
 	})
 	mux.HandleFunc("POST /v1/config", w.postConfig)
 	s := &http.Server{
-		Handler:           mux,
+		// A page of another site, open in a browser on this machine, must
+		// not change the configuration.
+		Handler:           http.NewCrossOriginProtection().Handler(mux),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       time.Minute,
 		WriteTimeout:      time.Minute,

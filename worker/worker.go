@@ -102,7 +102,7 @@ type server struct {
 // or Close.
 func New(options Options) (*Worker, error) {
 	options.setDefaults()
-	if options.MaxConnections < 0 || options.MaxBodyBytes < 0 || options.MaxHeaderBytes < 0 || options.BodyMemoryBytes < 0 {
+	if options.MaxConnections < 0 || options.MaxBodyBytes < 0 || options.MaxHeaderBytes < 0 || options.BodyMemoryBytes < 0 || options.DrainTimeout < 0 {
 		return nil, errs.Usage("worker: a limit is negative")
 	}
 	timer, err := wake.New()
@@ -173,6 +173,9 @@ func listenError(name, address string, err error) error {
 		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "another program listens on %s; choose another address with the flag --%s", address, flagOf(name))
 	case errors.Is(err, syscall.EACCES):
 		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "ports below 1024 need root; choose another with the flag --%s", flagOf(name))
+	}
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "this machine has no address %s; choose another with the flag --%s", address, flagOf(name))
 	}
 	var opError *net.OpError
 	var address2 *net.AddrError

@@ -338,6 +338,12 @@ func TestAddressTaken(t *testing.T) {
 	if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--http") {
 		t.Errorf("%v (hint %q)", err, errs.Hint(err))
 	}
+	if _, err := New(Options{HTTP: "192.0.2.254:1"}); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--http") {
+		t.Errorf("not this machine's: %v (hint %q)", err, errs.Hint(err))
+	}
+	if _, err := New(Options{HTTP: "127.0.0.1:0", DrainTimeout: -1}); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("negative drain timeout: %v", err)
+	}
 	if _, err := New(Options{}); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("no address: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,11 +112,15 @@ func Open(ctx context.Context, o Options) (*Lab, error) {
 	if l.context == "" {
 		l.context = raw.CurrentContext
 	}
+	if len(raw.Contexts) == 0 {
+		return nil, errs.WithHint(errs.Usage("no kubeconfig: %s has no contexts, or does not exist", l.kubeconfig), "name one with --kubeconfig FILE, or set KUBECONFIG")
+	}
 	if _, ok := raw.Contexts[l.context]; !ok {
 		var names []string
 		for name := range raw.Contexts {
 			names = append(names, name)
 		}
+		slices.Sort(names)
 		return nil, errs.WithHint(errs.Usage("the kubeconfig has no context %q", l.context), "it has: %s", strings.Join(names, ", "))
 	}
 	if l.config, err = loader.ClientConfig(); err != nil {

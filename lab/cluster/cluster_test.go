@@ -113,6 +113,12 @@ func TestOpenBadInput(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// Neither a flag, nor the variable, nor the file in the home folder.
+	none := filepath.Join(t.TempDir(), "none")
+	t.Setenv("KUBECONFIG", none)
+	if _, err := Open(context.Background(), Options{}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), none) || !strings.Contains(errs.Hint(err), "--kubeconfig") {
+		t.Errorf("no kubeconfig at all: %v (hint %q)", err, errs.Hint(err))
+	}
 	if _, err := Open(context.Background(), Options{Kubeconfig: kubeconfig(t, "http://127.0.0.1:1")}); err == nil || errs.Code(err) != errs.CodeFailure || errs.Hint(err) == "" {
 		t.Errorf("a cluster that does not answer: %v", err)
 	}

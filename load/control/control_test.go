@@ -116,6 +116,28 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
+// A page that a user's browser shows must not start load from this machine.
+func TestPagesOfOthersAreRefused(t *testing.T) {
+	_, server, url := lab(t)
+	for origin, want := range map[string]int{"http://evil.example": 403, "": 200} {
+		req, err := http.NewRequest("POST", server.URL+"/v1/start", strings.NewReader(`{"url": "`+url+`", "duration_s": 0.1}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if origin != "" {
+			req.Header.Set("Origin", origin)
+		}
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("origin %q: status %d, want %d", origin, resp.StatusCode, want)
+		}
+	}
+}
+
 func TestServerEndsRuns(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := NewServer(ctx, "v")

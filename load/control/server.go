@@ -76,7 +76,9 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/version", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, Version{Version: s.version})
 	})
-	return http.MaxBytesHandler(mux, maxRequest)
+	// A page of another site, open in a browser on this machine, must not
+	// start load.
+	return http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(mux, maxRequest))
 }
 
 func answer(w http.ResponseWriter, value any) {

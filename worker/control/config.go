@@ -152,7 +152,9 @@ func ParseSamples(r io.Reader) ([]float64, error) {
 		}
 		samples = append(samples, us)
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, errs.Usage("recorded service times: a line of more than %d bytes is no number", bufio.MaxScanTokenSize)
+	} else if err != nil {
 		return nil, fmt.Errorf("recorded service times: %w", err)
 	}
 	if len(samples) == 0 {
