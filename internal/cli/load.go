@@ -37,6 +37,8 @@ func newLoadCommand(env *Env) *cobra.Command {
 			"  meshmark load grpc://127.0.0.1:9090 --payload 1024 --ramp 100:5000",
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case f.control != "" && cmd.Flags().NFlag() > 1:
+				return errs.Usage("with --control the load comes in the request; leave the other flags out")
 			case f.control != "" && len(args) > 0:
 				return errs.Usage("with --control the URL comes in the request, not on the command line")
 			case f.control == "" && len(args) != 1:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/meshmark/meshmark/analysis"
 	"github.com/meshmark/meshmark/errs"
@@ -166,10 +167,27 @@ func judgement(f record.Findings) error {
 	return nil
 }
 
-// writeWhole writes a file whole or not at all.
+// writeWhole writes a file whole or not at all. A device or pipe, such as
+// /dev/stdout, is written to; a link's target is replaced, not the link.
 func writeWhole(path string, data []byte) (err error) {
+	mode := os.FileMode(0o644)
+	switch info, statErr := os.Stat(path); {
+	case statErr != nil:
+	case info.IsDir():
+		return errs.WithHint(errs.Usage("cannot write %s: it is a folder", path), "--out takes the path of a file")
+	case !info.Mode().IsRegular():
+		return writeInto(path, data)
+	default:
+		mode = info.Mode().Perm()
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".meshmark-*")
 	if err != nil {
+		if !errors.Is(err, syscall.ENOSPC) {
+			err = errs.WithCode(err, errs.CodeUsage)
+		}
 		return errs.WithHint(fmt.Errorf("cannot write %s: %w", path, err), "give --out a file in a folder that exists and is yours to write to")
 	}
 	defer func() {
@@ -179,16 +197,32 @@ func writeWhole(path string, data []byte) (err error) {
 	}()
 	_, err = file.Write(data)
 	if err == nil {
-		err = file.Chmod(0o644)
+		err = file.Chmod(mode)
 	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
+	return nil
+}
+
+// writeInto writes to what is there: a terminal, a pipe, a device.
+func writeInto(path string, data []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return errs.WithCode(fmt.Errorf("cannot write %s: %w", path, err), errs.CodeUsage)
+	}
+	_, err = file.Write(data)
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	if err = os.Rename(file.Name(), path); err != nil {
-		return errs.WithHint(fmt.Errorf("cannot write %s: %w", path, err), "--out takes the path of a file")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -244,5 +245,48 @@ func TestSysctls(t *testing.T) {
 	}
 	if _, err := os.Stat(pending); err == nil {
 		t.Error("the note of pending values was left")
+	}
+}
+
+// A lab whose record was damaged or removed while it ran ends all the same.
+func TestDownWithoutARecord(t *testing.T) {
+	for name, text := range map[string]string{"torn": `{"schema":1,"id":"0ba`, "of another": `{"schema":1,"id":"0badf0","init_pid":1}`, "none": ""} {
+		p := paths{t.TempDir()}
+		if text != "" {
+			if err := os.WriteFile(p.record(), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lock, err := lockFile(p.lock())
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What holds the lock is called as init is.
+		scripts := t.TempDir()
+		if err := os.WriteFile(filepath.Join(scripts, "lab-init"), []byte("sleep 60 & wait\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("sh", "lab-init", "spec.json")
+		cmd.Dir, cmd.ExtraFiles = scripts, []*os.File{lock}
+		// Its child ends with it, as in init's PID namespace.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			ended <- cmd.Wait()
+			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		}()
+		lock.Close()
+		for deadline := time.Now().Add(5 * time.Second); p.unrecorded() == nil && time.Now().Before(deadline); {
+			time.Sleep(10 * time.Millisecond) // until it has become sh
+		}
+		was, err := Down(context.Background(), p.base)
+		if !was || err != nil {
+			t.Errorf("%s: was running %t, %v", name, was, err)
+		}
+		cmd.Process.Kill()
+		<-ended
 	}
 }

@@ -122,7 +122,12 @@ func cacheDir(dir string) (string, error) {
 
 func (u *starter) alreadyRunning() error {
 	err := ErrRunning
-	if r, failed := u.paths.readRecord(); failed == nil {
+	r, failed := u.paths.readRecord()
+	if failed != nil || r.Phase == phaseStarting {
+		return errs.WithHint(errs.Usage("another meshmark command is at work on this lab, starting or ending it"),
+			"wait until it is done: meshmark lab status\nor end the lab: meshmark lab down")
+	}
+	if failed == nil {
 		err = fmt.Errorf("%w: lab %s, %s since %s", ErrRunning, r.ID, r.Phase, r.Started.Local().Format(time.DateTime))
 	}
 	return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "use it: eval \"$(meshmark lab env)\"\nor end it: meshmark lab down")
