@@ -19,6 +19,7 @@ import (
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/runner"
 	"github.com/meshmark/meshmark/store"
+	"github.com/meshmark/meshmark/study"
 )
 
 // What `meshmark run` refuses before it starts anything. $STATE is where a
@@ -155,6 +156,40 @@ func TestLeftoverWarning(t *testing.T) {
 		got := leftoverWarning(tt.leftover)
 		if !strings.Contains(got, tt.want) || !strings.Contains(got, "kubectl delete namespace meshmark-1") {
 			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}
+
+// A study of the control plane names no version of Envoy, and the lab is
+// started without others than its own.
+func TestEnvoyVersions(t *testing.T) {
+	for text, want := range map[string]string{
+		"control: {}\nsettings: {proxies: 1}":                                       "",
+		"settings: {sidecars: both, rate: 10, connections: 1}":                      "",
+		"settings: {sidecars: both, rate: 10}\nfactors: {envoy: [default, 1.39.0]}": "1.39.0",
+	} {
+		s, err := study.Parse([]byte("name: a\nquestion: b?\n"+text+"\n"), "a.yaml", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := study.NewPlan(s, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(envoyVersions(plan), " "); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestAgrees(t *testing.T) {
+	cell := record.Cell{"proxies": "100", "change_rate": "2"}
+	for _, tt := range []struct {
+		part record.Cell
+		want bool
+	}{{nil, true}, {record.Cell{"proxies": "100"}, true}, {record.Cell{"proxies": "200"}, false}, {record.Cell{"xds": "delta"}, false}} {
+		if got := agrees(cell, tt.part); got != tt.want {
+			t.Errorf("%v: %v", tt.part, got)
 		}
 	}
 }
