@@ -123,12 +123,16 @@ func (t *controlTrial) idle(ctx context.Context) error {
 // large, and reading them costs the simulated sidecars.
 const settleQuiet = 300 * time.Millisecond
 
+// settleMost is how rarely at most it is asked whether anything still came:
+// being asked costs the simulated sidecars too.
+const settleMost = 2 * time.Second
+
 // settle waits until every proxy that needs a change has it.
 func (t *controlTrial) settle(ctx context.Context) error {
 	limit := time.Now().Add(t.c.study.Control.Settle)
 	wait := int64(t.levels.DebounceAfter + settleQuiet)
 	looked := int64(-1)
-	for {
+	for every := statusEvery; ; every = min(settleMost, every*9/8) {
 		quiet, lastChange := true, int64(0)
 		if len(t.ids) > 0 {
 			s, err := t.c.fleet.Status(ctx)
@@ -151,7 +155,7 @@ func (t *controlTrial) settle(ctx context.Context) error {
 			}
 			t.c.say("%d of %d sightings are still to come", toll.missed, toll.expected)
 		}
-		if err := pause(ctx, statusEvery); err != nil {
+		if err := pause(ctx, every); err != nil {
 			return err
 		}
 	}
