@@ -41,6 +41,7 @@ bench: build ## speed and truth targets, as ratios in one run (wants an idle mac
 	$(GO) test ./stat -run TestSimulation -count=1 -v
 	$(GO) run ./bench
 	$(GO) run ./bench/lab
+	$(GO) run ./bench/xds
 
 lint: ## formatting, vet, structure
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-formatted:"; echo "$$unformatted"; exit 1; fi
