@@ -131,7 +131,7 @@ const settleMost = 2 * time.Second
 func (t *controlTrial) settle(ctx context.Context) error {
 	limit := time.Now().Add(t.c.study.Control.Settle)
 	wait := int64(t.levels.DebounceAfter + settleQuiet)
-	looked := int64(-1)
+	looked, unacked := int64(-1), 0
 	for every := statusEvery; ; every = min(settleMost, every*9/8) {
 		quiet, lastChange := true, int64(0)
 		if len(t.ids) > 0 {
@@ -144,13 +144,14 @@ func (t *controlTrial) settle(ctx context.Context) error {
 			quiet = s.NowUnixNS-max(s.LastChangeUnixNS, t.lastCommit()+int64(t.ahead)) >= wait
 		}
 		late := time.Now().After(limit)
-		if quiet && (looked != lastChange || len(t.c.reals) > 0) || late {
+		if quiet && (looked != lastChange || unacked > 0 || len(t.c.reals) > 0) || late {
 			looked = lastChange
 			_, toll, err := t.witness(ctx)
 			if err != nil {
 				return err
 			}
-			if toll.missed == 0 && toll.unacked == 0 || late {
+			unacked = toll.unacked
+			if toll.missed == 0 && unacked == 0 || late {
 				return nil
 			}
 			t.c.say("%d of %d sightings are still to come", toll.missed, toll.expected)
