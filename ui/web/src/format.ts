@@ -69,8 +69,12 @@ export function fixed(v: number, d: number): string {
 /** A value without interval, with three significant digits, without unit. */
 export function plain(scale: Scale, v: number): string {
   const shown = v / scale.div;
+  if (counts(scale) && Number.isInteger(shown)) return fixed(shown, 0);
   return shown === 0 ? '0' : fixed(shown, clamp(2 - magnitude(shown), 0, 6));
 }
+
+/** Whether values are numbers of things, which need no decimals to show how exact they are. */
+const counts = (scale: Scale): boolean => ['pushes', 'missed', 'changes'].includes(scale.unit);
 
 /** plain with its unit. */
 export function value(scale: Scale, v: number): string {
@@ -79,7 +83,7 @@ export function value(scale: Scale, v: number): string {
 
 function parts(scale: Scale, estimate: number, low: number, high: number): readonly [string, string] {
   const [e, l, u] = [estimate / scale.div, low / scale.div, high / scale.div];
-  const d = decimals(e, l, u);
+  const d = counts(scale) && l === u && Number.isInteger(e) ? 0 : decimals(e, l, u);
   return [fixed(e, d), fixed(l, d) + (l < 0 ? ' to ' : '–') + fixed(u, d)];
 }
 
