@@ -57,17 +57,41 @@ func number(s string) (float64, *complaint) {
 	if strings.HasPrefix(s, "-") {
 		return 0, complain("", "%s is negative", s)
 	}
-	if strings.Contains(s, ",") {
-		return 0, complain("write "+strings.ReplaceAll(s, ",", ""), "%q is no number", s)
-	}
 	if !reNumber.MatchString(s) {
-		return 0, complain("", "%q is no number", s)
+		return 0, noNumber(s)
 	}
 	v, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
 	if err != nil || math.IsInf(v, 0) {
 		return 0, complain("", "%s is too large", s)
 	}
 	return v, nil
+}
+
+var (
+	reExponent  = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?[eE][+-]?[0-9]+$`)
+	reThousands = regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$`)
+	reDecimal   = regexp.MustCompile(`^[0-9]+,[0-9]+$`)
+	reList      = regexp.MustCompile(`^[0-9._]+(,\s*[0-9._]+)+$`)
+)
+
+// noNumber guesses what somebody meant by a text that is no plain number.
+func noNumber(s string) *complaint {
+	const writable = 1e15 // floats are exact below, and such a number is read at a glance
+	switch {
+	case reExponent.MatchString(s):
+		hint := "write the number out, without an exponent"
+		if v, err := strconv.ParseFloat(s, 64); err == nil && v < writable && (v == 0 || v > 1/writable) {
+			hint = "write " + strconv.FormatFloat(v, 'f', -1, 64)
+		}
+		return complain(hint, "%q has an exponent", s)
+	case reThousands.MatchString(s):
+		return complain("write "+strings.ReplaceAll(s, ",", ""), "%q is no number", s)
+	case reDecimal.MatchString(s):
+		return complain(fmt.Sprintf("write %s with a decimal point, or a list in brackets, [%s]", strings.Replace(s, ",", ".", 1), s), "%q is no number", s)
+	case reList.MatchString(s):
+		return complain("write a list in brackets, ["+clip(s, 60)+"]", "%q is no number", clip(s, 60))
+	}
+	return complain("", "%q is no number", clip(s, 60))
 }
 
 func wholeNumber(s string, low, high int64) (int64, *complaint) {

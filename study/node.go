@@ -150,7 +150,11 @@ func readTree(data []byte, name string, flag bool) (*node, error) {
 		if errors.As(err, &located) {
 			pos, msg = src.token(located.GetToken()), located.GetMessage()
 		}
-		return nil, pos.Errorf("", "%s", strings.TrimSpace(msg))
+		hint := "look for a bracket, quote or colon that is missing, or an indentation that is wrong, here or just before"
+		if flag {
+			hint = "write lists in brackets and texts with signs in quotes, and the whole so that the shell leaves it alone, as --set 'mtls=[a, b]'"
+		}
+		return nil, pos.Errorf(hint, "%s", strings.TrimSpace(msg))
 	}
 	var docs []*ast.DocumentNode
 	for _, d := range file.Docs {
@@ -160,8 +164,11 @@ func readTree(data []byte, name string, flag bool) (*node, error) {
 			}
 		}
 	}
+	if len(docs) == 0 && flag {
+		return &node{kind: null, pos: src.at(1, 1)}, nil
+	}
 	if len(docs) == 0 {
-		return nil, src.at(1, 1).Errorf("", "nothing is in it")
+		return nil, src.at(1, 1).Errorf("a study has at least a name and a question; `meshmark study show quick --source` prints one to begin with", "nothing is in it")
 	}
 	if len(docs) > 1 {
 		return nil, src.token(firstToken(docs[1].Body)).Errorf("a file holds one study", "a second document begins here")

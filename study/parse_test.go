@@ -61,8 +61,8 @@ func TestParseRefuses(t *testing.T) {
 		name, text   string
 		at, msg, tip string // at: line:column
 	}{
-		{"empty", "", "1:1", "nothing is in it", ""},
-		{"only comments", "# hello\n\n# there\n", "1:1", "nothing is in it", ""},
+		{"empty", "", "1:1", "nothing is in it", "meshmark study show quick --source"},
+		{"only comments", "# hello\n\n# there\n", "1:1", "nothing is in it", "a name and a question"},
 		{"scalar", "hello\n", "1:1", "must be a mapping", "name"},
 		{"list", "- a\n- b\n", "1:1", "must be a mapping, not a list", ""},
 		{"no name", "question: why?\n", "1:1", `lacks the field "name"`, ""},
@@ -84,7 +84,12 @@ func TestParseRefuses(t *testing.T) {
 		{"NaN", minimal + "settings: {rate: NaN}\n", "3:18", "no number to measure with", ""},
 		{"inf", minimal + "settings: {rate: .inf}\n", "3:18", "no number to measure with", ""},
 		{"hex", minimal + "settings: {rate: 0x10}\n", "3:18", "0x10", ""},
-		{"exponent", minimal + "settings: {rate: 1e3}\n", "3:18", "1e3", ""},
+		{"exponent", minimal + "settings: {rate: 1e3}\n", "3:18", "1e3", "write 1000"},
+		{"exponent of a fraction", minimal + "settings: {rate: 2.5E-1}\n", "3:18", "has an exponent", "write 0.25"},
+		{"enormous exponent", minimal + "settings: {rate: 1e300}\n", "3:18", "has an exponent", "write the number out"},
+		{"decimal comma", minimal + "settings: {rate: \"1,2\"}\n", "3:18", "no number", "1.2 with a decimal point, or a list in brackets, [1,2]"},
+		{"list without brackets", minimal + "settings: {connections: \"8,16,32\"}\n", "3:25", "no number", "write a list in brackets, [8,16,32]"},
+		{"commas and no number", minimal + "settings: {rate: \"a,b\"}\n", "3:18", "no number", "a number of requests a second"},
 		{"fraction of a connection", minimal + "settings: {connections: 1.5}\n", "3:25", "no whole number", ""},
 		{"no connection", minimal + "settings: {connections: 0}\n", "3:25", "out of range", "from 1 to 10000"},
 		{"connections beyond 64 bits", minimal + "settings: {connections: 99999999999999999999}\n", "3:25", "out of range", ""},
@@ -134,7 +139,7 @@ func TestParseRefuses(t *testing.T) {
 		{"published unit", minimal + "published:\n- {source: s, claim: c, finding: latency_p50, cell: {sidecars: both}, figure: 3, unit: MB}\n", "4:88", "is no unit of latency_p50", "us"},
 		{"bad name", "name: My Study\nquestion: y\n", "1:7", "cannot stand here", "lower-case"},
 		{"tab", "name: x\nquestion: y\nblocks:\n\tmin: 3\n", "4:", "", ""},
-		{"open bracket", minimal + "factors: {rate: [1, 2\n", "", "", ""},
+		{"open bracket", minimal + "factors: {rate: [1, 2\n", "", "", "bracket"},
 		{"tag", minimal + "window: !!str 2s\n", "3:9", "no tags", ""},
 		{"merge key", minimal + "a: &a {min: 1}\nblocks: {<<: *a}\n", "", "merge keys", ""},
 		{"missing anchor", minimal + "window: *w\n", "3:9", "no anchor", ""},
@@ -164,6 +169,28 @@ func TestParseRefuses(t *testing.T) {
 				t.Errorf("an error of %d bytes", len(whole))
 			}
 		})
+	}
+}
+
+// A flag that cannot be read says what it should look like.
+func TestSetRefuses(t *testing.T) {
+	for _, c := range []struct{ set, msg, hint string }{
+		{"mtls=[off", "--set mtls=[off", "--set 'mtls=[a, b]'"},
+		{"workload.x=\"a", "", "in quotes"},
+		{"window=", "the value is missing", "--set window=1s"},
+		{"window=# soon", "the value is missing", "--set window=1s"},
+		{"window=null", "the value is missing", "--set window=1s"},
+		{"rate=1e12", `"1e12" has an exponent`, "write 1000000000000"},
+		{"rate=1,2", `"1,2" is no number`, "[1,2]"},
+	} {
+		_, err := Parse([]byte(minimal), "x.yaml", []string{c.set})
+		if err == nil || errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: %v", c.set, err)
+			continue
+		}
+		if !strings.Contains(err.Error(), c.msg) || !strings.Contains(errs.Hint(err), c.hint) {
+			t.Errorf("%s: %v\nhint: %s", c.set, err, errs.Hint(err))
+		}
 	}
 }
 

@@ -21,14 +21,14 @@ func override(tree *node, set string) error {
 		return at.Errorf("names with dots between them, as settings.rate", "%q is no path", clip(path, 40))
 	}
 	if strings.TrimSpace(text) == "" {
-		return at.Errorf("", "the value is missing")
+		return at.Errorf("as --set window=1s", "the value is missing")
 	}
 	value, err := readTree([]byte(text), at.File, true)
 	if err != nil {
 		return err
 	}
 	if value.kind == null {
-		return at.Errorf("", "the value is missing")
+		return at.Errorf("as --set window=1s", "the value is missing")
 	}
 	if tree.kind != mapping {
 		return nil // the decoder complains
