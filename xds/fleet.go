@@ -44,6 +44,7 @@ type Fleet struct {
 	unstamped   atomic.Int64 // reads of which the kernel said no time
 	timerLag    histogram
 	convergence histogram
+	warmAfter   atomic.Int64 // how long an ACK is held at most, ns; 0: warmLimit
 
 	mu         sync.Mutex
 	reconnects map[string]int64

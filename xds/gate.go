@@ -42,6 +42,7 @@ const (
 	resumeProxy
 	dropProxy
 	drainProxy
+	warmProxy
 	pingAll
 	closeLink
 )
@@ -200,7 +201,7 @@ func (g *gate) do(a action) {
 			l.ping()
 		}
 		g.later(time.Now().Add(pingEvery), action{what: pingAll})
-	case resumeProxy, dropProxy, drainProxy:
+	case resumeProxy, dropProxy, drainProxy, warmProxy:
 		g.mu.Lock()
 		l := a.proxy.link
 		g.mu.Unlock()
@@ -217,6 +218,8 @@ func (g *gate) do(a action) {
 				p.stream.Resume()
 			case drainProxy:
 				p.drain(time.Now().UnixNano())
+			case warmProxy:
+				p.overdue()
 			default:
 				p.stream.Cancel(reasonStorm)
 			}

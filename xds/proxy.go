@@ -33,10 +33,12 @@ type proxy struct {
 	nonces     [kinds]string // state of the world only: of the last response
 	versions   [kinds]string // of the last that was accepted
 
-	held     []heldAck     // ACKs of clusters that wait for endpoints
-	lack     int           // endpoints that were missing before those
-	owed     []func(int64) // of ACKs that were held when their stream ended
-	draining bool          // routes without a listener are about to be let go
+	held      []heldAck     // ACKs of clusters that wait for endpoints
+	warming   []uint32      // whose endpoints they wait for
+	heldSince time.Time     // the first of them
+	timed     bool          // there is a timer for them
+	owed      []func(int64) // of ACKs that were held when their stream ended
+	draining  bool          // routes without a listener are about to be let go
 }
 
 // kindSet is a set of kinds.
@@ -72,7 +74,7 @@ func (p *proxy) open(conn *stream.Conn) error {
 			p.owed = append(p.owed, h.sent)
 		}
 	}
-	p.held, p.draining = nil, false
+	p.held, p.warming, p.timed, p.draining = nil, nil, false, false
 	p.ask(cds, node)
 	if !p.everAsked {
 		return nil
@@ -193,7 +195,7 @@ func (p *proxy) take(r *response, head *wire.Head, size int, at int64) {
 	}
 	var n noted
 	n.collect(f, p, s, at)
-	lack := p.lacking()
+	wanted := p.subscribed[eds]
 	next := p.follow(k, s.to, &n, at)
 	if p.synced && s.newest > p.syncedAt {
 		n.newest = s.newest
@@ -206,13 +208,15 @@ func (p *proxy) take(r *response, head *wire.Head, size int, at int64) {
 	for _, request := range next {
 		request()
 	}
-	switch {
-	case k == cds && again && (len(p.held) > 0 || p.lacking() > lack):
-		p.hold(head, n.sent(f), lack)
-	case k == eds && len(p.held) > 0 && p.lacking() <= p.lack:
-		p.release()
-		fallthrough
-	default:
+	if k == cds && again {
+		p.warm(wanted)
+	}
+	if k == eds && len(p.held) > 0 {
+		p.arrived(r)
+	}
+	if k == cds && (len(p.held) > 0 || len(p.warming) > 0) {
+		p.hold(head, n.sent(f))
+	} else {
 		p.reply(k, kindURLs[k], head, "", p.settle(k, n.sent(f)))
 	}
 	p.advance(at)

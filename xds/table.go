@@ -214,6 +214,7 @@ func (c *catalogue) wants(t *table) (refs, exts *nameSet) {
 type diff struct {
 	once           sync.Once
 	added, removed []string
+	addedIDs       []uint32
 	// request is what a proxy sends to go from one to the other with deltas;
 	// the same bytes for all.
 	request []byte
@@ -230,7 +231,7 @@ func (c *catalogue) diff(from, to *nameSet) *diff {
 	d.once.Do(func() {
 		for i, id := range to.ids {
 			if !from.has(id) {
-				d.added = append(d.added, to.names[i])
+				d.added, d.addedIDs = append(d.added, to.names[i]), append(d.addedIDs, id)
 			}
 		}
 		for i, id := range from.ids {

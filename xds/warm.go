@@ -2,6 +2,8 @@ package xds
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/meshmark/meshmark/xds/wire"
@@ -16,28 +18,88 @@ type heldAck struct {
 // maxHeld bounds the acknowledgements that wait.
 const maxHeld = 16
 
-// lacking is how many of the endpoints a proxy asked for it has not got.
-func (p *proxy) lacking() int { return len(p.subscribed[eds].ids) - p.tables[eds].Load().count }
+// warmLimit bounds how long an acknowledgement waits. Istiod gives clusters an
+// initial_fetch_timeout of 0, with which Envoy would wait for ever; nothing can
+// be learned from a proxy that does, and istiod answers long before.
+const warmLimit = time.Minute
+
+func (f *Fleet) warmLimit() time.Duration {
+	return time.Duration(cmp.Or(f.warmAfter.Load(), int64(warmLimit)))
+}
+
+// warm works out whose endpoints new clusters wait for, after a response of
+// clusters changed what the proxy subscribes to. A cluster that is gone waits
+// for nothing.
+func (p *proxy) warm(from *nameSet) {
+	to := p.subscribed[eds]
+	if from == to {
+		return
+	}
+	p.warming = slices.DeleteFunc(p.warming, func(id uint32) bool { return !to.has(id) })
+	have := p.tables[eds].Load()
+	for _, id := range p.fleet.catalogue.diff(from, to).addedIDs {
+		if have.at(id) == nil {
+			p.warming = append(p.warming, id)
+		}
+	}
+}
+
+// arrived takes a response of endpoints: clusters that it names are warm. That
+// goes for those without endpoints too, and for those of which it says that
+// there are none: Envoy's EdsClusterImpl is then done with its initialisation
+// (validateUpdateSize in source/extensions/clusters/eds/eds.cc).
+func (p *proxy) arrived(r *response) {
+	p.warming = slices.DeleteFunc(p.warming, func(id uint32) bool {
+		if _, removed := slices.BinarySearch(r.removed, id); removed {
+			return true
+		}
+		_, found := slices.BinarySearchFunc(r.contents, id, func(one *content, id uint32) int { return cmp.Compare(one.name, id) })
+		return found
+	})
+	if len(p.warming) == 0 {
+		p.release()
+	}
+}
 
 // hold keeps back the acknowledgement of clusters until the endpoints of the
 // new ones among them are there. Envoy does so once it runs, since it pauses
 // CDS while clusters warm (ClusterManagerImpl in
 // source/common/upstream/cluster_manager_impl.cc); of the first response of a
 // stream it does not.
-func (p *proxy) hold(head *wire.Head, sent func(int64), lack int) {
+func (p *proxy) hold(head *wire.Head, sent func(int64)) {
 	if len(p.held) == 0 {
-		p.lack = lack
+		p.heldSince = time.Now()
+		if !p.timed {
+			p.timed = true
+			p.fleet.gate.later(p.heldSince.Add(p.fleet.warmLimit()), action{what: warmProxy, proxy: p, epoch: p.epoch})
+		}
 	}
 	p.held = append(p.held, heldAck{sent: sent, head: wire.Head{TypeURL: head.TypeURL, Nonce: bytes.Clone(head.Nonce), Version: bytes.Clone(head.Version)}})
-	if len(p.held) > maxHeld {
+	if len(p.warming) == 0 || len(p.held) > maxHeld {
 		p.release()
 	}
+}
+
+// overdue gives up waiting when the limit has passed since the first
+// acknowledgement was held.
+func (p *proxy) overdue() {
+	p.timed = false
+	if len(p.held) == 0 {
+		return
+	}
+	limit := p.fleet.warmLimit()
+	if time.Since(p.heldSince) >= limit {
+		p.release()
+		return
+	}
+	p.timed = true // these came later than those the timer was for
+	p.fleet.gate.later(p.heldSince.Add(limit), action{what: warmProxy, proxy: p, epoch: p.epoch})
 }
 
 // release sends the acknowledgements that were held, in their order.
 func (p *proxy) release() {
 	held := p.held
-	p.held = nil
+	p.held, p.warming = nil, nil
 	for i := range held {
 		p.reply(cds, kindURLs[cds], &held[i].head, "", held[i].sent)
 	}

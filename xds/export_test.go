@@ -1,0 +1,6 @@
+package xds
+
+import "time"
+
+// LimitWarming sets how long an acknowledgement is held at most.
+func (f *Fleet) LimitWarming(d time.Duration) { f.warmAfter.Store(int64(d)) }
