@@ -83,6 +83,19 @@ func TestJudgeCommits(t *testing.T) {
 	}
 }
 
+func TestJudgeAnnounced(t *testing.T) {
+	events := []record.Event{{}, {Missed: []int32{3}}}
+	for name, tt := range map[string]struct {
+		late map[int]time.Duration
+		ok   bool
+	}{"in time": {nil, true}, "seen all the same": {map[int]time.Duration{0: time.Second}, true}, "missed": {map[int]time.Duration{0: 1, 1: time.Second}, false}} {
+		j := verdicts{}
+		if judgeAnnounced(tt.late, events, j.check); j["announced"].OK != tt.ok {
+			t.Errorf("%s: %+v", name, j)
+		}
+	}
+}
+
 func TestJudgeDriver(t *testing.T) {
 	c := controlTrialOf(t, 1, "change_rate=10")
 	event := func(late time.Duration) record.Event {
