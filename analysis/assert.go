@@ -7,7 +7,6 @@ import (
 
 	"cel.dev/cel-go/cel"
 
-	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
 )
@@ -80,10 +79,10 @@ func judge(e study.Expr, f record.Findings) record.Assertion {
 		out.Detail = err.Error()
 		return out
 	}
-	value, _, err := program.Eval(map[string]any{"findings": f.Findings, "validity": f.Validity})
+	value, _, err := program.Eval(map[string]any{"findings": findingValues(env.CELTypeAdapter(), f.Findings), "validity": f.Validity})
 	for _, u := range used {
 		if u.Verdict == record.VerdictInvalid {
-			out.Detail = fmt.Sprintf("%s is not valid: %s", describe(u), strings.Join(u.Warnings, "; "))
+			out.Detail = errInvalid(u).Error()
 			return out
 		}
 	}
@@ -174,9 +173,17 @@ func compile(env *cel.Env, e study.Expr) (*cel.Ast, error) {
 		return nil, fault(e, first.Location.Line(), first.Location.Column(), hint, "assertion: %s", msg)
 	}
 	if t := ast.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
-		return nil, fault(e, 1, 0, "compare it with something, as in ... < 1000", "assertion: the expression is a %s, not true or false", t)
+		return nil, fault(e, 1, 0, "compare it with something, as in ... < 1000", "assertion: the expression is %s, not true or false", withArticle(t.String()))
 	}
 	return ast, checkNames(ast, e)
+}
+
+// withArticle puts "a" or "an" before the name of a type.
+func withArticle(name string) string {
+	if name != "uint" && strings.ContainsAny(name[:min(1, len(name))], "aeiou") {
+		return "an " + name
+	}
+	return "a " + name
 }
 
 // explain puts the commonest complaints of CEL in words of ours.
@@ -211,14 +218,19 @@ func fault(e study.Expr, line, column int, hint, format string, args ...any) err
 	} else {
 		msg += fmt.Sprintf(" (character %d of the expression)", column+1)
 	}
-	if pos.File == "" && pos.Line == 0 {
-		err := errs.Usage("%s: %s", e.Text, msg)
-		if hint == "" {
-			return err
-		}
-		return errs.WithHint(err, "%s", hint)
+	if pos.Line == 0 { // of a flag
+		pos.File = strings.TrimSpace(pos.File + " " + shorten(strings.Join(strings.Fields(e.Text), " ")))
 	}
 	return pos.Errorf(hint, "%s", msg)
+}
+
+// shorten keeps what a message shows of an expression.
+func shorten(s string) string {
+	const most = 120
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most]) + "..."
+	}
+	return s
 }
 
 // knownFinding reports whether analysis can make a finding of this name.

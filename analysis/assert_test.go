@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
 )
 
@@ -45,6 +46,51 @@ func TestAssertions(t *testing.T) {
 	}
 }
 
+// TestAssertionsAboutNothing: where a finding has no figure, none is taken for
+// zero, by whatever way an expression comes to it.
+func TestAssertionsAboutNothing(t *testing.T) {
+	w := quiet()
+	w.spoil = func(t *record.Trial) { t.Validity.Valid = t.Cell["sidecars"] != "both" }
+	f := analyze(t, simulate(t, quickStudy, 5, 10, w))
+	const p50 = `findings.filter(f, f.name == "latency_p50_overhead")`
+	const both = `.filter(f, f.cell.sidecars == "both")`
+	for _, c := range []struct {
+		expr   string
+		passed bool
+		detail string
+	}{
+		{p50 + `.all(f, f.estimate < 1000.0)`, false, "latency_p50_overhead at sidecars both is not valid: blocks with"},
+		{p50 + `.all(f, f.low < 1000.0)`, false, "is not valid"},
+		{p50 + `.all(f, f.high < 1000.0)`, false, "is not valid"},
+		{p50 + both + `[0].estimate == 0.0`, false, "is not valid"},
+		{`dyn(` + p50 + both + `[0]).estimate == 0.0`, false, "is not valid"},
+		{`dyn(` + p50 + both + `[0])["high"] == 0.0`, false, "is not valid"},
+		{p50 + both + `.map(f, f.high)[0] < 1.0`, false, "is not valid"},
+		{p50 + both + `.all(f, f.relative.high < 1.0)`, false, "is not valid"},
+		{p50 + both + `.all(f, f.bootstrap.high < 1.0)`, false, "is not valid"},
+		{p50 + both + `.all(f, f.minimum_detectable_effect < 100.0)`, false, "is not valid"},
+		{`finding("latency_p50_overhead", {"sidecars": "both"}).high < 1000`, false, "is not valid: blocks with"},
+		{`finding("latency_p50", {"sidecars": "none"}).relative.high < 1.0`, false, "latency_p50 at sidecars none has no relative"},
+		{`finding("latency_p50", {"sidecars": "none"}).minimum_detectable_effect < 1.0`, false, "has no minimum_detectable_effect"},
+		// What is known of such a finding may be asked for.
+		{p50 + both + `.all(f, f.verdict == "invalid" && f.unit == "us" && f.blocks == 0)`, true, "true"},
+		{p50 + both + `.all(f, !has(f.relative))`, true, "true"},
+		{p50 + `.all(f, f.verdict == "invalid" || f.high < 1000.0)`, true, "true"},
+		{p50 + `.exists(f, f.verdict == "invalid")`, true, "true"},
+		{p50 + `[0] == ` + p50 + `[0]`, true, "true"},
+		{`size(findings) == 0`, false, "false"},
+	} {
+		a, err := CompileAssertions([]study.Expr{{Text: c.expr}})
+		if err != nil {
+			t.Errorf("%s: %v", c.expr, err)
+			continue
+		}
+		if got := a.Judge(f)[0]; got.Passed != c.passed || !strings.Contains(got.Detail, c.detail) {
+			t.Errorf("%s: %+v", c.expr, got)
+		}
+	}
+}
+
 // TestAssertionFaults: mistakes are found before anything starts, and shown
 // where they stand.
 func TestAssertionFaults(t *testing.T) {
@@ -60,7 +106,8 @@ func TestAssertionFaults(t *testing.T) {
 		{`finding("latency_p50").high`, "not true or false", "compare"},
 		{`finding("latency_p50").high * 2 < 1000`, "no matching overload", "2.0"},
 		{`latency < 1000`, "undeclared reference", "finding(name, cell)"},
-		{`1`, "not true or false", ""},
+		{`1`, "the expression is an int, not true or false", ""},
+		{`1.5`, "the expression is a double, not true or false", ""},
 		{``, "", ""},
 	} {
 		line := "  - " + c.expr
@@ -75,8 +122,22 @@ func TestAssertionFaults(t *testing.T) {
 	}
 	// From a flag there is no line, but there is a character.
 	_, err := CompileAssertions([]study.Expr{{Text: "1 +", Pos: study.Pos{File: "--assert"}}})
-	if err == nil || !strings.Contains(err.Error(), "--assert: ") || !strings.Contains(err.Error(), "character 4") {
+	if err == nil || !strings.Contains(err.Error(), "--assert 1 +: ") || !strings.Contains(err.Error(), "character 4") {
 		t.Errorf("flag: %v", err)
+	}
+}
+
+// TestAssertionOfFlag: a flag has no place in a file, so the expression is said.
+func TestAssertionOfFlag(t *testing.T) {
+	for expr, want := range map[string]string{
+		"1":       "--assert 1: assertion: the expression is an int",
+		"1 +\n<2": "--assert 1 + <2: assertion: ",
+		"latency": "(character 1 of the expression)",
+	} {
+		_, err := CompileAssertions([]study.Expr{{Text: expr, Pos: study.Pos{File: "--assert"}}})
+		if err == nil || !strings.Contains(err.Error(), want) || errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: %v", expr, err)
+		}
 	}
 }
 

@@ -23,19 +23,20 @@ type lookup func(name string, cell record.Cell) (record.Finding, error)
 
 // newEnv declares what assertions speak of. A nil lookup is enough to compile.
 func newEnv(find lookup) (*cel.Env, error) {
-	finding := cel.ObjectType("record.Finding")
+	finding := cel.ObjectType(findingType)
 	var env *cel.Env // findings become values by its own types
 	get := func(name, cell ref.Val) ref.Val {
 		found, err := call(find, name, cell)
 		if err != nil {
 			return types.WrapErr(err)
 		}
-		return env.CELTypeAdapter().NativeToValue(found)
+		return findingValue(env.CELTypeAdapter(), found)
 	}
 	env, err := cel.NewEnv(
 		cel.CrossTypeNumericComparisons(true),
 		ext.NativeTypes(reflect.TypeFor[record.Finding](), reflect.TypeFor[record.Ratio](),
 			reflect.TypeFor[record.ValiditySummary](), reflect.TypeFor[record.InvalidReason](), ext.ParseStructTag("json")),
+		guarded,
 		cel.Variable("findings", cel.ListType(finding)),
 		cel.Variable("validity", cel.ObjectType("record.ValiditySummary")),
 		cel.Function("finding",

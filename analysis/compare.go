@@ -23,7 +23,10 @@ type Comparison struct {
 	// Verdict of the whole: worse if a change counts and is; else
 	// inconclusive if a deciding change is; else better if a change counts
 	// and is; else same. Deciding changes count, and others that are certain.
-	Verdict  string   `json:"verdict"`
+	Verdict string `json:"verdict"`
+	// Why says what an inconclusive verdict comes from where that is not the
+	// width of intervals.
+	Why      string   `json:"why,omitempty"`
 	Changes  []Change `json:"changes"`
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -60,7 +63,8 @@ type Change struct {
 // run's baseline, since a machine of another day is no baseline; where a study
 // compares nothing, and for CPU and memory, plain values are. Changes within
 // the margin (a fraction, 0.05 for 5%) do not count: see [stat.Judge]. It
-// fails if nothing can be matched (a usage error), or a run cannot be read.
+// fails if nothing can be matched (a usage error), or a run cannot be read. A run
+// without valid trials makes the comparison inconclusive.
 func Compare(a, b record.Run, margin float64) (Comparison, error) {
 	if !(margin >= 0) || math.IsInf(margin, 0) {
 		return Comparison{}, errs.WithHint(errs.Usage("margin %v is not a share", margin), "as in --margin 5%%")
@@ -92,14 +96,60 @@ func Compare(a, b record.Run, margin float64) (Comparison, error) {
 	for _, p := range pairings {
 		c.Changes = append(c.Changes, p.change(margin, len(pairings)))
 	}
+	if c.Why = withoutTrials(oa.validity(), ob.validity()); c.Why != "" {
+		c.Verdict = record.VerdictInconclusive
+		return c, nil
+	}
 	if len(c.Changes) == 0 {
 		return c, errs.WithHint(errs.Usage("runs %s and %s have no finding in common", c.A, c.B), "compare runs of the same study, or of studies that vary the same factors")
 	}
 	if unmatched > 0 {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("%d findings of run %s have no counterpart in run %s", unmatched, c.A, c.B))
 	}
-	c.Verdict = overall(c.Changes)
+	if c.Verdict = overall(c.Changes); c.Verdict == record.VerdictInconclusive {
+		c.Why = tooFew(c.Changes)
+	}
 	return c, nil
+}
+
+// withoutTrials says which of two runs has nothing to compare, "" if both have.
+func withoutTrials(a, b record.ValiditySummary) string {
+	switch {
+	case a.Valid == 0 && b.Valid == 0:
+		return "neither run has a valid trial"
+	case a.Valid == 0:
+		return "run A has no valid trial"
+	case b.Valid == 0:
+		return "run B has no valid trial"
+	}
+	return ""
+}
+
+// tooFew says which run lacks the trials for what decides, "" if neither does
+// of some deciding change.
+func tooFew(changes []Change) string {
+	deciding := slices.ContainsFunc(changes, func(c Change) bool { return c.Decides })
+	a, b := false, false
+	for _, c := range changes {
+		if c.Verdict != record.VerdictInconclusive || deciding && !c.Decides {
+			continue
+		}
+		lackA, lackB := c.A.Verdict == record.VerdictInvalid, c.B.Verdict == record.VerdictInvalid
+		if !lackA && !lackB {
+			return "" // open though there are intervals
+		}
+		a, b = a || lackA, b || lackB
+	}
+	const lacks = "too few valid trials for an interval of what decides"
+	switch {
+	case a && b:
+		return "both runs have " + lacks
+	case a:
+		return "run A has " + lacks
+	case b:
+		return "run B has " + lacks
+	}
+	return ""
 }
 
 func both(a, b record.Run) (oa, ob *observations, err error) {

@@ -62,6 +62,44 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestCompareNothing: a run without valid trials is no matter of intervals.
+func TestCompareNothing(t *testing.T) {
+	good := simulate(t, quickStudy, 4, 25, quiet())
+	empty := simulate(t, quickStudy, 0, 25, quiet())
+	broken := quiet()
+	broken.spoil = func(t *record.Trial) { t.Validity.Valid = false }
+	spoilt := simulate(t, quickStudy, 4, 25, broken)
+	few := quiet()
+	few.spoil = func(t *record.Trial) { t.Validity.Valid = t.Block == 0 }
+	thin := simulate(t, quickStudy, 4, 25, few)
+	noisy := quiet()
+	noisy.trial = 0.3
+	plain := strings.NewReplacer("baseline: {sidecars: none}\n", "", "latency_p50_overhead", "latency_p50").Replace(quickStudy)
+	for _, c := range []struct {
+		name string
+		a, b record.Run
+		why  string
+	}{
+		{"B empty", good, empty, "run B has no valid trial"},
+		{"A empty", empty, good, "run A has no valid trial"},
+		{"B invalid", good, spoilt, "run B has no valid trial"},
+		{"both", spoilt, empty, "neither run has a valid trial"},
+		{"plain values", simulate(t, plain, 4, 25, quiet()), simulate(t, plain, 0, 25, quiet()), "run B has no valid trial"},
+		{"few", good, thin, "run B has too few valid trials for an interval of what decides"},
+		{"few and few", thin, thin, "both runs have too few valid trials for an interval of what decides"},
+		{"wide", simulate(t, quickStudy, 4, 21, noisy), simulate(t, quickStudy, 4, 22, noisy), ""},
+	} {
+		got, err := Compare(c.a, c.b, 0.05)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got.Verdict != record.VerdictInconclusive || got.Why != c.why {
+			t.Errorf("%s: %s, %q, want %q", c.name, got.Verdict, got.Why, c.why)
+		}
+	}
+}
+
 // TestCompareChange: figures of one change, and a sidecar that costs nothing
 // in either run.
 func TestCompareChange(t *testing.T) {

@@ -1,0 +1,124 @@
+package analysis
+
+import (
+	"fmt"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// findingType is what a finding is called in expressions.
+const findingType = "record.Finding"
+
+// guarded makes an environment in which a figure that a finding does not have
+// is an error, not the zero that stands in its record: an assertion about it
+// can be neither true nor false.
+func guarded(env *cel.Env) (*cel.Env, error) {
+	return cel.CustomTypeProvider(guardedTypes{env.CELTypeProvider()})(env)
+}
+
+// guardedTypes guards fields where the type is known when an expression is
+// compiled.
+type guardedTypes struct{ types.Provider }
+
+func (p guardedTypes) FindStructFieldType(structType, name string) (*types.FieldType, bool) {
+	field, ok := p.Provider.FindStructFieldType(structType, name)
+	if !ok || structType != findingType {
+		return field, ok
+	}
+	return &types.FieldType{Type: field.Type, IsSet: field.IsSet, GetFrom: func(target any) (any, error) {
+		f, ok := target.(record.Finding)
+		if !ok {
+			return nil, fmt.Errorf("%T is no finding", target)
+		}
+		if err := lacks(f, name); err != nil {
+			return nil, err
+		}
+		return field.GetFrom(target)
+	}}, true
+}
+
+// guardedFinding guards fields where the type is known only when an expression
+// runs, as of dyn(findings[0]).
+type guardedFinding struct {
+	ref.Val // of the finding, as the types of Go make it
+	finding record.Finding
+}
+
+// Get is a field by its name.
+func (g guardedFinding) Get(field ref.Val) ref.Val {
+	if name, ok := field.(types.String); ok {
+		if err := lacks(g.finding, string(name)); err != nil {
+			return types.WrapErr(err)
+		}
+	}
+	fields, ok := g.Val.(traits.Indexer)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(field)
+	}
+	return fields.Get(field)
+}
+
+// IsSet is has(finding.field).
+func (g guardedFinding) IsSet(field ref.Val) ref.Val {
+	fields, ok := g.Val.(traits.FieldTester)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(field)
+	}
+	return fields.IsSet(field)
+}
+
+// Equal compares with another finding, guarded or not.
+func (g guardedFinding) Equal(other ref.Val) ref.Val {
+	if o, ok := other.(guardedFinding); ok {
+		other = o.Val
+	}
+	return g.Val.Equal(other)
+}
+
+// findingValue is a finding as expressions see it.
+func findingValue(adapter types.Adapter, f record.Finding) ref.Val {
+	return guardedFinding{Val: adapter.NativeToValue(f), finding: f}
+}
+
+// findingValues are findings as expressions see them.
+func findingValues(adapter types.Adapter, findings []record.Finding) ref.Val {
+	out := make([]ref.Val, len(findings))
+	for i, f := range findings {
+		out[i] = findingValue(adapter, f)
+	}
+	return types.NewRefValList(adapter, out)
+}
+
+// lacks says why a finding has no such field to judge by; nil if it has.
+func lacks(f record.Finding, field string) error {
+	missing := false
+	switch field {
+	case "estimate", "low", "high":
+	case "relative":
+		missing = f.Relative == nil
+	case "bootstrap":
+		missing = f.Bootstrap == nil
+	case "minimum_detectable_effect":
+		missing = f.MDE == 0
+	default:
+		return nil
+	}
+	switch {
+	case f.Verdict == record.VerdictInvalid:
+		return errInvalid(f)
+	case missing:
+		return fmt.Errorf("%s at %s has no %s", f.Name, cellWords(f.Cell), field)
+	}
+	return nil
+}
+
+// errInvalid says that a finding is none.
+func errInvalid(f record.Finding) error {
+	return fmt.Errorf("%s is not valid: %s", describe(f), strings.Join(f.Warnings, "; "))
+}
