@@ -22,6 +22,7 @@ export function show(root: HTMLElement, page: Page): void {
   const model = new Model(page.findings);
   const slice = new Slice(model);
   const control = [convergence(model, slice), waterfall(model, slice), amplification(model, slice), controlCost(model, slice)];
+  const [convergences, stages, pushed, costs] = control;
   const views = [overhead(model), latency(model, slice), cpu(model, slice), memory(model, slice), drift(model, slice), conditions(model)];
   const [over, curves, cost, space, blocks, state] = views;
   const update = (selection: Parameters<View['update']>[0]): void => {
@@ -33,9 +34,8 @@ export function show(root: HTMLElement, page: Page): void {
     head(page),
     filters(model, update),
     h('main', { id: 'main', tabindex: -1 },
-      // First what the study is about: CPU, if it fits CPU to a rate.
-      model.fitted ? [cost?.element, space?.element, published(model), over?.element, curves?.element] : [over?.element, curves?.element, published(model), cost?.element, space?.element],
-      control.map((view) => view?.element),
+      // First what the study is about: convergence, or CPU if it fits CPU to a rate.
+      model.controlled ? [convergences?.element, stages?.element, over?.element, published(model), pushed?.element, costs?.element, space?.element] : model.fitted ? [cost?.element, space?.element, published(model), over?.element, curves?.element] : [over?.element, curves?.element, published(model), cost?.element, space?.element],
       validity(model),
       blocks?.element,
       state?.element,

@@ -101,6 +101,11 @@ export class Model {
     return this.factors.map((f) => levelWords(f, level(cell, f.factor))).join(' · ') || 'all';
   }
 
+  /** Whether this is a study of the control plane. */
+  get controlled(): boolean {
+    return this.cells.some((c) => c.control);
+  }
+
   /** Whether CPU was fitted to a rate. */
   get fitted(): boolean {
     return this.all.some((f) => f.probe === 'fit');
@@ -158,7 +163,7 @@ export function levelWords(factor: FactorLevels, l: string): string {
 }
 
 /** Factors whose levels speak for themselves. */
-const PLAIN = new Set(['arrival', 'protocol', 'sidecars']);
+const PLAIN = new Set(['arrival', 'protocol', 'sidecars', 'variant']);
 
 export const factorWords = (factor: string): string => factor.replaceAll('_', ' ');
 

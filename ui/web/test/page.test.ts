@@ -83,7 +83,7 @@ const control: ControlSummary = {
 test('a study of the control plane shows convergence, its stages, pushes and cost in place of latency', () => {
   const cells = (page().findings.cells ?? []).map((c) => ({ ...c, percentiles: [], cdf: [], cpu_us_per_request: {}, memory_bytes: {}, control }));
   show(root, page({ cells, findings: [] }));
-  expect([...root.querySelectorAll('main > section')].map((e) => e.id)).toEqual(['convergence', 'waterfall', 'amplification', 'control-cost', 'validity', 'drift', 'findings', 'assertions', 'about', 'study'].filter((id) => root.querySelector(`#${id}`)));
+  expect([...root.querySelectorAll('main > section')].map((e) => e.id)).toEqual(['convergence', 'waterfall', 'amplification', 'control-cost', 'memory', 'validity', 'drift', 'findings', 'assertions', 'about', 'study'].filter((id) => root.querySelector(`#${id}`)));
   expect(root.querySelector('#latency')).toBeNull();
   const row = root.querySelector('#convergence table tbody tr');
   expect([...(row?.querySelectorAll('td') ?? [])].map((cell) => cell.textContent).slice(0, 9)).toEqual(['120', '240', '360', '600', '110', '150', '99.0 (first bucket)', '20', '2']);

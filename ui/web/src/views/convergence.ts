@@ -6,7 +6,7 @@ import { bars, type BarRow } from '../chart/bars';
 import { lineChart, type Series } from '../chart/line';
 import type { CellSummary, ControlSummary } from '../data';
 import { h } from '../dom';
-import { count, percent, percentileName, plain, scaleFor, value, type Scale } from '../format';
+import { count, fixed, percent, percentileName, plain, scaleFor, value, type Scale } from '../format';
 import type { Model } from '../model';
 import { tickText } from './overhead';
 import { choice, folded, legend, Live, nothing, section, table, toggle, type CellText, type Slice, type View } from './parts';
@@ -18,11 +18,9 @@ interface Controlled {
 
 const controlled = (cells: readonly CellSummary[]): Controlled[] => cells.flatMap((cell) => (cell.control && cell.valid > 0 ? [{ cell, control: cell.control }] : []));
 
-const any = (model: Model): boolean => model.cells.some((c) => c.control);
-
 /** Convergence by percentile, by share of pairs, and change by change. */
 export function convergence(model: Model, slice: Slice): View | null {
-  if (!any(model)) return null;
+  if (!model.controlled) return null;
   let shape = 'percentiles';
   let log = true;
   const live = new Live((selection, chart) => {
@@ -56,9 +54,15 @@ export function convergence(model: Model, slice: Slice): View | null {
   };
 }
 
+/** Percentiles that more than one pair of a change and a proxy stands behind. */
+function supported(c: ControlSummary) {
+  const last = Math.min(99.999, 100 * (1 - 1 / Math.max(c.pairs, 10)));
+  return (c.percentiles ?? []).filter((p) => p.x <= last);
+}
+
 function curves(model: Model, shown: readonly Controlled[], share: boolean, log: boolean) {
   const cells = shown.map((c) => c.cell);
-  const all: Series[] = shown.map(({ cell, control }) => ({ label: model.label(cell.cell, cells), look: model.look(cell.cell), points: (share ? control.cdf : control.percentiles) ?? [] })).filter((one) => one.points.length > 0);
+  const all: Series[] = shown.map(({ cell, control }) => ({ label: model.label(cell.cell, cells), look: model.look(cell.cell), points: (share ? control.cdf : supported(control)) ?? [] })).filter((one) => one.points.length > 0);
   const times = all.flatMap((one) => one.points.map((p) => (share ? p.x : p.y)));
   const scale = scaleFor('us', Math.max(...times) / 4);
   const time = `convergence, ${scale.unit}`;
@@ -140,7 +144,7 @@ export function waterfall(model: Model, slice: Slice): View | null {
     const scale = scaleFor('us', Math.max(...shown.map((c) => c.control.mean_us)));
     const rows: BarRow[] = shown.map(({ cell, control }) => ({
       label: model.label(cell.cell, cells),
-      says: `${plain(scale, control.mean_us)} ${scale.unit}, of which ${plain(scale, control.residual_us)} unexplained`,
+      says: `${plain(scale, control.mean_us)} ${scale.unit}, ${percent(Math.abs(control.residual_us) / control.mean_us)} unexplained`,
       pieces: pieces(names, (name) => (control.stages ?? []).find((s) => s.name === name)?.mean_us ?? 0, scale, stageWords),
       mark: { value: control.mean_us / scale.div, low: control.mean_us / scale.div, high: control.mean_us / scale.div, says: `measured: ${value(scale, control.mean_us)}` },
     }));
@@ -150,7 +154,7 @@ export function waterfall(model: Model, slice: Slice): View | null {
       chart(bars({ name: 'Mean time from commit to acknowledgement by cell, stacked by stage', title: `mean, ${scale.unit}`, rows, format: tickText })),
       folded('Stages as a table', table(`Stages, ${scale.unit}`, [{ head: 'stage' }, ...shown.map((c) => ({ head: model.label(c.cell.cell, cells), number: true })), { head: 'read from', prose: true }], [
         ...names.map((name): CellText[] => [stageWords(name), ...shown.map((c) => plain(scale, (c.control.stages ?? []).find((s) => s.name === name)?.mean_us ?? 0)), sources.get(name) ?? '']),
-        ['unexplained', ...shown.map((c) => plain(scale, c.control.residual_us)), 'the measured mean less all stages'],
+        ['unexplained', ...shown.map((c) => fixed(c.control.residual_us / scale.div, 2)), 'the measured mean less all stages'],
         ['measured mean', ...shown.map((c) => plain(scale, c.control.mean_us)), 'commit to acknowledgement'],
       ])),
     ];
@@ -164,7 +168,7 @@ export function waterfall(model: Model, slice: Slice): View | null {
 
 /** What was sent for the changes, and what a proxy holds. */
 export function amplification(model: Model, slice: Slice): View | null {
-  if (!any(model)) return null;
+  if (!model.controlled) return null;
   const types = [...new Set(model.cells.flatMap((c) => Object.keys(c.control?.config_bytes ?? {})))].sort();
   const live = new Live((selection, chart) => {
     const shown = controlled(slice.cells(selection));
@@ -208,7 +212,7 @@ function wireTable(model: Model, shown: readonly Controlled[]): HTMLElement {
 
 /** What changes cost the control plane. */
 export function controlCost(model: Model, slice: Slice): View | null {
-  if (!any(model)) return null;
+  if (!model.controlled) return null;
   const live = new Live((selection) => {
     const shown = controlled(slice.cells(selection));
     const cells = shown.map((c) => c.cell);

@@ -11,7 +11,7 @@ import { tickText } from './overhead';
 import { choice, folded, legend, Live, nothing, section, table, toggle, type Slice, type View } from './parts';
 
 export function latency(model: Model, slice: Slice): View | null {
-  if (model.cells.length > 0 && model.cells.every((c) => c.control)) return null;
+  if (model.controlled) return null;
   let shape = 'percentiles';
   let log = logByDefault(model.cells);
   const live = new Live((selection, chart) => {

@@ -40,7 +40,7 @@ export function drift(model: Model, slice: Slice): View | null {
   const live = new Live((selection, chart) => {
     const shown = slice.cells(selection).filter((c) => (c.block_p50_us ?? []).length > 0);
     if (shown.length === 0) return [nothing()];
-    const what = shown.some((c) => c.control) ? 'convergence' : 'latency';
+    const what = model.controlled ? 'convergence' : 'latency';
     const values = shown.flatMap((c) => (c.block_p50_us ?? []).map((b) => b.value));
     const scale = scaleFor('us', Math.max(...values));
     const series: Series[] = shown.flatMap((c) => {
