@@ -88,6 +88,12 @@ type Control struct {
 	// Config has the bytes of configuration that one proxy holds, by type:
 	// the median over proxies at the end of the window.
 	Config map[string]int64 `json:"config_bytes,omitempty"`
+	// ScopeConfig is the same of the proxies in the namespace that a Sidecar of
+	// scope namespace or workload applies to; nil if none is there.
+	ScopeConfig map[string]int64 `json:"scope_config_bytes,omitempty"`
+	// Join is how one more proxy in that namespace connected after the
+	// window; nil if none did.
+	Join *Join `json:"join,omitempty"`
 
 	// Idle is istiod's CPU in IdleSeconds just before the first change, with
 	// all proxies connected.

@@ -42,7 +42,7 @@ func (f *Fleet) Account() Account {
 	a := Account{
 		UnixNS: time.Now().UnixNano(), Proxies: len(f.proxies), Connected: int(f.connected.Load()), Synced: int(f.synced.Load()),
 		Wire: map[string]record.Wire{}, Reconnects: map[string]int64{}, Errors: f.malformed.Load(), Config: map[string]int64{},
-		CPU: ownCPU(), RSSBytes: ownRSS(), LagSource: "kernel",
+		NamespaceConfig: f.namespaceBytes(), CPU: ownCPU(), RSSBytes: ownRSS(), LagSource: "kernel",
 	}
 	for k := range kinds {
 		a.Wire[k.String()] = f.wire[k].record()

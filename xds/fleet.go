@@ -26,6 +26,7 @@ type Fleet struct {
 	proxies   []proxy
 	gate      gate
 	sightings sightings
+	joining   *joining               // nil but for [Join]
 	security  map[string]*tls.Config // by identity; "" for all
 	tokens    map[string][]stream.Header
 
@@ -76,13 +77,17 @@ const (
 
 // Start starts a fleet; its proxies connect one after another. It runs until
 // ctx ends or it is stopped.
-func Start(ctx context.Context, spec Spec) (*Fleet, error) {
+func Start(ctx context.Context, spec Spec) (*Fleet, error) { return start(ctx, spec, nil) }
+
+// start is Start; first notes when its first requests and responses were, if
+// it is not nil.
+func start(ctx context.Context, spec Spec, first *joining) (*Fleet, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
 	f := &Fleet{
 		spec: spec, catalogue: newCatalogue(spec.Mode == ModeDelta), proxies: make([]proxy, len(spec.Proxies)), start: time.Now(),
-		reconnects: map[string]int64{}, waiting: map[int32]string{}, random: rand.New(rand.NewPCG(spec.Seed, 0x6d657368)),
+		joining: first, reconnects: map[string]int64{}, waiting: map[int32]string{}, random: rand.New(rand.NewPCG(spec.Seed, 0x6d657368)),
 	}
 	if err := f.prepareSecurity(); err != nil {
 		return nil, err
@@ -230,14 +235,16 @@ func (f *Fleet) stormAfter() time.Duration {
 // When memory is given back: after so long without a message, and so many
 // bytes of messages since the last time.
 const (
-	tidyAfter = 2 * time.Second
+	tidyEvery = 250 * time.Millisecond // how often it is looked at
+	tidyAfter = 500 * time.Millisecond
 	tidyBytes = 64 << 20
 )
 
 // tidy gives back the memory that connecting, or a large push, took beyond
-// what a fleet at rest needs.
+// what a fleet at rest needs: what was worked out for other proxies that took
+// the same step, the buffers, and contents and tables that only those held.
 func (f *Fleet) tidy() {
-	ticker := time.NewTicker(time.Second)
+	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
 	var done int64
 	for {
@@ -250,12 +257,19 @@ func (f *Fleet) tidy() {
 				got += f.wire[k].bytes.Load()
 			}
 			if got-done > tidyBytes && now.UnixNano()-f.lastMessage.Load() > int64(tidyAfter) {
-				runtime.GC() // pools keep what they have for one collection
-				debug.FreeOSMemory()
+				f.giveBack()
 				done = got
 			}
 		}
 	}
+}
+
+// giveBack has the process hold what the proxies hold, and no more.
+func (f *Fleet) giveBack() {
+	f.catalogue.forget()
+	runtime.GC() // pools keep what they have for one collection
+	f.catalogue.sweep()
+	debug.FreeOSMemory()
 }
 
 // heartbeatEvery is how often the scheduler's delay is looked at.

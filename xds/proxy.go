@@ -112,6 +112,7 @@ func (p *proxy) ask(k kind, node []byte) {
 		r := wire.SotWRequest{Version: []byte(version), Node: node, TypeURL: kindURLs[k], Names: names}
 		b = r.Append(p.link.scratch[:0])
 	}
+	p.fleet.joining.asks()
 	p.send(b, nil)
 }
 
@@ -165,6 +166,7 @@ func (p *proxy) take(r *response, head *wire.Head, size int, at int64) {
 	count := &f.wire[r.kind]
 	count.responses.Add(1)
 	count.bytes.Add(int64(size))
+	f.joining.gets(r.kind, at)
 	if r.kind == kinds {
 		p.reply(kinds, string(head.TypeURL), head, "", nil)
 		return

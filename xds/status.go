@@ -65,6 +65,8 @@ type Account struct {
 	// Config has the bytes of configuration that a proxy holds, by type: the
 	// median over proxies.
 	Config map[string]int64 `json:"config_bytes"`
+	// NamespaceConfig has the same of the proxies in each namespace.
+	NamespaceConfig map[string]map[string]int64 `json:"namespace_config_bytes,omitempty"`
 
 	CPU      record.CPU `json:"cpu"` // of the whole process
 	RSSBytes int64      `json:"rss_bytes"`

@@ -89,6 +89,12 @@ func (c *Client) Account(ctx context.Context) (xds.Account, error) {
 	return call[xds.Account](ctx, c, http.MethodGet, "/v1/account", nil)
 }
 
+// Join connects one proxy more, waits until it has its first configuration,
+// and disconnects it.
+func (c *Client) Join(ctx context.Context, spec xds.Spec) (*record.Join, error) {
+	return call[*record.Join](ctx, c, http.MethodPost, "/v1/join", spec)
+}
+
 // Stop ends the fleet and returns its last account.
 func (c *Client) Stop(ctx context.Context) (xds.Account, error) {
 	return call[xds.Account](ctx, c, http.MethodPost, "/v1/stop", struct{}{})

@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -89,6 +90,16 @@ func TestControl(t *testing.T) {
 	account, err := c.Account(ctx)
 	if err != nil || account.Proxies != 2 || account.RSSBytes == 0 || account.CPU.TotalS() == 0 {
 		t.Errorf("%+v, %v", account, err)
+	}
+	if _, err := c.Join(ctx, spec); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("two proxies join: %v", err)
+	}
+	alone := spec
+	alone.Proxies = spec.Proxies[:1]
+	limited, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	if _, err := c.Join(limited, alone); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a join where nobody answers: %v", err)
 	}
 	offset, bound, err := c.ClockOffset(ctx)
 	if err != nil || offset.Abs() > bound {

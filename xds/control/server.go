@@ -65,6 +65,7 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/start", s.start)
 	mux.HandleFunc("POST /v1/markers", s.withFleet(s.markers))
+	mux.HandleFunc("POST /v1/join", s.join)
 	mux.HandleFunc("POST /v1/stop", s.stop)
 	mux.HandleFunc("GET /v1/status", s.withFleet(func(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) { answer(w, f.Status()) }))
 	mux.HandleFunc("GET /v1/account", s.withFleet(func(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) { answer(w, f.Account()) }))
@@ -172,6 +173,28 @@ func (s *Server) sightings(w http.ResponseWriter, r *http.Request, f *xds.Fleet)
 		from = n
 	}
 	answer(w, Sightings{Markers: f.Sightings(from)})
+}
+
+// join connects one proxy more, whatever fleet runs.
+func (s *Server) join(w http.ResponseWriter, r *http.Request) {
+	var spec xds.Spec
+	if err := read(r, &spec); err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	out, err := xds.Join(ctx, spec)
+	if err != nil {
+		status := http.StatusInternalServerError
+		if errs.Code(err) == errs.CodeUsage {
+			status = http.StatusBadRequest
+		}
+		refuse(w, status, err)
+		return
+	}
+	answer(w, out)
 }
 
 func (s *Server) stop(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,138 @@
+package xds
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+)
+
+// How long a join takes at most, and when it is over.
+const (
+	joinLimit = 30 * time.Second
+	// joinQuiet is how long nothing may come after the proxy has all that it
+	// must have.
+	joinQuiet = 500 * time.Millisecond
+	// joinOptional is how long to wait for types that istiod need not answer.
+	joinOptional = 2 * time.Second
+	joinLook     = 10 * time.Millisecond
+)
+
+// Join connects the one proxy of spec, beside whatever fleet runs, waits
+// until it has its first configuration, and disconnects it. It fails if the
+// proxy loses its stream meanwhile: the time would be that of trying again.
+func Join(ctx context.Context, spec Spec) (*record.Join, error) {
+	if len(spec.Proxies) != 1 {
+		return nil, errs.Usage("xds: %d proxies are to join, want one", len(spec.Proxies))
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, joinLimit, fmt.Errorf("it did not have its configuration within %v", joinLimit))
+	defer cancel()
+	times := &joining{}
+	f, err := start(ctx, spec, times)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Stop()
+	p := &spec.Proxies[0]
+	fail := func(err error) (*record.Join, error) {
+		return nil, fmt.Errorf("xds: %s.%s joins: %w", p.Name, p.Namespace, err)
+	}
+	ticker := time.NewTicker(joinLook)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fail(context.Cause(ctx))
+		}
+		s := f.Status()
+		if s.LastError != "" {
+			return fail(fmt.Errorf("it lost its stream: %s", s.LastError))
+		}
+		wait := joinQuiet
+		if f.proxies[0].wantsNDS() && f.wire[nds].responses.Load() == 0 {
+			wait = joinOptional
+		}
+		if s.Quiet(int64(wait)) {
+			break
+		}
+	}
+	out := &record.Join{Proxy: p.Name + "." + p.Namespace, Namespace: p.Namespace, Types: map[string]record.JoinType{}}
+	times.mu.Lock()
+	defer times.mu.Unlock()
+	for k := range kinds {
+		w := f.wire[k].record()
+		if w.Responses == 0 {
+			continue
+		}
+		t := record.JoinType{Responses: w.Responses, Resources: w.Resources, Bytes: w.Bytes, FirstUS: times.since(times.first[k]), LastUS: times.since(times.last[k])}
+		out.Types[k.String()] = t
+		out.TotalUS = max(out.TotalUS, t.LastUS)
+	}
+	return out, nil
+}
+
+// joining notes when requests and responses were, nanoseconds since 1970. A
+// nil one notes nothing.
+type joining struct {
+	mu          sync.Mutex
+	asked       int64                 // the first request of the first stream
+	first, last [int(kinds) + 1]int64 // responses, by kind
+}
+
+// asks notes a request that is about to leave.
+func (j *joining) asks() {
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.asked == 0 {
+		j.asked = time.Now().UnixNano()
+	}
+}
+
+// gets notes a response.
+func (j *joining) gets(k kind, at int64) {
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.first[k] == 0 {
+		j.first[k] = at
+	}
+	j.last[k] = at
+}
+
+func (j *joining) since(at int64) int64 { return (at - j.asked) / 1000 }
+
+// namespaceBytes has the bytes that a proxy holds by type, the median over
+// the proxies of each namespace.
+func (f *Fleet) namespaceBytes() map[string]map[string]int64 {
+	all := map[string]*[kinds][]int64{}
+	for i := range f.proxies {
+		p := &f.proxies[i]
+		sizes := all[p.spec.Namespace]
+		if sizes == nil {
+			sizes = &[kinds][]int64{}
+			all[p.spec.Namespace] = sizes
+		}
+		for k := range kinds {
+			sizes[k] = append(sizes[k], p.tables[k].Load().bytes)
+		}
+	}
+	out := make(map[string]map[string]int64, len(all))
+	for namespace, sizes := range all {
+		out[namespace] = map[string]int64{}
+		for k := range kinds {
+			slices.Sort(sizes[k])
+			out[namespace][k.String()] = sizes[k][len(sizes[k])/2]
+		}
+	}
+	return out
+}
