@@ -2,6 +2,7 @@ package xds
 
 import (
 	"hash/maphash"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -171,6 +172,36 @@ func (c *catalogue) announce(list []record.Marker) int {
 	return len(old)
 }
 
+// forget drops what was worked out for other proxies, and with it contents and
+// tables that no proxy holds any longer. What is needed again is worked out
+// again.
+func (c *catalogue) forget() {
+	c.messages.forget()
+	c.responses.forget()
+	c.steps.forget()
+	c.diffs.forget()
+	c.unions.forget()
+	c.astray.forget()
+}
+
+// sweep drops entries for what nobody holds any longer, and the room they took:
+// a map does not shrink when entries are deleted.
+func (c *catalogue) sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.contents, c.swept = live(c.contents)
+	c.variants, c.sweptV = live(c.variants)
+	c.tables, c.sweptT = live(c.tables)
+	c.sets, c.sweptS = live(c.sets)
+}
+
+func live[K comparable, V any](m map[K]weak.Pointer[V]) (map[K]weak.Pointer[V], int) {
+	sweep(m)
+	out := make(map[K]weak.Pointer[V], len(m))
+	maps.Copy(out, m)
+	return out, len(out)
+}
+
 // recent remembers about its last size entries: two generations, of which the
 // older is forgotten when the younger is full.
 type recent[K comparable, V any] struct {
@@ -181,6 +212,12 @@ type recent[K comparable, V any] struct {
 
 func newRecent[K comparable, V any](size int) *recent[K, V] {
 	return &recent[K, V]{size: size, young: map[K]V{}}
+}
+
+func (r *recent[K, V]) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.young, r.old = map[K]V{}, nil
 }
 
 // get returns the entry of a key, made by create if there is none.

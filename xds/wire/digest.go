@@ -2,41 +2,54 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// clusterMetadata is the field of a Cluster that istiod fills from maps, in
-// whatever order it meets their entries.
-const clusterMetadata = 25
+// metadataPaths are where istiod fills fields from maps, in whatever order it
+// meets their entries: the metadata of a Cluster, and of each LbEndpoint of a
+// ClusterLoadAssignment. A path has a field's number for each level.
+var metadataPaths = map[string][]protowire.Number{
+	ClusterType:  {25},
+	EndpointType: {2, 2, 3},
+}
 
 // maxDepth bounds how deep Digest looks.
 const maxDepth = 16
 
 // Digest hashes a resource's body so that two bodies that say the same have
 // the same digest. Envoy compares what it gets like that too: it does not take
-// the same cluster for a change because entries of a map come in another
-// order, as they do whenever istiod writes a cluster's metadata.
+// the same cluster or endpoint for a change because entries of a map come in
+// another order, as they do whenever istiod writes metadata.
 func Digest(typeURL string, body []byte, hash func([]byte) uint64) uint64 {
-	if typeURL != ClusterType {
+	path := metadataPaths[typeURL]
+	if len(path) == 0 {
 		return hash(body)
 	}
+	return along(path, body, hash)
+}
+
+// along hashes a message in order, but for the fields that a path leads to.
+func along(path []protowire.Number, b []byte, hash func([]byte) uint64) uint64 {
 	var sum uint64
-	c := cursor{b: body, what: "cluster"}
+	c := cursor{b: b, what: "resource"}
 	from := 0 // of what has not been hashed yet
 	for {
 		before := c.at
 		f, ok, err := c.next()
 		if err != nil {
-			return hash(body)
+			return hash(b)
 		}
-		if ok && (f.num != clusterMetadata || f.kind != protowire.BytesType) {
+		if ok && (f.num != path[0] || f.kind != protowire.BytesType) {
 			continue
 		}
 		if before > from {
-			sum = scramble(sum ^ hash(body[from:before]))
+			sum = scramble(sum ^ hash(b[from:before]))
 		}
 		if !ok {
 			return sum
 		}
-		sum = scramble(sum ^ unordered(f.bytes, hash, 0))
-		from = c.at
+		if from = c.at; len(path) > 1 {
+			sum = scramble(sum ^ along(path[1:], f.bytes, hash))
+		} else {
+			sum = scramble(sum ^ unordered(f.bytes, hash, 0))
+		}
 	}
 }
 
