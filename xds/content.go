@@ -123,11 +123,23 @@ func (t *content) search(name string, body []byte, markers []marker) {
 			t.holds = append(t.holds, int32(i))
 		case body == nil && t.size > 0:
 			t.unknown = append(t.unknown, int32(i))
-		case bytes.Contains(body, m.text):
+		case shows(t.kind, body, m.text):
 			t.holds = append(t.holds, int32(i))
 		}
 	}
 	t.searched = len(markers)
+}
+
+// shows says whether a body shows a text. Of endpoints that means that one of
+// this address gets traffic: a longer address may begin with it, and one that
+// is not ready is there too, marked so.
+func shows(k kind, body, text []byte) bool {
+	if k == eds {
+		if serves, err := wire.Serves(body, text); err == nil {
+			return serves
+		}
+	}
+	return bytes.Contains(body, text)
 }
 
 // shown returns the markers, of those announced so far, that a content shows.
