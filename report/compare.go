@@ -43,6 +43,9 @@ func comparisonWords(c analysis.Comparison) string {
 	case record.VerdictSame:
 		return "Same: run B costs what run A does, within the margin of " + margin + "."
 	}
+	if c.Why != "" {
+		return "Inconclusive: " + c.Why + "."
+	}
 	return "Inconclusive: the intervals are too wide to say whether run B costs what run A does within " + margin + "."
 }
 

@@ -74,9 +74,26 @@ func runCompare(env *Env, f compareFlags, dirA, dirB string) error {
 	case record.VerdictWorse:
 		return errs.WithCode(errors.New("run B is worse"), errs.CodeAssertion)
 	case record.VerdictInconclusive:
-		return errs.WithHint(errs.WithCode(errors.New("the comparison is inconclusive"), errs.CodeInvalid), "more blocks narrow the intervals; a wider --margin asks for less")
+		return inconclusive(comparison, dirA, dirB)
 	}
 	return nil
+}
+
+// inconclusive is the error of a comparison that says neither.
+func inconclusive(c analysis.Comparison, dirA, dirB string) error {
+	if c.Why == "" {
+		return errs.WithHint(errs.WithCode(errors.New("the comparison is inconclusive"), errs.CodeInvalid),
+			"more blocks narrow the intervals; a wider --margin asks for less")
+	}
+	lacking := "RUN"
+	switch {
+	case strings.HasPrefix(c.Why, "run A "):
+		lacking = dirA
+	case strings.HasPrefix(c.Why, "run B "):
+		lacking = dirB
+	}
+	return errs.WithHint(errs.WithCode(fmt.Errorf("the comparison is inconclusive: %s", c.Why), errs.CodeInvalid),
+		"`meshmark report %s` says why", lacking)
 }
 
 // parseMargin reads a share: "5%" or "0.05".

@@ -118,8 +118,8 @@ func simulatedHist(t *testing.T, r *rand.Rand, level float64) []byte {
 }
 
 // Scripts find run directories of simulated trials: a (400 µs of overhead),
-// again (the same), slower (480 µs), noisy (like a, but few and scattered)
-// and invalid (no trial is valid).
+// again (the same), slower (480 µs), noisy (like a, but few and scattered),
+// invalid (no trial is valid) and empty (there is no trial).
 func TestReportAndCompare(t *testing.T) {
 	runs := t.TempDir()
 	writeSimulated(t, filepath.Join(runs, "a"), 8, 400, 0.01, true)
@@ -127,6 +127,7 @@ func TestReportAndCompare(t *testing.T) {
 	writeSimulated(t, filepath.Join(runs, "slower"), 8, 480, 0.01, true)
 	writeSimulated(t, filepath.Join(runs, "noisy"), 4, 400, 0.15, true)
 	writeSimulated(t, filepath.Join(runs, "invalid"), 4, 400, 0.01, false)
+	writeSimulated(t, filepath.Join(runs, "empty"), 0, 400, 0.01, true)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/report",
 		Setup: func(env *testscript.Env) error {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -257,74 +256,6 @@ func readLimited(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is a directory", path)
 	}
 	return io.ReadAll(io.LimitReader(f, study.MaxFile+1))
-}
-
-func writePlan(w io.Writer, p *study.Plan) error {
-	s, e := p.Study, p.Estimate()
-	fmt.Fprintf(w, "%s: %s\n%s\n\n", s.Name, s.Title, s.Question)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "cell\tcompared with\ttrials a block\tload pod\tworker pod")
-	for _, cell := range p.Cells {
-		against, trials := "-", 1
-		if p.IsBaseline(cell) {
-			trials = 2
-		}
-		if b, ok := p.BaselineOf(cell); ok && b.Key() != cell.Key() {
-			against = p.Label(b)
-		} else if ok {
-			against = "itself (noise floor)"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", p.Label(cell), against, trials,
-			study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name())
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "\n%s, %s a block; %d to %d blocks; pods at once: %d load, %d worker\n",
-		count(len(p.Cells), "cell"), count(e.Trials, "trial"), s.Blocks.Min, s.Blocks.Max,
-		len(p.ClientVariants()), len(p.ServerVariants()))
-	fmt.Fprintf(w, "time: %s, without starting pods\n", span(e))
-	var fixed []string
-	for factor, level := range s.Settings {
-		fixed = append(fixed, factor+"="+level)
-	}
-	sort.Strings(fixed)
-	_, err := fmt.Fprintf(w, "fixed: %s\n", strings.Join(fixed, " "))
-	return err
-}
-
-func writePlanJSON(w io.Writer, p *study.Plan) error {
-	type cell struct {
-		Cell    map[string]string `json:"cell"`
-		Label   string            `json:"label"`
-		Against map[string]string `json:"against,omitempty"`
-		Trials  int               `json:"trials_per_block"`
-		Load    string            `json:"load_pod"`
-		Worker  string            `json:"worker_pod"`
-	}
-	e := p.Estimate()
-	out := struct {
-		Schema      int     `json:"schema"`
-		Study       string  `json:"study"`
-		Seed        uint64  `json:"seed"`
-		Cells       []cell  `json:"cells"`
-		Trials      int     `json:"trials_per_block"`
-		MinBlocks   int     `json:"min_blocks"`
-		MaxBlocks   int     `json:"max_blocks"`
-		MinDuration float64 `json:"min_duration_s"`
-		MaxDuration float64 `json:"max_duration_s"`
-	}{1, p.Study.Name, p.Seed, nil, e.Trials, p.Study.Blocks.Min, p.Study.Blocks.Max, e.Min.Seconds(), e.Max.Seconds()}
-	for _, c := range p.Cells {
-		one := cell{Cell: c, Label: p.Label(c), Trials: 1, Load: study.ClientVariant(c).Name(), Worker: study.ServerVariant(c).Name()}
-		if p.IsBaseline(c) {
-			one.Trials = 2
-		}
-		if b, ok := p.BaselineOf(c); ok {
-			one.Against = b
-		}
-		out.Cells = append(out.Cells, one)
-	}
-	return writeJSON(w, out)
 }
 
 func count(n int, what string) string {

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// writePlan prints what a study comes to, for people: its cells, what each is
+// compared with, and what it deploys.
+func writePlan(w io.Writer, p *study.Plan) error {
+	s, e := p.Study, p.Estimate()
+	fmt.Fprintf(w, "%s: %s\n%s\n\n", s.Name, s.Title, s.Question)
+	cells, deploys, without := writeDataCells, deploysData, "starting pods"
+	if s.Plane() == study.PlaneControl {
+		cells, deploys, without = writeControlCells, deploysControl, "making the simulated pods"
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if err := cells(t, p); err != nil {
+		return err
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	deployed, err := deploys(p)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n%s, %s a block; %d to %d blocks; %s\n",
+		count(len(p.Cells), "cell"), count(e.Trials, "trial"), s.Blocks.Min, s.Blocks.Max, deployed)
+	fmt.Fprintf(w, "time: %s, without %s\n", span(e), without)
+	var fixed []string
+	for factor, level := range s.Settings {
+		fixed = append(fixed, factor+"="+level)
+	}
+	sort.Strings(fixed)
+	_, err = fmt.Fprintf(w, "fixed: %s\n", strings.Join(fixed, " "))
+	return err
+}
+
+// place is what every plan says of a cell: what it is compared with, and how
+// often it runs in a block.
+func place(p *study.Plan, cell record.Cell) (against string, trials int) {
+	against, trials = "-", 1
+	if p.IsBaseline(cell) {
+		trials = 2
+	}
+	if b, ok := p.BaselineOf(cell); ok && b.Key() != cell.Key() {
+		against = p.Label(b)
+	} else if ok {
+		against = "itself (noise floor)"
+	}
+	return against, trials
+}
+
+func writeDataCells(t io.Writer, p *study.Plan) error {
+	fmt.Fprintln(t, "cell\tcompared with\ttrials a block\tload pod\tworker pod")
+	for _, cell := range p.Cells {
+		against, trials := place(p, cell)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", p.Label(cell), against, trials,
+			study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name())
+	}
+	return nil
+}
+
+func deploysData(p *study.Plan) (string, error) {
+	return fmt.Sprintf("pods at once: %d load, %d worker", len(p.ClientVariants()), len(p.ServerVariants())), nil
+}
+
+// writeControlCells prints the cells of a study of the control plane. Each of
+// its trials begins with a fresh istiod, so a cell's trials of a block are
+// istiod's restarts as well.
+func writeControlCells(t io.Writer, p *study.Plan) error {
+	fmt.Fprintln(t, "cell\tcompared with\ttrials a block\tsimulated sidecars\tsimulated gateways\treal pods\tservices\tistiod pods")
+	for _, cell := range p.Cells {
+		l, err := study.ControlOf(cell)
+		if err != nil {
+			return err
+		}
+		against, trials := place(p, cell)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", p.Label(cell), against, trials,
+			l.Proxies, l.Gateways, l.RealPods, l.Services, l.IstiodReplicas)
+	}
+	return nil
+}
+
+func deploysControl(p *study.Plan) (string, error) {
+	connected, real := 0, 0
+	for _, cell := range p.Cells {
+		l, err := study.ControlOf(cell)
+		if err != nil {
+			return "", err
+		}
+		connected, real = max(connected, l.Connected()), max(real, l.RealPods)
+	}
+	out := fmt.Sprintf("at most %s in one pod", proxies(connected))
+	if real > 0 {
+		out += ", " + count(real, "real pod")
+	}
+	return out + fmt.Sprintf("; istiod restarts before each trial, %s a block", count(p.BlockSize(), "time")), nil
+}
+
+func proxies(n int) string {
+	if n == 1 {
+		return "1 simulated proxy"
+	}
+	return fmt.Sprintf("%d simulated proxies", n)
+}
+
+// plannedCell is a cell in the JSON of a plan.
+type plannedCell struct {
+	Cell    map[string]string `json:"cell"`
+	Label   string            `json:"label"`
+	Against map[string]string `json:"against,omitempty"`
+	Trials  int               `json:"trials_per_block"`
+	// Pods of a study of the data plane.
+	Load   string `json:"load_pod,omitempty"`
+	Worker string `json:"worker_pod,omitempty"`
+	// What a study of the control plane deploys.
+	Deploys *plannedControl `json:"deploys,omitempty"`
+}
+
+// plannedControl is what a cell of a study of the control plane deploys.
+type plannedControl struct {
+	Proxies  int `json:"simulated_sidecars"`
+	Gateways int `json:"simulated_gateways"`
+	RealPods int `json:"real_pods"`
+	Services int `json:"services"`
+	Istiod   int `json:"istiod_pods"`
+	Restarts int `json:"istiod_restarts_per_block"`
+}
+
+func planCell(p *study.Plan, cell record.Cell) (plannedCell, error) {
+	_, trials := place(p, cell)
+	one := plannedCell{Cell: cell, Label: p.Label(cell), Trials: trials}
+	if b, ok := p.BaselineOf(cell); ok {
+		one.Against = b
+	}
+	if p.Study.Plane() == study.PlaneData {
+		one.Load, one.Worker = study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name()
+		return one, nil
+	}
+	l, err := study.ControlOf(cell)
+	if err != nil {
+		return one, err
+	}
+	one.Deploys = &plannedControl{Proxies: l.Proxies, Gateways: l.Gateways, RealPods: l.RealPods,
+		Services: l.Services, Istiod: l.IstiodReplicas, Restarts: trials}
+	return one, nil
+}
+
+func writePlanJSON(w io.Writer, p *study.Plan) error {
+	e := p.Estimate()
+	out := struct {
+		Schema      int           `json:"schema"`
+		Study       string        `json:"study"`
+		Seed        uint64        `json:"seed"`
+		Cells       []plannedCell `json:"cells"`
+		Trials      int           `json:"trials_per_block"`
+		MinBlocks   int           `json:"min_blocks"`
+		MaxBlocks   int           `json:"max_blocks"`
+		MinDuration float64       `json:"min_duration_s"`
+		MaxDuration float64       `json:"max_duration_s"`
+	}{1, p.Study.Name, p.Seed, nil, e.Trials, p.Study.Blocks.Min, p.Study.Blocks.Max, e.Min.Seconds(), e.Max.Seconds()}
+	for _, c := range p.Cells {
+		one, err := planCell(p, c)
+		if err != nil {
+			return err
+		}
+		out.Cells = append(out.Cells, one)
+	}
+	return writeJSON(w, out)
+}
