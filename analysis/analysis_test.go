@@ -326,3 +326,19 @@ func TestPublished(t *testing.T) {
 		t.Errorf("a real trend is called an artefact: %s", f.Published[1].Says)
 	}
 }
+
+// TestWhyEndedOfOneBlock: one block is no blocks.
+func TestWhyEndedOfOneBlock(t *testing.T) {
+	one := strings.NewReplacer("{min: 4, max: 8, limit: 10m}", "{min: 1, max: 1}",
+		"stop: {finding: latency_p50_overhead, half_width: 7.5%, of: {sidecars: both}}", "stop: none").Replace(quickStudy)
+	if got := analyze(t, simulate(t, one, 1, 3, quiet())).Stop; got != "the only block done" {
+		t.Errorf("one of one: %q", got)
+	}
+	if got := analyze(t, simulate(t, one, 0, 3, quiet())).Stop; got != "interrupted after 0 of at most 1 block" {
+		t.Errorf("none of one: %q", got)
+	}
+	limited := strings.Replace(one, "{min: 1, max: 1}", "{min: 1, max: 8, limit: 1s}", 1)
+	if got := analyze(t, simulate(t, limited, 1, 3, quiet())).Stop; got != "time limit of 1s after 1 block" {
+		t.Errorf("one in a second: %q", got)
+	}
+}

@@ -122,12 +122,27 @@ func (o *observations) whyEnded() string {
 		open = "; " + why
 	}
 	if n >= limits.Max {
-		return fmt.Sprintf("all %d blocks done", n) + open
+		return allDone(n) + open
 	}
 	if elapsed, longest := o.elapsed(); limits.Limit > 0 && elapsed+longest > limits.Limit {
-		return fmt.Sprintf("time limit of %v after %d blocks", limits.Limit, n) + open
+		return fmt.Sprintf("time limit of %v after %s", limits.Limit, blockWords(n)) + open
 	}
-	return fmt.Sprintf("interrupted after %d of at most %d blocks", n, limits.Max) + open
+	return fmt.Sprintf("interrupted after %d of at most %s", n, blockWords(limits.Max)) + open
+}
+
+// allDone says that the most blocks a study asks for are there.
+func allDone(n int) string {
+	if n == 1 {
+		return "the only block done"
+	}
+	return "all " + blockWords(n) + " done"
+}
+
+func blockWords(n int) string {
+	if n == 1 {
+		return "1 block"
+	}
+	return fmt.Sprintf("%d blocks", n)
 }
 
 // elapsed is the time from the first trial's start to the last one's end, and

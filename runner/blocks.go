@@ -50,7 +50,7 @@ func (r *run) blocks(ctx context.Context) error {
 			return nil
 		}
 		if limits.Limit > 0 && block > 0 && !r.begun(block) && r.now().Sub(begin)+longest > limits.Limit {
-			r.stop = fmt.Sprintf("time limit of %v after %d blocks", limits.Limit, block)
+			r.stop = fmt.Sprintf("time limit of %v after %s", limits.Limit, blockWords(block))
 			return nil
 		}
 		at := r.now()
@@ -82,7 +82,7 @@ func (r *run) begun(block int) bool {
 func (r *run) enough(blocks int) string {
 	limits := r.o.Study.Blocks
 	if blocks >= limits.Max {
-		return fmt.Sprintf("all %d blocks done", limits.Max)
+		return allDone(limits.Max)
 	}
 	if blocks < limits.Min || r.o.Enough == nil || r.begun(blocks) {
 		return ""
@@ -91,6 +91,21 @@ func (r *run) enough(blocks int) string {
 		return why
 	}
 	return ""
+}
+
+// allDone says that the most blocks a study asks for are there.
+func allDone(n int) string {
+	if n == 1 {
+		return "the only block done"
+	}
+	return "all " + blockWords(n) + " done"
+}
+
+func blockWords(n int) string {
+	if n == 1 {
+		return "1 block"
+	}
+	return fmt.Sprintf("%d blocks", n)
 }
 
 // memory is the run so far, as analysis takes it.

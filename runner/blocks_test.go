@@ -208,7 +208,7 @@ func TestLimits(t *testing.T) {
 		{"enough at the end", nil, time.Second, 3, 3, "all 3 blocks done"},
 		{"time for two", []string{"blocks.limit=10s"}, time.Second, 0, 2, "time limit of 10s after 2 blocks"},
 		{"time for exactly two", []string{"blocks.limit=8s"}, time.Second, 0, 2, "time limit of 8s after 2 blocks"},
-		{"a block is always run", []string{"blocks.limit=1s"}, time.Second, 0, 1, "time limit of 1s after 1 blocks"},
+		{"a block is always run", []string{"blocks.limit=1s"}, time.Second, 0, 1, "time limit of 1s after 1 block"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := &clock{time.Unix(1000, 0)}

@@ -56,7 +56,7 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 		if elapsed < s.Warmup.Min {
 			continue
 		}
-		steady := stat.Warmup{}.Detect(latency, cpu)
+		steady := detectSteady(latency, cpu)
 		warm.Steady, warm.Why = steady.OK, steady.Why
 		if !steady.OK && elapsed < s.Warmup.Max {
 			continue
@@ -66,6 +66,11 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 		}
 		return warm, len(latency), nil
 	}
+}
+
+// detectSteady says whether a trial is steady, and what keeps it waiting.
+func detectSteady(latency, cpu []float64) stat.Steady {
+	return stat.Warmup{Names: []string{"latency", "CPU"}}.Detect(latency, cpu)
 }
 
 // median is an interval's latency, or nothing if nothing completed in it.

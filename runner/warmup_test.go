@@ -2,6 +2,7 @@ package runner
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/meshmark/meshmark/load"
@@ -50,5 +51,30 @@ func TestPartOf(t *testing.T) {
 		if got := partOf(target); got != want {
 			t.Errorf("%s belongs to %s, want %s", target, got, want)
 		}
+	}
+}
+
+// What keeps a trial waiting is called by its name.
+func TestDetectSteady(t *testing.T) {
+	flat, rising := []float64{1, 1, 1, 1, 1, 1}, []float64{1, 2, 3, 4, 5, 6}
+	if got := detectSteady(flat, flat); !got.OK {
+		t.Errorf("flat: %+v", got)
+	}
+	if got := detectSteady(rising, flat); got.OK || !strings.HasPrefix(got.Why, "latency still ") {
+		t.Errorf("latency rises: %+v", got)
+	}
+	if got := detectSteady(flat, rising); got.OK || !strings.HasPrefix(got.Why, "CPU still ") {
+		t.Errorf("CPU rises: %+v", got)
+	}
+}
+
+func TestBlockWords(t *testing.T) {
+	for n, want := range map[int]string{0: "all 0 blocks done", 1: "the only block done", 2: "all 2 blocks done"} {
+		if got := allDone(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+	if got := blockWords(1); got != "1 block" {
+		t.Error(got)
 	}
 }

@@ -13,6 +13,9 @@ type Warmup struct {
 	Tolerance float64
 	// Keep is how many steady intervals are asked for, 4 if 0.
 	Keep int
+	// Names say which series is which, for people, as latency and CPU; a
+	// series without one is called by its number.
+	Names []string
 }
 
 // Steady says from where on a series is steady.
@@ -61,10 +64,17 @@ func (w Warmup) Detect(series ...[]float64) Steady {
 	}
 	for i, s := range series {
 		if ok, why := w.level(s[cut:n], keep); !ok {
-			return Steady{Why: fmt.Sprintf("series %d %s", i+1, why)}
+			return Steady{Why: w.name(i) + " " + why}
 		}
 	}
 	return Steady{OK: true, Index: cut, Why: fmt.Sprintf("steady from interval %d of %d", cut+1, n)}
+}
+
+func (w Warmup) name(series int) string {
+	if series < len(w.Names) {
+		return w.Names[series]
+	}
+	return fmt.Sprintf("series %d", series+1)
 }
 
 // truncation returns the MSER cut of x that leaves at least half of it and at

@@ -3,6 +3,7 @@ package stat
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -103,5 +104,28 @@ func TestWarmupTrend(t *testing.T) {
 	missing := []float64{math.NaN(), 1, 1, 1, 1}
 	if s := (Warmup{}).Detect(missing); !s.OK || s.Index != 1 {
 		t.Errorf("a missing first interval: %+v", s)
+	}
+}
+
+// TestWarmupNames: the series that keeps a trial waiting is called by its name.
+func TestWarmupNames(t *testing.T) {
+	flat, rising := make([]float64, 8), make([]float64, 8)
+	for i := range flat {
+		flat[i], rising[i] = 1, float64(i+1)
+	}
+	w := Warmup{Names: []string{"latency", "CPU"}}
+	for _, c := range []struct {
+		w      Warmup
+		series [][]float64
+		want   string
+	}{
+		{w, [][]float64{rising, flat}, "latency still "},
+		{w, [][]float64{flat, rising}, "CPU still "},
+		{w, [][]float64{flat, flat, rising}, "series 3 still "},
+		{Warmup{}, [][]float64{flat, rising}, "series 2 still "},
+	} {
+		if got := c.w.Detect(c.series...); got.OK || !strings.HasPrefix(got.Why, c.want) {
+			t.Errorf("%+v, want %q", got, c.want)
+		}
 	}
 }
