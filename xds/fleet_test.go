@@ -27,7 +27,7 @@ import (
 func testSpec(address string, n int) xds.Spec {
 	spec := xds.DefaultSpec(address)
 	for i := range n {
-		spec.Proxies = append(spec.Proxies, xds.Proxy{Name: fmt.Sprintf("p-%d", i), Namespace: "ns", IP: fmt.Sprintf("10.0.0.%d", i+1)})
+		spec.Proxies = append(spec.Proxies, xds.Proxy{Name: fmt.Sprintf("p-%d", i), Namespace: "ns", IP: fmt.Sprintf("10.0.%d.%d", (i+1)>>8, (i+1)&255)})
 	}
 	return spec
 }
