@@ -250,17 +250,26 @@ func addWire(a, b record.Wire) record.Wire {
 }
 
 func configMeasures() []measure {
-	out := []measure{{name: "config_bytes", of: ofControl(func(c *record.Control) float64 {
-		sum := int64(0)
-		for _, bytes := range c.Config {
-			sum += bytes
+	var out []measure
+	for _, sizes := range []struct {
+		name string
+		of   func(c *record.Control) map[string]int64
+	}{
+		{"config_bytes", func(c *record.Control) map[string]int64 { return c.Config }},
+		{"scope_config_bytes", func(c *record.Control) map[string]int64 { return c.ScopeConfig }},
+	} {
+		out = append(out, measure{name: sizes.name, of: ofControl(func(c *record.Control) float64 {
+			sum := int64(0)
+			for _, bytes := range sizes.of(c) {
+				sum += bytes
+			}
+			return positive(float64(sum))
+		})})
+		for _, kind := range study.XDSTypes() {
+			out = append(out, measure{name: sizes.name + "_" + kind, of: ofControl(func(c *record.Control) float64 { return positive(float64(sizes.of(c)[kind])) })})
 		}
-		return positive(float64(sum))
-	})}}
-	for _, kind := range study.XDSTypes() {
-		out = append(out, measure{name: "config_bytes_" + kind, of: ofControl(func(c *record.Control) float64 { return positive(float64(c.Config[kind])) })})
 	}
-	return out
+	return append(out, joinMeasures()...)
 }
 
 // positive is NaN for what was not measured, which is recorded as 0.

@@ -111,9 +111,12 @@ func controlCounts(trial *record.Trial, l study.ControlLevels, w controlWorld, e
 		},
 		Stages: []record.Stage{{Name: record.StageDebounce, MeanUS: w.debounceMS * 1000, Source: "pilot_debounce_time"},
 			{Name: record.StageWire, MeanUS: mean - w.debounceMS*1000 - 1000, Source: "rest"}},
-		Wire:   map[string]record.Wire{"cds": {Bytes: 300_000, IdenticalBytes: 120_000, Resources: 100, Acks: 10}, "lds": {Bytes: 100_000, IdenticalBytes: 80_000}},
-		Config: map[string]int64{"cds": 60_000, "lds": 40_000},
-		Idle:   record.CPU{UserS: 0.08}, IdleSeconds: 2,
+		Wire:        map[string]record.Wire{"cds": {Bytes: 300_000, IdenticalBytes: 120_000, Resources: 100, Acks: 10}, "lds": {Bytes: 100_000, IdenticalBytes: 80_000}},
+		Config:      map[string]int64{"cds": 60_000, "lds": 40_000},
+		ScopeConfig: map[string]int64{"cds": 30_000, "lds": 20_000},
+		Join: &record.Join{Proxy: "a.sim-1", Namespace: "sim-1", TotalUS: 70_000, Types: map[string]record.JoinType{
+			"cds": {Responses: 1, Resources: 35, Bytes: 31_000, FirstUS: 1000, LastUS: 1000}, "lds": {Responses: 2, Resources: 20, Bytes: 21_000, FirstUS: 2000, LastUS: 70_000}}},
+		Idle: record.CPU{UserS: 0.08}, IdleSeconds: 2,
 		APIServer: &record.CPU{UserS: 0.3}, Simulator: record.CPU{UserS: 0.2}, SimulatorLag: record.Lag{P99: 90},
 		StaleProxySeconds: 5, AllocBytes: 50e6, HeapBytes: 30e6,
 	}

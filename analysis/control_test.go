@@ -39,6 +39,12 @@ func TestAnalyzeControl(t *testing.T) {
 		{"identical_share", "none", 0.5, 1e-9, record.VerdictMeasured},
 		{"config_bytes", "none", 100_000, 1e-9, record.VerdictMeasured},
 		{"config_bytes_cds", "none", 60_000, 1e-9, record.VerdictMeasured},
+		{"scope_config_bytes", "none", 50_000, 1e-9, record.VerdictMeasured},
+		{"scope_config_bytes_lds", "none", 20_000, 1e-9, record.VerdictMeasured},
+		{"join_time", "none", 70_000, 1e-9, record.VerdictMeasured},
+		{"join_bytes", "none", 52_000, 1e-9, record.VerdictMeasured},
+		{"join_bytes_cds", "none", 31_000, 1e-9, record.VerdictMeasured},
+		{"join_resources_cds", "none", 35, 1e-9, record.VerdictMeasured},
 		{"istiod_cpu_per_change", "none", 100_000, 1e-9, record.VerdictMeasured}, // 2 s less 25 s of 4%, over 10
 		{"istiod_cpu_idle", "none", 0.04, 1e-9, record.VerdictMeasured},
 		{"istiod_memory", "none", 120e6, 1e-9, record.VerdictMeasured},
@@ -176,6 +182,7 @@ func TestControlWithoutFigures(t *testing.T) {
 				trial.Validity = record.Validity{Checks: []record.Check{{Name: "simulator_lag", Detail: "too late"}}}
 			case "sidecar":
 				trial.Control.Istiod, trial.Control.IdleSeconds, trial.Control.APIServer, trial.Control.Config = nil, 0, nil, nil
+				trial.Control.ScopeConfig, trial.Control.Join = nil, nil
 			}
 		}
 		return w
@@ -186,7 +193,8 @@ func TestControlWithoutFigures(t *testing.T) {
 		case v == "slow" && x.Verdict != record.VerdictInvalid:
 			t.Errorf("invalid trials have a finding: %+v", x)
 		case v == "sidecar" && x.Verdict != record.VerdictInvalid && (strings.HasPrefix(x.Name, "pushes") || strings.HasPrefix(x.Name, "reported") ||
-			strings.HasPrefix(x.Name, "istiod_cpu_idle") || strings.HasPrefix(x.Name, "apiserver") || strings.HasPrefix(x.Name, "config")):
+			strings.HasPrefix(x.Name, "istiod_cpu_idle") || strings.HasPrefix(x.Name, "apiserver") || strings.HasPrefix(x.Name, "config") ||
+			strings.HasPrefix(x.Name, "scope_config") || strings.HasPrefix(x.Name, "join")):
 			t.Errorf("a figure of what was not measured: %+v", x)
 		}
 	}

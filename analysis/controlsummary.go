@@ -78,13 +78,10 @@ func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSumm
 			s.Pushes[kind] = v
 		}
 	}
-	for _, t := range trials {
-		for kind := range t.Control.Config {
-			if _, done := s.ConfigBytes[kind]; !done {
-				s.ConfigBytes[kind] = int64(math.Round(medianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.Config[kind]) })))
-			}
-		}
+	if sizes := mediansByType(trials, func(c *record.Control) map[string]int64 { return c.Config }); sizes != nil {
+		s.ConfigBytes = sizes
 	}
+	summarizeScope(s, trials)
 	return s
 }
 

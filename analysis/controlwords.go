@@ -25,7 +25,11 @@ func (c *comparing) controlWords(p study.Published, f *record.Finding, cell int)
 			out = append(out, fmt.Sprintf("Istiod counts a push for each proxy and type of resource: %s for each change committed, with %d proxies.",
 				figures(per), s.Proxies+s.Gateways+s.RealProxies))
 		}
-	case strings.HasPrefix(p.Finding, "config_bytes"):
+	case p.Finding == "join_time":
+		out = append(out, "Both are from a new proxy's first request to the last response; the published one waits for an Envoy between types of resource, ours for none.")
+	case strings.HasPrefix(p.Finding, "join_bytes"):
+		out = append(out, "The published figure is of the resources as istiod logs them, ours of the messages that they came in.")
+	case strings.HasPrefix(p.Finding, "config_bytes"), strings.HasPrefix(p.Finding, "scope_config_bytes"):
 		out = append(out, "The published figure is the size of a config dump, JSON with the bootstrap in it; ours is the configuration as it comes over the wire.")
 	}
 	return out

@@ -208,7 +208,14 @@ type ControlSummary struct {
 	Wire map[string]Wire `json:"wire"`
 	// ConfigBytes is what a proxy holds by type, medians over trials.
 	ConfigBytes map[string]int64 `json:"config_bytes"`
-	Reconnects  map[string]int64 `json:"reconnects,omitempty"` // sums, by why
+	// ScopeConfigBytes is the same in the namespace that a Sidecar applies to.
+	ScopeConfigBytes map[string]int64 `json:"scope_config_bytes,omitempty"`
+	// JoinUS is how long a new proxy took to get its first configuration there,
+	// and JoinBytes how much came by type: medians over trials; 0 and nil if
+	// none joined.
+	JoinUS     float64          `json:"join_us,omitempty"`
+	JoinBytes  map[string]int64 `json:"join_bytes,omitempty"`
+	Reconnects map[string]int64 `json:"reconnects,omitempty"` // sums, by why
 	// IstiodCPUS and the others are CPU seconds in the windows, sums, over
 	// WindowSeconds; IdleCores is istiod's use before them, a mean.
 	WindowSeconds float64 `json:"window_s"`

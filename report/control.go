@@ -17,7 +17,7 @@ func ofControl(f record.Findings) bool {
 // controlTables are the tables of a control-plane study before those that
 // every study has.
 func controlTables(f record.Findings) []table {
-	return []table{convergenceTable(f), leversTable(f), waterfallTable(f), hiddenTable(f), amplificationTable(f), wireTable(f), configTable(f), controlCostTable(f)}
+	return []table{convergenceTable(f), leversTable(f), waterfallTable(f), hiddenTable(f), amplificationTable(f), wireTable(f), configTable(f), scopeConfigTable(f), joinTable(f), controlCostTable(f)}
 }
 
 // plainFindings indexes a cell's own values by name and cell.
@@ -343,7 +343,7 @@ func controlCostTable(f record.Findings) table {
 }
 
 // controlShown are the findings that the tables of a control plane show.
-var controlShown = []string{"convergence_", "received_", "applied_", "stage_", "pushes", "push_bytes", "identical_share", "config_bytes", "istiod_", "alloc_bytes",
+var controlShown = []string{"convergence_", "received_", "applied_", "stage_", "pushes", "push_bytes", "identical_share", "config_bytes", "scope_config_bytes", "join_", "istiod_", "alloc_bytes",
 	"apiserver_cpu", "simulator_cpu", "stale_proxy", "reported_convergence", "hidden_convergence"}
 
 // shownByControl says whether a finding repeats those tables.

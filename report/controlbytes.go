@@ -84,3 +84,33 @@ func configTable(f record.Findings) table {
 		return float64(v), ok
 	})
 }
+
+// scopeConfigTable has the same of the proxies in the namespace that a
+// Sidecar of scope namespace applies to.
+func scopeConfigTable(f record.Findings) table {
+	types := typesOf(f, func(c *record.ControlSummary) []string {
+		return slices.DeleteFunc(mapKeys(c.ScopeConfigBytes), func(kind string) bool { return c.ScopeConfigBytes[kind] == 0 })
+	})
+	return bytesTable(f, "Configuration of a proxy in the scope's namespace (median), %s by type", types, func(c *record.ControlSummary, kind string) (float64, bool) {
+		v, ok := c.ScopeConfigBytes[kind]
+		return float64(v), ok
+	})
+}
+
+// joinTable has how a new proxy in that namespace comes by its configuration.
+func joinTable(f record.Findings) table {
+	columns := []valueColumn{
+		{"first request to last response", "join_time", 9, func(c *record.ControlSummary) float64 { return c.JoinUS }},
+		{"received", "join_bytes", 8, func(c *record.ControlSummary) float64 {
+			sum := int64(0)
+			for _, bytes := range c.JoinBytes {
+				sum += bytes
+			}
+			return float64(sum)
+		}},
+	}
+	for i, kind := range []string{"cds", "eds", "lds", "rds", "nds"} {
+		columns = append(columns, valueColumn{kind, "join_bytes_" + kind, 7 - i, func(c *record.ControlSummary) float64 { return float64(c.JoinBytes[kind]) }})
+	}
+	return valueTable(f, "One more proxy connects in the scope's namespace (95% interval)", columns)
+}

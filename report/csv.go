@@ -155,6 +155,15 @@ func controlValues(c record.CellSummary) []cellValue {
 	for _, kind := range mapKeys(k.ConfigBytes) {
 		add("config_"+kind, float64(k.ConfigBytes[kind]), "bytes")
 	}
+	for _, kind := range mapKeys(k.ScopeConfigBytes) {
+		add("scope_config_"+kind, float64(k.ScopeConfigBytes[kind]), "bytes")
+	}
+	if k.JoinUS > 0 {
+		add("join_time", k.JoinUS, "us")
+	}
+	for _, kind := range mapKeys(k.JoinBytes) {
+		add("join_bytes_"+kind, float64(k.JoinBytes[kind]), "bytes")
+	}
 	add("changes", float64(k.Committed), "")
 	add("failed", float64(k.Failed), "")
 	add("pairs", float64(k.Pairs), "")

@@ -200,7 +200,9 @@ func (s scale) parts(estimate, low, high float64) (e, span string) {
 
 // counts says that values are numbers of things, which need no decimals to
 // show how exact they are.
-func (s scale) counts() bool { return s.Unit == "pushes" || s.Unit == "missed" || s.Unit == "changes" }
+func (s scale) counts() bool {
+	return s.Unit == "pushes" || s.Unit == "missed" || s.Unit == "changes" || s.Unit == "resources"
+}
 
 func join(number, unit string) string {
 	switch unit {

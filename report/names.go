@@ -104,6 +104,9 @@ var controlNames = map[string]string{
 	"apiserver_cpu_per_change":       "API server CPU a change",
 	"stale_proxy_seconds_per_change": "stale proxy-seconds a change",
 	"config_bytes":                   "configuration of a proxy",
+	"scope_config_bytes":             "configuration of a proxy in the scope's namespace",
+	"join_time":                      "until a new proxy has its configuration",
+	"join_bytes":                     "received by a new proxy",
 	"missed":                         "changes that proxies never saw",
 	"failed_changes":                 "changes not taken",
 }

@@ -57,6 +57,7 @@ func (t *controlTrial) collect(ctx context.Context) ([]record.Event, error) {
 	if len(t.ids) > 0 {
 		c.Wire = t.accountAfter.WireSince(t.accountBefore)
 		c.Config = t.accountAfter.Config
+		c.ScopeConfig = t.accountAfter.NamespaceConfig[t.levers.Namespaces[0]]
 		c.Simulator = since(t.accountAfter.CPU, t.accountBefore.CPU)
 		c.SimulatorLag = t.accountAfter.Lag
 		c.Reconnects = map[string]int64{}

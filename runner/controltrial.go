@@ -160,10 +160,13 @@ func (t *controlTrial) connect(ctx context.Context) error {
 		if err := t.startFleet(ctx); err != nil {
 			return err
 		}
-		limited, cancel := context.WithTimeout(ctx, connectLeast+time.Duration(len(t.ids))*connectEach)
-		defer cancel()
-		if err := t.awaitQuiet(limited); err != nil {
-			return err
+		for _, wait := range []func(context.Context) error{t.awaitQuiet, t.awaitStill, t.awaitQuiet} { // and of what came of the last of it
+			limited, cancel := context.WithTimeout(ctx, connectLeast+time.Duration(len(t.ids))*connectEach)
+			err := wait(limited)
+			cancel()
+			if err != nil {
+				return err
+			}
 		}
 	}
 	t.out.Warmup = record.Warmup{Seconds: time.Since(begin).Seconds(), Steady: true,

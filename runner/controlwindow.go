@@ -68,8 +68,11 @@ func (t *controlTrial) window(ctx context.Context) error {
 			return fmt.Errorf("account of the simulated sidecars: %w", err)
 		}
 	}
-	t.after, err = t.c.look(ctx)
-	return err
+	if t.after, err = t.c.look(ctx); err != nil {
+		return err
+	}
+	t.join(ctx)
+	return ctx.Err()
 }
 
 // driveLead is how long before the first change the driver is told: its

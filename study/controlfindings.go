@@ -47,6 +47,16 @@ var controlFindings = func() []controlFinding {
 	for _, t := range XDSTypes() {
 		add("config_bytes_"+t, UnitBytes, "The same of one type.")
 	}
+	add("scope_config_bytes", UnitBytes, "Configuration that a proxy of scope_namespace holds: the median over those.")
+	for _, t := range XDSTypes() {
+		add("scope_config_bytes_"+t, UnitBytes, "The same of one type.")
+	}
+	add("join_time", UnitMicroseconds, "From the first request of a new proxy in scope_namespace to the last response of its first configuration.")
+	add("join_bytes", UnitBytes, "What that proxy received.")
+	for _, t := range XDSTypes() {
+		add("join_bytes_"+t, UnitBytes, "The same of one type.")
+		add("join_resources_"+t, UnitResources, "Resources in those responses.")
+	}
 	compared("istiod_cpu_per_change", UnitPerChange, "istiod's CPU time in the window, less what it uses idle, for each change committed.")
 	compared("istiod_cpu_idle", UnitCores, "istiod's CPU before the first change, with all proxies connected.")
 	compared("istiod_memory", UnitBytes, "istiod's memory at the end of the window.")

@@ -18,6 +18,7 @@ const (
 	UnitPushesPerChange  = "pushes/change"
 	UnitSecondsPerChange = "s/change" // proxy-seconds, which no factor of a thousand makes handier
 	UnitChanges          = "changes"
+	UnitResources        = "resources"
 	UnitMissed           = "missed" // pairs of a change and a proxy
 	UnitCores            = "cores"
 	UnitRatio            = "ratio"
