@@ -3,6 +3,7 @@ package xds
 import (
 	"bytes"
 	"hash/maphash"
+	"net/netip"
 	"runtime"
 	"sync"
 	"weak"
@@ -130,11 +131,11 @@ func (t *content) search(name string, body []byte, markers []marker) {
 	t.searched = len(markers)
 }
 
-// shows says whether a body shows a text. Of endpoints that means that one of
-// this address gets traffic: a longer address may begin with it, and one that
-// is not ready is there too, marked so.
+// shows says whether a body shows a text. Of an address among endpoints that
+// means that one there gets traffic: a longer address may begin with it, and
+// one that is not ready is there too, marked so.
 func shows(k kind, body, text []byte) bool {
-	if k == eds {
+	if _, err := netip.ParseAddr(string(text)); err == nil && k == eds {
 		if serves, err := wire.Serves(body, text); err == nil {
 			return serves
 		}
