@@ -46,8 +46,8 @@
 // commit the EndpointSlice; the commit that an event records is that of
 // the EndpointSlice, by the driver's own watch. The addresses of pods that go
 // are known and announced before; those of pods that come are announced as
-// soon as the API server's watch shows them, a few milliseconds before
-// their EndpointSlice; [Driver.Late] tells of announcements that came after
+// soon as a watch of the API server shows them, as a rule that of pods, a few
+// milliseconds before their EndpointSlice; [Driver.Late] tells of announcements that came after
 // it, which matters only where that is longer than istiod debounces. With [EndpointsDirect] the driver keeps an EndpointSlice of
 // its own for each Service, with addresses that it chose: every marker is
 // known before, and the commit is the API server's answer. Where istiod

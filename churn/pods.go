@@ -92,14 +92,19 @@ func (d *Driver) podChange(ctx context.Context, c *Change, e *record.Event, slot
 	}
 	committed := int64(0)
 	first := map[string]int64{} // when a new address was first ready
-	waiter := d.watch.wait(service, func(ready map[string]bool, at int64) bool {
-		for ip := range ready {
+	ready := make(chan string, maxWaiting)
+	waiter := d.watch.wait(service, func(now map[string]bool, at int64) bool {
+		for ip := range now {
 			if first[ip] == 0 && !old[ip] {
 				first[ip] = at
+				select {
+				case ready <- ip:
+				default: // the pod's own watch has them all too
+				}
 			}
 		}
 		came := 0
-		for ip := range ready {
+		for ip := range now {
 			if gone[ip] {
 				return false
 			}
@@ -107,7 +112,7 @@ func (d *Driver) podChange(ctx context.Context, c *Change, e *record.Event, slot
 				came++
 			}
 		}
-		if came < fresh || returning != "" && !ready[returning] {
+		if came < fresh || returning != "" && !now[returning] {
 			return false
 		}
 		committed = at
@@ -128,20 +133,34 @@ func (d *Driver) podChange(ctx context.Context, c *Change, e *record.Event, slot
 	limit := time.NewTimer(settle)
 	defer limit.Stop()
 	announced := map[string]int64{}
+	// tell announces an address that comes, from whichever watch has it first.
+	tell := func(ip string) error {
+		if fresh == 0 || old[ip] || gone[ip] || announced[ip] != 0 {
+			return nil
+		}
+		m := mark(ip, false)
+		e.Markers = append(e.Markers, m)
+		if err := announce(ctx, []record.Marker{m}); err != nil {
+			return err
+		}
+		announced[ip] = time.Now().UnixNano()
+		return nil
+	}
 	for finished := waiter.finished; finished != nil || len(announced) < fresh; {
 		select {
 		case pod := <-waiter.pods:
-			ip := pod.Status.PodIP
-			if fresh == 0 || old[ip] || gone[ip] || announced[ip] != 0 || pod.DeletionTimestamp != nil {
+			if pod.DeletionTimestamp != nil {
 				continue
 			}
-			m := mark(ip, false)
-			e.Markers = append(e.Markers, m)
-			if err := announce(ctx, []record.Marker{m}); err != nil {
+			if err := tell(pod.Status.PodIP); err != nil {
 				fail("announce its markers", err)
 				return
 			}
-			announced[ip] = time.Now().UnixNano()
+		case ip := <-ready:
+			if err := tell(ip); err != nil {
+				fail("announce its markers", err)
+				return
+			}
 		case <-finished:
 			finished = nil
 			e.CommittedNS, e.WatchedNS = committed, committed
