@@ -26,7 +26,7 @@ func (c *comparing) controlWords(p study.Published, f *record.Finding, cell int)
 				figures(per), s.Proxies+s.Gateways+s.RealProxies))
 		}
 	case p.Finding == "join_time":
-		out = append(out, "Both are from a new proxy's first request to the last response; the published one waits for an Envoy between types of resource, ours for none.")
+		out = append(out, "Both are from a new proxy's first request to istiod's last push to it. The published one is of a pod with an Envoy, which builds what it has before it asks for more, and has the pushes in it that the pod's own coming sets off; ours is of istiod and the wire alone, when the pod has been known for a while.")
 	case strings.HasPrefix(p.Finding, "join_bytes"):
 		out = append(out, "The published figure is of the resources as istiod logs them, ours of the messages that they came in.")
 	case strings.HasPrefix(p.Finding, "config_bytes"), strings.HasPrefix(p.Finding, "scope_config_bytes"):

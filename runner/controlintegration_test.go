@@ -59,6 +59,10 @@ func TestControlRuns(t *testing.T) {
 		if c.Wire["cds"].Responses == 0 || c.Config["cds"] == 0 || c.Istiod[`pilot_xds_pushes{type="cds"}`] == 0 || len(c.Stages) == 0 {
 			t.Errorf("counted %+v, %d bytes of clusters, %d stages", c.Wire, c.Config["cds"], len(c.Stages))
 		}
+		if j := c.Join; j == nil || j.Namespace != "mm-0" || j.TotalUS <= 0 || j.TotalUS > 5_000_000 || j.Types["cds"].Resources == 0 || j.Types["rds"].Bytes == 0 ||
+			c.ScopeConfig["cds"] < c.Config["cds"]/2 || j.Types["cds"].Bytes < c.ScopeConfig["cds"] {
+			t.Errorf("one more proxy: %+v, where the others hold %v", j, c.ScopeConfig)
+		}
 		if profiles, err := filepath.Glob(filepath.Join(out, store.DirProfiles, "b000-t00-istiod-cpu.pb.gz")); err != nil || len(profiles) != 1 {
 			t.Errorf("profiles: %v, %v", profiles, err)
 		}
