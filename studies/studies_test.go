@@ -168,6 +168,31 @@ func TestControlPlaneTuningIsWhatItSays(t *testing.T) {
 	}
 }
 
+// What was published of one namespace is measured there: sizes of its
+// proxies, and a new one's first configuration.
+func TestSidecarScopeIsWhatItSays(t *testing.T) {
+	s, p := load(t, "sidecar-scope")
+	for _, c := range p.Cells {
+		l, err := study.ControlOf(c)
+		if err != nil || l.Connected() != 50 || l.Namespaces != 10 || l.ServiceEntries != 1000 || !l.DNSCapture {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+	if s.Control.ScopeNamespace != "test-1" || !s.Measured(study.MeasureConfig) {
+		t.Errorf("the scope is %s", s.Control.ScopeNamespace)
+	}
+	figures := map[string]float64{}
+	for _, f := range s.Published {
+		figures[f.Finding+" "+f.Cell[study.FactorVariant]] = f.Figure
+	}
+	for finding, want := range map[string]float64{"scope_config_bytes none": 880e3, "scope_config_bytes test-1-and-system": 580e3, "scope_config_bytes test-1-only": 196e3,
+		"join_time none": 1.8e6, "join_time test-1-and-system": 0.7e6, "join_bytes_cds none": 91.9e3, "join_resources_cds test-1-and-system": 10} {
+		if figures[finding] != want {
+			t.Errorf("%s: published %v, want %v", finding, figures[finding], want)
+		}
+	}
+}
+
 func TestUnknownStudy(t *testing.T) {
 	for _, name := range []string{"nope", "../study/doc", "", "quick.yaml", "/etc/passwd"} {
 		if _, err := Read(name); err == nil {
