@@ -32,6 +32,10 @@ const (
 	// may have come sooner than that.
 	maxNoted     = 10 * time.Millisecond
 	maxLateShare = 0.1
+	// maxAnswer is how long the API server may take for a change: one that
+	// takes longer stood still or was far too busy, and its changes came later
+	// than planned, and together.
+	maxAnswer = 2 * time.Second
 	// maxSimulatorShare is the share of istiod's CPU above which the
 	// simulated sidecars disturb it on a machine that they share.
 	maxSimulatorShare = 0.5
@@ -57,6 +61,7 @@ func (t *controlTrial) judge(ctx context.Context, events []record.Event, sum tol
 		t.judgeFleet(check, good)
 	}
 	t.judgeDriver(check)
+	judgeAnswers(events, check)
 	t.judgeCommits(events, check)
 	if sum.missed > 0 {
 		warn("%d of %d sightings never came within %v of the last change: proxies that needed a change do not have it", sum.missed, sum.expected, t.c.study.Control.Settle)
@@ -133,6 +138,31 @@ func (t *controlTrial) judgeDriver(check func(string, bool, string, ...any)) {
 	check("driver-schedule", worst <= limit, "a change left up to %v later than planned, limit %v", worst.Round(time.Microsecond), limit)
 }
 
+// judgeAnswers checks that the API server took changes as they were sent: what
+// waits there comes to istiod at another rate than the cell says.
+func judgeAnswers(events []record.Event, check func(string, bool, string, ...any)) {
+	sent, slow, worst := 0, 0, time.Duration(0)
+	for _, e := range events {
+		if e.SentNS == 0 || e.CommittedNS == 0 || byController(e) {
+			continue
+		}
+		sent++
+		took := time.Duration(e.CommittedNS - e.SentNS)
+		worst = max(worst, took)
+		if took > maxAnswer {
+			slow++
+		}
+	}
+	check("api-server", slow == 0, "the API server took up to %v to take a change, and longer than %v for %d of %d",
+		worst.Round(time.Millisecond), maxAnswer, slow, sent)
+}
+
+// byController tells whether what counts as a change's commit is a
+// controller's work, not the answer to the change itself.
+func byController(e record.Event) bool {
+	return strings.HasPrefix(e.Object, "Pod/") || strings.HasPrefix(e.Object, "Deployment/")
+}
+
 // judgeAnnounced checks that nobody had a change before proxies looked for
 // its markers. late has the changes whose markers were announced only after
 // the commit, and how long after; where every proxy saw them nevertheless no
@@ -161,8 +191,7 @@ func (t *controlTrial) judgeCommits(events []record.Event, check func(string, bo
 	late, seen, worst := 0, 0, time.Duration(0)
 	for _, e := range events {
 		// Of endpoints a controller commits more than one step.
-		pods := strings.HasPrefix(e.Object, "Pod/") || strings.HasPrefix(e.Object, "Deployment/")
-		if len(e.Seen.ReceivedUS) == 0 || pods {
+		if len(e.Seen.ReceivedUS) == 0 || byController(e) {
 			continue
 		}
 		seen++

@@ -163,3 +163,26 @@ func TestControlEvidence(t *testing.T) {
 		t.Errorf("asks for %v", ids)
 	}
 }
+
+// An API server that stands still shows in what it answers, not in what
+// controllers do later.
+func TestJudgeAnswers(t *testing.T) {
+	answered := func(object string, after time.Duration) record.Event {
+		return record.Event{Object: object, SentNS: committedAt, CommittedNS: committedAt + int64(after)}
+	}
+	for name, tt := range map[string]struct {
+		events []record.Event
+		ok     bool
+	}{
+		"none":           {nil, true},
+		"at once":        {[]record.Event{answered("Service/a/b", 10*time.Millisecond), answered("Service/a/c", maxAnswer)}, true},
+		"one stood":      {[]record.Event{answered("Service/a/b", 10*time.Millisecond), answered("Service/a/c", 9*time.Second)}, false},
+		"never answered": {[]record.Event{{Object: "Service/a/b", SentNS: committedAt, Error: "no answer"}}, true},
+		"a roll-out":     {[]record.Event{answered("Deployment/a/b", 9*time.Second)}, true},
+	} {
+		j := verdicts{}
+		if judgeAnswers(tt.events, j.check); j["api-server"].OK != tt.ok {
+			t.Errorf("%s: %v", name, j)
+		}
+	}
+}

@@ -104,7 +104,7 @@ func churnSpec(s *study.Study, cell record.Cell, l study.ControlLevels, trial st
 func fleetSpec(c *study.Control, l study.ControlLevels, ids []population.Identity, d mesh.Discovery, seed uint64) (xds.Spec, error) {
 	spec := xds.DefaultSpec(d.Plaintext)
 	spec.Mode = l.XDS
-	spec.StreamsPerConnection = c.StreamsPerConnection
+	spec.StreamsPerConnection = shared(c.StreamsPerConnection, len(ids), l.IstiodReplicas)
 	spec.DNSCapture = l.DNSCapture
 	spec.Seed = seed
 	spec.Mesh = xds.Mesh{ClusterID: d.ClusterID, IstioVersion: d.Version}
@@ -126,6 +126,21 @@ func fleetSpec(c *study.Control, l study.ControlLevels, ids []population.Identit
 		}
 	}
 	return spec, nil
+}
+
+// connectionsEach is how many connections each of several istiods has at least
+// on average, where there are as many proxies.
+const connectionsEach = 16
+
+// shared is how many proxies share a connection. The cluster gives each
+// connection to one of istiod's replicas by chance: of few connections one
+// replica could get all, so where there are several no more proxies share one
+// than leaves each replica a fair part.
+func shared(want, proxies, replicas int) int {
+	if replicas < 2 {
+		return want
+	}
+	return max(1, min(want, proxies/(connectionsEach*replicas)))
 }
 
 // badProxies picks the proxies that misbehave, spread evenly, at least one.

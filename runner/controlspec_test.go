@@ -102,6 +102,18 @@ func TestFleetSpec(t *testing.T) {
 	}
 }
 
+// One replica of istiod has what the study says; several get enough
+// connections for chance to be fair.
+func TestShared(t *testing.T) {
+	for _, tt := range []struct{ want, proxies, replicas, shared int }{
+		{50, 20, 1, 50}, {50, 2000, 1, 50}, {50, 20, 2, 1}, {50, 0, 2, 1}, {50, 320, 2, 10}, {50, 2000, 2, 50}, {1, 2000, 4, 1},
+	} {
+		if got := shared(tt.want, tt.proxies, tt.replicas); got != tt.shared {
+			t.Errorf("%d a connection of %d proxies at %d replicas: %d, want %d", tt.want, tt.proxies, tt.replicas, got, tt.shared)
+		}
+	}
+}
+
 func TestBadProxies(t *testing.T) {
 	for _, tt := range []struct {
 		n     int

@@ -1,0 +1,191 @@
+//go:build integration
+
+package runner_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/record"
+)
+
+// Sizes of the trials with faults.
+const (
+	faultChanges = 6
+	faultProxies = 20
+)
+
+// faultStudy is a study of one trial.
+const faultStudy = `
+name: %s
+question: Does every change arrive?
+control: {changes: %d, settle: 30s, quiet: 500ms, idle: 200ms, bad_share: 50%%}
+settings: {services: 10, proxies: %d, change: service, change_rate: 1%s}
+blocks: {min: 1, max: 1}
+`
+
+// TestControlFaults disturbs trials of the control plane: in each the
+// sidecars come back, every change is accounted for, and the trial says what
+// happened.
+func TestControlFaults(t *testing.T) {
+	b := newBench(t)
+	t.Run("a replica dies", b.testReplicaDies)
+	t.Run("the API server stands still", b.testAPIServerStops)
+	t.Run("sidecars read slowly", b.testSlowReaders)
+}
+
+// disturbed runs a study of one trial, in which fault is called when half of
+// the changes have been made, and checks the accounts: every change was
+// taken, every proxy has it, and none has it twice.
+func (b *bench) disturbed(t *testing.T, name, setting string, fault func()) record.Trial {
+	t.Helper()
+	path, out := filepath.Join(b.dir, name+".yaml"), filepath.Join(b.dir, name)
+	text := fmt.Sprintf(strings.TrimLeft(faultStudy, "\n"), name, faultChanges, faultProxies, setting)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := b.command("run", path, "--out", out)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // the trial may not be valid
+	}()
+	defer func() {
+		if t.Failed() {
+			_ = cmd.Process.Kill()
+			<-ended
+			t.Logf("%s", &said)
+		}
+	}()
+	if fault != nil {
+		b.changed(t, faultChanges/2)
+		fault()
+	}
+	<-ended
+	run := b.verifyControl(t, out, 1, faultChanges)
+	for _, e := range run.Events {
+		if e.Error != "" || e.Expected != faultProxies || len(e.Seen.Proxy) != faultProxies {
+			t.Errorf("change %d: %d proxies needed it, %d had it, missed by %v, %s", e.Change, e.Expected, len(e.Seen.Proxy), e.Missed, e.Error)
+		}
+	}
+	b.undone(t)
+	return run.Trials[0]
+}
+
+// says finds a check of a trial.
+func says(t *testing.T, trial record.Trial, name string) record.Check {
+	t.Helper()
+	i := slices.IndexFunc(trial.Validity.Checks, func(c record.Check) bool { return c.Name == name })
+	if i < 0 {
+		t.Fatalf("nothing was checked of %s: %+v", name, trial.Validity.Checks)
+	}
+	return trial.Validity.Checks[i]
+}
+
+// testReplicaDies kills one of two istiods: its sidecars go to the other.
+func (b *bench) testReplicaDies(t *testing.T) {
+	dead := ""
+	trial := b.disturbed(t, "replica", ", istiod_replicas: 2", func() {
+		pods, err := b.kube.CoreV1().Pods("istio-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app=istiod"})
+		if err != nil || len(pods.Items) < 2 {
+			t.Fatalf("%d istiods, %v", len(pods.Items), err)
+		}
+		dead = pods.Items[0].Name
+		now := int64(0)
+		if err := b.kube.CoreV1().Pods("istio-system").Delete(t.Context(), dead, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if c := says(t, trial, "istiod-lived"); c.OK || !strings.Contains(c.Detail, dead+" (restart 0) ended") || trial.Validity.Valid {
+		t.Errorf("the trial does not say that %s died: %+v", dead, c)
+	}
+	lost := int64(0)
+	for _, n := range trial.Control.Reconnects {
+		lost += n
+	}
+	// Chance gives the dead one some of the sidecars, not all; one that it
+	// had may be turned away by nobody and lose its stream once.
+	if c := says(t, trial, "connected"); lost == 0 || lost >= faultProxies || c.OK || !strings.HasPrefix(c.Detail, fmt.Sprintf("%d of %[1]d proxies are connected at the end", faultProxies)) {
+		t.Errorf("%d streams were lost: %s", lost, c.Detail)
+	}
+}
+
+// apiServerPause is how long the API server stands still.
+const apiServerPause = 10 * time.Second
+
+// testAPIServerStops stops the API server for a while: changes wait, and
+// istiod and the sidecars stay connected.
+func (b *bench) testAPIServerStops(t *testing.T) {
+	status, err := local.GetStatus("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids := labPIDs(status.ID, "kube-apiserver")
+	if len(pids) != 1 {
+		t.Fatalf("API servers of lab %s: %v", status.ID, pids)
+	}
+	trial := b.disturbed(t, "paused", "", func() {
+		if err := unix.Kill(pids[0], unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(apiServerPause)
+		if err := unix.Kill(pids[0], unix.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if c := says(t, trial, "api-server"); c.OK || trial.Validity.Valid {
+		t.Errorf("the trial does not say that the API server stood still: %+v", c)
+	}
+	for _, name := range []string{"istiod-lived", "connected"} {
+		if c := says(t, trial, name); !c.OK {
+			t.Errorf("%s: %s", name, c.Detail)
+		}
+	}
+}
+
+// labPIDs lists the processes of a lab, by its cgroup, that run a program.
+func labPIDs(id, program string) []int {
+	var pids []int
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		groups, _ := os.ReadFile(dir + "/cgroup")
+		if !strings.Contains(string(groups), "/meshmark-"+id) {
+			continue
+		}
+		command, _ := os.ReadFile(dir + "/cmdline")
+		name, _, _ := strings.Cut(string(command), "\x00")
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && filepath.Base(name) == program {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// testSlowReaders has half of the sidecars read slowly: they get everything
+// nevertheless, and the others get it no later.
+func (b *bench) testSlowReaders(t *testing.T) {
+	trial := b.disturbed(t, "slow", ", clients: slow-reader", nil)
+	c := says(t, trial, "connected")
+	if want := fmt.Sprintf("%d of them misbehave on purpose", faultProxies/2); !c.OK || !strings.Contains(c.Detail, want) {
+		t.Errorf("connected: %+v", c)
+	}
+	if c := says(t, trial, "istiod-lived"); !c.OK {
+		t.Errorf("istiod: %+v", c)
+	}
+}
