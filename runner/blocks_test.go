@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -268,6 +269,36 @@ func TestBegunBlockIsFinished(t *testing.T) {
 	}
 	if r.wholeBlocks() != 3 || pods.n != 3 {
 		t.Errorf("%d whole blocks, %d trials in the second attempt", r.wholeBlocks(), pods.n)
+	}
+}
+
+// A trial whose histograms were lost between two attempts is not believed.
+func TestResumeWithoutHistogram(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "run")
+	s := parse(t, threeCells)
+	first, _ := newRun(t, out, false, s, &script{})
+	if err := first.blocks(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first.dir.Close()
+	lost := first.trials[1]
+	if lost.Hist == "" || !lost.Validity.Valid {
+		t.Fatalf("%+v", lost)
+	}
+	if err := os.Remove(filepath.Join(out, lost.Hist)); err != nil {
+		t.Fatal(err)
+	}
+	again, events := newRun(t, out, true, s, &script{})
+	if len(again.trials) != len(first.trials) || len(again.hist) != len(first.hist)-1 || !again.done[lost.ID] {
+		t.Errorf("%d trials, %d histograms", len(again.trials), len(again.hist))
+	}
+	for _, tr := range again.trials {
+		if tr.Validity.Valid == (tr.ID == lost.ID) {
+			t.Errorf("trial %s: %+v", tr.ID, tr.Validity)
+		}
+	}
+	if !slices.ContainsFunc(*events, func(e Event) bool { return strings.Contains(e.Text, lost.ID) }) {
+		t.Errorf("nothing was said of it: %+v", *events)
 	}
 }
 

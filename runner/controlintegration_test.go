@@ -75,7 +75,7 @@ func TestControlRuns(t *testing.T) {
 // verifyControl reads a run of the control plane and checks its accounts.
 func (b *bench) verifyControl(t *testing.T, out string, trials, changes int) record.Run {
 	t.Helper()
-	run, notes, err := store.Load(out)
+	run, notes, err := store.Load(t.Context(), out)
 	if err != nil || len(notes) > 0 {
 		t.Fatalf("%v, %v", err, notes)
 	}

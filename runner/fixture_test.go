@@ -149,7 +149,7 @@ func newRun(t *testing.T, out string, resume bool, s *study.Study, pods measurer
 // trialsOf reads what is on disk of a run.
 func trialsOf(t *testing.T, out string) []record.Trial {
 	t.Helper()
-	loaded, _, err := store.Load(out)
+	loaded, _, err := store.Load(t.Context(), out)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ var aboutTheMachine = []string{"schedule-lag", "generator-cpu", "cpu-edges"}
 // it, and findings.
 func verify(t *testing.T, out string, blocks int) record.Run {
 	t.Helper()
-	run, notes, err := store.Load(out)
+	run, notes, err := store.Load(t.Context(), out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -424,7 +424,7 @@ seed: 11
 	if kept := second[:bytes.LastIndexByte(second, '\n')+1]; !bytes.HasPrefix(whole, kept) {
 		t.Error("a completed trial was lost or changed")
 	}
-	loaded, _, err := store.Load(out)
+	loaded, _, err := store.Load(t.Context(), out)
 	if err != nil {
 		t.Fatal(err)
 	}

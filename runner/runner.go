@@ -261,10 +261,11 @@ func (r *run) reopen(ctx context.Context) error {
 	if err == nil {
 		_, err = r.fit(ctx) // the header has the components
 	}
+	var notes []string
 	if err == nil {
 		var loaded record.Run
-		loaded, _, err = store.Load(r.o.Out)
-		r.hist = loaded.Hist
+		loaded, notes, err = store.Load(ctx, r.o.Out)
+		r.hist, r.trials = loaded.Hist, loaded.Trials // which are not valid if histograms are lost
 	}
 	if err != nil {
 		return errors.Join(err, dir.Close())
@@ -272,7 +273,7 @@ func (r *run) reopen(ctx context.Context) error {
 	for _, t := range r.trials {
 		r.done[t.ID] = true
 	}
-	for _, note := range contents.Notes {
+	for _, note := range append(contents.Notes, notes...) {
 		r.tell(Event{Stage: "deploy", Text: note})
 	}
 	// Pods of the earlier attempt may be on their way out: a new namespace.

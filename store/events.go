@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/meshmark/meshmark/errs"
@@ -47,7 +46,7 @@ func encodeEvents(trialID string, events []record.Event) ([]byte, error) {
 // was before. d.mu is held.
 func (d *Dir) appendEvents(lines []byte) (before int64, err error) {
 	if d.events.file == nil {
-		if err := d.openEvents(os.O_CREATE); err != nil {
+		if err := d.openEvents(true); err != nil {
 			return 0, err
 		}
 		if err := syncDir(d.path); err != nil {
@@ -63,8 +62,8 @@ func (d *Dir) appendEvents(lines []byte) (before int64, err error) {
 }
 
 // openEvents opens events.jsonl for appending. Runs without events have none.
-func (d *Dir) openEvents(flag int) error {
-	file, err := os.OpenFile(filepath.Join(d.path, FileEvents), flag|os.O_RDWR|os.O_APPEND, 0o644)
+func (d *Dir) openEvents(create bool) error {
+	file, err := openAppend(filepath.Join(d.path, FileEvents), create)
 	if err != nil {
 		return err
 	}
@@ -79,14 +78,14 @@ func (d *Dir) openEvents(flag int) error {
 // resumeEvents opens the events of an earlier run and removes what follows
 // the first whole bytes: events of a trial that did not end.
 func (d *Dir) resumeEvents(whole int64) error {
-	err := d.openEvents(0)
+	err := d.openEvents(false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return err
+		return explain(err, d.path)
 	}
-	return d.events.cut(whole)
+	return explain(d.events.cut(whole), d.path)
 }
 
 func (d *Dir) maxEvents() int64 {
@@ -98,11 +97,13 @@ func (d *Dir) maxEvents() int64 {
 
 // readEvents reads events.jsonl, a line at a time: the events of the trials
 // that ended. What follows them is what a trial had written when it was cut
-// short; it becomes a note, and whole is where it begins. Anything else
-// unreadable is an error. There need not be such a file.
-func readEvents(path string, trials []record.Trial) (events []record.Event, whole int64, notes []string, err error) {
+// short; it becomes a note, and whole is where it begins. A line that is no
+// event is lost, if lost takes it, and so are those of a trial whose own line
+// is lost. Anything else unreadable is an error. There need not be such a
+// file.
+func readEvents(path string, trials []record.Trial, lost *loss) (events []record.Event, whole int64, notes []string, err error) {
 	name := filepath.Join(path, FileEvents)
-	file, err := os.Open(name)
+	file, err := openFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil, nil
 	}
@@ -116,7 +117,7 @@ func readEvents(path string, trials []record.Trial) (events []record.Event, whol
 	}
 	// One byte more than allowed tells a file that is too long.
 	limited := &io.LimitedReader{R: file, N: maxEvents + 1}
-	events, whole, notes, err = parseEvents(name, limited, ended)
+	events, whole, notes, err = parseEvents(name, limited, ended, lost)
 	if err == nil && limited.N == 0 {
 		err = fmt.Errorf("%s is longer than %d bytes", name, maxEvents)
 	}
@@ -124,7 +125,7 @@ func readEvents(path string, trials []record.Trial) (events []record.Event, whol
 }
 
 // parseEvents is [readEvents] of a reader; ended has the trials that ended.
-func parseEvents(name string, r io.Reader, ended map[string]bool) (events []record.Event, whole int64, notes []string, err error) {
+func parseEvents(name string, r io.Reader, ended map[string]bool, lost *loss) (events []record.Event, whole int64, notes []string, err error) {
 	type change struct {
 		trial string
 		index int
@@ -132,6 +133,7 @@ func parseEvents(name string, r io.Reader, ended map[string]bool) (events []reco
 	seen := map[change]bool{}
 	reader := bufio.NewReaderSize(r, 1<<20)
 	open, dropped := "", 0 // events at the end whose trial did not end
+	last, gap := "", ""    // trial of the line before; why a change of the next line's may be lost
 	drop := func() {
 		if dropped > 0 {
 			notes = append(notes, fmt.Sprintf("%s: dropped %d changes of trial %s, which had not ended", name, dropped, open))
@@ -156,7 +158,13 @@ func parseEvents(name string, r io.Reader, ended map[string]bool) (events []reco
 				notes = append(notes, fmt.Sprintf("%s: dropped the last line, which was not written whole: %v", name, err))
 				return events, whole, notes, nil
 			}
-			return nil, 0, nil, fmt.Errorf("%s:%d: no event: %w", name, number, err)
+			if err := lost.line(fmt.Errorf("%s:%d: no event: %w", name, number, err)); err != nil {
+				return nil, 0, nil, err
+			}
+			gap = fmt.Sprintf("line %d of %s cannot be read, and may have been a change of this trial", number, FileEvents)
+			lost.of(last, gap)
+			whole += int64(len(line)) + 1
+			continue
 		}
 		if err := checkSchema(fmt.Sprintf("%s:%d", name, number), e.Schema); err != nil {
 			return nil, 0, nil, err
@@ -169,6 +177,14 @@ func parseEvents(name string, r io.Reader, ended map[string]bool) (events []reco
 			return nil, 0, nil, fmt.Errorf("%s:%d: change %d of trial %q is there twice, or belongs to none", name, number, e.Change, e.Trial)
 		}
 		seen[key] = true
+		if last = e.Trial; gap != "" {
+			lost.of(last, gap)
+			gap = ""
+		}
+		if lost != nil && lost.trial && dropped > 0 && e.Trial != open {
+			lost.note(fmt.Sprintf("%s: dropped %d changes of trial %s, whose own line is lost", name, dropped, open))
+			open, dropped = "", 0
+		}
 		switch {
 		case !ended[e.Trial] && (dropped == 0 || e.Trial == open):
 			open = e.Trial

@@ -42,7 +42,7 @@ func TestEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run, notes, err := Load(d.Path())
+	run, notes, err := Load(t.Context(), d.Path())
 	if err != nil || len(notes) > 0 || !reflect.DeepEqual(run.Events, want) {
 		t.Fatalf("%v, %v: %+v", err, notes, run.Events)
 	}
@@ -59,7 +59,7 @@ func TestEvents(t *testing.T) {
 	if err := again.Append(trial(3), more...); err != nil {
 		t.Fatal(err)
 	}
-	if run, _, err = Load(d.Path()); err != nil || !reflect.DeepEqual(run.Events, append(want, more...)) {
+	if run, _, err = Load(t.Context(), d.Path()); err != nil || !reflect.DeepEqual(run.Events, append(want, more...)) {
 		t.Errorf("after resuming: %v, %d events", err, len(run.Events))
 	}
 }
@@ -98,7 +98,7 @@ func TestEventsTruncatedAtEveryByte(t *testing.T) {
 		if err := os.WriteFile(name, append(bytes.Clone(kept), orphans[:cut]...), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		run, notes, err := Load(d.Path())
+		run, notes, err := Load(t.Context(), d.Path())
 		if err != nil || len(run.Events) != 4 || (len(notes) > 0) != (cut > 0) {
 			t.Fatalf("cut at %d: %d events, notes %q, %v", cut, len(run.Events), notes, err)
 		}
@@ -114,7 +114,7 @@ func TestEventsTruncatedAtEveryByte(t *testing.T) {
 	if err := again.Append(trial(2), changes(2, 2)...); err != nil {
 		t.Fatal(err)
 	}
-	if run, notes, err := Load(d.Path()); err != nil || len(run.Events) != 6 || len(notes) > 0 {
+	if run, notes, err := Load(t.Context(), d.Path()); err != nil || len(run.Events) != 6 || len(notes) > 0 {
 		t.Errorf("made again: %d events, %q, %v", len(run.Events), notes, err)
 	}
 }
@@ -158,7 +158,7 @@ func TestEventsDiskFull(t *testing.T) {
 	if err := d.Append(trial(2), changes(2, 2)...); err == nil || !strings.Contains(errs.Hint(err), "split") {
 		t.Errorf("beyond the limit: %v", err)
 	}
-	run, notes, err := Load(d.Path())
+	run, notes, err := Load(t.Context(), d.Path())
 	if err != nil || len(notes) > 0 || len(run.Events) != 4 || len(run.Trials) != 2 {
 		t.Errorf("%d events, %d trials, %q, %v", len(run.Events), len(run.Trials), notes, err)
 	}
@@ -187,12 +187,12 @@ func TestEventsDamaged(t *testing.T) {
 		"orphans before":     {line(func(e *record.Event) { e.Trial = "x" }) + good, "never ended"},
 		"two orphans' lines": {line(func(e *record.Event) { e.Trial = "x" }) + line(func(e *record.Event) { e.Trial = "y" }), "never ended"},
 	} {
-		_, _, _, err := parseEvents("events.jsonl", strings.NewReader(test.text), ended)
+		_, _, _, err := parseEvents("events.jsonl", strings.NewReader(test.text), ended, nil)
 		if err == nil || !strings.Contains(err.Error(), test.err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, _, _, err := parseEvents("e", strings.NewReader(strings.Repeat("x", maxEventLine+2)), ended); err == nil || !strings.Contains(err.Error(), "more than") {
+	if _, _, _, err := parseEvents("e", strings.NewReader(strings.Repeat("x", maxEventLine+2)), ended, nil); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("a line without end: %v", err)
 	}
 }
@@ -228,14 +228,14 @@ func FuzzEvents(f *testing.F) {
 	f.Add([]byte("\n\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ended := map[string]bool{"a": true}
-		events, whole, notes, err := parseEvents("events.jsonl", bytes.NewReader(data), ended)
+		events, whole, notes, err := parseEvents("events.jsonl", bytes.NewReader(data), ended, nil)
 		if err != nil {
 			return
 		}
 		if whole < 0 || whole > int64(len(data)) || (whole < int64(len(data))) != (len(notes) > 0) {
 			t.Fatalf("%d bytes of %d are whole, notes %v", whole, len(data), notes)
 		}
-		again, n, notes, err := parseEvents("events.jsonl", bytes.NewReader(data[:whole]), ended)
+		again, n, notes, err := parseEvents("events.jsonl", bytes.NewReader(data[:whole]), ended, nil)
 		if err != nil || n != whole || len(notes) != 0 || !reflect.DeepEqual(again, events) {
 			t.Fatalf("read again: %d events of %d, %v, %v", len(again), len(events), notes, err)
 		}

@@ -74,7 +74,7 @@ func TestKill(t *testing.T) {
 			said++
 		}
 		cmd.Wait()
-		run, _, err := Load(d.Path())
+		run, _, err := Load(t.Context(), d.Path())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,12 +27,14 @@ type Contents struct {
 	Events   []record.Event // of the trials, in the order they were made
 	// Notes say what was dropped, as an unfinished last line.
 	Notes []string
+
+	lost loss
 }
 
 // Resume opens the directory of an earlier run to go on with it. Resolved
 // and seed, if not nil and 0, must be that run's, or it fails: trials of
 // different studies must not meet in one run. An unfinished last line is
-// removed from the file.
+// removed from the file. A run with lines that cannot be read elsewhere is refused.
 func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, err error) {
 	if _, err := readHeader(path); err != nil {
 		return nil, Contents{}, err
@@ -56,6 +59,10 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 	if err != nil {
 		return nil, c, err
 	}
+	if first := c.lost.first; first != nil {
+		return nil, c, errs.WithHint(damaged(path, first),
+			"`meshmark report` reads the rest; to go on, take that line out of the file, and with a trial's line those of its changes out of %s", FileEvents)
+	}
 	if resolved != nil && !bytes.Equal(resolved, c.Resolved) {
 		return nil, c, errs.WithHint(errs.Usage("run %s was made from another study, or other --set flags", path),
 			"leave the study out to go on with its own, %s", filepath.Join(path, FileResolved))
@@ -71,7 +78,7 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 		return nil, c, err
 	}
 	if err := d.resumeEvents(wholeEvents); err != nil {
-		return nil, c, explain(err, path)
+		return nil, c, err
 	}
 	if err := d.trials.cut(whole); err != nil {
 		return nil, c, explain(err, path)
@@ -86,6 +93,7 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 // Read reads a run's records, neither its histograms nor its events.
 func Read(path string) (Contents, error) {
 	c, _, err := read(path)
+	c.Notes = append(c.Notes, c.lost.told()...)
 	return c, err
 }
 
@@ -93,7 +101,7 @@ func Read(path string) (Contents, error) {
 // what ended. It comes after the trials were read: a run that is written
 // meanwhile has the events of every trial it tells of.
 func (c *Contents) readEvents(path string) (whole int64, err error) {
-	events, whole, notes, err := readEvents(path, c.Trials)
+	events, whole, notes, err := readEvents(path, c.Trials, &c.lost)
 	if err != nil {
 		return 0, damaged(path, err)
 	}
@@ -102,27 +110,38 @@ func (c *Contents) readEvents(path string) (whole int64, err error) {
 }
 
 // Load reads a run whole, as analysis takes it. The notes say what was
-// dropped. It changes nothing, so a run can be read while it is written.
-func Load(path string) (run record.Run, notes []string, err error) {
+// dropped. A trial whose histograms or changes cannot be read is there, but
+// invalid; one whose own line cannot be read is not. Load changes nothing, so
+// a run can be read while it is written.
+func Load(ctx context.Context, path string) (run record.Run, notes []string, err error) {
 	c, _, err := read(path)
 	if err != nil {
 		return record.Run{}, nil, err
+	}
+	if ctx.Err() != nil {
+		return record.Run{}, nil, ctx.Err()
 	}
 	if _, err := c.readEvents(path); err != nil {
 		return record.Run{}, nil, err
 	}
 	run = record.Run{Header: c.Header, StudyYAML: c.Resolved, Trials: c.Trials, Events: c.Events, Hist: map[string]record.TrialHist{}}
 	for _, t := range c.Trials {
+		if ctx.Err() != nil {
+			return record.Run{}, nil, ctx.Err()
+		}
 		if t.Hist == "" {
 			continue
 		}
 		h, err := readHist(path, t)
 		if err != nil {
-			return record.Run{}, nil, err
+			c.lost.of(t.ID, fmt.Sprintf("its histograms in %s are lost: %v", t.Hist, err))
+			c.lost.note(fmt.Sprintf("trial %s is not valid, its histograms are lost: %v", t.ID, err))
+			continue
 		}
 		run.Hist[t.ID] = h
 	}
-	return run, c.Notes, nil
+	c.lost.judge(run.Trials)
+	return run, append(c.Notes, c.lost.told()...), nil
 }
 
 // ReadFindings reads findings.json; the error is fs.ErrNotExist if analysis
@@ -130,12 +149,16 @@ func Load(path string) (run record.Run, notes []string, err error) {
 func ReadFindings(path string) (record.Findings, error) {
 	var f record.Findings
 	name := filepath.Join(path, FileFindings)
-	data, err := os.ReadFile(name)
-	if err != nil {
+	data, err := readFile(name, 0)
+	if errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
-	if err := json.Unmarshal(data, &f); err != nil {
-		return f, fmt.Errorf("%s: %w", name, err)
+	if err == nil {
+		err = json.Unmarshal(data, &f)
+	}
+	if err != nil {
+		err = errs.WithCode(fmt.Errorf("%s: %w", name, err), errs.CodeUsage)
+		return f, errs.WithHint(err, "`meshmark report --json` makes the findings anew from the other files")
 	}
 	return f, checkSchema(name, f.Schema)
 }
@@ -144,28 +167,30 @@ func read(path string) (c Contents, whole int64, err error) {
 	if c.Header, err = readHeader(path); err != nil {
 		return c, 0, err
 	}
-	if c.Study, err = os.ReadFile(filepath.Join(path, FileStudy)); err != nil {
+	if c.Study, err = readFile(filepath.Join(path, FileStudy), 0); err != nil {
 		return c, 0, damaged(path, err)
 	}
-	if c.Resolved, err = os.ReadFile(filepath.Join(path, FileResolved)); err != nil {
+	if c.Resolved, err = readFile(filepath.Join(path, FileResolved), 0); err != nil {
 		return c, 0, damaged(path, err)
 	}
-	data, err := os.ReadFile(filepath.Join(path, FileTrials))
+	data, err := readFile(filepath.Join(path, FileTrials), 0)
 	if err != nil {
 		return c, 0, damaged(path, err)
 	}
-	c.Trials, whole, c.Notes, err = parseTrials(filepath.Join(path, FileTrials), data)
-	return c, whole, err
-}
-
-func damaged(path string, err error) error {
-	return fmt.Errorf("run %s is damaged: %w", path, err)
+	c.Trials, whole, c.Notes, err = parseTrials(filepath.Join(path, FileTrials), data, &c.lost)
+	if err == nil && len(c.Trials) == 0 {
+		err = c.lost.first // this is no file of trials at all
+	}
+	if err != nil {
+		return c, 0, damaged(path, err)
+	}
+	return c, whole, nil
 }
 
 func readHeader(path string) (record.Header, error) {
 	var h record.Header
 	name := filepath.Join(path, FileHeader)
-	data, err := os.ReadFile(name)
+	data, err := readFile(name, 0)
 	if err != nil {
 		switch info, statErr := os.Stat(path); {
 		case errors.Is(statErr, fs.ErrNotExist):
@@ -190,15 +215,16 @@ func checkSchema(name string, schema int) error {
 		return errs.WithHint(errs.Usage("%s has schema %d, this meshmark reads up to %d", name, schema, record.Schema),
 			"a newer meshmark wrote it: use that one")
 	case schema < 1:
-		return errs.Usage("%s has no schema version", name)
+		return errs.WithHint(errs.Usage("%s has no schema version", name), "meshmark did not write this: put the file back from a copy")
 	}
 	return nil
 }
 
 // parseTrials reads trials.jsonl. whole is where the last whole line ends;
 // what follows it, or a last line that is no trial, is a write that did not
-// finish, and becomes a note. Anything else unreadable is an error.
-func parseTrials(name string, data []byte) (trials []record.Trial, whole int64, notes []string, err error) {
+// finish, and becomes a note. A line in between that is no trial is lost, if
+// lost takes it. Anything else unreadable is an error.
+func parseTrials(name string, data []byte, lost *loss) (trials []record.Trial, whole int64, notes []string, err error) {
 	seen := map[string]bool{}
 	for number := 1; len(data) > 0; number++ {
 		end := bytes.IndexByte(data, '\n')
@@ -214,13 +240,19 @@ func parseTrials(name string, data []byte) (trials []record.Trial, whole int64, 
 				notes = append(notes, fmt.Sprintf("%s: dropped the last line, which was not written whole: %v", name, err))
 				break
 			}
-			return nil, 0, nil, fmt.Errorf("%s:%d: no trial: %w", name, number, err)
+			if err := lost.line(fmt.Errorf("%s:%d: no trial: %w", name, number, err)); err != nil {
+				return nil, 0, nil, err
+			}
+			lost.trial = true
+			whole += int64(end) + 1
+			continue
 		}
 		if err := checkSchema(fmt.Sprintf("%s:%d", name, number), t.Schema); err != nil {
 			return nil, 0, nil, err
 		}
 		if t.ID == "" || seen[t.ID] {
-			return nil, 0, nil, fmt.Errorf("%s:%d: trial %q is there twice, or has no name", name, number, t.ID)
+			return nil, 0, nil, errs.WithHint(fmt.Errorf("%s:%d: trial %q is there twice, or has no name", name, number, t.ID),
+				"take that line out of the file")
 		}
 		seen[t.ID] = true
 		trials = append(trials, t)
@@ -250,19 +282,12 @@ func readHist(path string, t record.Trial) (record.TrialHist, error) {
 		return out, fmt.Errorf("trial %s: histograms %q lie outside the run directory", t.ID, t.Hist)
 	}
 	name := filepath.Join(path, filepath.FromSlash(t.Hist))
-	info, err := os.Stat(name)
+	data, err := readFile(name, maxHistFile)
 	if err != nil {
-		return out, damaged(path, fmt.Errorf("trial %s: %w", t.ID, err))
-	}
-	if info.Size() > maxHistFile {
-		return out, damaged(path, fmt.Errorf("trial %s: %s is %d bytes long", t.ID, t.Hist, info.Size()))
-	}
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return out, damaged(path, fmt.Errorf("trial %s: %w", t.ID, err))
+		return out, err
 	}
 	if out, err = MergeHist(data); err != nil {
-		return out, damaged(path, fmt.Errorf("trial %s: %s: %w", t.ID, t.Hist, err))
+		return out, fmt.Errorf("%s: %w", t.Hist, err)
 	}
 	return out, nil
 }

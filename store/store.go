@@ -181,7 +181,7 @@ func (d *Dir) openAppends() error {
 		name string
 		to   **os.File
 	}{{FileTrials, &d.trials.file}, {FileLog, &d.log}} {
-		file, err := os.OpenFile(filepath.Join(d.path, f.name), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
+		file, err := openAppend(filepath.Join(d.path, f.name), true)
 		if err != nil {
 			return explain(err, d.path)
 		}

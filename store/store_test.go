@@ -86,7 +86,7 @@ func TestWriteAndLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A run can be read while it is written.
-	run, notes, err := Load(d.Path())
+	run, notes, err := Load(t.Context(), d.Path())
 	if err != nil || len(notes) != 0 {
 		t.Fatal(err, notes)
 	}
@@ -277,16 +277,19 @@ func TestDamagedLines(t *testing.T) {
 	path := filepath.Join(d.Path(), FileTrials)
 	whole, _ := os.ReadFile(path)
 	for name, c := range map[string]struct {
-		data  string
-		fails bool
+		data    string
+		fails   bool
+		resumes bool
 	}{
-		"zeros at the end":   {string(whole) + strings.Repeat("\x00", 50), false},
-		"garbage line":       {string(whole) + "{\"schema\": 1, \n", false},
-		"damage in between":  {"garbage\n" + string(whole), true},
-		"a line twice":       {string(whole) + string(whole), true},
-		"newer schema":       {string(whole) + "{\"schema\": 99, \"id\": \"x\"}\n", true},
-		"no schema":          {string(whole) + "{}\n", true},
-		"empty line between": {string(whole) + "\n" + "{\"schema\": 1, \"id\": \"x\"}\n", true},
+		"zeros at the end":   {string(whole) + strings.Repeat("\x00", 50), false, true},
+		"garbage line":       {string(whole) + "{\"schema\": 1, \n", false, true},
+		"damage in between":  {"garbage\n" + string(whole), false, false},
+		"empty line between": {"\n" + string(whole), false, false},
+		"a trial of numbers": {"{\"schema\": 1, \"id\": 5}\n" + string(whole), false, false},
+		"nothing but damage": {"\x7fELF\n\x00\n\x01\n", true, false},
+		"a line twice":       {string(whole) + string(whole), true, false},
+		"newer schema":       {string(whole) + "{\"schema\": 99, \"id\": \"x\"}\n", true, false},
+		"no schema":          {string(whole) + "{}\n", true, false},
 	} {
 		if err := os.WriteFile(path, []byte(c.data), 0o644); err != nil {
 			t.Fatal(err)
@@ -298,8 +301,17 @@ func TestDamagedLines(t *testing.T) {
 		if err == nil && (len(got.Trials) != 2 || len(got.Notes) != 1) {
 			t.Errorf("%s: %d trials, notes %v", name, len(got.Trials), got.Notes)
 		}
-		if err != nil && !strings.Contains(err.Error(), FileTrials+":") {
-			t.Errorf("%s: no place in %v", name, err)
+		if err != nil && (!strings.Contains(err.Error(), FileTrials+":") || errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "") {
+			t.Errorf("%s: %v, hint %q, code %d", name, err, errs.Hint(err), errs.Code(err))
+		}
+		again, _, err := Resume(d.Path(), nil, 0)
+		if (err == nil) != c.resumes {
+			t.Errorf("%s: resume: %v", name, err)
+		}
+		if err == nil {
+			again.Close()
+		} else if now, _ := os.ReadFile(path); string(now) != c.data || errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
+			t.Errorf("%s: resume: %v, hint %q, changed the file %t", name, err, errs.Hint(err), string(now) != c.data)
 		}
 	}
 }
@@ -311,7 +323,7 @@ func TestReadRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{dir, file, filepath.Join(dir, "nothing")} {
-		if _, _, err := Load(path); errs.Code(err) != errs.CodeUsage {
+		if _, _, err := Load(t.Context(), path); errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -321,14 +333,14 @@ func TestReadRefuses(t *testing.T) {
 	if err := os.WriteFile(name, []byte(`{"schema": 2}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := Load(d.Path())
+	_, _, err := Load(t.Context(), d.Path())
 	if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "newer meshmark") {
 		t.Errorf("a newer schema: %v (%s)", err, errs.Hint(err))
 	}
 	if err := os.WriteFile(name, []byte(`{"schema": `), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Load(d.Path()); err == nil {
+	if _, _, err := Load(t.Context(), d.Path()); err == nil {
 		t.Error("a torn header is read")
 	}
 }
@@ -489,7 +501,7 @@ func FuzzTrials(f *testing.F) {
 	f.Add([]byte("{\"schema\":1,\"id\":\"a\"}\n{\"schema\""))
 	f.Add([]byte("\n\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		trials, whole, notes, err := parseTrials("trials.jsonl", data)
+		trials, whole, notes, err := parseTrials("trials.jsonl", data, nil)
 		if err != nil {
 			return
 		}
@@ -497,7 +509,7 @@ func FuzzTrials(f *testing.F) {
 			t.Fatalf("%d bytes of %d are whole, notes %v", whole, len(data), notes)
 		}
 		// What is whole reads again as the same trials, without notes.
-		again, n, notes, err := parseTrials("trials.jsonl", data[:whole])
+		again, n, notes, err := parseTrials("trials.jsonl", data[:whole], nil)
 		if err != nil || n != whole || len(notes) != 0 || !reflect.DeepEqual(again, trials) {
 			t.Fatalf("read again: %d trials of %d, %v, %v", len(again), len(trials), notes, err)
 		}

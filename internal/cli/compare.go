@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -32,7 +33,9 @@ func newCompareCommand(env *Env) *cobra.Command {
 			"answer is inconclusive.\n\n" +
 			"Exit codes: 0 better or the same, 3 worse, 4 inconclusive.",
 		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error { return runCompare(env, f, args[0], args[1]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runCompare(cmd.Context(), env, f, args[0], args[1])
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.margin, "margin", "5%", "change that does not matter, as a share of run A's value")
@@ -41,7 +44,7 @@ func newCompareCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-func runCompare(env *Env, f compareFlags, dirA, dirB string) error {
+func runCompare(ctx context.Context, env *Env, f compareFlags, dirA, dirB string) error {
 	margin, err := parseMargin(f.margin)
 	if err != nil {
 		return err
@@ -50,11 +53,11 @@ func runCompare(env *Env, f compareFlags, dirA, dirB string) error {
 	if err != nil {
 		return err
 	}
-	a, err := loadRun(env, dirA)
+	a, err := loadRun(ctx, env, dirA)
 	if err != nil {
 		return err
 	}
-	b, err := loadRun(env, dirB)
+	b, err := loadRun(ctx, env, dirB)
 	if err != nil {
 		return err
 	}

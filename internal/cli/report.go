@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -39,7 +40,7 @@ func newReportCommand(env *Env) *cobra.Command {
 			"Exit codes: 0 report made, 3 an assertion failed, 4 the run answers nothing,\n" +
 			"because no trial, or too few of each comparison, are valid.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return runReport(env, f, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runReport(cmd.Context(), env, f, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", "text", strings.Join(report.Formats, ", "))
@@ -79,7 +80,7 @@ func textOptions(w io.Writer, color string, width int) (report.Options, error) {
 	return options, nil
 }
 
-func runReport(env *Env, f reportFlags, dir string) error {
+func runReport(ctx context.Context, env *Env, f reportFlags, dir string) error {
 	if f.json {
 		f.format = "json"
 	}
@@ -101,7 +102,7 @@ func runReport(env *Env, f reportFlags, dir string) error {
 	for _, text := range f.assert {
 		exprs = append(exprs, study.Expr{Text: text, Pos: study.Pos{File: "--assert"}})
 	}
-	run, err := loadRun(env, dir)
+	run, err := loadRun(ctx, env, dir)
 	if err != nil {
 		return err
 	}
@@ -125,8 +126,8 @@ func runReport(env *Env, f reportFlags, dir string) error {
 }
 
 // loadRun reads a run directory and says on stderr what was damaged.
-func loadRun(env *Env, dir string) (record.Run, error) {
-	run, notes, err := store.Load(dir)
+func loadRun(ctx context.Context, env *Env, dir string) (record.Run, error) {
+	run, notes, err := store.Load(ctx, dir)
 	for _, note := range notes {
 		fmt.Fprintf(env.Stderr, "meshmark: %s: %s\n", dir, note)
 	}

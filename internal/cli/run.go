@@ -128,7 +128,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	if outcome.Trials == 0 {
 		return runErr
 	}
-	findings, err := writeFindings(outcome.Dir)
+	findings, err := writeFindings(context.WithoutCancel(ctx), outcome.Dir)
 	if err != nil {
 		return errors.Join(runErr, err)
 	}
@@ -363,8 +363,8 @@ func firstFailure(v record.Validity) string {
 
 // writeFindings analyses a run directory and writes findings.json and
 // report.html into it.
-func writeFindings(dir string) (record.Findings, error) {
-	run, _, err := store.Load(dir)
+func writeFindings(ctx context.Context, dir string) (record.Findings, error) {
+	run, _, err := store.Load(ctx, dir)
 	if err != nil {
 		return record.Findings{}, err
 	}

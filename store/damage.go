@@ -1,0 +1,163 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+)
+
+// CheckStored is the name of the check that fails for a trial whose records
+// were lost after it was made.
+const CheckStored = "stored"
+
+// mostNotes is how many notes of one kind a reader gives.
+const mostNotes = 5
+
+// loss is what is gone from a run's directory and does not keep the rest from
+// being read. A nil *loss takes nothing: the first such fault is an error.
+type loss struct {
+	first error // of a line that cannot be read; nil if all can
+	trial bool  // a trial's own line is gone
+	notes []string
+	left  int // notes that are not given
+	// doubt has the trials that are not whole, and why.
+	doubt map[string]string
+}
+
+// line takes a line that cannot be read, or returns its error.
+func (l *loss) line(err error) error {
+	if l == nil {
+		return err
+	}
+	if l.first == nil {
+		l.first = err
+	}
+	l.note(fmt.Sprintf("%v: the line was left out", err))
+	return nil
+}
+
+func (l *loss) note(text string) {
+	if len(l.notes) == mostNotes {
+		l.left++
+		return
+	}
+	l.notes = append(l.notes, text)
+}
+
+// of says that a trial is not whole.
+func (l *loss) of(trial, why string) {
+	if l.doubt == nil {
+		l.doubt = map[string]string{}
+	}
+	if trial != "" && l.doubt[trial] == "" {
+		l.doubt[trial] = why
+	}
+}
+
+// told are the notes, with how many more there are.
+func (l *loss) told() []string {
+	if l.left == 0 {
+		return l.notes
+	}
+	return append(l.notes[:len(l.notes):len(l.notes)], fmt.Sprintf("%d more of this kind", l.left))
+}
+
+// judge makes trials that are not whole invalid.
+func (l *loss) judge(trials []record.Trial) {
+	for i := range trials {
+		if why := l.doubt[trials[i].ID]; why != "" {
+			trials[i].Validity.Valid = false
+			trials[i].Validity.Checks = append(trials[i].Validity.Checks, record.Check{Name: CheckStored, Detail: why})
+		}
+	}
+}
+
+// damaged says of which run something cannot be read, and what can be done
+// about it. It is an error of input: exit code 2.
+func damaged(path string, err error) error {
+	hint := errs.Hint(err)
+	if hint == "" {
+		hint = "put that file back from a copy of the run directory; without one, run the study again"
+	}
+	return errs.WithHint(errs.WithCode(fmt.Errorf("run %s is damaged: %w", path, err), errs.CodeUsage), "%s", hint)
+}
+
+// openFile opens a file of a run. It never waits: what is no plain file, such
+// as a pipe that nobody writes into, is refused.
+func openFile(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	return plain(file)
+}
+
+// plain closes what is no plain file.
+func plain(file *os.File) (*os.File, error) {
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = notPlain(file.Name(), kindOf(info.Mode()))
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+func notPlain(path, kind string) error {
+	return errs.WithHint(errs.Usage("%s is no plain file but %s", filepath.Base(path), kind),
+		"put the file itself there, from a copy of the run directory")
+}
+
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a folder"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "something else"
+}
+
+// readFile reads a file of a run of at most limit bytes, 0 for any number.
+func readFile(path string, limit int64) ([]byte, error) {
+	file, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if limit == 0 {
+		return io.ReadAll(file)
+	}
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%s is longer than %d bytes", filepath.Base(path), limit)
+	}
+	return data, err
+}
+
+// openAppend opens a file of a run that grows, making it if asked to.
+func openAppend(path string, create bool) (*os.File, error) {
+	flag := os.O_RDWR | os.O_APPEND | unix.O_NONBLOCK
+	if create {
+		flag |= os.O_CREATE
+	}
+	file, err := os.OpenFile(path, flag, 0o644)
+	switch {
+	case err == nil:
+		return plain(file)
+	case errors.Is(err, unix.EISDIR):
+		return nil, notPlain(path, kindOf(fs.ModeDir))
+	}
+	return nil, err
+}

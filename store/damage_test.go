@@ -1,0 +1,200 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// measured makes a run of four trials with histograms and three changes each.
+func measured(t *testing.T) string {
+	t.Helper()
+	d := create(t)
+	for i := range 4 {
+		tr := trial(i)
+		tr.Validity.Valid = true
+		var err error
+		if tr.Hist, err = d.WriteHist(tr.ID, hist(t, []int64{1000}, []int64{900})); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Append(tr, changes(i, 3)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return d.Path()
+}
+
+// What is no plain file is refused at once: opening a pipe would wait for a
+// writer for ever.
+func TestOpenRefusesWhatIsNoFile(t *testing.T) {
+	for _, name := range []string{FileHeader, FileStudy, FileResolved, FileTrials, FileEvents, FileFindings, FileLog} {
+		for kind, put := range map[string]func(string) error{
+			"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+			"folder": func(path string) error { return os.Mkdir(path, 0o700) },
+		} {
+			path := measured(t)
+			os.Remove(filepath.Join(path, name))
+			if err := put(filepath.Join(path, name)); err != nil {
+				t.Fatal(err)
+			}
+			check := func(what string, read func() error) {
+				done := make(chan error, 1)
+				go func() { done <- read() }()
+				select {
+				case err := <-done:
+					if err == nil || !strings.Contains(err.Error(), name) || errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
+						t.Errorf("%s of %s that is a %s: %v, hint %q, code %d", what, name, kind, err, errs.Hint(err), errs.Code(err))
+					}
+				case <-time.After(10 * time.Second):
+					t.Fatalf("%s of %s that is a %s hangs", what, name, kind)
+				}
+			}
+			switch name {
+			case FileFindings:
+				check("findings", func() error { _, err := ReadFindings(path); return err })
+				continue
+			case FileLog: // only written
+			default:
+				check("load", func() error { _, _, err := Load(t.Context(), path); return err })
+			}
+			check("resume", func() error { _, _, err := Resume(path, nil, 0); return err })
+		}
+	}
+}
+
+// One histogram that is lost costs its own trial.
+func TestHistLost(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"missing":   os.Remove,
+		"empty":     func(path string) error { return os.WriteFile(path, []byte("no histogram\n"), 0o600) },
+		"too large": func(path string) error { return os.Truncate(path, maxHistFile+1) },
+		"a pipe": func(path string) error {
+			return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600))
+		},
+	} {
+		path := measured(t)
+		lost := trial(2).ID
+		if err := damage(filepath.Join(path, DirHist, lost+".hlog")); err != nil {
+			t.Fatal(err)
+		}
+		run, notes, err := Load(t.Context(), path)
+		if err != nil || len(run.Trials) != 4 || len(run.Hist) != 3 || len(run.Events) != 12 {
+			t.Errorf("%s: %v: %d trials, %d histograms, %d changes", name, err, len(run.Trials), len(run.Hist), len(run.Events))
+			continue
+		}
+		if len(notes) != 1 || !strings.Contains(notes[0], lost) {
+			t.Errorf("%s: notes %q", name, notes)
+		}
+		for _, tr := range run.Trials {
+			checks := tr.Validity.Checks
+			if tr.Validity.Valid != (tr.ID != lost) || (len(checks) > 0) != (tr.ID == lost) {
+				t.Errorf("%s: trial %s: %+v", name, tr.ID, tr.Validity)
+			}
+			if tr.ID == lost && (checks[0].OK || checks[0].Name != CheckStored || !strings.Contains(checks[0].Detail, "hist")) {
+				t.Errorf("%s: %+v", name, checks)
+			}
+		}
+	}
+}
+
+// A line of a trial that is lost takes its changes with it, and no other's.
+func TestTrialLineLost(t *testing.T) {
+	path := measured(t)
+	spoilLine(t, filepath.Join(path, FileTrials), 1)
+	run, notes, err := Load(t.Context(), path)
+	if err != nil || len(run.Trials) != 3 || len(run.Events) != 9 {
+		t.Fatalf("%v: %d trials, %d changes", err, len(run.Trials), len(run.Events))
+	}
+	if len(notes) != 2 || !strings.Contains(notes[0], FileTrials+":2:") || !strings.Contains(notes[1], "dropped 3 changes of trial "+trial(1).ID) {
+		t.Errorf("notes %q", notes)
+	}
+	for _, e := range run.Events {
+		if e.Trial == trial(1).ID {
+			t.Errorf("a change of the lost trial: %+v", e)
+		}
+	}
+}
+
+// Whose change was lost is not known for certain: it is the trial's before or
+// the one's after, and neither is believed.
+func TestEventLineLost(t *testing.T) {
+	for line, doubted := range map[int][]string{
+		4: {trial(1).ID},              // in the middle of a trial's
+		6: {trial(1).ID, trial(2).ID}, // the first of a trial's
+		0: {trial(0).ID},
+	} {
+		path := measured(t)
+		spoilLine(t, filepath.Join(path, FileEvents), line)
+		run, notes, err := Load(t.Context(), path)
+		if err != nil || len(run.Trials) != 4 || len(run.Events) != 11 || len(notes) != 1 || !strings.Contains(notes[0], FileEvents+":") {
+			t.Fatalf("line %d: %v: %d trials, %d changes, notes %q", line, err, len(run.Trials), len(run.Events), notes)
+		}
+		for _, tr := range run.Trials {
+			if want := strings.Contains(strings.Join(doubted, " "), tr.ID); tr.Validity.Valid == want {
+				t.Errorf("line %d: trial %s: %+v", line, tr.ID, tr.Validity)
+			}
+		}
+		if _, _, err := Resume(path, nil, 0); errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
+			t.Errorf("line %d: resume: %v", line, err)
+		}
+	}
+}
+
+// spoilLine makes one line of a file, from 0, unreadable.
+func spoilLine(t *testing.T, path string, line int) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	lines[line] = "\x00" + lines[line][1:]
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Damage of whatever file is wrong input, and there is advice.
+func TestDamageIsWrongInput(t *testing.T) {
+	for name, text := range map[string]string{FileHeader: "{", FileTrials: "\x7fELF\n\n\n", FileFindings: "{"} {
+		path := measured(t)
+		if err := os.WriteFile(filepath.Join(path, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := Load(t.Context(), path)
+		if name == FileFindings {
+			_, err = ReadFindings(path)
+		}
+		if errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v, hint %q, code %d", name, err, errs.Hint(err), errs.Code(err))
+		}
+	}
+	for _, name := range []string{FileStudy, FileResolved, FileTrials} {
+		path := measured(t)
+		if err := os.Remove(filepath.Join(path, name)); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Load(t.Context(), path); errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
+			t.Errorf("without %s: %v, hint %q", name, err, errs.Hint(err))
+		}
+	}
+}
+
+// Reading a long run ends when nobody wants it any more.
+func TestLoadCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if run, _, err := Load(ctx, measured(t)); !errors.Is(err, context.Canceled) || errs.Code(err) != errs.CodeInterrupted {
+		t.Errorf("%d trials, %v", len(run.Trials), err)
+	}
+}
