@@ -23,7 +23,8 @@ import (
 // levels, all others being open; it is an error if there is none or several.
 // A finding has the fields of the JSON document: estimate, low, high, unit,
 // blocks, verdict, cell, against, relative, minimum_detectable_effect,
-// warnings. findings are all of them, validity counts trials.
+// warnings. A figure that a finding does not have, as those of an invalid one, is
+// an error, never zero. findings are all of them, validity counts trials.
 type Assertions struct {
 	exprs []study.Expr
 }

@@ -129,18 +129,29 @@ func kindOf(mode fs.FileMode) string {
 	return "something else"
 }
 
-// readFile reads a file of a run of at most limit bytes, 0 for any number.
+// Limits of the files of a run that are read at once, in bytes. No run comes
+// near them; a file that does is not one of meshmark's.
+const (
+	maxFile   = 64 << 20 // study, header
+	maxTrials = 1 << 30  // trials, findings
+)
+
+// readFile reads a file of a run of at most limit bytes.
 func readFile(path string, limit int64) ([]byte, error) {
 	file, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	if limit == 0 {
-		return io.ReadAll(file)
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err == nil && int64(len(data)) > limit {
+	var data []byte
+	if info.Size() <= limit {
+		data, err = io.ReadAll(io.LimitReader(file, limit+1)) // it may be growing
+	}
+	if err == nil && max(info.Size(), int64(len(data))) > limit {
 		err = fmt.Errorf("%s is longer than %d bytes", filepath.Base(path), limit)
 	}
 	return data, err

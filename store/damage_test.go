@@ -190,6 +190,19 @@ func TestDamageIsWrongInput(t *testing.T) {
 	}
 }
 
+// A file that no run could have is not read into memory.
+func TestEnormousFiles(t *testing.T) {
+	for _, name := range []string{FileHeader, FileStudy, FileResolved, FileTrials} {
+		path := measured(t)
+		if err := os.Truncate(filepath.Join(path, name), 1<<40); err != nil {
+			t.Skipf("no sparse files here: %v", err)
+		}
+		if _, _, err := Load(t.Context(), path); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), name+" is longer than") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Reading a long run ends when nobody wants it any more.
 func TestLoadCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -149,7 +149,7 @@ func Load(ctx context.Context, path string) (run record.Run, notes []string, err
 func ReadFindings(path string) (record.Findings, error) {
 	var f record.Findings
 	name := filepath.Join(path, FileFindings)
-	data, err := readFile(name, 0)
+	data, err := readFile(name, maxTrials)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
@@ -167,13 +167,13 @@ func read(path string) (c Contents, whole int64, err error) {
 	if c.Header, err = readHeader(path); err != nil {
 		return c, 0, err
 	}
-	if c.Study, err = readFile(filepath.Join(path, FileStudy), 0); err != nil {
+	if c.Study, err = readFile(filepath.Join(path, FileStudy), maxFile); err != nil {
 		return c, 0, damaged(path, err)
 	}
-	if c.Resolved, err = readFile(filepath.Join(path, FileResolved), 0); err != nil {
+	if c.Resolved, err = readFile(filepath.Join(path, FileResolved), maxFile); err != nil {
 		return c, 0, damaged(path, err)
 	}
-	data, err := readFile(filepath.Join(path, FileTrials), 0)
+	data, err := readFile(filepath.Join(path, FileTrials), maxTrials)
 	if err != nil {
 		return c, 0, damaged(path, err)
 	}
@@ -190,7 +190,7 @@ func read(path string) (c Contents, whole int64, err error) {
 func readHeader(path string) (record.Header, error) {
 	var h record.Header
 	name := filepath.Join(path, FileHeader)
-	data, err := readFile(name, 0)
+	data, err := readFile(name, maxFile)
 	if err != nil {
 		switch info, statErr := os.Stat(path); {
 		case errors.Is(statErr, fs.ErrNotExist):

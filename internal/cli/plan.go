@@ -31,8 +31,11 @@ func writePlan(w io.Writer, p *study.Plan) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%s, %s a block; %d to %d blocks; %s\n",
-		count(len(p.Cells), "cell"), count(e.Trials, "trial"), s.Blocks.Min, s.Blocks.Max, deployed)
+	blocks := count(s.Blocks.Max, "block")
+	if s.Blocks.Min < s.Blocks.Max {
+		blocks = fmt.Sprintf("%d to %s", s.Blocks.Min, blocks)
+	}
+	fmt.Fprintf(w, "\n%s, %s a block; %s; %s\n", count(len(p.Cells), "cell"), count(e.Trials, "trial"), blocks, deployed)
 	fmt.Fprintf(w, "time: %s, without %s\n", span(e), without)
 	var fixed []string
 	for factor, level := range s.Settings {
