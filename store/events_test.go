@@ -229,6 +229,14 @@ func FuzzEvents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ended := map[string]bool{"a": true}
 		events, whole, notes, err := parseEvents("events.jsonl", bytes.NewReader(data), ended, nil)
+		lost := &loss{}
+		kept, n, _, lenient := parseEvents("events.jsonl", bytes.NewReader(data), ended, lost)
+		if err == nil && (lenient != nil || lost.first != nil || len(lost.doubt) > 0 || n != whole || !reflect.DeepEqual(kept, events)) {
+			t.Fatalf("nothing is damaged, yet %v, %v, %v: %d changes of %d", lenient, lost.first, lost.doubt, len(kept), len(events))
+		}
+		if err != nil && lenient == nil && lost.first == nil {
+			t.Fatalf("%v is passed over", err)
+		}
 		if err != nil {
 			return
 		}

@@ -502,6 +502,14 @@ func FuzzTrials(f *testing.F) {
 	f.Add([]byte("\n\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		trials, whole, notes, err := parseTrials("trials.jsonl", data, nil)
+		lost := &loss{}
+		kept, n, _, lenient := parseTrials("trials.jsonl", data, lost)
+		if err == nil && (lenient != nil || lost.first != nil || n != whole || !reflect.DeepEqual(kept, trials)) {
+			t.Fatalf("nothing is damaged, yet %v, %v: %d trials of %d", lenient, lost.first, len(kept), len(trials))
+		}
+		if err != nil && lenient == nil && lost.first == nil {
+			t.Fatalf("%v is passed over", err)
+		}
 		if err != nil {
 			return
 		}
