@@ -183,6 +183,11 @@ export interface ControlSummary {
   readonly pushes: Readonly<Record<string, number>> | null;
   readonly wire: Readonly<Record<string, Wire>> | null;
   readonly config_bytes: Readonly<Record<string, number>> | null;
+  /** Of the proxies in the namespace that a Sidecar applies to. */
+  readonly scope_config_bytes?: Readonly<Record<string, number>> | null;
+  /** How long a new proxy there took to get its first configuration, and what came. */
+  readonly join_us?: number;
+  readonly join_bytes?: Readonly<Record<string, number>> | null;
   readonly window_s: number;
   readonly istiod_cpu: CPU;
   readonly simulator_cpu: CPU;

@@ -94,5 +94,8 @@ test('a study of the control plane shows convergence, its stages, pushes and cos
   expect(root.querySelector('#convergence svg.plot')?.getAttribute('aria-label')).toContain('first, the median and the last');
   expect(root.querySelector('#waterfall table')?.textContent).toContain('unexplained');
   expect(root.querySelector('#amplification table')?.textContent).toContain('90%');
+  show(root, page({ cells: cells.map((c) => ({ ...c, control: { ...control, scope_config_bytes: { cds: 4_000 }, join_us: 9_400, join_bytes: { cds: 117_000, ecds: 0 } } })), findings: [] }));
+  expect(root.querySelectorAll('#amplification svg.plot')).toHaveLength(2);
+  expect([...(root.querySelector('#amplification table tbody tr')?.querySelectorAll('td') ?? [])].map((cell) => cell.textContent)).toEqual(['9.40', '117', '117']);
   expect(new XMLSerializer().serializeToString(root)).not.toMatch(/NaN|undefined|Infinity/);
 });

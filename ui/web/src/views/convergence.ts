@@ -5,7 +5,8 @@ import { airy, nines } from '../chart/axis';
 import { bars, type BarRow } from '../chart/bars';
 import { lineChart, type Series } from '../chart/line';
 import type { CellSummary, ControlSummary } from '../data';
-import { h } from '../dom';
+import type { Chart } from '../chart/figure';
+import { h, type Child } from '../dom';
 import { count, fixed, percent, percentileName, plain, scaleFor, value, type Scale } from '../format';
 import type { Model } from '../model';
 import { tickText } from './overhead';
@@ -169,21 +170,14 @@ export function waterfall(model: Model, slice: Slice): View | null {
 /** What was sent for the changes, and what a proxy holds. */
 export function amplification(model: Model, slice: Slice): View | null {
   if (!model.controlled) return null;
-  const types = [...new Set(model.cells.flatMap((c) => Object.keys(c.control?.config_bytes ?? {})))].sort();
   const live = new Live((selection, chart) => {
     const shown = controlled(slice.cells(selection));
-    const cells = shown.map((c) => c.cell);
     if (shown.length === 0) return [nothing()];
-    const total = (c: ControlSummary): number => Object.values(c.config_bytes ?? {}).reduce((a, b) => a + b, 0);
-    const scale = scaleFor('bytes', Math.max(...shown.map((c) => total(c.control))));
-    const rows: BarRow[] = shown.map(({ cell, control }) => ({
-      label: model.label(cell.cell, cells), says: value(scale, total(control)),
-      pieces: pieces(types, (t) => control.config_bytes?.[t] ?? 0, scale, (t) => t.toUpperCase()),
-    }));
+    const scoped = shown.some((c) => total(c.control.scope_config_bytes) > 0 && total(c.control.scope_config_bytes) !== total(c.control.config_bytes));
     return [
-      h('h3', {}, 'Configuration that a proxy holds'),
-      keys(types, (t) => t.toUpperCase()),
-      chart(bars({ name: 'Configuration of a proxy by cell, stacked by type', title: `bytes on the wire, ${scale.unit}`, rows, format: tickText })),
+      ...configuration(model, shown, 'Configuration that a proxy holds', (c) => c.config_bytes, chart),
+      ...(scoped ? configuration(model, shown, 'Configuration that a proxy holds in the namespace of the Sidecar', (c) => c.scope_config_bytes, chart) : []),
+      joinTable(model, shown),
       wireTable(model, shown),
     ];
   });
@@ -191,6 +185,43 @@ export function amplification(model: Model, slice: Slice): View | null {
     element: section('amplification', 'What is pushed', h('p', { class: 'lead' }, 'A push that brings a proxy what it has already is work for nothing.'), h('div', { class: 'controls' }, slice.control(live.again)), live.element),
     update: live.update,
   };
+}
+
+type Sizes = Readonly<Record<string, number>> | null | undefined;
+
+const total = (sizes: Sizes): number => Object.values(sizes ?? {}).reduce((a, b) => a + b, 0);
+
+/** Bars of what proxies hold, by type. */
+function configuration(model: Model, shown: readonly Controlled[], title: string, of: (c: ControlSummary) => Sizes, chart: (c: Chart) => HTMLElement): Child[] {
+  const cells = shown.map((c) => c.cell);
+  const types = sizedTypes(shown, of);
+  const scale = scaleFor('bytes', Math.max(...shown.map((c) => total(of(c.control)))));
+  const rows: BarRow[] = shown.map(({ cell, control }) => ({
+    label: model.label(cell.cell, cells), says: value(scale, total(of(control))),
+    pieces: pieces(types, (t) => of(control)?.[t] ?? 0, scale, (t) => t.toUpperCase()),
+  }));
+  return [
+    h('h3', {}, title),
+    keys(types, (t) => t.toUpperCase()),
+    chart(bars({ name: `${title}, by cell, stacked by type`, title: `bytes on the wire, ${scale.unit}`, rows, format: tickText })),
+  ];
+}
+
+/** Types that any cell has bytes of. */
+const sizedTypes = (shown: readonly Controlled[], of: (c: ControlSummary) => Sizes): string[] => [...new Set(shown.flatMap((c) => Object.entries(of(c.control) ?? {}).filter(([, bytes]) => bytes > 0).map(([type]) => type)))].sort();
+
+/** What a new proxy's first configuration took; nothing where none joined. */
+function joinTable(model: Model, shown: readonly Controlled[]): HTMLElement | null {
+  const joined = shown.filter((c) => (c.control.join_us ?? 0) > 0);
+  if (joined.length === 0) return null;
+  const cells = joined.map((c) => c.cell);
+  const types = sizedTypes(joined, (c) => c.join_bytes);
+  const time = scaleFor('us', Math.max(...joined.map((c) => c.control.join_us ?? 0)));
+  const size = scaleFor('bytes', Math.max(...joined.map((c) => total(c.control.join_bytes))));
+  return table(`A new proxy’s first configuration: time, and ${size.unit} by type`, [{ head: 'cell' }, { head: `from first request to last push, ${time.unit}`, number: true }, ...types.map((t) => ({ head: t.toUpperCase(), number: true })), { head: 'all', number: true }],
+    joined.map(({ cell, control }): CellText[] => [
+      model.label(cell.cell, cells), plain(time, control.join_us ?? 0), ...types.map((t) => plain(size, control.join_bytes?.[t] ?? 0)), plain(size, total(control.join_bytes)),
+    ]));
 }
 
 function wireTable(model: Model, shown: readonly Controlled[]): HTMLElement {
