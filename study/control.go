@@ -129,7 +129,7 @@ func controlSection(c *Control) object {
 			value: durationValue{to: &c.Idle, high: 10 * time.Minute}},
 		{name: "security", doc: "How simulated proxies reach istiod: plain text, or TLS with a token as an agent has it.",
 			value: textValue{to: &c.Security, oneOf: []string{SecurityPlaintext, SecurityTLS}}},
-		{name: "streams_per_connection", doc: "Simulated proxies that share a connection to istiod; 1 for one each.", value: intValue{&c.StreamsPerConnection, 1, 1000}},
+		{name: "streams_per_connection", doc: "Simulated proxies that share a connection to istiod; 1 for one each. With several istiods fewer share one, so that each has its part.", value: intValue{&c.StreamsPerConnection, 1, 1000}},
 		{name: "bad_share", doc: "Share of the proxies that misbehave where factor clients is not good.", value: shareValue{&c.BadShare}},
 		{name: "namespace", doc: "Stem of the names by which the study calls the population's namespaces: with test they are test-1, test-2 and so on, also in sidecar_hosts.",
 			value: textValue{to: &c.Namespace, pattern: reNamespaceStem, hint: "lower-case letters, digits and dashes, as test"}},
