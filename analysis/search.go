@@ -83,7 +83,11 @@ func (o *observations) breaks(g searchGroup, cell int) (x record.Finding, how st
 	label := o.plan.Label(o.plan.Cells[cell])
 	x, valid := o.searched(cell, g.m, g.overhead)
 	if !valid {
-		return x, fmt.Sprintf("at %s no trial is valid", label), true
+		check, own := o.whyInvalid(cell)
+		if !own {
+			return x, "", false // that says nothing of istiod
+		}
+		return x, fmt.Sprintf("at %s no trial is valid: %s", label, check), true
 	}
 	if share := o.missedShare(cell); g.m.beyond > 0 && share > g.m.beyond {
 		return x, fmt.Sprintf("at %s, %s of what proxies needed never came: %s is beyond any bound", label, percent(share), g.search.Finding), true
@@ -92,6 +96,31 @@ func (o *observations) breaks(g searchGroup, cell int) (x record.Finding, how st
 		return x, fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, g.search.Finding, quantity(x.Estimate, x.Unit), quantity(g.search.Bound.Value, g.search.Bound.Unit)), true
 	}
 	return x, "", true
+}
+
+// istiodsChecks are those that fail because of what istiod does, or cannot do.
+var istiodsChecks = []string{"istiod-lived", "istiod-metrics", "connected"}
+
+// whyInvalid names a check that made the cell's trials invalid, and says
+// whether it is one of istiod's own; one that is comes before any other.
+func (o *observations) whyInvalid(cell int) (check string, own bool) {
+	key := o.plan.Cells[cell].Key()
+	for i := range o.run.Trials {
+		t := &o.run.Trials[i]
+		if t.Validity.Valid || t.Cell.Key() != key {
+			continue
+		}
+		for _, c := range t.Validity.Checks {
+			if c.OK {
+				continue
+			}
+			if slices.Contains(istiodsChecks, c.Name) {
+				return c.Name, true
+			}
+			check = c.Name
+		}
+	}
+	return check, false
 }
 
 // search walks up the levels of one combination; false if none was measured
@@ -106,6 +135,9 @@ func (o *observations) search(g searchGroup) (record.Finding, bool) {
 		if below, left := o.leftOut(i); !ok && left {
 			how = fmt.Sprintf("%s was not measured: %s breaks a bound already", o.plan.Label(o.plan.Cells[i]), o.plan.Label(o.plan.Cells[below]))
 		} else if !ok {
+			if check, _ := o.whyInvalid(i); check != "" {
+				f.Warnings = append(f.Warnings, fmt.Sprintf("at %s no trial is valid (%s): what istiod can do there is not known", o.plan.Label(o.plan.Cells[i]), check))
+			}
 			break
 		}
 		if how != "" {

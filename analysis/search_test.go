@@ -17,6 +17,13 @@ search: [{factor: proxies, finding: convergence_p99, bound: 150 ms}]
 blocks: {min: 2, max: 3}
 `
 
+// failing makes a trial invalid by one check.
+func failing(check string) func(*record.Trial, []record.Event) {
+	return func(t *record.Trial, _ []record.Event) {
+		t.Validity = record.Validity{Checks: []record.Check{{Name: check, Detail: "it failed"}}}
+	}
+}
+
 func TestSearch(t *testing.T) {
 	run := simulateControl(t, searchStudy, 2, func(c record.Cell) controlWorld {
 		w := controlWorld{debounceMS: 100, pushes: 5}
@@ -34,7 +41,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("%+v", y)
 	}
 	for name, spoil := range map[string]func(*record.Trial, []record.Event){
-		"no trial is valid": func(t *record.Trial, _ []record.Event) { t.Validity.Valid = false },
+		"no trial is valid: istiod-lived": failing("istiod-lived"),
 		"never came": func(_ *record.Trial, events []record.Event) {
 			for i := range events {
 				events[i].Missed = []int32{1}
@@ -51,6 +58,17 @@ func TestSearch(t *testing.T) {
 		if x := get(t, analyze(t, run), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 40 || !strings.Contains(strings.Join(x.Warnings, ""), name) {
 			t.Errorf("%s: %+v", name, x)
 		}
+	}
+	// A trial that fails for the machine's sake says nothing of istiod.
+	machine := simulateControl(t, searchStudy, 1, func(c record.Cell) controlWorld {
+		w := controlWorld{debounceMS: 10}
+		if c[study.FactorProxies] == "40" {
+			w.spoil = failing("simulator-lag")
+		}
+		return w
+	})
+	if x := get(t, analyze(t, machine), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 20 || !strings.Contains(strings.Join(x.Warnings, ""), "no trial is valid (simulator-lag): what istiod can do there is not known") {
+		t.Errorf("%+v", x)
 	}
 	// What was left out above a cell that breaks the bound counts as such.
 	left := simulateControl(t, searchStudy, 2, func(c record.Cell) controlWorld {
