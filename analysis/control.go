@@ -96,6 +96,7 @@ func convergenceMeasures() []measure {
 	}
 	return append(out,
 		measure{name: "missed", fault: true, warn: missedExample, of: counted(func(c *convergence) int { return c.missed })},
+		measure{name: "unacked", fault: true, warn: unackedShare, of: counted(func(c *convergence) int { return c.unacked })},
 		measure{name: "failed_changes", fault: true, warn: failedExample, of: counted(func(c *convergence) int { return c.failed })})
 }
 
@@ -169,6 +170,20 @@ func missedExample(o *observations, cell int) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%d of %d pairs of a change and a proxy that needed it, in %d trials, as %s", pairs, needed, trials, example)}
+}
+
+// unackedShare says how many pairs have no time of acknowledgement, which
+// convergence therefore leaves out.
+func unackedShare(o *observations, cell int) []string {
+	pairs, unacked := 0, 0
+	for _, t := range o.valid(cell) {
+		c := o.converged(t)
+		pairs, unacked = pairs+c.pairs, unacked+c.unacked
+	}
+	if unacked == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d of %d pairs of a change and a proxy that was sent it were never acknowledged: convergence is of the others", unacked, pairs)}
 }
 
 // someOf lists the first few of many proxies.

@@ -82,15 +82,16 @@ func (c *comparing) hiddenWords(cell int) []string {
 }
 
 // missedShare is the share of the pairs of a change and a proxy that needed
-// it which never had it, over a cell's valid trials.
+// it which never had it, or never acknowledged it, over a cell's valid trials.
 func (o *observations) missedShare(cell int) float64 {
-	pairs, missed := 0, 0
+	pairs, missed, unacked := 0, 0, 0
 	for _, t := range o.valid(cell) {
 		c := o.converged(t)
 		pairs, missed = pairs+c.pairs, missed+c.missed
+		unacked += c.unacked
 	}
 	if pairs+missed == 0 {
 		return 0
 	}
-	return float64(missed) / float64(pairs+missed)
+	return float64(missed+unacked) / float64(pairs+missed)
 }

@@ -82,15 +82,15 @@ func (o *observations) breaks(g searchGroup, cell int) (x record.Finding, how st
 	}
 	label := o.plan.Label(o.plan.Cells[cell])
 	x, valid := o.searched(cell, g.m, g.overhead)
+	if share := o.missedShare(cell); g.m.beyond > 0 && share > g.m.beyond {
+		return x, fmt.Sprintf("at %s, %s of what proxies needed never came, or was never acknowledged: %s is beyond any bound", label, percent(share), g.search.Finding), true
+	}
 	if !valid {
 		check, own := o.whyInvalid(cell)
 		if !own {
 			return x, "", false // that says nothing of istiod
 		}
 		return x, fmt.Sprintf("at %s no trial is valid: %s", label, check), true
-	}
-	if share := o.missedShare(cell); g.m.beyond > 0 && share > g.m.beyond {
-		return x, fmt.Sprintf("at %s, %s of what proxies needed never came: %s is beyond any bound", label, percent(share), g.search.Finding), true
 	}
 	if x.Estimate > g.search.Bound.Value {
 		return x, fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, g.search.Finding, quantity(x.Estimate, x.Unit), quantity(g.search.Bound.Value, g.search.Bound.Unit)), true

@@ -100,3 +100,31 @@ func TestSearch(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 }
+
+// TestUnacked: what no proxy acknowledged has no convergence, and is said.
+func TestUnacked(t *testing.T) {
+	run := simulateControl(t, searchStudy, 1, func(c record.Cell) controlWorld {
+		w := controlWorld{debounceMS: 10}
+		if c[study.FactorProxies] == "40" {
+			w.spoil = func(_ *record.Trial, events []record.Event) {
+				for i := range events {
+					for k := range events[i].Seen.AckedUS {
+						events[i].Seen.AckedUS[k] = -1
+					}
+				}
+			}
+		}
+		return w
+	})
+	f := analyze(t, run)
+	x := get(t, f, "unacked", record.Cell{"change_rate": "1", "proxies": "40"})
+	if x.Estimate <= 0 || x.Verdict != record.VerdictReal || !strings.Contains(strings.Join(x.Warnings, ""), "never acknowledged") {
+		t.Errorf("%+v", x)
+	}
+	if x := get(t, f, "unacked", record.Cell{"change_rate": "1", "proxies": "20"}); x.Estimate != 0 || x.Verdict == record.VerdictReal {
+		t.Errorf("%+v", x)
+	}
+	if x := get(t, f, "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 40 {
+		t.Errorf("%+v", x)
+	}
+}

@@ -348,7 +348,7 @@ var controlShown = []string{"convergence_", "received_", "applied_", "stage_", "
 
 // shownByControl says whether a finding repeats those tables.
 func shownByControl(x record.Finding) bool {
-	if x.Verdict != record.VerdictReal && (x.Name == "missed" || x.Name == "failed_changes") {
+	if x.Verdict != record.VerdictReal && (x.Name == "missed" || x.Name == "unacked" || x.Name == "failed_changes") {
 		return true
 	}
 	return slices.ContainsFunc(controlShown, func(prefix string) bool { return strings.HasPrefix(x.Name, prefix) })

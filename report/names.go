@@ -107,6 +107,7 @@ var controlNames = map[string]string{
 	"scope_config_bytes":             "configuration of a proxy in the scope's namespace",
 	"join_time":                      "until a new proxy has its configuration",
 	"join_bytes":                     "received by a new proxy",
+	"unacked":                        "changes never acknowledged",
 	"missed":                         "changes that proxies never saw",
 	"failed_changes":                 "changes not taken",
 }

@@ -65,6 +65,7 @@ var controlFindings = func() []controlFinding {
 	add("simulator_cpu_share", UnitRatio, "CPU time of the simulated proxies over istiod's.")
 	compared("stale_proxy_seconds_per_change", UnitSecondsPerChange, "Time that proxies held endpoints already gone, for each change committed.")
 	add("missed", UnitMissed, "Pairs of a change and a proxy that needed it and never had it, a trial.")
+	add("unacked", UnitMissed, "Pairs of a change and a proxy that was sent it and never acknowledged it, a trial.")
 	add("failed_changes", UnitChanges, "Changes that the API server did not take, a trial.")
 	return out
 }()
