@@ -209,7 +209,40 @@ func resourcesIn(body []byte) map[string][]byte {
 		if one.Active != nil || one.Draining != nil {
 			c = one.Active // a listener: what is warming is not in force
 		}
+		if one.Endpoint.Name != "" {
+			c = serving(c)
+		}
 		out[name] = append(out[name], c...)
+	}
+	return out
+}
+
+// serving returns the endpoints of a cluster's endpoint_config that get
+// traffic: istiod also sends those that are not ready, marked so.
+func serving(config []byte) []byte {
+	var cluster struct {
+		Config struct {
+			Localities []struct {
+				Endpoints []json.RawMessage `json:"lb_endpoints"`
+			} `json:"endpoints"`
+		} `json:"endpoint_config"`
+	}
+	if json.Unmarshal(config, &cluster) != nil {
+		return config
+	}
+	var out []byte
+	for _, locality := range cluster.Config.Localities {
+		for _, endpoint := range locality.Endpoints {
+			var state struct {
+				Health string `json:"health_status"`
+			}
+			_ = json.Unmarshal(endpoint, &state) // an object, as part of one that was read
+			switch state.Health {
+			case "UNHEALTHY", "DRAINING", "TIMEOUT":
+			default:
+				out = append(out, endpoint...)
+			}
+		}
 	}
 	return out
 }

@@ -67,13 +67,13 @@ func TestEnvoyWatch(t *testing.T) {
 	before := time.Now().UnixNano()
 	look(admin{
 		"dynamic_listeners":        `{"name": "0.0.0.0_9000", "active_state": {"listener": {"name": "0.0.0.0_9000"}}}`,
-		"dynamic_endpoint_configs": `{"endpoint_config": {"cluster_name": "outbound|80||a", "address": "10.0.0.1"}}`,
+		"dynamic_endpoint_configs": `{"endpoint_config": {"cluster_name": "outbound|80||a", "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {"socket_address": {"address": "10.0.0.1"}}}}]}]}}`,
 	}, there)
 	got := w.sightings(5)
 	if len(got) != 1 || got[0][5] < before || len(got[0]) != 1 {
 		t.Errorf("seen %v", got)
 	}
-	look(admin{"dynamic_endpoint_configs": `{"endpoint_config": {"cluster_name": "outbound|80||a", "address": "10.0.0.12"}}`}, there)
+	look(admin{"dynamic_endpoint_configs": `{"endpoint_config": {"cluster_name": "outbound|80||a", "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {"socket_address": {"address": "10.0.0.12"}}}}]}]}}`}, there)
 	if got := w.sightings(5); len(got) != 2 || got[1][5] == 0 {
 		t.Errorf("the endpoint is gone, seen %v", got)
 	}
@@ -127,4 +127,21 @@ func FuzzResourcesIn(f *testing.F) {
 			_ = holds(resource, strings.TrimSpace(name)+"x")
 		}
 	})
+}
+
+func TestServing(t *testing.T) {
+	endpoint := func(address, health string) string {
+		return `{"endpoint":{"address":{"socket_address":{"address":"` + address + `","port_value":80}}},"health_status":"` + health + `"}`
+	}
+	body := serving([]byte(`{"endpoint_config":{"cluster_name":"outbound|80||a","endpoints":[{"lb_endpoints":[` +
+		endpoint("240.0.0.1", "HEALTHY") + "," + endpoint("240.0.0.2", "UNHEALTHY") + `]},{"lb_endpoints":[` +
+		endpoint("240.0.0.3", "DRAINING") + "," + endpoint("240.0.0.4", "DEGRADED") + `,{"endpoint":{}}]},{}]}}`))
+	for address, want := range map[string]bool{"240.0.0.1": true, "240.0.0.2": false, "240.0.0.3": false, "240.0.0.4": true} {
+		if holds(body, address) != want {
+			t.Errorf("%s serves: %v, want %v", address, !want, want)
+		}
+	}
+	if got := serving([]byte(`{"endpoint_config":{}}`)); len(got) != 0 {
+		t.Errorf("no endpoints: %s", got)
+	}
 }
