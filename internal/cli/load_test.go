@@ -68,7 +68,7 @@ func TestLoadCommand(t *testing.T) {
 	}
 
 	out, _, _ = runLoadCommand(ctx, server.URL, "-r", "max", "-d", "100ms")
-	for _, want := range []string{"as fast as possible", "latency    intended        send", "p99", "scheduled", "own CPU"} {
+	for _, want := range []string{"as fast as possible", "latency    intended        send", "p50", "scheduled", "own CPU"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
