@@ -189,7 +189,15 @@ func (t *controlTrial) judgeCommits(events []record.Event, check func(string, bo
 		least = 0 // some changes are pushed at once
 	}
 	late, seen, worst := 0, 0, time.Duration(0)
+	before := int64(0) // the commit before
 	for _, e := range events {
+		least := least
+		if e.CommittedNS != 0 {
+			if before != 0 && e.CommittedNS-before < int64(least)*3/2 {
+				least = 0
+			}
+			before = e.CommittedNS
+		}
 		// Of endpoints a controller commits more than one step.
 		if len(e.Seen.ReceivedUS) == 0 || byController(e) {
 			continue

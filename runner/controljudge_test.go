@@ -63,16 +63,26 @@ func seenAfter(us ...int64) record.Event {
 }
 
 func TestJudgeCommits(t *testing.T) {
+	spaced := func(events ...record.Event) []record.Event {
+		for i := range events {
+			events[i].CommittedNS += int64(i) * int64(time.Second)
+		}
+		return events
+	}
+	taken := seenAfter(12_000) // along with one that waited
+	taken.CommittedNS += int64(120 * time.Millisecond)
 	for name, tt := range map[string]struct {
 		sets   []string
 		events []record.Event
 		ok     bool
 	}{
-		"as istiod waits":    {nil, []record.Event{seenAfter(101_000, 130_000), seenAfter(95_000)}, true},
+		"taken along":        {nil, []record.Event{seenAfter(132_000), taken}, true},
+		"as istiod waits":    {nil, spaced(seenAfter(101_000, 130_000), seenAfter(95_000)), true},
 		"one sooner":         {nil, []record.Event{seenAfter(101_000, 80_000)}, false},
 		"waits for nothing":  {[]string{"eds_debounce=false"}, []record.Event{seenAfter(3000, -2000)}, true},
 		"before its commit":  {[]string{"eds_debounce=false"}, []record.Event{seenAfter(-30_000)}, false},
-		"one of many":        {nil, append(slices.Repeat([]record.Event{seenAfter(101_000)}, 9), seenAfter(5000)), true},
+		"one of many":        {nil, spaced(append(slices.Repeat([]record.Event{seenAfter(101_000)}, 9), seenAfter(5000))...), true},
+		"two of many":        {nil, spaced(append(slices.Repeat([]record.Event{seenAfter(101_000)}, 8), seenAfter(5000), seenAfter(5000))...), false},
 		"nobody has one yet": {nil, []record.Event{seenAfter()}, true},
 	} {
 		c, j := controlTrialOf(t, 1, tt.sets...), verdicts{}
