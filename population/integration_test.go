@@ -4,72 +4,20 @@ package population_test
 
 import (
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/internal/labtest"
 	"github.com/meshmark/meshmark/population"
 )
-
-// labConfig starts a lab of this test's own, or takes the one of
-// MESHMARK_TEST_KUBECONFIG, which it leaves as it is.
-func labConfig(t *testing.T) *rest.Config {
-	t.Helper()
-	if path := os.Getenv("MESHMARK_TEST_KUBECONFIG"); path != "" {
-		config, err := clientcmd.BuildConfigFromFlags("", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return config
-	}
-	if os.Geteuid() != 0 {
-		t.Skip("a local lab takes root")
-	}
-	program := os.Getenv("MESHMARK_PROGRAM")
-	if program == "" {
-		program, _ = filepath.Abs("../bin/meshmark")
-	}
-	if _, err := os.Stat(program); err != nil {
-		t.Skipf("no meshmark program: %v; `make build` makes it", err)
-	}
-	source, err := filepath.Abs("../components/src")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("/tmp", "mm") // sockets want short paths
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("MESHMARK_SOURCE", source)
-	t.Setenv("XDG_STATE_HOME", dir)
-	t.Cleanup(func() {
-		if _, err := local.Down(context.Background(), ""); err != nil {
-			t.Errorf("take the lab down: %v", err)
-		}
-		os.RemoveAll(dir)
-	})
-	if out, err := exec.Command(program, "lab", "up").CombinedOutput(); err != nil {
-		t.Fatalf("lab up: %v\n%s", err, out)
-	}
-	l, err := local.Open("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l.RESTConfig()
-}
 
 // TestEnsure goes through sizes, each from the one before, and looks at what
 // the cluster's controllers made.
 func TestEnsure(t *testing.T) {
-	config := labConfig(t)
+	config := labtest.Start(t).RESTConfig()
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +83,7 @@ func TestEnsure(t *testing.T) {
 // TestHundreds makes a world that takes more than one node; thousands are
 // made by the bench of simulated sidecars.
 func TestHundreds(t *testing.T) {
-	config := labConfig(t)
+	config := labtest.Start(t).RESTConfig()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	began := time.Now()

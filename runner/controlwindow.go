@@ -11,9 +11,10 @@ import (
 )
 
 // window measures istiod idle, makes the changes on their schedule, and waits
-// until every proxy has all of them, or the settle limit comes. Nobody else
-// talks meanwhile but the one that asks the simulated sidecars whether
-// anything still comes.
+// until every proxy has all of them, or the settle limit comes. Meanwhile
+// nobody talks to istiod but its proxies, unless the study measures signals;
+// the simulated sidecars are told of markers and, after the last change, asked
+// whether anything still comes; real Envoys are asked what they have in force.
 func (t *controlTrial) window(ctx context.Context) error {
 	var err error
 	if t.ahead, t.bound, err = t.c.fleet.ClockOffset(ctx); err != nil {

@@ -4,7 +4,6 @@ package runner_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/labtest"
 	"github.com/meshmark/meshmark/lab/local"
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/store"
@@ -40,40 +40,9 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("a local lab takes root")
-	}
-	program := os.Getenv("MESHMARK_PROGRAM")
-	if program == "" {
-		program, _ = filepath.Abs("../bin/meshmark")
-	}
-	if _, err := os.Stat(program); err != nil {
-		t.Skipf("no meshmark program: %v; `make build` makes it", err)
-	}
-	source, err := filepath.Abs("../components/src")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("/tmp", "mm") // sockets want short paths
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("MESHMARK_SOURCE", source)
-	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "s"))
-	t.Setenv("KUBECONFIG", "")
-	b := &bench{program: program, dir: dir, env: os.Environ()}
-	t.Cleanup(func() {
-		if _, err := local.Down(context.Background(), ""); err != nil {
-			t.Errorf("take the lab down: %v", err)
-		}
-		os.RemoveAll(dir)
-	})
-	if code, out := b.meshmark(t, "lab", "up", "--envoy", otherEnvoy); code != 0 {
-		t.Fatalf("lab up: exit code %d\n%s", code, out)
-	}
-	if b.lab, err = local.Open(""); err != nil {
-		t.Fatal(err)
-	}
+	m := labtest.New(t)
+	b := &bench{program: m.Program, dir: m.Dir, env: os.Environ(), lab: m.Up(t, "--envoy", otherEnvoy)}
+	var err error
 	if b.kube, err = kubernetes.NewForConfig(b.lab.RESTConfig()); err != nil {
 		t.Fatal(err)
 	}

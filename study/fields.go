@@ -60,7 +60,7 @@ func root(s *Study) object {
 		}}},
 		{name: "stop", doc: "Ends the run before blocks.max, when an interval is narrow enough; none for no such rule.", value: stopValue{&s.Stop}},
 		{name: "seed", doc: "Orders the blocks and spreads arrivals. 0: chosen when the run starts, and recorded.", value: seedValue{&s.Seed}},
-		{name: "measures", doc: "What is recorded; everything if left out.",
+		{name: "measures", doc: "What is recorded; if left out, everything but signals, which scrape istiod within the window.",
 			value: listValue[string]{to: &s.Measures, least: 1, flow: true, element: func(m *string) value { return measureValue{m} }}},
 		{name: "search", doc: "Looks for the highest level of a factor at which a finding keeps within a bound; its levels grow, and those above one that breaks the bound need not be measured.",
 			value: listValue[Search]{to: &s.Search, element: search}},

@@ -81,7 +81,7 @@ func (d *decoder) resolve(s *Study) {
 		s.Title = s.Name
 	}
 	if len(s.Measures) == 0 {
-		s.Measures = MeasuresOf(d.plane)
+		s.Measures = defaultMeasures(d.plane)
 	}
 	if s.Control != nil && s.Control.ScopeNamespace == "" {
 		s.Control.ScopeNamespace = s.Control.Namespace + "-1"

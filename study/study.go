@@ -1,6 +1,7 @@
 package study
 
 import (
+	"slices"
 	"time"
 
 	"github.com/meshmark/meshmark/record"
@@ -84,6 +85,12 @@ func MeasuresOf(p Plane) []string {
 		return []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals}
 	}
 	return []string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure}
+}
+
+// defaultMeasures are those of a study that names none: all but the signals
+// of the control plane, which are scraped within the window, at istiod's cost.
+func defaultMeasures(p Plane) []string {
+	return slices.DeleteFunc(MeasuresOf(p), func(m string) bool { return m == MeasureSignals })
 }
 
 // Workload is what the worker does with a request, in every cell.

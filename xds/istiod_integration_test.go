@@ -6,9 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,63 +14,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/internal/labtest"
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/xds"
 )
 
-// openLab starts a lab, or takes the one whose state folder MESHMARK_TEST_LAB
-// names.
+// openLab is a lab's client.
 func openLab(t *testing.T) kubernetes.Interface {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("a local lab takes root")
-	}
-	state := os.Getenv("MESHMARK_TEST_LAB")
-	if state == "" {
-		startLab(t)
-	}
-	l, err := local.Open(state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kube, err := kubernetes.NewForConfig(l.RESTConfig())
+	kube, err := kubernetes.NewForConfig(labtest.Start(t).RESTConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return kube
-}
-
-// startLab starts a lab of the test's own with the program that was built.
-func startLab(t *testing.T) {
-	t.Helper()
-	program := os.Getenv("MESHMARK_PROGRAM")
-	if program == "" {
-		program, _ = filepath.Abs("../bin/meshmark")
-	}
-	if _, err := os.Stat(program); err != nil {
-		t.Skipf("no meshmark program: %v; `make build` makes it", err)
-	}
-	source, err := filepath.Abs("../components/src")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("/tmp", "mm") // sockets want short paths
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("MESHMARK_SOURCE", source)
-	t.Setenv("XDG_STATE_HOME", dir)
-	t.Setenv("KUBECONFIG", "")
-	t.Cleanup(func() {
-		if _, err := local.Down(context.Background(), ""); err != nil {
-			t.Errorf("take the lab down: %v", err)
-		}
-		os.RemoveAll(dir)
-	})
-	if out, err := exec.Command(program, "lab", "up").CombinedOutput(); err != nil {
-		t.Fatalf("lab up: %v\n%s", err, out)
-	}
 }
 
 // within waits longer than eventually does: a pod has to come up.

@@ -4,16 +4,12 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/internal/labtest"
 	"github.com/meshmark/meshmark/scope"
 )
 
@@ -63,47 +59,10 @@ spec: {egress: [{hosts: ["./*"]}]}
 // TestScopeOfALab reads a real sidecar, finds who its configuration is from,
 // and sees a Sidecar resource take the others' away.
 func TestScopeOfALab(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("a local lab takes root")
-	}
-	program := os.Getenv("MESHMARK_PROGRAM")
-	if program == "" {
-		program, _ = filepath.Abs("../../bin/meshmark")
-	}
-	if _, err := os.Stat(program); err != nil {
-		t.Skipf("no meshmark program: %v; `make build` makes it", err)
-	}
-	source, err := filepath.Abs("../../components/src")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("/tmp", "mm") // sockets want short paths
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("MESHMARK_SOURCE", source)
-	t.Setenv("XDG_STATE_HOME", dir)
-	t.Cleanup(func() {
-		if _, err := local.Down(context.Background(), ""); err != nil {
-			t.Errorf("take the lab down: %v", err)
-		}
-		os.RemoveAll(dir)
-	})
-	if out, err := exec.Command(program, "lab", "up").CombinedOutput(); err != nil {
-		t.Fatalf("lab up: %v\n%s", err, out)
-	}
-	l, err := local.Open("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubectl := func(input string, args ...string) {
+	l := labtest.Start(t)
+	kubectl := func(input string, args ...string) string {
 		t.Helper()
-		cmd := exec.Command(filepath.Join(local.ToolsDir(""), "kubectl"), args...)
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+l.Kubeconfig())
-		cmd.Stdin = strings.NewReader(input)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("kubectl %v: %v\n%s", args, err, out)
-		}
+		return labtest.Kubectl(t, l, input, args...)
 	}
 	read := func() (scope.Report, map[scope.Owner]scope.OwnerTotal) {
 		t.Helper()

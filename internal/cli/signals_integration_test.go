@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +13,7 @@ import (
 	"time"
 
 	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/internal/labtest"
 	"github.com/meshmark/meshmark/signals"
 )
 
@@ -55,49 +53,10 @@ var notHere = map[string]string{
 // TestSignalsOfALab runs the published test against a real istiod with real
 // sidecars, while its golden signals are watched and recorded.
 func TestSignalsOfALab(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("a local lab takes root")
-	}
-	program := os.Getenv("MESHMARK_PROGRAM")
-	if program == "" {
-		program, _ = filepath.Abs("../../bin/meshmark")
-	}
-	if _, err := os.Stat(program); err != nil {
-		t.Skipf("no meshmark program: %v; `make build` makes it", err)
-	}
-	source, err := filepath.Abs("../../components/src")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("/tmp", "mm") // sockets want short paths
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("MESHMARK_SOURCE", source)
-	t.Setenv("XDG_STATE_HOME", dir)
-	t.Cleanup(func() {
-		if _, err := local.Down(context.Background(), ""); err != nil {
-			t.Errorf("take the lab down: %v", err)
-		}
-		os.RemoveAll(dir)
-	})
-	if out, err := exec.Command(program, "lab", "up").CombinedOutput(); err != nil {
-		t.Fatalf("lab up: %v\n%s", err, out)
-	}
-	l, err := local.Open("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := labtest.Start(t)
 	kubectl := func(input string, args ...string) string {
 		t.Helper()
-		cmd := exec.Command(filepath.Join(local.ToolsDir(""), "kubectl"), args...)
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+l.Kubeconfig())
-		cmd.Stdin = strings.NewReader(input)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("kubectl %v: %v\n%s", args, err, out)
-		}
-		return string(out)
+		return labtest.Kubectl(t, l, input, args...)
 	}
 	run := func(ctx context.Context, args ...string) (string, error) {
 		var out, said bytes.Buffer

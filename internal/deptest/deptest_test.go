@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"mesh/none", "mesh/istio"},
 	{"runner"},
 	{"internal/cli"},
-	{"cmd/meshmark", "bench", "internal/deptest", "internal/testreport"},
+	{"cmd/meshmark", "bench", "internal/deptest", "internal/testreport", "internal/labtest"},
 }
 
 // pure packages take values and return values.

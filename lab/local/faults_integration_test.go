@@ -98,7 +98,7 @@ func TestKills(t *testing.T) {
 		b.down(t, id)
 
 		// `lab up` itself, while it works.
-		cmd := exec.Command(b.program, "lab", "up")
+		cmd := exec.Command(b.Program, "lab", "up")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,6 @@ package local_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/labtest"
 	"github.com/meshmark/meshmark/internal/leakcheck"
 	"github.com/meshmark/meshmark/lab"
 	"github.com/meshmark/meshmark/lab/local"
@@ -26,38 +26,19 @@ import (
 // bench is a machine's worth of tools for these tests: the meshmark program
 // and a state folder of its own.
 type bench struct {
-	program string
-	state   string
-	before  *leakcheck.Snapshot
+	labtest.Machine
+	state  string
+	before *leakcheck.Snapshot
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("a local lab takes root")
-	}
-	program := os.Getenv("MESHMARK_PROGRAM")
-	if program == "" {
-		program, _ = filepath.Abs("../../bin/meshmark")
-	}
-	if _, err := os.Stat(program); err != nil {
-		t.Skipf("no meshmark program: %v; `make build` makes it", err)
-	}
-	source, err := filepath.Abs("../../components/src")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("MESHMARK_SOURCE", source)
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	b := &bench{program: program, state: filepath.Join(os.Getenv("XDG_STATE_HOME"), "meshmark", "lab")}
+	m := labtest.New(t)
+	b := &bench{Machine: m, state: filepath.Join(os.Getenv("XDG_STATE_HOME"), "meshmark", "lab")}
+	var err error
 	if b.before, err = leakcheck.Take(b.leaks()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // whatever a test did, its lab goes
-		if _, err := local.Down(context.Background(), ""); err != nil {
-			t.Errorf("take the lab down: %v", err)
-		}
-	})
 	return b
 }
 
@@ -70,25 +51,11 @@ func (b *bench) leaks(ids ...string) leakcheck.Options {
 	return leakcheck.Options{Only: only}
 }
 
-// meshmark runs the program and returns its exit code and output.
-func (b *bench) meshmark(t *testing.T, args ...string) (int, string) {
-	t.Helper()
-	out, err := exec.Command(b.program, args...).CombinedOutput()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return exit.ExitCode(), string(out)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return 0, string(out)
-}
-
 // up starts a lab with the program.
 func (b *bench) up(t *testing.T, args ...string) *local.Lab {
 	t.Helper()
 	began := time.Now()
-	if code, out := b.meshmark(t, append([]string{"lab", "up"}, args...)...); code != 0 {
+	if code, out := b.Run(t, append([]string{"lab", "up"}, args...)...); code != 0 {
 		t.Fatalf("lab up: exit code %d\n%s", code, out)
 	}
 	l, err := local.Open("")
@@ -103,7 +70,7 @@ func (b *bench) up(t *testing.T, args ...string) *local.Lab {
 func (b *bench) down(t *testing.T, ids ...string) {
 	t.Helper()
 	began := time.Now()
-	if code, out := b.meshmark(t, "lab", "down"); code != 0 {
+	if code, out := b.Run(t, "lab", "down"); code != 0 {
 		t.Fatalf("lab down: exit code %d\n%s", code, out)
 	}
 	t.Logf("lab down in %.1f s", time.Since(began).Seconds())
@@ -226,7 +193,7 @@ func TestLab(t *testing.T) {
 	defer cancel()
 
 	t.Run("a second lab", func(t *testing.T) {
-		code, out := b.meshmark(t, "lab", "up")
+		code, out := b.Run(t, "lab", "up")
 		if code != errs.CodeUsage || !strings.Contains(out, status.ID) {
 			t.Errorf("exit code %d:\n%s", code, out)
 		}

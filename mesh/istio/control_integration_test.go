@@ -5,9 +5,6 @@ package istio_test
 import (
 	"context"
 	"errors"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,10 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/meshmark/meshmark/internal/labtest"
 	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/local"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/mesh/istio"
 	"github.com/meshmark/meshmark/observe"
@@ -42,60 +38,16 @@ const (
 	outside = "meshmark-levers-out" // one that selectors can leave out
 )
 
-// newSite uses the cluster of MESHMARK_KUBECONFIG, or a lab of the test's own.
+// newSite is a lab with the clients that these tests use.
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{images: lab.Images{Meshmark: "docker.io/meshmark/meshmark:lab"}}
+	l := labtest.Start(t)
+	s := &site{config: l.RESTConfig(), images: l.Images()}
 	var err error
-	if path := os.Getenv("MESHMARK_KUBECONFIG"); path != "" {
-		if s.config, err = clientcmd.BuildConfigFromFlags("", path); err != nil {
-			t.Fatal(err)
-		}
-	} else {
-		s.config, s.images = ownLab(t)
-	}
 	if s.kube, err = kubernetes.NewForConfig(s.config); err != nil {
 		t.Fatal(err)
 	}
 	return s
-}
-
-func ownLab(t *testing.T) (*rest.Config, lab.Images) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("a local lab takes root")
-	}
-	program := os.Getenv("MESHMARK_PROGRAM")
-	if program == "" {
-		program, _ = filepath.Abs("../../bin/meshmark")
-	}
-	if _, err := os.Stat(program); err != nil {
-		t.Skipf("no meshmark program: %v; `make build` makes it", err)
-	}
-	source, err := filepath.Abs("../../components/src")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("/tmp", "mm") // sockets want short paths
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("MESHMARK_SOURCE", source)
-	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "s"))
-	t.Cleanup(func() {
-		if _, err := local.Down(context.Background(), ""); err != nil {
-			t.Errorf("take the lab down: %v", err)
-		}
-		os.RemoveAll(dir)
-	})
-	if out, err := exec.Command(program, "lab", "up").CombinedOutput(); err != nil {
-		t.Fatalf("lab up: %v\n%s", err, out)
-	}
-	l, err := local.Open("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l.RESTConfig(), l.Images()
 }
 
 // injected makes two namespaces, the inner with one injected pod and a

@@ -13,9 +13,6 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -26,6 +23,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/meshmark/meshmark/components"
+	"github.com/meshmark/meshmark/internal/labtest"
 	"github.com/meshmark/meshmark/lab"
 	"github.com/meshmark/meshmark/lab/local"
 	"github.com/meshmark/meshmark/xds/fidelity"
@@ -44,22 +42,11 @@ type mesh struct {
 // recorderName is the recorder's name for pods, and in its certificate.
 const recorderName = "recorder.fidelity.svc"
 
-// newMesh starts a lab, or takes the one whose state folder
-// MESHMARK_TEST_LAB names, and puts a recorder on the host's end of its link.
+// newMesh is a lab, with a recorder on the host's end of its link.
 func newMesh(t *testing.T, ctx context.Context) *mesh {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("a local lab takes root")
-	}
-	m := &mesh{}
+	m := &mesh{lab: labtest.Start(t)}
 	var err error
-	state := os.Getenv("MESHMARK_TEST_LAB")
-	if state == "" {
-		startLab(t)
-	}
-	if m.lab, err = local.Open(state); err != nil {
-		t.Fatal(err)
-	}
 	if m.kube, err = kubernetes.NewForConfig(m.lab.RESTConfig()); err != nil {
 		t.Fatal(err)
 	}
@@ -226,36 +213,4 @@ func certificate(t *testing.T, authority map[string][]byte) tls.Certificate {
 		t.Fatal(err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der, ca.Certificate[0]}, PrivateKey: key}
-}
-
-// startLab starts a lab of the test's own with the program that was built.
-func startLab(t *testing.T) {
-	t.Helper()
-	program := os.Getenv("MESHMARK_PROGRAM")
-	if program == "" {
-		program, _ = filepath.Abs("../../bin/meshmark")
-	}
-	if _, err := os.Stat(program); err != nil {
-		t.Skipf("no meshmark program: %v; `make build` makes it", err)
-	}
-	source, err := filepath.Abs("../../components/src")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("/tmp", "mm") // sockets want short paths
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("MESHMARK_SOURCE", source)
-	t.Setenv("XDG_STATE_HOME", dir)
-	t.Setenv("KUBECONFIG", "")
-	t.Cleanup(func() {
-		if _, err := local.Down(context.Background(), ""); err != nil {
-			t.Errorf("take the lab down: %v", err)
-		}
-		os.RemoveAll(dir)
-	})
-	if out, err := exec.Command(program, "lab", "up").CombinedOutput(); err != nil {
-		t.Fatalf("lab up: %v\n%s", err, out)
-	}
 }
