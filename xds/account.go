@@ -42,7 +42,7 @@ func (f *Fleet) Account() Account {
 	a := Account{
 		UnixNS: time.Now().UnixNano(), Proxies: len(f.proxies), Connected: int(f.connected.Load()), Synced: int(f.synced.Load()),
 		Wire: map[string]record.Wire{}, Reconnects: map[string]int64{}, Errors: f.malformed.Load(), Config: map[string]int64{},
-		NamespaceConfig: f.namespaceBytes(), CPU: ownCPU(), RSSBytes: ownRSS(), LagSource: "kernel",
+		NamespaceConfig: f.namespaceBytes(), CPU: ownCPU(), RSSBytes: ownRSS(),
 	}
 	for k := range kinds {
 		a.Wire[k.String()] = f.wire[k].record()
@@ -56,17 +56,31 @@ func (f *Fleet) Account() Account {
 		a.Reconnects[reason] = n
 	}
 	f.mu.Unlock()
-	lag, timer, convergence := f.lag.take(true), f.timerLag.take(true), f.convergence.take(false)
-	if lag.total == 0 && f.unstamped.Load() > 0 {
-		a.LagSource = "none"
-	}
-	a.Lag, a.TimerLag = lag.lag(), timer.lag()
+	convergence := f.convergence.take(false)
+	f.lags(&a)
 	a.Convergence = Quantiles{Count: convergence.total, P50: convergence.quantile(0.5), P90: convergence.quantile(0.9),
 		P99: convergence.quantile(0.99), P999: convergence.quantile(0.999), Max: convergence.quantile(1)}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	a.HeapBytes = int64(m.HeapInuse)
 	return a
+}
+
+// maxUnstamped is the share of reads without the kernel's time from which on
+// those with one no longer speak for all.
+const maxUnstamped = 0.01
+
+// lags fills in how late the fleet was since the account before: by the
+// kernel's stamps where reads had them, else by the heartbeat, which goes on
+// whether anything is read or not.
+func (f *Fleet) lags(a *Account) {
+	kernel, timer, unstamped := f.lag.take(true), f.timerLag.take(true), f.unstamped.Swap(0)
+	a.StampedReads, a.UnstampedReads = kernel.total, unstamped
+	a.TimerLag = timer.lag()
+	a.Lag, a.LagSource, a.LagCount = kernel.lag(), LagKernel, kernel.total
+	if kernel.total == 0 || float64(unstamped) > maxUnstamped*float64(kernel.total+unstamped) {
+		a.Lag, a.LagSource, a.LagCount = a.TimerLag, LagTimer, timer.total
+	}
 }
 
 func (c *counts) lag() record.Lag {

@@ -52,6 +52,12 @@ type MarkerSightings struct {
 	Unknown int `json:"unknown,omitempty"`
 }
 
+// Where an account's lag is from.
+const (
+	LagKernel = "kernel" // the kernel's time stamps of what was read
+	LagTimer  = "timer"  // a goroutine that sleeps 5 ms at a time, and how much longer it took
+)
+
 // Account is what a fleet counted since its start.
 type Account struct {
 	UnixNS     int64                  `json:"unix_ns"`
@@ -72,15 +78,22 @@ type Account struct {
 	RSSBytes int64      `json:"rss_bytes"`
 	// HeapBytes is Go's heap in use.
 	HeapBytes int64 `json:"heap_bytes"`
-	// Lag is from when the kernel had the last byte of what was read until
-	// the fleet noted it, microseconds; of every read since the account
-	// before.
+	// Lag is how late the fleet noted what had come, microseconds, since the
+	// account before: from when the kernel had the last byte of what was read
+	// until the fleet noted it, of every read; where the kernel does not say
+	// when that was, it is TimerLag.
 	Lag record.Lag `json:"lag_us"`
 	// TimerLag is how late a goroutine that only sleeps woke up: what the
 	// scheduler adds when the machine is busy; microseconds.
 	TimerLag record.Lag `json:"timer_lag_us"`
-	// LagSource says where Lag is from: "kernel" time stamps, or "none".
+	// LagSource says where Lag is from: LagKernel or LagTimer.
 	LagSource string `json:"lag_source"`
+	// LagCount is how many observations Lag is of; 0: the account before was
+	// a moment ago, and Lag says nothing.
+	LagCount int64 `json:"lag_count"`
+	// Reads since the account before with a time of the kernel, and without.
+	StampedReads   int64 `json:"stamped_reads"`
+	UnstampedReads int64 `json:"unstamped_reads,omitempty"`
 	// Convergence is from the first proxy that got new content to the ACK of
 	// each that did, microseconds, of proxies that were synced before.
 	Convergence Quantiles `json:"convergence_us"`

@@ -64,6 +64,9 @@ func (c *stampConn) Read(b []byte) (int, error) {
 	if c.raw == nil || len(b) == 0 {
 		n, err := c.Conn.Read(b)
 		c.last = time.Now().UnixNano()
+		if c.onRead != nil && n > 0 {
+			c.onRead(-1)
+		}
 		return n, err
 	}
 	c.into = b
