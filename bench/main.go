@@ -18,61 +18,25 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
-)
 
-// result is one line of the table.
-type result struct {
-	Name   string    `json:"name"`
-	Unit   string    `json:"unit"`
-	Median float64   `json:"median"`
-	Low    float64   `json:"low"`
-	High   float64   `json:"high"`
-	Values []float64 `json:"values"`
-	Target string    `json:"target,omitempty"` // in words; "" for none
-	Pass   bool      `json:"pass"`             // true without a target
-}
+	"github.com/meshmark/meshmark/bench/internal/table"
+)
 
 // document is the JSON output.
 type document struct {
-	Schema      int      `json:"schema"`
-	LoadAverage string   `json:"load_average"`
-	Rounds      int      `json:"rounds"`
-	SecondsEach float64  `json:"seconds_each"`
-	Results     []result `json:"results"`
-}
-
-// summary makes a result of the values of all rounds.
-func summary(name, unit string, values []float64) result {
-	sorted := slices.Sorted(slices.Values(values))
-	r := result{Name: name, Unit: unit, Values: values, Pass: true}
-	if n := len(sorted); n > 0 {
-		r.Low, r.High = sorted[0], sorted[n-1]
-		r.Median = (sorted[(n-1)/2] + sorted[n/2]) / 2
-	}
-	return r
-}
-
-// atLeast judges the median.
-func (r result) atLeast(target float64) result {
-	r.Target, r.Pass = fmt.Sprintf(">= %g", target), r.Median >= target
-	return r
-}
-
-// atMost judges the median.
-func (r result) atMost(target float64) result {
-	r.Target, r.Pass = fmt.Sprintf("<= %g", target), r.Median <= target
-	return r
+	Schema      int         `json:"schema"`
+	LoadAverage string      `json:"load_average"`
+	Rounds      int         `json:"rounds"`
+	SecondsEach float64     `json:"seconds_each"`
+	Results     []table.Row `json:"results"`
 }
 
 func main() {
@@ -83,9 +47,6 @@ func main() {
 		os.Exit(1)
 	}
 }
-
-// errMissed says that a target was missed.
-var errMissed = errors.New("a target was missed")
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 1 && args[0] == serverMode {
@@ -109,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	defer b.close()
 	doc := document{Schema: 1, LoadAverage: loadAverage(), Rounds: *rounds, SecondsEach: each.Seconds()}
 	for _, part := range strings.Split(*only, ",") {
-		var results []result
+		var results []table.Row
 		var err error
 		switch part {
 		case "speed":
@@ -128,45 +89,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return errors.Join(err, print(stdout, doc)) // with what there is
 		}
 	}
-	if err := print(stdout, doc); err != nil {
+	if err := errors.Join(print(stdout, doc), table.WriteJSON(*jsonFile, doc)); err != nil {
 		return err
 	}
-	if *jsonFile != "" {
-		data, err := json.MarshalIndent(doc, "", "  ")
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(*jsonFile, append(data, '\n'), 0o644); err != nil {
-			return err
-		}
-	}
-	for _, r := range doc.Results {
-		if !r.Pass {
-			return errMissed
-		}
-	}
-	return nil
+	return table.Judge(doc.Results)
 }
 
 func print(out io.Writer, doc document) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "load engine, %d rounds of %g s, load average before %s\n\n", doc.Rounds, doc.SecondsEach, doc.LoadAverage)
-	fmt.Fprintf(w, "\tmedian\tlow\thigh\tunit\ttarget\t\t\n")
-	for _, r := range doc.Results {
-		verdict := ""
-		if r.Target != "" {
-			verdict = map[bool]string{true: "reached", false: "MISSED"}[r.Pass]
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", r.Name, number(r.Median), number(r.Low), number(r.High), r.Unit, r.Target, verdict)
-	}
-	return w.Flush()
-}
-
-func number(v float64) string {
-	if v >= 1000 {
-		return fmt.Sprintf("%.0f", v)
-	}
-	return fmt.Sprintf("%.3g", v)
+	title := fmt.Sprintf("load engine, %d rounds of %g s, load average before %s", doc.Rounds, doc.SecondsEach, doc.LoadAverage)
+	return table.Print(out, title, doc.Results)
 }
 
 func loadAverage() string {

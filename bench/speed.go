@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+
+	"github.com/meshmark/meshmark/bench/internal/table"
 )
 
 // contender is a way to run a generator.
@@ -48,7 +50,7 @@ func costs(trials []trial) []float64 {
 }
 
 // speed compares generators as fast as they can.
-func (b *bench) speed(ctx context.Context, n int) ([]result, error) {
+func (b *bench) speed(ctx context.Context, n int) ([]table.Row, error) {
 	trials, err := b.rounds(ctx, "as fast as possible", n, []contender{
 		{"meshmark", func(ctx context.Context) (trial, error) { return b.ours(ctx, b.url, "--rate", "max") }},
 		{"wrk", b.wrkMax},
@@ -57,12 +59,12 @@ func (b *bench) speed(ctx context.Context, n int) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []result{
-		summary("max: meshmark", "us CPU/request", costs(trials[0])),
-		summary("max: wrk", "us CPU/request", costs(trials[1])),
-		summary("max: fortio", "us CPU/request", costs(trials[2])),
-		summary("max: requests/CPU-s over wrk's", "ratio", ratios(trials[0], trials[1])).atLeast(0.9),
-		summary("max: requests/CPU-s over fortio's", "ratio", ratios(trials[0], trials[2])).atLeast(1.2),
+	return []table.Row{
+		table.Of("max: meshmark", "us CPU/request", costs(trials[0])...),
+		table.Of("max: wrk", "us CPU/request", costs(trials[1])...),
+		table.Of("max: fortio", "us CPU/request", costs(trials[2])...),
+		table.Of("max: requests/CPU-s over wrk's", "ratio", ratios(trials[0], trials[1])...).AtLeast(0.9),
+		table.Of("max: requests/CPU-s over fortio's", "ratio", ratios(trials[0], trials[2])...).AtLeast(1.2),
 	}, nil
 }
 
@@ -74,7 +76,7 @@ const pacedRate = 5000
 // they are spread, which is the nearest it has to a Poisson process. What
 // the kernel charges for a wake-up alone is set beside: a schedule of single
 // requests cannot cost less, one of bursts shares it.
-func (b *bench) paced(ctx context.Context, n int) ([]result, error) {
+func (b *bench) paced(ctx context.Context, n int) ([]table.Row, error) {
 	rate := strconv.Itoa(pacedRate)
 	ours := func(arrival string) func(context.Context) (trial, error) {
 		return func(ctx context.Context) (trial, error) {
@@ -95,23 +97,23 @@ func (b *bench) paced(ctx context.Context, n int) ([]result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("paced: %w", err)
 	}
-	return []result{
-		summary("5000 rps: being woken alone, Poisson, nothing sent", "us CPU/request", floor),
-		summary("5000 rps: meshmark, Poisson", "us CPU/request", costs(trials[0])),
-		summary("5000 rps: meshmark, uniform", "us CPU/request", costs(trials[2])),
-		summary("5000 rps: meshmark, burst", "us CPU/request", costs(trials[4])),
-		summary("5000 rps: fortio (bursts)", "us CPU/request", costs(trials[1])),
-		summary("5000 rps: fortio -uniform", "us CPU/request", costs(trials[3])),
-		summary("5000 rps: Poisson over fortio's", "ratio", ratios(trials[0], trials[1])).atLeast(2.5),
-		summary("5000 rps: Poisson over fortio -uniform's", "ratio", ratios(trials[0], trials[3])),
-		summary("5000 rps: uniform over fortio -uniform's", "ratio", ratios(trials[2], trials[3])),
-		summary("5000 rps: burst over fortio's", "ratio", ratios(trials[4], trials[1])),
+	return []table.Row{
+		table.Of("5000 rps: being woken alone, Poisson, nothing sent", "us CPU/request", floor...),
+		table.Of("5000 rps: meshmark, Poisson", "us CPU/request", costs(trials[0])...),
+		table.Of("5000 rps: meshmark, uniform", "us CPU/request", costs(trials[2])...),
+		table.Of("5000 rps: meshmark, burst", "us CPU/request", costs(trials[4])...),
+		table.Of("5000 rps: fortio (bursts)", "us CPU/request", costs(trials[1])...),
+		table.Of("5000 rps: fortio -uniform", "us CPU/request", costs(trials[3])...),
+		table.Of("5000 rps: Poisson over fortio's", "ratio", ratios(trials[0], trials[1])...).AtLeast(2.5),
+		table.Of("5000 rps: Poisson over fortio -uniform's", "ratio", ratios(trials[0], trials[3])...),
+		table.Of("5000 rps: uniform over fortio -uniform's", "ratio", ratios(trials[2], trials[3])...),
+		table.Of("5000 rps: burst over fortio's", "ratio", ratios(trials[4], trials[1])...),
 	}, nil
 }
 
 // lag measures how late the engine itself is.
-func (b *bench) lag(ctx context.Context, n int) ([]result, error) {
-	var out []result
+func (b *bench) lag(ctx context.Context, n int) ([]table.Row, error) {
+	var out []table.Row
 	for _, rate := range []int{1000, 2000, 5000} {
 		trials, err := b.rounds(ctx, fmt.Sprintf("lag at %d rps", rate), n, []contender{{"meshmark", func(ctx context.Context) (trial, error) {
 			return b.ours(ctx, b.url, "--rate", strconv.Itoa(rate))
@@ -125,8 +127,8 @@ func (b *bench) lag(ctx context.Context, n int) ([]result, error) {
 			p99 = append(p99, t.report.Lag.P99)
 		}
 		out = append(out,
-			summary(fmt.Sprintf("lag p50 at %d rps", rate), "us", p50),
-			summary(fmt.Sprintf("lag p99 at %d rps", rate), "us", p99).atMost(100))
+			table.Of(fmt.Sprintf("lag p50 at %d rps", rate), "us", p50...),
+			table.Of(fmt.Sprintf("lag p99 at %d rps", rate), "us", p99...).AtMost(100))
 	}
 	return out, nil
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/meshmark/meshmark/bench/internal/table"
 	"github.com/meshmark/meshmark/load"
 	"github.com/meshmark/meshmark/load/arrival"
 )
@@ -131,7 +132,7 @@ var path = truthCase{"the way there and back", 400, 5, 64, service{Seed: 5, Law:
 // median of the way there and back, measured in the same round, which needs
 // an idle machine, since whatever delays the server is not in it; and the
 // server's own record, which has such delays in it.
-func (b *bench) truth(ctx context.Context) ([]result, error) {
+func (b *bench) truth(ctx context.Context) ([]table.Row, error) {
 	type key struct {
 		c    int
 		q, o string
@@ -175,10 +176,10 @@ func (b *bench) truth(ctx context.Context) ([]result, error) {
 			}
 		}
 	}
-	out := []result{summary("truth: "+path.name+", p50", "us", ways)}
+	out := []table.Row{table.Of("truth: "+path.name+", p50", "us", ways...)}
 	for _, k := range order {
-		name := fmt.Sprintf("truth, %s: %s, in the last round %s us, %s %s, off by", truthCases[k.c].name, k.q, number(got[k]), k.o, number(exact[k]))
-		out = append(out, summary(name, "us", off[k]).atMost(math.Round(0.01*exact[k]+20)))
+		name := fmt.Sprintf("truth, %s: %s, in the last round %s us, %s %s, off by", truthCases[k.c].name, k.q, table.Number(got[k]), k.o, table.Number(exact[k]))
+		out = append(out, table.Of(name, "us", off[k]...).AtMost(math.Round(0.01*exact[k]+20)))
 	}
 	return append(out, histogramError()), nil
 }
@@ -233,7 +234,7 @@ func endServer(cmd *exec.Cmd) {
 
 // histogramError is the largest error of a percentile read from a histogram
 // of a million lognormal values, against the values themselves.
-func histogramError() result {
+func histogramError() table.Row {
 	const n = 1_000_000
 	rng := rand.New(rand.NewPCG(5, 6))
 	h := load.NewHistogram()
@@ -250,5 +251,5 @@ func histogramError() result {
 		exact := at(values, q.p) / 1e3
 		worst = max(worst, math.Abs(q.got-exact)/exact*100)
 	}
-	return summary("histogram: error of a percentile", "%", []float64{worst}).atMost(0.1)
+	return table.Of("histogram: error of a percentile", "%", worst).AtMost(0.1)
 }

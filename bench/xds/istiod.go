@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/meshmark/meshmark/bench/internal/table"
 	"github.com/meshmark/meshmark/lab/local"
 	"github.com/meshmark/meshmark/observe"
 	"github.com/meshmark/meshmark/population"
@@ -103,7 +104,7 @@ func (m *mesh) cpu(ctx context.Context) (float64, error) {
 }
 
 // istiod measures sidecars at a real istiod.
-func istiod(ctx context.Context, o options) (results []result, err error) {
+func istiod(ctx context.Context, o options) (results []table.Row, err error) {
 	m, err := openMesh(ctx, o)
 	if err != nil {
 		return nil, err
@@ -155,11 +156,11 @@ func istiod(ctx context.Context, o options) (results []result, err error) {
 		return nil, err
 	}
 	results = append(results,
-		summary(fmt.Sprintf("%d sidecars with %d services connected to istiod", o.sidecars, o.services), "s", took.Seconds()),
-		summary("istiod's CPU meanwhile", "s", busy-idle),
-		summary("CPU of a sidecar to connect", "ms", 1000*seconds(account.CPU)/n),
-		summary("memory of a sidecar", "KB", resident).atMost(memoryTarget),
-		summary("most memory of a sidecar while all connect", "KB", peak),
+		table.Of(fmt.Sprintf("%d sidecars with %d services connected to istiod", o.sidecars, o.services), "s", took.Seconds()),
+		table.Of("istiod's CPU meanwhile", "s", busy-idle),
+		table.Of("CPU of a sidecar to connect", "ms", 1000*seconds(account.CPU)/n),
+		table.Of("memory of a sidecar", "KB", resident).AtMost(memoryTarget),
+		table.Of("most memory of a sidecar while all connect", "KB", peak),
 	)
 	more, err := m.pushes(ctx, o, f)
 	results = append(results, more...)
@@ -167,11 +168,11 @@ func istiod(ctx context.Context, o options) (results []result, err error) {
 		return results, err
 	}
 	resident, _, err = f.memory(o.sidecars)
-	return append(results, summary("memory of a sidecar after pushes", "KB", resident).atMost(memoryTarget)), err
+	return append(results, table.Of("memory of a sidecar after pushes", "KB", resident).AtMost(memoryTarget)), err
 }
 
 // pushes makes changes, and compares what sidecars and istiod spend on them.
-func (m *mesh) pushes(ctx context.Context, o options, f *fleet) (results []result, err error) {
+func (m *mesh) pushes(ctx context.Context, o options, f *fleet) (results []table.Row, err error) {
 	namespace := population.Namespace(0)
 	name := func(i int) string { return fmt.Sprintf("bench-xds-%d", i) }
 	defer func() {
@@ -196,9 +197,9 @@ func (m *mesh) pushes(ctx context.Context, o options, f *fleet) (results []resul
 		shares, istiods, ms = append(shares, share), append(istiods, spent), append(ms, all)
 	}
 	results = append(results,
-		summary("new service: all sidecars' CPU by istiod's", "ratio", shares...).atMost(shareTarget),
-		summary("new service: istiod's CPU", "s", istiods...),
-		summary("new service: committed until the last sidecar has it", "ms", ms...))
+		table.Of("new service: all sidecars' CPU by istiod's", "ratio", shares...).AtMost(shareTarget),
+		table.Of("new service: istiod's CPU", "s", istiods...),
+		table.Of("new service: committed until the last sidecar has it", "ms", ms...))
 	shares, istiods, ms = nil, nil, nil
 	// The first endpoints that a service has make istiod push everything;
 	// they are not counted.
@@ -214,9 +215,9 @@ func (m *mesh) pushes(ctx context.Context, o options, f *fleet) (results []resul
 		}
 	}
 	return append(results,
-		summary("new endpoint: all sidecars' CPU by istiod's", "ratio", shares...).atMost(shareTarget),
-		summary("new endpoint: istiod's CPU", "s", istiods...),
-		summary("new endpoint: committed until the last sidecar has it", "ms", ms...)), nil
+		table.Of("new endpoint: all sidecars' CPU by istiod's", "ratio", shares...).AtMost(shareTarget),
+		table.Of("new endpoint: istiod's CPU", "s", istiods...),
+		table.Of("new endpoint: committed until the last sidecar has it", "ms", ms...)), nil
 }
 
 // endpoints makes an address the only endpoint of a Service without selector.

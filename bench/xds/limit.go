@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshmark/meshmark/bench/internal/table"
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/xds"
 	"github.com/meshmark/meshmark/xds/server"
@@ -58,7 +59,7 @@ func push(ctx context.Context, s *server.Server, f *fleet, service, n int, sidec
 }
 
 // limit finds what a fleet costs without istiod.
-func limit(ctx context.Context, o options) (results []result, err error) {
+func limit(ctx context.Context, o options) (results []table.Row, err error) {
 	s, address, err := start(o, (*server.Server).Serve)
 	if err != nil {
 		return nil, err
@@ -87,11 +88,11 @@ func limit(ctx context.Context, o options) (results []result, err error) {
 	o.say("%d sidecars after %.1f s", o.proxies, took.Seconds())
 	n := float64(o.proxies)
 	results = append(results,
-		summary(fmt.Sprintf("%d sidecars connected to our server", o.proxies), "s", took.Seconds()),
-		summary("received while they did", "MB/s", float64(counts.Bytes)/1e6/took.Seconds()),
-		summary("CPU of a sidecar to connect", "ms", 1000*seconds(connected.CPU)/n),
-		summary(fmt.Sprintf("memory of a sidecar with %d services", o.services), "KB", resident).atMost(memoryTarget),
-		summary("most memory of a sidecar while all connect", "KB", peak),
+		table.Of(fmt.Sprintf("%d sidecars connected to our server", o.proxies), "s", took.Seconds()),
+		table.Of("received while they did", "MB/s", float64(counts.Bytes)/1e6/took.Seconds()),
+		table.Of("CPU of a sidecar to connect", "ms", 1000*seconds(connected.CPU)/n),
+		table.Of(fmt.Sprintf("memory of a sidecar with %d services", o.services), "KB", resident).AtMost(memoryTarget),
+		table.Of("most memory of a sidecar while all connect", "KB", peak),
 	)
 	var rates, cpu, spread []float64
 	before := connected
@@ -112,10 +113,10 @@ func limit(ctx context.Context, o options) (results []result, err error) {
 	}
 	resident, _, err = f.memory(o.proxies)
 	return append(results,
-		summary("memory of a sidecar after pushes", "KB", resident).atMost(memoryTarget),
-		summary("pushes received and acknowledged", "1/s", rates...),
-		summary("CPU of a sidecar for a push", "us", cpu...),
-		summary("a sidecar's lag behind the kernel while all are pushed to, p99", "ms", spread...),
+		table.Of("memory of a sidecar after pushes", "KB", resident).AtMost(memoryTarget),
+		table.Of("pushes received and acknowledged", "1/s", rates...),
+		table.Of("CPU of a sidecar for a push", "us", cpu...),
+		table.Of("a sidecar's lag behind the kernel while all are pushed to, p99", "ms", spread...),
 	), err
 }
 
@@ -124,7 +125,7 @@ const timed = 500
 
 // timing compares when sidecars say that they received changes with when the
 // server wrote them.
-func timing(ctx context.Context, o options) (results []result, err error) {
+func timing(ctx context.Context, o options) (results []table.Row, err error) {
 	s, address, err := start(o, (*server.Server).ServeTimed)
 	if err != nil {
 		return nil, err
@@ -172,9 +173,9 @@ func timing(ctx context.Context, o options) (results []result, err error) {
 		most = append(most, max(errors[len(errors)-1], -errors[0]))
 	}
 	name := fmt.Sprintf("time of reception less time of writing, %d sidecars, ", timed)
-	return []result{
-		summary(name+"p50", "ms", p50...),
-		summary(name+"p99", "ms", p99...).atMost(timingTarget),
-		summary(name+"largest", "ms", most...),
+	return []table.Row{
+		table.Of(name+"p50", "ms", p50...),
+		table.Of(name+"p99", "ms", p99...).AtMost(timingTarget),
+		table.Of(name+"largest", "ms", most...),
 	}, nil
 }

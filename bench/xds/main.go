@@ -20,18 +20,20 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"github.com/meshmark/meshmark/bench/internal/table"
 )
+
+// title of the table.
+const title = "simulated sidecars"
 
 // Targets.
 const (
@@ -39,35 +41,6 @@ const (
 	shareTarget  = 0.15 // of istiod's CPU
 	timingTarget = 1.0  // ms
 )
-
-// result is one line of the table.
-type result struct {
-	Name   string    `json:"name"`
-	Unit   string    `json:"unit"`
-	Median float64   `json:"median"`
-	Low    float64   `json:"low"`
-	High   float64   `json:"high"`
-	Values []float64 `json:"values"`
-	Target string    `json:"target,omitempty"` // in words; "" for none
-	Pass   bool      `json:"pass"`             // true without a target
-}
-
-// summary makes a result of the values of all rounds.
-func summary(name, unit string, values ...float64) result {
-	sorted := slices.Sorted(slices.Values(values))
-	r := result{Name: name, Unit: unit, Values: values, Pass: true}
-	if n := len(sorted); n > 0 {
-		r.Low, r.High = sorted[0], sorted[n-1]
-		r.Median = (sorted[(n-1)/2] + sorted[n/2]) / 2
-	}
-	return r
-}
-
-// atMost judges the median.
-func (r result) atMost(target float64) result {
-	r.Target, r.Pass = fmt.Sprintf("<= %g", target), len(r.Values) > 0 && r.Median <= target
-	return r
-}
 
 // options are what the parts are run with.
 type options struct {
@@ -91,9 +64,6 @@ func main() {
 	}
 }
 
-// errMissed says that a target was missed.
-var errMissed = errors.New("a target was missed")
-
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 1 && args[0] == fleetMode {
 		return serveFleet(ctx, os.Stdin, stdout)
@@ -110,55 +80,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	var all []result
+	var all []table.Row
 	for _, part := range strings.Split(*only, ",") {
-		do, ok := map[string]func(context.Context, options) ([]result, error){"timing": timing, "limit": limit, "istiod": istiod}[part]
+		do, ok := map[string]func(context.Context, options) ([]table.Row, error){"timing": timing, "limit": limit, "istiod": istiod}[part]
 		if !ok {
 			return fmt.Errorf("-only %q: want timing, limit or istiod", part)
 		}
 		results, err := do(ctx, o)
 		all = append(all, results...)
 		if err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", part, err), print(stdout, all)) // with what there is
+			return errors.Join(fmt.Errorf("%s: %w", part, err), table.Print(stdout, title, all)) // with what there is
 		}
 	}
-	if err := print(stdout, all); err != nil {
+	err := table.WriteJSON(*jsonFile, struct {
+		Schema  int         `json:"schema"`
+		Results []table.Row `json:"results"`
+	}{1, all})
+	if err := errors.Join(table.Print(stdout, title, all), err); err != nil {
 		return err
 	}
-	if *jsonFile != "" {
-		data, err := json.MarshalIndent(struct {
-			Schema  int      `json:"schema"`
-			Results []result `json:"results"`
-		}{1, all}, "", "  ")
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(*jsonFile, append(data, '\n'), 0o644); err != nil {
-			return err
-		}
-	}
-	if slices.ContainsFunc(all, func(r result) bool { return !r.Pass }) {
-		return errMissed
-	}
-	return nil
-}
-
-func print(out io.Writer, all []result) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "simulated sidecars\n\n\tmedian\tlow\thigh\tunit\ttarget\t\t\n")
-	for _, r := range all {
-		verdict := ""
-		if r.Target != "" {
-			verdict = map[bool]string{true: "reached", false: "MISSED"}[r.Pass]
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", r.Name, number(r.Median), number(r.Low), number(r.High), r.Unit, r.Target, verdict)
-	}
-	return w.Flush()
-}
-
-func number(v float64) string {
-	if v >= 1000 {
-		return fmt.Sprintf("%.0f", v)
-	}
-	return fmt.Sprintf("%.3g", v)
+	return table.Judge(all)
 }
