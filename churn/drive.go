@@ -49,6 +49,8 @@ type Driver struct {
 
 	mu   sync.Mutex
 	late map[int]time.Duration
+	// refused are the changes to which the API server said no.
+	refused map[int]bool
 }
 
 // NewDriver returns a Driver of a plan for a cluster.
@@ -143,7 +145,7 @@ func (d *Driver) Drive(ctx context.Context, start time.Time, announce Announce) 
 	}
 	wait.Wait()
 	d.watch.follow(ctx, d.plan, events)
-	d.watch.fill(events)
+	d.watch.fill(d.plan, events, d.refused)
 	if err := context.Cause(ctx); err != nil {
 		for i := range events {
 			if events[i].CommittedNS == 0 && events[i].Error == "" {
@@ -215,6 +217,9 @@ func (d *Driver) one(ctx context.Context, c *Change, e *record.Event, slots chan
 	for _, w := range c.writes {
 		if err := d.write(ctx, w); err != nil {
 			e.Error = err.Error()
+			if isRefusal(err) {
+				d.isRefused(c.Index)
+			}
 			return
 		}
 	}

@@ -92,6 +92,7 @@ func (d *Driver) podChange(ctx context.Context, c *Change, e *record.Event, slot
 	}
 	committed := int64(0)
 	first := map[string]int64{} // when a new address was first ready
+	left := map[string]int64{}  // when an old one was so no longer
 	ready := make(chan string, maxWaiting)
 	waiter := d.watch.wait(service, func(now map[string]bool, at int64) bool {
 		for ip := range now {
@@ -103,16 +104,14 @@ func (d *Driver) podChange(ctx context.Context, c *Change, e *record.Event, slot
 				}
 			}
 		}
+		departures(gone, now, left, at)
 		came := 0
 		for ip := range now {
-			if gone[ip] {
-				return false
-			}
 			if !old[ip] {
 				came++
 			}
 		}
-		if came < fresh || returning != "" && !now[returning] {
+		if len(left) < len(gone) || came < fresh || returning != "" && !now[returning] {
 			return false
 		}
 		committed = at
@@ -164,6 +163,11 @@ func (d *Driver) podChange(ctx context.Context, c *Change, e *record.Event, slot
 		case <-finished:
 			finished = nil
 			e.CommittedNS, e.WatchedNS = committed, committed
+			for i := range e.Markers {
+				if m := &e.Markers[i]; m.Gone {
+					m.GoneNS = left[m.Text]
+				}
+			}
 		case <-limit.C:
 			fail(fmt.Sprintf("its EndpointSlice did not follow within %s", settle), errors.New(""))
 			return
@@ -176,6 +180,27 @@ func (d *Driver) podChange(ctx context.Context, c *Change, e *record.Event, slot
 			d.isLate(c.Index, by)
 		}
 	}
+}
+
+// departures notes in left when addresses that must go were ready no longer.
+// One that is back, as a new pod may be given it, has not gone.
+func departures(gone, ready map[string]bool, left map[string]int64, at int64) {
+	for ip := range gone {
+		if ready[ip] {
+			delete(left, ip)
+		} else if left[ip] == 0 {
+			left[ip] = at
+		}
+	}
+}
+
+func (d *Driver) isRefused(change int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.refused == nil {
+		d.refused = map[int]bool{}
+	}
+	d.refused[change] = true
 }
 
 func (d *Driver) isLate(change int, by time.Duration) {

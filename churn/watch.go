@@ -2,13 +2,16 @@ package churn
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,12 +31,20 @@ type watcher struct {
 	stopping []func() // wait for the informers to end
 
 	mu sync.Mutex
-	// seen is when each change was first in a watch, by its index.
-	seen map[int]int64
+	// seen are the writes of each change that were in a watch, by its index.
+	seen map[int]*showing
 	// pods and slices of the population's Services.
 	pods    map[string]map[string]*corev1.Pod // by Service, name
 	slices  map[string]map[string][]string    // ready addresses by Service, name of the slice
 	waiters map[string][]*waiter
+}
+
+// showing is what a watch has shown of a change.
+type showing struct {
+	first int64 // nanoseconds since 1970
+	// times are when an object came with the change, by its name: as often
+	// as the change wrote to it.
+	times map[string][]int64
 }
 
 // waiter waits for endpoints of a Service.
@@ -55,7 +66,7 @@ const maxWaiting = 4096
 func (d *Driver) watchAll(ctx context.Context) (*watcher, error) {
 	begin := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	w := &watcher{cancel: cancel, seen: map[int]int64{}, pods: map[string]map[string]*corev1.Pod{}, slices: map[string]map[string][]string{}, waiters: map[string][]*waiter{}}
+	w := &watcher{cancel: cancel, seen: map[int]*showing{}, pods: map[string]map[string]*corev1.Pod{}, slices: map[string]map[string][]string{}, waiters: map[string][]*waiter{}}
 	var synced []cache.InformerSynced
 	watched := map[schema.GroupVersionResource]bool{}
 	own := dynamicinformer.NewFilteredDynamicSharedInformerFactory(d.dynamic, 0, metav1.NamespaceAll, func(o *metav1.ListOptions) {
@@ -125,7 +136,7 @@ func handlers(f func(any)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{AddFunc: f, UpdateFunc: func(_, o any) { f(o) }}
 }
 
-// object notes when a change was first seen in an object.
+// object notes when a change was seen in an object.
 func (w *watcher) object(o any) {
 	now := time.Now().UnixNano()
 	u, ok := o.(*unstructured.Unstructured)
@@ -138,9 +149,12 @@ func (w *watcher) object(o any) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.seen[index] == 0 {
-		w.seen[index] = now
+	s := w.seen[index]
+	if s == nil {
+		s = &showing{first: now, times: map[string][]int64{}}
+		w.seen[index] = s
 	}
+	s.times[name(u)] = append(s.times[name(u)], now)
 }
 
 // watchLag is how long the driver's own watch may be behind the answers.
@@ -153,7 +167,7 @@ func (w *watcher) follow(ctx context.Context, plan *Plan, events []record.Event)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for i, c := range plan.Changes {
-			if c.own() && events[i].SentNS != 0 && events[i].Error == "" && w.seen[i] == 0 {
+			if c.own() && events[i].SentNS != 0 && events[i].Error == "" && w.seen[i] == nil {
 				return false
 			}
 		}
@@ -170,21 +184,52 @@ func (w *watcher) follow(ctx context.Context, plan *Plan, events []record.Event)
 func (c *Change) own() bool { return len(c.writes) > 0 && c.writes[0].object.GetLabels()[Label] != "" }
 
 // fill puts into events when changes were seen. A change whose answer was
-// lost, but which the watch shows, was committed.
-func (w *watcher) fill(events []record.Event) {
+// lost, but whose last write the watch shows, was committed: by then, and
+// whatever the driver was told. One that the API server refused was not.
+func (w *watcher) fill(plan *Plan, events []record.Event, refused map[int]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range events {
 		e := &events[i]
-		at := w.seen[e.Change]
-		if at == 0 || e.WatchedNS != 0 {
+		s := w.seen[e.Change]
+		if s == nil || e.WatchedNS != 0 {
 			continue
 		}
-		e.WatchedNS = at
-		if e.CommittedNS == 0 {
+		e.WatchedNS = s.first
+		if e.CommittedNS != 0 || refused[e.Change] {
+			continue
+		}
+		if at := s.last(&plan.Changes[i]); at != 0 {
 			e.CommittedNS, e.Error = at, ""
 		}
 	}
+}
+
+// last is when the last write of a change was seen, nanoseconds since 1970; 0
+// if it was not. Objects of a change are written in their order, so that the
+// writes before were carried out.
+func (s *showing) last(c *Change) int64 {
+	if len(c.writes) == 0 {
+		return 0
+	}
+	key, writes := name(c.writes[len(c.writes)-1].object), 0
+	for _, one := range c.writes {
+		if name(one.object) == key {
+			writes++
+		}
+	}
+	if times := s.times[key]; len(times) >= writes {
+		return times[writes-1]
+	}
+	return 0
+}
+
+// isRefusal tells whether the API server said no. Its errors of its own
+// (a time-out, a storage that did not answer) leave open what became of a
+// write, as a lost answer does.
+func isRefusal(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError
 }
 
 // serviceOf is the key of the Service that a pod is behind.

@@ -16,6 +16,10 @@ type Marker struct {
 	// Gone says that the change takes effect when Text is there no longer:
 	// the resource comes without it, or is removed.
 	Gone bool `json:"gone,omitempty"`
+	// GoneNS is when an endpoint that the change takes away had gone from its
+	// Service's EndpointSlices, by a watch of our own, nanoseconds since 1970;
+	// known only after the change. 0: the commit counts.
+	GoneNS int64 `json:"gone_unix_ns,omitempty"`
 }
 
 // Event is a line of events.jsonl: one change, when it was to happen, when it

@@ -1,0 +1,93 @@
+package churn
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// TestFill has a change of two writes to one object after one to another, of
+// which the driver had no good answer, and what a watch may have shown of it.
+func TestFill(t *testing.T) {
+	object := func(name string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{}
+		o.SetKind("Service")
+		o.SetNamespace("a")
+		o.SetName(name)
+		return o
+	}
+	plan := &Plan{Changes: []Change{{writes: []write{{object: object("x")}, {object: object("y")}, {object: object("y")}}}}}
+	for name, tt := range map[string]struct {
+		seen      *showing
+		refused   bool
+		committed int64
+	}{
+		"nothing":               {nil, false, 0},
+		"the first write alone": {&showing{10, map[string][]int64{"Service/a/x": {10}}}, false, 0},
+		"all but the last":      {&showing{10, map[string][]int64{"Service/a/x": {10}, "Service/a/y": {20}}}, false, 0},
+		"all":                   {&showing{10, map[string][]int64{"Service/a/x": {10}, "Service/a/y": {20, 30}}}, false, 30},
+		"refused all the same":  {&showing{10, map[string][]int64{"Service/a/x": {10}, "Service/a/y": {20, 30}}}, true, 0},
+	} {
+		w := &watcher{seen: map[int]*showing{}}
+		if tt.seen != nil {
+			w.seen[0] = tt.seen
+		}
+		events := []record.Event{{Error: "no answer", SentNS: 5}}
+		w.fill(plan, events, map[int]bool{0: tt.refused})
+		e := events[0]
+		if e.CommittedNS != tt.committed || (e.Error == "") != (tt.committed != 0) || (e.WatchedNS == 10) != (tt.seen != nil) {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}
+
+func TestIsRefusal(t *testing.T) {
+	services := schema.GroupResource{Resource: "services"}
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{apierrors.NewForbidden(services, "x", errors.New("no")), true},
+		{fmt.Errorf("second write: %w", apierrors.NewConflict(services, "x", errors.New("older"))), true},
+		{apierrors.NewTimeoutError("too slow", 1), false},
+		{apierrors.NewInternalError(errors.New("etcd")), false},
+		{apierrors.NewGenericServerResponse(http.StatusServiceUnavailable, "post", services, "x", "", 0, true), false},
+		{errors.New("connection reset by peer"), false},
+	} {
+		if got := isRefusal(tt.err); got != tt.want {
+			t.Errorf("%v: %v", tt.err, got)
+		}
+	}
+}
+
+// An address has gone when it is ready no longer, and not while it is back.
+func TestDepartures(t *testing.T) {
+	gone, left := map[string]bool{"a": true, "b": true}, map[string]int64{}
+	for _, step := range []struct {
+		at    int64
+		ready []string
+		want  map[string]int64
+	}{
+		{10, []string{"a", "b", "c"}, map[string]int64{}},
+		{20, []string{"b", "c"}, map[string]int64{"a": 20}},
+		{30, []string{"d"}, map[string]int64{"a": 20, "b": 30}},
+		{40, []string{"a", "d"}, map[string]int64{"b": 30}},
+		{50, []string{"d"}, map[string]int64{"a": 50, "b": 30}},
+	} {
+		ready := map[string]bool{}
+		for _, ip := range step.ready {
+			ready[ip] = true
+		}
+		if departures(gone, ready, left, step.at); !maps.Equal(left, step.want) {
+			t.Errorf("at %d: %v", step.at, left)
+		}
+	}
+}
