@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -32,6 +33,17 @@ type Announced struct {
 // Sightings answers /v1/sightings, an entry for each marker announced.
 type Sightings struct {
 	Markers []xds.MarkerSightings `json:"markers"`
+}
+
+// Holdings answers /v1/holdings, an entry for each kind of proxy.
+type Holdings struct {
+	Holdings []xds.Holding `json:"holdings"`
+}
+
+// Configuration answers /v1/configuration: what one proxy holds.
+type Configuration struct {
+	// File is what package confile reads, packed with gzip.
+	File []byte `json:"file"`
 }
 
 // Clock is the role's idea of the time.
@@ -87,6 +99,19 @@ func (c *Client) Sightings(ctx context.Context, from int) ([]xds.MarkerSightings
 // Account returns what the fleet has counted.
 func (c *Client) Account(ctx context.Context) (xds.Account, error) {
 	return call[xds.Account](ctx, c, http.MethodGet, "/v1/account", nil)
+}
+
+// Holdings lists the kinds of proxies and one that stands for each.
+func (c *Client) Holdings(ctx context.Context) ([]xds.Holding, error) {
+	out, err := call[Holdings](ctx, c, http.MethodGet, "/v1/holdings", nil)
+	return out.Holdings, err
+}
+
+// Configuration returns what the proxy that stands for a kind holds: a file
+// of package confile, packed with gzip.
+func (c *Client) Configuration(ctx context.Context, of xds.Holding) ([]byte, error) {
+	out, err := call[Configuration](ctx, c, http.MethodGet, fmt.Sprintf("/v1/configuration?proxy=%d&proxies=%d", of.Proxy, of.Proxies), nil)
+	return out.File, err
 }
 
 // Join connects one proxy more, waits until it has its first configuration,

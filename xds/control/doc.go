@@ -8,6 +8,8 @@
 //	POST /v1/markers     Announcement            -> Announced
 //	GET  /v1/sightings?from=                     -> Sightings
 //	GET  /v1/account                             -> xds.Account
+//	GET  /v1/holdings                            -> Holdings
+//	GET  /v1/configuration?proxy=&proxies=       -> Configuration
 //	POST /v1/join        xds.Spec of one proxy   -> record.Join
 //	GET  /v1/clock                               -> Clock
 //	GET  /v1/version                             -> Version

@@ -70,6 +70,8 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/status", s.withFleet(func(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) { answer(w, f.Status()) }))
 	mux.HandleFunc("GET /v1/account", s.withFleet(func(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) { answer(w, f.Account()) }))
 	mux.HandleFunc("GET /v1/sightings", s.withFleet(s.sightings))
+	mux.HandleFunc("GET /v1/holdings", s.withFleet(s.holdings))
+	mux.HandleFunc("GET /v1/configuration", s.withFleet(s.configuration))
 	mux.HandleFunc("GET /v1/clock", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, Clock{UnixNS: time.Now().UnixNano()})
 	})

@@ -1,0 +1,109 @@
+package xds
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/confile"
+)
+
+// Holding is what the proxies of one kind hold: those of one node type in one
+// namespace, which istiod gives nearly the same. One of them stands for all:
+// the one with the median of bytes.
+type Holding struct {
+	Proxy     int    `json:"proxy"` // its index in the fleet
+	Name      string `json:"name"`  // NAME.NAMESPACE
+	Type      string `json:"type"`
+	Namespace string `json:"namespace"`
+	Proxies   int    `json:"proxies"` // of the kind
+	Bytes     int64  `json:"bytes"`   // bodies that it holds
+	// The least and the most that one of the kind holds.
+	LeastBytes int64 `json:"least_bytes"`
+	MostBytes  int64 `json:"most_bytes"`
+}
+
+// Holdings lists the kinds of proxies, those with the most proxies first.
+func (f *Fleet) Holdings() []Holding {
+	type key struct{ node, namespace string }
+	type member struct {
+		proxy int
+		bytes int64
+	}
+	kindsOf := map[key][]member{}
+	for i := range f.proxies {
+		p := &f.proxies[i]
+		k := key{p.spec.nodeType(), p.spec.Namespace}
+		kindsOf[k] = append(kindsOf[k], member{i, p.holds()})
+	}
+	out := make([]Holding, 0, len(kindsOf))
+	for k, all := range kindsOf {
+		slices.SortStableFunc(all, func(a, b member) int { return cmp.Compare(a.bytes, b.bytes) })
+		middle := all[len(all)/2]
+		out = append(out, Holding{
+			Proxy: middle.proxy, Name: f.proxies[middle.proxy].spec.podName(), Type: k.node, Namespace: k.namespace,
+			Proxies: len(all), Bytes: middle.bytes, LeastBytes: all[0].bytes, MostBytes: all[len(all)-1].bytes,
+		})
+	}
+	slices.SortFunc(out, func(a, b Holding) int {
+		return cmp.Or(cmp.Compare(b.Proxies, a.Proxies), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Namespace, b.Namespace))
+	})
+	return out
+}
+
+// podName is the proxy's pod as its node's name has it.
+func (p *Proxy) podName() string { return p.Name + "." + p.Namespace }
+
+// holds is how many bytes of bodies the proxy holds.
+func (p *proxy) holds() int64 {
+	sum := int64(0)
+	for k := range kinds {
+		sum += p.tables[k].Load().bytes
+	}
+	return sum
+}
+
+// WriteConfiguration writes what a proxy, by its index, holds at this moment,
+// as package confile has it. h says whose it is; what is left empty there is
+// filled in.
+func (f *Fleet) WriteConfiguration(w io.Writer, index int, h confile.Header) error {
+	if index < 0 || index >= len(f.proxies) {
+		return errs.Usage("xds: proxy %d of %d", index, len(f.proxies))
+	}
+	p := &f.proxies[index]
+	h.Proxy, h.Type = cmp.Or(h.Proxy, p.spec.podName()), cmp.Or(h.Type, p.spec.nodeType())
+	var tables [kinds]*table
+	for k := range kinds {
+		tables[k] = p.tables[k].Load() // tables never change
+		for one := range tables[k].all() {
+			if one.kept() == nil && one.size > 0 {
+				h.Lost++
+			}
+		}
+	}
+	out, err := confile.NewWriter(w, h)
+	if err != nil {
+		return err
+	}
+	for k := range kinds {
+		for one := range tables[k].all() {
+			body := one.kept()
+			if body == nil && one.size > 0 {
+				continue
+			}
+			if err := out.Write(confile.Resource{TypeURL: kindURLs[k], Name: f.catalogue.name(k, one.name), Version: one.version, Body: body}); err != nil {
+				return fmt.Errorf("xds: configuration of %s: %w", h.Proxy, err)
+			}
+		}
+	}
+	return nil
+}
+
+// kept is the body if it was kept; it may not be changed.
+func (t *content) kept() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.body
+}
