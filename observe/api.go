@@ -1,7 +1,5 @@
 package observe
 
-import "github.com/meshmark/meshmark/internal/jsonhttp"
-
 // Schema is the version of the observe role's documents.
 const Schema = 1
 
@@ -137,11 +135,3 @@ type MachineSample struct {
 	ContextSwitches uint64  `json:"context_switches"`
 	SelfS           float64 `json:"self_cpu_s"` // the observer's own CPU time
 }
-
-// Clock is the node's time.
-type Clock struct {
-	UnixNS int64 `json:"unix_ns"`
-}
-
-// Problem is the body of every answer that is no success.
-type Problem = jsonhttp.Problem

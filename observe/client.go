@@ -49,13 +49,13 @@ func (c Client) Machine(ctx context.Context) (record.Machine, error) {
 // and the bound of the error: half the round trip of the quickest of several
 // exchanges.
 func (c Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, err error) {
-	return jsonhttp.ClockOffset(func() (int64, error) {
-		var clock Clock
-		err := c.do(ctx, http.MethodGet, "/v1/clock", nil, &clock)
-		return clock.UnixNS, err
-	})
+	return c.json().ClockOffset(ctx)
+}
+
+func (c Client) json() jsonhttp.Client {
+	return jsonhttp.Client{HTTPClient: c.HTTPClient, BaseURL: c.BaseURL, Name: "observe", MaxAnswer: maxAnswer}
 }
 
 func (c Client) do(ctx context.Context, method, path string, in, out any) error {
-	return jsonhttp.Client{HTTPClient: c.HTTPClient, BaseURL: c.BaseURL, Name: "observe", MaxAnswer: maxAnswer}.Do(ctx, method, path, in, out)
+	return c.json().Do(ctx, method, path, in, out)
 }

@@ -1,9 +1,7 @@
 package observe
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/jsonhttp"
 	"github.com/meshmark/meshmark/internal/procfs"
 	"github.com/meshmark/meshmark/internal/wake"
 )
@@ -27,7 +26,7 @@ const (
 
 // Options say where a server finds the node's files.
 type Options struct {
-	Control    string // address to listen on; should be loopback: there is no access control
+	Control    string // loopback address to listen on: there is no access control
 	CgroupRoot string // default /sys/fs/cgroup
 	ProcRoot   string // default /proc; with the node's PIDs
 	Root       string // default /: where /sys/devices and /etc of the node are looked for
@@ -81,53 +80,27 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 // Serve answers requests until ctx ends; snapshots under way are then given
 // up. All that the server owns has ended when it returns.
 func (s *Server) Serve(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	defer s.timer.Close()
-	h := &http.Server{
-		Handler:           s.handler(),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       time.Minute,
-		IdleTimeout:       10 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
-	}
-	failed := make(chan error, 1)
-	go func() { failed <- h.Serve(s.listener) }()
-	select {
-	case err := <-failed:
-		return fmt.Errorf("observe: control: %w", err)
-	case <-ctx.Done():
-	}
-	grace, end := context.WithTimeout(context.Background(), 2*time.Second)
-	defer end()
-	if err := h.Shutdown(grace); err != nil {
-		h.Close()
-	}
-	<-failed
-	return nil
+	return jsonhttp.Server{Name: "observe", Handler: s.mux(), MaxRequest: maxRequestBytes, Log: s.options.Log}.Serve(ctx, s.listener)
 }
 
-func (s *Server) handler() http.Handler {
+func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "ok\n") })
-	mux.HandleFunc("GET /v1/clock", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, http.StatusOK, Clock{UnixNS: time.Now().UnixNano()})
-	})
+	jsonhttp.HandleClock(mux)
 	mux.HandleFunc("GET /v1/machine", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, http.StatusOK, procfs.Machine(os.DirFS(s.options.Root)))
+		jsonhttp.Answer(w, procfs.Machine(os.DirFS(s.options.Root)))
 	})
 	mux.HandleFunc("POST /v1/snapshot", func(w http.ResponseWriter, r *http.Request) {
 		var request SnapshotRequest
-		if parse(w, r, &request) {
+		if jsonhttp.Read(w, r, &request) {
 			at := []int64{time.Now().UnixNano()}
 			s.serve(w, r, SnapshotsRequest{AtUnixNS: at, Targets: request.Targets, Memory: request.Memory}, func(all []Snapshot) any { return all[0] })
 		}
 	})
 	mux.HandleFunc("POST /v1/snapshots", func(w http.ResponseWriter, r *http.Request) {
 		var request SnapshotsRequest
-		if parse(w, r, &request) {
+		if jsonhttp.Read(w, r, &request) {
 			s.serve(w, r, request, func(all []Snapshot) any { return SnapshotsAnswer{Schema: Schema, Snapshots: all} })
 		}
 	})
@@ -137,24 +110,25 @@ func (s *Server) handler() http.Handler {
 // serve takes the snapshots and answers with what shape makes of them.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, request SnapshotsRequest, shape func([]Snapshot) any) {
 	if err := validate(request, time.Now()); err != nil {
-		answer(w, http.StatusBadRequest, Problem{Error: err.Error()})
+		jsonhttp.Refuse(w, http.StatusBadRequest, err)
 		return
 	}
 	select {
 	case s.places <- struct{}{}:
 		defer func() { <-s.places }()
 	default:
-		answer(w, http.StatusTooManyRequests, Problem{Error: fmt.Sprintf("%d snapshot requests are under way", maxRequests), Hint: "wait for one to end"})
+		err := fmt.Errorf("%d snapshot requests are under way", maxRequests)
+		jsonhttp.Refuse(w, http.StatusTooManyRequests, errs.WithHint(err, "wait for one to end"))
 		return
 	}
 	snapshots, err := s.take(r.Context(), request)
 	switch {
 	case errors.Is(err, errNotFound):
-		answer(w, http.StatusNotFound, Problem{Error: err.Error(), Hint: "is the container running, and on this node?"})
+		jsonhttp.Refuse(w, http.StatusNotFound, errs.WithHint(err, "is the container running, and on this node?"))
 	case err != nil:
-		answer(w, http.StatusInternalServerError, Problem{Error: err.Error()})
+		jsonhttp.Refuse(w, http.StatusInternalServerError, err)
 	default:
-		answer(w, http.StatusOK, shape(snapshots))
+		jsonhttp.Answer(w, shape(snapshots))
 	}
 }
 
@@ -276,30 +250,4 @@ func (s *Server) addDetails(request SnapshotsRequest, readers []*reader, snapsho
 		}
 		snapshot.Targets[name] = sample
 	}
-}
-
-// parse reads a request strictly; it has answered if it returns false.
-func parse(w http.ResponseWriter, r *http.Request, into any) bool {
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequestBytes))
-	if err != nil {
-		answer(w, http.StatusRequestEntityTooLarge, Problem{Error: err.Error()})
-		return false
-	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	err = decoder.Decode(into)
-	if err == nil {
-		if _, err = decoder.Token(); errors.Is(err, io.EOF) {
-			return true
-		}
-		err = errors.New("text after the document")
-	}
-	answer(w, http.StatusBadRequest, Problem{Error: fmt.Sprintf("at byte %d: %v", decoder.InputOffset(), err)})
-	return false
-}
-
-func answer(w http.ResponseWriter, status int, document any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(document) // the client is gone
 }

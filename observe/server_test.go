@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/jsonhttp/jsonhttptest"
 )
 
 // startServer runs a server for a test.
@@ -269,5 +270,13 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 	}
 	if _, err := New(Options{CgroupRoot: v1Tree(t, "podx", testContainer), ProcRoot: procTree(t), Control: "nonsense"}); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("%v", err)
+	}
+}
+
+// A page that a user's browser shows must not make a node sample.
+func TestPagesOfOthersAreRefused(t *testing.T) {
+	c, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "podx", testContainer), ProcRoot: procTree(t)})
+	for _, path := range []string{"/v1/snapshot", "/v1/snapshots"} {
+		jsonhttptest.RefusesStrangers(t, c.BaseURL, path)
 	}
 }

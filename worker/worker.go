@@ -23,7 +23,7 @@ import (
 // Addresses are host:port; an empty one is not served. A zero limit is its
 // default.
 type Options struct {
-	Control string // should be on a loopback address: it has no access control
+	Control string // a loopback address: it has no access control
 	Health  string // /healthz and /readyz for probes, which are not counted
 	HTTP    string // HTTP/1.1
 	HTTP2   string // HTTP/2 with prior knowledge, and HTTP/1.1

@@ -56,7 +56,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.insecure, "insecure", false, "do not verify the server's certificate")
 	flags.StringVar(&f.log, "log", "", "write an HdrHistogram interval log to this `file`")
 	flags.BoolVar(&f.json, "json", false, "print one JSON document")
-	flags.StringVar(&f.control, "control", "", "serve as the load role: take loads over HTTP at this `address`; it has no access control: keep it on loopback")
+	flags.StringVar(&f.control, "control", "", "serve as the load role: take loads over HTTP at this loopback `address`")
 }
 
 func secondsOf(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -18,7 +18,7 @@ func newObserveCommand(env *Env) *cobra.Command {
 			"/proc at the instants it is asked for. It needs the node's PID namespace\n" +
 			"(hostPID), the node's /sys/fs/cgroup mounted read-only, and to read the memory\n" +
 			"of other users' processes, root with CAP_SYS_PTRACE; it needs nothing else.\n" +
-			"Its control server has no access control: keep it on a loopback address.",
+			"Its control server has no access control, so it listens on loopback only.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if verbose {
@@ -33,7 +33,7 @@ func newObserveCommand(env *Env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&options.Control, "control", fmt.Sprintf("127.0.0.1:%d", observe.ControlPort), "`address` of the control server")
+	flags.StringVar(&options.Control, "control", fmt.Sprintf("127.0.0.1:%d", observe.ControlPort), "loopback `address` of the control server")
 	flags.StringVar(&options.CgroupRoot, "cgroup-root", "/sys/fs/cgroup", "`directory` where the node's cgroups are mounted")
 	flags.StringVar(&options.ProcRoot, "proc-root", "/proc", "`directory` where the node's /proc is mounted")
 	flags.BoolVar(&verbose, "verbose", false, "log what happens to standard error")

@@ -78,7 +78,7 @@ func newWorkerCommand(env *Env) *cobra.Command {
 	address := func(value *string, name string, preset string, usage string) {
 		flags.StringVar(value, name, preset, usage+`, or "off"`)
 	}
-	address(&options.Control, "control", fmt.Sprintf("127.0.0.1:%d", control.ControlPort), "`address` of the control server")
+	address(&options.Control, "control", fmt.Sprintf("127.0.0.1:%d", control.ControlPort), "loopback `address` of the control server")
 	address(&options.Health, "health", fmt.Sprintf(":%d", control.HealthPort), "`address` for health probes, which are not counted")
 	address(&options.HTTP, "http", fmt.Sprintf(":%d", control.HTTPPort), "`address` for HTTP/1.1")
 	address(&options.HTTP2, "http2", fmt.Sprintf(":%d", control.HTTP2Port), "`address` for HTTP/2 without TLS")

@@ -1,6 +1,8 @@
-// Package jsonhttp is the client's side of the roles' control servers: one
-// JSON document there, one back, both bounded. A refusal comes as a [Problem]
-// and becomes an error with the role's own words, hint and exit code.
+// Package jsonhttp is what the roles' control servers and their clients have
+// in common: one JSON document there, one back, both bounded. A [Server]
+// listens on loopback and answers only what is no page of a browser; a refusal
+// goes out as a [Problem] and becomes, in [Client.Do], an error with the
+// role's own words, hint and exit code.
 package jsonhttp
 
 import (
@@ -103,23 +105,31 @@ func problem(status int, body []byte, fail func(error) error) error {
 	return err
 }
 
-// exchanges are how often [ClockOffset] asks.
+// Version asks which program answers (see [HandleVersion]): a cheap test that
+// it is up.
+func (c Client) Version(ctx context.Context) (string, error) {
+	var out version
+	err := c.Do(ctx, http.MethodGet, "/v1/version", nil, &out)
+	return out.Version, err
+}
+
+// exchanges are how often [Client.ClockOffset] asks.
 const exchanges = 5
 
-// ClockOffset returns how far a server's clock is ahead of this process's,
-// and the bound of the error: half the round trip of the quickest of several
-// exchanges (Cristian, "Probabilistic clock synchronization", 1989). ask
-// returns the server's time in nanoseconds of the Unix epoch.
-func ClockOffset(ask func() (unixNS int64, err error)) (offset, bound time.Duration, err error) {
+// ClockOffset returns how far the clock of a server (see [HandleClock]) is
+// ahead of this process's, and the bound of the error: half the round trip of
+// the quickest of several exchanges (Cristian, "Probabilistic clock
+// synchronization", 1989).
+func (c Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, err error) {
 	bound = time.Hour
 	for range exchanges {
 		sent := time.Now()
-		there, err := ask()
-		if err != nil {
+		var there clock
+		if err := c.Do(ctx, http.MethodGet, "/v1/clock", nil, &there); err != nil {
 			return 0, 0, err
 		}
 		if half := time.Since(sent) / 2; half < bound {
-			bound, offset = half, time.Duration(there-sent.Add(half).UnixNano())
+			bound, offset = half, time.Duration(there.UnixNS-sent.Add(half).UnixNano())
 		}
 	}
 	return offset, bound, nil

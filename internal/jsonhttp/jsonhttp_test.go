@@ -62,11 +62,19 @@ func TestDo(t *testing.T) {
 
 func TestClockOffset(t *testing.T) {
 	ahead := 3 * time.Second
-	offset, bound, err := ClockOffset(func() (int64, error) { return time.Now().Add(ahead).UnixNano(), nil })
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/clock", func(w http.ResponseWriter, _ *http.Request) {
+		Answer(w, clock{UnixNS: time.Now().Add(ahead).UnixNano()})
+	})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	c := Client{BaseURL: server.URL, Name: "role", MaxAnswer: 100}
+	offset, bound, err := c.ClockOffset(t.Context())
 	if err != nil || (offset-ahead).Abs() > bound {
 		t.Errorf("offset %v, bound %v, %v", offset, bound, err)
 	}
-	if _, _, err := ClockOffset(func() (int64, error) { return 0, errors.New("gone") }); err == nil {
+	server.Close()
+	if _, _, err := c.ClockOffset(t.Context()); err == nil {
 		t.Error("no error")
 	}
 }

@@ -74,11 +74,7 @@ func (c *Client) Result(ctx context.Context, run string) (*load.Result, error) {
 }
 
 // Version asks which program answers: a cheap test that it is up.
-func (c *Client) Version(ctx context.Context) (string, error) {
-	var out Version
-	err := c.call(ctx, http.MethodGet, "/v1/version", nil, nil, &out)
-	return out.Version, err
-}
+func (c *Client) Version(ctx context.Context) (string, error) { return c.http.Version(ctx) }
 
 // Offset is an estimate of how far the role's wall clock is ahead of ours.
 type Offset struct {
@@ -90,11 +86,7 @@ type Offset struct {
 // ClockOffset asks for the role's time several times and takes the answer with
 // the shortest round trip.
 func (c *Client) ClockOffset(ctx context.Context) (Offset, error) {
-	offset, bound, err := jsonhttp.ClockOffset(func() (int64, error) {
-		var clock Clock
-		err := c.call(ctx, http.MethodGet, "/v1/clock", nil, nil, &clock)
-		return clock.UnixNS, err
-	})
+	offset, bound, err := c.http.ClockOffset(ctx)
 	return Offset{Offset: offset, Uncertainty: bound}, err
 }
 

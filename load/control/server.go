@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/jsonhttp"
 	"github.com/meshmark/meshmark/load"
 )
 
@@ -44,23 +43,13 @@ func NewServer(ctx context.Context, version string) *Server {
 
 // Serve answers on l until ctx of the server ends, and then closes l.
 func (s *Server) Serve(l net.Listener) error {
-	server := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
-	stop := context.AfterFunc(s.ctx, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if server.Shutdown(ctx) != nil {
-			server.Close()
-		}
-	})
-	defer stop()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("load control: %w", err)
-	}
-	return nil
+	return jsonhttp.Server{Name: "load control", Handler: s.mux(), MaxRequest: maxRequest}.Serve(s.ctx, l)
 }
 
 // Handler returns the protocol described in the package comment.
-func (s *Server) Handler() http.Handler {
+func (s *Server) Handler() http.Handler { return jsonhttp.Protect(s.mux(), maxRequest) }
+
+func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/start", s.start)
 	mux.HandleFunc("GET /v1/intervals", s.withRun(s.intervals))
@@ -70,47 +59,23 @@ func (s *Server) Handler() http.Handler {
 	}))
 	mux.HandleFunc("POST /v1/stop-after", s.withRun(s.stopAfter))
 	mux.HandleFunc("GET /v1/result", s.withRun(s.result))
-	mux.HandleFunc("GET /v1/clock", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, Clock{UnixNS: time.Now().UnixNano()})
-	})
-	mux.HandleFunc("GET /v1/version", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, Version{Version: s.version})
-	})
-	// A page of another site, open in a browser on this machine, must not
-	// start load.
-	return http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(mux, maxRequest))
-}
-
-func answer(w http.ResponseWriter, value any) {
-	data, err := json.Marshal(value)
-	if err != nil {
-		refuse(w, http.StatusInternalServerError, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(data) // the client has gone; it will ask again
-}
-
-func refuse(w http.ResponseWriter, status int, err error) {
-	data, _ := json.Marshal(Problem{Error: err.Error(), Hint: errs.Hint(err)})
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(data)
+	jsonhttp.HandleClock(mux)
+	jsonhttp.HandleVersion(mux, s.version)
+	return mux
 }
 
 func (s *Server) start(w http.ResponseWriter, r *http.Request) {
-	data, err := io.ReadAll(r.Body)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, err)
+	data, ok := jsonhttp.ReadBody(w, r)
+	if !ok {
 		return
 	}
 	spec, err := load.ParseSpec(data)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err)
+		jsonhttp.Refuse(w, http.StatusBadRequest, err)
 		return
 	}
 	if err := s.reserve(); err != nil {
-		refuse(w, http.StatusConflict, err)
+		jsonhttp.Refuse(w, http.StatusConflict, err)
 		return
 	}
 	running, err := load.Start(s.ctx, spec)
@@ -118,17 +83,13 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	s.busy = false
 	if err != nil {
-		status := http.StatusInternalServerError
-		if errs.Code(err) == errs.CodeUsage {
-			status = http.StatusBadRequest
-		}
-		refuse(w, status, err)
+		jsonhttp.Fail(w, err)
 		return
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	s.run, s.running = hex.EncodeToString(id[:]), running
-	answer(w, Started{Run: s.run, StartUnixNS: running.Epoch.UnixNano()})
+	jsonhttp.Answer(w, Started{Run: s.run, StartUnixNS: running.Epoch.UnixNano()})
 }
 
 // reserve makes sure that only one run starts.
@@ -160,7 +121,7 @@ func (s *Server) withRun(next runHandler) http.HandlerFunc {
 		run, running := s.run, s.running
 		s.mu.Unlock()
 		if asked := r.URL.Query().Get("run"); running == nil || asked != run {
-			refuse(w, http.StatusNotFound, fmt.Errorf("no run %.40q here", asked))
+			jsonhttp.Refuse(w, http.StatusNotFound, fmt.Errorf("no run %.40q here", asked))
 			return
 		}
 		next(w, r, run, running)
@@ -168,14 +129,9 @@ func (s *Server) withRun(next runHandler) http.HandlerFunc {
 }
 
 func (s *Server) intervals(w http.ResponseWriter, r *http.Request, run string, running *load.Running) {
-	from := 0
-	if text := r.URL.Query().Get("from"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
-			refuse(w, http.StatusBadRequest, fmt.Errorf("from %.40q: want the index of an interval", text))
-			return
-		}
-		from = n
+	from, ok := jsonhttp.Index(w, r, "from")
+	if !ok {
+		return
 	}
 	status := Status{Run: run, StartUnixNS: running.Epoch.UnixNano(), Done: done(running)}
 	if status.Done {
@@ -187,15 +143,16 @@ func (s *Server) intervals(w http.ResponseWriter, r *http.Request, run string, r
 	if status.Intervals == nil {
 		status.Intervals = []load.Summary{}
 	}
-	answer(w, status)
+	jsonhttp.Answer(w, status)
 }
 
 func (s *Server) stopAfter(w http.ResponseWriter, r *http.Request, run string, running *load.Running) {
 	var in StopAfter
-	dec := json.NewDecoder(r.Body)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&in); err != nil || in.Interval < 0 {
-		refuse(w, http.StatusBadRequest, fmt.Errorf(`want {"interval": N} with N not negative`))
+	if !jsonhttp.Read(w, r, &in) {
+		return
+	}
+	if in.Interval < 0 {
+		jsonhttp.Refuse(w, http.StatusBadRequest, fmt.Errorf("interval %d: want the index of one", in.Interval))
 		return
 	}
 	running.StopAfter(in.Interval)
@@ -207,7 +164,7 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request, _ string, runnin
 	if text := r.URL.Query().Get("wait_s"); text != "" {
 		var err error
 		if wait, err = strconv.ParseFloat(text, 64); err != nil || !(wait >= 0 && wait <= maxWait) {
-			refuse(w, http.StatusBadRequest, fmt.Errorf("wait_s %.40q: want seconds, at most %d", text, maxWait))
+			jsonhttp.Refuse(w, http.StatusBadRequest, fmt.Errorf("wait_s %.40q: want seconds, at most %d", text, maxWait))
 			return
 		}
 	}
@@ -218,13 +175,13 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request, _ string, runnin
 	case <-ctx.Done():
 	}
 	if !done(running) {
-		refuse(w, http.StatusTooEarly, errors.New("the run has not ended yet"))
+		jsonhttp.Refuse(w, http.StatusTooEarly, errors.New("the run has not ended yet"))
 		return
 	}
 	result, err := running.Result(context.Background())
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, err)
+		jsonhttp.Refuse(w, http.StatusInternalServerError, err)
 		return
 	}
-	answer(w, result)
+	jsonhttp.Answer(w, result)
 }

@@ -1,9 +1,6 @@
 package control
 
-import (
-	"github.com/meshmark/meshmark/internal/jsonhttp"
-	"github.com/meshmark/meshmark/load"
-)
+import "github.com/meshmark/meshmark/load"
 
 // Started answers /v1/start: the run is under way.
 type Started struct {
@@ -25,16 +22,3 @@ type Status struct {
 type StopAfter struct {
 	Interval int `json:"interval"`
 }
-
-// Clock is the role's idea of the time.
-type Clock struct {
-	UnixNS int64 `json:"unix_ns"`
-}
-
-// Version says which program answers.
-type Version struct {
-	Version string `json:"version"`
-}
-
-// Problem is the body of every answer that is not a success.
-type Problem = jsonhttp.Problem

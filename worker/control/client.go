@@ -65,15 +65,15 @@ func (c Client) Update(ctx context.Context, change func(*Config)) (Config, error
 // and the bound of the error: half the round trip of the quickest of several
 // exchanges.
 func (c Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, err error) {
-	return jsonhttp.ClockOffset(func() (int64, error) {
-		var clock Clock
-		err := c.do(ctx, http.MethodGet, "/v1/clock", nil, &clock)
-		return clock.UnixNS, err
-	})
+	return c.json().ClockOffset(ctx)
+}
+
+func (c Client) json() jsonhttp.Client {
+	return jsonhttp.Client{HTTPClient: c.HTTPClient, BaseURL: c.BaseURL, Name: "worker control", MaxAnswer: maxAnswer}
 }
 
 func (c Client) do(ctx context.Context, method, path string, in, out any) error {
-	err := jsonhttp.Client{HTTPClient: c.HTTPClient, BaseURL: c.BaseURL, Name: "worker control", MaxAnswer: maxAnswer}.Do(ctx, method, path, in, out)
+	err := c.json().Do(ctx, method, path, in, out)
 	var status *jsonhttp.StatusError
 	if errors.As(err, &status) && status.Status == http.StatusConflict {
 		err = fmt.Errorf("%w: %w", ErrConflict, err)

@@ -2,8 +2,6 @@ package control
 
 import (
 	"sort"
-
-	"github.com/meshmark/meshmark/internal/jsonhttp"
 )
 
 // Schema is the version of the documents.
@@ -156,14 +154,6 @@ func (c Counters) Since(earlier Counters) (map[string]float64, error) {
 	}
 	return now, nil
 }
-
-// Clock is the worker's time.
-type Clock struct {
-	UnixNS int64 `json:"unix_ns"`
-}
-
-// Problem is the body of every answer that is no success.
-type Problem = jsonhttp.Problem
 
 // StatusNames returns the keys of a status map in order.
 func StatusNames(status map[string]int64) []string {

@@ -46,16 +46,6 @@ type Configuration struct {
 	File []byte `json:"file"`
 }
 
-// Clock is the role's idea of the time.
-type Clock struct {
-	UnixNS int64 `json:"unix_ns"`
-}
-
-// Version says which program answers.
-type Version struct {
-	Version string `json:"version"`
-}
-
 // maxAnswer bounds what a client reads of one answer, in bytes: sightings of
 // a thousand changes by ten thousand proxies.
 const maxAnswer = 1 << 30
@@ -126,18 +116,12 @@ func (c *Client) Stop(ctx context.Context) (xds.Account, error) {
 }
 
 // Version asks which program answers: a cheap test that it is up.
-func (c *Client) Version(ctx context.Context) (string, error) {
-	out, err := call[Version](ctx, c, http.MethodGet, "/v1/version", nil)
-	return out.Version, err
-}
+func (c *Client) Version(ctx context.Context) (string, error) { return c.json.Version(ctx) }
 
 // ClockOffset returns how far the role's clock is ahead of ours, and the
 // bound of the error.
 func (c *Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, err error) {
-	return jsonhttp.ClockOffset(func() (int64, error) {
-		out, err := call[Clock](ctx, c, http.MethodGet, "/v1/clock", nil)
-		return out.UnixNS, err
-	})
+	return c.json.ClockOffset(ctx)
 }
 
 func call[T any](ctx context.Context, c *Client, method, path string, in any) (T, error) {

@@ -1,6 +1,8 @@
 package control_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"net"
@@ -10,6 +12,8 @@ import (
 	"time"
 
 	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/confile"
+	"github.com/meshmark/meshmark/internal/jsonhttp/jsonhttptest"
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/xds"
 	"github.com/meshmark/meshmark/xds/control"
@@ -91,6 +95,24 @@ func TestControl(t *testing.T) {
 	if err != nil || account.Proxies != 2 || account.RSSBytes == 0 || account.CPU.TotalS() == 0 {
 		t.Errorf("%+v, %v", account, err)
 	}
+	holdings, err := c.Holdings(ctx)
+	if err != nil || len(holdings) != 2 || holdings[0].Proxies != 1 || holdings[0].Bytes != 0 {
+		t.Fatalf("%+v, %v", holdings, err)
+	}
+	file, err := c.Configuration(ctx, holdings[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := gzip.NewReader(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, err := confile.NewReader(plain); err != nil || held.Header.Proxy != holdings[0].Name || held.Header.Proxies != 1 {
+		t.Errorf("%+v, %v", held, err)
+	}
+	if _, err := c.Configuration(ctx, xds.Holding{Proxy: 2}); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("a proxy that is not there: %v", err)
+	}
 	if _, err := c.Join(ctx, spec); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("two proxies join: %v", err)
 	}
@@ -126,6 +148,8 @@ func TestBadRequests(t *testing.T) {
 		{"POST", "/v1/start", `{`, 400},
 		{"GET", "/v1/start", ``, 405},
 		{"GET", "/v1/status", ``, 404},
+		{"GET", "/v1/holdings", ``, 404},
+		{"GET", "/v1/configuration?proxy=x", ``, 404},
 		{"POST", "/v1/markers", `{}`, 404},
 		{"GET", "/nothing", ``, 404},
 	} {
@@ -141,5 +165,13 @@ func TestBadRequests(t *testing.T) {
 		if resp.StatusCode != tt.status {
 			t.Errorf("%s %s: status %d, want %d", tt.method, tt.path, resp.StatusCode, tt.status)
 		}
+	}
+}
+
+// A page that a user's browser shows must not make this machine dial others.
+func TestPagesOfOthersAreRefused(t *testing.T) {
+	_, base := role(t)
+	for _, path := range []string{"/v1/start", "/v1/markers", "/v1/join", "/v1/stop"} {
+		jsonhttptest.RefusesStrangers(t, base, path)
 	}
 }

@@ -4,35 +4,33 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/meshmark/meshmark/internal/confile"
+	"github.com/meshmark/meshmark/internal/jsonhttp"
 	"github.com/meshmark/meshmark/xds"
 )
 
 func (s *Server) holdings(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) {
-	answer(w, Holdings{Holdings: f.Holdings()})
+	jsonhttp.Answer(w, Holdings{Holdings: f.Holdings()})
 }
 
 // configuration packs what one proxy holds.
 func (s *Server) configuration(w http.ResponseWriter, r *http.Request, f *xds.Fleet) {
-	numbers := map[string]int{}
-	for _, name := range []string{"proxy", "proxies"} {
-		n, err := strconv.Atoi(r.URL.Query().Get(name))
-		if err != nil || n < 0 {
-			refuse(w, http.StatusBadRequest, fmt.Errorf("%s %.40q: want a number", name, r.URL.Query().Get(name)))
-			return
-		}
-		numbers[name] = n
+	proxy, ok := jsonhttp.Index(w, r, "proxy")
+	if !ok {
+		return
+	}
+	proxies, ok := jsonhttp.Index(w, r, "proxies")
+	if !ok {
+		return
 	}
 	var file bytes.Buffer
 	z := gzip.NewWriter(&file)
-	err := f.WriteConfiguration(z, numbers["proxy"], confile.Header{Proxies: numbers["proxies"]})
+	err := f.WriteConfiguration(z, proxy, confile.Header{Proxies: proxies})
 	if err = errors.Join(err, z.Close()); err != nil {
-		refuse(w, http.StatusBadRequest, err)
+		jsonhttp.Refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	answer(w, Configuration{File: file.Bytes()})
+	jsonhttp.Answer(w, Configuration{File: file.Bytes()})
 }

@@ -2,12 +2,9 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -38,98 +35,57 @@ func NewServer(ctx context.Context, version string) *Server {
 // Serve answers on l until ctx of the server ends; then it closes l and waits
 // for its fleet to end.
 func (s *Server) Serve(l net.Listener) error {
-	server := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
-	stop := context.AfterFunc(s.ctx, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if server.Shutdown(ctx) != nil {
-			server.Close()
-		}
-	})
-	defer stop()
-	err := server.Serve(l)
+	err := jsonhttp.Server{Name: "xds control", Handler: s.mux(), MaxRequest: maxRequest}.Serve(s.ctx, l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fleet != nil {
 		s.fleet.Stop()
 		s.fleet = nil
 	}
-	if !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("xds control: %w", err)
-	}
-	return nil
+	return err
 }
 
 // Handler returns the protocol described in the package comment.
-func (s *Server) Handler() http.Handler {
+func (s *Server) Handler() http.Handler { return jsonhttp.Protect(s.mux(), maxRequest) }
+
+func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/start", s.start)
 	mux.HandleFunc("POST /v1/markers", s.withFleet(s.markers))
 	mux.HandleFunc("POST /v1/join", s.join)
 	mux.HandleFunc("POST /v1/stop", s.stop)
-	mux.HandleFunc("GET /v1/status", s.withFleet(func(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) { answer(w, f.Status()) }))
-	mux.HandleFunc("GET /v1/account", s.withFleet(func(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) { answer(w, f.Account()) }))
+	mux.HandleFunc("GET /v1/status", s.withFleet(func(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) { jsonhttp.Answer(w, f.Status()) }))
+	mux.HandleFunc("GET /v1/account", s.withFleet(func(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) { jsonhttp.Answer(w, f.Account()) }))
 	mux.HandleFunc("GET /v1/sightings", s.withFleet(s.sightings))
 	mux.HandleFunc("GET /v1/holdings", s.withFleet(s.holdings))
 	mux.HandleFunc("GET /v1/configuration", s.withFleet(s.configuration))
-	mux.HandleFunc("GET /v1/clock", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, Clock{UnixNS: time.Now().UnixNano()})
-	})
-	mux.HandleFunc("GET /v1/version", func(w http.ResponseWriter, _ *http.Request) { answer(w, Version{Version: s.version}) })
-	return http.MaxBytesHandler(mux, maxRequest)
-}
-
-func answer(w http.ResponseWriter, value any) {
-	data, err := json.Marshal(value)
-	if err != nil {
-		refuse(w, http.StatusInternalServerError, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(data) // the client has gone; it will ask again
-}
-
-func refuse(w http.ResponseWriter, status int, err error) {
-	data, _ := json.Marshal(jsonhttp.Problem{Error: err.Error(), Hint: errs.Hint(err)})
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(data) // as above
-}
-
-// read parses a request strictly.
-func read(r *http.Request, out any) error {
-	dec := json.NewDecoder(r.Body)
-	dec.DisallowUnknownFields()
-	return dec.Decode(out)
+	jsonhttp.HandleClock(mux)
+	jsonhttp.HandleVersion(mux, s.version)
+	return mux
 }
 
 func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	var spec xds.Spec
-	if err := read(r, &spec); err != nil {
-		refuse(w, http.StatusBadRequest, err)
+	if !jsonhttp.Read(w, r, &spec) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.ctx.Err() != nil:
-		refuse(w, http.StatusInternalServerError, errors.New("the server is ending"))
+		jsonhttp.Refuse(w, http.StatusInternalServerError, errors.New("the server is ending"))
 		return
 	case s.fleet != nil:
-		refuse(w, http.StatusConflict, errs.WithHint(errors.New("another fleet runs"), "stop it first"))
+		jsonhttp.Refuse(w, http.StatusConflict, errs.WithHint(errors.New("another fleet runs"), "stop it first"))
 		return
 	}
 	fleet, err := xds.Start(s.ctx, spec)
 	if err != nil {
-		status := http.StatusInternalServerError
-		if errs.Code(err) == errs.CodeUsage {
-			status = http.StatusBadRequest
-		}
-		refuse(w, status, err)
+		jsonhttp.Fail(w, err)
 		return
 	}
 	s.fleet = fleet
-	answer(w, Started{Proxies: len(spec.Proxies), StartUnixNS: time.Now().UnixNano()})
+	jsonhttp.Answer(w, Started{Proxies: len(spec.Proxies), StartUnixNS: time.Now().UnixNano()})
 }
 
 type fleetHandler func(w http.ResponseWriter, r *http.Request, f *xds.Fleet)
@@ -143,7 +99,7 @@ func (s *Server) withFleet(next fleetHandler) http.HandlerFunc {
 		fleet := s.fleet
 		s.mu.Unlock()
 		if fleet == nil {
-			refuse(w, http.StatusNotFound, errNoFleet)
+			jsonhttp.Refuse(w, http.StatusNotFound, errNoFleet)
 			return
 		}
 		next(w, r, fleet)
@@ -152,51 +108,37 @@ func (s *Server) withFleet(next fleetHandler) http.HandlerFunc {
 
 func (s *Server) markers(w http.ResponseWriter, r *http.Request, f *xds.Fleet) {
 	var in Announcement
-	if err := read(r, &in); err != nil {
-		refuse(w, http.StatusBadRequest, err)
+	if !jsonhttp.Read(w, r, &in) {
 		return
 	}
 	first, err := f.Announce(in.Markers)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err)
+		jsonhttp.Refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	answer(w, Announced{First: first, Total: first + len(in.Markers)})
+	jsonhttp.Answer(w, Announced{First: first, Total: first + len(in.Markers)})
 }
 
 func (s *Server) sightings(w http.ResponseWriter, r *http.Request, f *xds.Fleet) {
-	from := 0
-	if text := r.URL.Query().Get("from"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
-			refuse(w, http.StatusBadRequest, fmt.Errorf("from %.40q: want the index of a marker", text))
-			return
-		}
-		from = n
+	from, ok := jsonhttp.Index(w, r, "from")
+	if !ok {
+		return
 	}
-	answer(w, Sightings{Markers: f.Sightings(from)})
+	jsonhttp.Answer(w, Sightings{Markers: f.Sightings(from)})
 }
 
 // join connects one proxy more, whatever fleet runs.
 func (s *Server) join(w http.ResponseWriter, r *http.Request) {
 	var spec xds.Spec
-	if err := read(r, &spec); err != nil {
-		refuse(w, http.StatusBadRequest, err)
+	if !jsonhttp.Read(w, r, &spec) {
 		return
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
-	out, err := xds.Join(ctx, spec)
+	out, err := xds.Join(r.Context(), spec) // which ends with the server
 	if err != nil {
-		status := http.StatusInternalServerError
-		if errs.Code(err) == errs.CodeUsage {
-			status = http.StatusBadRequest
-		}
-		refuse(w, status, err)
+		jsonhttp.Fail(w, err)
 		return
 	}
-	answer(w, out)
+	jsonhttp.Answer(w, out)
 }
 
 func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
@@ -205,10 +147,10 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
 	s.fleet = nil
 	s.mu.Unlock()
 	if fleet == nil {
-		refuse(w, http.StatusNotFound, errNoFleet)
+		jsonhttp.Refuse(w, http.StatusNotFound, errNoFleet)
 		return
 	}
 	account := fleet.Account()
 	fleet.Stop()
-	answer(w, account)
+	jsonhttp.Answer(w, account)
 }

@@ -1,0 +1,155 @@
+package jsonhttp_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/jsonhttp"
+	"github.com/meshmark/meshmark/internal/jsonhttp/jsonhttptest"
+)
+
+// role is a server that parses {"n": N}, until the test ends.
+func role(t *testing.T, extra func(*http.ServeMux)) (jsonhttp.Client, func() error) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /n", func(w http.ResponseWriter, r *http.Request) {
+		var in struct{ N int }
+		if !jsonhttp.Read(w, r, &in) {
+			return
+		}
+		if in.N < 0 {
+			jsonhttp.Fail(w, errs.WithHint(errs.Usage("n is negative"), "give 1"))
+			return
+		}
+		jsonhttp.Answer(w, in)
+	})
+	mux.HandleFunc("GET /from", func(w http.ResponseWriter, r *http.Request) {
+		if n, ok := jsonhttp.Index(w, r, "from"); ok {
+			jsonhttp.Answer(w, map[string]int{"n": n})
+		}
+	})
+	mux.HandleFunc("GET /broken", func(w http.ResponseWriter, r *http.Request) { jsonhttp.Fail(w, errors.New("broken")) })
+	mux.HandleFunc("GET /no-json", func(w http.ResponseWriter, r *http.Request) { jsonhttp.Answer(w, func() {}) })
+	jsonhttp.HandleVersion(mux, "v1.2.3")
+	jsonhttp.HandleClock(mux)
+	if extra != nil {
+		extra(mux)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- jsonhttp.Server{Name: "role", Handler: mux, MaxRequest: 100}.Serve(ctx, l) }()
+	transport := &http.Transport{}
+	ended := false
+	end := func() error {
+		if ended {
+			return nil
+		}
+		ended = true
+		cancel()
+		defer transport.CloseIdleConnections()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(10 * time.Second):
+			return errors.New("the server does not end")
+		}
+	}
+	t.Cleanup(func() {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
+	return jsonhttp.Client{HTTPClient: &http.Client{Transport: transport}, BaseURL: "http://" + l.Addr().String(), Name: "role", MaxAnswer: 1000}, end
+}
+
+func TestServer(t *testing.T) {
+	c, _ := role(t, nil)
+	jsonhttptest.RefusesStrangers(t, c.BaseURL, "/n")
+	for _, tt := range []struct {
+		method, path, body string
+		status             int
+		want, hint         string // of the answer
+	}{
+		{"POST", "/n", `{"n": 7}`, 200, `{"N":7}`, ""},
+		{"POST", "/n", `{"n": -7}`, 400, "n is negative", "give 1"},
+		{"POST", "/n", `{"m": 7}`, 400, `json: unknown field`, ""},
+		{"POST", "/n", `{"n": 7} {}`, 400, "text after the document", ""},
+		{"POST", "/n", `{`, 400, "unexpected EOF", ""},
+		{"POST", "/n", ``, 400, "EOF", ""},
+		{"POST", "/n", `{"n": ` + strings.Repeat("1", 200) + `}`, 413, "larger than 100 bytes", ""},
+		{"GET", "/from?from=3", ``, 200, `{"n":3}`, ""},
+		{"GET", "/from", ``, 200, `{"n":0}`, ""},
+		{"GET", "/from?from=-1", ``, 400, `from \"-1\": want an index`, ""},
+		{"GET", "/from?from=x", ``, 400, "want an index", ""},
+		{"GET", "/broken", ``, 500, "broken", ""},
+		{"GET", "/no-json", ``, 500, "unsupported type", ""},
+		{"GET", "/v1/version", ``, 200, `{"version":"v1.2.3"}`, ""},
+	} {
+		req := httptest.NewRequest(tt.method, c.BaseURL+tt.path, strings.NewReader(tt.body))
+		req.RequestURI = ""
+		resp, err := c.HTTPClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body [500]byte
+		n, _ := resp.Body.Read(body[:])
+		resp.Body.Close()
+		text := string(body[:n])
+		if resp.StatusCode != tt.status || !strings.Contains(text, tt.want) || !strings.Contains(text, tt.hint) || resp.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s %s %.20s: %d %s, want %d %q %q", tt.method, tt.path, tt.body, resp.StatusCode, text, tt.status, tt.want, tt.hint)
+		}
+	}
+	if v, err := c.Version(t.Context()); err != nil || v != "v1.2.3" {
+		t.Errorf("%q, %v", v, err)
+	}
+	if offset, bound, err := c.ClockOffset(t.Context()); err != nil || offset.Abs() > bound {
+		t.Errorf("the same clock is %v ahead, within %v; %v", offset, bound, err)
+	}
+}
+
+// A server ends when its context does, with the contexts of its requests.
+func TestServerEnds(t *testing.T) {
+	begun := make(chan struct{})
+	c, end := role(t, func(mux *http.ServeMux) {
+		mux.HandleFunc("GET /wait", func(w http.ResponseWriter, r *http.Request) {
+			close(begun)
+			<-r.Context().Done()
+			jsonhttp.Refuse(w, http.StatusServiceUnavailable, errors.New("ended"))
+		})
+	})
+	failed := make(chan error, 1)
+	go func() { failed <- c.Do(context.Background(), http.MethodGet, "/wait", nil, nil) }()
+	<-begun
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if err := <-failed; err == nil || !strings.Contains(err.Error(), "503: ended") {
+		t.Errorf("the request under way: %v", err)
+	}
+}
+
+// Whoever reaches a role commands it, so it is to be reached from here only.
+func TestServerWantsLoopback(t *testing.T) {
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = jsonhttp.Server{Name: "role", Handler: http.NewServeMux()}.Serve(t.Context(), l)
+	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "role: ") || !strings.Contains(errs.Hint(err), "127.0.0.1:") {
+		t.Errorf("%v, hint %q", err, errs.Hint(err))
+	}
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("still open: %v", err)
+	}
+}
