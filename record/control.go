@@ -45,6 +45,12 @@ type Event struct {
 	WatchedNS int64 `json:"watched_unix_ns,omitempty"`
 	// Error says why the API server did not take it; nobody sees it then.
 	Error string `json:"error,omitempty"`
+	// Step names the entry of a timeline that this is a begin or an end of;
+	// "" for a change of configuration. CommittedNS is then when the action
+	// was carried out, WatchedNS when its effect showed by another way, and
+	// Proof says what that was.
+	Step  string `json:"step,omitempty"`
+	Proof string `json:"proof,omitempty"`
 
 	// Expected is how many proxies need the change, by what their scope
 	// lets them see.

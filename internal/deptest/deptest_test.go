@@ -18,7 +18,7 @@ const module = "github.com/meshmark/meshmark"
 // subpackage belongs to its parent's line and may be imported by it.
 var layers = [][]string{
 	{"errs", "record", "internal/leakcheck", "internal/wake"},
-	{"internal/jsonhttp", "internal/confile"},
+	{"internal/jsonhttp", "internal/confile", "fault"},
 	{"stat", "study", "internal/procfs"},
 	{"analysis", "store", "studies", "load", "worker", "observe", "doctor", "components", "ui", "xds", "scope", "signals"},
 	{"report", "lab", "population"},
@@ -31,7 +31,7 @@ var layers = [][]string{
 }
 
 // pure packages take values and return values.
-var pure = []string{"record", "stat", "study", "analysis", "report", "scope", "xds/wire"}
+var pure = []string{"record", "stat", "study", "analysis", "report", "scope", "xds/wire", "fault"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}

@@ -1,0 +1,12 @@
+// Package drive carries a timeline out: it begins every occurrence on time,
+// has it proven, ends it, and tells what happened when.
+//
+// Data passes through it this way:
+//
+//	fault.Timeline -> Plan -> Hands.Ready (ahead of time) -> Hand.Begin (on time)
+//	    -> Hand.Prove -> Hand.End -> record.Event, one for each begin and each end
+//
+// Occurrences run side by side, since a proof may take longer than the next
+// step is away. What still stands at the end, or when the context ends, is
+// ended in the reverse order, however the run came to its end.
+package drive

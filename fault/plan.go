@@ -1,0 +1,196 @@
+package fault
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxOccurrences is how many occurrences a timeline may come to.
+const MaxOccurrences = 1000
+
+// Problem is what is wrong with a timeline, and where: the index of a step
+// and the name of its field ("" for the step as a whole).
+type Problem struct {
+	Step  int
+	Field string
+	Text  string
+	Hint  string
+}
+
+func (p Problem) Error() string { return p.Text }
+
+// Check finds what contradicts itself in a timeline: times that are negative
+// or beyond its end, names given twice, steps that overlap on the same thing.
+// Whether services exist is the caller's to check.
+func (t *Timeline) Check() []Problem {
+	var out []Problem
+	fail := func(step int, field, hint, format string, args ...any) {
+		out = append(out, Problem{Step: step, Field: field, Text: fmt.Sprintf(format, args...), Hint: hint})
+	}
+	names := map[string]int{}
+	for i, s := range t.Steps {
+		kind := s.Action.Kind()
+		switch first, twice := names[s.Name]; {
+		case s.Name == "":
+			fail(i, "name", "give it one: windows are called by it", "a step has no name")
+		case twice:
+			fail(i, "name", "", "step %q has the name of step %d", s.Name, first+1)
+		}
+		names[s.Name] = i
+		switch {
+		case kind == "":
+			fail(i, "", "exactly one of "+strings.Join(Kinds(), ", "), "step %q says nothing, or more than one thing, to do", s.Name)
+		case s.At < 0:
+			fail(i, "at", "", "step %q begins before the load", s.Name)
+		case s.At > t.Duration:
+			fail(i, "at", "make the timeline longer, or the step earlier", "step %q begins at %v, after the timeline's end at %v", s.Name, s.At, t.Duration)
+		case s.For < 0:
+			fail(i, "for", "", "step %q ends before it begins", s.Name)
+		case s.Times < 0 || s.Every < 0:
+			fail(i, "times", "", "step %q repeats a negative number of times", s.Name)
+		case s.Times > 1 && s.Every == 0:
+			fail(i, "every", "as every: 10s", "step %q repeats %d times but does not say how far apart", s.Name, s.Times)
+		case s.Times <= 1 && s.Every > 0:
+			fail(i, "times", "as times: 4", "step %q repeats every %v but does not say how often", s.Name, s.Every)
+		case s.When != "" && s.Times > 1:
+			fail(i, "when", "write one step for each", "step %q waits for a condition and cannot repeat", s.Name)
+		case s.Times > MaxOccurrences:
+			fail(i, "times", fmt.Sprintf("at most %d", MaxOccurrences), "step %q repeats too often", s.Name)
+		case s.Times > 1 && s.At+time.Duration(s.Times-1)*s.Every > t.Duration:
+			fail(i, "times", "make the timeline longer", "turn %d of step %q begins after the timeline's end at %v", s.Times, s.Name, t.Duration)
+		case s.For > 0 && !reversible(s.Action):
+			fail(i, "for", "leave for out, and give the way back a step of its own", "what step %q does (%s) is not undone by itself", s.Name, kind)
+		case s.For > 0 && s.Times > 1 && s.For > s.Every:
+			fail(i, "for", "", "step %q lasts %v and comes again every %v: it overlaps itself", s.Name, s.For, s.Every)
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	if all := t.Plan(); len(all) > MaxOccurrences {
+		fail(0, "", "", "the timeline has %d occurrences, at most %d are possible", len(all), MaxOccurrences)
+	} else {
+		out = append(out, t.overlaps(all)...)
+	}
+	return out
+}
+
+// reversible says whether an action has an end of its own.
+func reversible(a Action) bool {
+	switch {
+	case a.Restart != nil, a.Certificates != nil:
+		return false
+	case a.Process != nil:
+		return a.Process.Do == DoPause || a.Process.Of == OfControlPlane
+	}
+	return true
+}
+
+// overlaps finds occurrences that act on the same thing at the same time, so
+// that the end of one would undo the other. Those that last for good do not
+// count: what comes later adds to them.
+func (t *Timeline) overlaps(all []Occurrence) []Problem {
+	var out []Problem
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			// One that waits for a condition may happen at any time after.
+			if a.End == 0 && b.End == 0 || a.When != "" || b.When != "" {
+				continue
+			}
+			overlap := a.End > b.Begin && (b.Begin > a.Begin || b.End > 0 || a.End > 0)
+			if a.End == 0 { // a stands already and b comes and goes on top of it
+				overlap = false
+			}
+			if overlap && a.target() == b.target() {
+				out = append(out, Problem{Step: b.Step, Field: "at", Hint: "let one end before the other begins",
+					Text: fmt.Sprintf("%q begins at %v, while %q still acts on the same %s until %v", b.Name, b.Begin, a.Name, a.target(), a.End)})
+			}
+		}
+	}
+	return out
+}
+
+// target names what an action acts on, in the sense of overlaps.
+func (a Action) target() string {
+	switch {
+	case a.Remove != nil:
+		return "replicas of " + a.Remove.Service
+	case a.Add != nil:
+		return "replicas of " + a.Add.Service
+	case a.Restart != nil:
+		return "replicas of " + a.Restart.Service
+	case a.Worker != nil:
+		return "workers of " + a.Worker.Service
+	case a.Process != nil && a.Process.Of == OfControlPlane:
+		return a.Process.Of
+	case a.Process != nil:
+		return a.Process.Of + " of " + a.Process.Service
+	case a.Network != nil:
+		return "network from " + a.Network.From + " to " + a.Network.To
+	case a.Load != nil:
+		return "load"
+	case a.Certificates != nil:
+		return "certificates of " + a.Certificates.Service
+	case a.Config != nil:
+		names := make([]string, 0, len(a.Config.Apply))
+		for _, o := range a.Config.Apply {
+			names = append(names, objectName(o))
+		}
+		slices.Sort(names)
+		return "objects " + strings.Join(names, ", ")
+	}
+	return ""
+}
+
+// Target names what the action acts on, for records and reports.
+func (a Action) Target() string {
+	if a.Remove != nil {
+		return a.Remove.Service
+	}
+	if a.Add != nil {
+		return a.Add.Service
+	}
+	if a.Restart != nil {
+		return a.Restart.Service
+	}
+	if a.Worker != nil {
+		return a.Worker.Service
+	}
+	return a.target()
+}
+
+func objectName(o map[string]any) string {
+	meta, _ := o["metadata"].(map[string]any)
+	parts := []string{fmt.Sprint(o["kind"])}
+	for _, key := range []string{"namespace", "name"} {
+		if s, _ := meta[key].(string); s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// Plan unrolls the timeline: every occurrence in order of time, of several at
+// once the file's first.
+func (t *Timeline) Plan() []Occurrence {
+	var out []Occurrence
+	for i, s := range t.Steps {
+		for turn := range max(1, s.Times) {
+			o := Occurrence{Step: i, Turn: turn, Name: s.Name, Begin: s.At + time.Duration(turn)*s.Every, When: s.When, For: s.For, Action: s.Action}
+			if turn > 0 {
+				o.Name = fmt.Sprintf("%s#%d", s.Name, turn+1)
+			}
+			if s.For > 0 {
+				o.End = o.Begin + s.For
+			}
+			out = append(out, o)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Occurrence) int {
+		return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.Step, b.Step))
+	})
+	return out
+}
