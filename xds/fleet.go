@@ -146,7 +146,7 @@ func (f *Fleet) prepareSecurity() error {
 	if s.Mode == SecurityToken {
 		f.tokens = map[string][]stream.Header{}
 		for identity, token := range s.Tokens {
-			f.tokens[identity] = []stream.Header{{Name: "authorization", Value: "Bearer " + strings.TrimSpace(token)}}
+			f.tokens[identity] = []stream.Header{{Name: "authorization", Value: "Bearer " + strings.TrimSpace(token), Sensitive: true}}
 		}
 		return nil
 	}

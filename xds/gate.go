@@ -47,7 +47,7 @@ const (
 	closeLink
 )
 
-// action is something to do to a proxy or a link.
+// action is something to do to a proxy on a link, or to a link.
 type action struct {
 	what  actionKind
 	proxy *proxy
@@ -202,15 +202,13 @@ func (g *gate) do(a action) {
 		}
 		g.later(time.Now().Add(pingEvery), action{what: pingAll})
 	case resumeProxy, dropProxy, drainProxy, warmProxy:
-		g.mu.Lock()
-		l := a.proxy.link
-		g.mu.Unlock()
-		if l == nil {
-			return
-		}
-		l.do(func() {
+		a.link.do(func() {
 			p := a.proxy
-			if p.stream == nil || p.epoch != a.epoch {
+			// A proxy that has moved to another connection is that one's.
+			g.mu.Lock()
+			here := p.link == a.link
+			g.mu.Unlock()
+			if !here || p.stream == nil || p.epoch != a.epoch {
 				return
 			}
 			switch a.what {

@@ -146,7 +146,7 @@ func (p *proxy) Message(message []byte, at int64) {
 	}
 	if p.spec.behaviour() == BehaviourSlowReader && p.stream != nil {
 		p.stream.Pause()
-		f.gate.later(time.Now().Add(f.spec.slowRead()), action{what: resumeProxy, proxy: p, epoch: p.epoch})
+		f.gate.later(time.Now().Add(f.spec.slowRead()), action{what: resumeProxy, proxy: p, link: p.link, epoch: p.epoch})
 	}
 }
 
@@ -160,7 +160,7 @@ func (p *proxy) take(r *response, head *wire.Head, size int, at int64) {
 		delete(f.waiting, p.index)
 		f.mu.Unlock()
 		if p.spec.behaviour() == BehaviourReconnectStorm {
-			f.gate.later(time.Now().Add(f.stormAfter()), action{what: dropProxy, proxy: p, epoch: p.epoch})
+			f.gate.later(time.Now().Add(f.stormAfter()), action{what: dropProxy, proxy: p, link: p.link, epoch: p.epoch})
 		}
 	}
 	count := &f.wire[r.kind]
@@ -257,7 +257,7 @@ func (p *proxy) follow(k kind, t *table, n *noted, at int64) (requests []func())
 		change(ecds, exts)
 		if p.subscribed[rds] != refs && !p.draining {
 			p.draining = true
-			p.fleet.gate.later(time.Now().Add(drainAfter), action{what: drainProxy, proxy: p, epoch: p.epoch})
+			p.fleet.gate.later(time.Now().Add(drainAfter), action{what: drainProxy, proxy: p, link: p.link, epoch: p.epoch})
 		}
 	}
 	return requests

@@ -73,6 +73,14 @@ type Conn struct {
 	unacked       int // bytes read and not yet given back to the connection
 	recvWindow    int // of the connection, as we keep it
 	blocked       []*Stream
+	held          int64 // room of messages that are not whole yet, bytes
+}
+
+// maxHeld bounds the room of messages that are not whole yet: the largest
+// there may be and, as others of its streams are answered at the same time, a
+// window of each.
+func (c *Conn) maxHeld() int64 {
+	return 2*int64(c.options.MaxMessage) + int64(c.options.Window)*int64(max(c.options.Streams, 1))
 }
 
 // Dial connects. Nothing is read until [Conn.Run] is called.

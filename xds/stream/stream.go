@@ -38,7 +38,7 @@ type Stream struct {
 	unacked    int // bytes consumed and not yet given back
 	pending    []chunk
 
-	partial []byte // a message that is not whole yet, prefix first
+	partial []byte // a message that is not whole yet, prefix first; its room is in conn.held
 	waiting []byte // read from the connection while paused
 	heldAt  int64  // when the last of waiting came
 }
@@ -183,8 +183,8 @@ func (s *Stream) Resume() {
 // end tells the handler, once.
 func (s *Stream) end(status *Status) {
 	delete(s.conn.streams, s.id)
-	putBuffer(s.partial)
-	s.partial, s.waiting, s.pending = nil, nil, nil
+	s.drop()
+	s.waiting, s.pending = nil, nil
 	s.handler.Closed(status)
 }
 
@@ -195,6 +195,13 @@ func (s *Stream) alive() bool { return s.conn.streams[s.id] == s }
 func (s *Stream) read(data []byte, at int64) {
 	for len(data) > 0 && s.alive() {
 		if s.paused {
+			// What is kept back is in the window still: more than that is
+			// against the rules (RFC 9113, 6.9.1).
+			if len(s.waiting)+len(data) > s.conn.options.Window {
+				s.conn.reset(s.id, http2.ErrCodeFlowControl)
+				s.end(&Status{Code: Internal, Message: "flow control: more came than the stream's window holds", Local: true})
+				return
+			}
 			s.waiting, s.heldAt = append(s.waiting, data...), at
 			return
 		}
@@ -227,12 +234,11 @@ func (s *Stream) consume(data []byte, at int64) (int, error) {
 			s.handler.Message(data[prefix:prefix+size], at)
 			return prefix + size, nil
 		}
-		s.partial = getBuffer(prefix + size)
 	}
 	taken := 0
-	if len(s.partial) < prefix { // a prefix in parts
-		if s.partial == nil {
-			s.partial = getBuffer(prefix)
+	if len(s.partial) < prefix { // a message in parts, whose prefix may be so too
+		if err := s.room(prefix, prefix); err != nil {
+			return 0, err
 		}
 		taken = min(prefix-len(s.partial), len(data))
 		s.partial = append(s.partial, data[:taken]...)
@@ -245,21 +251,49 @@ func (s *Stream) consume(data []byte, at int64) (int, error) {
 	if err != nil {
 		return taken, err
 	}
-	if need := prefix + size; cap(s.partial) < need {
-		grown := append(getBuffer(need), s.partial...)
-		putBuffer(s.partial)
-		s.partial = grown
-	}
 	n := min(prefix+size-len(s.partial), len(data))
+	if err := s.room(len(s.partial)+n, prefix+size); err != nil {
+		return taken, err
+	}
 	s.partial = append(s.partial, data[:n]...)
 	taken += n
 	if len(s.partial) == prefix+size {
 		whole := s.partial
 		s.partial = nil
 		s.handler.Message(whole[prefix:], at)
+		s.conn.held -= int64(cap(whole))
 		putBuffer(whole)
 	}
 	return taken, nil
+}
+
+// room sees to it that the message under way has room for need bytes. It
+// grows with what has arrived, to twice that at most and never beyond the
+// whole message but for the rounding of [getBuffer]: a prefix alone, whatever
+// size it claims, reserves next to nothing.
+func (s *Stream) room(need, whole int) error {
+	if cap(s.partial) >= need {
+		return nil
+	}
+	c := s.conn
+	grown := getBuffer(min(max(need, 2*cap(s.partial)), whole))
+	c.held += int64(cap(grown)) - int64(cap(s.partial))
+	if limit := c.maxHeld(); c.held > limit {
+		c.held -= int64(cap(grown)) - int64(cap(s.partial))
+		putBuffer(grown)
+		return fmt.Errorf("messages under way on the connection need more than %d bytes", limit)
+	}
+	grown = append(grown, s.partial...)
+	putBuffer(s.partial)
+	s.partial = grown
+	return nil
+}
+
+// drop gives up the message under way.
+func (s *Stream) drop() {
+	s.conn.held -= int64(cap(s.partial))
+	putBuffer(s.partial)
+	s.partial = nil
 }
 
 // size reads the prefix of a message.
