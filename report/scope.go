@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/meshmark/meshmark/scope"
@@ -57,6 +58,32 @@ func share(part, whole int64) text {
 	return text{S: fixed(100*float64(part)/float64(whole), 1) + "%"}
 }
 
+// wired is a table's column of bytes on the wire; absent where nobody told.
+type wired struct {
+	scale
+	told bool
+}
+
+func wireColumn(r scope.Report) wired {
+	return wired{scale: bytesColumn([]int64{r.WireBytes}), told: r.WireBytes > 0}
+}
+
+func (w wired) head(t *table) {
+	if w.told {
+		t.Columns = append(t.Columns, column{"wire, " + w.Unit, true, 4})
+	}
+}
+
+func (w wired) cell(row []text, bytes int64) []text {
+	switch {
+	case !w.told:
+		return row
+	case bytes == 0:
+		return append(row, text{"–", styleDim})
+	}
+	return append(row, w.kilo(bytes))
+}
+
 func scopeProxies(r scope.Report, top int) table {
 	var values []int64
 	for _, p := range r.Proxies {
@@ -68,6 +95,12 @@ func scopeProxies(r scope.Report, top int) table {
 		t.Columns = append(t.Columns, column{typ.Type, true, 1 + len(r.Types) - len(t.Columns) + 2})
 	}
 	t.Columns = append(t.Columns, column{"resources", true, 1})
+	w := wireColumn(r)
+	w.head(&t)
+	alike := slices.ContainsFunc(r.Proxies, func(p scope.Proxy) bool { return p.Alike > 0 })
+	if alike {
+		t.Columns = append(t.Columns, column{"stands for", true, 2})
+	}
 	for i, p := range r.Proxies {
 		if top > 0 && i == top {
 			t.Notes = append(t.Notes, count(len(r.Proxies)-top)+" more are not shown; --json has them.")
@@ -83,20 +116,39 @@ func scopeProxies(r scope.Report, top int) table {
 			}
 			row = append(row, cell)
 		}
-		t.Rows = append(t.Rows, append(row, text{S: count(p.Resources)}))
+		row = w.cell(append(row, text{S: count(p.Resources)}), p.WireBytes)
+		if alike && p.Alike > 0 {
+			row = append(row, text{S: count(p.Alike)})
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+func countSimulated(r scope.Report) int {
+	n := 0
+	for _, p := range r.Proxies {
+		if p.Simulated {
+			n++
+		}
+	}
+	return n
 }
 
 func scopeTypes(r scope.Report) table {
 	s := bytesColumn([]int64{r.DumpBytes})
 	t := table{Title: "By type, " + s.Unit, Columns: []column{{"type", false, 0}, {"bytes", true, 0}, {"share", true, 0}, {"resources", true, 2}, {"not sent", true, 1}}}
+	w := wireColumn(r)
+	w.head(&t)
 	static := int64(0)
 	for _, x := range r.Types {
-		t.Rows = append(t.Rows, []text{{S: x.Type}, s.kilo(x.DumpBytes), share(x.DumpBytes, r.DumpBytes), {S: count(x.Resources)}, s.kilo(x.StaticBytes)})
+		t.Rows = append(t.Rows, w.cell([]text{{S: x.Type}, s.kilo(x.DumpBytes), share(x.DumpBytes, r.DumpBytes), {S: count(x.Resources)}, s.kilo(x.StaticBytes)}, x.WireBytes))
 		static += x.StaticBytes
 	}
-	t.Rows = append(t.Rows, []text{{"total", styleStrong}, s.kilo(r.DumpBytes), {S: "100%"}, {}, s.kilo(static)})
+	t.Rows = append(t.Rows, w.cell([]text{{"total", styleStrong}, s.kilo(r.DumpBytes), {S: "100%"}, {}, s.kilo(static)}, r.WireBytes))
+	if simulated := countSimulated(r); simulated > 0 {
+		t.Notes = append(t.Notes, "Of "+plural(simulated, "simulated sidecar")+" JSON is what Envoy would print of the same resources; there is no bootstrap.")
+	}
 	t.Notes = append(t.Notes, "Not sent by istiod: the bootstrap and what it holds, copies of what stands in a listener, the frame of the dump.")
 	return t
 }
@@ -108,6 +160,8 @@ func scopeOwners(r scope.Report) table {
 	}
 	s := bytesColumn(values)
 	t := table{Title: "Who brought it, " + s.Unit, Columns: []column{{"owner", false, 0}, {"bytes", true, 0}, {"share", true, 0}, {"proxies", true, 3}, {"resources", true, 2}, {"shapes", true, 1}}}
+	w := wireColumn(r)
+	w.head(&t)
 	for _, o := range r.Owners {
 		st := styleNone
 		switch o.Owner.Kind {
@@ -118,12 +172,12 @@ func scopeOwners(r scope.Report) table {
 		if o.ShapedBytes > 0 {
 			shapes = s.kilo(o.ShapedBytes)
 		}
-		t.Rows = append(t.Rows, []text{{o.Owner.String(), st}, s.kilo(o.DumpBytes), share(o.DumpBytes, r.DumpBytes), {S: count(o.Proxies)}, {S: count(o.Resources)}, shapes})
+		t.Rows = append(t.Rows, w.cell([]text{{o.Owner.String(), st}, s.kilo(o.DumpBytes), share(o.DumpBytes, r.DumpBytes), {S: count(o.Proxies)}, {S: count(o.Resources)}, shapes}, o.WireBytes))
 	}
 	if x := r.OtherOwners; x != nil {
-		t.Rows = append(t.Rows, []text{{plural(x.Owners, "more owner"), styleDim}, s.kilo(x.DumpBytes), share(x.DumpBytes, r.DumpBytes)})
+		t.Rows = append(t.Rows, w.cell([]text{{plural(x.Owners, "more owner"), styleDim}, s.kilo(x.DumpBytes), share(x.DumpBytes, r.DumpBytes), {}, {}, {}}, x.WireBytes))
 	}
-	t.Rows = append(t.Rows, []text{{"total", styleStrong}, s.kilo(r.DumpBytes), {S: "100%"}})
+	t.Rows = append(t.Rows, w.cell([]text{{"total", styleStrong}, s.kilo(r.DumpBytes), {S: "100%"}, {}, {}, {}}, r.WireBytes))
 	t.Notes = append(t.Notes, "Mesh is istiod's and the injector's own; shared serves several owners; unattributed is explained by no metadata, often an EnvoyFilter's. "+
 		"Shapes: bytes counted with others, in resources that this one changed.")
 	if r.Uncalled == nil {

@@ -31,6 +31,7 @@ type names struct {
 	hosts    map[string]Owner      // from clusters
 	clusters map[string]claim      // from clusters
 	routes   map[string]routeUsers // from route configurations
+	filters  map[string]Owner      // what EnvoyFilters add, by its name
 }
 
 // routeUsers are whom the virtual hosts of a route configuration serve.

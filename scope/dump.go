@@ -18,6 +18,8 @@ const MaxResource = 64 << 20
 type Options struct {
 	Keep        int   // how many of the largest resources are kept by name; 0: DefaultKeep
 	MaxResource int64 // bytes; 0: MaxResource
+	// Filters are the mesh's EnvoyFilters, so that what they add has an owner.
+	Filters Filters
 }
 
 // DumpError says why a config dump could not be read, and how far it went.
@@ -53,6 +55,7 @@ func ReadDump(r io.Reader, name string, o Options) (Proxy, error) {
 	}
 	g := &guard{r: r, most: o.MaxResource}
 	d := &dumpReader{guard: g, json: json.NewDecoder(g), scan: NewScanner(o.Keep)}
+	d.scan.names.filters = o.Filters.byName()
 	err := d.document()
 	if around := g.read - d.scan.total.dump; around > 0 {
 		d.scan.frame(around)

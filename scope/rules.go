@@ -67,7 +67,7 @@ func (n names) judge(typ string, r node, static bool) judged {
 		if owner, ok := extensionOwner(j.name); ok {
 			j.rest = by(owner)
 		} else {
-			j.rest = unexplained("extension " + j.name)
+			j.rest = n.otherwise(j.name, "extension "+j.name)
 		}
 		return j
 	}
@@ -119,7 +119,7 @@ func (n names) cluster(r node, static bool) judged {
 	case ok && host != "":
 		j.rest = claim{kind: claimHost, name: host}
 	default:
-		j.rest = unexplained("cluster " + j.name)
+		j.rest = n.otherwise(j.name, "cluster "+j.name)
 	}
 	learn(n.clusters, j.name, j.rest)
 	return j
@@ -159,7 +159,7 @@ func (n names) listener(r node, static bool) judged {
 	case len(j.parts) > 0:
 		j.rest = by(defaults)
 	default:
-		j.rest = unexplained("listener " + j.name)
+		j.rest = n.otherwise(j.name, "listener "+j.name)
 	}
 	return j
 }
@@ -177,6 +177,10 @@ func (n names) chain(j *judged, c node) claim {
 		}
 	}
 	c.get("filters").each(func(f node) {
+		if added, ok := n.filters[f.get("name").text()]; ok {
+			j.cut(by(added), f.size())
+			return
+		}
 		config := f.get("typed_config")
 		policies(j, config)
 		if cluster := config.get("cluster").text(); cluster != "" {
@@ -193,7 +197,7 @@ func (n names) chain(j *judged, c node) claim {
 				}
 			})
 		})
-		config.get("http_filters").each(func(h node) { httpFilter(j, h) })
+		config.get("http_filters").each(func(h node) { n.httpFilter(j, h) })
 	})
 	if !known {
 		if name := c.get("name").text(); strings.HasPrefix(name, "virtual") {
@@ -204,21 +208,22 @@ func (n names) chain(j *judged, c node) claim {
 	return owner
 }
 
-func httpFilter(j *judged, h node) {
+func (n names) httpFilter(j *judged, h node) {
 	name := h.get("name").text()
 	if owner, ok := extensionOwner(name); ok {
 		j.cut(by(owner), h.size())
 		return
 	}
 	if !istioFilter(name) {
-		j.cut(unexplained("HTTP filter "+name), h.size())
+		j.cut(n.otherwise(name, "HTTP filter "+name), h.size())
 		return
 	}
 	policies(j, h.get("typed_config"))
 }
 
 // istioFilter says whether istiod itself writes an HTTP filter of this name;
-// others come from EnvoyFilters, which leave no trace of their name.
+// others come from EnvoyFilters, which leave no trace of their name but what
+// their own text adds ([Filters]).
 func istioFilter(name string) bool {
 	switch name {
 	case "envoy.filters.http.router", "envoy.filters.http.cors", "envoy.filters.http.fault", "envoy.filters.http.rbac",
@@ -282,12 +287,17 @@ func (n names) virtualHost(j *judged, vh node) claim {
 		if owner, ok := configOf(route); ok {
 			several = several || vs != (Owner{}) && vs != owner
 			p.owner, vs = owner, owner
+		} else if added, ok := n.filters[route.get("name").text()]; ok {
+			p.owner = added
 		}
 		routes = append(routes, p)
 	})
 	var around claim
 	host, port := splitHostPort(name)
+	added, isAdded := n.filters[name]
 	switch {
+	case isAdded:
+		around = by(added)
 	case name == "allow_any", name == "block_all", host == "blackhole", strings.HasPrefix(name, "allow_any"):
 		around = by(defaults)
 	case strings.HasPrefix(name, "inbound|") || port == "":

@@ -15,6 +15,13 @@ type Proxy struct {
 	DumpBytes int64  `json:"dump_bytes"`           // as JSON in a config dump
 	WireBytes int64  `json:"wire_bytes,omitempty"` // as protobuf; 0 from a dump, which does not tell
 	Resources int    `json:"resources"`
+	// Simulated says that these resources were sent to a simulated sidecar:
+	// sizes as JSON are worked out from them, and there is no bootstrap. Kind
+	// is the type of its node (sidecar, router), and Alike how many proxies it
+	// stands for; 0 if nobody counted.
+	Simulated bool   `json:"simulated,omitempty"`
+	Kind      string `json:"kind,omitempty"`
+	Alike     int    `json:"alike,omitempty"`
 	// Incomplete says that reading ended with an error, and that the figures
 	// are only of what came before.
 	Incomplete bool        `json:"incomplete,omitempty"`

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/confile"
 	"github.com/meshmark/meshmark/report"
 	"github.com/meshmark/meshmark/scope"
 	"github.com/meshmark/meshmark/store"
@@ -23,6 +24,7 @@ import (
 
 type scopeFlags struct {
 	dumps, clusters    []string
+	filters            string
 	run                string
 	lab                string
 	kubeconfig         string
@@ -42,10 +44,12 @@ func newScopeCommand(env *Env) *cobra.Command {
 		Short: "Say what the proxies' configuration weighs and who brought it",
 		Long: "Counts every byte of the proxies' configuration once: by proxy, by type, and by the\n" +
 			"Service, VirtualService, DestinationRule, ServiceEntry... that brought it, from config\n" +
-			"dumps in files, in a run's directory, or of the sidecars of a running lab. Which part of\n" +
-			"it a workload uses no dump can tell; --stats asks the proxies what they called so far.",
-		Example: "    meshmark scope --dump sidecar.json\n    meshmark scope --lab local --namespace shop --stats",
-		Args:    cobra.ArbitraryArgs,
+			"dumps and recorded configuration in files, in a run's directory, or of the sidecars of a\n" +
+			"running lab. Which part of it a workload uses no dump can tell; --stats asks the proxies\n" +
+			"what they called so far.",
+		Example: "    meshmark scope --dump sidecar.json\n    meshmark scope --lab local --namespace shop --stats\n" +
+			"    meshmark xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz && meshmark scope --dump shop.xds.gz",
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && len(f.dumps) == 0 {
 				return errs.WithHint(errs.Usage("unexpected argument %q", args[0]), "name config dumps with --dump FILE...")
@@ -55,7 +59,8 @@ func newScopeCommand(env *Env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.dumps, "dump", nil, "config dump of an Envoy, gzip too, - for standard input; more `FILE`s may follow")
+	flags.StringArrayVar(&f.dumps, "dump", nil, "config dump of an Envoy, or what meshmark xds record wrote; gzip too, - for standard input; more `FILE`s may follow")
+	flags.StringVar(&f.filters, "envoy-filters", "", "the mesh's EnvoyFilters, a `FILE` of: kubectl get envoyfilters -A -o json (--lab asks for them itself)")
 	flags.StringArrayVar(&f.clusters, "clusters", nil, "answer of /clusters?format=json of the same Envoy, a `FILE` for each dump, in their order")
 	flags.StringVar(&f.run, "run", "", "run directory whose config dumps are read")
 	flags.StringVar(&f.lab, "lab", "", "read the sidecars of a running lab: local, or cluster for that of the kubeconfig")
@@ -81,15 +86,25 @@ func runScope(ctx context.Context, env *Env, f scopeFlags) error {
 	if err != nil {
 		return err
 	}
+	o := scope.Options{Keep: f.keep}
+	if f.filters != "" {
+		err := withFile(ctx, env, f.filters, func(r io.Reader) error {
+			o.Filters, err = scope.ReadFilters(r)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
 	var proxies []scope.Proxy
 	var notes []string
 	switch {
 	case f.lab != "":
-		proxies, notes, err = labProxies(ctx, env, f)
+		proxies, notes, err = labProxies(ctx, env, f, o)
 	case f.run != "":
-		proxies, err = runProxies(ctx, f)
+		proxies, err = runProxies(ctx, f, o)
 	default:
-		proxies, err = fileProxies(ctx, env, f)
+		proxies, err = fileProxies(ctx, env, f, o)
 	}
 	if err != nil {
 		return err
@@ -133,7 +148,7 @@ func (f scopeFlags) check() error {
 	return nil
 }
 
-func fileProxies(ctx context.Context, env *Env, f scopeFlags) ([]scope.Proxy, error) {
+func fileProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) ([]scope.Proxy, error) {
 	var proxies []scope.Proxy
 	stdin := 0
 	for i, name := range f.dumps {
@@ -142,7 +157,7 @@ func fileProxies(ctx context.Context, env *Env, f scopeFlags) ([]scope.Proxy, er
 				return nil, errs.Usage("standard input is named twice")
 			}
 		}
-		p, err := readScopeFile(ctx, env, name, name, f.keep)
+		p, err := readScopeFile(ctx, env, name, name, o)
 		if err != nil {
 			return nil, err
 		}
@@ -161,12 +176,16 @@ func fileProxies(ctx context.Context, env *Env, f scopeFlags) ([]scope.Proxy, er
 	return proxies, nil
 }
 
-// runProxies reads the config dumps that a run recorded.
-func runProxies(ctx context.Context, f scopeFlags) ([]scope.Proxy, error) {
+// scopeFiles are the ends of names of files that say what a proxy holds.
+var scopeFiles = []string{confile.Extension, ".json.gz", ".json"}
+
+// runProxies reads what a run recorded: config dumps of Envoys, and what
+// simulated sidecars held.
+func runProxies(ctx context.Context, f scopeFlags, o scope.Options) ([]scope.Proxy, error) {
 	root := filepath.Join(f.run, store.DirConfigs)
 	var files []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && (strings.HasSuffix(path, ".json") || strings.HasSuffix(path, ".json.gz")) {
+		if err == nil && d.Type().IsRegular() && slices.ContainsFunc(scopeFiles, func(end string) bool { return strings.HasSuffix(path, end) }) {
 			files = append(files, path)
 		}
 		return err
@@ -175,7 +194,7 @@ func runProxies(ctx context.Context, f scopeFlags) ([]scope.Proxy, error) {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, errs.WithHint(errs.Usage("run %s has no config dumps in %s", f.run, root), "a study records them with the measure config")
+		return nil, errs.WithHint(errs.Usage("run %s has no configuration of proxies in %s", f.run, root), "a study records them with the measure config")
 	}
 	slices.Sort(files)
 	var proxies []scope.Proxy
@@ -184,8 +203,10 @@ func runProxies(ctx context.Context, f scopeFlags) ([]scope.Proxy, error) {
 		if err != nil {
 			return nil, err
 		}
-		name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".json")
-		p, err := readScopeFile(ctx, nil, file, filepath.ToSlash(name), f.keep)
+		for _, end := range scopeFiles {
+			name = strings.TrimSuffix(name, end)
+		}
+		p, err := readScopeFile(ctx, nil, file, filepath.ToSlash(name), o)
 		if err != nil {
 			return nil, err
 		}
@@ -194,9 +215,9 @@ func runProxies(ctx context.Context, f scopeFlags) ([]scope.Proxy, error) {
 	return proxies, nil
 }
 
-func readScopeFile(ctx context.Context, env *Env, file, name string, keep int) (p scope.Proxy, err error) {
+func readScopeFile(ctx context.Context, env *Env, file, name string, o scope.Options) (p scope.Proxy, err error) {
 	err = withFile(ctx, env, file, func(r io.Reader) error {
-		p, err = scope.ReadDump(r, name, scope.Options{Keep: keep})
+		p, err = scope.Read(r, name, o)
 		return err
 	})
 	return p, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -47,7 +48,7 @@ func scopeConfig(f scopeFlags) (*rest.Config, error) {
 
 // labProxies reads the configuration of the running proxies, one after the
 // other. A proxy that cannot be read is a note, unless none can.
-func labProxies(ctx context.Context, env *Env, f scopeFlags) (proxies []scope.Proxy, notes []string, err error) {
+func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) (proxies []scope.Proxy, notes []string, err error) {
 	config, err := scopeConfig(f)
 	if err != nil {
 		return nil, nil, err
@@ -59,6 +60,12 @@ func labProxies(ctx context.Context, env *Env, f scopeFlags) (proxies []scope.Pr
 	list, err := kube.CoreV1().Pods(f.namespace).List(ctx, metav1.ListOptions{LabelSelector: f.selector, FieldSelector: "status.phase=Running"})
 	if err != nil {
 		return nil, nil, fmt.Errorf("list the lab's pods: %w", err)
+	}
+	if f.filters == "" {
+		var note string
+		if o.Filters, note = labFilters(ctx, kube); note != "" {
+			notes = append(notes, note)
+		}
 	}
 	var mesh istio.Mesh
 	pods := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !hasProxy(pod, mesh.ProxyContainers()) })
@@ -79,7 +86,7 @@ func labProxies(ctx context.Context, env *Env, f scopeFlags) (proxies []scope.Pr
 	for i, pod := range pods {
 		name := pod.Namespace + "/" + pod.Name
 		line.say("reading proxy %d of %d: %s", i+1, len(pods), name)
-		p, failure := readProxy(ctx, dialer.Client(pod.Namespace, pod.Name, mesh.AdminPort()), name, f)
+		p, failure := readProxy(ctx, dialer.Client(pod.Namespace, pod.Name, mesh.AdminPort()), name, f.stats, o)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()
@@ -96,6 +103,23 @@ func labProxies(ctx context.Context, env *Env, f scopeFlags) (proxies []scope.Pr
 	return proxies, notes, nil
 }
 
+// labFilters lists the mesh's EnvoyFilters. Where that may not be done, what
+// they add stays unattributed, and the note says so.
+func labFilters(ctx context.Context, kube kubernetes.Interface) (scope.Filters, string) {
+	body, err := kube.CoreV1().RESTClient().Get().AbsPath("/apis/networking.istio.io/v1alpha3/envoyfilters").Stream(ctx)
+	if apierrors.IsNotFound(err) {
+		return nil, "" // there is no such kind of object
+	}
+	if err == nil {
+		defer body.Close()
+		var filters scope.Filters
+		if filters, err = scope.ReadFilters(body); err == nil {
+			return filters, ""
+		}
+	}
+	return nil, fmt.Sprintf("EnvoyFilters could not be listed, so that what they add is unattributed: %v", err)
+}
+
 // hasProxy also finds sidecars that run as init containers.
 func hasProxy(pod corev1.Pod, names []string) bool {
 	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
@@ -108,15 +132,15 @@ func hasProxy(pod corev1.Pod, names []string) bool {
 	return false
 }
 
-func readProxy(ctx context.Context, client *http.Client, name string, f scopeFlags) (p scope.Proxy, err error) {
+func readProxy(ctx context.Context, client *http.Client, name string, stats bool, o scope.Options) (p scope.Proxy, err error) {
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, scopeTimeout)
 	defer cancel()
 	err = getAdmin(ctx, client, "/config_dump?include_eds", func(r io.Reader) error {
-		p, err = scope.ReadDump(r, name, scope.Options{Keep: f.keep})
+		p, err = scope.ReadDump(r, name, o)
 		return err
 	})
-	if err == nil && f.stats {
+	if err == nil && stats {
 		err = getAdmin(ctx, client, "/clusters?format=json", func(r io.Reader) error {
 			calls, err := scope.ReadCalls(r)
 			p.SetCalls(calls)

@@ -1,0 +1,49 @@
+package scope
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+
+	"github.com/meshmark/meshmark/internal/confile"
+)
+
+// Read reads what a proxy holds from either kind of document: the config dump
+// of an Envoy ([ReadDump]), or what a simulated sidecar was sent
+// ([ReadRecorded]). Which it is shows in how it begins.
+func Read(r io.Reader, name string, o Options) (Proxy, error) {
+	in := bufio.NewReaderSize(r, 4096)
+	if start, _ := in.Peek(confile.Probe()); confile.Is(start) { // a shorter document is none, and an error comes again
+		return ReadRecorded(in, name, o)
+	}
+	return ReadDump(in, name, o)
+}
+
+// ReadRecorded reads a file of package confile, one resource at a time. Sizes
+// are those on the wire, and as JSON what Envoy would print of the same
+// resources in a config dump. A file that cannot be read to its end is a usage
+// error; what was read so far comes with it, marked as incomplete.
+func ReadRecorded(r io.Reader, name string, o Options) (Proxy, error) {
+	scan := NewScanner(o.Keep)
+	scan.names.filters = o.Filters.byName()
+	in, err := confile.NewReader(r)
+	if err != nil {
+		return Proxy{Name: name, Incomplete: true}, err
+	}
+	for err == nil {
+		var one confile.Resource
+		if one, err = in.Next(); err == nil {
+			err = scan.Add(one.TypeURL, one.Name, one.Body)
+		}
+	}
+	p := scan.Proxy(name)
+	p.Simulated, p.Kind, p.Alike = true, in.Header.Type, in.Header.Proxies
+	if in.Header.Lost > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d resources of %s are not counted: the simulated sidecars hold so many different ones that not all are kept", in.Header.Lost, name))
+	}
+	if err != io.EOF {
+		p.Incomplete = true
+		return p, err
+	}
+	return p, nil
+}

@@ -1,0 +1,146 @@
+package scope
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/confile"
+)
+
+// sent is a recorded dump's configuration as a simulated sidecar has it.
+func sent(t testing.TB, name string, h confile.Header) ([]byte, int64) {
+	t.Helper()
+	var file bytes.Buffer
+	w, err := confile.NewWriter(&file, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	urls, names, bodies, _ := wireResources(t, name)
+	sum := int64(0)
+	for i := range urls {
+		if err := w.Write(confile.Resource{TypeURL: urls[i], Name: names[i], Body: bodies[i]}); err != nil {
+			t.Fatal(err)
+		}
+		sum += int64(len(bodies[i]))
+	}
+	return file.Bytes(), sum
+}
+
+func TestReadRecorded(t *testing.T) {
+	file, sum := sent(t, "sidecar", confile.Header{Proxy: "a.shop", Type: "sidecar", Proxies: 7, Lost: 2})
+	p, err := Read(bytes.NewReader(file), "a", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSums(t, p)
+	if !p.Simulated || p.Kind != "sidecar" || p.Alike != 7 || p.WireBytes != sum || p.DumpBytes <= sum || p.Incomplete {
+		t.Errorf("%d bytes on the wire, want %d; %d as JSON; %+v", p.WireBytes, sum, p.DumpBytes, p)
+	}
+	if notes := strings.Join(p.Notes, " "); !strings.Contains(notes, "2 resources of a are not counted") {
+		t.Errorf("%q", notes)
+	}
+	var catalog int64
+	for _, o := range p.Owners {
+		if o.Owner == (Owner{Kind: "Service", Namespace: "shop", Name: "catalog"}) {
+			catalog = o.WireBytes
+		}
+	}
+	if catalog == 0 {
+		t.Error("nothing is Service shop/catalog's")
+	}
+	p, err = Read(bytes.NewReader(file[:len(file)/2]), "a", Options{})
+	if errs.Code(err) != errs.CodeUsage || !p.Incomplete || p.WireBytes == 0 || p.WireBytes >= sum {
+		t.Errorf("cut: %d bytes, %v", p.WireBytes, err)
+	}
+	checkSums(t, p)
+	// A dump is read as one.
+	if p, err := Read(bytes.NewReader(recorded(t, "sidecar")), "a", Options{}); err != nil || p.Simulated || p.WireBytes != 0 {
+		t.Errorf("%+v, %v", p.Simulated, err)
+	}
+	if _, err := Read(strings.NewReader(""), "a", Options{}); err == nil || !strings.Contains(err.Error(), "it is empty") {
+		t.Errorf("nothing: %v", err)
+	}
+}
+
+// What an EnvoyFilter adds is its own, in a dump and on the wire.
+func TestEnvoyFilters(t *testing.T) {
+	text, err := os.ReadFile("testdata/envoyfilters.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	filters, err := ReadFilters(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := Owner{Kind: "EnvoyFilter", Namespace: "shop", Name: "add-header"}
+	both := Owner{Kind: "EnvoyFilter", Namespace: "shop", Name: "two"}
+	if len(filters) != 4 || filters[0] != (FilterPatch{owner, "envoy.filters.http.lua"}) {
+		t.Fatalf("%+v", filters)
+	}
+	const dump = `{"configs":[{"@type":"t/envoy.admin.v3.ListenersConfigDump","dynamic_listeners":[{"name":"l","active_state":{"listener":{"name":"l","filter_chains":[{"filters":[` +
+		`{"name":"my.network","typed_config":{}},{"name":"envoy.filters.network.http_connection_manager","typed_config":{"http_filters":[{"name":"envoy.filters.http.lua","typed_config":{"inline":"x"}},{"name":"unknown.filter"}]}}]}]}}}]},` +
+		`{"@type":"t/envoy.admin.v3.ClustersConfigDump","dynamic_active_clusters":[{"cluster":{"name":"lua_cluster"}},{"cluster":{"name":"contested"}}]}]}`
+	p, err := ReadDump(strings.NewReader(dump), "x", Options{Filters: filters})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSums(t, p)
+	got := map[Owner]int64{}
+	for _, o := range p.Owners {
+		got[o.Owner] = o.DumpBytes
+	}
+	if want := int64(len(`{"cluster":{"name":"lua_cluster"}}`) + len(`{"name":"envoy.filters.http.lua","typed_config":{"inline":"x"}}`)); got[owner] != want {
+		t.Errorf("%d bytes of %s, want %d", got[owner], owner, want)
+	}
+	if got[both] != int64(len(`{"name":"my.network","typed_config":{}}`)) {
+		t.Errorf("%d bytes of %s", got[both], both)
+	}
+	if got[Owner{Kind: KindUnattributed, Name: "HTTP filter unknown.filter"}] == 0 {
+		t.Errorf("%v", got)
+	}
+	for name, text := range map[string]string{"a dump": `{"configs":[]}`, "no JSON": "x", "another kind": `{"items":[{"kind":"Service","metadata":{"name":"a"}}]}`} {
+		if _, err := ReadFilters(strings.NewReader(text)); errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if one, err := ReadFilters(strings.NewReader(`{"kind":"EnvoyFilter","metadata":{"name":"a","namespace":"b"},"spec":{"configPatches":[{"patch":{"operation":"ADD","value":{"name":"c"}}}]}}`)); err != nil || len(one) != 1 {
+		t.Errorf("%+v, %v", one, err)
+	}
+	if none, err := ReadFilters(strings.NewReader(`{"kind":"List","items":[]}`)); err != nil || len(none) != 0 {
+		t.Errorf("%+v, %v", none, err)
+	}
+}
+
+func TestContestedFilters(t *testing.T) {
+	a, b := Owner{Kind: "EnvoyFilter", Namespace: "x", Name: "a"}, Owner{Kind: "EnvoyFilter", Namespace: "x", Name: "b"}
+	got := Filters{{a, "f"}, {a, "f"}, {b, "g"}, {a, "g"}}.byName()
+	if got["f"] != a || got["g"].Kind != KindUnattributed {
+		t.Errorf("%+v", got)
+	}
+}
+
+func FuzzReadRecorded(f *testing.F) {
+	file, _ := sent(f, "gateway", confile.Header{Proxy: "edge.shop", Type: "router"})
+	f.Add(file[:20_000])
+	f.Add([]byte(`{"meshmark_configuration":1}` + "\n" + `{"type":"t/envoy.config.cluster.v3.Cluster","name":"x","body":"CgF4"}` + "\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := ReadRecorded(bytes.NewReader(data), "x", Options{})
+		if err != nil && !p.Incomplete {
+			t.Errorf("%v, and it looks whole", err)
+		}
+		checkSums(t, p)
+	})
+}
+
+func FuzzReadFilters(f *testing.F) {
+	f.Add([]byte(`{"items":[{"kind":"EnvoyFilter","spec":{"configPatches":[{"patch":{"operation":"ADD","value":{"name":"c"}}}]}}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		filters, err := ReadFilters(bytes.NewReader(data))
+		if (err == nil) != (filters != nil) {
+			t.Errorf("%v, %v", filters, err)
+		}
+	})
+}
