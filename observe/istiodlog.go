@@ -186,6 +186,9 @@ type IstiodLog struct {
 	// AheadNS is how far istiod's clock is ahead of the one that events
 	// are timed by, nanoseconds.
 	AheadNS int64
+	// FromNS and ToNS are when istiod's metrics were read before and after,
+	// by the events' clock; 0 for no such readings.
+	FromNS, ToNS int64
 
 	mu     sync.Mutex
 	pushes []push
@@ -287,21 +290,6 @@ func (l *IstiodLog) Seen() (lines int, last time.Time) {
 func (l *IstiodLog) knows(node string) bool {
 	_, ok := l.names[node]
 	return ok
-}
-
-// nearest finds the line of a type and node that is nearest to an instant,
-// by the events' clock.
-func (l *IstiodLog) nearest(kind, node string, at int64) (int64, bool) {
-	times := l.sent[sentKey{kind, node}]
-	if len(times) == 0 {
-		return 0, false
-	}
-	at += l.AheadNS
-	i := sort.Search(len(times), func(i int) bool { return times[i] >= at })
-	if i == len(times) || i > 0 && at-times[i-1] <= times[i]-at {
-		i--
-	}
-	return times[i] - l.AheadNS, true
 }
 
 // before finds the latest line of a type and node that is not after an

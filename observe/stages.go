@@ -1,9 +1,7 @@
 package observe
 
 import (
-	"fmt"
 	"math"
-	"strings"
 
 	"github.com/meshmark/meshmark/record"
 )
@@ -17,54 +15,86 @@ type StagesInput struct {
 	// Rises is how far istiod's series rose in the window.
 	Rises map[string]float64
 	// Logs are those of istiod's replicas; without them stages come from
-	// metrics alone, and those that no metric has stay in the residual.
+	// metrics alone.
 	Logs []*IstiodLog
 }
 
 // Waterfall is the mean way of a change to a proxy that acknowledged it.
 type Waterfall struct {
-	Stages []record.Stage
+	// Stages are those that anybody measured, in their order; Missing names
+	// the others.
+	Stages  []record.Stage
+	Missing []string
 	// MeanUS is the measured mean from commit to acknowledgement over all
 	// Pairs of a change and a proxy; ResidualUS is what the stages' sum
-	// lacks of it.
+	// lacks of it, below zero where they say more than passed.
 	MeanUS, ResidualUS float64
 	Pairs              int
 	// Logged is how many of the pairs the logs show from end to end.
 	Logged int
 }
 
-// Within tells whether the residual is small: 5% of the mean or 2 ms,
-// whichever is larger.
-func (w Waterfall) Within() bool {
-	return math.Abs(w.ResidualUS) <= max(0.05*w.MeanUS, 2000)
+// Within tells whether the residual is small.
+func (w Waterfall) Within() bool { return math.Abs(w.ResidualUS) <= w.Limit() }
+
+// Limit is what a waterfall may leave unexplained, and what two sources of
+// one stage may differ by: 5% of the mean or 2 ms, whichever is larger; in
+// microseconds.
+func (w Waterfall) Limit() float64 { return max(0.05*w.MeanUS, 2000) }
+
+// Apart lists the stages whose second source differs by more than that.
+func (w Waterfall) Apart() []record.Stage {
+	var out []record.Stage
+	for _, s := range w.Stages {
+		if s.CheckUS != nil && math.Abs(*s.CheckUS-s.MeanUS) > w.Limit() {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // pushOrder is the order in which istiod sends the types of a push
 // (pilot/pkg/xds/ads.go, PushOrder); others follow.
 var pushOrder = []string{"cds", "eds", "lds", "rds", "sds"}
 
+// Histograms of istiod's that time a part of the way
+// (pilot/pkg/xds/discovery.go, delta.go, xdsgen.go).
+const (
+	timeDebounce = "pilot_debounce_time"            // from the first change to the end of the enqueueing
+	timeContext  = "pilot_pushcontext_init_seconds" // computing the push context
+	timeQueue    = "pilot_proxy_queue_time"         // from the enqueueing to a proxy's turn
+	timePush     = "pilot_xds_push_time"            // by type: generation and Send
+	timeSend     = "pilot_xds_send_time"            // Send alone
+)
+
 // MakeStages splits the time from each change's commit to each proxy's
 // acknowledgement into stages.
 //
-// Where istiod's log shows a change's push and what it sent to a proxy, the
-// stages lie between instants that somebody saw: the commit; the first change
-// that a push merged, as istiod's log counts back to it; the end of
-// debouncing; the queueing of all proxies; the beginning of the proxy's turn;
-// the sending; the reading; the acknowledgement. The beginning of a turn is
-// not logged: it is the first type's line less the mean time of that type
-// (pilot_xds_push_time). Such stages add up.
+// Each stage is a duration of its own, not the distance to where the next
+// begins, so that they need not add up: watch, debounce and wire lie between
+// instants in istiod's log and the proxies' times; push context, queue and
+// generation are what istiod's own timers say. Where the log shows how long
+// push context, queue and generation took too, the residual is by how much
+// istiod's timers and its log disagree, and what lies between them. Push
+// context, queue and generation are means over all pushes of the window,
+// generation by type of resource.
 //
-// Pushes of nothing but endpoints are not logged by proxy: there queue and
-// generation are the means of istiod's metrics, up to the time that passed,
-// and the wire is what passed from then until the proxies had read it. Where
-// no log tells of a push, only istiod's means are left, and what they do not
-// explain, the wire among it, stays in the residual.
+// Pushes of nothing but endpoints are not logged by proxy: when they left is
+// known to nobody, and their wire is in the residual. Where no log tells of a
+// push, watch is our own watch's and debounce istiod's timer's. A stage that
+// no source has for any pair is missing.
+//
+// A watch below zero means that istiod had been told before the API server's
+// answer was noted.
 func MakeStages(in StagesInput) Waterfall {
 	for _, l := range in.Logs {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 	}
-	m := maker{in: in}
+	m := maker{in: in, stages: map[string]*stageSum{}}
+	for _, name := range record.Stages() {
+		m.stages[name] = &stageSum{by: map[string]int{}, checkedBy: map[string]int{}}
+	}
 	m.watched()
 	for i := range in.Events {
 		m.event(&in.Events[i])
@@ -72,27 +102,43 @@ func MakeStages(in StagesInput) Waterfall {
 	return m.waterfall()
 }
 
+// stageSum gathers one stage over pairs, nanoseconds.
+type stageSum struct {
+	sum       float64
+	by        map[string]int // pairs, by source
+	apart     float64        // sum of what a second source says more
+	checkedBy map[string]int
+}
+
+func (s *stageSum) add(ns float64, source string) {
+	s.sum += ns
+	s.by[source]++
+}
+
+// compare notes what a second source says in place of ns.
+func (s *stageSum) compare(ns, other float64, source string) {
+	s.apart += other - ns
+	s.checkedBy[source]++
+}
+
 // maker sums stages over pairs.
 type maker struct {
-	in  StagesInput
-	sum map[string]float64 // nanoseconds by stage
+	in     StagesInput
+	stages map[string]*stageSum
 	// meanWatch is the mean of those changes that opened their push; opened
 	// holds the change that did, by the instant of the push's first one.
 	meanWatch float64
 	opened    map[int64]int
 	watches   int // how many it is the mean of
-	// waited sums the time from queueing to reading, and generated the mean
-	// generation, of pairs that no line tells of.
-	waited, generated float64
 
-	total                   float64
-	pairs, full, part, bare int
+	total             float64
+	pairs, full, bare int
 }
 
 // watched finds the changes whose arrival at istiod its log tells: those that
 // opened a push.
 func (m *maker) watched() {
-	m.sum, m.opened = map[string]float64{}, map[int64]int{}
+	m.opened = map[int64]int{}
 	for i := range m.in.Events {
 		e := &m.in.Events[i]
 		if e.Error != "" || e.CommittedNS == 0 {
@@ -111,7 +157,7 @@ func (m *maker) watched() {
 	}
 	total := 0.0
 	for first, i := range m.opened {
-		total += float64(max(0, first-m.in.Events[i].CommittedNS))
+		total += float64(first - m.in.Events[i].CommittedNS)
 		m.watches++
 	}
 	if m.watches > 0 {
@@ -137,86 +183,160 @@ func (m *maker) event(e *record.Event) {
 	}
 }
 
+// Sources of stages.
+const (
+	byProxy = "the proxies' own times"
+	byLog   = "istiod's log"
+	byWatch = "our own watch"
+	byBoth  = "istiod's log and the proxies' own times"
+	byMean  = "istiod's log, the mean of the changes that opened a push"
+	bySplit = "istiod's log less " + timePush
+)
+
 // pair adds the stages of one change's way to one proxy.
 func (m *maker) pair(e *record.Event, node string, received, acked int64) {
-	m.sum[record.StageAck] += float64(acked - received)
+	m.stages[record.StageAck].add(float64(acked-received), byProxy)
 	l := m.logOf(node)
-	if l == nil {
-		m.fromMetrics(e)
-		return
+	var p push
+	ok := false
+	if l != nil {
+		p, ok = l.carrying(e.SentNS, received+int64(clockSlack), endpointsAlone(e))
 	}
-	kind, sent := l.sentTo(e, node, received)
-	p, ok := l.carrying(e.SentNS, received+int64(clockSlack), endpointsAlone(e))
 	if !ok {
+		m.bare++
 		m.fromMetrics(e)
 		return
 	}
-	// Every instant lies between its neighbours: the answer to the change may
-	// come after istiod has been told, and a line after what it tells of.
-	last := max(received, e.CommittedNS)
-	entered := within(m.entered(e, p), e.CommittedNS, last)
-	stable := within(p.stable, entered, last)
-	pushing := within(p.pushing, stable, last)
-	if !p.debounced { // endpoints that need not wait
-		entered = within(pushing-int64(m.mean("pilot_pushcontext_init_seconds", "")), e.CommittedNS, pushing)
-		stable = entered
-	}
-	// Below zero where the proxy was quicker than the API server's answer.
-	m.sum[record.StageWatch] += float64(entered-e.CommittedNS) + float64(received-last)
-	m.sum[record.StageDebounce] += float64(stable - entered)
-	m.sum[record.StagePushContext] += float64(pushing - stable)
-	if kind == "" || sent < p.pushing {
-		m.part++
-		m.waited += float64(last - pushing)
-		m.generated += m.generation(e)
+	m.before(e, p)
+	kind, sent := l.sentTo(e, node, p.pushing, received)
+	if kind == "" {
+		m.timed(record.StageQueue, timeQueue, "")
+		m.generation(e)
 		return
 	}
 	m.full++
-	sent = within(sent, pushing, last)
-	first, firstKind := l.turn(kind, node, sent, pushing)
-	turn := within(first-int64(m.mean("pilot_xds_push_time", firstKind)), pushing, sent)
-	m.sum[record.StageQueue] += float64(turn - pushing)
-	m.sum[record.StageGenerate] += float64(sent - turn)
-	m.sum[record.StageWire] += float64(last - sent)
+	m.stages[record.StageWire].add(float64(received-sent), byBoth)
+	m.turn(l.turn(kind, node, sent, p.pushing), p.pushing)
 }
 
-func within(v, low, high int64) int64 { return min(max(v, low), high) }
+// before adds what comes before a proxy's turn comes up: watch, debounce and
+// push context of a push that is in the log.
+func (m *maker) before(e *record.Event, p push) {
+	context, timed := m.mean(timeContext, "")
+	entered, source := p.pushing-int64(context), byLog
+	if p.debounced {
+		entered, source = m.entered(e, p)
+	} else if !timed {
+		entered = p.pushing // and the push context is not known apart
+	}
+	watch := m.stages[record.StageWatch]
+	took := float64(entered - e.CommittedNS)
+	watch.add(took, source)
+	if e.WatchedNS > 0 && source != byWatch {
+		watch.compare(took, float64(e.WatchedNS-e.CommittedNS), byWatch)
+	}
+	debounce := m.stages[record.StageDebounce]
+	if !p.debounced { // endpoints that need not wait
+		debounce.add(0, byLog)
+		if timed {
+			m.stages[record.StagePushContext].add(context, timeContext)
+		}
+		return
+	}
+	waited := float64(p.stable - entered)
+	debounce.add(waited, byLog)
+	if apart, ok := m.debounceApart(); ok {
+		debounce.compare(waited, waited+apart, timeDebounce)
+	}
+	logged := float64(p.pushing - p.stable)
+	if timed {
+		m.stages[record.StagePushContext].add(context, timeContext)
+		m.stages[record.StagePushContext].compare(context, logged, byLog)
+	} else {
+		m.stages[record.StagePushContext].add(logged, byLog)
+	}
+}
+
+// turn adds queue and generation of a turn whose lines are in the log.
+func (m *maker) turn(sent []sending, pushing int64) {
+	generated, known := 0.0, true
+	for _, s := range sent {
+		mean, ok := m.mean(timePush, s.kind)
+		generated, known = generated+mean, known && ok
+	}
+	queued, okQueue := m.mean(timeQueue, "")
+	if okQueue {
+		m.stages[record.StageQueue].add(queued, timeQueue)
+	}
+	first, okFirst := m.mean(timePush, sent[0].kind)
+	if known {
+		m.stages[record.StageGenerate].add(generated, timePush)
+	}
+	if !okFirst { // when the turn began is not logged
+		return
+	}
+	begin := float64(sent[0].at) - first
+	if okQueue {
+		m.stages[record.StageQueue].compare(queued, begin-float64(pushing), bySplit)
+	}
+	if known {
+		m.stages[record.StageGenerate].compare(generated, float64(sent[len(sent)-1].at)-begin, bySplit)
+	}
+}
 
 // neverAcked stands for no acknowledgement in record.Sightings.
 const neverAcked = -1
 
-// clockSlack is how much clocks and the log's microseconds may be off.
+// clockSlack is how much clocks and the log's microseconds may be off, and
+// how much later than a proxy reads istiod may write that it has sent.
 const clockSlack = 1e6 // nanoseconds
 
-// entered is when a change came to istiod to be debounced.
-func (m *maker) entered(e *record.Event, p push) int64 {
-	if i, ok := m.opened[p.first]; ok && &m.in.Events[i] == e {
-		return p.first
+// entered is when a change came to istiod to be debounced, and who says so.
+func (m *maker) entered(e *record.Event, p push) (at int64, source string) {
+	switch i, ok := m.opened[p.first]; {
+	case ok && &m.in.Events[i] == e:
+		return p.first, byLog
+	case m.watches > 0:
+		// It came no later than the last that the push merged.
+		return min(e.CommittedNS+int64(m.meanWatch), max(p.lastChange, p.first)), byMean
+	case e.WatchedNS > 0:
+		return e.WatchedNS, byWatch
 	}
-	if m.watches == 0 && e.WatchedNS > 0 {
-		return e.WatchedNS
-	}
-	return e.CommittedNS + int64(m.meanWatch)
+	// The first change of the push is all that is known.
+	return max(p.first, min(e.CommittedNS, p.lastChange)), byLog
 }
 
-// fromMetrics adds a pair's stages that istiod's metrics know, none of them
-// by change.
+// fromMetrics adds a pair's stages that no log tells of.
 func (m *maker) fromMetrics(e *record.Event) {
-	m.bare++
 	if e.WatchedNS > 0 {
-		m.sum[record.StageWatch] += float64(e.WatchedNS - e.CommittedNS)
+		m.stages[record.StageWatch].add(float64(e.WatchedNS-e.CommittedNS), byWatch)
 	}
-	context := m.mean("pilot_pushcontext_init_seconds", "")
-	m.sum[record.StagePushContext] += context
+	context, timed := m.mean(timeContext, "")
+	if timed {
+		m.stages[record.StagePushContext].add(context, timeContext)
+	}
 	// pilot_debounce_time ends after the push context.
-	m.sum[record.StageDebounce] += max(0, m.mean("pilot_debounce_time", "")-context)
-	m.sum[record.StageQueue] += m.mean("pilot_proxy_queue_time", "")
-	m.sum[record.StageGenerate] += m.generation(e)
+	if debounce, ok := m.mean(timeDebounce, ""); ok && timed {
+		m.stages[record.StageDebounce].add(debounce-context, timeDebounce)
+	}
+	m.timed(record.StageQueue, timeQueue, "")
+	m.generation(e)
 }
 
-// generation is the mean time of the types up to the change's last marker,
+// timed adds the mean of one of istiod's timers, if it ran at all.
+func (m *maker) timed(stage, timer, kind string) {
+	if mean, ok := m.mean(timer, kind); ok {
+		m.stages[stage].add(mean, timer)
+	}
+}
+
+// generation adds the mean time of the types up to the change's last marker,
 // each as often as it was part of a push.
-func (m *maker) generation(e *record.Event) float64 {
+func (m *maker) generation(e *record.Event) {
+	if endpointsAlone(e) {
+		m.timed(record.StageGenerate, timePush, "eds")
+		return
+	}
 	last := 0
 	for _, marker := range e.Markers {
 		for i, kind := range pushOrder {
@@ -225,18 +345,18 @@ func (m *maker) generation(e *record.Event) float64 {
 			}
 		}
 	}
-	if endpointsAlone(e) {
-		return m.mean("pilot_xds_push_time", "eds")
-	}
-	turns := m.in.Rises["pilot_proxy_queue_time_count"]
+	turns := m.in.Rises[timeQueue+"_count"]
 	if turns == 0 {
-		return 0
+		return
 	}
-	total := 0.0
+	total, any := 0.0, false
 	for _, kind := range pushOrder[:last+1] {
-		total += m.in.Rises[series("pilot_xds_push_time_sum", kind)] / turns
+		sum, ok := m.in.Rises[series(timePush+"_sum", kind)]
+		total, any = total+sum/turns, any || ok
 	}
-	return total * 1e9
+	if any {
+		m.stages[record.StageGenerate].add(total*1e9, timePush)
+	}
 }
 
 // endpointsAlone tells whether a change shows in endpoints only.
@@ -256,138 +376,12 @@ func series(name, kind string) string {
 	return name + `{type="` + kind + `"}`
 }
 
-// mean is the mean of a histogram in the window, nanoseconds.
-func (m *maker) mean(name, kind string) float64 {
+// mean is the mean of a histogram in the window, nanoseconds; false if it
+// counted nothing.
+func (m *maker) mean(name, kind string) (float64, bool) {
 	count := m.in.Rises[series(name+"_count", kind)]
 	if count == 0 {
-		return 0
+		return 0, false
 	}
-	return m.in.Rises[series(name+"_sum", kind)] / count * 1e9
-}
-
-// logOf finds the replica that a proxy is connected to.
-func (m *maker) logOf(node string) *IstiodLog {
-	for _, l := range m.in.Logs {
-		if l.knows(node) {
-			return l
-		}
-	}
-	if len(m.in.Logs) == 1 {
-		return m.in.Logs[0]
-	}
-	return nil
-}
-
-// sentTo finds the line that tells of the sending a proxy read at an instant,
-// among the types that show the change; kind is "" without one.
-func (l *IstiodLog) sentTo(e *record.Event, node string, received int64) (kind string, at int64) {
-	for _, marker := range e.Markers {
-		t, ok := l.nearest(marker.Type, node, received)
-		if ok && t >= e.SentNS && (kind == "" || abs(t-received) < abs(at-received)) {
-			kind, at = marker.Type, t
-		}
-	}
-	return kind, at
-}
-
-func abs(v int64) int64 {
-	if v < 0 {
-		return -v
-	}
-	return v
-}
-
-// turn walks back from a line to the first type that was sent in the same
-// turn of the proxy.
-func (l *IstiodLog) turn(kind, node string, sent, pushing int64) (int64, string) {
-	at, first := sent, kind
-	order := len(pushOrder) // of types that follow
-	for i, k := range pushOrder {
-		if k == kind {
-			order = i
-		}
-	}
-	for i := order - 1; i >= 0; i-- {
-		t, ok := l.before(pushOrder[i], node, at)
-		if ok && t >= pushing {
-			at, first = t, pushOrder[i]
-		}
-	}
-	return at, first
-}
-
-// says is the mean that istiod's metric has for a stage that the log tells
-// of, for comparison: it counts a push once, however many changes it carried,
-// and pushes that carried none of them too.
-func (m *maker) says(logged int, name string) string {
-	if logged == 0 || m.in.Rises[name+"_count"] == 0 {
-		return ""
-	}
-	return fmt.Sprintf("the mean of %s is %.1f ms", name, m.mean(name, "")/1e6)
-}
-
-// waterfall makes means of the sums.
-func (m *maker) waterfall() Waterfall {
-	w := Waterfall{Pairs: m.pairs, Logged: m.full}
-	if m.pairs == 0 {
-		return w
-	}
-	// Of pairs that no line tells of, istiod's means, but no more than passed
-	// until they had it.
-	generated := min(m.generated, m.waited)
-	queued := min(float64(m.part)*m.mean("pilot_proxy_queue_time", ""), m.waited-generated)
-	m.sum[record.StageGenerate] += generated
-	m.sum[record.StageQueue] += queued
-	m.sum[record.StageWire] += m.waited - generated - queued
-	n := float64(m.pairs)
-	w.MeanUS = m.total / n / 1e3
-	sum := 0.0
-	for _, name := range record.Stages() {
-		mean := m.sum[name] / n / 1e3
-		sum += mean
-		w.Stages = append(w.Stages, record.Stage{Name: name, MeanUS: mean, Source: m.source(name)})
-	}
-	w.ResidualUS = w.MeanUS - sum
-	return w
-}
-
-// source says where a stage's figure is from, and for how many pairs.
-func (m *maker) source(stage string) string {
-	logged := m.full + m.part
-	from := func(n int, what string) string {
-		if n == 0 {
-			return ""
-		}
-		if n == m.pairs {
-			return what
-		}
-		return fmt.Sprintf("%s (%d of %d)", what, n, m.pairs)
-	}
-	var parts []string
-	switch stage {
-	case record.StageAck:
-		return "the proxies' own times"
-	case record.StageWatch:
-		parts = []string{from(logged, "istiod's log"), from(m.bare, "our own watch")}
-	case record.StageDebounce:
-		parts = []string{from(logged, "istiod's log"), from(m.bare, "pilot_debounce_time")}
-	case record.StagePushContext:
-		parts = []string{from(logged, "istiod's log"), from(m.bare, "pilot_pushcontext_init_seconds")}
-		parts = append(parts, m.says(logged, "pilot_pushcontext_init_seconds"))
-	case record.StageQueue:
-		parts = []string{from(m.full, "istiod's log and pilot_xds_push_time"), from(m.part+m.bare, "pilot_proxy_queue_time")}
-		parts = append(parts, m.says(m.full, "pilot_proxy_queue_time"))
-	case record.StageGenerate:
-		parts = []string{from(m.full, "istiod's log and pilot_xds_push_time"), from(m.part+m.bare, "pilot_xds_push_time")}
-	case record.StageWire:
-		parts = []string{from(m.full, "istiod's log and the proxies' own times"),
-			from(m.part, "the proxies' own times less istiod's means"), from(m.bare, "not measured, in the residual")}
-	}
-	var out []string
-	for _, part := range parts {
-		if part != "" {
-			out = append(out, part)
-		}
-	}
-	return strings.Join(out, "; ")
+	return m.in.Rises[series(name+"_sum", kind)] / count * 1e9, true
 }

@@ -3,6 +3,7 @@ package observe
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,21 @@ type truth struct{ watch, debounce, context, queue, generate, wire, ack int64 }
 
 func (s truth) total() int64 {
 	return s.watch + s.debounce + s.context + s.queue + s.generate + s.wire + s.ack
+}
+
+// rises is what istiod's timers say of changes that go alone, each to n
+// proxies: the first type of a turn, CDS, takes half of it.
+func (s truth) rises(changes, n int) map[string]float64 {
+	out := map[string]float64{}
+	for timer, took := range map[string]int64{timeContext: s.context, timeDebounce: s.debounce + s.context} {
+		out[timer+"_count"], out[timer+"_sum"] = float64(changes), float64(changes)*float64(took)/1e9
+	}
+	turns := float64(changes * n)
+	out[timeQueue+"_count"], out[timeQueue+"_sum"] = turns, turns*float64(s.queue)/1e9
+	for _, kind := range []string{"cds", "rds"} {
+		out[series(timePush+"_count", kind)], out[series(timePush+"_sum", kind)] = turns, turns*float64(s.generate/2)/1e9
+	}
+	return out
 }
 
 // change writes the log of one change that goes alone to some proxies, and
@@ -84,22 +100,40 @@ func TestStagesAreTrue(t *testing.T) {
 			events = append(events, istiod.change(at, s, all, names, "rds"))
 			at += 2 * s.total()
 		}
-		count := float64(changes * n)
-		w := MakeStages(StagesInput{Events: events, Proxies: names, Logs: []*IstiodLog{istiod.log(t)},
-			// A turn's first type, CDS, takes half of it.
-			Rises: map[string]float64{`pilot_xds_push_time_count{type="cds"}`: count, `pilot_xds_push_time_sum{type="cds"}`: count * float64(s.generate/2) / 1e9}})
+		// What istiod's timers say, of which some may be off.
+		offContext, offQueue, offGenerate := some("context off", -3000, 3000), some("queue off", -3000, 3000), some("generate off", -1000, 1000)
+		rises := s.rises(changes, n)
+		for timer, off := range map[string]int64{timeContext: offContext, timeQueue: offQueue, series(timePush, "rds"): offGenerate} {
+			name, kind, _ := strings.Cut(timer, "{")
+			if kind != "" {
+				kind = "{" + kind
+			}
+			rises[name+"_sum"+kind] += rises[name+"_count"+kind] * float64(off) / 1e9
+		}
+		w := MakeStages(StagesInput{Events: events, Proxies: names, Logs: []*IstiodLog{istiod.log(t)}, Rises: rises})
 		if w.Pairs != changes*n || w.Logged != w.Pairs {
 			rt.Fatalf("%d pairs, %d of them in the log", w.Pairs, w.Logged)
 		}
-		want := map[string]int64{record.StageWatch: s.watch, record.StageDebounce: s.debounce, record.StagePushContext: s.context,
-			record.StageQueue: s.queue, record.StageGenerate: s.generate, record.StageWire: s.wire, record.StageAck: s.ack}
+		want := map[string]int64{record.StageWatch: s.watch, record.StageDebounce: s.debounce, record.StagePushContext: s.context + offContext,
+			record.StageQueue: s.queue + offQueue, record.StageGenerate: s.generate + offGenerate, record.StageWire: s.wire, record.StageAck: s.ack}
+		checks := map[string]int64{record.StageDebounce: s.debounce, record.StagePushContext: s.context,
+			record.StageQueue: s.queue, record.StageGenerate: s.generate}
+		if len(w.Stages) != len(want) || len(w.Missing) != 0 {
+			rt.Fatalf("%+v", w)
+		}
 		for _, stage := range w.Stages {
 			if math.Abs(stage.MeanUS-float64(want[stage.Name])/1000) > 5 {
 				rt.Errorf("%s is %.1f us, was %.1f", stage.Name, stage.MeanUS, float64(want[stage.Name])/1000)
 			}
+			check, ok := checks[stage.Name]
+			if ok != (stage.CheckUS != nil) || ok && math.Abs(*stage.CheckUS-float64(check)/1000) > 5 {
+				rt.Errorf("%s is checked by %v, want %d: %+v", stage.Name, stage.CheckUS, check, stage)
+			}
 		}
-		if math.Abs(w.ResidualUS) > 5 || math.Abs(w.MeanUS-float64(s.total())/1000) > 10 || !w.Within() {
-			rt.Errorf("mean %.1f, residual %.1f", w.MeanUS, w.ResidualUS)
+		// What the timers say wrongly, nothing hides.
+		off := -float64(offContext+offQueue+offGenerate) / 1000
+		if math.Abs(w.ResidualUS-off) > 5 || math.Abs(w.MeanUS-float64(s.total())/1000) > 10 || w.Within() != (math.Abs(w.ResidualUS) <= max(2000, 0.05*w.MeanUS)) {
+			rt.Errorf("mean %.1f, residual %.1f, want %.1f", w.MeanUS, w.ResidualUS, off)
 		}
 	})
 }
@@ -110,7 +144,7 @@ func meanOf(w Waterfall, name string) float64 {
 			return s.MeanUS
 		}
 	}
-	return math.NaN()
+	return math.Inf(1) // not measured
 }
 
 // Changes that share a push: the one that opened it tells how long the watch
@@ -137,52 +171,83 @@ func TestStagesOfMergedChanges(t *testing.T) {
 			t.Errorf("%s: %.1f, want %.1f", name, got, want)
 		}
 	}
-	if math.Abs(w.ResidualUS) > 1 || w.Pairs != 3 {
+	// Queue and generation, which no timer of istiod's told of.
+	if math.Abs(w.ResidualUS-2000) > 1 || w.Pairs != 3 || !slices.Equal(w.Missing, []string{record.StageQueue, record.StageGenerate}) {
 		t.Errorf("%+v", w)
 	}
 }
 
-// Without lines by proxy, queue and generation are istiod's means, and the
-// wire is what passed from then on.
+// Without lines by proxy nobody knows when a proxy's turn ended: the wire is
+// missing, and with it whatever istiod's means do not explain is the residual.
 func TestStagesOfEndpoints(t *testing.T) {
 	var istiod istiodAt
 	s := truth{watch: 3 * ms, debounce: 100 * ms, context: ms, queue: 4 * ms, generate: 2 * ms, wire: ms, ack: ms}
 	stable := epoch + s.watch + s.debounce
 	istiod.line(stable, "Push debounce stable[1] 1 for config Endpoints/a/b: 100ms since last change, 100ms since last push, forced=false")
 	istiod.line(stable+ms, "XDS: Pushing Services:4 ConnectedEndpoints:1 Version:x")
-	e := record.Event{SentNS: epoch - ms, CommittedNS: epoch, Markers: []record.Marker{{Type: "eds"}}}
+	// Of an earlier and of a later push.
+	istiod.line(epoch-5*ms, "EDS: PUSH for node:p.a resources:1 size:1B")
+	istiod.line(stable+50*ms, "EDS: PUSH for node:p.a resources:1 size:1B")
+	e := record.Event{SentNS: epoch - ms, CommittedNS: epoch, WatchedNS: epoch + 2*ms, Markers: []record.Marker{{Type: "eds"}}}
 	e.Seen = record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{(s.total() - s.ack) / 1000}, AckedUS: []int64{s.total() / 1000}}
-	rises := map[string]float64{"pilot_proxy_queue_time_count": 10, "pilot_proxy_queue_time_sum": 0.04,
-		`pilot_xds_push_time_count{type="eds"}`: 10, `pilot_xds_push_time_sum{type="eds"}`: 0.02}
+	rises := map[string]float64{timeQueue + "_count": 10, timeQueue + "_sum": 0.04, timeContext + "_count": 1, timeContext + "_sum": 0.001,
+		series(timePush+"_count", "eds"): 10, series(timePush+"_sum", "eds"): 0.02}
 	w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []*IstiodLog{istiod.log(t)}, Rises: rises})
-	if w.Logged != 0 || math.Abs(w.ResidualUS) > 1 || meanOf(w, record.StageWire) != 1000 || meanOf(w, record.StageQueue) != 4000 || meanOf(w, record.StageGenerate) != 2000 || !w.Within() {
+	if w.Logged != 0 || math.Abs(w.ResidualUS-1000) > 1 || !slices.Equal(w.Missing, []string{record.StageWire}) || meanOf(w, record.StageQueue) != 4000 || meanOf(w, record.StageGenerate) != 2000 || !w.Within() {
 		t.Errorf("%+v", w)
 	}
-	// A queue longer than what passed is cut to it.
-	rises["pilot_proxy_queue_time_sum"] = 0.2
+	if watch := w.Stages[0]; watch.MeanUS != 3000 || watch.CheckUS == nil || *watch.CheckUS != 2000 || len(w.Apart()) != 0 {
+		t.Errorf("watch %+v", watch)
+	}
+	// A queue longer than what passed is not cut to it.
+	rises[timeQueue+"_sum"] = 0.2
 	w = MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []*IstiodLog{istiod.log(t)}, Rises: rises})
-	if meanOf(w, record.StageQueue) != 5000 || meanOf(w, record.StageWire) != 0 || math.Abs(w.ResidualUS) > 1 {
+	if meanOf(w, record.StageQueue) != 20000 || math.Abs(w.ResidualUS+15000) > 1 || w.Within() {
 		t.Errorf("a queue that cannot be: %+v", w)
 	}
 }
 
+// A line of another push is none of a change's: neither one that a proxy had
+// read before, nor one that was written long after it had read the change.
+func TestStagesTakeNoOtherLine(t *testing.T) {
+	for name, tt := range map[string]struct {
+		at   int64 // of the line, after the push began
+		full bool
+	}{"before the push": {-50 * ms, false}, "in it": {2 * ms, true}, "as it was read": {3*ms + ms/2, true}, "after it was read": {5 * ms, false}} {
+		var istiod istiodAt
+		pushing := epoch + 104*ms
+		istiod.line(pushing-ms, "Push debounce stable[1] 1 for config VirtualService/a/b: 100ms since last change, 100ms since last push, forced=false")
+		istiod.line(pushing, "XDS: Pushing Services:4 ConnectedEndpoints:1 Version:x")
+		istiod.line(pushing+tt.at, "RDS: PUSH for node:p.a resources:1 size:1B")
+		e := record.Event{SentNS: epoch - ms, CommittedNS: epoch, Markers: []record.Marker{{Type: "rds"}},
+			Seen: record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{107000}, AckedUS: []int64{108000}}}
+		w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []*IstiodLog{istiod.log(t)}})
+		if (w.Logged == 1) != tt.full || slices.Contains(w.Missing, record.StageWire) == tt.full {
+			t.Errorf("%s: %+v", name, w)
+		}
+		if want := float64(3*ms-tt.at) / 1000; tt.full && math.Abs(meanOf(w, record.StageWire)-want) > 1 {
+			t.Errorf("%s: wire %.1f, want %.1f", name, meanOf(w, record.StageWire), want)
+		}
+	}
+}
+
 // The API server's answer may come after istiod was told, and even after a
-// proxy was: no stage is negative for it, but the first.
+// proxy was: the watch is negative then, and no other stage is less for it.
 func TestStagesOfALateAnswer(t *testing.T) {
 	s := truth{0, 100 * ms, ms, ms, 2 * ms, ms, ms}
-	for late, want := range map[int64]float64{30 * ms: 0, 105 * ms: 0, 106 * ms: -1000, 108 * ms: -3000} {
+	for _, late := range []int64{30 * ms, 105 * ms, 108 * ms} {
 		var istiod istiodAt
 		e := istiod.change(epoch, s, []int32{0}, []string{"p.a"}, "rds")
 		e.CommittedNS += late
 		e.Seen.ReceivedUS[0] -= late / 1000
 		e.Seen.AckedUS[0] -= late / 1000
-		w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []*IstiodLog{istiod.log(t)}})
-		if got := meanOf(w, record.StageWatch); math.Abs(got-want) > 1 || math.Abs(w.ResidualUS) > 1 {
-			t.Errorf("%d ms late: watch %.1f, want %.1f: %+v", late/ms, got, want, w)
+		w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []*IstiodLog{istiod.log(t)}, Rises: s.rises(1, 1)})
+		if got := meanOf(w, record.StageWatch); math.Abs(got+float64(late)/1000) > 1 || math.Abs(w.ResidualUS) > 1 {
+			t.Errorf("%d ms late: watch %.1f: %+v", late/ms, got, w)
 		}
-		for _, stage := range w.Stages[1:] {
-			if stage.MeanUS < 0 {
-				t.Errorf("%d ms late: %+v", late/ms, stage)
+		for name, want := range map[string]int64{record.StageDebounce: s.debounce, record.StageQueue: s.queue, record.StageGenerate: s.generate, record.StageWire: s.wire} {
+			if got := meanOf(w, name); math.Abs(got-float64(want)/1000) > 1 {
+				t.Errorf("%d ms late: %s %.1f", late/ms, name, got)
 			}
 		}
 	}
@@ -224,7 +289,7 @@ func TestStagesOfReplicas(t *testing.T) {
 	e.Seen.ReceivedUS = append(e.Seen.ReceivedUS, other.Seen.ReceivedUS...)
 	e.Seen.AckedUS = append(e.Seen.AckedUS, other.Seen.AckedUS...)
 	w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: names, Logs: []*IstiodLog{a.log(t), b.log(t)},
-		Rises: map[string]float64{`pilot_xds_push_time_count{type="cds"}`: 1, `pilot_xds_push_time_sum{type="cds"}`: 0.001}})
+		Rises: s.rises(1, 2)})
 	if w.Logged != 2 || math.Abs(meanOf(w, record.StageDebounce)-110000) > 1 || math.Abs(w.ResidualUS) > 1 {
 		t.Errorf("%+v", w)
 	}
@@ -240,7 +305,7 @@ func TestStagesWithLittle(t *testing.T) {
 		{SentNS: epoch, Error: "refused", Seen: seen},
 	}
 	w := MakeStages(StagesInput{Events: events, Proxies: []string{"p.a", "q.a"}})
-	if w.Pairs != 2 || w.MeanUS != 112000 || w.ResidualUS != 110000 || w.Within() {
+	if w.Pairs != 2 || w.MeanUS != 112000 || w.ResidualUS != 110000 || w.Within() || len(w.Stages) != 1 || len(w.Missing) != 6 {
 		t.Errorf("%+v", w)
 	}
 	w = MakeStages(StagesInput{Events: events, Proxies: []string{"p.a", "q.a"}, Rises: map[string]float64{
@@ -253,5 +318,68 @@ func TestStagesWithLittle(t *testing.T) {
 	}
 	if w := MakeStages(StagesInput{}); w.Pairs != 0 || w.Stages != nil || !w.Within() {
 		t.Errorf("nothing: %+v", w)
+	}
+}
+
+// After a restart nobody knows what istiod's timers counted: their stages are
+// missing, and those of its log remain.
+func TestStagesWithoutTimers(t *testing.T) {
+	s := truth{2 * ms, 100 * ms, ms, 3 * ms, 2 * ms, ms, ms}
+	var istiod istiodAt
+	names := []string{"p.a"}
+	e := istiod.change(epoch, s, []int32{0}, names, "rds")
+	w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: names, Logs: []*IstiodLog{istiod.log(t)}})
+	if !slices.Equal(w.Missing, []string{record.StageQueue, record.StageGenerate}) || math.Abs(w.ResidualUS-5000) > 1 || meanOf(w, record.StageDebounce) != 100000 || meanOf(w, record.StagePushContext) != 1000 {
+		t.Errorf("%+v", w)
+	}
+}
+
+// Two sources of a stage that differ by much are told.
+func TestStagesApart(t *testing.T) {
+	s := truth{2 * ms, 100 * ms, ms, 3 * ms, 2 * ms, ms, ms}
+	var istiod istiodAt
+	names := []string{"p.a"}
+	e := istiod.change(epoch, s, []int32{0}, names, "rds")
+	rises := s.rises(1, 1)
+	rises[timeDebounce+"_sum"] += 0.02
+	log := istiod.log(t)
+	in := StagesInput{Events: []record.Event{e}, Proxies: names, Logs: []*IstiodLog{log}, Rises: rises}
+	w := MakeStages(in)
+	if apart := w.Apart(); len(apart) != 1 || apart[0].Name != record.StageDebounce || math.Abs(*apart[0].CheckUS-120000) > 1 || !w.Within() {
+		t.Errorf("%+v", w)
+	}
+	// Of other pushes than the metrics are, the log says nothing of them.
+	log.FromNS, log.ToNS = epoch+s.total(), epoch+2*s.total()
+	w = MakeStages(in)
+	if len(w.Apart()) != 0 {
+		t.Errorf("%+v", w)
+	}
+}
+
+// What the metrics count and no log has is lost.
+func TestLostLines(t *testing.T) {
+	s := truth{2 * ms, 100 * ms, ms, 3 * ms, 2 * ms, ms, ms}
+	istiod := istiodAt{ahead: 3 * ms}
+	names := []string{"p0.a", "p1.a"}
+	istiod.change(epoch, s, []int32{0, 1}, names, "rds")
+	istiod.change(epoch+1000*ms, s, []int32{0, 1}, names, "rds")
+	log := istiod.log(t)
+	for name, tt := range map[string]struct {
+		from, to          int64
+		changes, lost, of int
+	}{
+		"all there":    {epoch, epoch + 2000*ms, 2, 0, 10},
+		"one rotated":  {epoch, epoch + 2000*ms, 3, 5, 15},
+		"more than of": {epoch, epoch + 2000*ms, 1, 0, 5}, // what was logged besides
+		"one outside":  {epoch + 500*ms, epoch + 2000*ms, 1, 0, 5},
+		"no readings":  {0, 0, 2, 0, 10},
+	} {
+		log.FromNS, log.ToNS = tt.from, tt.to
+		if lost, of := LostLines([]*IstiodLog{log}, s.rises(tt.changes, 2)); lost != tt.lost || of != tt.of {
+			t.Errorf("%s: %d of %d, want %d of %d", name, lost, of, tt.lost, tt.of)
+		}
+	}
+	if lost, of := LostLines(nil, s.rises(1, 2)); lost != 5 || of != 5 {
+		t.Errorf("without a log %d of %d", lost, of)
 	}
 }

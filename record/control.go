@@ -93,6 +93,8 @@ type Control struct {
 	Missing []string `json:"missing_metrics,omitempty"`
 	// Stages are the means of a change's way to a proxy, in order.
 	Stages []Stage `json:"stages,omitempty"`
+	// MissingStages names those that nobody measured.
+	MissingStages []string `json:"missing_stages,omitempty"`
 	// Wire has what the simulated proxies received in the window by type.
 	Wire map[string]Wire `json:"wire"`
 	// Config has the bytes of configuration that one proxy holds, by type:
@@ -133,6 +135,10 @@ type Stage struct {
 	MeanUS float64 `json:"mean_us"`
 	// Source says what it was read from.
 	Source string `json:"source"`
+	// CheckUS is what a second source says in its place, CheckSource which;
+	// absent where there is none.
+	CheckUS     *float64 `json:"check_us,omitempty"`
+	CheckSource string   `json:"check_source,omitempty"`
 }
 
 // Names of stages, in their order.

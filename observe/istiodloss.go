@@ -1,0 +1,56 @@
+package observe
+
+import "sort"
+
+// within tells whether a push, by istiod's clock, lies between the readings
+// of its metrics; without readings every one does.
+func (l *IstiodLog) within(p push) bool {
+	return l.ToNS == 0 || p.pushing-l.AheadNS >= l.FromNS && p.pushing-l.AheadNS <= l.ToNS
+}
+
+// loggedTypes are the types whose every sending istiod logs; of endpoints it
+// leaves out those that go alone.
+var loggedTypes = []string{"cds", "lds", "rds"}
+
+// LostLines compares logs with what istiod's metrics counted between the same
+// two readings: how many pushes and sendings of theirs no log has, of how
+// many. A kubelet keeps the last 10 MB of a container's log at hand
+// (containerLogMaxSize) and what came before cannot be asked for any more.
+func LostLines(logs []*IstiodLog, rises map[string]float64) (lost, of int) {
+	counted := map[string]int{"": int(rises[timeContext+"_count"])}
+	for _, kind := range loggedTypes {
+		counted[kind] = int(rises[series(timePush+"_count", kind)])
+	}
+	for _, l := range logs {
+		l.mu.Lock()
+		for _, p := range l.pushes {
+			if l.within(p) {
+				counted[""]--
+			}
+		}
+		for key, times := range l.sent {
+			if _, ok := counted[key.kind]; ok {
+				counted[key.kind] -= l.between(times)
+			}
+		}
+		l.mu.Unlock()
+	}
+	of = int(rises[timeContext+"_count"])
+	for _, kind := range loggedTypes {
+		of += int(rises[series(timePush+"_count", kind)])
+	}
+	for _, n := range counted {
+		lost += max(0, n)
+	}
+	return lost, of
+}
+
+// between counts instants between the readings of the metrics.
+func (l *IstiodLog) between(times []int64) int {
+	if l.ToNS == 0 {
+		return len(times)
+	}
+	from := sort.Search(len(times), func(i int) bool { return times[i] >= l.FromNS+l.AheadNS })
+	to := sort.Search(len(times), func(i int) bool { return times[i] > l.ToNS+l.AheadNS })
+	return to - from
+}

@@ -1,0 +1,144 @@
+package observe
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// logOf finds the replica that a proxy is connected to.
+func (m *maker) logOf(node string) *IstiodLog {
+	for _, l := range m.in.Logs {
+		if l.knows(node) {
+			return l
+		}
+	}
+	if len(m.in.Logs) == 1 {
+		return m.in.Logs[0]
+	}
+	return nil
+}
+
+// debounceApart is how much longer istiod's timer says that changes were
+// debounced than its log, over all pushes that waited, nanoseconds; false
+// where either says nothing, or they are not of the same pushes.
+func (m *maker) debounceApart() (float64, bool) {
+	timed, ok := m.mean(timeDebounce, "")
+	if !ok {
+		return 0, false
+	}
+	logged, n := 0.0, 0
+	for _, l := range m.in.Logs {
+		for _, p := range l.pushes {
+			if p.debounced && l.within(p) {
+				logged, n = logged+float64(p.pushing-p.first), n+1
+			}
+		}
+	}
+	if n == 0 || float64(n) != m.in.Rises[timeDebounce+"_count"] {
+		return 0, false
+	}
+	return timed - logged/float64(n), true
+}
+
+// waterfall makes means of the sums.
+func (m *maker) waterfall() Waterfall {
+	w := Waterfall{Pairs: m.pairs, Logged: m.full}
+	if m.pairs == 0 {
+		return w
+	}
+	n := float64(m.pairs)
+	w.MeanUS = m.total / n / 1e3
+	w.ResidualUS = w.MeanUS
+	for _, name := range record.Stages() {
+		s := m.stages[name]
+		if len(s.by) == 0 {
+			w.Missing = append(w.Missing, name)
+			continue
+		}
+		stage := record.Stage{Name: name, MeanUS: s.sum / n / 1e3, Source: m.words(s.by, true)}
+		if len(s.checkedBy) > 0 {
+			check := stage.MeanUS + s.apart/n/1e3
+			stage.CheckUS, stage.CheckSource = &check, m.words(s.checkedBy, false)
+		}
+		if name == record.StageGenerate {
+			if mean, ok := m.mean(timeSend, ""); ok {
+				stage.Source += fmt.Sprintf("; %.1f ms of each type is %s", mean/1e6, timeSend)
+			}
+		}
+		w.ResidualUS -= stage.MeanUS
+		w.Stages = append(w.Stages, stage)
+	}
+	return w
+}
+
+// words lists sources, with how many pairs each is of where there are
+// several, and how many have none.
+func (m *maker) words(by map[string]int, whole bool) string {
+	names := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
+		if by[a] != by[b] {
+			return by[b] - by[a]
+		}
+		return strings.Compare(a, b)
+	})
+	var out []string
+	rest := m.pairs
+	for _, name := range names {
+		rest -= by[name]
+		if by[name] == m.pairs {
+			out = append(out, name)
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s (%d of %d)", name, by[name], m.pairs))
+	}
+	if rest > 0 && whole {
+		out = append(out, fmt.Sprintf("not measured (%d of %d)", rest, m.pairs))
+	}
+	return strings.Join(out, "; ")
+}
+
+// sending is a type of resources that was handed to a proxy's stream.
+type sending struct {
+	kind string
+	at   int64
+}
+
+// sentTo finds the line that tells of the sending a proxy read at an instant,
+// among the types that show the change: the latest that is no earlier than
+// its push and no later than the reading, but for clockSlack. kind is ""
+// without one.
+func (l *IstiodLog) sentTo(e *record.Event, node string, pushing, received int64) (kind string, at int64) {
+	for _, marker := range e.Markers {
+		t, ok := l.before(marker.Type, node, received+int64(clockSlack))
+		if ok && t >= pushing && (kind == "" || t > at) {
+			kind, at = marker.Type, t
+		}
+	}
+	return kind, at
+}
+
+// turn lists what was sent in a turn of a proxy's up to a line, itself
+// included: walking back from it, each earlier type that was sent since the
+// push began.
+func (l *IstiodLog) turn(kind, node string, sent, pushing int64) []sending {
+	out := []sending{{kind, sent}}
+	order := len(pushOrder) // of types that follow
+	for i, k := range pushOrder {
+		if k == kind {
+			order = i
+		}
+	}
+	at := sent
+	for i := order - 1; i >= 0; i-- {
+		t, ok := l.before(pushOrder[i], node, at)
+		if ok && t >= pushing {
+			at = t
+			out = append(out, sending{pushOrder[i], t})
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
