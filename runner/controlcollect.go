@@ -9,6 +9,7 @@ import (
 	"github.com/meshmark/meshmark/observe"
 	"github.com/meshmark/meshmark/population"
 	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
 )
 
 // proxies are all proxies that may need a change: simulated ones first, then
@@ -21,16 +22,13 @@ func (t *controlTrial) proxies() []population.Identity {
 	return out
 }
 
-// witness asks who had which change until now.
+// witness asks who had which change until now, or until the window's end if it
+// has one: what comes later is in none of its costs either.
 func (t *controlTrial) witness(ctx context.Context) ([]record.Event, toll, error) {
 	proxies := t.proxies()
 	seeing := visibility(t.levers)
-	end := time.Now()
-	if w := t.out.Window; w.Seconds > 0 {
-		end = w.Start.Add(time.Duration(w.Seconds * float64(time.Second)))
-	}
 	w := witnesses{
-		proxies: len(proxies), ahead: t.ahead, end: end, applied: t.envoys.sightings(int32(len(t.ids))),
+		proxies: len(proxies), simulated: len(t.ids), ahead: t.ahead, bad: t.misbehaving(),
 		needs: func(change int, proxy int32) bool { return t.plan.Changes[change].Needs(proxies[proxy], seeing) },
 	}
 	if len(t.ids) > 0 {
@@ -39,17 +37,35 @@ func (t *controlTrial) witness(ctx context.Context) ([]record.Event, toll, error
 			return nil, toll{}, fmt.Errorf("sightings of the simulated sidecars: %w", err)
 		}
 	}
+	w.envoys = t.envoys.sightings(int32(len(t.ids)))
+	w.end = time.Now()
+	if t.out.Window.Seconds > 0 {
+		w.end = windowEnd(t.out.Window)
+	}
 	events, sum := account(t.driven, w)
 	return events, sum, nil
 }
 
-// collect turns what was read into the trial's record, and judges it.
-func (t *controlTrial) collect(ctx context.Context) ([]record.Event, error) {
-	events, sum, err := t.witness(ctx)
-	if err != nil {
-		return nil, err
+// windowEnd is when a window ended.
+func windowEnd(w record.Window) time.Time {
+	return w.Start.Add(time.Duration(w.Seconds * float64(time.Second)))
+}
+
+// misbehaving are the simulated proxies that misbehave on purpose, by their
+// index.
+func (t *controlTrial) misbehaving() map[int32]bool {
+	out := map[int32]bool{}
+	if l := t.levels.Clients; l != study.ClientsGood && l != study.NotApplicable {
+		for _, i := range badProxies(len(t.ids), float64(t.c.study.Control.BadShare)) {
+			out[int32(i)] = true
+		}
 	}
-	c := t.out.Control
+	return out
+}
+
+// collect turns what was read into the trial's record, and judges it.
+func (t *controlTrial) collect(ctx context.Context) []record.Event {
+	events, sum, c := t.seen, t.toll, t.out.Control
 	c.Proxies, c.Gateways, c.RealProxies = t.levels.Proxies, t.levels.Gateways, len(t.c.reals)
 	c.Changes, c.Committed = sum.planned, sum.committed
 	c.StaleProxySeconds = sum.stale
@@ -68,16 +84,14 @@ func (t *controlTrial) collect(ctx context.Context) ([]record.Event, error) {
 		}
 	}
 	metricsErr := observe.FillControl(c, t.before.scrape, t.after.scrape)
-	if cpu, ok, err := observe.ProcessCPU(t.before.api, t.after.api); ok && err == nil {
-		c.APIServer = &cpu
-	}
+	t.costAPIServer(c)
 	t.costs()
 	t.stages(ctx, events)
 	if err := t.recordConvergence(events); err != nil {
 		t.warn("true convergence was not recorded as series: %v", err)
 	}
 	t.judge(ctx, events, sum, metricsErr)
-	return events, nil
+	return events
 }
 
 func since(after, before record.CPU) record.CPU {

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/xds"
 )
 
 // How real Envoys are watched: each is asked every so often for the resources
@@ -65,33 +66,23 @@ func (w *envoyWatch) announce(markers []record.Marker) {
 	w.markers = append(w.markers, markers...)
 }
 
-// sightings says when each Envoy had each change: all of its markers. Envoys
-// are numbered from first on. nil without Envoys.
-func (w *envoyWatch) sightings(first int32) map[int]map[int32]int64 {
+// sightings says when each Envoy showed each marker, in the order of their
+// announcement; nobody knows when it was received and acknowledged. Envoys are
+// numbered from first on. nil without Envoys.
+func (w *envoyWatch) sightings(first int32) []xds.MarkerSightings {
 	if len(w.seen) == 0 {
 		return nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := map[int]map[int32]int64{}
-	for envoy, seen := range w.seen {
-		last, lacking := map[int]int64{}, map[int]bool{}
-		for i, m := range w.markers {
-			at, ok := seen[i]
-			if !ok {
-				lacking[m.Change] = true
-				continue
+	out := make([]xds.MarkerSightings, len(w.markers))
+	for i, m := range w.markers {
+		out[i] = xds.MarkerSightings{Change: m.Change, Marker: i, Type: m.Type, Gone: m.Gone}
+		for envoy, seen := range w.seen {
+			if at, ok := seen[i]; ok {
+				out[i].Proxy = append(out[i].Proxy, first+int32(envoy))
+				out[i].ReceivedNS, out[i].AckedNS = append(out[i].ReceivedNS, at), append(out[i].AckedNS, never)
 			}
-			last[m.Change] = max(last[m.Change], at)
-		}
-		for change, at := range last {
-			if lacking[change] {
-				continue
-			}
-			if out[change] == nil {
-				out[change] = map[int32]int64{}
-			}
-			out[change][first+int32(envoy)] = at
 		}
 	}
 	return out

@@ -54,14 +54,20 @@ func TestEnvoyWatch(t *testing.T) {
 			}
 		}
 	}
+	shown := func() (n [4]int) { // Envoys that showed each marker
+		for i, s := range w.sightings(5) {
+			n[i] = len(s.Proxy)
+		}
+		return n
+	}
 	there := map[int]bool{}
-	// The cluster is there, its listener only warms; the endpoint was never
+	// The cluster is there, its listener only warms; the endpoint never was
 	// seen, so that it cannot be gone.
 	look(admin{
 		"dynamic_active_clusters": `{"cluster": {"name": "outbound|80||a"}}`,
 		"dynamic_listeners":       `{"name": "0.0.0.0_9000", "active_state": {"listener": {"name": "other"}}, "warming_state": {"listener": {"name": "0.0.0.0_9000"}}}`,
 	}, there)
-	if got := w.sightings(5); len(got) != 0 {
+	if got := shown(); got != [4]int{1} {
 		t.Errorf("seen %v", got)
 	}
 	before := time.Now().UnixNano()
@@ -70,12 +76,15 @@ func TestEnvoyWatch(t *testing.T) {
 		"dynamic_endpoint_configs": `{"endpoint_config": {"cluster_name": "outbound|80||a", "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {"socket_address": {"address": "10.0.0.1"}}}}]}]}}`,
 	}, there)
 	got := w.sightings(5)
-	if len(got) != 1 || got[0][5] < before || len(got[0]) != 1 {
+	if shown() != [4]int{1, 1} || got[1].Proxy[0] != 5 || got[1].ReceivedNS[0] < before || got[1].AckedNS[0] != never || got[1].Change != 0 || !got[2].Gone {
 		t.Errorf("seen %v", got)
 	}
 	look(admin{"dynamic_endpoint_configs": `{"endpoint_config": {"cluster_name": "outbound|80||a", "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {"socket_address": {"address": "10.0.0.12"}}}}]}]}}`}, there)
-	if got := w.sightings(5); len(got) != 2 || got[1][5] == 0 {
+	if got := shown(); got != [4]int{1, 1, 1} {
 		t.Errorf("the endpoint is gone, seen %v", got)
+	}
+	if (&envoyWatch{}).sightings(0) != nil {
+		t.Error("sightings without Envoys")
 	}
 }
 

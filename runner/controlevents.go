@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -14,17 +16,21 @@ const never = -1
 
 // witnesses are all that is known of who had which change.
 type witnesses struct {
-	proxies int // simulated, then real ones; sightings count them from 0
+	proxies   int // simulated, then real ones; sightings count them from 0
+	simulated int
 	// needs tells whether a proxy's configuration must show a change.
 	needs func(change int, proxy int32) bool
-	// markers are what the simulated proxies saw, by the clock of the role.
+	// bad are the proxies that misbehave on purpose.
+	bad map[int32]bool
+	// markers are what the simulated proxies saw, by the clock of the role:
+	// those of a change in the order of its event.
 	markers []xds.MarkerSightings
 	// ahead is how far the role's clock is ahead of this machine's.
 	ahead time.Duration
-	// applied says when a real Envoy had a change in force, by this machine's
-	// clock, nanoseconds since 1970; key change, then proxy.
-	applied map[int]map[int32]int64
-	// end is when the trial stopped looking.
+	// envoys are when real Envoys were seen to have markers in force, by this
+	// machine's clock; nil without any.
+	envoys []xds.MarkerSightings
+	// end is when the trial stopped looking: what came later does not count.
 	end time.Time
 }
 
@@ -34,8 +40,13 @@ type witnesses struct {
 type toll struct {
 	planned, committed, failed         int
 	expected, seen, missed, superseded int
-	// unacked of those seen were never acknowledged.
+	// unacked of those seen by simulated proxies were never acknowledged.
 	unacked int
+	// lacking of those missed, and silent of those unacked, are of proxies
+	// that mean well: what it is worth to wait for.
+	lacking, silent int
+	// due of those expected are of simulated proxies that behave.
+	due int
 	// unneeded are sightings by proxies whose scope should have kept the
 	// change from them; they are in no event.
 	unneeded int
@@ -55,21 +66,31 @@ func (t toll) String() string {
 		t.planned, t.committed, t.failed, t.expected, t.seen, t.missed, t.superseded)
 }
 
-// sighting is when a proxy had a change, nanoseconds since 1970 by this
-// machine's clock.
+// sighting is when a proxy had a change or a marker, nanoseconds since 1970
+// by this machine's clock; -1: never, or not known. Simulated proxies receive
+// and acknowledge; of real Envoys it is known only when a poll of their admin
+// interface showed it in force.
 type sighting struct {
-	received, acked, applied int64 // acked and applied -1: never
+	received, acked, applied int64
+}
+
+// when is the first that is known of it.
+func (s sighting) when() int64 {
+	if s.received == never {
+		return s.applied
+	}
+	return s.received
 }
 
 // account fills in who had each change, and counts. Events are in the order
 // of their changes, with what the driver noted of them.
 func account(events []record.Event, w witnesses) ([]record.Event, toll) {
 	t := toll{planned: len(events)}
-	seen := w.sightings()
 	out := slices.Clone(events)
-	// Later changes come first, so that what superseded one is known. For
-	// each object: when each proxy first had a later change of it.
-	later := map[string]map[int32]int64{}
+	marks := w.marks(out)
+	past := history(marks)
+	// Later changes come first, so that what superseded one is known.
+	later := future{objects: map[string]map[int32]int64{}, marks: map[markKey]map[int32]int64{}, back: map[markKey]int64{}}
 	for i := len(out) - 1; i >= 0; i-- {
 		e := &out[i]
 		e.Seen = record.Sightings{Proxy: []int32{}, ReceivedUS: []int64{}, AckedUS: []int64{}}
@@ -82,7 +103,7 @@ func account(events []record.Event, w witnesses) ([]record.Event, toll) {
 		if len(e.Markers) == 0 {
 			continue
 		}
-		w.settle(e, seen[e.Change], later, &t)
+		w.settle(e, marks[i], past, later, &t)
 	}
 	for _, m := range w.markers {
 		t.unsearched += m.Unknown
@@ -90,15 +111,52 @@ func account(events []record.Event, w witnesses) ([]record.Event, toll) {
 	return out, t
 }
 
-// settle fills in who had one change.
-func (w witnesses) settle(e *record.Event, had map[int32]sighting, later map[string]map[int32]int64, t *toll) {
-	if later[e.Object] == nil {
-		later[e.Object] = map[int32]int64{}
+// future is what is known of the changes after one: the first time that each
+// proxy had a later change of an object, or with a marker, and when an address
+// was there again.
+type future struct {
+	objects map[string]map[int32]int64
+	marks   map[markKey]map[int32]int64
+	back    map[markKey]int64
+}
+
+// had notes that a proxy had a change.
+func (f future) had(e *record.Event, marks []mark, p int32, at int64) {
+	put(f.objects, e.Object, p, at)
+	for _, m := range marks {
+		put(f.marks, m.markKey, p, at)
 	}
-	after := later[e.Object]
-	gone := goneEndpoints(e.Markers)
+}
+
+func put[K comparable](to map[K]map[int32]int64, key K, p int32, at int64) {
+	if to[key] == nil {
+		to[key] = map[int32]int64{}
+	}
+	to[key][p] = at
+}
+
+// overtook tells when a proxy had a later change that makes up for one it has
+// not shown: a change of the same object, or changes that undid all that it
+// did not show.
+func (f future) overtook(e *record.Event, lacking []mark, p int32) (at int64, ok bool) {
+	if at, ok = f.objects[e.Object][p]; ok {
+		return at, true
+	}
+	for _, m := range lacking {
+		undone, ok := f.marks[m.opposite()][p]
+		if !ok {
+			return 0, false
+		}
+		at = max(at, undone)
+	}
+	return at, true
+}
+
+// settle fills in who had one change.
+func (w witnesses) settle(e *record.Event, marks []mark, past map[string][]mark, later future, t *toll) {
 	for p := range int32(w.proxies) {
-		s, saw := had[p]
+		s, lacking := joined(marks, past, p)
+		saw := len(lacking) == 0
 		if !w.needs(e.Change, p) {
 			if saw {
 				t.unneeded++
@@ -106,23 +164,39 @@ func (w witnesses) settle(e *record.Event, had map[int32]sighting, later map[str
 			continue
 		}
 		e.Expected++
-		until := w.end.UnixNano()
-		at, overtaken := after[p]
+		simulated, patient := int(p) < w.simulated, !w.bad[p]
+		if simulated && patient {
+			t.due++
+		}
+		at, overtaken := later.overtook(e, lacking, p)
 		switch {
 		case saw:
-			until = s.received
+			at = s.when()
 			w.add(e, p, s)
-			if s.acked < 0 {
+			if simulated && s.acked == never {
 				t.unacked++
+				if patient {
+					t.silent++
+				}
 			}
-			after[p] = s.received
 		case overtaken:
-			until = at
 			e.Superseded++
 		default:
+			at = math.MaxInt64
 			e.Missed = append(e.Missed, p)
+			if patient {
+				t.lacking++
+			}
 		}
-		t.stale += float64(gone) * max(0, float64(until-e.CommittedNS)/1e9)
+		t.stale += w.stale(e, marks, past, later, p, at).Seconds()
+		if saw {
+			later.had(e, marks, p, at)
+		}
+	}
+	for _, m := range marks {
+		if m.kind == "eds" && !m.gone {
+			later.back[m.markKey] = e.CommittedNS
+		}
 	}
 	sortSightings(&e.Seen)
 	t.expected += e.Expected
@@ -131,49 +205,10 @@ func (w witnesses) settle(e *record.Event, had map[int32]sighting, later map[str
 	t.superseded += e.Superseded
 }
 
-// goneEndpoints counts the endpoints that a change takes away.
-func goneEndpoints(markers []record.Marker) int {
-	n := 0
-	for _, m := range markers {
-		if m.Gone && m.Type == "eds" {
-			n++
-		}
-	}
-	return n
-}
-
-// sightings joins the markers of each change: a proxy had it when it had
-// shown all of them. Times are by this machine's clock.
-func (w witnesses) sightings() map[int]map[int32]sighting {
-	out := map[int]map[int32]sighting{}
-	for change, s := range xds.ByChange(w.markers, false) {
-		out[change] = make(map[int32]sighting, len(s.Proxy))
-		for i, p := range s.Proxy {
-			acked := s.AckedNS[i]
-			if acked >= 0 {
-				acked -= int64(w.ahead)
-			}
-			out[change][p] = sighting{received: s.ReceivedNS[i] - int64(w.ahead), acked: acked, applied: -1}
-		}
-	}
-	for change, proxies := range w.applied {
-		if out[change] == nil {
-			out[change] = map[int32]sighting{}
-		}
-		for p, at := range proxies {
-			// All that a poll of its admin interface shows of an Envoy is that
-			// it has the change by then: it was received and acknowledged
-			// before.
-			out[change][p] = sighting{received: at, acked: at, applied: at}
-		}
-	}
-	return out
-}
-
 // add appends a proxy to those that had a change.
 func (w witnesses) add(e *record.Event, proxy int32, s sighting) {
 	since := func(ns int64) int64 {
-		if ns < 0 {
+		if ns == never {
 			return never
 		}
 		us := (ns - e.CommittedNS) / 1000
@@ -185,7 +220,7 @@ func (w witnesses) add(e *record.Event, proxy int32, s sighting) {
 	e.Seen.Proxy = append(e.Seen.Proxy, proxy)
 	e.Seen.ReceivedUS = append(e.Seen.ReceivedUS, since(s.received))
 	e.Seen.AckedUS = append(e.Seen.AckedUS, since(s.acked))
-	if w.applied != nil {
+	if w.envoys != nil {
 		e.Seen.AppliedUS = append(e.Seen.AppliedUS, since(s.applied))
 	}
 }
@@ -196,7 +231,13 @@ func sortSightings(s *record.Sightings) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return int(s.ReceivedUS[a] - s.ReceivedUS[b]) })
+	had := func(i int) int64 {
+		if s.AppliedUS != nil && s.AppliedUS[i] != never {
+			return s.AppliedUS[i]
+		}
+		return s.ReceivedUS[i]
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(had(a), had(b)) })
 	s.Proxy, s.ReceivedUS, s.AckedUS = picked(s.Proxy, order), picked(s.ReceivedUS, order), picked(s.AckedUS, order)
 	if s.AppliedUS != nil {
 		s.AppliedUS = picked(s.AppliedUS, order)

@@ -37,7 +37,7 @@ func saw(marker, change int, gone bool, us map[int32]int64) xds.MarkerSightings 
 func all(int, int32) bool { return true }
 
 func witnessed(proxies int, markers ...xds.MarkerSightings) witnesses {
-	return witnesses{proxies: proxies, needs: all, markers: markers, ahead: 5 * time.Millisecond, end: time.Unix(0, committedAt+int64(10*time.Second))}
+	return witnesses{proxies: proxies, simulated: proxies, needs: all, markers: markers, ahead: 5 * time.Millisecond, end: time.Unix(0, committedAt+int64(10*time.Second))}
 }
 
 func TestAccount(t *testing.T) {
@@ -63,12 +63,13 @@ func TestAccount(t *testing.T) {
 	want := toll
 	want.planned, want.committed, want.failed = 5, 4, 1
 	want.expected, want.seen, want.missed, want.superseded, want.unacked = 9, 6, 2, 1, 1
+	want.due, want.lacking, want.silent = 9, 2, 1
 	if toll != want {
 		t.Errorf("got %+v", toll)
 	}
-	// Proxies 1 and 2 hold the endpoint to the end, 9 s after the commit; 0
-	// for half a second.
-	if toll.stale < 18.49 || toll.stale > 18.51 {
+	// Proxy 1 holds the endpoint to the end, 9 s after the commit; 0 for half
+	// a second, 2 for one, whatever it lacks besides.
+	if toll.stale < 10.49 || toll.stale > 10.51 {
 		t.Errorf("stale for %.3f s", toll.stale)
 	}
 	if s := got[0].Seen; !slices.Equal(s.Proxy, []int32{1, 0}) || !slices.Equal(s.ReceivedUS, []int64{300, 900}) || !slices.Equal(s.AckedUS, []int64{400, 1000}) || s.AppliedUS != nil {
@@ -102,12 +103,38 @@ func TestAccountScope(t *testing.T) {
 }
 
 func TestAccountRealEnvoys(t *testing.T) {
-	w := witnessed(2, saw(0, 0, false, map[int32]int64{0: 100}))
-	w.applied = map[int]map[int32]int64{0: {1: committedAt + 7_000_000}}
+	w := witnessed(3, saw(0, 0, false, map[int32]int64{0: 100}))
+	w.simulated = 1
+	w.envoys = []xds.MarkerSightings{{Proxy: []int32{2, 1}, ReceivedNS: []int64{committedAt + 50_000, committedAt + 7_000_000}, AckedNS: []int64{-1, -1}}}
 	events, toll := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
 	s := events[0].Seen
-	if toll.seen != 2 || !slices.Equal(s.Proxy, []int32{0, 1}) || !slices.Equal(s.AppliedUS, []int64{-1, 7000}) || !slices.Equal(s.ReceivedUS, []int64{100, 7000}) {
+	if toll.seen != 3 || toll.unacked != 0 || toll.silent != 0 || toll.due != 1 {
+		t.Errorf("%+v", toll)
+	}
+	// All that is known of an Envoy is when it had the change in force.
+	if !slices.Equal(s.Proxy, []int32{2, 0, 1}) || !slices.Equal(s.AppliedUS, []int64{50, -1, 7000}) ||
+		!slices.Equal(s.ReceivedUS, []int64{-1, 100, -1}) || !slices.Equal(s.AckedUS, []int64{-1, 200, -1}) {
 		t.Errorf("%+v", s)
+	}
+}
+
+// What proxies that misbehave on purpose lack is told, and not waited for.
+func TestAccountMisbehaving(t *testing.T) {
+	w := witnessed(4, saw(0, 0, false, map[int32]int64{0: 100, 1: 100, 2: 100}))
+	w.markers[0].AckedNS[1], w.markers[0].AckedNS[2] = -1, -1
+	w.bad = map[int32]bool{2: true, 3: true}
+	_, toll := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
+	if toll.unacked != 2 || toll.silent != 1 || toll.missed != 1 || toll.lacking != 0 || toll.due != 2 {
+		t.Errorf("%+v", toll)
+	}
+}
+
+// What comes after the trial stopped looking did not come.
+func TestAccountEnd(t *testing.T) {
+	w := witnessed(3, saw(0, 0, false, map[int32]int64{0: 9_999_950, 1: 9_999_800, 2: 10_000_001}))
+	events, toll := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
+	if toll.seen != 2 || toll.missed != 1 || toll.unacked != 1 || !slices.Equal(events[0].Missed, []int32{2}) || !slices.Equal(events[0].Seen.AckedUS, []int64{9_999_900, -1}) {
+		t.Errorf("%+v, %+v", toll, events[0])
 	}
 }
 

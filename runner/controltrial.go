@@ -34,6 +34,8 @@ type controlTrial struct {
 	bound   time.Duration // of the error in that
 	targets map[string][]observe.Target
 	envoys  *envoyWatch
+	logs    *logWatch // nil where istiod's log is read after the window
+	idleAPI apiIdle
 
 	before, after               planeState
 	accountBefore, accountAfter xds.Account
@@ -41,6 +43,8 @@ type controlTrial struct {
 	windowStart, windowEnd      map[string]observe.Snapshot
 	driven                      []record.Event
 	driveErr                    error
+	seen                        []record.Event // at the window's end, with who had each change
+	toll                        toll
 	status                      xds.Status // at the end of the window
 }
 
@@ -72,10 +76,7 @@ func (t *controlTrial) measure(ctx context.Context) (done completed, err error) 
 		done.events = t.salvage(ctx)
 		return done, err
 	}
-	if done.events, err = t.collect(ctx); err != nil {
-		done.events = t.salvage(ctx)
-		return done, err
-	}
+	done.events = t.collect(ctx)
 	t.out.Ended = time.Now().UTC()
 	done.files = append(t.configs(ctx), t.profiles(ctx)...)
 	return done, ctx.Err()
@@ -87,9 +88,12 @@ func (t *controlTrial) salvage(ctx context.Context) []record.Event {
 	if ctx.Err() != nil || t.driven == nil {
 		return nil
 	}
-	events, sum, err := t.witness(ctx)
-	if err != nil {
-		events, sum = account(t.driven, witnesses{}) // nobody can be said to need, or to lack, anything
+	events, sum := t.seen, t.toll
+	if events == nil {
+		var err error
+		if events, sum, err = t.witness(ctx); err != nil {
+			events, sum = account(t.driven, witnesses{}) // nobody can be said to need, or to lack, anything
+		}
 	}
 	t.out.Control.Changes, t.out.Control.Committed = sum.planned, sum.committed
 	t.out.Validity.Checks = append(t.out.Validity.Checks, record.Check{Name: "account", OK: sum.balanced(), Detail: sum.String()})

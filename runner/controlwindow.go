@@ -40,6 +40,8 @@ func (t *controlTrial) window(ctx context.Context) error {
 	t.c.say("%d changes in %.1f s", len(t.plan.Changes), time.Duration(t.plan.DurationNS()).Seconds())
 	t.envoys = t.watchEnvoys(ctx)
 	defer t.envoys.stop()
+	t.followLogs(ctx)
+	defer t.logs.close()
 	series := t.watchSeries(ctx)
 	defer func() { _ = series.stop() }()
 	if t.windowStart, err = t.snapshot(ctx, false); err != nil {
@@ -62,12 +64,15 @@ func (t *controlTrial) window(ctx context.Context) error {
 	t.out.Window = record.Window{Start: start.UTC(), Seconds: time.Since(start).Seconds(), Intervals: 1}
 	t.envoys.stop()
 	if err := series.stop(); err != nil {
-		t.warn("istiod's metrics were not recorded as series: %v", err)
+		t.warn("istiod's metrics were not all recorded as series: %v", err)
 	}
 	if len(t.ids) > 0 {
 		if t.accountAfter, err = t.c.fleet.Account(ctx); err != nil {
 			return fmt.Errorf("account of the simulated sidecars: %w", err)
 		}
+	}
+	if t.seen, t.toll, err = t.witness(ctx); err != nil {
+		return err
 	}
 	if t.after, err = t.c.look(ctx); err != nil {
 		return err
@@ -111,7 +116,10 @@ func (t *controlTrial) idle(ctx context.Context) error {
 		return nil
 	}
 	t.c.say("idle for %v", idle)
-	var err error
+	err := t.lookIdle(ctx)
+	if err != nil {
+		return err
+	}
 	if t.idleStart, err = t.snapshot(ctx, false); err != nil {
 		return err
 	}
@@ -131,11 +139,13 @@ const settleQuiet = 300 * time.Millisecond
 // being asked costs the simulated sidecars too.
 const settleMost = 2 * time.Second
 
-// settle waits until every proxy that needs a change has it.
+// settle waits until every proxy that needs a change has it. Proxies that
+// misbehave on purpose are not waited for longer than anything still comes to
+// them: they may never have, or never acknowledge, what they need.
 func (t *controlTrial) settle(ctx context.Context) error {
 	limit := time.Now().Add(t.c.study.Control.Settle)
 	wait := int64(t.levels.DebounceAfter + settleQuiet)
-	looked, unacked := int64(-1), 0
+	looked, silent := int64(-1), 0
 	for every := statusEvery; ; every = min(settleMost, every*9/8) {
 		quiet, lastChange := true, int64(0)
 		if len(t.ids) > 0 {
@@ -148,17 +158,17 @@ func (t *controlTrial) settle(ctx context.Context) error {
 			quiet = s.NowUnixNS-max(s.LastChangeUnixNS, t.lastCommit()+int64(t.ahead)) >= wait
 		}
 		late := time.Now().After(limit)
-		if quiet && (looked != lastChange || unacked > 0 || len(t.c.reals) > 0) || late {
+		if quiet && (looked != lastChange || silent > 0 || len(t.c.reals) > 0) || late {
 			looked = lastChange
 			_, toll, err := t.witness(ctx)
 			if err != nil {
 				return err
 			}
-			unacked = toll.unacked
-			if toll.missed == 0 && unacked == 0 || late {
+			silent = toll.silent
+			if toll.lacking+silent == 0 || late {
 				return nil
 			}
-			t.c.say("%d of %d sightings are still to come", toll.missed, toll.expected)
+			t.c.say("%d of %d sightings and %d acknowledgements are still to come", toll.lacking, toll.expected, silent)
 		}
 		if err := pause(ctx, every); err != nil {
 			return err
