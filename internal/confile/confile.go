@@ -2,9 +2,8 @@
 // is kept as istiod sent it: a line of JSON that says whose it is, then a line
 // for each resource with its body as protobuf in base64.
 //
-//	simulated sidecar (xds) ---\                      /-> scope: who brought which bytes
-//	istiod (xds/server.Fetch) --> [Writer] -> file -> [Reader]
-//	                                                  \-> xds/server: serves it again
+//	simulated sidecar (xds) -> [Writer] -> file -> [Reader] -> scope: who brought which bytes
+//	                                                        -> xds/server: serves it again
 //
 // It is read and written one resource at a time. Whoever keeps it packs it
 // with gzip; the usual end of its name is .xds.gz.

@@ -1,17 +1,19 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/confile"
 )
 
 // Type URLs of what a sidecar asks for.
@@ -21,12 +23,6 @@ const (
 	ListenerType = "type.googleapis.com/envoy.config.listener.v3.Listener"
 	RouteType    = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
 )
-
-// files are the names of a configuration's files by type.
-var files = map[string]string{ClusterType: "cds.pb", EndpointType: "eds.pb", ListenerType: "lds.pb", RouteType: "rds.pb"}
-
-// maxFile bounds a file of a configuration, bytes.
-const maxFile = 256 << 20
 
 // Resource is one resource of a type. Neither field may be changed.
 type Resource struct {
@@ -54,6 +50,37 @@ func (r Resource) any() (*anypb.Any, error) {
 		return nil, fmt.Errorf("resource %q: %w", r.Name, err)
 	}
 	return &any, nil
+}
+
+// body reads a resource into a message of its type.
+func body(r Resource, into proto.Message) error {
+	any, err := r.any()
+	if err != nil {
+		return err
+	}
+	if err := any.UnmarshalTo(into); err != nil {
+		return fmt.Errorf("resource %q: %w", r.Name, err)
+	}
+	return nil
+}
+
+// WithEndpoint returns the endpoints of the i-th cluster that has such, going
+// round, with one more at an address and port 8080: a push of them carries a
+// text that was not there before. Configuration is not changed.
+func (c Configuration) WithEndpoint(i int, ip string) (Resource, error) {
+	list := c[EndpointType]
+	if len(list) == 0 {
+		return Resource{}, errors.New("the configuration has no endpoints")
+	}
+	r := list[i%len(list)]
+	var a endpointv3.ClusterLoadAssignment
+	if err := body(r, &a); err != nil {
+		return Resource{}, err
+	}
+	a.Endpoints = append(a.Endpoints, &endpointv3.LocalityLbEndpoints{LbEndpoints: []*endpointv3.LbEndpoint{{
+		HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: address(ip, syntheticPort)}},
+	}}})
+	return NewResource(r.Name, &a)
 }
 
 // Configuration is what a server serves: resources by type URL, each type's
@@ -105,77 +132,43 @@ func (c Configuration) apply(typeURL string, changed []Resource, removed []strin
 	return out
 }
 
-// Save writes a file for each type to a folder that exists: an incremental
-// response that holds all resources.
-func (c Configuration) Save(dir string) error {
-	for typeURL, resources := range c {
-		name, ok := files[typeURL]
-		if !ok {
-			return fmt.Errorf("save configuration: no file for resources of type %s", typeURL)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), deltaMessage(typeURL, "", "", resources, nil), 0o644); err != nil {
-			return fmt.Errorf("save configuration: %w", err)
-		}
-	}
-	return nil
-}
+// maxRecorded bounds the bodies of a recorded configuration, bytes.
+const maxRecorded = 1 << 30
 
-// Load reads what [Configuration.Save] wrote, or a raw incremental response
-// of istiod under the same name. A type without a file has no resources; a
-// folder without any is an error.
-func Load(dir string) (Configuration, error) {
-	c := Configuration{}
-	for typeURL, name := range files {
-		path := filepath.Join(dir, name)
-		f, err := os.Open(path)
-		if os.IsNotExist(err) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("load configuration: %w", err)
-		}
-		b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-		f.Close()
-		if err != nil {
-			return nil, fmt.Errorf("load configuration: %w", err)
-		}
-		if len(b) > maxFile {
-			return nil, fmt.Errorf("load configuration: %s is larger than %d MiB", path, maxFile>>20)
-		}
-		if c[typeURL], err = parse(typeURL, b); err != nil {
-			return nil, fmt.Errorf("load configuration: %s: %w", path, err)
-		}
+// Read reads what a proxy was sent, as package confile keeps it.
+func Read(r io.Reader) (Configuration, error) {
+	in, err := confile.NewReader(r)
+	if err != nil {
+		return nil, err
 	}
-	if len(c) == 0 {
-		return nil, fmt.Errorf("load configuration: none of cds.pb, eds.pb, lds.pb and rds.pb in %s", dir)
-	}
-	c.sort()
-	return c, nil
-}
-
-// parse reads the resources of an incremental response.
-func parse(typeURL string, b []byte) ([]Resource, error) {
-	var m discoveryv3.DeltaDiscoveryResponse
-	if err := proto.Unmarshal(b, &m); err != nil {
-		return nil, fmt.Errorf("no incremental discovery response: %w", err)
-	}
-	if m.GetTypeUrl() != typeURL {
-		return nil, fmt.Errorf("resources of type %.100q, want %s", m.GetTypeUrl(), typeURL)
-	}
-	var out []Resource
-	seen := map[string]bool{}
-	for _, r := range m.GetResources() {
-		if seen[r.GetName()] || r.GetResource() == nil {
-			return nil, fmt.Errorf("resource %.100q is there twice or has no body", r.GetName())
+	c, size := Configuration{}, 0
+	for {
+		one, err := in.Next()
+		if err == io.EOF {
+			break
 		}
-		seen[r.GetName()] = true
-		any, err := proto.Marshal(r.GetResource())
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Resource{Name: r.GetName(), Any: any})
+		if size += len(one.Body); size > maxRecorded {
+			return nil, errs.Usage("recorded configuration: more than %d MB", maxRecorded>>20)
+		}
+		b := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), one.TypeURL) // type_url
+		b = protowire.AppendBytes(protowire.AppendTag(b, 2, protowire.BytesType), one.Body)        // value
+		c[one.TypeURL] = append(c[one.TypeURL], Resource{Name: one.Name, Any: b})
 	}
-	return out, nil
+	if size == 0 {
+		return nil, errs.Usage("recorded configuration of %s: it has no resources", in.Header.Proxy)
+	}
+	c.sort()
+	for typeURL, list := range c {
+		for i := 1; i < len(list); i++ {
+			if list[i].Name == list[i-1].Name {
+				return nil, errs.Usage("recorded configuration: resource %q of type %s is there twice", list[i].Name, typeURL)
+			}
+		}
+	}
+	return c, nil
 }
 
 // deltaMessage marshals a DeltaDiscoveryResponse, sotwMessage a

@@ -1,6 +1,6 @@
 // Package server is a discovery server of our own. It serves a
-// [Configuration] that was recorded from a real istiod ([Fetch], [Load]) or
-// made up ([Synthetic]) to any number of streams, delta and state of the
+// [Configuration] that was recorded from a real istiod ([Read], of what a
+// simulated sidecar was sent) or made up ([Synthetic]) to any number of streams, delta and state of the
 // world, and changes it at will. It exists to find the limits of simulated
 // sidecars, which istiod's own cost would hide, and to time them: it notes
 // when it sent a change to each stream and when the acknowledgement came.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -11,41 +10,15 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-)
 
-// Methods of the aggregated discovery service.
-const (
-	deltaMethod = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
-	sotwMethod  = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
+	"github.com/meshmark/meshmark/internal/rawgrpc"
+	"github.com/meshmark/meshmark/xds/wire"
 )
 
 // maxRequest bounds one request, bytes.
 const maxRequest = 16 << 20
-
-// raw is a codec that leaves messages as the bytes they are.
-type raw struct{}
-
-func (raw) Name() string { return "proto" }
-
-func (raw) Marshal(v any) (mem.BufferSlice, error) {
-	b, ok := v.(*[]byte)
-	if !ok {
-		return nil, fmt.Errorf("%T is no raw message", v)
-	}
-	return mem.BufferSlice{mem.SliceBuffer(*b)}, nil
-}
-
-func (raw) Unmarshal(data mem.BufferSlice, v any) error {
-	b, ok := v.(*[]byte)
-	if !ok {
-		return fmt.Errorf("%T is no raw message", v)
-	}
-	*b = data.Materialize()
-	return nil
-}
 
 // Counts says what a server did since it started.
 type Counts struct {
@@ -99,7 +72,7 @@ type message struct {
 func New(c Configuration, options ...grpc.ServerOption) *Server {
 	c.sort()
 	s := &Server{configuration: c, version: 1, subscriptions: newSubscriptions(), memo: map[memoKey]*message{}}
-	s.grpc = grpc.NewServer(append([]grpc.ServerOption{grpc.ForceServerCodecV2(raw{}), grpc.UnknownServiceHandler(s.handle), grpc.MaxRecvMsgSize(maxRequest)}, options...)...)
+	s.grpc = grpc.NewServer(append([]grpc.ServerOption{grpc.ForceServerCodecV2(rawgrpc.Codec{}), grpc.UnknownServiceHandler(s.handle), grpc.MaxRecvMsgSize(maxRequest)}, options...)...)
 	return s
 }
 
@@ -129,10 +102,10 @@ func (s *Server) Counts() Counts {
 
 func (s *Server) handle(_ any, g grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(g)
-	if method != deltaMethod && method != sotwMethod {
+	if method != wire.DeltaMethod && method != wire.SotWMethod {
 		return status.Errorf(codes.Unimplemented, "only discovery is served, not %s", method)
 	}
-	st := &stream{server: s, grpc: g, delta: method == deltaMethod, wake: make(chan struct{}, 1), types: map[string]*typeState{}}
+	st := &stream{server: s, grpc: g, delta: method == wire.DeltaMethod, wake: make(chan struct{}, 1), types: map[string]*typeState{}}
 	if timed := s.stamps.Load(); timed != nil {
 		if from, ok := peer.FromContext(g.Context()); ok {
 			st.conn = timed.of(from.Addr.String())

@@ -1,15 +1,15 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -20,6 +20,12 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/confile"
+	"github.com/meshmark/meshmark/internal/rawgrpc"
+	"github.com/meshmark/meshmark/xds"
+	"github.com/meshmark/meshmark/xds/wire"
 )
 
 // serving is a server of a synthetic configuration, and a way to it.
@@ -189,19 +195,19 @@ func TestBadRequestsEndTheirStreamOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
-	bad, err := conn.NewStream(deadline(t), desc, deltaMethod, grpc.ForceCodecV2(raw{}))
+	bad, err := conn.NewStream(deadline(t), desc, wire.DeltaMethod, grpc.ForceCodecV2(rawgrpc.Codec{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	garbage := []byte("\xff\xff\xff\xff no message")
-	if err := bad.SendMsg(&garbage); err != nil {
+	garbage := &rawgrpc.Message{Body: []byte("\xff\xff\xff\xff no message")}
+	if err := bad.SendMsg(garbage); err != nil {
 		t.Fatal(err)
 	}
-	var answer []byte
+	var answer rawgrpc.Message
 	if err := bad.RecvMsg(&answer); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("answer to garbage: %v", err)
 	}
-	other, err := conn.NewStream(deadline(t), desc, "/some.Service/Method", grpc.ForceCodecV2(raw{}))
+	other, err := conn.NewStream(deadline(t), desc, "/some.Service/Method", grpc.ForceCodecV2(rawgrpc.Codec{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,26 +225,73 @@ func TestBadRequestsEndTheirStreamOnly(t *testing.T) {
 	}
 }
 
-func TestFetchSaveLoad(t *testing.T) {
-	_, _, conn := serving(t, 5)
+// What a simulated sidecar is sent can be recorded and served again.
+func TestRecordedIsServedAgain(t *testing.T) {
 	want, err := Synthetic(5, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Fetch(deadline(t), conn, node)
+	first := record(t, want)
+	got, err := Read(bytes.NewReader(first))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "fetched", got, want)
-	dir := t.TempDir()
-	if err := got.Save(dir); err != nil {
-		t.Fatal(err)
-	}
-	loaded, err := Load(dir)
+	same(t, "recorded", got, want)
+	again, err := Read(bytes.NewReader(record(t, got)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "loaded", loaded, want)
+	same(t, "recorded from what was recorded", again, want)
+}
+
+// record serves a configuration to a simulated sidecar and returns what that
+// holds.
+func record(t *testing.T, c Configuration) []byte {
+	t.Helper()
+	s := New(c)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	defer func() {
+		s.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	spec := xds.DefaultSpec(l.Addr().String())
+	spec.Proxies = []xds.Proxy{{Name: "a", Namespace: "b", IP: "192.0.2.1"}}
+	f, err := xds.Start(deadline(t), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Stop()
+	for begin := time.Now(); !f.Status().Quiet(int64(50 * time.Millisecond)); time.Sleep(5 * time.Millisecond) {
+		if time.Since(begin) > 20*time.Second {
+			t.Fatalf("%+v", f.Status())
+		}
+	}
+	var file bytes.Buffer
+	if err := f.WriteConfiguration(&file, 0, confile.Header{}); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+func TestWithEndpoint(t *testing.T) {
+	c, err := Synthetic(3, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.WithEndpoint(4, "192.0.2.77")
+	if err != nil || r.Name != c[EndpointType][1].Name || !bytes.Contains(r.Any, []byte("192.0.2.77")) || bytes.Contains(c[EndpointType][1].Any, []byte("192.0.2.77")) {
+		t.Errorf("%s, %v", r.Name, err)
+	}
+	if _, err := (Configuration{}).WithEndpoint(0, "192.0.2.77"); err == nil {
+		t.Error("an endpoint more of nothing")
+	}
 }
 
 // same compares by meaning: marshalling maps has no order.
@@ -272,26 +325,31 @@ func same(t *testing.T, what string, got, want Configuration) {
 	}
 }
 
-func TestLoadSaysWhatIsWrong(t *testing.T) {
-	good := deltaMessage(ClusterType, "1", "1", []Resource{{Name: "a", Any: []byte{}}}, nil)
-	for _, c := range []struct{ name, file, content, want string }{
-		{"nothing", "", "", "none of cds.pb"},
-		{"garbage", "cds.pb", "garbage", "cds.pb"},
-		{"cut short", "cds.pb", string(good[:len(good)-5]), "no incremental discovery response"},
-		{"another type", "eds.pb", string(good), "want " + EndpointType},
-		{"twice", "cds.pb", string(good) + string(good), "twice"},
+func TestReadSaysWhatIsWrong(t *testing.T) {
+	file := func(resources ...confile.Resource) string {
+		var b bytes.Buffer
+		w, err := confile.NewWriter(&b, confile.Header{Proxy: "a.b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range resources {
+			if err := w.Write(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return b.String()
+	}
+	one := confile.Resource{TypeURL: ClusterType, Name: "a", Body: []byte{1}}
+	for _, c := range []struct{ name, content, want string }{
+		{"nothing", "", "it is empty"},
+		{"no resources", file(), "no resources"},
+		{"garbage", "garbage", "cut short"},
+		{"cut short", file(one)[:100], "cut short"},
+		{"twice", file(one, one), "twice"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
-			if c.file != "" {
-				if err := os.WriteFile(filepath.Join(dir, c.file), []byte(c.content), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %q in it", err, c.want)
-			}
-		})
+		if _, err := Read(strings.NewReader(c.content)); err == nil || !strings.Contains(err.Error(), c.want) || errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: got %v, want %q in it", c.name, err, c.want)
+		}
 	}
 }
 
@@ -322,16 +380,20 @@ func TestSyntheticIsAsLargeAsIstiods(t *testing.T) {
 	}
 }
 
-func FuzzParse(f *testing.F) {
-	f.Add(deltaMessage(ClusterType, "1", "2", []Resource{{Name: "a", Any: []byte{}}}, []string{"b"}))
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"meshmark_configuration":1,"proxy":"a.b"}` + "\n" + `{"type":"t/a.B","name":"x","body":"AAE="}` + "\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		resources, err := parse(ClusterType, b)
-		if err != nil {
-			return
+		c, err := Read(bytes.NewReader(b))
+		if (err == nil) != (len(c) > 0) {
+			t.Errorf("%v, %v", c, err)
 		}
-		again, err := parse(ClusterType, deltaMessage(ClusterType, "", "", resources, nil))
-		if err != nil || len(again) != len(resources) {
-			t.Errorf("%d resources became %d: %v", len(resources), len(again), err)
+		for typeURL, list := range c {
+			for _, r := range list {
+				any, err := r.any()
+				if err != nil && utf8.ValidString(typeURL) || err == nil && any.GetTypeUrl() != typeURL {
+					t.Errorf("%s %q: %v", typeURL, r.Name, err)
+				}
+			}
 		}
 	})
 }

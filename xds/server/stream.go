@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/meshmark/meshmark/internal/rawgrpc"
 )
 
 // maxQueue bounds the responses that wait for a client which does not read.
@@ -87,7 +89,7 @@ func (st *stream) run() error {
 func (st *stream) send(m *message) error {
 	st.server.responses.Add(1)
 	st.server.bytes.Add(int64(len(m.data)))
-	return st.grpc.SendMsg(&m.data)
+	return st.grpc.SendMsg(&rawgrpc.Message{Body: m.data})
 }
 
 // enqueue puts a response in the queue. The caller holds the server's mu, so
@@ -125,15 +127,15 @@ type request struct {
 
 func (st *stream) receive() error {
 	for {
-		var b []byte
-		err := st.grpc.RecvMsg(&b)
+		var m rawgrpc.Message
+		err := st.grpc.RecvMsg(&m)
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		r, err := st.read(b)
+		r, err := st.read(m.Body)
 		if err != nil {
 			st.server.bad.Add(1)
 			return status.Errorf(codes.InvalidArgument, "request: %v", err)
