@@ -15,6 +15,8 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/h2c"
 	"google.golang.org/grpc"
+
+	"github.com/meshmark/meshmark/internal/rawgrpc"
 )
 
 // TestLibraries runs the protocols that go through other libraries, over TLS
@@ -38,15 +40,15 @@ func TestLibraries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}))
+	g := grpc.NewServer(grpc.ForceServerCodecV2(rawgrpc.Codec{}))
 	g.RegisterService(&grpc.ServiceDesc{ServiceName: GRPCService, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
 		MethodName: GRPCMethod,
 		Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-			var in rawMessage
+			var in rawgrpc.Message
 			if err := decode(&in); err != nil {
 				return nil, err
 			}
-			return in, nil
+			return &in, nil
 		},
 	}}}, struct{}{})
 	go func() { _ = g.Serve(l) }()

@@ -17,10 +17,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/meshmark/meshmark/internal/rawgrpc"
 )
 
 func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
@@ -201,7 +201,7 @@ func newGRPCCaller(spec *Spec, t target, d *dialer) *grpcCaller {
 		// TLS is done by our dialer, so that it is done alike everywhere.
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return d.dial(ctx) }),
 		grpc.WithDefaultCallOptions(
-			grpc.ForceCodecV2(rawCodec{}),
+			grpc.ForceCodecV2(rawgrpc.Codec{}),
 			grpc.MaxCallRecvMsgSize(maxPayloadBytes),
 			grpc.MaxCallSendMsgSize(maxPayloadBytes),
 		),
@@ -271,9 +271,9 @@ func (c *grpcCaller) call(ctx context.Context, size int32) outcome {
 	if len(c.header) > 0 {
 		ctx = metadata.NewOutgoingContext(ctx, c.header)
 	}
-	reply := rawMessage(nil)
-	err = conn.Invoke(ctx, c.method, rawMessage(c.payload[:n]), &reply)
-	out.bytesSent, out.bytesRead = int64(n), int64(len(reply))
+	reply := rawgrpc.Message{SizeOnly: true}
+	err = conn.Invoke(ctx, c.method, &rawgrpc.Message{Body: c.payload[:n]}, &reply)
+	out.bytesSent, out.bytesRead = int64(n), reply.Size
 	if err != nil {
 		out.failed, out.kind = true, grpcKind(ctx, conn, err)
 	}
@@ -306,35 +306,4 @@ func grpcKind(ctx context.Context, conn *grpc.ClientConn, err error) failure {
 	default:
 		return failStatus
 	}
-}
-
-// rawMessage is a gRPC message of plain bytes.
-type rawMessage []byte
-
-// rawCodec passes messages of bytes through. It has the usual codec's name,
-// so requests carry the usual content type.
-type rawCodec struct{}
-
-var _ encoding.CodecV2 = rawCodec{}
-
-// Name implements [encoding.CodecV2].
-func (rawCodec) Name() string { return "proto" }
-
-// Marshal implements [encoding.CodecV2].
-func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
-	message, ok := v.(rawMessage)
-	if !ok {
-		return nil, fmt.Errorf("raw codec: cannot send a %T", v)
-	}
-	return mem.BufferSlice{mem.SliceBuffer(message)}, nil
-}
-
-// Unmarshal implements [encoding.CodecV2].
-func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
-	message, ok := v.(*rawMessage)
-	if !ok {
-		return fmt.Errorf("raw codec: cannot receive a %T", v)
-	}
-	*message = data.Materialize()
-	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/rawgrpc"
 	"github.com/meshmark/meshmark/worker/control"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -92,7 +93,7 @@ func httpCall(t *testing.T, c *http.Client, url, body string, header http.Header
 	return resp.StatusCode, string(data)
 }
 
-// unary calls the gRPC method with this package's own codec.
+// unary calls the gRPC method.
 func unary(ctx context.Context, t *testing.T, address, body string) (string, error) {
 	t.Helper()
 	return unaryWith(ctx, t, address, body, insecure.NewCredentials())
@@ -105,9 +106,9 @@ func unaryWith(ctx context.Context, t *testing.T, address, body string, secure c
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	reply := rawMessage{keep: true}
-	err = conn.Invoke(ctx, control.GRPCMethod, &rawMessage{body: []byte(body)}, &reply, grpc.ForceCodecV2(rawCodec{}))
-	return string(reply.body), err
+	var reply rawgrpc.Message
+	err = conn.Invoke(ctx, control.GRPCMethod, &rawgrpc.Message{Body: []byte(body)}, &reply, grpc.ForceCodecV2(rawgrpc.Codec{}))
+	return string(reply.Body), err
 }
 
 func scheme(protocol string) string {

@@ -58,9 +58,9 @@ func (p *proxy) open(conn *stream.Conn) error {
 	if err != nil {
 		return err
 	}
-	path := "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
+	path := wire.DeltaMethod
 	if f.spec.Mode == ModeSotW {
-		path = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
+		path = wire.SotWMethod
 	}
 	s, err := conn.Open(path, f.metadata(p.spec), p)
 	if err != nil {

@@ -11,41 +11,15 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-)
 
-// Methods of the aggregated discovery service.
-const (
-	deltaMethod = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
-	sotwMethod  = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
+	"github.com/meshmark/meshmark/internal/rawgrpc"
+	"github.com/meshmark/meshmark/xds/wire"
 )
 
 // maxMessage bounds one message in either direction, bytes.
 const maxMessage = 256 << 20
-
-// raw is a codec that leaves messages as the bytes they are.
-type raw struct{}
-
-func (raw) Name() string { return "proto" }
-
-func (raw) Marshal(v any) (mem.BufferSlice, error) {
-	b, ok := v.(*[]byte)
-	if !ok {
-		return nil, fmt.Errorf("%T is no raw message", v)
-	}
-	return mem.BufferSlice{mem.SliceBuffer(*b)}, nil
-}
-
-func (raw) Unmarshal(data mem.BufferSlice, v any) error {
-	b, ok := v.(*[]byte)
-	if !ok {
-		return fmt.Errorf("%T is no raw message", v)
-	}
-	*b = data.Materialize()
-	return nil
-}
 
 // Recorder forwards discovery streams to an istiod and keeps their
 // transcripts.
@@ -80,12 +54,12 @@ type Options struct {
 // NewRecorder returns a recorder; it connects when the first client does.
 func NewRecorder(o Options) (*Recorder, error) {
 	upstream, err := grpc.NewClient("passthrough:///"+o.Upstream, grpc.WithTransportCredentials(o.UpstreamTLS),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(raw{}), grpc.MaxCallRecvMsgSize(maxMessage)))
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawgrpc.Codec{}), grpc.MaxCallRecvMsgSize(maxMessage)))
 	if err != nil {
 		return nil, fmt.Errorf("recorder: istiod at %s: %w", o.Upstream, err)
 	}
 	r := &Recorder{upstream: upstream}
-	options := []grpc.ServerOption{grpc.ForceServerCodecV2(raw{}), grpc.UnknownServiceHandler(r.handle), grpc.MaxRecvMsgSize(maxMessage)}
+	options := []grpc.ServerOption{grpc.ForceServerCodecV2(rawgrpc.Codec{}), grpc.UnknownServiceHandler(r.handle), grpc.MaxRecvMsgSize(maxMessage)}
 	if o.TLS != nil {
 		options = append(options, grpc.Creds(o.TLS))
 	}
@@ -150,7 +124,7 @@ func (r *Recorder) each(do func(*stream)) {
 // handle forwards one stream both ways.
 func (r *Recorder) handle(_ any, down grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(down)
-	mode := map[string]string{deltaMethod: ModeDelta, sotwMethod: ModeSotW}[method]
+	mode := map[string]string{wire.DeltaMethod: ModeDelta, wire.SotWMethod: ModeSotW}[method]
 	if mode == "" {
 		return status.Errorf(codes.Unimplemented, "the recorder forwards discovery streams only, not %s", method)
 	}
@@ -200,13 +174,13 @@ func (r *Recorder) handle(_ any, down grpc.ServerStream) error {
 // it is sent, so that no answer is seen before what it answers.
 func forward(recv, send func(any) error, s *stream, observe func([]byte) error) error {
 	for {
-		var message []byte
+		var message rawgrpc.Message
 		if err := recv(&message); err != nil {
 			return err
 		}
 		s.mu.Lock()
 		if s.err == nil {
-			s.err = observe(message)
+			s.err = observe(message.Body)
 		}
 		s.mu.Unlock()
 		if err := send(&message); err != nil {
