@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
+	"github.com/meshmark/meshmark/record"
 )
 
 // Profiles that a Go server offers under /debug/pprof.
@@ -171,42 +172,24 @@ func ProfileSince(before, after []byte) (Stacks, error) {
 	return out, nil
 }
 
-// Folded writes stacks in the form that flame graph programs read:
-// root;function;function VALUE, a line each.
-func (s Stacks) Folded() string {
-	var b strings.Builder
-	for _, stack := range s.Stack {
-		fmt.Fprintf(&b, "%s %d\n", strings.Join(stack.Frames, ";"), stack.Value)
-	}
-	return b.String()
-}
-
-// Cost is one function's share of a profile.
-type Cost struct {
-	Function string
-	// Flat is spent in the function itself, Cumulative with all it calls, in
-	// the profile's unit.
-	Flat, Cumulative int64
-}
-
 // Top lists functions by what they cost themselves, the dearest first.
-func (s Stacks) Top(n int) []Cost {
-	return s.top(n, func(c Cost) int64 { return c.Flat })
+func (s Stacks) Top(n int) []record.ProfileCost {
+	return s.top(n, func(c record.ProfileCost) int64 { return c.Flat })
 }
 
 // TopCumulative lists functions by what they cost with all they call.
-func (s Stacks) TopCumulative(n int) []Cost {
-	return s.top(n, func(c Cost) int64 { return c.Cumulative })
+func (s Stacks) TopCumulative(n int) []record.ProfileCost {
+	return s.top(n, func(c record.ProfileCost) int64 { return c.Cumulative })
 }
 
-func (s Stacks) top(n int, by func(Cost) int64) []Cost {
-	costs := map[string]*Cost{}
+func (s Stacks) top(n int, by func(record.ProfileCost) int64) []record.ProfileCost {
+	costs := map[string]*record.ProfileCost{}
 	for _, stack := range s.Stack {
 		counted := map[string]bool{}
 		for i, frame := range stack.Frames {
 			c := costs[frame]
 			if c == nil {
-				c = &Cost{Function: frame}
+				c = &record.ProfileCost{Function: frame}
 				costs[frame] = c
 			}
 			if !counted[frame] { // once, also where it calls itself
@@ -218,7 +201,7 @@ func (s Stacks) top(n int, by func(Cost) int64) []Cost {
 			}
 		}
 	}
-	out := make([]Cost, 0, len(costs))
+	out := make([]record.ProfileCost, 0, len(costs))
 	for _, c := range costs {
 		out = append(out, *c)
 	}

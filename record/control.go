@@ -111,9 +111,14 @@ type Control struct {
 	// all proxies connected.
 	Idle        CPU     `json:"idle_cpu"`
 	IdleSeconds float64 `json:"idle_s"`
-	// APIServer is kube-apiserver's CPU in the window, from its own metrics;
-	// nil where they may not be read.
-	APIServer *CPU `json:"apiserver_cpu,omitempty"`
+	// APIServer is kube-apiserver's CPU in the window, APIServerSeconds long,
+	// from its own metrics; nil where they may not be read. APIServerIdle is
+	// the same of APIServerIdleSeconds before it, while nothing changed; nil
+	// if nobody looked. Neither has what reading the metrics costs.
+	APIServer            *CPU    `json:"apiserver_cpu,omitempty"`
+	APIServerSeconds     float64 `json:"apiserver_s,omitempty"`
+	APIServerIdle        *CPU    `json:"apiserver_idle_cpu,omitempty"`
+	APIServerIdleSeconds float64 `json:"apiserver_idle_s,omitempty"`
 	// Simulator is the CPU of the simulated sidecars in the window.
 	Simulator CPU `json:"simulator_cpu"`
 	// SimulatorLag is how late the simulator read what had arrived.
@@ -121,12 +126,41 @@ type Control struct {
 	// StaleProxySeconds is the time that proxies held endpoints already
 	// gone, summed over endpoints and proxies.
 	StaleProxySeconds float64 `json:"stale_proxy_s"`
+	// Traffic is what real requests met; nil where none were sent.
+	Traffic *Traffic `json:"traffic,omitempty"`
 	// Reconnects of simulated sidecars in the window, by why.
 	Reconnects map[string]int64 `json:"reconnects,omitempty"`
 	// What istiod's own heap says, at the end of the window.
 	HeapBytes  int64 `json:"heap_bytes,omitempty"`
 	AllocBytes int64 `json:"alloc_bytes,omitempty"` // allocated in the window
 	Goroutines int64 `json:"goroutines,omitempty"`
+	// Profiles are istiod's, taken after the window while the changes were
+	// made once more; in one trial of each cell.
+	Profiles []Profile `json:"profiles,omitempty"`
+}
+
+// Profile says where one replica of istiod spent what, while changes were
+// made. Whole, as pprof reads it, it is under profiles/.
+type Profile struct {
+	Replica int    `json:"replica"`
+	Kind    string `json:"kind"` // cpu, mutex, block, heap
+	Unit    string `json:"unit"` // of all that follows: nanoseconds, or bytes
+	Total   int64  `json:"total"`
+	// Seconds is how long it was taken for.
+	Seconds float64 `json:"s"`
+	// Flame is the name of the flame graph under profiles/; "" without one.
+	Flame string `json:"flame,omitempty"`
+	// Flat and Cumulative have the functions that cost most themselves, and
+	// with all that they call.
+	Flat       []ProfileCost `json:"flat"`
+	Cumulative []ProfileCost `json:"cumulative"`
+}
+
+// ProfileCost is one function's share of a profile, in its unit.
+type ProfileCost struct {
+	Function   string `json:"function"`
+	Flat       int64  `json:"flat"`       // in the function itself
+	Cumulative int64  `json:"cumulative"` // with all that it calls
 }
 
 // Stage is a part of the way from a change to a proxy's acknowledgement.

@@ -63,7 +63,7 @@ func TestControlRuns(t *testing.T) {
 			c.ScopeConfig["cds"] < c.Config["cds"]/2 || j.Types["cds"].Bytes < c.ScopeConfig["cds"] {
 			t.Errorf("one more proxy: %+v, where the others hold %v", j, c.ScopeConfig)
 		}
-		if profiles, err := filepath.Glob(filepath.Join(out, store.DirProfiles, "b000-t00-istiod-cpu.pb.gz")); err != nil || len(profiles) != 1 {
+		if profiles, err := filepath.Glob(filepath.Join(out, store.DirProfiles, "b000-t00-istiod-0-cpu.pb.gz")); err != nil || len(profiles) != 1 {
 			t.Errorf("profiles: %v, %v", profiles, err)
 		}
 		b.undone(t)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/observe"
@@ -17,7 +18,8 @@ type planeState struct {
 	pods   []mesh.ControlPod
 	scrape observe.Scrape
 	// api is kube-apiserver's page of metrics; nil where it may not be read.
-	api []observe.Metric
+	api   []observe.Metric
+	apiAt time.Time
 }
 
 // lives names the containers that make up the control plane; a container
@@ -25,11 +27,14 @@ type planeState struct {
 func (s planeState) lives() []string {
 	var out []string
 	for _, p := range s.pods {
-		out = append(out, fmt.Sprintf("%s (restart %d)", p.Name, p.Restarts))
+		out = append(out, containerLife(p))
 	}
 	slices.Sort(out)
 	return out
 }
+
+// containerLife names one container; restarted it has another name.
+func containerLife(p mesh.ControlPod) string { return fmt.Sprintf("%s (restart %d)", p.Name, p.Restarts) }
 
 // same tells whether istiod lived on from one moment to another.
 func (s planeState) same(after planeState) bool { return slices.Equal(s.lives(), after.lives()) }
@@ -68,6 +73,7 @@ func (c *controlPlane) look(ctx context.Context) (planeState, error) {
 	// Refused or broken: then there is no cost of the API server, and that is
 	// what the record says.
 	s.api, _, _ = observe.APIServer(ctx, client, c.config.Host)
+	s.apiAt = time.Now()
 	return s, nil
 }
 

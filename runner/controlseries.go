@@ -2,9 +2,11 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +27,9 @@ type seriesWatch struct {
 	done    sync.WaitGroup
 	mu      sync.Mutex
 	err     error
+	times   int    // that it was to record
+	lacking int    // of them, when something could not be read
+	example string // of what
 }
 
 // watchSeries records once now, then every few seconds until it is stopped.
@@ -53,10 +58,20 @@ func (t *controlTrial) watchSeries(ctx context.Context) *seriesWatch {
 
 // scrape records what can be read; what cannot is recorded as down.
 func (w *seriesWatch) scrape(ctx context.Context) {
-	if _, _, err := w.scraper.Scrape(ctx); err != nil && ctx.Err() == nil {
-		w.mu.Lock()
+	_, problems, err := w.scraper.Scrape(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.times++
+	if err != nil {
 		w.err = err
-		w.mu.Unlock()
+	}
+	if len(problems) > 0 {
+		if w.lacking++; w.example == "" {
+			w.example = strings.Join(problems, "; ")
+		}
 	}
 }
 
@@ -66,6 +81,9 @@ func (w *seriesWatch) stop() error {
 	w.done.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.lacking > 0 {
+		return errors.Join(w.err, fmt.Errorf("%d of %d times something could not be read, first %s", w.lacking, w.times, w.example))
+	}
 	return w.err
 }
 

@@ -10,64 +10,78 @@ import (
 	"github.com/meshmark/meshmark/record"
 )
 
-// Reading of istiod's log, which is done after the window.
+// Reading of istiod's log.
 const (
 	logsMargin = time.Second            // before the first change
 	logsQuiet  = 500 * time.Millisecond // nothing more comes
 	logsLimit  = 20 * time.Second
+	// logsKept is what a kubelet keeps at hand of a container's log at least
+	// when it has turned it over, in bytes: far below the 10 MB at which it
+	// does so (containerLogMaxSize), since the file may be near its end.
+	logsKept = 2 << 20
+	// A turn of a proxy writes up to logLines lines of logLine bytes.
+	logLines = 6
+	logLine  = 200
 )
 
-// stages works out the stages of the changes' way from istiod's log, its
-// metrics and the proxies' times.
-func (t *controlTrial) stages(ctx context.Context, events []record.Event) {
-	logs, err := t.readLogs(ctx)
-	if err != nil {
-		t.warn("istiod's log could not be read, so that stages come from its metrics: %v", err)
-	}
-	var names []string
-	for _, p := range t.proxies() {
-		names = append(names, p.Name+"."+p.Namespace)
-	}
-	way := observe.MakeStages(observe.StagesInput{Events: events, Proxies: names, Rises: t.out.Control.Istiod, Logs: logs})
-	t.out.Control.Stages = way.Stages
-	if way.Pairs > 0 && !way.Within() {
-		t.warn("%.1f ms of a mean way of %.1f ms are in no stage (%d of %d sightings are in istiod's log from end to end)",
-			way.ResidualUS/1000, way.MeanUS/1000, way.Logged, way.Pairs)
+// logWatch reads the logs of istiod's replicas.
+type logWatch struct {
+	logs  []*observe.IstiodLog
+	lives map[string]bool // containers that are read; see [planeState.lives]
+	stop  context.CancelFunc
+	ctx   context.Context
+	reads sync.WaitGroup
+}
+
+func newLogWatch(ctx context.Context) *logWatch {
+	w := &logWatch{lives: map[string]bool{}}
+	w.ctx, w.stop = context.WithCancel(ctx)
+	return w
+}
+
+// close ends the reading; a watch that never was has nothing to end.
+func (w *logWatch) close() {
+	if w != nil {
+		w.stop()
+		w.reads.Wait()
 	}
 }
 
-// readLogs reads what istiod's replicas wrote in the window.
-func (t *controlTrial) readLogs(ctx context.Context) ([]*observe.IstiodLog, error) {
-	ctx, cancel := context.WithTimeout(ctx, logsLimit)
-	defer cancel()
-	since := t.out.Window.Start.Add(-logsMargin)
-	var logs []*observe.IstiodLog
-	var reading sync.WaitGroup
-	defer reading.Wait()
-	defer cancel()
-	for _, pod := range t.after.pods {
+// follow reads what pods write from an instant on, those that are not read
+// yet.
+func (w *logWatch) follow(t *controlTrial, pods []mesh.ControlPod, since time.Time) error {
+	for _, pod := range pods {
+		life := containerLife(pod)
+		if w.lives[life] {
+			continue
+		}
 		log := &observe.IstiodLog{}
 		if o, err := t.c.observerOf(pod.Node); err == nil {
-			if ahead, bound, err := o.ClockOffset(ctx); err == nil && ahead.Abs() > bound {
+			if ahead, bound, err := o.ClockOffset(w.ctx); err == nil && ahead.Abs() > bound {
 				log.AheadNS = int64(ahead)
 			}
 		}
-		stream, err := t.c.mesh.Logs(ctx, pod, since)
+		stream, err := t.c.mesh.Logs(w.ctx, pod, since)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		logs = append(logs, log)
-		reading.Go(func() {
+		w.lives[life] = true
+		w.logs = append(w.logs, log)
+		w.reads.Go(func() {
 			defer stream.Close()
-			_ = log.Read(ctx, stream) // what was read is what there is
+			_ = log.Read(w.ctx, stream) // what was read is what there is
 		})
 	}
-	// The log is followed; it has been read when nothing more comes.
-	end := t.out.Window.Start.Add(time.Duration(t.out.Window.Seconds * float64(time.Second)))
+	return nil
+}
+
+// await waits until the logs have been read to an instant: until a line tells
+// of a later one, or nothing more comes.
+func (w *logWatch) await(ctx context.Context, end time.Time) {
 	lines, still := -1, time.Now()
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && len(w.logs) > 0 {
 		now, past := 0, true
-		for _, log := range logs {
+		for _, log := range w.logs {
 			n, last := log.Seen()
 			now += n
 			past = past && last.Add(-time.Duration(log.AheadNS)).After(end)
@@ -75,90 +89,89 @@ func (t *controlTrial) readLogs(ctx context.Context) ([]*observe.IstiodLog, erro
 		if now != lines {
 			lines, still = now, time.Now()
 		}
-		if past && len(logs) > 0 || time.Since(still) >= logsQuiet {
-			break
-		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
-			break
+		if past || time.Since(still) >= logsQuiet || pause(ctx, 50*time.Millisecond) != nil {
+			return
 		}
 	}
-	return logs, nil
 }
 
-// Profiles of istiod.
-const (
-	profileLeast = 5 * time.Second
-	profileMost  = 30 * time.Second
-)
-
-// profiles takes istiod's profiles while the cell's changes are made once
-// more, after the window, so that they disturb nothing that is measured: once
-// for each cell, in the first block that gets to it.
-func (t *controlTrial) profiles(ctx context.Context) []artefact {
-	key := t.job.cell.Key()
-	if t.job.block > 0 || t.c.profiled[key] || !t.before.same(t.after) || len(t.after.pods) == 0 {
-		return nil
-	}
-	t.c.profiled[key] = true
-	t.c.say("profiles of istiod, while the changes are made again")
-	out, err := t.takeProfiles(ctx)
-	if err != nil && ctx.Err() == nil {
-		t.warn("profiles of istiod: %v", err)
-	}
-	return out
+// manyLines tells whether istiod may write more in the window than can be
+// asked for afterwards.
+func manyLines(proxies, changes int) bool {
+	return proxies*changes*logLines*logLine > logsKept
 }
 
-func (t *controlTrial) takeProfiles(ctx context.Context) (files []artefact, err error) {
-	again, err := t.c.newDriver(ctx, churnSpec(t.c.study, t.job.cell, t.levels, trialLabel(t.c.run, t.job.id)+"-p", t.job.seed))
-	if err != nil {
-		return nil, err
+// followLogs begins to read istiod's log before the first change, if it would
+// have been turned over by the end of the window. Otherwise nobody talks to
+// the API server meanwhile, and the log is read afterwards.
+func (t *controlTrial) followLogs(ctx context.Context) {
+	if !manyLines(len(t.ids)+len(t.c.reals), len(t.plan.Changes)) {
+		return
 	}
-	defer func() {
-		if cleanErr := cleanUp(again); err == nil {
-			err = cleanErr
+	t.logs = newLogWatch(ctx)
+	if err := t.logs.follow(t, t.before.pods, time.Now().Add(-logsMargin)); err != nil {
+		t.warn("istiod's log could not be followed from before the first change: %v", err)
+	}
+}
+
+// stages works out the stages of the changes' way from istiod's log, its
+// metrics and the proxies' times.
+func (t *controlTrial) stages(ctx context.Context, events []record.Event) {
+	logs := t.readLogs(ctx)
+	for _, log := range logs {
+		log.FromNS, log.ToNS = t.before.scrape.At.UnixNano(), t.after.scrape.At.UnixNano()
+	}
+	if lost, of := observe.LostLines(logs, t.out.Control.Istiod); lost > 0 {
+		t.warn("%d of the %d lines that tell of istiod's pushes are not in its log any more, or never were: their stages come from its metrics", lost, of)
+	}
+	var names []string
+	for _, p := range t.proxies() {
+		names = append(names, p.Name+"."+p.Namespace)
+	}
+	way := observe.MakeStages(observe.StagesInput{Events: events, Proxies: names, Rises: t.out.Control.Istiod, Logs: logs})
+	t.out.Control.Stages, t.out.Control.MissingStages = way.Stages, way.Missing
+	t.warnStages(way)
+}
+
+// warnStages says what is odd about a waterfall.
+func (t *controlTrial) warnStages(way observe.Waterfall) {
+	if way.Pairs == 0 {
+		return
+	}
+	if !way.Within() {
+		t.warn("%.1f ms of a mean way of %.1f ms are in no stage (%d of %d sightings are in istiod's log from end to end)",
+			way.ResidualUS/1000, way.MeanUS/1000, way.Logged, way.Pairs)
+	}
+	for _, s := range way.Apart() {
+		t.warn("stage %s is %.1f ms by %s, but %.1f ms by %s", s.Name, s.MeanUS/1000, s.Source, *s.CheckUS/1000, s.CheckSource)
+	}
+	for _, s := range way.Stages {
+		if s.MeanUS < -earlyStage {
+			t.warn("stage %s is %.1f ms: its end was noted before its beginning", s.Name, s.MeanUS/1000)
 		}
-	}()
-	if err := pause(ctx, t.levels.DebounceAfter+settleQuiet); err != nil {
-		return nil, err
 	}
-	length := min(profileMost, max(profileLeast, t.c.study.ChangeTime(t.job.cell)+t.levels.DebounceAfter+time.Second))
-	server := t.c.replicas([]mesh.ControlPod{t.after.pods[0]})[0]
-	driving, stop := context.WithTimeout(ctx, length)
-	defer stop()
-	var wait sync.WaitGroup
-	defer wait.Wait()
-	wait.Go(func() {
-		// Who gets which change is not looked at.
-		_, _ = again.Drive(driving, time.Now(), func(context.Context, []record.Marker) error { return nil })
-	})
-	before := map[string][]byte{}
-	for _, kind := range []string{observe.ProfileMutex, observe.ProfileBlock} {
-		if before[kind], err = observe.FetchProfile(ctx, server, kind, 0); err != nil {
-			return nil, err
-		}
+}
+
+// earlyStage is how far below zero a stage may be for the way of an answer
+// and the clocks, in microseconds.
+const earlyStage = 2000
+
+// readLogs returns what istiod's replicas wrote in the window, as far as it
+// can be had.
+func (t *controlTrial) readLogs(ctx context.Context) []*observe.IstiodLog {
+	ctx, cancel := context.WithTimeout(ctx, logsLimit)
+	defer cancel()
+	w := t.logs
+	if w == nil {
+		w = newLogWatch(ctx)
 	}
-	cpu, err := observe.FetchProfile(ctx, server, observe.ProfileCPU, length)
-	if err != nil {
-		return nil, err
+	defer w.close()
+	// Those that came meanwhile too.
+	if err := w.follow(t, t.after.pods, t.out.Window.Start.Add(-logsMargin)); err != nil {
+		t.warn("istiod's log could not be read: %v", err)
 	}
-	files = append(files, artefact{profile: true, name: "istiod-cpu.pb.gz", data: cpu})
-	if stacks, err := observe.ParseProfile(cpu); err == nil && stacks.Total > 0 {
-		files = append(files, artefact{profile: true, name: "istiod-cpu.svg", data: []byte(stacks.Flame("istiod, CPU: " + t.c.label(t.job.cell)))})
-	}
-	for _, kind := range []string{observe.ProfileMutex, observe.ProfileBlock, observe.ProfileHeap} {
-		after, err := observe.FetchProfile(ctx, server, kind, 0)
-		if err != nil {
-			return files, err
-		}
-		files = append(files, artefact{profile: true, name: "istiod-" + kind + ".pb.gz", data: after})
-		if before[kind] == nil {
-			continue
-		}
-		if stacks, err := observe.ProfileSince(before[kind], after); err == nil && stacks.Total > 0 {
-			files = append(files, artefact{profile: true, name: "istiod-" + kind + ".svg", data: []byte(stacks.Flame("istiod, " + kind + ": " + t.c.label(t.job.cell)))})
-		}
-	}
-	return files, nil
+	w.await(ctx, windowEnd(t.out.Window))
+	return w.logs
 }
 
 // artefact is a file that a trial leaves beside its line.
