@@ -44,7 +44,7 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 		Schema: record.Schema, Study: run.Header.Study, Question: plan.Study.Question, Run: run.Header.RunID,
 		Started: run.Header.Started.UTC().Format(time.RFC3339), Seed: run.Header.Seed, Lab: run.Header.Lab,
 		Meshmark: run.Header.Meshmark, Machine: run.Header.Machine, Parts: run.Header.Components,
-		Validity: o.validity(), Stop: o.whyEnded(), Factors: plan.Varying, StudyYAML: string(run.StudyYAML),
+		Validity: o.validity(), Stop: o.whyEnded(), Factors: o.factors(), StudyYAML: string(run.StudyYAML),
 		Findings: slices.Concat(o.findings(measures), o.fits(), o.searches()), Cells: o.summaries(),
 	}
 	var odd []string

@@ -82,10 +82,10 @@ func (c *comparing) hiddenWords(cell int) []string {
 }
 
 // missedShare is the share of the pairs of a change and a proxy that needed
-// it which never had it, or never acknowledged it, over a cell's valid trials.
-func (o *observations) missedShare(cell int) float64 {
+// it which never had it, or never acknowledged it, over some trials.
+func (o *observations) missedShare(trials []*record.Trial) float64 {
 	pairs, missed, unacked := 0, 0, 0
-	for _, t := range o.valid(cell) {
+	for _, t := range trials {
 		c := o.converged(t)
 		pairs, missed = pairs+c.pairs, missed+c.missed
 		unacked += c.unacked

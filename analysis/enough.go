@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/meshmark/meshmark/record"
@@ -81,28 +82,11 @@ func (o *observations) wholeBlocks() int {
 	return n
 }
 
-// searchedBlocks is wholeBlocks for a study that leaves cells out which lie
-// above one that breaks a bound.
+// searchedBlocks is wholeBlocks for a study that searches: blocks that need
+// no further trial.
 func (o *observations) searchedBlocks() int {
-	done := map[string]bool{}
-	for i := range o.run.Trials {
-		done[o.run.Trials[i].ID] = true
-	}
-	above := make([]bool, len(o.plan.Cells))
-	for i := range above {
-		above[i] = o.above(i)
-	}
 	for n := 0; ; n++ {
-		any := false
-		for order, slot := range o.plan.Block(n) {
-			switch {
-			case done[study.TrialID(n, order)]:
-				any = true
-			case !above[slot.Cell]:
-				return n
-			}
-		}
-		if !any {
+		if _, more := o.next(n); more || !slices.Contains(o.blocks, n) {
 			return n
 		}
 	}
@@ -122,31 +106,16 @@ func (o *observations) whyEnded() string {
 		open = "; " + why
 	}
 	if n >= limits.Max {
-		return allDone(n) + open
+		return study.AllDone(n) + open
 	}
 	if elapsed, longest := o.elapsed(); limits.Limit > 0 && elapsed+longest > limits.Limit {
-		return fmt.Sprintf("time limit of %v after %s", limits.Limit, blockWords(n)) + open
+		return limits.LimitReached(n) + open
 	}
-	return fmt.Sprintf("interrupted after %d of at most %s", n, blockWords(limits.Max)) + open
-}
-
-// allDone says that the most blocks a study asks for are there.
-func allDone(n int) string {
-	if n == 1 {
-		return "the only block done"
-	}
-	return "all " + blockWords(n) + " done"
-}
-
-func blockWords(n int) string {
-	if n == 1 {
-		return "1 block"
-	}
-	return fmt.Sprintf("%d blocks", n)
+	return fmt.Sprintf("interrupted after %d of at most %s", n, study.BlockWords(limits.Max)) + open
 }
 
 // elapsed is the time from the first trial's start to the last one's end, and
-// that of the longest block.
+// that of the longest block, or for a study that searches the longest trial.
 func (o *observations) elapsed() (total, longest time.Duration) {
 	type span struct{ from, to time.Time }
 	blocks := map[int]span{}
@@ -155,6 +124,10 @@ func (o *observations) elapsed() (total, longest time.Duration) {
 		t := &o.run.Trials[i]
 		for _, s := range []*span{&all} {
 			extend(&s.from, &s.to, t)
+		}
+		if len(o.plan.Study.Search) > 0 {
+			longest = max(longest, t.Ended.Sub(t.Started))
+			continue
 		}
 		b := blocks[t.Block]
 		extend(&b.from, &b.to, t)

@@ -19,7 +19,7 @@ func (o *observations) findings(measures []measure) []record.Finding {
 			continue
 		}
 		for cell := range o.plan.Cells {
-			if base, ok := o.baseline(cell); ok {
+			if base, ok := o.baseline(cell); ok && !o.skipped(cell) {
 				out = append(out, o.overhead(cell, base, m))
 			}
 		}

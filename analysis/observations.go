@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/meshmark/meshmark/record"
@@ -24,23 +25,23 @@ type observations struct {
 	// they say once somebody has asked.
 	events       map[string][]*record.Event
 	convergences map[string]*convergence
-	have         []bool // cells that have any trial, valid or not
-	brokenCells  []int  // see broken
+	tried        []map[int][]*record.Trial // of each cell by block, valid or not
+	brokenIn     map[int][]int             // see broken
 }
 
 // observe sorts a run's trials by the plan's cells. Trials of cells that the
 // plan does not know belong to another study: that is an error.
 func observe(plan *study.Plan, run record.Run) (*observations, error) {
 	o := &observations{plan: plan, run: run, counts: map[string]stat.Counts{},
-		events: map[string][]*record.Event{}, convergences: map[string]*convergence{}}
+		events: map[string][]*record.Event{}, convergences: map[string]*convergence{}, brokenIn: map[int][]int{}}
 	for i := range run.Events {
 		e := &run.Events[i]
 		o.events[e.Trial] = append(o.events[e.Trial], e)
 	}
-	o.have = make([]bool, len(plan.Cells))
 	o.trials = make([]map[int][]*record.Trial, len(plan.Cells))
+	o.tried = make([]map[int][]*record.Trial, len(plan.Cells))
 	for i := range o.trials {
-		o.trials[i] = map[int][]*record.Trial{}
+		o.trials[i], o.tried[i] = map[int][]*record.Trial{}, map[int][]*record.Trial{}
 	}
 	seen := map[int]bool{}
 	for i := range run.Trials {
@@ -49,7 +50,7 @@ func observe(plan *study.Plan, run record.Run) (*observations, error) {
 		if !ok {
 			return nil, fmt.Errorf("trial %q measured cell %q, which the study does not have", t.ID, t.Cell.Key())
 		}
-		o.have[cell] = true
+		o.tried[cell][t.Block] = append(o.tried[cell][t.Block], t)
 		if !seen[t.Block] {
 			seen[t.Block] = true
 			o.blocks = append(o.blocks, t.Block)
@@ -90,6 +91,42 @@ func (o *observations) valid(cell int) []*record.Trial {
 	var out []*record.Trial
 	for _, block := range o.blocks {
 		out = append(out, o.trials[cell][block]...)
+	}
+	return out
+}
+
+// skipped says that a cell is one that a search might have measured between
+// the study's own levels, and did not.
+func (o *observations) skipped(cell int) bool {
+	return len(o.tried[cell]) == 0 && o.plan.Refined(o.plan.Cells[cell])
+}
+
+// factors are the study's factors with their levels, and with those that a
+// search measured between them.
+func (o *observations) factors() []record.FactorLevels {
+	out := slices.Clone(o.plan.Varying)
+	for i, varying := range out {
+		factor, ok := study.FactorByName(varying.Factor)
+		if !ok || !factor.Numeric {
+			continue
+		}
+		levels := slices.Clone(varying.Levels)
+		for cell := range o.plan.Cells {
+			level := o.plan.Cells[cell][varying.Factor]
+			v, number := factor.Value(level)
+			if !number || len(o.tried[cell]) == 0 || !o.plan.Refined(o.plan.Cells[cell]) || slices.Contains(levels, level) {
+				continue
+			}
+			at := slices.IndexFunc(levels, func(other string) bool {
+				w, ok := factor.Value(other)
+				return ok && w > v
+			})
+			if at < 0 {
+				at = len(levels)
+			}
+			levels = slices.Insert(levels, at, level)
+		}
+		out[i].Levels = levels
 	}
 	return out
 }

@@ -41,7 +41,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("%+v", y)
 	}
 	for name, spoil := range map[string]func(*record.Trial, []record.Event){
-		"no trial is valid: istiod-lived": failing("istiod-lived"),
+		"no trial is valid (istiod-lived: it failed)": failing("istiod-lived"),
 		"never came": func(_ *record.Trial, events []record.Event) {
 			for i := range events {
 				events[i].Missed = []int32{1}
@@ -67,7 +67,7 @@ func TestSearch(t *testing.T) {
 		}
 		return w
 	})
-	if x := get(t, analyze(t, machine), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 20 || !strings.Contains(strings.Join(x.Warnings, ""), "no trial is valid (simulator-lag): what istiod can do there is not known") {
+	if x := get(t, analyze(t, machine), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 20 || !strings.Contains(strings.Join(x.Warnings, ""), "no trial is valid (simulator-lag: it failed): what istiod can do there is not known") {
 		t.Errorf("%+v", x)
 	}
 	// What was left out above a cell that breaks the bound counts as such.
@@ -92,7 +92,7 @@ func TestSearch(t *testing.T) {
 	if x := get(t, g, "highest_proxies", record.Cell{"change_rate": "10"}); x.Estimate != 0 || x.High != 10 {
 		t.Errorf("%+v", x)
 	}
-	if !strings.Contains(g.Stop, "after 2 blocks") {
+	if !strings.Contains(g.Stop, "after 2 of at most 3 blocks") {
 		t.Errorf("two blocks with cells left out: %s", g.Stop)
 	}
 	open := simulateControl(t, searchStudy, 2, func(record.Cell) controlWorld { return controlWorld{debounceMS: 1} })

@@ -17,7 +17,8 @@ const (
 	cdfPoints       = 200 // evenly spaced in the share of requests
 )
 
-// summaries describes every cell of the plan, all blocks together.
+// summaries describes every cell of the plan, all blocks together, but for
+// those that a search did not need.
 func (o *observations) summaries() []record.CellSummary {
 	trials := make([]int, len(o.plan.Cells))
 	for i := range o.run.Trials {
@@ -25,10 +26,14 @@ func (o *observations) summaries() []record.CellSummary {
 			trials[cell]++
 		}
 	}
-	out := make([]record.CellSummary, len(o.plan.Cells))
-	for cell := range out {
-		out[cell] = o.summary(cell)
-		out[cell].Trials = trials[cell]
+	out := make([]record.CellSummary, 0, len(o.plan.Cells))
+	for cell := range o.plan.Cells {
+		if o.skipped(cell) {
+			continue
+		}
+		s := o.summary(cell)
+		s.Trials = trials[cell]
+		out = append(out, s)
 	}
 	return out
 }

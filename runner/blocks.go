@@ -42,21 +42,25 @@ type completed struct {
 // blocks runs blocks until the stop rule holds or a limit comes.
 func (r *run) blocks(ctx context.Context) error {
 	limits := r.o.Study.Blocks
-	begin := r.now()
+	r.begin = r.now()
 	longest := time.Duration(0)
 	for block := 0; ; block++ {
 		if why := r.enough(block); why != "" {
 			r.stop = why
 			return nil
 		}
-		if limits.Limit > 0 && block > 0 && !r.begun(block) && r.now().Sub(begin)+longest > limits.Limit {
-			r.stop = fmt.Sprintf("time limit of %v after %s", limits.Limit, blockWords(block))
+		if limits.Limit > 0 && block > 0 && !r.searches() && !r.begun(block) && r.spent()+longest > limits.Limit {
+			r.stop = limits.LimitReached(block)
 			return nil
 		}
 		at := r.now()
-		measured, err := r.block(ctx, block)
+		measured, late, err := r.block(ctx, block)
 		if err != nil {
 			return err
+		}
+		if late {
+			r.stop = limits.LimitReached(block)
+			return nil
 		}
 		if measured > 0 {
 			longest = max(longest, r.now().Sub(at))
@@ -67,22 +71,17 @@ func (r *run) blocks(ctx context.Context) error {
 
 // begun reports whether an earlier attempt began the block.
 func (r *run) begun(block int) bool {
-	if len(r.o.Study.Search) == 0 {
-		return r.done[study.TrialID(block, 0)]
+	if r.searches() {
+		return r.inBlock(block) > 0
 	}
-	for order := range r.plan.BlockSize() {
-		if r.done[study.TrialID(block, order)] {
-			return true
-		}
-	}
-	return false
+	return r.done[study.TrialID(block, 0)]
 }
 
 // enough says why no further block is needed, or "".
 func (r *run) enough(blocks int) string {
 	limits := r.o.Study.Blocks
 	if blocks >= limits.Max {
-		return allDone(limits.Max)
+		return study.AllDone(limits.Max)
 	}
 	if blocks < limits.Min || r.o.Enough == nil || r.begun(blocks) {
 		return ""
@@ -93,53 +92,28 @@ func (r *run) enough(blocks int) string {
 	return ""
 }
 
-// allDone says that the most blocks a study asks for are there.
-func allDone(n int) string {
-	if n == 1 {
-		return "the only block done"
-	}
-	return "all " + blockWords(n) + " done"
-}
-
-func blockWords(n int) string {
-	if n == 1 {
-		return "1 block"
-	}
-	return fmt.Sprintf("%d blocks", n)
-}
-
 // memory is the run so far, as analysis takes it.
 func (r *run) memory() record.Run {
 	return record.Run{Header: r.header, StudyYAML: r.o.Study.Marshal(), Trials: r.trials, Events: r.events, Hist: r.hist}
 }
 
-// block runs what is left of a block's trials and returns how many.
-func (r *run) block(ctx context.Context, block int) (int, error) {
+// block runs what is left of a block's trials and returns how many; late says
+// that the study's time was up before its end.
+func (r *run) block(ctx context.Context, block int) (measured int, late bool, err error) {
+	if r.searches() {
+		return r.searchBlock(ctx, block)
+	}
 	slots := r.plan.Block(block)
-	measured := 0
-	for _, order := range r.climb(slots) {
-		slot, id := slots[order], study.TrialID(block, order)
-		if r.done[id] {
+	for order := range slots {
+		if r.done[study.TrialID(block, order)] {
 			continue
 		}
-		cell := r.plan.Cells[slot.Cell]
-		if broken, ok := r.needless(cell); ok {
-			r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("%s is left out: %s breaks the bound already", r.plan.Label(cell), r.plan.Label(broken))})
-			continue
-		}
-		r.tell(Event{Stage: "trial", Block: block, Trial: order + 1, Trials: len(slots), Cell: r.plan.Label(cell)})
-		trial, err := r.trial(ctx, job{id: id, block: block, cell: cell, seed: trialSeed(r.header.Seed, id)})
-		if err != nil {
-			return measured, err
-		}
-		trial.Trial.ID, trial.Block, trial.Order, trial.Repeat = id, block, order, slot.Repeat
-		if err := r.keep(trial); err != nil {
-			return measured, err
+		if err := r.slot(ctx, block, order, slots, len(slots)); err != nil {
+			return measured, false, err
 		}
 		measured++
-		r.tell(Event{Stage: "trial", Block: block, Trial: order + 1, Trials: len(slots), Cell: r.plan.Label(cell), Record: &trial.Trial})
 	}
-	return measured, nil
+	return measured, false, nil
 }
 
 // trial runs one trial. If it cannot be carried through (a pod died, the API
@@ -200,19 +174,20 @@ func (r *run) keep(t completed) error {
 	return nil
 }
 
-// wholeBlocks counts the blocks all of whose trials are done, or needless.
+// wholeBlocks counts the blocks all of whose trials are done; of a search
+// those that need no further one.
 func (r *run) wholeBlocks() int {
 	for block := 0; ; block++ {
-		any := false
-		for order, slot := range r.plan.Block(block) {
-			if r.done[study.TrialID(block, order)] {
-				any = true
-			} else if _, ok := r.needless(r.plan.Cells[slot.Cell]); !ok {
+		if r.searches() {
+			if _, more, err := r.o.Next(r.plan, r.memory(), block); more || err != nil || r.inBlock(block) == 0 {
 				return block
 			}
+			continue
 		}
-		if !any {
-			return block
+		for order := range r.plan.BlockSize() {
+			if !r.done[study.TrialID(block, order)] {
+				return block
+			}
 		}
 	}
 }

@@ -243,7 +243,7 @@ func TestBegunBlockIsFinished(t *testing.T) {
 	func() {
 		r, _ := newRun(t, out, false, s, &script{})
 		for range 2 { // two blocks, and one trial of the third
-			if _, err := r.block(t.Context(), r.wholeBlocks()); err != nil {
+			if _, _, err := r.block(t.Context(), r.wholeBlocks()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -254,7 +254,7 @@ func TestBegunBlockIsFinished(t *testing.T) {
 			}
 			return nil
 		}}
-		if _, err := r.block(ctx, 2); err == nil {
+		if _, _, err := r.block(ctx, 2); err == nil {
 			t.Fatal("the block was not interrupted")
 		}
 		r.dir.Close()

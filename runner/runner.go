@@ -38,9 +38,10 @@ type Options struct {
 	// whether the intervals are narrow enough, and in which words. nil:
 	// never before the limits.
 	Enough func(*study.Plan, record.Run) (stop bool, why string)
-	// Beyond lists the cells that break a bound which the study searches for
-	// the highest levels within. nil: every cell is measured.
-	Beyond func(*study.Plan, record.Run) []record.Cell
+	// Next names the trial that a study which searches for the highest levels
+	// within a bound needs next in a block, by its place in the block's
+	// order. nil: every cell is measured.
+	Next func(plan *study.Plan, run record.Run, block int) (order int, ok bool, err error)
 	// Progress is told what happens; it is called from one goroutine at a
 	// time and must not block. nil: nobody wants to know.
 	Progress func(Event)
@@ -177,10 +178,9 @@ type run struct {
 	started time.Time
 	stop    string
 	series  *signals.Recorder // of the control plane's metrics; nil without
-	// broken are the cells that break a bound, by the first brokenAt trials.
-	broken   []record.Cell
-	brokenAt int
-	lost     int // trials in a row that could not be carried through
+	begin   time.Time         // of the first block in this attempt
+	longest time.Duration     // trial of a search
+	lost    int               // trials in a row that could not be carried through
 }
 
 // open makes the run directory, or takes up an earlier one.

@@ -1,97 +1,74 @@
 package runner
 
 import (
-	"cmp"
-	"slices"
+	"context"
+	"time"
 
-	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
 )
 
-// A study that searches for the highest levels within a bound measures its
-// cells from low levels to high ones, and leaves out those above a cell that
-// breaks the bound: more proxies, or more changes a second, would only break
-// it more.
+// A study that searches for the highest levels within a bound does not
+// measure all cells of a block: what its next trial is follows from the
+// trials so far, by Options.Next, so that a resumed run goes on where it was.
 
-// climb returns the places of a block's slots in the order to measure them:
-// as planned, or for a study that searches from low levels to high ones.
-func (r *run) climb(slots []study.Slot) []int {
-	order := make([]int, len(slots))
-	for i := range order {
-		order[i] = i
+// searchBlock runs the trials that a block of a search still needs, and
+// returns how many; late says that the study's time was up before the end.
+func (r *run) searchBlock(ctx context.Context, block int) (measured int, late bool, err error) {
+	slots := r.plan.Block(block)
+	for {
+		order, more, err := r.o.Next(r.plan, r.memory(), block)
+		if err != nil || !more {
+			return measured, false, err
+		}
+		if limit := r.o.Study.Blocks.Limit; limit > 0 && len(r.trials) > 0 && r.spent()+r.longest > limit {
+			return measured, true, nil
+		}
+		at := r.now()
+		if err := r.slot(ctx, block, order, slots, 0); err != nil {
+			return measured, false, err
+		}
+		r.longest = max(r.longest, r.now().Sub(at))
+		measured++
 	}
-	if len(r.o.Study.Search) == 0 {
-		return order
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		x, y := r.heights(r.plan.Cells[slots[a].Cell]), r.heights(r.plan.Cells[slots[b].Cell])
-		return slices.CompareFunc(x, y, func(v, w float64) int { return cmp.Compare(v, w) })
-	})
-	return order
 }
 
-// searched are the factors that the study searches along.
-func (r *run) searched() []string {
-	var out []string
-	for _, s := range r.o.Study.Search {
-		if !slices.Contains(out, s.Factor) {
-			out = append(out, s.Factor)
-		}
+// spent is the time that this attempt at the run has taken so far.
+func (r *run) spent() time.Duration { return r.now().Sub(r.begin) }
+
+// searches says whether the study looks for the highest levels within a bound.
+func (r *run) searches() bool { return len(r.o.Study.Search) > 0 && r.o.Next != nil }
+
+// slot measures one trial of a block, of so many (0: nobody knows yet), and
+// keeps it.
+func (r *run) slot(ctx context.Context, block, order int, slots []study.Slot, trials int) error {
+	slot, id := slots[order], study.TrialID(block, order)
+	cell := r.plan.Cells[slot.Cell]
+	number := order + 1
+	if trials == 0 {
+		number = r.inBlock(block) + 1
 	}
-	return out
+	say := Event{Stage: "trial", Block: block, Trial: number, Trials: trials, Cell: r.plan.Label(cell)}
+	r.tell(say)
+	trial, err := r.trial(ctx, job{id: id, block: block, cell: cell, seed: trialSeed(r.header.Seed, id)})
+	if err != nil {
+		return err
+	}
+	trial.Trial.ID, trial.Block, trial.Order, trial.Repeat = id, block, order, slot.Repeat
+	if err := r.keep(trial); err != nil {
+		return err
+	}
+	say.Record = &trial.Trial
+	r.tell(say)
+	return nil
 }
 
-// heights are a cell's levels of the searched factors.
-func (r *run) heights(cell record.Cell) []float64 {
-	var out []float64
-	for _, name := range r.searched() {
-		factor, _ := study.FactorByName(name)
-		v, _ := factor.Value(cell[name]) // words are below all numbers: they are not searched
-		out = append(out, v)
-	}
-	return out
-}
-
-// needless names the cell that breaks a bound already below this one; false
-// if there is none, so that this one must be measured.
-func (r *run) needless(cell record.Cell) (record.Cell, bool) {
-	if len(r.o.Study.Search) == 0 || r.o.Beyond == nil {
-		return nil, false
-	}
-	searched := r.searched()
-	for _, broken := range r.beyond() {
-		if broken.Key() == cell.Key() || !sameBut(cell, broken, searched) {
-			continue
-		}
-		above := true
-		x, y := r.heights(cell), r.heights(broken)
-		for i := range x {
-			above = above && x[i] >= y[i]
-		}
-		if above {
-			return broken, true
+// inBlock counts the trials of a block that are done.
+func (r *run) inBlock(block int) int {
+	n := 0
+	for i := range r.trials {
+		if r.trials[i].Block == block {
+			n++
 		}
 	}
-	return nil, false
-}
-
-// beyond are the cells that break a bound, by the trials so far.
-func (r *run) beyond() []record.Cell {
-	if r.broken == nil || r.brokenAt != len(r.trials) {
-		r.broken, r.brokenAt = r.o.Beyond(r.plan, r.memory()), len(r.trials)
-	}
-	return r.broken
-}
-
-// sameBut tells whether two cells agree in all but some factors.
-func sameBut(a, b record.Cell, factors []string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for factor, level := range a {
-		if b[factor] != level && !slices.Contains(factors, factor) {
-			return false
-		}
-	}
-	return true
+	return n
 }

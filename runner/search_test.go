@@ -4,8 +4,8 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
+	"time"
 
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
@@ -28,16 +28,26 @@ blocks: {min: 2, max: 2, limit: 1h}
 seed: 7
 `
 
-// breaks are the cells of a plan that were measured and have more than so
-// many requests a second on all connections.
-func breaks(plan *study.Plan, run record.Run) []record.Cell {
-	var out []record.Cell
+// climbNext asks for a block's cells in the study's order, but for those that
+// lie above one that was measured and breaks the bound.
+func climbNext(plan *study.Plan, run record.Run, block int) (int, bool, error) {
+	done, beyond := map[string]bool{}, false
 	for _, t := range run.Trials {
-		if t.Cell[study.FactorConnections] == "2" && t.Cell[study.FactorRate] == "200" {
-			out = append(out, t.Cell)
+		done[t.ID] = true
+		beyond = beyond || t.Cell[study.FactorConnections] == "2" && t.Cell[study.FactorRate] == "200"
+	}
+	for cell := range plan.Cells {
+		c := plan.Cells[cell]
+		if beyond && c[study.FactorConnections] != "1" && c[study.FactorRate] != "100" && c.Key() != plan.Cells[4].Key() {
+			continue
+		}
+		for order, slot := range plan.Block(block) {
+			if slot.Cell == cell && !done[study.TrialID(block, order)] {
+				return order, true, nil
+			}
 		}
 	}
-	return out
+	return 0, false, nil
 }
 
 func measuredCells(trials []record.Trial, block int) []string {
@@ -50,8 +60,7 @@ func measuredCells(trials []record.Trial, block int) []string {
 	return out
 }
 
-// Cells are measured from low levels to high ones, and those above one that
-// breaks the bound are left out, also when the run is resumed in between.
+// A search measures what it is asked for, and nothing else, also when the run is resumed in between.
 func TestSearch(t *testing.T) {
 	s := parse(t, climbing)
 	want := []string{"1x100", "1x200", "1x400", "2x100", "2x200", "4x100"}
@@ -59,7 +68,7 @@ func TestSearch(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "run")
 		first, _ := newRun(t, out, false, s, nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		first.o.Beyond = breaks
+		first.o.Next = climbNext
 		first.pods = &script{trial: func(i int, _ record.Cell, _ uint64) error {
 			if i == n {
 				cancel()
@@ -73,7 +82,7 @@ func TestSearch(t *testing.T) {
 		}
 		first.dir.Close()
 		r, _ := newRun(t, out, true, s, &script{})
-		r.o.Beyond = breaks
+		r.o.Next = climbNext
 		if err := r.blocks(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -92,16 +101,34 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// Nothing is left out of a study that does not search, or where nothing is
-// beyond the bound.
-func TestSearchNothingBeyond(t *testing.T) {
-	s := parse(t, climbing)
-	r, events := newRun(t, filepath.Join(t.TempDir(), "run"), false, s, &script{})
-	r.o.Beyond = func(*study.Plan, record.Run) []record.Cell { return nil }
+// A study that searches measures everything where nobody says what is next.
+func TestSearchWithoutNext(t *testing.T) {
+	r, _ := newRun(t, filepath.Join(t.TempDir(), "run"), false, parse(t, climbing), &script{})
 	if err := r.blocks(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.trials) != 18 || slices.ContainsFunc(*events, func(e Event) bool { return strings.Contains(e.Text, "left out") }) {
+	if len(r.trials) != 18 {
 		t.Errorf("%d trials of 18", len(r.trials))
+	}
+}
+
+// A search's time limit counts within a block too: the first trial is always
+// made, none begins that would end later if it took as long as the longest.
+func TestSearchLimit(t *testing.T) {
+	s := parse(t, climbing)
+	s.Blocks.Limit = 25 * time.Second
+	r, _ := newRun(t, filepath.Join(t.TempDir(), "run"), false, s, nil)
+	clock := time.Unix(0, 0)
+	r.now = func() time.Time { return clock }
+	r.o.Next = climbNext
+	r.pods = &script{trial: func(int, record.Cell, uint64) error {
+		clock = clock.Add(8 * time.Second)
+		return nil
+	}}
+	if err := r.blocks(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.trials) != 3 || r.stop != "time limit of 25s after 0 blocks" {
+		t.Errorf("%d trials in 25 s, ended by %q", len(r.trials), r.stop)
 	}
 }

@@ -70,11 +70,11 @@ func TestDetectSteady(t *testing.T) {
 
 func TestBlockWords(t *testing.T) {
 	for n, want := range map[int]string{0: "all 0 blocks done", 1: "the only block done", 2: "all 2 blocks done"} {
-		if got := allDone(n); got != want {
+		if got := study.AllDone(n); got != want {
 			t.Errorf("%d: %s", n, got)
 		}
 	}
-	if got := blockWords(1); got != "1 block" {
+	if got := study.BlockWords(1); got != "1 block" {
 		t.Error(got)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/meshmark/meshmark/record"
 )
@@ -27,6 +27,10 @@ type Plan struct {
 
 	// requested is the first combination of levels that came to each cell.
 	requested []record.Cell
+
+	// given counts the cells of levels that the study names; those after are
+	// a search's own.
+	given int
 
 	baseline []int  // index of the cell each is compared with, -1 for none
 	doubled  []bool // cells others are compared with
@@ -78,7 +82,7 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 				excluded, used[k] = true, true
 			}
 		}
-		if excluded {
+		if excluded || !s.asked(requested) {
 			continue
 		}
 		if s.asks(FactorMTLS, requested) && requested[FactorMTLS] == MTLSStrict && requested[FactorSidecars] == SidecarsServer {
@@ -86,15 +90,9 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 				msg:  "strict mutual TLS cannot serve a client without a sidecar (sidecars: server)",
 				hint: "leave that cell out: exclude: [{sidecars: server, mtls: strict}]"}}
 		}
-		cell := Effective(requested)
-		key := cell.Key()
-		if _, ok := p.index[key]; ok {
-			continue
-		}
-		p.index[key] = len(p.Cells)
-		p.Cells = append(p.Cells, cell)
-		p.requested = append(p.requested, requested)
+		p.add(requested)
 	}
+	p.given = len(p.Cells)
 	for k, ok := range used {
 		if !ok {
 			return nil, &planError{about: "exclude", item: k, complaint: complaint{
@@ -104,12 +102,30 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 	if len(p.Cells) == 0 {
 		return nil, &planError{about: "exclude", item: -1, complaint: complaint{msg: "leaves no cell"}}
 	}
+	for _, requested := range s.refined(p.requested) {
+		if !slices.ContainsFunc(s.Exclude, func(partial record.Cell) bool { return contains(requested, partial) }) {
+			p.add(requested)
+		}
+	}
 	if len(p.Cells) > MaxCells {
 		return nil, &planError{about: "factors", complaint: complaint{
 			msg:  fmt.Sprintf("%d cells are too many", len(p.Cells)),
 			hint: fmt.Sprintf("at most %d are possible; name fewer levels, or exclude combinations", MaxCells)}}
 	}
 	return p, p.compare()
+}
+
+// add takes a combination of levels as a cell, unless it comes to one that is
+// there.
+func (p *Plan) add(requested record.Cell) {
+	cell := Effective(requested)
+	key := cell.Key()
+	if _, ok := p.index[key]; ok {
+		return
+	}
+	p.index[key] = len(p.Cells)
+	p.Cells = append(p.Cells, cell)
+	p.requested = append(p.requested, requested)
 }
 
 // compare finds each cell's baseline.
@@ -330,67 +346,4 @@ func (p *Plan) CheckTrials(trials []record.Trial) error {
 		}
 	}
 	return nil
-}
-
-// Estimate is how long a plan takes, without deploying.
-type Estimate struct {
-	Trials int           // a block
-	Trial  time.Duration // shortest, with the least warm-up
-	Block  time.Duration // a block of such trials
-	Min    time.Duration // the fewest blocks
-	Max    time.Duration // the most blocks with the longest warm-up, or the limit
-}
-
-// switchTime is what a trial costs beside warm-up and window: commands to
-// the pods, snapshots, the durable write.
-const switchTime = 300 * time.Millisecond
-
-// Estimate returns how long the plan takes.
-func (p *Plan) Estimate() Estimate {
-	s := p.Study
-	if s.Control != nil {
-		return p.estimateControl()
-	}
-	n := p.BlockSize()
-	trial := s.Warmup.Min + s.Window + switchTime
-	longest := s.Warmup.Max + s.Window + switchTime
-	e := Estimate{Trials: n, Trial: trial, Block: time.Duration(n) * trial}
-	e.Min = time.Duration(s.Blocks.Min) * e.Block
-	e.Max = time.Duration(s.Blocks.Max) * time.Duration(n) * longest
-	return e.limit(s.Blocks.Limit, time.Duration(n)*longest)
-}
-
-// limit shortens an estimate to what the limit leaves, which is never less
-// than one block.
-func (e Estimate) limit(limit, longest time.Duration) Estimate {
-	if limited := max(limit, longest); limit > 0 && limited < e.Max {
-		e.Max = limited
-	}
-	if e.Min > e.Max {
-		e.Min = e.Max
-	}
-	return e
-}
-
-// estimateControl returns how long a plan of the control plane takes, whose
-// cells differ in that.
-func (p *Plan) estimateControl() Estimate {
-	s := p.Study
-	e := Estimate{Trials: p.BlockSize()}
-	var longest time.Duration
-	for i, cell := range p.Cells {
-		turns := time.Duration(1)
-		if p.doubled[i] {
-			turns = 2
-		}
-		short, long := s.controlTrial(cell)
-		if e.Trial == 0 || short < e.Trial {
-			e.Trial = short
-		}
-		e.Block += turns * short
-		longest += turns * long
-	}
-	e.Min = time.Duration(s.Blocks.Min) * e.Block
-	e.Max = time.Duration(s.Blocks.Max) * longest
-	return e.limit(s.Blocks.Limit, longest)
 }

@@ -6,15 +6,25 @@ import (
 	"strings"
 
 	"github.com/invopop/jsonschema"
+
+	"github.com/meshmark/meshmark/record"
 )
 
 // Search asks for the highest level of a factor that keeps a finding within
 // a bound: levels are measured as they grow, and those above one that breaks
-// the bound need not be.
+// the bound need not be. Between the last that keeps it and the first that
+// breaks it the search goes on by halves; see [Plan.Refined].
 type Search struct {
 	Factor  string
 	Finding string
 	Bound   Quantity // in the finding's unit
+	// At are levels of other factors at which alone is searched; none: for
+	// each of their combinations.
+	At record.Cell
+	// Tolerance is how far apart, over the lower, the last level that keeps
+	// the bound and the first that breaks it may be in the end; 0: only
+	// given levels are measured.
+	Tolerance Ratio
 }
 
 // Quantity is a number with its unit, as a file has it.
@@ -73,6 +83,10 @@ func search(s *Search) value {
 		{name: "factor", required: true, doc: "The factor, whose levels must grow.", value: textValue{to: &s.Factor}},
 		{name: "finding", required: true, doc: "The finding of each cell that the bound is for.", value: findingValue{&s.Finding}},
 		{name: "bound", required: true, doc: "What the finding must not exceed, with its unit: 2 s.", value: quantityValue{&s.Bound}},
+		{name: "at", doc: "Levels of other factors at which alone is searched; without it for each of their combinations. Where every search of a study has it, cells that lie in none of them are not measured.",
+			value: cellValue{to: &s.At, name: "at"}},
+		{name: "tolerance", doc: "How close the search comes: levels between the last that keeps the bound and the first that breaks it are measured, by halves, until they are no further apart than this, as 10%. Without it only given levels are measured.",
+			value: toleranceValue{&s.Tolerance}},
 	}}
 }
 
@@ -106,8 +120,37 @@ func (d *decoder) checkSearches(s *Study) {
 			}
 			last = v
 		}
+		for _, name := range factorNames(s.Plane()) {
+			level, named := one.At[name]
+			switch {
+			case named && name == one.Factor:
+				d.fail(d.pos("search", i, "at"), "leave it out", "%s is what is searched", name)
+			case named && !has(s.levels(name), level):
+				d.fail(d.pos("search", i, "at", name), "name one of the levels that the study has", "no cell has %s at %s", name, level)
+			}
+		}
 	}
 }
+
+// toleranceValue is a percentage from 1 to 100, or nothing.
+type toleranceValue struct{ to *Ratio }
+
+func (v toleranceValue) decode(d *decoder, n *node) {
+	before := len(d.errs)
+	ratioValue(v).decode(d, n)
+	if len(d.errs) == before && (*v.to < 0.01 || *v.to > 1) {
+		d.fail(n.pos, "from 1% to 100%", "%s is no tolerance", v.to)
+	}
+}
+
+func (v toleranceValue) encode() *node {
+	if *v.to == 0 {
+		return nil
+	}
+	return ratioValue(v).encode()
+}
+
+func (v toleranceValue) schema() *jsonschema.Schema { return ratioValue(v).schema() }
 
 // Value returns a level of a numeric factor as a number in the factor's unit;
 // false for levels that are words.

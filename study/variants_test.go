@@ -1,6 +1,7 @@
 package study
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -78,7 +79,7 @@ func TestVariantsRefused(t *testing.T) {
 
 func TestSearchSection(t *testing.T) {
 	s := parseOK(t, minimalControl+"factors: {proxies: [100, 500, 2000], change_rate: [1, 10]}\nsearch:\n- {factor: proxies, finding: convergence_p99, bound: 2 s}\n- {factor: change_rate, finding: convergence_p99, bound: 500ms}\n")
-	if len(s.Search) != 2 || s.Search[0] != (Search{FactorProxies, "convergence_p99", Quantity{2e6, "us"}}) || s.Search[1].Bound.Value != 5e5 {
+	if len(s.Search) != 2 || !reflect.DeepEqual(s.Search[0], Search{Factor: FactorProxies, Finding: "convergence_p99", Bound: Quantity{2e6, "us"}}) || s.Search[1].Bound.Value != 5e5 {
 		t.Errorf("%+v", s.Search)
 	}
 	for _, c := range []struct{ text, at, msg string }{
@@ -88,6 +89,9 @@ func TestSearchSection(t *testing.T) {
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2}]\n", "5:61", "no unit of convergence_p99"},
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: latency_p99, bound: 2 s}]\n", "5:37", "belongs to the data plane"},
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99}]\n", "5:10", `lacks the field "bound"`},
+		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {proxies: 1}}]\n", "5:70", "is what is searched"},
+		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {change_rate: 3}}]\n", "5:84", "no cell has change_rate at 3"},
+		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, tolerance: 200%}]\n", "5:77", "no tolerance"},
 	} {
 		_, err := Parse([]byte(minimalControl+c.text), "x.yaml", nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:"+c.at) || !strings.Contains(err.Error(), c.msg) {

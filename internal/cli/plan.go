@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"strings"
 	"text/tabwriter"
@@ -35,7 +36,12 @@ func writePlan(w io.Writer, p *study.Plan) error {
 	if s.Blocks.Min < s.Blocks.Max {
 		blocks = fmt.Sprintf("%d to %s", s.Blocks.Min, blocks)
 	}
-	fmt.Fprintf(w, "\n%s, %s a block; %s; %s\n", count(len(p.Cells), "cell"), count(e.Trials, "trial"), blocks, deployed)
+	trials := count(e.Trials, "trial") + " a block"
+	if len(s.Search) > 0 {
+		trials = "at most " + trials
+	}
+	fmt.Fprintf(w, "\n%s, %s; %s; %s\n", count(len(givenCells(p)), "cell"), trials, blocks, deployed)
+	writeSearches(w, p)
 	fmt.Fprintf(w, "time: %s, without %s\n", span(e), without)
 	var fixed []string
 	for factor, level := range s.Settings {
@@ -44,6 +50,35 @@ func writePlan(w io.Writer, p *study.Plan) error {
 	sort.Strings(fixed)
 	_, err = fmt.Fprintf(w, "fixed: %s\n", strings.Join(fixed, " "))
 	return err
+}
+
+// givenCells are the cells of levels that the study names.
+func givenCells(p *study.Plan) []record.Cell {
+	return slices.DeleteFunc(slices.Clone(p.Cells), p.Refined)
+}
+
+// writeSearches says how each search goes: the levels it climbs, and how it
+// comes closer.
+func writeSearches(w io.Writer, p *study.Plan) {
+	for _, c := range p.Climbs() {
+		var levels []string
+		for _, i := range c.Cells {
+			if !p.Refined(p.Cells[i]) {
+				levels = append(levels, p.Cells[i][c.Search.Factor])
+			}
+		}
+		at := p.Cells[c.Cells[0]].With(nil)
+		delete(at, c.Search.Factor)
+		where := ""
+		if label := p.Label(at); len(p.Varying) > 1 {
+			where = " at " + label
+		}
+		fmt.Fprintf(w, "search: the highest %s%s with %s of at most %s: climbs %s", c.Search.Factor, where, c.Search.Finding, c.Search.Bound, strings.Join(levels, ", "))
+		if _, halvings := p.Steps(c); halvings > 0 {
+			fmt.Fprintf(w, ", then halves the interval to within %s, at most %s", c.Search.Tolerance, count(halvings, "time"))
+		}
+		fmt.Fprintln(w, "; later blocks begin with the two ends")
+	}
 }
 
 // place is what every plan says of a cell: what it is compared with, and how
@@ -63,7 +98,7 @@ func place(p *study.Plan, cell record.Cell) (against string, trials int) {
 
 func writeDataCells(t io.Writer, p *study.Plan) error {
 	fmt.Fprintln(t, "cell\tcompared with\ttrials a block\tload pod\tworker pod")
-	for _, cell := range p.Cells {
+	for _, cell := range givenCells(p) {
 		against, trials := place(p, cell)
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", p.Label(cell), against, trials,
 			study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name())
@@ -80,7 +115,7 @@ func deploysData(p *study.Plan) (string, error) {
 // istiod's restarts as well.
 func writeControlCells(t io.Writer, p *study.Plan) error {
 	fmt.Fprintln(t, "cell\tcompared with\ttrials a block\tsimulated sidecars\tsimulated gateways\treal pods\tservices\tistiod pods")
-	for _, cell := range p.Cells {
+	for _, cell := range givenCells(p) {
 		l, err := study.ControlOf(cell)
 		if err != nil {
 			return err
@@ -105,7 +140,7 @@ func deploysControl(p *study.Plan) (string, error) {
 	if real > 0 {
 		out += ", " + count(real, "real pod")
 	}
-	return out + fmt.Sprintf("; istiod restarts before each trial, %s a block", count(p.BlockSize(), "time")), nil
+	return out + fmt.Sprintf("; istiod restarts before each trial, %s a block", count(p.Estimate().Trials, "time")), nil
 }
 
 func proxies(n int) string {
@@ -124,6 +159,8 @@ type plannedCell struct {
 	// Pods of a study of the data plane.
 	Load   string `json:"load_pod,omitempty"`
 	Worker string `json:"worker_pod,omitempty"`
+	// Refined says that a search measures the cell only where it has to.
+	Refined bool `json:"refined,omitempty"`
 	// What a study of the control plane deploys.
 	Deploys *plannedControl `json:"deploys,omitempty"`
 }
@@ -140,7 +177,7 @@ type plannedControl struct {
 
 func planCell(p *study.Plan, cell record.Cell) (plannedCell, error) {
 	_, trials := place(p, cell)
-	one := plannedCell{Cell: cell, Label: p.Label(cell), Trials: trials}
+	one := plannedCell{Cell: cell, Label: p.Label(cell), Trials: trials, Refined: p.Refined(cell)}
 	if b, ok := p.BaselineOf(cell); ok {
 		one.Against = b
 	}

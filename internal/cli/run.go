@@ -104,7 +104,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 		Out: f.out, Version: Version(), Components: measured,
 		Remarks: remarks,
 		Enough:  analysis.Enough,
-		Beyond:  beyondBound,
+		Next:    analysis.Next,
 	}
 	if f.resume != "" {
 		options.Out, options.Resume = f.resume, true
@@ -295,40 +295,6 @@ func newMesh(name string, images lab.Images) mesh.Mesh {
 	return &istio.Mesh{ProxyImage: images.ProxyFor}
 }
 
-// beyondBound lists the cells at which a search of the study ended: the first
-// level above the highest that keeps within the bound.
-func beyondBound(plan *study.Plan, run record.Run) []record.Cell {
-	findings, err := analysis.Analyze(run)
-	if err != nil {
-		return nil // nothing is known to be beyond
-	}
-	var out []record.Cell
-	for _, s := range plan.Study.Search {
-		factor, _ := study.FactorByName(s.Factor)
-		for _, f := range findings.Findings {
-			if f.Name != "highest_"+s.Factor || f.High <= f.Estimate {
-				continue
-			}
-			for _, cell := range plan.Cells {
-				if level, ok := factor.Value(cell[s.Factor]); ok && level == f.High && agrees(cell, f.Cell) {
-					out = append(out, cell)
-				}
-			}
-		}
-	}
-	return out
-}
-
-// agrees tells whether a cell has all levels of a part of one.
-func agrees(cell, part record.Cell) bool {
-	for factor, level := range part {
-		if cell[factor] != level {
-			return false
-		}
-	}
-	return true
-}
-
 // openControl finds the control plane under test.
 func openControl(ctx context.Context, where lab.Lab) (*istio.ControlPlane, error) {
 	return istio.NewControlPlane(ctx, where.RESTConfig(), "")
@@ -338,7 +304,9 @@ func openControl(ctx context.Context, where lab.Lab) (*istio.ControlPlane, error
 func showEvent(p *progress, plan *study.Plan, e runner.Event) {
 	switch e.Stage {
 	case "trial":
-		if e.Record == nil {
+		if e.Record == nil && e.Trials == 0 {
+			p.say("block %d of at most %d, trial %d of the search: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Cell)
+		} else if e.Record == nil {
 			p.say("block %d of at most %d, trial %d of %d: %s", e.Block+1, plan.Study.Blocks.Max, e.Trial, e.Trials, e.Cell)
 		} else if !e.Record.Validity.Valid && p.width > 0 {
 			p.note("trial %s (%s) is not valid: %s", e.Record.ID, e.Cell, firstFailure(e.Record.Validity))

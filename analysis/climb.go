@@ -1,0 +1,280 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// answer is what a block says of one level of a search.
+type answer int
+
+const (
+	untried answer = iota
+	held           // within the bound
+	broke          // beyond it, by istiod's own doing
+	unknown        // tried, without a trial that may be believed
+)
+
+// verdict is a block's answer about a level, with what to say of it.
+type verdict struct {
+	answer answer
+	why    string // of broke and unknown
+	// inferred says that nothing was measured: a cell that asks for less
+	// breaks a bound in this block already.
+	inferred bool
+}
+
+// istiodsChecks are those that fail because of what istiod does, or cannot do.
+var istiodsChecks = []string{"istiod-lived", "istiod-metrics", "connected"}
+
+// failed names a check that made all of some trials invalid, with its detail,
+// and says whether it is one of istiod's own; one that is comes before others.
+func failed(trials []*record.Trial) (why string, own bool) {
+	for _, t := range trials {
+		for _, c := range t.Validity.Checks {
+			if c.OK {
+				continue
+			}
+			text := c.Name
+			if c.Detail != "" {
+				text += ": " + c.Detail
+			}
+			if slices.Contains(istiodsChecks, c.Name) {
+				return text, true
+			}
+			if why == "" {
+				why = text
+			}
+		}
+	}
+	return why, false
+}
+
+// verdict is what a block's own trials of a cell say of a search's bound.
+func (o *observations) verdict(s study.Search, cell, block int) verdict {
+	m, overhead, ok := measureNamed(o.plan.Study, s.Finding)
+	if !ok || len(o.tried[cell][block]) == 0 {
+		return verdict{}
+	}
+	label := o.plan.Label(o.plan.Cells[cell])
+	valid := o.trials[cell][block]
+	if len(valid) == 0 {
+		why, own := failed(o.tried[cell][block])
+		if own {
+			return verdict{answer: broke, why: fmt.Sprintf("at %s no trial is valid (%s)", label, why)}
+		}
+		return verdict{answer: unknown, why: fmt.Sprintf("at %s no trial is valid (%s): what istiod can do there is not known", label, why)}
+	}
+	if share := o.missedShare(valid); m.beyond > 0 && share > m.beyond {
+		return verdict{answer: broke, why: fmt.Sprintf("at %s, %s of what proxies needed never came, or was never acknowledged: %s is beyond any bound", label, percent(share), s.Finding)}
+	}
+	v := o.block(cell, block, m)
+	if base, ok := o.baseline(cell); overhead && ok {
+		v -= o.block(base, block, m)
+	} else if overhead {
+		v = math.NaN()
+	}
+	switch {
+	case math.IsNaN(v):
+		return verdict{answer: unknown, why: fmt.Sprintf("at %s there is no %s", label, s.Finding)}
+	case v > s.Bound.Value:
+		return verdict{answer: broke, why: fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, s.Finding, quantity(v, m.unit), quantity(s.Bound.Value, s.Bound.Unit))}
+	}
+	return verdict{answer: held}
+}
+
+// verdicts are a block's answers about all levels of a climb.
+func (o *observations) verdicts(c study.Climb, block int) []verdict {
+	out := make([]verdict, len(c.Cells))
+	for i, cell := range c.Cells {
+		out[i] = o.verdict(c.Search, cell, block)
+		if out[i].answer != untried {
+			continue
+		}
+		if below, ok := o.brokenBelow(cell, block); ok {
+			out[i] = verdict{answer: broke, inferred: true,
+				why: fmt.Sprintf("%s was not measured: %s breaks a bound already", o.plan.Label(o.plan.Cells[cell]), o.plan.Label(o.plan.Cells[below]))}
+		}
+	}
+	return out
+}
+
+// broken lists the cells that break a bound in a block.
+func (o *observations) broken(block int) []int {
+	if out, ok := o.brokenIn[block]; ok {
+		return out
+	}
+	out := []int{}
+	for _, c := range o.plan.Climbs() {
+		for _, cell := range c.Cells {
+			if o.verdict(c.Search, cell, block).answer == broke {
+				out = append(out, cell)
+			}
+		}
+	}
+	o.brokenIn[block] = out
+	return out
+}
+
+// brokenBelow names a cell that breaks a bound in a block and lies no higher
+// than this one in all factors that are searched, so that this one need not be
+// measured.
+func (o *observations) brokenBelow(cell, block int) (below int, ok bool) {
+	for _, other := range o.broken(block) {
+		if other == cell {
+			continue
+		}
+		above, a, b := true, o.plan.Cells[cell].With(nil), o.plan.Cells[other].With(nil)
+		for _, s := range o.plan.Study.Search {
+			factor, _ := study.FactorByName(s.Factor)
+			x, okX := factor.Value(a[s.Factor])
+			y, okY := factor.Value(b[s.Factor])
+			above = above && (okX && okY && x >= y || a[s.Factor] == b[s.Factor])
+		}
+		for _, s := range o.plan.Study.Search {
+			delete(a, s.Factor)
+			delete(b, s.Factor)
+		}
+		if above && a.Key() == b.Key() {
+			return other, true
+		}
+	}
+	return 0, false
+}
+
+// Next names the trial that a study which searches needs next in a block, by
+// its place in the block's order; false when the block has all it needs.
+//
+// The first block climbs the given levels to the first that breaks the bound,
+// and then halves the interval between it and the last that held, by its
+// geometric mean, until the two are within the search's tolerance. Later
+// blocks begin with the two ends that earlier ones found: where both answer
+// as before that is all, else the block goes on from there, down or up, by
+// its own answers.
+func Next(plan *study.Plan, run record.Run, block int) (order int, ok bool, err error) {
+	o, err := observe(plan, run)
+	if err != nil {
+		return 0, false, err
+	}
+	order, ok = o.next(block)
+	return order, ok, nil
+}
+
+func (o *observations) next(block int) (order int, ok bool) {
+	climbs := o.plan.Climbs()
+	searched := map[int]bool{}
+	for _, c := range climbs {
+		for _, cell := range c.Cells {
+			searched[cell] = true
+		}
+	}
+	for cell := range o.plan.Cells {
+		if searched[cell] || o.plan.Refined(o.plan.Cells[cell]) {
+			continue
+		}
+		if order, ok := o.turn(cell, block); ok {
+			return order, true
+		}
+	}
+	for _, c := range climbs {
+		// A cell that was begun (a baseline has two turns) is ended first.
+		for _, cell := range c.Cells {
+			if len(o.tried[cell][block]) > 0 {
+				if order, ok := o.turn(cell, block); ok {
+					return order, true
+				}
+			}
+		}
+		if k, ok := o.step(c, block); ok {
+			return o.turn(c.Cells[k], block)
+		}
+	}
+	return 0, false
+}
+
+// turn is the place in a block of the next trial of a cell, or of what it is
+// compared with, that has not ended.
+func (o *observations) turn(cell, block int) (order int, ok bool) {
+	cells := []int{cell}
+	if base, ok := o.baseline(cell); ok {
+		cells = []int{base, cell}
+	}
+	slots := o.plan.Block(block)
+	for _, want := range cells {
+		for order, slot := range slots {
+			done := slices.ContainsFunc(o.tried[want][block], func(t *record.Trial) bool { return t.Order == order })
+			if slot.Cell == want && !done {
+				return order, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// step is the level of a climb to be tried next in a block.
+func (o *observations) step(c study.Climb, block int) (level int, ok bool) {
+	all := o.verdicts(c, block)
+	low, high := -1, len(all)
+	for i, v := range all {
+		if v.answer == held {
+			low = i
+		}
+	}
+	for i := len(all) - 1; i > low; i-- {
+		if all[i].answer == broke {
+			high = i
+		}
+	}
+	earlier := o.bracket(c, func(b int) bool { return b < block })
+	open := func(i int) bool { return i > low && i < high && all[i].answer == untried }
+	stands := func(i int) bool { return !o.plan.Refined(o.plan.Cells[c.Cells[i]]) }
+	switch {
+	case low < 0: // nothing holds yet
+		for _, i := range []int{earlier.low, earlier.high} {
+			if i >= 0 && open(i) {
+				return i, true
+			}
+		}
+		if high < len(all) { // down to what may hold
+			for i := high - 1; i >= 0; i-- {
+				if stands(i) && open(i) {
+					return i, true
+				}
+			}
+			return 0, false
+		}
+		return firstOf(all, func(i int) bool { return stands(i) && open(i) })
+	case high == len(all): // nothing breaks yet
+		if earlier.high >= 0 && open(earlier.high) {
+			return earlier.high, true
+		}
+		return firstOf(all, func(i int) bool { return stands(i) && open(i) })
+	}
+	a, b := c.Level(o.plan, c.Cells[low]), c.Level(o.plan, c.Cells[high])
+	if b <= a*(1+float64(c.Search.Tolerance)) {
+		return 0, false
+	}
+	best, distance := 0, math.Inf(1)
+	for i := low + 1; i < high; i++ {
+		if !open(i) {
+			continue
+		}
+		if d := math.Abs(math.Log(c.Level(o.plan, c.Cells[i])) - (math.Log(a)+math.Log(b))/2); !(d >= distance) {
+			best, distance, ok = i, d, true
+		}
+	}
+	return best, ok
+}
+
+func firstOf(all []verdict, is func(int) bool) (int, bool) {
+	for i := range all {
+		if is(i) {
+			return i, true
+		}
+	}
+	return 0, false
+}

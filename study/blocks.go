@@ -1,0 +1,24 @@
+package study
+
+import "fmt"
+
+// AllDone says that the most blocks a study asks for are there.
+func AllDone(n int) string {
+	if n == 1 {
+		return "the only block done"
+	}
+	return "all " + BlockWords(n) + " done"
+}
+
+// BlockWords is a number of blocks in words.
+func BlockWords(n int) string {
+	if n == 1 {
+		return "1 block"
+	}
+	return fmt.Sprintf("%d blocks", n)
+}
+
+// LimitReached says that the time for all blocks was up after so many.
+func (b Blocks) LimitReached(n int) string {
+	return fmt.Sprintf("time limit of %v after %s", b.Limit, BlockWords(n))
+}

@@ -1,0 +1,128 @@
+package study
+
+import (
+	"math/bits"
+	"time"
+)
+
+// switchTime is what a trial costs beside warm-up and window: commands to
+// the pods, snapshots, the durable write.
+const switchTime = 300 * time.Millisecond
+
+// Estimate is how long a plan takes, without deploying.
+type Estimate struct {
+	Trials int           // a block
+	Trial  time.Duration // shortest, with the least warm-up
+	Block  time.Duration // a block of such trials
+	Min    time.Duration // the fewest blocks
+	Max    time.Duration // the most blocks with the longest warm-up, or the limit
+}
+
+// Estimate returns how long the plan takes.
+func (p *Plan) Estimate() Estimate {
+	if len(p.Study.Search) > 0 {
+		return p.estimateSearch()
+	}
+	s := p.Study
+	e := Estimate{Trials: p.BlockSize()}
+	var longest time.Duration
+	for i := range p.Cells {
+		short, long := p.cellTime(i)
+		if e.Trial == 0 || short < e.Trial {
+			e.Trial = short
+		}
+		e.Block += p.turns(i) * short
+		longest += p.turns(i) * long
+	}
+	e.Min = time.Duration(s.Blocks.Min) * e.Block
+	e.Max = time.Duration(s.Blocks.Max) * longest
+	return e.limit(s.Blocks.Limit, longest)
+}
+
+// turns is how often a cell is measured in a block.
+func (p *Plan) turns(cell int) time.Duration {
+	if p.doubled[cell] {
+		return 2
+	}
+	return 1
+}
+
+// cellTime is how long a trial of a cell takes, at least and at most.
+func (p *Plan) cellTime(cell int) (shortest, longest time.Duration) {
+	s := p.Study
+	if s.Control != nil {
+		return s.controlTrial(p.Cells[cell])
+	}
+	return s.Warmup.Min + s.Window + switchTime, s.Warmup.Max + s.Window + switchTime
+}
+
+// Steps is the most trials that a climb makes in a block: one at each given
+// level, and those that halve the widest interval between two of them.
+func (p *Plan) Steps(c Climb) (given, halvings int) {
+	gap, widest := 0, 0
+	for _, i := range c.Cells {
+		if i < p.given {
+			given, gap = given+1, 0
+			continue
+		}
+		gap++
+		widest = max(widest, gap)
+	}
+	return given, bits.Len(uint(widest))
+}
+
+// estimateSearch returns how long a search takes that climbs to the top of
+// all its levels and then halves the widest interval: others take less. Later
+// blocks only try the two ends of what the first has found, if they agree.
+func (p *Plan) estimateSearch() Estimate {
+	s := p.Study
+	var e Estimate
+	var first, again, longest, slowest time.Duration
+	searched := map[int]bool{}
+	add := func(cell int, times time.Duration, later bool) {
+		short, long := p.cellTime(cell)
+		turns := p.turns(cell) * times
+		if e.Trial == 0 || short < e.Trial {
+			e.Trial = short
+		}
+		e.Trials += int(turns)
+		first, longest, slowest = first+turns*short, longest+turns*long, max(slowest, long)
+		if later {
+			again += turns * short
+		}
+	}
+	for _, c := range p.Climbs() {
+		for _, i := range c.Cells {
+			if i < p.given && !searched[i] {
+				add(i, 1, false)
+			}
+			searched[i] = true
+		}
+		top := c.Cells[len(c.Cells)-1]
+		_, halvings := p.Steps(c)
+		add(top, time.Duration(halvings), false)
+		short, _ := p.cellTime(top)
+		again += 2 * short
+	}
+	for i := range p.given {
+		if !searched[i] {
+			add(i, 1, true)
+		}
+	}
+	e.Block = first
+	e.Min = first + time.Duration(s.Blocks.Min-1)*again
+	e.Max = time.Duration(s.Blocks.Max) * longest
+	return e.limit(s.Blocks.Limit, slowest)
+}
+
+// limit shortens an estimate to what the limit leaves, which is never less
+// than what runs in any case.
+func (e Estimate) limit(limit, least time.Duration) Estimate {
+	if limited := max(limit, least); limit > 0 && limited < e.Max {
+		e.Max = limited
+	}
+	if e.Min > e.Max {
+		e.Min = e.Max
+	}
+	return e
+}

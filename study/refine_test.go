@@ -1,0 +1,104 @@
+package study
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// TestBetween: levels between two others grow, leave no neighbours further
+// apart than the tolerance but for rounding, and are as people write them.
+func TestBetween(t *testing.T) {
+	for _, c := range []struct {
+		factor          string
+		low, high, near float64
+		want            string
+	}{
+		{FactorProxies, 1000, 2000, 0.2, "1189 1414 1682"},
+		{FactorProxies, 1, 3, 0.1, "2"},
+		{FactorProxies, 0, 100, 0.1, ""},
+		{FactorChangeRate, 2, 8, 0.5, "2.83 4 5.66"},
+		{FactorDebounceAfter, 1, 4, 1, "2s"},
+		{FactorIstiodMemory, 1 << 30, 4 << 30, 1, "2150000000"},
+		{FactorPayload, 1000, 4000, 1, "2000B"},
+	} {
+		f, _ := FactorByName(c.factor)
+		if got := strings.Join(f.between(c.low, c.high, c.near), " "); got != c.want {
+			t.Errorf("%s from %v to %v by %v: %s, want %s", c.factor, c.low, c.high, c.near, got, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		f, _ := FactorByName(FactorChangeRate)
+		low := rapid.Float64Range(0.5, 100).Draw(t, "low")
+		high := low * rapid.Float64Range(1.01, 10).Draw(t, "ratio")
+		tolerance := rapid.Float64Range(0.05, 1).Draw(t, "tolerance")
+		last := low
+		for _, level := range f.between(low, high, tolerance) {
+			v, ok := f.Value(level)
+			again, c := f.parse(level)
+			if !ok || c != nil || again != level || v <= last || v >= high || v > last*(1+tolerance)*1.01 {
+				t.Fatalf("%s after %v, up to %v", level, last, high)
+			}
+			last = v
+		}
+		if high > last*(1+tolerance)*1.01 {
+			t.Fatalf("%v is the last before %v", last, high)
+		}
+	})
+}
+
+const refining = minimalControl + `factors: {proxies: [100, 200, 400], change_rate: [1, 8]}
+search:
+- {factor: proxies, finding: convergence_p99, bound: 2 s, at: {change_rate: 1}, tolerance: 50%}
+- {factor: change_rate, finding: convergence_p99, bound: 2 s, at: {proxies: 100}, tolerance: 50%}
+`
+
+// TestClimbs: a study that searches at certain levels has their cells alone,
+// and those between them.
+func TestClimbs(t *testing.T) {
+	p, err := NewPlan(parseOK(t, refining), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var given, refined []string
+	for _, cell := range p.Cells {
+		name := cell[FactorProxies] + "x" + cell[FactorChangeRate]
+		if p.Refined(cell) {
+			refined = append(refined, name)
+		} else {
+			given = append(given, name)
+		}
+	}
+	if want := []string{"100x1", "100x8", "200x1", "400x1"}; !slices.Equal(given, want) {
+		t.Errorf("given %v", given)
+	}
+	if want := []string{"141x1", "283x1", "100x1.3", "100x1.68", "100x2.18", "100x2.83", "100x3.67", "100x4.76", "100x6.17"}; !slices.Equal(refined, want) {
+		t.Errorf("refined %v", refined)
+	}
+	climbs := p.Climbs()
+	if len(climbs) != 2 || len(climbs[0].Cells) != 5 || len(climbs[1].Cells) != 9 {
+		t.Fatalf("%+v", climbs)
+	}
+	for _, c := range climbs {
+		for i := 1; i < len(c.Cells); i++ {
+			if c.Level(p, c.Cells[i]) <= c.Level(p, c.Cells[i-1]) {
+				t.Errorf("%s does not grow", c.Search.Factor)
+			}
+		}
+	}
+	if given, halvings := p.Steps(climbs[1]); given != 2 || halvings != 3 {
+		t.Errorf("%d levels, %d halvings", given, halvings)
+	}
+	e := p.Estimate()
+	if e.Trials != 8 || e.Min <= 0 || e.Max < e.Min || e.Block > e.Min {
+		t.Errorf("%+v", e)
+	}
+	again, err := NewPlan(parseOK(t, string(p.Study.Marshal())), 1)
+	if err != nil || !slices.EqualFunc(p.Cells, again.Cells, func(a, b record.Cell) bool { return a.Key() == b.Key() }) {
+		t.Errorf("resolved it has other cells: %v", err)
+	}
+}
