@@ -3,12 +3,10 @@ package xds
 import (
 	"hash/maphash"
 	"maps"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"weak"
 
-	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/xds/wire"
 )
 
@@ -37,7 +35,9 @@ type catalogue struct {
 	astray    *recent[strayKey, *response]
 
 	markers atomic.Pointer[[]marker]
-	bodies  atomic.Int64 // bytes kept to be searched later
+	marked  map[markerKey]announced             // of c.mu
+	stays   atomic.Pointer[map[stayKey][]int32] // markers of a text that comes back, by where they show
+	bodies  atomic.Int64                        // bytes kept to be searched later
 }
 
 // Bounds of what a catalogue keeps.
@@ -100,7 +100,7 @@ type names struct {
 func newCatalogue(delta bool) *catalogue {
 	c := &catalogue{
 		delta: delta, seed: maphash.MakeSeed(),
-		contents: map[contentKey]weak.Pointer[content]{}, variants: map[contentKey]weak.Pointer[content]{},
+		contents: map[contentKey]weak.Pointer[content]{}, variants: map[contentKey]weak.Pointer[content]{}, marked: map[markerKey]announced{},
 		tables: map[tableKey]weak.Pointer[table]{}, sets: map[uint64]weak.Pointer[nameSet]{},
 		messages:  newRecent[messageKey, *message](keptRecent),
 		responses: newRecent[responseKey, *response](keptRecent),
@@ -113,6 +113,7 @@ func newCatalogue(delta bool) *catalogue {
 		c.names[k].ids = map[string]uint32{}
 	}
 	c.markers.Store(&[]marker{})
+	c.stays.Store(&map[stayKey][]int32{})
 	return c
 }
 
@@ -148,28 +149,6 @@ func (c *catalogue) initial(t *table) func(yield func(name, version string) bool
 			}
 		}
 	}
-}
-
-// marker is a record.Marker made ready to be looked for.
-type marker struct {
-	record.Marker
-	kind kind
-	text []byte
-}
-
-// announce adds markers and returns the index of the first.
-func (c *catalogue) announce(list []record.Marker) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	old := *c.markers.Load()
-	all := make([]marker, len(old), len(old)+len(list))
-	copy(all, old)
-	for _, m := range list {
-		m.Text = strings.Clone(m.Text)
-		all = append(all, marker{Marker: m, kind: kindNamed(m.Type), text: []byte(m.Text)})
-	}
-	c.markers.Store(&all)
-	return len(old)
 }
 
 // forget drops what was worked out for other proxies, and with it contents and

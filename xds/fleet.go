@@ -93,6 +93,7 @@ func start(ctx context.Context, spec Spec, first *joining) (*Fleet, error) {
 		return nil, err
 	}
 	f.ctx, f.cancel = context.WithCancel(ctx)
+	f.sightings.proxies = len(f.proxies)
 	f.gate.init(f)
 	for i := range f.proxies {
 		p := &f.proxies[i]
@@ -117,9 +118,11 @@ func (f *Fleet) Stop() {
 }
 
 // Announce tells the fleet what to look for, and returns the index of the
-// first of these markers. It has to be called before a change is made: only
-// what comes afterwards is searched, and a marker for something that vanishes
-// is only seen by proxies that are known to have held it.
+// first of these markers. It is best called before a change is made. What
+// proxies got in the last 10 s is searched too, unless the same was marked
+// before, and found with its times; [MarkerSightings.SearchedFromNS] says how
+// far back that went. A marker for something that vanishes is only seen by
+// proxies that are known to have held it.
 func (f *Fleet) Announce(markers []record.Marker) (first int, err error) {
 	for _, m := range markers {
 		if m.Text == "" {
@@ -129,7 +132,10 @@ func (f *Fleet) Announce(markers []record.Marker) (first int, err error) {
 			return 0, errs.Usage("xds: marker %q of change %d: %q is no type that a sidecar asks istiod for (cds, eds, lds, rds, nds, ecds)", m.Text, m.Change, m.Type)
 		}
 	}
-	return f.catalogue.announce(markers), nil
+	now := time.Now().UnixNano()
+	first = f.catalogue.announce(markers, now)
+	f.lookBack(first, first+len(markers), now)
+	return first, nil
 }
 
 func (f *Fleet) prepareSecurity() error {
@@ -247,18 +253,24 @@ func (f *Fleet) tidy() {
 	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
 	var done int64
+	again := false // what was remembered kept some of it
 	for {
 		select {
 		case <-f.ctx.Done():
 			return
 		case now := <-ticker.C:
+			remembers := f.sightings.expire(now)
+			if again && !remembers {
+				again = false
+				f.giveBack()
+			}
 			var got int64
 			for k := range f.wire {
 				got += f.wire[k].bytes.Load()
 			}
 			if got-done > tidyBytes && now.UnixNano()-f.lastMessage.Load() > int64(tidyAfter) {
 				f.giveBack()
-				done = got
+				done, again = got, remembers
 			}
 		}
 	}

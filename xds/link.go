@@ -105,8 +105,16 @@ func (l *link) run() {
 		l.fail(err)
 		return
 	}
-	stop := context.AfterFunc(f.ctx, conn.Close)
-	defer stop()
+	closed := make(chan struct{})
+	stop := context.AfterFunc(f.ctx, func() {
+		defer close(closed)
+		conn.Close()
+	})
+	defer func() {
+		if !stop() {
+			<-closed
+		}
+	}()
 	l.mu.Lock()
 	l.conn = conn
 	pending := l.pending

@@ -50,6 +50,55 @@ type MarkerSightings struct {
 	// Unknown counts contents that could not be searched for this marker
 	// since their bytes were no longer kept: proxies may be missing.
 	Unknown int `json:"unknown,omitempty"`
+	// Stays are proxies that were sent content which shows the change while
+	// they showed it already; of markers whose text was marked before the
+	// other way round (an endpoint that goes and comes back), of proxies that
+	// had not seen the change.
+	Stays *Stays `json:"stays,omitempty"`
+	// SearchedFromNS is from when on what proxies got was searched for the
+	// marker: where its change was committed later than that, it does not
+	// matter that it was announced late. 0: since the start.
+	SearchedFromNS int64 `json:"searched_from_unix_ns,omitempty"`
+}
+
+// Stays are columns as those of MarkerSightings, of which a proxy may be in
+// several entries. One that received such content after the change was
+// committed, and before it ever showed the change before, was sent both
+// together: it has the change from then on.
+type Stays struct {
+	Proxy      []int32 `json:"proxy"`
+	ReceivedNS []int64 `json:"received_unix_ns"`
+	AckedNS    []int64 `json:"acked_unix_ns"`
+}
+
+// After returns the marker's sightings with those of its stays that are from
+// a time on, which is when the change was committed by the fleet's clock, the
+// first of each proxy.
+func (m MarkerSightings) After(committedNS int64) MarkerSightings {
+	if m.Stays == nil {
+		return m
+	}
+	out := m
+	out.Proxy, out.ReceivedNS, out.AckedNS = slices.Clone(m.Proxy), slices.Clone(m.ReceivedNS), slices.Clone(m.AckedNS)
+	at := make(map[int32]int, len(m.Proxy))
+	for i, p := range m.Proxy {
+		at[p] = i
+	}
+	for i, p := range m.Stays.Proxy {
+		received, acked := m.Stays.ReceivedNS[i], m.Stays.AckedNS[i]
+		if received < committedNS {
+			continue
+		}
+		switch known, ok := at[p]; {
+		case !ok:
+			at[p] = len(out.Proxy)
+			out.Proxy, out.ReceivedNS, out.AckedNS = append(out.Proxy, p), append(out.ReceivedNS, received), append(out.AckedNS, acked)
+		case received < out.ReceivedNS[known]:
+			out.ReceivedNS[known], out.AckedNS[known] = received, acked
+		}
+	}
+	out.Stays = nil
+	return out
 }
 
 // Where an account's lag is from.
@@ -128,7 +177,9 @@ func (a Account) WireSince(before Account) map[string]record.Wire {
 // count; with any those that saw one do, for changes of which gateways and
 // sidecars see different types. A proxy that has not acknowledged one of them
 // has not acknowledged the change. Proxies are in the order in which they
-// received it.
+// received it. Stays count whenever they were: give it what
+// [MarkerSightings.After] returns where it is known when changes were
+// committed.
 func ByChange(markers []MarkerSightings, any bool) map[int]MarkerSightings {
 	type entry struct {
 		seen            int
@@ -137,6 +188,7 @@ func ByChange(markers []MarkerSightings, any bool) map[int]MarkerSightings {
 	proxies := map[int]map[int32]entry{}
 	wanted := map[int]int{}
 	for _, m := range markers {
+		m = m.After(0)
 		wanted[m.Change]++
 		if proxies[m.Change] == nil {
 			proxies[m.Change] = map[int32]entry{}

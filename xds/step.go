@@ -110,11 +110,13 @@ type step struct {
 	newest         int64 // when any proxy first got the newest of the changed contents, ns since 1970; 0: none changed
 
 	mu      sync.Mutex
-	markers int     // how many were announced when seen was worked out; -1: never
-	seen    []int32 // markers that show in this step
-	unknown []int32 // markers of which that could not be told
+	markers int // how many were announced when sights was worked out; -1: never
+	sights  *sights
 	changes []change
 }
+
+// changed says whether a proxy holds anything else after the step.
+func (s *step) changed() bool { return s.newest != 0 || s.removed > 0 }
 
 // change is one name that a step changes.
 type change struct{ from, to *content }
@@ -172,59 +174,4 @@ func (c *catalogue) work(s *step, from *table, r *response) {
 			}
 		}
 	}
-}
-
-// sights returns the markers that a proxy sees when it takes a step, and
-// those of which it cannot be told whether it does.
-func (c *catalogue) sights(s *step) (seen, unknown []int32) {
-	markers := *c.markers.Load()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.markers == len(markers) {
-		return s.seen, s.unknown
-	}
-	s.seen, s.unknown, s.markers = nil, nil, len(markers)
-	if len(markers) == 0 {
-		return nil, nil
-	}
-	found := map[int32]bool{}
-	for _, ch := range s.changes {
-		var before, after []int32
-		if ch.from != nil {
-			var unknown []int32
-			before, unknown = c.shown(ch.from)
-			for _, m := range unknown {
-				if markers[m].Gone {
-					s.unknown = append(s.unknown, m)
-				}
-			}
-		}
-		if ch.to != nil {
-			after, _ = c.shown(ch.to)
-			for _, m := range after {
-				if !markers[m].Gone {
-					found[m] = true
-				}
-			}
-		}
-		for _, m := range before {
-			if markers[m].Gone && !found[m] && !slices.Contains(after, m) && !c.anywhere(s.to, m) {
-				found[m] = true
-			}
-		}
-	}
-	for m := range found {
-		s.seen = append(s.seen, m)
-	}
-	return s.seen, s.unknown
-}
-
-// anywhere says whether any content of a table shows a marker.
-func (c *catalogue) anywhere(t *table, m int32) bool {
-	for one := range t.all() {
-		if holds, _ := c.shown(one); slices.Contains(holds, m) {
-			return true
-		}
-	}
-	return false
 }
