@@ -31,7 +31,12 @@ const maxTargets = 64
 // markers are addresses that only the cluster knows.
 func (b *builder) endpoints(kind string, n int) {
 	target, again := b.endpointsOf(kind, n)
-	service := b.spec.Population.Service(target)
+	var service population.Service
+	if b.spec.On != nil {
+		service, again = *b.spec.On, n%2
+	} else {
+		service = b.spec.Population.Service(target)
+	}
 	c := Change{Op: "scale", Object: "Deployment/" + service.Namespace + "/" + service.Name, Late: true, Scope: everybody(service.Namespace),
 		pods: &podChange{service: service}}
 	switch kind {

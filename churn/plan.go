@@ -149,6 +149,9 @@ func (b *builder) needsPods(kind string) bool {
 
 // cannot says what a kind of change misses in the population.
 func (b *builder) cannot(kind string) error {
+	if b.spec.On != nil {
+		return nil // Validate has looked
+	}
 	p := b.spec.Population
 	if b.needsPods(kind) && p.Services*p.EndpointsPerService == 0 {
 		return errs.Usage("churn: %s needs Services with endpoints in the population", kind)

@@ -335,6 +335,9 @@ func (d *Driver) restorePods(ctx context.Context) error {
 		s := c.pods.service
 		done[keyOf(s)] = true
 		all = append(all, d.scale(ctx, s, s.Endpoints))
+		if d.plan.Spec.On != nil {
+			continue // of its pods the kubelet says whether they are ready
+		}
 		pods, err := d.kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: population.AppLabel + "=" + s.Name})
 		if err != nil {
 			all = append(all, err)

@@ -89,6 +89,12 @@ type Spec struct {
 	// Namespaces are where changes make their objects, in turn; nil: those
 	// of the population.
 	Namespaces []string
+	// On is the one Service whose endpoints change (endpoints-scale,
+	// endpoints-replace, rolling-restart by way of the controllers), in place
+	// of those of the population; nil for those. It is not the population's:
+	// a Deployment of its name, whose pods and whose EndpointSlices carry
+	// population.AppLabel with that name and population.PartOf.
+	On *population.Service
 }
 
 // MaxChanges bounds a plan: each has a port of its own where it needs one.
@@ -135,10 +141,26 @@ func (s Spec) Validate() error {
 	if err := s.Shape.Validate(); err != nil {
 		return errs.Usage("churn: %v", err)
 	}
+	if s.On != nil {
+		onReal := []string{KindEndpointsScale, KindEndpointsReplace, KindRollingRestart}
+		if !slices.Contains(onReal, s.Kind) || s.Endpoints == EndpointsDirect || s.On.Endpoints < 1 {
+			return errs.Usage("churn: the endpoints of %s/%s cannot have changes of kind %s (%s, by way of the controllers, with at least one endpoint)",
+				s.On.Namespace, s.On.Name, s.Kind, strings.Join(onReal, ", "))
+		}
+	}
 	if s.Count == 0 && s.DurationS == 0 {
 		return errs.Usage("churn: neither a count nor a duration ends the changes")
 	}
 	return nil
+}
+
+// watched is the label of the pods and EndpointSlices that changes may be
+// about.
+func (s Spec) watched() string {
+	if s.On != nil {
+		return population.PartOf + "=meshmark" // the population's have it too
+	}
+	return population.Label + "=" + population.LabelValue
 }
 
 // selector splits DiscoverySelector.

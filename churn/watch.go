@@ -98,7 +98,7 @@ func (d *Driver) watchAll(ctx context.Context) (*watcher, error) {
 	w.stopping = append(w.stopping, own.Shutdown)
 	if pods {
 		factory := informers.NewSharedInformerFactoryWithOptions(d.kube, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.LabelSelector = population.Label + "=" + population.LabelValue
+			o.LabelSelector = d.plan.Spec.watched()
 		}))
 		for informer, add := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
 			factory.Core().V1().Pods().Informer():                w.podHandlers(),

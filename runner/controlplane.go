@@ -33,6 +33,8 @@ type controlPlane struct {
 	role  podRef // the simulated sidecars' pod
 	// reals are the real pods of the last trial, with their sidecars.
 	reals []podRef
+	// caller sends the traffic of the last trial; nil without traffic.
+	caller *caller
 	// wish is what the real pods were made with; see [controlPlane.ensureReal].
 	wish string
 	// series records istiod's metrics; nil if nobody wants them.
@@ -155,7 +157,7 @@ func (c *controlPlane) measure(ctx context.Context, job job) (completed, error) 
 // reconnect implements measurer.
 func (c *controlPlane) reconnect(ctx context.Context) error {
 	c.redial()
-	c.reals, c.wish = nil, ""
+	c.reals, c.caller, c.wish = nil, nil, ""
 	return c.find(ctx)
 }
 

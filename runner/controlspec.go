@@ -81,6 +81,10 @@ func churnSpec(s *study.Study, cell record.Cell, l study.ControlLevels, trial st
 		Count: s.ChangesIn(cell), Seed: seed,
 		Population: sizesOf(s.Control, l),
 	}
+	if s.Control.ChurnsTraffic(l.Change) {
+		on := trafficService(s.Control, namespaceName(s.Control, s.Control.ScopeNamespace))
+		spec.On = &on
+	}
 	if d := l.DiscoverySelectors; d != nil {
 		spec.DiscoverySelector = d.Key + "=" + d.Value
 		if d.Not {

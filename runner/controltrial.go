@@ -34,7 +34,8 @@ type controlTrial struct {
 	bound   time.Duration // of the error in that
 	targets map[string][]observe.Target
 	envoys  *envoyWatch
-	logs    *logWatch // nil where istiod's log is read after the window
+	traffic *trafficWitness // nil without traffic
+	logs    *logWatch       // nil where istiod's log is read after the window
 	idleAPI apiIdle
 
 	before, after               planeState
@@ -115,6 +116,9 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 		return fmt.Errorf("set the levers: %w", err)
 	}
 	if err := t.c.ensureReal(limited, t.levels, t.levers); err != nil {
+		return err
+	}
+	if err := t.c.ensureTraffic(limited, t.levers); err != nil {
 		return err
 	}
 	if err := t.c.awaitIstiodObserved(limited); err != nil {

@@ -26,6 +26,10 @@ func (t *controlTrial) window(ctx context.Context) error {
 	if err := t.findTargets(ctx); err != nil {
 		return err
 	}
+	defer t.stopTraffic()
+	if err := t.startTraffic(ctx); err != nil {
+		return err
+	}
 	if err := t.idle(ctx); err != nil {
 		return err
 	}
@@ -75,6 +79,9 @@ func (t *controlTrial) window(ctx context.Context) error {
 		return err
 	}
 	if t.after, err = t.c.look(ctx); err != nil {
+		return err
+	}
+	if err := t.endTraffic(ctx); err != nil {
 		return err
 	}
 	t.join(ctx)

@@ -48,6 +48,11 @@ type Control struct {
 	TraceFile string
 	// Trace has recorded changes in their order, for change: trace.
 	Trace []TraceChange
+	// Traffic is real load beside the changes; nil for none.
+	Traffic *Traffic
+	// ChurnOn says whose endpoints change: ChurnTraffic, ChurnPopulation, or
+	// "" for those of the traffic where there is any and they can.
+	ChurnOn string
 }
 
 // How simulated proxies reach istiod.
@@ -144,6 +149,10 @@ func controlSection(c *Control) object {
 			{name: "resolution", doc: "How their addresses are found.", value: textValue{to: &c.ServiceEntry.Resolution,
 				oneOf: []string{ResolutionDNS, ResolutionStatic, ResolutionNone}}},
 		}}},
+		{name: "traffic", doc: "Real load through every trial, from a pod with a sidecar to a Service of real pods with sidecars; {} takes every default. Requests that go to an endpoint already gone are counted.",
+			value: trafficValue{c}},
+		{name: "churn_on", doc: "Whose endpoints change (endpoints-scale, endpoints-replace, rolling-restart): traffic, those of the pods that serve the traffic, the default where there is traffic; or population, those of simulated Services.",
+			value: textValue{to: &c.ChurnOn, oneOf: []string{ChurnTraffic, ChurnPopulation}}},
 		{name: "trace_file", doc: "File of recorded changes beside the study: a line each with the time and the kind of change, as `1.5s endpoints-scale` (change: trace).", value: textValue{to: &c.TraceFile}},
 		{name: "trace", doc: "Recorded changes, each as in such a file (change: trace).",
 			value: listValue[TraceChange]{to: &c.Trace, least: 1, element: func(t *TraceChange) value { return traceValue{t} }}},
@@ -254,6 +263,7 @@ func (d *decoder) checkControl(s *Study) {
 			d.fail(d.pos("control", "trace", i), "put them in the order of time", "this change comes before the last one")
 		}
 	}
+	d.checkTraffic(s)
 	if s.Mesh != MeshIstio {
 		d.fail(d.pos("mesh"), "leave it out: istio", "mesh %s has no control plane to study", s.Mesh)
 	}

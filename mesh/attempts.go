@@ -1,0 +1,87 @@
+package mesh
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// AttemptLogger is a mesh whose sidecars can log every attempt that they make
+// at an endpoint, retries among them. A proxy's usual access log has a line a
+// request and names the last endpoint only; its statistics have a count for
+// each endpoint, but forget an endpoint when they forget its address.
+type AttemptLogger interface {
+	// AttemptLog is the object that makes a workload's sidecar write to its
+	// standard output a line in AttemptFormat for each attempt at a Service's
+	// port, and one in RequestFormat for each request that failed.
+	AttemptLog(w Workload, port int) *unstructured.Unstructured
+	// LogContainer names the container whose output has the lines.
+	LogContainer() string
+}
+
+// Formats of the lines, by Envoy's command operators.
+// See envoyproxy.io/docs, Access logging, Command operators.
+const (
+	attemptWord   = "mm-attempt"
+	requestWord   = "mm-request"
+	lineFields    = " %START_TIME(%s.%6f)% %DURATION% %UPSTREAM_HOST% %RESPONSE_CODE% %RESPONSE_FLAGS% %REQ(X-REQUEST-ID)%\n"
+	AttemptFormat = attemptWord + lineFields
+	RequestFormat = requestWord + lineFields
+)
+
+// AttemptLine is a line of such a log.
+type AttemptLine struct {
+	Request bool  // of a request that failed, else of an attempt
+	StartNS int64 // since 1970, by the proxy's clock, to the microsecond
+	TookMS  int64
+	// Host is the endpoint's address; the zero value if none was chosen.
+	Host  netip.AddrPort
+	Code  int    // 0 without a response
+	Flags string // Envoy's response flags, "-" for none
+	ID    string // of the request, the same in all its attempts
+}
+
+// OK says whether an endpoint answered, and not with an error.
+func (l AttemptLine) OK() bool { return l.Flags == "-" && l.Code >= 100 && l.Code < 400 }
+
+// ParseAttempt reads a line of a sidecar's output. ours is false for lines
+// that are something else; an error means that the line is damaged.
+func ParseAttempt(line string) (l AttemptLine, ours bool, err error) {
+	fields := strings.Fields(line)
+	if len(fields) == 0 || fields[0] != attemptWord && fields[0] != requestWord {
+		return l, false, nil
+	}
+	fail := func(what string) (AttemptLine, bool, error) {
+		return AttemptLine{}, true, fmt.Errorf("log of attempts: %s in %.200q", what, line)
+	}
+	if len(fields) != 7 {
+		return fail("want 7 fields")
+	}
+	l = AttemptLine{Request: fields[0] == requestWord, Flags: fields[5], ID: fields[6]}
+	seconds, micros, ok := strings.Cut(fields[1], ".")
+	s, err := strconv.ParseInt(seconds, 10, 64)
+	us, errUS := strconv.ParseUint(micros, 10, 32)
+	if !ok || err != nil || errUS != nil || len(micros) != 6 || s < 0 || s > 1<<33 {
+		return fail("no time")
+	}
+	l.StartNS = s*1e9 + int64(us)*1e3
+	if fields[2] != "-" {
+		if l.TookMS, err = strconv.ParseInt(fields[2], 10, 64); err != nil || l.TookMS < 0 {
+			return fail("no duration")
+		}
+	}
+	if fields[3] != "-" {
+		if l.Host, err = netip.ParseAddrPort(fields[3]); err != nil {
+			return fail("no address")
+		}
+	}
+	if fields[4] != "-" {
+		if l.Code, err = strconv.Atoi(fields[4]); err != nil || l.Code < 0 || l.Code > 999 {
+			return fail("no status code")
+		}
+	}
+	return l, true, nil
+}
