@@ -18,6 +18,7 @@ import (
 	"github.com/meshmark/meshmark/xds"
 	"github.com/meshmark/meshmark/xds/control"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // xdsFlags are the flags of `meshmark xds`.
@@ -73,7 +74,20 @@ func newXDSCommand(env *Env) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
+	f.register(fs)
 	fs.StringVar(&f.control, "control", "", "serve requests of a study at HOST:PORT instead")
+	fs.StringVar(&f.behaviour, "behaviour", xds.BehaviourGood, strings.Join(xds.Behaviours(), ", "))
+	fs.Float64Var(&f.share, "share", 1, "share of the proxies that have --behaviour")
+	fs.IntVar(&f.streams, "streams-per-connection", 50, "proxies on one connection; 1 is as in a real mesh")
+	fs.DurationVar(&f.duration, "duration", 0, "how long after all are synced (default: until interrupted)")
+	fs.BoolVar(&f.json, "json", false, "print JSON")
+	cmd.AddCommand(newXDSRecordCommand(env), newXDSServeCommand(env))
+	return cmd
+}
+
+// register adds the flags that say where to connect and as whom.
+func (f *xdsFlags) register(fs *pflag.FlagSet) {
+	f.streams = 1
 	fs.StringSliceVar(&f.addresses, "address", nil, "istiod, HOST:PORT; may be repeated")
 	fs.IntVar(&f.proxies, "proxies", 0, "simulated sidecars")
 	fs.IntVar(&f.gateways, "gateways", 0, "simulated gateways")
@@ -90,13 +104,7 @@ func newXDSCommand(env *Env) *cobra.Command {
 	fs.StringVar(&f.identities, "identities", "", "file with the pods that proxies say they are, JSON")
 	fs.StringVar(&f.clusterID, "cluster-id", "", "istiod's cluster ID (default Kubernetes)")
 	fs.StringVar(&f.istioVersion, "istio-version", "", "version the proxies say they have (default 1.31.0)")
-	fs.StringVar(&f.behaviour, "behaviour", xds.BehaviourGood, strings.Join(xds.Behaviours(), ", "))
-	fs.Float64Var(&f.share, "share", 1, "share of the proxies that have --behaviour")
-	fs.IntVar(&f.streams, "streams-per-connection", 50, "proxies on one connection; 1 is as in a real mesh")
 	fs.BoolVar(&f.dnsCapture, "dns-capture", false, "sidecars ask for the table of names too")
-	fs.DurationVar(&f.duration, "duration", 0, "how long after all are synced (default: until interrupted)")
-	fs.BoolVar(&f.json, "json", false, "print JSON")
-	return cmd
 }
 
 // gcPercent keeps the fleet's memory close to what it holds: it allocates

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/confile"
+	"github.com/meshmark/meshmark/xds"
+	"github.com/meshmark/meshmark/xds/server"
+)
+
+// How long a recording waits for a proxy's configuration, and until nothing
+// more comes.
+const (
+	recordLimit = 2 * time.Minute
+	recordQuiet = time.Second
+)
+
+// newXDSRecordCommand is `meshmark xds record`.
+func newXDSRecordCommand(env *Env) *cobra.Command {
+	f := &xdsFlags{}
+	var out string
+	cmd := &cobra.Command{
+		Use:   "record",
+		Short: "Record what an istiod sends one sidecar",
+		Long: "record connects one simulated sidecar (or, with --gateways 1, a gateway), waits until it\n" +
+			"has its configuration, and writes it to a file as istiod sent it. meshmark scope says who\n" +
+			"brought it, meshmark xds serve gives it to any number of sidecars.",
+		Example: "  meshmark xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz\n" +
+			"  meshmark xds record --address 10.96.0.20:15010 --out - | meshmark scope --dump -",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.proxies+f.gateways == 0 && f.identities == "" {
+				f.proxies = 1
+			}
+			spec, err := f.spec()
+			if err != nil {
+				return err
+			}
+			if len(spec.Proxies) != 1 {
+				return errs.Usage("%d proxies: a recording is of one", len(spec.Proxies))
+			}
+			if out == "" {
+				return errs.WithHint(errs.Usage("no --out"), "name a file: --out shop%s, or - for standard output", confile.Extension)
+			}
+			return recordXDS(cmd.Context(), env, spec, out)
+		},
+	}
+	f.register(cmd.Flags())
+	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write, packed with gzip; - for standard output")
+	return cmd
+}
+
+func recordXDS(ctx context.Context, env *Env, spec xds.Spec, out string) error {
+	limited, cancel := context.WithTimeoutCause(ctx, recordLimit, fmt.Errorf("it did not have its configuration within %v", recordLimit))
+	defer cancel()
+	fleet, err := xds.Start(limited, spec)
+	if err != nil {
+		return err
+	}
+	defer fleet.Stop()
+	progress := newProgress(env.Stderr)
+	defer progress.clear()
+	for {
+		s := fleet.Status()
+		if s.Quiet(int64(recordQuiet)) {
+			break
+		}
+		progress.say("%d connected, %d synced  %s", s.Connected, s.Synced, s.LastError)
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fmt.Errorf("%w: %s", context.Cause(limited), cmp.Or(fleet.Status().LastError, "no error was seen"))
+		}
+	}
+	progress.clear()
+	write := func(w io.Writer) error {
+		z := gzip.NewWriter(w)
+		return errors.Join(fleet.WriteConfiguration(z, 0, confile.Header{}), z.Close())
+	}
+	if out == "-" {
+		return write(env.Stdout)
+	}
+	file, err := os.Create(out)
+	if err != nil {
+		return errs.WithCode(err, errs.CodeUsage)
+	}
+	if err := errors.Join(write(file), file.Close()); err != nil {
+		return fmt.Errorf("%s: %w", out, err)
+	}
+	held := fleet.Holdings()[0]
+	fmt.Fprintf(env.Stderr, "%s: %s %s, %.1f kB\n", out, held.Type, held.Name, float64(held.Bytes)/1000)
+	return nil
+}
+
+// newXDSServeCommand is `meshmark xds serve`.
+func newXDSServeCommand(env *Env) *cobra.Command {
+	var listen string
+	cmd := &cobra.Command{
+		Use:   "serve FILE",
+		Short: "Serve recorded configuration to any number of sidecars",
+		Long: "serve is a discovery server that gives every node what meshmark xds record wrote, in the\n" +
+			"clear, delta and state of the world, until it is interrupted. It is no control plane: it\n" +
+			"knows no services and changes nothing. What it answers costs it next to nothing, so that\n" +
+			"the limits of a client show.",
+		Example: "  meshmark xds serve shop.xds.gz --listen 127.0.0.1:15010\n  meshmark xds --address 127.0.0.1:15010 --proxies 10000 --duration 30s",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var c server.Configuration
+			err := withFile(cmd.Context(), env, args[0], func(r io.Reader) error {
+				var err error
+				c, err = server.Read(r)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return serveXDS(cmd.Context(), env, c, listen)
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:15010", "`HOST:PORT` to serve at")
+	return cmd
+}
+
+// serveXDS serves until ctx ends, and says what it did.
+func serveXDS(ctx context.Context, env *Env, c server.Configuration, listen string) error {
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return errs.WithHint(fmt.Errorf("xds serve: %w", err), "--listen takes a free HOST:PORT, for instance 127.0.0.1:15010")
+	}
+	resources, bytes := 0, 0
+	for typeURL, list := range c {
+		resources, bytes = resources+len(list), bytes+c.Bytes(typeURL)
+	}
+	fmt.Fprintf(env.Stderr, "serving %d resources, %.1f kB, at %s\n", resources, float64(bytes)/1000, l.Addr())
+	s := server.New(c)
+	stop := context.AfterFunc(ctx, s.Close)
+	defer stop()
+	err = s.Serve(l)
+	if ctx.Err() == nil {
+		s.Close()
+		return fmt.Errorf("xds serve: %w", err)
+	}
+	n := s.Counts()
+	fmt.Fprintf(env.Stderr, "%d streams, %d responses of %.1f MB, %d acknowledged, %d rejected\n", n.Streams, n.Responses, float64(n.Bytes)/1e6, n.Acks, n.Nacks)
+	return quiet(errs.CodeInterrupted)
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/scope"
+	"github.com/meshmark/meshmark/xds/server"
+)
+
+// What one server sends is recorded, weighed, served again and recorded again.
+func TestRecordServeScope(t *testing.T) {
+	c, err := server.Synthetic(20, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(c)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		s.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	dir := t.TempDir()
+	run := func(ctx context.Context, args ...string) (string, string, error) {
+		var stdout, stderr bytes.Buffer
+		err := Run(ctx, args, &Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr})
+		return stdout.String(), stderr.String(), err
+	}
+	first := filepath.Join(dir, "first.xds.gz")
+	if _, stderr, err := run(t.Context(), "xds", "record", "--address", l.Addr().String(), "--out", first); err != nil || !strings.Contains(stderr, "sidecar meshmark-0.default") {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	// It is served to others.
+	port := freePort(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	served := make(chan string, 1)
+	go func() {
+		_, stderr, err := run(ctx, "xds", "serve", first, "--listen", port)
+		if errs.Code(err) != errs.CodeInterrupted {
+			stderr += err.Error()
+		}
+		served <- stderr
+	}()
+	second := filepath.Join(dir, "second.xds.gz")
+	if _, stderr, err := run(t.Context(), "xds", "record", "--address", port, "--out", second, "--mode", "sotw"); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	stop()
+	if text := <-served; !strings.Contains(text, "1 streams, 4 responses") {
+		t.Error(text)
+	}
+	var reports [2]scope.Report
+	for i, file := range []string{first, second} {
+		stdout, stderr, err := run(t.Context(), "scope", "--dump", file, "--json")
+		if err != nil {
+			t.Fatalf("%v: %s", err, stderr)
+		}
+		if err := json.Unmarshal([]byte(stdout), &reports[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b := reports[0], reports[1]; a.WireBytes == 0 || a.WireBytes != b.WireBytes || a.DumpBytes != b.DumpBytes {
+		t.Errorf("%d bytes, then %d; as JSON %d, then %d", a.WireBytes, b.WireBytes, a.DumpBytes, b.DumpBytes)
+	}
+	services := 0
+	for _, o := range reports[0].Owners {
+		if o.Owner.Kind == "Service" && o.WireBytes > 1000 {
+			services++
+		}
+	}
+	if services < 15 { // of the 20 owners listed
+		t.Errorf("%d Services own something: %+v", services, reports[0].Owners)
+	}
+	stdout, _, err := run(t.Context(), "scope", "--dump", first, "--width", "120")
+	if err != nil || !strings.Contains(stdout, "wire, kB") || !strings.Contains(stdout, "simulated sidecar") {
+		t.Errorf("%v: %s", err, stdout)
+	}
+	// A run keeps such files beside dumps.
+	configs := filepath.Join(dir, "run", "configs")
+	if err := os.MkdirAll(configs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(first, filepath.Join(configs, "b000-t00-sidecar-test-1.xds.gz")); err != nil {
+		t.Fatal(err)
+	}
+	if stdout, _, err := run(t.Context(), "scope", "--run", filepath.Join(dir, "run")); err != nil || !strings.Contains(stdout, "b000-t00-sidecar-test-1 ") {
+		t.Errorf("%v: %s", err, stdout)
+	}
+}
+
+// freePort is an address where nobody listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestRecordRefuses(t *testing.T) {
+	for _, args := range [][]string{
+		{"record", "--out", "x"},
+		{"record", "--address", "127.0.0.1:1"},
+		{"record", "--address", "127.0.0.1:1", "--out", "x", "--proxies", "2"},
+		{"serve"},
+		{"serve", "nowhere.xds.gz"},
+	} {
+		err := Run(t.Context(), append([]string{"xds"}, args...), &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}})
+		if errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+	// Nobody answers: it says so when it is interrupted.
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := Run(ctx, []string{"xds", "record", "--address", freePort(t), "--out", filepath.Join(t.TempDir(), "x")}, &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}); err == nil {
+		t.Error("nothing was there, and it was recorded")
+	}
+	// A file that is cut short.
+	var cut bytes.Buffer
+	z := gzip.NewWriter(&cut)
+	if _, err := z.Write([]byte(`{"meshmark_configuration":1,"proxy":"a.b","type":"sidecar"}` + "\n{")); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "cut.xds.gz")
+	if err := os.WriteFile(file, cut.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"xds", "serve", file}, {"scope", "--dump", file}} {
+		if err := Run(t.Context(), args, &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "cut short") {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
