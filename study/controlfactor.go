@@ -52,6 +52,7 @@ const (
 	ClientsNeverAcks      = "never-acks"
 	ClientsRejects        = "rejects"
 	ClientsReconnectStorm = "reconnect-storm"
+	ClientsStopsReading   = "stops-reading"
 
 	ChangeServiceGatewayVirtualService = "service+gateway+virtualservice"
 	ChangeService                      = "service"
@@ -138,8 +139,8 @@ var controlFactors = []Factor{
 		"What the simulated proxies speak: delta xDS or state of the world.",
 		XDSDelta, XDSSotW),
 	controlChoice(FactorClients, ScopeClients, ClientsGood,
-		"How simulated proxies behave: well, or a share of them (control.bad_share) reads slowly, never acknowledges, rejects, or connects anew all the time.",
-		ClientsGood, ClientsSlowReader, ClientsNeverAcks, ClientsRejects, ClientsReconnectStorm),
+		"How simulated proxies behave: well, or a share of them (control.bad_share) reads slowly, never acknowledges, rejects, connects anew all the time, or reads nothing more once it is synchronized.",
+		ClientsGood, ClientsSlowReader, ClientsNeverAcks, ClientsRejects, ClientsReconnectStorm, ClientsStopsReading),
 
 	controlChoice(FactorChange, ScopeChanges, ChangeServiceGatewayVirtualService,
 		"What each change is. The first creates a Service, a Gateway and a VirtualService at once; no-op changes metadata that no proxy needs; mixed takes turns; trace repeats control.trace.",

@@ -55,6 +55,14 @@ func (f *Fleet) Account() Account {
 	for reason, n := range f.reconnects {
 		a.Reconnects[reason] = n
 	}
+	for _, conn := range f.stopped {
+		unread, alive := conn.Unread()
+		a.StoppedReading++
+		a.UnreadBytes += int64(unread)
+		if !alive {
+			a.StoppedLost++
+		}
+	}
 	f.mu.Unlock()
 	convergence := f.convergence.take(false)
 	f.lags(&a)

@@ -51,6 +51,7 @@ type Fleet struct {
 	reconnects map[string]int64
 	waiting    map[int32]string // why a proxy that is not connected lost its stream
 	lastError  string
+	stopped    []*stream.Conn // that are read no more
 	random     *rand.Rand
 }
 

@@ -261,13 +261,13 @@ func TestTurnedAway(t *testing.T) {
 
 func TestBehaviours(t *testing.T) {
 	s := newFake(t)
-	spec := testSpec(s.address, 5)
+	spec := testSpec(s.address, len(xds.Behaviours()))
 	spec.SlowReadMS, spec.StormEveryS = 30, 0.2
 	for i, b := range xds.Behaviours() {
 		spec.Proxies[i].Behaviour = b
 	}
 	f := start(t, spec)
-	eventually(t, "all to connect", func() bool { return f.Account().Wire["rds"].Responses >= 5 })
+	eventually(t, "all to connect", func() bool { return f.Account().Wire["rds"].Responses >= int64(len(spec.Proxies)) })
 	stream := func(i int) *fakeStream {
 		for _, one := range slices.Backward(s.live()) {
 			if list := one.requests(); len(list) > 0 && strings.Contains(list[0].node, fmt.Sprintf("p-%d.", i)) {

@@ -30,6 +30,7 @@ type linkKey struct {
 	address  string
 	identity string // whose certificate it shows; "" if that does not matter
 	slow     bool   // has small windows
+	alone    bool   // for one proxy, which will stop reading it
 }
 
 // Sizes of connections.
@@ -38,13 +39,16 @@ const (
 	maxMessage = 256 << 20 // bytes of a response
 	sharedRead = 64 << 10  // read of the socket at once where streams share it, bytes
 	singleRead = 4 << 10
+	// stopsBuffer is what the kernel may keep for a proxy that stops reading,
+	// bytes (it doubles it, socket(7)): left to itself it would be megabytes.
+	stopsBuffer = 64 << 10
 )
 
 // place finds a connection with room for a proxy, or begins one. g.mu is
 // held.
 func (g *gate) place(p *proxy) *link {
 	f := g.fleet
-	key := linkKey{slow: p.spec.behaviour() == BehaviourSlowReader}
+	key := linkKey{slow: p.spec.behaviour() == BehaviourSlowReader, alone: p.spec.behaviour() == BehaviourStopsReading}
 	if f.spec.Security.Mode == SecurityMTLS {
 		if key.identity = p.spec.identity(); f.security[key.identity] == nil {
 			key.identity = ""
@@ -64,11 +68,19 @@ func (g *gate) place(p *proxy) *link {
 	}
 	l := &link{fleet: f, key: key, used: 1}
 	g.links[l] = true
-	if f.spec.StreamsPerConnection > 1 {
+	if g.shared(key) > 1 {
 		g.open[key] = append(g.open[key], l)
 	}
 	f.owned.Go(l.run)
 	return l
+}
+
+// shared is how many proxies a connection is for.
+func (g *gate) shared(key linkKey) int {
+	if key.alone {
+		return 1
+	}
+	return g.fleet.spec.StreamsPerConnection
 }
 
 // leave takes a proxy off a connection. g.mu is held.
@@ -77,11 +89,11 @@ func (g *gate) leave(l *link) {
 	if !g.links[l] {
 		return
 	}
-	if g.fleet.spec.StreamsPerConnection == 1 {
+	if g.shared(l.key) == 1 {
 		heap.Push(&g.due, timedAction{action: action{what: closeLink, link: l}}) // at once
 		return
 	}
-	if l.used == g.fleet.spec.StreamsPerConnection-1 {
+	if l.used == g.shared(l.key)-1 {
 		g.open[l.key] = append(g.open[l.key], l)
 	}
 }
@@ -132,12 +144,15 @@ func (l *link) run() {
 
 func (l *link) options() stream.Options {
 	f := l.fleet
-	o := stream.Options{Window: f.spec.Window, Streams: f.spec.StreamsPerConnection, MaxMessage: maxMessage, ReadBuffer: sharedRead}
+	o := stream.Options{Window: f.spec.Window, Streams: f.gate.shared(l.key), MaxMessage: maxMessage, ReadBuffer: sharedRead}
 	if l.key.slow {
 		o.Window = min(o.Window, slowWindow)
 	}
-	if f.spec.StreamsPerConnection == 1 {
+	if o.Streams == 1 {
 		o.ReadBuffer = singleRead
+	}
+	if l.key.alone {
+		o.ReceiveBuffer = stopsBuffer
 	}
 	var config *tls.Config
 	if f.security != nil {
@@ -221,4 +236,12 @@ func (l *link) close() {
 	if conn != nil {
 		conn.Close()
 	}
+}
+
+// stopReading has the connection read nothing more. Its lock is held.
+func (l *link) stopReading() {
+	l.conn.StopReading()
+	l.fleet.mu.Lock()
+	defer l.fleet.mu.Unlock()
+	l.fleet.stopped = append(l.fleet.stopped, l.conn)
 }

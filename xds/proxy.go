@@ -319,6 +319,9 @@ func (p *proxy) advance(at int64) {
 	}
 	p.synced, p.syncedAt = true, at
 	p.fleet.synced.Add(1)
+	if p.spec.behaviour() == BehaviourStopsReading {
+		p.link.stopReading()
+	}
 }
 
 // Closed takes the end of a stream.

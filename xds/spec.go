@@ -31,11 +31,12 @@ const (
 	BehaviourNeverAcks      = "never-acks"      // takes everything, acknowledges nothing
 	BehaviourRejects        = "rejects"         // takes the first response of each type, answers all others with NACK
 	BehaviourReconnectStorm = "reconnect-storm" // drops its stream time and again
+	BehaviourStopsReading   = "stops-reading"   // synchronizes, then reads nothing more from a connection of its own
 )
 
 // Behaviours returns the names of all behaviours.
 func Behaviours() []string {
-	return []string{BehaviourGood, BehaviourSlowReader, BehaviourNeverAcks, BehaviourRejects, BehaviourReconnectStorm}
+	return []string{BehaviourGood, BehaviourSlowReader, BehaviourNeverAcks, BehaviourRejects, BehaviourReconnectStorm, BehaviourStopsReading}
 }
 
 // Types of node, as istiod names them.

@@ -115,6 +115,14 @@ type Account struct {
 	Synced     int                    `json:"synced"`
 	Wire       map[string]record.Wire `json:"wire"`       // by short type
 	Reconnects map[string]int64       `json:"reconnects"` // streams lost, by why
+	// StoppedReading counts proxies that stopped reading, as their behaviour
+	// is; they count as connected until they are stopped. UnreadBytes is what
+	// the kernel holds for them, and StoppedLost counts those whose connection
+	// it says is over: istiod gave them up, which shows minutes later, since
+	// istiod's goodbye waits behind what nobody reads.
+	StoppedReading int   `json:"stopped_reading,omitempty"`
+	StoppedLost    int   `json:"stopped_lost,omitempty"`
+	UnreadBytes    int64 `json:"unread_bytes,omitempty"`
 	// Errors counts messages that could not be understood.
 	Errors int64 `json:"errors"`
 	// Config has the bytes of configuration that a proxy holds, by type: the

@@ -30,6 +30,9 @@ type Options struct {
 	// OnRead is told with every read how long the kernel had had the newest
 	// of the bytes, nanoseconds; -1 where it does not say.
 	OnRead func(waitedNS int64)
+	// ReceiveBuffer bounds what the kernel keeps of what has not been read,
+	// bytes; 0 leaves it to the kernel.
+	ReceiveBuffer int
 	// Authority is the :authority of requests; "" means the address.
 	Authority string
 }
@@ -63,8 +66,10 @@ type Conn struct {
 	sent     []func(at int64) // to call when out has been written
 	headers  bytes.Buffer
 	encoder  *hpack.Encoder
-	closed   error // why nothing more can be done
-	draining bool  // the server wants no new streams
+	closed   error         // why nothing more can be done
+	done     chan struct{} // closed with it by Close
+	deaf     bool          // reads nothing more
+	draining bool          // the server wants no new streams
 
 	sendWindow    int64 // of the connection
 	initialWindow int64 // of new streams, as the server wants it
@@ -85,7 +90,7 @@ func (c *Conn) maxHeld() int64 {
 
 // Dial connects. Nothing is read until [Conn.Run] is called.
 func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
-	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
+	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: o.control}
 	raw, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
@@ -94,7 +99,7 @@ func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
 		o.Authority = address
 	}
 	c := &Conn{options: o, streams: map[uint32]*Stream{}, nextID: 1, sendWindow: defaultWindow, initialWindow: defaultWindow,
-		peerFrame: maxFrame, peerStreams: maxWindow}
+		peerFrame: maxFrame, peerStreams: maxWindow, done: make(chan struct{})}
 	c.stamp = newStampConn(raw, o.OnRead)
 	c.net = c.stamp
 	if o.TLS != nil {
@@ -178,12 +183,25 @@ func (c *Conn) readAll() error {
 		if err == nil && !c.wholeFrame() {
 			err = c.flush()
 		}
+		deaf := c.deaf
+		if deaf && err == nil {
+			err = c.flush()
+		}
 		c.mu.Unlock()
 		if err != nil {
 			return err
 		}
+		if deaf {
+			<-c.done
+			return net.ErrClosed
+		}
 	}
 }
+
+// StopReading has the connection read nothing more, for ever, nor say
+// anything: what comes fills the kernel's buffers, and then the server's. For
+// callbacks of a Handler. The connection's goroutine waits for [Conn.Close].
+func (c *Conn) StopReading() { c.deaf = true }
 
 // frameHeader is the length of what comes before each frame.
 const frameHeader = 9
@@ -252,6 +270,11 @@ func (c *Conn) Close() {
 		c.closed = net.ErrClosed
 	}
 	_ = c.net.Close()
+	select {
+	case <-c.done:
+	default:
+		close(c.done)
+	}
 }
 
 // Streams returns how many are open.
@@ -273,6 +296,9 @@ func (c *Conn) Do(f func()) error {
 // dead on either side.
 func (c *Conn) Ping() error {
 	return c.Do(func() {
+		if c.deaf {
+			return
+		}
 		c.out = appendFrameHeader(c.out, 8, http2.FramePing, 0, 0)
 		c.out = append(c.out, make([]byte, 8)...)
 	})
