@@ -1,8 +1,6 @@
 package signals
 
 import (
-	"fmt"
-	"io"
 	"maps"
 	"math"
 	"sort"
@@ -107,17 +105,4 @@ func spellBound(v float64) string {
 		text += ".0"
 	}
 	return text
-}
-
-// WriteText writes the histogram as a metrics page in Prometheus' text format.
-func (c *Convergence) WriteText(w io.Writer) error {
-	page := "# HELP " + MetricConvergence + " Time from a change's commit to a proxy's acknowledgement.\n# TYPE " + MetricConvergence + " histogram\n"
-	for _, s := range c.Samples() {
-		if s.Name == MetricMissed {
-			page += "# HELP " + MetricMissed + " Changes that a proxy needed and never had.\n# TYPE " + MetricMissed + " counter\n"
-		}
-		page += fmt.Sprintf("%s %s\n", spell(s.Name, s.Labels), strconv.FormatFloat(s.Value, 'g', -1, 64))
-	}
-	_, err := io.WriteString(w, page)
-	return err
 }

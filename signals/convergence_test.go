@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -55,21 +54,4 @@ func TestConvergenceEdges(t *testing.T) {
 	if !slices.IsSorted(convergenceBounds) || len(slices.Compact(slices.Clone(convergenceBounds))) != len(convergenceBounds) {
 		t.Errorf("bounds: %v", convergenceBounds)
 	}
-}
-
-// The page that it writes is the samples that it gives.
-func TestConvergencePage(t *testing.T) {
-	c := NewConvergence(map[string]string{"cluster": `a "b"` + "\n"})
-	for i := range 100 {
-		c.Observe(float64(i) / 100)
-	}
-	var page strings.Builder
-	must(t, c.WriteText(&page))
-	read := record(t, t.TempDir())
-	must(t, read.AppendPage(after(0), []byte(page.String()), nil))
-	for _, s := range c.Samples() {
-		want(t, read.Source(), spell(s.Name, s.Labels), after(0), s.Value)
-	}
-	want(t, read.Source(), "count("+MetricConvergence+"_bucket)", after(0), float64(len(convergenceBounds)+1))
-	want(t, read.Source(), "max("+MetricConvergence+`_bucket{le="0.1"})`, after(0), 11)
 }

@@ -97,9 +97,6 @@ var groupTitles = map[string]string{
 	GroupLatency: "Latency", GroupSaturation: "Saturation", GroupIn: "Traffic in", GroupOut: "Traffic out", GroupErrors: "Errors",
 }
 
-// GroupTitle names a group for people.
-func GroupTitle(group string) string { return groupTitles[group] }
-
 var grafanaUnits = map[string]string{UnitSeconds: "s", UnitRatio: "percentunit", UnitPerSecond: "ops", UnitBytes: "Bps", UnitCount: "short", "cores": "short"}
 
 const (

@@ -127,7 +127,7 @@ func TestTable(t *testing.T) {
 				t.Errorf("%s needs %s, which its expression does not have", s.Key, m)
 			}
 		}
-		if GroupTitle(s.Group) == "" || grafanaUnits[s.Unit] == "" {
+		if groupTitles[s.Group] == "" || grafanaUnits[s.Unit] == "" {
 			t.Errorf("%s: group %s, unit %s", s.Key, s.Group, s.Unit)
 		}
 	}

@@ -44,10 +44,28 @@ func NewRemote(address string, header http.Header) (*Remote, error) {
 	case u.Host == "":
 		return nil, errs.WithHint(errs.Usage("the address of Prometheus names no host"), "%s", hint)
 	}
-	r := &Remote{base: *u, user: u.User, header: header.Clone(), client: &http.Client{Timeout: queryTimeout + 10*time.Second}}
+	r := &Remote{base: *u, user: u.User, header: header.Clone(), client: &http.Client{Timeout: queryTimeout + 10*time.Second, CheckRedirect: stayHere}}
 	r.base.User, r.base.RawQuery, r.base.Fragment = nil, "", ""
 	r.base.Path = strings.TrimSuffix(u.Path, "/")
 	return r, nil
+}
+
+// maxRedirects are those that are followed for one request.
+const maxRedirects = 5
+
+// stayHere refuses to follow an answer to another server, or out of TLS: the
+// headers may be keys, and net/http would hand on all of them but
+// Authorization and Cookie.
+func stayHere(next *http.Request, before []*http.Request) error {
+	first := before[0].URL
+	secured := first.Scheme == "http" && next.URL.Scheme == "https" && first.Hostname() == next.URL.Hostname()
+	switch {
+	case len(before) > maxRedirects:
+		return fmt.Errorf("more than %d redirects", maxRedirects)
+	case secured || first.Scheme == next.URL.Scheme && first.Host == next.URL.Host:
+		return nil
+	}
+	return errs.WithHint(fmt.Errorf("the server sends on to %s", next.URL.Host), "name that server, if it is the one you mean: %s://%s", next.URL.Scheme, next.URL.Host)
 }
 
 // String names the server, without a password.
@@ -137,6 +155,9 @@ func (r *Remote) ask(ctx context.Context, what string, values url.Values) (json.
 		var inner *url.Error
 		if errors.As(err, &inner) {
 			err = inner.Err // the rest repeats the expression
+		}
+		if errs.Hint(err) != "" {
+			return nil, err
 		}
 		return nil, errs.WithHint(err, "does Prometheus listen at %s, and can this machine reach it?", r.base.String())
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,5 +173,83 @@ func TestRemoteFails(t *testing.T) {
 	cancel()
 	if _, err := remote.Instant(cancelled, "up", after(0)); errs.Code(err) != errs.CodeInterrupted {
 		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// A header may be a key: it goes to the server it was given for and to no
+// other, wherever that points.
+func TestRemoteFollowsNoRedirectElsewhere(t *testing.T) {
+	const key = "X-Api-Key"
+	var leaked atomic.Int32
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leaked.Add(1)
+		fmt.Fprint(w, `{"status":"success","data":{"resultType":"vector","result":[]}}`)
+	}))
+	defer elsewhere.Close()
+	to := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/there/") {
+			if r.Header.Get(key) != "secret" {
+				t.Errorf("on the server itself: %v", r.Header)
+			}
+			fmt.Fprint(w, `{"status":"success","data":{"resultType":"vector","result":[]}}`)
+			return
+		}
+		http.Redirect(w, r, to+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	defer server.Close()
+	remote, err := NewRemote(server.URL, http.Header{key: {"secret"}})
+	must(t, err)
+	defer remote.Close()
+	to = "/there"
+	if _, err := remote.Instant(t.Context(), "up", after(0)); err != nil {
+		t.Errorf("to another path: %v", err)
+	}
+	to = "/again"
+	if _, err := remote.Instant(t.Context(), "up", after(0)); err == nil || !strings.Contains(err.Error(), "redirects") {
+		t.Errorf("in circles: %v", err)
+	}
+	other, err := url.Parse(elsewhere.URL)
+	must(t, err)
+	for _, to = range []string{elsewhere.URL, "http://localhost:" + other.Port()} {
+		_, err := remote.Instant(t.Context(), "up", after(0))
+		if err == nil || !strings.Contains(err.Error(), "sends on to "+strings.TrimPrefix(to, "http://")) || errs.Hint(err) == "" {
+			t.Errorf("to %s: %v, hint %q", to, err, errs.Hint(err))
+		}
+	}
+	if n := leaked.Load(); n != 0 {
+		t.Errorf("%d requests went to another server", n)
+	}
+	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	defer secure.Close()
+	remote, err = NewRemote(secure.URL, http.Header{key: {"secret"}})
+	must(t, err)
+	remote.client.Transport = secure.Client().Transport
+	if _, err := remote.Instant(t.Context(), "up", after(0)); err == nil || !strings.Contains(err.Error(), "sends on to") {
+		t.Errorf("out of TLS: %v", err)
+	}
+}
+
+func TestRedirects(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		follow   bool
+	}{
+		{"http://a:9090/x", "http://a:9090/prometheus/x", true},
+		{"http://a/x", "https://a/x", true},
+		{"http://a:9090/x", "https://a:9443/x", true},
+		{"https://a/x", "http://a/x", false},
+		{"https://a/x", "https://a:8443/x", false},
+		{"http://a:9090/x", "http://a:9091/x", false},
+		{"http://a/x", "http://a.example/x", false},
+		{"http://a/x", "https://b/x", false},
+		{"https://a/x", "https://b/x", false},
+	} {
+		from, to := httptest.NewRequest("GET", c.from, nil), httptest.NewRequest("GET", c.to, nil)
+		if err := stayHere(to, []*http.Request{from}); (err == nil) != c.follow {
+			t.Errorf("%s to %s: %v", c.from, c.to, err)
+		}
 	}
 }

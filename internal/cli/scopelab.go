@@ -14,12 +14,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/local"
 	"github.com/meshmark/meshmark/mesh/istio"
 	"github.com/meshmark/meshmark/scope"
 )
@@ -27,29 +24,10 @@ import (
 // scopeTimeout bounds the reading of one proxy's configuration.
 const scopeTimeout = 2 * time.Minute
 
-// scopeConfig is how to reach the lab. Reading takes fewer rights than a
-// study, so a cluster is not asked for all that a study needs.
-func scopeConfig(f scopeFlags) (*rest.Config, error) {
-	if f.lab == lab.KindLocal {
-		l, err := local.Open("")
-		if err != nil {
-			return nil, err
-		}
-		return l.RESTConfig(), nil
-	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
-	if err != nil {
-		return nil, errs.WithHint(errs.Usage("kubeconfig: %v", err), "name one with --kubeconfig FILE, or set KUBECONFIG")
-	}
-	return config, nil
-}
-
 // labProxies reads the configuration of the running proxies, one after the
 // other. A proxy that cannot be read is a note, unless none can.
 func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) (proxies []scope.Proxy, notes []string, err error) {
-	config, err := scopeConfig(f)
+	config, err := readConfig(f.lab, f.kubeconfig, f.context)
 	if err != nil {
 		return nil, nil, err
 	}

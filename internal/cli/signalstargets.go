@@ -3,10 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"time"
 
@@ -16,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/lab/cluster"
 	"github.com/meshmark/meshmark/lab/local"
 	"github.com/meshmark/meshmark/signals"
 )
@@ -55,26 +53,22 @@ func (f *istiodFlags) check() error {
 	return errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
 }
 
-// config returns how to reach the cluster. Unlike a study, which needs many
-// rights, this asks for none beforehand.
+// config returns how to reach the cluster.
 func (f *istiodFlags) config() (*rest.Config, error) {
-	if f.lab == lab.KindLocal {
+	return readConfig(f.lab, f.kubeconfig, f.context)
+}
+
+// readConfig returns how to reach a lab. Unlike a study, which needs many
+// rights, reading asks for none beforehand.
+func readConfig(kind, kubeconfig, context string) (*rest.Config, error) {
+	if kind == lab.KindLocal {
 		l, err := local.Open("")
 		if err != nil {
 			return nil, err
 		}
 		return l.RESTConfig(), nil
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context}).ClientConfig()
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) || clientcmd.IsEmptyConfig(err) {
-			return nil, errs.WithHint(errs.Usage("no kubeconfig: %v", err), "name one with --kubeconfig FILE, or set KUBECONFIG")
-		}
-		return nil, errs.Usage("kubeconfig: %v", err)
-	}
-	return config, nil
+	return cluster.RESTConfig(cluster.Options{Kubeconfig: kubeconfig, Context: context})
 }
 
 // istiodPort is where istiod serves its metrics.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,8 +95,18 @@ var needed = []permission{
 	{[]string{"get", "list"}, "", "nodes", "", "the machine that is measured"},
 }
 
-// Open reads the kubeconfig, reaches the cluster, and checks permissions.
-func Open(ctx context.Context, o Options) (*Lab, error) {
+// RESTConfig reads the kubeconfig without reaching the cluster: enough for
+// what needs fewer rights than a study.
+func RESTConfig(o Options) (*rest.Config, error) {
+	l, err := load(o)
+	if err != nil {
+		return nil, err
+	}
+	return l.config, nil
+}
+
+// load reads the kubeconfig.
+func load(o Options) (*Lab, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	if o.Kubeconfig != "" {
 		rules.ExplicitPath = o.Kubeconfig
@@ -116,15 +127,20 @@ func Open(ctx context.Context, o Options) (*Lab, error) {
 		return nil, errs.WithHint(errs.Usage("no kubeconfig: %s has no contexts, or does not exist", l.kubeconfig), "name one with --kubeconfig FILE, or set KUBECONFIG")
 	}
 	if _, ok := raw.Contexts[l.context]; !ok {
-		var names []string
-		for name := range raw.Contexts {
-			names = append(names, name)
-		}
-		slices.Sort(names)
+		names := slices.Sorted(maps.Keys(raw.Contexts))
 		return nil, errs.WithHint(errs.Usage("the kubeconfig has no context %q", l.context), "it has: %s", strings.Join(names, ", "))
 	}
 	if l.config, err = loader.ClientConfig(); err != nil {
 		return nil, errs.Usage("kubeconfig: %v", err)
+	}
+	return l, nil
+}
+
+// Open reads the kubeconfig, reaches the cluster, and checks permissions.
+func Open(ctx context.Context, o Options) (*Lab, error) {
+	l, err := load(o)
+	if err != nil {
+		return nil, err
 	}
 	l.config.QPS, l.config.Burst = 200, 400 // the server has its own limits
 	client, err := kubernetes.NewForConfig(l.config)
