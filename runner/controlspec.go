@@ -75,9 +75,10 @@ func effectiveLevers(cell record.Cell) record.Cell {
 
 // churnSpec says what changes in a trial of a cell.
 func churnSpec(s *study.Study, cell record.Cell, l study.ControlLevels, trial string, seed uint64) churn.Spec {
+	kind, burst := l.Arrival()
 	spec := churn.Spec{
-		Trial: trial, Kind: l.Change, Arrival: l.ChangeArrival,
-		Shape: arrival.Shape{Kind: arrival.Constant, RateRPS: l.ChangeRate},
+		Trial: trial, Kind: l.Change, Arrival: kind, BurstSize: burst,
+		Shape: shapeOf(l.ChangeRate), Objects: s.Control.Objects, Endpoints: endpointsBy[s.Control.EndpointsBy],
 		Count: s.ChangesIn(cell), Seed: seed,
 		Population: sizesOf(s.Control, l),
 	}
@@ -91,7 +92,7 @@ func churnSpec(s *study.Study, cell record.Cell, l study.ControlLevels, trial st
 			spec.DiscoverySelector = d.Key + "!=" + d.Value
 		}
 	}
-	if l.ChangeArrival == study.ArrivalBurst {
+	if kind == study.ArrivalBurst && burst == 0 {
 		spec.BurstSize = spec.Count
 	}
 	if l.Change == study.ChangeTrace {
@@ -101,6 +102,31 @@ func churnSpec(s *study.Study, cell record.Cell, l study.ControlLevels, trial st
 		}
 	}
 	return spec
+}
+
+// endpointsBy are the driver's words for who writes EndpointSlices.
+var endpointsBy = map[string]string{
+	study.EndpointsByControllers: churn.EndpointsControllers,
+	study.EndpointsBySlices:      churn.EndpointsDirect,
+}
+
+// shapeOf is a rate of changes as schedules have it.
+func shapeOf(r study.ChangeRate) arrival.Shape {
+	if len(r.Parts) == 0 {
+		return arrival.Shape{}
+	}
+	first := r.Parts[0]
+	switch r.Kind {
+	case study.RateRamp:
+		return arrival.Shape{Kind: arrival.Ramp, FromRPS: first.From, ToRPS: first.To, OverS: first.For.Seconds()}
+	case study.RateSteps:
+		out := arrival.Shape{Kind: arrival.Steps}
+		for _, p := range r.Parts {
+			out.Steps = append(out.Steps, arrival.Step{RateRPS: p.From, DurationS: p.For.Seconds()})
+		}
+		return out
+	}
+	return arrival.Shape{Kind: arrival.Constant, RateRPS: first.From}
 }
 
 // fleetSpec is the fleet of a cell: who connects to istiod, and how they

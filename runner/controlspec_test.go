@@ -152,6 +152,47 @@ func TestChurnSpec(t *testing.T) {
 	}
 }
 
+// What a cell says of when changes come is when they come, and the study
+// knows how many there are and how long it takes.
+func TestChurnTimes(t *testing.T) {
+	for _, tt := range []struct {
+		sets []string
+		want []int64 // milliseconds
+	}{
+		{[]string{"change_rate=2"}, []int64{0, 500, 1000, 1500}},
+		{[]string{"change_rate=2", "change_arrival=burst:3"}, []int64{0, 0, 0, 1500}},
+		{[]string{"change_rate=ramp:0:2:1s"}, []int64{0, 1000, 1500, 2000}},
+		{[]string{"change_rate=steps:1:2s,10:1s"}, []int64{0, 1000, 2000, 2100}},
+		{[]string{"change_arrival=burst"}, []int64{0, 0, 0, 0}},
+	} {
+		s, cell, l := controlCell(t, append(tt.sets, "change=service")...)
+		plan, err := churn.NewPlan(churnSpec(s, cell, l, "t", 1))
+		if err != nil {
+			t.Errorf("%v: %v", tt.sets, err)
+			continue
+		}
+		var got []int64
+		for _, c := range plan.Changes {
+			got = append(got, c.OffsetNS/1e6)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%v: changes at %v ms, want %v", tt.sets, got, tt.want)
+		}
+		if long := s.ChangeTime(cell).Milliseconds(); s.ChangesIn(cell) != len(got) || long < got[len(got)-1] || long > got[len(got)-1]+500 {
+			t.Errorf("%v: the study says %d changes in %d ms", tt.sets, s.ChangesIn(cell), long)
+		}
+	}
+	s, cell, l := controlCell(t, "change=virtualservice", "control.objects=2")
+	plan, err := churn.NewPlan(churnSpec(s, cell, l, "t", 1))
+	if err != nil || plan.Changes[1].Op != "create" || plan.Changes[2].Op != "update" {
+		t.Errorf("the third change of two objects: %+v, %v", plan, err)
+	}
+	s, cell, l = controlCell(t, "change=endpoints-scale", "control.endpoints_by=slices")
+	if plan, err = churn.NewPlan(churnSpec(s, cell, l, "t", 1)); err != nil || plan.Changes[0].Late || len(plan.Changes[0].Markers) == 0 {
+		t.Errorf("slices of the driver's own: %+v, %v", plan, err)
+	}
+}
+
 func TestVisibility(t *testing.T) {
 	proxy := func(namespace, workload string) population.Identity {
 		return population.Identity{Type: population.Sidecar, Namespace: namespace, Workload: workload}

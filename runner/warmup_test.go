@@ -67,14 +67,3 @@ func TestDetectSteady(t *testing.T) {
 		t.Errorf("CPU rises: %+v", got)
 	}
 }
-
-func TestBlockWords(t *testing.T) {
-	for n, want := range map[int]string{0: "all 0 blocks done", 1: "the only block done", 2: "all 2 blocks done"} {
-		if got := study.AllDone(n); got != want {
-			t.Errorf("%d: %s", n, got)
-		}
-	}
-	if got := study.BlockWords(1); got != "1 block" {
-		t.Error(got)
-	}
-}

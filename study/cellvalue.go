@@ -209,8 +209,7 @@ func (f Factor) schema() *jsonschema.Schema {
 		}
 		s.Default = json.Number(f.Default)
 	case f.Name == FactorChangeRate:
-		s.Type = "number"
-		s.ExclusiveMinimum = "0"
+		s.AnyOf = []*jsonschema.Schema{{Type: "number", ExclusiveMinimum: "0", Maximum: json.Number(strconv.Itoa(maxChangeRate))}, {Type: "string", Pattern: f.Pattern}}
 		s.Default = json.Number(f.Default)
 	case f.Name == FactorCPULimit, f.Name == FactorIstiodCPU, f.Name == FactorPushThrottle, f.Name == FactorRequestLimit:
 		s.AnyOf = []*jsonschema.Schema{{Type: "number", ExclusiveMinimum: "0"}, {Type: "string", Pattern: f.Pattern}}

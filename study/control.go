@@ -2,7 +2,6 @@ package study
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -43,6 +42,13 @@ type Control struct {
 	// DummiesNamespace is where objects are that nobody uses.
 	DummiesNamespace string
 	ServiceEntry     ServiceEntry
+	// Objects is how many objects changes of configuration go to in turn: the
+	// first changes make them, later ones update them. 0: each change makes
+	// one of its own.
+	Objects int
+	// EndpointsBy is who writes the EndpointSlices that changes of endpoints
+	// are about.
+	EndpointsBy string
 	// TraceFile names a file of recorded changes; see [Study.WithFiles].
 	// Empty once they are in Trace.
 	TraceFile string
@@ -54,6 +60,12 @@ type Control struct {
 	// "" for those of the traffic where there is any and they can.
 	ChurnOn string
 }
+
+// Who writes the EndpointSlices of changed endpoints.
+const (
+	EndpointsByControllers = "controllers" // the cluster's, as pods come and go
+	EndpointsBySlices      = "slices"      // the driver itself, in slices of its own
+)
 
 // How simulated proxies reach istiod.
 const (
@@ -111,7 +123,7 @@ func defaultControl() *Control {
 	return &Control{
 		Changes: 10, Settle: 30 * time.Second, Quiet: time.Second, Idle: 2 * time.Second,
 		Security: SecurityPlaintext, StreamsPerConnection: 50, BadShare: 0.1,
-		Namespace: "sim", DummiesNamespace: "default",
+		Namespace: "sim", DummiesNamespace: "default", EndpointsBy: EndpointsByControllers,
 		ServiceEntry: ServiceEntry{Port: 80, Resolution: ResolutionDNS},
 	}
 }
@@ -153,6 +165,10 @@ func controlSection(c *Control) object {
 			value: trafficValue{c}},
 		{name: "churn_on", doc: "Whose endpoints change (endpoints-scale, endpoints-replace, rolling-restart): traffic, those of the pods that serve the traffic, the default where there is traffic; or population, those of simulated Services.",
 			value: textValue{to: &c.ChurnOn, oneOf: []string{ChurnTraffic, ChurnPopulation}}},
+		{name: "objects", doc: "Objects that changes of configuration (service, virtualservice, destinationrule, gateway, serviceentry, authorizationpolicy) go to in turn: the first changes make them, later ones update them. 0: each change makes one of its own.",
+			value: intValue{&c.Objects, 0, 10_000}},
+		{name: "endpoints_by", doc: "Who writes the EndpointSlices where endpoints change: the cluster's controllers, as pods come and go, or the driver itself (slices), which is quicker and whose every commit is certain.",
+			value: textValue{to: &c.EndpointsBy, oneOf: []string{EndpointsByControllers, EndpointsBySlices}}},
 		{name: "trace_file", doc: "File of recorded changes beside the study: a line each with the time and the kind of change, as `1.5s endpoints-scale` (change: trace).", value: textValue{to: &c.TraceFile}},
 		{name: "trace", doc: "Recorded changes, each as in such a file (change: trace).",
 			value: listValue[TraceChange]{to: &c.Trace, least: 1, element: func(t *TraceChange) value { return traceValue{t} }}},
@@ -285,6 +301,9 @@ func (d *decoder) checkPopulation(p *Plan) {
 			d.fail(d.pos("control", "scope_namespace"), fmt.Sprintf("from %s-1 to %s-%d is possible", p.Study.Control.Namespace, p.Study.Control.Namespace, l.Namespaces),
 				"no proxy of cell %s is in namespace %s", p.Label(cell), p.Study.Control.ScopeNamespace)
 			return
+		case p.Study.ChangeTime(cell) < 0:
+			d.fail(d.pos("control"), "let the rate end above 0, or ask for fewer changes", "cell %s never comes to %d changes: its rate falls to 0 before", p.Label(cell), p.Study.ChangesIn(cell))
+			return
 		case p.Study.ChangesIn(cell) > 40_000:
 			d.fail(d.pos("control"), "at most 40000 are possible", "cell %s makes %d changes a trial", p.Label(cell), p.Study.ChangesIn(cell))
 			return
@@ -297,42 +316,6 @@ func (s *Study) hasNamespace(l ControlLevels) bool {
 	text, ok := strings.CutPrefix(s.Control.ScopeNamespace, s.Control.Namespace+"-")
 	n, err := strconv.Atoi(text)
 	return ok && err == nil && n >= 1 && n <= l.Namespaces && strconv.Itoa(n) == text
-}
-
-// ChangesIn returns how many changes a trial of a cell makes.
-func (s *Study) ChangesIn(cell record.Cell) int {
-	c := s.Control
-	switch {
-	case c == nil:
-		return 0
-	case cell[FactorChange] == ChangeTrace:
-		return len(c.Trace)
-	case c.Changes > 0:
-		return c.Changes
-	}
-	rate, _ := strconv.ParseFloat(cell[FactorChangeRate], 64)
-	return max(1, int(math.Ceil(rate*c.Duration.Seconds()-1e-9)))
-}
-
-// ChangeTime returns how long a trial of a cell makes changes.
-func (s *Study) ChangeTime(cell record.Cell) time.Duration {
-	c := s.Control
-	switch {
-	case c == nil:
-		return 0
-	case cell[FactorChange] == ChangeTrace:
-		if len(c.Trace) == 0 {
-			return 0
-		}
-		return c.Trace[len(c.Trace)-1].At
-	case cell[FactorChangeArrival] == ArrivalBurst:
-		return 0
-	}
-	rate, _ := strconv.ParseFloat(cell[FactorChangeRate], 64)
-	if rate <= 0 {
-		return 0
-	}
-	return time.Duration(float64(s.ChangesIn(cell)) / rate * float64(time.Second))
 }
 
 // What parts of a control-plane trial take, seen on two cores.

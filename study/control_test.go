@@ -160,7 +160,7 @@ settings: {proxies: 7, gateways: 2, sidecar_scope: mesh, sidecar_hosts: "a/*,b/*
 	}
 	want := ControlLevels{
 		Proxies: 7, Gateways: 2, Services: 100, Endpoints: 1, Namespaces: 1, XDS: XDSDelta, Clients: ClientsGood,
-		Change: ChangeServiceGatewayVirtualService, ChangeRate: 2, ChangeArrival: ArrivalUniform,
+		Change: ChangeServiceGatewayVirtualService, ChangeRate: ChangeRate{RateConstant, []RatePart{{From: 2, To: 2}}}, ChangeArrival: ArrivalUniform,
 		SidecarScope: SidecarScopeMesh, SidecarHosts: []string{"a/*", "b/*"}, OutboundPolicy: OutboundAllowAny, ExportTo: "*",
 		DiscoverySelectors: &Selector{"k", "v", true}, DebounceAfter: 2500 * time.Millisecond, DebounceMax: 10 * time.Second,
 		PushThrottle: 9, RequestLimit: 12.5, IstiodReplicas: 1, IstiodCPU: "1500m", IstiodMemory: "1536Mi", Delta: true, XDSCache: true,
@@ -222,6 +222,38 @@ func TestTraceFile(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+}
+
+// A file of recorded changes never makes more than a study can hold, nor one
+// that is not read again as it is; what is wrong with it has a place.
+func FuzzTraceFile(f *testing.F) {
+	for _, seed := range []string{"0 service\n1 no-op\n", "0,sidecar\n", "# x\n\n1e-3 telemetry\n", "1 mixed\n", "1s\n", "1.5s endpoints-scale # all\n", "2 no-op\n1 no-op\n"} {
+		f.Add(seed)
+	}
+	s, err := Parse([]byte(minimal+"control: {trace_file: t.txt}\nsettings: {change: trace}\n"), "x.yaml", nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := s.WithFiles(func(string) ([]byte, error) { return []byte(text), nil })
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "t.txt") {
+				t.Fatalf("error without a place: %v", err)
+			}
+			return
+		}
+		last := time.Duration(0)
+		for _, c := range got.Control.Trace {
+			if c.At < last || c.Change == ChangeMixed || c.Change == ChangeTrace {
+				t.Fatalf("%+v", c)
+			}
+			last = c.At
+		}
+		if n := len(got.Control.Trace); n == 0 || n > maxTrace {
+			t.Fatalf("%d changes", n)
+		}
+		sameAgain(t, got)
+	})
 }
 
 // controlGen draws a study of the control plane.

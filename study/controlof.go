@@ -24,8 +24,8 @@ type ControlLevels struct {
 	Clients string
 
 	Change        string
-	ChangeRate    float64 // a second; 0 where a trace says when
-	ChangeArrival string  // NotApplicable where a trace says when
+	ChangeRate    ChangeRate // without parts where a trace says when
+	ChangeArrival string     // see Arrival; NotApplicable where a trace says when
 
 	SidecarScope       string
 	SidecarHosts       []string // nil without a Sidecar
@@ -68,7 +68,7 @@ func ControlOf(cell record.Cell) (ControlLevels, error) {
 		AuthorizationPolicies: r.whole(FactorAuthorizationPolicies),
 
 		XDS: r.text(FactorXDS), Clients: r.text(FactorClients),
-		Change: r.text(FactorChange), ChangeRate: r.number(FactorChangeRate), ChangeArrival: r.text(FactorChangeArrival),
+		Change: r.text(FactorChange), ChangeRate: r.changeRate(), ChangeArrival: r.text(FactorChangeArrival),
 
 		SidecarScope: r.text(FactorSidecarScope), OutboundPolicy: r.text(FactorOutboundPolicy), ExportTo: r.text(FactorExportTo),
 		DNSCapture: r.bool(FactorDNSCapture),
@@ -135,6 +135,18 @@ func (r *controlReader) number(factor string) float64 {
 		r.err = fmt.Errorf("cell %s: %s: %w", r.cell.Key(), factor, err)
 	}
 	return v
+}
+
+func (r *controlReader) changeRate() ChangeRate {
+	level := r.set(FactorChangeRate)
+	if level == "" || r.err != nil {
+		return ChangeRate{}
+	}
+	out, c := parseChangeRate(level)
+	if c != nil {
+		r.err = fmt.Errorf("cell %s: %s: %w", r.cell.Key(), FactorChangeRate, c)
+	}
+	return out
 }
 
 func (r *controlReader) whole(factor string) int { return int(r.number(factor)) }

@@ -1,5 +1,7 @@
 package study
 
+import "strings"
+
 func levelLabel(factor, level string) string {
 	switch factor {
 	case FactorConnections:
@@ -61,7 +63,15 @@ func controlLabel(factor, level string) string {
 	case FactorClients:
 		return "clients " + level
 	case FactorChangeRate:
+		if kind, rest, ok := strings.Cut(level, ":"); ok {
+			return kind + " " + rest + " changes/s"
+		}
 		return level + " changes/s"
+	case FactorChangeArrival:
+		if size, ok := strings.CutPrefix(level, ArrivalBurst+":"); ok {
+			return "bursts of " + size
+		}
+		return level
 	case FactorSidecarScope:
 		if level == SidecarScopeNone {
 			return "no Sidecar"

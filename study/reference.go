@@ -161,8 +161,42 @@ plane can have variants.
 
 ` + "`search: [{factor: proxies, finding: convergence_p99, bound: 2 s}]`" + ` asks for the
 highest number of proxies at which the 99th percentile of convergence keeps
-within 2 s, for every combination of the other factors. Once a level breaks the
-bound, higher ones need not be measured.
+within 2 s, for every combination of the other factors. Each block climbs the
+given levels to the first that breaks the bound; higher ones need not be
+measured.
+
+With ` + "`tolerance: 10%`" + ` the search goes on between the last level that held and
+the first that broke: it halves their interval by the geometric mean until they
+are within a tenth of each other. Later blocks begin with the two ends that
+earlier ones found, and search on where either answers otherwise. The finding
+` + "`highest_proxies`" + ` is an interval: from the highest level that held in every block
+that tried it, with none below it that broke, to the lowest that broke in every
+such block, with none above it that held. So it is as wide as blocks disagree.
+
+Only what istiod itself fails at breaks a bound: the finding beyond it, changes
+that never came or were never acknowledged, or a trial made invalid by istiod's
+own failure. A level without a valid trial for any other reason says nothing.
+
+` + "`at: {change_rate: 2}`" + ` confines a search to some levels of the other factors, so
+that two searches need not measure all combinations:
+
+` + "```yaml" + `
+factors:
+  proxies: [250, 500, 1000, 2000]
+  change_rate: [2, 8, 32]
+search:
+  - {factor: proxies, finding: convergence_p99, bound: 2 s, at: {change_rate: 2}, tolerance: 25%}
+  - {factor: change_rate, finding: convergence_p99, bound: 2 s, at: {proxies: 250}, tolerance: 50%}
+` + "```" + `
+
+## When changes come
+
+` + "`change_rate`" + ` is a number of changes a second, or a schedule as the load
+generator's flags have it: ` + "`ramp:1:20:30s`" + ` goes evenly from 1 to 20 a second in 30 s,
+` + "`steps:1:10s,8:5s,1:10s`" + ` holds one rate after the other; the last rate stays.
+` + "`change_arrival: burst:10`" + ` makes changes in bursts of ten at once, as often as
+gives the rate on the whole; ` + "`burst`" + ` makes all at once. Recorded changes come from
+` + "`control.trace`" + ` or from a file beside the study, with ` + "`change: trace`" + `.
 `
 
 const referenceFindings = `

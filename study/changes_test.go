@@ -1,0 +1,100 @@
+package study
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+func TestChangeRate(t *testing.T) {
+	for level, want := range map[string]string{
+		"0.40": "0.4", "ramp:1:20:30s": "ramp:1:20:30s", "ramp:0:2.50:60s": "ramp:0:2.5:1m", "steps:1:10s,8:5s": "steps:1:10s,8:5s", "steps:1:1s, 0:500ms": "steps:1:1s,0:500ms",
+	} {
+		if got, c := changeRateLevel(level); c != nil || got != want {
+			t.Errorf("%s: %s, %v", level, got, c)
+		}
+	}
+	for level, want := range map[string]string{
+		"0": "out of range", "-1": "", "1001": "out of range", "ramp:1:2": "no ramp", "ramp:0:0:1s": "makes no change", "ramp:1:2:0s": "out of range", "ramp:1:2:2h": "out of range",
+		"ramp:x:2:1s": "", "steps:1": "no step", "steps:0:1s": "every step", "steps:": "no step", "wave:1:2": "no rate", "steps:2000:1s": "out of range", "ramp:1:2:NaN": "", "ramp:NaN:2:1s": "",
+		"steps:" + strings.Repeat("1:1s,", 100) + "1:1s": "more than 100 steps",
+	} {
+		if _, c := changeRateLevel(level); c == nil || !strings.Contains(c.msg, want) || c.hint == "" {
+			t.Errorf("%.40s: %+v, want %s", level, c, want)
+		}
+	}
+}
+
+func TestChangeArrival(t *testing.T) {
+	for level, want := range map[string]struct {
+		kind  string
+		burst int
+	}{"uniform": {"uniform", 0}, "poisson": {"poisson", 0}, "burst": {"burst", 0}, "burst:25": {"burst", 25}} {
+		text, c := arrivalLevel(level)
+		kind, burst := ControlLevels{ChangeArrival: text}.Arrival()
+		if c != nil || text != level || kind != want.kind || burst != want.burst {
+			t.Errorf("%s: %s, %s of %d, %v", level, text, kind, burst, c)
+		}
+	}
+	for _, level := range []string{"", "burst:", "burst:0", "burst:x", "burst:1.5", "burst:40001", "uniform:2", "all"} {
+		if _, c := arrivalLevel(level); c == nil || c.hint == "" {
+			t.Errorf("%q passes: %+v", level, c)
+		}
+	}
+}
+
+// TestChangeTime: how many changes there are, and how long they come.
+func TestChangeTime(t *testing.T) {
+	for _, c := range []struct {
+		control, rate, arrival string
+		changes                int
+		time                   time.Duration
+	}{
+		{"{changes: 10}", "0.4", "uniform", 10, 25 * time.Second},
+		{"{duration: 10s}", "2", "poisson", 20, 10 * time.Second},
+		{"{changes: 10}", "2", "burst", 10, 0},
+		{"{changes: 10}", "2", "burst:5", 10, 2500 * time.Millisecond},
+		{"{changes: 11}", "2", "burst:5", 11, 5 * time.Second},
+		{"{duration: 10s}", "ramp:0:10:10s", "uniform", 50, 10 * time.Second},
+		{"{changes: 60}", "ramp:0:10:10s", "uniform", 60, 11 * time.Second},
+		{"{duration: 20s}", "\"steps:1:10s,5:5s,0:1s\"", "uniform", 35, 15 * time.Second},
+		{"{duration: 20s}", "\"steps:1:10s,5:1s\"", "uniform", 60, 20 * time.Second},
+	} {
+		p := controlPlan(t, "control: "+c.control+"\nsettings: {change_rate: "+c.rate+", change_arrival: \""+c.arrival+"\"}\n")
+		cell := p.Cells[0]
+		if n, long := p.Study.ChangesIn(cell), p.Study.ChangeTime(cell); n != c.changes || long != c.time {
+			t.Errorf("%+v: %d changes in %v", c, n, long)
+		}
+	}
+	if _, err := Parse([]byte(minimal+"control: {changes: 20}\nsettings: {change_rate: \"steps:1:10s,0:1s\"}\n"), "x.yaml", nil); err == nil || !strings.Contains(err.Error(), "never comes to 20 changes") {
+		t.Error(err)
+	}
+	s := &Study{Control: defaultControl()}
+	if got := s.ChangesIn(record.Cell{}); got != 10 {
+		t.Error(got)
+	}
+}
+
+// TestRateInverse: the time at which so many changes have come is that at
+// which as many are counted.
+func TestRateInverse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		level := rapid.SampledFrom([]string{"0.4", "37", "ramp:1:20:30s", "ramp:20:1:30s", "ramp:0:5:10s", "steps:1:10s,8:5s,2:1s", "steps:0:10s,8:5s"}).Draw(t, "level")
+		r, c := parseChangeRate(level)
+		if c != nil {
+			t.Fatal(c)
+		}
+		n := rapid.Float64Range(0.1, 1000).Draw(t, "n")
+		if got := r.Count(r.Seconds(n)); math.Abs(got-n) > 1e-6*n {
+			t.Fatalf("%s: %v changes after %v s, want %v", level, got, r.Seconds(n), n)
+		}
+		if r.Highest() <= 0 || r.String() != level {
+			t.Fatalf("%s: %s", level, r)
+		}
+	})
+}
