@@ -28,13 +28,14 @@ func joinMeasures() []measure {
 			measure{name: "join_bytes_" + kind, of: ofJoin(func(j *record.Join) float64 { return float64(j.Types[kind].Bytes) })},
 			measure{name: "join_resources_" + kind, of: ofJoin(func(j *record.Join) float64 { return float64(j.Types[kind].Resources) })})
 	}
-	return out
+	return append(out, holdingMeasures()...)
 }
 
 // summarizeScope puts in what proxies of the scope's namespace hold, and how
 // a new one came by it.
 func summarizeScope(s *record.ControlSummary, trials []*record.Trial) {
 	s.ScopeConfigBytes = mediansByType(trials, func(c *record.Control) map[string]int64 { return c.ScopeConfig })
+	s.Holdings = holdings(trials)
 	var joined []*record.Trial
 	for _, t := range trials {
 		if t.Control.Join != nil {

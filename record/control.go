@@ -106,6 +106,10 @@ type Control struct {
 	// Join is how one more proxy in that namespace connected after the
 	// window; nil if none did.
 	Join *Join `json:"join,omitempty"`
+	// Holdings are what single proxies held at the end of the trial, and who
+	// brought it: a real one's in every trial that has one, simulated ones'
+	// once for each cell.
+	Holdings []Holding `json:"holdings,omitempty"`
 
 	// Idle is istiod's CPU in IdleSeconds just before the first change, with
 	// all proxies connected.

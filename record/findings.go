@@ -215,6 +215,8 @@ type ControlSummary struct {
 	// none joined.
 	JoinUS     float64          `json:"join_us,omitempty"`
 	JoinBytes  map[string]int64 `json:"join_bytes,omitempty"`
+	// Holdings are what single proxies held and who brought it, of one trial.
+	Holdings   []Holding        `json:"holdings,omitempty"`
 	Reconnects map[string]int64 `json:"reconnects,omitempty"` // sums, by why
 	// IstiodCPUS and the others are CPU seconds in the windows, sums, over
 	// WindowSeconds; IdleCores is istiod's use before them, a mean.

@@ -12,6 +12,11 @@ type Join struct {
 	TotalUS int64 `json:"total_us"`
 	// Types has what came by type of resource; only types that were answered.
 	Types map[string]JoinType `json:"types"`
+	// CacheHits and CacheMisses are istiod's reads of its cache of generated
+	// resources meanwhile (xds_cache_reads), which other proxies may have made
+	// too; both 0 where this istiod does not count them.
+	CacheHits   float64 `json:"cache_hits,omitempty"`
+	CacheMisses float64 `json:"cache_misses,omitempty"`
 }
 
 // JoinType is what a joining proxy received of one type.

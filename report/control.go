@@ -17,7 +17,7 @@ func ofControl(f record.Findings) bool {
 // controlTables are the tables of a control-plane study before those that
 // every study has.
 func controlTables(f record.Findings) []table {
-	return []table{convergenceTable(f), leversTable(f), waterfallTable(f), hiddenTable(f), amplificationTable(f), wireTable(f), configTable(f), scopeConfigTable(f), joinTable(f), controlCostTable(f)}
+	return []table{convergenceTable(f), leversTable(f), waterfallTable(f), hiddenTable(f), amplificationTable(f), wireTable(f), configTable(f), scopeConfigTable(f), joinTable(f), holdingTable(f), controlCostTable(f)}
 }
 
 // plainFindings indexes a cell's own values by name and cell.

@@ -51,7 +51,22 @@ func (t *controlTrial) joined(ctx context.Context) (*record.Join, error) {
 		}
 	}
 	t.c.say("one more proxy, %s.%s", id.Name, id.Namespace)
-	return t.c.fleet.Join(ctx, spec)
+	before, err := t.scrape(ctx)
+	if err != nil {
+		return nil, err
+	}
+	j, err := t.c.fleet.Join(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	after, err := t.scrape(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if rises, err := after.Since(before); err == nil { // otherwise a replica has come or gone
+		j.CacheHits, j.CacheMisses = rises[`xds_cache_reads{type="hit"}`], rises[`xds_cache_reads{type="miss"}`]
+	}
+	return j, nil
 }
 
 // stillLimit bounds the wait until nobody changes the mesh any more.

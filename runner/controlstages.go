@@ -180,17 +180,3 @@ type artefact struct {
 	name    string
 	data    []byte
 }
-
-// configs are the configurations of the real pods' sidecars, once for each
-// cell.
-func (t *controlTrial) configs(ctx context.Context) []artefact {
-	if t.job.block > 0 || len(t.c.reals) == 0 || t.c.reals[0].proxy == nil {
-		return nil
-	}
-	dump, err := t.c.reals[0].proxy.ConfigDump(ctx)
-	if err != nil {
-		t.warn("configuration of a real sidecar: %v", err)
-		return nil
-	}
-	return []artefact{{name: "real.json", data: dump}}
-}

@@ -57,6 +57,9 @@ var controlFindings = func() []controlFinding {
 		add("join_bytes_"+t, UnitBytes, "The same of one type.")
 		add("join_resources_"+t, UnitResources, "Resources in those responses.")
 	}
+	add("join_cache_hit_share", UnitRatio, "Share of istiod's reads of its cache meanwhile that found the resource there; needs PILOT_XDS_CACHE_STATS.")
+	add("xds_cache_hit_share", UnitRatio, "The same in the window.")
+	add("config_dump_bytes", UnitBytes, "Config dump of a real sidecar in scope_namespace, JSON, without endpoints; needs real_pods.")
 	compared("istiod_cpu_per_change", UnitPerChange, "istiod's CPU time in the window, less what it uses idle, for each change committed.")
 	compared("istiod_cpu_idle", UnitCores, "istiod's CPU before the first change, with all proxies connected.")
 	compared("istiod_memory", UnitBytes, "istiod's memory at the end of the window.")
