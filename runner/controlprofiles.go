@@ -20,10 +20,11 @@ const (
 
 // profiles takes profiles of all of istiod's replicas while the cell's changes
 // are made once more, after the window, so that they disturb nothing that is
-// measured: once for each cell, in the first block that gets to it.
+// measured: once for each cell, in the first block that gets to it. A search,
+// whose cells are many and whose time is short, takes none.
 func (t *controlTrial) profiles(ctx context.Context) []artefact {
 	key := t.job.cell.Key()
-	if t.job.block > 0 || t.c.profiled[key] || !t.before.same(t.after) || len(t.after.pods) == 0 {
+	if t.job.block > 0 || len(t.c.study.Search) > 0 || t.c.profiled[key] || !t.before.same(t.after) || len(t.after.pods) == 0 {
 		return nil
 	}
 	t.c.profiled[key] = true
