@@ -65,6 +65,7 @@ const (
 	timeQueue    = "pilot_proxy_queue_time"         // from the enqueueing to a proxy's turn
 	timePush     = "pilot_xds_push_time"            // by type: generation and Send
 	timeSend     = "pilot_xds_send_time"            // Send alone
+	timeTurn     = "pilot_proxy_convergence_time"   // from the enqueueing to the end of a proxy's turn
 )
 
 // MakeStages splits the time from each change's commit to each proxy's
@@ -75,9 +76,9 @@ const (
 // instants in istiod's log and the proxies' times; push context, queue and
 // generation are what istiod's own timers say. Where the log shows how long
 // push context, queue and generation took too, the residual is by how much
-// istiod's timers and its log disagree, and what lies between them. Push
-// context, queue and generation are means over all pushes of the window,
-// generation by type of resource.
+// istiod's timers and its log disagree. Push context, queue and generation
+// are means over all pushes of the window, generation by type of resource, see
+// [maker.untimed].
 //
 // Pushes of nothing but endpoints are not logged by proxy: when they left is
 // known to nobody, and their wire is in the residual. Where no log tells of a
@@ -96,6 +97,8 @@ func MakeStages(in StagesInput) Waterfall {
 		m.stages[name] = &stageSum{by: map[string]int{}, checkedBy: map[string]int{}}
 	}
 	m.watched()
+	m.ofTimed = m.untimed()
+	m.debounced, m.apart = m.debounceApart()
 	for i := range in.Events {
 		m.event(&in.Events[i])
 	}
@@ -131,8 +134,14 @@ type maker struct {
 	opened    map[int64]int
 	watches   int // how many it is the mean of
 
-	total             float64
-	pairs, full, bare int
+	// ofTimed is [maker.untimed]; debounced and whether it is known are
+	// [maker.debounceApart].
+	ofTimed   float64
+	debounced float64
+	apart     bool
+
+	total       float64
+	pairs, full int
 }
 
 // watched finds the changes whose arrival at istiod its log tells: those that
@@ -190,7 +199,7 @@ const (
 	byWatch = "our own watch"
 	byBoth  = "istiod's log and the proxies' own times"
 	byMean  = "istiod's log, the mean of the changes that opened a push"
-	bySplit = "istiod's log less " + timePush
+	byRest  = "istiod's log less " + timeQueue
 )
 
 // pair adds the stages of one change's way to one proxy.
@@ -203,14 +212,13 @@ func (m *maker) pair(e *record.Event, node string, received, acked int64) {
 		p, ok = l.carrying(e.SentNS, received+int64(clockSlack), endpointsAlone(e))
 	}
 	if !ok {
-		m.bare++
 		m.fromMetrics(e)
 		return
 	}
 	m.before(e, p)
 	kind, sent := l.sentTo(e, node, p.pushing, received)
 	if kind == "" {
-		m.timed(record.StageQueue, timeQueue, "")
+		m.queued()
 		m.generation(e)
 		return
 	}
@@ -245,8 +253,8 @@ func (m *maker) before(e *record.Event, p push) {
 	}
 	waited := float64(p.stable - entered)
 	debounce.add(waited, byLog)
-	if apart, ok := m.debounceApart(); ok {
-		debounce.compare(waited, waited+apart, timeDebounce)
+	if m.apart {
+		debounce.compare(waited, waited+m.debounced, timeDebounce)
 	}
 	logged := float64(p.pushing - p.stable)
 	if timed {
@@ -262,25 +270,18 @@ func (m *maker) turn(sent []sending, pushing int64) {
 	generated, known := 0.0, true
 	for _, s := range sent {
 		mean, ok := m.mean(timePush, s.kind)
-		generated, known = generated+mean, known && ok
+		generated, known = generated+mean*m.ofTimed, known && ok
 	}
 	queued, okQueue := m.mean(timeQueue, "")
 	if okQueue {
 		m.stages[record.StageQueue].add(queued, timeQueue)
 	}
-	first, okFirst := m.mean(timePush, sent[0].kind)
 	if known {
 		m.stages[record.StageGenerate].add(generated, timePush)
 	}
-	if !okFirst { // when the turn began is not logged
-		return
-	}
-	begin := float64(sent[0].at) - first
-	if okQueue {
-		m.stages[record.StageQueue].compare(queued, begin-float64(pushing), bySplit)
-	}
-	if known {
-		m.stages[record.StageGenerate].compare(generated, float64(sent[len(sent)-1].at)-begin, bySplit)
+	// When the turn began is not logged, only queue and generation together.
+	if known && okQueue {
+		m.stages[record.StageGenerate].compare(generated, float64(sent[len(sent)-1].at-pushing)-queued, byRest)
 	}
 }
 
@@ -319,69 +320,6 @@ func (m *maker) fromMetrics(e *record.Event) {
 	if debounce, ok := m.mean(timeDebounce, ""); ok && timed {
 		m.stages[record.StageDebounce].add(debounce-context, timeDebounce)
 	}
-	m.timed(record.StageQueue, timeQueue, "")
+	m.queued()
 	m.generation(e)
-}
-
-// timed adds the mean of one of istiod's timers, if it ran at all.
-func (m *maker) timed(stage, timer, kind string) {
-	if mean, ok := m.mean(timer, kind); ok {
-		m.stages[stage].add(mean, timer)
-	}
-}
-
-// generation adds the mean time of the types up to the change's last marker,
-// each as often as it was part of a push.
-func (m *maker) generation(e *record.Event) {
-	if endpointsAlone(e) {
-		m.timed(record.StageGenerate, timePush, "eds")
-		return
-	}
-	last := 0
-	for _, marker := range e.Markers {
-		for i, kind := range pushOrder {
-			if marker.Type == kind {
-				last = max(last, i)
-			}
-		}
-	}
-	turns := m.in.Rises[timeQueue+"_count"]
-	if turns == 0 {
-		return
-	}
-	total, any := 0.0, false
-	for _, kind := range pushOrder[:last+1] {
-		sum, ok := m.in.Rises[series(timePush+"_sum", kind)]
-		total, any = total+sum/turns, any || ok
-	}
-	if any {
-		m.stages[record.StageGenerate].add(total*1e9, timePush)
-	}
-}
-
-// endpointsAlone tells whether a change shows in endpoints only.
-func endpointsAlone(e *record.Event) bool {
-	for _, marker := range e.Markers {
-		if marker.Type != "eds" {
-			return false
-		}
-	}
-	return len(e.Markers) > 0
-}
-
-func series(name, kind string) string {
-	if kind == "" {
-		return name
-	}
-	return name + `{type="` + kind + `"}`
-}
-
-// mean is the mean of a histogram in the window, nanoseconds; false if it
-// counted nothing.
-func (m *maker) mean(name, kind string) (float64, bool) {
-	count := m.in.Rises[series(name+"_count", kind)]
-	if count == 0 {
-		return 0, false
-	}
-	return m.in.Rises[series(name+"_sum", kind)] / count * 1e9, true
 }
