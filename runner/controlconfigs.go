@@ -5,7 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"fmt"
-	"net/url"
+	neturl "net/url"
 	"regexp"
 	"strings"
 
@@ -53,7 +53,7 @@ func (t *controlTrial) configs(ctx context.Context) []artefact {
 func (t *controlTrial) realConfig(ctx context.Context) (artefact, error) {
 	p := t.c.reals[0]
 	name := p.name + "." + p.namespace
-	dump, err := p.proxy.Get(ctx, "/config_dump", url.Values{"include_eds": {"true"}})
+	dump, err := p.proxy.Get(ctx, "/config_dump", neturl.Values{"include_eds": {"true"}})
 	if err != nil {
 		return artefact{}, err
 	}
