@@ -52,6 +52,9 @@ type toll struct {
 	unneeded int
 	// unsearched are contents in which a marker could not be looked for.
 	unsearched int
+	// unlooked are changes that somebody missed, but may have had before
+	// proxies looked for a marker of theirs.
+	unlooked int
 	// stale is how long proxies held endpoints already gone, in seconds, over
 	// all endpoints and proxies.
 	stale float64
@@ -72,6 +75,9 @@ func (t toll) String() string {
 // interface showed it in force.
 type sighting struct {
 	received, acked, applied int64
+	// stayed says that the proxy showed a marker before too: it was sent the
+	// change in one with what that takes back.
+	stayed bool
 }
 
 // when is the first that is known of it.
@@ -197,6 +203,9 @@ func (w witnesses) settle(e *record.Event, marks []mark, past map[string][]mark,
 		if m.kind == "eds" && !m.gone {
 			later.back[m.markKey] = e.CommittedNS
 		}
+	}
+	if len(e.Missed) > 0 && slices.ContainsFunc(marks, func(m mark) bool { return m.searched > e.CommittedNS }) {
+		t.unlooked++
 	}
 	sortSightings(&e.Seen)
 	t.expected += e.Expected

@@ -10,6 +10,7 @@ import (
 	"github.com/meshmark/meshmark/population"
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
+	"github.com/meshmark/meshmark/xds"
 )
 
 // verdicts collects checks.
@@ -84,6 +85,7 @@ func TestJudgeCommits(t *testing.T) {
 		"one of many":        {nil, spaced(append(slices.Repeat([]record.Event{seenAfter(101_000)}, 9), seenAfter(5000))...), true},
 		"two of many":        {nil, spaced(append(slices.Repeat([]record.Event{seenAfter(101_000)}, 8), seenAfter(5000), seenAfter(5000))...), false},
 		"nobody has one yet": {nil, []record.Event{seenAfter()}, true},
+		"an Envoy, polled":   {nil, []record.Event{seenAfter(-1)}, true},
 	} {
 		c, j := controlTrialOf(t, 1, tt.sets...), verdicts{}
 		c.judgeCommits(tt.events, j.check)
@@ -93,48 +95,119 @@ func TestJudgeCommits(t *testing.T) {
 	}
 }
 
-func TestJudgeAnnounced(t *testing.T) {
-	events := []record.Event{{}, {Missed: []int32{3}}}
-	for name, tt := range map[string]struct {
-		late map[int]time.Duration
-		ok   bool
-	}{"in time": {nil, true}, "seen all the same": {map[int]time.Duration{0: time.Second}, true}, "missed": {map[int]time.Duration{0: 1, 1: time.Second}, false}} {
-		j := verdicts{}
-		if judgeAnnounced(tt.late, events, j.check); j["announced"].OK != tt.ok {
-			t.Errorf("%s: %+v", name, j)
-		}
-	}
-}
-
+// Changes that leave late come to no harm; others than planned at once do.
 func TestJudgeDriver(t *testing.T) {
-	c := controlTrialOf(t, 1, "change_rate=10")
-	event := func(late time.Duration) record.Event {
-		return record.Event{PlannedNS: committedAt, SentNS: committedAt + int64(late)}
+	const ms = time.Millisecond
+	late := func(n int, planned func(i int) time.Duration, late func(i int) time.Duration) []record.Event {
+		var out []record.Event
+		for i := range n {
+			at := committedAt + int64(planned(i))
+			out = append(out, record.Event{PlannedNS: at, SentNS: at + int64(late(i))})
+		}
+		return append(out, record.Event{PlannedNS: committedAt}) // never sent
 	}
-	for late, ok := range map[time.Duration]bool{0: true, 49 * time.Millisecond: true, 60 * time.Millisecond: false} {
-		j := verdicts{}
-		c.driven = []record.Event{event(0), event(late), {PlannedNS: committedAt}} // the last was never sent
-		if c.judgeDriver(j.check); j["driver-schedule"].OK != ok {
-			t.Errorf("%v late: %+v", late, j["driver-schedule"])
+	every := func(gap time.Duration) func(int) time.Duration {
+		return func(i int) time.Duration { return time.Duration(i) * gap }
+	}
+	seventh := func(i int) time.Duration {
+		if i == 7 {
+			return 200 * ms
+		}
+		return 0
+	}
+	for name, tt := range map[string]struct {
+		events []record.Event
+		ok     bool
+	}{
+		"in time":                    {late(20, every(100*ms), every(0)), true},
+		"all 300 ms late":            {late(20, every(100*ms), func(int) time.Duration { return 300 * ms }), true},
+		"one of 20 late":             {late(20, every(100*ms), seventh), true},
+		"slower by a twentieth":      {late(11, every(100*ms), every(5*ms)), true},
+		"slower by a fifth":          {late(20, every(100*ms), every(20*ms)), false},
+		"stood still, then a burst":  {late(20, every(100*ms), func(i int) time.Duration { return max(0, time.Duration(10-i)*100*ms) }), false},
+		"a burst, as planned":        {late(100, every(0), func(i int) time.Duration { return time.Duration(i) * ms / 3 }), true},
+		"a burst that took a second": {late(100, every(0), func(i int) time.Duration { return time.Duration(i) * 10 * ms }), false},
+		"one change":                 {late(1, every(0), func(int) time.Duration { return time.Second }), true},
+		"none was sent":              {late(0, every(0), every(0)), false},
+		"none was planned":           {nil, true},
+	} {
+		c, j := controlTrialOf(t, 1), verdicts{}
+		c.driven = tt.events
+		if c.judgeDriver(j.check); j["driver-schedule"].OK != tt.ok || j["driver-schedule"].Name == "" {
+			t.Errorf("%s: %+v", name, j["driver-schedule"])
 		}
 	}
 }
 
 func TestJudgeLag(t *testing.T) {
+	const ms = 1000.0
+	// acked are pairs received some ms before they were acknowledged.
+	acked := func(own int64, us ...int64) []record.Event {
+		e := seenAfter(us...)
+		for i := range e.Seen.ReceivedUS {
+			e.Seen.ReceivedUS[i] -= own
+		}
+		return []record.Event{e}
+	}
+	fast, slow := acked(100, 100_000, 100_000, 200_000), acked(100, 2_000_000, 2_000_000, 2_000_000)
+	envoys := seenAfter(-1, -1)
 	for name, tt := range map[string]struct {
 		p50, p99 float64
+		source   string
+		events   []record.Event
+		due      int
 		ok       bool
-	}{"none": {10, 900, true}, "small beside": {9000, 19_000, true}, "median": {11_000, 12_000, false}, "tail": {100, 21_000, false}} {
-		c, j := controlTrialOf(t, 1), verdicts{}
-		c.accountAfter.Lag = record.Lag{P50: tt.p50, P99: tt.p99}
+		warnings int
+	}{
+		"none":                            {0.01 * ms, 0.9 * ms, xds.LagKernel, fast, 3, true, 0},
+		"small beside":                    {9 * ms, 19 * ms, xds.LagKernel, fast, 3, true, 0},
+		"median":                          {11 * ms, 12 * ms, xds.LagKernel, fast, 3, false, 0},
+		"tail":                            {0.1 * ms, 21 * ms, xds.LagKernel, fast, 3, false, 0},
+		"small beside, yet long":          {90 * ms, 110 * ms, xds.LagKernel, slow, 3, false, 0},
+		"long beside what is longer":      {50 * ms, 90 * ms, xds.LagKernel, slow, 3, true, 0},
+		"quick to read, slow to answer":   {0.1 * ms, 0.1 * ms, xds.LagKernel, acked(30_000, 100_000, 100_000, 200_000), 3, false, 0},
+		"timers in time":                  {0.1 * ms, 5 * ms, xds.LagTimer, fast, 3, true, 1},
+		"timers late":                     {20 * ms, 50 * ms, xds.LagTimer, fast, 3, false, 1},
+		"none was acknowledged":           {0.1 * ms, 0.2 * ms, xds.LagKernel, []record.Event{seenAfter(-1)}, 3, false, 0},
+		"Envoys alone":                    {0.1 * ms, 0.2 * ms, xds.LagKernel, []record.Event{envoys}, 0, true, 0},
+		"nothing was to come":             {0.1 * ms, 0.2 * ms, xds.LagKernel, nil, 0, true, 0},
+		"nothing was to come, yet so bad": {50 * ms, 150 * ms, xds.LagKernel, nil, 0, false, 0},
+	} {
+		c, j := controlTrialOf(t, 3), verdicts{}
+		c.accountAfter.Lag, c.accountAfter.LagSource, c.accountAfter.LagCount = record.Lag{P50: tt.p50, P99: tt.p99}, tt.source, 10
 		warned := 0
-		c.judgeCosts([]record.Event{seenAfter(100_000, 100_000, 200_000)}, j.check, func(string, ...any) { warned++ })
-		if j["simulator-lag"].OK != tt.ok || warned > 0 {
-			t.Errorf("%s: %+v, %d warnings", name, j, warned)
+		c.judgeLag(tt.events, toll{due: tt.due}, j.check, func(string, ...any) { warned++ })
+		if got := j["simulator-lag"]; got.OK != tt.ok || warned != tt.warnings || got.Name == "" {
+			t.Errorf("%s: %+v, %d warnings", name, got, warned)
 		}
-		c.out.CPU[record.PartControl], c.out.CPU[partSimulator] = record.CPU{UserS: 1}, record.CPU{UserS: 0.6}
-		if c.judgeCosts(nil, j.check, func(string, ...any) { warned++ }); warned != 1 {
-			t.Errorf("%s: %d warnings of the simulator's cost", name, warned)
+		c.accountAfter.LagCount = 0
+		if c.judgeLag(tt.events, toll{due: tt.due}, j.check, t.Errorf); j["simulator-lag"].OK {
+			t.Errorf("%s: nothing was measured, and that is fine: %+v", name, j["simulator-lag"])
+		}
+	}
+}
+
+// What a slow reader takes to acknowledge is meant, and no lag.
+func TestJudgeLagOfSlowReaders(t *testing.T) {
+	c, j := controlTrialOf(t, 10, "clients=slow-reader"), verdicts{}
+	c.accountAfter.Lag, c.accountAfter.LagCount, c.accountAfter.LagSource = record.Lag{P50: 10, P99: 10}, 1, xds.LagKernel
+	events := []record.Event{seenAfter(slices.Repeat([]int64{1_000_000}, 10)...)}
+	for p := range events[0].Seen.ReceivedUS {
+		if events[0].Seen.ReceivedUS[p] -= 100; c.misbehaving()[int32(p)] {
+			events[0].Seen.ReceivedUS[p] -= 900_000
+		}
+	}
+	if c.judgeLag(events, toll{due: 8}, j.check, t.Errorf); !j["simulator-lag"].OK {
+		t.Errorf("%+v", j)
+	}
+}
+
+func TestJudgeCosts(t *testing.T) {
+	for simulator, want := range map[float64]int{0.4: 0, 0.6: 1} {
+		c, warned := controlTrialOf(t, 1), 0
+		c.out.CPU[record.PartControl], c.out.CPU[partSimulator] = record.CPU{UserS: 1}, record.CPU{UserS: simulator}
+		if c.judgeCosts(func(string, ...any) { warned++ }); warned != want {
+			t.Errorf("%v of istiod's CPU: %d warnings", simulator, warned)
 		}
 	}
 }

@@ -24,9 +24,12 @@ func (k markKey) opposite() markKey {
 // mark is a marker of a change, and who showed it.
 type mark struct {
 	markKey
-	change int   // place in the events
-	goneNS int64 // when an address was gone, nanoseconds since 1970
-	sights map[int32]sighting
+	change int // place in the events
+	// When the change was committed and, of an address that goes, when it was
+	// gone; and from when on what proxies got was searched for it, 0: from the
+	// beginning. Nanoseconds since 1970.
+	committed, goneNS, searched int64
+	sights                      map[int32]sighting
 }
 
 // marks are the markers of each event, with what proxies showed of them until
@@ -42,7 +45,7 @@ func (w witnesses) marks(events []record.Event) [][]mark {
 			if gone == 0 {
 				gone = e.CommittedNS
 			}
-			out[i] = append(out[i], mark{markKey: markKey{m.Type, m.Resource, m.Text, m.Gone}, change: i, goneNS: gone, sights: map[int32]sighting{}})
+			out[i] = append(out[i], mark{markKey: markKey{m.Type, m.Resource, m.Text, m.Gone}, change: i, committed: e.CommittedNS, goneNS: gone, sights: map[int32]sighting{}})
 		}
 	}
 	w.collect(out, place, w.markers, w.ahead, func(at, acked int64) sighting { return sighting{received: at, acked: acked, applied: never} })
@@ -66,15 +69,28 @@ func (w witnesses) collect(marks [][]mark, place map[int]int, from []xds.MarkerS
 		if !known || k >= len(marks[i]) {
 			continue
 		}
+		m := &marks[i][k]
+		if s.SearchedFromNS != 0 {
+			m.searched = s.SearchedFromNS - int64(ahead)
+		}
+		// Of proxies that were sent a change in one with what it takes back,
+		// what they were sent after its commit counts.
+		all := s.After(m.committed + int64(ahead))
+		showed := map[int32]int64{}
 		for n, p := range s.Proxy {
-			at, acked := s.ReceivedNS[n]-int64(ahead), int64(never)
+			showed[p] = s.ReceivedNS[n]
+		}
+		for n, p := range all.Proxy {
+			at, acked := all.ReceivedNS[n]-int64(ahead), int64(never)
 			if at > end {
 				continue
 			}
-			if s.AckedNS[n] >= 0 && s.AckedNS[n]-int64(ahead) <= end {
-				acked = s.AckedNS[n] - int64(ahead)
+			if all.AckedNS[n] >= 0 && all.AckedNS[n]-int64(ahead) <= end {
+				acked = all.AckedNS[n] - int64(ahead)
 			}
-			marks[i][k].sights[p] = as(at, acked)
+			one := as(at, acked)
+			one.stayed = showed[p] != all.ReceivedNS[n]
+			m.sights[p] = one
 		}
 	}
 }
@@ -157,10 +173,10 @@ func (w witnesses) stale(e *record.Event, marks []mark, past map[string][]mark, 
 			until = min(until, back)
 		}
 		switch s, dropped := m.sights[p]; {
+		case dropped && s.stayed, !dropped && !held(past, m, p):
+			continue // it never had it
 		case dropped:
 			until = min(until, s.when())
-		case !held(past, m, p):
-			continue
 		default:
 			until = min(until, at)
 		}

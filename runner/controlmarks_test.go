@@ -128,3 +128,65 @@ func TestStaleness(t *testing.T) {
 		}
 	}
 }
+
+// A proxy that is sent a change in one with what takes it back has it from
+// what it was sent after the commit, and was stale in between at most.
+func TestStays(t *testing.T) {
+	e := func(i int, seconds float64, text string, gone bool, since float64) record.Event {
+		return record.Event{Change: i, Object: "Pod/a/x-1", CommittedNS: at(seconds),
+			Markers: []record.Marker{{Type: "eds", Resource: "x", Text: text, Gone: gone, GoneNS: at(since)}}}
+	}
+	stays := func(seconds ...float64) *xds.Stays {
+		s := &xds.Stays{}
+		for _, one := range seconds {
+			s.Proxy, s.ReceivedNS, s.AckedNS = append(s.Proxy, 0), append(s.ReceivedNS, at(one)), append(s.AckedNS, at(one+0.001))
+		}
+		return s
+	}
+	for name, tt := range map[string]struct {
+		events []record.Event
+		stays  []*xds.Stays
+		stale  float64
+		seen   int
+	}{
+		// Unready and ready again: one push, in which all is as before. That
+		// of before the commit was another.
+		"there all along": {[]record.Event{e(0, 1, "A", true, 1), e(1, 1.05, "A", false, 0)}, []*xds.Stays{nil, stays(1.01, 1.2)}, 0.05, 1},
+		// Scaled up and down again.
+		"never there": {[]record.Event{e(0, 1, "A", false, 0), e(1, 1.05, "A", true, 1.05)}, []*xds.Stays{nil, stays(1.2)}, 0, 1},
+	} {
+		w := witnesses{proxies: 1, simulated: 1, needs: all, end: time.Unix(0, at(10))}
+		for i, s := range tt.stays {
+			w.markers = append(w.markers, xds.MarkerSightings{Change: i, Type: "eds", Gone: tt.events[i].Markers[0].Gone, Stays: s})
+		}
+		events, toll := account(tt.events, w)
+		if d := toll.stale - tt.stale; d < -1e-6 || d > 1e-6 || toll.seen != tt.seen || toll.superseded != 1 || toll.missed != 0 {
+			t.Errorf("%s: %+v", name, toll)
+		}
+		if us := events[1].Seen.ReceivedUS; len(us) != 1 || us[0] != 150_000 {
+			t.Errorf("%s: received after %v us", name, us)
+		}
+	}
+}
+
+// Changes that somebody lacks, and that may have come before anybody looked.
+func TestUnlooked(t *testing.T) {
+	for name, tt := range map[string]struct {
+		from float64
+		seen []int32
+		want int
+	}{
+		"since the start": {0, nil, 0}, "before the commit": {0.9, nil, 0}, "after, yet all have it": {1.5, []int32{0, 1}, 0}, "after, and one lacks it": {1.5, []int32{0}, 1},
+	} {
+		w := witnesses{proxies: 2, simulated: 2, needs: all, end: time.Unix(0, at(10))}
+		s := xds.MarkerSightings{Change: 0, Type: "cds", SearchedFromNS: at(tt.from)}
+		for _, p := range tt.seen {
+			s.Proxy, s.ReceivedNS, s.AckedNS = append(s.Proxy, p), append(s.ReceivedNS, at(2)), append(s.AckedNS, at(2))
+		}
+		w.markers = []xds.MarkerSightings{s}
+		_, toll := account([]record.Event{{Object: "x", CommittedNS: at(1), Markers: []record.Marker{{Type: "cds", Text: "x"}}}}, w)
+		if toll.unlooked != tt.want {
+			t.Errorf("%s: %+v", name, toll)
+		}
+	}
+}
