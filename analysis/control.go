@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/meshmark/meshmark/record"
@@ -74,7 +75,7 @@ func convergenceMeasures() []measure {
 			return o.converged(t).acked.Quantile(0.99) - reported(t)
 		}})
 	for _, stage := range record.Stages() {
-		out = append(out, measure{name: "stage_" + stage, signed: true, of: ofControl(func(c *record.Control) float64 {
+		out = append(out, measure{name: "stage_" + stage, signed: true, warn: stageApart(stage), of: ofControl(func(c *record.Control) float64 {
 			for _, s := range c.Stages {
 				if s.Name == stage {
 					return s.MeanUS
@@ -149,6 +150,42 @@ func largeResidual(o *observations, cell int) []string {
 	}
 	return []string{fmt.Sprintf("in %d of %d trials the stages leave more than 5%% or 2 ms unexplained, at most %s of %s",
 		n, all, quantity(rest, study.UnitMicroseconds), quantity(mean, study.UnitMicroseconds))}
+}
+
+// stageApart warns where two sources of a stage differ by more than a
+// waterfall may leave unexplained, or where only some trials have the stage.
+func stageApart(name string) func(o *observations, cell int) []string {
+	return func(o *observations, cell int) []string {
+		var out []string
+		apart, lacking, all := 0, 0, o.valid(cell)
+		var worst record.Stage
+		for _, t := range all {
+			i := -1
+			if t.Control != nil {
+				i = slices.IndexFunc(t.Control.Stages, func(s record.Stage) bool { return s.Name == name })
+			}
+			if i < 0 {
+				lacking++
+				continue
+			}
+			s := t.Control.Stages[i]
+			_, mean := o.residual(t)
+			if s.CheckUS == nil || !finite(mean) || !(math.Abs(*s.CheckUS-s.MeanUS) > maxResidual(mean)) {
+				continue
+			}
+			if apart++; apart == 1 || math.Abs(*s.CheckUS-s.MeanUS) > math.Abs(*worst.CheckUS-worst.MeanUS) {
+				worst = s
+			}
+		}
+		if apart > 0 {
+			out = append(out, fmt.Sprintf("in %d of %d trials a second source differs by more than 5%% of the whole or 2 ms, at most %s by %s, %s by %s", apart, len(all),
+				quantity(worst.MeanUS, study.UnitMicroseconds), worst.Source, quantity(*worst.CheckUS, study.UnitMicroseconds), worst.CheckSource))
+		}
+		if lacking > 0 {
+			out = append(out, fmt.Sprintf("in %d of %d trials nobody measured it", lacking, len(all)))
+		}
+		return out
+	}
 }
 
 // missedExample says which changes proxies never saw.
@@ -295,14 +332,6 @@ func positive(v float64) float64 {
 	return v
 }
 
-// idleCores is the CPU that istiod used before the first change.
-func idleCores(c *record.Control) float64 {
-	if c.IdleSeconds <= 0 {
-		return math.NaN()
-	}
-	return c.Idle.TotalS() / c.IdleSeconds
-}
-
 // istiodMemory is istiod's memory in bytes at the end of the window.
 func istiodMemory(t *record.Trial) float64 {
 	m := t.Memory[record.PartControl]
@@ -310,43 +339,6 @@ func istiodMemory(t *record.Trial) float64 {
 		return float64(m.PSSBytes)
 	}
 	return positive(float64(m.CgroupBytes))
-}
-
-func costMeasures() []measure {
-	istiod := func(t *record.Trial) float64 {
-		cpu, ok := t.CPU[record.PartControl]
-		if !ok {
-			return math.NaN()
-		}
-		return cpu.TotalS()
-	}
-	return []measure{
-		{name: "istiod_cpu_per_change", signed: true, of: func(_ *observations, t *record.Trial) float64 {
-			if t.Control == nil || t.Control.Committed <= 0 {
-				return math.NaN()
-			}
-			used := istiod(t)
-			if idle := idleCores(t.Control); finite(idle) {
-				used -= idle * t.Window.Seconds
-			}
-			return used * 1e6 / float64(t.Control.Committed)
-		}},
-		{name: "istiod_cpu_idle", of: ofControl(idleCores)},
-		{name: "istiod_memory", of: func(_ *observations, t *record.Trial) float64 { return istiodMemory(t) }},
-		{name: "alloc_bytes_per_change", of: perChange(func(c *record.Control) float64 { return positive(float64(c.AllocBytes)) })},
-		{name: "apiserver_cpu_per_change", of: perChange(func(c *record.Control) float64 {
-			if c.APIServer == nil {
-				return math.NaN()
-			}
-			return c.APIServer.TotalS() * 1e6
-		})},
-		{name: "simulator_cpu_share", of: func(_ *observations, t *record.Trial) float64 {
-			if t.Control == nil || !(istiod(t) > 0) {
-				return math.NaN()
-			}
-			return t.Control.Simulator.TotalS() / istiod(t)
-		}},
-	}
 }
 
 func stalenessMeasures() []measure {

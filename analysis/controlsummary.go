@@ -54,6 +54,10 @@ func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSumm
 		if c.APIServer != nil {
 			sum := addCPU(valueOf(s.APIServerCPU), *c.APIServer)
 			s.APIServerCPU = &sum
+			s.APIServerSeconds += apiSeconds(t)
+		}
+		if len(s.Profiles) == 0 {
+			s.Profiles = c.Profiles
 		}
 		s.StaleProxySeconds += c.StaleProxySeconds
 		s.AllocBytes += c.AllocBytes
@@ -70,9 +74,13 @@ func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSumm
 	if len(memory) > 0 {
 		s.MemoryBytes = int64(math.Round(median(memory)))
 	}
-	if idle := meanOf(trials, func(t *record.Trial) float64 { return idleCores(t.Control) }); finite(idle) {
+	if idle := medianIdle(trials, idleCores); finite(idle) {
 		s.IdleCores = idle
 	}
+	if idle := medianIdle(trials, apiIdleCores); finite(idle) {
+		s.APIServerIdleCores = &idle
+	}
+	s.Goroutines = int64(medianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.Goroutines) }))
 	for _, kind := range study.XDSTypes() {
 		if v := meanOf(trials, func(t *record.Trial) float64 { return pushes(t.Control.Istiod, kind) }); finite(v) {
 			s.Pushes[kind] = v
@@ -129,18 +137,10 @@ func changePoints(c *convergence) []record.ChangePoint {
 // summarizeStages puts in the waterfall, and what istiod itself reports.
 func (o *observations) summarizeStages(s *record.ControlSummary, trials []*record.Trial) {
 	for _, name := range record.Stages() {
-		source := ""
-		mean := meanOf(trials, func(t *record.Trial) float64 {
-			for _, stage := range t.Control.Stages {
-				if stage.Name == name {
-					source = stage.Source
-					return stage.MeanUS
-				}
-			}
-			return math.NaN()
-		})
-		if finite(mean) {
-			s.Stages = append(s.Stages, record.Stage{Name: name, MeanUS: mean, Source: source})
+		if stage, ok := stageOver(trials, name); ok {
+			s.Stages = append(s.Stages, stage)
+		} else if len(s.Stages) > 0 || slices.ContainsFunc(trials, func(t *record.Trial) bool { return len(t.Control.Stages) > 0 }) {
+			s.MissingStages = append(s.MissingStages, name)
 		}
 	}
 	if mean := meanOf(trials, func(t *record.Trial) float64 { _, m := o.residual(t); return m }); finite(mean) {
@@ -157,6 +157,42 @@ func (o *observations) summarizeStages(s *record.ControlSummary, trials []*recor
 			}
 		}
 	}
+}
+
+// stageOver is a stage's mean over the trials, as sums of which a waterfall
+// is made: a trial that has other stages but not this one has it in its
+// residual, and counts as nothing here. false if no trial has it.
+func stageOver(trials []*record.Trial, name string) (out record.Stage, ok bool) {
+	out.Name = name
+	n, checked, apart := 0, 0, 0.0
+	for _, t := range trials {
+		if len(t.Control.Stages) == 0 {
+			continue
+		}
+		n++
+		for _, stage := range t.Control.Stages {
+			if stage.Name != name {
+				continue
+			}
+			ok = true
+			out.MeanUS += stage.MeanUS
+			out.Source = stage.Source
+			if stage.CheckUS != nil {
+				checked++
+				apart += *stage.CheckUS - stage.MeanUS
+				out.CheckSource = stage.CheckSource
+			}
+		}
+	}
+	if !ok {
+		return out, false
+	}
+	out.MeanUS /= float64(n)
+	if checked > 0 {
+		check := out.MeanUS + apart/float64(checked)
+		out.CheckUS = &check
+	}
+	return out, true
 }
 
 // latencyOfCounts summarises plain values in microseconds.

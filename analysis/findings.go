@@ -98,6 +98,10 @@ func (o *observations) plain(cell int, m measure) (record.Finding, bool) {
 	if !m.signed {
 		f.Low = notNegative(e.Low)
 	}
+	if m.net && f.Low <= 0 {
+		f.Verdict = record.VerdictBelowNoise
+		f.Warnings = append(f.Warnings, noiseWarning(f))
+	}
 	if m.warn != nil {
 		f.Warnings = append(f.Warnings, m.warn(o, cell)...)
 	}

@@ -23,6 +23,9 @@ type measure struct {
 	beyond float64
 	// signed says that the value may lie below zero.
 	signed bool
+	// net says that the value is what is left of a use without the idle one:
+	// below zero it is noise.
+	net bool
 	// fault says that the value counts what must not happen: it is told
 	// whatever the number of blocks, and is real if it is not zero.
 	fault bool

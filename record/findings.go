@@ -196,6 +196,8 @@ type ControlSummary struct {
 	Stages     []Stage `json:"stages"`
 	MeanUS     float64 `json:"mean_us"`
 	ResidualUS float64 `json:"residual_us"`
+	// MissingStages names stages that no trial measured.
+	MissingStages []string `json:"missing_stages,omitempty"`
 	// ReportedP99US is the 99th percentile by istiod's own histogram;
 	// ReportedFirstBucket says that it lies in its first bucket and is but a
 	// straight line through that; absent where istiod has none.
@@ -219,18 +221,26 @@ type ControlSummary struct {
 	Holdings   []Holding        `json:"holdings,omitempty"`
 	Reconnects map[string]int64 `json:"reconnects,omitempty"` // sums, by why
 	// IstiodCPUS and the others are CPU seconds in the windows, sums, over
-	// WindowSeconds; IdleCores is istiod's use before them, a mean.
+	// WindowSeconds, those of the API server over APIServerSeconds; IdleCores
+	// and APIServerIdleCores are what they used before, medians, the second
+	// nil if nobody measured it.
 	WindowSeconds float64 `json:"window_s"`
 	IstiodCPU     CPU     `json:"istiod_cpu"`
 	SimulatorCPU  CPU     `json:"simulator_cpu"`
 	APIServerCPU  *CPU    `json:"apiserver_cpu,omitempty"`
 	IdleCores     float64 `json:"idle_cores"`
+
+	APIServerSeconds   float64  `json:"apiserver_s,omitempty"`
+	APIServerIdleCores *float64 `json:"apiserver_idle_cores,omitempty"`
 	// SimulatorLagP99US is how late the simulated proxies read, a median.
 	SimulatorLagP99US float64 `json:"simulator_lag_p99_us"`
 	StaleProxySeconds float64 `json:"stale_proxy_s"` // sum
 	MemoryBytes       int64   `json:"memory_bytes"`  // of istiod, median; 0 if it was not read
 	HeapBytes         int64   `json:"heap_bytes"`    // median
 	AllocBytes        int64   `json:"alloc_bytes"`   // sum
+	Goroutines        int64   `json:"goroutines"`    // median
+	// Profiles are istiod's, of one trial.
+	Profiles []Profile `json:"profiles,omitempty"`
 	// Missing lists metrics that this istiod does not have.
 	Missing []string `json:"missing_metrics,omitempty"`
 }

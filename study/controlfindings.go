@@ -35,7 +35,7 @@ var controlFindings = func() []controlFinding {
 	for _, s := range record.Stages() {
 		add("stage_"+s, UnitMicroseconds, "Mean of this part of the way.")
 	}
-	add("stage_residual", UnitMicroseconds, "Mean from commit to acknowledgement, less the sum of the stages.")
+	add("stage_residual", UnitMicroseconds, "Mean from commit to acknowledgement, less the sum of the stages: by how much istiod's timers and its log disagree, and what nobody measures.")
 	compared("pushes", UnitPushes, "istiod's pilot_xds_pushes in the window, all types.")
 	for _, t := range XDSTypes() {
 		add("pushes_"+t, UnitPushes, "The same of one type.")
@@ -60,11 +60,15 @@ var controlFindings = func() []controlFinding {
 	add("join_cache_hit_share", UnitRatio, "Share of istiod's reads of its cache meanwhile that found the resource there; needs PILOT_XDS_CACHE_STATS.")
 	add("xds_cache_hit_share", UnitRatio, "The same in the window.")
 	add("config_dump_bytes", UnitBytes, "Config dump of a real sidecar in scope_namespace, JSON, without endpoints; needs real_pods.")
-	compared("istiod_cpu_per_change", UnitPerChange, "istiod's CPU time in the window, less what it uses idle, for each change committed.")
+	compared("istiod_cpu_per_change", UnitPerChange, "istiod's CPU time in the window, less what it uses idle (median of the cell's trials), for each change committed.")
 	compared("istiod_cpu_idle", UnitCores, "istiod's CPU before the first change, with all proxies connected.")
 	compared("istiod_memory", UnitBytes, "istiod's memory at the end of the window.")
+	add("istiod_heap", UnitBytes, "Memory in use on istiod's heap at the end of the window.")
+	add("istiod_goroutines", UnitGoroutines, "istiod's goroutines at the end of the window.")
 	compared("alloc_bytes_per_change", UnitBytesPerChange, "What istiod allocated for each change committed.")
-	compared("apiserver_cpu_per_change", UnitPerChange, "kube-apiserver's CPU time for each change committed.")
+	add("alloc_bytes_per_second", UnitBytesPerSecond, "What istiod allocated a second in the window.")
+	compared("apiserver_cpu_per_change", UnitPerChange, "kube-apiserver's CPU time in the window, less what it uses idle (median of the cell's trials), for each change committed.")
+	add("apiserver_cpu_idle", UnitCores, "kube-apiserver's CPU before the first change.")
 	add("simulator_cpu_share", UnitRatio, "CPU time of the simulated proxies over istiod's.")
 	compared("stale_proxy_seconds_per_change", UnitSecondsPerChange, "Time that proxies held endpoints already gone, for each change committed.")
 	add("missed", UnitMissed, "Pairs of a change and a proxy that needed it and never had it, a trial.")

@@ -21,6 +21,8 @@ const (
 	UnitResources        = "resources"
 	UnitMissed           = "missed" // pairs of a change and a proxy
 	UnitCores            = "cores"
+	UnitGoroutines       = "goroutines"
+	UnitBytesPerSecond   = "bytes/s"
 	UnitRatio            = "ratio"
 )
 

@@ -1,0 +1,131 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// idleCores is the CPU that istiod used before the first change, in cores.
+func idleCores(c *record.Control) float64 {
+	if c.IdleSeconds <= 0 {
+		return math.NaN()
+	}
+	return c.Idle.TotalS() / c.IdleSeconds
+}
+
+// apiIdleCores is the same of kube-apiserver.
+func apiIdleCores(c *record.Control) float64 {
+	if c.APIServerIdle == nil || c.APIServerIdleSeconds <= 0 {
+		return math.NaN()
+	}
+	return c.APIServerIdle.TotalS() / c.APIServerIdleSeconds
+}
+
+// idleOf is the median idle use over the valid trials of a trial's cell, NaN
+// if none measured it. A trial's own idle time is a second or two, in which a
+// single garbage collection doubles the figure; times a window many times as
+// long that would be the whole difference.
+func (o *observations) idleOf(t *record.Trial, of func(*record.Control) float64) float64 {
+	cell, ok := o.plan.Index(t.Cell)
+	if !ok {
+		return math.NaN()
+	}
+	return medianIdle(o.valid(cell), of)
+}
+
+// medianIdle is the median of idle use over trials, NaN if none measured it.
+func medianIdle(trials []*record.Trial, of func(*record.Control) float64) float64 {
+	var all []float64
+	for _, t := range trials {
+		if t.Control == nil {
+			continue
+		}
+		if v := of(t.Control); finite(v) {
+			all = append(all, v)
+		}
+	}
+	return medianOrNaN(all)
+}
+
+// netPerChange is CPU time used in the window less what would have been used
+// idle, microseconds for each change committed.
+func netPerChange(used, seconds, idle float64, committed int) float64 {
+	if committed <= 0 {
+		return math.NaN()
+	}
+	if finite(idle) {
+		used -= idle * seconds
+	}
+	return used * 1e6 / float64(committed)
+}
+
+// grossWarning says that idle use is in a figure, where nobody measured it.
+func grossWarning(of func(*record.Control) float64) func(o *observations, cell int) []string {
+	return func(o *observations, cell int) []string {
+		if finite(medianIdle(o.valid(cell), of)) {
+			return nil
+		}
+		return []string{"idle use was not measured and is in it"}
+	}
+}
+
+// noiseWarning is why a net cost has the verdict that it cannot be told from
+// nothing.
+func noiseWarning(f record.Finding) string {
+	if f.Estimate <= 0 {
+		return fmt.Sprintf("less was used than idle, by %s: idle use varies by as much, and nothing was saved", quantity(-f.Estimate, f.Unit))
+	}
+	return "its interval reaches zero: idle use varies by as much"
+}
+
+func costMeasures() []measure {
+	istiod := func(t *record.Trial) float64 {
+		cpu, ok := t.CPU[record.PartControl]
+		if !ok {
+			return math.NaN()
+		}
+		return cpu.TotalS()
+	}
+	return []measure{
+		{name: "istiod_cpu_per_change", signed: true, net: true, warn: grossWarning(idleCores), of: func(o *observations, t *record.Trial) float64 {
+			if t.Control == nil {
+				return math.NaN()
+			}
+			return netPerChange(istiod(t), t.Window.Seconds, o.idleOf(t, idleCores), t.Control.Committed)
+		}},
+		{name: "istiod_cpu_idle", of: ofControl(idleCores)},
+		{name: "istiod_memory", of: func(_ *observations, t *record.Trial) float64 { return istiodMemory(t) }},
+		{name: "istiod_heap", of: ofControl(func(c *record.Control) float64 { return positive(float64(c.HeapBytes)) })},
+		{name: "istiod_goroutines", of: ofControl(func(c *record.Control) float64 { return positive(float64(c.Goroutines)) })},
+		{name: "alloc_bytes_per_change", of: perChange(func(c *record.Control) float64 { return positive(float64(c.AllocBytes)) })},
+		{name: "alloc_bytes_per_second", of: func(_ *observations, t *record.Trial) float64 {
+			if t.Control == nil || !(t.Window.Seconds > 0) {
+				return math.NaN()
+			}
+			return positive(float64(t.Control.AllocBytes)) / t.Window.Seconds
+		}},
+		{name: "apiserver_cpu_per_change", signed: true, net: true, warn: grossWarning(apiIdleCores), of: func(o *observations, t *record.Trial) float64 {
+			if t.Control == nil || t.Control.APIServer == nil {
+				return math.NaN()
+			}
+			return netPerChange(t.Control.APIServer.TotalS(), apiSeconds(t), o.idleOf(t, apiIdleCores), t.Control.Committed)
+		}},
+		{name: "apiserver_cpu_idle", signed: true, of: ofControl(apiIdleCores)},
+		{name: "simulator_cpu_share", of: func(_ *observations, t *record.Trial) float64 {
+			if t.Control == nil || !(istiod(t) > 0) {
+				return math.NaN()
+			}
+			return t.Control.Simulator.TotalS() / istiod(t)
+		}},
+	}
+}
+
+// apiSeconds is how long kube-apiserver's CPU of a trial was counted.
+func apiSeconds(t *record.Trial) float64 {
+	if t.Control.APIServerSeconds > 0 {
+		return t.Control.APIServerSeconds
+	}
+	return t.Window.Seconds
+}
