@@ -28,13 +28,13 @@ func TestHoldingTable(t *testing.T) {
 		}
 		lines = append(lines, strings.Join(cells, "|"))
 	}
-	for i, want := range []string{"real sidecar of test-1|all|300.0|100.0%|–|50", "|mesh bootstrap|300.0|100.0%|–|1", "one of 5 sidecars of test-1|all|100.0|100.0%|20.0|30", "|Service a/a|30.0|30.0%|6.0|10"} {
+	for i, want := range []string{"all|real sidecar of test-1|all|300.0|100.0%|–|50", "||mesh bootstrap|300.0|100.0%|–|1", "all|one of 5 sidecars of test-1|all|100.0|100.0%|20.0|30", "||Service a/a|30.0|30.0%|6.0|10"} {
 		if lines[i] != want {
 			t.Errorf("row %d: %q, want %q", i, lines[i], want)
 		}
 	}
 	// The owners not shown and those nobody names are one row.
-	if want := "|8 more owners|16.0|16.0%|3.2|9"; lines[7] != want {
+	if want := "||8 more owners|16.0|16.0%|3.2|9"; lines[7] != want {
 		t.Errorf("%q, want %q", lines[7], want)
 	}
 	if notes := strings.Join(got.Notes, " "); !strings.Contains(notes, "More proxies (1)") || !strings.Contains(notes, "scope --run") {
