@@ -269,3 +269,18 @@ func TestJudgeAnswers(t *testing.T) {
 		}
 	}
 }
+
+func TestDrifted(t *testing.T) {
+	const us = time.Microsecond
+	for _, tt := range []struct {
+		moved, before, after time.Duration
+		want                 bool
+	}{
+		{0, 0, 0, false}, {900 * us, 10 * us, 10 * us, false}, {1100 * us, 10 * us, 10 * us, true}, {-1100 * us, 10 * us, 10 * us, true},
+		{5000 * us, 4000 * us, 2000 * us, false}, {-7000 * us, 4000 * us, 2000 * us, true},
+	} {
+		if got := drifted(tt.moved, tt.before, tt.after); got != tt.want {
+			t.Errorf("%v with bounds %v and %v: %v", tt.moved, tt.before, tt.after, got)
+		}
+	}
+}

@@ -32,6 +32,7 @@ type controlTrial struct {
 
 	ahead   time.Duration // how far the simulated sidecars' clock is ahead of ours
 	bound   time.Duration // of the error in that
+	clock   time.Duration // the same as measured, where it is less than the error too
 	targets map[string][]observe.Target
 	envoys  *envoyWatch
 	traffic *trafficWitness // nil without traffic

@@ -17,10 +17,10 @@ import (
 // whether anything still comes; real Envoys are asked what they have in force.
 func (t *controlTrial) window(ctx context.Context) error {
 	var err error
-	if t.ahead, t.bound, err = t.c.fleet.ClockOffset(ctx); err != nil {
+	if t.clock, t.bound, err = t.c.fleet.ClockOffset(ctx); err != nil {
 		return fmt.Errorf("compare clocks with the simulated sidecars: %w", err)
 	}
-	if t.ahead.Abs() <= t.bound {
+	if t.ahead = t.clock; t.ahead.Abs() <= t.bound {
 		t.ahead = 0 // as far as can be told it is one clock
 	}
 	if err := t.findTargets(ctx); err != nil {
@@ -78,6 +78,7 @@ func (t *controlTrial) window(ctx context.Context) error {
 	if t.seen, t.toll, err = t.witness(ctx); err != nil {
 		return err
 	}
+	t.compareClocks(ctx)
 	if t.after, err = t.c.look(ctx); err != nil {
 		return err
 	}
@@ -86,6 +87,28 @@ func (t *controlTrial) window(ctx context.Context) error {
 	}
 	t.join(ctx)
 	return ctx.Err()
+}
+
+// compareClocks looks at the end whether the simulated sidecars' clock is where
+// it was at the beginning.
+func (t *controlTrial) compareClocks(ctx context.Context) {
+	ahead, bound, err := t.c.fleet.ClockOffset(ctx)
+	if err != nil {
+		t.warn("the simulated sidecars' clock could not be compared once more at the end: %v", err)
+		return
+	}
+	if moved := ahead - t.clock; drifted(moved, t.bound, bound) {
+		t.warn("the simulated sidecars' clock moved by %v (known to within %v) against this machine's in the window: times of the last changes are off by that", moved.Round(time.Microsecond), t.bound+bound)
+	}
+}
+
+// leastDrift is what times of convergence are told to.
+const leastDrift = time.Millisecond
+
+// drifted tells whether the difference of two clocks has changed by more than
+// the errors with which it was taken, before and after, explain.
+func drifted(moved, before, after time.Duration) bool {
+	return moved.Abs() > max(before+after, leastDrift)
 }
 
 // driveLead is how long before the first change the driver is told: its
