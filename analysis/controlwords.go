@@ -29,6 +29,8 @@ func (c *comparing) controlWords(p study.Published, f *record.Finding, cell int)
 		out = append(out, "Both are from a new proxy's first request to istiod's last push to it. The published one is of a pod with an Envoy, which builds what it has before it asks for more, and has the pushes in it that the pod's own coming sets off; ours is of istiod and the wire alone, when the pod has been known for a while.")
 	case strings.HasPrefix(p.Finding, "join_bytes"):
 		out = append(out, "The published figure is of the resources as istiod logs them, ours of the messages that they came in.")
+	case p.Finding == "config_dump_bytes":
+		out = append(out, "Both are config dumps: JSON, with the bootstrap in it and without endpoints. That of another version of Envoy and Istio prints more, or less, of the same.")
 	case strings.HasPrefix(p.Finding, "config_bytes"), strings.HasPrefix(p.Finding, "scope_config_bytes"):
 		out = append(out, "The published figure is the size of a config dump, JSON with the bootstrap in it; ours is the configuration as it comes over the wire.")
 	}
