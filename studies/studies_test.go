@@ -185,7 +185,7 @@ func TestSidecarScopeIsWhatItSays(t *testing.T) {
 	for _, f := range s.Published {
 		figures[f.Finding+" "+f.Cell[study.FactorVariant]] = f.Figure
 	}
-	for finding, want := range map[string]float64{"scope_config_bytes none": 880e3, "scope_config_bytes test-1-and-system": 580e3, "scope_config_bytes test-1-only": 196e3,
+	for finding, want := range map[string]float64{"config_dump_bytes none": 880e3, "config_dump_bytes test-1-and-system": 580e3, "config_dump_bytes test-1-only": 196e3,
 		"join_time none": 1.8e6, "join_time test-1-and-system": 0.7e6, "join_bytes_cds none": 91.9e3, "join_resources_cds test-1-and-system": 10} {
 		if figures[finding] != want {
 			t.Errorf("%s: published %v, want %v", finding, figures[finding], want)
