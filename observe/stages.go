@@ -154,8 +154,8 @@ func (m *maker) watched() {
 			continue
 		}
 		for _, l := range m.in.Logs {
-			p, ok := l.carrying(e.SentNS, math.MaxInt64, endpointsAlone(e))
-			if !ok || !p.debounced || p.first < e.SentNS {
+			p, ok := l.carrying(last(e), math.MaxInt64, endpointsAlone(e))
+			if !ok || !p.debounced || p.first < last(e) {
 				continue
 			}
 			if j, taken := m.opened[p.first]; taken && m.in.Events[j].SentNS <= e.SentNS {
@@ -209,7 +209,7 @@ func (m *maker) pair(e *record.Event, node string, received, acked int64) {
 	var p push
 	ok := false
 	if l != nil {
-		p, ok = l.carrying(e.SentNS, received+int64(clockSlack), endpointsAlone(e))
+		p, ok = l.carrying(last(e), received+int64(clockSlack), endpointsAlone(e))
 	}
 	if !ok {
 		m.fromMetrics(e)
@@ -240,7 +240,7 @@ func (m *maker) before(e *record.Event, p push) {
 	watch := m.stages[record.StageWatch]
 	took := float64(entered - e.CommittedNS)
 	watch.add(took, source)
-	if e.WatchedNS > 0 && source != byWatch {
+	if e.WatchedNS > 0 && source != byWatch && !bySteps(e) {
 		watch.compare(took, float64(e.WatchedNS-e.CommittedNS), byWatch)
 	}
 	debounce := m.stages[record.StageDebounce]
@@ -292,11 +292,31 @@ const neverAcked = -1
 // how much later than a proxy reads istiod may write that it has sent.
 const clockSlack = 1e6 // nanoseconds
 
+// bySteps tells whether a change's commit is that of the last of several
+// steps, which controllers made and our own watch was told of (churn's pods),
+// not an answer of the API server's.
+func bySteps(e *record.Event) bool { return e.WatchedNS > 0 && e.WatchedNS == e.CommittedNS }
+
+// stepSlack is how much sooner than our own watch istiod may be told of a
+// step, nanoseconds.
+const stepSlack = 20e6
+
+// last is from when on istiod can have been told of a change, of the last of
+// its steps if it has several.
+func last(e *record.Event) int64 {
+	if bySteps(e) {
+		return max(e.SentNS, e.CommittedNS-stepSlack)
+	}
+	return e.SentNS
+}
+
 // entered is when a change came to istiod to be debounced, and who says so.
 func (m *maker) entered(e *record.Event, p push) (at int64, source string) {
 	switch i, ok := m.opened[p.first]; {
 	case ok && &m.in.Events[i] == e:
 		return p.first, byLog
+	case bySteps(e) && p.lastChange >= last(e) && p.lastChange <= e.CommittedNS+stepSlack:
+		return p.lastChange, byLog // near enough to be its own
 	case m.watches > 0:
 		// It came no later than the last that the push merged.
 		return min(e.CommittedNS+int64(m.meanWatch), max(p.lastChange, p.first)), byMean
