@@ -45,6 +45,8 @@ type Lab interface {
 	// started it with that wish (local.Options.DownOnClose); a cluster is
 	// left as it is.
 	Close() error
+	// Stays says whether the lab runs on after Close.
+	Stays() bool
 }
 
 // Images names the images that a lab's pods may use.

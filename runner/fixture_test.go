@@ -58,6 +58,7 @@ func planOf(t *testing.T, text string, sets ...string) *study.Plan {
 type noCluster struct{}
 
 func (noCluster) Kind() string             { return lab.KindLocal }
+func (noCluster) Stays() bool              { return true }
 func (noCluster) RESTConfig() *rest.Config { return &rest.Config{} }
 func (noCluster) Kubeconfig() string       { return "" }
 func (noCluster) Images() lab.Images       { return lab.Images{Meshmark: "roles"} }

@@ -265,9 +265,12 @@ func machineRemarks(ctx context.Context, p *progress, f runFlags) ([]string, err
 	return doctor.Remarks(doctor.JudgeMachine(facts)), nil
 }
 
+// closeLab lets go of the lab, and says so if that ends it.
 func closeLab(l lab.Lab, p *progress) error {
-	p.say("taking the lab down")
-	defer p.clear()
+	if !l.Stays() {
+		p.say("taking the lab down")
+		defer p.clear()
+	}
 	return l.Close()
 }
 

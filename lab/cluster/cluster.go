@@ -74,6 +74,9 @@ func (l *Lab) Images() lab.Images { return l.images }
 // Close leaves the cluster as it is.
 func (l *Lab) Close() error { return nil }
 
+// Stays is true: a cluster is its user's.
+func (l *Lab) Stays() bool { return true }
+
 // permission is one thing that a study does.
 type permission struct {
 	verbs                        []string

@@ -86,6 +86,10 @@ func (l *Lab) UpTime() time.Duration { return time.Duration(l.record.UpSeconds *
 // opened.
 func (l *Lab) Builder() *components.Builder { return l.builder }
 
+// Stays says whether the lab runs on after Close: unless it was started with
+// DownOnClose.
+func (l *Lab) Stays() bool { return !l.down }
+
 // Close takes the lab down if it was started with DownOnClose.
 func (l *Lab) Close() error {
 	if !l.down {

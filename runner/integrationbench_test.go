@@ -1,0 +1,253 @@
+//go:build integration
+
+package runner_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/labtest"
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/store"
+	"github.com/meshmark/meshmark/study"
+)
+
+// bench is a local lab of this test's own, and the program that runs studies
+// in it.
+type bench struct {
+	program string
+	dir     string // for studies and runs
+	env     []string
+	lab     *local.Lab
+	kube    kubernetes.Interface
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	m := labtest.New(t)
+	b := &bench{program: m.Program, dir: m.Dir, env: os.Environ(), lab: m.Up(t, "--envoy", otherEnvoy)}
+	var err error
+	if b.kube, err = kubernetes.NewForConfig(b.lab.RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// otherEnvoy is a version beside the default one.
+const otherEnvoy = "1.39.0"
+
+func (b *bench) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(b.program, args...)
+	cmd.Env, cmd.Dir = b.env, b.dir
+	return cmd
+}
+
+func (b *bench) meshmark(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	out, err := b.command(args...).CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode(), string(out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return 0, string(out)
+}
+
+// short are the settings of studies that look at modes, not at figures.
+const short = `
+warmup: {min: 0s, max: 250ms}
+window: 500ms
+interval: 100ms
+`
+
+// study writes a study file and returns its path.
+func (b *bench) study(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(b.dir, name+".yaml")
+	text = "name: " + name + "\nquestion: Is each trial what its cell says?\n" + strings.TrimSpace(text) + short
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// measured is the outcome of a study on a machine that may be busy: figures
+// may be invalid there, which is exit code 4.
+func measured(t *testing.T, code int, out string) {
+	t.Helper()
+	if code != errs.CodeOK && code != errs.CodeInvalid {
+		t.Fatalf("exit code %d\n%s", code, out)
+	}
+}
+
+// aboutTheMachine are checks that fail where the machine is busy, whatever
+// the mesh does.
+var aboutTheMachine = []string{"schedule-lag", "generator-cpu", "cpu-edges"}
+
+// verify checks all that a finished run must have: each trial of the plan,
+// its account, its histograms, its mode proven by every check that is about
+// it, and findings.
+func verify(t *testing.T, out string, blocks int) record.Run {
+	t.Helper()
+	run, notes, err := store.Load(t.Context(), out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(notes) > 0 {
+		t.Errorf("notes: %q", notes)
+	}
+	s, err := study.Parse(run.StudyYAML, "resolved.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := study.NewPlan(s, run.Header.Seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plan.CheckTrials(run.Trials); err != nil {
+		t.Error(err)
+	}
+	if want := blocks * plan.BlockSize(); len(run.Trials) != want {
+		t.Errorf("%d trials, want %d", len(run.Trials), want)
+	}
+	for i, trial := range run.Trials {
+		name := fmt.Sprintf("trial %s, %s", trial.ID, trial.Cell.Key())
+		if want := study.TrialID(i/plan.BlockSize(), i%plan.BlockSize()); trial.ID != want {
+			t.Errorf("trial %s stands at the place of %s", trial.ID, want)
+		}
+		verifyTrial(t, name, trial, run.Hist[trial.ID])
+	}
+	if run.Header.Machine.CPUs == 0 || len(run.Header.Components) == 0 {
+		t.Errorf("the header does not say what was measured: %+v", run.Header)
+	}
+	findings, err := store.ReadFindings(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(findings.Cells) != len(plan.Cells) || len(findings.Findings) == 0 {
+		t.Errorf("findings of %d cells, %d findings", len(findings.Cells), len(findings.Findings))
+	}
+	if page, err := os.ReadFile(filepath.Join(out, "report.html")); err != nil || !bytes.Contains(page, []byte("</html>")) {
+		t.Errorf("report.html: %d bytes, %v", len(page), err)
+	}
+	return run
+}
+
+func verifyTrial(t *testing.T, name string, trial record.Trial, hist record.TrialHist) {
+	t.Helper()
+	passed := map[string]bool{}
+	for _, c := range trial.Validity.Checks {
+		passed[c.Name] = true
+		if !c.OK && !slices.Contains(aboutTheMachine, c.Name) {
+			t.Errorf("%s: %s: %s", name, c.Name, c.Detail)
+		}
+	}
+	for _, want := range checksOf(trial.Cell) {
+		if !passed[want] {
+			t.Errorf("%s: nothing was checked of %s", name, want)
+		}
+	}
+	l := trial.Load
+	if l == nil || l.Completed == 0 {
+		t.Errorf("%s completed nothing: %+v", name, l)
+		return
+	}
+	failed := int64(0)
+	for _, n := range l.Failed {
+		failed += n
+	}
+	if l.Scheduled != l.Completed+failed+l.Unfinished {
+		t.Errorf("%s: the account does not balance: %+v", name, l)
+	}
+	if hist.Intended == nil || hist.Intended.TotalCount() != l.Completed || hist.Send.TotalCount() != l.Completed {
+		t.Errorf("%s: the histograms do not hold the %d requests", name, l.Completed)
+	}
+	for _, part := range partsOf(trial.Cell) {
+		if slices.ContainsFunc(trial.Validity.Checks, func(c record.Check) bool { return c.Name == "cpu-edges" && !c.OK }) {
+			break // the counters were not read when they should have been
+		}
+		// The control plane may not run at all in so short a window.
+		if cpu, ok := trial.CPU[part]; !ok || cpu.TotalS() <= 0 && part != record.PartControl {
+			t.Errorf("%s: no CPU of %s", name, part)
+		}
+		if part != record.PartMachine && trial.Memory[part].PSSBytes <= 0 {
+			t.Errorf("%s: no memory of %s", name, part)
+		}
+	}
+	for _, pod := range []string{record.PartGenerator, record.PartWorker} {
+		if trial.Connections[pod].Established == 0 {
+			t.Errorf("%s: no connections of the pod of the %s", name, pod)
+		}
+	}
+}
+
+// sides of a cell that have a sidecar.
+func sidesOf(cell record.Cell) []string {
+	return map[string][]string{"client": {"client"}, "server": {"server"}, "both": {"client", "server"}}[cell[study.FactorSidecars]]
+}
+
+// checksOf lists the checks that a trial of a cell must have.
+func checksOf(cell record.Cell) []string {
+	names := []string{"account", "served", "cpu-edges", "client-sidecar", "server-sidecar"}
+	for _, side := range sidesOf(cell) {
+		names = append(names, side+"-requests", side+"-concurrency", side+"-access-log", side+"-cpu-limit", side+"-log-format", side+"-stats")
+		if cell[study.FactorEnvoy] != study.EnvoyDefault {
+			names = append(names, side+"-envoy")
+		}
+		if side == "server" {
+			names = append(names, "tls-handshakes")
+		}
+	}
+	if cell[study.FactorProtocol] != study.ProtocolTCP {
+		names = append(names, "worker-requests")
+	}
+	return names
+}
+
+func partsOf(cell record.Cell) []string {
+	parts := []string{record.PartGenerator, record.PartWorker, record.PartControl, record.PartMachine}
+	for _, side := range sidesOf(cell) {
+		parts = append(parts, side+"_proxy")
+	}
+	return parts
+}
+
+// gone waits until no run's namespace is left but those named.
+func (b *bench) gone(t *testing.T, but ...string) {
+	t.Helper()
+	var left []string
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		if left = slices.DeleteFunc(b.namespaces(t), func(n string) bool { return slices.Contains(but, n) }); len(left) == 0 {
+			return
+		}
+	}
+	t.Errorf("namespaces left: %v", left)
+}
+
+func (b *bench) namespaces(t *testing.T) []string {
+	t.Helper()
+	list, err := b.kube.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{LabelSelector: "meshmark.dev/run"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, ns := range list.Items {
+		out = append(out, ns.Name)
+	}
+	return out
+}
