@@ -19,7 +19,9 @@ const module = "github.com/meshmark/meshmark"
 var layers = [][]string{
 	{"errs", "record", "internal/leakcheck", "internal/wake"},
 	{"internal/jsonhttp", "internal/rawgrpc", "internal/confile", "fault"},
-	{"stat", "study", "internal/procfs"},
+	{"stat", "ledger", "internal/procfs"},
+	{"graph"},
+	{"study"},
 	{"analysis", "store", "studies", "load", "worker", "observe", "doctor", "components", "ui", "xds", "scope", "signals"},
 	{"report", "lab", "population"},
 	{"churn"},
@@ -31,7 +33,7 @@ var layers = [][]string{
 }
 
 // pure packages take values and return values.
-var pure = []string{"record", "stat", "study", "analysis", "report", "scope", "xds/wire", "fault"}
+var pure = []string{"record", "stat", "study", "analysis", "report", "scope", "xds/wire", "fault", "graph", "ledger"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}

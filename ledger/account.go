@@ -1,0 +1,224 @@
+package ledger
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Span is a stretch of time: requests are in it by their intended time.
+// The zero Span is all time.
+type Span struct{ FromNS, ToNS int64 }
+
+func (s Span) holds(ns int64) bool {
+	return s == Span{} || ns >= s.FromNS && ns < s.ToNS
+}
+
+// Account is what became of the requests of a span.
+type Account struct {
+	// Requests that the client wrote about. Classes add up to them.
+	Requests int64           `json:"requests"`
+	Classes  map[Class]int64 `json:"classes"`
+	// Reconciled: every equation holds, request by request, and there are no
+	// orphans.
+	Reconciled bool `json:"reconciled"`
+	// Duplicates are entries of the client beside the first of an id; Orphans
+	// ids that the client wrote nothing about, in the account of all time only.
+	Duplicates int64 `json:"duplicates,omitempty"`
+	Orphans    int64 `json:"orphans,omitempty"`
+
+	Failed map[string]int64 `json:"failed,omitempty"` // by the client's kind of failure
+	Hops   map[Hop]int64    `json:"hops,omitempty"`   // of failed and unfinished requests
+	Faults []FaultCount     `json:"faults,omitempty"` // the same by service and flag, most first
+
+	Equations []Equation `json:"equations"`
+
+	// Attempts that left the client's proxies for Asked requests.
+	Asked    int64 `json:"asked"`
+	Attempts int64 `json:"attempts"`
+	// Hidden counts attempts of any proxy that failed and were made again;
+	// Lost attempts of any proxy that never arrived.
+	Hidden  int64   `json:"hidden"`
+	Lost    int64   `json:"lost"`
+	Phantom Phantom `json:"phantom"`
+	Edges   []Edge  `json:"edges,omitempty"`
+
+	// Failures and Unreconciled name requests, as many as the book's options
+	// allow, in the order in which the book met them.
+	Failures     []Named `json:"failures,omitempty"`
+	Unreconciled []Named `json:"unreconciled,omitempty"`
+
+	faults map[Fault]int64
+	legs   map[legKey]*Equation
+	edges  map[edgeKey]*Edge
+	names  int
+}
+
+// Amplification is attempts a request: 1 without retries, 0 if nothing was
+// asked.
+func (a *Account) Amplification() float64 {
+	if a.Asked == 0 {
+		return 0
+	}
+	return float64(a.Attempts) / float64(a.Asked)
+}
+
+// FaultCount is how many requests failed at one place in one way; Fault has
+// neither pod, host nor detail.
+type FaultCount struct {
+	Fault
+	Count int64 `json:"count"`
+}
+
+// Named is one request by its id.
+type Named struct {
+	ID         string   `json:"id"`
+	IntendedNS int64    `json:"intended_ns"`
+	Outcome    string   `json:"outcome"`
+	Status     int      `json:"status,omitempty"`
+	Fault      *Fault   `json:"fault,omitempty"`
+	Lacks      []string `json:"lacks,omitempty"`
+}
+
+// Equation is the balance between two stations: Left went out, and it is
+// Arrived and Lost together. It holds if that is so for every single request.
+type Equation struct {
+	Name    string           `json:"name"`
+	Service string           `json:"service"`
+	Left    int64            `json:"left"`
+	Arrived int64            `json:"arrived"`
+	Lost    map[string]int64 `json:"lost,omitempty"` // by cause: a response flag, a kind of failure, or a word of ours
+	// Missing had to arrive and did not; Surplus arrived and was not sent;
+	// Broken is how many requests have either.
+	Missing int64 `json:"missing"`
+	Surplus int64 `json:"surplus"`
+	Broken  int64 `json:"broken"`
+	Holds   bool  `json:"holds"`
+	// Open: services without a proxy call too, so more may arrive.
+	Open bool `json:"open,omitempty"`
+}
+
+// Accounts goes through the book once and returns an account for each span.
+func (b *Book) Accounts(spans ...Span) []*Account {
+	accounts := make([]*Account, len(spans))
+	for i := range accounts {
+		accounts[i] = &Account{
+			Classes: map[Class]int64{}, Failed: map[string]int64{}, Hops: map[Hop]int64{},
+			faults: map[Fault]int64{}, legs: map[legKey]*Equation{}, edges: map[edgeKey]*Edge{}, names: b.options.Names,
+		}
+	}
+	b.Each(func(r *Request) bool {
+		for i, span := range spans {
+			if r.Client != nil && span.holds(r.Client.IntendedNS) || r.Client == nil && span == (Span{}) {
+				accounts[i].add(b, r)
+			}
+		}
+		return true
+	})
+	for _, a := range accounts {
+		a.finish()
+	}
+	return accounts
+}
+
+// Account returns the account of all time.
+func (b *Book) Account() *Account { return b.Accounts(Span{})[0] }
+
+func (a *Account) add(b *Book, r *Request) {
+	for i := range r.legs {
+		a.addLeg(b, &r.legs[i])
+	}
+	for i := range r.Proxies {
+		p := &r.Proxies[i]
+		a.addEdge(p)
+		a.Phantom.add(b, p)
+	}
+	a.Hidden += int64(r.Hidden)
+	a.Lost += int64(r.Lost)
+	if r.Client == nil {
+		a.Orphans++
+		a.name(&a.Unreconciled, Named{ID: r.ID, Lacks: r.Lacks})
+		return
+	}
+	a.Requests++
+	a.Classes[r.Class]++
+	a.Duplicates += int64(r.Duplicates)
+	if r.Attempts > 0 {
+		a.Asked++
+		a.Attempts += int64(r.Attempts)
+	}
+	if r.Client.Outcome != OutcomeOK && r.Client.Outcome != OutcomeUnfinished {
+		a.Failed[r.Client.Outcome]++
+	}
+	if r.Fault != nil {
+		a.Hops[r.Fault.Hop]++
+		key := *r.Fault
+		key.Pod, key.Host, key.Detail = "", "", ""
+		a.faults[key]++
+	}
+	named := Named{r.ID, r.Client.IntendedNS, r.Client.Outcome, r.Client.Status, r.Fault, r.Lacks}
+	if r.Class == ClassUnreconciled {
+		a.name(&a.Unreconciled, named)
+	}
+	if r.Fault != nil && r.Client.Outcome != OutcomeUnfinished {
+		a.name(&a.Failures, named)
+	}
+}
+
+func (a *Account) name(list *[]Named, n Named) {
+	if len(*list) < a.names {
+		*list = append(*list, n)
+	}
+}
+
+func (a *Account) addLeg(b *Book, l *leg) {
+	e := a.legs[l.key]
+	if e == nil {
+		e = &Equation{Name: b.legName(l.key), Service: l.key.service, Lost: map[string]int64{}, Open: l.open}
+		a.legs[l.key] = e
+	}
+	e.Left += int64(l.left)
+	e.Arrived += int64(l.arrived)
+	missing, surplus := l.missing(), l.surplus()
+	e.Missing += int64(missing)
+	e.Surplus += int64(surplus)
+	if missing > 0 || surplus > 0 {
+		e.Broken++
+	}
+	for _, cause := range l.gone() {
+		e.Lost[cause]++
+	}
+}
+
+func (a *Account) finish() {
+	keys := slices.SortedFunc(maps.Keys(a.legs), func(x, y legKey) int {
+		return cmp.Or(cmp.Compare(min(x.kind, legService), min(y.kind, legService)), cmp.Compare(x.service, y.service), cmp.Compare(x.kind, y.kind))
+	})
+	a.Reconciled = a.Classes[ClassUnreconciled] == 0 && a.Orphans == 0
+	for _, key := range keys {
+		e := a.legs[key]
+		e.Holds = e.Broken == 0
+		a.Reconciled = a.Reconciled && e.Holds
+		a.Equations = append(a.Equations, *e)
+	}
+	for fault, count := range a.faults {
+		a.Faults = append(a.Faults, FaultCount{fault, count})
+	}
+	slices.SortFunc(a.Faults, func(x, y FaultCount) int {
+		return cmp.Or(cmp.Compare(y.Count, x.Count), cmp.Compare(x.Hop, y.Hop), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Flag, y.Flag), cmp.Compare(x.Seen, y.Seen))
+	})
+	a.finishEdges()
+	a.Phantom.finish()
+	a.faults, a.legs, a.edges = nil, nil, nil
+}
+
+// quantile returns the q-quantile of sorted durations in microseconds, as
+// nanoseconds; 0 for none.
+func quantile(sorted []uint32, q float64) int64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	i := int(math.Ceil(q*float64(len(sorted)))) - 1
+	return int64(sorted[max(0, min(i, len(sorted)-1))]) * 1000
+}

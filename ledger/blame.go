@@ -1,0 +1,183 @@
+package ledger
+
+import "cmp"
+
+// maxCalls bounds how far a failure is followed from service to service.
+const maxCalls = 64
+
+// blame finds where a request of the client failed: it follows the lines from
+// the client on for as long as the next station tells of the same failure.
+func (b *Book) blame(r *Request) Fault {
+	c := r.Client
+	t := tracer{b, r, maxCalls}
+	if !b.options.ClientProxy {
+		return t.direct(c)
+	}
+	line := lastOf(r.Proxies, func(p *ProxyEntry) bool { return p.Side != SideServer && p.Service == b.options.Client })
+	switch {
+	case !c.sent() || c.Outcome == OutcomeConnect || c.Outcome == OutcomeTLS:
+		return Fault{Hop: HopClient, Service: b.options.Client, Detail: c.reason()}
+	case line == nil:
+		return Fault{Hop: HopClientProxy, Service: b.options.Client, Detail: c.reason() + ", and no line of the client's proxy"}
+	}
+	fault := t.sent(line)
+	fault.Seen = line.Flags
+	return fault
+}
+
+// reason says how the request ended at the client.
+func (c *ClientEntry) reason() string {
+	switch {
+	case !c.sent() && c.Outcome == OutcomeUnfinished:
+		return "not sent before the load ended"
+	case c.Outcome == OutcomeUnfinished:
+		return "no answer before the load ended"
+	}
+	return c.Outcome
+}
+
+// tracer follows one request. steps keeps it from going round in circles in
+// logs that contradict themselves.
+type tracer struct {
+	book    *Book
+	request *Request
+	steps   int
+}
+
+// lastOf returns the last entry that is wanted; a failed one, if any is.
+func lastOf[E any, P interface {
+	*E
+	failed() bool
+}](entries []E, wanted func(P) bool) P {
+	var last P
+	for i := range entries {
+		e := P(&entries[i])
+		if wanted(e) && (last == nil || e.failed() || !last.failed()) {
+			last = e
+		}
+	}
+	return last
+}
+
+// direct follows a request of a client that has no proxy.
+func (t *tracer) direct(c *ClientEntry) Fault {
+	switch {
+	case !c.sent() && c.Outcome == OutcomeUnfinished:
+		return Fault{Hop: HopClient, Service: t.book.options.Client, Detail: c.reason()}
+	case !c.sent() || c.Outcome == OutcomeConnect || c.Outcome == OutcomeTLS:
+		return Fault{Hop: HopNetwork, Service: t.book.options.Entry, Detail: c.reason()}
+	}
+	if fault, ok := t.arrived(t.book.options.Entry, true); ok {
+		return fault
+	}
+	return Fault{Hop: HopNetwork, Service: t.book.options.Entry, Detail: c.reason()}
+}
+
+// arrived follows a request into a service: to its proxy's line, or to its
+// worker's if it has no proxy. Entries without a failure explain one only to
+// whoever waited in vain.
+func (t *tracer) arrived(service string, waited bool) (Fault, bool) {
+	if t.book.options.Services[service].Sidecar {
+		line := lastOf(t.request.Proxies, func(p *ProxyEntry) bool { return p.Side == SideServer && p.Service == service })
+		if line == nil || !line.failed() && !waited {
+			return Fault{}, false
+		}
+		return t.received(line), true
+	}
+	return t.worker(service, "", waited)
+}
+
+// sent follows a line of the proxy of whoever called.
+func (t *tracer) sent(line *ProxyEntry) Fault {
+	t.steps--
+	cause := causeOf(line.Flags)
+	here := Fault{Hop: HopClientProxy, Service: line.Service, Pod: line.Pod, Host: line.Host, Flag: cause.Short, Detail: line.detail()}
+	lost := here
+	lost.Hop, lost.Service, lost.Pod = HopNetwork, cmp.Or(line.To, line.Service), ""
+	switch {
+	case t.steps <= 0:
+		return here
+	case line.passed() && !line.hangup():
+		// An answer like any other. Without a failure in it, whoever called
+		// did not like the answer or did not get all of it.
+		if fault, ok := t.arrived(line.To, false); ok {
+			return fault
+		}
+		if !line.failed() {
+			here.Hop = HopClient // a good answer, which the client did not get in time or did not take
+			return here
+		}
+		here.Hop, here.Service, here.Pod = HopServerProxy, line.To, ""
+		if !t.book.options.Services[line.To].Sidecar {
+			here.Hop = HopWorker
+		}
+		return here
+	case line.Host == "" || cause.Hop == hopHere || cause.Hop == HopNone:
+		return here
+	case cause.Short == "UF":
+		return lost
+	}
+	if fault, ok := t.arrived(line.To, cause.Hop == hopWait); ok {
+		fault.Flag = tell(fault.Flag, cause.Short)
+		fault.Host = cmp.Or(fault.Host, line.Host)
+		return fault
+	}
+	return lost
+}
+
+// received follows a line of the called service's proxy.
+func (t *tracer) received(line *ProxyEntry) Fault {
+	cause := causeOf(line.Flags)
+	here := Fault{Hop: HopServerProxy, Service: line.Service, Pod: line.Pod, Host: line.Host, Flag: cause.Short, Detail: line.detail()}
+	own := here
+	own.Hop = HopWorker
+	switch {
+	case line.passed() && !line.hangup():
+		if fault, ok := t.worker(line.Service, line.Pod, false); ok {
+			return fault
+		}
+		if !line.failed() {
+			return here
+		}
+		return own
+	case line.Host == "" || cause.Hop == hopHere || cause.Hop == HopNone:
+		return here
+	case cause.Short == "UF":
+		return own // nothing listens
+	}
+	if fault, ok := t.worker(line.Service, line.Pod, cause.Hop == hopWait); ok {
+		fault.Flag = tell(fault.Flag, cause.Short)
+		return fault
+	}
+	return own
+}
+
+// tell chooses between the flag further on and the one here: that whoever
+// asked hung up is told by its own flag, which says why.
+func tell(further, here string) string {
+	if further == "DC" || further == "DR" {
+		return cmp.Or(here, further)
+	}
+	return cmp.Or(further, here)
+}
+
+// worker follows a request to the worker, and into the calls it made. An
+// entry that tells of no failure is an explanation only for whoever waited.
+func (t *tracer) worker(service, pod string, waited bool) (Fault, bool) {
+	of := func(p string) bool { return pod == "" || p == "" || p == pod }
+	entry := lastOf(t.request.Workers, func(w *WorkerEntry) bool { return w.Service == service && of(w.Pod) })
+	if entry != nil && !entry.failed() && !waited {
+		return Fault{}, false
+	}
+	call := lastOf(t.request.Proxies, func(p *ProxyEntry) bool { return p.Side == SideClient && p.Service == service && of(p.Pod) })
+	if call != nil && call.failed() && t.steps > 0 {
+		return t.sent(call), true
+	}
+	if entry == nil {
+		return Fault{}, false
+	}
+	return Fault{Hop: HopWorker, Service: service, Pod: entry.Pod, Detail: entry.Ended}, true
+}
+
+// detail is what the line says about the cause.
+func (p *ProxyEntry) detail() string { return cmp.Or(p.Transport, p.Closed, p.Details) }

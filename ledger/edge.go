@@ -1,0 +1,145 @@
+package ledger
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Edge is the traffic from one service to another as the callers' proxies saw
+// it.
+type Edge struct {
+	From     string           `json:"from"`
+	To       string           `json:"to"`
+	Requests int64            `json:"requests"`
+	Attempts int64            `json:"attempts"` // that left the caller's proxy
+	Failed   int64            `json:"failed"`
+	Flags    map[string]int64 `json:"flags,omitempty"` // of failed requests, by the telling flag; "none" for answers passed on
+	P50NS    int64            `json:"p50_ns"`          // of all requests, from the caller's proxy
+	P99NS    int64            `json:"p99_ns"`
+
+	micros []uint32
+}
+
+type edgeKey struct{ from, to string }
+
+func (a *Account) addEdge(p *ProxyEntry) {
+	if p.Side == SideServer || p.To == "" {
+		return
+	}
+	key := edgeKey{p.Service, p.To}
+	e := a.edges[key]
+	if e == nil {
+		e = &Edge{From: p.Service, To: p.To, Flags: map[string]int64{}}
+		a.edges[key] = e
+	}
+	e.Requests++
+	e.Attempts += int64(p.left())
+	e.micros = append(e.micros, uint32(min(p.DurationNS/1000, math.MaxUint32)))
+	if p.failed() {
+		e.Failed++
+		e.Flags[cmp.Or(causeOf(p.Flags).Short, "none")]++
+	}
+}
+
+func (a *Account) finishEdges() {
+	for _, key := range slices.SortedFunc(maps.Keys(a.edges), func(x, y edgeKey) int {
+		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to))
+	}) {
+		e := a.edges[key]
+		slices.Sort(e.micros)
+		e.P50NS, e.P99NS = quantile(e.micros, 0.5), quantile(e.micros, 0.99)
+		e.micros = nil
+		a.Edges = append(a.Edges, *e)
+	}
+}
+
+// Gone is an address from the time on when it no longer belonged to a ready
+// pod of a service.
+type Gone struct {
+	Address string // an IP address, or one with its port
+	FromNS  int64
+	UntilNS int64 // when a new pod got it; 0 or Never: not again
+}
+
+// Phantom is what was still sent to addresses already gone. A line names the
+// host of its last attempt only, and the attempt was made at some time from
+// the line's start on: lines that began before the address was gone are not
+// counted, nor are attempts before the last. So it is a lower bound.
+type Phantom struct {
+	Requests int64 `json:"requests"`
+	// Answered of them were answered all the same.
+	Answered  int64            `json:"answered"`
+	Addresses []PhantomAddress `json:"addresses,omitempty"`
+
+	by map[string]*PhantomAddress
+}
+
+// PhantomAddress is what was sent to one address after it was gone.
+type PhantomAddress struct {
+	Address  string `json:"address"`
+	Requests int64  `json:"requests"`
+	// LastNS is how long after it was gone the last one began.
+	LastNS int64 `json:"last_ns"`
+}
+
+// goneAt returns the departure that makes an attempt at host, begun at ns, a
+// phantom.
+func (b *Book) goneAt(host string, ns int64) (Gone, bool) {
+	if host == "" || len(b.gone) == 0 {
+		return Gone{}, false
+	}
+	for _, address := range [...]string{host, withoutPort(host)} {
+		for _, g := range b.gone[address] {
+			if ns >= g.FromNS && (g.UntilNS == 0 || g.UntilNS == Never || ns < g.UntilNS) {
+				return g, true
+			}
+		}
+	}
+	return Gone{}, false
+}
+
+// withoutPort returns the IP address of "address:port", "" if it has no port.
+func withoutPort(host string) string {
+	host = strings.TrimPrefix(host, "tcp://")
+	at, err := netip.ParseAddrPort(host)
+	if err != nil {
+		return ""
+	}
+	return at.Addr().String()
+}
+
+func (p *Phantom) add(b *Book, line *ProxyEntry) {
+	if line.Side == SideServer {
+		return
+	}
+	g, ok := b.goneAt(line.Host, line.StartNS)
+	if !ok {
+		return
+	}
+	p.Requests++
+	if line.passed() {
+		p.Answered++
+	}
+	if p.by == nil {
+		p.by = map[string]*PhantomAddress{}
+	}
+	a := p.by[g.Address]
+	if a == nil {
+		a = &PhantomAddress{Address: g.Address}
+		p.by[g.Address] = a
+	}
+	a.Requests++
+	a.LastNS = max(a.LastNS, line.StartNS-g.FromNS)
+}
+
+func (p *Phantom) finish() {
+	for _, a := range p.by {
+		p.Addresses = append(p.Addresses, *a)
+	}
+	slices.SortFunc(p.Addresses, func(x, y PhantomAddress) int { return cmp.Compare(x.Address, y.Address) })
+	p.by = nil
+}

@@ -1,0 +1,129 @@
+package ledger
+
+import "math"
+
+// Never stands for a time at which something did not happen.
+const Never int64 = math.MinInt64
+
+// IDPrefix begins the ids of our own requests. They are not 36 characters
+// long, so Envoy does not take them for UUIDs and leaves them as they are.
+const IDPrefix = "mm-"
+
+// Outcomes of a request at the client. Failures have the names that package
+// load gives them.
+const (
+	OutcomeOK         = "ok"
+	OutcomeUnfinished = "unfinished" // still out, or never sent, when the load ended
+	OutcomeConnect    = "connect"
+	OutcomeTimeout    = "timeout"
+	OutcomeReset      = "reset"
+	OutcomeEOF        = "eof"
+	OutcomeProtocol   = "protocol"
+	OutcomeStatus     = "status"
+	OutcomeTLS        = "tls"
+	OutcomeOther      = "other"
+)
+
+// How a request ended at a worker. Other words are taken as failures of the
+// worker and shown as they are.
+const (
+	EndAnswered = "answered" // the whole answer was written, whatever its status
+	EndGone     = "gone"     // whoever asked went away before the answer
+)
+
+// ClientEntry is what the generator wrote about a request. Times are
+// nanoseconds; all entries of a book use one clock, whatever its zero.
+type ClientEntry struct {
+	ID         string
+	IntendedNS int64
+	SentNS     int64 // Never: it was not sent
+	DoneNS     int64 // answered, failed or given up; Never: still out at the end
+	Outcome    string
+	Status     int // HTTP status or gRPC code of a complete answer, otherwise 0
+}
+
+// Side says for whom a proxy carried a request.
+type Side uint8
+
+const (
+	SideUnknown Side = iota
+	SideClient       // outbound: for the program in its own pod
+	SideServer       // inbound: to the program in its own pod
+)
+
+func (s Side) String() string {
+	return [...]string{"unknown", "client", "server"}[min(s, SideServer)]
+}
+
+// ProxyEntry is a line of a proxy's access log.
+type ProxyEntry struct {
+	ID      string
+	Side    Side
+	Service string // of the proxy's pod
+	Pod     string
+	To      string // SideClient: the service called, "" if the proxy knew none
+
+	StartNS    int64
+	DurationNS int64
+	Status     int    // 0: no answer was begun
+	GRPC       int    // gRPC status, -1 if there is none
+	Flags      string // response flags as Envoy writes them: "URX,UF", "" for none
+	Details    string // response code details
+	Transport  string // why the transport to the upstream failed
+	Closed     string // connection termination details
+	Host       string // address of the last attempt, "" if it went nowhere
+	Attempts   int    // attempts upstream, the last one included even if it found no host
+	Attempt    int    // x-envoy-attempt-count of the request, 0 if absent
+}
+
+// WorkerEntry is what a worker wrote about a request.
+type WorkerEntry struct {
+	ID             string
+	Service, Pod   string
+	StartNS, EndNS int64
+	Status         int // of its answer, 0 if there was none
+	Ended          string
+}
+
+// answered says that the client got a whole answer, good or bad.
+func (c *ClientEntry) answered() bool {
+	return c.Outcome == OutcomeOK || c.Outcome == OutcomeStatus
+}
+
+// sent says that bytes of the request left the client.
+func (c *ClientEntry) sent() bool { return c.SentNS != Never }
+
+// viaUpstream are the details of an answer that the upstream gave.
+const viaUpstream = "via_upstream"
+
+// failed says that the line tells of a failure. An answer counts as good as
+// package load sees it: HTTP 2xx, and gRPC status 0 if there is one.
+func (p *ProxyEntry) failed() bool {
+	return p.Status < 200 || p.Status > 299 || p.GRPC > 0 || p.Details != viaUpstream && causeOf(p.Flags).Hop != HopNone
+}
+
+// left is how many attempts of the line left the proxy. Envoy counts one even
+// if it then had no host, or no connection was allowed: those have no host.
+func (p *ProxyEntry) left() int {
+	if p.Host == "" {
+		return max(p.Attempts-1, 0)
+	}
+	return max(p.Attempts, 1)
+}
+
+// passed says that the answer came from the upstream, not from the proxy.
+// When the client hangs up while it reads, the details say so in place of
+// via_upstream, so it goes by the flags: an answer of the proxy's own has one.
+func (p *ProxyEntry) passed() bool {
+	return p.Host != "" && p.Status > 0 && (p.Details == viaUpstream || causeOf(p.Flags).Hop == HopNone || p.hangup())
+}
+
+// hangup says that the one who asked went away, and nothing else is said.
+func (p *ProxyEntry) hangup() bool {
+	c := causeOf(p.Flags)
+	return c.Short == "DC" || c.Short == "DR"
+}
+
+func (w *WorkerEntry) failed() bool {
+	return w.Ended != EndAnswered || w.Status > 299 || (w.Status > 0 && w.Status < 200)
+}

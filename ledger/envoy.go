@@ -1,0 +1,302 @@
+package ledger
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Fields are the fields of the access log, name and Envoy's command operator,
+// as an Istio access log provider takes them (logFormat.labels). Names are
+// short, because kubelet cuts a container's log at 10 MiB by default. All
+// operators are in Envoy's documentation of its substitution formatter since
+// version 1.31; US is its only duration finer than a millisecond and is
+// absent where whoever asked hung up.
+var Fields = [][2]string{
+	{"id", "%REQ(X-REQUEST-ID)%"},
+	{"start", "%START_TIME(%s.%9f)%"},
+	{"us", "%COMMON_DURATION(DS_RX_BEG:DS_TX_END:us)%"},
+	{"ms", "%DURATION%"},
+	{"status", "%RESPONSE_CODE%"},
+	{"grpc", "%GRPC_STATUS_NUMBER%"},
+	{"flags", "%RESPONSE_FLAGS%"},
+	{"details", "%RESPONSE_CODE_DETAILS%"},
+	{"closed", "%CONNECTION_TERMINATION_DETAILS%"},
+	{"transport", "%UPSTREAM_TRANSPORT_FAILURE_REASON%"},
+	{"cluster", "%UPSTREAM_CLUSTER_RAW%"},
+	{"authority", "%REQ(:AUTHORITY)%"},
+	{"local", "%DOWNSTREAM_LOCAL_ADDRESS%"},
+	{"host", "%UPSTREAM_HOST%"},
+	{"attempts", "%UPSTREAM_REQUEST_ATTEMPT_COUNT%"},
+	{"attempt", "%REQ(X-ENVOY-ATTEMPT-COUNT)%"},
+}
+
+// Format returns the access log's format for Istio's mesh configuration:
+// meshConfig.accessLogFormat, with accessLogEncoding JSON.
+func Format() string {
+	var b strings.Builder
+	for i, f := range Fields {
+		b.WriteString([...]string{"{", ","}[min(i, 1)])
+		name, _ := json.Marshal(f[0])
+		value, _ := json.Marshal(f[1])
+		b.Write(name)
+		b.WriteByte(':')
+		b.Write(value)
+	}
+	return b.String() + "}"
+}
+
+// aliases are the names that Istio's own JSON access log has for fields.
+var aliases = map[string]string{
+	"request_id": "id", "start_time": "start", "duration": "ms", "response_code": "status", "response_flags": "flags",
+	"response_code_details": "details", "connection_termination_details": "closed",
+	"upstream_transport_failure_reason": "transport", "upstream_cluster": "cluster",
+	"downstream_local_address": "local", "upstream_host": "host",
+}
+
+// Source says whose access log is read.
+type Source struct {
+	Service, Pod string
+	// Addresses of the pod. A line that names no cluster is inbound if it came
+	// to one of them.
+	Addresses []string
+	// Prefix of the ids that are wanted; IDPrefix if empty.
+	Prefix string
+	// ZeroNS is what Unix time the book's clock has at 0.
+	ZeroNS int64
+}
+
+// Lines counts what ReadEnvoy met.
+type Lines struct {
+	Entries int64 // handed on
+	Other   int64 // access log lines of requests with other ids, or none
+	Foreign int64 // no access log lines: what else the container wrote
+	Damaged int64 // begun as an access log line with one of our ids, but not to be read
+}
+
+// Add adds up.
+func (l *Lines) Add(other Lines) {
+	l.Entries += other.Entries
+	l.Other += other.Other
+	l.Foreign += other.Foreign
+	l.Damaged += other.Damaged
+}
+
+// maxLine bounds a line; a longer one is not ours.
+const maxLine = 1 << 16
+
+// maxShared bounds how many texts of lines are kept to be shared.
+const maxShared = 1 << 14
+
+// ReadEnvoy reads an access log in the format of Fields, or in Istio's own
+// JSON format, and calls each with every line whose request has one of our
+// ids. The log is a stream; nothing of it is kept. Texts that lines have in
+// common share memory. The error is the reader's own.
+func ReadEnvoy(r io.Reader, source Source, each func(ProxyEntry)) (Lines, error) {
+	if source.Prefix == "" {
+		source.Prefix = IDPrefix
+	}
+	p := &parser{source: source, shared: map[string]string{}}
+	in := bufio.NewReaderSize(r, maxLine)
+	for {
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			begun := bytes.HasPrefix(bytes.TrimSpace(line), []byte{'{'}) && bytes.Contains(line, []byte(`"`+source.Prefix))
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = in.ReadSlice('\n')
+			}
+			p.skip(begun)
+			line = nil
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			p.line(line, each)
+		}
+		if errors.Is(err, io.EOF) {
+			return p.lines, nil
+		}
+		if err != nil {
+			return p.lines, fmt.Errorf("access log of %s: %w", source.Pod, err)
+		}
+	}
+}
+
+type parser struct {
+	source Source
+	shared map[string]string
+	lines  Lines
+}
+
+func (p *parser) skip(ours bool) {
+	if ours {
+		p.lines.Damaged++
+	} else {
+		p.lines.Foreign++
+	}
+}
+
+// share returns the text, one copy for all lines that have it.
+func (p *parser) share(text []byte) string {
+	if known, ok := p.shared[string(text)]; ok {
+		return known
+	}
+	s := string(text)
+	if len(p.shared) < maxShared {
+		p.shared[s] = s
+	}
+	return s
+}
+
+func (p *parser) line(line []byte, each func(ProxyEntry)) {
+	if line[0] != '{' {
+		p.lines.Foreign++
+		return
+	}
+	var id []byte
+	var cluster, authority, local string
+	e := ProxyEntry{Service: p.source.Service, Pod: p.source.Pod, GRPC: -1, Attempts: -1}
+	var us, ms int64 = -1, -1
+	start, bad := false, false
+	object := scanObject(line, func(key, value []byte) {
+		if len(value) == 0 || len(value) == 1 && value[0] == '-' {
+			return
+		}
+		name := string(key) // not copied to the heap by the switch
+		if full, ok := aliases[name]; ok {
+			name = full
+		}
+		whole := func(most int64) int64 {
+			n, err := strconv.ParseInt(string(value), 10, 64)
+			if err != nil || n < 0 || n > most {
+				bad = true
+			}
+			return n
+		}
+		switch name {
+		case "id":
+			id = append(id[:0], value...)
+		case "start":
+			e.StartNS, start = parseTime(string(value))
+			bad = bad || !start
+		case "us":
+			us = whole(math.MaxInt64 / 1000)
+		case "ms":
+			ms = whole(math.MaxInt64 / 1_000_000)
+		case "status":
+			e.Status = int(whole(999))
+		case "grpc":
+			e.GRPC = int(whole(math.MaxInt32))
+		case "attempts":
+			e.Attempts = int(whole(math.MaxUint16))
+		case "attempt":
+			e.Attempt = int(whole(math.MaxUint16))
+		case "flags":
+			e.Flags = p.share(value)
+		case "details":
+			e.Details = p.share(value)
+		case "closed":
+			e.Closed = p.share(value)
+		case "transport":
+			e.Transport = p.share(value)
+		case "host":
+			e.Host = p.share(value)
+		case "cluster":
+			cluster = p.share(value)
+		case "authority":
+			authority = p.share(value)
+		case "local":
+			local = p.share(value)
+		}
+	})
+	switch {
+	case !object:
+		p.skip(bytes.Contains(line, []byte(`"`+p.source.Prefix)))
+		return
+	case !start && !bad:
+		p.lines.Foreign++ // JSON of something else
+		return
+	case !strings.HasPrefix(string(id), p.source.Prefix):
+		p.lines.Other++
+		return
+	case bad:
+		p.lines.Damaged++
+		return
+	}
+	e.ID = string(id)
+	e.StartNS -= p.source.ZeroNS
+	switch {
+	case us >= 0:
+		e.DurationNS = us * 1000
+	case ms >= 0:
+		e.DurationNS = ms * 1e6
+	}
+	if e.Attempts < 0 { // not in Istio's own format
+		e.Attempts = 0
+		if e.Host != "" {
+			e.Attempts = 1
+		}
+	}
+	e.Side, e.To = p.direction(cluster, authority, local)
+	p.lines.Entries++
+	each(e)
+}
+
+// direction tells inbound from outbound by the names that Istio gives to
+// clusters: "outbound|8080|subset|bar.ns.svc.cluster.local", "inbound|8080||",
+// PassthroughCluster, BlackHoleCluster, InboundPassthroughCluster. The service
+// is the first label of its host.
+func (p *parser) direction(cluster, authority, local string) (Side, string) {
+	switch {
+	case strings.HasPrefix(cluster, "inbound|"), strings.HasPrefix(cluster, "InboundPassthrough"):
+		return SideServer, ""
+	case strings.HasPrefix(cluster, "outbound|"):
+		return SideClient, p.firstLabel(cluster[strings.LastIndexByte(cluster, '|')+1:])
+	case cluster != "":
+		return SideClient, p.firstLabel(authority)
+	}
+	for _, address := range p.source.Addresses {
+		if local == address || strings.HasPrefix(local, address+":") || strings.HasPrefix(local, "["+address+"]:") {
+			return SideServer, ""
+		}
+	}
+	if len(p.source.Addresses) == 0 {
+		return SideUnknown, p.firstLabel(authority)
+	}
+	return SideClient, p.firstLabel(authority)
+}
+
+func (p *parser) firstLabel(host string) string {
+	if i := strings.IndexAny(host, ".:"); i >= 0 {
+		host = host[:i]
+	}
+	return p.share([]byte(host))
+}
+
+// parseTime reads seconds with a fraction, or RFC 3339 as Istio writes it, to
+// the nanosecond.
+func parseTime(text string) (int64, bool) {
+	seconds, fraction, _ := strings.Cut(text, ".")
+	if s, err := strconv.ParseUint(seconds, 10, 33); err == nil && len(fraction) <= 9 {
+		n := uint64(0)
+		if fraction != "" {
+			if n, err = strconv.ParseUint(fraction, 10, 32); err != nil {
+				return 0, false
+			}
+		}
+		for range 9 - len(fraction) {
+			n *= 10
+		}
+		return int64(s)*1e9 + int64(n), true
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
+		return 0, false
+	}
+	return t.UnixNano(), true
+}

@@ -1,0 +1,174 @@
+package ledger
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// recorded loads testdata/envoy: what a client, two Envoys 1.40.0 with Format
+// as access log, one as the client's proxy and one as the server's, and a
+// worker wrote about 21 requests, each of another fate. The client's proxy had
+// a cluster for each state that service bar can be in.
+func recorded(t *testing.T, edit func(*ProxyEntry) bool) (*Book, map[string]string) {
+	t.Helper()
+	b := New(Options{Client: "load", ClientProxy: true, Entry: "bar", Services: map[string]Station{"bar": {Sidecar: true}}})
+	cases := map[string]string{}
+	eachLine(t, "testdata/envoy/client.jsonl", func(line []byte) {
+		var c struct {
+			ID, Case, Outcome string
+			Status            int
+			IntendedNS        int64 `json:"intended_ns"`
+			SentNS            int64 `json:"sent_ns"`
+			DoneNS            int64 `json:"done_ns"`
+		}
+		if err := json.Unmarshal(line, &c); err != nil {
+			t.Fatal(err)
+		}
+		cases[c.ID] = c.Case
+		b.AddClient(ClientEntry{c.ID, c.IntendedNS, c.SentNS, c.DoneNS, c.Outcome, c.Status})
+	})
+	for _, source := range []Source{{Service: "load", Pod: "load-0"}, {Service: "bar", Pod: "bar-0", Addresses: []string{"127.0.0.1"}}} {
+		file, err := os.Open(map[string]string{"load": "testdata/envoy/client.log", "bar": "testdata/envoy/server.log"}[source.Service])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		lines, err := ReadEnvoy(file, source, func(p ProxyEntry) {
+			if p.To != "" {
+				p.To = "bar"
+			}
+			if edit == nil || edit(&p) {
+				b.AddProxy(p)
+			}
+		})
+		if err != nil || lines.Damaged+lines.Foreign != 0 {
+			t.Fatalf("%+v, %v", lines, err)
+		}
+		if want := map[string]int64{"load": 0, "bar": 1}[source.Service]; lines.Other != want {
+			t.Errorf("%d lines without an id at %s, want %d (the TLS handshake)", lines.Other, source.Service, want)
+		}
+	}
+	eachLine(t, "testdata/envoy/worker.jsonl", func(line []byte) {
+		var w struct {
+			ID, Ended string
+			Status    int
+			StartNS   int64 `json:"start_ns"`
+			EndNS     int64 `json:"end_ns"`
+		}
+		if err := json.Unmarshal(line, &w); err != nil {
+			t.Fatal(err)
+		}
+		b.AddWorker(WorkerEntry{w.ID, "bar", "bar-0", w.StartNS, w.EndNS, w.Status, w.Ended})
+	})
+	return b, cases
+}
+
+func eachLine(t *testing.T, name string, each func([]byte)) {
+	t.Helper()
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		each(lines.Bytes())
+	}
+}
+
+// TestRecorded: every fate a request had between real proxies reconciles, and
+// is put to the place where it was made.
+func TestRecorded(t *testing.T) {
+	b, cases := recorded(t, nil)
+	type fate struct {
+		class  Class
+		hop    Hop
+		flag   string
+		seen   string
+		hidden int
+	}
+	want := map[string]fate{
+		"bar/ok":          {class: ClassOK},
+		"di":              {class: ClassOK},
+		"half/a":          {class: ClassRetried, hidden: 1},
+		"half/b":          {class: ClassRetried, hidden: 1},
+		"bar/500":         {ClassFailed, HopWorker, "", "", 0},
+		"retry503/503":    {ClassFailed, HopWorker, "", "URX", 2},
+		"bar/reset":       {ClassFailed, HopWorker, "UC", "", 0},
+		"pertry/hang":     {ClassFailed, HopWorker, "UT", "URX,UT", 1},
+		"bar/hang":        {ClassFailed, HopWorker, "UT", "UT", 0},
+		"gives up":        {ClassFailed, HopWorker, "DC", "DC", 0},
+		"circuit/hang":    {ClassFailed, HopWorker, "UT", "UT", 0},
+		"circuit pending": {ClassFailed, HopWorker, "UT", "UT", 0},
+		"worker dead":     {ClassFailed, HopWorker, "UF", "", 0},
+		"dead":            {ClassFailed, HopNetwork, "UF", "UF", 0},
+		"retryall":        {ClassFailed, HopNetwork, "UF", "URX,UF", 2},
+		"tls":             {ClassFailed, HopNetwork, "UF", "UF", 0},
+		"stopped/hang":    {ClassFailed, HopNetwork, "UT", "UT", 0},
+		"none":            {ClassFailed, HopClientProxy, "UH", "UH", 0},
+		"nowhere":         {ClassFailed, HopClientProxy, "NR", "NR", 0},
+		"fi":              {ClassFailed, HopClientProxy, "FI", "FI", 0},
+		"circuit open":    {ClassFailed, HopClientProxy, "UO", "UO", 0},
+	}
+	b.Each(func(r *Request) bool {
+		got := fate{class: r.Class, hidden: r.Hidden}
+		if r.Fault != nil {
+			got.hop, got.flag, got.seen = r.Fault.Hop, r.Fault.Flag, strings.TrimPrefix(r.Fault.Seen, "-")
+		}
+		if name := cases[r.ID]; got != want[name] {
+			t.Errorf("%s: %+v, want %+v (lacks %v)", name, got, want[name], r.Lacks)
+		} else {
+			delete(want, name)
+		}
+		return true
+	})
+	if len(want) > 0 {
+		t.Errorf("never seen, or wrong: %v", want)
+	}
+
+	a := b.Account()
+	if !a.Reconciled || a.Requests != 21 || a.Classes[ClassFailed] != 17 || a.Failed[OutcomeTimeout] != 1 || a.Failed[OutcomeStatus] != 16 {
+		t.Errorf("account %+v", a)
+	}
+	for i, name := range []string{"requests of the client at its proxy", "attempts to bar at its proxy", "attempts of the proxy of bar at its worker"} {
+		if got := a.Equations[i]; got.Name != name || !got.Holds || got.Left != got.Arrived+sum(got.Lost) {
+			t.Errorf("equation %d: %+v, want %s to hold", i, got, name)
+		}
+	}
+	at := a.Equations[1]
+	// 17 requests left, and were made again 2 + 1 + 1 + 1 + 2 times.
+	if at.Left != 24 || at.Arrived != 16 || at.Lost["UF"] != 3 || at.Lost[LostRetried] != 4 || at.Lost["UT"] != 1 {
+		t.Errorf("attempts to bar: %+v", at)
+	}
+	if on := a.Equations[2]; on.Left != 16 || on.Arrived != 15 || on.Lost["UF"] != 1 {
+		t.Errorf("attempts at the worker: %+v", on)
+	}
+}
+
+func sum(m map[string]int64) (n int64) {
+	for _, v := range m {
+		n += v
+	}
+	return n
+}
+
+// TestRecordedLess: without a line that had to be there, the request is
+// named, and no other.
+func TestRecordedLess(t *testing.T) {
+	for _, test := range []struct{ id, side, lacks string }{
+		{"mm-b000-t00-0-1", "client", "requests of the client at its proxy: 1 of 1 have no line"},
+		{"mm-b000-t00-0-1", "server", "attempts to bar at its proxy: 1 of 1 have no line"},
+		{"mm-b000-t00-0-17", "client", "requests of the client at its proxy: 1 of 1 have no line"},
+	} {
+		b, _ := recorded(t, func(p *ProxyEntry) bool { return p.ID != test.id || p.Side.String() != test.side })
+		a := b.Account()
+		if a.Reconciled || a.Classes[ClassUnreconciled] != 1 || len(a.Unreconciled) != 1 || a.Unreconciled[0].ID != test.id {
+			t.Fatalf("%v: %+v", test, a.Unreconciled)
+		}
+		if got := strings.Join(a.Unreconciled[0].Lacks, "; "); !strings.Contains(got, test.lacks) {
+			t.Errorf("%v lacks %q", test, got)
+		}
+	}
+}

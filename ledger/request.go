@@ -1,0 +1,299 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Class says what became of a request. A request of the client is in exactly
+// one.
+type Class string
+
+const (
+	ClassOK           Class = "ok"           // answered at the first attempt of everyone on its way
+	ClassRetried      Class = "retried"      // answered, after failures that retries hid
+	ClassFailed       Class = "failed"       // failed, and all stations tell the same story
+	ClassUnfinished   Class = "unfinished"   // not sent, or still out, when the load ended
+	ClassUnreconciled Class = "unreconciled" // something lacks; it may have been answered or not
+	ClassOrphan       Class = "orphan"       // the client wrote nothing about it
+)
+
+// Classes of requests that the client wrote about.
+var Classes = []Class{ClassOK, ClassRetried, ClassFailed, ClassUnfinished, ClassUnreconciled}
+
+// Request is all that was written about one request.
+type Request struct {
+	ID      string
+	Client  *ClientEntry  // nil: nothing
+	Proxies []ProxyEntry  // by start
+	Workers []WorkerEntry // by start
+	// Duplicates is how many entries of the client there were beside Client.
+	Duplicates int
+
+	Class Class
+	// Lacks says, in words, what does not balance; none if reconciled.
+	Lacks []string
+	// Fault says where the request failed, nil if the client got a good answer.
+	Fault *Fault
+	// Attempts is how many attempts left the client's proxies, or the client
+	// if they have none; Hidden how many of all proxies' attempts failed
+	// without anyone but the proxy noticing.
+	Attempts, Hidden int
+	// Lost is how many attempts, of all proxies, never arrived.
+	Lost int
+
+	legs []leg
+}
+
+// Fault is where and how a request failed.
+type Fault struct {
+	Hop     Hop    `json:"hop"`
+	Service string `json:"service,omitempty"` // whose program or proxy it is; called by the request that got lost in the network
+	Pod     string `json:"pod,omitempty"`     // of that service, if a line names it
+	Host    string `json:"host,omitempty"`    // address of the last attempt before it
+	// Flag is the response flag that tells the cause, by its short name; ""
+	// if the failure was passed on as an answer like any other.
+	Flag string `json:"flag,omitempty"`
+	// Seen are the flags on the first proxy's line.
+	Seen   string `json:"seen,omitempty"`
+	Detail string `json:"detail,omitempty"` // in Envoy's, the worker's or our words
+}
+
+// leg is the balance between two stations for one request.
+type leg struct {
+	key     legKey
+	left    int // attempts that left the first station
+	arrived int
+	must    int      // those of left that were answered from the other side
+	lost    []string // causes that explain attempts which did not arrive, the surest first
+	open    bool     // others call too, who write no log
+}
+
+type legKey struct {
+	kind    legKind
+	service string
+}
+
+type legKind uint8
+
+const (
+	legClient  legKind = iota // client to its proxy
+	legService                // whoever calls to the service's first station
+	legWorker                 // the service's proxy to its worker
+)
+
+// missing is how many attempts lack their line at the second station, surplus
+// how many lines there lack an attempt.
+func (l *leg) missing() int { return max(0, l.must-l.arrived, l.left-l.arrived-len(l.lost)) }
+
+func (l *leg) surplus() int {
+	if l.open {
+		return 0
+	}
+	return max(0, l.arrived-l.left)
+}
+
+// gone are the causes of what did not arrive and need not have.
+func (l *leg) gone() []string {
+	n := l.left - l.arrived - l.missing()
+	return l.lost[:max(0, min(n, len(l.lost)))]
+}
+
+// Where attempts got lost, beside response flags and the client's kinds of
+// failure.
+const (
+	LostRetried    = "retried"    // an attempt before the last; the proxy's line does not say how it failed
+	LostNoAnswer   = "no answer"  // the last attempt, without a flag that says more
+	LostUnfinished = "unfinished" // the load ended first
+)
+
+// judge fills in all that follows from the entries.
+func (b *Book) judge(r *Request) {
+	if b.options.ClientProxy {
+		b.clientLeg(r)
+	}
+	for service, station := range b.options.Services {
+		b.serviceLegs(r, service, station)
+	}
+	for i := range r.legs {
+		l := &r.legs[i]
+		if n := l.missing(); n > 0 {
+			r.Lacks = append(r.Lacks, fmt.Sprintf("%s: %d of %d have no line", b.legName(l.key), n, l.left))
+		}
+		if n := l.surplus(); n > 0 {
+			r.Lacks = append(r.Lacks, fmt.Sprintf("%s: %d lines more than the %d sent", b.legName(l.key), n, l.left))
+		}
+		r.Lost += len(l.gone())
+	}
+	if len(r.Lacks) > 1 {
+		slices.Sort(r.Lacks) // services come in any order
+	}
+	for i := range r.Proxies {
+		p := &r.Proxies[i]
+		if p.Side == SideClient && p.Service == b.options.Client {
+			r.Attempts += p.left()
+		}
+		r.Hidden += max(p.Attempts-1, 0)
+	}
+	if r.Client == nil {
+		r.Class = ClassOrphan
+		r.Lacks = append(r.Lacks, "the client wrote nothing about it")
+		return
+	}
+	if !b.options.ClientProxy && r.Client.sent() {
+		r.Attempts = 1
+	}
+	if r.Client.Outcome != OutcomeOK {
+		fault := b.blame(r)
+		r.Fault = &fault
+	}
+	switch {
+	case len(r.Lacks) > 0 || r.Duplicates > 0:
+		r.Class = ClassUnreconciled
+		if r.Duplicates > 0 {
+			r.Lacks = append(r.Lacks, fmt.Sprintf("the client wrote %d entries with this id", r.Duplicates+1))
+		}
+	case r.Client.Outcome == OutcomeUnfinished:
+		r.Class = ClassUnfinished
+	case r.Client.Outcome != OutcomeOK:
+		r.Class = ClassFailed
+	case r.Hidden > 0:
+		r.Class = ClassRetried
+	default:
+		r.Class = ClassOK
+	}
+}
+
+// clientLeg is what the client sent against its proxy's lines. A client
+// without a proxy is a caller of the entry service like others.
+func (b *Book) clientLeg(r *Request) {
+	l := leg{key: legKey{legClient, b.options.Client}}
+	for i := range r.Proxies {
+		if p := &r.Proxies[i]; p.Side != SideServer && p.Service == b.options.Client {
+			l.arrived++
+		}
+	}
+	if r.Client != nil {
+		l.left, l.must, l.lost = r.Client.attempts()
+		// Its own proxy is in the same pod: bytes sent do not get lost on the way.
+		if r.Client.Outcome != OutcomeUnfinished {
+			l.must, l.lost = l.left, nil
+		}
+	}
+	r.legs = appendLeg(r.legs, l)
+}
+
+// attempts returns what the client sent, how much of it was answered, and what
+// explains the rest.
+func (c *ClientEntry) attempts() (left, must int, lost []string) {
+	switch {
+	case !c.sent() || c.Outcome == OutcomeConnect || c.Outcome == OutcomeTLS:
+		return 0, 0, nil
+	case c.answered():
+		return 1, 1, nil
+	case c.Outcome == OutcomeUnfinished:
+		return 1, 0, []string{LostUnfinished}
+	}
+	return 1, 0, []string{c.Outcome}
+}
+
+// attempts adds what a proxy sent on to a leg.
+func (l *leg) attempts(p *ProxyEntry) {
+	left := p.left()
+	l.left += left
+	if left == 0 {
+		return
+	}
+	before := left - 1
+	switch {
+	case p.Host == "": // the last attempt went nowhere
+		before = left
+	case p.passed():
+		l.must++
+	default:
+		cause := causeOf(p.Flags).Short
+		if cause == "" {
+			cause = LostNoAnswer
+		}
+		l.lost = append(l.lost, cause)
+	}
+	for range before {
+		l.lost = append(l.lost, LostRetried)
+	}
+}
+
+func (b *Book) serviceLegs(r *Request, service string, station Station) {
+	in := leg{key: legKey{legService, service}}
+	on := leg{key: legKey{legWorker, service}}
+	for i := range r.Proxies {
+		switch p := &r.Proxies[i]; {
+		case p.Side == SideClient && p.To == service:
+			in.attempts(p)
+		case p.Side == SideServer && p.Service == service:
+			in.arrived++
+			on.attempts(p)
+		}
+	}
+	workers := 0
+	for i := range r.Workers {
+		if r.Workers[i].Service == service {
+			workers++
+		}
+	}
+	if service == b.options.Entry && !b.options.ClientProxy && r.Client != nil {
+		left, must, lost := r.Client.attempts()
+		in.left, in.must, in.lost = in.left+left, in.must+must, append(in.lost, lost...)
+	}
+	for _, caller := range station.CalledBy {
+		in.open = in.open || !b.options.Services[caller].Sidecar
+	}
+	if station.Sidecar {
+		on.arrived = workers
+		on.sortLost()
+		r.legs = appendLeg(r.legs, on)
+	} else {
+		in.arrived = workers
+	}
+	in.sortLost()
+	r.legs = appendLeg(r.legs, in)
+}
+
+func appendLeg(legs []leg, l leg) []leg {
+	if l.left == 0 && l.arrived == 0 {
+		return legs
+	}
+	return append(legs, l)
+}
+
+// sortLost puts causes first that mean that an attempt surely did not arrive.
+func (l *leg) sortLost() {
+	if len(l.lost) < 2 {
+		return
+	}
+	sure := func(cause string) int {
+		switch cause {
+		case "UF":
+			return 0
+		case "UC", "UR", "LR":
+			return 1
+		case LostRetried:
+			return 2
+		}
+		return 3
+	}
+	slices.SortStableFunc(l.lost, func(x, y string) int { return cmp.Compare(sure(x), sure(y)) })
+}
+
+func (b *Book) legName(k legKey) string {
+	switch k.kind {
+	case legClient:
+		return "requests of the client at its proxy"
+	case legWorker:
+		return fmt.Sprintf("attempts of the proxy of %s at its worker", k.service)
+	}
+	if b.options.Services[k.service].Sidecar {
+		return fmt.Sprintf("attempts to %s at its proxy", k.service)
+	}
+	return fmt.Sprintf("attempts to %s at its worker", k.service)
+}

@@ -1,0 +1,231 @@
+package ledger_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/ledger"
+	"github.com/meshmark/meshmark/load"
+)
+
+// The stations of most tests: load -> front -> bar, all with proxies; old has
+// none.
+var chain = ledger.Options{
+	Client: "load", ClientProxy: true, Entry: "front",
+	Services: map[string]ledger.Station{
+		"front": {Sidecar: true},
+		"bar":   {Sidecar: true, CalledBy: []string{"front"}},
+		"old":   {CalledBy: []string{"front"}},
+	},
+}
+
+func client(outcome string, status int) ledger.ClientEntry {
+	return ledger.ClientEntry{ID: "mm-1", IntendedNS: 5, SentNS: 10, DoneNS: 1000, Outcome: outcome, Status: status}
+}
+
+// out is a line of the proxy of whoever calls, in the server's place.
+func out(from, to, flags string, status, attempts int) ledger.ProxyEntry {
+	p := ledger.ProxyEntry{ID: "mm-1", Side: ledger.SideClient, Service: from, Pod: from + "-0", To: to, StartNS: 20,
+		DurationNS: 100_000, Status: status, GRPC: -1, Flags: flags, Host: "10.0.0.1:8080", Attempts: attempts}
+	if flags == "" || flags == "URX" {
+		p.Details = "via_upstream"
+	}
+	return p
+}
+
+func in(service, flags string, status int) ledger.ProxyEntry {
+	p := out(service, "", flags, status, 1)
+	p.Side, p.StartNS = ledger.SideServer, 30
+	return p
+}
+
+func work(service string, status int, ended string) ledger.WorkerEntry {
+	return ledger.WorkerEntry{ID: "mm-1", Service: service, Pod: service + "-0", StartNS: 40, EndNS: 50, Status: status, Ended: ended}
+}
+
+func nowhere(p ledger.ProxyEntry) ledger.ProxyEntry { p.Host = ""; return p }
+
+type story struct {
+	name    string
+	options *ledger.Options // nil: chain
+	clients []ledger.ClientEntry
+	proxies []ledger.ProxyEntry
+	workers []ledger.WorkerEntry
+
+	class   ledger.Class
+	hop     ledger.Hop
+	service string
+	flag    string
+	lacks   string // "" for nothing
+}
+
+var fine = []ledger.ProxyEntry{out("load", "front", "", 200, 1), in("front", "", 200)}
+
+func with(more ...ledger.ProxyEntry) []ledger.ProxyEntry { return append(slices.Clone(fine), more...) }
+
+func stories() []story {
+	direct := chain
+	direct.ClientProxy = false
+	bare := ledger.Options{Client: "load", Entry: "front", Services: map[string]ledger.Station{"front": {}}}
+	ok, no := ledger.OutcomeOK, ledger.OutcomeStatus
+	answered := ledger.EndAnswered
+	type C = []ledger.ClientEntry
+	type P = []ledger.ProxyEntry
+	type W = []ledger.WorkerEntry
+	unsent := client(ledger.OutcomeUnfinished, 0)
+	unsent.SentNS, unsent.DoneNS = ledger.Never, ledger.Never
+	refused := client(ledger.OutcomeConnect, 0)
+	refused.SentNS = ledger.Never
+	return []story{
+		{"all is well", nil, C{client(ok, 200)}, with(out("front", "bar", "", 200, 1), in("bar", "", 200)), W{work("front", 200, answered), work("bar", 200, answered)}, ledger.ClassOK, "", "", "", ""},
+		{"a call that a retry saved", nil, C{client(ok, 200)}, with(out("front", "bar", "", 200, 2), in("bar", "", 503), in("bar", "", 200)), W{work("front", 200, answered), work("bar", 503, answered), work("bar", 200, answered)}, ledger.ClassRetried, "", "", "", ""},
+		{"the callee's worker says no", nil, C{client(no, 500)}, P{out("load", "front", "", 500, 1), in("front", "", 500), out("front", "bar", "", 503, 1), in("bar", "", 503)}, W{work("front", 500, answered), work("bar", 503, answered)}, ledger.ClassFailed, ledger.HopWorker, "bar", "", ""},
+		{"the callee has no endpoint", nil, C{client(no, 503)}, P{out("load", "front", "", 503, 1), in("front", "", 503), nowhere(out("front", "bar", "UH", 503, 1))}, W{work("front", 503, answered)}, ledger.ClassFailed, ledger.HopClientProxy, "front", "UH", ""},
+		{"the callee is gone", nil, C{client(no, 503)}, P{out("load", "front", "", 503, 1), in("front", "", 503), out("front", "bar", "URX,UF", 503, 3)}, W{work("front", 503, answered)}, ledger.ClassFailed, ledger.HopNetwork, "bar", "UF", ""},
+		{"a callee without a proxy fails", nil, C{client(no, 500)}, P{out("load", "front", "", 500, 1), in("front", "", 500), out("front", "old", "", 500, 1)}, W{work("front", 500, answered), work("old", 500, answered)}, ledger.ClassFailed, ledger.HopWorker, "old", "", ""},
+		{"everyone waits for the callee's worker", nil, C{client(ledger.OutcomeTimeout, 0)}, P{out("load", "front", "DC", 0, 1), in("front", "DC", 0), out("front", "bar", "DC", 0, 1), in("bar", "DC", 0)}, W{work("front", 0, ledger.EndGone), work("bar", 0, ledger.EndGone)}, ledger.ClassFailed, ledger.HopWorker, "bar", "DC", ""},
+		{"the server's proxy refuses", nil, C{client(no, 403)}, P{out("load", "front", "", 403, 1), nowhere(in("front", "", 403))}, nil, ledger.ClassFailed, ledger.HopServerProxy, "front", "", ""},
+		{"the server's proxy is over its limit", nil, C{client(no, 503)}, P{out("load", "front", "", 503, 1), nowhere(in("front", "UO", 503))}, nil, ledger.ClassFailed, ledger.HopServerProxy, "front", "UO", ""},
+		{"the worker's queue is full", nil, C{client(no, 503)}, P{out("load", "front", "", 503, 1), in("front", "", 503)}, W{work("front", 503, "queue full")}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+		{"the worker resets", nil, C{client(no, 503)}, P{out("load", "front", "", 503, 1), in("front", "UC", 503)}, W{work("front", 0, "reset")}, ledger.ClassFailed, ledger.HopWorker, "front", "UC", ""},
+		{"the worker was killed and wrote nothing", nil, C{client(no, 503)}, P{out("load", "front", "", 503, 1), in("front", "UC", 503)}, nil, ledger.ClassFailed, ledger.HopWorker, "front", "UC", ""},
+		{"the server's proxy was killed", nil, C{client(no, 503)}, P{out("load", "front", "UC", 503, 1)}, nil, ledger.ClassFailed, ledger.HopNetwork, "front", "UC", ""},
+		{"the server's proxy was killed while the worker worked", nil, C{client(no, 503)}, P{out("load", "front", "UC", 503, 1)}, W{work("front", 0, ledger.EndGone)}, ledger.ClassUnreconciled, ledger.HopNetwork, "front", "UC", "attempts of the proxy of front at its worker: 1 lines more"},
+		{"packets are dropped", nil, C{client(no, 504)}, P{out("load", "front", "UT", 504, 1)}, nil, ledger.ClassFailed, ledger.HopNetwork, "front", "UT", ""},
+		{"the client's proxy was killed", nil, C{client(ledger.OutcomeReset, 0)}, nil, nil, ledger.ClassUnreconciled, ledger.HopClientProxy, "load", "", "requests of the client at its proxy: 1 of 1 have no line"},
+		{"the client's proxy was killed, the answer lost", nil, C{client(ledger.OutcomeReset, 0)}, P{in("front", "DC", 200)}, W{work("front", 200, answered)}, ledger.ClassUnreconciled, ledger.HopClientProxy, "load", "", "attempts to front at its proxy: 1 lines more"},
+		{"no connection to the client's own proxy", nil, C{refused}, nil, nil, ledger.ClassFailed, ledger.HopClient, "load", "", ""},
+		{"a good answer came too late", nil, C{client(ledger.OutcomeTimeout, 0)}, fine, W{work("front", 200, answered)}, ledger.ClassFailed, ledger.HopClient, "load", "", ""},
+		{"a retry wrote to a worker twice", nil, C{client(ok, 200)}, fine, W{work("front", 200, answered), work("front", 200, answered)}, ledger.ClassUnreconciled, "", "", "", "1 lines more than the 1 sent"},
+		{"the worker has no line of an answer", nil, C{client(ok, 200)}, fine, nil, ledger.ClassUnreconciled, "", "", "", "attempts of the proxy of front at its worker: 1 of 1 have no line"},
+		{"a gRPC status", nil, C{client(no, 14)}, func() P { p := with(); p[0].GRPC, p[1].GRPC = 14, 14; return p }(), W{work("front", 14, answered)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+		{"never sent", nil, C{unsent}, nil, nil, ledger.ClassUnfinished, ledger.HopClient, "load", "", ""},
+		{"still out", nil, C{client(ledger.OutcomeUnfinished, 0)}, P{out("load", "front", "DC", 0, 1), in("front", "DC", 0)}, W{work("front", 0, ledger.EndGone)}, ledger.ClassUnfinished, ledger.HopWorker, "front", "DC", ""},
+		{"two with one id", nil, C{client(ok, 200), client(ok, 200)}, fine, W{work("front", 200, answered)}, ledger.ClassUnreconciled, "", "", "", "the client wrote 2 entries"},
+		{"the client wrote nothing", nil, nil, fine, W{work("front", 200, answered)}, ledger.ClassOrphan, "", "", "", "requests of the client at its proxy: 1 lines more than the 0 sent; the client wrote nothing"},
+		{"a flag nobody knows", nil, C{client(no, 503)}, P{out("load", "front", "XX", 503, 1)}, nil, ledger.ClassFailed, ledger.HopClientProxy, "load", "XX", ""},
+
+		{"no proxy at the client", &direct, C{client(no, 503)}, P{in("front", "UC", 503)}, W{work("front", 0, "crashed")}, ledger.ClassFailed, ledger.HopWorker, "front", "UC", ""},
+		{"no proxy at the client, pod gone", &direct, C{refused}, nil, nil, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
+		{"no proxy at the client, lost on the way", &direct, C{client(ledger.OutcomeReset, 0)}, nil, nil, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
+		{"no proxy at the client, an answer from nowhere", &direct, C{client(ok, 200)}, nil, nil, ledger.ClassUnreconciled, "", "", "", "attempts to front at its proxy: 1 of 1 have no line"},
+		{"no proxies at all", &bare, C{client(ok, 200)}, nil, W{work("front", 200, answered)}, ledger.ClassOK, "", "", "", ""},
+		{"no proxies at all, the worker fails", &bare, C{client(no, 500)}, nil, W{work("front", 500, answered)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+		{"no proxies at all, the worker is silent", &bare, C{client(ok, 200)}, nil, nil, ledger.ClassUnreconciled, "", "", "", "attempts to front at its worker: 1 of 1 have no line"},
+	}
+}
+
+// TestStories: each way a request can go is told right: its class, the place
+// of the failure, and what lacks.
+func TestStories(t *testing.T) {
+	for _, s := range stories() {
+		t.Run(s.name, func(t *testing.T) {
+			options := chain
+			if s.options != nil {
+				options = *s.options
+			}
+			b := ledger.New(options)
+			for _, w := range s.workers { // the order of stations is of no matter
+				b.AddWorker(w)
+			}
+			for _, p := range s.proxies {
+				b.AddProxy(p)
+			}
+			for _, c := range s.clients {
+				b.AddClient(c)
+			}
+			b.Each(func(r *ledger.Request) bool {
+				var fault ledger.Fault
+				if r.Fault != nil {
+					fault = *r.Fault
+				}
+				if r.Class != s.class || fault.Hop != s.hop || fault.Service != s.service || fault.Flag != s.flag {
+					t.Errorf("%s at %s of %q, flag %q; want %s at %s of %q, flag %q", r.Class, fault.Hop, fault.Service, fault.Flag, s.class, s.hop, s.service, s.flag)
+				}
+				if lacks := strings.Join(r.Lacks, "; "); (lacks == "") != (s.lacks == "") || !strings.Contains(lacks, s.lacks) {
+					t.Errorf("lacks %q, want %q", lacks, s.lacks)
+				}
+				return true
+			})
+			if a := b.Account(); a.Reconciled != (s.lacks == "") {
+				t.Errorf("reconciled %v, equations %+v", a.Reconciled, a.Equations)
+			}
+		})
+	}
+}
+
+// TestCallersWithoutProxy: what a service without a proxy calls leaves no
+// line of its own, so more may arrive than was seen to leave.
+func TestCallersWithoutProxy(t *testing.T) {
+	options := chain
+	options.Services = map[string]ledger.Station{"front": {}, "bar": {Sidecar: true, CalledBy: []string{"front"}}}
+	b := ledger.New(options)
+	b.AddClient(client(ledger.OutcomeOK, 200))
+	b.AddProxy(out("load", "front", "", 200, 1))
+	b.AddWorker(work("front", 200, ledger.EndAnswered))
+	b.AddProxy(in("bar", "", 200))
+	b.AddWorker(work("bar", 200, ledger.EndAnswered))
+	if a := b.Account(); !a.Reconciled || !slices.ContainsFunc(a.Equations, func(e ledger.Equation) bool { return e.Service == "bar" && e.Open }) {
+		t.Errorf("%+v", a.Equations)
+	}
+}
+
+// TestOutcomes: every kind of failure that package load names is known here.
+func TestOutcomes(t *testing.T) {
+	known := []string{ledger.OutcomeConnect, ledger.OutcomeTimeout, ledger.OutcomeReset, ledger.OutcomeEOF, ledger.OutcomeProtocol, ledger.OutcomeStatus, ledger.OutcomeTLS, ledger.OutcomeOther}
+	for _, kind := range []string{load.FailConnect, load.FailTimeout, load.FailReset, load.FailEOF, load.FailProtocol, load.FailStatus, load.FailTLS, load.FailOther} {
+		if !slices.Contains(known, kind) {
+			t.Errorf("%q is not known", kind)
+		}
+	}
+}
+
+func TestFlags(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range ledger.Flags {
+		if f.Short == "" || f.Long == "" || f.Meaning == "" || f.Cause == "" || seen[f.Short] || seen[f.Long] {
+			t.Errorf("%+v", f)
+		}
+		seen[f.Short], seen[f.Long] = true, true
+		for _, name := range []string{f.Short, f.Long} {
+			if got, ok := ledger.FlagByName(name); !ok || got != f {
+				t.Errorf("%s: %+v", name, got)
+			}
+		}
+	}
+	if _, ok := ledger.FlagByName("none of them"); ok {
+		t.Error("found what is not there")
+	}
+}
+
+// TestPhantoms: what was still sent to an address after it was gone.
+func TestPhantoms(t *testing.T) {
+	options := chain
+	options.Gone = []ledger.Gone{{Address: "10.0.0.1", FromNS: 20, UntilNS: 60}, {Address: "10.0.0.2:8080", FromNS: 20}}
+	b := ledger.New(options)
+	for i, p := range []struct {
+		host   string
+		start  int64
+		flags  string
+		status int
+	}{
+		{"10.0.0.1:8080", 19, "", 200}, // before
+		{"10.0.0.1:8080", 20, "URX,UF", 503},
+		{"tcp://10.0.0.1:8080", 45, "", 200}, // answered all the same
+		{"10.0.0.1:8080", 60, "", 200},       // a new pod's
+		{"10.0.0.2:8080", 99, "UF", 503},
+		{"10.0.0.2:8081", 99, "UF", 503}, // another port
+		{"", 99, "UH", 503},
+	} {
+		line := out("load", "front", p.flags, p.status, 1)
+		line.ID, line.Host, line.StartNS = fmt.Sprint("mm-", i), p.host, p.start
+		b.AddProxy(line)
+	}
+	got := b.Account().Phantom
+	want := []ledger.PhantomAddress{{Address: "10.0.0.1", Requests: 2, LastNS: 25}, {Address: "10.0.0.2:8080", Requests: 1, LastNS: 79}}
+	if got.Requests != 3 || got.Answered != 1 || !slices.Equal(got.Addresses, want) {
+		t.Errorf("%+v", got)
+	}
+}
