@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +28,20 @@ type Exchange struct {
 	// when it is not 200.
 	Status int
 	Reply  []byte
+	// Failure is the planned failure that took the exchange; "" for none.
+	Failure string
+
+	begun time.Time        // when it got its place to be served; zero: Start
+	fate  *control.Failure // drawn before anything else
+	slow  int64            // bytes a second at which Reply is to be sent; 0: at once
+}
+
+// served is when the time of its service began.
+func (x *Exchange) served() time.Time {
+	if x.begun.IsZero() {
+		return x.Start
+	}
+	return x.begun
 }
 
 // Behaviour answers an exchange. An error means that it ended without an
@@ -49,8 +62,9 @@ func chain(links ...Link) Behaviour {
 	return behaviour
 }
 
-// count counts every exchange; servers count what fails before the chain.
-func count(c *counters) Link {
+// count counts every exchange, and remembers it if that is wanted; servers
+// count what fails before the chain.
+func count(c *counters, log *requestLog) Link {
 	return func(next Behaviour) Behaviour {
 		return func(ctx context.Context, x *Exchange) error {
 			c.inFlight.Add(1)
@@ -64,11 +78,18 @@ func count(c *counters) Link {
 			if throughProxy(x) {
 				p.throughProxy.Add(1)
 			}
-			if err == nil {
+			status := x.Status
+			switch {
+			case errors.Is(err, errReset):
+				status = statusReset
+			case err != nil:
+				status = statusGone
+			default:
 				p.bytesOut.Add(int64(len(x.Reply)))
-				p.answered(x.Status)
-			} else {
-				p.answered(statusGone)
+			}
+			p.answered(status)
+			if log != nil {
+				log.add(x, status)
 			}
 			return err
 		}
@@ -91,12 +112,13 @@ func hold(s *sampler, p *pacer, c *counters) Link {
 	return func(next Behaviour) Behaviour {
 		return func(ctx context.Context, x *Exchange) error {
 			if wait := s.draw(); wait > 0 {
-				if err := p.until(ctx, x.Start.Add(wait)); err != nil {
+				begun := x.served()
+				if err := p.until(ctx, begun.Add(wait)); err != nil {
 					return err
 				}
 				c.held.Add(1)
 				c.serviceNS.Add(int64(wait))
-				c.heldNS.Add(int64(time.Since(x.Start)))
+				c.heldNS.Add(int64(time.Since(begun)))
 			}
 			return next(ctx, x)
 		}
@@ -139,40 +161,8 @@ type active struct {
 	serve    Behaviour
 	// length is the fixed reply's Content-Length.
 	length []string
-}
-
-var errConflict = errors.New("another change came first")
-
-// configure replaces the configuration in force. The first call takes any
-// version.
-func (w *Worker) configure(config control.Config) (control.Config, error) {
-	if err := config.Validate(); err != nil {
-		return control.Config{}, err
-	}
-	w.configMu.Lock()
-	defer w.configMu.Unlock()
-	if old := w.active.Load(); old != nil {
-		if config.Version != old.config.Version {
-			return old.config, errConflict
-		}
-		config.Version++
-	} else {
-		config.Version = 1
-	}
-	config.Schema = control.Schema
-	if config.ServiceTime.Distribution == "" {
-		config.ServiceTime.Distribution = control.None
-	}
-	links := []Link{count(w.counters)}
-	links = append(links, w.options.Links...)
-	links = append(links, hold(newSampler(config.ServiceTime), w.pacer, w.counters), respond(config.ResponseBytes))
-	w.active.Store(&active{
-		config:   config,
-		needBody: config.ResponseBytes == control.EchoBody,
-		serve:    chain(links...),
-		length:   []string{strconv.FormatInt(max(config.ResponseBytes, 0), 10)},
-	})
-	return config, nil
+	gate   *gate  // nil: nothing is bounded
+	memory []byte // held because the configuration says so
 }
 
 // budget bounds the bytes of request bodies held in memory at once.

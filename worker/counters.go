@@ -1,8 +1,10 @@
 package worker
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +28,43 @@ type counters struct {
 	held            atomic.Int64
 	serviceNS       atomic.Int64
 	heldNS          atomic.Int64
+	waiting         atomic.Int64
+	overflowed      atomic.Int64
+	planted         planted
 	openConnections atomic.Int64 // over all protocols
+
+	callsMu sync.Mutex
+	calls   map[string]*callCounters
+}
+
+// call returns the counters of calls by their name, which live as long as the
+// worker.
+func (c *counters) call(name string) *callCounters {
+	c.callsMu.Lock()
+	defer c.callsMu.Unlock()
+	if c.calls == nil {
+		c.calls = map[string]*callCounters{}
+	}
+	if c.calls[name] == nil {
+		c.calls[name] = &callCounters{}
+	}
+	return c.calls[name]
+}
+
+// readCalls returns the counters of all calls; nil if none was ever asked for.
+func (c *counters) readCalls() map[string]control.CallCounters {
+	c.callsMu.Lock()
+	defer c.callsMu.Unlock()
+	var out map[string]control.CallCounters
+	for name, one := range c.calls {
+		if out == nil {
+			out = map[string]control.CallCounters{}
+		}
+		one.mu.Lock()
+		out[name] = control.CallCounters{Requests: one.requests.Load(), Attempts: one.attempts.Load(), OK: one.ok.Load(), Failed: maps.Clone(one.failed)}
+		one.mu.Unlock()
+	}
+	return out
 }
 
 type protocolCounters struct {
@@ -79,8 +117,16 @@ func grpcCode(status int) codes.Code {
 	switch status {
 	case http.StatusOK:
 		return codes.OK
-	case http.StatusServiceUnavailable:
+	case http.StatusServiceUnavailable, statusReset:
 		return codes.Unavailable
+	case http.StatusGatewayTimeout:
+		return codes.DeadlineExceeded
+	case http.StatusTooManyRequests:
+		return codes.ResourceExhausted
+	case http.StatusUnauthorized:
+		return codes.Unauthenticated
+	case http.StatusForbidden:
+		return codes.PermissionDenied
 	case http.StatusRequestEntityTooLarge:
 		return codes.ResourceExhausted
 	case statusGone:
@@ -102,6 +148,17 @@ func (c *counters) read(now time.Time) control.Counters {
 		ServiceTimeS: float64(c.serviceNS.Load()) / 1e9,
 		HeldS:        float64(c.heldNS.Load()) / 1e9,
 		HeldRequests: c.held.Load(),
+		Waiting:      c.waiting.Load(),
+		Overflowed:   c.overflowed.Load(),
+		Calls:        c.readCalls(),
+	}
+	for _, how := range []string{control.FailStatus, control.FailReset, control.FailHang, control.FailSlowBody, control.FailCrash} {
+		if n := c.planted.of(how).Load(); n > 0 {
+			if out.Planted == nil {
+				out.Planted = map[string]int64{}
+			}
+			out.Planted[how] = n
+		}
 	}
 	for _, name := range []string{control.HTTP1, control.HTTP2, control.GRPC, control.TCP, control.HTTPS} {
 		p := c.protocol(name)

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"time"
@@ -78,8 +79,17 @@ func (w *Worker) serveUnary(_ any, ctx context.Context, decode func(any) error, 
 			return ""
 		},
 	}
-	if err := current.serve(ctx, &x); err != nil {
+	err := current.serve(ctx, &x)
+	switch {
+	case errors.Is(err, errReset):
+		return nil, status.Error(grpcCode(statusReset), "reset")
+	case err != nil:
 		return nil, status.FromContextError(err).Err()
+	case x.slow > 0: // a message comes whole or not at all
+		err = w.trickle(ctx, x.Reply, x.slow, func([]byte) error { return nil })
+		if err != nil {
+			return nil, status.FromContextError(err).Err()
+		}
 	}
 	if x.Status != http.StatusOK {
 		return nil, status.Error(grpcCode(x.Status), http.StatusText(x.Status))

@@ -60,7 +60,7 @@ func (w *Worker) httpsServer(l net.Listener) (server, error) {
 // them, to spare making them for each request.
 var canonical = func() map[string]string {
 	names := map[string]string{}
-	for _, name := range []string{"x-forwarded-client-cert", "x-request-id", "x-envoy-attempt-count", "x-envoy-decorator-operation", "x-envoy-expected-rq-timeout-ms"} {
+	for _, name := range append([]string{"x-forwarded-client-cert", "x-envoy-attempt-count", "x-envoy-decorator-operation", "x-envoy-expected-rq-timeout-ms"}, passedOn...) {
 		names[name] = textproto.CanonicalMIMEHeaderKey(name)
 	}
 	return names
@@ -100,6 +100,9 @@ func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	x.Start = time.Now()
 	if err := current.serve(r.Context(), &x); err != nil {
+		if errors.Is(err, errReset) && reset(rw) {
+			return
+		}
 		panic(http.ErrAbortHandler) // net/http's way to end an exchange without an answer
 	}
 	header := rw.Header()
@@ -111,6 +114,16 @@ func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request) {
 		rw.WriteHeader(x.Status)
 	}
 	// A failed write means that the client is gone; the request was served.
+	if x.slow > 0 {
+		controller := http.NewResponseController(rw)
+		_ = w.trickle(r.Context(), x.Reply, x.slow, func(data []byte) error {
+			if _, err := rw.Write(data); err != nil {
+				return err
+			}
+			return controller.Flush()
+		})
+		return
+	}
 	_, _ = rw.Write(x.Reply)
 }
 
@@ -207,6 +220,12 @@ func (w *Worker) health(mux *http.ServeMux) *http.ServeMux {
 		_, _ = io.WriteString(rw, "ok\n")
 	}
 	mux.HandleFunc("GET /healthz", answer)
-	mux.HandleFunc("GET /readyz", answer)
+	mux.HandleFunc("GET /readyz", func(rw http.ResponseWriter, r *http.Request) {
+		if w.leaving.Load() || w.active.Load().config.NotReady {
+			http.Error(rw, "not ready", http.StatusServiceUnavailable)
+			return
+		}
+		answer(rw, r)
+	})
 	return mux
 }

@@ -142,8 +142,24 @@ func (t *tcpEcho) serveConn(conn net.Conn) {
 		}
 		t.mark(conn, true)
 		x := Exchange{Protocol: control.TCP, Header: noHeader, Body: buffer[:n], BodyBytes: int64(n), Start: time.Now()}
-		if current.serve(t.ctx, &x) != nil || x.Status != http.StatusOK {
+		if err := current.serve(t.ctx, &x); err != nil || x.Status != http.StatusOK {
+			if errors.Is(err, errReset) {
+				resetConn(conn)
+			}
 			return
+		}
+		if x.slow > 0 {
+			err := w.trickle(t.ctx, x.Reply, x.slow, func(data []byte) error {
+				if err := conn.SetWriteDeadline(time.Now().Add(w.options.ReadTimeout)); err != nil {
+					return err
+				}
+				_, err := conn.Write(data)
+				return err
+			})
+			if err != nil {
+				return
+			}
+			continue
 		}
 		if conn.SetWriteDeadline(time.Now().Add(w.options.ReadTimeout)) != nil {
 			return

@@ -23,7 +23,7 @@ import (
 // Addresses are host:port; an empty one is not served. A zero limit is its
 // default.
 type Options struct {
-	Control string // a loopback address: it has no access control
+	Control string // a loopback address, unless Token is given
 	Health  string // /healthz and /readyz for probes, which are not counted
 	HTTP    string // HTTP/1.1
 	HTTP2   string // HTTP/2 with prior knowledge, and HTTP/1.1
@@ -35,6 +35,11 @@ type Options struct {
 
 	Config control.Config // at start; its Version is ignored
 	Links  []Link         // behaviours between counting and the service time
+	// Token is what callers of the control server must know (Authorization:
+	// Bearer TOKEN); "" lets in whoever reaches the loopback.
+	Token string
+	// Crash ends the process; nil: configurations that crash are refused.
+	Crash func()
 
 	MaxConnections  int           // over all protocols; default 10,000
 	MaxHeaderBytes  int           // default 64 KiB
@@ -79,10 +84,14 @@ type Worker struct {
 	counters *counters
 	pacer    *pacer
 	bodies   budget
-	draining atomic.Bool
+	draining atomic.Bool // no longer serves new requests
+	leaving  atomic.Bool // has been told to end
+	log      requestLog
 
 	configMu sync.Mutex // one change at a time
 	active   atomic.Pointer[active]
+	staged   *staged // a change that waits for its commit
+	peers    peers
 
 	listeners map[string]net.Listener // by option name
 	servers   []server
@@ -206,9 +215,9 @@ func (w *Worker) Addresses() map[string]string {
 // Counters returns what was served so far.
 func (w *Worker) Counters() control.Counters { return w.counters.read(time.Now()) }
 
-// Serve serves until ctx ends, then drains: health turns to 503, listeners
-// close, requests under way finish within the drain timeout, and whatever is
-// left after it is cut off. It returns nil after a complete drain. All that
+// Serve serves until ctx ends, then drains as the configuration says: health
+// turns to 503, after the delay listeners close, requests under way finish
+// within the drain timeout, and whatever is left after it is cut off. It returns nil after a complete drain. All that
 // Serve started has ended when it returns.
 func (w *Worker) Serve(ctx context.Context) error {
 	defer w.Close()
@@ -235,7 +244,18 @@ func (w *Worker) Serve(ctx context.Context) error {
 // drain ends the measured protocols first; control and health answer until
 // those are done.
 func (w *Worker) drain() error {
+	w.leaving.Store(true)
+	how := w.active.Load().config.Drain
+	if how.DelayMS > 0 {
+		_ = w.pacer.timer.Until(context.Background(), time.Now().Add(microseconds(how.DelayMS*1e3))) // it is not closed yet
+	}
 	w.draining.Store(true)
+	if how.Off {
+		for _, s := range w.servers {
+			s.end()
+		}
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), w.options.DrainTimeout)
 	defer cancel()
 	var group errgroup.Group
@@ -260,6 +280,9 @@ func (w *Worker) Close() {
 		listener.Close()
 	}
 	w.pacer.timer.Close()
+	w.configMu.Lock()
+	defer w.configMu.Unlock()
+	w.peers.close()
 }
 
 // httpServer wraps net/http's server.

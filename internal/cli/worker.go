@@ -21,16 +21,19 @@ const off = "off"
 
 func newWorkerCommand(env *Env) *cobra.Command {
 	options := worker.Options{}
-	var service string
+	var service, configFile, tokenFile string
 	var seed uint64
 	var asJSON, verbose bool
 	cmd := &cobra.Command{
 		Use:   "worker",
-		Short: "Serve the workload under test: echo over HTTP/1.1, HTTP/2, gRPC, TCP and HTTPS",
-		Long: "worker answers requests with a set size after a set service time, over several\n" +
-			"protocols, and counts what it served. It serves until it is interrupted, then\n" +
-			"finishes what is under way. Its control server (GET /v1/counters, GET and POST\n" +
-			"/v1/config, GET /v1/clock) has no access control: keep it on a loopback address.",
+		Short: "Serve the workload under test: any node of a service graph",
+		Long: "worker answers requests over HTTP/1.1, HTTP/2, gRPC, TCP and HTTPS: with a set\n" +
+			"size after a set service time, calling other workers first, a bounded number at\n" +
+			"once, failing as it is told. It counts what it served. It serves until it is\n" +
+			"interrupted, then finishes what is under way, unless it is told not to.\n\n" +
+			"Its behaviour is one document, given at the start (--config) or changed at run\n" +
+			"time over its control server, which describes itself at /openapi.json. That has\n" +
+			"no access control and stays on a loopback address, unless a token is given.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, address := range []*string{&options.Control, &options.Health, &options.HTTP, &options.HTTP2, &options.GRPC, &options.TCP, &options.HTTPS, &options.GRPCS, &options.TCPS} {
@@ -44,6 +47,20 @@ func newWorkerCommand(env *Env) *cobra.Command {
 			}
 			serviceTime.Seed = seed
 			options.Config.ServiceTime = serviceTime
+			if configFile != "" {
+				for _, name := range []string{"service-time", "response-bytes", "tcp-message-bytes", "seed"} {
+					if cmd.Flags().Changed(name) {
+						return errs.Usage("--%s stands beside --config, which says everything", name)
+					}
+				}
+				if options.Config, err = readWorkerConfig(configFile); err != nil {
+					return err
+				}
+			}
+			if options.Token, err = readToken(tokenFile); err != nil {
+				return err
+			}
+			options.Crash = func() { os.Exit(crashCode) }
 			if verbose {
 				options.Log = slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			}
@@ -91,11 +108,45 @@ func newWorkerCommand(env *Env) *cobra.Command {
 	flags.Int64Var(&options.Config.TCPMessageBytes, "tcp-message-bytes", 0, "how many `bytes` make a TCP request; 0: whatever arrives at once")
 	flags.StringVar(&service, "service-time", control.None, "none, fixed:1ms, exponential:1ms, lognormal:1ms,0.5 (mean, sigma) or recorded:FILE (microseconds a line)")
 	flags.Uint64Var(&seed, "seed", 1, "`seed` of the service times")
+	flags.StringVar(&configFile, "config", "", "`file` with the whole behaviour, a document as GET /v1/config answers it")
+	flags.StringVar(&tokenFile, "control-token-file", "", "`file` with a token that callers of the control server must send; it may then listen for others")
 	flags.IntVar(&options.MaxConnections, "max-connections", 10_000, "close further connections")
 	flags.DurationVar(&options.DrainTimeout, "drain-timeout", 10*time.Second, "how long requests under way may take after an interrupt")
 	flags.BoolVar(&asJSON, "json", false, "print the addresses when ready and the counters at the end as JSON lines")
 	flags.BoolVar(&verbose, "verbose", false, "log what happens to standard error")
 	return cmd
+}
+
+// crashCode is how a worker exits that was told to crash.
+const crashCode = 70
+
+// readWorkerConfig reads a behaviour.
+func readWorkerConfig(path string) (control.Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return control.Config{}, errs.WithCode(err, errs.CodeUsage)
+	}
+	config, err := control.ParseConfig(data)
+	if err != nil {
+		return config, fmt.Errorf("%s: %w", path, err)
+	}
+	return config, nil
+}
+
+// readToken reads a secret; "" names no file.
+func readToken(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", errs.WithCode(err, errs.CodeUsage)
+	}
+	token := strings.TrimSpace(string(data))
+	if len(token) < 16 {
+		return "", errs.Usage("%s: a token has at least 16 characters", path)
+	}
+	return token, nil
 }
 
 // parseService parses the flag --service-time, reading recorded times from

@@ -42,6 +42,7 @@ type Client struct {
 	BaseURL    string       // "http://127.0.0.1:15990"
 	Name       string       // of the server, before each error
 	MaxAnswer  int64        // bytes of an answer, at most
+	Token      string       // that the server wants; "": none
 }
 
 // Do sends in as JSON, or nothing if it is nil, and reads the answer into
@@ -62,6 +63,9 @@ func (c Client) Do(ctx context.Context, method, path string, in, out any) error 
 	}
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
 	}
 	client := c.HTTPClient
 	if client == nil {

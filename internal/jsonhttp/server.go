@@ -3,6 +3,8 @@ package jsonhttp
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,20 +23,22 @@ import (
 // grace is how long requests under way may take when a server ends.
 const grace = time.Second
 
-// Server is a role's control server. Nobody has to say who he is, so it
-// listens on a loopback address only, and answers no page of another site
-// that a browser on the same machine shows (see [Protect]).
+// Server is a role's control server. Unless it has a Token nobody has to say
+// who he is, so that it listens on a loopback address only, and answers no
+// page of another site that a browser on the same machine shows (see
+// [Protect]).
 type Server struct {
 	Name       string // "load control", before each error
 	Handler    http.Handler
 	MaxRequest int64        // bytes of a request's body, at most
+	Token      string       // callers must send Authorization: Bearer TOKEN; "": none
 	Log        *slog.Logger // of failed connections, at level debug; nil: none
 }
 
 // HTTP returns the server with the bounds all of them have, for l. It fails
 // if others than this machine can reach l.
 func (s Server) HTTP(l net.Listener) (*http.Server, error) {
-	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
+	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() && s.Token == "" {
 		err := errs.Usage("%s: %s is no loopback address, and whoever reaches it commands this process", s.Name, a)
 		return nil, errs.WithHint(err, "listen on 127.0.0.1:%d, and reach it from elsewhere by kubectl port-forward or ssh -L", a.Port)
 	}
@@ -42,8 +46,12 @@ func (s Server) HTTP(l net.Listener) (*http.Server, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	handler := Protect(s.Handler, s.MaxRequest)
+	if s.Token != "" {
+		handler = authorise(http.MaxBytesHandler(s.Handler, s.MaxRequest), s.Token)
+	}
 	return &http.Server{
-		Handler:           Protect(s.Handler, s.MaxRequest),
+		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       time.Minute,
 		IdleTimeout:       10 * time.Minute,
@@ -97,6 +105,21 @@ func Protect(next http.Handler, maxRequest int64) http.Handler {
 			return
 		}
 		bounded.ServeHTTP(w, r)
+	})
+}
+
+// authorise answers 401 to whoever does not send the token. No browser sends
+// it of its own accord, so that nothing of [Protect] is needed beside it.
+func authorise(next http.Handler, token string) http.Handler {
+	want := sha256.Sum256([]byte("Bearer " + token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			Refuse(w, http.StatusUnauthorized, errors.New("the request lacks the token of this server"))
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -22,6 +22,7 @@ const maxAnswer = 64 << 20
 type Client struct {
 	HTTPClient *http.Client // nil: http.DefaultClient
 	BaseURL    string       // "http://127.0.0.1:15990"
+	Token      string       // that the worker wants; "": none
 }
 
 // Counters reads what the worker served since its start.
@@ -69,7 +70,7 @@ func (c Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, e
 }
 
 func (c Client) json() jsonhttp.Client {
-	return jsonhttp.Client{HTTPClient: c.HTTPClient, BaseURL: c.BaseURL, Name: "worker control", MaxAnswer: maxAnswer}
+	return jsonhttp.Client{HTTPClient: c.HTTPClient, BaseURL: c.BaseURL, Name: "worker control", MaxAnswer: maxAnswer, Token: c.Token}
 }
 
 func (c Client) do(ctx context.Context, method, path string, in, out any) error {

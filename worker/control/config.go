@@ -44,7 +44,7 @@ func (c Config) Validate() error {
 	if err := c.ServiceTime.Validate(); err != nil {
 		return fmt.Errorf("service_time: %w", err)
 	}
-	return nil
+	return c.validateBehaviour()
 }
 
 // Validate says what is out of range, or missing for the distribution.

@@ -1,11 +1,21 @@
 // Package control is what a worker says and hears on its control server: the
 // documents, and a client for them. The server side is package worker.
 //
-//	GET  /v1/counters  Counters: what was served since the start
-//	GET  /v1/config    Config: the behaviour in force
-//	POST /v1/config    Config: replaces it; version must be the one in force
-//	GET  /v1/clock     Clock
-//	GET  /healthz      200 while serving, 503 while draining
+//	GET    /v1/counters             Counters: what was served since the start
+//	GET    /v1/config               Config: the behaviour in force
+//	POST   /v1/config               Config: replaces it; version must be the one in force
+//	PATCH  /v1/config               the same with only what changes
+//	POST   /v1/changes              Change: checked and kept, not yet in force
+//	POST   /v1/changes/{id}/commit  Commit: puts it in force, at an instant
+//	DELETE /v1/changes/{id}         forgets it
+//	GET    /v1/requests?from=N      Requests: the log of requests
+//	GET    /v1/clock                Clock
+//	GET    /openapi.json            all of this as OpenAPI 3.1
+//	GET    /healthz                 200 while serving, 503 while draining
+//	GET    /readyz                  the same, and 503 if not_ready is set
+//
+// A change of many workers goes in two phases, see [ChangeAll]: all of them
+// check and build it first, then all put it in force at the same instant.
 //
 // Errors are JSON, {"error": "...", "hint": "..."}. Documents are parsed
 // strictly: an unknown field is an error.

@@ -60,6 +60,30 @@ type Config struct {
 	// whatever a read returns as one.
 	TCPMessageBytes int64       `json:"tcp_message_bytes"`
 	ServiceTime     ServiceTime `json:"service_time"`
+
+	// Concurrency is how many requests are served at once over all protocols,
+	// from the begin of their service time to the last call; 0 bounds nothing.
+	// Queue more may wait for a place in their order; who finds the queue full
+	// is refused with 503.
+	Concurrency int `json:"concurrency,omitempty"`
+	Queue       int `json:"queue,omitempty"`
+	// BurnUS is CPU time spent on each request, in microseconds, within its
+	// service time if that is longer.
+	BurnUS float64 `json:"burn_us,omitempty"`
+	// MemoryBytes are held, and written to, as long as this is in force.
+	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+	// Calls are made to other workers before the answer: one after the other
+	// or, with Parallel, all at once.
+	Calls    []Call `json:"calls,omitempty"`
+	Parallel bool   `json:"parallel,omitempty"`
+	// Failures take their shares of the requests, the first entry first.
+	Failures []Failure `json:"failures,omitempty"`
+	// NotReady turns /readyz to 503.
+	NotReady bool  `json:"not_ready,omitempty"`
+	Drain    Drain `json:"drain,omitzero"`
+	// LogRequests is how many of the last requests with an x-request-id are
+	// remembered for GET /v1/requests; 0: none.
+	LogRequests int `json:"log_requests,omitempty"`
 }
 
 // ServiceTime is how long the worker holds each request before it answers.
@@ -92,7 +116,16 @@ type Counters struct {
 	ServiceTimeS float64 `json:"service_time_s"`
 	HeldS        float64 `json:"held_s"`
 	HeldRequests int64   `json:"held_requests"`
-	CPU          CPU     `json:"cpu_s"` // the worker's own, by getrusage
+	// Waiting is how many requests are in the queue, Overflowed how many were
+	// refused because it was full.
+	Waiting    int64 `json:"waiting"`
+	Overflowed int64 `json:"overflowed"`
+	// Planted has the requests that failed because the configuration said so,
+	// by the Fail constants.
+	Planted map[string]int64 `json:"planted_failures,omitempty"`
+	// Calls are those made to others, by their name.
+	Calls map[string]CallCounters `json:"calls,omitempty"`
+	CPU   CPU                     `json:"cpu_s"` // the worker's own, by getrusage
 }
 
 // ProtocolCounters count one protocol.
