@@ -169,9 +169,17 @@ func (t *tracer) worker(service, pod string, waited bool) (Fault, bool) {
 	if entry != nil && !entry.failed() && !waited {
 		return Fault{}, false
 	}
-	call := lastOf(t.request.Proxies, func(p *ProxyEntry) bool { return p.Side == SideClient && p.Service == service && of(p.Pod) })
-	if call != nil && call.failed() && t.steps > 0 {
-		return t.sent(call), true
+	if entry == nil || entry.Ended == EndAnswered || entry.Ended == EndGone { // not by a failure of its own making
+		// Where one of several calls fails, the others are given up.
+		call := lastOf(t.request.Proxies, func(p *ProxyEntry) bool {
+			return p.Side == SideClient && p.Service == service && of(p.Pod) && !(p.failed() && p.hangup())
+		})
+		if call == nil || !call.failed() {
+			call = lastOf(t.request.Proxies, func(p *ProxyEntry) bool { return p.Side == SideClient && p.Service == service && of(p.Pod) })
+		}
+		if call != nil && call.failed() && t.steps > 0 {
+			return t.sent(call), true
+		}
 	}
 	if entry == nil {
 		return Fault{}, false

@@ -31,6 +31,19 @@ const (
 	EndGone     = "gone"     // whoever asked went away before the answer
 )
 
+// WorkerEnded returns how a request ended from what a worker's log says: the
+// status it answered with (499: whoever asked went away) and the planned
+// failure it made, if any.
+func WorkerEnded(status int, failure string) string {
+	switch {
+	case failure != "":
+		return failure
+	case status == 499:
+		return EndGone
+	}
+	return EndAnswered
+}
+
 // ClientEntry is what the generator wrote about a request. Times are
 // nanoseconds; all entries of a book use one clock, whatever its zero.
 type ClientEntry struct {
