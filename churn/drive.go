@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/meshmark/meshmark/internal/wake"
 	"github.com/meshmark/meshmark/population"
 	"github.com/meshmark/meshmark/record"
 )
@@ -312,13 +313,4 @@ func (d *Driver) Cleanup(ctx context.Context) error {
 }
 
 // until waits for a moment.
-func until(ctx context.Context, at time.Time) error {
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+func until(ctx context.Context, at time.Time) error { return wake.Pause(ctx, time.Until(at)) }

@@ -218,7 +218,11 @@ func TestKinds(t *testing.T) {
 	if err != nil || len(ids) != 11 {
 		t.Errorf("after all changes: %d proxies, %v", len(ids), err)
 	}
-	if err := population.Remove(ctx, config); err != nil {
+	world, err := population.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := world.Remove(ctx); err != nil {
 		t.Error(err)
 	}
 }

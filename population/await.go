@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshmark/meshmark/internal/wake"
 )
 
 // await waits until the cluster's controllers have made exactly the pods and
@@ -25,7 +27,7 @@ func (w *World) await(ctx context.Context, sizes Sizes) ([]Identity, error) {
 		if state == "" {
 			return ids, nil
 		}
-		if err := pause(ctx, sinceLook(began)); err != nil {
+		if err := wake.Pause(ctx, sinceLook(began)); err != nil {
 			return nil, fmt.Errorf("%w (last seen: %s)", err, state)
 		}
 	}

@@ -93,7 +93,11 @@ func TestHundreds(t *testing.T) {
 	}
 	t.Logf("150 Services and 300 pods in %.1f s", time.Since(began).Seconds())
 	began = time.Now()
-	if err := population.Remove(ctx, config); err != nil {
+	world, err := population.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := world.Remove(ctx); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("removed in %.1f s", time.Since(began).Seconds())

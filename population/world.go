@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/wake"
 )
 
 // World is a cluster with a population in it. There is one population in a
@@ -66,16 +67,6 @@ func Ensure(ctx context.Context, config *rest.Config, sizes Sizes) ([]Identity, 
 	return w.Ensure(ctx, sizes)
 }
 
-// Remove deletes whatever population is in the cluster and waits until all
-// of it is gone.
-func Remove(ctx context.Context, config *rest.Config) error {
-	w, err := New(config)
-	if err != nil {
-		return err
-	}
-	return w.Remove(ctx)
-}
-
 // Ensure is the function of that name.
 func (w *World) Ensure(ctx context.Context, sizes Sizes) ([]Identity, error) {
 	want, err := sizes.Objects()
@@ -92,7 +83,8 @@ func (w *World) Ensure(ctx context.Context, sizes Sizes) ([]Identity, error) {
 	return ids, nil
 }
 
-// Remove is the function of that name.
+// Remove deletes whatever population is in the cluster and waits until all
+// of it is gone.
 func (w *World) Remove(ctx context.Context) error {
 	if err := w.bring(ctx, nil); err != nil {
 		return fmt.Errorf("remove the population: %w", err)
@@ -257,7 +249,7 @@ func (w *World) create(ctx context.Context, o *unstructured.Unstructured) error 
 		case apierrors.IsNotFound(err) && o.GetNamespace() == "":
 			return errs.WithHint(fmt.Errorf("create %s: %w", key(o), err), "is the mesh installed?")
 		case passing(err):
-			if err := pause(ctx, 100*time.Millisecond); err != nil {
+			if err := wake.Pause(ctx, 100*time.Millisecond); err != nil {
 				return fmt.Errorf("create %s: %w", key(o), err)
 			}
 		default:
@@ -318,7 +310,7 @@ func (w *World) noPods(ctx context.Context) error {
 		if err == nil && len(pods.Items) == 0 {
 			return nil
 		}
-		if err := pause(ctx, sinceLook(began)); err != nil {
+		if err := wake.Pause(ctx, sinceLook(began)); err != nil {
 			return fmt.Errorf("wait until %d pods are gone: %w", len(pods.Items), err)
 		}
 	}
@@ -342,7 +334,7 @@ func (w *World) gone(ctx context.Context, wanted map[string]bool) error {
 		if err == nil && left == 0 {
 			return nil
 		}
-		if err := pause(ctx, sinceLook(began)); err != nil {
+		if err := wake.Pause(ctx, sinceLook(began)); err != nil {
 			return fmt.Errorf("wait until %d objects are deleted: %w", left, err)
 		}
 	}
@@ -356,15 +348,4 @@ func passing(err error) bool {
 	}
 	return apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
 		apierrors.IsInternalError(err)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
 }

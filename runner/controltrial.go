@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshmark/meshmark/churn"
+	"github.com/meshmark/meshmark/internal/wake"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/observe"
 	"github.com/meshmark/meshmark/population"
@@ -329,13 +330,4 @@ func (t *controlTrial) snapshot(ctx context.Context, memory bool) (map[string]ob
 }
 
 // pause waits.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
-}
+func pause(ctx context.Context, d time.Duration) error { return wake.Pause(ctx, d) }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/wake"
 	"github.com/meshmark/meshmark/lab"
 	"github.com/meshmark/meshmark/signals"
 )
@@ -147,7 +148,7 @@ func (t *pushTest) run(ctx context.Context) error {
 	}
 	begin := time.Now()
 	for i := range t.f.reps {
-		if err := pause(ctx, time.Until(begin.Add(time.Duration(i)*time.Duration(t.f.delay)))); err != nil {
+		if err := wake.Pause(ctx, time.Until(begin.Add(time.Duration(i)*time.Duration(t.f.delay)))); err != nil {
 			return err
 		}
 		t.progress.say("%d of %d", i+1, t.f.reps)
@@ -160,7 +161,7 @@ func (t *pushTest) run(ctx context.Context) error {
 			return errs.WithHint(err, "may this user create Services, Gateways and VirtualServices in namespace %s?", t.f.target)
 		}
 	}
-	if err := pause(ctx, time.Until(begin.Add(time.Duration(t.f.reps)*time.Duration(t.f.delay)))); err != nil {
+	if err := wake.Pause(ctx, time.Until(begin.Add(time.Duration(t.f.reps)*time.Duration(t.f.delay)))); err != nil {
 		return err
 	}
 	if address != "" {
@@ -169,18 +170,7 @@ func (t *pushTest) run(ctx context.Context) error {
 		}
 	}
 	t.progress.say("letting istiod settle for %s", t.f.settle)
-	return pause(ctx, t.f.settle)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(max(d, 0))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return wake.Pause(ctx, t.f.settle)
 }
 
 // objects are the three resources of one time.
@@ -239,7 +229,7 @@ func (t *pushTest) served(ctx context.Context, address string) error {
 			last = err.Error()
 		}
 		t.progress.say("waiting until the gateway serves %s (%s)", host, last)
-		if err := pause(ctx, 200*time.Millisecond); err != nil {
+		if err := wake.Pause(ctx, 200*time.Millisecond); err != nil {
 			if errors.Is(err, context.DeadlineExceeded) {
 				return errs.WithHint(fmt.Errorf("the gateway %s does not serve %s after %s (last: %s)", address, host, servedWithin, last),
 					"is it labelled istio=ingressgateway?")

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
@@ -73,12 +74,20 @@ func writeSearches(w io.Writer, p *study.Plan) {
 		if label := p.Label(at); len(p.Varying) > 1 {
 			where = " at " + label
 		}
-		fmt.Fprintf(w, "search: the highest %s%s with %s of at most %s: climbs %s", c.Search.Factor, where, c.Search.Finding, c.Search.Bound, strings.Join(levels, ", "))
+		fmt.Fprintf(w, "search: the highest %s%s with %s of at most %s: climbs %s", c.Search.Factor, where, c.Search.Finding, boundWords(c.Search.Bound), strings.Join(levels, ", "))
 		if _, halvings := p.Steps(c); halvings > 0 {
 			fmt.Fprintf(w, ", then halves the interval to within %s, at most %s", c.Search.Tolerance, count(halvings, "time"))
 		}
 		fmt.Fprintln(w, "; later blocks begin with the two ends")
 	}
+}
+
+// boundWords writes a bound as people say it.
+func boundWords(q study.Quantity) string {
+	if q.Unit == study.UnitMicroseconds {
+		return time.Duration(q.Value * float64(time.Microsecond)).String()
+	}
+	return q.String()
 }
 
 // place is what every plan says of a cell: what it is compared with, and how

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/meshmark/meshmark/internal/wake"
 )
 
 // hierarchy is one mounted cgroup hierarchy.
@@ -207,7 +209,7 @@ func (c cgroups) remove(ctx context.Context, name string) error {
 		if last == nil {
 			return nil
 		}
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+		if err := wake.Pause(ctx, 10*time.Millisecond); err != nil {
 			return fmt.Errorf("remove the lab's cgroup: %w", last)
 		}
 	}

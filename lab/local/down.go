@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/meshmark/meshmark/internal/wake"
 )
 
 // How long init may take to end by itself, and how long what is left of a
@@ -61,7 +63,7 @@ func (p paths) end(ctx context.Context) (*os.File, error) {
 		if !errors.Is(err, errLocked) {
 			return lock, err
 		}
-		if err := sleep(limited, 10*time.Millisecond); err != nil {
+		if err := wake.Pause(limited, 10*time.Millisecond); err != nil {
 			return nil, fmt.Errorf("the lab does not end: %w", err)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/meshmark/meshmark/components"
+	"github.com/meshmark/meshmark/internal/wake"
 )
 
 // event is a line between init and the Up that started it.
@@ -267,7 +268,7 @@ func (n *node) waitSocket(ctx context.Context, name, path string) error {
 		if failed := n.sup.failing(); failed != nil {
 			return failed
 		}
-		if sleep(ctx, 5*time.Millisecond) != nil {
+		if wake.Pause(ctx, 5*time.Millisecond) != nil {
 			return fmt.Errorf("%s does not answer on %s: %w; see %s", name, path, context.Cause(ctx), n.spec.Dir.log(name))
 		}
 	}
@@ -296,7 +297,7 @@ func (n *node) waitAPI(ctx context.Context) error {
 		if failed := n.sup.failing(); failed != nil {
 			return failed
 		}
-		if sleep(ctx, 20*time.Millisecond) != nil {
+		if wake.Pause(ctx, 20*time.Millisecond) != nil {
 			return fmt.Errorf("the API server is not ready: %w (%v); see %s", context.Cause(ctx), err, n.spec.Dir.log("kube-apiserver"))
 		}
 	}

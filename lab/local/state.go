@@ -1,7 +1,6 @@
 package local
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -171,17 +170,6 @@ func lockFile(path string) (*os.File, error) {
 		return nil, errLocked
 	}
 	return nil, fmt.Errorf("lock %s: %w", path, err)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // startTicks is when a process started, in clock ticks since boot; together

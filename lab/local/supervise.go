@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/meshmark/meshmark/internal/wake"
 )
 
 // Restart delays of a component that ends by itself.
@@ -152,7 +154,7 @@ func (s *supervisor) keep(ctx context.Context, p process) {
 			if time.Since(began) > restartReset {
 				delay = restartFirst
 			}
-			if sleep(ctx, delay) != nil {
+			if wake.Pause(ctx, delay) != nil {
 				return
 			}
 			delay = min(2*delay, restartMost)
