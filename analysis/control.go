@@ -52,22 +52,26 @@ func convergenceMeasures() []measure {
 	add := func(name string, of func(c *convergence) float64) {
 		out = append(out, measure{name: name, of: func(o *observations, t *record.Trial) float64 { return of(o.converged(t)) }})
 	}
-	for _, q := range append(quantiles, struct {
-		name string
-		q    float64
-	}{"max", 1}) {
+	for _, q := range edgeQuantiles {
 		add("convergence_"+q.name, func(c *convergence) float64 { return c.acked.Quantile(q.q) })
 		out[len(out)-1].beyond = math.Max(1-q.q, 1e-9) // of the largest, any
 	}
-	add("convergence_first", func(c *convergence) float64 { return medianOrNaN(c.first) })
-	add("convergence_median", func(c *convergence) float64 { return medianOrNaN(c.median) })
-	add("convergence_last", func(c *convergence) float64 { return medianOrNaN(c.last) })
+	for _, edge := range edges {
+		for _, q := range edgeQuantiles {
+			name := "convergence_" + edge.name + "_" + q.name
+			if q.q == 0.5 {
+				name = "convergence_" + edge.name
+			}
+			add(name, func(c *convergence) float64 { return overChanges(edge.of(c), c.lacking, q.q) })
+		}
+	}
 	add("received_p50", func(c *convergence) float64 { return c.received.Quantile(0.5) })
 	add("received_p90", func(c *convergence) float64 { return c.received.Quantile(0.9) })
 	add("received_p99", func(c *convergence) float64 { return c.received.Quantile(0.99) })
 	add("received_max", func(c *convergence) float64 { return c.received.Quantile(1) })
-	add("applied_p50", func(c *convergence) float64 { return c.applied.Quantile(0.5) })
-	add("applied_p99", func(c *convergence) float64 { return c.applied.Quantile(0.99) })
+	for _, q := range edgeQuantiles {
+		add("applied_"+q.name, func(c *convergence) float64 { return reached(c.applied, q.q) })
+	}
 	out = append(out,
 		measure{name: "reported_convergence_p99", warn: firstBucket,
 			of: func(_ *observations, t *record.Trial) float64 { return reported(t) }},
@@ -342,5 +346,6 @@ func istiodMemory(t *record.Trial) float64 {
 }
 
 func stalenessMeasures() []measure {
-	return []measure{{name: "stale_proxy_seconds_per_change", of: perChange(func(c *record.Control) float64 { return c.StaleProxySeconds })}}
+	stale := measure{name: "stale_proxy_seconds_per_change", of: perChange(func(c *record.Control) float64 { return c.StaleProxySeconds })}
+	return append([]measure{stale}, trafficMeasures()...)
 }

@@ -25,6 +25,9 @@ func TestAnalyzeControl(t *testing.T) {
 		{"convergence_max", "none", 133_000, 0.02, record.VerdictMeasured},
 		{"convergence_first", "none", 121_000, 0.02, record.VerdictMeasured},
 		{"convergence_last", "none", 133_000, 0.02, record.VerdictMeasured},
+		{"convergence_first_p90", "none", 121_000, 0.02, record.VerdictMeasured},
+		{"convergence_median_max", "none", 127_000, 0.02, record.VerdictMeasured},
+		{"convergence_last_max", "none", 133_000, 0.02, record.VerdictMeasured},
 		{"received_p50", "none", 126_000, 0.02, record.VerdictMeasured},
 		{"convergence_p50_overhead", "slow", 2_400_000, 0.02, record.VerdictReal},
 		{"reported_convergence_p99", "none", 99_000, 1e-9, record.VerdictMeasured},
@@ -61,7 +64,7 @@ func TestAnalyzeControl(t *testing.T) {
 		}
 	}
 	for _, x := range f.Findings {
-		if strings.HasPrefix(x.Name, "latency") || strings.HasPrefix(x.Name, "applied") || x.Name == "pushes_sds" || x.Name == "stage_queue" {
+		if strings.HasPrefix(x.Name, "latency") || strings.HasPrefix(x.Name, "applied") || strings.HasSuffix(x.Name, "_last_p99") || x.Name == "pushes_sds" || x.Name == "stage_queue" {
 			t.Errorf("a finding of what was not measured: %+v", x)
 		}
 	}
@@ -102,6 +105,10 @@ func TestControlSummary(t *testing.T) {
 	}
 	if math.Abs(none.Convergence.P50-127_000) > 3000 || none.Received.P50 >= none.Convergence.P50 || none.Applied != nil {
 		t.Errorf("%+v %+v", none.Convergence, none.Received)
+	}
+	// 60 changes carry a p90, not a p99.
+	if e := none.Edges; e == nil || e.Changes != 60 || e.Lacking != 0 || e.First.P90 == nil || e.First.P99 != nil || e.Last.P999 != nil || *e.First.Max >= *e.Median.P50 || *e.Last.Max < *e.Last.P50 {
+		t.Errorf("%+v", none.Edges)
 	}
 	if len(none.Stages) != 2 || none.Stages[0].Source != "pilot_debounce_time" || math.Abs(none.ResidualUS-1000) > 1 {
 		t.Errorf("stages %+v, residual %g", none.Stages, none.ResidualUS)

@@ -61,8 +61,13 @@ func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSumm
 		}
 		s.StaleProxySeconds += c.StaleProxySeconds
 		s.AllocBytes += c.AllocBytes
+		addTraffic(s, c.Traffic)
 	}
 	slices.Sort(s.Missing)
+	s.Uncounted = slices.Clone(trials[0].Control.Uncounted)
+	for _, t := range trials[1:] { // what one trial showed is known
+		s.Uncounted = slices.DeleteFunc(s.Uncounted, func(name string) bool { return !slices.Contains(t.Control.Uncounted, name) })
+	}
 	s.SimulatorLagP99US = medianOf(trials, func(t *record.Trial) float64 { return t.Control.SimulatorLag.P99 })
 	s.HeapBytes = int64(medianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.HeapBytes) }))
 	var memory []float64
@@ -96,11 +101,12 @@ func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSumm
 // summarizeChanges puts in how long changes took.
 func (o *observations) summarizeChanges(s *record.ControlSummary, trials []*record.Trial) {
 	var acked, received, applied []stat.Counts
-	var first, middle, last []float64
+	edges := &convergence{} // the changes of all trials
 	for i, t := range trials {
 		c := o.converged(t)
 		acked, received, applied = append(acked, c.acked), append(received, c.received), append(applied, c.applied)
-		first, middle, last = append(first, c.first...), append(middle, c.median...), append(last, c.last...)
+		edges.first, edges.median, edges.last = append(edges.first, c.first...), append(edges.median, c.median...), append(edges.last, c.last...)
+		edges.lacking += c.lacking
 		s.Failed += c.failed
 		s.Pairs += int64(c.pairs)
 		s.Unacked += int64(c.unacked)
@@ -117,9 +123,24 @@ func (o *observations) summarizeChanges(s *record.ControlSummary, trials []*reco
 		s.Applied = &l
 	}
 	s.Percentiles, s.CDF = curve(all.PercentileCurve(percentileSteps)), curve(all.CDF(cdfPoints))
-	if len(first) > 0 {
-		s.FirstUS, s.MedianUS, s.LastUS = median(first), median(middle), median(last)
+	if len(edges.first) > 0 {
+		s.FirstUS, s.MedianUS, s.LastUS = median(edges.first), median(edges.median), median(edges.last)
+		s.Edges = &record.Edges{
+			Changes: len(edges.first) + edges.lacking, Lacking: edges.lacking,
+			First: changeQuantiles(edges.first, edges.lacking), Median: changeQuantiles(edges.median, edges.lacking), Last: changeQuantiles(edges.last, edges.lacking),
+		}
 	}
+}
+
+// changeQuantiles are those that there are enough changes for.
+func changeQuantiles(values []float64, lacking int) record.ChangeQuantiles {
+	at := func(q float64) *float64 {
+		if v := overChanges(values, lacking, q); finite(v) {
+			return &v
+		}
+		return nil
+	}
+	return record.ChangeQuantiles{P50: at(0.5), P90: at(0.9), P99: at(0.99), P999: at(0.999), Max: at(1)}
 }
 
 func changePoints(c *convergence) []record.ChangePoint {

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/meshmark/meshmark/record"
@@ -21,8 +22,10 @@ type convergence struct {
 
 	// first, median and last have an entry for each change that any proxy
 	// acknowledged: when the first proxy had, half of those that ever did,
-	// and all of them.
+	// and all of them. lacking changes were acknowledged by none of those that
+	// needed them.
 	first, median, last []float64
+	lacking             int
 	// changes lists the same by change, with the time of the commit.
 	changes []changeTimes
 
@@ -70,19 +73,25 @@ func convergenceOf(events []*record.Event) *convergence {
 			}
 		}
 		var own []float64
+		unacked := 0
 		for i, at := range e.Seen.ReceivedUS {
 			c.pairs++
+			if i < len(e.Seen.AppliedUS) && e.Seen.AppliedUS[i] != never {
+				// Of a real Envoy nobody knows when it received and
+				// acknowledged.
+				applied = append(applied, float64(e.Seen.AppliedUS[i]))
+				continue
+			}
 			received = append(received, float64(at))
 			if i < len(e.Seen.AckedUS) && e.Seen.AckedUS[i] != never {
 				own = append(own, float64(e.Seen.AckedUS[i]))
 			} else {
-				c.unacked++
+				unacked++
 			}
 		}
-		for _, at := range e.Seen.AppliedUS {
-			if at != never {
-				applied = append(applied, float64(at))
-			}
+		c.unacked += unacked
+		if len(own) == 0 && len(e.Missed)+unacked > 0 {
+			c.lacking++
 		}
 		times := changeTimes{committedNS: e.CommittedNS, kind: e.Kind, first: math.NaN(), median: math.NaN(), last: math.NaN(), proxies: len(own)}
 		if len(own) > 0 {
@@ -97,6 +106,49 @@ func convergenceOf(events []*record.Event) *convergence {
 	}
 	c.acked, c.received, c.applied = stat.FromSamples(acked), stat.FromSamples(received), stat.FromSamples(applied)
 	return c
+}
+
+// edges are what is told of each change by itself: when the first proxy had
+// acknowledged it, half of them, and the last.
+var edges = []struct {
+	name string
+	of   func(c *convergence) []float64
+}{
+	{"first", func(c *convergence) []float64 { return c.first }},
+	{"median", func(c *convergence) []float64 { return c.median }},
+	{"last", func(c *convergence) []float64 { return c.last }},
+}
+
+// edgeQuantiles are those of edges over changes.
+var edgeQuantiles = append(slices.Clone(quantiles), quantile{"max", 1})
+
+// reached is a quantile of pairs of a change and a proxy, NaN where they are
+// too few to leave one beyond it.
+func reached(c stat.Counts, q float64) float64 {
+	if q < 1 && float64(c.Total())*(1-q) < 1-1e-9 {
+		return math.NaN()
+	}
+	return c.Quantile(q)
+}
+
+// overChanges is a quantile of one figure a change, of which lacking more have
+// none: theirs lies beyond all others. It is NaN where the changes do not
+// reach it: a quantile takes as many as leave one beyond it, 10 for the 90th
+// percentile, 100 for the 99th.
+func overChanges(values []float64, lacking int, q float64) float64 {
+	n := len(values) + lacking
+	if len(values) == 0 || q < 1 && q > 0.5 && float64(n)*(1-q) < 1-1e-9 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	if q == 0.5 && lacking == 0 {
+		return median(sorted)
+	}
+	rank := max(1, int(math.Ceil(q*float64(n)-1e-9)))
+	if rank > len(sorted) {
+		return math.NaN()
+	}
+	return sorted[rank-1]
 }
 
 // medianOrNaN is the median of any number of values.

@@ -34,10 +34,12 @@ type measure struct {
 	warn func(o *observations, cell int) []string
 }
 
-var quantiles = []struct {
+type quantile struct {
 	name string
 	q    float64
-}{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}}
+}
+
+var quantiles = []quantile{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}}
 
 // cpuParts and memoryParts are the parts of a trial in the order of reports.
 var (

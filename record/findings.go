@@ -188,6 +188,8 @@ type ControlSummary struct {
 	FirstUS  float64 `json:"first_us"`
 	MedianUS float64 `json:"median_us"`
 	LastUS   float64 `json:"last_us"`
+	// Edges has more of their distributions; nil if no proxy acknowledged any.
+	Edges *Edges `json:"edges,omitempty"`
 	// Changes are those of one trial, the cell's first, in their order.
 	Changes []ChangePoint `json:"changes"`
 
@@ -215,8 +217,8 @@ type ControlSummary struct {
 	// JoinUS is how long a new proxy took to get its first configuration there,
 	// and JoinBytes how much came by type: medians over trials; 0 and nil if
 	// none joined.
-	JoinUS     float64          `json:"join_us,omitempty"`
-	JoinBytes  map[string]int64 `json:"join_bytes,omitempty"`
+	JoinUS    float64          `json:"join_us,omitempty"`
+	JoinBytes map[string]int64 `json:"join_bytes,omitempty"`
 	// Holdings are what single proxies held and who brought it, of one trial.
 	Holdings   []Holding        `json:"holdings,omitempty"`
 	Reconnects map[string]int64 `json:"reconnects,omitempty"` // sums, by why
@@ -235,14 +237,19 @@ type ControlSummary struct {
 	// SimulatorLagP99US is how late the simulated proxies read, a median.
 	SimulatorLagP99US float64 `json:"simulator_lag_p99_us"`
 	StaleProxySeconds float64 `json:"stale_proxy_s"` // sum
-	MemoryBytes       int64   `json:"memory_bytes"`  // of istiod, median; 0 if it was not read
-	HeapBytes         int64   `json:"heap_bytes"`    // median
-	AllocBytes        int64   `json:"alloc_bytes"`   // sum
-	Goroutines        int64   `json:"goroutines"`    // median
+	// Traffic is what real requests met: sums, of times the largest; nil where
+	// none were sent.
+	Traffic     *Traffic `json:"traffic,omitempty"`
+	MemoryBytes int64    `json:"memory_bytes"` // of istiod, median; 0 if it was not read
+	HeapBytes   int64    `json:"heap_bytes"`   // median
+	AllocBytes  int64    `json:"alloc_bytes"`  // sum
+	Goroutines  int64    `json:"goroutines"`   // median
 	// Profiles are istiod's, of one trial.
 	Profiles []Profile `json:"profiles,omitempty"`
-	// Missing lists metrics that this istiod does not have.
-	Missing []string `json:"missing_metrics,omitempty"`
+	// Missing lists metrics that this istiod does not have, Uncounted counters
+	// of errors that no trial showed: at zero, or unknown to this version.
+	Missing   []string `json:"missing_metrics,omitempty"`
+	Uncounted []string `json:"uncounted_metrics,omitempty"`
 }
 
 // ChangePoint is a change in a trial: when, and how long until the first,

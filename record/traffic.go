@@ -20,11 +20,14 @@ type Traffic struct {
 	// Attempts are those that the client's sidecar made at endpoints; a
 	// request has several where it was retried.
 	Attempts int64 `json:"attempts"`
-	// Counted is the same by the sidecar's own counters of its cluster.
+	// Unconnected of them got no connection, or none before they were given
+	// up; they are not in the sidecar's own counter.
+	Unconnected int64 `json:"attempts_unconnected"`
+	// Counted are the others by the sidecar's own counter of its cluster.
 	Counted int64 `json:"attempts_counted"`
 	// ProxyFailed are requests that the sidecar answered with an error, or
-	// whose caller went away, by Envoy's response flag; "-" for an error that
-	// an endpoint itself answered.
+	// whose caller went away, by Envoy's response flags, or the status of an
+	// error that an endpoint itself answered.
 	ProxyFailed map[string]int64 `json:"proxy_failed"`
 	// Residual is how many requests failed for the generator beyond those
 	// that the sidecar knows of.
@@ -44,7 +47,7 @@ type Traffic struct {
 	PhantomHidden   int64 `json:"phantom_hidden"`
 	PhantomFailures int64 `json:"phantom_failures"`
 	PhantomOpen     int64 `json:"phantom_open"`
-	// PhantomFlags has why the attempts failed, by Envoy's response flag.
+	// PhantomFlags has why the attempts failed, by the same.
 	PhantomFlags map[string]int64 `json:"phantom_flags,omitempty"`
 	// HiddenMaxUS is the longest that a request saved by a retry lost at
 	// addresses that were gone.

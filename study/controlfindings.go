@@ -22,14 +22,23 @@ var controlFindings = func() []controlFinding {
 	for _, p := range []string{"p50", "p90", "p99", "p999", "max"} {
 		compared("convergence_"+p, UnitMicroseconds, "From commit to a proxy's acknowledgement, over all changes and proxies.")
 	}
-	compared("convergence_first", UnitMicroseconds, "Until the first proxy has acknowledged a change: median over changes.")
-	compared("convergence_median", UnitMicroseconds, "Until half of the proxies have: median over changes.")
-	compared("convergence_last", UnitMicroseconds, "Until all that ever will have: median over changes.")
+	for _, edge := range []struct{ name, doc string }{
+		{"first", "Until the first proxy has acknowledged a change"},
+		{"median", "Until half of the proxies have"},
+		{"last", "Until all that ever will have"},
+	} {
+		compared("convergence_"+edge.name, UnitMicroseconds, edge.doc+": median over changes.")
+		add("convergence_"+edge.name+"_p90", UnitMicroseconds, "The same at the 90th percentile over changes; it takes 10 of them.")
+		add("convergence_"+edge.name+"_p99", UnitMicroseconds, "At the 99th percentile; it takes 100 changes.")
+		add("convergence_"+edge.name+"_p999", UnitMicroseconds, "At the 99.9th percentile; it takes 1,000 changes.")
+		add("convergence_"+edge.name+"_max", UnitMicroseconds, "Of the change that took longest.")
+	}
 	for _, p := range []string{"p50", "p90", "p99", "max"} {
 		add("received_"+p, UnitMicroseconds, "From commit until a proxy has read the change.")
 	}
-	add("applied_p50", UnitMicroseconds, "From commit until a real Envoy has the change in force.")
-	add("applied_p99", UnitMicroseconds, "The same at the 99th percentile.")
+	for _, p := range []string{"p50", "p90", "p99", "p999", "max"} {
+		add("applied_"+p, UnitMicroseconds, "From commit until a real Envoy has the change in force, as polls of its admin interface show it.")
+	}
 	compared("reported_convergence_p99", UnitMicroseconds, "What istiod's own pilot_proxy_convergence_time says, as histogram_quantile reads it.")
 	add("hidden_convergence_p99", UnitMicroseconds, "What istiod's own figure leaves out: convergence_p99 less reported_convergence_p99.")
 	for _, s := range record.Stages() {
@@ -71,6 +80,15 @@ var controlFindings = func() []controlFinding {
 	add("apiserver_cpu_idle", UnitCores, "kube-apiserver's CPU before the first change.")
 	add("simulator_cpu_share", UnitRatio, "CPU time of the simulated proxies over istiod's.")
 	compared("stale_proxy_seconds_per_change", UnitSecondsPerChange, "Time that proxies held endpoints already gone, for each change committed.")
+	compared("phantom_requests", UnitRequests, "Real requests of which an attempt went to an endpoint already gone, a trial.")
+	add("phantom_share", UnitRatio, "Their share of all requests.")
+	compared("phantom_failures", UnitRequests, "Those of them that failed for the caller, a trial.")
+	add("phantom_failure_share", UnitRatio, "Their share of all requests.")
+	add("phantom_hidden", UnitRequests, "Those that failed at an endpoint already gone and were saved by the sidecar's retry, a trial.")
+	compared("phantom_last", UnitMicroseconds, "How long after an endpoint was gone the last attempt went to it: the longest of a trial.")
+	compared("traffic_failures", UnitRequests, "Real requests that failed for the caller for whatever reason, or had no end, a trial.")
+	add("traffic_latency_p99", UnitMicroseconds, "99th percentile of the real requests' latency, by intended time.")
+	add("traffic_residual", UnitRequests, "Failures that the generator saw, less those that the caller's sidecar knows of, a trial.")
 	add("missed", UnitMissed, "Pairs of a change and a proxy that needed it and never had it, a trial.")
 	add("unacked", UnitMissed, "Pairs of a change and a proxy that was sent it and never acknowledged it, a trial.")
 	add("failed_changes", UnitChanges, "Changes that the API server did not take, a trial.")

@@ -19,6 +19,7 @@ const (
 	UnitSecondsPerChange = "s/change" // proxy-seconds, which no factor of a thousand makes handier
 	UnitChanges          = "changes"
 	UnitResources        = "resources"
+	UnitRequests         = "requests"
 	UnitMissed           = "missed" // pairs of a change and a proxy
 	UnitCores            = "cores"
 	UnitGoroutines       = "goroutines"
