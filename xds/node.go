@@ -42,6 +42,8 @@ func (s *Spec) node(p *Proxy) ([]byte, error) {
 			"statusPort": 15020, "proxyAdminPort": 15000, "controlPlaneAuthPolicy": "MUTUAL_TLS",
 			"drainDuration": "45s", "terminationDrainDuration": "5s",
 		},
+		"INTERCEPTION_MODE": "REDIRECT", // the injector gives gateways the mesh's too
+		"APP_CONTAINERS":    "app",
 		"SERVICE_ACCOUNT":   p.account(),
 		"WORKLOAD_NAME":     app,
 		"OWNER":             "kubernetes://apis/apps/v1/namespaces/" + p.Namespace + "/deployments/" + app,
@@ -52,14 +54,10 @@ func (s *Spec) node(p *Proxy) ([]byte, error) {
 		"METADATA_DISCOVERY":            "false",
 		"WORKLOAD_IDENTITY_SOCKET_FILE": "socket",
 	}
-	if p.nodeType() == NodeSidecar {
-		meta["INTERCEPTION_MODE"] = "REDIRECT"
-		meta["APP_CONTAINERS"] = "app"
-		if s.DNSCapture {
-			meta["DNS_CAPTURE"] = "true"
-		}
-	} else {
-		meta["UNPRIVILEGED_POD"] = "true"
+	if p.nodeType() == NodeRouter {
+		meta["APP_CONTAINERS"] = "" // it has none beside the proxy's
+	} else if s.DNSCapture {
+		meta["DNS_CAPTURE"] = "true"
 	}
 	if p.Node == "" {
 		delete(meta, "NODE_NAME")

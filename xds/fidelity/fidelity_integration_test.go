@@ -39,7 +39,7 @@ func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
 	}{{xds.ModeDelta, xds.ModeDelta, false}, {xds.ModeSotW, xds.ModeSotW, false}, {"dns", xds.ModeDelta, true}} {
 		mode := c.mode
 		t.Run(c.name, func(t *testing.T) {
-			pod := m.agent(t, ctx, c.name, mode, c.dns)
+			pod := m.agent(t, ctx, "agent-"+c.name, client("agent-"+c.name, mode, c.dns))
 			still(t, ctx, m.recorder, 1, quiet)
 			spec := m.sidecar(t, ctx, mode, pod)
 			spec.DNSCapture = c.dns
@@ -49,7 +49,7 @@ func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
 			}
 			defer fleet.Stop()
 			m.streams(t, ctx, pod, 2)
-			m.changes(t, ctx)
+			m.changes(t, ctx, sidecarChanges())
 			m.recorder.Drop()
 			m.streams(t, ctx, pod, 4)
 			if c.name == xds.ModeDelta { // once is enough
@@ -58,16 +58,7 @@ func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			all := m.streams(t, ctx, pod, 4)
-			// The real one connected first; who comes back first is chance.
-			real, simulated := slices.Clone(all[:1]), slices.Clone(all[1:2])
-			for _, tr := range all[2:] {
-				if slices.Contains(first(tr).Fields, "user_agent_build_version") {
-					real = append(real, tr)
-				} else {
-					simulated = append(simulated, tr)
-				}
-			}
+			real, simulated := apart(m.streams(t, ctx, pod, 4))
 			for i, name := range []string{"connect", "reconnect"} {
 				names := map[string]string{pod.Name: "POD"}
 				recorded := real[i].Normalise(names)
@@ -77,13 +68,70 @@ func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
 					// mix is chance.
 					compare(t, name+", names", recorded, simulated[i].Normalise(names), notImitated, "nds")
 				} else if *update {
-					text, _, _ := strings.Cut(recorded.String(), "mark "+drained)
-					if err := os.WriteFile(filepath.Join("testdata", mode+"-"+name+".txt"), []byte(text), 0o644); err != nil {
-						t.Error(err)
-					}
+					keep(t, recorded, mode+"-"+name)
 				}
 			}
 		})
+	}
+}
+
+// TestSimulatedGatewayIsLikeARealOne is the same of a gateway: a pod that runs
+// `pilot-agent proxy router`, whose listeners come and go with Gateways.
+func TestSimulatedGatewayIsLikeARealOne(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	m := newMesh(t, ctx)
+	m.listen(t, ctx)
+	m.apply(t, ctx, service("one", 8080, "192.0.2.11")+service("two", 8080, "192.0.2.21", "192.0.2.22"))
+	for _, mode := range []string{xds.ModeDelta, xds.ModeSotW} {
+		t.Run(mode, func(t *testing.T) {
+			name := "gateway-" + mode
+			pod := m.agent(t, ctx, name, gateway(name, mode))
+			still(t, ctx, m.recorder, 1, quiet)
+			spec := m.sidecar(t, ctx, mode, pod)
+			spec.Proxies[0].Type = xds.NodeRouter
+			fleet, err := xds.Start(ctx, spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer fleet.Stop()
+			m.streams(t, ctx, pod, 2)
+			m.changes(t, ctx, gatewayChanges(name))
+			m.recorder.Drop()
+			real, simulated := apart(m.streams(t, ctx, pod, 4))
+			for i, what := range []string{"connect", "reconnect"} {
+				names := map[string]string{pod.Name: "POD"}
+				recorded := real[i].Normalise(names)
+				compare(t, what, recorded, simulated[i].Normalise(names), notImitated, fidelity.Core...)
+				if *update {
+					keep(t, recorded, "gateway-"+mode+"-"+what)
+				}
+			}
+		})
+	}
+}
+
+// apart tells the streams of a real proxy and its simulated twin apart. The
+// real one connected first; who came back first is chance.
+func apart(all []*fidelity.Transcript) (real, simulated []*fidelity.Transcript) {
+	real, simulated = slices.Clone(all[:1]), slices.Clone(all[1:2])
+	for _, tr := range all[2:] {
+		if slices.Contains(first(tr).Fields, "user_agent_build_version") {
+			real = append(real, tr)
+		} else {
+			simulated = append(simulated, tr)
+		}
+	}
+	return real, simulated
+}
+
+// keep writes a transcript into testdata, up to the wait for listeners to
+// drain.
+func keep(t *testing.T, recorded *fidelity.Transcript, name string) {
+	t.Helper()
+	text, _, _ := strings.Cut(recorded.String(), "mark "+drained)
+	if err := os.WriteFile(filepath.Join("testdata", name+".txt"), []byte(text), 0o644); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -155,10 +203,8 @@ func (m *mesh) streams(t *testing.T, ctx context.Context, pod corev1.Pod, n int)
 }
 
 // agent starts a pod with a real agent and returns it when it is ready.
-func (m *mesh) agent(t *testing.T, ctx context.Context, name, mode string, dns bool) corev1.Pod {
+func (m *mesh) agent(t *testing.T, ctx context.Context, name, yaml string) corev1.Pod {
 	t.Helper()
-	name = "agent-" + name
-	yaml := client(name, mode, dns)
 	if err := m.applier.Delete(ctx, []byte(yaml)); err != nil { // of an earlier run
 		t.Fatal(err)
 	}
@@ -184,15 +230,33 @@ func (m *mesh) agent(t *testing.T, ctx context.Context, name, mode string, dns b
 	return pods()[0]
 }
 
-// changes does to the mesh what moves every core type, with a mark before
-// each change.
-func (m *mesh) changes(t *testing.T, ctx context.Context) {
-	t.Helper()
-	for _, change := range []struct{ mark, apply, remove string }{
+// change is what is done to the mesh after a mark.
+type change struct{ mark, apply, remove string }
+
+// sidecarChanges move every core type of a sidecar.
+func sidecarChanges() []change {
+	return []change{
 		{mark: "a service with two endpoints on a new port appears", apply: service("three", 9090, "192.0.2.31", "192.0.2.32")},
 		{mark: "one endpoint of it goes", apply: service("three", 9090, "192.0.2.31")},
 		{mark: "it goes", remove: service("three", 9090, "192.0.2.31")},
-	} {
+	}
+}
+
+// gatewayChanges move every core type of a gateway.
+func gatewayChanges(name string) []change {
+	return []change{
+		{mark: "a service with two endpoints appears", apply: service("three", 9090, "192.0.2.31", "192.0.2.32")},
+		{mark: "a Gateway and a VirtualService lead to it", apply: exposed(name, "three", 9090)},
+		{mark: "one endpoint of it goes", apply: service("three", 9090, "192.0.2.31")},
+		{mark: "Gateway and VirtualService go", remove: exposed(name, "three", 9090)},
+		{mark: "the service goes", remove: service("three", 9090, "192.0.2.31")},
+	}
+}
+
+// changes does something to the mesh, with a mark before each change.
+func (m *mesh) changes(t *testing.T, ctx context.Context, list []change) {
+	t.Helper()
+	for _, change := range list {
 		m.recorder.Mark(change.mark)
 		if change.apply != "" {
 			m.apply(t, ctx, change.apply)

@@ -188,6 +188,55 @@ spec:
 `, name, recorderName, delta, components.PauseRef, capture)
 }
 
+// gateway is a Deployment of one pod that istiod's injector makes a gateway
+// (`pilot-agent proxy router`), with its configuration through the recorder.
+func gateway(name, mode string) string {
+	delta := "true"
+	if mode == "sotw" {
+		delta = "false"
+	}
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s, namespace: fidelity}
+spec:
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata:
+      labels: {app: %[1]s}
+      annotations:
+        inject.istio.io/templates: gateway
+        proxy.istio.io/config: |
+          discoveryAddress: %[2]s:15012
+          proxyMetadata: {ISTIO_DELTA_XDS: "%[3]s"}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: istio-proxy, image: auto, imagePullPolicy: IfNotPresent, resources: {requests: {cpu: 10m, memory: 40Mi}}}]
+`, name, recorderName, delta)
+}
+
+// exposed is a Gateway on the pods of a gateway, and a VirtualService that
+// leads from there to a service.
+func exposed(gateway, service string, port int) string {
+	return fmt.Sprintf(`
+---
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: %[2]s, namespace: fidelity}
+spec:
+  selector: {app: %[1]s}
+  servers: [{port: {number: 8080, name: http, protocol: HTTP}, hosts: [%[2]s.example]}]
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: %[2]s, namespace: fidelity}
+spec:
+  hosts: [%[2]s.example]
+  gateways: [%[2]s]
+  http: [{route: [{destination: {host: %[2]s, port: {number: %[3]d}}}]}]
+`, gateway, service, port)
+}
+
 // certificate makes a server's certificate of the mesh's own authority.
 func certificate(t *testing.T, authority map[string][]byte) tls.Certificate {
 	t.Helper()

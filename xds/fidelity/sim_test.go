@@ -68,14 +68,20 @@ func still(t *testing.T, ctx context.Context, r *fidelity.Recorder, streams int,
 	}
 }
 
-// TestSimulatedSidecarIsLikeARecordedOne does to a simulated sidecar what was
-// done to a real agent and Envoy, and compares what it said.
+// TestSimulatedSidecarIsLikeARecordedOne does to a simulated sidecar, and to a
+// simulated gateway, what was done to a real agent and Envoy, and compares
+// what it said.
 func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
-	for _, mode := range []string{xds.ModeDelta, xds.ModeSotW} {
-		t.Run(mode, func(t *testing.T) {
+	for _, c := range []struct{ recorded, mode, node string }{
+		{"delta", xds.ModeDelta, xds.NodeSidecar}, {"sotw", xds.ModeSotW, xds.NodeSidecar},
+		{"gateway-delta", xds.ModeDelta, xds.NodeRouter}, {"gateway-sotw", xds.ModeSotW, xds.NodeRouter},
+	} {
+		t.Run(c.recorded, func(t *testing.T) {
+			t.Parallel()
+			mode := c.mode
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
-			connect, reconnect := readTranscript(t, mode+"-connect.txt"), readTranscript(t, mode+"-reconnect.txt")
+			connect, reconnect := readTranscript(t, c.recorded+"-connect.txt"), readTranscript(t, c.recorded+"-reconnect.txt")
 			replay, err := fidelity.NewReplay(connect)
 			if err != nil {
 				t.Fatal(err)
@@ -88,14 +94,14 @@ func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
 			address := serve(t, recorder.Serve, func() { recorder.Close() })
 			spec := xds.DefaultSpec(address)
 			spec.Mode = mode
-			spec.Proxies = []xds.Proxy{{Name: "POD", Namespace: "fidelity", IP: "192.0.2.1", Labels: map[string]string{"app": "agent"}, Node: "lab",
+			spec.Proxies = []xds.Proxy{{Type: c.node, Name: "POD", Namespace: "fidelity", IP: "192.0.2.1", Labels: map[string]string{"app": "agent"}, Node: "lab",
 				Ports: []xds.Port{{Name: "http", ContainerPort: 80, Protocol: "TCP"}}}}
 			fleet, err := xds.Start(ctx, spec)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer fleet.Stop()
-			const quiet = 300 * time.Millisecond
+			const quiet = 500 * time.Millisecond
 			still(t, ctx, recorder, 1, quiet)
 			for _, step := range connect.Steps {
 				if step.Kind != fidelity.Mark {
