@@ -42,15 +42,6 @@ var istiodErrors = []string{
 	"pilot_xds_cds_reject", "pilot_xds_eds_reject", "pilot_xds_lds_reject", "pilot_xds_rds_reject",
 }
 
-// MissingIstiod lists metrics that findings rest on and that a running istiod
-// does not have, after it has pushed something. Counters of errors are not
-// among them: see [UncountedIstiod].
-func MissingIstiod(s Scrape) []string { return s.Lacks(istiodMetrics) }
-
-// UncountedIstiod lists counters of errors that istiod does not show: they
-// stand at zero, or this version does not have them.
-func UncountedIstiod(s Scrape) []string { return s.Lacks(istiodErrors) }
-
 // IstiodHeap is what istiod's Go runtime says of itself, summed over
 // replicas: bytes in use on the heap, bytes allocated since the start, and
 // goroutines; ok is false where a page lacks one.
@@ -63,7 +54,7 @@ func IstiodHeap(s Scrape) (heap, allocated, goroutines int64, ok bool) {
 
 // FillControl puts what istiod's metrics say of a window into a trial's
 // record: rises and gauges of its own metrics, heap, allocation, goroutines,
-// and what is missing.
+// what is missing, and what was not counted.
 func FillControl(c *record.Control, before, after Scrape) error {
 	rises, err := after.Since(before)
 	if err != nil {
@@ -73,7 +64,7 @@ func FillControl(c *record.Control, before, after Scrape) error {
 	gauges := after.Gauges()
 	maps.DeleteFunc(gauges, func(key string, _ float64) bool { return !keep(key) })
 	c.Istiod, c.IstiodGauges = rises, gauges
-	c.Missing = MissingIstiod(after)
+	c.Missing, c.Uncounted = after.Lacks(istiodMetrics), after.Lacks(istiodErrors)
 	if heap, allocated, goroutines, ok := IstiodHeap(after); ok {
 		_, allocatedBefore, _, _ := IstiodHeap(before)
 		c.HeapBytes, c.Goroutines, c.AllocBytes = heap, goroutines, allocated-allocatedBefore

@@ -190,10 +190,6 @@ func (s Scrape) Lacks(names []string) []string {
 	return out
 }
 
-// IsReset tells whether counters could not be compared because a process
-// restarted, came or went.
-func IsReset(err error) bool { return errors.Is(err, ErrReset) }
-
 // ProcessCPU is the CPU time of a process between two pages of its metrics,
 // all of it as user time since the page does not split it; ok is false where
 // a page does not say it, and the error wraps [ErrReset] after a restart.

@@ -91,6 +91,10 @@ type Control struct {
 	IstiodGauges map[string]float64 `json:"istiod_gauges,omitempty"`
 	// Missing lists metrics that this istiod does not have.
 	Missing []string `json:"missing_metrics,omitempty"`
+	// Uncounted lists counters of errors that it does not show: istiod shows
+	// one only after the first error of its kind, so that nobody can tell zero
+	// from a version that does not have it.
+	Uncounted []string `json:"uncounted_metrics,omitempty"`
 	// Stages are the means of a change's way to a proxy, in order.
 	Stages []Stage `json:"stages,omitempty"`
 	// MissingStages names those that nobody measured.

@@ -17,7 +17,8 @@ func ofControl(f record.Findings) bool {
 // controlTables are the tables of a control-plane study before those that
 // every study has.
 func controlTables(f record.Findings) []table {
-	return []table{convergenceTable(f), leversTable(f), waterfallTable(f), hiddenTable(f), amplificationTable(f), wireTable(f), configTable(f), scopeConfigTable(f), joinTable(f), holdingTable(f), controlCostTable(f)}
+	tables := []table{convergenceTable(f), edgesTable(f), leversTable(f), waterfallTable(f), secondSources(f), hiddenTable(f), amplificationTable(f), trafficTable(f), wireTable(f), configTable(f), scopeConfigTable(f), joinTable(f), holdingTable(f), controlCostTable(f), runtimeTable(f), metricsTable(f)}
+	return append(tables, profileTables(f)...)
 }
 
 // plainFindings indexes a cell's own values by name and cell.
@@ -38,6 +39,12 @@ type valueColumn struct {
 	head, name string
 	keep       int
 	sum        func(c *record.ControlSummary) float64
+}
+
+// net says that a value is without what is used idle: less than nothing is
+// noise, and no saving.
+func (v valueColumn) net() bool {
+	return v.name == "istiod_cpu_per_change" || v.name == "apiserver_cpu_per_change"
 }
 
 // single is a cell's value where its finding has none for want of blocks;
@@ -93,6 +100,8 @@ func valueTable(f record.Findings, title string, columns []valueColumn) table {
 			switch {
 			case !ok:
 				row = append(row, text{"–", styleDim})
+			case x.Verdict == record.VerdictBelowNoise, x.Verdict == record.VerdictInvalid && okSingle && single <= 0 && c.net():
+				row = append(row, text{"noise", styleDim})
 			case x.Verdict != record.VerdictInvalid && x.Low == x.High:
 				row = append(row, text{S: scales[i].plain(x.Estimate)})
 			case x.Verdict == record.VerdictInvalid && okSingle:
@@ -116,8 +125,9 @@ func convergenceTable(f record.Findings) table {
 		{"max", "convergence_max", 4, func(c *record.ControlSummary) float64 { return c.Convergence.Max }},
 		{"first proxy", "convergence_first", 3, func(c *record.ControlSummary) float64 { return c.FirstUS }},
 		{"last proxy", "convergence_last", 6, func(c *record.ControlSummary) float64 { return c.LastUS }},
-		{"in force in Envoy p50", "applied_p50", 3, nil},
+		{"in force in Envoy p50", "applied_p50", 3, appliedOf(func(l *record.Latency) float64 { return l.P50 })},
 		{"p99", "applied_p99", 1, nil},
+		{"max", "applied_max", 1, appliedOf(func(l *record.Latency) float64 { return l.Max })},
 	})
 	if len(t.Rows) == 0 {
 		return t
@@ -149,6 +159,7 @@ func leversTable(f record.Findings) table {
 		{"bytes a change", "push_bytes_per_change_overhead", 7, nil}, {"configuration", "config_bytes_overhead", 4, nil},
 		{"istiod CPU a change", "istiod_cpu_per_change_overhead", 5, nil}, {"istiod memory", "istiod_memory_overhead", 2, nil},
 		{"stale proxy-seconds", "stale_proxy_seconds_per_change_overhead", 1, nil},
+		{"requests at gone endpoints", "phantom_requests_overhead", 6, nil}, {"failed there", "phantom_failures_overhead", 6, nil},
 	}
 	t := table{Title: "Against the baseline (95% interval)", Columns: factorColumns(f)}
 	var found []map[string]record.Finding
@@ -193,75 +204,6 @@ func change(x record.Finding, ok bool) text {
 		return text{out.S + " ?", styleDim}
 	}
 	return out
-}
-
-// stageNames are the heads of the waterfall's columns, and what they are kept
-// for.
-var stageNames = map[string]struct {
-	head string
-	keep int
-}{
-	record.StageWatch: {"watch", 3}, record.StageDebounce: {"debounce", 8}, record.StagePushContext: {"push context", 4}, record.StageQueue: {"queue", 6},
-	record.StageGenerate: {"generate", 7}, record.StageWire: {"wire", 5}, record.StageAck: {"ack", 2},
-}
-
-// waterfallTable has a row a cell: where the mean time from commit to
-// acknowledgement goes.
-func waterfallTable(f record.Findings) table {
-	t := table{Columns: factorColumns(f)}
-	largest, least := 0.0, math.Inf(1)
-	present := map[string]bool{}
-	for _, c := range f.Cells {
-		if c.Control == nil {
-			continue
-		}
-		if mean := c.Control.MeanUS; mean > 0 {
-			largest, least = math.Max(largest, mean), math.Min(least, mean)
-		}
-		for _, s := range c.Control.Stages {
-			present[s.Name] = true
-		}
-	}
-	if len(present) == 0 {
-		return t
-	}
-	s := scaleFor("us", math.Min(largest, 9e6))     // short stages stay readable in ms
-	digits := clamp(3-magnitude(least/s.Div), 1, 3) // a thousandth of the whole
-	t.Title = "Where the time goes, mean " + s.Unit + " from commit to acknowledgement"
-	for _, name := range record.Stages() {
-		if present[name] {
-			t.Columns = append(t.Columns, column{stageNames[name].head, true, stageNames[name].keep})
-		}
-	}
-	t.Columns = append(t.Columns, column{"unexplained", true, 6}, column{"whole", true, 9})
-	bad := false
-	for _, c := range f.Cells {
-		row := factorTexts(f, c.Cell)
-		k := c.Control
-		if k == nil || len(k.Stages) == 0 {
-			continue
-		}
-		for _, name := range record.Stages() {
-			if !present[name] {
-				continue
-			}
-			i := slices.IndexFunc(k.Stages, func(s record.Stage) bool { return s.Name == name })
-			if i < 0 {
-				row = append(row, text{"–", styleDim})
-				continue
-			}
-			row = append(row, text{S: fixed(k.Stages[i].MeanUS/s.Div, digits)})
-		}
-		rest := text{S: fixed(k.ResidualUS/s.Div, digits), Style: styleDim}
-		if math.Abs(k.ResidualUS) > math.Max(0.05*k.MeanUS, 2000) {
-			rest.Style, bad = styleBad, true
-		}
-		t.Rows = append(t.Rows, append(row, rest, text{S: fixed(k.MeanUS/s.Div, digits)}))
-	}
-	if bad {
-		t.Notes = append(t.Notes, "Where more than 5% or 2 ms is unexplained, the stages do not tell the whole story.")
-	}
-	return t
 }
 
 // hiddenTable sets istiod's own indicator beside what was measured.
@@ -323,28 +265,9 @@ func wireOf(c *record.ControlSummary) (sum struct{ bytes, identical float64 }) {
 	return sum
 }
 
-// controlCostTable has what the control plane spends.
-func controlCostTable(f record.Findings) table {
-	return valueTable(f, "Cost of the control plane (95% interval)", []valueColumn{
-		{"istiod CPU a change", "istiod_cpu_per_change", 9, func(c *record.ControlSummary) float64 {
-			return 1e6 * (c.IstiodCPU.TotalS() - c.IdleCores*c.WindowSeconds) / float64(c.Committed)
-		}},
-		{"idle", "istiod_cpu_idle", 7, func(c *record.ControlSummary) float64 { return c.IdleCores }},
-		{"memory", "istiod_memory", 8, func(c *record.ControlSummary) float64 { return float64(c.MemoryBytes) }},
-		{"allocated a change", "alloc_bytes_per_change", 4, func(c *record.ControlSummary) float64 { return float64(c.AllocBytes) / float64(c.Committed) }},
-		{"API server CPU a change", "apiserver_cpu_per_change", 3, func(c *record.ControlSummary) float64 {
-			if c.APIServerCPU == nil {
-				return math.NaN()
-			}
-			return 1e6 * c.APIServerCPU.TotalS() / float64(c.Committed)
-		}},
-		{"simulator of istiod", "simulator_cpu_share", 2, func(c *record.ControlSummary) float64 { return c.SimulatorCPU.TotalS() / c.IstiodCPU.TotalS() }},
-	})
-}
-
 // controlShown are the findings that the tables of a control plane show.
 var controlShown = []string{"convergence_", "received_", "applied_", "stage_", "pushes", "push_bytes", "identical_share", "config_bytes", "scope_config_bytes", "join_", "istiod_", "alloc_bytes",
-	"apiserver_cpu", "simulator_cpu", "stale_proxy", "reported_convergence", "hidden_convergence"}
+	"apiserver_cpu", "simulator_cpu", "stale_proxy", "phantom_", "traffic_", "reported_convergence", "hidden_convergence"}
 
 // shownByControl says whether a finding repeats those tables.
 func shownByControl(x record.Finding) bool {

@@ -97,8 +97,9 @@ func fillControl(trial *record.Trial, l study.ControlLevels, changes int, r *ran
 			"lds": {Responses: int64(pushes / 4), Bytes: int64(size), Resources: 200, Identical: 190, IdenticalBytes: int64(size * 0.9), Acks: int64(pushes / 4)},
 		},
 		Config: map[string]int64{"cds": int64(size * 0.6), "lds": int64(size * 0.3), "rds": int64(size * 0.1)},
-		Idle:   record.CPU{UserS: 0.01}, IdleSeconds: 1, APIServer: &record.CPU{UserS: 0.2}, Simulator: record.CPU{UserS: 0.1 * size / 2e6},
-		SimulatorLag: record.Lag{P99: 120}, AllocBytes: int64(size * 20), HeapBytes: 40e6,
+		Idle:   record.CPU{UserS: 0.01}, IdleSeconds: 1, APIServer: &record.CPU{UserS: 0.2 * noise}, APIServerSeconds: 25, APIServerIdle: &record.CPU{UserS: 0.004}, APIServerIdleSeconds: 1, Simulator: record.CPU{UserS: 0.1 * size / 2e6},
+		SimulatorLag: record.Lag{P99: 120}, AllocBytes: int64(size * 20), HeapBytes: 40e6, Goroutines: 640,
+		Uncounted: []string{"pilot_total_xds_rejects", "pilot_xds_write_timeout"},
 	}
 	rest := mean
 	for _, s := range []record.Stage{{Name: record.StageWatch, MeanUS: 1800, Source: "own watch"}, {Name: record.StageDebounce, MeanUS: debounce, Source: "pilot_debounce_time"},
@@ -107,7 +108,10 @@ func fillControl(trial *record.Trial, l study.ControlLevels, changes int, r *ran
 		trial.Control.Stages = append(trial.Control.Stages, s)
 		rest -= s.MeanUS
 	}
-	trial.Control.Stages = append(trial.Control.Stages, record.Stage{Name: record.StageGenerate, MeanUS: rest - 900, Source: "pilot_xds_push_time"})
+	check := rest - 300
+	trial.Control.Stages = append(trial.Control.Stages, record.Stage{Name: record.StageGenerate, MeanUS: rest - 900, Source: "pilot_xds_push_time (90 of 130); not measured (40 of 130)", CheckUS: &check, CheckSource: "istiod's log less pilot_proxy_queue_time"})
+	trial.Control.MissingStages = []string{record.StageWire}
+	trial.Control.Profiles = madeUpProfiles()
 	return events
 }
 
@@ -126,4 +130,17 @@ func faulty(t *testing.T) record.Findings {
 		events[5].Error, events[5].Seen = "context deadline exceeded", record.Sightings{}
 		trial.Control.Stages[0].MeanUS += 30_000
 	})
+}
+
+// madeUpProfiles are what istiod spent its time on.
+func madeUpProfiles() []record.Profile {
+	const xds = "istio.io/istio/pilot/pkg/xds."
+	return []record.Profile{
+		{Kind: "cpu", Unit: "nanoseconds", Total: 2_000_000_000, Seconds: 27, Flame: "b000-t00-istiod-0-cpu.svg",
+			Flat:       []record.ProfileCost{{Function: "runtime.scanobject", Flat: 300_000_000, Cumulative: 420_000_000}, {Function: "runtime.mallocgc", Flat: 180_000_000, Cumulative: 500_000_000}},
+			Cumulative: []record.ProfileCost{{Function: xds + "(*DiscoveryServer).pushDeltaXds", Flat: 2_000_000, Cumulative: 1_400_000_000}, {Function: "google.golang.org/protobuf/proto.MarshalOptions.marshal[...]", Cumulative: 700_000_000}}},
+		{Kind: "mutex", Unit: "nanoseconds", Seconds: 27},
+		{Kind: "block", Unit: "nanoseconds", Total: 90_000_000_000, Seconds: 27, Flame: "b000-t00-istiod-0-block.svg",
+			Flat: []record.ProfileCost{{Function: "runtime.selectgo", Flat: 80_000_000_000, Cumulative: 80_000_000_000}}},
+	}
 }

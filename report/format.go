@@ -31,6 +31,9 @@ func scaleFor(unit string, largest float64) scale {
 	suffix := ""
 	if found {
 		suffix = " a " + per
+		if per == "s" {
+			suffix = "/s"
+		}
 	}
 	if us, ok := timeUnits[base]; ok {
 		switch largest *= us; {
@@ -201,7 +204,7 @@ func (s scale) parts(estimate, low, high float64) (e, span string) {
 // counts says that values are numbers of things, which need no decimals to
 // show how exact they are.
 func (s scale) counts() bool {
-	return s.Unit == "pushes" || s.Unit == "missed" || s.Unit == "changes" || s.Unit == "resources"
+	return s.Unit == "pushes" || s.Unit == "missed" || s.Unit == "changes" || s.Unit == "resources" || s.Unit == "goroutines" || s.Unit == "requests"
 }
 
 func join(number, unit string) string {

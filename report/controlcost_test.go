@@ -1,0 +1,95 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// rendered is a table as text.
+func rendered(tables ...table) string {
+	t := &textWriter{opt: Options{Width: 200}}
+	for _, one := range tables {
+		t.table(one)
+	}
+	return t.b.String()
+}
+
+func says(t *testing.T, text string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("%q is not in:\n%s", w, text)
+		}
+	}
+}
+
+// A stage that nobody measured is a dash and not a nought, and is said to be
+// in what is unexplained.
+func TestMissingStageIsShown(t *testing.T) {
+	text := rendered(waterfallTable(tuning(t)))
+	says(t, text, "wire", "–", "nobody measured this stage")
+}
+
+func TestSecondSources(t *testing.T) {
+	f := tuning(t)
+	text := rendered(secondSources(f))
+	says(t, text, "generate", "pilot_xds_push_time ", "istiod's log less pilot_proxy_queue_time", "none of 5")
+	for i := range f.Cells {
+		for k := range f.Cells[i].Control.Stages {
+			if s := &f.Cells[i].Control.Stages[k]; s.CheckUS != nil && f.Cells[i].Label == "replicas-2" {
+				apart := s.MeanUS + 9000
+				s.CheckUS = &apart
+			}
+		}
+	}
+	says(t, rendered(secondSources(f)), "1 of 5")
+	for i := range f.Cells {
+		f.Cells[i].Control.Stages = nil
+	}
+	if text := secondSources(f); len(text.Rows) != 0 {
+		t.Errorf("of nothing:\n%s", rendered(text))
+	}
+}
+
+// What istiod's processes cost, keep and run.
+func TestCostTables(t *testing.T) {
+	f := tuning(t)
+	says(t, rendered(controlCostTable(f)), "istiod CPU a change", "API server CPU a change", "its idle", "median of the cell's trials")
+	says(t, rendered(runtimeTable(f)), "heap in use", "allocated, MB/s", "goroutines", "640")
+	says(t, rendered(metricsTable(f)), "pilot_xds_write_timeout", "zero, or unknown")
+}
+
+// Less than idle is noise and no saving, in many blocks and in one.
+func TestCostsBelowIdleAreNoise(t *testing.T) {
+	for _, blocks := range []int{1, 3} {
+		f := controlFindings(t, "control-plane-tuning", blocks, func(trial *record.Trial, _ []record.Event) {
+			if trial.Cell[study.FactorVariant] == "sidecar" {
+				trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 0.01}}
+			}
+		})
+		for _, row := range controlCostTable(f).Rows {
+			if noise := row[1].S == "noise"; noise != (row[0].S == "sidecar") {
+				t.Errorf("%d blocks: %v", blocks, row)
+			}
+		}
+	}
+}
+
+// Profiles are tables of the dearest functions, by themselves and with all
+// they call; one in which nothing was spent is left out.
+func TestProfileTables(t *testing.T) {
+	text := ""
+	for _, one := range profileTables(tuning(t)) {
+		if len(one.Rows) > 0 {
+			text += one.Title + "\n" + rendered(one)
+		}
+	}
+	says(t, text, "istiod 0: CPU, 2,000 ms in all in 27 s (none), functions that cost most themselves", "15.0%", "21.0%", "scanobject",
+		"xds.(*DiscoveryServer).pushDeltaXds", "70.0%", "proto.MarshalOptions.marshal[...]", "profiles/b000-t00-istiod-0-cpu.svg", "istiod 0: blocked, 90.0 s in all")
+	if strings.Contains(text, "waiting for locks") || strings.Contains(text, "istio.io/") {
+		t.Error(text)
+	}
+}

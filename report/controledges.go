@@ -1,0 +1,84 @@
+package report
+
+import (
+	"math"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// appliedOf reads when real Envoys had changes in force, NaN without any.
+func appliedOf(of func(l *record.Latency) float64) func(c *record.ControlSummary) float64 {
+	return func(c *record.ControlSummary) float64 {
+		if c.Applied == nil {
+			return math.NaN()
+		}
+		return of(c.Applied)
+	}
+}
+
+// edgesTable has three rows a cell: how long changes take to the first proxy,
+// to half of them and to the last, over the changes of all trials.
+func edgesTable(f record.Findings) table {
+	t := table{Columns: append(factorColumns(f), column{Head: "acknowledged by"})}
+	largest, short := 0.0, false
+	for _, c := range f.Cells {
+		if c.Control != nil && c.Control.Edges != nil {
+			largest = math.Max(largest, valueOr(c.Control.Edges.Last.Max, 0))
+			largest = math.Max(largest, valueOr(c.Control.Edges.Last.P50, 0))
+		}
+	}
+	if largest == 0 {
+		return table{}
+	}
+	s := scaleFor("us", largest)
+	t.Title = "First, median and last proxy to acknowledge a change, over changes, " + s.Unit
+	for _, head := range []string{"p50", "p90", "p99", "p99.9", "max"} {
+		t.Columns = append(t.Columns, column{head, true, 0})
+	}
+	t.Columns = append(t.Columns, column{"changes", true, 1})
+	for _, c := range f.Cells {
+		if c.Control == nil || c.Control.Edges == nil {
+			continue
+		}
+		e := c.Control.Edges
+		for i, edge := range []struct {
+			name string
+			q    record.ChangeQuantiles
+		}{{"the first", e.First}, {"half", e.Median}, {"the last", e.Last}} {
+			row := factorTexts(f, c.Cell)
+			if i > 0 { // the cell is named once
+				for k := range row {
+					row[k] = text{}
+				}
+			}
+			row = append(row, text{S: edge.name})
+			for _, v := range []*float64{edge.q.P50, edge.q.P90, edge.q.P99, edge.q.P999, edge.q.Max} {
+				if v == nil {
+					row, short = append(row, text{"not reached", styleDim}), true
+					continue
+				}
+				row = append(row, text{S: s.plain(*v)})
+			}
+			t.Rows = append(t.Rows, append(row, text{S: count(e.Changes)}))
+		}
+	}
+	if short {
+		t.Notes = append(t.Notes, "Not reached: a percentile takes as many changes as leave one beyond it, 10 for p90, 100 for p99, 1,000 for p99.9; a change that no proxy acknowledged lies beyond all others.")
+	}
+	return t
+}
+
+func valueOr(v *float64, without float64) float64 {
+	if v == nil {
+		return without
+	}
+	return *v
+}
+
+// appliedBy is when real Envoys had changes in force, all zero without any.
+func appliedBy(c *record.ControlSummary) record.Latency {
+	if c.Applied == nil {
+		return record.Latency{}
+	}
+	return *c.Applied
+}

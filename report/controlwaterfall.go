@@ -1,0 +1,150 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// stageNames are the heads of the waterfall's columns, and what they are kept
+// for.
+var stageNames = map[string]struct {
+	head string
+	keep int
+}{
+	record.StageWatch: {"watch", 3}, record.StageDebounce: {"debounce", 8}, record.StagePushContext: {"push context", 4}, record.StageQueue: {"queue", 6},
+	record.StageGenerate: {"generate", 7}, record.StageWire: {"wire", 5}, record.StageAck: {"ack", 2},
+}
+
+// waterfallTable has a row a cell: where the mean time from commit to
+// acknowledgement goes.
+func waterfallTable(f record.Findings) table {
+	t := table{Columns: factorColumns(f)}
+	largest, least := 0.0, math.Inf(1)
+	present := map[string]bool{}
+	for _, c := range f.Cells {
+		if c.Control == nil {
+			continue
+		}
+		if mean := c.Control.MeanUS; mean > 0 {
+			largest, least = math.Max(largest, mean), math.Min(least, mean)
+		}
+		for _, s := range c.Control.Stages {
+			present[s.Name] = true
+		}
+	}
+	if len(present) == 0 {
+		return t
+	}
+	s := scaleFor("us", math.Min(largest, 9e6))     // short stages stay readable in ms
+	digits := clamp(3-magnitude(least/s.Div), 1, 3) // a thousandth of the whole
+	t.Title = "Where the time goes, mean " + s.Unit + " from commit to acknowledgement"
+	for _, c := range f.Cells {
+		if c.Control != nil {
+			for _, name := range c.Control.MissingStages {
+				present[name] = true
+			}
+		}
+	}
+	for _, name := range record.Stages() {
+		if present[name] {
+			t.Columns = append(t.Columns, column{stageNames[name].head, true, stageNames[name].keep})
+		}
+	}
+	t.Columns = append(t.Columns, column{"unexplained", true, 6}, column{"whole", true, 9})
+	bad, lacking := false, false
+	for _, c := range f.Cells {
+		row := factorTexts(f, c.Cell)
+		k := c.Control
+		if k == nil || len(k.Stages) == 0 {
+			continue
+		}
+		for _, name := range record.Stages() {
+			if !present[name] {
+				continue
+			}
+			i := slices.IndexFunc(k.Stages, func(s record.Stage) bool { return s.Name == name })
+			if i < 0 {
+				row, lacking = append(row, text{"–", styleDim}), true
+				continue
+			}
+			row = append(row, text{S: fixed(k.Stages[i].MeanUS/s.Div, digits)})
+		}
+		rest := text{S: fixed(k.ResidualUS/s.Div, digits), Style: styleDim}
+		if math.Abs(k.ResidualUS) > math.Max(0.05*k.MeanUS, 2000) {
+			rest.Style, bad = styleBad, true
+		}
+		t.Rows = append(t.Rows, append(row, rest, text{S: fixed(k.MeanUS/s.Div, digits)}))
+	}
+	if bad {
+		t.Notes = append(t.Notes, "Where more than 5% or 2 ms is unexplained, the stages do not tell the whole story.")
+	}
+	if lacking {
+		t.Notes = append(t.Notes, "–: nobody measured this stage; its time is in the unexplained part.")
+	}
+	return t
+}
+
+// secondSources has a row a stage that two sources tell of: what each says, in
+// the described cell, and in how many cells they differ by more than a
+// waterfall may leave unexplained.
+func secondSources(f record.Findings) table {
+	t := table{}
+	described, ok := describedCell(f)
+	if !ok {
+		return t
+	}
+	k := described.Control
+	s := scaleFor("us", math.Min(k.MeanUS, 9e6))
+	t.Title = "Stages by a second source, mean " + s.Unit
+	if len(f.Cells) > 1 {
+		t.Title += " (" + described.Label + ")"
+	}
+	t.Columns = []column{{Head: "stage"}, {"shown", true, 9}, {"from", false, 4}, {"second source", true, 8}, {"from", false, 3}, {"cells apart", true, 6}}
+	digits := clamp(3-magnitude(k.MeanUS/s.Div), 1, 3)
+	for _, stage := range k.Stages {
+		if stage.CheckUS == nil {
+			continue
+		}
+		apart, of := stagesApart(f, stage.Name)
+		cells := text{S: "none of " + count(of)}
+		if apart > 0 {
+			cells = text{count(apart) + " of " + count(of), styleBad}
+		}
+		t.Rows = append(t.Rows, []text{{S: stageNames[stage.Name].head}, {S: fixed(stage.MeanUS/s.Div, digits)}, {S: brief(stage.Source)},
+			{S: fixed(*stage.CheckUS/s.Div, digits)}, {S: brief(stage.CheckSource)}, cells})
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "Apart: by more than 5% of the whole or 2 ms, whichever is larger.")
+	}
+	return t
+}
+
+// stagesApart counts the cells where a stage's two sources differ by more
+// than that, of those that have two.
+func stagesApart(f record.Findings, name string) (apart, of int) {
+	for _, c := range f.Cells {
+		if c.Control == nil {
+			continue
+		}
+		for _, s := range c.Control.Stages {
+			if s.Name != name || s.CheckUS == nil {
+				continue
+			}
+			of++
+			if math.Abs(*s.CheckUS-s.MeanUS) > math.Max(0.05*c.Control.MeanUS, 2000) {
+				apart++
+			}
+		}
+	}
+	return apart, of
+}
+
+// brief is the first of several sources.
+func brief(source string) string {
+	first, _, _ := strings.Cut(source, ";")
+	first, _, _ = strings.Cut(first, " (")
+	return first
+}
