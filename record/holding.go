@@ -9,7 +9,7 @@ type Holding struct {
 	Type      string `json:"type"` // sidecar or router
 	Real      bool   `json:"real,omitempty"`
 	// Proxies is how many it stands for: of a simulated proxy those of its
-	// type in its namespace.
+	// type, in its namespace and in others, that hold as much.
 	Proxies int `json:"proxies"`
 	// DumpBytes is its size as JSON: of a real Envoy the whole answer of
 	// /config_dump?include_eds, of a simulated proxy what Envoy would print of

@@ -86,10 +86,10 @@ func proxyWords(h record.Holding) string {
 		kind = "gateway"
 	}
 	if h.Real {
-		return "real " + kind + " of " + h.Namespace
+		return "real " + kind + " in " + h.Namespace
 	}
 	if h.Proxies == 1 {
-		return kind + " of " + h.Namespace
+		return kind + " in " + h.Namespace
 	}
-	return fmt.Sprintf("one of %s %ss of %s", count(h.Proxies), kind, h.Namespace)
+	return fmt.Sprintf("one of %s %ss, in %s", count(h.Proxies), kind, h.Namespace)
 }

@@ -28,7 +28,7 @@ func TestHoldingTable(t *testing.T) {
 		}
 		lines = append(lines, strings.Join(cells, "|"))
 	}
-	for i, want := range []string{"all|real sidecar of test-1|all|300.0|100.0%|–|50", "||mesh bootstrap|300.0|100.0%|–|1", "all|one of 5 sidecars of test-1|all|100.0|100.0%|20.0|30", "||Service a/a|30.0|30.0%|6.0|10"} {
+	for i, want := range []string{"all|real sidecar in test-1|all|300.0|100.0%|–|50", "||mesh bootstrap|300.0|100.0%|–|1", "all|one of 5 sidecars, in test-1|all|100.0|100.0%|20.0|30", "||Service a/a|30.0|30.0%|6.0|10"} {
 		if lines[i] != want {
 			t.Errorf("row %d: %q, want %q", i, lines[i], want)
 		}

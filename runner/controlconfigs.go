@@ -2,11 +2,14 @@ package runner
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"fmt"
+	"math"
 	neturl "net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/meshmark/meshmark/internal/confile"
@@ -107,25 +110,38 @@ func (t *controlTrial) simulatedConfigs(ctx context.Context) (files []artefact, 
 	return files, nil
 }
 
-// chosen are the kinds that are kept: at most maxHoldings, of every type of
-// node one, and that of the scope's namespace.
+// alike is how much the bytes that two kinds hold may differ for one to stand
+// for both: namespaces' and services' names differ in length.
+const alike = 0.02
+
+// chosen are the kinds that are kept: at most maxHoldings, that of the scope's
+// namespace first, then those that hold something else, first one of every type
+// of node. A kind that holds as much as one that is kept is counted with it.
 func chosen(all []xds.Holding, scope string) []xds.Holding {
-	var first, rest []xds.Holding
-	types := map[string]bool{}
-	for _, h := range all {
-		if h.Type == xds.NodeSidecar && h.Namespace == scope {
-			first = append([]xds.Holding{h}, first...)
-			continue
+	ordered := slices.Clone(all)
+	rank := func(h xds.Holding) int {
+		switch {
+		case h.Type == xds.NodeSidecar && h.Namespace == scope:
+			return 0
+		case h.Type != xds.NodeSidecar:
+			return 1
 		}
-		if !types[h.Type] {
-			types[h.Type] = true
-			first = append(first, h)
-			continue
-		}
-		rest = append(rest, h)
+		return 2
 	}
-	out := append(first, rest...)
-	return out[:min(len(out), maxHoldings)]
+	slices.SortStableFunc(ordered, func(a, b xds.Holding) int { return cmp.Compare(rank(a), rank(b)) })
+	var out []xds.Holding
+	for _, h := range ordered {
+		like := slices.IndexFunc(out, func(o xds.Holding) bool {
+			return o.Type == h.Type && math.Abs(float64(o.Bytes-h.Bytes)) <= alike*float64(o.Bytes)
+		})
+		switch {
+		case like >= 0:
+			out[like].Proxies += h.Proxies
+		case len(out) < maxHoldings:
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 var notInFileName = regexp.MustCompile(`[^a-z0-9-]+`)

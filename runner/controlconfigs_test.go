@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,21 +10,36 @@ import (
 )
 
 func TestChosenHoldings(t *testing.T) {
-	h := func(node, namespace string, proxies int) xds.Holding {
-		return xds.Holding{Type: node, Namespace: namespace, Name: node + "." + namespace, Proxies: proxies}
+	h := func(node, namespace string, proxies int, bytes int64) xds.Holding {
+		return xds.Holding{Type: node, Namespace: namespace, Proxies: proxies, Bytes: bytes}
 	}
-	all := []xds.Holding{h("sidecar", "test-2", 9), h("sidecar", "test-3", 8), h("sidecar", "test-4", 8), h("sidecar", "test-5", 8), h("sidecar", "test-1", 5), h("router", "edge", 1)}
-	var got []string
-	for _, one := range chosen(all, "test-1") {
-		got = append(got, one.Name)
+	words := func(list []xds.Holding) string {
+		var out []string
+		for _, one := range list {
+			out = append(out, fmt.Sprintf("%s.%s:%d", one.Type, one.Namespace, one.Proxies))
+		}
+		return strings.Join(out, " ")
 	}
-	if want := "sidecar.test-1 sidecar.test-2 router.edge sidecar.test-3"; strings.Join(got, " ") != want {
-		t.Errorf("%v, want %s", got, want)
+	all := []xds.Holding{h("sidecar", "test-2", 9, 1000), h("sidecar", "test-3", 8, 1010), h("sidecar", "test-4", 8, 2000), h("sidecar", "test-5", 7, 990), h("sidecar", "test-1", 5, 400), h("router", "edge", 1, 1000)}
+	if got, want := words(chosen(all, "test-1")), "sidecar.test-1:5 router.edge:1 sidecar.test-2:24 sidecar.test-4:8"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
-	if none := chosen(nil, "x"); len(none) != 0 {
-		t.Errorf("%+v", none)
+	if all[0].Proxies != 9 {
+		t.Error("the fleet's own list was changed")
 	}
-	if got := chosen(all[5:], "test-1"); len(got) != 1 {
+	// Where the scope changes nothing one stands for all.
+	all[4].Bytes = 1005
+	if got, want := words(chosen(all[:5], "test-1")), "sidecar.test-1:29 sidecar.test-4:8"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := chosen(nil, "x"); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+	var many []xds.Holding
+	for i := range 20 {
+		many = append(many, h("sidecar", fmt.Sprint(i), 1, int64(1000*(i+1))))
+	}
+	if got := chosen(many, "7"); len(got) != maxHoldings || got[0].Namespace != "7" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -96,7 +96,7 @@ func (f *fleet) close() error { return errors.Join(f.stdin.Close(), f.cmd.Wait()
 
 // connect starts sidecars and waits until all have everything and nothing
 // comes any more. It returns how long it took until all had.
-func (f *fleet) connect(ctx context.Context, o options, spec xds.Spec) (time.Duration, error) {
+func (f *fleet) connect(ctx context.Context, o *options, spec xds.Spec) (time.Duration, error) {
 	if _, err := f.Start(ctx, spec); err != nil {
 		return 0, err
 	}

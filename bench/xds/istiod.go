@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,7 +42,7 @@ type mesh struct {
 }
 
 // openMesh takes the lab that runs, or starts one.
-func openMesh(ctx context.Context, o options) (*mesh, error) {
+func openMesh(ctx context.Context, o *options) (*mesh, error) {
 	m := &mesh{end: func(context.Context) error { return nil }}
 	var err error
 	if m.lab, err = local.Open(""); errors.Is(err, local.ErrNotRunning) {
@@ -79,6 +80,33 @@ func meshmark(ctx context.Context, args ...string) error {
 
 // cpu is the processor time of istiod so far, seconds, as it says itself.
 func (m *mesh) cpu(ctx context.Context) (float64, error) {
+	return m.metric(ctx, "process_cpu_seconds_total")
+}
+
+// admits is how many new streams istiod admits a second: its default for the
+// threads it says it has (pilot/pkg/features/tuning.go, RequestLimit), or what
+// its environment sets.
+func (m *mesh) admits(ctx context.Context) (float64, error) {
+	d, err := m.kube.AppsV1().Deployments("istio-system").Get(ctx, "istiod", metav1.GetOptions{})
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range d.Spec.Template.Spec.Containers {
+		for _, e := range c.Env {
+			if limit, err := strconv.ParseFloat(e.Value, 64); e.Name == "PILOT_MAX_REQUESTS_PER_SECOND" && err == nil && limit > 0 {
+				return limit, nil
+			}
+		}
+	}
+	threads, err := m.metric(ctx, "go_sched_gomaxprocs_threads")
+	if err != nil {
+		return 0, err
+	}
+	return min(15+5*threads, 100), nil
+}
+
+// metric is the sum of one of istiod's metrics.
+func (m *mesh) metric(ctx context.Context, name string) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(m.istiod, "15014")+"/metrics", nil)
 	if err != nil {
 		return 0, err
@@ -96,15 +124,15 @@ func (m *mesh) cpu(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("istiod's metrics: %w", err)
 	}
-	v, ok := observe.Sum(metrics, "process_cpu_seconds_total", nil)
+	v, ok := observe.Sum(metrics, name, nil)
 	if !ok {
-		return 0, errors.New("istiod's metrics have no process_cpu_seconds_total")
+		return 0, fmt.Errorf("istiod's metrics have no %s", name)
 	}
 	return v, nil
 }
 
 // istiod measures sidecars at a real istiod.
-func istiod(ctx context.Context, o options) (results []table.Row, err error) {
+func istiod(ctx context.Context, o *options) (results []table.Row, err error) {
 	m, err := openMesh(ctx, o)
 	if err != nil {
 		return nil, err
@@ -155,10 +183,19 @@ func istiod(ctx context.Context, o options) (results []table.Row, err error) {
 	if err != nil {
 		return nil, err
 	}
+	limit, err := m.admits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.record(ctx, f); err != nil {
+		return nil, err
+	}
 	results = append(results,
 		table.Of(fmt.Sprintf("%d sidecars with %d services connected to istiod", o.sidecars, o.services), "s", took.Seconds()),
+		table.Of(fmt.Sprintf("connected a second by the %.0f that istiod admits", limit), "ratio", n/took.Seconds()/limit).AtLeast(admitTarget),
 		table.Of("istiod's CPU meanwhile", "s", busy-idle),
-		table.Of("CPU of a sidecar to connect", "ms", 1000*seconds(account.CPU)/n),
+		table.Of(connectLine, "ms", 1000*seconds(account.CPU)/n).AtMost(connectTarget),
+		table.Of("all sidecars' CPU to connect by istiod's", "ratio", seconds(account.CPU)/(busy-idle)),
 		table.Of("memory of a sidecar", "KB", resident).AtMost(memoryTarget),
 		table.Of("most memory of a sidecar while all connect", "KB", peak),
 	)
@@ -172,7 +209,7 @@ func istiod(ctx context.Context, o options) (results []table.Row, err error) {
 }
 
 // pushes makes changes, and compares what sidecars and istiod spend on them.
-func (m *mesh) pushes(ctx context.Context, o options, f *fleet) (results []table.Row, err error) {
+func (m *mesh) pushes(ctx context.Context, o *options, f *fleet) (results []table.Row, err error) {
 	namespace := population.Namespace(0)
 	name := func(i int) string { return fmt.Sprintf("bench-xds-%d", i) }
 	defer func() {
@@ -183,10 +220,10 @@ func (m *mesh) pushes(ctx context.Context, o options, f *fleet) (results []table
 			}
 		}
 	}()
-	var shares, istiods, ms []float64
+	var services, endpoints rounds
 	for i := range o.pushes {
 		marker := record.Marker{Change: i, Type: "cds", Text: name(i) + "." + namespace}
-		share, spent, all, err := m.push(ctx, o, f, marker, func() error {
+		one, err := m.push(ctx, o, f, marker, func() error {
 			_, err := m.kube.CoreV1().Services(namespace).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name(i)},
 				Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: population.ServicePort}}}}, metav1.CreateOptions{})
 			return err
@@ -194,30 +231,49 @@ func (m *mesh) pushes(ctx context.Context, o options, f *fleet) (results []table
 		if err != nil {
 			return nil, err
 		}
-		shares, istiods, ms = append(shares, share), append(istiods, spent), append(ms, all)
+		services.add(one)
 	}
-	results = append(results,
-		table.Of("new service: all sidecars' CPU by istiod's", "ratio", shares...).AtMost(shareTarget),
-		table.Of("new service: istiod's CPU", "s", istiods...),
-		table.Of("new service: committed until the last sidecar has it", "ms", ms...))
-	shares, istiods, ms = nil, nil, nil
+	results = append(results, services.rows("new service")...)
 	// The first endpoints that a service has make istiod push everything;
 	// they are not counted.
 	for i := range o.pushes + 1 {
 		address := fmt.Sprintf("192.0.2.%d", 1+i)
 		marker := record.Marker{Change: o.pushes + i, Type: "eds", Text: address}
-		share, spent, all, err := m.push(ctx, o, f, marker, func() error { return m.endpoints(ctx, namespace, name(0), address) })
+		one, err := m.push(ctx, o, f, marker, func() error { return m.endpoints(ctx, namespace, name(0), address) })
 		if err != nil {
 			return results, err
 		}
 		if i > 0 {
-			shares, istiods, ms = append(shares, share), append(istiods, spent), append(ms, all)
+			endpoints.add(one)
 		}
 	}
-	return append(results,
-		table.Of("new endpoint: all sidecars' CPU by istiod's", "ratio", shares...).AtMost(shareTarget),
-		table.Of("new endpoint: istiod's CPU", "s", istiods...),
-		table.Of("new endpoint: committed until the last sidecar has it", "ms", ms...)), nil
+	return append(results, endpoints.rows("new endpoint")...), nil
+}
+
+// pushed is what one change cost.
+type pushed struct {
+	share  float64 // the sidecars' CPU by istiod's, until nothing came any more
+	istiod float64 // its CPU, seconds
+	took   float64 // until the last sidecar had acknowledged it, ms
+	lag    float64 // p99 of how late the sidecars read what had arrived, ms
+}
+
+// rounds are several changes of a kind.
+type rounds struct{ share, istiod, took, lag, lagShare []float64 }
+
+func (r *rounds) add(p pushed) {
+	r.share, r.istiod, r.took = append(r.share, p.share), append(r.istiod, p.istiod), append(r.took, p.took)
+	r.lag, r.lagShare = append(r.lag, p.lag), append(r.lagShare, p.lag/p.took)
+}
+
+func (r *rounds) rows(change string) []table.Row {
+	return []table.Row{
+		table.Of(change+": all sidecars' CPU by istiod's (pilot-load's: 1.6)", "ratio", r.share...).AtMost(shareTarget),
+		table.Of(change+": istiod's CPU", "s", r.istiod...),
+		table.Of(change+": committed until the last sidecar has it", "ms", r.took...),
+		table.Of(change+": a sidecar's own lag, p99", "ms", r.lag...),
+		table.Of(change+": own lag by the time until the last has it", "ratio", r.lagShare...).AtMost(lagTarget),
+	}
 }
 
 // endpoints makes an address the only endpoint of a Service without selector.
@@ -239,16 +295,14 @@ func (m *mesh) endpoints(ctx context.Context, namespace, service, address string
 }
 
 // push makes one change and waits until all sidecars have it and nothing
-// comes any more. It returns the sidecars' CPU as a share of istiod's from
-// before the change until then, istiod's in seconds, and how long it took
-// until the last sidecar had acknowledged it, milliseconds.
-func (m *mesh) push(ctx context.Context, o options, f *fleet, marker record.Marker, change func() error) (share, spent, took float64, err error) {
+// comes any more.
+func (m *mesh) push(ctx context.Context, o *options, f *fleet, marker record.Marker, change func() error) (pushed, error) {
 	index, err := f.announce(ctx, marker)
 	if err != nil {
-		return 0, 0, 0, err
+		return pushed{}, err
 	}
-	fail := func(err error) (float64, float64, float64, error) {
-		return 0, 0, 0, fmt.Errorf("change %d: %w", marker.Change, err)
+	fail := func(err error) (pushed, error) {
+		return pushed{}, fmt.Errorf("change %d: %w", marker.Change, err)
 	}
 	istiod, err := m.cpu(ctx)
 	if err != nil {
@@ -290,8 +344,8 @@ func (m *mesh) push(ctx context.Context, o options, f *fleet, marker record.Mark
 	for _, at := range seen.AckedNS {
 		last = max(last, at)
 	}
-	spent = now - istiod
+	spent := now - istiod
 	ours := seconds(after.CPU) - seconds(before.CPU)
 	o.say("change %d: istiod %.2f s, sidecars %.3f s of CPU", marker.Change, spent, ours)
-	return ours / spent, spent, float64(last-committed) / 1e6, nil
+	return pushed{share: ours / spent, istiod: spent, took: float64(last-committed) / 1e6, lag: float64(after.Lag.P99) / 1000}, nil
 }
