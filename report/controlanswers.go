@@ -14,6 +14,7 @@ import (
 func controlAnswers(f record.Findings) []string {
 	answers := faultAnswers(f)
 	answers = append(answers, searchAnswers(f)...)
+	answers = append(answers, trafficAnswers(f)...)
 	levers := leverAnswers(f)
 	answers = append(answers, levers...)
 	if c, ok := describedCell(f); ok {
@@ -228,6 +229,13 @@ func cellAnswers(f record.Findings, c record.CellSummary) []string {
 		in = "In the baseline (" + c.Label + "), half"
 	case len(f.Cells) > 1:
 		in = "With " + c.Label + ", half"
+	}
+	if k.Convergence == (record.Latency{}) {
+		if k.Applied == nil {
+			return nil
+		}
+		s := scaleFor("us", k.Applied.Max)
+		return []string{fmt.Sprintf("%s of the changes are in force in an Envoy %s after their commit, all that came within %s.", in, s.value(k.Applied.P50), s.value(k.Applied.Max))}
 	}
 	s := scaleFor("us", k.Convergence.P99)
 	p99 := s.value(k.Convergence.P99)

@@ -124,7 +124,10 @@ func controlValues(c record.CellSummary) []cellValue {
 		for _, l := range []struct {
 			name string
 			record.Latency
-		}{{"convergence", k.Convergence}, {"received", k.Received}} {
+		}{{"convergence", k.Convergence}, {"received", k.Received}, {"applied", appliedBy(k)}} {
+			if l.Latency == (record.Latency{}) {
+				continue // all proxies are real, or none is
+			}
 			add(l.name+"_min", l.Min, "us")
 			add(l.name+"_p50", l.P50, "us")
 			add(l.name+"_p90", l.P90, "us")
