@@ -1,0 +1,143 @@
+package graph
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// Load is what a graph is asked for.
+type Load struct {
+	Entry string
+	RPS   float64 // requests a second at the entry, before any retry
+	// FailureShare is the share of attempts, 0 to 1, that fail on every call,
+	// the client's included, each by chance for itself. Retries is how often
+	// the mesh repeats one; workers repeat on top as their calls say.
+	FailureShare float64
+	Retries      int
+}
+
+// Flow is the traffic that arithmetic expects of a graph under a load.
+type Flow struct {
+	Load     Load          `json:"load"`
+	Services []ServiceFlow `json:"services"` // in the graph's order
+	Edges    []EdgeFlow    `json:"edges"`    // by caller in the graph's order, then by call
+
+	graph Graph
+	index map[string]int
+}
+
+// LeavesOut says what a Flow does not know of, for people.
+var LeavesOut = []string{
+	"time in proxies, in the network and in waiting for a free place",
+	"timeouts: a call is taken to last until it is answered",
+	"failures, but for the share the load names; an attempt that fails is taken to cost its callee as much as any",
+	"processor time shared by more than the machine has cores for",
+}
+
+// ServiceFlow is what one service sees.
+type ServiceFlow struct {
+	Service string  `json:"service"`
+	Visits  float64 `json:"visits"` // requests for each one at the entry
+	RPS     float64 `json:"rps"`
+	// Hold is the least a request keeps its place, on average: its service
+	// time and the answers to its calls. In sequence that is their sum; in
+	// parallel the longest of the mean times, which the mean of the longest
+	// is never below.
+	Hold time.Duration `json:"hold_ns"`
+}
+
+// EdgeFlow is what one call of a service brings.
+type EdgeFlow struct {
+	From     string  `json:"from"`
+	To       string  `json:"to"`
+	Call     int     `json:"call"`         // index among the caller's calls
+	Calls    float64 `json:"calls_rps"`    // made by the worker, each counted once
+	Attempts float64 `json:"attempts_rps"` // with retries of worker and mesh
+}
+
+// Amplification returns the mean number of attempts of a request that is
+// repeated up to retries times while it fails, each attempt failing with the
+// same chance: 1 + p + p^2 ... + p^retries. For a share of 1 it is the bound,
+// retries + 1.
+func Amplification(share float64, retries int) float64 {
+	sum, term := 1.0, 1.0
+	for range retries {
+		term *= share
+		sum += term
+	}
+	return sum
+}
+
+// attempts is how many attempts reach the callee for one call, with retries of
+// the mesh within those of the worker.
+func (l Load) attempts(retries int) float64 {
+	return Amplification(l.FailureShare, l.Retries) * Amplification(math.Pow(l.FailureShare, float64(l.Retries+1)), retries)
+}
+
+// Flow returns the traffic of a graph that passed its check.
+func (g Graph) Flow(load Load) (Flow, error) {
+	f := Flow{Load: load, graph: g, index: g.index(), Services: make([]ServiceFlow, len(g.Services))}
+	entry, ok := f.index[load.Entry]
+	switch {
+	case !ok:
+		return Flow{}, errs.Usage("load: there is no service %q in the graph", load.Entry)
+	case !(load.RPS >= 0) || math.IsInf(load.RPS, 1):
+		return Flow{}, errs.Usage("load: %v requests a second cannot be", load.RPS)
+	case !(load.FailureShare >= 0 && load.FailureShare <= 1):
+		return Flow{}, errs.Usage("load: a share of %v is out of range, 0 to 1 is possible", load.FailureShare)
+	case load.Retries < 0 || load.Retries > MaxRetries:
+		return Flow{}, errs.Usage("load: %d retries are out of range, 0 to %d is possible", load.Retries, MaxRetries)
+	}
+	order := g.order()
+	if len(order) != len(g.Services) {
+		return Flow{}, fmt.Errorf("a flow through a graph whose calls go round in a circle")
+	}
+	for i, s := range g.Services {
+		f.Services[i].Service = s.Name
+	}
+	f.Services[entry].Visits = load.attempts(0)
+	for _, i := range order {
+		for _, call := range g.Services[i].Calls {
+			f.Services[f.index[call.To]].Visits += f.Services[i].Visits * call.Probability * float64(call.Times) * load.attempts(call.Retries)
+		}
+	}
+	for i, s := range g.Services {
+		f.Services[i].RPS = load.RPS * f.Services[i].Visits
+		for j, call := range s.Calls {
+			calls := f.Services[i].RPS * call.Probability * float64(call.Times)
+			f.Edges = append(f.Edges, EdgeFlow{s.Name, call.To, j, calls, calls * load.attempts(call.Retries)})
+		}
+	}
+	for at := len(order) - 1; at >= 0; at-- {
+		f.hold(order[at])
+	}
+	return f, nil
+}
+
+// hold fills in a service's hold; those of its callees are known.
+func (f *Flow) hold(i int) {
+	s := f.graph.Services[i]
+	calls := 0.0
+	for _, call := range s.Calls {
+		one := float64(f.Services[f.index[call.To]].Hold) * call.Probability
+		if s.Mode == Parallel {
+			calls = max(calls, one)
+		} else {
+			calls += one * float64(call.Times)
+		}
+	}
+	mean, _ := s.ServiceTime.MeanOf()
+	f.Services[i].Hold = max(mean, s.CPU) + time.Duration(min(calls, math.MaxInt64/4))
+}
+
+// Service returns the flow of a service.
+func (f Flow) Service(name string) (ServiceFlow, bool) {
+	i, ok := f.index[name]
+	if !ok {
+		return ServiceFlow{}, false
+	}
+	return f.Services[i], true
+}

@@ -1,0 +1,204 @@
+package graph
+
+import (
+	"math"
+	"time"
+)
+
+// Protocols between services.
+const (
+	HTTP1 = "http1"
+	HTTP2 = "http2"
+	GRPC  = "grpc"
+)
+
+// Modes of a service's calls.
+const (
+	Sequence = "sequence" // one after the other, in their order
+	Parallel = "parallel" // all at once
+)
+
+// Distributions of service time.
+const (
+	Fixed       = "fixed"
+	Exponential = "exponential"
+	Lognormal   = "lognormal"
+	Recorded    = "recorded"
+)
+
+// Graph is a service graph. Calls must not form a cycle.
+type Graph struct {
+	Services []Service `json:"services"`
+}
+
+// Service is a service of the graph. What is zero takes the default of
+// [Graph.WithDefaults].
+type Service struct {
+	Name          string        `json:"name"`
+	Replicas      int           `json:"replicas"`
+	Sidecar       bool          `json:"sidecar"` // its pods get the mesh's proxy
+	Protocol      string        `json:"protocol"`
+	ResponseBytes int64         `json:"response_bytes"`
+	ServiceTime   ServiceTime   `json:"service_time"`
+	Concurrency   int           `json:"concurrency,omitempty"` // requests a replica serves at once; 0: no bound
+	Queue         int           `json:"queue,omitempty"`       // requests that wait for that; more are refused
+	CPU           time.Duration `json:"cpu_ns,omitempty"`      // processor time burned on each request, within its service time
+	Failures      []Failure     `json:"failures,omitempty"`
+	Calls         []Call        `json:"calls,omitempty"`
+	Mode          string        `json:"mode"`
+}
+
+// ServiceTime is how long a worker holds a request before it calls others or
+// answers. The zero value holds it no longer than it takes.
+type ServiceTime struct {
+	Distribution string        `json:"distribution,omitempty"`
+	Mean         time.Duration `json:"mean_ns,omitempty"` // of the distribution itself, also for lognormal
+	// Sigma is the standard deviation of the time's natural logarithm
+	// (lognormal only).
+	Sigma float64 `json:"sigma,omitempty"`
+	// Values are recorded times, drawn from at random (recorded only).
+	Values []time.Duration `json:"values_ns,omitempty"`
+}
+
+// Failure is a share of requests, 0 to 1, that a worker answers with an error
+// of its own.
+type Failure struct {
+	Share  float64 `json:"share"`
+	Status int     `json:"status"` // 400..599
+}
+
+// Call is a request that a service makes for each one it serves.
+type Call struct {
+	To           string        `json:"to"`
+	RequestBytes int64         `json:"request_bytes,omitempty"`
+	Timeout      time.Duration `json:"timeout_ns,omitempty"` // of each attempt; 0: the worker's own bound
+	Retries      int           `json:"retries,omitempty"`    // the worker's own, beside those of the mesh
+	Probability  float64       `json:"probability"`          // above 0, to 1, that the call is made
+	Times        int           `json:"times"`                // requests it makes
+}
+
+// Bounds of a graph.
+const (
+	MaxServices    = 2000
+	MaxReplicas    = 1000   // of a service
+	MaxPods        = 20_000 // of all services
+	MaxCalls       = 256    // of a service
+	MaxTimes       = 1000
+	MaxRetries     = 100
+	MaxBytes       = 64 << 20
+	MaxCallBytes   = 16 << 20
+	MaxConcurrency = 100_000
+	MaxQueue       = 1_000_000
+	MaxTime        = 60 * time.Second // service time, CPU
+	MaxTimeout     = 60 * time.Second
+	MaxSigma       = 5
+	// MaxVisits is how many requests one request may cause at all services
+	// together, if every call is made and none is repeated.
+	MaxVisits = 100_000
+)
+
+// WithDefaults returns the graph with what is zero filled in: one replica,
+// HTTP/1.1, calls in sequence, made always and once. Nothing is shared with g.
+func (g Graph) WithDefaults() Graph {
+	out := Graph{Services: make([]Service, len(g.Services))}
+	for i, s := range g.Services {
+		if s.Replicas == 0 {
+			s.Replicas = 1
+		}
+		if s.Protocol == "" {
+			s.Protocol = HTTP1
+		}
+		if s.Mode == "" {
+			s.Mode = Sequence
+		}
+		if s.ServiceTime.Distribution == "" && s.ServiceTime.Mean > 0 {
+			s.ServiceTime.Distribution = Fixed
+		}
+		s.ServiceTime.Values = append([]time.Duration(nil), s.ServiceTime.Values...)
+		s.Failures = append([]Failure(nil), s.Failures...)
+		s.Calls = append([]Call(nil), s.Calls...)
+		for j := range s.Calls {
+			if s.Calls[j].Probability == 0 {
+				s.Calls[j].Probability = 1
+			}
+			if s.Calls[j].Times == 0 {
+				s.Calls[j].Times = 1
+			}
+		}
+		out.Services[i] = s
+	}
+	return out
+}
+
+// Service returns the service of that name.
+func (g Graph) Service(name string) (Service, bool) {
+	for _, s := range g.Services {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Service{}, false
+}
+
+// Callers returns, for each service, the names of those that call it, each
+// once, in the graph's order.
+func (g Graph) Callers() map[string][]string {
+	callers := make(map[string][]string, len(g.Services))
+	for _, s := range g.Services {
+		seen := map[string]bool{}
+		for _, c := range s.Calls {
+			if !seen[c.To] {
+				seen[c.To] = true
+				callers[c.To] = append(callers[c.To], s.Name)
+			}
+		}
+	}
+	return callers
+}
+
+// Roots returns the services that no other calls.
+func (g Graph) Roots() []string {
+	callers := g.Callers()
+	var roots []string
+	for _, s := range g.Services {
+		if len(callers[s.Name]) == 0 {
+			roots = append(roots, s.Name)
+		}
+	}
+	return roots
+}
+
+// Pods is the number of replicas of all services.
+func (g Graph) Pods() int {
+	n := 0
+	for _, s := range g.Services {
+		n += s.Replicas
+	}
+	return n
+}
+
+// MeanOf returns the mean of the distribution, and its variance in seconds
+// squared, before the worker's bound of a minute cuts its tail.
+func (t ServiceTime) MeanOf() (mean time.Duration, variance float64) {
+	seconds := t.Mean.Seconds()
+	switch t.Distribution {
+	case Exponential:
+		return t.Mean, seconds * seconds
+	case Lognormal:
+		return t.Mean, seconds * seconds * math.Expm1(t.Sigma*t.Sigma)
+	case Recorded:
+		if len(t.Values) == 0 {
+			return 0, 0
+		}
+		sum, squares := 0.0, 0.0
+		for _, v := range t.Values {
+			sum += v.Seconds()
+		}
+		m := sum / float64(len(t.Values))
+		for _, v := range t.Values {
+			squares += (v.Seconds() - m) * (v.Seconds() - m)
+		}
+		return time.Duration(math.Round(m * 1e9)), squares / float64(len(t.Values))
+	}
+	return t.Mean, 0
+}

@@ -1,0 +1,256 @@
+package graph
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Layout is where to draw a graph's services, in units of one service: layers
+// from left to right, callers before those they call.
+type Layout struct {
+	Nodes  []Node  `json:"nodes"` // in the graph's order
+	Lines  []Line  `json:"lines"` // one for each pair of caller and callee
+	Width  float64 `json:"width"`
+	Height float64 `json:"height"`
+	Layers int     `json:"layers"`
+}
+
+// Node is a service's place: X is its layer's middle, Y its own.
+type Node struct {
+	Service string  `json:"service"`
+	Layer   int     `json:"layer"`
+	Order   int     `json:"order"` // within the layer, from the top
+	X       float64 `json:"x"`
+	Y       float64 `json:"y"`
+}
+
+// Line leads from one node to another, by their indices. Via are points on
+// its way where it passes layers between them.
+type Line struct {
+	From int          `json:"from"`
+	To   int          `json:"to"`
+	Via  [][2]float64 `json:"via,omitempty"`
+}
+
+// sweeps is how often layers are put in order after their neighbours.
+const sweeps = 8
+
+// maxPassed is how many layers lines may pass in all.
+const maxPassed = 20_000
+
+// Layout places the services of a graph that passed its check. A service's
+// layer is the longest way to it from a service that nobody calls. Within a
+// layer, services are ordered after the middle of their neighbours (Sugiyama,
+// Tagawa and Toda 1981), which keeps most lines from crossing.
+func (g Graph) Layout() Layout {
+	index := g.index()
+	layer := make([]int, len(g.Services))
+	var l Layout
+	for _, i := range g.order() {
+		l.Layers = max(l.Layers, layer[i]+1)
+		for _, call := range g.Services[i].Calls {
+			to := index[call.To]
+			layer[to] = max(layer[to], layer[i]+1)
+		}
+	}
+	p := &placing{layers: make([][]int, l.Layers)}
+	for i := range g.Services {
+		p.add(layer[i])
+	}
+	// A line that passes layers gets a place in each of them, unless that
+	// would be too many to draw anyway.
+	passed := 0
+	for i, s := range g.Services {
+		for _, call := range s.Calls {
+			passed += layer[index[call.To]] - layer[i] - 1
+		}
+	}
+	var ways [][]int
+	for i, s := range g.Services {
+		seen := map[int]bool{}
+		for _, call := range s.Calls {
+			to := index[call.To]
+			if seen[to] {
+				continue
+			}
+			seen[to] = true
+			l.Lines = append(l.Lines, Line{From: i, To: to})
+			if passed > maxPassed && layer[to] > layer[i]+1 {
+				ways = append(ways, nil)
+				continue
+			}
+			way := []int{i}
+			for k := layer[i] + 1; k < layer[to]; k++ {
+				way = append(way, p.add(k))
+			}
+			way = append(way, to)
+			for n := 1; n < len(way); n++ {
+				p.next[way[n-1]] = append(p.next[way[n-1]], way[n])
+				p.before[way[n]] = append(p.before[way[n]], way[n-1])
+			}
+			ways = append(ways, way)
+		}
+	}
+	p.sweep()
+	tallest := 0
+	for _, nodes := range p.layers {
+		tallest = max(tallest, len(nodes))
+	}
+	at := func(n int) (x, y float64) {
+		k := p.layer[n]
+		return float64(k) + 0.5, float64(p.order[n]) + 0.5 + float64(tallest-len(p.layers[k]))/2
+	}
+	for i, s := range g.Services {
+		x, y := at(i)
+		l.Nodes = append(l.Nodes, Node{s.Name, layer[i], p.order[i], x, y})
+	}
+	for n, way := range ways {
+		for _, via := range way[min(1, len(way)):max(0, len(way)-1)] {
+			x, y := at(via)
+			l.Lines[n].Via = append(l.Lines[n].Via, [2]float64{x, y})
+		}
+	}
+	l.Width, l.Height = float64(l.Layers), float64(tallest)
+	return l
+}
+
+// placing orders nodes within layers. The first nodes are the services, the
+// rest are lines that pass a layer.
+type placing struct {
+	layers       [][]int // nodes by layer, in order
+	layer, order []int   // of each node
+	next, before [][]int // neighbours of each node
+}
+
+func (p *placing) add(layer int) int {
+	n := len(p.layer)
+	p.layer = append(p.layer, layer)
+	p.order = append(p.order, len(p.layers[layer]))
+	p.layers[layer] = append(p.layers[layer], n)
+	p.next = append(p.next, nil)
+	p.before = append(p.before, nil)
+	return n
+}
+
+func (p *placing) sweep() {
+	best, least := [][]int(nil), -1
+	for n := range sweeps {
+		if n%2 == 0 {
+			for k := 1; k < len(p.layers); k++ {
+				p.arrange(k, p.before)
+			}
+		} else {
+			for k := len(p.layers) - 2; k >= 0; k-- {
+				p.arrange(k, p.next)
+			}
+		}
+		if c := p.crossings(); least < 0 || c < least {
+			least, best = c, nil
+			for _, nodes := range p.layers {
+				best = append(best, slices.Clone(nodes))
+			}
+		}
+		if least == 0 {
+			break
+		}
+	}
+	for k, nodes := range best {
+		p.layers[k] = nodes
+		for order, n := range nodes {
+			p.order[n] = order
+		}
+	}
+}
+
+// arrange orders a layer after the middle of its neighbours; nodes without
+// any keep their place.
+func (p *placing) arrange(k int, neighbours [][]int) {
+	middle := make(map[int]float64, len(p.layers[k]))
+	for _, n := range p.layers[k] {
+		middle[n] = float64(p.order[n])
+		if len(neighbours[n]) > 0 {
+			sum := 0.0
+			for _, m := range neighbours[n] {
+				sum += (float64(p.order[m]) + 0.5) / float64(len(p.layers[p.layer[m]]))
+			}
+			middle[n] = sum / float64(len(neighbours[n])) * float64(len(p.layers[k]))
+		}
+	}
+	slices.SortStableFunc(p.layers[k], func(x, y int) int { return cmp.Compare(middle[x], middle[y]) })
+	for order, n := range p.layers[k] {
+		p.order[n] = order
+	}
+}
+
+// crossings counts pairs of lines between neighbouring layers that cross: the
+// inversions of the ends, lines being in the order of their beginnings.
+func (p *placing) crossings() int {
+	total := 0
+	for k := range p.layers[:max(0, len(p.layers)-1)] {
+		tree := make([]int, len(p.layers[k+1])+1) // counts of ends so far (Fenwick)
+		lines := 0
+		for _, n := range p.layers[k] {
+			for _, m := range p.next[n] { // those to the right of m, before this node's own
+				left := 0
+				for i := p.order[m] + 1; i > 0; i -= i & -i {
+					left += tree[i]
+				}
+				total += lines - left
+			}
+			for _, m := range p.next[n] {
+				lines++
+				for i := p.order[m] + 1; i < len(tree); i += i & -i {
+					tree[i]++
+				}
+			}
+		}
+	}
+	return total
+}
+
+// DOT writes the graph in Graphviz' language, with the rates of a flow if one
+// is given.
+func (g Graph) DOT(flow *Flow) string {
+	var b strings.Builder
+	b.WriteString("digraph services {\n  rankdir=LR;\n  node [shape=box];\n")
+	for i, s := range g.Services {
+		label := fmt.Sprintf("%s\n%d x %s", s.Name, s.Replicas, s.Protocol)
+		if flow != nil && i < len(flow.Services) {
+			label += fmt.Sprintf("\n%s/s", short(flow.Services[i].RPS))
+		}
+		fmt.Fprintf(&b, "  %s [label=%s];\n", quote(s.Name), quote(label))
+	}
+	edge := 0
+	for _, s := range g.Services {
+		for _, call := range s.Calls {
+			var words []string
+			if call.Times > 1 {
+				words = append(words, strconv.Itoa(call.Times)+" times")
+			}
+			if call.Probability < 1 {
+				words = append(words, strconv.FormatFloat(call.Probability*100, 'g', 4, 64)+"%")
+			}
+			if flow != nil && edge < len(flow.Edges) {
+				words = append(words, short(flow.Edges[edge].Attempts)+"/s")
+			}
+			edge++
+			fmt.Fprintf(&b, "  %s -> %s", quote(s.Name), quote(call.To))
+			if len(words) > 0 {
+				fmt.Fprintf(&b, " [label=%s]", quote(strings.Join(words, ", ")))
+			}
+			b.WriteString(";\n")
+		}
+	}
+	return b.String() + "}\n"
+}
+
+func short(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
+
+// quote writes a string of the DOT language: only quotes, backslashes and line
+// ends need care.
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
+}
