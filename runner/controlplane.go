@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/meshmark/meshmark/errs"
@@ -185,10 +186,15 @@ func (c *controlPlane) remove() error {
 }
 
 // restoreControl puts back what a run of the control plane changed outside
-// its namespace.
+// its namespace. Istiod starts anew while the population goes: neither needs
+// the other, and both mostly wait.
 func restoreControl(ctx context.Context, kube kubernetes.Interface, plane mesh.ControlPlane, world *population.World, run string) error {
-	err := plane.Restore(ctx)
-	err = errors.Join(err, world.Remove(ctx))
+	var restored, removed error
+	var wait sync.WaitGroup
+	wait.Go(func() { restored = plane.Restore(ctx) })
+	wait.Go(func() { removed = world.Remove(ctx) })
+	wait.Wait()
+	err := errors.Join(restored, removed)
 	others, listErr := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: runLabel + "=" + run})
 	if listErr != nil {
 		return errors.Join(err, fmt.Errorf("look for namespaces of the run: %w", listErr))
