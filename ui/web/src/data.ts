@@ -175,7 +175,9 @@ export interface ControlSummary {
   readonly median_us: number;
   readonly last_us: number;
   readonly changes: readonly ChangePoint[] | null;
-  readonly stages: readonly { readonly name: string; readonly mean_us: number; readonly source: string }[] | null;
+  readonly stages: readonly Stage[] | null;
+  /** Stages that nobody measured; their time is in the residual. */
+  readonly missing_stages?: readonly string[] | null;
   readonly mean_us: number;
   readonly residual_us: number;
   readonly reported_p99_us?: number;
@@ -193,9 +195,40 @@ export interface ControlSummary {
   readonly simulator_cpu: CPU;
   readonly apiserver_cpu?: CPU;
   readonly idle_cores: number;
+  readonly apiserver_s?: number;
+  readonly apiserver_idle_cores?: number;
   readonly stale_proxy_s: number;
   readonly heap_bytes: number;
   readonly alloc_bytes: number;
+  readonly goroutines?: number;
+  readonly profiles?: readonly Profile[] | null;
+}
+
+/** A part of the way; check_us is what a second source says. */
+export interface Stage {
+  readonly name: string;
+  readonly mean_us: number;
+  readonly source: string;
+  readonly check_us?: number;
+  readonly check_source?: string;
+}
+
+/** Where one replica of istiod spent what, taken outside the window. */
+export interface Profile {
+  readonly replica: number;
+  readonly kind: string;
+  readonly unit: string;
+  readonly total: number;
+  readonly s: number;
+  readonly flame?: string;
+  readonly flat: readonly ProfileCost[] | null;
+  readonly cumulative: readonly ProfileCost[] | null;
+}
+
+export interface ProfileCost {
+  readonly function: string;
+  readonly flat: number;
+  readonly cumulative: number;
 }
 
 export interface ChangePoint {

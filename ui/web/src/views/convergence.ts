@@ -4,7 +4,7 @@
 import { airy, nines } from '../chart/axis';
 import { bars, type BarRow } from '../chart/bars';
 import { lineChart, type Series } from '../chart/line';
-import type { CellSummary, ControlSummary } from '../data';
+import type { CellSummary, ControlSummary, Profile, ProfileCost, Stage } from '../data';
 import type { Chart } from '../chart/figure';
 import { h, type Child } from '../dom';
 import { count, fixed, percent, percentileName, plain, scaleFor, value, type Scale } from '../format';
@@ -134,6 +134,11 @@ const STAGES: Readonly<Record<string, string>> = {
 
 const stageWords = (name: string): string => (Object.hasOwn(STAGES, name) ? (STAGES[name] ?? name) : name.replaceAll('_', ' '));
 
+const stageOf = (control: ControlSummary, name: string): Stage | undefined => (control.stages ?? []).find((s) => s.name === name);
+
+/** A figure, or a dash for what nobody measured. */
+const measured = (scale: Scale, us: number | undefined): string => (us === undefined ? '–' : plain(scale, us));
+
 /** Where the mean time of a change goes. */
 export function waterfall(model: Model, slice: Slice): View | null {
   const names = [...new Set(model.cells.flatMap((c) => (c.control?.stages ?? []).map((s) => s.name)))];
@@ -149,12 +154,17 @@ export function waterfall(model: Model, slice: Slice): View | null {
       pieces: pieces(names, (name) => (control.stages ?? []).find((s) => s.name === name)?.mean_us ?? 0, scale, stageWords),
       mark: { value: control.mean_us / scale.div, low: control.mean_us / scale.div, high: control.mean_us / scale.div, says: `measured: ${value(scale, control.mean_us)}` },
     }));
+    const missing = [...new Set(shown.flatMap((c) => c.control.missing_stages ?? []))].filter((name) => !names.includes(name));
+    const checks = new Map(shown.flatMap((c) => (c.control.stages ?? []).map((s) => [s.name, s.check_source] as const)));
+    const checked = names.filter((name) => shown.some((c) => stageOf(c.control, name)?.check_us !== undefined));
     const sources = new Map(shown.flatMap((c) => (c.control.stages ?? []).map((s) => [s.name, s.source] as const)));
     return [
       keys(names, stageWords, 'measured mean'),
       chart(bars({ name: 'Mean time from commit to acknowledgement by cell, stacked by stage', title: `mean, ${scale.unit}`, rows, format: tickText })),
       folded('Stages as a table', table(`Stages, ${scale.unit}`, [{ head: 'stage' }, ...shown.map((c) => ({ head: model.label(c.cell.cell, cells), number: true })), { head: 'read from', prose: true }], [
-        ...names.map((name): CellText[] => [stageWords(name), ...shown.map((c) => plain(scale, (c.control.stages ?? []).find((s) => s.name === name)?.mean_us ?? 0)), sources.get(name) ?? '']),
+        ...names.map((name): CellText[] => [stageWords(name), ...shown.map((c) => measured(scale, stageOf(c.control, name)?.mean_us)), sources.get(name) ?? '']),
+        ...missing.map((name): CellText[] => [stageWords(name), ...shown.map(() => '–'), 'not measured: it is in the unexplained part']),
+        ...checked.map((name): CellText[] => [`${stageWords(name)}, second source`, ...shown.map((c) => measured(scale, stageOf(c.control, name)?.check_us)), checks.get(name) ?? '']),
         ['unexplained', ...shown.map((c) => fixed(c.control.residual_us / scale.div, 2)), 'the measured mean less all stages'],
         ['measured mean', ...shown.map((c) => plain(scale, c.control.mean_us)), 'commit to acknowledgement'],
       ])),
@@ -250,17 +260,38 @@ export function controlCost(model: Model, slice: Slice): View | null {
     if (shown.length === 0) return [nothing()];
     const seconds = (cpu: { user_s: number; system_s: number }): number => cpu.user_s + cpu.system_s;
     const each = (c: ControlSummary, s: number): string => value(scaleFor('us', (s * 1e6) / Math.max(1, c.committed)), (s * 1e6) / Math.max(1, c.committed));
-    return [table('Cost of a change', [{ head: 'cell' }, ...['istiod CPU', 'kube-apiserver CPU', 'simulated proxies’ CPU', 'istiod idle, of a core', 'istiod heap', 'allocated', 'stale, proxy-seconds'].map((head) => ({ head, number: true }))],
-      shown.map(({ cell, control }): CellText[] => [
-        model.label(cell.cell, cells), each(control, seconds(control.istiod_cpu)), control.apiserver_cpu ? each(control, seconds(control.apiserver_cpu)) : '–',
-        each(control, seconds(control.simulator_cpu)), percent(control.idle_cores), value(scaleFor('bytes', control.heap_bytes), control.heap_bytes),
-        value(scaleFor('bytes', control.alloc_bytes / Math.max(1, control.committed)), control.alloc_bytes / Math.max(1, control.committed)), plain({ div: 1, unit: '' }, control.stale_proxy_s),
-      ]))];
+    // Less than idle is noise, and no saving.
+    const net = (c: ControlSummary, s: number): CellText => (s > 0 ? each(c, s) : { text: 'noise', tone: 'dim' });
+    return [
+      table('Cost of a change', [{ head: 'cell' }, ...['istiod CPU', 'kube-apiserver CPU', 'simulated proxies’ CPU', 'istiod idle, of a core', 'istiod heap', 'allocated', 'allocated a second', 'goroutines', 'stale, proxy-seconds'].map((head) => ({ head, number: true }))],
+        shown.map(({ cell, control: c }): CellText[] => [
+          model.label(cell.cell, cells), net(c, seconds(c.istiod_cpu) - c.idle_cores * c.window_s),
+          c.apiserver_cpu ? net(c, seconds(c.apiserver_cpu) - (c.apiserver_idle_cores ?? 0) * (c.apiserver_s ?? 0)) : '–',
+          each(c, seconds(c.simulator_cpu)), percent(c.idle_cores), value(scaleFor('bytes', c.heap_bytes), c.heap_bytes),
+          value(scaleFor('bytes', c.alloc_bytes / Math.max(1, c.committed)), c.alloc_bytes / Math.max(1, c.committed)),
+          value(scaleFor('bytes', c.alloc_bytes / Math.max(1, c.window_s)), c.alloc_bytes / Math.max(1, c.window_s)),
+          c.goroutines === undefined ? '–' : count(c.goroutines), plain({ div: 1, unit: '' }, c.stale_proxy_s),
+        ])),
+      ...shown.flatMap(({ cell, control }) => profiles(model.label(cell.cell, cells), control.profiles ?? [])),
+    ];
   });
   return {
-    element: section('control-cost', 'What a change costs', h('p', { class: 'lead' }, 'CPU time in the window for each change committed, idle use included, and memory at its end.'), h('div', { class: 'controls' }, slice.control(live.again)), live.element),
+    element: section('control-cost', 'What a change costs', h('p', { class: 'lead' }, 'CPU time in the window for each change committed, less what is used idle, and memory at its end.'), h('div', { class: 'controls' }, slice.control(live.again)), live.element),
     update: live.update,
   };
+}
+
+const PROFILES: Readonly<Record<string, string>> = { cpu: 'CPU', mutex: 'waiting for locks', block: 'blocked', heap: 'memory in use' };
+
+/** The dearest functions of a cell's profiles. */
+function profiles(label: string, all: readonly Profile[]): Child[] {
+  return all.filter((p) => p.total > 0).map((p) => {
+    const what = `istiod ${String(p.replica)}, ${Object.hasOwn(PROFILES, p.kind) ? (PROFILES[p.kind] ?? p.kind) : p.kind}: ${label}`;
+    const rows = (costs: readonly ProfileCost[] | null): CellText[][] => (costs ?? []).slice(0, 12).map((c) => [c.function, `${fixed((100 * c.flat) / p.total, 1)}%`, `${fixed((100 * c.cumulative) / p.total, 1)}%`]);
+    const columns = [{ head: 'function', prose: true }, { head: 'itself', number: true }, { head: 'with all it calls', number: true }];
+    return folded(`Profile: ${what}`, table(`${what}: functions that cost most themselves`, columns, rows(p.flat)), table(`${what}: functions that cost most with all they call`, columns, rows(p.cumulative)),
+      p.flame === undefined ? null : h('p', {}, `Flame graph: profiles/${p.flame} in the run's directory.`));
+  });
 }
 
 function pieces(names: readonly string[], of: (name: string) => number, scale: Scale, words: (name: string) => string) {
