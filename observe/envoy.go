@@ -197,7 +197,7 @@ func (e EnvoyAdmin) Get(ctx context.Context, path string, query url.Values) ([]b
 		return nil, fmt.Errorf("envoy admin: %w", err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxEnvoyAnswer))
+	body, err := readUpTo(resp.Body, maxEnvoyAnswer)
 	if err != nil {
 		return nil, fmt.Errorf("envoy admin: %s: %w", path, err)
 	}
@@ -205,4 +205,14 @@ func (e EnvoyAdmin) Get(ctx context.Context, path string, query url.Values) ([]b
 		return nil, fmt.Errorf("envoy admin: %s: %s: %.200s", path, resp.Status, strings.TrimSpace(string(body)))
 	}
 	return body, nil
+}
+
+// readUpTo reads all, and fails if that is more than limit bytes: half of an
+// answer would only be broken JSON.
+func readUpTo(r io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("the answer is larger than %d bytes, more than is read", limit)
+	}
+	return data, err
 }

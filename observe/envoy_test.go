@@ -294,3 +294,12 @@ func TestMachineSince(t *testing.T) {
 		t.Errorf("a reboot: %v", err)
 	}
 }
+
+func TestReadUpTo(t *testing.T) {
+	for text, ok := range map[string]bool{"": true, "1234": true, "12345": false, strings.Repeat("x", 100): false} {
+		data, err := readUpTo(strings.NewReader(text), 4)
+		if ok && (err != nil || string(data) != text) || !ok && (err == nil || !strings.Contains(err.Error(), "larger than 4 bytes")) {
+			t.Errorf("%q: %q, %v", text, data, err)
+		}
+	}
+}

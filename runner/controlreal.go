@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/lab"
@@ -99,19 +100,28 @@ func (c *controlPlane) realDeployment(namespace string, count int, wish string) 
 	}, nil
 }
 
-// tokenSeconds is how long the simulated sidecars' tokens last.
-const tokenSeconds = 6 * 3600
+// tokenLeast is the shortest life of a token that an API server gives
+// (ValidateTokenRequest in Kubernetes' pkg/apis/authentication/validation).
+const tokenLeast = 10 * time.Minute
+
+// tokenLife is how long the tokens of a trial's fleet are needed: sidecars
+// whose stream ends show theirs again, until the trial's last wait is over.
+func (t *controlTrial) tokenLife() time.Duration {
+	connect := connectWaits * (connectLeast + time.Duration(len(t.ids))*connectEach)
+	window := t.c.study.Control.Idle + 2*t.c.study.ChangeTime(t.job.cell) + t.c.study.Control.Settle // drivers may be late
+	return connect + window + tokenLeast
+}
 
 // tokens asks for a service account's token for each identity, as the kubelet
 // does for an agent.
-func (c *controlPlane) tokens(ctx context.Context, ids []population.Identity, audience string) (map[string]string, error) {
+func (c *controlPlane) tokens(ctx context.Context, ids []population.Identity, audience string, life time.Duration) (map[string]string, error) {
 	out := map[string]string{}
 	for _, id := range ids {
 		key := id.Namespace + "/" + id.ServiceAccount
 		if out[key] != "" {
 			continue
 		}
-		request := &authv1.TokenRequest{Spec: authv1.TokenRequestSpec{Audiences: []string{audience}, ExpirationSeconds: ptr(int64(tokenSeconds))}}
+		request := &authv1.TokenRequest{Spec: authv1.TokenRequestSpec{Audiences: []string{audience}, ExpirationSeconds: ptr(int64(life.Seconds()))}}
 		answer, err := c.kube.CoreV1().ServiceAccounts(id.Namespace).CreateToken(ctx, id.ServiceAccount, request, metav1.CreateOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("token of service account %s: %w", key, err)

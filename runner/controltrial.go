@@ -160,6 +160,7 @@ func (c *controlPlane) prepareDriver(ctx context.Context, plan *churn.Plan) (*ch
 const (
 	connectLeast = 2 * time.Minute
 	connectEach  = 200 * time.Millisecond // a proxy, at istiod's own request limit and worse
+	connectWaits = 3                      // of that length, one after the other
 	statusEvery  = 250 * time.Millisecond
 )
 
@@ -170,7 +171,7 @@ func (t *controlTrial) connect(ctx context.Context) error {
 		if err := t.startFleet(ctx); err != nil {
 			return err
 		}
-		for _, wait := range []func(context.Context) error{t.awaitQuiet, t.awaitStill, t.awaitQuiet} { // and of what came of the last of it
+		for _, wait := range [connectWaits]func(context.Context) error{t.awaitQuiet, t.awaitStill, t.awaitQuiet} { // and of what came of the last of it
 			limited, cancel := context.WithTimeout(ctx, connectLeast+time.Duration(len(t.ids))*connectEach)
 			err := wait(limited)
 			cancel()
@@ -194,7 +195,7 @@ func (t *controlTrial) startFleet(ctx context.Context) error {
 		return err
 	}
 	if spec.Security.Mode == xds.SecurityToken {
-		if spec.Security.Tokens, err = t.c.tokens(ctx, t.ids, d.Audience); err != nil {
+		if spec.Security.Tokens, err = t.c.tokens(ctx, t.ids, d.Audience, t.tokenLife()); err != nil {
 			return err
 		}
 	}

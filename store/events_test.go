@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -210,6 +211,13 @@ func TestProfilesAndConfigs(t *testing.T) {
 	}
 	if name, err := d.WriteConfig("b000-t00", "catalog.json", nil); err != nil || name != "configs/b000-t00-catalog.json" {
 		t.Error(name, err)
+	}
+	// A mesh's configuration and its programs' memory are for the owner alone.
+	for name, mode := range map[string]fs.FileMode{"configs": fs.ModeDir | 0o700, "configs/b000-t00-catalog.json": 0o600,
+		"profiles": fs.ModeDir | 0o700, "profiles/b000-t00-istiod-cpu.pb.gz": 0o600} {
+		if info, err := os.Stat(filepath.Join(d.Path(), name)); err != nil || info.Mode() != mode {
+			t.Errorf("%s: %v, %v, want %v", name, info.Mode(), err, mode)
+		}
 	}
 	for _, bad := range []string{"", "../x", "a/b", ".hidden"} {
 		if _, err := d.WriteProfile("b000-t00", bad, nil); err == nil {

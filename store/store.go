@@ -285,6 +285,14 @@ func (d *Dir) writeOf(dir, trialID, name string, data []byte) (string, error) {
 	return path, d.WriteFile(path, data)
 }
 
+// private says whether a file or directory of the run is for its owner's eyes
+// alone: what a mesh's proxies are told names its services and addresses, and
+// a heap profile's labels may too.
+func private(name string) bool {
+	top, _, _ := strings.Cut(filepath.ToSlash(filepath.Clean(name)), "/")
+	return top == DirConfigs || top == DirProfiles
+}
+
 var reFileName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // Subdir makes a directory of the run durably, if it is not there, and
@@ -294,7 +302,11 @@ func (d *Dir) Subdir(name string) (string, error) {
 		return "", fmt.Errorf("directory %q would lie outside the run directory", name)
 	}
 	path := filepath.Join(d.path, filepath.FromSlash(name))
-	if err := os.Mkdir(path, 0o755); errors.Is(err, fs.ErrExist) {
+	mode := fs.FileMode(0o755)
+	if private(name) {
+		mode = 0o700
+	}
+	if err := os.Mkdir(path, mode); errors.Is(err, fs.ErrExist) {
 		return path, nil
 	} else if err != nil {
 		return "", explain(err, d.path)
@@ -308,7 +320,11 @@ func (d *Dir) WriteFile(name string, data []byte) error {
 	if !filepath.IsLocal(name) {
 		return fmt.Errorf("file %q would lie outside the run directory", name)
 	}
-	if err := writeAtomic(filepath.Join(d.path, filepath.FromSlash(name)), data); err != nil {
+	mode := fs.FileMode(0o644)
+	if private(name) {
+		mode = 0o600
+	}
+	if err := writeAtomic(filepath.Join(d.path, filepath.FromSlash(name)), data, mode); err != nil {
 		return explain(err, d.path)
 	}
 	return nil
