@@ -3,6 +3,7 @@ package mesh
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,6 +47,13 @@ type AttemptLine struct {
 
 // OK says whether an endpoint answered, and not with an error.
 func (l AttemptLine) OK() bool { return l.Flags == "-" && l.Code >= 100 && l.Code < 400 }
+
+// Unconnected says whether the attempt ended without a connection: flag UF,
+// upstream connection failure, its time-out too.
+// See envoyproxy.io/docs, Access logging, RESPONSE_FLAGS.
+func (l AttemptLine) Unconnected() bool {
+	return slices.Contains(strings.Split(l.Flags, ","), "UF")
+}
 
 // ParseAttempt reads a line of a sidecar's output. ours is false for lines
 // that are something else; an error means that the line is damaged.

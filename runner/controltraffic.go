@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/meshmark/meshmark/errs"
@@ -13,6 +12,7 @@ import (
 	loadcontrol "github.com/meshmark/meshmark/load/control"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/population"
+	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -69,6 +69,7 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 			Ports:    []corev1.ServicePort{{Name: "http", Port: population.ServicePort, TargetPort: intstr.FromInt(servingPorts[study.ProtocolHTTP1].number)}},
 		},
 	}
+	service.Labels[population.AppLabel] = roleTraffic // EndpointSlices take it over
 	if _, err := c.kube.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create Service %s: %w", service.Name, err)
 	}
@@ -105,6 +106,7 @@ func (c *controlPlane) ensureDeployment(ctx context.Context, w mesh.Workload, po
 		return err
 	}
 	pod.Annotations["meshmark.dev/made-with"] = wish
+	pod.Labels[population.AppLabel] = w.Name
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: labels(c.run, w.Name)},
 		Spec: appsv1.DeploymentSpec{
@@ -201,19 +203,24 @@ func (t *controlTrial) startTraffic(ctx context.Context) error {
 	return pause(ctx, trafficLead)
 }
 
-// xdsStreams is a gauge of Envoy's: streams for configuration to its agent,
-// which ends them when it loses istiod.
-const xdsStreams = "cluster.xds-grpc.upstream_rq_active"
+// xdsStreams selects a gauge of Envoy's: streams for configuration to its
+// agent, which ends them when it loses istiod. (Istio's alt_stat_name of the
+// cluster ends in a semicolon.)
+const xdsStreams = `^cluster\.xds-grpc;?\.upstream_rq_active$`
 
 func (t *controlTrial) awaitLinked(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, linkedLimit)
 	defer cancel()
 	for since := time.Now(); time.Since(since) < linked; {
-		stats, err := t.c.caller.pod.proxy.Stats(ctx, "^"+strings.ReplaceAll(xdsStreams, ".", `\.`)+"$")
+		stats, err := t.c.caller.pod.proxy.Stats(ctx, xdsStreams)
 		if err != nil {
 			return fmt.Errorf("wait until the caller's sidecar is connected to istiod: %w", err)
 		}
-		if stats.Values()[xdsStreams] < 1 {
+		streams := 0.0
+		for _, n := range stats.Values() {
+			streams += n
+		}
+		if streams < 1 {
 			since = time.Now()
 		}
 		if err := pause(ctx, linkedEvery); err != nil {
@@ -275,7 +282,38 @@ func (t *controlTrial) endTraffic(ctx context.Context) error {
 		out.Residual -= n
 	}
 	t.out.Control.Traffic = &out
+	checks, warnings := judgeTraffic(out, load.Summarise(total.Wait).P99)
+	t.out.Validity.Checks = append(t.out.Validity.Checks, checks...)
+	for _, text := range warnings {
+		t.warn("%s", text)
+	}
 	return nil
+}
+
+// Limits of what is said of traffic.
+const (
+	maxUnlogged = 0.001  // of the attempts, in which log and counter may differ, beside
+	leastLogged = 2      // attempts
+	maxWaitUS   = 1000.0 // that requests may wait for a free connection
+)
+
+// judgeTraffic checks the accounts of a trial's requests. waitP99 is how long
+// requests that were due waited for a free connection.
+func judgeTraffic(x record.Traffic, waitP99 float64) (checks []record.Check, warnings []string) {
+	sum := x.Completed + x.FailedTotal() + x.Unfinished
+	checks = append(checks, record.Check{Name: "traffic-account", OK: x.Requests == sum && x.Requests > 0,
+		Detail: fmt.Sprintf("%d requests = %d completed + %d failed + %d unfinished", x.Requests, x.Completed, x.FailedTotal(), x.Unfinished)})
+	logged := x.Attempts - x.Unconnected
+	slack := int64(max(leastLogged, maxUnlogged*float64(x.Counted)))
+	checks = append(checks, record.Check{Name: "traffic-log", OK: logged-x.Counted <= slack && x.Counted-logged <= slack,
+		Detail: fmt.Sprintf("%d attempts are in the log of the caller's sidecar, %d of them without a connection; its counter says %d of the others", x.Attempts, x.Unconnected, x.Counted)})
+	if x.Residual != 0 {
+		warnings = append(warnings, fmt.Sprintf("the generator saw %d requests fail, its sidecar knows of %d", sum-x.Completed, sum-x.Completed-x.Residual))
+	}
+	if waitP99 > maxWaitUS {
+		warnings = append(warnings, fmt.Sprintf("1%% of the requests waited over %.0f ms for a free connection of %d, since others hung: fewer met endpoints already gone than their rate would have had", waitP99/1e3, x.Connections))
+	}
+	return checks, warnings
 }
 
 // stopTraffic ends what of the traffic still runs, also when the run itself

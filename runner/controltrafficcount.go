@@ -30,6 +30,9 @@ func exposure(lines []mesh.AttemptLine, book *addressBook, ahead time.Duration) 
 			continue
 		}
 		out.Attempts++
+		if l.Unconnected() {
+			out.Unconnected++
+		}
 		since, ended, gone := book.gone(l.Host.Addr().String(), l.StartNS-int64(ahead))
 		if !gone {
 			continue
