@@ -1,6 +1,9 @@
 package ledger
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Never stands for a time at which something did not happen.
 const Never int64 = math.MinInt64
@@ -47,12 +50,12 @@ func WorkerEnded(status int, failure string) string {
 // ClientEntry is what the generator wrote about a request. Times are
 // nanoseconds; all entries of a book use one clock, whatever its zero.
 type ClientEntry struct {
-	ID         string
-	IntendedNS int64
-	SentNS     int64 // Never: it was not sent
-	DoneNS     int64 // answered, failed or given up; Never: still out at the end
-	Outcome    string
-	Status     int // HTTP status or gRPC code of a complete answer, otherwise 0
+	ID         string `json:"id"`
+	IntendedNS int64  `json:"intended_ns"`
+	SentNS     int64  `json:"sent_ns"` // Never: it was not sent
+	DoneNS     int64  `json:"done_ns"` // answered, failed or given up; Never: still out at the end
+	Outcome    string `json:"outcome"`
+	Status     int    `json:"status,omitempty"` // HTTP status or gRPC code of a complete answer, otherwise 0
 }
 
 // Side says for whom a proxy carried a request.
@@ -64,38 +67,54 @@ const (
 	SideServer       // inbound: to the program in its own pod
 )
 
-func (s Side) String() string {
-	return [...]string{"unknown", "client", "server"}[min(s, SideServer)]
+var sides = [...]string{"unknown", "client", "server"}
+
+func (s Side) String() string { return sides[min(int(s), len(sides)-1)] }
+
+// MarshalText writes the side as a word.
+func (s Side) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads it.
+func (s *Side) UnmarshalText(text []byte) error {
+	for i, word := range sides {
+		if word == string(text) {
+			*s = Side(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no side of a proxy", text)
 }
 
 // ProxyEntry is a line of a proxy's access log.
 type ProxyEntry struct {
-	ID      string
-	Side    Side
-	Service string // of the proxy's pod
-	Pod     string
-	To      string // SideClient: the service called, "" if the proxy knew none
+	ID      string `json:"id"`
+	Side    Side   `json:"side"`
+	Service string `json:"service"` // of the proxy's pod
+	Pod     string `json:"pod"`
+	To      string `json:"to,omitempty"` // SideClient: the service called, "" if the proxy knew none
 
-	StartNS    int64
-	DurationNS int64
-	Status     int    // 0: no answer was begun
-	GRPC       int    // gRPC status, -1 if there is none
-	Flags      string // response flags as Envoy writes them: "URX,UF", "" for none
-	Details    string // response code details
-	Transport  string // why the transport to the upstream failed
-	Closed     string // connection termination details
-	Host       string // address of the last attempt, "" if it went nowhere
-	Attempts   int    // attempts upstream, the last one included even if it found no host
-	Attempt    int    // x-envoy-attempt-count of the request, 0 if absent
+	StartNS    int64  `json:"start_ns"`
+	DurationNS int64  `json:"duration_ns"`
+	Status     int    `json:"status"`              // 0: no answer was begun
+	GRPC       int    `json:"grpc"`                // gRPC status, -1 if there is none
+	Flags      string `json:"flags,omitempty"`     // response flags as Envoy writes them: "URX,UF", "" for none
+	Details    string `json:"details,omitempty"`   // response code details
+	Transport  string `json:"transport,omitempty"` // why the transport to the upstream failed
+	Closed     string `json:"closed,omitempty"`    // connection termination details
+	Host       string `json:"host,omitempty"`      // address of the last attempt, "" if it went nowhere
+	Attempts   int    `json:"attempts"`            // attempts upstream, the last one included even if it found no host
+	Attempt    int    `json:"attempt,omitempty"`   // x-envoy-attempt-count of the request, 0 if absent
 }
 
 // WorkerEntry is what a worker wrote about a request.
 type WorkerEntry struct {
-	ID             string
-	Service, Pod   string
-	StartNS, EndNS int64
-	Status         int // of its answer, 0 if there was none
-	Ended          string
+	ID      string `json:"id"`
+	Service string `json:"service"`
+	Pod     string `json:"pod"`
+	StartNS int64  `json:"start_ns"`
+	EndNS   int64  `json:"end_ns"`
+	Status  int    `json:"status"` // of its answer, 0 if there was none
+	Ended   string `json:"ended"`
 }
 
 // answered says that the client got a whole answer, good or bad.

@@ -203,12 +203,10 @@ func TestTruthReconciles(t *testing.T) {
 	})
 }
 
-// TestMemory: two million entries take a few hundred megabytes.
+// TestMemory: two million entries take a few hundred megabytes (119 MiB were
+// seen); so a tenth of them take a tenth.
 func TestMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes two seconds")
-	}
-	const requests = 500_000
+	const requests = 50_000
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -230,7 +228,7 @@ func TestMemory(t *testing.T) {
 		t.Fatalf("%+v", a)
 	}
 	t.Logf("%d entries in %d MiB", 4*requests, held)
-	if held > 250 {
+	if held > 30 {
 		t.Errorf("%d MiB for %d entries", held, 4*requests)
 	}
 }

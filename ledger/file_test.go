@@ -1,0 +1,79 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// TestFile: a book written and read again gives the same account.
+func TestFile(t *testing.T) {
+	b, _ := recorded(t, nil)
+	b.AddClient(ClientEntry{ID: "mm-unsent", SentNS: Never, DoneNS: Never, Outcome: OutcomeUnfinished})
+	var file bytes.Buffer
+	if err := b.Write(&file); err != nil {
+		t.Fatal(err)
+	}
+	text := file.String()
+	if lines := strings.Count(text, "\n"); lines != 22+37+15 {
+		t.Errorf("%d lines", lines)
+	}
+	again, err := Read(&file, b.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x, y := b.Account(), again.Account(); !reflect.DeepEqual(x, y) {
+		t.Errorf("%+v\n%+v", x, y)
+	}
+	for _, test := range []struct{ line, want string }{
+		{"{", "line 2"}, {"{}", "of a client, a proxy or a worker"}, {`{"client":{"id":"mm-1"},"worker":{}}`, "of a client, a proxy or a worker"},
+		{`{"client":{"di":"mm-1"}}`, "unknown field"}, {`{"proxy":{"side":"up"}}`, "no side"}, {strings.Repeat("x", 2*maxLine), "line 2"},
+	} {
+		part, err := Read(strings.NewReader(text[:strings.IndexByte(text, '\n')+1]+test.line+"\n"), b.options)
+		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "line 2") {
+			t.Errorf("%.40q: %v, want %s", test.line, err, test.want)
+		}
+		if clients, _, _ := part.Entries(); clients != 1 {
+			t.Errorf("%.40q: the line before it is lost", test.line)
+		}
+	}
+	if err := b.Write(writer{}); !errors.Is(err, errFull) {
+		t.Errorf("a full disk: %v", err)
+	}
+	if _, err := Read(iotest.ErrReader(errFull), b.options); !errors.Is(err, errFull) {
+		t.Errorf("a broken reader: %v", err)
+	}
+}
+
+var errFull = errors.New("the disk is full")
+
+type writer struct{}
+
+func (writer) Write([]byte) (int, error) { return 0, errFull }
+
+// FuzzRead: whatever a file holds, it is read or refused, and what was read
+// can be written and read again.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"client":{"id":"mm-1","intended_ns":1,"sent_ns":2,"done_ns":3,"outcome":"ok","status":200}}` + "\n" + `{"worker":{"id":"mm-1","service":"bar","pod":"b","start_ns":1,"end_ns":2,"status":200,"ended":"answered"}}`))
+	f.Add([]byte(`{"proxy":{"id":"mm-1","side":"server","service":"bar","pod":"b","start_ns":1,"duration_ns":1500,"status":503,"grpc":-1,"flags":"URX,UF","attempts":3}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b, err := Read(bytes.NewReader(data), Options{Entry: "bar", Services: map[string]Station{"bar": {Sidecar: true}}})
+		if err != nil {
+			return
+		}
+		var file bytes.Buffer
+		if err := b.Write(&file); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Read(&file, b.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x, y := b.Account(), again.Account(); !reflect.DeepEqual(x, y) {
+			t.Fatalf("%+v\n%+v", x, y)
+		}
+	})
+}
