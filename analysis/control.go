@@ -54,7 +54,9 @@ func convergenceMeasures() []measure {
 	}
 	for _, q := range edgeQuantiles {
 		add("convergence_"+q.name, func(c *convergence) float64 { return c.acked.Quantile(q.q) })
-		out[len(out)-1].beyond = math.Max(1-q.q, 1e-9) // of the largest, any
+		m := &out[len(out)-1]
+		m.beyond = math.Max(1-q.q, 1e-9) // of the largest, any
+		m.warn = survivors(m.beyond)
 	}
 	for _, edge := range edges {
 		for _, q := range edgeQuantiles {

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -121,6 +122,18 @@ var edges = []struct {
 
 // edgeQuantiles are those of edges over changes.
 var edgeQuantiles = append(slices.Clone(quantiles), quantile{"max", 1})
+
+// survivors warns of percentiles that are of those alone who had a change and
+// said so, where more lack it than the percentile leaves beyond it.
+func survivors(beyond float64) func(o *observations, cell int) []string {
+	return func(o *observations, cell int) []string {
+		share := o.missedShare(o.valid(cell))
+		if share <= beyond {
+			return nil
+		}
+		return []string{fmt.Sprintf("%s of what proxies needed never came, or was never acknowledged: of all together this percentile was not reached, the figure is of the others", percent(share))}
+	}
+}
 
 // reached is a quantile of pairs of a change and a proxy, NaN where they are
 // too few to leave one beyond it.

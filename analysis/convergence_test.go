@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/meshmark/meshmark/record"
@@ -79,5 +80,29 @@ func TestConvergenceOfEnvoys(t *testing.T) {
 	}
 	if v := reached(c.applied, 1); v != 7000 {
 		t.Errorf("and a largest of %g", v)
+	}
+}
+
+// A percentile of those alone who had a change says so.
+func TestSurvivors(t *testing.T) {
+	f := analyze(t, simulateControl(t, controlStudy, 3, func(c record.Cell) controlWorld {
+		w := tuned(c)
+		if c["variant"] == "sidecar" {
+			w.spoil = func(_ *record.Trial, events []record.Event) { // 2 of 130 pairs, 1.5%
+				events[0].Seen.AckedUS[3], events[1].Seen.AckedUS[4] = -1, -1
+			}
+		}
+		return w
+	}))
+	for _, tt := range []struct {
+		name, variant string
+		want          bool
+	}{
+		{"convergence_p90", "sidecar", false}, {"convergence_p99", "sidecar", true}, {"convergence_max", "sidecar", true}, {"convergence_max", "none", false},
+	} {
+		x := get(t, f, tt.name, record.Cell{"variant": tt.variant})
+		if got := strings.Contains(strings.Join(x.Warnings, " "), "2% of what proxies needed"); got != tt.want {
+			t.Errorf("%s of %s: %q", tt.name, tt.variant, x.Warnings)
+		}
 	}
 }
