@@ -35,30 +35,6 @@ func ParseEnvoyStatsJSON(data []byte) (map[string]float64, error) {
 	return out, nil
 }
 
-// ParseEnvoyStats parses an answer of /stats in its text form, lines of
-// "name: value", into values by name. Histograms ("name: P0(...") and texts
-// (name: "...") are left out.
-func ParseEnvoyStats(data []byte) (map[string]float64, error) {
-	out := map[string]float64{}
-	for i, line := range strings.Split(string(data), "\n") {
-		line = strings.TrimSuffix(line, "\r")
-		if line == "" {
-			continue
-		}
-		// A name may hold colons (IPv6 addresses), the separator has a space.
-		at := strings.LastIndex(line, ": ")
-		if at <= 0 {
-			return nil, fmt.Errorf("envoy statistics: line %d: no \"name: value\" in %.80q", i+1, line)
-		}
-		value, err := strconv.ParseFloat(line[at+2:], 64)
-		if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
-			continue
-		}
-		out[line[:at]] = value
-	}
-	return out, nil
-}
-
 // ParseEnvoyServerInfo parses an answer of /server_info.
 func ParseEnvoyServerInfo(data []byte) (EnvoyInfo, error) {
 	var doc struct {

@@ -5,16 +5,6 @@ import (
 	"testing"
 )
 
-func FuzzEnvoyText(f *testing.F) {
-	f.Add([]byte("cluster.a: 5\nb: \"text\"\nhttp.time: P0(nan,1)\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		stats, err := ParseEnvoyStats(data)
-		if err == nil {
-			checkFinite(t, stats)
-		}
-	})
-}
-
 func FuzzEnvoyJSON(f *testing.F) {
 	f.Add([]byte(`{"stats":[{"name":"a","value":5},{"histograms":{}}]}`))
 	f.Add([]byte(`{"version":"a/1.40.0/c/d/e","uptime_current_epoch":"1.5s","command_line_options":{"concurrency":2}}`))
