@@ -27,6 +27,8 @@ type Levers struct {
 	Replicas           string   // number
 	CPU                string   // none, or a Kubernetes quantity
 	Memory             string   // none, or a Kubernetes quantity
+	CPURequest         string   // default, or a Kubernetes quantity
+	MemoryRequest      string   // default, or a Kubernetes quantity
 	Delta              string   // true, false: what real proxies are told to speak
 	XDSCache           string   // true, false
 	DNSCapture         string   // true, false: what real proxies are told
@@ -64,6 +66,8 @@ var leverFactors = []struct {
 	{"istiod_replicas", "1", func(l *Levers, v string) { l.Replicas = v }},
 	{"istiod_cpu", LevelNone, func(l *Levers, v string) { l.CPU = v }},
 	{"istiod_memory", LevelNone, func(l *Levers, v string) { l.Memory = v }},
+	{"istiod_cpu_request", LevelDefault, func(l *Levers, v string) { l.CPURequest = v }},
+	{"istiod_memory_request", LevelDefault, func(l *Levers, v string) { l.MemoryRequest = v }},
 	{"delta", "true", func(l *Levers, v string) { l.Delta = v }},
 	{"xds_cache", "true", func(l *Levers, v string) { l.XDSCache = v }},
 	{"dns_capture", "false", func(l *Levers, v string) { l.DNSCapture = v }},

@@ -133,7 +133,7 @@ func TestQuickIsWhatItSays(t *testing.T) {
 // Studies of the control plane reach the blocks that an interval needs within
 // their time, if trials take what they are expected to.
 func TestControlStudiesReachTheirBlocks(t *testing.T) {
-	for _, name := range []string{"control-plane-tuning", "control-plane-levers", "sidecar-scope", "version-regression"} {
+	for _, name := range []string{"control-plane-tuning", "control-plane-levers", "sidecar-scope", "version-regression", "one-istiod"} {
 		s, p := load(t, name)
 		if e := p.Estimate(); s.Plane() != study.PlaneControl || s.Blocks.Min < 2 || e.Min > s.Blocks.Limit {
 			t.Errorf("%s: %d blocks take %v, the limit is %v", name, s.Blocks.Min, e.Min, s.Blocks.Limit)
@@ -147,12 +147,12 @@ func TestControlPlaneTuningIsWhatItSays(t *testing.T) {
 	s, p := load(t, "control-plane-tuning")
 	for _, c := range p.Cells {
 		l, err := study.ControlOf(c)
-		if err != nil || l.Connected() != 13 || l.Services+l.VirtualServices+l.GatewayResources != 600 || l.Endpoints != 0 ||
+		if err != nil || l.Connected()+l.RealPods != 13 || l.RealPods != 1 || l.Services+l.VirtualServices+l.GatewayResources != 600 || l.Endpoints != 0 ||
 			s.ChangesIn(c) != 10 || s.ChangeTime(c) != 25*time.Second {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
-	for variant, want := range map[string]int{"none": 4, "sidecar": 2, "sidecar-debounce": 1} {
+	for variant, want := range map[string]int{"none": 5, "sidecar": 2, "sidecar-debounce": 1} {
 		n := 0
 		for _, f := range s.Published {
 			if f.Cell[study.FactorVariant] == variant {

@@ -211,7 +211,7 @@ func (f Factor) schema() *jsonschema.Schema {
 	case f.Name == FactorChangeRate:
 		s.AnyOf = []*jsonschema.Schema{{Type: "number", ExclusiveMinimum: "0", Maximum: json.Number(strconv.Itoa(maxChangeRate))}, {Type: "string", Pattern: f.Pattern}}
 		s.Default = json.Number(f.Default)
-	case f.Name == FactorCPULimit, f.Name == FactorIstiodCPU, f.Name == FactorPushThrottle, f.Name == FactorRequestLimit:
+	case f.Name == FactorCPULimit, f.Name == FactorIstiodCPU, f.Name == FactorIstiodCPURequest, f.Name == FactorPushThrottle, f.Name == FactorRequestLimit:
 		s.AnyOf = []*jsonschema.Schema{{Type: "number", ExclusiveMinimum: "0"}, {Type: "string", Pattern: f.Pattern}}
 		s.Default = f.Default
 	default:

@@ -36,6 +36,8 @@ const (
 	FactorIstiodReplicas     = "istiod_replicas"
 	FactorIstiodCPU          = "istiod_cpu"
 	FactorIstiodMemory       = "istiod_memory"
+	FactorIstiodCPURequest   = "istiod_cpu_request"
+	FactorIstiodMemRequest   = "istiod_memory_request"
 	FactorDelta              = "delta"
 	FactorXDSCache           = "xds_cache"
 	FactorIstiodEnv          = "istiod_env"
@@ -180,18 +182,24 @@ var controlFactors = []Factor{
 	numeric(controlText(FactorDebounceAfter, ScopeIstiod, "100ms",
 		"PILOT_DEBOUNCE_AFTER: how long istiod waits for more changes after one.", durationPattern, debounceLevel, "100ms", "2500ms"), "s"),
 	numeric(controlText(FactorDebounceMax, ScopeIstiod, "10s",
-		"PILOT_DEBOUNCE_MAX: how long istiod waits at most while more changes come.", durationPattern, debounceLevel, "10s"), "s"),
+		"PILOT_DEBOUNCE_MAX: how long istiod waits at most while more changes come. Proved by the environment of the running istiod alone.", durationPattern, debounceLevel, "10s"), "s"),
 	controlChoice(FactorEDSDebounce, ScopeIstiod, "true",
 		"PILOT_ENABLE_EDS_DEBOUNCE: whether changes of endpoints are debounced too.", "true", "false"),
 	numeric(controlText(FactorPushThrottle, ScopeIstiod, LevelDefault,
-		"PILOT_PUSH_THROTTLE: proxies pushed to at a time.", `^(default|[1-9][0-9]*)$`, orInteger(LevelDefault, 1, 10_000), "default", "100"), ""),
+		"PILOT_PUSH_THROTTLE: proxies pushed to at a time. Proved by the environment of the running istiod alone, which shows it nowhere.", `^(default|[1-9][0-9]*)$`, orInteger(LevelDefault, 1, 10_000), "default", "100"), ""),
 	numeric(controlText(FactorRequestLimit, ScopeIstiod, LevelDefault,
-		"PILOT_MAX_REQUESTS_PER_SECOND: new streams and requests istiod takes a second.", `^(default|[0-9]+(\.[0-9]+)?)$`, orNumber(LevelDefault, 1_000_000), "default", "100"), "requests/s"),
+		"PILOT_MAX_REQUESTS_PER_SECOND: new streams and requests istiod takes a second. Proved by the environment of the running istiod alone, which shows it nowhere.", `^(default|[0-9]+(\.[0-9]+)?)$`, orNumber(LevelDefault, 1_000_000), "default", "100"), "requests/s"),
 	count(FactorIstiodReplicas, ScopeIstiod, "1", "replicas", "Replicas of istiod.", 1, "1", "2"),
 	numeric(controlText(FactorIstiodCPU, ScopeIstiod, LevelNone,
 		"CPU limit of istiod as Kubernetes writes it, or none.", `^(none|[0-9]+(\.[0-9]+)?m?)$`, cpuLevel, "none", "1", "500m"), "CPUs"),
 	numeric(controlText(FactorIstiodMemory, ScopeIstiod, LevelNone,
 		"Memory limit of istiod as Kubernetes writes it, or none.", `^(none|[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|k|M|G)?)$`, memoryLevel, "none", "1536Mi", "2Gi"), "bytes"),
+	numeric(controlText(FactorIstiodCPURequest, ScopeIstiod, LevelDefault,
+		"CPU request of istiod as Kubernetes writes it; default as the mesh was installed. It decides where istiod fits, and its share where CPU is short.",
+		`^(default|[0-9]+(\.[0-9]+)?m?)$`, orDefault(cpuLevel), "default", "1", "500m"), "CPUs"),
+	numeric(controlText(FactorIstiodMemRequest, ScopeIstiod, LevelDefault,
+		"Memory request of istiod as Kubernetes writes it; default as the mesh was installed.",
+		`^(default|[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|k|M|G)?)$`, orDefault(memoryLevel), "default", "1Gi"), "bytes"),
 	controlChoice(FactorDelta, ScopeMesh, "true",
 		"ISTIO_DELTA_XDS: whether real sidecars are told to speak delta xDS; simulated ones do what factor xds says.", "true", "false"),
 	controlChoice(FactorXDSCache, ScopeIstiod, "true",

@@ -57,6 +57,23 @@ func orNumber(word string, high float64) func(string) (string, *complaint) {
 	}
 }
 
+// orDefault is a quantity, or default in place of none.
+func orDefault(parse func(string) (string, *complaint)) func(string) (string, *complaint) {
+	return func(s string) (string, *complaint) {
+		switch s {
+		case LevelDefault:
+			return s, nil
+		case LevelNone:
+			return "", complain("a quantity, or default", "a request cannot be none here")
+		}
+		out, c := parse(s)
+		if c != nil {
+			c.hint = strings.Replace(c.hint, "or none", "or default", 1)
+		}
+		return out, c
+	}
+}
+
 func debounceLevel(s string) (string, *complaint) {
 	d, c := parseDuration(s)
 	if c != nil {

@@ -108,6 +108,10 @@ func controlLabel(factor, level string) string {
 		return "istiod CPU " + level
 	case FactorIstiodMemory:
 		return "istiod memory " + level
+	case FactorIstiodCPURequest:
+		return "istiod CPU request " + level
+	case FactorIstiodMemRequest:
+		return "istiod memory request " + level
 	case FactorIstiodEnv:
 		if level == LevelNone {
 			return "environment as installed"

@@ -162,7 +162,7 @@ func (f Factor) Value(level string) (float64, bool) {
 	case FactorPayload:
 		b, c := parseBytes(level)
 		return float64(b), c == nil
-	case FactorCPULimit, FactorIstiodCPU:
+	case FactorCPULimit, FactorIstiodCPU, FactorIstiodCPURequest:
 		if text, ok := strings.CutSuffix(level, "m"); ok {
 			v, err := strconv.ParseFloat(text, 64)
 			return v / 1000, err == nil
@@ -170,7 +170,7 @@ func (f Factor) Value(level string) (float64, bool) {
 	case FactorDebounceAfter, FactorDebounceMax:
 		t, c := parseDuration(level)
 		return t.Seconds(), c == nil
-	case FactorIstiodMemory:
+	case FactorIstiodMemory, FactorIstiodMemRequest:
 		return memoryBytes(level)
 	}
 	v, err := strconv.ParseFloat(level, 64)

@@ -99,8 +99,9 @@ func judge(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	checks = append(checks, checkResources(s, l)...)
 	checks = append(checks, checkImage(s, l))
 	checks = append(checks, checkMesh(s, l)...)
-	checks = append(checks, checkCache(s, l))
+	checks = append(checks, checkCache(s, l, e))
 	checks = append(checks, checkDebounce(l, e)...)
+	checks = append(checks, checkEDSDebounce(l, e)...)
 	return append(checks, checkSidecars(s, l, e)...)
 }
 
@@ -145,65 +146,85 @@ func checkEnvironment(s state, l mesh.Levers) []record.Check {
 	return out
 }
 
-// checkResources compares the limits that the kubelet says are in force, and
-// what istiod's runtime found of them.
+// checkResources compares the limits and requests that the kubelet says are in
+// force, and what istiod's runtime found of the limits.
 func checkResources(s state, l mesh.Levers) []record.Check {
-	cpu, err := quantity("istiod_cpu", l.CPU)
-	if err != nil {
-		return []record.Check{{Name: "istiod-cpu", Detail: err.Error()}}
-	}
-	memory, err := quantity("istiod_memory", l.Memory)
-	if err != nil {
-		return []record.Check{{Name: "istiod-memory", Detail: err.Error()}}
-	}
-	var wrongCPU, wrongMemory []string
-	for i := range s.pods {
-		limits := limitsInForce(&s.pods[i])
-		wrongCPU = append(wrongCPU, limitDiffers(s.pods[i].Name, limits, corev1.ResourceCPU, cpu)...)
-		wrongMemory = append(wrongMemory, limitDiffers(s.pods[i].Name, limits, corev1.ResourceMemory, memory)...)
-	}
-	for _, r := range s.replicas {
-		// The chart sets GOMAXPROCS to the limit, rounded up.
-		procs := r.metrics[metricGoMaxProcs]
-		if cpu != nil && procs > math.Ceil(cpu.AsApproximateFloat64()) {
-			wrongCPU = append(wrongCPU, fmt.Sprintf("%s runs Go code on %.0f processors at once", r.pod, procs))
+	var out []record.Check
+	for _, r := range resourceLevers(l) {
+		name := strings.ReplaceAll(r.factor, "_", "-")
+		limit, err := quantity(r.factor, r.limit)
+		if err != nil {
+			return append(out, record.Check{Name: name, Detail: err.Error()})
 		}
-		// istiod takes nine tenths of its cgroup's limit for Go's.
-		if goal := r.metrics[metricGoMemLimit]; memory != nil && goal > 0 && goal > memory.AsApproximateFloat64() {
-			wrongMemory = append(wrongMemory, fmt.Sprintf("%s's Go memory limit is %.0f bytes", r.pod, goal))
+		request, err := requested(r.factor, r.request)
+		if err != nil {
+			return append(out, record.Check{Name: name, Detail: err.Error()})
 		}
+		var wrong []string
+		for i := range s.pods {
+			force := resourcesInForce(&s.pods[i])
+			wrong = append(wrong, resourceDiffers(s.pods[i].Name, "limit", force.Limits, r.name, limit)...)
+			if request != nil {
+				wrong = append(wrong, resourceDiffers(s.pods[i].Name, "request", force.Requests, r.name, request)...)
+			}
+		}
+		for _, one := range s.replicas {
+			wrong = append(wrong, runtimeDiffers(one, r.name, limit)...)
+		}
+		right := "limit in force: " + r.limit
+		if request != nil {
+			right += ", request: " + r.request
+		}
+		out = append(out, check(name, wrong, right))
 	}
-	return []record.Check{
-		check("istiod-cpu", wrongCPU, "CPU limit in force: "+l.CPU),
-		check("istiod-memory", wrongMemory, "memory limit in force: "+l.Memory),
-	}
+	return out
 }
 
-// limitsInForce are the limits of the running container; where the kubelet
-// does not report them, those of the pod's specification.
-func limitsInForce(pod *corev1.Pod) corev1.ResourceList {
-	for _, status := range pod.Status.ContainerStatuses {
-		if status.Name == istiodContainer && status.Resources != nil {
-			return status.Resources.Limits
-		}
+// runtimeDiffers compares what istiod's Go runtime found of a limit.
+func runtimeDiffers(r replica, name corev1.ResourceName, limit *resource.Quantity) []string {
+	if limit == nil {
+		return nil
 	}
-	if container := containerOf(&pod.Spec); container != nil {
-		return container.Resources.Limits
+	switch name {
+	case corev1.ResourceCPU: // the chart sets GOMAXPROCS to the limit, rounded up
+		if procs := r.metrics[metricGoMaxProcs]; procs > math.Ceil(limit.AsApproximateFloat64()) {
+			return []string{fmt.Sprintf("%s runs Go code on %.0f processors at once", r.pod, procs)}
+		}
+	case corev1.ResourceMemory: // istiod takes nine tenths of its cgroup's limit for Go's
+		if goal := r.metrics[metricGoMemLimit]; goal > limit.AsApproximateFloat64() {
+			return []string{fmt.Sprintf("%s's Go memory limit is %.0f bytes", r.pod, goal)}
+		}
 	}
 	return nil
 }
 
-func limitDiffers(pod string, limits corev1.ResourceList, name corev1.ResourceName, want *resource.Quantity) []string {
-	got, set := limits[name]
+// resourcesInForce are limits and requests of the running container; where the
+// kubelet does not report them, those of the pod's specification.
+func resourcesInForce(pod *corev1.Pod) corev1.ResourceRequirements {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == istiodContainer && status.Resources != nil {
+			return *status.Resources
+		}
+	}
+	if container := containerOf(&pod.Spec); container != nil {
+		return container.Resources
+	}
+	return corev1.ResourceRequirements{}
+}
+
+// resourceDiffers compares a limit or a request with the one that is wanted, nil for
+// none.
+func resourceDiffers(pod, what string, have corev1.ResourceList, name corev1.ResourceName, want *resource.Quantity) []string {
+	got, set := have[name]
 	switch {
 	case !set && want == nil, set && want != nil && got.Cmp(*want) == 0:
 		return nil
 	case !set:
-		return []string{fmt.Sprintf("%s has no limit of %s, wanted %s", pod, name, want)}
+		return []string{fmt.Sprintf("%s has no %s of %s, wanted %s", pod, what, name, want)}
 	case want == nil:
-		return []string{fmt.Sprintf("%s has a limit of %s %s, wanted none", pod, name, got.String())}
+		return []string{fmt.Sprintf("%s has a %s of %s %s, wanted none", pod, what, name, got.String())}
 	}
-	return []string{fmt.Sprintf("%s has a limit of %s %s, wanted %s", pod, name, got.String(), want)}
+	return []string{fmt.Sprintf("%s has a %s of %s %s, wanted %s", pod, what, name, got.String(), want)}
 }
 
 func checkImage(s state, l mesh.Levers) record.Check {
@@ -247,30 +268,4 @@ func checkMesh(s state, l mesh.Levers) []record.Check {
 		out = append(out, check("mesh "+name, wrong[name], right[name]))
 	}
 	return out
-}
-
-// checkCache: a cache that is off holds nothing. One that is on may be empty.
-func checkCache(s state, l mesh.Levers) record.Check {
-	var wrong []string
-	detail := ""
-	for _, r := range s.replicas {
-		detail = "istiod's XDS cache holds " + r.cache
-		if l.XDSCache == "false" && r.cache != "0B" {
-			wrong = append(wrong, fmt.Sprintf("the cache of %s should be off, but holds %s", r.pod, r.cache))
-		}
-	}
-	return check("xds-cache", wrong, detail)
-}
-
-// checkDebounce: no push leaves sooner than debounce_after, or debounce_max
-// where that came first, after the change that caused it.
-func checkDebounce(l mesh.Levers, e mesh.ControlEvidence) []record.Check {
-	count, sum := e.Rises["pilot_debounce_time_count"], e.Rises["pilot_debounce_time_sum"]
-	after, err := duration("debounce_after", l.DebounceAfter)
-	if err != nil || count == 0 {
-		return nil // nothing was debounced
-	}
-	mean := sum / count
-	return []record.Check{{Name: "debounce", OK: mean >= after.Seconds(),
-		Detail: fmt.Sprintf("mean of pilot_debounce_time over %.0f pushes: %.4f s; the cell says at least %s", count, mean, after)}}
 }

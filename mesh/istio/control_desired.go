@@ -135,14 +135,19 @@ func desiredDeployment(original appsv1.DeploymentSpec, l mesh.Levers) (appsv1.De
 		return out, fmt.Errorf("istio: istiod's Deployment has no container %s", istiodContainer)
 	}
 	setEnvironment(container, vars)
-	for _, r := range []struct {
-		factor, level string
-		name          corev1.ResourceName
-	}{{"istiod_cpu", l.CPU, corev1.ResourceCPU}, {"istiod_memory", l.Memory, corev1.ResourceMemory}} {
-		limit, err := quantity(r.factor, r.level)
+	for _, r := range resourceLevers(l) {
+		limit, err := quantity(r.factor, r.limit)
 		if err != nil {
 			return out, err
 		}
+		request, err := requested(r.factor, r.request)
+		if err != nil {
+			return out, err
+		}
+		if limit != nil && request != nil && request.Cmp(*limit) > 0 {
+			return out, errs.Usage("%s_request %s is more than %s %s", r.factor, r.request, r.factor, r.limit)
+		}
+		setRequest(container, r.name, request)
 		setLimit(container, r.name, limit)
 	}
 	if l.Image != mesh.LevelDefault && l.Image != "" {
@@ -164,6 +169,42 @@ func setEnvironment(container *corev1.Container, vars map[string]*string) {
 			container.Env = append(container.Env, corev1.EnvVar{Name: name, Value: *vars[name]})
 		}
 	}
+}
+
+// resourceLever is a resource of istiod's container with its levels.
+type resourceLever struct {
+	factor, limit, request string
+	name                   corev1.ResourceName
+}
+
+func resourceLevers(l mesh.Levers) []resourceLever {
+	return []resourceLever{
+		{"istiod_cpu", l.CPU, l.CPURequest, corev1.ResourceCPU},
+		{"istiod_memory", l.Memory, l.MemoryRequest, corev1.ResourceMemory},
+	}
+}
+
+// requested parses a request; nil for the installed one.
+func requested(factor, level string) (*resource.Quantity, error) {
+	if level == mesh.LevelDefault || level == "" {
+		return nil, nil
+	}
+	q, err := resource.ParseQuantity(level)
+	if err != nil || q.Sign() <= 0 {
+		return nil, errs.Usage("%s_request %q: want default or a quantity such as 500m or 1Gi", factor, level)
+	}
+	return &q, nil
+}
+
+// setRequest sets a request; nil leaves it as it is.
+func setRequest(container *corev1.Container, name corev1.ResourceName, request *resource.Quantity) {
+	if request == nil {
+		return
+	}
+	if container.Resources.Requests == nil {
+		container.Resources.Requests = corev1.ResourceList{}
+	}
+	container.Resources.Requests[name] = *request
 }
 
 // setLimit sets or removes a limit; a request above it comes down to it.

@@ -115,6 +115,17 @@ func TestDesiredDeployment(t *testing.T) {
 	if q := c.Resources.Requests[corev1.ResourceMemory]; q.String() != "1Gi" {
 		t.Errorf("a request above the limit: %s", q.String())
 	}
+	spec, err = desiredDeployment(charted(), mesh.LeversOf(record.Cell{"istiod_cpu_request": "1", "istiod_memory_request": "1Gi"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := containerOf(&spec.Template.Spec).Resources.Requests
+	if cpu, memory := requests[corev1.ResourceCPU], requests[corev1.ResourceMemory]; cpu.String() != "1" || memory.String() != "1Gi" {
+		t.Errorf("requests %v", requests)
+	}
+	if _, err := desiredDeployment(charted(), mesh.LeversOf(record.Cell{"istiod_cpu_request": "2", "istiod_cpu": "1"})); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("a request above the limit that is asked for: %v", err)
+	}
 }
 
 // Levels that nobody can set are refused as wrong input, with the factor's
@@ -123,7 +134,7 @@ func TestLeversRefused(t *testing.T) {
 	for _, tt := range []struct{ factor, level string }{
 		{"debounce_after", "100"}, {"debounce_after", "-1s"}, {"debounce_max", "50ms"}, {"eds_debounce", "yes"}, {"xds_cache", ""},
 		{"push_throttle", "0"}, {"push_throttle", "many"}, {"request_limit", "NaN"}, {"request_limit", "-1"}, {"istiod_replicas", "0"},
-		{"istiod_cpu", "lots"}, {"istiod_memory", "-1Gi"}, {"istiod_env", "PILOT_DEBOUNCE_AFTER=1s"}, {"delta", "maybe"}, {"dns_capture", "1"},
+		{"istiod_cpu", "lots"}, {"istiod_cpu_request", "lots"}, {"istiod_memory_request", "none"}, {"istiod_memory", "-1Gi"}, {"istiod_env", "PILOT_DEBOUNCE_AFTER=1s"}, {"delta", "maybe"}, {"dns_capture", "1"},
 		{"sidecar_scope", "all"}, {"outbound_policy", "DENY"}, {"export_to", "a"}, {"discovery_selectors", "x"}, {"discovery_selectors", "=b"},
 	} {
 		l := mesh.LeversOf(record.Cell{tt.factor: tt.level})
@@ -285,6 +296,35 @@ func TestJudgeChecksEveryPoint(t *testing.T) {
 		}, "istiod-cpu"},
 		{"a cache that is off holds something", record.Cell{"xds_cache": "false"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].cache = "4kB" }, "xds-cache"},
 		{"a cache that is on", nil, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].cache = "4kB" }, ""},
+		{"a cache that is on holds nothing", nil, func(_ *state, e *mesh.ControlEvidence) {
+			e.Rises = map[string]float64{`pilot_xds_pushes{type="cds"}`: 3}
+		}, "xds-cache"},
+		{"a cache that is on holds what was pushed", nil, func(s *state, e *mesh.ControlEvidence) {
+			s.replicas[0].cache, e.Rises = "4kB", map[string]float64{`pilot_xds_pushes{type="cds"}`: 3}
+		}, ""},
+		{"parts of the cache are off", record.Cell{"istiod_env": "PILOT_ENABLE_CDS_CACHE=false"}, func(_ *state, e *mesh.ControlEvidence) {
+			e.Rises = map[string]float64{`pilot_xds_pushes{type="cds"}`: 3}
+		}, ""},
+		{"endpoints not debounced", nil, func(_ *state, e *mesh.ControlEvidence) {
+			e.Rises = map[string]float64{`pilot_push_triggers{type="endpoint"}`: 3}
+		}, "eds-debounce"},
+		{"endpoints debounced", nil, func(_ *state, e *mesh.ControlEvidence) {
+			e.Rises = map[string]float64{`pilot_push_triggers{type="endpoint"}`: 3, "pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.25}
+		}, ""},
+		{"endpoints debounced though not to be", record.Cell{"eds_debounce": "false"}, func(_ *state, e *mesh.ControlEvidence) {
+			e.Rises = map[string]float64{`pilot_push_triggers{type="endpoint"}`: 3, "pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.25}
+		}, "eds-debounce"},
+		{"something else debounced", record.Cell{"eds_debounce": "false"}, func(_ *state, e *mesh.ControlEvidence) {
+			e.Rises = map[string]float64{`pilot_push_triggers{type="endpoint"}`: 3, `pilot_push_triggers{type="config"}`: 1, "pilot_debounce_time_count": 1, "pilot_debounce_time_sum": 0.25}
+		}, ""},
+		{"another request in force", record.Cell{"istiod_cpu_request": "1", "istiod_memory_request": "1Gi"}, func(s *state, _ *mesh.ControlEvidence) {
+			s.pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: istiodContainer, Resources: &corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi")}}}}
+		}, "istiod-cpu"},
+		{"the requests in force", record.Cell{"istiod_cpu_request": "1", "istiod_memory_request": "1Gi"}, func(s *state, _ *mesh.ControlEvidence) {
+			s.pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: istiodContainer, Resources: &corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000m"), corev1.ResourceMemory: resource.MustParse("1024Mi")}}}}
+		}, ""},
 		{"delta off in istiod", nil, func(s *state, _ *mesh.ControlEvidence) {
 			s.replicas[0].mesh["defaultConfig"].(map[string]any)["proxyMetadata"].(map[string]any)["ISTIO_DELTA_XDS"] = "false"
 		}, "mesh delta"},
