@@ -15,7 +15,7 @@ import (
 // Status says how the fleet stands.
 func (f *Fleet) Status() Status {
 	s := Status{
-		Proxies: len(f.proxies), Connected: int(f.connected.Load()), Synced: int(f.synced.Load()),
+		Proxies: len(f.proxies), Connected: int(f.connected.Load()), Synced: int(f.synced.Load()), EverSynced: int(f.everSynced.Load()),
 		LastMessageUnixNS: f.lastMessage.Load(), LastChangeUnixNS: f.lastChange.Load(), NowUnixNS: time.Now().UnixNano(),
 		Markers: len(*f.catalogue.markers.Load()),
 	}

@@ -37,6 +37,7 @@ type Fleet struct {
 	start       time.Time
 	connected   atomic.Int64
 	synced      atomic.Int64
+	everSynced  atomic.Int64
 	malformed   atomic.Int64
 	lastMessage atomic.Int64
 	lastChange  atomic.Int64
@@ -148,7 +149,7 @@ func (f *Fleet) prepareSecurity() error {
 	if !roots.AppendCertsFromPEM([]byte(s.RootCA)) {
 		return errs.Usage("xds: the root certificate is no PEM")
 	}
-	base := &tls.Config{RootCAs: roots, ServerName: or(s.ServerName, "istiod.istio-system.svc"), NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}
+	base := &tls.Config{RootCAs: roots, ServerName: or(s.ServerName, defaultServerName), NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}
 	f.security = map[string]*tls.Config{"": base}
 	if s.Mode == SecurityToken {
 		f.tokens = map[string][]stream.Header{}

@@ -317,6 +317,9 @@ func (p *proxy) advance(at int64) {
 	if p.synced || !p.asked.has(lds) || p.asked&^p.answered&^optional != 0 {
 		return
 	}
+	if p.syncedAt == 0 {
+		p.fleet.everSynced.Add(1)
+	}
 	p.synced, p.syncedAt = true, at
 	p.fleet.synced.Add(1)
 	if p.spec.behaviour() == BehaviourStopsReading {

@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +22,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/meshmark/meshmark/internal/rawgrpc"
 	"github.com/meshmark/meshmark/xds"
 )
 
@@ -139,6 +142,100 @@ func TestTokens(t *testing.T) {
 	spec.Security.RootCA = newAuthority(t).pem
 	f = start(t, spec)
 	eventually(t, "the server's certificate to be refused", func() bool { return f.Account().Reconnects["dial"] > 0 })
+}
+
+// signer is a certificate authority as istiod is one: it signs what a token
+// proves.
+func (a *authority) signer(identities map[string]string) string {
+	a.t.Helper()
+	c := a.issue("istiod.istio-system.svc", "")
+	pair, err := tls.X509KeyPair([]byte(c.Chain), []byte(c.Key))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	sign := func(_ any, s grpc.ServerStream) error {
+		if method, _ := grpc.MethodFromServerStream(s); method != "/istio.v1.auth.IstioCertificateService/CreateCertificate" {
+			return status.Error(codes.Unimplemented, method)
+		}
+		identity, ok := identities[bearer(s.Context())]
+		if md, _ := metadata.FromIncomingContext(s.Context()); !ok || md.Get("clusterid")[0] != "Kubernetes" {
+			return status.Error(codes.Unauthenticated, "request authenticate failure")
+		}
+		var in rawgrpc.Message
+		if err := s.RecvMsg(&in); err != nil {
+			return err
+		}
+		_, _, n := protowire.ConsumeTag(in.Body)
+		text, m := protowire.ConsumeBytes(in.Body[n:])
+		block, _ := pem.Decode(text)
+		csr, err := x509.ParseCertificateRequest(block.Bytes)
+		if err != nil || csr.CheckSignature() != nil || len(csr.URIs) != 1 {
+			return status.Errorf(codes.InvalidArgument, "%v", err)
+		}
+		_, _, tag := protowire.ConsumeTag(in.Body[n+m:])
+		seconds, _ := protowire.ConsumeVarint(in.Body[n+m+tag:])
+		id, err := url.Parse(identity)
+		if err != nil {
+			return err
+		}
+		der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(3), URIs: []*url.URL{id},
+			NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Duration(seconds) * time.Second),
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, a.cert, csr.PublicKey, a.key)
+		if err != nil {
+			return err
+		}
+		var out []byte
+		for _, one := range []string{string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), a.pem} {
+			out = protowire.AppendString(protowire.AppendTag(out, 1, protowire.BytesType), one)
+		}
+		return s.SendMsg(&rawgrpc.Message{Body: out})
+	}
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}})), grpc.ForceServerCodecV2(rawgrpc.Codec{}),
+		grpc.UnknownServiceHandler(sign))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(l) }()
+	a.t.Cleanup(func() { server.Stop(); <-done })
+	return l.Addr().String()
+}
+
+// TestSignedCertificates: a token becomes a certificate, and a fleet connects
+// with it.
+func TestSignedCertificates(t *testing.T) {
+	a := newAuthority(t)
+	request := xds.SignRequest{RootCA: a.pem, Token: "one\n", Namespace: "ns", Validity: time.Hour,
+		Address: a.signer(map[string]string{"Bearer one": "spiffe://cluster.local/ns/ns/sa/default", "Bearer other": "spiffe://cluster.local/ns/ns/sa/other"})}
+	c, err := xds.Sign(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := secureFake(t, a, tls.RequireAndVerifyClientCert, func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		return next(srv, ss)
+	})
+	spec := testSpec(s.address, 3)
+	spec.Security = xds.Security{Mode: xds.SecurityMTLS, RootCA: a.pem, Certificates: map[string]xds.Certificate{"": c}}
+	synced(t, start(t, spec))
+
+	other := newAuthority(t)
+	for name, change := range map[string]func(r *xds.SignRequest){
+		"token":            func(r *xds.SignRequest) { r.Token = "wrong" },
+		"no token":         func(r *xds.SignRequest) { r.Token = "" },
+		"another identity": func(r *xds.SignRequest) { r.Token = "other" },
+		"root":             func(r *xds.SignRequest) { r.RootCA = other.pem },
+		"no root":          func(r *xds.SignRequest) { r.RootCA = "x" },
+		"server":           func(r *xds.SignRequest) { r.ServerName = "somebody.else" },
+		"nobody there":     func(r *xds.SignRequest) { r.Address = "127.0.0.1:1" },
+		"no authority":     func(r *xds.SignRequest) { r.Address = s.address },
+	} {
+		r := request
+		change(&r)
+		if _, err := xds.Sign(t.Context(), r); err == nil || !strings.Contains(err.Error(), "a certificate from "+r.Address) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 func TestClientCertificates(t *testing.T) {

@@ -24,6 +24,9 @@ const (
 	SecurityMTLS      = "mtls"      // TLS and a workload certificate, port 15012
 )
 
+// defaultServerName is what istiod's certificate is for.
+const defaultServerName = "istiod.istio-system.svc"
+
 // Behaviours of a proxy.
 const (
 	BehaviourGood           = "good"

@@ -14,6 +14,8 @@ type Status struct {
 	// Synced counts proxies that hold every type they asked for and wait
 	// for nothing.
 	Synced int `json:"synced"`
+	// EverSynced counts those that were so at some time.
+	EverSynced int `json:"ever_synced"`
 	// LastMessageUnixNS is when a response came last to any proxy; a fleet
 	// is quiet when that is some time ago. 0: never.
 	LastMessageUnixNS int64 `json:"last_message_unix_ns"`

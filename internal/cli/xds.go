@@ -3,20 +3,13 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/xds"
-	"github.com/meshmark/meshmark/xds/control"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -33,6 +26,7 @@ type xdsFlags struct {
 	rootFile       string
 	certFile       string
 	keyFile        string
+	caAddress      string
 	serverName     string
 	namespace      string
 	serviceAccount string
@@ -45,6 +39,7 @@ type xdsFlags struct {
 	streams        int
 	dnsCapture     bool
 	duration       time.Duration
+	patience       time.Duration
 	json           bool
 }
 
@@ -66,7 +61,7 @@ func newXDSCommand(env *Env) *cobra.Command {
 			if f.control != "" {
 				return serveXDSControl(cmd.Context(), env, f.control)
 			}
-			spec, err := f.spec()
+			spec, err := f.spec(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -79,7 +74,8 @@ func newXDSCommand(env *Env) *cobra.Command {
 	fs.StringVar(&f.behaviour, "behaviour", xds.BehaviourGood, strings.Join(xds.Behaviours(), ", "))
 	fs.Float64Var(&f.share, "share", 1, "share of the proxies that have --behaviour")
 	fs.IntVar(&f.streams, "streams-per-connection", 50, "proxies on one connection; 1 is as in a real mesh")
-	fs.DurationVar(&f.duration, "duration", 0, "how long after all are synced (default: until interrupted)")
+	fs.DurationVar(&f.duration, "duration", 0, "how long after each has been synced (default: until interrupted)")
+	fs.DurationVar(&f.patience, "patience", 30*time.Second, "with --duration: wait for the rest no longer than this since one more was synced")
 	fs.BoolVar(&f.json, "json", false, "print JSON")
 	cmd.AddCommand(newXDSRecordCommand(env), newXDSServeCommand(env))
 	return cmd
@@ -97,6 +93,7 @@ func (f *xdsFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.rootFile, "root-ca", "", "certificate that istiod's is verified against, PEM")
 	fs.StringVar(&f.certFile, "cert", "", "workload certificate chain, PEM")
 	fs.StringVar(&f.keyFile, "key", "", "its key, PEM")
+	fs.StringVar(&f.caAddress, "ca-address", "", "with --security mtls and a token instead of --cert: who signs a certificate, HOST:PORT (default the first --address)")
 	fs.StringVar(&f.serverName, "server-name", "", "name in istiod's certificate (default istiod.istio-system.svc)")
 	fs.StringVar(&f.namespace, "namespace", "default", "namespace of the proxies")
 	fs.StringVar(&f.serviceAccount, "service-account", "default", "service account of the proxies")
@@ -111,19 +108,9 @@ func (f *xdsFlags) register(fs *pflag.FlagSet) {
 // little, so that collecting twice as often costs next to nothing.
 const gcPercent = 50
 
-// serveXDSControl is the xds role: fleets on request, until ctx ends.
-func serveXDSControl(ctx context.Context, env *Env, address string) error {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return errs.WithHint(fmt.Errorf("xds control: %w", err), "--control takes a free HOST:PORT, for instance 127.0.0.1:15983")
-	}
-	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
-	fmt.Fprintf(env.Stderr, "control %s\n", listener.Addr())
-	return control.NewServer(ctx, Version()).Serve(listener)
-}
-
-// spec makes a fleet of the flags.
-func (f *xdsFlags) spec() (xds.Spec, error) {
+// spec makes a fleet of the flags. With mTLS and a token it has a certificate
+// signed first.
+func (f *xdsFlags) spec(ctx context.Context) (xds.Spec, error) {
 	spec := xds.DefaultSpec("")
 	spec.Addresses = f.addresses
 	if len(f.addresses) == 0 {
@@ -161,7 +148,34 @@ func (f *xdsFlags) spec() (xds.Spec, error) {
 	if chain != "" || key != "" {
 		spec.Security.Certificates = map[string]xds.Certificate{"": {Chain: chain, Key: key}}
 	}
+	if f.security == xds.SecurityMTLS && chain == "" && key == "" && token != "" {
+		if spec.Security.RootCA == "" {
+			return spec, spec.Validate()
+		}
+		c, err := f.sign(ctx, spec, token)
+		if err != nil {
+			return spec, err
+		}
+		spec.Security.Certificates = map[string]xds.Certificate{"": c}
+	}
 	return spec, spec.Validate()
+}
+
+// sign has istiod's certificate authority make a workload certificate of the
+// token, which is of one service account.
+func (f *xdsFlags) sign(ctx context.Context, spec xds.Spec, token string) (xds.Certificate, error) {
+	for i := range spec.Proxies {
+		if p := &spec.Proxies[i]; p.Namespace != f.namespace || p.ServiceAccount != "" && p.ServiceAccount != f.serviceAccount {
+			return xds.Certificate{}, errs.Usage("proxy %s.%s: one token gets one certificate, for service account %s of namespace %s; give all proxies that one (--namespace, --service-account)",
+				p.Name, p.Namespace, f.serviceAccount, f.namespace)
+		}
+	}
+	address := f.caAddress
+	if address == "" {
+		address = f.addresses[0]
+	}
+	return xds.Sign(ctx, xds.SignRequest{Address: address, RootCA: spec.Security.RootCA, ServerName: f.serverName, Token: token,
+		Namespace: f.namespace, ServiceAccount: f.serviceAccount, ClusterID: f.clusterID})
 }
 
 // addProxies fills in who the proxies are.
@@ -199,150 +213,4 @@ func (f *xdsFlags) addProxies(spec *xds.Spec) error {
 		spec.Proxies = append(spec.Proxies, p)
 	}
 	return nil
-}
-
-// xdsReport is what `meshmark xds --json` prints.
-type xdsReport struct {
-	Schema       int                `json:"schema"`
-	Addresses    []string           `json:"addresses"`
-	Mode         string             `json:"mode"`
-	Proxies      int                `json:"proxies"`
-	Gateways     int                `json:"gateways"`
-	Connected    int                `json:"connected"`
-	Synced       int                `json:"synced"`
-	SyncedAfterS float64            `json:"synced_after_s,omitempty"` // until all were; absent if they never were
-	DurationS    float64            `json:"duration_s"`
-	Bytes        map[string]int64   `json:"bytes"`
-	Pushes       map[string]int64   `json:"pushes"`
-	Resources    map[string]int64   `json:"resources"`
-	Identical    map[string]int64   `json:"identical"`
-	Acks         int64              `json:"acks"`
-	Nacks        int64              `json:"nacks"`
-	Errors       int64              `json:"errors"`
-	Reconnects   map[string]int64   `json:"reconnects"`
-	ConfigBytes  map[string]int64   `json:"config_bytes"`
-	CPU          xdsCPU             `json:"cpu_s"`
-	RSSBytes     int64              `json:"rss_bytes"`
-	Convergence  map[string]float64 `json:"convergence_ms"`
-	Changes      int64              `json:"convergence_count"`
-	Lag          record.Lag         `json:"lag_us"`
-	LastError    string             `json:"last_error,omitempty"`
-}
-
-type xdsCPU struct {
-	User   float64 `json:"user"`
-	System float64 `json:"system"`
-}
-
-func runXDS(ctx context.Context, env *Env, spec xds.Spec, f *xdsFlags) error {
-	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
-	started := time.Now()
-	fleet, err := xds.Start(ctx, spec)
-	if err != nil {
-		return err
-	}
-	defer fleet.Stop()
-	progress := newProgress(env.Stderr)
-	ticker := time.NewTicker(500 * time.Millisecond)
-	defer ticker.Stop()
-	var syncedAfter time.Duration
-	var end <-chan time.Time
-	interrupted := false
-wait:
-	for {
-		s := fleet.Status()
-		if s.Synced == s.Proxies && syncedAfter == 0 {
-			syncedAfter = time.Since(started)
-			if f.duration > 0 {
-				end = time.After(f.duration)
-			}
-		}
-		quiet := "nothing yet"
-		if s.LastMessageUnixNS > 0 {
-			quiet = "quiet for " + time.Duration(s.NowUnixNS-s.LastMessageUnixNS).Truncate(100*time.Millisecond).String()
-		}
-		progress.say("%d s  %d proxies  %d connected  %d synced  %s  %s", int(time.Since(started).Seconds()), s.Proxies, s.Connected, s.Synced, quiet, s.LastError)
-		select {
-		case <-ticker.C:
-		case <-end:
-			break wait
-		case <-ctx.Done():
-			interrupted = true
-			break wait
-		}
-	}
-	progress.clear()
-	report := newXDSReport(spec, fleet.Account(), fleet.Status())
-	report.DurationS, report.SyncedAfterS = time.Since(started).Seconds(), syncedAfter.Seconds()
-	if f.json {
-		err = writeJSON(env.Stdout, report)
-	} else {
-		err = printXDS(env.Stdout, report)
-	}
-	switch {
-	case err != nil:
-		return err
-	case interrupted && syncedAfter == 0:
-		return errs.WithCode(errors.New("interrupted before all proxies had their configuration"), errs.CodeInterrupted)
-	case interrupted:
-		return quiet(errs.CodeInterrupted)
-	}
-	return nil
-}
-
-func newXDSReport(spec xds.Spec, a xds.Account, s xds.Status) xdsReport {
-	r := xdsReport{
-		Schema: 1, Addresses: spec.Addresses, Mode: spec.Mode, Proxies: s.Proxies, Gateways: s.Gateways, Connected: a.Connected, Synced: a.Synced,
-		Bytes: map[string]int64{}, Pushes: map[string]int64{}, Resources: map[string]int64{}, Identical: map[string]int64{},
-		Errors: a.Errors, Reconnects: a.Reconnects, ConfigBytes: a.Config,
-		CPU: xdsCPU{User: a.CPU.UserS, System: a.CPU.SystemS}, RSSBytes: a.RSSBytes, Lag: a.Lag, LastError: s.LastError, Changes: a.Convergence.Count,
-		Convergence: map[string]float64{"p50": a.Convergence.P50 / 1e3, "p90": a.Convergence.P90 / 1e3, "p99": a.Convergence.P99 / 1e3,
-			"p999": a.Convergence.P999 / 1e3, "max": a.Convergence.Max / 1e3},
-	}
-	for name, w := range a.Wire {
-		r.Bytes[name], r.Pushes[name], r.Resources[name], r.Identical[name] = w.Bytes, w.Responses, w.Resources, w.Identical
-		r.Acks += w.Acks
-		r.Nacks += w.Nacks
-	}
-	return r
-}
-
-// printXDS writes the report for people.
-func printXDS(out io.Writer, r xdsReport) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s\n%d proxies, %d of them gateways, %d connected, %d synced", strings.Join(r.Addresses, " "), r.Mode, r.Proxies, r.Gateways, r.Connected, r.Synced)
-	if r.SyncedAfterS > 0 {
-		fmt.Fprintf(&b, ", all after %.1f s", r.SyncedAfterS)
-	}
-	fmt.Fprintf(&b, "\n\n%-6s %10s %14s %12s %12s %14s\n", "type", "responses", "bytes", "resources", "identical", "held bytes")
-	types := make([]string, 0, len(r.Bytes))
-	for name := range r.Bytes {
-		types = append(types, name)
-	}
-	slices.Sort(types)
-	for _, name := range types {
-		fmt.Fprintf(&b, "%-6s %10d %14d %12d %12d %14d\n", name, r.Pushes[name], r.Bytes[name], r.Resources[name], r.Identical[name], r.ConfigBytes[name])
-	}
-	fmt.Fprintf(&b, "\nacknowledged %d, rejected %d, not understood %d\n", r.Acks, r.Nacks, r.Errors)
-	reasons := make([]string, 0, len(r.Reconnects))
-	for name := range r.Reconnects {
-		reasons = append(reasons, name)
-	}
-	slices.Sort(reasons)
-	for _, name := range reasons {
-		fmt.Fprintf(&b, "  reconnects: %d %s\n", r.Reconnects[name], name)
-	}
-	if r.LastError != "" {
-		fmt.Fprintf(&b, "  last error: %s\n", r.LastError)
-	}
-	if r.Changes > 0 {
-		c := r.Convergence
-		fmt.Fprintf(&b, "convergence  p50 %s  p90 %s  p99 %s  p99.9 %s  max %s\n", micros(c["p50"]*1e3), micros(c["p90"]*1e3), micros(c["p99"]*1e3),
-			micros(c["p999"]*1e3), micros(c["max"]*1e3))
-	}
-	fmt.Fprintf(&b, "own CPU      %.3g s user, %.3g s system; memory %.1f MB, %.1f KB a proxy\n", r.CPU.User, r.CPU.System, float64(r.RSSBytes)/1e6,
-		float64(r.RSSBytes)/1e3/float64(max(r.Proxies, 1)))
-	fmt.Fprintf(&b, "own lag      p50 %s  p99 %s  max %s\n", micros(r.Lag.P50), micros(r.Lag.P99), micros(r.Lag.Max))
-	_, err := io.WriteString(out, b.String())
-	return err
 }

@@ -43,7 +43,7 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 			if f.proxies+f.gateways == 0 && f.identities == "" {
 				f.proxies = 1
 			}
-			spec, err := f.spec()
+			spec, err := f.spec(cmd.Context())
 			if err != nil {
 				return err
 			}

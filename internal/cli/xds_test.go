@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/xds/server"
+)
+
+// runIn runs a command line.
+func runIn(ctx context.Context, args ...string) (stdout, stderr string, err error) {
+	var out, errors bytes.Buffer
+	err = Run(ctx, args, &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errors})
+	return out.String(), errors.String(), err
+}
+
+// With --duration the command ends, whatever the proxies and istiod do.
+func TestXDSDurationEnds(t *testing.T) {
+	c, err := server.Synthetic(5, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(c)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		s.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // connects, says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	for _, test := range []struct {
+		name string
+		args []string
+		ever int
+		err  string
+	}{
+		{"all is well", []string{"--address", l.Addr().String(), "--proxies", "3"}, 3, ""},
+		{"a reconnect storm", []string{"--address", l.Addr().String(), "--proxies", "3", "--behaviour", "reconnect-storm"}, 3, ""},
+		{"nobody reads on", []string{"--address", l.Addr().String(), "--proxies", "3", "--behaviour", "stops-reading"}, 3, ""},
+		{"nobody there", []string{"--address", "127.0.0.1:1", "--proxies", "3", "--patience", "300ms"}, 0, "3 of 3 proxies never had their configuration; the last error: "},
+		{"nobody answers", []string{"--address", mute.Addr().String(), "--proxies", "3", "--patience", "300ms"}, 0, "3 of 3 proxies never had their configuration"},
+		{"half of them", []string{"--address", l.Addr().String(), "--address", mute.Addr().String(), "--proxies", "4", "--patience", "300ms", "--streams-per-connection", "1"}, 2,
+			"2 of 4 proxies never had their configuration"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			stdout, stderr, err := runIn(ctx, append([]string{"xds", "--duration", "200ms", "--json"}, test.args...)...)
+			if ctx.Err() != nil {
+				t.Fatalf("it did not end: %s", stderr)
+			}
+			var report xdsReport
+			if e := json.Unmarshal([]byte(stdout), &report); e != nil {
+				t.Fatalf("%v: %s%s", e, stdout, stderr)
+			}
+			if report.EverSynced != test.ever || report.LagSource == "" || (report.SyncedAfterS > 0) != (test.err == "") {
+				t.Errorf("%+v", report)
+			}
+			if (err == nil) != (test.err == "") || err != nil && (!strings.Contains(err.Error(), test.err) || errs.Code(err) == 0) {
+				t.Errorf("got %v, want %q", err, test.err)
+			}
+		})
+	}
+}
+
+// The control server is for a port-forward to the loopback: what others could
+// reach is refused, since nobody is asked who they are.
+func TestXDSControlAddress(t *testing.T) {
+	for _, address := range []string{":0", "0.0.0.0:0", "[::]:0"} {
+		_, _, err := runIn(t.Context(), "xds", "--control", address)
+		if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "no loopback address") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	for _, address := range []string{"127.0.0.1:0", "localhost:0", "127.9.9.9:0"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, stderr, err := runIn(ctx, "xds", "--control", address)
+		cancel()
+		if err != nil && errs.Code(err) != errs.CodeInterrupted || !strings.Contains(stderr, "control ") {
+			t.Errorf("%s: %v, %s", address, err, stderr)
+		}
+	}
+}

@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime/debug"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/xds/control"
+)
+
+// serveXDSControl is the xds role: fleets on request, until ctx ends.
+func serveXDSControl(ctx context.Context, env *Env, address string) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return errs.WithHint(fmt.Errorf("xds control: %w", err), "--control takes a free HOST:PORT, for instance 127.0.0.1:15983")
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
+	fmt.Fprintf(env.Stderr, "control %s\n", listener.Addr())
+	return control.NewServer(ctx, Version()).Serve(listener)
+}

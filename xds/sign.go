@@ -1,0 +1,148 @@
+package xds
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/rawgrpc"
+)
+
+// SignRequest is who wants a workload certificate, and of whom.
+type SignRequest struct {
+	Address    string // of the certificate authority, HOST:PORT: istiod's port 15012
+	RootCA     string // as in Security
+	ServerName string // as in Security
+	// Token proves the identity that the certificate is for, to the audience
+	// istio-ca.
+	Token          string
+	Namespace      string
+	ServiceAccount string // "" means default
+	TrustDomain    string // "" means cluster.local
+	ClusterID      string // "" means Kubernetes
+	// Validity is how long the certificate is to be good for; 0 leaves it to
+	// the authority, whose default is a day. Nothing renews it.
+	Validity time.Duration
+}
+
+const (
+	createCertificate = "/istio.v1.auth.IstioCertificateService/CreateCertificate"
+	signLimit         = 20 * time.Second
+	maxChain          = 1 << 20 // bytes of an answer
+)
+
+// Sign has an authority sign a new key for an identity, as pilot-agent does
+// when it starts (IstioCertificateService in istio.io/api,
+// security/v1alpha1/ca.proto). The authority puts into the certificate what
+// the token proves, whatever is asked for: it is an error if that is another
+// identity.
+func Sign(ctx context.Context, r SignRequest) (Certificate, error) {
+	fail := func(err error) (Certificate, error) {
+		return Certificate{}, fmt.Errorf("xds: a certificate from %s: %w", r.Address, err)
+	}
+	if r.Token == "" {
+		return fail(errs.Usage("no token to prove who it is for"))
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(r.RootCA)) {
+		return fail(errs.Usage("the root certificate is no PEM"))
+	}
+	id := &url.URL{Scheme: "spiffe", Host: or(r.TrustDomain, "cluster.local"), Path: "/ns/" + r.Namespace + "/sa/" + or(r.ServiceAccount, "default")}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fail(err)
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{URIs: []*url.URL{id}}, key)
+	if err != nil {
+		return fail(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fail(err)
+	}
+	chain, err := r.call(ctx, roots, csr)
+	if err != nil {
+		return fail(err)
+	}
+	out := Certificate{Chain: strings.Join(chain, ""), Key: string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))}
+	pair, err := tls.X509KeyPair([]byte(out.Chain), []byte(out.Key))
+	if err != nil {
+		return fail(fmt.Errorf("the answer is no certificate of our key: %w", err))
+	}
+	if got := pair.Leaf.URIs; len(got) != 1 || got[0].String() != id.String() {
+		return fail(errs.WithHint(fmt.Errorf("it is for %v, not %v", got, id), "the token has to be of the proxies' namespace and service account"))
+	}
+	return out, nil
+}
+
+// call asks the authority. The chain is PEM, the leaf first.
+func (r *SignRequest) call(ctx context.Context, roots *x509.CertPool, csr []byte) (chain []string, err error) {
+	conn, err := grpc.NewClient("passthrough:///"+r.Address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
+		RootCAs: roots, ServerName: or(r.ServerName, defaultServerName), MinVersion: tls.VersionTLS12})),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawgrpc.Codec{}), grpc.MaxCallRecvMsgSize(maxChain)))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeoutCause(ctx, signLimit, fmt.Errorf("no answer within %v", signLimit))
+	defer cancel()
+	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(r.Token), "clusterid", or(r.ClusterID, "Kubernetes"))
+	// IstioCertificateRequest: csr = 1, validity_duration = 3 (seconds).
+	body := protowire.AppendTag(nil, 1, protowire.BytesType)
+	body = protowire.AppendBytes(body, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}))
+	if r.Validity > 0 {
+		body = protowire.AppendTag(body, 3, protowire.VarintType)
+		body = protowire.AppendVarint(body, uint64(r.Validity/time.Second))
+	}
+	var answer rawgrpc.Message
+	if err := conn.Invoke(ctx, createCertificate, &rawgrpc.Message{Body: body}, &answer); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	return parseChain(answer.Body)
+}
+
+// parseChain reads an IstioCertificateResponse: cert_chain = 1, repeated.
+func parseChain(b []byte) (chain []string, err error) {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return nil, fmt.Errorf("the answer cannot be understood: %w", protowire.ParseError(n))
+		}
+		b = b[n:]
+		if number == 1 && kind == protowire.BytesType {
+			one, n := protowire.ConsumeBytes(b)
+			if n < 0 {
+				return nil, fmt.Errorf("the answer cannot be understood: %w", protowire.ParseError(n))
+			}
+			chain = append(chain, strings.TrimSpace(string(one))+"\n")
+			b = b[n:]
+			continue
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, b); n < 0 {
+			return nil, fmt.Errorf("the answer cannot be understood: %w", protowire.ParseError(n))
+		}
+		b = b[n:]
+	}
+	if len(chain) == 0 {
+		return nil, errors.New("the answer has no certificate")
+	}
+	return chain, nil
+}
