@@ -102,7 +102,7 @@ func secondSources(f record.Findings) table {
 	if len(f.Cells) > 1 {
 		t.Title += " (" + described.Label + ")"
 	}
-	t.Columns = []column{{Head: "stage"}, {"shown", true, 9}, {"from", false, 4}, {"second source", true, 8}, {"from", false, 3}, {"cells apart", true, 6}}
+	t.Columns = []column{{Head: "part of the way"}, {"shown", true, 9}, {"from", false, 4}, {"second source", true, 8}, {"from", false, 3}, {"cells apart", true, 6}}
 	digits := clamp(3-magnitude(k.MeanUS/s.Div), 1, 3)
 	for _, stage := range k.Stages {
 		if stage.CheckUS == nil {
