@@ -39,10 +39,13 @@ type Account struct {
 	Attempts int64 `json:"attempts"`
 	// Hidden counts attempts of any proxy that failed and were made again;
 	// Lost attempts of any proxy that never arrived.
-	Hidden  int64   `json:"hidden"`
-	Lost    int64   `json:"lost"`
-	Phantom Phantom `json:"phantom"`
-	Edges   []Edge  `json:"edges,omitempty"`
+	Hidden int64 `json:"hidden"`
+	Lost   int64 `json:"lost"`
+	// HiddenBy are those of Hidden that a log of attempts tells of, by flags or
+	// status.
+	HiddenBy map[string]int64 `json:"hidden_by,omitempty"`
+	Phantom  Phantom          `json:"phantom"`
+	Edges    []Edge           `json:"edges,omitempty"`
 
 	// Failures and Unreconciled name requests, as many as the book's options
 	// allow, in the order in which the book met them.
@@ -104,7 +107,7 @@ func (b *Book) Accounts(spans ...Span) []*Account {
 	accounts := make([]*Account, len(spans))
 	for i := range accounts {
 		accounts[i] = &Account{
-			Classes: map[Class]int64{}, Failed: map[string]int64{}, Hops: map[Hop]int64{},
+			Classes: map[Class]int64{}, Failed: map[string]int64{}, Hops: map[Hop]int64{}, HiddenBy: map[string]int64{},
 			faults: map[Fault]int64{}, legs: map[legKey]*Equation{}, edges: map[edgeKey]*Edge{}, names: b.options.Names,
 		}
 	}
@@ -130,9 +133,13 @@ func (a *Account) add(b *Book, r *Request) {
 		a.addLeg(b, &r.legs[i])
 	}
 	for i := range r.Proxies {
-		p := &r.Proxies[i]
-		a.addEdge(p)
-		a.Phantom.add(b, p)
+		a.addEdge(&r.Proxies[i])
+	}
+	a.Phantom.add(b, r)
+	for i := range r.Tries {
+		if p := &r.Tries[i]; p.why() != "" && p.hidden(r) {
+			a.HiddenBy[p.why()]++
+		}
 	}
 	a.Hidden += int64(r.Hidden)
 	a.Lost += int64(r.Lost)

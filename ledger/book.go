@@ -57,6 +57,7 @@ type Book struct {
 type origin struct {
 	service, pod, to string
 	side             Side
+	one              bool
 }
 
 type manner struct{ flags, details, transport, closed string }
@@ -132,7 +133,7 @@ func (b *Book) AddProxy(e ProxyEntry) {
 	b.sorted = false
 	b.proxies = append(b.proxies, proxyRow{
 		start: e.StartNS, id: b.id(e.ID),
-		origin: intern(b.origins, &b.origin, origin{e.Service, e.Pod, e.To, e.Side}),
+		origin: intern(b.origins, &b.origin, origin{e.Service, e.Pod, e.To, e.Side, e.One}),
 		manner: intern(b.manners, &b.manner, manner{e.Flags, e.Details, e.Transport, e.Closed}),
 		host:   b.text(e.Host), micros: uint32(max(0, min(e.DurationNS/1000, math.MaxUint32))),
 		status: small(e.Status), attempts: small(e.Attempts), attempt: small(e.Attempt),
@@ -177,7 +178,7 @@ func (b *Book) client(r *clientRow) ClientEntry {
 func (b *Book) proxy(r *proxyRow) ProxyEntry {
 	o, m := b.origin[r.origin], b.manner[r.manner]
 	return ProxyEntry{
-		ID: b.names[r.id], Side: o.side, Service: o.service, Pod: o.pod, To: o.to,
+		One: o.one, ID: b.names[r.id], Side: o.side, Service: o.service, Pod: o.pod, To: o.to,
 		StartNS: r.start, DurationNS: int64(r.micros) * 1000, Status: int(r.status), GRPC: int(r.grpc),
 		Flags: m.flags, Details: m.details, Transport: m.transport, Closed: m.closed,
 		Host: b.textOf[r.host], Attempts: int(r.attempts), Attempt: int(r.attempt),
@@ -197,7 +198,7 @@ func (b *Book) Each(visit func(*Request) bool) {
 	c, p, w := 0, 0, 0
 	var r Request
 	for id := range uint32(len(b.names)) {
-		r = Request{ID: b.names[id], Proxies: r.Proxies[:0], Workers: r.Workers[:0], legs: r.legs[:0], Lacks: nil}
+		r = Request{ID: b.names[id], Proxies: r.Proxies[:0], Tries: r.Tries[:0], Workers: r.Workers[:0], legs: r.legs[:0], Lacks: nil}
 		for ; c < len(b.clients) && b.clients[c].id == id; c++ {
 			if r.Client == nil {
 				entry := b.client(&b.clients[c])
@@ -207,7 +208,11 @@ func (b *Book) Each(visit func(*Request) bool) {
 			}
 		}
 		for ; p < len(b.proxies) && b.proxies[p].id == id; p++ {
-			r.Proxies = append(r.Proxies, b.proxy(&b.proxies[p]))
+			if e := b.proxy(&b.proxies[p]); e.One {
+				r.Tries = append(r.Tries, e)
+			} else {
+				r.Proxies = append(r.Proxies, e)
+			}
 		}
 		for ; w < len(b.workers) && b.workers[w].id == id; w++ {
 			r.Workers = append(r.Workers, b.worker(&b.workers[w]))

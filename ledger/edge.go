@@ -65,13 +65,15 @@ type Gone struct {
 	UntilNS int64 // when a new pod got it; 0 or Never: not again
 }
 
-// Phantom is what was still sent to addresses already gone. A line names the
-// host of its last attempt only, and the attempt was made at some time from
-// the line's start on: lines that began before the address was gone are not
-// counted, nor are attempts before the last. So it is a lower bound.
+// Phantom is what was still sent to addresses already gone. Where proxies keep
+// a log of attempts, each attempt counts by its own time and host. Where they
+// do not, it is a lower bound: a line names the host of its last attempt only,
+// which was made at some time from the line's start on, so lines that began
+// before the address was gone are not counted, nor attempts before the last.
 type Phantom struct {
 	Requests int64 `json:"requests"`
-	// Answered of them were answered all the same.
+	Attempts int64 `json:"attempts"`
+	// Answered of the attempts were answered all the same.
 	Answered  int64            `json:"answered"`
 	Addresses []PhantomAddress `json:"addresses,omitempty"`
 
@@ -81,7 +83,7 @@ type Phantom struct {
 // PhantomAddress is what was sent to one address after it was gone.
 type PhantomAddress struct {
 	Address  string `json:"address"`
-	Requests int64  `json:"requests"`
+	Attempts int64  `json:"attempts"`
 	// LastNS is how long after it was gone the last one began.
 	LastNS int64 `json:"last_ns"`
 }
@@ -112,7 +114,49 @@ func withoutPort(host string) string {
 	return at.Addr().String()
 }
 
-func (p *Phantom) add(b *Book, line *ProxyEntry) {
+func (p *Phantom) add(b *Book, r *Request) {
+	if len(b.gone) == 0 {
+		return
+	}
+	before := p.Attempts
+	for i := range r.Tries {
+		p.attempt(b, &r.Tries[i])
+	}
+	for i := range r.Proxies {
+		if !r.Proxies[i].tried(r) {
+			p.attempt(b, &r.Proxies[i])
+		}
+	}
+	if p.Attempts > before {
+		p.Requests++
+	}
+}
+
+// sameWay says that two lines are of one proxy's way to one service.
+func (p *ProxyEntry) sameWay(q *ProxyEntry) bool {
+	return p.Side == q.Side && p.Service == q.Service && p.Pod == q.Pod && p.To == q.To
+}
+
+// tried says that the attempts of a request's line have lines of their own.
+func (p *ProxyEntry) tried(r *Request) bool {
+	return slices.ContainsFunc(r.Tries, func(q ProxyEntry) bool { return p.sameWay(&q) })
+}
+
+// hidden says that an attempt was made again by its proxy. Where one request
+// went the same way several times, as a call made twice does, nobody knows
+// whose attempt it is.
+func (p *ProxyEntry) hidden(r *Request) bool {
+	lines, attempts := 0, 0
+	for i := range r.Proxies {
+		if p.sameWay(&r.Proxies[i]) {
+			lines++
+			attempts = r.Proxies[i].Attempts
+		}
+	}
+	return lines == 1 && p.Attempt < attempts
+}
+
+func (p *Phantom) attempt(b *Book, line *ProxyEntry) {
 	if line.Side == SideServer {
 		return
 	}
@@ -120,7 +164,7 @@ func (p *Phantom) add(b *Book, line *ProxyEntry) {
 	if !ok {
 		return
 	}
-	p.Requests++
+	p.Attempts++
 	if line.passed() {
 		p.Answered++
 	}
@@ -132,7 +176,7 @@ func (p *Phantom) add(b *Book, line *ProxyEntry) {
 		a = &PhantomAddress{Address: g.Address}
 		p.by[g.Address] = a
 	}
-	a.Requests++
+	a.Attempts++
 	a.LastNS = max(a.LastNS, line.StartNS-g.FromNS)
 }
 

@@ -85,8 +85,13 @@ func (s *Side) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is no side of a proxy", text)
 }
 
-// ProxyEntry is a line of a proxy's access log.
+// ProxyEntry is a line of a proxy's access log, or of its log of attempts.
 type ProxyEntry struct {
+	// One says that it is about one attempt at an upstream, and not about the
+	// request with all its attempts: StartNS, Status, Flags and Host are the
+	// attempt's own, and Attempt its number from 1.
+	One bool `json:"one,omitempty"`
+
 	ID      string `json:"id"`
 	Side    Side   `json:"side"`
 	Service string `json:"service"` // of the proxy's pod
@@ -141,6 +146,19 @@ func (p *ProxyEntry) left() int {
 		return max(p.Attempts-1, 0)
 	}
 	return max(p.Attempts, 1)
+}
+
+// why is what one attempt's line says about its failure, "" for none.
+func (p *ProxyEntry) why() string {
+	switch {
+	case p.Flags != "" && p.Flags != "-":
+		return p.Flags
+	case p.Status == 0:
+		return LostNoAnswer
+	case p.failed():
+		return fmt.Sprintf("status %d", p.Status)
+	}
+	return ""
 }
 
 // passed says that the answer came from the upstream, not from the proxy.

@@ -38,11 +38,33 @@ var Fields = [][2]string{
 	{"attempt", "%REQ(X-ENVOY-ATTEMPT-COUNT)%"},
 }
 
+// attemptKind marks lines of the log of attempts, in field kind.
+const attemptKind = "attempt"
+
+// AttemptFields are the fields of a log of attempts: the upstream_log of
+// Envoy's router filter, which has a line for each attempt at an upstream
+// with its own time, host and flags. Istio's interfaces cannot ask for it; an
+// EnvoyFilter can.
+var AttemptFields = [][2]string{
+	{"kind", attemptKind},
+	{"id", "%REQ(X-REQUEST-ID)%"},
+	{"start", "%START_TIME(%s.%9f)%"},
+	{"ms", "%DURATION%"},
+	{"status", "%RESPONSE_CODE%"},
+	{"flags", "%RESPONSE_FLAGS%"},
+	{"transport", "%UPSTREAM_TRANSPORT_FAILURE_REASON%"},
+	{"cluster", "%UPSTREAM_CLUSTER_RAW%"},
+	{"host", "%UPSTREAM_HOST%"},
+	{"attempt", "%REQ(X-ENVOY-ATTEMPT-COUNT)%"},
+}
+
 // Format returns the access log's format for Istio's mesh configuration:
 // meshConfig.accessLogFormat, with accessLogEncoding JSON.
-func Format() string {
+func Format() string { return object(Fields) }
+
+func object(fields [][2]string) string {
 	var b strings.Builder
-	for i, f := range Fields {
+	for i, f := range fields {
 		b.WriteString([...]string{"{", ","}[min(i, 1)])
 		name, _ := json.Marshal(f[0])
 		value, _ := json.Marshal(f[1])
@@ -179,6 +201,8 @@ func (p *parser) line(line []byte, each func(ProxyEntry)) {
 			return n
 		}
 		switch name {
+		case "kind":
+			e.One = string(value) == attemptKind
 		case "id":
 			id = append(id[:0], value...)
 		case "start":
@@ -236,7 +260,7 @@ func (p *parser) line(line []byte, each func(ProxyEntry)) {
 	case ms >= 0:
 		e.DurationNS = ms * 1e6
 	}
-	if e.Attempts < 0 { // not in Istio's own format
+	if e.Attempts < 0 || e.One { // not in Istio's own format, and always 0 in a log of attempts
 		e.Attempts = 0
 		if e.Host != "" {
 			e.Attempts = 1

@@ -12,7 +12,8 @@ import (
 	"testing/iotest"
 )
 
-// TestFormat: what Istio is given is the JSON object of Fields.
+// TestFormat: what Istio is given is the JSON object of Fields; a log of
+// attempts has fields that are read too.
 func TestFormat(t *testing.T) {
 	var got map[string]string
 	if err := json.Unmarshal([]byte(Format()), &got); err != nil {
@@ -20,6 +21,11 @@ func TestFormat(t *testing.T) {
 	}
 	if len(got) != len(Fields) {
 		t.Errorf("%d fields of %d", len(got), len(Fields))
+	}
+	for _, f := range AttemptFields[1:] {
+		if got[f[0]] != f[1] {
+			t.Errorf("a log of attempts has %s as %q, the access log has %q", f[0], f[1], got[f[0]])
+		}
 	}
 	for _, f := range Fields {
 		if got[f[0]] != f[1] {
@@ -51,6 +57,10 @@ func TestReadEnvoyLine(t *testing.T) {
 			with(func(e *ProxyEntry) { e.To = "x" }), Lines{Entries: 1}},
 		{"Istio's own format", `{"request_id":"mm-1","start_time":"2026-11-21T16:22:03.031598Z","duration":4,"response_code":200,"response_flags":"-","response_code_details":"via_upstream","upstream_cluster":"outbound|8080|v1|bar.test.svc.cluster.local","upstream_host":"10.0.0.1:8080","method":"GET"}`,
 			with(func(e *ProxyEntry) { e.DurationNS, e.Attempts, e.Attempt = 4e6, 1, 0 }), Lines{Entries: 1}},
+		{"one attempt", `{"kind":"attempt","id":"mm-1","start":"1795278123.031598000","ms":4,"status":0,"flags":"UF","transport":"refused","cluster":"outbound|8080|v1|bar.test.svc.cluster.local","host":"10.0.0.1:8080","attempts":0,"attempt":"2"}`,
+			with(func(e *ProxyEntry) {
+				e.One, e.DurationNS, e.Status, e.Flags, e.Details, e.Transport, e.Attempts = true, 4e6, 0, "UF", "", "refused", 1
+			}), Lines{Entries: 1}},
 		{"another id", strings.Replace(base, "mm-1", "nn-1", 1), nil, Lines{Other: 1}},
 		{"no id", strings.Replace(base, `"mm-1"`, "null", 1), nil, Lines{Other: 1}},
 		{"a log of something else", `2026-11-21T16:13:19Z info Envoy proxy is ready`, nil, Lines{Foreign: 1}},

@@ -11,14 +11,14 @@ import (
 
 // TestFile: a book written and read again gives the same account.
 func TestFile(t *testing.T) {
-	b, _ := recorded(t, nil)
+	b, _ := recorded(t, true, nil)
 	b.AddClient(ClientEntry{ID: "mm-unsent", SentNS: Never, DoneNS: Never, Outcome: OutcomeUnfinished})
 	var file bytes.Buffer
 	if err := b.Write(&file); err != nil {
 		t.Fatal(err)
 	}
 	text := file.String()
-	if lines := strings.Count(text, "\n"); lines != 22+37+15 {
+	if lines := strings.Count(text, "\n"); lines != 22+37+25+16+15 {
 		t.Errorf("%d lines", lines)
 	}
 	again, err := Read(&file, b.options)

@@ -37,6 +37,7 @@ func TestConservation(t *testing.T) {
 		for range rapid.IntRange(0, 30).Draw(t, "proxies") {
 			p := out(pick(services, "from"), pick(services, "to"), pick(flags, "flags"), status.Draw(t, "status"), rapid.IntRange(0, 4).Draw(t, "attempts"))
 			p.ID, p.Side = id(), ledger.Side(rapid.IntRange(0, 2).Draw(t, "side"))
+			p.One = rapid.Bool().Draw(t, "one attempt")
 			p.Host = pick([]string{"", "10.0.0.1:8080"}, "host")
 			b.AddProxy(p)
 		}
@@ -107,11 +108,24 @@ func TestTruthReconciles(t *testing.T) {
 		var proxies []ledger.ProxyEntry
 		var workers []ledger.WorkerEntry
 		needed := []int{} // lines of proxies that must be there
+		kept := rapid.Bool().Draw(t, "a log of attempts is kept")
+		var tries []ledger.ProxyEntry
 		attempts := int64(0)
 		for i := range requests {
 			id := fmt.Sprint("mm-", i)
 			line := out("load", "front", "", 0, 0)
 			line.ID = id
+			var answered []int
+			silent := false
+			try := func(status int, flags string) {
+				one := line
+				one.One, one.Attempt, one.StartNS, one.Status, one.Flags, one.Details = true, line.Attempts, int64(20+line.Attempts), status, flags, ""
+				tries = append(tries, one)
+				if status > 0 {
+					answered = append(answered, len(proxies)) // the server's line that comes next
+				}
+				silent = silent || flags == "-"
+			}
 			most := rapid.IntRange(1, 4).Draw(t, "attempts allowed")
 			for line.Attempts < most && line.Status != 200 {
 				line.Attempts++
@@ -123,6 +137,7 @@ func TestTruthReconciles(t *testing.T) {
 				switch rapid.SampledFrom([]string{"refused", "good", "bad", "reset", "no listener", "silent"}).Draw(t, "fate") {
 				case "refused":
 					line.Flags, line.Status = "UF", 503
+					try(0, "UF")
 					continue
 				case "good":
 					line.Status = 200
@@ -138,6 +153,11 @@ func TestTruthReconciles(t *testing.T) {
 					line.Status, server.Status, server.Flags = 503, 503, "UF"
 				case "silent": // hung, and killed before it wrote anything
 					line.Status, line.Flags, server.Status, server.Flags = 504, "UT", 0, "DC"
+				}
+				if line.Flags == "" {
+					try(line.Status, "")
+				} else {
+					try(0, "-")
 				}
 				if server.Flags != "" {
 					server.Details = ""
@@ -155,9 +175,11 @@ func TestTruthReconciles(t *testing.T) {
 				line.Details = "via_upstream"
 			}
 			attempts += int64(line.Attempts)
-			// Of attempts before the last it is only known that they were made.
-			if line.Attempts == 1 && line.Flags == "" {
-				needed = append(needed, len(proxies)-1)
+			// Of attempts before the last it is only known that they were made,
+			// unless a log is kept; and one that was given up stands in for one
+			// that was answered.
+			if kept && !silent || line.Attempts == 1 {
+				needed = append(needed, answered...)
 			}
 			needed = append(needed, len(proxies))
 			proxies = append(proxies, line)
@@ -176,6 +198,11 @@ func TestTruthReconciles(t *testing.T) {
 			}
 			for i, p := range proxies {
 				if i != without {
+					b.AddProxy(p)
+				}
+			}
+			for _, p := range tries {
+				if kept {
 					b.AddProxy(p)
 				}
 			}

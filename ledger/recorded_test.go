@@ -3,6 +3,7 @@ package ledger
 import (
 	"bufio"
 	"encoding/json"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -10,9 +11,10 @@ import (
 
 // recorded loads testdata/envoy: what a client, two Envoys 1.40.0 with Format
 // as access log, one as the client's proxy and one as the server's, and a
-// worker wrote about 21 requests, each of another fate. The client's proxy had
-// a cluster for each state that service bar can be in.
-func recorded(t *testing.T, edit func(*ProxyEntry) bool) (*Book, map[string]string) {
+// worker wrote about 21 requests, each of another fate; with attempts, also
+// their logs of attempts. The client's proxy had a cluster for each state that
+// service bar can be in.
+func recorded(t *testing.T, attempts bool, edit func(*ProxyEntry) bool) (*Book, map[string]string) {
 	t.Helper()
 	b := New(Options{Client: "load", ClientProxy: true, Entry: "bar", Services: map[string]Station{"bar": {Sidecar: true}}})
 	cases := map[string]string{}
@@ -30,8 +32,16 @@ func recorded(t *testing.T, edit func(*ProxyEntry) bool) (*Book, map[string]stri
 		cases[c.ID] = c.Case
 		b.AddClient(ClientEntry{c.ID, c.IntendedNS, c.SentNS, c.DoneNS, c.Outcome, c.Status})
 	})
-	for _, source := range []Source{{Service: "load", Pod: "load-0"}, {Service: "bar", Pod: "bar-0", Addresses: []string{"127.0.0.1"}}} {
-		file, err := os.Open(map[string]string{"load": "testdata/envoy/client.log", "bar": "testdata/envoy/server.log"}[source.Service])
+	files := []string{"client.log", "server.log"}
+	if attempts {
+		files = append(files, "client-attempts.log", "server-attempts.log")
+	}
+	for _, name := range files {
+		source := Source{Service: "load", Pod: "load-0"}
+		if strings.HasPrefix(name, "server") {
+			source = Source{Service: "bar", Pod: "bar-0", Addresses: []string{"127.0.0.1"}}
+		}
+		file, err := os.Open("testdata/envoy/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,8 +57,8 @@ func recorded(t *testing.T, edit func(*ProxyEntry) bool) (*Book, map[string]stri
 		if err != nil || lines.Damaged+lines.Foreign != 0 {
 			t.Fatalf("%+v, %v", lines, err)
 		}
-		if want := map[string]int64{"load": 0, "bar": 1}[source.Service]; lines.Other != want {
-			t.Errorf("%d lines without an id at %s, want %d (the TLS handshake)", lines.Other, source.Service, want)
+		if want := map[string]int64{"server.log": 1}[name]; lines.Other != want {
+			t.Errorf("%d lines without an id in %s, want %d (the TLS handshake)", lines.Other, name, want)
 		}
 	}
 	eachLine(t, "testdata/envoy/worker.jsonl", func(line []byte) {
@@ -81,7 +91,12 @@ func eachLine(t *testing.T, name string, each func([]byte)) {
 // TestRecorded: every fate a request had between real proxies reconciles, and
 // is put to the place where it was made.
 func TestRecorded(t *testing.T) {
-	b, cases := recorded(t, nil)
+	t.Run("lines of requests", func(t *testing.T) { testRecorded(t, false) })
+	t.Run("and of attempts", func(t *testing.T) { testRecorded(t, true) })
+}
+
+func testRecorded(t *testing.T, attempts bool) {
+	b, cases := recorded(t, attempts, nil)
 	type fate struct {
 		class  Class
 		hop    Hop
@@ -139,8 +154,15 @@ func TestRecorded(t *testing.T) {
 	}
 	at := a.Equations[1]
 	// 17 requests left, and were made again 2 + 1 + 1 + 1 + 2 times.
-	if at.Left != 24 || at.Arrived != 16 || at.Lost["UF"] != 3 || at.Lost[LostRetried] != 4 || at.Lost["UT"] != 1 {
+	lost, hidden := map[string]int64{"UF": 3, LostRetried: 4, "UT": 1}, map[string]int64{}
+	if attempts {
+		lost, hidden = map[string]int64{"UF": 7, "UT": 1}, map[string]int64{"UF": 4, "UT": 1, "status 503": 2}
+	}
+	if at.Left != 24 || at.Arrived != 16 || !maps.Equal(at.Lost, lost) {
 		t.Errorf("attempts to bar: %+v", at)
+	}
+	if a.Hidden != 7 || !maps.Equal(a.HiddenBy, hidden) {
+		t.Errorf("%d hidden, %v; want %v", a.Hidden, a.HiddenBy, hidden)
 	}
 	if on := a.Equations[2]; on.Left != 16 || on.Arrived != 15 || on.Lost["UF"] != 1 {
 		t.Errorf("attempts at the worker: %+v", on)
@@ -162,7 +184,7 @@ func TestRecordedLess(t *testing.T) {
 		{"mm-b000-t00-0-1", "server", "attempts to bar at its proxy: 1 of 1 have no line"},
 		{"mm-b000-t00-0-17", "client", "requests of the client at its proxy: 1 of 1 have no line"},
 	} {
-		b, _ := recorded(t, func(p *ProxyEntry) bool { return p.ID != test.id || p.Side.String() != test.side })
+		b, _ := recorded(t, false, func(p *ProxyEntry) bool { return p.ID != test.id || p.Side.String() != test.side })
 		a := b.Account()
 		if a.Reconciled || a.Classes[ClassUnreconciled] != 1 || len(a.Unreconciled) != 1 || a.Unreconciled[0].ID != test.id {
 			t.Fatalf("%v: %+v", test, a.Unreconciled)

@@ -26,7 +26,8 @@ var Classes = []Class{ClassOK, ClassRetried, ClassFailed, ClassUnfinished, Class
 type Request struct {
 	ID      string
 	Client  *ClientEntry  // nil: nothing
-	Proxies []ProxyEntry  // by start
+	Proxies []ProxyEntry  // of whole requests, by start
+	Tries   []ProxyEntry  // of single attempts, by start; none where proxies keep no such log
 	Workers []WorkerEntry // by start
 	// Duplicates is how many entries of the client there were beside Client.
 	Duplicates int
@@ -103,7 +104,7 @@ func (l *leg) gone() []string {
 // Where attempts got lost, beside response flags and the client's kinds of
 // failure.
 const (
-	LostRetried    = "retried"    // an attempt before the last; the proxy's line does not say how it failed
+	LostRetried    = "retried"    // an attempt before the last, without a line of its own that says how it failed
 	LostNoAnswer   = "no answer"  // the last attempt, without a flag that says more
 	LostUnfinished = "unfinished" // the load ended first
 )
@@ -241,6 +242,7 @@ func (b *Book) serviceLegs(r *Request, service string, station Station) {
 			workers++
 		}
 	}
+	in.tries(r, func(p *ProxyEntry) bool { return p.Side == SideClient && p.To == service })
 	if service == b.options.Entry && !b.options.ClientProxy && r.Client != nil {
 		left, must, lost := r.Client.attempts()
 		in.left, in.must, in.lost = in.left+left, in.must+must, append(in.lost, lost...)
@@ -250,6 +252,7 @@ func (b *Book) serviceLegs(r *Request, service string, station Station) {
 	}
 	if station.Sidecar {
 		on.arrived = workers
+		on.tries(r, func(p *ProxyEntry) bool { return p.Side == SideServer && p.Service == service })
 		on.sortLost()
 		r.legs = appendLeg(r.legs, on)
 	} else {
@@ -257,6 +260,40 @@ func (b *Book) serviceLegs(r *Request, service string, station Station) {
 	}
 	in.sortLost()
 	r.legs = appendLeg(r.legs, in)
+}
+
+// tries looks at the single attempts instead, where a line was kept of each.
+func (l *leg) tries(r *Request, wanted func(*ProxyEntry) bool) {
+	left, must, lost := 0, 0, []string(nil)
+	for i := range r.Tries {
+		p := &r.Tries[i]
+		if !wanted(p) || p.Host == "" {
+			continue
+		}
+		left++
+		cause := causeOf(p.Flags).Short
+		switch {
+		case p.Status > 0 && cause == "":
+			must++
+		case cause != "":
+			lost = append(lost, cause)
+		default: // given up; the line of the request may say why
+			lost = append(lost, l.giveUp())
+		}
+	}
+	if left == l.left && left > 0 {
+		l.must, l.lost = must, lost
+	}
+}
+
+// giveUp is the cause by which the last attempt was given up.
+func (l *leg) giveUp() string {
+	for _, cause := range l.lost {
+		if f, ok := FlagByName(cause); ok && f.Hop == hopWait {
+			return cause
+		}
+	}
+	return LostNoAnswer
 }
 
 func appendLeg(legs []leg, l leg) []leg {

@@ -225,9 +225,21 @@ func TestPhantoms(t *testing.T) {
 		line.ID, line.Host, line.StartNS = fmt.Sprint("mm-", i), p.host, p.start
 		b.AddProxy(line)
 	}
+	// With a log of attempts, one that a retry hid counts too.
+	line := out("load", "front", "", 200, 2)
+	line.ID, line.Host = "mm-retried", "10.0.0.9:8080"
+	b.AddProxy(line)
+	for n, host := range []string{"10.0.0.2:8080", "10.0.0.9:8080"} {
+		one := line
+		one.One, one.Host, one.StartNS, one.Attempt = true, host, int64(21+n), n+1
+		if n == 0 {
+			one.Status, one.Flags, one.Details = 0, "UF", ""
+		}
+		b.AddProxy(one)
+	}
 	got := b.Account().Phantom
-	want := []ledger.PhantomAddress{{Address: "10.0.0.1", Requests: 2, LastNS: 25}, {Address: "10.0.0.2:8080", Requests: 1, LastNS: 79}}
-	if got.Requests != 3 || got.Answered != 1 || !slices.Equal(got.Addresses, want) {
+	want := []ledger.PhantomAddress{{Address: "10.0.0.1", Attempts: 2, LastNS: 25}, {Address: "10.0.0.2:8080", Attempts: 2, LastNS: 79}}
+	if got.Requests != 4 || got.Attempts != 4 || got.Answered != 1 || !slices.Equal(got.Addresses, want) {
 		t.Errorf("%+v", got)
 	}
 }
