@@ -160,6 +160,12 @@ func timing(ctx context.Context, o *options) (results []table.Row, err error) {
 		if err != nil {
 			return nil, err
 		}
+		// A sidecar has sent its acknowledgement before the server has read it.
+		for begin := time.Now(); p.Acks() < timed && time.Since(begin) < pushLimit; {
+			if err := sleep(ctx, 10*time.Millisecond); err != nil {
+				return nil, err
+			}
+		}
 		wrote := map[string]int64{}
 		for _, d := range p.Deliveries() {
 			name := strings.Split(d.Node, "~")[2] // TYPE~IP~NAME.NAMESPACE~DOMAIN
