@@ -47,17 +47,6 @@ func (l *list) push(conns []conn, id int32) {
 	l.last = id
 }
 
-func (l *list) pushFront(conns []conn, id int32) {
-	c := &conns[id]
-	c.prev, c.next = none, l.first
-	if l.first == none {
-		l.last = id
-	} else {
-		conns[l.first].prev = id
-	}
-	l.first = id
-}
-
 func (l *list) remove(conns []conn, id int32) {
 	c := &conns[id]
 	if c.prev == none {
