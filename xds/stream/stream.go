@@ -267,16 +267,28 @@ func (s *Stream) consume(data []byte, at int64) (int, error) {
 	return taken, nil
 }
 
+// Growth of the room of a message under way: to twice what has arrived, or,
+// once that is more than manyBytes, to eight times, which saves copying.
+const (
+	growFew   = 2
+	growMany  = 8
+	manyBytes = 64 << 10
+)
+
 // room sees to it that the message under way has room for need bytes. It
-// grows with what has arrived, to twice that at most and never beyond the
-// whole message but for the rounding of [getBuffer]: a prefix alone, whatever
-// size it claims, reserves next to nothing.
+// grows with what has arrived and never beyond the whole message but for the
+// rounding of [getBuffer]: a prefix alone, whatever size it claims, reserves
+// next to nothing.
 func (s *Stream) room(need, whole int) error {
 	if cap(s.partial) >= need {
 		return nil
 	}
 	c := s.conn
-	grown := getBuffer(min(max(need, 2*cap(s.partial)), whole))
+	by := growFew
+	if cap(s.partial) >= manyBytes {
+		by = growMany
+	}
+	grown := getBuffer(min(max(need, by*cap(s.partial)), whole))
 	c.held += int64(cap(grown)) - int64(cap(s.partial))
 	if limit := c.maxHeld(); c.held > limit {
 		c.held -= int64(cap(grown)) - int64(cap(s.partial))
