@@ -156,7 +156,14 @@ func (c *checker) service(s Service) {
 	for i, f := range s.Failures {
 		path := fmt.Sprintf("%s.failures[%d]", at, i)
 		within(c, path+".share", f.Share, 0, 1)
-		within(c, path+".status", f.Status, 400, 599)
+		switch {
+		case f.How == FailStatus:
+			within(c, path+".status", f.Status, 400, 599)
+		case !slices.Contains([]string{FailReset, FailHang, FailSlowBody, FailCrash}, f.How):
+			c.fail(path+".how", "status, reset, hang, slow-body or crash", "unknown failure %q", clip(f.How))
+		case f.Status != 0:
+			c.fail(path+".status", "", "only failures by status have one")
+		}
 		total += f.Share
 	}
 	if total > 1+1e-9 {

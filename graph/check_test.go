@@ -30,7 +30,7 @@ func TestCheck(t *testing.T) {
 		{"good", func(g *graph.Graph) {}, "", ""},
 		{"everything set", func(g *graph.Graph) {
 			g.Services[0] = graph.Service{Name: "front", Replicas: 3, Sidecar: true, Protocol: graph.GRPC, ResponseBytes: 1024, CPU: time.Millisecond, Concurrency: 5, Queue: 7,
-				ServiceTime: graph.ServiceTime{Distribution: graph.Lognormal, Mean: time.Second, Sigma: 0.5}, Failures: []graph.Failure{{0.5, 503}}, Mode: graph.Parallel,
+				ServiceTime: graph.ServiceTime{Distribution: graph.Lognormal, Mean: time.Second, Sigma: 0.5}, Failures: []graph.Failure{{Share: 0.5, How: graph.FailStatus, Status: 503}}, Mode: graph.Parallel,
 				Calls: []graph.Call{{To: "bar", RequestBytes: 9, Timeout: time.Second, Retries: 2, Probability: 0.25, Times: 3}}}
 		}, "", ""},
 		{"no services", func(g *graph.Graph) { g.Services = nil }, "services", "without services"},
@@ -67,8 +67,8 @@ func TestCheck(t *testing.T) {
 		{"a negative size", func(g *graph.Graph) { g.Services[0].ResponseBytes = -1 }, "services.front.response", "negative"},
 		{"a queue before nothing", func(g *graph.Graph) { g.Services[0].Queue = 5 }, "services.front.queue", "nobody waits"},
 		{"negative CPU", func(g *graph.Graph) { g.Services[0].CPU = -1 }, "services.front.cpu", "negative"},
-		{"more failures than all", func(g *graph.Graph) { g.Services[0].Failures = []graph.Failure{{0.7, 500}, {0.7, 503}} }, "services.front.failures", "more than all"},
-		{"a failure that is none", func(g *graph.Graph) { g.Services[0].Failures = []graph.Failure{{0.7, 200}} }, "services.front.failures[0].status", "out of range"},
+		{"more failures than all", func(g *graph.Graph) { g.Services[0].Failures = []graph.Failure{{Share: 0.7, How: graph.FailStatus, Status: 500}, {Share: 0.7, How: graph.FailStatus, Status: 503}} }, "services.front.failures", "more than all"},
+		{"a failure that is none", func(g *graph.Graph) { g.Services[0].Failures = []graph.Failure{{Share: 0.7, How: graph.FailStatus, Status: 200}} }, "services.front.failures[0].status", "out of range"},
 		{"a call never made", func(g *graph.Graph) { g.Services[0].Calls[0].Probability = 0 }, "services.front.calls[0].probability", "above 0"},
 		{"a negative probability", func(g *graph.Graph) { g.Services[0].Calls[0].Probability = -0.5 }, "services.front.calls[0].probability", "negative"},
 		{"no probability at all", func(g *graph.Graph) { g.Services[0].Calls[0].Probability = math.NaN() }, "services.front.calls[0].probability", "out of range"},
@@ -128,7 +128,7 @@ func TestNames(t *testing.T) {
 // was made from.
 func TestDefaultsShareNothing(t *testing.T) {
 	g := chain()
-	g.Services[1].Failures = []graph.Failure{{0.5, 500}}
+	g.Services[1].Failures = []graph.Failure{{Share: 0.5, How: graph.FailStatus, Status: 500}}
 	g.Services[1].ServiceTime.Values = []time.Duration{5}
 	other := g.WithDefaults()
 	other.Services[0].Calls[0].To, other.Services[1].Failures[0].Share, other.Services[1].ServiceTime.Values[0] = "x", 1, 6

@@ -60,11 +60,20 @@ type ServiceTime struct {
 	Values []time.Duration `json:"values_ns,omitempty"`
 }
 
-// Failure is a share of requests, 0 to 1, that a worker answers with an error
-// of its own.
+// Ways for a worker to fail a request.
+const (
+	FailStatus   = "status"    // answers with an error
+	FailReset    = "reset"     // resets the connection
+	FailHang     = "hang"      // never answers
+	FailSlowBody = "slow-body" // sends the answer a little at a time
+	FailCrash    = "crash"     // ends its process
+)
+
+// Failure is a share of requests, 0 to 1, that a worker fails.
 type Failure struct {
 	Share  float64 `json:"share"`
-	Status int     `json:"status"` // 400..599
+	How    string  `json:"how"`
+	Status int     `json:"status,omitempty"` // FailStatus: 400..599
 }
 
 // Call is a request that a service makes for each one it serves.
@@ -116,6 +125,11 @@ func (g Graph) WithDefaults() Graph {
 		}
 		s.ServiceTime.Values = append([]time.Duration(nil), s.ServiceTime.Values...)
 		s.Failures = append([]Failure(nil), s.Failures...)
+		for j := range s.Failures {
+			if s.Failures[j].How == "" {
+				s.Failures[j].How = FailStatus
+			}
+		}
 		s.Calls = append([]Call(nil), s.Calls...)
 		for j := range s.Calls {
 			if s.Calls[j].Probability == 0 {

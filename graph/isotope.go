@@ -164,7 +164,7 @@ func (r *isotope) common(s *Service, field string, value *node, path string) boo
 	case "errorRate":
 		s.Failures = nil
 		if share, ok := r.percentage(value, path); ok && share > 0 {
-			s.Failures = []Failure{{Share: share, Status: 500}}
+			s.Failures = []Failure{{Share: share, How: FailStatus, Status: 500}}
 		}
 	case "responseSize":
 		s.ResponseBytes = r.size(value, path)

@@ -18,9 +18,10 @@ const module = "github.com/meshmark/meshmark"
 // subpackage belongs to its parent's line and may be imported by it.
 var layers = [][]string{
 	{"errs", "record", "internal/leakcheck", "internal/wake"},
-	{"internal/jsonhttp", "internal/rawgrpc", "internal/confile", "fault"},
+	{"internal/jsonhttp", "internal/rawgrpc", "internal/confile"},
 	{"stat", "ledger", "internal/procfs"},
 	{"graph"},
+	{"fault"},
 	{"study"},
 	{"analysis", "store", "studies", "load", "worker", "observe", "doctor", "components", "ui", "xds", "scope", "signals"},
 	{"report", "lab", "population"},
