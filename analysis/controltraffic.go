@@ -87,7 +87,7 @@ func addTraffic(s *record.ControlSummary, t *record.Traffic) {
 		from int64
 	}{
 		{&x.Requests, t.Requests}, {&x.Completed, t.Completed}, {&x.Unfinished, t.Unfinished}, {&x.Attempts, t.Attempts},
-		{&x.Unconnected, t.Unconnected}, {&x.Counted, t.Counted}, {&x.Residual, t.Residual},
+		{&x.Unconnected, t.Unconnected}, {&x.GivenUp, t.GivenUp}, {&x.Counted, t.Counted}, {&x.Residual, t.Residual},
 		{&x.PhantomAttempts, t.PhantomAttempts}, {&x.PhantomEnded, t.PhantomEnded}, {&x.PhantomFailed, t.PhantomFailed},
 		{&x.PhantomRequests, t.PhantomRequests}, {&x.PhantomServed, t.PhantomServed}, {&x.PhantomHidden, t.PhantomHidden},
 		{&x.PhantomFailures, t.PhantomFailures}, {&x.PhantomOpen, t.PhantomOpen},

@@ -55,6 +55,10 @@ func (l AttemptLine) Unconnected() bool {
 	return slices.Contains(strings.Split(l.Flags, ","), "UF")
 }
 
+// GivenUp says whether the attempt ended without an answer or a reason: its
+// caller went away.
+func (l AttemptLine) GivenUp() bool { return l.Flags == "-" && l.Code == 0 }
+
 // ParseAttempt reads a line of a sidecar's output. ours is false for lines
 // that are something else; an error means that the line is damaged.
 func ParseAttempt(line string) (l AttemptLine, ours bool, err error) {

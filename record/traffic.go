@@ -20,9 +20,11 @@ type Traffic struct {
 	// Attempts are those that the client's sidecar made at endpoints; a
 	// request has several where it was retried.
 	Attempts int64 `json:"attempts"`
-	// Unconnected of them got no connection, or none before they were given
-	// up; they are not in the sidecar's own counter.
+	// Unconnected of them failed to get a connection: they are not in the
+	// sidecar's own counter. GivenUp had no answer when the caller went away:
+	// those that waited for a connection then are not in it either.
 	Unconnected int64 `json:"attempts_unconnected"`
+	GivenUp     int64 `json:"attempts_given_up"`
 	// Counted are the others by the sidecar's own counter of its cluster.
 	Counted int64 `json:"attempts_counted"`
 	// ProxyFailed are requests that the sidecar answered with an error, or

@@ -305,8 +305,8 @@ func judgeTraffic(x record.Traffic, waitP99 float64) (checks []record.Check, war
 		Detail: fmt.Sprintf("%d requests = %d completed + %d failed + %d unfinished", x.Requests, x.Completed, x.FailedTotal(), x.Unfinished)})
 	logged := x.Attempts - x.Unconnected
 	slack := int64(max(leastLogged, maxUnlogged*float64(x.Counted)))
-	checks = append(checks, record.Check{Name: "traffic-log", OK: logged-x.Counted <= slack && x.Counted-logged <= slack,
-		Detail: fmt.Sprintf("%d attempts are in the log of the caller's sidecar, %d of them without a connection; its counter says %d of the others", x.Attempts, x.Unconnected, x.Counted)})
+	checks = append(checks, record.Check{Name: "traffic-log", OK: logged-x.GivenUp-x.Counted <= slack && x.Counted-logged <= slack,
+		Detail: fmt.Sprintf("%d attempts are in the log of the caller's sidecar, %d of them without a connection and %d given up, some before they had one; its counter says %d of the others", x.Attempts, x.Unconnected, x.GivenUp, x.Counted)})
 	if x.Residual != 0 {
 		warnings = append(warnings, fmt.Sprintf("the generator saw %d requests fail, its sidecar knows of %d", sum-x.Completed, sum-x.Completed-x.Residual))
 	}

@@ -66,9 +66,9 @@ func TestExposure(t *testing.T) {
 		}, record.Traffic{Attempts: 2, Unconnected: 2, PhantomAttempts: 2, PhantomEnded: 2, PhantomFailed: 2, PhantomRequests: 1, PhantomFailures: 1,
 			LastPhantomUS: 1_510_000, ProxyFailed: map[string]int64{"URX,UF": 1}, PhantomFlags: map[string]int64{"UF": 2}}},
 		{"the caller gave up", []mesh.AttemptLine{
-			attempted(2500, gone, 0, "DC", "a", 5000), failed(attempted(2500, gone, 0, "DC", "a", 5000)),
-		}, record.Traffic{Attempts: 1, PhantomAttempts: 1, PhantomEnded: 1, PhantomFailed: 1, PhantomRequests: 1, PhantomFailures: 1, LastPhantomUS: 1_500_000,
-			ProxyFailed: map[string]int64{"DC": 1}, PhantomFlags: map[string]int64{"DC": 1}}},
+			attempted(2500, gone, 0, "-", "a", 5000), failed(attempted(2500, gone, 0, "DC", "a", 5000)),
+		}, record.Traffic{Attempts: 1, GivenUp: 1, PhantomAttempts: 1, PhantomEnded: 1, PhantomFailed: 1, PhantomRequests: 1, PhantomFailures: 1, LastPhantomUS: 1_500_000,
+			ProxyFailed: map[string]int64{"DC": 1}, PhantomFlags: map[string]int64{"given up": 1}}},
 		{"failures elsewhere are not its", []mesh.AttemptLine{
 			failed(attempted(500, "", 503, "UH", "a", 0)), attempted(1500, there, 503, "-", "b", 1), failed(attempted(1500, there, 503, "-", "b", 1)),
 		}, record.Traffic{Attempts: 1, ProxyFailed: map[string]int64{"UH": 1, "503": 1}}},
@@ -163,6 +163,8 @@ func TestJudgeTraffic(t *testing.T) {
 	}{
 		{"good", func(*record.Traffic) {}, 0, "", 0},
 		{"requests are missing", func(x *record.Traffic) { x.Completed = 80 }, 0, "traffic-account", 0},
+		{"given up, with a connection or without", func(x *record.Traffic) { x.Attempts, x.GivenUp = 115, 7 }, 0, "", 0},
+		{"more lines than were given up", func(x *record.Traffic) { x.Attempts, x.GivenUp = 120, 7 }, 0, "traffic-log", 0},
 		{"lines are missing", func(x *record.Traffic) { x.Attempts = 100 }, 0, "traffic-log", 0},
 		{"failures that the sidecar does not know", func(x *record.Traffic) { x.Residual = 3 }, 0, "", 1},
 		{"all connections hang", func(*record.Traffic) {}, 5000, "", 1},

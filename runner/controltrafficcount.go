@@ -33,6 +33,9 @@ func exposure(lines []mesh.AttemptLine, book *addressBook, ahead time.Duration) 
 		if l.Unconnected() {
 			out.Unconnected++
 		}
+		if l.GivenUp() {
+			out.GivenUp++
+		}
 		since, ended, gone := book.gone(l.Host.Addr().String(), l.StartNS-int64(ahead))
 		if !gone {
 			continue
@@ -80,9 +83,15 @@ func exposure(lines []mesh.AttemptLine, book *addressBook, ahead time.Duration) 
 	return out
 }
 
+// givenUp stands for an attempt whose caller went away before its end.
+const givenUp = "given up"
+
 // failure names why a request or an attempt failed: Envoy's flags, or the
 // status that an endpoint itself answered.
 func failure(l mesh.AttemptLine) string {
+	if l.GivenUp() {
+		return givenUp
+	}
 	if l.Flags != "-" {
 		return l.Flags
 	}
