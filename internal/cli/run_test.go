@@ -181,15 +181,3 @@ func TestEnvoyVersions(t *testing.T) {
 		}
 	}
 }
-
-func TestAgrees(t *testing.T) {
-	cell := record.Cell{"proxies": "100", "change_rate": "2"}
-	for _, tt := range []struct {
-		part record.Cell
-		want bool
-	}{{nil, true}, {record.Cell{"proxies": "100"}, true}, {record.Cell{"proxies": "200"}, false}, {record.Cell{"xds": "delta"}, false}} {
-		if got := agrees(cell, tt.part); got != tt.want {
-			t.Errorf("%v: %v", tt.part, got)
-		}
-	}
-}
