@@ -34,7 +34,9 @@ func (s planeState) lives() []string {
 }
 
 // containerLife names one container; restarted it has another name.
-func containerLife(p mesh.ControlPod) string { return fmt.Sprintf("%s (restart %d)", p.Name, p.Restarts) }
+func containerLife(p mesh.ControlPod) string {
+	return fmt.Sprintf("%s (restart %d)", p.Name, p.Restarts)
+}
 
 // same tells whether istiod lived on from one moment to another.
 func (s planeState) same(after planeState) bool { return slices.Equal(s.lives(), after.lives()) }
