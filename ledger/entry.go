@@ -139,10 +139,27 @@ func (p *ProxyEntry) failed() bool {
 	return p.Status < 200 || p.Status > 299 || p.GRPC > 0 || p.Details != viaUpstream && causeOf(p.Flags).Hop != HopNone
 }
 
-// left is how many attempts of the line left the proxy. Envoy counts one even
-// if it then had no host, or no connection was allowed: those have no host.
-func (p *ProxyEntry) left() int {
+// stayed says that the last attempt did not leave the proxy: it had no host to
+// go to, or the proxy refused to send it, which it does with a host chosen or
+// not.
+func (p *ProxyEntry) stayed() bool {
 	if p.Host == "" {
+		return true
+	}
+	if p.Details == viaUpstream {
+		return false
+	}
+	switch causeOf(p.Flags).Short {
+	case "NR", "NC", "UH", "UO", "DO", "UDO":
+		return true
+	}
+	return false
+}
+
+// left is how many attempts of the line left the proxy. Envoy counts one even
+// if it then stayed.
+func (p *ProxyEntry) left() int {
+	if p.stayed() {
 		return max(p.Attempts-1, 0)
 	}
 	return max(p.Attempts, 1)

@@ -208,7 +208,7 @@ func (l *leg) attempts(p *ProxyEntry) {
 	}
 	before := left - 1
 	switch {
-	case p.Host == "": // the last attempt went nowhere
+	case p.stayed():
 		before = left
 	case p.passed():
 		l.must++
@@ -267,7 +267,7 @@ func (l *leg) tries(r *Request, wanted func(*ProxyEntry) bool) {
 	left, must, lost := 0, 0, []string(nil)
 	for i := range r.Tries {
 		p := &r.Tries[i]
-		if !wanted(p) || p.Host == "" {
+		if !wanted(p) || p.stayed() {
 			continue
 		}
 		left++
