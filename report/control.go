@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -164,7 +165,7 @@ func leversTable(f record.Findings) table {
 	t := table{Title: "Against the baseline (95% interval)", Columns: factorColumns(f)}
 	var found []map[string]record.Finding
 	for _, c := range columns {
-		if m := byCell(f, c.name); len(m) > 0 {
+		if m := byCell(f, c.name); slices.ContainsFunc(slices.Collect(maps.Values(m)), func(x record.Finding) bool { return x.Verdict != record.VerdictInvalid }) {
 			found = append(found, m)
 			t.Columns = append(t.Columns, column{c.head, true, c.keep})
 		}
