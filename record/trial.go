@@ -70,6 +70,8 @@ type Trial struct {
 	// Control is what a control-plane trial counted; its changes are the
 	// run's events of this trial.
 	Control *Control `json:"control,omitempty"`
+	// Scenario is what a trial of resilience counted; nil in others.
+	Scenario *Scenario `json:"scenario,omitempty"`
 	// Hist is the path of the HDR interval log relative to the run
 	// directory; tags "intended" and "send"; "" if the trial got no window.
 	Hist string `json:"hist,omitempty"`

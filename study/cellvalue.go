@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/invopop/jsonschema"
 
@@ -23,20 +24,28 @@ func factorNames(p Plane) []string {
 
 // example is a level of a plane, for hints.
 func (p Plane) example() string {
-	if p == PlaneControl {
+	switch p {
+	case PlaneControl:
 		return "sidecar_scope: none"
+	case PlaneResilience:
+		return "retries: off"
 	}
 	return "sidecars: none"
 }
 
 // factor finds a factor that this study can have.
 func (d *decoder) factor(k key) (Factor, bool) {
-	f, ok := FactorByName(k.name)
+	f, ok := FactorIn(d.plane, k.name)
+	if !ok {
+		f, ok = FactorByName(k.name)
+	} else {
+		return f, true
+	}
 	if !ok {
 		d.fail(k.pos, suggest(k.name, factorNames(d.plane)), "unknown factor %q", clip(k.name, 40))
 		return f, false
 	}
-	return f, !d.notHere(f.Name, f.Plane, k.pos)
+	return f, f.Plane == "" || !d.notHere(f.Name, only(f.Plane), k.pos)
 }
 
 // level reads one level of a factor.
@@ -289,17 +298,44 @@ func (v headersValue) schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Type: "string"}}
 }
 
-// exprValue is a CEL expression; its syntax is checked where it is used.
+// exprValue is a CEL expression, or one with the time that it is about; its
+// syntax is checked where it is used.
 type exprValue struct{ to *Expr }
 
-func (v exprValue) decode(d *decoder, n *node) {
-	textValue{to: &v.to.Text}.decode(d, n)
-	v.to.Pos = n.pos
+func (v exprValue) object() object {
+	return object{name: "an assertion", flow: true, fields: []field{
+		{name: "expr", required: true, doc: "CEL over one moment: error_share, rate, latency_p50 and latency_p99 (ms) of a sliding second, ready(service), ejected(service).", value: textValue{to: &v.to.Text}},
+		{name: "after", doc: "Step whose begin is the begin of the time it is about; the timeline's begin if left out.", value: textValue{to: &v.to.After}},
+		{name: "until", doc: "Step whose begin ends that time; the timeline's end if left out.", value: textValue{to: &v.to.Until}},
+		{name: "within", doc: "It must come true at the latest after so long; if neither this nor for is given it must hold all the time.", value: durationValue{to: &v.to.Within, high: time.Hour, omitZero: true}},
+		{name: "for", doc: "How long it must stay true once it has come true; to the end of that time if left out.", value: durationValue{to: &v.to.For, high: time.Hour, omitZero: true}},
+	}}
 }
 
-func (v exprValue) encode() *node { return textNode(v.to.Text) }
+func (v exprValue) decode(d *decoder, n *node) {
+	v.to.Pos = n.pos
+	if n.kind != mapping {
+		textValue{to: &v.to.Text}.decode(d, n)
+		return
+	}
+	if d.plane != PlaneResilience {
+		d.fail(n.pos, "write the expression alone", "assertions about moments belong to resilience, and this study is one of the %s", d.plane)
+		return
+	}
+	v.to.Timed = true
+	v.object().decode(d, n)
+}
 
-func (v exprValue) schema() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
+func (v exprValue) encode() *node {
+	if v.to.Timed {
+		return v.object().encode()
+	}
+	return textNode(v.to.Text)
+}
+
+func (v exprValue) schema() *jsonschema.Schema {
+	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, v.object().schema()}}
+}
 
 // stopValue is the stop rule, or none.
 type stopValue struct{ to **Stop }

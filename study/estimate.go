@@ -9,6 +9,12 @@ import (
 // the pods, snapshots, the durable write.
 const switchTime = 300 * time.Millisecond
 
+// What parts of a trial of resilience take, seen on two cores.
+const (
+	deployTime  = 12 * time.Second // pods with sidecars, until all are ready
+	collectTime = 3 * time.Second  // logs of all proxies and workers
+)
+
 // Estimate is how long a plan takes, without deploying.
 type Estimate struct {
 	Trials int           // a block
@@ -52,6 +58,10 @@ func (p *Plan) cellTime(cell int) (shortest, longest time.Duration) {
 	s := p.Study
 	if s.Control != nil {
 		return s.controlTrial(p.Cells[cell])
+	}
+	if s.Scenario != nil {
+		base := deployTime + s.Scenario.Timeline.Duration + collectTime
+		return base + s.Warmup.Min, base + s.Warmup.Max
 	}
 	return s.Warmup.Min + s.Window + switchTime, s.Warmup.Max + s.Window + switchTime
 }

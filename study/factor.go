@@ -93,7 +93,18 @@ type Factor struct {
 // use; [ControlFactors] has the others. The caller must not change it.
 func Factors() []Factor { return factors }
 
-// FactorByName finds a factor of either plane.
+// FactorIn finds a factor of a plane. One name may stand for factors of two
+// planes that differ a little.
+func FactorIn(p Plane, name string) (Factor, bool) {
+	for _, f := range FactorsOf(p) {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return Factor{}, false
+}
+
+// FactorByName finds a factor of any plane.
 func FactorByName(name string) (Factor, bool) {
 	for _, f := range allFactors() {
 		if f.Name == name {
@@ -170,8 +181,11 @@ var factors = []Factor{
 // nothing there become [NotApplicable], and strict mutual TLS becomes
 // permissive where the client has no sidecar to speak it.
 func Effective(cell record.Cell) record.Cell {
-	if PlaneOf(cell) == PlaneControl {
+	switch PlaneOf(cell) {
+	case PlaneControl:
 		return controlEffective(cell)
+	case PlaneResilience:
+		return scenarioEffective(cell)
 	}
 	out := cell.With(nil)
 	client, server := HasClientProxy(cell), HasServerProxy(cell)

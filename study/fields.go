@@ -1,6 +1,7 @@
 package study
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ func root(s *Study) object {
 		{name: "title", doc: "Heading of the report; the name if left out.", value: textValue{to: &s.Title}},
 		{name: "question", required: true, doc: "The one question the study asks, in words.", value: textValue{to: &s.Question}},
 		{name: "story", doc: "Prose for the report: what is behind the question, what to look at.", value: textValue{to: &s.Story}},
-		{name: "mesh", doc: "The mesh that injects sidecars.", value: textValue{to: &s.Mesh, oneOf: []string{MeshNone, MeshIstio}}},
+		{name: "mesh", doc: "The mesh that injects sidecars.", value: textValue{to: &s.Mesh, oneOf: Meshes()}},
 		{name: "settings", doc: "Levels of factors that do not vary. A factor in neither settings nor factors has its default.",
 			value: cellValue{to: &s.Settings, name: "settings"}},
 		{name: "factors", doc: "What varies: every combination of levels is a cell, in the order given here.", value: factorsValue{&s.Factors}},
@@ -39,20 +40,27 @@ func root(s *Study) object {
 			value: listValue[record.Cell]{to: &s.Exclude, element: func(c *record.Cell) value { return cellValue{to: c, name: "exclude"} }}},
 		{name: "control", doc: "Makes this a study of the control plane, with its own factors: changes are made and followed to every proxy. {} takes every default.",
 			value: controlValue{s}},
-		{name: "workload", plane: PlaneData, doc: "What the worker does with each request.", value: workload(&s.Workload)},
-		{name: "load", plane: PlaneData, doc: "How requests are sent.", value: object{name: "load", fields: []field{
+		{name: "graph", planes: only(PlaneResilience), doc: "The services of a study of resilience, and who calls whom.", value: scenarioValue{s, func(c *Scenario) value { return graphValue{c} }}},
+		{name: "timeline", doc: "Makes this a study of resilience, with its own factors: what happens in a trial, and when.", value: scenarioValue{s, func(c *Scenario) value { return timelineSection(&c.Timeline) }}},
+		{name: "expect", planes: only(PlaneResilience), doc: "Variants that are expected to fail an assertion, as {no-retries: fail}.", value: scenarioValue{s, func(c *Scenario) value { return expectValue{&c.Expect} }}},
+		{name: "workload", planes: only(PlaneData), doc: "What the worker does with each request.", value: workload(&s.Workload)},
+		{name: "load", planes: only(PlaneData, PlaneResilience), doc: "How requests are sent.", value: object{name: "load", fields: []field{
+			{name: "to", planes: only(PlaneResilience), doc: "The service that the clients call; the one that no other calls if left out.", value: scenarioValue{s, func(c *Scenario) value {
+				return textValue{to: &c.Entry, pattern: reLabel, hint: "a service of the graph"}
+			}}},
+			{name: "clients", planes: only(PlaneResilience), doc: "Load generators, each a pod with a sidecar; the rate is of all together.", value: scenarioValue{s, func(c *Scenario) value { return intValue{&c.Clients, 1, 100} }}},
 			{name: "timeout", doc: "A request without its answer after this long has failed.", value: durationValue{to: &s.Load.Timeout, low: time.Millisecond, high: 10 * time.Minute}},
 			{name: "method", doc: "HTTP method. If left out: POST with a payload, GET without.", value: textValue{to: &s.Load.Method, pattern: reMethod, hint: "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"}},
 			{name: "path", doc: "Path of HTTP requests.", value: textValue{to: &s.Load.Path, pattern: rePath, hint: "begin with /, without blanks"}},
 			{name: "headers", doc: "Headers of HTTP requests beside those the generator sets.", value: headersValue{&s.Load.Headers}},
 			{name: "tls", doc: "Whether the generator itself speaks TLS to the worker, beside what the mesh does.", value: boolValue{&s.Load.TLS}},
 		}}},
-		{name: "warmup", plane: PlaneData, doc: "Time before a trial's window: until latency and CPU are steady, within these bounds.", value: object{name: "warmup", flow: true, fields: []field{
+		{name: "warmup", planes: only(PlaneData, PlaneResilience), doc: "Time before a trial's window: until latency and CPU are steady, within these bounds.", value: object{name: "warmup", flow: true, fields: []field{
 			{name: "min", doc: "Shortest warm-up.", value: durationValue{to: &s.Warmup.Min, high: time.Hour}},
 			{name: "max", doc: "Longest warm-up; a trial that is not steady by then says so.", value: durationValue{to: &s.Warmup.Max, high: time.Hour}},
 		}}},
-		{name: "window", plane: PlaneData, doc: "How long a trial measures: a whole number of intervals.", value: durationValue{to: &s.Window, low: 100 * time.Millisecond, high: time.Hour}},
-		{name: "interval", plane: PlaneData, doc: "The generator's unit of account.", value: durationValue{to: &s.Interval, low: 50 * time.Millisecond, high: time.Minute}},
+		{name: "window", planes: only(PlaneData), doc: "How long a trial measures: a whole number of intervals.", value: durationValue{to: &s.Window, low: 100 * time.Millisecond, high: time.Hour}},
+		{name: "interval", planes: only(PlaneData), doc: "The generator's unit of account.", value: durationValue{to: &s.Interval, low: 50 * time.Millisecond, high: time.Minute}},
 		{name: "blocks", doc: "Passes over all cells, each in random order.", value: object{name: "blocks", flow: true, fields: []field{
 			{name: "min", doc: "Fewest blocks; from here on the stop rule is asked.", value: intValue{&s.Blocks.Min, 1, 10_000}},
 			{name: "max", doc: "Most blocks.", value: intValue{&s.Blocks.Max, 1, 10_000}},
@@ -75,16 +83,21 @@ func workload(w *Workload) object {
 	t := &w.ServiceTime
 	return object{name: "workload", fields: []field{
 		{name: "response", doc: "Size of an answer's body; echo sends the request's body back. TCP always echoes.", value: responseValue{&w.Response}},
-		{name: "service_time", doc: "How long the worker holds a request.", value: object{name: "service_time", flow: true, fields: []field{
-			{name: "distribution", doc: "How the times are spread.", value: textValue{to: &t.Distribution,
-				oneOf: []string{DistributionFixed, DistributionExponential, DistributionLognormal, DistributionRecorded}}},
-			{name: "mean", doc: "Mean of the distribution (not for recorded).", value: durationValue{to: &t.Mean, high: time.Minute, omitZero: true}},
-			{name: "sigma", doc: "Standard deviation of the time's natural logarithm (lognormal).", value: floatValue{to: &t.Sigma, high: 5, omitZero: true}},
-			{name: "values", doc: "Recorded times, drawn from at random (recorded).", value: listValue[time.Duration]{to: &t.Values, least: 1, flow: true,
-				element: func(v *time.Duration) value { return durationValue{to: v, high: time.Minute} }}},
-			{name: "file", doc: "File of recorded times, a duration a line, beside the study (recorded).", value: textValue{to: &t.File}},
-		}}},
+		{name: "service_time", doc: "How long the worker holds a request.", value: timeObject(&t.Distribution, &t.Mean, &t.Sigma, &t.Values,
+			field{name: "file", doc: "File of recorded times, a duration a line, beside the study (recorded).", value: textValue{to: &t.File}})},
 	}}
+}
+
+// timeObject is a distribution of service times.
+func timeObject(distribution *string, mean *time.Duration, sigma *float64, values *[]time.Duration, more ...field) object {
+	return object{name: "service_time", flow: true, fields: append([]field{
+		{name: "distribution", doc: "How the times are spread.", value: textValue{to: distribution,
+			oneOf: []string{DistributionFixed, DistributionExponential, DistributionLognormal, DistributionRecorded}}},
+		{name: "mean", doc: "Mean of the distribution (not for recorded).", value: durationValue{to: mean, high: time.Minute, omitZero: true}},
+		{name: "sigma", doc: "Standard deviation of the time's natural logarithm (lognormal).", value: floatValue{to: sigma, high: 5, omitZero: true}},
+		{name: "values", doc: "Recorded times, drawn from at random (recorded).", value: listValue[time.Duration]{to: values, least: 1, flow: true,
+			element: func(v *time.Duration) value { return durationValue{to: v, high: time.Minute} }}},
+	}, more...)}
 }
 
 func published(p *Published) value {
@@ -117,18 +130,26 @@ func (v measureValue) decode(d *decoder, n *node) { decodeName(d, n, v.to, Measu
 func (v measureValue) encode() *node { return textNode(*v.to) }
 
 func (v measureValue) schema() *jsonschema.Schema {
-	return textValue{oneOf: append(MeasuresOf(PlaneData), MeasuresOf(PlaneControl)...)}.schema()
+	var all []string
+	for _, p := range Planes() {
+		for _, m := range MeasuresOf(p) {
+			if !has(all, m) {
+				all = append(all, m)
+			}
+		}
+	}
+	return textValue{oneOf: all}.schema()
 }
 
-// decodeName reads one of a plane's names, and knows those of the other.
+// decodeName reads one of a plane's names, and knows those of the others.
 func decodeName(d *decoder, n *node, to *string, names func(Plane) []string) {
-	other := PlaneControl
-	if d.plane == PlaneControl {
-		other = PlaneData
-	}
-	if n.kind == scalar && has(names(other), strings.TrimSpace(n.text)) {
-		d.notHere(strings.TrimSpace(n.text), other, n.pos)
-		return
+	if name := strings.TrimSpace(n.text); n.kind == scalar && !has(names(d.plane), name) {
+		for _, other := range Planes() {
+			if has(names(other), name) {
+				d.complain(n.pos, foreign(fmt.Sprintf("%q", name), other, d.plane))
+				return
+			}
+		}
 	}
 	textValue{to: to, oneOf: names(d.plane)}.decode(d, n)
 }

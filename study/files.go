@@ -15,6 +15,9 @@ func (s *Study) Files() []string {
 	if s.Control != nil && s.Control.TraceFile != "" {
 		out = append(out, s.Control.TraceFile)
 	}
+	if s.Scenario != nil && s.Scenario.Isotope != "" {
+		out = append(out, s.Scenario.Isotope)
+	}
 	return out
 }
 
@@ -45,6 +48,13 @@ func (s *Study) WithFiles(read func(name string) ([]byte, error)) (*Study, error
 		}
 		control.TraceFile, control.Trace = "", changes
 		out.Control = &control
+	}
+	if s.Scenario != nil && s.Scenario.Isotope != "" {
+		scenario, err := s.Scenario.withIsotope(read)
+		if err != nil {
+			return nil, err
+		}
+		out.Scenario = scenario
 	}
 	return &out, nil
 }

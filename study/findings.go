@@ -27,19 +27,31 @@ const (
 	UnitRatio            = "ratio"
 )
 
-// FindingNames lists the findings of both planes that a stop rule, a published
+// FindingNames lists the findings of all planes that a stop rule, a published
 // figure or an assertion can name.
 func FindingNames() []string {
-	return append(FindingNamesOf(PlaneData), FindingNamesOf(PlaneControl)...)
+	var out []string
+	for _, p := range Planes() {
+		for _, name := range FindingNamesOf(p) {
+			if !has(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
 }
 
 // FindingNamesOf lists the findings of a plane's studies.
 func FindingNamesOf(p Plane) []string {
-	if p == PlaneData {
+	table := controlFindings
+	switch p {
+	case PlaneData:
 		return dataFindings()
+	case PlaneResilience:
+		table = scenarioFindings
 	}
-	out := make([]string, len(controlFindings))
-	for i, f := range controlFindings {
+	out := make([]string, len(table))
+	for i, f := range table {
 		out[i] = f.name
 	}
 	return out
@@ -72,9 +84,11 @@ func dataFindings() []string {
 // FindingUnit returns the unit of a finding by its name, "" if there is no
 // such finding.
 func FindingUnit(name string) string {
-	for _, f := range controlFindings {
-		if f.name == name {
-			return f.unit
+	for _, table := range [][]controlFinding{controlFindings, scenarioFindings} {
+		for _, f := range table {
+			if f.name == name {
+				return f.unit
+			}
 		}
 	}
 	switch {

@@ -27,7 +27,44 @@ func levelLabel(factor, level string) string {
 	case FactorEnvoy:
 		return "Envoy " + level
 	}
+	if label, ok := scenarioLabel(factor, level); ok {
+		return label
+	}
 	return controlLabel(factor, level)
+}
+
+// scenarioLabel names a level of the factors of resilience.
+func scenarioLabel(factor, level string) (string, bool) {
+	switch factor {
+	case FactorMesh:
+		if level == MeshNone {
+			return "no mesh", true
+		}
+		return level, true
+	case FactorRetries:
+		switch level {
+		case LevelDefault:
+			return "default retries", true
+		case LevelOff:
+			return "no retries", true
+		}
+		return plural(level, "retry"), true
+	case FactorRetryOn:
+		return "retry on " + level, true
+	case FactorPerTryTimeout:
+		return "per-try timeout " + level, true
+	case FactorRequestTimeout:
+		return "timeout " + level, true
+	case FactorOutlierDetection:
+		return "outlier detection " + level, true
+	case FactorCircuitBreaker:
+		return "circuit breaker " + level, true
+	case FactorLoadBalancer:
+		return "load balancer " + level, true
+	case FactorDrain:
+		return onOff("drain", level), true
+	}
+	return "", false
 }
 
 // controlLabel names a level of the control plane's factors.
@@ -133,6 +170,9 @@ func onOff(what, level string) string {
 func plural(level, what string) string {
 	if level == "1" {
 		return "1 " + what
+	}
+	if stem, ok := strings.CutSuffix(what, "ry"); ok {
+		return level + " " + stem + "ries"
 	}
 	return level + " " + what + "s"
 }

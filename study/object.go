@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/invopop/jsonschema"
@@ -70,7 +71,7 @@ type field struct {
 	doc      string
 	value    value
 	required bool
-	plane    Plane // the only one it is for; "" for both
+	planes   []Plane // the only ones it is for; nil for all
 }
 
 // object is a mapping with fixed fields.
@@ -91,7 +92,7 @@ func (o object) decode(d *decoder, n *node) {
 			d.fail(k.pos, suggest(k.name, o.names()), "unknown field %q in %s", clip(k.name, 40), o.name)
 			continue
 		}
-		if d.notHere(f.name, f.plane, k.pos) {
+		if d.notHere(f.name, f.planes, k.pos) {
 			continue
 		}
 		if n.values[i].kind == null {
@@ -115,11 +116,14 @@ func (o object) names() []string {
 	return out
 }
 
-// of returns the object without the fields of the other plane.
+// of returns the object without the fields of other planes, also within it.
 func (o object) of(p Plane) object {
 	var kept []field
 	for _, f := range o.fields {
-		if f.plane == "" || f.plane == p {
+		if f.planes == nil || slices.Contains(f.planes, p) {
+			if inner, ok := f.value.(object); ok {
+				f.value = inner.of(p)
+			}
 			kept = append(kept, f)
 		}
 	}

@@ -29,10 +29,7 @@ func Parse(data []byte, name string, sets []string) (*Study, error) {
 			return nil, err
 		}
 	}
-	d := &decoder{root: tree, plane: PlaneData}
-	if tree.get("control") != nil {
-		d.plane = PlaneControl
-	}
+	d := &decoder{root: tree, plane: planeOf(tree)}
 	s := defaultsOf(d.plane)
 	root(s).decode(d, tree)
 	if len(d.errs) == 0 {
@@ -58,6 +55,11 @@ func defaultsOf(p Plane) *Study {
 	if p == PlaneControl {
 		s.Control = defaultControl()
 		s.Workload, s.Load, s.Warmup, s.Window, s.Interval = Workload{}, Load{}, Warmup{}, 0, 0
+	}
+	if p == PlaneResilience {
+		s.Scenario = defaultScenario()
+		s.Workload, s.Window, s.Interval = Workload{}, 0, 0
+		s.Blocks = Blocks{Min: 1, Max: 1, Limit: 30 * time.Minute}
 	}
 	return s
 }
@@ -86,6 +88,9 @@ func (d *decoder) resolve(s *Study) {
 	if s.Control != nil && s.Control.ScopeNamespace == "" {
 		s.Control.ScopeNamespace = s.Control.Namespace + "-1"
 	}
+	if s.Scenario != nil {
+		d.resolveScenario(s)
+	}
 	d.resolveVariants(s)
 	for _, f := range FactorsOf(d.plane) {
 		switch _, fixed := s.Settings[f.Name]; {
@@ -94,6 +99,8 @@ func (d *decoder) resolve(s *Study) {
 		case fixed || s.varies(f.Name):
 		case f.Name == FactorSidecars && s.Mesh == MeshNone:
 			s.Settings[f.Name] = SidecarsNone
+		case f.Name == FactorMesh:
+			s.Settings[f.Name] = s.Mesh
 		default:
 			s.Settings[f.Name] = f.Default
 		}
@@ -148,21 +155,27 @@ func (s *Study) varied(factor string) []string {
 // check finds what is wrong between fields.
 func (d *decoder) check(s *Study) {
 	d.checkTimes(s)
-	if s.Control != nil {
+	switch s.Plane() {
+	case PlaneControl:
 		d.checkControl(s)
-	} else {
+	case PlaneResilience:
+		d.checkScenario(s)
+	default:
 		d.checkLoad(s)
 		d.checkServiceTime(&s.Workload.ServiceTime)
 	}
 	d.checkVariants(s)
 	d.checkSearches(s)
-	if s.Mesh == MeshNone && s.Control == nil {
+	if s.Mesh == MeshNone && s.Plane() == PlaneData {
 		for _, level := range s.levels(FactorSidecars) {
 			if level != SidecarsNone {
 				d.fail(d.pos("mesh"), "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
 				break
 			}
 		}
+	}
+	if plane := s.Plane(); s.Mesh == MeshLinkerd && plane != PlaneResilience {
+		d.fail(d.pos("mesh"), "istio, or none", "mesh linkerd is for studies of resilience, and this study is one of the %s", plane)
 	}
 	if m := duplicate(s.Measures); m != "" {
 		d.fail(d.pos("measures"), "", "measure %s is given twice", m)
@@ -213,7 +226,7 @@ func (d *decoder) checkTimes(s *Study) {
 	if s.Blocks.Min > s.Blocks.Max {
 		d.fail(d.pos("blocks"), "", "blocks.min %d is more than blocks.max %d", s.Blocks.Min, s.Blocks.Max)
 	}
-	if s.Control == nil && (s.Window%s.Interval != 0 || s.Window < s.Interval) {
+	if s.Plane() == PlaneData && (s.Window%s.Interval != 0 || s.Window < s.Interval) {
 		n := max(1, math.Round(float64(s.Window)/float64(s.Interval)))
 		d.fail(d.pos("window"), "for example "+formatDuration(time.Duration(n)*s.Interval),
 			"window %s is no whole number of intervals of %s", formatDuration(s.Window), formatDuration(s.Interval))

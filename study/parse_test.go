@@ -114,7 +114,7 @@ func TestParseRefuses(t *testing.T) {
 		{"no blocks", minimal + "blocks: {min: 0}\n", "3:15", "out of range", ""},
 		{"unknown measure", minimal + "measures: [latency, cpus]\n", "3:21", `unknown value "cpus"`, "did you mean cpu?"},
 		{"measure twice", minimal + "measures: [cpu, cpu]\n", "3:11", "given twice", ""},
-		{"unknown mesh", minimal + "mesh: linkerd\n", "3:7", "unknown value", "istio"},
+		{"unknown mesh", minimal + "mesh: consul\n", "3:7", "unknown value", "istio"},
 		{"sidecars without a mesh", minimal + "mesh: none\nfactors: {sidecars: [none, both]}\n", "3:7", "no sidecars", ""},
 		{"baseline unmeasured", minimal + "settings: {sidecars: both}\nfactors: {rate: [1, 2]}\nbaseline: {sidecars: none}\n", "5:11", "not measured", ""},
 		{"baseline excluded", minimal + "factors: {sidecars: [none, both], rate: [1, 2]}\nexclude: [{sidecars: none, rate: 1}]\n", "", "not measured", ""},

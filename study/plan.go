@@ -254,6 +254,9 @@ func (p *Plan) Label(cell record.Cell) string {
 	if len(parts) == 0 && PlaneOf(cell) == PlaneControl {
 		return levelLabel(FactorProxies, cell[FactorProxies])
 	}
+	if len(parts) == 0 && PlaneOf(cell) == PlaneResilience {
+		return levelLabel(FactorMesh, cell[FactorMesh])
+	}
 	if len(parts) == 0 {
 		return cell[FactorSidecars]
 	}

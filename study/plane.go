@@ -2,24 +2,38 @@ package study
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/meshmark/meshmark/record"
 )
 
-// Plane says which half of a mesh a study is about. A study with a section
-// control is one of the control plane, every other one of the data plane.
+// Plane says what of a mesh a study is about. A study with a section control
+// is one of the control plane, one with a timeline is one of resilience, every
+// other one is one of the data plane.
 type Plane string
 
-// Planes of a mesh.
+// What studies are about.
 const (
-	PlaneData    Plane = "data plane"    // requests through sidecars
-	PlaneControl Plane = "control plane" // configuration on its way to sidecars
+	PlaneData       Plane = "data plane"    // requests through sidecars
+	PlaneControl    Plane = "control plane" // configuration on its way to sidecars
+	PlaneResilience Plane = "resilience"    // requests while things break
 )
 
-// Plane returns the half of the mesh that the study is about.
+// Planes lists all of them.
+func Planes() []Plane { return []Plane{PlaneData, PlaneControl, PlaneResilience} }
+
+// sections are the parts of a file that make a study one of a plane.
+var sections = map[Plane]string{PlaneControl: "control", PlaneResilience: "timeline"}
+
+func only(p ...Plane) []Plane { return p }
+
+// Plane returns what the study is about.
 func (s *Study) Plane() Plane {
-	if s.Control != nil {
+	switch {
+	case s.Control != nil:
 		return PlaneControl
+	case s.Scenario != nil:
+		return PlaneResilience
 	}
 	return PlaneData
 }
@@ -29,39 +43,69 @@ func PlaneOf(cell record.Cell) Plane {
 	if _, ok := cell[FactorProxies]; ok {
 		return PlaneControl
 	}
+	if _, ok := cell[FactorRetries]; ok {
+		return PlaneResilience
+	}
+	return PlaneData
+}
+
+// planeOf finds the plane of a file that has been read into a tree.
+func planeOf(root *node) Plane {
+	for _, p := range Planes() {
+		if s := sections[p]; s != "" && root.get(s) != nil {
+			return p
+		}
+	}
 	return PlaneData
 }
 
 // FactorsOf returns the table of a plane's factors, in the order reports use.
 // The caller must not change it.
 func FactorsOf(p Plane) []Factor {
-	if p == PlaneControl {
+	switch p {
+	case PlaneControl:
 		return controlFactors
+	case PlaneResilience:
+		return scenarioFactors
 	}
 	return factors
 }
 
-// allFactors are those of both planes, and the one that chooses a variant.
+// allFactors are those of all planes, each once, and the one that chooses a
+// variant.
 func allFactors() []Factor {
-	out := append([]Factor(nil), factors...)
-	return append(append(out, controlFactors...), variantFactor)
-}
-
-// foreign is the complaint about something that belongs to the other plane.
-func foreign(what string, of, here Plane) *complaint {
-	if here == PlaneControl {
-		return complain("leave it out; a study without the section control is one of the data plane",
-			"%s belongs to the %s, and this study is one of the %s", what, of, here)
+	var out []Factor
+	for _, p := range Planes() {
+		for _, f := range FactorsOf(p) {
+			if !slices.ContainsFunc(out, func(o Factor) bool { return o.Name == f.Name }) {
+				out = append(out, f)
+			}
+		}
 	}
-	return complain("leave it out, or add the section control: {}, which makes this a study of the control plane",
-		"%s belongs to the %s, and this study is one of the %s", what, of, here)
+	return append(out, variantFactor)
 }
 
-// notHere says of a name in a mapping whether it belongs to the other plane.
-func (d *decoder) notHere(name string, of Plane, pos Pos) bool {
-	if of == "" || of == d.plane {
+// foreign is the complaint about something that belongs to another plane.
+func foreign(what string, of, here Plane) *complaint {
+	name := map[Plane]string{PlaneData: "the data plane", PlaneControl: "the control plane", PlaneResilience: "resilience"}
+	hint := "leave it out"
+	switch s := sections[of]; {
+	case s != "" && here == PlaneData:
+		hint = fmt.Sprintf("leave it out, or add the section %s, which makes this a study of %s", s, name[of])
+		if of == PlaneControl {
+			hint = "leave it out, or add the section control: {}, which makes this a study of the control plane"
+		}
+	case s == "":
+		hint = fmt.Sprintf("leave it out; a study without the section %s is one of the data plane", sections[here])
+	}
+	return complain(hint, "%s belongs to %s, and this study is one of %s", what, name[of], name[here])
+}
+
+// notHere says of a name in a mapping whether it belongs to other planes only.
+func (d *decoder) notHere(name string, of []Plane, pos Pos) bool {
+	if len(of) == 0 || slices.Contains(of, d.plane) {
 		return false
 	}
-	d.complain(pos, foreign(fmt.Sprintf("%q", name), of, d.plane))
+	d.complain(pos, foreign(fmt.Sprintf("%q", name), of[0], d.plane))
 	return true
 }

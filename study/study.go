@@ -31,6 +31,9 @@ type Study struct {
 	// Control is what a control-plane study has in place of workload, load,
 	// warm-up, window and interval, which are zero there; nil for others.
 	Control *Control
+	// Scenario is what a study of resilience has in place of workload, window
+	// and interval; nil for others.
+	Scenario *Scenario
 
 	Workload Workload
 	Load     Load
@@ -52,9 +55,13 @@ type Study struct {
 
 // Meshes a study can name.
 const (
-	MeshNone  = "none"
-	MeshIstio = "istio"
+	MeshNone    = "none"
+	MeshIstio   = "istio"
+	MeshLinkerd = "linkerd"
 )
+
+// Meshes lists them.
+func Meshes() []string { return []string{MeshNone, MeshIstio, MeshLinkerd} }
 
 // Measures: the probes a study can ask for.
 const (
@@ -76,12 +83,18 @@ const (
 	MeasureSignals       = "signals"
 )
 
+// MeasureLedger, of studies of resilience, is what became of every request.
+const MeasureLedger = "ledger"
+
 // Measures returns every measure of the data plane, in the order reports use.
 func Measures() []string { return MeasuresOf(PlaneData) }
 
 // MeasuresOf returns every measure of a plane, in the order reports use.
 func MeasuresOf(p Plane) []string {
-	if p == PlaneControl {
+	switch p {
+	case PlaneResilience:
+		return []string{MeasureLedger, MeasureLatency, MeasureCPU, MeasureMemory}
+	case PlaneControl:
 		return []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals}
 	}
 	return []string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure}
@@ -158,10 +171,22 @@ type Stop struct {
 	Of        record.Cell `json:"of"`
 }
 
-// Expr is a CEL expression over findings and where it stands.
+// Expr is a CEL expression over findings and where it stands. In a study of
+// resilience it may be about time: what it says of one moment is asked of
+// every moment of a part of the timeline.
 type Expr struct {
 	Text string
 	Pos  Pos
+	// Timed says that it is about moments, a sliding second each.
+	Timed bool
+	// After and Until name steps: the part begins with the one, or with the
+	// timeline, and ends with the other, or with the timeline. Windows of a
+	// step that repeats are "name", "name#2" and so on.
+	After, Until string
+	// Within is how long after the part's begin it must come true at the
+	// latest; For is how long it must then stay so. Without either it must
+	// hold throughout.
+	Within, For time.Duration
 }
 
 // Published is a figure of the literature. Figure is in the unit of the

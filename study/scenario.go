@@ -1,0 +1,538 @@
+package study
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/meshmark/meshmark/fault"
+	"github.com/meshmark/meshmark/graph"
+	"github.com/meshmark/meshmark/record"
+)
+
+// Scenario is what makes a study one of resilience: the services, and what
+// happens to them in every trial.
+type Scenario struct {
+	Graph graph.Graph
+	// Generate and Isotope are other ways to say the graph; both are zero once
+	// they are in Graph.
+	Generate *graph.Spec
+	Isotope  string // a file; see [Study.WithFiles]
+	// Entry is the service that the clients call, Clients how many load
+	// generators there are, each a pod with a sidecar.
+	Entry   string
+	Clients int
+	// Timeline is what happens in a trial.
+	Timeline fault.Timeline
+	// Expect says which variants are expected to fail an assertion; the others
+	// are expected to pass all of them.
+	Expect map[string]string
+}
+
+// Verdicts that a study can expect.
+const (
+	ExpectPass = "pass"
+	ExpectFail = "fail"
+)
+
+// Expected is the verdict that the study expects of a cell.
+func (s *Study) Expected(cell record.Cell) string {
+	if s.Scenario != nil && s.Scenario.Expect[cell[FactorVariant]] == ExpectFail {
+		return ExpectFail
+	}
+	return ExpectPass
+}
+
+func defaultScenario() *Scenario { return &Scenario{Clients: 1} }
+
+// graphValue is the section graph.
+type graphValue struct{ s *Scenario }
+
+func (v graphValue) section() object {
+	g := &v.s.Graph
+	return object{name: "graph", fields: []field{
+		{name: "services", doc: "The services by their names.", value: servicesValue{&g.Services}},
+		{name: "generate", doc: "In place of services: a graph of this size.", value: part(&v.s.Generate, generation)},
+		{name: "isotope", doc: "In place of services: a file with a service graph of istio/tools' isotope, beside the study.", value: textValue{to: &v.s.Isotope}},
+	}}
+}
+
+func (v graphValue) decode(d *decoder, n *node) { v.section().decode(d, n) }
+
+func (v graphValue) encode() *node { return v.section().encode() }
+
+func (v graphValue) schema() *jsonschema.Schema { return v.section().schema() }
+
+func generation(g *graph.Spec) object {
+	return object{name: "generate", flow: true, fields: []field{
+		{name: "services", required: true, doc: "How many services.", value: intValue{&g.Services, 1, graph.MaxServices}},
+		{name: "depth", required: true, doc: "Services on the longest way, the entry included.", value: intValue{&g.Depth, 1, 100}},
+		{name: "fan_out", required: true, doc: "Services that one calls, about.", value: intValue{&g.FanOut, 1, graph.MaxCalls}},
+		{name: "seed", doc: "Chooses one of the graphs of this size.", value: seedValue{&g.Seed}},
+	}}
+}
+
+// servicesValue is the mapping of names to services.
+type servicesValue struct{ to *[]graph.Service }
+
+func (v servicesValue) decode(d *decoder, n *node) {
+	if n.kind != mapping {
+		d.fail(n.pos, "as {bar: {replicas: 2}}", "services maps names to services; this is %s", n.what())
+		return
+	}
+	for i, k := range n.keys {
+		s := graph.Service{Name: k.name, Sidecar: true}
+		if n.values[i].kind != null {
+			service(&s).decode(d, n.values[i])
+		}
+		*v.to = append(*v.to, s)
+	}
+}
+
+func (v servicesValue) encode() *node {
+	if len(*v.to) == 0 {
+		return nil
+	}
+	out := &node{kind: mapping}
+	for i := range *v.to {
+		n := service(&(*v.to)[i]).encode()
+		if n == nil {
+			n = &node{kind: mapping, style: styleFlow}
+		}
+		out.set((*v.to)[i].Name, Pos{}, n)
+	}
+	return out
+}
+
+func (v servicesValue) schema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", AdditionalProperties: service(&graph.Service{}).schema()}
+}
+
+func service(s *graph.Service) object {
+	return object{name: "a service", fields: []field{
+		{name: "replicas", doc: "Pods; 1 if left out.", value: wholeValue{to: &s.Replicas, low: 1, high: graph.MaxReplicas}},
+		{name: "sidecar", doc: "Whether its pods have a sidecar, where the mesh has any.", value: boolValue{&s.Sidecar}},
+		{name: "protocol", doc: "What it serves; http1 if left out.", value: textValue{to: &s.Protocol, oneOf: []string{graph.HTTP1, graph.HTTP2, graph.GRPC}}},
+		{name: "response", doc: "Size of an answer's body.", value: sizeValue{&s.ResponseBytes}},
+		{name: "service_time", doc: "How long a request is held.", value: graphTime(&s.ServiceTime)},
+		{name: "concurrency", doc: "Requests that a pod serves at once; no bound if left out.", value: wholeValue{to: &s.Concurrency, low: 1, high: graph.MaxConcurrency}},
+		{name: "queue", doc: "Requests that wait for that; more are refused with 503.", value: wholeValue{to: &s.Queue, low: 1, high: graph.MaxQueue}},
+		{name: "cpu", doc: "CPU time spent on each request.", value: durationValue{to: &s.CPU, high: graph.MaxTime, omitZero: true}},
+		{name: "failures", doc: "Shares of requests that fail.", value: listValue[graph.Failure]{to: &s.Failures, element: failure}},
+		{name: "calls", doc: "Services that it calls for each request, before it answers.", value: listValue[graph.Call]{to: &s.Calls, element: call}},
+		{name: "mode", doc: "Whether calls are made one after the other or all at once; sequence if left out.", value: textValue{to: &s.Mode, oneOf: []string{graph.Sequence, graph.Parallel}}},
+	}}
+}
+
+func call(c *graph.Call) value {
+	return object{name: "a call", flow: true, fields: []field{
+		{name: "to", required: true, doc: "The service called.", value: textValue{to: &c.To, pattern: reLabel, hint: "a service of the graph"}},
+		{name: "request", doc: "Size of the request's body.", value: sizeValue{&c.RequestBytes}},
+		{name: "timeout", doc: "Of each attempt; 30s if left out.", value: durationValue{to: &c.Timeout, high: graph.MaxTimeout, omitZero: true}},
+		{name: "retries", doc: "The caller's own, beside the mesh's.", value: wholeValue{to: &c.Retries, low: 1, high: graph.MaxRetries}},
+		{name: "probability", doc: "Share of the requests for which the call is made; 100% if left out.", value: portionValue{&c.Probability}},
+		{name: "times", doc: "Requests that it makes; 1 if left out.", value: wholeValue{to: &c.Times, low: 1, high: graph.MaxTimes}},
+	}}
+}
+
+func failure(f *graph.Failure) value {
+	return object{name: "a failure", flow: true, fields: []field{
+		{name: "share", required: true, doc: "Of all requests.", value: portionValue{&f.Share}},
+		{name: "how", doc: "status if left out.", value: textValue{to: &f.How, oneOf: []string{graph.FailStatus, graph.FailReset, graph.FailHang, graph.FailSlowBody, graph.FailCrash}}},
+		{name: "status", doc: "The answer's status (how: status).", value: wholeValue{to: &f.Status, low: 400, high: 599}},
+	}}
+}
+
+func graphTime(t *graph.ServiceTime) object {
+	return timeObject(&t.Distribution, &t.Mean, &t.Sigma, &t.Values)
+}
+
+// sizeValue is a number of bytes with its unit; 0 left out.
+type sizeValue struct{ to *int64 }
+
+func (v sizeValue) decode(d *decoder, n *node) {
+	text, ok := d.text(n)
+	if !ok {
+		return
+	}
+	b, c := parseBytes(text)
+	switch {
+	case c != nil:
+		d.complain(n.pos, c)
+	case b > maxPayload:
+		d.fail(n.pos, "up to 64MiB is possible", "%s is too large", text)
+	default:
+		*v.to = int64(b)
+	}
+}
+
+func (v sizeValue) encode() *node {
+	if *v.to == 0 {
+		return nil
+	}
+	return plainNode(Bytes(*v.to).String())
+}
+
+func (v sizeValue) schema() *jsonschema.Schema {
+	f, _ := FactorByName(FactorPayload)
+	return &jsonschema.Schema{Type: "string", Pattern: f.Pattern, Examples: []any{"1KiB"}}
+}
+
+// behaviour is what a step changes of a worker.
+func behaviour(b *fault.Behaviour) object {
+	return object{name: "set", fields: []field{
+		{name: "service_time", doc: "How long a request is held.", value: part(&b.ServiceTime, graphTime)},
+		{name: "response", doc: "Size of an answer's body.", value: orNone[int64]{to: &b.ResponseBytes, value: func(n *int64) value { return sizeValue{n} }}},
+		{name: "concurrency", doc: "Requests served at once; 0 for no bound.", value: orNone[int]{to: &b.Concurrency, value: func(n *int) value { return intValue{n, 0, graph.MaxConcurrency} }}},
+		{name: "queue", doc: "Requests that wait for that.", value: orNone[int]{to: &b.Queue, value: func(n *int) value { return intValue{n, 0, graph.MaxQueue} }}},
+		{name: "cpu", doc: "CPU time spent on each request.", value: orNone[time.Duration]{to: &b.CPU, value: func(t *time.Duration) value { return durationValue{to: t, high: graph.MaxTime} }}},
+		{name: "memory", doc: "Memory held.", value: orNone[int64]{to: &b.Memory, value: func(n *int64) value { return memoryValue{n} }}},
+		{name: "failures", doc: "Shares of requests that fail, in place of those before; [] for none.", value: failuresValue{&b.Failures}},
+		{name: "ready", doc: "What the readiness probe is told.", value: orNone[bool]{to: &b.Ready, value: func(r *bool) value { return boolValue{r} }}},
+	}}
+}
+
+// orNone is a value that need not be there, where its zero means something.
+type orNone[T any] struct {
+	to    **T
+	value func(*T) value
+}
+
+func (v orNone[T]) decode(d *decoder, n *node) {
+	*v.to = new(T)
+	v.value(*v.to).decode(d, n)
+}
+
+func (v orNone[T]) encode() *node {
+	if *v.to == nil {
+		return nil
+	}
+	if n := v.value(*v.to).encode(); n != nil {
+		return n
+	}
+	return plainNode("0B") // sizes leave zero out
+}
+
+func (v orNone[T]) schema() *jsonschema.Schema { return v.value(new(T)).schema() }
+
+// memoryValue is a number of bytes as Kubernetes writes them.
+type memoryValue struct{ to *int64 }
+
+func (v memoryValue) decode(d *decoder, n *node) {
+	text, ok := d.text(n)
+	if !ok {
+		return
+	}
+	b, c := parseBytes(text)
+	switch {
+	case c != nil:
+		d.complain(n.pos, c)
+	case b > 64<<30:
+		d.fail(n.pos, "up to 64GiB is possible", "%s is too much", text)
+	default:
+		*v.to = int64(b)
+	}
+}
+
+func (v memoryValue) encode() *node { return plainNode(Bytes(*v.to).String()) }
+
+func (v memoryValue) schema() *jsonschema.Schema { return sizeValue{}.schema() }
+
+// failuresValue is a list of failures, where an empty one means something.
+type failuresValue struct{ to *[]graph.Failure }
+
+func (v failuresValue) list() listValue[graph.Failure] {
+	return listValue[graph.Failure]{to: v.to, element: failure}
+}
+
+func (v failuresValue) decode(d *decoder, n *node) {
+	if v.list().decode(d, n); *v.to == nil {
+		*v.to = []graph.Failure{}
+	}
+}
+
+func (v failuresValue) encode() *node {
+	if *v.to == nil {
+		return nil
+	}
+	if n := v.list().encode(); n != nil {
+		return n
+	}
+	return &node{kind: sequence, style: styleFlow}
+}
+
+func (v failuresValue) schema() *jsonschema.Schema { return v.list().schema() }
+
+// expectValue says what a study expects of its variants.
+type expectValue struct{ to *map[string]string }
+
+func (v expectValue) decode(d *decoder, n *node) {
+	if n.kind != mapping {
+		d.fail(n.pos, "as {no-retries: fail}", "expect maps variants to %s or %s; this is %s", ExpectPass, ExpectFail, n.what())
+		return
+	}
+	out := map[string]string{}
+	for i, k := range n.keys {
+		verdict := ""
+		textValue{to: &verdict, oneOf: []string{ExpectPass, ExpectFail}}.decode(d, n.values[i])
+		if d.knowsVariant(k.name, k.pos) {
+			out[k.name] = verdict
+		}
+	}
+	*v.to = out
+}
+
+func (v expectValue) encode() *node {
+	if len(*v.to) == 0 {
+		return nil
+	}
+	out := &node{kind: mapping, style: styleFlow}
+	for _, name := range slices.Sorted(maps.Keys(*v.to)) {
+		out.set(name, Pos{}, plainNode((*v.to)[name]))
+	}
+	return out
+}
+
+func (v expectValue) schema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", AdditionalProperties: textValue{oneOf: []string{ExpectPass, ExpectFail}}.schema()}
+}
+
+// resolveScenario fills in what depends on other fields.
+func (d *decoder) resolveScenario(s *Study) {
+	c := s.Scenario
+	ways := 0
+	for _, given := range []bool{len(c.Graph.Services) > 0, c.Generate != nil, c.Isotope != ""} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		d.fail(d.pos("graph"), "give one of them", "the graph is said in %d ways: services, generate and isotope are possible", ways)
+		return
+	}
+	if c.Generate != nil {
+		g, err := graph.Generate(*c.Generate)
+		if err != nil {
+			d.fail(d.pos("graph", "generate"), "", "%v", err)
+			return
+		}
+		c.Graph, c.Generate = g, nil
+	}
+	c.Graph = c.Graph.WithDefaults()
+	if roots := c.Graph.Roots(); c.Entry == "" && len(roots) == 1 {
+		c.Entry = roots[0]
+	}
+	for i := range c.Timeline.Steps {
+		a := &c.Timeline.Steps[i].Action
+		for _, r := range []*fault.Replicas{a.Remove, a.Add} {
+			if r != nil && r.Replicas == 0 {
+				r.Replicas = 1
+			}
+		}
+		if a.Worker != nil {
+			for k := range a.Worker.Set.Failures {
+				if f := &a.Worker.Set.Failures[k]; f.How == "" {
+					f.How = graph.FailStatus
+				}
+			}
+		}
+	}
+}
+
+// checkScenario finds what is wrong within the graph, the timeline, and
+// between them.
+func (d *decoder) checkScenario(s *Study) {
+	c := s.Scenario
+	if c.Isotope == "" { // its services are known once the file is read
+		for _, p := range c.Graph.Check() {
+			d.fail(d.graphPos(p.Path), p.Hint, "%s", strings.TrimPrefix(p.Error(), p.Path+": "))
+		}
+		if len(d.errs) > 0 {
+			return
+		}
+	}
+	known := func(name string) bool {
+		_, ok := c.Graph.Service(name)
+		return ok || c.Isotope != ""
+	}
+	names := make([]string, len(c.Graph.Services))
+	for i, one := range c.Graph.Services {
+		names[i] = one.Name
+	}
+	switch {
+	case c.Entry == "" && c.Isotope != "": // the file may say it
+	case c.Entry == "":
+		d.fail(d.pos("load"), "as load: {to: "+first(c.Graph.Roots())+"}", "several services are called by no other; say which one the clients call")
+	case !known(c.Entry):
+		d.fail(d.pos("load", "to"), suggest(c.Entry, names), "there is no service %q", c.Entry)
+	}
+	for _, p := range c.Timeline.Check() {
+		at := []any{"timeline", "steps", p.Step}
+		if p.Field != "" {
+			at = append(at, p.Field)
+		}
+		d.fail(d.pos(at...), p.Hint, "%s", p.Text)
+	}
+	for i, step := range c.Timeline.Steps {
+		at := func(field string) Pos { return d.pos("timeline", "steps", i, step.Action.Kind(), field) }
+		for _, r := range serviceRefs(step.Action) {
+			if r.name == fault.LoadService && r.clients || known(r.name) {
+				continue
+			}
+			d.fail(at(r.field), suggest(r.name, names), "there is no service %q", r.name)
+		}
+		if step.Action.Process != nil && step.Action.Process.Of != fault.OfControlPlane && step.Action.Process.Service == "" {
+			d.fail(at("of"), "as service: "+c.Entry, "say whose %s", step.Action.Process.Of)
+		}
+		if n := step.Action.Network; n != nil && !n.Cut && n.Lose == 0 && n.Delay == 0 && n.Rate == 0 {
+			d.fail(d.pos("timeline", "steps", i, fault.KindNetwork), "cut: true, lose: 10%, delay: 5ms or rate: 1mbit", "step %q does nothing to the network", step.Name)
+		}
+		if l := step.Action.Load; l != nil && l.Announced > 0 && (l.Service == "" || l.Replicas == 0) {
+			d.fail(at("announced"), "as service: "+c.Entry+", replicas: 10", "an announced load says which service gets how many replicas")
+		}
+		if o := step.Action.Config; o != nil && len(o.Apply) == 0 && len(o.Delete) == 0 {
+			d.fail(d.pos("timeline", "steps", i, fault.KindConfig), "give apply or delete", "step %q changes no object", step.Name)
+		}
+	}
+	d.checkMoments(s)
+	for name := range c.Expect {
+		if !d.hasVariant(s, name) {
+			d.fail(d.pos("expect", name), "", "variant %s is not measured", name)
+		}
+	}
+}
+
+func (d *decoder) hasVariant(s *Study, name string) bool {
+	return has(s.levels(FactorVariant), name)
+}
+
+type serviceRef struct {
+	field, name string
+	clients     bool // the clients can stand there too
+}
+
+// serviceRefs are the services that an action names.
+func serviceRefs(a fault.Action) []serviceRef {
+	one := func(name string) []serviceRef { return []serviceRef{{"service", name, false}} }
+	switch {
+	case a.Remove != nil:
+		return one(a.Remove.Service)
+	case a.Add != nil:
+		return one(a.Add.Service)
+	case a.Restart != nil:
+		return one(a.Restart.Service)
+	case a.Worker != nil:
+		return one(a.Worker.Service)
+	case a.Certificates != nil:
+		return one(a.Certificates.Service)
+	case a.Process != nil && a.Process.Service != "":
+		return []serviceRef{{"service", a.Process.Service, a.Process.Of != fault.OfWorker}}
+	case a.Load != nil && a.Load.Service != "":
+		return one(a.Load.Service)
+	case a.Network != nil:
+		return []serviceRef{{"from", a.Network.From, true}, {"to", a.Network.To, false}}
+	}
+	return nil
+}
+
+// graphPos is the place of a field that package graph names by its path, as
+// services.front.calls[0].to.
+func (d *decoder) graphPos(path string) Pos {
+	at := []any{"graph"}
+	for part := range strings.SplitSeq(path, ".") {
+		name, index, indexed := strings.Cut(part, "[")
+		if name != "" {
+			at = append(at, name)
+		}
+		if indexed {
+			if i, err := strconv.Atoi(strings.TrimSuffix(index, "]")); err == nil {
+				at = append(at, i)
+			}
+		}
+	}
+	return d.pos(at...)
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return "SERVICE"
+	}
+	return list[0]
+}
+
+// withIsotope puts the services of an isotope file in place of its name.
+func (c *Scenario) withIsotope(read func(name string) ([]byte, error)) (*Scenario, error) {
+	data, err := read(c.Isotope)
+	if err != nil {
+		return nil, fmt.Errorf("graph.isotope: %w", err)
+	}
+	in, err := graph.ReadIsotope(data)
+	if err != nil {
+		return nil, fmt.Errorf("graph.isotope: %s: %w", c.Isotope, err)
+	}
+	out := *c
+	out.Graph, out.Isotope = in.Graph, ""
+	if out.Entry == "" && len(in.Entries) == 1 {
+		out.Entry = in.Entries[0]
+	}
+	missing := func(field, name string) error {
+		return Pos{File: c.Isotope}.Errorf("", "%s names the service %q, which the file does not have", field, name)
+	}
+	if _, ok := out.Graph.Service(out.Entry); !ok {
+		return nil, missing("load.to", out.Entry)
+	}
+	for _, step := range out.Timeline.Steps {
+		for _, r := range serviceRefs(step.Action) {
+			if _, ok := out.Graph.Service(r.name); !ok && !(r.clients && r.name == fault.LoadService) {
+				return nil, missing("step "+step.Name, r.name)
+			}
+		}
+	}
+	return &out, nil
+}
+
+// scenarioValue is a part of a study of resilience; a study of another plane
+// has none.
+type scenarioValue struct {
+	s    *Study
+	part func(*Scenario) value
+}
+
+func (v scenarioValue) value() value {
+	c := v.s.Scenario
+	if c == nil {
+		c = defaultScenario()
+	}
+	return v.part(c)
+}
+
+func (v scenarioValue) decode(d *decoder, n *node) { v.value().decode(d, n) }
+
+func (v scenarioValue) encode() *node {
+	if v.s.Scenario == nil {
+		return nil
+	}
+	return v.value().encode()
+}
+
+func (v scenarioValue) schema() *jsonschema.Schema { return v.value().schema() }
+
+// checkMoments finds assertions about steps that there are not.
+func (d *decoder) checkMoments(s *Study) {
+	var names []string
+	for _, o := range s.Scenario.Timeline.Plan() {
+		names = append(names, o.Name)
+	}
+	for i, e := range s.Assert {
+		for _, f := range []struct{ field, name string }{{"after", e.After}, {"until", e.Until}} {
+			if f.name != "" && !has(names, f.name) {
+				d.fail(d.pos("assert", i, f.field), suggest(f.name, names), "there is no step %q", f.name)
+			}
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package study
+
+import "github.com/meshmark/meshmark/record"
+
+// UnitMilliCPU is a thousandth of a CPU.
+const UnitMilliCPU = "mCPU"
+
+// scenarioFindings are the findings of studies of resilience over a whole
+// trial, in the order reports use; what single windows show stands in a
+// report's tables and in assertions. Those compared with a baseline have a
+// second one whose name ends in _overhead.
+var scenarioFindings = func() []controlFinding {
+	var out []controlFinding
+	add := func(name, unit, doc string) { out = append(out, controlFinding{name, unit, doc}) }
+	compared := func(name, unit, doc string) {
+		add(name, unit, doc)
+		add(name+"_overhead", unit, "Its difference to the baseline.")
+	}
+	compared("error_share", UnitRatio, "Requests that failed, of all that were scheduled.")
+	for _, p := range []string{"p50", "p90", "p99", "p999"} {
+		compared("latency_"+p, UnitMicroseconds, "Latency of answered requests, by intended time.")
+	}
+	compared("failed_requests", UnitRequests, "Requests that failed.")
+	compared("attempt_ratio", UnitRatio, "Attempts of the clients' proxies for each request.")
+	compared("hidden_failures", UnitRequests, "Attempts that failed and were made again.")
+	compared("phantom_attempts", UnitRequests, "Attempts at an endpoint that was already gone.")
+	compared("longest_failing_run", UnitMicroseconds, "Longest time in which no request succeeded while some were due.")
+	add("time_to_detect", UnitMicroseconds, "From a step's begin to the first request that failed: the longest over steps.")
+	add("time_to_recover", UnitMicroseconds, "From a step's begin to the last request that failed before the next step: the longest over steps.")
+	add("time_to_eject", UnitMicroseconds, "From a step's begin until a proxy took the endpoint out: the longest over steps.")
+	add("unreconciled_requests", UnitRequests, "Requests of which client, proxies and workers do not tell the same story.")
+	compared("cpu_control_plane", UnitMilliCPU, "CPU of the control plane, in thousandths of a CPU.")
+	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, record.PartMachine} {
+		compared("cpu_"+part, UnitMilliCPU, "CPU of this part, in thousandths of a CPU; of proxies the mean of one.")
+	}
+	compared("memory_control_plane", UnitBytes, "Memory of the control plane.")
+	for _, part := range []string{record.PartClientProxy, record.PartServerProxy} {
+		compared("memory_"+part, UnitBytes, "Proportional set size of a proxy, the mean of one.")
+	}
+	return out
+}()
