@@ -1,0 +1,124 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/meshmark/meshmark/internal/jsonhttp"
+)
+
+// maxAnswer bounds what a client reads of an answer.
+const maxAnswer = 16 << 20
+
+// Client talks to the fault role of one node.
+type Client struct {
+	HTTPClient *http.Client // nil: http.DefaultClient
+	BaseURL    string       // "http://127.0.0.1:15994"
+	Token      string       // that the server wants
+}
+
+// Processes lists the processes of a container.
+func (c Client) Processes(ctx context.Context, container Container) ([]Process, error) {
+	var out ProcessesAnswer
+	return out.Processes, c.do(ctx, http.MethodPost, "/v1/processes", container, &out)
+}
+
+// Look returns processes found before as they are now.
+func (c Client) Look(ctx context.Context, processes []Process) ([]Process, error) {
+	var out ProcessesAnswer
+	err := c.do(ctx, http.MethodPost, "/v1/look", LookRequest{Processes: processes}, &out)
+	if err == nil && len(out.Processes) != len(processes) {
+		err = fmt.Errorf("fault: asked for %d processes, got %d", len(processes), len(out.Processes))
+	}
+	return out.Processes, err
+}
+
+// Signal kills or stops processes. What it stops goes on when the fault is
+// undone or its lease ends.
+func (c Client) Signal(ctx context.Context, request SignalRequest) (Fault, error) {
+	var out Fault
+	return out, c.do(ctx, http.MethodPost, "/v1/signal", request, &out)
+}
+
+// Network disturbs packets until the fault is undone or its lease ends.
+func (c Client) Network(ctx context.Context, request NetworkRequest) (Fault, error) {
+	var out Fault
+	return out, c.do(ctx, http.MethodPost, "/v1/network", request, &out)
+}
+
+// Extend has faults end so long from now. One that has ended is an error.
+func (c Client) Extend(ctx context.Context, lease time.Duration, ids ...string) ([]Fault, error) {
+	var out FaultsAnswer
+	return out.Faults, c.do(ctx, http.MethodPost, "/v1/extend", ExtendRequest{IDs: ids, LeaseMS: lease.Milliseconds()}, &out)
+}
+
+// Fault returns a fault that stands, with its counters as they are now.
+func (c Client) Fault(ctx context.Context, id string) (Fault, error) {
+	var out Fault
+	return out, c.do(ctx, http.MethodGet, "/v1/faults/"+url.PathEscape(id), nil, &out)
+}
+
+// List returns the faults that stand.
+func (c Client) List(ctx context.Context) ([]Fault, error) {
+	var out FaultsAnswer
+	return out.Faults, c.do(ctx, http.MethodGet, "/v1/faults", nil, &out)
+}
+
+// Undo ends a fault and returns it as it was at its end.
+func (c Client) Undo(ctx context.Context, id string) (Fault, error) {
+	var out Fault
+	return out, c.do(ctx, http.MethodDelete, "/v1/faults/"+url.PathEscape(id), nil, &out)
+}
+
+// Offers has the node try out what it can do, which takes about a second.
+func (c Client) Offers(ctx context.Context) ([]Offer, error) {
+	var out OffersAnswer
+	return out.Offers, c.do(ctx, http.MethodGet, "/v1/offers", nil, &out)
+}
+
+// ClockOffset returns how far the node's clock is ahead of this process's,
+// and the bound of the error.
+func (c Client) ClockOffset(ctx context.Context) (offset, bound time.Duration, err error) {
+	return c.json().ClockOffset(ctx)
+}
+
+// Keep extends a fault's lease again and again until the returned function is
+// called, which waits for the end of that and returns the last error if the
+// lease could not be extended. The fault itself stands until its lease ends
+// or it is undone.
+func (c Client) Keep(ctx context.Context, lease time.Duration, id string) (release func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var failed error
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		ticker := time.NewTicker(max(lease/4, time.Millisecond))
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			if _, err := c.Extend(ctx, lease, id); ctx.Err() == nil {
+				failed = err
+			}
+		}
+	})
+	return func() error {
+		cancel()
+		wait.Wait()
+		return failed
+	}
+}
+
+func (c Client) json() jsonhttp.Client {
+	return jsonhttp.Client{HTTPClient: c.HTTPClient, BaseURL: c.BaseURL, Name: "fault", MaxAnswer: maxAnswer, Token: c.Token}
+}
+
+func (c Client) do(ctx context.Context, method, path string, in, out any) error {
+	return c.json().Do(ctx, method, path, in, out)
+}
