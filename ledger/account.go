@@ -104,6 +104,12 @@ type Equation struct {
 
 // Accounts goes through the book once and returns an account for each span.
 func (b *Book) Accounts(spans ...Span) []*Account {
+	return b.AccountsAt(func(c *ClientEntry) int64 { return c.IntendedNS }, spans...)
+}
+
+// AccountsAt is Accounts with another moment by which a request is in a span
+// than its intended time.
+func (b *Book) AccountsAt(at func(*ClientEntry) int64, spans ...Span) []*Account {
 	accounts := make([]*Account, len(spans))
 	for i := range accounts {
 		accounts[i] = &Account{
@@ -113,7 +119,7 @@ func (b *Book) Accounts(spans ...Span) []*Account {
 	}
 	b.Each(func(r *Request) bool {
 		for i, span := range spans {
-			if r.Client != nil && span.holds(r.Client.IntendedNS) || r.Client == nil && span == (Span{}) {
+			if r.Client != nil && span.holds(at(r.Client)) || r.Client == nil && span == (Span{}) {
 				accounts[i].add(b, r)
 			}
 		}

@@ -154,6 +154,9 @@ type CellSummary struct {
 	// Control is what the trials of a control-plane study measured, in
 	// place of latency and CPU a request; nil in others.
 	Control *ControlSummary `json:"control,omitempty"`
+	// Scenario is what the trials of a study of resilience showed; nil in
+	// others.
+	Scenario *ScenarioSummary `json:"scenario,omitempty"`
 }
 
 // ControlSummary is what a control-plane cell's valid trials measured. Sums

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"io"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -59,6 +60,10 @@ type Run struct {
 	// Hist gives the window's latency histograms by trial ID. Histograms
 	// hold nanoseconds.
 	Hist map[string]TrialHist
+	// Requests opens what was written about each request of a trial of
+	// resilience, as package ledger writes a book; the error is fs.ErrNotExist
+	// if there is nothing. Nil for runs of which nobody kept any.
+	Requests func(trial string) (io.ReadCloser, error)
 }
 
 // TrialHist are a trial's window histograms, in nanoseconds.
