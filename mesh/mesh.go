@@ -15,6 +15,7 @@ package mesh
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/meshmark/meshmark/record"
 	corev1 "k8s.io/api/core/v1"
@@ -30,10 +31,13 @@ const AppLabel = "app.kubernetes.io/name"
 // factors of the same names.
 type Proxy struct {
 	MTLS        string // strict, permissive or off: what the workload's inbound side accepts
-	Telemetry   string // off, access-log-text, access-log-json, ...+stats
+	Telemetry   string // off, access-log-text, access-log-json, ...+stats; or TelemetryLedger
 	Concurrency string // worker threads
 	CPULimit    string // Kubernetes quantity, or none
 	Envoy       string // version, or "" for the mesh's own
+	// CertificateTTL is how long the workload's certificates are valid; it
+	// gets a new one when half of it has passed. 0 leaves both to the mesh.
+	CertificateTTL time.Duration
 }
 
 // Workload is a Deployment of a role: the load generator or the worker.

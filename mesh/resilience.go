@@ -1,0 +1,75 @@
+package mesh
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// TelemetryLedger is the level of [Proxy.Telemetry] by which a sidecar writes
+// to its standard output what the ledger of requests reads: a line a request,
+// on both sides, and on the calling side a line an attempt.
+// [Mesh.Policies] has the objects that switch it on, [Mesh.Check] refuses a
+// mesh that cannot.
+const TelemetryLedger = "ledger"
+
+// Route is a port of a Kubernetes Service, whose requests a mesh carries.
+type Route struct {
+	Name, Namespace string
+	Port            int
+}
+
+// Resilience is a mesh whose handling of requests has levers: retries,
+// timeouts, outlier detection, circuit breakers, load balancing. Cells hold
+// them as the factors of studies spell them.
+type Resilience interface {
+	Mesh
+	// Lacks says what of a cell the mesh cannot give, each with a reason; a
+	// study is refused for it before anything starts. Levels that a plan has
+	// marked as not applicable are not asked for.
+	Lacks(cell record.Cell) []Lack
+	// Traffic are the objects that give the requests to r the cell's levers,
+	// none for levers that stand at the mesh's own default. They carry r's
+	// name and namespace.
+	Traffic(r Route, cell record.Cell) []*unstructured.Unstructured
+	// ConfigPath is where a proxy tells on its admin port which configuration
+	// is in force; "" if it does not.
+	ConfigPath() string
+	// CheckTraffic proves from what a caller's proxy answered there that each
+	// lever is in force for the routes, that those at their default were left
+	// alone, and that the proxy writes the ledger's lines. Configuration
+	// takes its time to arrive: ask until all are OK.
+	CheckTraffic(config []byte, routes []Route, cell record.Cell) []record.Check
+	// LogContainer names the container whose output has the ledger's lines;
+	// "" if there is none.
+	LogContainer() string
+	// EjectedFilter is a regular expression for the statistics of a caller's
+	// proxy that Ejected reads; "" if the mesh does not tell.
+	EjectedFilter() string
+	// Ejected counts, by name of service in a namespace, the endpoints that
+	// the proxy has taken out for failing. Services without are left out.
+	Ejected(stats map[string]float64, namespace string) map[string]int
+	// CertificatePath is where a proxy tells on its admin port which
+	// certificate it shows to others; "" if it does not.
+	CertificatePath() string
+	// Certificate reads what it answered there.
+	Certificate(answer []byte) (Certificate, error)
+}
+
+// Lack is a lever that a mesh does not have, or not with that level.
+type Lack struct {
+	Factor, Level string
+	Reason        string // a sentence's end: "Linkerd has no ..."
+}
+
+// Certificate is what a workload shows to its peers.
+type Certificate struct {
+	// Serial differs between any two certificates of an issuer.
+	Serial       string
+	From, Expire time.Time // of its validity, to the second
+}
+
+// ExpiredAt says whether peers refuse it at that time.
+func (c Certificate) ExpiredAt(t time.Time) bool { return !t.Before(c.Expire) }
