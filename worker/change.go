@@ -93,7 +93,7 @@ func (w *Worker) activate(next *active) error {
 	}
 	w.log.resize(config.LogRequests)
 	log := &w.log
-	if config.LogRequests == 0 {
+	if config.LogRequests == 0 && log.out == nil {
 		log = nil
 	}
 	links := []Link{count(w.counters, log)}

@@ -65,6 +65,7 @@ func (w *Worker) fail(failures []control.Failure, late bool) Link {
 				<-ctx.Done()
 				return ctx.Err()
 			case control.FailCrash:
+				_ = w.log.flush() // of those that were served
 				w.options.Crash()
 				return errReset // a crash that does not end the process ends the exchange
 			}

@@ -1,6 +1,11 @@
 package worker
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +19,10 @@ const (
 	maxPage = 50_000
 	// maxID is how much of a request's id is kept.
 	maxID = 128
+	// flushEvery is how often the written log is handed on, and maxUnflushed
+	// how many bytes of it are held back at most.
+	flushEvery   = 100 * time.Millisecond
+	maxUnflushed = 1 << 18
 )
 
 // requestLog remembers the last requests, a fixed number of them.
@@ -21,6 +30,47 @@ type requestLog struct {
 	mu      sync.Mutex
 	entries []control.Request // a ring: entry n is at n modulo its length
 	next    int64             // number of the next entry
+
+	// out is where every entry is written to as well, a line of JSON each, so
+	// that they are known also when the worker has ended; nil: nowhere.
+	out     io.Writer
+	pending bytes.Buffer
+	outErr  error // why writing ended
+}
+
+// flush writes what is pending.
+func (l *requestLog) flush() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write()
+	return l.outErr
+}
+
+// write is flush for who holds the lock.
+func (l *requestLog) write() {
+	if l.out == nil || l.pending.Len() == 0 || l.outErr != nil {
+		return
+	}
+	if _, err := l.out.Write(l.pending.Bytes()); err != nil {
+		l.outErr = fmt.Errorf("worker: write the log of requests: %w", err)
+	}
+	l.pending.Reset()
+}
+
+// follow writes the log until ctx ends, and then the rest.
+func (l *requestLog) follow(ctx context.Context) error {
+	ticker := time.NewTicker(flushEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return l.flush()
+		case <-ticker.C:
+			if err := l.flush(); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // resize makes room for n entries and keeps the latest of those there.
@@ -51,6 +101,12 @@ func (l *requestLog) add(x *Exchange, status int) {
 	if n := int64(len(l.entries)); n > 0 {
 		l.entries[l.next%n] = e
 		l.next++
+	}
+	if l.out != nil && l.outErr == nil {
+		_ = json.NewEncoder(&l.pending).Encode(e) // a buffer takes everything, and e is plain
+		if l.pending.Len() > maxUnflushed {
+			l.write()
+		}
 	}
 }
 

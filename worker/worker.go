@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -40,6 +41,10 @@ type Options struct {
 	Token string
 	// Crash ends the process; nil: configurations that crash are refused.
 	Crash func()
+	// RequestLog gets a line of JSON, a [control.Request], for every request
+	// with an x-request-id; nil: none. It is written ten times a second, and
+	// at the end.
+	RequestLog io.Writer
 
 	MaxConnections  int           // over all protocols; default 10,000
 	MaxHeaderBytes  int           // default 64 KiB
@@ -125,6 +130,7 @@ func New(options Options) (*Worker, error) {
 		listeners: map[string]net.Listener{},
 	}
 	w.bodies.left.Store(options.BodyMemoryBytes)
+	w.log.out = options.RequestLog
 	if err := w.build(); err != nil {
 		w.Close()
 		return nil, err
@@ -222,6 +228,13 @@ func (w *Worker) Counters() control.Counters { return w.counters.read(time.Now()
 func (w *Worker) Serve(ctx context.Context) error {
 	defer w.Close()
 	group, groupCtx := errgroup.WithContext(context.Background())
+	logging, endLog := context.WithCancel(context.Background())
+	logged := make(chan error, 1)
+	if w.log.out == nil {
+		logged <- nil
+	} else {
+		go func() { logged <- w.log.follow(logging) }()
+	}
 	for _, s := range w.servers {
 		group.Go(func() error {
 			if err := s.serve(); err != nil && !w.draining.Load() {
@@ -235,7 +248,12 @@ func (w *Worker) Serve(ctx context.Context) error {
 	case <-groupCtx.Done(): // a server failed: end the others
 	}
 	drained := w.drain()
-	if err := group.Wait(); err != nil {
+	err := group.Wait()
+	endLog()
+	if written := <-logged; err == nil && drained == nil {
+		return written
+	}
+	if err != nil {
 		return err
 	}
 	return drained

@@ -23,7 +23,7 @@ func newWorkerCommand(env *Env) *cobra.Command {
 	options := worker.Options{}
 	var service, configFile, tokenFile string
 	var seed uint64
-	var asJSON, verbose bool
+	var asJSON, verbose, logRequests bool
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Serve the workload under test: any node of a service graph",
@@ -61,6 +61,12 @@ func newWorkerCommand(env *Env) *cobra.Command {
 				return err
 			}
 			options.Crash = func() { os.Exit(crashCode) }
+			if logRequests {
+				if asJSON {
+					return errs.Usage("--log-requests and --json both write to standard output: give one of them")
+				}
+				options.RequestLog = env.Stdout
+			}
 			if verbose {
 				options.Log = slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			}
@@ -112,6 +118,7 @@ func newWorkerCommand(env *Env) *cobra.Command {
 	flags.StringVar(&tokenFile, "control-token-file", "", "`file` with a token that callers of the control server must send; it may then listen for others")
 	flags.IntVar(&options.MaxConnections, "max-connections", 10_000, "close further connections")
 	flags.DurationVar(&options.DrainTimeout, "drain-timeout", 10*time.Second, "how long requests under way may take after an interrupt")
+	flags.BoolVar(&logRequests, "log-requests", false, "print a JSON line for every request that has an x-request-id")
 	flags.BoolVar(&asJSON, "json", false, "print the addresses when ready and the counters at the end as JSON lines")
 	flags.BoolVar(&verbose, "verbose", false, "log what happens to standard error")
 	return cmd
