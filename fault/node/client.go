@@ -23,14 +23,13 @@ type Client struct {
 
 // Processes lists the processes of a container.
 func (c Client) Processes(ctx context.Context, container Container) ([]Process, error) {
-	var out ProcessesAnswer
-	return out.Processes, c.do(ctx, http.MethodPost, "/v1/processes", container, &out)
+	out, err := do[ProcessesAnswer](ctx, c, http.MethodPost, "/v1/processes", container)
+	return out.Processes, err
 }
 
 // Look returns processes found before as they are now.
 func (c Client) Look(ctx context.Context, processes []Process) ([]Process, error) {
-	var out ProcessesAnswer
-	err := c.do(ctx, http.MethodPost, "/v1/look", LookRequest{Processes: processes}, &out)
+	out, err := do[ProcessesAnswer](ctx, c, http.MethodPost, "/v1/look", LookRequest{Processes: processes})
 	if err == nil && len(out.Processes) != len(processes) {
 		err = fmt.Errorf("fault: asked for %d processes, got %d", len(processes), len(out.Processes))
 	}
@@ -40,44 +39,40 @@ func (c Client) Look(ctx context.Context, processes []Process) ([]Process, error
 // Signal kills or stops processes. What it stops goes on when the fault is
 // undone or its lease ends.
 func (c Client) Signal(ctx context.Context, request SignalRequest) (Fault, error) {
-	var out Fault
-	return out, c.do(ctx, http.MethodPost, "/v1/signal", request, &out)
+	return do[Fault](ctx, c, http.MethodPost, "/v1/signal", request)
 }
 
 // Network disturbs packets until the fault is undone or its lease ends.
 func (c Client) Network(ctx context.Context, request NetworkRequest) (Fault, error) {
-	var out Fault
-	return out, c.do(ctx, http.MethodPost, "/v1/network", request, &out)
+	return do[Fault](ctx, c, http.MethodPost, "/v1/network", request)
 }
 
 // Extend has faults end so long from now. One that has ended is an error.
 func (c Client) Extend(ctx context.Context, lease time.Duration, ids ...string) ([]Fault, error) {
-	var out FaultsAnswer
-	return out.Faults, c.do(ctx, http.MethodPost, "/v1/extend", ExtendRequest{IDs: ids, LeaseMS: lease.Milliseconds()}, &out)
+	out, err := do[FaultsAnswer](ctx, c, http.MethodPost, "/v1/extend", ExtendRequest{IDs: ids, LeaseMS: lease.Milliseconds()})
+	return out.Faults, err
 }
 
 // Fault returns a fault that stands, with its counters as they are now.
 func (c Client) Fault(ctx context.Context, id string) (Fault, error) {
-	var out Fault
-	return out, c.do(ctx, http.MethodGet, "/v1/faults/"+url.PathEscape(id), nil, &out)
+	return do[Fault](ctx, c, http.MethodGet, "/v1/faults/"+url.PathEscape(id), nil)
 }
 
 // List returns the faults that stand.
 func (c Client) List(ctx context.Context) ([]Fault, error) {
-	var out FaultsAnswer
-	return out.Faults, c.do(ctx, http.MethodGet, "/v1/faults", nil, &out)
+	out, err := do[FaultsAnswer](ctx, c, http.MethodGet, "/v1/faults", nil)
+	return out.Faults, err
 }
 
 // Undo ends a fault and returns it as it was at its end.
 func (c Client) Undo(ctx context.Context, id string) (Fault, error) {
-	var out Fault
-	return out, c.do(ctx, http.MethodDelete, "/v1/faults/"+url.PathEscape(id), nil, &out)
+	return do[Fault](ctx, c, http.MethodDelete, "/v1/faults/"+url.PathEscape(id), nil)
 }
 
 // Offers has the node try out what it can do, which takes about a second.
 func (c Client) Offers(ctx context.Context) ([]Offer, error) {
-	var out OffersAnswer
-	return out.Offers, c.do(ctx, http.MethodGet, "/v1/offers", nil, &out)
+	out, err := do[OffersAnswer](ctx, c, http.MethodGet, "/v1/offers", nil)
+	return out.Offers, err
 }
 
 // ClockOffset returns how far the node's clock is ahead of this process's,
@@ -119,6 +114,7 @@ func (c Client) json() jsonhttp.Client {
 	return jsonhttp.Client{HTTPClient: c.HTTPClient, BaseURL: c.BaseURL, Name: "fault", MaxAnswer: maxAnswer, Token: c.Token}
 }
 
-func (c Client) do(ctx context.Context, method, path string, in, out any) error {
-	return c.json().Do(ctx, method, path, in, out)
+func do[T any](ctx context.Context, c Client, method, path string, in any) (out T, err error) {
+	err = c.json().Do(ctx, method, path, in, &out)
+	return out, err
 }
