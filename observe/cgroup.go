@@ -6,9 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/meshmark/meshmark/internal/procfs"
 )
 
 // maxCgroups and maxCgroupDepth bound the search for a target. Kubernetes
@@ -64,47 +65,23 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// id is what container ids and pod UIDs may look like: nothing that could
-// leave a path.
-var id = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_.-]{5,127}$`)
-
 // matcher returns a test for the names of directories that belong to t, and
 // the key under which to remember the one found.
-//
-// The names are, for the cgroupfs and the systemd driver of kubelet and
-// runtime:
-//
-//	podUID                  kubepods-burstable-podU_I_D.slice
-//	CONTAINER               cri-containerd-CONTAINER.scope, crio-..., docker-...
-//	                        slice:cri-containerd:CONTAINER (containerd set to
-//	                        cgroupfs below a kubelet set to systemd)
 func matcher(t Target) (key string, match func(name string) bool, err error) {
-	container := t.ContainerID
-	if _, after, ok := strings.Cut(container, "://"); ok {
-		container = after
-	}
 	switch {
-	case container != "":
-		if !id.MatchString(container) {
-			return "", nil, fmt.Errorf("target %q: %.100q is no container id", t.Name, t.ContainerID)
-		}
-		return "c" + container, func(name string) bool {
-			name, scope := strings.CutSuffix(name, ".scope")
-			rest, ok := strings.CutSuffix(name, container)
-			if !ok || strings.Contains(rest, "conmon") { // CRI-O's monitor has a scope of its own
-				return false
-			}
-			return rest == "" || strings.HasSuffix(rest, ":") || scope && strings.HasSuffix(rest, "-")
-		}, nil
+	case t.ContainerID != "":
+		key = "c" + t.ContainerID
+		match, err = procfs.ContainerCgroup(t.ContainerID)
 	case t.PodUID != "":
-		if !id.MatchString(t.PodUID) {
-			return "", nil, fmt.Errorf("target %q: %.100q is no pod UID", t.Name, t.PodUID)
-		}
-		plain := "pod" + t.PodUID
-		slice := "-pod" + strings.ReplaceAll(t.PodUID, "-", "_") + ".slice"
-		return "p" + t.PodUID, func(name string) bool { return name == plain || strings.HasSuffix(name, slice) }, nil
+		key = "p" + t.PodUID
+		match, err = procfs.PodCgroup(t.PodUID)
+	default:
+		return "", nil, fmt.Errorf("target %q has neither a container id nor a pod UID", t.Name)
 	}
-	return "", nil, fmt.Errorf("target %q has neither a container id nor a pod UID", t.Name)
+	if err != nil {
+		err = fmt.Errorf("target %q: %w", t.Name, err)
+	}
+	return key, match, err
 }
 
 // find returns t's cgroup as a path relative to each hierarchy's root. The
