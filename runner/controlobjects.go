@@ -9,6 +9,7 @@ import (
 	"github.com/meshmark/meshmark/mesh"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -30,6 +31,10 @@ func xdsDeployment(namespace string, images lab.Images, run string) *appsv1.Depl
 		Name: roleXDS,
 		Args: []string{"xds", "--control", "127.0.0.1:" + strconv.Itoa(xdsControlPort)},
 	}, images)
+	// A push has istiod use every CPU that it can have. With the small share of
+	// other roles the simulated sidecars would get a fiftieth of what istiod
+	// gets on the same node, and acknowledge tens of milliseconds late.
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("300m")
 	pod.Labels["sidecar.istio.io/inject"] = "false"
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: roleXDS, Namespace: namespace, Labels: labels(run, roleXDS)},
