@@ -174,7 +174,7 @@ func (c *wireCaller) drop() {
 	c.conn, c.fill = nil, 0
 }
 
-func (c *wireCaller) call(ctx context.Context, size int32) outcome {
+func (c *wireCaller) call(ctx context.Context, job job) outcome {
 	out := outcome{}
 	c.mu.Lock()
 	conn := c.conn
@@ -193,11 +193,14 @@ func (c *wireCaller) call(ctx context.Context, size int32) outcome {
 			return out
 		}
 	}
-	again, err := c.exchange(ctx, conn, size, &out)
+	again, err := c.exchange(ctx, conn, job, &out)
 	if err != nil {
 		out.failed, out.kind = true, kindOf(ctx, err)
-	} else if !c.answer.ok() {
-		out.failed, out.kind = true, failStatus
+	} else {
+		out.status = c.answer.status()
+		if !c.answer.ok() {
+			out.failed, out.kind = true, failStatus
+		}
 	}
 	if err != nil || !again || !c.keep {
 		c.mu.Lock()
@@ -209,13 +212,10 @@ func (c *wireCaller) call(ctx context.Context, size int32) outcome {
 
 // exchange sends one request and reads its response. again says whether the
 // connection can carry another.
-func (c *wireCaller) exchange(ctx context.Context, conn net.Conn, size int32, out *outcome) (again bool, err error) {
+func (c *wireCaller) exchange(ctx context.Context, conn net.Conn, job job, out *outcome) (again bool, err error) {
 	deadline, _ := ctx.Deadline()
 	_ = conn.SetDeadline(deadline)
-	b := c.wire.request(c.out, size)
-	if size >= 0 && c.wire.template != nil {
-		c.out = b
-	}
+	b := c.wire.request(&c.out, job.size, job.n)
 	c.answer.begin(b)
 	n, err := conn.Write(b)
 	out.bytesSent += int64(n)

@@ -29,6 +29,9 @@ func (e *edges) sample(now int64) {
 
 func (e *edges) fill(upTo int, c CPU) {
 	from := len(e.at) - 1
+	if from == 0 && upTo == 0 {
+		e.at[0] = c // the schedule's zero may lie after the start
+	}
 	base := e.at[from]
 	for k := from + 1; k <= upTo; k++ {
 		f := float64(k-from) / float64(upTo-from)
@@ -67,6 +70,8 @@ type collector struct {
 	pending  map[int]*tally
 	got      map[int]int
 	publish  func(Interval, Summary)
+	progress []progress  // of each shard
+	logs     []*shardLog // of each shard; nil: none
 }
 
 func newCollector(shards int, interval int64, closed bool, e *edges, publish func(Interval, Summary)) *collector {
@@ -74,11 +79,24 @@ func newCollector(shards int, interval int64, closed bool, e *edges, publish fun
 		shards: shards, interval: interval, closed: closed, edges: e,
 		sealed: make(chan *tally, 1024), spare: make(chan *tally, 4*shards),
 		pending: map[int]*tally{}, got: map[int]int{}, publish: publish,
+		progress: make([]progress, shards),
 	}
 	for range 3 * shards {
 		c.spare <- newTally()
 	}
 	return c
+}
+
+// recorder returns the recorder of a shard.
+func (c *collector) recorder(shard int) recorder {
+	r := recorder{
+		interval: c.interval, closed: c.closed, seal: c.seal, fresh: c.fresh,
+		n: int64(shard), stride: int64(c.shards), done: &c.progress[shard],
+	}
+	if c.logs != nil {
+		r.log = c.logs[shard]
+	}
+	return r
 }
 
 // fresh returns an empty tally.

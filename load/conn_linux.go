@@ -85,10 +85,7 @@ func (l *loop) connect(c *conn) unix.Errno {
 // write begins the request on an open connection.
 func (l *loop) write(c *conn) {
 	c.state = busy
-	b := l.wire.request(c.scratch, c.size)
-	if c.size >= 0 && l.wire.template != nil {
-		c.scratch = b
-	}
+	b := l.wire.request(&c.scratch, c.size, c.req.n)
 	c.answer.begin(b)
 	c.out = b
 	c.req.tally.bytesSent += int64(len(b))
@@ -158,7 +155,7 @@ func (l *loop) ready(c *conn, events uint32, generation int32, now int64) int64 
 		}
 	case idle:
 		if events&^unix.EPOLLOUT != 0 {
-			l.shut(c, true) // closed by the peer, or data nobody asked for
+			l.leave(c, true) // closed by the peer, or data nobody asked for
 		}
 	case closing:
 		if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
@@ -236,9 +233,9 @@ func (l *loop) read(c *conn, events uint32, now int64) int64 {
 // has closed it.
 func (l *loop) answered(c *conn, now int64, clean, ended bool) {
 	if c.answer.ok() {
-		l.rec.complete(&c.req, now)
+		l.rec.complete(&c.req, now, c.answer.status())
 	} else {
-		l.rec.fail(&c.req, failStatus)
+		l.rec.fail(&c.req, failStatus, now, c.answer.status())
 	}
 	l.waiting.remove(l.conns, c.id)
 	l.unheed(c)
@@ -271,7 +268,7 @@ func (l *loop) rested(c *conn, now int64, reset bool) {
 
 // failed files a failure and gives the connection up.
 func (l *loop) failed(c *conn, kind failure, now int64) {
-	l.rec.fail(&c.req, kind)
+	l.rec.fail(&c.req, kind, now, 0)
 	l.waiting.remove(l.conns, c.id)
 	if c.state != shut {
 		l.shut(c, true)
@@ -294,10 +291,4 @@ func (l *loop) shut(c *conn, reset bool) {
 	c.generation++
 	c.state = shut
 	c.out, c.in = nil, c.in[:0]
-}
-
-// release makes the connection available to the next request.
-func (l *loop) release(c *conn, now int64) {
-	c.freeAt = now
-	l.free.push(c.id)
 }

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/meshmark/meshmark/load/arrival"
 	"github.com/meshmark/meshmark/load/http1"
 	"golang.org/x/sys/unix"
 )
@@ -24,23 +23,6 @@ func (d *deadline) lower(ns int64) {
 			return
 		}
 	}
-}
-
-// every yields each n-th request of a schedule, from the i-th on.
-type every struct {
-	schedule arrival.Schedule
-	n, skip  int
-}
-
-// Next implements [arrival.Schedule].
-func (e *every) Next() (arrival.Request, bool) {
-	for ; e.skip > 0; e.skip-- {
-		if _, ok := e.schedule.Next(); !ok {
-			return arrival.Request{}, false
-		}
-	}
-	e.skip = e.n - 1
-	return e.schedule.Next()
 }
 
 // readBuffer is how much is read from a socket at once.
@@ -66,6 +48,7 @@ type loop struct {
 	watching bool    // sockets end waits of poll
 	conns    []conn
 	free     fifo // connections without a request, whether open or not
+	spare    spare
 	waiting  list // requests out, by when they were sent
 	resting  list // connections that closeGrace holds back, by when it began
 	cursor   cursor
@@ -77,6 +60,7 @@ type loop struct {
 
 	epoch     time.Time
 	deadline  *deadline
+	change    *change // the last that was looked at
 	keepAlive bool
 	max       bool  // no schedule: send whenever a connection is free
 	timeout   int64 // ns
@@ -95,7 +79,6 @@ func (l *loop) now() int64 { return int64(time.Since(l.epoch)) }
 // or cancelled.
 func (l *loop) run() {
 	precise()
-	l.nextEdge = l.rec.interval
 	l.stamped.calibrate(l.now)
 	now := l.now()
 	for {
@@ -145,11 +128,11 @@ func (l *loop) pause(end int64) int64 {
 	now := l.now()
 	l.timers.arm(&l.cursor, now)
 	due := l.cursor.head.Offset
-	sendable := l.free.n > 0 && due < end
+	sendable := l.available() > 0 && due < end
 	if sendable && due <= now {
 		return now
 	}
-	lazy := sendable && 2*l.free.n >= len(l.conns) && due-now < lazyGap && l.attention == 0 && !l.large && l.keepAlive
+	lazy := sendable && 2*l.free.n >= l.spare.base && due-now < lazyGap && l.attention == 0 && !l.large && l.keepAlive
 	if lazy == l.watching {
 		l.watching = !lazy
 		l.poll.watch(l.sockets, l.watching)
@@ -176,7 +159,7 @@ func (l *loop) pause(end int64) int64 {
 
 // over says whether there is nothing left to do.
 func (l *loop) over(now, end int64) bool {
-	if now < end {
+	if now < end && end > 0 { // 0: it ended before it began
 		return false
 	}
 	if l.deadline.cancelled.Load() || now >= end+l.drain {
@@ -200,21 +183,25 @@ func (l *loop) wake(now, end int64) int64 {
 	if first := l.resting.first; first != none {
 		at = min(at, l.conns[first].freeAt+closeGrace)
 	}
+	if first := l.spare.idle.first; first != none {
+		at = min(at, l.conns[first].freeAt+spareIdle)
+	}
 	return at
 }
 
 // dispatch sends what is due while connections are free, each connection at
 // most once. It returns the current time.
 func (l *loop) dispatch(now, end int64) int64 {
-	for n := l.free.n; n > 0 && l.free.n > 0; n-- {
+	for n := l.available(); n > 0 && l.available() > 0; n-- {
+		l.changes(now)
 		head := l.cursor.head
 		if l.max {
-			head.Offset = now
+			head.Offset = max(now, 0)
 		}
 		if head.Offset > now || head.Offset >= end {
 			break
 		}
-		c := &l.conns[l.free.pop()]
+		c := l.take()
 		if l.max {
 			l.send(c, now, c.freeAt, now, -1)
 			now = l.now()
@@ -244,6 +231,8 @@ func (l *loop) bookkeep(now, end int64) {
 		}
 		l.rested(c, now, true)
 	}
+	l.expire(now)
+	l.changes(now)
 	if now >= l.nextEdge {
 		if l.edges != nil {
 			l.edges.sample(now)
@@ -272,6 +261,7 @@ func (l *loop) finish(now int64) {
 			l.shut(c, true)
 		}
 	}
+	l.changes(now)
 	if !l.max {
 		for l.cursor.head.Offset < end {
 			l.rec.missed(l.cursor.head.Offset)
@@ -291,8 +281,9 @@ func (l *loop) finish(now int64) {
 func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, last unix.Errno) {
 	const batch = 64
 	until := time.Now().Add(limit)
-	for from := 0; from < len(l.conns); from += batch {
-		group := l.conns[from:min(from+batch, len(l.conns))]
+	conns := l.conns[:l.spare.base]
+	for from := 0; from < len(conns); from += batch {
+		group := conns[from:min(from+batch, len(conns))]
 		pending := 0
 		for i := range group {
 			if errno := l.connect(&group[i]); errno != 0 {

@@ -16,16 +16,16 @@ import (
 type loops struct {
 	loops   []*loop
 	timeout time.Duration
+	epoch   time.Time
+	last    *change // proposed
 }
 
 func newLoops(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, col *collector) (*loops, error) {
 	w := newWire(spec, t)
-	ls := &loops{timeout: seconds(spec.TimeoutS)}
+	ls := &loops{timeout: seconds(spec.TimeoutS), last: &change{}}
 	for i := range spec.Threads {
-		n := spec.Connections / spec.Threads
-		if i < spec.Connections%spec.Threads {
-			n++
-		}
+		base := part(spec.Connections, spec.Threads, i)
+		n := max(base, part(spec.MaxConnections, spec.Threads, i))
 		p, err := newPoller(min(max(n, 16), 256))
 		if err != nil {
 			ls.close()
@@ -33,11 +33,11 @@ func newLoops(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, co
 		}
 		l := &loop{
 			wire: w, endpoint: newEndpoint(addr), poll: p, sockets: p,
-			conns: make([]conn, n), free: newFIFO(n), waiting: newList(), resting: newList(),
-			buf: make([]byte, readBuffer), deadline: d,
+			conns: make([]conn, n), free: newFIFO(base), spare: spareFrom(base, n), waiting: newList(), resting: newList(),
+			buf: make([]byte, readBuffer), deadline: d, change: ls.last,
 			keepAlive: spec.KeepAlive, max: spec.Rate == Max,
 			timeout: int64(seconds(spec.TimeoutS)), drain: int64(seconds(spec.DrainS)),
-			rec: recorder{interval: col.interval, closed: spec.Rate == Max, seal: col.seal, fresh: col.fresh},
+			rec: col.recorder(i),
 		}
 		if i == 0 {
 			l.edges = e
@@ -56,11 +56,22 @@ func newLoops(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, co
 		for id := range l.conns {
 			l.conns[id].id = int32(id)
 			l.conns[id].answer = w.newAnswer(&l.cache)
-			l.free.push(int32(id))
+			if id < base {
+				l.free.push(int32(id))
+			}
 		}
 		ls.loops = append(ls.loops, l)
 	}
 	return ls, nil
+}
+
+// part is the i-th of n even parts of a number.
+func part(number, n, i int) int {
+	p := number / n
+	if i < number%n {
+		p++
+	}
+	return p
 }
 
 // pace adds what a schedule needs: timers, and a poller of its own for the
@@ -116,17 +127,24 @@ func (ls *loops) connect(ctx context.Context) (int, error) {
 	return open, nil
 }
 
-// run implements engine.
-func (ls *loops) run(epoch time.Time) {
-	var all sync.WaitGroup
+// begin implements engine.
+func (ls *loops) begin(epoch time.Time) {
+	ls.epoch = epoch
 	for _, l := range ls.loops {
 		l.epoch = epoch
+	}
+}
+
+// run implements engine.
+func (ls *loops) run() {
+	var all sync.WaitGroup
+	for _, l := range ls.loops {
 		all.Go(func() {
 			// Never unlocked: the thread ends with the goroutine, and its
 			// timer slack with it.
 			runtime.LockOSThread()
 			if l.timers != nil {
-				l.timers.begin(epoch)
+				l.timers.begin(ls.epoch)
 			}
 			l.run()
 		})

@@ -34,6 +34,7 @@ type http2Caller struct {
 	url       string
 	host      string
 	header    http.Header
+	own       own
 	payload   []byte
 	size      int
 	keep      bool
@@ -53,7 +54,7 @@ func newHTTP2Caller(spec *Spec, t target, d *dialer) *http2Caller {
 		transport: &http2.Transport{AllowHTTP: true, DisableCompression: true},
 		method:    spec.method(), url: scheme + "://" + t.hostPort + t.path, host: t.hostPort,
 		header: http.Header{"User-Agent": {"meshmark"}}, payload: spec.payload(), size: spec.payloadSize(),
-		keep: spec.KeepAlive,
+		keep: spec.KeepAlive, own: newOwn(spec),
 	}
 	for _, h := range spec.Headers {
 		if strings.EqualFold(h.Name, "host") {
@@ -108,7 +109,7 @@ func (c *http2Caller) close() {
 	}
 }
 
-func (c *http2Caller) call(ctx context.Context, size int32) outcome {
+func (c *http2Caller) call(ctx context.Context, job job) outcome {
 	out := outcome{}
 	conn, made, err := c.open(ctx)
 	if made {
@@ -119,8 +120,8 @@ func (c *http2Caller) call(ctx context.Context, size int32) outcome {
 		return out
 	}
 	n := c.size
-	if size >= 0 {
-		n = int(size)
+	if job.size >= 0 {
+		n = int(job.size)
 	}
 	var body io.Reader
 	if n > 0 {
@@ -130,12 +131,15 @@ func (c *http2Caller) call(ctx context.Context, size int32) outcome {
 	if err != nil {
 		return failedWith(failOther)
 	}
-	req.Header, req.Host = c.header, c.host
+	req.Header, req.Host = c.own.header(c.header, job.n), c.host
 	resp, err := conn.RoundTrip(req)
 	if err == nil {
 		out.bytesSent = int64(n)
 		out.bytesRead, err = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
+	}
+	if err == nil {
+		out.status = resp.StatusCode
 	}
 	switch {
 	case err != nil:
@@ -178,6 +182,7 @@ type grpcCaller struct {
 	payload []byte
 	size    int
 	header  metadata.MD
+	own     own
 	keep    bool
 
 	mu     sync.Mutex
@@ -188,7 +193,7 @@ type grpcCaller struct {
 func newGRPCCaller(spec *Spec, t target, d *dialer) *grpcCaller {
 	c := &grpcCaller{
 		target: "passthrough:///" + d.addr, method: t.path,
-		payload: spec.payload(), size: spec.payloadSize(), header: metadata.MD{}, keep: spec.KeepAlive,
+		payload: spec.payload(), size: spec.payloadSize(), header: metadata.MD{}, own: newOwn(spec), keep: spec.KeepAlive,
 	}
 	for _, h := range spec.Headers {
 		c.header.Append(h.Name, h.Value)
@@ -255,7 +260,7 @@ func (c *grpcCaller) close() {
 	}
 }
 
-func (c *grpcCaller) call(ctx context.Context, size int32) outcome {
+func (c *grpcCaller) call(ctx context.Context, job job) outcome {
 	conn, made, err := c.open()
 	if err != nil {
 		return failedWith(failOther)
@@ -265,17 +270,20 @@ func (c *grpcCaller) call(ctx context.Context, size int32) outcome {
 		out.connections++
 	}
 	n := c.size
-	if size >= 0 {
-		n = int(size)
+	if job.size >= 0 {
+		n = int(job.size)
 	}
-	if len(c.header) > 0 {
-		ctx = metadata.NewOutgoingContext(ctx, c.header)
+	if md := c.own.metadata(c.header, job.n); len(md) > 0 {
+		ctx = metadata.NewOutgoingContext(ctx, md)
 	}
 	reply := rawgrpc.Message{SizeOnly: true}
 	err = conn.Invoke(ctx, c.method, &rawgrpc.Message{Body: c.payload[:n]}, &reply)
 	out.bytesSent, out.bytesRead = int64(n), reply.Size
 	if err != nil {
 		out.failed, out.kind = true, grpcKind(ctx, conn, err)
+		if out.kind == failStatus {
+			out.status = int(status.Code(err))
+		}
 	}
 	if !c.keep {
 		c.mu.Lock()

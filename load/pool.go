@@ -16,10 +16,9 @@ type caller interface {
 	// connect opens the connection if it is not open. The error carries a
 	// kind of failure where it can.
 	connect(ctx context.Context) error
-	// call makes one request with size payload bytes (-1 for the fixed
-	// size), which fails once ctx is over. A connection that is not open is
-	// opened.
-	call(ctx context.Context, size int32) outcome
+	// call makes one request, which fails once ctx is over. A connection that
+	// is not open is opened.
+	call(ctx context.Context, job job) outcome
 	// close closes the connection; a call under way fails.
 	close()
 }
@@ -28,6 +27,7 @@ type caller interface {
 type outcome struct {
 	failed      bool
 	kind        failure
+	status      int   // HTTP status or gRPC code of a complete answer, else 0
 	bytesSent   int64 // payload, for protocols framed by a library
 	bytesRead   int64
 	connections int64 // that were begun
@@ -45,7 +45,11 @@ type slot struct {
 	busy   bool
 }
 
-type job struct{ size int32 }
+// job is a request to make.
+type job struct {
+	size int32 // payload bytes, -1 for the fixed size
+	n    int64 // number of the request
+}
 
 // pool sends a schedule over libraries that block. One goroutine paces: it
 // waits by epoll with nanoseconds, since Go's own timers are coarser, and
@@ -104,7 +108,7 @@ func newPool(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, col
 	p := &pool{
 		poll: poll, deadline: d, edges: e, max: spec.Rate == Max, keep: spec.KeepAlive,
 		timeout: seconds(spec.TimeoutS), drain: int64(seconds(spec.DrainS)),
-		rec:   recorder{interval: col.interval, closed: spec.Rate == Max, seal: col.seal, fresh: col.fresh},
+		rec:   col.recorder(0),
 		slots: make([]slot, n), free: newFIFO(n),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
@@ -171,9 +175,11 @@ func (p *pool) wake() { p.poll.wake() }
 
 func (p *pool) now() int64 { return int64(time.Since(p.epoch)) }
 
+// begin implements engine.
+func (p *pool) begin(epoch time.Time) { p.epoch = epoch }
+
 // run implements engine.
-func (p *pool) run(epoch time.Time) {
-	p.epoch = epoch
+func (p *pool) run() {
 	for i := range p.slots {
 		p.workers.Go(func() { p.serve(&p.slots[i]) })
 	}
@@ -196,15 +202,15 @@ func (p *pool) run(epoch time.Time) {
 // serve makes the requests of one slot.
 func (p *pool) serve(s *slot) {
 	for job := range s.jobs {
-		for p.one(s, job.size) {
-			job.size = -1
+		for p.one(s, job) {
+			job.size, job.n = -1, s.req.n
 		}
 	}
 }
 
 // one makes one request. It reports whether the slot has been given another
 // at once, as it is at rate max.
-func (p *pool) one(s *slot, size int32) (again bool) {
+func (p *pool) one(s *slot, job job) (again bool) {
 	sent := p.now()
 	ctx, cancel := context.WithDeadline(p.ctx, p.epoch.Add(time.Duration(sent)+p.timeout))
 	defer cancel()
@@ -216,7 +222,7 @@ func (p *pool) one(s *slot, size int32) (again bool) {
 	p.rec.sent(&s.req, s.freeAt, sent)
 	p.mu.Unlock()
 
-	out := s.caller.call(ctx, size)
+	out := s.caller.call(ctx, job)
 
 	done := p.now()
 	p.mu.Lock()
@@ -229,9 +235,9 @@ func (p *pool) one(s *slot, size int32) (again bool) {
 	t.bytesRead += out.bytesRead
 	t.connects += out.connections
 	if out.failed {
-		p.rec.fail(&s.req, out.kind)
+		p.rec.fail(&s.req, out.kind, done, out.status)
 	} else {
-		p.rec.complete(&s.req, done)
+		p.rec.complete(&s.req, done, out.status)
 	}
 	s.freeAt = done
 	if p.max && done < p.deadline.end.Load() && !(out.failed && out.kind == failConnect) {
@@ -249,7 +255,7 @@ func (p *pool) one(s *slot, size int32) (again bool) {
 
 // pace hands out requests when they are due.
 func (p *pool) pace() {
-	nextEdge := p.rec.interval
+	nextEdge := int64(0)
 	for {
 		now, end := p.now(), p.deadline.end.Load()
 		if now >= nextEdge {
@@ -276,7 +282,7 @@ func (p *pool) pace() {
 			mark = min(mark, p.cursor.head.Offset)
 		}
 		p.rec.sealUpTo(mark)
-		if now >= end && (idle || p.deadline.cancelled.Load() || now >= end+p.drain) {
+		if (now >= end || end == 0) && (idle || p.deadline.cancelled.Load() || now >= end+p.drain) { // 0: it ended before it began
 			p.finish(now, end)
 			p.mu.Unlock()
 			return
@@ -299,7 +305,7 @@ func (p *pool) dispatch(now, end int64) (sent int) {
 	for n := p.free.n; n > 0; n-- {
 		head := p.cursor.head
 		if p.max {
-			head.Offset, head.PayloadBytes = now, -1
+			head.Offset, head.PayloadBytes = max(now, 0), -1
 		}
 		if head.Offset > now || head.Offset >= end {
 			break
@@ -308,7 +314,7 @@ func (p *pool) dispatch(now, end int64) (sent int) {
 		s := &p.slots[p.free.pop()]
 		p.rec.admit(&s.req, head.Offset)
 		s.busy = true
-		s.jobs <- job{head.PayloadBytes} // has room: the slot was free
+		s.jobs <- job{head.PayloadBytes, s.req.n} // has room: the slot was free
 		if !p.max {
 			p.cursor.advance()
 		}

@@ -3,6 +3,7 @@ package load
 import (
 	"errors"
 	"os"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -84,6 +85,8 @@ func (t *tally) record(h *hdrhistogram.Histogram, ns int64) {
 
 // request is one scheduled request on its way.
 type request struct {
+	n        int64     // its number in the run
+	entry    *logEntry // nil without a log
 	intended int64
 	sent     int64
 	tally    *tally
@@ -100,6 +103,17 @@ type recorder struct {
 	seal     func(*tally) // takes ownership of a finished tally
 	fresh    func() *tally
 	last     *tally // the one asked for last
+
+	n, stride int64     // number of the next request, and of the one after it
+	log       *shardLog // nil: none
+	done      *progress
+}
+
+// progress counts requests as they are sent and end, for readers of other
+// threads. It fills a cache line, which no other shard writes to.
+type progress struct {
+	sent, completed, failed atomic.Int64
+	_                       [5]int64
 }
 
 // at returns the tally of the interval that ns lies in.
@@ -121,7 +135,12 @@ func (r *recorder) at(ns int64) *tally {
 // admit files a request that is about to be sent.
 func (r *recorder) admit(req *request, intended int64) {
 	t := r.at(intended)
-	req.intended, req.tally = intended, t
+	req.intended, req.tally, req.entry = intended, t, nil
+	req.n = r.n
+	r.n += r.stride
+	if r.log != nil {
+		req.entry = r.log.add(intended)
+	}
 	t.scheduled++
 	t.outstanding++
 	r.inFlight++
@@ -134,6 +153,10 @@ func (r *recorder) admit(req *request, intended int64) {
 // had been free for it.
 func (r *recorder) sent(req *request, free, now int64) {
 	req.sent = now
+	if e := req.entry; e != nil {
+		e.sent = now
+	}
+	r.done.sent.Add(1)
 	if !r.closed {
 		t := req.tally
 		t.record(t.lag, now-max(req.intended, free))
@@ -141,8 +164,10 @@ func (r *recorder) sent(req *request, free, now int64) {
 	}
 }
 
-// complete files a full response at time now.
-func (r *recorder) complete(req *request, now int64) {
+// complete files a full response, with its status, at time now.
+func (r *recorder) complete(req *request, now int64, status int) {
+	req.end(entryOK, now, status)
+	r.done.completed.Add(1)
 	t := req.tally
 	t.completed++
 	t.outstanding--
@@ -153,8 +178,18 @@ func (r *recorder) complete(req *request, now int64) {
 	r.inFlight--
 }
 
-// fail files a request that will not complete.
-func (r *recorder) fail(req *request, kind failure) {
+// end notes in the log how a request ended.
+func (req *request) end(outcome uint8, now int64, status int) {
+	if e := req.entry; e != nil {
+		e.done, e.outcome, e.status = now, outcome, uint16(status)
+	}
+}
+
+// fail files a request that was found to fail at time now; status is that of
+// a complete answer which says no, else 0.
+func (r *recorder) fail(req *request, kind failure, now int64, status int) {
+	req.end(entryBad+uint8(kind), now, status)
+	r.done.failed.Add(1)
 	req.tally.failed[kind]++
 	req.tally.outstanding--
 	r.inFlight--
@@ -172,6 +207,10 @@ func (r *recorder) missed(intended int64) {
 	t := r.at(intended)
 	t.scheduled++
 	t.unfinished++
+	r.n += r.stride
+	if r.log != nil {
+		r.log.add(intended)
+	}
 }
 
 // sealable says whether the first open interval is over at watermark, before

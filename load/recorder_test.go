@@ -17,7 +17,7 @@ func TestRecorder(t *testing.T) {
 		const interval = 100
 		type event struct{ intended, sent, done, outcome int64 } // outcome: 0 completed, 1 failed, 2 abandoned
 		var sealed []*tally
-		rec := recorder{interval: interval, fresh: newTally, seal: func(x *tally) { sealed = append(sealed, x) }}
+		rec := recorder{interval: interval, stride: 1, done: &progress{}, fresh: newTally, seal: func(x *tally) { sealed = append(sealed, x) }}
 		var out []*request
 		want := map[int][4]int64{} // scheduled, completed, failed, unfinished
 		latency := map[int][]int64{}
@@ -40,11 +40,11 @@ func TestRecorder(t *testing.T) {
 				k := int(req.intended / interval)
 				w := want[k]
 				if rapid.Bool().Draw(t, "ok") {
-					rec.complete(req, now)
+					rec.complete(req, now, 200)
 					w[1]++
 					latency[k] = append(latency[k], now-req.intended)
 				} else {
-					rec.fail(req, failReset)
+					rec.fail(req, failReset, now, 0)
 					w[2]++
 				}
 				want[k] = w

@@ -128,7 +128,7 @@ func Judge(w *Window, spec *Spec) Verdict {
 			warn("1%% of the requests left over %.0f us late by the generator's own fault (p99 latency %.0f us); is its core busy with other things?", lag.P99, latency.P99)
 		}
 		if wait := summariseLag(w.Wait); wait.P99 > max(lagFloorUS, latency.P50) {
-			warn("1%% of the requests waited over %.0f us for a free connection; %d connections are few for this rate", wait.P99, spec.Connections)
+			warn("1%% of the requests waited over %.0f us for a free connection; %d connections are few for this rate", wait.P99, max(spec.Connections, spec.MaxConnections))
 		}
 		// Each event loop has a thread; the pool has as many as there are cores.
 		t, _ := spec.parseTarget()
@@ -140,7 +140,7 @@ func Judge(w *Window, spec *Spec) Verdict {
 	}
 	// A server that ends connections, or sends what no request asked for,
 	// makes each latency that of a new connection: not what was asked.
-	if remade := float64(w.Connects) / float64(w.Scheduled); spec.KeepAlive && remade > maxRemade {
+	if remade := float64(w.Connects) / float64(w.Scheduled); spec.KeepAlive && spec.MaxConnections == 0 && remade > maxRemade {
 		warn("connections were to be kept, but %d were made again, one for every %.3g requests; making them is part of the latency", w.Connects, 1/remade)
 	}
 	if w.Clamped > 0 {

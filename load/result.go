@@ -131,6 +131,12 @@ type Result struct {
 	// the intervals count those made later. Probes is how many were made to
 	// find an address that answers, and closed without a byte.
 	Opened, Probes int64
+	// Changes of the rate while the run was under way, in the order in which
+	// they were made.
+	Changes []RateChange
+	// Requests is the log of single requests, if the Spec asked for one. It is
+	// no part of the result's JSON.
+	Requests *RequestLog
 }
 
 // Window is a range of whole intervals, taken together.
@@ -210,13 +216,14 @@ func (r *Result) Window(from, to int) (*Window, error) {
 }
 
 // Merge adds up the results of replicas that ran the same Spec (seeds may
-// differ), interval by interval and without loss. The start is the earliest.
+// differ), interval by interval and without loss. The start is the earliest,
+// the changes of the rate those of the first. Logs of requests stay apart.
 func Merge(results ...*Result) (*Result, error) {
 	if len(results) == 0 {
 		return nil, fmt.Errorf("merge: no results")
 	}
 	first := results[0]
-	out := &Result{Spec: first.Spec, Version: first.Version, Start: first.Start}
+	out := &Result{Spec: first.Spec, Version: first.Version, Start: first.Start, Changes: first.Changes}
 	for i, r := range results {
 		if r.Spec.IntervalS != first.Spec.IntervalS {
 			return nil, fmt.Errorf("merge: result %d has intervals of %v s, the first of %v s", i, r.Spec.IntervalS, first.Spec.IntervalS)

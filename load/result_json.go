@@ -24,6 +24,7 @@ type resultJSON struct {
 	Replicas    int            `json:"replicas"`
 	Opened      int64          `json:"opened"`
 	Probes      int64          `json:"probes"`
+	Changes     []RateChange   `json:"rate_changes,omitempty"`
 	Intervals   []intervalJSON `json:"intervals"`
 }
 
@@ -50,7 +51,7 @@ type intervalJSON struct {
 func (r *Result) MarshalJSON() ([]byte, error) {
 	out := resultJSON{
 		Schema: resultSchema, Version: r.Version, Spec: r.Spec, StartUnixNS: r.Start.UnixNano(),
-		EndNS: r.EndNS, Interrupted: r.Interrupted, Replicas: r.Replicas, Opened: r.Opened, Probes: r.Probes,
+		EndNS: r.EndNS, Interrupted: r.Interrupted, Replicas: r.Replicas, Opened: r.Opened, Probes: r.Probes, Changes: r.Changes,
 		Intervals: make([]intervalJSON, 0, len(r.Intervals)),
 	}
 	out.Spec.Trace = nil // it can be large, and whoever started the run has it
@@ -93,7 +94,7 @@ func (r *Result) UnmarshalJSON(data []byte) error {
 	}
 	*r = Result{
 		Spec: in.Spec, Version: in.Version, Start: time.Unix(0, in.StartUnixNS),
-		EndNS: in.EndNS, Interrupted: in.Interrupted, Replicas: in.Replicas, Opened: in.Opened, Probes: in.Probes,
+		EndNS: in.EndNS, Interrupted: in.Interrupted, Replicas: in.Replicas, Opened: in.Opened, Probes: in.Probes, Changes: in.Changes,
 		Intervals: make([]Interval, 0, len(in.Intervals)),
 	}
 	for i := range in.Intervals {

@@ -33,8 +33,11 @@ type Running struct {
 	// one.
 	Epoch time.Time
 
-	done chan struct{}
-	stop func(interval int) // stop the schedule at the end of an interval; -1 for now
+	spec     Spec
+	changer  changer
+	progress []progress
+	done     chan struct{}
+	stop     func(interval int) // stop the schedule at the end of an interval; -1 for now
 
 	mu        sync.Mutex
 	summaries []Summary
@@ -50,6 +53,28 @@ func (r *Running) Intervals(from int) []Summary {
 	defer r.mu.Unlock()
 	from = min(max(from, 0), len(r.summaries))
 	return append([]Summary(nil), r.summaries[from:]...)
+}
+
+// Progress is how far a run is: counts by when it happened, not by intended
+// time.
+type Progress struct {
+	AtNS      int64 `json:"at_ns"`     // since the run's start; before it, negative
+	Sent      int64 `json:"sent"`      // requests that were begun
+	Completed int64 `json:"completed"` // of those, answered well
+	Failed    int64 `json:"failed"`    // of those, failed
+}
+
+// Progress returns how far the run is now. Requests out are those sent and
+// neither completed nor failed.
+func (r *Running) Progress() Progress {
+	p := Progress{AtNS: int64(time.Since(r.Epoch))}
+	for i := range r.progress {
+		s := &r.progress[i]
+		p.Completed += s.completed.Load()
+		p.Failed += s.failed.Load()
+		p.Sent += s.sent.Load() // last, so that it is not less than the others
+	}
+	return p
 }
 
 // Stop ends the schedule now; requests already due are still waited for, up

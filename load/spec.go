@@ -89,6 +89,23 @@ type Header struct {
 	Value string `json:"value"`
 }
 
+// HeaderKey is a header whose value is one of Values: request n carries
+// "key-" and n mod Values. All generators of a run use the same values.
+type HeaderKey struct {
+	Name   string `json:"name"`
+	Values int    `json:"values"`
+}
+
+// Share says that a generator is number Index of Of generators, counted from
+// 0, which have the same Spec otherwise and give its rate together: each sends
+// at 1/Of of it. Poisson arrivals of each have a seed of their own; uniform
+// ones and those of a trace take turns, so that all together are uniform; of
+// bursts each sends its own, at the same instants.
+type Share struct {
+	Index int `json:"index"`
+	Of    int `json:"of"`
+}
+
 // TLS says how to speak TLS, in addition to what the URL's scheme says.
 // Certificates and keys are PEM text, not paths, so that a Spec can travel.
 type TLS struct {
@@ -122,15 +139,38 @@ type Spec struct {
 	// KeepAlive false makes a new connection for each request; the time to
 	// connect is part of its latency.
 	KeepAlive bool `json:"keep_alive"`
+	// MaxConnections lets a request that finds all connections busy open one
+	// more, up to so many in all, as a user's client does whose pool grows
+	// (plain HTTP/1.1 and TCP on a schedule only). The additional ones are
+	// used while the others are busy, and closed after spareIdle without a
+	// request. 0: Connections are all there are, and requests wait for them.
+	MaxConnections int `json:"max_connections,omitempty"`
 	// Threads is how many event loops share the connections (plain HTTP/1.1
 	// and TCP). Request k belongs to loop k mod Threads.
 	Threads int `json:"threads,omitempty"`
+
+	// RequestLog keeps an account of each single request, at most
+	// [MaxLoggedRequests] of them; see [RequestLog].
+	RequestLog bool `json:"request_log,omitempty"`
+	// RequestID makes every request carry [RequestID] of this prefix and its
+	// number in the header x-request-id (HTTP, and gRPC metadata).
+	RequestID string `json:"request_id,omitempty"`
+	// HeaderKey makes every request carry one of a number of values in a
+	// header, for meshes that choose a server by its hash.
+	HeaderKey *HeaderKey `json:"header_key,omitempty"`
 
 	Rate    Rate           `json:"rate_rps,omitempty"`
 	Arrival string         `json:"arrival"`
 	Shape   *arrival.Shape `json:"shape,omitempty"` // how the rate changes; constant if nil
 	Trace   *arrival.Trace `json:"trace,omitempty"` // for Recorded
 	Seed    uint64         `json:"seed"`
+	// Share makes this generator one of several that give the rate together.
+	Share *Share `json:"share,omitempty"`
+	// StartAtUnixNS is the instant of the schedule's offset 0 on the wall
+	// clock, the same for all generators of a run: they are told ahead of
+	// time and connect before it. 0: at once. An instant that has passed when
+	// the connections are there is an error.
+	StartAtUnixNS int64 `json:"start_at_unix_ns,omitempty"`
 
 	DurationS float64 `json:"duration_s"` // of the schedule
 	IntervalS float64 `json:"interval_s"` // of the record

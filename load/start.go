@@ -20,9 +20,16 @@ import (
 type engine interface {
 	// connect opens the connections and returns how many are open.
 	connect(ctx context.Context) (int, error)
-	// run sends the schedule, with offset 0 at epoch. It returns when all
-	// is filed and every connection closed.
-	run(epoch time.Time)
+	// begin says when offset 0 of the schedule is, before run.
+	begin(epoch time.Time)
+	// run sends the schedule. It returns when all is filed and every
+	// connection closed.
+	run()
+	// change makes rps the rate from offset at on; false if at has passed.
+	// Only schedules with a rate can be changed, by one caller at a time.
+	change(at int64, rps float64) bool
+	// close undoes connect when no run follows.
+	close()
 	// wake makes it look at the deadline again.
 	wake()
 }
@@ -35,7 +42,7 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := enoughFiles(spec.Connections, spec.Threads); err != nil {
+	if err := enoughFiles(max(spec.Connections, spec.MaxConnections), spec.Threads); err != nil {
 		return nil, err
 	}
 	addr, probes, err := resolve(ctx, t, spec.KeepAlive, seconds(spec.TimeoutS))
@@ -45,7 +52,7 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 
 	interval := int64(seconds(spec.IntervalS))
 	r := &Running{
-		Epoch: time.Time{}, done: make(chan struct{}),
+		Epoch: time.Time{}, spec: spec, done: make(chan struct{}),
 		result: &Result{Spec: spec, Version: version(), Replicas: 1},
 	}
 	d := &deadline{}
@@ -57,6 +64,15 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 		shards = spec.Threads
 	}
 	col := newCollector(shards, interval, spec.Rate == Max, e, func(iv Interval, s Summary) { r.publish(iv, s, observe) })
+	r.progress = col.progress
+	var store *logStore
+	if spec.RequestLog {
+		store = newLogStore(shards, MaxLoggedRequests)
+		col.logs = make([]*shardLog, shards)
+		for i := range col.logs {
+			col.logs[i] = &shardLog{store: store}
+		}
+	}
 	// The event loop keeps a processor of Go's scheduler busy; the collector
 	// and the caller need another one, whatever the CPU quota says.
 	if n := shards + 1; runtime.GOMAXPROCS(0) < n {
@@ -78,11 +94,17 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	}
 	r.result.Opened, r.result.Probes = int64(opened), int64(probes)
 
-	epoch := time.Now()
+	epoch, err := spec.epoch(time.Now())
+	if err != nil {
+		eng.close()
+		return nil, err
+	}
 	r.Epoch = epoch
 	r.result.Start = epoch
+	eng.begin(epoch)
+	r.changer.set = eng.change
 	r.stop = func(i int) {
-		now := int64(time.Since(epoch))
+		now := max(0, int64(time.Since(epoch)))
 		if i >= 0 && i < maxIntervals {
 			now = max(now, int64(i+1)*interval)
 		}
@@ -95,11 +117,18 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 		d.cancelled.Store(true)
 		r.stop(-1)
 	})
+	if store != nil {
+		store.start()
+	}
 	go func() {
-		eng.run(epoch)
+		eng.run()
 		close(col.sealed)
 		all.Wait()
 		cancelled()
+		if store != nil {
+			store.close()
+			r.result.Requests = newRequestLog(&spec, epoch, col.logs)
+		}
 		r.finish(d)
 	}()
 	return r, nil
@@ -122,6 +151,7 @@ func (r *Running) finish(d *deadline) {
 	defer r.mu.Unlock()
 	r.result.EndNS = d.end.Load()
 	r.result.Interrupted = d.cancelled.Load()
+	r.result.Changes = r.changer.list()
 	for i := range r.result.Intervals {
 		iv := &r.result.Intervals[i]
 		iv.DurationNS = max(1, min(iv.DurationNS, r.result.EndNS-iv.StartNS))
@@ -133,22 +163,75 @@ func (r *Running) finish(d *deadline) {
 // schedule returns the requests that a Spec plans; nil for rate max.
 func (s *Spec) schedule() arrival.Schedule {
 	if s.Trace != nil {
-		return s.Trace.Replay(s.DurationS)
+		return s.takeTurns(s.Trace.Replay(s.DurationS))
 	}
 	if s.Rate == Max {
 		return nil
 	}
-	shape := arrival.Shape{Kind: arrival.Constant, RateRPS: float64(s.Rate)}
-	if s.Shape != nil {
-		shape = *s.Shape
-	}
+	shape := s.shape().Scaled(s.portion())
 	switch s.Arrival {
 	case Uniform:
-		return arrival.Uniform(shape, s.DurationS)
+		return s.takeTurns(arrival.Uniform(shape, s.DurationS))
 	case Burst:
 		return arrival.Burst(shape, s.DurationS, s.Connections)
 	}
-	return arrival.Poisson(shape, s.DurationS, s.Seed)
+	seed := s.Seed
+	if s.Share != nil {
+		seed += uint64(s.Share.Index) * 0x9e3779b97f4a7c15 // far from the neighbours' and other seeds
+	}
+	return arrival.Poisson(shape, s.DurationS, seed)
+}
+
+// shape is how the rate of all generators together changes. There must be one.
+func (s *Spec) shape() arrival.Shape {
+	if s.Shape != nil {
+		return *s.Shape
+	}
+	return arrival.Shape{Kind: arrival.Constant, RateRPS: float64(s.Rate)}
+}
+
+// takeTurns returns this generator's requests of the schedule of all.
+func (s *Spec) takeTurns(all arrival.Schedule) arrival.Schedule {
+	if s.Share == nil || s.Share.Of == 1 {
+		return all
+	}
+	return &every{schedule: all, n: s.Share.Of, skip: s.Share.Index}
+}
+
+// fraction is the part of the rate that this generator gives.
+func (s *Spec) fraction() float64 {
+	if s.Share == nil {
+		return 1
+	}
+	return 1 / float64(s.Share.Of)
+}
+
+// portion is the part of the rate in the schedule that this generator walks:
+// where generators take turns, each walks that of all.
+func (s *Spec) portion() float64 {
+	if s.Arrival == Uniform {
+		return 1
+	}
+	return s.fraction()
+}
+
+// maxStartWait bounds how far ahead a run may be told to start.
+const maxStartWait = time.Hour
+
+// epoch returns the instant of the schedule's offset 0, seen from now.
+func (s *Spec) epoch(now time.Time) (time.Time, error) {
+	if s.StartAtUnixNS == 0 {
+		return now, nil
+	}
+	wait := time.Duration(s.StartAtUnixNS - now.UnixNano())
+	switch {
+	case wait < 0:
+		return now, errs.WithHint(errs.Usage("start_at_unix_ns %d: it passed %v ago, before the connections were there", s.StartAtUnixNS, -wait),
+			"give an instant that is further ahead, by the clock of the machine that sends")
+	case wait > maxStartWait:
+		return now, errs.Usage("start_at_unix_ns %d: it is %v ahead, more than %v; it is in nanoseconds", s.StartAtUnixNS, wait, maxStartWait)
+	}
+	return now.Add(wait), nil
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

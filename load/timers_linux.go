@@ -78,7 +78,7 @@ func (t *timers) arm(c *cursor, now int64) {
 	t.armed = max(t.armed, c.first)
 	for ; t.armed < c.first+c.known; t.armed++ {
 		at := c.ring[t.armed%lookahead].Offset
-		if at <= now || (t.armed > c.first && at == c.ring[(t.armed-1)%lookahead].Offset) {
+		if at <= now || at == never || (t.armed > c.first && at == c.ring[(t.armed-1)%lookahead].Offset) {
 			continue // due already, or woken by its neighbour
 		}
 		spec := unix.ItimerSpec{Value: unix.NsecToTimespec(t.mono + at - t.lead)}
@@ -131,6 +131,28 @@ func (c *cursor) settle() {
 	if c.known > 0 {
 		c.head = c.ring[c.first%lookahead]
 	}
+}
+
+// change makes the rate rps from offset at on; requests in the ring get their
+// new times. The schedule must be an [arrival.Changing].
+func (c *cursor) change(at int64, rps float64) {
+	s := c.schedule.(arrival.Changing)
+	s.Change(at, rps)
+	for i := c.first; i < c.first+c.known; i++ {
+		req := &c.ring[i%lookahead]
+		if req.Offset < at {
+			continue
+		}
+		again, ok := s.Again(*req)
+		if !ok { // it stays in the ring: another change may bring it back
+			again = *req
+			again.Offset = never
+		}
+		*req = again
+	}
+	for c.known < lookahead && c.fetch() {
+	}
+	c.settle()
 }
 
 // advance drops the head.

@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/meshmark/meshmark/errs"
@@ -16,6 +17,7 @@ const (
 	maxHeaderBytes  = 64 << 10
 	maxIntervals    = 1_000_000
 	maxRateRPS      = 1e8
+	maxShares       = 100_000
 )
 
 // Validate says what is wrong with the Spec, as a usage error (exit code 2)
@@ -56,6 +58,9 @@ func (s *Spec) validate() error {
 	if s.StreamsPerConnection > 1 && !multiplexed {
 		return fmt.Errorf("streams_per_connection %d: %s carries one request at a time on a connection", s.StreamsPerConnection, t.protocol)
 	}
+	if err := s.validateMaxConnections(t); err != nil {
+		return err
+	}
 	if err := between("duration_s", s.DurationS, 0.001, 7*24*3600); err != nil {
 		return err
 	}
@@ -71,7 +76,77 @@ func (s *Spec) validate() error {
 	if err := between("drain_s", s.DrainS, 0, 600); err != nil {
 		return err
 	}
-	return s.validateSchedule()
+	if err := s.validateSchedule(); err != nil {
+		return err
+	}
+	return s.validateLog(t)
+}
+
+func (s *Spec) validateMaxConnections(t target) error {
+	switch n := s.MaxConnections; {
+	case n == 0:
+		return nil
+	case t.protocol == HTTP2 || t.protocol == GRPC:
+		return fmt.Errorf("max_connections %d: %s carries many requests on each connection; see streams_per_connection", n, t.protocol)
+	case t.tls:
+		return fmt.Errorf("max_connections %d: only in plain text; with TLS give more connections", n)
+	case s.Rate == Max:
+		return fmt.Errorf("max_connections %d: at rate max all connections are always busy", n)
+	case n < s.Connections:
+		return fmt.Errorf("max_connections %d: less than the %d connections", n, s.Connections)
+	}
+	return between("max_connections", float64(s.MaxConnections), 0, maxConnections)
+}
+
+// maxRequestID bounds the prefix of request ids, in bytes.
+const maxRequestID = 128
+
+// validateLog checks what concerns single requests: their ids, their key and
+// their log.
+func (s *Spec) validateLog(t target) error {
+	if s.RequestID != "" {
+		if t.protocol == TCP {
+			return fmt.Errorf("request_id: tcp has no headers to carry it")
+		}
+		if len(s.RequestID) > maxRequestID || !isToken(s.RequestID) {
+			return fmt.Errorf("request_id %.40q: want letters, digits, hyphens and the like, at most %d", s.RequestID, maxRequestID)
+		}
+	}
+	if k := s.HeaderKey; k != nil {
+		switch {
+		case t.protocol == TCP:
+			return fmt.Errorf("header_key: tcp has no headers")
+		case !isToken(k.Name) || ownedByEngine(k.Name) || strings.EqualFold(k.Name, "host"):
+			return fmt.Errorf("header_key: %.40q is no name for a header of one's own", k.Name)
+		case k.Values < 1 || k.Values > MaxLoggedRequests:
+			return fmt.Errorf("header_key: values %d: want between 1 and %d", k.Values, MaxLoggedRequests)
+		}
+	}
+	for i, h := range s.Headers {
+		if s.RequestID != "" && strings.EqualFold(h.Name, requestIDHeader) || s.HeaderKey != nil && strings.EqualFold(h.Name, s.HeaderKey.Name) {
+			return fmt.Errorf("headers[%d]: %s is set for each request by request_id or header_key", i, h.Name)
+		}
+	}
+	if s.RequestID != "" && s.HeaderKey != nil && strings.EqualFold(s.HeaderKey.Name, requestIDHeader) {
+		return fmt.Errorf("header_key: %s carries the request's id", s.HeaderKey.Name)
+	}
+	if !s.RequestLog || s.Rate == Max { // at rate max the log tells what it lost
+		return nil
+	}
+	if n := s.expected(); n > MaxLoggedRequests {
+		return fmt.Errorf("request_log: some %.0f requests are more than the %d it holds", n, MaxLoggedRequests)
+	}
+	return nil
+}
+
+// expected is how many requests this generator will send, but for a few in
+// bad luck.
+func (s *Spec) expected() float64 {
+	if s.Trace != nil {
+		return float64(len(s.Trace.OffsetsNS)) * s.fraction()
+	}
+	mean := s.shape().Expected(s.DurationS) * s.fraction()
+	return mean + 6*math.Sqrt(mean)
 }
 
 // between reports a field outside its range; NaN is outside every range.
@@ -90,6 +165,15 @@ func (s *Spec) validateSchedule() error {
 	}
 	if (s.Arrival == Recorded) != (s.Trace != nil) {
 		return fmt.Errorf("arrival %q: arrival trace and a recorded trace need each other", s.Arrival)
+	}
+	if s.Share != nil && (s.Share.Of < 1 || s.Share.Of > maxShares || s.Share.Index < 0 || s.Share.Index >= s.Share.Of) {
+		return fmt.Errorf("share: index %d of %d: want an index from 0 on, of at most %d generators", s.Share.Index, s.Share.Of, maxShares)
+	}
+	if s.Share != nil && s.Rate == Max {
+		return fmt.Errorf("share: rate max is nothing to share")
+	}
+	if s.StartAtUnixNS < 0 {
+		return fmt.Errorf("start_at_unix_ns %d: want nanoseconds since 1970", s.StartAtUnixNS)
 	}
 	sources := 0
 	for _, given := range []bool{s.Rate != 0, s.Shape != nil, s.Trace != nil} {
@@ -154,8 +238,7 @@ func (s *Spec) validateRequest(t target) error {
 		if strings.ContainsAny(h.Value, "\r\n\x00") {
 			return fmt.Errorf("headers[%d]: the value of %s has a line break or zero byte", i, h.Name)
 		}
-		switch strings.ToLower(h.Name) {
-		case "content-length", "transfer-encoding", "connection", "upgrade", "expect":
+		if ownedByEngine(h.Name) {
 			return fmt.Errorf("headers[%d]: %s is set by the engine", i, h.Name)
 		}
 	}
@@ -170,6 +253,16 @@ func (s *Spec) validateRequest(t target) error {
 	}
 	_, err := s.tlsConfig(t) // certificates and key are read before anything is sent
 	return err
+}
+
+// ownedByEngine says whether the engine sets a header, or could not do its
+// work with it.
+func ownedByEngine(name string) bool {
+	switch strings.ToLower(name) {
+	case "content-length", "transfer-encoding", "connection", "upgrade", "expect":
+		return true
+	}
+	return false
 }
 
 // isToken says whether s is a token of RFC 9110, 5.6.2.

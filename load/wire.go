@@ -14,13 +14,14 @@ type wire struct {
 	template *http1.Template // nil for TCP echo
 	payload  []byte
 	fixed    []byte // the request when all are alike
+	own      own    // headers that each request has of its own
 	size     int    // payload bytes of such a request
 	noBody   bool   // requests are HEAD
 }
 
 // newWire returns the wire of an HTTP/1.1 or TCP target.
 func newWire(spec *Spec, t target) *wire {
-	w := &wire{payload: spec.payload(), size: spec.payloadSize()}
+	w := &wire{payload: spec.payload(), size: spec.payloadSize(), own: newOwn(spec)}
 	if t.protocol == TCP {
 		w.fixed = w.payload[:w.size]
 		return w
@@ -36,16 +37,24 @@ func newWire(spec *Spec, t target) *wire {
 	return w
 }
 
-// request returns the bytes of a request with size payload bytes (-1 for
-// the fixed size), in scratch if it must be made.
-func (w *wire) request(scratch []byte, size int32) []byte {
+// request returns the bytes of request number n with size payload bytes (-1
+// for the fixed size), in scratch if it must be made.
+func (w *wire) request(scratch *[]byte, size int32, n int64) []byte {
+	if size < 0 {
+		size = int32(w.size)
+	}
 	switch {
-	case size < 0 || int(size) == w.size:
-		return w.fixed
 	case w.template == nil:
 		return w.payload[:size]
+	case w.own.any():
+		b := w.own.lines(w.template.AppendHead((*scratch)[:0]), n)
+		*scratch = w.template.AppendRest(b, int(size))
+		return *scratch
+	case int(size) == w.size:
+		return w.fixed
 	default:
-		return w.template.Append(scratch[:0], int(size))
+		*scratch = w.template.Append((*scratch)[:0], int(size))
+		return *scratch
 	}
 }
 
@@ -130,6 +139,14 @@ func (a *answer) eof() bool { return !a.echo && a.http.EOF() }
 // ok says whether a complete response is a success.
 func (a *answer) ok() bool {
 	return a.echo || a.http.Status()/100 == 2
+}
+
+// status is that of a complete response; 0 where the protocol has none.
+func (a *answer) status() int {
+	if a.echo {
+		return 0
+	}
+	return a.http.Status()
 }
 
 // closes says whether the connection is used up by this response.

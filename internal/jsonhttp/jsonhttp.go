@@ -48,18 +48,48 @@ type Client struct {
 // Do sends in as JSON, or nothing if it is nil, and reads the answer into
 // out. A refusal of what was sent (400, 413) has exit code 2.
 func (c Client) Do(ctx context.Context, method, path string, in, out any) error {
-	fail := func(err error) error { return fmt.Errorf("%s: %s %s: %w", c.Name, method, path, err) }
+	stream, err := c.send(ctx, method, path, in)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	data, err := io.ReadAll(io.LimitReader(stream, c.MaxAnswer+1))
+	if err == nil && int64(len(data)) > c.MaxAnswer {
+		err = fmt.Errorf("the answer is longer than %d bytes", c.MaxAnswer)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, out)
+	}
+	if err != nil {
+		return c.fail(method, path, err)
+	}
+	return nil
+}
+
+// Stream gets what is too long for one document; the caller reads and closes
+// it, and bounds it himself. It is unpacked if it comes packed by gzip.
+func (c Client) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
+	return c.send(ctx, http.MethodGet, path, nil)
+}
+
+func (c Client) fail(method, path string, err error) error {
+	return fmt.Errorf("%s: %s %s: %w", c.Name, method, path, err)
+}
+
+// send sends in as JSON, or nothing if it is nil, and returns the body of a
+// success.
+func (c Client) send(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
 	var body io.Reader
 	if in != nil {
 		data, err := json.Marshal(in)
 		if err != nil {
-			return fail(err)
+			return nil, c.fail(method, path, err)
 		}
 		body = bytes.NewReader(data)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.BaseURL, "/")+path, body)
 	if err != nil {
-		return fail(err)
+		return nil, c.fail(method, path, err)
 	}
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -73,24 +103,14 @@ func (c Client) Do(ctx context.Context, method, path string, in, out any) error 
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.Name, err) // it names method and address
+		return nil, fmt.Errorf("%s: %w", c.Name, err) // it names method and address
 	}
-	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
 		data, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // what came of it will do
-		return problem(resp.StatusCode, data, fail)
+		return nil, problem(resp.StatusCode, data, func(err error) error { return c.fail(method, path, err) })
 	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, c.MaxAnswer+1))
-	if err == nil && int64(len(data)) > c.MaxAnswer {
-		err = fmt.Errorf("the answer is longer than %d bytes", c.MaxAnswer)
-	}
-	if err == nil {
-		err = json.Unmarshal(data, out)
-	}
-	if err != nil {
-		return fail(err)
-	}
-	return nil
+	return resp.Body, nil
 }
 
 // problem turns an unsuccessful answer into an error.

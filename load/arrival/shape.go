@@ -3,6 +3,7 @@ package arrival
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Kinds of shapes.
@@ -116,6 +117,41 @@ func (s Shape) segments() []segment {
 		}
 	}
 	return out
+}
+
+// changed returns segments up to at (seconds), and from there on the constant
+// rate.
+func changed(segments []segment, at, rate float64) []segment {
+	var out []segment
+	last := segment{start: at, rate: rate, end: math.Inf(1)}
+	for _, seg := range segments {
+		d := min(seg.end, at) - seg.start
+		if d <= 0 {
+			break
+		}
+		last.count = seg.count + seg.rate*d + seg.slope*d*d/2
+		seg.end = min(seg.end, at)
+		out = append(out, seg)
+	}
+	return append(out, last)
+}
+
+// Scaled returns the shape with its rates times f.
+func (s Shape) Scaled(f float64) Shape {
+	s.RateRPS *= f
+	s.FromRPS *= f
+	s.ToRPS *= f
+	s.Steps = slices.Clone(s.Steps)
+	for i := range s.Steps {
+		s.Steps[i].RateRPS *= f
+	}
+	return s
+}
+
+// Expected is how many requests the shape wants in durationS seconds.
+func (s Shape) Expected(durationS float64) float64 {
+	all := changed(s.segments(), durationS, 0)
+	return all[len(all)-1].count
 }
 
 // at returns the time in seconds at which the segment's cumulative count

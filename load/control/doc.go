@@ -8,10 +8,13 @@
 //	POST /v1/stop?run=                                  -> Status
 //	POST /v1/stop-after?run=     StopAfter              -> Status
 //	GET  /v1/result?run=&wait_s=                        -> load.Result
+//	POST /v1/runs/{run}/rate     Rate                   -> load.RateChange
+//	GET  /v1/runs/{run}/progress                        -> load.Progress
+//	GET  /v1/runs/{run}/requests                        -> request log, lines of JSON, packed by gzip if asked
 //	GET  /v1/clock                                      -> Clock
 //	GET  /v1/version                                    -> Version
 //
 // A run's result stays until the next run starts. Errors have a status of
-// 400 (bad input), 404 (no such run), 409 (another run is under way), 425 (no
-// result yet) or 500, and an [Error] as body.
+// 400 (bad input), 404 (no such run), 409 (another run is under way, or the
+// time of a change has passed), 425 (no result yet) or 500, and an [Error] as body.
 package control

@@ -59,6 +59,11 @@ func (s *Server) mux() *http.ServeMux {
 	}))
 	mux.HandleFunc("POST /v1/stop-after", s.withRun(s.stopAfter))
 	mux.HandleFunc("GET /v1/result", s.withRun(s.result))
+	mux.HandleFunc("POST /v1/runs/{run}/rate", s.withRun(s.rate))
+	mux.HandleFunc("GET /v1/runs/{run}/progress", s.withRun(func(w http.ResponseWriter, _ *http.Request, _ string, running *load.Running) {
+		jsonhttp.Answer(w, running.Progress())
+	}))
+	mux.HandleFunc("GET /v1/runs/{run}/requests", s.withRun(s.requests))
 	jsonhttp.HandleClock(mux)
 	jsonhttp.HandleVersion(mux, s.version)
 	return mux
@@ -120,7 +125,11 @@ func (s *Server) withRun(next runHandler) http.HandlerFunc {
 		s.mu.Lock()
 		run, running := s.run, s.running
 		s.mu.Unlock()
-		if asked := r.URL.Query().Get("run"); running == nil || asked != run {
+		asked := r.PathValue("run")
+		if asked == "" {
+			asked = r.URL.Query().Get("run")
+		}
+		if running == nil || asked != run {
 			jsonhttp.Refuse(w, http.StatusNotFound, fmt.Errorf("no run %.40q here", asked))
 			return
 		}

@@ -18,6 +18,13 @@ type Status struct {
 	Intervals []load.Summary `json:"intervals"`
 }
 
+// Rate asks for another rate from an instant on.
+type Rate struct {
+	RPS float64 `json:"rate_rps"` // of all generators together if they share it
+	// AtUnixNS is the instant, by the wall clock of the role; 0: at once.
+	AtUnixNS int64 `json:"at_unix_ns,omitempty"`
+}
+
 // StopAfter asks to end the schedule at the end of an interval.
 type StopAfter struct {
 	Interval int `json:"interval"`

@@ -55,7 +55,14 @@ func NewTemplate(method, path, host string, headers []Header, payload []byte, cl
 // Append appends the request with the first n bytes of the payload to dst; n
 // is at most the payload's length.
 func (t *Template) Append(dst []byte, n int) []byte {
-	dst = append(dst, t.head...)
+	return t.AppendRest(t.AppendHead(dst), n)
+}
+
+// AppendHead appends what comes before header lines of a single request.
+func (t *Template) AppendHead(dst []byte) []byte { return append(dst, t.head...) }
+
+// AppendRest appends what follows them; see [Template.Append].
+func (t *Template) AppendRest(dst []byte, n int) []byte {
 	if n > 0 || t.length {
 		dst = append(dst, "Content-Length: "...)
 		dst = strconv.AppendInt(dst, int64(n), 10)

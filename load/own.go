@@ -1,0 +1,83 @@
+package load
+
+import (
+	"net/http"
+	"strconv"
+
+	"google.golang.org/grpc/metadata"
+)
+
+// requestIDHeader is the header that proxies take a request's id from and
+// pass on.
+const requestIDHeader = "x-request-id"
+
+// own is what each request of a run has of its own in its headers.
+type own struct {
+	prefix string // of the id; "" for none
+	key    HeaderKey
+}
+
+func newOwn(spec *Spec) own {
+	o := own{prefix: spec.RequestID}
+	if spec.HeaderKey != nil {
+		o.key = *spec.HeaderKey
+	}
+	return o
+}
+
+func (o *own) any() bool { return o.prefix != "" || o.key.Values > 0 }
+
+// appendKey appends the value of the key header of request n.
+func (o *own) appendKey(b []byte, n int64) []byte {
+	b = append(b, "key-"...)
+	return strconv.AppendInt(b, n%int64(o.key.Values), 10)
+}
+
+// lines appends the header lines of request n as HTTP/1.1 has them.
+func (o *own) lines(b []byte, n int64) []byte {
+	if o.prefix != "" {
+		b = append(b, requestIDHeader+": "...)
+		b = appendRequestID(b, o.prefix, n)
+		b = append(b, "\r\n"...)
+	}
+	if o.key.Values > 0 {
+		b = append(b, o.key.Name...)
+		b = append(b, ": "...)
+		b = o.appendKey(b, n)
+		b = append(b, "\r\n"...)
+	}
+	return b
+}
+
+// header returns the headers of request n; those of all requests are common.
+func (o *own) header(common http.Header, n int64) http.Header {
+	if !o.any() {
+		return common
+	}
+	h := make(http.Header, len(common)+2)
+	for name, values := range common {
+		h[name] = values
+	}
+	if o.prefix != "" {
+		h.Set(requestIDHeader, RequestID(o.prefix, n))
+	}
+	if o.key.Values > 0 {
+		h.Set(o.key.Name, string(o.appendKey(nil, n)))
+	}
+	return h
+}
+
+// metadata returns the metadata of call n; what all calls have is common.
+func (o *own) metadata(common metadata.MD, n int64) metadata.MD {
+	if !o.any() {
+		return common
+	}
+	md := common.Copy()
+	if o.prefix != "" {
+		md.Set(requestIDHeader, RequestID(o.prefix, n))
+	}
+	if o.key.Values > 0 {
+		md.Set(o.key.Name, string(o.appendKey(nil, n)))
+	}
+	return md
+}
