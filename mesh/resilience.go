@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
 )
 
 // TelemetryLedger is the level of [Proxy.Telemetry] by which a sidecar writes
@@ -56,6 +57,12 @@ type Resilience interface {
 	CertificatePath() string
 	// Certificate reads what it answered there.
 	Certificate(answer []byte) (Certificate, error)
+}
+
+// TrafficFactors are the levers on requests.
+var TrafficFactors = []string{
+	study.FactorRetries, study.FactorRetryOn, study.FactorPerTryTimeout, study.FactorRequestTimeout,
+	study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer,
 }
 
 // Lack is a lever that a mesh does not have, or not with that level.

@@ -225,8 +225,11 @@ func (s *spec) kubeletConfig() map[string]any {
 		// removed, since the kept image store must stay complete.
 		"evictionHard": map[string]string{}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
 		"localStorageCapacityIsolation": true,
-		"volumePluginDir":               kubeletDir + "/volumeplugins",
-		"failSwapOn":                    false,
+		// The default, 10Mi, cuts off the start of access logs that trials read
+		// at their end.
+		"containerLogMaxSize": "100Mi",
+		"volumePluginDir":     kubeletDir + "/volumeplugins",
+		"failSwapOn":          false,
 	}
 }
 

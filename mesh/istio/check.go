@@ -90,23 +90,6 @@ func readMeshConfig(ctx context.Context, client kubernetes.Interface) (meshConfi
 	return config, nil
 }
 
-// needProviders refuses levels of telemetry whose provider the mesh lacks.
-func needProviders(config meshConfig, proxies []mesh.Proxy) error {
-	for _, p := range proxies {
-		if !strings.HasPrefix(p.Telemetry, "access-log-json") {
-			continue
-		}
-		for _, provider := range config.ExtensionProviders {
-			if provider.Name == jsonProvider {
-				return nil
-			}
-		}
-		return errs.WithHint(errs.Usage("istio: telemetry level %s needs an access log provider that this mesh lacks", p.Telemetry),
-			"add to meshConfig.extensionProviders:\n- name: %s\n  envoyFileAccessLog: {path: /dev/stdout, logFormat: {labels: {response_code: \"%%RESPONSE_CODE%%\"}}}", jsonProvider)
-	}
-	return nil
-}
-
 // tag is the part of an image reference after the last colon of its name.
 func tag(image string) string {
 	name := image[strings.LastIndex(image, "/")+1:]

@@ -9,6 +9,7 @@ package istio
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/meshmark/meshmark/mesh"
@@ -57,6 +58,10 @@ type proxyConfig struct {
 	Concurrency  int          `yaml:"concurrency"`
 	Hold         bool         `yaml:"holdApplicationUntilProxyStarts"`
 	StatsMatcher statsMatcher `yaml:"proxyStatsMatcher"`
+	// FileFlush is how long lines of access logs are kept back.
+	FileFlush string `yaml:"fileFlushInterval,omitempty"`
+	// Metadata is the agent's environment.
+	Metadata map[string]string `yaml:"proxyMetadata,omitempty"`
 }
 
 type statsMatcher struct {
@@ -94,6 +99,14 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	if withStats(w.Proxy.Telemetry) {
 		config.StatsMatcher.InclusionRegexps = []string{".*"}
 	}
+	if w.Proxy.Telemetry == mesh.TelemetryLedger {
+		config.StatsMatcher.InclusionRegexps = slices.Concat(verifiedStats, resilienceStats)
+		config.FileFlush = ledgerFlush
+	}
+	if ttl := w.Proxy.CertificateTTL; ttl > 0 {
+		// See istio.io/docs, Reference, Commands, pilot-agent: environment variables.
+		config.Metadata = map[string]string{"SECRET_TTL": ttl.String(), "SECRET_GRACE_PERIOD_RATIO": "0.5"}
+	}
 	text, err := yaml.Marshal(config)
 	if err != nil {
 		return fmt.Errorf("workload %s: proxy config: %w", w.Name, err)
@@ -120,7 +133,7 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 }
 
 // Policies gives each workload with a sidecar a PeerAuthentication and a
-// Telemetry resource of its own.
+// Telemetry resource of its own, and for the ledger an EnvoyFilter.
 func (m *Mesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, w := range workloads {
@@ -133,6 +146,9 @@ func (m *Mesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured 
 			}),
 			object("telemetry.istio.io/v1", "Telemetry", w, m.telemetry(w.Proxy.Telemetry)),
 		)
+		if w.Proxy.Telemetry == mesh.TelemetryLedger {
+			out = append(out, attemptLedger(w))
+		}
 	}
 	return out
 }
@@ -167,6 +183,8 @@ func (m *Mesh) telemetry(level string) map[string]any {
 		provider = textProvider
 	case strings.HasPrefix(level, "access-log-json"):
 		provider = jsonProvider
+	case level == mesh.TelemetryLedger:
+		provider = ledgerProvider
 	}
 	if provider == "" {
 		spec["accessLogging"] = []any{map[string]any{"disabled": true}}
@@ -190,18 +208,6 @@ func withStats(level string) bool { return strings.HasSuffix(level, "+stats") }
 
 // withAccessLog reports whether a level writes an access log.
 func withAccessLog(level string) bool { return strings.HasPrefix(level, "access-log-") }
-
-// ManifestSettings are the chart values, in the form of istioctl's --set,
-// that the levels of the factors need beside a plain installation: the JSON
-// access log's provider.
-func ManifestSettings() []string {
-	const provider = "meshConfig.extensionProviders[0]."
-	set := []string{provider + "name=" + jsonProvider, provider + "envoyFileAccessLog.path=/dev/stdout"}
-	for _, field := range jsonFields {
-		set = append(set, provider+"envoyFileAccessLog.logFormat.labels."+field[0]+"="+field[1])
-	}
-	return set
-}
 
 // jsonFields are the fields of the JSON access log: what Istio's default
 // text format holds, by the names Istio's own JSON log uses.

@@ -4,11 +4,13 @@ package none
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -54,4 +56,46 @@ func (Mesh) StatsFilter() string { return "" }
 // Verify checks that no request carried a proxy's mark.
 func (Mesh) Verify(e mesh.Evidence) []record.Check {
 	return []record.Check{mesh.Expect("no-proxy", e.Worker["through_proxy"], 0, 0, "requests with a proxy's header at the worker")}
+}
+
+var _ mesh.Resilience = Mesh{}
+
+// Lacks names every lever of a mesh that the cell asks for. Retries that are
+// off are what there is.
+func (Mesh) Lacks(cell record.Cell) []mesh.Lack {
+	var lacks []mesh.Lack
+	for _, factor := range mesh.TrafficFactors {
+		switch level := cell[factor]; level {
+		case "", study.NotApplicable, study.LevelDefault, study.LevelNone, study.LevelOff:
+		default:
+			lacks = append(lacks, mesh.Lack{Factor: factor, Level: level, Reason: "there is no mesh"})
+		}
+	}
+	return lacks
+}
+
+// Traffic returns none.
+func (Mesh) Traffic(mesh.Route, record.Cell) []*unstructured.Unstructured { return nil }
+
+// ConfigPath returns "".
+func (Mesh) ConfigPath() string { return "" }
+
+// CheckTraffic has nothing to check.
+func (Mesh) CheckTraffic([]byte, []mesh.Route, record.Cell) []record.Check { return nil }
+
+// LogContainer returns "".
+func (Mesh) LogContainer() string { return "" }
+
+// EjectedFilter returns "".
+func (Mesh) EjectedFilter() string { return "" }
+
+// Ejected returns none.
+func (Mesh) Ejected(map[string]float64, string) map[string]int { return nil }
+
+// CertificatePath returns "".
+func (Mesh) CertificatePath() string { return "" }
+
+// Certificate fails: there is none.
+func (Mesh) Certificate([]byte) (mesh.Certificate, error) {
+	return mesh.Certificate{}, errors.New("without a mesh there are no workload certificates")
 }

@@ -1,0 +1,203 @@
+package istio
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+var _ mesh.Resilience = (*Mesh)(nil)
+
+// hashHeader is what the level ring_hash of the factor load_balancer hashes.
+const hashHeader = "x-meshmark-key"
+
+// defaultAttempts is how often Istio tries a failed request again where
+// nobody says. See istio.io/docs, Traffic management, Retries. It stands where
+// a cell says something else of retries than their number, which
+// VirtualServices cannot leave out then: without it, retries are off.
+const defaultAttempts = 2
+
+// retryConditions are what retryOn takes beside status codes.
+// See envoyproxy.io/docs, Router, x-envoy-retry-on and x-envoy-retry-grpc-on.
+var retryConditions = []string{
+	"5xx", "gateway-error", "reset", "reset-before-request", "connect-failure", "envoy-ratelimited", "retriable-4xx", "refused-stream",
+	"retriable-status-codes", "retriable-headers", "http3-post-connect-failure",
+	"cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable",
+}
+
+// level is a cell's level of a factor, "" where it leaves all to the mesh.
+func level(cell record.Cell, factor string) string {
+	switch v := cell[factor]; {
+	case v == study.NotApplicable, v == study.LevelDefault, v == study.LevelNone,
+		v == study.LevelOff && factor != study.FactorRetries:
+		return ""
+	default:
+		return v
+	}
+}
+
+// Lacks says what Istio's API would refuse.
+func (*Mesh) Lacks(cell record.Cell) []mesh.Lack {
+	var lacks []mesh.Lack
+	if words := level(cell, study.FactorRetryOn); words != "" {
+		for word := range strings.SplitSeq(words, ",") {
+			code, _ := strconv.Atoi(word)
+			if !slices.Contains(retryConditions, word) && http.StatusText(code) == "" {
+				lacks = append(lacks, mesh.Lack{Factor: study.FactorRetryOn, Level: words,
+					Reason: fmt.Sprintf("Istio does not know the condition %q; it has %s, and status codes", word, strings.Join(retryConditions, ", "))})
+			}
+		}
+	}
+	outliers := level(cell, study.FactorOutlierDetection)
+	if most := study.ParseSettings(outliers)["max"]; outliers != "" && most != "" {
+		if _, err := wholePercent(most); err != nil {
+			lacks = append(lacks, mesh.Lack{Factor: study.FactorOutlierDetection, Level: outliers, Reason: "Istio's maxEjectionPercent: " + err.Error()})
+		}
+	}
+	return lacks
+}
+
+// wholePercent reads a share such as 50% or 0.5.
+func wholePercent(share string) (int64, error) {
+	number, isPercent := strings.CutSuffix(share, "%")
+	f, err := strconv.ParseFloat(number, 64)
+	if !isPercent {
+		f *= 100
+	}
+	n := int64(f + 0.5)
+	if err != nil || f-float64(n) > 1e-9 || float64(n)-f > 1e-9 || n < 1 || n > 100 {
+		return 0, fmt.Errorf("%s is no whole number of percent from 1 to 100", share)
+	}
+	return n, nil
+}
+
+// Traffic is a VirtualService for what routes carry and a DestinationRule for
+// what clusters do, each only if the cell asks for something of it.
+// See istio.io/docs, Reference, Virtual Service and Destination Rule.
+func (*Mesh) Traffic(r mesh.Route, cell record.Cell) []*unstructured.Unstructured {
+	var out []*unstructured.Unstructured
+	host := hostOf(r)
+	if rule := httpRule(cell); rule != nil {
+		rule["route"] = []any{map[string]any{"destination": map[string]any{"host": host}}}
+		out = append(out, traffic("VirtualService", r, map[string]any{"hosts": []any{host}, "http": []any{rule}}))
+	}
+	if policy := trafficPolicy(cell); len(policy) > 0 {
+		out = append(out, traffic("DestinationRule", r, map[string]any{"host": host, "trafficPolicy": policy}))
+	}
+	return out
+}
+
+func hostOf(r mesh.Route) string { return r.Name + "." + r.Namespace + ".svc.cluster.local" }
+
+func traffic(kind string, r mesh.Route, spec map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "networking.istio.io/v1", "kind": kind,
+		"metadata": map[string]any{"name": r.Name, "namespace": r.Namespace},
+		"spec":     spec,
+	}}
+}
+
+// httpRule is what the cell says of a VirtualService's only rule, without its
+// route; nil for nothing.
+func httpRule(cell record.Cell) map[string]any {
+	attempts, on, each := level(cell, study.FactorRetries), level(cell, study.FactorRetryOn), level(cell, study.FactorPerTryTimeout)
+	rule := map[string]any{}
+	switch {
+	case attempts == study.LevelOff:
+		rule["retries"] = map[string]any{"attempts": int64(0)}
+	case attempts != "" || on != "" || each != "":
+		retries := map[string]any{"attempts": int64(defaultAttempts)}
+		if attempts != "" {
+			retries["attempts"] = whole(attempts)
+		}
+		if on != "" {
+			retries["retryOn"] = on
+		}
+		if each != "" {
+			retries["perTryTimeout"] = seconds(each)
+		}
+		rule["retries"] = retries
+	}
+	if all := level(cell, study.FactorRequestTimeout); all != "" {
+		rule["timeout"] = seconds(all)
+	}
+	if len(rule) == 0 {
+		return nil
+	}
+	return rule
+}
+
+// outlierFields and poolFields are the settings of the factors in their order,
+// with Istio's names for them.
+var outlierFields = []struct{ setting, field string }{
+	{"errors", "consecutive5xxErrors"}, {"interval", "interval"}, {"ejection", "baseEjectionTime"}, {"max", "maxEjectionPercent"},
+}
+
+var poolFields = []struct{ setting, part, field string }{
+	{"connections", "tcp", "maxConnections"}, {"pending", "http", "http1MaxPendingRequests"},
+	{"requests", "http", "http2MaxRequests"}, {"retries", "http", "maxRetries"},
+}
+
+func trafficPolicy(cell record.Cell) map[string]any {
+	policy := map[string]any{}
+	if v := level(cell, study.FactorOutlierDetection); v != "" {
+		settings, detection := study.ParseSettings(v), map[string]any{}
+		for _, f := range outlierFields {
+			switch value := settings[f.setting]; {
+			case value == "":
+			case f.setting == "errors":
+				detection[f.field] = whole(value)
+			case f.setting == "max":
+				percent, _ := wholePercent(value) // Lacks refuses others
+				detection[f.field] = percent
+			default:
+				detection[f.field] = seconds(value)
+			}
+		}
+		policy["outlierDetection"] = detection
+	}
+	if v := level(cell, study.FactorCircuitBreaker); v != "" {
+		settings, pool := study.ParseSettings(v), map[string]any{}
+		for _, f := range poolFields {
+			if value := settings[f.setting]; value != "" {
+				part, _ := pool[f.part].(map[string]any)
+				if part == nil {
+					part = map[string]any{}
+				}
+				part[f.field] = whole(value)
+				pool[f.part] = part
+			}
+		}
+		policy["connectionPool"] = pool
+	}
+	switch v := level(cell, study.FactorLoadBalancer); v {
+	case "":
+	case "ring_hash":
+		policy["loadBalancer"] = map[string]any{"consistentHash": map[string]any{"httpHeaderName": hashHeader}}
+	default:
+		policy["loadBalancer"] = map[string]any{"simple": strings.ToUpper(v)}
+	}
+	return policy
+}
+
+// whole is a number as JSON of the Kubernetes API has it; levels are numbers
+// once a study was read.
+func whole(level string) int64 {
+	n, _ := strconv.ParseInt(level, 10, 64)
+	return n
+}
+
+// seconds spells a duration as protobuf's JSON does, in seconds.
+func seconds(level string) string {
+	d, _ := time.ParseDuration(level)
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"
+}

@@ -1,0 +1,303 @@
+package istio
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// ConfigPath is Envoy's.
+func (*Mesh) ConfigPath() string { return "/config_dump" }
+
+// shownWrong bounds how many of a graph's routes a check names.
+const shownWrong = 3
+
+// CheckTraffic compares what a caller's Envoy has in force with the cell.
+// Beside each lever it looks at which objects made routes and clusters: those
+// of [Mesh.Traffic] and no others, so that what a cell leaves at its default is
+// the mesh's own.
+func (*Mesh) CheckTraffic(config []byte, routes []mesh.Route, cell record.Cell) []record.Check {
+	have, err := readInForce(config)
+	if err != nil {
+		return []record.Check{{Name: "traffic", Detail: err.Error()}}
+	}
+	checks := []record.Check{
+		ledgerCheck("ledger-requests", have.requestLog, "a line a request"),
+		ledgerCheck("ledger-attempts", have.attemptLog, "a line an attempt"),
+	}
+	for _, lever := range trafficLevers {
+		right, applies := lever.want(cell)
+		if !applies {
+			continue
+		}
+		var wrong []string
+		left := 0
+		for _, r := range routes {
+			for _, what := range lever.wrong(have, r, cell) {
+				if len(wrong) < shownWrong {
+					wrong = append(wrong, r.Name+": "+what)
+				} else {
+					left++
+				}
+			}
+		}
+		if left > 0 {
+			wrong = append(wrong, fmt.Sprintf("and %d more", left))
+		}
+		checks = append(checks, check(lever.name, wrong, right))
+	}
+	return checks
+}
+
+func ledgerCheck(name string, ok bool, what string) record.Check {
+	return record.Check{Name: name, OK: ok, Detail: fmt.Sprintf("the proxy's configuration has the ledger's log, %s: %v", what, ok)}
+}
+
+// trafficLever is a lever's proof: want says what is right and whether the
+// cell says anything of it, wrong what of a service is not.
+type trafficLever struct {
+	name  string
+	want  func(record.Cell) (string, bool)
+	wrong func(inForce, mesh.Route, record.Cell) []string
+}
+
+var trafficLevers = []trafficLever{
+	{"traffic-routes", func(cell record.Cell) (string, bool) {
+		return "routes are as the mesh makes them" + andOurs(httpRule(cell) != nil, "VirtualServices"), true
+	}, ofRoutes(func(route envoyRoute, r mesh.Route, cell record.Cell) string {
+		return madeOtherwise(route.Metadata, r, "virtual-service", httpRule(cell) != nil)
+	})},
+	{"traffic-clusters", func(cell record.Cell) (string, bool) {
+		return "clusters are as the mesh makes them" + andOurs(len(trafficPolicy(cell)) > 0, "DestinationRules"), true
+	}, ofCluster(func(c envoyCluster, r mesh.Route, cell record.Cell) []string {
+		if what := madeOtherwise(c.Metadata, r, "destination-rule", len(trafficPolicy(cell)) > 0); what != "" {
+			return []string{what}
+		}
+		return nil
+	})},
+	lever(study.FactorRetries, ofRoutes(wrongRetries)),
+	lever(study.FactorRetryOn, ofRoutes(wrongRetryOn)),
+	{study.FactorPerTryTimeout, always(study.FactorPerTryTimeout), ofRoutes(wrongPerTry)},
+	{study.FactorRequestTimeout, always(study.FactorRequestTimeout), ofRoutes(wrongTimeout)},
+	{study.FactorOutlierDetection, always(study.FactorOutlierDetection), ofCluster(wrongOutliers)},
+	{study.FactorCircuitBreaker, always(study.FactorCircuitBreaker), ofCluster(wrongBreakers)},
+	lever(study.FactorLoadBalancer, func(have inForce, r mesh.Route, cell record.Cell) []string {
+		return append(ofCluster(wrongBalancer)(have, r, cell), ofRoutes(wrongHash)(have, r, cell)...)
+	}),
+}
+
+// lever is one whose default the mesh may choose as it likes.
+func lever(factor string, wrong func(inForce, mesh.Route, record.Cell) []string) trafficLever {
+	return trafficLever{factor, func(cell record.Cell) (string, bool) {
+		return "the caller's proxy has " + cell[factor], level(cell, factor) != ""
+	}, wrong}
+}
+
+// always is for a lever that is off by default.
+func always(factor string) func(record.Cell) (string, bool) {
+	return func(cell record.Cell) (string, bool) {
+		v, ok := cell[factor]
+		return "the caller's proxy has " + v, ok && v != study.NotApplicable
+	}
+}
+
+func andOurs(ours bool, kind string) string {
+	if ours {
+		return " and the study's own " + kind
+	}
+	return ""
+}
+
+// ofRoutes looks at every route that leads to a service.
+func ofRoutes(wrong func(envoyRoute, mesh.Route, record.Cell) string) func(inForce, mesh.Route, record.Cell) []string {
+	return func(have inForce, r mesh.Route, cell record.Cell) []string {
+		routes := have.routes[clusterOf(r)]
+		if len(routes) == 0 {
+			return []string{"the proxy has no route to it"}
+		}
+		var out []string
+		for _, route := range routes {
+			if what := wrong(route, r, cell); what != "" && !slices.Contains(out, what) {
+				out = append(out, what)
+			}
+		}
+		return out
+	}
+}
+
+func ofCluster(wrong func(envoyCluster, mesh.Route, record.Cell) []string) func(inForce, mesh.Route, record.Cell) []string {
+	return func(have inForce, r mesh.Route, cell record.Cell) []string {
+		c, ok := have.clusters[clusterOf(r)]
+		if !ok {
+			return []string{"the proxy has no cluster for it"}
+		}
+		return wrong(c, r, cell)
+	}
+}
+
+// clusterOf is Istio's name for a service's cluster.
+func clusterOf(r mesh.Route) string { return fmt.Sprintf("outbound|%d||%s", r.Port, hostOf(r)) }
+
+func madeOtherwise(m istioMetadata, r mesh.Route, kind string, ours bool) string {
+	got, want := m.madeBy(), ""
+	if ours {
+		want = r.Namespace + "/" + kind + "/" + r.Name
+	}
+	if got == want {
+		return ""
+	}
+	return fmt.Sprintf("made by %s, expected %s", orNone(got), orNone(want))
+}
+
+func wrongRetries(route envoyRoute, _ mesh.Route, cell record.Cell) string {
+	got, want := int64(0), int64(0)
+	if p := route.Action.Retry; p != nil && p.On != "" {
+		got = 1
+		if p.Num != nil {
+			got = *p.Num
+		}
+	}
+	if v := level(cell, study.FactorRetries); v != study.LevelOff {
+		want = whole(v)
+	}
+	return differ("retries", got, want)
+}
+
+func wrongRetryOn(route envoyRoute, _ mesh.Route, cell record.Cell) string {
+	var got, want []string
+	if p := route.Action.Retry; p != nil {
+		got = strings.Split(p.On, ",")
+		for _, code := range p.Codes {
+			got = append(got, strconv.FormatInt(code, 10))
+		}
+	}
+	for word := range strings.SplitSeq(level(cell, study.FactorRetryOn), ",") {
+		want = append(want, word)
+		// istiod adds the condition that status codes need.
+		if code, _ := strconv.Atoi(word); http.StatusText(code) != "" {
+			want = append(want, "retriable-status-codes")
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	return differ("retries on", strings.Join(slices.Compact(got), ","), strings.Join(slices.Compact(want), ","))
+}
+
+func wrongPerTry(route envoyRoute, _ mesh.Route, cell record.Cell) string {
+	got := ""
+	if p := route.Action.Retry; p != nil {
+		got = p.Each
+	}
+	return differ("time of an attempt", lasting(got), lasting(level(cell, study.FactorPerTryTimeout)))
+}
+
+func wrongTimeout(route envoyRoute, _ mesh.Route, cell record.Cell) string {
+	if route.Action.Timeout == "" { // Envoy's own default, which Istio turns off
+		return differ("time of a request", 15*time.Second, lasting(level(cell, study.FactorRequestTimeout)))
+	}
+	return differ("time of a request", lasting(route.Action.Timeout), lasting(level(cell, study.FactorRequestTimeout)))
+}
+
+func wrongOutliers(c envoyCluster, _ mesh.Route, cell record.Cell) []string {
+	settings := study.ParseSettings(level(cell, study.FactorOutlierDetection))
+	o := c.Outliers
+	if o == nil || len(settings) == 0 {
+		return words(differ("outlier detection", o != nil, len(settings) > 0))
+	}
+	var out []string
+	for _, f := range outlierFields {
+		switch value := settings[f.setting]; {
+		case value == "": // Envoy's own
+		case f.setting == "errors":
+			out = append(out, words(differ(f.setting, number(o.Errors), whole(value)))...)
+		case f.setting == "max":
+			percent, _ := wholePercent(value)
+			out = append(out, words(differ(f.setting, number(o.Max), percent))...)
+		case f.setting == "interval":
+			out = append(out, words(differ(f.setting, lasting(o.Interval), lasting(value)))...)
+		default:
+			out = append(out, words(differ(f.setting, lasting(o.Ejection), lasting(value)))...)
+		}
+	}
+	return out
+}
+
+// unbounded is what istiod writes where nothing is to bind.
+const unbounded = math.MaxUint32
+
+func wrongBreakers(c envoyCluster, _ mesh.Route, cell record.Cell) []string {
+	settings := study.ParseSettings(level(cell, study.FactorCircuitBreaker))
+	var t threshold
+	for _, one := range c.Breakers.Thresholds {
+		if one.Priority == "" || one.Priority == "DEFAULT" {
+			t = one
+		}
+	}
+	got := map[string]*int64{"connections": t.Connections, "pending": t.Pending, "requests": t.Requests, "retries": t.Retries}
+	var out []string
+	for _, f := range poolFields {
+		want := int64(unbounded)
+		if value := settings[f.setting]; value != "" {
+			want = whole(value)
+		}
+		out = append(out, words(differ(f.setting, number(got[f.setting]), want))...)
+	}
+	return out
+}
+
+func wrongBalancer(c envoyCluster, _ mesh.Route, cell record.Cell) []string {
+	got := strings.ToLower(c.Policy)
+	if got == "" {
+		got = "round_robin"
+	}
+	return words(differ("load balancer", got, level(cell, study.FactorLoadBalancer)))
+}
+
+func wrongHash(route envoyRoute, _ mesh.Route, cell record.Cell) string {
+	var got, want []string
+	for _, h := range route.Action.Hash {
+		got = append(got, h.Header.Name)
+	}
+	if level(cell, study.FactorLoadBalancer) == "ring_hash" {
+		want = []string{hashHeader}
+	}
+	return differ("hashed headers", strings.Join(got, ","), strings.Join(want, ","))
+}
+
+// number is -1 where there is none.
+func number(n *int64) int64 {
+	if n == nil {
+		return -1
+	}
+	return *n
+}
+
+// lasting reads what levels and protobuf's JSON have, 0 for "" and for what
+// cannot be read.
+func lasting(text string) time.Duration {
+	d, _ := time.ParseDuration(text)
+	return d
+}
+
+// differ says how what was seen is not what was asked for; "" if it is.
+func differ[T comparable](what string, got, want T) string {
+	if got == want {
+		return ""
+	}
+	return fmt.Sprintf("%s: the proxy has %v, the cell says %v", what, got, want)
+}
+
+func words(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return []string{text}
+}

@@ -1,0 +1,86 @@
+package istio
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/ledger"
+	"github.com/meshmark/meshmark/mesh"
+)
+
+// ledgerProvider is the access log provider whose lines the ledger reads.
+const ledgerProvider = "meshmark-ledger"
+
+// ledgerFlush is how long lines of the ledger may stay in a proxy: a proxy
+// that is killed loses those.
+const ledgerFlush = "0.1s"
+
+// attemptLedger has w's sidecar write a line for each attempt, beside the line
+// a request of the ledger's provider.
+func attemptLedger(w mesh.Workload) *unstructured.Unstructured {
+	fields := map[string]any{}
+	for _, f := range ledger.AttemptFields {
+		fields[f[0]] = f[1]
+	}
+	return envoyFilter(w, upstreamLog(0, map[string]any{"json_format": fields}))
+}
+
+// providers are the access log providers that levels of telemetry need beside
+// Istio's own, by level; the first of a name's fields is not special.
+var providers = []struct {
+	level, name string
+	fields      [][2]string
+}{
+	{"access-log-json", jsonProvider, jsonFields},
+	{mesh.TelemetryLedger, ledgerProvider, ledger.Fields},
+}
+
+// needProviders refuses levels of telemetry whose provider the mesh lacks.
+func needProviders(config meshConfig, proxies []mesh.Proxy) error {
+	for _, p := range proxies {
+	needs:
+		for _, need := range providers {
+			if !strings.HasPrefix(p.Telemetry, need.level) {
+				continue
+			}
+			for _, provider := range config.ExtensionProviders {
+				if provider.Name == need.name {
+					continue needs
+				}
+			}
+			var labels strings.Builder
+			for _, f := range need.fields {
+				fmt.Fprintf(&labels, "\n        %s: %q", f[0], f[1])
+			}
+			return errs.WithHint(errs.Usage("istio: %s needs an access log provider that this mesh lacks: %s", purpose(p.Telemetry), need.name),
+				"add to meshConfig.extensionProviders (a lab that is taken down and up again has it):\n- name: %s\n  envoyFileAccessLog:\n    path: /dev/stdout\n    logFormat:\n      labels:%s",
+				need.name, labels.String())
+		}
+	}
+	return nil
+}
+
+func purpose(telemetry string) string {
+	if telemetry == mesh.TelemetryLedger {
+		return "the ledger of requests"
+	}
+	return "telemetry level " + telemetry
+}
+
+// ManifestSettings are the chart values, in the form of istioctl's --set,
+// that the levels of the factors need beside a plain installation: the access
+// log providers.
+func ManifestSettings() []string {
+	var set []string
+	for i, p := range providers {
+		prefix := fmt.Sprintf("meshConfig.extensionProviders[%d].", i)
+		set = append(set, prefix+"name="+p.name, prefix+"envoyFileAccessLog.path=/dev/stdout")
+		for _, f := range p.fields {
+			set = append(set, prefix+"envoyFileAccessLog.logFormat.labels."+f[0]+"="+f[1])
+		}
+	}
+	return set
+}

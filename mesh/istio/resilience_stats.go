@@ -1,0 +1,73 @@
+package istio
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/observe"
+)
+
+// ejectedStat is how many endpoints of a cluster are out at the moment.
+// See envoyproxy.io/docs, Cluster manager, Statistics, Outlier detection.
+const ejectedStat = ".outlier_detection.ejections_active"
+
+// resilienceStats are statistics beside [verifiedStats] that proxies of
+// studies of resilience keep: what outlier detection, circuit breakers and
+// retries did. Istio leaves them out by default.
+var resilienceStats = []string{
+	`cluster\.outbound\|.*\.outlier_detection\.ejections_(active|enforced_total|overflow)`,
+	`cluster\.outbound\|.*\.circuit_breakers\.default\.(cx|rq|rq_pending|rq_retry)_open`,
+	`cluster\.outbound\|.*\.upstream_(cx|rq|rq_pending)_active`,
+	`cluster\.outbound\|.*\.upstream_(cx|rq_pending|rq_retry)_overflow`,
+	`cluster\.outbound\|.*\.upstream_rq_(retry|retry_success|retry_limit_exceeded|timeout|per_try_timeout)`,
+}
+
+// EjectedFilter selects the statistics of Ejected.
+func (*Mesh) EjectedFilter() string {
+	return `^cluster\.outbound\|.*` + strings.ReplaceAll(ejectedStat, ".", `\.`) + "$"
+}
+
+// Ejected reads them. Clusters of a service's ports and subsets share
+// endpoints: the one with the most counts.
+func (*Mesh) Ejected(stats map[string]float64, namespace string) map[string]int {
+	out := map[string]int{}
+	for name, value := range stats {
+		cluster, ok := strings.CutSuffix(name, ejectedStat)
+		if cluster, ok = strings.CutPrefix(cluster, "cluster.outbound|"); !ok || value <= 0 {
+			continue
+		}
+		host := cluster[strings.LastIndexByte(cluster, '|')+1:]
+		service, rest, _ := strings.Cut(host, ".")
+		if strings.HasPrefix(rest, namespace+".svc.") {
+			out[service] = max(out[service], int(value))
+		}
+	}
+	return out
+}
+
+// CertificatePath is Envoy's.
+func (*Mesh) CertificatePath() string { return "/certs" }
+
+// Certificate finds the newest of the workload's own certificates: Envoy
+// lists those of connections that began before a rotation too. A workload's
+// certificate has a SPIFFE identity, intermediate authorities have none.
+func (*Mesh) Certificate(answer []byte) (mesh.Certificate, error) {
+	list, err := observe.ParseEnvoyCertificates(answer)
+	if err != nil {
+		return mesh.Certificate{}, err
+	}
+	var out mesh.Certificate
+	for _, c := range list {
+		if c.Authority || len(c.Names) == 0 || !strings.HasPrefix(c.Names[0], "spiffe://") {
+			continue
+		}
+		if out.Serial == "" || c.ValidFrom.After(out.From) || c.ValidFrom.Equal(out.From) && c.Expiration.After(out.Expire) {
+			out = mesh.Certificate{Serial: c.Serial, From: c.ValidFrom, Expire: c.Expiration}
+		}
+	}
+	if out.Serial == "" {
+		return out, fmt.Errorf("the proxy has no workload certificate among its %d", len(list))
+	}
+	return out, nil
+}
