@@ -85,6 +85,8 @@ func (f *Fleet) lags(a *Account) {
 	kernel, timer, unstamped := f.lag.take(true), f.timerLag.take(true), f.unstamped.Swap(0)
 	a.StampedReads, a.UnstampedReads = kernel.total, unstamped
 	a.TimerLag = timer.lag()
+	turns := f.turns.take(true)
+	a.Turn = turns.lag()
 	a.Lag, a.LagSource, a.LagCount = kernel.lag(), LagKernel, kernel.total
 	if kernel.total == 0 || float64(unstamped) > maxUnstamped*float64(kernel.total+unstamped) {
 		a.Lag, a.LagSource, a.LagCount = a.TimerLag, LagTimer, timer.total

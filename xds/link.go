@@ -167,6 +167,9 @@ func (l *link) options() stream.Options {
 		}
 		f.lag.add(waited)
 	}
+	if !l.key.slow { // what reads slowly on purpose is not late
+		o.OnTurn = f.turns.add
+	}
 	return o
 }
 

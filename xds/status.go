@@ -142,6 +142,12 @@ type Account struct {
 	// until the fleet noted it, of every read; where the kernel does not say
 	// when that was, it is TimerLag.
 	Lag record.Lag `json:"lag_us"`
+	// Turn is how long messages took, microseconds, since the account before:
+	// from when the kernel had the first of those taken together until all
+	// that was to be said at once about them was written. What waits for
+	// something else to come, as Envoy's acknowledgement of new clusters does
+	// for their endpoints, is not in it.
+	Turn record.Lag `json:"turn_us"`
 	// TimerLag is how late a goroutine that only sleeps woke up: what the
 	// scheduler adds when the machine is busy; microseconds.
 	TimerLag record.Lag `json:"timer_lag_us"`
@@ -178,62 +184,6 @@ func (a Account) WireSince(before Account) map[string]record.Wire {
 			Identical: w.Identical - b.Identical, IdenticalBytes: w.IdenticalBytes - b.IdenticalBytes,
 			Removed: w.Removed - b.Removed, Acks: w.Acks - b.Acks, Nacks: w.Nacks - b.Nacks,
 		}
-	}
-	return out
-}
-
-// ByChange joins the markers of each change, by its index. A proxy had a change
-// when it had the last of its markers. Only proxies that saw every marker
-// count; with any those that saw one do, for changes of which gateways and
-// sidecars see different types. A proxy that has not acknowledged one of them
-// has not acknowledged the change. Proxies are in the order in which they
-// received it. Stays count whenever they were: give it what
-// [MarkerSightings.After] returns where it is known when changes were
-// committed.
-func ByChange(markers []MarkerSightings, any bool) map[int]MarkerSightings {
-	type entry struct {
-		seen            int
-		received, acked int64
-	}
-	proxies := map[int]map[int32]entry{}
-	wanted := map[int]int{}
-	for _, m := range markers {
-		m = m.After(0)
-		wanted[m.Change]++
-		if proxies[m.Change] == nil {
-			proxies[m.Change] = map[int32]entry{}
-		}
-		for i, p := range m.Proxy {
-			e := proxies[m.Change][p]
-			if e.seen == 0 || m.AckedNS[i] < 0 {
-				e.acked = m.AckedNS[i]
-			} else if e.acked >= 0 {
-				e.acked = max(e.acked, m.AckedNS[i])
-			}
-			e.seen++
-			e.received = max(e.received, m.ReceivedNS[i])
-			proxies[m.Change][p] = e
-		}
-	}
-	out := map[int]MarkerSightings{}
-	for change, seen := range proxies {
-		s := MarkerSightings{Change: change, Marker: -1, Proxy: []int32{}, ReceivedNS: []int64{}, AckedNS: []int64{}}
-		for p, e := range seen {
-			if any || e.seen == wanted[change] {
-				s.Proxy = append(s.Proxy, p)
-			}
-		}
-		slices.SortFunc(s.Proxy, func(a, b int32) int {
-			if d := seen[a].received - seen[b].received; d != 0 {
-				return int(d)
-			}
-			return int(a - b)
-		})
-		for _, p := range s.Proxy {
-			s.ReceivedNS = append(s.ReceivedNS, seen[p].received)
-			s.AckedNS = append(s.AckedNS, seen[p].acked)
-		}
-		out[change] = s
 	}
 	return out
 }

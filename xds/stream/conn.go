@@ -30,6 +30,9 @@ type Options struct {
 	// OnRead is told with every read how long the kernel had had the newest
 	// of the bytes, nanoseconds; -1 where it does not say.
 	OnRead func(waitedNS int64)
+	// OnTurn is told, of messages that were taken together, how long the first
+	// had been with the kernel when all that they gave rise to was written.
+	OnTurn func(tookNS int64)
 	// ReceiveBuffer bounds what the kernel keeps of what has not been read,
 	// bytes; 0 leaves it to the kernel.
 	ReceiveBuffer int
@@ -79,6 +82,7 @@ type Conn struct {
 	recvWindow    int // of the connection, as we keep it
 	blocked       []*Stream
 	held          int64 // room of messages that are not whole yet, bytes
+	taken         int64 // when the first message came whose answers have not been written; 0: none
 }
 
 // maxHeld bounds the room of messages that are not whole yet: the largest
@@ -258,8 +262,19 @@ func (c *Conn) flush() error {
 		for _, f := range sent {
 			f(at)
 		}
+		if c.taken != 0 && c.options.OnTurn != nil {
+			c.options.OnTurn(at - c.taken)
+		}
+		c.taken = 0
 	}
 	return nil
+}
+
+// turn notes that a message is being taken which came at an instant.
+func (c *Conn) turn(at int64) {
+	if c.taken == 0 || at < c.taken {
+		c.taken = at
+	}
 }
 
 // Close ends the connection; Run returns.

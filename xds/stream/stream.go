@@ -231,6 +231,7 @@ func (s *Stream) consume(data []byte, at int64) (int, error) {
 			return 0, err
 		}
 		if len(data) >= prefix+size { // without a copy
+			s.conn.turn(at)
 			s.handler.Message(data[prefix:prefix+size], at)
 			return prefix + size, nil
 		}
@@ -260,6 +261,7 @@ func (s *Stream) consume(data []byte, at int64) (int, error) {
 	if len(s.partial) == prefix+size {
 		whole := s.partial
 		s.partial = nil
+		s.conn.turn(at)
 		s.handler.Message(whole[prefix:], at)
 		s.conn.held -= int64(cap(whole))
 		putBuffer(whole)
