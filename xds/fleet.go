@@ -43,6 +43,7 @@ type Fleet struct {
 	lastChange  atomic.Int64
 	wire        [kinds + 1]wireCount // the last for types nobody asks for
 	lag         histogram
+	turns       histogram
 	unstamped   atomic.Int64 // reads of which the kernel said no time
 	timerLag    histogram
 	convergence histogram

@@ -262,11 +262,11 @@ func (c *Conn) flush() error {
 		for _, f := range sent {
 			f(at)
 		}
-		if c.taken != 0 && c.options.OnTurn != nil {
-			c.options.OnTurn(at - c.taken)
-		}
-		c.taken = 0
 	}
+	if c.taken != 0 && c.options.OnTurn != nil {
+		c.options.OnTurn(time.Now().UnixNano() - c.taken)
+	}
+	c.taken = 0
 	return nil
 }
 
