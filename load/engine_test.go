@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/meshmark/meshmark/load/arrival"
 )
 
 // tcpServer accepts connections and handles each on a goroutine of its own,
@@ -85,6 +87,7 @@ const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 func quick(url string) Spec {
 	s := DefaultSpec(url)
 	s.Connections, s.Rate, s.DurationS, s.IntervalS = 4, 400, 0.5, 0.1
+	s.RequestLog = true
 	return s
 }
 
@@ -103,13 +106,18 @@ func checkResult(t *testing.T, r *Result) {
 	t.Helper()
 	planned := map[int]int64{}
 	total := int64(0)
+	var times []int64
 	if s := r.Spec.schedule(); s != nil {
+		for _, c := range r.Changes {
+			s.(arrival.Changing).Change(c.AtNS, c.RPS*r.Spec.portion())
+		}
 		for {
 			req, ok := s.Next()
 			if !ok || req.Offset >= r.EndNS {
 				break
 			}
 			planned[int(req.Offset/int64(seconds(r.Spec.IntervalS)))]++
+			times = append(times, req.Offset)
 			total++
 		}
 	}
@@ -131,6 +139,9 @@ func checkResult(t *testing.T, r *Result) {
 		if count(iv.Intended) != iv.Completed || count(iv.Send) != iv.Completed {
 			t.Errorf("interval %d: %d completed, but %d and %d latencies", i, iv.Completed, count(iv.Intended), count(iv.Send))
 		}
+	}
+	if r.Spec.RequestLog {
+		checkLog(t, r, times)
 	}
 }
 

@@ -1,0 +1,108 @@
+package load
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/h2c"
+
+	"github.com/meshmark/meshmark/internal/leakcheck"
+)
+
+// TestStartTogether: several generators begin at one instant, whoever was
+// told first, and keep to it; a start that has passed is refused.
+func TestStartTogether(t *testing.T) {
+	leakcheck.Goroutines(t)
+	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
+	plain := httptest.NewServer(h2c.NewHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), &http2.Server{}))
+	defer plain.Close()
+	at := time.Now().Add(400 * time.Millisecond)
+	var all sync.WaitGroup
+	for i := range 3 {
+		all.Go(func() {
+			spec := quick("http://" + addr + "/")
+			if i == 2 {
+				spec.URL, spec.Protocol = plain.URL, HTTP2
+			}
+			spec.StartAtUnixNS, spec.Arrival, spec.Share = at.UnixNano(), Uniform, &Share{Index: i, Of: 3}
+			r, err := Run(context.Background(), spec, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			checkResult(t, r)
+			if !r.Start.Equal(time.Unix(0, at.UnixNano())) {
+				t.Errorf("started at %v, not at %v", r.Start, at)
+			}
+			for req := range r.Requests.All() {
+				if k := req.N*3 + int64(i); req.IntendedNS != k*2_500_000 {
+					t.Errorf("generator %d: request %d at %d ns; all together are not uniform", i, req.N, req.IntendedNS)
+				}
+			}
+			if w := r.Total(); w.Completed != w.Scheduled || w.CPU.Total() > 2 {
+				t.Errorf("%+v, CPU %+v", w.Account, w.CPU)
+			}
+		})
+	}
+	all.Wait()
+
+	spec := quick("http://" + addr + "/")
+	spec.StartAtUnixNS = time.Now().UnixNano()
+	if _, err := Start(context.Background(), spec); err == nil || !strings.Contains(err.Error(), "ago, before the connections") {
+		t.Errorf("a start in the past: %v", err)
+	}
+	spec.StartAtUnixNS = time.Now().Add(24 * time.Hour).UnixNano()
+	if _, err := Start(context.Background(), spec); err == nil || !strings.Contains(err.Error(), "ahead, more than") {
+		t.Errorf("a start tomorrow: %v", err)
+	}
+	for _, rate := range []Rate{400, Max} {
+		for _, protocol := range []string{HTTP1, HTTP2} {
+			spec := quick(plain.URL)
+			spec.Protocol, spec.Rate = protocol, rate
+			spec.StartAtUnixNS = time.Now().Add(time.Minute).UnixNano()
+			running, err := Start(context.Background(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := running.Progress(); p.AtNS > -50e9 || p.Sent != 0 {
+				t.Errorf("a minute before the start: %+v", p)
+			}
+			running.Stop()
+			r, err := running.Result(context.Background())
+			if err != nil || r.Total().Scheduled != 0 || r.EndNS != 0 || r.Report().Valid {
+				t.Errorf("%s at %v, stopped before its start: %+v, %v", protocol, rate, r.Total().Account, err)
+			}
+		}
+	}
+}
+
+// TestShare: seeds of generators that share a rate differ, and together they
+// give it.
+func TestShare(t *testing.T) {
+	total := 0
+	firsts := map[int64]bool{}
+	for i := range 10 {
+		spec := DefaultSpec("http://h/")
+		spec.Rate, spec.DurationS, spec.Share = 1000, 20, &Share{Index: i, Of: 10}
+		s := spec.schedule()
+		for n := 0; ; n++ {
+			req, ok := s.Next()
+			if !ok {
+				break
+			}
+			total++
+			if n == 0 {
+				firsts[req.Offset] = true
+			}
+		}
+	}
+	if len(firsts) != 10 || total < 19_300 || total > 20_700 { // 5 standard deviations
+		t.Errorf("%d requests in 20 s at 1000 rps; %d different first ones", total, len(firsts))
+	}
+}
