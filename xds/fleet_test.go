@@ -364,21 +364,3 @@ func TestBadSpecs(t *testing.T) {
 	}
 	eventually(t, "a reason", func() bool { s := f.Status(); return s.Waiting["dial"] == 1 && s.LastError != "" })
 }
-
-func TestByChange(t *testing.T) {
-	markers := []xds.MarkerSightings{
-		{Change: 1, Proxy: []int32{0, 1, 2}, ReceivedNS: []int64{10, 20, 30}, AckedNS: []int64{11, 21, 31}},
-		{Change: 1, Proxy: []int32{1, 0}, ReceivedNS: []int64{5, 40}, AckedNS: []int64{6, -1}},
-		{Change: 2},
-	}
-	all := xds.ByChange(markers, false)
-	if got := all[1]; !slices.Equal(got.Proxy, []int32{1, 0}) || !slices.Equal(got.ReceivedNS, []int64{20, 40}) || !slices.Equal(got.AckedNS, []int64{21, -1}) {
-		t.Errorf("%+v", got)
-	}
-	if got := xds.ByChange(markers, true)[1]; !slices.Equal(got.Proxy, []int32{1, 2, 0}) {
-		t.Errorf("%+v", got)
-	}
-	if len(all[2].Proxy) != 0 {
-		t.Errorf("%+v", all[2])
-	}
-}
