@@ -71,6 +71,9 @@ func (r *Result) Report() Report {
 	}
 	verdict := Judge(w, &r.Spec)
 	rep.Valid, rep.Warnings = verdict.Valid, verdict.Warnings
+	if r.Requests != nil && r.Requests.Header().Lost > 0 {
+		rep.Warnings = append(rep.Warnings, fmt.Sprintf("the request log lacks %d requests beyond %d", r.Requests.Header().Lost, r.Requests.Header().Requests))
+	}
 	if r.Interrupted {
 		rep.Warnings = append(rep.Warnings, fmt.Sprintf("the run was interrupted after %.3g of %g s", rep.DurationS, r.Spec.DurationS))
 	}

@@ -41,6 +41,21 @@ func TestSpecErrors(t *testing.T) {
 		"plain text":             func(s *Spec) { s.TLS = &TLS{InsecureSkipVerify: true} },
 		"ca_pem holds no cert":   func(s *Spec) { s.URL = "https://h/"; s.TLS = &TLS{CAPEM: "root:x:0:0"} },
 		"client certificate":     func(s *Spec) { s.URL = "https://h/"; s.TLS = &TLS{CertPEM: "x", KeyPEM: "y"} },
+		"max_connections 3":      func(s *Spec) { s.MaxConnections = 3 },
+		"are always busy":        func(s *Spec) { s.MaxConnections, s.Rate = 99, Max },
+		"see streams":            func(s *Spec) { s.MaxConnections, s.Protocol = 99, HTTP2 },
+		"only in plain text":     func(s *Spec) { s.MaxConnections, s.URL = 99, "https://h/" },
+		"request_id \"a b\"":     func(s *Spec) { s.RequestID = "a b" },
+		"headers to carry it":    func(s *Spec) { s.URL, s.PayloadBytes, s.RequestID = "tcp://h:1", 1, "a" },
+		"headers[0]: X-Request":  func(s *Spec) { s.RequestID, s.Headers = "a", []Header{{"X-Request-Id", "b"}} },
+		"header_key: tcp":        func(s *Spec) { s.URL, s.PayloadBytes, s.HeaderKey = "tcp://h:1", 1, &HeaderKey{"a", 1} },
+		"\"Host\" is no name":    func(s *Spec) { s.HeaderKey = &HeaderKey{"Host", 1} },
+		"values 0":               func(s *Spec) { s.HeaderKey = &HeaderKey{"a", 0} },
+		"carries the request":    func(s *Spec) { s.RequestID, s.HeaderKey = "a", &HeaderKey{"X-Request-ID", 1} },
+		"request_log: some":      func(s *Spec) { s.RequestLog, s.Rate, s.DurationS = true, 10_000, 500 },
+		"share: index 3 of 3":    func(s *Spec) { s.Share = &Share{3, 3} },
+		"nothing to share":       func(s *Spec) { s.Share, s.Rate = &Share{0, 3}, Max },
+		"start_at_unix_ns -1":    func(s *Spec) { s.StartAtUnixNS = -1 },
 		"its key need":           func(s *Spec) { s.URL = "https://h/"; s.TLS = &TLS{CertPEM: "x"} },
 	} {
 		s := DefaultSpec("http://localhost/")
@@ -85,6 +100,7 @@ func TestParseSpec(t *testing.T) {
 func FuzzParseSpec(f *testing.F) {
 	for _, seed := range []string{
 		`{"url": "http://h:80/", "rate_rps": "max"}`,
+		`{"url": "http://h/", "rate_rps": 5, "arrival": "uniform", "share": {"index": 1, "of": 2}, "request_log": true, "request_id": "mm", "header_key": {"name": "a", "values": 3}, "max_connections": 40, "start_at_unix_ns": 1}`,
 		`{"url": "grpc://h:80", "shape": {"kind": "ramp", "from_rps": 1, "to_rps": 9, "over_s": 2}}`,
 		`{"url": "tcp://h:80", "payload_bytes": 3, "trace": {"offsets_ns": [1, 2]}}`,
 		`{"url": "https://h/", "shape": {"kind": "steps", "steps": [{"rate_rps": 1, "duration_s": 2}]}, "headers": [{"name": "a", "value": "b"}]}`,

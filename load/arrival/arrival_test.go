@@ -224,3 +224,32 @@ func FuzzParseTrace(f *testing.F) {
 		}
 	})
 }
+
+// TestAnnouncedSale: steps known ahead give exactly what they say: 100 rps,
+// 1,000 from second 20 on for ten seconds, then 100 again.
+func TestAnnouncedSale(t *testing.T) {
+	sale := Shape{Kind: Steps, Steps: []Step{{100, 20}, {1000, 10}, {100, 30}}}
+	if n := sale.Expected(60); n != 2000+10_000+3000 {
+		t.Errorf("%v requests expected", n)
+	}
+	changed := Uniform(constant(100), 60) // the same, made of changes
+	changed.Change(20e9, 1000)
+	changed.Change(30e9, 100)
+	again := all(changed)
+	counts := make([]int, 60)
+	for i, r := range all(Uniform(sale, 60)) {
+		counts[r.Offset/1e9]++
+		if again[i] != r {
+			t.Fatalf("request %d at %d, by changes at %d", i, r.Offset, again[i].Offset)
+		}
+	}
+	for i, n := range counts {
+		if want := map[bool]int{true: 1000, false: 100}[i >= 20 && i < 30]; n != want {
+			t.Errorf("second %d: %d requests, want %d", i, n, want)
+		}
+	}
+	half := all(Uniform(sale.Scaled(0.5), 60))
+	if len(half) != 7500 || sale.Steps[1].RateRPS != 1000 {
+		t.Errorf("half of it has %d requests; the whole is now %+v", len(half), sale)
+	}
+}

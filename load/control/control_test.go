@@ -98,6 +98,9 @@ func TestBadRequests(t *testing.T) {
 		{"GET", "/v1/intervals", ``, 404},
 		{"POST", "/v1/stop?run=x", ``, 404},
 		{"GET", "/v1/result?run=", ``, 404},
+		{"POST", "/v1/runs/x/rate", `{"rate_rps": 1}`, 404},
+		{"GET", "/v1/runs/x/requests", ``, 404},
+		{"GET", "/v1/runs/x/progress", ``, 404},
 		{"GET", "/nothing", ``, 404},
 	} {
 		req, _ := http.NewRequest(tt.method, server.URL+tt.path, strings.NewReader(tt.body))
