@@ -106,7 +106,7 @@ func (m MarkerSightings) After(committedNS int64) MarkerSightings {
 // Where an account's lag is from.
 const (
 	LagKernel = "kernel" // the kernel's time stamps of what was read
-	LagTimer  = "timer"  // a goroutine that sleeps 5 ms at a time, and how much longer it took
+	LagTimer  = "timer"  // a goroutine that sleeps 50 ms at a time, and how much longer it took
 )
 
 // Account is what a fleet counted since its start.
