@@ -195,6 +195,22 @@ func (a *Applier) DeleteObjects(ctx context.Context, objects []*unstructured.Uns
 	return errors.Join(all...)
 }
 
+// Open finds where objects of a kind are in the API, for one object: one
+// without a namespace, of a kind that has them, is put into the given one.
+func (a *Applier) Open(object *unstructured.Unstructured, namespace string) (dynamic.ResourceInterface, error) {
+	kind := object.GroupVersionKind()
+	a.mu.Lock()
+	mapping, err := a.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	a.mu.Unlock()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", describe(object), err)
+	}
+	if object.GetNamespace() == "" && mapping.Scope.Name() != meta.RESTScopeNameRoot {
+		object.SetNamespace(namespace)
+	}
+	return a.resource(object)
+}
+
 // resource finds the REST endpoint of an object's kind. A kind that is
 // unknown makes the next call look again, at most four times a second.
 func (a *Applier) resource(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"time"
 
 	"github.com/meshmark/meshmark/errs"
@@ -37,6 +38,8 @@ type completed struct {
 	log    []byte         // histogram log, nil for none
 	events []record.Event // changes
 	files  []artefact
+	// requests is what was written of each request, packed; nil for nothing.
+	requests []byte
 }
 
 // blocks runs blocks until the stop rule holds or a limit comes.
@@ -94,7 +97,8 @@ func (r *run) enough(blocks int) string {
 
 // memory is the run so far, as analysis takes it.
 func (r *run) memory() record.Run {
-	return record.Run{Header: r.header, StudyYAML: r.o.Study.Marshal(), Trials: r.trials, Events: r.events, Hist: r.hist}
+	return record.Run{Header: r.header, StudyYAML: r.o.Study.Marshal(), Trials: r.trials, Events: r.events, Hist: r.hist,
+		Requests: func(trial string) (io.ReadCloser, error) { return store.OpenRequests(r.dir.Path(), trial) }}
 }
 
 // block runs what is left of a block's trials and returns how many; late says
@@ -162,6 +166,11 @@ func (r *run) keep(t completed) error {
 			write = r.dir.WriteProfile
 		}
 		if _, err := write(t.Trial.ID, f.name, f.data); err != nil {
+			return err
+		}
+	}
+	if t.requests != nil {
+		if _, err := r.dir.WriteRequests(t.Trial.ID, t.requests); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,9 @@ type Options struct {
 	Source []byte // the study file as given
 	Lab    lab.Lab
 	Mesh   mesh.Mesh
+	// Meshes are the adapters by name where cells name their mesh; Mesh counts
+	// for those that are not there.
+	Meshes map[string]mesh.Mesh
 	// Control is the control plane under test; studies of the data plane
 	// need none.
 	Control mesh.ControlPlane
@@ -42,6 +45,8 @@ type Options struct {
 	// within a bound needs next in a block, by its place in the block's
 	// order. nil: every cell is measured.
 	Next func(plan *study.Plan, run record.Run, block int) (order int, ok bool, err error)
+	// Condition compiles a condition of a step. nil: such steps never begin.
+	Condition func(expr string) (func(record.Moment) (bool, error), error)
 	// Progress is told what happens; it is called from one goroutine at a
 	// time and must not block. nil: nobody wants to know.
 	Progress func(Event)
@@ -138,6 +143,16 @@ func (r *run) deploy(ctx context.Context) (plane, error) {
 		}
 		return c, nil
 	}
+	if r.o.Study.Plane() == study.PlaneResilience {
+		r.tell(Event{Stage: "deploy", Text: "deploying the observer"})
+		s, err := deployStage(ctx, r.o, r.header.RunID, func(format string, args ...any) {
+			r.tell(Event{Stage: "step", Text: fmt.Sprintf(format, args...)})
+		})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
 	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("deploying %d client and %d server pods", len(r.plan.ClientVariants()), len(r.plan.ServerVariants()))})
 	d, err := deploy(ctx, r.o, r.plan, r.header.RunID)
 	if err != nil {
@@ -227,6 +242,9 @@ func (r *run) fit(ctx context.Context) ([]record.Component, error) {
 		}
 		return r.o.Mesh.Check(ctx, r.o.Lab.RESTConfig(), nil)
 	}
+	if r.o.Study.Plane() == study.PlaneResilience {
+		return r.fitScenario(ctx)
+	}
 	if _, err := newTopology("check", r.plan).deployments(r.o.Mesh, images, "check"); err != nil {
 		return nil, err
 	}
@@ -236,8 +254,11 @@ func (r *run) fit(ctx context.Context) ([]record.Component, error) {
 // Check finds what the generator would refuse of a plan's loads, or the driver
 // of its changes, before anything is started.
 func Check(plan *study.Plan) error {
-	if plan.Study.Plane() == study.PlaneControl {
+	switch plan.Study.Plane() {
+	case study.PlaneControl:
 		return checkControl(plan)
+	case study.PlaneResilience:
+		return checkScenario(plan)
 	}
 	t := newTopology("check", plan)
 	for _, cell := range plan.Cells {

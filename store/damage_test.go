@@ -37,7 +37,7 @@ func measured(t *testing.T) string {
 // What is no plain file is refused at once: opening a pipe would wait for a
 // writer for ever.
 func TestOpenRefusesWhatIsNoFile(t *testing.T) {
-	for _, name := range []string{FileHeader, FileStudy, FileResolved, FileTrials, FileEvents, FileFindings, FileLog} {
+	for _, name := range []string{FileHeader, FileStudy, FileResolved, FileTrials, FileEvents, FileLog} {
 		for kind, put := range map[string]func(string) error{
 			"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
 			"folder": func(path string) error { return os.Mkdir(path, 0o700) },
@@ -59,12 +59,7 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 					t.Fatalf("%s of %s that is a %s hangs", what, name, kind)
 				}
 			}
-			switch name {
-			case FileFindings:
-				check("findings", func() error { _, err := ReadFindings(path); return err })
-				continue
-			case FileLog: // only written
-			default:
+			if name != FileLog { // which is only written
 				check("load", func() error { _, _, err := Load(t.Context(), path); return err })
 			}
 			check("resume", func() error { _, _, err := Resume(path, nil, 0); return err })
@@ -166,15 +161,12 @@ func spoilLine(t *testing.T, path string, line int) {
 
 // Damage of whatever file is wrong input, and there is advice.
 func TestDamageIsWrongInput(t *testing.T) {
-	for name, text := range map[string]string{FileHeader: "{", FileTrials: "\x7fELF\n\n\n", FileFindings: "{"} {
+	for name, text := range map[string]string{FileHeader: "{", FileTrials: "\x7fELF\n\n\n"} {
 		path := measured(t)
 		if err := os.WriteFile(filepath.Join(path, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, _, err := Load(t.Context(), path)
-		if name == FileFindings {
-			_, err = ReadFindings(path)
-		}
 		if errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v, hint %q, code %d", name, err, errs.Hint(err), errs.Code(err))
 		}

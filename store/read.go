@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -124,7 +125,8 @@ func Load(ctx context.Context, path string) (run record.Run, notes []string, err
 	if _, err := c.readEvents(path); err != nil {
 		return record.Run{}, nil, err
 	}
-	run = record.Run{Header: c.Header, StudyYAML: c.Resolved, Trials: c.Trials, Events: c.Events, Hist: map[string]record.TrialHist{}}
+	run = record.Run{Header: c.Header, StudyYAML: c.Resolved, Trials: c.Trials, Events: c.Events, Hist: map[string]record.TrialHist{},
+		Requests: func(trial string) (io.ReadCloser, error) { return OpenRequests(path, trial) }}
 	for _, t := range c.Trials {
 		if ctx.Err() != nil {
 			return record.Run{}, nil, ctx.Err()
@@ -142,25 +144,6 @@ func Load(ctx context.Context, path string) (run record.Run, notes []string, err
 	}
 	c.lost.judge(run.Trials)
 	return run, append(c.Notes, c.lost.told()...), nil
-}
-
-// ReadFindings reads findings.json; the error is fs.ErrNotExist if analysis
-// has not written it yet.
-func ReadFindings(path string) (record.Findings, error) {
-	var f record.Findings
-	name := filepath.Join(path, FileFindings)
-	data, err := readFile(name, maxTrials)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f, err
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &f)
-	}
-	if err != nil {
-		err = errs.WithCode(fmt.Errorf("%s: %w", name, err), errs.CodeUsage)
-		return f, errs.WithHint(err, "`meshmark report --json` makes the findings anew from the other files")
-	}
-	return f, checkSchema(name, f.Schema)
 }
 
 func read(path string) (c Contents, whole int64, err error) {

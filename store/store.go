@@ -14,13 +14,14 @@
 //	hist/TRIAL.hlog           HDR interval logs, nanoseconds, tags intended, send
 //	series/                   Prometheus blocks of recorded metrics
 //	configs/ profiles/        configuration dumps and pprof profiles, by trial
+//	requests/TRIAL.jsonl.zst  what clients, proxies and workers wrote of each request
 //	findings.json             record.Findings, can be made again
 //	log.txt                   what the program said
 //
 // The rules that make them durable: a file that is written once goes to a
 // temporary name, is synced and renamed, and its directory is synced; a line
 // of trials.jsonl is one write and one sync, taken back if it fails half
-// way; a trial's histograms and events are in place before its line is. What a crash
+// way; a trial's histograms, requests and events are in place before its line is. What a crash
 // leaves is then at most an unfinished last line, and events of a trial
 // without a line, which readers drop with a note, and temporary files, which the next writer removes.
 //
@@ -58,6 +59,7 @@ const (
 	DirSeries    = "series"
 	DirConfigs   = "configs"
 	DirProfiles  = "profiles"
+	DirRequests  = "requests"
 )
 
 const tempPrefix = ".tmp-"
@@ -286,11 +288,11 @@ func (d *Dir) writeOf(dir, trialID, name string, data []byte) (string, error) {
 }
 
 // private says whether a file or directory of the run is for its owner's eyes
-// alone: what a mesh's proxies are told names its services and addresses, and
-// a heap profile's labels may too.
+// alone: what a mesh's proxies are told and write names its services and
+// addresses, and a heap profile's labels may too.
 func private(name string) bool {
 	top, _, _ := strings.Cut(filepath.ToSlash(filepath.Clean(name)), "/")
-	return top == DirConfigs || top == DirProfiles
+	return top == DirConfigs || top == DirProfiles || top == DirRequests
 }
 
 var reFileName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
@@ -371,7 +373,7 @@ func (d *Dir) closeFiles() error {
 
 // removeTemps removes what an interrupted writer left unfinished.
 func (d *Dir) removeTemps() {
-	for _, dir := range []string{d.path, filepath.Join(d.path, DirHist), filepath.Join(d.path, DirConfigs), filepath.Join(d.path, DirProfiles)} {
+	for _, dir := range []string{d.path, filepath.Join(d.path, DirHist), filepath.Join(d.path, DirConfigs), filepath.Join(d.path, DirProfiles), filepath.Join(d.path, DirRequests)} {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			continue

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -105,8 +106,11 @@ func TestWriteAndLoad(t *testing.T) {
 	if got.Intended.TotalCount() != 3 || got.Send.TotalCount() != 3 || got.Intended.Max() < 3000 || got.Intended.Max() > 3003 || got.Send.Min() > 900 {
 		t.Errorf("histograms: %d %d %d", got.Intended.TotalCount(), got.Send.TotalCount(), got.Intended.Max())
 	}
-	if f, err := ReadFindings(d.Path()); err != nil || f.Study != "quick" {
-		t.Errorf("findings: %+v %v", f, err)
+	var findings record.Findings
+	if data, err := os.ReadFile(filepath.Join(d.Path(), FileFindings)); err != nil {
+		t.Error(err)
+	} else if err := json.Unmarshal(data, &findings); err != nil || findings.Study != "quick" {
+		t.Errorf("findings: %+v %v", findings, err)
 	}
 	if log, _ := os.ReadFile(filepath.Join(d.Path(), FileLog)); string(log) != "hello\n" {
 		t.Errorf("log: %q", log)

@@ -11,18 +11,26 @@ import (
 	"github.com/meshmark/meshmark/errs"
 )
 
-//go:embed *.yaml
+//go:embed *.yaml scenarios/*.yaml
 var files embed.FS
 
-// Names returns the names of all studies, sorted.
-func Names() []string {
-	entries, err := fs.ReadDir(files, ".")
+// Scenarios is the folder of the studies of resilience. A name stands for one
+// study, wherever it lies.
+const Scenarios = "scenarios"
+
+// Names returns the names of all studies, those of scenarios last, sorted.
+func Names() []string { return append(namesIn("."), namesIn(Scenarios)...) }
+
+func namesIn(folder string) []string {
+	entries, err := fs.ReadDir(files, folder)
 	if err != nil { // the file system is part of the program
 		panic(err)
 	}
 	names := make([]string, 0, len(entries))
 	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+		if name, ok := strings.CutSuffix(e.Name(), ".yaml"); ok {
+			names = append(names, name)
+		}
 	}
 	return names
 }
@@ -30,7 +38,10 @@ func Names() []string {
 // Read returns a study file by its name.
 func Read(name string) ([]byte, error) {
 	data, err := files.ReadFile(name + ".yaml")
-	if err != nil {
+	if err != nil && !strings.Contains(name, "/") {
+		data, err = files.ReadFile(Scenarios + "/" + name + ".yaml")
+	}
+	if err != nil || strings.Contains(name, "/") {
 		return nil, errs.WithHint(errs.Usage("there is no study %q", name),
 			"studies that come with meshmark: %s; or give the path of a file", strings.Join(Names(), ", "))
 	}

@@ -36,14 +36,22 @@ func TestShipped(t *testing.T) {
 				t.Errorf("its name is %s", s.Name)
 			}
 			data, _ := Read(name)
-			if !strings.HasPrefix(string(data), "# yaml-language-server: $schema=../docs/study.schema.json\n") {
+			up := "../"
+			if s.Scenario != nil {
+				up = "../../"
+			}
+			if !strings.HasPrefix(string(data), "# yaml-language-server: $schema="+up+"docs/study.schema.json\n") {
 				t.Error("its first line does not name the schema")
 			}
 			least := 4
 			if s.Control != nil { // whose trials are long and vary little
 				least = 2
 			}
-			if len(s.Baseline) == 0 && len(s.Search) == 0 || s.Blocks.Min < least {
+			if s.Scenario != nil {
+				if s.Story == "" || len(s.Assert) == 0 {
+					t.Error("it has no story, or asserts nothing")
+				}
+			} else if len(s.Baseline) == 0 && len(s.Search) == 0 || s.Blocks.Min < least {
 				t.Error("it has no baseline, or too few blocks for an interval")
 			}
 			again, err := study.Parse(s.Marshal(), "resolved.yaml", nil)
@@ -60,8 +68,11 @@ func TestShipped(t *testing.T) {
 			}
 			for _, cell := range p.Cells {
 				_, err := study.LevelsOf(cell)
-				if s.Control != nil {
+				switch s.Plane() {
+				case study.PlaneControl:
 					_, err = study.ControlOf(cell)
+				case study.PlaneResilience:
+					_, err = study.ScenarioOf(cell)
 				}
 				if err != nil {
 					t.Error(err)

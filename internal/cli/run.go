@@ -105,6 +105,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 		Remarks: remarks,
 		Enough:  analysis.Enough,
 		Next:    analysis.Next,
+		Meshes:  meshesOf(plan, where.Images()), Condition: condition,
 	}
 	if f.resume != "" {
 		options.Out, options.Resume = f.resume, true
@@ -157,7 +158,7 @@ func prepare(env *Env, f runFlags, args []string) (*study.Study, []byte, *study.
 	if err != nil {
 		return fail(errs.WithCode(err, errs.CodeUsage))
 	}
-	if _, err := analysis.CompileAssertions(s.Assert); err != nil {
+	if err := analysis.CheckStudy(s); err != nil {
 		return fail(err)
 	}
 	if err := runner.Check(plan); err != nil {
@@ -296,6 +297,26 @@ func newMesh(name string, images lab.Images) mesh.Mesh {
 		return none.Mesh{}
 	}
 	return &istio.Mesh{ProxyImage: images.ProxyFor}
+}
+
+// meshesOf makes the adapters of the meshes that a plan's cells name.
+func meshesOf(plan *study.Plan, images lab.Images) map[string]mesh.Mesh {
+	out := map[string]mesh.Mesh{}
+	for _, cell := range plan.Cells {
+		if name := cell[study.FactorMesh]; name != "" && out[name] == nil {
+			out[name] = newMesh(name, images)
+		}
+	}
+	return out
+}
+
+// condition compiles a condition of a step.
+func condition(expr string) (func(record.Moment) (bool, error), error) {
+	c, err := analysis.CompileCondition(expr)
+	if err != nil {
+		return nil, err
+	}
+	return c.Holds, nil
 }
 
 // openControl finds the control plane under test.

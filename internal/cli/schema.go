@@ -44,6 +44,7 @@ func newStudyListCommand(env *Env) *cobra.Command {
 				Name     string `json:"name"`
 				Title    string `json:"title"`
 				Question string `json:"question"`
+				Story    string `json:"story,omitempty"` // of scenarios
 			}
 			var all []listed
 			for _, name := range studies.Names() {
@@ -51,7 +52,11 @@ func newStudyListCommand(env *Env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				all = append(all, listed{name, s.Title, s.Question})
+				one := listed{name, s.Title, s.Question, ""}
+				if s.Plane() == study.PlaneResilience {
+					one.Story = s.Story
+				}
+				all = append(all, one)
 			}
 			if asJSON {
 				return writeJSON(env.Stdout, struct {
@@ -61,13 +66,30 @@ func newStudyListCommand(env *Env) *cobra.Command {
 			}
 			w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
 			for _, s := range all {
-				fmt.Fprintf(w, "%s\t%s\n", s.Name, s.Question)
+				if s.Story == "" {
+					fmt.Fprintf(w, "%s\t%s\n", s.Name, s.Question)
+				}
 			}
-			return w.Flush()
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			fmt.Fprintf(env.Stdout, "\nScenarios, each with a verdict:\n")
+			for _, s := range all {
+				if s.Story != "" {
+					fmt.Fprintf(env.Stdout, "\n%s: %s\n%s\n", s.Name, s.Question, indented(s.Story))
+				}
+			}
+			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// indented sets the first paragraph of a text apart.
+func indented(text string) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n\n")
+	return "  " + strings.ReplaceAll(first, "\n", "\n  ")
 }
 
 func newStudySchemaCommand(env *Env) *cobra.Command {
@@ -136,7 +158,7 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 				if err != nil {
 					return errs.WithCode(err, errs.CodeUsage)
 				}
-				if _, err := analysis.CompileAssertions(s.Assert); err != nil {
+				if err := analysis.CheckStudy(s); err != nil {
 					return err
 				}
 				if err := runner.Check(p); err != nil {
@@ -224,6 +246,11 @@ func readStudy(env *Env, arg string) (data []byte, name, dir string, err error) 
 	if arg == "-" {
 		data, err = io.ReadAll(io.LimitReader(env.Stdin, study.MaxFile+1))
 		return data, "standard input", ".", err
+	}
+	if word, ok := strings.CutPrefix(arg, studies.Scenarios+"/"); ok && !strings.ContainsAny(word, "/.") {
+		if data, err = studies.Read(word); err == nil {
+			return data, word + ".yaml", ".", nil
+		}
 	}
 	if !strings.ContainsAny(arg, "/.") {
 		// A bare word is a shipped study, or a file of that name.

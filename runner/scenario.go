@@ -1,0 +1,203 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+	"k8s.io/client-go/rest"
+)
+
+// stage is what trials of resilience need in the cluster, deployed: observers
+// on the nodes. Services and clients are each trial's own.
+type stage struct {
+	*site
+	study  *study.Study
+	config *rest.Config
+	apply  *lab.Applier
+	say    func(format string, args ...any)
+	// seen are the pods of the last trial, for the versions of their sidecars.
+	seen []podRef
+	// ahead is how far the clocks of nodes are ahead of ours, where that is
+	// more than the error of knowing it; bound is the largest such error.
+	ahead map[string]int64
+	bound time.Duration
+
+	undoMu sync.Mutex
+	undos  int // notes of what to undo so far
+}
+
+// deployStage makes namespace and observers. On error nothing is left.
+func deployStage(ctx context.Context, o *Options, run string, say func(string, ...any)) (s *stage, err error) {
+	at, err := newSite(o, run)
+	if err != nil {
+		return nil, err
+	}
+	config := o.Lab.RESTConfig()
+	config.QPS, config.Burst = -1, -1
+	s = &stage{site: at, study: o.Study, config: config, say: say, ahead: map[string]int64{}}
+	if s.apply, err = lab.NewApplier(config); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.remove())
+		}
+	}()
+	if err := s.createNamespace(ctx, study.PlaneResilience); err != nil {
+		return s, err
+	}
+	if err := s.createObservers(ctx); err != nil {
+		return s, err
+	}
+	return s, s.find(ctx)
+}
+
+// find waits for an observer, opens lines to all, and compares clocks.
+func (s *stage) find(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := lab.WaitPods(limited, s.kube, s.namespace, mesh.AppLabel+"="+roleObserve, 1); err != nil {
+		return errs.WithHint(err, "kubectl -n %s get events --sort-by=.lastTimestamp", s.namespace)
+	}
+	if _, err := s.readyPods(ctx); err != nil {
+		return err
+	}
+	if err := s.findControlPlane(ctx); err != nil {
+		return err
+	}
+	return s.compareClocks(ctx)
+}
+
+// compareClocks measures the clocks of all nodes that have an observer.
+func (s *stage) compareClocks(ctx context.Context) error {
+	s.bound = 0
+	for node, observer := range s.observers {
+		ahead, bound, err := observer.ClockOffset(ctx)
+		if err != nil {
+			return fmt.Errorf("compare clocks with node %s: %w", node, err)
+		}
+		delete(s.ahead, node)
+		if ahead.Abs() > bound {
+			s.ahead[node] = int64(ahead)
+			s.bound = max(s.bound, bound)
+		}
+	}
+	return nil
+}
+
+// place implements plane.
+func (s *stage) place() *site { return s.site }
+
+// pods implements plane.
+func (s *stage) pods() []podRef { return s.seen }
+
+// reconnect implements measurer.
+func (s *stage) reconnect(ctx context.Context) error {
+	s.redial()
+	s.seen = nil
+	return s.find(ctx)
+}
+
+// measure implements measurer.
+func (s *stage) measure(ctx context.Context, job job) (completed, error) {
+	t, err := newScenarioTrial(s, job)
+	if err != nil {
+		return completed{Trial: t.out}, err
+	}
+	return t.measure(ctx)
+}
+
+// meshOf is the adapter of the mesh that a cell names.
+func (o *Options) meshOf(cell record.Cell) (mesh.Mesh, error) {
+	name := cell[study.FactorMesh]
+	if m := o.Meshes[name]; m != nil {
+		return m, nil
+	}
+	if o.Mesh != nil && o.Mesh.Name() == name {
+		return o.Mesh, nil
+	}
+	return nil, errs.Usage("this program has no adapter for mesh %s", name)
+}
+
+// checkScenario finds what the workers or generators would refuse of a plan,
+// and levers that its meshes lack, before anything is started.
+func checkScenario(plan *study.Plan) error {
+	for _, cell := range plan.Cells {
+		s, err := newScene(plan.Study, cell, nil, lab.Images{}, "check", "check", 1)
+		if err == nil {
+			_, err = s.configs()
+		}
+		if err == nil {
+			_, err = s.loadSpec(0)
+		}
+		if err != nil {
+			return fmt.Errorf("cell %s: %w", plan.Label(cell), err)
+		}
+	}
+	return nil
+}
+
+// fitScenario says whether the plan can be run with the meshes there are, and
+// which binaries would be measured.
+func (r *run) fitScenario(ctx context.Context) ([]record.Component, error) {
+	var out []record.Component
+	checked := map[string]bool{}
+	for _, cell := range r.plan.Cells {
+		m, err := r.o.meshOf(cell)
+		if err != nil {
+			return nil, err
+		}
+		s, err := newScene(r.o.Study, cell, m, r.o.Lab.Images(), "check", "check", 1)
+		if err != nil {
+			return nil, err
+		}
+		if !checked[m.Name()] {
+			checked[m.Name()] = true
+			var proxies []mesh.Proxy
+			for _, w := range s.workloads() {
+				if w.Proxy != nil && !slices.Contains(proxies, *w.Proxy) {
+					proxies = append(proxies, *w.Proxy)
+				}
+			}
+			components, err := m.Check(ctx, r.o.Lab.RESTConfig(), proxies)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, components...)
+		}
+		if _, err := s.deployments(); err != nil {
+			return nil, err
+		}
+		if resilient, ok := m.(mesh.Resilience); ok {
+			for _, lack := range resilient.Lacks(cell) {
+				return nil, errs.Usage("cell %s: mesh %s cannot give %s=%s: %s", r.plan.Label(cell), m.Name(), lack.Factor, lack.Level, lack.Reason)
+			}
+		}
+	}
+	return out, nil
+}
+
+// newScene lays a cell out. A nil mesh is enough for what needs none.
+func newScene(s *study.Study, cell record.Cell, m mesh.Mesh, images lab.Images, run, trial string, seed uint64) (*scene, error) {
+	levels, err := study.ScenarioOf(cell)
+	if err != nil {
+		return nil, err
+	}
+	return &scene{run: run, trial: trial, namespace: namespacePrefix + run, study: s, scenario: s.Scenario, cell: cell, levels: levels, mesh: m, images: images, seed: seed}, nil
+}
+
+// observerAt is the observer of a node.
+func (s *stage) observerAt(node string) (observe.Client, bool) {
+	o := s.observers[node]
+	return o, o.HTTPClient != nil
+}

@@ -1,0 +1,256 @@
+package runner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/meshmark/meshmark/fault"
+	"github.com/meshmark/meshmark/fault/drive"
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/mesh"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+// changed is an object that a step changes.
+type changed struct {
+	at     dynamic.ResourceInterface
+	object *unstructured.Unstructured // as it is to be; of one that goes its name
+	gone   bool                       // it is to go
+	before undoNote
+	forget func(context.Context) error
+}
+
+// look finds out how the object is now.
+func (c *changed) look(ctx context.Context) error {
+	before, err := c.at.Get(ctx, c.object.GetName(), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		if c.gone {
+			return fmt.Errorf("there is no %s %s to delete", c.object.GetKind(), c.object.GetName())
+		}
+		c.before = undoNote{Before: c.object, Absent: true}
+	case err != nil:
+		return fmt.Errorf("look at %s %s: %w", c.object.GetKind(), c.object.GetName(), err)
+	default:
+		c.before = undoNote{Before: before}
+	}
+	return nil
+}
+
+func (c *changed) act(ctx context.Context) error {
+	if c.gone {
+		return c.at.Delete(ctx, c.object.GetName(), metav1.DeleteOptions{})
+	}
+	body, err := json.Marshal(c.object.Object)
+	if err != nil {
+		return err
+	}
+	_, err = c.at.Patch(ctx, c.object.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: lab.FieldManager, Force: ptr(true)})
+	return err
+}
+
+// config changes objects of the Kubernetes API.
+func (h *hands) config(ctx context.Context, c *fault.Config) (drive.Hand, error) {
+	var all []*changed
+	var names []string
+	put := func(object *unstructured.Unstructured, gone bool) error {
+		at, err := h.apply.Open(object, h.namespace)
+		if err != nil {
+			return err
+		}
+		one := &changed{at: at, object: object, gone: gone}
+		all, names = append(all, one), append(names, object.GetKind()+" "+object.GetName())
+		return one.look(ctx)
+	}
+	for _, o := range c.Apply {
+		if err := put((&unstructured.Unstructured{Object: o}).DeepCopy(), false); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range c.Delete {
+		object := &unstructured.Unstructured{}
+		object.SetAPIVersion(r.APIVersion)
+		object.SetKind(r.Kind)
+		object.SetNamespace(r.Namespace)
+		object.SetName(r.Name)
+		if err := put(object, true); err != nil {
+			return nil, err
+		}
+	}
+	witness, err := h.witness(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range all {
+		if one.object.GetNamespace() != h.namespace { // the namespace's end is not its own
+			if one.forget, err = h.promise(ctx, one.before); err != nil {
+				return nil, err
+			}
+		}
+	}
+	refused := ""
+	return &hand{
+		target: strings.Join(names, ", "),
+		begin: func(ctx context.Context) error {
+			for i, one := range all {
+				if err := one.act(ctx); err != nil {
+					if c.Rejected && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) {
+						refused = err.Error()
+						continue
+					}
+					return fmt.Errorf("change %s: %w", names[i], err)
+				}
+			}
+			return nil
+		},
+		prove: func(ctx context.Context) (string, error) {
+			switch {
+			case refused != "":
+				return "the API server refused it: " + refused, nil
+			case c.Rejected:
+				return witness.rejected(ctx)
+			}
+			return witness.changed(ctx)
+		},
+		end: func(ctx context.Context) error {
+			var errs []error
+			for _, one := range slices.Backward(all) {
+				err := one.before.restore(ctx, h.apply)
+				if err == nil && one.forget != nil {
+					err = one.forget(ctx)
+				}
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
+		},
+	}, nil
+}
+
+// witness sees by the proxies themselves that their configuration changes, or
+// that they refuse a change.
+type witness struct {
+	h       *hands
+	mesh    mesh.Resilience
+	pods    []*resident
+	configs map[string][sha256.Size]byte
+	refused map[string]float64
+}
+
+// rejections selects Envoy's counters of configuration that it refused.
+// See envoyproxy.io/docs, xDS subscription statistics, update_rejected.
+const rejections = `\.update_rejected$`
+
+// witness looks at the proxies' configuration before a change.
+func (h *hands) witness(ctx context.Context) (*witness, error) {
+	m, ok := h.scene.mesh.(mesh.Resilience)
+	if !ok || !h.scene.meshed() || m.ConfigPath() == "" {
+		return nil, fmt.Errorf("the proxies of mesh %s do not tell their configuration, so nothing could prove that a change took effect", h.scene.mesh.Name())
+	}
+	w := &witness{h: h, mesh: m}
+	for _, one := range h.scene.workloads() {
+		if one.Proxy != nil {
+			w.pods = append(w.pods, h.census.living(one.Name)...)
+		}
+	}
+	var err error
+	w.configs, w.refused, err = w.look(ctx)
+	return w, err
+}
+
+// reUpdated are the parts of Envoy's answer that differ with every message of
+// the control plane, whatever it says.
+var reUpdated = regexp.MustCompile(`"(last_updated|version_info|system_version_info)":\s*"[^"]*"`)
+
+func (w *witness) look(ctx context.Context) (map[string][sha256.Size]byte, map[string]float64, error) {
+	configs, refused := map[string][sha256.Size]byte{}, map[string]float64{}
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(leverMany)
+	for _, r := range w.pods {
+		if !w.h.census.lives(r.uid) {
+			continue
+		}
+		group.Go(func() error {
+			admin := w.h.admin(r)
+			config, err := admin.Get(ctx, w.mesh.ConfigPath(), nil)
+			if err != nil {
+				return fmt.Errorf("configuration of the proxy of %s: %w", r.Name, err)
+			}
+			stats, err := admin.Stats(ctx, rejections)
+			if err != nil {
+				return fmt.Errorf("counters of the proxy of %s: %w", r.Name, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			configs[r.uid] = sha256.Sum256(reUpdated.ReplaceAll(config, nil))
+			for _, n := range stats.Counters {
+				refused[r.uid] += n
+			}
+			return nil
+		})
+	}
+	return configs, refused, group.Wait()
+}
+
+// witnessSteady is how long no further proxy may follow until those that have
+// are taken for all.
+const witnessSteady = 1500 * time.Millisecond
+
+// await looks until some proxies show it and no further ones follow.
+func (w *witness) await(ctx context.Context, shows func(uid string, config [sha256.Size]byte, refused float64) bool) (count, of int, err error) {
+	last, since := 0, time.Now()
+	for {
+		configs, refused, err := w.look(ctx)
+		if err == nil {
+			count, of = 0, len(configs)
+			for uid, config := range configs {
+				if shows(uid, config, refused[uid]) {
+					count++
+				}
+			}
+			if count != last {
+				last, since = count, time.Now()
+			}
+			if count == of && of > 0 || count > 0 && time.Since(since) > witnessSteady {
+				return count, of, nil
+			}
+		}
+		if stop := pause(ctx, leverEvery); stop != nil {
+			return count, of, errors.Join(stop, err)
+		}
+	}
+}
+
+func (w *witness) changed(ctx context.Context) (string, error) {
+	count, of, err := w.await(ctx, func(uid string, config [sha256.Size]byte, _ float64) bool { return config != w.configs[uid] })
+	if err != nil {
+		return "", fmt.Errorf("no proxy has another configuration: %w", err)
+	}
+	return fmt.Sprintf("%d of %d proxies have another configuration", count, of), nil
+}
+
+func (w *witness) rejected(ctx context.Context) (string, error) {
+	count, of, err := w.await(ctx, func(uid string, _ [sha256.Size]byte, refused float64) bool { return refused > w.refused[uid] })
+	if err != nil {
+		return "", fmt.Errorf("no proxy has counted a configuration that it refused: %w", err)
+	}
+	return fmt.Sprintf("%d of %d proxies have refused it", count, of), nil
+}
+
+// elsewhere is the way to what other files do.
+func (h *hands) elsewhere(_ context.Context, o fault.Occurrence) (drive.Hand, error) {
+	return nil, fmt.Errorf("steps of kind %s cannot be carried out yet", o.Kind())
+}

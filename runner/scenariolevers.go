@@ -1,0 +1,189 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/meshmark/meshmark/fault/drive"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/record"
+	"golang.org/x/sync/errgroup"
+)
+
+// callers are the pods with a proxy that send requests: clients, and those of
+// services that call others.
+func (t *scenarioTrial) callers() []*resident {
+	var out []*resident
+	for _, w := range t.scene.workloads() {
+		one, ok := t.scene.scenario.Graph.Service(w.Name)
+		if w.Proxy != nil && (!ok || len(one.Calls) > 0) {
+			out = append(out, t.census.living(w.Name)...)
+		}
+	}
+	return out
+}
+
+// admin is a line to the admin port of a pod's proxy.
+func (t *scenarioTrial) admin(r *resident) observe.EnvoyAdmin {
+	return observe.EnvoyAdmin{HTTPClient: t.dialer.Client(t.namespace, r.Name, t.scene.mesh.AdminPort())}
+}
+
+// findSidecars asks the sidecars what they are, once a run.
+func (t *scenarioTrial) findSidecars(ctx context.Context) error {
+	if len(t.seen) > 0 || !t.scene.meshed() || t.scene.mesh.AdminPort() == 0 {
+		return nil
+	}
+	for _, r := range t.callers() {
+		pod := r.volatile
+		ref, err := t.newPodRef(ctx, pod, t.scene.mesh)
+		if err != nil {
+			return err
+		}
+		t.seen = append(t.seen, ref)
+		return nil // they are made alike
+	}
+	return nil
+}
+
+// Limits of the wait for levers.
+const (
+	leverTime  = 30 * time.Second
+	leverEvery = 250 * time.Millisecond
+	leverMany  = 16 // proxies asked at once
+)
+
+// proveLevers waits until every caller's proxy has the cell's levers in force,
+// and notes the proof as checks.
+func (t *scenarioTrial) proveLevers(ctx context.Context) error {
+	m, ok := t.scene.mesh.(mesh.Resilience)
+	if !ok || !t.scene.meshed() || m.ConfigPath() == "" {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, leverTime)
+	defer cancel()
+	group, groupCtx := errgroup.WithContext(limited)
+	group.SetLimit(leverMany)
+	var mu sync.Mutex
+	sum := map[string]*record.Check{}
+	var order []string
+	for _, r := range t.callers() {
+		routes := t.routesOf(r.Service)
+		group.Go(func() error {
+			checks, err := t.leversOf(groupCtx, m, r, routes)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, c := range checks {
+				if sum[c.Name] == nil {
+					sum[c.Name] = &c
+					order = append(order, c.Name)
+				} else if !c.OK && sum[c.Name].OK {
+					*sum[c.Name] = c
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("prove the levers: %w", err)
+	}
+	for _, name := range order {
+		t.out.Validity.Checks = append(t.out.Validity.Checks, *sum[name])
+	}
+	return nil
+}
+
+// leversOf asks one proxy until it has all levers, or the time is up.
+func (t *scenarioTrial) leversOf(ctx context.Context, m mesh.Resilience, r *resident, routes []mesh.Route) ([]record.Check, error) {
+	for {
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		config, err := t.admin(r).Get(asking, m.ConfigPath(), nil)
+		cancel()
+		var checks []record.Check
+		if err == nil {
+			checks = m.CheckTraffic(config, routes, t.scene.cell)
+			missing := ""
+			for i := range checks {
+				if !checks[i].OK {
+					checks[i].Detail = r.Name + ": " + checks[i].Detail
+					missing = checks[i].Detail
+				}
+			}
+			if missing == "" {
+				return checks, nil
+			}
+			err = errors.New(missing)
+		}
+		if pause(ctx, leverEvery) != nil {
+			if checks != nil {
+				return checks, nil
+			}
+			return nil, fmt.Errorf("proxy of %s: %w", r.Name, err)
+		}
+	}
+}
+
+// routesOf are the ports that a service's pods call.
+func (t *scenarioTrial) routesOf(service string) []mesh.Route {
+	g := t.scene.scenario.Graph
+	one, ok := g.Service(service)
+	if !ok { // the clients
+		entry, _ := g.Service(t.scene.scenario.Entry)
+		return []mesh.Route{{Name: entry.Name, Namespace: t.namespace, Port: servingPorts[t.scene.levels.Protocol].number}}
+	}
+	var out []mesh.Route
+	seen := map[string]bool{}
+	for _, call := range one.Calls {
+		to, _ := g.Service(call.To)
+		if !seen[to.Name] {
+			seen[to.Name] = true
+			out = append(out, mesh.Route{Name: to.Name, Namespace: t.namespace, Port: servingPorts[to.Protocol].number})
+		}
+	}
+	return out
+}
+
+// sense tells whether conditions of steps hold; nil where nobody can.
+func (t *scenarioTrial) sense() drive.Sense {
+	if t.o.Condition == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	compiled := map[string]func(record.Moment) (bool, error){}
+	return func(ctx context.Context, expr string) (bool, error) {
+		mu.Lock()
+		holds := compiled[expr]
+		mu.Unlock()
+		if holds == nil {
+			var err error
+			if holds, err = t.o.Condition(expr); err != nil {
+				return false, err
+			}
+			mu.Lock()
+			compiled[expr] = holds
+			mu.Unlock()
+		}
+		m, err := t.clients.moment(ctx)
+		if err != nil {
+			return false, err
+		}
+		m.Ready, m.Ejected = t.looks.now()
+		return holds(m)
+	}
+}
+
+// now is the latest look.
+func (l *looks) now() (ready, ejected map[string]int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.samples); n > 0 {
+		return l.samples[n-1].Ready, l.samples[n-1].Ejected
+	}
+	return nil, nil
+}
