@@ -1,0 +1,250 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// standing is a fault that stands, and what it takes to end it.
+type standing struct {
+	Fault
+	end   func() error
+	count func() (Packets, error) // nil: it counts nothing
+}
+
+// signal carries out a request; the answer stands if its ID is set.
+func (s *Server) signal(ctx context.Context, request SignalRequest) (Fault, error) {
+	if err := request.validate(); err != nil {
+		return Fault{}, err
+	}
+	all, err := s.processes.container(request.Container)
+	if err != nil {
+		return Fault{}, err
+	}
+	wanted := slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return p.Kind != request.Kind || p.State == "Z" })
+	if len(wanted) == 0 {
+		return Fault{}, fmt.Errorf("container %.80s of pod %s has no process of kind %s, but %s: %w", request.ID, request.PodUID, request.Kind, describe(all), errNotFound)
+	}
+	f := Fault{Schema: Schema, PodUID: request.PodUID, Processes: wanted, What: request.Signal + " " + describe(wanted)}
+	if request.Signal == SignalStop {
+		return s.stop(ctx, f, lease(request.LeaseMS))
+	}
+	reached, err := s.processes.signal(wanted, unix.SIGKILL)
+	f.BeganNS = time.Now().UnixNano()
+	if err == nil && len(reached) == 0 {
+		err = fmt.Errorf("%s ended by themselves: %w", describe(wanted), errNotFound)
+	}
+	return f, err
+}
+
+func (r SignalRequest) validate() error {
+	switch {
+	case r.Signal != SignalKill && r.Signal != SignalStop:
+		return errs.Usage("signal %.40q: want %s or %s", r.Signal, SignalKill, SignalStop)
+	case !slices.Contains([]string{KindEnvoy, KindAgent, KindWorker, KindIstiod, KindInit}, r.Kind):
+		return errs.Usage("kind %.40q: want %s, %s, %s, %s or %s", r.Kind, KindEnvoy, KindAgent, KindWorker, KindIstiod, KindInit)
+	case r.Signal == SignalStop:
+		return validateLease(r.LeaseMS)
+	case r.LeaseMS != 0:
+		return errs.Usage("lease_ms: what is killed does not come back at the end of a lease")
+	}
+	return nil
+}
+
+func validateLease(ms int64) error {
+	if ms <= 0 || ms > MaxLeaseMS {
+		return errs.Usage("lease_ms %d: want 1 to %d", ms, MaxLeaseMS)
+	}
+	return nil
+}
+
+func lease(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+func describe(all []Process) string {
+	text := ""
+	for i, p := range all {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s (process %d, %s)", p.Kind, p.PID, p.Comm)
+	}
+	return text
+}
+
+// stop stops processes. Each is marked in its pod before, so that it goes on
+// again whatever becomes of this server.
+func (s *Server) stop(ctx context.Context, f Fault, lease time.Duration) (Fault, error) {
+	id, err := s.take(f.Processes)
+	if err != nil {
+		return Fault{}, err
+	}
+	defer s.untake(id)
+	ns, err := s.processes.pod(f.PodUID)
+	if err != nil {
+		return Fault{}, err
+	}
+	var marked []mark
+	end := func() error {
+		_, err := s.processes.signal(f.Processes, unix.SIGCONT)
+		if err == nil {
+			for _, m := range marked {
+				err = errors.Join(err, removeTable(ns, m.String()))
+			}
+		}
+		return errors.Join(err, ns.Close())
+	}
+	for _, p := range f.Processes {
+		m := mark{Owner: s.self, Fault: id, Stopped: p}
+		if err := addMark(ns, m.String()); err != nil {
+			return Fault{}, errors.Join(err, end())
+		}
+		marked = append(marked, m)
+	}
+	reached, err := s.processes.signal(f.Processes, unix.SIGSTOP)
+	if err == nil && len(reached) == 0 {
+		err = fmt.Errorf("%s ended by themselves: %w", describe(f.Processes), errNotFound)
+	}
+	if err == nil {
+		err = s.processes.stopped(ctx, reached)
+	}
+	if err != nil {
+		return Fault{}, errors.Join(err, end())
+	}
+	return s.stand(id, standing{Fault: f, end: end}, lease)
+}
+
+// network carries out a request.
+func (s *Server) network(request NetworkRequest) (Fault, error) {
+	peers, err := request.validate()
+	if err != nil {
+		return Fault{}, err
+	}
+	ns, err := s.processes.pod(request.PodUID)
+	if err != nil {
+		return Fault{}, err
+	}
+	if err := s.checkPeers(ns, peers); err != nil {
+		return Fault{}, errors.Join(err, ns.Close())
+	}
+	id, err := s.take(nil)
+	if err != nil {
+		return Fault{}, errors.Join(err, ns.Close())
+	}
+	defer s.untake(id)
+	d, err := disturb(ns, mark{Owner: s.self, Fault: id}.String(), peers, request)
+	if err != nil {
+		return Fault{}, errors.Join(err, ns.Close())
+	}
+	end := func() error { return errors.Join(d.end(), ns.Close()) }
+	f := Fault{Schema: Schema, PodUID: request.PodUID, What: request.describe(peers)}
+	return s.stand(id, standing{Fault: f, end: end, count: d.count}, lease(request.LeaseMS))
+}
+
+func (r NetworkRequest) validate() ([]netip.Addr, error) {
+	disturbances := 0
+	for _, given := range []bool{r.Cut, r.Lose != 0, r.DelayNS != 0 || r.RateBits != 0} {
+		if given {
+			disturbances++
+		}
+	}
+	switch {
+	case disturbances != 1:
+		return nil, errs.Usage("want exactly one of cut, lose, and delay_ns with or without rate_bits")
+	case r.Lose != 0 && !(r.Lose > 0 && r.Lose < 1):
+		return nil, errs.Usage("lose %v: want a share above 0 and below 1", r.Lose)
+	case r.DelayNS < 0 || r.DelayNS > MaxDelayNS:
+		return nil, errs.Usage("delay_ns %d: want up to %d", r.DelayNS, int64(MaxDelayNS))
+	case r.RateBits != 0 && (r.RateBits < MinRateBits || r.RateBits > MaxRateBits):
+		return nil, errs.Usage("rate_bits %d: want %d to %d a second", r.RateBits, MinRateBits, int64(MaxRateBits))
+	case !slices.Contains([]string{In, Out, Both}, r.Direction):
+		return nil, errs.Usage("direction %.40q: want %s, %s or %s", r.Direction, In, Out, Both)
+	case len(r.Peers) == 0 || len(r.Peers) > MaxPeers:
+		return nil, errs.Usage("peers: %d, want 1 to %d", len(r.Peers), MaxPeers)
+	}
+	if err := validateLease(r.LeaseMS); err != nil {
+		return nil, err
+	}
+	var peers []netip.Addr
+	for i, text := range r.Peers {
+		peer, err := netip.ParseAddr(text)
+		switch {
+		case err != nil || peer.Zone() != "":
+			return nil, errs.Usage("peers[%d]: %.60q is no IP address", i, text)
+		case peer.IsLoopback() || peer.IsUnspecified() || peer.IsMulticast():
+			return nil, errs.Usage("peers[%d]: %s is no address of another pod", i, peer)
+		}
+		if peer = peer.Unmap(); !slices.Contains(peers, peer) {
+			peers = append(peers, peer)
+		}
+	}
+	return peers, nil
+}
+
+func (r NetworkRequest) describe(peers []netip.Addr) string {
+	what := "cut packets"
+	switch {
+	case r.Lose > 0:
+		what = fmt.Sprintf("lose %v of packets", r.Lose)
+	case r.DelayNS > 0 && r.RateBits > 0:
+		what = fmt.Sprintf("delay packets by %v at %d bit/s", time.Duration(r.DelayNS), r.RateBits)
+	case r.DelayNS > 0:
+		what = fmt.Sprintf("delay packets by %v", time.Duration(r.DelayNS))
+	case r.RateBits > 0:
+		what = fmt.Sprintf("limit packets to %d bit/s", r.RateBits)
+	}
+	way := map[string]string{In: "from", Out: "to", Both: "to and from"}[r.Direction]
+	return fmt.Sprintf("%s %s %d peers", what, way, len(peers))
+}
+
+// disturbance is what is done to packets in a namespace: rules, and for some
+// a queue.
+type disturbance struct {
+	rules *rules
+	queue *queue
+}
+
+func disturb(ns *namespace, name string, peers []netip.Addr, r NetworkRequest) (*disturbance, error) {
+	d := &disturbance{}
+	a := act{drop: r.Cut, lose: r.Lose}
+	var err error
+	if r.DelayNS > 0 || r.RateBits > 0 {
+		if d.queue, err = openQueue(ns, link{delay: time.Duration(r.DelayNS), rate: r.RateBits}); err != nil {
+			return nil, err
+		}
+		a.queued, a.queue = true, d.queue.number
+	}
+	if d.rules, err = install(ns, name, peers, r.Direction, a); err != nil {
+		if d.queue != nil {
+			err = errors.Join(err, d.queue.end())
+		}
+		return nil, err
+	}
+	return d, nil
+}
+
+// end takes everything away; packets that are held go on first.
+func (d *disturbance) end() error {
+	if d.queue == nil {
+		return d.rules.remove()
+	}
+	err := d.rules.idle()
+	return errors.Join(err, d.queue.end(), d.rules.remove())
+}
+
+func (d *disturbance) count() (Packets, error) {
+	matched, done, err := d.rules.counters()
+	p := Packets{Matched: matched, Dropped: done}
+	if d.queue != nil {
+		p.Dropped, p.Delayed, p.LateNS = d.queue.dropped.Load(), d.queue.delayed.Load(), d.queue.late.Load()
+		err = errors.Join(err, d.queue.err())
+	}
+	return p, err
+}

@@ -1,0 +1,158 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/meshmark/meshmark/internal/procfs"
+)
+
+// namespace is a network namespace, held open.
+type namespace struct {
+	*os.File
+	inode uint64
+}
+
+func openNamespace(path string) (*namespace, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &namespace{file, stat.Ino}, nil
+}
+
+// do runs f on a thread in the namespace. The thread ends with f.
+func (n *namespace) do(f func() error) error {
+	failed := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: nothing else may run here
+		if err := unix.Setns(int(n.Fd()), unix.CLONE_NEWNET); err != nil {
+			failed <- fmt.Errorf("enter network namespace: %w", err)
+			return
+		}
+		failed <- f()
+	}()
+	return <-failed
+}
+
+// pod opens the network namespace of a pod. One that is the node's own is
+// refused.
+func (p processes) pod(uid string) (*namespace, error) {
+	match, err := procfs.PodCgroup(uid)
+	if err != nil {
+		return nil, err
+	}
+	pids, err := p.in(match)
+	if err != nil {
+		return nil, err
+	}
+	host, err := openNamespace(p.path(1, "ns/net"))
+	if err != nil {
+		return nil, fmt.Errorf("the node's network namespace: %w", err)
+	}
+	defer host.Close()
+	for _, pid := range pids {
+		ns, err := openNamespace(p.path(pid, "ns/net"))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("network namespace of pod %s: %w", uid, err)
+		}
+		// It is the pod's only if the process was in the pod still.
+		if data, err := os.ReadFile(p.path(pid, "cgroup")); err != nil || !procfs.InCgroup(data, match) {
+			ns.Close()
+			continue
+		}
+		if ns.inode == host.inode {
+			ns.Close()
+			return nil, fmt.Errorf("pod %s uses the network of its node: what is done there would hit all of it", uid)
+		}
+		return ns, nil
+	}
+	return nil, fmt.Errorf("pod %s has no processes: %w", uid, errNotFound)
+}
+
+// namespaces opens every network namespace that a process of the node is in.
+// The caller closes them.
+func (p processes) namespaces() ([]*namespace, error) {
+	pids, err := p.pids()
+	if err != nil {
+		return nil, err
+	}
+	seen := map[uint64]bool{}
+	var out []*namespace
+	for _, pid := range pids {
+		ns, err := openNamespace(p.path(pid, "ns/net"))
+		if err != nil {
+			continue // ended meanwhile, or a zombie
+		}
+		if seen[ns.inode] {
+			ns.Close()
+			continue
+		}
+		seen[ns.inode] = true
+		out = append(out, ns)
+	}
+	return out, nil
+}
+
+// scratch makes a network namespace with nothing in it but a loopback
+// interface that has the given addresses. It is gone once it is closed.
+func scratch(addresses ...string) (*namespace, error) {
+	type result struct {
+		ns  *namespace
+		err error
+	}
+	made := make(chan result, 1)
+	go func() {
+		runtime.LockOSThread()
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			made <- result{err: fmt.Errorf("make a network namespace: %w", err)}
+			return
+		}
+		err := raiseLoopback(addresses)
+		var ns *namespace
+		if err == nil {
+			ns, err = openNamespace("/proc/thread-self/ns/net")
+		}
+		made <- result{ns, err}
+	}()
+	r := <-made
+	return r.ns, r.err
+}
+
+func raiseLoopback(addresses []string) error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("loopback interface: %w", err)
+	}
+	for _, text := range addresses {
+		address, err := netlink.ParseAddr(text)
+		if err == nil {
+			err = netlink.AddrAdd(lo, address)
+		}
+		if err != nil {
+			return fmt.Errorf("address %s: %w", text, err)
+		}
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return fmt.Errorf("loopback interface: %w", err)
+	}
+	return nil
+}
+
+// nsHandle is the namespace as package netlink takes it.
+func nsHandle(n *namespace) netns.NsHandle { return netns.NsHandle(n.Fd()) }

@@ -1,0 +1,38 @@
+package node
+
+import (
+	"os"
+	"testing"
+
+	"github.com/meshmark/meshmark/internal/leakcheck"
+)
+
+// asRoot skips a test that the caller has no rights for.
+func asRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces and packet filters")
+	}
+}
+
+func newServer(t *testing.T) *Server {
+	t.Helper()
+	s, err := New(Options{Control: "127.0.0.1:0", Token: "a token of a test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.listener.Close() })
+	return s
+}
+
+func TestOffers(t *testing.T) {
+	asRoot(t)
+	leakcheck.Goroutines(t)
+	s := newServer(t)
+	for _, o := range s.offers(t.Context()) {
+		t.Logf("%s: %v: %s", o.What, o.OK, o.Detail)
+		if !o.OK {
+			t.Errorf("%s: %s", o.What, o.Detail)
+		}
+	}
+}

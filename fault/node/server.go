@@ -1,0 +1,364 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/jsonhttp"
+)
+
+// maxRequestBytes bounds what a request may cost.
+const maxRequestBytes = 1 << 20
+
+// expireEvery is how often leases are looked at.
+const expireEvery = 100 * time.Millisecond
+
+// Options say how a server works.
+type Options struct {
+	Control  string // loopback address to listen on
+	Token    string // that callers must send; never empty
+	ProcRoot string // default /proc; with the node's PIDs
+	// Node are the node's own addresses, which are never disturbed: over them
+	// come probes of the kubelet.
+	Node []netip.Addr
+	Log  *slog.Logger
+}
+
+// Server is the fault role of one node.
+type Server struct {
+	options   Options
+	processes processes
+	self      Process // this process, for its marks
+	listener  net.Listener
+
+	mu     sync.Mutex
+	next   uint64
+	faults map[uint64]*standing
+	// taken are processes about to be stopped, by the fault that will.
+	taken map[uint64][]Process
+}
+
+// New builds a server, puts right what one that was killed has left on the
+// node, and opens its listener. The caller must call Serve.
+func New(options Options) (*Server, error) {
+	if options.ProcRoot == "" {
+		options.ProcRoot = "/proc"
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	if options.Token == "" {
+		return nil, errs.Usage("fault: no token: whoever reaches this server could kill what runs on the node")
+	}
+	s := &Server{options: options, processes: processes{options.ProcRoot}, faults: map[uint64]*standing{}, taken: map[uint64][]Process{}}
+	me, err := s.processes.stat(os.Getpid())
+	if err != nil {
+		return nil, errs.WithHint(errs.WithCode(fmt.Errorf("fault: %w", err), errs.CodeUsage), "give the place of the node's /proc with --proc-root")
+	}
+	s.self = Process{PID: me.PID, StartTicks: me.StartTime}
+	if err := s.putRight(); err != nil {
+		return nil, fmt.Errorf("fault: put right what an earlier server left: %w", err)
+	}
+	if s.listener, err = net.Listen("tcp", options.Control); err != nil {
+		return nil, errs.WithCode(fmt.Errorf("fault: control: %w", err), errs.CodeUsage)
+	}
+	return s, nil
+}
+
+// Address is where the control server listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Serve answers requests until ctx ends, and then ends every fault. The error
+// joins what could not be undone.
+func (s *Server) Serve(ctx context.Context) error {
+	inner, cancel := context.WithCancel(ctx)
+	var expiry sync.WaitGroup
+	expiry.Go(func() { s.expire(inner) })
+	err := jsonhttp.Server{Name: "fault", Handler: s.mux(), MaxRequest: maxRequestBytes, Token: s.options.Token, Log: s.options.Log}.Serve(inner, s.listener)
+	cancel()
+	expiry.Wait()
+	return errors.Join(err, s.undoAll(func(*standing) bool { return true }))
+}
+
+func (s *Server) mux() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	jsonhttp.HandleClock(mux)
+	mux.HandleFunc("POST /v1/processes", handle(func(_ *http.Request, c Container) (any, error) {
+		all, err := s.processes.container(c)
+		return ProcessesAnswer{Schema: Schema, Processes: all}, err
+	}))
+	mux.HandleFunc("POST /v1/look", handle(func(_ *http.Request, l LookRequest) (any, error) {
+		return ProcessesAnswer{Schema: Schema, Processes: s.processes.look(l.Processes)}, nil
+	}))
+	mux.HandleFunc("POST /v1/signal", handle(func(r *http.Request, in SignalRequest) (any, error) { return s.signal(r.Context(), in) }))
+	mux.HandleFunc("POST /v1/network", handle(func(_ *http.Request, in NetworkRequest) (any, error) { return s.network(in) }))
+	mux.HandleFunc("POST /v1/extend", handle(func(_ *http.Request, in ExtendRequest) (any, error) { return s.extend(in) }))
+	mux.HandleFunc("GET /v1/faults", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, FaultsAnswer{Schema: Schema, Faults: s.list()}, nil)
+	})
+	mux.HandleFunc("GET /v1/faults/{id}", func(w http.ResponseWriter, r *http.Request) {
+		f, err := s.find(r.PathValue("id"))
+		if err != nil {
+			answer(w, nil, err)
+			return
+		}
+		now, err := f.now()
+		answer(w, now, err)
+	})
+	mux.HandleFunc("DELETE /v1/faults/{id}", func(w http.ResponseWriter, r *http.Request) {
+		f, err := s.undo(r.PathValue("id"))
+		answer(w, f, err)
+	})
+	mux.HandleFunc("GET /v1/offers", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, OffersAnswer{Schema: Schema, Offers: s.offers(r.Context())}, nil)
+	})
+	return mux
+}
+
+// handle answers a request with a body.
+func handle[T any](do func(*http.Request, T) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var in T
+		if jsonhttp.Read(w, r, &in) {
+			out, err := do(r, in)
+			answer(w, out, err)
+		}
+	}
+}
+
+func answer(w http.ResponseWriter, out any, err error) {
+	switch {
+	case errors.Is(err, errNotFound):
+		jsonhttp.Refuse(w, http.StatusNotFound, err)
+	case errors.Is(err, errBusy):
+		jsonhttp.Refuse(w, http.StatusConflict, err)
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		err = errs.WithHint(err, "the role needs CAP_KILL, CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_SYS_PTRACE")
+		jsonhttp.Refuse(w, http.StatusInternalServerError, err)
+	case err != nil:
+		jsonhttp.Fail(w, err)
+	default:
+		jsonhttp.Answer(w, out)
+	}
+}
+
+// errBusy is wrapped where another fault stands in the way.
+var errBusy = errors.New("another fault stands in the way")
+
+// take gives a fault its number and, if it is to stop processes, sees to it
+// that no other does. untake must follow.
+func (s *Server) take(stop []Process) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.faults)+len(s.taken) >= MaxFaults {
+		return 0, fmt.Errorf("%d faults stand: %w", len(s.faults), errBusy)
+	}
+	clash := func(others []Process) bool {
+		return slices.ContainsFunc(others, func(o Process) bool {
+			return slices.ContainsFunc(stop, func(p Process) bool { return p.PID == o.PID && p.StartTicks == o.StartTicks })
+		})
+	}
+	for _, others := range s.taken {
+		if clash(others) {
+			return 0, fmt.Errorf("%s is being stopped: %w", describe(others), errBusy)
+		}
+	}
+	for id, f := range s.faults {
+		if clash(f.Processes) {
+			return 0, fmt.Errorf("fault %d, %s: %w", id, f.What, errBusy)
+		}
+	}
+	s.next++
+	s.taken[s.next] = stop
+	return s.next, nil
+}
+
+func (s *Server) untake(id uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.taken, id)
+}
+
+// stand enters a fault that is in force from now on.
+func (s *Server) stand(id uint64, f standing, lease time.Duration) (Fault, error) {
+	now := time.Now()
+	f.ID, f.BeganNS, f.ExpiresNS = strconv.FormatUint(id, 10), now.UnixNano(), now.Add(lease).UnixNano()
+	s.mu.Lock()
+	s.faults[id] = &f
+	out := f.Fault
+	s.mu.Unlock()
+	s.options.Log.Info("fault begins", "id", id, "pod", f.PodUID, "what", f.What)
+	return out, nil
+}
+
+// now is the fault with its counters.
+func (f *standing) now() (Fault, error) {
+	out := f.Fault
+	if f.count == nil {
+		return out, nil
+	}
+	p, err := f.count()
+	out.Packets = &p
+	return out, err
+}
+
+// find returns a copy of a fault that stands.
+func (s *Server) find(id string) (standing, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := strconv.ParseUint(id, 10, 64)
+	if f := s.faults[n]; err == nil && f != nil {
+		return *f, nil
+	}
+	return standing{}, fmt.Errorf("no fault %.40q stands: %w", id, errNotFound)
+}
+
+// list returns the faults that stand, the oldest first.
+func (s *Server) list() []Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := []Fault{}
+	for _, f := range s.faults {
+		out = append(out, f.Fault)
+	}
+	slices.SortFunc(out, func(a, b Fault) int { return int(a.BeganNS - b.BeganNS) })
+	return out
+}
+
+// extend moves the ends of leases. All of them, or an error.
+func (s *Server) extend(in ExtendRequest) (FaultsAnswer, error) {
+	if err := validateLease(in.LeaseMS); err != nil {
+		return FaultsAnswer{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var chosen []*standing
+	for _, id := range in.IDs {
+		n, err := strconv.ParseUint(id, 10, 64)
+		f := s.faults[n]
+		if err != nil || f == nil {
+			return FaultsAnswer{}, fmt.Errorf("no fault %.40q stands: %w", id, errNotFound)
+		}
+		chosen = append(chosen, f)
+	}
+	out := FaultsAnswer{Schema: Schema, Faults: []Fault{}}
+	for _, f := range chosen {
+		f.ExpiresNS = time.Now().Add(lease(in.LeaseMS)).UnixNano()
+		out.Faults = append(out.Faults, f.Fault)
+	}
+	return out, nil
+}
+
+// undo ends a fault. Of several callers one does.
+func (s *Server) undo(id string) (Fault, error) {
+	f, err := s.find(id)
+	if err != nil {
+		return Fault{}, err
+	}
+	out, counted := f.now() // best effort: its end matters more
+	n, _ := strconv.ParseUint(id, 10, 64)
+	s.mu.Lock()
+	_, mine := s.faults[n]
+	delete(s.faults, n)
+	s.mu.Unlock()
+	if !mine {
+		return Fault{}, fmt.Errorf("fault %s has just ended: %w", id, errNotFound)
+	}
+	if counted != nil {
+		s.options.Log.Warn("fault is not counted", "id", id, "error", counted)
+	}
+	if err := f.end(); err != nil {
+		s.options.Log.Error("fault is not undone", "id", id, "error", err)
+		return out, fmt.Errorf("undo fault %s: %w", id, err)
+	}
+	s.options.Log.Info("fault ends", "id", id, "what", f.What)
+	return out, nil
+}
+
+// undoAll ends the faults for which over is true, the latest first.
+func (s *Server) undoAll(over func(*standing) bool) error {
+	s.mu.Lock()
+	var ids []uint64
+	for id, f := range s.faults {
+		if over(f) {
+			ids = append(ids, id)
+		}
+	}
+	s.mu.Unlock()
+	slices.Sort(ids)
+	var failed []error
+	for _, id := range slices.Backward(ids) {
+		if _, err := s.undo(strconv.FormatUint(id, 10)); err != nil && !errors.Is(err, errNotFound) {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// expire ends faults whose lease is over until ctx ends.
+func (s *Server) expire(ctx context.Context) {
+	ticker := time.NewTicker(expireEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			_ = s.undoAll(func(f *standing) bool { return f.ExpiresNS <= now.UnixNano() }) // logged
+		}
+	}
+}
+
+// checkPeers refuses addresses over which the pod is controlled: its own, its
+// node's and its gateway's.
+func (s *Server) checkPeers(ns *namespace, peers []netip.Addr) error {
+	handle, err := netlink.NewHandleAt(nsHandle(ns))
+	if err != nil {
+		return fmt.Errorf("the pod's addresses: %w", err)
+	}
+	defer handle.Close()
+	kept := map[netip.Addr]string{}
+	for _, address := range s.options.Node {
+		kept[address.Unmap()] = "the node's"
+	}
+	addresses, err := handle.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return fmt.Errorf("the pod's addresses: %w", err)
+	}
+	for _, a := range addresses {
+		if ip, ok := netip.AddrFromSlice(a.IP); ok {
+			kept[ip.Unmap()] = "the pod's own"
+		}
+	}
+	routes, err := handle.RouteList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return fmt.Errorf("the pod's routes: %w", err)
+	}
+	for _, r := range routes {
+		if ip, ok := netip.AddrFromSlice(r.Gw); ok {
+			kept[ip.Unmap()] = "its gateway's"
+		}
+	}
+	for _, peer := range peers {
+		if whose := kept[peer]; whose != "" {
+			return errs.Usage("peer %s is %s address, over which probes come", peer, whose)
+		}
+	}
+	return nil
+}
