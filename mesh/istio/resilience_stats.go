@@ -33,8 +33,9 @@ func (*Mesh) EjectedFilter() string {
 func (*Mesh) Ejected(stats map[string]float64, namespace string) map[string]int {
 	out := map[string]int{}
 	for name, value := range stats {
-		cluster, ok := strings.CutSuffix(name, ejectedStat)
-		if cluster, ok = strings.CutPrefix(cluster, "cluster.outbound|"); !ok || value <= 0 {
+		cluster, isEjected := strings.CutSuffix(name, ejectedStat)
+		cluster, isOutbound := strings.CutPrefix(cluster, "cluster.outbound|")
+		if !isEjected || !isOutbound || value <= 0 {
 			continue
 		}
 		host := cluster[strings.LastIndexByte(cluster, '|')+1:]
