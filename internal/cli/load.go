@@ -72,15 +72,17 @@ func serveLoadControl(ctx context.Context, env *Env, address string) error {
 }
 
 func runLoad(ctx context.Context, env *Env, spec load.Spec, f *loadFlags) error {
-	// The log is opened first: a long run must not end with nowhere to go.
-	var log *os.File
-	if f.log != "" {
-		var err error
-		if log, err = os.Create(f.log); err != nil {
-			return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "--log takes the path of a file to write")
-		}
-		defer log.Close()
+	// Logs are opened first: a long run must not end with nowhere to go.
+	log, err := createLog("--log", f.log)
+	if err != nil {
+		return err
 	}
+	defer log.Close()
+	requests, err := createLog("--request-log", f.requestLog)
+	if err != nil {
+		return err
+	}
+	defer requests.Close()
 	progress := newProgress(env.Stderr)
 	result, err := load.Run(ctx, spec, func(s load.Summary) {
 		progress.say("%d of %.0f s  %.0f rps  p50 %s  p99 %s  failed %d", int(float64(s.StartNS+s.DurationNS)/1e9), spec.DurationS,
@@ -98,6 +100,14 @@ func runLoad(ctx context.Context, env *Env, spec load.Spec, f *loadFlags) error 
 			return fmt.Errorf("interval log: %w", err)
 		}
 	}
+	if requests != nil {
+		if err := result.Requests.Write(requests); err != nil {
+			return err
+		}
+		if err := requests.Close(); err != nil {
+			return fmt.Errorf("request log: %w", err)
+		}
+	}
 	report := result.Report()
 	if f.json {
 		err = writeJSON(env.Stdout, report)
@@ -113,6 +123,18 @@ func runLoad(ctx context.Context, env *Env, spec load.Spec, f *loadFlags) error 
 		return quiet(errs.CodeInvalid)
 	}
 	return nil
+}
+
+// createLog creates the file that a flag names; nil without a name.
+func createLog(flag, path string) (*os.File, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "%s takes the path of a file to write", flag)
+	}
+	return file, nil
 }
 
 // percentiles of the text output.

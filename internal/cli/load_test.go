@@ -32,7 +32,11 @@ func runLoadCommand(ctx context.Context, args ...string) (stdout, stderr string,
 
 func TestLoadCommand(t *testing.T) {
 	var bad atomic.Bool
+	var ids atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.Header.Get("X-Request-Id"), "mm-7-") && strings.HasPrefix(r.Header.Get("X-User"), "key-") {
+			ids.Add(1)
+		}
 		if bad.Load() {
 			w.WriteHeader(500)
 		}
@@ -41,7 +45,9 @@ func TestLoadCommand(t *testing.T) {
 	ctx := context.Background()
 
 	log := filepath.Join(t.TempDir(), "l.hlog")
-	out, stderr, code := runLoadCommand(ctx, server.URL, "-r", "200", "-d", "500ms", "--seed", "3", "--log", log, "--json")
+	requests := filepath.Join(t.TempDir(), "requests.ndjson")
+	out, stderr, code := runLoadCommand(ctx, server.URL, "-r", "200", "-d", "500ms", "--seed", "3", "--log", log,
+		"--request-log", requests, "--request-id", "mm-7", "--header-key", "x-user:3", "--max-connections", "99", "--json")
 	var report load.Report
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -65,6 +71,25 @@ func TestLoadCommand(t *testing.T) {
 	sums, err := load.MergeLog(entries)
 	if err != nil || sums[load.TagIntended].TotalCount() != report.Completed || sums[load.TagSend].TotalCount() != report.Completed {
 		t.Errorf("the log lacks requests: %v", err)
+	}
+
+	lines, err := os.Open(requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lines.Close()
+	answered := int64(0)
+	header, err := load.ReadRequests(requests, lines, func(_ *load.RequestsHeader, r load.Request) error {
+		if r.Outcome == load.OutcomeOK {
+			answered++
+		}
+		return nil
+	})
+	if err != nil || header.Requests != report.Scheduled || answered != report.Completed || header.Prefix != "mm-7" || header.StartUnixNS != report.StartUnixNS {
+		t.Errorf("%+v, %d answered, %v; the report says %+v", header, answered, err, report)
+	}
+	if ids.Load() != report.Scheduled {
+		t.Errorf("%d of %d requests carried an id and a key", ids.Load(), report.Scheduled)
 	}
 
 	out, _, _ = runLoadCommand(ctx, server.URL, "-r", "max", "-d", "100ms")

@@ -18,25 +18,29 @@ import (
 type loadFlags struct {
 	rate, arrival, protocol, method    string
 	connections, payload, streams      int
-	threads                            int
+	threads, maxConnections            int
 	keepAlive, insecure, json          bool
 	duration, timeout, drain, interval time.Duration
 	headers                            []string
 	body, ramp, steps, trace           string
 	ca, cert, key, serverName, log     string
 	control                            string
+	requestLog, requestID, headerKey   string
 	seed                               uint64
 }
 
 func (f *loadFlags) register(flags *pflag.FlagSet) {
 	d := load.DefaultSpec("")
 	flags.IntVarP(&f.connections, "connections", "c", d.Connections, "how many `connections` to use")
+	flags.IntVar(&f.maxConnections, "max-connections", 0, "open more `connections` while all are busy, up to so many (plain http1 and tcp)")
 	flags.StringVarP(&f.rate, "rate", "r", d.Rate.String(), "requests a second, or max")
 	flags.DurationVarP(&f.duration, "duration", "d", defaultLoadDuration, "how long the schedule is (default 10s, or the length of a trace or of steps)")
 	flags.StringVar(&f.arrival, "arrival", d.Arrival, "poisson, uniform, or burst (all connections at one instant)")
 	flags.StringVar(&f.protocol, "protocol", "", "http1, http2, grpc or tcp (default: by the URL's scheme)")
 	flags.StringVar(&f.method, "method", "", "HTTP `method` (default GET, or POST with a payload)")
 	flags.StringArrayVarP(&f.headers, "header", "H", nil, "a header, `\"Name: value\"`; may be given again")
+	flags.StringVar(&f.requestID, "request-id", "", "send x-request-id: this `prefix`, a hyphen and the request's number")
+	flags.StringVar(&f.headerKey, "header-key", "", "a header `NAME:VALUES` with one of so many values in turn, to choose servers by its hash")
 	flags.IntVar(&f.payload, "payload", 0, "send a generated payload of that many `bytes`")
 	flags.StringVar(&f.body, "body", "", "send this `text`, or the contents of a file with @FILE")
 	flags.BoolVar(&f.keepAlive, "keep-alive", true, "keep connections; false makes a new one for each request")
@@ -55,6 +59,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.serverName, "server-name", "", "`name` for SNI and verification")
 	flags.BoolVar(&f.insecure, "insecure", false, "do not verify the server's certificate")
 	flags.StringVar(&f.log, "log", "", "write an HdrHistogram interval log to this `file`")
+	flags.StringVar(&f.requestLog, "request-log", "", "write what became of each request to this `file`, a line of JSON each")
 	flags.BoolVar(&f.json, "json", false, "print one JSON document")
 	flags.StringVar(&f.control, "control", "", "serve as the load role: take loads over HTTP at this loopback `address`")
 }
@@ -67,6 +72,7 @@ func (f *loadFlags) spec(url string, changed func(string) bool) (load.Spec, erro
 	s := load.DefaultSpec(url)
 	s.Protocol, s.Method, s.Arrival = f.protocol, f.method, f.arrival
 	s.Connections, s.StreamsPerConnection, s.Threads = f.connections, f.streams, f.threads
+	s.MaxConnections, s.RequestID, s.RequestLog = f.maxConnections, f.requestID, f.requestLog != ""
 	s.KeepAlive, s.PayloadBytes, s.Seed = f.keepAlive, f.payload, f.seed
 	s.DurationS, s.TimeoutS = f.duration.Seconds(), f.timeout.Seconds()
 	s.DrainS, s.IntervalS = f.drain.Seconds(), f.interval.Seconds()
@@ -173,6 +179,14 @@ func (f *loadFlags) setRequest(s *load.Spec, changed func(string) bool) error {
 			return errs.Usage("--header %q: want \"Name: value\"", h)
 		}
 		s.Headers = append(s.Headers, load.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+	}
+	if changed("header-key") {
+		name, values, ok := strings.Cut(f.headerKey, ":")
+		n, err := strconv.Atoi(strings.TrimSpace(values))
+		if !ok || err != nil {
+			return errs.Usage("--header-key %q: want NAME:VALUES, for instance x-user:100", f.headerKey)
+		}
+		s.HeaderKey = &load.HeaderKey{Name: strings.TrimSpace(name), Values: n}
 	}
 	if !changed("body") {
 		return nil
