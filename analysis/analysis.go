@@ -31,14 +31,16 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 	if err != nil {
 		return record.Findings{}, err
 	}
-	assertions, err := CompileAssertions(append(append([]study.Expr(nil), plan.Study.Assert...), assert...))
+	ofTrials, ofFindings, err := sortAssertions(plan.Study, slices.Concat(plan.Study.Assert, assert))
 	if err != nil {
 		return record.Findings{}, err
 	}
+	assertions := &Assertions{exprs: ofFindings}
 	o, err := observe(plan, run)
 	if err != nil {
 		return record.Findings{}, err
 	}
+	o.assertions = ofTrials
 	measures := measuresOf(plan.Study)
 	f := record.Findings{
 		Schema: record.Schema, Study: run.Header.Study, Question: plan.Study.Question, Run: run.Header.RunID,
@@ -46,6 +48,9 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 		Meshmark: run.Header.Meshmark, Machine: run.Header.Machine, Parts: run.Header.Components,
 		Validity: o.validity(), Stop: o.whyEnded(), Factors: o.factors(), StudyYAML: string(run.StudyYAML),
 		Findings: slices.Concat(o.findings(measures), o.fits(), o.searches()), Cells: o.summaries(),
+	}
+	if plan.Study.Plane() == study.PlaneResilience {
+		f.Story = plan.Study.Story
 	}
 	var odd []string
 	f.NoiseFloor, odd = o.floors(measures)

@@ -171,10 +171,10 @@ func compile(env *cel.Env, e study.Expr) (*cel.Ast, error) {
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
 		msg, hint := explain(first.Message)
-		return nil, fault(e, first.Location.Line(), first.Location.Column(), hint, "assertion: %s", msg)
+		return nil, faultAt(e, first.Location.Line(), first.Location.Column(), hint, "assertion: %s", msg)
 	}
 	if t := ast.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
-		return nil, fault(e, 1, 0, "compare it with something, as in ... < 1000", "assertion: the expression is %s, not true or false", withArticle(t.String()))
+		return nil, faultAt(e, 1, 0, "compare it with something, as in ... < 1000", "assertion: the expression is %s, not true or false", withArticle(t.String()))
 	}
 	return ast, checkNames(ast, e)
 }
@@ -200,10 +200,10 @@ func explain(message string) (msg, hint string) {
 	return message, ""
 }
 
-// fault is an error at a place inside an expression: line from 1, column from
+// faultAt is an error at a place inside an expression: line from 1, column from
 // 0. Where the expression stands in one line of a file, the place in the file
 // is given.
-func fault(e study.Expr, line, column int, hint, format string, args ...any) error {
+func faultAt(e study.Expr, line, column int, hint, format string, args ...any) error {
 	pos := e.Pos
 	if pos.Line > 0 && line == 1 && pos.Column > 0 {
 		text := []rune(pos.Text)

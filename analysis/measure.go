@@ -53,6 +53,9 @@ func measuresOf(s *study.Study) []measure {
 	if s.Plane() == study.PlaneControl {
 		return controlMeasures(s)
 	}
+	if s.Plane() == study.PlaneResilience {
+		return scenarioMeasures(s)
+	}
 	var out []measure
 	if s.Measured(study.MeasureLatency) {
 		for _, q := range quantiles {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/meshmark/meshmark/graph"
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/stat"
 	"github.com/meshmark/meshmark/study"
@@ -27,13 +28,18 @@ type observations struct {
 	convergences map[string]*convergence
 	tried        []map[int][]*record.Trial // of each cell by block, valid or not
 	brokenIn     map[int][]int             // see broken
+	// assertions are those about single trials of resilience, scenarios what
+	// these trials come to once somebody has asked.
+	assertions []study.Expr
+	scenarios  map[string]*trialScenario
+	waits      map[string]graph.Waiting // at services, as arithmetic expects it
 }
 
 // observe sorts a run's trials by the plan's cells. Trials of cells that the
 // plan does not know belong to another study: that is an error.
 func observe(plan *study.Plan, run record.Run) (*observations, error) {
 	o := &observations{plan: plan, run: run, counts: map[string]stat.Counts{},
-		events: map[string][]*record.Event{}, convergences: map[string]*convergence{}, brokenIn: map[int][]int{}}
+		events: map[string][]*record.Event{}, convergences: map[string]*convergence{}, brokenIn: map[int][]int{}, scenarios: map[string]*trialScenario{}, waits: map[string]graph.Waiting{}}
 	for i := range run.Events {
 		e := &run.Events[i]
 		o.events[e.Trial] = append(o.events[e.Trial], e)
@@ -80,10 +86,18 @@ func (o *observations) until(n int) *observations {
 func (o *observations) latency(t *record.Trial) stat.Counts {
 	c, ok := o.counts[t.ID]
 	if !ok {
-		c = stat.FromHistogram(o.run.Hist[t.ID].Intended, nsToUS)
+		c = stat.FromHistogram(o.histogram(t).Intended, nsToUS)
 		o.counts[t.ID] = c
 	}
 	return c
+}
+
+// histogram is the trial's latency; of a trial of resilience by its requests.
+func (o *observations) histogram(t *record.Trial) record.TrialHist {
+	if s := o.scenario(t); s != nil && s.hist != nil {
+		return record.TrialHist{Intended: s.hist}
+	}
+	return o.run.Hist[t.ID]
 }
 
 // valid lists a cell's valid trials in the order of blocks.

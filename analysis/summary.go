@@ -48,7 +48,7 @@ func (o *observations) summary(cell int) record.CellSummary {
 	var intended, send *hdrhistogram.Histogram
 	var lag []float64
 	for _, t := range valid {
-		h := o.run.Hist[t.ID]
+		h := o.histogram(t)
 		intended, send = merge(intended, h.Intended), merge(send, h.Send)
 		if t.Load != nil {
 			s.Requests += t.Load.Scheduled
@@ -64,8 +64,19 @@ func (o *observations) summary(cell int) record.CellSummary {
 	if o.plan.Study.Plane() == study.PlaneControl {
 		s.Control = o.controlSummary(valid)
 		for _, t := range valid {
+			if !o.plan.Study.Measured(study.MeasureConvergence) {
+				break
+			}
 			if p50 := o.converged(t).acked.Quantile(0.5); finite(p50) {
 				s.BlockP50US = append(s.BlockP50US, record.BlockValue{Block: t.Block, Repeat: t.Repeat, Value: p50})
+			}
+		}
+	}
+	if o.plan.Study.Plane() == study.PlaneResilience {
+		s.Scenario = o.scenarioSummary(cell)
+		for _, t := range valid {
+			if one := o.scenario(t); one.summary != nil {
+				s.Requests, s.Failed = s.Requests+one.total.Requests, s.Failed+one.total.Failed
 			}
 		}
 	}

@@ -6,6 +6,7 @@ type Findings struct {
 	Schema   int             `json:"schema"`
 	Study    string          `json:"study"`
 	Question string          `json:"question"`
+	Story    string          `json:"story,omitempty"` // of a study of resilience
 	Run      string          `json:"run"`
 	Started  string          `json:"started"` // RFC 3339
 	Seed     uint64          `json:"seed"`
@@ -160,7 +161,8 @@ type CellSummary struct {
 }
 
 // ControlSummary is what a control-plane cell's valid trials measured. Sums
-// are over all of them, means are of the trials'.
+// are over all of them, means are of the trials'. Beside what became of the
+// changes it has only what the study asks to be measured; the rest is zero.
 type ControlSummary struct {
 	Trials      int `json:"trials"`  // that these figures are of
 	Proxies     int `json:"proxies"` // of one trial

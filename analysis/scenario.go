@@ -1,0 +1,347 @@
+package analysis
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/meshmark/meshmark/fault"
+	"github.com/meshmark/meshmark/graph"
+	"github.com/meshmark/meshmark/ledger"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/stat"
+	"github.com/meshmark/meshmark/study"
+)
+
+// Events of steps, as package fault's driver writes them.
+const (
+	eventStep = "step"
+	opEnd     = "end "
+)
+
+// grid is what times of a timeline are cut to: begins to the one before, ends
+// to the one after.
+const grid = int64(10_000_000)
+
+// secondNS is the length of a moment.
+const secondNS = int64(1_000_000_000)
+
+// sent is what a request looked like to its client. Times are nanoseconds
+// after the timeline's begin.
+type sent struct {
+	at     int64 // by which it counts to a window
+	due    int64
+	done   int64 // ledger.Never: still out at the end
+	ok     bool
+	failed bool
+	kind   string // of failure
+	micros int64  // latency of an answer
+}
+
+// timed is a step's turn as it really happened, in nanoseconds after the
+// timeline's begin.
+type timed struct {
+	record.ScenarioStep
+	begin int64 // cut
+	end   int64 // cut; 0: not before the timeline's end
+	// action is the turn's of the plan; nil if the study has no such step.
+	action *fault.Occurrence
+}
+
+// boundary is where windows meet.
+type boundary struct {
+	at    int64
+	names []string
+	begin bool // of any step
+}
+
+// trialScenario is what a trial of resilience comes to.
+type trialScenario struct {
+	trial    *record.Trial
+	study    *study.Study
+	length   int64 // of the timeline
+	steps    []timed
+	bounds   []boundary // the first is the timeline's begin
+	requests []sent     // by at
+	account  *ledger.Account
+	windows  []record.ScenarioWindow
+	total    record.ScenarioWindow
+	verdict  record.TrialVerdict
+	summary  *record.ScenarioSummary // without verdicts
+	hist     *hdrhistogram.Histogram // latency, nanoseconds
+	counts   stat.Counts
+	unknown  []string // why the trial cannot be judged
+	waits    map[string]graph.Waiting
+}
+
+// scenario is what a trial of resilience comes to, once somebody has asked;
+// nil for others.
+func (o *observations) scenario(t *record.Trial) *trialScenario {
+	if o.plan.Study.Scenario == nil {
+		return nil
+	}
+	s, ok := o.scenarios[t.ID]
+	if !ok {
+		s = o.readScenario(t)
+		o.scenarios[t.ID] = s
+	}
+	return s
+}
+
+// readScenario makes all that a trial says; its single requests are let go of
+// afterwards.
+func (o *observations) readScenario(t *record.Trial) *trialScenario {
+	s := &trialScenario{trial: t, study: o.plan.Study, waits: o.waits}
+	doubt := func(format string, args ...any) { s.unknown = append(s.unknown, fmt.Sprintf(format, args...)) }
+	if !t.Validity.Valid {
+		for _, c := range t.Validity.Checks {
+			if !c.OK {
+				doubt("the trial is not valid: %s: %s", strings.ReplaceAll(c.Name, "_", " "), c.Detail)
+			}
+		}
+		if len(s.unknown) == 0 {
+			doubt("the trial is not valid")
+		}
+	}
+	switch {
+	case t.Scenario == nil:
+		doubt("nothing was counted")
+	case t.Scenario.EndedBy != "":
+		doubt("the timeline ended early: %s", t.Scenario.EndedBy)
+	}
+	if t.Scenario != nil {
+		s.length = t.Scenario.EndNS - t.Scenario.StartNS
+		s.happened(o.events[t.ID])
+		for _, why := range s.unproven() {
+			s.unknown = append(s.unknown, why)
+		}
+		book, err := o.book(t)
+		switch {
+		case err != nil:
+			doubt("its requests are not known: %v", err)
+		case s.length <= 0:
+			doubt("its timeline has no length")
+		default:
+			s.read(book)
+		}
+	}
+	s.judge(o.assertions)
+	s.requests = nil
+	return s
+}
+
+// book reads what was written about a trial's requests.
+func (o *observations) book(t *record.Trial) (*ledger.Book, error) {
+	if o.run.Requests == nil {
+		return nil, errors.New("the run keeps none")
+	}
+	r, err := o.run.Requests(t.ID)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("there is no such file")
+	}
+	if err != nil {
+		return nil, err
+	}
+	book, err := ledger.Read(r, BookOptions(o.plan.Study, t))
+	if closeErr := r.Close(); err == nil {
+		err = closeErr
+	}
+	return book, err
+}
+
+// maxNamed bounds how many requests findings name.
+const maxNamed = 1000
+
+// BookOptions are the stations that a trial's requests pass, by its study's
+// graph and its pods.
+func BookOptions(s *study.Study, t *record.Trial) ledger.Options {
+	options := ledger.Options{Client: fault.LoadService, Entry: s.Scenario.Entry, Services: map[string]ledger.Station{}, Names: maxNamed}
+	sidecars := map[string]bool{}
+	if t.Scenario != nil {
+		for _, p := range t.Scenario.Pods {
+			sidecars[p.Service] = sidecars[p.Service] || p.Sidecar
+		}
+		options.Gone = gone(t.Scenario.Pods)
+	}
+	options.ClientProxy = sidecars[fault.LoadService]
+	callers := s.Scenario.Graph.Callers()
+	for _, one := range s.Scenario.Graph.Services {
+		options.Services[one.Name] = ledger.Station{Sidecar: sidecars[one.Name], CalledBy: callers[one.Name]}
+	}
+	return options
+}
+
+// gone are the addresses that pods left, each until the next pod that has it
+// was ready.
+func gone(pods []record.ScenarioPod) []ledger.Gone {
+	var out []ledger.Gone
+	for _, p := range pods {
+		if p.GoneNS == 0 || p.IP == "" || p.Service == fault.LoadService {
+			continue
+		}
+		g := ledger.Gone{Address: p.IP, FromNS: p.GoneNS, UntilNS: p.BackNS}
+		for _, q := range pods {
+			if q.IP == p.IP && q.ReadyNS > p.GoneNS && (g.UntilNS == 0 || q.ReadyNS < g.UntilNS) {
+				g.UntilNS = q.ReadyNS
+			}
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// happened sorts the steps' events into turns and boundaries.
+func (s *trialScenario) happened(events []*record.Event) {
+	zero := s.trial.Scenario.StartNS
+	seconds := func(ns int64) float64 {
+		if ns == 0 {
+			return 0
+		}
+		return float64(ns-zero) / 1e9
+	}
+	plan := s.study.Scenario.Timeline.Plan()
+	for _, e := range events {
+		if e.Kind != eventStep || e.Step == "" || strings.HasPrefix(e.Op, opEnd) {
+			continue
+		}
+		one := timed{ScenarioStep: record.ScenarioStep{Name: e.Step, Op: e.Op, Object: e.Object, PlannedS: seconds(e.PlannedNS), BeginS: seconds(e.SentNS),
+			AppliedS: seconds(e.CommittedNS), ProvenS: seconds(e.WatchedNS), Proof: e.Proof, Error: e.Error}}
+		if e.SentNS > 0 {
+			one.LateUS = float64(e.SentNS-e.PlannedNS) / 1e3
+			one.begin = max(0, floor(e.SentNS-zero))
+		}
+		if i := slices.IndexFunc(plan, func(p fault.Occurrence) bool { return p.Name == e.Step }); i >= 0 {
+			one.action = &plan[i]
+		}
+		s.steps = append(s.steps, one)
+	}
+	slices.SortStableFunc(s.steps, func(a, b timed) int { return cmp.Compare(a.begin, b.begin) })
+	for _, e := range events {
+		if e.Kind != eventStep || !strings.HasPrefix(e.Op, opEnd) || e.CommittedNS == 0 {
+			continue
+		}
+		i := slices.IndexFunc(s.steps, func(one timed) bool { return one.Name == e.Step })
+		if i < 0 {
+			continue
+		}
+		if e.Error != "" && s.steps[i].Error == "" {
+			s.steps[i].Error = "not undone: " + e.Error
+		}
+		if at := ceil(e.CommittedNS - zero); at < s.length-grid { // otherwise it is the clean-up after the timeline
+			s.steps[i].end, s.steps[i].EndS = at, seconds(e.CommittedNS)
+		}
+	}
+	s.bounds = []boundary{{at: 0, names: []string{windowStart}}}
+	add := func(at int64, name string, begin bool) {
+		if at >= s.length {
+			return
+		}
+		i, ok := slices.BinarySearchFunc(s.bounds, at, func(b boundary, at int64) int { return cmp.Compare(b.at, at) })
+		if !ok {
+			s.bounds = slices.Insert(s.bounds, i, boundary{at: at})
+		}
+		s.bounds[i].names = append(s.bounds[i].names, name)
+		s.bounds[i].begin = s.bounds[i].begin || begin
+	}
+	for _, one := range s.steps {
+		if one.BeginS != 0 || one.AppliedS != 0 {
+			add(one.begin, one.Name, true)
+		}
+	}
+	for _, one := range s.steps {
+		if one.end > 0 {
+			add(one.end, one.Name+windowEnd, false)
+		}
+	}
+}
+
+// Names of windows that are not begun by a step: the one before the first, and
+// those that begin when a step ends.
+const (
+	windowStart = "start"
+	windowEnd   = ".end"
+)
+
+func floor(ns int64) int64 { return int64(math.Floor(float64(ns)/float64(grid))) * grid }
+
+func ceil(ns int64) int64 { return int64(math.Ceil(float64(ns)/float64(grid))) * grid }
+
+// unproven says which steps did not happen as planned, or nobody knows.
+func (s *trialScenario) unproven() []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, one := range s.steps {
+		seen[one.Name] = true
+		switch {
+		case one.Error != "":
+			out = append(out, fmt.Sprintf("step %q: %s", one.Name, one.Error))
+		case one.ProvenS == 0:
+			out = append(out, fmt.Sprintf("step %q was not proven", one.Name))
+		}
+	}
+	for _, p := range s.study.Scenario.Timeline.Plan() {
+		if !seen[p.Name] {
+			out = append(out, fmt.Sprintf("step %q did not happen", p.Name))
+		}
+	}
+	return out
+}
+
+// read makes windows, ledger and series of a trial's requests.
+func (s *trialScenario) read(book *ledger.Book) {
+	zero := s.trial.Scenario.StartNS
+	s.hist = hdrhistogram.New(1, 60_000_000_000, 3)
+	book.Each(func(r *ledger.Request) bool {
+		if r.Client == nil {
+			return true
+		}
+		c := r.Client
+		one := sent{at: s.moment(c), due: c.IntendedNS - zero, done: c.DoneNS, ok: c.Outcome == ledger.OutcomeOK}
+		if c.DoneNS != ledger.Never {
+			one.done -= zero
+		}
+		switch {
+		case one.ok:
+			one.micros = max(0, c.DoneNS-c.IntendedNS) / 1e3
+			_ = s.hist.RecordValue(min(max(c.DoneNS-c.IntendedNS, 1), 60_000_000_000))
+		case c.Outcome != ledger.OutcomeUnfinished:
+			one.failed, one.kind = true, c.Outcome
+		}
+		s.requests = append(s.requests, one)
+		return true
+	})
+	slices.SortStableFunc(s.requests, func(a, b sent) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.due, b.due)) })
+	s.counts = stat.FromHistogram(s.hist, nsToUS)
+	s.cut(book)
+	s.measureSteps()
+	s.summary = s.summarize()
+}
+
+// moment is the time by which a request counts to a window: when it was due.
+// One that was under way when a step began, and failed, counts to the step:
+// it was due in good order before. Only timeouts do not tell when their cause
+// came, unless nothing had been done before.
+func (s *trialScenario) moment(c *ledger.ClientEntry) int64 {
+	zero := s.trial.Scenario.StartNS
+	due := c.IntendedNS - zero
+	if c.Outcome == ledger.OutcomeOK || c.Outcome == ledger.OutcomeUnfinished || c.DoneNS == ledger.Never {
+		return due
+	}
+	first := true
+	for _, b := range s.bounds {
+		if !b.begin {
+			continue
+		}
+		if due < b.at && b.at <= c.DoneNS-zero && (first || c.Outcome != ledger.OutcomeTimeout) {
+			return b.at
+		}
+		first = false
+	}
+	return due
+}

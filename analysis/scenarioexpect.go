@@ -1,0 +1,277 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/meshmark/meshmark/fault"
+	"github.com/meshmark/meshmark/graph"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// standing is what the steps have made of the services by some moment.
+type standing struct {
+	removed map[string]int     // replicas
+	broken  map[string]float64 // share of a service's endpoints that cannot answer
+	failing map[string]float64 // share of a service's requests that its workers fail
+	rate    float64
+	graph   graph.Graph
+}
+
+// standingAt applies every step that is in force in a window that begins then.
+func (s *trialScenario) standingAt(at int64) standing {
+	c := s.study.Scenario
+	levels, _ := study.ScenarioOf(s.trial.Cell)
+	now := standing{removed: map[string]int{}, broken: map[string]float64{}, failing: map[string]float64{}, rate: levels.RateRPS, graph: c.Graph.WithDefaults()}
+	for _, one := range s.steps {
+		if one.action == nil || one.begin > at || one.end > 0 && one.end <= at || one.AppliedS == 0 {
+			continue
+		}
+		now.apply(one.action.Action)
+	}
+	for _, one := range now.graph.Services {
+		share := 0.0
+		for _, f := range one.Failures {
+			share += f.Share
+		}
+		now.failing[one.Name] = math.Min(1, now.failing[one.Name]+share)
+	}
+	return now
+}
+
+// apply puts one action in force.
+func (n *standing) apply(a fault.Action) {
+	part := func(service string, pick int) float64 {
+		one, _ := n.graph.Service(service)
+		left := one.Replicas - n.removed[service]
+		if pick == fault.All || left <= 0 || pick >= left {
+			return 1
+		}
+		return float64(pick) / float64(left)
+	}
+	breaks := func(service string, share float64) {
+		n.broken[service] = math.Min(1, n.broken[service]+share)
+	}
+	switch {
+	case a.Remove != nil:
+		n.removed[a.Remove.Service] += a.Remove.Replicas
+	case a.Add != nil:
+		n.removed[a.Add.Service] -= a.Add.Replicas
+	case a.Load != nil:
+		n.rate = a.Load.Rate
+		if a.Load.Announced > 0 {
+			one, _ := n.graph.Service(a.Load.Service)
+			n.removed[a.Load.Service] = one.Replicas - a.Load.Replicas
+		}
+	case a.Process != nil && a.Process.Of != fault.OfControlPlane && a.Process.Of != fault.OfAgent && a.Process.Do == fault.DoPause:
+		breaks(a.Process.Service, part(a.Process.Service, a.Process.Pick))
+	case a.Network != nil && a.Network.Cut:
+		breaks(a.Network.To, part(a.Network.To, a.Network.Pick))
+	case a.Worker != nil:
+		n.behave(a.Worker, part(a.Worker.Service, a.Worker.Pick))
+	}
+}
+
+// behave changes workers: all of a service's in the graph, of some of them
+// only the share that fails.
+func (n *standing) behave(w *fault.Worker, share float64) {
+	if w.Set.Failures != nil {
+		failing := 0.0
+		for _, f := range w.Set.Failures {
+			failing += f.Share
+		}
+		n.failing[w.Service] = math.Min(1, failing*share)
+	}
+	if share < 1 {
+		return
+	}
+	for i := range n.graph.Services {
+		one := &n.graph.Services[i]
+		if one.Name != w.Service {
+			continue
+		}
+		if w.Set.ServiceTime != nil {
+			one.ServiceTime = *w.Set.ServiceTime
+		}
+		if w.Set.Concurrency != nil {
+			one.Concurrency = *w.Set.Concurrency
+		}
+		if w.Set.CPU != nil {
+			one.CPU = *w.Set.CPU
+		}
+		if w.Set.Failures != nil {
+			one.Failures = nil // counted already
+		}
+	}
+}
+
+// istioRetries is how often Istio repeats a request when nobody says: its
+// default retry policy has two attempts more.
+const istioRetries = 2
+
+// retriesOf is how many attempts the mesh makes beside the first, at most.
+func retriesOf(cell record.Cell) (n int, why string) {
+	switch level := cell[study.FactorRetries]; level {
+	case study.LevelOff:
+		return 0, "retries are off"
+	case study.NotApplicable:
+		return 0, "no mesh retries"
+	case study.LevelDefault:
+		if cell[study.FactorMesh] == study.MeshIstio {
+			return istioRetries, fmt.Sprintf("Istio's default of %d retries", istioRetries)
+		}
+		return 0, "the mesh has no default retries"
+	default:
+		n, _ := strconv.Atoi(level)
+		return n, fmt.Sprintf("%d retries", n)
+	}
+}
+
+// expect sets arithmetic beside every window, and says where they differ by
+// more than chance.
+func (s *trialScenario) expect() {
+	for i := range s.windows {
+		s.windows[i].Expected = s.expectation(s.bounds[i].at)
+		s.windows[i].Surprises = surprises(s.windows[i])
+	}
+	whole := &s.total.Expected
+	for i, w := range s.windows {
+		if e := w.Expected; i == 0 || e.ErrorShare > whole.ErrorShare || e.ErrorShare == whole.ErrorShare && spare(e) < spare(*whole) {
+			*whole = e
+		}
+	}
+	failed := 0.0
+	for _, w := range s.windows {
+		failed += w.Expected.ErrorShare * float64(w.Requests)
+	}
+	if s.total.Requests > 0 {
+		whole.ErrorShare = failed / float64(s.total.Requests)
+	}
+}
+
+// spare is the capacity that is left, as a share of the demand.
+func spare(e record.ScenarioExpectation) float64 {
+	if e.CapacityRPS <= 0 || e.DemandRPS <= 0 {
+		return math.Inf(1)
+	}
+	return e.CapacityRPS/e.DemandRPS - 1
+}
+
+// expectation is what arithmetic says of a window that begins then.
+func (s *trialScenario) expectation(at int64) record.ScenarioExpectation {
+	now := s.standingAt(at)
+	retries, _ := retriesOf(s.trial.Cell)
+	e := record.ScenarioExpectation{DemandRPS: now.rate, Attempts: graph.Amplification(1, retries)}
+	entry := s.study.Scenario.Entry
+	flow, err := now.graph.Flow(graph.Load{Entry: entry, RPS: now.rate})
+	if err != nil {
+		return e
+	}
+	unserved, most := 0.0, -1.0
+	good := 1.0
+	for _, one := range now.graph.Services {
+		f, _ := flow.Service(one.Name)
+		if f.Visits == 0 {
+			continue
+		}
+		gone := now.removed[one.Name]
+		if gone < 0 { // more replicas than the graph has
+			grown := now.graph
+			grown.Services = append([]graph.Service(nil), now.graph.Services...)
+			for i := range grown.Services {
+				if grown.Services[i].Name == one.Name {
+					grown.Services[i].Replicas -= gone
+				}
+			}
+			if flow, err = grown.Flow(graph.Load{Entry: entry, RPS: now.rate}); err != nil {
+				return e
+			}
+			now.graph, gone = grown, 0
+		}
+		c := flow.Capacity(one.Name, gone)
+		if c.Bounded && c.Utilisation > most {
+			most = c.Utilisation
+			e.Service, e.Replicas, e.CapacityRPS = one.Name, c.Replicas, c.MaxRPS/f.Visits
+			e.P50US, e.P99US = 0, 0
+			if wait := s.waiting(flow, now, one.Name, gone); wait.Stable {
+				e.P50US, e.P99US = micros(wait.P50), micros(wait.P99)
+			}
+		}
+		unserved = math.Max(unserved, c.Unserved)
+		// An attempt fails if it meets a broken endpoint, or a worker that
+		// fails; the next one is a new chance.
+		share := math.Min(1, now.broken[one.Name]+(1-now.broken[one.Name])*now.failing[one.Name])
+		e.Broken = math.Max(e.Broken, share)
+		good *= math.Pow(1-math.Pow(share, float64(retries+1)), math.Min(f.Visits, 1000))
+	}
+	e.ErrorShare = math.Max(0, 1-(1-unserved)*good)
+	if e.ErrorShare < 1e-12 {
+		e.ErrorShare = 0
+	}
+	return e
+}
+
+// waiting simulates the queue at a service, once for all windows that are
+// alike.
+func (s *trialScenario) waiting(flow graph.Flow, now standing, service string, gone int) graph.Waiting {
+	key := fmt.Sprint(service, gone, now.rate, now.graph)
+	w, ok := s.waits[key]
+	if !ok {
+		w = flow.Waiting(service, gone, 1)
+		s.waits[key] = w
+	}
+	return w
+}
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
+// Shares of requests that count as a surprise: so much more or less than
+// expected, in a window with so many requests at least.
+const (
+	surpriseShare    = 0.01
+	surpriseRequests = 20
+)
+
+// surprises says in words where a window is not what arithmetic expects.
+func surprises(w record.ScenarioWindow) []string {
+	if w.Requests < surpriseRequests {
+		return nil
+	}
+	var out []string
+	e := w.Expected
+	failed := fmt.Sprintf("%s: failed %s of requests", w.Name, percentWords(w.ErrorShare))
+	switch left := spare(e); {
+	case w.ErrorShare >= e.ErrorShare+surpriseShare && e.ErrorShare < surpriseShare && math.IsInf(left, 1):
+		out = append(out, failed+" although nothing bounds its capacity")
+	case w.ErrorShare >= e.ErrorShare+surpriseShare && left > 0 && e.ErrorShare < surpriseShare:
+		out = append(out, fmt.Sprintf("%s although capacity for %s more was left", failed, percentWords(left)))
+	case w.ErrorShare >= e.ErrorShare+math.Max(surpriseShare, 0.25*e.ErrorShare):
+		out = append(out, fmt.Sprintf("%s where arithmetic expects %s", failed, percentWords(e.ErrorShare)))
+	case w.ErrorShare <= e.ErrorShare-math.Max(surpriseShare, 0.25*e.ErrorShare) && left < 0:
+		out = append(out, fmt.Sprintf("%s although the demand exceeded the capacity by %s", failed, percentWords(-left/(1+left))))
+	case w.ErrorShare <= e.ErrorShare-math.Max(surpriseShare, 0.25*e.ErrorShare):
+		out = append(out, fmt.Sprintf("%s where arithmetic expects %s as long as nobody takes broken endpoints out", failed, percentWords(e.ErrorShare)))
+	}
+	if w.Attempts > e.Attempts*1.01 && e.Attempts > 0 {
+		out = append(out, fmt.Sprintf("%s: %.2f attempts a request, more than the %.0f that retries explain", w.Name, w.Attempts, e.Attempts))
+	}
+	return out
+}
+
+// percentWords writes a share with as many digits as it needs to be told from
+// zero and from all.
+func percentWords(share float64) string {
+	p := 100 * share
+	switch {
+	case p == 0:
+		return "none"
+	case p < 1:
+		return strconv.FormatFloat(p, 'g', 2, 64) + "%"
+	case p < 10:
+		return strconv.FormatFloat(p, 'f', 1, 64) + "%"
+	}
+	return strconv.FormatFloat(p, 'f', 0, 64) + "%"
+}

@@ -1,0 +1,231 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/meshmark/meshmark/fault"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// scenarioMeasures lists what a study of resilience measures over a whole
+// trial, in the order of reports.
+func scenarioMeasures(s *study.Study) []measure {
+	var out []measure
+	for _, group := range []struct {
+		measure string
+		list    func() []measure
+	}{
+		{study.MeasureLedger, ledgerMeasures},
+		{study.MeasureLatency, scenarioLatency},
+		{study.MeasureCPU, scenarioCPU},
+		{study.MeasureMemory, scenarioMemory},
+	} {
+		if !s.Measured(group.measure) {
+			continue
+		}
+		for _, m := range group.list() {
+			m.probe = group.measure
+			m.unit = study.FindingUnit(m.name)
+			m.compared = study.FindingUnit(m.name+"_overhead") != ""
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// ofScenario is a measure of what a trial came to; NaN if nobody knows.
+func ofScenario(of func(s *trialScenario) float64) func(*observations, *record.Trial) float64 {
+	return func(o *observations, t *record.Trial) float64 {
+		s := o.scenario(t)
+		if s == nil || s.summary == nil {
+			return math.NaN()
+		}
+		return of(s)
+	}
+}
+
+func ledgerMeasures() []measure {
+	one := func(name string, of func(s *trialScenario) float64) measure {
+		return measure{name: name, of: ofScenario(of)}
+	}
+	return []measure{
+		one("error_share", func(s *trialScenario) float64 { return s.total.ErrorShare }),
+		one("failed_requests", func(s *trialScenario) float64 { return float64(s.total.Failed) }),
+		one("attempt_ratio", func(s *trialScenario) float64 { return positive(s.total.Attempts) }),
+		one("hidden_failures", func(s *trialScenario) float64 { return float64(s.total.Hidden) }),
+		one("phantom_attempts", func(s *trialScenario) float64 { return float64(s.total.PhantomAttempts) }),
+		one("longest_failing_run", func(s *trialScenario) float64 { return s.total.LongestFailUS }),
+		one("time_to_detect", func(s *trialScenario) float64 {
+			return longest(s, func(one timed) *float64 { return one.DetectUS })
+		}),
+		{name: "time_to_recover", warn: stillFailing, of: ofScenario(func(s *trialScenario) float64 {
+			return longest(s, func(one timed) *float64 { return one.RecoverUS })
+		})},
+		one("time_to_eject", func(s *trialScenario) float64 { return longest(s, func(one timed) *float64 { return one.EjectUS }) }),
+		{name: "unreconciled_requests", fault: true, warn: unreconciledExample, of: ofScenario(func(s *trialScenario) float64 { return float64(s.total.Unreconciled) })},
+	}
+}
+
+// longest is the longest time over steps; NaN if no step has one.
+func longest(s *trialScenario, of func(one timed) *float64) float64 {
+	most := math.NaN()
+	for _, one := range s.steps {
+		if us := of(one); us != nil && !(most >= *us) {
+			most = *us
+		}
+	}
+	return most
+}
+
+// stillFailing warns of steps after which failures went on to the next.
+func stillFailing(o *observations, cell int) []string {
+	n, example := 0, ""
+	all := o.valid(cell)
+	for _, t := range all {
+		for _, one := range o.scenario(t).steps {
+			if one.StillFailing {
+				n++
+				example = fmt.Sprintf("step %q of trial %s", one.Name, t.ID)
+				break
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("in %d of %d trials requests still failed when the next step came or the timeline ended, as after %s: the time is a lower bound", n, len(all), example)}
+}
+
+// unreconciledExample names one such request.
+func unreconciledExample(o *observations, cell int) []string {
+	n, trials, example := int64(0), 0, ""
+	for _, t := range o.valid(cell) {
+		s := o.scenario(t)
+		if s.summary == nil || s.total.Unreconciled == 0 {
+			continue
+		}
+		n, trials = n+s.total.Unreconciled, trials+1
+		if example == "" && len(s.summary.Ledger.Unreconciled) > 0 {
+			r := s.summary.Ledger.Unreconciled[0]
+			example = fmt.Sprintf(", as %s at %.2f s of trial %s: %s", r.ID, r.AtS, t.ID, strings.Join(r.Lacks, "; "))
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d requests in %d trials do not reconcile%s", n, trials, example)}
+}
+
+func scenarioLatency() []measure {
+	var out []measure
+	for _, q := range quantiles {
+		out = append(out, measure{name: "latency_" + q.name, quantile: q.q, of: func(o *observations, t *record.Trial) float64 { return o.latency(t).Quantile(q.q) }})
+	}
+	return out
+}
+
+// Parts of a trial of resilience, as its record calls them.
+const (
+	scenarioControl = "control_plane"
+	proxySuffix     = ".proxy"
+)
+
+func scenarioCPU() []measure {
+	use := func(s *trialScenario, part string) float64 {
+		cpu, ok := s.trial.Scenario.CPU[part]
+		if !ok || s.length <= 0 {
+			return math.NaN()
+		}
+		return cpu.TotalS() / (float64(s.length) / 1e9) * 1000
+	}
+	one := func(name string, of func(s *trialScenario) float64) measure {
+		return measure{name: name, of: ofScenario(of)}
+	}
+	return []measure{
+		one("cpu_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) }),
+		one("cpu_"+record.PartClientProxy, func(s *trialScenario) float64 { return perProxy(s, true, use) }),
+		one("cpu_"+record.PartServerProxy, func(s *trialScenario) float64 { return perProxy(s, false, use) }),
+		one("cpu_"+record.PartMachine, func(s *trialScenario) float64 { return use(s, record.PartMachine) }),
+	}
+}
+
+// perProxy is the mean of one proxy of the clients or of the services: the sum
+// over the proxies that lived at one time, which is pod time over the
+// timeline's.
+func perProxy(s *trialScenario, clients bool, use func(*trialScenario, string) float64) float64 {
+	total, n := math.NaN(), 0.0
+	seen := map[string]bool{}
+	for _, p := range s.trial.Scenario.Pods {
+		if !p.Sidecar || (p.Service == fault.LoadService) != clients {
+			continue
+		}
+		n += lived(s, p)
+		if seen[p.Service] {
+			continue
+		}
+		seen[p.Service] = true
+		if v := use(s, p.Service+proxySuffix); !math.IsNaN(v) {
+			if math.IsNaN(total) {
+				total = 0
+			}
+			total += v
+		}
+	}
+	if n == 0 {
+		return math.NaN()
+	}
+	return total / n
+}
+
+// lived is the share of the timeline that a pod lived in.
+func lived(s *trialScenario, p record.ScenarioPod) float64 {
+	zero := s.trial.Scenario.StartNS
+	from, to := max(0, p.ReadyNS-zero), s.length
+	if p.GoneNS > 0 && p.BackNS == 0 {
+		to = min(to, p.GoneNS-zero)
+	}
+	return float64(max(0, to-from)) / float64(s.length)
+}
+
+func scenarioMemory() []measure {
+	use := func(s *trialScenario, part string) float64 {
+		bytes, ok := s.trial.Scenario.Memory[part]
+		if !ok {
+			return math.NaN()
+		}
+		return positive(float64(bytes))
+	}
+	// Memory is of the pods at the end.
+	atEnd := func(s *trialScenario, clients bool) float64 {
+		total, n := math.NaN(), 0
+		seen := map[string]bool{}
+		for _, p := range s.trial.Scenario.Pods {
+			if !p.Sidecar || (p.Service == fault.LoadService) != clients || p.GoneNS > 0 && p.BackNS == 0 {
+				continue
+			}
+			n++
+			if seen[p.Service] {
+				continue
+			}
+			seen[p.Service] = true
+			if v := use(s, p.Service+proxySuffix); !math.IsNaN(v) {
+				if math.IsNaN(total) {
+					total = 0
+				}
+				total += v
+			}
+		}
+		return total / float64(max(n, 1))
+	}
+	one := func(name string, of func(s *trialScenario) float64) measure {
+		return measure{name: name, of: ofScenario(of)}
+	}
+	return []measure{
+		one("memory_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) }),
+		one("memory_"+record.PartClientProxy, func(s *trialScenario) float64 { return atEnd(s, true) }),
+		one("memory_"+record.PartServerProxy, func(s *trialScenario) float64 { return atEnd(s, false) }),
+	}
+}

@@ -1,0 +1,60 @@
+package analysis
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// moments looks at a trial through a second that slides over it.
+type moments struct {
+	s       *trialScenario
+	ats     []int64 // of the requests
+	failed  []int64 // how many before each
+	latency bool    // whether anybody asks for it
+}
+
+func (s *trialScenario) moments(latency bool) *moments {
+	m := &moments{s: s, ats: make([]int64, len(s.requests)), failed: make([]int64, len(s.requests)+1), latency: latency}
+	for i := range s.requests {
+		m.ats[i] = s.requests[i].at
+		m.failed[i+1] = m.failed[i]
+		if s.requests[i].failed {
+			m.failed[i+1]++
+		}
+	}
+	return m
+}
+
+// look is the moment from one time until before another, in nanoseconds after
+// the timeline's begin.
+func (m *moments) look(from, to int64) record.Moment {
+	low, _ := slices.BinarySearch(m.ats, from)
+	high, _ := slices.BinarySearch(m.ats, to)
+	out := record.Moment{AtS: float64(to) / 1e9, Requests: int64(high - low), Failed: m.failed[high] - m.failed[low]}
+	if out.Requests > 0 {
+		out.ErrorShare = float64(out.Failed) / float64(out.Requests)
+	}
+	answered := 0
+	var micros []int64
+	for _, r := range m.s.requests[low:high] {
+		if r.ok {
+			answered++
+			if m.latency {
+				micros = append(micros, r.micros)
+			}
+		}
+	}
+	out.RateRPS = float64(answered) / (float64(to-from) / 1e9)
+	if len(micros) > 0 {
+		l := latencies(micros)
+		out.P50MS, out.P90MS, out.P99MS, out.MaxMS = l.P50/1e3, l.P90/1e3, l.P99/1e3, l.Max/1e3
+	}
+	zero := m.s.trial.Scenario.StartNS
+	samples := m.s.trial.Scenario.Samples
+	if i := sort.Search(len(samples), func(i int) bool { return samples[i].AtNS-zero > to }); i > 0 {
+		out.Ready, out.Ejected = samples[i-1].Ready, samples[i-1].Ejected
+	}
+	return out
+}

@@ -1,0 +1,230 @@
+package analysis
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/fault"
+	"github.com/meshmark/meshmark/ledger"
+	"github.com/meshmark/meshmark/record"
+)
+
+// cut divides the requests between the windows. The first window has what was
+// due before the timeline's begin, the last what was due after its end, so
+// that they add up to the whole.
+func (s *trialScenario) cut(book *ledger.Book) {
+	zero := s.trial.Scenario.StartNS
+	spans := []ledger.Span{{}}
+	for i := range s.bounds {
+		span := ledger.Span{FromNS: zero + s.bounds[i].at, ToNS: math.MaxInt64}
+		if i == 0 {
+			span.FromNS = math.MinInt64
+		}
+		if i+1 < len(s.bounds) {
+			span.ToNS = zero + s.bounds[i+1].at
+		}
+		spans = append(spans, span)
+	}
+	accounts := book.AccountsAt(func(c *ledger.ClientEntry) int64 { return zero + s.moment(c) }, spans...)
+	s.account = accounts[0]
+	s.total = s.window("whole", []string{"whole"}, 0, s.length, s.requests, accounts[0])
+	rest := s.requests
+	for i, b := range s.bounds {
+		to := s.length
+		own := rest
+		if i+1 < len(s.bounds) {
+			to = s.bounds[i+1].at
+			n, _ := slices.BinarySearchFunc(rest, to, func(r sent, at int64) int {
+				if r.at < at {
+					return -1
+				}
+				return 1
+			})
+			own, rest = rest[:n], rest[n:]
+		}
+		s.windows = append(s.windows, s.window(strings.Join(b.names, " + "), b.names, b.at, to, own, accounts[i+1]))
+	}
+	s.expect()
+}
+
+// window sums up some requests.
+func (s *trialScenario) window(name string, names []string, from, to int64, requests []sent, a *ledger.Account) record.ScenarioWindow {
+	w := record.ScenarioWindow{
+		Name: name, Names: names, FromS: float64(from) / 1e9, ToS: float64(to) / 1e9,
+		Requests: int64(len(requests)), FailedBy: a.Failed,
+		Attempts: a.Amplification(), Hidden: a.Hidden, Phantom: a.Phantom.Requests, PhantomAttempts: a.Phantom.Attempts,
+		Unreconciled: a.Classes[ledger.ClassUnreconciled] + a.Orphans, Ready: map[string]int{}, Ejected: map[string]int{},
+	}
+	var micros []int64
+	for i := range requests {
+		switch r := &requests[i]; {
+		case r.ok:
+			w.Answered++
+			micros = append(micros, r.micros)
+		case r.failed:
+			w.Failed++
+		default:
+			w.Unfinished++
+		}
+	}
+	if len(w.FailedBy) == 0 {
+		w.FailedBy = nil
+	}
+	if w.Requests > 0 {
+		w.ErrorShare = float64(w.Failed) / float64(w.Requests)
+	}
+	if seconds := w.ToS - w.FromS; seconds > 0 {
+		w.RateRPS, w.AnswerRPS = float64(w.Requests)/seconds, float64(w.Answered)/seconds
+	}
+	w.Latency = latencies(micros)
+	w.LongestFailUS = float64(longestFailing(requests, to)) / 1e3
+	for _, sample := range s.during(from, to) {
+		for service, n := range sample.Ready {
+			if was, ok := w.Ready[service]; !ok || n < was {
+				w.Ready[service] = n
+			}
+		}
+		for service, n := range sample.Ejected {
+			w.Ejected[service] = max(w.Ejected[service], n)
+		}
+	}
+	w.Edges = s.edges(a, requests, w)
+	return w
+}
+
+// during are the looks at the services in a part of the timeline.
+func (s *trialScenario) during(from, to int64) []record.ScenarioSample {
+	zero := s.trial.Scenario.StartNS
+	all := s.trial.Scenario.Samples
+	low := slices.IndexFunc(all, func(p record.ScenarioSample) bool { return p.AtNS-zero >= from })
+	if low < 0 {
+		return nil
+	}
+	high := low
+	for high < len(all) && all[high].AtNS-zero < to {
+		high++
+	}
+	return all[low:high]
+}
+
+// latencies are the percentiles of whole microseconds, which it sorts: the
+// smallest value that so large a share is not above.
+func latencies(micros []int64) record.Latency {
+	n := len(micros)
+	if n == 0 {
+		return record.Latency{}
+	}
+	slices.Sort(micros)
+	sum := 0.0
+	for _, v := range micros {
+		sum += float64(v)
+	}
+	q := func(q float64) float64 { return float64(micros[rank(n, q)]) }
+	return record.Latency{Min: q(0), P50: q(0.5), P90: q(0.9), P99: q(0.99), P999: q(0.999), Max: q(1), Mean: sum / float64(n)}
+}
+
+func rank(n int, q float64) int { return max(0, min(n-1, int(math.Ceil(q*float64(n)))-1)) }
+
+// longestFailing is the longest time, in nanoseconds, from a request that
+// failed to the next one that was answered, with none answered between; to
+// the end if none was any more. Requests are in the order in which they count.
+func longestFailing(requests []sent, end int64) int64 {
+	longest, since, failing := int64(0), int64(0), false
+	for i := range requests {
+		switch r := &requests[i]; {
+		case r.ok && failing:
+			longest, failing = max(longest, r.at-since), false
+		case r.failed && !failing:
+			since, failing = r.at, true
+		}
+	}
+	if failing {
+		longest = max(longest, end-since)
+	}
+	return longest
+}
+
+// edges is the traffic between services, the clients' by their own account
+// where they have no proxy.
+func (s *trialScenario) edges(a *ledger.Account, requests []sent, w record.ScenarioWindow) []record.ScenarioEdge {
+	var out []record.ScenarioEdge
+	clients := false
+	for _, e := range a.Edges {
+		clients = clients || e.From == fault.LoadService
+		one := record.ScenarioEdge{From: e.From, To: e.To, Requests: e.Requests, Attempts: e.Attempts, Failed: e.Failed, P50US: float64(e.P50NS) / 1e3, P99US: float64(e.P99NS) / 1e3}
+		if len(e.Flags) > 0 {
+			one.Flags = maps.Clone(e.Flags)
+		}
+		out = append(out, one)
+	}
+	if !clients && w.Requests > 0 {
+		out = append(out, record.ScenarioEdge{From: fault.LoadService, To: s.study.Scenario.Entry, Requests: w.Requests, Attempts: w.Requests, Failed: w.Failed, P50US: w.Latency.P50, P99US: w.Latency.P99})
+	}
+	return out
+}
+
+// measureSteps fills in what each step did, until the next one began.
+func (s *trialScenario) measureSteps() {
+	var failures []int64 // when clients were told
+	for i := range s.requests {
+		if r := &s.requests[i]; r.failed && r.done != ledger.Never {
+			failures = append(failures, r.done)
+		}
+	}
+	slices.Sort(failures)
+	zero := s.trial.Scenario.StartNS
+	for i := range s.steps {
+		one := &s.steps[i]
+		if one.BeginS == 0 && one.AppliedS == 0 {
+			continue
+		}
+		next := s.length
+		last := true
+		for _, later := range s.steps[i+1:] {
+			if later.begin > one.begin {
+				next, last = later.begin, false
+				break
+			}
+		}
+		from, _ := slices.BinarySearch(failures, one.begin)
+		to, _ := slices.BinarySearch(failures, next)
+		if last {
+			to = len(failures) // told after the timeline's end
+		}
+		if from < to {
+			after := func(at int64) *float64 { us := float64(at-one.begin) / 1e3; return &us }
+			one.DetectUS, one.RecoverUS = after(failures[from]), after(failures[to-1])
+			one.StillFailing = failures[to-1] > next-min(secondNS, (next-one.begin)/4)
+			one.Failed = int64(to - from)
+		}
+		before := 0
+		if looks := s.during(0, one.begin); len(looks) > 0 {
+			before = sum(looks[len(looks)-1].Ejected)
+		}
+		for _, sample := range s.during(one.begin, next) {
+			if sum(sample.Ejected) > before {
+				us := float64(sample.AtNS-zero-one.begin) / 1e3
+				one.EjectUS = &us
+				break
+			}
+		}
+		low := slices.IndexFunc(s.requests, func(r sent) bool { return r.at >= one.begin })
+		if low >= 0 {
+			high := low
+			for high < len(s.requests) && s.requests[high].at < next {
+				high++
+			}
+			one.LongestFailUS = float64(longestFailing(s.requests[low:high], next)) / 1e3
+		}
+	}
+}
+
+func sum(by map[string]int) int {
+	n := 0
+	for _, v := range by {
+		n += v
+	}
+	return n
+}
