@@ -17,6 +17,7 @@ func commands(env *Env) []*cobra.Command {
 		newWorkerCommand(env),
 		newXDSCommand(env),
 		newObserveCommand(env),
+		newFaultCommand(env),
 		newSignalsCommand(env),
 		newControlPlaneTestCommand(env),
 		newLabInitCommand(env),

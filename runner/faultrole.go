@@ -1,0 +1,191 @@
+package runner
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/fault"
+	"github.com/meshmark/meshmark/fault/node"
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/mesh"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// roleFault is the role that acts on processes and packets of its node.
+const roleFault = "fault"
+
+// Where the fault role finds the token that its callers must send.
+const (
+	tokenKey = "token"
+	tokenDir = "/etc/meshmark/fault"
+)
+
+// faultGrace is how long the role may take to undo what stands when its pod
+// is deleted.
+const faultGrace = 10 * time.Second
+
+// faultSet is the DaemonSet of the fault role. It may do to its node what the
+// role is for, and no more; each right has its reason:
+//
+//	hostPID     finds the processes of other pods, and is no child of theirs
+//	root        owns the capabilities, none of which is inherited by a user
+//	KILL        signals processes of other users: istiod's, sidecars'
+//	SYS_PTRACE  opens /proc/PID/ns/net of processes of other users
+//	SYS_ADMIN   enters a pod's network namespace, makes one to try things in
+//	NET_ADMIN   makes packet filter rules and queues there
+func faultSet(namespace string, images lab.Images, run string) *appsv1.DaemonSet {
+	pod := rolePod(roleFault, run, corev1.Container{
+		Name: roleFault,
+		Args: []string{"fault", "--control", "127.0.0.1:" + strconv.Itoa(node.ControlPort), "--control-token-file", tokenDir + "/" + tokenKey,
+			"--node-address", "$(NODE_ADDRESSES)"},
+		Env: []corev1.EnvVar{{Name: "NODE_ADDRESSES", ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.hostIPs"}}}},
+		VolumeMounts: []corev1.VolumeMount{{Name: tokenKey, MountPath: tokenDir, ReadOnly: true}},
+	}, images)
+	c := &pod.Spec.Containers[0]
+	c.SecurityContext.RunAsNonRoot = ptr(false)
+	c.SecurityContext.RunAsUser = ptr(int64(0))
+	c.SecurityContext.RunAsGroup = ptr(int64(0))
+	c.SecurityContext.AllowPrivilegeEscalation = nil // SYS_ADMIN implies it
+	c.SecurityContext.Capabilities.Add = []corev1.Capability{"KILL", "NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE"}
+	pod.Labels["sidecar.istio.io/inject"] = "false"
+	pod.Spec.HostPID = true
+	pod.Spec.TerminationGracePeriodSeconds = ptr(int64(faultGrace / time.Second))
+	pod.Spec.Volumes = []corev1.Volume{{Name: tokenKey, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: roleFault, DefaultMode: ptr(int32(0o400))},
+	}}}
+	return &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: roleFault, Namespace: namespace, Labels: labels(run, roleFault)},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: roleFault}},
+			Template: pod,
+		},
+	}
+}
+
+// faultRoles are lines to the fault role of each node.
+type faultRoles struct {
+	*site
+	token  string
+	byNode map[string]node.Client
+}
+
+// createFaultRoles makes the DaemonSet, and the Secret with a token that only
+// this run knows.
+func (s *site) createFaultRoles(ctx context.Context) (*faultRoles, error) {
+	f := &faultRoles{site: s, token: rand.Text(), byNode: map[string]node.Client{}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: roleFault, Namespace: s.namespace, Labels: labels(s.run, roleFault)}, StringData: map[string]string{tokenKey: f.token}}
+	if _, err := s.kube.CoreV1().Secrets(s.namespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		return nil, fmt.Errorf("create Secret %s: %w", secret.Name, err)
+	}
+	set := faultSet(s.namespace, s.o.Lab.Images(), s.run)
+	if _, err := s.kube.AppsV1().DaemonSets(s.namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
+		return nil, fmt.Errorf("create DaemonSet %s: %w", set.Name, err)
+	}
+	return f, nil
+}
+
+// connect waits until every pod of the DaemonSet is ready, and opens a line
+// to each. It may be called again, after lines broke.
+func (f *faultRoles) connect(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		found, err := f.kube.CoreV1().Pods(f.namespace).List(limited, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + roleFault})
+		if err != nil {
+			return fmt.Errorf("list the pods of the fault role: %w", err)
+		}
+		set, err := f.kube.AppsV1().DaemonSets(f.namespace).Get(limited, roleFault, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("read DaemonSet %s: %w", roleFault, err)
+		}
+		clear(f.byNode)
+		var lost error
+		for i := range found.Items {
+			pod := &found.Items[i]
+			if !lab.PodReady(pod) {
+				continue
+			}
+			client := node.Client{HTTPClient: f.http(pod, node.ControlPort), BaseURL: "http://fault", Token: f.token}
+			if _, lost = client.List(limited); lost == nil { // it may not listen yet
+				f.byNode[pod.Spec.NodeName] = client
+			}
+		}
+		if wanted := int(set.Status.DesiredNumberScheduled); wanted > 0 && len(f.byNode) >= wanted {
+			return nil
+		}
+		select {
+		case <-limited.Done():
+			err := errors.Join(fmt.Errorf("wait for the fault role: %d pods answer: %w", len(f.byNode), limited.Err()), lost)
+			return errs.WithHint(err, "kubectl -n %s describe daemonset %s", f.namespace, roleFault)
+		case <-ticker.C:
+		}
+	}
+}
+
+// at is the line to a node's fault role.
+func (f *faultRoles) at(name string) (node.Client, error) {
+	if client, ok := f.byNode[name]; ok {
+		return client, nil
+	}
+	return node.Client{}, errs.WithHint(fmt.Errorf("no fault role runs on node %s", name), "kubectl -n %s describe daemonset %s", f.namespace, roleFault)
+}
+
+// offersFor lists what a timeline needs of nodes; nothing: it needs no fault
+// role.
+func offersFor(t *fault.Timeline) []string {
+	need := map[string]bool{}
+	for _, step := range t.Steps {
+		switch n, p := step.Action.Network, step.Action.Process; {
+		case p != nil:
+			need[node.OfferProcess] = true
+		case n != nil:
+			need[node.OfferCut] = need[node.OfferCut] || n.Cut
+			need[node.OfferLose] = need[node.OfferLose] || n.Lose > 0
+			need[node.OfferDelay] = need[node.OfferDelay] || n.Delay > 0
+			need[node.OfferRate] = need[node.OfferRate] || n.Rate > 0
+		}
+	}
+	maps.DeleteFunc(need, func(_ string, needed bool) bool { return !needed })
+	return slices.Sorted(maps.Keys(need))
+}
+
+// check has every node try out what a timeline needs, and returns what they
+// saw. It fails if one of them cannot.
+func (f *faultRoles) check(ctx context.Context, t *fault.Timeline) ([]string, error) {
+	var seen []string
+	var failed []error
+	for _, name := range slices.Sorted(maps.Keys(f.byNode)) {
+		offers, err := f.byNode[name].Offers(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("node %s: what can it do: %w", name, err)
+		}
+		for _, what := range offersFor(t) {
+			i := slices.IndexFunc(offers, func(o node.Offer) bool { return o.What == what })
+			switch {
+			case i < 0:
+				failed = append(failed, fmt.Errorf("node %s says nothing of %s", name, what))
+			case !offers[i].OK:
+				failed = append(failed, fmt.Errorf("node %s cannot do %s: %s", name, what, offers[i].Detail))
+			default:
+				seen = append(seen, fmt.Sprintf("node %s, %s: %s", name, what, offers[i].Detail))
+			}
+		}
+	}
+	if len(failed) > 0 {
+		return nil, errs.WithHint(errors.Join(failed...), "leave the steps out that need %s, or take nodes with another kernel", strings.Join(offersFor(t), ", "))
+	}
+	return seen, nil
+}
