@@ -5,6 +5,7 @@ import (
 
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -30,5 +31,17 @@ func TestVerify(t *testing.T) {
 		if len(checks) != 1 || checks[0].OK != want || checks[0].Name != "no-proxy" {
 			t.Errorf("%v requests through a proxy: %+v", passed, checks)
 		}
+	}
+}
+
+func TestLacks(t *testing.T) {
+	cell := record.Cell{"rate": "100", "drain": "true", "debounce_after": "100ms", "retry_on": "-", "per_try_timeout": "none", "request_timeout": "none",
+		"retries": "off", "outlier_detection": "off", "circuit_breaker": "off", "load_balancer": "default"}
+	if got := (Mesh{}).Lacks(cell); len(got) > 0 {
+		t.Errorf("lacks %+v", got)
+	}
+	got := Mesh{}.Lacks(cell.With(map[string]string{"retries": "3", "load_balancer": "random"}))
+	if len(got) != 2 || got[0] != (mesh.Lack{Factor: "retries", Level: "3", Reason: "there is no mesh"}) || got[1].Factor != "load_balancer" {
+		t.Errorf("lacks %+v", got)
 	}
 }

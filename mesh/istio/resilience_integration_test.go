@@ -1,0 +1,313 @@
+//go:build integration
+
+package istio_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/meshmark/meshmark/internal/labtest"
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/ledger"
+	"github.com/meshmark/meshmark/load"
+	loadcontrol "github.com/meshmark/meshmark/load/control"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/mesh/istio"
+	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/worker/control"
+)
+
+const resilient = "meshmark-resilience"
+
+// Levers on requests reach the caller's proxy and are proved there; lines of
+// the ledger come with the requests' ids from both sides; endpoints that fail
+// are ejected and counted; short-lived certificates are replaced.
+func TestResilienceOnIstio(t *testing.T) {
+	l := labtest.Start(t)
+	m := &istio.Mesh{ProxyImage: l.Images().ProxyFor}
+	s := scene{t: t, lab: l, mesh: m, dialer: lab.NewDialer(l.RESTConfig())}
+	defer s.dialer.Close()
+	ctx := t.Context()
+	proxy := &mesh.Proxy{MTLS: "strict", Telemetry: mesh.TelemetryLedger, Concurrency: "1", CPULimit: "none"}
+	short := *proxy
+	short.CertificateTTL = 20 * time.Second
+	bar := mesh.Workload{Name: "bar", Namespace: resilient, Proxy: &short, ControlPort: 15900}
+	client := mesh.Workload{Name: "clients", Namespace: resilient, Proxy: proxy, ControlPort: 15901}
+	if _, err := m.Check(ctx, l.RESTConfig(), []mesh.Proxy{*proxy}); err != nil {
+		t.Fatal(err)
+	}
+	s.up(bar, client)
+
+	route := mesh.Route{Name: "bar", Namespace: resilient, Port: 8080}
+	plain := record.Cell{"retries": "default", "retry_on": "default", "per_try_timeout": "none", "request_timeout": "none",
+		"outlier_detection": "off", "circuit_breaker": "off", "load_balancer": "default"}
+	all := record.Cell{"retries": "3", "retry_on": "5xx,reset,429", "per_try_timeout": "250ms", "request_timeout": "1.5s",
+		"outlier_detection": "errors=5 interval=1s ejection=5s max=100%", "circuit_breaker": "connections=10 pending=5 requests=20 retries=4",
+		"load_balancer": "ring_hash"}
+	off := plain.With(map[string]string{"retries": "off", "outlier_detection": "errors=2 interval=0.5s ejection=1m max=50%", "load_balancer": "random"})
+	for i, cell := range []record.Cell{plain, all, off} {
+		s.apply(route, cell)
+		began := time.Now()
+		dump := s.until(client, route, cell)
+		t.Logf("%v: in force after %v", cell, time.Since(began).Round(time.Millisecond))
+		for j, other := range []record.Cell{plain, all, off} {
+			if bad := failures(m.CheckTraffic(dump, []mesh.Route{route}, other)); (len(bad) > 0) != (i != j) {
+				t.Errorf("cell %d is in force, checked for cell %d: %q", i, j, bad)
+			}
+		}
+		if to := os.Getenv("MESHMARK_KEEP_DUMPS"); to != "" {
+			if err := os.WriteFile(filepath.Join(to, fmt.Sprintf("dump%d.json", i)), dump, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	// One of the two replicas fails: it is ejected, the other is not.
+	failing := control.Client{HTTPClient: s.dialer.Client(resilient, s.pods("bar")[0].Name, 15900), BaseURL: "http://127.0.0.1:15900"}
+	if _, err := failing.Update(ctx, func(c *control.Config) {
+		c.Failures = []control.Failure{{Share: 1, How: "status", Status: 503}}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	// Two errors in a row of the replica eject it.
+	if failed := s.request("mm-it-0-1", 20); failed != 2 {
+		t.Errorf("%d requests failed before the replica was ejected, want 2", failed)
+	}
+	admin := s.admin(s.pods("clients")[0].Name)
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		stats, err := admin.Stats(ctx, m.EjectedFilter())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ejected := m.Ejected(stats.Values(), resilient)
+		if ejected["bar"] == 1 && len(ejected) == 1 {
+			t.Logf("ejected: %v of %v", ejected, stats.Values())
+			break
+		}
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("ejected: %v of %v", ejected, stats.Values())
+		}
+	}
+	s.lines("mm-it-0-1", 20)
+
+	// Half of a certificate's life is 10 s.
+	server := s.admin(s.pods("bar")[0].Name)
+	certificate := func() mesh.Certificate {
+		answer, err := server.Get(ctx, m.CertificatePath(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := m.Certificate(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := certificate()
+	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		now := certificate()
+		if now.Serial != first.Serial {
+			if now.ExpiredAt(time.Now()) || !now.Expire.After(first.Expire) || now.Expire.After(time.Now().Add(21*time.Second)) {
+				t.Errorf("%+v after %+v", now, first)
+			}
+			t.Logf("%+v, after %v %+v", first, time.Since(began), now)
+			break
+		}
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("still %+v", now)
+		}
+	}
+}
+
+type scene struct {
+	t      *testing.T
+	lab    *local.Lab
+	mesh   *istio.Mesh
+	dialer *lab.Dialer
+}
+
+// up makes a namespace with two workers behind a Service, and a client.
+func (s scene) up(bar, client mesh.Workload) {
+	t, ctx := s.t, s.t.Context()
+	t.Helper()
+	kube := kubeOf(t, s.lab)
+	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		_, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: resilient}}, metav1.CreateOptions{})
+		if err == nil {
+			break
+		}
+		if !apierrors.IsAlreadyExists(err) || time.Since(began) > time.Minute {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if err := kube.CoreV1().Namespaces().Delete(context.Background(), resilient, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	applier, err := lab.NewApplier(s.lab.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := applier.ApplyObjects(ctx, s.mesh.Policies([]mesh.Workload{bar, client})); err != nil {
+		t.Fatal(err)
+	}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: bar.Name, Namespace: resilient},
+		Spec: corev1.ServiceSpec{Selector: map[string]string{mesh.AppLabel: bar.Name}, Ports: []corev1.ServicePort{{Name: "http", Port: 8080}}}}
+	if _, err := kube.CoreV1().Services(resilient).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []struct {
+		mesh.Workload
+		replicas int32
+		role     string
+	}{{bar, 2, "worker"}, {client, 1, "load"}} {
+		selected := map[string]string{mesh.AppLabel: w.Name}
+		pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{mesh.AppLabel: w.Name}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: s.lab.Images().Meshmark, ImagePullPolicy: corev1.PullIfNotPresent,
+				Args: []string{w.role, "--control", fmt.Sprintf("127.0.0.1:%d", w.ControlPort)}}}}}
+		if err := s.mesh.Decorate(w.Workload, &pod); err != nil {
+			t.Fatal(err)
+		}
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: resilient},
+			Spec: appsv1.DeploymentSpec{Replicas: &w.replicas, Selector: &metav1.LabelSelector{MatchLabels: selected}, Template: pod}}
+		if _, err := kube.AppsV1().Deployments(resilient).Create(ctx, d, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, 90*time.Second)
+	defer cancel()
+	for _, name := range []string{bar.Name, client.Name} {
+		if err := lab.WaitDeployment(limited, kube, resilient, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// apply makes a cell's objects and removes those of the cell before.
+func (s scene) apply(route mesh.Route, cell record.Cell) {
+	s.t.Helper()
+	labtest.Kubectl(s.t, s.lab, "", "-n", resilient, "delete", "virtualservice,destinationrule", "--all")
+	applier, err := lab.NewApplier(s.lab.RESTConfig())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := applier.ApplyObjects(s.t.Context(), s.mesh.Traffic(route, cell)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func kubeOf(t *testing.T, l *local.Lab) kubernetes.Interface {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(l.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kube
+}
+
+func (s scene) pods(name string) []corev1.Pod {
+	s.t.Helper()
+	list, err := kubeOf(s.t, s.lab).CoreV1().Pods(resilient).List(s.t.Context(), metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + name})
+	if err != nil || len(list.Items) == 0 {
+		s.t.Fatalf("pods of %s: %v", name, err)
+	}
+	return list.Items
+}
+
+func (s scene) admin(pod string) observe.EnvoyAdmin {
+	return observe.EnvoyAdmin{HTTPClient: s.dialer.Client(resilient, pod, s.mesh.AdminPort())}
+}
+
+// until waits until a cell is in force in the client's proxy and returns what
+// its proxy said.
+func (s scene) until(client mesh.Workload, route mesh.Route, cell record.Cell) []byte {
+	s.t.Helper()
+	admin := s.admin(s.pods(client.Name)[0].Name)
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		dump, err := admin.Get(s.t.Context(), s.mesh.ConfigPath(), nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		bad := failures(s.mesh.CheckTraffic(dump, []mesh.Route{route}, cell))
+		if len(bad) == 0 {
+			return dump
+		}
+		if time.Since(began) > 20*time.Second {
+			s.t.Fatalf("%v: %s", cell, strings.Join(bad, "\n"))
+		}
+	}
+}
+
+// request sends requests with an id, and returns how many failed.
+func (s scene) request(id string, count int) int64 {
+	s.t.Helper()
+	client := loadcontrol.NewClient("http://load", s.dialer.Client(resilient, s.pods("clients")[0].Name, 15901))
+	spec := load.DefaultSpec("http://bar." + resilient + ":8080/")
+	spec.Headers = []load.Header{{Name: "x-request-id", Value: id}}
+	spec.Connections, spec.Rate, spec.Arrival, spec.DurationS = 2, load.Rate(count), load.Uniform, 1
+	run, err := client.Start(s.t.Context(), spec)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	result, err := client.Result(s.t.Context(), run.Run)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var scheduled, completed int64
+	for i := range result.Intervals {
+		scheduled, completed = scheduled+result.Intervals[i].Scheduled, completed+result.Intervals[i].Completed
+	}
+	if scheduled != int64(count) {
+		s.t.Fatalf("%d requests, want %d", scheduled, count)
+	}
+	return scheduled - completed
+}
+
+// lines reads the proxies' logs as the ledger does.
+func (s scene) lines(id string, count int) {
+	t := s.t
+	t.Helper()
+	time.Sleep(time.Second) // what a proxy keeps back
+	for _, name := range []string{"clients", "bar"} {
+		var requests, attempts, other int
+		for _, pod := range s.pods(name) {
+			log, err := kubeOf(t, s.lab).CoreV1().Pods(resilient).GetLogs(pod.Name, &corev1.PodLogOptions{Container: s.mesh.LogContainer()}).Stream(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines, err := ledger.ReadEnvoy(log, ledger.Source{Service: name, Pod: pod.Name, Addresses: []string{pod.Status.PodIP}}, func(e ledger.ProxyEntry) {
+				switch {
+				case e.ID != id || e.Side != map[string]ledger.Side{"clients": ledger.SideClient, "bar": ledger.SideServer}[name]:
+					other++
+					t.Logf("%s: %+v", pod.Name, e)
+				case e.One:
+					attempts++
+				default:
+					requests++
+				}
+			})
+			log.Close()
+			if err != nil || lines.Damaged != 0 {
+				t.Errorf("%s: %+v, %v", pod.Name, lines, err)
+			}
+		}
+		t.Logf("%s: %d requests, %d attempts", name, requests, attempts)
+		if want := map[string][2]int{"clients": {count, count}, "bar": {count, 0}}[name]; requests != want[0] || attempts != want[1] || other != 0 {
+			t.Errorf("%s: %d requests, %d attempts, %d other; want %v", name, requests, attempts, other, want)
+		}
+	}
+}
