@@ -18,9 +18,12 @@ type RateChange struct {
 	RPS  float64 `json:"rate_rps"` // from then on; of all generators together if they share it
 }
 
-// changeLead is how far ahead a change "at once" lies: time for every event
-// loop to hear of it.
-const changeLead = 5 * time.Millisecond
+// Bounds of how far ahead a change "at once" lies: time for every event loop
+// to hear of it. It is doubled while the machine is too busy for that.
+const (
+	changeLead    = 5 * time.Millisecond
+	maxChangeLead = time.Second
+)
 
 // change is a change that was proposed to the event loops of a run, and those
 // after it. Every loop looks whether there is a new one after it has read the
@@ -120,23 +123,32 @@ func (r *Running) SetRate(rps float64, at time.Time) (RateChange, error) {
 	if err := r.mayChange(rps); err != nil {
 		return RateChange{}, errs.WithCode(err, errs.CodeUsage)
 	}
-	now := time.Since(r.Epoch)
-	c := RateChange{AtNS: max(0, int64(now+changeLead)), RPS: rps}
-	if !at.IsZero() {
-		c.AtNS = at.UnixNano() - r.Epoch.UnixNano()
-	}
 	r.changer.mu.Lock()
 	defer r.changer.mu.Unlock()
+	if !at.IsZero() {
+		return r.changeAt(rps, at.UnixNano()-r.Epoch.UnixNano())
+	}
+	for lead := changeLead; ; lead *= 2 {
+		c, err := r.changeAt(rps, max(0, int64(time.Since(r.Epoch)+lead)))
+		if !errors.Is(err, ErrLate) || lead >= maxChangeLead {
+			return c, err
+		}
+	}
+}
+
+// changeAt makes a change at an offset. The caller holds the changer's lock.
+func (r *Running) changeAt(rps float64, at int64) (RateChange, error) {
 	select {
 	case <-r.done:
 		return RateChange{}, ErrEnded
 	default:
 	}
+	c := RateChange{AtNS: at, RPS: rps}
 	if sent := r.Progress().Sent; r.spec.RequestLog && float64(sent)+rps*r.spec.fraction()*max(0, r.spec.DurationS-float64(c.AtNS)/1e9) > MaxLoggedRequests {
 		return RateChange{}, errs.WithHint(errs.Usage("rate_rps %v: until the end that is more than the %d requests that the request log holds", rps, MaxLoggedRequests),
 			"ask for a lower rate or a shorter run, or leave the request log out")
 	}
-	if c.AtNS <= int64(now) || !r.changer.set(c.AtNS, rps*r.spec.portion()) {
+	if c.AtNS < 0 || !r.changer.set(c.AtNS, rps*r.spec.portion()) {
 		return RateChange{}, errs.WithHint(fmt.Errorf("%w: a change of the rate at %.6f s, when the run is at %.6f s", ErrLate, float64(c.AtNS)/1e9, time.Since(r.Epoch).Seconds()),
 			"ask for it some milliseconds ahead; clocks of two machines differ by more")
 	}

@@ -154,7 +154,7 @@ func TestSetRate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			spec := quick("http://" + addr + "/")
-			spec.Rate, spec.DurationS = 200, 1.2
+			spec.Rate, spec.DurationS, spec.DrainS = 200, 60, 30
 			change(&spec)
 			running, err := Start(context.Background(), spec)
 			if err != nil {
@@ -177,6 +177,8 @@ func TestSetRate(t *testing.T) {
 			if err != nil || now.AtNS < 1e9 {
 				t.Errorf("%+v, %v", now, err)
 			}
+			time.Sleep(200 * time.Millisecond)
+			running.Stop()
 			r, err := running.Result(context.Background())
 			if err != nil {
 				t.Fatal(err)
@@ -186,7 +188,7 @@ func TestSetRate(t *testing.T) {
 				t.Errorf("changes %+v", r.Changes)
 			}
 			w := r.Total()
-			want := (200*0.4 + 2000*0.3 + 800*float64(now.AtNS-1e9)/1e9 + 400*float64(1.2e9-now.AtNS)/1e9) * spec.fraction()
+			want := (200*0.4 + 2000*0.3 + 800*float64(now.AtNS-1e9)/1e9 + 400*float64(r.EndNS-now.AtNS)/1e9) * spec.fraction()
 			if d := math.Abs(float64(w.Scheduled) - want); d > 6*math.Sqrt(want)+4 || w.Completed != w.Scheduled {
 				t.Errorf("%+v, the rates want %.0f requests", w.Account, want)
 			}

@@ -21,8 +21,8 @@ func TestTimelineByControl(t *testing.T) {
 	ctx := context.Background()
 	spec := load.DefaultSpec(url)
 	spec.Rate, spec.Arrival, spec.DurationS, spec.IntervalS = 100, load.Uniform, 0.9, 0.1
-	spec.RequestLog, spec.RequestID = true, "mm-1"
-	at := time.Now().Add(300 * time.Millisecond)
+	spec.RequestLog, spec.RequestID, spec.DrainS = true, "mm-1", 30
+	at := time.Now().Add(time.Second)
 	spec.StartAtUnixNS = at.UnixNano()
 	started, err := c.Start(ctx, spec)
 	if err != nil || started.StartUnixNS != at.UnixNano() {
