@@ -14,6 +14,7 @@ import (
 
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/internal/procfs"
+	"github.com/meshmark/meshmark/lab"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/population"
 	"github.com/meshmark/meshmark/study"
@@ -123,6 +124,9 @@ type Leftover struct {
 	// Control says that its study was one of the control plane: istiod may
 	// have its levers still, and simulated pods may be there.
 	Control bool
+	// Scenario says that it was one of resilience: steps of its timeline may
+	// still be in force outside its namespace.
+	Scenario bool
 }
 
 // Leftovers lists the namespaces of runs that are not known to be under way.
@@ -142,7 +146,8 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 			continue
 		}
 		l := Leftover{Namespace: ns.Name, Since: ns.CreationTimestamp.Time, Run: ns.Labels[runLabel],
-			Control: ns.Annotations[planeAnnotation] == string(study.PlaneControl)}
+			Control:  ns.Annotations[planeAnnotation] == string(study.PlaneControl),
+			Scenario: ns.Annotations[planeAnnotation] == string(study.PlaneResilience)}
 		var o owner
 		if json.Unmarshal([]byte(ns.Annotations[ownerAnnotation]), &o) == nil {
 			l.Owner = fmt.Sprintf("process %d on %s", o.PID, o.Host)
@@ -173,12 +178,21 @@ func RemoveLeftovers(ctx context.Context, config *rest.Config, all []Leftover, o
 	return removeLeftovers(ctx, kube, all)
 }
 
-// restoreLeftovers puts back what dead runs of the control plane changed
-// outside their namespaces.
+// restoreLeftovers puts back what dead runs of the control plane, and of
+// resilience, changed outside their namespaces.
 func restoreLeftovers(ctx context.Context, config *rest.Config, kube kubernetes.Interface, all []Leftover, open func(context.Context) (mesh.ControlPlane, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
 	defer cancel()
 	for _, l := range all {
+		if l.Dead && l.Scenario {
+			apply, err := lab.NewApplier(config)
+			if err == nil {
+				err = restoreScenario(ctx, kube, apply, l.Run)
+			}
+			if err != nil {
+				return fmt.Errorf("undo what run %s changed: %w", l.Run, err)
+			}
+		}
 		if !l.Dead || !l.Control {
 			continue
 		}

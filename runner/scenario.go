@@ -14,6 +14,7 @@ import (
 	"github.com/meshmark/meshmark/observe"
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
@@ -31,6 +32,8 @@ type stage struct {
 	// more than the error of knowing it; bound is the largest such error.
 	ahead map[string]int64
 	bound time.Duration
+
+	faults *faultRoles // nil: no step acts on nodes
 
 	undoMu sync.Mutex
 	undos  int // notes of what to undo so far
@@ -59,7 +62,43 @@ func deployStage(ctx context.Context, o *Options, run string, say func(string, .
 	if err := s.createObservers(ctx); err != nil {
 		return s, err
 	}
-	return s, s.find(ctx)
+	if timeline := &o.Study.Scenario.Timeline; len(offersFor(timeline)) > 0 {
+		if s.faults, err = s.createFaultRoles(ctx); err != nil {
+			return s, err
+		}
+	}
+	if err := s.find(ctx); err != nil {
+		return s, err
+	}
+	return s, s.checkNodes(ctx)
+}
+
+// checkNodes has the nodes try out what the timeline needs of them.
+func (s *stage) checkNodes(ctx context.Context) error {
+	if s.faults == nil {
+		return nil
+	}
+	seen, err := s.faults.check(ctx, &s.study.Scenario.Timeline)
+	for _, text := range seen {
+		s.say("%s", text)
+	}
+	return err
+}
+
+// remove puts back what steps changed outside the run's namespace, if that has
+// not been done, and takes the namespace away, also when the run itself has
+// been cancelled.
+func (s *stage) remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
+	defer cancel()
+	err := restoreScenario(ctx, s.kube, s.apply, s.run)
+	return errors.Join(err, s.site.remove())
+}
+
+// restoreScenario puts back what a run of resilience changed outside its
+// namespace.
+func restoreScenario(ctx context.Context, kube kubernetes.Interface, apply *lab.Applier, run string) error {
+	return errors.Join(restoreNotes(ctx, kube, apply, namespacePrefix+run), restoreAway(ctx, kube, run))
 }
 
 // find waits for an observer, opens lines to all, and compares clocks.
@@ -72,6 +111,12 @@ func (s *stage) find(ctx context.Context) error {
 	if _, err := s.readyPods(ctx); err != nil {
 		return err
 	}
+	if s.faults != nil {
+		if err := s.faults.connect(ctx); err != nil {
+			return err
+		}
+	}
+	s.control = nil
 	if err := s.findControlPlane(ctx); err != nil {
 		return err
 	}

@@ -249,8 +249,3 @@ func (w *witness) rejected(ctx context.Context) (string, error) {
 	}
 	return fmt.Sprintf("%d of %d proxies have refused it", count, of), nil
 }
-
-// elsewhere is the way to what other files do.
-func (h *hands) elsewhere(_ context.Context, o fault.Occurrence) (drive.Hand, error) {
-	return nil, fmt.Errorf("steps of kind %s cannot be carried out yet", o.Kind())
-}

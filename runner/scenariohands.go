@@ -19,16 +19,21 @@ import (
 // hands make ready what the steps of a trial's timeline do.
 type hands struct {
 	*scenarioTrial
+	run  context.Context // of the timeline
+	node *nodeHands      // nil: no step acts on nodes
 
 	mu     sync.Mutex
 	want   map[string]int  // replicas by service
 	doomed map[string]bool // pods that a step has chosen to go, by UID
 }
 
-func newHands(t *scenarioTrial) *hands {
-	h := &hands{scenarioTrial: t, want: map[string]int{}, doomed: map[string]bool{}}
+func newHands(ctx context.Context, t *scenarioTrial) *hands {
+	h := &hands{scenarioTrial: t, run: ctx, want: map[string]int{}, doomed: map[string]bool{}}
 	for _, one := range t.scene.scenario.Graph.Services {
 		h.want[one.Name] = one.Replicas
+	}
+	if t.faults != nil {
+		h.node = newNodeHands(t, t.faults)
 	}
 	return h
 }
@@ -71,7 +76,16 @@ func (h *hands) Ready(ctx context.Context, o fault.Occurrence) (drive.Hand, erro
 	case o.Config != nil:
 		return h.config(ctx, o.Config)
 	}
-	return h.elsewhere(ctx, o)
+	if h.node == nil {
+		return nil, fmt.Errorf("steps of kind %s cannot be carried out here", o.Kind())
+	}
+	return h.node.Ready(ctx, o)
+}
+
+// over says that the timeline has come to its end, or is given up: then it is
+// of no use to put back what goes with the trial's own pods.
+func (h *hands) over() bool {
+	return h.run.Err() != nil || !time.Now().Before(h.zero.Add(h.timeline.Duration))
 }
 
 // deletionCost makes a ReplicaSet that shrinks choose a pod first.
@@ -135,7 +149,7 @@ func (h *hands) remove(ctx context.Context, r *fault.Replicas) (drive.Hand, erro
 			}
 			return fmt.Sprintf("the EndpointSlices of %s have %d endpoints without it", r.Service, left), nil
 		},
-		end: func(ctx context.Context) error { return h.scale(ctx, r.Service, r.Replicas) },
+		end: func(ctx context.Context) error { return h.rescale(ctx, r.Service, r.Replicas) },
 	}, nil
 }
 
@@ -152,6 +166,14 @@ func (h *hands) scale(ctx context.Context, service string, by int) error {
 	return nil
 }
 
+// rescale is scale for the end of a step.
+func (h *hands) rescale(ctx context.Context, service string, by int) error {
+	if h.over() {
+		return nil
+	}
+	return h.scale(ctx, service, by)
+}
+
 func (h *hands) add(r *fault.Replicas) drive.Hand {
 	var before map[string]bool
 	return &hand{
@@ -161,7 +183,7 @@ func (h *hands) add(r *fault.Replicas) drive.Hand {
 			return h.scale(ctx, r.Service, r.Replicas)
 		},
 		prove: func(ctx context.Context) (string, error) { return h.proveNew(ctx, r.Service, before, r.Replicas, nil) },
-		end:   func(ctx context.Context) error { return h.scale(ctx, r.Service, -r.Replicas) },
+		end:   func(ctx context.Context) error { return h.rescale(ctx, r.Service, -r.Replicas) },
 	}
 }
 

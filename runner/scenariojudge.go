@@ -22,7 +22,10 @@ func (t *scenarioTrial) judge(got outcome, book *ledger.Book, logs error) {
 		total.Scheduled, total.Completed, total.FailedTotal(), total.Unfinished)
 	check("request-log", got.lost == 0 && int64(len(got.entries)) == total.Scheduled, "%d requests are in the clients' logs, %d were scheduled", len(got.entries), total.Scheduled)
 	lag := t.out.Scenario.Lag
-	check("schedule-lag", lag.P99 <= maxLagUS, "99%% of the requests left within %.2f ms of their time, %.0f ms are borne", lag.P99/1e3, maxLagUS/1e3)
+	check("schedule-lag", lag.P99 <= maxLateUS, "99%% of the requests left within %.2f ms of their time, %.0f ms are borne", lag.P99/1e3, maxLateUS/1e3)
+	if lag.P99 > lateUS {
+		v.Warnings = append(v.Warnings, fmt.Sprintf("1%% of the requests left more than %.1f ms after their time, by the clients' own fault: the machine was busy", lag.P99/1e3))
+	}
 	check("logs", logs == nil, "%s", orWords(logs, "the logs of all proxies and workers were read to their ends"))
 	check("steps", t.unproven() == "", "%s", orText(t.unproven(), fmt.Sprintf("%d steps took effect", len(t.events))))
 	check("looks", t.looks.missed == nil, "%s", orWords(t.looks.missed, "endpoints and CPU were looked at all the time"))
@@ -40,9 +43,12 @@ func (t *scenarioTrial) judge(got outcome, book *ledger.Book, logs error) {
 	}
 }
 
-// maxLagUS is how late 99% of the requests may be sent by the clients' own
-// fault, in microseconds.
-const maxLagUS = 20_000
+// How late 99% of the requests may be sent by the clients' own fault, in
+// microseconds, without a word, and at all: windows are cut to 10 ms.
+const (
+	lateUS    = 10_000
+	maxLateUS = 50_000
+)
 
 // unproven names the steps that did not take effect, or are not known to.
 func (t *scenarioTrial) unproven() string {

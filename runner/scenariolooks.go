@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"sync"
 	"time"
 
+	"github.com/meshmark/meshmark/internal/jsonhttp"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/observe"
 	"github.com/meshmark/meshmark/record"
@@ -148,7 +150,7 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 		if !ok {
 			continue
 		}
-		shot, err := observer.Snapshot(ctx, list, memory)
+		shot, err := snapshotOf(ctx, observer, list, memory)
 		if err != nil {
 			all = append(all, fmt.Errorf("observe node %s: %w", node, err))
 			continue
@@ -161,6 +163,10 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 				}
 			}
 		}
+		if shot.Targets == nil {
+			l.mu.Unlock()
+			continue
+		}
 		if _, ok := l.machine[0][node]; !ok {
 			l.machine[0][node] = shot.Machine
 		}
@@ -171,6 +177,32 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 		l.mu.Unlock()
 	}
 	return errors.Join(all...)
+}
+
+// snapshotOf reads the counters of targets, as many of which as are there: one
+// that has just ended fails the whole question.
+func snapshotOf(ctx context.Context, o observe.Client, targets []observe.Target, memory bool) (observe.Snapshot, error) {
+	shot, err := o.Snapshot(ctx, targets, memory)
+	var status *jsonhttp.StatusError
+	if err == nil || !errors.As(err, &status) || status.Status != http.StatusNotFound {
+		return shot, err
+	}
+	if len(targets) == 1 {
+		return observe.Snapshot{}, nil
+	}
+	half := len(targets) / 2
+	if shot, err = snapshotOf(ctx, o, targets[:half], memory); err != nil {
+		return shot, err
+	}
+	other, err := snapshotOf(ctx, o, targets[half:], memory)
+	if err != nil {
+		return shot, err
+	}
+	if shot.Targets == nil {
+		return other, nil
+	}
+	maps.Copy(shot.Targets, other.Targets)
+	return shot, nil
 }
 
 // add notes the counters of a look. Who came after the first had used nothing

@@ -159,11 +159,11 @@ func (t *scenarioTrial) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, limited := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for _, o := range configs {
 		group.Go(func() error {
-			if _, err := t.kube.CoreV1().ConfigMaps(t.namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
+			if _, err := t.kube.CoreV1().ConfigMaps(t.namespace).Create(limited, o, metav1.CreateOptions{}); err != nil {
 				return fmt.Errorf("create ConfigMap %s: %w", o.Name, err)
 			}
 			return nil
@@ -171,7 +171,7 @@ func (t *scenarioTrial) create(ctx context.Context) error {
 	}
 	for _, o := range s.services() {
 		group.Go(func() error {
-			if _, err := t.kube.CoreV1().Services(t.namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
+			if _, err := t.kube.CoreV1().Services(t.namespace).Create(limited, o, metav1.CreateOptions{}); err != nil {
 				return fmt.Errorf("create Service %s: %w", o.Name, err)
 			}
 			return nil
@@ -180,11 +180,11 @@ func (t *scenarioTrial) create(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	group, ctx = errgroup.WithContext(ctx)
+	group, limited = errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for _, o := range deployments {
 		group.Go(func() error {
-			if _, err := t.kube.AppsV1().Deployments(t.namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
+			if _, err := t.kube.AppsV1().Deployments(t.namespace).Create(limited, o, metav1.CreateOptions{}); err != nil {
 				return fmt.Errorf("create Deployment %s: %w", o.Name, err)
 			}
 			return nil
@@ -219,7 +219,7 @@ func (t *scenarioTrial) play(ctx context.Context) error {
 	}
 	t.looks = t.watch(ctx)
 	defer t.looks.stop()
-	hands := newHands(t)
+	hands := newHands(ctx, t)
 	t.say("the timeline: %v, %d steps", t.timeline.Duration, len(t.timeline.Plan()))
 	err := drive.Run(ctx, t.zero, &t.timeline, hands, t.sense(), func(e record.Event) {
 		t.events = append(t.events, e)

@@ -88,6 +88,9 @@ func (h *hands) worker(ctx context.Context, w *fault.Worker) (drive.Hand, error)
 			return fmt.Sprintf("%d of %d workers say that they do it", len(apis), len(apis)), nil
 		},
 		end: func(ctx context.Context) error {
+			if h.over() {
+				return nil
+			}
 			var all []error
 			for i, api := range apis {
 				if !h.census.lives(chosen[i].uid) {
@@ -149,7 +152,12 @@ func (h *hands) rate(l *fault.Load) drive.Hand {
 			return err
 		},
 		prove: func(ctx context.Context) (string, error) { return h.clients.proveRate(ctx, l.Rate, sent, begun) },
-		end:   func(ctx context.Context) error { return set(ctx, usual) },
+		end: func(ctx context.Context) error {
+			if h.over() {
+				return nil
+			}
+			return set(ctx, usual)
+		},
 	}
 }
 
