@@ -18,7 +18,7 @@ const module = "github.com/meshmark/meshmark"
 // subpackage belongs to its parent's line and may be imported by it.
 var layers = [][]string{
 	{"errs", "record", "internal/leakcheck", "internal/wake"},
-	{"internal/jsonhttp", "internal/rawgrpc", "internal/confile"},
+	{"internal/jsonhttp", "internal/rawgrpc", "internal/confile", "internal/yamltree"},
 	{"stat", "ledger", "internal/procfs"},
 	{"graph"},
 	{"fault"},
