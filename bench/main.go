@@ -18,12 +18,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
 	"time"
 
@@ -39,14 +37,7 @@ type document struct {
 	Results     []table.Row `json:"results"`
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(table.Main("bench", run)) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 1 && args[0] == serverMode {
@@ -69,35 +60,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	defer b.close()
 	doc := document{Schema: 1, LoadAverage: loadAverage(), Rounds: *rounds, SecondsEach: each.Seconds()}
-	for _, part := range strings.Split(*only, ",") {
-		var results []table.Row
-		var err error
-		switch part {
-		case "speed":
-			results, err = b.speed(ctx, *rounds)
-		case "paced":
-			results, err = b.paced(ctx, *rounds)
-		case "lag":
-			results, err = b.lag(ctx, *rounds)
-		case "truth":
-			results, err = b.truth(ctx)
-		default:
-			err = fmt.Errorf("-only %q: want speed, paced, lag or truth", part)
-		}
-		doc.Results = append(doc.Results, results...)
-		if err != nil {
-			return errors.Join(err, print(stdout, doc)) // with what there is
-		}
-	}
-	if err := errors.Join(print(stdout, doc), table.WriteJSON(*jsonFile, doc)); err != nil {
-		return err
-	}
-	return table.Judge(doc.Results)
-}
-
-func print(out io.Writer, doc document) error {
+	doc.Results, err = table.Run(ctx, *only, []table.Part{
+		{Name: "speed", Run: func(ctx context.Context) ([]table.Row, error) { return b.speed(ctx, *rounds) }},
+		{Name: "paced", Run: func(ctx context.Context) ([]table.Row, error) { return b.paced(ctx, *rounds) }},
+		{Name: "lag", Run: func(ctx context.Context) ([]table.Row, error) { return b.lag(ctx, *rounds) }},
+		{Name: "truth", Run: b.truth},
+	})
 	title := fmt.Sprintf("load engine, %d rounds of %g s, load average before %s", doc.Rounds, doc.SecondsEach, doc.LoadAverage)
-	return table.Print(out, title, doc.Results)
+	return table.Report(stdout, title, doc.Results, err, *jsonFile, doc)
 }
 
 func loadAverage() string {

@@ -16,7 +16,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"time"
 
@@ -40,17 +39,11 @@ const (
 
 const pods = 50
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "bench lab:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(table.Main("bench lab", run)) }
 
-func run(ctx context.Context, args []string, out io.Writer) (err error) {
+func run(ctx context.Context, args []string, out, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("lab", flag.ContinueOnError)
+	flags.SetOutput(stderr)
 	rounds := flags.Int("rounds", 3, "labs to start and end")
 	quick := flags.Bool("quick", true, "run the study quick in the last lab")
 	if err := flags.Parse(args); err != nil {
@@ -96,10 +89,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if *quick {
 		rows = append(rows, table.Of("quick: width of the interval of both sidecars' p50 overhead", "%", 100*width).AtMost(wideTarget))
 	}
-	if err := table.Print(out, fmt.Sprintf("local lab, %d rounds", *rounds), rows); err != nil {
-		return err
-	}
-	return table.Judge(rows)
+	return table.Report(out, fmt.Sprintf("local lab, %d rounds", *rounds), rows, nil, "", nil)
 }
 
 // meshmark runs the program and reads its JSON into answer, if given.

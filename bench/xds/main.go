@@ -30,21 +30,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"strings"
 	"time"
 
 	"github.com/meshmark/meshmark/bench/internal/table"
 	"github.com/meshmark/meshmark/xds/server"
 )
-
-// title of the table.
-const title = "simulated sidecars"
 
 // Targets.
 const (
@@ -73,14 +67,7 @@ func (o *options) say(format string, args ...any) {
 	fmt.Fprintf(o.progress, "%s "+format+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "bench xds:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(table.Main("bench xds", run)) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 1 && args[0] == fleetMode {
@@ -99,24 +86,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	var all []table.Row
-	for _, part := range strings.Split(*only, ",") {
-		do, ok := map[string]func(context.Context, *options) ([]table.Row, error){"timing": timing, "limit": limit, "istiod": istiod}[part]
-		if !ok {
-			return fmt.Errorf("-only %q: want timing, istiod or limit", part)
-		}
-		results, err := do(ctx, &o)
-		all = append(all, results...)
-		if err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", part, err), table.Print(stdout, title, all)) // with what there is
-		}
+	part := func(name string, do func(context.Context, *options) ([]table.Row, error)) table.Part {
+		return table.Part{Name: name, Run: func(ctx context.Context) ([]table.Row, error) { return do(ctx, &o) }}
 	}
-	err := table.WriteJSON(*jsonFile, struct {
+	rows, err := table.Run(ctx, *only, []table.Part{part("timing", timing), part("istiod", istiod), part("limit", limit)})
+	return table.Report(stdout, "simulated sidecars", rows, err, *jsonFile, struct {
 		Schema  int         `json:"schema"`
 		Results []table.Row `json:"results"`
-	}{1, all})
-	if err := errors.Join(table.Print(stdout, title, all), err); err != nil {
-		return err
-	}
-	return table.Judge(all)
+	}{1, rows})
 }
