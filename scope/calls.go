@@ -17,20 +17,33 @@ import (
 // Endpoints that are gone have taken their count with them.
 // See envoy/admin/v3/clusters.proto.
 func ReadCalls(r io.Reader) (map[string]int64, error) {
-	g := &guard{r: r, most: MaxResource}
-	d := &dumpReader{guard: g, json: json.NewDecoder(g)}
+	s := newStream(r, "/clusters?format=json", MaxResource)
 	calls := map[string]int64{}
-	if err := d.clusters(calls); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = ErrCut
+	err := s.document("cluster_statuses", func() error {
+		raw, err := s.value()
+		if err != nil {
+			return err
 		}
-		err = fmt.Errorf("list of clusters: byte %d, after %d clusters: %w", d.json.InputOffset(), len(calls), err)
-		if g.err != nil {
-			return nil, err
+		var status clusterStatus
+		if err := json.Unmarshal(raw, &status); err != nil {
+			return err
 		}
-		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "take one with: curl -s 'localhost:15000/clusters?format=json' > FILE")
+		if len(calls) < maxNames {
+			calls[status.Name] += status.calls()
+		}
+		return nil
+	})
+	if err == nil {
+		return calls, nil
 	}
-	return calls, nil
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = ErrCut
+	}
+	err = fmt.Errorf("list of clusters: byte %d, after %d clusters: %w", s.json.InputOffset(), len(calls), err)
+	if s.guard.err != nil {
+		return nil, err
+	}
+	return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "take one with: curl -s 'localhost:15000/clusters?format=json' > FILE")
 }
 
 type clusterStatus struct {
@@ -41,52 +54,6 @@ type clusterStatus struct {
 			Value string `json:"value"`
 		} `json:"stats"`
 	} `json:"host_statuses"`
-}
-
-func (d *dumpReader) clusters(calls map[string]int64) error {
-	if err := d.expect('{', "the document"); err != nil {
-		return err
-	}
-	found := false
-	for d.json.More() {
-		key, err := d.token()
-		if err != nil {
-			return err
-		}
-		if key != "cluster_statuses" {
-			if err := d.skip(); err != nil {
-				return err
-			}
-			continue
-		}
-		found = true
-		if err := d.expect('[', `"cluster_statuses"`); err != nil {
-			return err
-		}
-		for d.json.More() {
-			raw, err := d.value()
-			if err != nil {
-				return err
-			}
-			var status clusterStatus
-			if err := json.Unmarshal(raw, &status); err != nil {
-				return err
-			}
-			if len(calls) < maxNames {
-				calls[status.Name] += status.calls()
-			}
-		}
-		if _, err := d.token(); err != nil {
-			return err
-		}
-	}
-	if _, err := d.token(); err != nil {
-		return err
-	}
-	if !found {
-		return errors.New(`it has no "cluster_statuses": this is not what /clusters?format=json answers`)
-	}
-	return nil
 }
 
 func (c clusterStatus) calls() int64 {

@@ -53,8 +53,8 @@ func ReadDump(r io.Reader, name string, o Options) (Proxy, error) {
 	if o.MaxResource <= 0 {
 		o.MaxResource = MaxResource
 	}
-	g := &guard{r: r, most: o.MaxResource}
-	d := &dumpReader{guard: g, json: json.NewDecoder(g), scan: NewScanner(o.Keep)}
+	d := &dumpReader{stream: newStream(r, "/config_dump", o.MaxResource), scan: NewScanner(o.Keep)}
+	g := d.guard
 	d.scan.names.filters = o.Filters.byName()
 	err := d.document()
 	if around := g.read - d.scan.total.dump; around > 0 {
@@ -89,117 +89,23 @@ func (s *Scanner) frame(bytes int64) {
 	s.give(sizeKey{TypeFrame, by(frame)}, sizes{dump: bytes})
 }
 
-// guard counts what is read, and ends a value that is too long.
-type guard struct {
-	r     io.Reader
-	read  int64
-	begun int64 // where the value begins that is being read
-	most  int64
-	err   error // of r
-}
-
-func (g *guard) Read(b []byte) (int, error) {
-	if g.read-g.begun > g.most {
-		return 0, fmt.Errorf("a single value is longer than %d MB", g.most>>20)
-	}
-	n, err := g.r.Read(b)
-	g.read += int64(n)
-	if err != nil && err != io.EOF {
-		g.err = err
-	}
-	return n, err
-}
-
 type dumpReader struct {
-	guard     *guard
-	json      *json.Decoder
+	*stream
 	scan      *Scanner
 	resources int
 	endpoints bool
 }
 
-func (d *dumpReader) token() (json.Token, error) {
-	d.guard.begun = d.json.InputOffset()
-	return d.json.Token()
-}
-
-// value reads one value whole.
-func (d *dumpReader) value() (jsonNode, error) {
-	d.guard.begun = d.json.InputOffset()
-	var raw json.RawMessage
-	err := d.json.Decode(&raw)
-	return jsonNode(raw), err
-}
-
-func (d *dumpReader) expect(what json.Delim, of string) error {
-	t, err := d.token()
-	if err == nil && t != what {
-		err = fmt.Errorf("%s is no %s: this is not what /config_dump answers", of, map[json.Delim]string{'{': "object", '[': "list"}[what])
+func (d *dumpReader) document() error {
+	sections := 0
+	err := d.stream.document("configs", func() error {
+		sections++
+		return d.section()
+	})
+	if err == nil && sections == 0 {
+		err = d.lacks("configs")
 	}
 	return err
-}
-
-func (d *dumpReader) document() error {
-	if err := d.expect('{', "the document"); err != nil {
-		return err
-	}
-	found := false
-	for d.json.More() {
-		key, err := d.token()
-		if err != nil {
-			return err
-		}
-		if key != "configs" {
-			if err := d.skip(); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := d.expect('[', `"configs"`); err != nil {
-			return err
-		}
-		for d.json.More() {
-			found = true
-			if err := d.section(); err != nil {
-				return err
-			}
-		}
-		if _, err := d.token(); err != nil {
-			return err
-		}
-	}
-	if _, err := d.token(); err != nil {
-		return err
-	}
-	if !found {
-		return errors.New(`it has no "configs": this is not what /config_dump answers`)
-	}
-	if _, err := d.token(); !errors.Is(err, io.EOF) {
-		if err == nil {
-			err = errors.New("something follows the document")
-		}
-		return err
-	}
-	return nil
-}
-
-// skip reads over a value of any size.
-func (d *dumpReader) skip() error {
-	for depth := 0; ; {
-		t, err := d.token()
-		if err != nil {
-			return err
-		}
-		switch t {
-		case json.Delim('{'), json.Delim('['):
-			depth++
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		}
-		if depth == 0 {
-			return nil
-		}
-	}
 }
 
 func (d *dumpReader) section() error {
@@ -265,20 +171,6 @@ func (d *dumpReader) sectionType() (string, error) {
 	}
 	d.endpoints = d.endpoints || typ == TypeEndpoint
 	return typ, nil
-}
-
-// rest reads to the end of an object that has begun.
-func (d *dumpReader) rest() error {
-	for d.json.More() {
-		if _, err := d.token(); err != nil {
-			return err
-		}
-		if err := d.skip(); err != nil {
-			return err
-		}
-	}
-	_, err := d.token()
-	return err
 }
 
 func (d *dumpReader) list(typ, member string) error {

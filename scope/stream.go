@@ -1,0 +1,148 @@
+package scope
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// guard counts what is read, and ends a value that is too long.
+type guard struct {
+	r     io.Reader
+	read  int64
+	begun int64 // where the value begins that is being read
+	most  int64
+	err   error // of r
+}
+
+func (g *guard) Read(b []byte) (int, error) {
+	if g.read-g.begun > g.most {
+		return 0, fmt.Errorf("a single value is longer than %d MB", g.most>>20)
+	}
+	n, err := g.r.Read(b)
+	g.read += int64(n)
+	if err != nil && err != io.EOF {
+		g.err = err
+	}
+	return n, err
+}
+
+// stream reads the JSON that a page of Envoy's admin interface answers, one
+// value at a time, so that memory is bounded by the largest of them.
+type stream struct {
+	guard *guard
+	json  *json.Decoder
+	page  string // as "/config_dump", for errors
+}
+
+// newStream reads values of at most so many bytes.
+func newStream(r io.Reader, page string, most int64) *stream {
+	g := &guard{r: r, most: most}
+	return &stream{guard: g, json: json.NewDecoder(g), page: page}
+}
+
+func (s *stream) token() (json.Token, error) {
+	s.guard.begun = s.json.InputOffset()
+	return s.json.Token()
+}
+
+// value reads one value whole.
+func (s *stream) value() (jsonNode, error) {
+	s.guard.begun = s.json.InputOffset()
+	var raw json.RawMessage
+	err := s.json.Decode(&raw)
+	return jsonNode(raw), err
+}
+
+func (s *stream) expect(what json.Delim, of string) error {
+	t, err := s.token()
+	if err == nil && t != what {
+		err = fmt.Errorf("%s is no %s: this is not what %s answers", of, map[json.Delim]string{'{': "object", '[': "list"}[what], s.page)
+	}
+	return err
+}
+
+func (s *stream) lacks(member string) error {
+	return fmt.Errorf("it has no %q: this is not what %s answers", member, s.page)
+}
+
+// document reads an object to the end of what is read. Of its list member,
+// entry reads each entry; all else is read over. The errors io.EOF and
+// io.ErrUnexpectedEOF say that it ends before that.
+func (s *stream) document(member string, entry func() error) error {
+	if err := s.expect('{', "the document"); err != nil {
+		return err
+	}
+	found := false
+	for s.json.More() {
+		key, err := s.token()
+		if err != nil {
+			return err
+		}
+		if key != member {
+			if err := s.skip(); err != nil {
+				return err
+			}
+			continue
+		}
+		found = true
+		if err := s.expect('[', fmt.Sprintf("%q", member)); err != nil {
+			return err
+		}
+		for s.json.More() {
+			if err := entry(); err != nil {
+				return err
+			}
+		}
+		if _, err := s.token(); err != nil {
+			return err
+		}
+	}
+	if _, err := s.token(); err != nil {
+		return err
+	}
+	if !found {
+		return s.lacks(member)
+	}
+	if _, err := s.token(); !errors.Is(err, io.EOF) {
+		if err == nil {
+			err = errors.New("something follows the document")
+		}
+		return err
+	}
+	return nil
+}
+
+// skip reads over a value of any size.
+func (s *stream) skip() error {
+	for depth := 0; ; {
+		t, err := s.token()
+		if err != nil {
+			return err
+		}
+		switch t {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
+}
+
+// rest reads to the end of an object that has begun.
+func (s *stream) rest() error {
+	for s.json.More() {
+		if _, err := s.token(); err != nil {
+			return err
+		}
+		if err := s.skip(); err != nil {
+			return err
+		}
+	}
+	_, err := s.token()
+	return err
+}
