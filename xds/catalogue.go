@@ -5,15 +5,18 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 	"weak"
 
 	"github.com/meshmark/meshmark/xds/wire"
 )
 
-// catalogue knows all content that any proxy of a fleet has met, once.
+// catalogue knows all content that any proxy of a fleet has, once. What no
+// proxy has any longer, and nothing is remembered of, is forgotten.
 type catalogue struct {
-	delta bool
-	seed  maphash.Seed
+	delta      bool
+	seed       maphash.Seed
+	quarantine time.Duration // of numbers of names
 
 	mu       sync.Mutex
 	names    [kinds]names
@@ -91,15 +94,9 @@ func kindNamed(short string) kind {
 	return kinds
 }
 
-// names numbers the names of one kind in the order they are met.
-type names struct {
-	ids  map[string]uint32
-	list []string
-}
-
 func newCatalogue(delta bool) *catalogue {
 	c := &catalogue{
-		delta: delta, seed: maphash.MakeSeed(),
+		delta: delta, seed: maphash.MakeSeed(), quarantine: quarantine,
 		contents: map[contentKey]weak.Pointer[content]{}, variants: map[contentKey]weak.Pointer[content]{}, marked: map[markerKey]announced{},
 		tables: map[tableKey]weak.Pointer[table]{}, sets: map[uint64]weak.Pointer[nameSet]{},
 		messages:  newRecent[messageKey, *message](keptRecent),
@@ -117,31 +114,11 @@ func newCatalogue(delta bool) *catalogue {
 	return c
 }
 
-// nameID returns the number of a name. c.mu is held.
-func (c *catalogue) nameID(k kind, name []byte) uint32 {
-	n := &c.names[k]
-	if id, ok := n.ids[string(name)]; ok {
-		return id
-	}
-	id := uint32(len(n.list))
-	text := string(name)
-	n.ids[text] = id
-	n.list = append(n.list, text)
-	return id
-}
-
-// name is the inverse of nameID.
-func (c *catalogue) name(k kind, id uint32) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.names[k].list[id]
-}
-
 // initial yields the names and versions of a table's contents.
 func (c *catalogue) initial(t *table) func(yield func(name, version string) bool) {
 	return func(yield func(name, version string) bool) {
 		c.mu.Lock()
-		list := c.names[t.kind].list // only ever appended to
+		list := c.names[t.kind].list // of names that the table has nothing changes
 		c.mu.Unlock()
 		for one := range t.all() {
 			if !yield(list[one.name], one.version) {
@@ -163,9 +140,10 @@ func (c *catalogue) forget() {
 	c.astray.forget()
 }
 
-// sweep drops entries for what nobody holds any longer, and the room they took:
-// a map does not shrink when entries are deleted.
+// sweep drops entries and names of what nobody holds any longer, and the room
+// that entries took: a map does not shrink when some are deleted.
 func (c *catalogue) sweep() {
+	c.freeNames()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.contents, c.swept = live(c.contents)

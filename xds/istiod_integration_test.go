@@ -39,27 +39,25 @@ func within(t *testing.T, limit time.Duration, what string, holds func() bool) {
 	}
 }
 
-// TestRealIstiod connects a fleet to istiod, makes and takes back a change
-// that every sidecar has to see, and kills istiod.
-func TestRealIstiod(t *testing.T) {
-	const namespace, sidecars, gateways = "fleet", 20, 2
-	kube := openLab(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
+// istiodFor makes a namespace that is gone after the test, and returns what a
+// proxy there needs: istiod's address, the certificate it is known by and a
+// token.
+func istiodFor(ctx context.Context, t *testing.T, kube kubernetes.Interface, namespace string) (address, root, token string) {
+	t.Helper()
 	if _, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = kube.CoreV1().Namespaces().Delete(context.Background(), namespace, metav1.DeleteOptions{}) // the lab ends anyway
 	})
-	var token *authenticationv1.TokenRequest
-	within(t, time.Minute, "the namespace's service account", func() (ok bool) {
-		var err error
-		token, err = kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "default",
+	within(t, time.Minute, "the namespace's service account", func() bool {
+		request, err := kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "default",
 			&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"istio-ca"}}}, metav1.CreateOptions{})
+		if err == nil {
+			token = request.Status.Token
+		}
 		return err == nil
 	})
-	var root string
 	within(t, time.Minute, "istiod's certificate", func() bool {
 		m, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, "istio-ca-root-cert", metav1.GetOptions{})
 		if err == nil {
@@ -71,11 +69,22 @@ func TestRealIstiod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return net.JoinHostPort(istiod.Spec.ClusterIP, "15012"), root, token
+}
+
+// TestRealIstiod connects a fleet to istiod, makes and takes back a change
+// that every sidecar has to see, and kills istiod.
+func TestRealIstiod(t *testing.T) {
+	const namespace, sidecars, gateways = "fleet", 20, 2
+	kube := openLab(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	address, root, token := istiodFor(ctx, t, kube, namespace)
 	for _, mode := range []string{xds.ModeDelta, xds.ModeSotW} {
 		t.Run(mode, func(t *testing.T) {
-			spec := xds.DefaultSpec(net.JoinHostPort(istiod.Spec.ClusterIP, "15012"))
+			spec := xds.DefaultSpec(address)
 			spec.Mode, spec.StreamsPerConnection, spec.DNSCapture = mode, 7, true
-			spec.Security = xds.Security{Mode: xds.SecurityToken, RootCA: root, Tokens: map[string]string{"": token.Status.Token}}
+			spec.Security = xds.Security{Mode: xds.SecurityToken, RootCA: root, Tokens: map[string]string{"": token}}
 			for i := range sidecars + gateways {
 				p := xds.Proxy{Name: fmt.Sprintf("p-%d", i), Namespace: namespace, IP: fmt.Sprintf("10.250.0.%d", i+1)}
 				if i >= sidecars {

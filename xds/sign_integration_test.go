@@ -5,13 +5,8 @@ package xds_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"testing"
 	"time"
-
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshmark/meshmark/xds"
 )
@@ -24,33 +19,8 @@ func TestIstiodSigns(t *testing.T) {
 	kube := openLab(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	if _, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = kube.CoreV1().Namespaces().Delete(context.Background(), namespace, metav1.DeleteOptions{}) // the lab ends anyway
-	})
-	var token *authenticationv1.TokenRequest
-	within(t, time.Minute, "the namespace's service account", func() (ok bool) {
-		var err error
-		token, err = kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "default",
-			&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"istio-ca"}}}, metav1.CreateOptions{})
-		return err == nil
-	})
-	var root string
-	within(t, time.Minute, "istiod's certificate", func() bool {
-		m, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, "istio-ca-root-cert", metav1.GetOptions{})
-		if err == nil {
-			root = m.Data["root-cert.pem"]
-		}
-		return root != ""
-	})
-	istiod, err := kube.CoreV1().Services("istio-system").Get(ctx, "istiod", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := net.JoinHostPort(istiod.Spec.ClusterIP, "15012")
-	request := xds.SignRequest{Address: address, RootCA: root, Token: token.Status.Token, Namespace: namespace, Validity: time.Hour}
+	address, root, token := istiodFor(ctx, t, kube, namespace)
+	request := xds.SignRequest{Address: address, RootCA: root, Token: token, Namespace: namespace, Validity: time.Hour}
 	certificate, err := xds.Sign(ctx, request)
 	if err != nil {
 		t.Fatal(err)

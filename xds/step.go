@@ -83,7 +83,11 @@ func (c *catalogue) understand(bytes []byte, at int64) (*response, error) {
 			r.removed = append(r.removed, id)
 		}
 	}
+	crowded := c.crowded()
 	c.mu.Unlock()
+	if crowded {
+		c.freeNames()
+	}
 	key := responseKey{kind: r.kind, contents: len(r.contents), removed: len(r.removed)}
 	for _, one := range r.contents {
 		key.sum += mix(one.id)

@@ -201,11 +201,7 @@ func (c *catalogue) wants(t *table) (refs, exts *nameSet) {
 			refs = append(refs, one.refs...)
 			exts = append(exts, one.exts...)
 		}
-		to := eds
-		if t.kind == lds {
-			to = rds
-		}
-		t.refs, t.exts = c.nameSet(to, refs), c.nameSet(ecds, exts)
+		t.refs, t.exts = c.nameSet(referred(t.kind), refs), c.nameSet(ecds, exts)
 	})
 	return t.refs, t.exts
 }

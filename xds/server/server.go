@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
@@ -19,6 +21,14 @@ import (
 
 // maxRequest bounds one request, bytes.
 const maxRequest = 16 << 20
+
+// infinite is how long gRPC waits before it asks a silent client whether it is
+// alive. While it asks at all, by default after two hours, it also sets
+// TCP_USER_TIMEOUT to the 20 s that it would wait for the answer: on a machine
+// that is busy with thousands of clients the kernel then ends connections whose
+// client does not read for so long (google.golang.org/grpc, internal/transport,
+// NewServerTransport).
+const infinite = time.Duration(math.MaxInt64)
 
 // Counts says what a server did since it started.
 type Counts struct {
@@ -72,7 +82,8 @@ type message struct {
 func New(c Configuration, options ...grpc.ServerOption) *Server {
 	c.sort()
 	s := &Server{configuration: c, version: 1, subscriptions: newSubscriptions(), memo: map[memoKey]*message{}}
-	s.grpc = grpc.NewServer(append([]grpc.ServerOption{grpc.ForceServerCodecV2(rawgrpc.Codec{}), grpc.UnknownServiceHandler(s.handle), grpc.MaxRecvMsgSize(maxRequest)}, options...)...)
+	s.grpc = grpc.NewServer(append([]grpc.ServerOption{grpc.ForceServerCodecV2(rawgrpc.Codec{}), grpc.UnknownServiceHandler(s.handle), grpc.MaxRecvMsgSize(maxRequest),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: infinite})}, options...)...)
 	return s
 }
 

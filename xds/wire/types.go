@@ -35,13 +35,3 @@ func ShortName(typeURL string) string {
 	}
 	return ""
 }
-
-// TypeURL is the inverse of ShortName.
-func TypeURL(short string) string {
-	for _, url := range []string{ClusterType, EndpointType, ListenerType, RouteType, SecretType, ExtensionType, NameTableType} {
-		if ShortName(url) == short {
-			return url
-		}
-	}
-	return ""
-}

@@ -206,13 +206,13 @@ func TestRequests(t *testing.T) {
 }
 
 func TestTypes(t *testing.T) {
-	for _, short := range []string{"cds", "eds", "lds", "rds", "sds", "ecds", "nds"} {
-		if got := wire.ShortName(wire.TypeURL(short)); got != short {
-			t.Errorf("%s: %s", short, got)
+	for url, want := range map[string]string{
+		wire.ClusterType: "cds", wire.EndpointType: "eds", wire.ListenerType: "lds", wire.RouteType: "rds",
+		wire.SecretType: "sds", wire.ExtensionType: "ecds", wire.NameTableType: "nds", "x": "", "": "",
+	} {
+		if got := wire.ShortName(url); got != want {
+			t.Errorf("%s: %q, want %q", url, got, want)
 		}
-	}
-	if wire.ShortName("x") != "" || wire.TypeURL("x") != "" {
-		t.Error("an unknown type has a name")
 	}
 }
 
