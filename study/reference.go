@@ -181,6 +181,7 @@ own failure. A level without a valid trial for any other reason says nothing.
 that two searches need not measure all combinations:
 
 ` + "```yaml" + `
+control: {}
 factors:
   proxies: [250, 500, 1000, 2000]
   change_rate: [2, 8, 32]
