@@ -132,6 +132,83 @@ func TestResilienceOnIstio(t *testing.T) {
 	}
 }
 
+// Short-lived certificates run out while istiod is away: peers refuse new
+// connections, and take them again once it is back.
+func TestCertificatesExpireOnIstio(t *testing.T) {
+	l := labtest.Start(t)
+	m := &istio.Mesh{ProxyImage: l.Images().ProxyFor}
+	s := scene{t: t, lab: l, mesh: m, dialer: lab.NewDialer(l.RESTConfig())}
+	defer s.dialer.Close()
+	ctx := t.Context()
+	proxy := &mesh.Proxy{MTLS: "strict", Telemetry: mesh.TelemetryLedger, Concurrency: "1", CPULimit: "none"}
+	short := *proxy
+	short.CertificateTTL = 20 * time.Second
+	s.up(mesh.Workload{Name: "bar", Namespace: resilient, Proxy: &short, ControlPort: 15900},
+		mesh.Workload{Name: "clients", Namespace: resilient, Proxy: proxy, ControlPort: 15901})
+	if failed := s.request("mm-ex-0-1", 5); failed != 0 {
+		t.Fatalf("%d of 5 requests failed before", failed)
+	}
+	kube := kubeOf(t, l)
+	replicas := func(n int32) {
+		scale, err := kube.AppsV1().Deployments(istio.Namespace).GetScale(ctx, "istiod", metav1.GetOptions{})
+		if err == nil {
+			scale.Spec.Replicas = n
+			_, err = kube.AppsV1().Deployments(istio.Namespace).UpdateScale(context.WithoutCancel(ctx), "istiod", scale, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	replicas(0)
+	defer func() {
+		replicas(1)
+		if err := lab.WaitDeployment(ctx, kube, istio.Namespace, "istiod"); err != nil {
+			t.Error(err)
+		}
+	}()
+	pod := s.pods("bar")[0].Name
+	until := func(what string, ok func(mesh.Certificate) bool) {
+		t.Helper()
+		for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+			answer, err := s.admin(pod).Get(ctx, m.CertificatePath(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := m.Certificate(answer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ok(c) {
+				t.Logf("%s after %v: %+v", what, time.Since(began), c)
+				return
+			}
+			if time.Since(began) > 90*time.Second {
+				t.Fatalf("not %s: %+v at %v", what, c, time.Now())
+			}
+		}
+	}
+	until("expired", func(c mesh.Certificate) bool { return c.ExpiredAt(time.Now()) })
+	if failed := s.request("mm-ex-0-2", 5); failed != 0 {
+		t.Errorf("%d of 5 requests failed that had connections from before", failed)
+	}
+	if failed := s.requests("mm-ex-0-3", 40, 40, load.Burst); failed < 10 {
+		t.Errorf("%d of 40 requests failed, though nearly all need new connections", failed)
+	}
+	time.Sleep(time.Second) // what a proxy keeps back
+	for _, e := range s.entries("clients", "mm-ex-0-3") {
+		if e.Status != 200 && !strings.Contains(e.Transport, "CERTIFICATE_VERIFY_FAILED") {
+			t.Errorf("failed otherwise: %+v", e)
+		}
+	}
+	began := time.Now()
+	replicas(1)
+	until("renewed", func(c mesh.Certificate) bool { return !c.ExpiredAt(time.Now()) })
+	t.Logf("renewed %v after istiod was asked to come back", time.Since(began))
+	if failed := s.requests("mm-ex-0-4", 40, 40, load.Burst); failed != 0 {
+		t.Errorf("%d of 40 requests failed after", failed)
+	}
+}
+
 type scene struct {
 	t      *testing.T
 	lab    *local.Lab
@@ -252,13 +329,20 @@ func (s scene) until(client mesh.Workload, route mesh.Route, cell record.Cell) [
 	}
 }
 
-// request sends requests with an id, and returns how many failed.
+// request sends requests with an id over two connections.
 func (s scene) request(id string, count int) int64 {
+	s.t.Helper()
+	return s.requests(id, count, 2, load.Uniform)
+}
+
+// requests sends requests with an id within a second, and returns how many
+// failed.
+func (s scene) requests(id string, count, connections int, arrival string) int64 {
 	s.t.Helper()
 	client := loadcontrol.NewClient("http://load", s.dialer.Client(resilient, s.pods("clients")[0].Name, 15901))
 	spec := load.DefaultSpec("http://bar." + resilient + ":8080/")
 	spec.Headers = []load.Header{{Name: "x-request-id", Value: id}}
-	spec.Connections, spec.Rate, spec.Arrival, spec.DurationS = 2, load.Rate(count), load.Uniform, 1
+	spec.Connections, spec.Rate, spec.Arrival, spec.DurationS = connections, load.Rate(count), arrival, 1
 	run, err := client.Start(s.t.Context(), spec)
 	if err != nil {
 		s.t.Fatal(err)
@@ -277,37 +361,46 @@ func (s scene) request(id string, count int) int64 {
 	return scheduled - completed
 }
 
-// lines reads the proxies' logs as the ledger does.
+// entries reads a workload's logs as the ledger does: the lines with an id.
+func (s scene) entries(workload, id string) []ledger.ProxyEntry {
+	s.t.Helper()
+	var out []ledger.ProxyEntry
+	for _, pod := range s.pods(workload) {
+		log, err := kubeOf(s.t, s.lab).CoreV1().Pods(resilient).GetLogs(pod.Name, &corev1.PodLogOptions{Container: s.mesh.LogContainer()}).Stream(s.t.Context())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		lines, err := ledger.ReadEnvoy(log, ledger.Source{Service: workload, Pod: pod.Name, Addresses: []string{pod.Status.PodIP}, Prefix: id},
+			func(e ledger.ProxyEntry) { out = append(out, e) })
+		log.Close()
+		if err != nil || lines.Damaged != 0 {
+			s.t.Errorf("%s: %+v, %v", pod.Name, lines, err)
+		}
+	}
+	return out
+}
+
+// lines counts the lines of requests with an id.
 func (s scene) lines(id string, count int) {
-	t := s.t
-	t.Helper()
+	s.t.Helper()
 	time.Sleep(time.Second) // what a proxy keeps back
-	for _, name := range []string{"clients", "bar"} {
-		var requests, attempts, other int
-		for _, pod := range s.pods(name) {
-			log, err := kubeOf(t, s.lab).CoreV1().Pods(resilient).GetLogs(pod.Name, &corev1.PodLogOptions{Container: s.mesh.LogContainer()}).Stream(t.Context())
-			if err != nil {
-				t.Fatal(err)
+	for name, want := range map[string]struct {
+		side               ledger.Side
+		requests, attempts int
+	}{"clients": {ledger.SideClient, count, count}, "bar": {ledger.SideServer, count, 0}} {
+		requests, attempts := 0, 0
+		for _, e := range s.entries(name, id) {
+			if e.Side != want.side {
+				s.t.Errorf("%s: %+v", name, e)
 			}
-			lines, err := ledger.ReadEnvoy(log, ledger.Source{Service: name, Pod: pod.Name, Addresses: []string{pod.Status.PodIP}}, func(e ledger.ProxyEntry) {
-				switch {
-				case e.ID != id || e.Side != map[string]ledger.Side{"clients": ledger.SideClient, "bar": ledger.SideServer}[name]:
-					other++
-					t.Logf("%s: %+v", pod.Name, e)
-				case e.One:
-					attempts++
-				default:
-					requests++
-				}
-			})
-			log.Close()
-			if err != nil || lines.Damaged != 0 {
-				t.Errorf("%s: %+v, %v", pod.Name, lines, err)
+			if e.One {
+				attempts++
+			} else {
+				requests++
 			}
 		}
-		t.Logf("%s: %d requests, %d attempts", name, requests, attempts)
-		if want := map[string][2]int{"clients": {count, count}, "bar": {count, 0}}[name]; requests != want[0] || attempts != want[1] || other != 0 {
-			t.Errorf("%s: %d requests, %d attempts, %d other; want %v", name, requests, attempts, other, want)
+		if requests != want.requests || attempts != want.attempts {
+			s.t.Errorf("%s: %d requests, %d attempts; want %+v", name, requests, attempts, want)
 		}
 	}
 }
