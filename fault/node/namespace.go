@@ -47,8 +47,8 @@ func (n *namespace) do(f func() error) error {
 	return <-failed
 }
 
-// pod opens the network namespace of a pod. One that is the node's own is
-// refused.
+// pod opens the network namespace of a pod. One that others than the pod are
+// in too, such as the node's own, is refused.
 func (p processes) pod(uid string) (*namespace, error) {
 	match, err := procfs.PodCgroup(uid)
 	if err != nil {
@@ -58,11 +58,6 @@ func (p processes) pod(uid string) (*namespace, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := openNamespace(p.path(1, "ns/net"))
-	if err != nil {
-		return nil, fmt.Errorf("the node's network namespace: %w", err)
-	}
-	defer host.Close()
 	for _, pid := range pids {
 		ns, err := openNamespace(p.path(pid, "ns/net"))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
@@ -72,17 +67,44 @@ func (p processes) pod(uid string) (*namespace, error) {
 			return nil, fmt.Errorf("network namespace of pod %s: %w", uid, err)
 		}
 		// It is the pod's only if the process was in the pod still.
-		if data, err := os.ReadFile(p.path(pid, "cgroup")); err != nil || !procfs.InCgroup(data, match) {
+		if !p.inCgroup(pid, match) {
 			ns.Close()
 			continue
 		}
-		if ns.inode == host.inode {
+		if other, err := p.sharer(ns, match); other != 0 || err != nil {
 			ns.Close()
-			return nil, fmt.Errorf("pod %s uses the network of its node: what is done there would hit all of it", uid)
+			if err == nil {
+				err = fmt.Errorf("pod %s shares its network with process %d, which is not its own: what is done there would hit that too", uid, other)
+			}
+			return nil, err
 		}
 		return ns, nil
 	}
 	return nil, fmt.Errorf("pod %s has no processes: %w", uid, errNotFound)
+}
+
+func (p processes) inCgroup(pid int, match func(string) bool) bool {
+	data, err := os.ReadFile(p.path(pid, "cgroup"))
+	return err == nil && procfs.InCgroup(data, match)
+}
+
+// sharer finds a process in a network namespace that is in no matching
+// cgroup; 0: none.
+func (p processes) sharer(ns *namespace, match func(string) bool) (int, error) {
+	all, err := p.pids()
+	if err != nil {
+		return 0, err
+	}
+	link := fmt.Sprintf("net:[%d]", ns.inode)
+	for _, pid := range all {
+		if got, err := os.Readlink(p.path(pid, "ns/net")); err != nil || got != link || p.inCgroup(pid, match) {
+			continue // or it has ended
+		}
+		if got, err := os.Readlink(p.path(pid, "ns/net")); err == nil && got == link { // did not end in between
+			return pid, nil
+		}
+	}
+	return 0, nil
 }
 
 // namespaces opens every network namespace that a process of the node is in.

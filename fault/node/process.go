@@ -63,8 +63,7 @@ func (p processes) in(match func(string) bool) ([]int, error) {
 	}
 	var out []int
 	for _, pid := range all {
-		data, err := os.ReadFile(p.path(pid, "cgroup"))
-		if err == nil && procfs.InCgroup(data, match) { // otherwise it ended meanwhile
+		if p.inCgroup(pid, match) {
 			out = append(out, pid)
 		}
 	}
@@ -99,8 +98,7 @@ func (p processes) container(c Container) ([]Process, error) {
 	var out []Process
 	for _, pid := range pids {
 		process, err := p.stat(pid)
-		// Where the path names the pod, it must be this one.
-		if data, failed := os.ReadFile(p.path(pid, "cgroup")); err != nil || failed != nil || !procfs.InCgroup(data, pod) {
+		if err != nil || !p.inCgroup(pid, pod) {
 			continue
 		}
 		kind := p.kind(pid, process.Command)

@@ -1,0 +1,543 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/meshmark/meshmark/internal/jsonhttp"
+	"github.com/meshmark/meshmark/internal/leakcheck"
+)
+
+const (
+	testToken = "a token of a test"
+	// What the test binary does when this is set: nothing, or serve.
+	testRole = "MESHMARK_TEST_NODE"
+)
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(testRole) {
+	case "idle":
+		ended := make(chan os.Signal, 1)
+		signal.Notify(ended, syscall.SIGTERM)
+		<-ended
+	case "serve":
+		s, err := New(Options{Control: "127.0.0.1:0", Token: testToken})
+		if err == nil {
+			fmt.Println(s.Address())
+			err = s.Serve(context.Background())
+		}
+		fmt.Println(err)
+		os.Exit(1)
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// testPod is a cgroup that looks like a pod's, with a network namespace.
+type testPod struct {
+	uid  string
+	root string // its cgroup
+}
+
+var podCount = 0
+
+// newPod makes a pod's cgroup in the first hierarchy there is.
+func newPod(t *testing.T) testPod {
+	t.Helper()
+	asRoot(t)
+	podCount++
+	p := testPod{uid: fmt.Sprintf("meshmark-test-%d-%d", os.Getpid(), podCount)}
+	for _, root := range []string{"/sys/fs/cgroup/pids", "/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup"} {
+		if _, err := os.Stat(filepath.Join(root, "cgroup.procs")); err == nil {
+			p.root = filepath.Join(root, "pod"+p.uid)
+			break
+		}
+	}
+	if p.root == "" {
+		t.Skip("no cgroups here")
+	}
+	if err := os.Mkdir(p.root, 0o755); err != nil {
+		t.Skipf("cgroups cannot be made here: %v", err)
+	}
+	t.Cleanup(func() { removeDir(t, p.root) })
+	return p
+}
+
+// removeDir removes a cgroup once the kernel has let go of its processes.
+func removeDir(t *testing.T, path string) {
+	var err error
+	for range 200 {
+		if err = os.Remove(path); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error(err)
+}
+
+// run starts an idle process of a given name in a container of the pod, in a
+// network namespace of its own.
+func (p testPod) run(t *testing.T, container, name string) (Container, *exec.Cmd) {
+	t.Helper()
+	c := Container{PodUID: p.uid, ID: "containerd://" + container + "-" + p.uid}
+	dir := filepath.Join(p.root, strings.TrimPrefix(c.ID, "containerd://"))
+	if err := os.Mkdir(dir, 0o755); err == nil {
+		t.Cleanup(func() { removeDir(t, dir) })
+	} else if !errors.Is(err, os.ErrExist) {
+		t.Fatal(err)
+	}
+	cmd := idle(t, name)
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	return c, cmd
+}
+
+func idle(t *testing.T, name string) *exec.Cmd {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := &exec.Cmd{Path: program, Args: []string{"/usr/bin/" + name}, Env: []string{testRole + "=idle"}, SysProcAttr: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// state is a process's letter in /proc.
+func state(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	now, err := processes{"/proc"}.stat(cmd.Process.Pid)
+	if err != nil {
+		return Gone
+	}
+	return string(now.State)
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for range 500 {
+		if holds() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s: not within 5 s", what)
+}
+
+// serve runs a server until the test or the returned function ends it.
+func serve(t *testing.T) (Client, func() error) {
+	t.Helper()
+	s, err := New(Options{Control: "127.0.0.1:0", Token: testToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	transport := &http.Transport{}
+	var err1 error
+	ended := false
+	end := func() error {
+		if !ended {
+			ended = true
+			transport.CloseIdleConnections()
+			cancel()
+			err1 = <-done
+		}
+		return err1
+	}
+	t.Cleanup(func() {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
+	return Client{HTTPClient: &http.Client{Transport: transport}, BaseURL: "http://" + s.Address(), Token: testToken}, end
+}
+
+func status(err error) int {
+	var s *jsonhttp.StatusError
+	if errors.As(err, &s) {
+		return s.Status
+	}
+	return 0
+}
+
+// tables lists ours in a process's network namespace.
+func tables(t *testing.T, cmd *exec.Cmd) []mark {
+	t.Helper()
+	ns, err := openNamespace(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	found, err := marks(ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestOnlyTheContainersProcessesAreStopped(t *testing.T) {
+	asRoot(t)
+	leakcheck.Goroutines(t)
+	pod := newPod(t)
+	container, envoy := pod.run(t, "proxy", "envoy")
+	_, agent := pod.run(t, "proxy", "pilot-agent")
+	_, other := pod.run(t, "app", "envoy")
+	stranger := idle(t, "envoy")
+	client, _ := serve(t)
+	all, err := client.Processes(t.Context(), container)
+	if err != nil || len(all) != 2 || all[0].Kind != KindEnvoy || all[1].Kind != KindAgent {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	stop := SignalRequest{Container: container, Kind: KindEnvoy, Signal: SignalStop, LeaseMS: 60_000}
+	f, err := client.Signal(t.Context(), stop)
+	if err != nil || len(f.Processes) != 1 || f.Processes[0].PID != envoy.Process.Pid {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	now, err := client.Look(t.Context(), f.Processes)
+	if err != nil || now[0].State != "T" {
+		t.Errorf("%+v, %v", now, err)
+	}
+	for _, cmd := range []*exec.Cmd{agent, other, stranger} {
+		if s := state(t, cmd); s != "S" && s != "R" {
+			t.Errorf("process %d is in state %s", cmd.Process.Pid, s)
+		}
+	}
+	if _, err := client.Signal(t.Context(), stop); status(err) != http.StatusConflict {
+		t.Errorf("stopped twice: %v", err)
+	}
+	if list, err := client.List(t.Context()); err != nil || len(list) != 1 || list[0].ID != f.ID {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if _, err := client.Undo(t.Context(), f.ID); err != nil {
+		t.Fatal(err)
+	}
+	if s := state(t, envoy); s == "T" {
+		t.Error("it is still stopped")
+	}
+	if found := tables(t, envoy); len(found) > 0 {
+		t.Errorf("tables %v are left", found)
+	}
+	if _, err := client.Undo(t.Context(), f.ID); status(err) != http.StatusNotFound {
+		t.Errorf("undone twice: %v", err)
+	}
+}
+
+func TestKill(t *testing.T) {
+	asRoot(t)
+	pod := newPod(t)
+	container, victim := pod.run(t, "discovery", "pilot-discovery")
+	_, other := pod.run(t, "discovery", "meshmark")
+	client, _ := serve(t)
+	request := SignalRequest{Container: container, Kind: KindIstiod, Signal: SignalKill}
+	f, err := client.Signal(t.Context(), request)
+	if err != nil || f.ID != "" || len(f.Processes) != 1 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	eventually(t, "its end", func() bool { s := state(t, victim); return s == "Z" || s == Gone })
+	if s := state(t, other); s == "Z" || s == Gone {
+		t.Error("the other process of the container ended too")
+	}
+	_ = victim.Wait()
+	if now, err := client.Look(t.Context(), f.Processes); err != nil || now[0].State != Gone {
+		t.Errorf("%+v, %v", now, err)
+	}
+	if _, err := client.Signal(t.Context(), request); status(err) != http.StatusNotFound {
+		t.Errorf("killed twice: %v", err)
+	}
+	request.ID = "containerd://0123456789abcdef"
+	if _, err := client.Signal(t.Context(), request); status(err) != http.StatusNotFound {
+		t.Errorf("a container that is not there: %v", err)
+	}
+	request.Container = Container{PodUID: "another-pod", ID: container.ID}
+	if _, err := client.Signal(t.Context(), request); status(err) != http.StatusNotFound {
+		t.Errorf("a container of another pod: %v", err)
+	}
+	client.Token = "another token of a test"
+	if _, err := client.List(t.Context()); status(err) != http.StatusUnauthorized {
+		t.Errorf("another token: %v", err)
+	}
+}
+
+func TestLeasesEnd(t *testing.T) {
+	asRoot(t)
+	leakcheck.Goroutines(t)
+	pod := newPod(t)
+	container, worker := pod.run(t, "worker", "meshmark")
+	client, end := serve(t)
+	f, err := client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: 300})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := client.Keep(t.Context(), 300*time.Millisecond, f.ID)
+	time.Sleep(time.Second)
+	if s := state(t, worker); s != "T" {
+		t.Errorf("a kept lease ended: state %s", s)
+	}
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the end of the lease", func() bool { return state(t, worker) != "T" })
+	if _, err := client.Extend(t.Context(), time.Second, f.ID); status(err) != http.StatusNotFound {
+		t.Errorf("an ended lease: %v", err)
+	}
+	// The end of the server ends what stands.
+	if _, err := client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: 60_000}); err != nil {
+		t.Fatal(err)
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if s := state(t, worker); s == "T" {
+		t.Error("the server ended and left a process stopped")
+	}
+	if found := tables(t, worker); len(found) > 0 {
+		t.Errorf("tables %v are left", found)
+	}
+}
+
+// Addresses of a pod and two others, on a link between namespaces.
+const podIP, peerIP, otherIP = "198.51.100.1", "198.51.100.2", "198.51.100.3"
+
+// connect gives a process's network namespace a link to another one that has
+// the two other addresses, and returns that.
+func connect(t *testing.T, cmd *exec.Cmd) (pod, far *namespace) {
+	t.Helper()
+	pod, err := openNamespace(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pod.Close() })
+	if far, err = scratch(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { far.Close() })
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	up := func(name string, addresses ...string) func() error {
+		return func() error {
+			l, err := netlink.LinkByName(name)
+			if err != nil {
+				return err
+			}
+			for _, text := range addresses {
+				address, err := netlink.ParseAddr(text + "/24")
+				if err != nil {
+					return err
+				}
+				if err := netlink.AddrAdd(l, address); err != nil {
+					return err
+				}
+			}
+			return netlink.LinkSetUp(l)
+		}
+	}
+	must(far.do(func() error {
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "far"}, PeerName: "near", PeerNamespace: netlink.NsFd(int(pod.Fd()))})
+	}))
+	must(far.do(up("far", peerIP, otherIP)))
+	must(pod.do(up("near", podIP)))
+	return pod, far
+}
+
+// listen accepts connections in a namespace until the test ends.
+func listen(t *testing.T, ns *namespace) {
+	t.Helper()
+	var l net.Listener
+	if err := ns.do(func() (err error) { l, err = net.Listen("tcp4", podIP+":80"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+}
+
+// dial opens a connection from an address and says how long that took.
+func dial(ns *namespace, from string) (took time.Duration, err error) {
+	begin := time.Now()
+	err = ns.do(func() error {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 500 * time.Millisecond}
+		c, err := d.Dial("tcp4", podIP+":80")
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
+	return time.Since(begin), err
+}
+
+func TestNetwork(t *testing.T) {
+	asRoot(t)
+	leakcheck.Goroutines(t)
+	p := newPod(t)
+	_, worker := p.run(t, "worker", "meshmark")
+	pod, far := connect(t, worker)
+	listen(t, pod)
+	if _, err := dial(far, peerIP); err != nil {
+		t.Fatal(err)
+	}
+	client, end := serve(t)
+	for _, direction := range []string{In, Out, Both} {
+		f, err := client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{peerIP}, Direction: direction, Cut: true, LeaseMS: 60_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := dial(far, peerIP); err == nil {
+			t.Errorf("%s: a connection came through a cut", direction)
+		}
+		if _, err := dial(far, otherIP); err != nil {
+			t.Errorf("%s: another than the peer is cut off too: %v", direction, err)
+		}
+		if f, err = client.Fault(t.Context(), f.ID); err != nil || f.Packets == nil || f.Packets.Dropped == 0 || f.Packets.Dropped != f.Packets.Matched {
+			t.Errorf("%s: %+v, %+v, %v", direction, f, f.Packets, err)
+		}
+		if _, err := client.Undo(t.Context(), f.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := dial(far, peerIP); err != nil {
+			t.Errorf("%s: after the end: %v", direction, err)
+		}
+	}
+	const delay = 50 * time.Millisecond
+	f, err := client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{peerIP}, Direction: In, DelayNS: int64(delay), LeaseMS: 60_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took, err := dial(far, peerIP); err != nil || took < delay || took > 3*delay {
+		t.Errorf("a delayed connection took %v, %v", took, err)
+	}
+	if took, err := dial(far, otherIP); err != nil || took >= delay {
+		t.Errorf("another one took %v, %v", took, err)
+	}
+	eventually(t, "the connection's other packets", func() bool {
+		f, err = client.Fault(t.Context(), f.ID)
+		return err != nil || f.Packets.Delayed >= 3
+	})
+	if f, err := client.Undo(t.Context(), f.ID); err != nil || f.Packets.Delayed != f.Packets.Matched {
+		t.Errorf("%+v, %v", f.Packets, err)
+	}
+	for name, peer := range map[string]string{"its own address": podIP, "a name": "localhost", "loopback": "127.0.0.1"} {
+		if _, err := client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{peer}, Direction: In, Cut: true, LeaseMS: 1000}); status(err) != http.StatusBadRequest {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A lease, and the end of the server.
+	if _, err := client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{peerIP}, Direction: In, Cut: true, LeaseMS: 100}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the lease", func() bool { return len(tables(t, worker)) == 0 })
+	for _, r := range []NetworkRequest{{Lose: 0.5}, {DelayNS: 1e6, RateBits: 1e6}} {
+		r.PodUID, r.Peers, r.Direction, r.LeaseMS = p.uid, []string{peerIP, "2001:db8::1"}, Both, 60_000
+		if _, err := client.Network(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if found := tables(t, worker); len(found) > 0 {
+		t.Errorf("tables %v are left", found)
+	}
+	if _, err := dial(far, peerIP); err != nil {
+		t.Errorf("after the end of the server: %v", err)
+	}
+}
+
+func TestKilledServerIsPutRight(t *testing.T) {
+	asRoot(t)
+	p := newPod(t)
+	container, worker := p.run(t, "worker", "meshmark")
+	pod, far := connect(t, worker)
+	listen(t, pod)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), testRole+"=serve")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	line := make([]byte, 100)
+	n, err := out.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := Client{BaseURL: "http://" + strings.TrimSpace(string(line[:n])), Token: testToken}
+	if _, err := client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{peerIP}, Direction: In, Cut: true, LeaseMS: 60_000}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{otherIP}, Direction: In, DelayNS: int64(300 * time.Millisecond), LeaseMS: 60_000}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: 60_000}); err != nil {
+		t.Fatal(err)
+	}
+	before := tables(t, worker)
+	if len(before) != 3 || !slices.ContainsFunc(before, func(m mark) bool { return m.Stopped.PID == worker.Process.Pid }) {
+		t.Fatalf("marks %v", before)
+	}
+	// Another server leaves alone what one at work has done.
+	newServer(t)
+	if found := tables(t, worker); len(found) != 3 || state(t, worker) != "T" {
+		t.Fatalf("marks %v, state %s", found, state(t, worker))
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if took, err := dial(far, otherIP); err != nil || took > 250*time.Millisecond {
+		t.Errorf("without its server a delay should be none; it took %v, %v", took, err)
+	}
+	if len(tables(t, worker)) != 3 || state(t, worker) != "T" {
+		t.Error("the killed server left nothing: this test shows nothing")
+	}
+	newServer(t)
+	if found := tables(t, worker); len(found) > 0 {
+		t.Errorf("marks %v are left", found)
+	}
+	eventually(t, "the process goes on", func() bool { return state(t, worker) != "T" })
+	if _, err := dial(far, peerIP); err != nil {
+		t.Errorf("still cut: %v", err)
+	}
+}
