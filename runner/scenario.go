@@ -62,7 +62,7 @@ func deployStage(ctx context.Context, o *Options, run string, say func(string, .
 	if err := s.createObservers(ctx); err != nil {
 		return s, err
 	}
-	if timeline := &o.Study.Scenario.Timeline; len(offersFor(timeline)) > 0 {
+	if timeline := &o.Study.Scenario.Timeline; len(offersFor(timeline)) > 0 || expires(timeline) {
 		if s.faults, err = s.createFaultRoles(ctx); err != nil {
 			return s, err
 		}

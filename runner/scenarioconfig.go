@@ -62,6 +62,20 @@ func (c *changed) act(ctx context.Context) error {
 	return err
 }
 
+// objectOf is an object of a study file as the API's libraries take it, whose
+// numbers are of few types.
+func objectOf(o map[string]any) (*unstructured.Unstructured, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("object of a step: %w", err)
+	}
+	out := &unstructured.Unstructured{}
+	if err := out.UnmarshalJSON(text); err != nil {
+		return nil, fmt.Errorf("object of a step: %w", err)
+	}
+	return out, nil
+}
+
 // config changes objects of the Kubernetes API.
 func (h *hands) config(ctx context.Context, c *fault.Config) (drive.Hand, error) {
 	var all []*changed
@@ -76,7 +90,11 @@ func (h *hands) config(ctx context.Context, c *fault.Config) (drive.Hand, error)
 		return one.look(ctx)
 	}
 	for _, o := range c.Apply {
-		if err := put((&unstructured.Unstructured{Object: o}).DeepCopy(), false); err != nil {
+		object, err := objectOf(o)
+		if err == nil {
+			err = put(object, false)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

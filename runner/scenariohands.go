@@ -75,6 +75,8 @@ func (h *hands) Ready(ctx context.Context, o fault.Occurrence) (drive.Hand, erro
 		return h.rate(o.Load), nil
 	case o.Config != nil:
 		return h.config(ctx, o.Config)
+	case o.Certificates != nil:
+		return h.certificates(ctx, o.Certificates)
 	}
 	if h.node == nil {
 		return nil, fmt.Errorf("steps of kind %s cannot be carried out here", o.Kind())

@@ -85,6 +85,9 @@ func (s *scene) workload(one *graph.Service) mesh.Workload {
 	}
 	if sidecar {
 		w.Proxy = &mesh.Proxy{MTLS: study.MTLSPermissive, Telemetry: mesh.TelemetryLedger, Concurrency: "1", CPULimit: study.CPULimitNone}
+		if one != nil && shortLived(s.scenario)[one.Name] {
+			w.Proxy.CertificateTTL = certificateTTL
+		}
 	}
 	return w
 }
