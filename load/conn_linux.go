@@ -53,6 +53,9 @@ func (l *loop) send(c *conn, intended, free, now int64, size int32) {
 	l.rec.sent(&c.req, free, now)
 	l.waiting.push(l.conns, c.id)
 	c.size = size
+	if l.careful && !l.watching && c.state == idle && sysClosed(c.fd) {
+		l.shut(c, true) // it would have been noticed if the loop had not slept
+	}
 	if c.state == shut {
 		c.req.tally.connects++
 		if errno := l.connect(c); errno != 0 {

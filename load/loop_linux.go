@@ -62,6 +62,7 @@ type loop struct {
 	deadline  *deadline
 	change    *change // the last that was looked at
 	keepAlive bool
+	careful   bool  // look whether a connection is closed before a request is sent on it
 	max       bool  // no schedule: send whenever a connection is free
 	timeout   int64 // ns
 	drain     int64

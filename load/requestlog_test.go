@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"maps"
@@ -261,5 +262,36 @@ func BenchmarkRequestBytes(b *testing.B) {
 			}
 			b.SetBytes(int64(n / b.N))
 		})
+	}
+}
+
+// BenchmarkLogStream is what writing and reading one request of a log costs.
+func BenchmarkLogStream(b *testing.B) {
+	store := newLogStore(1, MaxLoggedRequests)
+	store.start()
+	defer store.close()
+	s := &shardLog{store: store}
+	n := min(b.N, MaxLoggedRequests)
+	for i := range int64(n) {
+		e := s.add(i * 1_000_000)
+		e.sent, e.done, e.outcome, e.status = e.intended+2000, e.intended+1_234_567, entryOK, 200
+	}
+	var packed bytes.Buffer
+	b.ResetTimer()
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err := newRequestLog(&Spec{RequestID: "mm-1"}, time.Now(), []*shardLog{s}).Write(z); err != nil {
+		b.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "write-ns/request")
+	b.ReportMetric(float64(packed.Len())/float64(n), "packed-B/request")
+	r, err := gzip.NewReader(&packed)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := ReadRequests("log", r, func(*RequestsHeader, Request) error { return nil }); err != nil {
+		b.Fatal(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -201,5 +202,28 @@ func TestScheduleUnderFailure(t *testing.T) {
 			}
 			check(t, r, FailConnect)
 		})
+	}
+}
+
+// TestClosedWhileIdle: a server that closes idle connections without a word
+// costs no request of a run that keeps a log, but connections made anew.
+func TestClosedWhileIdle(t *testing.T) {
+	addr := tcpServer(t, func(c net.Conn) {
+		r := bufio.NewReader(c)
+		for {
+			if _, err := http.ReadRequest(r); err != nil {
+				return
+			}
+			if _, err := io.WriteString(c, okAnswer); err != nil {
+				return
+			}
+			_ = c.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
+		}
+	})
+	spec := quick("http://" + addr + "/")
+	spec.Arrival = Uniform // each connection rests 10 ms
+	w := mustRun(t, spec).Total()
+	if w.FailedTotal() > w.Scheduled/20 || w.Connects < w.Scheduled/2 {
+		t.Errorf("%+v, %d connections made", w.Account, w.Connects)
 	}
 }

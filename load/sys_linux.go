@@ -31,6 +31,14 @@ func sysRecv(fd int, b []byte) (int, syscall.Errno) {
 	return int(n), errno
 }
 
+// sysClosed says whether the peer has closed or reset a connection on which
+// nothing is expected, or has sent something all the same.
+func sysClosed(fd int) bool {
+	var b [1]byte
+	_, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b)), 1, unix.MSG_DONTWAIT|unix.MSG_PEEK, 0, 0)
+	return errno != unix.EAGAIN && errno != unix.EINTR
+}
+
 // stamped reads from sockets that report when the kernel received what is
 // read: the time of the last segment, taken before any process was woken.
 type stamped struct {
