@@ -41,7 +41,6 @@ type watcher struct {
 
 // showing is what a watch has shown of a change.
 type showing struct {
-	first int64 // nanoseconds since 1970
 	// times are when an object came with the change, by its name: as often
 	// as the change wrote to it.
 	times map[string][]int64
@@ -151,7 +150,7 @@ func (w *watcher) object(o any) {
 	defer w.mu.Unlock()
 	s := w.seen[index]
 	if s == nil {
-		s = &showing{first: now, times: map[string][]int64{}}
+		s = &showing{times: map[string][]int64{}}
 		w.seen[index] = s
 	}
 	s.times[name(u)] = append(s.times[name(u)], now)
@@ -183,9 +182,10 @@ func (w *watcher) follow(ctx context.Context, plan *Plan, events []record.Event)
 // own tells whether a change writes to objects of the plan's own.
 func (c *Change) own() bool { return len(c.writes) > 0 && c.writes[0].object.GetLabels()[Label] != "" }
 
-// fill puts into events when changes were seen. A change whose answer was
-// lost, but whose last write the watch shows, was committed: by then, and
-// whatever the driver was told. One that the API server refused was not.
+// fill puts into events when changes were seen. One whose last write the watch
+// showed before the answer came had been committed by then: answers are late
+// where this machine is busy. So had one whose answer was lost, whatever the
+// driver was told; but not one that the API server refused.
 func (w *watcher) fill(plan *Plan, events []record.Event, refused map[int]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -195,11 +195,12 @@ func (w *watcher) fill(plan *Plan, events []record.Event, refused map[int]bool) 
 		if s == nil || e.WatchedNS != 0 {
 			continue
 		}
-		e.WatchedNS = s.first
-		if e.CommittedNS != 0 || refused[e.Change] {
-			continue
-		}
-		if at := s.last(&plan.Changes[i]); at != 0 {
+		at := s.last(&plan.Changes[i])
+		switch e.WatchedNS = at; {
+		case at == 0 || refused[e.Change]:
+		case e.CommittedNS != 0:
+			e.AnsweredNS, e.CommittedNS = e.CommittedNS, min(e.CommittedNS, at)
+		default:
 			e.CommittedNS, e.Error = at, ""
 		}
 	}

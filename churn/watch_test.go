@@ -15,7 +15,8 @@ import (
 )
 
 // TestFill has a change of two writes to one object after one to another, of
-// which the driver had no good answer, and what a watch may have shown of it.
+// which the driver had no good answer or one at 25, and what a watch may have
+// shown of it.
 func TestFill(t *testing.T) {
 	object := func(name string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{}
@@ -25,25 +26,37 @@ func TestFill(t *testing.T) {
 		return o
 	}
 	plan := &Plan{Changes: []Change{{writes: []write{{object: object("x")}, {object: object("y")}, {object: object("y")}}}}}
+	showed := func(y ...int64) *showing {
+		return &showing{map[string][]int64{"Service/a/x": {10}, "Service/a/y": y}}
+	}
 	for name, tt := range map[string]struct {
-		seen      *showing
-		refused   bool
-		committed int64
+		seen                *showing
+		answered            int64 // what the driver noted
+		refused             bool
+		committed, answerAt int64 // what counts
+		watched             int64
 	}{
-		"nothing":               {nil, false, 0},
-		"the first write alone": {&showing{10, map[string][]int64{"Service/a/x": {10}}}, false, 0},
-		"all but the last":      {&showing{10, map[string][]int64{"Service/a/x": {10}, "Service/a/y": {20}}}, false, 0},
-		"all":                   {&showing{10, map[string][]int64{"Service/a/x": {10}, "Service/a/y": {20, 30}}}, false, 30},
-		"refused all the same":  {&showing{10, map[string][]int64{"Service/a/x": {10}, "Service/a/y": {20, 30}}}, true, 0},
+		"nothing":                       {nil, 0, false, 0, 0, 0},
+		"the first write alone":         {showed(), 0, false, 0, 0, 0},
+		"all but the last":              {showed(20), 0, false, 0, 0, 0},
+		"all":                           {showed(20, 30), 0, false, 30, 0, 30},
+		"refused all the same":          {showed(20, 30), 0, true, 0, 0, 30},
+		"answered, nothing shown":       {nil, 25, false, 25, 0, 0},
+		"answered, all but the last":    {showed(20), 25, false, 25, 0, 0},
+		"answered before the watch":     {showed(20, 30), 25, false, 25, 25, 30},
+		"answered later than the watch": {showed(20, 22), 25, false, 22, 25, 22},
 	} {
 		w := &watcher{seen: map[int]*showing{}}
 		if tt.seen != nil {
 			w.seen[0] = tt.seen
 		}
 		events := []record.Event{{Error: "no answer", SentNS: 5}}
+		if tt.answered != 0 {
+			events[0].CommittedNS, events[0].Error = tt.answered, ""
+		}
 		w.fill(plan, events, map[int]bool{0: tt.refused})
 		e := events[0]
-		if e.CommittedNS != tt.committed || (e.Error == "") != (tt.committed != 0) || (e.WatchedNS == 10) != (tt.seen != nil) {
+		if e.CommittedNS != tt.committed || (e.Error == "") != (tt.committed != 0) || e.WatchedNS != tt.watched || e.AnsweredNS != tt.answerAt {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}

@@ -191,7 +191,8 @@ type IstiodLog struct {
 	FromNS, ToNS int64
 
 	mu     sync.Mutex
-	pushes []push
+	pushes []push    // in the order of their last changes
+	queued []push    // the same, as they were logged
 	open   *LogEvent // a LogDebounced whose LogPushing has not come
 	sent   map[sentKey][]int64
 	names  map[string]string // nodes, each kept once
@@ -260,6 +261,7 @@ func (l *IstiodLog) Add(e LogEvent) {
 				stable: l.open.At, pushing: e.At, debounced: true}
 			l.open = nil
 		}
+		l.queued = append(l.queued, p)
 		// Mostly at the end: a push of endpoints that need not wait may
 		// overtake one that does.
 		i := sort.Search(len(l.pushes), func(i int) bool { return l.pushes[i].lastChange > p.lastChange })
@@ -312,8 +314,7 @@ func (l *IstiodLog) before(kind, node string, at int64) (int64, bool) {
 func (l *IstiodLog) carrying(sent, received int64, endpoints bool) (push, bool) {
 	i := sort.Search(len(l.pushes), func(i int) bool { return l.pushes[i].lastChange-l.AheadNS >= sent })
 	for ; i < len(l.pushes); i++ {
-		p := l.pushes[i]
-		p.first, p.lastChange, p.stable, p.pushing = p.first-l.AheadNS, p.lastChange-l.AheadNS, p.stable-l.AheadNS, p.pushing-l.AheadNS
+		p := l.pushes[i].moved(-l.AheadNS)
 		if p.lastChange > received {
 			break
 		}

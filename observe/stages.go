@@ -85,8 +85,12 @@ const (
 // push, watch is our own watch's and debounce istiod's timer's. A stage that
 // no source has for any pair is missing.
 //
-// A watch below zero means that istiod had been told before the API server's
-// answer was noted.
+// A change counts from when istiod was told of it, however many others its push
+// merged. One that comes while the push of others is being made goes out with
+// it and is not debounced at all (stagesride.go).
+//
+// A watch below zero means that istiod had been told before the commit was
+// noted.
 func MakeStages(in StagesInput) Waterfall {
 	for _, l := range in.Logs {
 		l.mu.Lock()
@@ -200,6 +204,7 @@ const (
 	byBoth  = "istiod's log and the proxies' own times"
 	byMean  = "istiod's log, the mean of the changes that opened a push"
 	byRest  = "istiod's log less " + timeQueue
+	byRide  = "istiod's log, of changes that went with the push of others"
 )
 
 // pair adds the stages of one change's way to one proxy.
@@ -211,11 +216,22 @@ func (m *maker) pair(e *record.Event, node string, received, acked int64) {
 	if l != nil {
 		p, ok = l.carrying(last(e), received+int64(clockSlack), endpointsAlone(e))
 	}
-	if !ok {
-		m.fromMetrics(e)
-		return
+	if ok {
+		m.before(e, p)
+	} else {
+		if l != nil {
+			p, ok = l.riding(last(e), received+int64(clockSlack))
+		}
+		switch {
+		case ok:
+			m.boarded(e, l, p)
+		case l != nil && m.joined(e, l, node, received):
+			return
+		default:
+			m.fromMetrics(e)
+			return
+		}
 	}
-	m.before(e, p)
 	kind, sent := l.sentTo(e, node, p.pushing, received)
 	if kind == "" {
 		m.queued()
@@ -295,7 +311,9 @@ const clockSlack = 1e6 // nanoseconds
 // bySteps tells whether a change's commit is that of the last of several
 // steps, which controllers made and our own watch was told of (churn's pods),
 // not an answer of the API server's.
-func bySteps(e *record.Event) bool { return e.WatchedNS > 0 && e.WatchedNS == e.CommittedNS }
+func bySteps(e *record.Event) bool {
+	return e.WatchedNS > 0 && e.WatchedNS == e.CommittedNS && e.AnsweredNS == 0
+}
 
 // stepSlack is how much sooner than our own watch istiod may be told of a
 // step, nanoseconds.

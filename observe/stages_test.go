@@ -397,3 +397,20 @@ func TestLostLines(t *testing.T) {
 		t.Errorf("without a log %d of %d", lost, of)
 	}
 }
+
+// A change that our own watch showed before the answer came counts from then,
+// and is none of several steps.
+func TestStagesOfAWatchedCommit(t *testing.T) {
+	s := truth{2 * ms, 100 * ms, ms, 3 * ms, 2 * ms, ms, ms}
+	var istiod istiodAt
+	names := []string{"p.a"}
+	e := istiod.change(epoch, s, []int32{0}, names, "rds")
+	e.WatchedNS, e.AnsweredNS, e.SentNS = e.CommittedNS, e.CommittedNS+5*ms, e.CommittedNS-40*ms
+	if bySteps(&e) || last(&e) != e.SentNS {
+		t.Errorf("%+v is taken for one of several steps", e)
+	}
+	w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: names, Logs: []*IstiodLog{istiod.log(t)}, Rises: s.rises(1, 1)})
+	if watch := w.Stages[0]; watch.MeanUS != 2000 || watch.CheckUS == nil || *watch.CheckUS != 0 || math.Abs(w.ResidualUS) > 1 {
+		t.Errorf("%+v", w)
+	}
+}

@@ -38,10 +38,15 @@ type Event struct {
 
 	PlannedNS int64 `json:"planned_unix_ns"`
 	SentNS    int64 `json:"sent_unix_ns"` // the request to the API server left
-	// CommittedNS is when the API server's answer came: it had committed the
-	// change by then.
+	// CommittedNS is from when on the change is known to have been committed:
+	// the earlier of AnsweredNS and WatchedNS. Of endpoints, which controllers
+	// make of it, WatchedNS.
 	CommittedNS int64 `json:"committed_unix_ns"`
-	// WatchedNS is when a watch of our own was told; 0 if none looked.
+	// AnsweredNS is when the API server's answer came; 0 if none did, or
+	// another instant than that counts.
+	AnsweredNS int64 `json:"answered_unix_ns,omitempty"`
+	// WatchedNS is when a watch of our own had been told of all of the change;
+	// 0 if it was not.
 	WatchedNS int64 `json:"watched_unix_ns,omitempty"`
 	// Error says why the API server did not take it; nobody sees it then.
 	Error string `json:"error,omitempty"`
@@ -66,7 +71,7 @@ type Event struct {
 
 // Sightings are columns, an entry for each proxy that had a change:
 // microseconds after Event.CommittedNS, which may be a little below zero
-// since the answer takes its way too.
+// since the answer and our own watch take their way too.
 type Sightings struct {
 	Proxy      []int32 `json:"proxy"`
 	ReceivedUS []int64 `json:"received_us"`

@@ -232,11 +232,14 @@ func TestJudgeAnswers(t *testing.T) {
 	answered := func(object string, after time.Duration) record.Event {
 		return record.Event{Object: object, SentNS: committedAt, CommittedNS: committedAt + int64(after)}
 	}
+	shown := answered("Service/a/b", 10*time.Millisecond) // by our own watch
+	shown.AnsweredNS = shown.SentNS + int64(9*time.Second)
 	for name, tt := range map[string]struct {
 		events []record.Event
 		ok     bool
 	}{
 		"none":           {nil, true},
+		"shown, stood":   {[]record.Event{shown}, false},
 		"at once":        {[]record.Event{answered("Service/a/b", 10*time.Millisecond), answered("Service/a/c", maxAnswer)}, true},
 		"one stood":      {[]record.Event{answered("Service/a/b", 10*time.Millisecond), answered("Service/a/c", 9*time.Second)}, false},
 		"never answered": {[]record.Event{{Object: "Service/a/b", SentNS: committedAt, Error: "no answer"}}, true},

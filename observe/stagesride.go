@@ -1,0 +1,86 @@
+package observe
+
+import (
+	"math"
+	"sort"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// A change need not wait for its own push. istiod's registries have it before
+// debouncing is told of it, and the push context is read from the registries
+// after debouncing has ended: pilot/pkg/xds/discovery.go (debounce, Push) and
+// pilot/pkg/model/push_context.go (updateContext). What comes in between goes
+// out with the push of others, and the push of its own, a debounce later,
+// brings proxies nothing new. Endpoints are looked up later still, when a
+// proxy's are generated.
+
+// riding finds the push of others that a change went out with: the first
+// whose push context was there after the change was sent to the API server,
+// if that was before a proxy had it. By the events' clock.
+func (l *IstiodLog) riding(sent, received int64) (push, bool) {
+	i := sort.Search(len(l.queued), func(i int) bool { return l.queued[i].pushing-l.AheadNS >= sent })
+	if i == len(l.queued) || l.queued[i].pushing-l.AheadNS > received {
+		return push{}, false
+	}
+	return l.queued[i].moved(-l.AheadNS), true
+}
+
+// during finds the latest push whose proxies had been queued by an instant.
+// By the events' clock.
+func (l *IstiodLog) during(at int64) (push, bool) {
+	i := sort.Search(len(l.queued), func(i int) bool { return l.queued[i].pushing-l.AheadNS > at })
+	if i == 0 {
+		return push{}, false
+	}
+	return l.queued[i-1].moved(-l.AheadNS), true
+}
+
+// moved is a push by a clock that is so much ahead.
+func (p push) moved(by int64) push {
+	p.first, p.lastChange, p.stable, p.pushing = p.first+by, p.lastChange+by, p.stable+by, p.pushing+by
+	return p
+}
+
+// told is when istiod was told of a change that went out by an instant with a
+// push of others: as the push of its own tells, which came later.
+func (m *maker) told(e *record.Event, l *IstiodLog, by int64) int64 {
+	if own, ok := l.carrying(last(e), math.MaxInt64, endpointsAlone(e)); ok && own.debounced {
+		at, _ := m.entered(e, own)
+		return min(at, by)
+	}
+	if e.WatchedNS > 0 {
+		return min(e.WatchedNS, by)
+	}
+	return min(e.CommittedNS, by)
+}
+
+// boarded adds watch, debounce and push context of a change that went out with
+// a push of others: what was left of them when it came.
+func (m *maker) boarded(e *record.Event, l *IstiodLog, p push) {
+	at := m.told(e, l, p.pushing)
+	m.stages[record.StageWatch].add(float64(at-e.CommittedNS), byRide)
+	m.stages[record.StageDebounce].add(float64(max(0, p.stable-at)), byRide)
+	m.stages[record.StagePushContext].add(float64(p.pushing-max(at, p.stable)), byRide)
+}
+
+// joined adds the stages of a change of endpoints that came while a proxy's
+// turn was on: its endpoints were sent with that. false if no line tells so.
+func (m *maker) joined(e *record.Event, l *IstiodLog, node string, received int64) bool {
+	p, ok := l.during(last(e))
+	if !ok || !endpointsAlone(e) {
+		return false
+	}
+	kind, sent := l.sentTo(e, node, p.pushing, received)
+	if kind == "" || sent < last(e) {
+		return false
+	}
+	at := m.told(e, l, sent)
+	for name, took := range map[string]int64{record.StageWatch: at - e.CommittedNS, record.StageDebounce: 0, record.StagePushContext: 0,
+		record.StageQueue: 0, record.StageGenerate: sent - at} {
+		m.stages[name].add(float64(took), byRide)
+	}
+	m.full++
+	m.stages[record.StageWire].add(float64(received-sent), byBoth)
+	return true
+}
