@@ -5,8 +5,10 @@ package istio_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +104,17 @@ func TestResilienceOnIstio(t *testing.T) {
 		}
 	}
 	s.lines("mm-it-0-1", 20)
+
+	// Counters of refused configuration are kept, of routes and endpoints too.
+	stats, err := admin.Stats(ctx, `\.update_rejected$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"listener_manager.lds.", "cluster_manager.cds.", ".rds.8080.", "cluster.outbound|8080||bar."} {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(stats.Counters)), func(name string) bool { return strings.Contains(name, want) }) {
+			t.Errorf("no counter of %s among %v", want, stats.Counters)
+		}
+	}
 
 	// Half of a certificate's life is 10 s.
 	server := s.admin(s.pods("bar")[0].Name)

@@ -14,13 +14,15 @@ const ejectedStat = ".outlier_detection.ejections_active"
 
 // resilienceStats are statistics beside [verifiedStats] that proxies of
 // studies of resilience keep: what outlier detection, circuit breakers and
-// retries did. Istio leaves them out by default.
+// retries did, and which configuration was refused. Istio leaves them out by
+// default, but for refused clusters and listeners.
 var resilienceStats = []string{
 	`cluster\.outbound\|.*\.outlier_detection\.ejections_(active|enforced_total|overflow)`,
 	`cluster\.outbound\|.*\.circuit_breakers\.default\.(cx|rq|rq_pending|rq_retry)_open`,
 	`cluster\.outbound\|.*\.upstream_(cx|rq|rq_pending)_active`,
 	`cluster\.outbound\|.*\.upstream_(cx|rq_pending|rq_retry)_overflow`,
 	`cluster\.outbound\|.*\.upstream_rq_(retry|retry_success|retry_limit_exceeded|timeout|per_try_timeout)`,
+	`.*\.update_rejected`,
 }
 
 // EjectedFilter selects the statistics of Ejected.
