@@ -31,7 +31,7 @@ func newFaultCommand(env *Env) *cobra.Command {
 				return errs.Usage("--control-token-file is missing: whoever reached this process could kill what runs on the node")
 			}
 			var err error
-			if options.Token, err = readToken(tokenFile); err != nil {
+			if options.Token, err = readToken(cmd.Context(), tokenFile); err != nil {
 				return err
 			}
 			for _, text := range addresses {

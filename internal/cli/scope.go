@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"bufio"
-	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -221,46 +217,4 @@ func readScopeFile(ctx context.Context, env *Env, file, name string, o scope.Opt
 		return err
 	})
 	return p, err
-}
-
-// withFile hands f the contents of a file, unpacked; - is standard input.
-// Reading ends with ctx, and errors name the file.
-func withFile(ctx context.Context, env *Env, name string, f func(io.Reader) error) error {
-	var in io.Reader
-	if name == "-" && env != nil {
-		in, name = env.Stdin, "standard input"
-	} else {
-		file, err := os.Open(name)
-		if err != nil {
-			return errs.WithCode(err, errs.CodeUsage)
-		}
-		defer file.Close()
-		in = file
-	}
-	buffered := bufio.NewReaderSize(untilDone{ctx, in}, 1<<16)
-	in = buffered
-	if magic, _ := buffered.Peek(2); string(magic) == "\x1f\x8b" {
-		z, err := gzip.NewReader(buffered)
-		if err != nil {
-			return errs.Usage("%s: %v", name, err)
-		}
-		in = z
-	}
-	if err := f(in); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
-}
-
-// untilDone is a reader that ends with a context.
-type untilDone struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (u untilDone) Read(b []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return u.r.Read(b)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -41,7 +42,7 @@ func newWorkerCommand(env *Env) *cobra.Command {
 					*address = ""
 				}
 			}
-			serviceTime, err := parseService(service)
+			serviceTime, err := parseService(cmd.Context(), service)
 			if err != nil {
 				return err
 			}
@@ -53,11 +54,11 @@ func newWorkerCommand(env *Env) *cobra.Command {
 						return errs.Usage("--%s stands beside --config, which says everything", name)
 					}
 				}
-				if options.Config, err = readWorkerConfig(configFile); err != nil {
+				if options.Config, err = readWorkerConfig(cmd.Context(), configFile); err != nil {
 					return err
 				}
 			}
-			if options.Token, err = readToken(tokenFile); err != nil {
+			if options.Token, err = readToken(cmd.Context(), tokenFile); err != nil {
 				return err
 			}
 			options.Crash = func() { os.Exit(crashCode) }
@@ -124,14 +125,20 @@ func newWorkerCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
+// Bounds of files, bytes.
+const (
+	maxConfig = 32 << 20 // a behaviour with a million recorded times
+	maxSecret = 1 << 20  // tokens, keys, certificates
+)
+
 // crashCode is how a worker exits that was told to crash.
 const crashCode = 70
 
 // readWorkerConfig reads a behaviour.
-func readWorkerConfig(path string) (control.Config, error) {
-	data, err := os.ReadFile(path)
+func readWorkerConfig(ctx context.Context, path string) (control.Config, error) {
+	data, err := readInput(ctx, path, maxConfig)
 	if err != nil {
-		return control.Config{}, errs.WithCode(err, errs.CodeUsage)
+		return control.Config{}, err
 	}
 	config, err := control.ParseConfig(data)
 	if err != nil {
@@ -141,13 +148,13 @@ func readWorkerConfig(path string) (control.Config, error) {
 }
 
 // readToken reads a secret; "" names no file.
-func readToken(path string) (string, error) {
+func readToken(ctx context.Context, path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	data, err := os.ReadFile(path)
+	data, err := readInput(ctx, path, maxSecret)
 	if err != nil {
-		return "", errs.WithCode(err, errs.CodeUsage)
+		return "", err
 	}
 	token := strings.TrimSpace(string(data))
 	if len(token) < 16 {
@@ -158,14 +165,14 @@ func readToken(path string) (string, error) {
 
 // parseService parses the flag --service-time, reading recorded times from
 // their file.
-func parseService(text string) (control.ServiceTime, error) {
+func parseService(ctx context.Context, text string) (control.ServiceTime, error) {
 	path, recorded := strings.CutPrefix(text, control.Recorded+":")
 	if !recorded {
 		return control.ParseServiceTime(text)
 	}
-	file, err := os.Open(path)
+	file, err := openInput(ctx, path)
 	if err != nil {
-		return control.ServiceTime{}, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "recorded:FILE takes a text file with a number of microseconds a line")
+		return control.ServiceTime{}, errs.WithHint(err, "recorded:FILE takes a text file with a number of microseconds a line")
 	}
 	defer file.Close()
 	samples, err := control.ParseSamples(file)

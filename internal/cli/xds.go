@@ -4,7 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
+	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,11 +60,17 @@ func newXDSCommand(env *Env) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.control != "" {
+				if n := cmd.Flags().NFlag(); n > 1 {
+					return errs.Usage("--control stands alone: a study says the rest")
+				}
 				return serveXDSControl(cmd.Context(), env, f.control)
 			}
 			spec, err := f.spec(cmd.Context())
 			if err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("duration") && f.duration <= 0 || f.patience <= 0 {
+				return errs.Usage("--duration and --patience are more than 0")
 			}
 			return runXDS(cmd.Context(), env, spec, f)
 		},
@@ -104,6 +111,9 @@ func (f *xdsFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.dnsCapture, "dns-capture", false, "sidecars ask for the table of names too")
 }
 
+// maxIdentities bounds a file of identities, bytes: a million pods.
+const maxIdentities = 256 << 20
+
 // gcPercent keeps the fleet's memory close to what it holds: it allocates
 // little, so that collecting twice as often costs next to nothing.
 const gcPercent = 50
@@ -124,7 +134,14 @@ func (f *xdsFlags) spec(ctx context.Context) (xds.Spec, error) {
 	if f.proxies+f.gateways > 1_000_000 {
 		return spec, errs.Usage("%d proxies: want at most 1000000", f.proxies+f.gateways)
 	}
-	if err := f.addProxies(&spec); err != nil {
+	for _, a := range f.addresses {
+		if _, port, err := net.SplitHostPort(a); err == nil {
+			if n, err := strconv.Atoi(port); err == nil && (n < 1 || n > 65535) {
+				return spec, errs.Usage("--address %s: a port is from 1 to 65535", a)
+			}
+		}
+	}
+	if err := f.addProxies(ctx, &spec); err != nil {
 		return spec, err
 	}
 	spec.Security = xds.Security{Mode: f.security, ServerName: f.serverName}
@@ -136,9 +153,9 @@ func (f *xdsFlags) spec(ctx context.Context) (xds.Spec, error) {
 		if file.path == "" {
 			continue
 		}
-		data, err := os.ReadFile(file.path)
+		data, err := readInput(ctx, file.path, maxSecret)
 		if err != nil {
-			return spec, errs.WithCode(err, errs.CodeUsage)
+			return spec, err
 		}
 		*file.into = string(data)
 	}
@@ -179,12 +196,12 @@ func (f *xdsFlags) sign(ctx context.Context, spec xds.Spec, token string) (xds.C
 }
 
 // addProxies fills in who the proxies are.
-func (f *xdsFlags) addProxies(spec *xds.Spec) error {
+func (f *xdsFlags) addProxies(ctx context.Context, spec *xds.Spec) error {
 	var known []xds.Proxy
 	if f.identities != "" {
-		data, err := os.ReadFile(f.identities)
+		data, err := readInput(ctx, f.identities, maxIdentities)
 		if err != nil {
-			return errs.WithCode(err, errs.CodeUsage)
+			return err
 		}
 		if err := json.Unmarshal(data, &known); err != nil {
 			return errs.Usage("%s: %v", f.identities, err)
@@ -194,7 +211,12 @@ func (f *xdsFlags) addProxies(spec *xds.Spec) error {
 	if total == 0 {
 		total = len(known)
 	}
-	if len(known) > 0 && total > len(known) {
+	switch {
+	case f.identities != "" && len(known) == 0:
+		return errs.Usage("%s names no pod", f.identities)
+	case total == 0:
+		return errs.WithHint(errs.Usage("no proxy to connect"), "--proxies 100, --gateways 2, or --identities FILE")
+	case known != nil && total > len(known):
 		return errs.Usage("%d proxies, but only %d identities in %s", total, len(known), f.identities)
 	}
 	for i := range total {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,8 +23,9 @@ import (
 // How long a recording waits for a proxy's configuration, and until nothing
 // more comes.
 const (
-	recordLimit = 2 * time.Minute
-	recordQuiet = time.Second
+	recordLimit    = 2 * time.Minute
+	recordPatience = 30 * time.Second // as long as no proxy connects
+	recordQuiet    = time.Second
 )
 
 // newXDSRecordCommand is `meshmark xds record`.
@@ -61,7 +63,22 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-func recordXDS(ctx context.Context, env *Env, spec xds.Spec, out string) error {
+func recordXDS(ctx context.Context, env *Env, spec xds.Spec, out string) (err error) {
+	file := env.Stdout
+	if out != "-" {
+		// Made first: a recording that cannot be kept need not begin.
+		made, err := os.Create(out)
+		if err != nil {
+			return errs.WithCode(err, errs.CodeUsage)
+		}
+		defer func() {
+			info, statErr := made.Stat()
+			if err = errors.Join(err, made.Close()); err != nil && statErr == nil && info.Mode().IsRegular() {
+				_ = os.Remove(out) // half a recording is none
+			}
+		}()
+		file = made
+	}
 	limited, cancel := context.WithTimeoutCause(ctx, recordLimit, fmt.Errorf("it did not have its configuration within %v", recordLimit))
 	defer cancel()
 	fleet, err := xds.Start(limited, spec)
@@ -69,6 +86,7 @@ func recordXDS(ctx context.Context, env *Env, spec xds.Spec, out string) error {
 		return err
 	}
 	defer fleet.Stop()
+	began := time.Now()
 	progress := newProgress(env.Stderr)
 	defer progress.clear()
 	for {
@@ -77,29 +95,26 @@ func recordXDS(ctx context.Context, env *Env, spec xds.Spec, out string) error {
 			break
 		}
 		progress.say("%d connected, %d synced  %s", s.Connected, s.Synced, s.LastError)
+		if s.Connected == 0 && time.Since(began) > recordPatience {
+			return errs.WithHint(fmt.Errorf("nothing at %s served a proxy within %v: %s", strings.Join(spec.Addresses, ", "), recordPatience, cmp.Or(s.LastError, "no answer")),
+				"istiod listens at port 15010 in plain text, at 15012 with TLS (--security)")
+		}
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-limited.Done():
 			if ctx.Err() != nil {
-				return ctx.Err()
+				return fmt.Errorf("interrupted before %s had sent a configuration: %s", strings.Join(spec.Addresses, ", "), cmp.Or(fleet.Status().LastError, "no error was seen"))
 			}
 			return fmt.Errorf("%w: %s", context.Cause(limited), cmp.Or(fleet.Status().LastError, "no error was seen"))
 		}
 	}
 	progress.clear()
-	write := func(w io.Writer) error {
-		z := gzip.NewWriter(w)
-		return errors.Join(fleet.WriteConfiguration(z, 0, confile.Header{}), z.Close())
+	z := gzip.NewWriter(file)
+	if err := errors.Join(fleet.WriteConfiguration(z, 0, confile.Header{}), z.Close()); err != nil {
+		return fmt.Errorf("%s: %w", out, err)
 	}
 	if out == "-" {
-		return write(env.Stdout)
-	}
-	file, err := os.Create(out)
-	if err != nil {
-		return errs.WithCode(err, errs.CodeUsage)
-	}
-	if err := errors.Join(write(file), file.Close()); err != nil {
-		return fmt.Errorf("%s: %w", out, err)
+		return nil
 	}
 	held := fleet.Holdings()[0]
 	fmt.Fprintf(env.Stderr, "%s: %s %s, %.1f kB\n", out, held.Type, held.Name, float64(held.Bytes)/1000)
