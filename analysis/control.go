@@ -22,7 +22,7 @@ func controlMeasures(s *study.Study) []measure {
 		{study.MeasureAmplification, amplificationMeasures},
 		{study.MeasureConfig, configMeasures},
 		{study.MeasureCost, costMeasures},
-		{study.MeasureStaleness, stalenessMeasures},
+		{study.MeasureStaleness, func() []measure { return stalenessMeasures(s.Control.Traffic != nil) }},
 	} {
 		if !s.Measured(group.measure) {
 			continue
@@ -347,7 +347,12 @@ func istiodMemory(t *record.Trial) float64 {
 	return positive(float64(m.CgroupBytes))
 }
 
-func stalenessMeasures() []measure {
-	stale := measure{name: "stale_proxy_seconds_per_change", of: perChange(func(c *record.Control) float64 { return c.StaleProxySeconds })}
-	return append([]measure{stale}, trafficMeasures()...)
+// stalenessMeasures are about endpoints already gone: who held them, and where
+// real requests run what those met.
+func stalenessMeasures(traffic bool) []measure {
+	out := []measure{{name: "stale_proxy_seconds_per_change", of: perChange(func(c *record.Control) float64 { return c.StaleProxySeconds })}}
+	if traffic {
+		out = append(out, trafficMeasures()...)
+	}
+	return out
 }

@@ -12,7 +12,8 @@ import (
 // maxChangePoints bounds the changes that a summary lists one by one.
 const maxChangePoints = 500
 
-// controlSummary describes the valid trials of a control-plane cell.
+// controlSummary describes the valid trials of a control-plane cell: what
+// happened to the changes, and of the rest what the study measures.
 func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSummary {
 	s := &record.ControlSummary{
 		Percentiles: []record.CurvePoint{}, CDF: []record.CurvePoint{}, Changes: []record.ChangePoint{}, Stages: []record.Stage{},
@@ -28,15 +29,22 @@ func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSumm
 	if len(trials) == 0 {
 		return s
 	}
-	o.summarizeChanges(s, trials)
-	o.summarizeStages(s, trials)
+	o.countChanges(s, trials)
+	measured := o.plan.Study.Measured
+	if measured(study.MeasureConvergence) {
+		o.summarizeChanges(s, trials)
+		o.summarizeStages(s, trials)
+	}
+	if measured(study.MeasureAmplification) {
+		summarizePushes(s, trials)
+	}
+	if measured(study.MeasureCost) {
+		summarizeCost(s, trials)
+	}
 	for _, t := range trials {
 		c := t.Control
 		s.Proxies, s.Gateways, s.RealProxies = c.Proxies, c.Gateways, c.RealProxies
 		s.Committed += c.Committed
-		for kind, w := range c.Wire {
-			s.Wire[kind] = addWire(s.Wire[kind], w)
-		}
 		for why, n := range c.Reconnects {
 			if s.Reconnects == nil {
 				s.Reconnects = map[string]int64{}
@@ -49,19 +57,13 @@ func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSumm
 			}
 		}
 		s.WindowSeconds += t.Window.Seconds
-		s.IstiodCPU = addCPU(s.IstiodCPU, t.CPU[record.PartControl])
-		s.SimulatorCPU = addCPU(s.SimulatorCPU, c.Simulator)
-		if c.APIServer != nil {
-			sum := addCPU(valueOf(s.APIServerCPU), *c.APIServer)
-			s.APIServerCPU = &sum
-			s.APIServerSeconds += apiSeconds(t)
-		}
 		if len(s.Profiles) == 0 {
 			s.Profiles = c.Profiles
 		}
-		s.StaleProxySeconds += c.StaleProxySeconds
-		s.AllocBytes += c.AllocBytes
-		addTraffic(s, c.Traffic)
+		if measured(study.MeasureStaleness) {
+			s.StaleProxySeconds += c.StaleProxySeconds
+			addTraffic(s, c.Traffic)
+		}
 	}
 	slices.Sort(s.Missing)
 	s.Uncounted = slices.Clone(trials[0].Control.Uncounted)
@@ -69,6 +71,43 @@ func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSumm
 		s.Uncounted = slices.DeleteFunc(s.Uncounted, func(name string) bool { return !slices.Contains(t.Control.Uncounted, name) })
 	}
 	s.SimulatorLagP99US = medianOf(trials, func(t *record.Trial) float64 { return t.Control.SimulatorLag.P99 })
+	if !measured(study.MeasureConfig) {
+		return s
+	}
+	if sizes := mediansByType(trials, func(c *record.Control) map[string]int64 { return c.Config }); sizes != nil {
+		s.ConfigBytes = sizes
+	}
+	summarizeScope(s, trials)
+	return s
+}
+
+// summarizePushes puts in what istiod pushed and proxies received.
+func summarizePushes(s *record.ControlSummary, trials []*record.Trial) {
+	for _, t := range trials {
+		for kind, w := range t.Control.Wire {
+			s.Wire[kind] = addWire(s.Wire[kind], w)
+		}
+	}
+	for _, kind := range study.XDSTypes() {
+		if v := meanOf(trials, func(t *record.Trial) float64 { return pushes(t.Control.Istiod, kind) }); finite(v) {
+			s.Pushes[kind] = v
+		}
+	}
+}
+
+// summarizeCost puts in what the control plane, and its simulator, spent.
+func summarizeCost(s *record.ControlSummary, trials []*record.Trial) {
+	for _, t := range trials {
+		c := t.Control
+		s.IstiodCPU = addCPU(s.IstiodCPU, t.CPU[record.PartControl])
+		s.SimulatorCPU = addCPU(s.SimulatorCPU, c.Simulator)
+		if c.APIServer != nil {
+			sum := addCPU(valueOf(s.APIServerCPU), *c.APIServer)
+			s.APIServerCPU = &sum
+			s.APIServerSeconds += apiSeconds(t)
+		}
+		s.AllocBytes += c.AllocBytes
+	}
 	s.HeapBytes = int64(medianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.HeapBytes) }))
 	var memory []float64
 	for _, t := range trials {
@@ -86,16 +125,18 @@ func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSumm
 		s.APIServerIdleCores = &idle
 	}
 	s.Goroutines = int64(medianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.Goroutines) }))
-	for _, kind := range study.XDSTypes() {
-		if v := meanOf(trials, func(t *record.Trial) float64 { return pushes(t.Control.Istiod, kind) }); finite(v) {
-			s.Pushes[kind] = v
-		}
+}
+
+// countChanges puts in what became of the changes.
+func (o *observations) countChanges(s *record.ControlSummary, trials []*record.Trial) {
+	for _, t := range trials {
+		c := o.converged(t)
+		s.Failed += c.failed
+		s.Pairs += int64(c.pairs)
+		s.Unacked += int64(c.unacked)
+		s.Superseded += int64(c.superseded)
+		s.Missed += int64(c.missed)
 	}
-	if sizes := mediansByType(trials, func(c *record.Control) map[string]int64 { return c.Config }); sizes != nil {
-		s.ConfigBytes = sizes
-	}
-	summarizeScope(s, trials)
-	return s
 }
 
 // summarizeChanges puts in how long changes took.
@@ -107,11 +148,6 @@ func (o *observations) summarizeChanges(s *record.ControlSummary, trials []*reco
 		acked, received, applied = append(acked, c.acked), append(received, c.received), append(applied, c.applied)
 		edges.first, edges.median, edges.last = append(edges.first, c.first...), append(edges.median, c.median...), append(edges.last, c.last...)
 		edges.lacking += c.lacking
-		s.Failed += c.failed
-		s.Pairs += int64(c.pairs)
-		s.Unacked += int64(c.unacked)
-		s.Superseded += int64(c.superseded)
-		s.Missed += int64(c.missed)
 		if i == 0 {
 			s.Changes = changePoints(c)
 		}

@@ -18,7 +18,7 @@ func ofControl(f record.Findings) bool {
 // controlTables are the tables of a control-plane study before those that
 // every study has.
 func controlTables(f record.Findings) []table {
-	tables := []table{convergenceTable(f), edgesTable(f), leversTable(f), waterfallTable(f), secondSources(f), hiddenTable(f), amplificationTable(f), trafficTable(f), wireTable(f), configTable(f), scopeConfigTable(f), joinTable(f), holdingTable(f), controlCostTable(f), runtimeTable(f), metricsTable(f)}
+	tables := []table{convergenceTable(f), edgesTable(f), leversTable(f), waterfallTable(f), secondSources(f), hiddenTable(f), amplificationTable(f), staleTable(f), trafficTable(f), wireTable(f), configTable(f), scopeConfigTable(f), joinTable(f), holdingTable(f), controlCostTable(f), runtimeTable(f), metricsTable(f)}
 	return append(tables, profileTables(f)...)
 }
 
@@ -241,7 +241,13 @@ func amplificationTable(f record.Findings) table {
 		{"pushes a change", "pushes_per_change", 9, func(c *record.ControlSummary) float64 { return pushesOf(c) * float64(c.Trials) / float64(c.Committed) }},
 		{"received a change", "push_bytes_per_change", 8, func(c *record.ControlSummary) float64 { return wireOf(c).bytes / float64(c.Committed) }},
 		{"of it identical", "identical_share", 6, func(c *record.ControlSummary) float64 { return wireOf(c).identical / wireOf(c).bytes }},
-		{"stale a change", "stale_proxy_seconds_per_change", 3, func(c *record.ControlSummary) float64 { return 1e6 * c.StaleProxySeconds / float64(c.Committed) }},
+	})
+}
+
+// staleTable has how long proxies held endpoints that were gone.
+func staleTable(f record.Findings) table {
+	return valueTable(f, "How long proxies held endpoints already gone, all proxies together (95% interval)", []valueColumn{
+		{"for each change", "stale_proxy_seconds_per_change", 9, func(c *record.ControlSummary) float64 { return 1e6 * c.StaleProxySeconds / float64(c.Committed) }},
 	})
 }
 

@@ -219,8 +219,21 @@ func leverPart(plain map[string]record.Finding, x record.Finding, what string) (
 }
 
 // cellAnswers tells how long changes take in one cell, where the time goes,
-// and what istiod says of it.
+// what istiod says of it, and what they cost; of that, what was measured.
 func cellAnswers(f record.Findings, c record.CellSummary) []string {
+	out := convergenceAnswers(f, c)
+	if x, ok := plainFindings(f)["istiod_cpu_per_change\x00"+c.Cell.Key()]; ok && x.Verdict == record.VerdictMeasured {
+		with := ""
+		if len(out) == 0 && len(f.Cells) > 1 { // no sentence before this one says which cell
+			with = "With " + c.Label + ", "
+		}
+		out = append(out, upperFirst(fmt.Sprintf("%sa change costs istiod %s of CPU time.", with, scaleOf(x).quantityOf(x))))
+	}
+	return out
+}
+
+// convergenceAnswers is the part of it about time.
+func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 	k := c.Control
 	plain := plainFindings(f)
 	in := "Half"
@@ -266,9 +279,6 @@ func cellAnswers(f record.Findings, c record.CellSummary) []string {
 		} else { // its buckets are wide
 			out = append(out, fmt.Sprintf("istiod's own 99th percentile says %s, more than it takes: the figure is a straight line through a wide bucket of its histogram.", says))
 		}
-	}
-	if x, ok := plain["istiod_cpu_per_change\x00"+c.Cell.Key()]; ok && x.Verdict == record.VerdictMeasured {
-		out = append(out, fmt.Sprintf("A change costs istiod %s of CPU time.", scaleOf(x).quantityOf(x)))
 	}
 	return out
 }

@@ -174,6 +174,8 @@ export interface ControlSummary {
   readonly first_us: number;
   readonly median_us: number;
   readonly last_us: number;
+  /** More of their distributions; absent if no proxy acknowledged any. */
+  readonly edges?: Edges | null;
   readonly changes: readonly ChangePoint[] | null;
   readonly stages: readonly Stage[] | null;
   /** Stages that nobody measured; their time is in the residual. */
@@ -190,6 +192,8 @@ export interface ControlSummary {
   /** How long a new proxy there took to get its first configuration, and what came. */
   readonly join_us?: number;
   readonly join_bytes?: Readonly<Record<string, number>> | null;
+  /** What single proxies held and who brought it. */
+  readonly holdings?: readonly Holding[] | null;
   readonly window_s: number;
   readonly istiod_cpu: CPU;
   readonly simulator_cpu: CPU;
@@ -198,10 +202,75 @@ export interface ControlSummary {
   readonly apiserver_s?: number;
   readonly apiserver_idle_cores?: number;
   readonly stale_proxy_s: number;
+  /** Absent where no requests were sent. */
+  readonly traffic?: Traffic | null;
   readonly heap_bytes: number;
   readonly alloc_bytes: number;
   readonly goroutines?: number;
   readonly profiles?: readonly Profile[] | null;
+  /** Metrics that this istiod does not have. */
+  readonly missing_metrics?: readonly string[] | null;
+  /** Counters of errors that no trial showed. */
+  readonly uncounted_metrics?: readonly string[] | null;
+}
+
+/** How long changes took to the first, the median and the last proxy. */
+export interface Edges {
+  readonly changes: number;
+  readonly lacking: number;
+  readonly first_us: ChangeQuantiles;
+  readonly median_us: ChangeQuantiles;
+  readonly last_us: ChangeQuantiles;
+}
+
+/** Quantiles over changes; null where there are too few to tell. */
+export interface ChangeQuantiles {
+  readonly p50: number | null;
+  readonly p90: number | null;
+  readonly p99: number | null;
+  readonly p999: number | null;
+  readonly max: number | null;
+}
+
+/** What real requests met at endpoints that were gone, over all trials. */
+export interface Traffic {
+  readonly requests: number;
+  readonly failed: Readonly<Record<string, number>> | null;
+  readonly unfinished: number;
+  readonly latency_intended_us: Latency;
+  readonly addresses_gone: number;
+  readonly phantom_requests: number;
+  readonly phantom_served: number;
+  readonly phantom_hidden: number;
+  readonly phantom_failures: number;
+  readonly phantom_open: number;
+  readonly hidden_max_us: number;
+  readonly last_phantom_us: number;
+  /** Failures that the generator saw and the caller's sidecar did not. */
+  readonly residual: number;
+}
+
+/** What one proxy held, and who brought it. */
+export interface Holding {
+  readonly proxy: string;
+  readonly namespace: string;
+  readonly type: string;
+  readonly real?: boolean;
+  /** How many proxies it stands for. */
+  readonly proxies: number;
+  readonly dump_bytes: number;
+  readonly wire_bytes?: number;
+  readonly resources: number;
+  readonly owners: readonly OwnerBytes[] | null;
+  readonly others: OwnerBytes;
+  readonly other_owners?: number;
+}
+
+export interface OwnerBytes {
+  readonly owner?: string;
+  readonly dump_bytes: number;
+  readonly wire_bytes?: number;
+  readonly resources: number;
 }
 
 /** A part of the way; check_us is what a second source says. */

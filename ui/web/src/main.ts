@@ -7,22 +7,24 @@ import { append, h, visible } from './dom';
 import { Model } from './model';
 import { about, others, study } from './views/about';
 import { conditions } from './views/conditions';
-import { amplification, controlCost, convergence, waterfall } from './views/convergence';
+import { convergence, waterfall } from './views/convergence';
 import { cpu, memory } from './views/cost';
 import { filters } from './views/filters';
+import { gone } from './views/gone';
 import { assertions, head } from './views/head';
 import { latency } from './views/latency';
 import { overhead } from './views/overhead';
 import { Slice, type View } from './views/parts';
 import { published } from './views/published';
+import { amplification, controlCost } from './views/pushed';
 import { drift, validity } from './views/trust';
 
 /** Draws a report into root. */
 export function show(root: HTMLElement, page: Page): void {
   const model = new Model(page.findings);
   const slice = new Slice(model);
-  const control = [convergence(model, slice), waterfall(model, slice), amplification(model, slice), controlCost(model, slice)];
-  const [convergences, stages, pushed, costs] = control;
+  const control = [convergence(model, slice), waterfall(model, slice), gone(model, slice), amplification(model, slice), controlCost(model, slice)];
+  const [convergences, stages, phantoms, pushed, costs] = control;
   const views = [overhead(model), latency(model, slice), cpu(model, slice), memory(model, slice), drift(model, slice), conditions(model)];
   const [over, curves, cost, space, blocks, state] = views;
   const update = (selection: Parameters<View['update']>[0]): void => {
@@ -35,7 +37,7 @@ export function show(root: HTMLElement, page: Page): void {
     filters(model, update),
     h('main', { id: 'main', tabindex: -1 },
       // First what the study is about: convergence, or CPU if it fits CPU to a rate.
-      model.controlled ? [convergences?.element, stages?.element, over?.element, published(model), pushed?.element, costs?.element, space?.element] : model.fitted ? [cost?.element, space?.element, published(model), over?.element, curves?.element] : [over?.element, curves?.element, published(model), cost?.element, space?.element],
+      model.controlled ? [convergences?.element, stages?.element, phantoms?.element, over?.element, published(model), pushed?.element, costs?.element, space?.element] : model.fitted ? [cost?.element, space?.element, published(model), over?.element, curves?.element] : [over?.element, curves?.element, published(model), cost?.element, space?.element],
       validity(model),
       blocks?.element,
       state?.element,

@@ -86,7 +86,7 @@ test('a study of the control plane shows convergence, its stages, pushes and cos
   expect([...root.querySelectorAll('main > section')].map((e) => e.id)).toEqual(['convergence', 'waterfall', 'amplification', 'control-cost', 'memory', 'validity', 'drift', 'findings', 'assertions', 'about', 'study'].filter((id) => root.querySelector(`#${id}`)));
   expect(root.querySelector('#latency')).toBeNull();
   const row = root.querySelector('#convergence table tbody tr');
-  expect([...(row?.querySelectorAll('td') ?? [])].map((cell) => cell.textContent).slice(0, 9)).toEqual(['120', '240', '360', '600', '110', '150', '99.0 (first bucket)', '20', '2']);
+  expect([...(row?.querySelectorAll('td') ?? [])].map((cell) => cell.textContent).slice(0, 10)).toEqual(['120', '240', '360', '480', '600', '99.0 (first bucket)', '261', '20', '2', '0']);
   const radio = root.querySelector<HTMLInputElement>('#convergence input[value=changes]');
   if (!radio) throw new Error('no switch');
   radio.checked = true;
@@ -98,4 +98,51 @@ test('a study of the control plane shows convergence, its stages, pushes and cos
   expect(root.querySelectorAll('#amplification svg.plot')).toHaveLength(2);
   expect([...(root.querySelector('#amplification table tbody tr')?.querySelectorAll('td') ?? [])].map((cell) => cell.textContent)).toEqual(['9.40', '117', '117']);
   expect(new XMLSerializer().serializeToString(root)).not.toMatch(/NaN|undefined|Infinity/);
+});
+
+test('first, median and last proxy stand by percentile, and what too few changes tell is not told', () => {
+  const quantiles = (p50: number) => ({ p50, p90: 2 * p50, p99: null, p999: null, max: 3 * p50 });
+  const edges = { changes: 20, lacking: 0, first_us: quantiles(110_000), median_us: quantiles(120_000), last_us: quantiles(150_000) };
+  const real = { ...control, unacked: 3, edges, applied_us: times(130_000) };
+  show(root, page({ cells: (page().findings.cells ?? []).slice(0, 1).map((c) => ({ ...c, control: real })), findings: [] }));
+  const rows = [...root.querySelectorAll('#convergence .edges tbody tr')].map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent));
+  expect(rows).toEqual([['the first', '110', '220', 'not reached', 'not reached', '330', '20'], ['half', '120', '240', 'not reached', 'not reached', '360', '20'], ['the last', '150', '300', 'not reached', 'not reached', '450', '20']]);
+  expect(root.querySelector('#convergence .edges')?.textContent).toContain('a percentile takes as many changes');
+  const first = [...(root.querySelector('#convergence tbody tr')?.querySelectorAll('td') ?? [])].map((cell) => cell.textContent);
+  expect(first.slice(5, 8)).toEqual(['130', '390', '650']); // in force in Envoy
+  expect(first[12]).toBe('3'); // never acknowledged
+});
+
+const traffic = {
+  requests: 14_000, failed: { 'status-503': 4, timeout: 1 }, unfinished: 0, latency_intended_us: times(3_000), addresses_gone: 8,
+  phantom_requests: 12, phantom_served: 0, phantom_hidden: 8, phantom_failures: 4, phantom_open: 0, hidden_max_us: 40_000, last_phantom_us: 60_000, residual: 1,
+};
+
+test('what is not measured has no section; requests at endpoints already gone have one', () => {
+  const none = { ...control, percentiles: [], cdf: [], changes: [], stages: [], convergence_us: times(0), wire: {}, pushes: {}, config_bytes: {}, stale_proxy_s: 7, traffic };
+  const cells = (page().findings.cells ?? []).slice(0, 1).map((c) => ({ ...c, percentiles: [], cdf: [], cpu_us_per_request: {}, memory_bytes: {}, block_p50_us: [], control: none }));
+  const warned = { name: 'phantom_hidden', probe: 'staleness', cell: {}, estimate: 8, low: 7, high: 9, unit: 'requests', blocks: 4, verdict: 'measured', warnings: ['a retry hid them'] };
+  show(root, page({ cells, findings: [warned], noise_floor: [] }));
+  expect([...root.querySelectorAll('main > section')].map((e) => e.id).filter((id) => ['convergence', 'waterfall', 'amplification', 'gone', 'control-cost', 'drift'].includes(id))).toEqual(['gone', 'control-cost']);
+  const [requests, stale] = [...root.querySelectorAll('#gone table')].map((t) => [...(t.querySelector('tbody tr')?.querySelectorAll('td') ?? [])].map((cell) => cell.textContent));
+  expect(requests).toEqual(['14,000', '8', '12', '0.086%', '4', '8', '0', '0', '60.0', '5', '9.00', '1']);
+  expect(stale).toEqual(['7.0', '350 ms']);
+  expect([...root.querySelectorAll('#gone rect.bar title')].map((t) => t.textContent)).toEqual(['failed for the caller: 0.0286%', 'saved by a retry: 0.0571%']);
+  expect(root.querySelector('#gone')?.textContent).toContain('a retry hid them');
+  show(root, page({ cells: cells.map((c) => ({ ...c, control: { ...none, stale_proxy_s: 0, traffic: null } })), findings: [] }));
+  expect(root.querySelector('#gone')).toBeNull();
+});
+
+test('who brought a configuration, and what metrics do not say', () => {
+  const part = (owner: string, dump_bytes: number) => ({ owner, dump_bytes, wire_bytes: dump_bytes / 4, resources: 2 });
+  const held = { proxy: 'a.b', namespace: 'b', type: 'router', proxies: 2, dump_bytes: 10_000, wire_bytes: 2_500, resources: 20, owners: [4, 3, 2, 0.5, 0.3].map((n, i) => part(`Service b/s-${i}`, 1000 * n)), others: part('', 200), other_owners: 1 };
+  const cells = (page().findings.cells ?? []).slice(0, 1).map((c) => ({ ...c, control: { ...control, holdings: [held], missing_metrics: ['pilot_x'], uncounted_metrics: ['pilot_y'] } }));
+  show(root, page({ cells, findings: [] }));
+  const owners = [...root.querySelectorAll('#amplification details tbody tr')].map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent));
+  expect(owners[0]).toEqual(['one of 2 gateways, in b', 'all', '10.0', '100%', '2.50', '20']);
+  expect(owners).toHaveLength(6);
+  expect(owners.at(-1)).toEqual(['one of 2 gateways, in b', '2 more owners', '0.500', '5%', '0.125', '4']);
+  const said = root.querySelector('#control-cost details')?.textContent;
+  expect(said).toContain('pilot_x');
+  expect(said).toContain('zero, or unknown to this version');
 });

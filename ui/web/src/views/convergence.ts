@@ -1,38 +1,32 @@
-// What a control-plane study measured: how long changes took to reach every
-// proxy, where that time went, what was sent for it, and what it cost.
+// How long the changes of a control-plane study took to reach every proxy,
+// and where that time went.
 
 import { airy, nines } from '../chart/axis';
 import { bars, type BarRow } from '../chart/bars';
 import { lineChart, type Series } from '../chart/line';
-import type { CellSummary, ControlSummary, Profile, ProfileCost, Stage } from '../data';
-import type { Chart } from '../chart/figure';
-import { h, type Child } from '../dom';
+import type { ControlSummary, Stage } from '../data';
+import { h } from '../dom';
 import { count, fixed, percent, percentileName, plain, scaleFor, value, type Scale } from '../format';
 import type { Model } from '../model';
+import { controlled, keys, pieces, type Controlled } from './control';
 import { tickText } from './overhead';
 import { choice, folded, legend, Live, nothing, section, table, toggle, type CellText, type Slice, type View } from './parts';
 
-interface Controlled {
-  readonly cell: CellSummary;
-  readonly control: ControlSummary;
-}
-
-const controlled = (cells: readonly CellSummary[]): Controlled[] => cells.flatMap((cell) => (cell.control && cell.valid > 0 ? [{ cell, control: cell.control }] : []));
-
 /** Convergence by percentile, by share of pairs, and change by change. */
 export function convergence(model: Model, slice: Slice): View | null {
-  if (!model.controlled) return null;
+  if (!model.cells.some((c) => timed(c.control))) return null;
   let shape = 'percentiles';
   let log = true;
   const live = new Live((selection, chart) => {
-    const shown = controlled(slice.cells(selection));
+    const shown = controlled(slice.cells(selection)).filter((c) => timed(c.control));
     const cells = shown.map((c) => c.cell);
     if (shown.length === 0) return [nothing()];
-    const table = folded('Convergence as a table', convergenceTable(model, controlled(model.selected(selection))));
-    if (shape !== 'changes') return [legend(model, cells), chart(curves(model, shown, shape === 'cdf', log)), table];
+    const all = controlled(model.selected(selection)).filter((c) => timed(c.control));
+    const tables = [folded('Convergence as a table', convergenceTable(model, all)), edgesTable(model, all)];
+    if (shape !== 'changes') return [legend(model, cells), chart(curves(model, shown, shape === 'cdf', log)), ...tables];
     return [
       h('div', { class: 'panels two' }, shown.map((c) => h('div', { class: 'panel' }, h('h3', {}, model.label(c.cell.cell, cells)), chart(changes(c.control))))),
-      table,
+      ...tables,
     ];
   });
   const logSwitch = toggle('logarithmic', log, (on) => {
@@ -55,6 +49,9 @@ export function convergence(model: Model, slice: Slice): View | null {
   };
 }
 
+/** Whether the study measured how long changes took. */
+const timed = (c: ControlSummary | null | undefined): boolean => (c?.percentiles ?? []).length > 0 || (c?.applied_us?.p50 ?? 0) > 0;
+
 /** Percentiles that more than one pair of a change and a proxy stands behind. */
 function supported(c: ControlSummary) {
   const last = Math.min(99.999, 100 * (1 - 1 / Math.max(c.pairs, 10)));
@@ -65,7 +62,7 @@ function curves(model: Model, shown: readonly Controlled[], share: boolean, log:
   const cells = shown.map((c) => c.cell);
   const all: Series[] = shown.map(({ cell, control }) => ({ label: model.label(cell.cell, cells), look: model.look(cell.cell), points: (share ? control.cdf : supported(control)) ?? [] })).filter((one) => one.points.length > 0);
   const times = all.flatMap((one) => one.points.map((p) => (share ? p.x : p.y)));
-  const scale = scaleFor('us', Math.max(...times) / 4);
+  const scale = scaleFor('us', Math.max(0, ...times) / 4);
   const time = `convergence, ${scale.unit}`;
   const tick = (v: number): string => tickText(v / scale.div);
   if (share) {
@@ -113,20 +110,42 @@ function changes(c: ControlSummary) {
 
 function convergenceTable(model: Model, shown: readonly Controlled[]): HTMLElement {
   const cells = shown.map((c) => c.cell);
-  const scale = scaleFor('us', Math.max(0, ...shown.map((c) => c.control.convergence_us.p50)));
-  const columns = ['p50', 'p90', 'p99', 'max', 'first proxy', 'last proxy', 'istiod’s own p99', 'changes', 'never came', 'valid trials'];
+  const scale = scaleFor('us', Math.max(0, ...shown.map((c) => Math.max(c.control.convergence_us.p50, c.control.applied_us?.p50 ?? 0))));
+  const real = shown.some((c) => c.control.applied_us);
+  const columns = ['p50', 'p90', 'p99', 'p99.9', 'max', ...(real ? ['in force in Envoy, p50', 'p99', 'max'] : []), 'istiod’s own p99', 'hidden by it', 'changes', 'never came', 'never acknowledged', 'valid trials'];
   return table(`Convergence, ${scale.unit}`, [{ head: 'cell' }, ...columns.map((head) => ({ head, number: true }))], shown.map(({ cell, control }): CellText[] => {
-    const c = control.convergence_us;
+    const [c, applied, reported] = [control.convergence_us, control.applied_us, control.reported_p99_us];
     return [
       model.label(cell.cell, cells),
-      ...[c.p50, c.p90, c.p99, c.max, control.first_us, control.last_us].map((v) => plain(scale, v)),
-      control.reported_p99_us === undefined ? '–' : plain(scale, control.reported_p99_us) + (control.reported_first_bucket ? ' (first bucket)' : ''),
+      ...[c.p50, c.p90, c.p99, c.p999, c.max].map((v) => plain(scale, v)),
+      ...(real ? [applied?.p50, applied?.p99, applied?.max].map((v) => measured(scale, v)) : []),
+      reported === undefined ? '–' : plain(scale, reported) + (control.reported_first_bucket ? ' (first bucket)' : ''),
+      measured(scale, reported === undefined ? undefined : c.p99 - reported),
       count(control.committed),
-      { text: count(control.missed), ...(control.missed > 0 ? { tone: 'bad' as const } : {}) },
+      ...[control.missed, control.unacked].map((n) => ({ text: count(n), ...(n > 0 ? { tone: 'bad' as const } : {}) })),
       { text: `${cell.valid}/${cell.trials}`, ...(cell.valid < cell.trials ? { tone: 'bad' as const } : {}) },
     ];
   }));
 }
+
+/** How long changes took to the first, the median and the last proxy; nothing where none was acknowledged. */
+function edgesTable(model: Model, shown: readonly Controlled[]): HTMLElement | null {
+  const acknowledged = shown.flatMap(({ cell, control }) => (control.edges ? [{ cell, edges: control.edges }] : []));
+  if (acknowledged.length === 0) return null;
+  const cells = acknowledged.map((c) => c.cell);
+  const scale = scaleFor('us', Math.max(0, ...acknowledged.map(({ edges }) => edges.last_us.max ?? edges.last_us.p50 ?? 0)));
+  const rows = acknowledged.flatMap(({ cell, edges }) => [['the first', edges.first_us] as const, ['half', edges.median_us] as const, ['the last', edges.last_us] as const].map(([name, q]): CellText[] => [
+    model.label(cell.cell, cells), name,
+    ...[q.p50, q.p90, q.p99, q.p999, q.max].map((v) => (v === null ? NOT_REACHED : plain(scale, v))),
+    count(edges.changes),
+  ]));
+  const columns = [{ head: 'cell' }, { head: 'acknowledged by' }, ...['p50', 'p90', 'p99', 'p99.9', 'max', 'changes'].map((head) => ({ head, number: true }))];
+  return h('div', { class: 'edges' },
+    table(`First, median and last proxy to acknowledge a change, over changes, ${scale.unit}`, columns, rows),
+    rows.some((row) => row.includes(NOT_REACHED)) && h('p', { class: 'key' }, 'Not reached: a percentile takes as many changes as leave one beyond it, 10 for p90, 100 for p99, 1,000 for p99.9; a change that no proxy acknowledged lies beyond all others.'));
+}
+
+const NOT_REACHED: CellText = { text: 'not reached', tone: 'dim' };
 
 const STAGES: Readonly<Record<string, string>> = {
   watch: 'API watch', debounce: 'debounce', push_context: 'push context', queue: 'queue', generate: 'generation', wire: 'wire', ack: 'acknowledgement',
@@ -175,134 +194,4 @@ export function waterfall(model: Model, slice: Slice): View | null {
       h('div', { class: 'controls' }, slice.control(live.again)), live.element),
     update: live.update,
   };
-}
-
-/** What was sent for the changes, and what a proxy holds. */
-export function amplification(model: Model, slice: Slice): View | null {
-  if (!model.controlled) return null;
-  const live = new Live((selection, chart) => {
-    const shown = controlled(slice.cells(selection));
-    if (shown.length === 0) return [nothing()];
-    const scoped = shown.some((c) => total(c.control.scope_config_bytes) > 0 && total(c.control.scope_config_bytes) !== total(c.control.config_bytes));
-    return [
-      ...configuration(model, shown, 'Configuration that a proxy holds', (c) => c.config_bytes, chart),
-      ...(scoped ? configuration(model, shown, 'Configuration that a proxy holds in the namespace of the Sidecar', (c) => c.scope_config_bytes, chart) : []),
-      joinTable(model, shown),
-      wireTable(model, shown),
-    ];
-  });
-  return {
-    element: section('amplification', 'What is pushed', h('p', { class: 'lead' }, 'A push that brings a proxy what it has already is work for nothing.'), h('div', { class: 'controls' }, slice.control(live.again)), live.element),
-    update: live.update,
-  };
-}
-
-type Sizes = Readonly<Record<string, number>> | null | undefined;
-
-const total = (sizes: Sizes): number => Object.values(sizes ?? {}).reduce((a, b) => a + b, 0);
-
-/** Bars of what proxies hold, by type. */
-function configuration(model: Model, shown: readonly Controlled[], title: string, of: (c: ControlSummary) => Sizes, chart: (c: Chart) => HTMLElement): Child[] {
-  const cells = shown.map((c) => c.cell);
-  const types = sizedTypes(shown, of);
-  const scale = scaleFor('bytes', Math.max(...shown.map((c) => total(of(c.control)))));
-  const rows: BarRow[] = shown.map(({ cell, control }) => ({
-    label: model.label(cell.cell, cells), says: value(scale, total(of(control))),
-    pieces: pieces(types, (t) => of(control)?.[t] ?? 0, scale, (t) => t.toUpperCase()),
-  }));
-  return [
-    h('h3', {}, title),
-    keys(types, (t) => t.toUpperCase()),
-    chart(bars({ name: `${title}, by cell, stacked by type`, title: `bytes on the wire, ${scale.unit}`, rows, format: tickText })),
-  ];
-}
-
-/** Types that any cell has bytes of. */
-const sizedTypes = (shown: readonly Controlled[], of: (c: ControlSummary) => Sizes): string[] => [...new Set(shown.flatMap((c) => Object.entries(of(c.control) ?? {}).filter(([, bytes]) => bytes > 0).map(([type]) => type)))].sort();
-
-/** What a new proxy's first configuration took; nothing where none joined. */
-function joinTable(model: Model, shown: readonly Controlled[]): HTMLElement | null {
-  const joined = shown.filter((c) => (c.control.join_us ?? 0) > 0);
-  if (joined.length === 0) return null;
-  const cells = joined.map((c) => c.cell);
-  const types = sizedTypes(joined, (c) => c.join_bytes);
-  const time = scaleFor('us', Math.max(...joined.map((c) => c.control.join_us ?? 0)));
-  const size = scaleFor('bytes', Math.max(...joined.map((c) => total(c.control.join_bytes))));
-  return table(`A new proxy’s first configuration: time, and ${size.unit} by type`, [{ head: 'cell' }, { head: `from first request to last push, ${time.unit}`, number: true }, ...types.map((t) => ({ head: t.toUpperCase(), number: true })), { head: 'all', number: true }],
-    joined.map(({ cell, control }): CellText[] => [
-      model.label(cell.cell, cells), plain(time, control.join_us ?? 0), ...types.map((t) => plain(size, control.join_bytes?.[t] ?? 0)), plain(size, total(control.join_bytes)),
-    ]));
-}
-
-function wireTable(model: Model, shown: readonly Controlled[]): HTMLElement {
-  const cells = shown.map((c) => c.cell);
-  return table('Pushed for each change committed', [{ head: 'cell' }, { head: 'type' }, ...['pushes', 'bytes', 'resources', 'the same already', 'acknowledged', 'rejected'].map((head) => ({ head, number: true }))],
-    shown.flatMap(({ cell, control }) => {
-      const each = Math.max(1, control.committed);
-      const types = Object.keys(control.wire ?? {}).sort();
-      return types.flatMap((type): CellText[][] => {
-        const w = control.wire?.[type];
-        if (!w || w.responses === 0) return [];
-        return [[
-          model.label(cell.cell, cells), type.toUpperCase(), plain({ div: 1, unit: '' }, w.responses / each), value(scaleFor('bytes', w.bytes / each), w.bytes / each),
-          plain({ div: 1, unit: '' }, w.resources / each), percent(w.resources > 0 ? w.identical / w.resources : 0), count(w.acks), { text: count(w.nacks), ...(w.nacks > 0 ? { tone: 'bad' as const } : {}) },
-        ]];
-      });
-    }));
-}
-
-/** What changes cost the control plane. */
-export function controlCost(model: Model, slice: Slice): View | null {
-  if (!model.controlled) return null;
-  const live = new Live((selection) => {
-    const shown = controlled(slice.cells(selection));
-    const cells = shown.map((c) => c.cell);
-    if (shown.length === 0) return [nothing()];
-    const seconds = (cpu: { user_s: number; system_s: number }): number => cpu.user_s + cpu.system_s;
-    const each = (c: ControlSummary, s: number): string => value(scaleFor('us', (s * 1e6) / Math.max(1, c.committed)), (s * 1e6) / Math.max(1, c.committed));
-    // Less than idle is noise, and no saving.
-    const net = (c: ControlSummary, s: number): CellText => (s > 0 ? each(c, s) : { text: 'noise', tone: 'dim' });
-    return [
-      table('Cost of a change', [{ head: 'cell' }, ...['istiod CPU', 'kube-apiserver CPU', 'simulated proxies’ CPU', 'istiod idle, of a core', 'istiod heap', 'allocated', 'allocated a second', 'goroutines', 'stale, proxy-seconds'].map((head) => ({ head, number: true }))],
-        shown.map(({ cell, control: c }): CellText[] => [
-          model.label(cell.cell, cells), net(c, seconds(c.istiod_cpu) - c.idle_cores * c.window_s),
-          c.apiserver_cpu ? net(c, seconds(c.apiserver_cpu) - (c.apiserver_idle_cores ?? 0) * (c.apiserver_s ?? 0)) : '–',
-          each(c, seconds(c.simulator_cpu)), percent(c.idle_cores), value(scaleFor('bytes', c.heap_bytes), c.heap_bytes),
-          value(scaleFor('bytes', c.alloc_bytes / Math.max(1, c.committed)), c.alloc_bytes / Math.max(1, c.committed)),
-          value(scaleFor('bytes', c.alloc_bytes / Math.max(1, c.window_s)), c.alloc_bytes / Math.max(1, c.window_s)),
-          c.goroutines === undefined ? '–' : count(c.goroutines), plain({ div: 1, unit: '' }, c.stale_proxy_s),
-        ])),
-      ...shown.flatMap(({ cell, control }) => profiles(model.label(cell.cell, cells), control.profiles ?? [])),
-    ];
-  });
-  return {
-    element: section('control-cost', 'What a change costs', h('p', { class: 'lead' }, 'CPU time in the window for each change committed, less what is used idle, and memory at its end.'), h('div', { class: 'controls' }, slice.control(live.again)), live.element),
-    update: live.update,
-  };
-}
-
-const PROFILES: Readonly<Record<string, string>> = { cpu: 'CPU', mutex: 'waiting for locks', block: 'blocked', heap: 'memory in use' };
-
-/** The dearest functions of a cell's profiles. */
-function profiles(label: string, all: readonly Profile[]): Child[] {
-  return all.filter((p) => p.total > 0).map((p) => {
-    const what = `istiod ${String(p.replica)}, ${Object.hasOwn(PROFILES, p.kind) ? (PROFILES[p.kind] ?? p.kind) : p.kind}: ${label}`;
-    const rows = (costs: readonly ProfileCost[] | null): CellText[][] => (costs ?? []).slice(0, 12).map((c) => [c.function, `${fixed((100 * c.flat) / p.total, 1)}%`, `${fixed((100 * c.cumulative) / p.total, 1)}%`]);
-    const columns = [{ head: 'function', prose: true }, { head: 'itself', number: true }, { head: 'with all it calls', number: true }];
-    return folded(`Profile: ${what}`, table(`${what}: functions that cost most themselves`, columns, rows(p.flat)), table(`${what}: functions that cost most with all they call`, columns, rows(p.cumulative)),
-      p.flame === undefined ? null : h('p', {}, `Flame graph: profiles/${p.flame} in the run's directory.`));
-  });
-}
-
-function pieces(names: readonly string[], of: (name: string) => number, scale: Scale, words: (name: string) => string) {
-  return names.map((name, i) => ({ color: color(i), value: Math.max(0, of(name)) / scale.div, hatched: false, says: `${words(name)}: ${value(scale, of(name))}` })).filter((p) => p.value > 0);
-}
-
-const color = (i: number): string => `var(--series-${i % 9})`;
-
-function keys(names: readonly string[], words: (name: string) => string, mark?: string): HTMLElement {
-  return h('div', { class: 'legend' }, h('ul', {},
-    names.map((name, i) => h('li', {}, h('span', { class: 'box', style: `background:${color(i)}`, 'aria-hidden': 'true' }), words(name))),
-    mark !== undefined && h('li', {}, h('span', { class: 'tickmark', 'aria-hidden': 'true' }), mark),
-  ));
 }

@@ -28,6 +28,9 @@ const MEASURES: readonly Measure[] = [
   amount('pushes', 'pushes'),
   amount('push_bytes_per_change', 'bytes pushed'),
   amount('config_bytes', 'configuration'),
+  amount('stale_proxy_seconds_per_change', 'stale proxy-seconds'),
+  amount('phantom_requests', 'requests at gone endpoints'),
+  amount('phantom_failures', 'failures there'),
   amount('istiod_cpu_per_change', 'istiod’s CPU'),
   amount('istiod_memory', 'istiod’s memory'),
 ];
