@@ -298,7 +298,7 @@ func TestScenarioAssertions(t *testing.T) {
 		{study.Expr{Text: "error_share == 0.0", Timed: true, Until: "gone"}, "pass", "held from 0.00 s to 1.00 s"},
 		{study.Expr{Text: "error_share == 0.0", Timed: true}, "fail", "false at 1.21 s: error_share 1.0%; false for 2.30 s of 3.01 s"},
 		{study.Expr{Text: "error_share < 0.05", Timed: true, After: "gone", For: 1e9, Within: 15e8}, "fail", "not true to stay so for 1s by 2.50 s (1.50 s after gone)"},
-		{study.Expr{Text: "error_share < 0.05", Timed: true, After: "sick", For: 5e8, Within: 15e8}, "pass", "true 1.11 s after sick and for 500ms then: error_share from none to 4.0%"},
+		{study.Expr{Text: "error_share < 0.05", Timed: true, After: "sick", For: 5e8, Within: 15e8}, "pass", "true 1.11 s after sick and for 500ms then: error_share from 0% to 4.0%"},
 		{study.Expr{Text: "error_share < 0.05", Timed: true, After: "sick", For: 5e9}, "fail", "but only"},
 		{study.Expr{Text: "ejected >= 1", Timed: true, After: "sick", Within: 3e8}, "pass", "true 0.30 s after sick"},
 		{study.Expr{Text: `ejected("bar") >= 1 && ready("bar") == 1`, Timed: true, After: "gone", Until: "sick", Within: 9e8}, "fail", "it never did"},

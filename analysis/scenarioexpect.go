@@ -267,7 +267,7 @@ func percentWords(share float64) string {
 	p := 100 * share
 	switch {
 	case p == 0:
-		return "none"
+		return "0%"
 	case p < 1:
 		return strconv.FormatFloat(p, 'g', 2, 64) + "%"
 	case p < 10:

@@ -54,7 +54,7 @@ func ledgerMeasures() []measure {
 	return []measure{
 		one("error_share", func(s *trialScenario) float64 { return s.total.ErrorShare }),
 		one("failed_requests", func(s *trialScenario) float64 { return float64(s.total.Failed) }),
-		one("attempt_ratio", func(s *trialScenario) float64 { return positive(s.total.Attempts) }),
+		one("attempt_ratio", func(s *trialScenario) float64 { return positive(s.account.Amplification()) }),
 		one("hidden_failures", func(s *trialScenario) float64 { return float64(s.total.Hidden) }),
 		one("phantom_attempts", func(s *trialScenario) float64 { return float64(s.total.PhantomAttempts) }),
 		one("longest_failing_run", func(s *trialScenario) float64 { return s.total.LongestFailUS }),

@@ -91,6 +91,11 @@ func (s *trialScenario) window(name string, names []string, from, to int64, requ
 		}
 	}
 	w.Edges = s.edges(a, requests, w)
+	for _, e := range w.Edges {
+		if e.Requests > 0 {
+			w.Attempts = max(w.Attempts, float64(e.Attempts)/float64(e.Requests))
+		}
+	}
 	return w
 }
 

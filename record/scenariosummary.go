@@ -91,7 +91,8 @@ type ScenarioWindow struct {
 	// succeeded.
 	LongestFailUS float64 `json:"longest_failing_run_us"`
 
-	Attempts float64 `json:"attempts"` // a request that was sent; 0 where nobody counts them
+	// Attempts of a request between the two services that have the most.
+	Attempts float64 `json:"attempts"`
 	Hidden   int64   `json:"hidden"`   // attempts that failed and were made again
 	// Phantom are requests at endpoints already gone, PhantomAttempts attempts.
 	Phantom         int64 `json:"phantom"`

@@ -13,6 +13,7 @@ import (
 type document struct {
 	Title    string
 	Question string
+	Story    string
 	Facts    []fact // the run, the machine, the components
 	Answers  []string
 	Tables   []table
@@ -61,6 +62,7 @@ func newDocument(f record.Findings) document {
 	d := document{
 		Title:    f.Study,
 		Question: f.Question,
+		Story:    f.Story,
 		Answers:  Answers(f),
 		Facts:    facts(f),
 		Warnings: warnings(f),
@@ -69,6 +71,9 @@ func newDocument(f record.Findings) document {
 	tables := []table{latencyTable(f), overheadTable(f), cpuTable(f), memoryTable(f)}
 	if ofControl(f) {
 		tables = controlTables(f)
+	}
+	if ofScenario(f) {
+		tables = scenarioTables(f)
 	}
 	for _, t := range append(tables, conditionsTable(f), otherTable(f), noiseTable(f), publishedTable(f), assertionTable(f)) {
 		if len(t.Rows) > 0 {

@@ -13,6 +13,7 @@ type junitSuite struct {
 	Name     string      `xml:"name,attr"`
 	Tests    int         `xml:"tests,attr"`
 	Failures int         `xml:"failures,attr"`
+	Errors   int         `xml:"errors,attr,omitempty"`
 	Stamp    string      `xml:"timestamp,attr,omitempty"`
 	Cases    []junitCase `xml:"testcase"`
 }
@@ -21,6 +22,7 @@ type junitCase struct {
 	Name    string        `xml:"name,attr"`
 	Class   string        `xml:"classname,attr"`
 	Failure *junitMessage `xml:"failure,omitempty"`
+	Error   *junitMessage `xml:"error,omitempty"`
 	Out     string        `xml:"system-out,omitempty"`
 }
 
@@ -44,10 +46,16 @@ func renderJUnit(w io.Writer, f record.Findings) error {
 		}
 		suite.Cases = append(suite.Cases, c)
 	}
+	for _, c := range judged(f) {
+		suite.Cases = append(suite.Cases, scenarioCases(suite.Name, c)...)
+	}
 	for _, c := range suite.Cases {
 		suite.Tests++
 		if c.Failure != nil {
 			suite.Failures++
+		}
+		if c.Error != nil {
+			suite.Errors++
 		}
 	}
 	out, err := xml.MarshalIndent(suite, "", "  ")

@@ -16,6 +16,9 @@ func renderMarkdown(w io.Writer, f record.Findings) error {
 	if d.Question != "" {
 		fmt.Fprintf(&b, "%s\n\n", markdown(d.Question))
 	}
+	if d.Story != "" {
+		fmt.Fprintf(&b, "%s\n\n", markdown(d.Story))
+	}
 	for i, answer := range d.Answers {
 		if i == 0 {
 			fmt.Fprintf(&b, "**%s**\n", markdown(answer))

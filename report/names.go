@@ -94,6 +94,9 @@ func findingWords(name string) string {
 // controlNames are findings of control-plane studies whose names are not
 // words by themselves.
 var controlNames = map[string]string{
+	"error_share":                    "share of requests that failed",
+	"attempt_ratio":                  "attempts a request",
+	"phantom_attempts":               "attempts at endpoints already gone",
 	"reported_convergence_p99":       "istiod's own p99 of convergence",
 	"hidden_convergence_p99":         "hidden by istiod's own p99 of convergence",
 	"istiod_cpu_per_change":          "istiod CPU a change",

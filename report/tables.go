@@ -152,7 +152,7 @@ func otherTable(f record.Findings) table {
 // shownElsewhere says whether a finding repeats what the tables of latency,
 // CPU and memory show.
 func shownElsewhere(finding record.Finding) bool {
-	if shownByControl(finding) {
+	if shownByControl(finding) || finding.Probe == "ledger" && shownByScenario(finding) {
 		return true
 	}
 	if finding.Against == nil {

@@ -23,6 +23,10 @@ func renderText(w io.Writer, f record.Findings, opt Options) error {
 	if d.Question != "" {
 		t.wrap("", clean(d.Question))
 	}
+	if d.Story != "" {
+		t.line("")
+		t.wrap("", clean(d.Story))
+	}
 	t.line("")
 	longest := 0
 	for _, fact := range d.Facts {

@@ -24,6 +24,9 @@ func Answers(f record.Findings) []string {
 	if ofControl(f) {
 		return controlAnswers(f)
 	}
+	if ofScenario(f) {
+		return scenarioAnswers(f)
+	}
 	a := newAnswering(f)
 	var latency []string
 	switch {

@@ -5,6 +5,9 @@ import "github.com/meshmark/meshmark/record"
 // UnitMilliCPU is a thousandth of a CPU.
 const UnitMilliCPU = "mCPU"
 
+// UnitAttempts counts attempts for each request.
+const UnitAttempts = "attempts/request"
+
 // scenarioFindings are the findings of studies of resilience over a whole
 // trial, in the order reports use; what single windows show stands in a
 // report's tables and in assertions. Those compared with a baseline have a
@@ -21,7 +24,7 @@ var scenarioFindings = func() []controlFinding {
 		compared("latency_"+p, UnitMicroseconds, "Latency of answered requests, by intended time.")
 	}
 	compared("failed_requests", UnitRequests, "Requests that failed.")
-	compared("attempt_ratio", UnitRatio, "Attempts of the clients' proxies for each request.")
+	compared("attempt_ratio", UnitAttempts, "Attempts of the clients' proxies for each request.")
 	compared("hidden_failures", UnitRequests, "Attempts that failed and were made again.")
 	compared("phantom_attempts", UnitRequests, "Attempts at an endpoint that was already gone.")
 	compared("longest_failing_run", UnitMicroseconds, "Longest time in which no request succeeded while some were due.")

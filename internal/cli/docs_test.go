@@ -61,7 +61,7 @@ func TestDocuments(t *testing.T) {
 				_, err = study.NewPlan(s, 1)
 			}
 			if err == nil {
-				_, err = analysis.CompileAssertions(s.Assert)
+				err = analysis.CheckStudy(s)
 			}
 			if err != nil {
 				t.Errorf("%s: a study in it: %v", name, err)

@@ -37,8 +37,9 @@ func newReportCommand(env *Env) *cobra.Command {
 		Long: "Make a report of the run in directory RUN, whole or not, from what it recorded.\n\n" +
 			"Assertions are expressions in CEL over the findings, beside those of the study:\n" +
 			"  --assert 'finding(\"latency_p50_overhead\", {\"sidecars\": \"both\"}).high < 1000'\n\n" +
-			"Exit codes: 0 report made, 3 an assertion failed, 4 the run answers nothing,\n" +
-			"because no trial, or too few of each comparison, are valid.",
+			"Exit codes: 0 report made, 3 an assertion failed, or a verdict is not the one that\n" +
+			"the study expects, 4 the run answers nothing, because no trial, or too few of each\n" +
+			"comparison, are valid, or because a verdict is inconclusive.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runReport(cmd.Context(), env, f, args[0]) },
 	}
@@ -135,7 +136,7 @@ func loadRun(ctx context.Context, env *Env, dir string) (record.Run, error) {
 }
 
 // judgement is the exit code that findings ask for: 3 if an assertion failed,
-// 4 if no trial is valid, or too few to compare anything.
+// or a verdict is not the one that the study expects, 4 if one is inconclusive, if no trial is valid, or too few to compare anything.
 func judgement(f record.Findings) error {
 	failed, first := 0, ""
 	for _, a := range f.Assertions {
@@ -148,6 +149,9 @@ func judgement(f record.Findings) error {
 	}
 	if failed > 0 {
 		return errs.WithCode(fmt.Errorf("%d of %d assertions failed; the first: %s", failed, len(f.Assertions), first), errs.CodeAssertion)
+	}
+	if err := scenarioJudgement(f); err != nil {
+		return err
 	}
 	if f.Validity.Valid == 0 {
 		return errs.WithHint(errs.WithCode(errors.New("no trial of the run is valid"), errs.CodeInvalid), "the report's line on validity says why")

@@ -1,0 +1,278 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// ofScenario says whether findings are those of a study of resilience.
+func ofScenario(f record.Findings) bool {
+	return slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return c.Scenario != nil })
+}
+
+// scenarioTables are the tables of a study of resilience before those that
+// every study has.
+func scenarioTables(f record.Findings) []table {
+	return []table{verdictTable(f), scenarioAssertions(f), windowTable(f), stepTable(f), expectationTable(f), trafficEdges(f), balanceTable(f), faultTable(f), unreconciledTable(f), wholeTable(f), scenarioCost(f)}
+}
+
+// judged are the cells that have verdicts.
+func judged(f record.Findings) []record.CellSummary {
+	return slices.DeleteFunc(slices.Clone(f.Cells), func(c record.CellSummary) bool { return c.Scenario == nil })
+}
+
+func outcome(verdict string, good bool) text {
+	switch {
+	case verdict == record.VerdictInconclusive:
+		return text{verdict, styleBad}
+	case good:
+		return text{verdict, styleGood}
+	}
+	return text{verdict, styleBad}
+}
+
+// agreed counts a cell's trials that came to the expected verdict.
+func agreed(s *record.ScenarioSummary) int {
+	n := 0
+	for _, t := range s.Trials {
+		if t.Verdict == s.Expected {
+			n++
+		}
+	}
+	return n
+}
+
+// verdictTable sets the verdict that the study expects beside the one found.
+func verdictTable(f record.Findings) table {
+	t := table{Title: "Verdicts", Columns: append(factorColumns(f), column{"expected", false, 0}, column{"found", false, 0}, column{"trials as expected", true, 6}, column{"because", false, 5})}
+	for _, c := range judged(f) {
+		s := c.Scenario
+		t.Rows = append(t.Rows, append(factorTexts(f, c.Cell), text{S: s.Expected}, outcome(s.Verdict, s.AsExpected),
+			text{S: fmt.Sprintf("%d of %d", agreed(s), len(s.Trials))}, text{S: because(s)}))
+	}
+	return t
+}
+
+// because says what a cell's verdict rests on, by the trial that is shown.
+func because(s *record.ScenarioSummary) string {
+	i := slices.IndexFunc(s.Trials, func(t record.TrialVerdict) bool { return t.Verdict == s.Verdict })
+	if i < 0 {
+		return "no trial"
+	}
+	t := s.Trials[i]
+	switch t.Verdict {
+	case record.VerdictInconclusive:
+		if len(t.Why) > 0 {
+			return t.Why[0]
+		}
+	case record.VerdictFail:
+		for _, a := range t.Assertions {
+			if a.Outcome == record.VerdictFail {
+				return assertionWords(a) + ": " + a.Detail
+			}
+		}
+	case record.VerdictPass:
+		if n := len(t.Assertions); n > 0 {
+			return "held: " + plural(n, "assertion")
+		}
+		return "the study asserts nothing"
+	}
+	return ""
+}
+
+// assertionWords is an assertion with the time that it is about.
+func assertionWords(a record.ScenarioAssertion) string {
+	if a.Time == "" {
+		return a.Expr
+	}
+	return a.Expr + " " + a.Time
+}
+
+// scenarioAssertions has a row for each cell and assertion, by the trial that
+// is shown.
+func scenarioAssertions(f record.Findings) table {
+	t := table{Title: "Assertions", Columns: append(factorColumns(f), column{"outcome", false, 0}, column{"assertion", false, 0}, column{"detail", false, 0})}
+	for _, c := range judged(f) {
+		for _, a := range shownTrial(c.Scenario).Assertions {
+			t.Rows = append(t.Rows, append(factorTexts(f, c.Cell), outcome(a.Outcome, a.Outcome == record.VerdictPass), text{S: assertionWords(a)}, text{S: a.Detail}))
+		}
+	}
+	return t
+}
+
+// shownTrial is the verdict of the trial whose figures are shown.
+func shownTrial(s *record.ScenarioSummary) record.TrialVerdict {
+	for _, t := range s.Trials {
+		if t.Trial == s.Shown {
+			return t
+		}
+	}
+	if len(s.Trials) > 0 {
+		return s.Trials[0]
+	}
+	return record.TrialVerdict{}
+}
+
+// seconds writes a time of the timeline.
+func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" }
+
+// errorShare writes a share of requests: with enough digits to be told from none.
+func errorShare(v float64) string {
+	switch p := 100 * v; {
+	case p == 0:
+		return "0%"
+	case p < 1:
+		return strconv.FormatFloat(p, 'g', 2, 64) + "%"
+	case p < 10:
+		return strconv.FormatFloat(p, 'f', 1, 64) + "%"
+	default:
+		return strconv.FormatFloat(p, 'f', 0, 64) + "%"
+	}
+}
+
+// byCount lists counts by name, most first: "timeout 12, reset 3".
+func byCount[N int | int64](m map[string]N) string {
+	names := mapKeys(m)
+	slices.SortStableFunc(names, func(a, b string) int { return int(m[b] - m[a]) })
+	var out []string
+	for _, name := range names {
+		if m[name] != 0 {
+			out = append(out, name+" "+count(int64(m[name])))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// Answers of studies of resilience.
+
+const maxSurprises = 6
+
+// scenarioAnswers are the verdicts in words, then what surprises.
+func scenarioAnswers(f record.Findings) []string {
+	cells := judged(f)
+	var odd, doubtful, good []string
+	requests, unreconciled, reconciled := int64(0), 0, true
+	for _, c := range cells {
+		s := c.Scenario
+		switch {
+		case s.Verdict == record.VerdictInconclusive:
+			doubtful = append(doubtful, fmt.Sprintf("%s is inconclusive (%s)", c.Label, because(s)))
+		case !s.AsExpected:
+			odd = append(odd, fmt.Sprintf("%s came to %s and is expected to %s: %s.", upperFirst(c.Label), s.Verdict, s.Expected, because(s)))
+		default:
+			good = append(good, fmt.Sprintf("%s (%s)", c.Label, s.Verdict))
+		}
+		if s.Shown != "" {
+			requests += s.Ledger.Requests
+			unreconciled += len(s.Ledger.Unreconciled)
+			reconciled = reconciled && s.Ledger.Reconciled
+		}
+	}
+	var out []string
+	switch {
+	case len(cells) == 0:
+		return nil
+	case len(odd) == 0 && len(doubtful) == 0 && len(cells) == 1:
+		out = append(out, fmt.Sprintf("The verdict is the expected one: %s, in %s.", cells[0].Scenario.Verdict, plural(len(cells[0].Scenario.Trials), "trial")))
+	case len(odd) == 0 && len(doubtful) == 0:
+		out = append(out, fmt.Sprintf("Every verdict is the expected one: %s.", sequence(good)))
+	default:
+		out = append(out, odd...)
+		if len(doubtful) > 0 {
+			out = append(out, "Not every verdict can be given: "+sequence(doubtful)+".")
+		}
+		if len(good) > 0 {
+			out = append(out, "As expected: "+sequence(good)+".")
+		}
+	}
+	for _, c := range cells {
+		if s := c.Scenario; s.Shown != "" {
+			out = append(out, trialWords(f, c))
+		}
+	}
+	switch {
+	case requests == 0:
+	case reconciled:
+		out = append(out, fmt.Sprintf("The ledger reconciles to the request: client, proxies and workers tell the same story of each of %s.", plural(requests, "request")))
+	default:
+		out = append(out, fmt.Sprintf("The ledger does not reconcile for %s of %s; the report names them.", count(unreconciled), plural(requests, "request")))
+	}
+	surprises := 0
+	for _, c := range cells {
+		for _, w := range c.Scenario.Windows {
+			for _, words := range w.Surprises {
+				if surprises++; surprises <= maxSurprises {
+					prefix := "Surprise: "
+					if len(cells) > 1 {
+						prefix = "Surprise with " + c.Label + ": "
+					}
+					out = append(out, prefix+words+".")
+				}
+			}
+		}
+	}
+	if surprises > maxSurprises {
+		out = append(out, fmt.Sprintf("%s more are in the windows' table.", plural(surprises-maxSurprises, "surprise")))
+	}
+	return out
+}
+
+// trialWords describes a cell's trial in a sentence.
+func trialWords(f record.Findings, c record.CellSummary) string {
+	s := c.Scenario
+	w := s.Total
+	name := upperFirst(c.Label)
+	if len(f.Factors) == 0 {
+		name = "The trial"
+	}
+	out := fmt.Sprintf("%s: %s of %s failed (%s)", name, count(w.Failed), plural(w.Requests, "request"), errorShare(w.ErrorShare))
+	if w.Failed > 0 {
+		us := scaleFor("us", w.LongestFailUS)
+		out += fmt.Sprintf("; the longest time without a success was %s", us.value(w.LongestFailUS))
+	}
+	if w.Hidden > 0 {
+		out += fmt.Sprintf("; retries hid %s", plural(w.Hidden, "failure"))
+	}
+	if len(s.Ledger.Faults) > 0 {
+		out += "; most failed at " + faultWords(s.Ledger.Faults[0])
+	}
+	return out + "."
+}
+
+// faultWords says where and how requests failed.
+func faultWords(x record.LedgerFault) string {
+	out := hopWords(x.Hop)
+	if x.Service != "" {
+		out += " of " + x.Service
+	}
+	if x.Hop == "network" && x.Service != "" {
+		out = "the network on the way to " + x.Service
+	}
+	if x.Flag != "" {
+		out += " with " + x.Flag
+		if x.Meaning != "" {
+			out += " (" + x.Meaning + ")"
+		}
+	}
+	return out
+}
+
+func hopWords(hop string) string {
+	switch hop {
+	case "client":
+		return "the client"
+	case "client-proxy":
+		return "the calling proxy"
+	case "network":
+		return "the network"
+	case "server-proxy":
+		return "the called proxy"
+	case "worker":
+		return "the worker"
+	}
+	return hop
+}

@@ -1,0 +1,73 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+func TestScenarioPage(t *testing.T) {
+	path := os.Getenv("MESHMARK_PAGE")
+	if path == "" {
+		t.Skip("no MESHMARK_PAGE")
+	}
+	var b bytes.Buffer
+	if err := Render(&b, scenarioFindings(t, nil), "html", Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestScenarioAnswers(t *testing.T) {
+	f := scenarioFindings(t, nil)
+	answers := strings.Join(Answers(f), "\n")
+	for _, want := range []string{
+		"Every verdict is the expected one: tuned (pass), no-detection (fail) and retries-off (fail).",
+		"The ledger reconciles to the request",
+		"Surprise with ",
+	} {
+		if !strings.Contains(answers, want) {
+			t.Errorf("no %q in\n%s", want, answers)
+		}
+	}
+	for i := range f.Cells {
+		if s := f.Cells[i].Scenario; i == 1 {
+			s.Verdict, s.AsExpected = record.VerdictPass, false
+			for k := range s.Trials {
+				s.Trials[k].Verdict = record.VerdictPass
+			}
+		}
+	}
+	if got := Answers(f)[0]; got != "No-detection came to pass and is expected to fail: held: 5 assertions." {
+		t.Errorf("the headline is %q", got)
+	}
+}
+
+func TestScenarioJUnit(t *testing.T) {
+	for name, c := range map[string]struct {
+		f                record.Findings
+		failures, errors int
+	}{
+		"as expected":  {scenarioFindings(t, nil), 0, 0},
+		"inconclusive": {inconclusive(t), 0, 1},
+	} {
+		var b bytes.Buffer
+		if err := Render(&b, c.f, "junit", Options{}); err != nil {
+			t.Fatal(err)
+		}
+		var suite junitSuite
+		if err := xml.Unmarshal(b.Bytes(), &suite); err != nil {
+			t.Fatal(err)
+		}
+		// One for validity, and for each of three cells a verdict and five assertions.
+		if suite.Tests != 1+3*6 || suite.Failures != c.failures || suite.Errors < c.errors {
+			t.Errorf("%s: %d tests, %d failures, %d errors", name, suite.Tests, suite.Failures, suite.Errors)
+		}
+	}
+}
