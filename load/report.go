@@ -9,12 +9,15 @@ import (
 
 // Report is the document of `meshmark load --json`.
 type Report struct {
-	Schema      int              `json:"schema"`
-	URL         string           `json:"url"`
-	Protocol    string           `json:"protocol"`
-	Arrival     string           `json:"arrival"`
-	RateRPS     float64          `json:"rate_rps"` // the mean asked for; 0 for max
-	Connections int              `json:"connections"`
+	Schema      int     `json:"schema"`
+	URL         string  `json:"url"`
+	Protocol    string  `json:"protocol"`
+	Arrival     string  `json:"arrival"`
+	RateRPS     float64 `json:"rate_rps"` // the mean asked for; 0 for max
+	Connections int     `json:"connections"`
+	// MaxConnections is up to how many there may be; 0: Connections.
+	MaxConnections int `json:"max_connections,omitempty"`
+
 	KeepAlive   bool             `json:"keep_alive"`
 	Seed        uint64           `json:"seed"`
 	Start       string           `json:"start"` // RFC 3339
@@ -53,7 +56,7 @@ func (r *Result) Report() Report {
 	t, _ := r.Spec.parseTarget()
 	rep := Report{
 		Schema: record.Schema, URL: r.Spec.URL, Protocol: t.protocol, Arrival: r.Spec.Arrival,
-		Connections: r.Spec.Connections, KeepAlive: r.Spec.KeepAlive, Seed: r.Spec.Seed,
+		Connections: r.Spec.Connections, MaxConnections: r.Spec.MaxConnections, KeepAlive: r.Spec.KeepAlive, Seed: r.Spec.Seed,
 		StartUnixNS: r.Start.UnixNano(),
 		Start:       r.Start.UTC().Format("2006-01-02T15:04:05.000Z07:00"), DurationS: float64(r.EndNS) / 1e9,
 		Interrupted: r.Interrupted,
@@ -64,9 +67,9 @@ func (r *Result) Report() Report {
 		Connects: w.Connects, Clamped: w.Clamped, CPU: w.CPU,
 	}
 	switch {
-	case r.Spec.Rate > 0:
-		rep.RateRPS = float64(r.Spec.Rate)
-	case r.Spec.Rate == 0 && rep.DurationS > 0: // a shape or a trace: its mean
+	case r.Spec.Rate > 0 && len(r.Changes) == 0:
+		rep.RateRPS = float64(r.Spec.Rate) * r.Spec.fraction()
+	case r.Spec.Rate != Max && rep.DurationS > 0: // it changes: its mean
 		rep.RateRPS = float64(w.Scheduled) / rep.DurationS
 	}
 	verdict := Judge(w, &r.Spec)

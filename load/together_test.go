@@ -107,3 +107,28 @@ func TestShare(t *testing.T) {
 		t.Errorf("%d requests in 20 s at 1000 rps; %d different first ones", total, len(firsts))
 	}
 }
+
+// TestMergeShares: the results of all who share a rate add up to a result of
+// the whole rate.
+func TestMergeShares(t *testing.T) {
+	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
+	results := make([]*Result, 2)
+	for i := range results {
+		spec := quick("http://" + addr + "/")
+		spec.DurationS, spec.Share = 0.2, &Share{Index: i, Of: 2}
+		results[i] = mustRun(t, spec)
+		if rep := results[i].Report(); rep.RateRPS != 200 {
+			t.Errorf("one of two at 400 rps reports %v", rep.RateRPS)
+		}
+	}
+	sum, err := Merge(results...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep := sum.Report(); rep.RateRPS != 400 || rep.Scheduled != results[0].Total().Scheduled+results[1].Total().Scheduled {
+		t.Errorf("both report %v rps, %d requests", rep.RateRPS, rep.Scheduled)
+	}
+	if results[0].Spec.Share == nil {
+		t.Error("merging changed what it merged")
+	}
+}
