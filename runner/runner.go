@@ -54,7 +54,8 @@ type Options struct {
 
 // Event is a step of a run, for people.
 type Event struct {
-	// Stage is deploy, trial, step (of a trial) or block.
+	// Stage is deploy, trial, step (of a trial), timeline (the same, of a trial
+	// of resilience) or block.
 	Stage string
 	Block int // from 0
 	// Trial and Trials count within the block, from 1.
@@ -146,7 +147,7 @@ func (r *run) deploy(ctx context.Context) (plane, error) {
 	if r.o.Study.Plane() == study.PlaneResilience {
 		r.tell(Event{Stage: "deploy", Text: "deploying the observer"})
 		s, err := deployStage(ctx, r.o, r.header.RunID, func(format string, args ...any) {
-			r.tell(Event{Stage: "step", Text: fmt.Sprintf(format, args...)})
+			r.tell(Event{Stage: "timeline", Text: fmt.Sprintf(format, args...)})
 		})
 		if err != nil {
 			return nil, err

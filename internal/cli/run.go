@@ -335,7 +335,7 @@ func showEvent(p *progress, plan *study.Plan, e runner.Event) {
 		} else if !e.Record.Validity.Valid && p.width > 0 {
 			p.note("trial %s (%s) is not valid: %s", e.Record.ID, e.Cell, firstFailure(e.Record.Validity))
 		}
-	case "step":
+	case "step", "timeline":
 		p.say("  %s", e.Text)
 	case "block":
 		p.say("block %d done", e.Block+1)
