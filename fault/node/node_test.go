@@ -323,15 +323,16 @@ func TestLeasesEnd(t *testing.T) {
 const podIP, peerIP, otherIP = "198.51.100.1", "198.51.100.2", "198.51.100.3"
 
 // connect gives a process's network namespace a link to another one that has
-// the two other addresses, and returns that.
-func connect(t *testing.T, cmd *exec.Cmd) (pod, far *namespace) {
+// the two other addresses, and returns that. In the first somebody listens.
+func connect(t *testing.T, cmd *exec.Cmd) *namespace {
 	t.Helper()
 	pod, err := openNamespace(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { pod.Close() })
-	if far, err = scratch(); err != nil {
+	far, err := scratch()
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { far.Close() })
@@ -363,7 +364,10 @@ func connect(t *testing.T, cmd *exec.Cmd) (pod, far *namespace) {
 	}))
 	must(far.do(up("far", peerIP, otherIP)))
 	must(pod.do(up("near", podIP)))
-	return pod, far
+	listen(t, pod)
+	// A link needs a moment before packets cross it.
+	eventually(t, "the link", func() bool { _, err := dial(far, peerIP); return err == nil })
+	return far
 }
 
 // listen accepts connections in a namespace until the test ends.
@@ -406,11 +410,7 @@ func TestNetwork(t *testing.T) {
 	leakcheck.Goroutines(t)
 	p := newPod(t)
 	_, worker := p.run(t, "worker", "meshmark")
-	pod, far := connect(t, worker)
-	listen(t, pod)
-	if _, err := dial(far, peerIP); err != nil {
-		t.Fatal(err)
-	}
+	far := connect(t, worker)
 	client, end := serve(t)
 	for _, direction := range []string{In, Out, Both} {
 		f, err := client.Network(t.Context(), NetworkRequest{PodUID: p.uid, Peers: []string{peerIP}, Direction: direction, Cut: true, LeaseMS: 60_000})
@@ -482,8 +482,7 @@ func TestKilledServerIsPutRight(t *testing.T) {
 	asRoot(t)
 	p := newPod(t)
 	container, worker := p.run(t, "worker", "meshmark")
-	pod, far := connect(t, worker)
-	listen(t, pod)
+	far := connect(t, worker)
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

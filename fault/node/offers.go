@@ -135,6 +135,9 @@ func (s *Server) try(ctx context.Context, request NetworkRequest, count, bytes i
 		if to, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(trialTo, trialPort))); err != nil {
 			return err
 		}
+		if err = widen(to); err != nil {
+			return err
+		}
 		from, err = net.DialUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(trialFrom, 0)), net.UDPAddrFromAddrPort(netip.AddrPortFrom(trialTo, trialPort)))
 		return err
 	})
@@ -167,6 +170,18 @@ func (s *Server) try(ctx context.Context, request NetworkRequest, count, bytes i
 	}
 	p, err = d.count()
 	return arrivals, p, err
+}
+
+// widen gives a socket a buffer that holds all packets of a trial, so that
+// none is lost for want of a CPU.
+func widen(c *net.UDPConn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20) })
+	return errors.Join(err, failed)
 }
 
 func send(ctx context.Context, from *net.UDPConn, count, bytes int, gap time.Duration) error {
