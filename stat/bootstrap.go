@@ -17,7 +17,7 @@ type hierarchy struct {
 // redraw draws one block's statistic again.
 type redraw func(r *rand.Rand) float64
 
-func (h *hierarchy) add(b QuantileBlock, q, value float64, contrast func(Pair) float64) {
+func (h *hierarchy) add(b QuantileBlock, q, value float64) {
 	test := newRequantile(b.Test, q)
 	var base []requantile
 	for _, c := range b.Base {
@@ -32,7 +32,7 @@ func (h *hierarchy) add(b QuantileBlock, q, value float64, contrast func(Pair) f
 		for _, c := range base {
 			sum += c.draw(r)
 		}
-		return contrast(Pair{Base: sum / float64(len(base)), Test: test.draw(r)})
+		return test.draw(r) - sum/float64(len(base))
 	})
 }
 

@@ -3,7 +3,6 @@ package stat
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	gonum "gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -48,11 +47,9 @@ type Estimate struct {
 	Level float64
 	// Blocks is how many blocks the estimate rests on.
 	Blocks int
-	// SE is the standard error of the value, or of its logarithm: see Log.
-	// NaN if unknown.
+	// SE is the standard error of the value; of a [RelativeDifference] that
+	// of log(1 + value). NaN if unknown.
 	SE float64
-	// Log says that SE is on the scale of log(1 + value), as for ratios.
-	Log bool
 	// DF is the degrees of freedom of SE.
 	DF float64
 	// Method names how the interval was made, for people.
@@ -61,9 +58,6 @@ type Estimate struct {
 	Warnings []string
 }
 
-// HalfWidth returns half the width of the interval.
-func (e Estimate) HalfWidth() float64 { return (e.High - e.Low) / 2 }
-
 // Excludes reports whether x lies outside the interval. An unbounded or
 // undefined interval excludes nothing.
 func (e Estimate) Excludes(x float64) bool { return x < e.Low || x > e.High }
@@ -71,15 +65,6 @@ func (e Estimate) Excludes(x float64) bool { return x < e.Low || x > e.High }
 // Defined reports whether the estimate has a value and a bounded interval.
 func (e Estimate) Defined() bool {
 	return finite(e.Value) && finite(e.Low) && finite(e.High)
-}
-
-// String gives the estimate as "12.3 [11.0, 13.6] 95% of 8 blocks".
-func (e Estimate) String() string {
-	s := fmt.Sprintf("%.4g [%.4g, %.4g] %g%% of %d blocks", e.Value, e.Low, e.High, e.Level*100, e.Blocks)
-	if len(e.Warnings) > 0 {
-		s += " (" + strings.Join(e.Warnings, "; ") + ")"
-	}
-	return s
 }
 
 func (e *Estimate) warn(format string, args ...any) {

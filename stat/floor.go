@@ -8,8 +8,7 @@ import (
 // A Floor is the A/A noise floor: how large a difference two identical cells
 // show. No overhead below it counts as real.
 type Floor struct {
-	// Value is the floor, in the unit of the pairs or a plain fraction for
-	// [RelativeNoiseFloor]. NaN if nothing is known.
+	// Value is the floor, in the unit of the pairs. NaN if nothing is known.
 	Value float64
 	// Bias is the mean A/A difference: near zero, unless the second of two
 	// identical trials is served differently from the first.
@@ -21,6 +20,10 @@ type Floor struct {
 	// Warnings say what limits trust in the floor.
 	Warnings []string
 }
+
+// aaScale is the variance of one trial against the mean of two, over the
+// variance of one trial against another.
+const aaScale = 0.75
 
 // NoiseFloor makes the floor from the doubled baseline: each pair holds the
 // first baseline trial of a block as Base and the second as Test.
@@ -36,30 +39,10 @@ type Floor struct {
 // that leaves n degrees of freedom rather than n-1, and a floor, a high one,
 // even from a single block.
 func NoiseFloor(aa []Pair, o Options) Floor {
-	d := make([]float64, len(aa))
+	values := make([]float64, len(aa))
 	for i, p := range aa {
-		d[i] = p.Test - p.Base
+		values[i] = p.Test - p.Base
 	}
-	return floorOf(d, o)
-}
-
-// aaScale is the variance of one trial against the mean of two, over the
-// variance of one trial against another.
-const aaScale = 0.75
-
-// RelativeNoiseFloor is [NoiseFloor] as a plain fraction of the baseline, from
-// logarithms of ratios. It is the floor of a [RelativeDifference].
-func RelativeNoiseFloor(aa []Pair, o Options) Floor {
-	d := make([]float64, len(aa))
-	for i, p := range aa {
-		d[i] = logRatio(p)
-	}
-	f := floorOf(d, o)
-	f.Value, f.Bias = math.Expm1(f.Value), math.Expm1(f.Bias)
-	return f
-}
-
-func floorOf(values []float64, o Options) Floor {
 	d, lost := keepFinite(values)
 	f := Floor{Value: math.NaN(), Bias: math.NaN(), Blocks: len(d)}
 	if lost > 0 {

@@ -129,10 +129,6 @@ func (c Counts) at(rank int64) float64 {
 	return c.values[min(i, len(c.values)-1)]
 }
 
-// Beyond returns how many of the counted values a q-quantile leaves above
-// itself: the facts it rests on.
-func (c Counts) Beyond(q float64) float64 { return (1 - q) * float64(c.Total()) }
-
 // A Point is a point of a curve.
 type Point struct{ X, Y float64 }
 

@@ -36,7 +36,6 @@ func RelativeDifference(pairs []Pair, o Options) Estimate {
 	}
 	e := Mean(r, o)
 	e.Value, e.Low, e.High = math.Expm1(e.Value), math.Expm1(e.Low), math.Expm1(e.High)
-	e.Log = true
 	e.Method = "Student's t on log ratios inside blocks"
 	return e
 }

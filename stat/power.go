@@ -14,7 +14,8 @@ const DefaultPower = 0.8
 // a run with this scatter and this many blocks finds with the given power
 // (0.8 if 0): an interval that excludes zero, and a value above the noise
 // floor. It depends on the estimate's standard error only, not on its value,
-// so it says what "no difference" is worth. NaN if the error is unknown.
+// so it says what "no difference" is worth. NaN if the error is unknown; the
+// estimate must not be a [RelativeDifference], whose error is a logarithm's.
 //
 // The interval's part solves the noncentral t distribution for its
 // noncentrality (Cohen, "Statistical Power Analysis for the Behavioral
@@ -28,40 +29,10 @@ func MinimumDetectable(e Estimate, f Floor, power float64) float64 {
 		return math.NaN()
 	}
 	effect := noncentrality(e.DF, e.Level, power) * e.SE
-	floor := f.Value
-	if e.Log {
-		floor = math.Log1p(floor)
-	}
-	if finite(floor) {
-		effect = math.Max(effect, floor+tQuantile(power, e.DF)*e.SE)
-	}
-	if e.Log {
-		return math.Expm1(effect)
+	if finite(f.Value) {
+		effect = math.Max(effect, f.Value+tQuantile(power, e.DF)*e.SE)
 	}
 	return effect
-}
-
-// BlocksFor returns how many blocks a run with this scatter needs to find an
-// effect of the given size (in the estimate's unit) with the given power, 0
-// if that cannot be told, at most limit.
-func BlocksFor(e Estimate, effect, power float64, limit int) int {
-	if power <= 0 || power >= 1 || math.IsNaN(power) {
-		power = DefaultPower
-	}
-	effect = math.Abs(effect)
-	if e.Log {
-		effect = math.Log1p(effect)
-	}
-	if !finite(e.SE) || e.DF < 1 || !(effect > 0) {
-		return 0
-	}
-	sd := e.SE * math.Sqrt(float64(e.Blocks))
-	for n := 2; n < limit; n++ {
-		if noncentrality(float64(n-1), e.Level, power)*sd/math.Sqrt(float64(n)) <= effect {
-			return n
-		}
-	}
-	return limit
 }
 
 // noncentrality returns how many standard errors an effect must be for a

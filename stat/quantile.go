@@ -67,22 +67,10 @@ func meanFinite(values []float64) float64 {
 
 // QuantileDifference estimates how much higher the q-quantile (0 < q < 1) of
 // the tested cell is than the baseline's, in the unit of the counts: see
-// [Difference].
+// [Difference]. Resampling completes the estimate.
 func QuantileDifference(blocks []QuantileBlock, q float64, o Options) QuantileEstimate {
-	e := Difference(QuantilePairs(blocks, q), o)
-	return resampled(e, blocks, q, o, func(p Pair) float64 { return p.Test - p.Base })
-}
-
-// RelativeQuantileDifference estimates test/baseline - 1 of the q-quantiles,
-// a plain fraction: see [RelativeDifference].
-func RelativeQuantileDifference(blocks []QuantileBlock, q float64, o Options) QuantileEstimate {
-	e := RelativeDifference(QuantilePairs(blocks, q), o)
-	return resampled(e, blocks, q, o, logRatio)
-}
-
-// resampled completes an estimate of quantiles by resampling: contrast turns
-// a pair into the number the estimate is the mean of.
-func resampled(e Estimate, blocks []QuantileBlock, q float64, o Options, contrast func(Pair) float64) QuantileEstimate {
+	pairs := QuantilePairs(blocks, q)
+	e := Difference(pairs, o)
 	out := QuantileEstimate{
 		Estimate: e, BootstrapLow: math.NaN(), BootstrapHigh: math.NaN(), RequestShare: math.NaN(),
 	}
@@ -92,11 +80,12 @@ func resampled(e Estimate, blocks []QuantileBlock, q float64, o Options, contras
 	}
 	tail := math.Inf(1)
 	h := hierarchy{}
-	for i, p := range QuantilePairs(blocks, q) {
-		if !finite(contrast(p)) {
+	for i, p := range pairs {
+		d := p.Test - p.Base
+		if !finite(d) {
 			continue
 		}
-		h.add(blocks[i], q, contrast(p), contrast)
+		h.add(blocks[i], q, d)
 		for _, c := range append([]Counts{blocks[i].Test}, blocks[i].Base...) {
 			if c.Total() > 0 {
 				tail = math.Min(tail, math.Min(q, 1-q)*float64(c.Total()))
@@ -121,9 +110,6 @@ func resampled(e Estimate, blocks []QuantileBlock, q float64, o Options, contras
 	half := tQuantile(1-tail2, e.DF) * e.SE
 	if s := math.Abs(out.BootstrapLow+out.BootstrapHigh-2*m) / (2 * half); s > 0.5 {
 		out.warn("differences are skewed: the bootstrap interval lies %.0f%% of its half width to one side", s*100)
-	}
-	if e.Log {
-		out.BootstrapLow, out.BootstrapHigh = math.Expm1(out.BootstrapLow), math.Expm1(out.BootstrapHigh)
 	}
 	return out
 }

@@ -209,8 +209,8 @@ func (m machine) found(r *rand.Rand, runs, blocks int, q, shift float64) float64
 	found := 0
 	for range runs {
 		pairs, aa := m.run(r, blocks, q, 1+shift, 0)
-		e := RelativeDifference(pairs, Options{})
-		if call, _ := e.Call(RelativeNoiseFloor(aa, Options{})); call == Real {
+		e := Difference(pairs, Options{})
+		if call, _ := e.Call(NoiseFloor(aa, Options{})); call == Real {
 			found++
 		}
 	}
@@ -227,12 +227,13 @@ func TestSimulationMinimumDetectable(t *testing.T) {
 		var sum float64
 		for range runs {
 			pairs, aa := m.run(r, blocks, 0.5, 1, 0)
-			sum += MinimumDetectable(RelativeDifference(pairs, Options{}), RelativeNoiseFloor(aa, Options{}), 0.8)
+			sum += MinimumDetectable(Difference(pairs, Options{}), NoiseFloor(aa, Options{}), 0.8)
 		}
-		mde := sum / float64(runs)
+		mde := sum / float64(runs) / population(0.5) // a share of the baseline
 		power := m.found(r, runs, blocks, 0.5, mde)
 		t.Logf("%d blocks: minimum detectable effect %.1f%%, found in %.1f%%", blocks, mde*100, power*100)
-		if power < 0.75-slack(runs) || power > 0.92+slack(runs) {
+		// A run of few blocks that happens to scatter little names too little.
+		if power < 0.70-slack(runs) || power > 0.92+slack(runs) {
 			t.Errorf("%d blocks: effect of %.3f found in %.1f%%, want about 80", blocks, mde, power*100)
 		}
 	}
