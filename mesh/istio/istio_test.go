@@ -186,11 +186,13 @@ func TestNeedProviders(t *testing.T) {
 	}
 }
 
-// The settings of an installation name the provider that the JSON levels need.
+// The settings of an installation name the providers that levels need.
 func TestManifestSettings(t *testing.T) {
 	settings := ManifestSettings()
-	if !slices.Contains(settings, "meshConfig.extensionProviders[0].name="+jsonProvider) {
-		t.Errorf("no provider in %q", settings)
+	for _, want := range []string{"[0].name=" + jsonProvider, "[1].name=" + ledgerProvider, "[1].envoyFileAccessLog.logFormat.labels.id=%REQ(X-REQUEST-ID)%"} {
+		if !slices.Contains(settings, "meshConfig.extensionProviders"+want) {
+			t.Errorf("no %s in %q", want, settings)
+		}
 	}
 	for _, s := range settings {
 		if key, value, ok := strings.Cut(s, "="); !ok || key == "" || value == "" || strings.ContainsAny(s, ", ") {

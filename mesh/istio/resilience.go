@@ -136,6 +136,16 @@ func httpRule(cell record.Cell) map[string]any {
 	return rule
 }
 
+// attempts is how many attempts a VirtualService of the cell asks for after the
+// first; false if it leaves retries to Istio.
+func attempts(cell record.Cell) (int64, bool) {
+	retries, ok := httpRule(cell)["retries"].(map[string]any)
+	if !ok {
+		return 0, false
+	}
+	return retries["attempts"].(int64), true // httpRule made it
+}
+
 // outlierFields and poolFields are the settings of the factors in their order,
 // with Istio's names for them.
 var outlierFields = []struct{ setting, field string }{

@@ -83,7 +83,10 @@ var trafficLevers = []trafficLever{
 		}
 		return nil
 	})},
-	lever(study.FactorRetries, ofRoutes(wrongRetries)),
+	{study.FactorRetries, func(cell record.Cell) (string, bool) {
+		n, asked := attempts(cell)
+		return fmt.Sprintf("the caller's proxy has %d", n), asked
+	}, ofRoutes(wrongRetries)},
 	lever(study.FactorRetryOn, ofRoutes(wrongRetryOn)),
 	{study.FactorPerTryTimeout, always(study.FactorPerTryTimeout), ofRoutes(wrongPerTry)},
 	{study.FactorRequestTimeout, always(study.FactorRequestTimeout), ofRoutes(wrongTimeout)},
@@ -158,16 +161,14 @@ func madeOtherwise(m istioMetadata, r mesh.Route, kind string, ours bool) string
 }
 
 func wrongRetries(route envoyRoute, _ mesh.Route, cell record.Cell) string {
-	got, want := int64(0), int64(0)
+	got := int64(0)
 	if p := route.Action.Retry; p != nil && p.On != "" {
 		got = 1
 		if p.Num != nil {
 			got = *p.Num
 		}
 	}
-	if v := level(cell, study.FactorRetries); v != study.LevelOff {
-		want = whole(v)
-	}
+	want, _ := attempts(cell)
 	return differ("retries", got, want)
 }
 

@@ -44,6 +44,7 @@ func TestCheckTraffic(t *testing.T) {
 		{dump: "default"}, {dump: "all"}, {dump: "off"},
 		{"all", map[string]string{"retries": "2"}, []string{"retries"}},
 		{"all", map[string]string{"retries": "off"}, []string{"retries"}},
+		{"all", map[string]string{"retries": "default"}, []string{"retries"}}, // 2 are asked for with the rest
 		{"all", map[string]string{"retry_on": "5xx,reset"}, []string{"retry_on"}},
 		{"all", map[string]string{"retry_on": "429,reset,5xx"}, nil},
 		{"all", map[string]string{"per_try_timeout": "251ms"}, []string{"per_try_timeout"}},

@@ -29,7 +29,7 @@ func attemptLedger(w mesh.Workload) *unstructured.Unstructured {
 }
 
 // providers are the access log providers that levels of telemetry need beside
-// Istio's own, by level; the first of a name's fields is not special.
+// Istio's own, with the start of those levels and the fields of a line.
 var providers = []struct {
 	level, name string
 	fields      [][2]string

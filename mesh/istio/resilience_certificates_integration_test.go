@@ -1,0 +1,95 @@
+//go:build integration
+
+package istio_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshmark/meshmark/internal/labtest"
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/load"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/mesh/istio"
+)
+
+// Short-lived certificates run out while istiod is away: peers refuse new
+// connections, and take them again once it is back.
+func TestCertificatesExpireOnIstio(t *testing.T) {
+	l := labtest.Start(t)
+	m := &istio.Mesh{ProxyImage: l.Images().ProxyFor}
+	s := scene{t: t, lab: l, mesh: m, dialer: lab.NewDialer(l.RESTConfig())}
+	defer s.dialer.Close()
+	ctx := t.Context()
+	proxy := &mesh.Proxy{MTLS: "strict", Telemetry: mesh.TelemetryLedger, Concurrency: "1", CPULimit: "none"}
+	short := *proxy
+	short.CertificateTTL = 20 * time.Second
+	s.up(mesh.Workload{Name: "bar", Namespace: resilient, Proxy: &short, ControlPort: 15900},
+		mesh.Workload{Name: "clients", Namespace: resilient, Proxy: proxy, ControlPort: 15901})
+	if failed := s.request("mm-ex-0-1", 5); failed != 0 {
+		t.Fatalf("%d of 5 requests failed before", failed)
+	}
+	kube := kubeOf(t, l)
+	replicas := func(n int32) {
+		scale, err := kube.AppsV1().Deployments(istio.Namespace).GetScale(ctx, "istiod", metav1.GetOptions{})
+		if err == nil {
+			scale.Spec.Replicas = n
+			_, err = kube.AppsV1().Deployments(istio.Namespace).UpdateScale(context.WithoutCancel(ctx), "istiod", scale, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	replicas(0)
+	defer func() {
+		replicas(1)
+		if err := lab.WaitDeployment(ctx, kube, istio.Namespace, "istiod"); err != nil {
+			t.Error(err)
+		}
+	}()
+	pod := s.pods("bar")[0].Name
+	until := func(what string, ok func(mesh.Certificate) bool) {
+		t.Helper()
+		for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+			answer, err := s.admin(pod).Get(ctx, m.CertificatePath(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := m.Certificate(answer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ok(c) {
+				t.Logf("%s after %v: %+v", what, time.Since(began), c)
+				return
+			}
+			if time.Since(began) > 90*time.Second {
+				t.Fatalf("not %s: %+v at %v", what, c, time.Now())
+			}
+		}
+	}
+	until("expired", func(c mesh.Certificate) bool { return c.ExpiredAt(time.Now()) })
+	if failed := s.request("mm-ex-0-2", 5); failed != 0 {
+		t.Errorf("%d of 5 requests failed that had connections from before", failed)
+	}
+	if failed := s.requests("mm-ex-0-3", 40, 40, load.Burst); failed < 10 {
+		t.Errorf("%d of 40 requests failed, though nearly all need new connections", failed)
+	}
+	time.Sleep(time.Second) // what a proxy keeps back
+	for _, e := range s.entries("clients", "mm-ex-0-3") {
+		if e.Status != 200 && !strings.Contains(e.Transport, "CERTIFICATE_VERIFY_FAILED") {
+			t.Errorf("failed otherwise: %+v", e)
+		}
+	}
+	began := time.Now()
+	replicas(1)
+	until("renewed", func(c mesh.Certificate) bool { return !c.ExpiredAt(time.Now()) })
+	t.Logf("renewed %v after istiod was asked to come back", time.Since(began))
+	if failed := s.requests("mm-ex-0-4", 40, 40, load.Burst); failed != 0 {
+		t.Errorf("%d of 40 requests failed after", failed)
+	}
+}
