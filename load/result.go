@@ -217,8 +217,8 @@ func (r *Result) Window(from, to int) (*Window, error) {
 
 // Merge adds up the results of replicas that ran the same Spec (seeds may
 // differ), interval by interval and without loss. The start is the earliest,
-// the changes of the rate those of the first; of generators that shared a rate
-// the sum gave all of it. Logs of requests stay apart.
+// the changes of the rate those of the first. If all generators that shared a
+// rate are there, the sum has the whole of it. Logs of requests stay apart.
 func Merge(results ...*Result) (*Result, error) {
 	if len(results) == 0 {
 		return nil, fmt.Errorf("merge: no results")
