@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -20,10 +21,15 @@ import (
 
 // How real Envoys are watched: each is asked every so often for the resources
 // that should show one of the next few changes, by name, so that an answer
-// stays small.
+// stays small. To be asked costs an Envoy CPU, the more the more it holds; on a
+// small machine that would slow down what is measured, and differently in each
+// cell. So it is asked for nothing that it does not need, nor before a change
+// is due, and the more rarely the longer it takes to answer.
 const (
 	envoyEvery = 20 * time.Millisecond
-	envoyAhead = 8 // changes
+	envoyRest  = 20 // times as long as the answer took
+	envoyAhead = 8  // changes
+	envoyLead  = 500 * time.Millisecond
 )
 
 // envoyWatch notes when real Envoys have changes in force, by asking their
@@ -32,15 +38,39 @@ type envoyWatch struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
+	// wants tells whether an Envoy needs a change, and how long after the first
+	// it is due; nil: each needs all of them at once.
+	wants func(envoy, change int) (bool, time.Duration)
+	zero  atomic.Int64 // when the first change is due, nanoseconds since 1970
+	pause atomic.Int64 // the longest time between two looks, nanoseconds
+
 	mu      sync.Mutex
 	markers []record.Marker
 	seen    []map[int]int64 // by Envoy: marker to when it showed, nanoseconds since 1970
+}
+
+// begin says when the first change is due.
+func (w *envoyWatch) begin(at time.Time) { w.zero.Store(at.UnixNano()) }
+
+// due tells whether an Envoy should be asked for a change by now.
+func (w *envoyWatch) due(envoy, change int) bool {
+	if w.wants == nil {
+		return true
+	}
+	needed, after := w.wants(envoy, change)
+	zero := w.zero.Load()
+	return needed && zero != 0 && time.Now().UnixNano() >= zero+int64(after-envoyLead)
 }
 
 // watchEnvoys begins to watch the real pods' Envoys.
 func (t *controlTrial) watchEnvoys(ctx context.Context) *envoyWatch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &envoyWatch{cancel: cancel}
+	proxies, seeing := t.proxies(), visibility(t.levers)
+	w.wants = func(envoy, change int) (bool, time.Duration) {
+		c := &t.plan.Changes[change]
+		return c.Needs(proxies[len(t.ids)+envoy], seeing), time.Duration(c.OffsetNS)
+	}
 	for _, pod := range t.c.reals {
 		if pod.proxy == nil {
 			w.seen = append(w.seen, nil)
@@ -95,7 +125,7 @@ func (w *envoyWatch) next(envoy int) map[string][]int {
 	defer w.mu.Unlock()
 	pending := map[int]bool{}
 	for i, m := range w.markers {
-		if _, ok := w.seen[envoy][i]; !ok {
+		if _, ok := w.seen[envoy][i]; !ok && w.due(envoy, m.Change) {
 			pending[m.Change] = true
 		}
 	}
@@ -123,16 +153,17 @@ var dumped = map[string][]string{
 
 // poll asks an Envoy again and again.
 func (w *envoyWatch) poll(ctx context.Context, envoy int, get func(context.Context, string, neturl.Values) ([]byte, error)) {
-	ticker := time.NewTicker(envoyEvery)
-	defer ticker.Stop()
+	timer := time.NewTimer(envoyEvery)
+	defer timer.Stop()
 	// A marker that something must vanish counts only after it was there.
 	there := map[int]bool{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
+		begin := time.Now()
 		for kind, wanted := range w.next(envoy) {
 			for _, field := range dumped[kind] {
 				body, err := get(ctx, "/config_dump", dumpQuery(kind, field, w.named(wanted)))
@@ -142,6 +173,9 @@ func (w *envoyWatch) poll(ctx context.Context, envoy int, get func(context.Conte
 				w.note(envoy, wanted, resourcesIn(body), there)
 			}
 		}
+		rest := max(envoyEvery, envoyRest*time.Since(begin))
+		w.pause.Store(max(w.pause.Load(), int64(rest)))
+		timer.Reset(rest)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	neturl "net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,26 @@ func TestEnvoyWatchNext(t *testing.T) {
 	next := w.next(0)["cds"]
 	if len(next) != 2*envoyAhead || next[0] != 1 || next[len(next)-1] != 99 {
 		t.Errorf("looks for %v", next)
+	}
+}
+
+// An Envoy is not asked for what it does not need, nor for what is not due.
+func TestEnvoyWatchWants(t *testing.T) {
+	w := &envoyWatch{cancel: func() {}, seen: []map[int]int64{{}, {}}}
+	w.wants = func(envoy, change int) (bool, time.Duration) {
+		return change%2 == envoy, time.Duration(change) * time.Minute
+	}
+	for change := range 6 {
+		w.announce([]record.Marker{{Change: change, Type: "cds", Text: "x"}})
+	}
+	if got := w.next(0); len(got) != 0 {
+		t.Errorf("before it is known when: %v", got)
+	}
+	w.begin(time.Now().Add(-3 * time.Minute))
+	for envoy, want := range map[int][]int{0: {0, 2}, 1: {1, 3}} {
+		if got := w.next(envoy)["cds"]; !slices.Equal(got, want) {
+			t.Errorf("Envoy %d is asked for %v, want %v", envoy, got, want)
+		}
 	}
 }
 

@@ -82,9 +82,10 @@ func (t *controlTrial) judge(ctx context.Context, events []record.Event, sum tol
 	if p := t.out.Pressure; p != nil && p.StealRatio > warnSteal {
 		warn("the hypervisor took %.1f%% of the CPU time", p.StealRatio*100)
 	}
-	if len(t.c.reals) > 0 {
-		warn("when real Envoys had a change in force is read every %v", envoyEvery)
+	if len(t.c.reals) > 0 && t.envoys != nil {
+		warn("when real Envoys had a change in force is known to within %v", max(envoyEvery, time.Duration(t.envoys.pause.Load())).Round(time.Millisecond))
 	}
+	t.judgeProbe(warn)
 	if t.bound > time.Millisecond {
 		warn("the simulated sidecars' clock is known to within %v", t.bound.Round(time.Microsecond))
 	}

@@ -83,3 +83,16 @@ func (t *controlTrial) judgeCosts(warn func(string, ...any)) {
 		warn("the simulated sidecars used %.0f%% of the CPU that istiod used", 100*simulator/istiod)
 	}
 }
+
+// maxProbeShare is how much of the machine's CPU the real sidecars may use
+// before it is said: they carry no traffic of the study's, so that most of it
+// is for being asked what they have in force.
+const maxProbeShare = 0.05
+
+// judgeProbe weighs what it costs to look at real Envoys.
+func (t *controlTrial) judgeProbe(warn func(string, ...any)) {
+	own, all := t.out.CPU[record.PartServerProxy].TotalS(), t.out.CPU[record.PartMachine].TotalS()
+	if t.c.study.Control.Traffic == nil && all > 0 && own > maxProbeShare*all {
+		warn("the real sidecars used %.0f%% of the CPU that the machine used, most of it to say what they have in force: that is in what this trial measured", 100*own/all)
+	}
+}

@@ -52,6 +52,7 @@ func (t *controlTrial) window(ctx context.Context) error {
 		return err
 	}
 	start := time.Now()
+	t.envoys.begin(start.Add(driveLead))
 	t.driven, t.driveErr = t.driver.Drive(ctx, start.Add(driveLead), t.announce)
 	if ctx.Err() != nil {
 		return ctx.Err()
