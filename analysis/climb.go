@@ -29,12 +29,16 @@ type verdict struct {
 }
 
 // istiodsChecks are those that fail because of what istiod does, or cannot do.
-var istiodsChecks = []string{"istiod-lived", "istiod-metrics", "connected"}
+// Those of its death are its own whatever else fails; that proxies are not
+// connected is only where nothing else is wrong: on a machine that is too busy
+// our own sidecars lose their streams.
+var istiodsChecks = map[string]bool{"istiod-lived": true, "istiod-metrics": true, "connected": false}
 
 // failed names a check that made all of some trials invalid, with its detail,
 // and says whether it is one of istiod's own; one that is comes before others.
 func failed(trials []*record.Trial) (why string, own bool) {
 	for _, t := range trials {
+		first, others := "", false
 		for _, c := range t.Validity.Checks {
 			if c.OK {
 				continue
@@ -43,12 +47,21 @@ func failed(trials []*record.Trial) (why string, own bool) {
 			if c.Detail != "" {
 				text += ": " + c.Detail
 			}
-			if slices.Contains(istiodsChecks, c.Name) {
+			alone, istiods := istiodsChecks[c.Name]
+			if alone {
 				return text, true
 			}
-			if why == "" {
-				why = text
+			others = others || !istiods
+			// What is not istiod's tells more about why nothing is known.
+			if first == "" || !istiods {
+				first = text
 			}
+		}
+		if first != "" && !others {
+			return first, true
+		}
+		if why == "" {
+			why = first
 		}
 	}
 	return why, false

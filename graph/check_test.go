@@ -67,8 +67,12 @@ func TestCheck(t *testing.T) {
 		{"a negative size", func(g *graph.Graph) { g.Services[0].ResponseBytes = -1 }, "services.front.response", "negative"},
 		{"a queue before nothing", func(g *graph.Graph) { g.Services[0].Queue = 5 }, "services.front.queue", "nobody waits"},
 		{"negative CPU", func(g *graph.Graph) { g.Services[0].CPU = -1 }, "services.front.cpu", "negative"},
-		{"more failures than all", func(g *graph.Graph) { g.Services[0].Failures = []graph.Failure{{Share: 0.7, How: graph.FailStatus, Status: 500}, {Share: 0.7, How: graph.FailStatus, Status: 503}} }, "services.front.failures", "more than all"},
-		{"a failure that is none", func(g *graph.Graph) { g.Services[0].Failures = []graph.Failure{{Share: 0.7, How: graph.FailStatus, Status: 200}} }, "services.front.failures[0].status", "out of range"},
+		{"more failures than all", func(g *graph.Graph) {
+			g.Services[0].Failures = []graph.Failure{{Share: 0.7, How: graph.FailStatus, Status: 500}, {Share: 0.7, How: graph.FailStatus, Status: 503}}
+		}, "services.front.failures", "more than all"},
+		{"a failure that is none", func(g *graph.Graph) {
+			g.Services[0].Failures = []graph.Failure{{Share: 0.7, How: graph.FailStatus, Status: 200}}
+		}, "services.front.failures[0].status", "out of range"},
 		{"a call never made", func(g *graph.Graph) { g.Services[0].Calls[0].Probability = 0 }, "services.front.calls[0].probability", "above 0"},
 		{"a negative probability", func(g *graph.Graph) { g.Services[0].Calls[0].Probability = -0.5 }, "services.front.calls[0].probability", "negative"},
 		{"no probability at all", func(g *graph.Graph) { g.Services[0].Calls[0].Probability = math.NaN() }, "services.front.calls[0].probability", "out of range"},
