@@ -20,8 +20,8 @@ import (
 var trialFrom, trialTo = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 
 const (
-	// trialPort receives.
-	trialPort = 7
+	// trialPort receives; one below 1024 would need another capability.
+	trialPort = 47007
 	// trialPatience is how long after the last packet one more is waited for.
 	trialPatience = 100 * time.Millisecond
 	// trialDelay and delayError: what a delay must be, and by how much half of
