@@ -126,7 +126,7 @@ func TestControlSummary(t *testing.T) {
 	if len(none.Changes) != 10 || none.Changes[9].AtS != 22.5 || none.Changes[0].Proxies != 13 || none.Changes[0].FirstUS > none.Changes[0].LastUS {
 		t.Errorf("%+v", none.Changes)
 	}
-	if none.ReportedP99US == nil || !none.ReportedFirstBucket || math.Abs(none.IdleCores-0.04) > 1e-9 || none.APIServerCPU.UserS != 6*0.3 {
+	if none.ReportedP99US == nil || none.ReportedTrials != 6 || none.ReportedFirstTrials != 6 || math.Abs(none.IdleCores-0.04) > 1e-9 || none.APIServerCPU.UserS != 6*0.3 {
 		t.Errorf("%+v", none)
 	}
 	if len(f.Cells[0].BlockP50US) != 6 || len(none.Percentiles) < 5 {

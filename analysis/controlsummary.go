@@ -209,8 +209,12 @@ func (o *observations) summarizeStages(s *record.ControlSummary, trials []*recor
 	if p99 := meanOf(trials, reported); finite(p99) {
 		s.ReportedP99US = &p99
 		for _, t := range trials {
-			if _, first := histogramQuantile(0.99, histogram(t.Control.Istiod, metricConvergence)); first {
-				s.ReportedFirstBucket = true
+			v, first := histogramQuantile(0.99, histogram(t.Control.Istiod, metricConvergence))
+			if finite(v) {
+				s.ReportedTrials++
+			}
+			if first {
+				s.ReportedFirstTrials++
 			}
 		}
 	}

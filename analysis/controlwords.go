@@ -68,8 +68,12 @@ func (c *comparing) sameChange(p study.Published, f *record.Finding, cell int) s
 func (c *comparing) hiddenWords(cell int) []string {
 	var out []string
 	s := c.o.controlSummary(c.o.valid(cell))
-	if s.ReportedFirstBucket {
-		out = append(out, "Such a figure is read off a histogram whose first bucket ends at 100 ms; within it, it is a straight line and says only \"below\".")
+	if n := s.ReportedFirstTrials; n > 0 {
+		where := ""
+		if n < s.ReportedTrials {
+			where = fmt.Sprintf(" That is so in %d of %d trials here.", n, s.ReportedTrials)
+		}
+		out = append(out, "Such a figure is read off a histogram whose first bucket ends at 100 ms; within it, it is a straight line and says only \"below\"."+where)
 	}
 	whole, hidden := c.find("convergence_p99", cell), c.find("hidden_convergence_p99", cell)
 	if whole == nil || hidden == nil || whole.Verdict != record.VerdictMeasured || hidden.Verdict != record.VerdictMeasured {

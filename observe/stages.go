@@ -336,8 +336,9 @@ func (m *maker) entered(e *record.Event, p push) (at int64, source string) {
 	case bySteps(e) && p.lastChange >= last(e) && p.lastChange <= e.CommittedNS+stepSlack:
 		return p.lastChange, byLog // near enough to be its own
 	case m.watches > 0:
-		// It came no later than the last that the push merged.
-		return min(e.CommittedNS+int64(m.meanWatch), max(p.lastChange, p.first)), byMean
+		// It came no later than the last that the push merged, and no sooner
+		// than it was sent.
+		return max(last(e), min(e.CommittedNS+int64(m.meanWatch), max(p.lastChange, p.first))), byMean
 	case e.WatchedNS > 0:
 		return e.WatchedNS, byWatch
 	}

@@ -173,6 +173,29 @@ func TestStagesOfMergedChanges(t *testing.T) {
 	}
 }
 
+// The commit of the one that opened a push was noted late, by 60 ms: that of
+// another was not, which istiod was not told of before it was sent.
+func TestStagesOfALateOpener(t *testing.T) {
+	var istiod istiodAt
+	stable := epoch + 155*ms
+	istiod.line(stable, "Push debounce stable[1] 2 for config VirtualService/a/b and 1 more configs: 100ms since last change, 150ms since last push, forced=false")
+	istiod.line(stable+ms, "XDS: Pushing Services:4 ConnectedEndpoints:1 Version:x")
+	var events []record.Event
+	for k, at := range []int64{0, 50} {
+		e := record.Event{Change: k, SentNS: epoch + at*ms - 2*ms, CommittedNS: epoch + at*ms, Markers: []record.Marker{{Type: "rds"}}}
+		if k == 0 {
+			e.CommittedNS += 65 * ms
+		}
+		received := (stable + 4*ms - e.CommittedNS) / 1000
+		e.Seen = record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{received}, AckedUS: []int64{received + 1000}}
+		events = append(events, e)
+	}
+	w := MakeStages(StagesInput{Events: events, Proxies: []string{"p.a"}, Logs: []*IstiodLog{istiod.log(t)}})
+	if watch, debounce := meanOf(w, record.StageWatch), meanOf(w, record.StageDebounce); math.Abs(watch-(-60-2)*500) > 1 || math.Abs(debounce-(150+107)*500) > 1 {
+		t.Errorf("watch %.1f, debounce %.1f", watch, debounce)
+	}
+}
+
 // Without lines by proxy nobody knows when a proxy's turn ended: the wire is
 // missing, and with it whatever istiod's means do not explain is the residual.
 func TestStagesOfEndpoints(t *testing.T) {

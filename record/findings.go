@@ -205,11 +205,13 @@ type ControlSummary struct {
 	ResidualUS float64 `json:"residual_us"`
 	// MissingStages names stages that no trial measured.
 	MissingStages []string `json:"missing_stages,omitempty"`
-	// ReportedP99US is the 99th percentile by istiod's own histogram;
-	// ReportedFirstBucket says that it lies in its first bucket and is but a
-	// straight line through that; absent where istiod has none.
+	// ReportedP99US is the 99th percentile by istiod's own histogram, the mean
+	// of ReportedTrials trials; ReportedFirstTrials counts those where it lies
+	// in the first bucket and is but a straight line through that. Absent where
+	// istiod has none.
 	ReportedP99US       *float64 `json:"reported_p99_us,omitempty"`
-	ReportedFirstBucket bool     `json:"reported_first_bucket,omitempty"`
+	ReportedTrials      int      `json:"reported_trials,omitempty"`
+	ReportedFirstTrials int      `json:"reported_first_bucket_trials,omitempty"`
 
 	// Pushes are istiod's by type, means a trial.
 	Pushes map[string]float64 `json:"pushes"`

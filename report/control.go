@@ -217,14 +217,43 @@ func hiddenTable(f record.Findings) table {
 	if len(t.Columns) < len(factorColumns(f))+3 {
 		return table{}
 	}
-	for _, c := range f.Cells {
-		if c.Control != nil && c.Control.ReportedFirstBucket {
-			t.Notes = append(t.Notes, "Where istiod's figure lies in its histogram's first bucket, it is a straight line through 0 to 100 ms and says no more than \"below\"; where in a later one, as rough a line through that.")
-			break
-		}
+	if note := firstBucketNote(f); note != "" {
+		t.Notes = append(t.Notes, note)
 	}
 	return t
 }
+
+// firstBucketNote says in how many trials istiod's own figure lies in the first
+// bucket of its histogram, and where; "" if in none.
+func firstBucketNote(f record.Findings) string {
+	first, all := 0, 0
+	var not []string // cells that have others
+	for _, c := range f.Cells {
+		k := c.Control
+		if k == nil || k.ReportedTrials == 0 {
+			continue
+		}
+		first, all = first+k.ReportedFirstTrials, all+k.ReportedTrials
+		if others := k.ReportedTrials - k.ReportedFirstTrials; others > 0 {
+			not = append(not, fmt.Sprintf("%d of %d with %s", others, k.ReportedTrials, c.Label))
+		}
+	}
+	const line = "is a straight line through 0 to 100 ms and says no more than \"below\""
+	switch {
+	case first == 0:
+		return ""
+	case first == all:
+		return fmt.Sprintf("In all %d trials istiod's figure lies in its histogram's first bucket: it %s.", all, line)
+	}
+	where := ""
+	if len(not) <= maxNamedCells {
+		where = " (not in " + strings.Join(not, ", ") + ")"
+	}
+	return fmt.Sprintf("In %d of %d trials%s istiod's figure lies in its histogram's first bucket and %s; in the others it is as rough a line through a later one.", first, all, where, line)
+}
+
+// maxNamedCells bounds the cells that a note names.
+const maxNamedCells = 4
 
 // reportedP99 is istiod's own 99th percentile, NaN if it has none.
 func reportedP99(c *record.ControlSummary) float64 {

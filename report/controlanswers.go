@@ -271,9 +271,7 @@ func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 	hidden, okHidden := plain["hidden_convergence_p99\x00"+c.Cell.Key()]
 	if ok && okHidden && reported.Verdict == record.VerdictMeasured && hidden.Verdict == record.VerdictMeasured {
 		says := scaleOf(reported).value(reported.Estimate)
-		if k.ReportedFirstBucket {
-			says += ", which only means that it lies in its first bucket"
-		}
+		says += firstBucketWords(k)
 		if hidden.Estimate >= 0 {
 			out = append(out, fmt.Sprintf("istiod's own 99th percentile says %s: it hides %s.", says, scaleOf(hidden).value(hidden.Estimate)))
 		} else { // its buckets are wide
@@ -281,6 +279,19 @@ func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 		}
 	}
 	return out
+}
+
+// firstBucketWords says in how many trials istiod's own figure means no more
+// than that it lies in the first bucket of its histogram.
+func firstBucketWords(k *record.ControlSummary) string {
+	switch n := k.ReportedFirstTrials; {
+	case n == 0:
+		return ""
+	case n >= k.ReportedTrials:
+		return ", which only means that it lies in its first bucket"
+	default:
+		return fmt.Sprintf(" on average, though in %d of %d trials only that it lies in its first bucket", n, k.ReportedTrials)
+	}
 }
 
 // quantityOf writes a finding's estimate with its interval, the unit without

@@ -8,18 +8,15 @@ import (
 	"github.com/meshmark/meshmark/record"
 )
 
-// stageNames are the heads of the waterfall's columns, and what they are kept
-// for.
-var stageNames = map[string]struct {
-	head string
-	keep int
-}{
-	record.StageWatch: {"watch", 3}, record.StageDebounce: {"debounce", 8}, record.StagePushContext: {"push context", 4}, record.StageQueue: {"queue", 6},
-	record.StageGenerate: {"generate", 7}, record.StageWire: {"wire", 5}, record.StageAck: {"ack", 2},
+// stageNames are what tables call the stages.
+var stageNames = map[string]string{
+	record.StageWatch: "watch", record.StageDebounce: "debounce", record.StagePushContext: "push context", record.StageQueue: "queue",
+	record.StageGenerate: "generate", record.StageWire: "wire", record.StageAck: "ack",
 }
 
 // waterfallTable has a row a cell: where the mean time from commit to
-// acknowledgement goes.
+// acknowledgement goes. No stage is left out where there is little room, since
+// all of them add up: only the whole is.
 func waterfallTable(f record.Findings) table {
 	t := table{Columns: factorColumns(f)}
 	largest, least := 0.0, math.Inf(1)
@@ -50,11 +47,11 @@ func waterfallTable(f record.Findings) table {
 	}
 	for _, name := range record.Stages() {
 		if present[name] {
-			t.Columns = append(t.Columns, column{stageNames[name].head, true, stageNames[name].keep})
+			t.Columns = append(t.Columns, column{Head: strings.TrimPrefix(stageNames[name], "push "), Right: true})
 		}
 	}
-	t.Columns = append(t.Columns, column{"unexplained", true, 6}, column{"whole", true, 9})
-	bad, lacking := false, false
+	t.Columns = append(t.Columns, column{Head: "unexplained", Right: true}, column{"whole", true, 1})
+	bad, lacking, early := false, false, false
 	for _, c := range f.Cells {
 		row := factorTexts(f, c.Cell)
 		k := c.Control
@@ -71,6 +68,7 @@ func waterfallTable(f record.Findings) table {
 				continue
 			}
 			row = append(row, text{S: fixed(k.Stages[i].MeanUS/s.Div, digits)})
+			early = early || name == record.StageWatch && k.Stages[i].MeanUS < 0
 		}
 		rest := text{S: fixed(k.ResidualUS/s.Div, digits), Style: styleDim}
 		if math.Abs(k.ResidualUS) > math.Max(0.05*k.MeanUS, 2000) {
@@ -80,6 +78,9 @@ func waterfallTable(f record.Findings) table {
 	}
 	if bad {
 		t.Notes = append(t.Notes, "Where more than 5% or 2 ms is unexplained, the stages do not tell the whole story.")
+	}
+	if early {
+		t.Notes = append(t.Notes, "A watch below zero: istiod had been told of the change before the API server's answer, and our own watch, came through here.")
 	}
 	if lacking {
 		t.Notes = append(t.Notes, "–: nobody measured this stage; its time is in the unexplained part.")
@@ -113,7 +114,7 @@ func secondSources(f record.Findings) table {
 		if apart > 0 {
 			cells = text{count(apart) + " of " + count(of), styleBad}
 		}
-		t.Rows = append(t.Rows, []text{{S: stageNames[stage.Name].head}, {S: fixed(stage.MeanUS/s.Div, digits)}, {S: brief(stage.Source)},
+		t.Rows = append(t.Rows, []text{{S: stageNames[stage.Name]}, {S: fixed(stage.MeanUS/s.Div, digits)}, {S: brief(stage.Source)},
 			{S: fixed(*stage.CheckUS/s.Div, digits)}, {S: brief(stage.CheckSource)}, cells})
 	}
 	if len(t.Rows) > 0 {
