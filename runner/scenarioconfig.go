@@ -185,42 +185,63 @@ func (h *hands) witness(ctx context.Context) (*witness, error) {
 	}
 	var err error
 	w.configs, w.refused, err = w.look(ctx)
-	return w, err
+	if len(w.configs) == 0 {
+		return nil, fmt.Errorf("no proxy tells its configuration: %w", err)
+	}
+	return w, nil
 }
 
 // reUpdated are the parts of Envoy's answer that differ with every message of
 // the control plane, whatever it says.
 var reUpdated = regexp.MustCompile(`"(last_updated|version_info|system_version_info)":\s*"[^"]*"`)
 
+// look asks all proxies that live. Those that do not answer, since they are
+// just ending or have no time, are left out; the error says why.
 func (w *witness) look(ctx context.Context) (map[string][sha256.Size]byte, map[string]float64, error) {
 	configs, refused := map[string][sha256.Size]byte{}, map[string]float64{}
+	var missed error
 	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
+	var group errgroup.Group
 	group.SetLimit(leverMany)
 	for _, r := range w.pods {
 		if !w.h.census.lives(r.uid) {
 			continue
 		}
 		group.Go(func() error {
-			admin := w.h.admin(r)
-			config, err := admin.Get(ctx, w.mesh.ConfigPath(), nil)
-			if err != nil {
-				return fmt.Errorf("configuration of the proxy of %s: %w", r.Name, err)
-			}
-			stats, err := admin.Stats(ctx, rejections)
-			if err != nil {
-				return fmt.Errorf("counters of the proxy of %s: %w", r.Name, err)
-			}
+			config, counted, err := w.one(ctx, r)
 			mu.Lock()
 			defer mu.Unlock()
-			configs[r.uid] = sha256.Sum256(reUpdated.ReplaceAll(config, nil))
-			for _, n := range stats.Counters {
-				refused[r.uid] += n
+			if err != nil {
+				missed = fmt.Errorf("proxy of %s: %w", r.Name, err)
+				return nil
 			}
+			configs[r.uid], refused[r.uid] = config, counted
 			return nil
 		})
 	}
-	return configs, refused, group.Wait()
+	_ = group.Wait() // nothing of it fails
+	return configs, refused, missed
+}
+
+// oneLook bounds a question to one proxy.
+const oneLook = 3 * time.Second
+
+func (w *witness) one(ctx context.Context, r *resident) (config [sha256.Size]byte, refused float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, oneLook)
+	defer cancel()
+	admin := w.h.admin(r)
+	text, err := admin.Get(ctx, w.mesh.ConfigPath(), nil)
+	if err != nil {
+		return config, 0, err
+	}
+	stats, err := admin.Stats(ctx, rejections)
+	if err != nil {
+		return config, 0, err
+	}
+	for _, n := range stats.Counters {
+		refused += n
+	}
+	return sha256.Sum256(reUpdated.ReplaceAll(text, nil)), refused, nil
 }
 
 // witnessSteady is how long no further proxy may follow until those that have
@@ -232,19 +253,21 @@ func (w *witness) await(ctx context.Context, shows func(uid string, config [sha2
 	last, since := 0, time.Now()
 	for {
 		configs, refused, err := w.look(ctx)
-		if err == nil {
-			count, of = 0, len(configs)
-			for uid, config := range configs {
-				if shows(uid, config, refused[uid]) {
-					count++
-				}
+		count, of = 0, 0
+		for uid, config := range configs {
+			if _, known := w.configs[uid]; !known {
+				continue
 			}
-			if count != last {
-				last, since = count, time.Now()
+			of++
+			if shows(uid, config, refused[uid]) {
+				count++
 			}
-			if count == of && of > 0 || count > 0 && time.Since(since) > witnessSteady {
-				return count, of, nil
-			}
+		}
+		if count != last {
+			last, since = count, time.Now()
+		}
+		if count == of && of > 0 || count > 0 && time.Since(since) > witnessSteady {
+			return count, of, nil
 		}
 		if stop := pause(ctx, leverEvery); stop != nil {
 			return count, of, errors.Join(stop, err)

@@ -187,6 +187,8 @@ func serviceTime(t graph.ServiceTime, seed uint64) control.ServiceTime {
 		}
 	case t.Mean == 0:
 		out = control.ServiceTime{Distribution: control.None}
+	case t.Distribution == "":
+		out.Distribution = control.Fixed
 	}
 	return out
 }

@@ -1,0 +1,325 @@
+package runner
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/fault"
+	"github.com/meshmark/meshmark/graph"
+	"github.com/meshmark/meshmark/ledger"
+	"github.com/meshmark/meshmark/load"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/study"
+	"github.com/meshmark/meshmark/worker/control"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const twoServices = `
+name: two-services
+question: Does it hold?
+mesh: istio
+graph:
+  services:
+    front: {replicas: 2, calls: [{to: bar, timeout: 1s, retries: 2, probability: 50%}, {to: bar, times: 3}], mode: parallel}
+    bar: {replicas: 3, protocol: grpc, sidecar: false, service_time: {mean: 5ms}, response: 1KiB, concurrency: 4, queue: 8, failures: [{share: 10%, status: 503}]}
+load: {to: front, clients: 2, timeout: 3s, path: /x}
+settings: {rate: 100, connections: 3, protocol: http2}
+timeline:
+  duration: 20s
+  steps:
+  - {name: sale, at: 10s, for: 2s, load: {rate: 300, announced: 4s, service: bar, replicas: 5}}
+  - {name: rotate, at: 1s, certificates: {service: front, do: rotate}}
+variants: {drain: {}, no-drain: {drain: false}, bare: {mesh: none}}
+blocks: {min: 1, max: 1}
+stop: none
+assert: [total.failed == 0]
+`
+
+func sceneOf(t *testing.T, variant string) *scene {
+	t.Helper()
+	plan := planOf(t, twoServices)
+	for _, cell := range plan.Cells {
+		if cell[study.FactorVariant] != variant {
+			continue
+		}
+		m := istioMesh()
+		s, err := newScene(plan.Study, cell, m, testImages, "run", "b000-t00", 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	t.Fatalf("no variant %s", variant)
+	return nil
+}
+
+// What a graph says of a service is what its workers are told.
+func TestSceneBehaviour(t *testing.T) {
+	for _, c := range []struct{ variant, front, bar string }{
+		{"drain",
+			`{"schema":1,"version":0,"response_bytes":0,"tcp_message_bytes":0,"service_time":{"distribution":"none"},"calls":[{"name":"bar","url":"http://bar.meshmark-run.svc.cluster.local:8082/","protocol":"grpc","probability":0.5,"times":1,"timeout_ms":1000,"retries":2},{"name":"bar.1","url":"http://bar.meshmark-run.svc.cluster.local:8082/","protocol":"grpc","probability":1,"times":3}],"parallel":true,"drain":{"delay_ms":2000}}`,
+			`{"schema":1,"version":0,"response_bytes":1024,"tcp_message_bytes":0,"service_time":{"distribution":"fixed","mean_us":5000,"seed":7},"concurrency":4,"queue":8,"failures":[{"share":0.1,"how":"status","status":503}],"drain":{"delay_ms":2000}}`},
+		{"no-drain",
+			`{"schema":1,"version":0,"response_bytes":0,"tcp_message_bytes":0,"service_time":{"distribution":"none"},"calls":[{"name":"bar","url":"http://bar.meshmark-run.svc.cluster.local:8082/","protocol":"grpc","probability":0.5,"times":1,"timeout_ms":1000,"retries":2},{"name":"bar.1","url":"http://bar.meshmark-run.svc.cluster.local:8082/","protocol":"grpc","probability":1,"times":3}],"parallel":true,"drain":{"off":true}}`,
+			`{"schema":1,"version":0,"response_bytes":1024,"tcp_message_bytes":0,"service_time":{"distribution":"fixed","mean_us":5000,"seed":7},"concurrency":4,"queue":8,"failures":[{"share":0.1,"how":"status","status":503}],"drain":{"off":true}}`},
+	} {
+		s := sceneOf(t, c.variant)
+		for _, one := range s.scenario.Graph.Services {
+			got, err := s.behaviour(one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := map[string]string{"front": c.front, "bar": c.bar}[one.Name]; string(text) != want {
+				t.Errorf("%s, %s:\n got %s\nwant %s", c.variant, one.Name, text, want)
+			}
+		}
+	}
+}
+
+// The objects of a graph fit together: Services find their pods and name
+// protocols, pods get their behaviour and a sidecar if they should have one,
+// and everything can be found again to be removed.
+func TestSceneObjects(t *testing.T) {
+	s := sceneOf(t, "drain")
+	deployments, err := s.deployments()
+	if err != nil {
+		t.Fatal(err)
+	}
+	configs, err := s.configs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	replicas := map[string]int32{}
+	for _, d := range deployments {
+		replicas[d.Name] = *d.Spec.Replicas
+		pod := d.Spec.Template
+		for _, labels := range []map[string]string{d.Labels, pod.Labels} {
+			if labels[trialMark] != "b000-t00" || labels[runLabel] != "run" || labels[mesh.AppLabel] != d.Name {
+				t.Errorf("%s: labels %v", d.Name, labels)
+			}
+		}
+		if got := pod.Labels["sidecar.istio.io/inject"]; got != map[string]string{"front": "true", "bar": "false", roleClients: "true"}[d.Name] {
+			t.Errorf("%s: injected %s", d.Name, got)
+		}
+		if d.Name == roleClients {
+			continue
+		}
+		if !slices.ContainsFunc(configs, func(c *corev1.ConfigMap) bool {
+			return c.Name == pod.Spec.Volumes[0].ConfigMap.Name && c.Data[configKey] != ""
+		}) {
+			t.Errorf("%s: its behaviour is not there", d.Name)
+		}
+		if probe := pod.Spec.Containers[0].ReadinessProbe; probe == nil || probe.HTTPGet.Port.IntValue() != control.HealthPort {
+			t.Errorf("%s: probe %v", d.Name, probe)
+		}
+		if grace := *pod.Spec.TerminationGracePeriodSeconds; time.Duration(grace)*time.Second <= drainDelay {
+			t.Errorf("%s: it has %d s to end", d.Name, grace)
+		}
+	}
+	if len(replicas) != 3 || replicas["front"] != 2 || replicas["bar"] != 3 || replicas[roleClients] != 2 {
+		t.Errorf("replicas %v", replicas)
+	}
+	ports := map[string]string{}
+	for _, service := range s.services() {
+		for _, p := range service.Spec.Ports {
+			ports[service.Name] += p.Name + " "
+			if bad := validation.IsValidPortName(p.Name); bad != nil {
+				t.Errorf("port %s: %v", p.Name, bad)
+			}
+		}
+		if !selects(deployments, service.Spec.Selector) {
+			t.Errorf("Service %s finds no pod", service.Name)
+		}
+	}
+	if ports["front"] != "http-echo http2-echo " || ports["bar"] != "grpc-echo " {
+		t.Errorf("ports %v", ports)
+	}
+	if w := s.workload(&s.scenario.Graph.Services[0]); w.Proxy.CertificateTTL != certificateTTL {
+		t.Errorf("certificates of %s live %v", w.Name, w.Proxy.CertificateTTL)
+	}
+	if w := sceneOf(t, "bare").workload(&s.scenario.Graph.Services[0]); w.Proxy != nil {
+		t.Error("a pod has a sidecar where there is no mesh")
+	}
+}
+
+func selects(all []*appsv1.Deployment, selector map[string]string) bool {
+	for _, d := range all {
+		hit := true
+		for k, v := range selector {
+			hit = hit && d.Spec.Template.Labels[k] == v
+		}
+		if hit {
+			return true
+		}
+	}
+	return false
+}
+
+// All clients together give the rate, and no id is another trial's.
+func TestSceneLoad(t *testing.T) {
+	s := sceneOf(t, "drain")
+	seen := map[string]bool{}
+	for i := range s.scenario.Clients {
+		spec, err := s.loadSpec(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec.URL != "http://front.meshmark-run.svc.cluster.local:8081/x" || spec.Protocol != load.HTTP2 || spec.Rate != 100 || *spec.Share != (load.Share{Index: i, Of: 2}) || spec.DurationS != 20 || !spec.RequestLog {
+			t.Errorf("%+v", spec)
+		}
+		if !strings.HasPrefix(spec.RequestID, s.idPrefix()) || !strings.HasPrefix(spec.RequestID, ledger.IDPrefix) || seen[spec.RequestID] {
+			t.Errorf("ids begin with %s", spec.RequestID)
+		}
+		seen[spec.RequestID] = true
+	}
+}
+
+// An announced load has its service made ready before it.
+func TestAnnounced(t *testing.T) {
+	s := sceneOf(t, "drain")
+	line := announced(s.scenario.Timeline, s.scenario.Graph)
+	if problems := line.Check(); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	last := line.Steps[len(line.Steps)-1]
+	if len(line.Steps) != 3 || last.Name != "sale-announced" || last.At != 6*time.Second || last.Action.Add == nil || *last.Action.Add != (fault.Replicas{Service: "bar", Replicas: 2}) {
+		t.Errorf("%+v", last)
+	}
+	if len(s.scenario.Timeline.Steps) != 2 {
+		t.Error("the study's own timeline was changed")
+	}
+}
+
+func TestChangeBehaviour(t *testing.T) {
+	c := control.Config{Concurrency: 4, Queue: 8, Failures: []control.Failure{{Share: 1}}, ServiceTime: control.ServiceTime{Distribution: control.Fixed, MeanUS: 10}}
+	changeBehaviour(&c, fault.Behaviour{}, 1)
+	if c.Concurrency != 4 || c.Queue != 8 || len(c.Failures) != 1 || c.ServiceTime.MeanUS != 10 {
+		t.Errorf("nothing was said, and it is %+v", c)
+	}
+	changeBehaviour(&c, fault.Behaviour{ServiceTime: &graph.ServiceTime{Mean: time.Millisecond}}, 1)
+	if c.ServiceTime.Distribution != control.Fixed || c.ServiceTime.MeanUS != 1000 {
+		t.Errorf("%+v", c.ServiceTime)
+	}
+	changeBehaviour(&c, fault.Behaviour{Concurrency: ptr(0), Failures: []graph.Failure{}, Ready: ptr(false), ServiceTime: &graph.ServiceTime{}}, 1)
+	if c.Concurrency != 0 || c.Queue != 0 || len(c.Failures) != 0 || !c.NotReady || c.ServiceTime.Distribution != control.None {
+		t.Errorf("%+v", c)
+	}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func podOf(name, service, ip string, ready bool) *corev1.Pod {
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{mesh.AppLabel: service}},
+		Status:     corev1.PodStatus{PodIP: ip, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}},
+	}
+}
+
+func newTestCensus() *census {
+	return &census{pods: map[string]*resident{}, slices: map[string]map[string]bool{}, of: map[string]string{}, since: map[string]map[string]int64{}}
+}
+
+// An endpoint's times are its own, whichever is told first, pod or endpoint;
+// an address that another pod gets is that pod's from then on.
+func TestCensus(t *testing.T) {
+	c := newTestCensus()
+	at := func(addresses ...string) map[string]bool {
+		out := map[string]bool{}
+		for _, a := range addresses {
+			out[a] = true
+		}
+		return out
+	}
+	a, b := podOf("a", "bar", "10.0.0.1", true), podOf("b", "bar", "10.0.0.2", true)
+	a.UID, b.UID = "a", "b"
+	c.onPod(a, false)
+	c.update("bar", "s", at("10.0.0.1", "10.0.0.2"), 100) // b's pod is told of later
+	c.onPod(b, false)
+	c.update("bar", "s", at("10.0.0.2"), 200) // a goes
+	c.update("bar", "s", at("10.0.0.1", "10.0.0.2"), 300)
+	c.update("bar", "s", at("10.0.0.2"), 400)
+	c.onPod(a, true)
+	again := podOf("c", "bar", "10.0.0.1", true)
+	again.UID = "c"
+	c.onPod(again, false)
+	c.update("bar", "s", at("10.0.0.1", "10.0.0.2"), 500)
+	pods, gone := c.account()
+	if len(pods) != 3 || pods[0].ReadyNS != 100 || pods[0].BackNS != 300 || pods[0].GoneNS != 400 || pods[1].ReadyNS != 100 || pods[1].GoneNS != 0 || pods[2].ReadyNS != 500 {
+		t.Errorf("%+v", pods)
+	}
+	want := []ledger.Gone{{Address: "10.0.0.1", FromNS: 200, UntilNS: 300}, {Address: "10.0.0.1", FromNS: 400, UntilNS: 500}}
+	if !slices.Equal(gone, want) {
+		t.Errorf("gone %+v", gone)
+	}
+	if n := c.readyCount([]string{"bar", "foo"}); n["bar"] != 2 || n["foo"] != 0 {
+		t.Errorf("ready %v", n)
+	}
+	if names := c.living("bar"); len(names) != 2 || names[0].Name != "b" || names[1].Name != "c" {
+		t.Errorf("living %v", names)
+	}
+}
+
+// A moment is the last second that has ended for all clients.
+func TestMomentOf(t *testing.T) {
+	var all []*client
+	for range 2 {
+		one := &client{}
+		for i := range 25 {
+			s := load.Summary{Index: i, Scheduled: 10, Completed: 9, Failed: 1, P99NS: float64(i) * 1e6}
+			if i < 10 {
+				s.Failed, s.Completed = 10, 0
+			}
+			one.seen = append(one.seen, s)
+		}
+		all = append(all, one)
+	}
+	m := momentOf(all, 24)
+	if m.Requests != 200 || m.Failed != 20 || m.ErrorShare != 0.1 || m.RateRPS != 180 || m.P99MS != 23 || m.AtS < 2.39 || m.AtS > 2.41 {
+		t.Errorf("%+v", m)
+	}
+	if m := momentOf(all, 5); m.ErrorShare != 1 || m.Requests != 100 {
+		t.Errorf("%+v", m)
+	}
+	if m := momentOf(all, 0); m.Requests != 0 || m.ErrorShare != 0 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// Of a worker's output only the lines of requests with the trial's ids count.
+func TestReadWorker(t *testing.T) {
+	text := strings.Join([]string{
+		"http     :8080",
+		`{"id":"mm-t-0-1","protocol":"http1","start_unix_ns":1100,"end_unix_ns":1200,"status":200}`,
+		`{"id":"warm-t-0-1","protocol":"http1","start_unix_ns":1100,"end_unix_ns":1200,"status":200}`,
+		`{"id":"mm-t-0-2","protocol":"http1","start_unix_ns":1300,"end_unix_ns":1400,"status":503,"failure":"status"}`,
+		`{"id":"mm-t-0-3","protocol":"http1","start_unix_ns":1300,"end_unix_ns":1400,"status":499}`,
+	}, "\n")
+	var got []ledger.WorkerEntry
+	err := readWorker(strings.NewReader(text), ledger.Source{Service: "bar", Pod: "p", Prefix: "mm-t-", ZeroNS: 1000}, func(e ledger.WorkerEntry) { got = append(got, e) })
+	want := []ledger.WorkerEntry{
+		{ID: "mm-t-0-1", Service: "bar", Pod: "p", StartNS: 100, EndNS: 200, Status: 200, Ended: ledger.EndAnswered},
+		{ID: "mm-t-0-2", Service: "bar", Pod: "p", StartNS: 300, EndNS: 400, Status: 503, Ended: "status"},
+		{ID: "mm-t-0-3", Service: "bar", Pod: "p", StartNS: 300, EndNS: 400, Status: 499, Ended: ledger.EndGone},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %+v", err, got)
+	}
+	if err := readWorker(strings.NewReader(`{"id":"mm-t-0-1","status":"x"}`), ledger.Source{Prefix: "mm-t-"}, func(ledger.WorkerEntry) {}); err == nil {
+		t.Error("a damaged line is no error")
+	}
+}
