@@ -86,6 +86,7 @@ func (t *controlTrial) judge(ctx context.Context, events []record.Event, sum tol
 		warn("when real Envoys had a change in force is known to within %v", max(envoyEvery, time.Duration(t.envoys.pause.Load())).Round(time.Millisecond))
 	}
 	t.judgeProbe(warn)
+	t.judgePushes(sum, check)
 	if t.bound > time.Millisecond {
 		warn("the simulated sidecars' clock is known to within %v", t.bound.Round(time.Microsecond))
 	}
