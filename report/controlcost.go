@@ -56,7 +56,7 @@ func runtimeTable(f record.Findings) table {
 
 // metricsTable has what istiod's metrics do not say.
 func metricsTable(f record.Findings) table {
-	t := table{Title: "What istiod's metrics do not say", Columns: []column{{Head: "metric"}, {Head: "what that means"}}}
+	t := table{Title: "What istiod's metrics do not say", Columns: []column{{Head: "what it means"}, {Head: "metrics"}}}
 	for _, kind := range []struct {
 		of    func(*record.ControlSummary) []string
 		means text
@@ -64,8 +64,8 @@ func metricsTable(f record.Findings) table {
 		{func(c *record.ControlSummary) []string { return c.Missing }, text{"this istiod does not have it: what rests on it is missing, not zero", styleBad}},
 		{func(c *record.ControlSummary) []string { return c.Uncounted }, text{S: "shown only after the first error of its kind: zero, or unknown to this version"}},
 	} {
-		for _, name := range typesOf(f, kind.of) {
-			t.Rows = append(t.Rows, []text{{S: name}, kind.means})
+		if names := typesOf(f, kind.of); len(names) > 0 {
+			t.Rows = append(t.Rows, []text{kind.means, {S: strings.Join(names, ", ")}})
 		}
 	}
 	return t

@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/meshmark/meshmark/record"
 )
@@ -30,7 +32,8 @@ func holdingTable(f record.Findings) table {
 	if len(dumps) == 0 {
 		return table{}
 	}
-	dump, wire := bytesColumn(dumps), bytesColumn(wires)
+	// In one unit for all, so that an owner of a few kB shows beside a MB.
+	dump, wire := scaleFor("bytes", math.Min(1e5, largestOf(dumps))), scaleFor("bytes", math.Min(1e5, largestOf(wires)))
 	t := table{Title: "Who brought a proxy's configuration", Columns: append(factorColumns(f), column{"proxy", false, 8}, column{"owner", false, 9},
 		column{"JSON, " + dump.Unit, true, 9}, column{"share", true, 7}, column{"wire, " + wire.Unit, true, 6}, column{"resources", true, 2})}
 	for _, c := range f.Cells {
@@ -77,6 +80,10 @@ func holdingTable(f record.Findings) table {
 		t.Notes = append(t.Notes, "All owners: meshmark scope --run DIR.")
 	}
 	return t
+}
+
+func largestOf(values []int64) float64 {
+	return float64(slices.Max(values))
 }
 
 // proxyWords says which proxy it is and for how many it stands.
