@@ -134,6 +134,9 @@ func (h *nodeHands) victims(ctx context.Context, pods []faultPod, kind string, c
 				if err != nil {
 					return fmt.Errorf("pod %s: %w", pod.name, err)
 				}
+				if err := client.Prepare(ctx, pod.uid); err != nil {
+					return fmt.Errorf("pod %s: %w", pod.name, err)
+				}
 				v.processes = slices.DeleteFunc(all, func(p node.Process) bool { return p.Kind != kind })
 				if len(v.processes) > 0 {
 					out[i] = v

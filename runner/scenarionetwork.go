@@ -42,8 +42,8 @@ func (h *nodeHands) network(ctx context.Context, n *fault.Network) (drive.Hand, 
 			PodUID: pod.uid, Direction: node.In, Cut: n.Cut, Lose: n.Lose, DelayNS: int64(n.Delay), RateBits: n.Rate, LeaseMS: faultLease.Milliseconds(),
 			Peers: slices.DeleteFunc(slices.Clone(peers), func(ip string) bool { return ip == pod.ip || ip == "" }),
 		}
-		// The line is open before it is needed.
-		if _, err := client.List(ctx); err != nil {
+		// The line is open and the pod known before it is needed.
+		if err := client.Prepare(ctx, pod.uid); err != nil {
 			return nil, fmt.Errorf("pod %s: %w", pod.name, err)
 		}
 	}

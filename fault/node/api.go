@@ -7,6 +7,7 @@ const Schema = 1
 // send the server's token (Authorization: Bearer TOKEN):
 //
 //	POST   /v1/processes    Container -> ProcessesAnswer
+//	POST   /v1/prepare      PrepareRequest -> the same
 //	POST   /v1/look         LookRequest -> ProcessesAnswer
 //	POST   /v1/signal       SignalRequest -> Fault
 //	POST   /v1/network      NetworkRequest -> Fault
@@ -81,6 +82,12 @@ const Gone = "gone"
 type ProcessesAnswer struct {
 	Schema    int       `json:"schema"`
 	Processes []Process `json:"processes"`
+}
+
+// PrepareRequest has the node look for a pod ahead of a fault, which then
+// begins some milliseconds sooner.
+type PrepareRequest struct {
+	PodUID string `json:"pod_uid"`
 }
 
 // LookRequest asks for the state of processes found before.

@@ -27,6 +27,13 @@ func (c Client) Processes(ctx context.Context, container Container) ([]Process, 
 	return out.Processes, err
 }
 
+// Prepare has the node look for a pod ahead of a fault, which then begins some
+// milliseconds sooner. It fails if the pod is none to act upon.
+func (c Client) Prepare(ctx context.Context, podUID string) error {
+	_, err := do[PrepareRequest](ctx, c, http.MethodPost, "/v1/prepare", PrepareRequest{PodUID: podUID})
+	return err
+}
+
 // Look returns processes found before as they are now.
 func (c Client) Look(ctx context.Context, processes []Process) ([]Process, error) {
 	out, err := do[ProcessesAnswer](ctx, c, http.MethodPost, "/v1/look", LookRequest{Processes: processes})

@@ -87,7 +87,7 @@ func (s *Server) stop(ctx context.Context, f Fault, lease time.Duration) (Fault,
 		return Fault{}, err
 	}
 	defer s.untake(id)
-	ns, err := s.processes.pod(f.PodUID)
+	ns, err := s.pods.open(f.PodUID)
 	if err != nil {
 		return Fault{}, err
 	}
@@ -127,7 +127,7 @@ func (s *Server) network(request NetworkRequest) (Fault, error) {
 	if err != nil {
 		return Fault{}, err
 	}
-	ns, err := s.processes.pod(request.PodUID)
+	ns, err := s.pods.open(request.PodUID)
 	if err != nil {
 		return Fault{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"sync"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -49,14 +50,15 @@ func (n *namespace) do(f func() error) error {
 
 // pod opens the network namespace of a pod. One that others than the pod are
 // in too, such as the node's own, is refused.
-func (p processes) pod(uid string) (*namespace, error) {
+// It also returns the process by which it was found.
+func (p processes) pod(uid string) (*namespace, int, error) {
 	match, err := procfs.PodCgroup(uid)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	pids, err := p.in(match)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for _, pid := range pids {
 		ns, err := openNamespace(p.path(pid, "ns/net"))
@@ -64,7 +66,7 @@ func (p processes) pod(uid string) (*namespace, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("network namespace of pod %s: %w", uid, err)
+			return nil, 0, fmt.Errorf("network namespace of pod %s: %w", uid, err)
 		}
 		// It is the pod's only if the process was in the pod still.
 		if !p.inCgroup(pid, match) {
@@ -76,11 +78,51 @@ func (p processes) pod(uid string) (*namespace, error) {
 			if err == nil {
 				err = fmt.Errorf("pod %s shares its network with process %d, which is not its own: what is done there would hit that too", uid, other)
 			}
-			return nil, err
+			return nil, 0, err
 		}
-		return ns, nil
+		return ns, pid, nil
 	}
-	return nil, fmt.Errorf("pod %s has no processes: %w", uid, errNotFound)
+	return nil, 0, fmt.Errorf("pod %s has no processes: %w", uid, errNotFound)
+}
+
+// podCache remembers by which process a pod's network namespace was found, so
+// that a fault need not look at every process of the node when its time has
+// come.
+type podCache struct {
+	processes
+	mu    sync.Mutex
+	known map[string]int // PID by pod UID
+}
+
+// maxKnown bounds a cache; older pods are looked for again.
+const maxKnown = 10_000
+
+func (c *podCache) open(uid string) (*namespace, error) {
+	match, err := procfs.PodCgroup(uid)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if pid := c.known[uid]; pid != 0 {
+		// As long as a process is in the pod it stays in its namespace.
+		if ns, err := openNamespace(c.path(pid, "ns/net")); err == nil {
+			if c.inCgroup(pid, match) {
+				return ns, nil
+			}
+			ns.Close()
+		}
+		delete(c.known, uid)
+	}
+	ns, pid, err := c.pod(uid)
+	if err != nil {
+		return nil, err
+	}
+	if c.known == nil || len(c.known) >= maxKnown {
+		c.known = map[string]int{}
+	}
+	c.known[uid] = pid
+	return ns, nil
 }
 
 func (p processes) inCgroup(pid int, match func(string) bool) bool {

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -55,17 +56,30 @@ func (n *namespace) nft() (*nftables.Conn, error) {
 // install makes the table.
 func install(ns *namespace, name string, peers []netip.Addr, direction string, a act) (*rules, error) {
 	var failed error
-	for _, form := range forms(a) {
+	all := forms(a)
+	// What the kernel did not know once it will not know again, and asking
+	// makes it look for a module, which takes 10 ms.
+	first := 0
+	if a.queued {
+		first = int(queueForm.Load())
+	}
+	for i, form := range all[first:] {
 		r := &rules{ns: ns, name: name, chains: []string{direction}}
 		if direction == Both {
 			r.chains = []string{In, Out}
 		}
 		if failed = r.make(peers, form); failed == nil {
+			if a.queued {
+				queueForm.Store(int32(first + i))
+			}
 			return r, nil
 		}
 	}
 	return nil, fmt.Errorf("packet filter rules: %w", failed)
 }
+
+// queueForm is the first form of a queue that this kernel took.
+var queueForm atomic.Int32
 
 // forms are the ways to say what becomes of packets, the best first. A kernel
 // may know queues as an expression of nf_tables, as a target of iptables

@@ -43,6 +43,7 @@ type Options struct {
 type Server struct {
 	options   Options
 	processes processes
+	pods      podCache
 	self      Process // this process, for its marks
 	listener  net.Listener
 
@@ -66,6 +67,7 @@ func New(options Options) (*Server, error) {
 		return nil, errs.Usage("fault: no token: whoever reaches this server could kill what runs on the node")
 	}
 	s := &Server{options: options, processes: processes{options.ProcRoot}, faults: map[uint64]*standing{}, taken: map[uint64][]Process{}}
+	s.pods.processes = s.processes
 	me, err := s.processes.stat(os.Getpid())
 	if err != nil {
 		return nil, errs.WithHint(errs.WithCode(fmt.Errorf("fault: %w", err), errs.CodeUsage), "give the place of the node's /proc with --proc-root")
@@ -102,6 +104,13 @@ func (s *Server) mux() *http.ServeMux {
 	mux.HandleFunc("POST /v1/processes", handle(func(_ *http.Request, c Container) (any, error) {
 		all, err := s.processes.container(c)
 		return ProcessesAnswer{Schema: Schema, Processes: all}, err
+	}))
+	mux.HandleFunc("POST /v1/prepare", handle(func(_ *http.Request, p PrepareRequest) (any, error) {
+		ns, err := s.pods.open(p.PodUID)
+		if err == nil {
+			err = ns.Close()
+		}
+		return PrepareRequest{PodUID: p.PodUID}, err
 	}))
 	mux.HandleFunc("POST /v1/look", handle(func(_ *http.Request, l LookRequest) (any, error) {
 		return ProcessesAnswer{Schema: Schema, Processes: s.processes.look(l.Processes)}, nil
