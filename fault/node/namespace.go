@@ -37,15 +37,33 @@ func openNamespace(path string) (*namespace, error) {
 // do runs f on a thread in the namespace. The thread ends with f.
 func (n *namespace) do(f func() error) error {
 	failed := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: nothing else may run here
+	go apart(func() {
 		if err := unix.Setns(int(n.Fd()), unix.CLONE_NEWNET); err != nil {
 			failed <- fmt.Errorf("enter network namespace: %w", err)
 			return
 		}
 		failed <- f()
-	}()
+	})
 	return <-failed
+}
+
+// apart runs f on a thread that nothing else will run on, and that ends with
+// the goroutine. It is never the first thread of the process: that would not
+// end, and its namespace is what /proc shows as the process's.
+func apart(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // another one, while this is held
+		f()
+	}()
+	<-done
+	runtime.UnlockOSThread()
 }
 
 // pod opens the network namespace of a pod. One that others than the pod are
@@ -181,8 +199,7 @@ func scratch(addresses ...string) (*namespace, error) {
 		err error
 	}
 	made := make(chan result, 1)
-	go func() {
-		runtime.LockOSThread()
+	go apart(func() {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			made <- result{err: fmt.Errorf("make a network namespace: %w", err)}
 			return
@@ -193,7 +210,7 @@ func scratch(addresses ...string) (*namespace, error) {
 			ns, err = openNamespace("/proc/thread-self/ns/net")
 		}
 		made <- result{ns, err}
-	}()
+	})
 	r := <-made
 	return r.ns, r.err
 }
