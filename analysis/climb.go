@@ -85,6 +85,9 @@ func (o *observations) verdict(s study.Search, cell, block int) verdict {
 	if share := o.missedShare(valid); m.beyond > 0 && share > m.beyond {
 		return verdict{answer: broke, why: fmt.Sprintf("at %s, %s of what proxies needed never came, or was never acknowledged: %s is beyond any bound", label, percent(share), s.Finding)}
 	}
+	if m.unguarded != nil {
+		m.of = m.unguarded
+	}
 	v := o.block(cell, block, m)
 	if base, ok := o.baseline(cell); overhead && ok {
 		v -= o.block(base, block, m)

@@ -53,10 +53,12 @@ func convergenceMeasures() []measure {
 		out = append(out, measure{name: name, of: func(o *observations, t *record.Trial) float64 { return of(o.converged(t)) }})
 	}
 	for _, q := range edgeQuantiles {
-		add("convergence_"+q.name, func(c *convergence) float64 { return c.acked.Quantile(q.q) })
+		add("convergence_"+q.name, func(c *convergence) float64 { return reached(c.acked, q.q) })
 		m := &out[len(out)-1]
 		m.beyond = math.Max(1-q.q, 1e-9) // of the largest, any
-		m.warn = survivors(m.beyond)
+		m.changes = changesFor(q.q)
+		m.unguarded = func(o *observations, t *record.Trial) float64 { return o.converged(t).acked.Quantile(q.q) }
+		m.warn = either(survivors(m.beyond), fewChanges(m.changes))
 	}
 	for _, edge := range edges {
 		for _, q := range edgeQuantiles {
@@ -68,8 +70,8 @@ func convergenceMeasures() []measure {
 		}
 	}
 	add("received_p50", func(c *convergence) float64 { return c.received.Quantile(0.5) })
-	add("received_p90", func(c *convergence) float64 { return c.received.Quantile(0.9) })
-	add("received_p99", func(c *convergence) float64 { return c.received.Quantile(0.99) })
+	add("received_p90", func(c *convergence) float64 { return reached(c.received, 0.9) })
+	add("received_p99", func(c *convergence) float64 { return reached(c.received, 0.99) })
 	add("received_max", func(c *convergence) float64 { return c.received.Quantile(1) })
 	for _, q := range edgeQuantiles {
 		add("applied_"+q.name, func(c *convergence) float64 { return reached(c.applied, q.q) })
@@ -78,7 +80,7 @@ func convergenceMeasures() []measure {
 		measure{name: "reported_convergence_p99", warn: firstBucket,
 			of: func(_ *observations, t *record.Trial) float64 { return reported(t) }},
 		measure{name: "hidden_convergence_p99", signed: true, of: func(o *observations, t *record.Trial) float64 {
-			return o.converged(t).acked.Quantile(0.99) - reported(t)
+			return reached(o.converged(t).acked, 0.99) - reported(t)
 		}})
 	for _, stage := range record.Stages() {
 		out = append(out, measure{name: "stage_" + stage, signed: true, warn: stageApart(stage), of: ofControl(func(c *record.Control) float64 {

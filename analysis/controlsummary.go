@@ -153,6 +153,7 @@ func (o *observations) summarizeChanges(s *record.ControlSummary, trials []*reco
 		}
 	}
 	all := stat.Merge(acked...)
+	s.Acknowledged = all.Total()
 	s.Convergence, s.Received = latencyOfCounts(all), latencyOfCounts(stat.Merge(received...))
 	if real := stat.Merge(applied...); real.Total() > 0 {
 		l := latencyOfCounts(real)

@@ -135,15 +135,6 @@ func survivors(beyond float64) func(o *observations, cell int) []string {
 	}
 }
 
-// reached is a quantile of pairs of a change and a proxy, NaN where they are
-// too few to leave one beyond it.
-func reached(c stat.Counts, q float64) float64 {
-	if q < 1 && float64(c.Total())*(1-q) < 1-1e-9 {
-		return math.NaN()
-	}
-	return c.Quantile(q)
-}
-
 // overChanges is a quantile of one figure a change, of which lacking more have
 // none: theirs lies beyond all others. It is NaN where the changes do not
 // reach it: a quantile takes as many as leave one beyond it, 10 for the 90th

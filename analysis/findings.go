@@ -59,6 +59,12 @@ func (o *observations) overhead(cell, base int, m measure) record.Finding {
 	e, relative, bootstrap := o.difference(cell, base, m)
 	f.Blocks = e.Blocks
 	if e.Blocks < minPairs || !e.Defined() {
+		for _, c := range []int{cell, base} {
+			if why := o.tooFew(c, m); why != "" {
+				f.Verdict, f.Warnings = record.VerdictInvalid, []string{why}
+				return f
+			}
+		}
 		return invalid(f, e.Blocks)
 	}
 	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings

@@ -21,6 +21,13 @@ type measure struct {
 	// beyond is the share of pairs of a change and a proxy that lie above
 	// the value, in measures of convergence that are a percentile of them.
 	beyond float64
+	// changes is how many changes leave one beyond the value, in measures that
+	// are a percentile of pairs; 0 for others.
+	changes int
+	// unguarded is such a percentile of however few pairs. Searches go by it:
+	// they ask only whether more than its share of the pairs lies beyond a
+	// bound, which of few pairs the slowest answers.
+	unguarded func(*observations, *record.Trial) float64
 	// signed says that the value may lie below zero.
 	signed bool
 	// net says that the value is what is left of a use without the idle one:

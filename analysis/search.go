@@ -116,6 +116,7 @@ func (o *observations) search(c study.Climb) (record.Finding, bool) {
 		f.Estimate, f.Blocks = c.Level(o.plan, c.Cells[b.low]), b.levels[b.low].held
 		f.Low, f.High = f.Estimate, f.Estimate
 		f.Warnings = append(f.Warnings, o.close(c, b.low)...)
+		f.Warnings = append(f.Warnings, o.loose(c, b.low)...)
 	}
 	switch {
 	case b.high >= 0:
@@ -164,4 +165,19 @@ func (o *observations) close(c study.Climb, level int) []string {
 	}
 	return []string{fmt.Sprintf("at %s the interval of %s reaches %s, beyond the bound of %s", o.plan.Label(o.plan.Cells[cell]),
 		c.Search.Finding, quantity(f.High, f.Unit), quantity(c.Search.Bound.Value, c.Search.Bound.Unit))}
+}
+
+// loose warns of a bound on a percentile over pairs of fewer changes than would
+// reach it.
+func (o *observations) loose(c study.Climb, level int) []string {
+	m, _, ok := measureNamed(o.plan.Study, c.Search.Finding)
+	if !ok || m.changes == 0 {
+		return nil
+	}
+	cell := c.Cells[level]
+	w := o.fewChanges(o.valid(cell), m.changes)
+	if w == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("at %s %s: %s", o.plan.Label(o.plan.Cells[cell]), c.Search.Finding, w)}
 }

@@ -179,6 +179,9 @@ type ControlSummary struct {
 	Superseded int64 `json:"superseded"`
 	Missed     int64 `json:"missed"`
 
+	// Acknowledged counts the pairs that convergence is of; percentiles that
+	// leave less than one of them beyond are there, but say nothing.
+	Acknowledged int64 `json:"acknowledged_pairs"`
 	// Convergence is from commit to acknowledgement over all pairs, received
 	// to when the proxy had read it, applied to when a real Envoy had it in
 	// force (nil without any).
