@@ -42,6 +42,7 @@ func TestPageInBrowser(t *testing.T) {
 	}{
 		{"quick", quick(), []string{"overhead", "latency", "cpu", "memory", "validity", "drift", "findings", "assertions", "about", "study"}},
 		{"two-pod-latency", twoPod(), []string{"overhead", "latency", "published", "cpu", "memory", "validity", "drift", "findings", "about", "study"}},
+		{"ten-servers", tenServersFindings(t), []string{"verdicts", "timeline", "ledger", "overhead", "latency", "validity", "drift", "findings", "about", "study"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := browser(t)

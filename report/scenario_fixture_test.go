@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -60,7 +61,6 @@ type shop struct {
 	tries      int // attempts of a proxy, at most
 	detects    bool
 	noise      float64
-	unlogged   string // id of a request that the stock worker did not write about
 	sickUntil  int64
 	phantomEnd int64
 }
@@ -254,9 +254,30 @@ func (m *shop) request(id string, due int64, client int) {
 	m.book.AddClient(entry)
 }
 
-// inconclusive is a run whose second trial has a step without proof.
-func inconclusive(t *testing.T) record.Findings {
-	return scenarioFindings(t, func(trial *record.Trial, events []record.Event) {
+// made has findings that several tests look at, and none changes.
+var made = struct {
+	sync.Mutex
+	findings map[string]record.Findings
+}{findings: map[string]record.Findings{}}
+
+func once(t *testing.T, name string, spoil func(*record.Trial, []record.Event)) record.Findings {
+	t.Helper()
+	made.Lock()
+	defer made.Unlock()
+	if f, ok := made.findings[name]; ok {
+		return f
+	}
+	f := scenarioFindings(t, spoil)
+	made.findings[name] = f
+	return f
+}
+
+func tenServersFindings(t *testing.T) record.Findings { return once(t, "good", nil) }
+
+// inconclusiveFindings are of a run in which a step of some trials has no
+// proof.
+func inconclusiveFindings(t *testing.T) record.Findings {
+	return once(t, "inconclusive", func(trial *record.Trial, events []record.Event) {
 		if i := slices.IndexFunc(events, func(e record.Event) bool { return e.Step == "gone" }); trial.Order == 1 {
 			events[i].WatchedNS, events[i].Proof, events[i].Error = 0, "", "not proven: the EndpointSlices of stock still have 10 endpoints"
 		}

@@ -20,7 +20,7 @@ func windowTable(f record.Findings) table {
 	t := table{Title: "Windows between steps; latency in " + us.Unit + ", of answered requests from when they were due", Columns: append(factorColumns(f),
 		column{"window", false, 0}, column{"from", true, 9}, column{"to", true, 2}, column{"requests", true, 8}, column{"failed", true, 0}, column{"by kind", false, 6},
 		column{"p50", true, 7}, column{"p90", true, 1}, column{"p99", true, 8}, column{"max", true, 3}, column{"longest failing run", true, 5},
-		column{"attempts", true, 6}, column{"hidden", true, 4}, column{"at gone endpoints", true, 4}, column{"ready", true, 3}, column{"ejected", true, 3})}
+		column{"attempts", true, 6}, column{"hidden", true, 4}, column{"at gone endpoints", true, 4}, column{"fewer ready", true, 3}, column{"ejected", true, 3})}
 	for _, c := range cells {
 		s := c.Scenario
 		if s.Shown == "" {
@@ -40,7 +40,7 @@ func windowTable(f record.Findings) table {
 			if w.Attempts == 0 {
 				attempts = text{"–", styleDim}
 			}
-			row = append(row, text{S: run.value(w.LongestFailUS)}, attempts, text{S: count(w.Hidden)}, text{S: count(w.Phantom)}, text{S: byCount(w.Ready)}, text{S: byCount(w.Ejected)})
+			row = append(row, text{S: run.value(w.LongestFailUS)}, attempts, text{S: count(w.Hidden)}, text{S: count(w.Phantom)}, text{S: fewer(s, w)}, text{S: byCount(w.Ejected)})
 			if w.Name == s.Total.Name {
 				for i := range row {
 					row[i].Style = styleStrong
@@ -50,9 +50,29 @@ func windowTable(f record.Findings) table {
 		}
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "A window is named after the step that begins it; NAME.end begins when a step is undone. Ready: the fewest endpoints in the window, ejected: the most. Attempts: a request, between the two services that have the most.")
+		t.Notes = append(t.Notes, "A window is named after the step that begins it; NAME.end begins when a step is undone. Fewer ready: the fewest endpoints of services that had not all; ejected: the most. Attempts: a request, between the two services that have the most.")
 	}
 	return t
+}
+
+// fewer lists services with fewer endpoints than the graph gives them.
+func fewer(s *record.ScenarioSummary, w record.ScenarioWindow) string {
+	out := map[string]int{}
+	for _, n := range s.Graph.Nodes {
+		if ready, ok := w.Ready[n.Service]; ok && ready < n.Replicas {
+			out[n.Service] = ready
+		}
+	}
+	return ready(out)
+}
+
+// ready lists numbers by name, zeros too: none left is what matters most.
+func ready(m map[string]int) string {
+	var out []string
+	for _, name := range mapKeys(m) {
+		out = append(out, fmt.Sprintf("%s %d", name, m[name]))
+	}
+	return strings.Join(out, ", ")
 }
 
 func failedText(w record.ScenarioWindow) text {

@@ -1,6 +1,8 @@
 // The types of record.Findings as JSON; record/findings.go says what each
 // field means. All times are in microseconds: the report converts them.
 
+import type { ScenarioSummary } from './scenario';
+
 export type Cell = Readonly<Record<string, string>>;
 
 export interface Page {
@@ -14,6 +16,8 @@ export interface Findings {
   readonly schema: number;
   readonly study: string;
   readonly question: string;
+  /** Of a study of resilience. */
+  readonly story?: string;
   readonly run: string;
   readonly started: string;
   readonly seed: number;
@@ -152,6 +156,7 @@ export interface CellSummary {
   readonly connections?: Readonly<Record<string, Connections>> | null;
   readonly pressure?: Pressure;
   readonly control?: ControlSummary | null;
+  readonly scenario?: ScenarioSummary | null;
   readonly block_p50_us: readonly { readonly block: number; readonly repeat: number; readonly value: number }[] | null;
 }
 

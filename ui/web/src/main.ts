@@ -15,6 +15,7 @@ import { assertions, head } from './views/head';
 import { latency } from './views/latency';
 import { overhead } from './views/overhead';
 import { Slice, type View } from './views/parts';
+import { happened, ledger, verdicts } from './views/scenario';
 import { published } from './views/published';
 import { amplification, controlCost } from './views/pushed';
 import { drift, validity } from './views/trust';
@@ -27,8 +28,9 @@ export function show(root: HTMLElement, page: Page): void {
   const [convergences, stages, phantoms, pushed, costs] = control;
   const views = [overhead(model), latency(model, slice), cpu(model, slice), memory(model, slice), drift(model, slice), conditions(model)];
   const [over, curves, cost, space, blocks, state] = views;
+  const told = happened(model);
   const update = (selection: Parameters<View['update']>[0]): void => {
-    for (const view of [...views, ...control]) view?.update(selection);
+    for (const view of [...views, ...control, told]) view?.update(selection);
   };
   root.replaceChildren();
   append(root, [
@@ -37,6 +39,7 @@ export function show(root: HTMLElement, page: Page): void {
     filters(model, update),
     h('main', { id: 'main', tabindex: -1 },
       // First what the study is about: convergence, or CPU if it fits CPU to a rate.
+      verdicts(model), told?.element, ledger(model),
       model.controlled ? [convergences?.element, stages?.element, phantoms?.element, over?.element, published(model), pushed?.element, costs?.element, space?.element] : model.fitted ? [cost?.element, space?.element, published(model), over?.element, curves?.element] : [over?.element, curves?.element, published(model), cost?.element, space?.element],
       validity(model),
       blocks?.element,

@@ -4,6 +4,7 @@ import quick from '../../../report/testdata/quick.json';
 import type { ControlSummary, Findings, Page } from '../src/data';
 import { append, h, visible } from '../src/dom';
 import { show } from '../src/main';
+import type { ScenarioSummary, ScenarioWindow } from '../src/scenario';
 
 const page = (change: Partial<Findings> = {}): Page => ({ findings: { ...(quick as unknown as Findings), ...change }, answers: ['Headline.', 'More.'], warnings: [] });
 
@@ -145,4 +146,40 @@ test('who brought a configuration, and what metrics do not say', () => {
   const said = root.querySelector('#control-cost details')?.textContent;
   expect(said).toContain('pilot_x');
   expect(said).toContain('zero, or unknown to this version');
+});
+
+const span = (name: string, from_s: number, to_s: number, failed: number): ScenarioWindow => ({
+  name, from_s, to_s, requests: 100, answered: 100 - failed, failed, failed_by: { status: failed }, error_share: failed / 100, rate_rps: 100, latency_us: times(9_000), longest_failing_run_us: failed * 10_000,
+  attempts: 1.2, hidden: 3, phantom: 0, ready: { bar: failed > 0 ? 0 : 2 }, ejected: {},
+  edges: [{ from: 'clients', to: 'bar', requests: 100, attempts: 120, failed, p50_us: 9_000, p99_us: 27_000 }],
+  expected: { demand_rps: 100, service: 'bar', replicas: 2, capacity_rps: 400, error_share: 0, attempts: 3 }, surprises: failed > 0 ? [`${name}: failed <b>all</b>`] : [],
+});
+
+const scenario: ScenarioSummary = {
+  verdict: 'fail', expected: 'pass', as_expected: false, shown: 'b000-t00', s: 2,
+  trials: [{ trial: 'b000-t00', verdict: 'fail', assertions: [{ expr: 'error_share < 0.1', time: 'after gone', outcome: 'fail', detail: 'false at 1.20 s' }] }],
+  windows: [span('start', 0, 1, 0), span('gone', 1, 2, 40)], total: span('whole', 0, 2, 40),
+  steps: [{ name: 'gone', op: 'remove', object: 'bar-1', begin_s: 1, applied_s: 1.004, proven_s: 1.1, late_us: 120, proof: 'one endpoint is left', failed: 40, detect_us: 9_000, recover_us: 400_000, longest_failing_run_us: 400_000 }],
+  ledger: { requests: 200, reconciled: false, equations: [{ name: 'attempts to bar', left: 240, arrived: 200, lost: { UF: 39 }, missing: 1, holds: false }], faults: [{ hop: 'network', service: 'bar', flag: 'UF', count: 40, meaning: 'no connection', cause: 'gone' }],
+    unreconciled: [{ id: 'mm-1', at_s: 1.2, outcome: 'status', lacks: ['a line'] }] },
+  series: { bin_s: 0.1, requests: Array.from({ length: 20 }, () => 10), failed: { status: Array.from({ length: 20 }, (_, i) => (i < 10 ? 0 : 4)) }, p50_us: Array.from({ length: 20 }, (_, i) => (i === 12 ? 0 : 9_000)), p99_us: [], max_us: null },
+  graph: { entry: 'bar', clients: 2, width: 1, height: 1, nodes: [{ service: 'bar', replicas: 2, x: 0.5, y: 0.5 }], lines: null }, retries: 'two',
+};
+
+test('a scenario shows verdicts, timeline, graph and ledger', () => {
+  const [first, ...rest] = page().findings.cells ?? [];
+  if (!first) throw new Error('no cell');
+  show(root, page({ story: 'Once.', cells: [{ ...first, scenario }, ...rest] }));
+  expect([...root.querySelectorAll('main > section')].map((e) => e.id).slice(0, 3)).toEqual(['verdicts', 'timeline', 'ledger']);
+  expect(root.querySelector('#verdicts tbody tr')?.textContent).toContain('error_share < 0.1 after gone: false at 1.20 s');
+  expect(root.querySelector('.services .hurt')?.textContent).toContain('0 of 2 ready');
+  expect(root.querySelector('.services .edge.failing')).not.toBeNull();
+  expect(root.querySelector('#timeline .warnings')?.textContent).toContain('failed <b>all</b>');
+  expect(root.querySelector('#ledger')?.textContent).toContain('1 request does not reconcile');
+  const start = root.querySelector<HTMLInputElement>('#timeline input[value=start]');
+  if (!start) throw new Error('no window to choose');
+  start.checked = true;
+  start.dispatchEvent(new Event('change'));
+  expect(root.querySelector('.services .hurt')).toBeNull();
+  expect(new XMLSerializer().serializeToString(root)).not.toMatch(/NaN|undefined|Infinity/);
 });

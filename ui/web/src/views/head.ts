@@ -12,6 +12,7 @@ export function head(page: Page): HTMLElement {
     { class: 'head' },
     h('p', { class: 'brand' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), 'meshmark', h('span', { class: 'study' }, f.study)),
     f.question !== '' && h('p', { class: 'question' }, f.question),
+    (f.story ?? '') !== '' && h('p', { class: 'story' }, f.story ?? ''),
     h('h1', { class: (headline ?? '').length > 100 ? 'long' : null }, headline ?? f.study),
     more.length > 0 && h('ul', { class: 'answers' }, more.map((answer) => h('li', {}, answer))),
     h('dl', { class: 'stamps' }, stamps(page)),
