@@ -49,10 +49,10 @@ func TestGolden(t *testing.T) {
 		{"control-plane-tuning.md", "markdown", tuning(t), Options{}},
 		{"control-plane-tuning.csv", "csv", tuning(t), Options{}},
 		{"control-plane-faults.txt", "text", faulty(t), Options{Width: 100}},
-		{"ten-servers.txt", "text", scenarioFindings(t, nil), Options{Width: 180}},
-		{"ten-servers.md", "markdown", scenarioFindings(t, nil), Options{}},
-		{"ten-servers.xml", "junit", scenarioFindings(t, nil), Options{}},
-		{"ten-servers-inconclusive.txt", "text", inconclusive(t), Options{Width: 120}},
+		{"ten-servers.txt", "text", tenServersFindings(t), Options{Width: 180}},
+		{"ten-servers.md", "markdown", tenServersFindings(t), Options{}},
+		{"ten-servers.xml", "junit", tenServersFindings(t), Options{}},
+		{"ten-servers-inconclusive.txt", "text", inconclusiveFindings(t), Options{Width: 120}},
 		{"one-istiod.txt", "text", controlFindings(t, "one-istiod", 2, nil), Options{Width: 120}},
 	} {
 		t.Run(c.file, func(t *testing.T) {
