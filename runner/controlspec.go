@@ -214,21 +214,3 @@ func trialLabel(run, id string) string {
 	}
 	return fmt.Sprintf("%s-%s", id, suffix)
 }
-
-// checkControl finds what cannot be made of a plan's cells.
-func checkControl(plan *study.Plan) error {
-	for _, cell := range plan.Cells {
-		fail := func(err error) error { return fmt.Errorf("cell %s: %w", plan.Label(cell), err) }
-		l, err := study.ControlOf(cell)
-		if err != nil {
-			return fail(err)
-		}
-		if err := sizesOf(plan.Study.Control, l).Validate(); err != nil {
-			return fail(err)
-		}
-		if _, err := churn.NewPlan(churnSpec(plan.Study, cell, l, "check", 1)); err != nil {
-			return fail(err)
-		}
-	}
-	return nil
-}

@@ -265,7 +265,7 @@ func Check(plan *study.Plan) error {
 	for _, cell := range plan.Cells {
 		server := t.servers[study.ServerVariant(cell)]
 		if _, err := loadSpec(plan.Study, cell, url(server, cell, plan.Study.Load), 1); err != nil {
-			return fmt.Errorf("cell %s: %w", plan.Label(cell), err)
+			return placed(plan, cell, err, "", study.FactorRate, study.FactorConnections)
 		}
 	}
 	return nil

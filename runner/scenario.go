@@ -186,7 +186,7 @@ func checkScenario(plan *study.Plan) error {
 			_, err = s.loadSpec(0)
 		}
 		if err != nil {
-			return fmt.Errorf("cell %s: %w", plan.Label(cell), err)
+			return placed(plan, cell, err, "")
 		}
 	}
 	return nil

@@ -304,6 +304,8 @@ func (d *decoder) checkPopulation(p *Plan) {
 		case p.Study.ChangeTime(cell) < 0:
 			d.fail(d.pos("control"), "let the rate end above 0, or ask for fewer changes", "cell %s never comes to %d changes: its rate falls to 0 before", p.Label(cell), p.Study.ChangesIn(cell))
 			return
+		case !d.checkLevers(p, cell, l):
+			return
 		case p.Study.ChangesIn(cell) > 40_000:
 			d.fail(d.pos("control"), "at most 40000 are possible", "cell %s makes %d changes a trial", p.Label(cell), p.Study.ChangesIn(cell))
 			return

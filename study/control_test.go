@@ -109,6 +109,11 @@ func TestControlRefuses(t *testing.T) {
 		{"changes a minute", minimalControl + "settings: {change_rate: 5/m}\n", "4:25", "has a unit", "write 5"},
 		{"throttle", minimalControl + "settings: {push_throttle: many}\n", "4:27", "no number", "default"},
 		{"unknown change", minimalControl + "settings: {change: vs}\n", "4:20", "unknown level", ""},
+		{"request above the limit", minimalControl + "settings: {istiod_cpu: 1, istiod_cpu_request: 1500m}\n", "4:47", "more than the limit, istiod_cpu 1", "Kubernetes refuses"},
+		{"memory request above the limit", minimalControl + "settings: {istiod_memory: 512Mi}\nfactors: {istiod_memory_request: [256Mi, 1Gi]}\n", "5:34", "request 1Gi: istiod_memory_request 1Gi is more", "Kubernetes refuses"},
+		{"debounce", minimalControl + "settings: {debounce_after: 20s}\n", "4:28", "longer than debounce_max 10s", "raise debounce_max"},
+		{"burst", minimal + "control: {changes: 5}\nsettings: {change_arrival: \"burst:6\"}\n", "4:28", "bursts of 6 changes, but a trial makes 5", "at least 6 changes"},
+		{"searched twice", minimalControl + "factors: {proxies: [5, 10]}\nsearch:\n- {factor: proxies, finding: convergence_p99, bound: 2 s}\n- {factor: proxies, finding: convergence_p99, bound: 2000 ms, tolerance: 5%}\n", "7:3", "searched twice", "leave one"},
 		{"published unit", minimalControl + "published:\n- {source: s, claim: c, finding: pushes, cell: {proxies: 50}, figure: 3, unit: MB}\n", "5:80", "is no unit of pushes", "possible: pushes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

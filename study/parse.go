@@ -32,6 +32,7 @@ func Parse(data []byte, name string, sets []string) (*Study, error) {
 	d := &decoder{root: tree, plane: planeOf(tree)}
 	s := defaultsOf(d.plane)
 	root(s).decode(d, tree)
+	s.places = d.places()
 	if len(d.errs) == 0 {
 		d.resolve(s)
 	}

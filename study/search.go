@@ -106,6 +106,12 @@ func (d *decoder) resolveSearches(s *Study) {
 
 func (d *decoder) checkSearches(s *Study) {
 	for i, one := range s.Search {
+		for _, earlier := range s.Search[:i] {
+			if earlier.Factor == one.Factor && earlier.Finding == one.Finding && earlier.Bound == one.Bound && earlier.At.Key() == one.At.Key() {
+				d.fail(d.pos("search", i), "leave one of them out", "the same is searched twice: %s by %s", clip(one.Factor, 40), one.Finding)
+				break
+			}
+		}
 		f, ok := FactorByName(one.Factor)
 		if !ok || !f.Numeric || !s.varies(one.Factor) {
 			d.fail(d.pos("search", i, "factor"), "give it levels that grow in factors", "%s is no factor of numbers that this study varies", clip(one.Factor, 40))

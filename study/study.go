@@ -51,6 +51,9 @@ type Study struct {
 	Assert []Expr
 	// Published are figures of the literature to set beside ours.
 	Published []Published
+
+	// places are where factors stand in the file; see [Study.Place].
+	places map[string]Pos
 }
 
 // Meshes a study can name.

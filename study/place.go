@@ -1,0 +1,85 @@
+package study
+
+import (
+	"fmt"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// places notes where the file names each factor.
+func (d *decoder) places() map[string]Pos {
+	out := map[string]Pos{}
+	note := func(section *node) {
+		if section == nil {
+			return
+		}
+		for i, k := range section.keys {
+			if _, ok := out[k.name]; !ok {
+				out[k.name] = section.values[i].pos
+			}
+		}
+	}
+	note(d.root.get("factors"))
+	note(d.root.get("settings"))
+	if variants := d.root.get("variants"); variants != nil {
+		for _, v := range variants.values {
+			note(v)
+		}
+	}
+	for _, section := range sections {
+		if n := d.root.get(section); n != nil {
+			out[section] = n.pos
+		}
+	}
+	return out
+}
+
+// Place is where the study's file says something of the first of these
+// factors of which it says anything, for faults that only the code finds that
+// acts on a cell. Where it names none of them it is the section that makes the
+// study one of its plane.
+func (s *Study) Place(factors ...string) Pos {
+	for _, name := range append(factors, sections[s.Plane()]) {
+		if p, ok := s.places[name]; ok {
+			return p
+		}
+	}
+	return Pos{File: "study " + s.Name}
+}
+
+// checkLevers finds what Kubernetes or istiod would refuse of a cell, or take
+// as something else than it says.
+func (d *decoder) checkLevers(p *Plan, cell record.Cell, l ControlLevels) bool {
+	fail := func(hint, text, factor, with string) bool {
+		d.fail(p.Study.Place(factor, with), hint, "cell %s: "+text, p.Label(cell), factor, cell[factor], with, cell[with])
+		return false
+	}
+	for _, pair := range [][2]string{{FactorIstiodCPURequest, FactorIstiodCPU}, {FactorIstiodMemRequest, FactorIstiodMemory}} {
+		if request, limit, ok := bothValues(cell, pair[0], pair[1]); ok && request > limit {
+			return fail("Kubernetes refuses a request above its limit: lower the one or raise the other", "%s %s is more than the limit, %s %s", pair[0], pair[1])
+		}
+	}
+	if l.DebounceAfter > l.DebounceMax {
+		return fail("istiod never waits longer than the most: raise debounce_max too", "%s %s is longer than %s %s", FactorDebounceAfter, FactorDebounceMax)
+	}
+	if kind, n := l.Arrival(); kind == ArrivalBurst && n > p.Study.ChangesIn(cell) {
+		d.fail(p.Study.Place(FactorChangeArrival), fmt.Sprintf("burst is all at once; or make at least %d changes", n),
+			"cell %s: bursts of %d changes, but a trial makes %d", p.Label(cell), n, p.Study.ChangesIn(cell))
+		return false
+	}
+	return true
+}
+
+// bothValues are the levels of two factors as numbers, false unless both are.
+func bothValues(cell record.Cell, a, b string) (x, y float64, ok bool) {
+	value := func(name string) (float64, bool) {
+		f, _ := FactorByName(name)
+		return f.Value(cell[name])
+	}
+	x, ok = value(a)
+	if !ok {
+		return 0, 0, false
+	}
+	y, ok = value(b)
+	return x, y, ok
+}
