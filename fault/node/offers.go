@@ -31,6 +31,9 @@ const (
 	// trialRate and rateError likewise.
 	trialRate = 2_000_000
 	rateError = 0.1
+	// trialTurns is how often it is tried: a busy moment is not the kernel's
+	// fault.
+	trialTurns = 3
 )
 
 // offers tries out what this node can do.
@@ -51,17 +54,21 @@ func (s *Server) offers(ctx context.Context) []Offer {
 	} {
 		t.request.Direction = In
 		o := Offer{What: t.what}
-		arrivals, packets, err := s.try(ctx, t.request, t.packets, t.bytes, t.gap)
-		if err == nil {
-			o.Detail, err = t.judge(arrivals, packets, t.packets)
-		}
-		if err != nil {
-			o.Detail = err.Error()
-			if t.what == OfferDelay || t.what == OfferRate {
-				o.Detail = "this kernel passes packets through no queue of netfilter: " + o.Detail
+		for range trialTurns {
+			arrivals, packets, err := s.try(ctx, t.request, t.packets, t.bytes, t.gap)
+			if err != nil {
+				o.Detail = err.Error()
+				if t.what == OfferDelay || t.what == OfferRate {
+					o.Detail = "packets cannot be held in a netfilter queue: " + o.Detail
+				}
+				break
 			}
+			if o.Detail, err = t.judge(arrivals, packets, t.packets); err == nil {
+				o.OK = true
+				break
+			}
+			o.Detail = err.Error()
 		}
-		o.OK = err == nil
 		out = append(out, o)
 	}
 	return out
