@@ -123,11 +123,20 @@ func (s *stage) find(ctx context.Context) error {
 	return s.compareClocks(ctx)
 }
 
+// How long a role may take to listen once its container runs.
+const (
+	roleTime  = 10 * time.Second
+	roleEvery = 100 * time.Millisecond
+)
+
 // compareClocks measures the clocks of all nodes that have an observer.
 func (s *stage) compareClocks(ctx context.Context) error {
 	s.bound = 0
 	for node, observer := range s.observers {
 		ahead, bound, err := observer.ClockOffset(ctx)
+		for since := time.Now(); err != nil && time.Since(since) < roleTime && pause(ctx, roleEvery) == nil; {
+			ahead, bound, err = observer.ClockOffset(ctx) // it may not listen yet
+		}
 		if err != nil {
 			return fmt.Errorf("compare clocks with node %s: %w", node, err)
 		}

@@ -323,3 +323,31 @@ func TestReadWorker(t *testing.T) {
 		t.Error("a damaged line is no error")
 	}
 }
+
+// Order and stamps do not make another configuration, anything else does.
+func TestConfigHash(t *testing.T) {
+	const text = `{"configs":[{"name":"a","version_info":"1","route":{"x":1,"y":[1,2]}},{"name":"b","last_updated":"t"}]}`
+	hash := func(text string) [32]byte {
+		h, err := configHash([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	for _, c := range []struct {
+		text string
+		same bool
+	}{
+		{text, true},
+		{`{"configs":[{"name":"b","last_updated":"u"},{"route":{"y":[2,1],"x":1},"name":"a","version_info":"2"}]}`, true},
+		{`{"configs":[{"name":"b"},{"route":{"y":[2,1],"x":2},"name":"a"}]}`, false},
+		{`{"configs":[{"name":"a","route":{"x":1,"y":[1,2]}}]}`, false},
+	} {
+		if same := hash(c.text) == hash(text); same != c.same {
+			t.Errorf("%s: the same: %v", c.text, same)
+		}
+	}
+	if _, err := configHash([]byte("no JSON")); err == nil {
+		t.Error("no JSON is taken")
+	}
+}

@@ -47,7 +47,7 @@ func (t *scenarioTrial) judge(got outcome, book *ledger.Book, logs error) {
 // microseconds, without a word, and at all: windows are cut to 10 ms.
 const (
 	lateUS    = 10_000
-	maxLateUS = 50_000
+	maxLateUS = 100_000
 )
 
 // unproven names the steps that did not take effect, or are not known to.
