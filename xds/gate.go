@@ -33,6 +33,9 @@ const (
 	gateShrink     = 0.7
 	gateShrinkOnce = 500 * time.Millisecond
 	pingEvery      = 30 * time.Second // as pilot-agent does
+	// busyAgain is when a connection that was busy is tried again: the gate
+	// waits for none, since one whose server takes nothing would hold up all.
+	busyAgain = 5 * time.Millisecond
 )
 
 type actionKind uint8
@@ -45,6 +48,7 @@ const (
 	warmProxy
 	pingAll
 	closeLink
+	openProxy // connectProxy once more, on a connection that was busy
 )
 
 // action is something to do to a proxy on a link, or to a link.
@@ -186,8 +190,11 @@ func (g *gate) run() {
 
 func (g *gate) do(a action) {
 	switch a.what {
-	case connectProxy:
-		a.link.connect(a.proxy)
+	case connectProxy, openProxy:
+		if !a.link.connect(a.proxy) {
+			a.what = openProxy // the place is taken already
+			g.later(time.Now().Add(busyAgain), a)
+		}
 	case closeLink:
 		a.link.close()
 	case pingAll:
@@ -202,7 +209,7 @@ func (g *gate) do(a action) {
 		}
 		g.later(time.Now().Add(pingEvery), action{what: pingAll})
 	case resumeProxy, dropProxy, drainProxy, warmProxy:
-		a.link.do(func() {
+		done := a.link.do(func() {
 			p := a.proxy
 			// A proxy that has moved to another connection is that one's.
 			g.mu.Lock()
@@ -222,5 +229,8 @@ func (g *gate) do(a action) {
 				p.stream.Cancel(reasonStorm)
 			}
 		})
+		if !done {
+			g.later(time.Now().Add(busyAgain), a)
+		}
 	}
 }

@@ -185,8 +185,9 @@ func (l *link) fail(err error) {
 	}
 }
 
-// connect opens a stream for a proxy now or when the connection is there.
-func (l *link) connect(p *proxy) {
+// connect opens a stream for a proxy now or when the connection is there; it
+// returns false if that is busy.
+func (l *link) connect(p *proxy) (done bool) {
 	l.mu.Lock()
 	conn, dead := l.conn, l.dead
 	if conn == nil && dead == nil {
@@ -197,8 +198,10 @@ func (l *link) connect(p *proxy) {
 	case dead != nil:
 		l.fleet.failed(p, reasonDial, dead)
 	case conn != nil:
-		_ = conn.Do(func() { l.openLocked(p) }) // a connection that broke says so in Run
+		done, _ = conn.TryDo(func() { l.openLocked(p) }) // a connection that broke says so in Run
+		return done
 	}
+	return true
 }
 
 // openLocked opens a stream; the connection's lock is held.
@@ -213,22 +216,26 @@ func (l *link) openLocked(p *proxy) {
 	l.fleet.failed(p, reasonDial, err)
 }
 
-// do calls f under the connection's lock, if there is a connection.
-func (l *link) do(f func()) {
+// do calls f under the connection's lock, if there is a connection; it returns
+// false if that is busy.
+func (l *link) do(f func()) (done bool) {
 	l.mu.Lock()
 	conn := l.conn
 	l.mu.Unlock()
-	if conn != nil {
-		_ = conn.Do(f) // a connection that broke says so in Run
+	if conn == nil {
+		return true
 	}
+	done, _ = conn.TryDo(f) // a connection that broke says so in Run
+	return done
 }
 
+// ping is left out where the connection is busy: then something is on its way.
 func (l *link) ping() {
 	l.mu.Lock()
 	conn := l.conn
 	l.mu.Unlock()
 	if conn != nil {
-		_ = conn.Ping() // a connection that broke says so in Run
+		_, _ = conn.Ping() // a connection that broke says so in Run
 	}
 }
 

@@ -277,14 +277,15 @@ func (c *Conn) turn(at int64) {
 	}
 }
 
-// Close ends the connection; Run returns.
+// Close ends the connection; Run returns. It does not wait for a write that
+// the server does not take: that fails at once.
 func (c *Conn) Close() {
+	_ = c.net.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed == nil {
 		c.closed = net.ErrClosed
 	}
-	_ = c.net.Close()
 	select {
 	case <-c.done:
 	default:
@@ -307,10 +308,21 @@ func (c *Conn) Do(f func()) error {
 	return c.flush()
 }
 
+// TryDo is Do, unless the connection is busy: then it does nothing and returns
+// false. A connection may be busy for as long as a server takes no bytes.
+func (c *Conn) TryDo(f func()) (done bool, err error) {
+	if !c.mu.TryLock() {
+		return false, nil
+	}
+	defer c.mu.Unlock()
+	f()
+	return true, c.flush()
+}
+
 // Ping queues and writes a PING, which keeps the connection from looking
-// dead on either side.
-func (c *Conn) Ping() error {
-	return c.Do(func() {
+// dead on either side; it returns false if the connection is busy.
+func (c *Conn) Ping() (done bool, err error) {
+	return c.TryDo(func() {
 		if c.deaf {
 			return
 		}

@@ -1,0 +1,43 @@
+package stream_test
+
+import (
+	"testing"
+	"time"
+)
+
+// A connection whose server takes no bytes is busy: nobody else waits for it,
+// and it can be closed.
+func TestServerThatTakesNothing(t *testing.T) {
+	c, _, ended := dial(t, options())
+	wrote := make(chan error, 1)
+	go func() { // its peer reads no more than the preface
+		for {
+			if _, err := c.Ping(); err != nil {
+				wrote <- err
+				return
+			}
+		}
+	}()
+	stuck := func() bool {
+		done, _ := c.TryDo(func() {})
+		if done {
+			return false
+		}
+		time.Sleep(200 * time.Millisecond)
+		done, _ = c.TryDo(func() {})
+		return !done
+	}
+	eventually(t, "a write that does not end", stuck)
+	begin := time.Now()
+	c.Close()
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("closed after %v", took)
+	}
+	for what, end := range map[string]chan error{"the write": wrote, "the connection": ended} {
+		select {
+		case <-end:
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s did not end", what)
+		}
+	}
+}
