@@ -1,0 +1,213 @@
+//go:build integration
+
+package runner_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshmark/meshmark/analysis"
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/ledger"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/store"
+	"github.com/meshmark/meshmark/study"
+)
+
+const shortScenario = `
+name: short-scenario
+question: Does every kind of step work?
+story: One service, of which one server goes, and a configuration that harms.
+graph:
+  services:
+    bar: {replicas: 3, service_time: {mean: 5ms}, response: 1KiB, concurrency: 10, queue: 100}
+load: {to: bar, clients: 2, timeout: 3s}
+settings: {rate: 100, arrival: poisson, connections: 2}
+timeline:
+  duration: 14s
+  steps:
+  - {name: gone, at: 2s, remove: {service: bar, replicas: 1}}
+  - name: harm
+    at: 4s
+    for: 3s
+    config:
+      apply: |
+        apiVersion: networking.istio.io/v1
+        kind: VirtualService
+        metadata: {name: harm}
+        spec:
+          hosts: [bar]
+          http:
+          - fault: {abort: {percentage: {value: 50}, httpStatus: 418}}
+            route: [{destination: {host: bar}}]
+  - {name: reaction, at: 3s, when: error_share > 0.2, worker: {service: bar, set: {service_time: {mean: 6ms}}}}
+  - {name: sale, at: 9s, for: 2s, load: {rate: 200}}
+blocks: {min: 1, max: 1}
+stop: none
+assert:
+- window("gone").failed == 0
+- window("harm").failed > 0
+- window("reaction").failed > 0
+- ledger.reconciled
+`
+
+// TestScenario carries a short timeline out on a real lab: every step takes
+// effect on time, every request is accounted for, and nothing is left.
+func TestScenario(t *testing.T) {
+	b := newBench(t)
+	path, out := filepath.Join(b.dir, "short-scenario.yaml"), filepath.Join(b.dir, "scenario")
+	if err := os.WriteFile(path, []byte(shortScenario), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, text := b.meshmark(t, "run", path, "--out", out)
+	run, _, err := store.Load(t.Context(), out)
+	if err != nil {
+		t.Fatalf("%v, exit code %d:\n%s", err, code, text)
+	}
+	if len(run.Trials) != 1 || run.Trials[0].Scenario == nil {
+		t.Fatalf("%d trials:\n%s", len(run.Trials), text)
+	}
+	trial := &run.Trials[0]
+	for _, c := range trial.Validity.Checks {
+		if !c.OK && c.Name != "schedule-lag" { // the machine may be busy
+			t.Errorf("%s: %s", c.Name, c.Detail)
+		}
+	}
+	verifySteps(t, run.Events, trial)
+	s, err := study.Parse(run.StudyYAML, "resolved.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := run.Requests(trial.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	book, err := ledger.Read(r, analysis.BookOptions(s, trial))
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := book.Account()
+	if !account.Reconciled || account.Requests != trial.Scenario.Scheduled || account.Requests < 1000 {
+		t.Errorf("%d requests, %d scheduled, reconciled: %v, %v", account.Requests, trial.Scenario.Scheduled, account.Reconciled, account.Unreconciled)
+	}
+	if trial.Scenario.Failed["status"] == 0 {
+		t.Error("the configuration that harms did no harm")
+	}
+	for _, part := range []string{"bar.worker", "bar.proxy", "clients.worker", "clients.proxy", "control_plane", "machine"} {
+		if trial.Scenario.CPU[part].TotalS() <= 0 {
+			t.Errorf("%s used no CPU", part)
+		}
+	}
+	b.gone(t)
+	t.Run("killed", b.testScenarioKilled)
+}
+
+// verifySteps wants every step begun and proven within its bounds.
+func verifySteps(t *testing.T, events []record.Event, trial *record.Trial) {
+	t.Helper()
+	ops := map[string]bool{}
+	for _, e := range events {
+		ops[e.Step+" "+e.Op] = true
+		if e.Error != "" {
+			t.Errorf("step %s, %s: %s", e.Step, e.Op, e.Error)
+		}
+		if late := time.Duration(e.SentNS - e.PlannedNS); late > 5*time.Millisecond {
+			t.Logf("step %s, %s began %v late", e.Step, e.Op, late)
+		}
+		if begins := !strings.HasPrefix(e.Op, "end "); begins && (e.Proof == "" || e.WatchedNS < e.SentNS) {
+			t.Errorf("step %s has no proof: %+v", e.Step, e)
+		}
+	}
+	for _, want := range []string{"gone remove", "harm config", "harm end config", "reaction worker", "sale load", "sale end load"} {
+		if !ops[want] {
+			t.Errorf("no event %q, only %v", want, ops)
+		}
+	}
+	went := 0
+	for _, p := range trial.Scenario.Pods {
+		if p.GoneNS != 0 {
+			went++
+		}
+	}
+	if went != 1 {
+		t.Errorf("%d pods went, one was to", went)
+	}
+}
+
+const awayScenario = `
+name: away
+question: What does a run leave that is killed?
+story: Istiod is away, and an object of another namespace is there, when the run dies.
+graph: {services: {bar: {replicas: 1}}}
+load: {to: bar, clients: 1}
+settings: {rate: 20}
+timeline:
+  duration: 2m
+  steps:
+  - name: elsewhere
+    at: 1s
+    config:
+      apply: |
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: from-a-step, namespace: default}
+        data: {a: b}
+  - {name: away, at: 2s, for: 100s, process: {of: istiod, do: kill}}
+blocks: {min: 1, max: 1}
+stop: none
+assert: [total.failed == 0]
+`
+
+// testScenarioKilled kills a run in mid-timeline: the next one puts back what
+// it had changed.
+func (b *bench) testScenarioKilled(t *testing.T) {
+	path, out := filepath.Join(b.dir, "away.yaml"), filepath.Join(b.dir, "away")
+	if err := os.WriteFile(path, []byte(awayScenario), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := b.command("run", path, "--out", out)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	log := ""
+	for since := time.Now(); !strings.Contains(log, "step away") && time.Since(since) < 2*time.Minute; time.Sleep(100 * time.Millisecond) {
+		data, _ := os.ReadFile(filepath.Join(out, store.FileLog)) // not there yet
+		log = string(data)
+	}
+	_ = cmd.Process.Kill() // it may have ended
+	_ = cmd.Wait()
+	istiod := func() int32 {
+		d, err := b.kube.AppsV1().Deployments("istio-system").Get(t.Context(), "istiod", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *d.Spec.Replicas
+	}
+	if istiod() != 0 || !strings.Contains(log, "step away") {
+		t.Fatalf("istiod was not away when the run was killed:\n%s", log)
+	}
+	begin, rest, _ := strings.Cut(awayScenario, "  steps:")
+	_, end, _ := strings.Cut(rest, "blocks:")
+	next := filepath.Join(b.dir, "next.yaml")
+	if err := os.WriteFile(next, []byte(strings.Replace(begin, "2m", "2s", 1)+"blocks:"+end), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, text := b.meshmark(t, "run", next, "--out", out+"-next"); code != 0 && code != errs.CodeInvalid {
+		t.Errorf("the next run, exit code %d:\n%s", code, text)
+	}
+	if n := istiod(); n != 1 {
+		t.Errorf("istiod has %d replicas", n)
+	}
+	_, err := b.kube.CoreV1().ConfigMaps("default").Get(t.Context(), "from-a-step", metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("what the step made is still there: %v", err)
+	}
+	b.gone(t)
+}

@@ -1,0 +1,63 @@
+package store
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// What was packed is read again, for its owner alone; what is not there, or
+// damaged, is told apart.
+func TestRequests(t *testing.T) {
+	d := create(t)
+	text := strings.Repeat(`{"client":{"id":"mm-1"}}`+"\n", 5000)
+	packer, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed := packer.EncodeAll([]byte(text), nil)
+	name, err := d.WriteRequests("b000-t00", packed)
+	if err != nil || name != "requests/b000-t00.jsonl.zst" {
+		t.Fatal(name, err)
+	}
+	if info, err := os.Stat(filepath.Join(d.Path(), name)); err != nil || info.Mode() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	read := func(id string) (string, error) {
+		r, err := OpenRequests(d.Path(), id)
+		if err != nil {
+			return "", err
+		}
+		defer r.Close()
+		data, err := io.ReadAll(r)
+		return string(data), err
+	}
+	if got, err := read("b000-t00"); err != nil || got != text {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if _, err := read("b000-t01"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a trial without requests: %v", err)
+	}
+	for _, spoil := range [][]byte{packed[:len(packed)/2], []byte("no archive")} {
+		if _, err := d.WriteRequests("b000-t02", spoil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := read("b000-t02"); err == nil {
+			t.Errorf("%d bytes of it are taken for all", len(spoil))
+		}
+	}
+	for _, id := range []string{"../x", "", "A"} {
+		if _, err := d.WriteRequests(id, packed); err == nil {
+			t.Errorf("trial %q can be stored", id)
+		}
+		if _, err := read(id); err == nil {
+			t.Errorf("trial %q can be read", id)
+		}
+	}
+}
