@@ -27,6 +27,19 @@
 // levers took effect, and removes what the changes made. Profiles are taken
 // while the changes are made once more, so that they disturb nothing.
 //
+// Studies of resilience go a third way:
+//
+//	graph, cell -> scene (values) -> pods of the trial's own -> levers proved, requests flow
+//	    -> timeline (fault/drive with hands) -> logs of clients, proxies, workers -> ledger.Book
+//
+// Every trial makes the services of its graph and its clients anew, and takes
+// them away again. All clients begin at one instant, the zero of the timeline.
+// Meanwhile a census follows pods and endpoints, a scribe the logs of all
+// proxies and workers (which are gone when their pods are), and looks are taken
+// at ejected endpoints and CPU. What steps change outside the run's namespace
+// is noted in it before they do, so that a later run can put it back if this
+// one dies.
+//
 // A trial is durable before the next starts. A cancelled context ends the
 // run after the current step; everything completed is kept and [Options]
 // with Resume goes on with it.
