@@ -183,6 +183,9 @@ func newPairing(a, b *observations, m measure, cell int) (p pairing, ok, wanted 
 		return p, false, false // a baseline's own latency is the machine's
 	}
 	if overhead {
+		if a.tooFew(cell, m) != "" || a.tooFew(base, m) != "" {
+			return p, false, false // as a plain value it would not be there
+		}
 		p.a = a.overhead(cell, base, m)
 	} else if p.a, wanted = a.plain(cell, m); !wanted {
 		return p, false, false

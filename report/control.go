@@ -99,6 +99,8 @@ func valueTable(f record.Findings, title string, columns []valueColumn) table {
 			x, ok := plain[c.name+"\x00"+cell.Cell.Key()]
 			single, okSingle := c.single(cell)
 			switch {
+			case !ok && notReached(c.name, cell):
+				row = append(row, text{"not reached", styleDim})
 			case !ok:
 				row = append(row, text{"–", styleDim})
 			case x.Verdict == record.VerdictBelowNoise, x.Verdict == record.VerdictInvalid && okSingle && single <= 0 && c.net():
@@ -121,8 +123,8 @@ func valueTable(f record.Findings, title string, columns []valueColumn) table {
 func convergenceTable(f record.Findings) table {
 	t := valueTable(f, "Convergence by cell: from a change's commit to the proxies' acknowledgement (95% interval)", []valueColumn{
 		{"p50", "convergence_p50", 9, func(c *record.ControlSummary) float64 { return c.Convergence.P50 }},
-		{"p99", "convergence_p99", 8, func(c *record.ControlSummary) float64 { return c.Convergence.P99 }},
-		{"p99.9", "convergence_p999", 1, func(c *record.ControlSummary) float64 { return c.Convergence.P999 }},
+		{"p99", "convergence_p99", 8, pairsReach(100, func(l record.Latency) float64 { return l.P99 })},
+		{"p99.9", "convergence_p999", 1, pairsReach(1000, func(l record.Latency) float64 { return l.P999 })},
 		{"max", "convergence_max", 4, func(c *record.ControlSummary) float64 { return c.Convergence.Max }},
 		{"first proxy", "convergence_first", 3, func(c *record.ControlSummary) float64 { return c.FirstUS }},
 		{"last proxy", "convergence_last", 6, func(c *record.ControlSummary) float64 { return c.LastUS }},
@@ -149,7 +151,7 @@ func convergenceTable(f record.Findings) table {
 		}
 		t.Rows[i] = append(t.Rows[i], changes, never, valid)
 	}
-	t.Notes = append(t.Notes, "First and last proxy: medians over changes. Never seen: pairs of a change and a proxy that needed it and never had it.")
+	t.Notes = append(t.Notes, pairsNote(f), "First and last proxy: medians over changes, each of which weighs the same. Never seen: pairs of a change and a proxy that needed it and never had it.")
 	return t
 }
 
@@ -175,6 +177,10 @@ func leversTable(f record.Findings) table {
 		for _, m := range found {
 			x, ok := m[c.Cell.Key()]
 			any = any || ok && x.Verdict != record.VerdictInvalid
+			if ok && x.Verdict == record.VerdictInvalid && tooFewPairs(x) {
+				row = append(row, text{"not reached", styleDim})
+				continue
+			}
 			row = append(row, change(x, ok))
 		}
 		if any {
@@ -211,8 +217,10 @@ func change(x record.Finding, ok bool) text {
 func hiddenTable(f record.Findings) table {
 	t := valueTable(f, "What istiod's own indicator, pilot_proxy_convergence_time, hides: 99th percentile (95% interval)", []valueColumn{
 		{"istiod says", "reported_convergence_p99", 8, reportedP99},
-		{"commit to acknowledgement", "convergence_p99", 9, func(c *record.ControlSummary) float64 { return c.Convergence.P99 }},
-		{"hidden", "hidden_convergence_p99", 7, func(c *record.ControlSummary) float64 { return c.Convergence.P99 - reportedP99(c) }},
+		{"commit to acknowledgement", "convergence_p99", 9, pairsReach(100, func(l record.Latency) float64 { return l.P99 })},
+		{"hidden", "hidden_convergence_p99", 7, func(c *record.ControlSummary) float64 {
+			return pairsReach(100, func(l record.Latency) float64 { return l.P99 })(c) - reportedP99(c)
+		}},
 	})
 	if len(t.Columns) < len(factorColumns(f))+3 {
 		return table{}

@@ -251,12 +251,13 @@ func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 		return []string{fmt.Sprintf("%s of the changes are in force in an Envoy %s after their commit, all that came within %s.", in, s.value(k.Applied.P50), s.value(k.Applied.Max))}
 	}
 	s := scaleFor("us", k.Convergence.P99)
-	p99 := s.value(k.Convergence.P99)
+	p99 := ""
 	if x, ok := plain["convergence_p99\x00"+c.Cell.Key()]; ok && x.Verdict == record.VerdictMeasured {
 		p99 = s.quantity(x.Estimate, x.Low, x.High)
+	} else if v := pairsReach(100, func(l record.Latency) float64 { return l.P99 })(k); !math.IsNaN(v) {
+		p99 = s.value(v)
 	}
-	out := []string{fmt.Sprintf("%s of the changes take %s from commit to a proxy's acknowledgement, and 1 of 100 takes more than %s; the last proxy has a change after %s.",
-		in, s.value(k.Convergence.P50), p99, s.value(k.LastUS))}
+	out := convergenceSentences(in, k, p99)
 	longest := record.Stage{}
 	for _, stage := range k.Stages {
 		if stage.MeanUS > longest.MeanUS {
