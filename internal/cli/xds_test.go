@@ -98,3 +98,25 @@ func TestXDSControlAddress(t *testing.T) {
 		}
 	}
 }
+
+// Proxies that have lost their server by the end are a failure.
+func TestXDSWithoutServerAtTheEnd(t *testing.T) {
+	c, err := server.Synthetic(5, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(c)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	stop := time.AfterFunc(time.Second, s.Close)
+	defer stop.Stop()
+	out, _, err := runIn(t.Context(), "xds", "--address", l.Addr().String(), "--proxies", "3", "--duration", "2500ms", "--json")
+	if err == nil || !strings.Contains(err.Error(), "3 of 3 proxies had lost their connection at the end; the last error: ") || errs.Code(err) != errs.CodeFailure {
+		t.Errorf("%v: %s", err, out)
+	}
+	<-done
+}

@@ -78,6 +78,8 @@ func runXDS(ctx context.Context, env *Env, spec xds.Spec, f *xdsFlags) error {
 	case syncedAfter == 0:
 		return errs.WithHint(fmt.Errorf("%d of %d proxies never had their configuration%s", report.Proxies-report.EverSynced, report.Proxies, prefixedBy("; the last error: ", report.LastError)),
 			"no more of them got it for %v; --patience waits longer", f.patience)
+	case report.Connected < report.Proxies && f.behaviour == xds.BehaviourGood:
+		return fmt.Errorf("%d of %d proxies had lost their connection at the end%s", report.Proxies-report.Connected, report.Proxies, prefixedBy("; the last error: ", report.LastError))
 	}
 	return nil
 }
