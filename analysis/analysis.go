@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/meshmark/meshmark/record"
@@ -50,7 +51,7 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 		Findings: slices.Concat(o.findings(measures), o.fits(), o.searches()), Cells: o.summaries(),
 	}
 	if plan.Study.Plane() == study.PlaneResilience {
-		f.Story = plan.Study.Story
+		f.Story = strings.Join(strings.Fields(plan.Study.Story), " ")
 	}
 	var odd []string
 	f.NoiseFloor, odd = o.floors(measures)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/meshmark/meshmark/fault"
@@ -19,6 +20,7 @@ type standing struct {
 	failing map[string]float64 // share of a service's requests that its workers fail
 	rate    float64
 	graph   graph.Graph
+	unknown []string // steps that change what arithmetic does not know
 }
 
 // standingAt applies every step that is in force in a window that begins then.
@@ -31,6 +33,9 @@ func (s *trialScenario) standingAt(at int64) standing {
 			continue
 		}
 		now.apply(one.action.Action)
+		if a := one.action; a.Config != nil || a.Certificates != nil || a.Restart != nil || a.Process != nil && a.Process.Do == fault.DoKill || a.Network != nil && !a.Network.Cut {
+			now.unknown = append(now.unknown, one.Name)
+		}
 	}
 	for _, one := range now.graph.Services {
 		share := 0.0
@@ -134,8 +139,9 @@ func retriesOf(cell record.Cell) (n int, why string) {
 // more than chance.
 func (s *trialScenario) expect() {
 	for i := range s.windows {
-		s.windows[i].Expected = s.expectation(s.bounds[i].at)
-		s.windows[i].Surprises = surprises(s.windows[i])
+		now := s.standingAt(s.bounds[i].at)
+		s.windows[i].Expected = s.expectation(now)
+		s.windows[i].Surprises = surprises(s.windows[i], now.unknown)
 	}
 	whole := &s.total.Expected
 	for i, w := range s.windows {
@@ -160,9 +166,8 @@ func spare(e record.ScenarioExpectation) float64 {
 	return e.CapacityRPS/e.DemandRPS - 1
 }
 
-// expectation is what arithmetic says of a window that begins then.
-func (s *trialScenario) expectation(at int64) record.ScenarioExpectation {
-	now := s.standingAt(at)
+// expectation is what arithmetic says while these steps are in force.
+func (s *trialScenario) expectation(now standing) record.ScenarioExpectation {
 	retries, _ := retriesOf(s.trial.Cell)
 	e := record.ScenarioExpectation{DemandRPS: now.rate, Attempts: graph.Amplification(1, retries)}
 	entry := s.study.Scenario.Entry
@@ -236,7 +241,7 @@ const (
 )
 
 // surprises says in words where a window is not what arithmetic expects.
-func surprises(w record.ScenarioWindow) []string {
+func surprises(w record.ScenarioWindow, unknown []string) []string {
 	if w.Requests < surpriseRequests {
 		return nil
 	}
@@ -257,6 +262,11 @@ func surprises(w record.ScenarioWindow) []string {
 	}
 	if w.Attempts > e.Attempts*1.01 && e.Attempts > 0 {
 		out = append(out, fmt.Sprintf("%s: %.2f attempts a request, more than the %.0f that retries explain", w.Name, w.Attempts, e.Attempts))
+	}
+	if len(unknown) > 0 {
+		for i := range out {
+			out[i] += fmt.Sprintf(" (arithmetic does not know what %s does)", strings.Join(unknown, ", "))
+		}
 	}
 	return out
 }

@@ -158,6 +158,12 @@ func (o *observations) scenarioSummary(cell int) *record.ScenarioSummary {
 		if i >= 0 {
 			shown := *all[i].summary
 			out = &shown
+			out.Values = map[string]float64{}
+			for _, m := range measuresOf(o.plan.Study) {
+				if v := m.of(o, all[i].trial); finite(v) {
+					out.Values[m.name] = v
+				}
+			}
 			break
 		}
 	}

@@ -32,19 +32,21 @@ type ScenarioSummary struct {
 	AsExpected bool           `json:"as_expected"`
 	Trials     []TrialVerdict `json:"trials"`
 
-	Shown   string            `json:"shown"` // trial whose figures follow; "" if none has any
-	Seconds float64           `json:"s"`     // of the timeline
-	Windows []ScenarioWindow  `json:"windows"`
-	Total   ScenarioWindow    `json:"total"`
-	Steps   []ScenarioStep    `json:"steps"`
-	Ledger  ScenarioLedger    `json:"ledger"`
-	Series  ScenarioSeries    `json:"series"`
-	Graph   ScenarioGraph     `json:"graph"`
-	CPU     map[string]CPU    `json:"cpu,omitempty"` // by part, as of Scenario
-	Pods    map[string]int    `json:"pods,omitempty"`
-	Memory  map[string]int64  `json:"memory_bytes,omitempty"`
-	Retries string            `json:"retries"` // what bounds the expected attempts, in words
-	Levers  map[string]string `json:"levers,omitempty"`
+	Shown string `json:"shown"` // trial whose figures follow; "" if none has any
+	// Values are that trial's by the names of findings, in their units.
+	Values  map[string]float64 `json:"values,omitempty"`
+	Seconds float64            `json:"s"` // of the timeline
+	Windows []ScenarioWindow   `json:"windows"`
+	Total   ScenarioWindow     `json:"total"`
+	Steps   []ScenarioStep     `json:"steps"`
+	Ledger  ScenarioLedger     `json:"ledger"`
+	Series  ScenarioSeries     `json:"series"`
+	Graph   ScenarioGraph      `json:"graph"`
+	CPU     map[string]CPU     `json:"cpu,omitempty"` // by part, as of Scenario
+	Pods    map[string]int     `json:"pods,omitempty"`
+	Memory  map[string]int64   `json:"memory_bytes,omitempty"`
+	Retries string             `json:"retries"` // what bounds the expected attempts, in words
+	Levers  map[string]string  `json:"levers,omitempty"`
 }
 
 // TrialVerdict is one trial's.
@@ -93,7 +95,7 @@ type ScenarioWindow struct {
 
 	// Attempts of a request between the two services that have the most.
 	Attempts float64 `json:"attempts"`
-	Hidden   int64   `json:"hidden"`   // attempts that failed and were made again
+	Hidden   int64   `json:"hidden"` // attempts that failed and were made again
 	// Phantom are requests at endpoints already gone, PhantomAttempts attempts.
 	Phantom         int64 `json:"phantom"`
 	PhantomAttempts int64 `json:"phantom_attempts"`

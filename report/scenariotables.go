@@ -250,21 +250,74 @@ func unreconciledTable(f record.Findings) table {
 	return t
 }
 
+// trialColumn is a column that shows a finding of each cell, or the shown
+// trial's own value where there are too few for an interval.
+type trialColumn struct {
+	head, name string
+	keep       int
+}
+
 // wholeTable has the findings over whole trials, of all of a cell's.
 func wholeTable(f record.Findings) table {
-	return valueTable(f, "Over all trials (95% interval)", []valueColumn{
-		{"failed", "error_share", 9, nil}, {"p50", "latency_p50", 5, nil}, {"p99", "latency_p99", 7, nil}, {"attempts", "attempt_ratio", 4, nil}, {"hidden failures", "hidden_failures", 3, nil},
-		{"attempts at gone endpoints", "phantom_attempts", 3, nil}, {"longest failing run", "longest_failing_run", 8, nil},
-		{"to detect", "time_to_detect", 6, nil}, {"to eject", "time_to_eject", 5, nil}, {"to recover", "time_to_recover", 6, nil},
+	return trialTable(f, "Over all trials (95% interval)", []trialColumn{
+		{"failed", "error_share", 9}, {"p50", "latency_p50", 5}, {"p99", "latency_p99", 7}, {"attempts", "attempt_ratio", 4}, {"hidden failures", "hidden_failures", 3},
+		{"attempts at gone endpoints", "phantom_attempts", 3}, {"longest failing run", "longest_failing_run", 8},
+		{"to detect", "time_to_detect", 6}, {"to eject", "time_to_eject", 5}, {"to recover", "time_to_recover", 6},
 	})
 }
 
 // scenarioCost has CPU and memory by cell.
 func scenarioCost(f record.Findings) table {
-	return valueTable(f, "CPU and memory (95% interval)", []valueColumn{
-		{"control plane", "cpu_control_plane", 8, nil}, {"a client's proxy", "cpu_client_proxy", 9, nil}, {"a server's proxy", "cpu_server_proxy", 9, nil}, {"machine", "cpu_machine", 3, nil},
-		{"control plane memory", "memory_control_plane", 5, nil}, {"client's proxy memory", "memory_client_proxy", 4, nil}, {"server's proxy memory", "memory_server_proxy", 4, nil},
+	return trialTable(f, "CPU and memory (95% interval)", []trialColumn{
+		{"control plane", "cpu_control_plane", 8}, {"a client's proxy", "cpu_client_proxy", 9}, {"a server's proxy", "cpu_server_proxy", 9}, {"machine", "cpu_machine", 3},
+		{"control plane memory", "memory_control_plane", 5}, {"client's proxy memory", "memory_client_proxy", 4}, {"server's proxy memory", "memory_server_proxy", 4},
 	})
+}
+
+// trialTable has a row a cell and a column a finding, each with its unit.
+// Columns that no cell has are left out.
+func trialTable(f record.Findings, title string, columns []trialColumn) table {
+	t := table{Title: title, Columns: factorColumns(f)}
+	plain := plainFindings(f)
+	for _, c := range judged(f) {
+		t.Rows = append(t.Rows, factorTexts(f, c.Cell))
+	}
+	single := false
+	for _, one := range columns {
+		cells := judged(f)
+		shown := make([]text, len(cells))
+		any := false
+		for i, c := range cells {
+			x, ok := plain[one.name+"\x00"+c.Cell.Key()]
+			v, own := c.Scenario.Values[one.name]
+			shown[i] = text{"–", styleDim}
+			switch {
+			case ok && x.Verdict != record.VerdictInvalid && x.Low < x.High:
+				shown[i] = text{S: scaleOf(x).quantity(x.Estimate, x.Low, x.High)}
+			case ok && x.Verdict != record.VerdictInvalid:
+				shown[i] = text{S: scaleOf(x).value(x.Estimate)}
+			case ok && own:
+				shown[i] = text{S: scaleFor(x.Unit, v).value(v) + " *"}
+				single = true
+			}
+			shown[i].S = strings.Replace(shown[i].S, " attempts/request", "", 1) // the head says it
+			any = any || shown[i].Style != styleDim
+		}
+		if !any {
+			continue
+		}
+		t.Columns = append(t.Columns, column{one.head, true, one.keep})
+		for i := range t.Rows {
+			t.Rows[i] = append(t.Rows[i], shown[i])
+		}
+	}
+	if single {
+		t.Notes = append(t.Notes, "* of one trial: too few for an interval.")
+	}
+	if len(t.Columns) == len(factorColumns(f)) {
+		t.Rows = nil
+	}
+	return t
 }
 
 // scenarioShown are the findings that the tables of resilience show.

@@ -135,7 +135,7 @@ func otherTable(f record.Findings) table {
 		largest[finding.Name] = math.Max(largest[finding.Name], math.Abs(finding.Estimate))
 	}
 	for _, finding := range f.Findings {
-		if shownElsewhere(finding) {
+		if shownElsewhere(finding) || finding.Verdict == record.VerdictInvalid && ofScenario(f) {
 			continue
 		}
 		row := append([]text{{S: findingWords(finding.Name)}}, factorTexts(f, finding.Cell)...)
