@@ -183,10 +183,20 @@ func (o *Options) meshOf(cell record.Cell) (mesh.Mesh, error) {
 	return nil, errs.Usage("this program has no adapter for mesh %s", name)
 }
 
+// usualDebounce is istiod's own debounce.
+func usualDebounce() string {
+	f, _ := study.FactorByName(study.FactorDebounceAfter)
+	return f.Default
+}
+
 // checkScenario finds what the workers or generators would refuse of a plan,
 // and levers that its meshes lack, before anything is started.
 func checkScenario(plan *study.Plan) error {
 	for _, cell := range plan.Cells {
+		if level := cell[study.FactorDebounceAfter]; level != study.NotApplicable && level != usualDebounce() {
+			return errs.WithHint(errs.Usage("cell %s: %s=%s: trials of resilience leave istiod as it is installed", plan.Label(cell), study.FactorDebounceAfter, level),
+				"leave it out, or measure it in a study of the control plane")
+		}
 		s, err := newScene(plan.Study, cell, nil, lab.Images{}, "check", "check", 1)
 		if err == nil {
 			_, err = s.configs()

@@ -184,6 +184,17 @@ func TestSceneLoad(t *testing.T) {
 	}
 }
 
+// What no trial sets is refused, not passed over.
+func TestCheckScenario(t *testing.T) {
+	if err := Check(planOf(t, twoServices)); err != nil {
+		t.Error(err)
+	}
+	plan := planOf(t, strings.Replace(twoServices, "protocol: http2}", "protocol: http2, debounce_after: 2s}", 1))
+	if err := Check(plan); err == nil || !strings.Contains(err.Error(), "debounce_after=2s") {
+		t.Errorf("%v", err)
+	}
+}
+
 // An announced load has its service made ready before it.
 func TestAnnounced(t *testing.T) {
 	s := sceneOf(t, "drain")
