@@ -111,6 +111,9 @@ func readTree(data []byte, name string, flag bool) (*node, error) {
 	switch {
 	case failed != nil:
 		hint := failed.Hint
+		if len(data) > MaxFile {
+			hint = "a study is a page or two"
+		}
 		if flag && failed.Syntax {
 			hint = "write lists in brackets and texts with signs in quotes, and the whole so that the shell leaves it alone, as --set 'mtls=[a, b]'"
 		}

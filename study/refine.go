@@ -126,6 +126,20 @@ func (c Climb) Level(p *Plan, cell int) float64 {
 	return v
 }
 
+// Apart is how far apart two neighbouring levels of the search are at most,
+// over the lower: what it comes to where every halving is made. Whole numbers
+// next to each other do not count, since nothing is between them.
+func (c Climb) Apart(p *Plan) float64 {
+	apart := 0.0
+	for i := 1; i < len(c.Cells); i++ {
+		low, high := c.Level(p, c.Cells[i-1]), c.Level(p, c.Cells[i])
+		if low > 0 && !(c.Factor.integer && high-low <= 1) {
+			apart = max(apart, high/low-1)
+		}
+	}
+	return apart
+}
+
 // Climbs lists the searches of a study in its order, one for each combination
 // of the other factors' given levels.
 func (p *Plan) Climbs() []Climb {

@@ -57,6 +57,28 @@ search:
 - {factor: change_rate, finding: convergence_p99, bound: 2 s, at: {proxies: 100}, tolerance: 50%}
 `
 
+// TestApart: a search says how close it comes, also where its tolerance asks
+// for more levels than it adds.
+func TestApart(t *testing.T) {
+	for _, c := range []struct {
+		levels, tolerance string
+		low, high         float64
+	}{
+		{"1, 5000", "1%", 0.068, 0.15}, // 128 parts of 6.9%, and whole numbers
+		{"1, 3", "1%", 0, 0},
+		{"100, 200", "10%", 0.08, 0.1},
+		{"1000, 1001", "1%", 0, 0},
+	} {
+		p, err := NewPlan(parseOK(t, minimalControl+"factors: {proxies: ["+c.levels+"]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, tolerance: "+c.tolerance+"}]\n"), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Climbs()[0].Apart(p); got < c.low || got > c.high {
+			t.Errorf("%s to within %s: %v apart", c.levels, c.tolerance, got)
+		}
+	}
+}
+
 // TestClimbs: a study that searches at certain levels has their cells alone,
 // and those between them.
 func TestClimbs(t *testing.T) {

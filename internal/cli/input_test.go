@@ -35,6 +35,9 @@ func TestPipesAsInput(t *testing.T) {
 	if _, err := readInput(ctx, path, 100); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 5*time.Second {
 		t.Errorf("silent: %v after %v", err, time.Since(begin))
 	}
+	if _, _, err := loadStudy(ctx, &Env{}, path, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a study of a silent pipe: %v", err)
+	}
 	in, err := openInput(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)

@@ -44,6 +44,9 @@ func writePlan(w io.Writer, p *study.Plan) error {
 	fmt.Fprintf(w, "\n%s, %s; %s; %s\n", count(len(givenCells(p)), "cell"), trials, blocks, deployed)
 	writeSearches(w, p)
 	fmt.Fprintf(w, "time: %s, without %s\n", span(e), without)
+	if err := fitsLocal(p); err != nil {
+		fmt.Fprintf(w, "note: %v\n", err)
+	}
 	var fixed []string
 	for factor, level := range s.Settings {
 		fixed = append(fixed, factor+"="+level)
@@ -77,6 +80,9 @@ func writeSearches(w io.Writer, p *study.Plan) {
 		fmt.Fprintf(w, "search: the highest %s%s with %s of at most %s: climbs %s", c.Search.Factor, where, c.Search.Finding, boundWords(c.Search.Bound), strings.Join(levels, ", "))
 		if _, halvings := p.Steps(c); halvings > 0 {
 			fmt.Fprintf(w, ", then halves the interval to within %s, at most %s", c.Search.Tolerance, count(halvings, "time"))
+			if apart := c.Apart(p); apart > float64(c.Search.Tolerance)*1.1 {
+				fmt.Fprintf(w, ", which may end %.2g%% apart: give levels in between to come closer", 100*apart)
+			}
 		}
 		fmt.Fprintln(w, "; later blocks begin with the two ends")
 	}

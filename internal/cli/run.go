@@ -76,7 +76,7 @@ func newRunCommand(env *Env) *cobra.Command {
 }
 
 func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err error) {
-	s, source, plan, err := prepare(env, f, args)
+	s, source, plan, err := prepare(ctx, env, f, args)
 	if err != nil {
 		return err
 	}
@@ -145,24 +145,26 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 
 // prepare reads the study and finds whatever is wrong that can be found
 // without starting anything.
-func prepare(env *Env, f runFlags, args []string) (*study.Study, []byte, *study.Plan, error) {
+func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.Study, []byte, *study.Plan, error) {
 	fail := func(err error) (*study.Study, []byte, *study.Plan, error) { return nil, nil, nil, err }
 	if err := f.check(); err != nil {
 		return fail(err)
 	}
-	s, source, err := chooseStudy(env, f, args)
+	s, source, err := chooseStudy(ctx, env, f, args)
 	if err != nil {
 		return fail(err)
 	}
-	plan, err := study.NewPlan(s, max(s.Seed, 1))
+	plan, err := checkedPlan(s, max(s.Seed, 1))
 	if err != nil {
-		return fail(errs.WithCode(err, errs.CodeUsage))
-	}
-	if err := analysis.CheckStudy(s); err != nil {
 		return fail(err)
 	}
-	if err := runner.Check(plan); err != nil {
+	if err := f.checkLab(); err != nil {
 		return fail(err)
+	}
+	if f.lab == lab.KindLocal {
+		if err := fitsLocal(plan); err != nil {
+			return fail(err)
+		}
 	}
 	switch {
 	case f.resume != "":
@@ -186,6 +188,11 @@ func (f runFlags) check() error {
 	if f.out != "" && f.resume != "" {
 		return errs.Usage("--out and --resume name the same thing: give one of them")
 	}
+	return nil
+}
+
+// checkLab finds flags that do not go with the lab.
+func (f runFlags) checkLab() error {
 	switch f.lab {
 	case lab.KindLocal:
 		for _, flag := range [][2]string{{"--kubeconfig", f.kubeconfig}, {"--context", f.context}, {"--image", f.image}} {
@@ -205,9 +212,9 @@ func (f runFlags) check() error {
 }
 
 // chooseStudy reads the study of the arguments, or that of a run to resume.
-func chooseStudy(env *Env, f runFlags, args []string) (*study.Study, []byte, error) {
+func chooseStudy(ctx context.Context, env *Env, f runFlags, args []string) (*study.Study, []byte, error) {
 	if f.resume == "" {
-		return loadStudy(env, args[0], f.sets)
+		return loadStudy(ctx, env, args[0], f.sets)
 	}
 	contents, err := store.Read(f.resume)
 	if err != nil {
@@ -215,7 +222,7 @@ func chooseStudy(env *Env, f runFlags, args []string) (*study.Study, []byte, err
 	}
 	if len(args) == 1 {
 		// The store refuses it if it is another study than the run's.
-		return loadStudy(env, args[0], f.sets)
+		return loadStudy(ctx, env, args[0], f.sets)
 	}
 	if len(f.sets) > 0 {
 		return nil, nil, errs.WithHint(errs.Usage("--set would make another study of the run to resume"), "leave it out, or start a new run")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -61,7 +62,7 @@ func TestRunScripts(t *testing.T) {
 			// a-run DIR: makes a run directory with a trial, as of resolved
 			// study FILE.
 			"a-run": func(ts *testscript.TestScript, _ bool, args []string) {
-				s, source, err := loadStudy(&Env{}, ts.MkAbs(args[1]), nil)
+				s, source, err := loadStudy(context.Background(), &Env{}, ts.MkAbs(args[1]), nil)
 				ts.Check(err)
 				dir, err := store.Create(ts.MkAbs(args[0]), record.Header{RunID: "r", Seed: 1}, source, s.Marshal())
 				ts.Check(err)

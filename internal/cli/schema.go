@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,9 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/meshmark/meshmark/analysis"
 	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/runner"
 	"github.com/meshmark/meshmark/studies"
 	"github.com/meshmark/meshmark/study"
 )
@@ -39,7 +38,7 @@ func newStudyListCommand(env *Env) *cobra.Command {
 		Use:   "list",
 		Short: "List the studies that come with meshmark",
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			type listed struct {
 				Name     string `json:"name"`
 				Title    string `json:"title"`
@@ -48,7 +47,7 @@ func newStudyListCommand(env *Env) *cobra.Command {
 			}
 			var all []listed
 			for _, name := range studies.Names() {
-				s, _, err := loadStudy(env, name, nil)
+				s, _, err := loadStudy(cmd.Context(), env, name, nil)
 				if err != nil {
 					return err
 				}
@@ -115,8 +114,8 @@ func newStudyShowCommand(env *Env) *cobra.Command {
 		Use:   "show STUDY",
 		Short: "Print a study with every default filled in",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			s, data, err := loadStudy(env, args[0], sets)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, data, err := loadStudy(cmd.Context(), env, args[0], sets)
 			if err != nil {
 				return err
 			}
@@ -139,7 +138,7 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 		Use:   "check STUDY...",
 		Short: "Check study files: names of shipped studies, paths, or - for standard input",
 		Args:  cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			type checked struct {
 				File        string  `json:"file"`
 				Study       string  `json:"study"`
@@ -150,21 +149,18 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 			}
 			var all []checked
 			for _, arg := range args {
-				s, _, err := loadStudy(env, arg, sets)
+				s, _, err := loadStudy(cmd.Context(), env, arg, sets)
 				if err != nil {
 					return err
 				}
-				p, err := study.NewPlan(s, s.Seed)
+				p, err := checkedPlan(s, s.Seed)
 				if err != nil {
-					return errs.WithCode(err, errs.CodeUsage)
-				}
-				if err := analysis.CheckStudy(s); err != nil {
-					return err
-				}
-				if err := runner.Check(p); err != nil {
 					return err
 				}
 				e := p.Estimate()
+				if err := fitsLocal(p); err != nil {
+					fmt.Fprintf(env.Stderr, "note: %v\n", err)
+				}
 				if asJSON {
 					all = append(all, checked{arg, s.Name, len(p.Cells), e.Trials, e.Min.Seconds(), e.Max.Seconds()})
 					continue
@@ -195,12 +191,12 @@ func newStudyPlanCommand(env *Env) *cobra.Command {
 		Use:   "plan STUDY",
 		Short: "Print what a study comes to: cells, trials a block, pods, time",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			s, _, err := loadStudy(env, args[0], sets)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, _, err := loadStudy(cmd.Context(), env, args[0], sets)
 			if err != nil {
 				return err
 			}
-			p, err := study.NewPlan(s, s.Seed)
+			p, err := checkedPlan(s, s.Seed)
 			if err != nil {
 				return err
 			}
@@ -223,8 +219,8 @@ func addSetFlag(cmd *cobra.Command, sets *[]string) {
 // loadStudy reads a study by its shipped name, by path, or from standard
 // input ("-"), with overrides put in and the files it names read. It also
 // returns the file as it is.
-func loadStudy(env *Env, arg string, sets []string) (*study.Study, []byte, error) {
-	data, name, dir, err := readStudy(env, arg)
+func loadStudy(ctx context.Context, env *Env, arg string, sets []string) (*study.Study, []byte, error) {
+	data, name, dir, err := readStudy(ctx, env, arg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -236,13 +232,13 @@ func loadStudy(env *Env, arg string, sets []string) (*study.Study, []byte, error
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(dir, file)
 		}
-		data, err := readLimited(file)
+		data, err := readLimited(ctx, file)
 		return data, errs.WithCode(err, errs.CodeUsage)
 	})
 	return s, data, err
 }
 
-func readStudy(env *Env, arg string) (data []byte, name, dir string, err error) {
+func readStudy(ctx context.Context, env *Env, arg string) (data []byte, name, dir string, err error) {
 	if arg == "-" {
 		data, err = io.ReadAll(io.LimitReader(env.Stdin, study.MaxFile+1))
 		return data, "standard input", ".", err
@@ -261,7 +257,7 @@ func readStudy(env *Env, arg string) (data []byte, name, dir string, err error) 
 			return nil, "", "", err
 		}
 	}
-	data, err = readLimited(arg)
+	data, err = readLimited(ctx, arg)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = errs.WithHint(errs.Usage("there is no study file %s", arg), "studies that come with meshmark: %s", strings.Join(studies.Names(), ", "))
@@ -272,16 +268,13 @@ func readStudy(env *Env, arg string) (data []byte, name, dir string, err error) 
 }
 
 // readLimited reads a file that should be small: one byte more than a study
-// may have is enough to refuse it.
-func readLimited(path string) ([]byte, error) {
-	f, err := os.Open(path)
+// may have is enough to refuse it. It may be a pipe, which ends with ctx.
+func readLimited(ctx context.Context, path string) ([]byte, error) {
+	f, err := openInput(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s is a directory", path)
-	}
 	return io.ReadAll(io.LimitReader(f, study.MaxFile+1))
 }
 

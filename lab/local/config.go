@@ -202,6 +202,10 @@ func (s *spec) containerdTOML(importing bool) string {
 	return b.String()
 }
 
+// MaxPods is how many pods the lab's one node takes: fewer than its range of
+// addresses has.
+const MaxPods = 250
+
 func (s *spec) kubeletConfig() map[string]any {
 	return map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
@@ -218,7 +222,7 @@ func (s *spec) kubeletConfig() map[string]any {
 		"failCgroupV1":             false,
 		"cgroupDriver":             "cgroupfs", "cgroupRoot": s.Cgroup, "cgroupsPerQOS": true, "enforceNodeAllocatable": []string{},
 		"clusterDNS": []string{s.Network.dns().String()}, "clusterDomain": "cluster.local", "resolvConf": s.Dir.conf("resolv.conf"),
-		"maxPods": 250, "oomScoreAdj": 0,
+		"maxPods": MaxPods, "oomScoreAdj": 0,
 		"serializeImagePulls": false, "registryPullQPS": 0,
 		"kubeAPIQPS": 500, "kubeAPIBurst": 1000, "eventRecordQPS": 0,
 		// The host's disk is the host's business: no eviction, no image is

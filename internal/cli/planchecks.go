@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"github.com/meshmark/meshmark/analysis"
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/runner"
+	"github.com/meshmark/meshmark/study"
+)
+
+// checkedPlan is a study's plan, with whatever is wrong with it that can be
+// found without starting anything.
+func checkedPlan(s *study.Study, seed uint64) (*study.Plan, error) {
+	p, err := study.NewPlan(s, seed)
+	if err != nil {
+		return nil, errs.WithCode(err, errs.CodeUsage)
+	}
+	if err := analysis.CheckStudy(s); err != nil {
+		return nil, err
+	}
+	return p, runner.Check(p)
+}
+
+// otherPods is how many pods the lab and a run have beside those that a study
+// asks for: DNS, the observer, the simulated sidecars, a load generator and
+// those that are on their way out.
+const otherPods = 20
+
+// fitsLocal says that a study of the control plane has more real pods than
+// the one node of the lab on this machine takes. What a cluster takes is not
+// known before it is asked.
+func fitsLocal(p *study.Plan) error {
+	if p.Study.Plane() != study.PlaneControl {
+		return nil
+	}
+	for _, cell := range p.Cells {
+		l, err := study.ControlOf(cell)
+		if err != nil {
+			return err
+		}
+		pods := l.RealPods + l.IstiodReplicas
+		if t := p.Study.Control.Traffic; t != nil {
+			pods += t.Endpoints
+		}
+		if pods > local.MaxPods-otherPods {
+			return p.Study.Place(study.FactorRealPods, study.FactorIstiodReplicas).Errorf("ask for fewer, or run it in a cluster: --lab cluster",
+				"cell %s has %d real pods, and the one node of the lab on this machine takes %d", p.Label(cell), pods, local.MaxPods-otherPods)
+		}
+	}
+	return nil
+}
