@@ -79,7 +79,7 @@ func addTraffic(s *record.ControlSummary, t *record.Traffic) {
 		return
 	}
 	if s.Traffic == nil {
-		s.Traffic = &record.Traffic{RateRPS: t.RateRPS, Connections: t.Connections, Failed: map[string]int64{}, ProxyFailed: map[string]int64{}, PhantomFlags: map[string]int64{}}
+		s.Traffic = &record.Traffic{Latency: record.Latency{Min: t.Latency.Min}, RateRPS: t.RateRPS, Connections: t.Connections, Failed: map[string]int64{}, ProxyFailed: map[string]int64{}, PhantomFlags: map[string]int64{}}
 	}
 	x := s.Traffic
 	for _, sum := range []struct {
@@ -102,6 +102,6 @@ func addTraffic(s *record.ControlSummary, t *record.Traffic) {
 	}
 	x.HiddenMaxUS, x.LastPhantomUS = max(x.HiddenMaxUS, t.HiddenMaxUS), max(x.LastPhantomUS, t.LastPhantomUS)
 	l := t.Latency
-	x.Latency = record.Latency{Min: l.Min, Mean: max(x.Latency.Mean, l.Mean), P50: max(x.Latency.P50, l.P50), P90: max(x.Latency.P90, l.P90),
+	x.Latency = record.Latency{Min: min(x.Latency.Min, l.Min), Mean: max(x.Latency.Mean, l.Mean), P50: max(x.Latency.P50, l.P50), P90: max(x.Latency.P90, l.P90),
 		P99: max(x.Latency.P99, l.P99), P999: max(x.Latency.P999, l.P999), Max: max(x.Latency.Max, l.Max)}
 }

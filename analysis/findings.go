@@ -37,7 +37,7 @@ func (o *observations) findings(measures []measure) []record.Finding {
 // difference estimates what a cell adds to its baseline, absolute and as a
 // share of the baseline.
 func (o *observations) difference(cell, base int, m measure) (e, relative stat.Estimate, bootstrap *record.Range) {
-	options := stat.Options{Seed: o.run.Header.Seed}
+	options := stat.Options{Seed: o.run.Header.Seed, Say: m.say}
 	if m.quantile > 0 {
 		blocks := o.quantileBlocks(cell, base)
 		q := stat.QuantileDifference(blocks, m.quantile, options)
@@ -70,7 +70,7 @@ func (o *observations) overhead(cell, base int, m measure) record.Finding {
 	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings
 	f.Bootstrap = bootstrap
 	floor, _ := o.floor(base, m)
-	call, why := e.Call(floor)
+	call, why := e.CallIn(floor, m.say)
 	f.Verdict = string(call)
 	if call != stat.Real {
 		f.Warnings = append(f.Warnings, why)
@@ -92,7 +92,7 @@ func (o *observations) plain(cell int, m measure) (record.Finding, bool) {
 	if values == nil {
 		return f, false
 	}
-	e := stat.Mean(values, stat.Options{})
+	e := stat.Mean(values, stat.Options{Say: m.say})
 	f.Blocks = e.Blocks
 	if m.fault {
 		return o.faults(f, cell, m), true

@@ -41,6 +41,9 @@ type measure struct {
 	warn func(o *observations, cell int) []string
 }
 
+// say writes a value of the measure with its unit.
+func (m measure) say(v float64) string { return quantity(v, m.unit) }
+
 type quantile struct {
 	name string
 	q    float64

@@ -83,6 +83,10 @@ func (c *comparing) says(p study.Published, f *record.Finding, cell int) string 
 func ratioWords(p study.Published, f *record.Finding) string {
 	measured, figure := quantity(f.Estimate, f.Unit), quantity(p.Figure, p.Unit)
 	switch {
+	case p.Figure >= f.Low && p.Figure <= f.High && tooWide(f):
+		return fmt.Sprintf("The published %s cannot be told from what was measured here, nor much else: %s to %s is too wide to compare.", figure, quantity(f.Low, f.Unit), quantity(f.High, f.Unit))
+	case p.Figure == f.Low && f.Low == f.High:
+		return fmt.Sprintf("Agrees: all blocks gave the published %s.", figure)
 	case p.Figure >= f.Low && p.Figure <= f.High:
 		return fmt.Sprintf("Agrees: the published %s lies within the interval of what was measured here, %s to %s.", figure, quantity(f.Low, f.Unit), quantity(f.High, f.Unit))
 	case p.Figure <= 0 || f.Estimate <= 0:
@@ -92,6 +96,10 @@ func ratioWords(p study.Published, f *record.Finding) string {
 	}
 	return fmt.Sprintf("Measured %s, %s of the published %s; machine and versions differ.", measured, share(f.Estimate/p.Figure), figure)
 }
+
+// tooWide says whether an interval agrees with so much that agreeing says
+// nothing: whose upper end is more than twice its lower, or that reaches zero.
+func tooWide(f *record.Finding) bool { return !(f.Low > 0 && f.High <= 2*f.Low) && f.High > f.Low }
 
 // arrivalWords says what the arrival of requests alone does to a latency,
 // where the study varies it.

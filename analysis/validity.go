@@ -36,14 +36,15 @@ func (o *observations) validity() record.ValiditySummary {
 	return v
 }
 
-var digits = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
+var digits = regexp.MustCompile(`(\B-)?[0-9]+(\.[0-9]+)?`)
 
 // trialWarnings gathers what trials warned of: warnings that differ only in
-// their figures are counted together and shown by their first.
+// their figures are told together, with the range of the figures and the first
+// trial that has it.
 func (o *observations) trialWarnings() []string {
 	type group struct {
-		example string
-		trials  int
+		first string // trial
+		texts []string
 	}
 	var order []string
 	groups := map[string]*group{}
@@ -53,21 +54,21 @@ func (o *observations) trialWarnings() []string {
 			key := digits.ReplaceAllString(w, "0")
 			g := groups[key]
 			if g == nil {
-				g = &group{example: t.ID + ": " + w}
+				g = &group{first: t.ID}
 				groups[key] = g
 				order = append(order, key)
 			}
-			g.trials++
+			g.texts = append(g.texts, w)
 		}
 	}
 	var out []string
 	for _, key := range order {
 		g := groups[key]
-		if g.trials == 1 {
-			out = append(out, "trial "+g.example)
+		if n := len(g.texts); n > 1 {
+			out = append(out, fmt.Sprintf("%d of %d trials, %s the first: %s", n, len(o.run.Trials), g.first, Spread(g.texts)))
 			continue
 		}
-		out = append(out, fmt.Sprintf("%d of %d trials, as %s", g.trials, len(o.run.Trials), g.example))
+		out = append(out, fmt.Sprintf("trial %s: %s", g.first, g.texts[0]))
 	}
 	return out
 }

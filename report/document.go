@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshmark/meshmark/analysis"
 	"github.com/meshmark/meshmark/record"
 )
 
@@ -152,16 +153,17 @@ func validityWords(v record.ValiditySummary) string {
 
 // warnings are the run's warnings and those of its findings, each once, with
 // the number of findings it belongs to. Warnings that differ in their figures
-// only count as one.
+// only count as one, with the figures' range.
 func warnings(f record.Findings) []string {
-	var order, shapes []string
-	counts := map[string]int{}
+	var shapes []string
+	counts, texts := map[string]int{}, map[string][]string{}
 	add := func(w string, n int) {
 		shape := shapeOf(w)
-		if _, ok := counts[shape]; !ok {
-			order, shapes = append(order, w), append(shapes, shape)
+		if texts[shape] == nil {
+			shapes = append(shapes, shape)
 		}
 		counts[shape] += n
+		texts[shape] = append(texts[shape], w)
 	}
 	for _, w := range append(slices.Clone(f.Warnings), f.Machine.Remarks...) {
 		add(w, 0)
@@ -177,13 +179,22 @@ func warnings(f record.Findings) []string {
 			}
 		}
 	}
-	for i, w := range order {
-		if n := counts[shapes[i]]; n > 1 {
-			order[i] = fmt.Sprintf("%s (%s)", w, plural(n, "finding"))
+	var out []string
+	for _, shape := range shapes {
+		w := texts[shape][0]
+		if !namesOne(w) { // figures of different trials make no range
+			w = analysis.Spread(texts[shape])
 		}
+		if n := counts[shape]; n > 1 {
+			w = fmt.Sprintf("%s (%s)", w, plural(n, "finding"))
+		}
+		out = append(out, w)
 	}
-	return order
+	return out
 }
+
+// namesOne says whether a warning is about one trial, as an example or alone.
+func namesOne(w string) bool { return strings.Contains(w, "trial b") }
 
 // shapeOf is a text without its figures.
 func shapeOf(s string) string {

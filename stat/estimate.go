@@ -15,6 +15,9 @@ const DefaultLevel = 0.95
 type Options struct {
 	// Level is the confidence level, 0.95 if 0.
 	Level float64
+	// Say puts a value in words for warnings, with its unit; three digits
+	// without any if nil.
+	Say func(float64) string
 	// Seed starts the random numbers of resampling. Equal seeds give equal
 	// results.
 	Seed uint64
@@ -27,6 +30,13 @@ func (o Options) level() float64 {
 		return DefaultLevel
 	}
 	return o.Level
+}
+
+func (o Options) say(v float64) string {
+	if o.Say == nil {
+		return digits(v)
+	}
+	return o.Say(v)
 }
 
 func (o Options) resamples() int {
@@ -113,7 +123,7 @@ func meanOf(x []float64, o Options) Estimate {
 		e.warn("only %d blocks", len(x))
 	}
 	if i, far := outlier(x); far {
-		e.warn("one block (value %s) lies far from the others; it is kept, and widens the interval", digits(x[i]))
+		e.warn("one block (value %s) lies far from the others; it is kept, and widens the interval", o.say(x[i]))
 	}
 	return e
 }

@@ -30,7 +30,10 @@ const noiseReach = 3
 // intervals of identical cells keep; beyond that the interval is too wide to
 // speak of nothing, and the call is inconclusive, as it is when interval or
 // floor are unknown.
-func (e Estimate) Call(f Floor) (Call, string) {
+func (e Estimate) Call(f Floor) (Call, string) { return e.CallIn(f, digits) }
+
+// CallIn is Call with values put in words by say, which knows their unit.
+func (e Estimate) CallIn(f Floor, say func(float64) string) (Call, string) {
 	switch {
 	case !e.Defined():
 		return Inconclusive, "too few blocks for an interval"
@@ -41,13 +44,13 @@ func (e Estimate) Call(f Floor) (Call, string) {
 	reach := math.Max(math.Abs(e.Low), math.Abs(e.High))
 	switch {
 	case size > f.Value && e.Excludes(0):
-		return Real, fmt.Sprintf("the interval excludes zero and the value exceeds the noise floor of %s", digits(f.Value))
+		return Real, fmt.Sprintf("the interval excludes zero and the value exceeds the noise floor of %s", say(f.Value))
 	case size > f.Value:
-		return Inconclusive, fmt.Sprintf("the value exceeds the noise floor of %s but its interval includes zero", digits(f.Value))
+		return Inconclusive, fmt.Sprintf("the value exceeds the noise floor of %s but its interval includes zero", say(f.Value))
 	case e.Excludes(0) || reach <= noiseReach*f.Value:
-		return BelowNoise, fmt.Sprintf("identical baselines differ by up to %s", digits(f.Value))
+		return BelowNoise, fmt.Sprintf("identical baselines differ by up to %s", say(f.Value))
 	}
-	return Inconclusive, fmt.Sprintf("the interval reaches %s, far beyond the noise floor of %s", digits(reach), digits(f.Value))
+	return Inconclusive, fmt.Sprintf("the interval reaches %s, far beyond the noise floor of %s", say(reach), say(f.Value))
 }
 
 // A Verdict says how a new value compares with an old one against a margin.

@@ -1,0 +1,63 @@
+package analysis
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/stat"
+	"github.com/meshmark/meshmark/study"
+)
+
+// An interval that holds nearly everything agrees with nothing.
+func TestRatioWords(t *testing.T) {
+	for _, tt := range []struct {
+		figure, estimate, low, high float64
+		want                        string
+	}{
+		{99_000, 218_000, 0, 838_000, "The published 99 ms cannot be told from what was measured here, nor much else: 0 µs to 838 ms is too wide to compare."},
+		{99_000, 233_000, 77_000, 390_000, "The published 99 ms cannot be told"},
+		{99_000, 99_000, 70_000, 141_000, "The published 99 ms cannot be told"},
+		{99_000, 99_000, 70_000, 140_000, "Agrees: the published 99 ms lies within the interval of what was measured here, 70 ms to 140 ms."},
+		{99_000, 99_000, 99_000, 99_000, "Agrees: all blocks gave the published 99 ms."},
+		{99_000, 218_000, 210_000, 838_000, "Measured 218 ms, 2.2 times the published 99 ms"},
+	} {
+		f := &record.Finding{Estimate: tt.estimate, Low: tt.low, High: tt.high, Unit: study.UnitMicroseconds}
+		if got := ratioWords(study.Published{Figure: tt.figure, Unit: study.UnitMicroseconds}, f); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%+v: %s", tt, got)
+		}
+	}
+}
+
+// Warnings have the units of their findings.
+func TestWarningsHaveUnits(t *testing.T) {
+	us := measure{unit: study.UnitMicroseconds}
+	for _, tt := range []struct {
+		e    stat.Estimate
+		want string
+	}{
+		{stat.Estimate{Value: 31_000, Low: -1000, High: 62_000}, "the value exceeds the noise floor of 21 ms but its interval includes zero"},
+		{stat.Estimate{Value: 1000, Low: -1000, High: 293_200}, "the interval reaches 293 ms, far beyond the noise floor of 21 ms"},
+		{stat.Estimate{Value: 1000, Low: -1000, High: 2000}, "identical baselines differ by up to 21 ms"},
+	} {
+		tt.e.Blocks = 2
+		if _, why := tt.e.CallIn(stat.Floor{Value: 20_837}, us.say); why != tt.want {
+			t.Errorf("%s", why)
+		}
+	}
+	e := stat.Mean([]float64{5e6, 5.1e6, 5.2e6, 5e6, 5.1e6, 5.2e6, 900e6}, stat.Options{Say: measure{unit: study.UnitBytes}.say})
+	if got := strings.Join(e.Warnings, "\n"); !strings.Contains(got, "one block (value 900 MB) lies far") {
+		t.Error(got)
+	}
+}
+
+// Of traffic the smallest latency of all trials stays the smallest.
+func TestAddTrafficMin(t *testing.T) {
+	s := &record.ControlSummary{}
+	for _, least := range []float64{300, 200, 500} {
+		addTraffic(s, &record.Traffic{Latency: record.Latency{Min: least, Max: least + 100}})
+	}
+	if l := s.Traffic.Latency; l.Min != 200 || l.Max != 600 {
+		t.Errorf("%+v", l)
+	}
+}
