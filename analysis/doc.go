@@ -8,6 +8,8 @@
 //	           -> noise floors   what identical baselines show    floor.go
 //	           -> cell summaries, curves, validity                summary.go, validity.go
 //	           -> control plane: convergence, waterfall, pushes  control.go, convergence.go, series.go, controlsummary.go
+//	           -> resilience: windows, steps, ledger, expectation, verdicts  scenario*.go
+//	              (request logs are read through record.Run.Requests, a trial at a time)
 //	           -> how far a searched factor can go                search.go
 //	           -> idle cost and slope of CPU against rate         fit.go
 //	           -> published figures beside ours, in words         published.go, controlwords.go, words.go

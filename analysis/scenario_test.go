@@ -111,7 +111,15 @@ func TestScenarioWindowsAddUp(t *testing.T) {
 					return []record.Event{stepEvent(trial, "gone", "remove", at[0]*ms), stepEvent(trial, "sick", "worker", at[1]*ms), end}
 				}}
 		})
-		s := scenarioOf(t, analyze(t, run), "good")
+		plan, err := Plan(run)
+		if err != nil {
+			r.Fatal(err)
+		}
+		o, err := observe(plan, run)
+		if err != nil {
+			r.Fatal(err)
+		}
+		s := o.scenario(&run.Trials[0]).summary // one trial is enough
 		var sum record.ScenarioWindow
 		to := 0.0
 		for _, w := range s.Windows {

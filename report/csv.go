@@ -11,7 +11,7 @@ import (
 )
 
 // renderCSV writes tidy rows: one value a row, with the cell it belongs to.
-// Column "kind" is finding, cell or noise_floor; factors have a column each,
+// Column "kind" is finding, cell, verdict or noise_floor; factors have a column each,
 // and the baseline of a finding has columns against_FACTOR. Numbers have six
 // significant digits at most; JSON has them all.
 func renderCSV(w io.Writer, f record.Findings) error {
@@ -56,6 +56,11 @@ func renderCSV(w io.Writer, f record.Findings) error {
 			if err := row("cell", v.name, c.Cell, nil, csvNumber(v.value), v.low, v.high, v.unit, "", strconv.Itoa(c.Valid), "", ""); err != nil {
 				return err
 			}
+		}
+	}
+	for _, c := range judged(f) {
+		if err := row("verdict", "verdict", c.Cell, nil, "", "", "", "", "", strconv.Itoa(c.Valid), c.Scenario.Verdict, "expected "+c.Scenario.Expected); err != nil {
+			return err
 		}
 	}
 	for _, n := range f.NoiseFloor {

@@ -54,6 +54,15 @@ func TestScenarioAnswers(t *testing.T) {
 	}
 }
 
+func TestScenarioCSV(t *testing.T) {
+	got := render(t, tenServersFindings(t), "csv", Options{})
+	for _, want := range []string{"verdict,verdict,tuned", ",pass,expected pass\n", "verdict,verdict,retries-off", ",fail,expected fail\n", "finding,error_share,retries-off"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
 func TestScenarioJUnit(t *testing.T) {
 	for name, c := range map[string]struct {
 		f                record.Findings
