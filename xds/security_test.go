@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/internal/rawgrpc"
 	"github.com/meshmark/meshmark/xds"
 )
@@ -218,6 +219,26 @@ func TestSignedCertificates(t *testing.T) {
 	spec := testSpec(s.address, 3)
 	spec.Security = xds.Security{Mode: xds.SecurityMTLS, RootCA: a.pem, Certificates: map[string]xds.Certificate{"": c}}
 	synced(t, start(t, spec))
+
+	// A mesh of another trust domain: its certificates say so themselves.
+	corp := request
+	corp.Address = a.signer(map[string]string{"Bearer one": "spiffe://corp.example/ns/ns/sa/default", "Bearer path": "spiffe://corp.example/ns/ns"})
+	for _, domain := range []string{"", "corp.example"} {
+		corp.TrustDomain = domain
+		if _, err := xds.Sign(t.Context(), corp); err != nil {
+			t.Errorf("trust domain %q: %v", domain, err)
+		}
+	}
+	for domain, want := range map[string]string{"cluster.local": "of the trust domain corp.example, not cluster.local", "a/b": "want a DNS name"} {
+		corp.TrustDomain = domain
+		if _, err := xds.Sign(t.Context(), corp); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("trust domain %q: %v", domain, err)
+		}
+	}
+	corp.TrustDomain, corp.Token = "", "path"
+	if _, err := xds.Sign(t.Context(), corp); err == nil || !strings.Contains(errs.Hint(err), "namespace and service account") {
+		t.Errorf("no service account: %v", err)
+	}
 
 	other := newAuthority(t)
 	for name, change := range map[string]func(r *xds.SignRequest){

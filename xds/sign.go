@@ -33,8 +33,10 @@ type SignRequest struct {
 	Token          string
 	Namespace      string
 	ServiceAccount string // "" means default
-	TrustDomain    string // "" means cluster.local
-	ClusterID      string // "" means Kubernetes
+	// TrustDomain is the mesh's; "": whichever the certificate turns out to be
+	// of, since istiod puts in its own.
+	TrustDomain string
+	ClusterID   string // "" means Kubernetes
 	// Validity is how long the certificate is to be good for; 0 leaves it to
 	// the authority, whose default is a day. Nothing renews it.
 	Validity time.Duration
@@ -63,6 +65,9 @@ func Sign(ctx context.Context, r SignRequest) (Certificate, error) {
 		return fail(errs.Usage("the root certificate is no PEM"))
 	}
 	id := &url.URL{Scheme: "spiffe", Host: or(r.TrustDomain, "cluster.local"), Path: "/ns/" + r.Namespace + "/sa/" + or(r.ServiceAccount, "default")}
+	if id.Host != (&url.URL{Host: id.Host}).Hostname() || strings.ContainsAny(id.Host, "/?#@ ") {
+		return fail(errs.Usage("trust domain %q: want a DNS name, as cluster.local", r.TrustDomain))
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return fail(err)
@@ -84,8 +89,13 @@ func Sign(ctx context.Context, r SignRequest) (Certificate, error) {
 	if err != nil {
 		return fail(fmt.Errorf("the answer is no certificate of our key: %w", err))
 	}
-	if got := pair.Leaf.URIs; len(got) != 1 || got[0].String() != id.String() {
+	// SPIFFE-ID, section 2: the trust domain is the URI's authority, the rest
+	// of the name its path.
+	switch got := pair.Leaf.URIs; {
+	case len(got) != 1 || got[0].Scheme != id.Scheme || got[0].Path != id.Path:
 		return fail(errs.WithHint(fmt.Errorf("it is for %v, not %v", got, id), "the token has to be of the proxies' namespace and service account"))
+	case r.TrustDomain != "" && got[0].Host != r.TrustDomain:
+		return fail(errs.WithHint(fmt.Errorf("it is of the trust domain %s, not %s", got[0].Host, r.TrustDomain), "leave the trust domain out to take the mesh's own"))
 	}
 	return out, nil
 }

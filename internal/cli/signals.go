@@ -156,6 +156,10 @@ func openPrometheus(address string, headers []string) (*signals.Remote, error) {
 func signalsOfRun(ctx context.Context, env *Env, f signalsFlags, o signals.Options) (err error) {
 	dir := filepath.Join(f.run, store.DirSeries)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(f.run, store.FileHeader)); err == nil {
+			return errs.WithHint(errs.Usage("run %s has no recorded series", f.run),
+				"its study has to ask for them: signals among its measures, as measures: [convergence, signals]")
+		}
 		dir = f.run // what --record wrote
 	}
 	s, err := signals.OpenSeries(dir)

@@ -31,6 +31,7 @@ type xdsFlags struct {
 	serverName     string
 	namespace      string
 	serviceAccount string
+	trustDomain    string
 	prefix         string
 	identities     string
 	clusterID      string
@@ -104,6 +105,7 @@ func (f *xdsFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.serverName, "server-name", "", "name in istiod's certificate (default istiod.istio-system.svc)")
 	fs.StringVar(&f.namespace, "namespace", "default", "namespace of the proxies")
 	fs.StringVar(&f.serviceAccount, "service-account", "default", "service account of the proxies")
+	fs.StringVar(&f.trustDomain, "trust-domain", "", "with --security mtls and a token: the mesh's trust domain (default whichever the signed certificate is of)")
 	fs.StringVar(&f.prefix, "pod-prefix", "meshmark", "pods are named PREFIX-0, PREFIX-1...")
 	fs.StringVar(&f.identities, "identities", "", "file with the pods that proxies say they are, JSON")
 	fs.StringVar(&f.clusterID, "cluster-id", "", "istiod's cluster ID (default Kubernetes)")
@@ -192,7 +194,7 @@ func (f *xdsFlags) sign(ctx context.Context, spec xds.Spec, token string) (xds.C
 		address = f.addresses[0]
 	}
 	return xds.Sign(ctx, xds.SignRequest{Address: address, RootCA: spec.Security.RootCA, ServerName: f.serverName, Token: token,
-		Namespace: f.namespace, ServiceAccount: f.serviceAccount, ClusterID: f.clusterID})
+		Namespace: f.namespace, ServiceAccount: f.serviceAccount, TrustDomain: f.trustDomain, ClusterID: f.clusterID})
 }
 
 // addProxies fills in who the proxies are.
