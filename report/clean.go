@@ -64,6 +64,17 @@ func cleanLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
+// paragraphs are those of a text, each on one line.
+func paragraphs(s string) []string {
+	var out []string
+	for p := range strings.SplitSeq(strings.ReplaceAll(s, "\r\n", "\n"), "\n\n") {
+		if words := strings.Fields(p); len(words) > 0 {
+			out = append(out, strings.Join(words, " "))
+		}
+	}
+	return out
+}
+
 // markdown escapes what Markdown and the HTML in it would act on.
 func markdown(s string) string {
 	var b strings.Builder

@@ -16,8 +16,8 @@ func renderMarkdown(w io.Writer, f record.Findings) error {
 	if d.Question != "" {
 		fmt.Fprintf(&b, "%s\n\n", markdown(d.Question))
 	}
-	if d.Story != "" {
-		fmt.Fprintf(&b, "%s\n\n", markdown(d.Story))
+	for _, p := range paragraphs(d.Story) {
+		fmt.Fprintf(&b, "%s\n\n", markdown(p))
 	}
 	for i, answer := range d.Answers {
 		if i == 0 {

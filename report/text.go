@@ -23,9 +23,9 @@ func renderText(w io.Writer, f record.Findings, opt Options) error {
 	if d.Question != "" {
 		t.wrap("", clean(d.Question))
 	}
-	if d.Story != "" {
+	for _, p := range paragraphs(d.Story) {
 		t.line("")
-		t.wrap("", clean(d.Story))
+		t.wrap("", clean(p))
 	}
 	t.line("")
 	longest := 0
