@@ -56,7 +56,7 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 	var odd []string
 	f.NoiseFloor, odd = o.floors(measures)
 	f.Published = o.published(f.Findings)
-	f.Warnings = append(o.trialWarnings(), odd...)
+	f.Warnings = append(append(o.trialWarnings(), odd...), plan.Resonances()...)
 	f.Assertions = assertions.Judge(f)
 	return withoutNulls(f), nil
 }

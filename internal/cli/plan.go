@@ -47,6 +47,9 @@ func writePlan(w io.Writer, p *study.Plan) error {
 	if err := fitsLocal(p); err != nil {
 		fmt.Fprintf(w, "note: %v\n", err)
 	}
+	for _, note := range p.Resonances() {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
 	var fixed []string
 	for factor, level := range s.Settings {
 		fixed = append(fixed, factor+"="+level)

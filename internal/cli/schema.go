@@ -161,6 +161,9 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 				if err := fitsLocal(p); err != nil {
 					fmt.Fprintf(env.Stderr, "note: %v\n", err)
 				}
+				for _, note := range p.Resonances() {
+					fmt.Fprintf(env.Stderr, "note: %s\n", note)
+				}
 				if asJSON {
 					all = append(all, checked{arg, s.Name, len(p.Cells), e.Trials, e.Min.Seconds(), e.Max.Seconds()})
 					continue

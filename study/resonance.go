@@ -1,0 +1,63 @@
+package study
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// resonant is how near two times lie that chance may put in either order, as a
+// share of the time between changes.
+const resonant = 0.1
+
+// Resonances says in which cells the schedule of changes makes debouncing a
+// lottery: istiod waits debounce_after from the last change, but no longer than
+// debounce_max from the first (pilot/pkg/xds, debounce). Where changes come at
+// even times as far apart as debounce_after, some milliseconds decide whether a
+// change joins the ones before it; where they all join, and debounce_max is a
+// multiple of the time between them, whether the last one does. Such a trial's
+// figures differ from another's for no other reason. One sentence for each kind
+// and pair of times; none for studies of another plane.
+func (p *Plan) Resonances() []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, cell := range p.Cells {
+		says := p.Study.resonance(cell)
+		if says == "" || seen[says] {
+			continue
+		}
+		seen[says] = true
+		out = append(out, fmt.Sprintf("at %s %s", p.Label(cell), says))
+	}
+	return out
+}
+
+func (s *Study) resonance(cell record.Cell) string {
+	if s.Control == nil || cell[FactorChange] == ChangeTrace {
+		return ""
+	}
+	l, err := ControlOf(cell)
+	rate, fault := parseChangeRate(cell[FactorChangeRate])
+	if err != nil || fault != nil || rate.Kind != RateConstant || s.ChangesIn(cell) < 2 {
+		return ""
+	}
+	between := 1 / rate.Highest() // seconds
+	switch kind, burst := l.Arrival(); {
+	case kind == ArrivalPoisson, kind == ArrivalBurst && burst == 0:
+		return ""
+	case kind == ArrivalBurst:
+		between *= float64(burst)
+	}
+	after, most := l.DebounceAfter.Seconds(), l.DebounceMax.Seconds()
+	each := time.Duration(between * float64(time.Second)).Round(time.Millisecond)
+	folds := most / between
+	switch {
+	case math.Abs(after-between) <= resonant*between:
+		return fmt.Sprintf("debounce_after, %v, is about the time between changes, %v: chance decides which changes are pushed together, and blocks differ by it", l.DebounceAfter, each)
+	case after > between && folds >= 1 && math.Abs(folds-math.Round(folds)) <= resonant:
+		return fmt.Sprintf("debounce_max, %v, is about a multiple of the time between changes, %v, which are all debounced together: chance decides whether the last of them is pushed with the others, and blocks differ by it", l.DebounceMax, each)
+	}
+	return ""
+}

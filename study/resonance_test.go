@@ -1,0 +1,40 @@
+package study
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A schedule in step with istiod's debouncing is told, any other is not.
+func TestResonances(t *testing.T) {
+	for _, tt := range []struct {
+		settings string
+		want     string // "" for nothing
+	}{
+		{"change_rate: 0.4, debounce_after: 2500ms", "debounce_after, 2.5s, is about the time between changes, 2.5s"},
+		{"change_rate: 0.4, debounce_after: 2300ms", "debounce_after, 2.3s, is about"},
+		{"change_rate: 0.4, debounce_after: 2200ms", ""},
+		{"change_rate: 0.4, debounce_after: 3s", "debounce_max, 10s, is about a multiple of the time between changes, 2.5s"},
+		{"change_rate: 0.4, debounce_after: 3s, debounce_max: 11s", ""},
+		{"change_rate: 0.4", ""},
+		{"change_rate: 10", "debounce_after, 100ms, is about"},
+		{"change_rate: 10, change_arrival: poisson", ""},
+		{"change_rate: 0.4, debounce_after: 2500ms, change_arrival: burst", ""},
+		{"change_rate: 4, debounce_after: 2500ms, change_arrival: 'burst:10'", "2.5s, is about the time between changes, 2.5s"},
+		{"change_rate: 'ramp:1:10:5s', debounce_after: 1s", ""},
+	} {
+		s, err := Parse(fmt.Appendf(nil, "name: x\nquestion: y\ncontrol: {changes: 20}\nsettings: {%s}\n", tt.settings), "x.yaml", nil)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.settings, err)
+		}
+		p, err := NewPlan(s, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(p.Resonances(), "\n")
+		if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%s: %q", tt.settings, got)
+		}
+	}
+}
