@@ -106,7 +106,7 @@ func valueTable(f record.Findings, title string, columns []valueColumn) table {
 			case x.Verdict == record.VerdictBelowNoise, x.Verdict == record.VerdictInvalid && okSingle && single <= 0 && c.net():
 				row = append(row, text{"noise", styleDim})
 			case x.Verdict != record.VerdictInvalid && x.Low == x.High:
-				row = append(row, text{S: scales[i].plain(x.Estimate)})
+				row = append(row, text{S: scales[i].plain(x.Estimate) + same})
 			case x.Verdict == record.VerdictInvalid && okSingle:
 				row = append(row, text{S: scales[i].plain(single)})
 			default:

@@ -299,7 +299,7 @@ func firstBucketWords(k *record.ControlSummary) string {
 // what it is for.
 func (s scale) quantityOf(x record.Finding) string {
 	s.Unit = strings.TrimSuffix(s.Unit, " a change")
-	return s.quantity(x.Estimate, x.Low, x.High)
+	return withInterval(s, x)
 }
 
 // stageWords names a stage in a sentence.

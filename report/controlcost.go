@@ -108,6 +108,9 @@ func profileTitle(p record.Profile, c record.CellSummary, label bool) string {
 	s := fmt.Sprintf("istiod %d: %s", p.Replica, what)
 	if p.Total > 0 {
 		s += ", " + profileAmount(p, p.Total) + " in all"
+		if n := cpuSamples(p); n > 0 {
+			s += " (" + plural(n, "sample") + ")"
+		}
 	}
 	if p.Kind != "heap" {
 		s += fmt.Sprintf(" in %s s", fixed(p.Seconds, 0))
@@ -121,11 +124,15 @@ func profileTitle(p record.Profile, c record.CellSummary, label bool) string {
 // profileRows are a profile's dearest functions.
 func profileRows(t table, p record.Profile, costs []record.ProfileCost, by string) table {
 	t.Title += ", functions that cost most " + by
+	samples := cpuSamples(p)
 	for _, c := range costs[:min(len(costs), profiledFunctions)] {
 		if c.Cumulative <= 0 || p.Total <= 0 {
 			continue
 		}
-		t.Rows = append(t.Rows, []text{{S: profileShare(c.Flat, p.Total)}, {S: profileShare(c.Cumulative, p.Total)}, {S: shortFunction(c.Function)}})
+		t.Rows = append(t.Rows, []text{{S: profileShare(c.Flat, p.Total, samples)}, {S: profileShare(c.Cumulative, p.Total, samples)}, {S: shortFunction(c.Function)}})
+	}
+	if samples > 0 && samples < fewSamples && len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("Only %s: one is %s of all, and a function with a few may as well have none.", plural(samples, "sample"), percent(1/float64(samples))))
 	}
 	if p.Flame != "" && len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, "Flame graph: profiles/"+p.Flame)
@@ -133,8 +140,33 @@ func profileRows(t table, p record.Profile, costs []record.ProfileCost, by strin
 	return t
 }
 
-// profileShare is a part of a profile.
-func profileShare(v, total int64) string { return fixed(100*float64(v)/float64(total), 1) + "%" }
+// Go's runtime looks at what runs once in each 10 ms of CPU time that a
+// process uses (runtime/pprof, 100 Hz).
+const cpuSampleNS = 10_000_000
+
+// Below fewSamples a CPU profile has a warning, below manySamples its shares
+// have no decimals.
+const (
+	fewSamples  = 100
+	manySamples = 1000
+)
+
+// cpuSamples is how many samples a CPU profile is of; 0 for other kinds.
+func cpuSamples(p record.Profile) int64 {
+	if p.Kind != "cpu" || p.Unit != "nanoseconds" {
+		return 0
+	}
+	return p.Total / cpuSampleNS
+}
+
+// profileShare is a part of a profile of that many samples, 0 for unknown.
+func profileShare(v, total, samples int64) string {
+	decimals := 1
+	if samples > 0 && samples < manySamples {
+		decimals = 0
+	}
+	return fixed(100*float64(v)/float64(total), decimals) + "%"
+}
 
 // shortFunction cuts the import path off a function's name.
 func shortFunction(name string) string {

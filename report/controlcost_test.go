@@ -87,9 +87,35 @@ func TestProfileTables(t *testing.T) {
 			text += one.Title + "\n" + rendered(one)
 		}
 	}
-	says(t, text, "istiod 0: CPU, 2,000 ms in all in 27 s (none), functions that cost most themselves", "15.0%", "21.0%", "scanobject",
-		"xds.(*DiscoveryServer).pushDeltaXds", "70.0%", "proto.MarshalOptions.marshal[...]", "profiles/b000-t00-istiod-0-cpu.svg", "istiod 0: blocked, 90.0 s in all")
+	says(t, text, "istiod 0: CPU, 2,000 ms in all (200 samples) in 27 s (none), functions that cost most themselves", " 15%", " 21%", "scanobject",
+		"xds.(*DiscoveryServer).pushDeltaXds", " 70%", "proto.MarshalOptions.marshal[...]", "profiles/b000-t00-istiod-0-cpu.svg", "istiod 0: blocked, 90.0 s in all in", "88.9%")
 	if strings.Contains(text, "waiting for locks") || strings.Contains(text, "istio.io/") {
 		t.Error(text)
+	}
+}
+
+// A CPU profile says of how many samples it is; of few its shares have no
+// decimals, and a note says what one of them is.
+func TestProfileSamples(t *testing.T) {
+	for _, tt := range []struct {
+		total int64
+		share string
+		note  string
+	}{
+		{510_000_000, "6%", "Only 51 samples: one is 2% of all"},
+		{1_000_000_000, "3%", ""},
+		{10_000_000_000, "0.3%", ""},
+	} {
+		p := record.Profile{Kind: "cpu", Unit: "nanoseconds", Total: tt.total, Flat: []record.ProfileCost{{Function: "f", Flat: 30_000_000, Cumulative: 30_000_000}}}
+		one := profileRows(table{}, p, p.Flat, "themselves")
+		if got := one.Rows[0][0].S; got != tt.share {
+			t.Errorf("%d: %s, want %s", tt.total, got, tt.share)
+		}
+		if got := strings.Join(one.Notes, "\n"); !strings.HasPrefix(got, tt.note) || (got == "") != (tt.note == "") {
+			t.Errorf("%d: %q", tt.total, got)
+		}
+	}
+	if n := cpuSamples(record.Profile{Kind: "heap", Unit: "bytes", Total: 1e9}); n != 0 {
+		t.Errorf("a heap has %d samples", n)
 	}
 }

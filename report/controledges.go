@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/meshmark/meshmark/record"
@@ -62,6 +63,9 @@ func edgesTable(f record.Findings) table {
 			t.Rows = append(t.Rows, append(row, text{S: count(e.Changes)}))
 		}
 	}
+	if note := followedNote(f); note != "" {
+		t.Notes = append(t.Notes, note)
+	}
 	if short {
 		t.Notes = append(t.Notes, "Not reached: a percentile takes as many changes as leave one beyond it, 10 for p90, 100 for p99, 1,000 for p99.9; a change that no proxy acknowledged lies beyond all others.")
 	}
@@ -81,4 +85,18 @@ func appliedBy(c *record.ControlSummary) record.Latency {
 		return record.Latency{}
 	}
 	return *c.Applied
+}
+
+// followedNote says how many of the changes committed the figures over changes
+// are of, where that is not all: some show in no proxy's configuration (a
+// Gateway by itself, for one), or the API server did not take them.
+func followedNote(f record.Findings) string {
+	for _, c := range f.Cells {
+		if c.Control == nil || c.Control.Edges == nil || c.Control.Committed <= c.Control.Edges.Changes {
+			continue
+		}
+		return fmt.Sprintf("Changes: those that a simulated proxy acknowledged, or should have; some of those committed show in none (a Gateway without a route, for one): here %s of %s with %s. What is counted a change, such as pushes, is divided by all.",
+			count(c.Control.Edges.Changes), count(c.Control.Committed), c.Label)
+	}
+	return ""
 }

@@ -50,3 +50,41 @@ func TestAnswersOfEnvoysAlone(t *testing.T) {
 		t.Errorf("of nothing: %q", got)
 	}
 }
+
+// Where not every change shows in a proxy's configuration the table says of
+// how many it is.
+func TestFollowedNote(t *testing.T) {
+	cell := func(changes, committed int) record.CellSummary {
+		return record.CellSummary{Label: "none", Control: &record.ControlSummary{Committed: committed, Edges: &record.Edges{Changes: changes}}}
+	}
+	if got := followedNote(record.Findings{Cells: []record.CellSummary{{}, cell(30, 30), cell(20, 30)}}); !strings.Contains(got, "here 20 of 30 with none.") {
+		t.Error(got)
+	}
+	if got := followedNote(record.Findings{Cells: []record.CellSummary{{}, cell(30, 30)}}); got != "" {
+		t.Error(got)
+	}
+}
+
+// What all blocks gave alike has no interval.
+func TestSameInAllBlocks(t *testing.T) {
+	s := scale{1, "pushes"}
+	x := record.Finding{Verdict: record.VerdictMeasured, Estimate: 540, Low: 540, High: 540, Blocks: 2}
+	if got := withInterval(s, x); got != "540 pushes (same in both blocks)" {
+		t.Error(got)
+	}
+	if got := figure(record.Findings{}, x, s).S; got != "540 (same)" {
+		t.Error(got)
+	}
+	x.Probe = "search"
+	if got := withInterval(s, x); got != "540 pushes (540–540)" {
+		t.Error(got)
+	}
+	x.High, x.Low, x.Blocks = 541, 539, 3
+	if got := withInterval(s, x); got != "540.0 pushes (539.0–541.0)" {
+		t.Error(got)
+	}
+	x.Relative = &record.Ratio{Estimate: -0.815, Low: -0.815, High: -0.815}
+	if got := relative(x).S; got != "-81.5% (same)" {
+		t.Error(got)
+	}
+}

@@ -14,6 +14,9 @@ var stageNames = map[string]string{
 	record.StageGenerate: "generate", record.StageWire: "wire", record.StageAck: "ack",
 }
 
+// ackNote says what else is in an acknowledgement's time.
+const ackNote = "Ack: a proxy acknowledges a new cluster only when it has its endpoints, as Envoy does, so that istiod's time to send those is in it."
+
 // waterfallTable has a row a cell: where the mean time from commit to
 // acknowledgement goes. No stage is left out where there is little room, since
 // all of them add up: only the whole is.
@@ -75,6 +78,9 @@ func waterfallTable(f record.Findings) table {
 			rest.Style, bad = styleBad, true
 		}
 		t.Rows = append(t.Rows, append(row, rest, text{S: fixed(k.MeanUS/s.Div, digits)}))
+	}
+	if present[record.StageAck] {
+		t.Notes = append(t.Notes, ackNote)
 	}
 	if bad {
 		t.Notes = append(t.Notes, "Where more than 5% or 2 ms is unexplained, the stages do not tell the whole story.")

@@ -142,7 +142,7 @@ func otherTable(f record.Findings) table {
 		s := scaleFor(finding.Unit, largest[finding.Name])
 		cell := figure(f, finding, s)
 		if cell.Style != styleDim && s.Unit != "" {
-			cell.S = s.quantity(finding.Estimate, finding.Low, finding.High)
+			cell.S = withInterval(s, finding)
 		}
 		t.Rows = append(t.Rows, append(row, cell, verdict(finding.Verdict)))
 	}
@@ -174,7 +174,7 @@ func publishedTable(f record.Findings) table {
 			s := scaleFor(m.Unit, math.Max(largest, m.High))
 			measured = figure(f, *m, s)
 			if measured.Style != styleDim {
-				measured.S = s.quantity(m.Estimate, m.Low, m.High)
+				measured.S = withInterval(s, *m)
 			}
 		}
 		claim := p.Claim
@@ -255,7 +255,33 @@ func figure(f record.Findings, finding record.Finding, s scale) text {
 		}
 		return text{"below noise", styleDim}
 	}
+	if alike(finding) {
+		return text{S: s.plain(finding.Estimate) + same}
+	}
 	return text{S: s.interval(finding.Estimate, finding.Low, finding.High)}
+}
+
+// same marks a value that all blocks gave: it has no interval.
+const same = " (same)"
+
+// alike says whether all blocks gave a finding's value. What a search found has
+// levels that were tried for its ends, and no interval over blocks.
+func alike(f record.Finding) bool { return f.Low == f.High && f.Probe != "search" }
+
+// withInterval writes a finding's estimate with its unit and interval, or says
+// in how many blocks it was the same.
+func withInterval(s scale, f record.Finding) string {
+	if alike(f) {
+		return s.value(f.Estimate) + fmt.Sprintf(" (same in %s)", allBlocks(f.Blocks))
+	}
+	return s.quantity(f.Estimate, f.Low, f.High)
+}
+
+func allBlocks(n int) string {
+	if n == 2 {
+		return "both blocks"
+	}
+	return fmt.Sprintf("all %d blocks", n)
 }
 
 // relative is an overhead as a share of its baseline's own value, where a
@@ -267,6 +293,9 @@ func relative(finding record.Finding) text {
 	e, span := scale{0.01, "%"}.parts(finding.Relative.Estimate, finding.Relative.Low, finding.Relative.High)
 	if finding.Relative.Estimate > 0 {
 		e = "+" + e
+	}
+	if finding.Relative.Low == finding.Relative.High {
+		return text{S: e + "%" + same}
 	}
 	return text{S: e + "% (" + span + ")"}
 }

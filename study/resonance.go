@@ -12,6 +12,10 @@ import (
 // share of the time between changes.
 const resonant = 0.1
 
+// mostFolds is how many changes debounced together are so many that one more
+// or less makes no difference.
+const mostFolds = 10.5
+
 // Resonances says in which cells the schedule of changes makes debouncing a
 // lottery: istiod waits debounce_after from the last change, but no longer than
 // debounce_max from the first (pilot/pkg/xds, debounce). Where changes come at
@@ -56,7 +60,7 @@ func (s *Study) resonance(cell record.Cell) string {
 	switch {
 	case math.Abs(after-between) <= resonant*between:
 		return fmt.Sprintf("debounce_after, %v, is about the time between changes, %v: chance decides which changes are pushed together, and blocks differ by it", l.DebounceAfter, each)
-	case after > between && folds >= 1 && math.Abs(folds-math.Round(folds)) <= resonant:
+	case after > between && folds >= 1 && folds < mostFolds && math.Abs(folds-math.Round(folds)) <= resonant:
 		return fmt.Sprintf("debounce_max, %v, is about a multiple of the time between changes, %v, which are all debounced together: chance decides whether the last of them is pushed with the others, and blocks differ by it", l.DebounceMax, each)
 	}
 	return ""

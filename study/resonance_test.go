@@ -17,6 +17,7 @@ func TestResonances(t *testing.T) {
 		{"change_rate: 0.4, debounce_after: 2200ms", ""},
 		{"change_rate: 0.4, debounce_after: 3s", "debounce_max, 10s, is about a multiple of the time between changes, 2.5s"},
 		{"change_rate: 0.4, debounce_after: 3s, debounce_max: 11s", ""},
+		{"change_rate: 20", ""},
 		{"change_rate: 0.4", ""},
 		{"change_rate: 10", "debounce_after, 100ms, is about"},
 		{"change_rate: 10, change_arrival: poisson", ""},
