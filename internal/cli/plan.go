@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
 )
@@ -45,7 +46,7 @@ func writePlan(w io.Writer, p *study.Plan) error {
 	writeSearches(w, p)
 	fmt.Fprintf(w, "time: %s, without %s\n", span(e), without)
 	if err := fitsLocal(p); err != nil {
-		fmt.Fprintf(w, "note: %v\n", err)
+		fmt.Fprintf(w, "note: %v\n  hint: %s\n", err, errs.Hint(err))
 	}
 	for _, note := range p.Resonances() {
 		fmt.Fprintf(w, "note: %s\n", note)

@@ -159,7 +159,7 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 				}
 				e := p.Estimate()
 				if err := fitsLocal(p); err != nil {
-					fmt.Fprintf(env.Stderr, "note: %v\n", err)
+					fmt.Fprintf(env.Stderr, "note: %v\n  hint: %s\n", err, errs.Hint(err))
 				}
 				for _, note := range p.Resonances() {
 					fmt.Fprintf(env.Stderr, "note: %s\n", note)
