@@ -195,7 +195,9 @@ func warnings(f record.Findings) []string {
 
 // namesOne says whether a warning is about one trial, as an example or alone,
 // or counts trials.
-func namesOne(w string) bool { return strings.Contains(w, "trial b") || strings.Contains(w, " trials ") }
+func namesOne(w string) bool {
+	return strings.Contains(w, "trial b") || strings.Contains(w, " trials ")
+}
 
 // shapeOf is a text without its figures.
 func shapeOf(s string) string {
