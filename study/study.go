@@ -89,9 +89,6 @@ const (
 // MeasureLedger, of studies of resilience, is what became of every request.
 const MeasureLedger = "ledger"
 
-// Measures returns every measure of the data plane, in the order reports use.
-func Measures() []string { return MeasuresOf(PlaneData) }
-
 // MeasuresOf returns every measure of a plane, in the order reports use.
 func MeasuresOf(p Plane) []string {
 	switch p {
@@ -187,8 +184,8 @@ type Expr struct {
 	// step that repeats are "name", "name#2" and so on.
 	After, Until string
 	// Within is how long after the part's begin it must come true at the
-	// latest; For is how long it must then stay so. Without either it must
-	// hold throughout.
+	// latest, For how long it must then stay so; without For once is enough.
+	// Without either it must hold throughout.
 	Within, For time.Duration
 }
 
