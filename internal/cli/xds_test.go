@@ -20,9 +20,10 @@ func runIn(ctx context.Context, args ...string) (stdout, stderr string, err erro
 	return out.String(), errors.String(), err
 }
 
-// With --duration the command ends, whatever the proxies and istiod do.
-func TestXDSDurationEnds(t *testing.T) {
-	c, err := server.Synthetic(5, 1)
+// served has made-up configuration served until the test ends.
+func served(t *testing.T, services, endpoints int) net.Listener {
+	t.Helper()
+	c, err := server.Synthetic(services, endpoints)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +40,12 @@ func TestXDSDurationEnds(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return l
+}
+
+// With --duration the command ends, whatever the proxies and istiod do.
+func TestXDSDurationEnds(t *testing.T) {
+	l := served(t, 5, 1)
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // connects, says nothing
 	if err != nil {
 		t.Fatal(err)

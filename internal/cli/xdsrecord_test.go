@@ -14,61 +14,39 @@ import (
 
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/scope"
-	"github.com/meshmark/meshmark/xds/server"
 )
 
 // What one server sends is recorded, weighed, served again and recorded again.
 func TestRecordServeScope(t *testing.T) {
-	c, err := server.Synthetic(20, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := server.New(c)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	t.Cleanup(func() {
-		s.Close()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	l := served(t, 20, 2)
 	dir := t.TempDir()
-	run := func(ctx context.Context, args ...string) (string, string, error) {
-		var stdout, stderr bytes.Buffer
-		err := Run(ctx, args, &Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr})
-		return stdout.String(), stderr.String(), err
-	}
 	first := filepath.Join(dir, "first.xds.gz")
-	if _, stderr, err := run(t.Context(), "xds", "record", "--address", l.Addr().String(), "--out", first); err != nil || !strings.Contains(stderr, "sidecar meshmark-0.default") {
+	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", l.Addr().String(), "--out", first); err != nil || !strings.Contains(stderr, "sidecar meshmark-0.default") {
 		t.Fatalf("%v: %s", err, stderr)
 	}
 	// It is served to others.
 	port := freePort(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	served := make(chan string, 1)
+	told := make(chan string, 1)
 	go func() {
-		_, stderr, err := run(ctx, "xds", "serve", first, "--listen", port)
+		_, stderr, err := runIn(ctx, "xds", "serve", first, "--listen", port)
 		if errs.Code(err) != errs.CodeInterrupted {
 			stderr += err.Error()
 		}
-		served <- stderr
+		told <- stderr
 	}()
 	second := filepath.Join(dir, "second.xds.gz")
-	if _, stderr, err := run(t.Context(), "xds", "record", "--address", port, "--out", second, "--mode", "sotw"); err != nil {
+	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", port, "--out", second, "--mode", "sotw"); err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
 	stop()
-	if text := <-served; !strings.Contains(text, "1 streams, 4 responses") {
+	if text := <-told; !strings.Contains(text, "1 streams, 4 responses") {
 		t.Error(text)
 	}
 	var reports [2]scope.Report
 	for i, file := range []string{first, second} {
-		stdout, stderr, err := run(t.Context(), "scope", "--dump", file, "--json")
+		stdout, stderr, err := runIn(t.Context(), "scope", "--dump", file, "--json")
 		if err != nil {
 			t.Fatalf("%v: %s", err, stderr)
 		}
@@ -88,7 +66,7 @@ func TestRecordServeScope(t *testing.T) {
 	if services < 15 { // of the 20 owners listed
 		t.Errorf("%d Services own something: %+v", services, reports[0].Owners)
 	}
-	stdout, _, err := run(t.Context(), "scope", "--dump", first, "--width", "120")
+	stdout, _, err := runIn(t.Context(), "scope", "--dump", first, "--width", "120")
 	if err != nil || !strings.Contains(stdout, "wire, kB") || !strings.Contains(stdout, "simulated sidecar") {
 		t.Errorf("%v: %s", err, stdout)
 	}
@@ -100,7 +78,7 @@ func TestRecordServeScope(t *testing.T) {
 	if err := os.Rename(first, filepath.Join(configs, "b000-t00-sidecar-test-1.xds.gz")); err != nil {
 		t.Fatal(err)
 	}
-	if stdout, _, err := run(t.Context(), "scope", "--run", filepath.Join(dir, "run")); err != nil || !strings.Contains(stdout, "b000-t00-sidecar-test-1 ") {
+	if stdout, _, err := runIn(t.Context(), "scope", "--run", filepath.Join(dir, "run")); err != nil || !strings.Contains(stdout, "b000-t00-sidecar-test-1 ") {
 		t.Errorf("%v: %s", err, stdout)
 	}
 }

@@ -1,0 +1,252 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"cel.dev/cel-go/cel"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// judgeMoments asks an expression of every moment of a part of the timeline:
+// of each second that lies wholly in the part, 10 ms apart. A part or a limit
+// shorter than a second is looked at in pieces of its own length.
+func (s *trialScenario) judgeMoments(e study.Expr) (outcome, detail string) {
+	from, to, err := s.part(e)
+	if err != nil {
+		return record.VerdictInconclusive, err.Error()
+	}
+	long := min(secondNS, to-from)
+	if e.Within > 0 {
+		long = min(long, max(grid, floor(e.Within.Nanoseconds())))
+	}
+	var current record.Moment
+	env, err := momentEnv(&current)
+	if err != nil {
+		return record.VerdictInconclusive, err.Error()
+	}
+	tree, err := compileMoment(env, e)
+	if err != nil {
+		return record.VerdictInconclusive, err.Error()
+	}
+	program, err := env.Program(tree, cel.CostLimit(1_000_000))
+	if err != nil {
+		return record.VerdictInconclusive, err.Error()
+	}
+	names := mentions(tree)
+	m := s.moments(names["latency_p50"] || names["latency_p90"] || names["latency_p99"] || names["latency_max"])
+	run := momentRun{e: e, from: from, to: to, first: from + long, names: names}
+	for at := run.first; at <= to; at += grid {
+		current = m.look(at-long, at)
+		values := momentValues(&current)
+		value, _, err := program.Eval(values)
+		if err != nil {
+			return record.VerdictInconclusive, fmt.Sprintf("at %s: %v", at2s(at), err)
+		}
+		held, ok := value.Value().(bool)
+		if !ok {
+			return record.VerdictInconclusive, fmt.Sprintf("the expression gave %v, not true or false", value.Value())
+		}
+		run.add(held, values)
+	}
+	if run.judge() {
+		return record.VerdictPass, run.detail
+	}
+	return record.VerdictFail, run.detail
+}
+
+// part is the part of the timeline that an assertion is about.
+func (s *trialScenario) part(e study.Expr) (from, to int64, err error) {
+	to = s.length
+	begin := func(name string) (int64, error) {
+		for _, one := range s.steps {
+			if one.Name == name && (one.BeginS != 0 || one.AppliedS != 0) {
+				return one.begin, nil
+			}
+		}
+		return 0, fmt.Errorf("step %q did not happen", name)
+	}
+	if e.After != "" {
+		if from, err = begin(e.After); err != nil {
+			return 0, 0, err
+		}
+	}
+	if e.Until != "" {
+		if to, err = begin(e.Until); err != nil {
+			return 0, 0, err
+		}
+	}
+	if to-from < grid {
+		return 0, 0, fmt.Errorf("there is no time between %s and %s", at2s(from), at2s(to))
+	}
+	return from, to, nil
+}
+
+// at2s writes a time of the timeline.
+func at2s(ns int64) string { return strconv.FormatFloat(float64(ns)/1e9, 'f', 2, 64) + " s" }
+
+// momentRun is an expression's outcome at each moment of a part.
+type momentRun struct {
+	e               study.Expr
+	from, to, first int64 // first: the end of the first moment
+	names           map[string]bool
+	held            []bool
+	values          []map[string]any
+	detail          string
+}
+
+func (r *momentRun) add(held bool, values map[string]any) {
+	for name := range values {
+		if !r.names[name] {
+			delete(values, name)
+		}
+	}
+	r.held, r.values = append(r.held, held), append(r.values, values)
+}
+
+func (r *momentRun) at(i int) int64 { return r.first + int64(i)*grid }
+
+// next is the first moment from i on that is so; the number of moments if none
+// is.
+func (r *momentRun) next(i int, held bool) int {
+	for ; i < len(r.held); i++ {
+		if r.held[i] == held {
+			return i
+		}
+	}
+	return len(r.held)
+}
+
+// says are the values at a moment.
+func (r *momentRun) says(i int) string {
+	var out []string
+	for _, v := range momentVariables {
+		if value, ok := r.values[i][v.name]; ok {
+			out = append(out, v.name+" "+valueWords(v.name, value))
+		}
+	}
+	if len(out) == 0 {
+		return "false"
+	}
+	return strings.Join(out, ", ")
+}
+
+// between are the least and the most of each value while it was so.
+func (r *momentRun) between(low, high int, held bool) string {
+	var out []string
+	for _, v := range momentVariables {
+		least, most, any := math.Inf(1), math.Inf(-1), false
+		for i := low; i < high; i++ {
+			if r.held[i] != held {
+				continue
+			}
+			x, ok := number(r.values[i][v.name])
+			if !ok {
+				continue
+			}
+			least, most, any = math.Min(least, x), math.Max(most, x), true
+		}
+		if any && least < most {
+			out = append(out, fmt.Sprintf("%s from %s to %s", v.name, valueWords(v.name, least), valueWords(v.name, most)))
+		} else if any {
+			out = append(out, v.name+" "+valueWords(v.name, least))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case float64:
+		return v, true
+	case int64:
+		return float64(v), true
+	}
+	return 0, false
+}
+
+// judge says whether the assertion holds, and fills in why.
+func (r *momentRun) judge() bool {
+	n := len(r.held)
+	if r.e.Within == 0 && r.e.For == 0 {
+		bad := r.next(0, false)
+		if bad == n {
+			r.detail = fmt.Sprintf("held from %s to %s", at2s(r.from), at2s(r.to))
+			if w := r.between(0, n, true); w != "" {
+				r.detail += ": " + w
+			}
+			return true
+		}
+		r.detail = fmt.Sprintf("false at %s: %s; false for %s of %s in all, %s", at2s(r.at(bad)), r.says(bad), r.time(false), at2s(int64(n)*grid), r.between(bad, n, false))
+		return false
+	}
+	latest := r.to
+	if r.e.Within > 0 {
+		latest = max(r.first, r.from+r.e.Within.Nanoseconds())
+	}
+	// It may come true and false again before it stays so.
+	for i := r.next(0, true); ; {
+		if i == n || r.at(i) > latest {
+			return r.late(i, latest)
+		}
+		end := i // once is enough
+		if r.e.For > 0 {
+			end = i + int(ceil(r.e.For.Nanoseconds())/grid)
+		}
+		bad := r.next(i, false)
+		if bad > end {
+			r.detail = fmt.Sprintf("true %s after %s", at2s(r.at(i)-r.from), r.begin())
+			if r.e.For > 0 {
+				r.detail += fmt.Sprintf(" and for %s then", r.e.For)
+			}
+			r.detail += ": " + r.between(i, min(end+1, n), true)
+			return true
+		}
+		if bad == n { // true, but the part ends too early
+			r.detail = fmt.Sprintf("true from %s on, but only %s were left until %s, of the %s it must stay so", at2s(r.at(i)), at2s(r.to-r.at(i)), at2s(r.to), r.e.For)
+			return false
+		}
+		i = r.next(bad, true)
+	}
+}
+
+// late says that it did not come true in time.
+func (r *momentRun) late(i int, latest int64) bool {
+	n := len(r.held)
+	high := min(n, max(1, int((latest-r.first)/grid)+1))
+	stays := ""
+	if r.e.For > 0 {
+		stays = fmt.Sprintf(" to stay so for %s", r.e.For)
+	}
+	last := "it never did"
+	switch at := r.next(0, true); {
+	case i < n:
+		last = fmt.Sprintf("it did at %s, %s too late", at2s(r.at(i)), time.Duration(r.at(i)-latest))
+	case at < n:
+		last = fmt.Sprintf("it was at %s, and false again at %s: %s", at2s(r.at(at)), at2s(r.at(r.next(at, false))), r.says(r.next(at, false)))
+	}
+	r.detail = fmt.Sprintf("not true%s by %s (%s after %s): %s; until then %s", stays, at2s(latest), at2s(latest-r.from), r.begin(), last, r.between(0, high, false))
+	return false
+}
+
+func (r *momentRun) begin() string {
+	if r.e.After != "" {
+		return r.e.After
+	}
+	return "the timeline's begin"
+}
+
+// time is how long it was so, in all.
+func (r *momentRun) time(held bool) string {
+	n := int64(0)
+	for _, h := range r.held {
+		if h == held {
+			n++
+		}
+	}
+	return at2s(n * grid)
+}

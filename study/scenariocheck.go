@@ -1,0 +1,219 @@
+package study
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/meshmark/meshmark/fault"
+	"github.com/meshmark/meshmark/graph"
+)
+
+// resolveScenario fills in what depends on other fields.
+func (d *decoder) resolveScenario(s *Study) {
+	c := s.Scenario
+	ways := 0
+	for _, given := range []bool{len(c.Graph.Services) > 0, c.Generate != nil, c.Isotope != ""} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		d.fail(d.pos("graph"), "give one of them", "the graph is said in %d ways: services, generate and isotope are possible", ways)
+		return
+	}
+	if c.Generate != nil {
+		g, err := graph.Generate(*c.Generate)
+		if err != nil {
+			d.fail(d.pos("graph", "generate"), "", "%v", err)
+			return
+		}
+		c.Graph, c.Generate = g, nil
+	}
+	c.Graph = c.Graph.WithDefaults()
+	if roots := c.Graph.Roots(); c.Entry == "" && len(roots) == 1 {
+		c.Entry = roots[0]
+	}
+	for i := range c.Timeline.Steps {
+		a := &c.Timeline.Steps[i].Action
+		for _, r := range []*fault.Replicas{a.Remove, a.Add} {
+			if r != nil && r.Replicas == 0 {
+				r.Replicas = 1
+			}
+		}
+		if a.Worker != nil {
+			for k := range a.Worker.Set.Failures {
+				if f := &a.Worker.Set.Failures[k]; f.How == "" {
+					f.How = graph.FailStatus
+				}
+			}
+		}
+	}
+}
+
+// checkScenario finds what is wrong within the graph, the timeline, and
+// between them.
+func (d *decoder) checkScenario(s *Study) {
+	c := s.Scenario
+	if c.Isotope == "" { // its services are known once the file is read
+		for _, p := range c.Graph.Check() {
+			d.fail(d.graphPos(p.Path), p.Hint, "%s", strings.TrimPrefix(p.Error(), p.Path+": "))
+		}
+		if len(d.errs) > 0 {
+			return
+		}
+	}
+	known := func(name string) bool {
+		_, ok := c.Graph.Service(name)
+		return ok || c.Isotope != ""
+	}
+	names := make([]string, len(c.Graph.Services))
+	for i, one := range c.Graph.Services {
+		names[i] = one.Name
+	}
+	switch {
+	case c.Entry == "" && c.Isotope != "": // the file may say it
+	case c.Entry == "":
+		d.fail(d.pos("load"), "as load: {to: "+first(c.Graph.Roots())+"}", "several services are called by no other; say which one the clients call")
+	case !known(c.Entry):
+		d.fail(d.pos("load", "to"), suggest(c.Entry, names), "there is no service %q", c.Entry)
+	}
+	for _, p := range c.Timeline.Check() {
+		at := []any{"timeline", "steps", p.Step}
+		if p.Field != "" {
+			at = append(at, p.Field)
+		}
+		d.fail(d.pos(at...), p.Hint, "%s", p.Text)
+	}
+	for i, step := range c.Timeline.Steps {
+		at := func(field string) Pos { return d.pos("timeline", "steps", i, step.Action.Kind(), field) }
+		for _, r := range serviceRefs(step.Action) {
+			if r.name == fault.LoadService && r.clients || known(r.name) {
+				continue
+			}
+			d.fail(at(r.field), suggest(r.name, names), "there is no service %q", r.name)
+		}
+		if step.Action.Process != nil && step.Action.Process.Of != fault.OfControlPlane && step.Action.Process.Service == "" {
+			d.fail(at("of"), "as service: "+c.Entry, "say whose %s", step.Action.Process.Of)
+		}
+		if n := step.Action.Network; n != nil && !n.Cut && n.Lose == 0 && n.Delay == 0 && n.Rate == 0 {
+			d.fail(d.pos("timeline", "steps", i, fault.KindNetwork), "cut: true, lose: 10%, delay: 5ms or rate: 1mbit", "step %q does nothing to the network", step.Name)
+		}
+		if l := step.Action.Load; l != nil && l.Announced > 0 && (l.Service == "" || l.Replicas == 0) {
+			d.fail(at("announced"), "as service: "+c.Entry+", replicas: 10", "an announced load says which service gets how many replicas")
+		}
+		if o := step.Action.Config; o != nil && len(o.Apply) == 0 && len(o.Delete) == 0 {
+			d.fail(d.pos("timeline", "steps", i, fault.KindConfig), "give apply or delete", "step %q changes no object", step.Name)
+		}
+	}
+	d.checkMoments(s)
+	for name := range c.Expect {
+		if !d.hasVariant(s, name) {
+			d.fail(d.pos("expect", name), "", "variant %s is not measured", name)
+		}
+	}
+}
+
+func (d *decoder) hasVariant(s *Study, name string) bool {
+	return has(s.levels(FactorVariant), name)
+}
+
+type serviceRef struct {
+	field, name string
+	clients     bool // the clients can stand there too
+}
+
+// serviceRefs are the services that an action names.
+func serviceRefs(a fault.Action) []serviceRef {
+	one := func(name string) []serviceRef { return []serviceRef{{"service", name, false}} }
+	switch {
+	case a.Remove != nil:
+		return one(a.Remove.Service)
+	case a.Add != nil:
+		return one(a.Add.Service)
+	case a.Restart != nil:
+		return one(a.Restart.Service)
+	case a.Worker != nil:
+		return one(a.Worker.Service)
+	case a.Certificates != nil:
+		return one(a.Certificates.Service)
+	case a.Process != nil && a.Process.Service != "":
+		return []serviceRef{{"service", a.Process.Service, a.Process.Of != fault.OfWorker}}
+	case a.Load != nil && a.Load.Service != "":
+		return one(a.Load.Service)
+	case a.Network != nil:
+		return []serviceRef{{"from", a.Network.From, true}, {"to", a.Network.To, false}}
+	}
+	return nil
+}
+
+// graphPos is the place of a field that package graph names by its path, as
+// services.front.calls[0].to.
+func (d *decoder) graphPos(path string) Pos {
+	at := []any{"graph"}
+	for part := range strings.SplitSeq(path, ".") {
+		name, index, indexed := strings.Cut(part, "[")
+		if name != "" {
+			at = append(at, name)
+		}
+		if indexed {
+			if i, err := strconv.Atoi(strings.TrimSuffix(index, "]")); err == nil {
+				at = append(at, i)
+			}
+		}
+	}
+	return d.pos(at...)
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return "SERVICE"
+	}
+	return list[0]
+}
+
+// withIsotope puts the services of an isotope file in place of its name.
+func (c *Scenario) withIsotope(read func(name string) ([]byte, error)) (*Scenario, error) {
+	data, err := read(c.Isotope)
+	if err != nil {
+		return nil, fmt.Errorf("graph.isotope: %w", err)
+	}
+	in, err := graph.ReadIsotope(data)
+	if err != nil {
+		return nil, fmt.Errorf("graph.isotope: %s: %w", c.Isotope, err)
+	}
+	out := *c
+	out.Graph, out.Isotope = in.Graph, ""
+	if out.Entry == "" && len(in.Entries) == 1 {
+		out.Entry = in.Entries[0]
+	}
+	missing := func(field, name string) error {
+		return Pos{File: c.Isotope}.Errorf("", "%s names the service %q, which the file does not have", field, name)
+	}
+	if _, ok := out.Graph.Service(out.Entry); !ok {
+		return nil, missing("load.to", out.Entry)
+	}
+	for _, step := range out.Timeline.Steps {
+		for _, r := range serviceRefs(step.Action) {
+			if _, ok := out.Graph.Service(r.name); !ok && !(r.clients && r.name == fault.LoadService) {
+				return nil, missing("step "+step.Name, r.name)
+			}
+		}
+	}
+	return &out, nil
+}
+
+// checkMoments finds assertions about steps that there are not.
+func (d *decoder) checkMoments(s *Study) {
+	var names []string
+	for _, o := range s.Scenario.Timeline.Plan() {
+		names = append(names, o.Name)
+	}
+	for i, e := range s.Assert {
+		for _, f := range []struct{ field, name string }{{"after", e.After}, {"until", e.Until}} {
+			if f.name != "" && !has(names, f.name) {
+				d.fail(d.pos("assert", i, f.field), suggest(f.name, names), "there is no step %q", f.name)
+			}
+		}
+	}
+}
