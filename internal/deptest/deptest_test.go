@@ -19,7 +19,7 @@ const module = "github.com/meshmark/meshmark"
 var layers = [][]string{
 	{"errs", "record", "internal/leakcheck", "internal/wake"},
 	{"internal/jsonhttp", "internal/rawgrpc", "internal/confile", "internal/yamltree"},
-	{"stat", "ledger", "internal/procfs"},
+	{"stat", "ledger", "internal/procfs", "capacity/money"},
 	{"graph"},
 	{"fault"},
 	{"study"},
@@ -34,7 +34,7 @@ var layers = [][]string{
 }
 
 // pure packages take values and return values.
-var pure = []string{"record", "stat", "study", "analysis", "report", "scope", "xds/wire", "fault", "graph", "ledger"}
+var pure = []string{"record", "stat", "study", "analysis", "report", "scope", "xds/wire", "fault", "graph", "ledger", "capacity/money"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}
