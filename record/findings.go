@@ -149,6 +149,9 @@ type CellSummary struct {
 	// Pressure is the machine's state in the cell's windows, each number the
 	// median over trials; absent where it was not recorded.
 	Pressure *Pressure `json:"pressure,omitempty"`
+	// Threads of the parts, means over trials; absent where they were not
+	// measured.
+	Threads map[string]ThreadsSummary `json:"threads,omitempty"`
 	// Blocks has the cell's median latency in each valid block, for the
 	// picture of drift; in control-plane studies its median convergence.
 	BlockP50US []BlockValue `json:"block_p50_us"`
@@ -208,6 +211,9 @@ type ControlSummary struct {
 	ResidualUS float64 `json:"residual_us"`
 	// MissingStages names stages that no trial measured.
 	MissingStages []string `json:"missing_stages,omitempty"`
+	// Unexplained counts the pairs whose own stages do not add up, sums but for
+	// the largest; nil where nobody looked.
+	Unexplained *Unexplained `json:"unexplained,omitempty"`
 	// ReportedP99US is the 99th percentile by istiod's own histogram, the mean
 	// of ReportedTrials trials; ReportedFirstTrials counts those where it lies
 	// in the first bucket and is but a straight line through that. Absent where
@@ -241,6 +247,12 @@ type ControlSummary struct {
 	SimulatorCPU  CPU     `json:"simulator_cpu"`
 	APIServerCPU  *CPU    `json:"apiserver_cpu,omitempty"`
 	IdleCores     float64 `json:"idle_cores"`
+
+	// Parts is who used the node's CPUs in the windows, mean cores by part
+	// (those of a trial's cost, PartAPIServer, and PartRest: the machine less
+	// all others). Without PartMachine and PartRest where they are on several
+	// machines.
+	Parts map[string]float64 `json:"cores_by_part,omitempty"`
 
 	APIServerSeconds   float64  `json:"apiserver_s,omitempty"`
 	APIServerIdleCores *float64 `json:"apiserver_idle_cores,omitempty"`

@@ -67,6 +67,8 @@ type Trial struct {
 	// was sent (Envoy's statistics by Envoy's names, the worker's by ours).
 	Counters map[string]map[string]float64 `json:"counters,omitempty"`
 	Pressure *Pressure                     `json:"pressure,omitempty"`
+	// Threads of the parts, where the study asks for them.
+	Threads map[string]Threads `json:"threads,omitempty"`
 	// Control is what a control-plane trial counted; its changes are the
 	// run's events of this trial.
 	Control *Control `json:"control,omitempty"`
@@ -85,6 +87,14 @@ const (
 	PartWorker      = "worker"    // the worker role's container
 	PartControl     = "control"   // istiod
 	PartMachine     = "machine"   // all CPUs of the node that hosts the server pod, idle excluded
+)
+
+// Further parts of a control-plane trial; its real sidecars are
+// PartServerProxy.
+const (
+	PartSimulator = "simulator" // the simulated sidecars
+	PartAPIServer = "apiserver" // kube-apiserver, by its own metrics
+	PartRest      = "rest"      // of the machine: whatever nobody else's counter has
 )
 
 // Warmup says how the time before the window went.
