@@ -1,12 +1,14 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/profile"
 	"github.com/meshmark/meshmark/record"
 	"golang.org/x/sync/errgroup"
 )
@@ -118,16 +120,19 @@ func profileReplica(ctx context.Context, server observe.Replica, length time.Dur
 func (t *controlTrial) profileFiles(replica int, kind string, p replicaProfiles) ([]artefact, *record.Profile, error) {
 	name := fmt.Sprintf("istiod-%d-%s", replica, kind)
 	files := []artefact{{profile: true, name: name + ".pb.gz", data: p.raw[kind]}}
-	stacks, err := observe.ParseProfile(p.raw[kind])
+	stacks, err := profile.ReadPprof(bytes.NewReader(p.raw[kind]))
 	if before := p.before[kind]; before != nil && err == nil {
-		stacks, err = observe.ProfileSince(before, p.raw[kind])
+		var had *profile.Profile
+		if had, err = profile.ReadPprof(bytes.NewReader(before)); err == nil {
+			stacks, err = profile.Since(had, stacks)
+		}
 	}
 	if err != nil {
 		return files, nil, err
 	}
-	out := &record.Profile{Replica: replica, Kind: kind, Unit: stacks.Unit, Total: stacks.Total, Seconds: p.seconds,
+	out := &record.Profile{Replica: replica, Kind: kind, Unit: stacks.Unit, Total: stacks.Total(), Seconds: p.seconds,
 		Flat: stacks.Top(profileTop), Cumulative: stacks.TopCumulative(profileTop)}
-	if stacks.Total > 0 {
+	if out.Total > 0 {
 		files = append(files, artefact{profile: true, name: name + ".svg", data: []byte(stacks.Flame(fmt.Sprintf("istiod %d, %s: %s", replica, kind, t.c.label(t.job.cell))))})
 		out.Flame = t.job.id + "-" + name + ".svg"
 	}

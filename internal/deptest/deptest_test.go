@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"errs", "record", "internal/leakcheck", "internal/wake"},
 	{"internal/jsonhttp", "internal/rawgrpc", "internal/confile", "internal/yamltree"},
 	{"stat", "ledger", "internal/procfs", "capacity/money"},
-	{"graph"},
+	{"graph", "profile"},
 	{"fault"},
 	{"study"},
 	{"analysis", "store", "studies", "load", "worker", "observe", "doctor", "components", "ui", "xds", "scope", "signals"},

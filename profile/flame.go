@@ -1,11 +1,11 @@
-package observe
+package profile
 
 import (
 	"fmt"
 	"hash/fnv"
 	"html"
-	"sort"
 	"strings"
+	"unicode"
 )
 
 // Measures of a flame graph, in pixels.
@@ -17,67 +17,55 @@ const (
 	flameThin   = 0.2 // boxes thinner than this are left out
 )
 
-// flameNode is a function as it was called from one place.
-type flameNode struct {
-	name  string
-	value int64
-	calls map[string]*flameNode
-}
+// maxFlameRows bounds the height of a picture.
+const maxFlameRows = 256
 
 // Flame draws a flame graph as a self-contained SVG: each box a function, as
 // wide as its share of the total, above the one that called it. Boxes name
 // themselves and their share when pointed at. It is the same for the same
 // stacks.
-func (s Stacks) Flame(title string) string {
-	root := &flameNode{name: "all", calls: map[string]*flameNode{}}
-	depth := 1
-	for _, stack := range s.Stack {
-		root.value += stack.Value
-		at := root
-		for _, frame := range stack.Frames {
-			next := at.calls[frame]
-			if next == nil {
-				next = &flameNode{name: frame, calls: map[string]*flameNode{}}
-				at.calls[frame] = next
-			}
-			next.value += stack.Value
-			at = next
-		}
-		depth = max(depth, len(stack.Frames)+1)
-	}
-	height := flameTitle + depth*flameRow + 10
+func (p *Profile) Flame(title string) string {
+	root := p.Tree(Filter{})
+	rows := min(root.Depth(), maxFlameRows)
+	height := flameTitle + rows*flameRow + 10
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="100%%" font-family="monospace" font-size="11">`+"\n", flameWidth, height)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", flameWidth, height)
-	fmt.Fprintf(&b, `<text x="10" y="22" font-size="14">%s</text>`+"\n", html.EscapeString(title))
-	if root.value > 0 {
-		drawFlame(&b, root, root.value, 0, height-10-flameRow, s.Unit)
+	fmt.Fprintf(&b, `<text x="10" y="22" font-size="14">%s</text>`+"\n", html.EscapeString(printable(title)))
+	if root.Total > 0 {
+		drawFlame(&b, root, root.Total, 0, height-10-flameRow, p.Unit)
 	}
 	b.WriteString("</svg>\n")
 	return b.String()
 }
 
+// printable leaves out what XML does not allow, and what hides text.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '\ufffd'
+		}
+		return r
+	}, s)
+}
+
 // drawFlame draws a box and those above it.
-func drawFlame(b *strings.Builder, n *flameNode, total int64, x float64, y int, unit string) {
-	width := float64(n.value) / float64(total) * flameWidth
-	if width < flameThin {
+func drawFlame(b *strings.Builder, n *Node, total int64, x float64, y int, unit string) {
+	width := float64(n.Total) / float64(total) * flameWidth
+	if width < flameThin || y < flameTitle-flameRow {
 		return
 	}
-	name := html.EscapeString(n.name)
+	label := printable(n.Frame.Label())
+	name := html.EscapeString(label)
 	fmt.Fprintf(b, `<g><title>%s: %s, %.2f%%</title><rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s" stroke="#fff" stroke-width="0.3"/>`,
-		name, inUnit(n.value, unit), 100*float64(n.value)/float64(total), x, y, width, flameRow-1, flameColour(n.name))
+		name, inUnit(n.Total, unit), 100*float64(n.Total)/float64(total), x, y, width, flameRow-1, flameColour(n.Frame))
 	if letters := int((width - 4) / flameLetter); letters >= 3 {
-		fmt.Fprintf(b, `<text x="%.2f" y="%d">%s</text>`, x+2, y+12, html.EscapeString(shortName(n.name, letters)))
+		fmt.Fprintf(b, `<text x="%.2f" y="%d">%s</text>`, x+2, y+12, html.EscapeString(shortName(label, letters)))
 	}
 	b.WriteString("</g>\n")
-	names := make([]string, 0, len(n.calls))
-	for called := range n.calls {
-		names = append(names, called)
-	}
-	sort.Strings(names)
-	for _, called := range names {
-		drawFlame(b, n.calls[called], total, x, y-flameRow, unit)
-		x += float64(n.calls[called].value) / float64(total) * flameWidth
+	for _, called := range n.Calls {
+		drawFlame(b, called, total, x, y-flameRow, unit)
+		x += float64(called.Total) / float64(total) * flameWidth
 	}
 }
 
@@ -105,14 +93,16 @@ func shortName(name string, letters int) string {
 	return name
 }
 
-// flameColour gives the runtime, the network, protobuf and the rest hues of
-// their own, a little different for each function.
-func flameColour(name string) string {
+// flameColour gives the kernel, Go's runtime, the network, protobuf and the
+// rest hues of their own, a little different for each function.
+func flameColour(f Frame) string {
 	h := fnv.New32a()
-	h.Write([]byte(name))
+	h.Write([]byte(f.Label()))
 	shade := int(h.Sum32() % 30)
-	hue := 35
+	name, hue := f.Name, 35
 	switch {
+	case f.Kernel:
+		hue = 0
 	case strings.HasPrefix(name, "runtime."):
 		hue = 210
 	case strings.Contains(name, "grpc") || strings.HasPrefix(name, "net.") || strings.HasPrefix(name, "syscall."):

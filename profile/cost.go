@@ -1,0 +1,277 @@
+package profile
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/meshmark/meshmark/stat"
+)
+
+// Costs is where a program's time went, by cost centre.
+type Costs struct {
+	Total   int64        `json:"total"`
+	Unit    string       `json:"unit"`
+	Samples int64        `json:"samples"`
+	Blocks  int          `json:"blocks"` // that intervals come from
+	Method  string       `json:"method"` // of the intervals, in words
+	Centres []CentreCost `json:"centres"`
+	// Filters are those of the configuration, with what was seen of them;
+	// absent where no configuration was given.
+	Filters []FilterCost `json:"filters,omitempty"`
+}
+
+// CentreCost is a cost centre's part. Weights of all centres add up to the
+// total: each sample belongs to one.
+type CentreCost struct {
+	Group  string `json:"group"`
+	Name   string `json:"name"`
+	Weight int64  `json:"weight"`
+	// Share is of all samples, with its 95% interval.
+	Share float64 `json:"share"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+	// Kernel is the weight of samples in the kernel that the centre's
+	// functions called for; it stands in the kernel's own centres too.
+	Kernel int64 `json:"kernel,omitempty"`
+	// Within is the weight of samples with the centre anywhere in their
+	// stack, each once.
+	Within int64 `json:"within"`
+}
+
+// FilterCost joins a configured filter to its cost centre.
+type FilterCost struct {
+	ConfigFilter
+	Share float64 `json:"share"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+	// Within is the share of samples that have it anywhere in their stack.
+	Within float64 `json:"within"`
+	Seen   bool    `json:"seen"`
+	// Shared says that other filters of the configuration have the same
+	// functions, so that the share is of all of them.
+	Shared bool `json:"shared,omitempty"`
+}
+
+// maxTimeBlocks is into how many blocks of time a profile is cut.
+const maxTimeBlocks = 10
+
+// Cost adds samples up by cost centre. Several profiles are blocks of one
+// measurement, and intervals come from what they differ by; a single one is
+// cut into blocks of time if its samples have times. filters may be nil.
+//
+// A sample in the kernel belongs to the kernel's centre; else to that of the
+// innermost function that a rule knows. A filter that calls the next one has
+// only its own part, and one that is in a stack twice counts once.
+func Cost(profiles []*Profile, filters []ConfigFilter) Costs {
+	blocks, method := blocksOf(profiles)
+	out := Costs{Blocks: len(blocks.totals), Method: method}
+	sums := map[centre]*centreSum{}
+	for _, p := range profiles {
+		out.Total += p.Total()
+		out.Samples += p.Taken()
+		out.Unit = p.Unit
+		addCentres(p, blocks, sums)
+	}
+	for c, sum := range sums {
+		cost := CentreCost{Group: c.group, Name: c.name, Weight: sum.weight, Kernel: sum.kernel, Within: sum.within}
+		cost.Share, cost.Low, cost.High = blocks.share(sum.byBlock, sum.weight, out.Total, out.Samples)
+		out.Centres = append(out.Centres, cost)
+	}
+	slices.SortFunc(out.Centres, func(a, b CentreCost) int {
+		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name))
+	})
+	out.Filters = joinFilters(out, filters)
+	return out
+}
+
+type centreSum struct {
+	weight, kernel, within int64
+	byBlock                []int64
+}
+
+// addCentres adds a profile's samples.
+func addCentres(p *Profile, blocks blocks, sums map[centre]*centreSum) {
+	type known struct {
+		centre centre
+		ok     bool
+	}
+	byFrame := make([]known, len(p.frames))
+	for id, f := range p.frames {
+		byFrame[id].centre, byFrame[id].ok = centreOf(f)
+	}
+	at := func(c centre) *centreSum {
+		sum := sums[c]
+		if sum == nil {
+			sum = &centreSum{byBlock: make([]int64, len(blocks.totals))}
+			sums[c] = sum
+		}
+		return sum
+	}
+	type attribution struct {
+		self, caller *centreSum
+		within       []*centreSum
+	}
+	byStack := map[StackID]attribution{}
+	for s := range p.Samples() {
+		a, ok := byStack[s.Stack]
+		if !ok {
+			self, caller := centre{}, centre{}
+			kernel, innermost, unnamed := false, true, ""
+			var within []centre
+			for id := range p.Inner(s.Stack) {
+				f := p.frames[id]
+				if innermost {
+					kernel, innermost = f.Kernel, false
+				}
+				if !f.Kernel && caller == (centre{}) && byFrame[id].ok {
+					caller = byFrame[id].centre
+				}
+				if !f.Kernel && f.Name == "" && unnamed == "" {
+					unnamed = f.Label()
+				}
+				if byFrame[id].ok {
+					if self == (centre{}) && f.Kernel == kernel {
+						self = byFrame[id].centre
+					}
+					if !slices.Contains(within, byFrame[id].centre) {
+						within = append(within, byFrame[id].centre)
+					}
+				}
+			}
+			switch {
+			case self != (centre{}):
+			case kernel:
+				self = centre{GroupKernel, "other"}
+			case unnamed != "":
+				self = centre{GroupUnnamed, unnamed}
+			default:
+				self = centre{GroupOther, "other"}
+			}
+			if !slices.Contains(within, self) {
+				within = append(within, self)
+			}
+			a.self = at(self)
+			if kernel && caller != (centre{}) {
+				a.caller = at(caller)
+			}
+			for _, c := range within {
+				a.within = append(a.within, at(c))
+			}
+			byStack[s.Stack] = a
+		}
+		a.self.weight += s.Weight
+		a.self.byBlock[blocks.of(p, s)] += s.Weight
+		if a.caller != nil {
+			a.caller.kernel += s.Weight
+		}
+		for _, sum := range a.within {
+			sum.within += s.Weight
+		}
+	}
+}
+
+// joinFilters finds the cost of each configured filter.
+func joinFilters(c Costs, filters []ConfigFilter) []FilterCost {
+	var out []FilterCost
+	same := map[string]int{}
+	for _, f := range filters {
+		same[f.Group+f.Centre]++
+	}
+	for _, f := range filters {
+		joined := FilterCost{ConfigFilter: f, Shared: same[f.Group+f.Centre] > 1}
+		for _, have := range c.Centres {
+			if have.Name != f.Centre && (f.Centre != GroupWasm || have.Group != GroupWasm) {
+				continue
+			}
+			joined.Share += have.Share
+			joined.Low += have.Low
+			joined.High += have.High
+			joined.Within = max(joined.Within, float64(have.Within)/float64(max(c.Total, 1)))
+			joined.Seen = true
+		}
+		out = append(out, joined)
+	}
+	return out
+}
+
+// blocks are parts of a measurement by which its spread is known.
+type blocks struct {
+	totals   []int64
+	profiles []*Profile // each a block; nil where times are
+	from, to int64
+}
+
+// blocksOf cuts a measurement into blocks, and says how in words.
+func blocksOf(profiles []*Profile) (blocks, string) {
+	if len(profiles) > 1 {
+		b := blocks{profiles: profiles}
+		for _, p := range profiles {
+			b.totals = append(b.totals, p.Total())
+		}
+		return b, "Student's t over blocks of the run"
+	}
+	if len(profiles) == 1 {
+		if b, ok := timeBlocks(profiles[0]); ok {
+			return b, "Student's t over blocks of time"
+		}
+	}
+	b := blocks{totals: make([]int64, 1)}
+	for _, p := range profiles {
+		b.totals[0] += p.Total()
+	}
+	return b, "from the number of samples alone, as if they were independent"
+}
+
+// timeBlocks cuts a profile into blocks of equal time, so many that each has
+// some 20 samples.
+func timeBlocks(p *Profile) (blocks, bool) {
+	from, to, ok := p.Span()
+	n := min(maxTimeBlocks, p.Len()/20)
+	if !ok || n < 3 || to-from < int64(n) {
+		return blocks{}, false
+	}
+	b := blocks{totals: make([]int64, n), from: from, to: to}
+	for s := range p.Samples() {
+		b.totals[b.of(p, s)] += s.Weight
+	}
+	return b, true
+}
+
+// of is the block that a sample lies in.
+func (b blocks) of(p *Profile, s Sample) int {
+	if b.profiles != nil {
+		return slices.Index(b.profiles, p)
+	}
+	if n := int64(len(b.totals)); n > 1 {
+		return int(min(n-1, int64(float64(s.TimeNS-b.from)/float64(b.to-b.from)*float64(n))))
+	}
+	return 0
+}
+
+// shares are what something has of each block that has any samples.
+func (b blocks) shares(byBlock []int64) []float64 {
+	var out []float64
+	for i, total := range b.totals {
+		if total > 0 {
+			out = append(out, float64(byBlock[i])/float64(total))
+		}
+	}
+	return out
+}
+
+// share is what something has of the whole, with its 95% interval, kept
+// between nothing and all.
+func (b blocks) share(byBlock []int64, weight, total, samples int64) (share, low, high float64) {
+	if total <= 0 {
+		return 0, 0, 0
+	}
+	share = float64(weight) / float64(total)
+	half := 0.0
+	if shares := b.shares(byBlock); len(shares) > 1 {
+		e := stat.Mean(shares, stat.Options{})
+		half = (e.High - e.Low) / 2
+	} else {
+		half = binomialHalf(share, samples)
+	}
+	return share, max(0, share-half), min(1, share+half)
+}

@@ -1,0 +1,217 @@
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/meshmark/meshmark/stat"
+)
+
+// Diff is what became of a profile: of each path of calls, how its share
+// changed.
+type Diff struct {
+	// Before and After are the two sides' weights and samples.
+	Before DiffSide `json:"before"`
+	After  DiffSide `json:"after"`
+	// Method says how the intervals were made.
+	Method string `json:"method"`
+	// Paths are those whose share reaches the least in one of the two, those
+	// whose own share changed most first. Paths that vanished and paths that
+	// are new are among them.
+	Paths []DiffPath `json:"paths"`
+	// Small counts the paths left out.
+	Small    int      `json:"small"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// DiffSide is one of the two profiles, or several that are blocks of one.
+type DiffSide struct {
+	Total   int64  `json:"total"`
+	Unit    string `json:"unit"`
+	Samples int64  `json:"samples"`
+	Blocks  int    `json:"blocks"`
+}
+
+// DiffPath is a function as it was called, before and after.
+type DiffPath struct {
+	Frames []Frame `json:"-"`      // the root first
+	Path   string  `json:"path"`   // their labels, joined by semicolons
+	Before float64 `json:"before"` // share of the samples, with all it calls
+	After  float64 `json:"after"`
+	// Delta is After - Before with its 95% interval; Self and the others are
+	// the function's own part.
+	Delta    float64 `json:"delta"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+	Self     float64 `json:"self"`
+	SelfLow  float64 `json:"self_low"`
+	SelfHigh float64 `json:"self_high"`
+	Vanished bool    `json:"vanished,omitempty"` // it is in none of the stacks after
+	New      bool    `json:"new,omitempty"`
+
+	stack StackID // in the union of both
+}
+
+// Real reports whether the change of the function's own part, or of all of
+// it, is told apart from nothing.
+func (d DiffPath) Real() bool { return d.Low > 0 || d.High < 0 }
+
+// leastShare is the share that a path must have before or after to be kept.
+const leastShare = 0.001
+
+// side is a profile in terms of the union's paths.
+type side struct {
+	blocks  blocks
+	total   int64
+	samples int64
+	self    [][]int64 // by path, then by block; nil for none
+	whole   [][]int64
+}
+
+// Compare sets two measurements side by side, each one profile or several
+// that are its blocks. Shares are of the samples of each, so that the two may
+// have taken different times. Intervals are for each path by itself: of a
+// hundred that did not change some five seem to.
+func Compare(before, after []*Profile) (Diff, error) {
+	if len(before) == 0 || len(after) == 0 {
+		return Diff{}, fmt.Errorf("a difference needs two profiles")
+	}
+	for _, p := range slices.Concat(before, after) {
+		if p.Kind != before[0].Kind {
+			return Diff{}, fmt.Errorf("a %s profile and a %s profile cannot be compared", before[0].Kind, p.Kind)
+		}
+		if p.Total() == 0 {
+			return Diff{}, fmt.Errorf("a profile without samples cannot be compared")
+		}
+	}
+	union := New(before[0].Kind, before[0].Unit)
+	a, methodA := union.side(before)
+	b, methodB := union.side(after)
+	out := Diff{Before: a.about(before), After: b.about(after), Method: "Welch's t on shares, " + methodA}
+	if len(a.blocks.totals) < 2 || len(b.blocks.totals) < 2 {
+		out.Method = "from the numbers of samples alone, as if they were independent"
+	} else if methodA != methodB {
+		out.Method += ", and " + methodB
+	}
+	if out.Before.Unit != out.After.Unit {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("the first counts %s, the second %s: only shares can be compared", out.Before.Unit, out.After.Unit))
+	}
+	for id := 1; id < len(union.paths); id++ {
+		d := DiffPath{stack: StackID(id)}
+		wholeA, wholeB := at(a.whole, id), at(b.whole, id)
+		d.Before, d.After = a.share(wholeA), b.share(wholeB)
+		if d.Before < leastShare && d.After < leastShare {
+			out.Small++
+			continue
+		}
+		d.Delta, d.Low, d.High = difference(a, b, wholeA, wholeB)
+		d.Self, d.SelfLow, d.SelfHigh = difference(a, b, at(a.self, id), at(b.self, id))
+		d.Vanished, d.New = wholeB == nil, wholeA == nil
+		d.Frames = union.Frames(d.stack)
+		for i, f := range d.Frames {
+			if i > 0 {
+				d.Path += ";"
+			}
+			d.Path += f.folded()
+		}
+		out.Paths = append(out.Paths, d)
+	}
+	slices.SortFunc(out.Paths, func(a, b DiffPath) int {
+		return cmp.Or(cmp.Compare(math.Abs(b.Self), math.Abs(a.Self)), cmp.Compare(math.Abs(b.Delta), math.Abs(a.Delta)), cmp.Compare(a.Path, b.Path))
+	})
+	return out, nil
+}
+
+func (s side) about(profiles []*Profile) DiffSide {
+	return DiffSide{Total: s.total, Unit: profiles[0].Unit, Samples: s.samples, Blocks: len(s.blocks.totals)}
+}
+
+func at(list [][]int64, id int) []int64 {
+	if id < len(list) {
+		return list[id]
+	}
+	return nil
+}
+
+// side adds profiles' paths to the union.
+func (u *Profile) side(profiles []*Profile) (side, string) {
+	var s side
+	var method string
+	s.blocks, method = blocksOf(profiles)
+	add := func(list *[][]int64, id StackID, block int, weight int64) {
+		for len(*list) <= int(id) {
+			*list = append(*list, nil)
+		}
+		if (*list)[id] == nil {
+			(*list)[id] = make([]int64, len(s.blocks.totals))
+		}
+		(*list)[id][block] += weight
+	}
+	for _, p := range profiles {
+		s.total += p.Total()
+		s.samples += p.Taken()
+		to := make([]StackID, len(p.paths))
+		for i := 1; i < len(p.paths); i++ {
+			// Where the union is full, the caller stands for what it calls.
+			to[i], _ = u.Push(to[p.paths[i].parent], u.Frame(p.frames[p.paths[i].frame]))
+		}
+		for sample := range p.Samples() {
+			block := s.blocks.of(p, sample)
+			id := to[sample.Stack]
+			add(&s.self, id, block, sample.Weight)
+			for ; id != 0; id = u.paths[id].parent {
+				add(&s.whole, id, block, sample.Weight)
+			}
+		}
+	}
+	return s, method
+}
+
+func (s side) share(byBlock []int64) float64 {
+	sum := int64(0)
+	for _, w := range byBlock {
+		sum += w
+	}
+	return float64(sum) / float64(s.total)
+}
+
+// difference is how a share changed, with its interval: Welch's over blocks,
+// or from the numbers of samples where one side has no blocks.
+func difference(a, b side, inA, inB []int64) (delta, low, high float64) {
+	if inA == nil && inB == nil {
+		return 0, 0, 0
+	}
+	shareA, shareB := a.share(inA), b.share(inB)
+	delta = shareB - shareA
+	half := 0.0
+	if len(a.blocks.totals) > 1 && len(b.blocks.totals) > 1 {
+		sharesA, sharesB := a.blocks.sharesOr0(inA), b.blocks.sharesOr0(inB)
+		if e := stat.Unpaired(sharesA, sharesB, stat.Options{}); e.Defined() {
+			half = (e.High - e.Low) / 2
+		}
+	} else {
+		half = math.Hypot(binomialHalf(shareA, a.samples), binomialHalf(shareB, b.samples))
+	}
+	return delta, delta - half, delta + half
+}
+
+// sharesOr0 is shares of what may be in no block.
+func (b blocks) sharesOr0(byBlock []int64) []float64 {
+	if byBlock == nil {
+		byBlock = make([]int64, len(b.totals))
+	}
+	return b.shares(byBlock)
+}
+
+// binomialHalf is half the width of Wilson's 95% interval of a share of n
+// samples (Wilson 1927), which is none too narrow for shares near nothing.
+func binomialHalf(share float64, n int64) float64 {
+	const z = 1.959964
+	if n <= 0 {
+		return 1
+	}
+	m := float64(n)
+	return z / (1 + z*z/m) * math.Sqrt(share*(1-share)/m+z*z/(4*m*m))
+}

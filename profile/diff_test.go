@@ -1,0 +1,296 @@
+package profile
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+	"github.com/meshmark/meshmark/record"
+	"pgregory.net/rapid"
+)
+
+// drawn is a profile of n samples, of each stack as often as its share says,
+// one a millisecond.
+func drawn(r *rand.Rand, n int, shares map[string]float64, order []string) *Profile {
+	p := New(KindCPU, UnitNanoseconds)
+	p.Period = 1e6
+	for i := range n {
+		u := r.Float64()
+		name := order[len(order)-1]
+		for _, o := range order {
+			if u -= shares[o]; u < 0 {
+				name = o
+				break
+			}
+		}
+		stack := p.stackOf(func(yield func(FrameID) bool) {
+			for f := range strings.SplitSeq(name, ";") {
+				if !yield(p.Frame(Frame{Name: f, Module: "/x"})) {
+					return
+				}
+			}
+		})
+		p.Add(Sample{Stack: stack, Thread: p.Thread(Thread{}), Weight: 1e6, TimeNS: int64(i) * 1e6})
+	}
+	return p
+}
+
+// Stacks that vanished and that are new are told, with how much of all they
+// were; what did not change has an interval that holds nothing.
+func TestCompare(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	before := drawn(r, 4000, map[string]float64{"main;wasm": 0.14, "main;router": 0.4}, []string{"main;wasm", "main;router", "main;codec"})
+	after := drawn(r, 4000, map[string]float64{"main;native": 0.05, "main;router": 0.4}, []string{"main;native", "main;router", "main;codec"})
+	d, err := Compare([]*Profile{before}, []*Profile{after})
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := map[string]DiffPath{}
+	for _, one := range d.Paths {
+		by[one.Path] = one
+	}
+	if wasm := by["main;wasm"]; !wasm.Vanished || !wasm.Real() || wasm.After != 0 || math.Abs(wasm.Delta+0.14) > 0.02 || wasm.High > -0.1 {
+		t.Errorf("%+v", wasm)
+	}
+	if native := by["main;native"]; !native.New || !native.Real() || math.Abs(native.Delta-0.05) > 0.015 {
+		t.Errorf("%+v", native)
+	}
+	if router := by["main;router"]; router.Real() || router.Vanished || router.New {
+		t.Errorf("%+v", router)
+	}
+	if main := by["main"]; main.Delta != 0 || main.Self != 0 {
+		t.Errorf("%+v", main)
+	}
+	if d.Before.Blocks != 10 || !strings.Contains(d.Method, "blocks of time") || d.Paths[0].Path != "main;wasm" {
+		t.Errorf("%+v", d)
+	}
+	v := NewView(after, "after", after.Distrust(nil))
+	v.AddDiff(d, "before")
+	if len(v.Against.Path) != len(d.Paths) || !strings.Contains(strings.Join(v.Names, " "), "wasm") {
+		t.Errorf("%+v", v)
+	}
+}
+
+// What did not change is found changed in about one case of twenty.
+func TestCompareCoverage(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	shares, order := map[string]float64{"main;a": 0.2}, []string{"main;a", "main;b"}
+	wrong, times := 0, 300
+	for range times {
+		d, err := Compare([]*Profile{drawn(r, 800, shares, order)}, []*Profile{drawn(r, 800, shares, order)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range d.Paths {
+			if one.Path == "main;a" && one.Real() {
+				wrong++
+			}
+		}
+	}
+	if share := float64(wrong) / float64(times); share > 0.09 || share < 0.015 {
+		t.Errorf("%.1f%% of equal profiles differ", 100*share)
+	}
+}
+
+// A profile is like itself; differences of a path's parts add up.
+func TestCompareProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, q := made(t), made(t)
+		same, err := Compare([]*Profile{p}, []*Profile{p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range same.Paths {
+			if one.Delta != 0 || one.Real() || one.Vanished || one.New {
+				t.Errorf("%+v", one)
+			}
+		}
+		there, err := Compare([]*Profile{p}, []*Profile{q})
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := Compare([]*Profile{q}, []*Profile{p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		deltas := map[string]float64{}
+		for _, one := range back.Paths {
+			deltas[fmt.Sprint(one.Frames)] = one.Delta
+		}
+		for _, one := range there.Paths {
+			if d, ok := deltas[fmt.Sprint(one.Frames)]; !ok || math.Abs(one.Delta+d) > 1e-9 || one.Low > one.Delta || one.High < one.Delta {
+				t.Errorf("%+v, and back %g", one, d)
+			}
+		}
+	})
+}
+
+// The view holds every weight once, and has callers before what they call.
+func TestViewProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := made(t)
+		v := NewView(p, "x", p.Distrust(nil))
+		sum := int64(0)
+		for i, w := range v.SampleWeight {
+			sum += w
+			if v.SamplePath[i] >= len(v.Parent) || v.SampleThread[i] >= len(v.Threads) {
+				t.Errorf("sample %d is of path %d, thread %d", i, v.SamplePath[i], v.SampleThread[i])
+			}
+		}
+		if sum != p.Total() || v.Total != sum {
+			t.Errorf("%d of %d", sum, p.Total())
+		}
+		for i := 1; i < len(v.Parent); i++ {
+			if v.Parent[i] >= i || v.Frame[i] >= len(v.FrameName) {
+				t.Errorf("path %d is called by %d", i, v.Parent[i])
+			}
+		}
+		if _, err := json.Marshal(v); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// pprofOf encodes stacks, the innermost function first as pprof has them.
+func pprofOf(t testing.TB, stacks map[string]int64) []byte {
+	t.Helper()
+	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}}}
+	functions := map[string]*profile.Location{}
+	for text, value := range stacks {
+		sample := &profile.Sample{Value: []int64{1, value}}
+		for name := range strings.SplitSeq(text, "<") {
+			l := functions[name]
+			if l == nil {
+				f := &profile.Function{ID: uint64(len(p.Function) + 1), Name: name}
+				l = &profile.Location{ID: uint64(len(p.Location) + 1), Line: []profile.Line{{Function: f}}}
+				p.Function, p.Location, functions[name] = append(p.Function, f), append(p.Location, l), l
+			}
+			sample.Location = append(sample.Location, l)
+		}
+		p.Sample = append(p.Sample, sample)
+	}
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func pprofRead(t testing.TB, stacks map[string]int64) *Profile {
+	t.Helper()
+	p, err := ReadPprof(bytes.NewReader(pprofOf(t, stacks)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestPprof(t *testing.T) {
+	p := pprofRead(t, map[string]int64{"leaf<middle<main.main": 30, "middle<main.main": 10, "leaf<main.main": 20, "self<self<main.main": 5})
+	if p.Total() != 65 || p.Unit != UnitNanoseconds || p.Kind != KindCPU {
+		t.Errorf("%d %s of %s", p.Total(), p.Unit, p.Kind)
+	}
+	if got, want := text(t, p), "main.main;leaf 20\nmain.main;middle 10\nmain.main;middle;leaf 30\nmain.main;self;self 5\n"; got != want {
+		t.Errorf("folded:\n%s", got)
+	}
+	if top := p.Top(2); len(top) != 2 || top[0] != (record.ProfileCost{Function: "leaf", Flat: 50, Cumulative: 50}) || top[1] != (record.ProfileCost{Function: "middle", Flat: 10, Cumulative: 40}) {
+		t.Errorf("top %+v", top)
+	}
+	if top := p.TopCumulative(9); len(top) != 4 || top[0] != (record.ProfileCost{Function: "main.main", Flat: 0, Cumulative: 65}) || top[3] != (record.ProfileCost{Function: "self", Flat: 5, Cumulative: 5}) {
+		t.Errorf("cumulative %+v", top)
+	}
+}
+
+// A flame graph is well-formed, says its shares, and each box lies on the one
+// that called it.
+func TestFlame(t *testing.T) {
+	p := pprofRead(t, map[string]int64{
+		"istio.io/istio/pilot/pkg/xds.(*DiscoveryServer).Push<main.main": 750, "runtime.mallocgc<main.main": 250, "tiny<main.main": 0,
+		"a<b>&\"c<main.main": 1,
+	})
+	svg := p.Flame("istiod & <friends>")
+	decoder := xml.NewDecoder(strings.NewReader(svg))
+	for {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("%v in\n%s", err, svg)
+		}
+	}
+	for _, want := range []string{"istiod &amp; &lt;friends&gt;", "xds.(*DiscoveryServer).Push", "74.93%", "runtime.mallocgc: 0.0 ms, 24.98%", "b&gt;&amp;"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("no %q in\n%s", want, svg)
+		}
+	}
+	if svg != p.Flame("istiod & <friends>") {
+		t.Error("it is not the same twice")
+	}
+	if empty := New(KindCPU, UnitSamples).Flame("nothing"); !strings.Contains(empty, "</svg>") || strings.Contains(empty, "NaN") {
+		t.Error(empty)
+	}
+}
+
+func TestSince(t *testing.T) {
+	before := pprofRead(t, map[string]int64{"a<main": 10, "b<main": 5})
+	after := pprofRead(t, map[string]int64{"a<main": 10, "b<main": 9, "c<main": 2})
+	p, err := Since(before, after)
+	if err != nil || text(t, p) != "main;b 4\nmain;c 2\n" || p.Total() != 6 {
+		t.Errorf("%s, %v", text(t, p), err)
+	}
+	if _, err := Since(after, before); !errors.Is(err, ErrReset) {
+		t.Errorf("a profile that lost something: %v", err)
+	}
+}
+
+func TestTree(t *testing.T) {
+	p := script(t, scriptOf(1, 10, "tcp_sendmsg_[k]", "do_syscall_64_[k]", "write", "main")+scriptOf(2, 5, "read", "main"))
+	draw := func(f Filter) string {
+		var b strings.Builder
+		var walk func(n *Node)
+		walk = func(n *Node) {
+			b.WriteString(n.Frame.Label() + " ")
+			for _, c := range n.Calls {
+				walk(c)
+			}
+		}
+		walk(p.Tree(f))
+		return b.String()
+	}
+	for f, want := range map[Filter]string{
+		{}:                       "all main read write do_syscall_64 tcp_sendmsg ",
+		{Space: SpaceUser}:       "all main read write ",
+		{Space: SpaceKernel}:     "all do_syscall_64 tcp_sendmsg ",
+		{Invert: true}:           "all read main tcp_sendmsg do_syscall_64 write main ",
+		{Thread: "wrk:worker_1"}: "all ",
+	} {
+		if got := draw(f); got != want {
+			t.Errorf("%+v: %q, want %q", f, got, want)
+		}
+	}
+	if n := p.Tree(Filter{Space: SpaceKernel}); n.Total != 10 {
+		t.Errorf("the kernel has %d", n.Total)
+	}
+	if n := p.Tree(Filter{Space: SpaceUser}); n.Total != 15 || n.Calls[0].Calls[1].Self != 10 {
+		t.Errorf("%+v", n.Calls[0].Calls[1])
+	}
+}
+
+func FuzzPprof(f *testing.F) {
+	f.Add(pprofOf(f, map[string]int64{"leaf<middle<main.main": 30}))
+	f.Add([]byte("--- contention:\ncycles/second=1000\n"))
+	f.Add([]byte{0x1f, 0x8b})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := ReadPprof(bytes.NewReader(data))
+		if err == nil {
+			whole(t, p)
+		}
+	})
+}

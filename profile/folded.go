@@ -1,0 +1,154 @@
+package profile
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Suffixes by which stackcollapse marks frames.
+const (
+	kernelMark  = "_[k]"
+	inlinedMark = "_[i]"
+)
+
+// ReadFolded reads folded stacks, as stackcollapse-perf.pl and others write
+// them: a line for each stack, its frames from the root joined by semicolons,
+// then a space and its count.
+func ReadFolded(r io.Reader) (*Profile, error) {
+	p := New(KindCPU, UnitSamples)
+	p.Period = 1
+	in := bufio.NewReaderSize(r, maxLine)
+	for number := 1; ; number++ {
+		line, err := in.ReadSlice('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			if errors.Is(err, bufio.ErrBufferFull) {
+				err = fmt.Errorf("more than %d bytes: %w", maxLine, ErrFormat)
+			}
+			return nil, fmt.Errorf("folded stacks: line %d: %w", number, err)
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		if len(bytes.TrimSpace(line)) > 0 {
+			if foldedErr := p.foldedLine(line); foldedErr != nil {
+				return nil, fmt.Errorf("folded stacks: line %d: %w", number, foldedErr)
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	if p.count == 0 {
+		return nil, fmt.Errorf("folded stacks: the file holds none: %w", ErrFormat)
+	}
+	p.noteCut()
+	return p, nil
+}
+
+func (p *Profile) foldedLine(line []byte) error {
+	cut := bytes.LastIndexByte(line, ' ')
+	if cut <= 0 {
+		return fmt.Errorf("no count after the stack: %w", ErrFormat)
+	}
+	weight, ok := parseDigits(line[cut+1:])
+	if !ok || weight > maxWeight {
+		return fmt.Errorf("the count %.40q is no whole number: %w", line[cut+1:], ErrFormat)
+	}
+	if weight == 0 {
+		return nil
+	}
+	stack := p.stackOf(func(yield func(FrameID) bool) {
+		for name := range bytes.SplitSeq(line[:cut], []byte(";")) {
+			if !yield(p.Frame(foldedFrame(string(name)))) {
+				return
+			}
+		}
+	})
+	p.Add(Sample{Stack: stack, Thread: p.Thread(Thread{}), Weight: weight, TimeNS: NoTime})
+	return nil
+}
+
+// foldedFrame reads a frame's marks. A module in brackets is a frame whose
+// function is not known.
+func foldedFrame(name string) Frame {
+	var f Frame
+	if rest, ok := strings.CutSuffix(name, kernelMark); ok {
+		name, f.Kernel = rest, true
+	} else if rest, ok := strings.CutSuffix(name, inlinedMark); ok {
+		name, f.Inlined = rest, true
+	}
+	switch {
+	case name == "" || name == "[unknown]":
+	case len(name) > 2 && strings.HasPrefix(name, "[") && strings.HasSuffix(name, "]"):
+		f.Module = name
+	default:
+		f.Name = name
+	}
+	return f
+}
+
+// Folded is how a frame is written in folded stacks.
+func (f Frame) folded() string {
+	name := strings.Map(func(r rune) rune {
+		switch r {
+		case ';':
+			return ':'
+		case '\n', '\r':
+			return ' '
+		}
+		return r
+	}, f.Label())
+	switch {
+	case f.Kernel:
+		return name + kernelMark
+	case f.Inlined:
+		return name + inlinedMark
+	}
+	return name
+}
+
+// WriteFolded writes folded stacks, each once, in the order of their text,
+// with the thread's name as the root where it is known.
+func (p *Profile) WriteFolded(w io.Writer) error {
+	sums := map[string]int64{}
+	type who struct {
+		stack StackID
+		name  string
+	}
+	merged := map[who]int64{}
+	for s := range p.Samples() {
+		merged[who{s.Stack, p.threads[s.Thread].Name}] += s.Weight
+	}
+	names := make([]string, len(p.frames))
+	for i, f := range p.frames {
+		names[i] = f.folded()
+	}
+	for key, weight := range merged {
+		var parts []string
+		for id := range p.Inner(key.stack) {
+			parts = append(parts, names[id])
+		}
+		if key.name != "" {
+			parts = append(parts, Frame{Name: key.name}.folded())
+		}
+		if len(parts) == 0 {
+			parts = []string{"[unknown]"}
+		}
+		slices.Reverse(parts)
+		sums[strings.Join(parts, ";")] += weight
+	}
+	lines := make([]string, 0, len(sums))
+	for stack := range sums {
+		lines = append(lines, stack)
+	}
+	slices.Sort(lines)
+	out := bufio.NewWriter(w)
+	for _, stack := range lines {
+		_, _ = out.WriteString(stack + " " + strconv.FormatInt(sums[stack], 10) + "\n")
+	}
+	return out.Flush()
+}

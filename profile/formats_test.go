@@ -1,0 +1,321 @@
+package profile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// text is a profile's folded stacks.
+func text(t testing.TB, p *Profile) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := p.WriteFolded(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func script(t testing.TB, s string) *Profile {
+	t.Helper()
+	p, err := ReadPerfScript(strings.NewReader(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func recorded(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestPerfScript(t *testing.T) {
+	for _, tt := range []struct {
+		name, in, want string
+		note           string
+	}{
+		{name: "call graph, with all fields",
+			in:   "wrk:worker_0 12/14 [001] 100.000000001:   10101010 cpu-clock:pppH: \n\t    7f3a leaf+0x1f (/usr/lib/libc.so.6)\n\t    55aa main+0x2 (/usr/bin/envoy)\n\n",
+			want: "wrk:worker_0;main;leaf 10101010\n"},
+		{name: "a thread's name with spaces, no PID, no period",
+			in:   "dog:main thread  7 [000]  5.5: cycles: \n\t ffffffff81000000 do_syscall_64+0x7 ([kernel.kallsyms])\n\t 12 f(int (*)(char), long)+0x9 (/a b/c)\n\n",
+			want: "dog:main thread;f(int (*)(char), long);do_syscall_64_[k] 1\n"},
+		{name: "a method of Go, and a deleted binary",
+			in:   "x 1/1 2.0: 3 cpu-clock: \n\t 12 main.(*T).Run+0x1 (/tmp/x (deleted))\n\n",
+			want: "x;main.(*T).Run 3\n"},
+		{name: "inlined frames lie in their caller's module",
+			in:   "x 1/1 2.0: 3 cpu-clock: \n\t 12 inner (inlined)\n\t 12 outer+0x5 (/bin/x)\n\n",
+			want: "x;outer;inner_[i] 3\n"},
+		{name: "unknown symbols",
+			in:   "x 1/1 2.0: 3 cpu-clock: \n\t 12 [unknown] (/usr/bin/envoy)\n\t 13 [unknown] ([unknown])\n\n",
+			want: "x;[unknown];[envoy] 3\n"},
+		{name: "without call graph the only frame is in the line",
+			in:   "x 1 2.0: 3 cpu-clock:  ffffffff81 f+0x1 (/bin/x)\n",
+			want: "x;f 3\n"},
+		{name: "several samples, and no empty line between them",
+			in:   "x 1 2.0: 3 cpu-clock: \n\t 1 a (/bin/x)\nx 1 2.1: 3 cpu-clock: \n\t 1 a (/bin/x)\n",
+			want: "x;a 6\n"},
+		{name: "of several events the first",
+			in:   "x 1 2.0: 3 cpu-clock: \n\t 1 a (/bin/x)\n\nx 1 2.1: 9 faults: \n\t 1 b (/bin/x)\n\n",
+			want: "x;a 3\n", note: "1 samples of other events than cpu-clock"},
+		{name: "comments and records",
+			in:   "# ========\nx 0/0 0.0: PERF_RECORD_MMAP2 9/9: [0x40(0x10) @ 0 00:64 1 0]: r-xp /bin/x\nx 1 2.0: 3 cpu-clock: \n\t 1 a (/bin/x)\n\nx 1 2.0: PERF_RECORD_LOST lost 5\n",
+			want: "x;a 3\n", note: "perf lost records in 1 places"},
+		{name: "it ends in the middle of a line",
+			in:   "x 1 2.0: 3 cpu-clock: \n\t 1 a (/bin/x)\n\nx 1 2.1: 3 cpu-clock: \n\t 1 b+0x",
+			want: "x;a 3\n", note: "truncated"},
+		{name: "lines of something else",
+			in:   "x 1 2.0: 3 cpu-clock: \n\t 1 a (/bin/x)\n\nwhat is this\n",
+			want: "x;a 3\n", note: "1 lines are not perf script's"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := script(t, tt.in)
+			if got := text(t, p); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			if notes := strings.Join(p.Notes, "\n"); tt.note == "" && notes != "" || !strings.Contains(notes, tt.note) {
+				t.Errorf("notes %q, want %q", notes, tt.note)
+			}
+		})
+	}
+}
+
+// What perf recorded of a Go program and of the kernel is read as perf prints
+// it: times, weights, modules.
+func TestPerfScriptRecorded(t *testing.T) {
+	p := script(t, string(recorded(t, "meshmark.perf.txt")))
+	if p.Len() != 8 || p.Unit != UnitNanoseconds || p.Period != 2004008 || p.Event != "cpu-clock" || len(p.Notes) > 0 || p.Taken() != 8 {
+		t.Errorf("%d samples, %s, period %d, event %q, notes %q", p.Len(), p.Unit, p.Period, p.Event, p.Notes)
+	}
+	first := slices.Collect(p.Samples())[0]
+	if first.TimeNS != 16387066591000 || p.ThreadAt(first.Thread) != (Thread{"meshmark", 29734, 29747}) {
+		t.Errorf("%+v of %+v", first, p.ThreadAt(first.Thread))
+	}
+	frames := p.Frames(first.Stack)
+	if f := frames[len(frames)-1]; f.Name != "github.com/meshmark/meshmark/xds.(*sightings).remember" || f.Module != "/usr/local/bin/meshmark" || f.Kernel {
+		t.Errorf("%+v", f)
+	}
+	kernel := script(t, string(recorded(t, "kernel.perf.txt")))
+	in, out := 0, 0
+	for _, f := range kernel.frames {
+		if f.Kernel != (f.Module == "[kernel.kallsyms]") {
+			t.Errorf("%+v", f)
+		}
+		if f.Kernel {
+			in++
+		} else {
+			out++
+		}
+	}
+	if in == 0 || out == 0 || kernel.Period != 200000 {
+		t.Errorf("%d frames of the kernel, %d of programs, period %d", in, out, kernel.Period)
+	}
+}
+
+func TestForeignFiles(t *testing.T) {
+	for name, in := range map[string]string{
+		"empty": "", "prose": "Dear Sir or Madam,\nplease find enclosed\n", "JSON": `{"a": 1}`, "zeros": string(make([]byte, 100)),
+		"a picture": "\x89PNG\r\n\x1a\n\x00\x00", "a broken gzip": "\x1f\x8bxyz", "an ELF": "\x7fELF\x02\x01\x01\x00",
+	} {
+		if p, format, err := Read(strings.NewReader(in)); !errors.Is(err, ErrFormat) {
+			t.Errorf("%s: %v as %q, %v", name, p, format, err)
+		}
+	}
+	if _, format, err := Read(strings.NewReader("PERFILE2h\x00")); !errors.Is(err, ErrPerfData) || format != FormatPerfData {
+		t.Errorf("perf.data: %q, %v", format, err)
+	}
+	for name, want := range map[string]string{"meshmark.perf.txt": FormatPerfScript, "kernel.perf.txt": FormatPerfScript} {
+		if got, err := Detect(recorded(t, name)); got != want || err != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if got, err := Detect([]byte("main;a b;c 12\n")); got != FormatFolded || err != nil {
+		t.Errorf("folded: %q, %v", got, err)
+	}
+}
+
+func TestFolded(t *testing.T) {
+	p, err := ReadFolded(strings.NewReader("main;a;tcp_sendmsg_[k] 3\n\nmain;[envoy] 4\r\nmain;b_[i] 5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := text(t, p), "main;[envoy] 4\nmain;a;tcp_sendmsg_[k] 3\nmain;b_[i] 5\n"; got != want {
+		t.Errorf("%q", got)
+	}
+	if p.Taken() != 12 {
+		t.Errorf("%d samples", p.Taken())
+	}
+	for _, bad := range []string{"main;a\n", "main;a x\n", "main;a -3\n", "main;a 99999999999999999999\n", " 3\n"} {
+		if _, err := ReadFolded(strings.NewReader(bad)); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "line 1") && bad != " 3\n" {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// made is any profile.
+func made(t *rapid.T) *Profile {
+	p := New(KindCPU, UnitNanoseconds)
+	p.Period = 1000
+	names := []string{"main", "a", "b::c(int)", "operator new", "", "x.(*T).Run"}
+	modules := []string{"/bin/x", "/lib/libc.so.6", "[vdso]", "/tmp/x (deleted)"}
+	n := rapid.IntRange(1, 40).Draw(t, "samples")
+	for i := range n {
+		depth := rapid.IntRange(1, 6).Draw(t, "depth")
+		user := rapid.IntRange(0, depth).Draw(t, "user")
+		module := ""
+		stack := p.stackOf(func(yield func(FrameID) bool) {
+			for d := range depth {
+				f := Frame{Name: rapid.SampledFrom(names).Draw(t, "name"), Module: rapid.SampledFrom(modules).Draw(t, "module")}
+				switch {
+				case d >= user:
+					f.Module, f.Kernel = "[kernel.kallsyms]", true
+				case d > 0 && f.Name != "" && rapid.Bool().Draw(t, "inlined"):
+					f.Inlined, f.Module = true, module
+				}
+				module = f.Module
+				if !yield(p.Frame(f)) {
+					return
+				}
+			}
+		})
+		who := Thread{rapid.SampledFrom([]string{"wrk:worker_0", "main", ""}).Draw(t, "thread"), 1, rapid.IntRange(1, 3).Draw(t, "tid")}
+		p.Add(Sample{Stack: stack, Thread: p.Thread(who), Weight: rapid.Int64Range(1, 5).Draw(t, "weight") * 1000, TimeNS: int64(i) * 1e6})
+	}
+	return p
+}
+
+// What is written in pprof's form is read as it was: stacks, threads, times.
+func TestPprofRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := made(t)
+		p.SetBuildID("/bin/x", "abcdef0123456789")
+		p.Notes = []string{"a note"}
+		var b bytes.Buffer
+		if err := p.WritePprof(&b); err != nil {
+			t.Fatal(err)
+		}
+		q, err := ReadPprof(bytes.NewReader(b.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		show := func(p *Profile) (out []string) {
+			for s := range p.Samples() {
+				out = append(out, fmt.Sprint(p.ThreadAt(s.Thread), s.TimeNS, s.Weight, p.Frames(s.Stack)))
+			}
+			slices.Sort(out)
+			return out
+		}
+		if a, b := show(p), show(q); !slices.Equal(a, b) {
+			t.Errorf("wrote\n%s\nread\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
+		}
+		if q.Unit != p.Unit || q.Period != p.Period || q.Kind != p.Kind || q.Binary("/bin/x").BuildID != "abcdef0123456789" || !slices.Equal(q.Notes, p.Notes) {
+			t.Errorf("%+v", q.Binaries)
+		}
+	})
+}
+
+// Folded stacks keep every weight, and reading them gives the same again.
+func TestFoldedRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := made(t)
+		var first, second bytes.Buffer
+		if err := p.WriteFolded(&first); err != nil {
+			t.Fatal(err)
+		}
+		q, err := ReadFolded(bytes.NewReader(first.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := q.WriteFolded(&second); err != nil {
+			t.Fatal(err)
+		}
+		if first.String() != second.String() || p.Total() != q.Total() {
+			t.Errorf("%q\nthen %q", first.String(), second.String())
+		}
+	})
+}
+
+// However large and odd a stack is, memory stays bounded and weights whole.
+func TestBounds(t *testing.T) {
+	deep := "x 1 2.0: 3 cpu-clock: \n" + strings.Repeat("\t 1 a+0x1 (/bin/x)\n\t 1 b+0x1 (/bin/x)\n", 5000) + "\n"
+	p := script(t, deep)
+	if p.Total() != 3 || p.Cut == 0 || len(p.paths) > maxDepth+2 || !strings.Contains(strings.Join(p.Notes, ""), "deeper") {
+		t.Errorf("total %d, cut %d, %d paths, notes %q", p.Total(), p.Cut, len(p.paths), p.Notes)
+	}
+	if _, err := ReadPerfScript(strings.NewReader(strings.Repeat("x", maxLine+2))); !errors.Is(err, ErrFormat) {
+		t.Errorf("an endless line: %v", err)
+	}
+}
+
+func FuzzPerfScript(f *testing.F) {
+	f.Add(recorded(f, "meshmark.perf.txt"))
+	f.Add(recorded(f, "kernel.perf.txt"))
+	f.Add([]byte("x 1/1 2.0: 3 cpu-clock:\n\t 12 inner (inlined)\n\t 12 outer+0x5 (/bin/x (deleted))\n"))
+	f.Add([]byte("x 0/0 0.0: PERF_RECORD_MMAP2 9/9: [0x40(0x10) @ 0 00:64 1 0]: r-xp /bin/x\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := ReadPerfScript(bytes.NewReader(data))
+		if err == nil {
+			whole(t, p)
+		}
+	})
+}
+
+func FuzzFolded(f *testing.F) {
+	f.Add([]byte("main;a;tcp_sendmsg_[k] 3\nmain;[envoy] 4\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := ReadFolded(bytes.NewReader(data))
+		if err == nil {
+			whole(t, p)
+		}
+	})
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("PERFILE2h\x00"))
+	f.Add([]byte("\x0a\x04\x08\x01\x10\x02"))
+	f.Add(recorded(f, "meshmark.perf.txt")[:500])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, _, err := Read(bytes.NewReader(data))
+		if err == nil {
+			whole(t, p)
+		}
+	})
+}
+
+// whole checks what holds of every profile, and that nothing made of it
+// breaks.
+func whole(t *testing.T, p *Profile) {
+	t.Helper()
+	total := p.Total()
+	trust := p.Distrust(nil)
+	if p.Total() != total {
+		t.Errorf("%d, but %d before", p.Total(), total)
+	}
+	if trust.User < 0 || trust.User > 1 || trust.All < 0 || trust.All > 1 {
+		t.Errorf("trust %+v", trust)
+	}
+	if tree := p.Tree(Filter{}); tree.Total != total {
+		t.Errorf("the tree has %d of %d", tree.Total, total)
+	}
+	if svg := p.Flame("x"); !strings.HasSuffix(svg, "</svg>\n") {
+		t.Error(svg)
+	}
+	p.Top(10)
+	p.ByThread()
+	var b bytes.Buffer
+	if err := p.WriteFolded(&b); err != nil {
+		t.Error(err)
+	}
+}

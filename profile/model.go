@@ -1,0 +1,312 @@
+package profile
+
+import (
+	"iter"
+	"path"
+	"strings"
+)
+
+// Kinds of profiles.
+const (
+	KindCPU   = "cpu"
+	KindHeap  = "heap"
+	KindOther = "other"
+)
+
+// Units of weights.
+const (
+	UnitNanoseconds = "nanoseconds"
+	UnitSamples     = "samples"
+)
+
+// Bounds on what a profile may hold; what is beyond them is cut and counted
+// ([Profile.Cut]), not an error. A path of calls costs some 50 bytes.
+const (
+	maxPaths = 1 << 20
+	maxDepth = 1024 // frames of a stack; the kernel's own bound is 127
+)
+
+// maxWeight bounds a sample's weight, so that sums stay numbers: it is eleven
+// days in nanoseconds.
+const maxWeight = 1e15
+
+// NoTime is the time of samples that nobody noted it of.
+const NoTime = -1
+
+// Frame is a function in a stack.
+type Frame struct {
+	Name    string // "" where it is not known
+	Module  string // path of the binary or library; [kernel.kallsyms], [vdso]; "" if unknown
+	Kernel  bool
+	Inlined bool // the compiler put it into its caller
+}
+
+// Label is what people see of a frame: its name, or the module it lies in.
+func (f Frame) Label() string {
+	switch {
+	case f.Name != "":
+		return f.Name
+	case f.Module == "":
+		return "[unknown]"
+	case strings.HasPrefix(f.Module, "["):
+		return f.Module
+	}
+	return "[" + path.Base(strings.TrimSuffix(f.Module, deleted)) + "]"
+}
+
+// Thread is who ran. Readers that know no thread use the zero value.
+type Thread struct {
+	Name     string
+	PID, TID int
+}
+
+// Indexes into what a profile keeps once.
+type (
+	FrameID  uint32
+	StackID  uint32 // 0 is the empty stack
+	ThreadID uint32
+)
+
+// Sample is a stack of a thread and its weight.
+type Sample struct {
+	Stack  StackID
+	Thread ThreadID
+	Weight int64 // in the profile's unit
+	TimeNS int64 // by a clock of the profiler's own; NoTime
+}
+
+// Binary is a program or library that frames lie in.
+type Binary struct {
+	Path    string `json:"path"`
+	BuildID string `json:"build_id,omitempty"` // hexadecimal; "" if unknown
+	// Type is what its file holds: [TypeFull], [TypeExports], [TypeStripped],
+	// or "" where nobody looked.
+	Type string `json:"type,omitempty"`
+	// Resolved is the share of the weight of its innermost frames that have
+	// a name; Weight is that of samples whose innermost frame lies in it.
+	Resolved float64 `json:"resolved"`
+	Weight   int64   `json:"weight"`
+	// Why says why its names were taken away; "" if they were not.
+	Why string `json:"why,omitempty"`
+}
+
+// Profile is weighted stacks. Make one with [New].
+type Profile struct {
+	Kind   string
+	Unit   string
+	Period int64 // weight of one sample; 0 if unknown
+	// Event is what perf counted, such as cpu-clock; "" for others.
+	Event    string
+	Binaries []Binary
+	Notes    []string // what the reader left out, and what was found out about it
+	// Cut counts samples whose stack was too deep or too new to be kept whole.
+	Cut int64
+
+	chunks  [][]Sample
+	count   int
+	frames  []Frame
+	offsets []uint32 // by frame: the farthest into its function that it was seen
+	paths   []step
+	threads []Thread
+
+	frameIndex  map[Frame]FrameID
+	pathIndex   map[step]StackID
+	threadIndex map[Thread]ThreadID
+}
+
+// step is a stack as its caller's stack and one frame more.
+type step struct {
+	parent StackID
+	frame  FrameID
+}
+
+// sampleChunk is how many samples are stored together: they never move.
+const sampleChunk = 1 << 14
+
+// New makes an empty profile.
+func New(kind, unit string) *Profile {
+	return &Profile{Kind: kind, Unit: unit, paths: make([]step, 1),
+		frameIndex: map[Frame]FrameID{}, pathIndex: map[step]StackID{}, threadIndex: map[Thread]ThreadID{}}
+}
+
+// Frame keeps a frame once.
+func (p *Profile) Frame(f Frame) FrameID {
+	id, ok := p.frameIndex[f]
+	if !ok {
+		f.Name, f.Module = strings.Clone(f.Name), strings.Clone(f.Module)
+		id = FrameID(len(p.frames))
+		p.frames, p.offsets = append(p.frames, f), append(p.offsets, 0)
+		p.frameIndex[f] = id
+	}
+	return id
+}
+
+// Thread keeps a thread once.
+func (p *Profile) Thread(t Thread) ThreadID {
+	id, ok := p.threadIndex[t]
+	if !ok {
+		t.Name = strings.Clone(t.Name)
+		id = ThreadID(len(p.threads))
+		p.threads = append(p.threads, t)
+		p.threadIndex[t] = id
+	}
+	return id
+}
+
+// Push is the stack that calls one frame more. It is false where the profile
+// holds too many paths to keep a new one.
+func (p *Profile) Push(parent StackID, frame FrameID) (StackID, bool) {
+	s := step{parent, frame}
+	id, ok := p.pathIndex[s]
+	if !ok {
+		if len(p.paths) > maxPaths {
+			return parent, false
+		}
+		id = StackID(len(p.paths))
+		p.paths = append(p.paths, s)
+		p.pathIndex[s] = id
+	}
+	return id, true
+}
+
+// stackOf keeps a stack given with its root first.
+func (p *Profile) stackOf(frames iter.Seq[FrameID]) StackID {
+	var at StackID
+	depth := 0
+	for f := range frames {
+		next, ok := p.Push(at, f)
+		if depth++; !ok || depth > maxDepth {
+			p.Cut++
+			break
+		}
+		at = next
+	}
+	return at
+}
+
+// Add adds a sample.
+func (p *Profile) Add(s Sample) {
+	if n := len(p.chunks); n == 0 || len(p.chunks[n-1]) == sampleChunk {
+		size := sampleChunk
+		if n == 0 {
+			size = 64 // most profiles are small
+		}
+		p.chunks = append(p.chunks, make([]Sample, 0, size))
+	}
+	last := len(p.chunks) - 1
+	p.chunks[last] = append(p.chunks[last], s)
+	p.count++
+}
+
+// Samples are all samples in the order in which they were added.
+func (p *Profile) Samples() iter.Seq[Sample] {
+	return func(yield func(Sample) bool) {
+		for _, chunk := range p.chunks {
+			for _, s := range chunk {
+				if !yield(s) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Len is the number of samples kept; samples of formats that add up stacks
+// count once for each stack.
+func (p *Profile) Len() int { return p.count }
+
+// Total is the weight of all samples.
+func (p *Profile) Total() int64 {
+	total := int64(0)
+	for s := range p.Samples() {
+		total += s.Weight
+	}
+	return total
+}
+
+// Taken is how many samples the profiler took, as far as that is known.
+func (p *Profile) Taken() int64 {
+	if p.Period > 0 {
+		return (p.Total() + p.Period/2) / p.Period
+	}
+	if p.Unit == UnitSamples || p.Unit == "count" {
+		return p.Total()
+	}
+	return int64(p.count)
+}
+
+// FrameAt gives a frame back.
+func (p *Profile) FrameAt(id FrameID) Frame { return p.frames[id] }
+
+// ThreadAt gives a thread back.
+func (p *Profile) ThreadAt(id ThreadID) Thread { return p.threads[id] }
+
+// Threads are all threads, in the order in which they were seen.
+func (p *Profile) Threads() []Thread { return p.threads }
+
+// Inner are a stack's frames, the innermost first.
+func (p *Profile) Inner(s StackID) iter.Seq[FrameID] {
+	return func(yield func(FrameID) bool) {
+		for ; s != 0; s = p.paths[s].parent {
+			if !yield(p.paths[s].frame) {
+				return
+			}
+		}
+	}
+}
+
+// Frames are a stack's frames, the root first.
+func (p *Profile) Frames(s StackID) []Frame {
+	var out []Frame
+	for id := range p.Inner(s) {
+		out = append(out, p.frames[id])
+	}
+	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
+		out[i], out[j] = out[j], out[i]
+	}
+	return out
+}
+
+// Span is the time from the first sample to the last, in nanoseconds; ok is
+// false where samples have no time.
+func (p *Profile) Span() (from, to int64, ok bool) {
+	for s := range p.Samples() {
+		if s.TimeNS == NoTime {
+			return 0, 0, false
+		}
+		if !ok || s.TimeNS < from {
+			from = s.TimeNS
+		}
+		if !ok || s.TimeNS > to {
+			to = s.TimeNS
+		}
+		ok = true
+	}
+	return from, to, ok
+}
+
+// Binary finds a binary by its path, or adds it.
+func (p *Profile) Binary(path string) *Binary {
+	for i := range p.Binaries {
+		if p.Binaries[i].Path == path {
+			return &p.Binaries[i]
+		}
+	}
+	p.Binaries = append(p.Binaries, Binary{Path: strings.Clone(path)})
+	return &p.Binaries[len(p.Binaries)-1]
+}
+
+// deleted is what the kernel puts behind the path of a file that is gone.
+const deleted = " (deleted)"
+
+// userModules are modules in brackets that are no part of the kernel.
+var userModules = map[string]bool{"[vdso]": true, "[vsyscall]": true, "[heap]": true, "[stack]": true, "[anon]": true, "[unknown]": true, "[uprobes]": true}
+
+// kernelModule reports whether a module of a profile is the kernel or a part
+// of it.
+func kernelModule(module string) bool {
+	if strings.HasSuffix(module, ".ko") || strings.Contains(module, ".ko.") {
+		return true
+	}
+	return strings.HasPrefix(module, "[") && strings.HasSuffix(module, "]") && !userModules[module] && !strings.HasPrefix(module, "[JIT]")
+}

@@ -1,0 +1,237 @@
+// Package node is the profile role: on a node it finds the processes of a
+// container and has perf, the node's own, sample them ([Server]); elsewhere a
+// [Client] asks it for a profile.
+//
+// The role looks at other users' processes and runs a program of the node in
+// the node's mount namespace, so that its callers need a token. What goes back
+// is a profile in pprof's form whose names have been checked against the
+// binaries that ran, since those are at hand only there.
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/jsonhttp"
+	"github.com/meshmark/meshmark/internal/procfs"
+	"github.com/meshmark/meshmark/profile"
+	"github.com/meshmark/meshmark/profile/perf"
+)
+
+// ControlPort is where the role listens, on its pod's loopback.
+const ControlPort = 15995
+
+// Bounds of requests and answers, in bytes.
+const (
+	maxRequestBytes = 1 << 20
+	maxAnswer       = 256 << 20
+)
+
+// Request asks for a profile of a container's processes.
+type Request struct {
+	ContainerID string  `json:"container_id"`
+	Hz          int     `json:"hz"`
+	Seconds     float64 `json:"s"`
+	Graph       string  `json:"graph"` // perf.GraphFP...
+}
+
+// Answer is what was taken.
+type Answer struct {
+	Pprof     []byte           `json:"pprof"`
+	Trust     profile.Trust    `json:"trust"`
+	Binaries  []profile.Binary `json:"binaries"`
+	Seconds   float64          `json:"s"`
+	Ended     bool             `json:"ended"` // the processes ended before the time was over
+	Processes []string         `json:"processes"`
+	// BeganUnixNS is when perf began to sample, by the node's clock.
+	BeganUnixNS int64 `json:"began_unix_ns"`
+}
+
+// Profile reads the answer's profile, and puts to it what pprof's form has no
+// place for.
+func (a Answer) Profile() (*profile.Profile, error) {
+	p, err := profile.ReadPprof(bytes.NewReader(a.Pprof))
+	if err != nil {
+		return nil, err
+	}
+	p.Binaries = a.Binaries
+	return p, nil
+}
+
+// Options say how a server works.
+type Options struct {
+	Control  string // loopback address to listen on
+	Token    string // that callers must send; never empty
+	ProcRoot string // default /proc; with the node's PIDs
+	Tool     perf.Tool
+	Log      *slog.Logger
+}
+
+// Server is the profile role of one node.
+type Server struct {
+	options  Options
+	listener net.Listener
+	one      sync.Mutex // profiles one after the other
+}
+
+// New builds a server and opens its listener. The caller must call Serve.
+func New(options Options) (*Server, error) {
+	if options.ProcRoot == "" {
+		options.ProcRoot = "/proc"
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	if options.Token == "" {
+		return nil, errs.Usage("profile role: no token: whoever reaches this server could look at what runs on the node")
+	}
+	s := &Server{options: options}
+	var err error
+	if s.listener, err = net.Listen("tcp", options.Control); err != nil {
+		return nil, errs.WithCode(fmt.Errorf("profile role: control: %w", err), errs.CodeUsage)
+	}
+	return s, nil
+}
+
+// Address is where the control server listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Serve answers requests until ctx ends.
+func (s *Server) Serve(ctx context.Context) error {
+	return jsonhttp.Server{Name: "profile", Handler: s.mux(), MaxRequest: maxRequestBytes, Token: s.options.Token, Log: s.options.Log}.Serve(ctx, s.listener)
+}
+
+func (s *Server) mux() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("POST /v1/profile", func(w http.ResponseWriter, r *http.Request) {
+		var request Request
+		if !jsonhttp.Read(w, r, &request) {
+			return
+		}
+		answer, err := s.take(r.Context(), request)
+		switch {
+		case err == nil:
+			jsonhttp.Answer(w, answer)
+		case errors.Is(err, perf.ErrMissing), errors.Is(err, perf.ErrForbidden):
+			jsonhttp.Refuse(w, http.StatusFailedDependency, err)
+		case errors.Is(err, perf.ErrGone):
+			jsonhttp.Refuse(w, http.StatusNotFound, err)
+		case errs.Code(err) == errs.CodeUsage:
+			jsonhttp.Refuse(w, http.StatusBadRequest, err)
+		default:
+			jsonhttp.Refuse(w, http.StatusInternalServerError, err)
+		}
+	})
+	return mux
+}
+
+// take takes one profile; two at once would profile each other's cost.
+func (s *Server) take(ctx context.Context, request Request) (Answer, error) {
+	var out Answer
+	if request.Seconds <= 0 || request.Seconds > perf.MaxSeconds {
+		return out, errs.Usage("a profile of %g s, it must be above 0 and at most %d s", request.Seconds, perf.MaxSeconds)
+	}
+	processes, err := Processes(s.options.ProcRoot, request.ContainerID)
+	if err != nil {
+		return out, err
+	}
+	o := perf.Options{Hz: request.Hz, Graph: request.Graph, Length: time.Duration(request.Seconds * float64(time.Second))}
+	for _, p := range processes {
+		o.PIDs = append(o.PIDs, p.PID)
+		out.Processes = append(out.Processes, fmt.Sprintf("%d %s", p.PID, p.Name))
+	}
+	s.one.Lock()
+	defer s.one.Unlock()
+	o.Started = func() { out.BeganUnixNS = time.Now().UnixNano() }
+	recording, err := s.options.Tool.Record(ctx, o)
+	if err != nil {
+		return out, err
+	}
+	out.Trust = recording.Profile.Distrust(recording.Files)
+	out.Binaries, out.Seconds, out.Ended = recording.Profile.Binaries, recording.Seconds, recording.Ended
+	var b bytes.Buffer
+	if err := recording.Profile.WritePprof(&b); err != nil {
+		return out, err
+	}
+	out.Pprof = b.Bytes()
+	return out, nil
+}
+
+// Process is one of a container.
+type Process struct {
+	PID  int
+	Name string
+}
+
+// Processes lists a container's processes by their cgroups. The error wraps
+// perf.ErrGone if there is none.
+func Processes(procRoot, containerID string) ([]Process, error) {
+	match, err := procfs.ContainerCgroup(containerID)
+	if err != nil {
+		return nil, errs.WithCode(err, errs.CodeUsage)
+	}
+	entries, err := os.ReadDir(procRoot)
+	if err != nil {
+		return nil, err
+	}
+	var out []Process
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		cgroup, err := os.ReadFile(filepath.Join(procRoot, e.Name(), "cgroup"))
+		if err != nil || !procfs.InCgroup(cgroup, match) {
+			continue // it has ended, or is another's
+		}
+		name, _ := os.ReadFile(filepath.Join(procRoot, e.Name(), "comm"))
+		out = append(out, Process{pid, strings.TrimSpace(string(name))})
+	}
+	if len(out) == 0 {
+		return nil, errs.WithHint(fmt.Errorf("container %.20s: %w", containerID, perf.ErrGone), "is the container running, and on this node?")
+	}
+	slices.SortFunc(out, func(a, b Process) int { return a.PID - b.PID })
+	return out, nil
+}
+
+// Client talks to the profile role of one node.
+type Client struct {
+	HTTPClient *http.Client // must have no timeout shorter than a profile
+	BaseURL    string
+	Token      string
+}
+
+// Take has the node take a profile, and waits for it.
+func (c Client) Take(ctx context.Context, request Request) (Answer, error) {
+	var out Answer
+	err := c.json().Do(ctx, http.MethodPost, "/v1/profile", request, &out)
+	return out, err
+}
+
+// Ready asks whether the role answers.
+func (c Client) Ready(ctx context.Context) error {
+	body, err := c.json().Stream(ctx, "/healthz")
+	if err != nil {
+		return err
+	}
+	return body.Close()
+}
+
+func (c Client) json() jsonhttp.Client {
+	return jsonhttp.Client{HTTPClient: c.HTTPClient, BaseURL: c.BaseURL, Name: "profile", MaxAnswer: maxAnswer, Token: c.Token}
+}

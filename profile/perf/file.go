@@ -1,0 +1,144 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/profile"
+)
+
+type exitError = exec.ExitError
+
+// interrupted reports whether perf ended as it does when it is interrupted: it
+// writes its file, and then sends itself the signal again.
+func interrupted(e *exitError) bool {
+	status, ok := e.Sys().(syscall.WaitStatus)
+	return ok && (status.Signaled() && status.Signal() == syscall.SIGINT || status.ExitStatus() == 128+int(syscall.SIGINT))
+}
+
+// fields are what perf script is asked for.
+const fields = "comm,pid,tid,time,period,event,ip,sym,symoff,dso"
+
+// ReadFile reads a perf.data file, with the binaries of this machine for
+// names. The file must be one that perf finds by its name.
+func (t Tool) ReadFile(ctx context.Context, file string) (*profile.Profile, map[string]profile.ELF, error) {
+	path, err := t.find()
+	if err != nil {
+		return nil, nil, errs.WithHint(fmt.Errorf("%s: %w", file, err), "install perf, or print the file where it was taken: perf script -i %s > profile.txt", file)
+	}
+	absolute, err := filepath.Abs(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := t.script(ctx, path, absolute)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return p, lookAt(p, []string{t.root()}), nil
+}
+
+// script reads a file by perf script, and its build ids by perf buildid-list.
+func (t Tool) script(ctx context.Context, path, file string) (*profile.Profile, error) {
+	// An argument that begins with a dash is no file: it is absolute here.
+	run, err := t.start(ctx, path, nil, "script", "--input", file, "--force", "--no-inline", "--show-lost-events", "--fields", fields)
+	if err != nil {
+		return nil, err
+	}
+	p, readErr := profile.ReadPerfScript(run.stdout)
+	if readErr != nil {
+		_, _ = io.Copy(io.Discard, run.stdout)
+	}
+	waitErr := run.wait()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	said := run.stderr.b.String()
+	switch {
+	case readErr != nil && waitErr != nil:
+		return nil, fmt.Errorf("%w: %w", profile.ErrFormat, run.failed(waitErr))
+	case readErr != nil:
+		if text := firstLine(said); text != "" {
+			return nil, fmt.Errorf("%w (perf says: %s)", readErr, text)
+		}
+		return nil, readErr
+	case waitErr != nil:
+		p.Notes = append(p.Notes, "the file is damaged or truncated, and was read as far as perf could: "+firstLine(said))
+	case strings.Contains(said, "truncated") || strings.Contains(said, "data size field is 0"):
+		p.Notes = append(p.Notes, "the file is truncated, and was read as far as perf could: "+firstLine(said))
+	}
+	return p, t.buildIDs(ctx, path, file, p)
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}
+
+// buildIDs notes the build ids that the file has; a file without any is none
+// the worse.
+func (t Tool) buildIDs(ctx context.Context, path, file string, p *profile.Profile) error {
+	run, err := t.start(ctx, path, nil, "buildid-list", "--force", "--input", file)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(io.LimitReader(run.stdout, 16<<20))
+	if waitErr := run.wait(); err != nil || waitErr != nil {
+		return ctx.Err()
+	}
+	ids, err := profile.ParseBuildIDs(text)
+	if err != nil {
+		return nil // another version prints it otherwise
+	}
+	for binary, id := range ids {
+		p.SetBuildID(binary, id)
+	}
+	return nil
+}
+
+// lookAt reads what the binaries of a profile say of themselves, each from the
+// first root that has it.
+func lookAt(p *profile.Profile, roots []string) map[string]profile.ELF {
+	out := map[string]profile.ELF{}
+	for _, module := range p.Modules() {
+		if !strings.HasPrefix(module, "/") || len(out) >= maxFiles {
+			continue
+		}
+		for _, root := range roots {
+			e, err := readELF(filepath.Join(root, module))
+			if err == nil {
+				out[module] = e
+				break
+			}
+			if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// maxFiles bounds how many binaries are looked at.
+const maxFiles = 1000
+
+func readELF(path string) (profile.ELF, error) {
+	// A path in a profile may name anything: only plain files are opened for
+	// reading, and no device or pipe can hold this up.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return profile.ELF{}, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return profile.ELF{}, fmt.Errorf("%s is no plain file", path)
+	}
+	return profile.ReadELF(f)
+}

@@ -1,0 +1,202 @@
+// Package perf runs the program perf: it takes profiles of processes, and
+// reads perf.data files, which no other program reads.
+//
+// [Tool.Record] has perf sample processes for a time, by their CPU clock, which
+// every machine has, and [Tool.ReadFile] has perf script print what is in a
+// file; package profile reads that as it comes. Both look at the binaries that
+// the samples lie in, so that profile.Distrust can tell which names to believe.
+// Nothing goes through a shell; perf gets no configuration of its user, no
+// standard input, and ends with the context.
+package perf
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"golang.org/x/sys/unix"
+)
+
+// Errors of [Tool]; the errors that wrap them say what to do.
+var (
+	ErrMissing   = errors.New("perf is not installed")
+	ErrForbidden = errors.New("perf may not look at these processes")
+	ErrGone      = errors.New("no such process")
+)
+
+// Tool is perf on this machine, or on the machine whose node this process is a
+// pod of.
+type Tool struct {
+	// Path of the program; "" looks for it in the usual places.
+	Path string
+	// Root is where the files of the machine are: "/", or /proc/1/root in a
+	// pod that sees its node's processes. Where it is not "/", perf is started
+	// in the mount namespace of process 1.
+	Root string
+	// Temp is the directory for perf's files, seen from Root; default /tmp.
+	Temp string
+}
+
+// places are where Linux distributions have perf.
+var places = []string{"/usr/bin/perf", "/usr/local/bin/perf", "/usr/sbin/perf", "/bin/perf", "/usr/lib/linux-tools/*/perf", "/usr/lib/linux-tools-*/perf"}
+
+func (t Tool) root() string {
+	if t.Root == "" {
+		return "/"
+	}
+	return t.Root
+}
+
+// away reports whether perf runs in another mount namespace than this process.
+func (t Tool) away() bool { return filepath.Clean(t.root()) != "/" }
+
+// find returns perf's path, seen from Root.
+func (t Tool) find() (string, error) {
+	candidates := places
+	if t.Path != "" {
+		candidates = []string{t.Path}
+	}
+	for _, pattern := range candidates {
+		matches, _ := filepath.Glob(filepath.Join(t.root(), pattern))
+		for _, found := range matches {
+			if info, err := os.Stat(found); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				rest, err := filepath.Rel(t.root(), found)
+				if err == nil {
+					return "/" + rest, nil
+				}
+			}
+		}
+	}
+	where := "this machine"
+	if t.away() {
+		where = "the node"
+	}
+	if t.Path != "" {
+		return "", errs.WithHint(fmt.Errorf("%s: %w on %s", t.Path, ErrMissing, where), "name the program with --perf PATH")
+	}
+	return "", errs.WithHint(fmt.Errorf("%w on %s", ErrMissing, where),
+		"install it there (Debian: linux-perf, Ubuntu: linux-tools-generic, Fedora: perf), or name the program with --perf PATH")
+}
+
+// maxStderr bounds what is kept of perf's messages, in bytes.
+const maxStderr = 16 << 10
+
+// process is a running perf.
+type process struct {
+	cmd    *exec.Cmd
+	stderr tail
+	stdout io.ReadCloser
+}
+
+// tail keeps the beginning of what is written to it.
+type tail struct{ b bytes.Buffer }
+
+func (t *tail) Write(p []byte) (int, error) {
+	if room := maxStderr - t.b.Len(); room > 0 {
+		t.b.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}
+
+// start starts perf. files are inherited from descriptor 3 on.
+func (t Tool) start(ctx context.Context, path string, files []*os.File, args ...string) (*process, error) {
+	p := &process{cmd: exec.CommandContext(ctx, path, args...)}
+	// No home: no configuration and no cache of its user's.
+	p.cmd.Env = []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "HOME=/nonexistent", "LC_ALL=C", "PERF_CONFIG=/dev/null", "DEBUGINFOD_URLS=", "PAGER=cat"}
+	p.cmd.Dir = "/"
+	p.cmd.Stderr = &p.stderr
+	p.cmd.ExtraFiles = files
+	p.cmd.WaitDelay = 5 * time.Second
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.Cancel = func() error { return syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
+	var err error
+	if p.stdout, err = p.cmd.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	if err := t.inside(p.cmd.Start); err != nil {
+		return nil, fmt.Errorf("start perf: %w", err)
+	}
+	return p, nil
+}
+
+// inside calls f in the mount namespace of the machine.
+func (t Tool) inside(f func() error) error {
+	if !t.away() {
+		return f()
+	}
+	done := make(chan error, 1)
+	go func() {
+		// The thread is not given back: it ends with this goroutine.
+		runtime.LockOSThread()
+		done <- func() error {
+			ns, err := os.Open(filepath.Join(filepath.Dir(filepath.Clean(t.root())), "ns/mnt"))
+			if err != nil {
+				return err
+			}
+			defer ns.Close()
+			if err := unix.Unshare(unix.CLONE_FS); err != nil {
+				return fmt.Errorf("unshare: %w", err)
+			}
+			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS); err != nil {
+				return fmt.Errorf("enter the node's mount namespace: %w", err)
+			}
+			return f()
+		}()
+	}()
+	return <-done
+}
+
+// wait waits for perf's end, after its output has been read.
+func (p *process) wait() error { return p.cmd.Wait() }
+
+// failed explains why perf ended with an error.
+func (p *process) failed(err error) error {
+	said := strings.TrimSpace(p.stderr.b.String())
+	first := said
+	for line := range strings.Lines(said) {
+		line = strings.TrimSpace(line)
+		if line != "" && line != "Error:" && !strings.HasPrefix(line, "WARNING") && !strings.HasPrefix(line, "Warning") {
+			first = line
+			break
+		}
+	}
+	switch {
+	case strings.Contains(said, "perf_event_paranoid") || strings.Contains(said, "Permission denied") || strings.Contains(said, "Operation not permitted"):
+		return errs.WithHint(fmt.Errorf("%w: %s", ErrForbidden, first),
+			"run as root, or with CAP_PERFMON, or let users look at their own processes: sysctl kernel.perf_event_paranoid=1")
+	case strings.Contains(said, "No such process") || strings.Contains(said, "thread map"):
+		return errs.WithHint(fmt.Errorf("%w: %s", ErrGone, first), "is it running, and on this machine?")
+	case first != "":
+		return fmt.Errorf("perf: %s (%w)", first, err)
+	}
+	return fmt.Errorf("perf: %w", err)
+}
+
+// temp makes a directory for perf's files. It returns its path seen from this
+// process, and seen from perf.
+func (t Tool) temp() (here, there string, err error) {
+	dir := t.Temp
+	if dir == "" {
+		dir = "/tmp"
+	}
+	here, err = os.MkdirTemp(filepath.Join(t.root(), dir), "meshmark-profile-")
+	if errors.Is(err, fs.ErrNotExist) && t.Temp == "" {
+		here, err = os.MkdirTemp(filepath.Join(t.root(), "/var/tmp"), "meshmark-profile-")
+	}
+	if err != nil {
+		return "", "", err
+	}
+	rest, err := filepath.Rel(t.root(), here)
+	return here, "/" + rest, err
+}

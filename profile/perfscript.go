@@ -1,0 +1,267 @@
+package profile
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// maxLine bounds a line of perf script, in bytes: C++ symbols of templates
+// may be very long.
+const maxLine = 1 << 20
+
+// ErrFormat is the error of a file that is not what it was taken for.
+var ErrFormat = errors.New("not a profile")
+
+// scriptReader reads what perf script prints: see the section FIELDS of its
+// manual. A sample is a line
+//
+//	COMM PID/TID [CPU] SECONDS: PERIOD EVENT:
+//
+// (TID alone, CPU and PERIOD as it was asked for), then a line for each frame,
+// the innermost first, and an empty line:
+//
+//	ADDRESS SYMBOL+0xOFFSET (MODULE)
+type scriptReader struct {
+	p       *Profile
+	known   map[string]FrameID // symbol and module as they stand in the line
+	kernel  map[string]FrameID // likewise of the kernel's addresses
+	names   map[string]ThreadID
+	stack   []FrameID // innermost first
+	inlined []string  // names whose module the next frame tells
+	head    Sample
+	key     []byte // scratch
+	open    bool   // a sample's header was read
+	deep    bool   // frames beyond maxDepth
+	others  int64  // samples of other events
+	broken  int64  // lines that are none of perf script's
+	lost    int64  // PERF_RECORD_LOST
+}
+
+// ReadPerfScript reads the text of perf script. It keeps neither text nor
+// samples' stacks, so that memory grows with what is different in the file.
+// Of several events it takes the first. An error that wraps [ErrFormat] says
+// that the file has no sample of perf script's form.
+func ReadPerfScript(r io.Reader) (*Profile, error) {
+	s := scriptReader{p: New(KindCPU, UnitSamples), known: map[string]FrameID{}, kernel: map[string]FrameID{}, names: map[string]ThreadID{}}
+	in := bufio.NewReaderSize(r, maxLine)
+	whole := true
+	for {
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return nil, fmt.Errorf("perf script: a line of more than %d bytes: %w", maxLine, ErrFormat)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("perf script: %w", err)
+		}
+		if err != nil {
+			whole = len(line) == 0
+			if !whole && s.open && !frameWhole(line) {
+				s.open = false // the last sample stops in mid-line
+			} else if len(line) > 0 {
+				s.line(line)
+				whole = true
+			}
+			s.end()
+			break
+		}
+		if s.line(line[:len(line)-1]); s.p.count == 0 && s.broken > 1000 {
+			break
+		}
+	}
+	return s.finish(whole)
+}
+
+// frameWhole reports whether a line without its end may still be whole.
+func frameWhole(line []byte) bool {
+	return bytes.HasSuffix(bytes.TrimRight(line, " \t\r"), []byte(")"))
+}
+
+func (s *scriptReader) finish(whole bool) (*Profile, error) {
+	p := s.p
+	if p.count == 0 {
+		return nil, fmt.Errorf("perf script: no sample in the file (%d lines are of another form): %w", s.broken, ErrFormat)
+	}
+	if !whole {
+		p.Notes = append(p.Notes, "the file ends in the middle of a line: it is truncated, and its last sample is left out")
+	}
+	if s.broken > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d lines are not perf script's and were left out", s.broken))
+	}
+	if s.others > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d samples of other events than %s were left out", s.others, p.Event))
+	}
+	if s.lost > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("perf lost records in %d places: the machine was too busy to write them", s.lost))
+	}
+	p.noteCut()
+	return p, nil
+}
+
+func (p *Profile) noteCut() {
+	if p.Cut > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d samples have stacks deeper than %d frames, or came when %d different stacks had been seen: their inner frames are cut off", p.Cut, maxDepth, maxPaths))
+	}
+}
+
+// line takes one line without its end.
+func (s *scriptReader) line(line []byte) {
+	if n := len(line); n > 0 && line[n-1] == '\r' {
+		line = line[:n-1]
+	}
+	switch {
+	case len(line) == 0:
+		s.end()
+	case line[0] == '#':
+	case (line[0] == ' ' || line[0] == '\t') && s.open && s.frame(line):
+	case s.header(line):
+	case line[0] == ' ' || line[0] == '\t':
+		// A source line, a register, or a frame of an event left out.
+		if !s.open && s.p.count == 0 && s.others == 0 {
+			s.broken++
+		}
+	default:
+		s.end()
+		s.broken++
+	}
+}
+
+// end closes the sample that is open.
+func (s *scriptReader) end() {
+	if !s.open {
+		return
+	}
+	s.flushInlined("", false)
+	if s.deep {
+		s.p.Cut++
+	}
+	s.head.Stack = s.p.stackOf(func(yield func(FrameID) bool) {
+		for _, id := range slices.Backward(s.stack) {
+			if !yield(id) {
+				return
+			}
+		}
+	})
+	s.p.Add(s.head)
+	s.open = false
+}
+
+// header takes the line that begins a sample; it reports false for others.
+func (s *scriptReader) header(line []byte) bool {
+	h, ok := parseScriptHeader(line)
+	if !ok {
+		return false
+	}
+	s.end()
+	if bytes.HasPrefix(h.event, []byte("PERF_RECORD_")) {
+		s.record(h.event, h.rest)
+		return true
+	}
+	event := string(h.event)
+	if cut := strings.IndexByte(event, ':'); cut > 0 && strings.Trim(event[cut:], ":ukhGHpPSDWe") == "" {
+		event = event[:cut] // modifiers
+	}
+	if s.p.Event == "" {
+		s.p.Event = event
+		if h.period > 0 {
+			s.p.Period = h.period
+			switch {
+			case strings.Contains(event, "clock"):
+				s.p.Unit = UnitNanoseconds
+			default:
+				s.p.Unit = event
+			}
+		}
+	}
+	if event != s.p.Event {
+		s.others++
+		return true
+	}
+	weight := int64(1)
+	if s.p.Unit != UnitSamples {
+		weight = min(h.period, maxWeight)
+		if weight != s.p.Period {
+			s.p.Period = 0 // it varies
+		}
+	}
+	s.head = Sample{Thread: s.thread(h), Weight: weight, TimeNS: h.timeNS}
+	s.stack, s.inlined, s.open, s.deep = s.stack[:0], s.inlined[:0], true, false
+	if len(h.rest) > 0 {
+		s.frame(h.rest) // without call graph the only frame stands here
+	}
+	return true
+}
+
+// thread finds a header's thread without making a string of what is known.
+func (s *scriptReader) thread(h scriptHeader) ThreadID {
+	id, ok := s.names[string(h.who)]
+	if !ok {
+		id = s.p.Thread(Thread{Name: string(h.comm), PID: h.pid, TID: h.tid})
+		s.names[string(h.who)] = id
+	}
+	return id
+}
+
+// frame takes a line of a stack; it reports false for others.
+func (s *scriptReader) frame(line []byte) bool {
+	line = bytes.TrimLeft(line, " \t")
+	digits := 0
+	for digits < len(line) && hexDigit(line[digits]) {
+		digits++
+	}
+	if digits == 0 || digits > 16 || digits >= len(line) || line[digits] != ' ' {
+		return false
+	}
+	kernel := digits == 16 && bytes.HasPrefix(line, []byte("ffff")) && !bytes.HasPrefix(line, []byte("ffffffffff6"))
+	symbol, module, ok := cutModule(line[digits+1:])
+	if !ok {
+		return false
+	}
+	if len(s.stack)+len(s.inlined) >= 4*maxDepth {
+		s.deep = true
+		return true
+	}
+	symbol, offset := cutOffset(symbol)
+	if string(module) == "inlined" {
+		s.inlined = append(s.inlined, string(symbol))
+		return true
+	}
+	known := s.known
+	if kernel {
+		known = s.kernel
+	}
+	// Symbol and module stand side by side in the line, but for the offset.
+	key := append(append(append(s.key[:0], symbol...), 0), module...)
+	s.key = key
+	id, ok := known[string(key)]
+	if !ok {
+		f := Frame{Name: string(symbol), Module: string(module), Kernel: kernel}
+		if f.Name == "[unknown]" {
+			f.Name = ""
+		}
+		if f.Module == "[unknown]" {
+			f.Module = ""
+		}
+		id = s.p.Frame(f)
+		known[string(key)] = id
+	}
+	s.p.offsets[id] = max(s.p.offsets[id], offset)
+	if len(s.inlined) > 0 {
+		s.flushInlined(s.p.frames[id].Module, kernel)
+	}
+	s.stack = append(s.stack, id)
+	return true
+}
+
+// flushInlined keeps frames that the compiler put into the one that follows
+// them, whose module is theirs.
+func (s *scriptReader) flushInlined(module string, kernel bool) {
+	for _, name := range s.inlined {
+		s.stack = append(s.stack, s.p.Frame(Frame{Name: name, Module: module, Kernel: kernel, Inlined: true}))
+	}
+	s.inlined = s.inlined[:0]
+}

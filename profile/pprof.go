@@ -1,0 +1,358 @@
+package profile
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/google/pprof/profile"
+)
+
+// maxPprof bounds a pprof file when it is unpacked, in bytes.
+const maxPprof = 512 << 20
+
+// maxPprofValue bounds a sample's value: block profiles add up years of
+// waiting, in nanoseconds.
+const maxPprofValue = 1e17
+
+// Labels by which a sample in pprof's form says whose it is. The first is
+// what Go programs use too.
+const (
+	labelThread = "thread"
+	labelPID    = "pid"
+	labelTID    = "tid"
+	labelTime   = "time_ns"
+)
+
+// ReadPprof reads a profile in pprof's form, packed or not. Of several values
+// it takes the last, which is time for Go's CPU, mutex and block profiles, and
+// memory in use for heap profiles.
+func ReadPprof(r io.Reader) (*Profile, error) {
+	in, err := parsePprof(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(in.SampleType) == 0 {
+		return nil, fmt.Errorf("pprof: the file says not what it counts: %w", ErrFormat)
+	}
+	which := len(in.SampleType) - 1
+	kind := KindOther
+	switch in.SampleType[which].Type {
+	case "cpu", "samples", "wall":
+		kind = KindCPU
+	case "inuse_space", "alloc_space", "inuse_objects", "alloc_objects":
+		kind = KindHeap
+	}
+	p := New(kind, in.SampleType[which].Unit)
+	if in.PeriodType != nil && in.PeriodType.Unit == p.Unit && kind == KindCPU {
+		p.Period = max(in.Period, 0)
+	}
+	p.Notes = append(p.Notes, in.Comments...)
+	for _, m := range in.Mapping {
+		if m.File != "" && len(p.Binaries) < maxBinaries {
+			p.Binary(m.File).BuildID = m.BuildID
+		}
+	}
+	frames := pprofFrames{p: p, known: map[uint64][]FrameID{}}
+	for _, sample := range in.Sample {
+		if which >= len(sample.Value) || sample.Value[which] <= 0 || sample.Value[which] > maxPprofValue {
+			continue
+		}
+		stack := p.stackOf(frames.of(sample.Location))
+		p.Add(Sample{Stack: stack, Thread: p.Thread(pprofThread(sample)), Weight: sample.Value[which], TimeNS: pprofTime(sample)})
+	}
+	p.noteCut()
+	return p, nil
+}
+
+// parsePprof guards the library's parser, which was not made for garbage.
+func parsePprof(r io.Reader) (p *profile.Profile, err error) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			p, err = nil, fmt.Errorf("pprof: %v: %w", broken, ErrFormat)
+		}
+	}()
+	data, err := io.ReadAll(io.LimitReader(r, maxPprof+1))
+	if err != nil {
+		return nil, fmt.Errorf("pprof: %w", err)
+	}
+	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		packed, err := gzip.NewReader(bytes.NewReader(data))
+		if err == nil {
+			data, err = io.ReadAll(io.LimitReader(packed, maxPprof+1))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("pprof: unpack: %w (%w)", err, ErrFormat)
+		}
+	}
+	if len(data) > maxPprof {
+		return nil, fmt.Errorf("pprof: more than %d MiB", maxPprof>>20)
+	}
+	if len(data) == 0 {
+		return nil, fmt.Errorf("pprof: the file is empty: %w", ErrFormat)
+	}
+	if p, err = profile.ParseData(data); err != nil {
+		return nil, fmt.Errorf("pprof: %w (%w)", err, ErrFormat)
+	}
+	return p, nil
+}
+
+func pprofThread(s *profile.Sample) Thread {
+	var t Thread
+	if names := s.Label[labelThread]; len(names) > 0 {
+		t.Name = names[0]
+	}
+	number := func(key string) int {
+		if v := s.NumLabel[key]; len(v) > 0 {
+			return int(v[0])
+		}
+		return 0
+	}
+	t.PID, t.TID = number(labelPID), number(labelTID)
+	return t
+}
+
+func pprofTime(s *profile.Sample) int64 {
+	if v := s.NumLabel[labelTime]; len(v) > 0 && v[0] >= 0 {
+		return v[0]
+	}
+	return NoTime
+}
+
+// pprofFrames turns locations into frames, each location once.
+type pprofFrames struct {
+	p     *Profile
+	known map[uint64][]FrameID // by location: the root first
+}
+
+// of are a sample's frames, the root first. Locations come innermost first,
+// each with the functions inlined into it before it.
+func (f pprofFrames) of(locations []*profile.Location) func(yield func(FrameID) bool) {
+	return func(yield func(FrameID) bool) {
+		for _, location := range slices.Backward(locations) {
+			for _, id := range f.at(location) {
+				if !yield(id) {
+					return
+				}
+			}
+		}
+		if len(locations) == 0 {
+			yield(f.p.Frame(Frame{}))
+		}
+	}
+}
+
+func (f pprofFrames) at(l *profile.Location) []FrameID {
+	if ids, ok := f.known[l.ID]; ok {
+		return ids
+	}
+	var frame Frame
+	if l.Mapping != nil {
+		frame.Module = l.Mapping.File
+	}
+	frame.Kernel = kernelModule(frame.Module)
+	var ids []FrameID
+	if len(l.Line) == 0 {
+		if frame.Module == "" {
+			frame.Name = fmt.Sprintf("0x%x", l.Address)
+		}
+		ids = append(ids, f.p.Frame(frame))
+	}
+	for i, line := range slices.Backward(l.Line) {
+		named := frame
+		if line.Function != nil {
+			named.Name = line.Function.Name
+		}
+		named.Inlined = i < len(l.Line)-1
+		ids = append(ids, f.p.Frame(named))
+	}
+	f.known[l.ID] = ids
+	return ids
+}
+
+// WritePprof writes the profile in pprof's form, packed. Threads, and times
+// where they are known, become labels, so that [ReadPprof] gives it back as it
+// was.
+func (p *Profile) WritePprof(w io.Writer) error {
+	kind := p.Kind
+	if kind == KindHeap {
+		kind = "inuse_space"
+	}
+	out := &profile.Profile{
+		SampleType: []*profile.ValueType{{Type: kind, Unit: p.Unit}},
+		PeriodType: &profile.ValueType{Type: kind, Unit: p.Unit}, Period: p.Period, Comments: p.Notes,
+	}
+	b := pprofBuilder{p: p, out: out, mappings: map[string]*profile.Mapping{}, functions: map[string]*profile.Function{}, locations: map[string]*profile.Location{}}
+	for _, binary := range p.Binaries {
+		b.mapping(binary.Path).BuildID = binary.BuildID
+	}
+	type key struct {
+		stack  StackID
+		thread ThreadID
+		time   int64
+	}
+	at := map[key]*profile.Sample{}
+	for s := range p.Samples() {
+		k := key{s.Stack, s.Thread, s.TimeNS}
+		if have := at[k]; have != nil {
+			have.Value[0] += s.Weight
+			continue
+		}
+		sample := &profile.Sample{Value: []int64{s.Weight}, Location: b.stack(s.Stack)}
+		b.labels(sample, p.threads[s.Thread], s.TimeNS)
+		at[k] = sample
+		out.Sample = append(out.Sample, sample)
+	}
+	if err := out.Write(w); err != nil {
+		return fmt.Errorf("pprof: %w", err)
+	}
+	return nil
+}
+
+type pprofBuilder struct {
+	p         *Profile
+	out       *profile.Profile
+	mappings  map[string]*profile.Mapping
+	functions map[string]*profile.Function
+	locations map[string]*profile.Location
+	scratch   []FrameID
+}
+
+func (b *pprofBuilder) mapping(file string) *profile.Mapping {
+	m := b.mappings[file]
+	if m == nil {
+		// Addresses are not kept; each mapping has a range of its own.
+		n := uint64(len(b.out.Mapping) + 1)
+		m = &profile.Mapping{ID: n, Start: n << 32, Limit: (n + 1) << 32, File: file, HasFunctions: true}
+		b.out.Mapping, b.mappings[file] = append(b.out.Mapping, m), m
+	}
+	return m
+}
+
+func (b *pprofBuilder) function(name string) *profile.Function {
+	f := b.functions[name]
+	if f == nil {
+		f = &profile.Function{ID: uint64(len(b.out.Function) + 1), Name: name, SystemName: name}
+		b.out.Function, b.functions[name] = append(b.out.Function, f), f
+	}
+	return f
+}
+
+// stack gives a stack's locations, innermost first. A frame and those inlined
+// into it are one location.
+func (b *pprofBuilder) stack(s StackID) []*profile.Location {
+	b.scratch = slices.AppendSeq(b.scratch[:0], b.p.Inner(s))
+	var out []*profile.Location
+	for i := 0; i < len(b.scratch); {
+		end := i
+		for end < len(b.scratch)-1 && b.p.frames[b.scratch[end]].Inlined {
+			end++
+		}
+		out = append(out, b.location(b.scratch[i:end+1]))
+		i = end + 1
+	}
+	return out
+}
+
+func (b *pprofBuilder) location(frames []FrameID) *profile.Location {
+	key := fmt.Sprint(frames)
+	l := b.locations[key]
+	if l != nil {
+		return l
+	}
+	l = &profile.Location{ID: uint64(len(b.out.Location) + 1)}
+	outer := b.p.frames[frames[len(frames)-1]]
+	if outer.Kernel && !kernelModule(outer.Module) {
+		outer.Module = "[kernel]"
+	}
+	if outer.Module != "" {
+		l.Mapping = b.mapping(outer.Module)
+		l.Address = l.Mapping.Start + l.ID
+	}
+	for _, id := range frames {
+		if f := b.p.frames[id]; f.Name != "" || len(frames) > 1 {
+			l.Line = append(l.Line, profile.Line{Function: b.function(f.Name)})
+		}
+	}
+	b.out.Location, b.locations[key] = append(b.out.Location, l), l
+	return l
+}
+
+func (b *pprofBuilder) labels(s *profile.Sample, t Thread, timeNS int64) {
+	if t.Name != "" {
+		s.Label = map[string][]string{labelThread: {t.Name}}
+	}
+	s.NumLabel, s.NumUnit = map[string][]int64{}, map[string][]string{}
+	if t.PID != 0 || t.TID != 0 {
+		s.NumLabel[labelPID], s.NumLabel[labelTID] = []int64{int64(t.PID)}, []int64{int64(t.TID)}
+	}
+	if timeNS != NoTime {
+		s.NumLabel[labelTime], s.NumUnit[labelTime] = []int64{timeNS}, []string{UnitNanoseconds}
+	}
+}
+
+// ErrReset is the error of a profile that counts from a server's start and
+// has lost something since an earlier one.
+var ErrReset = errors.New("counted less than before: the server was restarted")
+
+// Since is what a profile that counts from the server's start gained between
+// two takings. The error wraps [ErrReset] where it lost something.
+func Since(before, after *Profile) (*Profile, error) {
+	if before.Unit != after.Unit {
+		return nil, fmt.Errorf("profiles of %s and of %s cannot be compared", before.Unit, after.Unit)
+	}
+	if after.Total() < before.Total() {
+		return nil, ErrReset
+	}
+	had := map[string]int64{}
+	for key, weight := range before.byText() {
+		had[key] = weight.weight
+	}
+	out := New(after.Kind, after.Unit)
+	out.Binaries, out.Period = slices.Clone(after.Binaries), after.Period
+	texts := after.byText()
+	keys := make([]string, 0, len(texts))
+	for key := range texts {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		if gained := texts[key].weight - had[key]; gained > 0 {
+			stack := out.stackOf(func(yield func(FrameID) bool) {
+				for _, f := range after.Frames(texts[key].stack) {
+					if !yield(out.Frame(f)) {
+						return
+					}
+				}
+			})
+			out.Add(Sample{Stack: stack, Thread: out.Thread(Thread{}), Weight: gained, TimeNS: NoTime})
+		}
+	}
+	return out, nil
+}
+
+type weighed struct {
+	stack  StackID
+	weight int64
+}
+
+// byText adds stacks up by their text, which is the same in two profiles.
+func (p *Profile) byText() map[string]weighed {
+	sums := map[StackID]int64{}
+	for s := range p.Samples() {
+		sums[s.Stack] += s.Weight
+	}
+	out := make(map[string]weighed, len(sums))
+	for stack, weight := range sums {
+		var key []byte
+		for id := range p.Inner(stack) {
+			key = append(append(key, p.frames[id].Label()...), 0)
+		}
+		have := out[string(key)]
+		out[string(key)] = weighed{stack, have.weight + weight}
+	}
+	return out
+}

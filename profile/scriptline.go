@@ -1,0 +1,268 @@
+package profile
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+)
+
+// scriptHeader is the line of a sample, taken apart. Its slices are of the
+// line.
+type scriptHeader struct {
+	who      []byte // name and numbers of the thread, as they stand
+	comm     []byte
+	pid, tid int
+	timeNS   int64
+	period   int64 // 0 for none
+	event    []byte
+	rest     []byte
+}
+
+// parseScriptHeader takes a sample's line apart. Names of threads may hold
+// spaces, so that it looks for the time, and goes from there to both sides.
+func parseScriptHeader(line []byte) (h scriptHeader, ok bool) {
+	at, timeLen := findTime(line)
+	if at < 0 {
+		return h, false
+	}
+	if h.timeNS, ok = parseSeconds(line[at : at+timeLen-1]); !ok {
+		return h, false
+	}
+	left := bytes.TrimRight(line[:at], " \t")
+	for {
+		cut := bytes.LastIndexAny(left, " \t")
+		if cut <= 0 {
+			return h, false // no name before the number
+		}
+		if pid, tid, ok := parseTask(left[cut+1:]); ok {
+			h.pid, h.tid = pid, tid
+			break
+		}
+		left = bytes.TrimRight(left[:cut], " \t") // [CPU], flags
+	}
+	h.who = bytes.TrimLeft(left, " \t")
+	h.comm = bytes.TrimRight(left[:bytes.LastIndexAny(left, " \t")], " \t")
+	h.comm = bytes.TrimLeft(h.comm, " \t")
+	if len(h.comm) == 0 {
+		return h, false
+	}
+	right := bytes.TrimLeft(line[at+timeLen:], " \t")
+	if n := countDigits(right); n > 0 && n < len(right) && right[n] == ' ' {
+		if h.period, ok = parseDigits(right[:n]); !ok {
+			return h, false
+		}
+		right = bytes.TrimLeft(right[n:], " \t")
+	}
+	end := bytes.IndexByte(right, ' ')
+	if end < 0 {
+		end = len(right)
+	}
+	h.event = right[:end]
+	if bytes.HasPrefix(h.event, []byte("PERF_RECORD_")) {
+		h.rest = bytes.TrimLeft(right[end:], " \t")
+		return h, true
+	}
+	if len(h.event) < 2 || h.event[len(h.event)-1] != ':' {
+		return h, false
+	}
+	h.event = bytes.TrimRight(h.event, ":")
+	h.rest = bytes.TrimSpace(right[end:])
+	return h, len(h.event) > 0
+}
+
+// findTime finds a word of the form 123.456789: that has something before it.
+func findTime(line []byte) (at, length int) {
+	for i := 1; i < len(line); i++ {
+		if line[i] < '0' || line[i] > '9' || (line[i-1] != ' ' && line[i-1] != '\t') {
+			continue
+		}
+		n := countDigits(line[i:])
+		if j := i + n; j < len(line) && line[j] == '.' {
+			m := countDigits(line[j+1:])
+			if k := j + 1 + m; m > 0 && k < len(line) && line[k] == ':' && (k+1 == len(line) || line[k+1] == ' ') {
+				return i, k + 1 - i
+			}
+		}
+		i += n
+	}
+	return -1, 0
+}
+
+// parseTask reads TID or PID/TID; those of threads that are gone may be -1.
+func parseTask(b []byte) (pid, tid int, ok bool) {
+	first, second, both := bytes.Cut(b, []byte("/"))
+	a, ok := parseInt(first)
+	if !ok {
+		return 0, 0, false
+	}
+	if !both {
+		return 0, a, true
+	}
+	c, ok := parseInt(second)
+	return a, c, ok
+}
+
+func parseInt(b []byte) (int, bool) {
+	negative := len(b) > 1 && b[0] == '-'
+	if negative {
+		b = b[1:]
+	}
+	n, ok := parseDigits(b)
+	if !ok || n > math.MaxInt32 {
+		return 0, false
+	}
+	if negative {
+		n = -n
+	}
+	return int(n), true
+}
+
+func parseDigits(b []byte) (n int64, ok bool) {
+	if len(b) == 0 || len(b) > 18 {
+		return 0, false
+	}
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, true
+}
+
+func countDigits(b []byte) int {
+	for i, c := range b {
+		if c < '0' || c > '9' {
+			return i
+		}
+	}
+	return len(b)
+}
+
+func hexDigit(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
+
+// parseSeconds reads seconds with decimals as nanoseconds.
+func parseSeconds(b []byte) (int64, bool) {
+	whole, fraction, _ := bytes.Cut(b, []byte("."))
+	seconds, ok := parseDigits(whole)
+	if !ok || seconds > math.MaxInt64/2_000_000_000 {
+		return 0, false
+	}
+	ns := int64(0)
+	for i := range 9 {
+		ns *= 10
+		if i < len(fraction) {
+			ns += int64(fraction[i] - '0')
+		}
+	}
+	return seconds*1_000_000_000 + ns, true
+}
+
+// cutModule takes the module in parentheses off a frame's end. Functions have
+// parentheses of their own, and so has a module that was deleted.
+func cutModule(line []byte) (symbol, module []byte, ok bool) {
+	line = bytes.TrimRight(line, " \t")
+	if len(line) == 0 || line[len(line)-1] != ')' {
+		return line, nil, false
+	}
+	depth := 0
+	for i := len(line) - 1; i >= 0; i-- {
+		switch line[i] {
+		case ')':
+			depth++
+		case '(':
+			if depth--; depth > 0 {
+				continue
+			}
+			if i > 0 && line[i-1] != ' ' {
+				return line, nil, false
+			}
+			module = line[i+1 : len(line)-1]
+			symbol = bytes.TrimRight(line[:i], " ")
+			if cut, offset := cutOffset(module); offset > 0 && len(cut) > 0 {
+				module = cut // -F +dsoff
+			}
+			return symbol, module, len(symbol) > 0 && len(module) > 0
+		}
+	}
+	return line, nil, false
+}
+
+// cutOffset takes +0x1f off a symbol's end.
+func cutOffset(symbol []byte) ([]byte, uint32) {
+	i := bytes.LastIndex(symbol, []byte("+0x"))
+	if i <= 0 || i+3 == len(symbol) {
+		return symbol, 0
+	}
+	n := uint64(0)
+	for _, c := range symbol[i+3:] {
+		switch {
+		case c >= '0' && c <= '9':
+			n = n<<4 | uint64(c-'0')
+		case c >= 'a' && c <= 'f':
+			n = n<<4 | uint64(c-'a'+10)
+		default:
+			return symbol, 0
+		}
+		n = min(n, math.MaxUint32)
+	}
+	return symbol[:i], uint32(n)
+}
+
+// record takes a PERF_RECORD line: where binaries were mapped, and what was
+// lost. With --buildid-mmap those lines hold build ids.
+//
+//	PERF_RECORD_MMAP2 12/12: [0x400000(0x1000) @ 0x400000 <5f9e...>]: r-xp /usr/bin/x
+func (s *scriptReader) record(event, rest []byte) {
+	if bytes.HasPrefix(event, []byte("PERF_RECORD_LOST")) {
+		s.lost++
+		return
+	}
+	if !bytes.HasPrefix(event, []byte("PERF_RECORD_MMAP")) {
+		return
+	}
+	_, rest, ok := bytes.Cut(rest, []byte("]: "))
+	if !ok {
+		return
+	}
+	perms, path, ok := bytes.Cut(rest, []byte(" "))
+	if !ok || !bytes.ContainsRune(perms, 'x') || len(path) == 0 || len(s.p.Binaries) >= maxBinaries {
+		return
+	}
+	s.p.Binary(string(path))
+}
+
+// maxBinaries bounds how many modules are told apart by themselves.
+const maxBinaries = 4096
+
+// SetBuildID notes a binary's build id, as perf buildid-list prints it.
+func (p *Profile) SetBuildID(path, id string) { p.Binary(path).BuildID = id }
+
+// ParseBuildIDs reads what perf buildid-list prints: lines of a build id in
+// hexadecimal and a path.
+func ParseBuildIDs(text []byte) (map[string]string, error) {
+	out := map[string]string{}
+	for line := range bytes.Lines(text) {
+		id, path, ok := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
+		if len(id) == 0 && !ok {
+			continue
+		}
+		if !ok || !isBuildID(id) {
+			return nil, fmt.Errorf("perf buildid-list: line %.80q: %w", line, ErrFormat)
+		}
+		out[string(bytes.TrimSpace(path))] = string(id)
+	}
+	return out, nil
+}
+
+func isBuildID(b []byte) bool {
+	if len(b) < 8 || len(b) > 80 {
+		return false
+	}
+	for _, c := range b {
+		if !hexDigit(c) {
+			return false
+		}
+	}
+	return true
+}

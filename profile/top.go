@@ -1,0 +1,103 @@
+package profile
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// Top lists functions by what they cost themselves, the dearest first.
+func (p *Profile) Top(n int) []record.ProfileCost {
+	return p.top(n, func(c record.ProfileCost) int64 { return c.Flat })
+}
+
+// TopCumulative lists functions by what they cost with all they call.
+func (p *Profile) TopCumulative(n int) []record.ProfileCost {
+	return p.top(n, func(c record.ProfileCost) int64 { return c.Cumulative })
+}
+
+func (p *Profile) top(n int, by func(record.ProfileCost) int64) []record.ProfileCost {
+	costs := map[string]*record.ProfileCost{}
+	at := func(id FrameID) *record.ProfileCost {
+		label := p.frames[id].Label()
+		c := costs[label]
+		if c == nil {
+			c = &record.ProfileCost{Function: label}
+			costs[label] = c
+		}
+		return c
+	}
+	for stack, weight := range p.stackWeights() {
+		counted := map[*record.ProfileCost]bool{}
+		for id := range p.Inner(stack) {
+			c := at(id)
+			if len(counted) == 0 {
+				c.Flat += weight
+			}
+			if !counted[c] { // once, also where it calls itself
+				c.Cumulative += weight
+				counted[c] = true
+			}
+		}
+	}
+	out := make([]record.ProfileCost, 0, len(costs))
+	for _, c := range costs {
+		out = append(out, *c)
+	}
+	slices.SortFunc(out, func(a, b record.ProfileCost) int {
+		return cmp.Or(cmp.Compare(by(b), by(a)), cmp.Compare(a.Function, b.Function))
+	})
+	return out[:min(n, len(out))]
+}
+
+// stackWeights is the weight of each different stack.
+func (p *Profile) stackWeights() map[StackID]int64 {
+	out := map[StackID]int64{}
+	for s := range p.Samples() {
+		out[s.Stack] += s.Weight
+	}
+	return out
+}
+
+// ThreadCost is what threads of one name cost.
+type ThreadCost struct {
+	Name    string  `json:"name"`
+	Threads int     `json:"threads"` // of that name
+	Weight  int64   `json:"weight"`
+	Kernel  int64   `json:"kernel"` // of it, in the kernel
+	Share   float64 `json:"share"`
+}
+
+// ByThread adds threads up by their names, the dearest first.
+func (p *Profile) ByThread() []ThreadCost {
+	at := map[string]*ThreadCost{}
+	total := int64(0)
+	seen := map[ThreadID]bool{}
+	for s := range p.Samples() {
+		name := p.threads[s.Thread].Name
+		c := at[name]
+		if c == nil {
+			c = &ThreadCost{Name: name}
+			at[name] = c
+		}
+		if !seen[s.Thread] {
+			seen[s.Thread] = true
+			c.Threads++
+		}
+		c.Weight += s.Weight
+		total += s.Weight
+		if s.Stack != 0 && p.frames[p.paths[s.Stack].frame].Kernel {
+			c.Kernel += s.Weight
+		}
+	}
+	out := make([]ThreadCost, 0, len(at))
+	for _, c := range at {
+		c.Share = float64(c.Weight) / float64(max(total, 1))
+		out = append(out, *c)
+	}
+	slices.SortFunc(out, func(a, b ThreadCost) int {
+		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}

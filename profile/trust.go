@@ -1,0 +1,276 @@
+package profile
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"strings"
+)
+
+// tooFar is how far into a function an address may lie, in bytes, before its
+// name is taken for a guess. perf names an address after the function before
+// it where the table of names has gaps; functions that large are not written.
+const tooFar = 256 << 10
+
+// guessedShare is the share of a binary's weight that must lie too far into
+// functions before none of its names is believed.
+const guessedShare = 0.02
+
+// TrustedShare is the share of samples that must have a name before functions
+// are shown; below it, modules and the kernel's functions are what a report
+// can say.
+const TrustedShare = 0.5
+
+// Trust is how far a profile's names go.
+type Trust struct {
+	// User is the share of the weight of samples taken in user space whose
+	// innermost frame has a name; All is that of all samples.
+	User, All float64
+	// Enough is whether User reaches [TrustedShare], or there is nothing to
+	// name.
+	Enough bool
+}
+
+// Distrust takes away the names that nobody should believe and returns what is
+// left. at are files at hand, by their path in the profile; a file whose build
+// id is another than the profile's is not what ran, and gives no names. Frames
+// without a name that follow each other in a module become one.
+//
+// Names are taken from a binary that exports functions but has no table of
+// all of them, where addresses lie beyond the end of the function that they
+// are named after, or, with no file at hand, far into it.
+func (p *Profile) Distrust(at map[string]ELF) Trust {
+	verdicts := map[string]string{} // by module: why no name is believed
+	for module := range p.modules() {
+		if file, ok := at[module]; ok {
+			b := p.Binary(module)
+			b.Type = file.Type
+			switch {
+			case b.BuildID != "" && file.BuildID != "" && !strings.HasPrefix(b.BuildID, file.BuildID) && !strings.HasPrefix(file.BuildID, b.BuildID):
+				verdicts[module] = fmt.Sprintf("the file at hand has build id %s, and what ran had %s: the binary was replaced", short(file.BuildID), short(b.BuildID))
+			case b.BuildID == "":
+				b.BuildID = file.BuildID
+			}
+		}
+		if strings.HasSuffix(module, deleted) && verdicts[module] == "" && p.named(module) == 0 {
+			verdicts[module] = "the file was deleted or replaced while the program ran"
+		}
+	}
+	for module, share := range p.guesses(at) {
+		if share > guessedShare && verdicts[module] == "" {
+			verdicts[module] = fmt.Sprintf("it has no table of its functions: %.0f%% of the time in it lies behind the end of the exported function that it is named after", 100*share)
+		}
+	}
+	gone := make([]bool, len(p.frames))
+	for id, f := range p.frames {
+		if f.Name == "" || f.Kernel {
+			continue
+		}
+		file, have := at[f.Module]
+		switch {
+		case verdicts[f.Module] != "" && strings.HasPrefix(verdicts[f.Module], "the file"):
+			gone[id] = true
+		case have && file.Type == TypeExports && !file.Go:
+			size, exported := file.Exports[f.Name]
+			gone[id] = !exported || uint64(p.offsets[id]) >= max(size, 1)
+		case verdicts[f.Module] != "":
+			gone[id] = true
+		}
+	}
+	p.dropNames(gone)
+	for module, why := range verdicts {
+		p.Binary(module).Why = why
+	}
+	return p.resolve()
+}
+
+func short(id string) string { return id[:min(len(id), 12)] }
+
+// modules are the modules of user space that frames lie in.
+func (p *Profile) modules() map[string]bool {
+	out := map[string]bool{}
+	for _, f := range p.frames {
+		if f.Module != "" && !f.Kernel && len(out) < maxBinaries {
+			out[f.Module] = true
+		}
+	}
+	return out
+}
+
+// Modules are the binaries of user space that frames lie in, in order.
+func (p *Profile) Modules() []string {
+	return slices.Sorted(maps.Keys(p.modules()))
+}
+
+// named counts frames of a module that have a name.
+func (p *Profile) named(module string) (n int) {
+	for _, f := range p.frames {
+		if f.Module == module && f.Name != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// guesses is the share of each module's weight, over all frames, that lies too
+// far into the function it is named after.
+func (p *Profile) guesses(at map[string]ELF) map[string]float64 {
+	weights := p.frameWeights()
+	far, all := map[string]float64{}, map[string]float64{}
+	for id, f := range p.frames {
+		if f.Kernel || f.Name == "" {
+			continue
+		}
+		all[f.Module] += float64(weights[id])
+		limit := uint64(tooFar)
+		if file, ok := at[f.Module]; ok {
+			if file.Type == TypeFull || file.Go {
+				continue
+			}
+			limit = max(file.Exports[f.Name], 1)
+		}
+		if uint64(p.offsets[id]) >= limit {
+			far[f.Module] += float64(weights[id])
+		}
+	}
+	for module := range far {
+		far[module] /= math.Max(all[module], 1)
+	}
+	return far
+}
+
+// frameWeights is the weight of each frame's samples, once for each time that
+// it stands in a stack.
+func (p *Profile) frameWeights() []int64 {
+	out := make([]int64, len(p.frames))
+	for path, weight := range p.pathWeights() {
+		if path > 0 {
+			out[p.paths[path].frame] += weight
+		}
+	}
+	return out
+}
+
+// pathWeights is the weight of each path and all that continue it.
+func (p *Profile) pathWeights() []int64 {
+	out := make([]int64, len(p.paths))
+	for s := range p.Samples() {
+		out[s.Stack] += s.Weight
+	}
+	for i := len(out) - 1; i > 0; i-- {
+		out[p.paths[i].parent] += out[i] // a path is younger than its parent
+	}
+	return out
+}
+
+// dropNames takes the names of frames away, and makes frames without names
+// that follow each other in one module one.
+func (p *Profile) dropNames(gone []bool) {
+	changed := slices.Contains(gone, true)
+	frameTo := make([]FrameID, len(p.frames))
+	for id := range frameTo {
+		f := p.frames[id]
+		if gone[id] {
+			f.Name, f.Inlined = "", false
+			frameTo[id] = p.Frame(f)
+		} else {
+			frameTo[id] = FrameID(id)
+		}
+		changed = changed || f.Name == ""
+	}
+	if !changed {
+		return
+	}
+	stackTo := make([]StackID, len(p.paths))
+	old := p.paths
+	p.paths, p.pathIndex = make([]step, 1, len(old)), map[step]StackID{}
+	for i := 1; i < len(old); i++ {
+		parent, frame := stackTo[old[i].parent], frameTo[old[i].frame]
+		if parent != 0 && p.paths[parent].frame == frame && p.frames[frame].Name == "" {
+			stackTo[i] = parent
+			continue
+		}
+		stackTo[i], _ = p.Push(parent, frame)
+	}
+	for _, chunk := range p.chunks {
+		for i := range chunk {
+			chunk[i].Stack = stackTo[chunk[i].Stack]
+		}
+	}
+}
+
+// resolve says how far names go, by binary and in all.
+func (p *Profile) resolve() Trust {
+	var named, user, total float64
+	byModule := map[string]*[2]float64{}
+	for s := range p.Samples() {
+		w := float64(s.Weight)
+		total += w
+		if s.Stack == 0 {
+			continue
+		}
+		f := p.frames[p.paths[s.Stack].frame]
+		if f.Kernel {
+			continue
+		}
+		user += w
+		m := byModule[f.Module]
+		if m == nil {
+			m = new([2]float64)
+			byModule[f.Module] = m
+		}
+		m[1] += w
+		if f.Name != "" {
+			m[0] += w
+			named += w
+		}
+	}
+	for module, m := range byModule {
+		if module != "" && (len(p.Binaries) < maxBinaries) {
+			b := p.Binary(module)
+			b.Weight, b.Resolved = int64(m[1]), m[0]/math.Max(m[1], 1)
+		}
+	}
+	slices.SortStableFunc(p.Binaries, func(a, b Binary) int {
+		switch {
+		case a.Weight != b.Weight && a.Weight > b.Weight:
+			return -1
+		case a.Weight != b.Weight:
+			return 1
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+	t := Trust{User: 1, All: 1}
+	if user > 0 {
+		t.User = named / user
+	}
+	if total > 0 {
+		t.All = (total - user + named) / total
+	}
+	t.Enough = t.User >= TrustedShare
+	return t
+}
+
+// HowToName says how the names of a binary without them can be had.
+func HowToName(b Binary) string {
+	name := path.Base(strings.TrimSuffix(b.Path, deleted))
+	if strings.HasSuffix(b.Path, deleted) || strings.Contains(b.Why, "replaced") {
+		return fmt.Sprintf("%s was replaced while it ran: restart the program, or give perf the file that ran, and take the profile again", name)
+	}
+	how := ""
+	if len(b.BuildID) > 2 {
+		how = fmt.Sprintf("debuginfod-find debuginfo %s gets its debug file where the distribution offers one; perf finds it under /usr/lib/debug/.build-id/%s/%s.debug", b.BuildID, b.BuildID[:2], b.BuildID[2:])
+	}
+	if strings.Contains(name, "envoy") {
+		if how != "" {
+			how += ". "
+		}
+		how += "Envoy has images with symbols, envoyproxy/envoy:debug-vVERSION; Istio offers the debug file of each build of its proxy beside the binary"
+	}
+	if how == "" {
+		how = "build it without -s and strip, or lay its debug file under /usr/lib/debug, and take the profile again"
+	}
+	return fmt.Sprintf("%s has no names of functions. %s", name, how)
+}

@@ -1,0 +1,159 @@
+package profile
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// stripped is what perf prints of a binary that has only exported functions:
+// it names everything after the one before.
+const stripped = `wrk:worker_0 1/2 1.0: 10 cpu-clock:
+	 7f01 memcpy+0x20 (/lib/libc.so.6)
+	 55a1 AbslInternalYield+0x91f3a1 (/usr/local/bin/envoy)
+	 55a2 AbslInternalYield+0x91f3a2 (/usr/local/bin/envoy)
+	 55a3 envoy_dynamic_module_on_program_init+0x21 (/usr/local/bin/envoy)
+	 55a4 main+0x10 (/usr/local/bin/envoy)
+
+wrk:worker_0 1/2 1.1: 10 cpu-clock:
+	 ffffffff81000000 tcp_sendmsg+0x7 ([kernel.kallsyms])
+	 55a4 EnvoyGoHello+0x400000 (/usr/local/bin/envoy)
+
+`
+
+func TestDistrust(t *testing.T) {
+	envoy := "/usr/local/bin/envoy"
+	for _, tt := range []struct {
+		name string
+		at   map[string]ELF
+		id   string // in the profile
+		want string
+		user float64
+		why  string
+	}{
+		{name: "without the file: far into a function means a guess",
+			want: "wrk:worker_0;[envoy];memcpy 10\nwrk:worker_0;[envoy];tcp_sendmsg_[k] 10\n", user: 1, why: "no table of its functions"},
+		{name: "with the file: what lies inside an exported function stays",
+			at:   map[string]ELF{envoy: {Type: TypeExports, Exports: map[string]uint64{"AbslInternalYield": 0x30, "envoy_dynamic_module_on_program_init": 0x30, "main": 8}}},
+			want: "wrk:worker_0;[envoy];envoy_dynamic_module_on_program_init;[envoy];memcpy 10\nwrk:worker_0;[envoy];tcp_sendmsg_[k] 10\n", user: 1, why: "no table of its functions"},
+		{name: "a file with all symbols is believed, however far",
+			at:   map[string]ELF{envoy: {Type: TypeFull}},
+			want: "wrk:worker_0;EnvoyGoHello;tcp_sendmsg_[k] 10\nwrk:worker_0;main;envoy_dynamic_module_on_program_init;AbslInternalYield;AbslInternalYield;memcpy 10\n", user: 1},
+		{name: "another file than ran",
+			at: map[string]ELF{envoy: {Type: TypeFull, BuildID: "aaaaaaaaaaaaaaaa"}}, id: "bbbbbbbbbbbbbbbb",
+			want: "wrk:worker_0;[envoy];memcpy 10\nwrk:worker_0;[envoy];tcp_sendmsg_[k] 10\n", user: 1, why: "replaced"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := script(t, stripped)
+			if tt.id != "" {
+				p.SetBuildID(envoy, tt.id)
+			}
+			trust := p.Distrust(tt.at)
+			if got := text(t, p); got != tt.want {
+				t.Errorf("got\n%swant\n%s", got, tt.want)
+			}
+			if trust.User != tt.user {
+				t.Errorf("%+v", trust)
+			}
+			if why := p.Binary(envoy).Why; tt.why == "" && why != "" || !strings.Contains(why, tt.why) {
+				t.Errorf("why %q, want %q", why, tt.why)
+			}
+		})
+	}
+}
+
+// Below a share of names a profile says so, and how to get them.
+func TestTooFewNames(t *testing.T) {
+	p := script(t, "x 1/2 1.0: 10 cpu-clock:\n\t 55a1 [unknown] (/usr/local/bin/envoy)\n\nx 1/2 1.0: 5 cpu-clock:\n\t 7f memcpy+0x1 (/lib/libc.so.6)\n\nx 1/2 1.0: 10 cpu-clock:\n\t ffffffff81000000 tcp_sendmsg+0x7 ([kernel.kallsyms])\n\n")
+	p.SetBuildID("/usr/local/bin/envoy", "5f9ea2d586b07049159df48d248ff3b433e5b8ec")
+	trust := p.Distrust(nil)
+	if trust.Enough || trust.User != 1.0/3 || trust.All != 0.6 {
+		t.Errorf("%+v", trust)
+	}
+	b := p.Binaries[0]
+	if b.Path != "/usr/local/bin/envoy" || b.Weight != 10 || b.Resolved != 0 {
+		t.Errorf("%+v", b)
+	}
+	if how := HowToName(b); !strings.Contains(how, "5f9ea2d586b07049159df48d248ff3b433e5b8ec") || !strings.Contains(how, "envoyproxy/envoy:debug") {
+		t.Error(how)
+	}
+	if how := HowToName(Binary{Path: "/bin/x (deleted)"}); !strings.Contains(how, "replaced") {
+		t.Error(how)
+	}
+	if view := NewView(p, "x", trust); view.Enough || len(view.Advice) == 0 {
+		t.Errorf("%+v", view)
+	}
+}
+
+func TestReadELF(t *testing.T) {
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Skip("no /proc:", err)
+	}
+	defer self.Close()
+	e, err := ReadELF(self)
+	if err != nil || !e.Go {
+		t.Errorf("a Go program: %+v, %v", e, err)
+	}
+	lib := recorded(t, "exports.so")
+	e, err = ReadELF(bytes.NewReader(lib))
+	if err != nil || e.Type != TypeExports || e.Go || len(e.BuildID) != 40 || e.Exports["exported"] == 0 || e.Exports["hidden"] != 0 {
+		t.Errorf("a library without symbol table: %+v, %v", e, err)
+	}
+	for _, bad := range []string{"", "\x7fELF", "#!/bin/sh\n"} {
+		if _, err := ReadELF(strings.NewReader(bad)); err == nil {
+			t.Errorf("%q is an ELF", bad)
+		}
+	}
+}
+
+func FuzzReadELF(f *testing.F) {
+	f.Add(recorded(f, "exports.so"))
+	f.Add([]byte("\x7fELF\x02\x01\x01\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e, err := ReadELF(bytes.NewReader(data))
+		if err == nil && e.Type == "" {
+			t.Error("no type")
+		}
+	})
+}
+
+func FuzzBuildIDs(f *testing.F) {
+	f.Add([]byte("e4f18d9dc1d0e6fc2b17e93e885a647b3c0a6fc1 [kernel.kallsyms]\n5f9ea2d586b07049159df48d248ff3b433e5b8ec /usr/local/bin/a b\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ids, err := ParseBuildIDs(data)
+		for path, id := range ids {
+			if err == nil && (path == "" || !isBuildID([]byte(id))) {
+				t.Errorf("%q %q", path, id)
+			}
+		}
+	})
+}
+
+// Distrusting keeps every sample's weight, and doing it twice changes nothing
+// more.
+func TestDistrustProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := made(t)
+		total := p.Total()
+		files := map[string]ELF{}
+		if rapid.Bool().Draw(t, "file") {
+			files["/bin/x"] = ELF{Type: TypeExports, Exports: map[string]uint64{"main": 1}}
+		}
+		first := p.Distrust(files)
+		var a, b bytes.Buffer
+		if err := p.WriteFolded(&a); err != nil {
+			t.Fatal(err)
+		}
+		second := p.Distrust(files)
+		if err := p.WriteFolded(&b); err != nil {
+			t.Fatal(err)
+		}
+		if p.Total() != total || first != second || a.String() != b.String() {
+			t.Errorf("%d of %d, %+v then %+v\n%s\n%s", p.Total(), total, first, second, a.String(), b.String())
+		}
+	})
+}

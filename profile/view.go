@@ -1,0 +1,221 @@
+package profile
+
+import (
+	"cmp"
+	"slices"
+)
+
+// View is a profile as the page draws it: every path once, weights by thread
+// and path. The page makes trees of it, whole, of one thread, of the kernel.
+// Lists that belong together are columns, since there may be thousands.
+type View struct {
+	Title   string `json:"title"`
+	Kind    string `json:"kind"`
+	Unit    string `json:"unit"`
+	Total   int64  `json:"total"`
+	Samples int64  `json:"samples"`
+	// Names are of frames; Modules of FrameModule.
+	Names   []string `json:"names"`
+	Modules []string `json:"modules"`
+	// FrameName, FrameModule and FrameFlags are by frame; flags are 1 for the
+	// kernel, 2 for inlined, 4 for a module in place of a name.
+	FrameName   []int `json:"frame_name"`
+	FrameModule []int `json:"frame_module"`
+	FrameFlags  []int `json:"frame_flags"`
+	// Parent and Frame are by path; path 0 is the root, callers come first.
+	Parent  []int    `json:"parent"`
+	Frame   []int    `json:"frame"`
+	Threads []string `json:"threads"`
+	// SampleThread, SamplePath and SampleWeight are by thread and path.
+	SampleThread []int   `json:"sample_thread"`
+	SamplePath   []int   `json:"sample_path"`
+	SampleWeight []int64 `json:"sample_weight"`
+	// Folded is the weight whose innermost functions were too small to be
+	// drawn: it is their callers'.
+	Folded int64 `json:"folded,omitempty"`
+
+	Trust    float64  `json:"trust"`  // share of samples in user space that have a name
+	Enough   bool     `json:"enough"` // whether functions can be told
+	Advice   []string `json:"advice,omitempty"`
+	Notes    []string `json:"notes,omitempty"`
+	Binaries []Binary `json:"binaries,omitempty"`
+	Costs    *Costs   `json:"costs,omitempty"`
+	// Against is the difference to another profile, by path.
+	Against *ViewDiff `json:"against,omitempty"`
+}
+
+// ViewDiff is a difference by path of the view. Deltas are of shares.
+type ViewDiff struct {
+	Title       string    `json:"title"`
+	Method      string    `json:"method"`
+	Before      DiffSide  `json:"before"`
+	After       DiffSide  `json:"after"`
+	Path        []int     `json:"path"`
+	BeforeShare []float64 `json:"before_share"`
+	AfterShare  []float64 `json:"after_share"`
+	Low         []float64 `json:"low"`
+	High        []float64 `json:"high"`
+	Warnings    []string  `json:"warnings,omitempty"`
+}
+
+// Flags of frames in a [View].
+const (
+	flagKernel = 1 << iota
+	flagInlined
+	flagModule
+)
+
+// thin is the share below which a path is its caller's: less than half a
+// pixel of a wide picture.
+const thin = 0.0002
+
+// NewView makes what the page draws of a profile that has been through
+// [Profile.Distrust].
+func NewView(p *Profile, title string, trust Trust) View {
+	v := View{Title: title, Kind: p.Kind, Unit: p.Unit, Total: p.Total(), Samples: p.Taken(), Trust: trust.User, Enough: trust.Enough, Notes: p.Notes}
+	b := newViewBuilder(&v)
+	weights := p.pathWeights()
+	least := int64(thin * float64(weights[0]))
+	to := make([]int, len(p.paths))
+	for i := 1; i < len(p.paths); i++ {
+		parent := to[p.paths[i].parent]
+		if weights[i] <= least {
+			to[i] = parent
+			continue
+		}
+		to[i] = b.path(parent, p.frames[p.paths[i].frame])
+	}
+	type key struct {
+		thread string
+		path   int
+	}
+	sums := map[key]int64{}
+	for s := range p.Samples() {
+		sums[key{p.threads[s.Thread].Name, to[s.Stack]}] += s.Weight
+		if weights[s.Stack] <= least {
+			v.Folded += s.Weight
+		}
+	}
+	threads := map[string]int{}
+	for _, t := range p.ByThread() {
+		threads[t.Name] = len(v.Threads)
+		v.Threads = append(v.Threads, t.Name)
+	}
+	keys := make([]key, 0, len(sums))
+	for k := range sums {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b key) int {
+		return cmp.Or(cmp.Compare(threads[a.thread], threads[b.thread]), cmp.Compare(a.path, b.path))
+	})
+	for _, k := range keys {
+		v.SampleThread = append(v.SampleThread, threads[k.thread])
+		v.SamplePath = append(v.SamplePath, k.path)
+		v.SampleWeight = append(v.SampleWeight, sums[k])
+	}
+	for _, binary := range p.Binaries {
+		if float64(binary.Weight) >= 0.005*float64(v.Total) && binary.Weight > 0 {
+			v.Binaries = append(v.Binaries, binary)
+			if binary.Resolved < TrustedShare {
+				v.Advice = append(v.Advice, HowToName(binary))
+			}
+		}
+	}
+	return v
+}
+
+// AddDiff adds a difference, and the paths that vanished.
+func (v *View) AddDiff(d Diff, title string) {
+	b := newViewBuilder(v)
+	out := &ViewDiff{Title: title, Method: d.Method, Before: d.Before, After: d.After, Warnings: d.Warnings}
+	paths := slices.Clone(d.Paths)
+	slices.SortFunc(paths, func(a, b DiffPath) int { return cmp.Compare(a.stack, b.stack) })
+	for _, one := range paths {
+		at := 0
+		for _, f := range one.Frames {
+			at = b.path(at, f)
+		}
+		out.Path = append(out.Path, at)
+		out.BeforeShare, out.AfterShare = append(out.BeforeShare, one.Before), append(out.AfterShare, one.After)
+		out.Low, out.High = append(out.Low, one.Low), append(out.High, one.High)
+	}
+	v.Against = out
+}
+
+// viewBuilder keeps names, frames and paths once.
+type viewBuilder struct {
+	v       *View
+	names   map[string]int
+	modules map[string]int
+	frames  map[Frame]int
+	paths   map[[2]int]int
+}
+
+func newViewBuilder(v *View) *viewBuilder {
+	b := &viewBuilder{v: v, names: map[string]int{}, modules: map[string]int{}, frames: map[Frame]int{}, paths: map[[2]int]int{}}
+	if len(v.Parent) == 0 {
+		v.Parent, v.Frame = []int{-1}, []int{-1}
+	}
+	for i, name := range v.Names {
+		b.names[name] = i
+	}
+	for i, module := range v.Modules {
+		b.modules[module] = i
+	}
+	for i := range v.FrameName {
+		b.frames[v.frame(i)] = i
+	}
+	for i := 1; i < len(v.Parent); i++ {
+		b.paths[[2]int{v.Parent[i], v.Frame[i]}] = i
+	}
+	return b
+}
+
+// frame is a frame of the view as it was in the profile.
+func (v *View) frame(i int) Frame {
+	flags := v.FrameFlags[i]
+	f := Frame{Name: v.Names[v.FrameName[i]], Module: v.Modules[v.FrameModule[i]], Kernel: flags&flagKernel != 0, Inlined: flags&flagInlined != 0}
+	if flags&flagModule != 0 {
+		f.Name = ""
+	}
+	return f
+}
+
+func intern(index map[string]int, list *[]string, s string) int {
+	i, ok := index[s]
+	if !ok {
+		i = len(*list)
+		*list = append(*list, s)
+		index[s] = i
+	}
+	return i
+}
+
+func (b *viewBuilder) path(parent int, f Frame) int {
+	frame, ok := b.frames[f]
+	if !ok {
+		frame = len(b.v.FrameName)
+		b.frames[f] = frame
+		flags := 0
+		if f.Kernel {
+			flags |= flagKernel
+		}
+		if f.Inlined {
+			flags |= flagInlined
+		}
+		if f.Name == "" {
+			flags |= flagModule
+		}
+		b.v.FrameName = append(b.v.FrameName, intern(b.names, &b.v.Names, f.Label()))
+		b.v.FrameModule = append(b.v.FrameModule, intern(b.modules, &b.v.Modules, f.Module))
+		b.v.FrameFlags = append(b.v.FrameFlags, flags)
+	}
+	key := [2]int{parent, frame}
+	path, ok := b.paths[key]
+	if !ok {
+		path = len(b.v.Parent)
+		b.paths[key] = path
+		b.v.Parent, b.v.Frame = append(b.v.Parent, parent), append(b.v.Frame, frame)
+	}
+	return path
+}
