@@ -3,6 +3,7 @@
 package istio_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/mesh/istio"
 	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/profile"
 	"github.com/meshmark/meshmark/record"
 )
 
@@ -332,7 +334,7 @@ func TestObserveIstiod(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := observe.ParseProfile(data); err != nil {
+		if _, err := profile.ReadPprof(bytes.NewReader(data)); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
