@@ -174,6 +174,9 @@ func (r *run) keep(t completed) error {
 			return err
 		}
 	}
+	for i := range t.events {
+		t.events[i].Trial = t.Trial.ID // the next trial of a search follows from them
+	}
 	if err := r.dir.Append(t.Trial, t.events...); err != nil {
 		return err
 	}

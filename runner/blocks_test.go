@@ -272,6 +272,29 @@ func TestBegunBlockIsFinished(t *testing.T) {
 	}
 }
 
+// What a run knows while it goes on is what is read of it later, changes too:
+// searches and stop rules go by it.
+func TestMemoryIsWhatIsKept(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "run")
+	r, _ := newRun(t, out, false, parse(t, climbing), nil)
+	for n := range 2 {
+		trial := completed{Trial: record.Trial{Schema: record.Schema, ID: study.TrialID(0, n), Order: n, Cell: r.plan.Cells[n]}}
+		for k := range 3 {
+			trial.events = append(trial.events, record.Event{Schema: record.Schema, Change: k, Kind: "no-op", CommittedNS: int64(n*10 + k + 1)})
+		}
+		if err := r.keep(trial); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, _, err := store.Load(t.Context(), out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.memory(); len(got.Events) != 6 || !reflect.DeepEqual(got.Events, kept.Events) {
+		t.Errorf("in memory %+v\nwas kept %+v", got.Events, kept.Events)
+	}
+}
+
 // A trial whose histograms were lost between two attempts is not believed.
 func TestResumeWithoutHistogram(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")

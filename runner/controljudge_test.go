@@ -115,6 +115,13 @@ func TestJudgeDriver(t *testing.T) {
 		}
 		return 0
 	}
+	thirds := func(i int) time.Duration { return time.Duration(i%3) * 120 * ms }
+	converging := func(events []record.Event, whole time.Duration) []record.Event {
+		for i := range events {
+			events[i].Seen = seenAfter(whole.Microseconds()).Seen
+		}
+		return events
+	}
 	for name, tt := range map[string]struct {
 		events []record.Event
 		ok     bool
@@ -129,11 +136,13 @@ func TestJudgeDriver(t *testing.T) {
 		"a burst that took a second": {late(100, every(0), func(i int) time.Duration { return time.Duration(i) * 10 * ms }), false},
 		"one change":                 {late(1, every(0), func(int) time.Duration { return time.Second }), true},
 		"none was sent":              {late(0, every(0), every(0)), false},
+		"some late by what is much":  {converging(late(20, every(100*ms), thirds), 2000*ms), false},
+		"some late by what is short": {converging(late(20, every(100*ms), thirds), 6000*ms), true},
 		"none was planned":           {nil, true},
 	} {
 		c, j := controlTrialOf(t, 1), verdicts{}
 		c.driven = tt.events
-		if c.judgeDriver(j.check); j["driver-schedule"].OK != tt.ok || j["driver-schedule"].Name == "" {
+		if c.judgeDriver(tt.events, j.check); j["driver-schedule"].OK != tt.ok || j["driver-schedule"].Name == "" {
 			t.Errorf("%s: %+v", name, j["driver-schedule"])
 		}
 	}
@@ -142,7 +151,7 @@ func TestJudgeDriver(t *testing.T) {
 func TestJudgeLag(t *testing.T) {
 	const ms = 1000.0
 	acked := func(us ...int64) []record.Event { return []record.Event{seenAfter(us...)} }
-	fast, slow := acked(100_000, 100_000, 200_000), acked(2_000_000, 2_000_000, 2_000_000)
+	fast, slow, slowest := acked(100_000, 100_000, 200_000), acked(2_000_000, 2_000_000, 2_000_000), acked(6_000_000, 6_000_000, 13_000_000)
 	for name, tt := range map[string]struct {
 		p50, p99 float64
 		turn     float64 // at either
@@ -157,6 +166,8 @@ func TestJudgeLag(t *testing.T) {
 		"median":                          {11 * ms, 12 * ms, 0, xds.LagKernel, fast, 3, false, 0},
 		"tail":                            {0.1 * ms, 21 * ms, 0, xds.LagKernel, fast, 3, false, 0},
 		"small beside, yet long":          {90 * ms, 110 * ms, 0, xds.LagKernel, slow, 3, false, 0},
+		"long, yet tiny beside seconds":   {1 * ms, 170 * ms, 170 * ms, xds.LagKernel, slowest, 3, false, 0},
+		"tiny beside seconds":             {1 * ms, 170 * ms, 110 * ms, xds.LagKernel, slowest, 3, true, 0},
 		"long beside what is longer":      {50 * ms, 90 * ms, 90 * ms, xds.LagKernel, slow, 3, true, 0},
 		"quick to read, slow to answer":   {0.1 * ms, 0.1 * ms, 30 * ms, xds.LagKernel, fast, 3, false, 0},
 		"timers in time":                  {0.1 * ms, 5 * ms, 0, xds.LagTimer, fast, 3, true, 1},

@@ -45,7 +45,7 @@ func (t *controlTrial) judgeLag(events []record.Event, sum toll, check func(stri
 		lag  float64
 	}{{"median", 0.5, max(a.Lag.P50, a.Turn.P50)}, {"p99", 0.99, max(a.Lag.P99, a.Turn.P99)}} {
 		whole := ranked(acks, q.q)
-		limit := min(max(leastSimulatorLag, maxSimulatorLag*whole), mostSimulatorLag)
+		limit := min(max(leastSimulatorLag, maxSimulatorLag*whole), max(mostSimulatorLag, tinySimulatorLag*whole))
 		ok = ok && q.lag <= limit
 		beside = append(beside, fmt.Sprintf("%.0f us at the %s (limit %.0f)", whole, q.name, limit))
 	}
