@@ -173,6 +173,26 @@ func objectName(o map[string]any) string {
 	return strings.Join(parts, "/")
 }
 
+// Announced follows the name of a load step in the name of the step that
+// announces it.
+const Announced = "-announced"
+
+// Without is the timeline without the steps of these names. NAME-announced
+// leaves out only that the load step NAME is announced.
+func (t *Timeline) Without(names []string) Timeline {
+	out := Timeline{Duration: t.Duration}
+	for _, s := range t.Steps {
+		if slices.Contains(names, s.Name) {
+			continue
+		}
+		if l := s.Action.Load; l != nil && slices.Contains(names, s.Name+Announced) {
+			s.Action.Load = &Load{Rate: l.Rate}
+		}
+		out.Steps = append(out.Steps, s)
+	}
+	return out
+}
+
 // Plan unrolls the timeline: every occurrence in order of time, of several at
 // once the file's first.
 func (t *Timeline) Plan() []Occurrence {

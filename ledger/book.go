@@ -13,6 +13,10 @@ type Options struct {
 	Client string
 	// ClientProxy says that the load pods have proxies that write logs.
 	ClientProxy bool
+	// InboundOnly says that proxies write a line about what they receive for
+	// their own pod, and none about what they send. ClientProxy is false then.
+	// How often a caller's proxy tried is known by what arrived alone.
+	InboundOnly bool
 	// Entry is the service that the client calls.
 	Entry string
 	// Services of the graph by name.
@@ -190,6 +194,22 @@ func (b *Book) worker(r *workerRow) WorkerEntry {
 	return WorkerEntry{b.names[r.id], o.service, o.pod, r.start, r.end, int(r.status), b.textOf[r.ended]}
 }
 
+// Without is a copy of the book, for reading only, without all that was
+// written about the requests of some clients' entries.
+func (b *Book) Without(left func(*ClientEntry) bool) *Book {
+	out := *b
+	gone := make([]bool, len(b.names))
+	for i := range b.clients {
+		if e := b.client(&b.clients[i]); left(&e) {
+			gone[b.clients[i].id] = true
+		}
+	}
+	out.clients = slices.DeleteFunc(slices.Clone(b.clients), func(r clientRow) bool { return gone[r.id] })
+	out.proxies = slices.DeleteFunc(slices.Clone(b.proxies), func(r proxyRow) bool { return gone[r.id] })
+	out.workers = slices.DeleteFunc(slices.Clone(b.workers), func(r workerRow) bool { return gone[r.id] })
+	return &out
+}
+
 // Each calls visit with every id's request, joined and judged, in the order in
 // which ids were first added, until visit returns false. The request and its
 // slices are valid during the call only.
@@ -216,6 +236,9 @@ func (b *Book) Each(visit func(*Request) bool) {
 		}
 		for ; w < len(b.workers) && b.workers[w].id == id; w++ {
 			r.Workers = append(r.Workers, b.worker(&b.workers[w]))
+		}
+		if r.Client == nil && len(r.Proxies)+len(r.Tries)+len(r.Workers) == 0 {
+			continue // the book is a part of another
 		}
 		b.judge(&r)
 		if !visit(&r) {

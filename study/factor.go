@@ -65,6 +65,7 @@ const (
 	ScopeLoad     Scope = "load"         // what the generator does; the same pods serve every level
 	ScopeProxies  Scope = "proxies"      // the sidecars of both pods
 	ScopeServer   Scope = "server proxy" // the sidecar of the server pod
+	ScopeTimeline Scope = "timeline"     // which steps happen
 )
 
 // Factor is something a study can vary or fix.

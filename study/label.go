@@ -63,6 +63,11 @@ func scenarioLabel(factor, level string) (string, bool) {
 		return "load balancer " + level, true
 	case FactorDrain:
 		return onOff("drain", level), true
+	case FactorSkip:
+		if level == LevelNone {
+			return "every step", true
+		}
+		return "without " + strings.ReplaceAll(level, ",", ", "), true
 	}
 	return "", false
 }

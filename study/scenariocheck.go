@@ -107,6 +107,7 @@ func (d *decoder) checkScenario(s *Study) {
 		}
 	}
 	d.checkMoments(s)
+	d.checkSkips(s)
 	for name := range c.Expect {
 		if !d.hasVariant(s, name) {
 			d.fail(d.pos("expect", name), "", "variant %s is not measured", name)
@@ -215,5 +216,29 @@ func (d *decoder) checkMoments(s *Study) {
 				d.fail(d.pos("assert", i, f.field), suggest(f.name, names), "there is no step %q", f.name)
 			}
 		}
+	}
+}
+
+// checkSkips finds steps to be left out that there are not.
+func (d *decoder) checkSkips(s *Study) {
+	var names []string
+	for _, step := range s.Scenario.Timeline.Steps {
+		if names = append(names, step.Name); step.Action.Load != nil && step.Action.Load.Announced > 0 {
+			names = append(names, step.Name+fault.Announced)
+		}
+	}
+	check := func(level string, at ...any) {
+		for _, name := range skipped(level) {
+			if !has(names, name) {
+				d.fail(d.pos(at...), suggest(name, names), "there is no step %q to skip", name)
+			}
+		}
+	}
+	check(s.Settings[FactorSkip], "settings", FactorSkip)
+	for _, level := range s.varied(FactorSkip) {
+		check(level, "factors", FactorSkip)
+	}
+	for _, v := range s.Variants {
+		check(v.Levels[FactorSkip], "variants", v.Name, FactorSkip)
 	}
 }

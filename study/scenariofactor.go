@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshmark/meshmark/fault"
 	"github.com/meshmark/meshmark/record"
 )
 
@@ -23,12 +24,17 @@ const (
 	FactorCircuitBreaker   = "circuit_breaker"
 	FactorLoadBalancer     = "load_balancer"
 	FactorDrain            = "drain"
+	FactorSkip             = "skip"
 )
 
 // Levels that code compares with.
 const (
 	LevelOff = "off"
 )
+
+// HashKeys is how many values the header has that ring_hash hashes: request n
+// of a client carries the value n modulo HashKeys.
+const HashKeys = 1000
 
 // scenarioFactors are the factors of resilience, in the order reports use.
 var scenarioFactors = func() []Factor {
@@ -81,8 +87,13 @@ var scenarioFactors = func() []Factor {
 			`^(off|(connections|pending|requests|retries)=.*)$`, breakerLevel, LevelOff, "connections=10 pending=5"),
 		own(choice(FactorLoadBalancer, ScopeMesh, LevelDefault, "How a proxy chooses an endpoint; ring_hash hashes the header x-meshmark-key.",
 			LevelDefault, "round_robin", "least_request", "random", "ring_hash")),
+		own(choice(FactorMTLS, ScopeServer, MTLSPermissive, "What the services' sidecars accept: strict (mutual TLS only), permissive (plain text too), off. Callers with a sidecar follow.",
+			MTLSStrict, MTLSPermissive, MTLSOff)),
 		own(choice(FactorDrain, ScopeServer, "true", "Whether workers drain when they are told to end: they serve on for a while, not ready, then finish what is under way. Otherwise they end at once.", "true", "false")),
 		shareControl(FactorDebounceAfter),
+		text(FactorSkip, ScopeTimeline, LevelNone,
+			"Steps of the timeline that do not happen: none, or their names with a comma between. Variants differ by it in what happens.",
+			`^(none|[a-z0-9-]+(,[a-z0-9-]+)*)$`, skipLevel, LevelNone, "warned"),
 	}
 }()
 
@@ -108,6 +119,35 @@ func retriesLevel(s string) (string, *complaint) {
 		return "", c
 	}
 	return strconv.FormatInt(n, 10), nil
+}
+
+// skipLevel reads a list of names of steps and puts it in one order.
+func skipLevel(s string) (string, *complaint) {
+	if s == LevelNone {
+		return s, nil
+	}
+	names := strings.Split(s, ",")
+	for i, name := range names {
+		if names[i] = strings.TrimSpace(name); !reName.MatchString(names[i]) {
+			return "", complain("as warned,sale, or none", "%q is no name of a step", clip(name, 40))
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ","), nil
+}
+
+// skipped are the names of the steps that a level of [FactorSkip] leaves out.
+func skipped(level string) []string {
+	if level == LevelNone || level == NotApplicable || level == "" {
+		return nil
+	}
+	return strings.Split(level, ",")
+}
+
+// TimelineOf is the timeline as it happens in a cell, without the steps that
+// the cell skips.
+func (c *Scenario) TimelineOf(cell record.Cell) fault.Timeline {
+	return c.Timeline.Without(skipped(cell[FactorSkip]))
 }
 
 var reRetryOn = regexp.MustCompile(`^[a-z0-9-]+(,[a-z0-9-]+)*$`)
@@ -228,7 +268,7 @@ func settingsLevel(s, example string, known ...setting) (string, *complaint) {
 }
 
 // meshLevers mean nothing without a mesh.
-var meshLevers = []string{FactorRetries, FactorRetryOn, FactorPerTryTimeout, FactorRequestTimeout, FactorOutlierDetection, FactorCircuitBreaker, FactorLoadBalancer, FactorDebounceAfter}
+var meshLevers = []string{FactorRetries, FactorRetryOn, FactorPerTryTimeout, FactorRequestTimeout, FactorOutlierDetection, FactorCircuitBreaker, FactorLoadBalancer, FactorMTLS, FactorDebounceAfter}
 
 func scenarioEffective(cell record.Cell) record.Cell {
 	out := cell.With(nil)
@@ -256,6 +296,7 @@ type ScenarioLevels struct {
 	Protocol    string
 	Payload     int64
 	Drain       bool
+	MTLS        string // of the services' sidecars; "" without any
 }
 
 // ScenarioOf reads a cell of a study of resilience. It fails only for a cell
@@ -265,6 +306,9 @@ func ScenarioOf(cell record.Cell) (ScenarioLevels, error) {
 		return ScenarioLevels{}, fmt.Errorf("cell %s: %s: %w", cell.Key(), name, err)
 	}
 	out := ScenarioLevels{Mesh: cell[FactorMesh], Arrival: cell[FactorArrival], Protocol: cell[FactorProtocol], Drain: cell[FactorDrain] == "true"}
+	if out.MTLS = cell[FactorMTLS]; out.MTLS == NotApplicable {
+		out.MTLS = ""
+	}
 	var err error
 	if out.RateRPS, err = strconv.ParseFloat(cell[FactorRate], 64); err != nil {
 		return fail(FactorRate, err)
