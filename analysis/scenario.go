@@ -199,6 +199,15 @@ func gone(pods []record.ScenarioPod) []ledger.Gone {
 // happened sorts the steps' events into turns and boundaries.
 func (s *trialScenario) happened(events []*record.Event) {
 	zero := s.trial.Scenario.StartNS
+	if t.Scenario != nil {
+		switch t.Scenario.Ledger {
+		case record.LedgerClients:
+			options.ClientProxy = false
+			return options
+		case record.LedgerInbound:
+			options.ClientProxy, options.InboundOnly = false, true
+		}
+	}
 	seconds := func(ns int64) float64 {
 		if ns == 0 {
 			return 0

@@ -1,6 +1,9 @@
 package ledger
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+)
 
 // maxCalls bounds how far a failure is followed from service to service.
 const maxCalls = 64
@@ -70,6 +73,9 @@ func (t *tracer) direct(c *ClientEntry) Fault {
 	if fault, ok := t.arrived(t.book.options.Entry, true); ok {
 		return fault
 	}
+	if t.book.options.InboundOnly && c.Outcome == OutcomeStatus {
+		return Fault{Hop: HopClientProxy, Service: t.book.options.Client, Detail: fmt.Sprintf("status %d, and nothing arrived", c.Status)}
+	}
 	return Fault{Hop: HopNetwork, Service: t.book.options.Entry, Detail: c.reason()}
 }
 
@@ -132,6 +138,12 @@ func (t *tracer) received(line *ProxyEntry) Fault {
 	own := here
 	own.Hop = HopWorker
 	switch {
+	case line.Details == proxyOrWorker, line.Details == givenUp:
+		if fault, ok := t.worker(line.Service, line.Pod, line.Details == givenUp); ok {
+			return fault
+		}
+		here.Detail = fmt.Sprintf("status %d, and nothing of the worker", line.Status)
+		return here
 	case line.passed() && !line.hangup():
 		if fault, ok := t.worker(line.Service, line.Pod, false); ok {
 			return fault

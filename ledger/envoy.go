@@ -126,11 +126,17 @@ func ReadEnvoy(r io.Reader, source Source, each func(ProxyEntry)) (Lines, error)
 		source.Prefix = IDPrefix
 	}
 	p := &parser{source: source, shared: map[string]string{}}
+	err := p.read(r, func(line []byte) { p.line(line, each) })
+	return p.lines, err
+}
+
+// read calls each with every line that is not empty and not too long.
+func (p *parser) read(r io.Reader, each func(line []byte)) error {
 	in := bufio.NewReaderSize(r, maxLine)
 	for {
 		line, err := in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			begun := bytes.HasPrefix(bytes.TrimSpace(line), []byte{'{'}) && bytes.Contains(line, []byte(`"`+source.Prefix))
+			begun := bytes.HasPrefix(bytes.TrimSpace(line), []byte{'{'}) && bytes.Contains(line, []byte(`"`+p.source.Prefix))
 			for errors.Is(err, bufio.ErrBufferFull) {
 				_, err = in.ReadSlice('\n')
 			}
@@ -138,13 +144,13 @@ func ReadEnvoy(r io.Reader, source Source, each func(ProxyEntry)) (Lines, error)
 			line = nil
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			p.line(line, each)
+			each(line)
 		}
 		if errors.Is(err, io.EOF) {
-			return p.lines, nil
+			return nil
 		}
 		if err != nil {
-			return p.lines, fmt.Errorf("access log of %s: %w", source.Pod, err)
+			return fmt.Errorf("access log of %s: %w", p.source.Pod, err)
 		}
 	}
 }

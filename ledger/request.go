@@ -145,6 +145,16 @@ func (b *Book) judge(r *Request) {
 	if !b.options.ClientProxy && r.Client.sent() {
 		r.Attempts = 1
 	}
+	if b.options.InboundOnly {
+		arrived := 0
+		for i := range r.Proxies {
+			if p := &r.Proxies[i]; p.Side == SideServer && p.Service == b.options.Entry {
+				arrived++
+			}
+		}
+		r.Attempts = max(r.Attempts, arrived)
+		r.Hidden += max(arrived-1, 0)
+	}
 	if r.Client.Outcome != OutcomeOK {
 		fault := b.blame(r)
 		r.Fault = &fault
@@ -210,6 +220,8 @@ func (l *leg) attempts(p *ProxyEntry) {
 	switch {
 	case p.stayed():
 		before = left
+	case p.Details == proxyOrWorker:
+		l.lost = append(l.lost, fmt.Sprintf("status %d", p.Status))
 	case p.passed():
 		l.must++
 	default:
@@ -245,8 +257,12 @@ func (b *Book) serviceLegs(r *Request, service string, station Station) {
 	in.tries(r, func(p *ProxyEntry) bool { return p.Side == SideClient && p.To == service })
 	if service == b.options.Entry && !b.options.ClientProxy && r.Client != nil {
 		left, must, lost := r.Client.attempts()
+		if b.options.InboundOnly && r.Client.Outcome == OutcomeStatus { // the client's proxy may have said so
+			must, lost = 0, []string{fmt.Sprintf("status %d", r.Client.Status)}
+		}
 		in.left, in.must, in.lost = in.left+left, in.must+must, append(in.lost, lost...)
 	}
+	in.open = b.options.InboundOnly
 	for _, caller := range station.CalledBy {
 		in.open = in.open || !b.options.Services[caller].Sidecar
 	}

@@ -15,8 +15,11 @@ package mesh
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"time"
 
+	"github.com/meshmark/meshmark/observe"
 	"github.com/meshmark/meshmark/record"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -102,19 +105,43 @@ type Mesh interface {
 	Check(ctx context.Context, cluster *rest.Config, proxies []Proxy) ([]record.Component, error)
 	// Decorate asks for w's sidecar, or for none, in its pod template.
 	Decorate(w Workload, pod *corev1.PodTemplateSpec) error
+	// DecorateService gives a Service the annotations by which the mesh knows
+	// what its ports speak, and which levers of the cell its requests get.
+	DecorateService(s *corev1.Service, cell record.Cell)
 	// Policies are the objects that give the workloads the levers that pods
 	// cannot carry.
 	Policies(workloads []Workload) []*unstructured.Unstructured
 	// ProxyContainers names the containers of a pod that make its sidecar.
 	ProxyContainers() []string
+	// ControlPlane says where the pods of the mesh's control plane are: their
+	// namespace ("" for any) and a label selector; "" for none.
+	ControlPlane() (namespace, selector string)
 	// AdminPort is the proxy's admin port on the pod's loopback, 0 if the
 	// mesh has none.
 	AdminPort() int
+	// Admin asks a proxy whose admin port the client's connections go to; nil
+	// if the mesh has none.
+	Admin(client *http.Client) Admin
 	// StatsFilter is a regular expression for the proxy statistics that
 	// Verify looks at.
 	StatsFilter() string
 	// Verify checks that the mode which the cell names was active.
 	Verify(e Evidence) []record.Check
+}
+
+// Admin asks a running proxy about itself.
+type Admin interface {
+	// Version is the proxy's own.
+	Version(ctx context.Context) (string, error)
+	// Stats reads the counters and gauges whose names match filter, a regular
+	// expression (RE2, found anywhere in the name; "" is all).
+	Stats(ctx context.Context, filter string) (observe.ProxyStats, error)
+	// Gauges reads gauges alone, at the least cost to the proxy.
+	Gauges(ctx context.Context, filter string) (map[string]float64, error)
+	// Config reads the configuration in force, as Verify takes it.
+	Config(ctx context.Context) ([]byte, error)
+	// Get reads a path.
+	Get(ctx context.Context, path string, query url.Values) ([]byte, error)
 }
 
 // Expect is a helper of Verify: a check that got equals want within slack.

@@ -1,10 +1,13 @@
 package mesh
 
 import (
+	"context"
+	"io"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/meshmark/meshmark/ledger"
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
 )
@@ -32,8 +35,8 @@ type Resilience interface {
 	// marked as not applicable are not asked for.
 	Lacks(cell record.Cell) []Lack
 	// Traffic are the objects that give the requests to r the cell's levers,
-	// none for levers that stand at the mesh's own default. They carry r's
-	// name and namespace.
+	// none for levers that stand at the mesh's own default, or that
+	// DecorateService says. They carry r's name and namespace.
 	Traffic(r Route, cell record.Cell) []*unstructured.Unstructured
 	// ConfigPath is where a proxy tells on its admin port which configuration
 	// is in force; "" if it does not.
@@ -46,6 +49,12 @@ type Resilience interface {
 	// LogContainer names the container whose output has the ledger's lines;
 	// "" if there is none.
 	LogContainer() string
+	// LogsInboundOnly says that proxies write such lines about requests to
+	// their own pod alone, not about those they send.
+	LogsInboundOnly() bool
+	// ReadLog reads that output, until its end or an error of its own, and
+	// calls each with every line of the ledger.
+	ReadLog(r io.Reader, source ledger.Source, each func(ledger.ProxyEntry)) (ledger.Lines, error)
 	// EjectedFilter is a regular expression for the statistics of a caller's
 	// proxy that Ejected reads; "" if the mesh does not tell.
 	EjectedFilter() string
@@ -57,6 +66,22 @@ type Resilience interface {
 	CertificatePath() string
 	// Certificate reads what it answered there.
 	Certificate(answer []byte) (Certificate, error)
+}
+
+// ServerChecker is a mesh that proves what its proxies accept of callers.
+type ServerChecker interface {
+	// CheckServer proves from what the proxy of a service answered at
+	// ConfigPath that it accepts on a port of its pod what the cell says.
+	CheckServer(config []byte, port int, cell record.Cell) []record.Check
+}
+
+// Teller is a mesh whose proxies do not tell their configuration, but whose
+// control plane tells what it gives them.
+type Teller interface {
+	// Told proves the cell's levers for the routes by what the control plane
+	// tells proxies that call them. It takes its time to hear of changes: ask
+	// until all checks are OK. [Mesh.Check] comes before it.
+	Told(ctx context.Context, routes []Route, cell record.Cell) ([]record.Check, error)
 }
 
 // TrafficFactors are the levers on requests.

@@ -8,7 +8,7 @@
 // counters there; the runner asks it through a [Client] and turns pairs of
 // samples into costs with [Sample.Since] and [MachineSample.Since]. And the
 // runner reads each proxy's admin interface through an [EnvoyAdmin]; pairs of
-// [EnvoyStats] become rises of counters with [EnvoyStats.Since], which
+// [ProxyStats] become rises of counters with [ProxyStats.Since], which
 // refuses a proxy that restarted in between. Of a control plane it scrapes
 // all replicas at once ([ScrapeAll], [Scrape.Since]), takes profiles
 // ([FetchProfile], [Stacks]) and follows the log ([IstiodLog]), from which

@@ -19,14 +19,6 @@ type EnvoyAdmin struct {
 	BaseURL    string       // "" is http://127.0.0.1:15000
 }
 
-// EnvoyStats are an Envoy's statistics at one moment.
-type EnvoyStats struct {
-	Taken    time.Time
-	Uptime   time.Duration // of the process, to the second
-	Counters map[string]float64
-	Gauges   map[string]float64
-}
-
 // EnvoyInfo is what /server_info says.
 type EnvoyInfo struct {
 	Version string        // "1.40.0"
@@ -53,13 +45,13 @@ const maxEnvoyAnswer = 256 << 20
 
 // Stats reads the counters and gauges whose names match filter, a regular
 // expression (RE2, found anywhere in the name; "" is all), and the uptime.
-func (e EnvoyAdmin) Stats(ctx context.Context, filter string) (EnvoyStats, error) {
+func (e EnvoyAdmin) Stats(ctx context.Context, filter string) (ProxyStats, error) {
 	// The gauge server.uptime is refreshed only when Envoy flushes its
 	// statistics, so the process' age comes from /server_info.
-	stats := EnvoyStats{Taken: time.Now()}
+	stats := ProxyStats{Taken: time.Now()}
 	info, err := e.ServerInfo(ctx)
 	if err != nil {
-		return EnvoyStats{}, err
+		return ProxyStats{}, err
 	}
 	stats.Uptime = info.Uptime
 	for _, kind := range []struct {
@@ -72,59 +64,33 @@ func (e EnvoyAdmin) Stats(ctx context.Context, filter string) (EnvoyStats, error
 		}
 		body, err := e.Get(ctx, "/stats", query)
 		if err != nil {
-			return EnvoyStats{}, err
+			return ProxyStats{}, err
 		}
 		if *kind.into, err = ParseEnvoyStatsJSON(body); err != nil {
-			return EnvoyStats{}, err
+			return ProxyStats{}, err
 		}
 	}
 	return stats, nil
 }
 
-// Values returns counters and gauges together.
-func (s EnvoyStats) Values() map[string]float64 {
-	out := make(map[string]float64, len(s.Counters)+len(s.Gauges))
-	for name, value := range s.Gauges {
-		out[name] = value
-	}
-	for name, value := range s.Counters {
-		out[name] = value
-	}
-	return out
+// Version is what /server_info says of it.
+func (e EnvoyAdmin) Version(ctx context.Context) (string, error) {
+	info, err := e.ServerInfo(ctx)
+	return info.Version, err
 }
 
-// Since returns how far each counter rose from before to s. A counter that
-// did not exist before rose from 0. The error wraps ErrReset if Envoy
-// restarted between the two.
-func (s EnvoyStats) Since(before EnvoyStats) (map[string]float64, error) {
-	elapsed := s.Taken.Sub(before.Taken)
-	if elapsed < 0 {
-		return nil, fmt.Errorf("envoy statistics: the second reading is %v older than the first", -elapsed)
+// Gauges reads gauges in one request: where that is often, what else Stats asks
+// for would cost more than it.
+func (e EnvoyAdmin) Gauges(ctx context.Context, filter string) (map[string]float64, error) {
+	text, err := e.Get(ctx, "/stats", url.Values{"format": {"json"}, "type": {"Gauges"}, "filter": {filter}})
+	if err != nil {
+		return nil, err
 	}
-	// Both uptimes are cut to seconds, so an honest one may seem to lag by
-	// less than a second, and the readings take time themselves.
-	if s.Uptime+2*time.Second < before.Uptime+elapsed {
-		return nil, fmt.Errorf("envoy, up for %v and %v later for %v: %w", before.Uptime, elapsed.Round(time.Second), s.Uptime, ErrReset)
-	}
-	rise := make(map[string]float64, len(s.Counters))
-	for name, value := range s.Counters {
-		value -= before.Counters[name]
-		if value < 0 {
-			return nil, fmt.Errorf("envoy's counter %s fell by %.0f: %w", name, -value, ErrReset)
-		}
-		rise[name] = value
-	}
-	for name, value := range before.Counters {
-		if _, ok := s.Counters[name]; !ok {
-			if value > 0 {
-				// A cluster or listener was removed; its counters went with
-				// it, and what it counted last is lost.
-				rise[name] = 0
-			}
-		}
-	}
-	return rise, nil
+	return ParseEnvoyStatsJSON(text)
 }
+
+// Config reads /config_dump.
+func (e EnvoyAdmin) Config(ctx context.Context) ([]byte, error) { return e.ConfigDump(ctx) }
 
 // ServerInfo reads /server_info.
 func (e EnvoyAdmin) ServerInfo(ctx context.Context) (EnvoyInfo, error) {

@@ -140,23 +140,23 @@ func TestEnvoyAdmin(t *testing.T) {
 
 func TestARestartedEnvoyIsNoticed(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	before := EnvoyStats{Taken: at, Uptime: 60 * time.Second, Counters: map[string]float64{"a": 5, "gone": 3, "idle": 0}}
+	before := ProxyStats{Taken: at, Uptime: 60 * time.Second, Counters: map[string]float64{"a": 5, "gone": 3, "idle": 0}}
 	for name, test := range map[string]struct {
-		after   EnvoyStats
+		after   ProxyStats
 		restart bool
 	}{
-		"went on":                    {EnvoyStats{Taken: at.Add(10 * time.Second), Uptime: 70 * time.Second, Counters: map[string]float64{"a": 6}}, false},
-		"cut to seconds":             {EnvoyStats{Taken: at.Add(10*time.Second + 900*time.Millisecond), Uptime: 70 * time.Second, Counters: map[string]float64{"a": 6}}, false},
-		"younger":                    {EnvoyStats{Taken: at.Add(10 * time.Second), Uptime: 4 * time.Second, Counters: map[string]float64{"a": 60}}, true},
-		"older than before, but new": {EnvoyStats{Taken: at.Add(100 * time.Second), Uptime: 90 * time.Second, Counters: map[string]float64{"a": 60}}, true},
-		"a counter fell":             {EnvoyStats{Taken: at.Add(time.Second), Uptime: 61 * time.Second, Counters: map[string]float64{"a": 4}}, true},
+		"went on":                    {ProxyStats{Taken: at.Add(10 * time.Second), Uptime: 70 * time.Second, Counters: map[string]float64{"a": 6}}, false},
+		"cut to seconds":             {ProxyStats{Taken: at.Add(10*time.Second + 900*time.Millisecond), Uptime: 70 * time.Second, Counters: map[string]float64{"a": 6}}, false},
+		"younger":                    {ProxyStats{Taken: at.Add(10 * time.Second), Uptime: 4 * time.Second, Counters: map[string]float64{"a": 60}}, true},
+		"older than before, but new": {ProxyStats{Taken: at.Add(100 * time.Second), Uptime: 90 * time.Second, Counters: map[string]float64{"a": 60}}, true},
+		"a counter fell":             {ProxyStats{Taken: at.Add(time.Second), Uptime: 61 * time.Second, Counters: map[string]float64{"a": 4}}, true},
 	} {
 		rise, err := test.after.Since(before)
 		if errors.Is(err, ErrReset) != test.restart {
 			t.Errorf("%s: %v, %v", name, rise, err)
 		}
 	}
-	if _, err := before.Since(EnvoyStats{Taken: at.Add(time.Second)}); err == nil {
+	if _, err := before.Since(ProxyStats{Taken: at.Add(time.Second)}); err == nil {
 		t.Error("readings in the wrong order were taken")
 	}
 }

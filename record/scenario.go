@@ -8,6 +8,12 @@ type Scenario struct {
 	// EndNS is its end. Wall clock, nanoseconds since 1970.
 	StartNS int64 `json:"start_unix_ns"`
 	EndNS   int64 `json:"end_unix_ns"`
+	// ReadyS is how long the trial's pods took from their creation until all
+	// were ready, seconds.
+	ReadyS float64 `json:"ready_s"`
+	// Ledger says who wrote about requests: "" for the clients, both proxies of
+	// each call and the workers; see LedgerInbound and LedgerClients.
+	Ledger string `json:"ledger,omitempty"`
 	// EndedBy says why the timeline ended before its end; "" if it did not.
 	EndedBy string `json:"ended_by,omitempty"`
 	// Pods are all that ever lived in the trial, clients too.
@@ -30,6 +36,15 @@ type Scenario struct {
 	// ClockErrorUS bounds the error of times that pods elsewhere wrote.
 	ClockErrorUS float64 `json:"clock_error_us"`
 }
+
+// Who writes about requests, where it is not everybody.
+const (
+	// LedgerInbound: proxies about what they receive for their own pod, and
+	// not about what they send.
+	LedgerInbound = "inbound"
+	// LedgerClients: the clients alone.
+	LedgerClients = "clients"
+)
 
 // ScenarioPod is a pod of a service.
 type ScenarioPod struct {

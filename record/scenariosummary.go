@@ -40,13 +40,15 @@ type ScenarioSummary struct {
 	Total   ScenarioWindow     `json:"total"`
 	Steps   []ScenarioStep     `json:"steps"`
 	Ledger  ScenarioLedger     `json:"ledger"`
-	Series  ScenarioSeries     `json:"series"`
-	Graph   ScenarioGraph      `json:"graph"`
-	CPU     map[string]CPU     `json:"cpu,omitempty"` // by part, as of Scenario
-	Pods    map[string]int     `json:"pods,omitempty"`
-	Memory  map[string]int64   `json:"memory_bytes,omitempty"`
-	Retries string             `json:"retries"` // what bounds the expected attempts, in words
-	Levers  map[string]string  `json:"levers,omitempty"`
+	// LedgerOf says who wrote about requests, as of Scenario.Ledger.
+	LedgerOf string            `json:"ledger_of,omitempty"`
+	Series   ScenarioSeries    `json:"series"`
+	Graph    ScenarioGraph     `json:"graph"`
+	CPU      map[string]CPU    `json:"cpu,omitempty"` // by part, as of Scenario
+	Pods     map[string]int    `json:"pods,omitempty"`
+	Memory   map[string]int64  `json:"memory_bytes,omitempty"`
+	Retries  string            `json:"retries"` // what bounds the expected attempts, in words
+	Levers   map[string]string `json:"levers,omitempty"`
 }
 
 // TrialVerdict is one trial's.
@@ -100,6 +102,11 @@ type ScenarioWindow struct {
 	Phantom         int64 `json:"phantom"`
 	PhantomAttempts int64 `json:"phantom_attempts"`
 	Unreconciled    int64 `json:"unreconciled"`
+	// Keys are the values of the header that consistent hashes go by which were
+	// sent in the window and before it; MovedKeys of them were answered by
+	// another endpoint last.
+	Keys      int64 `json:"keys,omitempty"`
+	MovedKeys int64 `json:"moved_keys,omitempty"`
 
 	Ready   map[string]int `json:"ready,omitempty"`   // the fewest endpoints by service
 	Ejected map[string]int `json:"ejected,omitempty"` // the most

@@ -27,7 +27,7 @@ type trafficWitness struct {
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 	started loadcontrol.Started
-	before  observe.EnvoyStats
+	before  observe.ProxyStats
 	book    *addressBook
 
 	mu      sync.Mutex

@@ -81,6 +81,7 @@ func (d *deployed) create(ctx context.Context) error {
 		return err
 	}
 	for _, service := range d.services(d.run) {
+		d.o.Mesh.DecorateService(service, nil)
 		if _, err := d.kube.CoreV1().Services(d.namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create Service %s: %w", service.Name, err)
 		}
@@ -153,7 +154,7 @@ func (d *deployed) connect(ctx context.Context) error {
 		}
 		d.workers[v] = &workerRole{Workload: w, pod: pod, api: workercontrol.Client{HTTPClient: d.http(byApp[w.Name], workerControlPort), BaseURL: "http://worker"}}
 	}
-	return d.findControlPlane(ctx)
+	return d.findControlPlane(ctx, d.o.Mesh)
 }
 
 // measure implements measurer.

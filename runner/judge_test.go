@@ -153,8 +153,8 @@ func TestEvidence(t *testing.T) {
 	plan := planOf(t, threeCells)
 	worker := &workerRole{Workload: mesh.Workload{Name: "server-plain", Namespace: "ns"}}
 	trial := &trialRun{o: &Options{Study: plan.Study, Mesh: none.Mesh{}}, cell: plan.Cells[1], client: &loadRole{}, server: worker}
-	envoy := func(value float64) *observe.EnvoyStats {
-		return &observe.EnvoyStats{Taken: time.Unix(100, 0), Uptime: time.Minute, Counters: map[string]float64{"c": value}}
+	envoy := func(value float64) *observe.ProxyStats {
+		return &observe.ProxyStats{Taken: time.Unix(100, 0), Uptime: time.Minute, Counters: map[string]float64{"c": value}}
 	}
 	sent := result(load.Account{Scheduled: 100, Completed: 90, Failed: map[string]int64{load.FailStatus: 4, load.FailTimeout: 5}, Unfinished: 1}, 8, 3)
 	out := &record.Trial{}

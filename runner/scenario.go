@@ -116,10 +116,6 @@ func (s *stage) find(ctx context.Context) error {
 			return err
 		}
 	}
-	s.control = nil
-	if err := s.findControlPlane(ctx); err != nil {
-		return err
-	}
 	return s.compareClocks(ctx)
 }
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/meshmark/meshmark/fault/drive"
 	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/observe"
 	"github.com/meshmark/meshmark/record"
 	"golang.org/x/sync/errgroup"
 )
@@ -28,8 +28,8 @@ func (t *scenarioTrial) callers() []*resident {
 }
 
 // admin is a line to the admin port of a pod's proxy.
-func (t *scenarioTrial) admin(r *resident) observe.EnvoyAdmin {
-	return observe.EnvoyAdmin{HTTPClient: t.dialer.Client(t.namespace, r.Name, t.scene.mesh.AdminPort())}
+func (t *scenarioTrial) admin(r *resident) mesh.Admin {
+	return t.scene.mesh.Admin(t.dialer.Client(t.namespace, r.Name, t.scene.mesh.AdminPort()))
 }
 
 // findSidecars asks the sidecars what they are, once a run.
@@ -60,11 +60,14 @@ const (
 // and notes the proof as checks.
 func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 	m, ok := t.scene.mesh.(mesh.Resilience)
+	limited, cancel := context.WithTimeout(ctx, leverTime)
+	defer cancel()
+	if m, ok := t.scene.mesh.(mesh.Teller); ok && t.scene.meshed() {
+		return t.toldLevers(limited, m)
+	}
 	if !ok || !t.scene.meshed() || m.ConfigPath() == "" {
 		return nil
 	}
-	limited, cancel := context.WithTimeout(ctx, leverTime)
-	defer cancel()
 	group, groupCtx := errgroup.WithContext(limited)
 	group.SetLimit(leverMany)
 	var mu sync.Mutex
@@ -116,6 +119,32 @@ func (t *scenarioTrial) leversOf(ctx context.Context, m mesh.Resilience, r *resi
 				}
 			}
 			if missing == "" {
+// toldLevers waits until the control plane tells proxies the cell's levers, and
+// notes the proof as checks.
+func (t *scenarioTrial) toldLevers(ctx context.Context, m mesh.Teller) error {
+	var routes []mesh.Route
+	for _, r := range t.callers() {
+		for _, route := range t.routesOf(r.Service) {
+			if !slices.Contains(routes, route) {
+				routes = append(routes, route)
+			}
+		}
+	}
+	for {
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		checks, err := m.Told(asking, routes, t.scene.cell)
+		cancel()
+		late := pause(ctx, leverEvery) != nil
+		if err == nil && (late || !slices.ContainsFunc(checks, func(c record.Check) bool { return !c.OK })) {
+			t.out.Validity.Checks = append(t.out.Validity.Checks, checks...)
+			return nil
+		}
+		if late {
+			return fmt.Errorf("prove the levers: %w", err)
+		}
+	}
+}
+
 				return checks, nil
 			}
 			err = errors.New(missing)

@@ -15,6 +15,7 @@ import (
 	loadcontrol "github.com/meshmark/meshmark/load/control"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -260,22 +261,41 @@ func momentOf(all []*client, last int) record.Moment {
 	return m
 }
 
-// station says how the ledger sees the services.
-func (s *scene) ledgerOptions(gone []ledger.Gone) ledger.Options {
-	sidecars := s.logContainer() != ""
-	o := ledger.Options{Client: roleClients, ClientProxy: sidecars, Entry: s.scenario.Entry, Services: map[string]ledger.Station{}, Gone: gone}
-	callers := s.scenario.Graph.Callers()
-	for _, one := range s.scenario.Graph.Services {
-		o.Services[one.Name] = ledger.Station{Sidecar: sidecars && one.Sidecar, CalledBy: callers[one.Name]}
-	}
-	return o
+// keepsLedger says whether the study wants to know what became of every
+// request. Otherwise nobody but the clients writes a log: what proxies use is
+// what they use without.
+func (s *scene) keepsLedger() bool { return s.study.Measured(study.MeasureLedger) }
+
+// proxiesLog says whether proxies write the ledger's lines.
+func (s *scene) proxiesLog() bool {
+	m, ok := s.mesh.(mesh.Resilience)
+	return ok && s.meshed() && s.keepsLedger() && m.LogContainer() != ""
 }
 
-// logContainer names the container whose output has the ledger's lines; ""
-// where proxies write none.
-func (s *scene) logContainer() string {
-	if m, ok := s.mesh.(mesh.Resilience); ok && s.meshed() {
-		return m.LogContainer()
+// ledgerSide says which proxies of a request write a line: see
+// [record.Scenario].
+func (s *scene) ledgerSide() string {
+	m, ok := s.mesh.(mesh.Resilience)
+	switch {
+	case !s.keepsLedger():
+		return record.LedgerClients
+	case ok && s.proxiesLog() && m.LogsInboundOnly():
+		return record.LedgerInbound
 	}
 	return ""
+}
+
+// ledgerOptions says how the ledger sees the services.
+func (s *scene) ledgerOptions(gone []ledger.Gone) ledger.Options {
+	logs, side := s.proxiesLog(), s.ledgerSide()
+	o := ledger.Options{Client: roleClients, Entry: s.scenario.Entry, Services: map[string]ledger.Station{}, Gone: gone,
+		ClientProxy: logs && side == "", InboundOnly: side == record.LedgerInbound}
+	if side == record.LedgerClients {
+		return o
+	}
+	callers := s.scenario.Graph.Callers()
+	for _, one := range s.scenario.Graph.Services {
+		o.Services[one.Name] = ledger.Station{Sidecar: logs && one.Sidecar, CalledBy: callers[one.Name]}
+	}
+	return o
 }

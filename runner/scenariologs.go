@@ -26,8 +26,10 @@ import (
 type scribe struct {
 	kube      kubernetes.Interface
 	namespace string
-	prefix    string           // of the ids that are wanted
-	container string           // of proxies; "" for none
+	prefix    string  // of the ids that are wanted
+	container string  // of proxies; "" for none
+	read      readLog // their logs
+	idle      bool
 	ahead     map[string]int64 // of nodes' clocks, nanoseconds
 
 	ctx    context.Context
@@ -44,8 +46,16 @@ type scribe struct {
 	open     int
 }
 
-func newScribe(ctx context.Context, kube kubernetes.Interface, namespace, prefix, container string, ahead map[string]int64) *scribe {
-	s := &scribe{kube: kube, namespace: namespace, prefix: prefix, container: container, ahead: ahead, lives: map[string]bool{}, failures: map[string]string{}, last: time.Now()}
+// readLog reads a proxy's log, as [mesh.Resilience] does.
+type readLog func(r io.Reader, source ledger.Source, each func(ledger.ProxyEntry)) (ledger.Lines, error)
+
+// newScribe makes one for a scene; where its study keeps no ledger, it follows
+// nothing.
+func newScribe(ctx context.Context, kube kubernetes.Interface, namespace string, of *scene, ahead map[string]int64) *scribe {
+	s := &scribe{kube: kube, namespace: namespace, prefix: of.idPrefix(), idle: !of.keepsLedger(), ahead: ahead, lives: map[string]bool{}, failures: map[string]string{}, last: time.Now()}
+	if m, ok := of.mesh.(mesh.Resilience); ok && of.proxiesLog() {
+		s.container, s.read = m.LogContainer(), m.ReadLog
+	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return s
 }
@@ -58,6 +68,9 @@ func (s *scribe) stop() {
 
 // found begins to follow what of a pod is not followed yet.
 func (s *scribe) found(pod *corev1.Pod) {
+	if s.idle {
+		return
+	}
 	service := pod.Labels[mesh.AppLabel]
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for _, status := range statuses {
@@ -98,7 +111,7 @@ func (s *scribe) follow(source ledger.Source, container string, proxy bool) {
 		}))
 		return
 	}
-	lines, err := ledger.ReadEnvoy(stream, source, func(e ledger.ProxyEntry) {
+	lines, err := s.read(stream, source, func(e ledger.ProxyEntry) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.proxies, s.last = append(s.proxies, e), time.Now()

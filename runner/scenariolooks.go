@@ -54,7 +54,9 @@ func (t *scenarioTrial) watch(ctx context.Context) *looks {
 	begin := t.zero.Add(-time.Until(t.zero) / 2)
 	l.done.Go(func() { l.every(ctx, begin, lookEvery, func(context.Context) error { l.sample(); return nil }) })
 	l.done.Go(func() { l.every(ctx, begin, costEvery, func(ctx context.Context) error { return l.cost(ctx, false) }) })
-	if m, ok := t.scene.mesh.(mesh.Resilience); ok && t.scene.meshed() && m.EjectedFilter() != "" {
+	// Where nothing happens, nobody is taken out, and asking costs the proxies CPU.
+	m, ok := t.scene.mesh.(mesh.Resilience)
+	if ok && t.scene.meshed() && m.EjectedFilter() != "" && len(t.timeline.Steps) > 0 {
 		l.done.Go(func() {
 			l.every(ctx, begin, ejectedEvery, func(ctx context.Context) error { return l.ejections(ctx, m) })
 		})
@@ -124,8 +126,7 @@ func (l *looks) ejections(ctx context.Context, m mesh.Resilience) error {
 	group.SetLimit(16)
 	for _, r := range l.t.callers() {
 		group.Go(func() error {
-			admin := l.t.admin(r)
-			stats, err := admin.Stats(ctx, m.EjectedFilter())
+			stats, err := l.t.admin(r).Gauges(ctx, m.EjectedFilter())
 			if err != nil {
 				if !l.t.census.lives(r.uid) {
 					return nil
@@ -134,7 +135,7 @@ func (l *looks) ejections(ctx context.Context, m mesh.Resilience) error {
 			}
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.ejected[r.uid] = m.Ejected(stats.Values(), l.t.namespace)
+			l.ejected[r.uid] = m.Ejected(stats, l.t.namespace)
 			return nil
 		})
 	}

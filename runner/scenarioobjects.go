@@ -92,6 +92,14 @@ func (s *scene) workload(one *graph.Service) mesh.Workload {
 	return w
 }
 
+// telemetry is what sidecars write about requests.
+func (s *scene) telemetry() string {
+	if s.keepsLedger() {
+		return mesh.TelemetryLedger
+	}
+	return study.TelemetryOff
+}
+
 // workloads are the services' and the clients'.
 func (s *scene) workloads() []mesh.Workload {
 	out := make([]mesh.Workload, 0, len(s.scenario.Graph.Services)+1)
@@ -119,6 +127,7 @@ func (s *scene) services() []*corev1.Service {
 		for _, p := range s.portsOf(one) {
 			service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: p.name, Port: int32(p.number)})
 		}
+		s.mesh.DecorateService(service, s.cell)
 		out = append(out, service)
 	}
 	return out
@@ -241,12 +250,15 @@ func (s *scene) deployments() ([]*appsv1.Deployment, error) {
 func (s *scene) workerPod(one *graph.Service) corev1.PodTemplateSpec {
 	c := corev1.Container{
 		Name: roleWorker,
-		Args: []string{"worker", "--control", "127.0.0.1:" + strconv.Itoa(workerControlPort), "--config", configDir + "/" + configKey, "--log-requests"},
+		Args: []string{"worker", "--control", "127.0.0.1:" + strconv.Itoa(workerControlPort), "--config", configDir + "/" + configKey},
 		ReadinessProbe: &corev1.Probe{
 			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt(control.HealthPort)}},
 			PeriodSeconds: 1, FailureThreshold: 1, TimeoutSeconds: 2,
 		},
 		VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true}},
+	}
+	if s.keepsLedger() {
+		c.Args = append(c.Args, "--log-requests")
 	}
 	for _, p := range s.portsOf(*one) {
 		c.Ports = append(c.Ports, corev1.ContainerPort{Name: p.name, ContainerPort: int32(p.number)})

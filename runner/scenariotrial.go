@@ -89,9 +89,12 @@ func (t *scenarioTrial) deploy(ctx context.Context) (err error) {
 	s := t.scene
 	begin := time.Now()
 	t.say("%d services with %d pods, %d clients", len(s.scenario.Graph.Services), s.scenario.Graph.Pods(), s.scenario.Clients)
-	t.scribe = newScribe(ctx, t.kube, t.namespace, s.idPrefix(), s.logContainer(), t.ahead)
+	t.scribe = newScribe(ctx, t.kube, t.namespace, s, t.ahead)
 	if t.census, err = newCensus(ctx, t.kube, t.namespace, t.job.id, t.scribe.found); err != nil {
 		return err
+	if err := t.findControlPlane(ctx, s.mesh); err != nil {
+		return err
+	}
 	}
 	if err := t.create(ctx); err != nil {
 		return err
@@ -264,6 +267,7 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 		sidecar[w.Name] = w.Proxy != nil
 	}
 	for i := range pods {
+	out.Ledger = t.scene.ledgerSide()
 		pods[i].Sidecar = sidecar[pods[i].Service]
 	}
 	out.Pods = pods

@@ -98,7 +98,7 @@ type podRef struct {
 	name, namespace string
 	uid, node       string
 	containers      map[string]string // name to container ID
-	proxy           *observe.EnvoyAdmin
+	proxy           mesh.Admin        // nil: it has no sidecar
 	proxyState      *mesh.ProxyState
 }
 
@@ -165,11 +165,17 @@ func (s *site) readyPods(ctx context.Context) (map[string]*corev1.Pod, error) {
 	return byApp, nil
 }
 
-// findControlPlane notes istiod's pods that run on an observed node.
-func (s *site) findControlPlane(ctx context.Context) error {
-	pods, err := s.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{LabelSelector: "app=istiod"})
+// findControlPlane notes the pods of a mesh's control plane that run on an
+// observed node, in place of those noted before.
+func (s *site) findControlPlane(ctx context.Context, m mesh.Mesh) error {
+	s.control = nil
+	namespace, selector := m.ControlPlane()
+	if selector == "" {
+		return nil
+	}
+	pods, err := s.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return fmt.Errorf("list istiod's pods: %w", err)
+		return fmt.Errorf("list the pods of mesh %s's control plane: %w", m.Name(), err)
 	}
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; lab.PodReady(pod) && s.observers[pod.Spec.NodeName].HTTPClient != nil {
@@ -199,13 +205,12 @@ func (s *site) newPodRef(ctx context.Context, pod *corev1.Pod, m mesh.Mesh) (pod
 		if ref.containers[name] == "" {
 			continue
 		}
-		admin := observe.EnvoyAdmin{HTTPClient: s.http(pod, m.AdminPort())}
-		info, err := admin.ServerInfo(ctx)
+		ref.proxy = m.Admin(s.http(pod, m.AdminPort()))
+		version, err := ref.proxy.Version(ctx)
 		if err != nil {
 			return ref, fmt.Errorf("sidecar of pod %s: %w", pod.Name, err)
 		}
-		ref.proxy = &admin
-		ref.proxyState = &mesh.ProxyState{Version: info.Version, CPULimit: cpuLimit(pod, name)}
+		ref.proxyState = &mesh.ProxyState{Version: version, CPULimit: cpuLimit(pod, name)}
 	}
 	return ref, nil
 }

@@ -37,7 +37,7 @@ type trialRun struct {
 // counters are what worker and proxies counted at one moment.
 type counters struct {
 	worker                     workercontrol.Counters
-	client, server             *observe.EnvoyStats
+	client, server             *observe.ProxyStats
 	clientConfig, serverConfig []byte // after the trial only
 }
 
@@ -197,7 +197,7 @@ func (t *trialRun) count(ctx context.Context) (counters, error) {
 		}
 		return err
 	})
-	proxy := func(pod podRef, into **observe.EnvoyStats, who string) {
+	proxy := func(pod podRef, into **observe.ProxyStats, who string) {
 		if pod.proxy == nil {
 			return
 		}
@@ -225,7 +225,7 @@ func (t *trialRun) readConfigs(ctx context.Context, c *counters) error {
 		if side.pod.proxy == nil {
 			continue
 		}
-		dump, err := side.pod.proxy.ConfigDump(ctx)
+		dump, err := side.pod.proxy.Config(ctx)
 		if err != nil {
 			return fmt.Errorf("configuration of the %s proxy: %w", side.who, err)
 		}

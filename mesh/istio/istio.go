@@ -9,10 +9,13 @@ package istio
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/record"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -52,6 +55,16 @@ func (*Mesh) ProxyContainers() []string { return []string{proxyContainer} }
 
 // AdminPort is Envoy's admin port on the pod's loopback.
 func (*Mesh) AdminPort() int { return adminPort }
+
+// Admin is Envoy's.
+func (*Mesh) Admin(client *http.Client) mesh.Admin { return observe.EnvoyAdmin{HTTPClient: client} }
+
+// ControlPlane is istiod of any revision, in whichever namespace.
+func (*Mesh) ControlPlane() (namespace, selector string) { return "", "app=istiod" }
+
+// DecorateService does nothing: Istio takes protocols from the names of ports,
+// and levers from resources of its own.
+func (*Mesh) DecorateService(*corev1.Service, record.Cell) {}
 
 // proxyConfig is the part of Istio's ProxyConfig that pods carry.
 type proxyConfig struct {

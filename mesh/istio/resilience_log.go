@@ -2,6 +2,7 @@ package istio
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +18,14 @@ const ledgerProvider = "meshmark-ledger"
 // ledgerFlush is how long lines of the ledger may stay in a proxy: a proxy
 // that is killed loses those.
 const ledgerFlush = "0.1s"
+
+// LogsInboundOnly is false: both sides write.
+func (*Mesh) LogsInboundOnly() bool { return false }
+
+// ReadLog reads Envoy's access log.
+func (*Mesh) ReadLog(r io.Reader, source ledger.Source, each func(ledger.ProxyEntry)) (ledger.Lines, error) {
+	return ledger.ReadEnvoy(r, source, each)
+}
 
 // attemptLedger has w's sidecar write a line for each attempt, beside the line
 // a request of the ledger's provider.

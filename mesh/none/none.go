@@ -6,8 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 
 	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/ledger"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
@@ -41,14 +44,23 @@ func (Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	return nil
 }
 
+// DecorateService does nothing.
+func (Mesh) DecorateService(*corev1.Service, record.Cell) {}
+
 // Policies returns none.
 func (Mesh) Policies([]mesh.Workload) []*unstructured.Unstructured { return nil }
 
 // ProxyContainers returns none.
 func (Mesh) ProxyContainers() []string { return nil }
 
+// ControlPlane returns none.
+func (Mesh) ControlPlane() (namespace, selector string) { return "", "" }
+
 // AdminPort returns 0.
 func (Mesh) AdminPort() int { return 0 }
+
+// Admin returns nil.
+func (Mesh) Admin(*http.Client) mesh.Admin { return nil }
 
 // StatsFilter returns "".
 func (Mesh) StatsFilter() string { return "" }
@@ -85,6 +97,14 @@ func (Mesh) CheckTraffic([]byte, []mesh.Route, record.Cell) []record.Check { ret
 
 // LogContainer returns "".
 func (Mesh) LogContainer() string { return "" }
+
+// LogsInboundOnly is false.
+func (Mesh) LogsInboundOnly() bool { return false }
+
+// ReadLog fails: there is no log.
+func (Mesh) ReadLog(io.Reader, ledger.Source, func(ledger.ProxyEntry)) (ledger.Lines, error) {
+	return ledger.Lines{}, errors.New("without a mesh no proxy writes a log")
+}
 
 // EjectedFilter returns "".
 func (Mesh) EjectedFilter() string { return "" }

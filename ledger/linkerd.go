@@ -1,0 +1,96 @@
+package ledger
+
+import (
+	"bytes"
+	"io"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Details of lines of Linkerd, in our words.
+const (
+	// proxyOrWorker: the answer may be the proxy's own or its worker's; the log
+	// does not tell them apart.
+	proxyOrWorker = "proxy or worker"
+	// givenUp: whoever asked went away before the answer.
+	givenUp = "given up"
+)
+
+// ReadLinkerd reads the access log of a Linkerd proxy, in its JSON format, and
+// calls each with every line whose request has one of our ids, as ReadEnvoy
+// does. Linkerd logs what a proxy receives for its own pod, never what it sends;
+// the field trace_id is the header x-request-id where there is no x-b3-traceid.
+// A request that whoever asked gave up on has a line without a status.
+//
+// Source: linkerd2-proxy, linkerd/http/access-log.
+func ReadLinkerd(r io.Reader, source Source, each func(ProxyEntry)) (Lines, error) {
+	if source.Prefix == "" {
+		source.Prefix = IDPrefix
+	}
+	p := &parser{source: source, shared: map[string]string{}}
+	host := ""
+	for _, address := range source.Addresses {
+		if _, err := netip.ParseAddr(address); err == nil {
+			host = address
+			break
+		}
+	}
+	err := p.read(r, func(line []byte) { p.linkerd(line, host, each) })
+	return p.lines, err
+}
+
+// linkerd reads a line. The pod's own address stands for the worker's.
+func (p *parser) linkerd(line []byte, host string, each func(ProxyEntry)) {
+	if line[0] != '{' {
+		p.lines.Foreign++
+		return
+	}
+	e := ProxyEntry{Side: SideServer, Service: p.source.Service, Pod: p.source.Pod, GRPC: -1, Attempts: 1, Host: host, Details: viaUpstream}
+	var id []byte
+	start, total, bad := false, false, false
+	object := scanObject(line, func(key, value []byte) {
+		if len(value) == 0 {
+			return
+		}
+		switch string(key) {
+		case "trace_id":
+			id = append(id[:0], value...)
+		case "timestamp":
+			e.StartNS, start = parseTime(string(value))
+			bad = bad || !start
+		case "status":
+			status, err := strconv.Atoi(string(value))
+			bad = bad || err != nil || status < 100 || status > 999
+			e.Status = status
+		case "total_ns":
+			ns, err := strconv.ParseInt(string(value), 10, 64)
+			bad = bad || err != nil || ns < 0
+			e.DurationNS, total = ns, true
+		}
+	})
+	switch {
+	case !object:
+		p.skip(bytes.Contains(line, []byte(`"`+p.source.Prefix)))
+		return
+	case !start && !bad:
+		p.lines.Foreign++ // JSON of something else
+		return
+	case !strings.HasPrefix(string(id), p.source.Prefix):
+		p.lines.Other++
+		return
+	case bad:
+		p.lines.Damaged++
+		return
+	}
+	e.ID = string(id)
+	e.StartNS -= p.source.ZeroNS
+	switch {
+	case e.Status == 0 || !total:
+		e.Status, e.Details = 0, givenUp
+	case e.Status >= 400:
+		e.Details = proxyOrWorker
+	}
+	p.lines.Entries++
+	each(e)
+}

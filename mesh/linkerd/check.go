@@ -1,0 +1,86 @@
+package linkerd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+)
+
+// notThere tells what to do on a cluster without Linkerd.
+const notThere = "on this machine: meshmark lab up --linkerd DIR, with a folder of Linkerd's programs and charts, or a release; a study of several meshes can go without: --set mesh=[none,istio]"
+
+// Check finds Linkerd's control plane ready, and an injector; it also notes
+// where the policy controller is asked, so call it before Told.
+func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.Proxy) ([]record.Component, error) {
+	client, err := kubernetes.NewForConfig(cluster)
+	if err != nil {
+		return nil, fmt.Errorf("linkerd: %w", err)
+	}
+	m.cluster = cluster
+	_, selector := m.ControlPlane()
+	found, err := client.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("linkerd: look for the control plane in namespace %s: %w", Namespace, err)
+	}
+	if len(found.Items) == 0 {
+		return nil, errs.WithHint(errs.Usage("linkerd: there is no control plane in namespace %s", Namespace), notThere)
+	}
+	var components []record.Component
+	seen := map[string]bool{}
+	for _, d := range found.Items {
+		if d.Status.AvailableReplicas == 0 {
+			return nil, errs.WithHint(fmt.Errorf("linkerd: %s in namespace %s has no available replica", d.Name, Namespace),
+				"kubectl -n %s describe pods -l %s=%s", Namespace, componentLabel, d.Labels[componentLabel])
+		}
+		pod := d.Spec.Template.Spec
+		for _, c := range append(pod.InitContainers, pod.Containers...) {
+			name := "linkerd-controller"
+			switch {
+			case c.Name == proxyContainer:
+				name = "linkerd2-proxy"
+			case c.Name == "policy":
+				name = "linkerd-policy-controller"
+			case !strings.Contains(c.Image, "controller"):
+				continue
+			}
+			if version := tag(c.Image); !seen[name+version] {
+				seen[name+version] = true
+				components = append(components, record.Component{Name: name, Version: version, Source: c.Image})
+			}
+		}
+	}
+	hooks, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: componentLabel + "=proxy-injector"})
+	if err != nil {
+		return nil, fmt.Errorf("linkerd: look for the injection webhook: %w", err)
+	}
+	if len(hooks.Items) == 0 && len(proxies) > 0 {
+		return nil, errs.WithHint(fmt.Errorf("linkerd: no proxy injector is registered"),
+			"kubectl get mutatingwebhookconfigurations -l %s=proxy-injector", componentLabel)
+	}
+	for _, p := range proxies {
+		if err := refuse(p); err != nil {
+			return nil, errs.Usage("%v", err)
+		}
+	}
+	return components, nil
+}
+
+// tag is the part of an image reference after the last colon of its name.
+func tag(image string) string {
+	name := image[strings.LastIndex(image, "/")+1:]
+	if at := strings.Index(name, "@"); at >= 0 {
+		return name[at+1:]
+	}
+	if colon := strings.Index(name, ":"); colon >= 0 {
+		return name[colon+1:]
+	}
+	return "latest"
+}

@@ -1,0 +1,227 @@
+// Package linkerd is the adapter for Linkerd with sidecars.
+//
+// Levers travel the documented way: annotations of the pod template for what a
+// proxy is told at its start (injection, worker threads, CPU limit, access
+// log, which callers it takes), annotations of the Service for what callers do
+// with its requests (retries, timeouts, failure accrual). Linkerd's proxies
+// tell no configuration, only metrics and their environment. So the levers on
+// requests are proved at the policy controller, which answers what it tells
+// proxies of a Service, and the others by the proxies' environment and by the
+// counters of both sides.
+package linkerd
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// Names and ports of Linkerd's own contract.
+// See linkerd.io/docs, Reference, Proxy Configuration.
+const (
+	proxyContainer = "linkerd-proxy"
+	adminPort      = 4191
+	componentLabel = "linkerd.io/control-plane-component"
+
+	injectAnnotation = "linkerd.io/inject"
+	configPrefix     = "config.linkerd.io/"
+	opaqueAnnotation = configPrefix + "opaque-ports"
+)
+
+// Mesh is the adapter.
+type Mesh struct {
+	// cluster is where the policy controller is asked; set by Check.
+	cluster *rest.Config
+}
+
+var _ mesh.Mesh = (*Mesh)(nil)
+
+// Name returns "linkerd".
+func (*Mesh) Name() string { return study.MeshLinkerd }
+
+// ProxyContainers names the injected container. Whatever redirects the pod's
+// traffic ends before the pod serves.
+func (*Mesh) ProxyContainers() []string { return []string{proxyContainer} }
+
+// AdminPort is the proxy's admin port.
+func (*Mesh) AdminPort() int { return adminPort }
+
+// Admin is the proxy's own.
+func (*Mesh) Admin(client *http.Client) mesh.Admin { return observe.LinkerdAdmin{HTTPClient: client} }
+
+// ControlPlane is what Linkerd's chart installs: destination with the policy
+// controller, identity, and the proxy injector. Their pods have sidecars,
+// which count.
+func (*Mesh) ControlPlane() (namespace, selector string) {
+	return Namespace, componentLabel + " in (destination, identity, proxy-injector)"
+}
+
+// verifiedStats are the series that Verify looks at: requests and connections
+// by direction, peer and whether they are encrypted, and what runs.
+var verifiedStats = []string{`^request_total\{`, `^response_total\{`, `^tcp_open_total\{`}
+
+// StatsFilter selects the series of Verify.
+func (*Mesh) StatsFilter() string { return strings.Join(verifiedStats, "|") }
+
+// Policies returns none: everything is said in annotations.
+func (*Mesh) Policies([]mesh.Workload) []*unstructured.Unstructured { return nil }
+
+// Decorate asks the injector for w's sidecar with its levers, or for none.
+func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Labels["sidecar.istio.io/inject"] = "false" // both meshes may be installed
+	if w.Proxy == nil {
+		pod.Annotations[injectAnnotation] = "disabled"
+		return nil
+	}
+	if err := refuse(*w.Proxy); err != nil {
+		return fmt.Errorf("workload %s: %w", w.Name, err)
+	}
+	threads, err := strconv.Atoi(w.Proxy.Concurrency)
+	if err != nil || threads < 1 {
+		return fmt.Errorf("workload %s: concurrency %q is no number of threads", w.Name, w.Proxy.Concurrency)
+	}
+	set := func(name, value string) { pod.Annotations[configPrefix+name] = value }
+	pod.Annotations[injectAnnotation] = "enabled"
+	// Requests and limits of CPU would change the number of threads; a fixed
+	// one can be given in the environment alone.
+	env, err := json.Marshal([]corev1.EnvVar{
+		{Name: envCores, Value: strconv.Itoa(threads)}, {Name: envCoresMin, Value: strconv.Itoa(threads)}, {Name: envCoresMax, Value: strconv.Itoa(threads)},
+	})
+	if err != nil {
+		return fmt.Errorf("workload %s: %w", w.Name, err)
+	}
+	set("proxy-additional-env", string(env))
+	if limit := w.Proxy.CPULimit; limit != "" && limit != study.CPULimitNone {
+		set("proxy-cpu-limit", limit)
+	}
+	set("default-inbound-policy", inboundPolicy(w.Proxy.MTLS))
+	if format := accessLog(w.Proxy.Telemetry); format != "" {
+		set("access-log", format)
+	}
+	if w.ControlPort != 0 {
+		set("skip-inbound-ports", strconv.Itoa(w.ControlPort))
+	}
+	if ports := opaquePorts(pod.Spec.Containers); ports != "" {
+		pod.Annotations[opaqueAnnotation] = ports
+	}
+	return nil
+}
+
+// Environment of the proxy.
+const (
+	envCores    = "LINKERD2_PROXY_CORES"
+	envCoresMin = "LINKERD2_PROXY_CORES_MIN"
+	envCoresMax = "LINKERD2_PROXY_CORES_MAX"
+	envPolicy   = "LINKERD2_PROXY_INBOUND_DEFAULT_POLICY"
+	envLog      = "LINKERD2_PROXY_ACCESS_LOG"
+)
+
+// inboundPolicy translates the factor mtls: whom a proxy takes requests from.
+// Probes of the kubelet are taken either way.
+func inboundPolicy(mtls string) string {
+	if mtls == study.MTLSStrict {
+		return "all-authenticated"
+	}
+	return "all-unauthenticated"
+}
+
+// accessLog translates the factor telemetry; "" for no log.
+func accessLog(telemetry string) string {
+	switch telemetry {
+	case study.TelemetryText:
+		return "apache"
+	case study.TelemetryJSON, mesh.TelemetryLedger:
+		return "json"
+	}
+	return ""
+}
+
+// refuse says what of a proxy Linkerd does not have.
+func refuse(p mesh.Proxy) error {
+	for _, lack := range lacksOfProxy(p) {
+		return fmt.Errorf("mesh linkerd cannot give %s=%s: %s", lack.Factor, lack.Level, lack.Reason)
+	}
+	return nil
+}
+
+// noPlainText is why mutual TLS cannot be off.
+const noPlainText = "between pods with sidecars Linkerd always uses mutual TLS; only ports that bypass the sidecar go without"
+
+func lacksOfProxy(p mesh.Proxy) []mesh.Lack {
+	var out []mesh.Lack
+	lack := func(factor, level, reason string) {
+		out = append(out, mesh.Lack{Factor: factor, Level: level, Reason: reason})
+	}
+	if p.MTLS == study.MTLSOff {
+		lack(study.FactorMTLS, p.MTLS, noPlainText)
+	}
+	if strings.HasSuffix(p.Telemetry, "+stats") {
+		lack(study.FactorTelemetry, p.Telemetry, "Linkerd's proxies always keep all their metrics, so there is nothing to add; leave +stats out")
+	}
+	if p.Envoy != "" {
+		lack(study.FactorEnvoy, p.Envoy, "Linkerd's proxy is not Envoy")
+	}
+	if p.CertificateTTL != 0 {
+		lack("certificates", p.CertificateTTL.String(), "how long certificates live is set for the whole mesh, at Linkerd's installation, and its proxies do not show theirs")
+	}
+	return out
+}
+
+// opaquePorts lists the ports whose names say that they carry no HTTP: Linkerd
+// looks into connections, waits for the first bytes, and cannot know from
+// names. TLS of the application's own needs no mark.
+func opaquePorts(containers []corev1.Container) string {
+	var out []string
+	for _, c := range containers {
+		for _, p := range c.Ports {
+			if isOpaque(p.Name) {
+				out = append(out, strconv.Itoa(int(p.ContainerPort)))
+			}
+		}
+	}
+	return strings.Join(slices.Compact(out), ",")
+}
+
+func isOpaque(name string) bool { return name == "tcp" || strings.HasPrefix(name, "tcp-") }
+
+// DecorateService marks ports without HTTP, and says what callers do with
+// requests to the Service.
+func (*Mesh) DecorateService(s *corev1.Service, cell record.Cell) {
+	set := levers(cell)
+	var opaque []string
+	for _, p := range s.Spec.Ports {
+		if isOpaque(p.Name) {
+			opaque = append(opaque, strconv.Itoa(int(p.Port)))
+		}
+	}
+	if len(opaque) > 0 {
+		set[opaqueAnnotation] = strings.Join(opaque, ",")
+	}
+	if len(set) == 0 {
+		return
+	}
+	if s.Annotations == nil {
+		s.Annotations = map[string]string{}
+	}
+	for name, value := range set {
+		s.Annotations[name] = value
+	}
+}

@@ -1,0 +1,168 @@
+package linkerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/linkerd/linkerd2-proxy-api/go/outbound"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// policyPort is where the policy controller, a container of the destination
+// pod, answers proxies.
+const policyPort = 8090
+
+// Told asks the policy controller what it tells proxies of each route, as
+// `linkerd diagnostics policy` does, and checks that it is what the cell asks
+// for. It answers all callers of a namespace alike.
+func (m *Mesh) Told(ctx context.Context, routes []mesh.Route, cell record.Cell) ([]record.Check, error) {
+	if m.cluster == nil {
+		return nil, errors.New("linkerd: nobody has checked the cluster")
+	}
+	client, err := kubernetes.NewForConfig(m.cluster)
+	if err != nil {
+		return nil, fmt.Errorf("linkerd: %w", err)
+	}
+	pods, err := client.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: componentLabel + "=destination"})
+	if err != nil {
+		return nil, fmt.Errorf("linkerd: look for the policy controller: %w", err)
+	}
+	at := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return lab.PodReady(&p) })
+	if at < 0 {
+		return nil, fmt.Errorf("linkerd: the policy controller has no ready pod in namespace %s", Namespace)
+	}
+	pod := pods.Items[at].Name
+	dialer := lab.NewDialer(m.cluster)
+	defer dialer.Close()
+	conn, err := grpc.NewClient("passthrough:///policy", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return dialer.DialPod(ctx, Namespace, pod, policyPort)
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("linkerd: %w", err)
+	}
+	defer conn.Close()
+	policies := outbound.NewOutboundPoliciesClient(conn)
+	var all []told
+	for _, r := range routes {
+		answer, err := policies.Get(ctx, &outbound.TrafficSpec{
+			SourceWorkload: r.Namespace + ":meshmark",
+			Target:         &outbound.TrafficSpec_Authority{Authority: r.Name + "." + r.Namespace + ".svc.cluster.local:" + strconv.Itoa(r.Port)},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("linkerd: ask the policy controller about %s:%d: %w", r.Name, r.Port, err)
+		}
+		of, err := toldOf(answer, cell[study.FactorProtocol])
+		if err != nil {
+			return nil, fmt.Errorf("linkerd: what the policy controller tells of %s:%d: %w", r.Name, r.Port, err)
+		}
+		of.service = r.Name
+		all = append(all, of)
+	}
+	return checkTold(all, wantedOf(cell)), nil
+}
+
+// told is what proxies are told of a route.
+type told struct {
+	service  string
+	routes   int // of HTTP, that requests may take
+	retries  int
+	statuses []statuses
+	try      time.Duration
+	timeout  time.Duration
+	accrual  bool
+	failures int
+	min, max time.Duration
+}
+
+// toldOf reads an answer: what stands for the protocol that callers speak,
+// which proxies tell by the first bytes where a port says nothing.
+func toldOf(policy *outbound.OutboundPolicy, protocol string) (told, error) {
+	var routes []*outbound.HttpRoute
+	var breaker *outbound.FailureAccrual
+	switch p := policy.GetProtocol().GetKind().(type) {
+	case *outbound.ProxyProtocol_Detect_:
+		if protocol == study.ProtocolHTTP1 {
+			routes, breaker = p.Detect.GetHttp1().GetRoutes(), p.Detect.GetHttp1().GetFailureAccrual()
+		} else {
+			routes, breaker = p.Detect.GetHttp2().GetRoutes(), p.Detect.GetHttp2().GetFailureAccrual()
+		}
+	case *outbound.ProxyProtocol_Http1_:
+		routes, breaker = p.Http1.GetRoutes(), p.Http1.GetFailureAccrual()
+	case *outbound.ProxyProtocol_Http2_:
+		routes, breaker = p.Http2.GetRoutes(), p.Http2.GetFailureAccrual()
+	default:
+		return told{}, fmt.Errorf("its protocol is %T, not HTTP", p)
+	}
+	if len(routes) != 1 || len(routes[0].GetRules()) != 1 {
+		return told{}, fmt.Errorf("%d routes, where the default route alone is expected", len(routes))
+	}
+	rule := routes[0].GetRules()[0]
+	out := told{routes: 1, timeout: rule.GetTimeouts().GetRequest().AsDuration()}
+	if r := rule.GetRetry(); r != nil {
+		out.retries, out.try = int(r.GetMaxRetries()), r.GetTimeout().AsDuration()
+		for _, s := range r.GetConditions().GetStatusRanges() {
+			out.statuses = append(out.statuses, statuses{int(s.GetStart()), int(s.GetEnd())})
+		}
+		slices.SortFunc(out.statuses, func(a, b statuses) int { return (a.from-b.from)*1000 + a.to - b.to })
+	}
+	if c := breaker.GetConsecutiveFailures(); c != nil {
+		out.accrual, out.failures = true, int(c.GetMaxFailures())
+		out.min, out.max = c.GetBackoff().GetMinBackoff().AsDuration(), c.GetBackoff().GetMaxBackoff().AsDuration()
+	}
+	return out, nil
+}
+
+// checkTold compares what proxies are told with what the cell asks for.
+func checkTold(all []told, w wanted) []record.Check {
+	var out []record.Check
+	check := func(name string, same func(told) bool, got func(told) string, want string) {
+		c := record.Check{Name: name, OK: true, Detail: "the policy controller tells proxies: " + want}
+		for _, t := range all {
+			if !same(t) {
+				c.OK, c.Detail = false, fmt.Sprintf("of %s the policy controller tells proxies: %s, and the cell asks for: %s", t.service, got(t), want)
+				break
+			}
+		}
+		out = append(out, c)
+	}
+	words := func(n int, ranges []statuses, try time.Duration) string {
+		if n == 0 {
+			return "no retries"
+		}
+		return fmt.Sprintf("%d retries for statuses %v, %v an attempt", n, ranges, try)
+	}
+	var ranges []statuses
+	if w.retries > 0 {
+		ranges = rangesOf(w.conditions)
+	}
+	check("retries", func(t told) bool {
+		return t.retries == w.retries && slices.Equal(t.statuses, ranges) && t.try == w.try
+	}, func(t told) string { return words(t.retries, t.statuses, t.try) }, words(w.retries, ranges, w.try))
+	check("request-timeout", func(t told) bool { return t.timeout == w.timeout },
+		func(t told) string { return "timeout " + t.timeout.String() }, "timeout "+w.timeout.String())
+	breaker := func(on bool, n int, low, high time.Duration) string {
+		if !on {
+			return "no failure accrual"
+		}
+		return fmt.Sprintf("failure accrual after %d in a row, for %v to %v", n, low, high)
+	}
+	check("outlier-detection", func(t told) bool {
+		return t.accrual == w.accrual && t.failures == w.failures && t.min == w.min && t.max == w.max
+	}, func(t told) string { return breaker(t.accrual, t.failures, t.min, t.max) }, breaker(w.accrual, w.failures, w.min, w.max))
+	return out
+}

@@ -1,0 +1,292 @@
+package linkerd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshmark/meshmark/ledger"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+var (
+	_ mesh.Resilience = (*Mesh)(nil)
+	_ mesh.Teller     = (*Mesh)(nil)
+)
+
+// Annotations of a Service, for what callers' proxies do with its requests.
+// See linkerd.io/docs, Reference, Retries; Timeouts; Circuit Breaking.
+const (
+	retryHTTP      = "retry.linkerd.io/http"
+	retryLimit     = "retry.linkerd.io/limit"
+	retryTimeout   = "retry.linkerd.io/timeout"
+	requestTimeout = "timeout.linkerd.io/request"
+
+	accrual     = "balancer.linkerd.io/failure-accrual"
+	maxFailures = accrual + "-consecutive-max-failures"
+	minPenalty  = accrual + "-consecutive-min-penalty"
+	maxPenalty  = accrual + "-consecutive-max-penalty"
+)
+
+// Linkerd's own where nobody says.
+const (
+	defaultFailures   = 7
+	defaultMinPenalty = time.Second
+	defaultMaxPenalty = time.Minute
+	defaultRetries    = 1
+)
+
+// defaultConditions are what a cell with a number of retries and default
+// conditions has tried again: 502 to 504, by which Linkerd's proxies tell of
+// connections that failed, and which is nearest to Istio's default.
+const defaultConditions = "gateway-error"
+
+// level is a cell's level of a factor, "" where it leaves all to the mesh.
+// Linkerd has retries only where somebody asks, so off is its default.
+func level(cell record.Cell, factor string) string {
+	switch v := cell[factor]; v {
+	case study.NotApplicable, study.LevelDefault, study.LevelNone, study.LevelOff:
+		return ""
+	default:
+		return v
+	}
+}
+
+// Lacks says what Linkerd does not have, or not for one Service alone.
+func (*Mesh) Lacks(cell record.Cell) []mesh.Lack {
+	var out []mesh.Lack
+	lack := func(factor, format string, args ...any) {
+		out = append(out, mesh.Lack{Factor: factor, Level: cell[factor], Reason: fmt.Sprintf(format, args...)})
+	}
+	if cell[study.FactorMTLS] == study.MTLSOff {
+		lack(study.FactorMTLS, "%s", noPlainText)
+	}
+	for word := range strings.SplitSeq(level(cell, study.FactorRetryOn), ",") {
+		if word != "" && conditionOf(word) == (statuses{}) {
+			lack(study.FactorRetryOn, "Linkerd tries again by the status of answers: 5xx, gateway-error and status codes; it does not know %q", word)
+			break
+		}
+	}
+	if cell[study.FactorProtocol] == study.ProtocolGRPC && level(cell, study.FactorRetries)+level(cell, study.FactorRetryOn) != "" {
+		lack(study.FactorRetries, "failures of gRPC come with HTTP status 200, and only retries by HTTP status are asked of Linkerd here")
+	}
+	if v := level(cell, study.FactorOutlierDetection); v != "" {
+		settings := study.ParseSettings(v)
+		if settings["interval"] != "" {
+			lack(study.FactorOutlierDetection, "Linkerd's failure accrual looks at every answer and has no interval; leave interval= out")
+		}
+		if most := settings["max"]; most != "" && most != "100%" && most != "1" {
+			lack(study.FactorOutlierDetection, "Linkerd has no bound on the endpoints that are out at once, which is max=100%%")
+		}
+	}
+	if level(cell, study.FactorCircuitBreaker) != "" {
+		lack(study.FactorCircuitBreaker, "Linkerd has no limits of connections and requests for a Service; what it calls circuit breaking is the factor outlier_detection")
+	}
+	if level(cell, study.FactorLoadBalancer) != "" {
+		lack(study.FactorLoadBalancer, "Linkerd has one load balancer, the better of two by their moving average of latency")
+	}
+	return out
+}
+
+// statuses are a range of status codes.
+type statuses struct{ from, to int }
+
+// conditionOf is the range of a word of retry_on that Linkerd takes; none for
+// others.
+func conditionOf(word string) statuses {
+	switch word {
+	case "5xx":
+		return statuses{500, 599}
+	case "gateway-error":
+		return statuses{502, 504}
+	}
+	if code, err := strconv.Atoi(word); err == nil && code >= 100 && code < 600 {
+		return statuses{code, code}
+	}
+	return statuses{}
+}
+
+// wanted is what a cell asks of requests to a Service, in Linkerd's terms; the
+// zero value is its default.
+type wanted struct {
+	retries    int
+	conditions string // comma list of words that conditionOf knows
+	try        time.Duration
+	timeout    time.Duration
+
+	accrual  bool
+	failures int
+	min, max time.Duration
+}
+
+func wantedOf(cell record.Cell) wanted {
+	var w wanted
+	retries, on, try := level(cell, study.FactorRetries), level(cell, study.FactorRetryOn), level(cell, study.FactorPerTryTimeout)
+	if cell[study.FactorRetries] != study.LevelOff && retries+on+try != "" {
+		w.retries, w.conditions = defaultRetries, defaultConditions
+		if retries != "" {
+			w.retries = whole(retries)
+		}
+		if on != "" {
+			w.conditions = on
+		}
+		w.try = duration(try)
+	}
+	w.timeout = duration(level(cell, study.FactorRequestTimeout))
+	if v := level(cell, study.FactorOutlierDetection); v != "" {
+		settings := study.ParseSettings(v)
+		w.accrual, w.failures, w.min, w.max = true, defaultFailures, defaultMinPenalty, defaultMaxPenalty
+		if n := settings["errors"]; n != "" {
+			w.failures = whole(n)
+		}
+		if d := settings["ejection"]; d != "" {
+			w.min = duration(d)
+			w.max = max(w.max, w.min)
+		}
+	}
+	return w
+}
+
+// whole and duration read levels, which are well spelt once a study was read.
+func whole(level string) int {
+	n, _ := strconv.Atoi(level)
+	return n
+}
+
+func duration(level string) time.Duration {
+	d, _ := time.ParseDuration(level)
+	return d
+}
+
+// millis spells a duration as Linkerd takes it: a whole number with one unit.
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) + "ms" }
+
+// levers are the annotations that a cell's Services get.
+func levers(cell record.Cell) map[string]string {
+	out := map[string]string{}
+	w := wantedOf(cell)
+	if w.retries > 0 {
+		out[retryHTTP], out[retryLimit] = w.conditions, strconv.Itoa(w.retries)
+		if w.try > 0 {
+			out[retryTimeout] = millis(w.try)
+		}
+	}
+	if w.timeout > 0 {
+		out[requestTimeout] = millis(w.timeout)
+	}
+	if w.accrual {
+		out[accrual], out[maxFailures], out[minPenalty], out[maxPenalty] = "consecutive", strconv.Itoa(w.failures), millis(w.min), millis(w.max)
+	}
+	return out
+}
+
+// Traffic returns none: Services carry all of it in annotations.
+func (*Mesh) Traffic(mesh.Route, record.Cell) []*unstructured.Unstructured { return nil }
+
+// ConfigPath returns "": proxies do not tell; see Told.
+func (*Mesh) ConfigPath() string { return "" }
+
+// CheckTraffic has nothing to check.
+func (*Mesh) CheckTraffic([]byte, []mesh.Route, record.Cell) []record.Check { return nil }
+
+// LogContainer is the sidecar.
+func (*Mesh) LogContainer() string { return proxyContainer }
+
+// LogsInboundOnly says that a proxy writes lines about requests to its own pod
+// alone: Linkerd has no log of what a proxy sends.
+func (*Mesh) LogsInboundOnly() bool { return true }
+
+// ReadLog reads Linkerd's access log.
+func (*Mesh) ReadLog(r io.Reader, source ledger.Source, each func(ledger.ProxyEntry)) (ledger.Lines, error) {
+	return ledger.ReadLinkerd(r, source, each)
+}
+
+// pendingState is the state of endpoints that a balancer does not choose.
+const pendingState = `endpoint_state="pending"`
+
+// EjectedFilter selects the gauge of Ejected.
+func (*Mesh) EjectedFilter() string { return `^outbound_http_balancer_endpoints\{.*` + pendingState }
+
+// Ejected counts the endpoints that balancers know and do not choose: failure
+// accrual has shut them, or there is no connection to them. A proxy may have
+// several balancers of one Service, one for each of its ports.
+func (*Mesh) Ejected(stats map[string]float64, namespace string) map[string]int {
+	out := map[string]int{}
+	for key, value := range stats {
+		if !strings.HasPrefix(key, "outbound_http_balancer_endpoints{") || !strings.Contains(key, pendingState) || value <= 0 {
+			continue
+		}
+		if labelOf(key, "backend_namespace") == namespace {
+			service := labelOf(key, "backend_name")
+			out[service] = max(out[service], int(value))
+		}
+	}
+	return out
+}
+
+// labelOf finds a label's value in a series' name as [observe.Metric.Key]
+// spells it; "" if it has none.
+func labelOf(key, label string) string {
+	at := strings.Index(key, "{"+label+`="`)
+	if at < 0 {
+		at = strings.Index(key, ","+label+`="`)
+	}
+	if at < 0 {
+		return ""
+	}
+	quoted := key[at+len(label)+2:]
+	value, err := strconv.QuotedPrefix(quoted)
+	if err != nil {
+		return ""
+	}
+	value, _ = strconv.Unquote(value) // it is quoted
+	return value
+}
+
+// hasLabels says whether a series' name has all of the labels.
+func hasLabels(key string, labels map[string]string) bool {
+	for label, value := range labels {
+		if labelOf(key, label) != value {
+			return false
+		}
+	}
+	return true
+}
+
+// sum adds the series of a name with all of the labels.
+func sum(stats map[string]float64, name string, labels map[string]string) float64 {
+	total := 0.0
+	for key, value := range stats {
+		if strings.HasPrefix(key, name+"{") && hasLabels(key, labels) {
+			total += value
+		}
+	}
+	return total
+}
+
+// CertificatePath returns "": proxies tell of their certificates only when
+// they expire.
+func (*Mesh) CertificatePath() string { return "" }
+
+// Certificate fails.
+func (*Mesh) Certificate([]byte) (mesh.Certificate, error) {
+	return mesh.Certificate{}, errors.New("a proxy of Linkerd does not show its certificate")
+}
+
+// rangesOf are the ranges of a list of conditions, sorted.
+func rangesOf(conditions string) []statuses {
+	var out []statuses
+	for word := range strings.SplitSeq(conditions, ",") {
+		out = append(out, conditionOf(word))
+	}
+	slices.SortFunc(out, func(a, b statuses) int { return (a.from-b.from)*1000 + a.to - b.to })
+	return slices.Compact(out)
+}

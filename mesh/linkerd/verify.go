@@ -1,0 +1,93 @@
+package linkerd
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// Verify checks a trial against the sidecars' own counters: every request of
+// the generator passed through each proxy that the cell names and no other,
+// encrypted or not as the cell says, and the proxies run with the threads, the
+// log and the CPU limit asked for.
+func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
+	sidecars := e.Cell[study.FactorSidecars]
+	client := sidecars == study.SidecarsClient || sidecars == study.SidecarsBoth
+	server := sidecars == study.SidecarsServer || sidecars == study.SidecarsBoth
+	checks := []record.Check{
+		present("client-sidecar", e.Client != nil, client),
+		present("server-sidecar", e.Server != nil, server),
+	}
+	encrypted := client && server
+	if client && e.Client != nil {
+		labels := map[string]string{"direction": "outbound", "dst_service": e.Endpoint.Service, "dst_namespace": e.Endpoint.Namespace}
+		checks = append(checks, passed("client", e, e.Client, labels, "dst", encrypted)...)
+		checks = append(checks, runs("client", e, e.ClientConfig, e.ClientProxy)...)
+	}
+	if server && e.Server != nil {
+		labels := map[string]string{"direction": "inbound", "target_port": strconv.Itoa(e.Endpoint.Port)}
+		checks = append(checks, passed("server", e, e.Server, labels, "src", encrypted)...)
+		checks = append(checks, runs("server", e, e.ServerConfig, e.ServerProxy)...)
+	}
+	return checks
+}
+
+func present(name string, got, want bool) record.Check {
+	word := map[bool]string{true: "has a sidecar", false: "has no sidecar"}
+	return record.Check{Name: name, OK: got == want, Detail: "the pod " + word[got] + "; the cell says it " + word[want]}
+}
+
+// passed compares a proxy's counters with what the generator sent, and how
+// much of it was encrypted. Requests that the generator gave up on may have
+// passed or not.
+func passed(side string, e mesh.Evidence, stats map[string]float64, labels map[string]string, peer string, encrypted bool) []record.Check {
+	name, low, high, what := "request_total", e.Requests, e.Requests+e.Unknown, "requests"
+	if e.Endpoint.Opaque {
+		name, low, high, what = "tcp_open_total", e.Connections-e.Probes, e.Connections, "connections"
+		labels = maps.Clone(labels)
+		labels["peer"] = peer
+	}
+	want, slack := float64(low+high)/2, float64(high-low)/2
+	all := sum(stats, name, labels)
+	checks := []record.Check{mesh.Expect(side+"-requests", all, want, slack, what+" through the "+side+" proxy")}
+	with := maps.Clone(labels)
+	with["tls"] = "true"
+	if !encrypted {
+		want, slack = 0, 0
+	}
+	return append(checks, mesh.Expect(side+"-tls", sum(stats, name, with), want, slack, what+" of them with mutual TLS"))
+}
+
+// runs checks what the proxy was started with.
+func runs(side string, e mesh.Evidence, environment []byte, state *mesh.ProxyState) []record.Check {
+	var env map[string]*string // null: it is no text
+	if err := json.Unmarshal(environment, &env); err != nil {
+		return []record.Check{{Name: side + "-environment", Detail: fmt.Sprintf("the proxy's environment cannot be read: %v", err)}}
+	}
+	of := func(name string) string {
+		if v := env[name]; v != nil {
+			return *v
+		}
+		return ""
+	}
+	var checks []record.Check
+	check := func(name, what, got, want string) {
+		checks = append(checks, record.Check{Name: side + "-" + name, OK: got == want, Detail: fmt.Sprintf("%s: %q, the cell says %q", what, got, want)})
+	}
+	if want := e.Cell[study.FactorConcurrency]; want != "" {
+		check("concurrency", "worker threads of the proxy", of(envCoresMax), want)
+	}
+	check("access-log", "the proxy's access log", of(envLog), accessLog(e.Cell[study.FactorTelemetry]))
+	if mtls := e.Cell[study.FactorMTLS]; side == "server" && mtls != "" {
+		check("mtls", "whom the proxy takes requests from", of(envPolicy), inboundPolicy(mtls))
+	}
+	if want := e.Cell[study.FactorCPULimit]; want != "" && state != nil {
+		check("cpu-limit", "the proxy's CPU limit", state.CPULimit, want)
+	}
+	return checks
+}

@@ -1,0 +1,163 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// LinkerdAdmin reads the admin interface of a Linkerd proxy. In a pod it
+// listens on port 4191; unlike Envoy's it knows no configuration and no
+// certificates, only metrics in the Prometheus text format, its environment
+// and its log level.
+type LinkerdAdmin struct {
+	HTTPClient *http.Client // nil: http.DefaultClient
+	BaseURL    string       // "" is http://127.0.0.1:4191
+}
+
+// Names on the proxy's page of metrics.
+const (
+	linkerdStart = "process_start_time_seconds"
+	linkerdBuild = "proxy_build_info"
+)
+
+// metrics reads the page.
+func (l LinkerdAdmin) metrics(ctx context.Context) ([]Metric, time.Time, error) {
+	taken := time.Now()
+	body, err := l.Get(ctx, "/metrics", nil)
+	if err != nil {
+		return nil, taken, err
+	}
+	metrics, err := ParsePrometheus(body)
+	if err != nil {
+		return nil, taken, fmt.Errorf("linkerd admin: %w", err)
+	}
+	return metrics, taken, nil
+}
+
+// Version is the proxy's release, or where it is none, the start of the commit
+// that it was built from.
+func (l LinkerdAdmin) Version(ctx context.Context) (string, error) {
+	metrics, _, err := l.metrics(ctx)
+	if err != nil {
+		return "", err
+	}
+	return LinkerdVersion(metrics)
+}
+
+// noRelease is the version of proxies that were built without one.
+const noRelease = "0.0.0-dev"
+
+// LinkerdVersion finds the version on a page.
+func LinkerdVersion(metrics []Metric) (string, error) {
+	for _, m := range metrics {
+		if m.Name != linkerdBuild {
+			continue
+		}
+		version, sha := m.Labels["version"], m.Labels["git_sha"]
+		if (version == "" || strings.HasPrefix(version, noRelease)) && sha != "" {
+			return sha[:min(len(sha), 12)], nil
+		}
+		if version != "" {
+			return version, nil
+		}
+	}
+	return "", fmt.Errorf("linkerd admin: the page of metrics has no %s with a version", linkerdBuild)
+}
+
+// Stats reads the series whose names with labels, as [Metric.Key] spells them,
+// match filter, a regular expression ("" is all).
+func (l LinkerdAdmin) Stats(ctx context.Context, filter string) (ProxyStats, error) {
+	wanted, err := regexp.Compile(filter)
+	if err != nil {
+		return ProxyStats{}, fmt.Errorf("linkerd admin: filter: %w", err)
+	}
+	metrics, taken, err := l.metrics(ctx)
+	if err != nil {
+		return ProxyStats{}, err
+	}
+	return LinkerdStats(metrics, taken, wanted)
+}
+
+// Gauges is Stats: the page is always whole.
+func (l LinkerdAdmin) Gauges(ctx context.Context, filter string) (map[string]float64, error) {
+	stats, err := l.Stats(ctx, filter)
+	return stats.Gauges, err
+}
+
+// LinkerdStats sorts the series of a page that was read at a time. Some
+// counters have no type there, since the proxy writes their types as
+// OpenMetrics does, without the suffix that their series have.
+func LinkerdStats(metrics []Metric, taken time.Time, wanted *regexp.Regexp) (ProxyStats, error) {
+	stats := ProxyStats{Taken: taken, Counters: map[string]float64{}, Gauges: map[string]float64{}}
+	start, found := Sum(metrics, linkerdStart, nil)
+	if !found {
+		return ProxyStats{}, fmt.Errorf("linkerd admin: the page of metrics has no %s", linkerdStart)
+	}
+	stats.Uptime = taken.Sub(time.Unix(0, int64(start*1e9))).Truncate(time.Second)
+	for _, m := range metrics {
+		key := m.Key()
+		switch {
+		case !wanted.MatchString(key):
+		case m.Type == "counter", strings.HasSuffix(m.Name, "_total"):
+			stats.Counters[key] += m.Value
+		default:
+			stats.Gauges[key] = m.Value
+		}
+	}
+	return stats, nil
+}
+
+// Config reads the proxy's environment, which is all of its configuration
+// that it tells: a JSON object of names and values.
+func (l LinkerdAdmin) Config(ctx context.Context) ([]byte, error) {
+	body, err := l.Get(ctx, "/env.json", nil)
+	if err != nil {
+		return nil, err
+	}
+	if !json.Valid(body) {
+		return nil, fmt.Errorf("linkerd admin: /env.json answered no JSON: %.100q", body)
+	}
+	return body, nil
+}
+
+// Get reads a path of the admin interface.
+func (l LinkerdAdmin) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	base := l.BaseURL
+	if base == "" {
+		base = "http://127.0.0.1:4191"
+	}
+	target := strings.TrimSuffix(base, "/") + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, err
+	}
+	client := l.HTTPClient
+	if client == nil {
+		client = http.DefaultClient
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("linkerd admin: %w", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxPage+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("linkerd admin: %s: %w", path, err)
+	case len(body) > maxPage:
+		return nil, fmt.Errorf("linkerd admin: %s: more than %d MiB", path, maxPage>>20)
+	case resp.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("linkerd admin: %s: %s: %.200s", path, resp.Status, strings.TrimSpace(string(body)))
+	}
+	return body, nil
+}

@@ -1,0 +1,61 @@
+package observe
+
+import (
+	"fmt"
+	"time"
+)
+
+// ProxyStats are a proxy's statistics at one moment, by the names that the
+// proxy gives them: Envoy's as they are, those of a Prometheus page as
+// [Metric.Key] spells them.
+type ProxyStats struct {
+	Taken    time.Time
+	Uptime   time.Duration // of the process, to the second
+	Counters map[string]float64
+	Gauges   map[string]float64
+}
+
+// Values returns counters and gauges together.
+func (s ProxyStats) Values() map[string]float64 {
+	out := make(map[string]float64, len(s.Counters)+len(s.Gauges))
+	for name, value := range s.Gauges {
+		out[name] = value
+	}
+	for name, value := range s.Counters {
+		out[name] = value
+	}
+	return out
+}
+
+// Since returns how far each counter rose from before to s. A counter that
+// did not exist before rose from 0. The error wraps ErrReset if Envoy
+// restarted between the two.
+func (s ProxyStats) Since(before ProxyStats) (map[string]float64, error) {
+	elapsed := s.Taken.Sub(before.Taken)
+	if elapsed < 0 {
+		return nil, fmt.Errorf("a proxy's statistics: the second reading is %v older than the first", -elapsed)
+	}
+	// Both uptimes are cut to seconds, so an honest one may seem to lag by
+	// less than a second, and the readings take time themselves.
+	if s.Uptime+2*time.Second < before.Uptime+elapsed {
+		return nil, fmt.Errorf("the proxy, up for %v and %v later for %v: %w", before.Uptime, elapsed.Round(time.Second), s.Uptime, ErrReset)
+	}
+	rise := make(map[string]float64, len(s.Counters))
+	for name, value := range s.Counters {
+		value -= before.Counters[name]
+		if value < 0 {
+			return nil, fmt.Errorf("the proxy's counter %s fell by %.0f: %w", name, -value, ErrReset)
+		}
+		rise[name] = value
+	}
+	for name, value := range before.Counters {
+		if _, ok := s.Counters[name]; !ok {
+			if value > 0 {
+				// A cluster or listener was removed; its counters went with
+				// it, and what it counted last is lost.
+				rise[name] = 0
+			}
+		}
+	}
+	return rise, nil
+}
