@@ -9,8 +9,9 @@ STUDY       ?= quick
 NPM_DIR     := ui/web
 # Tests that need the lab share it and the machine's CPUs, so packages run in turn.
 TEST_FLAGS  ?= -p 1 -timeout 25m
+STATICCHECK ?= staticcheck-v0.8.2
 
-.PHONY: build run test test-unit test-lab test-web bench lint web clean tools help
+.PHONY: build run test test-unit test-lab test-web bench bench-scenarios lint web clean tools help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -42,14 +43,23 @@ web: ## build the page that reports are made of
 bench: build ## speed and truth targets, as ratios in one run (wants an idle machine)
 	$(GO) test ./stat -run TestSimulation -count=1 -v
 	$(GO) run ./bench
+	$(GO) run ./bench/worker
 	$(GO) run ./bench/lab
+	$(GO) run ./bench/profile
 	$(GO) run ./bench/xds
 
-lint: ## formatting, vet, structure
+bench-scenarios: build ## every shipped scenario ten times: the same verdict each time? (hours; goes on where it was)
+	$(GO) run ./bench/scenarios
+
+lint: ## formatting, vet, structure, staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-formatted:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags integration ./...
 	$(GO) test ./internal/deptest
+	@if [ ! -x bin/$(STATICCHECK) ]; then \
+	  GOBIN=$(CURDIR)/bin $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK:staticcheck-%=%) && mv bin/staticcheck bin/$(STATICCHECK) || \
+	  echo "staticcheck is not run: it is not in bin and cannot be had from here"; fi
+	@if [ -x bin/$(STATICCHECK) ]; then echo bin/$(STATICCHECK); bin/$(STATICCHECK) -tags integration ./...; fi
 
 clean: ## remove bin/ (the component cache stays: meshmark components list says where)
 	rm -rf bin

@@ -6,17 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/meshmark/meshmark/bench/internal/programs"
 	"github.com/meshmark/meshmark/load"
 )
 
@@ -40,25 +38,11 @@ var needs = []struct{ name, how string }{
 	{"fortio", "go install fortio.org/fortio@v1.66.5"},
 }
 
-// find looks for a program in PATH and where the Go tool installs.
-func find(name string) string {
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	home, _ := os.UserHomeDir()
-	for _, dir := range []string{"/usr/sbin", filepath.Join(home, "go", "bin"), filepath.Join(os.Getenv("GOPATH"), "bin")} {
-		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-			return path
-		}
-	}
-	return ""
-}
-
 func newBench(ctx context.Context, serverCPU, clientCPU int, each time.Duration, log io.Writer) (*bench, error) {
 	var missing []string
 	found := map[string]string{}
 	for _, need := range needs {
-		if found[need.name] = find(need.name); found[need.name] == "" {
+		if found[need.name] = programs.Find(need.name); found[need.name] == "" {
 			missing = append(missing, fmt.Sprintf("  %-8s %s", need.name, need.how))
 		}
 	}
@@ -79,80 +63,18 @@ func newBench(ctx context.Context, serverCPU, clientCPU int, each time.Duration,
 		b.close()
 		return nil, fmt.Errorf("build meshmark: %w", err)
 	}
-	if err := b.startNginx(ctx); err != nil {
+	server, err := programs.Nginx(ctx, b.nginx, b.dir, b.serverCPU)
+	if err != nil {
 		b.close()
 		return nil, err
 	}
+	b.url, b.stopNginx = server.URL, server.Stop
 	return b, nil
 }
 
 func (b *bench) close() {
 	b.stopNginx()
 	os.RemoveAll(b.dir)
-}
-
-// freeAddress returns a loopback address that nothing listens on.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
-
-const nginxConf = `worker_processes 1;
-daemon off;
-pid %[1]s/nginx.pid;
-error_log %[1]s/error.log;
-events { worker_connections 4096; }
-http {
-	access_log off;
-	keepalive_requests 1000000000;
-	keepalive_timeout 3600;
-	client_body_temp_path %[1]s/body;
-	proxy_temp_path %[1]s/proxy;
-	fastcgi_temp_path %[1]s/fastcgi;
-	uwsgi_temp_path %[1]s/uwsgi;
-	scgi_temp_path %[1]s/scgi;
-	server { listen %[2]s; location / { return 200 "hello\n"; } }
-}
-`
-
-func (b *bench) startNginx(ctx context.Context) error {
-	address, err := freeAddress()
-	if err != nil {
-		return err
-	}
-	conf := filepath.Join(b.dir, "nginx.conf")
-	if err := os.WriteFile(conf, fmt.Appendf(nil, nginxConf, b.dir, address), 0o644); err != nil {
-		return err
-	}
-	cmd := pinned(ctx, b.serverCPU, b.nginx, "-c", conf)
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("nginx: %w", err)
-	}
-	b.stopNginx = func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	}
-	b.url = "http://" + address + "/"
-	for range 100 {
-		resp, err := http.Get(b.url)
-		if err == nil {
-			resp.Body.Close()
-			return nil
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return fmt.Errorf("nginx does not answer at %s", b.url)
-}
-
-// pinned returns a command that runs on one core and ends with this process.
-func pinned(ctx context.Context, cpu int, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", strconv.Itoa(cpu), program}, args...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return cmd
 }
 
 // trial is what one run of a generator did.
@@ -167,7 +89,7 @@ func (t trial) perCPU() float64 { return t.requests / t.cpu }
 
 // client runs a generator on the client's core.
 func (b *bench) client(ctx context.Context, program string, args ...string) (out []byte, cpu float64, err error) {
-	cmd := pinned(ctx, b.clientCPU, program, args...)
+	cmd := programs.Pinned(ctx, b.clientCPU, program, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()

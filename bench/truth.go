@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/meshmark/meshmark/bench/internal/programs"
 	"github.com/meshmark/meshmark/bench/internal/table"
 	"github.com/meshmark/meshmark/load"
 	"github.com/meshmark/meshmark/load/arrival"
@@ -191,7 +192,7 @@ func (b *bench) truthRun(ctx context.Context, c truthCase) (load.Report, []int64
 	if err != nil {
 		return load.Report{}, nil, err
 	}
-	cmd := pinned(ctx, b.serverCPU, self, serverMode)
+	cmd := programs.Pinned(ctx, b.serverCPU, self, serverMode)
 	cmd.Stderr = b.log
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,10 +16,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
+	"github.com/meshmark/meshmark/bench/internal/labs"
 	"github.com/meshmark/meshmark/bench/internal/table"
 	"github.com/meshmark/meshmark/components"
 	"github.com/meshmark/meshmark/lab"
@@ -26,8 +27,6 @@ import (
 	"github.com/meshmark/meshmark/record"
 	"k8s.io/client-go/kubernetes"
 )
-
-const program = "bin/meshmark"
 
 // Targets, in seconds; the interval's width in percent of its estimate.
 const (
@@ -94,18 +93,14 @@ func run(ctx context.Context, args []string, out, stderr io.Writer) (err error) 
 
 // meshmark runs the program and reads its JSON into answer, if given.
 func meshmark(ctx context.Context, answer any, args ...string) error {
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stderr = os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = time.Minute
-	stdout, err := cmd.Output()
-	if err != nil {
-		return fmt.Errorf("%s %v: %w", program, args, err)
+	var printed bytes.Buffer
+	if _, err := labs.Run(ctx, &printed, args...); err != nil {
+		return err
 	}
 	if answer == nil {
 		return nil
 	}
-	return json.Unmarshal(stdout, answer)
+	return json.Unmarshal(printed.Bytes(), answer)
 }
 
 // podsYAML is a Deployment of injected pods that do nothing.

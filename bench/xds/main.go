@@ -9,6 +9,9 @@
 //	limit    10,000 sidecars at our own discovery server, which serves what the
 //	         part istiod recorded (or -recording FILE): memory, how fast they
 //	         connect, pushes a second
+//	waterfall
+//	         of the run that -run names: what of each cell's convergence its
+//	         stages leave unexplained; only if asked for
 //
 // The sidecars always run in a process of their own (this program again), so
 // that its memory and CPU are theirs alone. Everything shares the machine's
@@ -21,8 +24,8 @@
 // in milliseconds and therefore of machines of that kind; that of pushes is a
 // ratio to istiod's CPU in this run (pilot-load: 1.6).
 //
-// How long studies take and whether their waterfalls add up is measured by the
-// studies themselves: meshmark run control-plane-tuning, and sidecar-scope.
+// How long studies take is measured by the studies themselves: meshmark run
+// control-plane-tuning, and sidecar-scope.
 //
 // The part istiod takes the lab that runs, or starts one with bin/meshmark
 // in the working directory and ends it afterwards; it needs root.
@@ -59,6 +62,7 @@ type options struct {
 	pushes   int
 	progress io.Writer
 
+	run       string               // directory that the part waterfall reads
 	recording string               // file to write, or to read where the part istiod is not run
 	recorded  server.Configuration // by the part istiod
 }
@@ -76,7 +80,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("xds", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	o := options{progress: stderr}
-	only := flags.String("only", "timing,istiod,limit", "which parts to run")
+	only := flags.String("only", "timing,istiod,limit", "which parts to run: timing, istiod, limit, waterfall")
+	flags.StringVar(&o.run, "run", "", "run directory whose waterfalls the part waterfall reads")
 	flags.StringVar(&o.recording, "recording", "", "file to keep in what istiod sent a sidecar; without the part istiod, the file that is served")
 	jsonFile := flags.String("json", "", "also write the results to this file")
 	flags.IntVar(&o.proxies, "proxies", 10_000, "sidecars at our own server")
@@ -89,7 +94,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	part := func(name string, do func(context.Context, *options) ([]table.Row, error)) table.Part {
 		return table.Part{Name: name, Run: func(ctx context.Context) ([]table.Row, error) { return do(ctx, &o) }}
 	}
-	rows, err := table.Run(ctx, *only, []table.Part{part("timing", timing), part("istiod", istiod), part("limit", limit)})
+	rows, err := table.Run(ctx, *only, []table.Part{part("timing", timing), part("istiod", istiod), part("limit", limit), part("waterfall", waterfall)})
 	return table.Report(stdout, "simulated sidecars", rows, err, *jsonFile, struct {
 		Schema  int         `json:"schema"`
 		Results []table.Row `json:"results"`

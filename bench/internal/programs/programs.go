@@ -1,0 +1,117 @@
+// Package programs starts the programs that benches compare meshmark with, and
+// says what they used.
+package programs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// Find looks for a program in PATH and where the Go tool installs; "" if it is
+// nowhere.
+func Find(name string) string {
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	home, _ := os.UserHomeDir()
+	for _, dir := range []string{"/usr/sbin", filepath.Join(home, "go", "bin"), filepath.Join(os.Getenv("GOPATH"), "bin")} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// Pinned returns a command that runs on one core and ends with this process.
+func Pinned(ctx context.Context, cpu int, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", strconv.Itoa(cpu), program}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// FreeAddress returns a loopback address that nothing listens on.
+func FreeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+const nginxConf = `worker_processes 1;
+daemon off;
+pid %[1]s/nginx.pid;
+error_log %[1]s/error.log;
+events { worker_connections 4096; }
+http {
+	access_log off;
+	keepalive_requests 1000000000;
+	keepalive_timeout 3600;
+	client_body_temp_path %[1]s/body;
+	proxy_temp_path %[1]s/proxy;
+	fastcgi_temp_path %[1]s/fastcgi;
+	uwsgi_temp_path %[1]s/uwsgi;
+	scgi_temp_path %[1]s/scgi;
+	server { listen %[2]s; location / { return 200 "hello\n"; } }
+}
+`
+
+// Server is a program that answers requests.
+type Server struct {
+	URL string
+	cmd *exec.Cmd
+}
+
+// Serve starts a server on one core and waits until it answers at url.
+func Serve(ctx context.Context, url string, cpu int, program string, args ...string) (*Server, error) {
+	s := &Server{URL: url, cmd: Pinned(ctx, cpu, program, args...)}
+	s.cmd.Stderr = os.Stderr
+	if err := s.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", program, err)
+	}
+	for range 250 {
+		response, err := http.Get(url)
+		if err == nil {
+			return s, response.Body.Close()
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	s.Stop()
+	return nil, fmt.Errorf("%s does not answer at %s", program, url)
+}
+
+// Nginx starts the nginx at path with one worker, which answers six bytes. Its
+// files are in dir.
+func Nginx(ctx context.Context, path, dir string, cpu int) (*Server, error) {
+	address, err := FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	conf := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(conf, fmt.Appendf(nil, nginxConf, dir, address), 0o644); err != nil {
+		return nil, err
+	}
+	return Serve(ctx, "http://"+address+"/", cpu, path, "-c", conf)
+}
+
+// PID is the server's process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Stop ends the server and waits for it.
+func (s *Server) Stop() {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	var exit *exec.ExitError
+	if err := s.cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/meshmark/meshmark/ledger"
+	"github.com/meshmark/meshmark/record"
+)
+
+// line is what a run of a scenario came to: a line of the log.
+type line struct {
+	Schema   int       `json:"schema"`
+	Scenario string    `json:"scenario"`
+	At       time.Time `json:"at"`
+	Seconds  float64   `json:"s"` // the whole run, deploying included
+	Exit     int       `json:"exit"`
+	Meshmark string    `json:"meshmark"`
+	Error    string    `json:"error,omitempty"` // why there are no cells
+	Run      string    `json:"run,omitempty"`   // its directory, if it is kept
+	Cells    []cell    `json:"cells"`
+}
+
+// cell is a cell's one trial in a run.
+type cell struct {
+	Label    string `json:"label"`
+	Expected string `json:"expected"`
+	Verdict  string `json:"verdict"`
+	// Why says why it is inconclusive, or which assertions did not hold.
+	Why      []string `json:"why,omitempty"`
+	Requests int64    `json:"requests"`
+	Failed   int64    `json:"failed"`
+	// Unreconciled requests by the ledger, and how many of them it names.
+	Unreconciled int64   `json:"unreconciled"`
+	Named        int     `json:"named"`
+	TimelineS    float64 `json:"timeline_s"`
+	TrialS       float64 `json:"trial_s"` // making pods and collecting included
+	Steps        int     `json:"steps"`
+	LateMS       float64 `json:"late_ms"` // the step that began latest
+	// CutMS is how far a window's edge is from the begin or end that it stands
+	// for, at most.
+	CutMS float64 `json:"cut_ms"`
+	LagMS float64 `json:"lag_ms"` // of the clients, p99
+}
+
+// cellsOf takes from findings of one trial a cell what the bench tells.
+func cellsOf(f record.Findings, trials []record.Trial) []cell {
+	var out []cell
+	for _, c := range f.Cells {
+		s := c.Scenario
+		if s == nil {
+			continue
+		}
+		one := cell{Label: c.Label, Expected: s.Expected, Verdict: s.Verdict, TimelineS: s.Seconds, Requests: s.Total.Requests, Failed: s.Total.Failed,
+			Unreconciled: s.Ledger.Classes[string(ledger.ClassUnreconciled)] + s.Ledger.Orphans, Named: len(s.Ledger.Unreconciled), Steps: len(s.Steps)}
+		for _, t := range s.Trials {
+			one.Why = append(one.Why, t.Why...)
+			for _, a := range t.Assertions {
+				if a.Outcome != record.VerdictPass {
+					one.Why = append(one.Why, fmt.Sprintf("%s: %s", a.Expr, a.Detail))
+				}
+			}
+			for i := range trials {
+				if trials[i].ID == t.Trial {
+					one.TrialS = trials[i].Ended.Sub(trials[i].Started).Seconds()
+					if trials[i].Scenario != nil {
+						one.LagMS = trials[i].Scenario.Lag.P99 / 1e3
+					}
+				}
+			}
+		}
+		for _, step := range s.Steps {
+			one.LateMS = max(one.LateMS, step.LateUS/1e3)
+			one.CutMS = max(one.CutMS, cut(s.Windows, step.Name, step.BeginS), cut(s.Windows, step.Name+".end", step.EndS))
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// cut is how far the window that a step's begin or end opens is from it, ms; 0
+// if it opens none.
+func cut(windows []record.ScenarioWindow, name string, at float64) float64 {
+	for _, w := range windows {
+		if slices.Contains(w.Names, name) {
+			return 1e3 * max(w.FromS-at, at-w.FromS)
+		}
+	}
+	return 0
+}
+
+// row is a cell over all runs.
+type row struct {
+	Scenario     string         `json:"scenario"`
+	Label        string         `json:"label"`
+	Expected     string         `json:"expected"`
+	Runs         int            `json:"runs"`
+	AsExpected   int            `json:"as_expected"`
+	Verdicts     map[string]int `json:"verdicts"`
+	Odd          map[string]int `json:"odd,omitempty"` // why verdicts were not the expected ones
+	Seconds      float64        `json:"trial_s"`       // median
+	Timeline     float64        `json:"timeline_s"`
+	Requests     int64          `json:"requests"`
+	Failed       int64          `json:"failed"`
+	Reconciled   int            `json:"reconciled"` // runs
+	Unreconciled int64          `json:"unreconciled"`
+	Named        int            `json:"named"`
+	LateMS       float64        `json:"late_ms"` // worst
+	CutMS        float64        `json:"cut_ms"`  // worst
+	LagMS        float64        `json:"lag_ms"`  // worst
+	seconds      []float64
+}
+
+// noVerdict stands for the verdicts of a run that gave none.
+const noVerdict = "none"
+
+// tally sums lines up, a row for each cell, in the order of names.
+func tally(names []string, lines []line) []row {
+	var out []row
+	for _, name := range names {
+		begin := len(out)
+		find := func(label, expected string) *row {
+			for i := begin; i < len(out); i++ {
+				if out[i].Label == label && out[i].Expected == expected {
+					return &out[i]
+				}
+			}
+			out = append(out, row{Scenario: name, Label: label, Expected: expected, Verdicts: map[string]int{}, Odd: map[string]int{}})
+			return &out[len(out)-1]
+		}
+		for _, l := range lines {
+			if l.Scenario != name {
+				continue
+			}
+			for _, c := range l.Cells {
+				find(c.Label, c.Expected).add(c)
+			}
+			if len(l.Cells) == 0 {
+				r := find("", noVerdict)
+				r.Runs++
+				r.Verdicts[noVerdict]++
+				r.Odd[l.Error]++
+			}
+		}
+	}
+	for i := range out {
+		out[i].Seconds = median(out[i].seconds)
+	}
+	return out
+}
+
+func (r *row) add(c cell) {
+	r.Runs++
+	r.Verdicts[c.Verdict]++
+	if c.Verdict == r.Expected {
+		r.AsExpected++
+	} else if len(c.Why) == 0 {
+		r.Odd[c.Verdict]++
+	} else {
+		r.Odd[c.Verdict+": "+c.Why[0]]++
+	}
+	r.Timeline = c.TimelineS
+	r.seconds = append(r.seconds, c.TrialS)
+	r.Requests, r.Failed = r.Requests+c.Requests, r.Failed+c.Failed
+	if c.Unreconciled == 0 && c.Requests > 0 {
+		r.Reconciled++
+	}
+	r.Unreconciled, r.Named = r.Unreconciled+c.Unreconciled, r.Named+c.Named
+	r.LateMS, r.CutMS, r.LagMS = max(r.LateMS, c.LateMS), max(r.CutMS, c.CutMS), max(r.LagMS, c.LagMS)
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	if len(sorted) == 0 {
+		return 0
+	}
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
+// errDiffers says that a verdict is not the expected one.
+var errDiffers = errors.New("verdicts differ from the expected ones")
+
+// judge returns [errDiffers] if any does, and an error if there is nothing.
+func judge(rows []row) error {
+	if len(rows) == 0 {
+		return errors.New("there is no run of these scenarios yet")
+	}
+	if slices.ContainsFunc(rows, func(r row) bool { return r.AsExpected < r.Runs }) {
+		return errDiffers
+	}
+	return nil
+}
+
+// title says of how many runs and of which program the table is.
+func title(lines []line) string {
+	versions := map[string]bool{}
+	for _, l := range lines {
+		versions[cmp.Or(l.Meshmark, "unknown")] = true
+	}
+	return fmt.Sprintf("scenarios, %d runs, meshmark %s", len(lines), strings.Join(slices.Sorted(maps.Keys(versions)), ", "))
+}
+
+var heads = []string{"scenario", "variant", "expected", "found", "requests", "failed", "ledger", "timeline s", "trial s", "latest step ms", "cut ms", "lag p99 ms"}
+
+func (r *row) columns() []string {
+	ledger := fmt.Sprintf("reconciled %d of %d", r.Reconciled, r.Runs)
+	if r.Unreconciled > 0 {
+		ledger += fmt.Sprintf("; %d not, %d named", r.Unreconciled, r.Named)
+	}
+	number := func(v float64) string { return fmt.Sprintf("%.1f", v) }
+	return []string{r.Scenario, r.Label, r.Expected, fmt.Sprintf("%d of %d", r.AsExpected, r.Runs), fmt.Sprint(r.Requests), fmt.Sprint(r.Failed), ledger,
+		number(r.Timeline), number(r.Seconds), fmt.Sprintf("%.2f", r.LateMS), number(r.CutMS), number(r.LagMS)}
+}
+
+// oddities says why verdicts were others, the most frequent reason first.
+func (r *row) oddities() []string {
+	whys := slices.SortedFunc(maps.Keys(r.Odd), func(a, b string) int { return cmp.Or(cmp.Compare(r.Odd[b], r.Odd[a]), cmp.Compare(a, b)) })
+	for i, why := range whys {
+		whys[i] = fmt.Sprintf("%s, %s: %d times %s", r.Scenario, cmp.Or(r.Label, "whole run"), r.Odd[why], why)
+	}
+	return whys
+}
+
+// printText writes the table for people, and then what was not as expected.
+func printText(out io.Writer, title string, rows []row) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s\n\n%s\n", title, strings.Join(heads, "\t"))
+	for i := range rows {
+		fmt.Fprintln(w, strings.Join(rows[i].columns(), "\t"))
+	}
+	for i := range rows {
+		for _, why := range rows[i].oddities() {
+			fmt.Fprintln(w, why)
+		}
+	}
+	return w.Flush()
+}
+
+// toMarkdown is the same as Markdown.
+func toMarkdown(rows []row) string {
+	var b strings.Builder
+	cells := func(texts []string) {
+		b.WriteByte('|')
+		for _, t := range texts {
+			b.WriteString(" " + strings.ReplaceAll(t, "|", `\|`) + " |")
+		}
+		b.WriteByte('\n')
+	}
+	cells(heads)
+	b.WriteString(strings.Repeat("|---", len(heads)) + "|\n")
+	for i := range rows {
+		cells(rows[i].columns())
+	}
+	first := true
+	for i := range rows {
+		for _, why := range rows[i].oddities() {
+			if first {
+				b.WriteByte('\n')
+				first = false
+			}
+			b.WriteString("- " + why + "\n")
+		}
+	}
+	return b.String()
+}

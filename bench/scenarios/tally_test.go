@@ -1,0 +1,162 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/ledger"
+	"github.com/meshmark/meshmark/record"
+)
+
+func TestTally(t *testing.T) {
+	good := cell{Label: "good", Expected: "pass", Verdict: "pass", Requests: 100, TrialS: 12, TimelineS: 10, LateMS: 0.5, CutMS: 3}
+	defect := cell{Label: "bad", Expected: "fail", Verdict: "fail", Requests: 100, Failed: 7, Unreconciled: 2, Named: 2, LateMS: 4, CutMS: 9}
+	doubtful := good
+	doubtful.Verdict, doubtful.Why, doubtful.TrialS, doubtful.LateMS = "inconclusive", []string{"step x was not proven"}, 20, 6
+	lines := []line{
+		{Scenario: "a", Meshmark: "v1", Cells: []cell{good, defect}},
+		{Scenario: "b", Meshmark: "v1", Cells: []cell{good}},
+		{Scenario: "a", Meshmark: "v2", Cells: []cell{doubtful, defect}},
+		{Scenario: "b", Error: "no findings: exit status 1"},
+	}
+	rows := tally([]string{"b", "a"}, lines)
+	var got []string
+	for i := range rows {
+		got = append(got, strings.Join(rows[i].columns(), " | "))
+	}
+	want := []string{
+		"b | good | pass | 1 of 1 | 100 | 0 | reconciled 1 of 1 | 10.0 | 12.0 | 0.50 | 3.0 | 0.0",
+		"b |  | none | 0 of 1 | 0 | 0 | reconciled 0 of 1 | 0.0 | 0.0 | 0.00 | 0.0 | 0.0",
+		"a | good | pass | 1 of 2 | 200 | 0 | reconciled 2 of 2 | 10.0 | 16.0 | 6.00 | 3.0 | 0.0",
+		"a | bad | fail | 2 of 2 | 200 | 14 | reconciled 0 of 2; 4 not, 4 named | 0.0 | 0.0 | 4.00 | 9.0 | 0.0",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	text := toMarkdown(rows)
+	for _, why := range []string{"a, good: 1 times inconclusive: step x was not proven", "b, whole run: 1 times no findings: exit status 1"} {
+		if !strings.Contains(text, "- "+why+"\n") {
+			t.Errorf("%q is not told:\n%s", why, text)
+		}
+	}
+	if title := title(lines); title != "scenarios, 4 runs, meshmark unknown, v1, v2" {
+		t.Error(title)
+	}
+	for name, c := range map[string]struct {
+		lines []line
+		want  error
+	}{
+		"as expected":     {lines[:1], nil},
+		"differs":         {lines[2:3], errDiffers},
+		"without a table": {lines[3:], errDiffers},
+	} {
+		if err := judge(tally([]string{"a", "b"}, c.lines)); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if judge(nil) == nil {
+		t.Error("nothing counts as what was expected")
+	}
+}
+
+// Of a trial's findings: why it came to its verdict, the step that began
+// latest, and the window whose edge is farthest from what opened it.
+func TestCellsOf(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	f := record.Findings{Cells: []record.CellSummary{{Label: "one", Scenario: &record.ScenarioSummary{
+		Verdict: record.VerdictFail, Expected: record.VerdictPass, Seconds: 30,
+		Trials: []record.TrialVerdict{{Trial: "b000-t01", Verdict: record.VerdictFail, Assertions: []record.ScenarioAssertion{
+			{Expr: "total.failed == 0", Outcome: record.VerdictFail, Detail: "total.failed is 3"}, {Expr: "ledger.reconciled", Outcome: record.VerdictPass}}}},
+		Total:   record.ScenarioWindow{Requests: 100, Failed: 3},
+		Windows: []record.ScenarioWindow{{Names: []string{"start"}}, {Names: []string{"x", "y"}, FromS: 5}, {Names: []string{"x.end"}, FromS: 8.01}},
+		Steps:   []record.ScenarioStep{{Name: "x", BeginS: 5.0011, EndS: 8.003, LateUS: 1100}, {Name: "y", BeginS: 5.0041, LateUS: 4100}, {Name: "never"}},
+		Ledger:  record.ScenarioLedger{Classes: map[string]int64{string(ledger.ClassUnreconciled): 1}, Orphans: 1, Unreconciled: make([]record.LedgerRequest, 2)},
+	}}, {Label: "of another plane"}}}
+	trials := []record.Trial{{ID: "b000-t00"}, {ID: "b000-t01", Started: began, Ended: began.Add(42 * time.Second), Scenario: &record.Scenario{Lag: record.Lag{P99: 2500}}}}
+	got := cellsOf(f, trials)
+	if len(got) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	c := got[0]
+	if !slices.Equal(c.Why, []string{"total.failed == 0: total.failed is 3"}) || c.Requests != 100 || c.Failed != 3 || c.Unreconciled != 2 || c.Named != 2 ||
+		c.TrialS != 42 || c.TimelineS != 30 || c.LagMS != 2.5 || c.Steps != 3 || c.LateMS != 4.1 {
+		t.Errorf("%+v", c)
+	}
+	if c.CutMS < 6.99 || c.CutMS > 7.01 { // the end at 8.003, cut to 8.01
+		t.Errorf("cut to %v ms", c.CutMS)
+	}
+}
+
+// The log survives a bench that died while it wrote, and is refused where a
+// line in its middle is damaged.
+func TestLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.jsonl")
+	if lines, err := readLog(path); err != nil || len(lines) != 0 {
+		t.Fatalf("%v, %v", lines, err)
+	}
+	names := func() (out []string) {
+		t.Helper()
+		lines, err := readLog(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range lines {
+			out = append(out, l.Scenario)
+		}
+		return out
+	}
+	for _, name := range []string{"a", "b"} {
+		if err := appendLog(path, line{Schema: 1, Scenario: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.WriteString(`{"schema":1,"scena`)
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("before it goes on: %v", got)
+	}
+	if err := appendLog(path, line{Schema: 1, Scenario: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("after it went on: %v", got)
+	}
+	if err := os.WriteFile(path, []byte("{\n{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readLog(path); err == nil || !strings.Contains(err.Error(), "log.jsonl:1:") {
+		t.Errorf("a damaged line: %v", err)
+	}
+}
+
+func TestChosen(t *testing.T) {
+	all, err := chosen("")
+	if err != nil || len(all) < 10 || !slices.Contains(all, "ten-servers") || slices.Contains(all, "quick") {
+		t.Errorf("%v, %v", all, err)
+	}
+	if some, err := chosen("retry-storm,ten-servers"); err != nil || !slices.Equal(some, []string{"retry-storm", "ten-servers"}) {
+		t.Errorf("%v, %v", some, err)
+	}
+	if _, err := chosen("quick"); err == nil || !strings.Contains(err.Error(), "ten-servers") {
+		t.Errorf("a study of another plane: %v", err)
+	}
+	// What a run takes is known before the first.
+	if d := usual("ten-servers", nil); d != 150*time.Second {
+		t.Errorf("ten-servers takes %v", d)
+	}
+	lines := []line{{Scenario: "ten-servers", Seconds: 140}, {Scenario: "ten-servers", Seconds: 3, Error: "broken"}}
+	if d := usual("ten-servers", lines); d != 140*time.Second {
+		t.Errorf("ten-servers took %v", d)
+	}
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/meshmark/meshmark/bench/internal/labs"
+	"github.com/meshmark/meshmark/bench/internal/table"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/store"
+)
+
+// graphStudy is a trial that is there for its pods.
+const graphStudy = `
+name: bench-graph
+question: How soon is a graph of workers there?
+mesh: %s
+graph: {generate: {services: %d, depth: 4, fan_out: 4, seed: 1}}
+load: {clients: 1}
+settings: {rate: 1}
+timeline: {duration: 1s, steps: [{name: more, at: 500ms, load: {rate: 2}}]}
+baseline: {}
+blocks: {min: 1, max: 1}
+stop: none
+assert: [total.failed == 0]
+`
+
+func graphStart(ctx context.Context, o *options) ([]table.Row, error) {
+	seconds, err := o.starts(ctx, "none")
+	return []table.Row{table.Of(fmt.Sprintf("a graph of %d workers ready", o.workers), "s", seconds...).AtMost(startTarget)}, err
+}
+
+func meshedStart(ctx context.Context, o *options) ([]table.Row, error) {
+	seconds, err := o.starts(ctx, "istio")
+	return []table.Row{table.Of(fmt.Sprintf("a graph of %d workers with sidecars ready", o.workers), "s", seconds...)}, err
+}
+
+// starts are the seconds that the pods of a graph took in each round.
+func (o *options) starts(ctx context.Context, mesh string) ([]float64, error) {
+	var out []float64
+	for round := range o.rounds {
+		run, _, err := o.study(ctx, fmt.Sprintf("graph-%s-%d", mesh, round), fmt.Sprintf(graphStudy, mesh, o.workers))
+		if err != nil {
+			return out, err
+		}
+		out = append(out, run.Trials[0].Scenario.ReadyS)
+	}
+	return out, nil
+}
+
+// stepsStudy has 40 changes of workers, each undone, and 10 of the load.
+const stepsStudy = `
+name: bench-steps
+question: Does each step begin when it is due?
+mesh: istio
+graph: {services: {bar: {replicas: 3, service_time: {mean: 5ms}, response: 1KiB, concurrency: 20, queue: 100}}}
+load: {to: bar, clients: 2}
+settings: {rate: 100, connections: 4}
+timeline:
+  duration: 15s
+  steps:
+  - {name: slow, at: 2s, every: 250ms, times: 40, for: 120ms, worker: {service: bar, set: {service_time: {mean: 6ms}}}}
+  - {name: more, at: 2.06s, every: 1s, times: 10, for: 450ms, load: {rate: 150}}
+baseline: {}
+blocks: {min: 1, max: 1}
+stop: none
+assert: [total.failed == 0]
+`
+
+// steps measures begins and ends of steps, and windows.
+func steps(ctx context.Context, o *options) ([]table.Row, error) {
+	var late, worst, edges, worstEdge []float64
+	count := 0
+	for round := range o.rounds {
+		run, findings, err := o.study(ctx, fmt.Sprintf("steps-%d", round), stepsStudy)
+		if err != nil {
+			return nil, err
+		}
+		here := lateness(run.Events)
+		cuts := cuts(findings)
+		if len(here) == 0 || len(cuts) == 0 {
+			return nil, fmt.Errorf("round %d: %d begins and ends of steps, %d windows", round+1, len(here), len(cuts))
+		}
+		count += len(here)
+		late, worst = append(late, median(here)), append(worst, slices.Max(here))
+		edges, worstEdge = append(edges, median(cuts)), append(worstEdge, slices.Max(cuts))
+	}
+	return []table.Row{
+		table.Of(fmt.Sprintf("steps begun or ended after their time, %d in all, median", count), "ms", late...),
+		table.Of("steps begun or ended after their time, the latest of a round", "ms", worst...).AtMost(stepTarget),
+		table.Of("windows' edges from what they stand for, median", "ms", edges...),
+		table.Of("windows' edges from what they stand for, the farthest of a round", "ms", worstEdge...).AtMost(cutTarget),
+	}, nil
+}
+
+// lateness is how much later than planned each begin and end of a step was
+// sent, ms.
+func lateness(events []record.Event) []float64 {
+	var out []float64
+	for _, e := range events {
+		if e.SentNS > 0 {
+			out = append(out, float64(e.SentNS-e.PlannedNS)/1e6)
+		}
+	}
+	return out
+}
+
+// cuts is how far the edge of each step's windows is from the begin or the end
+// that it stands for, ms.
+func cuts(f record.Findings) []float64 {
+	var out []float64
+	for _, c := range f.Cells {
+		if c.Scenario == nil {
+			continue
+		}
+		at := map[string]float64{}
+		for _, s := range c.Scenario.Steps {
+			at[s.Name], at[s.Name+".end"] = s.BeginS, s.EndS
+		}
+		for _, w := range c.Scenario.Windows {
+			for _, name := range w.Names {
+				if s, ok := at[name]; ok {
+					out = append(out, 1e3*max(w.FromS-s, s-w.FromS))
+				}
+			}
+		}
+	}
+	return out
+}
+
+func median(values []float64) float64 { return table.Of("", "", values...).Median }
+
+// study runs a study once and reads what it left.
+func (o *options) study(ctx context.Context, name, text string) (record.Run, record.Findings, error) {
+	var findings record.Findings
+	fmt.Fprintln(o.stderr, name)
+	path, out := filepath.Join(o.dir, name+".yaml"), filepath.Join(o.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return record.Run{}, findings, err
+	}
+	_, runErr := labs.Run(ctx, io.Discard, "run", path, "--out", out) // whose verdict is not asked for
+	run, _, err := store.Load(ctx, out)
+	if err != nil || len(run.Trials) != 1 || run.Trials[0].Scenario == nil {
+		return run, findings, fmt.Errorf("study %s came to no trial: %w", name, errors.Join(err, runErr))
+	}
+	data, err := os.ReadFile(filepath.Join(out, store.FileFindings))
+	if err == nil {
+		err = json.Unmarshal(data, &findings)
+	}
+	return run, findings, err
+}
