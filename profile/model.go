@@ -30,6 +30,11 @@ const (
 // days in nanoseconds.
 const maxWeight = 1e15
 
+// MemoryLimit is what a program that reads large profiles should ask of the
+// garbage collector (runtime/debug.SetMemoryLimit), in bytes: what is kept is
+// far less, and the rest is garbage that need not wait.
+const MemoryLimit = 200 << 20
+
 // NoTime is the time of samples that nobody noted it of.
 const NoTime = -1
 

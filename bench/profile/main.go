@@ -1,0 +1,183 @@
+// Command profile measures the reading of profiles against its targets, on
+// this machine:
+//
+//	read   a perf script of 1 GB, as a proxy with symbols under load gives it:
+//	       seconds, and memory at its peak, of a process that reads it, takes
+//	       doubtful names away, and adds up by cost centre
+//
+// The file is made in the directory for temporary files, and removed.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/meshmark/meshmark/bench/internal/table"
+	"github.com/meshmark/meshmark/profile"
+)
+
+// Targets.
+const (
+	memoryTarget = 300 // MB
+	timeTarget   = 60  // seconds
+)
+
+// child is the argument by which the program starts itself to read.
+const child = "read-standard-input"
+
+func main() { os.Exit(table.Main("bench profile", run)) }
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) == 1 && args[0] == child {
+		return read(stdout)
+	}
+	flags := flag.NewFlagSet("profile", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	megabytes := flags.Int64("megabytes", 1000, "size of the perf script")
+	jsonFile := flags.String("json", "", "also write the results to this file")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	rows, err := table.Run(ctx, "read", []table.Part{
+		{Name: "read", Run: func(ctx context.Context) ([]table.Row, error) { return measure(ctx, *megabytes*1_000_000, stderr) }},
+	})
+	return table.Report(stdout, "profiles", rows, err, *jsonFile, struct {
+		Schema  int         `json:"schema"`
+		Results []table.Row `json:"results"`
+	}{1, rows})
+}
+
+// result is what the reading process says of itself.
+type result struct {
+	Samples int     `json:"samples"`
+	Total   int64   `json:"total"`
+	Centres int     `json:"centres"`
+	Seconds float64 `json:"s"`
+	PeakMB  float64 `json:"peak_mb"`
+}
+
+// read reads a profile as `meshmark profile FILE` does.
+func read(stdout io.Writer) error {
+	debug.SetMemoryLimit(profile.MemoryLimit)
+	begin := time.Now()
+	p, _, err := profile.Read(os.Stdin)
+	if err != nil {
+		return err
+	}
+	p.Distrust(nil)
+	costs := profile.Cost([]*profile.Profile{p}, nil)
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return err
+	}
+	return json.NewEncoder(stdout).Encode(result{p.Len(), p.Total(), len(costs.Centres), time.Since(begin).Seconds(), float64(usage.Maxrss) * 1024 / 1e6})
+}
+
+// measure has a child read what is made for it.
+func measure(ctx context.Context, size int64, stderr io.Writer) ([]table.Row, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, child)
+	cmd.Stderr = stderr
+	file, err := os.CreateTemp("", "meshmark-bench-*.perf.txt")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	defer file.Close()
+	samples, err := generate(file, size)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	cmd.Stdin = file
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err := cmd.Run(); err != nil {
+		return nil, err
+	}
+	var r result
+	if err := json.Unmarshal([]byte(out.String()), &r); err != nil {
+		return nil, err
+	}
+	if r.Samples != samples || r.Total != int64(samples)*period {
+		return nil, fmt.Errorf("%d samples of %d were read", r.Samples, samples)
+	}
+	fmt.Fprintf(stderr, "%d samples, %d cost centres\n", r.Samples, r.Centres)
+	return []table.Row{
+		table.Of(fmt.Sprintf("perf script of %d MB: time to read", size/1_000_000), "s", r.Seconds).AtMost(timeTarget),
+		table.Of("its reader's memory at the peak", "MB", r.PeakMB).AtMost(memoryTarget),
+	}, nil
+}
+
+// period is the weight of each sample, in nanoseconds.
+const period = 10_101_010
+
+// functions is how many different functions a large proxy is found in.
+const functions = 20_000
+
+// generate writes a perf script of some size: stacks of 5 to 45 frames, most of
+// them seen before, a few new to the end, as profiles of real programs are. It
+// is the same for the same size.
+func generate(w io.Writer, size int64) (samples int, err error) {
+	r := rand.New(rand.NewPCG(1, 2))
+	out := bufio.NewWriterSize(w, 1<<20)
+	written := int64(0)
+	print := func(format string, args ...any) {
+		n, printErr := fmt.Fprintf(out, format, args...)
+		written += int64(n)
+		if err == nil {
+			err = printErr
+		}
+	}
+	var stack []int
+	for written < size && err == nil {
+		// A stack shares its outer part with the one before.
+		keep := r.IntN(len(stack) + 1)
+		if r.IntN(10) > 0 {
+			keep = max(0, len(stack)-r.IntN(4))
+		}
+		stack = stack[:min(keep, 40)]
+		for depth := 5 + r.IntN(41); len(stack) < depth; {
+			outer := 0
+			if len(stack) > 0 {
+				outer = stack[len(stack)-1]
+			}
+			// Each function calls a few others, now and then one more.
+			callee := (outer*31 + r.IntN(3)*7 + 1) % functions
+			if r.IntN(400) == 0 {
+				callee = r.IntN(functions)
+			}
+			stack = append(stack, callee)
+		}
+		print("wrk:worker_%d %7d/%-7d %6d.%06d: %10d cpu-clock:pppH: \n", samples%4, 4242, 4250+samples%4, 1000+samples/400, samples%400*2500, period)
+		if samples%3 == 0 {
+			print("\tffffffff81e2e5e4 tcp_sendmsg_locked+0x%x ([kernel.kallsyms])\n\tffffffff821ecc51 do_syscall_64+0x71 ([kernel.kallsyms])\n", r.IntN(4000))
+		}
+		for i := len(stack) - 1; i >= 0; i-- {
+			print("\t    %12x Envoy::Extensions::HttpFilters::Filter%d::FilterImpl%d<std::__1::basic_string<char>>::decodeHeaders(Envoy::Http::RequestHeaderMap&, bool)+0x%x (/usr/local/bin/envoy)\n",
+				0x55a000000000+stack[i]*4096, stack[i]%30, stack[i], r.IntN(2000))
+		}
+		print("\n")
+		samples++
+	}
+	if err == nil {
+		err = out.Flush()
+	}
+	return samples, err
+}
