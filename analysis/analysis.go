@@ -43,12 +43,13 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 	}
 	o.assertions = ofTrials
 	measures := measuresOf(plan.Study)
+	fits := o.fits()
 	f := record.Findings{
 		Schema: record.Schema, Study: run.Header.Study, Question: plan.Study.Question, Run: run.Header.RunID,
 		Started: run.Header.Started.UTC().Format(time.RFC3339), Seed: run.Header.Seed, Lab: run.Header.Lab,
 		Meshmark: run.Header.Meshmark, Machine: run.Header.Machine, Parts: run.Header.Components,
-		Validity: o.validity(), Stop: o.whyEnded(), Factors: o.factors(), StudyYAML: string(run.StudyYAML),
-		Findings: slices.Concat(o.findings(measures), o.fits(), o.searches()), Cells: o.summaries(),
+		Validity: o.validity(), Stop: o.whyEnded(), Factors: o.factors(), StudyYAML: string(run.StudyYAML), Money: moneyWords(plan.Study.Money),
+		Findings: slices.Concat(o.findings(measures), fits, o.moneyFits(fits), o.limits(), o.searches(), o.knees()), Cells: o.summaries(),
 	}
 	if plan.Study.Plane() == study.PlaneResilience {
 		f.Story = strings.Join(strings.Fields(plan.Study.Story), " ")

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/meshmark/meshmark/record"
@@ -92,7 +93,7 @@ func measuresOf(s *study.Study) []measure {
 			})
 		}
 	}
-	return out
+	return slices.Concat(out, threadMeasures(s), moneyMeasures(s))
 }
 
 // measureNamed finds the measure that a finding's name speaks of, and whether

@@ -92,6 +92,7 @@ func (o *observations) summary(cell int) record.CellSummary {
 		}
 	}
 	s.Connections, s.Pressure = connections(valid), pressure(valid)
+	s.Threads = o.threads(cell)
 	for _, part := range memoryParts {
 		var bytes []float64
 		for _, t := range valid {

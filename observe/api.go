@@ -40,6 +40,10 @@ type SnapshotsRequest struct {
 	// Memory asks for memory and sockets at the last instant, after its CPU
 	// counters: reading PSS walks page tables and is not cheap.
 	Memory bool `json:"memory"`
+	// Threads asks for the threads of all targets, shortly before the first
+	// instant and after the last, so that reading them is not part of what is
+	// between; each has the cgroup's counters of its own moment beside it.
+	Threads bool `json:"threads"`
 }
 
 // SnapshotsAnswer has one snapshot for each instant.
@@ -74,6 +78,8 @@ type Sample struct {
 	CPU      CPUSample     `json:"cpu"`
 	Memory   *MemorySample `json:"memory,omitempty"`
 	Net      *NetSample    `json:"net,omitempty"`
+	// Threads, at the first and the last instant of a request for them.
+	Threads *ThreadsSample `json:"threads,omitempty"`
 }
 
 // CPUSample is a cgroup's CPU counters.

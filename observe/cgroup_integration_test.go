@@ -19,9 +19,15 @@ import (
 // of testing.
 const burnEnv = "MESHMARK_TEST_BURN"
 
+// threadsEnv beside it makes it burn in threads that come and go.
+const threadsEnv = "MESHMARK_TEST_BURN_THREADS"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(burnEnv) == "" {
 		os.Exit(m.Run())
+	}
+	if os.Getenv(threadsEnv) != "" {
+		burnThreads()
 	}
 	zero, err := os.Open("/dev/zero")
 	if err != nil {
@@ -75,7 +81,10 @@ func burn(t *testing.T, f *finder, path string) int {
 		}
 	}
 	cmd := exec.Command("/bin/sh", "-c", script+"exec "+self)
-	cmd.Env = append(os.Environ(), burnEnv+"=1", "GOMAXPROCS=1")
+	cmd.Env = append(os.Environ(), burnEnv+"=1")
+	if os.Getenv(threadsEnv) == "" {
+		cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -186,16 +186,29 @@ func (s *Server) take(ctx context.Context, request SnapshotsRequest) ([]Snapshot
 	}
 	defer machine.close()
 	snapshots := make([]Snapshot, 0, len(request.AtUnixNS))
+	var threads []*ThreadsSample // before the first instant
+	if request.Threads {
+		if err := s.waitUntil(ctx, time.Unix(0, request.AtUnixNS[0]).Add(-threadsLead)); err != nil {
+			return nil, fmt.Errorf("waiting for at_unix_ns[0]: %w", err)
+		}
+		threads = s.threads(readers)
+	}
 	for i, at := range request.AtUnixNS {
 		if err := s.waitUntil(ctx, time.Unix(0, at)); err != nil {
 			return nil, fmt.Errorf("waiting for at_unix_ns[%d]: %w", i, err)
 		}
-		last := i == len(request.AtUnixNS)-1
+		first, last := i == 0, i == len(request.AtUnixNS)-1
 		snapshot, err := sampleAll(request, readers, machine, at)
 		if err != nil {
 			return nil, err
 		}
-		if request.Memory && (i == 0 || last) {
+		if request.Threads && last && !first {
+			threads = s.threads(readers)
+		}
+		if request.Threads && (first || last) {
+			addThreads(request, threads, &snapshot)
+		}
+		if request.Memory && (first || last) {
 			s.addDetails(request, readers, &snapshot, last)
 		}
 		snapshots = append(snapshots, snapshot)
@@ -233,6 +246,25 @@ func sampleAll(request SnapshotsRequest, readers []*reader, machine *machineRead
 	snapshot.Machine, err = machine.sample()
 	snapshot.EndNS = time.Now().UnixNano()
 	return snapshot, err
+}
+
+// threads reads the threads of all targets.
+func (s *Server) threads(readers []*reader) []*ThreadsSample {
+	out := make([]*ThreadsSample, len(readers))
+	for i, r := range readers {
+		out[i] = r.threads(s.options.ProcRoot)
+	}
+	return out
+}
+
+// addThreads adds threads, in the order of the targets, to a snapshot.
+func addThreads(request SnapshotsRequest, threads []*ThreadsSample, snapshot *Snapshot) {
+	for i, sample := range threads {
+		name := request.Targets[i].Name
+		target := snapshot.Targets[name]
+		target.Threads = sample
+		snapshot.Targets[name] = target
+	}
 }
 
 // addDetails adds sockets, and with memory also memory, to a snapshot whose

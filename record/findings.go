@@ -25,7 +25,9 @@ type Findings struct {
 	Published []Published    `json:"published,omitempty"`
 	Factors   []FactorLevels `json:"factors"` // the factors that vary, in the study's order
 	Warnings  []string       `json:"warnings,omitempty"`
-	StudyYAML string         `json:"study_yaml"` // resolved
+	// Money says which mesh findings in money are about, and at which prices.
+	Money     string `json:"money,omitempty"`
+	StudyYAML string `json:"study_yaml"` // resolved
 }
 
 // FactorLevels is a factor that varies and its levels, in the study's order.

@@ -91,8 +91,8 @@ type ThreadsSummary struct {
 	// ThrottledRatio is the share of periods of CPU bandwidth in which the
 	// limit held it back.
 	ThrottledRatio float64 `json:"throttled_ratio"`
-	// ImbalanceRatio is the busiest worker's CPU time over the mean of all
-	// workers', 1 if they are even; 0 without workers.
+	// ImbalanceRatio is how much more than the mean of all workers the busiest
+	// one used, as a share of the mean; 0 if they are even.
 	ImbalanceRatio float64 `json:"imbalance_ratio,omitempty"`
 	// DisagreementRatio is by how much of its CPU time, in the worst trial,
 	// threads and cgroup did not agree.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/analysis"
 	"github.com/meshmark/meshmark/record"
 )
 
@@ -69,14 +68,18 @@ func newDocument(f record.Findings) document {
 		Warnings: warnings(f),
 		Study:    f.StudyYAML,
 	}
-	tables := []table{latencyTable(f), overheadTable(f), cpuTable(f), memoryTable(f)}
+	tables := []table{saturationTable(f), latencyTable(f), overheadTable(f), cpuTable(f), threadsTable(f), limitsTable(f), memoryTable(f), moneyTable(f)}
 	if ofControl(f) {
 		tables = controlTables(f)
 	}
 	if ofScenario(f) {
 		tables = scenarioTables(f)
 	}
-	for _, t := range append(tables, conditionsTable(f), otherTable(f), noiseTable(f), publishedTable(f), assertionTable(f)) {
+	conditions := conditionsTable(f)
+	if ofControl(f) && len(machineTable(f).Rows) > 0 {
+		conditions = table{} // it has them
+	}
+	for _, t := range append(tables, conditions, otherTable(f), noiseTable(f), publishedTable(f), assertionTable(f)) {
 		if len(t.Rows) > 0 {
 			d.Tables = append(d.Tables, t)
 		}
@@ -149,64 +152,6 @@ func validityWords(v record.ValiditySummary) string {
 		}
 	}
 	return s
-}
-
-// warnings are the run's warnings and those of its findings, each once, with
-// the number of findings it belongs to. Warnings that differ in their figures
-// only count as one, with the figures' range.
-func warnings(f record.Findings) []string {
-	var shapes []string
-	counts, texts := map[string]int{}, map[string][]string{}
-	add := func(w string, n int) {
-		shape := shapeOf(w)
-		if texts[shape] == nil {
-			shapes = append(shapes, shape)
-		}
-		counts[shape] += n
-		texts[shape] = append(texts[shape], w)
-	}
-	for _, w := range append(slices.Clone(f.Warnings), f.Machine.Remarks...) {
-		add(w, 0)
-	}
-	for _, finding := range f.Findings {
-		if tooFewPairs(finding) { // the tables say "not reached"
-			continue
-		}
-		for _, w := range finding.Warnings {
-			// The tables say "below noise" with the floor already.
-			if finding.Verdict != record.VerdictBelowNoise || !strings.HasPrefix(w, "identical baselines differ") {
-				add(w, 1)
-			}
-		}
-	}
-	var out []string
-	for _, shape := range shapes {
-		w := texts[shape][0]
-		if !namesOne(w) { // figures of different trials make no range
-			w = analysis.Spread(texts[shape])
-		}
-		if n := counts[shape]; n > 1 {
-			w = fmt.Sprintf("%s (%s)", w, plural(n, "finding"))
-		}
-		out = append(out, w)
-	}
-	return out
-}
-
-// namesOne says whether a warning is about one trial, as an example or alone,
-// or counts trials.
-func namesOne(w string) bool {
-	return strings.Contains(w, "trial b") || strings.Contains(w, " trials ")
-}
-
-// shapeOf is a text without its figures.
-func shapeOf(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r == '.' {
-			return -1
-		}
-		return r
-	}, s)
 }
 
 // factorColumns are the columns that name a cell.

@@ -152,11 +152,11 @@ func otherTable(f record.Findings) table {
 // shownElsewhere says whether a finding repeats what the tables of latency,
 // CPU and memory show.
 func shownElsewhere(finding record.Finding) bool {
-	if shownByControl(finding) || finding.Probe == "ledger" && shownByScenario(finding) {
+	if finding.Name == "highest_rate" || finding.Name == "knee_rate" || finding.Probe == "money" || shownByControl(finding) || finding.Probe == "ledger" && shownByScenario(finding) {
 		return true
 	}
 	if finding.Against == nil {
-		return finding.Probe == "latency" || finding.Probe == "cpu" || finding.Probe == "memory"
+		return finding.Probe == "threads" || finding.Probe == "latency" || finding.Probe == "cpu" || finding.Probe == "memory"
 	}
 	return strings.HasPrefix(finding.Name, "latency_") && strings.HasSuffix(finding.Name, "_overhead")
 }
@@ -266,7 +266,13 @@ const same = " (same)"
 
 // alike says whether all blocks gave a finding's value. What a search found has
 // levels that were tried for its ends, and no interval over blocks.
-func alike(f record.Finding) bool { return f.Low == f.High && f.Probe != "search" }
+func alike(f record.Finding) bool { return oneValue(f.Low, f.High) && f.Probe != "search" }
+
+// oneValue says whether the ends of an interval are one value but for what
+// arithmetic leaves.
+func oneValue(low, high float64) bool {
+	return high-low <= 1e-9*math.Max(math.Abs(low), math.Abs(high))
+}
 
 // withInterval writes a finding's estimate with its unit and interval, or says
 // in how many blocks it was the same.
@@ -294,7 +300,7 @@ func relative(finding record.Finding) text {
 	if finding.Relative.Estimate > 0 {
 		e = "+" + e
 	}
-	if finding.Relative.Low == finding.Relative.High {
+	if oneValue(finding.Relative.Low, finding.Relative.High) {
 		return text{S: e + "%" + same}
 	}
 	return text{S: e + "% (" + span + ")"}

@@ -37,10 +37,11 @@ func Answers(f record.Findings) []string {
 	default:
 		latency = a.varied()
 	}
+	searches := searchAnswers(f)
 	if fits := fitAnswers(f, a.top); len(fits) > 0 { // the study asks what CPU depends on
-		return append(fits, latency...)
+		return slices.Concat(searches, fits, latency, limitAnswers(f), moneyAnswers(f))
 	}
-	return append(latency, cpuAnswers(f, a.top)...)
+	return slices.Concat(searches, latency, cpuAnswers(f, a.top), limitAnswers(f), moneyAnswers(f))
 }
 
 // plainAnswers says what a study measured that compares nothing.

@@ -165,6 +165,7 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	}
 	out.Load = window.Record(t.spec.Rate)
 	t.costs(&out, sampled)
+	t.threads(&out, sampled)
 	evidence := t.evidence(&out, result, before, after)
 	t.judge(&out, window, sampled, evidence)
 	var log bytes.Buffer
@@ -282,6 +283,7 @@ func (t *trialRun) window(ctx context.Context, finished int) (from, to int, samp
 			shots, err := t.d.observers[node].Snapshots(ctx, observe.SnapshotsRequest{
 				AtUnixNS: []int64{start.Add(skew).UnixNano(), end.Add(skew).UnixNano()},
 				Targets:  targets, Memory: t.o.Study.Measured(study.MeasureMemory) || t.o.Study.Measured(study.MeasureConnections),
+				Threads: t.o.Study.Measured(study.MeasureThreads),
 			})
 			if err != nil {
 				return fmt.Errorf("observe node %s: %w", node, err)

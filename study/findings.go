@@ -25,6 +25,18 @@ const (
 	UnitGoroutines       = "goroutines"
 	UnitBytesPerSecond   = "bytes/s"
 	UnitRatio            = "ratio"
+	UnitPerSecond        = "1/s"
+)
+
+// Beginnings of the names of findings about a proxy's threads, each followed
+// by the part ("worker_busiest_client_proxy"); see [dataFindings].
+const (
+	FindingBusiestWorker = "worker_busiest"
+	FindingImbalance     = "worker_imbalance"
+	FindingWorkerWait    = "worker_wait"
+	FindingThrottled     = "throttled"
+	FindingInvoluntary   = "involuntary_switches"
+	FindingLimit         = "limit"
 )
 
 // FindingNames lists the findings of all planes that a stop rule, a published
@@ -64,6 +76,17 @@ func FindingNamesOf(p Plane) []string {
 //	cpu_PART_per_request   CPU time of a part
 //	cpu_machine_per_request_overhead
 //	memory_PART            proportional set size of a part
+//	worker_busiest_PART    share of the time for which a proxy's busiest worker thread ran
+//	worker_imbalance_PART  how much more than the mean of the workers that is
+//	worker_wait_PART       share of the time for which workers were ready without a CPU
+//	throttled_PART         share of periods in which the CPU limit held the proxy back
+//	involuntary_switches_PART  times a second that a CPU was taken from the proxy's threads
+//	money_cores, money_cpu, money_memory, money_month (and _overhead)
+//	                       what the proxies of the section money's mesh need and cost
+//
+// Beside them stand findings that name themselves by what a run showed:
+// limit_PART (what holds the proxy back, in words, with its evidence), fits and
+// highest_FACTOR of searches.
 func dataFindings() []string {
 	var out []string
 	for _, p := range []string{"p50", "p90", "p99", "p999"} {
@@ -77,6 +100,12 @@ func dataFindings() []string {
 	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, record.PartGenerator,
 		record.PartWorker, record.PartControl} {
 		out = append(out, "memory_"+part)
+	}
+	for _, name := range []string{FindingBusiestWorker, FindingImbalance, FindingWorkerWait, FindingThrottled, FindingInvoluntary} {
+		out = append(out, name+"_"+record.PartClientProxy, name+"_"+record.PartServerProxy)
+	}
+	for _, name := range []string{FindingMoneyCores, FindingMoneyCPU, FindingMoneyMemory, FindingMoneyMonth} {
+		out = append(out, name, name+"_overhead")
 	}
 	return out
 }
@@ -94,12 +123,20 @@ func FindingUnit(name string) string {
 	switch {
 	case !has(dataFindings(), name):
 		return ""
+	case strings.TrimSuffix(name, "_overhead") == FindingMoneyCores:
+		return UnitCores
+	case strings.HasPrefix(name, moneyFindings):
+		return unitMoney
 	case strings.HasPrefix(name, "latency_"):
 		return UnitMicroseconds
 	case strings.HasPrefix(name, "cpu_"):
 		return UnitPerRequest
+	case strings.HasPrefix(name, FindingInvoluntary):
+		return UnitPerSecond
+	case strings.HasPrefix(name, "memory_"):
+		return UnitBytes
 	}
-	return UnitBytes
+	return UnitRatio
 }
 
 // scaled is a unit that a figure may be in, and what one of it is in the

@@ -30,7 +30,7 @@ func TestParseDefaults(t *testing.T) {
 			t.Errorf("%s = %q, want the default %q", f.Name, s.Settings[f.Name], f.Default)
 		}
 	}
-	if s.Title != "x" || s.Mesh != MeshIstio || s.Window != 2*time.Second || len(s.Measures) != 6 || s.Stop != nil {
+	if s.Title != "x" || s.Mesh != MeshIstio || s.Window != 2*time.Second || len(s.Measures) != 7 || s.Stop != nil {
 		t.Errorf("defaults: %+v", s)
 	}
 	if len(s.Baseline) != 0 {

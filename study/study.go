@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/meshmark/meshmark/capacity/money"
 	"github.com/meshmark/meshmark/record"
 )
 
@@ -49,6 +50,8 @@ type Study struct {
 	// Search asks how far levels can go.
 	Search []Search
 	Assert []Expr
+	// Money is the mesh whose cost findings are told in; nil: none.
+	Money *money.Mesh
 	// Published are figures of the literature to set beside ours.
 	Published []Published
 
@@ -74,6 +77,7 @@ const (
 	MeasureConnections = "connections"
 	MeasureEnvoy       = "envoy"
 	MeasurePressure    = "pressure"
+	MeasureThreads     = "threads"
 )
 
 // Measures of control-plane studies.
@@ -97,7 +101,7 @@ func MeasuresOf(p Plane) []string {
 	case PlaneControl:
 		return []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals}
 	}
-	return []string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure}
+	return []string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure, MeasureThreads}
 }
 
 // defaultMeasures are those of a study that names none: all but the signals

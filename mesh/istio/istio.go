@@ -88,6 +88,7 @@ var verifiedStats = []string{
 	`listener\..*15006.*\.ssl\.handshake`,
 	`filesystem\.write_buffered`,
 	`server\.concurrency`,
+	workerStats,
 }
 
 // StatsFilter selects the statistics of Verify.

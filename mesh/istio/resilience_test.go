@@ -148,7 +148,7 @@ func TestDecorateForTheLedger(t *testing.T) {
 			t.Errorf("%s: says what it need not: %s", tt.name, text)
 		}
 	}
-	if slices.Contains(resilienceStats, "") || len(verifiedStats) != 4 {
+	if slices.Contains(resilienceStats, "") || len(verifiedStats) != 5 {
 		t.Error("the statistics of other studies have changed")
 	}
 }

@@ -137,6 +137,32 @@ export interface Pressure {
   readonly busy_ratio: number;
 }
 
+/** What a part's threads did, means over trials. */
+export interface ThreadsSummary {
+  readonly cores: number;
+  readonly quota_cores?: number;
+  readonly throttled_ratio: number;
+  readonly imbalance_ratio?: number;
+  readonly disagreement_ratio: number;
+  readonly rows: readonly ThreadRow[] | null;
+  /** What holds the part back, and the evidence in words. */
+  readonly limit?: string;
+  readonly says?: string;
+}
+
+/** A worker, a main thread, or several threads together; ratios are of one CPU's time. */
+export interface ThreadRow {
+  readonly name: string;
+  readonly worker?: boolean;
+  readonly threads: number;
+  readonly user_ratio: number;
+  readonly system_ratio: number;
+  readonly wait_ratio: number;
+  readonly voluntary_per_s: number;
+  readonly involuntary_per_s: number;
+  readonly connections?: { readonly accepted: number; readonly open: number };
+}
+
 export interface CellSummary {
   readonly cell: Cell | null;
   readonly label: string;
@@ -155,6 +181,8 @@ export interface CellSummary {
   /** By pod: generator is the client's, worker the server's. */
   readonly connections?: Readonly<Record<string, Connections>> | null;
   readonly pressure?: Pressure;
+  /** By part. */
+  readonly threads?: Readonly<Record<string, ThreadsSummary>> | null;
   readonly control?: ControlSummary | null;
   readonly scenario?: ScenarioSummary | null;
   readonly block_p50_us: readonly { readonly block: number; readonly repeat: number; readonly value: number }[] | null;
@@ -187,6 +215,8 @@ export interface ControlSummary {
   readonly missing_stages?: readonly string[] | null;
   readonly mean_us: number;
   readonly residual_us: number;
+  /** How many single pairs miss their own stages; absent where nobody counted. */
+  readonly unexplained?: { readonly pairs: number; readonly beyond: number };
   readonly reported_p99_us?: number;
   readonly reported_first_bucket?: boolean;
   readonly pushes: Readonly<Record<string, number>> | null;
@@ -204,6 +234,8 @@ export interface ControlSummary {
   readonly simulator_cpu: CPU;
   readonly apiserver_cpu?: CPU;
   readonly idle_cores: number;
+  /** Who used the node's CPUs in the windows, mean cores. */
+  readonly cores_by_part?: Readonly<Record<string, number>> | null;
   readonly apiserver_s?: number;
   readonly apiserver_idle_cores?: number;
   readonly stale_proxy_s: number;

@@ -6,7 +6,7 @@ import { embedded, type Page } from './data';
 import { append, h, visible } from './dom';
 import { Model } from './model';
 import { about, others, study } from './views/about';
-import { conditions } from './views/conditions';
+import { conditions, machine } from './views/conditions';
 import { convergence, waterfall } from './views/convergence';
 import { cpu, memory } from './views/cost';
 import { filters } from './views/filters';
@@ -18,16 +18,17 @@ import { Slice, type View } from './views/parts';
 import { happened, ledger, verdicts } from './views/scenario';
 import { published } from './views/published';
 import { amplification, controlCost } from './views/pushed';
+import { threads } from './views/threads';
 import { drift, validity } from './views/trust';
 
 /** Draws a report into root. */
 export function show(root: HTMLElement, page: Page): void {
   const model = new Model(page.findings);
   const slice = new Slice(model);
-  const control = [convergence(model, slice), waterfall(model, slice), gone(model, slice), amplification(model, slice), controlCost(model, slice)];
-  const [convergences, stages, phantoms, pushed, costs] = control;
-  const views = [overhead(model), latency(model, slice), cpu(model, slice), memory(model, slice), drift(model, slice), conditions(model)];
-  const [over, curves, cost, space, blocks, state] = views;
+  const control = [convergence(model, slice), waterfall(model, slice), gone(model, slice), amplification(model, slice), controlCost(model, slice), machine(model)];
+  const [convergences, stages, phantoms, pushed, costs, users] = control;
+  const views = [overhead(model), latency(model, slice), cpu(model, slice), memory(model, slice), drift(model, slice), conditions(model), threads(model, slice)];
+  const [over, curves, cost, space, blocks, state, busy] = views;
   const told = happened(model);
   const update = (selection: Parameters<View['update']>[0]): void => {
     for (const view of [...views, ...control, told]) view?.update(selection);
@@ -40,7 +41,7 @@ export function show(root: HTMLElement, page: Page): void {
     h('main', { id: 'main', tabindex: -1 },
       // First what the study is about: convergence, or CPU if it fits CPU to a rate.
       verdicts(model), told?.element, ledger(model),
-      model.controlled ? [convergences?.element, stages?.element, phantoms?.element, over?.element, published(model), pushed?.element, costs?.element, space?.element] : model.fitted ? [cost?.element, space?.element, published(model), over?.element, curves?.element] : [over?.element, curves?.element, published(model), cost?.element, space?.element],
+      model.controlled ? [convergences?.element, stages?.element, phantoms?.element, over?.element, published(model), pushed?.element, costs?.element, users?.element, space?.element] : model.fitted ? [cost?.element, busy?.element, space?.element, published(model), over?.element, curves?.element] : [over?.element, curves?.element, published(model), cost?.element, busy?.element, space?.element],
       validity(model),
       blocks?.element,
       state?.element,

@@ -1,0 +1,270 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/meshmark/meshmark/internal/procfs"
+	"golang.org/x/sys/unix"
+)
+
+// maxThreads bounds the threads that are read of a target; the least busy of
+// a process with more are left to its sum.
+const maxThreads = 4096
+
+// threadsLead is how long before the first instant threads are read: their
+// files are many, and reading them within the window would disturb it.
+const threadsLead = 30 * time.Millisecond
+
+// ThreadsSample is a target's threads at one instant, with the account that
+// their times have to agree with, read at the same moment.
+type ThreadsSample struct {
+	AtUnixNS int64 `json:"at_unix_ns"`
+	// CPU are the cgroup's counters, halfway between readings before and
+	// after those of the threads, and UnsureNS how far these are apart.
+	CPU       CPUSample       `json:"cpu"`
+	UnsureNS  uint64          `json:"unsure_ns"`
+	Processes []ProcessSample `json:"processes"`
+	Threads   []ThreadSample  `json:"threads"`
+	// QuotaCores is the cgroup's own CPU limit; 0 for none.
+	QuotaCores float64 `json:"quota_cores,omitempty"`
+	// Missing says what could not be read and why.
+	Missing string `json:"missing,omitempty"`
+}
+
+// ProcessSample is a process' own account.
+type ProcessSample struct {
+	PID     int    `json:"pid"`
+	Command string `json:"command"`
+	Start   uint64 `json:"start_ticks"` // since boot
+	// TotalNS is the run time of all its threads, also of those that have
+	// ended; 0 where it cannot be read.
+	TotalNS uint64 `json:"total_ns"`
+}
+
+// ThreadSample is a thread's counters.
+type ThreadSample struct {
+	PID         int    `json:"pid"`
+	TID         int    `json:"tid"`
+	Name        string `json:"name"`
+	Start       uint64 `json:"start_ticks"` // since boot: ids are used again
+	RunNS       uint64 `json:"run_ns"`
+	WaitNS      uint64 `json:"wait_ns"`
+	UserTicks   uint64 `json:"user_ticks"`
+	SystemTicks uint64 `json:"system_ticks"`
+	Voluntary   uint64 `json:"voluntary"`
+	Involuntary uint64 `json:"involuntary"`
+}
+
+// threads reads the target's threads. Their run times are read between two
+// readings of the cgroup's counter, again if too much of it passed meanwhile.
+func (r *reader) threads(procRoot string) *ThreadsSample {
+	var best *ThreadsSample
+	for range 3 {
+		sample := r.threadsOnce(procRoot)
+		if best == nil || sample.UnsureNS < best.UnsureNS && sample.Missing == "" {
+			best = sample
+		}
+		if best.UnsureNS < uint64(300*time.Microsecond) {
+			break
+		}
+	}
+	best.QuotaCores = r.quota()
+	return best
+}
+
+func (r *reader) threadsOnce(procRoot string) *ThreadsSample {
+	sample := &ThreadsSample{}
+	pids, err := r.finder.processes(r.path)
+	if err != nil {
+		sample.Missing = err.Error()
+		return sample
+	}
+	if len(pids) == 0 {
+		sample.Missing = "its cgroup shows no process (is this a pod with hostPID?)"
+		return sample
+	}
+	open := openThreads(procRoot, pids)
+	defer open.close()
+	sample.Missing = open.missing
+	before, err := r.cpu()
+	sample.AtUnixNS = time.Now().UnixNano()
+	for i := range open.processes {
+		p := &open.processes[i]
+		p.TotalNS = processClock(procRoot, p.PID)
+	}
+	for i := range open.threads {
+		open.threads[i].read()
+	}
+	after, errAfter := r.cpu()
+	if err = errors.Join(err, errAfter); err != nil || after.TotalNS < before.TotalNS {
+		sample.Missing = fmt.Sprintf("its cgroup cannot be read any more: %v", err)
+		return sample
+	}
+	sample.UnsureNS = after.TotalNS - before.TotalNS
+	sample.CPU = after
+	sample.CPU.TotalNS -= sample.UnsureNS / 2
+	sample.Processes = open.processes
+	for i := range open.threads {
+		if t := &open.threads[i]; t.describe() {
+			sample.Threads = append(sample.Threads, t.ThreadSample)
+		}
+	}
+	return sample
+}
+
+// openedThreads are the threads of processes with their files open, so that
+// all are read within a moment.
+type openedThreads struct {
+	processes []ProcessSample
+	threads   []openThread
+	missing   string
+}
+
+type openThread struct {
+	ThreadSample
+	dir       string
+	schedstat *os.File
+	err       error
+}
+
+func openThreads(procRoot string, pids []int) *openedThreads {
+	out := &openedThreads{}
+	for _, pid := range pids {
+		dir := filepath.Join(procRoot, strconv.Itoa(pid))
+		data, err := os.ReadFile(filepath.Join(dir, "stat"))
+		if err != nil {
+			continue // it ended
+		}
+		process, err := procfs.ParseProcess(data)
+		if err != nil {
+			out.missing = err.Error()
+			continue
+		}
+		out.processes = append(out.processes, ProcessSample{PID: pid, Command: process.Command, Start: process.StartTime})
+		entries, err := os.ReadDir(filepath.Join(dir, "task"))
+		if err != nil && !ended(err) {
+			out.missing = err.Error()
+		}
+		for _, entry := range entries {
+			tid, err := strconv.Atoi(entry.Name())
+			if err != nil {
+				continue
+			}
+			if len(out.threads) >= maxThreads {
+				out.missing = fmt.Sprintf("only %d of its threads were read", maxThreads)
+				break
+			}
+			t := openThread{ThreadSample: ThreadSample{PID: pid, TID: tid}, dir: filepath.Join(dir, "task", entry.Name())}
+			if t.schedstat, err = os.Open(filepath.Join(t.dir, "schedstat")); err != nil {
+				if !ended(err) {
+					out.missing = fmt.Sprintf("%v (a kernel without CONFIG_SCHED_INFO?)", err)
+				}
+				continue
+			}
+			out.threads = append(out.threads, t)
+		}
+	}
+	return out
+}
+
+func (o *openedThreads) close() {
+	for _, t := range o.threads {
+		t.schedstat.Close()
+	}
+}
+
+// read reads the thread's run time.
+func (t *openThread) read() {
+	var buffer [80]byte
+	n, err := t.schedstat.ReadAt(buffer[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.err = err
+		return
+	}
+	s, err := procfs.ParseSchedstat(buffer[:n])
+	t.RunNS, t.WaitNS, t.err = s.RunNS, s.WaitNS, err
+}
+
+// describe reads the rest; false if the thread has ended.
+func (t *openThread) describe() bool {
+	if t.err != nil {
+		return false
+	}
+	data, err := os.ReadFile(filepath.Join(t.dir, "stat"))
+	if err != nil {
+		return false
+	}
+	stat, err := procfs.ParseProcess(data)
+	if err != nil {
+		return false
+	}
+	t.Name, t.Start, t.UserTicks, t.SystemTicks = stat.Command, stat.StartTime, stat.User, stat.System
+	if data, err = os.ReadFile(filepath.Join(t.dir, "status")); err == nil {
+		if s, err := procfs.ParseSwitches(data); err == nil {
+			t.Voluntary, t.Involuntary = s.Voluntary, s.Involuntary
+		}
+	}
+	return true
+}
+
+func ended(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH)
+}
+
+// cpuclockSched is CPUCLOCK_SCHED of the kernel's linux/posix-timers.h: the
+// clock that is a process' run time as its scheduler sums it.
+const cpuclockSched = 2
+
+// processClock is the run time of a process with all threads that it has or
+// had, in nanoseconds; 0 if it cannot be read, as where procRoot is not that
+// of this process' own PID namespace.
+func processClock(procRoot string, pid int) uint64 {
+	if procRoot != "/proc" {
+		return 0
+	}
+	var at unix.Timespec
+	if unix.ClockGettime(int32(^pid)<<3|cpuclockSched, &at) != nil {
+		return 0
+	}
+	return uint64(at.Nano())
+}
+
+// quota is the cgroup's CPU limit in cores, 0 for none.
+func (r *reader) quota() float64 {
+	number := func(file string) float64 {
+		data, err := os.ReadFile(filepath.Join(r.finder.cpu, r.path, file))
+		if err != nil {
+			return 0
+		}
+		v, err := strconv.ParseFloat(strings.TrimSpace(string(data)), 64)
+		if err != nil {
+			return 0
+		}
+		return v
+	}
+	if r.finder.version == 1 {
+		if quota, period := number("cpu.cfs_quota_us"), number("cpu.cfs_period_us"); r.finder.cpu != "" && quota > 0 && period > 0 {
+			return quota / period
+		}
+		return 0
+	}
+	data, err := os.ReadFile(filepath.Join(r.finder.cpu, r.path, "cpu.max"))
+	if err != nil {
+		return 0 // the root, or a kernel without the controller
+	}
+	quota, period, ok := strings.Cut(strings.TrimSpace(string(data)), " ")
+	q, errQ := strconv.ParseFloat(quota, 64) // "max" is no number
+	p, errP := strconv.ParseFloat(period, 64)
+	if !ok || errQ != nil || errP != nil || p <= 0 {
+		return 0
+	}
+	return q / p
+}

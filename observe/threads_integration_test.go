@@ -1,0 +1,84 @@
+//go:build integration
+
+package observe
+
+import (
+	"math"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// spin keeps a thread busy for so long.
+func spin(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		for range 10_000 {
+			runtime.KeepAlive(end)
+		}
+	}
+}
+
+// burnThreads keeps two threads busy for good, one of them a third of the
+// time, starts a third after a while, and all along threads that end soon.
+func burnThreads() {
+	thread := func(work func()) {
+		go func() {
+			runtime.LockOSThread() // and with the goroutine ends the thread
+			work()
+		}()
+	}
+	thread(func() { spin(time.Hour) })
+	thread(func() {
+		for {
+			spin(10 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+	time.AfterFunc(1500*time.Millisecond, func() { thread(func() { spin(time.Hour) }) })
+	for {
+		thread(func() { spin(15 * time.Millisecond) })
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// TestThreadsAgreeWithTheKernel: the times of a real process' threads, with
+// those that begin and end meanwhile, add up to what the kernel charged to its
+// cgroup within 1%.
+func TestThreadsAgreeWithTheKernel(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to make cgroups")
+	}
+	c, s := startServer(t, Options{})
+	const uid, id = "3d2f8f5e-3a5c-4c1b-9b57-6f1f6b2f9a04", "8d0a7f0f2f6c4d1e9a3b8c7d6e5f40312233445566778899aabbccddeeff0044"
+	path := container(t, s.finder, "meshmark-test-"+strconv.Itoa(os.Getpid())+"-threads", "kubepods", "pod"+uid, id)
+	t.Setenv(threadsEnv, "1")
+	burn(t, s.finder, path)
+	time.Sleep(300 * time.Millisecond)
+	start := time.Now().Add(60 * time.Millisecond)
+	snapshots, err := c.Snapshots(t.Context(), SnapshotsRequest{AtUnixNS: []int64{start.UnixNano(), start.Add(3 * time.Second).UnixNano()},
+		Targets: []Target{{Name: "c", ContainerID: id}}, Threads: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := snapshots[0].Targets["c"].Threads, snapshots[1].Targets["c"].Threads
+	got, err := after.Since(*before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := 0
+	for _, th := range got.Threads {
+		t.Logf("%d %s: %.3f s (user %.3f), waited %.3f s, switches %d + %d, began %v", th.TID, th.Name, th.CPU.TotalS(), th.CPU.UserS, th.WaitS, th.Voluntary, th.Involuntary, th.Began)
+		if th.Began {
+			began++
+		}
+	}
+	t.Logf("cgroup %.4f s in %.3f s, ended %.4f s (%d of those there before), unaccounted %.5f s, unsure %.6f s", got.CPUS, got.Seconds, got.EndedS, got.Ended, got.UnaccountedS, got.UnsureS)
+	if math.Abs(got.UnaccountedS) > 0.01*got.CPUS {
+		t.Errorf("threads and cgroup differ by %.3f%%", 100*got.UnaccountedS/got.CPUS)
+	}
+	if got.CPUS < 0.2 || got.EndedS < 0.02*got.CPUS || began == 0 {
+		t.Error("the process did not do what the test is about")
+	}
+}

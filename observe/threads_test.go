@@ -1,0 +1,168 @@
+package observe
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+)
+
+// taskTree adds threads to a process of a made-up /proc.
+func taskTree(t *testing.T) string {
+	stat := func(id, name string, user, system, start string) string {
+		return id + " (" + name + ") S 1 1 1 0 -1 4194368 100 0 0 0 " + user + " " + system + " 0 0 20 0 1 0 " + start + " 1000 200 1\n"
+	}
+	switches := "voluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n"
+	return tree(t, map[string]string{
+		"stat":                     "cpu  100 10 50 1000 20 5 7 3 0 0\ncpu0 100 10 50 1000 20 5 7 3 0 0\nctxt 999\n",
+		"4242/stat":                stat("4242", "envoy", "9", "9", "77"),
+		"4242/task/4242/stat":      stat("4242", "envoy", "1", "2", "77"),
+		"4242/task/4242/schedstat": "30000000 1000000 5\n",
+		"4242/task/4242/status":    switches,
+		"4242/task/4250/stat":      stat("4250", "wrk:worker_0", "100", "50", "78"),
+		"4242/task/4250/schedstat": "1500000000 2000000 50\n",
+		"4242/task/4250/status":    switches,
+		"4242/task/4251/stat":      stat("4251", "ended meanwhile", "1", "1", "79"), // no schedstat any more
+	})
+}
+
+func TestThreadsOfACgroup(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		quota float64
+	}{
+		{"v1", map[string]string{"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 0.5},
+		{"v1 without a limit", map[string]string{"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 0},
+		{"v2", map[string]string{"cpu.max": "150000 100000\n"}, 1.5},
+		{"v2 without a limit", map[string]string{"cpu.max": "max 100000\n"}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			files := map[string]string{}
+			dir := "kubepods/pod" + testUID + "/" + testContainer + "/"
+			if c.name[:2] == "v1" {
+				files["cpuacct/cpuacct.usage"] = "1"
+				files["cpu/cgroup.procs"] = ""
+				files["cpuacct/"+dir+"cpuacct.usage"] = "1530000000"
+				files["cpuacct/"+dir+"cpuacct.usage_user"] = "1000000000"
+				files["cpuacct/"+dir+"cpuacct.usage_sys"] = "530000000"
+				files["cpuacct/"+dir+"cgroup.procs"] = "4242\n"
+				files["cpu/"+dir+"cpu.stat"] = "nr_periods 10\nnr_throttled 2\nthrottled_time 77\n"
+				for name, content := range c.files {
+					files["cpu/"+dir+name[4:]] = content
+				}
+			} else {
+				files["cgroup.controllers"] = "cpu memory\n"
+				files[dir+"cpu.stat"] = "usage_usec 1530000\nuser_usec 1000000\nsystem_usec 530000\nnr_periods 10\nnr_throttled 2\nthrottled_usec 77\n"
+				files[dir+"cgroup.procs"] = "4242\n"
+				for name, content := range c.files {
+					files[dir+name] = content
+				}
+			}
+			client, _ := startServer(t, Options{CgroupRoot: tree(t, files), ProcRoot: taskTree(t)})
+			now := time.Now()
+			snapshots, err := client.Snapshots(t.Context(), SnapshotsRequest{
+				AtUnixNS: []int64{now.Add(60 * time.Millisecond).UnixNano(), now.Add(120 * time.Millisecond).UnixNano()},
+				Targets:  []Target{{Name: "proxy", ContainerID: testContainer}}, Threads: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, last := snapshots[0].Targets["proxy"].Threads, snapshots[1].Targets["proxy"].Threads
+			if first == nil || last == nil {
+				t.Fatal("no threads")
+			}
+			if first.AtUnixNS >= snapshots[0].AtUnixNS || last.AtUnixNS < snapshots[1].EndNS {
+				t.Error("threads were read between the instants")
+			}
+			if len(last.Threads) != 2 || last.Missing != "" || last.QuotaCores != c.quota || last.CPU.TotalNS != 1_530_000_000 || last.CPU.Throttled != 2 {
+				t.Fatalf("%+v", last)
+			}
+			want := ThreadSample{PID: 4242, TID: 4250, Name: "wrk:worker_0", Start: 78, RunNS: 1_500_000_000, WaitNS: 2_000_000, UserTicks: 100, SystemTicks: 50, Voluntary: 12, Involuntary: 3}
+			if last.Threads[1] != want {
+				t.Errorf("worker %+v", last.Threads[1])
+			}
+			threads, err := last.Since(*first)
+			if err != nil || threads.CPUS != 0 || threads.UnaccountedS != 0 || len(threads.Threads) != 2 {
+				t.Errorf("%+v, %v", threads, err)
+			}
+		})
+	}
+}
+
+func TestThreadsThatAreNotAskedFor(t *testing.T) {
+	client, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: procTree(t)})
+	snapshot, err := client.Snapshot(t.Context(), []Target{{Name: "c", ContainerID: testContainer}}, true)
+	if err != nil || snapshot.Targets["c"].Threads != nil {
+		t.Errorf("%+v, %v", snapshot.Targets["c"].Threads, err)
+	}
+}
+
+// sample makes a sample of one process whose own account is total, with
+// threads of so many nanoseconds.
+func sample(cgroup, process uint64, threads ...ThreadSample) ThreadsSample {
+	s := ThreadsSample{AtUnixNS: int64(cgroup), CPU: CPUSample{TotalNS: cgroup, Inode: 3, Periods: cgroup / 1e8, Throttled: cgroup / 2e8, ThrottledNS: cgroup / 10},
+		QuotaCores: 0.5, Processes: []ProcessSample{{PID: 1, Command: "envoy", Start: 4, TotalNS: process}}}
+	for _, t := range threads {
+		t.PID = 1
+		s.Threads = append(s.Threads, t)
+	}
+	return s
+}
+
+func TestThreadsSince(t *testing.T) {
+	const ms = 1_000_000
+	before := sample(1000*ms, 1000*ms,
+		ThreadSample{TID: 1, Name: "envoy", Start: 4, RunNS: 100 * ms},
+		ThreadSample{TID: 2, Name: "wrk:worker_0", Start: 5, RunNS: 500 * ms, WaitNS: 10 * ms, UserTicks: 30, SystemTicks: 20, Voluntary: 4},
+		ThreadSample{TID: 3, Name: "ends", Start: 6, RunNS: 400 * ms})
+	after := sample(3000*ms, 3000*ms,
+		ThreadSample{TID: 1, Name: "envoy", Start: 4, RunNS: 200 * ms},
+		ThreadSample{TID: 2, Name: "wrk:worker_0", Start: 5, RunNS: 1700 * ms, WaitNS: 60 * ms, UserTicks: 120, SystemTicks: 50, Voluntary: 9, Involuntary: 2},
+		ThreadSample{TID: 3, Name: "has its id", Start: 900, RunNS: 300 * ms, UserTicks: 30})
+	got, err := after.Since(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	close := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+	if !close(got.CPUS, 2) || !close(got.Seconds, 2) || got.Ended != 1 || !close(got.EndedS, 0.4) || !close(got.UnaccountedS, 0) {
+		t.Errorf("account %+v", got)
+	}
+	if got.Periods != 20 || got.Throttled != 10 || !close(got.ThrottledS, 0.2) || got.QuotaCores != 0.5 {
+		t.Errorf("throttling %+v", got)
+	}
+	worker := got.Threads[1]
+	if n, ok := worker.Worker(); !ok || n != 0 || worker.Main() || worker.Began || worker.Process != "envoy" ||
+		!close(worker.CPU.UserS, 0.9) || !close(worker.CPU.SystemS, 0.3) || !close(worker.WaitS, 0.05) || worker.Voluntary != 5 || worker.Involuntary != 2 {
+		t.Errorf("worker %+v", worker)
+	}
+	if again := got.Threads[2]; !again.Began || !close(again.CPU.UserS, 0.3) {
+		t.Errorf("a thread with the id of another: %+v", again)
+	}
+	if !got.Threads[0].Main() {
+		t.Error("the first thread is the main one")
+	}
+}
+
+func TestThreadsThatCannotBeCompared(t *testing.T) {
+	base := sample(5, 5)
+	for name, change := range map[string]func(*ThreadsSample){
+		"another cgroup": func(s *ThreadsSample) { s.CPU.Inode++ },
+		"it fell":        func(s *ThreadsSample) { s.CPU.TotalNS = 4 },
+	} {
+		after := sample(5, 5)
+		change(&after)
+		if _, err := after.Since(base); !errors.Is(err, ErrReset) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	missing := sample(6, 6)
+	missing.Missing = "no process"
+	if _, err := missing.Since(base); err == nil {
+		t.Error("a sample with something missing has an account")
+	}
+	// A process whose own account cannot be read: what ended is not known.
+	after := sample(9, 0)
+	if got, err := after.Since(sample(5, 0)); err != nil || got.EndedS != 0 || got.UnaccountedS != 4e-9 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

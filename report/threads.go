@@ -1,0 +1,131 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// maxThreadRows is how many rows the table of threads has at most: more are on
+// the page and in the JSON report.
+const maxThreadRows = 48
+
+// threadParts are the parts whose threads are shown, proxies first.
+var threadParts = []string{record.PartClientProxy, record.PartServerProxy, record.PartWorker, record.PartGenerator, record.PartControl}
+
+// threadsTable has what the threads of proxies did, one row for each that
+// matters; where there is room also those of the other parts.
+func threadsTable(f record.Findings) table {
+	t := table{Title: "Threads: share of the time on a CPU", Columns: append(factorColumns(f), column{Head: "part"}, column{Head: "thread"}, column{"user", true, 8}, column{"kernel", true, 8},
+		column{"waited for a CPU", true, 6}, column{"CPU taken a second", true, 2}, column{"connections", true, 4}, column{"threads", true, 1})}
+	n := countThreadRows(f, threadParts)
+	parts := threadParts
+	if n > maxThreadRows {
+		parts = threadParts[:2]
+		n = countThreadRows(f, parts)
+	}
+	if n == 0 || n > maxThreadRows {
+		return table{}
+	}
+	worst := 0.0
+	for _, c := range f.Cells {
+		for _, part := range parts {
+			s := c.Threads[part]
+			for _, r := range s.Rows {
+				t.Rows = append(t.Rows, append(factorTexts(f, c.Cell), threadTexts(part, s, r)...))
+			}
+			worst = max(worst, s.DisagreementRatio)
+		}
+	}
+	t.Notes = append(t.Notes, fmt.Sprintf("Of one CPU's time, means of the trials. Connections: accepted from clients in the trial, and still open at its end. "+
+		"Each trial's threads add up to what the kernel charged to their containers, within %s or 1 ms.", percentOf(max(worst, 0.0001))))
+	return t
+}
+
+func countThreadRows(f record.Findings, parts []string) int {
+	n := 0
+	for _, c := range f.Cells {
+		for _, part := range parts {
+			n += len(c.Threads[part].Rows)
+		}
+	}
+	return n
+}
+
+func threadTexts(part string, s record.ThreadsSummary, r record.ThreadRow) []text {
+	busy := styleNone
+	if s.Limit != "" && r.Worker {
+		busy = styleBad
+	}
+	connections := text{"–", styleDim}
+	if c := r.Connections; c != nil {
+		connections = text{S: count(c.Accepted) + ", " + count(c.Open)}
+	}
+	return []text{
+		{S: partWords(part)}, {S: r.Name}, {percentOf(r.UserRatio), busy}, {percentOf(r.SystemRatio), busy},
+		{S: percentOf(r.WaitRatio)}, {S: fixed(r.InvoluntaryPerS, 0)}, connections, {S: strconv.Itoa(r.Threads)},
+	}
+}
+
+// percentOf is a share with a digit after the point where it is small.
+func percentOf(ratio float64) string {
+	if ratio < 0.0995 {
+		return fixed(100*ratio, 1) + "%"
+	}
+	return percent(ratio)
+}
+
+// limitsTable has what holds proxies back, where anything does.
+func limitsTable(f record.Findings) table {
+	t := table{Title: "What holds proxies back", Columns: append(factorColumns(f), column{Head: "part"}, column{Head: "limit"}, column{Head: "evidence"})}
+	for _, c := range f.Cells {
+		for _, part := range threadParts {
+			if s := c.Threads[part]; s.Limit != "" {
+				t.Rows = append(t.Rows, append(factorTexts(f, c.Cell), text{S: partWords(part)}, text{limitWords(s.Limit), styleBad}, text{S: s.Says}))
+			}
+		}
+	}
+	return t
+}
+
+// limitWords names a limit.
+func limitWords(limit string) string {
+	switch limit {
+	case record.LimitConcurrency:
+		return "concurrency"
+	case record.LimitCPU:
+		return "CPU limit"
+	case record.LimitImbalance:
+		return "uneven workers"
+	case record.LimitMain:
+		return "main thread"
+	case record.LimitMachine:
+		return "the machine"
+	}
+	return limit
+}
+
+// maxLimitAnswers is how many limits are told in sentences; the table has all.
+const maxLimitAnswers = 3
+
+// limitAnswers says what holds proxies back, those of the last cells first:
+// studies go from little to much.
+func limitAnswers(f record.Findings) []string {
+	var out []string
+	for i := len(f.Cells) - 1; i >= 0 && len(out) < maxLimitAnswers; i-- {
+		c := f.Cells[i]
+		for _, part := range threadParts[:2] {
+			s := c.Threads[part]
+			if s.Limit == "" || len(out) == maxLimitAnswers {
+				continue
+			}
+			where := ""
+			if c.Label != "" && len(f.Cells) > 1 {
+				where = c.Label + ": "
+			}
+			out = append(out, where+upperFirst(s.Says)+".")
+		}
+	}
+	return out
+}
