@@ -12,9 +12,10 @@ import (
 )
 
 var (
-	reName  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	reToken = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
-	rePath  = regexp.MustCompile(`^/[\x21-\x7e]*$`)
+	reName     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	reToken    = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
+	rePath     = regexp.MustCompile(`^/[\x21-\x7e]*$`)
+	reCurrency = regexp.MustCompile(`^[A-Za-z]{1,8}$`)
 	// A method as RFC 9110 spells the registered ones; CONNECT carries none.
 	reMethod = regexp.MustCompile(`^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$`)
 )
@@ -74,6 +75,8 @@ func root(s *Study) object {
 			value: listValue[Search]{to: &s.Search, element: search}},
 		{name: "assert", doc: "CEL expressions over the findings that must hold.",
 			value: listValue[Expr]{to: &s.Assert, element: func(e *Expr) value { return exprValue{e} }}},
+		{name: "money", doc: "A mesh and its prices: what its proxies would cost a month is told beside what was measured. {} is a million requests a second, two proxies a hop, 40 USD a core.",
+			value: moneyValue{&s.Money}},
 		{name: "published", doc: "Figures of the literature to set beside the measured ones.",
 			value: listValue[Published]{to: &s.Published, element: published}},
 	}}

@@ -118,7 +118,7 @@ func (d *decoder) resolve(s *Study) {
 	d.resolveSearches(s)
 	for i := range s.Published {
 		p := &s.Published[i]
-		own := FindingUnit(p.Finding)
+		own := s.findingUnit(p.Finding)
 		scale, c := scaleTo(own, p.Unit)
 		if c != nil {
 			d.fail(d.pos("published", i, "unit"), c.hint, "%s of %s", c.msg, p.Finding)
@@ -174,9 +174,6 @@ func (d *decoder) check(s *Study) {
 				break
 			}
 		}
-	}
-	if plane := s.Plane(); s.Mesh == MeshLinkerd && plane != PlaneResilience {
-		d.fail(d.pos("mesh"), "istio, or none", "mesh linkerd is for studies of resilience, and this study is one of the %s", plane)
 	}
 	if m := duplicate(s.Measures); m != "" {
 		d.fail(d.pos("measures"), "", "measure %s is given twice", m)

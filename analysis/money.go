@@ -1,0 +1,173 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/meshmark/meshmark/capacity/money"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// probeMoney marks findings in money.
+const probeMoney = "money"
+
+// moneyMeasures are what the proxies of a stated mesh would need and cost if
+// each request took of them what it took in a trial: a figure a trial, so that
+// intervals are those of trials, and differences those within blocks. The
+// idle cost of proxies is in it as far as the trial's own requests share it;
+// see [observations.moneyFits].
+func moneyMeasures(s *study.Study) []measure {
+	m := s.Money
+	if m == nil || s.Plane() != study.PlaneData {
+		return nil
+	}
+	var out []measure
+	add := func(name, unit string, needs bool, line func(money.Bill) money.Value) {
+		if needs {
+			out = append(out, measure{name: name, probe: probeMoney, unit: unit, compared: true,
+				of: func(_ *observations, t *record.Trial) float64 {
+					u, ok := trialUse(m, t)
+					if !ok {
+						return math.NaN()
+					}
+					return line(m.Price(u)).Estimate
+				}})
+		}
+	}
+	cpu := s.Measured(study.MeasureCPU)
+	memory := s.Measured(study.MeasureMemory) && m.Proxies > 0 && m.GBMonth > 0
+	add(study.FindingMoneyCores, study.UnitCores, cpu, func(b money.Bill) money.Value { return b.Cores })
+	add(study.FindingMoneyCPU, s.MoneyUnit(), cpu && memory, func(b money.Bill) money.Value { return b.CPU })
+	add(study.FindingMoneyMemory, s.MoneyUnit(), memory, func(b money.Bill) money.Value { return b.Memory })
+	add(study.FindingMoneyMonth, s.MoneyUnit(), cpu, func(b money.Bill) money.Value { return b.Total })
+	return out
+}
+
+// trialUse is what the proxies of a trial took of one request; nothing in a
+// trial without any.
+func trialUse(m *money.Mesh, t *record.Trial) (money.Use, bool) {
+	var u money.Use
+	if t.Load == nil || t.Load.Completed <= 0 {
+		return u, false
+	}
+	proxies, bytes := 0.0, 0.0
+	for _, part := range proxyParts {
+		cpu, ok := t.CPU[part]
+		if !ok {
+			continue
+		}
+		proxies++
+		u.CPUPerHop = u.CPUPerHop.Plus(money.Exact(cpu.TotalS() / float64(t.Load.Completed)))
+		bytes += float64(t.Memory[part].PSSBytes)
+	}
+	if proxies > 0 {
+		u.MemoryBytes = money.Exact(bytes / proxies)
+	}
+	u.CPUPerHop = u.CPUPerHop.Times(hopScale(m))
+	return u, true
+}
+
+// hopScale is how many proxies a hop of the mesh has over how many it has in
+// the lab, where each of the two ends has at most one.
+func hopScale(m *money.Mesh) float64 { return m.ProxiesPerHop / 2 }
+
+// moneyFits prices what fits over rates say, where the rate varies and the
+// mesh says how many proxies it has: each request at the slope, and each proxy
+// what it uses when idle. So it does not matter at which rate was measured.
+func (o *observations) moneyFits(fits []record.Finding) []record.Finding {
+	m := o.plan.Study.Money
+	if m == nil || m.Proxies <= 0 {
+		return nil
+	}
+	type parts struct {
+		cell        record.Cell
+		idle, slope []record.Finding
+	}
+	var order []string
+	by := map[string]*parts{}
+	for _, f := range fits {
+		for _, part := range proxyParts {
+			idle := f.Name == "cpu_"+part+fitIdle
+			if !idle && f.Name != "cpu_"+part+fitSlope {
+				continue
+			}
+			key := f.Cell.Key()
+			if by[key] == nil {
+				by[key] = &parts{cell: f.Cell}
+				order = append(order, key)
+			}
+			if idle {
+				by[key].idle = append(by[key].idle, f)
+			} else {
+				by[key].slope = append(by[key].slope, f)
+			}
+		}
+	}
+	var out []record.Finding
+	for _, key := range order {
+		p := by[key]
+		f := record.Finding{Name: study.FindingMoneyCPU + "_fit", Probe: probeMoney, Cell: p.cell, Unit: o.plan.Study.MoneyUnit(), Verdict: record.VerdictMeasured, Blocks: math.MaxInt}
+		var u money.Use
+		ok := true
+		for _, one := range p.slope {
+			u.CPUPerHop = u.CPUPerHop.Plus(asMoney(one).Times(1e-6 * hopScale(m)))
+		}
+		for _, one := range p.idle {
+			u.IdleCores = u.IdleCores.Plus(asMoney(one).Times(1e-3 / float64(len(p.idle))))
+		}
+		for _, one := range append(p.slope, p.idle...) {
+			ok = ok && one.Verdict == record.VerdictMeasured
+			f.Blocks = min(f.Blocks, one.Blocks)
+		}
+		if !ok {
+			continue
+		}
+		b := m.Price(u)
+		f.Estimate, f.Low, f.High = b.CPU.Estimate, b.CPU.Low, b.CPU.High
+		f.Warnings = []string{fmt.Sprintf("of %s cores: %s of them for %s proxies that are there, whether busy or not", figures(b.Cores.Estimate), figures(u.IdleCores.Estimate*m.Proxies), grouped(m.Proxies))}
+		out = append(out, f)
+	}
+	return out
+}
+
+func asMoney(f record.Finding) money.Value {
+	return money.Value{Estimate: f.Estimate, Low: f.Low, High: f.High}
+}
+
+// moneyWords says which mesh findings in money are about, and at which prices;
+// "" if there are none.
+func moneyWords(m *money.Mesh) string {
+	if m == nil {
+		return ""
+	}
+	hops := "each one call between services"
+	if m.Hops != 1 {
+		hops = "each " + grouped(m.Hops) + " calls between services"
+	}
+	s := fmt.Sprintf("%s requests a second, %s, %s proxies a call, %s %s a core and month", grouped(m.RPS), hops, grouped(m.ProxiesPerHop), grouped(m.CoreMonth), m.Currency)
+	if m.Utilisation < 1 {
+		s += fmt.Sprintf(" with %s of the cores in use", percent(m.Utilisation))
+	}
+	if m.Proxies > 0 {
+		s += fmt.Sprintf("; %s proxies in all, %s requests a second at each", grouped(m.Proxies), figures(m.RateOfOne()))
+		if m.GBMonth > 0 {
+			s += fmt.Sprintf(", %s %s a GB of memory and month", grouped(m.GBMonth), m.Currency)
+		}
+	}
+	return s
+}
+
+// grouped writes a number with its thousands apart.
+func grouped(v float64) string {
+	whole, fraction, _ := strings.Cut(strconv.FormatFloat(v, 'f', -1, 64), ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if fraction != "" {
+		fraction = "." + fraction
+	}
+	return whole + fraction
+}

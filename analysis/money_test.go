@@ -1,0 +1,60 @@
+package analysis
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+const moneyStudy = rateStudy + `
+money: {rps: 100000, hops: 2, proxies: 1000, core_month: 30, gb_month: 5, currency: EUR, utilisation: 50%}
+`
+
+// In the quiet world a hop's proxies take 200 us a request and 30 mCPU when
+// idle, and 40 MB each.
+func TestMoney(t *testing.T) {
+	f := analyze(t, simulate(t, strings.Replace(moneyStudy, "[latency, cpu]", "[latency, cpu, memory]", 1), 6, 5, quiet()))
+	cell := record.Cell{"sidecars": "both", "rate": "1000"}
+	near := func(name string, cell record.Cell, want float64, unit string) record.Finding {
+		t.Helper()
+		x := get(t, f, name, cell)
+		if math.Abs(x.Estimate-want) > 0.05*want || x.Low > want || x.High < want || x.Low >= x.High || x.Unit != unit {
+			t.Errorf("%s: %+v, want %g %s", name, x, want, unit)
+		}
+		return x
+	}
+	cores := 100_000 * 2 * (200e-6 + 0.03/1000)
+	near("money_cores", cell, cores, "cores")
+	near("money_cpu", cell, cores*60, "EUR/month")
+	near("money_memory", cell, 1000*0.040*5, "EUR/month")
+	near("money_month", cell, cores*60+200, "EUR/month")
+	// Against no proxies at all it costs what it costs.
+	if x := near("money_month_overhead", cell, cores*60+200, "EUR/month"); x.Verdict != record.VerdictReal || x.Against["sidecars"] != "none" {
+		t.Errorf("%+v", x)
+	}
+	// From the fits: the slope for each request, and the idle cost of each of
+	// the thousand proxies.
+	near("money_cpu_fit", record.Cell{"sidecars": "both"}, (100_000*2*200e-6+1000*0.015)*60, "EUR/month")
+	if x := get(t, f, "money_month", record.Cell{"sidecars": "none", "rate": "1000"}); x.Estimate != 0 {
+		t.Errorf("without proxies: %+v", x)
+	}
+	for _, part := range []string{"100,000 requests a second", "2 calls", "30 EUR a core", "50% of the cores", "1,000 proxies in all, 400 requests a second at each", "5 EUR a GB"} {
+		if !strings.Contains(f.Money, part) {
+			t.Errorf("%q lacks %q", f.Money, part)
+		}
+	}
+}
+
+func TestStudiesWithoutMoneyHaveNone(t *testing.T) {
+	f := analyze(t, simulate(t, rateStudy, 2, 5, quiet()))
+	for _, x := range f.Findings {
+		if strings.HasPrefix(x.Name, "money") {
+			t.Errorf("%+v", x)
+		}
+	}
+	if f.Money != "" {
+		t.Error(f.Money)
+	}
+}

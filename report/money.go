@@ -1,0 +1,128 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// moneyTable has what a stated mesh's proxies would cost, a row a cell.
+func moneyTable(f record.Findings) table {
+	names := []string{"money_cores", "money_cpu", "money_memory", "money_month", "money_month_overhead", "money_cpu_fit"}
+	heads := []string{"cores", "CPU", "memory", "in all", "against baseline", "CPU, from idle cost and slope"}
+	t := table{Title: "What the proxies of a stated mesh would cost a month", Columns: factorColumns(f)}
+	var found []map[string]record.Finding
+	for i, name := range names {
+		by := byCell(f, name)
+		for key, finding := range by {
+			if finding.Verdict == record.VerdictInvalid {
+				delete(by, key)
+			}
+		}
+		if len(by) == 0 || len(onlyZero(by)) == len(by) {
+			continue
+		}
+		found = append(found, by)
+		head := heads[i]
+		for _, finding := range by {
+			if finding.Unit != "cores" {
+				head += ", " + finding.Unit
+			}
+			break
+		}
+		t.Columns = append(t.Columns, column{head, true, 9 - i})
+	}
+	if len(found) == 0 {
+		return table{}
+	}
+	for _, c := range f.Cells {
+		row, any := factorTexts(f, c.Cell), false
+		for _, by := range found {
+			finding, ok := by[c.Cell.Key()]
+			if !ok {
+				finding, ok = by[withoutRate(c.Cell).Key()] // a fit over rates
+			}
+			if !ok {
+				row = append(row, text{"–", styleDim})
+				continue
+			}
+			any = any || finding.Estimate != 0
+			row = append(row, text{S: wholeInterval(finding)})
+		}
+		if any {
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	if f.Money != "" {
+		t.Notes = append(t.Notes, "Of a mesh with "+f.Money+". Proxies only: what the mesh costs elsewhere, as in the kernel's interrupts and the control plane, comes on top.")
+	}
+	return t
+}
+
+func onlyZero(by map[string]record.Finding) []string {
+	var out []string
+	for key, finding := range by {
+		if finding.Estimate == 0 {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+func withoutRate(cell record.Cell) record.Cell {
+	out := cell.With(nil)
+	delete(out, "rate")
+	return out
+}
+
+// wholeInterval writes money and cores, of which fractions say nothing.
+func wholeInterval(x record.Finding) string {
+	if math.Abs(x.Estimate) < 100 {
+		return scale{1, ""}.interval(x.Estimate, x.Low, x.High)
+	}
+	dash := "–"
+	if x.Low < 0 {
+		dash = " to "
+	}
+	return fmt.Sprintf("%s (%s%s%s)", rounded(x.Estimate, x), rounded(x.Low, x), dash, rounded(x.High, x))
+}
+
+// rounded writes v in three figures of the largest of x.
+func rounded(v float64, x record.Finding) string {
+	unit := math.Pow10(max(0, magnitude(math.Max(math.Abs(x.Low), math.Abs(x.High)))-2))
+	return fixed(math.Round(v/unit)*unit, 0)
+}
+
+// moneyAnswers says what the most expensive cell costs, and the largest saving
+// that a cell shows against its baseline.
+func moneyAnswers(f record.Findings) []string {
+	var out []string
+	most, saves := record.Finding{}, record.Finding{}
+	for _, x := range f.Findings {
+		switch {
+		case x.Verdict == record.VerdictInvalid:
+		case x.Name == "money_month" && x.Estimate > most.Estimate:
+			most = x
+		case x.Name == "money_month_overhead" && x.Verdict == record.VerdictReal && x.Estimate < saves.Estimate:
+			saves = x
+		}
+	}
+	label := func(cell record.Cell) string {
+		i := slices.IndexFunc(f.Cells, func(c record.CellSummary) bool { return c.Cell.Key() == cell.Key() })
+		if i < 0 || f.Cells[i].Label == "" || len(f.Cells) == 1 {
+			return ""
+		}
+		return " (" + f.Cells[i].Label + ")"
+	}
+	if most.Estimate > 0 {
+		out = append(out, fmt.Sprintf("The proxies of a mesh with %s would cost %s %s%s.", f.Money, wholeInterval(most), most.Unit, label(most.Cell)))
+	}
+	if saves.Estimate < 0 {
+		saved := saves
+		saved.Estimate, saved.Low, saved.High = -saves.Estimate, -saves.High, -saves.Low
+		out = append(out, fmt.Sprintf("The cheapest%s saves %s %s of that.", label(saves.Cell), wholeInterval(saved), saves.Unit))
+	}
+	return out
+}

@@ -1,0 +1,90 @@
+package study
+
+import (
+	"strings"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/meshmark/meshmark/capacity/money"
+)
+
+// moneyFindings begins the names of findings in money and what it buys.
+const moneyFindings = "money_"
+
+// Findings in money, of studies that name a mesh and its prices. Each has a
+// second one whose name ends in _overhead.
+const (
+	FindingMoneyCores  = moneyFindings + "cores"  // cores that the proxies of such a mesh use
+	FindingMoneyCPU    = moneyFindings + "cpu"    // what those cost a month
+	FindingMoneyMemory = moneyFindings + "memory" // what the proxies' memory costs a month
+	FindingMoneyMonth  = moneyFindings + "month"  // both
+)
+
+// unitMoney stands for a currency that only the study knows.
+const unitMoney = "money"
+
+// MoneyUnit is the unit of findings in money: "USD/month".
+func (s *Study) MoneyUnit() string {
+	if s.Money == nil {
+		return unitMoney
+	}
+	return s.Money.Currency + "/month"
+}
+
+// findingUnit is a finding's unit in this study.
+func (s *Study) findingUnit(name string) string {
+	unit := FindingUnit(name)
+	if unit == unitMoney {
+		return s.MoneyUnit()
+	}
+	return unit
+}
+
+// moneyValue is the section money.
+type moneyValue struct{ to **money.Mesh }
+
+func (v moneyValue) object(m *money.Mesh) object {
+	const most = 1e15
+	return object{name: "money", flow: true, fields: []field{
+		{name: "rps", doc: "Requests a second that enter the mesh, all services together.", value: floatValue{to: &m.RPS, high: most}},
+		{name: "hops", doc: "Calls between services that each of them takes.", value: floatValue{to: &m.Hops, high: most}},
+		{name: "proxies_per_hop", doc: "Proxies that a call passes.", value: floatValue{to: &m.ProxiesPerHop, high: most}},
+		{name: "proxies", doc: "Proxies in all, whose idle cost and memory is paid for; 0: neither is counted.", value: floatValue{to: &m.Proxies, high: most}},
+		{name: "utilisation", doc: "Share of the cores paid for that is in use: at 50% twice as many are bought.", value: ratioValue{(*Ratio)(&m.Utilisation)}},
+		{name: "core_month", doc: "Price of a core, a month.", value: floatValue{to: &m.CoreMonth, high: most}},
+		{name: "gb_month", doc: "Price of 10^9 bytes of memory, a month.", value: floatValue{to: &m.GBMonth, high: most}},
+		{name: "currency", doc: "Of the prices, as USD.", value: textValue{to: &m.Currency, pattern: reCurrency, hint: "one to eight letters, as USD"}},
+	}}
+}
+
+func (v moneyValue) decode(d *decoder, n *node) {
+	m := money.Published()
+	before := len(d.errs)
+	v.object(&m).decode(d, n)
+	if len(d.errs) > before {
+		return
+	}
+	if err := m.Check(); err != nil {
+		name, _, _ := strings.Cut(err.Error(), " ")
+		pos := n.pos
+		if field := n.get(name); field != nil {
+			pos = field.pos
+		}
+		d.fail(pos, "", "%v", err)
+		return
+	}
+	*v.to = &m
+}
+
+func (v moneyValue) encode() *node {
+	if *v.to == nil {
+		return nil
+	}
+	m := **v.to
+	return v.object(&m).encode()
+}
+
+func (v moneyValue) schema() *jsonschema.Schema {
+	m := money.Published()
+	return v.object(&m).schema()
+}

@@ -1,0 +1,65 @@
+package study
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/capacity/money"
+	"github.com/meshmark/meshmark/errs"
+)
+
+const withMoney = `
+name: cost
+question: What does it cost?
+factors: {sidecars: [none, both]}
+`
+
+func TestMoneySection(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		sets       []string
+		want       *money.Mesh
+		fails      string
+	}{
+		{name: "none"},
+		{name: "defaults", text: "money: {}\n", want: &money.Mesh{RPS: 1e6, Hops: 1, ProxiesPerHop: 2, Utilisation: 1, CoreMonth: 40, Currency: "USD"}},
+		{name: "all", text: "money: {rps: 5000, hops: 3, proxies_per_hop: 1, proxies: 20, utilisation: 50%, core_month: 31.5, gb_month: 4, currency: EUR}\n",
+			want: &money.Mesh{RPS: 5000, Hops: 3, ProxiesPerHop: 1, Proxies: 20, Utilisation: 0.5, CoreMonth: 31.5, GBMonth: 4, Currency: "EUR"}},
+		{name: "by flags", sets: []string{"money.rps=70000", "money.core_month=25"}, want: &money.Mesh{RPS: 70000, Hops: 1, ProxiesPerHop: 2, Utilisation: 1, CoreMonth: 25, Currency: "USD"}},
+		{name: "no hop", text: "money: {hops: 0}\n", fails: "hops is 0"},
+		{name: "more than all", text: "money: {utilisation: 120%}\n", fails: "utilisation is 1.2"},
+		{name: "negative", text: "money: {rps: -1}\n", fails: "-1"},
+		{name: "no currency", text: "money: {currency: '$'}\n", fails: "as USD"},
+		{name: "unknown", text: "money: {price: 3}\n", fails: `unknown field "price"`},
+	} {
+		s, err := Parse([]byte(withMoney+c.text), "study.yaml", c.sets)
+		if c.fails != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fails) && !strings.Contains(errs.Hint(err), c.fails) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if (s.Money == nil) != (c.want == nil) || s.Money != nil && *s.Money != *c.want {
+			t.Errorf("%s: %+v", c.name, s.Money)
+		}
+		again, err := Parse(s.Marshal(), "resolved.yaml", nil)
+		if err != nil || (again.Money == nil) != (s.Money == nil) || s.Money != nil && *again.Money != *s.Money {
+			t.Errorf("%s: written and read again: %+v, %v", c.name, again, err)
+		}
+	}
+}
+
+func TestPublishedMoneyIsInTheStudysCurrency(t *testing.T) {
+	text := withMoney + "money: {currency: EUR}\npublished: [{source: s, claim: c, finding: money_month, cell: {sidecars: both}, figure: 50000, unit: EUR/month}]\n"
+	s, err := Parse([]byte(text), "study.yaml", nil)
+	if err != nil || s.Published[0].Unit != "EUR/month" || s.Published[0].Figure != 50000 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := Parse([]byte(strings.Replace(text, "unit: EUR", "unit: USD", 1)), "study.yaml", nil); err == nil {
+		t.Error("a figure in another currency passes")
+	}
+}
