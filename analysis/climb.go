@@ -15,14 +15,15 @@ type answer int
 const (
 	untried answer = iota
 	held           // within the bound
-	broke          // beyond it, by istiod's own doing
+	broke          // beyond it, by the doing of what is searched
+	crowded        // beyond it, by the doing of the machine or the generator
 	unknown        // tried, without a trial that may be believed
 )
 
 // verdict is a block's answer about a level, with what to say of it.
 type verdict struct {
 	answer answer
-	why    string // of broke and unknown
+	why    string // of all that did not hold
 	// inferred says that nothing was measured: a cell that asks for less
 	// breaks a bound in this block already.
 	inferred bool
@@ -35,8 +36,9 @@ type verdict struct {
 var istiodsChecks = map[string]bool{"istiod-lived": true, "istiod-metrics": true, "connected": false}
 
 // failed names a check that made all of some trials invalid, with its detail,
-// and says whether it is one of istiod's own; one that is comes before others.
-func failed(trials []*record.Trial) (why string, own bool) {
+// and says whether it is one of those that fail because of what is searched;
+// one that is comes before others.
+func failed(trials []*record.Trial, ownChecks map[string]bool) (why string, own bool) {
 	for _, t := range trials {
 		first, others := "", false
 		for _, c := range t.Validity.Checks {
@@ -47,13 +49,13 @@ func failed(trials []*record.Trial) (why string, own bool) {
 			if c.Detail != "" {
 				text += ": " + c.Detail
 			}
-			alone, istiods := istiodsChecks[c.Name]
+			alone, its := ownChecks[c.Name]
 			if alone {
 				return text, true
 			}
-			others = others || !istiods
-			// What is not istiod's tells more about why nothing is known.
-			if first == "" || !istiods {
+			others = others || !its
+			// What is not its own tells more about why nothing is known.
+			if first == "" || !its {
 				first = text
 			}
 		}
@@ -76,11 +78,16 @@ func (o *observations) verdict(s study.Search, cell, block int) verdict {
 	label := o.plan.Label(o.plan.Cells[cell])
 	valid := o.trials[cell][block]
 	if len(valid) == 0 {
-		why, own := failed(o.tried[cell][block])
-		if own {
-			return verdict{answer: broke, why: fmt.Sprintf("at %s no trial is valid (%s)", label, why)}
+		own, who := istiodsChecks, "istiod"
+		if o.plan.Study.Plane() == study.PlaneData {
+			own, who = proxiesChecks, "the mesh"
 		}
-		return verdict{answer: unknown, why: fmt.Sprintf("at %s no trial is valid (%s): what istiod can do there is not known", label, why)}
+		why, its := failed(o.tried[cell][block], own)
+		v := verdict{answer: broke, why: fmt.Sprintf("at %s no trial is valid (%s)", label, why)}
+		if !its {
+			v = verdict{answer: unknown, why: fmt.Sprintf("at %s no trial is valid (%s): what %s can do there is not known", label, why, who)}
+		}
+		return o.whose(v, s, cell, block)
 	}
 	if share := o.missedShare(valid); m.beyond > 0 && share > m.beyond {
 		return verdict{answer: broke, why: fmt.Sprintf("at %s, %s of what proxies needed never came, or was never acknowledged: %s is beyond any bound", label, percent(share), s.Finding)}
@@ -98,7 +105,8 @@ func (o *observations) verdict(s study.Search, cell, block int) verdict {
 	case math.IsNaN(v):
 		return verdict{answer: unknown, why: fmt.Sprintf("at %s there is no %s", label, s.Finding)}
 	case v > s.Bound.Value:
-		return verdict{answer: broke, why: fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, s.Finding, quantity(v, m.unit), quantity(s.Bound.Value, s.Bound.Unit))}
+		broken := verdict{answer: broke, why: fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, s.Finding, quantity(v, m.unit), quantity(s.Bound.Value, s.Bound.Unit))}
+		return o.whose(broken, s, cell, block)
 	}
 	return verdict{answer: held}
 }
@@ -241,7 +249,7 @@ func (o *observations) step(c study.Climb, block int) (level int, ok bool) {
 		}
 	}
 	for i := len(all) - 1; i > low; i-- {
-		if all[i].answer == broke {
+		if all[i].answer == broke || all[i].answer == crowded {
 			high = i
 		}
 	}
@@ -250,7 +258,7 @@ func (o *observations) step(c study.Climb, block int) (level int, ok bool) {
 	stands := func(i int) bool { return !o.plan.Refined(o.plan.Cells[c.Cells[i]]) }
 	switch {
 	case low < 0: // nothing holds yet
-		for _, i := range []int{earlier.low, earlier.high} {
+		for _, i := range []int{earlier.low, earlier.end} {
 			if i >= 0 && open(i) {
 				return i, true
 			}
@@ -265,8 +273,8 @@ func (o *observations) step(c study.Climb, block int) (level int, ok bool) {
 		}
 		return firstOf(all, func(i int) bool { return stands(i) && open(i) })
 	case high == len(all): // nothing breaks yet
-		if earlier.high >= 0 && open(earlier.high) {
-			return earlier.high, true
+		if earlier.end >= 0 && open(earlier.end) {
+			return earlier.end, true
 		}
 		return firstOf(all, func(i int) bool { return stands(i) && open(i) })
 	}

@@ -183,7 +183,7 @@ func TestFailed(t *testing.T) {
 		for _, name := range strings.Fields(test.checks) {
 			one.Validity.Checks = append(one.Validity.Checks, record.Check{Name: name})
 		}
-		if why, own := failed([]*record.Trial{one}); why != test.why || own != test.own {
+		if why, own := failed([]*record.Trial{one}, istiodsChecks); why != test.why || own != test.own {
 			t.Errorf("%q: %q, %v; want %q, %v", test.checks, why, own, test.why, test.own)
 		}
 	}

@@ -29,8 +29,8 @@ func (o *observations) searches() []record.Finding {
 
 // tally counts the blocks' answers about a level.
 type tally struct {
-	held, broke, unknown int
-	brokeWhy, unknownWhy string // of the first
+	held, broke, crowded, unknown    int
+	brokeWhy, crowdedWhy, unknownWhy string // of the first
 }
 
 // bracket is what blocks together say of a climb.
@@ -41,12 +41,15 @@ type bracket struct {
 	// block, with none above it that held. -1: there is none. Levels between
 	// them at which blocks disagree make the interval as wide as it is.
 	low, high int
+	// end is high, or the level below it from which on the machine or the
+	// generator is what gives out, so that what lies there is not known.
+	end int
 }
 
 // bracket gathers the answers of some blocks. What was only inferred counts
 // where nothing was measured.
 func (o *observations) bracket(c study.Climb, of func(block int) bool) bracket {
-	out := bracket{levels: make([]tally, len(c.Cells)), low: -1, high: -1}
+	out := bracket{levels: make([]tally, len(c.Cells)), low: -1, high: -1, end: -1}
 	inferred := make([]string, len(c.Cells))
 	for _, block := range o.blocks {
 		if !of(block) {
@@ -63,6 +66,10 @@ func (o *observations) bracket(c study.Climb, of func(block int) bool) bracket {
 				if t.broke++; t.brokeWhy == "" {
 					t.brokeWhy = v.why
 				}
+			case v.answer == crowded:
+				if t.crowded++; t.crowdedWhy == "" {
+					t.crowdedWhy = v.why
+				}
 			case v.answer == unknown:
 				if t.unknown++; t.unknownWhy == "" {
 					t.unknownWhy = v.why
@@ -76,7 +83,7 @@ func (o *observations) bracket(c study.Climb, of func(block int) bool) bracket {
 		}
 	}
 	for i, t := range out.levels {
-		if t.broke > 0 {
+		if t.broke+t.crowded > 0 {
 			break
 		}
 		if t.held > 0 {
@@ -84,8 +91,11 @@ func (o *observations) bracket(c study.Climb, of func(block int) bool) bracket {
 		}
 	}
 	for i := len(out.levels) - 1; i >= 0 && out.levels[i].held == 0; i-- {
-		if out.levels[i].broke > 0 {
-			out.high = i
+		switch t := out.levels[i]; {
+		case t.crowded > 0:
+			out.high, out.end = -1, i
+		case t.broke > 0:
+			out.high, out.end = i, i
 		}
 	}
 	return out
@@ -105,11 +115,15 @@ func (o *observations) search(c study.Climb) (record.Finding, bool) {
 			disputed = i
 			f.Warnings = append(f.Warnings, fmt.Sprintf("at %s the bound of %s holds in %d of %d blocks (%s): the limit is not sharper than this", o.plan.Label(o.plan.Cells[c.Cells[i]]), bound, t.held, t.held+t.broke, t.brokeWhy))
 		}
-		if t.unknown > 0 && t.held+t.broke == 0 {
+		if t.held > 0 && t.crowded > 0 {
+			f.Warnings = append(f.Warnings, fmt.Sprintf("at %s the bound of %s holds in %d of %d blocks: %s", o.plan.Label(o.plan.Cells[c.Cells[i]]), bound, t.held, t.held+t.crowded, t.crowdedWhy))
+			disputed = i
+		}
+		if t.unknown > 0 && t.held+t.broke+t.crowded == 0 {
 			f.Warnings = append(f.Warnings, t.unknownWhy)
 		}
 	}
-	if b.low < 0 && b.high < 0 && disputed < 0 {
+	if b.low < 0 && b.end < 0 && disputed < 0 {
 		return f, false
 	}
 	if b.low >= 0 {
@@ -119,6 +133,10 @@ func (o *observations) search(c study.Climb) (record.Finding, bool) {
 		f.Warnings = append(f.Warnings, o.loose(c, b.low)...)
 	}
 	switch {
+	case b.end >= 0 && b.high != b.end:
+		f.Verdict = record.VerdictInconclusive
+		f.Warnings = append(f.Warnings, b.levels[b.end].crowdedWhy,
+			fmt.Sprintf("what gives out at %s is not what is searched: its limit lies at or above the highest level that holds", o.plan.Label(o.plan.Cells[c.Cells[b.end]])))
 	case b.high >= 0:
 		f.High = c.Level(o.plan, c.Cells[b.high])
 		f.Warnings = append(f.Warnings, b.levels[b.high].brokeWhy)

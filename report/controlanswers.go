@@ -92,8 +92,13 @@ func searchAnswers(f record.Findings) []string {
 		if unit == "" {
 			unit = strings.ReplaceAll(factor, "_", " ")
 		}
+		unit = strings.Replace(unit, "/s", " a second", 1)
 		low, high := amount(x.Low), amount(x.High)
 		switch {
+		case x.Verdict == record.VerdictInconclusive && x.Low == 0:
+			out = append(out, upperFirst(fmt.Sprintf("how many %s keep within the bound%s is not known: the machine or the generator gives out first.", unit, where)))
+		case x.Verdict == record.VerdictInconclusive:
+			out = append(out, upperFirst(fmt.Sprintf("%s %s keep within the bound%s; what more would do is not known, since the machine or the generator gives out first.", low, unit, where)))
 		case x.Low == 0 && x.High > 0:
 			out = append(out, upperFirst(fmt.Sprintf("already %s %s are too many%s.", high, unit, where)))
 		case x.High > x.Low:
@@ -273,13 +278,22 @@ func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 	if ok && okHidden && reported.Verdict == record.VerdictMeasured && hidden.Verdict == record.VerdictMeasured {
 		says := scaleOf(reported).value(reported.Estimate)
 		says += firstBucketWords(k)
-		if hidden.Estimate >= 0 {
-			out = append(out, fmt.Sprintf("istiod's own 99th percentile says %s: it hides %s.", says, scaleOf(hidden).value(hidden.Estimate)))
-		} else { // its buckets are wide
-			out = append(out, fmt.Sprintf("istiod's own 99th percentile says %s, more than it takes: the figure is a straight line through a wide bucket of its histogram.", says))
-		}
+		out = append(out, "istiod's own 99th percentile says "+says+hiddenWords(hidden)+".")
 	}
 	return out
+}
+
+// hiddenWords says what istiod's own percentile hides, as far as the interval
+// of that tells it from nothing.
+func hiddenWords(hidden record.Finding) string {
+	s := scaleOf(hidden)
+	switch {
+	case hidden.Low > 0:
+		return ": it hides " + s.value(hidden.Estimate)
+	case hidden.High < 0: // its buckets are wide
+		return ", more than it takes: the figure is a straight line through a wide bucket of its histogram"
+	}
+	return fmt.Sprintf("; whether it hides anything cannot be told, since what it takes is between %s less and %s more than that", s.value(-hidden.Low), s.value(hidden.High))
 }
 
 // firstBucketWords says in how many trials istiod's own figure means no more

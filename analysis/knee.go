@@ -1,0 +1,89 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// kneeRatio is by how much more than at the lowest rate the tail may take
+// below the knee: from there on, waiting is most of the latency.
+const kneeRatio = 2
+
+// findingKnee is the highest rate below the knee of the latency's curve.
+const findingKnee = "knee_rate"
+
+// knees finds, where a study searches along the rate, up to which rate the
+// 99th percentile stays within twice what it is at the lowest one. The
+// interval goes from there to the next rate that was measured. Rates at which
+// no trial is valid count as beyond it.
+func (o *observations) knees() []record.Finding {
+	if o.plan.Study.Plane() != study.PlaneData || !o.plan.Study.Measured(study.MeasureLatency) {
+		return nil
+	}
+	if !slices.ContainsFunc(o.plan.Study.Search, func(s study.Search) bool { return s.Factor == study.FactorRate }) {
+		return nil
+	}
+	var p99 measure
+	for _, m := range measuresOf(o.plan.Study) {
+		if m.quantile == 0.99 {
+			p99 = m
+		}
+	}
+	var out []record.Finding
+	for _, g := range o.along(study.FactorRate) {
+		if f, ok := o.knee(g, p99); ok {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (o *observations) knee(g *track, p99 measure) (record.Finding, bool) {
+	type point struct{ rate, us float64 }
+	var points []point
+	blocks := 0
+	for _, cell := range g.cells {
+		if len(o.tried[cell]) == 0 {
+			continue
+		}
+		rate, _ := strconv.ParseFloat(o.plan.Cells[cell][study.FactorRate], 64)
+		values := slices.DeleteFunc(slices.Clone(o.values(cell, p99)), func(v float64) bool { return !finite(v) })
+		us := math.Inf(1)
+		if len(values) > 0 {
+			us = median(values)
+			blocks = max(blocks, len(values))
+		}
+		points = append(points, point{rate, us})
+	}
+	slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.rate, b.rate) })
+	if len(points) < 3 || math.IsInf(points[0].us, 1) {
+		return record.Finding{}, false
+	}
+	f := record.Finding{Name: findingKnee, Probe: probeSearch, Cell: g.cell, Unit: "requests/s", Blocks: blocks, Verdict: record.VerdictMeasured}
+	bound := kneeRatio * points[0].us
+	for i, p := range points {
+		if p.us > bound {
+			f.Warnings = append(f.Warnings, fmt.Sprintf("p99 is %s at %s requests a second, %s at %s and %s at %s", quantity(points[0].us, study.UnitMicroseconds), grouped(points[0].rate),
+				quantity(points[i-1].us, study.UnitMicroseconds), grouped(points[i-1].rate), kneeBeyond(p.us), grouped(p.rate)))
+			f.High = p.rate
+			return f, true
+		}
+		f.Estimate, f.Low, f.High = p.rate, p.rate, p.rate
+	}
+	f.Warnings = append(f.Warnings, fmt.Sprintf("no rate that was measured is beyond the knee: p99 is %s at %s requests a second and %s at %s", quantity(points[0].us, study.UnitMicroseconds), grouped(points[0].rate),
+		quantity(points[len(points)-1].us, study.UnitMicroseconds), grouped(points[len(points)-1].rate)))
+	return f, true
+}
+
+func kneeBeyond(us float64) string {
+	if math.IsInf(us, 1) {
+		return "without a valid trial"
+	}
+	return quantity(us, study.UnitMicroseconds)
+}

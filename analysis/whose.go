@@ -1,0 +1,78 @@
+package analysis
+
+import (
+	"fmt"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// proxiesChecks are those of a trial of the data plane that fail because of
+// what sidecars cannot do, where nothing else is wrong: requests are lost.
+var proxiesChecks = map[string]bool{"served": false}
+
+// generatorsChecks are those that say that the load itself was not what was
+// asked for.
+var generatorsChecks = map[string]bool{"schedule-lag": true, "generator-cpu": true}
+
+// whose corrects a verdict on a cell of the data plane that lies beyond a
+// bound, or is not valid, where the machine or the generator is what gave out:
+// that says nothing about the proxies. In a cell without any proxy there is
+// nothing else to be measured.
+//
+// Where a proxy's own threads are full, or its CPU limit holds it back, the
+// limit is its own, whatever else is. Otherwise it is not, if the same load is
+// beyond the bound without sidecars, if the generator could not keep it up, or
+// if the machine's CPUs were all in use.
+func (o *observations) whose(v verdict, s study.Search, cell, block int) verdict {
+	full := o.plan.Cells[cell]
+	if o.plan.Study.Plane() != study.PlaneData || !study.HasClientProxy(full) && !study.HasServerProxy(full) {
+		return v
+	}
+	tried := o.tried[cell][block]
+	for _, t := range tried {
+		for _, part := range proxyParts {
+			th, ok := t.Threads[part]
+			if !ok || th.Seconds <= 0 {
+				continue
+			}
+			own := threadsSummary(part, []record.Threads{th}, t.Pressure)
+			if v.answer == broke && own.Limit != "" && own.Limit != record.LimitMachine {
+				v.why += ": " + own.Says
+				return v
+			}
+		}
+	}
+	if why := o.notTheirs(s, cell, block, tried); why != "" {
+		return verdict{answer: crowded, why: v.why + ": " + why}
+	}
+	return v
+}
+
+// notTheirs says why what trials of a cell show is not the proxies' doing; ""
+// if nothing says so.
+func (o *observations) notTheirs(s study.Search, cell, block int, tried []*record.Trial) string {
+	for _, t := range tried {
+		for _, c := range t.Validity.Checks {
+			if !c.OK && generatorsChecks[c.Name] {
+				return c.Detail
+			}
+		}
+		if p := t.Pressure; p != nil && p.BusyRatio >= busyRatio {
+			return fmt.Sprintf("the machine's CPUs were %s busy, and no proxy was at a limit of its own", percent(p.BusyRatio))
+		}
+	}
+	bare := study.Effective(o.plan.Cells[cell].With(record.Cell{study.FactorSidecars: study.SidecarsNone}))
+	i, ok := o.plan.Index(bare)
+	if !ok {
+		return ""
+	}
+	m, overhead, ok := measureNamed(o.plan.Study, s.Finding)
+	if !ok || overhead {
+		return "" // the difference to it is what is searched
+	}
+	if v := o.block(i, block, m); v > s.Bound.Value {
+		return fmt.Sprintf("without sidecars %s is %s, beyond the bound as well", s.Finding, quantity(v, m.unit))
+	}
+	return ""
+}
