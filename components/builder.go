@@ -21,6 +21,7 @@ type builder struct {
 	wheel   fetchWheel
 	archive archive
 	goUnits []goUnit
+	charts  string // Linkerd's repositories of charts; "" is its project's
 }
 
 func newBuilder(o Options) (*Builder, error) {

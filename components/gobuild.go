@@ -62,6 +62,7 @@ func goUnits() []goUnit {
 			seconds: 25, compiled: 250},
 		{name: "node", packages: []string{"./coredns", "./pause", "sigs.k8s.io/kwok/cmd/kwok"}, tags: "grpcnotrace",
 			seconds: 45, compiled: 200},
+		{name: "charts", packages: []string{"./charts"}, seconds: 30, compiled: 150},
 		{name: "istioctl", packages: []string{"istio.io/istio/istioctl/cmd/istioctl"},
 			tags: "vtprotobuf,disable_pgv", stamps: istio,
 			seconds: 60, compiled: 300},

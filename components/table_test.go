@@ -91,6 +91,7 @@ func TestUnits(t *testing.T) {
 		{"envoy@1.40.0", "envoy-1.40.0"},
 		{"envoy@1.39.0 runc cni", "envoy-1.39.0 debian"},
 		{"istioctl", "istioctl"},
+		{"charts", "charts"},
 	} {
 		got, err := unitsOf(strings.Fields(test.names))
 		if err != nil || strings.Join(got, " ") != test.want {

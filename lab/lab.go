@@ -58,6 +58,11 @@ type Images struct {
 	PullPolicy corev1.PullPolicy `json:"pull_policy"`         // for all of them
 	Hub        string            `json:"hub,omitempty"`       // registry and folder of Istio's images, as its chart wants it
 	IstioTag   string            `json:"istio_tag,omitempty"` // tag of Istio's images
+
+	// Linkerd's, all "" in a lab without it.
+	LinkerdController string `json:"linkerd_controller,omitempty"` // its control plane
+	LinkerdProxy      string `json:"linkerd_proxy,omitempty"`      // its sidecar
+	LinkerdVersion    string `json:"linkerd_version,omitempty"`
 }
 
 // ProxyFor returns the sidecar image with the named Envoy version; the empty

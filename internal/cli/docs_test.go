@@ -19,7 +19,7 @@ var (
 )
 
 // documents are what people read first.
-var documents = []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/method.md", "docs/study.md", "docs/xds.md", "docs/signals.md", "docs/scope.md", "docs/load.md", "docs/scenarios.md"}
+var documents = []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/method.md", "docs/study.md", "docs/xds.md", "docs/signals.md", "docs/scope.md", "docs/load.md", "docs/scenarios.md", "docs/lab.md"}
 
 // TestDocuments: the commands, studies and files that the documents name are
 // there.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 	"github.com/meshmark/meshmark/components"
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/lab/local"
-	"github.com/meshmark/meshmark/mesh/istio"
+	"github.com/meshmark/meshmark/study"
 )
 
 func newLabCommand(env *Env) *cobra.Command {
@@ -52,19 +53,18 @@ type labUp struct {
 
 func newLabUpCommand(env *Env) *cobra.Command {
 	var mesh, images string
-	var settings []string
+	var meshes labMeshes
 	var asJSON bool
 	var o local.Options
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Start the local lab with Istio installed",
+		Short: "Start the local lab with Istio, Linkerd or both installed",
 		Long: "Starts etcd, Kubernetes, containerd and CoreDNS in namespaces of their own, and installs Istio\n" +
-			"from its own charts. What is missing is built first. The lab runs on until `meshmark lab down`.",
+			"from its own charts. What is missing is built first. The lab runs on until `meshmark lab down`.\n\n" +
+			"--linkerd installs Linkerd too, from its own charts: of a folder with its programs and charts, whose\n" +
+			"images are assembled here, or of a release, which is pulled. --mesh says which meshes there are.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if mesh != "istio" && mesh != "none" {
-				return errs.WithHint(errs.Usage("unknown mesh %q", mesh), "istio or none")
-			}
 			switch {
 			case images != "built" && images != "official":
 				return errs.Usage("--images is built or official, not %q", images)
@@ -74,45 +74,30 @@ func newLabUpCommand(env *Env) *cobra.Command {
 				return errs.Usage("--envoy makes images of its own: use it with --images built")
 			}
 			o.Official = images == "official"
-			l, err := UpLab(cmd.Context(), env, o, mesh, settings)
+			if err := meshes.flagged(mesh, cmd.Flags().Changed("mesh"), o.Official); err != nil {
+				return err
+			}
+			l, err := UpLab(cmd.Context(), env, o, meshes)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return writeJSON(env.Stdout, labUp{1, l.Kubeconfig(), mesh, l.UpTime().Seconds()})
+				return writeJSON(env.Stdout, labUp{1, l.Kubeconfig(), cmp.Or(strings.Join(meshes.names, ","), study.MeshNone), l.UpTime().Seconds()})
 			}
 			fmt.Fprintf(env.Stdout, "lab up after %.1f s\n  use it:   eval \"$(meshmark lab env)\"\n  end it:   meshmark lab down\n", l.UpTime().Seconds())
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&mesh, "mesh", "istio", "mesh to install: istio or none")
+	cmd.Flags().StringVar(&mesh, "mesh", study.MeshIstio, "meshes to install: istio, linkerd, both with a comma between, or none")
 	cmd.Flags().StringVar(&images, "images", "built", "where Istio's images come from: built (here) or official (a registry)")
-	cmd.Flags().StringVar(&o.Hub, "hub", "", "registry and folder of the official images (default "+components.IstioHub+")")
-	cmd.Flags().StringVar(&o.Tag, "tag", "", "tag of the official images")
+	cmd.Flags().StringVar(&o.Hub, "hub", "", "registry and folder of Istio's official images (default "+components.IstioHub+")")
+	cmd.Flags().StringVar(&o.Tag, "tag", "", "tag of Istio's official images")
 	cmd.Flags().StringSliceVar(&o.EnvoyVersions, "envoy", nil, "versions of Envoy to make sidecar images of, beside the default one")
-	cmd.Flags().StringArrayVar(&settings, "set", nil, "setting of Istio's installation, `NAME=VALUE` as of istioctl install --set; may be repeated")
+	cmd.Flags().StringArrayVar(&meshes.istioSet, "set", nil, "setting of Istio's installation, `NAME=VALUE` as of istioctl install --set; may be repeated")
+	cmd.Flags().StringVar(&meshes.linkerd, "linkerd", "", "install Linkerd of this folder of programs and charts, or of this release (default $"+linkerdVariable+")")
+	cmd.Flags().StringArrayVar(&meshes.linkerdSet, "linkerd-set", nil, "setting of Linkerd's installation, `NAME=VALUE` as of helm install --set; may be repeated")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
-}
-
-// UpLab starts a local lab with a mesh, and tells a person at a terminal what
-// happens. The mesh is installed while the node still starts.
-func UpLab(ctx context.Context, env *Env, o local.Options, mesh string, settings []string) (*local.Lab, error) {
-	line := newProgress(env.Stderr)
-	defer line.clear()
-	o.Progress = func(what string) { line.say("lab: %s", what) }
-	o.BuildProgress = line.component
-	if mesh == "istio" {
-		o.OnAPI = func(ctx context.Context, l *local.Lab) error {
-			set := append(istio.ManifestSettings(), settings...)
-			manifests, err := l.Builder().Manifests(ctx, components.ManifestOptions{Set: set, Official: o.Official, Hub: o.Hub, Tag: o.Tag})
-			if err != nil {
-				return err
-			}
-			return istio.Install(ctx, l.RESTConfig(), manifests)
-		}
-	}
-	return local.Up(ctx, o)
 }
 
 func newLabDownCommand(env *Env) *cobra.Command {
@@ -184,6 +169,9 @@ func printStatus(w io.Writer, s *local.Status) error {
 	fmt.Fprintf(t, "api\t%s\n", s.API)
 	fmt.Fprintf(t, "kubeconfig\t%s\n", s.Kubeconfig)
 	fmt.Fprintf(t, "pods, services\t%s, %s\n", s.Pods, s.Services)
+	if s.Images.LinkerdVersion != "" {
+		fmt.Fprintf(t, "linkerd\t%s\n", s.Images.LinkerdVersion)
+	}
 	fmt.Fprintf(t, "cgroup\t%s\n\n", s.Cgroup)
 	fmt.Fprintf(t, "COMPONENT\tSTATE\tRESTARTS\tLAST EXIT\n")
 	for _, c := range s.Components {

@@ -39,6 +39,7 @@ type runFlags struct {
 	kubeconfig string
 	context    string
 	image      string
+	linkerd    string
 }
 
 func newRunCommand(env *Env) *cobra.Command {
@@ -69,6 +70,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.resume, "resume", "", "go on with the run in this directory")
 	flags.BoolVar(&f.json, "json", false, "print the findings as JSON")
 	flags.BoolVar(&f.keepLab, "keep-lab", false, "leave a lab that this command started running")
+	flags.StringVar(&f.linkerd, "linkerd", "", "where Linkerd comes from if a lab with it must be started: a folder or a release (default $"+linkerdVariable+")")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&f.context, "context", "", "with --lab cluster: a context of the kubeconfig")
 	flags.StringVar(&f.image, "image", "", "with --lab cluster: the image of the roles, where the cluster can pull it")
@@ -244,7 +246,11 @@ func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study
 		return nil, err
 	}
 	options := local.Options{EnvoyVersions: envoyVersions(plan), DownOnClose: !f.keepLab}
-	started, err := UpLab(ctx, env, options, plan.Study.Mesh, nil)
+	meshes := labMeshes{names: planMeshes(plan), linkerd: f.linkerd}
+	if err := meshes.resolve(); err != nil {
+		return nil, err
+	}
+	started, err := UpLab(ctx, env, options, meshes)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,9 @@ type Options struct {
 	// them; Hub and Tag say which, as in components.ImageOptions.
 	Official bool
 	Hub, Tag string
+	// Linkerd, if set, is made ready to be installed beside or instead of
+	// Istio: see [Lab.Linkerd].
+	Linkerd *components.LinkerdOptions
 	// Program is the meshmark program: it becomes the lab's init by its
 	// command lab-init, and the roles' image is made from it. Default: the
 	// program that runs.
@@ -62,6 +65,7 @@ type Lab struct {
 	paths   paths
 	config  *rest.Config
 	builder *components.Builder
+	linkerd *components.Linkerd
 	down    bool
 }
 
@@ -85,6 +89,10 @@ func (l *Lab) UpTime() time.Duration { return time.Duration(l.record.UpSeconds *
 // Builder is the builder of the lab's components; nil for a lab that was
 // opened.
 func (l *Lab) Builder() *components.Builder { return l.builder }
+
+// Linkerd is what [Options.Linkerd] asked for, ready to apply; nil without it
+// and for a lab that was opened.
+func (l *Lab) Linkerd() *components.Linkerd { return l.linkerd }
 
 // Stays says whether the lab runs on after Close: unless it was started with
 // DownOnClose.

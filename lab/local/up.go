@@ -72,6 +72,7 @@ type starter struct {
 	builder *components.Builder
 	set     *components.Set
 	images  []components.Image
+	linkerd *components.Linkerd // nil: not asked for
 	began   time.Time
 	record  *record
 }
@@ -155,7 +156,14 @@ func (u *starter) gather(ctx context.Context) error {
 	slices.Sort(envoys)
 	u.images, err = u.builder.Images(ctx, components.ImageOptions{
 		MeshmarkBinary: u.o.Program, EnvoyVersions: slices.Compact(envoys), Official: u.o.Official, Hub: u.o.Hub, Tag: u.o.Tag})
-	return err
+	if err != nil || u.o.Linkerd == nil {
+		return err
+	}
+	if u.linkerd, err = u.builder.Linkerd(ctx, *u.o.Linkerd); err != nil {
+		return err
+	}
+	u.images = append(u.images, u.linkerd.Images...)
+	return nil
 }
 
 // imagesOf says what pods may use.
@@ -168,6 +176,9 @@ func (u *starter) imagesOf() lab.Images {
 		}
 	}
 	images.Proxy = images.Hub + "/proxyv2:" + images.IstioTag
+	if u.linkerd != nil {
+		images.LinkerdController, images.LinkerdProxy, images.LinkerdVersion = u.linkerd.Controller, u.linkerd.Proxy, u.linkerd.Version
+	}
 	if u.o.Official {
 		return images // with the Envoy that Istio ships
 	}
@@ -245,7 +256,7 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 		return nil, err
 	}
 	config.QPS, config.Burst = clientQPS, clientBurst
-	l := &Lab{record: u.record, paths: u.paths, config: config, builder: u.builder, down: u.o.DownOnClose}
+	l := &Lab{record: u.record, paths: u.paths, config: config, builder: u.builder, linkerd: u.linkerd, down: u.o.DownOnClose}
 	in, err := u.startInit(s, groups, lock, storeLock)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,213 @@
+package components
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// linkerdCharts is where Linkerd's project publishes its charts, a
+// repository as of `helm repo add` for each channel.
+const linkerdCharts = "https://helm.linkerd.io/"
+
+// Bounds of what a repository of charts may send.
+const (
+	maxChartIndex = 64 << 20
+	maxChart      = 16 << 20
+	chartTimeout  = 2 * time.Minute
+)
+
+// chartIndex is index.yaml of a repository of charts.
+type chartIndex struct {
+	Entries map[string][]chartEntry `json:"entries"`
+}
+
+type chartEntry struct {
+	Version    string   `json:"version"`
+	AppVersion string   `json:"appVersion"`
+	Digest     string   `json:"digest"` // SHA-256 of the archive, in hex
+	URLs       []string `json:"urls"`
+}
+
+// linkerdRelease finds a release's charts, and downloads what is not in the
+// cache yet.
+func (b *builder) linkerdRelease(ctx context.Context, m *meter, name string) (*linkerdSource, error) {
+	channel := "edge"
+	if strings.HasPrefix(name, "stable") {
+		channel = "stable"
+	}
+	base := cmp.Or(b.charts, linkerdCharts) + channel + "/"
+	if name != channel {
+		// A release's charts never change: once in the cache, the repository
+		// is not asked.
+		r := b.chartsRecipe(m, base, name, nil)
+		if e, ok := b.cache.lookup(r); ok {
+			return releaseOf(e), nil
+		}
+	}
+	m.step("linkerd", PhaseDownload, 0, "the index of charts of "+base)
+	raw, err := download(ctx, base+"index.yaml", maxChartIndex)
+	if err != nil {
+		return nil, noCharts(ctx, base, err)
+	}
+	var index chartIndex
+	if err := yaml.Unmarshal(raw, &index); err != nil {
+		return nil, fmt.Errorf("%sindex.yaml: %w", base, err)
+	}
+	control, err := index.find(linkerdControlChart, name, name == channel)
+	if err != nil {
+		return nil, errs.WithHint(err, "%sindex.yaml lists the releases that there are", base)
+	}
+	crds, err := index.find(linkerdCRDsChart, cmp.Or(control.AppVersion, control.Version), false)
+	if err != nil {
+		// Charts of stable releases have versions of their own, and the one
+		// of the CRDs no app version in some: the same version will do.
+		if crds, err = index.find(linkerdCRDsChart, control.Version, false); err != nil {
+			return nil, err
+		}
+	}
+	e, err := b.cache.ensure(ctx, b.chartsRecipe(m, base, cmp.Or(control.AppVersion, control.Version), map[string]chartEntry{
+		linkerdControlChart: control, linkerdCRDsChart: crds}))
+	if err != nil {
+		return nil, err
+	}
+	return releaseOf(e), nil
+}
+
+func releaseOf(e entry) *linkerdSource {
+	return &linkerdSource{crds: e.path(linkerdCRDsChart + ".tgz"), control: e.path(linkerdControlChart + ".tgz"), versions: e.Versions}
+}
+
+// find returns the chart of a release, or the newest of all.
+func (i chartIndex) find(chart, release string, newest bool) (chartEntry, error) {
+	all := i.Entries[chart]
+	if newest && len(all) > 0 {
+		return slices.MaxFunc(all, func(a, b chartEntry) int { return compareVersions(a.Version, b.Version) }), nil
+	}
+	for _, e := range all {
+		if e.AppVersion == release || e.Version == release {
+			return e, nil
+		}
+	}
+	return chartEntry{}, errs.Usage("there is no chart %s of Linkerd's release %s", chart, release)
+}
+
+// compareVersions orders versions by their numbers; a suffix makes one older
+// than the version without it.
+func compareVersions(a, b string) int {
+	split := func(v string) ([]string, bool) {
+		number, _, suffix := strings.Cut(v, "-")
+		return strings.Split(number, "."), suffix
+	}
+	as, aSuffix := split(a)
+	bs, bSuffix := split(b)
+	for i := range min(len(as), len(bs)) {
+		n, _ := strconv.Atoi(as[i])
+		m, _ := strconv.Atoi(bs[i])
+		if n != m {
+			return n - m
+		}
+	}
+	if len(as) != len(bs) {
+		return len(as) - len(bs)
+	}
+	switch {
+	case aSuffix && !bSuffix:
+		return -1
+	case bSuffix && !aSuffix:
+		return 1
+	}
+	return strings.Compare(a, b)
+}
+
+// chartsRecipe downloads a release's charts and checks them against the
+// index's digests.
+func (b *builder) chartsRecipe(m *meter, base, release string, charts map[string]chartEntry) recipe {
+	return recipe{name: "linkerd_charts", inputs: map[string]any{"repository": base, "release": release},
+		make: func(ctx context.Context, dir string) ([]Version, error) {
+			var versions []Version
+			for _, name := range []string{linkerdControlChart, linkerdCRDsChart} {
+				e := charts[name]
+				m.step("linkerd", PhaseDownload, 0, "the chart "+name+" "+e.Version)
+				if len(e.URLs) == 0 {
+					return nil, fmt.Errorf("%sindex.yaml says no address of the chart %s %s", base, name, e.Version)
+				}
+				at, err := address(base, e.URLs[0])
+				if err != nil {
+					return nil, err
+				}
+				text, err := download(ctx, at, maxChart)
+				if err != nil {
+					return nil, noCharts(ctx, base, err)
+				}
+				sum := sha256.Sum256(text)
+				if got := hex.EncodeToString(sum[:]); got != e.Digest {
+					return nil, fmt.Errorf("%s: its digest is %s, the index says %q", at, got, e.Digest)
+				}
+				if err := os.WriteFile(filepath.Join(dir, name+".tgz"), text, 0o644); err != nil {
+					return nil, err
+				}
+				versions = append(versions, Version{Name: name, Version: cmp.Or(e.AppVersion, e.Version), Source: at, Digest: "sha256:" + e.Digest})
+			}
+			return versions, nil
+		}}
+}
+
+// address resolves a chart's address, which may be relative to the index.
+func address(base, chart string) (string, error) {
+	from, err := url.Parse(base)
+	if err != nil {
+		return "", err
+	}
+	to, err := from.Parse(chart)
+	if err != nil {
+		return "", fmt.Errorf("address of a chart in %sindex.yaml: %w", base, err)
+	}
+	return to.String(), nil
+}
+
+func noCharts(ctx context.Context, base string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return errs.WithHint(fmt.Errorf("Linkerd's charts: %w", err),
+		"%s must be reachable; otherwise name a folder with Linkerd's programs and charts (--linkerd DIR)", base)
+}
+
+// download reads at most limit bytes of an address.
+func download(ctx context.Context, at string, limit int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, chartTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET %s: %s", at, response.Status)
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("GET %s: more than %d MiB", at, limit>>20)
+	}
+	return text, err
+}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/meshmark/meshmark/components"
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshmark/meshmark/mesh/istio"
+	"github.com/meshmark/meshmark/mesh/linkerd"
+	"github.com/meshmark/meshmark/study"
+)
+
+// linkerdVariable names where Linkerd comes from, for commands that are not
+// told.
+const linkerdVariable = "MESHMARK_LINKERD"
+
+// labMeshes are the meshes of a local lab, and how they are installed.
+type labMeshes struct {
+	names      []string // study.MeshIstio, study.MeshLinkerd; none of them: a plain Kubernetes
+	istioSet   []string // settings of istioctl install --set
+	linkerd    string   // a folder or a release
+	linkerdSet []string // settings of helm install --set
+}
+
+// parseMeshes reads what --mesh says.
+func parseMeshes(text string) ([]string, error) {
+	var names []string
+	for _, name := range strings.Split(text, ",") {
+		name = strings.TrimSpace(name)
+		switch {
+		case !slices.Contains(study.Meshes(), name):
+			return nil, errs.WithHint(errs.Usage("unknown mesh %q", name), "istio, linkerd, istio,linkerd or none")
+		case slices.Contains(names, name):
+			return nil, errs.Usage("--mesh names %s twice", name)
+		}
+		names = append(names, name)
+	}
+	if !slices.Contains(names, study.MeshNone) {
+		return names, nil
+	}
+	if len(names) > 1 {
+		return nil, errs.Usage("--mesh is none or names meshes, not both")
+	}
+	return nil, nil
+}
+
+// flagged takes what the flags of lab up say: --linkerd adds Linkerd to the
+// meshes unless those are named too.
+func (m *labMeshes) flagged(mesh string, meshGiven, official bool) error {
+	var err error
+	if m.names, err = parseMeshes(mesh); err != nil {
+		return err
+	}
+	has := slices.Contains(m.names, study.MeshLinkerd)
+	switch {
+	case m.linkerd != "" && !has && meshGiven:
+		return errs.WithHint(errs.Usage("--linkerd says where Linkerd comes from, --mesh %s leaves it out", mesh), "--mesh istio,linkerd installs both")
+	case m.linkerd != "" && !has:
+		m.names = append(m.names, study.MeshLinkerd)
+	case !has && len(m.linkerdSet) > 0:
+		return errs.Usage("--linkerd-set is for a lab with Linkerd: --linkerd says where it comes from")
+	case has && m.linkerd == "" && official:
+		m.linkerd = "edge"
+	}
+	return m.resolve()
+}
+
+// resolve finds where Linkerd comes from if nothing said so.
+func (m *labMeshes) resolve() error {
+	if !slices.Contains(m.names, study.MeshLinkerd) || m.linkerd != "" {
+		return nil
+	}
+	if m.linkerd = os.Getenv(linkerdVariable); m.linkerd != "" {
+		return nil
+	}
+	return errs.WithHint(errs.Usage("Linkerd is not built here, and nothing says where it comes from"),
+		"--linkerd DIR names a folder with its programs and charts, --linkerd edge a release to pull; %s in the environment does the same", linkerdVariable)
+}
+
+// planMeshes are the meshes that a plan's cells name.
+func planMeshes(plan *study.Plan) []string {
+	var names []string
+	add := func(name string) {
+		if name != "" && name != study.MeshNone && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	own := true
+	for _, cell := range plan.Cells {
+		if level, ok := cell[study.FactorMesh]; ok {
+			own = false
+			add(level)
+		}
+	}
+	if own {
+		add(plan.Study.Mesh)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// UpLab starts a local lab with its meshes, and tells a person at a terminal
+// what happens. The meshes are installed while the node still starts.
+func UpLab(ctx context.Context, env *Env, o local.Options, meshes labMeshes) (*local.Lab, error) {
+	line := newProgress(env.Stderr)
+	defer line.clear()
+	o.Progress = func(what string) { line.say("lab: %s", what) }
+	o.BuildProgress = line.component
+	if slices.Contains(meshes.names, study.MeshLinkerd) {
+		o.Linkerd = &components.LinkerdOptions{Source: meshes.linkerd, Set: meshes.linkerdSet}
+	}
+	if len(meshes.names) > 0 {
+		o.OnAPI = func(ctx context.Context, l *local.Lab) error { return installMeshes(ctx, l, o, meshes) }
+	}
+	return local.Up(ctx, o)
+}
+
+func installMeshes(ctx context.Context, l *local.Lab, o local.Options, meshes labMeshes) error {
+	installs, ctx := errgroup.WithContext(ctx)
+	for _, name := range meshes.names {
+		installs.Go(func() error {
+			switch name {
+			case study.MeshIstio:
+				set := append(istio.ManifestSettings(), meshes.istioSet...)
+				manifests, err := l.Builder().Manifests(ctx, components.ManifestOptions{Set: set, Official: o.Official, Hub: o.Hub, Tag: o.Tag})
+				if err != nil {
+					return err
+				}
+				return istio.Install(ctx, l.RESTConfig(), manifests)
+			case study.MeshLinkerd:
+				return linkerd.Install(ctx, l.RESTConfig(), l.Linkerd())
+			}
+			return fmt.Errorf("no way to install the mesh %s", name)
+		})
+	}
+	return installs.Wait()
+}

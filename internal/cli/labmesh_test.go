@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+func TestLabMeshes(t *testing.T) {
+	for _, test := range []struct {
+		name, mesh     string
+		given          bool
+		from, variable string
+		set            []string
+		official       bool
+		want, source   string // meshes, and where Linkerd comes from
+		refused        string
+	}{
+		{name: "as it is", mesh: "istio", want: "istio"},
+		{name: "none", mesh: "none", given: true},
+		{name: "a folder adds Linkerd", mesh: "istio", from: "dir", want: "istio linkerd", source: "dir"},
+		{name: "both named", mesh: "linkerd, istio", given: true, from: "dir", want: "linkerd istio", source: "dir"},
+		{name: "the variable alone adds nothing", mesh: "istio", variable: "dir", want: "istio"},
+		{name: "the variable", mesh: "linkerd", given: true, variable: "dir", want: "linkerd", source: "dir"},
+		{name: "the option before the variable", mesh: "linkerd", given: true, from: "a", variable: "b", want: "linkerd", source: "a"},
+		{name: "official", mesh: "istio,linkerd", given: true, official: true, want: "istio linkerd", source: "edge"},
+		{name: "nothing says where from", mesh: "linkerd", given: true, refused: "nothing says where it comes from"},
+		{name: "left out", mesh: "istio", given: true, from: "dir", refused: "leaves it out"},
+		{name: "settings of nothing", mesh: "istio", set: []string{"a=b"}, refused: "--linkerd-set is for a lab with Linkerd"},
+		{name: "unknown", mesh: "istio,consul", given: true, refused: `unknown mesh "consul"`},
+		{name: "twice", mesh: "istio,istio", given: true, refused: "names istio twice"},
+		{name: "none and one", mesh: "none,istio", given: true, refused: "not both"},
+		{name: "empty", mesh: "", given: true, refused: `unknown mesh ""`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv(linkerdVariable, test.variable)
+			m := labMeshes{linkerd: test.from, linkerdSet: test.set}
+			err := m.flagged(test.mesh, test.given, test.official)
+			if test.refused != "" {
+				if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), test.refused) {
+					t.Fatalf("%v, want a refusal that says %q", err, test.refused)
+				}
+				return
+			}
+			if err != nil || strings.Join(m.names, " ") != test.want || m.linkerd != test.source {
+				t.Errorf("%v from %q, %v, want %s from %q", m.names, m.linkerd, err, test.want, test.source)
+			}
+		})
+	}
+}
+
+func TestPlanMeshes(t *testing.T) {
+	cell := func(mesh string) record.Cell { return record.Cell{study.FactorMesh: mesh} }
+	for _, test := range []struct {
+		mesh  string
+		cells []record.Cell
+		want  []string
+	}{
+		{"istio", []record.Cell{{"rate": "1"}}, []string{"istio"}},
+		{"none", []record.Cell{{}}, nil},
+		{"istio", []record.Cell{cell("linkerd"), cell("none"), cell("istio"), cell("linkerd")}, []string{"istio", "linkerd"}},
+		{"istio", []record.Cell{cell("none")}, nil},
+	} {
+		plan := &study.Plan{Study: &study.Study{Mesh: test.mesh}, Cells: test.cells}
+		if got := planMeshes(plan); !slices.Equal(got, test.want) {
+			t.Errorf("mesh %s, cells %v: %v, want %v", test.mesh, test.cells, got, test.want)
+		}
+	}
+}

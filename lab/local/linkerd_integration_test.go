@@ -1,0 +1,146 @@
+//go:build integration
+
+package local_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/meshmark/meshmark/lab/local"
+)
+
+// Both meshes come up in one lab; pods of Linkerd speak mutual TLS, beside
+// pods without it; and nothing is left when the lab goes.
+func TestLinkerd(t *testing.T) {
+	dir := os.Getenv("MESHMARK_LINKERD")
+	if dir == "" {
+		t.Skip("MESHMARK_LINKERD names no folder with Linkerd's programs and charts")
+	}
+	b := newBench(t)
+	l := b.up(t, "--linkerd", dir)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	if _, out := b.Run(t, "lab", "status"); !strings.Contains(out, "linkerd ") || !strings.Contains(out, l.Images().LinkerdVersion) {
+		t.Errorf("lab status says nothing of Linkerd:\n%s", out)
+	}
+	client, err := kubernetes.NewForConfig(l.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for namespace, want := range map[string]int{"istio-system": 1, "linkerd": 3} {
+		deployments, err := client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil || len(deployments.Items) != want {
+			t.Fatalf("%d Deployments in %s, %v, want %d", len(deployments.Items), namespace, err, want)
+		}
+		for _, d := range deployments.Items {
+			if d.Status.AvailableReplicas != 1 {
+				t.Errorf("%s/%s is not available", namespace, d.Name)
+			}
+		}
+	}
+	image := l.Images().Meshmark
+	kubectl(t, fmt.Sprintf(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: pair}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: server, namespace: pair}
+spec: {selector: {app: server}, ports: [{name: http, port: 8080}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: server, namespace: pair}
+spec:
+  selector: {matchLabels: {app: server}}
+  template:
+    metadata: {labels: {app: server}, annotations: {linkerd.io/inject: enabled}}
+    spec:
+      containers:
+      - {name: worker, image: %[1]s, args: [worker, --http, ":8080"]}
+`, image), "apply", "-f", "-")
+	kubectl(t, "", "rollout", "status", "-n", "pair", "deploy/server", "--timeout=60s")
+	kubectl(t, fmt.Sprintf(`
+apiVersion: batch/v1
+kind: Job
+metadata: {name: meshed, namespace: pair}
+spec:
+  backoffLimit: 0
+  template:
+    metadata: {annotations: {linkerd.io/inject: enabled}}
+    spec:
+      restartPolicy: Never
+      containers:
+      - {name: load, image: %[1]s, args: [load, "http://server.pair.svc.cluster.local:8080/", --rate, "200", --connections, "4", --duration, 3s, --arrival, uniform, --json]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: plain, namespace: pair}
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - {name: load, image: %[1]s, args: [load, "http://server.pair.svc.cluster.local:8080/", --rate, "100", --connections, "2", --duration, 1s, --arrival, uniform, --json]}
+`, image), "apply", "-f", "-")
+	for _, job := range []string{"meshed", "plain"} {
+		out, err := tryKubectl("", "wait", "-n", "pair", "--for=condition=Complete", "job/"+job, "--timeout=60s")
+		if err != nil {
+			logs, _ := tryKubectl("", "logs", "-n", "pair", "job/"+job, "--all-containers")
+			t.Fatalf("job %s: %v\n%s\n%s", job, err, out, logs)
+		}
+	}
+	pods, err := client.CoreV1().Pods("pair").List(ctx, metav1.ListOptions{LabelSelector: "app=server"})
+	if err != nil || len(pods.Items) != 1 {
+		t.Fatalf("pods of the server: %v, %v", pods, err)
+	}
+	pod := pods.Items[0]
+	metrics := kubectl(t, "", "get", "--raw", "/api/v1/namespaces/pair/pods/"+pod.Name+":4191/proxy/metrics")
+	count := func(labels ...string) (n float64) {
+		for _, line := range regexp.MustCompile(`(?m)^request_total\{direction="inbound".*$`).FindAllString(metrics, -1) {
+			has := true
+			for _, l := range labels {
+				has = has && strings.Contains(line, l)
+			}
+			if has {
+				var v float64
+				if _, err := fmt.Sscan(line[strings.LastIndex(line, " ")+1:], &v); err != nil {
+					t.Fatal(err)
+				}
+				n += v
+			}
+		}
+		return n
+	}
+	if n := count(`tls="true"`, `client_id="default.pair.serviceaccount.identity.linkerd.cluster.local"`); n != 600 {
+		t.Errorf("%v requests over mutual TLS, want 600", n)
+	}
+	if n := count(`tls="no_identity"`) + count(`tls="disabled"`); n < 100 {
+		t.Errorf("%v requests without TLS, want 100 and probes", n)
+	}
+	var failed error
+	for _, c := range pod.Status.InitContainerStatuses {
+		if c.RestartCount > 0 {
+			failed = errors.Join(failed, fmt.Errorf("%s started %d times", c.Name, c.RestartCount+1))
+		}
+	}
+	if failed != nil {
+		t.Error(failed)
+	}
+	status, err := local.GetStatus("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.down(t, status.ID)
+}
