@@ -60,6 +60,7 @@ spec: {egress: [{hosts: ["./*"]}]}
 // and sees a Sidecar resource take the others' away.
 func TestScopeOfALab(t *testing.T) {
 	l := labtest.Start(t)
+	labtest.Namespace(t, l, "scoped")
 	kubectl := func(input string, args ...string) string {
 		t.Helper()
 		return labtest.Kubectl(t, l, input, args...)

@@ -54,6 +54,7 @@ var notHere = map[string]string{
 // sidecars, while its golden signals are watched and recorded.
 func TestSignalsOfALab(t *testing.T) {
 	l := labtest.Start(t)
+	labtest.Namespace(t, l, "signalled")
 	kubectl := func(input string, args ...string) string {
 		t.Helper()
 		return labtest.Kubectl(t, l, input, args...)

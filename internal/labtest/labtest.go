@@ -1,17 +1,24 @@
-// Package labtest gives tests of other packages a real lab of their own: the
-// program that `make build` left starts one in a state folder for this test
-// alone, and the test's end takes it down. Where that cannot be (no root, no
-// program) the test is skipped and says why.
+// Package labtest gives tests of other packages a real lab: the program that
+// `make build` left starts one in a state folder of its own, and it is taken
+// down at the end, of the test or, where a package's tests share one (see
+// [Sharing]), of all of them. Where that cannot be (no root, no program) the
+// test is skipped and says why.
 package labtest
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/meshmark/meshmark/lab/local"
 )
@@ -20,7 +27,7 @@ import (
 // which it keeps its state.
 type Machine struct {
 	Program string
-	Dir     string // short, for the sake of sockets; removed with the test
+	Dir     string // short, for the sake of sockets; removed with the lab
 }
 
 // New prepares a lab of the test's own without starting it. It sets the
@@ -28,13 +35,25 @@ type Machine struct {
 // MESHMARK_PROGRAM names another program than the one built in bin.
 func New(t *testing.T) Machine {
 	t.Helper()
+	m := prepare(t)
+	m.use(t)
+	t.Cleanup(func() {
+		if err := m.remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// prepare makes the folder.
+func prepare(t *testing.T) Machine {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("a local lab takes root")
 	}
-	root := repository(t)
 	program := os.Getenv("MESHMARK_PROGRAM")
 	if program == "" {
-		program = filepath.Join(root, "bin", "meshmark")
+		program = filepath.Join(repository(t), "bin", "meshmark")
 	}
 	if _, err := os.Stat(program); err != nil {
 		t.Skipf("no meshmark program: %v; `make build` makes it", err)
@@ -43,19 +62,99 @@ func New(t *testing.T) Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("MESHMARK_SOURCE", filepath.Join(root, "components", "src"))
-	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "s"))
-	t.Setenv("KUBECONFIG", "")
-	t.Cleanup(func() {
-		if _, err := local.Down(context.Background(), ""); err != nil {
-			t.Errorf("take the lab down: %v", err)
-		}
-		os.RemoveAll(dir)
-	})
 	return Machine{Program: program, Dir: dir}
 }
 
-// Start starts a lab of the test's own, or takes the one whose state folder
+// use sets the environment of the test.
+func (m Machine) use(t *testing.T) {
+	t.Helper()
+	t.Setenv("MESHMARK_SOURCE", filepath.Join(repository(t), "components", "src"))
+	t.Setenv("XDG_STATE_HOME", m.home())
+	t.Setenv("KUBECONFIG", "")
+}
+
+// home is XDG_STATE_HOME of the lab.
+func (m Machine) home() string { return filepath.Join(m.Dir, "s") }
+
+// remove takes the lab down, if there is one, and its folder away.
+func (m Machine) remove() error {
+	if _, err := local.Down(context.Background(), filepath.Join(m.home(), "meshmark", "lab")); err != nil {
+		return fmt.Errorf("take the lab down: %w", err)
+	}
+	return os.RemoveAll(m.Dir)
+}
+
+// shared is the lab that the tests of this process have in common.
+var shared struct {
+	on   bool
+	args []string
+	lab  *Machine // nil while there is none
+}
+
+// Tests runs a package's tests that share a lab; it is a *testing.M for
+// whoever takes one.
+type Tests struct{ m *testing.M }
+
+// Sharing has the tests of a package that call [Start] or [Shared] share one
+// lab, which the first of them starts with args and the last one's end takes
+// down: they run in turn, and each must leave it as it found it. A test that
+// fails takes it down, so that it spoils no other.
+//
+//	func TestMain(m *testing.M) { os.Exit(labtest.Sharing(m).Run()) }
+func Sharing(m *testing.M, args ...string) Tests {
+	shared.on, shared.args = true, args
+	return Tests{m}
+}
+
+// Run implements testing.M.
+func (s Tests) Run() int {
+	code := s.m.Run()
+	if err := dropShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	return code
+}
+
+func dropShared() error {
+	if shared.lab == nil {
+		return nil
+	}
+	m := *shared.lab
+	shared.lab = nil
+	return m.remove()
+}
+
+// Shared is a lab that runs: the one that the package's tests share, or else
+// one of the test's own, started with args.
+func Shared(t *testing.T, args ...string) (Machine, *local.Lab) {
+	t.Helper()
+	if !shared.on {
+		m := New(t)
+		return m, m.Up(t, args...)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			if err := dropShared(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if shared.lab == nil {
+		m := prepare(t)
+		shared.lab = &m
+		m.use(t)
+		return m, m.Up(t, shared.args...)
+	}
+	shared.lab.use(t)
+	l, err := local.Open("")
+	if err != nil {
+		t.Fatalf("the lab that the tests share: %v", err)
+	}
+	return *shared.lab, l
+}
+
+// Start gives a lab as [Shared] does, or the one whose state folder
 // MESHMARK_TEST_LAB names, which it leaves as it is: while a test is written
 // that saves the wait.
 func Start(t *testing.T) *local.Lab {
@@ -67,7 +166,37 @@ func Start(t *testing.T) *local.Lab {
 		}
 		return l
 	}
-	return New(t).Up(t)
+	_, l := Shared(t)
+	return l
+}
+
+// goneTime bounds the wait for a namespace to go.
+const goneTime = time.Minute
+
+// Namespace has a namespace that the test makes taken away at its end, pods
+// without their time to end, so that the lab's next test finds none of it.
+func Namespace(t *testing.T, l *local.Lab, name string) {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(l.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), goneTime)
+		defer cancel()
+		now := int64(0)
+		namespaces := kube.CoreV1().Namespaces()
+		err := errors.Join(kube.AppsV1().Deployments(name).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
+			kube.CoreV1().Pods(name).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}),
+			namespaces.Delete(ctx, name, metav1.DeleteOptions{}))
+		for err == nil {
+			time.Sleep(100 * time.Millisecond)
+			_, err = namespaces.Get(ctx, name, metav1.GetOptions{})
+		}
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("namespace %s does not go: %v", name, err)
+		}
+	})
 }
 
 // Kubectl runs a lab's own kubectl and returns all it said.

@@ -166,11 +166,7 @@ func (s scene) up(bar, client mesh.Workload) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() {
-		if err := kube.CoreV1().Namespaces().Delete(context.Background(), resilient, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
+	labtest.Namespace(t, s.lab, resilient)
 	applier, err := lab.NewApplier(s.lab.RESTConfig())
 	if err != nil {
 		t.Fatal(err)
