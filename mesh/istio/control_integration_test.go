@@ -21,6 +21,7 @@ import (
 
 	"github.com/meshmark/meshmark/internal/labtest"
 	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/lab/local"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/mesh/istio"
 	"github.com/meshmark/meshmark/observe"
@@ -30,6 +31,7 @@ import (
 
 // site is a cluster with Istio, and one injected pod in it.
 type site struct {
+	lab    *local.Lab
 	config *rest.Config
 	kube   kubernetes.Interface
 	images lab.Images
@@ -44,7 +46,7 @@ const (
 func newSite(t *testing.T) *site {
 	t.Helper()
 	l := labtest.Start(t)
-	s := &site{config: l.RESTConfig(), images: l.Images()}
+	s := &site{lab: l, config: l.RESTConfig(), images: l.Images()}
 	var err error
 	if s.kube, err = kubernetes.NewForConfig(s.config); err != nil {
 		t.Fatal(err)
@@ -69,11 +71,7 @@ func (s *site) injected(t *testing.T) mesh.ControlProxy {
 				t.Fatal(err)
 			}
 		}
-		t.Cleanup(func() {
-			if err := s.kube.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
-			}
-		})
+		labtest.Namespace(t, s.lab, name)
 		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: name},
 			Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}
 		if _, err := s.kube.CoreV1().Services(name).Create(ctx, service, metav1.CreateOptions{}); err != nil {
