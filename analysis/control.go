@@ -3,7 +3,6 @@ package analysis
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/meshmark/meshmark/record"
@@ -93,7 +92,13 @@ func convergenceMeasures() []measure {
 		})})
 	}
 	out = append(out, measure{name: "stage_residual", signed: true, warn: largeResidual,
-		of: func(o *observations, t *record.Trial) float64 { rest, _ := o.residual(t); return rest }})
+		of: func(o *observations, t *record.Trial) float64 { rest, _ := o.residual(t); return rest }},
+		measure{name: "stage_residual_share", warn: unexplainedPairs, of: ofControl(func(c *record.Control) float64 {
+			if c.Unexplained == nil || c.Unexplained.Pairs == 0 {
+				return math.NaN()
+			}
+			return float64(c.Unexplained.Beyond) / float64(c.Unexplained.Pairs)
+		})})
 	// A trial without events says nothing about what was missed.
 	counted := func(of func(c *convergence) int) func(o *observations, t *record.Trial) float64 {
 		return func(o *observations, t *record.Trial) float64 {
@@ -136,64 +141,6 @@ func firstBucket(o *observations, cell int) []string {
 	}
 	return []string{fmt.Sprintf("in %d of %d trials it lies in the first bucket of istiod's histogram, from 0 to %s: "+
 		"the figure is a straight line through that bucket and says no more than that it is below its end", n, len(all), quantity(upto*1e6, study.UnitMicroseconds))}
-}
-
-// largeResidual warns of waterfalls that do not add up.
-func largeResidual(o *observations, cell int) []string {
-	n, all := 0, 0
-	var rest, mean float64
-	for _, t := range o.valid(cell) {
-		r, m := o.residual(t)
-		if !finite(r) || !finite(m) {
-			continue
-		}
-		if all++; math.Abs(r) > maxResidual(m) {
-			if n++; math.Abs(r) > math.Abs(rest) {
-				rest, mean = r, m
-			}
-		}
-	}
-	if n == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("in %d of %d trials the stages leave more than 5%% or 2 ms unexplained, at most %s of %s",
-		n, all, quantity(rest, study.UnitMicroseconds), quantity(mean, study.UnitMicroseconds))}
-}
-
-// stageApart warns where two sources of a stage differ by more than a
-// waterfall may leave unexplained, or where only some trials have the stage.
-func stageApart(name string) func(o *observations, cell int) []string {
-	return func(o *observations, cell int) []string {
-		var out []string
-		apart, lacking, all := 0, 0, o.valid(cell)
-		var worst record.Stage
-		for _, t := range all {
-			i := -1
-			if t.Control != nil {
-				i = slices.IndexFunc(t.Control.Stages, func(s record.Stage) bool { return s.Name == name })
-			}
-			if i < 0 {
-				lacking++
-				continue
-			}
-			s := t.Control.Stages[i]
-			_, mean := o.residual(t)
-			if s.CheckUS == nil || !finite(mean) || !(math.Abs(*s.CheckUS-s.MeanUS) > maxResidual(mean)) {
-				continue
-			}
-			if apart++; apart == 1 || math.Abs(*s.CheckUS-s.MeanUS) > math.Abs(*worst.CheckUS-worst.MeanUS) {
-				worst = s
-			}
-		}
-		if apart > 0 {
-			out = append(out, fmt.Sprintf("in %d of %d trials a second source differs by more than 5%% of the whole or 2 ms, at most %s by %s, %s by %s", apart, len(all),
-				quantity(worst.MeanUS, study.UnitMicroseconds), worst.Source, quantity(*worst.CheckUS, study.UnitMicroseconds), worst.CheckSource))
-		}
-		if lacking > 0 {
-			out = append(out, fmt.Sprintf("in %d of %d trials nobody measured it", lacking, len(all)))
-		}
-		return out
-	}
 }
 
 // missedExample says which changes proxies never saw.

@@ -2,7 +2,9 @@ package analysis
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/meshmark/meshmark/record"
 )
@@ -128,4 +130,48 @@ func apiSeconds(t *record.Trial) float64 {
 		return t.Control.APIServerSeconds
 	}
 	return t.Window.Seconds
+}
+
+// coresByPart is who used the CPUs of the node in the windows of some trials,
+// mean cores by part; nil where nobody counted. kube-apiserver's own window is
+// another's, so that of it the rate counts. What several nodes' parts leave of
+// one node's machine says nothing.
+func (o *observations) coresByPart(trials []*record.Trial) map[string]float64 {
+	used, seconds := map[string]float64{}, map[string]float64{}
+	add := func(part string, cpu, over float64) {
+		used[part], seconds[part] = used[part]+cpu, seconds[part]+over
+	}
+	for _, t := range trials {
+		if !(t.Window.Seconds > 0) {
+			continue
+		}
+		for part, cpu := range t.CPU {
+			add(part, cpu.TotalS(), t.Window.Seconds)
+		}
+		if _, ok := t.CPU[record.PartSimulator]; !ok {
+			add(record.PartSimulator, t.Control.Simulator.TotalS(), t.Window.Seconds)
+		}
+		if c := t.Control; c.APIServer != nil {
+			add(record.PartAPIServer, c.APIServer.TotalS(), apiSeconds(t))
+		}
+	}
+	out := map[string]float64{}
+	for part, cpu := range used {
+		out[part] = cpu / seconds[part]
+	}
+	machine, ok := out[record.PartMachine]
+	if o.run.Header.Machine.Nodes > 1 {
+		delete(out, record.PartMachine)
+	} else if ok {
+		for _, part := range slices.Sorted(maps.Keys(out)) { // in one order: the same sum each time
+			if part != record.PartMachine {
+				machine -= out[part]
+			}
+		}
+		out[record.PartRest] = math.Max(0, machine)
+	}
+	if len(out) == 0 || len(used) == 1 { // of the simulator alone nobody learns anything
+		return nil
+	}
+	return out
 }

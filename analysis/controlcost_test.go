@@ -134,3 +134,43 @@ func TestMissingStages(t *testing.T) {
 		t.Errorf("check %v", check)
 	}
 }
+
+// Who used the machine adds up, whoever's counters lack or have other windows;
+// one node's machine is no sum of what several nodes' parts used.
+func TestCoresByPart(t *testing.T) {
+	fill := func(_ int, trial *record.Trial) {
+		trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 1, SystemS: 0.25}, record.PartSimulator: {UserS: 0.5},
+			record.PartServerProxy: {UserS: 12.5}, record.PartMachine: {UserS: 20, SystemS: 5}}
+		trial.Control.APIServer, trial.Control.APIServerSeconds = &record.CPU{UserS: 5}, 50 // twice the window
+	}
+	o := costOf(t, 3, fill)
+	want := map[string]float64{record.PartControl: 0.05, record.PartSimulator: 0.02, record.PartServerProxy: 0.5,
+		record.PartAPIServer: 0.1, record.PartMachine: 1, record.PartRest: 0.33}
+	check := func(got, want map[string]float64) {
+		t.Helper()
+		if len(got) != len(want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		for part, cores := range want {
+			if v, ok := got[part]; !ok || math.Abs(v-cores) > 1e-9 {
+				t.Errorf("%s: %g, want %g", part, v, cores)
+			}
+		}
+	}
+	check(o.coresByPart(o.valid(0)), want)
+	if s := o.controlSummary(o.valid(0)); s.Parts[record.PartRest] != o.coresByPart(o.valid(0))[record.PartRest] {
+		t.Errorf("%v", s.Parts)
+	}
+	o.run.Header.Machine.Nodes = 3
+	delete(want, record.PartMachine)
+	delete(want, record.PartRest)
+	check(o.coresByPart(o.valid(0)), want)
+	// Counters that are read at other instants leave no less than nothing.
+	o = costOf(t, 2, func(_ int, trial *record.Trial) {
+		trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 10}, record.PartMachine: {UserS: 9.5}}
+		trial.Control.APIServer = nil
+	})
+	if rest := o.coresByPart(o.valid(0))[record.PartRest]; rest != 0 {
+		t.Errorf("the rest is %g", rest)
+	}
+}

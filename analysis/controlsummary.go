@@ -39,7 +39,7 @@ func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSumm
 		summarizePushes(s, trials)
 	}
 	if measured(study.MeasureCost) {
-		summarizeCost(s, trials)
+		o.summarizeCost(s, trials)
 	}
 	for _, t := range trials {
 		c := t.Control
@@ -96,7 +96,7 @@ func summarizePushes(s *record.ControlSummary, trials []*record.Trial) {
 }
 
 // summarizeCost puts in what the control plane, and its simulator, spent.
-func summarizeCost(s *record.ControlSummary, trials []*record.Trial) {
+func (o *observations) summarizeCost(s *record.ControlSummary, trials []*record.Trial) {
 	for _, t := range trials {
 		c := t.Control
 		s.IstiodCPU = addCPU(s.IstiodCPU, t.CPU[record.PartControl])
@@ -108,6 +108,7 @@ func summarizeCost(s *record.ControlSummary, trials []*record.Trial) {
 		}
 		s.AllocBytes += c.AllocBytes
 	}
+	s.Parts = o.coresByPart(trials)
 	s.HeapBytes = int64(medianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.HeapBytes) }))
 	var memory []float64
 	for _, t := range trials {
@@ -207,6 +208,7 @@ func (o *observations) summarizeStages(s *record.ControlSummary, trials []*recor
 	if rest := meanOf(trials, func(t *record.Trial) float64 { r, _ := o.residual(t); return r }); finite(rest) {
 		s.ResidualUS = rest
 	}
+	s.Unexplained = unexplained(trials)
 	if p99 := meanOf(trials, reported); finite(p99) {
 		s.ReportedP99US = &p99
 		for _, t := range trials {

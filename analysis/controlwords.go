@@ -79,12 +79,18 @@ func (c *comparing) hiddenWords(cell int) []string {
 	if whole == nil || hidden == nil || whole.Verdict != record.VerdictMeasured || hidden.Verdict != record.VerdictMeasured {
 		return out
 	}
-	if hidden.Estimate < 0 {
-		return append(out, fmt.Sprintf("From commit to acknowledgement the 99th percentile is %s, less than istiod's figure: that is a straight line through a wide bucket of its histogram.",
-			quantity(whole.Estimate, whole.Unit)))
+	took := quantity(whole.Estimate, whole.Unit)
+	switch {
+	case hidden.Low > 0:
+		out = append(out, fmt.Sprintf("Istiod's clock starts after debouncing and stops when it has sent: from commit to acknowledgement the 99th percentile is %s, %s of it hidden.",
+			took, quantity(hidden.Estimate, hidden.Unit)))
+	case hidden.High < 0:
+		out = append(out, fmt.Sprintf("From commit to acknowledgement the 99th percentile is %s, less than istiod's figure: that is a straight line through a wide bucket of its histogram.", took))
+	default:
+		out = append(out, fmt.Sprintf("Istiod's clock starts after debouncing and stops when it has sent: from commit to acknowledgement the 99th percentile is %s. Whether istiod's figure hides any of it cannot be told here: the two differ by %s to %s.",
+			took, quantity(hidden.Low, hidden.Unit), quantity(hidden.High, hidden.Unit)))
 	}
-	return append(out, fmt.Sprintf("Istiod's clock starts after debouncing and stops when it has sent: from commit to acknowledgement the 99th percentile is %s, %s of it hidden.",
-		quantity(whole.Estimate, whole.Unit), quantity(hidden.Estimate, hidden.Unit)))
+	return out
 }
 
 // missedShare is the share of the pairs of a change and a proxy that needed

@@ -162,21 +162,3 @@ func medianOrNaN(x []float64) float64 {
 	}
 	return median(x)
 }
-
-// residual is what the stages of a trial leave unexplained of the measured
-// mean from commit to acknowledgement, in microseconds, and that mean.
-func (o *observations) residual(t *record.Trial) (rest, mean float64) {
-	mean = o.converged(t).acked.Mean()
-	if t.Control == nil || len(t.Control.Stages) == 0 {
-		return math.NaN(), mean
-	}
-	rest = mean
-	for _, s := range t.Control.Stages {
-		rest -= s.MeanUS
-	}
-	return rest, mean
-}
-
-// maxResidual is what a waterfall may leave unexplained: 5% of the whole, or
-// 2 ms, whichever is larger.
-func maxResidual(mean float64) float64 { return math.Max(0.05*mean, 2000) }

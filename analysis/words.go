@@ -34,6 +34,10 @@ func quantity(v float64, unit string) string {
 		return figures(v) + " proxy-seconds a change"
 	case study.UnitRatio:
 		return percent(v)
+	case study.UnitCores:
+		if size < 1 {
+			return figures(v*1e3) + " mCPU"
+		}
 	case study.UnitBytes:
 		if size >= 1e6 {
 			return figures(v/1e6) + " MB"

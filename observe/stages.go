@@ -32,6 +32,9 @@ type Waterfall struct {
 	Pairs              int
 	// Logged is how many of the pairs the logs show from end to end.
 	Logged int
+	// Unexplained is what single pairs lack, where errors either way make
+	// ResidualUS small; nil without pairs.
+	Unexplained *record.Unexplained
 }
 
 // Within tells whether the residual is small.
@@ -40,7 +43,9 @@ func (w Waterfall) Within() bool { return math.Abs(w.ResidualUS) <= w.Limit() }
 // Limit is what a waterfall may leave unexplained, and what two sources of
 // one stage may differ by: 5% of the mean or 2 ms, whichever is larger; in
 // microseconds.
-func (w Waterfall) Limit() float64 { return max(0.05*w.MeanUS, 2000) }
+func (w Waterfall) Limit() float64 { return limit(w.MeanUS) }
+
+func limit(us float64) float64 { return max(0.05*us, 2000) }
 
 // Apart lists the stages whose second source differs by more than that.
 func (w Waterfall) Apart() []record.Stage {
@@ -146,6 +151,10 @@ type maker struct {
 
 	total       float64
 	pairs, full int
+	unexplained record.Unexplained
+	// place is by how much longer than the means say the turn of the pair at
+	// hand was until its resources were sent; NaN if no log tells.
+	place float64
 }
 
 // watched finds the changes whose arrival at istiod its log tells: those that
@@ -182,6 +191,7 @@ func (m *maker) event(e *record.Event) {
 	if e.Error != "" || e.CommittedNS == 0 {
 		return
 	}
+	var own []ownWay
 	for k, acked := range e.Seen.AckedUS {
 		if acked == neverAcked || k >= len(e.Seen.ReceivedUS) || k >= len(e.Seen.Proxy) {
 			continue
@@ -192,8 +202,12 @@ func (m *maker) event(e *record.Event) {
 		}
 		m.pairs++
 		m.total += float64(acked) * 1e3
+		before, full := m.sum(), m.full
+		m.place = math.NaN()
 		m.pair(e, node, e.CommittedNS+e.Seen.ReceivedUS[k]*1e3, e.CommittedNS+acked*1e3)
+		own = append(own, ownWay{float64(acked) * 1e3, m.sum() - before, m.place, m.full > full})
 	}
+	m.single(own)
 }
 
 // Sources of stages.
@@ -297,7 +311,9 @@ func (m *maker) turn(sent []sending, pushing int64) {
 	}
 	// When the turn began is not logged, only queue and generation together.
 	if known && okQueue {
-		m.stages[record.StageGenerate].compare(generated, float64(sent[len(sent)-1].at-pushing)-queued, byRest)
+		logged := float64(sent[len(sent)-1].at - pushing)
+		m.stages[record.StageGenerate].compare(generated, logged-queued, byRest)
+		m.place = logged - queued - generated
 	}
 }
 

@@ -53,6 +53,7 @@ func (m *maker) waterfall() Waterfall {
 	n := float64(m.pairs)
 	w.MeanUS = m.total / n / 1e3
 	w.ResidualUS = w.MeanUS
+	w.Unexplained = &m.unexplained
 	for _, name := range record.Stages() {
 		s := m.stages[name]
 		if len(s.by) == 0 {

@@ -104,6 +104,9 @@ type Control struct {
 	Stages []Stage `json:"stages,omitempty"`
 	// MissingStages names those that nobody measured.
 	MissingStages []string `json:"missing_stages,omitempty"`
+	// Unexplained counts the pairs whose own stages do not add up, which the
+	// stages' means may hide; nil where nobody looked.
+	Unexplained *Unexplained `json:"unexplained,omitempty"`
 	// Wire has what the simulated proxies received in the window by type.
 	Wire map[string]Wire `json:"wire"`
 	// Config has the bytes of configuration that one proxy holds, by type:
@@ -186,6 +189,20 @@ type Stage struct {
 	// absent where there is none.
 	CheckUS     *float64 `json:"check_us,omitempty"`
 	CheckSource string   `json:"check_source,omitempty"`
+}
+
+// Unexplained is by how much single pairs of a change and a proxy miss the sum
+// of their own stages.
+type Unexplained struct {
+	Pairs int `json:"pairs"` // looked at: those that were acknowledged
+	// Beyond counts those that miss it by more than 5% of their own time, or
+	// 2 ms if that is more, either way; Unlogged those of them whose way
+	// istiod's log does not show from end to end.
+	Beyond   int `json:"beyond"`
+	Unlogged int `json:"beyond_unlogged"`
+	// LargestUS is what the pair that misses it most lacks, microseconds;
+	// below zero where its stages say more than passed.
+	LargestUS float64 `json:"largest_us"`
 }
 
 // Names of stages, in their order.

@@ -18,7 +18,7 @@ func ofControl(f record.Findings) bool {
 // controlTables are the tables of a control-plane study before those that
 // every study has.
 func controlTables(f record.Findings) []table {
-	tables := []table{convergenceTable(f), edgesTable(f), leversTable(f), waterfallTable(f), secondSources(f), hiddenTable(f), amplificationTable(f), staleTable(f), trafficTable(f), wireTable(f), configTable(f), scopeConfigTable(f), joinTable(f), holdingTable(f), controlCostTable(f), runtimeTable(f), metricsTable(f)}
+	tables := []table{convergenceTable(f), edgesTable(f), leversTable(f), waterfallTable(f), secondSources(f), hiddenTable(f), amplificationTable(f), staleTable(f), trafficTable(f), wireTable(f), configTable(f), scopeConfigTable(f), joinTable(f), holdingTable(f), controlCostTable(f), machineTable(f), runtimeTable(f), metricsTable(f)}
 	return append(tables, profileTables(f)...)
 }
 
@@ -105,7 +105,7 @@ func valueTable(f record.Findings, title string, columns []valueColumn) table {
 				row = append(row, text{"–", styleDim})
 			case x.Verdict == record.VerdictBelowNoise, x.Verdict == record.VerdictInvalid && okSingle && single <= 0 && c.net():
 				row = append(row, text{"noise", styleDim})
-			case x.Verdict != record.VerdictInvalid && x.Low == x.High:
+			case x.Verdict != record.VerdictInvalid && oneValue(x.Low, x.High):
 				row = append(row, text{S: scales[i].plain(x.Estimate) + same})
 			case x.Verdict == record.VerdictInvalid && okSingle:
 				row = append(row, text{S: scales[i].plain(single)})

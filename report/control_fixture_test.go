@@ -85,7 +85,9 @@ func fillControl(trial *record.Trial, l study.ControlLevels, changes int, r *ran
 	}
 	mean := sum / float64(changes*seeing)
 	pushes := float64(changes * seeing * 4)
-	trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 1.1 * noise * size / 1e6, SystemS: 0.2}}
+	trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 1.1 * noise * size / 1e6, SystemS: 0.2}, record.PartSimulator: {UserS: 0.1 * size / 2e6},
+		record.PartServerProxy: {UserS: 0.9}, record.PartMachine: {UserS: 9, SystemS: 3}}
+	trial.Pressure = &record.Pressure{BusyRatio: 0.23, CPUSomeRatio: 0.04}
 	trial.Memory = map[string]record.Memory{record.PartControl: {PSSBytes: int64(118e6 * noise)}}
 	trial.Control = &record.Control{Proxies: l.Proxies, Gateways: l.Gateways, Changes: changes, Committed: changes,
 		Istiod: map[string]float64{
@@ -111,6 +113,7 @@ func fillControl(trial *record.Trial, l study.ControlLevels, changes int, r *ran
 	check := rest - 300
 	trial.Control.Stages = append(trial.Control.Stages, record.Stage{Name: record.StageGenerate, MeanUS: rest - 900, Source: "pilot_xds_push_time (90 of 130); not measured (40 of 130)", CheckUS: &check, CheckSource: "istiod's log less pilot_proxy_queue_time"})
 	trial.Control.MissingStages = []string{record.StageWire}
+	trial.Control.Unexplained = &record.Unexplained{Pairs: changes * seeing, LargestUS: 1500}
 	trial.Control.Profiles = madeUpProfiles()
 	return events
 }
@@ -129,6 +132,7 @@ func faulty(t *testing.T) record.Findings {
 		e.Missed = []int32{10, 11, 12}
 		events[5].Error, events[5].Seen = "context deadline exceeded", record.Sightings{}
 		trial.Control.Stages[0].MeanUS += 30_000
+		trial.Control.Unexplained.Beyond, trial.Control.Unexplained.LargestUS = trial.Control.Unexplained.Pairs/2, -30_000
 	})
 }
 

@@ -17,8 +17,8 @@ func TestControlPageInBrowser(t *testing.T) {
 		f        record.Findings
 		sections []string
 	}{
-		{"control-plane-tuning", tuning(t), []string{"convergence", "waterfall", "overhead", "published", "amplification", "control-cost", "memory", "validity", "drift", "findings", "about", "study"}},
-		{"phantom", phantom(t), []string{"gone", "overhead", "control-cost", "memory", "validity", "findings", "about", "study"}},
+		{"control-plane-tuning", tuning(t), []string{"convergence", "waterfall", "overhead", "published", "amplification", "control-cost", "machine", "memory", "validity", "drift", "findings", "about", "study"}},
+		{"phantom", phantom(t), []string{"gone", "overhead", "control-cost", "machine", "memory", "validity", "findings", "about", "study"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := browser(t)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -85,6 +86,9 @@ func waterfallTable(f record.Findings) table {
 	if bad {
 		t.Notes = append(t.Notes, "Where more than 5% or 2 ms is unexplained, the stages do not tell the whole story.")
 	}
+	if note := pairsOffNote(f); note != "" {
+		t.Notes = append(t.Notes, note)
+	}
 	if early {
 		t.Notes = append(t.Notes, "A watch below zero: istiod had been told of the change before the API server's answer, and our own watch, came through here.")
 	}
@@ -92,6 +96,33 @@ func waterfallTable(f record.Findings) table {
 		t.Notes = append(t.Notes, "–: nobody measured this stage; its time is in the unexplained part.")
 	}
 	return t
+}
+
+// pairsOffNote says how many single pairs of a change and a proxy their own
+// stages miss, which means may hide; "" if nobody counted them.
+func pairsOffNote(f record.Findings) string {
+	pairs, beyond := 0, 0
+	var where []string
+	for _, c := range f.Cells {
+		if c.Control == nil || c.Control.Unexplained == nil {
+			continue
+		}
+		u := c.Control.Unexplained
+		pairs, beyond = pairs+u.Pairs, beyond+u.Beyond
+		if u.Beyond > 0 {
+			where = append(where, fmt.Sprintf("%s of %s with %s", count(u.Beyond), count(u.Pairs), c.Label))
+		}
+	}
+	const own = "of a change and a proxy %s their own stages by more than 5%% of their time or 2 ms"
+	switch {
+	case pairs == 0:
+		return ""
+	case beyond == 0:
+		return fmt.Sprintf("None of the %s "+own+".", plural(pairs, "pair"), "misses")
+	case len(where) <= maxNamedCells && len(f.Cells) > 1:
+		return fmt.Sprintf("Single pairs "+own+": %s.", "miss", sequence(where))
+	}
+	return fmt.Sprintf("%s of %s "+own+".", count(beyond), plural(pairs, "pair"), "miss")
 }
 
 // secondSources has a row a stage that two sources tell of: what each says, in

@@ -149,6 +149,9 @@ func controlValues(c record.CellSummary) []cellValue {
 	if len(k.Stages) > 0 {
 		add("stage_residual", k.ResidualUS, "us")
 	}
+	for _, part := range mapKeys(k.Parts) {
+		add("cpu_"+part, k.Parts[part], "cores")
+	}
 	for _, kind := range mapKeys(k.Pushes) {
 		add("pushes_"+kind, k.Pushes[kind], "pushes")
 	}

@@ -25,7 +25,8 @@ var timeUnits = map[string]float64{"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6}
 
 // scaleFor chooses the scale for values of a unit whose largest magnitude is
 // largest: times in µs below 0.2 ms, in ms below 10 s; bytes in kB, MB or GB;
-// ratios in percent. A "/request" suffix stays.
+// ratios in percent; cores of which none is used whole in thousandths. A
+// "/request" suffix stays.
 func scaleFor(unit string, largest float64) scale {
 	base, per, found := strings.Cut(unit, "/")
 	suffix := ""
@@ -59,6 +60,10 @@ func scaleFor(unit string, largest float64) scale {
 		return scale{0.01, "%"}
 	case "rps":
 		return scale{1, "requests/s"}
+	case "cores":
+		if largest < 1 {
+			return scale{1e-3, "mCPU"}
+		}
 	}
 	return scale{1, unit}
 }
@@ -197,6 +202,10 @@ func (s scale) parts(estimate, low, high float64) (e, span string) {
 	dash := "–"
 	if low < 0 {
 		dash = " to "
+	}
+	if !oneValue(low, high) && fixed(low, d) == fixed(high, d) { // much narrower than the digits that are told
+		half := math.Max(high-estimate, estimate-low)
+		return fixed(estimate, d), "to within " + fixed(half, clamp(-magnitude(half), 0, 9))
 	}
 	return fixed(estimate, d), fixed(low, d) + dash + fixed(high, d)
 }

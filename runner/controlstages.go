@@ -129,7 +129,7 @@ func (t *controlTrial) stages(ctx context.Context, events []record.Event) {
 		names = append(names, p.Name+"."+p.Namespace)
 	}
 	way := observe.MakeStages(observe.StagesInput{Events: events, Proxies: names, Rises: t.out.Control.Istiod, Logs: logs})
-	t.out.Control.Stages, t.out.Control.MissingStages = way.Stages, way.Missing
+	t.out.Control.Stages, t.out.Control.MissingStages, t.out.Control.Unexplained = way.Stages, way.Missing, way.Unexplained
 	t.warnStages(way)
 }
 

@@ -298,7 +298,7 @@ func (t *controlTrial) findTargets(ctx context.Context) error {
 }
 
 // partSimulator is the simulated sidecars' part of a trial's cost.
-const partSimulator = "simulator"
+const partSimulator = record.PartSimulator
 
 // snapshot reads the counters of all nodes.
 func (t *controlTrial) snapshot(ctx context.Context, memory bool) (map[string]observe.Snapshot, error) {

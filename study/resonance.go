@@ -16,6 +16,12 @@ const resonant = 0.1
 // or less makes no difference.
 const mostFolds = 10.5
 
+// leastBetween is the time between changes below which chance is no lottery of
+// whole trials: the API server's answers vary by as much as the two times may
+// lie apart, so that each of many changes is decided by itself, and their mean
+// is much the same in every block.
+const leastBetween = 0.2 // seconds
+
 // Resonances says in which cells the schedule of changes makes debouncing a
 // lottery: istiod waits debounce_after from the last change, but no longer than
 // debounce_max from the first (pilot/pkg/xds, debounce). Where changes come at
@@ -53,6 +59,9 @@ func (s *Study) resonance(cell record.Cell) string {
 		return ""
 	case kind == ArrivalBurst:
 		between *= float64(burst)
+	}
+	if between < leastBetween {
+		return ""
 	}
 	after, most := l.DebounceAfter.Seconds(), l.DebounceMax.Seconds()
 	each := time.Duration(between * float64(time.Second)).Round(time.Millisecond)

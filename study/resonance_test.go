@@ -19,7 +19,12 @@ func TestResonances(t *testing.T) {
 		{"change_rate: 0.4, debounce_after: 3s, debounce_max: 11s", ""},
 		{"change_rate: 20", ""},
 		{"change_rate: 0.4", ""},
-		{"change_rate: 10", "debounce_after, 100ms, is about"},
+		{"change_rate: 5, debounce_after: 200ms", "debounce_after, 200ms, is about"},
+		// So fast that each of many changes is decided by itself.
+		{"change_rate: 10", ""},
+		{"change_rate: 9.5", ""},
+		{"change_rate: 100, debounce_after: 10ms", ""},
+		{"change_rate: 10, debounce_after: 300ms, debounce_max: 500ms", ""},
 		{"change_rate: 10, change_arrival: poisson", ""},
 		{"change_rate: 0.4, debounce_after: 2500ms, change_arrival: burst", ""},
 		{"change_rate: 4, debounce_after: 2500ms, change_arrival: 'burst:10'", "2.5s, is about the time between changes, 2.5s"},

@@ -1,0 +1,123 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// residual is what the stages of a trial leave unexplained of the measured
+// mean from commit to acknowledgement, in microseconds, and that mean.
+func (o *observations) residual(t *record.Trial) (rest, mean float64) {
+	mean = o.converged(t).acked.Mean()
+	if t.Control == nil || len(t.Control.Stages) == 0 {
+		return math.NaN(), mean
+	}
+	rest = mean
+	for _, s := range t.Control.Stages {
+		rest -= s.MeanUS
+	}
+	return rest, mean
+}
+
+// maxResidual is what a waterfall may leave unexplained: 5% of the whole, or
+// 2 ms, whichever is larger.
+func maxResidual(mean float64) float64 { return math.Max(0.05*mean, 2000) }
+
+// largeResidual warns of waterfalls that do not add up.
+func largeResidual(o *observations, cell int) []string {
+	n, all := 0, 0
+	var rest, mean float64
+	for _, t := range o.valid(cell) {
+		r, m := o.residual(t)
+		if !finite(r) || !finite(m) {
+			continue
+		}
+		if all++; math.Abs(r) > maxResidual(m) {
+			if n++; math.Abs(r) > math.Abs(rest) {
+				rest, mean = r, m
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("in %d of %d trials the stages leave more than 5%% or 2 ms unexplained, at most %s of %s",
+		n, all, quantity(rest, study.UnitMicroseconds), quantity(mean, study.UnitMicroseconds))}
+}
+
+// stageApart warns where two sources of a stage differ by more than a
+// waterfall may leave unexplained, or where only some trials have the stage.
+func stageApart(name string) func(o *observations, cell int) []string {
+	return func(o *observations, cell int) []string {
+		var out []string
+		apart, lacking, all := 0, 0, o.valid(cell)
+		var worst record.Stage
+		for _, t := range all {
+			i := -1
+			if t.Control != nil {
+				i = slices.IndexFunc(t.Control.Stages, func(s record.Stage) bool { return s.Name == name })
+			}
+			if i < 0 {
+				lacking++
+				continue
+			}
+			s := t.Control.Stages[i]
+			_, mean := o.residual(t)
+			if s.CheckUS == nil || !finite(mean) || !(math.Abs(*s.CheckUS-s.MeanUS) > maxResidual(mean)) {
+				continue
+			}
+			if apart++; apart == 1 || math.Abs(*s.CheckUS-s.MeanUS) > math.Abs(*worst.CheckUS-worst.MeanUS) {
+				worst = s
+			}
+		}
+		if apart > 0 {
+			out = append(out, fmt.Sprintf("in %d of %d trials a second source differs by more than 5%% of the whole or 2 ms, at most %s by %s, %s by %s", apart, len(all),
+				quantity(worst.MeanUS, study.UnitMicroseconds), worst.Source, quantity(*worst.CheckUS, study.UnitMicroseconds), worst.CheckSource))
+		}
+		if lacking > 0 {
+			out = append(out, fmt.Sprintf("in %d of %d trials nobody measured it", lacking, len(all)))
+		}
+		return out
+	}
+}
+
+// maxUnexplained is the share of the pairs of a cell whose own stages may miss
+// more than a waterfall may: what two clocks and a log of microseconds leave.
+const maxUnexplained = 0.05
+
+// unexplainedPairs warns where errors of single pairs cancel in the mean.
+func unexplainedPairs(o *observations, cell int) []string {
+	u := unexplained(o.valid(cell))
+	if u == nil || float64(u.Beyond) <= maxUnexplained*float64(u.Pairs) {
+		return nil
+	}
+	w := fmt.Sprintf("%d of %d pairs of a change and a proxy miss their own stages by more than 5%% of their time or 2 ms, one by %s: in the mean such errors cancel",
+		u.Beyond, u.Pairs, quantity(u.LargestUS, study.UnitMicroseconds))
+	if u.Unlogged > 0 {
+		w += fmt.Sprintf("; %d of them are of pushes that istiod does not log by proxy, whose turn nobody knows", u.Unlogged)
+	}
+	return []string{w}
+}
+
+// unexplained adds up the trials' pairs; nil if none counted them.
+func unexplained(trials []*record.Trial) *record.Unexplained {
+	var sum *record.Unexplained
+	for _, t := range trials {
+		if t.Control == nil || t.Control.Unexplained == nil {
+			continue
+		}
+		if sum == nil {
+			sum = &record.Unexplained{}
+		}
+		u := t.Control.Unexplained
+		sum.Pairs, sum.Beyond, sum.Unlogged = sum.Pairs+u.Pairs, sum.Beyond+u.Beyond, sum.Unlogged+u.Unlogged
+		if math.Abs(u.LargestUS) > math.Abs(sum.LargestUS) {
+			sum.LargestUS = u.LargestUS
+		}
+	}
+	return sum
+}

@@ -1,0 +1,88 @@
+package report
+
+import (
+	"math"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// controlParts are the parts of a control-plane study in the order of columns,
+// with what is left out first where there is little room.
+var controlParts = []struct {
+	part, words string
+	keep        int
+}{
+	{record.PartControl, "istiod", 9}, {record.PartSimulator, "simulated sidecars", 6}, {record.PartServerProxy, "real sidecars", 7},
+	{record.PartAPIServer, "API server", 5}, {record.PartClientProxy, "callers' sidecars", 3}, {record.PartWorker, "workers", 2}, {record.PartGenerator, "load generators", 2},
+	{record.PartRest, "rest", 8}, {record.PartMachine, "whole machine", 8},
+}
+
+// machineTable has who used the machine's CPUs in the windows, beside the state
+// that it was in.
+func machineTable(f record.Findings) table {
+	t := table{Columns: factorColumns(f)}
+	largest, machines, rest, states := 0.0, 0, false, false
+	present := map[string]bool{}
+	for _, c := range f.Cells {
+		if c.Control == nil {
+			continue
+		}
+		for part, cores := range c.Control.Parts {
+			present[part] = true
+			largest = math.Max(largest, cores)
+			rest = rest || part == record.PartRest
+		}
+		if len(c.Control.Parts) > 0 {
+			machines++
+		}
+		states = states || c.Pressure != nil
+	}
+	if machines == 0 {
+		return t
+	}
+	s := scale{1e-3, "mCPU"}
+	if largest >= 100 {
+		s = scale{1, "cores"}
+	}
+	t.Title = "Who used the machine in the windows, mean " + s.Unit
+	for _, p := range controlParts {
+		if present[p.part] {
+			t.Columns = append(t.Columns, column{p.words, true, p.keep})
+		}
+	}
+	if states {
+		t.Columns = append(t.Columns, column{"CPUs busy", true, 8}, column{"tasks waited for one", true, 4}, column{"stolen", true, 1})
+	}
+	for _, c := range f.Cells {
+		if c.Control == nil || len(c.Control.Parts) == 0 {
+			continue
+		}
+		row := factorTexts(f, c.Cell)
+		for _, p := range controlParts {
+			cores, ok := c.Control.Parts[p.part]
+			switch {
+			case !present[p.part]:
+			case !ok:
+				row = append(row, text{"–", styleDim})
+			default:
+				row = append(row, text{S: fixed(cores/s.Div, clamp(1-magnitude(cores/s.Div), 0, 2))})
+			}
+		}
+		if p := c.Pressure; states && p != nil {
+			row = append(row, text{S: percent(p.BusyRatio)}, text{S: percent(p.CPUSomeRatio)}, text{S: percent(p.StealRatio)})
+		} else if states {
+			row = append(row, text{"–", styleDim}, text{"–", styleDim}, text{"–", styleDim})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	if rest {
+		t.Notes = append(t.Notes, restNote)
+	}
+	if states {
+		t.Notes = append(t.Notes, "CPUs busy: of all CPU time; tasks waited for one: share of the time in which some task did.")
+	}
+	return t
+}
+
+// restNote says what the rest of a machine is.
+const restNote = "Rest: whatever none of these counters has, such as kubelet, etcd, controllers, containerd, meshmark itself and the kernel. The API server's share is by its own metrics."

@@ -1,0 +1,168 @@
+package report
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/analysis"
+	"github.com/meshmark/meshmark/record"
+)
+
+// warnings are the run's warnings and those of its findings, each once.
+// Warnings that differ in their figures only count as one, with the figures'
+// range; those of findings name them, or of many the first and their number.
+func warnings(f record.Findings) []string {
+	var groups warningGroups
+	for _, w := range append(slices.Clone(f.Warnings), f.Machine.Remarks...) {
+		groups.add(w, nil)
+	}
+	for i := range f.Findings {
+		finding := &f.Findings[i]
+		if tooFewPairs(*finding) { // the tables say "not reached"
+			continue
+		}
+		for _, w := range finding.Warnings {
+			// The tables say "below noise" with the floor already.
+			if finding.Verdict != record.VerdictBelowNoise || !strings.HasPrefix(w, "identical baselines differ") {
+				groups.add(w, finding)
+			}
+		}
+	}
+	var out []string
+	for _, g := range groups.all {
+		out = append(out, g.words())
+	}
+	return out
+}
+
+// warningGroup is several warnings that say the same, but for figures.
+type warningGroup struct {
+	shape, general string // see generally
+	texts          []string
+	of             []*record.Finding // none for the run's own
+}
+
+type warningGroups struct{ all []*warningGroup }
+
+func (g *warningGroups) add(w string, of *record.Finding) {
+	shape, general := generally(w)
+	i := slices.IndexFunc(g.all, func(one *warningGroup) bool { return one.shape == shape })
+	if i < 0 {
+		i = len(g.all)
+		g.all = append(g.all, &warningGroup{shape: shape, general: general})
+	}
+	g.all[i].texts = append(g.all[i].texts, w)
+	if of != nil {
+		g.all[i].of = append(g.all[i].of, of)
+	}
+}
+
+// maxNamedFindings is how many findings a warning names; of more than
+// manyFindings not even the first is.
+const (
+	maxNamedFindings = 3
+	manyFindings     = 10
+)
+
+// words is a group's one line.
+func (g *warningGroup) words() string {
+	w := g.texts[0]
+	switch {
+	case len(g.texts) > 1 && g.general != "": // their figures have several units
+		w = g.general
+	case !namesOne(w): // figures of different trials make no range
+		w = analysis.Spread(g.texts)
+	}
+	names := g.names()
+	switch n := len(g.of); {
+	case n == 0:
+		return w
+	case n == 1:
+		return names[0] + ": " + w
+	case len(names) <= maxNamedFindings:
+		return fmt.Sprintf("%s (%s)", w, sequence(names))
+	case n > manyFindings:
+		return fmt.Sprintf("%s (%s)", w, plural(n, "finding"))
+	default:
+		return fmt.Sprintf("%s (%s, the first %s)", w, plural(n, "finding"), names[0])
+	}
+}
+
+// names are the group's findings in words, each name once with its cells.
+func (g *warningGroup) names() []string {
+	var order []string
+	cells := map[string][]string{}
+	for _, x := range g.of {
+		name := findingWords(strings.TrimSuffix(x.Name, "_overhead"))
+		if x.Against != nil {
+			name = "difference of " + name
+		}
+		if cells[name] == nil {
+			order = append(order, name)
+		}
+		cell := levelsOf(*x)
+		if !slices.Contains(cells[name], cell) {
+			cells[name] = append(cells[name], cell)
+		}
+	}
+	for i, name := range order {
+		if of := cells[name]; len(of) > maxNamedCells {
+			order[i] += fmt.Sprintf(" in %d cells", len(of))
+		} else if where := sequence(of); where != "" {
+			order[i] += " with " + where
+		}
+	}
+	return order
+}
+
+// levelsOf names the cell of a finding by its levels; "" if nothing varies.
+func levelsOf(x record.Finding) string {
+	var parts []string
+	for _, factor := range keys(x.Cell) {
+		level := x.Cell[factor]
+		if factor != "variant" && factor != "sidecars" {
+			level = strings.ReplaceAll(factor, "_", " ") + " " + level
+		}
+		parts = append(parts, level)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// calls are warnings that say why a difference could not be called, with what
+// they say of several whose figures have not the same unit.
+var calls = []struct {
+	is      *regexp.Regexp
+	general string
+}{
+	{regexp.MustCompile(`^the interval reaches .+, far beyond the noise floor of .+$`), "the interval reaches far beyond the noise floor: too wide to call"},
+	{regexp.MustCompile(`^the value exceeds the noise floor of .+ but its interval includes zero$`), "the value exceeds the noise floor but its interval includes zero"},
+}
+
+// generally is a warning without its figures, and for those of findings in
+// several units what it says without them.
+func generally(w string) (shape, general string) {
+	for _, c := range calls {
+		if c.is.MatchString(w) {
+			return c.general, c.general
+		}
+	}
+	return shapeOf(w), ""
+}
+
+// namesOne says whether a warning is about one trial, as an example or alone,
+// or counts trials.
+func namesOne(w string) bool {
+	return strings.Contains(w, "trial b") || strings.Contains(w, " trials ")
+}
+
+// shapeOf is a text without its figures.
+func shapeOf(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r == '.' {
+			return -1
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,46 @@
+package report
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// A warning of a finding names it; one of many is one line, in whatever units
+// their figures are.
+func TestWarningsNameTheirFindings(t *testing.T) {
+	at := func(v string) record.Cell { return record.Cell{"variant": v} }
+	difference := func(name, variant string, warnings ...string) record.Finding {
+		return record.Finding{Name: name + "_overhead", Cell: at(variant), Against: at("none"), Verdict: record.VerdictInconclusive, Warnings: warnings}
+	}
+	const few = "only 2 blocks"
+	var many []record.Finding
+	for _, name := range []string{"pushes", "convergence_p90", "istiod_heap", "config_bytes"} {
+		many = append(many, difference(name, "sidecar", few))
+	}
+	noise := difference("pushes", "sidecar", "identical baselines differ by up to 21 ms")
+	noise.Verdict = record.VerdictBelowNoise
+	for _, tt := range []struct {
+		name     string
+		findings []record.Finding
+		want     []string
+	}{
+		{"one", []record.Finding{difference("convergence_p99", "sidecar", "the interval reaches 293 ms, far beyond the noise floor of 21 ms")},
+			[]string{"difference of convergence p99 with sidecar: the interval reaches 293 ms, far beyond the noise floor of 21 ms"}},
+		{"units", []record.Finding{difference("convergence_p99", "sidecar", "the interval reaches 293 ms, far beyond the noise floor of 21 ms"),
+			difference("istiod_memory", "sidecar", "the interval reaches 900 MB, far beyond the noise floor of 2 MB"),
+			difference("istiod_memory", "slow", "the interval reaches 90 kB, far beyond the noise floor of 2 kB")},
+			[]string{"the interval reaches far beyond the noise floor: too wide to call (difference of convergence p99 with sidecar and difference of istiod memory with sidecar and slow)"}},
+		{"many", append(many, record.Finding{Name: "missed", Cell: record.Cell{"proxies": "50"}, Warnings: []string{"3 of 7 pairs"}}),
+			[]string{"only 2 blocks (4 findings, the first difference of pushes with sidecar)", "changes that proxies never saw with proxies 50: 3 of 7 pairs"}},
+		{"range", []record.Finding{{Name: "pushes", Cell: at("none"), Warnings: []string{"2 of 9 late"}}, {Name: "pushes", Cell: at("slow"), Warnings: []string{"4 of 9 late"}}},
+			[]string{"2–4 of 9 late (pushes with none and slow)"}},
+		{"in the tables", []record.Finding{noise}, nil},
+	} {
+		if got := warnings(record.Findings{Findings: tt.findings}); !slices.Equal(got, tt.want) {
+			t.Errorf("%s:\n%s\nwant\n%s", tt.name, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+		}
+	}
+}
