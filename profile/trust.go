@@ -49,7 +49,7 @@ func (p *Profile) Distrust(at map[string]ELF) Trust {
 			b.Type = file.Type
 			switch {
 			case b.BuildID != "" && file.BuildID != "" && !strings.HasPrefix(b.BuildID, file.BuildID) && !strings.HasPrefix(file.BuildID, b.BuildID):
-				verdicts[module] = fmt.Sprintf("the file at hand has build id %s, and what ran had %s: the binary was replaced", short(file.BuildID), short(b.BuildID))
+				verdicts[module] = fmt.Sprintf(otherFile+" has build id %s, and what ran had %s: the binary was replaced", short(file.BuildID), short(b.BuildID))
 			case b.BuildID == "":
 				b.BuildID = file.BuildID
 			}
@@ -85,6 +85,9 @@ func (p *Profile) Distrust(at map[string]ELF) Trust {
 	}
 	return p.resolve()
 }
+
+// otherFile begins the reason where a file is not the one that ran.
+const otherFile = "the file at hand"
 
 func short(id string) string { return id[:min(len(id), 12)] }
 
@@ -201,6 +204,10 @@ func (p *Profile) dropNames(gone []bool) {
 	}
 }
 
+// vdso is the kernel's code in every process: it has few functions, and who
+// called it says what it is for.
+const vdso = "[vdso]"
+
 // resolve says how far names go, by binary and in all.
 func (p *Profile) resolve() Trust {
 	var named, user, total float64
@@ -212,7 +219,7 @@ func (p *Profile) resolve() Trust {
 			continue
 		}
 		f := p.frames[p.paths[s.Stack].frame]
-		if f.Kernel {
+		if f.Kernel || f.Module == vdso {
 			continue
 		}
 		user += w
@@ -256,7 +263,10 @@ func (p *Profile) resolve() Trust {
 // HowToName says how the names of a binary without them can be had.
 func HowToName(b Binary) string {
 	name := path.Base(strings.TrimSuffix(b.Path, deleted))
-	if strings.HasSuffix(b.Path, deleted) || strings.Contains(b.Why, "replaced") {
+	if strings.HasPrefix(b.Why, otherFile) {
+		return fmt.Sprintf("%s: put the file that ran, of build id %s, where the profile names it, or read the profile on a machine that has it", b.Path, b.BuildID)
+	}
+	if strings.HasSuffix(b.Path, deleted) {
 		return fmt.Sprintf("%s was replaced while it ran: restart the program, or give perf the file that ran, and take the profile again", name)
 	}
 	how := ""

@@ -130,7 +130,7 @@ func (t Tool) record(ctx context.Context, path, file string, o Options) (seconds
 	for i, pid := range o.PIDs {
 		pids[i] = strconv.Itoa(pid)
 	}
-	args := []string{"record", "--quiet", "--event", "cpu-clock", "--freq", strconv.Itoa(o.Hz), "--no-buildid-cache",
+	args := []string{"record", "--event", "cpu-clock", "--freq", strconv.Itoa(o.Hz), "--no-buildid-cache",
 		"--control", "fd:3,4", "--delay", "-1", "--output", file, "--pid", strings.Join(pids, ",")}
 	switch o.Graph {
 	case GraphFP:
@@ -165,7 +165,11 @@ func (t Tool) record(ctx context.Context, path, file string, o Options) (seconds
 	select {
 	case err := <-acked:
 		if err != nil {
-			return 0, false, p.failed(<-done)
+			err = <-done
+			if ctx.Err() != nil {
+				return 0, false, ctx.Err()
+			}
+			return 0, false, p.failed(err)
 		}
 	case <-limit.C:
 		stop(syscall.SIGKILL)

@@ -1,6 +1,7 @@
 // The types of record.Findings as JSON; record/findings.go says what each
 // field means. All times are in microseconds: the report converts them.
 
+import type { ProfileView } from './profile';
 import type { ScenarioSummary } from './scenario';
 
 export type Cell = Readonly<Record<string, string>>;
@@ -10,6 +11,13 @@ export interface Page {
   /** The answers in words; the first is the headline. */
   readonly answers: readonly string[];
   readonly warnings: readonly string[] | null;
+  /** Of trials that were profiled. */
+  readonly profiles?: readonly ProfileView[] | null;
+}
+
+/** What `meshmark profile` gives the page. */
+export interface ProfilePage {
+  readonly profiles: readonly ProfileView[];
 }
 
 export interface Findings {
@@ -379,7 +387,7 @@ export interface FactorLevels {
 }
 
 /** Reads the data that the report was written with; null if it has none. */
-export function embedded(doc: Document): Page | null {
+export function embedded(doc: Document): Page | ProfilePage | null {
   const text = doc.getElementById('meshmark-data')?.textContent ?? 'null';
-  return JSON.parse(text) as Page | null;
+  return JSON.parse(text) as Page | ProfilePage | null;
 }

@@ -5,11 +5,13 @@ import './style.css';
 import { embedded, type Page } from './data';
 import { append, h, visible } from './dom';
 import { Model } from './model';
+import type { ProfileView } from './profile';
 import { about, others, study } from './views/about';
 import { conditions, machine } from './views/conditions';
 import { convergence, waterfall } from './views/convergence';
 import { cpu, memory } from './views/cost';
 import { filters } from './views/filters';
+import { profilePage, profiles } from './views/flame';
 import { gone } from './views/gone';
 import { assertions, head } from './views/head';
 import { latency } from './views/latency';
@@ -42,6 +44,7 @@ export function show(root: HTMLElement, page: Page): void {
       // First what the study is about: convergence, or CPU if it fits CPU to a rate.
       verdicts(model), told?.element, ledger(model),
       model.controlled ? [convergences?.element, stages?.element, phantoms?.element, over?.element, published(model), pushed?.element, costs?.element, users?.element, space?.element] : model.fitted ? [cost?.element, busy?.element, space?.element, published(model), over?.element, curves?.element] : [over?.element, curves?.element, published(model), cost?.element, busy?.element, space?.element],
+      profiles(page.profiles ?? []),
       validity(model),
       blocks?.element,
       state?.element,
@@ -54,10 +57,23 @@ export function show(root: HTMLElement, page: Page): void {
   update(model.initial());
 }
 
+/** Draws profiles that belong to no run. */
+export function showProfiles(root: HTMLElement, views: readonly ProfileView[]): void {
+  root.replaceChildren();
+  append(root, [
+    h('p', { class: 'brand' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), 'meshmark', h('span', { class: 'study' }, 'profile')),
+    profilePage(views),
+    h('footer', {}, 'This file holds all it shows and asks nothing of the network.'),
+  ]);
+}
+
 const root = document.getElementById('app');
 if (root) {
   const page = embedded(document);
-  if (page) {
+  if (page && !('findings' in page)) {
+    document.title = visible(`${page.profiles[0]?.title ?? 'profile'} · meshmark`);
+    showProfiles(root, page.profiles);
+  } else if (page) {
     document.title = visible(`${page.findings.study} · meshmark`);
     show(root, page);
   } else {

@@ -1,0 +1,290 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/profile"
+	"github.com/meshmark/meshmark/profile/perf"
+	"github.com/meshmark/meshmark/report"
+)
+
+// profileFormats are what `meshmark profile` writes.
+var profileFormats = []string{"text", "folded", "pprof", "html", "json"}
+
+type profileFlags struct {
+	against    []string
+	format     string
+	out        string
+	configDump string
+	perf       string
+
+	pid       int
+	pprof     string
+	kind      string
+	namespace string
+	istiod    istiodFlags
+	image     string
+	length    time.Duration
+	hz        int
+	graph     string
+
+	top   int
+	color string
+	width int
+}
+
+func newProfileCommand(env *Env) *cobra.Command {
+	var f profileFlags
+	cmd := &cobra.Command{
+		Use:   "profile {FILE... | POD[/CONTAINER] | --pid PID | --pprof URL}",
+		Short: "Say where a program's time goes: a profile of a file, a process or a pod",
+		Long: "Reads profiles (perf script, perf.data, folded stacks, pprof), or takes one: of a process of\n" +
+			"this machine with perf, of a pod's container with the perf of its node, or of a Go server's\n" +
+			"pprof endpoint. Says what it costs by thread, by cost centre of a proxy, and by function;\n" +
+			"names that perf guessed are not believed, and where names are missing it says how to get\n" +
+			"them. Several files are blocks of one measurement. --format html is a flame graph.",
+		Example: "    meshmark profile perf.txt --config-dump sidecar.json\n" +
+			"    meshmark profile after.folded --against before.folded --format html --out diff.html\n" +
+			"    meshmark profile productpage-v1-abc/istio-proxy -n shop --length 60s\n" +
+			"    meshmark profile --pid 4242 --hz 19\n" +
+			"    meshmark profile --pprof http://localhost:8080 --kind heap",
+		RunE: func(cmd *cobra.Command, args []string) error { return runProfile(cmd.Context(), env, f, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.against, "against", nil, "profile `FILE` to compare with: what was before; may be repeated, as blocks of one measurement")
+	flags.StringVar(&f.format, "format", "text", strings.Join(profileFormats, ", "))
+	flags.StringVar(&f.out, "out", "", "`FILE` to write instead of standard output")
+	flags.StringVar(&f.configDump, "config-dump", "", "answer of the proxy's /config_dump, a `FILE`: says which of its filters were seen")
+	flags.StringVar(&f.perf, "perf", "", "`PATH` of the program perf (default: where distributions put it)")
+	flags.IntVar(&f.pid, "pid", 0, "profile a process of this machine, with all its threads")
+	flags.StringVar(&f.pprof, "pprof", "", "profile a Go server: the `URL` before /debug/pprof")
+	flags.StringVar(&f.kind, "kind", "cpu", "with --pprof: cpu, heap, mutex or block")
+	flags.StringVarP(&f.namespace, "namespace", "n", "default", "namespace of the pod")
+	flags.StringVar(&f.istiod.lab, "lab", "local", "where the pod runs: local (the lab on this machine) or cluster (a kubeconfig's)")
+	flags.StringVar(&f.istiod.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(&f.istiod.context, "context", "", "with --lab cluster: a context of the kubeconfig")
+	flags.StringVar(&f.image, "image", "", "with --lab cluster: an image of this program that its nodes can pull")
+	flags.DurationVar(&f.length, "length", 30*time.Second, "how long to take a profile for")
+	flags.IntVar(&f.hz, "hz", perf.DefaultHz, "samples a second of CPU time")
+	flags.StringVar(&f.graph, "graph", perf.GraphFP, "how perf finds callers: fp (frame pointers), dwarf (debug information, dear) or none")
+	flags.IntVar(&f.top, "top", 20, "entries of each list; 0 for all")
+	addTextFlags(cmd, &f.color, &f.width)
+	return cmd
+}
+
+// measured is a profile with its name, in one or more blocks.
+type profiled struct {
+	title  string
+	blocks []*profile.Profile
+}
+
+func runProfile(ctx context.Context, env *Env, f profileFlags, args []string) (err error) {
+	if err := f.check(args); err != nil {
+		return err
+	}
+	options, err := textOptions(env.Stdout, f.color, f.width)
+	if err != nil {
+		return err
+	}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(profile.MemoryLimit))
+	var filters []profile.ConfigFilter
+	if f.configDump != "" {
+		if filters, err = readFilters(ctx, env, f.configDump); err != nil {
+			return err
+		}
+	}
+	now, err := f.profiled(ctx, env, args)
+	if err != nil {
+		return err
+	}
+	var before profiled
+	if len(f.against) > 0 {
+		if before, err = readProfiles(ctx, env, f, f.against); err != nil {
+			return err
+		}
+	}
+	out := env.Stdout
+	if f.out != "" {
+		file, err := os.Create(f.out)
+		if err != nil {
+			return errs.WithCode(err, errs.CodeUsage)
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		out = file
+	}
+	return writeProfile(out, f, options, now, before, filters)
+}
+
+// check finds flags and arguments that do not go together.
+func (f profileFlags) check(args []string) error {
+	sources := 0
+	for _, given := range []bool{len(args) > 0, f.pid != 0, f.pprof != ""} {
+		if given {
+			sources++
+		}
+	}
+	switch {
+	case sources != 1:
+		return errs.WithHint(errs.Usage("profile takes files, a pod, --pid or --pprof: one of them"), "meshmark profile --help shows examples")
+	case !slices.Contains(profileFormats, f.format):
+		return errs.Usage("unknown --format %q, it takes %s", f.format, strings.Join(profileFormats, ", "))
+	case f.length <= 0 || f.length > perf.MaxSeconds*time.Second:
+		return errs.Usage("--length %v, it must be above 0 and at most %d s", f.length, perf.MaxSeconds)
+	case f.hz < 1 || f.hz > perf.MaxHz:
+		return errs.Usage("--hz %d, it must be 1 to %d", f.hz, perf.MaxHz)
+	case !slices.Contains([]string{perf.GraphFP, perf.GraphDwarf, perf.GraphNone}, f.graph):
+		return errs.Usage("--graph %q, it takes fp, dwarf or none", f.graph)
+	case !slices.Contains([]string{"cpu", "heap", "mutex", "block"}, f.kind):
+		return errs.Usage("--kind %q, it takes cpu, heap, mutex or block", f.kind)
+	case f.pid < 0:
+		return errs.Usage("--pid %d is no process", f.pid)
+	case f.top < 0:
+		return errs.Usage("--top is not negative")
+	case len(f.against) > 0 && (f.format == "folded" || f.format == "pprof"):
+		return errs.Usage("--against has no place in --format %s: use text, html or json", f.format)
+	}
+	return nil
+}
+
+func readFilters(ctx context.Context, env *Env, name string) (filters []profile.ConfigFilter, err error) {
+	err = withFile(ctx, env, name, func(r io.Reader) error {
+		data, err := io.ReadAll(io.LimitReader(r, maxConfigDump+1))
+		if err != nil {
+			return err
+		}
+		if len(data) > maxConfigDump {
+			return errs.Usage("more than %d MiB", maxConfigDump>>20)
+		}
+		if filters, err = profile.ReadFilters(data); err != nil {
+			return errs.WithCode(err, errs.CodeUsage)
+		}
+		return nil
+	})
+	return filters, err
+}
+
+// maxConfigDump bounds a config dump, in bytes.
+const maxConfigDump = 512 << 20
+
+// podName is what a pod's name may look like, with its container's.
+var podName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/[a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`)
+
+// profiled gets the profile that was asked for.
+func (f profileFlags) profiled(ctx context.Context, env *Env, args []string) (profiled, error) {
+	switch {
+	case f.pid != 0:
+		return takePID(ctx, env, f)
+	case f.pprof != "":
+		return takePprof(ctx, env, f)
+	}
+	if len(args) == 1 && args[0] != "-" {
+		if _, err := os.Stat(args[0]); errors.Is(err, os.ErrNotExist) && podName.MatchString(args[0]) && !looksLikeFile(args[0]) {
+			return takePod(ctx, env, f, args[0])
+		}
+	}
+	return readProfiles(ctx, env, f, args)
+}
+
+// looksLikeFile tells a file that is not there from a pod.
+func looksLikeFile(name string) bool {
+	return slices.Contains([]string{".txt", ".data", ".gz", ".pb", ".folded", ".perf", ".script", ".out", ".prof", ".pprof"}, filepath.Ext(name))
+}
+
+// readProfiles reads files that are blocks of one measurement.
+func readProfiles(ctx context.Context, env *Env, f profileFlags, names []string) (profiled, error) {
+	out := profiled{title: filepath.Base(names[0])}
+	if len(names) > 1 {
+		out.title = fmt.Sprintf("%s and %d more", out.title, len(names)-1)
+	}
+	for _, name := range names {
+		p, err := readProfile(ctx, env, f, name)
+		if err != nil {
+			return out, err
+		}
+		if p.Kind != cmp.Or(kindOf(out.blocks), p.Kind) {
+			return out, errs.Usage("%s is a %s profile, and %s is a %s profile: blocks of one measurement are alike", name, p.Kind, names[0], kindOf(out.blocks))
+		}
+		out.blocks = append(out.blocks, p)
+	}
+	return out, nil
+}
+
+func kindOf(blocks []*profile.Profile) string {
+	if len(blocks) == 0 {
+		return ""
+	}
+	return blocks[0].Kind
+}
+
+func readProfile(ctx context.Context, env *Env, f profileFlags, name string) (*profile.Profile, error) {
+	var p *profile.Profile
+	var files map[string]profile.ELF
+	err := withFile(ctx, env, name, func(r io.Reader) (err error) {
+		p, _, err = profile.Read(r)
+		return err
+	})
+	if errors.Is(err, profile.ErrPerfData) {
+		if name == "-" {
+			return nil, errs.WithHint(errs.Usage("standard input: %v", profile.ErrPerfData), "pipe it through: perf script -i -")
+		}
+		p, files, err = perf.Tool{Path: f.perf}.ReadFile(ctx, name)
+	}
+	if err != nil {
+		if errors.Is(err, profile.ErrFormat) {
+			err = errs.WithHint(errs.WithCode(err, errs.CodeUsage), "profile reads the output of perf script, perf.data, folded stacks and pprof")
+		}
+		return nil, err
+	}
+	p.Distrust(files)
+	return p, nil
+}
+
+// writeProfile writes what was asked for.
+func writeProfile(out io.Writer, f profileFlags, options report.Options, now, before profiled, filters []profile.ConfigFilter) error {
+	switch f.format {
+	case "folded":
+		return profile.Merge(now.blocks).WriteFolded(out)
+	case "pprof":
+		var b bytes.Buffer
+		if err := profile.Merge(now.blocks).WritePprof(&b); err != nil {
+			return err
+		}
+		_, err := b.WriteTo(out)
+		return err
+	}
+	keep := f.top
+	if keep == 0 {
+		keep = 1 << 20
+	}
+	summary, view := profile.Summarise(now.title, now.blocks, filters, keep)
+	if len(before.blocks) > 0 {
+		d, err := profile.Compare(before.blocks, now.blocks)
+		if err != nil {
+			return errs.WithCode(err, errs.CodeUsage)
+		}
+		summary.Against = &d
+		view.AddDiff(d, before.title)
+	}
+	switch f.format {
+	case "html":
+		return report.WriteProfilePage(out, []profile.View{view})
+	case "json":
+		return writeJSON(out, summary)
+	}
+	return report.RenderProfile(out, summary, f.top, options)
+}

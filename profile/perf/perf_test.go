@@ -1,0 +1,208 @@
+package perf_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/leakcheck"
+	"github.com/meshmark/meshmark/profile"
+	"github.com/meshmark/meshmark/profile/perf"
+)
+
+// spin starts the program at path, which spins.
+func spin(t *testing.T, path string, length time.Duration) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(path, length.String())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if _, err := out.Read(make([]byte, 16)); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// spinner builds the program that spins.
+func spinner(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "spinner")
+	if out, err := exec.Command("go", "build", "-o", path, "./testdata/spin").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+// needPerf skips where perf is not installed or may not be used.
+func needPerf(t *testing.T) perf.Tool {
+	t.Helper()
+	var tool perf.Tool
+	_, err := tool.Record(t.Context(), perf.Options{PIDs: []int{os.Getpid()}, Hz: 10, Length: 10 * time.Millisecond, Graph: perf.GraphFP})
+	if errors.Is(err, perf.ErrMissing) || errors.Is(err, perf.ErrForbidden) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tool
+}
+
+func options(pid int) perf.Options {
+	return perf.Options{PIDs: []int{pid}, Hz: 199, Length: time.Second, Graph: perf.GraphFP}
+}
+
+// What spins is found, by its name, for about as long as it ran.
+func TestRecord(t *testing.T) {
+	leakcheck.Goroutines(t)
+	tool := needPerf(t)
+	cmd := spin(t, spinner(t), time.Minute)
+	began := false
+	o := options(cmd.Process.Pid)
+	o.Started = func() { began = true }
+	r, err := tool.Record(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust := r.Profile.Distrust(r.Files)
+	if !began || r.Ended || !trust.Enough || r.Profile.Unit != profile.UnitNanoseconds || r.Seconds < 0.9 {
+		t.Errorf("began %v, ended %v, %+v, %s, %.2f s", began, r.Ended, trust, r.Profile.Unit, r.Seconds)
+	}
+	share := 0.0
+	for _, c := range r.Profile.TopCumulative(50) {
+		if strings.HasSuffix(c.Function, "spinForTheProfile") {
+			share = float64(c.Cumulative) / float64(r.Profile.Total())
+		}
+	}
+	if share < 0.5 {
+		t.Errorf("it spent %.0f%% where it spends all", 100*share)
+	}
+	if b := r.Profile.Binaries[0]; b.Type != profile.TypeFull || b.BuildID == "" && r.Files[b.Path].BuildID != "" {
+		t.Errorf("%+v", b)
+	}
+}
+
+// A program that ends in mid-profile gives what there is, and a note.
+func TestTargetEnds(t *testing.T) {
+	leakcheck.Goroutines(t)
+	tool := needPerf(t)
+	cmd := spin(t, spinner(t), 700*time.Millisecond)
+	o := options(cmd.Process.Pid)
+	o.Length = 20 * time.Second
+	go func() { _ = cmd.Wait() }()
+	begin := time.Now()
+	r, err := tool.Record(t.Context(), o)
+	if errors.Is(err, perf.ErrGone) {
+		t.Skip("it had ended before perf began")
+	}
+	if err != nil || !r.Ended || r.Profile.Len() == 0 || time.Since(begin) > 15*time.Second {
+		t.Fatalf("%v, ended %v, after %v", err, r.Ended, time.Since(begin))
+	}
+	if notes := strings.Join(r.Profile.Notes, "\n"); !strings.Contains(notes, "ended after") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+// A binary replaced while it runs gives no names, and is said to be.
+func TestReplacedBinary(t *testing.T) {
+	tool := needPerf(t)
+	path := spinner(t)
+	cmd := spin(t, path, time.Minute)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r, err := tool.Record(t.Context(), options(cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust := r.Profile.Distrust(r.Files)
+	b := r.Profile.Binaries[0]
+	if trust.Enough || !strings.Contains(b.Why, "replaced") || !strings.Contains(profile.HowToName(b), "restart the program") {
+		t.Errorf("%+v, %+v: %s", trust, b, profile.HowToName(b))
+	}
+}
+
+func TestErrors(t *testing.T) {
+	o := perf.Options{PIDs: []int{os.Getpid()}, Hz: 99, Length: time.Second, Graph: perf.GraphFP}
+	if _, err := (perf.Tool{Path: "/nonexistent/perf"}).Record(t.Context(), o); !errors.Is(err, perf.ErrMissing) || errs.Hint(err) == "" {
+		t.Errorf("no perf: %v", err)
+	}
+	// A perf that refuses as the real one does.
+	refusing := filepath.Join(t.TempDir(), "perf")
+	text := "#!/bin/sh\necho 'Error:\nAccess to performance monitoring and observability operations is limited.\nConsider adjusting /proc/sys/kernel/perf_event_paranoid setting' >&2\nexit 255\n"
+	if err := os.WriteFile(refusing, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := perf.Tool{Path: refusing}.Record(t.Context(), o)
+	if !errors.Is(err, perf.ErrForbidden) || !strings.Contains(errs.Hint(err), "perf_event_paranoid") {
+		t.Errorf("forbidden: %v, hint %q", err, errs.Hint(err))
+	}
+	for _, bad := range []perf.Options{{}, {PIDs: []int{1}, Hz: 0, Length: time.Second, Graph: "fp"}, {PIDs: []int{1}, Hz: 99, Graph: "fp"}, {PIDs: []int{-1}, Hz: 99, Length: time.Second, Graph: "fp"}, {PIDs: []int{1}, Hz: 99, Length: time.Second, Graph: "x"}} {
+		if _, err := (perf.Tool{}).Record(t.Context(), bad); errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	tool := needPerf(t)
+	ended := exec.Command("/bin/true")
+	if err := ended.Run(); err != nil {
+		t.Skip(err)
+	}
+	if _, err := tool.Record(t.Context(), options(ended.Process.Pid)); !errors.Is(err, perf.ErrGone) {
+		t.Errorf("a process that is gone: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	long := options(os.Getpid())
+	long.Length = time.Minute
+	begin := time.Now()
+	if _, err := tool.Record(ctx, long); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 10*time.Second {
+		t.Errorf("given up: %v after %v", err, time.Since(begin))
+	}
+}
+
+// Files that are no perf.data, or only a part of one, are said to be.
+func TestReadFile(t *testing.T) {
+	tool := needPerf(t)
+	whole, err := os.ReadFile("testdata/small.perf.data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(data []byte) string {
+		path := filepath.Join(t.TempDir(), "-x perf.data")
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	p, _, err := tool.ReadFile(t.Context(), write(whole))
+	if err != nil || p.Len() == 0 || p.Binary("/usr/bin/dash").BuildID == "" {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	for name, data := range map[string][]byte{"foreign": []byte("PERFILE2 and then something else"), "cut in its header": whole[:60], "empty": nil} {
+		if p, _, err := tool.ReadFile(t.Context(), write(data)); !errors.Is(err, profile.ErrFormat) {
+			t.Errorf("%s: %v, %v", name, p, err)
+		}
+	}
+	// The header says where the samples are: offset and size at 40 and 48.
+	begin, size := binary.LittleEndian.Uint64(whole[40:]), binary.LittleEndian.Uint64(whole[48:])
+	if p, _, err := tool.ReadFile(t.Context(), write(whole[:begin+size-size/8])); err == nil && len(p.Notes) == 0 || err != nil && !errors.Is(err, profile.ErrFormat) {
+		t.Errorf("cut among its samples: %v, %v", p, err)
+	}
+}

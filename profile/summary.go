@@ -1,0 +1,77 @@
+package profile
+
+import "github.com/meshmark/meshmark/record"
+
+// Summary is what a profile says, as `meshmark profile --format json` prints
+// it.
+type Summary struct {
+	Schema     int                  `json:"schema"`
+	Title      string               `json:"title"`
+	Kind       string               `json:"kind"`
+	Unit       string               `json:"unit"`
+	Event      string               `json:"event,omitempty"`
+	Total      int64                `json:"total"` // in the unit
+	Samples    int64                `json:"samples"`
+	SpanS      float64              `json:"span_s,omitempty"` // from the first sample to the last
+	Trust      float64              `json:"trust"`            // share of samples in user space that have a name
+	Enough     bool                 `json:"enough"`           // whether functions can be told
+	Advice     []string             `json:"advice,omitempty"` // how to get the names that are missing
+	Notes      []string             `json:"notes,omitempty"`
+	Binaries   []Binary             `json:"binaries"`
+	Threads    []ThreadCost         `json:"threads"`
+	Costs      Costs                `json:"costs"`
+	Self       []record.ProfileCost `json:"self"`       // functions that cost most themselves
+	Cumulative []record.ProfileCost `json:"cumulative"` // with all that they call
+	Against    *Diff                `json:"against,omitempty"`
+}
+
+// Summarise says what profiles say that are blocks of one measurement, or
+// one profile; each has been through [Profile.Distrust]. filters may be nil.
+func Summarise(title string, profiles []*Profile, filters []ConfigFilter, top int) (Summary, View) {
+	whole := Merge(profiles)
+	trust := whole.Distrust(nil)
+	s := Summary{Schema: 1, Title: title, Kind: whole.Kind, Unit: whole.Unit, Event: whole.Event, Total: whole.Total(), Samples: whole.Taken(),
+		Trust: trust.User, Enough: trust.Enough, Notes: whole.Notes, Binaries: whole.Binaries, Threads: whole.ByThread(),
+		Costs: Cost(profiles, filters), Self: whole.Top(top), Cumulative: whole.TopCumulative(top)}
+	for _, p := range profiles {
+		if from, to, ok := p.Span(); ok {
+			s.SpanS += float64(to-from) / 1e9
+		}
+	}
+	v := NewView(whole, title, trust)
+	v.Costs = &s.Costs
+	s.Advice = v.Advice
+	return s, v
+}
+
+// Merge adds profiles up; the times of their samples are lost, unless there is
+// only one.
+func Merge(profiles []*Profile) *Profile {
+	if len(profiles) == 1 {
+		return profiles[0]
+	}
+	out := New(KindCPU, UnitSamples)
+	for i, p := range profiles {
+		if i == 0 {
+			out.Kind, out.Unit, out.Period, out.Event = p.Kind, p.Unit, p.Period, p.Event
+		}
+		if p.Period != out.Period {
+			out.Period = 0
+		}
+		out.Notes = append(out.Notes, p.Notes...)
+		for _, b := range p.Binaries {
+			to := out.Binary(b.Path)
+			to.BuildID, to.Type, to.Why = b.BuildID, b.Type, b.Why
+		}
+		stacks := make([]StackID, len(p.paths))
+		for i := 1; i < len(p.paths); i++ {
+			frame := out.Frame(p.frames[p.paths[i].frame])
+			out.offsets[frame] = max(out.offsets[frame], p.offsets[p.paths[i].frame])
+			stacks[i], _ = out.Push(stacks[p.paths[i].parent], frame)
+		}
+		for s := range p.Samples() {
+			out.Add(Sample{Stack: stacks[s.Stack], Thread: out.Thread(p.threads[s.Thread]), Weight: s.Weight, TimeNS: NoTime})
+		}
+	}
+	return out
+}

@@ -1,0 +1,241 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/profile"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/ui"
+)
+
+// RenderProfile writes what a profile says for a terminal. top bounds the
+// lists; 0 is no bound.
+func RenderProfile(w io.Writer, s profile.Summary, top int, opt Options) error {
+	if opt.Width <= 0 {
+		opt.Width = defaultWidth
+	}
+	opt.Width = max(opt.Width, 40)
+	t := &textWriter{opt: opt}
+	title := s.Title + ": " + profileSum(s) + " in " + plural(s.Samples, "sample")
+	if s.SpanS >= 0.1 {
+		title += fmt.Sprintf(" over %s s", fixed(s.SpanS, 1))
+	}
+	t.line(t.paint(styleStrong, title))
+	if !s.Enough {
+		t.wrap("", fmt.Sprintf("Names of functions are missing: %s of the time in user space has one. What follows goes by modules and by the kernel's functions; functions of the program are not told.", sharePercent(s.Trust)))
+	}
+	tables := []table{profileBinaries(s), profileThreads(s), profileCentres(s, top), profileFilters(s)}
+	tables = append(tables, profileDiff(s, top), profileFunctions(s, "Functions that cost most themselves", slices.DeleteFunc(slices.Clone(s.Self), func(c record.ProfileCost) bool { return c.Flat == 0 }), top))
+	if s.Enough {
+		tables = append(tables, profileFunctions(s, "Functions that cost most with all that they call", s.Cumulative, top))
+	}
+	for _, tb := range tables {
+		if len(tb.Rows) > 0 {
+			t.line("")
+			t.table(tb)
+		}
+	}
+	t.list("How to get the names", s.Advice)
+	t.list("Notes", s.Notes)
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}
+
+// WriteProfilePage writes one HTML file with flame graphs.
+func WriteProfilePage(w io.Writer, views []profile.View) error {
+	data, err := json.Marshal(struct {
+		Profiles []profile.View `json:"profiles"`
+	}{views})
+	if err != nil {
+		return fmt.Errorf("profile as JSON: %w", err)
+	}
+	return ui.WritePage(w, data)
+}
+
+// profileSum writes a profile's total.
+func profileSum(s profile.Summary) string {
+	total := float64(s.Total)
+	switch s.Unit {
+	case profile.UnitNanoseconds:
+		if s.Kind == profile.KindCPU {
+			return scaleFor("ns", total).value(total) + " of CPU"
+		}
+		return scaleFor("ns", total).value(total)
+	case "bytes":
+		return scaleFor("bytes", total).value(total)
+	case profile.UnitSamples, "count":
+		return "taken"
+	}
+	return count(s.Total) + " " + s.Unit
+}
+
+// sharePercent writes a share with a decimal where it is small.
+func sharePercent(v float64) string {
+	if v != 0 && v < 0.0995 {
+		return fixed(100*v, 1) + "%"
+	}
+	return fixed(100*v, 0) + "%"
+}
+
+// shareInterval writes a share with its interval.
+func shareInterval(share, low, high float64) string {
+	return scaleFor("ratio", 1).interval(share, low, high) + "%"
+}
+
+func profileBinaries(s profile.Summary) table {
+	t := table{Title: "Where the names come from", Columns: []column{{"binary", false, 0}, {"of all", true, 0}, {"named", true, 0}, {"its file holds", false, 3}, {"build id", false, 1}}}
+	for _, b := range s.Binaries {
+		if float64(b.Weight) < 0.005*float64(s.Total) {
+			continue
+		}
+		named := text{S: sharePercent(b.Resolved)}
+		if b.Resolved < profile.TrustedShare {
+			named.Style = styleBad
+		}
+		holds := b.Type
+		if holds == "" {
+			holds = "?"
+		}
+		id := b.BuildID
+		if id == "" {
+			id = "–"
+		}
+		t.Rows = append(t.Rows, []text{{S: b.Path}, {S: sharePercent(float64(b.Weight) / float64(max(s.Total, 1)))}, named, {S: holds}, {S: id[:min(len(id), 16)]}})
+		if b.Why != "" {
+			t.Notes = append(t.Notes, path.Base(b.Path)+": "+b.Why+".")
+		}
+	}
+	return t
+}
+
+func profileThreads(s profile.Summary) table {
+	t := table{Title: "By thread", Columns: []column{{"thread", false, 0}, {"threads", true, 1}, {"of all", true, 0}, {"of it in the kernel", true, 2}}}
+	if len(s.Threads) < 2 && (len(s.Threads) == 0 || s.Threads[0].Name == "") {
+		return t
+	}
+	rest := 0
+	for _, c := range s.Threads {
+		if c.Share < 0.001 {
+			rest++
+			continue
+		}
+		name := c.Name
+		if name == "" {
+			name = "?"
+		}
+		t.Rows = append(t.Rows, []text{{S: name}, {S: count(c.Threads)}, {S: sharePercent(c.Share)}, {S: sharePercent(float64(c.Kernel) / float64(max(c.Weight, 1)))}})
+	}
+	if rest > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("%d more names of threads have less than 0.1%% each.", rest))
+	}
+	return t
+}
+
+// profileCentres has where the time went. Without names it has little to tell
+// but the kernel.
+func profileCentres(s profile.Summary, top int) table {
+	t := table{Title: "Cost centres", Columns: []column{{"group", false, 0}, {"centre", false, 0}, {"of all (95% interval)", true, 0}, {"in the kernel for it", true, 2}, {"in its stacks", true, 1}}}
+	if s.Kind != profile.KindCPU {
+		return table{}
+	}
+	for i, c := range s.Costs.Centres {
+		if c.Weight == 0 && c.Kernel == 0 || top > 0 && i >= top {
+			continue
+		}
+		kernel := text{"–", styleDim}
+		if c.Kernel > 0 {
+			kernel = text{S: sharePercent(float64(c.Kernel) / float64(s.Costs.Total))}
+		}
+		t.Rows = append(t.Rows, []text{{S: c.Group}, {S: c.Name}, {S: shareInterval(c.Share, c.Low, c.High)}, kernel, {S: sharePercent(float64(c.Within) / float64(max(s.Costs.Total, 1)))}})
+	}
+	if left := len(s.Costs.Centres) - len(t.Rows); left > 0 && len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("%d more are not shown; --top 0 or --format json has them.", left))
+	}
+	t.Notes = append(t.Notes, "Each sample belongs to one centre: that of the innermost function that is known, or the kernel's. Intervals: "+s.Costs.Method+".")
+	return t
+}
+
+func profileFilters(s profile.Summary) table {
+	t := table{Title: "Filters of the configuration", Columns: []column{{"filter", false, 0}, {"kind", false, 2}, {"of all (95% interval)", true, 0}, {"in its stacks", true, 1}, {"chains", true, 1}}}
+	shared := false
+	for _, f := range s.Costs.Filters {
+		name := f.Name
+		if f.Plugin != "" && f.Plugin != f.Name {
+			name += " (" + f.Plugin + ")"
+		}
+		row := []text{{S: name}, {S: f.Group}}
+		switch {
+		case !s.Enough:
+			row = append(row, text{"no names", styleDim}, text{})
+		case !f.Seen:
+			row = append(row, text{"never seen", styleDim}, text{})
+		default:
+			value := shareInterval(f.Share, f.Low, f.High)
+			if f.Shared {
+				value += " *"
+				shared = true
+			}
+			row = append(row, text{S: value}, text{S: sharePercent(f.Within)})
+		}
+		t.Rows = append(t.Rows, append(row, text{S: count(f.Places)}))
+	}
+	if shared {
+		t.Notes = append(t.Notes, "* of all filters of this kind together: they have the same functions.")
+	}
+	return t
+}
+
+// profileDiff has the paths whose own share changed most.
+func profileDiff(s profile.Summary, top int) table {
+	t := table{Title: "What changed most, in points of all", Columns: []column{{"function", false, 0}, {"itself (95% interval)", true, 0}, {"with calls", true, 3}, {"before", true, 2}, {"after", true, 2}, {"", false, 1}}}
+	if s.Against == nil {
+		return table{}
+	}
+	for _, d := range s.Against.Paths {
+		if top > 0 && len(t.Rows) >= top {
+			break
+		}
+		if d.SelfLow <= 0 && d.SelfHigh >= 0 {
+			continue
+		}
+		word := ""
+		switch {
+		case d.Vanished:
+			word = "vanished"
+		case d.New:
+			word = "new"
+		}
+		t.Rows = append(t.Rows, []text{{S: d.Frames[len(d.Frames)-1].Label()}, {S: points(d.Self, d.SelfLow, d.SelfHigh)}, {S: points(d.Delta, d.Low, d.High)}, {S: sharePercent(d.Before)}, {S: sharePercent(d.After)}, {S: word}})
+	}
+	if len(t.Rows) == 0 {
+		t.Rows = append(t.Rows, []text{{S: "nothing that is told apart from chance"}})
+	}
+	t.Notes = append(t.Notes, fmt.Sprintf("Shares of %s before and %s after. %s; for each path by itself, so that of a hundred that did not change some five seem to.", plural(s.Against.Before.Samples, "sample"), plural(s.Against.After.Samples, "sample"), s.Against.Method))
+	t.Notes = append(t.Notes, s.Against.Warnings...)
+	return t
+}
+
+// points writes a difference of shares in percentage points.
+func points(delta, low, high float64) string {
+	out := scale{Div: 0.01}.interval(delta, low, high)
+	if delta > 0 {
+		out = "+" + out
+	}
+	return out
+}
+
+func profileFunctions(s profile.Summary, title string, costs []record.ProfileCost, top int) table {
+	t := table{Title: title, Columns: []column{{"itself", true, 0}, {"with calls", true, 0}, {"function", false, 0}}}
+	for i, c := range costs {
+		if top > 0 && i >= top {
+			break
+		}
+		t.Rows = append(t.Rows, []text{{S: sharePercent(float64(c.Flat) / float64(max(s.Total, 1)))}, {S: sharePercent(float64(c.Cumulative) / float64(max(s.Total, 1)))}, {S: strings.TrimSpace(c.Function)}})
+	}
+	return t
+}

@@ -1,0 +1,209 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/profile/node"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// roleProfile is the role that has its node's perf look at processes.
+const roleProfile = "profile"
+
+// profileTokenDir is where the profile role finds the token that its callers
+// must send.
+const profileTokenDir = "/etc/meshmark/profile"
+
+// profileSet is the DaemonSet of the profile role; on one node alone if only
+// names one. It may do what perf needs, and no more; each right has its
+// reason:
+//
+//	hostPID          finds the processes of other pods
+//	root             owns the capabilities
+//	SYS_ADMIN        enters the node's mount namespace, where perf is, and those
+//	                 of containers, where their binaries are; before Linux 5.8
+//	                 it is also what PERFMON is since
+//	SYS_CHROOT       likewise
+//	PERFMON          counts events of other users' processes, the kernel included
+//	SYS_PTRACE       reads their maps of memory
+//	SYSLOG           reads the addresses of the kernel's functions
+//	DAC_READ_SEARCH  reads binaries that only their users may
+//	DAC_OVERRIDE     writes perf's file where the node has its temporary files
+//	IPC_LOCK         has perf's buffers beside what users may lock
+//	KILL             ends perf
+func profileSet(namespace string, images lab.Images, run, only string) *appsv1.DaemonSet {
+	pod := rolePod(roleProfile, run, corev1.Container{
+		Name: roleProfile,
+		Args: []string{"profile-role", "--control", "127.0.0.1:" + strconv.Itoa(node.ControlPort), "--control-token-file", profileTokenDir + "/" + tokenKey,
+			"--root", "/proc/1/root"},
+		VolumeMounts: []corev1.VolumeMount{{Name: tokenKey, MountPath: profileTokenDir, ReadOnly: true}},
+	}, images)
+	c := &pod.Spec.Containers[0]
+	c.SecurityContext.RunAsNonRoot = ptr(false)
+	c.SecurityContext.RunAsUser = ptr(int64(0))
+	c.SecurityContext.RunAsGroup = ptr(int64(0))
+	c.SecurityContext.AllowPrivilegeEscalation = nil // SYS_ADMIN implies it
+	c.SecurityContext.Capabilities.Add = []corev1.Capability{"DAC_OVERRIDE", "DAC_READ_SEARCH", "IPC_LOCK", "KILL", "PERFMON", "SYSLOG", "SYS_ADMIN", "SYS_CHROOT", "SYS_PTRACE"}
+	pod.Labels["sidecar.istio.io/inject"] = "false"
+	pod.Spec.HostPID = true
+	if only != "" {
+		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: only}
+		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	}
+	pod.Spec.Volumes = []corev1.Volume{{Name: tokenKey, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: roleProfile, DefaultMode: ptr(int32(0o400))},
+	}}}
+	return &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: roleProfile, Namespace: namespace, Labels: labels(run, roleProfile)},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: roleProfile}},
+			Template: pod,
+		},
+	}
+}
+
+// profileRoles are lines to the profile role of each node.
+type profileRoles struct {
+	*site
+	token  string
+	byNode map[string]node.Client
+}
+
+// createProfileRoles makes the DaemonSet, and the Secret with a token that
+// only this run knows.
+func (s *site) createProfileRoles(ctx context.Context, only string) (*profileRoles, error) {
+	r := &profileRoles{site: s, token: rand.Text(), byNode: map[string]node.Client{}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: roleProfile, Namespace: s.namespace, Labels: labels(s.run, roleProfile)}, StringData: map[string]string{tokenKey: r.token}}
+	if _, err := s.kube.CoreV1().Secrets(s.namespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		return nil, fmt.Errorf("create Secret %s: %w", secret.Name, err)
+	}
+	set := profileSet(s.namespace, s.o.Lab.Images(), s.run, only)
+	if _, err := s.kube.AppsV1().DaemonSets(s.namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
+		return nil, fmt.Errorf("create DaemonSet %s: %w", set.Name, err)
+	}
+	return r, nil
+}
+
+// connect waits until the role answers on each of the nodes, and opens a line
+// to each. It may be called again, after lines broke.
+func (r *profileRoles) connect(ctx context.Context, nodes []string) error {
+	limited, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		pods, err := r.kube.CoreV1().Pods(r.namespace).List(limited, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + roleProfile})
+		if err != nil {
+			return fmt.Errorf("list the pods of the profile role: %w", err)
+		}
+		clear(r.byNode)
+		var lost error
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			if !lab.PodReady(pod) {
+				continue
+			}
+			client := node.Client{HTTPClient: r.http(pod, node.ControlPort), BaseURL: "http://profile", Token: r.token}
+			if lost = client.Ready(limited); lost == nil { // it may not listen yet
+				r.byNode[pod.Spec.NodeName] = client
+			}
+		}
+		missing := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return r.byNode[n].HTTPClient != nil })
+		if len(missing) == 0 {
+			return nil
+		}
+		select {
+		case <-limited.Done():
+			err := errors.Join(fmt.Errorf("wait for the profile role on node %s: %w", strings.Join(missing, ", "), limited.Err()), lost)
+			return errs.WithHint(err, "kubectl -n %s describe daemonset %s", r.namespace, roleProfile)
+		case <-ticker.C:
+		}
+	}
+}
+
+// PodTarget names a pod's container to profile.
+type PodTarget struct {
+	Namespace, Pod string
+	Container      string   // "" for the first of Sidecars that the pod has, or else its first
+	Sidecars       []string // names of sidecars
+}
+
+// ProfilePod takes a profile of a container with the perf of its node. For
+// that it puts the profile role on the node, in a namespace of its own that is
+// removed afterwards. It returns the profile and the container's name.
+func ProfilePod(ctx context.Context, l lab.Lab, target PodTarget, request node.Request, say func(string)) (answer node.Answer, name string, err error) {
+	s, err := newSite(&Options{Lab: l}, "profile-"+strings.ToLower(rand.Text()[:8]))
+	if err != nil {
+		return answer, "", err
+	}
+	pod, err := s.kube.CoreV1().Pods(target.Namespace).Get(ctx, target.Pod, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return answer, "", errs.WithHint(errs.Usage("there is no file and no pod %s in namespace %s", target.Pod, target.Namespace), "kubectl -n %s get pods shows them; -n names another namespace", target.Namespace)
+	case err != nil:
+		return answer, "", err
+	}
+	container, err := containerOf(pod, target)
+	if err != nil {
+		return answer, "", err
+	}
+	name = pod.Namespace + "/" + pod.Name + "/" + container
+	if request.ContainerID = refOf(pod).containers[container]; request.ContainerID == "" {
+		return answer, name, errs.WithHint(fmt.Errorf("container %s does not run", name), "kubectl -n %s describe pod %s", pod.Namespace, pod.Name)
+	}
+	if err := s.ownNamespace(ctx, s.namespace, nil); err != nil {
+		return answer, name, err
+	}
+	defer func() { err = errors.Join(err, s.remove()) }()
+	say("starting the profile role on node " + pod.Spec.NodeName)
+	host := pod.Spec.NodeName
+	if n, nodeErr := s.kube.CoreV1().Nodes().Get(ctx, host, metav1.GetOptions{}); nodeErr == nil {
+		host = cmp.Or(n.Labels[corev1.LabelHostname], host)
+	}
+	roles, err := s.createProfileRoles(ctx, host)
+	if err != nil {
+		return answer, name, err
+	}
+	if err := roles.connect(ctx, []string{pod.Spec.NodeName}); err != nil {
+		return answer, name, err
+	}
+	say(fmt.Sprintf("profile of %s for %g s", name, request.Seconds))
+	answer, err = roles.byNode[pod.Spec.NodeName].Take(ctx, request)
+	return answer, name, err
+}
+
+// containerOf chooses a pod's container.
+func containerOf(pod *corev1.Pod, target PodTarget) (string, error) {
+	var names []string
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range containers {
+			names = append(names, c.Name)
+		}
+	}
+	if target.Container != "" {
+		if !slices.Contains(names, target.Container) {
+			return "", errs.Usage("pod %s has no container %s; it has %s", pod.Name, target.Container, strings.Join(names, ", "))
+		}
+		return target.Container, nil
+	}
+	for _, name := range target.Sidecars {
+		if slices.Contains(names, name) {
+			return name, nil
+		}
+	}
+	return pod.Spec.Containers[0].Name, nil
+}
