@@ -42,6 +42,8 @@ type sent struct {
 	failed bool
 	kind   string // of failure
 	micros int64  // latency of an answer
+	key    int    // of the header that consistent hashes go by; -1: unknown
+	host   string // that answered
 }
 
 // timed is a step's turn as it really happened, in nanoseconds after the
@@ -78,6 +80,10 @@ type trialScenario struct {
 	counts   stat.Counts
 	unknown  []string // why the trial cannot be judged
 	waits    map[string]graph.Waiting
+	// punctual is the trial without the requests that the clients sent late by
+	// their own fault; nil if there are none. late is how many there are.
+	punctual *trialScenario
+	late     int
 }
 
 // scenario is what a trial of resilience comes to, once somebody has asked;
@@ -129,11 +135,34 @@ func (o *observations) readScenario(t *record.Trial) *trialScenario {
 			doubt("its timeline has no length")
 		default:
 			s.read(book)
+			s.readPunctual(book, o.events[t.ID])
 		}
 	}
 	s.judge(o.assertions)
-	s.requests = nil
+	s.requests, s.punctual = nil, nil
 	return s
+}
+
+// readPunctual looks at the trial a second time, without the requests that
+// left later than the windows are cut to, where the clients themselves were
+// late: what depends on those says something about the clients' machine.
+func (s *trialScenario) readPunctual(book *ledger.Book, events []*record.Event) {
+	if s.trial.Scenario.Lag.Max*1e3 <= float64(grid) {
+		return
+	}
+	rest := book.Without(func(c *ledger.ClientEntry) bool {
+		late := c.SentNS != ledger.Never && c.SentNS-c.IntendedNS > grid
+		if late {
+			s.late++
+		}
+		return late
+	})
+	if s.late == 0 {
+		return
+	}
+	s.punctual = &trialScenario{trial: s.trial, study: s.study, length: s.length, waits: s.waits}
+	s.punctual.happened(events)
+	s.punctual.read(rest)
 }
 
 // book reads what was written about a trial's requests.
@@ -170,6 +199,15 @@ func BookOptions(s *study.Study, t *record.Trial) ledger.Options {
 		options.Gone = gone(t.Scenario.Pods)
 	}
 	options.ClientProxy = sidecars[fault.LoadService]
+	if t.Scenario != nil {
+		switch t.Scenario.Ledger {
+		case record.LedgerClients:
+			options.ClientProxy = false
+			return options
+		case record.LedgerInbound:
+			options.ClientProxy, options.InboundOnly = false, true
+		}
+	}
 	callers := s.Scenario.Graph.Callers()
 	for _, one := range s.Scenario.Graph.Services {
 		options.Services[one.Name] = ledger.Station{Sidecar: sidecars[one.Name], CalledBy: callers[one.Name]}
@@ -199,22 +237,13 @@ func gone(pods []record.ScenarioPod) []ledger.Gone {
 // happened sorts the steps' events into turns and boundaries.
 func (s *trialScenario) happened(events []*record.Event) {
 	zero := s.trial.Scenario.StartNS
-	if t.Scenario != nil {
-		switch t.Scenario.Ledger {
-		case record.LedgerClients:
-			options.ClientProxy = false
-			return options
-		case record.LedgerInbound:
-			options.ClientProxy, options.InboundOnly = false, true
-		}
-	}
 	seconds := func(ns int64) float64 {
 		if ns == 0 {
 			return 0
 		}
 		return float64(ns-zero) / 1e9
 	}
-	plan := s.study.Scenario.Timeline.Plan()
+	plan := s.planned()
 	for _, e := range events {
 		if e.Kind != eventStep || e.Step == "" || strings.HasPrefix(e.Op, opEnd) {
 			continue
@@ -270,6 +299,12 @@ func (s *trialScenario) happened(events []*record.Event) {
 	}
 }
 
+// planned is what was to happen in the trial.
+func (s *trialScenario) planned() []fault.Occurrence {
+	timeline := s.study.Scenario.TimelineOf(s.trial.Cell)
+	return timeline.Plan()
+}
+
 // Names of windows that are not begun by a step: the one before the first, and
 // those that begin when a step ends.
 const (
@@ -294,7 +329,7 @@ func (s *trialScenario) unproven() []string {
 			out = append(out, fmt.Sprintf("step %q was not proven", one.Name))
 		}
 	}
-	for _, p := range s.study.Scenario.Timeline.Plan() {
+	for _, p := range s.planned() {
 		if !seen[p.Name] {
 			out = append(out, fmt.Sprintf("step %q did not happen", p.Name))
 		}
@@ -312,6 +347,7 @@ func (s *trialScenario) read(book *ledger.Book) {
 		}
 		c := r.Client
 		one := sent{at: s.moment(c), due: c.IntendedNS - zero, done: c.DoneNS, ok: c.Outcome == ledger.OutcomeOK}
+		one.key, one.host = keyOf(r)
 		if c.DoneNS != ledger.Never {
 			one.done -= zero
 		}

@@ -48,7 +48,8 @@ type made struct {
 	fail    func(due int64) (kind string, after int64) // "" for none
 	events  func(t *record.Trial) []record.Event
 	spoil   func(t *record.Trial)
-	proxies bool // whether the clients' proxies wrote too
+	proxies bool                  // whether the clients' proxies wrote too
+	late    func(due int64) int64 // by how much the client was late to send
 }
 
 var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -129,7 +130,11 @@ func (m made) request(book *ledger.Book, t *record.Trial, id string, due int64) 
 	if m.fail != nil {
 		kind, after = m.fail(due)
 	}
-	client := ledger.ClientEntry{ID: id, IntendedNS: zero + due, SentNS: zero + due, DoneNS: zero + due + 10*ms, Outcome: ledger.OutcomeOK, Status: 200}
+	late := int64(0)
+	if m.late != nil {
+		late = m.late(due)
+	}
+	client := ledger.ClientEntry{ID: id, IntendedNS: zero + due, SentNS: zero + due + late, DoneNS: zero + due + late + 10*ms, Outcome: ledger.OutcomeOK, Status: 200}
 	proxy := ledger.ProxyEntry{ID: id, Side: ledger.SideClient, Service: "clients", Pod: "clients-0", To: "bar", StartNS: zero + due, DurationNS: 10 * ms, Status: 200, GRPC: -1,
 		Details: "via_upstream", Host: "10.0.0.1:80", Attempts: 1}
 	switch kind {

@@ -144,10 +144,8 @@ func (s *trialScenario) judge(exprs []study.Expr) {
 		switch {
 		case s.summary == nil:
 			one.Detail = "nothing is known about the trial's requests"
-		case e.Timed:
-			one.Outcome, one.Detail = s.judgeMoments(e)
 		default:
-			one.Outcome, one.Detail = s.judgeWhole(e)
+			one.Outcome, one.Detail = s.judgeLate(e)
 		}
 		v.Assertions = append(v.Assertions, one)
 		switch one.Outcome {
@@ -163,6 +161,27 @@ func (s *trialScenario) judge(exprs []study.Expr) {
 		v.Verdict, v.Why = record.VerdictInconclusive, s.unknown
 	}
 	s.verdict = v
+}
+
+// judgeLate evaluates an assertion, and again without the requests that left
+// late by the clients' own fault. If these decide, nothing is known.
+func (s *trialScenario) judgeLate(e study.Expr) (outcome, detail string) {
+	outcome, detail = s.judgeOne(e)
+	if s.punctual == nil {
+		return outcome, detail
+	}
+	if without, other := s.punctual.judgeOne(e); without != outcome {
+		return record.VerdictInconclusive, fmt.Sprintf("the clients sent %d requests late, up to %s ms, and these decide: with them %s (%s), without them %s (%s)",
+			s.late, short(s.trial.Scenario.Lag.Max/1e3), outcome, detail, without, other)
+	}
+	return outcome, detail
+}
+
+func (s *trialScenario) judgeOne(e study.Expr) (outcome, detail string) {
+	if e.Timed {
+		return s.judgeMoments(e)
+	}
+	return s.judgeWhole(e)
 }
 
 // timeWords says which part of the timeline an assertion is about.
@@ -279,7 +298,7 @@ func valueWords(text string, value any) string {
 	switch {
 	case math.IsInf(v, 1):
 		return "never"
-	case strings.HasSuffix(field, "share") || field == "spare":
+	case strings.HasSuffix(field, "share") || field == "spare" || field == "moved":
 		return percentWords(v)
 	case strings.HasPrefix(field, "latency_"), slices.Contains([]string{"detect", "eject", "recover", "late", "longest_failing_run"}, field):
 		return short(v) + " ms"

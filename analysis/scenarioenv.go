@@ -43,6 +43,7 @@ type assertWindow struct {
 	Phantom           int64            `json:"phantom"`
 	PhantomAttempts   int64            `json:"phantom_attempts"`
 	Unreconciled      int64            `json:"unreconciled"`
+	Moved             float64          `json:"moved"`
 	Ready             map[string]int64 `json:"ready"`
 	Ejected           map[string]int64 `json:"ejected"`
 	Expected          assertExpected   `json:"expected"`
@@ -119,6 +120,9 @@ func (s *trialScenario) assertWindow(w record.ScenarioWindow) assertWindow {
 		LatencyP50: w.Latency.P50 / 1e3, LatencyP90: w.Latency.P90 / 1e3, LatencyP99: w.Latency.P99 / 1e3, LatencyMax: w.Latency.Max / 1e3,
 		LongestFailingRun: w.LongestFailUS / 1e3, Attempts: w.Attempts, Hidden: w.Hidden, Phantom: w.Phantom, PhantomAttempts: w.PhantomAttempts,
 		Unreconciled: w.Unreconciled, Ready: zeroes(s.services()), Ejected: zeroes(s.services()), Expected: expectedOf(w.Expected),
+	}
+	if w.Keys > 0 {
+		out.Moved = float64(w.MovedKeys) / float64(w.Keys)
 	}
 	for k, v := range w.FailedBy {
 		out.FailedBy[k] = v

@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,16 +19,23 @@ type standing struct {
 	removed map[string]int     // replicas
 	broken  map[string]float64 // share of a service's endpoints that cannot answer
 	failing map[string]float64 // share of a service's requests that its workers fail
+	some    map[string][]some  // workers of a service that behave otherwise than the rest
 	rate    float64
 	graph   graph.Graph
 	unknown []string // steps that change what arithmetic does not know
+}
+
+// some are replicas of a service that behave otherwise.
+type some struct {
+	count int
+	set   fault.Behaviour
 }
 
 // standingAt applies every step that is in force in a window that begins then.
 func (s *trialScenario) standingAt(at int64) standing {
 	c := s.study.Scenario
 	levels, _ := study.ScenarioOf(s.trial.Cell)
-	now := standing{removed: map[string]int{}, broken: map[string]float64{}, failing: map[string]float64{}, rate: levels.RateRPS, graph: c.Graph.WithDefaults()}
+	now := standing{removed: map[string]int{}, broken: map[string]float64{}, failing: map[string]float64{}, some: map[string][]some{}, rate: levels.RateRPS, graph: c.Graph.WithDefaults()}
 	for _, one := range s.steps {
 		if one.action == nil || one.begin > at || one.end > 0 && one.end <= at || one.AppliedS == 0 {
 			continue
@@ -80,8 +88,7 @@ func (n *standing) apply(a fault.Action) {
 	}
 }
 
-// behave changes workers: all of a service's in the graph, of some of them
-// only the share that fails.
+// behave changes workers. Those that are not ready are as good as removed.
 func (n *standing) behave(w *fault.Worker, share float64) {
 	if w.Set.Failures != nil {
 		failing := 0.0
@@ -90,27 +97,68 @@ func (n *standing) behave(w *fault.Worker, share float64) {
 		}
 		n.failing[w.Service] = math.Min(1, failing*share)
 	}
-	if share < 1 {
+	one, _ := n.graph.Service(w.Service)
+	count := w.Pick
+	if share >= 1 {
+		count = one.Replicas - n.removed[w.Service]
+	}
+	if w.Set.Ready != nil && !*w.Set.Ready {
+		n.removed[w.Service] += count
 		return
 	}
-	for i := range n.graph.Services {
-		one := &n.graph.Services[i]
-		if one.Name != w.Service {
+	if share < 1 {
+		n.some[w.Service] = append(n.some[w.Service], some{count, w.Set})
+		return
+	}
+	n.graph = changedGraph(n.graph, w.Service, w.Set)
+}
+
+// changedGraph is a graph with a service all of whose workers behave
+// otherwise.
+func changedGraph(g graph.Graph, service string, set fault.Behaviour) graph.Graph {
+	out := g
+	out.Services = slices.Clone(g.Services)
+	for i := range out.Services {
+		one := &out.Services[i]
+		if one.Name != service {
 			continue
 		}
-		if w.Set.ServiceTime != nil {
-			one.ServiceTime = *w.Set.ServiceTime
+		if set.ServiceTime != nil {
+			one.ServiceTime = *set.ServiceTime
 		}
-		if w.Set.Concurrency != nil {
-			one.Concurrency = *w.Set.Concurrency
+		if set.Concurrency != nil {
+			one.Concurrency = *set.Concurrency
 		}
-		if w.Set.CPU != nil {
-			one.CPU = *w.Set.CPU
+		if set.CPU != nil {
+			one.CPU = *set.CPU
 		}
-		if w.Set.Failures != nil {
+		if set.Failures != nil {
 			one.Failures = nil // counted already
 		}
 	}
+	return out
+}
+
+// capacity is what is left of a service: the sum over its replicas, some of
+// which may behave otherwise.
+func (n *standing) capacity(flow graph.Flow, service string, gone int) graph.Capacity {
+	c := flow.Capacity(service, gone)
+	for _, s := range n.some[service] {
+		other, err := changedGraph(n.graph, service, s.set).Flow(flow.Load)
+		if err != nil {
+			continue
+		}
+		changed := other.Capacity(service, gone)
+		if c.Bounded = c.Bounded && changed.Bounded; !c.Bounded || c.Replicas == 0 {
+			return graph.Capacity{Service: service, Replicas: c.Replicas, RPS: c.RPS}
+		}
+		count := float64(min(s.count, c.Replicas))
+		c.MaxRPS += count * (changed.MaxRPS - flow.Capacity(service, gone).MaxRPS) / float64(c.Replicas)
+	}
+	if len(n.some[service]) > 0 && c.Bounded && c.RPS > 0 && c.MaxRPS > 0 {
+		c.Utilisation, c.Unserved = c.RPS/c.MaxRPS, math.Max(0, 1-c.MaxRPS/c.RPS)
+	}
+	return c
 }
 
 // istioRetries is how often Istio repeats a request when nobody says: its
@@ -196,13 +244,16 @@ func (s *trialScenario) expectation(now standing) record.ScenarioExpectation {
 			}
 			now.graph, gone = grown, 0
 		}
-		c := flow.Capacity(one.Name, gone)
+		c := now.capacity(flow, one.Name, gone)
 		if c.Bounded && c.Utilisation > most {
 			most = c.Utilisation
-			e.Service, e.Replicas, e.CapacityRPS = one.Name, c.Replicas, c.MaxRPS/f.Visits
+			// What is broken serves nothing, if it is asked or not.
+			e.Service, e.Replicas, e.CapacityRPS = one.Name, c.Replicas, (1-now.broken[one.Name])*c.MaxRPS/f.Visits
 			e.P50US, e.P99US = 0, 0
-			if wait := s.waiting(flow, now, one.Name, gone); wait.Stable {
-				e.P50US, e.P99US = micros(wait.P50), micros(wait.P99)
+			if len(now.some[one.Name]) == 0 {
+				if wait := s.waiting(flow, now, one.Name, gone); wait.Stable {
+					e.P50US, e.P99US = micros(wait.P50), micros(wait.P99)
+				}
 			}
 		}
 		unserved = math.Max(unserved, c.Unserved)

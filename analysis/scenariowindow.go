@@ -4,11 +4,13 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/meshmark/meshmark/fault"
 	"github.com/meshmark/meshmark/ledger"
 	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
 )
 
 // cut divides the requests between the windows. The first window has what was
@@ -46,7 +48,46 @@ func (s *trialScenario) cut(book *ledger.Book) {
 		}
 		s.windows = append(s.windows, s.window(strings.Join(b.names, " + "), b.names, b.at, to, own, accounts[i+1]))
 	}
+	s.move()
 	s.expect()
+}
+
+// keyOf is the key of a request, and the endpoint by which the clients' proxy
+// had it answered.
+func keyOf(r *ledger.Request) (key int, host string) {
+	n, err := strconv.ParseInt(r.ID[strings.LastIndexByte(r.ID, '-')+1:], 10, 64)
+	if err != nil || n < 0 {
+		return -1, ""
+	}
+	for i := range r.Proxies {
+		if p := &r.Proxies[i]; p.Side == ledger.SideClient && p.Service == fault.LoadService {
+			host = p.Host
+		}
+	}
+	return int(n % study.HashKeys), host
+}
+
+// move counts in each window the keys that went elsewhere than before it.
+func (s *trialScenario) move() {
+	before, rest := map[int]string{}, s.requests
+	for i := range s.windows {
+		w := &s.windows[i]
+		now := map[int]string{}
+		for ; len(rest) > 0 && (i+1 == len(s.bounds) || rest[0].at < s.bounds[i+1].at); rest = rest[1:] {
+			if r := &rest[0]; r.ok && r.key >= 0 && r.host != "" {
+				now[r.key] = r.host
+			}
+		}
+		for key, host := range now {
+			if old, known := before[key]; known {
+				w.Keys++
+				if old != host {
+					w.MovedKeys++
+				}
+			}
+			before[key] = host
+		}
+	}
 }
 
 // window sums up some requests.

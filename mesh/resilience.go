@@ -43,9 +43,9 @@ type Resilience interface {
 	ConfigPath() string
 	// CheckTraffic proves from what a caller's proxy answered there that each
 	// lever is in force for the routes, that those at their default were left
-	// alone, and that the proxy writes the ledger's lines. Configuration
+	// alone, and that the proxy writes the ledger's lines, or none. Configuration
 	// takes its time to arrive: ask until all are OK.
-	CheckTraffic(config []byte, routes []Route, cell record.Cell) []record.Check
+	CheckTraffic(config []byte, routes []Route, cell record.Cell, ledger bool) []record.Check
 	// LogContainer names the container whose output has the ledger's lines;
 	// "" if there is none.
 	LogContainer() string

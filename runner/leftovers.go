@@ -127,6 +127,8 @@ type Leftover struct {
 	// Scenario says that it was one of resilience: steps of its timeline may
 	// still be in force outside its namespace.
 	Scenario bool
+	// Levers says that its trials set levers of the control plane.
+	Levers bool
 }
 
 // Leftovers lists the namespaces of runs that are not known to be under way.
@@ -147,7 +149,7 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 		}
 		l := Leftover{Namespace: ns.Name, Since: ns.CreationTimestamp.Time, Run: ns.Labels[runLabel],
 			Control:  ns.Annotations[planeAnnotation] == string(study.PlaneControl),
-			Scenario: ns.Annotations[planeAnnotation] == string(study.PlaneResilience)}
+			Scenario: ns.Annotations[planeAnnotation] == string(study.PlaneResilience), Levers: ns.Annotations[leversAnnotation] == "true"}
 		var o owner
 		if json.Unmarshal([]byte(ns.Annotations[ownerAnnotation]), &o) == nil {
 			l.Owner = fmt.Sprintf("process %d on %s", o.PID, o.Host)
@@ -189,6 +191,9 @@ func restoreLeftovers(ctx context.Context, config *rest.Config, kube kubernetes.
 			if err == nil {
 				err = restoreScenario(ctx, kube, apply, l.Run)
 			}
+			if l.Levers {
+				err = errors.Join(err, restorePlane(ctx, open))
+			}
 			if err != nil {
 				return fmt.Errorf("undo what run %s changed: %w", l.Run, err)
 			}
@@ -209,6 +214,15 @@ func restoreLeftovers(ctx context.Context, config *rest.Config, kube kubernetes.
 		}
 	}
 	return nil
+}
+
+// restorePlane puts the control plane back as it was.
+func restorePlane(ctx context.Context, open func(context.Context) (mesh.ControlPlane, error)) error {
+	plane, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(plane.Restore(ctx), closePlane(plane))
 }
 
 // closePlane ends the lines of an adapter that keeps some.

@@ -56,7 +56,11 @@ func deployStage(ctx context.Context, o *Options, run string, say func(string, .
 			err = errors.Join(err, s.remove())
 		}
 	}()
-	if err := s.createNamespace(ctx, study.PlaneResilience); err != nil {
+	marks := map[string]string{planeAnnotation: string(study.PlaneResilience)}
+	if o.Control != nil {
+		marks[leversAnnotation] = "true"
+	}
+	if err := s.ownNamespace(ctx, s.namespace, marks); err != nil {
 		return s, err
 	}
 	if err := s.createObservers(ctx); err != nil {
@@ -92,6 +96,9 @@ func (s *stage) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
 	defer cancel()
 	err := restoreScenario(ctx, s.kube, s.apply, s.run)
+	if s.o.Control != nil {
+		err = errors.Join(err, s.o.Control.Restore(ctx))
+	}
 	return errors.Join(err, s.site.remove())
 }
 
@@ -179,20 +186,10 @@ func (o *Options) meshOf(cell record.Cell) (mesh.Mesh, error) {
 	return nil, errs.Usage("this program has no adapter for mesh %s", name)
 }
 
-// usualDebounce is istiod's own debounce.
-func usualDebounce() string {
-	f, _ := study.FactorByName(study.FactorDebounceAfter)
-	return f.Default
-}
-
 // checkScenario finds what the workers or generators would refuse of a plan,
 // and levers that its meshes lack, before anything is started.
 func checkScenario(plan *study.Plan) error {
 	for _, cell := range plan.Cells {
-		if level := cell[study.FactorDebounceAfter]; level != study.NotApplicable && level != usualDebounce() {
-			return errs.WithHint(errs.Usage("cell %s: %s=%s: trials of resilience leave istiod as it is installed", plan.Label(cell), study.FactorDebounceAfter, level),
-				"leave it out, or measure it in a study of the control plane")
-		}
 		s, err := newScene(plan.Study, cell, nil, lab.Images{}, "check", "check", 1)
 		if err == nil {
 			_, err = s.configs()
@@ -210,6 +207,9 @@ func checkScenario(plan *study.Plan) error {
 // fitScenario says whether the plan can be run with the meshes there are, and
 // which binaries would be measured.
 func (r *run) fitScenario(ctx context.Context) ([]record.Component, error) {
+	if err := r.fitControl(); err != nil {
+		return nil, err
+	}
 	var out []record.Component
 	checked := map[string]bool{}
 	for _, cell := range r.plan.Cells {
@@ -219,6 +219,9 @@ func (r *run) fitScenario(ctx context.Context) ([]record.Component, error) {
 		}
 		s, err := newScene(r.o.Study, cell, m, r.o.Lab.Images(), "check", "check", 1)
 		if err != nil {
+			return nil, err
+		}
+		if err := fitMesh(r.plan, cell, m); err != nil {
 			return nil, err
 		}
 		if !checked[m.Name()] {
@@ -238,13 +241,35 @@ func (r *run) fitScenario(ctx context.Context) ([]record.Component, error) {
 		if _, err := s.deployments(); err != nil {
 			return nil, err
 		}
-		if resilient, ok := m.(mesh.Resilience); ok {
-			for _, lack := range resilient.Lacks(cell) {
-				return nil, errs.Usage("cell %s: mesh %s cannot give %s=%s: %s", r.plan.Label(cell), m.Name(), lack.Factor, lack.Level, lack.Reason)
-			}
-		}
 	}
 	return out, nil
+}
+
+// fitMesh finds what a cell asks for that its mesh does not have, with its
+// place in the study.
+func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
+	r, ok := m.(mesh.Resilience)
+	if !ok {
+		return nil
+	}
+	for _, lack := range r.Lacks(cell) {
+		return placed(plan, cell, errs.Usage("mesh %s cannot give %s=%s: %s", m.Name(), lack.Factor, lack.Level, lack.Reason), "", lack.Factor)
+	}
+	timeline := plan.Study.Scenario.TimelineOf(cell)
+	for _, step := range timeline.Steps {
+		missing := ""
+		switch {
+		case m.AdminPort() == 0: // without a mesh such steps say so themselves
+		case step.Action.Certificates != nil && r.CertificatePath() == "":
+			missing = "its proxies do not show their certificates"
+		case step.Action.Config != nil && r.ConfigPath() == "" && (step.Action.Config.Rejected || slices.ContainsFunc(step.Action.Config.Apply, ofMesh)):
+			missing = "its proxies do not tell their configuration, so nothing could prove that a change took effect"
+		}
+		if missing != "" {
+			return placed(plan, cell, errs.Usage("step %s cannot be carried out with mesh %s: %s", step.Name, m.Name(), missing), "", study.FactorMesh)
+		}
+	}
+	return nil
 }
 
 // newScene lays a cell out. A nil mesh is enough for what needs none.

@@ -184,14 +184,41 @@ func TestSceneLoad(t *testing.T) {
 	}
 }
 
-// What no trial sets is refused, not passed over.
-func TestCheckScenario(t *testing.T) {
-	if err := Check(planOf(t, twoServices)); err != nil {
+// Levers of the control plane are set only by runs that ask for any, and
+// refused where nothing can set them.
+func TestScenarioSetsControl(t *testing.T) {
+	usual := planOf(t, twoServices)
+	slow := planOf(t, strings.Replace(twoServices, "protocol: http2}", "protocol: http2, debounce_after: 2s}", 1))
+	for _, plan := range []*study.Plan{usual, slow} {
+		if err := Check(plan); err != nil {
+			t.Error(err)
+		}
+		if got := SetsControl(plan); got != (plan == slow) {
+			t.Errorf("sets the control plane: %v", got)
+		}
+	}
+	if err := (&run{plan: usual, o: &Options{Study: usual.Study}}).fitControl(); err != nil {
 		t.Error(err)
 	}
-	plan := planOf(t, strings.Replace(twoServices, "protocol: http2}", "protocol: http2, debounce_after: 2s}", 1))
-	if err := Check(plan); err == nil || !strings.Contains(err.Error(), "debounce_after=2s") {
+	if err := (&run{plan: slow, o: &Options{Study: slow.Study}}).fitControl(); err == nil || !strings.Contains(err.Error(), "debounce_after") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Sidecars accept what the cell says.
+func TestScenarioMTLS(t *testing.T) {
+	plan := planOf(t, strings.Replace(twoServices, "drain: {}", "drain: {mtls: strict}", 1))
+	want := map[string]string{"drain": study.MTLSStrict, "no-drain": study.MTLSPermissive}
+	for _, cell := range plan.Cells {
+		s, err := newScene(plan.Study, cell, istioMesh(), testImages, "run", "b000-t00", 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		front, _ := s.scenario.Graph.Service("front")
+		level, meshed := want[cell[study.FactorVariant]]
+		if w := s.workload(&front); meshed != (w.Proxy != nil) || meshed && w.Proxy.MTLS != level {
+			t.Errorf("%s: %+v, want %q", cell[study.FactorVariant], w.Proxy, level)
+		}
 	}
 }
 

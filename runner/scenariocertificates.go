@@ -14,7 +14,7 @@ import (
 
 // certificateTTL is how long certificates live in services whose certificates
 // a step is about: they are replaced when half of it has passed.
-const certificateTTL = 20 * time.Second
+const certificateTTL = 10 * time.Second
 
 // shortLived lists the services whose certificates a timeline is about.
 func shortLived(c *study.Scenario) map[string]bool {

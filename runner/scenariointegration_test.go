@@ -149,7 +149,7 @@ graph: {services: {bar: {replicas: 1}}}
 load: {to: bar, clients: 1}
 settings: {rate: 20}
 timeline:
-  duration: 2m
+  duration: 20s
   steps:
   - name: elsewhere
     at: 1s
@@ -159,14 +159,15 @@ timeline:
         kind: ConfigMap
         metadata: {name: from-a-step, namespace: default}
         data: {a: b}
-  - {name: away, at: 2s, for: 100s, process: {of: istiod, do: kill}}
+  - {name: away, at: 2s, for: 16s, process: {of: istiod, do: kill}}
 blocks: {min: 1, max: 1}
 stop: none
 assert: [total.failed == 0]
 `
 
-// testScenarioKilled kills a run in mid-timeline: the next one puts back what
-// it had changed.
+// testScenarioKilled kills a run in mid-timeline: its report says where it
+// ended, and the next one, which goes on with it, puts back what it had
+// changed.
 func (b *bench) testScenarioKilled(t *testing.T) {
 	path, out := filepath.Join(b.dir, "away.yaml"), filepath.Join(b.dir, "away")
 	if err := os.WriteFile(path, []byte(awayScenario), 0o600); err != nil {
@@ -193,14 +194,14 @@ func (b *bench) testScenarioKilled(t *testing.T) {
 	if istiod() != 0 || !strings.Contains(log, "step away") {
 		t.Fatalf("istiod was not away when the run was killed:\n%s", log)
 	}
-	begin, rest, _ := strings.Cut(awayScenario, "  steps:")
-	_, end, _ := strings.Cut(rest, "blocks:")
-	next := filepath.Join(b.dir, "next.yaml")
-	if err := os.WriteFile(next, []byte(strings.Replace(begin, "2m", "2s", 1)+"blocks:"+end), 0o600); err != nil {
-		t.Fatal(err)
+	if _, text := b.meshmark(t, "report", out); !strings.Contains(text, "trial b000-t00 did not end") || !strings.Contains(text, "step away: process") {
+		t.Errorf("the report does not say where the run ended:\n%s", text)
 	}
-	if code, text := b.meshmark(t, "run", next, "--out", out+"-next"); code != 0 && code != errs.CodeInvalid {
-		t.Errorf("the next run, exit code %d:\n%s", code, text)
+	if code, text := b.meshmark(t, "run", "--resume", out); code != 0 && code != errs.CodeInvalid {
+		t.Errorf("resumed, exit code %d:\n%s", code, text)
+	}
+	if run, notes, err := store.Load(t.Context(), out); err != nil || len(notes) > 0 || len(run.Trials) != 1 || run.Trials[0].Scenario == nil {
+		t.Errorf("after it was resumed: %d trials, %q, %v", len(run.Trials), notes, err)
 	}
 	if n := istiod(); n != 1 {
 		t.Errorf("istiod has %d replicas", n)

@@ -44,10 +44,13 @@ func (t *scenarioTrial) judge(got outcome, book *ledger.Book, logs error) {
 }
 
 // How late 99% of the requests may be sent by the clients' own fault, in
-// microseconds, without a word, and at all: windows are cut to 10 ms.
+// microseconds: without a word, as windows are cut to 10 ms; and at all, as
+// assertions about moments look at seconds, in which the load would not be
+// what was asked for. Between the two, assertions that late requests decide
+// are not judged; see package analysis.
 const (
 	lateUS    = 10_000
-	maxLateUS = 100_000
+	maxLateUS = 1_000_000
 )
 
 // unproven names the steps that did not take effect, or are not known to.

@@ -11,6 +11,7 @@ import (
 	"github.com/meshmark/meshmark/fault/drive"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -56,15 +57,15 @@ const (
 	leverMany  = 16 // proxies asked at once
 )
 
-// proveLevers waits until every caller's proxy has the cell's levers in force,
-// and notes the proof as checks.
+// proveLevers waits until every proxy has the cell's levers in force, and
+// notes the proof as checks.
 func (t *scenarioTrial) proveLevers(ctx context.Context) error {
-	m, ok := t.scene.mesh.(mesh.Resilience)
 	limited, cancel := context.WithTimeout(ctx, leverTime)
 	defer cancel()
 	if m, ok := t.scene.mesh.(mesh.Teller); ok && t.scene.meshed() {
 		return t.toldLevers(limited, m)
 	}
+	m, ok := t.scene.mesh.(mesh.Resilience)
 	if !ok || !t.scene.meshed() || m.ConfigPath() == "" {
 		return nil
 	}
@@ -73,10 +74,9 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 	var mu sync.Mutex
 	sum := map[string]*record.Check{}
 	var order []string
-	for _, r := range t.callers() {
-		routes := t.routesOf(r.Service)
+	prove := func(r *resident, by func(config []byte) []record.Check) {
 		group.Go(func() error {
-			checks, err := t.leversOf(groupCtx, m, r, routes)
+			checks, err := t.leversOf(groupCtx, m, r, by)
 			if err != nil {
 				return err
 			}
@@ -93,6 +93,23 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 			return nil
 		})
 	}
+	for _, r := range t.callers() {
+		routes := t.routesOf(r.Service)
+		prove(r, func(config []byte) []record.Check { return m.CheckTraffic(config, routes, t.scene.cell, t.scene.keepsLedger()) })
+	}
+	// What proxies accept by default hinders nobody.
+	if servers, ok := m.(mesh.ServerChecker); ok && t.scene.levels.MTLS != study.MTLSPermissive {
+		for i := range t.scene.scenario.Graph.Services {
+			one := &t.scene.scenario.Graph.Services[i]
+			port := servingPorts[one.Protocol].number
+			if t.scene.workload(one).Proxy == nil {
+				continue
+			}
+			for _, r := range t.census.living(one.Name) {
+				prove(r, func(config []byte) []record.Check { return servers.CheckServer(config, port, t.scene.cell) })
+			}
+		}
+	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("prove the levers: %w", err)
 	}
@@ -102,23 +119,6 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 	return nil
 }
 
-// leversOf asks one proxy until it has all levers, or the time is up.
-func (t *scenarioTrial) leversOf(ctx context.Context, m mesh.Resilience, r *resident, routes []mesh.Route) ([]record.Check, error) {
-	for {
-		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		config, err := t.admin(r).Get(asking, m.ConfigPath(), nil)
-		cancel()
-		var checks []record.Check
-		if err == nil {
-			checks = m.CheckTraffic(config, routes, t.scene.cell)
-			missing := ""
-			for i := range checks {
-				if !checks[i].OK {
-					checks[i].Detail = r.Name + ": " + checks[i].Detail
-					missing = checks[i].Detail
-				}
-			}
-			if missing == "" {
 // toldLevers waits until the control plane tells proxies the cell's levers, and
 // notes the proof as checks.
 func (t *scenarioTrial) toldLevers(ctx context.Context, m mesh.Teller) error {
@@ -145,6 +145,23 @@ func (t *scenarioTrial) toldLevers(ctx context.Context, m mesh.Teller) error {
 	}
 }
 
+// leversOf asks one proxy until it has all levers, or the time is up.
+func (t *scenarioTrial) leversOf(ctx context.Context, m mesh.Resilience, r *resident, by func(config []byte) []record.Check) ([]record.Check, error) {
+	for {
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		config, err := t.admin(r).Get(asking, m.ConfigPath(), nil)
+		cancel()
+		var checks []record.Check
+		if err == nil {
+			checks = by(config)
+			missing := ""
+			for i := range checks {
+				if !checks[i].OK {
+					checks[i].Detail = r.Name + ": " + checks[i].Detail
+					missing = checks[i].Detail
+				}
+			}
+			if missing == "" {
 				return checks, nil
 			}
 			err = errors.New(missing)

@@ -31,12 +31,8 @@ const (
 	mostConnections = 1000
 )
 
-// keyHeader is the header that consistent hashes go by, with keyValues
-// different values.
-const (
-	keyHeader = "x-meshmark-key"
-	keyValues = 1000
-)
+// keyHeader is the header that consistent hashes go by.
+const keyHeader = "x-meshmark-key"
 
 // loadSpec is what client number i sends in the trial.
 func (s *scene) loadSpec(i int) (load.Spec, error) {
@@ -64,7 +60,7 @@ func (s *scene) loadSpec(i int) (load.Spec, error) {
 	spec.DurationS = c.Timeline.Duration.Seconds()
 	spec.IntervalS = loadInterval.Seconds()
 	spec.RequestLog, spec.RequestID = true, fmt.Sprintf("%s%d", s.idPrefix(), i)
-	spec.HeaderKey = &load.HeaderKey{Name: keyHeader, Values: keyValues}
+	spec.HeaderKey = &load.HeaderKey{Name: keyHeader, Values: study.HashKeys}
 	return spec, spec.Validate()
 }
 

@@ -84,7 +84,7 @@ func (s *scene) workload(one *graph.Service) mesh.Workload {
 		sidecar = sidecar && one.Sidecar
 	}
 	if sidecar {
-		w.Proxy = &mesh.Proxy{MTLS: study.MTLSPermissive, Telemetry: mesh.TelemetryLedger, Concurrency: "1", CPULimit: study.CPULimitNone}
+		w.Proxy = &mesh.Proxy{MTLS: s.levels.MTLS, Telemetry: s.telemetry(), Concurrency: "1", CPULimit: study.CPULimitNone}
 		if one != nil && shortLived(s.scenario)[one.Name] {
 			w.Proxy.CertificateTTL = certificateTTL
 		}

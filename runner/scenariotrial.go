@@ -19,6 +19,7 @@ import (
 	loadcontrol "github.com/meshmark/meshmark/load/control"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/store"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +52,7 @@ func newScenarioTrial(s *stage, job job) (*scenarioTrial, error) {
 		return t, err
 	}
 	t.scene, err = newScene(s.study, job.cell, m, s.o.Lab.Images(), s.run, job.id, job.seed)
-	t.timeline = announced(s.study.Scenario.Timeline, s.study.Scenario.Graph)
+	t.timeline = announced(s.study.Scenario.TimelineOf(job.cell), s.study.Scenario.Graph)
 	return t, err
 }
 
@@ -60,7 +61,11 @@ func newScenarioTrial(s *stage, job job) (*scenarioTrial, error) {
 func (t *scenarioTrial) measure(ctx context.Context) (done completed, err error) {
 	defer func() { done.Trial, done.events = t.out, t.events }()
 	defer func() { err = errors.Join(err, t.clear()) }()
+	t.say("trial %s%s", t.job.id, store.Begins)
 	if err := t.compareClocks(ctx); err != nil {
+		return done, err
+	}
+	if err := t.setControl(ctx); err != nil {
 		return done, err
 	}
 	if err := t.deploy(ctx); err != nil {
@@ -87,14 +92,14 @@ func (t *scenarioTrial) measure(ctx context.Context) (done completed, err error)
 // deploy makes the trial's objects and waits until everything is ready.
 func (t *scenarioTrial) deploy(ctx context.Context) (err error) {
 	s := t.scene
+	if err := t.findControlPlane(ctx, s.mesh); err != nil {
+		return err
+	}
 	begin := time.Now()
 	t.say("%d services with %d pods, %d clients", len(s.scenario.Graph.Services), s.scenario.Graph.Pods(), s.scenario.Clients)
 	t.scribe = newScribe(ctx, t.kube, t.namespace, s, t.ahead)
 	if t.census, err = newCensus(ctx, t.kube, t.namespace, t.job.id, t.scribe.found); err != nil {
 		return err
-	if err := t.findControlPlane(ctx, s.mesh); err != nil {
-		return err
-	}
 	}
 	if err := t.create(ctx); err != nil {
 		return err
@@ -117,7 +122,8 @@ func (t *scenarioTrial) deploy(ctx context.Context) (err error) {
 	if err != nil {
 		return errs.WithHint(fmt.Errorf("wait for the services (%s): %w", state, err), "kubectl -n %s get events --sort-by=.lastTimestamp", t.namespace)
 	}
-	t.say("all are ready after %.1f s", time.Since(begin).Seconds())
+	t.out.Scenario.ReadyS = time.Since(begin).Seconds()
+	t.say("all are ready after %.1f s", t.out.Scenario.ReadyS)
 	return nil
 }
 
@@ -261,13 +267,13 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	}
 	t.looks.stop()
 	out := t.out.Scenario
+	out.Ledger = t.scene.ledgerSide()
 	out.StartNS, out.EndNS = t.zero.UnixNano(), t.zero.Add(t.timeline.Duration).UnixNano()
 	sidecar := map[string]bool{}
 	for _, w := range t.scene.workloads() {
 		sidecar[w.Name] = w.Proxy != nil
 	}
 	for i := range pods {
-	out.Ledger = t.scene.ledgerSide()
 		pods[i].Sidecar = sidecar[pods[i].Service]
 	}
 	out.Pods = pods
@@ -364,7 +370,7 @@ func announced(line fault.Timeline, g graph.Graph) fault.Timeline {
 		}
 		one, _ := g.Service(l.Service)
 		if more := l.Replicas - one.Replicas; more > 0 {
-			out.Steps = append(out.Steps, fault.Step{Name: step.Name + "-announced", At: max(0, step.At-l.Announced),
+			out.Steps = append(out.Steps, fault.Step{Name: step.Name + fault.Announced, At: max(0, step.At-l.Announced),
 				Action: fault.Action{Add: &fault.Replicas{Service: l.Service, Replicas: more}}})
 		}
 	}

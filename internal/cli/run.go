@@ -18,6 +18,7 @@ import (
 	"github.com/meshmark/meshmark/lab/local"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/mesh/istio"
+	"github.com/meshmark/meshmark/mesh/linkerd"
 	"github.com/meshmark/meshmark/mesh/none"
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/report"
@@ -114,7 +115,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	} else if options.Out == "" {
 		options.Out = filepath.Join("runs", s.Name+"-"+time.Now().UTC().Format("20060102-150405"))
 	}
-	if s.Plane() == study.PlaneControl {
+	if s.Plane() == study.PlaneControl || runner.SetsControl(plan) {
 		plane, err := openControl(ctx, where)
 		if err != nil {
 			return err
@@ -306,8 +307,11 @@ func envoyVersions(plan *study.Plan) []string {
 
 // newMesh makes the adapter that a study names.
 func newMesh(name string, images lab.Images) mesh.Mesh {
-	if name == study.MeshNone {
+	switch name {
+	case study.MeshNone:
 		return none.Mesh{}
+	case study.MeshLinkerd:
+		return &linkerd.Mesh{}
 	}
 	return &istio.Mesh{ProxyImage: images.ProxyFor}
 }

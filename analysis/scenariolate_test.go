@@ -1,0 +1,122 @@
+package analysis
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/ledger"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// What the clients' own lag decides is not judged; all else is.
+func TestScenarioLag(t *testing.T) {
+	// The clients stop for 300 ms at 1.5 s: 30 requests leave at 1.8 s, of which
+	// one fails.
+	stopped := func(due int64) int64 {
+		if due >= 1500*ms && due < 1800*ms {
+			return 1800*ms - due
+		}
+		return 0
+	}
+	run := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
+		return made{proxies: true, late: stopped, fail: failIn(1600, 1610, ledger.OutcomeStatus, 210),
+			spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.Lag{P50: 2, P99: 280_000, Max: 300_000} }}
+	})
+	for _, c := range []struct {
+		e    study.Expr
+		want string
+	}{
+		{study.Expr{Text: `total.failed == 0`}, "inconclusive"},
+		{study.Expr{Text: `total.latency_max < 100.0`}, "inconclusive"},
+		{study.Expr{Text: `latency_p99 < 100.0`, Timed: true}, "inconclusive"},
+		{study.Expr{Text: `total.latency_max < 500.0`}, "pass"},
+		{study.Expr{Text: `total.latency_p50 < 50.0`}, "pass"},
+		{study.Expr{Text: `window("start").latency_max < 100.0`}, "pass"},
+		{study.Expr{Text: `total.failed > 5`}, "fail"},
+		{study.Expr{Text: `ledger.reconciled && ledger.orphans == 0`}, "pass"},
+	} {
+		got, err := Analyze(run, c.e)
+		if err != nil {
+			t.Errorf("%s: %v", c.e.Text, err)
+			continue
+		}
+		trial := scenarioOf(t, got, "good").Trials[0]
+		a := trial.Assertions[len(trial.Assertions)-1]
+		if a.Outcome != c.want {
+			t.Errorf("%s: %s, %q; want %s", c.e.Text, a.Outcome, a.Detail, c.want)
+		}
+		if c.want == "inconclusive" && !strings.Contains(a.Detail, "sent 29 requests late, up to 300 ms") {
+			t.Errorf("%s: the detail does not say who was late: %q", c.e.Text, a.Detail)
+		}
+	}
+	// A lag within what windows are cut to decides nothing, whatever left late
+	// for want of a connection.
+	quiet := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
+		return made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.Lag{P99: 900, Max: 9_000} }}
+	})
+	got, err := Analyze(quiet, study.Expr{Text: `total.latency_max < 100.0`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial := scenarioOf(t, got, "good").Trials[0]
+	if a := trial.Assertions[len(trial.Assertions)-1]; a.Outcome != "fail" {
+		t.Errorf("%s, %q; want fail", a.Outcome, a.Detail)
+	}
+}
+
+// A cell that skips a step is not asked for it, and others are.
+func TestScenarioSkips(t *testing.T) {
+	text := strings.Replace(fourSeconds, "planted: {outlier_detection: off,", "planted: {skip: sick, outlier_detection: off,", 1)
+	run := scenarioRun(t, text, 1, func(record.Cell, int) made {
+		return made{proxies: true, events: func(trial *record.Trial) []record.Event { return inTime(trial)[:1] }}
+	})
+	f := analyze(t, run)
+	if got := scenarioOf(t, f, "planted"); got.Verdict != record.VerdictPass || len(got.Windows) != 2 {
+		t.Errorf("the cell that skips it came to %s, with %d windows: %+v", got.Verdict, len(got.Windows), got.Trials)
+	}
+	if got := scenarioOf(t, f, "good"); got.Verdict != record.VerdictInconclusive || !strings.Contains(strings.Join(got.Trials[0].Why, " "), `step "sick" did not happen`) {
+		t.Errorf("the cell that does not came to %s: %+v", got.Verdict, got.Trials)
+	}
+}
+
+// What steps do to some workers of a service changes what arithmetic expects of
+// all.
+func TestScenarioExpectsOfSome(t *testing.T) {
+	// Two workers, each 4 at once for 10 ms, bear 800 a second.
+	for name, c := range map[string]struct {
+		step     string
+		capacity float64
+		replicas int
+		failing  float64
+	}{
+		"slower":         {`worker: {service: bar, pick: 1, set: {service_time: {mean: 40ms}}}`, 500, 2, 0},
+		"all slower":     {`worker: {service: bar, set: {service_time: {mean: 40ms}}}`, 200, 2, 0},
+		"narrower":       {`worker: {service: bar, pick: 1, set: {concurrency: 1}}`, 500, 2, 0},
+		"no bound":       {`worker: {service: bar, pick: 1, set: {concurrency: 0}}`, 0, 0, 0},
+		"failing":        {`worker: {service: bar, pick: 1, set: {failures: [{share: 50%}]}}`, 800, 2, 0.25},
+		"one not ready":  {`worker: {service: bar, pick: 1, set: {ready: false}}`, 400, 1, 0},
+		"one paused":     {`process: {of: worker, service: bar, pick: 1, do: pause}`, 400, 2, 0.5},
+		"cut from one":   {`network: {from: clients, to: bar, pick: 1, cut: true}`, 400, 2, 0.5},
+		"istiod is away": {`process: {of: istiod, do: pause}`, 800, 2, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			begin, rest, _ := strings.Cut(fourSeconds, "  steps:")
+			_, end, _ := strings.Cut(rest, "variants:")
+			text := begin + "  steps:\n  - {name: gone, at: 1s, for: 1s, " + c.step + "}\nvariants:" + end
+			run := scenarioRun(t, text, 1, func(record.Cell, int) made {
+				return made{proxies: true, events: func(trial *record.Trial) []record.Event {
+					return []record.Event{stepEvent(trial, "gone", "worker", 1000*ms), stepEvent(trial, "gone", "end worker", 2000*ms)}
+				}}
+			})
+			s := scenarioOf(t, analyze(t, run), "planted") // without retries
+			e := s.Windows[1].Expected
+			if e.CapacityRPS != c.capacity || e.Replicas != c.replicas || e.ErrorShare != c.failing {
+				t.Errorf("capacity %v of %d replicas, share failing %v; want %v of %d, %v", e.CapacityRPS, e.Replicas, e.ErrorShare, c.capacity, c.replicas, c.failing)
+			}
+			if after := s.Windows[2].Expected; after.CapacityRPS != 800 || after.ErrorShare != 0 {
+				t.Errorf("after the step: %+v", after)
+			}
+		})
+	}
+}

@@ -1,0 +1,64 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// leversAnnotation of a run's namespace says that its trials set levers of the
+// control plane, beside what its plane says.
+const leversAnnotation = "meshmark.dev/levers"
+
+// SetsControl says whether a plan of resilience sets levers of a control plane.
+// One that does not leaves it as it is installed.
+func SetsControl(plan *study.Plan) bool {
+	if plan.Study.Plane() != study.PlaneResilience {
+		return false
+	}
+	for _, cell := range plan.Cells {
+		if cell[study.FactorDebounceAfter] != study.NotApplicable && cell[study.FactorDebounceAfter] != usualDebounce() {
+			return true
+		}
+	}
+	return false
+}
+
+// usualDebounce is istiod's own debounce.
+func usualDebounce() string {
+	f, _ := study.FactorByName(study.FactorDebounceAfter)
+	return f.Default
+}
+
+// setControl gives the control plane the cell's levers, where the run sets any.
+func (t *scenarioTrial) setControl(ctx context.Context) error {
+	level := t.job.cell[study.FactorDebounceAfter]
+	if t.o.Control == nil || level == study.NotApplicable {
+		return nil
+	}
+	done, err := t.o.Control.Apply(ctx, mesh.LeversOf(t.job.cell), false)
+	if err != nil {
+		return fmt.Errorf("set %s=%s: %w", study.FactorDebounceAfter, level, err)
+	}
+	how := "had it already"
+	if done.Restarted {
+		how = fmt.Sprintf("was started anew with it, which took %.1f s", done.Took.Seconds())
+		t.say("istiod %s: %s %s", how, study.FactorDebounceAfter, level)
+	}
+	t.out.Validity.Checks = append(t.out.Validity.Checks, record.Check{Name: strings.ReplaceAll(study.FactorDebounceAfter, "_", "-"), OK: true,
+		Detail: fmt.Sprintf("the cell says %s; every istiod %s", level, how)})
+	return nil
+}
+
+// fitControl refuses levers of a control plane that nobody can set.
+func (r *run) fitControl() error {
+	if SetsControl(r.plan) && r.o.Control == nil {
+		return errs.WithHint(errs.Usage("mesh %s: nothing here sets %s", r.o.Study.Mesh, study.FactorDebounceAfter), "leave it out")
+	}
+	return nil
+}
