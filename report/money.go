@@ -15,7 +15,7 @@ func moneyTable(f record.Findings) table {
 	t := table{Title: "What the proxies of a stated mesh would cost a month", Columns: factorColumns(f)}
 	var found []map[string]record.Finding
 	for i, name := range names {
-		by := byCell(f, name)
+		by := named(f, name)
 		for key, finding := range by {
 			if finding.Verdict == record.VerdictInvalid {
 				delete(by, key)
@@ -59,6 +59,17 @@ func moneyTable(f record.Findings) table {
 		t.Notes = append(t.Notes, "Of a mesh with "+f.Money+". Proxies only: what the mesh costs elsewhere, as in the kernel's interrupts and the control plane, comes on top.")
 	}
 	return t
+}
+
+// named are the findings of a name by their cell, compared or not.
+func named(f record.Findings, name string) map[string]record.Finding {
+	out := map[string]record.Finding{}
+	for _, finding := range f.Findings {
+		if finding.Name == name {
+			out[finding.Cell.Key()] = finding
+		}
+	}
+	return out
 }
 
 func onlyZero(by map[string]record.Finding) []string {

@@ -10,7 +10,7 @@ import (
 // saturationTable has how far the rate goes, a row a mode: the highest within
 // the bound, the knee of the latency's curve, and what ends it.
 func saturationTable(f record.Findings) table {
-	highest, knee := byCell(f, "highest_rate"), byCell(f, "knee_rate")
+	highest, knee := named(f, "highest_rate"), named(f, "knee_rate")
 	if len(highest) == 0 && len(knee) == 0 || ofControl(f) {
 		return table{}
 	}
