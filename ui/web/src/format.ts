@@ -11,7 +11,8 @@ const TIME: Readonly<Record<string, number>> = { ns: 1e-3, us: 1, ms: 1e3, s: 1e
 
 /**
  * The scale for values of a unit whose largest magnitude is largest: times in
- * µs below 0.2 ms, in ms below 10 s; bytes in kB, MB or GB; ratios in percent.
+ * µs below 0.2 ms, in ms below 10 s; bytes in kB, MB or GB; ratios in percent;
+ * cores of which none is used whole in thousandths.
  */
 export function scaleFor(unit: string, largest: number): Scale {
   const slash = unit.indexOf('/');
@@ -33,6 +34,8 @@ export function scaleFor(unit: string, largest: number): Scale {
       return { div: 0.01, unit: '%' };
     case 'rps':
       return { div: 1, unit: 'requests/s' };
+    case 'cores':
+      return largest < 1 ? { div: 1e-3, unit: 'mCPU' } : { div: 1, unit };
   }
   return { div: 1, unit };
 }
@@ -81,9 +84,16 @@ export function value(scale: Scale, v: number): string {
   return join(plain(scale, v), scale.unit);
 }
 
+/** Whether the ends of an interval are one value but for what arithmetic leaves. */
+export const oneValue = (low: number, high: number): boolean => high - low <= 1e-9 * Math.max(Math.abs(low), Math.abs(high));
+
 function parts(scale: Scale, estimate: number, low: number, high: number): readonly [string, string] {
   const [e, l, u] = [estimate / scale.div, low / scale.div, high / scale.div];
   const d = counts(scale) && l === u && Number.isInteger(e) ? 0 : decimals(e, l, u);
+  if (!oneValue(l, u) && fixed(l, d) === fixed(u, d)) { // much narrower than the digits that are told
+    const half = Math.max(u - e, e - l);
+    return [fixed(e, d), `to within ${fixed(half, clamp(-magnitude(half), 0, 9))}`];
+  }
   return [fixed(e, d), fixed(l, d) + (l < 0 ? ' to ' : '–') + fixed(u, d)];
 }
 

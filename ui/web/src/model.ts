@@ -42,6 +42,7 @@ export class Model {
   readonly colorFactor: FactorLevels | undefined;
   readonly dashFactor: FactorLevels | undefined;
   private readonly index = new Map<string, Finding>();
+  private readonly plain = new Map<string, Finding>();
 
   constructor(readonly findings: Findings) {
     this.cells = findings.cells ?? [];
@@ -49,7 +50,10 @@ export class Model {
     this.factors = (findings.factors ?? []).filter((f) => f.levels.length > 0);
     const compared = new Set<string>();
     for (const finding of this.all) {
-      if (!finding.against) continue;
+      if (!finding.against) {
+        this.plain.set(`${finding.name}|${key(finding.cell)}`, finding);
+        continue;
+      }
       this.index.set(`${finding.name}|${key(finding.cell)}`, finding);
       for (const [factor, l] of Object.entries(finding.cell ?? {})) {
         if (level(finding.against, factor) !== l) compared.add(factor);
@@ -67,6 +71,11 @@ export class Model {
   /** The overhead finding of a measure for a cell. */
   overhead(measure: string, cell: Cell | null): Finding | undefined {
     return this.index.get(`${measure}_overhead|${key(cell)}`);
+  }
+
+  /** A cell's own value of a measure. */
+  value(measure: string, cell: Cell | null): Finding | undefined {
+    return this.plain.get(`${measure}|${key(cell)}`);
   }
 
   /** The noise floor that a finding was judged by. */

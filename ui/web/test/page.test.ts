@@ -101,6 +101,66 @@ test('a study of the control plane shows convergence, its stages, pushes and cos
   expect(new XMLSerializer().serializeToString(root)).not.toMatch(/NaN|undefined|Infinity/);
 });
 
+const cellsOf = (...controls: Partial<ControlSummary>[]) => {
+  const [first] = page().findings.cells ?? [];
+  if (!first) throw new Error('no cell');
+  return controls.map((one, i) => ({ ...first, cell: { variant: `v${i}` }, label: `v${i}`, percentiles: [], cdf: [], cpu_us_per_request: {}, memory_bytes: {}, control: { ...control, ...one } }));
+};
+
+const variants = (n: number) => [{ factor: 'variant', levels: Array.from({ length: n }, (_x, i) => `v${i}`) }];
+
+const texts = (selector: string): (string | null)[] => [...root.querySelectorAll(selector)].map((e) => e.textContent);
+
+test('what is pushed for a change is told for each change, acknowledgements too', () => {
+  show(root, page({ cells: cellsOf({}, { committed: 40 }), factors: variants(2), findings: [] }));
+  const rows = [...root.querySelectorAll('#amplification table')].find((t) => t.textContent.startsWith('Pushed for each change'))?.querySelectorAll('tbody tr') ?? [];
+  expect([...rows].map((row) => [...row.querySelectorAll('td')].map((c) => c.textContent).slice(-2))).toEqual([['6.50', '0'], ['3.25', '0']]);
+});
+
+test('waterfalls of very different length have axes of their own, and a rest below zero is explained', () => {
+  const long = { mean_us: 5_019_000, residual_us: -40_000, stages: [{ name: 'debounce', mean_us: 5_059_000, source: 'log' }] };
+  show(root, page({ cells: cellsOf({}, long, {}), factors: variants(3), findings: [] }));
+  const drawn = [...root.querySelectorAll('#waterfall svg.plot')];
+  expect(drawn.map((svg) => svg.getAttribute('aria-label')?.split(': ')[1])).toEqual(['v0, v2', 'v1']);
+  expect(drawn.map((svg) => [...svg.querySelectorAll('text.figure')].map((t) => t.textContent))).toEqual([['121 ms, 7% unexplained', '121 ms, 7% unexplained'], ['5,019 ms, −1% unexplained']]);
+  expect([...(drawn[0]?.querySelectorAll('rect.bar title') ?? [])].map((t) => t.textContent)).toContain('unexplained: 8.00 ms');
+  expect(root.querySelector('#waterfall .key')?.textContent).toContain('runs past its mark the rest is negative');
+  show(root, page({ cells: cellsOf({ unexplained: { pairs: 258, beyond: 3 } }, {}), factors: variants(2), findings: [] }));
+  expect(root.querySelectorAll('#waterfall svg.plot')).toHaveLength(1);
+  expect(root.querySelector('#waterfall .key')?.textContent).toBe('3 of 258 pairs of a change and a proxy miss their own stages by more than 5% of their time or 2 ms.');
+  expect(root.querySelector('#waterfall table')?.textContent).toContain('3 of 258–');
+});
+
+test('who used the machine stands beside its state', () => {
+  const pressure = { cpu_some_ratio: 0.05, memory_some_ratio: 0, io_some_ratio: 0, steal_ratio: 0.01, busy_ratio: 0.62 };
+  const cells = cellsOf({ cores_by_part: { control: 0.0229, server_proxy: 0.51, apiserver: 0.1, rest: 0.6, machine: 1.233 } }, {}).map((c) => ({ ...c, pressure }));
+  show(root, page({ cells, factors: variants(2), findings: [] }));
+  expect(texts('#machine thead th')).toEqual(['cell', 'istiod', 'real sidecars', 'API server', 'rest of the machine', 'whole machine', 'CPUs busy', 'tasks waited for one', 'stolen']);
+  expect(texts('#machine tbody td')).toEqual(['23', '510', '100', '600', '1,233', '62%', '5%', '1%']);
+  expect(root.querySelector('#conditions')).toBeNull();
+  expect(texts('#control-cost tbody td')).toContain('10.0 mCPU'); // istiod's idle use
+});
+
+test('that istiod’s own percentile hides something is told only where it can be', () => {
+  const value = (i: number, low: number, high: number) => ({ name: 'hidden_convergence_p99', probe: 'convergence', cell: { variant: `v${i}` }, estimate: (low + high) / 2, low, high, unit: 'us', blocks: 4, verdict: 'measured' });
+  show(root, page({ cells: cellsOf({}, {}, {}), factors: variants(3), findings: [value(0, 10_000, 20_000), value(1, -20_000, 50_000)] }));
+  expect([...root.querySelectorAll('#convergence tbody tr')].slice(0, 3).map((row) => row.querySelectorAll('td')[6]?.textContent)).toEqual(['15 (10–20)', '15 (−20 to 50): cannot be told', '261']);
+});
+
+test('remarks on differences name their cells, are merged and are few', () => {
+  const difference = (name: string, i: number, warnings: string[], verdict = 'inconclusive') => ({ name: `${name}_overhead`, probe: 'x', cell: { variant: `v${i}` }, against: { variant: 'v0' }, estimate: 1, low: -1, high: 3, unit: 'us', blocks: 2, verdict, warnings });
+  const far = (ms: number) => `the interval reaches ${ms} ms, far beyond the noise floor of 21 ms`;
+  const few = 'only 2 blocks';
+  show(root, page({ cells: cellsOf({}, {}, {}), factors: variants(3), noise_floor: [], findings: [
+    difference('convergence_p50', 1, [few, far(293)]), difference('convergence_p50', 2, [few, far(120)]), difference('convergence_p99', 1, [few, 'odd']),
+    difference('convergence_p99', 2, ['odd']), difference('pushes', 1, [few]), difference('pushes', 2, ['identical baselines differ by up to 3 pushes'], 'below_noise'),
+  ] }));
+  expect(texts('#overhead .warnings li')).toEqual([
+    'v1: the interval reaches 293 ms, far beyond the noise floor of 21 ms (much the same: v2)', 'v1, v2: odd', 'only 2 blocks (4 differences of 6)',
+  ]);
+  expect(texts('#overhead .panel .warnings li')).toHaveLength(2);
+});
+
 test('first, median and last proxy stand by percentile, and what too few changes tell is not told', () => {
   const quantiles = (p50: number) => ({ p50, p90: 2 * p50, p99: null, p999: null, max: 3 * p50 });
   const edges = { changes: 20, lacking: 0, first_us: quantiles(110_000), median_us: quantiles(120_000), last_us: quantiles(150_000) };

@@ -18,12 +18,16 @@ export function pieces(names: readonly string[], of: (name: string) => number, s
   return names.map((name, i) => ({ color: color(i), value: Math.max(0, of(name)) / scale.div, hatched: false, says: `${words(name)}: ${value(scale, of(name))}` })).filter((p) => p.value > 0);
 }
 
-const color = (i: number): string => `var(--series-${i % 9})`;
+/** Series 6 is much like series 1, and comes last. */
+const ORDER = [0, 1, 2, 3, 4, 5, 7, 8, 6];
 
-/** What the colours of stacked bars mean. */
-export function keys(names: readonly string[], words: (name: string) => string, mark?: string): HTMLElement {
+const color = (i: number): string => `var(--series-${ORDER[i % ORDER.length] ?? 0})`;
+
+/** What the colours of stacked bars mean, and what is hatched, if anything. */
+export function keys(names: readonly string[], words: (name: string) => string, mark?: string, hatched?: string): HTMLElement {
   return h('div', { class: 'legend' }, h('ul', {},
     names.map((name, i) => h('li', {}, h('span', { class: 'box', style: `background:${color(i)}`, 'aria-hidden': 'true' }), words(name))),
+    hatched !== undefined && h('li', {}, h('span', { class: 'box kernel', 'aria-hidden': 'true' }), hatched),
     mark !== undefined && h('li', {}, h('span', { class: 'tickmark', 'aria-hidden': 'true' }), mark),
   ));
 }

@@ -4,9 +4,9 @@
 import { airy, nines } from '../chart/axis';
 import { bars, type BarRow } from '../chart/bars';
 import { lineChart, type Series } from '../chart/line';
-import type { ControlSummary, Stage } from '../data';
+import type { CellSummary, ControlSummary, Stage } from '../data';
 import { h } from '../dom';
-import { count, fixed, percent, percentileName, plain, scaleFor, value, type Scale } from '../format';
+import { count, fixed, interval, percent, percentileName, plain, plural, scaleFor, value, type Scale } from '../format';
 import type { Model } from '../model';
 import { controlled, keys, pieces, type Controlled } from './control';
 import { tickText } from './overhead';
@@ -120,12 +120,20 @@ function convergenceTable(model: Model, shown: readonly Controlled[]): HTMLEleme
       ...[c.p50, c.p90, c.p99, c.p999, c.max].map((v) => plain(scale, v)),
       ...(real ? [applied?.p50, applied?.p99, applied?.max].map((v) => measured(scale, v)) : []),
       reported === undefined ? '–' : plain(scale, reported) + (control.reported_first_bucket ? ' (first bucket)' : ''),
-      measured(scale, reported === undefined ? undefined : c.p99 - reported),
+      hidden(model, cell, scale, reported === undefined ? undefined : c.p99 - reported),
       count(control.committed),
       ...[control.missed, control.unacked].map((n) => ({ text: count(n), ...(n > 0 ? { tone: 'bad' as const } : {}) })),
       { text: `${cell.valid}/${cell.trials}`, ...(cell.valid < cell.trials ? { tone: 'bad' as const } : {}) },
     ];
   }));
+}
+
+/** What istiod's own percentile hides, where that can be told from nothing; without an interval what it is in all. */
+function hidden(model: Model, cell: CellSummary, scale: Scale, all: number | undefined): CellText {
+  const f = model.value('hidden_convergence_p99', cell.cell);
+  if (!f || f.verdict !== 'measured') return measured(scale, all);
+  const text = interval(scale, f.estimate, f.low, f.high);
+  return f.low <= 0 && f.high >= 0 ? { text: `${text}: cannot be told`, tone: 'dim' } : text;
 }
 
 /** How long changes took to the first, the median and the last proxy; nothing where none was acknowledged. */
@@ -158,6 +166,46 @@ const stageOf = (control: ControlSummary, name: string): Stage | undefined => (c
 /** A figure, or a dash for what nobody measured. */
 const measured = (scale: Scale, us: number | undefined): string => (us === undefined ? '–' : plain(scale, us));
 
+/** Cells whose longest way is more than this many times their shortest share no axis. */
+const APART = 5;
+
+/** Cells in groups of much the same length, each in its first cell's place. */
+function alike(shown: readonly Controlled[]): Controlled[][] {
+  const groups: Controlled[][] = [];
+  for (const one of [...shown].sort((a, b) => a.control.mean_us - b.control.mean_us)) {
+    const group = groups.at(-1);
+    if (group && one.control.mean_us <= APART * (group[0]?.control.mean_us ?? 0)) group.push(one);
+    else groups.push([one]);
+  }
+  const place = (one: Controlled | undefined): number => (one ? shown.indexOf(one) : 0);
+  for (const group of groups) group.sort((a, b) => place(a) - place(b));
+  return groups.sort((a, b) => place(a[0]) - place(b[0]));
+}
+
+/** The waterfalls of some cells on one axis. */
+function stacked(model: Model, group: readonly Controlled[], cells: readonly CellSummary[], names: readonly string[], named: boolean) {
+  const scale = scaleFor('us', Math.max(...group.map((c) => c.control.mean_us)));
+  const rows: BarRow[] = group.map(({ cell, control }) => {
+    const rest = control.residual_us / scale.div;
+    const stages = pieces(names, (name) => stageOf(control, name)?.mean_us ?? 0, scale, stageWords);
+    return {
+      label: model.label(cell.cell, cells),
+      says: `${plain(scale, control.mean_us)} ${scale.unit}, ${percent(control.residual_us / control.mean_us)} unexplained`,
+      pieces: rest > 0 ? [...stages, { color: 'var(--ink-3)', value: rest, hatched: true, says: `unexplained: ${value(scale, control.residual_us)}` }] : stages,
+      mark: { value: control.mean_us / scale.div, low: control.mean_us / scale.div, high: control.mean_us / scale.div, says: `measured: ${value(scale, control.mean_us)}` },
+    };
+  });
+  const of = named ? `: ${group.map((c) => model.label(c.cell.cell, cells)).join(', ')}` : '';
+  return bars({ name: `Mean time from commit to acknowledgement by cell, stacked by stage${of}`, title: `mean, ${scale.unit}`, rows, format: tickText });
+}
+
+/** How many single pairs their own stages miss, which means may hide. */
+function pairsOff(shown: readonly Controlled[]): string {
+  const all = shown.flatMap(({ control }) => control.unexplained ?? []);
+  const [pairs, beyond] = [all.reduce((n, u) => n + u.pairs, 0), all.reduce((n, u) => n + u.beyond, 0)];
+  return pairs === 0 ? '' : `${beyond === 0 ? 'None' : count(beyond)} of ${plural(pairs, 'pair')} of a change and a proxy ${beyond === 0 || beyond === 1 ? 'misses' : 'miss'} their own stages by more than 5% of their time or 2 ms.`;
+}
+
 /** Where the mean time of a change goes. */
 export function waterfall(model: Model, slice: Slice): View | null {
   const names = [...new Set(model.cells.flatMap((c) => (c.control?.stages ?? []).map((s) => s.name)))];
@@ -167,24 +215,26 @@ export function waterfall(model: Model, slice: Slice): View | null {
     const cells = shown.map((c) => c.cell);
     if (shown.length === 0) return [nothing()];
     const scale = scaleFor('us', Math.max(...shown.map((c) => c.control.mean_us)));
-    const rows: BarRow[] = shown.map(({ cell, control }) => ({
-      label: model.label(cell.cell, cells),
-      says: `${plain(scale, control.mean_us)} ${scale.unit}, ${percent(Math.abs(control.residual_us) / control.mean_us)} unexplained`,
-      pieces: pieces(names, (name) => (control.stages ?? []).find((s) => s.name === name)?.mean_us ?? 0, scale, stageWords),
-      mark: { value: control.mean_us / scale.div, low: control.mean_us / scale.div, high: control.mean_us / scale.div, says: `measured: ${value(scale, control.mean_us)}` },
-    }));
+    const groups = alike(shown);
     const missing = [...new Set(shown.flatMap((c) => c.control.missing_stages ?? []))].filter((name) => !names.includes(name));
     const checks = new Map(shown.flatMap((c) => (c.control.stages ?? []).map((s) => [s.name, s.check_source] as const)));
     const checked = names.filter((name) => shown.some((c) => stageOf(c.control, name)?.check_us !== undefined));
     const sources = new Map(shown.flatMap((c) => (c.control.stages ?? []).map((s) => [s.name, s.source] as const)));
     return [
-      keys(names, stageWords, 'measured mean'),
-      chart(bars({ name: 'Mean time from commit to acknowledgement by cell, stacked by stage', title: `mean, ${scale.unit}`, rows, format: tickText })),
+      keys(names, stageWords, 'measured mean', shown.some((c) => c.control.residual_us > 0) ? 'unexplained' : undefined),
+      ...groups.map((group) => chart(stacked(model, group, cells, names, groups.length > 1))),
+      h('p', { class: 'key' }, [
+        ...(groups.length > 1 ? ['Cells of very different length have axes of their own.'] : []),
+        ...(shown.some(({ control: c }) => c.residual_us < 0) ? ['Where a bar runs past its mark the rest is negative: the stages, each read from a source of its own, say more than passed.'] : []),
+        ...(shown.some(({ control: c }) => (c.stages ?? []).some((s) => s.mean_us < 0)) ? ['A stage below zero, as a watch that istiod was ahead of, has no piece; the others run past the mark by as much.'] : []),
+        pairsOff(shown),
+      ].filter(Boolean).join(' ')),
       folded('Stages as a table', table(`Stages, ${scale.unit}`, [{ head: 'stage' }, ...shown.map((c) => ({ head: model.label(c.cell.cell, cells), number: true })), { head: 'read from', prose: true }], [
         ...names.map((name): CellText[] => [stageWords(name), ...shown.map((c) => measured(scale, stageOf(c.control, name)?.mean_us)), sources.get(name) ?? '']),
         ...missing.map((name): CellText[] => [stageWords(name), ...shown.map(() => '–'), 'not measured: it is in the unexplained part']),
         ...checked.map((name): CellText[] => [`${stageWords(name)}, second source`, ...shown.map((c) => measured(scale, stageOf(c.control, name)?.check_us)), checks.get(name) ?? '']),
         ['unexplained', ...shown.map((c) => fixed(c.control.residual_us / scale.div, 2)), 'the measured mean less all stages'],
+        ...(shown.some((c) => c.control.unexplained) ? [['pairs off by more than 5% or 2 ms', ...shown.map(({ control }) => (control.unexplained ? `${count(control.unexplained.beyond)} of ${count(control.unexplained.pairs)}` : '–')), 'a change and a proxy each, which their own stages miss']] : []),
         ['measured mean', ...shown.map((c) => plain(scale, c.control.mean_us)), 'commit to acknowledgement'],
       ])),
     ];

@@ -64,9 +64,9 @@ function cpuRow(model: Model, c: CellSummary, shown: readonly CellSummary[], par
   };
 }
 
-function partLegend(parts: readonly string[], kernel: boolean, machine: boolean): HTMLElement {
+function partLegend(parts: readonly string[], kernel: boolean, machine: boolean, words: (part: string) => string = partWords): HTMLElement {
   return h('div', { class: 'legend' }, h('ul', {},
-    parts.map((part) => h('li', {}, h('span', { class: 'box', style: `background:${partColor(part)}`, 'aria-hidden': 'true' }), partWords(part))),
+    parts.map((part) => h('li', {}, h('span', { class: 'box', style: `background:${partColor(part)}`, 'aria-hidden': 'true' }), words(part))),
     kernel && h('li', {}, h('span', { class: 'box kernel', 'aria-hidden': 'true' }), 'hatched: in the kernel'),
     machine && h('li', {}, h('span', { class: 'tickmark', 'aria-hidden': 'true' }), 'whole machine'),
   ));
@@ -125,6 +125,8 @@ export function memory(model: Model, slice: Slice): View | null {
   const parts = model.parts((c) => c.memory_bytes);
   if (parts.length === 0) return null;
   const scale = scaleFor('bytes', Math.max(...model.cells.flatMap((c) => Object.values(c.memory_bytes ?? {}))));
+  // Where no requests are measured the only real sidecars are those that changes are read from.
+  const words = (part: string): string => (model.controlled && part === 'server_proxy' ? 'real sidecars' : partWords(part));
   const live = new Live((selection, chart) => {
     const shown = slice.cells(selection).filter((c) => Object.keys(c.memory_bytes ?? {}).length > 0);
     if (shown.length === 0) return [nothing()];
@@ -132,14 +134,14 @@ export function memory(model: Model, slice: Slice): View | null {
       const all = new Map(Object.entries(c.memory_bytes ?? {}));
       const pieces = parts.flatMap((p) => {
         const bytes = all.get(p);
-        return bytes === undefined ? [] : [{ color: partColor(p), value: bytes / scale.div, hatched: false, says: `${partWords(p)}: ${plain(scale, bytes)} ${scale.unit}` }];
+        return bytes === undefined ? [] : [{ color: partColor(p), value: bytes / scale.div, hatched: false, says: `${words(p)}: ${plain(scale, bytes)} ${scale.unit}` }];
       });
       return { label: model.label(c.cell, shown), says: `${plain(scale, [...all.values()].reduce((a, b) => a + b, 0))} ${scale.unit}`, pieces };
     });
     const content: Child[] = [
-      partLegend(parts, false, false),
+      partLegend(parts, false, false, words),
       chart(bars({ name: 'Memory by cell, stacked by part', title: `memory, ${scale.unit}`, rows, format: tickText })),
-      folded('Memory as a table', table(`Memory, ${scale.unit}`, [{ head: 'cell' }, ...parts.map((p) => ({ head: partWords(p), number: true }))],
+      folded('Memory as a table', table(`Memory, ${scale.unit}`, [{ head: 'cell' }, ...parts.map((p) => ({ head: words(p), number: true }))],
         model.selected(selection).map((c, _i, cells) => [model.label(c.cell, cells), ...parts.map((p) => {
           const bytes = new Map(Object.entries(c.memory_bytes ?? {})).get(p);
           return bytes === undefined ? '–' : plain(scale, bytes);

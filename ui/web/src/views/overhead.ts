@@ -6,7 +6,7 @@ import { forest, type ForestRow } from '../chart/forest';
 import { lineChart, type Series } from '../chart/line';
 import type { CellSummary, Finding } from '../data';
 import { h, type Child } from '../dom';
-import { interval, percent, plain, scaleFor, type Scale } from '../format';
+import { interval, oneValue, percent, plain, plural, scaleFor, type Scale } from '../format';
 import { factorWords, key, level, levelWords, pick, stands, verdictWords, type Model } from '../model';
 import { choice, folded, legend, Live, notes, nothing, section, table, toggle, type CellText, type View } from './parts';
 
@@ -56,10 +56,15 @@ export function overhead(model: Model): View | null {
       drawn.push(legend(model, shown, true));
       drawn.push(h('div', { class: 'panels two' }, groups.map((cells) => h('div', { class: 'panel' }, h('h3', {}, comparedLabel(model, cells[0])), chart(lines(model, cells, measure, scale, kind, domain))))));
     } else {
-      drawn.push(h('div', { class: 'panels two' }, within.map((m) => h('div', { class: 'panel' }, h('h3', {}, `Added ${m.to}`), chart(rows(model, shown, m))))));
+      const said = new Remarks(model, shown, within);
+      drawn.push(h('div', { class: 'panels two' }, within.map((m) => h('div', { class: 'panel' }, h('h3', {}, `Added ${m.to}`), chart(rows(model, shown, m)), notes(said.of(m))))));
+      drawn.push(notes(said.ofMany));
       drawn.push(h('p', { class: 'key' }, h('span', { class: 'noise-key', 'aria-hidden': 'true' }), 'Noise floor: what two identical baselines differ by. A hollow mark is not told apart from it.'));
     }
-    drawn.push(notes(shown.flatMap((c) => within.flatMap((m) => model.overhead(m.id, c.cell)?.warnings ?? []))));
+    if (numeric) {
+      const said = new Remarks(model, shown, within);
+      drawn.push(notes([...said.ofMany, ...within.flatMap((m) => said.of(m))]));
+    }
     drawn.push(folded('Overhead as a table', overheadTable(model, shown, measures)));
     return drawn;
   });
@@ -78,6 +83,45 @@ export function overhead(model: Model): View | null {
       h('p', { class: 'lead' }, 'The difference to the baseline inside each block, with its 95% interval over blocks.'), controls, live.element),
     update: live.update,
   };
+}
+
+/** Measures in which the same warning stands are said together from this number on. */
+const MANY = 3;
+
+/**
+ * What is odd about differences, each remark with the cells it is about, and
+ * few: those of one measure that differ in their figures only are one, and one
+ * that stands in many measures is said once for all.
+ */
+class Remarks {
+  readonly ofMany: readonly string[];
+  private readonly all: readonly { readonly measure: string; readonly label: string; readonly text: string; readonly shape: string }[];
+
+  constructor(model: Model, shown: readonly CellSummary[], measures: readonly Measure[]) {
+    const found = measures.flatMap((m) => shown.flatMap((c) => {
+      const f = model.overhead(m.id, c.cell);
+      return f ? [{ measure: m.id, label: model.label(c.cell, shown), f }] : [];
+    }));
+    // "below noise" stands beside the figure, with the floor, and so does "(same)".
+    this.all = found.flatMap(({ measure, label, f }) => (f.warnings ?? []).filter((text) => (f.verdict !== 'below_noise' || !text.startsWith('identical baselines differ')) && !/^all \d+ blocks gave the same value/.test(text))
+      .map((text) => ({ measure, label, text, shape: text.replace(/[\d.,]+/g, '#') })));
+    this.ofMany = groupBy(this.all, (w) => w.text).filter((group) => this.widespread(group[0]?.text ?? '')).map((group) => `${group[0]?.text ?? ''} (${plural(group.length, 'difference')} of ${found.length})`);
+  }
+
+  private widespread(text: string): boolean {
+    return new Set(this.all.filter((w) => w.text === text).map((w) => w.measure)).size >= MANY;
+  }
+
+  /** What is said of one measure alone. */
+  of(m: Measure): string[] {
+    const own = this.all.filter((w) => w.measure === m.id && !this.widespread(w.text));
+    return groupBy(own, (w) => w.shape).map((group) => {
+      const [first, ...rest] = group;
+      const [text, labels] = [first?.text ?? '', [...new Set(group.map((w) => w.label))]];
+      if (rest.every((w) => w.text === text)) return `${labels.join(', ')}: ${text}`;
+      return `${labels[0] ?? ''}: ${text}` + (labels.length > 1 ? ` (much the same: ${labels.slice(1).join(', ')})` : '');
+    });
+  }
 }
 
 function extent(f: Finding | undefined): number {
@@ -103,7 +147,7 @@ function comparedLabel(model: Model, cell: CellSummary | undefined): string {
 export function says(f: Finding, scale: Scale, noise: number | undefined): string {
   if (f.verdict === 'invalid') return 'not valid';
   if (f.verdict === 'below_noise') return noise === undefined ? 'below noise' : `below noise (${plain(scale, noise)})`;
-  return interval(scale, f.estimate, f.low, f.high);
+  return oneValue(f.low, f.high) ? `${plain(scale, f.estimate)} (same)` : interval(scale, f.estimate, f.low, f.high);
 }
 
 function lines(model: Model, cells: readonly CellSummary[], measure: string, scale: Scale, kind: 'linear' | 'log', domain: readonly [number, number]) {

@@ -4,7 +4,7 @@ import { forest, type ForestRow } from '../chart/forest';
 import type { Chart } from '../chart/figure';
 import type { Published } from '../data';
 import { h } from '../dom';
-import { quantity, scaleFor, value, type Scale } from '../format';
+import { oneValue, quantity, scaleFor, value, type Scale } from '../format';
 import { findingWords, stands, type Model } from '../model';
 import { tickText } from './overhead';
 import { section, table } from './parts';
@@ -40,7 +40,8 @@ function measured(p: Published, scale: Scale): string {
   if (!m) return '';
   if (m.verdict === 'invalid') return 'not valid';
   if (m.verdict === 'below_noise') return 'below noise';
-  return quantity(m.unit === p.unit ? scale : scaleFor(m.unit, Math.abs(m.high)), m.estimate, m.low, m.high);
+  const own = m.unit === p.unit ? scale : scaleFor(m.unit, Math.abs(m.high));
+  return oneValue(m.low, m.high) ? `${value(own, m.estimate)} (same)` : quantity(own, m.estimate, m.low, m.high);
 }
 
 /** Claims that have a measured counterpart, by unit. */

@@ -113,7 +113,8 @@ function wireTable(model: Model, shown: readonly Controlled[]): HTMLElement | nu
         if (!w || w.responses === 0) return [];
         return [[
           model.label(cell.cell, cells), type.toUpperCase(), plain({ div: 1, unit: '' }, w.responses / each), value(scaleFor('bytes', w.bytes / each), w.bytes / each),
-          plain({ div: 1, unit: '' }, w.resources / each), percent(w.resources > 0 ? w.identical / w.resources : 0), count(w.acks), { text: count(w.nacks), ...(w.nacks > 0 ? { tone: 'bad' as const } : {}) },
+          plain({ div: 1, unit: '' }, w.resources / each), percent(w.resources > 0 ? w.identical / w.resources : 0), plain({ div: 1, unit: '' }, w.acks / each),
+          { text: plain({ div: 1, unit: '' }, w.nacks / each), ...(w.nacks > 0 ? { tone: 'bad' as const } : {}) },
         ]];
       });
     }));
@@ -130,11 +131,11 @@ export function controlCost(model: Model, slice: Slice): View | null {
     // Less than idle is noise, and no saving.
     const net = (c: ControlSummary, s: number): CellText => (s > 0 ? each(c, s) : { text: 'noise', tone: 'dim' });
     return [
-      table('Cost of a change', [{ head: 'cell' }, ...['istiod CPU', 'kube-apiserver CPU', 'simulated proxies’ CPU', 'istiod idle, of a core', 'istiod heap', 'allocated', 'allocated a second', 'goroutines'].map((head) => ({ head, number: true }))],
+      table('Cost of a change', [{ head: 'cell' }, ...['istiod CPU', 'kube-apiserver CPU', 'simulated proxies’ CPU', 'istiod idle', 'istiod heap', 'allocated', 'allocated a second', 'goroutines'].map((head) => ({ head, number: true }))],
         shown.map(({ cell, control: c }): CellText[] => [
           model.label(cell.cell, cells), net(c, seconds(c.istiod_cpu) - c.idle_cores * c.window_s),
           c.apiserver_cpu ? net(c, seconds(c.apiserver_cpu) - (c.apiserver_idle_cores ?? 0) * (c.apiserver_s ?? 0)) : '–',
-          each(c, seconds(c.simulator_cpu)), percent(c.idle_cores), value(scaleFor('bytes', c.heap_bytes), c.heap_bytes),
+          each(c, seconds(c.simulator_cpu)), value(scaleFor('cores', c.idle_cores), c.idle_cores), value(scaleFor('bytes', c.heap_bytes), c.heap_bytes),
           value(scaleFor('bytes', c.alloc_bytes / Math.max(1, c.committed)), c.alloc_bytes / Math.max(1, c.committed)),
           value(scaleFor('bytes', c.alloc_bytes / Math.max(1, c.window_s)), c.alloc_bytes / Math.max(1, c.window_s)),
           c.goroutines === undefined ? '–' : count(c.goroutines),
