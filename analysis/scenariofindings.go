@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/meshmark/meshmark/fault"
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
 )
@@ -33,7 +32,7 @@ func scenarioMeasures(s *study.Study) []measure {
 			out = append(out, m)
 		}
 	}
-	return out
+	return append(out, scenarioMoney(s)...)
 }
 
 // ofScenario is a measure of what a trial came to; NaN if nobody knows.
@@ -56,7 +55,12 @@ func ledgerMeasures() []measure {
 		one("failed_requests", func(s *trialScenario) float64 { return float64(s.total.Failed) }),
 		one("attempt_ratio", func(s *trialScenario) float64 { return positive(s.account.Amplification()) }),
 		one("hidden_failures", func(s *trialScenario) float64 { return float64(s.total.Hidden) }),
-		one("phantom_attempts", func(s *trialScenario) float64 { return float64(s.total.PhantomAttempts) }),
+		one("phantom_attempts", func(s *trialScenario) float64 {
+			if s.trial.Scenario.Ledger != "" {
+				return math.NaN() // who sends them writes nothing
+			}
+			return float64(s.total.PhantomAttempts)
+		}),
 		one("longest_failing_run", func(s *trialScenario) float64 { return s.total.LongestFailUS }),
 		one("time_to_detect", func(s *trialScenario) float64 {
 			return longest(s, func(one timed) *float64 { return one.DetectUS })
@@ -144,22 +148,23 @@ func scenarioCPU() []measure {
 	one := func(name string, of func(s *trialScenario) float64) measure {
 		return measure{name: name, of: ofScenario(of)}
 	}
-	return []measure{
-		one("cpu_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) }),
-		one("cpu_"+record.PartClientProxy, func(s *trialScenario) float64 { return perProxy(s, true, use) }),
-		one("cpu_"+record.PartServerProxy, func(s *trialScenario) float64 { return perProxy(s, false, use) }),
-		one("cpu_"+record.PartMachine, func(s *trialScenario) float64 { return use(s, record.PartMachine) }),
+	out := []measure{one("cpu_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) })}
+	for _, role := range proxyRoles {
+		out = append(out, one("cpu_"+role.part, func(s *trialScenario) float64 { return perProxy(s, role.is, use) }))
 	}
+	return append(out,
+		one(study.FindingProxyRequest, perProxyRequest),
+		one("cpu_"+record.PartMachine, func(s *trialScenario) float64 { return use(s, record.PartMachine) }))
 }
 
-// perProxy is the mean of one proxy of the clients or of the services: the sum
-// over the proxies that lived at one time, which is pod time over the
+// perProxy is the mean of one proxy of the services chosen, or of the clients:
+// the sum over the proxies that lived at one time, which is pod time over the
 // timeline's.
-func perProxy(s *trialScenario, clients bool, use func(*trialScenario, string) float64) float64 {
+func perProxy(s *trialScenario, is roleOf, use func(*trialScenario, string) float64) float64 {
 	total, n := math.NaN(), 0.0
 	seen := map[string]bool{}
 	for _, p := range s.trial.Scenario.Pods {
-		if !p.Sidecar || (p.Service == fault.LoadService) != clients {
+		if !p.Sidecar || !is(s, p.Service) {
 			continue
 		}
 		n += lived(s, p)
@@ -199,11 +204,11 @@ func scenarioMemory() []measure {
 		return positive(float64(bytes))
 	}
 	// Memory is of the pods at the end.
-	atEnd := func(s *trialScenario, clients bool) float64 {
+	atEnd := func(s *trialScenario, is roleOf) float64 {
 		total, n := math.NaN(), 0
 		seen := map[string]bool{}
 		for _, p := range s.trial.Scenario.Pods {
-			if !p.Sidecar || (p.Service == fault.LoadService) != clients || p.GoneNS > 0 && p.BackNS == 0 {
+			if !p.Sidecar || !is(s, p.Service) || p.GoneNS > 0 && p.BackNS == 0 {
 				continue
 			}
 			n++
@@ -223,9 +228,9 @@ func scenarioMemory() []measure {
 	one := func(name string, of func(s *trialScenario) float64) measure {
 		return measure{name: name, of: ofScenario(of)}
 	}
-	return []measure{
-		one("memory_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) }),
-		one("memory_"+record.PartClientProxy, func(s *trialScenario) float64 { return atEnd(s, true) }),
-		one("memory_"+record.PartServerProxy, func(s *trialScenario) float64 { return atEnd(s, false) }),
+	out := []measure{one("memory_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) })}
+	for _, role := range proxyRoles {
+		out = append(out, one("memory_"+role.part, func(s *trialScenario) float64 { return atEnd(s, role.is) }))
 	}
+	return out
 }

@@ -25,12 +25,15 @@ func (s *trialScenario) summarize() *record.ScenarioSummary {
 	c := s.study.Scenario
 	_, retries := retriesOf(s.trial.Cell)
 	out := &record.ScenarioSummary{
-		Shown: s.trial.ID, Seconds: float64(s.length) / 1e9, Windows: s.windows, Total: s.total, Steps: []record.ScenarioStep{},
+		LedgerOf: s.trial.Scenario.Ledger, Shown: s.trial.ID, Seconds: float64(s.length) / 1e9, Windows: s.windows, Total: s.total, Steps: []record.ScenarioStep{},
 		Ledger: s.ledger(), Series: s.series(), Retries: retries, Levers: maps.Clone(s.trial.Cell),
 		CPU: s.trial.Scenario.CPU, Memory: s.trial.Scenario.Memory, Pods: map[string]int{},
 	}
 	for _, p := range s.trial.Scenario.Pods {
 		out.Pods[p.Service]++
+	}
+	if out.LedgerOf == record.LedgerClients {
+		out.Ledger = record.ScenarioLedger{Classes: map[string]int64{}, Equations: []record.LedgerEquation{}}
 	}
 	for _, one := range s.steps {
 		out.Steps = append(out.Steps, one.ScenarioStep)

@@ -17,7 +17,7 @@ func ofScenario(f record.Findings) bool {
 // scenarioTables are the tables of a study of resilience before those that
 // every study has.
 func scenarioTables(f record.Findings) []table {
-	return []table{verdictTable(f), scenarioAssertions(f), windowTable(f), stepTable(f), expectationTable(f), trafficEdges(f), balanceTable(f), faultTable(f), unreconciledTable(f), wholeTable(f), scenarioCost(f)}
+	return []table{verdictTable(f), scenarioAssertions(f), windowTable(f), stepTable(f), expectationTable(f), trafficEdges(f), balanceTable(f), faultTable(f), unreconciledTable(f), wholeTable(f), scenarioCost(f), moneyTable(f)}
 }
 
 // judged are the cells that have verdicts.
@@ -197,10 +197,11 @@ func scenarioAnswers(f record.Findings) []string {
 	switch {
 	case requests == 0:
 	case reconciled:
-		out = append(out, fmt.Sprintf("The ledger reconciles to the request: client, proxies and workers tell the same story of each of %s.", plural(requests, "request")))
+		out = append(out, fmt.Sprintf("The ledger reconciles to the request: client, proxies and workers tell the same story of each of %s.%s", plural(requests, "request"), inboundWords(cells)))
 	default:
 		out = append(out, fmt.Sprintf("The ledger does not reconcile for %s of %s; the report names them.", count(unreconciled), plural(requests, "request")))
 	}
+	out = append(append(out, meshAnswers(f)...), moneyAnswers(f)...)
 	surprises := 0
 	for _, c := range cells {
 		for _, w := range c.Scenario.Windows {
@@ -219,6 +220,28 @@ func scenarioAnswers(f record.Findings) []string {
 		out = append(out, fmt.Sprintf("%s more are in the windows' table.", plural(surprises-maxSurprises, "surprise")))
 	}
 	return out
+}
+
+// inboundWords says what a ledger lacks whose proxies write about what they
+// receive alone.
+func inboundWords(cells []record.CellSummary) string {
+	var some []string
+	for _, c := range cells {
+		if c.Scenario.LedgerOf == record.LedgerInbound {
+			some = append(some, c.Label)
+		}
+	}
+	switch {
+	case len(some) == 0:
+		return ""
+	case len(some) == len(cells):
+		some = nil
+	}
+	with := ""
+	if len(some) > 0 {
+		with = " with " + sequence(some)
+	}
+	return fmt.Sprintf(" The proxies%s write nothing about what they send, so attempts that never arrived anywhere are not known.", with)
 }
 
 // trialWords describes a cell's trial in a sentence.

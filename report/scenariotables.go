@@ -26,7 +26,11 @@ func windowTable(f record.Findings) table {
 		if s.Shown == "" {
 			continue
 		}
-		for _, w := range append(slices.Clone(s.Windows), s.Total) {
+		windows := append(slices.Clone(s.Windows), s.Total)
+		if len(s.Windows) == 1 {
+			windows = windows[1:] // nothing happens: the window is the whole
+		}
+		for _, w := range windows {
 			run := scaleFor("us", w.LongestFailUS)
 			row := append(factorTexts(f, c.Cell), text{S: w.Name}, text{S: seconds(w.FromS)}, text{S: seconds(w.ToS)}, text{S: count(w.Requests)}, failedText(w), text{S: byCount(w.FailedBy)})
 			for _, v := range []float64{w.Latency.P50, w.Latency.P90, w.Latency.P99, w.Latency.Max} {
@@ -206,7 +210,7 @@ func balanceTable(f record.Findings) table {
 				holds = text{fmt.Sprintf("no: %s missing, %s too many", count(e.Missing), count(e.Surplus)), styleBad}
 			}
 			if e.Open {
-				holds.S += " (services without a proxy call too)"
+				holds.S += " (more may be sent than anybody writes)"
 			}
 			t.Rows = append(t.Rows, append(factorTexts(f, c.Cell), text{S: e.Name}, text{S: count(e.Left)}, text{S: count(e.Arrived)}, text{S: byCount(e.Lost)}, holds))
 		}
@@ -269,8 +273,10 @@ func wholeTable(f record.Findings) table {
 // scenarioCost has CPU and memory by cell.
 func scenarioCost(f record.Findings) table {
 	return trialTable(f, "CPU and memory (95% interval)", []trialColumn{
-		{"control plane", "cpu_control_plane", 8}, {"a client's proxy", "cpu_client_proxy", 9}, {"a server's proxy", "cpu_server_proxy", 9}, {"machine", "cpu_machine", 3},
+		{"control plane", "cpu_control_plane", 8}, {"a client's proxy", "cpu_client_proxy", 9}, {"a server's proxy", "cpu_server_proxy", 9},
+		{"first service's", "cpu_entry_proxy", 7}, {"last services'", "cpu_last_proxy", 7}, {"a request and proxy", "cpu_proxy_per_request", 6}, {"machine", "cpu_machine", 3},
 		{"control plane memory", "memory_control_plane", 5}, {"client's proxy memory", "memory_client_proxy", 4}, {"server's proxy memory", "memory_server_proxy", 4},
+		{"first service's proxy memory", "memory_entry_proxy", 2}, {"last services' proxy memory", "memory_last_proxy", 2},
 	})
 }
 

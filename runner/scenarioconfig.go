@@ -107,9 +107,12 @@ func (h *hands) config(ctx context.Context, c *fault.Config) (drive.Hand, error)
 			return nil, err
 		}
 	}
-	witness, err := h.witness(ctx)
-	if err != nil {
-		return nil, err
+	var witness *witness // of proxies, which are told of a mesh's objects alone
+	var err error
+	if c.Rejected || slices.ContainsFunc(all, (*changed).ofMesh) {
+		if witness, err = h.witness(ctx); err != nil {
+			return nil, err
+		}
 	}
 	for _, one := range all {
 		if one.object.GetNamespace() != h.namespace { // the namespace's end is not its own
@@ -162,8 +165,12 @@ func (h *hands) config(ctx context.Context, c *fault.Config) (drive.Hand, error)
 var meshGroups = []string{".istio.io", ".linkerd.io", "gateway.networking.k8s.io"}
 
 // ofMesh says whether proxies are told of such objects.
-func (c *changed) ofMesh() bool {
-	group := c.object.GroupVersionKind().Group
+func (c *changed) ofMesh() bool { return ofMesh(c.object.Object) }
+
+// ofMesh says it of an object as it stands in a study.
+func ofMesh(object map[string]any) bool {
+	version, _ := object["apiVersion"].(string)
+	group, _, _ := strings.Cut(version, "/")
 	return slices.ContainsFunc(meshGroups, func(end string) bool { return strings.HasSuffix("."+group, end) || group == end })
 }
 

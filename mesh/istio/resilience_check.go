@@ -24,14 +24,14 @@ const shownWrong = 3
 // Beside each lever it looks at which objects made routes and clusters: those
 // of [Mesh.Traffic] and no others, so that what a cell leaves at its default is
 // the mesh's own.
-func (*Mesh) CheckTraffic(config []byte, routes []mesh.Route, cell record.Cell) []record.Check {
+func (*Mesh) CheckTraffic(config []byte, routes []mesh.Route, cell record.Cell, ledger bool) []record.Check {
 	have, err := readInForce(config)
 	if err != nil {
 		return []record.Check{{Name: "traffic", Detail: err.Error()}}
 	}
 	checks := []record.Check{
-		ledgerCheck("ledger-requests", have.requestLog, "a line a request"),
-		ledgerCheck("ledger-attempts", have.attemptLog, "a line an attempt"),
+		ledgerCheck("ledger-requests", have.requestLog, ledger, "a line a request"),
+		ledgerCheck("ledger-attempts", have.attemptLog, ledger, "a line an attempt"),
 	}
 	for _, lever := range trafficLevers {
 		right, applies := lever.want(cell)
@@ -57,8 +57,12 @@ func (*Mesh) CheckTraffic(config []byte, routes []mesh.Route, cell record.Cell) 
 	return checks
 }
 
-func ledgerCheck(name string, ok bool, what string) record.Check {
-	return record.Check{Name: name, OK: ok, Detail: fmt.Sprintf("the proxy's configuration has the ledger's log, %s: %v", what, ok)}
+func ledgerCheck(name string, has, want bool, what string) record.Check {
+	detail := fmt.Sprintf("the proxy's configuration has the ledger's log, %s: %v", what, has)
+	if has != want {
+		detail += fmt.Sprintf("; the study asks for it: %v", want)
+	}
+	return record.Check{Name: name, OK: has == want, Detail: detail}
 }
 
 // trafficLever is a lever's proof: want says what is right and whether the

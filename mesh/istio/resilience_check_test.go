@@ -74,7 +74,7 @@ func TestCheckTraffic(t *testing.T) {
 		{"off", map[string]string{"load_balancer": "-", "outlier_detection": "-"}, []string{clusters}},
 	} {
 		cell := trafficDumps[tt.dump].With(tt.change)
-		checks := (&Mesh{}).CheckTraffic([]byte(trafficDump(t, tt.dump)), []mesh.Route{recordedRoute}, cell)
+		checks := (&Mesh{}).CheckTraffic([]byte(trafficDump(t, tt.dump)), []mesh.Route{recordedRoute}, cell, true)
 		if got := failed(checks); !slices.Equal(got, tt.fails) {
 			t.Errorf("%s with %v fails %q, want %q: %+v", tt.dump, tt.change, got, tt.fails, checks)
 		}
@@ -104,7 +104,7 @@ func TestCheckTrafficFinds(t *testing.T) {
 		if !strings.Contains(text, tt.old) {
 			t.Fatalf("%s has no %s", tt.dump, tt.old)
 		}
-		checks := (&Mesh{}).CheckTraffic([]byte(strings.ReplaceAll(text, tt.old, tt.new)), []mesh.Route{recordedRoute}, trafficDumps[tt.dump])
+		checks := (&Mesh{}).CheckTraffic([]byte(strings.ReplaceAll(text, tt.old, tt.new)), []mesh.Route{recordedRoute}, trafficDumps[tt.dump], true)
 		i := slices.IndexFunc(checks, func(c record.Check) bool { return c.Name == tt.fails })
 		if i < 0 || checks[i].OK || !strings.Contains(checks[i].Detail, tt.detail) {
 			t.Errorf("%s instead of %s: want %s to fail with %q: %+v", tt.new, tt.old, tt.fails, tt.detail, checks)
@@ -118,7 +118,7 @@ func TestCheckTrafficOfManyServices(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		routes = append(routes, mesh.Route{Name: name, Namespace: recordedRoute.Namespace, Port: 8080})
 	}
-	for _, c := range (&Mesh{}).CheckTraffic([]byte(trafficDump(t, "all")), routes, trafficDumps["all"]) {
+	for _, c := range (&Mesh{}).CheckTraffic([]byte(trafficDump(t, "all")), routes, trafficDumps["all"], true) {
 		if strings.HasPrefix(c.Name, "ledger-") {
 			continue
 		}
@@ -127,9 +127,22 @@ func TestCheckTrafficOfManyServices(t *testing.T) {
 		}
 	}
 	for _, broken := range []string{"", "{", `{"configs":[{"dynamic_active_clusters":[{"cluster":{"name":1}}]}]}`} {
-		if checks := (&Mesh{}).CheckTraffic([]byte(broken), routes, untouched); len(checks) != 1 || checks[0].OK {
+		if checks := (&Mesh{}).CheckTraffic([]byte(broken), routes, untouched, true); len(checks) != 1 || checks[0].OK {
 			t.Errorf("%q: %+v", broken, checks)
 		}
+	}
+}
+
+// A study that keeps no ledger measures proxies without the log.
+func TestCheckTrafficWithoutLedger(t *testing.T) {
+	wrong := 0
+	for _, c := range (&Mesh{}).CheckTraffic([]byte(trafficDump(t, "default")), []mesh.Route{recordedRoute}, trafficDumps["default"], false) {
+		if !c.OK && strings.HasPrefix(c.Name, "ledger-") && strings.Contains(c.Detail, "asks for it: false") {
+			wrong++
+		}
+	}
+	if wrong != 2 {
+		t.Errorf("%d checks find the log that nobody asked for, want 2", wrong)
 	}
 }
 
@@ -140,7 +153,7 @@ func FuzzCheckTraffic(f *testing.F) {
 	f.Add([]byte(`{"configs":[{"dynamic_route_configs":[{"route_config":{"virtual_hosts":[{"routes":[{"route":{"retry_policy":{}}}]}]}}]}]}`))
 	f.Fuzz(func(t *testing.T, dump []byte) {
 		for _, cell := range trafficDumps {
-			if len((&Mesh{}).CheckTraffic(dump, []mesh.Route{recordedRoute}, cell)) == 0 {
+			if len((&Mesh{}).CheckTraffic(dump, []mesh.Route{recordedRoute}, cell, true)) == 0 {
 				t.Error("nothing was checked")
 			}
 		}

@@ -66,7 +66,7 @@ func TestResilienceOnIstio(t *testing.T) {
 		dump := s.until(client, route, cell)
 		t.Logf("%v: in force after %v", cell, time.Since(began).Round(time.Millisecond))
 		for j, other := range []record.Cell{plain, all, off} {
-			if bad := failures(m.CheckTraffic(dump, []mesh.Route{route}, other)); (len(bad) > 0) != (i != j) {
+			if bad := failures(m.CheckTraffic(dump, []mesh.Route{route}, other, true)); (len(bad) > 0) != (i != j) {
 				t.Errorf("cell %d is in force, checked for cell %d: %q", i, j, bad)
 			}
 		}
@@ -251,7 +251,7 @@ func (s scene) until(client mesh.Workload, route mesh.Route, cell record.Cell) [
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		bad := failures(s.mesh.CheckTraffic(dump, []mesh.Route{route}, cell))
+		bad := failures(s.mesh.CheckTraffic(dump, []mesh.Route{route}, cell, true))
 		if len(bad) == 0 {
 			return dump
 		}

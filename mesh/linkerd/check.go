@@ -67,7 +67,7 @@ func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.P
 	}
 	for _, p := range proxies {
 		if err := refuse(p); err != nil {
-			return nil, errs.Usage("%v", err)
+			return nil, err
 		}
 	}
 	return components, nil

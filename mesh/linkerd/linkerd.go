@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
+	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/observe"
 	"github.com/meshmark/meshmark/record"
@@ -157,7 +158,7 @@ func accessLog(telemetry string) string {
 // refuse says what of a proxy Linkerd does not have.
 func refuse(p mesh.Proxy) error {
 	for _, lack := range lacksOfProxy(p) {
-		return fmt.Errorf("mesh linkerd cannot give %s=%s: %s", lack.Factor, lack.Level, lack.Reason)
+		return errs.Usage("mesh linkerd cannot give %s=%s: %s", lack.Factor, lack.Level, lack.Reason)
 	}
 	return nil
 }

@@ -195,7 +195,7 @@ func (*Mesh) Traffic(mesh.Route, record.Cell) []*unstructured.Unstructured { ret
 func (*Mesh) ConfigPath() string { return "" }
 
 // CheckTraffic has nothing to check.
-func (*Mesh) CheckTraffic([]byte, []mesh.Route, record.Cell) []record.Check { return nil }
+func (*Mesh) CheckTraffic([]byte, []mesh.Route, record.Cell, bool) []record.Check { return nil }
 
 // LogContainer is the sidecar.
 func (*Mesh) LogContainer() string { return proxyContainer }

@@ -7,6 +7,8 @@ import type { Latency } from './data';
 export type Counts = Readonly<Record<string, number>>;
 
 export interface ScenarioSummary {
+  /** Who wrote about requests: absent for clients, proxies and workers; inbound; clients. */
+  readonly ledger_of?: string;
   readonly verdict: string;
   readonly expected: string;
   readonly as_expected: boolean;

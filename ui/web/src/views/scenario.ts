@@ -144,16 +144,17 @@ const HOPS: Readonly<Record<string, string>> = { client: 'the client', 'client-p
 
 /** Where requests failed, and whether client, proxies and workers agree. */
 export function ledger(model: Model): HTMLElement | null {
-  const all = judged(model.cells).filter(({ data }) => data.shown !== '');
+  const all = judged(model.cells).filter(({ data }) => data.shown !== '' && data.ledger_of !== 'clients');
   if (all.length === 0) return null;
+  const inbound = all.some(({ data }) => data.ledger_of === 'inbound');
   const name = ({ cell }: Judged): string => model.fullLabel(cell.cell);
   const faults = all.flatMap((one) => (one.data.ledger.faults ?? []).map((f): CellText[] => [name(one), count(f.count), HOPS[f.hop] ?? f.hop, f.service ?? '', (f.flag ?? '') === '' ? 'none' : (f.flag ?? ''), f.meaning ?? '', f.cause ?? '']));
   const balances = all.flatMap((one) => (one.data.ledger.equations ?? []).map((e): CellText[] => [name(one), e.name, count(e.left), count(e.arrived), list(e.lost),
-    e.holds ? { text: e.open ? 'yes (services without a proxy call too)' : 'yes', tone: 'good' } : { text: `no: ${count(e.missing ?? 0)} missing, ${count(e.surplus ?? 0)} too many`, tone: 'bad' }]));
+    e.holds ? { text: e.open ? 'yes (more may be sent than anybody writes)' : 'yes', tone: 'good' } : { text: `no: ${count(e.missing ?? 0)} missing, ${count(e.surplus ?? 0)} too many`, tone: 'bad' }]));
   const odd = all.flatMap((one) => (one.data.ledger.unreconciled ?? []).map((r): CellText[] => [name(one), r.id, r.at_s.toFixed(3), r.outcome, (r.lacks ?? []).join('; ')]));
   const content: Child[] = [
     h('p', { class: 'lead' }, all.every(({ data }) => data.ledger.reconciled)
-      ? `Client, proxies and workers tell the same story of every one of ${count(all.reduce((n, { data }) => n + data.ledger.requests, 0))} requests.`
+      ? `Client, proxies and workers tell the same story of every one of ${count(all.reduce((n, { data }) => n + data.ledger.requests, 0))} requests.${inbound ? ' Linkerd\'s proxies write nothing about what they send, so attempts that never arrived are not known.' : ''}`
       : `${plural(odd.length, 'request')} ${odd.length === 1 ? 'does' : 'do'} not reconcile; each is named.`),
     faults.length > 0 && table('Where requests failed', [{ head: 'cell' }, { head: 'requests', number: true }, { head: 'hop' }, { head: 'service' }, { head: 'flag' }, { head: 'meaning', prose: true }, { head: 'usual cause', prose: true }], faults),
     odd.length > 0 && folded(`${plural(odd.length, 'request')} that do not reconcile`, table('Requests that do not reconcile', [{ head: 'cell' }, { head: 'request' }, { head: 'at, s', number: true }, { head: 'outcome' }, { head: 'lacks', prose: true }], odd)),

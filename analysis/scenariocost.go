@@ -1,0 +1,141 @@
+package analysis
+
+import (
+	"math"
+
+	"github.com/meshmark/meshmark/capacity/money"
+	"github.com/meshmark/meshmark/fault"
+	"github.com/meshmark/meshmark/graph"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// A proxy costs by what passes it: a client's sends only, those of a service
+// in the middle of a graph receive and send, a last one's only receive. So
+// they are told apart by what their service is in the graph.
+
+// roleOf chooses services by their place in the graph.
+type roleOf func(s *trialScenario, service string) bool
+
+func isClient(_ *trialScenario, service string) bool { return service == fault.LoadService }
+
+func isServer(_ *trialScenario, service string) bool { return service != fault.LoadService }
+
+// isEntry is the service that the clients call, if it calls others.
+func isEntry(s *trialScenario, service string) bool {
+	one, ok := s.study.Scenario.Graph.Service(service)
+	return ok && service == s.study.Scenario.Entry && len(one.Calls) > 0
+}
+
+// isLast are the services that call no others.
+func isLast(s *trialScenario, service string) bool {
+	one, ok := s.study.Scenario.Graph.Service(service)
+	return ok && len(one.Calls) == 0
+}
+
+// perProxyRequest is the CPU time in microseconds that one proxy spends on a
+// request which passes it, the mean over all proxies of a trial.
+func perProxyRequest(s *trialScenario) float64 {
+	total, passes := proxyUse(s)
+	return total * 1e6 / passes
+}
+
+// proxyUse is the CPU time of all proxies of a trial in seconds, and how often
+// a request passed one: once at each end of a call that has a sidecar.
+// Attempts of the mesh count as the request that they are of.
+func proxyUse(s *trialScenario) (seconds, passes float64) {
+	sidecar := map[string]bool{}
+	for _, p := range s.trial.Scenario.Pods {
+		sidecar[p.Service] = sidecar[p.Service] || p.Sidecar
+	}
+	g := s.study.Scenario.Graph
+	flow, err := g.Flow(graph.Load{Entry: s.study.Scenario.Entry, RPS: 1})
+	if err != nil {
+		return math.NaN(), math.NaN()
+	}
+	at := func(service string, calls float64) {
+		if sidecar[service] {
+			passes += calls * float64(s.trial.Scenario.Scheduled)
+		}
+	}
+	at(fault.LoadService, 1)
+	at(s.study.Scenario.Entry, 1)
+	for _, e := range flow.Edges {
+		at(e.From, e.Calls)
+		at(e.To, e.Calls)
+	}
+	for service, has := range sidecar {
+		if cpu, ok := s.trial.Scenario.CPU[service+proxySuffix]; ok && has {
+			seconds += cpu.TotalS()
+		}
+	}
+	if passes == 0 {
+		return math.NaN(), math.NaN() // no proxies: nothing to say of one
+	}
+	return seconds, passes
+}
+
+// scenarioMoney are what the proxies of a stated mesh would need and cost if
+// each request took of them what it took in a trial. What the proxies use when
+// idle is in it as far as the trial's own requests share it.
+func scenarioMoney(s *study.Study) []measure {
+	m := s.Money
+	if m == nil || !s.Measured(study.MeasureCPU) {
+		return nil
+	}
+	price := func(t *trialScenario) (money.Bill, bool) {
+		seconds, passes := proxyUse(t)
+		if math.IsNaN(passes) {
+			return money.Bill{}, false
+		}
+		use := money.Use{CPUPerHop: m.PerHop(money.Exact(seconds / passes))}
+		if bytes := meanMemory(t); finite(bytes) {
+			use.MemoryBytes = money.Exact(bytes)
+		}
+		return m.Price(use), true
+	}
+	var out []measure
+	add := func(name, unit string, line func(money.Bill) money.Value) {
+		out = append(out, measure{name: name, probe: probeMoney, unit: unit, of: ofScenario(func(t *trialScenario) float64 {
+			if b, ok := price(t); ok {
+				return line(b).Estimate
+			}
+			return math.NaN()
+		})})
+	}
+	add(study.FindingMoneyCores, study.UnitCores, func(b money.Bill) money.Value { return b.Cores })
+	if s.Measured(study.MeasureMemory) && m.Proxies > 0 && m.GBMonth > 0 {
+		add(study.FindingMoneyCPU, s.MoneyUnit(), func(b money.Bill) money.Value { return b.CPU })
+		add(study.FindingMoneyMemory, s.MoneyUnit(), func(b money.Bill) money.Value { return b.Memory })
+	}
+	add(study.FindingMoneyMonth, s.MoneyUnit(), func(b money.Bill) money.Value { return b.Total })
+	return out
+}
+
+// meanMemory is that of one proxy at a trial's end, in bytes; NaN without any.
+func meanMemory(s *trialScenario) float64 {
+	total, n := 0.0, 0
+	seen := map[string]bool{}
+	for _, p := range s.trial.Scenario.Pods {
+		if !p.Sidecar || p.GoneNS > 0 && p.BackNS == 0 {
+			continue
+		}
+		n++
+		if bytes, ok := s.trial.Scenario.Memory[p.Service+proxySuffix]; ok && !seen[p.Service] {
+			seen[p.Service] = true
+			total += float64(bytes)
+		}
+	}
+	return total / float64(n)
+}
+
+// Places in the graph of findings about proxies, by the names of their parts.
+var proxyRoles = []struct {
+	part string
+	is   roleOf
+}{
+	{record.PartClientProxy, isClient},
+	{record.PartServerProxy, isServer},
+	{study.PartEntryProxy, isEntry},
+	{study.PartLastProxy, isLast},
+}
