@@ -21,8 +21,8 @@ type catalogue struct {
 	mu       sync.Mutex
 	names    [kinds]names
 	contents map[contentKey]weak.Pointer[content]
-	variants map[contentKey]weak.Pointer[content] // the same by the hash of their bytes, of which one content may have several
-	swept    int                                  // contents after the last sweep
+	variants map[uint64]weak.Pointer[content] // the same by a hash of their bytes, of which one content may have several
+	swept    int                              // contents after the last sweep
 	sweptV   int
 	nextID   uint64
 	tables   map[tableKey]weak.Pointer[table]
@@ -97,7 +97,7 @@ func kindNamed(short string) kind {
 func newCatalogue(delta bool) *catalogue {
 	c := &catalogue{
 		delta: delta, seed: maphash.MakeSeed(), quarantine: quarantine,
-		contents: map[contentKey]weak.Pointer[content]{}, variants: map[contentKey]weak.Pointer[content]{}, marked: map[markerKey]announced{},
+		contents: map[contentKey]weak.Pointer[content]{}, variants: map[uint64]weak.Pointer[content]{}, marked: map[markerKey]announced{},
 		tables: map[tableKey]weak.Pointer[table]{}, sets: map[uint64]weak.Pointer[nameSet]{},
 		messages:  newRecent[messageKey, *message](keptRecent),
 		responses: newRecent[responseKey, *response](keptRecent),

@@ -41,23 +41,28 @@ type contentKey struct {
 	version string
 }
 
-// intern returns the one content of this resource. c.mu is held.
-func (c *catalogue) intern(k kind, r *wire.Resource, at int64) *content {
-	raw := contentKey{kind: k, name: c.nameID(k, r.Name), sum: maphash.Bytes(c.seed, r.Body), size: len(r.Body), version: string(r.Version)}
-	if known := c.variants[raw].Value(); known != nil {
-		return known
+// intern returns the one content of a resource, whose bytes it reads if nobody
+// got the same before; sum is their hash. c.mu is held.
+func (c *catalogue) intern(k kind, raw []byte, sum uint64, at int64) (*content, error) {
+	variant := sum + mix(uint64(k)) // the same bytes may be of two kinds
+	if known := c.variants[variant].Value(); known != nil {
+		return known, nil
 	}
-	key := raw
+	r, err := wire.ParseResource(raw, kindURLs[k], c.delta)
+	if err != nil {
+		return nil, err
+	}
+	key := contentKey{kind: k, name: c.nameID(k, r.Name), size: len(r.Body), version: string(r.Version)}
 	key.sum = wire.Digest(kindURLs[k], r.Body, func(b []byte) uint64 { return maphash.Bytes(c.seed, b) })
 	known := c.contents[key].Value()
 	if known == nil {
 		known = c.add(key, r.Body, at)
 	}
-	c.variants[raw] = weak.Make(known)
+	c.variants[variant] = weak.Make(known)
 	if len(c.variants) > 2*c.sweptV+4096 {
 		c.sweptV = sweep(c.variants)
 	}
-	return known
+	return known, nil
 }
 
 // add makes a content that has not been met before. c.mu is held.

@@ -111,7 +111,7 @@ var noSights sights
 func (c *catalogue) look(s *step, markers []marker) *sights {
 	seen, stay, unknown := map[int32]bool{}, map[int32]bool{}, map[int32]bool{}
 	stays := *c.stays.Load()
-	for _, ch := range s.changes {
+	for ch := range s.changes {
 		same := ch.from != nil && ch.to != nil && ch.from.sum == ch.to.sum && ch.from.size == ch.to.size
 		var before, after, lost, lostAfter []int32
 		if ch.from != nil {

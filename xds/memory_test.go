@@ -62,11 +62,7 @@ func TestMemoryOfMessagesThatDiffer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			head, err := wire.Peek(message)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := c.response(message, &head, time.Now().UnixNano())
+			r, _, err := c.read(message, time.Now().UnixNano())
 			if err != nil {
 				t.Fatal(err)
 			}

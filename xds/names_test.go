@@ -40,11 +40,7 @@ func (c *churned) push(t *testing.T, comes, goes string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, err := wire.Peek(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := c.response(b, &head, time.Now().UnixNano())
+	r, _, err := c.read(b, time.Now().UnixNano())
 	if err != nil {
 		t.Fatal(err)
 	}

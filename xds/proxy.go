@@ -102,6 +102,11 @@ func (p *proxy) ask(k kind, node []byte) {
 	}
 	names := p.subscribed[k].names
 	var b []byte
+	p.fleet.joining.asks()
+	if p.fleet.spec.Mode == ModeDelta && node == nil && table.count == 0 && len(names) > 0 {
+		p.stream.SendShared(p.fleet.catalogue.diff(noNames, p.subscribed[k]).request)
+		return
+	}
 	if p.fleet.spec.Mode == ModeDelta {
 		r := wire.DeltaRequest{Node: node, TypeURL: kindURLs[k], Subscribe: names}
 		if table.count > 0 {
@@ -112,7 +117,6 @@ func (p *proxy) ask(k kind, node []byte) {
 		r := wire.SotWRequest{Version: []byte(version), Node: node, TypeURL: kindURLs[k], Names: names}
 		b = r.Append(p.link.scratch[:0])
 	}
-	p.fleet.joining.asks()
 	p.send(b, nil)
 }
 
@@ -132,18 +136,13 @@ const maxScratch = 4 << 10
 func (p *proxy) Message(message []byte, at int64) {
 	f := p.fleet
 	f.lastMessage.Store(at)
-	head, err := wire.Peek(message)
-	if err == nil {
-		var r *response
-		if r, err = f.catalogue.response(message, &head, at); err == nil {
-			p.take(r, &head, len(message), at)
-		}
-	}
+	r, head, err := f.catalogue.read(message, at)
 	if err != nil {
 		f.malformed.Add(1)
 		p.stream.Cancel(reasonMalformed + ": " + err.Error())
 		return
 	}
+	p.take(r, &head, len(message), at)
 	if p.spec.behaviour() == BehaviourSlowReader && p.stream != nil {
 		p.stream.Pause()
 		f.gate.later(time.Now().Add(f.spec.slowRead()), action{what: resumeProxy, proxy: p, link: p.link, epoch: p.epoch})
@@ -271,7 +270,7 @@ func (p *proxy) subscribe(k kind, d *diff) {
 			p.ask(k, nil)
 		}
 	case p.fleet.spec.Mode == ModeDelta:
-		p.stream.Send(d.request, nil) // shared: no buffer to keep
+		p.stream.SendShared(d.request)
 	default:
 		// Without deltas a request says the last nonce and all names.
 		r := wire.SotWRequest{Version: []byte(p.versions[k]), TypeURL: kindURLs[k], Names: p.subscribed[k].names, Nonce: []byte(p.nonces[k])}

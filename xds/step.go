@@ -10,7 +10,8 @@ import (
 	"github.com/meshmark/meshmark/xds/wire"
 )
 
-// message is one distinct message of istiod, whatever its nonce.
+// message is one distinct message of istiod, whatever its nonce and the order
+// of its resources.
 type message struct {
 	once     sync.Once
 	response *response
@@ -18,8 +19,9 @@ type message struct {
 }
 
 type messageKey struct {
-	sum  uint64
-	size int
+	kind                     kind
+	sum                      uint64
+	size, resources, removed int
 }
 
 // response is what a message says, whatever the order of its resources:
@@ -39,54 +41,66 @@ type responseKey struct {
 	contents, removed int
 }
 
-// response returns what a message says. Only the first proxy that gets it
-// pays for reading it. The hash leaves out the nonce, which differs for each
-// proxy.
-func (c *catalogue) response(bytes []byte, head *wire.Head, at int64) (*response, error) {
-	before, after := bytes, []byte(nil)
-	if head.NonceAt >= 0 {
-		before, after = bytes[:head.NonceAt], bytes[head.NonceAt+len(head.Nonce):]
+// sums are buffers for the hashes of a message's resources.
+var sums = sync.Pool{New: func() any { return new([]uint64) }}
+
+// read returns what a message says, and what it says of itself.
+func (c *catalogue) read(message []byte, at int64) (r *response, head wire.Head, err error) {
+	buffer := sums.Get().(*[]uint64)
+	defer sums.Put(buffer)
+	o, err := wire.Skim(message, c.delta, func(b []byte) uint64 { return maphash.Bytes(c.seed, b) }, (*buffer)[:0])
+	if *buffer = o.Sums; err == nil {
+		r, err = c.response(message, &o, at)
 	}
-	sum := mix(maphash.Bytes(c.seed, before)) + maphash.Bytes(c.seed, after)
-	m := c.messages.get(messageKey{sum: sum, size: len(bytes)}, func() *message { return &message{} })
-	m.once.Do(func() { m.response, m.err = c.understand(bytes, at) })
+	return r, o.Head, err
+}
+
+// response returns what a message says, whose outline is given. Only the first
+// proxy that gets it pays for reading it.
+func (c *catalogue) response(bytes []byte, o *wire.Outline, at int64) (*response, error) {
+	key := messageKey{kind: kindOf(o.TypeURL), sum: o.Sum, size: o.Size, resources: o.Resources, removed: o.Removed}
+	m := c.messages.get(key, func() *message { return &message{} })
+	m.once.Do(func() { m.response, m.err = c.understand(bytes, o, at) })
 	return m.response, m.err
 }
 
-func (c *catalogue) understand(bytes []byte, at int64) (*response, error) {
-	parse := wire.ParseSotW
-	if c.delta {
-		parse = wire.ParseDelta
-	}
-	parsed, err := parse(bytes)
-	if err != nil {
-		return nil, err
-	}
-	r := &response{kind: kindOf(parsed.TypeURL)}
-	if r.kind == kinds {
-		return r, nil
+func (c *catalogue) understand(bytes []byte, o *wire.Outline, at int64) (*response, error) {
+	r := &response{kind: kindOf(o.TypeURL)}
+	if r.kind == kinds { // nobody asked for it, but it has to be whole
+		_, err := wire.Walk(bytes, c.delta, func(raw []byte) error {
+			_, err := wire.ParseResource(raw, string(o.TypeURL), c.delta)
+			return err
+		}, func([]byte) error { return nil })
+		return r, err
 	}
 	// Without deltas, clusters and listeners come whole; of the others istiod
 	// may send those that changed.
 	r.partial = c.delta || (r.kind != cds && r.kind != lds)
+	r.contents = make([]*content, 0, o.Resources)
 	c.mu.Lock()
-	r.contents = make([]*content, 0, len(parsed.Resources))
-	for i := range parsed.Resources {
-		one := c.intern(r.kind, &parsed.Resources[i], at)
+	_, err := wire.Walk(bytes, c.delta, func(raw []byte) error {
+		one, err := c.intern(r.kind, raw, o.Sums[len(r.contents)], at)
+		if err != nil {
+			return err
+		}
 		if one.fault != nil && r.fault == "" {
-			r.fault = fmt.Sprintf("%s %s: %v", r.kind, parsed.Resources[i].Name, one.fault)
+			r.fault = fmt.Sprintf("%s %s: %v", r.kind, c.names[r.kind].list[one.name], one.fault)
 		}
 		r.contents = append(r.contents, one)
-	}
-	for _, name := range parsed.Removed {
+		return nil
+	}, func(name []byte) error {
 		if id, ok := c.names[r.kind].ids[string(name)]; ok {
 			r.removed = append(r.removed, id)
 		}
-	}
+		return nil
+	})
 	crowded := c.crowded()
 	c.mu.Unlock()
 	if crowded {
 		c.freeNames()
+	}
+	if err != nil {
+		return nil, err
 	}
 	key := responseKey{kind: r.kind, contents: len(r.contents), removed: len(r.removed)}
 	for _, one := range r.contents {
@@ -104,8 +118,9 @@ func (c *catalogue) understand(bytes []byte, at int64) (*response, error) {
 
 // step is what a response does to a proxy that holds a table.
 type step struct {
-	once sync.Once
-	to   *table
+	once     sync.Once
+	from, to *table
+	response *response
 
 	resources      int64
 	identical      int64 // contents that the proxy had
@@ -116,7 +131,6 @@ type step struct {
 	mu      sync.Mutex
 	markers int // how many were announced when sights was worked out; -1: never
 	sights  *sights
-	changes []change
 }
 
 // changed says whether a proxy holds anything else after the step.
@@ -124,6 +138,29 @@ func (s *step) changed() bool { return s.newest != 0 || s.removed > 0 }
 
 // change is one name that a step changes.
 type change struct{ from, to *content }
+
+// changes yields what a step changes, name by name. It is seldom asked for,
+// and as long as the response.
+func (s *step) changes(yield func(change) bool) {
+	for _, to := range s.response.contents {
+		if !yield(change{from: s.from.at(to.name), to: to}) {
+			return
+		}
+	}
+	if s.response.partial {
+		for _, name := range s.response.removed {
+			if old := s.from.at(name); old != nil && s.to.at(name) == nil && !yield(change{from: old}) {
+				return
+			}
+		}
+		return
+	}
+	for old := range s.from.all() {
+		if s.to.at(old.name) == nil && !yield(change{from: old}) {
+			return
+		}
+	}
+}
 
 type stepKey struct {
 	from     *table
@@ -146,6 +183,7 @@ func (c *catalogue) step(from *table, r *response) *step {
 }
 
 func (c *catalogue) work(s *step, from *table, r *response) {
+	s.from, s.response = from, r
 	base := from
 	if !r.partial {
 		base = emptyTables[r.kind]
@@ -161,12 +199,10 @@ func (c *catalogue) work(s *step, from *table, r *response) {
 		} else {
 			s.newest = max(s.newest, to.first)
 		}
-		s.changes = append(s.changes, change{from: old, to: to})
 	}
 	for _, name := range r.removed {
 		if old := b.put(name, nil); old != nil {
 			s.removed++
-			s.changes = append(s.changes, change{from: old})
 		}
 	}
 	s.to = c.finish(b)
@@ -174,7 +210,6 @@ func (c *catalogue) work(s *step, from *table, r *response) {
 		for old := range from.all() {
 			if s.to.at(old.name) == nil {
 				s.removed++
-				s.changes = append(s.changes, change{from: old})
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package xds
 
 import (
-	"hash/maphash"
 	"iter"
 	"slices"
 	"sync"
@@ -169,13 +168,10 @@ func (c *catalogue) nameSet(k kind, ids []uint32) *nameSet {
 	}
 	slices.Sort(ids)
 	ids = slices.Clip(slices.Compact(ids))
-	var h maphash.Hash
-	h.SetSeed(c.seed)
+	sum := mix(uint64(k))
 	for _, id := range ids {
-		maphash.WriteComparable(&h, id)
+		sum = mix(sum ^ uint64(id))
 	}
-	h.WriteByte(byte(k))
-	sum := h.Sum64()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.sets[sum].Value(); known != nil && known.kind == k && slices.Equal(known.ids, ids) {
@@ -196,7 +192,7 @@ func (c *catalogue) nameSet(k kind, ids []uint32) *nameSet {
 // or routes and extensions of listeners.
 func (c *catalogue) wants(t *table) (refs, exts *nameSet) {
 	t.once.Do(func() {
-		var refs, exts []uint32
+		refs, exts := make([]uint32, 0, t.count), []uint32(nil)
 		for one := range t.all() {
 			refs = append(refs, one.refs...)
 			exts = append(exts, one.exts...)

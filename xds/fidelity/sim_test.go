@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,49 +79,107 @@ func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
 	} {
 		t.Run(c.recorded, func(t *testing.T) {
 			t.Parallel()
-			mode := c.mode
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			connect, reconnect := readTranscript(t, c.recorded+"-connect.txt"), readTranscript(t, c.recorded+"-reconnect.txt")
-			replay, err := fidelity.NewReplay(connect)
-			if err != nil {
-				t.Fatal(err)
-			}
-			istiod := serve(t, replay.Server.Serve, replay.Close)
-			recorder, err := fidelity.NewRecorder(fidelity.Options{Upstream: istiod, UpstreamTLS: insecure.NewCredentials()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			address := serve(t, recorder.Serve, func() { recorder.Close() })
-			spec := xds.DefaultSpec(address)
-			spec.Mode = mode
-			spec.Proxies = []xds.Proxy{{Type: c.node, Name: "POD", Namespace: "fidelity", IP: "192.0.2.1", Labels: map[string]string{"app": "agent"}, Node: "lab",
-				Ports: []xds.Port{{Name: "http", ContainerPort: 80, Protocol: "TCP"}}}}
+			replay, recorder, spec := replayed(t, connect)
+			spec.Mode, spec.Proxies[0].Type = c.mode, c.node
 			fleet, err := xds.Start(ctx, spec)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer fleet.Stop()
-			const quiet = 500 * time.Millisecond
-			still(t, ctx, recorder, 1, quiet)
-			for _, step := range connect.Steps {
-				if step.Kind != fidelity.Mark {
-					continue
-				}
-				recorder.Mark(step.Type)
-				if mark, ok := replay.Next(); !ok || mark != step.Type {
-					t.Fatalf("replay is at %q, want %q", mark, step.Type)
-				}
-				still(t, ctx, recorder, 1, quiet)
-			}
+			retrace(t, ctx, connect, replay, recorder)
 			recorder.Drop()
-			still(t, ctx, recorder, 2, quiet)
+			still(t, ctx, recorder, 2, settled)
 			all, err := recorder.Transcripts()
 			if err != nil {
 				t.Fatal(err)
 			}
 			compare(t, "connect", connect, alike(all[0], connect), notImitated, fidelity.Core...)
 			compare(t, "reconnect", reconnect, alike(all[1], reconnect), notImitated, fidelity.Core...)
+		})
+	}
+}
+
+// settled is how long nothing may pass until all that was asked for has come.
+const settled = 500 * time.Millisecond
+
+// replayed serves what a transcript says through a recorder, and describes the
+// simulated sidecar that takes the place of the recorded one.
+func replayed(t *testing.T, recorded *fidelity.Transcript) (*fidelity.Replay, *fidelity.Recorder, xds.Spec) {
+	t.Helper()
+	replay, err := fidelity.NewReplay(recorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	istiod := serve(t, replay.Server.Serve, replay.Close)
+	recorder, err := fidelity.NewRecorder(fidelity.Options{Upstream: istiod, UpstreamTLS: insecure.NewCredentials()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := xds.DefaultSpec(serve(t, recorder.Serve, func() { recorder.Close() }))
+	spec.Proxies = []xds.Proxy{{Name: "POD", Namespace: "fidelity", IP: "192.0.2.1", Labels: map[string]string{"app": "agent"}, Node: "lab",
+		Ports: []xds.Port{{Name: "http", ContainerPort: 80, Protocol: "TCP"}}}}
+	return replay, recorder, spec
+}
+
+// retrace does to a connected sidecar what was done after each mark of a
+// transcript.
+func retrace(t *testing.T, ctx context.Context, recorded *fidelity.Transcript, replay *fidelity.Replay, recorder *fidelity.Recorder) {
+	t.Helper()
+	still(t, ctx, recorder, 1, settled)
+	for _, step := range recorded.Steps {
+		if step.Kind != fidelity.Mark {
+			continue
+		}
+		recorder.Mark(step.Type)
+		if mark, ok := replay.Next(); !ok || mark != step.Type {
+			t.Fatalf("replay is at %q, want %q", mark, step.Type)
+		}
+		still(t, ctx, recorder, 1, settled)
+	}
+}
+
+// rejected are the types that the real Envoy refused; the others, which it
+// took, a simulated sidecar that rejects refuses as well.
+var rejected = []string{"cds", "lds"}
+
+// refused makes sure that the client of a transcript refused both types.
+func refused(t *testing.T, tr *fidelity.Transcript) {
+	t.Helper()
+	for _, kind := range rejected {
+		if !slices.ContainsFunc(tr.Steps, func(s fidelity.Step) bool { return s.Type == kind && s.Answer == fidelity.Nack }) {
+			t.Errorf("the real one took every %s:\n%s", kind, tr)
+		}
+	}
+}
+
+// TestSimulatedRejectionIsLikeARecordedOne has a simulated sidecar that rejects
+// refuse what a real Envoy refused, and compares how they said so: which
+// response, which version, and what is asked for afterwards.
+func TestSimulatedRejectionIsLikeARecordedOne(t *testing.T) {
+	for _, mode := range []string{xds.ModeDelta, xds.ModeSotW} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			recorded := readTranscript(t, mode+"-rejects.txt")
+			refused(t, recorded)
+			replay, recorder, spec := replayed(t, recorded)
+			spec.Mode = mode
+			spec.Proxies[0].Behaviour = xds.BehaviourRejects
+			fleet, err := xds.Start(ctx, spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer fleet.Stop()
+			retrace(t, ctx, recorded, replay, recorder)
+			all, err := recorder.Transcripts()
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, "rejection", recorded, alike(all[0], recorded), notImitated, rejected...)
 		})
 	}
 }

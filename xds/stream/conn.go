@@ -36,6 +36,11 @@ type Options struct {
 	// ReceiveBuffer bounds what the kernel keeps of what has not been read,
 	// bytes; 0 leaves it to the kernel.
 	ReceiveBuffer int
+	// MayWait says whether a message may be taken later than it came, and with
+	// the time of then, because a longer one of another stream is under way:
+	// then the connection wakes up less often. It may change its mind. nil for
+	// never; with one stream there is nothing to decide.
+	MayWait func() bool
 	// Authority is the :authority of requests; "" means the address.
 	Authority string
 }
@@ -50,7 +55,14 @@ const (
 	keptBuffer    = 4 << 10  // a larger buffer is not kept for later
 	flushAt       = 64 << 10 // of queued bytes, though more frames could be handled first
 	dialTimeout   = 10 * time.Second
-	writeTimeout  = 30 * time.Second
+	// givenBack is the part of a window that is consumed before it is given
+	// back: a half.
+	givenBack = 2
+	// maxExpected bounds how many bytes are waited for at once; it is at most
+	// half of what a window has left when nothing was given back for longest.
+	maxExpected  = 256 << 10
+	minExpected  = 16 << 10 // waiting for less saves nothing
+	writeTimeout = 30 * time.Second
 )
 
 // Conn is one HTTP/2 connection.
@@ -170,68 +182,6 @@ func (c *Conn) Run() error {
 	return c.closed
 }
 
-func (c *Conn) readAll() error {
-	if err := c.Flush(); err != nil {
-		return err
-	}
-	for {
-		frame, err := c.framer.ReadFrame()
-		at := c.stamp.last
-		c.mu.Lock()
-		if err != nil {
-			err = c.frameError(err)
-		} else {
-			err = c.handle(frame, at)
-		}
-		// What this batch of frames gave rise to leaves in one write.
-		if err == nil && !c.wholeFrame() {
-			err = c.flush()
-		}
-		deaf := c.deaf
-		if deaf && err == nil {
-			err = c.flush()
-		}
-		c.mu.Unlock()
-		if err != nil {
-			return err
-		}
-		if deaf {
-			<-c.done
-			return net.ErrClosed
-		}
-	}
-}
-
-// StopReading has the connection read nothing more, for ever, nor say
-// anything: what comes fills the kernel's buffers, and then the server's. For
-// callbacks of a Handler. The connection's goroutine waits for [Conn.Close].
-func (c *Conn) StopReading() { c.deaf = true }
-
-// frameHeader is the length of what comes before each frame.
-const frameHeader = 9
-
-// wholeFrame says that another frame can be read without waiting.
-func (c *Conn) wholeFrame() bool {
-	n := c.buffer.Buffered()
-	if n < frameHeader || len(c.out) >= flushAt {
-		return false
-	}
-	head, err := c.buffer.Peek(3)
-	return err == nil && n >= frameHeader+int(head[0])<<16+int(head[1])<<8+int(head[2])
-}
-
-// frameError ends one stream where the fault is its own.
-func (c *Conn) frameError(err error) error {
-	if fault, ok := err.(http2.StreamError); ok {
-		if s := c.streams[fault.StreamID]; s != nil {
-			c.reset(s.id, fault.Code)
-			s.end(&Status{Code: Internal, Message: fault.Error(), Local: true})
-		}
-		return nil
-	}
-	return err
-}
-
 // Flush writes what is queued. Callbacks of a Handler need not call it.
 func (c *Conn) Flush() error {
 	c.mu.Lock()
@@ -257,6 +207,7 @@ func (c *Conn) flush() error {
 		c.out = out[:0]
 		if cap(out) > keptBuffer {
 			c.out = nil
+			putBuffer(out)
 		}
 		at := time.Now().UnixNano()
 		for _, f := range sent {
@@ -329,6 +280,16 @@ func (c *Conn) Ping() (done bool, err error) {
 		c.out = appendFrameHeader(c.out, 8, http2.FramePing, 0, 0)
 		c.out = append(c.out, make([]byte, 8)...)
 	})
+}
+
+// reserve makes room for n more bytes of what is queued.
+func (c *Conn) reserve(n int) {
+	if cap(c.out)-len(c.out) >= n || len(c.out)+n <= keptBuffer {
+		return
+	}
+	grown := append(getBuffer(max(len(c.out)+n, 2*cap(c.out))), c.out...)
+	putBuffer(c.out)
+	c.out = grown
 }
 
 func appendFrameHeader(b []byte, length int, kind http2.FrameType, flags http2.Flags, id uint32) []byte {

@@ -12,7 +12,7 @@ import (
 func (c *Conn) handle(frame http2.Frame, at int64) error {
 	switch f := frame.(type) {
 	case *http2.DataFrame:
-		return c.data(f, at)
+		return c.data(f.FrameHeader, f.Data(), at)
 	case *http2.MetaHeadersFrame:
 		c.metaHeaders(f)
 	case *http2.RSTStreamFrame:
@@ -35,21 +35,22 @@ func (c *Conn) handle(frame http2.Frame, at int64) error {
 	return nil // unknown frames are to be ignored (RFC 9113, 5.5)
 }
 
-// data takes a DATA frame. The whole of it counts against the windows.
-func (c *Conn) data(f *http2.DataFrame, at int64) error {
-	length := int(f.Length)
+// data takes a DATA frame. The whole of it counts against the windows, padding
+// too.
+func (c *Conn) data(head http2.FrameHeader, data []byte, at int64) error {
+	length := int(head.Length)
 	c.unacked += length
-	if c.unacked >= c.recvWindow/4 {
+	if c.unacked >= c.recvWindow/givenBack {
 		c.windowUpdate(0, c.unacked)
 		c.unacked = 0
 	}
-	s := c.streams[f.StreamID]
+	s := c.streams[head.StreamID]
 	if s == nil {
 		return nil // it was ours until a moment ago
 	}
-	s.unacked += length - len(f.Data()) // padding
-	s.read(f.Data(), at)
-	if f.StreamEnded() && c.streams[s.id] == s {
+	s.unacked += length - len(data)
+	s.read(data, at)
+	if head.Flags.Has(http2.FlagDataEndStream) && c.streams[s.id] == s {
 		delete(c.streams, s.id)
 		s.end(&Status{Code: Internal, Message: "the stream ended without a status"})
 	}

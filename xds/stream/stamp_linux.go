@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -30,6 +31,10 @@ type stampConn struct {
 	n, oobn int
 	err     error
 	take    func(fd uintptr) bool
+
+	mu       sync.Mutex
+	expected int // bytes that the next reads may wait for
+	low      int // SO_RCVLOWAT; 0: as it was
 }
 
 func newStampConn(conn net.Conn, onRead func(int64)) *stampConn {
@@ -52,12 +57,55 @@ func newStampConn(conn net.Conn, onRead func(int64)) *stampConn {
 	c.take = func(fd uintptr) bool {
 		for {
 			c.n, c.oobn, _, _, c.err = unix.Recvmsg(int(fd), c.into, c.oob[:], 0)
+			if c.err == unix.EAGAIN {
+				c.await(int(fd))
+				return false
+			}
 			if c.err != unix.EINTR {
-				return c.err != unix.EAGAIN
+				return true
 			}
 		}
 	}
 	return c
+}
+
+// expect says how many bytes are sure to come; the next reads, of at most as
+// much together, wait until they are there, or part of them is. 0 takes that
+// back, for a read under way too.
+func (c *stampConn) expect(bytes int) {
+	if c.raw == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.expected = bytes; bytes == 0 && c.low > 1 {
+		_ = c.raw.Control(func(fd uintptr) { c.setLow(int(fd), 1) }) // fails where the connection is closed
+	}
+}
+
+// await has the kernel wake up the read under way, which found nothing, when
+// what is expected is there: the socket is readable from SO_RCVLOWAT bytes on
+// (socket(7)), or at the connection's end. The kernel looks again when the
+// mark is set, so nothing is missed that came just before.
+func (c *stampConn) await(fd int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if low := max(c.expected, 1); low != max(c.low, 1) {
+		c.setLow(fd, low)
+	}
+}
+
+func (c *stampConn) setLow(fd, low int) {
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, low) == nil {
+		c.low = low
+	}
+}
+
+// arrived notes that bytes of those expected were read.
+func (c *stampConn) arrived(bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expected = max(c.expected-bytes, 0)
 }
 
 // Read reads what there is.
@@ -82,6 +130,7 @@ func (c *stampConn) Read(b []byte) (int, error) {
 	case c.n == 0:
 		return 0, io.EOF
 	}
+	c.arrived(c.n)
 	waited := c.waited()
 	if c.onRead != nil {
 		c.onRead(waited)

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -43,10 +44,28 @@ type Stream struct {
 	heldAt  int64  // when the last of waiting came
 }
 
-// chunk is what flow control keeps back.
+// chunk is a message that is on its way or kept back by flow control.
 type chunk struct {
-	data []byte
-	sent func(at int64)
+	message []byte
+	done    int // bytes that are queued, of the prefix and the message
+	sent    func(at int64)
+}
+
+func (k *chunk) left() int { return prefix + len(k.message) - k.done }
+
+// append appends the next n bytes to b.
+func (k *chunk) append(b []byte, n int) []byte {
+	if k.done < prefix {
+		var head [prefix]byte
+		binary.BigEndian.PutUint32(head[1:], uint32(len(k.message)))
+		part := head[k.done:min(prefix, k.done+n)]
+		b, n, k.done = append(b, part...), n-len(part), k.done+len(part)
+	}
+	if n > 0 {
+		b = append(b, k.message[k.done-prefix:][:n]...)
+		k.done += n
+	}
+	return b
 }
 
 // prefix is the length of what comes before each message: a flag and a
@@ -101,54 +120,63 @@ func (c *Conn) Open(path string, metadata []Header, handler Handler) (*Stream, e
 // is called when its last byte has been handed to the kernel; nil for
 // nothing. The bytes are copied. A stream that has ended takes it in silence.
 func (s *Stream) Send(message []byte, sent func(at int64)) {
+	if rest := (chunk{message: message, sent: sent}); !s.queue(&rest) {
+		rest.message = bytes.Clone(message)
+		s.pending = append(s.pending, rest)
+	}
+}
+
+// SendShared is Send of bytes that nobody changes from now on: they are not
+// copied to wait for the server.
+func (s *Stream) SendShared(message []byte) {
+	if rest := (chunk{message: message}); !s.queue(&rest) {
+		s.pending = append(s.pending, rest)
+	}
+}
+
+// queue queues as much of a new message as it may, and says whether that is
+// all of it.
+func (s *Stream) queue(one *chunk) bool {
 	if s.conn.streams[s.id] != s {
-		return
+		return true
 	}
-	var head [prefix]byte
-	binary.BigEndian.PutUint32(head[1:], uint32(len(message)))
-	whole := int64(prefix + len(message))
-	if c := s.conn; len(s.pending) == 0 && whole <= min(s.sendWindow, c.sendWindow, int64(c.peerFrame)) {
-		c.out = appendFrameHeader(c.out, int(whole), http2.FrameData, 0, s.id)
-		c.out = append(append(c.out, head[:]...), message...)
-		s.sendWindow -= whole
-		c.sendWindow -= whole
-		if sent != nil {
-			c.sent = append(c.sent, sent)
-		}
-		return
-	}
-	data := make([]byte, 0, whole)
-	data = append(append(data, head[:]...), message...)
-	s.pending = append(s.pending, chunk{data: data, sent: sent})
-	s.pump()
+	return len(s.pending) == 0 && s.put(one)
 }
 
 // pump sends as much of what is pending as the windows allow.
 func (s *Stream) pump() {
-	c := s.conn
 	for len(s.pending) > 0 {
-		one := &s.pending[0]
-		n := min(int64(len(one.data)), s.sendWindow, c.sendWindow, int64(c.peerFrame))
+		if !s.put(&s.pending[0]) {
+			return
+		}
+		s.pending = s.pending[1:]
+	}
+	s.pending = nil
+}
+
+// put queues as much of a message as the windows allow, and says whether that
+// is all of it.
+func (s *Stream) put(one *chunk) bool {
+	c := s.conn
+	for one.left() > 0 {
+		n := int(min(int64(one.left()), s.sendWindow, c.sendWindow, int64(c.peerFrame)))
 		if n <= 0 {
 			if c.sendWindow <= 0 && !s.blocked {
 				s.blocked = true
 				c.blocked = append(c.blocked, s)
 			}
-			return
+			return false
 		}
-		c.out = appendFrameHeader(c.out, int(n), http2.FrameData, 0, s.id)
-		c.out = append(c.out, one.data[:n]...)
-		s.sendWindow -= n
-		c.sendWindow -= n
-		if one.data = one.data[n:]; len(one.data) > 0 {
-			continue
-		}
-		if one.sent != nil {
-			c.sent = append(c.sent, one.sent)
-		}
-		s.pending = s.pending[1:]
+		c.reserve(frameHeader + n)
+		c.out = appendFrameHeader(c.out, n, http2.FrameData, 0, s.id)
+		c.out = one.append(c.out, n)
+		s.sendWindow -= int64(n)
+		c.sendWindow -= int64(n)
 	}
-	s.pending = nil
+	if one.sent != nil {
+		c.sent = append(c.sent, one.sent)
+	}
+	return true
 }
 
 // Pending returns how many messages wait for the server to take more.
@@ -175,6 +203,7 @@ func (s *Stream) Resume() {
 		return
 	}
 	s.paused = false
+	s.conn.stamp.expect(0) // what was kept back is not to come
 	data := s.waiting
 	s.waiting = nil
 	s.read(data, s.heldAt)
@@ -216,7 +245,7 @@ func (s *Stream) read(data []byte, at int64) {
 			return
 		}
 	}
-	if s.alive() && s.unacked >= s.conn.options.Window/4 {
+	if s.alive() && s.unacked >= s.conn.options.Window/givenBack {
 		s.conn.windowUpdate(s.id, s.unacked)
 		s.unacked = 0
 	}
@@ -270,11 +299,11 @@ func (s *Stream) consume(data []byte, at int64) (int, error) {
 }
 
 // Growth of the room of a message under way: to twice what has arrived, or,
-// once that is more than manyBytes, to eight times, which saves copying.
+// once that is a whole frame, to 64 times, which saves copying.
 const (
 	growFew   = 2
-	growMany  = 8
-	manyBytes = 64 << 10
+	growMany  = 64
+	manyBytes = maxFrame
 )
 
 // room sees to it that the message under way has room for need bytes. It
@@ -303,8 +332,24 @@ func (s *Stream) room(need, whole int) error {
 	return nil
 }
 
+// missing is how many bytes of the message under way have not come; 0 if there
+// is none, or nobody knows how long it is.
+func (s *Stream) missing() int {
+	if len(s.partial) < prefix {
+		return 0
+	}
+	size, err := s.size(s.partial)
+	if err != nil {
+		return 0
+	}
+	return prefix + size - len(s.partial) - len(s.waiting)
+}
+
 // drop gives up the message under way.
 func (s *Stream) drop() {
+	if s.partial != nil {
+		s.conn.stamp.expect(0) // the rest may not come
+	}
 	s.conn.held -= int64(cap(s.partial))
 	putBuffer(s.partial)
 	s.partial = nil

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -255,6 +256,62 @@ func TestSendWaitsForTheWindow(t *testing.T) {
 		case <-sent:
 		case <-time.After(5 * time.Second):
 			t.Fatal("nobody said that it was sent")
+		}
+	}
+}
+
+// TestSendThroughSmallWindows: a message comes whole and in its order through
+// windows of a few bytes, the one that is copied to wait as it was when it was
+// sent.
+func TestSendThroughSmallWindows(t *testing.T) {
+	for _, window := range []uint32{1, 3, 5, 7, 100, 20_000} {
+		c, p, _ := dial(t, options())
+		if err := p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}); err != nil {
+			t.Fatal(err)
+		}
+		for acked := false; !acked; {
+			f, err := p.ReadFrame()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s, ok := f.(*http2.SettingsFrame); ok {
+				acked = s.IsAck()
+			}
+		}
+		s, _ := open(t, c)
+		shared := strings.Repeat("shared", 10)
+		changed := []byte("copied")
+		if err := c.Do(func() {
+			s.SendShared([]byte(shared))
+			s.Send(changed, nil)
+			copy(changed, "XXXXXX")
+			s.SendShared(nil)
+			s.Send([]byte("last"), nil)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		want := string(slices.Concat(message(shared), message("copied"), message(""), message("last")))
+		var got []byte
+		for len(got) < len(want) {
+			f, err := p.ReadFrame()
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, ok := f.(*http2.DataFrame)
+			if !ok {
+				continue
+			}
+			got = append(got, d.Data()...)
+			if err := p.WriteWindowUpdate(1, uint32(len(d.Data()))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if string(got) != want {
+			t.Errorf("window %d: %q", window, got)
+		}
+		pending := -1
+		if err := c.Do(func() { pending = s.Pending() }); err != nil || pending != 0 {
+			t.Errorf("window %d: %d messages wait, %v", window, pending, err)
 		}
 	}
 }

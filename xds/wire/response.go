@@ -25,13 +25,51 @@ type Head struct {
 	TypeURL []byte
 	Nonce   []byte
 	Version []byte
-	// NonceAt is the offset of the nonce in the message; -1 if it has none.
-	NonceAt int
 }
 
-// Peek walks only the outermost fields of a response, of either kind.
-func Peek(message []byte) (Head, error) {
-	h := Head{NonceAt: -1}
+// Outline is what the outermost fields of a response say.
+type Outline struct {
+	Head
+	Resources, Removed int
+	// Size is how many bytes resources and removals have, and Sum a hash of
+	// them all that does not depend on their order, in which istiod, iterating
+	// over maps, is not the same for two proxies.
+	Size int
+	Sum  uint64
+	// Sums are the hashes of the resources, in the order in which they are.
+	Sums []uint64
+}
+
+// Skim walks only the outermost fields of a response, a DeltaDiscoveryResponse
+// or a DiscoveryResponse, and hashes the bytes of each resource and removal.
+// The hashes of resources are appended to sums.
+func Skim(message []byte, delta bool, hash func([]byte) uint64, sums []uint64) (Outline, error) {
+	o := Outline{Sums: sums}
+	var err error
+	o.Head, err = Walk(message, delta, func(raw []byte) error {
+		sum := hash(raw)
+		o.Resources++
+		o.Size += len(raw)
+		o.Sum += scramble(sum)
+		o.Sums = append(o.Sums, sum)
+		return nil
+	}, func(name []byte) error {
+		o.Removed++
+		o.Size += len(name)
+		o.Sum += scramble(hash(name) + goldenRatio) // not what a resource of these bytes adds
+		return nil
+	})
+	return o, err
+}
+
+const goldenRatio = 0x9e3779b97f4a7c15 // of 2^64, odd
+
+// Walk calls back with the bytes of each resource of a response, for
+// [ParseResource], and with each name that it removes, until one of them
+// returns an error. What it returns was said before that.
+func Walk(message []byte, delta bool, resource, removed func([]byte) error) (Head, error) {
+	var h Head
+	resources, removals := 0, 0
 	c := cursor{b: message, what: "response"}
 	for {
 		f, ok, err := c.next()
@@ -39,18 +77,37 @@ func Peek(message []byte) (Head, error) {
 			return h, err
 		}
 		switch f.num {
-		case responseVersion, responseTypeURL, responseNonce:
-			if err := f.wantBytes("response"); err != nil {
-				return h, err
+		case responseVersion, responseResources, responseTypeURL, responseNonce:
+			err = f.wantBytes("response")
+		case responseRemoved:
+			if !delta {
+				continue
 			}
+			err = f.wantBytes("response")
+		default:
+			continue
 		}
-		switch f.num {
-		case responseVersion:
+		switch {
+		case err != nil:
+		case f.num == responseVersion:
 			h.Version = f.bytes
-		case responseTypeURL:
+		case f.num == responseTypeURL:
 			h.TypeURL = f.bytes
-		case responseNonce:
-			h.Nonce, h.NonceAt = f.bytes, f.start
+		case f.num == responseNonce:
+			h.Nonce = f.bytes
+		case f.num == responseResources:
+			if resources++; resources > MaxResources {
+				return h, tooMany("resources", MaxResources)
+			}
+			err = resource(f.bytes)
+		default:
+			if removals++; removals > MaxResources {
+				return h, tooMany("removals", MaxResources)
+			}
+			err = removed(f.bytes)
+		}
+		if err != nil {
+			return h, err
 		}
 	}
 }
@@ -65,55 +122,13 @@ type Resource struct {
 	Body    []byte
 }
 
-// Response is a DiscoveryResponse or a DeltaDiscoveryResponse.
-type Response struct {
-	Head
-	Resources []Resource
-	Removed   [][]byte // delta only: names
-}
-
-// ParseDelta reads a DeltaDiscoveryResponse.
-func ParseDelta(message []byte) (Response, error) { return parse(message, true) }
-
-// ParseSotW reads a DiscoveryResponse.
-func ParseSotW(message []byte) (Response, error) { return parse(message, false) }
-
-func parse(message []byte, delta bool) (Response, error) {
-	head, err := Peek(message)
-	r := Response{Head: head}
-	if err != nil {
-		return r, err
+// ParseResource reads the bytes of one resource of a response of a type, as
+// [Walk] gives them.
+func ParseResource(raw []byte, typeURL string, delta bool) (Resource, error) {
+	if delta {
+		return parseResource(raw)
 	}
-	err = each("response", message, func(f field) error {
-		switch {
-		case f.num == responseResources:
-			if err := f.wantBytes("response"); err != nil {
-				return err
-			}
-			if len(r.Resources) >= MaxResources {
-				return tooMany("resources", MaxResources)
-			}
-			var one Resource
-			var err error
-			if delta {
-				one, err = parseResource(f.bytes)
-			} else {
-				one, err = parseAnyResource(f.bytes, string(head.TypeURL))
-			}
-			r.Resources = append(r.Resources, one)
-			return err
-		case f.num == responseRemoved && delta:
-			if err := f.wantBytes("response"); err != nil {
-				return err
-			}
-			if len(r.Removed) >= MaxResources {
-				return tooMany("removals", MaxResources)
-			}
-			r.Removed = append(r.Removed, f.bytes)
-		}
-		return nil
-	})
-	return r, err
+	return parseAnyResource(raw, typeURL)
 }
 
 func parseResource(b []byte) (Resource, error) {

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"errors"
+	"hash/maphash"
 	"slices"
 	"testing"
 
@@ -111,9 +112,40 @@ func sotwResponse(t testing.TB) *discovery.DiscoveryResponse {
 	return &discovery.DiscoveryResponse{VersionInfo: "v2", TypeUrl: wire.ListenerType, Nonce: "n2", Resources: []*anypb.Any{pack(t, testListener(t))}}
 }
 
+// response is a response with all that is in it.
+type response struct {
+	wire.Head
+	Resources []wire.Resource
+	Removed   [][]byte
+}
+
+func parse(message []byte, delta bool) (response, error) {
+	var r response
+	o, err := wire.Skim(message, delta, hash, nil)
+	if err != nil {
+		return r, err
+	}
+	r.Head, err = wire.Walk(message, delta, func(raw []byte) error {
+		one, err := wire.ParseResource(raw, string(o.TypeURL), delta)
+		r.Resources = append(r.Resources, one)
+		return err
+	}, func(name []byte) error {
+		r.Removed = append(r.Removed, name)
+		return nil
+	})
+	return r, err
+}
+
+func parseDelta(message []byte) (response, error) { return parse(message, true) }
+func parseSotW(message []byte) (response, error)  { return parse(message, false) }
+
+var seed = maphash.MakeSeed()
+
+func hash(b []byte) uint64 { return maphash.Bytes(seed, b) }
+
 func TestResponses(t *testing.T) {
 	message := marshal(t, deltaResponse(t))
-	r, err := wire.ParseDelta(message)
+	r, err := parseDelta(message)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,18 +153,15 @@ func TestResponses(t *testing.T) {
 		!slices.Equal(text(r.Removed), []string{"c", "d"}) {
 		t.Errorf("%+v", r)
 	}
-	if string(message[r.NonceAt:r.NonceAt+2]) != "n1" {
-		t.Errorf("the nonce is not at %d", r.NonceAt)
-	}
 	a := r.Resources[0]
 	if string(a.Name) != "a" || string(a.Version) != "7" || string(a.TypeURL) != wire.ClusterType || string(a.Body) != string(marshal(t, testCluster("a", "x"))) {
 		t.Errorf("%+v", a)
 	}
-	s, err := wire.ParseSotW(marshal(t, sotwResponse(t)))
+	s, err := parseSotW(marshal(t, sotwResponse(t)))
 	if err != nil || len(s.Resources) != 1 || string(s.Resources[0].Name) != "0.0.0.0_80" || string(s.Version) != "v2" || string(s.Nonce) != "n2" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if none, err := wire.ParseDelta(nil); err != nil || none.NonceAt != -1 {
+	if none, err := parseDelta(nil); err != nil || none.Nonce != nil || len(none.Resources) != 0 {
 		t.Errorf("nothing: %+v, %v", none, err)
 	}
 }
@@ -142,7 +171,7 @@ func TestCutShort(t *testing.T) {
 	for _, whole := range [][]byte{marshal(t, deltaResponse(t)), marshal(t, sotwResponse(t))} {
 		failed := 0
 		for n := range whole {
-			if _, err := wire.ParseDelta(whole[:n]); err != nil {
+			if _, err := parseDelta(whole[:n]); err != nil {
 				failed++
 				if !errors.Is(err, wire.ErrMalformed) {
 					t.Fatalf("cut at %d: %v", n, err)
@@ -160,10 +189,10 @@ func TestTooManyResources(t *testing.T) {
 	for range wire.MaxResources + 1 {
 		message = append(message, 2<<3|2, 0)
 	}
-	if _, err := wire.ParseDelta(message); !errors.Is(err, wire.ErrMalformed) {
+	if _, err := parseDelta(message); !errors.Is(err, wire.ErrMalformed) {
 		t.Errorf("%v", err)
 	}
-	if _, err := wire.ParseDelta(message[2:]); err != nil {
+	if _, err := parseDelta(message[2:]); err != nil {
 		t.Errorf("as many as are allowed: %v", err)
 	}
 }
@@ -235,7 +264,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		one(&discovery.DeltaDiscoveryResponse{Nonce: "n"})
 		one(&discovery.DeltaDiscoveryResponse{RemovedResources: []string{"gone"}})
 		shuffled := rapid.Permutation(parts).Draw(t, "order")
-		r, err := wire.ParseDelta(slices.Concat(shuffled...))
+		r, err := parseDelta(slices.Concat(shuffled...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,6 +280,72 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	})
 }
 
+// TestOutline: what is said in another order, with another nonce and version,
+// has the same outline; anything else has another.
+func TestOutline(t *testing.T) {
+	skim := func(delta bool, m proto.Message) wire.Outline {
+		t.Helper()
+		o, err := wire.Skim(marshal(t, m), delta, hash, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	same := func(a, b wire.Outline) bool {
+		return string(a.TypeURL) == string(b.TypeURL) && a.Resources == b.Resources && a.Removed == b.Removed && a.Size == b.Size && a.Sum == b.Sum
+	}
+	base := skim(true, deltaResponse(t))
+	for name, test := range map[string]struct {
+		change func(m *discovery.DeltaDiscoveryResponse)
+		same   bool
+	}{
+		"nothing":              {func(*discovery.DeltaDiscoveryResponse) {}, true},
+		"order":                {func(m *discovery.DeltaDiscoveryResponse) { slices.Reverse(m.Resources) }, true},
+		"order of removals":    {func(m *discovery.DeltaDiscoveryResponse) { slices.Reverse(m.RemovedResources) }, true},
+		"nonce":                {func(m *discovery.DeltaDiscoveryResponse) { m.Nonce = "other" }, true},
+		"version":              {func(m *discovery.DeltaDiscoveryResponse) { m.SystemVersionInfo = "v9" }, true},
+		"server":               {func(m *discovery.DeltaDiscoveryResponse) { m.ControlPlane = nil }, true},
+		"type":                 {func(m *discovery.DeltaDiscoveryResponse) { m.TypeUrl = wire.EndpointType }, false},
+		"a resource's name":    {func(m *discovery.DeltaDiscoveryResponse) { m.Resources[0].Name = "c" }, false},
+		"a resource's version": {func(m *discovery.DeltaDiscoveryResponse) { m.Resources[0].Version = "8" }, false},
+		"a body":               {func(m *discovery.DeltaDiscoveryResponse) { m.Resources[1].Resource = pack(t, testCluster("b", "y")) }, false},
+		"bodies change places": {func(m *discovery.DeltaDiscoveryResponse) {
+			r := m.Resources
+			r[0].Resource, r[1].Resource = r[1].Resource, r[0].Resource
+		}, false},
+		"one less":               {func(m *discovery.DeltaDiscoveryResponse) { m.Resources = m.Resources[:1] }, false},
+		"one twice":              {func(m *discovery.DeltaDiscoveryResponse) { m.Resources = append(m.Resources, m.Resources[0]) }, false},
+		"a removal less":         {func(m *discovery.DeltaDiscoveryResponse) { m.RemovedResources = m.RemovedResources[1:] }, false},
+		"another removal":        {func(m *discovery.DeltaDiscoveryResponse) { m.RemovedResources[1] = "e" }, false},
+		"a removal is a removal": {func(m *discovery.DeltaDiscoveryResponse) { m.RemovedResources[0], m.Resources[0].Name = "a", "c" }, false},
+	} {
+		m := deltaResponse(t)
+		test.change(m)
+		got := skim(true, m)
+		if same(base, got) != test.same {
+			t.Errorf("%s: %+v and %+v", name, base, got)
+		}
+		for i, sum := range got.Sums {
+			if one := skim(true, &discovery.DeltaDiscoveryResponse{Resources: m.Resources[i : i+1]}); len(one.Sums) != 1 || one.Sums[0] != sum {
+				t.Errorf("%s: resource %d has another hash when it is alone", name, i)
+			}
+		}
+		if len(got.Sums) != len(m.Resources) {
+			t.Errorf("%s: %d hashes of %d resources", name, len(got.Sums), len(m.Resources))
+		}
+		if string(got.Nonce) != m.Nonce || string(got.Version) != m.SystemVersionInfo {
+			t.Errorf("%s: nonce %q, version %q", name, got.Nonce, got.Version)
+		}
+	}
+	// Of the state of the world field 6 is no removal.
+	world := sotwResponse(t)
+	plain := skim(false, world)
+	world.ControlPlane = &core.ControlPlane{Identifier: "i"}
+	if got := skim(false, world); !same(plain, got) || got.Removed != 0 || got.Resources != 1 {
+		t.Errorf("%+v and %+v", plain, got)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add(marshal(f, deltaResponse(f)))
 	f.Add(marshal(f, sotwResponse(f)))
@@ -260,11 +355,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte{5<<3 | 0, 1})
 	f.Add([]byte{1<<3 | 3, 1<<3 | 3, 1<<3 | 4})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		head, err := wire.Peek(b)
-		if err == nil && head.NonceAt >= 0 && string(b[head.NonceAt:head.NonceAt+len(head.Nonce)]) != string(head.Nonce) {
-			t.Errorf("the nonce is not at %d", head.NonceAt)
-		}
-		for _, parse := range []func([]byte) (wire.Response, error){wire.ParseDelta, wire.ParseSotW} {
+		for _, parse := range []func([]byte) (response, error){parseDelta, parseSotW} {
 			r, err := parse(b)
 			if err != nil && !errors.Is(err, wire.ErrMalformed) {
 				t.Errorf("%v", err)

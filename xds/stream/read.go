@@ -1,0 +1,115 @@
+package stream
+
+import (
+	"net"
+
+	"golang.org/x/net/http2"
+)
+
+func (c *Conn) readAll() error {
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	for {
+		head, data, err := c.next()
+		at := c.stamp.last
+		var frame http2.Frame
+		if err == nil && data == nil {
+			frame, err = c.framer.ReadFrameForHeader(head)
+			at = c.stamp.last
+		}
+		c.mu.Lock()
+		switch {
+		case err != nil:
+			err = c.frameError(err)
+		case data != nil:
+			err = c.data(head, data, at)
+			_, _ = c.buffer.Discard(len(data)) // they are there
+		default:
+			err = c.handle(frame, at)
+		}
+		// What this batch of frames gave rise to leaves in one write.
+		if err == nil && !c.wholeFrame() {
+			err = c.flush()
+			c.stamp.expect(c.expected())
+		}
+		deaf := c.deaf
+		if deaf && err == nil {
+			err = c.flush()
+		}
+		c.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		if deaf {
+			<-c.done
+			return net.ErrClosed
+		}
+	}
+}
+
+// next reads the header of the next frame and, of a DATA frame that the buffer
+// holds, what is in it: where that was read to, without a copy. Other frames
+// are the framer's.
+func (c *Conn) next() (head http2.FrameHeader, data []byte, err error) {
+	head, err = c.framer.ReadFrameHeader()
+	if err != nil || head.Type != http2.FrameData || head.StreamID == 0 || head.Flags.Has(http2.FlagDataPadded) ||
+		head.Length == 0 || int(head.Length) > c.buffer.Size() {
+		return head, nil, err
+	}
+	data, err = c.buffer.Peek(int(head.Length))
+	return head, data, err
+}
+
+// StopReading has the connection read nothing more, for ever, nor say
+// anything: what comes fills the kernel's buffers, and then the server's. For
+// callbacks of a Handler. The connection's goroutine waits for [Conn.Close].
+func (c *Conn) StopReading() { c.deaf = true }
+
+// frameHeader is the length of what comes before each frame.
+const frameHeader = 9
+
+// wholeFrame says that another frame can be read without waiting.
+func (c *Conn) wholeFrame() bool {
+	n := c.buffer.Buffered()
+	if n < frameHeader || len(c.out) >= flushAt {
+		return false
+	}
+	head, err := c.buffer.Peek(3)
+	return err == nil && n >= frameHeader+int(head[0])<<16+int(head[1])<<8+int(head[2])
+}
+
+// expected is how many bytes can be waited for without a message under way
+// being taken any later: as many as must come before one of them is whole.
+func (c *Conn) expected() int {
+	most := min(maxExpected, c.options.Window/givenBack/2)
+	if c.held == 0 || c.options.TLS != nil || most < 2*maxFrame { // TLS may have read ahead
+		return 0
+	}
+	if c.options.Streams > 1 && (c.options.MayWait == nil || !c.options.MayWait()) {
+		return 0
+	}
+	least := 0
+	for _, s := range c.streams {
+		if n := s.missing(); n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	// Headers of frames come on top.
+	if least = min(least-c.buffer.Buffered(), most); least < minExpected {
+		return 0
+	}
+	return least
+}
+
+// frameError ends one stream where the fault is its own.
+func (c *Conn) frameError(err error) error {
+	if fault, ok := err.(http2.StreamError); ok {
+		if s := c.streams[fault.StreamID]; s != nil {
+			c.reset(s.id, fault.Code)
+			s.end(&Status{Code: Internal, Message: fault.Error(), Local: true})
+		}
+		return nil
+	}
+	return err
+}
