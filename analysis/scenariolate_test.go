@@ -120,3 +120,37 @@ func TestScenarioExpectsOfSome(t *testing.T) {
 		})
 	}
 }
+
+// Keys that another endpoint answers than before a window have moved.
+func TestScenarioMoves(t *testing.T) {
+	s := &trialScenario{bounds: []boundary{{at: 0}, {at: 100}, {at: 200}}, windows: make([]record.ScenarioWindow, 3)}
+	add := func(at int64, key int, host string) {
+		s.requests = append(s.requests, sent{at: at, ok: host != "", key: key, host: host})
+	}
+	add(0, 1, "a")
+	add(1, 2, "a")
+	add(2, 3, "b")
+	add(3, 3, "a") // within a window the last counts
+	add(100, 1, "a")
+	add(101, 2, "b")
+	add(102, 3, "")  // failed
+	add(103, 4, "b") // not seen before
+	add(104, -1, "b")
+	add(200, 1, "a")
+	add(201, 2, "a")
+	add(202, 3, "b") // against the window before the last
+	add(203, 4, "b")
+	s.move()
+	for i, want := range [][2]int64{{0, 0}, {2, 1}, {4, 2}} {
+		if w := s.windows[i]; w.Keys != want[0] || w.MovedKeys != want[1] {
+			t.Errorf("window %d: %d of %d keys moved, want %d of %d", i, w.MovedKeys, w.Keys, want[1], want[0])
+		}
+	}
+	if key, host := keyOf(&ledger.Request{ID: "mm-b000-t00-1-2042", Proxies: []ledger.ProxyEntry{
+		{Side: ledger.SideClient, Service: "clients", Host: "10.0.0.1:80"}, {Side: ledger.SideServer, Service: "bar", Host: "127.0.0.1:80"}}}); key != 42 || host != "10.0.0.1:80" {
+		t.Errorf("key %d at %s", key, host)
+	}
+	if key, _ := keyOf(&ledger.Request{ID: "mm-none"}); key != -1 {
+		t.Errorf("a request without a number has the key %d", key)
+	}
+}

@@ -36,6 +36,22 @@ func scenarioJudgement(f record.Findings) error {
 	return nil
 }
 
+// judged says whether trials came to verdicts by assertions of their own: those
+// answer the question, one trial of each cell is enough.
+func judged(f record.Findings) bool {
+	for _, c := range f.Cells {
+		if c.Scenario == nil {
+			continue
+		}
+		for _, t := range c.Scenario.Trials {
+			if len(t.Assertions) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // reason is why the first trial without a verdict has none.
 func reason(s *record.ScenarioSummary) string {
 	for _, t := range s.Trials {

@@ -30,6 +30,17 @@ func TestVerdictsGiveExitCodes(t *testing.T) {
 			t.Errorf("%s: %v, code %d, want %d", name, err, errs.Code(err), c.code)
 		}
 	}
+	// Verdicts answer the question though one trial of each compares nothing.
+	few := []record.Finding{{Name: "error_share", Against: record.Cell{}, Verdict: record.VerdictInvalid}}
+	asserted := good
+	asserted.Scenario.Trials[0].Assertions = []record.ScenarioAssertion{{Expr: "total.failed == 0", Outcome: record.VerdictPass}}
+	if err := judgement(record.Findings{Cells: []record.CellSummary{asserted}, Findings: few, Validity: record.ValiditySummary{Valid: 1}}); err != nil {
+		t.Error(err)
+	}
+	asserted.Scenario.Trials[0].Assertions = nil
+	if err := judgement(record.Findings{Cells: []record.CellSummary{asserted}, Findings: few, Validity: record.ValiditySummary{Valid: 1}}); errs.Code(err) != errs.CodeInvalid {
+		t.Errorf("nothing is compared or asserted: %v", err)
+	}
 	// All trials invalid: what is said is the verdict's reason.
 	err := judgement(record.Findings{Cells: []record.CellSummary{cell("good", record.VerdictInconclusive, record.VerdictPass, "the trial is not valid")}})
 	if errs.Code(err) != errs.CodeInvalid {
