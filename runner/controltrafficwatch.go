@@ -15,9 +15,6 @@ import (
 	"github.com/meshmark/meshmark/population"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
 )
 
 // trafficWitness follows what a trial's requests meet: the log of the caller's
@@ -25,7 +22,8 @@ import (
 // its goroutines; stop ends them.
 type trafficWitness struct {
 	cancel  context.CancelFunc
-	done    sync.WaitGroup
+	done    sync.WaitGroup // the reader of the log
+	watch   *endpointWatch
 	started loadcontrol.Started
 	before  observe.ProxyStats
 	book    *addressBook
@@ -46,34 +44,10 @@ func (c *controlPlane) witnessTraffic(ctx context.Context, s population.Service)
 	begin := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w := &trafficWitness{cancel: cancel, book: newAddressBook(), last: time.Now()}
-	factory := informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithNamespace(s.Namespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = population.AppLabel + "=" + s.Name }))
-	var synced []cache.InformerSynced
-	for informer, handle := range map[cache.SharedIndexInformer]func(o any, deleted bool){
-		factory.Discovery().V1().EndpointSlices().Informer(): w.book.onSlice,
-		factory.Core().V1().Pods().Informer():                w.book.onPod,
-	} {
-		registered, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(o any) { handle(o, false) }, UpdateFunc: func(_, o any) { handle(o, false) },
-			DeleteFunc: func(o any) {
-				if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
-					o = unknown.Obj
-				}
-				handle(o, true)
-			}})
-		if err != nil {
-			cancel()
-			return nil, fmt.Errorf("watch the endpoints of the requests: %w", err)
-		}
-		synced = append(synced, registered.HasSynced)
-	}
-	factory.Start(ctx.Done())
-	w.done.Go(func() { <-ctx.Done(); factory.Shutdown() })
-	limited, end := context.WithTimeout(begin, stopTimeout)
-	defer end()
-	if !cache.WaitForCacheSync(limited.Done(), synced...) {
-		w.stop()
-		return nil, fmt.Errorf("watch the endpoints of the requests: nothing came within %v", stopTimeout)
+	var err error
+	if w.watch, err = watchEndpoints(begin, c.kube, s.Namespace, population.AppLabel+"="+s.Name, w.book.onSlice, w.book.onPod); err != nil {
+		cancel()
+		return nil, fmt.Errorf("watch the endpoints of the requests: %w", err)
 	}
 	logger := c.o.Mesh.(mesh.AttemptLogger) // ensureTraffic has looked
 	log, err := c.kube.CoreV1().Pods(s.Namespace).GetLogs(c.caller.pod.name, &corev1.PodLogOptions{
@@ -89,6 +63,7 @@ func (c *controlPlane) witnessTraffic(ctx context.Context, s population.Service)
 // stop ends watches and log; it may be called again.
 func (w *trafficWitness) stop() {
 	w.cancel()
+	w.watch.stop()
 	w.done.Wait()
 }
 
@@ -170,20 +145,8 @@ func newAddressBook() *addressBook {
 	return &addressBook{ready: map[string]map[string]bool{}, lives: map[string][]stay{}}
 }
 
-func (b *addressBook) onSlice(o any, deleted bool) {
-	slice, ok := o.(*discoveryv1.EndpointSlice)
-	if !ok {
-		return
-	}
-	now := map[string]bool{}
-	for _, e := range slice.Endpoints {
-		if !deleted && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
-			for _, a := range e.Addresses {
-				now[a] = true
-			}
-		}
-	}
-	b.update(slice.Name, now, time.Now().UnixNano())
+func (b *addressBook) onSlice(slice *discoveryv1.EndpointSlice, deleted bool) {
+	b.update(slice.Name, readyAddresses(slice, deleted), time.Now().UnixNano())
 }
 
 // update notes the ready addresses of an EndpointSlice.
@@ -215,9 +178,8 @@ func (b *addressBook) all() map[string]bool {
 	return out
 }
 
-func (b *addressBook) onPod(o any, deleted bool) {
-	pod, ok := o.(*corev1.Pod)
-	if !ok || pod.Status.PodIP == "" {
+func (b *addressBook) onPod(pod *corev1.Pod, deleted bool) {
+	if pod.Status.PodIP == "" {
 		return
 	}
 	ended := deleted || len(pod.Status.ContainerStatuses) > 0

@@ -14,18 +14,14 @@ import (
 	"github.com/meshmark/meshmark/record"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 )
 
 // census knows the pods of a trial and the endpoints of its services, as the
-// API server tells of them, at every moment of the trial. It owns its
+// API server tells of them, at every moment of the trial. Its watch owns its
 // goroutines; stop ends them.
 type census struct {
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	watch *endpointWatch
 
 	mu      sync.Mutex
 	pods    map[string]*resident       // by UID, also those that are gone
@@ -54,45 +50,15 @@ type resident struct {
 // trial's mark, again whenever it changes, from one goroutine.
 func newCensus(ctx context.Context, kube kubernetes.Interface, namespace, trial string, found func(*corev1.Pod)) (*census, error) {
 	c := &census{pods: map[string]*resident{}, slices: map[string]map[string]bool{}, of: map[string]string{}, since: map[string]map[string]int64{}, found: found}
-	begin := ctx
-	ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = trialMark + "=" + trial }))
-	var synced []cache.InformerSynced
-	for informer, handle := range map[cache.SharedIndexInformer]func(o any, deleted bool){
-		factory.Discovery().V1().EndpointSlices().Informer(): c.onSlice,
-		factory.Core().V1().Pods().Informer():                c.onPod,
-	} {
-		registered, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(o any) { handle(o, false) }, UpdateFunc: func(_, o any) { handle(o, false) },
-			DeleteFunc: func(o any) {
-				if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
-					o = unknown.Obj
-				}
-				handle(o, true)
-			}})
-		if err != nil {
-			c.cancel()
-			return nil, fmt.Errorf("watch the trial's pods: %w", err)
-		}
-		synced = append(synced, registered.HasSynced)
-	}
-	factory.Start(ctx.Done())
-	c.done.Go(func() { <-ctx.Done(); factory.Shutdown() })
-	limited, end := context.WithTimeout(begin, stopTimeout)
-	defer end()
-	if !cache.WaitForCacheSync(limited.Done(), synced...) {
-		c.stop()
-		return nil, fmt.Errorf("watch the trial's pods: nothing came within %v", stopTimeout)
+	var err error
+	if c.watch, err = watchEndpoints(ctx, kube, namespace, trialMark+"="+trial, c.onSlice, c.onPod); err != nil {
+		return nil, fmt.Errorf("watch the trial's pods: %w", err)
 	}
 	return c, nil
 }
 
 // stop ends the watches; it may be called again.
-func (c *census) stop() {
-	c.cancel()
-	c.done.Wait()
-}
+func (c *census) stop() { c.watch.stop() }
 
 // changed wakes those who wait. The caller holds the lock.
 func (c *census) changed() {
@@ -122,20 +88,8 @@ func (c *census) await(ctx context.Context, holds func() bool) error {
 	}
 }
 
-func (c *census) onSlice(o any, deleted bool) {
-	slice, ok := o.(*discoveryv1.EndpointSlice)
-	if !ok {
-		return
-	}
-	ready := map[string]bool{}
-	for _, e := range slice.Endpoints {
-		if !deleted && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
-			for _, a := range e.Addresses {
-				ready[a] = true
-			}
-		}
-	}
-	c.update(slice.Labels[discoveryv1.LabelServiceName], slice.Name, ready, time.Now().UnixNano())
+func (c *census) onSlice(slice *discoveryv1.EndpointSlice, deleted bool) {
+	c.update(slice.Labels[discoveryv1.LabelServiceName], slice.Name, readyAddresses(slice, deleted), time.Now().UnixNano())
 }
 
 // update notes the ready addresses of an EndpointSlice.
@@ -213,11 +167,7 @@ func (c *census) byAddress(service, address string) *resident {
 	return out
 }
 
-func (c *census) onPod(o any, deleted bool) {
-	pod, ok := o.(*corev1.Pod)
-	if !ok {
-		return
-	}
+func (c *census) onPod(pod *corev1.Pod, deleted bool) {
 	c.mu.Lock()
 	now := time.Now().UnixNano()
 	r := c.pods[string(pod.UID)]

@@ -50,6 +50,21 @@ func NewRemote(address string, header http.Header) (*Remote, error) {
 	return r, nil
 }
 
+// SetTimeout bounds the time from each question to the end of its answer;
+// without it that is a little more than Prometheus itself gives a query.
+func (r *Remote) SetTimeout(d time.Duration) { r.client.Timeout = d }
+
+// late puts the end of an answer that did not come in time in words; other
+// errors, and the caller's own end, stay what they are.
+func (r *Remote) late(ctx context.Context, err error) error {
+	var timed interface{ Timeout() bool }
+	if ctx.Err() != nil || !errors.As(err, &timed) || !timed.Timeout() {
+		return err
+	}
+	return errs.WithHint(fmt.Errorf("no whole answer within %v", r.client.Timeout),
+		"is the server overloaded, or something else than Prometheus? signals --timeout waits longer")
+}
+
 // maxRedirects are those that are followed for one request.
 const maxRedirects = 5
 
@@ -156,6 +171,7 @@ func (r *Remote) ask(ctx context.Context, what string, values url.Values) (json.
 		if errors.As(err, &inner) {
 			err = inner.Err // the rest repeats the expression
 		}
+		err = r.late(ctx, err)
 		if errs.Hint(err) != "" {
 			return nil, err
 		}
@@ -164,7 +180,7 @@ func (r *Remote) ask(ctx context.Context, what string, values url.Values) (json.
 	defer resp.Body.Close()
 	page, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return nil, err
+		return nil, r.late(ctx, err)
 	}
 	if len(page) > maxAnswer {
 		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)

@@ -176,6 +176,47 @@ func TestRemoteFails(t *testing.T) {
 	}
 }
 
+// A server that never comes to the end of its answer, or never begins one, is
+// waited for as long as was said, and no longer.
+func TestRemoteTimeout(t *testing.T) {
+	silent := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-r.Context().Done():
+				return
+			case <-tick.C:
+			}
+			if !silent {
+				fmt.Fprint(w, " ")
+				w.(http.Flusher).Flush()
+			}
+		}
+	}))
+	defer server.Close()
+	remote, err := NewRemote(server.URL, nil)
+	must(t, err)
+	defer remote.Close()
+	remote.SetTimeout(200 * time.Millisecond)
+	for _, silent = range []bool{false, true} {
+		begin := time.Now()
+		_, err := remote.Instant(context.Background(), "up", after(0))
+		if err == nil || !strings.Contains(err.Error(), "no whole answer within 200ms") || !strings.Contains(errs.Hint(err), "--timeout") {
+			t.Errorf("silent %v: %v (hint: %s)", silent, err, errs.Hint(err))
+		}
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("silent %v: it took %v", silent, took)
+		}
+	}
+	limited, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := remote.Instant(limited, "up", after(0)); err == nil || strings.Contains(err.Error(), "no whole answer") {
+		t.Errorf("the caller's own end: %v", err)
+	}
+}
+
 // A header may be a key: it goes to the server it was given for and to no
 // other, wherever that points.
 func TestRemoteFollowsNoRedirectElsewhere(t *testing.T) {

@@ -45,11 +45,8 @@ func writePlan(w io.Writer, p *study.Plan) error {
 	fmt.Fprintf(w, "\n%s, %s; %s; %s\n", count(len(givenCells(p)), "cell"), trials, blocks, deployed)
 	writeSearches(w, p)
 	fmt.Fprintf(w, "time: %s, without %s\n", span(e), without)
-	if err := fitsLocal(p); err != nil {
-		fmt.Fprintf(w, "note: %v\n  hint: %s\n", err, errs.Hint(err))
-	}
-	for _, note := range p.Resonances() {
-		fmt.Fprintf(w, "note: %s\n", note)
+	for _, n := range planNotes(p) {
+		n.write(w)
 	}
 	var fixed []string
 	for factor, level := range s.Settings {
@@ -58,6 +55,32 @@ func writePlan(w io.Writer, p *study.Plan) error {
 	sort.Strings(fixed)
 	_, err = fmt.Fprintf(w, "fixed: %s\n", strings.Join(fixed, " "))
 	return err
+}
+
+// planNote is something about a plan that hinders no run but that one should
+// know before it.
+type planNote struct {
+	Text string `json:"note"`
+	Hint string `json:"hint,omitempty"` // what to do about it
+}
+
+func (n planNote) write(w io.Writer) {
+	fmt.Fprintf(w, "note: %s\n", n.Text)
+	if n.Hint != "" {
+		fmt.Fprintf(w, "  hint: %s\n", n.Hint)
+	}
+}
+
+// planNotes lists them; it is empty, not nil, if there are none.
+func planNotes(p *study.Plan) []planNote {
+	out := []planNote{}
+	if err := fitsLocal(p); err != nil {
+		out = append(out, planNote{err.Error(), errs.Hint(err)})
+	}
+	for _, says := range p.Resonances() {
+		out = append(out, planNote{Text: says})
+	}
+	return out
 }
 
 // givenCells are the cells of levels that the study names.
@@ -225,7 +248,8 @@ func writePlanJSON(w io.Writer, p *study.Plan) error {
 		MaxBlocks   int           `json:"max_blocks"`
 		MinDuration float64       `json:"min_duration_s"`
 		MaxDuration float64       `json:"max_duration_s"`
-	}{1, p.Study.Name, p.Seed, nil, e.Trials, p.Study.Blocks.Min, p.Study.Blocks.Max, e.Min.Seconds(), e.Max.Seconds()}
+		Notes       []planNote    `json:"notes"`
+	}{1, p.Study.Name, p.Seed, nil, e.Trials, p.Study.Blocks.Min, p.Study.Blocks.Max, e.Min.Seconds(), e.Max.Seconds(), planNotes(p)}
 	for _, c := range p.Cells {
 		one, err := planCell(p, c)
 		if err != nil {

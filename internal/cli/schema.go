@@ -140,12 +140,13 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			type checked struct {
-				File        string  `json:"file"`
-				Study       string  `json:"study"`
-				Cells       int     `json:"cells"`
-				Trials      int     `json:"trials_per_block"`
-				MinDuration float64 `json:"min_duration_s"`
-				MaxDuration float64 `json:"max_duration_s"`
+				File        string     `json:"file"`
+				Study       string     `json:"study"`
+				Cells       int        `json:"cells"`
+				Trials      int        `json:"trials_per_block"`
+				MinDuration float64    `json:"min_duration_s"`
+				MaxDuration float64    `json:"max_duration_s"`
+				Notes       []planNote `json:"notes"`
 			}
 			var all []checked
 			for _, arg := range args {
@@ -158,14 +159,12 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 					return err
 				}
 				e := p.Estimate()
-				if err := fitsLocal(p); err != nil {
-					fmt.Fprintf(env.Stderr, "note: %v\n  hint: %s\n", err, errs.Hint(err))
-				}
-				for _, note := range p.Resonances() {
-					fmt.Fprintf(env.Stderr, "note: %s\n", note)
+				notes := planNotes(p)
+				for _, n := range notes {
+					n.write(env.Stderr)
 				}
 				if asJSON {
-					all = append(all, checked{arg, s.Name, len(p.Cells), e.Trials, e.Min.Seconds(), e.Max.Seconds()})
+					all = append(all, checked{arg, s.Name, len(p.Cells), e.Trials, e.Min.Seconds(), e.Max.Seconds(), notes})
 					continue
 				}
 				if _, err := fmt.Fprintf(env.Stdout, "%s: ok: %s, %s a block, %s\n", arg,

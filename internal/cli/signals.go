@@ -31,6 +31,7 @@ type signalsFlags struct {
 	record     string
 	duration   time.Duration
 	interval   time.Duration
+	timeout    time.Duration
 	once, json bool
 }
 
@@ -93,6 +94,7 @@ func newSignalsCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.record, "record", "", "keep what is read from istiod in this `directory`, as Prometheus blocks")
 	flags.DurationVar(&f.duration, "duration", 0, "how long to watch (default: until interrupted)")
 	flags.DurationVar(&f.interval, "interval", time.Second, "between two readings (default 1s, or 5s of a Prometheus server)")
+	flags.DurationVar(&f.timeout, "timeout", answerTimeout, "how long to wait for each answer of a Prometheus server")
 	flags.BoolVar(&f.once, "once", false, "show one reading and end")
 	flags.BoolVar(&f.json, "json", false, "print JSON: a document a line, or one with --once and --run")
 	cmd.AddCommand(newSignalsExportCommand(env))
@@ -127,6 +129,12 @@ func (f *signalsFlags) check(changed func(string) bool) (signals.Options, error)
 	if f.interval < 100*time.Millisecond || f.interval > 5*time.Minute {
 		return fail("--interval %s: it takes a time from 100ms to 5m", f.interval)
 	}
+	if changed("timeout") && f.prometheus == "" {
+		return fail("--timeout goes with --prometheus-url")
+	}
+	if f.timeout < 100*time.Millisecond || f.timeout > 10*time.Minute {
+		return fail("--timeout %s: it takes a time from 100ms to 10m", f.timeout)
+	}
 	if f.duration < 0 || f.once && changed("duration") {
 		return fail("--duration takes a time above zero, and not together with --once")
 	}
@@ -138,6 +146,9 @@ func (f *signalsFlags) check(changed func(string) bool) (signals.Options, error)
 	}
 	return f.tableFlags.options()
 }
+
+// answerTimeout is how long a Prometheus server may take to answer.
+const answerTimeout = 10 * time.Second
 
 // openPrometheus makes the client of a server.
 func openPrometheus(address string, headers []string) (*signals.Remote, error) {
@@ -218,6 +229,7 @@ func signalsOfPrometheus(ctx context.Context, env *Env, f signalsFlags, o signal
 		return err
 	}
 	defer s.Close()
+	s.SetTimeout(f.timeout)
 	w := signals.NewWatch(s, o)
 	now := time.Now()
 	if err := w.Replay(ctx, now.Add(-alertsLookBack), now, time.Second); err != nil {
