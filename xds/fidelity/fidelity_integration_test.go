@@ -111,45 +111,6 @@ func TestSimulatedGatewayIsLikeARealOne(t *testing.T) {
 	}
 }
 
-// TestSimulatedRejectionIsLikeARealOne has a real Envoy, and a simulated sidecar
-// that rejects, refuse what an EnvoyFilter makes of clusters and listeners.
-func TestSimulatedRejectionIsLikeARealOne(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	m := newMesh(t, ctx)
-	m.listen(t, ctx)
-	m.apply(t, ctx, service("one", 8080, "192.0.2.11"))
-	for _, mode := range []string{xds.ModeDelta, xds.ModeSotW} {
-		t.Run(mode, func(t *testing.T) {
-			name := "refuses-" + mode
-			pod := m.agent(t, ctx, name, client(name, mode, false))
-			still(t, ctx, m.recorder, 1, quiet)
-			spec := m.sidecar(t, ctx, mode, pod)
-			spec.Proxies[0].Behaviour = xds.BehaviourRejects
-			fleet, err := xds.Start(ctx, spec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer fleet.Stop()
-			m.streams(t, ctx, pod, 2)
-			t.Cleanup(func() {
-				if err := m.applier.Delete(context.Background(), []byte(unacceptable(name))); err != nil {
-					t.Error(err)
-				}
-			})
-			m.changes(t, ctx, []change{{mark: "an EnvoyFilter makes what no Envoy takes", apply: unacceptable(name)}})
-			all := m.streams(t, ctx, pod, 2)
-			names := map[string]string{pod.Name: "POD"}
-			recorded := all[0].Normalise(names)
-			refused(t, recorded)
-			compare(t, "rejection", recorded, all[1].Normalise(names), notImitated, rejected...)
-			if *update {
-				keep(t, recorded, mode+"-rejects")
-			}
-		})
-	}
-}
-
 // apart tells the streams of a real proxy and its simulated twin apart. The
 // real one connected first; who came back first is chance.
 func apart(all []*fidelity.Transcript) (real, simulated []*fidelity.Transcript) {

@@ -238,29 +238,6 @@ spec:
 `, gateway, service, port)
 }
 
-// unacceptable is an EnvoyFilter for the pods of an app that istiod takes and
-// Envoy does not: a time that must be above zero, and a filter that nobody has.
-func unacceptable(app string) string {
-	return fmt.Sprintf(`
-apiVersion: networking.istio.io/v1alpha3
-kind: EnvoyFilter
-metadata: {name: %[1]s, namespace: fidelity}
-spec:
-  workloadSelector: {labels: {app: %[1]s}}
-  configPatches:
-  - applyTo: CLUSTER
-    match: {context: SIDECAR_OUTBOUND, cluster: {service: one.fidelity.svc.cluster.local}}
-    patch: {operation: MERGE, value: {connect_timeout: -1s}}
-  - applyTo: HTTP_FILTER
-    match: {context: SIDECAR_OUTBOUND, listener: {filterChain: {filter: {name: envoy.filters.network.http_connection_manager}}}}
-    patch:
-      operation: INSERT_FIRST
-      value:
-        name: nobody.has.this
-        typed_config: {"@type": type.googleapis.com/udpa.type.v1.TypedStruct, type_url: type.googleapis.com/nobody.has.This, value: {}}
-`, app)
-}
-
 // certificate makes a server's certificate of the mesh's own authority.
 func certificate(t *testing.T, authority map[string][]byte) tls.Certificate {
 	t.Helper()

@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,49 +137,6 @@ func retrace(t *testing.T, ctx context.Context, recorded *fidelity.Transcript, r
 			t.Fatalf("replay is at %q, want %q", mark, step.Type)
 		}
 		still(t, ctx, recorder, 1, settled)
-	}
-}
-
-// rejected are the types that the real Envoy refused; the others, which it
-// took, a simulated sidecar that rejects refuses as well.
-var rejected = []string{"cds", "lds"}
-
-// refused makes sure that the client of a transcript refused both types.
-func refused(t *testing.T, tr *fidelity.Transcript) {
-	t.Helper()
-	for _, kind := range rejected {
-		if !slices.ContainsFunc(tr.Steps, func(s fidelity.Step) bool { return s.Type == kind && s.Answer == fidelity.Nack }) {
-			t.Errorf("the real one took every %s:\n%s", kind, tr)
-		}
-	}
-}
-
-// TestSimulatedRejectionIsLikeARecordedOne has a simulated sidecar that rejects
-// refuse what a real Envoy refused, and compares how they said so: which
-// response, which version, and what is asked for afterwards.
-func TestSimulatedRejectionIsLikeARecordedOne(t *testing.T) {
-	for _, mode := range []string{xds.ModeDelta, xds.ModeSotW} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			recorded := readTranscript(t, mode+"-rejects.txt")
-			refused(t, recorded)
-			replay, recorder, spec := replayed(t, recorded)
-			spec.Mode = mode
-			spec.Proxies[0].Behaviour = xds.BehaviourRejects
-			fleet, err := xds.Start(ctx, spec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer fleet.Stop()
-			retrace(t, ctx, recorded, replay, recorder)
-			all, err := recorder.Transcripts()
-			if err != nil {
-				t.Fatal(err)
-			}
-			compare(t, "rejection", recorded, alike(all[0], recorded), notImitated, rejected...)
-		})
 	}
 }
 
