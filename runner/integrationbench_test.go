@@ -26,11 +26,13 @@ import (
 	"github.com/meshmark/meshmark/study"
 )
 
-// bench is a local lab of this test's own, and the program that runs studies
-// in it.
+// TestMain has the tests share a lab.
+func TestMain(m *testing.M) { os.Exit(labtest.Sharing(m, "--envoy", otherEnvoy).Run()) }
+
+// bench is a local lab, and the program that runs studies in it.
 type bench struct {
 	program string
-	dir     string // for studies and runs
+	dir     string // for studies and runs of this test
 	env     []string
 	lab     *local.Lab
 	kube    kubernetes.Interface
@@ -38,8 +40,8 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	m := labtest.New(t)
-	b := &bench{program: m.Program, dir: m.Dir, env: os.Environ(), lab: m.Up(t, "--envoy", otherEnvoy)}
+	m, l := labtest.Shared(t)
+	b := &bench{program: m.Program, dir: t.TempDir(), env: os.Environ(), lab: l}
 	var err error
 	if b.kube, err = kubernetes.NewForConfig(b.lab.RESTConfig()); err != nil {
 		t.Fatal(err)

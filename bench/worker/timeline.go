@@ -21,7 +21,7 @@ const graphStudy = `
 name: bench-graph
 question: How soon is a graph of workers there?
 mesh: %s
-graph: {generate: {services: %d, depth: 4, fan_out: 4, seed: 1}}
+graph: {generate: {services: %d, depth: 4, fan_out: 6, seed: 1}}
 load: {clients: 1}
 settings: {rate: 1}
 timeline: {duration: 1s, steps: [{name: more, at: 500ms, load: {rate: 2}}]}
@@ -33,12 +33,18 @@ assert: [total.failed == 0]
 
 func graphStart(ctx context.Context, o *options) ([]table.Row, error) {
 	seconds, err := o.starts(ctx, "none")
-	return []table.Row{table.Of(fmt.Sprintf("a graph of %d workers ready", o.workers), "s", seconds...).AtMost(startTarget)}, err
+	if err != nil {
+		return nil, err
+	}
+	return []table.Row{table.Of(fmt.Sprintf("a graph of %d workers ready", o.workers), "s", seconds...).AtMost(startTarget)}, nil
 }
 
 func meshedStart(ctx context.Context, o *options) ([]table.Row, error) {
 	seconds, err := o.starts(ctx, "istio")
-	return []table.Row{table.Of(fmt.Sprintf("a graph of %d workers with sidecars ready", o.workers), "s", seconds...)}, err
+	if err != nil {
+		return nil, err
+	}
+	return []table.Row{table.Of(fmt.Sprintf("a graph of %d workers with sidecars ready", o.workers), "s", seconds...)}, nil
 }
 
 // starts are the seconds that the pods of a graph took in each round.
