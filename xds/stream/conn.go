@@ -58,9 +58,8 @@ const (
 	// givenBack is the part of a window that is consumed before it is given
 	// back: a half.
 	givenBack = 2
-	// maxExpected bounds how many bytes are waited for at once; it is at most
-	// half of what a window has left when nothing was given back for longest.
-	maxExpected  = 256 << 10
+	// maxExpected bounds how many bytes are waited for at once.
+	maxExpected  = 512 << 10
 	minExpected  = 16 << 10 // waiting for less saves nothing
 	writeTimeout = 30 * time.Second
 )

@@ -80,10 +80,10 @@ func (c *Conn) wholeFrame() bool {
 }
 
 // expected is how many bytes can be waited for without a message under way
-// being taken any later: as many as must come before one of them is whole.
+// being taken any later: as many as must come before one of them is whole, and
+// no more than the server may send before it is given any back.
 func (c *Conn) expected() int {
-	most := min(maxExpected, c.options.Window/givenBack/2)
-	if c.held == 0 || c.options.TLS != nil || most < 2*maxFrame { // TLS may have read ahead
+	if c.held == 0 || c.options.TLS != nil { // TLS may have read ahead
 		return 0
 	}
 	if c.options.Streams > 1 && (c.options.MayWait == nil || !c.options.MayWait()) {
@@ -95,8 +95,10 @@ func (c *Conn) expected() int {
 			least = n
 		}
 	}
-	// Headers of frames come on top.
-	if least = min(least-c.buffer.Buffered(), most); least < minExpected {
+	// Less than half of any window is consumed and not given back. Headers of
+	// frames come on top.
+	most := c.options.Window - c.options.Window/givenBack - maxFrame
+	if least = min(least, most, maxExpected) - c.buffer.Buffered(); least < minExpected {
 		return 0
 	}
 	return least
