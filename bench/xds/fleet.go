@@ -120,14 +120,17 @@ func (f *fleet) connect(ctx context.Context, o *options, spec xds.Spec) (time.Du
 		if time.Since(begin) > connectLimit {
 			return 0, fmt.Errorf("%d of %d sidecars had everything after %v; last error: %s", s.Synced, s.Proxies, connectLimit, s.LastError)
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := sleep(ctx, lookEvery); err != nil {
 			return 0, err
 		}
 	}
 }
 
 const (
-	quietFor     = 5 * time.Second
+	quietFor = 5 * time.Second
+	// lookEvery is how often the fleet is asked how it stands, which costs it as
+	// much as the tenth part of a sidecar that connects.
+	lookEvery    = 200 * time.Millisecond
 	connectLimit = 10 * time.Minute
 	pushLimit    = 2 * time.Minute
 )

@@ -8,8 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"strconv"
 	"time"
 
@@ -20,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/meshmark/meshmark/bench/internal/labs"
 	"github.com/meshmark/meshmark/bench/internal/table"
-	"github.com/meshmark/meshmark/lab/local"
 	"github.com/meshmark/meshmark/observe"
 	"github.com/meshmark/meshmark/population"
 	"github.com/meshmark/meshmark/record"
@@ -31,51 +29,33 @@ import (
 // maxMetrics bounds a page of metrics, bytes.
 const maxMetrics = 64 << 20
 
-const program = "bin/meshmark"
-
 // mesh is the lab and its istiod.
 type mesh struct {
-	lab    *local.Lab
+	*labs.Lab
 	kube   kubernetes.Interface
 	istiod string // IP
-	end    func(context.Context) error
 }
 
 // openMesh takes the lab that runs, or starts one.
-func openMesh(ctx context.Context, o *options) (*mesh, error) {
-	m := &mesh{end: func(context.Context) error { return nil }}
-	var err error
-	if m.lab, err = local.Open(""); errors.Is(err, local.ErrNotRunning) {
-		o.say("starting a lab")
-		m.end = func(ctx context.Context) error { return meshmark(ctx, "lab", "down") }
-		if err := meshmark(ctx, "lab", "up"); err != nil {
-			return nil, errors.Join(err, m.end(context.WithoutCancel(ctx)))
-		}
-		m.lab, err = local.Open("")
-	}
-	if err != nil {
+func openMesh(ctx context.Context) (m *mesh, err error) {
+	m = &mesh{}
+	if m.Lab, err = labs.Take(ctx); err != nil {
 		return nil, err
 	}
-	if m.kube, err = kubernetes.NewForConfig(m.lab.RESTConfig()); err != nil {
-		return nil, errors.Join(err, m.end(context.WithoutCancel(ctx)))
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.End(ctx))
+		}
+	}()
+	if m.kube, err = kubernetes.NewForConfig(m.RESTConfig()); err != nil {
+		return nil, err
 	}
 	service, err := m.kube.CoreV1().Services("istio-system").Get(ctx, "istiod", metav1.GetOptions{})
 	if err != nil {
-		return nil, errors.Join(err, m.end(context.WithoutCancel(ctx)))
+		return nil, err
 	}
 	m.istiod = service.Spec.ClusterIP
 	return m, nil
-}
-
-func meshmark(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = time.Minute
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s %v: %w", program, args, err)
-	}
-	return nil
 }
 
 // cpu is the processor time of istiod so far, seconds, as it says itself.
@@ -133,14 +113,14 @@ func (m *mesh) metric(ctx context.Context, name string) (float64, error) {
 
 // istiod measures sidecars at a real istiod.
 func istiod(ctx context.Context, o *options) (results []table.Row, err error) {
-	m, err := openMesh(ctx, o)
+	m, err := openMesh(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, m.end(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, m.End(ctx)) }()
 	begin := time.Now()
 	const perService = 2
-	identities, err := population.Ensure(ctx, m.lab.RESTConfig(), population.Sizes{Namespaces: 10, Services: o.services, EndpointsPerService: perService, Proxies: o.sidecars})
+	identities, err := population.Ensure(ctx, m.RESTConfig(), population.Sizes{Namespaces: 10, Services: o.services, EndpointsPerService: perService, Proxies: o.sidecars})
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +129,11 @@ func istiod(ctx context.Context, o *options) (results []table.Row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, f.close()) }()
+	leave, err := m.besideIstiod(ctx, f.cmd.Process.Pid)
+	if err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	defer func() { err = errors.Join(err, f.close(), leave()) }()
 	spec := xds.DefaultSpec(net.JoinHostPort(m.istiod, "15010"))
 	for _, id := range identities {
 		p := xds.Proxy{Type: id.Type, Name: id.Name, Namespace: id.Namespace, IP: id.IP, ServiceAccount: id.ServiceAccount, Node: id.Node, Labels: id.Labels}
@@ -213,11 +197,18 @@ func (m *mesh) pushes(ctx context.Context, o *options, f *fleet) (results []tabl
 	namespace := population.Namespace(0)
 	name := func(i int) string { return fmt.Sprintf("bench-xds-%d", i) }
 	defer func() {
+		ctx := context.WithoutCancel(ctx)
 		for i := range o.pushes {
-			e := m.kube.CoreV1().Services(namespace).Delete(context.WithoutCancel(ctx), name(i), metav1.DeleteOptions{})
+			e := m.kube.CoreV1().Services(namespace).Delete(ctx, name(i), metav1.DeleteOptions{})
 			if !apierrors.IsNotFound(e) {
 				err = errors.Join(err, e)
 			}
+		}
+		// Nobody else removes what no controller made: the next run in this lab
+		// would find its endpoints there.
+		e := m.kube.DiscoveryV1().EndpointSlices(namespace).Delete(ctx, name(0), metav1.DeleteOptions{})
+		if !apierrors.IsNotFound(e) {
+			err = errors.Join(err, e)
 		}
 	}()
 	var services, endpoints rounds
