@@ -241,6 +241,9 @@ func (r *run) fitScenario(ctx context.Context) ([]record.Component, error) {
 		if _, err := s.deployments(); err != nil {
 			return nil, err
 		}
+		if err := s.fitUpgrades(); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }

@@ -389,3 +389,41 @@ func TestConfigHash(t *testing.T) {
 		t.Error("no JSON is taken")
 	}
 }
+
+func TestRateReached(t *testing.T) {
+	for _, c := range []struct {
+		rps  float64
+		sent int64
+		took time.Duration
+		want bool
+	}{
+		{200, 200, time.Second, true}, {200, 165, time.Second, true}, {200, 155, time.Second, false}, {200, 250, time.Second, false},
+		{5, 0, time.Second, true}, {200, 187, 1280 * time.Millisecond, false}, {200, 500, 2500 * time.Millisecond, true},
+	} {
+		if text, got := rateReached(c.rps, c.sent, c.took); got != c.want || text == "" {
+			t.Errorf("%d in %v for %v/s: %v, %q", c.sent, c.took, c.rps, got, text)
+		}
+	}
+}
+
+// A version of the sidecar that a step asks for and the lab lacks is refused
+// before anything starts.
+func TestScenarioUpgrades(t *testing.T) {
+	upgrade := func(service string) *scene {
+		plan := planOf(t, strings.Replace(twoServices, "certificates: {service: front, do: rotate}", "restart: {service: "+service+", proxy: 9.9.9}", 1))
+		s, err := newScene(plan.Study, plan.Cells[0], istioMesh(), testImages, "run", "b000-t00", 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if err := upgrade("front").fitUpgrades(); err == nil || !strings.Contains(err.Error(), `step "rotate"`) || !strings.Contains(err.Error(), "9.9.9") {
+		t.Errorf("%v", err)
+	}
+	if err := upgrade("bar").fitUpgrades(); err == nil || !strings.Contains(err.Error(), "no sidecar") {
+		t.Errorf("%v", err)
+	}
+	if err := sceneOf(t, "drain").fitUpgrades(); err != nil {
+		t.Error(err)
+	}
+}

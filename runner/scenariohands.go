@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/fault"
 	"github.com/meshmark/meshmark/fault/drive"
 	corev1 "k8s.io/api/core/v1"
@@ -72,7 +74,7 @@ func (h *hands) Ready(ctx context.Context, o fault.Occurrence) (drive.Hand, erro
 	case o.Worker != nil:
 		return h.worker(ctx, o.Worker)
 	case o.Load != nil:
-		return h.rate(o.Load), nil
+		return h.rate(o.Load, o.For), nil
 	case o.Config != nil:
 		return h.config(ctx, o.Config)
 	case o.Certificates != nil:
@@ -226,23 +228,45 @@ func (h *hands) proveNew(ctx context.Context, service string, before map[string]
 	return fmt.Sprintf("the EndpointSlices of %s have %d new endpoints", service, fresh), nil
 }
 
-func (h *hands) restart(r *fault.Restart) (drive.Hand, error) {
-	marks := map[string]string{"kubectl.kubernetes.io/restartedAt": time.Now().UTC().Format(time.RFC3339Nano)}
-	if r.Proxy != "" {
-		one, ok := h.scene.scenario.Graph.Service(r.Service)
-		if !ok || h.scene.workload(&one).Proxy == nil {
-			return nil, fmt.Errorf("pods of %s have no sidecar whose version could change", r.Service)
+// upgrade are the annotations by which the pods of a service have a sidecar of
+// another version after a restart, if it asks for one.
+func (s *scene) upgrade(r *fault.Restart) (map[string]string, error) {
+	if r.Proxy == "" {
+		return nil, nil
+	}
+	one, ok := s.scenario.Graph.Service(r.Service)
+	if !ok || s.workload(&one).Proxy == nil {
+		return nil, errs.Usage("pods of %s have no sidecar whose version could change", r.Service)
+	}
+	w := s.workload(&one)
+	w.Proxy.Envoy = r.Proxy
+	pod := &corev1.PodTemplateSpec{}
+	err := s.mesh.Decorate(w, pod)
+	return pod.Annotations, err
+}
+
+// fitUpgrades refuses versions of sidecars that steps ask for and the lab does
+// not have.
+func (s *scene) fitUpgrades() error {
+	timeline := s.scenario.TimelineOf(s.cell)
+	for _, step := range timeline.Steps {
+		if step.Action.Restart == nil {
+			continue
 		}
-		w := h.scene.workload(&one)
-		w.Proxy.Envoy = r.Proxy
-		pod := &corev1.PodTemplateSpec{}
-		if err := h.scene.mesh.Decorate(w, pod); err != nil {
-			return nil, err
-		}
-		for name, value := range pod.Annotations {
-			marks[name] = value
+		if _, err := s.upgrade(step.Action.Restart); err != nil {
+			return fmt.Errorf("step %q: %w", step.Name, err)
 		}
 	}
+	return nil
+}
+
+func (h *hands) restart(r *fault.Restart) (drive.Hand, error) {
+	marks := map[string]string{"kubectl.kubernetes.io/restartedAt": time.Now().UTC().Format(time.RFC3339Nano)}
+	asked, err := h.scene.upgrade(r)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(marks, asked)
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": marks}}}})
 	if err != nil {
 		return nil, fmt.Errorf("restart %s: %w", r.Service, err)

@@ -95,7 +95,9 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 	}
 	for _, r := range t.callers() {
 		routes := t.routesOf(r.Service)
-		prove(r, func(config []byte) []record.Check { return m.CheckTraffic(config, routes, t.scene.cell, t.scene.keepsLedger()) })
+		prove(r, func(config []byte) []record.Check {
+			return m.CheckTraffic(config, routes, t.scene.cell, t.scene.keepsLedger())
+		})
 	}
 	// What proxies accept by default hinders nobody.
 	if servers, ok := m.(mesh.ServerChecker); ok && t.scene.levels.MTLS != study.MTLSPermissive {

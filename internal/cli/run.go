@@ -297,6 +297,13 @@ func envoyVersions(plan *study.Plan) []string {
 			seen[v] = true
 		}
 	}
+	if plan.Study.Scenario != nil {
+		for _, step := range plan.Study.Scenario.Timeline.Steps {
+			if r := step.Action.Restart; r != nil && r.Proxy != "" {
+				seen[r.Proxy] = true
+			}
+		}
+	}
 	versions := make([]string, 0, len(seen))
 	for v := range seen {
 		versions = append(versions, v)
