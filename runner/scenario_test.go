@@ -12,6 +12,7 @@ import (
 	"github.com/meshmark/meshmark/ledger"
 	"github.com/meshmark/meshmark/load"
 	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/study"
 	"github.com/meshmark/meshmark/worker/control"
 	appsv1 "k8s.io/api/apps/v1"
@@ -425,5 +426,19 @@ func TestScenarioUpgrades(t *testing.T) {
 	}
 	if err := sceneOf(t, "drain").fitUpgrades(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestDescribeStep(t *testing.T) {
+	zero := time.Unix(1000, 0)
+	at := func(seconds float64) int64 { return zero.Add(time.Duration(seconds * 1e9)).UnixNano() }
+	for want, e := range map[string]record.Event{
+		"  2.00 s: step gone: remove bar-1: it is gone": {Step: "gone", Op: "remove", Object: "bar-1", PlannedNS: at(1.9), SentNS: at(2), Proof: "it is gone"},
+		"  1.90 s: step gone: remove bar: nobody to go": {Step: "gone", Op: "remove", Object: "bar", PlannedNS: at(1.9), Error: "nobody to go"},
+		" 12.50 s: step gone: end remove bar":           {Step: "gone", Op: "end remove", Object: "bar", PlannedNS: at(12), SentNS: at(12.5)},
+	} {
+		if got := describeStep(e, zero); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

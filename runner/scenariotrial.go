@@ -242,7 +242,11 @@ func (t *scenarioTrial) play(ctx context.Context) error {
 
 // describeStep says an event for people.
 func describeStep(e record.Event, zero time.Time) string {
-	text := fmt.Sprintf("%6.2f s: step %s: %s %s", time.Unix(0, e.SentNS).Sub(zero).Seconds(), e.Step, e.Op, e.Object)
+	at := e.SentNS
+	if at == 0 { // it never began
+		at = e.PlannedNS
+	}
+	text := fmt.Sprintf("%6.2f s: step %s: %s %s", time.Unix(0, at).Sub(zero).Seconds(), e.Step, e.Op, e.Object)
 	switch {
 	case e.Error != "":
 		text += ": " + e.Error
