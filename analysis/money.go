@@ -24,10 +24,12 @@ func moneyMeasures(s *study.Study) []measure {
 	if m == nil || s.Plane() != study.PlaneData {
 		return nil
 	}
+	// Against cells without proxies, a cell costs what it costs.
+	compared := len(s.Baseline) > 0 && baselineLevel(s, study.FactorSidecars) != study.SidecarsNone
 	var out []measure
 	add := func(name, unit string, needs bool, line func(money.Bill) money.Value) {
 		if needs {
-			out = append(out, measure{name: name, probe: probeMoney, unit: unit, compared: true,
+			out = append(out, measure{name: name, probe: probeMoney, unit: unit, compared: compared,
 				of: func(_ *observations, t *record.Trial) float64 {
 					u, ok := trialUse(m, t)
 					if !ok {
@@ -46,7 +48,18 @@ func moneyMeasures(s *study.Study) []measure {
 	return out
 }
 
-// trialUse is what the proxies of a trial took of one request; nothing in a
+// baselineLevel is the level of a factor that the study's baseline names, by
+// itself or by its variant; "" if it leaves it as it is.
+func baselineLevel(s *study.Study, factor string) string {
+	for _, v := range s.Variants {
+		if level, ok := v.Levels[factor]; ok && v.Name == s.Baseline[study.FactorVariant] {
+			return level
+		}
+	}
+	return s.Baseline[factor]
+}
+
+// trialUse is what the proxies of a trial took of one request; false for a
 // trial without any.
 func trialUse(m *money.Mesh, t *record.Trial) (money.Use, bool) {
 	var u money.Use
@@ -63,9 +76,10 @@ func trialUse(m *money.Mesh, t *record.Trial) (money.Use, bool) {
 		u.CPUPerHop = u.CPUPerHop.Plus(money.Exact(cpu.TotalS() / float64(t.Load.Completed)))
 		bytes += float64(t.Memory[part].PSSBytes)
 	}
-	if proxies > 0 {
-		u.MemoryBytes = money.Exact(bytes / proxies)
+	if proxies == 0 {
+		return u, false
 	}
+	u.MemoryBytes = money.Exact(bytes / proxies)
 	u.CPUPerHop = u.CPUPerHop.Times(hopScale(m))
 	return u, true
 }
@@ -152,7 +166,7 @@ func moneyWords(m *money.Mesh) string {
 		s += fmt.Sprintf(" with %s of the cores in use", percent(m.Utilisation))
 	}
 	if m.Proxies > 0 {
-		s += fmt.Sprintf("; %s proxies in all, %s requests a second at each", grouped(m.Proxies), figures(m.RateOfOne()))
+		s += fmt.Sprintf("; %s proxies in all, %s requests a second at each", grouped(m.Proxies), grouped(math.Round(m.RateOfOne())))
 		if m.GBMonth > 0 {
 			s += fmt.Sprintf(", %s %s a GB of memory and month", grouped(m.GBMonth), m.Currency)
 		}

@@ -114,6 +114,9 @@ func throttled(th record.Threads) float64 {
 	return float64(th.Throttled) / float64(max(th.Periods, 1))
 }
 
+// pauseProcess holds a pod's namespaces and does nothing else.
+const pauseProcess = "pause"
+
 // threads says what the parts' threads did in a cell; nil if no trial has any.
 func (o *observations) threads(cell int) map[string]record.ThreadsSummary {
 	out := map[string]record.ThreadsSummary{}
@@ -140,7 +143,7 @@ func threadsSummary(part string, all []record.Threads, machine *record.Pressure)
 	s := record.ThreadsSummary{Trials: len(all)}
 	var names []string
 	rows := map[string]*record.ThreadRow{}
-	connections := map[string][]record.WorkerConnections{}
+	accepted := map[string][]float64{}
 	for _, th := range all {
 		s.Cores += th.CPUS / th.Seconds / n
 		s.QuotaCores = th.QuotaCores
@@ -154,6 +157,9 @@ func threadsSummary(part string, all []record.Threads, machine *record.Pressure)
 		count := map[string]int{}
 		for _, t := range th.Threads {
 			name := rowName(t, proxies)
+			if name == pauseProcess {
+				continue
+			}
 			r := rows[name]
 			if r == nil {
 				_, worker := t.Worker()
@@ -166,8 +172,8 @@ func threadsSummary(part string, all []record.Threads, machine *record.Pressure)
 			r.WaitRatio += t.WaitS / th.Seconds / n
 			r.VoluntaryPerS += float64(t.Voluntary) / th.Seconds / n
 			r.InvoluntaryPerS += float64(t.Involuntary) / th.Seconds / n
-			if t.Connections != nil {
-				connections[name] = append(connections[name], *t.Connections)
+			if t.Accepted != nil {
+				accepted[name] = append(accepted[name], float64(*t.Accepted))
 			}
 		}
 		for name, k := range count {
@@ -177,11 +183,9 @@ func threadsSummary(part string, all []record.Threads, machine *record.Pressure)
 	var busy []float64
 	for _, name := range names {
 		r := rows[name]
-		if c := connections[name]; len(c) > 0 {
-			r.Connections = &record.WorkerConnections{
-				Accepted: int64(math.Round(medianOf(c, func(c record.WorkerConnections) float64 { return float64(c.Accepted) }))),
-				Open:     int64(math.Round(medianOf(c, func(c record.WorkerConnections) float64 { return float64(c.Open) }))),
-			}
+		if of := accepted[name]; len(of) > 0 {
+			n := int64(math.Round(median(of)))
+			r.Accepted = &n
 		}
 		if r.Worker {
 			busy = append(busy, r.BusyRatio())
@@ -312,8 +316,8 @@ func percents(v []float64) string {
 func acceptedWords(s record.ThreadsSummary) string {
 	var words []string
 	for _, r := range s.Rows {
-		if r.Worker && r.Connections != nil {
-			words = append(words, fmt.Sprint(r.Connections.Accepted))
+		if r.Worker && r.Accepted != nil {
+			words = append(words, fmt.Sprint(*r.Accepted))
 		}
 	}
 	if len(words) < 2 {

@@ -35,7 +35,8 @@ func proxyThreads(main float64, workers ...[2]float64) record.Threads {
 	add("envoy", 20, 21, "dog:main_thread", 0.001, 0)
 	for i, w := range workers {
 		add("envoy", 20, 30+i, "wrk:worker_"+string(rune('0'+i)), w[0], w[1])
-		th.Threads[len(th.Threads)-1].Connections = &record.WorkerConnections{Accepted: int64(12 - 8*i), Open: int64(10 - 7*i)}
+		accepted := int64(12 - 8*i)
+		th.Threads[len(th.Threads)-1].Accepted = &accepted
 	}
 	return th
 }
@@ -92,10 +93,10 @@ func TestThreadRows(t *testing.T) {
 	}
 	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 	w := s.Rows[0]
-	if !w.Worker || !near(w.UserRatio, 0.45) || !near(w.SystemRatio, 0.15) || !near(w.WaitRatio, 0.1) || !near(w.InvoluntaryPerS, 10) || *w.Connections != (record.WorkerConnections{Accepted: 12, Open: 10}) {
+	if !w.Worker || !near(w.UserRatio, 0.45) || !near(w.SystemRatio, 0.15) || !near(w.WaitRatio, 0.1) || !near(w.InvoluntaryPerS, 10) || *w.Accepted != 12 {
 		t.Errorf("worker 0 %+v", w)
 	}
-	if agent := s.Rows[4]; agent.Threads != 2 || !near(agent.BusyRatio(), 0.02) || agent.Connections != nil {
+	if agent := s.Rows[4]; agent.Threads != 2 || !near(agent.BusyRatio(), 0.02) || agent.Accepted != nil {
 		t.Errorf("agent %+v", agent)
 	}
 	if !near(s.Cores, th.CPUS/2) || !near(s.ImbalanceRatio, 0.5) || !near(s.DisagreementRatio, 0.004/th.CPUS) {

@@ -51,16 +51,10 @@ type Thread struct {
 	Voluntary   int64 `json:"voluntary_switches"`
 	Involuntary int64 `json:"involuntary_switches"`
 	Began       bool  `json:"began,omitempty"` // after the first reading
-	// Connections of a proxy's worker thread; nil for other threads, and
-	// where the proxy does not tell.
-	Connections *WorkerConnections `json:"connections,omitempty"`
-}
-
-// WorkerConnections are the connections that one worker thread of a proxy
-// serves for clients.
-type WorkerConnections struct {
-	Accepted int64 `json:"accepted"` // in the trial, warm-up included
-	Open     int64 `json:"open"`     // at its end
+	// Accepted counts the connections that a proxy's worker thread accepted in
+	// the whole trial, warm-up included; nil for other threads, and where the
+	// proxy does not tell.
+	Accepted *int64 `json:"accepted_connections,omitempty"`
 }
 
 // workerPrefix begins the names of Envoy's worker threads.
@@ -123,9 +117,11 @@ type ThreadRow struct {
 	SystemRatio float64 `json:"system_ratio"`
 	WaitRatio   float64 `json:"wait_ratio"` // ready, without a CPU
 	// Switches a second.
-	VoluntaryPerS   float64            `json:"voluntary_per_s"`
-	InvoluntaryPerS float64            `json:"involuntary_per_s"`
-	Connections     *WorkerConnections `json:"connections,omitempty"` // medians over trials
+	VoluntaryPerS   float64 `json:"voluntary_per_s"`
+	InvoluntaryPerS float64 `json:"involuntary_per_s"`
+	// Accepted counts the connections that a worker accepted in a trial, the
+	// median over trials; nil where the proxy does not tell.
+	Accepted *int64 `json:"accepted_connections,omitempty"`
 }
 
 // BusyRatio is the share of one CPU's time that the row's threads ran.

@@ -38,7 +38,7 @@ func threadsTable(f record.Findings) table {
 			worst = max(worst, s.DisagreementRatio)
 		}
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("Of one CPU's time, means of the trials. Connections: accepted from clients in the trial, and still open at its end. "+
+	t.Notes = append(t.Notes, fmt.Sprintf("Of one CPU's time, means of the trials. Connections: accepted in a trial. "+
 		"Each trial's threads add up to what the kernel charged to their containers, within %s or 1 ms.", percentOf(max(worst, 0.0001))))
 	return t
 }
@@ -59,8 +59,8 @@ func threadTexts(part string, s record.ThreadsSummary, r record.ThreadRow) []tex
 		busy = styleBad
 	}
 	connections := text{"–", styleDim}
-	if c := r.Connections; c != nil {
-		connections = text{S: count(c.Accepted) + ", " + count(c.Open)}
+	if n := r.Accepted; n != nil {
+		connections = text{S: count(*n)}
 	}
 	return []text{
 		{S: partWords(part)}, {S: r.Name}, {percentOf(r.UserRatio), busy}, {percentOf(r.SystemRatio), busy},

@@ -7,6 +7,8 @@ import (
 	"github.com/meshmark/meshmark/record"
 )
 
+func accepted(n int64) *int64 { return &n }
+
 // threaded is quick with threads: those of the client's proxy are full where
 // both pods have a sidecar.
 func threaded() record.Findings {
@@ -18,8 +20,8 @@ func threaded() record.Findings {
 		}
 		c.Threads = map[string]record.ThreadsSummary{
 			record.PartClientProxy: {Trials: 6, Cores: 1.1, DisagreementRatio: 0.0042, Rows: []record.ThreadRow{
-				{Name: "worker_0", Worker: true, Threads: 1, UserRatio: 0.33, SystemRatio: 0.21, WaitRatio: 0.04, InvoluntaryPerS: 31, Connections: &record.WorkerConnections{Accepted: 10, Open: 9}},
-				{Name: "worker_1", Worker: true, Threads: 1, UserRatio: 0.31, SystemRatio: 0.2, WaitRatio: 0.05, InvoluntaryPerS: 29, Connections: &record.WorkerConnections{Accepted: 6, Open: 6}},
+				{Name: "worker_0", Worker: true, Threads: 1, UserRatio: 0.33, SystemRatio: 0.21, WaitRatio: 0.04, InvoluntaryPerS: 31, Accepted: accepted(10)},
+				{Name: "worker_1", Worker: true, Threads: 1, UserRatio: 0.31, SystemRatio: 0.2, WaitRatio: 0.05, InvoluntaryPerS: 29, Accepted: accepted(6)},
 				{Name: "main", Threads: 1, UserRatio: 0.004, SystemRatio: 0.001},
 				{Name: "pilot-agent", Threads: 9, UserRatio: 0.002},
 			}},
@@ -37,7 +39,7 @@ func threaded() record.Findings {
 func TestThreadsTable(t *testing.T) {
 	text := render(t, threaded(), "text", Options{Width: 140})
 	for _, want := range []string{
-		"Threads: share of the time on a CPU", "client's proxy  worker_0", "33%", "21%", "4.0%", "10, 9", "pilot-agent", "0.2%",
+		"Threads: share of the time on a CPU", "client's proxy  worker_0", "33%", "21%", "4.0%", "pilot-agent", "0.2%",
 		"within 0.4% or 1 ms", "What holds proxies back", "concurrency", "Both workers of the client's proxy ran 95% and 94% of the time",
 	} {
 		if !strings.Contains(text, want) {

@@ -102,12 +102,12 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 	if after.client != nil && before.client != nil {
 		values, err := after.client.Since(*before.client)
 		e.Client, e.ClientTotal = note(record.PartClientProxy, values, err), after.client.Values()
-		t.workerConnections(out, record.PartClientProxy, e.ClientTotal)
+		t.workerConnections(out, record.PartClientProxy)
 	}
 	if after.server != nil && before.server != nil {
 		values, err := after.server.Since(*before.server)
 		e.Server, e.ServerTotal = note(record.PartServerProxy, values, err), after.server.Values()
-		t.workerConnections(out, record.PartServerProxy, e.ServerTotal)
+		t.workerConnections(out, record.PartServerProxy)
 	}
 	return e
 }

@@ -14,9 +14,9 @@ import (
 // workerCounter is a mesh whose proxies tell how connections spread over
 // their worker threads.
 type workerCounter interface {
-	// WorkerConnections sorts a proxy's connections by its workers: rise has
-	// how far its counters rose, now its statistics as they are.
-	WorkerConnections(rise, now map[string]float64) map[int]record.WorkerConnections
+	// AcceptedByWorker sorts the connections that a proxy accepted by its
+	// workers; rise has how far its counters rose.
+	AcceptedByWorker(rise map[string]float64) map[int]int64
 	// WorkerStat reports whether a statistic is one that this goes by.
 	WorkerStat(name string) bool
 }
@@ -88,19 +88,19 @@ func checkThreads(parts map[string]record.Threads) []record.Check {
 	return out
 }
 
-// workerConnections notes at each worker thread of a proxy which connections
-// it served, and takes the statistics that say so out of the part's counters.
-func (t *trialRun) workerConnections(out *record.Trial, part string, now map[string]float64) {
+// workerConnections notes at each worker thread of a proxy how many connections
+// it accepted, and takes the statistics that say so out of the part's counters.
+func (t *trialRun) workerConnections(out *record.Trial, part string) {
 	mesh, ok := t.o.Mesh.(workerCounter)
 	if !ok {
 		return
 	}
 	if th, ok := out.Threads[part]; ok {
-		byWorker := mesh.WorkerConnections(out.Counters[part], now)
+		byWorker := mesh.AcceptedByWorker(out.Counters[part])
 		for i := range th.Threads {
 			if n, ok := th.Threads[i].Worker(); ok {
 				if c, ok := byWorker[n]; ok {
-					th.Threads[i].Connections = &c
+					th.Threads[i].Accepted = &c
 				}
 			}
 		}

@@ -45,8 +45,8 @@ type workerMesh struct{ none.Mesh }
 
 func (workerMesh) WorkerStat(name string) bool { return name == "worker_1" }
 
-func (workerMesh) WorkerConnections(rise, now map[string]float64) map[int]record.WorkerConnections {
-	return map[int]record.WorkerConnections{1: {Accepted: int64(rise["worker_1"]), Open: int64(now["open_1"])}}
+func (workerMesh) AcceptedByWorker(rise map[string]float64) map[int]int64 {
+	return map[int]int64{1: int64(rise["worker_1"])}
 }
 
 func TestThreadsOfATrial(t *testing.T) {
@@ -68,16 +68,16 @@ func TestThreadsOfATrial(t *testing.T) {
 	j.trial.o.Study.Measures = append(j.trial.o.Study.Measures, study.MeasureThreads)
 	j.trial.threads(j.out, j.sampled)
 	j.out.Counters = map[string]map[string]float64{record.PartClientProxy: {"worker_1": 12, "upstream_rq_total": 7}}
-	j.trial.workerConnections(j.out, record.PartClientProxy, map[string]float64{"open_1": 9})
+	j.trial.workerConnections(j.out, record.PartClientProxy)
 
 	got := j.out.Threads[record.PartClientProxy]
 	if len(got.Threads) != 3 || got.CPUS != 3 || got.UnaccountedS > 1e-9 || got.Threads[2].CPU.TotalS() != 1.5 {
 		t.Errorf("threads %+v", got)
 	}
-	if c := got.Threads[2].Connections; c == nil || *c != (record.WorkerConnections{Accepted: 12, Open: 9}) {
-		t.Errorf("connections of worker 1: %+v", c)
+	if n := got.Threads[2].Accepted; n == nil || *n != 12 {
+		t.Errorf("connections of worker 1: %v", n)
 	}
-	if got.Threads[1].Connections != nil {
+	if got.Threads[1].Accepted != nil {
 		t.Error("worker 0 has connections that nobody counted")
 	}
 	if counters := j.out.Counters[record.PartClientProxy]; len(counters) != 1 || counters["upstream_rq_total"] != 7 {

@@ -177,6 +177,14 @@ Only what istiod itself fails at breaks a bound: the finding beyond it, changes
 that never came or were never acknowledged, or a trial made invalid by istiod's
 own failure. A level without a valid trial for any other reason says nothing.
 
+In studies of the data plane the factor is ` + "`rate`" + `, as in
+` + "`search: [{factor: rate, finding: latency_p99, bound: 10 ms, tolerance: 15%}]`" + `, with
+levels that double. A rate breaks the bound only by the sidecars' doing: where the
+generator or the machine gives out first, or where the same load is beyond the
+bound without sidecars, the finding ` + "`highest_rate`" + ` ends at the highest level that
+held and is inconclusive. Such studies also have ` + "`knee_rate`" + `: the highest rate at
+which the 99th percentile of latency stays within twice what it is at the lowest.
+
 ` + "`at: {change_rate: 2}`" + ` confines a search to some levels of the other factors, so
 that two searches need not measure all combinations:
 
@@ -189,6 +197,17 @@ search:
   - {factor: proxies, finding: convergence_p99, bound: 2 s, at: {change_rate: 2}, tolerance: 25%}
   - {factor: change_rate, finding: convergence_p99, bound: 2 s, at: {proxies: 250}, tolerance: 50%}
 ` + "```" + `
+
+## Money
+
+` + "`money: {rps: 1000000, proxies: 2000, core_month: 40, gb_month: 4}`" + ` states a mesh and
+its prices. Findings then say what its proxies would need and cost if each
+request took of them what it took in a trial: ` + "`money_cores`" + `, ` + "`money_cpu`" + `,
+` + "`money_memory`" + ` and ` + "`money_month`" + `, each with its interval, and with ` + "`_overhead`" + ` what a
+cell costs or saves against its baseline. Where the rate varies and ` + "`proxies`" + ` is
+given, ` + "`money_cpu_fit`" + ` prices each request at the slope and each proxy at what it uses
+when idle, so that the rate at which was measured does not matter. What a mesh
+costs beyond its proxies (interrupts, the control plane) is not in it.
 
 ## When changes come
 

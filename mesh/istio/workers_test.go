@@ -3,8 +3,6 @@ package istio
 import (
 	"maps"
 	"testing"
-
-	"github.com/meshmark/meshmark/record"
 )
 
 func TestConnectionsByWorker(t *testing.T) {
@@ -18,14 +16,7 @@ func TestConnectionsByWorker(t *testing.T) {
 		"listener.admin.main_thread.downstream_cx_total":       5,
 		"cluster.inbound|8080||.upstream_cx_total":             7,
 	}
-	now := map[string]float64{
-		"listener.0.0.0.0_15006.worker_0.downstream_cx_active": 9,
-		"listener.0.0.0.0_15006.worker_0.downstream_cx_total":  500,
-		"listener.0.0.0.0_15090.worker_1.downstream_cx_active": 1,
-	}
-	got := m.WorkerConnections(rise, now)
-	want := map[int]record.WorkerConnections{0: {Accepted: 10, Open: 9}, 1: {Accepted: 8}}
-	if !maps.Equal(got, want) {
+	if got, want := m.AcceptedByWorker(rise), map[int]int64{0: 10, 1: 8}; !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	filter := compiled(t)

@@ -168,7 +168,7 @@ export interface ThreadRow {
   readonly wait_ratio: number;
   readonly voluntary_per_s: number;
   readonly involuntary_per_s: number;
-  readonly connections?: { readonly accepted: number; readonly open: number };
+  readonly accepted_connections?: number;
 }
 
 export interface CellSummary {

@@ -84,12 +84,12 @@ function limits(model: Model, cells: readonly CellSummary[], parts: readonly str
 
 function threadTable(model: Model, cells: readonly CellSummary[], part: string): HTMLElement {
   const columns: Column[] = [{ head: 'cell' }, { head: 'thread' },
-    ...['user', 'kernel', 'waited for a CPU', 'gave it away, a second', 'it was taken, a second', 'connections accepted', 'open', 'threads'].map((head) => ({ head, number: true }))];
+    ...['user', 'kernel', 'waited for a CPU', 'gave it away, a second', 'it was taken, a second', 'connections accepted', 'threads'].map((head) => ({ head, number: true }))];
   return table(`Threads of the ${partWords(part)}`, columns, cells.flatMap((c) => (threadsOf(c, part)?.rows ?? []).map((r) => [model.label(c.cell, cells), ...numbers(r)])));
 }
 
 function numbers(r: ThreadRow): CellText[] {
   const none: CellText = { text: '–', tone: 'dim' };
   return [r.name, share(r.user_ratio), share(r.system_ratio), share(r.wait_ratio), fixed(r.voluntary_per_s, 0), fixed(r.involuntary_per_s, 0),
-    r.connections ? count(r.connections.accepted) : none, r.connections ? count(r.connections.open) : none, count(r.threads)];
+    r.accepted_connections === undefined ? none : count(r.accepted_connections), count(r.threads)];
 }
