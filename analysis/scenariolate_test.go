@@ -46,8 +46,23 @@ func TestScenarioLag(t *testing.T) {
 		if a.Outcome != c.want {
 			t.Errorf("%s: %s, %q; want %s", c.e.Text, a.Outcome, a.Detail, c.want)
 		}
-		if c.want == "inconclusive" && !strings.Contains(a.Detail, "sent 29 requests late, up to 300 ms") {
+		if c.want == "inconclusive" && !strings.Contains(a.Detail, "29 requests may have left late by the clients' own fault, up to 300 ms") {
 			t.Errorf("%s: the detail does not say who was late: %q", c.e.Text, a.Detail)
+		}
+	}
+	// Where the clients were late by 20 ms at the most, those that left 300 ms late
+	// had no connection: they count.
+	full := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
+		return made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.Lag{P99: 900, Max: 20_000} }}
+	})
+	for text, want := range map[string]string{`total.latency_max < 100.0`: "fail", `window("gone").rate > 95.0`: "pass"} {
+		got, err := Analyze(full, study.Expr{Text: text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		trial := scenarioOf(t, got, "good").Trials[0]
+		if a := trial.Assertions[len(trial.Assertions)-1]; a.Outcome != want {
+			t.Errorf("%s: %s, %q; want %s", text, a.Outcome, a.Detail, want)
 		}
 	}
 	// A lag within what windows are cut to decides nothing, whatever left late

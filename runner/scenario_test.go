@@ -185,6 +185,20 @@ func TestSceneLoad(t *testing.T) {
 	}
 }
 
+// A client may have as many connections as its part of the highest load needs
+// while nothing is answered.
+func TestSceneConnections(t *testing.T) {
+	plan := planOf(t, strings.Replace(twoServices, "protocol: http2}", "protocol: http1}", 1))
+	s, err := newScene(plan.Study, plan.Cells[0], istioMesh(), testImages, "run", "b000-t00", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := s.loadSpec(0)
+	if want := 3 + 300*3/2 + 1; err != nil || spec.Connections != 3 || spec.MaxConnections != want {
+		t.Errorf("from %d to %d connections, want %d; %v", spec.Connections, spec.MaxConnections, want, err)
+	}
+}
+
 // Levers of the control plane are set only by runs that ask for any, and
 // refused where nothing can set them.
 func TestScenarioSetsControl(t *testing.T) {

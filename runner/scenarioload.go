@@ -52,7 +52,7 @@ func (s *scene) loadSpec(i int) (load.Spec, error) {
 	if spec.Protocol == load.HTTP1 {
 		// As many as can be out at once, so that slow answers keep no request
 		// from being sent on time.
-		out := int(s.levels.RateRPS*l.Timeout.Seconds())/c.Clients + 1
+		out := int(s.mostRPS()*l.Timeout.Seconds())/c.Clients + 1
 		spec.MaxConnections = min(mostConnections, spec.Connections+out)
 	}
 	spec.TimeoutS = l.Timeout.Seconds()
@@ -62,6 +62,18 @@ func (s *scene) loadSpec(i int) (load.Spec, error) {
 	spec.RequestLog, spec.RequestID = true, fmt.Sprintf("%s%d", s.idPrefix(), i)
 	spec.HeaderKey = &load.HeaderKey{Name: keyHeader, Values: study.HashKeys}
 	return spec, spec.Validate()
+}
+
+// mostRPS is the highest rate of the timeline.
+func (s *scene) mostRPS() float64 {
+	most := s.levels.RateRPS
+	timeline := s.scenario.TimelineOf(s.cell)
+	for _, step := range timeline.Steps {
+		if step.Action.Load != nil {
+			most = max(most, step.Action.Load.Rate)
+		}
+	}
+	return most
 }
 
 // idPrefix begins the ids of all requests of the trial.
