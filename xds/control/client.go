@@ -2,9 +2,13 @@ package control
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/meshmark/meshmark/internal/jsonhttp"
@@ -21,6 +25,9 @@ type Started struct {
 // Announcement tells of changes to come.
 type Announcement struct {
 	Markers []record.Marker `json:"markers"`
+	// Key, if there is one, names this announcement: sent again, because the
+	// answer was lost on its way, it adds nothing and is answered as before.
+	Key string `json:"key,omitempty"`
 }
 
 // Announced answers /v1/markers: from now on they are seen.
@@ -77,7 +84,18 @@ func (c *Client) Status(ctx context.Context) (xds.Status, error) {
 // Announce tells the fleet what to look for. It has to return before the
 // change is made.
 func (c *Client) Announce(ctx context.Context, markers []record.Marker) (Announced, error) {
-	return call[Announced](ctx, c, http.MethodPost, "/v1/markers", Announcement{Markers: markers})
+	in := Announcement{Markers: markers, Key: rand.Text()}
+	out, err := call[Announced](ctx, c, http.MethodPost, "/v1/markers", in)
+	if lost(err) && ctx.Err() == nil {
+		out, err = call[Announced](ctx, c, http.MethodPost, "/v1/markers", in)
+	}
+	return out, err
+}
+
+// lost says whether a connection ended before the answer, as an idle one does
+// that its port-forward gives up just then.
+func lost(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // Sightings returns who saw the markers from index from on.

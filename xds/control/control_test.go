@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -135,6 +136,44 @@ func TestControl(t *testing.T) {
 	}
 	if _, err := c.Start(ctx, spec); err != nil { // left to the server's end
 		t.Error(err)
+	}
+}
+
+// forgetful carries requests and loses the answer to the first announcement.
+type forgetful struct{ lost bool }
+
+func (f *forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil && !f.lost && r.URL.Path == "/v1/markers" {
+		f.lost = true
+		answer.Body.Close()
+		return nil, io.EOF
+	}
+	return answer, err
+}
+
+// An announcement whose answer was lost is made again, and counts once.
+func TestAnnouncedOnce(t *testing.T) {
+	first, base := role(t)
+	ctx := t.Context()
+	spec := xds.DefaultSpec(deaf(t))
+	spec.Proxies = []xds.Proxy{{Name: "a", Namespace: "b", IP: "10.0.0.1"}}
+	if _, err := first.Start(ctx, spec); err != nil {
+		t.Fatal(err)
+	}
+	transport := &forgetful{}
+	c := control.NewClient(base, &http.Client{Transport: transport})
+	for n := range 2 {
+		got, err := c.Announce(ctx, []record.Marker{{Change: n, Type: "cds", Text: "the same"}})
+		if err != nil || got.First != n || got.Total != n+1 {
+			t.Errorf("announcement %d: %+v, %v", n, got, err)
+		}
+	}
+	if !transport.lost {
+		t.Error("no answer was lost")
+	}
+	if seen, err := c.Sightings(ctx, 0); err != nil || len(seen) != 2 {
+		t.Errorf("%d markers, %v", len(seen), err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,7 +25,20 @@ type Server struct {
 
 	mu    sync.Mutex
 	fleet *xds.Fleet
+
+	announcing sync.Mutex
+	announced  []keyed // the latest announcements with a key, at most keptKeys
 }
+
+// keyed is what an announcement was answered.
+type keyed struct {
+	fleet  *xds.Fleet
+	key    string
+	answer Announced
+}
+
+// keptKeys is how many announcements are known again.
+const keptKeys = 256
 
 // NewServer returns a server whose fleets end when ctx does. version is told
 // to whoever asks.
@@ -111,12 +125,27 @@ func (s *Server) markers(w http.ResponseWriter, r *http.Request, f *xds.Fleet) {
 	if !jsonhttp.Read(w, r, &in) {
 		return
 	}
+	s.announcing.Lock()
+	defer s.announcing.Unlock()
+	if in.Key != "" {
+		if i := slices.IndexFunc(s.announced, func(k keyed) bool { return k.fleet == f && k.key == in.Key }); i >= 0 {
+			jsonhttp.Answer(w, s.announced[i].answer)
+			return
+		}
+	}
 	first, err := f.Announce(in.Markers)
 	if err != nil {
 		jsonhttp.Refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	jsonhttp.Answer(w, Announced{First: first, Total: first + len(in.Markers)})
+	answer := Announced{First: first, Total: first + len(in.Markers)}
+	if in.Key != "" {
+		if len(s.announced) == keptKeys {
+			s.announced = slices.Delete(s.announced, 0, 1)
+		}
+		s.announced = append(s.announced, keyed{f, in.Key, answer})
+	}
+	jsonhttp.Answer(w, answer)
 }
 
 func (s *Server) sightings(w http.ResponseWriter, r *http.Request, f *xds.Fleet) {
@@ -150,6 +179,9 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
 		jsonhttp.Refuse(w, http.StatusNotFound, errNoFleet)
 		return
 	}
+	s.announcing.Lock()
+	s.announced = nil
+	s.announcing.Unlock()
 	account := fleet.Account()
 	fleet.Stop()
 	jsonhttp.Answer(w, account)
