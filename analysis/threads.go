@@ -280,7 +280,11 @@ func limitOf(part string, s record.ThreadsSummary, machine *record.Pressure) (li
 	case most >= fullRatio && all < idleRatio*most:
 		return record.LimitImbalance, fmt.Sprintf("%s%s: its connections are unevenly spread over its workers%s, and the busiest limits it%s", ran, held, acceptedWords(s), state)
 	case mean(wait) >= waitRatio && inUse >= busyRatio:
-		return record.LimitMachine, fmt.Sprintf("%s%s, and were ready without a CPU for %s%s: the machine limits it", ran, held, percents(wait), state)
+		were := "were"
+		if len(wait) == 1 {
+			were = "was"
+		}
+		return record.LimitMachine, fmt.Sprintf("%s%s, and %s ready without a CPU for %s%s: the machine limits it", ran, held, were, percents(wait), state)
 	case main >= fullRatio:
 		return record.LimitMain, fmt.Sprintf("the main thread of %s ran %s of the time: configuration, statistics and the admin interface wait for it%s", name, percent(main), state)
 	}

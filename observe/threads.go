@@ -100,8 +100,13 @@ func (r *reader) threadsOnce(procRoot string) *ThreadsSample {
 		p := &open.processes[i]
 		p.TotalNS = processClock(procRoot, p.PID)
 	}
+	ran := false
 	for i := range open.threads {
 		open.threads[i].read()
+		ran = ran || open.threads[i].RunNS > 0
+	}
+	if !ran && len(open.processes) > 0 && sample.Missing == "" {
+		sample.Missing = "the node's kernel tells no run times of threads (CONFIG_SCHED_INFO)"
 	}
 	after, errAfter := r.cpu()
 	if err = errors.Join(err, errAfter); err != nil || after.TotalNS < before.TotalNS {
@@ -165,7 +170,7 @@ func openThreads(procRoot string, pids []int) *openedThreads {
 			t := openThread{ThreadSample: ThreadSample{PID: pid, TID: tid}, dir: filepath.Join(dir, "task", entry.Name())}
 			if t.schedstat, err = os.Open(filepath.Join(t.dir, "schedstat")); err != nil {
 				if !ended(err) {
-					out.missing = fmt.Sprintf("%v (a kernel without CONFIG_SCHED_INFO?)", err)
+					out.missing = err.Error()
 				}
 				continue
 			}

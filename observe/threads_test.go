@@ -3,6 +3,9 @@ package observe
 import (
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -86,6 +89,25 @@ func TestThreadsOfACgroup(t *testing.T) {
 				t.Errorf("%+v, %v", threads, err)
 			}
 		})
+	}
+}
+
+// A kernel that keeps no times of threads is not taken for one whose threads
+// did nothing.
+func TestKernelsWithoutTimesOfThreads(t *testing.T) {
+	proc := taskTree(t)
+	for _, tid := range []string{"4242", "4250"} {
+		if err := os.Remove(filepath.Join(proc, "4242/task", tid, "schedstat")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: proc})
+	snapshots, err := client.Snapshots(t.Context(), SnapshotsRequest{AtUnixNS: []int64{time.Now().UnixNano()}, Targets: []Target{{Name: "c", ContainerID: testContainer}}, Threads: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := snapshots[0].Targets["c"].Threads; got == nil || !strings.Contains(got.Missing, "CONFIG_SCHED_INFO") {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/meshmark/meshmark/internal/procfs"
@@ -22,7 +23,7 @@ func (s ThreadsSample) Since(before ThreadsSample) (record.Threads, error) {
 	a, b := before.CPU, s.CPU
 	for _, missing := range []string{before.Missing, s.Missing} {
 		if missing != "" {
-			return record.Threads{}, fmt.Errorf("threads: %s", missing)
+			return record.Threads{}, errors.New(missing)
 		}
 	}
 	if b.TotalNS < a.TotalNS || b.Inode != a.Inode {

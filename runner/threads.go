@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/meshmark/meshmark/observe"
 	"github.com/meshmark/meshmark/record"
@@ -30,7 +31,8 @@ const (
 )
 
 // threads turns the samples of threads around the window into the trial's,
-// by part, and checks them against the kernel's own account.
+// by part, and checks them against the kernel's own account. What cannot be
+// read is a warning.
 func (t *trialRun) threads(out *record.Trial, sampled map[string]edges) {
 	if !t.o.Study.Measured(study.MeasureThreads) {
 		return
@@ -41,8 +43,8 @@ func (t *trialRun) threads(out *record.Trial, sampled map[string]edges) {
 		for _, target := range targets {
 			part := partOf(target.Name)
 			threads, err := threadsBetween(e.before.Targets[target.Name], e.after.Targets[target.Name])
-			if err != nil {
-				out.Validity.Checks = append(out.Validity.Checks, record.Check{Name: "threads-" + part, Detail: err.Error()})
+			if err != nil { // what a trial measured does not depend on it
+				out.Validity.Warnings = append(out.Validity.Warnings, fmt.Sprintf("threads of the %s were not measured: %v", strings.ReplaceAll(part, "_", " "), err))
 				continue
 			}
 			out.Threads[part] = addThreads(out.Threads[part], threads)
@@ -53,7 +55,7 @@ func (t *trialRun) threads(out *record.Trial, sampled map[string]edges) {
 
 func threadsBetween(before, after observe.Sample) (record.Threads, error) {
 	if before.Threads == nil || after.Threads == nil {
-		return record.Threads{}, fmt.Errorf("its threads were not read")
+		return record.Threads{}, fmt.Errorf("the observer did not read them")
 	}
 	return after.Threads.Since(*before.Threads)
 }
