@@ -123,11 +123,11 @@ spec:
 		}
 		return n
 	}
-	if n := count(`tls="true"`, `client_id="default.pair.serviceaccount.identity.linkerd.cluster.local"`); n != 600 {
+	if n := count(`target_port="8080"`, `tls="true"`, `client_id="default.pair.serviceaccount.identity.linkerd.cluster.local"`); n != 600 {
 		t.Errorf("%v requests over mutual TLS, want 600", n)
 	}
-	if n := count(`tls="no_identity"`) + count(`tls="disabled"`); n < 100 {
-		t.Errorf("%v requests without TLS, want 100 and probes", n)
+	if n := count(`target_port="8080"`, `tls="no_identity"`); n != 100 {
+		t.Errorf("%v requests without TLS, want 100", n)
 	}
 	var failed error
 	for _, c := range pod.Status.InitContainerStatuses {
