@@ -456,3 +456,23 @@ func TestDescribeStep(t *testing.T) {
 		}
 	}
 }
+
+// A proxy that a step stops need not answer; all others must.
+func TestDisturbs(t *testing.T) {
+	step := func(of, service string) fault.Step {
+		return fault.Step{Action: fault.Action{Process: &fault.Process{Of: of, Service: service, Do: fault.DoKill}}}
+	}
+	for _, c := range []struct {
+		step fault.Step
+		want string // the services that it disturbs
+	}{
+		{step(fault.OfProxy, "front"), "front"}, {step(fault.OfAgent, "bar"), "bar"}, {step(fault.OfProxy, fault.LoadService), roleClients},
+		{step(fault.OfWorker, "bar"), ""}, {step(fault.OfControlPlane, ""), ""}, {fault.Step{Action: fault.Action{Restart: &fault.Restart{Service: "bar"}}}, ""},
+	} {
+		for _, service := range []string{"front", "bar", roleClients} {
+			if got := disturbs(&fault.Timeline{Steps: []fault.Step{c.step}}, service); got != (service == c.want) {
+				t.Errorf("%+v disturbs %s: %v", c.step.Action.Process, service, got)
+			}
+		}
+	}
+}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/meshmark/meshmark/fault"
 	"github.com/meshmark/meshmark/internal/jsonhttp"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/observe"
@@ -128,7 +130,7 @@ func (l *looks) ejections(ctx context.Context, m mesh.Resilience) error {
 		group.Go(func() error {
 			stats, err := l.t.admin(r).Gauges(ctx, m.EjectedFilter())
 			if err != nil {
-				if !l.t.census.lives(r.uid) {
+				if !l.t.census.lives(r.uid) || disturbs(&l.t.timeline, r.Service) {
 					return nil
 				}
 				return fmt.Errorf("ejections of the proxy of %s: %w", r.Name, err)
@@ -140,6 +142,15 @@ func (l *looks) ejections(ctx context.Context, m mesh.Resilience) error {
 		})
 	}
 	return group.Wait()
+}
+
+// disturbs says whether a step stops the proxies of a service, so that they may
+// not answer.
+func disturbs(t *fault.Timeline, service string) bool {
+	return slices.ContainsFunc(t.Steps, func(s fault.Step) bool {
+		p := s.Action.Process
+		return p != nil && (p.Of == fault.OfProxy || p.Of == fault.OfAgent) && (p.Service == service || p.Service == fault.LoadService && service == roleClients)
+	})
 }
 
 // cost reads the counters of everything that lives.
