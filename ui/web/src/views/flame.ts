@@ -140,7 +140,7 @@ function centres(view: ProfileView): HTMLElement | null {
   const row = (c: CentreCost): HTMLElement => h('tr', {},
     h('th', { scope: 'row' }, c.name, h('span', { class: 'note' }, c.group)),
     h('td', { class: 'number' }, span(c.share, c.low, c.high)),
-    h('td', { class: 'barcell' }, h('span', { class: 'bar', style: `width:${((100 * c.share) / most).toFixed(2)}%` }), h('span', { class: 'whisker', style: `left:${((100 * c.low) / most).toFixed(2)}%;width:${((100 * (c.high - c.low)) / most).toFixed(2)}%` })),
+    h('td', { class: 'barcell' }, h('div', {}, h('span', { class: 'bar', style: `width:${((100 * c.share) / most).toFixed(2)}%` }), h('span', { class: 'whisker', style: `left:${((100 * c.low) / most).toFixed(2)}%;width:${((100 * (c.high - c.low)) / most).toFixed(2)}%` }))),
     h('td', { class: 'number' }, (c.kernel ?? 0) > 0 ? percent((c.kernel ?? 0) / costs.total) : '–'),
     h('td', { class: 'number' }, percent(c.within / costs.total)));
   const head = h('thead', {}, h('tr', {}, ['centre', 'of all (95% interval)', '', 'in the kernel for it', 'in its stacks'].map((t, i) => h('th', { scope: 'col', class: i === 1 || i > 2 ? 'number' : null }, t))));
