@@ -44,12 +44,13 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 	o.assertions = ofTrials
 	measures := measuresOf(plan.Study)
 	fits := o.fits()
+	profiled, views, unread := o.profileFindings()
 	f := record.Findings{
 		Schema: record.Schema, Study: run.Header.Study, Question: plan.Study.Question, Run: run.Header.RunID,
 		Started: run.Header.Started.UTC().Format(time.RFC3339), Seed: run.Header.Seed, Lab: run.Header.Lab,
 		Meshmark: run.Header.Meshmark, Machine: run.Header.Machine, Parts: run.Header.Components,
 		Validity: o.validity(), Stop: o.whyEnded(), Factors: o.factors(), StudyYAML: string(run.StudyYAML), Money: moneyWords(plan.Study.Money),
-		Findings: slices.Concat(o.findings(measures), fits, o.moneyFits(fits), o.limits(), o.searches(), o.knees()), Cells: o.summaries(),
+		Findings: slices.Concat(o.findings(measures), fits, o.moneyFits(fits), o.limits(), profiled, o.searches(), o.knees()), Cells: o.summaries(),
 	}
 	if plan.Study.Plane() == study.PlaneResilience {
 		f.Story = strings.Join(strings.Fields(plan.Study.Story), " ")
@@ -57,7 +58,8 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 	var odd []string
 	f.NoiseFloor, odd = o.floors(measures)
 	f.Published = o.published(f.Findings)
-	f.Warnings = append(append(o.trialWarnings(), odd...), plan.Resonances()...)
+	f.Profiles = views
+	f.Warnings = slices.Concat(o.trialWarnings(), odd, unread, plan.Resonances())
 	f.Assertions = assertions.Judge(f)
 	return withoutNulls(f), nil
 }

@@ -1,5 +1,7 @@
 package record
 
+import "encoding/json"
+
 // Findings is the document findings.json and `report --format json`: what a
 // run says, and all that a report needs to draw it.
 type Findings struct {
@@ -28,6 +30,9 @@ type Findings struct {
 	// Money says which mesh findings in money are about, and at which prices.
 	Money     string `json:"money,omitempty"`
 	StudyYAML string `json:"study_yaml"` // resolved
+	// Profiles are where proxies spent their CPU time, by cell and part, as the
+	// page draws them: each a profile.View.
+	Profiles []json.RawMessage `json:"profiles,omitempty"`
 }
 
 // FactorLevels is a factor that varies and its levels, in the study's order.

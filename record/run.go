@@ -64,6 +64,9 @@ type Run struct {
 	// resilience, as package ledger writes a book; the error is fs.ErrNotExist
 	// if there is nothing. Nil for runs of which nobody kept any.
 	Requests func(trial string) (io.ReadCloser, error)
+	// Profile opens a file of a trial's profiles by the name that the trial
+	// has for it. Nil for runs of which nobody kept any.
+	Profile func(file string) (io.ReadCloser, error)
 }
 
 // TrialHist are a trial's window histograms, in nanoseconds.

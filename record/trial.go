@@ -69,6 +69,9 @@ type Trial struct {
 	Pressure *Pressure                     `json:"pressure,omitempty"`
 	// Threads of the parts, where the study asks for them.
 	Threads map[string]Threads `json:"threads,omitempty"`
+	// Profiles say where proxies spent their CPU time; nil if the study does
+	// not ask.
+	Profiles []Profiled `json:"profiles,omitempty"`
 	// Control is what a control-plane trial counted; its changes are the
 	// run's events of this trial.
 	Control *Control `json:"control,omitempty"`

@@ -69,6 +69,7 @@ func newDocument(f record.Findings) document {
 		Study:    f.StudyYAML,
 	}
 	tables := []table{saturationTable(f), latencyTable(f), overheadTable(f), cpuTable(f), threadsTable(f), limitsTable(f), memoryTable(f), moneyTable(f)}
+	tables = append(tables, profilesTables(f)...)
 	if ofControl(f) {
 		tables = controlTables(f)
 	}

@@ -11,14 +11,17 @@ import (
 
 // pageData is what the HTML page is given.
 type pageData struct {
-	Findings record.Findings `json:"findings"`
-	Answers  []string        `json:"answers"`
-	Warnings []string        `json:"warnings"` // each once, with the number of findings
+	Findings record.Findings   `json:"findings"`
+	Answers  []string          `json:"answers"`
+	Warnings []string          `json:"warnings"` // each once, with the number of findings
+	Profiles []json.RawMessage `json:"profiles,omitempty"`
 }
 
 // renderHTML writes one file with the page and its data in it.
 func renderHTML(w io.Writer, f record.Findings) error {
-	data, err := json.Marshal(pageData{inMicroseconds(f), Answers(f), warnings(f)})
+	views := f.Profiles
+	f.Profiles = nil // once is enough
+	data, err := json.Marshal(pageData{inMicroseconds(f), Answers(f), warnings(f), views})
 	if err != nil {
 		return fmt.Errorf("findings as JSON: %w", err)
 	}

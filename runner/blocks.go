@@ -98,7 +98,8 @@ func (r *run) enough(blocks int) string {
 // memory is the run so far, as analysis takes it.
 func (r *run) memory() record.Run {
 	return record.Run{Header: r.header, StudyYAML: r.o.Study.Marshal(), Trials: r.trials, Events: r.events, Hist: r.hist,
-		Requests: func(trial string) (io.ReadCloser, error) { return store.OpenRequests(r.dir.Path(), trial) }}
+		Requests: func(trial string) (io.ReadCloser, error) { return store.OpenRequests(r.dir.Path(), trial) },
+		Profile:  func(file string) (io.ReadCloser, error) { return store.OpenProfile(r.dir.Path(), file) }}
 }
 
 // block runs what is left of a block's trials and returns how many; late says

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/meshmark/meshmark/errs"
@@ -22,6 +23,8 @@ type deployed struct {
 	topology
 	loads   map[study.Variant]*loadRole
 	workers map[study.Variant]*workerRole
+	// profilers are there if the study asks for profiles.
+	profilers *profileRoles
 }
 
 type loadRole struct {
@@ -97,6 +100,12 @@ func (d *deployed) create(ctx context.Context) error {
 		})
 	}
 	group.Go(func() error { return d.createObservers(ctx) })
+	if d.o.Study.Measured(study.MeasureProfile) {
+		group.Go(func() (err error) {
+			d.profilers, err = d.createProfileRoles(ctx, "")
+			return err
+		})
+	}
 	return group.Wait()
 }
 
@@ -154,6 +163,16 @@ func (d *deployed) connect(ctx context.Context) error {
 		}
 		d.workers[v] = &workerRole{Workload: w, pod: pod, api: workercontrol.Client{HTTPClient: d.http(byApp[w.Name], workerControlPort), BaseURL: "http://worker"}}
 	}
+	if d.profilers != nil {
+		var nodes []string
+		for _, pod := range d.pods() {
+			nodes = append(nodes, pod.node)
+		}
+		slices.Sort(nodes)
+		if err := d.profilers.connect(ctx, slices.Compact(nodes)); err != nil {
+			return err
+		}
+	}
 	return d.findControlPlane(ctx, d.o.Mesh)
 }
 
@@ -163,8 +182,18 @@ func (d *deployed) measure(ctx context.Context, job job) (completed, error) {
 	if err != nil {
 		return completed{Trial: record.Trial{Schema: record.Schema, Cell: job.cell, Started: time.Now().UTC()}}, err
 	}
+	t.id = job.id
 	trial, log, err := t.measure(ctx)
-	return completed{Trial: trial, log: log}, err
+	if err != nil {
+		return completed{Trial: trial, log: log}, err
+	}
+	files, err := t.profiles(ctx, &trial)
+	if err != nil && ctx.Err() == nil {
+		// What the window measured stands.
+		trial.Validity.Warnings = append(trial.Validity.Warnings, fmt.Sprintf("no profiles: %v", err))
+		err = nil
+	}
+	return completed{Trial: trial, log: log, files: files}, err
 }
 
 // reconnect finds the pods again after something broke, waiting until they

@@ -20,6 +20,7 @@ import (
 type trialRun struct {
 	d      *deployed
 	o      *Options
+	id     string
 	cell   record.Cell
 	client *loadRole
 	server *workerRole

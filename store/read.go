@@ -144,7 +144,8 @@ func Load(ctx context.Context, path string) (run record.Run, notes []string, err
 		return record.Run{}, nil, err
 	}
 	run = record.Run{Header: c.Header, StudyYAML: c.Resolved, Trials: c.Trials, Events: c.Events, Hist: map[string]record.TrialHist{},
-		Requests: func(trial string) (io.ReadCloser, error) { return OpenRequests(path, trial) }}
+		Requests: func(trial string) (io.ReadCloser, error) { return OpenRequests(path, trial) },
+		Profile:  func(file string) (io.ReadCloser, error) { return OpenProfile(path, file) }}
 	for _, t := range c.Trials {
 		if ctx.Err() != nil {
 			return record.Run{}, nil, ctx.Err()

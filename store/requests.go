@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -58,4 +59,14 @@ type requestsReader struct {
 func (r *requestsReader) Close() error {
 	r.Decoder.Close()
 	return r.file.Close()
+}
+
+// OpenProfile opens a file that [Dir.WriteProfile] stored, by the name that it
+// gave it, in the run directory at path.
+func OpenProfile(path, name string) (io.ReadCloser, error) {
+	dir, file, ok := strings.Cut(name, "/")
+	if !ok || dir != DirProfiles || !filepath.IsLocal(file) || strings.Contains(file, "/") {
+		return nil, fmt.Errorf("%q is no profile of a run", name)
+	}
+	return openFile(filepath.Join(path, DirProfiles, file))
 }

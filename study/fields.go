@@ -69,7 +69,7 @@ func root(s *Study) object {
 		}}},
 		{name: "stop", doc: "Ends the run before blocks.max, when an interval is narrow enough; none for no such rule.", value: stopValue{&s.Stop}},
 		{name: "seed", doc: "Orders the blocks and spreads arrivals. 0: chosen when the run starts, and recorded.", value: seedValue{&s.Seed}},
-		{name: "measures", doc: "What is recorded; if left out, everything but signals, which scrape istiod within the window.",
+		{name: "measures", doc: "What is recorded; if left out, everything but signals, which scrape istiod within the window, and profile, which takes time of its own.",
 			value: listValue[string]{to: &s.Measures, least: 1, flow: true, element: func(m *string) value { return measureValue{m} }}},
 		{name: "search", doc: "Looks for the highest level of a factor at which a finding keeps within a bound; its levels grow, and those above one that breaks the bound need not be measured.",
 			value: listValue[Search]{to: &s.Search, element: search}},
@@ -77,6 +77,8 @@ func root(s *Study) object {
 			value: listValue[Expr]{to: &s.Assert, element: func(e *Expr) value { return exprValue{e} }}},
 		{name: "money", doc: "A mesh and its prices: what its proxies would cost a month is told beside what was measured. {} is a million requests a second, two proxies a hop, 40 USD a core.",
 			value: moneyValue{&s.Money}},
+		{name: "profile", planes: only(PlaneData), doc: "How the measure profile is taken: after each trial's window, while the same load runs once more.",
+			value: profileValue{&s.Profile}},
 		{name: "published", doc: "Figures of the literature to set beside the measured ones.",
 			value: listValue[Published]{to: &s.Published, element: published}},
 	}}

@@ -84,7 +84,11 @@ func FindingNamesOf(p Plane) []string {
 //	money_cores, money_cpu, money_memory, money_month (and _overhead)
 //	                       what the proxies of the section money's mesh need and cost
 //
+//	profile_cost_PART      how much more CPU a proxy uses while it is profiled
+//	profile_named_PART     share of its samples in user space whose function is known
+//
 // Beside them stand findings that name themselves by what a run showed:
+// profile_share_PART_CENTRE (a cost centre's share of a proxy's CPU time),
 // limit_PART (what holds the proxy back, in words, with its evidence), fits and
 // highest_FACTOR of searches.
 func dataFindings() []string {
@@ -102,6 +106,9 @@ func dataFindings() []string {
 		out = append(out, "memory_"+part)
 	}
 	for _, name := range []string{FindingBusiestWorker, FindingImbalance, FindingWorkerWait, FindingThrottled, FindingInvoluntary} {
+		out = append(out, name+"_"+record.PartClientProxy, name+"_"+record.PartServerProxy)
+	}
+	for _, name := range []string{FindingProfileCost, FindingProfileNamed} {
 		out = append(out, name+"_"+record.PartClientProxy, name+"_"+record.PartServerProxy)
 	}
 	for _, name := range []string{FindingMoneyCores, FindingMoneyCPU, FindingMoneyMemory, FindingMoneyMonth} {

@@ -50,6 +50,9 @@ type Study struct {
 	// Search asks how far levels can go.
 	Search []Search
 	Assert []Expr
+	// Profile says how profiles are taken, if they are measured; nil: as
+	// [DefaultProfiling] says.
+	Profile *Profiling
 	// Money is the mesh whose cost findings are told in; nil: none.
 	Money *money.Mesh
 	// Published are figures of the literature to set beside ours.
@@ -78,6 +81,7 @@ const (
 	MeasureEnvoy       = "envoy"
 	MeasurePressure    = "pressure"
 	MeasureThreads     = "threads"
+	MeasureProfile     = "profile"
 )
 
 // Measures of control-plane studies.
@@ -101,13 +105,14 @@ func MeasuresOf(p Plane) []string {
 	case PlaneControl:
 		return []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals}
 	}
-	return []string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure, MeasureThreads}
+	return []string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure, MeasureThreads, MeasureProfile}
 }
 
 // defaultMeasures are those of a study that names none: all but the signals
-// of the control plane, which are scraped within the window, at istiod's cost.
+// of the control plane, which are scraped within the window, at istiod's cost,
+// and profiles, which take time of their own.
 func defaultMeasures(p Plane) []string {
-	return slices.DeleteFunc(MeasuresOf(p), func(m string) bool { return m == MeasureSignals })
+	return slices.DeleteFunc(MeasuresOf(p), func(m string) bool { return m == MeasureSignals || m == MeasureProfile })
 }
 
 // Workload is what the worker does with a request, in every cell.

@@ -22,7 +22,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/meshmark/meshmark/errs"
@@ -40,6 +39,9 @@ const (
 	maxRequestBytes = 1 << 20
 	maxAnswer       = 256 << 20
 )
+
+// maxProfiles bounds the profiles under way at once.
+const maxProfiles = 4
 
 // Request asks for a profile of a container's processes.
 type Request struct {
@@ -85,7 +87,7 @@ type Options struct {
 type Server struct {
 	options  Options
 	listener net.Listener
-	one      sync.Mutex // profiles one after the other
+	places   chan struct{} // for profiles under way
 }
 
 // New builds a server and opens its listener. The caller must call Serve.
@@ -99,7 +101,7 @@ func New(options Options) (*Server, error) {
 	if options.Token == "" {
 		return nil, errs.Usage("profile role: no token: whoever reaches this server could look at what runs on the node")
 	}
-	s := &Server{options: options}
+	s := &Server{options: options, places: make(chan struct{}, maxProfiles)}
 	var err error
 	if s.listener, err = net.Listen("tcp", options.Control); err != nil {
 		return nil, errs.WithCode(fmt.Errorf("profile role: control: %w", err), errs.CodeUsage)
@@ -140,7 +142,7 @@ func (s *Server) mux() *http.ServeMux {
 	return mux
 }
 
-// take takes one profile; two at once would profile each other's cost.
+// take takes one profile, and waits for its turn.
 func (s *Server) take(ctx context.Context, request Request) (Answer, error) {
 	var out Answer
 	if request.Seconds <= 0 || request.Seconds > perf.MaxSeconds {
@@ -155,8 +157,12 @@ func (s *Server) take(ctx context.Context, request Request) (Answer, error) {
 		o.PIDs = append(o.PIDs, p.PID)
 		out.Processes = append(out.Processes, fmt.Sprintf("%d %s", p.PID, p.Name))
 	}
-	s.one.Lock()
-	defer s.one.Unlock()
+	select {
+	case s.places <- struct{}{}:
+		defer func() { <-s.places }()
+	case <-ctx.Done():
+		return out, ctx.Err()
+	}
 	o.Started = func() { out.BeganUnixNS = time.Now().UnixNano() }
 	recording, err := s.options.Tool.Record(ctx, o)
 	if err != nil {

@@ -1,0 +1,173 @@
+package analysis
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/profile"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/stat"
+	"github.com/meshmark/meshmark/study"
+)
+
+// Bounds of what is read of a run's profiles, in bytes.
+const (
+	maxProfileFile = 256 << 20
+	maxFilterFile  = 64 << 20
+)
+
+// leastCentre is the share of CPU time from which a cost centre is a finding.
+const leastCentre = 0.005
+
+// profiled are a cell's profiles of one part, a block each.
+type profiled struct {
+	part     string
+	profiles []*profile.Profile
+	filters  []profile.ConfigFilter
+	trials   []*record.Trial
+	of       []record.Profiled
+}
+
+// profiles reads what the valid trials of a cell have of each proxy. What
+// cannot be read is a warning.
+func (o *observations) profiles(cell int) (out []profiled, warnings []string) {
+	if !o.plan.Study.Measured(study.MeasureProfile) {
+		return nil, nil
+	}
+	for _, part := range proxyParts {
+		all := profiled{part: part}
+		for _, t := range o.valid(cell) {
+			for _, p := range t.Profiles {
+				if p.Part != part {
+					continue
+				}
+				all.trials, all.of = append(all.trials, t), append(all.of, p)
+				if p.File == "" || o.run.Profile == nil {
+					continue
+				}
+				read, err := readProfile(o.run, p.File)
+				if err != nil {
+					warnings = append(warnings, fmt.Sprintf("profile of trial %s: %v", t.ID, err))
+					continue
+				}
+				all.profiles = append(all.profiles, read)
+				if filters, err := readFilters(o.run, p.Filters); err == nil && all.filters == nil {
+					all.filters = filters
+				}
+			}
+		}
+		if len(all.of) > 0 {
+			out = append(out, all)
+		}
+	}
+	return out, warnings
+}
+
+func readProfile(run record.Run, file string) (*profile.Profile, error) {
+	in, err := run.Profile(file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	p, err := profile.ReadPprof(io.LimitReader(in, maxProfileFile))
+	if err != nil {
+		return nil, err
+	}
+	p.Distrust(nil) // names were judged where the binaries were
+	return p, nil
+}
+
+func readFilters(run record.Run, file string) (filters []profile.ConfigFilter, err error) {
+	if file == "" {
+		return nil, nil
+	}
+	in, err := run.Profile(file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return filters, json.NewDecoder(io.LimitReader(in, maxFilterFile)).Decode(&filters)
+}
+
+// profileFindings are each cost centre's share of a proxy's CPU time, how far
+// names go, and what profiling itself cost; and what the page draws.
+func (o *observations) profileFindings() (out []record.Finding, views []json.RawMessage, warnings []string) {
+	for cell := range o.plan.Cells {
+		all, lost := o.profiles(cell)
+		warnings = append(warnings, lost...)
+		for _, one := range all {
+			out = append(out, o.profileCost(cell, one)...)
+			if len(one.profiles) == 0 {
+				continue
+			}
+			title := strings.ReplaceAll(one.part, "_", " ")
+			if label := o.plan.Label(o.plan.Cells[cell]); label != "" {
+				title += ", " + label
+			}
+			summary, view := profile.Summarise(title, one.profiles, one.filters, 0)
+			out = append(out, record.Finding{Name: study.FindingProfileNamed + "_" + one.part, Probe: study.MeasureProfile, Cell: o.short(cell),
+				Unit: study.UnitRatio, Estimate: summary.Trust, Low: summary.Trust, High: summary.Trust, Blocks: len(one.profiles), Verdict: record.VerdictMeasured})
+			for _, c := range summary.Costs.Centres {
+				if c.Share < leastCentre {
+					continue
+				}
+				f := record.Finding{Name: study.FindingCentre + "_" + one.part + "_" + slug(c.Group+" "+c.Name), Probe: study.MeasureProfile, Cell: o.short(cell),
+					Unit: study.UnitRatio, Estimate: c.Share, Low: c.Low, High: c.High, Blocks: summary.Costs.Blocks, Verdict: record.VerdictMeasured}
+				if summary.Samples < fewSamples {
+					f.Warnings = append(f.Warnings, fmt.Sprintf("of %d samples only", summary.Samples))
+				}
+				out = append(out, f)
+			}
+			if data, err := json.Marshal(view); err == nil {
+				views = append(views, data)
+			}
+		}
+	}
+	return out, views, warnings
+}
+
+// fewSamples is the number below which shares deserve a warning.
+const fewSamples = 200
+
+// reSlug is what a cost centre's name has that a finding's must not.
+var reSlug = regexp.MustCompile(`[^a-z0-9]+`)
+
+func slug(s string) string {
+	return strings.Trim(reSlug.ReplaceAllString(strings.ToLower(s), "_"), "_")
+}
+
+// profileCost is how much more CPU a proxy used while it was profiled than in
+// its trial's window, with the same load at a fixed rate.
+func (o *observations) profileCost(cell int, one profiled) []record.Finding {
+	var ratios []float64
+	for i, t := range one.trials {
+		cpu, ok := t.CPU[one.part]
+		p := one.of[i]
+		if !ok || p.CPU == nil || p.CPUSeconds <= 0 || t.Window.Seconds <= 0 || t.Load == nil || t.Load.RateRPS <= 0 {
+			continue
+		}
+		if before := cpu.TotalS() / t.Window.Seconds; before > 0 {
+			ratios = append(ratios, p.CPU.TotalS()/p.CPUSeconds/before-1)
+		}
+	}
+	if len(ratios) == 0 {
+		return nil
+	}
+	e := stat.Mean(ratios, stat.Options{})
+	f := record.Finding{Name: study.FindingProfileCost + "_" + one.part, Probe: study.MeasureProfile, Cell: o.short(cell), Unit: study.UnitRatio,
+		Estimate: e.Value, Low: e.Low, High: e.High, Blocks: e.Blocks, Verdict: record.VerdictMeasured, Warnings: slices.Clone(e.Warnings)}
+	switch {
+	case !e.Defined() || e.Blocks < minPairs || math.IsNaN(e.Value):
+		return []record.Finding{invalid(f, e.Blocks)}
+	case f.Low <= 0 && f.High >= 0:
+		f.Verdict = record.VerdictBelowNoise
+	default:
+		f.Verdict = record.VerdictReal
+	}
+	return []record.Finding{f}
+}

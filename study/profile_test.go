@@ -1,0 +1,62 @@
+package study
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+const withProfile = `
+name: x
+question: y?
+settings: {rate: 100}
+factors: {sidecars: [none, both]}
+measures: [cpu, profile]
+`
+
+func TestProfileSection(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       Profiling
+		complaint  string
+	}{
+		{name: "left out", want: DefaultProfiling()},
+		{name: "defaults", text: "profile: {}\n", want: DefaultProfiling()},
+		{name: "as published", text: "profile: {hz: 19, length: 120s}\n", want: Profiling{Hz: 19, Length: 2 * time.Minute, Graph: GraphFP}},
+		{name: "by debug information", text: "profile: {graph: dwarf}\n", want: Profiling{Hz: 99, Length: 10 * time.Second, Graph: GraphDwarf}},
+		{name: "no rate", text: "profile: {hz: 0}\n", complaint: "hz"},
+		{name: "too short", text: "profile: {length: 10ms}\n", complaint: "length"},
+		{name: "another graph", text: "profile: {graph: lbr}\n", complaint: "lbr"},
+		{name: "a misspelt field", text: "profile: {herz: 19}\n", complaint: "herz"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := Parse([]byte(withProfile+c.text), "study.yaml", nil)
+			if c.complaint != "" {
+				if err == nil || !strings.Contains(err.Error(), c.complaint) && !strings.Contains(errs.Hint(err), c.complaint) {
+					t.Errorf("%v, want something about %s", err, c.complaint)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Profiling() != c.want || !s.Measured(MeasureProfile) {
+				t.Errorf("%+v, want %+v", s.Profiling(), c.want)
+			}
+			again, err := Parse(s.Marshal(), "resolved.yaml", nil)
+			if err != nil || again.Profiling() != c.want {
+				t.Errorf("resolved and read again: %+v, %v", again, err)
+			}
+		})
+	}
+}
+
+// Profiles take time of their own: only who names them gets them.
+func TestProfileIsNoDefault(t *testing.T) {
+	s, err := Parse([]byte(strings.Replace(withProfile, "measures: [cpu, profile]\n", "", 1)), "study.yaml", nil)
+	if err != nil || s.Measured(MeasureProfile) {
+		t.Errorf("%v %v", s.Measures, err)
+	}
+}
