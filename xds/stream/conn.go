@@ -270,7 +270,9 @@ func (c *Conn) TryDo(f func()) (done bool, err error) {
 }
 
 // Ping queues and writes a PING, which keeps the connection from looking
-// dead on either side; it returns false if the connection is busy.
+// dead on either side; it returns false if the connection is busy. What comes
+// next is read at once, however much more is expected: the answer, or that the
+// server ended a stream in the middle of a message.
 func (c *Conn) Ping() (done bool, err error) {
 	return c.TryDo(func() {
 		if c.deaf {
@@ -278,6 +280,7 @@ func (c *Conn) Ping() (done bool, err error) {
 		}
 		c.out = appendFrameHeader(c.out, 8, http2.FramePing, 0, 0)
 		c.out = append(c.out, make([]byte, 8)...)
+		c.stamp.expect(0)
 	})
 }
 

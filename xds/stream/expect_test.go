@@ -132,6 +132,23 @@ func TestNothingIsExpectedOfAStreamThatEnded(t *testing.T) {
 	}
 }
 
+// A server may end a stream in the middle of a message: that is noticed with
+// the next ping at the latest.
+func TestPingEndsWaiting(t *testing.T) {
+	c, p, _, _, other, _ := expecting(t, true)
+	if err := p.WriteRSTStream(1, http2.ErrCodeInternal); err != nil {
+		t.Fatal(err)
+	}
+	p.send(3, message("short"))
+	if done, err := c.Ping(); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	eventually(t, "the short one", func() bool { return got(other) == 1 })
+	if c.Streams() != 1 {
+		t.Error("the stream that the server ended is there")
+	}
+}
+
 // What a resting stream keeps back is not waited for when it reads on.
 func TestNothingIsExpectedTwice(t *testing.T) {
 	c, p, first, long, other, reads := expecting(t, true)
