@@ -130,8 +130,14 @@ func lookAt(p *profile.Profile, roots []string) map[string]profile.ELF {
 const maxFiles = 1000
 
 func readELF(path string) (profile.ELF, error) {
-	// A path in a profile may name anything: only plain files are opened for
-	// reading, and no device or pipe can hold this up.
+	// A path in a profile may name anything: only plain files are opened, since
+	// opening a device may already do something; and what takes a file's place
+	// meanwhile cannot hold this up.
+	if info, err := os.Stat(path); err != nil {
+		return profile.ELF{}, err
+	} else if !info.Mode().IsRegular() {
+		return profile.ELF{}, fmt.Errorf("%s is no plain file", path)
+	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return profile.ELF{}, err

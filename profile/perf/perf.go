@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -99,10 +100,15 @@ type process struct {
 	stdout io.ReadCloser
 }
 
-// tail keeps the beginning of what is written to it.
-type tail struct{ b bytes.Buffer }
+// tail keeps the beginning of what is written to it, by several goroutines.
+type tail struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
 
 func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if room := maxStderr - t.b.Len(); room > 0 {
 		t.b.Write(p[:min(room, len(p))])
 	}
@@ -162,6 +168,9 @@ func (p *process) wait() error { return p.cmd.Wait() }
 
 // failed explains why perf ended with an error.
 func (p *process) failed(err error) error {
+	if err == nil {
+		err = errors.New("it ended too soon")
+	}
 	said := strings.TrimSpace(p.stderr.b.String())
 	first := said
 	for line := range strings.Lines(said) {
