@@ -1,0 +1,106 @@
+//go:build integration
+
+package linkerd_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/internal/labtest"
+	"github.com/meshmark/meshmark/record"
+)
+
+const twoPods = `
+name: linkerd-modes
+question: Is every mode the one that its cell names?
+mesh: linkerd
+settings: {rate: 200, connections: 4, concurrency: 1}
+factors:
+  sidecars: [none, server, client, both]
+  telemetry: ["off", access-log-json]
+exclude: [{sidecars: none, telemetry: access-log-json}]
+warmup: {min: 0s, max: 500ms}
+window: 1s
+interval: 100ms
+blocks: {min: 1, max: 1}
+`
+
+const sick = `
+name: linkerd-levers
+question: Do Linkerd's levers do what they say?
+mesh: linkerd
+graph:
+  services:
+    front: {replicas: 2, calls: [{to: bar, timeout: 3s}]}
+    bar: {replicas: 3, service_time: {mean: 5ms}, response: 1KiB, concurrency: 10, queue: 100}
+load: {to: front, clients: 2, timeout: 5s}
+settings: {rate: 60, arrival: uniform, connections: 4, mtls: strict}
+timeline:
+  duration: 20s
+  steps:
+  - {name: sick, at: 3s, for: 6s, worker: {service: bar, pick: 1, set: {failures: [{share: 100%, status: 503}]}}}
+variants:
+  plain: {}
+  retries: {retries: 3}
+  ejects: {outlier_detection: "errors=3 ejection=2s"}
+blocks: {min: 1, max: 1}
+stop: none
+expect: {plain: fail}
+assert:
+- window("sick").error_share < 0.2
+- window("sick.end").error_share < 0.05
+- ledger.reconciled
+`
+
+// TestLinkerd runs studies against Linkerd's own programs: every mode of the
+// data plane is proved by the proxies' counters, levers by the policy
+// controller and by what becomes of requests.
+func TestLinkerd(t *testing.T) {
+	dir := os.Getenv("MESHMARK_LINKERD")
+	if dir == "" {
+		t.Skip("MESHMARK_LINKERD names no folder with Linkerd's programs and charts")
+	}
+	m := labtest.New(t)
+	m.Up(t, "--mesh", "linkerd", "--linkerd", dir)
+	run := func(t *testing.T, text string) record.Findings {
+		t.Helper()
+		folder := t.TempDir()
+		path, out := filepath.Join(folder, "study.yaml"), filepath.Join(folder, "run")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, said := m.Run(t, "run", path, "--out", out)
+		data, err := os.ReadFile(filepath.Join(out, "findings.json"))
+		if err != nil {
+			t.Fatalf("exit code %d: %s", code, said)
+		}
+		var f record.Findings
+		if err := json.Unmarshal(data, &f); err != nil {
+			t.Fatal(err)
+		}
+		if f.Validity.Valid != f.Validity.Trials || f.Validity.Trials == 0 {
+			t.Errorf("%d of %d trials are valid: %+v\n%s", f.Validity.Valid, f.Validity.Trials, f.Validity.Reasons, said)
+		}
+		return f
+	}
+	t.Run("modes", func(t *testing.T) { run(t, twoPods) })
+	t.Run("levers", func(t *testing.T) {
+		f := run(t, sick)
+		for _, c := range f.Cells {
+			s := c.Scenario
+			if s == nil || !s.AsExpected || s.LedgerOf != record.LedgerInbound || s.Ledger.Requests == 0 {
+				t.Errorf("%s: %+v", c.Label, s)
+				continue
+			}
+			if strings.Contains(c.Label, "retries") && s.Total.Hidden > 0 {
+				t.Errorf("%s: retries at the entry, which does not fail", c.Label)
+			}
+			if ejected := s.Total.Ejected["bar"]; strings.Contains(c.Label, "ejects") != (ejected > 0) {
+				t.Errorf("%s: %d endpoints of bar were taken out", c.Label, ejected)
+			}
+		}
+	})
+}

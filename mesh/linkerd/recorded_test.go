@@ -1,0 +1,128 @@
+package linkerd
+
+import (
+	"os"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/observe"
+	"github.com/meshmark/meshmark/record"
+)
+
+// recorded is what the proxy of a pod told that receives requests and calls a
+// Service with three endpoints.
+func recorded(t *testing.T, filter string) observe.ProxyStats {
+	t.Helper()
+	page, err := os.ReadFile("testdata/client-proxy.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, err := observe.ParsePrometheus(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version, err := observe.LinkerdVersion(metrics); err != nil || version != "29637b64f" {
+		t.Errorf("version %q, %v", version, err)
+	}
+	stats, err := observe.LinkerdStats(metrics, time.Unix(1795295088, 0), regexp.MustCompile(filter))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stats.Uptime != 59*time.Second {
+		t.Errorf("up for %v", stats.Uptime)
+	}
+	return stats
+}
+
+func TestVerifyRecorded(t *testing.T) {
+	stats := recorded(t, (&Mesh{}).StatsFilter())
+	if len(stats.Gauges) > 0 {
+		t.Errorf("counters are taken for gauges: %v", stats.Gauges)
+	}
+	sent := sum(stats.Counters, "request_total", map[string]string{"direction": "outbound", "dst_service": "server", "dst_namespace": "test"})
+	received := sum(stats.Counters, "request_total", map[string]string{"direction": "inbound", "target_port": "8080"})
+	if sent == 0 || received != 979 {
+		t.Fatalf("%v sent, %v received", sent, received)
+	}
+	env := []byte(`{"LINKERD2_PROXY_CORES_MAX":"1","LINKERD2_PROXY_INBOUND_DEFAULT_POLICY":"all-authenticated","OTHER":null}`)
+	at := func(service string, port int, requests float64, levels ...string) mesh.Evidence {
+		e := mesh.Evidence{
+			Cell:     record.Cell{"sidecars": "both", "concurrency": "1", "telemetry": "off", "mtls": "strict", "cpu_limit": "none"},
+			Endpoint: mesh.Endpoint{Service: service, Namespace: "test", Port: port}, Requests: int64(requests),
+			ClientConfig: env, ServerConfig: env, ClientProxy: &mesh.ProxyState{CPULimit: "none"}, ServerProxy: &mesh.ProxyState{CPULimit: "none"},
+		}
+		for i := 0; i < len(levels); i += 2 {
+			e.Cell[levels[i]] = levels[i+1]
+		}
+		return e
+	}
+	for _, tt := range []struct {
+		name string
+		e    mesh.Evidence
+		side string
+		bad  []string
+	}{
+		{"as sent", at("server", 8080, sent), "client", nil},
+		{"as received", at("client", 8080, received), "server", nil},
+		{"one is missing", at("server", 8080, sent+1), "client", []string{"client-requests", "client-tls"}},
+		{"another service", at("other", 8080, sent), "client", []string{"client-requests", "client-tls"}},
+		{"another port", at("client", 8081, received), "server", []string{"server-requests", "server-tls"}},
+		{"plain text expected", at("server", 8080, sent, "sidecars", "client"), "client", []string{"client-tls"}},
+		{"other threads", at("server", 8080, sent, "concurrency", "2"), "client", []string{"client-concurrency"}},
+		{"a log", at("server", 8080, sent, "telemetry", "access-log-json"), "client", []string{"client-access-log"}},
+		{"permissive", at("client", 8080, received, "mtls", "permissive"), "server", []string{"server-mtls"}},
+		{"a limit", at("server", 8080, sent, "cpu_limit", "500m"), "client", []string{"client-cpu-limit"}},
+	} {
+		if tt.side == "client" {
+			tt.e.Client = stats.Counters
+		} else {
+			tt.e.Server = stats.Counters
+		}
+		bad := map[string]bool{}
+		for _, c := range (&Mesh{}).Verify(tt.e) {
+			if !c.OK && c.Name != "client-sidecar" && c.Name != "server-sidecar" { // one side is recorded
+				bad[c.Name] = true
+			}
+		}
+		if len(bad) != len(tt.bad) {
+			t.Errorf("%s: %v, want %v", tt.name, bad, tt.bad)
+		}
+		for _, name := range tt.bad {
+			if !bad[name] {
+				t.Errorf("%s: %s holds", tt.name, name)
+			}
+		}
+	}
+}
+
+func TestEjectedRecorded(t *testing.T) {
+	m := &Mesh{}
+	gauges := recorded(t, m.EjectedFilter()).Gauges
+	if len(gauges) != 1 {
+		t.Fatalf("%d series: %v", len(gauges), gauges)
+	}
+	if got := m.Ejected(gauges, "test"); len(got) != 0 {
+		t.Errorf("nothing was ejected: %v", got)
+	}
+	for key := range gauges {
+		gauges[key] = 2
+	}
+	if got := m.Ejected(gauges, "test"); len(got) != 1 || got["server"] != 2 {
+		t.Errorf("two of server are out: %v", got)
+	}
+	if got := m.Ejected(gauges, "elsewhere"); len(got) != 0 {
+		t.Errorf("another namespace's: %v", got)
+	}
+}
+
+func FuzzLabelOf(f *testing.F) {
+	f.Add(`request_total{a="b",c="d\"e"}`, "c")
+	f.Add(`x{a="`, "a")
+	f.Add("", "")
+	f.Fuzz(func(t *testing.T, key, label string) {
+		labelOf(key, label)
+		hasLabels(key, map[string]string{label: "x"})
+	})
+}
