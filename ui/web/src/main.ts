@@ -20,6 +20,7 @@ import { Slice, type View } from './views/parts';
 import { happened, ledger, verdicts } from './views/scenario';
 import { published } from './views/published';
 import { amplification, controlCost } from './views/pushed';
+import { saturation } from './views/saturation';
 import { threads } from './views/threads';
 import { drift, validity } from './views/trust';
 
@@ -29,8 +30,8 @@ export function show(root: HTMLElement, page: Page): void {
   const slice = new Slice(model);
   const control = [convergence(model, slice), waterfall(model, slice), gone(model, slice), amplification(model, slice), controlCost(model, slice), machine(model)];
   const [convergences, stages, phantoms, pushed, costs, users] = control;
-  const views = [overhead(model), latency(model, slice), cpu(model, slice), memory(model, slice), drift(model, slice), conditions(model), threads(model, slice)];
-  const [over, curves, cost, space, blocks, state, busy] = views;
+  const views = [overhead(model), latency(model, slice), cpu(model, slice), memory(model, slice), drift(model, slice), conditions(model), threads(model, slice), saturation(model, (page.findings.findings ?? []).some((f) => f.name === 'highest_rate' || f.name === 'knee_rate'))];
+  const [over, curves, cost, space, blocks, state, busy, reach] = views;
   const told = happened(model);
   const update = (selection: Parameters<View['update']>[0]): void => {
     for (const view of [...views, ...control, told]) view?.update(selection);
@@ -42,7 +43,7 @@ export function show(root: HTMLElement, page: Page): void {
     filters(model, update),
     h('main', { id: 'main', tabindex: -1 },
       // First what the study is about: convergence, or CPU if it fits CPU to a rate.
-      verdicts(model), told?.element, ledger(model),
+      verdicts(model), told?.element, ledger(model), reach?.element,
       model.controlled ? [convergences?.element, stages?.element, phantoms?.element, over?.element, published(model), pushed?.element, costs?.element, users?.element, space?.element] : model.fitted ? [cost?.element, busy?.element, space?.element, published(model), over?.element, curves?.element] : [over?.element, curves?.element, published(model), cost?.element, busy?.element, space?.element],
       profiles(page.profiles ?? []),
       validity(model),
