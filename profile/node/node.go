@@ -148,6 +148,16 @@ func (s *Server) take(ctx context.Context, request Request) (Answer, error) {
 	if request.Seconds <= 0 || request.Seconds > perf.MaxSeconds {
 		return out, errs.Usage("a profile of %g s, it must be above 0 and at most %d s", request.Seconds, perf.MaxSeconds)
 	}
+	if _, err := Processes(s.options.ProcRoot, request.ContainerID); err != nil {
+		return out, err // no need to wait
+	}
+	select {
+	case s.places <- struct{}{}:
+		defer func() { <-s.places }()
+	case <-ctx.Done():
+		return out, ctx.Err()
+	}
+	// Meanwhile the container may have other processes, and its numbers others.
 	processes, err := Processes(s.options.ProcRoot, request.ContainerID)
 	if err != nil {
 		return out, err
@@ -156,12 +166,6 @@ func (s *Server) take(ctx context.Context, request Request) (Answer, error) {
 	for _, p := range processes {
 		o.PIDs = append(o.PIDs, p.PID)
 		out.Processes = append(out.Processes, fmt.Sprintf("%d %s", p.PID, p.Name))
-	}
-	select {
-	case s.places <- struct{}{}:
-		defer func() { <-s.places }()
-	case <-ctx.Done():
-		return out, ctx.Err()
 	}
 	o.Started = func() { out.BeganUnixNS = time.Now().UnixNano() }
 	recording, err := s.options.Tool.Record(ctx, o)

@@ -1,0 +1,50 @@
+package node
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/meshmark/meshmark/profile/perf"
+)
+
+// TestTurn: what is profiled are the processes that the container has when its
+// turn comes, not those that it had when it was asked for.
+func TestTurn(t *testing.T) {
+	root, id := t.TempDir(), strings.Repeat("ab", 32)
+	cgroup := filepath.Join(root, "77", "cgroup") // a pipe, so that each look at it is known
+	if err := os.Mkdir(filepath.Dir(cgroup), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(cgroup, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{options: Options{ProcRoot: root, Tool: perf.Tool{Path: "/nonexistent/perf"}}, places: make(chan struct{}, 1)}
+	s.places <- struct{}{}
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.take(t.Context(), Request{ContainerID: id, Hz: 99, Seconds: 1, Graph: perf.GraphNone})
+		done <- err
+	}()
+	if err := os.WriteFile(cgroup, []byte("0::/kubepods/podx/"+id+"\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for { // until that look is over
+		fd, err := unix.Open(cgroup, unix.O_WRONLY|unix.O_NONBLOCK, 0)
+		if errors.Is(err, unix.ENXIO) {
+			break
+		}
+		_ = unix.Close(fd)
+		time.Sleep(time.Millisecond)
+	}
+	<-s.places
+	go func() { _ = os.WriteFile(cgroup, []byte("0::/kubepods/podx/"+strings.Repeat("cd", 32)+"\n"), 0) }()
+	if err := <-done; !errors.Is(err, perf.ErrGone) {
+		t.Errorf("its number is another container's by now: %v", err)
+	}
+}
