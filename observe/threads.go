@@ -69,15 +69,24 @@ func (r *reader) threads(procRoot string) *ThreadsSample {
 	var best *ThreadsSample
 	for range 3 {
 		sample := r.threadsOnce(procRoot)
-		if best == nil || sample.UnsureNS < best.UnsureNS && sample.Missing == "" {
+		if best == nil || sample.better(best) {
 			best = sample
 		}
-		if best.UnsureNS < uint64(300*time.Microsecond) {
+		if best.Missing == "" && best.UnsureNS < uint64(300*time.Microsecond) {
 			break
 		}
 	}
 	best.QuotaCores = r.quota()
 	return best
+}
+
+// better tells whether a reading is to be preferred to another: a whole one,
+// then the quicker one.
+func (s *ThreadsSample) better(than *ThreadsSample) bool {
+	if whole := s.Missing == ""; whole != (than.Missing == "") {
+		return whole
+	}
+	return s.UnsureNS < than.UnsureNS
 }
 
 func (r *reader) threadsOnce(procRoot string) *ThreadsSample {

@@ -111,6 +111,20 @@ func TestKernelsWithoutTimesOfThreads(t *testing.T) {
 	}
 }
 
+// A reading with something missing gives way to a whole one, however quick it
+// was to stop.
+func TestBetterReadings(t *testing.T) {
+	quick, slow, broken := &ThreadsSample{UnsureNS: 1}, &ThreadsSample{UnsureNS: 2}, &ThreadsSample{Missing: "no process"}
+	for _, c := range []struct {
+		a, b *ThreadsSample
+		want bool
+	}{{quick, slow, true}, {slow, quick, false}, {slow, slow, false}, {slow, broken, true}, {broken, slow, false}, {broken, broken, false}} {
+		if got := c.a.better(c.b); got != c.want {
+			t.Errorf("%+v better than %+v: %v", c.a, c.b, got)
+		}
+	}
+}
+
 func TestThreadsThatAreNotAskedFor(t *testing.T) {
 	client, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: procTree(t)})
 	snapshot, err := client.Snapshot(t.Context(), []Target{{Name: "c", ContainerID: testContainer}}, true)
