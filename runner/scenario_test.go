@@ -1,10 +1,13 @@
 package runner
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/meshmark/meshmark/fault"
@@ -474,5 +477,34 @@ func TestDisturbs(t *testing.T) {
 				t.Errorf("%+v disturbs %s: %v", c.step.Action.Process, service, got)
 			}
 		}
+	}
+}
+
+// A look that fails once is made again; one that fails for long is missed.
+func TestLooksThatFail(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails func(n int) bool
+		want  bool
+	}{
+		"never":      {func(int) bool { return false }, false},
+		"some times": {func(n int) bool { return n%3 == 1 }, false},
+		"for long":   {func(n int) bool { return n > 2 }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				l, n := &looks{}, 0
+				l.every(ctx, time.Now(), time.Second, func(context.Context) error {
+					if n++; c.fails(n) {
+						return errors.New("nobody answers")
+					}
+					return nil
+				})
+				if (l.missed != nil) != c.want || n < 19 {
+					t.Errorf("missed %v after %d looks", l.missed, n)
+				}
+			})
+		})
 	}
 }

@@ -66,7 +66,8 @@ func (t *scenarioTrial) watch(ctx context.Context) *looks {
 	return l
 }
 
-// stop ends the looking, after a last look at memory; it may be called again.
+// stop ends the looking, after a last look at CPU and memory; it may be called
+// again.
 func (l *looks) stop() {
 	if l.cancel == nil {
 		return
@@ -76,12 +77,21 @@ func (l *looks) stop() {
 	l.done.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	l.note(l.cost(ctx, true))
+	l.note(errors.Join(l.cost(ctx, false), l.cost(ctx, true)))
 }
 
+// mostUnseen is how long nothing may be seen. A single look that fails, as on a
+// busy machine, takes nothing away: counters go on, and endpoints are looked at
+// again.
+const mostUnseen = 3 * time.Second
+
 func (l *looks) every(ctx context.Context, at time.Time, d time.Duration, look func(context.Context) error) {
+	seen := time.Now()
 	for ; pause(ctx, time.Until(at)) == nil; at = at.Add(d) {
-		if err := look(ctx); err != nil && ctx.Err() == nil {
+		switch err := look(ctx); {
+		case err == nil:
+			seen = time.Now()
+		case ctx.Err() == nil && time.Since(seen) > mostUnseen+d:
 			l.note(err)
 		}
 		for time.Until(at) < -d { // a look that took long leaves some out
