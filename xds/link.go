@@ -167,7 +167,8 @@ func (l *link) options() stream.Options {
 		}
 		f.lag.add(waited)
 	}
-	// Before anything is marked nobody asks for the time of a message.
+	// Before anything is marked no convergence hangs on the time of a message;
+	// lag that is counted until then leaves this waiting out.
 	o.MayWait = func() bool { return len(*f.catalogue.markers.Load()) == 0 }
 	if !l.key.slow { // what reads slowly on purpose is not late
 		o.OnTurn = f.turns.add

@@ -74,7 +74,7 @@ func (p *proxy) hold(head *wire.Head, sent func(int64)) {
 			p.fleet.gate.later(p.heldSince.Add(p.fleet.warmLimit()), action{what: warmProxy, proxy: p, link: p.link, epoch: p.epoch})
 		}
 	}
-	p.held = append(p.held, heldAck{sent: sent, head: wire.Head{TypeURL: head.TypeURL, Nonce: bytes.Clone(head.Nonce), Version: bytes.Clone(head.Version)}})
+	p.held = append(p.held, heldAck{sent: sent, head: wire.Head{Nonce: bytes.Clone(head.Nonce), Version: bytes.Clone(head.Version)}})
 	if len(p.warming) == 0 || len(p.held) > maxHeld {
 		p.release()
 	}

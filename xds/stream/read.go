@@ -91,6 +91,9 @@ func (c *Conn) expected() int {
 	}
 	least := 0
 	for _, s := range c.streams {
+		if s.paused { // its window may be used up
+			continue
+		}
 		if n := s.missing(); n > 0 && (least == 0 || n < least) {
 			least = n
 		}

@@ -299,10 +299,10 @@ func (s *Stream) consume(data []byte, at int64) (int, error) {
 }
 
 // Growth of the room of a message under way: to twice what has arrived, or,
-// once that is a whole frame, to 64 times, which saves copying.
+// once that is a whole frame, to 8 times, which saves copying.
 const (
 	growFew   = 2
-	growMany  = 64
+	growMany  = 8
 	manyBytes = maxFrame
 )
 

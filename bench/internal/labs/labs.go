@@ -57,10 +57,12 @@ func Take(ctx context.Context) (*Lab, error) {
 	if !errors.Is(err, local.ErrNotRunning) {
 		return nil, err
 	}
-	l := &Lab{own: true}
+	// One that does not come up cleans up after itself; what is there then may
+	// be somebody else's.
 	if _, err := Run(ctx, os.Stderr, "lab", "up"); err != nil {
-		return nil, errors.Join(err, l.End(ctx))
+		return nil, err
 	}
+	l := &Lab{own: true}
 	if l.Lab, err = local.Open(""); err != nil {
 		return nil, errors.Join(err, l.End(ctx))
 	}
