@@ -93,7 +93,7 @@ func (s *trialScenario) series() record.ScenarioSeries {
 // ledger is the reconciliation in the words of findings.
 func (s *trialScenario) ledger() record.ScenarioLedger {
 	a := s.account
-	out := record.ScenarioLedger{Requests: a.Requests, Reconciled: a.Reconciled, Classes: map[string]int64{}, Orphans: a.Orphans, Duplicates: a.Duplicates, Equations: []record.LedgerEquation{}, HiddenBy: a.HiddenBy}
+	out := record.ScenarioLedger{Requests: a.Requests, Reconciled: a.Reconciled, Classes: map[string]int64{}, Orphans: a.Orphans, Unwritten: a.Unwritten, Duplicates: a.Duplicates, Equations: []record.LedgerEquation{}, HiddenBy: a.HiddenBy}
 	for class, n := range a.Classes {
 		out.Classes[string(class)] = n
 	}

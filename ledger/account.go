@@ -41,6 +41,9 @@ type Account struct {
 	// Lost attempts of any proxy that never arrived.
 	Hidden int64 `json:"hidden"`
 	Lost   int64 `json:"lost"`
+	// Unwritten counts attempts that a worker knows and its proxy's log leaves
+	// out, where that is known to happen.
+	Unwritten int64 `json:"unwritten,omitempty"`
 	// HiddenBy are those of Hidden that a log of attempts tells of, by flags or
 	// status.
 	HiddenBy map[string]int64 `json:"hidden_by,omitempty"`
@@ -149,6 +152,7 @@ func (a *Account) add(b *Book, r *Request) {
 	}
 	a.Hidden += int64(r.Hidden)
 	a.Lost += int64(r.Lost)
+	a.Unwritten += int64(r.Unwritten)
 	if r.Client == nil {
 		a.Orphans++
 		a.name(&a.Unreconciled, Named{ID: r.ID, Lacks: r.Lacks})

@@ -43,6 +43,9 @@ type Request struct {
 	Attempts, Hidden int
 	// Lost is how many attempts, of all proxies, never arrived.
 	Lost int
+	// Unwritten is how many attempts a worker knows and its proxy does not,
+	// where proxies' logs leave lines out (Options.InboundOnly).
+	Unwritten int
 
 	legs []leg
 }
@@ -261,6 +264,11 @@ func (b *Book) serviceLegs(r *Request, service string, station Station) {
 			must, lost = 0, []string{fmt.Sprintf("status %d", r.Client.Status)}
 		}
 		in.left, in.must, in.lost = in.left+left, in.must+must, append(in.lost, lost...)
+	}
+	if n := workers - in.arrived; b.options.InboundOnly && station.Sidecar && n > 0 {
+		in.arrived += n
+		on.left += n
+		r.Unwritten += n
 	}
 	in.open = b.options.InboundOnly
 	for _, caller := range station.CalledBy {

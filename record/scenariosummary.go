@@ -179,10 +179,13 @@ type ScenarioStep struct {
 
 // ScenarioLedger is what client, proxies and workers wrote, reconciled.
 type ScenarioLedger struct {
-	Requests     int64            `json:"requests"`
-	Reconciled   bool             `json:"reconciled"`
-	Classes      map[string]int64 `json:"classes"`
-	Orphans      int64            `json:"orphans,omitempty"`
+	Requests   int64            `json:"requests"`
+	Reconciled bool             `json:"reconciled"`
+	Classes    map[string]int64 `json:"classes"`
+	Orphans    int64            `json:"orphans,omitempty"`
+	// Unwritten counts attempts that a worker knows and its proxy's log leaves
+	// out.
+	Unwritten    int64            `json:"unwritten,omitempty"`
 	Duplicates   int64            `json:"duplicates,omitempty"`
 	Equations    []LedgerEquation `json:"equations"`
 	Faults       []LedgerFault    `json:"faults,omitempty"`

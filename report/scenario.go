@@ -241,7 +241,15 @@ func inboundWords(cells []record.CellSummary) string {
 	if len(some) > 0 {
 		with = " with " + sequence(some)
 	}
-	return fmt.Sprintf(" The proxies%s write nothing about what they send, so attempts that never arrived anywhere are not known.", with)
+	out := fmt.Sprintf(" The proxies%s write nothing about what they send, so attempts that never arrived anywhere are not known.", with)
+	unwritten := int64(0)
+	for _, c := range cells {
+		unwritten += c.Scenario.Ledger.Unwritten
+	}
+	if unwritten > 0 {
+		out += fmt.Sprintf(" Their logs leave out %s that workers wrote about.", plural(unwritten, "request"))
+	}
+	return out
 }
 
 // trialWords describes a cell's trial in a sentence.
