@@ -19,7 +19,10 @@ var files embed.FS
 const Scenarios = "scenarios"
 
 // Names returns the names of all studies, those of scenarios last, sorted.
-func Names() []string { return append(namesIn("."), namesIn(Scenarios)...) }
+func Names() []string { return append(namesIn("."), ScenarioNames()...) }
+
+// ScenarioNames returns the names of the studies in the folder Scenarios.
+func ScenarioNames() []string { return namesIn(Scenarios) }
 
 func namesIn(folder string) []string {
 	entries, err := fs.ReadDir(files, folder)

@@ -94,14 +94,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // chosen are the scenarios that only names, all for "".
 func chosen(only string) ([]string, error) {
-	var all []string
-	for _, name := range studies.Names() {
-		if s, err := parsed(name, nil); err != nil {
-			return nil, err
-		} else if s.Plane() == study.PlaneResilience {
-			all = append(all, name)
-		}
-	}
+	all := studies.ScenarioNames()
 	if only == "" {
 		return all, nil
 	}
@@ -117,12 +110,13 @@ func chosen(only string) ([]string, error) {
 // once makes a run one trial of each cell: a baseline would run twice.
 var once = []string{"baseline={}", "blocks.min=1", "blocks.max=1"}
 
-func parsed(name string, sets []string) (*study.Study, error) {
+// parsed is a scenario as it is run.
+func parsed(name string) (*study.Study, error) {
 	text, err := studies.Read(name)
 	if err != nil {
 		return nil, err
 	}
-	return study.Parse(text, name+".yaml", sets)
+	return study.Parse(text, name+".yaml", once)
 }
 
 // repeat runs what the log lacks, scenario after scenario in every round, and
@@ -175,7 +169,7 @@ func usual(name string, lines []line) time.Duration {
 			return time.Duration(l.Seconds * float64(time.Second))
 		}
 	}
-	s, err := parsed(name, once)
+	s, err := parsed(name)
 	if err != nil {
 		return 0
 	}
