@@ -35,7 +35,7 @@ func profilesTables(f record.Findings) []table {
 			t.Notes[n] = strings.Replace(note, "--top 0 or --format json has them", "the page has them", 1)
 		}
 		if !s.Enough {
-			t.Notes = append(t.Notes, "Names of functions are missing: "+sharePercent(s.Trust)+" of the time in user space has one. "+strings.Join(s.Advice, " "))
+			t.Notes = append(t.Notes, "Names of functions are missing: "+sharePercent(s.Trust)+" of the time in user space has one. "+strings.Join(s.Advice, ". ")+".")
 		}
 		out = append(out, t)
 		if filters := profileFilters(s); len(filters.Rows) > 0 && s.Enough {
