@@ -84,6 +84,9 @@ type trialScenario struct {
 	// their own fault; nil if there are none. late is how many there are.
 	punctual *trialScenario
 	late     int
+	// forgives is how late a request may have left, in nanoseconds, without
+	// that counting to its latency; 0 for not at all.
+	forgives int64
 }
 
 // scenario is what a trial of resilience comes to, once somebody has asked;
@@ -143,9 +146,10 @@ func (o *observations) readScenario(t *record.Trial) *trialScenario {
 	return s
 }
 
-// readPunctual looks at the trial a second time, without the requests that may
-// have left later than the windows are cut to by the clients' own fault: what
-// depends on those says something about the clients' machine. Requests that
+// readPunctual looks at the trial a second time, where requests may have left
+// later than the windows are cut to by the clients' own fault: those that
+// failed are left out, those that were answered took their time from when they
+// left. What depends on it says something about the clients' machine. Requests that
 // left later than the clients were ever late waited for a connection, which is
 // no fault of theirs.
 func (s *trialScenario) readPunctual(book *ledger.Book, events []*record.Event) {
@@ -159,12 +163,12 @@ func (s *trialScenario) readPunctual(book *ledger.Book, events []*record.Event) 
 		if late {
 			s.late++
 		}
-		return late
+		return late && c.Outcome != ledger.OutcomeOK
 	})
 	if s.late == 0 {
 		return
 	}
-	s.punctual = &trialScenario{trial: s.trial, study: s.study, length: s.length, waits: s.waits}
+	s.punctual = &trialScenario{trial: s.trial, study: s.study, length: s.length, waits: s.waits, forgives: most}
 	s.punctual.happened(events)
 	s.punctual.read(rest)
 }
@@ -357,8 +361,12 @@ func (s *trialScenario) read(book *ledger.Book) {
 		}
 		switch {
 		case one.ok:
-			one.micros = max(0, c.DoneNS-c.IntendedNS) / 1e3
-			_ = s.hist.RecordValue(min(max(c.DoneNS-c.IntendedNS, 1), 60_000_000_000))
+			from := c.IntendedNS
+			if wait := c.SentNS - c.IntendedNS; wait > grid && wait <= s.forgives {
+				from = c.SentNS
+			}
+			one.micros = max(0, c.DoneNS-from) / 1e3
+			_ = s.hist.RecordValue(min(max(c.DoneNS-from, 1), 60_000_000_000))
 		case c.Outcome != ledger.OutcomeUnfinished:
 			one.failed, one.kind = true, c.Outcome
 		}

@@ -34,6 +34,8 @@ func TestScenarioLag(t *testing.T) {
 		{study.Expr{Text: `total.latency_p50 < 50.0`}, "pass"},
 		{study.Expr{Text: `window("start").latency_max < 100.0`}, "pass"},
 		{study.Expr{Text: `total.failed > 5`}, "fail"},
+		{study.Expr{Text: `rate > 60.0`, Timed: true, After: "gone", Within: 1e9}, "pass"},
+		{study.Expr{Text: `total.answered >= 399`}, "pass"},
 		{study.Expr{Text: `ledger.reconciled && ledger.orphans == 0`}, "pass"},
 	} {
 		got, err := Analyze(run, c.e)
