@@ -64,7 +64,6 @@ type isotope struct {
 	problems Problems
 	warnings Problems
 	places   map[string]*yamltree.Node // of fields, by their paths in the graph
-	warned   map[string]bool
 
 	defaults Service
 	script   *yamltree.Node // of defaults

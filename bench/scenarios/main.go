@@ -42,7 +42,6 @@ type options struct {
 	rounds int
 	limit  time.Duration // 0 for none
 	folder string        // of the log and of runs that are kept
-	sets   []string
 	stdout io.Writer
 	stderr io.Writer
 }
