@@ -11,7 +11,7 @@ NPM_DIR     := ui/web
 TEST_FLAGS  ?= -p 1 -timeout 25m
 STATICCHECK ?= staticcheck-v0.8.2
 
-.PHONY: build run test test-unit test-lab test-web bench bench-scenarios lint web clean tools help
+.PHONY: build run test test-unit test-lab test-web bench bench-scenarios lint staticcheck web clean tools help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -51,11 +51,13 @@ bench: build ## speed and truth targets, as ratios in one run (wants an idle mac
 bench-scenarios: build ## every shipped scenario ten times: the same verdict each time? (hours; goes on where it was)
 	$(GO) run ./bench/scenarios
 
-lint: ## formatting, vet, structure, staticcheck
+lint: ## formatting, vet, structure
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-formatted:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags integration ./...
 	$(GO) test ./internal/deptest
+
+staticcheck: ## what staticcheck finds (the first time it has to be built: it wants the network)
 	@if [ ! -x bin/$(STATICCHECK) ]; then \
 	  GOBIN=$(CURDIR)/bin $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK:staticcheck-%=%) && mv bin/staticcheck bin/$(STATICCHECK) || \
 	  echo "staticcheck is not run: it is not in bin and cannot be had from here"; fi
