@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"report", "lab", "population"},
 	{"churn"},
 	{"lab/local", "lab/cluster", "mesh"},
-	{"mesh/none", "mesh/istio"},
+	{"mesh/none", "mesh/istio", "mesh/linkerd"},
 	{"runner"},
 	{"internal/cli"},
 	{"cmd/meshmark", "bench", "internal/deptest", "internal/testreport", "internal/labtest"},
