@@ -192,7 +192,7 @@ func profileFilters(s profile.Summary) table {
 
 // profileDiff has the paths whose own share changed most.
 func profileDiff(s profile.Summary, top int) table {
-	t := table{Title: "What changed most, in points of all", Columns: []column{{"function", false, 0}, {"itself (95% interval)", true, 0}, {"with calls", true, 3}, {"before", true, 2}, {"after", true, 2}, {"", false, 1}}}
+	t := table{Title: "What changed most, in points of all", Columns: []column{{"function", false, 0}, {"itself (95% interval)", true, 0}, {"with calls", true, 2}, {"before", true, 1}, {"after", true, 1}, {"", false, 0}}}
 	if s.Against == nil {
 		return table{}
 	}
