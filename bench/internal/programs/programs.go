@@ -66,28 +66,54 @@ http {
 }
 `
 
+// startTime is how long a server may take until it answers.
+const startTime = 5 * time.Second
+
 // Server is a program that answers requests.
 type Server struct {
 	URL string
 	cmd *exec.Cmd
 }
 
-// Serve starts a server on one core and waits until it answers at url.
+// Serve starts a server on one core and waits until it answers at url, five
+// seconds at most. Where it does not, or the context ends, nothing of it is
+// left.
 func Serve(ctx context.Context, url string, cpu int, program string, args ...string) (*Server, error) {
 	s := &Server{URL: url, cmd: Pinned(ctx, cpu, program, args...)}
 	s.cmd.Stderr = os.Stderr
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w", program, err)
 	}
-	for range 250 {
-		response, err := http.Get(url)
-		if err == nil {
-			return s, response.Body.Close()
-		}
-		time.Sleep(20 * time.Millisecond)
+	err := s.answers(ctx)
+	if err != nil {
+		s.Stop()
+		return nil, fmt.Errorf("%s does not answer at %s: %w", program, url, err)
 	}
-	s.Stop()
-	return nil, fmt.Errorf("%s does not answer at %s", program, url)
+	return s, nil
+}
+
+// answers waits until the server does.
+func (s *Server) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+	if err != nil {
+		return err
+	}
+	for {
+		response, err := http.DefaultClient.Do(request)
+		if err == nil {
+			err = response.Body.Close()
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // Nginx starts the nginx at path with one worker, which answers six bytes. Its
