@@ -41,11 +41,6 @@ func (v Value) Plus(w Value) Value {
 	return Value{v.Estimate + w.Estimate, v.Low + w.Low, v.High + w.High}
 }
 
-// Minus subtracts values that were measured apart: the interval reaches from
-// the one's low end less the other's high end to the opposite. For values
-// measured side by side a paired difference is narrower.
-func (v Value) Minus(w Value) Value { return v.Plus(w.Times(-1)) }
-
 // Mesh is what is paid for: a stated mesh and its prices.
 type Mesh struct {
 	// RPS are the requests a second that enter the mesh, all services
@@ -89,8 +84,10 @@ func (m Mesh) Check() error {
 		switch {
 		case math.IsNaN(f.v) || math.IsInf(f.v, 0) || f.v > 1e15:
 			return fmt.Errorf("%s is no number of use: %g", f.name, f.v)
-		case f.v < 0 || f.positive && f.v == 0:
+		case f.positive && f.v <= 0:
 			return fmt.Errorf("%s is %g: it must be more than 0", f.name, f.v)
+		case f.v < 0:
+			return fmt.Errorf("%s is %g: it must not be negative", f.name, f.v)
 		}
 	}
 	if m.Utilisation > 1 {

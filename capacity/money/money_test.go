@@ -52,20 +52,29 @@ func TestBillLines(t *testing.T) {
 }
 
 func TestCheckNamesTheField(t *testing.T) {
-	for field, spoil := range map[string]func(*Mesh){
-		"rps":             func(m *Mesh) { m.RPS = -1 },
-		"hops":            func(m *Mesh) { m.Hops = 0 },
-		"proxies_per_hop": func(m *Mesh) { m.ProxiesPerHop = math.NaN() },
-		"proxies":         func(m *Mesh) { m.Proxies = math.Inf(1) },
-		"utilisation":     func(m *Mesh) { m.Utilisation = 1.2 },
-		"core_month":      func(m *Mesh) { m.CoreMonth = -40 },
-		"gb_month":        func(m *Mesh) { m.GBMonth = 1e300 },
+	for _, c := range []struct {
+		want  string
+		spoil func(*Mesh)
+	}{
+		{"rps is -1: it must not be negative", func(m *Mesh) { m.RPS = -1 }},
+		{"hops is 0: it must be more than 0", func(m *Mesh) { m.Hops = 0 }},
+		{"proxies_per_hop is no number of use", func(m *Mesh) { m.ProxiesPerHop = math.NaN() }},
+		{"proxies is no number of use", func(m *Mesh) { m.Proxies = math.Inf(1) }},
+		{"proxies is -3: it must not be negative", func(m *Mesh) { m.Proxies = -3 }},
+		{"utilisation is -0.5: it must be more than 0", func(m *Mesh) { m.Utilisation = -0.5 }},
+		{"utilisation is 1.2: no more than all", func(m *Mesh) { m.Utilisation = 1.2 }},
+		{"core_month is -40: it must not be negative", func(m *Mesh) { m.CoreMonth = -40 }},
+		{"gb_month is no number of use", func(m *Mesh) { m.GBMonth = 1e300 }},
 	} {
 		m := Published()
-		spoil(&m)
-		if err := m.Check(); err == nil || !strings.HasPrefix(err.Error(), field) {
-			t.Errorf("%s: error is %v", field, err)
+		c.spoil(&m)
+		if err := m.Check(); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("want %q, error is %v", c.want, err)
 		}
+	}
+	free := Mesh{Hops: 1, ProxiesPerHop: 2, Utilisation: 1}
+	if err := free.Check(); err != nil {
+		t.Errorf("no requests, proxies or prices: %v", err)
 	}
 }
 
@@ -87,8 +96,9 @@ func TestPriceIsLinear(t *testing.T) {
 			return Use{values(1).Draw(t, name+" cpu"), values(1).Draw(t, name+" idle"), values(1e9).Draw(t, name+" bytes")}
 		}
 		a, b := use("a"), use("b")
-		apart := m.Price(a).Total.Minus(m.Price(b).Total)
-		together := m.Price(Use{a.CPUPerHop.Minus(b.CPUPerHop), a.IdleCores.Minus(b.IdleCores), a.MemoryBytes.Minus(b.MemoryBytes)}).Total
+		minus := func(v, w Value) Value { return v.Plus(w.Times(-1)) }
+		apart := minus(m.Price(a).Total, m.Price(b).Total)
+		together := m.Price(Use{minus(a.CPUPerHop, b.CPUPerHop), minus(a.IdleCores, b.IdleCores), minus(a.MemoryBytes, b.MemoryBytes)}).Total
 		scale := 1 + math.Abs(apart.Low) + math.Abs(apart.High)
 		for _, d := range []float64{apart.Estimate - together.Estimate, apart.Low - together.Low, apart.High - together.High} {
 			if math.Abs(d) > 1e-9*scale {
