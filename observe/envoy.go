@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -142,33 +143,40 @@ func (e EnvoyAdmin) ConfigDump(ctx context.Context) (json.RawMessage, error) {
 
 // Get reads a path of the admin interface.
 func (e EnvoyAdmin) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
-	base := e.BaseURL
-	if base == "" {
-		base = "http://127.0.0.1:15000"
-	}
-	target := strings.TrimSuffix(base, "/") + path
+	return adminPage{"envoy admin", e.HTTPClient, cmp.Or(e.BaseURL, "http://127.0.0.1:15000"), maxEnvoyAnswer}.get(ctx, path, query)
+}
+
+// adminPage is where a proxy's admin interface is and how much of an answer is
+// read; what names it in errors.
+type adminPage struct {
+	what   string
+	client *http.Client // nil: http.DefaultClient
+	base   string       // its URL
+	limit  int64        // bytes
+}
+
+// get reads a path. A status other than 200 is an error with the answer's
+// beginning.
+func (p adminPage) get(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	target := strings.TrimSuffix(p.base, "/") + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", p.what, err)
 	}
-	client := e.HTTPClient
-	if client == nil {
-		client = http.DefaultClient
-	}
-	resp, err := client.Do(req)
+	resp, err := cmp.Or(p.client, http.DefaultClient).Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("envoy admin: %w", err)
+		return nil, fmt.Errorf("%s: %w", p.what, err)
 	}
 	defer resp.Body.Close()
-	body, err := readUpTo(resp.Body, maxEnvoyAnswer)
+	body, err := readUpTo(resp.Body, p.limit)
 	if err != nil {
-		return nil, fmt.Errorf("envoy admin: %s: %w", path, err)
+		return nil, fmt.Errorf("%s: %s: %w", p.what, path, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("envoy admin: %s: %s: %.200s", path, resp.Status, strings.TrimSpace(string(body)))
+		return nil, fmt.Errorf("%s: %s: %s: %.200s", p.what, path, resp.Status, strings.TrimSpace(string(body)))
 	}
 	return body, nil
 }

@@ -1,10 +1,10 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -129,35 +129,5 @@ func (l LinkerdAdmin) Config(ctx context.Context) ([]byte, error) {
 
 // Get reads a path of the admin interface.
 func (l LinkerdAdmin) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
-	base := l.BaseURL
-	if base == "" {
-		base = "http://127.0.0.1:4191"
-	}
-	target := strings.TrimSuffix(base, "/") + path
-	if len(query) > 0 {
-		target += "?" + query.Encode()
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
-	if err != nil {
-		return nil, err
-	}
-	client := l.HTTPClient
-	if client == nil {
-		client = http.DefaultClient
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("linkerd admin: %w", err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxPage+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("linkerd admin: %s: %w", path, err)
-	case len(body) > maxPage:
-		return nil, fmt.Errorf("linkerd admin: %s: more than %d MiB", path, maxPage>>20)
-	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("linkerd admin: %s: %s: %.200s", path, resp.Status, strings.TrimSpace(string(body)))
-	}
-	return body, nil
+	return adminPage{"linkerd admin", l.HTTPClient, cmp.Or(l.BaseURL, "http://127.0.0.1:4191"), maxPage}.get(ctx, path, query)
 }

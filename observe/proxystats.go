@@ -28,8 +28,8 @@ func (s ProxyStats) Values() map[string]float64 {
 }
 
 // Since returns how far each counter rose from before to s. A counter that
-// did not exist before rose from 0. The error wraps ErrReset if Envoy
-// restarted between the two.
+// did not exist before rose from 0. The error wraps ErrReset if the
+// proxy restarted between the two.
 func (s ProxyStats) Since(before ProxyStats) (map[string]float64, error) {
 	elapsed := s.Taken.Sub(before.Taken)
 	if elapsed < 0 {
