@@ -125,7 +125,7 @@ func (b *builder) linkerd(ctx context.Context, o LinkerdOptions) (*Linkerd, erro
 	} else {
 		refs := slices.Compact(slices.Sorted(maps.Values(containers)))
 		out.Images, err = b.pull(ctx, m, refs, o.ByReference,
-			"the registry must be reachable and hold the image; images are assembled here from a folder with Linkerd's programs (--linkerd DIR)")
+			"images are assembled here from a folder with Linkerd's programs (--linkerd DIR)")
 	}
 	return out, err
 }

@@ -23,12 +23,12 @@ func officialRefs(hub, tag string) []string {
 // official pulls Istio's images into the cache, or only names them.
 func (b *builder) official(ctx context.Context, m *meter, o ImageOptions) ([]Image, error) {
 	return b.pull(ctx, m, officialRefs(o.Hub, o.Tag), o.ByReference,
-		"the registry must be reachable and hold the image; the images built here (--images built) need no registry")
+		"the images built here (--images built) need no registry")
 }
 
 // pull takes images from their registries into the cache, or only names
 // them. A pulled image stays as it is: a tag that moves later is not pulled
-// again. The hint says what else can be done.
+// again. The hint says what else can be done than to make the registry answer.
 func (b *builder) pull(ctx context.Context, m *meter, refs []string, byReference bool, hint string) ([]Image, error) {
 	var images []Image
 	for _, ref := range refs {
@@ -52,7 +52,7 @@ func (b *builder) pull(ctx context.Context, m *meter, refs []string, byReference
 				if ctx.Err() != nil {
 					return nil, ctx.Err()
 				}
-				return nil, errs.WithHint(fmt.Errorf("pulling %s: %w", ref, err), "%s", hint)
+				return nil, errs.WithHint(fmt.Errorf("pulling %s: %w", ref, err), "the registry %s must be reachable and hold the image; %s", parsed.Context().RegistryStr(), hint)
 			}
 			return []Version{{Name: ref, Version: parsed.Identifier(), Source: "registry:" + parsed.Context().RegistryStr(), Digest: digestOf(image)}}, nil
 		}

@@ -78,7 +78,7 @@ func run(in io.Reader, out io.Writer) error {
 }
 
 func render(c chartRequest, capabilities *common.Capabilities) (rendered, error) {
-	loaded, err := load(c.Path)
+	loaded, err := load(c.Path, nil)
 	if err != nil {
 		return rendered{}, err
 	}
@@ -116,8 +116,14 @@ func render(c chartRequest, capabilities *common.Capabilities) (rendered, error)
 	return rendered{loaded.Name(), loaded.Metadata.Version, loaded.AppVersion(), text.String()}, nil
 }
 
-// load reads a chart and what it depends on.
-func load(path string) (*chart.Chart, error) {
+// load reads a chart and what it depends on. above are the charts that led to
+// it, outermost first: one of them again is a circle.
+func load(path string, above []string) (*chart.Chart, error) {
+	path = filepath.Clean(path)
+	if i := slices.Index(above, path); i >= 0 {
+		return nil, fmt.Errorf("charts depend on each other in a circle: %s", strings.Join(append(above[i:], path), ", "))
+	}
+	above = append(slices.Clip(above), path)
 	c, err := loader.Load(path)
 	if err != nil {
 		return nil, err
@@ -134,7 +140,7 @@ func load(path string) (*chart.Chart, error) {
 		if !ok {
 			return nil, fmt.Errorf("it depends on the chart %s of %s, which it does not hold", d.Name, d.Repository)
 		}
-		other, err := load(filepath.Join(path, beside))
+		other, err := load(filepath.Join(path, beside), above)
 		if err != nil {
 			return nil, fmt.Errorf("it depends on the chart %s: %w", d.Name, err)
 		}

@@ -64,7 +64,11 @@ func TestRender(t *testing.T) {
 }
 
 func TestRenderRefused(t *testing.T) {
-	whole := charts(t, "file://../parts")
+	whole, circle := charts(t, "file://../parts"), charts(t, "file://../parts")
+	back := "apiVersion: v2\nname: parts\nversion: 0.1.0\ndependencies: [{name: main, version: 1.2.3, repository: \"file://../main/\"}]\n"
+	if err := os.WriteFile(filepath.Join(circle, "../parts/Chart.yaml"), []byte(back), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name string
 		kube string
@@ -74,6 +78,8 @@ func TestRenderRefused(t *testing.T) {
 		{"no chart", "1.36.3", chartRequest{Path: filepath.Join(whole, "nowhere")}, "nowhere"},
 		{"a dependency elsewhere", "1.36.3", chartRequest{Path: charts(t, "https://example.org/charts")}, "depends on the chart parts of https://example.org/charts"},
 		{"a dependency that is not there", "1.36.3", chartRequest{Path: charts(t, "file://../other")}, "depends on the chart parts"},
+		{"a circle", "1.36.3", chartRequest{Path: circle + "/"}, "in a circle: " + circle + ", " + filepath.Join(circle, "../parts") + ", " + circle},
+		{"on itself", "1.36.3", chartRequest{Path: charts(t, "file://.")}, "in a circle"},
 		{"a setting", "1.36.3", chartRequest{Path: whole, Set: []string{"port"}}, `setting "port"`},
 		{"no version", "new", chartRequest{Path: whole}, `version of Kubernetes "new"`},
 	} {
