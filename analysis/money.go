@@ -59,34 +59,31 @@ func baselineLevel(s *study.Study, factor string) string {
 	return s.Baseline[factor]
 }
 
-// trialUse is what the proxies of a trial took of one request; false for a
-// trial without any.
+// trialUse is what a hop's proxies take of one request, where each of them is
+// as those of a trial are on the mean, with a sidecar at one end as with two;
+// false for a trial without any.
 func trialUse(m *money.Mesh, t *record.Trial) (money.Use, bool) {
 	var u money.Use
 	if t.Load == nil || t.Load.Completed <= 0 {
 		return u, false
 	}
-	proxies, bytes := 0.0, 0.0
+	proxies, seconds, bytes := 0.0, 0.0, 0.0
 	for _, part := range proxyParts {
 		cpu, ok := t.CPU[part]
 		if !ok {
 			continue
 		}
 		proxies++
-		u.CPUPerHop = u.CPUPerHop.Plus(money.Exact(cpu.TotalS() / float64(t.Load.Completed)))
+		seconds += cpu.TotalS() / float64(t.Load.Completed)
 		bytes += float64(t.Memory[part].PSSBytes)
 	}
 	if proxies == 0 {
 		return u, false
 	}
 	u.MemoryBytes = money.Exact(bytes / proxies)
-	u.CPUPerHop = u.CPUPerHop.Times(hopScale(m))
+	u.CPUPerHop = m.PerHop(money.Exact(seconds / proxies))
 	return u, true
 }
-
-// hopScale is how many proxies a hop of the mesh has over how many it has in
-// the lab, where each of the two ends has at most one.
-func hopScale(m *money.Mesh) float64 { return m.ProxiesPerHop / 2 }
 
 // moneyFits prices what fits over rates say, where the rate varies and the
 // mesh says how many proxies it has: each request at the slope, and each proxy
@@ -127,7 +124,7 @@ func (o *observations) moneyFits(fits []record.Finding) []record.Finding {
 		var u money.Use
 		ok := true
 		for _, one := range p.slope {
-			u.CPUPerHop = u.CPUPerHop.Plus(asMoney(one).Times(1e-6 * hopScale(m)))
+			u.CPUPerHop = u.CPUPerHop.Plus(m.PerHop(asMoney(one)).Times(1e-6 / float64(len(p.slope))))
 		}
 		for _, one := range p.idle {
 			u.IdleCores = u.IdleCores.Plus(asMoney(one).Times(1e-3 / float64(len(p.idle))))
@@ -161,7 +158,7 @@ func moneyWords(m *money.Mesh) string {
 	if m.Hops != 1 {
 		hops = "each " + grouped(m.Hops) + " calls between services"
 	}
-	s := fmt.Sprintf("%s requests a second, %s, %s proxies a call, %s %s a core and month", grouped(m.RPS), hops, grouped(m.ProxiesPerHop), grouped(m.CoreMonth), m.Currency)
+	s := fmt.Sprintf("%s requests a second, %s, %s proxies a call, each as those of a cell on the mean, %s %s a core and month", grouped(m.RPS), hops, grouped(m.ProxiesPerHop), grouped(m.CoreMonth), m.Currency)
 	if m.Utilisation < 1 {
 		s += fmt.Sprintf(" with %s of the cores in use", percent(m.Utilisation))
 	}

@@ -15,7 +15,8 @@ money: {rps: 100000, hops: 2, proxies: 1000, core_month: 30, gb_month: 5, curren
 // In the quiet world a hop's proxies take 200 us a request and 30 mCPU when
 // idle, and 40 MB each.
 func TestMoney(t *testing.T) {
-	f := analyze(t, simulate(t, strings.Replace(moneyStudy, "[latency, cpu]", "[latency, cpu, memory]", 1), 6, 5, quiet()))
+	text := strings.NewReplacer("[latency, cpu]", "[latency, cpu, memory]", "[none, both]", "[none, client, both]").Replace(moneyStudy)
+	f := analyze(t, simulate(t, text, 6, 5, quiet()))
 	cell := record.Cell{"sidecars": "both", "rate": "1000"}
 	near := func(name string, cell record.Cell, want float64, unit string) record.Finding {
 		t.Helper()
@@ -30,6 +31,12 @@ func TestMoney(t *testing.T) {
 	near("money_cpu", cell, cores*60, "EUR/month")
 	near("money_memory", cell, 1000*0.040*5, "EUR/month")
 	near("money_month", cell, cores*60+200, "EUR/month")
+	// A mesh is stated, and proxies are as those of a cell are: one that has
+	// them at one end only is paid for at both, in cores as in memory.
+	oneEnd := record.Cell{"sidecars": "client", "rate": "1000"}
+	near("money_cores", oneEnd, 100_000*2*2*(110e-6+0.02/1000), "cores")
+	near("money_memory", oneEnd, 1000*0.040*5, "EUR/month")
+	near("money_cpu_fit", record.Cell{"sidecars": "client"}, (100_000*2*2*110e-6+1000*0.02)*60, "EUR/month")
 	// From the fits: the slope for each request, and the idle cost of each of
 	// the thousand proxies.
 	near("money_cpu_fit", record.Cell{"sidecars": "both"}, (100_000*2*200e-6+1000*0.015)*60, "EUR/month")

@@ -204,7 +204,9 @@ search:
 its prices. Findings then say what its proxies would need and cost if each
 request took of them what it took in a trial: ` + "`money_cores`" + `, ` + "`money_cpu`" + `,
 ` + "`money_memory`" + ` and ` + "`money_month`" + `, each with its interval, and with ` + "`_overhead`" + ` what a
-cell costs or saves against its baseline. Where the rate varies and ` + "`proxies`" + ` is
+cell costs or saves against its baseline. Each of the mesh's proxies is as those of
+the cell are on the mean, whether the cell has them at both ends of a call or at
+one; ` + "`proxies_per_hop`" + ` says how many a call passes. Where the rate varies and ` + "`proxies`" + ` is
 given, ` + "`money_cpu_fit`" + ` prices each request at the slope and each proxy at what it uses
 when idle, so that the rate at which was measured does not matter. What a mesh
 costs beyond its proxies (interrupts, the control plane) is not in it.
