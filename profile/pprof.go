@@ -12,7 +12,7 @@ import (
 )
 
 // maxPprof bounds a pprof file when it is unpacked, in bytes.
-const maxPprof = 512 << 20
+const maxPprof = 256 << 20
 
 // maxPprofValue bounds a sample's value: block profiles add up years of
 // waiting, in nanoseconds.
@@ -89,12 +89,19 @@ func parsePprof(r io.Reader) (p *profile.Profile, err error) {
 		}
 	}
 	if len(data) > maxPprof {
-		return nil, fmt.Errorf("pprof: more than %d MiB", maxPprof>>20)
+		return nil, fmt.Errorf("pprof: more than %d MiB: %w", maxPprof>>20, ErrFormat)
 	}
 	if len(data) == 0 {
 		return nil, fmt.Errorf("pprof: the file is empty: %w", ErrFormat)
 	}
-	if p, err = profile.ParseData(data); err != nil {
+	if err := boundPprof(data); err != nil {
+		return nil, err
+	}
+	// Not ParseData: that unpacks what was packed twice, without a bound.
+	if p, err = profile.ParseUncompressed(data); err == nil {
+		err = p.CheckValid()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("pprof: %w (%w)", err, ErrFormat)
 	}
 	return p, nil
