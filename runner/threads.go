@@ -24,9 +24,12 @@ type workerCounter interface {
 
 // Limits of how far threads and cgroup may differ in their accounts of CPU
 // time: as a share of it, and at least in seconds, since one switch of threads
-// at the wrong moment is that much.
+// at the wrong moment is that much. Where the cgroup's counter rose by more
+// while threads were read, they may differ by that, up to a larger share: a
+// reading that was slower than that proves nothing.
 const (
 	maxThreadsRatio   = 0.01
+	maxUnsureRatio    = 0.03
 	leastThreadsSlack = 1e-3
 )
 
@@ -80,7 +83,7 @@ func checkThreads(parts map[string]record.Threads) []record.Check {
 	var out []record.Check
 	for _, part := range slices.Sorted(maps.Keys(parts)) {
 		th := parts[part]
-		slack := max(maxThreadsRatio*th.CPUS, leastThreadsSlack, th.UnsureS)
+		slack := max(maxThreadsRatio*th.CPUS, leastThreadsSlack, min(th.UnsureS, maxUnsureRatio*th.CPUS))
 		out = append(out, record.Check{
 			Name: "threads-" + part, OK: math.Abs(th.UnaccountedS) <= slack,
 			Detail: fmt.Sprintf("threads used %.2f ms, the cgroup %.2f ms of CPU time (give or take %.2f)",

@@ -22,7 +22,10 @@ func TestCheckThreads(t *testing.T) {
 		{"threads say less", record.Threads{CPUS: 1, UnaccountedS: 0.011}, false},
 		{"nearly idle", record.Threads{CPUS: 0.005, UnaccountedS: 0.0009}, true},
 		{"nearly idle, and something came and went", record.Threads{CPUS: 0.005, UnaccountedS: 0.002}, false},
-		{"read slowly", record.Threads{CPUS: 1, UnaccountedS: 0.03, UnsureS: 0.04}, true},
+		{"read slowly", record.Threads{CPUS: 1, UnaccountedS: 0.019, UnsureS: 0.02}, true},
+		{"read slowly, and differ by more", record.Threads{CPUS: 1, UnaccountedS: 0.021, UnsureS: 0.02}, false},
+		{"read too slowly to tell", record.Threads{CPUS: 1, UnaccountedS: 0.031, UnsureS: 0.2}, false},
+		{"read too slowly, and agree", record.Threads{CPUS: 1, UnaccountedS: 0.029, UnsureS: 0.2}, true},
 	} {
 		checks := checkThreads(map[string]record.Threads{record.PartClientProxy: c.in})
 		if len(checks) != 1 || checks[0].OK != c.ok || checks[0].Name != "threads-client_proxy" {
