@@ -71,7 +71,12 @@ func (*Mesh) ControlPlane() (namespace, selector string) {
 
 // verifiedStats are the series that Verify looks at: requests and connections
 // by direction, peer and whether they are encrypted, and what runs.
-var verifiedStats = []string{`^request_total\{`, `^response_total\{`, `^tcp_open_total\{`}
+var verifiedStats = []string{`^request_total\{`, `^response_total\{`, `^tcp_open_total\{`, `^` + workersStat + `$`}
+
+// workersStat is the gauge of how many worker threads the proxy's runtime has:
+// it does not start more than there are CPUs, whatever it is told. Proxies built
+// without tokio's unstable features lack it.
+const workersStat = "tokio_rt_workers"
 
 // StatsFilter selects the series of Verify.
 func (*Mesh) StatsFilter() string { return strings.Join(verifiedStats, "|") }

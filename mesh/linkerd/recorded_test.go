@@ -3,6 +3,7 @@ package linkerd
 import (
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,8 +39,8 @@ func recorded(t *testing.T, filter string) observe.ProxyStats {
 
 func TestVerifyRecorded(t *testing.T) {
 	stats := recorded(t, (&Mesh{}).StatsFilter())
-	if len(stats.Gauges) > 0 {
-		t.Errorf("counters are taken for gauges: %v", stats.Gauges)
+	if len(stats.Gauges) != 1 || stats.Gauges[workersStat] != 1 {
+		t.Errorf("gauges: %v, want that of one worker thread", stats.Gauges)
 	}
 	sent := sum(stats.Counters, "request_total", map[string]string{"direction": "outbound", "dst_service": "server", "dst_namespace": "test"})
 	received := sum(stats.Counters, "request_total", map[string]string{"direction": "inbound", "target_port": "8080"})
@@ -76,9 +77,9 @@ func TestVerifyRecorded(t *testing.T) {
 		{"a limit", at("server", 8080, sent, "cpu_limit", "500m"), "client", []string{"client-cpu-limit"}},
 	} {
 		if tt.side == "client" {
-			tt.e.Client = stats.Counters
+			tt.e.Client, tt.e.ClientTotal = stats.Counters, stats.Values()
 		} else {
-			tt.e.Server = stats.Counters
+			tt.e.Server, tt.e.ServerTotal = stats.Counters, stats.Values()
 		}
 		bad := map[string]bool{}
 		for _, c := range (&Mesh{}).Verify(tt.e) {
@@ -93,6 +94,29 @@ func TestVerifyRecorded(t *testing.T) {
 			if !bad[name] {
 				t.Errorf("%s: %s holds", tt.name, name)
 			}
+		}
+	}
+}
+
+// Threads are as many as the proxy counts; where it does not count them, as many
+// as it was told to start.
+func TestWorkersOfProxies(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		told  string
+		stats map[string]float64
+		ok    bool
+		want  string
+	}{
+		{"as told", "2", map[string]float64{workersStat: 2}, true, "that the proxy runs"},
+		{"fewer CPUs than told", "2", map[string]float64{workersStat: 1}, false, `that the proxy runs: "1", the cell says "2"`},
+		{"not counted", "2", nil, true, "was told to run"},
+		{"not counted, and told otherwise", "1", nil, false, "was told to run"},
+	} {
+		e := mesh.Evidence{Cell: record.Cell{"concurrency": "2", "telemetry": "off"}}
+		checks := runs("client", e, []byte(`{"LINKERD2_PROXY_CORES_MAX":"`+c.told+`"}`), c.stats, nil)
+		if checks[0].Name != "client-concurrency" || checks[0].OK != c.ok || !strings.Contains(checks[0].Detail, c.want) {
+			t.Errorf("%s: %+v", c.name, checks[0])
 		}
 	}
 }

@@ -27,12 +27,12 @@ func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 	if client && e.Client != nil {
 		labels := map[string]string{"direction": "outbound", "dst_service": e.Endpoint.Service, "dst_namespace": e.Endpoint.Namespace}
 		checks = append(checks, passed("client", e, e.Client, labels, "dst", encrypted)...)
-		checks = append(checks, runs("client", e, e.ClientConfig, e.ClientProxy)...)
+		checks = append(checks, runs("client", e, e.ClientConfig, e.ClientTotal, e.ClientProxy)...)
 	}
 	if server && e.Server != nil {
 		labels := map[string]string{"direction": "inbound", "target_port": strconv.Itoa(e.Endpoint.Port)}
 		checks = append(checks, passed("server", e, e.Server, labels, "src", encrypted)...)
-		checks = append(checks, runs("server", e, e.ServerConfig, e.ServerProxy)...)
+		checks = append(checks, runs("server", e, e.ServerConfig, e.ServerTotal, e.ServerProxy)...)
 	}
 	return checks
 }
@@ -63,8 +63,9 @@ func passed(side string, e mesh.Evidence, stats map[string]float64, labels map[s
 	return append(checks, mesh.Expect(side+"-tls", sum(stats, name, with), want, slack, what+" of them with mutual TLS"))
 }
 
-// runs checks what the proxy was started with.
-func runs(side string, e mesh.Evidence, environment []byte, state *mesh.ProxyState) []record.Check {
+// runs checks what the proxy runs with: how many worker threads it counts, and
+// what else it was started with.
+func runs(side string, e mesh.Evidence, environment []byte, stats map[string]float64, state *mesh.ProxyState) []record.Check {
 	var env map[string]*string // null: it is no text
 	if err := json.Unmarshal(environment, &env); err != nil {
 		return []record.Check{{Name: side + "-environment", Detail: fmt.Sprintf("the proxy's environment cannot be read: %v", err)}}
@@ -80,7 +81,11 @@ func runs(side string, e mesh.Evidence, environment []byte, state *mesh.ProxySta
 		checks = append(checks, record.Check{Name: side + "-" + name, OK: got == want, Detail: fmt.Sprintf("%s: %q, the cell says %q", what, got, want)})
 	}
 	if want := e.Cell[study.FactorConcurrency]; want != "" {
-		check("concurrency", "worker threads of the proxy", of(envCoresMax), want)
+		if workers, ok := stats[workersStat]; ok {
+			check("concurrency", "worker threads that the proxy runs", strconv.FormatFloat(workers, 'f', -1, 64), want)
+		} else {
+			check("concurrency", "worker threads that the proxy was told to run (it does not tell how many it does)", of(envCoresMax), want)
+		}
 	}
 	check("access-log", "the proxy's access log", of(envLog), accessLog(e.Cell[study.FactorTelemetry]))
 	if mtls := e.Cell[study.FactorMTLS]; side == "server" && mtls != "" {
