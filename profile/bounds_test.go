@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"io"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -73,4 +76,111 @@ func length(n int) []byte {
 		out = append(out, byte(n)|0x80)
 	}
 	return append(out, byte(n))
+}
+
+// Sums stay numbers, however large the weights are.
+func TestSums(t *testing.T) {
+	p := New(KindOther, UnitNanoseconds)
+	deep := p.stackOf(func(yield func(FrameID) bool) {
+		for range 100 {
+			if !yield(p.Frame(Frame{Name: "again", Module: "/bin/x"})) {
+				return
+			}
+		}
+	})
+	p.offsets[0] = tooFar
+	for range 200 {
+		p.Add(Sample{Stack: deep, Thread: p.Thread(Thread{}), Weight: 1e17, TimeNS: NoTime})
+	}
+	if p.Total() <= 0 || p.Total() > maxTotal || p.Len() != 200 {
+		t.Errorf("%d in all of %d samples", p.Total(), p.Len())
+	}
+	if p.Period = 1 << 62; p.Taken() < 0 {
+		t.Errorf("%d were taken", p.Taken())
+	}
+	for id, w := range p.frameWeights() {
+		if w < 0 {
+			t.Errorf("frame %d weighs %g", id, w)
+		}
+	}
+	if share := p.guesses(nil)["/bin/x"]; share != 1 {
+		t.Errorf("%g of all is too far", share)
+	}
+	costs := Cost([]*Profile{p, p, p, p, p}, nil)
+	if costs.Total <= 0 || len(costs.Centres) != 1 || costs.Centres[0].Share < 0.99 || costs.Centres[0].Share > 1 {
+		t.Errorf("%+v", costs)
+	}
+	if d, err := Compare([]*Profile{p, p, p, p, p}, []*Profile{p}); err != nil || d.Before.Total <= 0 {
+		t.Errorf("%+v, %v", d.Before, err)
+	}
+	if total := Merge([]*Profile{p, p, p}).Total(); total <= 0 {
+		t.Errorf("merged %d", total)
+	}
+	p.noteCut()
+	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "too large") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+// numbered is a text made of lines that differ, as it is read.
+type numbered struct {
+	line func(n int) string
+	n    int
+	of   int
+	rest string
+}
+
+func (r *numbered) Read(p []byte) (int, error) {
+	for r.rest == "" {
+		if r.n == r.of {
+			return 0, io.EOF
+		}
+		r.rest = r.line(r.n)
+		r.n++
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// What is new in each line does not make memory grow without end.
+func TestModelBounds(t *testing.T) {
+	long := strings.Repeat("f", 1<<16)
+	for _, tt := range []struct {
+		name  string
+		lines int
+		line  func(n int) string
+		read  func(io.Reader) (*Profile, error)
+	}{
+		{"functions", maxFrames + 1<<16, func(n int) string { return strconv.FormatInt(int64(n), 36) + " 1\n" }, ReadFolded},
+		{"long names", 1 << 13, func(n int) string { return strconv.Itoa(n) + long + " 1\n" }, ReadFolded},
+		{"threads", maxThreads + 1000, func(n int) string {
+			return "x " + strconv.Itoa(n) + "/" + strconv.Itoa(n) + " 1.0: c:\n\t 12 f (/bin/x)\n\n"
+		}, ReadPerfScript},
+		{"functions of perf script", maxFrames + 1<<16, func(n int) string {
+			return "x 1/1 1.0: c:\n\t 12 " + strconv.FormatInt(int64(n), 36) + " (/bin/x)\n\n"
+		}, ReadPerfScript},
+	} {
+		p, err := tt.read(&numbered{line: tt.line, of: tt.lines})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Total() != int64(tt.lines) {
+			t.Errorf("%s: %d of %d", tt.name, p.Total(), tt.lines)
+		}
+		if len(p.frames) > maxFrames+1 || len(p.threads) > maxThreads+1 || p.textBytes > maxText {
+			t.Errorf("%s: %d functions, %d threads, %d bytes of names", tt.name, len(p.frames), len(p.threads), p.textBytes)
+		}
+		if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "[others]") {
+			t.Errorf("%s: notes %q", tt.name, notes)
+		}
+	}
+}
+
+// Samples without a time that are alike are kept as one.
+func TestAlike(t *testing.T) {
+	p, err := ReadFolded(&numbered{line: func(n int) string { return "a;b 1\n" }, of: 1 << 16})
+	if err != nil || p.Len() != 1<<16 || p.Total() != 1<<16 || len(slices.Collect(p.Samples())) != 1 {
+		t.Errorf("%v, %v", p, err)
+	}
 }

@@ -67,8 +67,8 @@ func Cost(profiles []*Profile, filters []ConfigFilter) Costs {
 	out := Costs{Blocks: len(blocks.totals), Method: method}
 	sums := map[centre]*centreSum{}
 	for _, p := range profiles {
-		out.Total += p.Total()
-		out.Samples += p.Taken()
+		out.Total = plus(out.Total, p.Total())
+		out.Samples = plus(out.Samples, p.Taken())
 		out.Unit = p.Unit
 		addCentres(p, blocks, sums)
 	}
@@ -159,13 +159,13 @@ func addCentres(p *Profile, blocks blocks, sums map[centre]*centreSum) {
 			}
 			byStack[s.Stack] = a
 		}
-		a.self.weight += s.Weight
+		a.self.weight = plus(a.self.weight, s.Weight)
 		a.self.byBlock[blocks.of(p, s)] += s.Weight
 		if a.caller != nil {
-			a.caller.kernel += s.Weight
+			a.caller.kernel = plus(a.caller.kernel, s.Weight)
 		}
 		for _, sum := range a.within {
-			sum.within += s.Weight
+			sum.within = plus(sum.within, s.Weight)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func blocksOf(profiles []*Profile) (blocks, string) {
 	}
 	b := blocks{totals: make([]int64, 1)}
 	for _, p := range profiles {
-		b.totals[0] += p.Total()
+		b.totals[0] = plus(b.totals[0], p.Total())
 	}
 	return b, "from the number of samples alone, as if they were independent"
 }

@@ -150,8 +150,8 @@ func (u *Profile) side(profiles []*Profile) (side, string) {
 		(*list)[id][block] += weight
 	}
 	for _, p := range profiles {
-		s.total += p.Total()
-		s.samples += p.Taken()
+		s.total = plus(s.total, p.Total())
+		s.samples = plus(s.samples, p.Taken())
 		to := make([]StackID, len(p.paths))
 		for i := 1; i < len(p.paths); i++ {
 			// Where the union is full, the caller stands for what it calls.
@@ -170,11 +170,14 @@ func (u *Profile) side(profiles []*Profile) (side, string) {
 }
 
 func (s side) share(byBlock []int64) float64 {
-	sum := int64(0)
+	sum, total := 0.0, 0.0
 	for _, w := range byBlock {
-		sum += w
+		sum += float64(w)
 	}
-	return float64(sum) / float64(s.total)
+	for _, w := range s.blocks.totals {
+		total += float64(w)
+	}
+	return sum / total
 }
 
 // difference is how a share changed, with its interval: Welch's over blocks,

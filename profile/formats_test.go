@@ -100,8 +100,8 @@ func TestPerfScriptRecorded(t *testing.T) {
 		t.Errorf("%d samples, %s, period %d, event %q, notes %q", p.Len(), p.Unit, p.Period, p.Event, p.Notes)
 	}
 	first := slices.Collect(p.Samples())[0]
-	if first.TimeNS != 16387066591000 || p.ThreadAt(first.Thread) != (Thread{"meshmark", 29734, 29747}) {
-		t.Errorf("%+v of %+v", first, p.ThreadAt(first.Thread))
+	if first.TimeNS != 16387066591000 || p.threads[first.Thread] != (Thread{"meshmark", 29734, 29747}) {
+		t.Errorf("%+v of %+v", first, p.threads[first.Thread])
 	}
 	frames := p.Frames(first.Stack)
 	if f := frames[len(frames)-1]; f.Name != "github.com/meshmark/meshmark/xds.(*sightings).remember" || f.Module != "/usr/local/bin/meshmark" || f.Kernel {
@@ -212,7 +212,7 @@ func TestPprofRoundTrip(t *testing.T) {
 		}
 		show := func(p *Profile) (out []string) {
 			for s := range p.Samples() {
-				out = append(out, fmt.Sprint(p.ThreadAt(s.Thread), s.TimeNS, s.Weight, p.Frames(s.Stack)))
+				out = append(out, fmt.Sprint(p.threads[s.Thread], s.TimeNS, s.Weight, p.Frames(s.Stack)))
 			}
 			slices.Sort(out)
 			return out

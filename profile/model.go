@@ -2,6 +2,7 @@ package profile
 
 import (
 	"iter"
+	"math"
 	"path"
 	"strings"
 )
@@ -22,13 +23,21 @@ const (
 // Bounds on what a profile may hold; what is beyond them is cut and counted
 // ([Profile.Cut]), not an error. A path of calls costs some 50 bytes.
 const (
-	maxPaths = 1 << 20
-	maxDepth = 1024 // frames of a stack; the kernel's own bound is 127
+	maxPaths   = 1 << 20
+	maxDepth   = 1024 // frames of a stack; the kernel's own bound is 127
+	maxFrames  = 1 << 20
+	maxThreads = 1 << 16
+	maxText    = 128 << 20 // bytes of the names of functions, modules and threads
 )
 
-// maxWeight bounds a sample's weight, so that sums stay numbers: it is eleven
-// days in nanoseconds.
+// maxWeight bounds a sample's weight as texts have it: it is eleven days in
+// nanoseconds.
 const maxWeight = 1e15
+
+// maxTotal bounds the weight of all samples, so that sums of it and of a
+// period stay numbers: it is 73 years in nanoseconds, which block profiles of
+// a large server may reach.
+const maxTotal = 1 << 61
 
 // MemoryLimit is what a program that reads large profiles should ask of the
 // garbage collector (runtime/debug.SetMemoryLimit), in bytes: what is kept is
@@ -108,7 +117,12 @@ type Profile struct {
 	Cut int64
 
 	chunks  [][]Sample
-	count   int
+	count   int   // of samples added
+	total   int64 // their weight
+	clipped bool  // more weight came than fits
+	crowded bool  // more functions or threads came than fit
+	// textBytes is what the names of frames and threads take.
+	textBytes int
 	frames  []Frame
 	offsets []uint32 // by frame: the farthest into its function that it was seen
 	paths   []step
@@ -117,7 +131,20 @@ type Profile struct {
 	frameIndex  map[Frame]FrameID
 	pathIndex   map[step]StackID
 	threadIndex map[Thread]ThreadID
+	alike       map[stackThread]place // of samples without a time
 }
+
+// stackThread is what makes samples without a time alike.
+type stackThread struct {
+	stack  StackID
+	thread ThreadID
+}
+
+// place is where a sample is stored.
+type place struct{ chunk, at uint32 }
+
+// others stands for the functions and threads that no room is left for.
+const others = "[others]"
 
 // step is a stack as its caller's stack and one frame more.
 type step struct {
@@ -131,12 +158,17 @@ const sampleChunk = 1 << 14
 // New makes an empty profile.
 func New(kind, unit string) *Profile {
 	return &Profile{Kind: kind, Unit: unit, paths: make([]step, 1),
-		frameIndex: map[Frame]FrameID{}, pathIndex: map[step]StackID{}, threadIndex: map[Thread]ThreadID{}}
+		frameIndex: map[Frame]FrameID{}, pathIndex: map[step]StackID{}, threadIndex: map[Thread]ThreadID{}, alike: map[stackThread]place{}}
 }
 
-// Frame keeps a frame once.
+// Frame keeps a frame once. Where there is no room for a new one it is that of
+// all others.
 func (p *Profile) Frame(f Frame) FrameID {
 	id, ok := p.frameIndex[f]
+	if !ok && !p.room(len(p.frames) < maxFrames, len(f.Name)+len(f.Module)) {
+		f = Frame{Module: others}
+		id, ok = p.frameIndex[f]
+	}
 	if !ok {
 		f.Name, f.Module = strings.Clone(f.Name), strings.Clone(f.Module)
 		id = FrameID(len(p.frames))
@@ -146,9 +178,24 @@ func (p *Profile) Frame(f Frame) FrameID {
 	return id
 }
 
-// Thread keeps a thread once.
+// room takes room for a name, if there is any.
+func (p *Profile) room(free bool, bytes int) bool {
+	if !free || p.textBytes+bytes > maxText {
+		p.crowded = true
+		return false
+	}
+	p.textBytes += bytes
+	return true
+}
+
+// Thread keeps a thread once. Where there is no room for a new one it is that
+// of all others.
 func (p *Profile) Thread(t Thread) ThreadID {
 	id, ok := p.threadIndex[t]
+	if !ok && !p.room(len(p.threads) < maxThreads, len(t.Name)) {
+		t = Thread{Name: others}
+		id, ok = p.threadIndex[t]
+	}
 	if !ok {
 		t.Name = strings.Clone(t.Name)
 		id = ThreadID(len(p.threads))
@@ -189,8 +236,20 @@ func (p *Profile) stackOf(frames iter.Seq[FrameID]) StackID {
 	return at
 }
 
-// Add adds a sample.
+// Add adds a sample. Samples without a time that are alike are kept as one.
 func (p *Profile) Add(s Sample) {
+	p.count++
+	if room := maxTotal - p.total; s.Weight > room {
+		s.Weight, p.clipped = room, true
+	}
+	p.total += s.Weight
+	key := stackThread{s.Stack, s.Thread}
+	if s.TimeNS == NoTime {
+		if have, ok := p.alike[key]; ok {
+			p.chunks[have.chunk][have.at].Weight += s.Weight
+			return
+		}
+	}
 	if n := len(p.chunks); n == 0 || len(p.chunks[n-1]) == sampleChunk {
 		size := sampleChunk
 		if n == 0 {
@@ -199,11 +258,14 @@ func (p *Profile) Add(s Sample) {
 		p.chunks = append(p.chunks, make([]Sample, 0, size))
 	}
 	last := len(p.chunks) - 1
+	if s.TimeNS == NoTime {
+		p.alike[key] = place{uint32(last), uint32(len(p.chunks[last]))}
+	}
 	p.chunks[last] = append(p.chunks[last], s)
-	p.count++
 }
 
-// Samples are all samples in the order in which they were added.
+// Samples are all samples in the order in which they were added, those without
+// a time that are alike together.
 func (p *Profile) Samples() iter.Seq[Sample] {
 	return func(yield func(Sample) bool) {
 		for _, chunk := range p.chunks {
@@ -216,17 +278,19 @@ func (p *Profile) Samples() iter.Seq[Sample] {
 	}
 }
 
-// Len is the number of samples kept; samples of formats that add up stacks
+// Len is the number of samples added; samples of formats that add up stacks
 // count once for each stack.
 func (p *Profile) Len() int { return p.count }
 
 // Total is the weight of all samples.
-func (p *Profile) Total() int64 {
-	total := int64(0)
-	for s := range p.Samples() {
-		total += s.Weight
+func (p *Profile) Total() int64 { return p.total }
+
+// plus adds weights of several profiles; what does not fit is left out.
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
 	}
-	return total
+	return a + b
 }
 
 // Taken is how many samples the profiler took, as far as that is known.
@@ -239,12 +303,6 @@ func (p *Profile) Taken() int64 {
 	}
 	return int64(p.count)
 }
-
-// FrameAt gives a frame back.
-func (p *Profile) FrameAt(id FrameID) Frame { return p.frames[id] }
-
-// ThreadAt gives a thread back.
-func (p *Profile) ThreadAt(id ThreadID) Thread { return p.threads[id] }
 
 // Threads are all threads, in the order in which they were seen.
 func (p *Profile) Threads() []Thread { return p.threads }
@@ -305,7 +363,7 @@ func (p *Profile) Binary(path string) *Binary {
 const deleted = " (deleted)"
 
 // userModules are modules in brackets that are no part of the kernel.
-var userModules = map[string]bool{"[vdso]": true, "[vsyscall]": true, "[heap]": true, "[stack]": true, "[anon]": true, "[unknown]": true, "[uprobes]": true}
+var userModules = map[string]bool{"[vdso]": true, "[vsyscall]": true, "[heap]": true, "[stack]": true, "[anon]": true, "[unknown]": true, "[uprobes]": true, others: true}
 
 // kernelModule reports whether a module of a profile is the kernel or a part
 // of it.

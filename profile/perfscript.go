@@ -106,6 +106,12 @@ func (p *Profile) noteCut() {
 	if p.Cut > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d samples have stacks deeper than %d frames, or came when %d different stacks had been seen: their inner frames are cut off", p.Cut, maxDepth, maxPaths))
 	}
+	if p.crowded {
+		p.Notes = append(p.Notes, fmt.Sprintf("there are more than %d functions or %d threads, or %d MiB of their names: the rest is told together as %s", maxFrames, maxThreads, maxText>>20, others))
+	}
+	if p.clipped {
+		p.Notes = append(p.Notes, fmt.Sprintf("the weights are too large to add up: what is beyond %d %s was left out, and shares are wrong", int64(maxTotal), p.Unit))
+	}
 }
 
 // line takes one line without its end.
@@ -201,10 +207,16 @@ func (s *scriptReader) thread(h scriptHeader) ThreadID {
 	id, ok := s.names[string(h.who)]
 	if !ok {
 		id = s.p.Thread(Thread{Name: string(h.comm), PID: h.pid, TID: h.tid})
-		s.names[string(h.who)] = id
+		if len(s.names) < maxThreads && len(h.who) <= maxWho {
+			s.names[string(h.who)] = id
+		}
 	}
 	return id
 }
+
+// maxWho is how long a thread's name and numbers may be to be kept as they
+// stand in the line, in bytes: the kernel's names have 15.
+const maxWho = 128
 
 // frame takes a line of a stack; it reports false for others.
 func (s *scriptReader) frame(line []byte) bool {
@@ -246,8 +258,9 @@ func (s *scriptReader) frame(line []byte) bool {
 		if f.Module == "[unknown]" {
 			f.Module = ""
 		}
-		id = s.p.Frame(f)
-		known[string(key)] = id
+		if id = s.p.Frame(f); !s.p.crowded {
+			known[string(key)] = id
+		}
 	}
 	s.p.offsets[id] = max(s.p.offsets[id], offset)
 	if len(s.inlined) > 0 {

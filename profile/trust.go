@@ -126,7 +126,7 @@ func (p *Profile) guesses(at map[string]ELF) map[string]float64 {
 		if f.Kernel || f.Name == "" {
 			continue
 		}
-		all[f.Module] += float64(weights[id])
+		all[f.Module] += weights[id]
 		limit := uint64(tooFar)
 		if file, ok := at[f.Module]; ok {
 			if file.Type == TypeFull || file.Go {
@@ -135,7 +135,7 @@ func (p *Profile) guesses(at map[string]ELF) map[string]float64 {
 			limit = max(file.Exports[f.Name], 1)
 		}
 		if uint64(p.offsets[id]) >= limit {
-			far[f.Module] += float64(weights[id])
+			far[f.Module] += weights[id]
 		}
 	}
 	for module := range far {
@@ -146,11 +146,11 @@ func (p *Profile) guesses(at map[string]ELF) map[string]float64 {
 
 // frameWeights is the weight of each frame's samples, once for each time that
 // it stands in a stack.
-func (p *Profile) frameWeights() []int64 {
-	out := make([]int64, len(p.frames))
+func (p *Profile) frameWeights() []float64 {
+	out := make([]float64, len(p.frames))
 	for path, weight := range p.pathWeights() {
 		if path > 0 {
-			out[p.paths[path].frame] += weight
+			out[p.paths[path].frame] += float64(weight)
 		}
 	}
 	return out
@@ -197,9 +197,13 @@ func (p *Profile) dropNames(gone []bool) {
 		}
 		stackTo[i], _ = p.Push(parent, frame)
 	}
-	for _, chunk := range p.chunks {
+	clear(p.alike)
+	for n, chunk := range p.chunks {
 		for i := range chunk {
 			chunk[i].Stack = stackTo[chunk[i].Stack]
+			if chunk[i].TimeNS == NoTime {
+				p.alike[stackThread{chunk[i].Stack, chunk[i].Thread}] = place{uint32(n), uint32(i)}
+			}
 		}
 	}
 }
