@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"reflect"
 	"strings"
@@ -88,6 +89,33 @@ func (e *fakeEnvoy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "no json")
 	default:
 		http.NotFound(w, r)
+	}
+}
+
+// Both kinds of proxies are asked alike, and say which they are in errors.
+func TestAdminPages(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/gone" {
+			http.Error(w, "not here", http.StatusNotFound)
+			return
+		}
+		fmt.Fprint(w, r.URL)
+	}))
+	defer server.Close()
+	for what, get := range map[string]func(context.Context, string, url.Values) ([]byte, error){
+		"envoy admin":   EnvoyAdmin{BaseURL: server.URL + "/"}.Get,
+		"linkerd admin": LinkerdAdmin{BaseURL: server.URL + "/"}.Get,
+	} {
+		if body, err := get(t.Context(), "/a", url.Values{"b": {"c d"}}); err != nil || string(body) != "/a?b=c+d" {
+			t.Errorf("%s: %q, %v", what, body, err)
+		}
+		if _, err := get(t.Context(), "/gone", nil); err == nil || err.Error() != what+": /gone: 404 Not Found: not here" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	small := adminPage{"small", nil, server.URL, 3}
+	if _, err := small.get(t.Context(), "/long", nil); err == nil || !strings.Contains(err.Error(), "small: /long: the answer is larger than 3 bytes") {
+		t.Errorf("too long: %v", err)
 	}
 }
 
