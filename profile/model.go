@@ -123,10 +123,10 @@ type Profile struct {
 	crowded bool  // more functions or threads came than fit
 	// textBytes is what the names of frames and threads take.
 	textBytes int
-	frames  []Frame
-	offsets []uint32 // by frame: the farthest into its function that it was seen
-	paths   []step
-	threads []Thread
+	frames    []Frame
+	offsets   []uint32 // by frame: the farthest into its function that it was seen
+	paths     []step
+	threads   []Thread
 
 	frameIndex  map[Frame]FrameID
 	pathIndex   map[step]StackID

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/profile"
@@ -18,11 +19,17 @@ import (
 
 type exitError = exec.ExitError
 
-// interrupted reports whether perf ended as it does when it is interrupted: it
-// writes its file, and then sends itself the signal again.
+// interrupted reports whether perf ended as it does when it is interrupted, or
+// when the processes have ended and it ends its own workload: it writes its
+// file, and then sends itself the signal, again or that of the workload.
 func interrupted(e *exitError) bool {
 	status, ok := e.Sys().(syscall.WaitStatus)
-	return ok && (status.Signaled() && status.Signal() == syscall.SIGINT || status.ExitStatus() == 128+int(syscall.SIGINT))
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		if ok && (status.Signaled() && status.Signal() == s || status.ExitStatus() == 128+int(s)) {
+			return true
+		}
+	}
+	return false
 }
 
 // fields are what perf script is asked for.
@@ -46,6 +53,9 @@ func (t Tool) ReadFile(ctx context.Context, file string) (*profile.Profile, map[
 	return p, lookAt(p, []string{t.root()}), nil
 }
 
+// drainTime is how long perf may go on with a text that is refused.
+const drainTime = time.Second
+
 // script reads a file by perf script, and its build ids by perf buildid-list.
 func (t Tool) script(ctx context.Context, path, file string) (*profile.Profile, error) {
 	// An argument that begins with a dash is no file: it is absolute here.
@@ -54,8 +64,12 @@ func (t Tool) script(ctx context.Context, path, file string) (*profile.Profile, 
 		return nil, err
 	}
 	p, readErr := profile.ReadPerfScript(run.stdout)
+	stopped := false
 	if readErr != nil {
+		// perf may already have said what is wrong; it is not waited for long.
+		timer := time.AfterFunc(drainTime, func() { _ = run.signal(syscall.SIGKILL) })
 		_, _ = io.Copy(io.Discard, run.stdout)
+		stopped = !timer.Stop()
 	}
 	waitErr := run.wait()
 	if ctx.Err() != nil {
@@ -63,7 +77,7 @@ func (t Tool) script(ctx context.Context, path, file string) (*profile.Profile, 
 	}
 	said := run.stderr.b.String()
 	switch {
-	case readErr != nil && waitErr != nil:
+	case readErr != nil && waitErr != nil && !stopped:
 		return nil, fmt.Errorf("%w: %w", profile.ErrFormat, run.failed(waitErr))
 	case readErr != nil:
 		if text := firstLine(said); text != "" {

@@ -47,6 +47,8 @@ type Tool struct {
 	Root string
 	// Temp is the directory for perf's files, seen from Root; default /tmp.
 	Temp string
+	// MaxBytes bounds perf's file; default [DefaultMaxBytes].
+	MaxBytes int64
 }
 
 // places are where Linux distributions have perf.
@@ -57,6 +59,13 @@ func (t Tool) root() string {
 		return "/"
 	}
 	return t.Root
+}
+
+func (t Tool) maxBytes() int64 {
+	if t.MaxBytes == 0 {
+		return DefaultMaxBytes
+	}
+	return t.MaxBytes
 }
 
 // away reports whether perf runs in another mount namespace than this process.
@@ -125,7 +134,7 @@ func (t Tool) start(ctx context.Context, path string, files []*os.File, args ...
 	p.cmd.ExtraFiles = files
 	p.cmd.WaitDelay = 5 * time.Second
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.cmd.Cancel = func() error { return syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
+	p.cmd.Cancel = func() error { return p.signal(syscall.SIGKILL) }
 	var err error
 	if p.stdout, err = p.cmd.StdoutPipe(); err != nil {
 		return nil, err
@@ -135,6 +144,9 @@ func (t Tool) start(ctx context.Context, path string, files []*os.File, args ...
 	}
 	return p, nil
 }
+
+// signal sends perf and what it started a signal.
+func (p *process) signal(s syscall.Signal) error { return syscall.Kill(-p.cmd.Process.Pid, s) }
 
 // inside calls f in the mount namespace of the machine.
 func (t Tool) inside(f func() error) error {
@@ -192,20 +204,51 @@ func (p *process) failed(err error) error {
 	return fmt.Errorf("perf: %w", err)
 }
 
+// tempName begins the names of directories for perf's files.
+const tempName = "meshmark-profile-"
+
+// staleTime is how old a directory of ours may be before nobody uses it:
+// longer than any recording, and perf script after it.
+const staleTime = 2 * MaxSeconds * time.Second
+
 // temp makes a directory for perf's files. It returns its path seen from this
-// process, and seen from perf.
+// process, and seen from perf. What others left that were killed goes.
 func (t Tool) temp() (here, there string, err error) {
 	dir := t.Temp
 	if dir == "" {
 		dir = "/tmp"
 	}
-	here, err = os.MkdirTemp(filepath.Join(t.root(), dir), "meshmark-profile-")
-	if errors.Is(err, fs.ErrNotExist) && t.Temp == "" {
-		here, err = os.MkdirTemp(filepath.Join(t.root(), "/var/tmp"), "meshmark-profile-")
+	dir = filepath.Join(t.root(), dir)
+	if _, statErr := os.Stat(dir); errors.Is(statErr, fs.ErrNotExist) && t.Temp == "" {
+		dir = filepath.Join(t.root(), "/var/tmp")
 	}
-	if err != nil {
+	sweep(dir, time.Now().Add(-staleTime))
+	if here, err = os.MkdirTemp(dir, tempName); err != nil {
 		return "", "", err
 	}
 	rest, err := filepath.Rel(t.root(), here)
 	return here, "/" + rest, err
+}
+
+// sweep removes directories for perf's files that this user made and that
+// nobody has written to since a time.
+func sweep(dir string, since time.Time) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), tempName) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		info, err := os.Lstat(path)
+		if err != nil || !info.IsDir() || info.ModTime().After(since) {
+			continue
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() {
+			continue
+		}
+		if data, err := os.Lstat(filepath.Join(path, "perf.data")); err == nil && data.ModTime().After(since) {
+			continue
+		}
+		_ = os.RemoveAll(path)
+	}
 }

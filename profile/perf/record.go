@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,11 @@ const (
 	MaxHz      = 10_000
 	MaxSeconds = 3600
 	maxPIDs    = 1000
+	// DefaultMaxBytes bounds perf's file, which lies on the machine's own
+	// disk: where a node's is full, pods are evicted.
+	DefaultMaxBytes = 1 << 30
+	// stackBytes is what a sample of GraphDwarf copies.
+	stackBytes = 16 << 10
 )
 
 // Options say what to record.
@@ -50,6 +56,8 @@ type Recording struct {
 	Seconds float64 // that perf sampled
 	// Ended says that the processes ended before the time was over.
 	Ended bool
+	// Full says that perf's file had reached its bound before.
+	Full bool
 }
 
 // Check says what is wrong with options.
@@ -63,6 +71,9 @@ func (o Options) Check() error {
 		return fmt.Errorf("%d samples a second, it must be 1 to %d", o.Hz, MaxHz)
 	case o.Length <= 0 || o.Length > MaxSeconds*time.Second:
 		return fmt.Errorf("a profile of %v, it must be above 0 and at most %d s", o.Length, MaxSeconds)
+	case o.Graph == GraphDwarf && float64(o.Hz)*o.Length.Seconds()*stackBytes > DefaultMaxBytes:
+		return fmt.Errorf("call graph dwarf copies %d KiB a sample: %d samples a second for %v are %.1f GiB for each busy core, it must be at most %d GiB", stackBytes>>10, o.Hz, o.Length,
+			float64(o.Hz)*o.Length.Seconds()*stackBytes/(1<<30), DefaultMaxBytes>>30)
 	case o.Graph != GraphFP && o.Graph != GraphDwarf && o.Graph != GraphNone:
 		return fmt.Errorf("call graph %q, it must be fp, dwarf or none", o.Graph)
 	}
@@ -86,10 +97,11 @@ func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 		return out, fmt.Errorf("profile: %w", err)
 	}
 	defer os.RemoveAll(here)
-	if out.Seconds, out.Ended, err = t.record(ctx, path, filepath.Join(there, "perf.data"), o); err != nil {
+	files := dataFile{here: filepath.Join(here, "perf.data"), there: filepath.Join(there, "perf.data")}
+	if err := t.record(ctx, path, files, o, &out); err != nil {
 		return out, err
 	}
-	out.Profile, err = t.script(ctx, path, filepath.Join(there, "perf.data"))
+	out.Profile, err = t.script(ctx, path, files.there)
 	if errors.Is(err, profile.ErrFormat) && ctx.Err() == nil {
 		// Nothing ran: an empty profile is an answer.
 		out.Profile, err = profile.New(profile.KindCPU, profile.UnitNanoseconds), nil
@@ -98,7 +110,10 @@ func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 	if err != nil {
 		return out, err
 	}
-	if out.Ended {
+	switch {
+	case out.Full:
+		out.Profile.Notes = append(out.Profile.Notes, fmt.Sprintf("perf's file had reached %d MiB after %.1f s of %.1f s, and perf was stopped: take fewer samples a second, or another call graph", t.maxBytes()>>20, out.Seconds, o.Length.Seconds()))
+	case out.Ended:
 		out.Profile.Notes = append(out.Profile.Notes, fmt.Sprintf("the processes ended after %.1f s of %.1f s", out.Seconds, o.Length.Seconds()))
 	}
 	roots := []string{}
@@ -112,20 +127,23 @@ func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 // startTime is how long perf may take to begin.
 const startTime = 30 * time.Second
 
-// record has perf write a file. perf begins when told over a pipe, and says
-// when it has, so that the time is that of the sampling.
-func (t Tool) record(ctx context.Context, path, file string, o Options) (seconds float64, ended bool, err error) {
-	ctlOut, ctlIn, err := os.Pipe()
+// lookTime is how often the size of perf's file is looked at.
+const lookTime = 100 * time.Millisecond
+
+// dataFile is the path of perf's file, seen from this process and from perf.
+type dataFile struct{ here, there string }
+
+func (f dataFile) size() int64 {
+	info, err := os.Lstat(f.here)
 	if err != nil {
-		return 0, false, err
+		return 0
 	}
-	defer ctlIn.Close()
-	ackOut, ackIn, err := os.Pipe()
-	if err != nil {
-		ctlOut.Close()
-		return 0, false, err
-	}
-	defer ackOut.Close()
+	return info.Size()
+}
+
+// arguments are perf record's. Its workload sleeps: perf ends with it, even
+// where nobody is left to stop perf.
+func (o Options) arguments(file string) []string {
 	pids := make([]string, len(o.PIDs))
 	for i, pid := range o.PIDs {
 		pids[i] = strconv.Itoa(pid)
@@ -136,13 +154,30 @@ func (t Tool) record(ctx context.Context, path, file string, o Options) (seconds
 	case GraphFP:
 		args = append(args, "--call-graph", "fp")
 	case GraphDwarf:
-		args = append(args, "--call-graph", "dwarf,16384")
+		args = append(args, "--call-graph", "dwarf,"+strconv.Itoa(stackBytes))
 	}
-	p, err := t.start(ctx, path, []*os.File{ctlOut, ackIn}, args...)
+	return append(args, "--", "sleep", strconv.Itoa(int(math.Ceil((o.Length + startTime).Seconds()))))
+}
+
+// record has perf write a file. perf begins when told over a pipe, and says
+// when it has, so that the time is that of the sampling.
+func (t Tool) record(ctx context.Context, path string, file dataFile, o Options, out *Recording) error {
+	ctlOut, ctlIn, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer ctlIn.Close()
+	ackOut, ackIn, err := os.Pipe()
+	if err != nil {
+		ctlOut.Close()
+		return err
+	}
+	defer ackOut.Close()
+	p, err := t.start(ctx, path, []*os.File{ctlOut, ackIn}, o.arguments(file.there)...)
 	ctlOut.Close()
 	ackIn.Close()
 	if err != nil {
-		return 0, false, err
+		return err
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -151,7 +186,7 @@ func (t Tool) record(ctx context.Context, path, file string, o Options) (seconds
 		done <- p.wait()
 	}()
 	if _, err := ctlIn.WriteString("enable\n"); err != nil {
-		return 0, false, p.failed(errors.Join(err, <-done))
+		return p.failed(errors.Join(err, <-done))
 	}
 	// The reader ends when perf acknowledges, or with perf.
 	acked := make(chan error, 1)
@@ -161,46 +196,58 @@ func (t Tool) record(ctx context.Context, path, file string, o Options) (seconds
 	}()
 	limit := time.NewTimer(startTime)
 	defer limit.Stop()
-	stop := func(signal syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, signal) }
 	select {
 	case err := <-acked:
 		if err != nil {
 			err = <-done
 			if ctx.Err() != nil {
-				return 0, false, ctx.Err()
+				return ctx.Err()
 			}
-			return 0, false, p.failed(err)
+			return p.failed(err)
 		}
 	case <-limit.C:
-		stop(syscall.SIGKILL)
-		return 0, false, fmt.Errorf("perf did not begin within %v: %w", startTime, p.failed(<-done))
+		_ = p.signal(syscall.SIGKILL)
+		return fmt.Errorf("perf did not begin within %v: %w", startTime, p.failed(<-done))
 	}
 	begin := time.Now()
 	if o.Started != nil {
 		o.Started()
 	}
-	timer := time.NewTimer(o.Length)
-	defer timer.Stop()
-	select {
-	case err = <-done:
-		ended = true
-	case <-timer.C:
-		seconds = time.Since(begin).Seconds()
-		stop(syscall.SIGINT)
+	out.Ended, out.Full, err = t.until(done, file, o.Length)
+	out.Seconds = time.Since(begin).Seconds()
+	if !out.Ended {
+		_ = p.signal(syscall.SIGINT)
 		err = <-done
 	}
 	if ctx.Err() != nil {
-		return 0, false, ctx.Err()
-	}
-	if ended {
-		seconds = time.Since(begin).Seconds()
+		return ctx.Err()
 	}
 	var exit *exitError
-	if errors.As(err, &exit) && (ended && exit.ExitCode() == 0 || interrupted(exit)) {
+	if errors.As(err, &exit) && (out.Ended && exit.ExitCode() == 0 || interrupted(exit)) {
 		err = nil
 	}
 	if err != nil {
-		return 0, false, p.failed(err)
+		return p.failed(err)
 	}
-	return seconds, ended, nil
+	return nil
+}
+
+// until waits until the time is over, perf's file is full, or perf has ended.
+func (t Tool) until(done <-chan error, file dataFile, length time.Duration) (ended, full bool, err error) {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	look := time.NewTicker(lookTime)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-done:
+			return true, false, err
+		case <-timer.C:
+			return false, false, nil
+		case <-look.C:
+			if file.size() >= t.maxBytes() {
+				return false, true, nil
+			}
+		}
+	}
 }

@@ -1,0 +1,148 @@
+package perf_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/internal/leakcheck"
+	"github.com/meshmark/meshmark/profile"
+	"github.com/meshmark/meshmark/profile/perf"
+)
+
+// perf's file does not fill the disk: perf is stopped, and what there is is
+// shown with a note.
+func TestFileIsFull(t *testing.T) {
+	leakcheck.Goroutines(t)
+	tool := needPerf(t)
+	tool.MaxBytes = 256 << 10
+	o := options(spin(t, spinner(t), time.Minute).Process.Pid)
+	o.Graph, o.Hz, o.Length = perf.GraphDwarf, 999, 30*time.Second
+	r, err := tool.Record(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := strings.Join(r.Profile.Notes, "\n")
+	if !r.Full || r.Ended || r.Seconds > 10 || r.Profile.Len() == 0 || !strings.Contains(notes, "perf was stopped") || strings.Contains(notes, "processes ended") {
+		t.Errorf("full %v, ended %v, after %.1f s, notes %q", r.Full, r.Ended, r.Seconds, notes)
+	}
+}
+
+func TestDwarfIsBounded(t *testing.T) {
+	for _, tt := range []struct {
+		hz     int
+		length time.Duration
+		ok     bool
+	}{{99, 10 * time.Second, true}, {99, 10 * time.Minute, true}, {99, time.Hour, false}, {10_000, time.Minute, false}} {
+		o := perf.Options{PIDs: []int{1}, Hz: tt.hz, Length: tt.length, Graph: perf.GraphDwarf}
+		if err := o.Check(); (err == nil) != tt.ok {
+			t.Errorf("%d Hz for %v: %v", tt.hz, tt.length, err)
+		}
+		if _, err := (perf.Tool{}).Record(t.Context(), o); !tt.ok && errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// perf ends by itself where nobody is left to stop it.
+func TestEndsByItself(t *testing.T) {
+	needPerf(t)
+	target := spin(t, spinner(t), time.Minute)
+	o := perf.Options{PIDs: []int{target.Process.Pid}, Hz: 99, Length: time.Second, Graph: perf.GraphNone}
+	args := perf.Arguments(o, filepath.Join(t.TempDir(), "perf.data"))
+	at := slices.Index(args, "sleep")
+	if at < 0 || args[at+1] != "31" || args[at-1] != "--" {
+		t.Fatalf("%q", args)
+	}
+	args[at+1] = "1" // the test does not wait for the half minute that perf has to begin
+	cmd := exec.Command("perf", args...)
+	control, kept, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer control.Close()
+	ackOut, ackIn, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ackOut.Close()
+	defer ackIn.Close()
+	cmd.ExtraFiles = []*os.File{control, ackIn}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kept.WriteString("enable\n"); err != nil {
+		t.Fatal(err)
+	}
+	kept.Close() // as when the one who started it is killed
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	select {
+	case <-done:
+	case <-time.After(15 * time.Second):
+		_ = cmd.Process.Kill()
+		<-done
+		t.Error("perf goes on")
+	}
+	if err := target.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("what was looked at ended: %v", err)
+	}
+}
+
+// What killed programs left is removed, and nothing else.
+func TestSweep(t *testing.T) {
+	tool := needPerf(t)
+	tool.Temp = t.TempDir()
+	old := time.Now().Add(-3 * time.Hour)
+	make1 := func(name string, dir, data time.Time) string {
+		path := filepath.Join(tool.Temp, name)
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(path, "perf.data")
+		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Chtimes(file, data, data), os.Chtimes(path, dir, dir)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	left := make1("meshmark-profile-1", old, old)
+	kept := []string{make1("meshmark-profile-2", old, time.Now()), make1("meshmark-profile-3", time.Now(), old), make1("another", old, old)}
+	if err := os.Symlink(kept[2], filepath.Join(tool.Temp, "meshmark-profile-4")); err != nil {
+		t.Fatal(err)
+	}
+	o := perf.Options{PIDs: []int{os.Getpid()}, Hz: 10, Length: 10 * time.Millisecond, Graph: perf.GraphNone}
+	if _, err := tool.Record(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there: %v", left, err)
+	}
+	for _, path := range kept {
+		if _, err := os.Stat(filepath.Join(path, "perf.data")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A text that is refused does not keep perf, which may have gigabytes to print.
+func TestRefusedText(t *testing.T) {
+	leakcheck.Goroutines(t)
+	tool := filepath.Join(t.TempDir(), "perf")
+	if err := os.WriteFile(tool, []byte("#!/bin/sh\nwhile :; do echo 'what is no sample'; done\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	if _, _, err := (perf.Tool{Path: tool}).ReadFile(t.Context(), "x.data"); !errors.Is(err, profile.ErrFormat) || time.Since(begin) > 10*time.Second {
+		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+}
