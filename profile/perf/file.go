@@ -2,10 +2,8 @@ package perf
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,7 +48,12 @@ func (t Tool) ReadFile(ctx context.Context, file string) (*profile.Profile, map[
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return p, lookAt(p, []string{t.root()}), nil
+	root, err := os.OpenRoot(t.root())
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close()
+	return p, roots{root}.lookAt(p), nil
 }
 
 // drainTime is how long perf may go on with a text that is refused.
@@ -116,49 +119,4 @@ func (t Tool) buildIDs(ctx context.Context, path, file string, p *profile.Profil
 		p.SetBuildID(binary, id)
 	}
 	return nil
-}
-
-// lookAt reads what the binaries of a profile say of themselves, each from the
-// first root that has it.
-func lookAt(p *profile.Profile, roots []string) map[string]profile.ELF {
-	out := map[string]profile.ELF{}
-	for _, module := range p.Modules() {
-		if !strings.HasPrefix(module, "/") || len(out) >= maxFiles {
-			continue
-		}
-		for _, root := range roots {
-			e, err := readELF(filepath.Join(root, module))
-			if err == nil {
-				out[module] = e
-				break
-			}
-			if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-				break
-			}
-		}
-	}
-	return out
-}
-
-// maxFiles bounds how many binaries are looked at.
-const maxFiles = 1000
-
-func readELF(path string) (profile.ELF, error) {
-	// A path in a profile may name anything: only plain files are opened, since
-	// opening a device may already do something; and what takes a file's place
-	// meanwhile cannot hold this up.
-	if info, err := os.Stat(path); err != nil {
-		return profile.ELF{}, err
-	} else if !info.Mode().IsRegular() {
-		return profile.ELF{}, fmt.Errorf("%s is no plain file", path)
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return profile.ELF{}, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return profile.ELF{}, fmt.Errorf("%s is no plain file", path)
-	}
-	return profile.ReadELF(f)
 }

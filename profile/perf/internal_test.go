@@ -13,7 +13,13 @@ import (
 // TestOnlyPlainFilesAreOpened: a path in a profile may name a device, and
 // opening some of them has consequences.
 func TestOnlyPlainFilesAreOpened(t *testing.T) {
-	pipe := filepath.Join(t.TempDir(), "pipe")
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -25,14 +31,14 @@ func TestOnlyPlainFilesAreOpened(t *testing.T) {
 	if _, err := unix.InotifyAddWatch(watch, pipe, unix.IN_OPEN); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readELF(pipe); err == nil || !strings.Contains(err.Error(), "no plain file") {
+	if _, err := readELF(root, "/pipe"); err == nil || !strings.Contains(err.Error(), "no plain file") {
 		t.Errorf("a pipe: %v", err)
 	}
 	event := make([]byte, 4096)
 	if n, err := unix.Read(watch, event); err != unix.EAGAIN {
 		t.Errorf("the pipe was opened: %d bytes of events, %v", n, err)
 	}
-	if _, err := readELF(filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
+	if _, err := readELF(root, "/none"); !os.IsNotExist(err) {
 		t.Errorf("no file: %v", err)
 	}
 }
@@ -61,5 +67,50 @@ func TestTail(t *testing.T) {
 func TestEndsTooSoon(t *testing.T) {
 	if got := (&process{}).failed(nil).Error(); got != "perf: it ended too soon" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestInRoot: a link in a container leads where it does for the container, and
+// never to the file of the same path outside.
+func TestInRoot(t *testing.T) {
+	dir := t.TempDir()
+	outside := filepath.Join(dir, "outside")
+	in := filepath.Join(dir, "root")
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, d := range []string{"opt/real", "usr/bin"} {
+		if err := os.MkdirAll(filepath.Join(in, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []string{filepath.Join(in, "opt/real/perf"), outside} {
+		if err := os.WriteFile(f, self, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"usr/bin/perf": "/etc/perf", "etc": "/opt", "opt/perf": "real/../../../../opt/real/perf", "climbs": "../outside", "absolute": outside, "circle": "/circle", "directory": "/opt"} {
+		if err := os.Symlink(to, filepath.Join(in, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for name, ok := range map[string]bool{"/usr/bin/perf": true, "/../../opt/real/perf": true, "/climbs": false, "/absolute": false, "/circle": false, "/directory": false, outside: false, "/": false} {
+		if _, err := readELF(root, name); (err == nil) != ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if found, err := (Tool{Root: in}).find(); err != nil || found != "/usr/bin/perf" {
+		t.Errorf("perf behind absolute links: %q, %v", found, err)
+	}
+	if all := rootsOf([]int{os.Getpid(), os.Getpid(), os.Getppid(), 1 << 30}); len(all) == 0 || len(all) > 2 {
+		t.Errorf("%d roots", len(all))
+	} else {
+		all.Close()
 	}
 }

@@ -77,14 +77,20 @@ func (t Tool) find() (string, error) {
 	if t.Path != "" {
 		candidates = []string{t.Path}
 	}
+	root, err := os.OpenRoot(t.root())
+	if err != nil {
+		return "", fmt.Errorf("the files of the machine: %w", err)
+	}
+	defer root.Close()
 	for _, pattern := range candidates {
 		matches, _ := filepath.Glob(filepath.Join(t.root(), pattern))
 		for _, found := range matches {
-			if info, err := os.Stat(found); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-				rest, err := filepath.Rel(t.root(), found)
-				if err == nil {
-					return "/" + rest, nil
-				}
+			rest, err := filepath.Rel(t.root(), found)
+			if err != nil {
+				continue
+			}
+			if _, info, err := plainIn(root, rest); err == nil && info.Mode()&0o111 != 0 {
+				return "/" + rest, nil
 			}
 		}
 	}

@@ -100,7 +100,7 @@ func TestRecord(t *testing.T) {
 func TestTargetEnds(t *testing.T) {
 	leakcheck.Goroutines(t)
 	tool := needPerf(t)
-	cmd := spin(t, spinner(t), 700*time.Millisecond)
+	cmd := spin(t, spinner(t), 4*time.Second)
 	o := options(cmd.Process.Pid)
 	o.Length = 20 * time.Second
 	go func() { _ = cmd.Wait() }()

@@ -97,6 +97,8 @@ func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 		return out, fmt.Errorf("profile: %w", err)
 	}
 	defer os.RemoveAll(here)
+	at := rootsOf(o.PIDs)
+	defer at.Close()
 	files := dataFile{here: filepath.Join(here, "perf.data"), there: filepath.Join(there, "perf.data")}
 	if err := t.record(ctx, path, files, o, &out); err != nil {
 		return out, err
@@ -116,11 +118,7 @@ func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 	case out.Ended:
 		out.Profile.Notes = append(out.Profile.Notes, fmt.Sprintf("the processes ended after %.1f s of %.1f s", out.Seconds, o.Length.Seconds()))
 	}
-	roots := []string{}
-	for _, pid := range o.PIDs {
-		roots = append(roots, fmt.Sprintf("/proc/%d/root", pid))
-	}
-	out.Files = lookAt(out.Profile, append(roots, t.root()))
+	out.Files = at.lookAt(out.Profile)
 	return out, nil
 }
 
