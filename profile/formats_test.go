@@ -200,7 +200,7 @@ func made(t *rapid.T) *Profile {
 func TestPprofRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := made(t)
-		p.SetBuildID("/bin/x", "abcdef0123456789")
+		p.SetBuildIDs(map[string]string{"/bin/x": "abcdef0123456789"})
 		p.Notes = []string{"a note"}
 		var b bytes.Buffer
 		if err := p.WritePprof(&b); err != nil {

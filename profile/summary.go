@@ -1,6 +1,10 @@
 package profile
 
-import "github.com/meshmark/meshmark/record"
+import (
+	"cmp"
+
+	"github.com/meshmark/meshmark/record"
+)
 
 // Summary is what a profile says, as `meshmark profile --format json` prints
 // it.
@@ -51,6 +55,7 @@ func Merge(profiles []*Profile) *Profile {
 		return profiles[0]
 	}
 	out := New(KindCPU, UnitSamples)
+	at := map[string]int{} // of its binaries
 	for i, p := range profiles {
 		if i == 0 {
 			out.Kind, out.Unit, out.Period, out.Event = p.Kind, p.Unit, p.Period, p.Event
@@ -60,8 +65,9 @@ func Merge(profiles []*Profile) *Profile {
 		}
 		out.Notes = append(out.Notes, p.Notes...)
 		for _, b := range p.Binaries {
-			to := out.Binary(b.Path)
-			to.BuildID, to.Type, to.Why = b.BuildID, b.Type, b.Why
+			if to := out.binaryAt(at, b.Path); to != nil {
+				to.BuildID, to.Type, to.Why = cmp.Or(b.BuildID, to.BuildID), cmp.Or(b.Type, to.Type), cmp.Or(b.Why, to.Why)
+			}
 		}
 		stacks := make([]StackID, len(p.paths))
 		for i := 1; i < len(p.paths); i++ {

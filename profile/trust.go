@@ -43,9 +43,13 @@ type Trust struct {
 // are named after, or, with no file at hand, far into it.
 func (p *Profile) Distrust(at map[string]ELF) Trust {
 	verdicts := map[string]string{} // by module: why no name is believed
+	binaries, named := p.binaryIndex(), p.named()
 	for module := range p.modules() {
 		if file, ok := at[module]; ok {
-			b := p.Binary(module)
+			b := p.binaryAt(binaries, module)
+			if b == nil {
+				b = &Binary{} // one too many to be told
+			}
 			b.Type = file.Type
 			switch {
 			case b.BuildID != "" && file.BuildID != "" && !strings.HasPrefix(b.BuildID, file.BuildID) && !strings.HasPrefix(file.BuildID, b.BuildID):
@@ -54,7 +58,7 @@ func (p *Profile) Distrust(at map[string]ELF) Trust {
 				b.BuildID = file.BuildID
 			}
 		}
-		if strings.HasSuffix(module, deleted) && verdicts[module] == "" && p.named(module) == 0 {
+		if strings.HasSuffix(module, deleted) && verdicts[module] == "" && !named[module] {
 			verdicts[module] = "the file was deleted or replaced while the program ran"
 		}
 	}
@@ -81,7 +85,9 @@ func (p *Profile) Distrust(at map[string]ELF) Trust {
 	}
 	p.dropNames(gone)
 	for module, why := range verdicts {
-		p.Binary(module).Why = why
+		if b := p.binaryAt(binaries, module); b != nil {
+			b.Why = why
+		}
 	}
 	return p.resolve()
 }
@@ -107,21 +113,27 @@ func (p *Profile) Modules() []string {
 	return slices.Sorted(maps.Keys(p.modules()))
 }
 
-// named counts frames of a module that have a name.
-func (p *Profile) named(module string) (n int) {
+// named are the modules that have a frame with a name.
+func (p *Profile) named() map[string]bool {
+	out := map[string]bool{}
 	for _, f := range p.frames {
-		if f.Module == module && f.Name != "" {
-			n++
+		if f.Name != "" {
+			out[f.Module] = true
 		}
 	}
-	return n
+	return out
 }
 
 // guesses is the share of each module's weight, over all frames, that lies too
-// far into the function it is named after.
+// far into the function it is named after. Of a module whose file was looked at
+// before, and is not at hand now, the names left were found to be good.
 func (p *Profile) guesses(at map[string]ELF) map[string]float64 {
 	weights := p.frameWeights()
 	far, all := map[string]float64{}, map[string]float64{}
+	looked := map[string]bool{}
+	for _, b := range p.Binaries {
+		looked[b.Path] = b.Type != ""
+	}
 	for id, f := range p.frames {
 		if f.Kernel || f.Name == "" {
 			continue
@@ -133,6 +145,8 @@ func (p *Profile) guesses(at map[string]ELF) map[string]float64 {
 				continue
 			}
 			limit = max(file.Exports[f.Name], 1)
+		} else if looked[f.Module] {
+			continue
 		}
 		if uint64(p.offsets[id]) >= limit {
 			far[f.Module] += weights[id]
@@ -238,9 +252,12 @@ func (p *Profile) resolve() Trust {
 			named += w
 		}
 	}
+	binaries := p.binaryIndex()
 	for module, m := range byModule {
-		if module != "" && (len(p.Binaries) < maxBinaries) {
-			b := p.Binary(module)
+		if module == "" {
+			continue
+		}
+		if b := p.binaryAt(binaries, module); b != nil {
 			b.Weight, b.Resolved = int64(m[1]), m[0]/math.Max(m[1], 1)
 		}
 	}

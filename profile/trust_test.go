@@ -3,6 +3,7 @@ package profile
 import (
 	"bytes"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -49,7 +50,7 @@ func TestDistrust(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := script(t, stripped)
 			if tt.id != "" {
-				p.SetBuildID(envoy, tt.id)
+				p.SetBuildIDs(map[string]string{envoy: tt.id})
 			}
 			trust := p.Distrust(tt.at)
 			if got := text(t, p); got != tt.want {
@@ -68,7 +69,7 @@ func TestDistrust(t *testing.T) {
 // Below a share of names a profile says so, and how to get them.
 func TestTooFewNames(t *testing.T) {
 	p := script(t, "x 1/2 1.0: 10 cpu-clock:\n\t 55a1 [unknown] (/usr/local/bin/envoy)\n\nx 1/2 1.0: 5 cpu-clock:\n\t 7f memcpy+0x1 (/lib/libc.so.6)\n\nx 1/2 1.0: 10 cpu-clock:\n\t ffffffff81000000 tcp_sendmsg+0x7 ([kernel.kallsyms])\n\n")
-	p.SetBuildID("/usr/local/bin/envoy", "5f9ea2d586b07049159df48d248ff3b433e5b8ec")
+	p.SetBuildIDs(map[string]string{"/usr/local/bin/envoy": "5f9ea2d586b07049159df48d248ff3b433e5b8ec"})
 	trust := p.Distrust(nil)
 	if trust.Enough || trust.User != 1.0/3 || trust.All != 0.6 {
 		t.Errorf("%+v", trust)
@@ -156,4 +157,55 @@ func TestDistrustProperties(t *testing.T) {
 			t.Errorf("%d of %d, %+v then %+v\n%s\n%s", p.Total(), total, first, second, a.String(), b.String())
 		}
 	})
+}
+
+// Names that a file vouched for stay when the file is no longer at hand.
+func TestVouchedNamesStay(t *testing.T) {
+	p := script(t, stripped)
+	p.Distrust(map[string]ELF{"/usr/local/bin/envoy": {Type: TypeFull}})
+	want := text(t, p)
+	again := Merge([]*Profile{p, New(KindCPU, UnitNanoseconds)})
+	other := New(KindCPU, UnitNanoseconds)
+	other.Binary("/usr/local/bin/envoy")
+	for _, p := range []*Profile{p, again, Merge([]*Profile{p, other})} {
+		if trust := p.Distrust(nil); trust.User != 1 || text(t, p) != want {
+			t.Errorf("%+v:\n%s", trust, text(t, p))
+		}
+	}
+}
+
+// Binaries have a bound, and many of them take no time.
+func TestManyBinaries(t *testing.T) {
+	p := New(KindCPU, UnitNanoseconds)
+	ids := map[string]string{}
+	for i := range 300_000 {
+		ids["/lib/"+strconv.Itoa(i)] = "0123456789abcdef"
+	}
+	p.Binary("/lib/7")
+	p.SetBuildIDs(ids)
+	if len(p.Binaries) != maxBinaries || p.Binaries[0].BuildID == "" {
+		t.Errorf("%d, %+v", len(p.Binaries), p.Binaries[0])
+	}
+	other := New(KindCPU, UnitNanoseconds)
+	other.SetBuildIDs(map[string]string{"/bin/x": "0123456789abcdef", "/lib/7": "0123456789abcdef"})
+	if whole := Merge([]*Profile{p, other}); len(whole.Binaries) != maxBinaries {
+		t.Errorf("%d", len(whole.Binaries))
+	}
+	gone := New(KindCPU, UnitNanoseconds)
+	for i := range 1 << 16 {
+		module := "/lib/" + strconv.Itoa(i%maxBinaries) + deleted
+		name := ""
+		if i%2 == 0 {
+			name = strconv.Itoa(i)
+		}
+		stack, _ := gone.Push(0, gone.Frame(Frame{Name: name, Module: module}))
+		gone.Add(Sample{Stack: stack, Thread: gone.Thread(Thread{}), Weight: 1, TimeNS: NoTime})
+	}
+	gone.Distrust(nil)
+	for _, b := range gone.Binaries[:10] {
+		number, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(b.Path, "/lib/"), deleted))
+		if named := number%2 == 0; (b.Why == "") != named {
+			t.Errorf("%+v", b)
+		}
+	}
 }

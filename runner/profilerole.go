@@ -18,6 +18,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -53,6 +54,8 @@ func profileSet(namespace string, images lab.Images, run, only string) *appsv1.D
 		VolumeMounts: []corev1.VolumeMount{{Name: tokenKey, MountPath: profileTokenDir, ReadOnly: true}},
 	}, images)
 	c := &pod.Spec.Containers[0]
+	// It runs beside what is measured, and what it reads others have made.
+	c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("2Gi")}
 	c.SecurityContext.RunAsNonRoot = ptr(false)
 	c.SecurityContext.RunAsUser = ptr(int64(0))
 	c.SecurityContext.RunAsGroup = ptr(int64(0))

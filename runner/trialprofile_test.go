@@ -29,6 +29,9 @@ func TestProfileRole(t *testing.T) {
 	if slices.Contains(c.SecurityContext.Capabilities.Add, "NET_ADMIN") || pod.NodeSelector[corev1.LabelHostname] != "node-1" {
 		t.Errorf("%+v", pod)
 	}
+	if limits := c.Resources.Limits; limits.Cpu().String() != "1" || limits.Memory().String() != "2Gi" || c.Resources.Requests.Cpu().String() != "10m" {
+		t.Errorf("it runs beside what is measured with %+v", c.Resources)
+	}
 	if all := profileSet("ns", lab.Images{}, "run", ""); all.Spec.Template.Spec.NodeSelector != nil {
 		t.Error("of all nodes it is on one")
 	}

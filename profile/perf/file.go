@@ -115,8 +115,6 @@ func (t Tool) buildIDs(ctx context.Context, path, file string, p *profile.Profil
 	if err != nil {
 		return nil // another version prints it otherwise
 	}
-	for binary, id := range ids {
-		p.SetBuildID(binary, id)
-	}
+	p.SetBuildIDs(ids)
 	return nil
 }
