@@ -158,6 +158,9 @@ func (f profileFlags) check(args []string) error {
 	case len(f.against) > 0 && (f.format == "folded" || f.format == "pprof"):
 		return errs.Usage("--against has no place in --format %s: use text, html or json", f.format)
 	}
+	if err := (perf.Options{PIDs: []int{1}, Hz: f.hz, Length: f.length, Graph: f.graph}).Check(); err != nil {
+		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "lower --hz or --length, or take --graph fp")
+	}
 	return nil
 }
 

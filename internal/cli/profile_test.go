@@ -4,7 +4,10 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/profile/perf"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -33,4 +36,14 @@ func TestProfileScripts(t *testing.T) {
 func cutFile(ts *testscript.TestScript, _ bool, args []string) {
 	path := ts.MkAbs(args[0])
 	ts.Check(os.WriteFile(path, []byte(strings.TrimRight(ts.ReadFile(args[0]), "\n")), 0o644))
+}
+
+// A profile that would fill the disk is refused before anything is started.
+func TestProfileIsBounded(t *testing.T) {
+	for length, ok := range map[time.Duration]bool{10 * time.Second: true, time.Hour: false} {
+		f := profileFlags{pid: 1, hz: 99, length: length, graph: perf.GraphDwarf, format: "text", kind: "cpu"}
+		if err := f.check(nil); (err == nil) != ok || err != nil && (errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "") {
+			t.Errorf("%v: %v", length, err)
+		}
+	}
 }
