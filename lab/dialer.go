@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -90,6 +91,59 @@ func (d *Dialer) Transport(namespace, pod string, port int) *http.Transport {
 // host, as in http://pod/path.
 func (d *Dialer) Client(namespace, pod string, port int) *http.Client {
 	return &http.Client{Transport: d.Transport(namespace, pod, port)}
+}
+
+// startTime is how long a container that runs may take until its server
+// listens.
+const startTime = 5 * time.Second
+
+// Role returns a client as [Dialer.Client] does, for a server of our own that
+// is expected to be there: where nothing listens yet, a request is made again
+// for some seconds. It is none that was served already, since nobody took it.
+func (d *Dialer) Role(namespace, pod string, port int) *http.Client {
+	return &http.Client{Transport: patient{next: d.Transport(namespace, pod, port), wait: 100 * time.Millisecond, limit: startTime}}
+}
+
+// patient makes requests again that nobody was there to take.
+type patient struct {
+	next        http.RoundTripper
+	wait, limit time.Duration
+}
+
+func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
+	for begin := time.Now(); ; {
+		answer, err := p.next.RoundTrip(r)
+		if err == nil || !refused(err) || time.Since(begin) >= p.limit || r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
+			return answer, err
+		}
+		timer := time.NewTimer(p.wait)
+		select {
+		case <-r.Context().Done():
+			timer.Stop()
+			return nil, err
+		case <-timer.C:
+		}
+		again := r.Clone(r.Context())
+		if r.GetBody != nil {
+			if again.Body, err = r.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+		r = again
+	}
+}
+
+// refused says whether a connection through the port-forward found nobody
+// listening; the node tells so in words only.
+func refused(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || strings.Contains(err.Error(), "connection refused")
+}
+
+// CloseIdleConnections is what [http.Client.CloseIdleConnections] looks for.
+func (p patient) CloseIdleConnections() {
+	if c, ok := p.next.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
 }
 
 // Close ends every connection that the Dialer made.

@@ -1,10 +1,15 @@
 package lab
 
 import (
+	"context"
 	"errors"
+	"io"
+	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -134,5 +139,61 @@ func TestWhyNotReady(t *testing.T) {
 		{Name: "proxy", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}}}}
 	if got := whyNotReady(pod); !strings.Contains(got, "proxy is waiting: ErrImagePull not found") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// late refuses the first requests, as a port-forward does when nothing
+// listens yet.
+type late struct {
+	refusals int
+	err      error
+	bodies   []string
+}
+
+func (l *late) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	l.bodies = append(l.bodies, string(body))
+	if len(l.bodies) <= l.refusals {
+		return nil, l.err
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+}
+
+// A role's server may come up a moment after its container; what it never
+// took is sent again, whole, and nothing else is.
+func TestPatientRole(t *testing.T) {
+	words := errors.New("error forwarding port 1 to pod x: dial tcp4 127.0.0.1:1: connect: connection refused")
+	for name, tt := range map[string]struct {
+		server late
+		sent   int
+		ok     bool
+	}{
+		"at once":            {late{}, 1, true},
+		"a moment later":     {late{refusals: 3, err: words}, 4, true},
+		"another error":      {late{refusals: 1, err: io.EOF}, 1, false},
+		"never within limit": {late{refusals: 1 << 30, err: syscall.ECONNREFUSED}, 0, false},
+	} {
+		client := &http.Client{Transport: patient{next: &tt.server, wait: time.Millisecond, limit: 50 * time.Millisecond}}
+		answer, err := client.Post("http://role/", "text/plain", strings.NewReader("asked"))
+		if err == nil {
+			answer.Body.Close()
+		}
+		n := len(tt.server.bodies)
+		if (err == nil) != tt.ok || tt.sent > 0 && n != tt.sent || tt.sent == 0 && n < 2 || slices.ContainsFunc(tt.server.bodies, func(b string) bool { return b != "asked" }) {
+			t.Errorf("%s: sent %d times %.5q, %v", name, n, tt.server.bodies, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://role/", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := late{refusals: 1, err: words}
+	if _, err := (patient{next: &server, wait: time.Hour, limit: time.Hour}).RoundTrip(r); err == nil || len(server.bodies) != 1 {
+		t.Errorf("given up: %v after %d", err, len(server.bodies))
 	}
 }

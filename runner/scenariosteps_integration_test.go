@@ -95,8 +95,8 @@ func TestScenarioSteps(t *testing.T) {
 		if !begun || begin.Proof == "" {
 			t.Errorf("step %s: begun %v, proof %q", o.Name, begun, begin.Proof)
 		}
-		if _, ended := events[o.Name+" end "+o.Kind()]; ended != (o.For > 0) {
-			t.Errorf("step %s: ended %v, want %v", o.Name, ended, o.For > 0)
+		if _, ended := events[o.Name+" end "+o.Kind()]; !ended { // at the latest with the timeline
+			t.Errorf("step %s has not ended", o.Name)
 		}
 		t.Logf("%s, %.2f ms late: %s", o.Name, float64(begin.SentNS-begin.PlannedNS)/1e6, begin.Proof)
 	}

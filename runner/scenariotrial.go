@@ -206,7 +206,7 @@ func (t *scenarioTrial) create(ctx context.Context) error {
 func (t *scenarioTrial) prepare(ctx context.Context) error {
 	t.clients = &clients{ahead: t.ahead}
 	for _, r := range t.census.living(roleClients) {
-		t.clients.all = append(t.clients.all, &client{resident: r, api: loadcontrol.NewClient("http://load", t.dialer.Client(t.namespace, r.Name, loadControlPort))})
+		t.clients.all = append(t.clients.all, &client{resident: r, api: loadcontrol.NewClient("http://load", t.dialer.Role(t.namespace, r.Name, loadControlPort))})
 	}
 	if err := t.findSidecars(ctx); err != nil {
 		return err

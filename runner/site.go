@@ -186,7 +186,7 @@ func (s *site) findControlPlane(ctx context.Context, m mesh.Mesh) error {
 }
 
 func (s *site) http(pod *corev1.Pod, port int) *http.Client {
-	return s.dialer.Client(pod.Namespace, pod.Name, port)
+	return s.dialer.Role(pod.Namespace, pod.Name, port)
 }
 
 func refOf(pod *corev1.Pod) podRef {

@@ -78,7 +78,7 @@ func TestResilienceOnIstio(t *testing.T) {
 	}
 
 	// One of the two replicas fails: it is ejected, the other is not.
-	failing := control.Client{HTTPClient: s.dialer.Client(resilient, s.pods("bar")[0].Name, 15900), BaseURL: "http://127.0.0.1:15900"}
+	failing := control.Client{HTTPClient: s.dialer.Role(resilient, s.pods("bar")[0].Name, 15900), BaseURL: "http://127.0.0.1:15900"}
 	if _, err := failing.Update(ctx, func(c *control.Config) {
 		c.Failures = []control.Failure{{Share: 1, How: "status", Status: 503}}
 	}); err != nil {
@@ -271,7 +271,7 @@ func (s scene) request(id string, count int) int64 {
 // failed.
 func (s scene) requests(id string, count, connections int, arrival string) int64 {
 	s.t.Helper()
-	client := loadcontrol.NewClient("http://load", s.dialer.Client(resilient, s.pods("clients")[0].Name, 15901))
+	client := loadcontrol.NewClient("http://load", s.dialer.Role(resilient, s.pods("clients")[0].Name, 15901))
 	spec := load.DefaultSpec("http://bar." + resilient + ":8080/")
 	spec.Headers = []load.Header{{Name: "x-request-id", Value: id}}
 	spec.Connections, spec.Rate, spec.Arrival, spec.DurationS = connections, load.Rate(count), arrival, 1
