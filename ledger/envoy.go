@@ -181,6 +181,25 @@ func (p *parser) share(text []byte) string {
 	return s
 }
 
+// takes says whether a line that was scanned is an entry about a request of
+// ours, and counts it as what it is if not: object says that it was JSON, start
+// that it had a time, bad that a field could not be read.
+func (p *parser) takes(line, id []byte, object, start, bad bool) bool {
+	switch {
+	case !object:
+		p.skip(bytes.Contains(line, []byte(`"`+p.source.Prefix)))
+	case !start && !bad:
+		p.lines.Foreign++ // JSON of something else
+	case !strings.HasPrefix(string(id), p.source.Prefix):
+		p.lines.Other++
+	case bad:
+		p.lines.Damaged++
+	default:
+		return true
+	}
+	return false
+}
+
 func (p *parser) line(line []byte, each func(ProxyEntry)) {
 	if line[0] != '{' {
 		p.lines.Foreign++
@@ -244,18 +263,7 @@ func (p *parser) line(line []byte, each func(ProxyEntry)) {
 			local = p.share(value)
 		}
 	})
-	switch {
-	case !object:
-		p.skip(bytes.Contains(line, []byte(`"`+p.source.Prefix)))
-		return
-	case !start && !bad:
-		p.lines.Foreign++ // JSON of something else
-		return
-	case !strings.HasPrefix(string(id), p.source.Prefix):
-		p.lines.Other++
-		return
-	case bad:
-		p.lines.Damaged++
+	if !p.takes(line, id, object, start, bad) {
 		return
 	}
 	e.ID = string(id)

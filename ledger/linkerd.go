@@ -1,11 +1,9 @@
 package ledger
 
 import (
-	"bytes"
 	"io"
 	"net/netip"
 	"strconv"
-	"strings"
 )
 
 // Details of lines of Linkerd, in our words.
@@ -69,18 +67,7 @@ func (p *parser) linkerd(line []byte, host string, each func(ProxyEntry)) {
 			e.DurationNS, total = ns, true
 		}
 	})
-	switch {
-	case !object:
-		p.skip(bytes.Contains(line, []byte(`"`+p.source.Prefix)))
-		return
-	case !start && !bad:
-		p.lines.Foreign++ // JSON of something else
-		return
-	case !strings.HasPrefix(string(id), p.source.Prefix):
-		p.lines.Other++
-		return
-	case bad:
-		p.lines.Damaged++
+	if !p.takes(line, id, object, start, bad) {
 		return
 	}
 	e.ID = string(id)

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,12 +23,6 @@ import (
 // roleFault is the role that acts on processes and packets of its node.
 const roleFault = "fault"
 
-// Where the fault role finds the token that its callers must send.
-const (
-	tokenKey = "token"
-	tokenDir = "/etc/meshmark/fault"
-)
-
 // faultGrace is how long the role may take to undo what stands when its pod
 // is deleted.
 const faultGrace = 10 * time.Second
@@ -44,33 +37,14 @@ const faultGrace = 10 * time.Second
 //	SYS_ADMIN   enters a pod's network namespace, makes one to try things in
 //	NET_ADMIN   makes packet filter rules and queues there
 func faultSet(namespace string, images lab.Images, run string) *appsv1.DaemonSet {
-	pod := rolePod(roleFault, run, corev1.Container{
-		Name: roleFault,
-		Args: []string{"fault", "--control", "127.0.0.1:" + strconv.Itoa(node.ControlPort), "--control-token-file", tokenDir + "/" + tokenKey,
+	set := nodeRole(roleFault, namespace, run, images, corev1.Container{
+		Args: []string{"fault", "--control", "127.0.0.1:" + strconv.Itoa(node.ControlPort), "--control-token-file", tokenFile(roleFault),
 			"--node-address", "$(NODE_ADDRESSES)"},
 		Env: []corev1.EnvVar{{Name: "NODE_ADDRESSES", ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.hostIPs"}}}},
-		VolumeMounts: []corev1.VolumeMount{{Name: tokenKey, MountPath: tokenDir, ReadOnly: true}},
-	}, images)
-	c := &pod.Spec.Containers[0]
-	c.SecurityContext.RunAsNonRoot = ptr(false)
-	c.SecurityContext.RunAsUser = ptr(int64(0))
-	c.SecurityContext.RunAsGroup = ptr(int64(0))
-	c.SecurityContext.AllowPrivilegeEscalation = nil // SYS_ADMIN implies it
-	c.SecurityContext.Capabilities.Add = []corev1.Capability{"KILL", "NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE"}
-	pod.Labels["sidecar.istio.io/inject"] = "false"
-	pod.Spec.HostPID = true
-	pod.Spec.TerminationGracePeriodSeconds = ptr(int64(faultGrace / time.Second))
-	pod.Spec.Volumes = []corev1.Volume{{Name: tokenKey, VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: roleFault, DefaultMode: ptr(int32(0o400))},
-	}}}
-	return &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: roleFault, Namespace: namespace, Labels: labels(run, roleFault)},
-		Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: roleFault}},
-			Template: pod,
-		},
-	}
+	}, "KILL", "NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE")
+	set.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr(int64(faultGrace / time.Second))
+	return set
 }
 
 // faultRoles are lines to the fault role of each node.
@@ -83,16 +57,11 @@ type faultRoles struct {
 // createFaultRoles makes the DaemonSet, and the Secret with a token that only
 // this run knows.
 func (s *site) createFaultRoles(ctx context.Context) (*faultRoles, error) {
-	f := &faultRoles{site: s, token: rand.Text(), byNode: map[string]node.Client{}}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: roleFault, Namespace: s.namespace, Labels: labels(s.run, roleFault)}, StringData: map[string]string{tokenKey: f.token}}
-	if _, err := s.kube.CoreV1().Secrets(s.namespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
-		return nil, fmt.Errorf("create Secret %s: %w", secret.Name, err)
+	token, err := s.createNodeRole(ctx, faultSet(s.namespace, s.o.Lab.Images(), s.run))
+	if err != nil {
+		return nil, err
 	}
-	set := faultSet(s.namespace, s.o.Lab.Images(), s.run)
-	if _, err := s.kube.AppsV1().DaemonSets(s.namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
-		return nil, fmt.Errorf("create DaemonSet %s: %w", set.Name, err)
-	}
-	return f, nil
+	return &faultRoles{site: s, token: token, byNode: map[string]node.Client{}}, nil
 }
 
 // connect waits until every pod of the DaemonSet is ready, and opens a line

@@ -25,10 +25,6 @@ import (
 // roleProfile is the role that has its node's perf look at processes.
 const roleProfile = "profile"
 
-// profileTokenDir is where the profile role finds the token that its callers
-// must send.
-const profileTokenDir = "/etc/meshmark/profile"
-
 // profileSet is the DaemonSet of the profile role; on one node alone if only
 // names one. It may do what perf needs, and no more; each right has its
 // reason:
@@ -47,36 +43,18 @@ const profileTokenDir = "/etc/meshmark/profile"
 //	IPC_LOCK         has perf's buffers beside what users may lock
 //	KILL             ends perf
 func profileSet(namespace string, images lab.Images, run, only string) *appsv1.DaemonSet {
-	pod := rolePod(roleProfile, run, corev1.Container{
-		Name: roleProfile,
-		Args: []string{"profile-role", "--control", "127.0.0.1:" + strconv.Itoa(node.ControlPort), "--control-token-file", profileTokenDir + "/" + tokenKey,
+	set := nodeRole(roleProfile, namespace, run, images, corev1.Container{
+		Args: []string{"profile-role", "--control", "127.0.0.1:" + strconv.Itoa(node.ControlPort), "--control-token-file", tokenFile(roleProfile),
 			"--root", "/proc/1/root"},
-		VolumeMounts: []corev1.VolumeMount{{Name: tokenKey, MountPath: profileTokenDir, ReadOnly: true}},
-	}, images)
-	c := &pod.Spec.Containers[0]
+	}, "DAC_OVERRIDE", "DAC_READ_SEARCH", "IPC_LOCK", "KILL", "PERFMON", "SYSLOG", "SYS_ADMIN", "SYS_CHROOT", "SYS_PTRACE")
+	pod := &set.Spec.Template.Spec
 	// It runs beside what is measured, and what it reads others have made.
-	c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("2Gi")}
-	c.SecurityContext.RunAsNonRoot = ptr(false)
-	c.SecurityContext.RunAsUser = ptr(int64(0))
-	c.SecurityContext.RunAsGroup = ptr(int64(0))
-	c.SecurityContext.AllowPrivilegeEscalation = nil // SYS_ADMIN implies it
-	c.SecurityContext.Capabilities.Add = []corev1.Capability{"DAC_OVERRIDE", "DAC_READ_SEARCH", "IPC_LOCK", "KILL", "PERFMON", "SYSLOG", "SYS_ADMIN", "SYS_CHROOT", "SYS_PTRACE"}
-	pod.Labels["sidecar.istio.io/inject"] = "false"
-	pod.Spec.HostPID = true
+	pod.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("2Gi")}
 	if only != "" {
-		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: only}
-		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		pod.NodeSelector = map[string]string{corev1.LabelHostname: only}
+		pod.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}
-	pod.Spec.Volumes = []corev1.Volume{{Name: tokenKey, VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: roleProfile, DefaultMode: ptr(int32(0o400))},
-	}}}
-	return &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: roleProfile, Namespace: namespace, Labels: labels(run, roleProfile)},
-		Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: roleProfile}},
-			Template: pod,
-		},
-	}
+	return set
 }
 
 // profileRoles are lines to the profile role of each node.
@@ -89,16 +67,11 @@ type profileRoles struct {
 // createProfileRoles makes the DaemonSet, and the Secret with a token that
 // only this run knows.
 func (s *site) createProfileRoles(ctx context.Context, only string) (*profileRoles, error) {
-	r := &profileRoles{site: s, token: rand.Text(), byNode: map[string]node.Client{}}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: roleProfile, Namespace: s.namespace, Labels: labels(s.run, roleProfile)}, StringData: map[string]string{tokenKey: r.token}}
-	if _, err := s.kube.CoreV1().Secrets(s.namespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
-		return nil, fmt.Errorf("create Secret %s: %w", secret.Name, err)
+	token, err := s.createNodeRole(ctx, profileSet(s.namespace, s.o.Lab.Images(), s.run, only))
+	if err != nil {
+		return nil, err
 	}
-	set := profileSet(s.namespace, s.o.Lab.Images(), s.run, only)
-	if _, err := s.kube.AppsV1().DaemonSets(s.namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
-		return nil, fmt.Errorf("create DaemonSet %s: %w", set.Name, err)
-	}
-	return r, nil
+	return &profileRoles{site: s, token: token, byNode: map[string]node.Client{}}, nil
 }
 
 // connect waits until the role answers on each of the nodes, and opens a line

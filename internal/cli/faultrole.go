@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-	"log/slog"
 	"net/netip"
 
 	"github.com/meshmark/meshmark/errs"
@@ -12,9 +10,8 @@ import (
 
 func newFaultCommand(env *Env) *cobra.Command {
 	options := node.Options{}
-	var tokenFile string
+	var flags nodeRoleFlags
 	var addresses []string
-	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "fault",
 		Short: "Kill and pause processes, disturb packets of pods on this node, on command",
@@ -27,11 +24,8 @@ func newFaultCommand(env *Env) *cobra.Command {
 			"loopback, and its callers need a token.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if tokenFile == "" {
-				return errs.Usage("--control-token-file is missing: whoever reached this process could kill what runs on the node")
-			}
 			var err error
-			if options.Token, err = readToken(cmd.Context(), tokenFile); err != nil {
+			if options.Token, options.Log, err = flags.read(cmd.Context(), env, "kill what runs on the node"); err != nil {
 				return err
 			}
 			for _, text := range addresses {
@@ -41,24 +35,14 @@ func newFaultCommand(env *Env) *cobra.Command {
 				}
 				options.Node = append(options.Node, address)
 			}
-			level := slog.LevelInfo
-			if verbose {
-				level = slog.LevelDebug
-			}
-			options.Log = slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: level}))
 			server, err := node.New(options)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(env.Stderr, "control %s\n", server.Address())
-			return server.Serve(cmd.Context())
+			return serveRole(cmd.Context(), env, server)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&options.Control, "control", fmt.Sprintf("127.0.0.1:%d", node.ControlPort), "loopback `address` of the control server")
-	flags.StringVar(&tokenFile, "control-token-file", "", "`file` with the token that callers must send")
-	flags.StringVar(&options.ProcRoot, "proc-root", "/proc", "`directory` where the node's /proc is mounted")
-	flags.StringSliceVar(&addresses, "node-address", nil, "the node's own IP `addresses`, which are never disturbed")
-	flags.BoolVar(&verbose, "verbose", false, "log more to standard error")
+	flags.add(cmd, &options.Control, node.ControlPort, &options.ProcRoot)
+	cmd.Flags().StringSliceVar(&addresses, "node-address", nil, "the node's own IP `addresses`, which are never disturbed")
 	return cmd
 }

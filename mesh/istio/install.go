@@ -3,10 +3,9 @@ package istio
 import (
 	"context"
 	"fmt"
+	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/meshmark/meshmark/components"
@@ -16,14 +15,6 @@ import (
 // Install applies Istio's rendered charts and waits until istiod is
 // available.
 func Install(ctx context.Context, config *rest.Config, manifests components.Manifests) error {
-	applier, err := lab.NewApplier(config)
-	if err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
 	crds, err := lab.ParseObjects(manifests.CRDs)
 	if err != nil {
 		return fmt.Errorf("istio: custom resource definitions: %w", err)
@@ -34,22 +25,10 @@ func Install(ctx context.Context, config *rest.Config, manifests components.Mani
 	}
 	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": Namespace}}}
 	// istiod waits for the CRDs it watches, so all can be applied together;
-	// Apply repeats what comes too early.
-	all := append([]*unstructured.Unstructured{namespace}, crds...)
-	if err := applier.ApplyObjects(ctx, append(all, objects...)); err != nil {
-		return fmt.Errorf("istio: %w", err)
-	}
-	deployments, err := client.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=istiod"})
+	// what comes too early is applied again.
+	err = lab.Install(ctx, config, Namespace, "app=istiod", slices.Concat([]*unstructured.Unstructured{namespace}, crds, objects))
 	if err != nil {
 		return fmt.Errorf("istio: %w", err)
-	}
-	if len(deployments.Items) == 0 {
-		return fmt.Errorf("istio: the manifests have no istiod Deployment in namespace %s", Namespace)
-	}
-	for _, d := range deployments.Items {
-		if err := lab.WaitDeployment(ctx, client, Namespace, d.Name); err != nil {
-			return fmt.Errorf("istio: %w", err)
-		}
 	}
 	return nil
 }

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/spf13/cobra"
+)
+
+// nodeRoleFlags are those of the roles that act on their node's processes.
+type nodeRoleFlags struct {
+	tokenFile string
+	verbose   bool
+}
+
+// add gives a command the flags; control and procRoot are where the values of
+// two of them go.
+func (f *nodeRoleFlags) add(cmd *cobra.Command, control *string, port int, procRoot *string) {
+	flags := cmd.Flags()
+	flags.StringVar(control, "control", fmt.Sprintf("127.0.0.1:%d", port), "loopback `address` of the control server")
+	flags.StringVar(&f.tokenFile, "control-token-file", "", "`file` with the token that callers must send")
+	flags.StringVar(procRoot, "proc-root", "/proc", "`directory` where the node's /proc is mounted")
+	flags.BoolVar(&f.verbose, "verbose", false, "log more to standard error")
+}
+
+// read returns the token and the log. could is what whoever reached the
+// process without a token could do.
+func (f *nodeRoleFlags) read(ctx context.Context, env *Env, could string) (token string, log *slog.Logger, err error) {
+	if f.tokenFile == "" {
+		return "", nil, errs.Usage("--control-token-file is missing: whoever reached this process could %s", could)
+	}
+	if token, err = readToken(ctx, f.tokenFile); err != nil {
+		return "", nil, err
+	}
+	level := slog.LevelInfo
+	if f.verbose {
+		level = slog.LevelDebug
+	}
+	return token, slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: level})), nil
+}
+
+// roleServer is a control server that has its address.
+type roleServer interface {
+	Address() string
+	Serve(ctx context.Context) error
+}
+
+// serveRole says where a role is reached and serves until ctx ends.
+func serveRole(ctx context.Context, env *Env, server roleServer) error {
+	fmt.Fprintf(env.Stderr, "control %s\n", server.Address())
+	return server.Serve(ctx)
+}
