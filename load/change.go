@@ -156,6 +156,32 @@ func (r *Running) changeAt(rps float64, at int64) (RateChange, error) {
 	return c, nil
 }
 
+// cut ends the schedule at an instant, which at names for how far ahead it has to
+// lie. A schedule that can change has no request from then on, however late an
+// event loop hears of the end; of others (rate max, traces) those may be sent
+// that were due when it heard.
+func (r *Running) cut(d *deadline, at func(lead time.Duration) int64) {
+	r.changer.mu.Lock()
+	defer r.changer.mu.Unlock()
+	select {
+	case <-r.done:
+		return
+	default:
+	}
+	changing := r.spec.Rate != Max && r.spec.Trace == nil
+	for lead := changeLead; changing && lead <= maxChangeLead; lead *= 2 {
+		end := at(lead)
+		if end >= d.end.Load() {
+			return
+		}
+		if r.changer.set(end, 0) {
+			d.lower(end)
+			return
+		}
+	}
+	d.lower(at(0))
+}
+
 // Errors of changes.
 var (
 	ErrEnded = errors.New("the run has ended")

@@ -138,11 +138,18 @@ func TestChangedCounts(t *testing.T) {
 	})
 }
 
+// plainServer answers HTTP/1.1 and, without TLS, HTTP/2.
+func plainServer(t *testing.T) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(h2c.NewHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), &http2.Server{}))
+	t.Cleanup(server.Close)
+	return server
+}
+
 // TestSetRate changes the rate of runs under way, on every engine.
 func TestSetRate(t *testing.T) {
 	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
-	plain := httptest.NewServer(h2c.NewHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), &http2.Server{}))
-	t.Cleanup(plain.Close)
+	plain := plainServer(t)
 	for name, change := range map[string]func(*Spec){
 		"poisson": func(s *Spec) {},
 		"uniform": func(s *Spec) { s.Arrival = Uniform },
@@ -267,5 +274,42 @@ func TestSetRateRefusals(t *testing.T) {
 		if _, err := running.Result(context.Background()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A stopped schedule has no request at or after its end: an event loop that
+// hears of the end late sends nothing of what was to come.
+func TestStopCutsTheSchedule(t *testing.T) {
+	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
+	plain := plainServer(t)
+	for name, change := range map[string]func(*Spec){
+		"poisson": func(s *Spec) {},
+		"threads": func(s *Spec) { s.Threads = 3 },
+		"http2":   func(s *Spec) { s.URL, s.Protocol = plain.URL, HTTP2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 10 {
+				spec := quick("http://" + addr + "/")
+				spec.Rate, spec.DurationS, spec.DrainS = 20_000, 60, 30
+				change(&spec)
+				running, err := Start(context.Background(), spec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Until(running.Epoch.Add(30 * time.Millisecond)))
+				running.Stop()
+				r, err := running.Result(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkResult(t, r)
+				if r.EndNS < 30e6 || r.EndNS > 59e9 || len(r.Changes) > 0 {
+					t.Errorf("end %d, changes %+v", r.EndNS, r.Changes)
+				}
+				if t.Failed() {
+					return
+				}
+			}
+		})
 	}
 }

@@ -77,8 +77,9 @@ func (r *Running) Progress() Progress {
 	return p
 }
 
-// Stop ends the schedule now; requests already due are still waited for, up
-// to the Spec's drain time.
+// Stop ends the schedule now, some milliseconds ahead so that every event loop
+// hears of it in time; requests already due are still waited for, up to the
+// Spec's drain time.
 func (r *Running) Stop() { r.stop(-1) }
 
 // StopAfter ends the schedule at the end of the interval with that index. If

@@ -104,11 +104,13 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	eng.begin(epoch)
 	r.changer.set = eng.change
 	r.stop = func(i int) {
-		now := max(0, int64(time.Since(epoch)))
-		if i >= 0 && i < maxIntervals {
-			now = max(now, int64(i+1)*interval)
-		}
-		d.lower(now)
+		r.cut(d, func(lead time.Duration) int64 {
+			now := time.Since(epoch)
+			if end := int64(i+1) * interval; i >= 0 && i < maxIntervals && end > int64(now) {
+				return end
+			}
+			return max(0, int64(now+lead))
+		})
 		eng.wake()
 	}
 	var all sync.WaitGroup

@@ -75,6 +75,12 @@ func count(c *counters, log *requestLog) Link {
 			if x.Header("x-forwarded-client-cert") != "" {
 				p.clientCert.Add(1)
 			}
+			if x.Header(luaHeader) != "" {
+				p.luaHeader.Add(1)
+			}
+			if x.Header(wasmHeader) != "" {
+				p.wasmHeader.Add(1)
+			}
 			if throughProxy(x) {
 				p.throughProxy.Add(1)
 			}
@@ -95,6 +101,12 @@ func count(c *counters, log *requestLog) Link {
 		}
 	}
 }
+
+// Headers that parts of a sidecar set: the factor filters.
+const (
+	luaHeader  = "x-meshmark-lua"
+	wasmHeader = "x-meshmark-wasm"
+)
 
 // throughProxy tells whether a proxy has touched the request: Envoy gives
 // each one an x-request-id.

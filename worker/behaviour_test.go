@@ -259,6 +259,7 @@ func TestCalls(t *testing.T) {
 		{name: "not retried", calls: []control.Call{func() control.Call { c := call(control.HTTP1); c.Retries = 2; return c }()}, back: failing(control.FailStatus, 404), status: 502, reply: "back failed: 404", served: 1},
 		{name: "reset", calls: []control.Call{func() control.Call { c := call(control.HTTP1); c.URL += "x"; return c }()}, back: failing(control.FailReset, 0), status: 502, reply: "back failed: reset"},
 		{name: "timeout", calls: []control.Call{func() control.Call { c := call(control.HTTP1); c.TimeoutMS = 50; return c }()}, back: failing(control.FailHang, 0), status: 504, reply: "back failed: timeout", served: 1},
+		{name: "grpc, the server's own 504", calls: []control.Call{call(control.GRPC)}, back: failing(control.FailStatus, 504), status: 502, reply: "back failed: 504", served: 1},
 		{name: "grpc timeout", calls: []control.Call{func() control.Call { c := call(control.GRPC); c.TimeoutMS = 50; return c }()}, back: failing(control.FailHang, 0), status: 504, reply: "back failed: timeout", served: 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -297,6 +298,31 @@ func TestCalls(t *testing.T) {
 		if r.ID != "mm-1" || r.EndNS < r.StartNS {
 			t.Errorf("entry %+v", r)
 		}
+	}
+}
+
+// Whether a server that says DEADLINE_EXCEEDED speaks of the caller's deadline
+// is told by the time: it may be heard before the caller's own timer.
+func TestExpired(t *testing.T) {
+	deadline := time.Now().Add(time.Minute)
+	ctx, cancel := context.WithDeadline(t.Context(), deadline)
+	defer cancel()
+	for _, test := range []struct {
+		ctx  context.Context
+		now  time.Time
+		want bool
+	}{
+		{ctx, deadline.Add(-time.Second), false},
+		{ctx, deadline.Add(-time.Microsecond), true},
+		{ctx, deadline.Add(time.Second), true},
+		{t.Context(), deadline, false},
+	} {
+		if got := expired(test.ctx, test.now); got != test.want {
+			t.Errorf("%s before: %v", deadline.Sub(test.now), got)
+		}
+	}
+	if got := reason(ctx, ctx, 0, context.DeadlineExceeded); got != callTimedOut {
+		t.Errorf("a deadline that the server told: %q", got)
 	}
 }
 

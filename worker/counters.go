@@ -71,6 +71,7 @@ type protocolCounters struct {
 	requests, bytesIn, bytesOut           atomic.Int64
 	connections, open, refused, handshake atomic.Int64
 	clientCert, throughProxy              atomic.Int64
+	luaHeader, wasmHeader                 atomic.Int64
 	status                                [600]atomic.Int64
 }
 
@@ -166,6 +167,7 @@ func (c *counters) read(now time.Time) control.Counters {
 			Requests: p.requests.Load(), BytesIn: p.bytesIn.Load(), BytesOut: p.bytesOut.Load(),
 			Connections: p.connections.Load(), Open: p.open.Load(), Refused: p.refused.Load(),
 			Handshakes: p.handshake.Load(), ClientCert: p.clientCert.Load(), ThroughProxy: p.throughProxy.Load(),
+			LuaHeader: p.luaHeader.Load(), WasmHeader: p.wasmHeader.Load(),
 			Status: map[string]int64{},
 		}
 		for status := range p.status {

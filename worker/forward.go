@@ -243,16 +243,16 @@ func (c *caller) do(ctx context.Context, x *Exchange) error {
 }
 
 // reason says why an attempt failed; "" if it did not.
-func reason(ctx, limited context.Context, status int, err error) string {
+func reason(ctx, limited context.Context, code int, err error) string {
 	var dial *net.OpError
 	switch {
-	case err == nil && status < 400:
+	case err == nil && code < 400:
 		return ""
 	case err == nil:
-		return strconv.Itoa(status)
+		return strconv.Itoa(code)
 	case ctx.Err() != nil:
 		return callCancelled
-	case limited.Err() != nil:
+	case limited.Err() != nil, errors.Is(err, context.DeadlineExceeded):
 		return callTimedOut
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return callConnect
@@ -295,8 +295,14 @@ func (c *caller) grpc(ctx context.Context, conn *grpc.ClientConn, x *Exchange) (
 	switch code := status.Code(err); {
 	case err == nil:
 		return http.StatusOK, nil
-	case ctx.Err() != nil, code == codes.DeadlineExceeded, code == codes.Canceled:
+	case ctx.Err() != nil, code == codes.Canceled:
 		return 0, err
+	case code == codes.DeadlineExceeded && expired(ctx, time.Now()):
+		// The server knows the caller's deadline, and may say so before the
+		// caller's own timer does.
+		return 0, context.DeadlineExceeded
+	case code == codes.DeadlineExceeded: // the server's own, of a call it made
+		return http.StatusGatewayTimeout, nil
 	case code == codes.Unavailable:
 		return http.StatusServiceUnavailable, nil
 	case code == codes.ResourceExhausted:
@@ -304,4 +310,11 @@ func (c *caller) grpc(ctx context.Context, conn *grpc.ClientConn, x *Exchange) (
 	default:
 		return http.StatusInternalServerError, nil
 	}
+}
+
+// expired tells whether a call's deadline has come. A server counts from when
+// the call reached it, so that it is never earlier by more than what gRPC rounds.
+func expired(ctx context.Context, now time.Time) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && deadline.Sub(now) <= time.Millisecond
 }

@@ -42,11 +42,28 @@ func (w *Worker) serveGRPC(l net.Listener, more ...grpc.ServerOption) (server, e
 		HandlerType: (*any)(nil),
 		Methods:     []grpc.MethodDesc{{MethodName: "Unary", Handler: w.serveUnary}},
 	}, struct{}{})
+	s.RegisterService(&grpc.ServiceDesc{
+		ServiceName: control.OTLPLogs,
+		HandlerType: (*any)(nil),
+		Methods:     []grpc.MethodDesc{{MethodName: "Export", Handler: w.takeLogs}},
+	}, struct{}{})
 	return server{
 		serve: func() error { return s.Serve(l) },
 		drain: func(ctx context.Context) error { return grpcDrain(ctx, s) },
 		end:   s.Stop,
 	}, nil
+}
+
+// takeLogs takes entries of an access log, as a collector does, and answers
+// with an empty ExportLogsServiceResponse: all were taken.
+func (w *Worker) takeLogs(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	message := rawgrpc.Message{SizeOnly: true}
+	if err := decode(&message); err != nil {
+		w.counters.grpc.answered(http.StatusInternalServerError)
+		return nil, err
+	}
+	w.counters.grpc.answered(http.StatusOK)
+	return &rawgrpc.Message{}, nil
 }
 
 func (w *Worker) serveUnary(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {

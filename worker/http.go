@@ -60,7 +60,7 @@ func (w *Worker) httpsServer(l net.Listener) (server, error) {
 // them, to spare making them for each request.
 var canonical = func() map[string]string {
 	names := map[string]string{}
-	for _, name := range append([]string{"x-forwarded-client-cert", "x-envoy-attempt-count", "x-envoy-decorator-operation", "x-envoy-expected-rq-timeout-ms"}, passedOn...) {
+	for _, name := range append([]string{"x-forwarded-client-cert", luaHeader, wasmHeader, "x-envoy-attempt-count", "x-envoy-decorator-operation", "x-envoy-expected-rq-timeout-ms"}, passedOn...) {
 		names[name] = textproto.CanonicalMIMEHeaderKey(name)
 	}
 	return names

@@ -99,6 +99,28 @@ func unary(ctx context.Context, t *testing.T, address, body string) (string, err
 	return unaryWith(ctx, t, address, body, insecure.NewCredentials())
 }
 
+// A sink of access logs answers with an empty message, whatever the worker's
+// own answers are, and counts.
+func TestSinkOfLogs(t *testing.T) {
+	w := start(t, nil)
+	conn, err := grpc.NewClient(w.addr[control.GRPC], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	before := w.Counters().Protocols[control.GRPC].Requests
+	for range 3 {
+		reply := rawgrpc.Message{Body: []byte("what was there before")}
+		err := conn.Invoke(t.Context(), "/"+control.OTLPLogs+"/Export", &rawgrpc.Message{Body: []byte("entries")}, &reply, grpc.ForceCodecV2(rawgrpc.Codec{}))
+		if err != nil || len(reply.Body) != 0 {
+			t.Fatalf("%q, %v", reply.Body, err)
+		}
+	}
+	if got := w.Counters().Protocols[control.GRPC].Requests - before; got != 3 {
+		t.Errorf("%d requests counted, 3 sent", got)
+	}
+}
+
 func unaryWith(ctx context.Context, t *testing.T, address, body string, secure credentials.TransportCredentials) (string, error) {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(secure))
@@ -235,13 +257,17 @@ func TestProofsOfTheMeshAreCounted(t *testing.T) {
 	httpCall(t, c, url, "", nil)
 	httpCall(t, c, url, "", http.Header{"X-Request-Id": {"1"}})
 	httpCall(t, c, url, "", http.Header{"X-Request-Id": {"2"}, "X-Forwarded-Client-Cert": {"By=spiffe://a;URI=spiffe://b"}})
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-client-cert", "By=x", "x-envoy-attempt-count", "1")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-client-cert", "By=x", "x-envoy-attempt-count", "1", "x-meshmark-wasm", "a")
+	httpCall(t, c, url, "", http.Header{"X-Meshmark-Lua": {"a"}, "X-Meshmark-Wasm": {"a"}})
 	if _, err := unary(ctx, t, w.addr[control.GRPC], "x"); err != nil {
 		t.Fatal(err)
 	}
 	flat := w.Counters().Flat()
 	if flat["through_proxy"] != 3 || flat["client_cert"] != 2 || flat["http1.client_cert"] != 1 || flat["grpc.client_cert"] != 1 {
 		t.Errorf("through_proxy %v, client_cert %v", flat["through_proxy"], flat["client_cert"])
+	}
+	if flat["lua_header"] != 1 || flat["wasm_header"] != 2 || flat["grpc.wasm_header"] != 1 {
+		t.Errorf("lua_header %v, wasm_header %v", flat["lua_header"], flat["wasm_header"])
 	}
 }
 

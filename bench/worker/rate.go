@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +12,6 @@ import (
 	"github.com/meshmark/meshmark/bench/internal/programs"
 	"github.com/meshmark/meshmark/bench/internal/table"
 	"github.com/meshmark/meshmark/internal/procfs"
-	"github.com/meshmark/meshmark/load"
 )
 
 // ticks are those of processors' accounts in a second (USER_HZ, which is 100
@@ -83,17 +80,13 @@ func flood(ctx context.Context, o *options, s *programs.Server) (rps, micros flo
 	if err != nil {
 		return 0, 0, err
 	}
-	client := programs.Pinned(ctx, o.clientCPU, labs.Program, "load", s.URL, "--json", "--rate", "max", "--connections", "16", "--duration", o.each.String())
-	var stderr bytes.Buffer
-	client.Stderr = &stderr
-	out, runErr := client.Output() // an exit code may only say that figures are doubtful
-	after, err := cpuOf(s.PID())
+	report, err := programs.Load(ctx, labs.Program, o.clientCPU, s.URL, o.each, "--rate", "max")
 	if err != nil {
 		return 0, 0, err
 	}
-	var report load.Report
-	if json.Unmarshal(out, &report) != nil || report.Completed == 0 || len(report.Failed) > 0 {
-		return 0, 0, fmt.Errorf("load on %s: %d answered, failed: %v: %w\n%s", s.URL, report.Completed, report.Failed, runErr, &stderr)
+	after, err := cpuOf(s.PID())
+	if err != nil {
+		return 0, 0, err
 	}
 	return float64(report.Completed) / report.DurationS, (after - before) * 1e6 / float64(report.Completed), nil
 }

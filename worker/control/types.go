@@ -27,6 +27,10 @@ const (
 	MaxSigma     = 5
 )
 
+// OTLPLogs is a service that a worker takes part in as a sink of access logs
+// (opentelemetry-proto, collector/logs/v1): it counts what comes.
+const OTLPLogs = "opentelemetry.proto.collector.logs.v1.LogsService"
+
 // Protocols in Counters. Requests count by what was spoken, connections by
 // the port they came to: HTTP/1.1 on the HTTP/2 port shows as requests of
 // http1 on connections of http2.
@@ -140,6 +144,8 @@ type ProtocolCounters struct {
 	Handshakes   int64            `json:"tls_handshakes"` // the worker's own TLS
 	ClientCert   int64            `json:"client_cert"`    // requests with x-forwarded-client-cert: proof of mTLS through sidecars
 	ThroughProxy int64            `json:"through_proxy"`  // requests with x-request-id or an x-envoy header
+	LuaHeader    int64            `json:"lua_header"`     // requests with x-meshmark-lua: proof of a sidecar's Lua script
+	WasmHeader   int64            `json:"wasm_header"`    // requests with x-meshmark-wasm: proof of its Wasm filter
 }
 
 // CPU is processor time in seconds.
@@ -151,7 +157,7 @@ type CPU struct {
 // Flat gives the counters names for a trial's record and for a mesh's
 // checks: sums over all protocols ("requests", "connections", "client_cert",
 // "through_proxy", "bytes_in", "bytes_out", "refused", "errors",
-// "tls_handshakes") and the same with a protocol before
+// "tls_handshakes", "lua_header", "wasm_header") and the same with a protocol before
 // it ("http1.requests"), and "http1.status.200".
 func (c Counters) Flat() map[string]float64 {
 	out := map[string]float64{}
@@ -160,6 +166,7 @@ func (c Counters) Flat() map[string]float64 {
 			"requests": p.Requests, "bytes_in": p.BytesIn, "bytes_out": p.BytesOut,
 			"connections": p.Connections, "refused": p.Refused, "tls_handshakes": p.Handshakes,
 			"client_cert": p.ClientCert, "through_proxy": p.ThroughProxy,
+			"lua_header": p.LuaHeader, "wasm_header": p.WasmHeader,
 		} {
 			out[key] += float64(value)
 			out[name+"."+key] = float64(value)
