@@ -14,6 +14,8 @@ const (
 	TypeFull     = "symbols"      // a symbol table: every function has a name
 	TypeExports  = "exports only" // only functions that others may call have one
 	TypeStripped = "no symbols"   // none has
+	TypeDebug    = "debug file"   // none of its own, but its debug file is at hand
+	TypeGo       = "Go's table"   // the one that Go's runtime needs
 )
 
 // ELF is what a binary's file says of itself.
@@ -21,6 +23,7 @@ type ELF struct {
 	BuildID string // of the GNU note; "" without one
 	Type    string
 	Go      bool // made by Go, whose runtime holds names of its own
+	Text    Segment
 	// Exports are the sizes of the exported functions, in bytes; only of a
 	// binary of [TypeExports].
 	Exports map[string]uint64
@@ -50,6 +53,19 @@ func (r *rationed) ReadAt(p []byte, at int64) (int, error) {
 	return r.r.ReadAt(p, at)
 }
 
+// sectionData is what the file has of a section: at most so many bytes, never
+// unpacked. elf.Section.Data unpacks what is called .zdebug, to any size.
+func sectionData(s *elf.Section, most uint64) ([]byte, error) {
+	if s.ReaderAt == nil || s.Flags&elf.SHF_COMPRESSED != 0 || s.FileSize > most {
+		return nil, fmt.Errorf("section %.40q is compressed, or larger than %d bytes: %w", s.Name, most, ErrFormat)
+	}
+	data := make([]byte, s.FileSize)
+	if _, err := s.ReadAt(data, 0); err != nil {
+		return nil, fmt.Errorf("ELF: %w (%w)", err, ErrFormat)
+	}
+	return data, nil
+}
+
 // ReadELF reads the parts of a binary that tell whether its names can be
 // believed.
 func ReadELF(r io.ReaderAt) (out ELF, err error) {
@@ -66,16 +82,16 @@ func ReadELF(r io.ReaderAt) (out ELF, err error) {
 		return ELF{}, fmt.Errorf("ELF: %w", err)
 	}
 	defer f.Close()
-	out.Type = TypeStripped
+	out.Type, out.Text = TypeStripped, textSegment(f)
 	for _, s := range f.Sections {
 		switch {
-		case s.Type == elf.SHT_NOTE && s.Size <= maxNote && s.FileSize <= maxNote:
-			if data, err := s.Data(); err == nil && out.BuildID == "" {
+		case s.Type == elf.SHT_NOTE:
+			if data, err := sectionData(s, maxNote); err == nil && out.BuildID == "" {
 				out.BuildID = gnuBuildID(data, f.ByteOrder)
 			}
 		case s.Type == elf.SHT_SYMTAB, s.Name == ".gnu_debugdata":
 			out.Type = TypeFull
-		case s.Name == ".gopclntab" || s.Name == ".note.go.buildid":
+		case s.Name == ".gopclntab" || s.Name == ".data.rel.ro.gopclntab" || s.Name == ".note.go.buildid":
 			out.Go = true
 		}
 	}
@@ -105,11 +121,11 @@ func exports(f *elf.File) (map[string]uint64, error) {
 			return nil, fmt.Errorf("section %.40q is compressed, or larger than %d MiB: %w", s.Name, maxSection>>20, ErrFormat)
 		}
 	}
-	symbols, err := table.Data()
+	symbols, err := sectionData(table, maxSection)
 	if err != nil {
 		return nil, nil // it is cut off
 	}
-	names, err := texts.Data()
+	names, err := sectionData(texts, maxSection)
 	if err != nil {
 		return nil, nil
 	}

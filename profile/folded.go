@@ -112,8 +112,13 @@ func (f Frame) folded() string {
 }
 
 // WriteFolded writes folded stacks, each once, in the order of their text,
-// with the thread's name as the root where it is known.
+// with the thread's name as the root where it is known. Values are samples, as
+// other programs write them and read them, unless samples' weights differ.
 func (p *Profile) WriteFolded(w io.Writer) error {
+	each := int64(1)
+	if p.Unit == UnitNanoseconds && p.Period > 0 {
+		each = p.Period
+	}
 	sums := map[string]int64{}
 	type who struct {
 		stack StackID
@@ -142,13 +147,16 @@ func (p *Profile) WriteFolded(w io.Writer) error {
 		sums[strings.Join(parts, ";")] += weight
 	}
 	lines := make([]string, 0, len(sums))
-	for stack := range sums {
+	for stack, sum := range sums {
 		lines = append(lines, stack)
+		if sum%each != 0 {
+			each = 1 // some samples weigh less: theirs are no numbers of samples
+		}
 	}
 	slices.Sort(lines)
 	out := bufio.NewWriter(w)
 	for _, stack := range lines {
-		_, _ = out.WriteString(stack + " " + strconv.FormatInt(sums[stack], 10) + "\n")
+		_, _ = out.WriteString(stack + " " + strconv.FormatInt(sums[stack]/each, 10) + "\n")
 	}
 	return out.Flush()
 }

@@ -53,6 +53,9 @@ type Frame struct {
 	Module  string // path of the binary or library; [kernel.kallsyms], [vdso]; "" if unknown
 	Kernel  bool
 	Inlined bool // the compiler put it into its caller
+	// Offset is where in the module's file it lies, in bytes; only of frames
+	// that may still be named, until [Profile.Distrust]. 0 is unknown.
+	Offset uint64
 }
 
 // Label is what people see of a frame: its name, or the module it lies in.
@@ -100,6 +103,8 @@ type Binary struct {
 	// a name; Weight is that of samples whose innermost frame lies in it.
 	Resolved float64 `json:"resolved"`
 	Weight   int64   `json:"weight"`
+	// Text is the part of its file that runs; zero where nobody looked.
+	Text Segment `json:"text,omitzero"`
 	// Why says why its names were taken away; "" if they were not.
 	Why string `json:"why,omitempty"`
 }

@@ -3,6 +3,7 @@ package profile
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -35,11 +36,13 @@ type scriptReader struct {
 	inlined []string  // names whose module the next frame tells
 	head    Sample
 	key     []byte // scratch
-	open    bool   // a sample's header was read
-	deep    bool   // frames beyond maxDepth
-	others  int64  // samples of other events
-	broken  int64  // lines that are none of perf script's
-	lost    int64  // PERF_RECORD_LOST
+	keep    func(module string) bool
+	kept    map[string]bool // what keep said
+	open    bool            // a sample's header was read
+	deep    bool            // frames beyond maxDepth
+	others  int64           // samples of other events
+	broken  int64           // lines that are none of perf script's
+	lost    int64           // PERF_RECORD_LOST
 }
 
 // ReadPerfScript reads the text of perf script. It keeps neither text nor
@@ -47,7 +50,15 @@ type scriptReader struct {
 // Of several events it takes the first. An error that wraps [ErrFormat] says
 // that the file has no sample of perf script's form.
 func ReadPerfScript(r io.Reader) (*Profile, error) {
-	s := scriptReader{p: New(KindCPU, UnitSamples), known: map[string]FrameID{}, kernel: map[string]FrameID{}, names: map[string]ThreadID{}}
+	return ReadPerfScriptPlaces(r, nil)
+}
+
+// ReadPerfScriptPlaces is [ReadPerfScript] that keeps where in their files the
+// frames lie of modules for which keep is true, so that [Profile.Symbolise]
+// can name them. Each place is a frame of its own then, which takes memory. Of
+// callers it is a byte of the call, as perf's address is that of its return.
+func ReadPerfScriptPlaces(r io.Reader, keep func(module string) bool) (*Profile, error) {
+	s := scriptReader{p: New(KindCPU, UnitSamples), keep: keep, kept: map[string]bool{}, known: map[string]FrameID{}, kernel: map[string]FrameID{}, names: map[string]ThreadID{}}
 	in := bufio.NewReaderSize(r, maxLine)
 	whole := true
 	for {
@@ -142,6 +153,9 @@ func (s *scriptReader) end() {
 		return
 	}
 	s.flushInlined("", false)
+	for n := len(s.stack); n > 1 && s.p.frames[s.stack[n-1]] == (Frame{}); n-- {
+		s.stack = s.stack[:n-1] // the end of the way up, or where it was lost
+	}
 	if s.deep {
 		s.p.Cut++
 	}
@@ -228,7 +242,8 @@ func (s *scriptReader) frame(line []byte) bool {
 	if digits == 0 || digits > 16 || digits >= len(line) || line[digits] != ' ' {
 		return false
 	}
-	kernel := digits == 16 && bytes.HasPrefix(line, []byte("ffff")) && !bytes.HasPrefix(line, []byte("ffffffffff6"))
+	kernel := digits == 16 && bytes.HasPrefix(line, []byte("ffff")) && !bytes.HasPrefix(line, []byte("ffffffffff6")) && !bytes.HasPrefix(line, []byte("ffffffffffffffff"))
+	address := line[:digits]
 	symbol, module, ok := cutModule(line[digits+1:])
 	if !ok {
 		return false
@@ -248,10 +263,18 @@ func (s *scriptReader) frame(line []byte) bool {
 	}
 	// Symbol and module stand side by side in the line, but for the offset.
 	key := append(append(append(s.key[:0], symbol...), 0), module...)
+	var at uint64
+	if !kernel && s.keep != nil && s.keeps(module) {
+		at = parseHex(address)
+		if at > 0 && len(s.stack) > 0 {
+			at--
+		}
+		key = binary.LittleEndian.AppendUint64(append(key, 0), at)
+	}
 	s.key = key
 	id, ok := known[string(key)]
 	if !ok {
-		f := Frame{Name: string(symbol), Module: string(module), Kernel: kernel}
+		f := Frame{Name: string(symbol), Module: string(module), Kernel: kernel, Offset: at}
 		if f.Name == "[unknown]" {
 			f.Name = ""
 		}
@@ -268,6 +291,30 @@ func (s *scriptReader) frame(line []byte) bool {
 	}
 	s.stack = append(s.stack, id)
 	return true
+}
+
+// keeps says whether the places of a module's frames are asked for.
+func (s *scriptReader) keeps(module []byte) bool {
+	keep, ok := s.kept[string(module)]
+	if !ok {
+		keep = len(module) > 0 && module[0] == '/' && s.keep(string(module))
+		if len(s.kept) < maxBinaries {
+			s.kept[string(module)] = keep
+		}
+	}
+	return keep
+}
+
+// parseHex reads up to sixteen hexadecimal digits.
+func parseHex(b []byte) (n uint64) {
+	for _, c := range b {
+		if c >= 'a' {
+			n = n<<4 | uint64(c-'a'+10)
+		} else {
+			n = n<<4 | uint64(c-'0')
+		}
+	}
+	return n
 }
 
 // flushInlined keeps frames that the compiler put into the one that follows

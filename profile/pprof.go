@@ -28,8 +28,8 @@ const (
 )
 
 // ReadPprof reads a profile in pprof's form, packed or not. Of several values
-// it takes the last, which is time for Go's CPU, mutex and block profiles, and
-// memory in use for heap profiles.
+// it takes the one that the file names, or the last, which is time for Go's
+// CPU, mutex and block profiles, and memory in use for heap profiles.
 func ReadPprof(r io.Reader) (*Profile, error) {
 	in, err := parsePprof(r)
 	if err != nil {
@@ -38,12 +38,12 @@ func ReadPprof(r io.Reader) (*Profile, error) {
 	if len(in.SampleType) == 0 {
 		return nil, fmt.Errorf("pprof: the file says not what it counts: %w", ErrFormat)
 	}
-	which := len(in.SampleType) - 1
+	which := pprofValue(in)
 	kind := KindOther
 	switch in.SampleType[which].Type {
 	case "cpu", "samples", "wall":
 		kind = KindCPU
-	case "inuse_space", "alloc_space", "inuse_objects", "alloc_objects":
+	case "inuse_space", "alloc_space", "inuse_objects", "alloc_objects", "space", "objects":
 		kind = KindHeap
 	}
 	p := New(kind, in.SampleType[which].Unit)
@@ -53,7 +53,12 @@ func ReadPprof(r io.Reader) (*Profile, error) {
 	p.Notes = append(p.Notes, in.Comments...)
 	for _, m := range in.Mapping {
 		if m.File != "" && len(p.Binaries) < maxBinaries {
-			p.Binary(m.File).BuildID = m.BuildID
+			b := p.Binary(m.File)
+			b.BuildID = m.BuildID
+			if m.Start>>32 == m.ID {
+				// Of WritePprof: addresses are those of the link.
+				b.Text = Segment{Offset: m.Offset, Address: m.Start & (1<<32 - 1), Size: m.Limit - m.Start}
+			}
 		}
 	}
 	frames := pprofFrames{p: p, known: map[uint64][]FrameID{}}
@@ -66,6 +71,20 @@ func ReadPprof(r io.Reader) (*Profile, error) {
 	}
 	p.noteCut()
 	return p, nil
+}
+
+// pprofValue is the value that a profile is about: the one that it names
+// itself, as TCMalloc's do, whose last values are memory that nobody has; or
+// else the last.
+func pprofValue(in *profile.Profile) int {
+	at := slices.IndexFunc(in.SampleType, func(t *profile.ValueType) bool { return t.Type == in.DefaultSampleType })
+	if at < 0 || in.DefaultSampleType == "" {
+		return len(in.SampleType) - 1
+	}
+	if space := slices.IndexFunc(in.SampleType, func(t *profile.ValueType) bool { return t.Type == "space" && t.Unit == "bytes" }); space >= 0 {
+		at = space // rather than the number of objects
+	}
+	return at
 }
 
 // parsePprof guards the library's parser, which was not made for garbage.
@@ -163,7 +182,9 @@ func (f pprofFrames) at(l *profile.Location) []FrameID {
 	frame.Kernel = kernelModule(frame.Module)
 	var ids []FrameID
 	if len(l.Line) == 0 {
-		if frame.Module == "" {
+		if m := l.Mapping; m != nil && m.File != "" && !frame.Kernel && l.Address >= m.Start && l.Address < m.Limit && l.Address != 0 {
+			frame.Offset = l.Address - m.Start + m.Offset
+		} else if frame.Module == "" && l.Address != 0 {
 			frame.Name = fmt.Sprintf("0x%x", l.Address)
 		}
 		ids = append(ids, f.p.Frame(frame))
@@ -194,7 +215,12 @@ func (p *Profile) WritePprof(w io.Writer) error {
 	}
 	b := pprofBuilder{p: p, out: out, mappings: map[string]*profile.Mapping{}, functions: map[string]*profile.Function{}, locations: map[string]*profile.Location{}}
 	for _, binary := range p.Binaries {
-		b.mapping(binary.Path).BuildID = binary.BuildID
+		m := b.mapping(binary.Path)
+		m.BuildID = binary.BuildID
+		if t := binary.Text; t.Size > 0 && t.Address+t.Size < 1<<32 {
+			m.Start, m.Offset = m.ID<<32+t.Address, t.Offset
+			m.Limit = m.Start + t.Size
+		}
 	}
 	type key struct {
 		stack  StackID
@@ -231,7 +257,8 @@ type pprofBuilder struct {
 func (b *pprofBuilder) mapping(file string) *profile.Mapping {
 	m := b.mappings[file]
 	if m == nil {
-		// Addresses are not kept; each mapping has a range of its own.
+		// Each mapping has a range of its own, in which addresses are those
+		// of the link: programs that look for names find them.
 		n := uint64(len(b.out.Mapping) + 1)
 		m = &profile.Mapping{ID: n, Start: n << 32, Limit: (n + 1) << 32, File: file, HasFunctions: true}
 		b.out.Mapping, b.mappings[file] = append(b.out.Mapping, m), m
@@ -277,7 +304,11 @@ func (b *pprofBuilder) location(frames []FrameID) *profile.Location {
 	}
 	if outer.Module != "" {
 		l.Mapping = b.mapping(outer.Module)
-		l.Address = l.Mapping.Start + l.ID
+		if m := l.Mapping; outer.Offset >= m.Offset && outer.Offset-m.Offset < m.Limit-m.Start && outer.Offset != 0 {
+			l.Address = m.Start + outer.Offset - m.Offset
+		} else if outer.Name != "" {
+			l.Address = m.Start>>32<<32 + l.ID // any of its own
+		}
 	}
 	for _, id := range frames {
 		if f := b.p.frames[id]; f.Name != "" || len(frames) > 1 {

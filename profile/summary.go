@@ -66,7 +66,7 @@ func Merge(profiles []*Profile) *Profile {
 		out.Notes = append(out.Notes, p.Notes...)
 		for _, b := range p.Binaries {
 			if to := out.binaryAt(at, b.Path); to != nil {
-				to.BuildID, to.Type, to.Why = cmp.Or(b.BuildID, to.BuildID), cmp.Or(b.Type, to.Type), cmp.Or(b.Why, to.Why)
+				to.BuildID, to.Type, to.Why, to.Text = cmp.Or(b.BuildID, to.BuildID), cmp.Or(b.Type, to.Type), cmp.Or(b.Why, to.Why), cmp.Or(b.Text, to.Text)
 			}
 		}
 		stacks := make([]StackID, len(p.paths))

@@ -34,14 +34,23 @@ type Trust struct {
 }
 
 // Distrust takes away the names that nobody should believe and returns what is
-// left. at are files at hand, by their path in the profile; a file whose build
-// id is another than the profile's is not what ran, and gives no names. Frames
-// without a name that follow each other in a module become one.
+// left: it is [Profile.Judge] for good. Places of frames are forgotten, and
+// frames without a name that follow each other in a module become one.
+func (p *Profile) Distrust(at map[string]ELF) Trust {
+	p.Judge(at)
+	p.forget()
+	return p.resolve()
+}
+
+// Judge takes away the names that nobody should believe and returns what is
+// left. Frames keep their places, so that [Profile.Symbolise] may still name
+// them. at are files at hand, by their path in the profile; a file whose build
+// id is another than the profile's is not what ran, and gives no names.
 //
 // Names are taken from a binary that exports functions but has no table of
 // all of them, where addresses lie beyond the end of the function that they
 // are named after, or, with no file at hand, far into it.
-func (p *Profile) Distrust(at map[string]ELF) Trust {
+func (p *Profile) Judge(at map[string]ELF) Trust {
 	verdicts := map[string]string{} // by module: why no name is believed
 	binaries, named := p.binaryIndex(), p.named()
 	for module := range p.modules() {
@@ -50,7 +59,7 @@ func (p *Profile) Distrust(at map[string]ELF) Trust {
 			if b == nil {
 				b = &Binary{} // one too many to be told
 			}
-			b.Type = file.Type
+			b.Type, b.Text = file.Type, file.Text
 			switch {
 			case b.BuildID != "" && file.BuildID != "" && !strings.HasPrefix(b.BuildID, file.BuildID) && !strings.HasPrefix(file.BuildID, b.BuildID):
 				verdicts[module] = fmt.Sprintf(otherFile+" has build id %s, and what ran had %s: the binary was replaced", short(file.BuildID), short(b.BuildID))
@@ -76,14 +85,19 @@ func (p *Profile) Distrust(at map[string]ELF) Trust {
 		switch {
 		case verdicts[f.Module] != "" && strings.HasPrefix(verdicts[f.Module], "the file"):
 			gone[id] = true
-		case have && file.Type == TypeExports && !file.Go:
+		case have && file.Type == TypeExports:
 			size, exported := file.Exports[f.Name]
 			gone[id] = !exported || uint64(p.offsets[id]) >= max(size, 1)
 		case verdicts[f.Module] != "":
 			gone[id] = true
 		}
 	}
-	p.dropNames(gone)
+	p.rewrite(func(id FrameID, f Frame) Frame {
+		if gone[id] {
+			f.Name, f.Inlined = "", false
+		}
+		return f
+	}, false)
 	for module, why := range verdicts {
 		if b := p.binaryAt(binaries, module); b != nil {
 			b.Why = why
@@ -141,7 +155,7 @@ func (p *Profile) guesses(at map[string]ELF) map[string]float64 {
 		all[f.Module] += weights[id]
 		limit := uint64(tooFar)
 		if file, ok := at[f.Module]; ok {
-			if file.Type == TypeFull || file.Go {
+			if file.Type == TypeFull || file.Type == TypeDebug || file.Type == TypeGo {
 				continue
 			}
 			limit = max(file.Exports[f.Name], 1)
@@ -180,46 +194,6 @@ func (p *Profile) pathWeights() []int64 {
 		out[p.paths[i].parent] += out[i] // a path is younger than its parent
 	}
 	return out
-}
-
-// dropNames takes the names of frames away, and makes frames without names
-// that follow each other in one module one.
-func (p *Profile) dropNames(gone []bool) {
-	changed := slices.Contains(gone, true)
-	frameTo := make([]FrameID, len(p.frames))
-	for id := range frameTo {
-		f := p.frames[id]
-		if gone[id] {
-			f.Name, f.Inlined = "", false
-			frameTo[id] = p.Frame(f)
-		} else {
-			frameTo[id] = FrameID(id)
-		}
-		changed = changed || f.Name == ""
-	}
-	if !changed {
-		return
-	}
-	stackTo := make([]StackID, len(p.paths))
-	old := p.paths
-	p.paths, p.pathIndex = make([]step, 1, len(old)), map[step]StackID{}
-	for i := 1; i < len(old); i++ {
-		parent, frame := stackTo[old[i].parent], frameTo[old[i].frame]
-		if parent != 0 && p.paths[parent].frame == frame && p.frames[frame].Name == "" {
-			stackTo[i] = parent
-			continue
-		}
-		stackTo[i], _ = p.Push(parent, frame)
-	}
-	clear(p.alike)
-	for n, chunk := range p.chunks {
-		for i := range chunk {
-			chunk[i].Stack = stackTo[chunk[i].Stack]
-			if chunk[i].TimeNS == NoTime {
-				p.alike[stackThread{chunk[i].Stack, chunk[i].Thread}] = place{uint32(n), uint32(i)}
-			}
-		}
-	}
 }
 
 // vdso is the kernel's code in every process: it has few functions, and who
@@ -290,18 +264,18 @@ func HowToName(b Binary) string {
 	if strings.HasSuffix(b.Path, deleted) {
 		return fmt.Sprintf("%s was replaced while it ran: restart the program, or give perf the file that ran, and take the profile again", name)
 	}
-	how := ""
+	file := "its debug file"
 	if len(b.BuildID) > 2 {
-		how = fmt.Sprintf("debuginfod-find debuginfo %s gets its debug file where the distribution offers one; perf finds it under /usr/lib/debug/.build-id/%s/%s.debug", b.BuildID, b.BuildID[:2], b.BuildID[2:])
+		file = "the debug file of build id " + b.BuildID
 	}
-	if strings.Contains(name, "envoy") {
-		if how != "" {
-			how += ". "
-		}
-		how += "Envoy has images with symbols, envoyproxy/envoy:debug-vVERSION; Istio offers the debug file of each build of its proxy beside the binary"
+	how := file + " names them: meshmark profile --debug FILE"
+	switch {
+	case strings.Contains(name, "envoy"):
+		how += ". Envoy has images with symbols, envoyproxy/envoy:debug-vVERSION, and Istio offers the debug file of each build of its proxy beside the binary"
+	case len(b.BuildID) > 2:
+		how += ". Where the distribution offers it, debuginfod-find debuginfo " + b.BuildID + " gets it. Or build the program without -s and strip"
+	default:
+		how += ". Or build the program without -s and strip"
 	}
-	if how == "" {
-		how = "build it without -s and strip, or lay its debug file under /usr/lib/debug, and take the profile again"
-	}
-	return fmt.Sprintf("%s has no names of functions. %s", name, how)
+	return fmt.Sprintf("%s has no names of functions; %s", name, how)
 }

@@ -36,16 +36,16 @@ func TestDistrust(t *testing.T) {
 		why  string
 	}{
 		{name: "without the file: far into a function means a guess",
-			want: "wrk:worker_0;[envoy];memcpy 10\nwrk:worker_0;[envoy];tcp_sendmsg_[k] 10\n", user: 1, why: "no table of its functions"},
+			want: "wrk:worker_0;[envoy];memcpy 1\nwrk:worker_0;[envoy];tcp_sendmsg_[k] 1\n", user: 1, why: "no table of its functions"},
 		{name: "with the file: what lies inside an exported function stays",
 			at:   map[string]ELF{envoy: {Type: TypeExports, Exports: map[string]uint64{"AbslInternalYield": 0x30, "envoy_dynamic_module_on_program_init": 0x30, "main": 8}}},
-			want: "wrk:worker_0;[envoy];envoy_dynamic_module_on_program_init;[envoy];memcpy 10\nwrk:worker_0;[envoy];tcp_sendmsg_[k] 10\n", user: 1, why: "no table of its functions"},
+			want: "wrk:worker_0;[envoy];envoy_dynamic_module_on_program_init;[envoy];memcpy 1\nwrk:worker_0;[envoy];tcp_sendmsg_[k] 1\n", user: 1, why: "no table of its functions"},
 		{name: "a file with all symbols is believed, however far",
 			at:   map[string]ELF{envoy: {Type: TypeFull}},
-			want: "wrk:worker_0;EnvoyGoHello;tcp_sendmsg_[k] 10\nwrk:worker_0;main;envoy_dynamic_module_on_program_init;AbslInternalYield;AbslInternalYield;memcpy 10\n", user: 1},
+			want: "wrk:worker_0;EnvoyGoHello;tcp_sendmsg_[k] 1\nwrk:worker_0;main;envoy_dynamic_module_on_program_init;AbslInternalYield;AbslInternalYield;memcpy 1\n", user: 1},
 		{name: "another file than ran",
 			at: map[string]ELF{envoy: {Type: TypeFull, BuildID: "aaaaaaaaaaaaaaaa"}}, id: "bbbbbbbbbbbbbbbb",
-			want: "wrk:worker_0;[envoy];memcpy 10\nwrk:worker_0;[envoy];tcp_sendmsg_[k] 10\n", user: 1, why: "replaced"},
+			want: "wrk:worker_0;[envoy];memcpy 1\nwrk:worker_0;[envoy];tcp_sendmsg_[k] 1\n", user: 1, why: "replaced"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := script(t, stripped)
@@ -164,8 +164,9 @@ func TestVouchedNamesStay(t *testing.T) {
 	p := script(t, stripped)
 	p.Distrust(map[string]ELF{"/usr/local/bin/envoy": {Type: TypeFull}})
 	want := text(t, p)
-	again := Merge([]*Profile{p, New(KindCPU, UnitNanoseconds)})
-	other := New(KindCPU, UnitNanoseconds)
+	empty, other := New(KindCPU, UnitNanoseconds), New(KindCPU, UnitNanoseconds)
+	empty.Period, other.Period = p.Period, p.Period
+	again := Merge([]*Profile{p, empty})
 	other.Binary("/usr/local/bin/envoy")
 	for _, p := range []*Profile{p, again, Merge([]*Profile{p, other})} {
 		if trust := p.Distrust(nil); trust.User != 1 || text(t, p) != want {

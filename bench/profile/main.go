@@ -1,11 +1,15 @@
-// Command profile measures the reading of profiles against its targets, on
-// this machine:
+// Command profile measures the taking and reading of profiles against their
+// targets, on this machine:
 //
-//	read   a perf script of 1 GB, as a proxy with symbols under load gives it:
-//	       seconds, and memory at its peak, of a process that reads it, takes
-//	       doubtful names away, and adds up by cost centre
+//	read      a perf script of 1 GB, as a proxy with symbols under load gives
+//	          it: seconds, and memory at its peak, of a process that reads it,
+//	          takes doubtful names away, and adds up by cost centre
+//	overhead  what perf at the default rate adds to the CPU of each request of
+//	          a loaded Envoy, of windows with and without it side by side
 //
-// The file is made in the directory for temporary files, and removed.
+// The file is made in the directory for temporary files, and removed. The part
+// overhead needs perf, nginx and bin/meshmark in the working directory; it may
+// need root.
 package main
 
 import (
@@ -25,6 +29,7 @@ import (
 
 	"github.com/meshmark/meshmark/bench/internal/table"
 	"github.com/meshmark/meshmark/profile"
+	"github.com/meshmark/meshmark/profile/perf"
 )
 
 // Targets.
@@ -45,12 +50,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("profile", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	megabytes := flags.Int64("megabytes", 1000, "size of the perf script")
+	o := overheadOptions{stderr: stderr}
+	flags.IntVar(&o.pairs, "pairs", 20, "pairs of windows of the part overhead")
+	flags.DurationVar(&o.each, "each", 5*time.Second, "length of each of its windows")
+	flags.IntVar(&o.rate, "rate", 4000, "its requests a second")
+	flags.IntVar(&o.hz, "hz", perf.DefaultHz, "its samples a second of CPU time")
+	flags.StringVar(&o.graph, "graph", perf.GraphFP, "how it finds callers: fp, dwarf or none")
+	flags.IntVar(&o.serverCPU, "server-cpu", 0, "its core for Envoy")
+	flags.IntVar(&o.clientCPU, "client-cpu", 1, "its core for load and nginx")
+	only := flags.String("only", "read,overhead", "which parts to run: read, overhead")
 	jsonFile := flags.String("json", "", "also write the results to this file")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	rows, err := table.Run(ctx, "read", []table.Part{
+	rows, err := table.Run(ctx, *only, []table.Part{
 		{Name: "read", Run: func(ctx context.Context) ([]table.Row, error) { return measure(ctx, *megabytes*1_000_000, stderr) }},
+		{Name: "overhead", Run: func(ctx context.Context) ([]table.Row, error) { return overhead(ctx, o) }},
 	})
 	return table.Report(stdout, "profiles", rows, err, *jsonFile, struct {
 		Schema  int         `json:"schema"`

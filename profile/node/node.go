@@ -172,7 +172,8 @@ func (s *Server) take(ctx context.Context, request Request) (Answer, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Trust = recording.Profile.Distrust(recording.Files)
+	// Places are kept: the caller may have debug files.
+	out.Trust = recording.Profile.Judge(recording.Files)
 	out.Binaries, out.Seconds, out.Ended = recording.Profile.Binaries, recording.Seconds, recording.Ended
 	var b bytes.Buffer
 	if err := recording.Profile.WritePprof(&b); err != nil {

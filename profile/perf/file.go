@@ -1,12 +1,15 @@
 package perf
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -44,29 +47,76 @@ func (t Tool) ReadFile(ctx context.Context, file string) (*profile.Profile, map[
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := t.script(ctx, path, absolute)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", file, err)
-	}
 	root, err := os.OpenRoot(t.root())
 	if err != nil {
 		return nil, nil, err
 	}
 	defer root.Close()
-	return p, roots{root}.lookAt(p), nil
+	p, files, err := t.script(ctx, path, absolute, nil, roots{root})
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return p, files, nil
 }
 
 // drainTime is how long perf may go on with a text that is refused.
 const drainTime = time.Second
 
-// script reads a file by perf script, and its build ids by perf buildid-list.
-func (t Tool) script(ctx context.Context, path, file string) (*profile.Profile, error) {
+// script reads a file by perf script, and its build ids by perf buildid-list,
+// and names what the binaries at hand name. It returns what those say of
+// themselves, by their path in the profile. If there are pids, it is about those
+// processes alone, whatever else is in the file.
+func (t Tool) script(ctx context.Context, path, file string, pids []int, at roots) (*profile.Profile, map[string]profile.ELF, error) {
+	all, err := t.buildIDs(ctx, path, file)
+	if err != nil {
+		return nil, nil, err
+	}
+	files := at.lookAt(slices.Sorted(maps.Keys(all)))
+	ids := theirIDs(all, files)
+	p, err := t.text(ctx, path, file, pids, func(module string) bool { return files[module].Type != profile.TypeFull })
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(pids) > 0 {
+		modules := p.Modules()
+		maps.DeleteFunc(ids, func(module, _ string) bool { return !slices.Contains(modules, module) })
+	}
+	p.SetBuildIDs(ids)
+	missing := slices.DeleteFunc(p.Modules(), func(module string) bool { _, ok := files[module]; return ok })
+	maps.Copy(files, at.lookAt(missing))
+	at.name(p, files)
+	return p, files, nil
+}
+
+// theirIDs leaves one build id for each path. Where a file has several, since
+// other containers have other programs at the same path, it is that of the
+// binary at hand, or none.
+func theirIDs(all map[string][]string, files map[string]profile.ELF) map[string]string {
+	out := map[string]string{}
+	for module, ids := range all {
+		switch own := files[module].BuildID; {
+		case len(ids) == 1:
+			out[module] = ids[0]
+		case slices.Contains(ids, own):
+			out[module] = own
+		}
+	}
+	return out
+}
+
+// text has perf script print a file, or what is of pids in it. Places are kept
+// of modules for which keep is true.
+func (t Tool) text(ctx context.Context, path, file string, pids []int, keep func(module string) bool) (*profile.Profile, error) {
 	// An argument that begins with a dash is no file: it is absolute here.
-	run, err := t.start(ctx, path, nil, "script", "--input", file, "--force", "--no-inline", "--show-lost-events", "--fields", fields)
+	args := []string{"script", "--input", file, "--force", "--no-inline", "--show-lost-events", "--fields", fields}
+	if len(pids) > 0 {
+		args = append(args, "--pid", pidList(pids))
+	}
+	run, err := t.start(ctx, path, nil, args...)
 	if err != nil {
 		return nil, err
 	}
-	p, readErr := profile.ReadPerfScript(run.stdout)
+	p, readErr := profile.ReadPerfScriptPlaces(run.stdout, keep)
 	stopped := false
 	if readErr != nil {
 		// perf may already have said what is wrong; it is not waited for long.
@@ -92,7 +142,7 @@ func (t Tool) script(ctx context.Context, path, file string) (*profile.Profile, 
 	case strings.Contains(said, "truncated") || strings.Contains(said, "data size field is 0"):
 		p.Notes = append(p.Notes, "the file is truncated, and was read as far as perf could: "+firstLine(said))
 	}
-	return p, t.buildIDs(ctx, path, file, p)
+	return p, nil
 }
 
 func firstLine(s string) string {
@@ -100,21 +150,32 @@ func firstLine(s string) string {
 	return line
 }
 
-// buildIDs notes the build ids that the file has; a file without any is none
-// the worse.
-func (t Tool) buildIDs(ctx context.Context, path, file string, p *profile.Profile) error {
+// buildIDs are the build ids that the file has, by path, each once; a file
+// without any is none the worse.
+func (t Tool) buildIDs(ctx context.Context, path, file string) (map[string][]string, error) {
 	run, err := t.start(ctx, path, nil, "buildid-list", "--force", "--input", file)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(run.stdout, 16<<20))
-	if waitErr := run.wait(); err != nil || waitErr != nil {
-		return ctx.Err()
+	ids := map[string][]string{}
+	for lines := bufio.NewScanner(run.stdout); err == nil && len(ids) < maxIDs && lines.Scan(); {
+		var one map[string]string
+		one, err = profile.ParseBuildIDs(lines.Bytes())
+		for module, id := range one {
+			if !slices.Contains(ids[module], id) {
+				ids[module] = append(ids[module], id)
+			}
+		}
 	}
-	ids, err := profile.ParseBuildIDs(text)
+	// What does not look like it, or does not end, is not waited for.
+	_ = run.stdout.Close()
+	_ = run.signal(syscall.SIGKILL)
+	_ = run.wait()
 	if err != nil {
-		return nil // another version prints it otherwise
+		ids = nil // another version prints it otherwise
 	}
-	p.SetBuildIDs(ids)
-	return nil
+	return ids, ctx.Err() // perf script says what is wrong with the file
 }
+
+// maxIDs bounds the build ids that are read of a file.
+const maxIDs = 1 << 14

@@ -111,11 +111,11 @@ func (r roots) Close() {
 // maxFiles bounds how many binaries are looked at.
 const maxFiles = 1000
 
-// lookAt reads what the binaries of a profile say of themselves, each from the
-// first root that has it.
-func (r roots) lookAt(p *profile.Profile) map[string]profile.ELF {
+// lookAt reads what binaries say of themselves, each from the first root that
+// has it.
+func (r roots) lookAt(modules []string) map[string]profile.ELF {
 	out := map[string]profile.ELF{}
-	for _, module := range p.Modules() {
+	for _, module := range modules {
 		if !strings.HasPrefix(module, "/") || len(out) >= maxFiles {
 			continue
 		}
@@ -134,20 +134,30 @@ func (r roots) lookAt(p *profile.Profile) map[string]profile.ELF {
 }
 
 func readELF(root *os.Root, module string) (profile.ELF, error) {
+	f, err := openIn(root, module)
+	if err != nil {
+		return profile.ELF{}, err
+	}
+	defer f.Close()
+	return profile.ReadELF(f)
+}
+
+// openIn opens a plain file within a root.
+func openIn(root *os.Root, module string) (*os.File, error) {
 	// A path in a profile may name anything: only plain files are opened, since
 	// opening a device may already do something; and what takes a file's place
 	// meanwhile cannot hold this up, nor lead out of the root.
 	at, _, err := plainIn(root, module)
 	if err != nil {
-		return profile.ELF{}, err
+		return nil, err
 	}
 	f, err := root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return profile.ELF{}, err
+		return nil, err
 	}
-	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return profile.ELF{}, fmt.Errorf("%s is no plain file", module)
+		f.Close()
+		return nil, fmt.Errorf("%s is no plain file", module)
 	}
-	return profile.ReadELF(f)
+	return f, nil
 }

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/meshmark/meshmark/profile"
 	"golang.org/x/sys/unix"
 )
 
@@ -112,5 +114,34 @@ func TestInRoot(t *testing.T) {
 		t.Errorf("%d roots", len(all))
 	} else {
 		all.Close()
+	}
+}
+
+// Where containers have different programs at one path, the build id is that of
+// the program at hand.
+func TestTheirIDs(t *testing.T) {
+	all := map[string][]string{"/a": {"1"}, "/b": {"1", "2"}, "/c": {"1", "2"}, "/d": {"1", "2"}}
+	got := theirIDs(all, map[string]profile.ELF{"/b": {BuildID: "2"}, "/c": {BuildID: "3"}})
+	if len(got) != 2 || got["/a"] != "1" || got["/b"] != "2" {
+		t.Errorf("%v", got)
+	}
+}
+
+// All CPUs are sampled where the file has room for that.
+func TestFitsWide(t *testing.T) {
+	for _, tt := range []struct {
+		graph  string
+		cpus   int
+		length time.Duration
+		want   bool
+	}{
+		{GraphFP, 2, time.Hour, true},
+		{GraphNone, 64, time.Minute, true},
+		{GraphFP, 128, 10 * time.Minute, false},
+		{GraphDwarf, 1, time.Second, false},
+	} {
+		if got := (Options{Hz: DefaultHz, Length: tt.length, Graph: tt.graph}).fitsWide(tt.cpus, DefaultMaxBytes); got != tt.want {
+			t.Errorf("%+v: %v", tt, got)
+		}
 	}
 }

@@ -96,6 +96,31 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// Of all that runs on the CPUs only the process is kept, and no binary of
+// others'.
+func TestOnlyTheProcess(t *testing.T) {
+	tool := needPerf(t)
+	one, other := spin(t, spinner(t), time.Minute), spin(t, spinner(t), time.Minute)
+	for _, graph := range []string{perf.GraphFP, perf.GraphNone, perf.GraphDwarf} {
+		o := options(one.Process.Pid)
+		o.Graph = graph
+		r, err := tool.Record(t.Context(), o)
+		if err != nil || r.Profile.Len() == 0 {
+			t.Fatalf("%s: %v", graph, err)
+		}
+		for _, thread := range r.Profile.Threads() {
+			if thread.PID != one.Process.Pid {
+				t.Errorf("%s: %+v is in the profile of %d", graph, thread, one.Process.Pid)
+			}
+		}
+		for _, b := range r.Profile.Binaries {
+			if b.Path == other.Path {
+				t.Errorf("%s: %+v", graph, b)
+			}
+		}
+	}
+}
+
 // A program that ends in mid-profile gives what there is, and a note.
 func TestTargetEnds(t *testing.T) {
 	leakcheck.Goroutines(t)

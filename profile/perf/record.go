@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/profile"
+	"golang.org/x/sys/unix"
 )
 
 // Ways to find out who called whom.
@@ -33,9 +35,7 @@ const (
 	maxPIDs    = 1000
 	// DefaultMaxBytes bounds perf's file, which lies on the machine's own
 	// disk: where a node's is full, pods are evicted.
-	DefaultMaxBytes = 1 << 30
-	// stackBytes is what a sample of GraphDwarf copies.
-	stackBytes = 16 << 10
+	DefaultMaxBytes = profile.MaxRecording
 )
 
 // Options say what to record.
@@ -71,9 +71,8 @@ func (o Options) Check() error {
 		return fmt.Errorf("%d samples a second, it must be 1 to %d", o.Hz, MaxHz)
 	case o.Length <= 0 || o.Length > MaxSeconds*time.Second:
 		return fmt.Errorf("a profile of %v, it must be above 0 and at most %d s", o.Length, MaxSeconds)
-	case o.Graph == GraphDwarf && float64(o.Hz)*o.Length.Seconds()*stackBytes > DefaultMaxBytes:
-		return fmt.Errorf("call graph dwarf copies %d KiB a sample: %d samples a second for %v are %.1f GiB for each busy core, it must be at most %d GiB", stackBytes>>10, o.Hz, o.Length,
-			float64(o.Hz)*o.Length.Seconds()*stackBytes/(1<<30), DefaultMaxBytes>>30)
+	case o.Graph == GraphDwarf && profile.CopiesOfStacks(o.Hz, o.Length) > DefaultMaxBytes:
+		return errors.New(profile.TooManyCopies(o.Hz, o.Length))
 	case o.Graph != GraphFP && o.Graph != GraphDwarf && o.Graph != GraphNone:
 		return fmt.Errorf("call graph %q, it must be fp, dwarf or none", o.Graph)
 	}
@@ -83,6 +82,12 @@ func (o Options) Check() error {
 // Record samples processes by their CPU clock. It returns what there is if
 // they end before, and an error that wraps one of this package's if perf
 // cannot be had.
+//
+// Where it may, and its file has room, perf samples the CPUs, and what belongs
+// to the processes is kept: an event of a thread starts and stops a timer at
+// each of its context switches, which a loaded proxy pays for with some percent
+// of its CPU, and one of a CPU runs on; make bench has what is left. Processes
+// that the given ones start meanwhile are left out then.
 func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 	var out Recording
 	if err := o.Check(); err != nil {
@@ -100,10 +105,16 @@ func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 	at := rootsOf(o.PIDs)
 	defer at.Close()
 	files := dataFile{here: filepath.Join(here, "perf.data"), there: filepath.Join(there, "perf.data")}
-	if err := t.record(ctx, path, files, o, &out); err != nil {
+	wide := os.Geteuid() == 0 && o.fitsWide(runtime.NumCPU(), t.maxBytes())
+	err = t.record(ctx, path, files, o, wide, &out)
+	if wide && errors.Is(err, ErrForbidden) && ctx.Err() == nil {
+		out = Recording{}
+		err = t.record(ctx, path, files, o, false, &out)
+	}
+	if err != nil {
 		return out, err
 	}
-	out.Profile, err = t.script(ctx, path, files.there)
+	out.Profile, out.Files, err = t.script(ctx, path, files.there, o.PIDs, at)
 	if errors.Is(err, profile.ErrFormat) && ctx.Err() == nil {
 		// Nothing ran: an empty profile is an answer.
 		out.Profile, err = profile.New(profile.KindCPU, profile.UnitNanoseconds), nil
@@ -118,7 +129,9 @@ func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 	case out.Ended:
 		out.Profile.Notes = append(out.Profile.Notes, fmt.Sprintf("the processes ended after %.1f s of %.1f s", out.Seconds, o.Length.Seconds()))
 	}
-	out.Files = at.lookAt(out.Profile)
+	if o.Graph == GraphFP {
+		out.Profile.NoteCallers()
+	}
 	return out, nil
 }
 
@@ -139,27 +152,55 @@ func (f dataFile) size() int64 {
 	return info.Size()
 }
 
-// arguments are perf record's. Its workload sleeps: perf ends with it, even
-// where nobody is left to stop perf.
-func (o Options) arguments(file string) []string {
-	pids := make([]string, len(o.PIDs))
-	for i, pid := range o.PIDs {
-		pids[i] = strconv.Itoa(pid)
+// sampleBytes is about what a sample with a deep stack takes in perf's file.
+const sampleBytes = 1000
+
+// fitsWide reports whether perf's file would hold samples of all that runs:
+// copies of all stacks would be too many, and so may be long profiles on many
+// CPUs.
+func (o Options) fitsWide(cpus int, maxBytes int64) bool {
+	return o.Graph != GraphDwarf && float64(cpus)*float64(o.Hz)*o.Length.Seconds()*sampleBytes <= float64(maxBytes)
+}
+
+// pidList is how perf wants to have processes.
+func pidList(pids []int) string {
+	words := make([]string, len(pids))
+	for i, pid := range pids {
+		words[i] = strconv.Itoa(pid)
 	}
-	args := []string{"record", "--event", "cpu-clock", "--freq", strconv.Itoa(o.Hz), "--no-buildid-cache",
-		"--control", "fd:3,4", "--delay", "-1", "--output", file, "--pid", strings.Join(pids, ",")}
+	return strings.Join(words, ",")
+}
+
+// arguments are perf record's. Its workload sleeps: perf ends with it, even
+// where nobody is left to stop perf. Idle CPUs are not sampled.
+func (o Options) arguments(file string, wide bool) []string {
+	args := []string{"record", "--freq", strconv.Itoa(o.Hz), "--no-buildid-cache", "--control", "fd:3,4", "--delay", "-1", "--output", file}
+	if wide {
+		args = append(args, "--event", "cpu-clock:I", "--all-cpus")
+	} else {
+		args = append(args, "--event", "cpu-clock", "--pid", pidList(o.PIDs))
+	}
 	switch o.Graph {
 	case GraphFP:
 		args = append(args, "--call-graph", "fp")
 	case GraphDwarf:
-		args = append(args, "--call-graph", "dwarf,"+strconv.Itoa(stackBytes))
+		args = append(args, "--call-graph", "dwarf,"+strconv.Itoa(profile.StackCopy))
 	}
 	return append(args, "--", "sleep", strconv.Itoa(int(math.Ceil((o.Length + startTime).Seconds()))))
 }
 
-// record has perf write a file. perf begins when told over a pipe, and says
-// when it has, so that the time is that of the sampling.
-func (t Tool) record(ctx context.Context, path string, file dataFile, o Options, out *Recording) error {
+// record has perf write a file, of the processes or, if wide, of all that runs.
+// perf begins when told over a pipe, and says when it has, so that the time is
+// that of the sampling.
+func (t Tool) record(ctx context.Context, path string, file dataFile, o Options, wide bool, out *Recording) error {
+	var processes pidfds // perf itself ends with the processes unless it is wide
+	if wide {
+		var err error
+		if processes, err = openPidfds(o.PIDs); err != nil {
+			return err
+		}
+		defer processes.Close()
+	}
 	ctlOut, ctlIn, err := os.Pipe()
 	if err != nil {
 		return err
@@ -171,7 +212,7 @@ func (t Tool) record(ctx context.Context, path string, file dataFile, o Options,
 		return err
 	}
 	defer ackOut.Close()
-	p, err := t.start(ctx, path, []*os.File{ctlOut, ackIn}, o.arguments(file.there)...)
+	p, err := t.start(ctx, path, []*os.File{ctlOut, ackIn}, o.arguments(file.there, wide)...)
 	ctlOut.Close()
 	ackIn.Close()
 	if err != nil {
@@ -211,9 +252,10 @@ func (t Tool) record(ctx context.Context, path string, file dataFile, o Options,
 	if o.Started != nil {
 		o.Started()
 	}
-	out.Ended, out.Full, err = t.until(done, file, o.Length)
+	why, err := t.until(done, file, o.Length, processes)
 	out.Seconds = time.Since(begin).Seconds()
-	if !out.Ended {
+	out.Ended, out.Full = why == endedPerf || why == endedProcesses, why == endedFull
+	if why != endedPerf {
 		_ = p.signal(syscall.SIGINT)
 		err = <-done
 	}
@@ -230,8 +272,19 @@ func (t Tool) record(ctx context.Context, path string, file dataFile, o Options,
 	return nil
 }
 
-// until waits until the time is over, perf's file is full, or perf has ended.
-func (t Tool) until(done <-chan error, file dataFile, length time.Duration) (ended, full bool, err error) {
+// Why sampling ended.
+type endedBy int
+
+const (
+	endedTime endedBy = iota
+	endedFull
+	endedProcesses
+	endedPerf // with the processes, or with an error
+)
+
+// until waits until the time is over, perf's file is full, the processes have
+// ended, or perf has.
+func (t Tool) until(done <-chan error, file dataFile, length time.Duration, processes pidfds) (endedBy, error) {
 	timer := time.NewTimer(length)
 	defer timer.Stop()
 	look := time.NewTicker(lookTime)
@@ -239,13 +292,56 @@ func (t Tool) until(done <-chan error, file dataFile, length time.Duration) (end
 	for {
 		select {
 		case err := <-done:
-			return true, false, err
+			return endedPerf, err
 		case <-timer.C:
-			return false, false, nil
+			return endedTime, nil
 		case <-look.C:
 			if file.size() >= t.maxBytes() {
-				return false, true, nil
+				return endedFull, nil
+			}
+			if processes.ended() {
+				return endedProcesses, nil
 			}
 		}
 	}
+}
+
+// pidfds are processes that are watched; see pidfd_open(2).
+type pidfds []int
+
+// openPidfds watches processes; the error wraps [ErrGone] if one is none.
+func openPidfds(pids []int) (pidfds, error) {
+	var out pidfds
+	for _, pid := range pids {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			out.Close()
+			if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) { // EINVAL: a thread
+				return nil, errs.WithHint(fmt.Errorf("%w: %d", ErrGone, pid), "is it running, and on this machine?")
+			}
+			// No way to watch it is one more reason to have perf do it.
+			return nil, fmt.Errorf("%w: watch process %d: %w", ErrForbidden, pid, err)
+		}
+		out = append(out, fd)
+	}
+	return out, nil
+}
+
+func (p pidfds) Close() {
+	for _, fd := range p {
+		_ = unix.Close(fd)
+	}
+}
+
+// ended reports whether all have ended, if there are any.
+func (p pidfds) ended() bool {
+	if len(p) == 0 {
+		return false
+	}
+	polls := make([]unix.PollFd, len(p))
+	for i, fd := range p {
+		polls[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	}
+	n, err := unix.Poll(polls, 0)
+	return err == nil && n == len(p)
 }

@@ -1,0 +1,102 @@
+package debugfile_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/profile"
+	"github.com/meshmark/meshmark/profile/debugfile"
+)
+
+const id, otherID = "0102030405060708090a0b0c0d0e0f1011121314", "ff02030405060708090a0b0c0d0e0f1011121314"
+
+// build builds the program that spins, with its symbols.
+func build(t *testing.T, id string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "spinner")
+	if out, err := exec.Command("go", "build", "-ldflags", "-B 0x"+id, "-o", path, "../perf/testdata/spin").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+// profileOf is a profile of a stripped binary of some build, with a sample in
+// each of many places of its code.
+func profileOf(t *testing.T, like, id string) *profile.Profile {
+	t.Helper()
+	f, err := os.Open(like)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	e, err := profile.ReadELF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for at := e.Text.Offset + 0x2000; at < e.Text.Offset+0x20000; at += 0x777 {
+		text.WriteString("x 7/7 1.000000: 10101010 cpu-clock: \n\t" + strconv.FormatUint(at, 16) + " [unknown] (/bin/spinner)\n\n")
+	}
+	p, err := profile.ReadPerfScriptPlaces(strings.NewReader(text.String()), func(string) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Judge(map[string]profile.ELF{"/bin/spinner": {BuildID: id, Type: profile.TypeStripped, Text: e.Text}})
+	return p
+}
+
+func TestFinder(t *testing.T) {
+	t.Setenv("DEBUGINFOD_CACHE_PATH", t.TempDir())
+	path := build(t, id)
+	tree := t.TempDir()
+	at := debugfile.ByID(tree, id)
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(path, at); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		paths []string
+		ran   string
+		named bool
+		note  string
+	}{
+		"the file":           {[]string{path}, id, true, "of the same build id " + id},
+		"its directory":      {[]string{filepath.Dir(path)}, id, true, "is named by"},
+		"by build id":        {[]string{tree}, id, true, at},
+		"below .build-id":    {[]string{filepath.Join(tree, ".build-id")}, id, true, at},
+		"nothing at hand":    {nil, id, false, ""},
+		"of another build":   {[]string{path}, otherID, false, "it has build id " + otherID + ", and they have " + id},
+		"nobody knows which": {[]string{path}, "", false, "does not say which build"},
+	} {
+		finder, err := debugfile.New(test.paths)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := profileOf(t, path, test.ran)
+		finder.Name(p)
+		trust := p.Distrust(nil)
+		notes := strings.Join(p.Notes, "\n")
+		if (trust.User > 0.9) != test.named || !test.named && trust.User > 0 || !strings.Contains(notes, test.note) || test.note == "" && notes != "" {
+			t.Errorf("%s: %.2f named, notes %q", name, trust.User, notes)
+		}
+	}
+}
+
+func TestNewErrors(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("no binary"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{text, filepath.Join(t.TempDir(), "missing")} {
+		if _, err := debugfile.New([]string{path}); errs.Code(err) != errs.CodeUsage {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
