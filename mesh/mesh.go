@@ -38,6 +38,10 @@ type Proxy struct {
 	Concurrency string // worker threads
 	CPULimit    string // Kubernetes quantity, or none
 	Envoy       string // version, or "" for the mesh's own
+	// Interception is how connections come to it: redirect (also if empty), or
+	// [InterceptionNone].
+	Interception string
+	Filters      string // parts switched on beside those of the mesh; see study.Parts
 	// CertificateTTL is how long the workload's certificates are valid; it
 	// gets a new one when half of it has passed. 0 leaves both to the mesh.
 	CertificateTTL time.Duration
@@ -48,10 +52,17 @@ type Workload struct {
 	Name      string
 	Namespace string
 	Proxy     *Proxy // nil: no sidecar
+	Client    bool   // it sends requests, as opposed to serving them
 	// ControlPort is the port of the role's control server, which must not
 	// pass through the sidecar.
 	ControlPort int
+	// Extensions are configuration of the user's own for its sidecar.
+	Extensions []Extension
 }
+
+// SinkName names the Service, in the workloads' namespace, that takes what
+// sidecars send about requests: a workload without a sidecar.
+const SinkName = "sink"
 
 // Endpoint is where a trial's requests went.
 type Endpoint struct {
@@ -87,6 +98,11 @@ type Evidence struct {
 	// ClientProxy and ServerProxy are what the running sidecars say of
 	// themselves; nil where the pod has none.
 	ClientProxy, ServerProxy *ProxyState
+	// Extensions are those of the server's workload, by their names.
+	Extensions map[string]Extended
+	// FiltersVary says that the study has cells with parts switched on: then
+	// one that is there by itself cannot be measured.
+	FiltersVary bool
 }
 
 // ProxyState is what a running sidecar is, as opposed to what was asked for.

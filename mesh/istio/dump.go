@@ -15,7 +15,9 @@ import (
 type loaded struct {
 	logs     []string // formats of its access logs: text, json; sorted, each once
 	allStats bool     // it records every statistic
-	mtls     string   // what its inbound side accepts on the worker's port: strict, permissive, off; "" if it has no such port
+	// listeners are the names of its active ones.
+	listeners []string
+	mtls      string // what its inbound side accepts on the worker's port: strict, permissive, off; "" if it has no such port
 }
 
 // everything is the pattern by which Decorate asks for all statistics.
@@ -56,6 +58,7 @@ func readDump(dump []byte, port int) (loaded, error) {
 				continue
 			}
 			listeners++
+			out.listeners = append(out.listeners, l.Name)
 			var listener any
 			if err := json.Unmarshal(l.Active.Listener, &listener); err != nil {
 				return loaded{}, fmt.Errorf("listener %q of the proxy: %w", l.Name, err)
@@ -65,7 +68,7 @@ func readDump(dump []byte, port int) (loaded, error) {
 				visit(v, "text_format_source", func(any) { out.logs = append(out.logs, "text") })
 				visit(v, "text_format", func(any) { out.logs = append(out.logs, "text") })
 			})
-			if l.Name == "virtualInbound" {
+			if l.Name == "virtualInbound" || l.Name == ownInbound(port) {
 				mode, err := inboundMode(l.Active.Listener, port)
 				if err != nil {
 					return loaded{}, err
@@ -135,7 +138,7 @@ func visit(v any, key string, f func(any)) {
 // cannot tell apart: text from JSON logs, all statistics from the default,
 // strict from permissive mTLS.
 func configured(side string, e mesh.Evidence, dump []byte) []record.Check {
-	have, err := readDump(dump, e.Endpoint.Port)
+	have, err := readDump(dump, inboundPort(e))
 	if err != nil {
 		return []record.Check{{Name: side + "-config", Detail: err.Error()}}
 	}
@@ -153,6 +156,7 @@ func configured(side string, e mesh.Evidence, dump []byte) []record.Check {
 			Detail: fmt.Sprintf("the proxy's access logs: %s; the cell says %s", orNone(got), orNone(want))},
 		{Name: side + "-stats", OK: have.allStats == withStats(telemetry),
 			Detail: fmt.Sprintf("the proxy records all statistics: %v; the cell says %v", have.allStats, withStats(telemetry))},
+		intercepted(side, e, have.listeners),
 	}
 	if mtls := e.Cell["mtls"]; side == "server" && !e.Endpoint.Opaque {
 		checks = append(checks, record.Check{Name: "server-mtls", OK: have.mtls == mtls,

@@ -37,7 +37,7 @@ func dumpOf(mtls, log string, stats bool) []byte {
 	}
 	return fmt.Appendf(nil, `{"configs":[
 {"@type":"type.googleapis.com/envoy.admin.v3.BootstrapConfigDump","bootstrap":{"stats_config":{"stats_matcher":{"inclusion_list":{"patterns":[{"safe_regex":{"regex":"%s"}}]}}}}},
-{"@type":"type.googleapis.com/envoy.admin.v3.ListenersConfigDump","dynamic_listeners":[{"name":"virtualInbound","active_state":{"listener":{"filter_chains":[%s]}}}]}]}`,
+{"@type":"type.googleapis.com/envoy.admin.v3.ListenersConfigDump","dynamic_listeners":[{"name":"virtualInbound","active_state":{"listener":{"filter_chains":[%s]}}},{"name":"virtualOutbound","active_state":{"listener":{}}}]}]}`,
 		pattern, chains)
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/observe"
@@ -42,6 +43,11 @@ type Mesh struct {
 	// metricsProvider is the metrics provider the mesh applies by default,
 	// "" for none; found by Check.
 	metricsProvider string
+
+	// The token of the part jwt-token, made when it is first asked for.
+	once    sync.Once
+	made    token
+	madeErr error
 }
 
 var _ mesh.Mesh = (*Mesh)(nil)
@@ -85,14 +91,16 @@ type statsMatcher struct {
 // by default. They are counters on the request path, the same in every cell.
 var verifiedStats = []string{
 	`cluster\.(outbound|inbound)\|.*\.(upstream_rq_total|upstream_cx_total|ssl\.handshake)`,
-	`listener\..*15006.*\.ssl\.handshake`,
+	`listener\..*(15006|1808[0-9]).*\.ssl\.handshake`,
 	`filesystem\.write_buffered`,
 	`server\.concurrency`,
 	workerStats,
 }
 
 // StatsFilter selects the statistics of Verify.
-func (*Mesh) StatsFilter() string { return "^(" + strings.Join(verifiedStats, "|") + ")$" }
+func (*Mesh) StatsFilter() string {
+	return "^(" + strings.Join(slices.Concat(verifiedStats, filterStats), "|") + ")$"
+}
 
 // Decorate asks the injector for w's sidecar with its levers, or for none.
 func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
@@ -117,15 +125,21 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 		config.StatsMatcher.InclusionRegexps = slices.Concat(verifiedStats, resilienceStats)
 		config.FileFlush = ledgerFlush
 	}
+	// See istio.io/docs, Reference, Commands, pilot-agent: environment variables.
 	if ttl := w.Proxy.CertificateTTL; ttl > 0 {
-		// See istio.io/docs, Reference, Commands, pilot-agent: environment variables.
 		config.Metadata = map[string]string{"SECRET_TTL": ttl.String(), "SECRET_GRACE_PERIOD_RATIO": "0.5"}
+	}
+	if err := m.decorateParts(w, &config); err != nil {
+		return err
 	}
 	text, err := yaml.Marshal(config)
 	if err != nil {
 		return fmt.Errorf("workload %s: proxy config: %w", w.Name, err)
 	}
 	pod.Labels["sidecar.istio.io/inject"] = "true"
+	if w.Uncaptured() {
+		pod.Annotations[interceptionMode] = "NONE"
+	}
 	pod.Annotations["proxy.istio.io/config"] = string(text)
 	// Requests small enough that many pods fit; naming them also drops the
 	// chart's default limit, so that "none" is none.
@@ -147,7 +161,8 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 }
 
 // Policies gives each workload with a sidecar a PeerAuthentication and a
-// Telemetry resource of its own, and for the ledger an EnvoyFilter.
+// Telemetry resource of its own, for the ledger an EnvoyFilter, and the objects
+// of the parts that its level of filters names.
 func (m *Mesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, w := range workloads {
@@ -163,6 +178,12 @@ func (m *Mesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured 
 		if w.Proxy.Telemetry == mesh.TelemetryLedger {
 			out = append(out, attemptLedger(w))
 		}
+		if w.Uncaptured() {
+			out = append(out, listens(w))
+		}
+		// Decorate has refused what they cannot be made for.
+		parts, _ := m.parts(w)
+		out = append(out, parts...)
 	}
 	return out
 }

@@ -204,6 +204,34 @@ func (s scene) up(bar, client mesh.Workload) {
 			t.Fatal(err)
 		}
 	}
+	s.known(limited, client.Name, bar.Name, 2)
+}
+
+// known waits until the client's proxy has been told of a service's replicas:
+// a pod is ready before the push that says so has arrived everywhere.
+func (s scene) known(ctx context.Context, client, service string, replicas int) {
+	s.t.Helper()
+	admin, prefix := s.admin(s.pods(client)[0].Name), "outbound|8080||"+service+"."+resilient+"."
+	for {
+		hosts, err := admin.Get(ctx, "/clusters", nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		healthy := 0
+		for line := range strings.Lines(string(hosts)) {
+			if strings.HasPrefix(line, prefix) && strings.HasSuffix(strings.TrimSpace(line), "::health_flags::healthy") {
+				healthy++
+			}
+		}
+		if healthy == replicas {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			s.t.Fatalf("%s's proxy knows %d of %d replicas of %s", client, healthy, replicas, service)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // apply makes a cell's objects and removes those of the cell before.

@@ -33,10 +33,11 @@ func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 		checks = append(checks, configured("client", e, e.ClientConfig)...)
 	}
 	if server && e.Server != nil {
-		prefix := fmt.Sprintf("cluster.inbound|%d|", e.Endpoint.Port)
+		prefix := fmt.Sprintf("cluster.inbound|%d|", inboundPort(e))
 		checks = append(checks, passed("server-requests", e, e.Server, prefix, "the server proxy")...)
 		checks = append(checks, m.levers("server", e, e.Server, e.ServerTotal, e.ServerProxy)...)
 		checks = append(checks, configured("server", e, e.ServerConfig)...)
+		checks = append(checks, verifyFilters(e)...)
 	}
 	return append(checks, tlsChecks(e, client, server)...)
 }

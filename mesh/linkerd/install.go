@@ -1,33 +1,31 @@
 package linkerd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 
 	"github.com/meshmark/meshmark/components"
 	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/study"
 )
 
 // Namespace is where the control plane runs.
 const Namespace = components.LinkerdNamespace
 
-// Install applies Linkerd's rendered charts and waits until its control
-// plane is available.
-func Install(ctx context.Context, config *rest.Config, l *components.Linkerd) error {
+// Installation is Linkerd's rendered charts, ready to apply.
+func Installation(l *components.Linkerd) (lab.Installation, error) {
 	if l == nil {
-		return errors.New("linkerd: nothing says where it comes from")
+		return lab.Installation{}, errors.New("linkerd: nothing says where it comes from")
 	}
 	crds, err := lab.ParseObjects(l.CRDs)
 	if err != nil {
-		return fmt.Errorf("linkerd: custom resource definitions: %w", err)
+		return lab.Installation{}, fmt.Errorf("linkerd: custom resource definitions: %w", err)
 	}
 	objects, err := lab.ParseObjects(l.ControlPlane)
 	if err != nil {
-		return fmt.Errorf("linkerd: manifests: %w", err)
+		return lab.Installation{}, fmt.Errorf("linkerd: manifests: %w", err)
 	}
 	// As Linkerd's own tool makes it: its own pods carry their sidecars from
 	// the start, its webhooks leave them alone, and what redirects a pod's
@@ -38,9 +36,6 @@ func Install(ctx context.Context, config *rest.Config, l *components.Linkerd) er
 		"labels": map[string]any{
 			"linkerd.io/is-control-plane": "true", "config.linkerd.io/admission-webhooks": "disabled",
 			"linkerd.io/control-plane-ns": Namespace, "pod-security.kubernetes.io/enforce": "privileged"}}}}
-	err = lab.Install(ctx, config, Namespace, "linkerd.io/control-plane-ns="+Namespace, append([]*unstructured.Unstructured{namespace}, crds...), objects)
-	if err != nil {
-		return fmt.Errorf("linkerd: %w", err)
-	}
-	return nil
+	return lab.Installation{Mesh: study.MeshLinkerd, Namespace: namespace, Selector: "linkerd.io/control-plane-ns=" + Namespace,
+		Stages: [][]*unstructured.Unstructured{crds, objects}}, nil
 }

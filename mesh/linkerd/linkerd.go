@@ -185,6 +185,9 @@ func lacksOfProxy(p mesh.Proxy) []mesh.Lack {
 	if p.Envoy != "" {
 		lack(study.FactorEnvoy, p.Envoy, "Linkerd's proxy is not Envoy")
 	}
+	if p.Filters != "" {
+		lack(study.FactorFilters, p.Filters, "Linkerd's proxy is not Envoy and has no such parts")
+	}
 	if p.CertificateTTL != 0 {
 		lack("certificates", p.CertificateTTL.String(), "how long certificates live is set for the whole mesh, at Linkerd's installation, and its proxies do not show theirs")
 	}

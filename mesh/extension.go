@@ -1,0 +1,42 @@
+package mesh
+
+import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+// Extension is configuration of the user's own for a workload's sidecar, as a
+// study's envoy_filters name it.
+type Extension struct {
+	Name string
+	// Patches are the configPatches of an EnvoyFilter.
+	Patches []any
+	// Priority is the EnvoyFilter's.
+	Priority int64
+}
+
+// Extended is what became of an extension.
+type Extended struct {
+	// Problem is why it is not in force; "" if it is.
+	Problem string
+	// Names are what it adds to the proxy's configuration by name.
+	Names []string
+}
+
+// Extender is a mesh whose sidecars take extensions. They are applied to a
+// sidecar that runs: one that it refuses leaves it as it was, where at its
+// start it would never become ready.
+type Extender interface {
+	// ExtensionObject is the object that gives w's sidecar an extension.
+	ExtensionObject(w Workload, x Extension) *unstructured.Unstructured
+	// Took compares a sidecar's configuration before an extension and some time
+	// after: whether the extension is in force, or what the sidecar said
+	// against it.
+	Took(before, after []byte) (took bool, refusal string, err error)
+	// Names are what an extension adds by name.
+	ExtensionNames(x Extension) []string
+}
+
+// HeaderSetter is a mesh with parts that look at what requests carry.
+type HeaderSetter interface {
+	// RequestHeaders are those that requests carry in all cells of a study
+	// with these levels of the factor filters.
+	RequestHeaders(filters []string) (map[string]string, error)
+}

@@ -1,0 +1,106 @@
+package istio
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/meshmark/meshmark/mesh"
+)
+
+var (
+	_ mesh.Extender     = (*Mesh)(nil)
+	_ mesh.HeaderSetter = (*Mesh)(nil)
+)
+
+// ExtensionObject is an EnvoyFilter for w's sidecars alone, whatever workloads
+// the user's own names.
+func (*Mesh) ExtensionObject(w mesh.Workload, x mesh.Extension) *unstructured.Unstructured {
+	o := envoyFilter(w)
+	o.SetName(w.Name + "-" + x.Name)
+	spec := o.Object["spec"].(map[string]any) // envoyFilter made it
+	spec["configPatches"] = runtime.DeepCopyJSONValue(x.Patches)
+	if x.Priority != 0 {
+		spec["priority"] = x.Priority
+	}
+	return o
+}
+
+// ExtensionNames are the names that patches insert, add or replace.
+func (*Mesh) ExtensionNames(x mesh.Extension) []string {
+	var out []string
+	for _, one := range x.Patches {
+		p, _ := one.(map[string]any)
+		patch, _ := p["patch"].(map[string]any)
+		value, _ := patch["value"].(map[string]any)
+		name, _ := value["name"].(string)
+		operation, _ := patch["operation"].(string)
+		if name != "" && (operation == "ADD" || operation == "REPLACE" || strings.HasPrefix(operation, "INSERT_")) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Took compares what listeners, clusters and routes are, leaving out when they
+// came.
+func (*Mesh) Took(before, after []byte) (took bool, refusal string, err error) {
+	now, err := readParts(after, 0)
+	if err != nil {
+		return false, "", err
+	}
+	if len(now.refused) > 0 {
+		return false, strings.Join(now.refused, "; "), nil
+	}
+	was, err := settled(before)
+	if err != nil {
+		return false, "", err
+	}
+	is, err := settled(after)
+	if err != nil {
+		return false, "", err
+	}
+	return !reflect.DeepEqual(was, is), "", nil
+}
+
+// settled is a configuration without certificates, times and versions.
+func settled(data []byte) (any, error) {
+	var d struct {
+		Configs []map[string]any `json:"configs"`
+	}
+	if err := json.Unmarshal(data, &d); err != nil {
+		return nil, fmt.Errorf("configuration of the proxy: %w", err)
+	}
+	out := map[string]any{}
+	for _, c := range d.Configs {
+		name, _ := c["@type"].(string)
+		if !strings.HasSuffix(name, ".SecretsConfigDump") && !strings.HasSuffix(name, ".BootstrapConfigDump") {
+			out[name] = withoutTimes(c)
+		}
+	}
+	return out, nil
+}
+
+func withoutTimes(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for key, inner := range v {
+			if key != "last_updated" && key != "version_info" && key != "error_state" && key != "warming_state" && key != "draining_state" {
+				out[key] = withoutTimes(inner)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, inner := range v {
+			out[i] = withoutTimes(inner)
+		}
+		return out
+	}
+	return v
+}

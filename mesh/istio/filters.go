@@ -1,0 +1,381 @@
+package istio
+
+import (
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/study"
+	"github.com/meshmark/meshmark/worker/control"
+)
+
+// Our own Wasm filters; make wasm builds them.
+var (
+	//go:embed wasm/header.wasm
+	wasmHeader []byte
+	//go:embed wasm/noop.wasm
+	wasmNoop []byte
+)
+
+// Names of what parts of a sidecar put into its configuration.
+const (
+	// ourFilters is how the names of all of them begin.
+	ourFilters = "meshmark."
+	// ourResources is how the names of listeners, clusters and routes begin.
+	ourResources = "meshmark-"
+	sinkCluster  = "meshmark-sink"
+	grpcCluster  = "meshmark-sink-grpc"
+	// inboundListener is where a sidecar's inbound connections come to.
+	inboundListener = "virtualInbound"
+	jwtIssuer       = "meshmark"
+
+	luaType        = envoyTypes + "filters.http.lua.v3.Lua"
+	wasmType       = envoyTypes + "filters.http.wasm.v3.Wasm"
+	mutationType   = envoyTypes + "filters.http.header_mutation.v3.HeaderMutation"
+	rateLimitType  = envoyTypes + "filters.http.local_ratelimit.v3.LocalRateLimit"
+	faultType      = envoyTypes + "filters.http.fault.v3.HTTPFault"
+	inspectorType  = envoyTypes + "filters.listener.http_inspector.v3.HttpInspector"
+	connectionType = envoyTypes + "filters.network.http_connection_manager.v3.HttpConnectionManager"
+	otlpLogType    = envoyTypes + "access_loggers.open_telemetry.v3.OpenTelemetryAccessLogConfig"
+	upstreamType   = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+)
+
+// luaHeader does what wasm/header.ts does.
+const luaHeader = `function envoy_on_request(handle)
+  local headers = handle:headers()
+  headers:replace("x-meshmark-lua", headers:get(":authority"))
+end
+`
+
+const luaNoop = `function envoy_on_request(handle)
+end
+`
+
+// luaPlanted computes until the clock of its own thread's CPU time
+// (CLOCK_THREAD_CPUTIME_ID, 3 on Linux) has advanced by so many microseconds.
+// That clock and the accounting of cgroups are one count in the kernel, and it
+// stands still while the thread is preempted, so that the filter costs what it
+// says on a busy machine too. The clock is read after every 64 rounds. See
+// clock_gettime(2), and luajit.org's FFI, which Envoy's Lua has.
+const luaPlanted = `local ffi = require("ffi")
+ffi.cdef[[
+  typedef struct { long seconds; long nanoseconds; } meshmark_time;
+  int clock_gettime(int clock, meshmark_time *time);
+]]
+local time = ffi.new("meshmark_time")
+local function spent()
+  ffi.C.clock_gettime(3, time)
+  return tonumber(time.seconds) * 1e9 + tonumber(time.nanoseconds)
+end
+function envoy_on_request(handle)
+  local till = spent() + %d000
+  local x = 1
+  repeat
+    for i = 1, 64 do x = (x * 5 + i) %% 65521 end
+  until spent() >= till
+end
+`
+
+// httpFilters are the parts that are a filter for requests on the way to the
+// workload, with its configuration.
+var httpFilters = map[string]func(p study.Part) map[string]any{
+	study.PartPlanted: func(p study.Part) map[string]any {
+		return luaFilter(study.PartPlanted, fmt.Sprintf(luaPlanted, p.N))
+	},
+	study.PartLua:         func(study.Part) map[string]any { return luaFilter(study.PartLua, luaHeader) },
+	study.PartLuaNoop:     func(study.Part) map[string]any { return luaFilter(study.PartLuaNoop, luaNoop) },
+	study.PartWasm:        func(study.Part) map[string]any { return wasmFilter(study.PartWasm, wasmHeader) },
+	study.PartWasmNoop:    func(study.Part) map[string]any { return wasmFilter(study.PartWasmNoop, wasmNoop) },
+	study.PartPlantedNoop: func(study.Part) map[string]any { return typed(mutationType, "mutations", map[string]any{}) },
+	study.PartRateLimit: func(study.Part) map[string]any {
+		bucket := map[string]any{"max_tokens": int64(2_000_000_000), "tokens_per_fill": int64(2_000_000_000), "fill_interval": "1s"}
+		always := func(key string) map[string]any {
+			return map[string]any{"runtime_key": "meshmark." + key, "default_value": map[string]any{"numerator": int64(100), "denominator": "HUNDRED"}}
+		}
+		c := typed(rateLimitType, "token_bucket", bucket)
+		c["stat_prefix"] = statPrefix(study.PartRateLimit)
+		c["filter_enabled"], c["filter_enforced"] = always("enabled"), always("enforced")
+		return c
+	},
+	study.PartFault: func(study.Part) map[string]any {
+		return typed(faultType, "abort", map[string]any{"http_status": int64(503),
+			"percentage": map[string]any{"numerator": int64(0), "denominator": "HUNDRED"}})
+	},
+}
+
+func typed(name, field string, value any) map[string]any {
+	return map[string]any{"@type": name, field: value}
+}
+
+// statPrefix names a part in Envoy's statistics.
+func statPrefix(kind string) string { return "meshmark_" + kind }
+
+func luaFilter(kind, script string) map[string]any {
+	c := typed(luaType, "default_source_code", map[string]any{"inline_string": script})
+	c["stat_prefix"] = statPrefix(kind)
+	return c
+}
+
+// wasmFilter is one in a V8 of its own, as a WasmPlugin would be; the module is
+// small enough to travel in the configuration.
+// See envoy.extensions.wasm.v3.PluginConfig.
+func wasmFilter(kind string, module []byte) map[string]any {
+	return typed(wasmType, "config", map[string]any{
+		"name": ourFilters + kind,
+		"vm_config": map[string]any{
+			"vm_id": ourFilters + kind, "runtime": "envoy.wasm.runtime.v8",
+			"code": map[string]any{"local": map[string]any{"inline_bytes": base64.StdEncoding.EncodeToString(module)}},
+		},
+	})
+}
+
+// insertFilter puts an HTTP filter before the router of every inbound chain.
+func insertFilter(kind string, config map[string]any) map[string]any {
+	return map[string]any{
+		"applyTo": "HTTP_FILTER",
+		"match": map[string]any{"context": "SIDECAR_INBOUND", "listener": map[string]any{"filterChain": map[string]any{
+			"filter": map[string]any{"name": managerFilter, "subFilter": map[string]any{"name": routerFilter}}}}},
+		"patch": map[string]any{"operation": "INSERT_BEFORE", "value": map[string]any{"name": ourFilters + kind, "typed_config": config}},
+	}
+}
+
+// patchesOf are the patches of a workload's EnvoyFilter that a part needs.
+func patchesOf(w mesh.Workload, p study.Part) []map[string]any {
+	if config := httpFilters[p.Kind]; config != nil {
+		return []map[string]any{insertFilter(p.Kind, config(p))}
+	}
+	add := func(to, context, operation string, one func(i int) map[string]any) []map[string]any {
+		out := make([]map[string]any, p.N)
+		for i := range out {
+			out[i] = map[string]any{"applyTo": to, "match": map[string]any{"context": context},
+				"patch": map[string]any{"operation": operation, "value": one(i)}}
+		}
+		return out
+	}
+	switch p.Kind {
+	case study.PartListeners:
+		return add("LISTENER", "SIDECAR_OUTBOUND", "ADD", idleListener)
+	case study.PartClusters:
+		return add("CLUSTER", "SIDECAR_OUTBOUND", "ADD", idleCluster)
+	case study.PartRoutes:
+		return add("HTTP_ROUTE", "SIDECAR_INBOUND", "INSERT_FIRST", idleRoute)
+	case study.PartTracing:
+		return tracing(w)
+	case study.PartOTLPLog:
+		return otlpLog(w)
+	case study.PartInspector:
+		return []map[string]any{{"applyTo": "LISTENER_FILTER",
+			"match": map[string]any{"context": "SIDECAR_INBOUND", "listener": map[string]any{"name": inboundListener}},
+			"patch": map[string]any{"operation": "ADD", "value": map[string]any{
+				"name": ourFilters + study.PartInspector, "typed_config": map[string]any{"@type": inspectorType}}}}}
+	}
+	return nil
+}
+
+// idle is an address that nothing has (RFC 5737, RFC 1112): number i of many.
+func idle(i, port int) map[string]any {
+	return map[string]any{"socket_address": map[string]any{
+		"address": fmt.Sprintf("240.0.%d.%d", i/256, i%256), "port_value": int64(port)}}
+}
+
+// idleListener is one that a connection to its address would get; the sidecar
+// listens on none.
+func idleListener(i int) map[string]any {
+	name := fmt.Sprintf("%slistener-%d", ourResources, i)
+	return map[string]any{"name": name, "address": idle(i, 80), "bind_to_port": false, "traffic_direction": "OUTBOUND",
+		"filter_chains": []any{map[string]any{"filters": []any{map[string]any{
+			"name": "envoy.filters.network.tcp_proxy", "typed_config": map[string]any{
+				"@type": envoyTypes + "filters.network.tcp_proxy.v3.TcpProxy", "stat_prefix": name, "cluster": "BlackHoleCluster"},
+		}}}}}
+}
+
+func idleCluster(i int) map[string]any {
+	name := fmt.Sprintf("%scluster-%d", ourResources, i)
+	return map[string]any{"name": name, "type": "STATIC", "connect_timeout": "1s", "load_assignment": map[string]any{
+		"cluster_name": name, "endpoints": []any{map[string]any{"lb_endpoints": []any{map[string]any{
+			"endpoint": map[string]any{"address": idle(i, 80)}}}}}}}
+}
+
+func idleRoute(i int) map[string]any {
+	name := fmt.Sprintf("%sroute-%d", ourResources, i)
+	return map[string]any{"name": name, "match": map[string]any{"path": "/" + name}, "direct_response": map[string]any{"status": int64(404)}}
+}
+
+// tracing has every request make a span and sends it to the sink.
+// See envoy.config.trace.v3.OpenTelemetryConfig.
+func tracing(w mesh.Workload) []map[string]any {
+	return []map[string]any{
+		addCluster(sink(w, sinkCluster, control.HTTPPort)),
+		mergeManager("tracing", map[string]any{
+			"random_sampling": map[string]any{"value": int64(100)},
+			"provider": map[string]any{"name": "envoy.tracers.opentelemetry", "typed_config": map[string]any{
+				"@type": "type.googleapis.com/envoy.config.trace.v3.OpenTelemetryConfig", "service_name": w.Name,
+				"http_service": map[string]any{"http_uri": map[string]any{"uri": "http://" + sinkHost(w) + "/v1/traces", "cluster": sinkCluster, "timeout": "1s"}},
+			}},
+		}),
+	}
+}
+
+// otlpLogBody is an entry of the access log that goes to the sink.
+const otlpLogBody = "[%START_TIME%] %REQ(:METHOD)% %REQ(:PATH)% %PROTOCOL% %RESPONSE_CODE% %RESPONSE_FLAGS% %BYTES_RECEIVED% %BYTES_SENT% " +
+	"%DURATION% %REQ(X-REQUEST-ID)% %REQ(:AUTHORITY)% %UPSTREAM_HOST% %UPSTREAM_CLUSTER% %DOWNSTREAM_REMOTE_ADDRESS%"
+
+// otlpLog has every request make an entry of an access log and sends it to the
+// sink, as a provider envoyOtelAls of Istio's does.
+// See envoy.extensions.access_loggers.open_telemetry.v3.OpenTelemetryAccessLogConfig.
+func otlpLog(w mesh.Workload) []map[string]any {
+	cluster := sink(w, grpcCluster, control.GRPCPort)
+	cluster["typed_extension_protocol_options"] = map[string]any{upstreamType: map[string]any{
+		"@type": "type.googleapis.com/" + upstreamType, "explicit_http_config": map[string]any{"http2_protocol_options": map[string]any{}}}}
+	return []map[string]any{
+		addCluster(cluster),
+		mergeManager("access_log", []any{map[string]any{"name": ourFilters + study.PartOTLPLog, "typed_config": map[string]any{
+			"@type": otlpLogType, "body": map[string]any{"string_value": otlpLogBody},
+			"common_config": map[string]any{"log_name": "meshmark", "transport_api_version": "V3",
+				"grpc_service": map[string]any{"envoy_grpc": map[string]any{"cluster_name": grpcCluster}}},
+		}}}),
+	}
+}
+
+// sinkHost is where a workload's sidecar sends what it tells about requests.
+func sinkHost(w mesh.Workload) string {
+	return fmt.Sprintf("%s.%s.svc.cluster.local", mesh.SinkName, w.Namespace)
+}
+
+// sink is a cluster of a port of the sink.
+func sink(w mesh.Workload, name string, port int) map[string]any {
+	return map[string]any{
+		"name": name, "type": "STRICT_DNS", "dns_lookup_family": "V4_ONLY", "connect_timeout": "1s", "load_assignment": map[string]any{
+			"cluster_name": name, "endpoints": []any{map[string]any{"lb_endpoints": []any{map[string]any{"endpoint": map[string]any{
+				"address": map[string]any{"socket_address": map[string]any{"address": sinkHost(w), "port_value": int64(port)}}}}}}}},
+	}
+}
+
+func addCluster(cluster map[string]any) map[string]any {
+	return map[string]any{"applyTo": "CLUSTER", "match": map[string]any{"context": "SIDECAR_OUTBOUND"},
+		"patch": map[string]any{"operation": "ADD", "value": cluster}}
+}
+
+// mergeManager sets a field of what serves HTTP in every inbound chain; to a
+// list it is added.
+func mergeManager(field string, value any) map[string]any {
+	return map[string]any{"applyTo": "NETWORK_FILTER",
+		"match": map[string]any{"context": "SIDECAR_INBOUND", "listener": map[string]any{"filterChain": map[string]any{
+			"filter": map[string]any{"name": managerFilter}}}},
+		"patch": map[string]any{"operation": "MERGE", "value": map[string]any{"typed_config": typed(connectionType, field, value)}}}
+}
+
+// maxPatches bounds an EnvoyFilter: objects have their size.
+const maxPatches = 500
+
+// parts are the objects that switch on the parts of a workload's sidecar, but
+// for EnvoyFilters of the user's.
+func (m *Mesh) parts(w mesh.Workload) ([]*unstructured.Unstructured, error) {
+	list, err := study.Parts(w.Proxy.Filters)
+	if err != nil {
+		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
+	}
+	var out []*unstructured.Unstructured
+	var patches []map[string]any
+	for _, p := range list {
+		patches = append(patches, patchesOf(w, p)...)
+		policies, err := m.policies(w, p)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, policies...)
+	}
+	for i, some := range slices.Collect(slices.Chunk(patches, maxPatches)) {
+		o := envoyFilter(w, some...)
+		o.SetName(fmt.Sprintf("%s-%d", w.Name, i))
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// decorateParts puts into a pod's proxy configuration what parts need there.
+func (m *Mesh) decorateParts(w mesh.Workload, config *proxyConfig) error {
+	parts, err := study.Parts(w.Proxy.Filters)
+	if err != nil {
+		return fmt.Errorf("workload %s: %w", w.Name, err)
+	}
+	if _, err := m.parts(w); err != nil {
+		return err
+	}
+	if len(parts) > 0 && !withStats(w.Proxy.Telemetry) {
+		config.StatsMatcher.InclusionRegexps = slices.Concat(config.StatsMatcher.InclusionRegexps, filterStats)
+	}
+	for _, p := range parts {
+		name, value := "", ""
+		switch p.Kind {
+		case study.PartECDSA:
+			name, value = "ECC_SIGNATURE_ALGORITHM", "ECDSA"
+		case study.PartDNSProxy:
+			name, value = "ISTIO_META_DNS_CAPTURE", "true"
+		default:
+			continue
+		}
+		if config.Metadata == nil {
+			config.Metadata = map[string]string{}
+		}
+		config.Metadata[name] = value
+	}
+	return nil
+}
+
+// policies are the part's own objects of Istio's security API.
+func (m *Mesh) policies(w mesh.Workload, p study.Part) ([]*unstructured.Unstructured, error) {
+	switch p.Kind {
+	case study.PartAuthzAllow, study.PartAuthzDeny:
+		return authorization(w, p), nil
+	case study.PartJWT, study.PartJWTToken:
+		token, err := m.token()
+		if err != nil {
+			return nil, err
+		}
+		return []*unstructured.Unstructured{object("security.istio.io/v1", "RequestAuthentication", w, map[string]any{
+			"jwtRules": []any{map[string]any{"issuer": jwtIssuer, "jwks": token.jwks, "forwardOriginalToken": true}},
+		})}, nil
+	}
+	return nil, nil
+}
+
+// maxRules is how many rules a policy may have, by its definition (512).
+const maxRules = 500
+
+// authorization is N rules on paths, in as few policies as may hold them. Envoy
+// looks at rules in the order of their names, policy[NAME]-rule[I] as text: of
+// allowing policies the last in that order matches all, of denying ones none.
+// See envoy.config.rbac.v3.RBAC, policies.
+func authorization(w mesh.Workload, p study.Part) []*unstructured.Unstructured {
+	action := "ALLOW"
+	if p.Kind == study.PartAuthzDeny {
+		action = "DENY"
+	}
+	var out []*unstructured.Unstructured
+	for from := 0; from < p.N; from += maxRules {
+		n := min(maxRules, p.N-from)
+		rules := make([]any, n)
+		for i := range rules {
+			path := fmt.Sprintf("/meshmark-unused/%d", from+i)
+			if action == "ALLOW" && from+n == p.N && i == lastRule(n) {
+				path = "/*"
+			}
+			rules[i] = map[string]any{"to": []any{map[string]any{"operation": map[string]any{"paths": []any{path}}}}}
+		}
+		o := object("security.istio.io/v1", "AuthorizationPolicy", w, map[string]any{"action": action, "rules": rules})
+		o.SetName(fmt.Sprintf("%s-%s-%d", w.Name, p.Kind, len(out))) // one digit: text sorts as numbers do
+		out = append(out, o)
+	}
+	return out
+}
+
+// lastRule is the number of n whose "rule[N]" sorts last as text: a bracket
+// comes after digits.
+func lastRule(n int) int {
+	return min(n-1, 9)
+}

@@ -1,0 +1,279 @@
+package istio
+
+import (
+	"crypto/ecdsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/study"
+)
+
+// partsIn is what a sidecar's configuration says of the parts that the factor
+// filters switches.
+type partsIn struct {
+	parts []study.Part // of known kinds, for requests to the worker's port; in the order of a level
+	names map[string]bool
+	// refused are the sidecar's own words on configuration that it did not take.
+	refused []string
+}
+
+// dump is the part of an Envoy's /config_dump that says so. See
+// envoy/admin/v3/config_dump.proto.
+type dump struct {
+	Configs []struct {
+		Type      string `json:"@type"`
+		Bootstrap struct {
+			Node struct {
+				Metadata map[string]any `json:"metadata"`
+			} `json:"node"`
+		} `json:"bootstrap"`
+		Listeners []struct {
+			Name   string     `json:"name"`
+			Error  *errorText `json:"error_state"`
+			Active struct {
+				Listener json.RawMessage `json:"listener"`
+			} `json:"active_state"`
+		} `json:"dynamic_listeners"`
+		Clusters []struct {
+			Error   *errorText `json:"error_state"`
+			Cluster struct {
+				Name string `json:"name"`
+			} `json:"cluster"`
+		} `json:"dynamic_active_clusters"`
+		Warming []struct {
+			Error   *errorText `json:"error_state"`
+			Cluster struct {
+				Name string `json:"name"`
+			} `json:"cluster"`
+		} `json:"dynamic_warming_clusters"`
+		Routes []struct {
+			Error *errorText `json:"error_state"`
+		} `json:"dynamic_route_configs"`
+		Secrets []struct {
+			Name   string `json:"name"`
+			Secret struct {
+				Certificate struct {
+					Chain struct {
+						Bytes []byte `json:"inline_bytes"`
+					} `json:"certificate_chain"`
+				} `json:"tls_certificate"`
+			} `json:"secret"`
+		} `json:"dynamic_active_secrets"`
+	} `json:"configs"`
+}
+
+type errorText struct {
+	Details string `json:"details"`
+}
+
+// inbound is the part of the inbound listener that requests to a port meet.
+type inbound struct {
+	Listening []filterIn `json:"listener_filters"`
+	Chains    []struct {
+		Match struct {
+			Port int `json:"destination_port"`
+		} `json:"filter_chain_match"`
+		Filters []struct {
+			Name   string `json:"name"`
+			Config struct {
+				Filters []filterIn `json:"http_filters"`
+				Logs    []struct {
+					Name string `json:"name"`
+				} `json:"access_log"`
+				Tracing struct {
+					Provider *struct {
+						Name string `json:"name"`
+					} `json:"provider"`
+				} `json:"tracing"`
+				Routes struct {
+					Hosts []struct {
+						Routes []struct {
+							Name string `json:"name"`
+						} `json:"routes"`
+					} `json:"virtual_hosts"`
+				} `json:"route_config"`
+			} `json:"typed_config"`
+		} `json:"filters"`
+	} `json:"filter_chains"`
+}
+
+type filterIn struct {
+	Name   string         `json:"name"`
+	Config map[string]any `json:"typed_config"`
+}
+
+// readParts reads which parts a sidecar has for requests to a port.
+func readParts(data []byte, port int) (partsIn, error) {
+	var d dump
+	if err := json.Unmarshal(data, &d); err != nil {
+		return partsIn{}, fmt.Errorf("configuration of the proxy: %w", err)
+	}
+	out := partsIn{names: map[string]bool{}}
+	var all any
+	if err := json.Unmarshal(data, &all); err != nil {
+		return partsIn{}, fmt.Errorf("configuration of the proxy: %w", err)
+	}
+	visit(all, "name", func(v any) {
+		if name, ok := v.(string); ok {
+			out.names[name] = true
+		}
+	})
+	listeners, clusters := 0, 0
+	fault := func(e *errorText) {
+		if e != nil && e.Details != "" {
+			out.refused = append(out.refused, e.Details)
+		}
+	}
+	for _, c := range d.Configs {
+		if c.Bootstrap.Node.Metadata["DNS_CAPTURE"] == "true" {
+			out.add(study.PartDNSProxy, 0)
+		}
+		for _, l := range c.Listeners {
+			fault(l.Error)
+			if strings.HasPrefix(l.Name, ourResources) && len(l.Active.Listener) > 0 {
+				listeners++
+			}
+			if l.Name == inboundListener && len(l.Active.Listener) > 0 {
+				var in inbound
+				if err := json.Unmarshal(l.Active.Listener, &in); err != nil {
+					return partsIn{}, fmt.Errorf("inbound listener of the proxy: %w", err)
+				}
+				in.read(&out, port)
+			}
+		}
+		for _, one := range c.Clusters {
+			fault(one.Error)
+			if strings.HasPrefix(one.Cluster.Name, ourResources) && one.Cluster.Name != sinkCluster && one.Cluster.Name != grpcCluster {
+				clusters++
+			}
+		}
+		for _, one := range c.Warming {
+			fault(one.Error)
+		}
+		for _, one := range c.Routes {
+			fault(one.Error)
+		}
+		for _, s := range c.Secrets {
+			if s.Name != "default" {
+				continue
+			}
+			ec, err := isECDSA(s.Secret.Certificate.Chain.Bytes)
+			if err != nil {
+				return partsIn{}, err
+			}
+			if ec {
+				out.add(study.PartECDSA, 0)
+			}
+		}
+	}
+	if listeners > 0 {
+		out.add(study.PartListeners, listeners)
+	}
+	if clusters > 0 {
+		out.add(study.PartClusters, clusters)
+	}
+	return out, nil
+}
+
+// add notes a part, once.
+func (f *partsIn) add(kind string, n int) {
+	p := study.Part{Kind: kind, N: n}
+	if !slices.Contains(f.parts, p) {
+		f.parts = append(f.parts, p)
+	}
+}
+
+// isECDSA reads the first certificate of a chain.
+func isECDSA(chain []byte) (bool, error) {
+	block, _ := pem.Decode(chain)
+	if block == nil {
+		return false, fmt.Errorf("the proxy's own certificate is no PEM")
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return false, fmt.Errorf("the proxy's own certificate: %w", err)
+	}
+	_, ok := certificate.PublicKey.(*ecdsa.PublicKey)
+	return ok, nil
+}
+
+// read notes the parts in the chains for a port.
+func (in inbound) read(out *partsIn, port int) {
+	for _, f := range in.Listening {
+		if f.Name == ourFilters+study.PartInspector {
+			out.add(study.PartInspector, 0)
+		}
+	}
+	for _, chain := range in.Chains {
+		if chain.Match.Port != port {
+			continue
+		}
+		for _, f := range chain.Filters {
+			if f.Name != managerFilter {
+				continue
+			}
+			for _, h := range f.Config.Filters {
+				h.read(out)
+			}
+			if f.Config.Tracing.Provider != nil {
+				out.add(study.PartTracing, 0)
+			}
+			for _, log := range f.Config.Logs {
+				if log.Name == ourFilters+study.PartOTLPLog {
+					out.add(study.PartOTLPLog, 0)
+				}
+			}
+			routes := 0
+			for _, host := range f.Config.Routes.Hosts {
+				for _, r := range host.Routes {
+					if strings.HasPrefix(r.Name, ourResources) {
+						routes++
+					}
+				}
+			}
+			if routes > 0 {
+				out.add(study.PartRoutes, routes)
+			}
+		}
+	}
+}
+
+// read notes the parts that an HTTP filter is.
+func (h filterIn) read(out *partsIn) {
+	if kind, ok := strings.CutPrefix(h.Name, ourFilters); ok && httpFilters[kind] != nil {
+		n := 0
+		if kind == study.PartPlanted {
+			visit(h.Config, "inline_string", func(v any) {
+				text, _ := v.(string)
+				_, after, _ := strings.Cut(text, "spent() + ")
+				_, _ = fmt.Sscanf(after, "%d", &n) // 0 if there is none: no such part
+				n /= 1000
+			})
+		}
+		out.add(kind, n)
+		return
+	}
+	switch h.Name {
+	case "envoy.filters.http.rbac":
+		if kind, n := rbacPart(h.Config); n > 0 {
+			out.add(kind, n)
+		}
+	case "envoy.filters.http.jwt_authn":
+		out.add(study.PartJWT, 0)
+	}
+}
+
+// rbacPart is the part that an RBAC filter is: its kind and number of rules.
+func rbacPart(config map[string]any) (string, int) {
+	rules, _ := config["rules"].(map[string]any)
+	policies, _ := rules["policies"].(map[string]any)
+	// ALLOW is the default, which JSON leaves out.
+	if rules["action"] == "DENY" {
+		return study.PartAuthzDeny, len(policies)
+	}
+	return study.PartAuthzAllow, len(policies)
+}

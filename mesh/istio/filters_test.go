@@ -1,0 +1,343 @@
+package istio
+
+import (
+	"crypto"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+func withParts(level string) mesh.Workload {
+	return mesh.Workload{Name: "server-a", Namespace: "ns", Proxy: &mesh.Proxy{
+		MTLS: "strict", Telemetry: "off", Concurrency: "2", CPULimit: "none", Filters: level}}
+}
+
+// everyPart is a level with all kinds of parts that go together.
+func everyPart() string {
+	var words []string
+	for _, k := range study.PartKinds() {
+		switch {
+		case k.File || k.Name == study.PartJWT:
+		case k.Number != "":
+			words = append(words, k.Name+"-20")
+		default:
+			words = append(words, k.Name)
+		}
+	}
+	return strings.Join(words, "+")
+}
+
+// TestPartsBecomeSomething: each part changes the pod, its Service's ports, or
+// the objects that go with it; all objects are for the workload alone.
+func TestPartsBecomeSomething(t *testing.T) {
+	m := &Mesh{}
+	plainPod, plain := decorated(t, m, withParts("")), m.Policies([]mesh.Workload{withParts("")})
+	for _, level := range strings.Split(everyPart(), "+") {
+		w := withParts(level)
+		objects := m.Policies([]mesh.Workload{w})
+		changed := decorated(t, m, w) != plainPod && (strings.HasPrefix(level, "ecdsa") || strings.HasPrefix(level, "dns"))
+		if len(objects) == len(plain) && !changed {
+			t.Errorf("%s changes nothing", level)
+		}
+		for _, o := range objects {
+			text := fmt.Sprint(o.Object["spec"])
+			if !strings.Contains(text, mesh.AppLabel+":server-a") || o.GetNamespace() != "ns" {
+				t.Errorf("%s: %s %s is not for the workload alone: %s", level, o.GetKind(), o.GetName(), text)
+			}
+		}
+	}
+	names := map[string]bool{}
+	for _, o := range m.Policies([]mesh.Workload{withParts(everyPart())}) {
+		id := o.GetKind() + "/" + o.GetName()
+		if names[id] {
+			t.Errorf("%s is there twice", id)
+		}
+		names[id] = true
+		if _, err := o.MarshalJSON(); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		_ = o.DeepCopy() // panics on what Kubernetes' JSON has not
+	}
+}
+
+func decorated(t *testing.T, m *Mesh, w mesh.Workload) string {
+	t.Helper()
+	var pod corev1.PodTemplateSpec
+	if err := m.Decorate(w, &pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod.Annotations["proxy.istio.io/config"]
+}
+
+// TestManyPatches: an EnvoyFilter has its bound.
+func TestManyPatches(t *testing.T) {
+	filters, patches := 0, 0
+	for _, o := range (&Mesh{}).Policies([]mesh.Workload{withParts("listeners-700+routes-600")}) {
+		if o.GetKind() != "EnvoyFilter" {
+			continue
+		}
+		filters++
+		list, _, err := unstructured.NestedSlice(o.Object, "spec", "configPatches")
+		if err != nil || len(list) > maxPatches {
+			t.Errorf("%s has %d patches (%v)", o.GetName(), len(list), err)
+		}
+		patches += len(list)
+	}
+	if filters != 3 || patches != 1300 {
+		t.Errorf("%d EnvoyFilters with %d patches", filters, patches)
+	}
+}
+
+// TestManyRules: policies keep within what their definition allows, and of the
+// allowing ones only the last rule in Envoy's order matches.
+func TestManyRules(t *testing.T) {
+	for _, n := range []int{1, 20, 500, 501, 2000} {
+		for _, kind := range []string{study.PartAuthzAllow, study.PartAuthzDeny} {
+			var names, matching []string
+			for _, o := range authorization(withParts(""), study.Part{Kind: kind, N: n}) {
+				rules, _, err := unstructured.NestedSlice(o.Object, "spec", "rules")
+				if err != nil || len(rules) > 512 {
+					t.Fatalf("%d rules (%v)", len(rules), err)
+				}
+				for i, r := range rules {
+					name := fmt.Sprintf("ns[a]-policy[%s]-rule[%d]", o.GetName(), i)
+					names = append(names, name)
+					if strings.Contains(fmt.Sprint(r), "/*") {
+						matching = append(matching, name)
+					}
+				}
+			}
+			sort.Strings(names)
+			var want []string
+			if kind == study.PartAuthzAllow {
+				want = names[n-1:]
+			}
+			if len(names) != n || !slices.Equal(matching, want) {
+				t.Errorf("%s-%d: %d rules, %v match, expected %v", kind, n, len(names), matching, want)
+			}
+		}
+	}
+}
+
+// TestAllowingRuleIsLast: in the order of the names that istiod gives rules,
+// which Envoy goes by, the rule that matches comes last.
+func TestAllowingRuleIsLast(t *testing.T) {
+	for _, n := range []int{1, 2, 9, 10, 11, 100, 2000} {
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprintf("ns[a]-policy[b]-rule[%d]", i))
+		}
+		sort.Strings(names)
+		if want := fmt.Sprintf("ns[a]-policy[b]-rule[%d]", lastRule(n)); names[n-1] != want {
+			t.Errorf("of %d rules the last is %s, not %s", n, names[n-1], want)
+		}
+	}
+}
+
+func TestToken(t *testing.T) {
+	now := time.Now()
+	made, err := newToken(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := newToken(now)
+	if err != nil || other.jwks == made.jwks {
+		t.Errorf("a second key is the same (%v)", err)
+	}
+	var keys struct{ Keys []struct{ N, E, Alg string } }
+	if err := json.Unmarshal([]byte(made.jwks), &keys); err != nil || len(keys.Keys) != 1 {
+		t.Fatalf("%s: %v", made.jwks, err)
+	}
+	decode := func(s string) []byte {
+		b, err := base64.RawURLEncoding.DecodeString(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	key := rsa.PublicKey{N: new(big.Int).SetBytes(decode(keys.Keys[0].N)), E: int(new(big.Int).SetBytes(decode(keys.Keys[0].E)).Int64())}
+	part := strings.Split(made.text, ".")
+	sum := sha256.Sum256([]byte(part[0] + "." + part[1]))
+	if err := rsa.VerifyPKCS1v15(&key, crypto.SHA256, sum[:], decode(part[2])); err != nil {
+		t.Error(err)
+	}
+	var claims struct {
+		Iss      string
+		Exp, Iat int64
+	}
+	if err := json.Unmarshal(decode(part[1]), &claims); err != nil || claims.Iss != jwtIssuer || claims.Exp < now.Add(24*time.Hour).Unix() || claims.Iat > now.Unix() {
+		t.Errorf("claims %+v (%v)", claims, err)
+	}
+}
+
+func TestRequestHeaders(t *testing.T) {
+	m := &Mesh{}
+	if h, err := m.RequestHeaders([]string{"lua", "jwt"}); err != nil || len(h) != 0 {
+		t.Errorf("headers %v (%v) where no cell needs any", h, err)
+	}
+	a, err := m.RequestHeaders([]string{"lua", "jwt-token+lua"})
+	if err != nil || !strings.HasPrefix(a["Authorization"], "Bearer ey") {
+		t.Errorf("headers %v (%v)", a, err)
+	}
+	b, _ := m.RequestHeaders([]string{"jwt-token"})
+	policy := fmt.Sprint(m.Policies([]mesh.Workload{withParts("jwt-token")})[2].Object)
+	if a["Authorization"] != b["Authorization"] || !strings.Contains(policy, m.made.jwks) {
+		t.Error("token and policy are not of one key")
+	}
+}
+
+// chainDump is a configuration with an inbound chain for port 8080.
+func chainDump(filters, rest string) []byte {
+	return []byte(`{"configs": [
+	{"@type": "type.googleapis.com/envoy.admin.v3.BootstrapConfigDump", "bootstrap": {"node": {"metadata": {}}}},
+	{"@type": "type.googleapis.com/envoy.admin.v3.ListenersConfigDump", "dynamic_listeners": [
+	  {"name": "virtualInbound", "active_state": {"listener": {"filter_chains": [
+	    {"filter_chain_match": {"destination_port": 8080}, "filters": [
+	      {"name": "envoy.filters.network.http_connection_manager", "typed_config": {"http_filters": [` + filters + `]` + rest + `}}]},
+	    {"filter_chain_match": {"destination_port": 9090}, "filters": [
+	      {"name": "envoy.filters.network.http_connection_manager", "typed_config": {"http_filters": [{"name": "meshmark.lua"}]}}]}
+	  ]}}}]}]}`)
+}
+
+func TestReadParts(t *testing.T) {
+	script := strings.ReplaceAll(fmt.Sprintf(luaPlanted, 250), "\n", `\n`)
+	script = strings.ReplaceAll(script, `"`, `\"`)
+	for name, tt := range map[string]struct {
+		dump []byte
+		want string
+	}{
+		"usual":   {chainDump(`{"name": "envoy.filters.http.fault"}, {"name": "envoy.filters.http.router"}`, ""), ""},
+		"ours":    {chainDump(`{"name": "meshmark.wasm"}, {"name": "meshmark.fault"}`, ""), "wasm fault"},
+		"planted": {chainDump(`{"name": "meshmark.planted", "typed_config": {"default_source_code": {"inline_string": "`+script+`"}}}`, ""), "planted-250"},
+		"rules": {chainDump(`{"name": "envoy.filters.http.rbac", "typed_config": {"rules": {"policies": {"a": {}, "b": {}}}}},
+			{"name": "envoy.filters.http.rbac", "typed_config": {"rules": {"action": "DENY", "policies": {"a": {}}}}}`, ""), "authz-allow-2 authz-deny-1"},
+		"token": {chainDump(`{"name": "envoy.filters.http.jwt_authn"}`, ""), "jwt"},
+		"inspector": {[]byte(`{"configs": [{"dynamic_listeners": [{"name": "virtualInbound", "active_state": {"listener": {"listener_filters": [
+			{"name": "envoy.filters.listener.http_inspector"}, {"name": "meshmark.inspector"}]}}}]}]}`), "inspector"},
+		"tracing": {chainDump("", `, "tracing": {"provider": {"name": "x"}}`), "tracing"},
+		"log":     {chainDump("", `, "access_log": [{"name": "envoy.access_loggers.file"}, {"name": "meshmark.otlp-log"}]`), "otlp-log"},
+		"sampled": {chainDump("", `, "tracing": {"random_sampling": {"value": 1}}`), ""},
+		"routes":  {chainDump("", `, "route_config": {"virtual_hosts": [{"routes": [{"name": "meshmark-route-0"}, {"name": "meshmark-route-1"}, {"name": "default"}]}]}`), "routes-2"},
+	} {
+		got, err := readParts(tt.dump, 8080)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var words []string
+		for _, p := range got.parts {
+			words = append(words, p.String())
+		}
+		if strings.Join(words, " ") != tt.want {
+			t.Errorf("%s: parts %v, expected %s", name, words, tt.want)
+		}
+	}
+	if _, err := readParts([]byte("{"), 8080); err == nil {
+		t.Error("half a document is read")
+	}
+}
+
+func TestVerifyFilters(t *testing.T) {
+	lua := chainDump(`{"name": "meshmark.lua"}`, "")
+	jwt := chainDump(`{"name": "envoy.filters.http.jwt_authn"}`, "")
+	refused := []byte(`{"configs": [{"@type": "x.ListenersConfigDump", "dynamic_listeners": [{"name": "virtualInbound", "error_state": {"details": "no such filter"}}]}]}`)
+	ran := map[string]float64{"http.inbound_0.0.0.0_8080;.lua.meshmark_lua.executions": 100}
+	otlp := chainDump("", `, "access_log": [{"name": "meshmark.otlp-log"}]`)
+	logged := func(written, dropped float64) map[string]float64 {
+		const own = "access_logs.open_telemetry_access_log."
+		return map[string]float64{own + "logs_written": written, own + "logs_dropped": dropped}
+	}
+	for name, tt := range map[string]struct {
+		level  string
+		vary   bool
+		dump   []byte
+		stats  map[string]float64
+		worker float64
+		ext    map[string]mesh.Extended
+		failed string // check that fails, "" for none
+	}{
+		"none":              {"none", true, chainDump("", ""), nil, 0, nil, ""},
+		"none, but there":   {"none", true, lua, nil, 0, nil, "server-filters"},
+		"of the mesh":       {"none", false, jwt, nil, 0, nil, ""},
+		"of the mesh, told": {"none", true, jwt, nil, 0, nil, "server-filters"},
+		"ours is never":     {"none", false, lua, nil, 0, nil, "server-filters"},
+		"active":            {"lua", true, lua, ran, 100, nil, ""},
+		"missing":           {"lua", true, chainDump("", ""), ran, 100, nil, "server-filters"},
+		"never run":         {"lua", true, lua, nil, 100, nil, "server-lua"},
+		"no effect":         {"lua", true, lua, ran, 0, nil, "server-lua"},
+		"logged":            {"otlp-log", true, otlp, logged(60, 0), 0, nil, ""},
+		"logged nothing":    {"otlp-log", true, otlp, logged(0, 0), 0, nil, "server-otlp-log"},
+		"logged, dropped":   {"otlp-log", true, otlp, logged(100, 2), 0, nil, "server-otlp-log"},
+		"refused":           {"none", true, refused, nil, 0, nil, "server-filters"},
+		"extended":          {"envoyfilter-a", true, lua, nil, 0, map[string]mesh.Extended{"a": {Names: []string{"meshmark.lua"}}}, "server-filters"},
+		"extended, own":     {"envoyfilter-a", true, chainDump(`{"name": "their"}`, ""), nil, 0, map[string]mesh.Extended{"a": {Names: []string{"their"}}}, ""},
+		"extended, gone":    {"envoyfilter-a", true, chainDump("", ""), nil, 0, map[string]mesh.Extended{"a": {Names: []string{"their"}}}, "server-envoyfilter-a"},
+		"problem":           {"envoyfilter-a", true, chainDump("", ""), nil, 0, map[string]mesh.Extended{"a": {Problem: "refused"}}, "server-envoyfilter-a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checks := verifyFilters(mesh.Evidence{Cell: record.Cell{"filters": tt.level}, Endpoint: mesh.Endpoint{Port: 8080}, Requests: 100,
+				Server: tt.stats, ServerConfig: tt.dump, Worker: map[string]float64{"lua_header": tt.worker}, FiltersVary: tt.vary, Extensions: tt.ext})
+			failed := ""
+			for _, c := range checks {
+				if !c.OK && failed == "" {
+					failed = c.Name
+				}
+				if c.Detail == "" {
+					t.Errorf("%s says nothing", c.Name)
+				}
+			}
+			if failed != tt.failed {
+				t.Errorf("%q fails, expected %q: %+v", failed, tt.failed, checks)
+			}
+		})
+	}
+}
+
+func TestExtension(t *testing.T) {
+	x := mesh.Extension{Name: "mine", Priority: 5, Patches: []any{
+		map[string]any{"applyTo": "HTTP_FILTER", "patch": map[string]any{"operation": "INSERT_BEFORE", "value": map[string]any{"name": "their"}}},
+		map[string]any{"applyTo": "CLUSTER", "patch": map[string]any{"operation": "MERGE", "value": map[string]any{"name": "merged"}}},
+	}}
+	m := &Mesh{}
+	o := m.ExtensionObject(withParts(""), x)
+	if o.GetName() != "server-a-mine" || o.GetNamespace() != "ns" || !strings.Contains(fmt.Sprint(o.Object["spec"]), mesh.AppLabel+":server-a") {
+		t.Errorf("the object is %v", o.Object)
+	}
+	if n, _, _ := unstructured.NestedInt64(o.Object, "spec", "priority"); n != 5 {
+		t.Errorf("priority %d", n)
+	}
+	if got := m.ExtensionNames(x); !slices.Equal(got, []string{"their"}) {
+		t.Errorf("names %v", got)
+	}
+	before := chainDump("", "")
+	for name, tt := range map[string]struct {
+		after   []byte
+		took    bool
+		refusal string
+	}{
+		"nothing": {before, false, ""},
+		"another": {chainDump(`{"name": "their"}`, ""), true, ""},
+		"refused": {[]byte(`{"configs": [{"dynamic_listeners": [{"name": "virtualInbound", "error_state": {"details": "no such filter"}}]}]}`), false, "no such filter"},
+	} {
+		took, refusal, err := m.Took(before, tt.after)
+		if err != nil || took != tt.took || refusal != tt.refusal {
+			t.Errorf("%s: %v, %q, %v", name, took, refusal, err)
+		}
+	}
+}

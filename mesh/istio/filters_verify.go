@@ -1,0 +1,154 @@
+package istio
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/study"
+)
+
+// filterStats are the statistics by which parts of a sidecar prove themselves.
+var filterStats = []string{
+	`http\.inbound_.*\.lua\.meshmark_[a-z-]+\.(executions|errors)`,
+	`http\.inbound_.*\.rbac\.(allowed|denied)`,
+	`http\.inbound_.*\.jwt_authn\.(allowed|denied)`,
+	`meshmark_ratelimit\.http_local_rate_limit\.(ok|rate_limited)`,
+	`wasm\.envoy\.wasm\.runtime\.v8\.active`,
+	`tracing\.opentelemetry\.spans_sent`,
+	`access_logs\.open_telemetry_access_log\.logs_(written|dropped)`,
+	rejectedStats,
+}
+
+// rejectedStats count updates of listeners and clusters that the sidecar
+// refused.
+const rejectedStats = `(listener_manager\.lds|cluster_manager\.cds)\.update_rejected`
+
+// verifyFilters checks that the server's sidecar has the parts that the cell
+// names and no others, and that those that count, counted the requests.
+func verifyFilters(e mesh.Evidence) []record.Check {
+	const name = "server-filters"
+	want, err := study.Parts(e.Cell[study.FactorFilters])
+	if err != nil {
+		return []record.Check{{Name: name, Detail: err.Error()}}
+	}
+	have, err := readParts(e.ServerConfig, e.Endpoint.Port)
+	if err != nil {
+		return []record.Check{{Name: name, Detail: err.Error()}}
+	}
+	var checks []record.Check
+	var known []string
+	for _, p := range want {
+		if p.Kind == study.PartEnvoyFilter {
+			checks = append(checks, have.extended(p, e.Extensions[p.File]))
+			continue
+		}
+		if p.Kind == study.PartJWTToken {
+			p.Kind = study.PartJWT // one configuration; the counters tell them apart
+		}
+		known = append(known, p.String())
+	}
+	var got []string
+	for _, p := range have.parts {
+		// A user's EnvoyFilter may add anything that a part is made of, and a
+		// mesh may have some by itself, which matters to nobody who asks for
+		// none.
+		ambient := !e.FiltersVary || len(known) < len(want)
+		if !ambient || httpFilters[p.Kind] != nil || slices.Contains(known, p.String()) {
+			got = append(got, p.String())
+		}
+	}
+	slices.Sort(known)
+	slices.Sort(got)
+	detail := fmt.Sprintf("parts of the proxy beside the usual: %s; the cell says %s", orNone(strings.Join(got, ", ")), orNone(strings.Join(known, ", ")))
+	if len(have.refused) > 0 {
+		detail += "; the proxy refused configuration: " + strings.Join(have.refused, "; ")
+	}
+	checks = append(checks, record.Check{Name: name, OK: slices.Equal(got, known) && len(have.refused) == 0, Detail: detail})
+	for _, p := range want {
+		checks = append(checks, counted(p, want, e)...)
+	}
+	return checks
+}
+
+// counted checks a part by what it counted.
+func counted(p study.Part, all []study.Part, e mesh.Evidence) []record.Check {
+	low, high := float64(e.Requests), float64(e.Requests+e.Unknown)
+	expect := func(got float64, times float64, what string) record.Check {
+		return mesh.Expect("server-"+p.Kind, got, (low+high)/2*times, (high-low)/2*times, what)
+	}
+	stat := func(prefix, suffix string) float64 { return sum(e.Server, prefix, suffix) }
+	switch p.Kind {
+	case study.PartLua, study.PartLuaNoop, study.PartPlanted:
+		own := ".lua." + statPrefix(p.Kind)
+		checks := []record.Check{expect(stat("http.inbound_", own+".executions"), 1, "runs of the script")}
+		if failed := stat("http.inbound_", own+".errors"); failed > 0 {
+			checks = append(checks, record.Check{Name: "server-" + p.Kind, Detail: fmt.Sprintf("%.0f runs of the script failed", failed)})
+		}
+		if p.Kind == study.PartLua {
+			checks = append(checks, expect(e.Worker["lua_header"], 1, "requests that reached the worker with the script's header"))
+		}
+		return checks
+	case study.PartWasm:
+		return []record.Check{expect(e.Worker["wasm_header"], 1, "requests that reached the worker with the filter's header")}
+	case study.PartWasmNoop:
+		active := e.ServerTotal["wasm.envoy.wasm.runtime.v8.active"]
+		return []record.Check{{Name: "server-" + p.Kind, OK: active > 0, Detail: fmt.Sprintf("%.0f Wasm machines run in the proxy", active)}}
+	case study.PartAuthzAllow, study.PartAuthzDeny:
+		filters := 0
+		for _, other := range all {
+			if other.Kind == study.PartAuthzAllow || other.Kind == study.PartAuthzDeny {
+				filters++
+			}
+		}
+		return []record.Check{expect(stat("http.inbound_", ".rbac.allowed"), float64(filters), "requests that policies allowed")}
+	case study.PartJWT, study.PartJWTToken:
+		// Requests that need no token are not counted as allowed.
+		return []record.Check{expect(stat("http.inbound_", ".jwt_authn.allowed"), 1, "requests that the JWT filter let pass")}
+	case study.PartRateLimit:
+		return []record.Check{expect(stat(statPrefix(p.Kind)+".", ".ok"), 1, "requests within the rate limit")}
+	case study.PartOTLPLog:
+		// Entries are sent some at a time, up to a second apart, so that those of
+		// a window are in part counted after it.
+		const own = "access_logs.open_telemetry_access_log."
+		sent, dropped := stat(own, "logs_written"), stat(own, "logs_dropped")
+		return []record.Check{{Name: "server-" + p.Kind, OK: sent > 0 && dropped == 0,
+			Detail: fmt.Sprintf("%.0f entries of the access log sent in the window, %.0f dropped", sent, dropped)}}
+	case study.PartTracing:
+		// Spans are sent some at a time, not at each request.
+		sent := e.Server["tracing.opentelemetry.spans_sent"]
+		return []record.Check{{Name: "server-" + p.Kind, OK: sent > 0 && sent >= low/2-spansHeld, Detail: fmt.Sprintf("%.0f spans sent for %d requests", sent, e.Requests)}}
+	}
+	return nil
+}
+
+// spansHeld is how many spans a proxy may keep back, over all its threads,
+// before it sends them.
+const spansHeld = 100
+
+// extended checks that a user's EnvoyFilter is in force: nothing that it adds
+// by name is missing. problem is what kept it from being applied.
+func (f partsIn) extended(p study.Part, added mesh.Extended) record.Check {
+	check := record.Check{Name: "server-" + p.String(), Detail: added.Problem}
+	if added.Problem != "" {
+		return check
+	}
+	var missing []string
+	for _, name := range added.Names {
+		if !f.names[name] {
+			missing = append(missing, name)
+		}
+	}
+	check.OK = len(missing) == 0 && len(f.refused) == 0
+	switch {
+	case len(missing) > 0:
+		check.Detail = "the proxy's configuration lacks what the EnvoyFilter adds: " + strings.Join(missing, ", ")
+	case len(f.refused) > 0:
+		check.Detail = "the proxy refused configuration: " + strings.Join(f.refused, "; ")
+	default:
+		check.Detail = "the proxy's configuration has what the EnvoyFilter adds or changes"
+	}
+	return check
+}

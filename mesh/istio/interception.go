@@ -1,0 +1,97 @@
+package istio
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/worker/control"
+)
+
+// Without redirection, documented as interceptionMode NONE and a Sidecar
+// resource that says on which ports the proxy listens by itself: see
+// istio.io/docs, Reference, Configuration, Sidecar (captureMode), and
+// Resource annotations.
+
+// interceptionNone is the level of the factor interception without
+// redirection.
+const interceptionNone = "none"
+
+// interceptionMode is the annotation that leaves the redirection out.
+const interceptionMode = "sidecar.istio.io/interceptionMode"
+
+// plainPorts are the worker's ports that sidecars understand, by the protocol
+// that a Sidecar names.
+var plainPorts = []struct {
+	port     int
+	protocol string
+}{{control.HTTPPort, "HTTP"}, {control.HTTP2Port, "HTTP2"}, {control.GRPCPort, "GRPC"}}
+
+// listens is what a workload's sidecar does where nothing is redirected to it:
+// a server's has a port for each of the worker's, a client's one on the
+// loopback for each port of the Services in its namespace.
+func listens(w mesh.Workload) *unstructured.Unstructured {
+	spec := map[string]any{"egress": []any{map[string]any{"hosts": []any{"./*"}}}}
+	if !w.Client {
+		var ingress []any
+		for _, p := range plainPorts {
+			ingress = append(ingress, map[string]any{
+				"port":            map[string]any{"number": int64(mesh.OwnPort(p.port)), "protocol": p.protocol, "name": fmt.Sprintf("%s-%d", strings.ToLower(p.protocol), p.port)},
+				"bind":            "0.0.0.0",
+				"captureMode":     "NONE",
+				"defaultEndpoint": fmt.Sprintf("127.0.0.1:%d", p.port),
+			})
+		}
+		// Listeners for Services would want ports that the worker has.
+		spec = map[string]any{"ingress": ingress, "egress": []any{map[string]any{"hosts": []any{"~/*"}}}}
+	}
+	o := object("networking.istio.io/v1", "Sidecar", w, spec)
+	delete(spec, "selector")
+	spec["workloadSelector"] = map[string]any{"labels": map[string]any{mesh.AppLabel: w.Name}}
+	return o
+}
+
+// inboundPort is the port by which a server's sidecar knows the endpoint.
+func inboundPort(e mesh.Evidence) int {
+	if e.Cell["interception"] == interceptionNone {
+		return mesh.OwnPort(e.Endpoint.Port)
+	}
+	return e.Endpoint.Port
+}
+
+// Names that Envoy's statistics give to the listeners that redirected
+// connections come to.
+const (
+	redirectedIn  = "15006"
+	redirectedOut = "15001"
+)
+
+// intercepted proves how connections came to a sidecar: by the listeners that
+// it has. The one that the packet filter redirects to is there with
+// redirection only; without, the ports that it listens on by itself are, and
+// bound.
+func intercepted(side string, e mesh.Evidence, listeners []string) record.Check {
+	none := e.Cell["interception"] == interceptionNone
+	redirected, own := redirectedOut, fmt.Sprintf("127.0.0.1_%d", e.Endpoint.Port)
+	if side == "server" {
+		redirected, own = redirectedIn, fmt.Sprintf("0.0.0.0_%d", inboundPort(e))
+	}
+	hasRedirected, hasOwn := false, false
+	for _, l := range listeners {
+		hasRedirected = hasRedirected || strings.HasSuffix(l, "_"+redirected) || l == "virtualInbound" && side == "server" || l == "virtualOutbound" && side == "client"
+		hasOwn = hasOwn || l == own
+	}
+	sorted := append([]string(nil), listeners...)
+	sort.Strings(sorted)
+	ok := hasRedirected && !none || !hasRedirected && hasOwn && none
+	return record.Check{Name: side + "-interception", OK: ok,
+		Detail: fmt.Sprintf("the proxy's listeners are %s; the cell says interception is %s", strings.Join(sorted, ", "), e.Cell["interception"])}
+}
+
+// ownInbound is the name of a server's listener for a port that it has by
+// itself.
+func ownInbound(port int) string { return fmt.Sprintf("0.0.0.0_%d", port) }
