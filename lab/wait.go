@@ -9,9 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 )
 
 const pollEvery = 100 * time.Millisecond
@@ -133,35 +131,3 @@ func whyNotReady(pod *corev1.Pod) string {
 
 // passing tells whether a failed read is worth repeating.
 func passing(err error) bool { return temporary(err) || apierrors.IsNotFound(err) }
-
-// Install applies a control plane's objects, one stage after the other, and
-// waits until its Deployments, those of the namespace that the selector names,
-// are available.
-func Install(ctx context.Context, config *rest.Config, namespace, selector string, stages ...[]*unstructured.Unstructured) error {
-	applier, err := NewApplier(config)
-	if err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	for _, objects := range stages {
-		if err := applier.ApplyObjects(ctx, objects); err != nil {
-			return err
-		}
-	}
-	deployments, err := client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
-	if err != nil {
-		return err
-	}
-	if len(deployments.Items) == 0 {
-		return fmt.Errorf("the manifests have no Deployment of the control plane (%s) in namespace %s", selector, namespace)
-	}
-	for _, d := range deployments.Items {
-		if err := WaitDeployment(ctx, client, namespace, d.Name); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -114,6 +114,9 @@ func load(o Options) (*Lab, error) {
 	if o.Kubeconfig != "" {
 		rules.ExplicitPath = o.Kubeconfig
 	}
+	if err := endless(rules.GetLoadingPrecedence()); err != nil {
+		return nil, err
+	}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context})
 	raw, err := loader.RawConfig()
 	if err != nil {
@@ -166,6 +169,23 @@ func Open(ctx context.Context, o Options) (*Lab, error) {
 			"ask the cluster's administrator for these rights, or use another context")
 	}
 	return l, nil
+}
+
+// maxKubeconfig bounds a kubeconfig, in bytes: client-go reads it whole.
+const maxKubeconfig = 16 << 20
+
+// endless refuses files that client-go would read until memory is full.
+func endless(paths []string) error {
+	for _, path := range paths {
+		f, err := os.Stat(path)
+		if err != nil {
+			continue // client-go says so
+		}
+		if f.Mode()&os.ModeDevice != 0 || f.Size() > maxKubeconfig {
+			return errs.WithHint(errs.Usage("kubeconfig: %s is a device, or larger than %d bytes", path, maxKubeconfig), "name a kubeconfig with --kubeconfig FILE")
+		}
+	}
+	return nil
 }
 
 // kubeconfigPath names the first kubeconfig file that exists.

@@ -123,3 +123,10 @@ func TestOpenBadInput(t *testing.T) {
 		t.Errorf("a cluster that does not answer: %v", err)
 	}
 }
+
+// A device never ends: it is refused before it is read.
+func TestEndlessKubeconfig(t *testing.T) {
+	if _, err := RESTConfig(Options{Kubeconfig: "/dev/zero"}); err == nil || errs.Code(err) != errs.CodeUsage {
+		t.Errorf("%v", err)
+	}
+}

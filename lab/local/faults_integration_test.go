@@ -4,6 +4,7 @@ package local_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -152,14 +153,22 @@ func mended(t *testing.T, l *local.Lab) {
 			t.Fatal(err)
 		}
 	}
-	status, err := local.GetStatus("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range status.Components {
-		if c.PID == 0 {
-			t.Errorf("%s does not run: %s", c.Name, c.LastExit)
+	// Deployments stay available for a while without what was killed last.
+	var status *local.Status
+	eventually(t, 10*time.Second, "all components run", func() error {
+		var err error
+		if status, err = local.GetStatus(""); err != nil {
+			return err
 		}
+		var dead []error
+		for _, c := range status.Components {
+			if c.PID == 0 {
+				dead = append(dead, fmt.Errorf("%s does not run: %s", c.Name, c.LastExit))
+			}
+		}
+		return errors.Join(dead...)
+	})
+	for _, c := range status.Components {
 		if c.Restarts > 0 {
 			t.Logf("%s was restarted %d times", c.Name, c.Restarts)
 		}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -144,10 +145,16 @@ func sidecars(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes
 	kubectl(t, "", "rollout", "restart", "-n", "meshed", "deploy/server")
 	kubectl(t, "", "rollout", "status", "-n", "meshed", "deploy/server", "--timeout=90s")
 	pods, err := client.CoreV1().Pods("meshed").List(ctx, metav1.ListOptions{LabelSelector: "app=server", FieldSelector: "status.phase=Running"})
-	if err != nil || len(pods.Items) == 0 {
+	if err != nil {
 		t.Fatalf("pods: %v", err)
 	}
-	name := pods.Items[len(pods.Items)-1].Name
+	// The pods of before the restart run on for as long as they drain, and
+	// their containers end one by one.
+	left := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	if len(left) == 0 {
+		t.Fatalf("of %d running pods none is to stay", len(pods.Items))
+	}
+	name := left[0].Name
 	if out := kubectl(t, "", "exec", "-n", "meshed", name, "-c", "istio-proxy", "--", "pilot-agent", "request", "GET", "server_info"); !strings.Contains(out, "LIVE") {
 		t.Errorf("the sidecar: %.300s", out)
 	}

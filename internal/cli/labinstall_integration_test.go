@@ -1,0 +1,69 @@
+//go:build integration
+
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/internal/labtest"
+)
+
+// A mesh is installed into a cluster that a kubeconfig reaches, refused where
+// one is, and taken away whole, but for definitions that somebody uses.
+func TestInstallIntoCluster(t *testing.T) {
+	m := labtest.New(t)
+	linkerd := os.Getenv("MESHMARK_LINKERD")
+	if linkerd != "" { // a lab that had Linkerd leaves its images to the next one's node
+		m.Up(t, "--mesh", "linkerd", "--linkerd", linkerd)
+		if code, said := m.Run(t, "lab", "down"); code != 0 {
+			t.Fatalf("lab down: exit code %d, %s", code, said)
+		}
+	}
+	l := m.Up(t, "--mesh", "none")
+	kubeconfig := l.Kubeconfig()
+	run := func(want int, says string, args ...string) {
+		t.Helper()
+		code, said := m.Run(t, append([]string{"lab"}, append(args, "--kubeconfig", kubeconfig)...)...)
+		if code != want || !strings.Contains(said, says) {
+			t.Fatalf("%v: exit code %d (want %d), %s (want %q)", args, code, want, said, says)
+		}
+	}
+	kubectl := func(args ...string) string { t.Helper(); return labtest.Kubectl(t, l, "", args...) }
+	crds := func() string {
+		return kubectl("get", "customresourcedefinitions,clusterroles,clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations", "-o", "name")
+	}
+	before := crds()
+
+	run(2, "was not installed by meshmark", "uninstall", "istio")
+	run(0, "istio installed after", "install", "istio", "--images", "built")
+	run(2, "is installed in namespace istio-system already, by meshmark", "install", "istio", "--images", "built")
+	if got := kubectl("-n", "istio-system", "get", "deployment", "istiod", "-o", "jsonpath={.status.availableReplicas}"); got != "1" {
+		t.Errorf("istiod has %s available replicas", got)
+	}
+	service := filepath.Join(t.TempDir(), "entry.yaml")
+	if err := os.WriteFile(service, []byte("apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: mine, namespace: default}\nspec: {hosts: [mine.example], ports: [{number: 80, name: http, protocol: HTTP}], resolution: DNS}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubectl("apply", "-f", service)
+	run(0, "left as it is: CustomResourceDefinition serviceentries.networking.istio.io: in use by ServiceEntry default/mine", "uninstall", "istio")
+	if got := kubectl("get", "namespace,configmap", "-A", "-o", "name"); strings.Contains(got, "istio") {
+		t.Errorf("of Istio is left: %s", got)
+	}
+	if got := crds(); got != before+"customresourcedefinition.apiextensions.k8s.io/serviceentries.networking.istio.io\n" &&
+		strings.Replace(got, "customresourcedefinition.apiextensions.k8s.io/serviceentries.networking.istio.io\n", "", 1) != before {
+		t.Errorf("before:\n%s\nafterwards:\n%s", before, got)
+	}
+	// What somebody else made is nobody's to replace.
+	kubectl("create", "clusterrole", "istiod-clusterrole-istio-system", "--verb=get", "--resource=pods")
+	run(2, "the cluster has ClusterRole istiod-clusterrole-istio-system already", "install", "istio", "--images", "built")
+	if linkerd != "" {
+		run(0, "linkerd installed after", "install", "linkerd", "--linkerd", linkerd)
+		run(0, "linkerd uninstalled after", "uninstall", "linkerd")
+	}
+	if got := kubectl("get", "namespaces", "-o", "name"); strings.Contains(got, "istio") || strings.Contains(got, "linkerd") {
+		t.Errorf("what was refused made something: %s", got)
+	}
+}

@@ -1,0 +1,388 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshmark/meshmark/errs"
+)
+
+// Installation is a mesh's control plane as objects to apply.
+type Installation struct {
+	Mesh string
+	// Namespace is the one its control plane runs in.
+	Namespace *unstructured.Unstructured
+	// Selector is the label selector of its Deployments in that namespace.
+	Selector string
+	// Stages are applied one after the other.
+	Stages [][]*unstructured.Unstructured
+}
+
+// Apply applies the objects over what may be there, and waits until the
+// control plane is available.
+func (i Installation) Apply(ctx context.Context, config *rest.Config) error {
+	applier, err := NewApplier(config)
+	if err == nil {
+		err = i.apply(ctx, config, applier, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", i.Mesh, err)
+	}
+	return nil
+}
+
+// apply leaves out the objects that are to stay as they are.
+func (i Installation) apply(ctx context.Context, config *rest.Config, applier *Applier, stay []reference) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	if err := applier.ApplyObjects(ctx, []*unstructured.Unstructured{i.Namespace}); err != nil {
+		return err
+	}
+	for _, objects := range i.Stages {
+		ours := slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return slices.Contains(stay, refer(o)) })
+		if err := applier.ApplyObjects(ctx, ours); err != nil {
+			return err
+		}
+	}
+	namespace := i.Namespace.GetName()
+	deployments, err := client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{LabelSelector: i.Selector})
+	if err != nil {
+		return err
+	}
+	if len(deployments.Items) == 0 {
+		return fmt.Errorf("the manifests have no Deployment of the control plane (%s) in namespace %s", i.Selector, namespace)
+	}
+	for _, d := range deployments.Items {
+		if err := WaitDeployment(ctx, client, namespace, d.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteName is the ConfigMap, in a control plane's namespace, that says what
+// [Installation.Add] made: [Remove] takes away that and nothing else.
+const noteName = "meshmark-installation"
+
+// reference names an object.
+type reference struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+}
+
+func refer(o *unstructured.Unstructured) reference {
+	return reference{o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName()}
+}
+
+func (r reference) object() *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(r.APIVersion)
+	o.SetKind(r.Kind)
+	o.SetNamespace(r.Namespace)
+	o.SetName(r.Name)
+	return o
+}
+
+func (r reference) String() string { return describe(r.object()) }
+
+// isDefinition tells whether the object defines a kind: others may use it.
+func (r reference) isDefinition() bool { return r.Kind == "CustomResourceDefinition" }
+
+// Changed is what [Installation.Add] or [Remove] did to a cluster.
+type Changed struct {
+	Objects int // made, or deleted
+	// Kept are objects left as they were, each with why.
+	Kept []string
+}
+
+// Add installs into a cluster that has nothing of the mesh, such as a user's
+// own, and notes there what it made. Anything of the mesh that is there
+// already is an error, found before the cluster is changed; custom resource
+// definitions that are there are used as they are.
+func (i Installation) Add(ctx context.Context, config *rest.Config) (Changed, error) {
+	applier, err := NewApplier(config)
+	if err != nil {
+		return Changed{}, err
+	}
+	namespace := i.Namespace.GetName()
+	all := append([]*unstructured.Unstructured{i.Namespace}, slices.Concat(i.Stages...)...)
+	there, err := applier.present(ctx, all)
+	if err != nil {
+		return Changed{}, fmt.Errorf("%s: look for what is installed: %w", i.Mesh, err)
+	}
+	if slices.Contains(there, refer(i.Namespace)) {
+		if _, err := applier.readNote(ctx, i.Mesh, namespace); err == nil {
+			return Changed{}, errs.WithHint(errs.Usage("%s is installed in namespace %s already, by meshmark", i.Mesh, namespace),
+				"`meshmark lab uninstall %s` takes it away", i.Mesh)
+		}
+	}
+	var done Changed
+	var foreign []string
+	for _, r := range there {
+		if r.isDefinition() {
+			done.Kept = append(done.Kept, r.String()+": there already")
+		} else {
+			foreign = append(foreign, r.String())
+		}
+	}
+	if len(foreign) > 0 {
+		return Changed{}, errs.WithHint(errs.Usage("%s: the cluster has %s already", i.Mesh, some(foreign)),
+			"a mesh that is installed is measured as it is: meshmark installs over nothing")
+	}
+	var made []reference
+	for _, o := range all {
+		if r := refer(o); !slices.Contains(there, r) {
+			made = append(made, r)
+		}
+	}
+	note, err := i.note(made)
+	if err != nil {
+		return Changed{}, err
+	}
+	if err := applier.ApplyObjects(ctx, []*unstructured.Unstructured{i.Namespace, note}); err != nil {
+		return Changed{}, fmt.Errorf("%s: %w", i.Mesh, err)
+	}
+	done.Objects = len(made)
+	if err := i.apply(ctx, config, applier, there); err != nil {
+		return done, errs.WithHint(fmt.Errorf("%s: %w", i.Mesh, err), "`meshmark lab uninstall %s` takes away what was made so far", i.Mesh)
+	}
+	return done, nil
+}
+
+// note is the ConfigMap that lists what is made.
+func (i Installation) note(made []reference) (*unstructured.Unstructured, error) {
+	list, err := json.Marshal(made)
+	if err != nil {
+		return nil, err
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": noteName, "namespace": i.Namespace.GetName()},
+		"data":     map[string]any{"mesh": i.Mesh, "objects": string(list)}}}, nil
+}
+
+// readNote reads what [Installation.Add] noted of a mesh.
+func (a *Applier) readNote(ctx context.Context, mesh, namespace string) ([]reference, error) {
+	resource, err := a.resource(reference{"v1", "ConfigMap", namespace, noteName}.object())
+	if err != nil {
+		return nil, err
+	}
+	note, err := resource.Get(ctx, noteName, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	data, _, err := unstructured.NestedStringMap(note.Object, "data")
+	if err != nil {
+		return nil, fmt.Errorf("ConfigMap %s/%s: %w", namespace, noteName, err)
+	}
+	if data["mesh"] != mesh {
+		return nil, fmt.Errorf("ConfigMap %s/%s is of the mesh %q", namespace, noteName, data["mesh"])
+	}
+	return parseNote([]byte(data["objects"]), namespace)
+}
+
+// parseNote reads the list of a note of the mesh in namespace. No other
+// namespace is a mesh's to make: a note that names one was changed by somebody.
+func parseNote(text []byte, namespace string) ([]reference, error) {
+	var made []reference
+	if err := json.Unmarshal(text, &made); err != nil {
+		return nil, fmt.Errorf("ConfigMap %s, key objects: %w", noteName, err)
+	}
+	for n, r := range made {
+		if r.APIVersion == "" || r.Kind == "" || r.Name == "" {
+			return nil, fmt.Errorf("ConfigMap %s, key objects: object %d has no apiVersion, kind or name", noteName, n+1)
+		}
+		if r.Kind == "Namespace" && r.Name != namespace {
+			return nil, fmt.Errorf("ConfigMap %s, key objects: object %d is the namespace %s, which is not the mesh's", noteName, n+1, r.Name)
+		}
+	}
+	return made, nil
+}
+
+// present returns those of the objects that the cluster has. What is of an
+// unknown kind is not there.
+func (a *Applier) present(ctx context.Context, objects []*unstructured.Unstructured) ([]reference, error) {
+	found := make([]bool, len(objects))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for n, o := range objects {
+		group.Go(func() error {
+			resource, err := a.resource(o)
+			if meta.IsNoMatchError(err) {
+				return nil
+			}
+			if err == nil {
+				_, err = resource.Get(ctx, o.GetName(), metav1.GetOptions{})
+			}
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			found[n] = err == nil
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var out []reference
+	for n, o := range objects {
+		if found[n] {
+			out = append(out, refer(o))
+		}
+	}
+	return out, nil
+}
+
+// Remove takes away what [Installation.Add] made of a mesh, and waits until
+// its namespace is gone. Definitions of kinds of which somebody else's objects
+// are left stay, with those.
+func Remove(ctx context.Context, config *rest.Config, mesh, namespace string) (Changed, error) {
+	applier, err := NewApplier(config)
+	if err != nil {
+		return Changed{}, err
+	}
+	made, err := applier.readNote(ctx, mesh, namespace)
+	if apierrors.IsNotFound(err) {
+		return Changed{}, errs.WithHint(errs.Usage("%s was not installed by meshmark: there is no ConfigMap %s in namespace %s", mesh, noteName, namespace),
+			"only what `meshmark lab install` made is taken away")
+	}
+	if err != nil {
+		return Changed{}, fmt.Errorf("%s: %w", mesh, err)
+	}
+	var done Changed
+	for _, wave := range removalOrder(made) {
+		var gone []*unstructured.Unstructured
+		var mu sync.Mutex
+		group, looking := errgroup.WithContext(ctx)
+		group.SetLimit(16)
+		for _, r := range wave {
+			group.Go(func() error {
+				if r.isDefinition() {
+					if left, err := applier.used(looking, r); left != "" || err != nil {
+						mu.Lock()
+						defer mu.Unlock()
+						if left != "" {
+							done.Kept = append(done.Kept, fmt.Sprintf("%s: in use by %s", r, left))
+						}
+						return err
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				gone = append(gone, r.object())
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return done, fmt.Errorf("%s: %w", mesh, err)
+		}
+		if err := applier.DeleteObjects(ctx, gone); err != nil {
+			return done, fmt.Errorf("%s: %w", mesh, err)
+		}
+		done.Objects += len(gone)
+	}
+	slices.Sort(done.Kept)
+	return done, applier.waitGone(ctx, reference{APIVersion: "v1", Kind: "Namespace", Name: namespace})
+}
+
+// removalOrder sorts objects into waves: webhooks first, since they would be
+// asked about what follows while their servers go; then the rest; then the
+// definitions, whose own objects are gone by then; the namespace last, since
+// it holds the note.
+func removalOrder(made []reference) [][]reference {
+	waves := make([][]reference, 4)
+	for _, r := range made {
+		wave := 1
+		switch {
+		case strings.HasSuffix(r.Kind, "WebhookConfiguration"):
+			wave = 0
+		case r.isDefinition():
+			wave = 2
+		case r.Kind == "Namespace":
+			wave = 3
+		}
+		waves[wave] = append(waves[wave], r)
+	}
+	return waves
+}
+
+// used names an object of the kind that a definition defines; "" if there is
+// none, or no such definition.
+func (a *Applier) used(ctx context.Context, definition reference) (string, error) {
+	resource, err := a.resource(definition.object())
+	if err != nil {
+		return "", err
+	}
+	d, err := resource.Get(ctx, definition.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	group, _, _ := unstructured.NestedString(d.Object, "spec", "group")
+	plural, _, _ := unstructured.NestedString(d.Object, "spec", "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(d.Object, "spec", "versions")
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		if served, _ := version["served"].(bool); !served {
+			continue
+		}
+		name, _ := version["name"].(string)
+		list, err := a.client.Resource(schema.GroupVersionResource{Group: group, Version: name, Resource: plural}).List(ctx, metav1.ListOptions{Limit: 1})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("look for %s.%s: %w", plural, group, err)
+		}
+		if len(list.Items) > 0 {
+			return describe(&list.Items[0]), nil
+		}
+		return "", nil
+	}
+	return "", nil
+}
+
+// waitGone waits until an object is gone.
+func (a *Applier) waitGone(ctx context.Context, r reference) error {
+	resource, err := a.resource(r.object())
+	if err != nil {
+		return err
+	}
+	return poll(ctx, "wait for the end of "+r.String(), func(ctx context.Context) (bool, string, error) {
+		_, err := resource.Get(ctx, r.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return true, "", nil
+		case err != nil && !temporary(err):
+			return false, "", err
+		}
+		return false, "it is there", nil
+	})
+}
+
+// some lists names, the first few of many.
+func some(names []string) string {
+	const few = 3
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more of its objects", strings.Join(names[:few], ", "), len(names)-few)
+}
