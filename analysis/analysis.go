@@ -45,12 +45,14 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 	measures := measuresOf(plan.Study)
 	fits := o.fits()
 	profiled, views, unread := o.profileFindings()
+	bills, priced := o.bills()
+	hops, terms := o.hops()
 	f := record.Findings{
 		Schema: record.Schema, Study: run.Header.Study, Question: plan.Study.Question, Run: run.Header.RunID,
 		Started: run.Header.Started.UTC().Format(time.RFC3339), Seed: run.Header.Seed, Lab: run.Header.Lab,
 		Meshmark: run.Header.Meshmark, Machine: run.Header.Machine, Parts: run.Header.Components,
 		Validity: o.validity(), Stop: o.whyEnded(), Factors: o.factors(), StudyYAML: string(run.StudyYAML), Money: moneyWords(plan.Study.Money),
-		Findings: slices.Concat(o.findings(measures), fits, o.moneyFits(fits), o.limits(), profiled, o.searches(), o.knees()), Cells: o.summaries(),
+		Findings: slices.Concat(o.findings(measures), fits, o.moneyFits(fits), o.limits(), profiled, o.versus(), priced, terms, o.searches(), o.knees()), Cells: o.summaries(),
 	}
 	if plan.Study.Plane() == study.PlaneResilience {
 		f.Story = strings.Join(strings.Fields(plan.Study.Story), " ")
@@ -58,7 +60,7 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 	var odd []string
 	f.NoiseFloor, odd = o.floors(measures)
 	f.Published = o.published(f.Findings)
-	f.Profiles = views
+	f.Profiles, f.Bills, f.Hops = views, bills, hops
 	f.Warnings = slices.Concat(o.trialWarnings(), odd, unread, plan.Resonances())
 	f.Assertions = assertions.Judge(f)
 	return withoutNulls(f), nil

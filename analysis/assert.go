@@ -243,10 +243,5 @@ func knownFinding(name string) bool {
 		f, known := study.FactorByName(factor)
 		return known && f.Numeric
 	}
-	for _, part := range cpuParts {
-		if name == "cpu_"+part+"_idle" || name == "cpu_"+part+"_slope" {
-			return true
-		}
-	}
-	return false
+	return fittedName(name) || versusName(name)
 }

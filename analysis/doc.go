@@ -10,6 +10,8 @@
 //	           -> control plane: convergence, waterfall, pushes  control.go, convergence.go, series.go, controlsummary.go
 //	           -> resilience: windows, steps, ledger, expectation, verdicts  scenario*.go
 //	              (request logs are read through record.Run.Requests, a trial at a time)
+//	           -> what named parts of a sidecar cost              bill.go, billwords.go
+//	           -> what a request's way is made of                 hops.go
 //	           -> how far a searched factor can go                search.go
 //	           -> idle cost and slope of CPU against rate         fit.go
 //	           -> published figures beside ours, in words         published.go, controlwords.go, words.go

@@ -1,7 +1,9 @@
 package analysis
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/stat"
@@ -17,53 +19,76 @@ const (
 	fitSlope = "_slope"
 )
 
-// An axis is a factor of numbers that costs are fitted against.
+// An axis is a number that cells differ in and that costs are fitted against.
 type axis struct {
 	factor string
-	// cpu and memory are what ends the names of their slopes, cpuUnit and
-	// memoryUnit these slopes' units; "" where nothing is fitted.
+	// on is where a level of the factor lies, and what of it cells that differ
+	// along the axis share, "" for nothing; false if nowhere.
+	on func(level string) (at float64, rest string, ok bool)
+	// traffic says that the axis is traffic itself: CPU is fitted in all, with
+	// what is used without any. Along other axes it is that of a request.
+	traffic bool
+	// cpu and memory are what ends the names of the slopes, cpuUnit and
+	// memoryUnit their units.
 	cpu, cpuUnit       string
 	memory, memoryUnit string
-	// at is where a trial lies on it; false if nowhere.
+	// at is where a trial lies, if that is more exact than its level.
 	at func(*record.Trial) (float64, bool)
 }
 
-// axes are what costs are fitted against, in the order of reports.
-var axes = []axis{
-	{factor: study.FactorRate, cpu: fitSlope, cpuUnit: study.UnitPerRequest, memory: "_per_rps", memoryUnit: "bytes/rps", at: func(t *record.Trial) (float64, bool) {
+// axes are what costs are fitted against, in the order of reports: traffic,
+// and the size of the server's proxy's configuration.
+var axes = append([]axis{
+	{factor: study.FactorRate, on: numberLevel, traffic: true, cpu: fitSlope, cpuUnit: study.UnitPerRequest, memory: "_per_rps", memoryUnit: "bytes/rps", at: func(t *record.Trial) (float64, bool) {
 		if _, err := strconv.ParseFloat(t.Cell[study.FactorRate], 64); err != nil || t.Load == nil || t.Window.Seconds <= 0 {
 			return 0, false
 		}
 		return float64(t.Load.Completed) / t.Window.Seconds, true
 	}},
-	{factor: study.FactorConnections, memory: "_per_connection", memoryUnit: "bytes/connection", at: func(t *record.Trial) (float64, bool) {
-		v, err := strconv.ParseFloat(t.Cell[study.FactorConnections], 64)
-		return v, err == nil
-	}},
+	{factor: study.FactorConnections, on: numberLevel, cpu: "_per_connection", cpuUnit: "ns/request/connection", memory: "_per_connection", memoryUnit: "bytes/connection"},
+}, sizeAxes()...)
+
+// sizeAxes are the parts of a proxy's configuration that come in numbers.
+func sizeAxes() (out []axis) {
+	for kind, one := range map[string]string{study.PartClusters: "cluster", study.PartListeners: "listener", study.PartRoutes: "route"} {
+		out = append(out, axis{factor: study.FactorFilters, on: func(level string) (float64, string, bool) {
+			n, rest, ok := study.PartNumber(level, kind)
+			return float64(n), rest, ok
+		}, cpu: "_per_" + one, cpuUnit: "ns/request/" + one, memory: "_per_" + one, memoryUnit: "bytes/" + one})
+	}
+	slices.SortFunc(out, func(a, b axis) int { return strings.Compare(a.cpu, b.cpu) })
+	return out
+}
+
+// numberLevel is where a level lies that is a number.
+func numberLevel(level string) (float64, string, bool) {
+	v, err := strconv.ParseFloat(level, 64)
+	return v, "", err == nil
 }
 
 // fits finds what each part costs when idle and with each further step along
 // an axis that varies: of the rate, CPU (cpu_PART_idle, thousandths of a CPU,
-// and cpu_PART_slope) and memory; of connections, memory. One level alone
-// would spread the idle cost over its requests. The cell of such a finding
-// lacks the axis' factor.
+// and cpu_PART_slope) and memory (memory_PART_idle and memory_PART_per_rps); of
+// connections and of what the proxy's configuration has, CPU a request and
+// memory. One level alone would spread the idle cost over its requests. The
+// cell of such a finding lacks the axis' factor.
 func (o *observations) fits() []record.Finding {
 	if o.plan.Study.Plane() != study.PlaneData {
 		return nil
 	}
 	var out []record.Finding
 	for _, a := range axes {
-		for _, g := range o.along(a.factor) {
+		for _, g := range o.along(a) {
 			if len(g.cells) < 2 {
 				continue
 			}
-			if o.plan.Study.Measured(study.MeasureCPU) && a.cpu != "" {
-				for _, part := range cpuParts {
+			if o.plan.Study.Measured(study.MeasureCPU) {
+				for _, part := range a.parts(cpuParts) {
 					out = append(out, o.fitCPU(a, g, part)...)
 				}
 			}
-			if o.plan.Study.Measured(study.MeasureMemory) && a.memory != "" {
-				for _, part := range proxyParts {
+			if o.plan.Study.Measured(study.MeasureMemory) {
+				for _, part := range a.parts(proxyParts) {
 					out = append(out, o.fitMemory(a, g, part)...)
 				}
 			}
@@ -72,23 +97,54 @@ func (o *observations) fits() []record.Finding {
 	return out
 }
 
+// fittedName reports whether fits have findings of a name.
+func fittedName(name string) bool {
+	for _, a := range axes {
+		for _, part := range a.parts(cpuParts) {
+			if name == "cpu_"+part+a.cpu || a.traffic && name == "cpu_"+part+fitIdle {
+				return true
+			}
+		}
+		for _, part := range a.parts(proxyParts) {
+			if name == "memory_"+part+a.memory || a.traffic && name == "memory_"+part+fitIdle {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// parts are those whose cost an axis may change: the configuration's size is
+// that of the server's proxy alone, and connections cost proxies.
+func (a axis) parts(all []string) []string {
+	switch a.factor {
+	case study.FactorFilters:
+		return []string{record.PartServerProxy}
+	case study.FactorConnections:
+		return proxyParts
+	}
+	return all
+}
+
 // A track is the cells that differ in one factor of numbers only.
 type track struct {
 	cell  record.Cell // what they share
 	cells []int
 }
 
-// along groups the measured cells whose level of a factor is a number by all
-// others.
-func (o *observations) along(factor string) []*track {
+// along groups the measured cells that lie on an axis by all others.
+func (o *observations) along(a axis) []*track {
 	var groups []*track
 	byKey := map[string]*track{}
 	for i, cell := range o.plan.Cells {
-		if _, err := strconv.ParseFloat(cell[factor], 64); err != nil || o.skipped(i) {
+		_, shared, ok := a.on(cell[a.factor])
+		if !ok || o.skipped(i) {
 			continue
 		}
-		rest := cell.With(nil)
-		delete(rest, factor)
+		rest := o.without(cell, a.factor)
+		if shared != "" {
+			rest[a.factor] = shared
+		}
 		g := byKey[rest.Key()]
 		if g == nil {
 			g = &track{cell: o.plan.Short(rest)}
@@ -100,12 +156,27 @@ func (o *observations) along(factor string) []*track {
 	return groups
 }
 
+// without is a cell but for a factor, and for the name of its variant if that
+// is what sets the factor.
+func (o *observations) without(cell record.Cell, factor string) record.Cell {
+	rest := cell.With(nil)
+	delete(rest, factor)
+	if slices.ContainsFunc(o.plan.Study.Variants, func(v study.NamedLevels) bool { _, sets := v.Levels[factor]; return sets }) {
+		delete(rest, study.FactorVariant)
+	}
+	return rest
+}
+
 // points are where the valid trials of a line's cells lie.
 func (o *observations) points(a axis, g *track, y func(*record.Trial) (float64, bool)) []stat.FitPoint {
 	var out []stat.FitPoint
 	for _, i := range g.cells {
+		level, _, _ := a.on(o.plan.Cells[i][a.factor])
 		for _, t := range o.valid(i) {
-			at, okX := a.at(t)
+			at, okX := level, true
+			if a.at != nil {
+				at, okX = a.at(t)
+			}
 			v, okY := y(t)
 			if okX && okY {
 				out = append(out, stat.FitPoint{X: at, Y: v, Block: t.Block})
@@ -115,13 +186,25 @@ func (o *observations) points(a axis, g *track, y func(*record.Trial) (float64, 
 	return out
 }
 
+// fitCPU fits the CPU that a part uses: along traffic its seconds a second,
+// along others its seconds a request.
 func (o *observations) fitCPU(a axis, g *track, part string) []record.Finding {
 	points := o.points(a, g, func(t *record.Trial) (float64, bool) {
 		cpu, ok := t.CPU[part]
-		return cpu.TotalS() / t.Window.Seconds, ok && t.Window.Seconds > 0
+		if a.traffic {
+			return cpu.TotalS() / t.Window.Seconds, ok && t.Window.Seconds > 0
+		}
+		if !ok || t.Load == nil || t.Load.Completed == 0 {
+			return 0, false
+		}
+		return cpu.TotalS() / float64(t.Load.Completed), true
 	})
 	if len(points) == 0 {
 		return nil
+	}
+	if !a.traffic {
+		fit := stat.LinearFit(points, func(float64) float64 { return 1 }, stat.Options{})
+		return []record.Finding{fitted(g, fit, "cpu_"+part+a.cpu, a.cpuUnit, 1e9, fit.Slope)}
 	}
 	// CPU scatters in proportion to itself, and nearly so to the rate.
 	fit := stat.LinearFit(points, func(x float64) float64 { return x }, stat.Options{})
@@ -141,7 +224,11 @@ func (o *observations) fitMemory(a axis, g *track, part string) []record.Finding
 	}
 	// Memory scatters by about as much everywhere.
 	fit := stat.LinearFit(points, func(float64) float64 { return 1 }, stat.Options{})
-	return []record.Finding{fitted(g, fit, "memory_"+part+a.memory, a.memoryUnit, 1, fit.Slope)}
+	out := []record.Finding{fitted(g, fit, "memory_"+part+a.memory, a.memoryUnit, 1, fit.Slope)}
+	if a.traffic {
+		out = append(out, fitted(g, fit, "memory_"+part+fitIdle, study.UnitBytes, 1, fit.Intercept))
+	}
+	return out
 }
 
 // fitted is the finding of a fit's intercept or slope.

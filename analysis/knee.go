@@ -36,7 +36,7 @@ func (o *observations) knees() []record.Finding {
 		}
 	}
 	var out []record.Finding
-	for _, g := range o.along(study.FactorRate) {
+	for _, g := range o.along(axes[0]) {
 		if f, ok := o.knee(g, p99); ok {
 			out = append(out, f)
 		}

@@ -158,7 +158,7 @@ func moneyWords(m *money.Mesh) string {
 	if m.Hops != 1 {
 		hops = "each " + grouped(m.Hops) + " calls between services"
 	}
-	s := fmt.Sprintf("%s requests a second, %s, %s proxies a call, each as those of a cell on the mean, %s %s a core and month", grouped(m.RPS), hops, grouped(m.ProxiesPerHop), grouped(m.CoreMonth), m.Currency)
+	s := fmt.Sprintf("%s requests a second, %s, %s proxies a call that cost what a cell's do on average, %s %s a core and month", grouped(m.RPS), hops, grouped(m.ProxiesPerHop), grouped(m.CoreMonth), m.Currency)
 	if m.Utilisation < 1 {
 		s += fmt.Sprintf(" with %s of the cores in use", percent(m.Utilisation))
 	}
@@ -173,6 +173,9 @@ func moneyWords(m *money.Mesh) string {
 
 // grouped writes a number with its thousands apart.
 func grouped(v float64) string {
+	if v < 0 {
+		return "-" + grouped(-v)
+	}
 	whole, fraction, _ := strings.Cut(strconv.FormatFloat(v, 'f', -1, 64), ".")
 	for i := len(whole) - 3; i > 0; i -= 3 {
 		whole = whole[:i] + "," + whole[i:]

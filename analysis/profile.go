@@ -160,10 +160,12 @@ func (o *observations) profileCost(cell int, one profiled) []record.Finding {
 	}
 	e := stat.Mean(ratios, stat.Options{})
 	f := record.Finding{Name: study.FindingProfileCost + "_" + one.part, Probe: study.MeasureProfile, Cell: o.short(cell), Unit: study.UnitRatio,
-		Estimate: e.Value, Low: e.Low, High: e.High, Blocks: e.Blocks, Verdict: record.VerdictMeasured, Warnings: slices.Clone(e.Warnings)}
+		Blocks: e.Blocks, Verdict: record.VerdictMeasured, Warnings: slices.Clone(e.Warnings)}
+	if !e.Defined() || e.Blocks < minPairs || math.IsNaN(e.Value) {
+		return []record.Finding{invalid(f, e.Blocks)} // no interval is no number
+	}
+	f.Estimate, f.Low, f.High = e.Value, e.Low, e.High
 	switch {
-	case !e.Defined() || e.Blocks < minPairs || math.IsNaN(e.Value):
-		return []record.Finding{invalid(f, e.Blocks)}
 	case f.Low <= 0 && f.High >= 0:
 		f.Verdict = record.VerdictBelowNoise
 	default:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,6 +99,19 @@ func TestProfileFindings(t *testing.T) {
 	}
 	if !strings.Contains(v.Title, "client proxy") || v.Samples != 400 || len(v.Costs.Filters) != 2 || !v.Costs.Filters[0].Seen || v.Costs.Filters[1].Seen {
 		t.Errorf("%+v %+v", v, v.Costs)
+	}
+}
+
+// What profiling cost has no interval over one block, and no number then.
+func TestProfileCostOfOneBlock(t *testing.T) {
+	run := profiledRun(t, func(int) float64 { return 0.14 }, 0.015)
+	run.Trials = slices.DeleteFunc(run.Trials, func(t record.Trial) bool { return t.Block > 0 })
+	f := analyze(t, run)
+	if _, err := json.Marshal(f); err != nil {
+		t.Fatal(err)
+	}
+	if got := get(t, f, "profile_cost_client_proxy", record.Cell{"sidecars": "both"}); got.Verdict != record.VerdictInvalid || got.Low != 0 {
+		t.Errorf("%+v", got)
 	}
 }
 

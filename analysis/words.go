@@ -44,6 +44,13 @@ func quantity(v float64, unit string) string {
 		}
 		return figures(v/1e3) + " kB"
 	}
+	if money, ok := strings.CutSuffix(unit, "/month"); ok {
+		if size < 100 {
+			return figures(v) + " " + money + " a month"
+		}
+		place := math.Pow10(int(math.Floor(math.Log10(size))) - 2)
+		return grouped(math.Round(v/place)*place) + " " + money + " a month"
+	}
 	return figures(v) + " " + unit
 }
 

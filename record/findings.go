@@ -30,6 +30,11 @@ type Findings struct {
 	// Money says which mesh findings in money are about, and at which prices.
 	Money     string `json:"money,omitempty"`
 	StudyYAML string `json:"study_yaml"` // resolved
+	// Bills are what the parts of a study's bill cost, one for each combination
+	// of its other factors.
+	Bills []Bill `json:"bills,omitempty"`
+	// Hops are what a request's way through the sidecars is made of, likewise.
+	Hops []Hops `json:"hops,omitempty"`
 	// Profiles are where proxies spent their CPU time, by cell and part, as the
 	// page draws them: each a profile.View.
 	Profiles []json.RawMessage `json:"profiles,omitempty"`

@@ -179,7 +179,10 @@ func (c CPU) TotalS() float64 { return c.UserS + c.SystemS }
 type Memory struct {
 	PSSBytes    int64 `json:"pss_bytes"`    // proportional set size of its processes; 0 if it could not be read
 	CgroupBytes int64 `json:"cgroup_bytes"` // what the kernel charges to its cgroup
-	Processes   int   `json:"processes"`
+	// IdlePSSBytes is the set size before the trial's first request; 0 where
+	// nobody read it.
+	IdlePSSBytes int64 `json:"idle_pss_bytes,omitempty"`
+	Processes    int   `json:"processes"`
 }
 
 // Connections are a pod's TCP connections, as its kernel counts them: those

@@ -68,8 +68,8 @@ func newDocument(f record.Findings) document {
 		Warnings: warnings(f),
 		Study:    f.StudyYAML,
 	}
-	tables := []table{saturationTable(f), latencyTable(f), overheadTable(f), cpuTable(f), threadsTable(f), limitsTable(f), memoryTable(f), moneyTable(f)}
-	tables = append(tables, profilesTables(f)...)
+	tables := append(append(billTables(f), hopTables(f)...), saturationTable(f), latencyTable(f), overheadTable(f), cpuTable(f), threadsTable(f), limitsTable(f), memoryTable(f), fitsTable(f), moneyTable(f))
+	tables = slices.Concat(tables, versusTables(f), profilesTables(f))
 	if ofControl(f) {
 		tables = controlTables(f)
 	}

@@ -19,9 +19,9 @@ type pageData struct {
 
 // renderHTML writes one file with the page and its data in it.
 func renderHTML(w io.Writer, f record.Findings) error {
-	views := f.Profiles
+	views, answers := f.Profiles, Answers(f)
 	f.Profiles = nil // once is enough
-	data, err := json.Marshal(pageData{inMicroseconds(f), Answers(f), warnings(f), views})
+	data, err := json.Marshal(pageData{inMicroseconds(f), answers, warnings(f), views})
 	if err != nil {
 		return fmt.Errorf("findings as JSON: %w", err)
 	}

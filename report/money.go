@@ -1,9 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/meshmark/meshmark/record"
 )
@@ -88,6 +90,9 @@ func withoutRate(cell record.Cell) record.Cell {
 	return out
 }
 
+// monthWords are a unit of money in a sentence: "USD a month".
+func monthWords(unit string) string { return strings.Replace(unit, "/", " a ", 1) }
+
 // wholeInterval writes money and cores, of which fractions say nothing.
 func wholeInterval(x record.Finding) string {
 	if math.Abs(x.Estimate) < 100 {
@@ -106,16 +111,21 @@ func rounded(v float64, x record.Finding) string {
 	return fixed(math.Round(v/unit)*unit, 0)
 }
 
-// moneyAnswers says what the most expensive cell costs, and the largest saving
-// that a cell shows against its baseline.
+// toldCosts is of how many cells the answers tell the cost: of more only the
+// most expensive one.
+const toldCosts = 3
+
+// moneyAnswers says what a few cells cost, or the most expensive of many, and
+// the largest saving that a cell shows against its baseline.
 func moneyAnswers(f record.Findings) []string {
 	var out []string
-	most, saves := record.Finding{}, record.Finding{}
+	var costs []record.Finding
+	saves := record.Finding{}
 	for _, x := range f.Findings {
 		switch {
 		case x.Verdict == record.VerdictInvalid:
-		case x.Name == "money_month" && x.Estimate > most.Estimate:
-			most = x
+		case x.Name == "money_month" && x.Estimate > 0:
+			costs = append(costs, x)
 		case x.Name == "money_month_overhead" && x.Verdict == record.VerdictReal && x.Estimate < saves.Estimate:
 			saves = x
 		}
@@ -127,13 +137,21 @@ func moneyAnswers(f record.Findings) []string {
 		}
 		return " (" + f.Cells[i].Label + ")"
 	}
-	if most.Estimate > 0 {
-		out = append(out, fmt.Sprintf("The proxies of a mesh with %s would cost %s %s%s.", f.Money, wholeInterval(most), most.Unit, label(most.Cell)))
+	slices.SortStableFunc(costs, func(a, b record.Finding) int { return cmp.Compare(b.Estimate, a.Estimate) })
+	if len(costs) > toldCosts {
+		costs = costs[:1]
+	}
+	var each []string
+	for _, x := range costs {
+		each = append(each, fmt.Sprintf("%s %s%s", wholeInterval(x), monthWords(x.Unit), label(x.Cell)))
+	}
+	if len(each) > 0 {
+		out = append(out, fmt.Sprintf("The proxies of a mesh with %s would cost %s.", f.Money, sequence(each)))
 	}
 	if saves.Estimate < 0 {
 		saved := saves
 		saved.Estimate, saved.Low, saved.High = -saves.Estimate, -saves.High, -saves.Low
-		out = append(out, fmt.Sprintf("The cheapest%s saves %s %s of that.", label(saves.Cell), wholeInterval(saved), saves.Unit))
+		out = append(out, fmt.Sprintf("The cheapest%s saves %s %s of that.", label(saves.Cell), wholeInterval(saved), monthWords(saves.Unit)))
 	}
 	return out
 }

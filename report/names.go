@@ -137,7 +137,7 @@ func partWords(part string) string {
 	case record.PartGenerator:
 		return "load generator"
 	case record.PartControl:
-		return "istiod"
+		return "control plane"
 	case record.PartMachine:
 		return "whole machine"
 	}

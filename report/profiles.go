@@ -18,6 +18,7 @@ const (
 // profiling them cost.
 func profilesTables(f record.Findings) []table {
 	var out []table
+	told := map[string]bool{}
 	for i, raw := range f.Profiles {
 		if i == maxProfileTables {
 			last := &out[len(out)-1]
@@ -35,7 +36,12 @@ func profilesTables(f record.Findings) []table {
 			t.Notes[n] = strings.Replace(note, "--top 0 or --format json has them", "the page has them", 1)
 		}
 		if !s.Enough {
-			t.Notes = append(t.Notes, "Names of functions are missing: "+sharePercent(s.Trust)+" of the time in user space has one. "+strings.Join(s.Advice, ". ")+".")
+			missing := "Names of functions are missing: " + sharePercent(s.Trust) + " of the time in user space has one."
+			if advice := strings.Join(s.Advice, ". "); advice != "" && !told[advice] {
+				told[advice] = true
+				missing += " " + advice + "."
+			}
+			t.Notes = append(t.Notes, missing)
 		}
 		out = append(out, t)
 		if filters := profileFilters(s); len(filters.Rows) > 0 && s.Enough {

@@ -42,6 +42,8 @@ func TestGolden(t *testing.T) {
 		{"quick.xml", "junit", quick(), Options{}},
 		{"two-pod-latency.txt", "text", twoPod(), Options{Width: 140}},
 		{"two-pod-latency.md", "markdown", twoPod(), Options{}},
+		{"small-bill.txt", "text", billFindings(t), Options{Width: 140}},
+		{"small-bill.md", "markdown", billFindings(t), Options{}},
 		{"hostile.txt", "text", hostile(), Options{Width: 120}},
 		{"hostile.md", "markdown", hostile(), Options{}},
 		{"hostile.csv", "csv", hostile(), Options{}},

@@ -151,9 +151,21 @@ func byCount[N int | int64](m map[string]N) string {
 
 const maxSurprises = 6
 
-// scenarioAnswers are the verdicts in words, then what surprises.
+// scenarioAnswers are the verdicts in words, then what surprises. Where nothing
+// happens to any cell, what meshes cost comes first: that is the question then.
 func scenarioAnswers(f record.Findings) []string {
 	cells := judged(f)
+	costs := append(meshAnswers(f), moneyAnswers(f)...)
+	happens := slices.ContainsFunc(cells, func(c record.CellSummary) bool { return len(c.Scenario.Steps) > 0 })
+	if steady := meshOverheads(f); !happens && steady != "" {
+		return slices.Concat([]string{steady}, costs, verdictAnswers(f, cells, nil))
+	}
+	return verdictAnswers(f, cells, costs)
+}
+
+// verdictAnswers are the verdicts, the ledger, what else is known, and what
+// surprises.
+func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []string) []string {
 	var odd, doubtful, good []string
 	requests, unreconciled, reconciled := int64(0), 0, true
 	for _, c := range cells {
@@ -201,7 +213,7 @@ func scenarioAnswers(f record.Findings) []string {
 	default:
 		out = append(out, fmt.Sprintf("The ledger does not reconcile for %s of %s; the report names them.", count(unreconciled), plural(requests, "request")))
 	}
-	out = append(append(out, meshAnswers(f)...), moneyAnswers(f)...)
+	out = append(out, costs...)
 	surprises := 0
 	for _, c := range cells {
 		for _, w := range c.Scenario.Windows {

@@ -54,6 +54,31 @@ func TestScenarioAnswers(t *testing.T) {
 	}
 }
 
+// Where nothing happens to any mesh, what each adds comes before the verdicts.
+func TestMeshesCompared(t *testing.T) {
+	f := tenServersFindings(t)
+	f.Factors = []record.FactorLevels{{Factor: "mesh", Levels: []string{"none", "istio", "linkerd"}}}
+	f.Cells = slices.Clone(f.Cells[:3])
+	for i, mesh := range f.Factors[0].Levels {
+		own := *f.Cells[i].Scenario
+		own.Steps, f.Cells[i].Scenario = nil, &own
+		f.Cells[i].Cell, f.Cells[i].Label = record.Cell{"mesh": mesh}, mesh
+		if i > 0 {
+			f.Findings = append(f.Findings, record.Finding{Name: "cpu_machine_overhead", Probe: "cpu", Unit: "cores", Cell: f.Cells[i].Cell, Against: record.Cell{"mesh": "none"},
+				Estimate: 0.6 / float64(i), Low: 0.5 / float64(i), High: 0.7 / float64(i), Verdict: record.VerdictReal, Blocks: 5})
+		}
+	}
+	want := "Istio adds 600 mCPU (500–700) and linkerd adds 300 mCPU (250–350) to what the machine uses under the same load."
+	if got := Answers(f)[0]; got != want {
+		t.Errorf("the headline is %q, want %q", got, want)
+	}
+	own := *f.Cells[1].Scenario
+	own.Steps, f.Cells[1].Scenario = make([]record.ScenarioStep, 1), &own
+	if got := Answers(f)[0]; strings.Contains(got, "adds") {
+		t.Errorf("something happens, and the headline is %q", got)
+	}
+}
+
 func TestScenarioCSV(t *testing.T) {
 	got := render(t, tenServersFindings(t), "csv", Options{})
 	for _, want := range []string{"verdict,verdict,tuned", ",pass,expected pass\n", "verdict,verdict,retries-off", ",fail,expected fail\n", "finding,error_share,retries-off"} {

@@ -56,6 +56,26 @@ func meshAnswers(f record.Findings) []string {
 	return out
 }
 
+// meshOverheads says in a sentence what each mesh adds to the CPU of the whole
+// machine under one load; "" where that was not compared, or cannot be told.
+func meshOverheads(f record.Findings) string {
+	if !slices.ContainsFunc(f.Factors, func(x record.FactorLevels) bool { return x.Factor == "mesh" }) {
+		return ""
+	}
+	var each []string
+	for _, c := range judged(f) {
+		for _, x := range f.Findings {
+			if x.Name == "cpu_machine_overhead" && x.Verdict == record.VerdictReal && x.Cell.Key() == c.Cell.Key() {
+				each = append(each, fmt.Sprintf("%s adds %s", c.Label, scaleOf(x).quantity(x.Estimate, x.Low, x.High)))
+			}
+		}
+	}
+	if len(each) == 0 {
+		return ""
+	}
+	return upperFirst(fmt.Sprintf("%s to what the machine uses under the same load.", sequence(each)))
+}
+
 // cellLabel is the label of a cell of the findings.
 func cellLabel(f record.Findings, cell record.Cell) string {
 	for _, c := range f.Cells {

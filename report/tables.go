@@ -152,7 +152,7 @@ func otherTable(f record.Findings) table {
 // shownElsewhere says whether a finding repeats what the tables of latency,
 // CPU and memory show.
 func shownElsewhere(finding record.Finding) bool {
-	if finding.Name == "highest_rate" || finding.Name == "knee_rate" || finding.Probe == "money" || finding.Probe == "profile" || shownByControl(finding) || finding.Probe == "ledger" && shownByScenario(finding) {
+	if finding.Name == "highest_rate" || finding.Name == "knee_rate" || finding.Probe == "money" || finding.Probe == "bill" || finding.Probe == "hop" || finding.Probe == "versus" || finding.Probe == "profile" || shownByControl(finding) || finding.Probe == "ledger" && shownByScenario(finding) {
 		return true
 	}
 	if finding.Against == nil {

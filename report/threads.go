@@ -7,15 +7,17 @@ import (
 	"github.com/meshmark/meshmark/record"
 )
 
-// maxThreadRows is how many rows the table of threads has at most: more are on
-// the page and in the JSON report.
+// maxThreadRows is how many rows the table of threads has at most: where there
+// are more, they are on the page and in the JSON report, and the table has one for
+// all workers of a proxy.
 const maxThreadRows = 48
 
 // threadParts are the parts whose threads are shown, proxies first.
 var threadParts = []string{record.PartClientProxy, record.PartServerProxy, record.PartWorker, record.PartGenerator, record.PartControl}
 
 // threadsTable has what the threads of proxies did, one row for each that
-// matters; where there is room also those of the other parts.
+// matters; where there is room also those of the other parts, and where there is
+// none a row for all workers of a proxy.
 func threadsTable(f record.Findings) table {
 	t := table{Title: "Threads: share of the time on a CPU", Columns: append(factorColumns(f), column{Head: "part"}, column{Head: "thread"}, column{"user", true, 8}, column{"kernel", true, 8},
 		column{"waited for a CPU", true, 6}, column{"CPU taken a second", true, 2}, column{"connections", true, 4}, column{"threads", true, 1})}
@@ -25,7 +27,10 @@ func threadsTable(f record.Findings) table {
 		parts = threadParts[:2]
 		n = countThreadRows(f, parts)
 	}
-	if n == 0 || n > maxThreadRows {
+	if n > maxThreadRows {
+		return workersTable(f)
+	}
+	if n == 0 {
 		return table{}
 	}
 	worst := 0.0
@@ -41,6 +46,68 @@ func threadsTable(f record.Findings) table {
 	t.Notes = append(t.Notes, fmt.Sprintf("Of one CPU's time, means of the trials. Connections: accepted in a trial. "+
 		"Each trial's threads add up to what the kernel charged to their containers, within %s or 1 ms.", percentOf(max(worst, 0.0001))))
 	return t
+}
+
+// workersOf are a proxy's workers: the busiest, and the mean of all; n is 0
+// without any.
+func workersOf(s record.ThreadsSummary) (busiest record.ThreadRow, mean float64, n int) {
+	for _, r := range s.Rows {
+		if !r.Worker {
+			continue
+		}
+		if n == 0 || r.BusyRatio() > busiest.BusyRatio() {
+			busiest = r
+		}
+		mean, n = mean+r.BusyRatio(), n+1
+	}
+	return busiest, mean / float64(max(n, 1)), n
+}
+
+// workersTable has a row for the workers of each proxy of each cell.
+func workersTable(f record.Findings) table {
+	t := table{Title: "Worker threads: share of the time on a CPU", Columns: append(factorColumns(f), column{Head: "part"}, column{"workers", true, 3}, column{"busiest", true, 9},
+		column{"in the kernel", true, 4}, column{"mean of all", true, 6}, column{"busiest waited for a CPU", true, 7}, column{Head: "limit", Keep: 5})}
+	for _, c := range f.Cells {
+		for _, part := range threadParts[:2] {
+			s := c.Threads[part]
+			top, mean, n := workersOf(s)
+			if n == 0 {
+				continue
+			}
+			limit := text{"–", styleDim}
+			if s.Limit != "" {
+				limit = text{limitWords(s.Limit), styleBad}
+			}
+			t.Rows = append(t.Rows, append(factorTexts(f, c.Cell), text{S: partWords(part)}, text{S: strconv.Itoa(n)}, text{S: percentOf(top.BusyRatio())},
+				text{S: percentOf(top.SystemRatio)}, text{S: percentOf(mean)}, text{S: percentOf(top.WaitRatio)}, limit))
+		}
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "Of one CPU's time, means of the trials; the busiest is the worker that was so on average. The page and the JSON report have each thread.")
+	}
+	return t
+}
+
+// busyAnswers says what holds proxies back, and if nothing does, how busy their
+// busiest worker was.
+func busyAnswers(f record.Findings) []string {
+	if limits := limitAnswers(f); len(limits) > 0 {
+		return limits
+	}
+	var top record.ThreadRow
+	where, workers := "", 0
+	for _, c := range f.Cells {
+		for _, part := range threadParts[:2] {
+			if r, _, n := workersOf(c.Threads[part]); n > 0 && r.BusyRatio() > top.BusyRatio() {
+				top, workers, where = r, n, partWords(part)+", "+c.Label
+			}
+		}
+	}
+	if workers == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("No proxy was at the limit of its threads: the worker that was busiest on average ran for %s of the time and waited for a CPU for %s (%s).",
+		percentOf(top.BusyRatio()), percentOf(top.WaitRatio), where)}
 }
 
 func countThreadRows(f record.Findings, parts []string) int {

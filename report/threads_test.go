@@ -51,7 +51,8 @@ func TestThreadsTable(t *testing.T) {
 	}
 }
 
-// Studies of many cells show the threads of proxies alone, or none.
+// Studies of many cells show the threads of proxies alone, or their workers in
+// one row.
 func TestThreadsTableOfManyCells(t *testing.T) {
 	f := threaded()
 	one := f.Cells[3]
@@ -63,8 +64,19 @@ func TestThreadsTableOfManyCells(t *testing.T) {
 		t.Errorf("%d rows", len(table.Rows))
 	}
 	f.Cells = append(f.Cells, one)
-	if got := threadsTable(f); len(got.Rows) != 0 {
-		t.Errorf("%d rows", len(got.Rows))
+	got := threadsTable(f)
+	if len(got.Rows) != 13 || len(got.Rows[0]) != len(got.Columns) {
+		t.Fatalf("%d rows of %d in %d columns", len(got.Rows), len(got.Rows[0]), len(got.Columns))
+	}
+	var row []string
+	for _, cell := range got.Rows[0][len(factorColumns(f)):] {
+		row = append(row, cell.S)
+	}
+	if want := "client's proxy|2|54%|21%|52%|4.0%|–"; strings.Join(row, "|") != want {
+		t.Errorf("%q, want %s", row, want)
+	}
+	if got.Rows[len(got.Rows)-1][len(got.Columns)-1].S != "concurrency" {
+		t.Errorf("%+v", got.Rows[len(got.Rows)-1])
 	}
 }
 
@@ -131,7 +143,7 @@ func TestMoneyTable(t *testing.T) {
 			t.Errorf("the text lacks %q", want)
 		}
 	}
-	if answers := strings.Join(Answers(f), "\n"); !strings.Contains(answers, "would cost 48,200 (47,000–49,800) USD/month (both).") {
+	if answers := strings.Join(Answers(f), "\n"); !strings.Contains(answers, "would cost 48,200 (47,000–49,800) USD a month (both) and 24,100 (23,500–24,900) USD a month (client).") {
 		t.Error(answers)
 	}
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -13,9 +14,10 @@ import (
 // Answers are a study's answers in words: the first is the headline.
 //
 // Where cells differ from their baselines in one factor only, each level gets
-// a sentence. Where another factor is a number (connections), the sentences
-// compare its ends, one for each level of the remaining factors (arrivals),
-// and the headline says how the overhead grows.
+// a sentence, or all together a few if they are many. Where another factor is a
+// number (connections), the sentences compare its ends, one for each level of
+// the remaining factors (arrivals), and the headline says how the overhead
+// grows.
 func Answers(f record.Findings) []string {
 	f = inMicroseconds(f)
 	if f.Validity.Valid == 0 {
@@ -27,6 +29,9 @@ func Answers(f record.Findings) []string {
 	if ofScenario(f) {
 		return scenarioAnswers(f)
 	}
+	if bills := append(billAnswers(f), hopAnswers(f)...); len(bills) > 0 {
+		return slices.Concat(bills, limitAnswers(f), moneyAnswers(f))
+	}
 	a := newAnswering(f)
 	var latency []string
 	switch {
@@ -37,7 +42,10 @@ func Answers(f record.Findings) []string {
 	default:
 		latency = a.varied()
 	}
-	searches := searchAnswers(f)
+	searches := slices.Concat(searchAnswers(f), versionAnswers(f), filterAnswers(f))
+	if len(f.Profiles) > 0 { // the study asks where the CPU goes
+		return slices.Concat(busyAnswers(f), cpuAnswers(f, nil), searches, fitAnswers(f, a.top), latency, moneyAnswers(f))
+	}
 	if fits := fitAnswers(f, a.top); len(fits) > 0 { // the study asks what CPU depends on
 		return slices.Concat(searches, fits, latency, limitAnswers(f), moneyAnswers(f))
 	}
@@ -143,6 +151,9 @@ func (a *answering) find(name string, cell record.Cell) (record.Finding, bool) {
 // flat answers a study with nothing but the compared factors, costliest (the
 // last level) first.
 func (a *answering) flat() []string {
+	if len(a.tops) > maxSentences {
+		return a.grouped()
+	}
 	var answers []string
 	for _, top := range slices.Backward(a.tops) {
 		p50, ok := a.find(a.name, top)
@@ -160,6 +171,92 @@ func (a *answering) flat() []string {
 		}
 	}
 	return answers
+}
+
+// maxSentences is of how many cells each gets a sentence of its own.
+const maxSentences = 4
+
+// grouped answers a study of many cells: what is real has its sentences, or one
+// for all if there are many, and the rest is told together.
+func (a *answering) grouped() []string {
+	var answers []string
+	var more []record.Finding     // real, and costs something
+	rest := map[string][]string{} // labels by verdict
+	floor, missed := "", 0.0
+	var s scale
+	for _, top := range slices.Backward(a.tops) {
+		p50, ok := a.find(a.name, top)
+		switch {
+		case !ok:
+		case p50.Verdict == record.VerdictReal && p50.Low > 0:
+			more = append(more, p50)
+		case p50.Verdict == record.VerdictReal:
+			answers = append(answers, a.sentence(p50, a.from(p50)))
+		default:
+			rest[p50.Verdict] = append(rest[p50.Verdict], a.label(p50.Cell))
+			if n, ok := noiseOf(a.f, p50); ok && p50.Verdict == record.VerdictBelowNoise {
+				floor = " (" + scaleOf(p50).value(n.Floor) + ")"
+			}
+			if p50.Verdict == record.VerdictBelowNoise && p50.MDE > missed {
+				missed, s = p50.MDE, scaleFor(p50.Unit, p50.MDE)
+			}
+		}
+	}
+	answers = append(a.costly(more), answers...)
+	what := measureWords(a.name)
+	adds := func(labels []string) string {
+		if len(labels) == 1 {
+			return labels[0] + " adds"
+		}
+		return sequence(labels) + " add"
+	}
+	if labels := rest[record.VerdictBelowNoise]; len(labels) > 0 {
+		says := fmt.Sprintf("%s nothing %s that can be told from what two identical baselines differ by%s.", adds(labels), what, floor)
+		if missed > 0 {
+			says += fmt.Sprintf(" An effect of %s would have been found in any of them, in 4 of 5 runs like this.", s.value(missed))
+		}
+		answers = append(answers, says)
+	}
+	if labels := rest[record.VerdictInconclusive]; len(labels) > 0 {
+		answers = append(answers, fmt.Sprintf("What %s %s is too wide to call.", adds(labels), what))
+	}
+	if labels := rest[record.VerdictInvalid]; len(labels) > 0 {
+		answers = append(answers, fmt.Sprintf("What %s %s is not known: too few valid trials.", adds(labels), what))
+	}
+	return answers
+}
+
+// costly tells of cells that add something: from which adds least to which adds
+// most, if they are many beside one baseline.
+func (a *answering) costly(all []record.Finding) []string {
+	var answers []string
+	differs := func(f record.Finding) bool { return f.Against.Key() != all[0].Against.Key() || f.Unit != all[0].Unit }
+	if len(all) <= maxSentences || slices.ContainsFunc(all, differs) {
+		for _, f := range all {
+			answers = append(answers, a.sentence(f, a.from(f)))
+		}
+		return answers
+	}
+	least := slices.MinFunc(all, func(x, y record.Finding) int { return cmp.Compare(x.Estimate, y.Estimate) })
+	most := slices.MaxFunc(all, func(x, y record.Finding) int { return cmp.Compare(x.Estimate, y.Estimate) })
+	s := scaleFor(most.Unit, most.Estimate)
+	end := func(f record.Finding) string {
+		e, span := s.parts(f.Estimate, f.Low, f.High)
+		return fmt.Sprintf("%s (%s, %s)", join(e, s.Unit), a.label(f.Cell), span)
+	}
+	return []string{fmt.Sprintf("%d of %d cells add something %s%s, by estimate between %s and %s, each with its 95%% interval.",
+		len(all), len(a.tops), measureWords(a.name), a.from(most), end(least), end(most))}
+}
+
+// label is a cell's name in legends.
+func (a *answering) label(cell record.Cell) string {
+	for _, c := range a.f.Cells {
+		if c.Cell.Key() == cell.Key() && c.Label != "" {
+			return c.Label
+		}
+	}
+	who, _ := subject(record.Finding{Cell: cell, Against: a.against})
+	return who
 }
 
 // from says what the baseline's own median is: " of 0.101 ms".

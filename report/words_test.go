@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -141,5 +142,76 @@ func TestAnswersOfOtherStudies(t *testing.T) {
 	twice.Findings = append(twice.Findings[:2:2], other)
 	if got := Answers(twice)[0]; strings.HasPrefix(got, "Each request costs") {
 		t.Errorf("one of two fits is taken for the answer: %q", got)
+	}
+}
+
+// many is a study of six cells beside a baseline.
+func many() record.Findings {
+	f := record.Findings{Factors: []record.FactorLevels{{Factor: "variant"}}, NoiseFloor: []record.NoiseFloor{{Measure: "latency_p50", Unit: "us", Floor: 4}}}
+	f.Validity.Trials, f.Validity.Valid = 7, 7
+	base := record.Cell{"variant": "bare"}
+	f.Cells = append(f.Cells, record.CellSummary{Cell: base, Label: "bare", Trials: 1, Valid: 1})
+	for name, verdict := range map[string]string{"a": record.VerdictBelowNoise, "b": record.VerdictReal, "c": record.VerdictBelowNoise, "d": record.VerdictInconclusive, "e": record.VerdictInvalid, "f": record.VerdictBelowNoise} {
+		cell := record.Cell{"variant": name}
+		f.Factors[0].Levels = append(f.Factors[0].Levels, name)
+		f.Cells = append(f.Cells, record.CellSummary{Cell: cell, Label: name, Trials: 1, Valid: 1})
+		f.Findings = append(f.Findings, record.Finding{Name: "latency_p50_overhead", Probe: "latency", Unit: "us", Cell: cell, Against: base, Verdict: verdict,
+			Estimate: 50, Low: 40, High: 60, MDE: 9, Blocks: 4})
+	}
+	slices.SortFunc(f.Cells[1:], func(a, b record.CellSummary) int { return strings.Compare(a.Label, b.Label) })
+	return f
+}
+
+// Of many cells only those have sentences of their own in which there is
+// something to say.
+func TestManyCellsAreToldTogether(t *testing.T) {
+	got := strings.Join(Answers(many()), "\n")
+	want := "Variant b adds 50 µs (95% interval 40–60) to the median latency of 0.0 µs.\n" +
+		"f, c and a add nothing to the median latency that can be told from what two identical baselines differ by (4.00 µs). An effect of 9.00 µs would have been found in any of them, in 4 of 5 runs like this.\n" +
+		"What d adds to the median latency is too wide to call.\n" +
+		"What e adds to the median latency is not known: too few valid trials."
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Where many cells add something, one sentence says between what and what; one
+// that takes something off has its own.
+func TestManyCostlyCellsAreToldTogether(t *testing.T) {
+	f := many()
+	for i := range f.Findings {
+		one := &f.Findings[i]
+		d := float64(one.Cell["variant"][0] - 'a')
+		one.Verdict, one.Estimate, one.Low, one.High = record.VerdictReal, 50+10*d, 40+10*d, 60+10*d
+		if d == 1 {
+			one.Estimate, one.Low, one.High = -20, -30, -10
+		}
+	}
+	got := strings.Join(Answers(f), "\n")
+	want := "5 of 6 cells add something to the median latency of 0.0 µs, by estimate between 50 µs (a, 40–60) and 100 µs (f, 90–110), each with its 95% interval.\n" +
+		"Variant b takes 20 µs (95% interval 10–30) off the median latency of 0.0 µs."
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A study that profiles begins with its threads.
+func TestThreadsFirst(t *testing.T) {
+	f := many()
+	f.Profiles = []json.RawMessage{[]byte("{}")}
+	f.Cells[2].Threads = map[string]record.ThreadsSummary{record.PartServerProxy: {Rows: []record.ThreadRow{
+		{Name: "worker_0", Worker: true, UserRatio: 0.4, SystemRatio: 0.1, WaitRatio: 0.2}, {Name: "worker_1", Worker: true, UserRatio: 0.1}, {Name: "main", UserRatio: 0.9}}}}
+	want := "No proxy was at the limit of its threads: the worker that was busiest on average ran for 50% of the time and waited for a CPU for 20% (server's proxy, b)."
+	if got := Answers(f); len(got) < 2 || got[0] != want {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+	if page := render(t, f, "html", Options{}); !strings.Contains(page, "busiest on average ran for 50% of the time") {
+		t.Error("the page begins otherwise")
+	}
+	s := f.Cells[2].Threads[record.PartServerProxy]
+	s.Limit, s.Says = record.LimitCPU, "its limit held it back"
+	f.Cells[2].Threads[record.PartServerProxy] = s
+	if got := Answers(f); got[0] != "b: Its limit held it back." {
+		t.Errorf("%q", got)
 	}
 }

@@ -87,6 +87,7 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		Probes:       result.Probes,
 		ClientConfig: after.clientConfig, ServerConfig: after.serverConfig,
 		ClientProxy: t.client.pod.proxyState, ServerProxy: t.server.pod.proxyState,
+		Extensions: t.server.extended, FiltersVary: t.o.Study.HasParts(),
 	}
 	out.Counters = map[string]map[string]float64{}
 	note := func(part string, values map[string]float64, err error) map[string]float64 {

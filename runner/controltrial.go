@@ -80,8 +80,8 @@ func (t *controlTrial) measure(ctx context.Context) (done completed, err error) 
 		return done, err
 	}
 	done.events = t.collect(ctx)
-	t.out.Ended = time.Now().UTC()
 	done.files = append(t.configs(ctx), t.profiles(ctx)...)
+	t.out.Ended = time.Now().UTC()
 	return done, ctx.Err()
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/lab"
+	"github.com/meshmark/meshmark/load"
 	loadcontrol "github.com/meshmark/meshmark/load/control"
 	"github.com/meshmark/meshmark/mesh"
 	"github.com/meshmark/meshmark/record"
@@ -25,6 +26,8 @@ type deployed struct {
 	workers map[study.Variant]*workerRole
 	// profilers are there if the study asks for profiles.
 	profilers *profileRoles
+	// headers are what requests carry for parts of sidecars, in all cells.
+	headers []load.Header
 }
 
 type loadRole struct {
@@ -36,6 +39,8 @@ type workerRole struct {
 	mesh.Workload
 	pod podRef
 	api workercontrol.Client
+	// extended is what became of the workload's extensions.
+	extended map[string]mesh.Extended
 }
 
 // deploy creates the topology and waits until every pod is ready and every
@@ -54,6 +59,9 @@ func deploy(ctx context.Context, o *Options, plan *study.Plan, run string) (d *d
 			d.remove()
 		}
 	}()
+	if err := d.setHeaders(); err != nil {
+		return d, err
+	}
 	if err := d.create(ctx); err != nil {
 		return d, err
 	}
@@ -61,6 +69,9 @@ func deploy(ctx context.Context, o *Options, plan *study.Plan, run string) (d *d
 		return d, err
 	}
 	if err := d.connect(ctx); err != nil {
+		return d, err
+	}
+	if err := d.extend(ctx); err != nil {
 		return d, err
 	}
 	return d, d.configure(ctx)
@@ -161,7 +172,11 @@ func (d *deployed) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.workers[v] = &workerRole{Workload: w, pod: pod, api: workercontrol.Client{HTTPClient: d.http(byApp[w.Name], workerControlPort), BaseURL: "http://worker"}}
+		role := &workerRole{Workload: w, pod: pod, api: workercontrol.Client{HTTPClient: d.http(byApp[w.Name], workerControlPort), BaseURL: "http://worker"}}
+		if old := d.workers[v]; old != nil {
+			role.extended = old.extended
+		}
+		d.workers[v] = role
 	}
 	if d.profilers != nil {
 		var nodes []string
@@ -178,6 +193,10 @@ func (d *deployed) connect(ctx context.Context) error {
 
 // measure implements measurer.
 func (d *deployed) measure(ctx context.Context, job job) (completed, error) {
+	if refused := d.refused(job.cell); refused != nil {
+		now := time.Now().UTC()
+		return completed{Trial: record.Trial{Schema: record.Schema, Cell: job.cell, Started: now, Ended: now, Validity: *refused}}, nil
+	}
 	t, err := newTrial(d, d.o, job.cell, job.seed)
 	if err != nil {
 		return completed{Trial: record.Trial{Schema: record.Schema, Cell: job.cell, Started: time.Now().UTC()}}, err
@@ -193,6 +212,7 @@ func (d *deployed) measure(ctx context.Context, job job) (completed, error) {
 		trial.Validity.Warnings = append(trial.Validity.Warnings, fmt.Sprintf("no profiles: %v", err))
 		err = nil
 	}
+	trial.Ended = time.Now().UTC() // the limit of a run's time counts profiles too
 	return completed{Trial: trial, log: log, files: files}, err
 }
 

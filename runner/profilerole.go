@@ -126,14 +126,8 @@ func ProfilePod(ctx context.Context, l lab.Lab, target PodTarget, request node.R
 	if err != nil {
 		return answer, "", err
 	}
-	pod, err := s.kube.CoreV1().Pods(target.Namespace).Get(ctx, target.Pod, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return answer, "", errs.WithHint(errs.Usage("there is no file and no pod %s in namespace %s", target.Pod, target.Namespace), "kubectl -n %s get pods shows them; -n names another namespace", target.Namespace)
-	case err != nil:
-		return answer, "", err
-	}
-	container, err := containerOf(pod, target)
+	defer s.dialer.Close()
+	pod, container, err := s.target(ctx, target)
 	if err != nil {
 		return answer, "", err
 	}
@@ -160,6 +154,30 @@ func ProfilePod(ctx context.Context, l lab.Lab, target PodTarget, request node.R
 	say(fmt.Sprintf("profile of %s for %g s", name, request.Seconds))
 	answer, err = roles.byNode[pod.Spec.NodeName].Take(ctx, request)
 	return answer, name, err
+}
+
+// PodContainer is the name of the container that a target means.
+func PodContainer(ctx context.Context, l lab.Lab, target PodTarget) (string, error) {
+	s, err := newSite(&Options{Lab: l}, "")
+	if err != nil {
+		return "", err
+	}
+	defer s.dialer.Close()
+	_, container, err := s.target(ctx, target)
+	return container, err
+}
+
+// target finds a pod and its container.
+func (s *site) target(ctx context.Context, target PodTarget) (*corev1.Pod, string, error) {
+	pod, err := s.kube.CoreV1().Pods(target.Namespace).Get(ctx, target.Pod, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, "", errs.WithHint(errs.Usage("there is no file and no pod %s in namespace %s", target.Pod, target.Namespace), "kubectl -n %s get pods shows them; -n names another namespace", target.Namespace)
+	case err != nil:
+		return nil, "", err
+	}
+	container, err := containerOf(pod, target)
+	return pod, container, err
 }
 
 // containerOf chooses a pod's container.

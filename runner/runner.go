@@ -159,6 +159,9 @@ func (r *run) deploy(ctx context.Context) (plane, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, text := range d.unextended() {
+		r.tell(Event{Stage: "deploy", Text: text})
+	}
 	return d, nil
 }
 

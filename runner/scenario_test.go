@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -90,16 +91,57 @@ func TestSceneBehaviour(t *testing.T) {
 	}
 }
 
+// A behaviour is an argument of the worker, with nothing in it that Kubernetes
+// would expand; one that is too long for that is in a ConfigMap.
+func TestSceneBehaviourIsPassedOn(t *testing.T) {
+	for values, inFile := range map[int]bool{10: false, 20_000: true} {
+		s := sceneOf(t, "drain")
+		s.namespace = "$(HOME)"
+		one := &s.scenario.Graph.Services[0]
+		one.ServiceTime = graph.ServiceTime{Distribution: graph.Recorded}
+		for i := range values {
+			one.ServiceTime.Values = append(one.ServiceTime.Values, time.Duration(i+1)*time.Microsecond)
+		}
+		want, err := s.behaviour(*one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod, err := s.workerPod(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		configs, err := s.configs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := pod.Spec.Containers[0]
+		text := c.Args[slices.Index(c.Args, "--config")+1]
+		if strings.Contains(text, "$") {
+			t.Errorf("%d values: %.100q would be expanded", values, text)
+		}
+		switch {
+		case inFile && (len(configs) != 1 || len(pod.Spec.Volumes) != 1 || pod.Spec.Volumes[0].ConfigMap.Name != configs[0].Name ||
+			c.VolumeMounts[0].Name != pod.Spec.Volumes[0].Name || text != c.VolumeMounts[0].MountPath+"/"+configKey):
+			t.Errorf("%d values: %d ConfigMaps, volumes %+v, mounts %+v, %.100q", values, len(configs), pod.Spec.Volumes, c.VolumeMounts, text)
+			continue
+		case inFile:
+			text = configs[0].Data[configKey]
+		case len(configs) > 0 || len(pod.Spec.Volumes) > 0 || len(c.VolumeMounts) > 0:
+			t.Errorf("%d values: %d ConfigMaps, volumes %+v", values, len(configs), pod.Spec.Volumes)
+		}
+		got, err := control.ParseConfig([]byte(text))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%d values: %v\n got %.300v\nwant %.300v", values, err, got, want)
+		}
+	}
+}
+
 // The objects of a graph fit together: Services find their pods and name
 // protocols, pods get their behaviour and a sidecar if they should have one,
 // and everything can be found again to be removed.
 func TestSceneObjects(t *testing.T) {
 	s := sceneOf(t, "drain")
 	deployments, err := s.deployments()
-	if err != nil {
-		t.Fatal(err)
-	}
-	configs, err := s.configs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,10 +160,9 @@ func TestSceneObjects(t *testing.T) {
 		if d.Name == roleClients {
 			continue
 		}
-		if !slices.ContainsFunc(configs, func(c *corev1.ConfigMap) bool {
-			return c.Name == pod.Spec.Volumes[0].ConfigMap.Name && c.Data[configKey] != ""
-		}) {
-			t.Errorf("%s: its behaviour is not there", d.Name)
+		args := pod.Spec.Containers[0].Args
+		if config, err := control.ParseConfig([]byte(args[slices.Index(args, "--config")+1])); err != nil || config.Schema != control.Schema {
+			t.Errorf("%s: its behaviour is %+v, %v", d.Name, config, err)
 		}
 		if probe := pod.Spec.Containers[0].ReadinessProbe; probe == nil || probe.HTTPGet.Port.IntValue() != control.HealthPort {
 			t.Errorf("%s: probe %v", d.Name, probe)

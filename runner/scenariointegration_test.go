@@ -3,6 +3,7 @@
 package runner_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,7 +63,14 @@ assert:
 func TestScenario(t *testing.T) {
 	b := newBench(t)
 	path, out := filepath.Join(b.dir, "short-scenario.yaml"), filepath.Join(b.dir, "scenario")
-	if err := os.WriteFile(path, []byte(shortScenario), 0o600); err != nil {
+	// So many recorded service times that the workers read their behaviour from
+	// a file.
+	var values []string
+	for i := range 2000 {
+		values = append(values, fmt.Sprintf("%.3fms", 4.9+float64(i%200)/1000))
+	}
+	text := strings.Replace(shortScenario, "{mean: 5ms}", "{distribution: recorded, values: ["+strings.Join(values, ", ")+"]}", 1)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	code, text := b.meshmark(t, "run", path, "--out", out)

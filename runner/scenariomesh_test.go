@@ -87,7 +87,10 @@ func TestSceneWithoutLedger(t *testing.T) {
 			t.Errorf("%s: %+v", m.Name(), w.Proxy)
 		}
 		o := s.ledgerOptions(nil)
-		one := s.workerPod(&s.scenario.Graph.Services[0])
+		one, err := s.workerPod(&s.scenario.Graph.Services[0])
+		if err != nil {
+			t.Fatal(err)
+		}
 		if strings.Contains(strings.Join(one.Spec.Containers[0].Args, " "), "--log-requests") || o.ClientProxy || len(o.Services) > 0 {
 			t.Errorf("%s: %v, %+v", m.Name(), one.Spec.Containers[0].Args, o)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/meshmark/meshmark/graph"
@@ -27,10 +28,13 @@ const (
 	roleClients = "clients"
 	// trialLabel marks what a trial makes and takes away again.
 	trialMark = "meshmark.dev/trial"
-	// configKey is the worker's behaviour in its ConfigMap, and configDir
-	// where the worker finds it.
-	configKey = "worker.json"
-	configDir = "/etc/meshmark"
+	// A worker has its behaviour as an argument: nothing to make, watch and
+	// mount. One of more than maxArgument bytes would weigh on each change of
+	// its pods' state, which has it in it; it lies in a ConfigMap, by the name
+	// configKey, which is mounted at configDir.
+	maxArgument = 8 << 10
+	configKey   = "worker.json"
+	configDir   = "/etc/meshmark"
 	// drainDelay is how long a worker that drains serves on: until every proxy
 	// has heard that it is no longer an endpoint.
 	drainDelay = 2 * time.Second
@@ -133,21 +137,34 @@ func (s *scene) services() []*corev1.Service {
 	return out
 }
 
-// configs makes a ConfigMap with the behaviour of each service's workers.
+// configs are the behaviours that are too large for an argument.
 func (s *scene) configs() ([]*corev1.ConfigMap, error) {
 	var out []*corev1.ConfigMap
-	for _, one := range s.scenario.Graph.Services {
-		config, err := s.behaviour(one)
+	for i := range s.scenario.Graph.Services {
+		one := &s.scenario.Graph.Services[i]
+		text, err := s.behaviourText(one)
 		if err != nil {
 			return nil, err
 		}
-		text, err := json.MarshalIndent(config, "", "  ")
-		if err != nil {
-			return nil, fmt.Errorf("service %s: %w", one.Name, err)
+		if len(text) > maxArgument {
+			out = append(out, &corev1.ConfigMap{ObjectMeta: s.meta(one.Name), Data: map[string]string{configKey: text}})
 		}
-		out = append(out, &corev1.ConfigMap{ObjectMeta: s.meta(one.Name), Data: map[string]string{configKey: string(text)}})
 	}
 	return out, nil
+}
+
+// behaviourText is a behaviour as a worker reads it, without a "$": Kubernetes
+// expands references to variables in arguments.
+func (s *scene) behaviourText(one *graph.Service) (string, error) {
+	config, err := s.behaviour(*one)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return "", fmt.Errorf("service %s: %w", one.Name, err)
+	}
+	return strings.ReplaceAll(string(text), "$", `\u0024`), nil
 }
 
 // behaviour is what the workers of a service do.
@@ -234,7 +251,11 @@ func (s *scene) deployments() ([]*appsv1.Deployment, error) {
 	}
 	for i := range s.scenario.Graph.Services {
 		one := &s.scenario.Graph.Services[i]
-		if err := add(s.workload(one), s.workerPod(one), one.Replicas); err != nil {
+		pod, err := s.workerPod(one)
+		if err != nil {
+			return nil, err
+		}
+		if err := add(s.workload(one), pod, one.Replicas); err != nil {
 			return nil, err
 		}
 	}
@@ -247,15 +268,27 @@ func (s *scene) deployments() ([]*appsv1.Deployment, error) {
 
 // workerPod is a pod of a service. It is probed all the time: whether an
 // endpoint is ready is a part of what is measured.
-func (s *scene) workerPod(one *graph.Service) corev1.PodTemplateSpec {
+func (s *scene) workerPod(one *graph.Service) (corev1.PodTemplateSpec, error) {
+	config, err := s.behaviourText(one)
+	if err != nil {
+		return corev1.PodTemplateSpec{}, err
+	}
+	var mounts []corev1.VolumeMount
+	var volumes []corev1.Volume
+	if len(config) > maxArgument {
+		config = configDir + "/" + configKey
+		mounts = []corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true}}
+		volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: one.Name}}}}}
+	}
 	c := corev1.Container{
 		Name: roleWorker,
-		Args: []string{"worker", "--control", "127.0.0.1:" + strconv.Itoa(workerControlPort), "--config", configDir + "/" + configKey},
+		Args: []string{"worker", "--control", "127.0.0.1:" + strconv.Itoa(workerControlPort), "--config", config},
 		ReadinessProbe: &corev1.Probe{
 			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt(control.HealthPort)}},
 			PeriodSeconds: 1, FailureThreshold: 1, TimeoutSeconds: 2,
 		},
-		VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true}},
+		VolumeMounts: mounts,
 	}
 	if s.keepsLedger() {
 		c.Args = append(c.Args, "--log-requests")
@@ -268,7 +301,6 @@ func (s *scene) workerPod(one *graph.Service) corev1.PodTemplateSpec {
 		corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("16Mi"),
 	}
 	pod.Spec.TerminationGracePeriodSeconds = ptr(int64(graceSeconds))
-	pod.Spec.Volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
-		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: one.Name}}}}}
-	return pod
+	pod.Spec.Volumes = volumes
+	return pod, nil
 }

@@ -87,16 +87,22 @@ func portFor(cell record.Cell, load study.Load) servingPort {
 type topology struct {
 	clients map[study.Variant]mesh.Workload
 	servers map[study.Variant]mesh.Workload
+	// sink takes what sidecars send about requests; nil if none does.
+	sink *mesh.Workload
 }
 
 // newTopology lays out a Deployment for each variant of the plan's pods.
 func newTopology(namespace string, plan *study.Plan) topology {
 	t := topology{clients: map[study.Variant]mesh.Workload{}, servers: map[study.Variant]mesh.Workload{}}
 	for _, v := range plan.ClientVariants() {
-		t.clients[v] = mesh.Workload{Name: "client-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), ControlPort: loadControlPort}
+		t.clients[v] = mesh.Workload{Name: "client-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), Client: true, ControlPort: loadControlPort}
 	}
 	for _, v := range plan.ServerVariants() {
-		t.servers[v] = mesh.Workload{Name: "server-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), ControlPort: workerControlPort}
+		t.servers[v] = mesh.Workload{Name: "server-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), ControlPort: workerControlPort,
+			Extensions: extensionsOf(plan.Study, v)}
+		if study.HasPart(v.Filters, study.PartTracing) || study.HasPart(v.Filters, study.PartOTLPLog) {
+			t.sink = &mesh.Workload{Name: mesh.SinkName, Namespace: namespace, ControlPort: workerControlPort}
+		}
 	}
 	return t
 }
@@ -105,7 +111,28 @@ func proxyOf(v study.Variant) *mesh.Proxy {
 	if !v.Sidecar {
 		return nil
 	}
-	return &mesh.Proxy{MTLS: v.MTLS, Telemetry: v.Telemetry, Concurrency: v.Concurrency, CPULimit: v.CPULimit, Envoy: envoyVersion(v.Envoy)}
+	return &mesh.Proxy{MTLS: v.MTLS, Telemetry: v.Telemetry, Concurrency: v.Concurrency, CPULimit: v.CPULimit, Envoy: envoyVersion(v.Envoy), Interception: v.Interception,
+		Filters: filtersOf(v)}
+}
+
+// filtersOf is a variant's level of the factor filters, "" for none.
+func filtersOf(v study.Variant) string {
+	if v.Filters == study.FiltersNone {
+		return ""
+	}
+	return v.Filters
+}
+
+// extensionsOf are the EnvoyFilters of the user's that a variant has.
+func extensionsOf(s *study.Study, v study.Variant) []mesh.Extension {
+	parts, _ := study.Parts(v.Filters) // levels of a plan can be read
+	var out []mesh.Extension
+	for _, p := range parts {
+		if f, ok := s.EnvoyFilterOf(p.File); ok && p.Kind == study.PartEnvoyFilter {
+			out = append(out, mesh.Extension{Name: f.Name, Patches: f.Patches, Priority: f.Priority})
+		}
+	}
+	return out
 }
 
 // envoyVersion is the version a level of the factor envoy names, "" for the
@@ -125,6 +152,9 @@ func (t topology) workloads() []mesh.Workload {
 	}
 	for _, w := range t.clients {
 		out = append(out, w)
+	}
+	if t.sink != nil {
+		out = append(out, *t.sink)
 	}
 	return out
 }
@@ -163,7 +193,16 @@ func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*ap
 		}
 	}
 	for _, w := range t.clients {
-		if err := add(w, loadPod(w, images, run)); err != nil {
+		pod := loadPod(w, images, run)
+		if w.Uncaptured() {
+			pod.Spec.HostAliases = t.onLoopback()
+		}
+		if err := add(w, pod); err != nil {
+			return nil, err
+		}
+	}
+	if t.sink != nil {
+		if err := add(*t.sink, workerPod(*t.sink, images, run)); err != nil {
 			return nil, err
 		}
 	}
@@ -172,15 +211,21 @@ func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*ap
 
 func (t topology) services(run string) []*corev1.Service {
 	var out []*corev1.Service
-	for _, w := range t.servers {
+	add := func(w mesh.Workload) {
 		s := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: labels(run, w.Name)},
 			Spec:       corev1.ServiceSpec{Selector: map[string]string{mesh.AppLabel: w.Name}},
 		}
 		for _, p := range allPorts() {
-			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: p.name, Port: int32(p.number)})
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: p.name, Port: int32(p.number), TargetPort: targetOf(w, p)})
 		}
 		out = append(out, s)
+	}
+	for _, w := range t.servers {
+		add(w)
+	}
+	if t.sink != nil {
+		add(*t.sink)
 	}
 	return out
 }

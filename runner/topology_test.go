@@ -85,7 +85,7 @@ func TestEveryVariantOnce(t *testing.T) {
 			if envoy == study.EnvoyDefault {
 				envoy = ""
 			}
-			if want := (mesh.Proxy{MTLS: v.MTLS, Telemetry: v.Telemetry, Concurrency: v.Concurrency, CPULimit: v.CPULimit, Envoy: envoy}); *w.Proxy != want {
+			if want := (mesh.Proxy{MTLS: v.MTLS, Telemetry: v.Telemetry, Concurrency: v.Concurrency, CPULimit: v.CPULimit, Envoy: envoy, Interception: v.Interception}); *w.Proxy != want {
 				t.Errorf("server %+v has sidecar %+v", v, *w.Proxy)
 			}
 		}
@@ -147,7 +147,7 @@ func TestNamesAreValid(t *testing.T) {
 					t.Errorf("%s: Deployment %s does not select its own pods", name, d.Name)
 				}
 			}
-			if s := services[d.Name]; strings.HasPrefix(d.Name, "server-") != (s != nil) {
+			if s := services[d.Name]; (strings.HasPrefix(d.Name, "server-") || d.Name == mesh.SinkName) != (s != nil) {
 				t.Errorf("%s: Deployment %s, Service %v", name, d.Name, s)
 			} else if s != nil && s.Spec.Selector[mesh.AppLabel] != d.Spec.Template.Labels[mesh.AppLabel] {
 				t.Errorf("%s: Service %s does not select its pods", name, s.Name)

@@ -57,6 +57,10 @@ func newTrial(d *deployed, o *Options, cell record.Cell, seed uint64) (*trialRun
 	if t.spec, err = loadSpec(o.Study, cell, url(t.server.Workload, cell, o.Study.Load), seed); err != nil {
 		return nil, err
 	}
+	t.spec.Headers = append(t.spec.Headers, d.headers...)
+	if err := t.spec.Validate(); err != nil {
+		return nil, err
+	}
 	t.findTargets()
 	return t, nil
 }
@@ -132,6 +136,10 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	if err := t.measureSkew(ctx); err != nil {
 		return out, nil, err
 	}
+	idle, err := t.idleMemory(ctx)
+	if err != nil {
+		return out, nil, err
+	}
 	if t.started, err = t.client.api.Start(ctx, t.spec); err != nil {
 		return out, nil, fmt.Errorf("start the generator: %w", err)
 	}
@@ -166,6 +174,7 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	}
 	out.Load = window.Record(t.spec.Rate)
 	t.costs(&out, sampled)
+	withIdle(out.Memory, idle)
 	t.threads(&out, sampled)
 	evidence := t.evidence(&out, result, before, after)
 	t.judge(&out, window, sampled, evidence)
@@ -173,20 +182,35 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	if err := result.WriteLog(&log, from, to); err != nil {
 		return out, nil, fmt.Errorf("histograms: %w", err)
 	}
-	out.Ended = time.Now().UTC()
 	return out, log.Bytes(), nil
 }
 
-// stopTimeout bounds the end of the generator's run when a trial is given up.
-const stopTimeout = 5 * time.Second
+// How long the generator's run may take to end when a trial is given up or a
+// profile is there, and how often it is asked: requests already due are waited
+// for.
+const (
+	stopTimeout = 5 * time.Second
+	stopEvery   = 20 * time.Millisecond
+)
 
-// stop ends the generator's schedule, if it still runs, also when the run
-// itself has been cancelled.
+// stop ends the generator's run, if there still is one, also when the run itself
+// has been cancelled. The pod's next trial cannot start before.
 func (t *trialRun) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	// An error means that it has ended, or that its pod is gone.
-	_, _ = t.client.api.Stop(ctx, t.started.Run)
+	ticker := time.NewTicker(stopEvery)
+	defer ticker.Stop()
+	for {
+		status, err := t.client.api.Stop(ctx, t.started.Run)
+		if err != nil || status.Done { // an error means that it has ended, or that its pod is gone
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // count reads the counters of worker and proxies.

@@ -18,13 +18,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// What a profile takes beside its length: perf needs a moment to begin, and the
-// CPU is read well inside the time that it samples.
-const (
-	profileLead  = 2 * time.Second
-	profileTrail = time.Second
-)
-
 // profiles runs the trial's load once more, and profiles the proxies while it
 // does: the trial's own figures know nothing of it. What fails is in the
 // record; the error is only that of the context, or of the generator.
@@ -38,7 +31,7 @@ func (t *trialRun) profiles(ctx context.Context, out *record.Trial) ([]artefact,
 	}
 	how := t.o.Study.Profiling()
 	spec := t.spec
-	spec.DurationS = (t.o.Study.Warmup.Max + how.Length + 4*profileLead + spareIntervals*t.o.Study.Interval).Seconds()
+	spec.DurationS = (t.o.Study.Warmup.Max + how.Length + 4*study.ProfileLead + spareIntervals*t.o.Study.Interval).Seconds()
 	var err error
 	if t.started, err = t.client.api.Start(ctx, spec); err != nil {
 		return nil, fmt.Errorf("start the generator for the profile: %w", err)
@@ -129,11 +122,11 @@ func (t *trialRun) takeProfiles(ctx context.Context, parts map[string]profileTar
 				results <- result{part, takenProfile{err: fmt.Errorf("no profile role runs on node %s", target.node)}}
 				return
 			}
-			answer, err := client.Take(ctx, node.Request{ContainerID: target.container, Hz: how.Hz, Graph: how.Graph, Seconds: (how.Length + profileLead + profileTrail).Seconds()})
+			answer, err := client.Take(ctx, node.Request{ContainerID: target.container, Hz: how.Hz, Graph: how.Graph, Seconds: how.Taken().Seconds()})
 			results <- result{part, takenProfile{answer, err}}
 		}()
 	}
-	start := time.Now().Add(profileLead)
+	start := time.Now().Add(study.ProfileLead)
 	before, after = map[string]observe.Snapshot{}, map[string]observe.Snapshot{}
 	edges := make(chan struct {
 		node  string

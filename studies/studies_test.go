@@ -117,9 +117,14 @@ func TestQuickReachesItsBlocks(t *testing.T) {
 func TestEveryFactorIsShown(t *testing.T) {
 	varied := map[string]bool{}
 	for _, name := range Names() {
-		_, p := load(t, name)
+		s, p := load(t, name)
 		for _, f := range p.Varying {
 			varied[f.Factor] = true
+		}
+		for _, v := range s.Variants {
+			for factor := range v.Levels {
+				varied[factor] = true
+			}
 		}
 	}
 	for _, f := range study.Factors() {

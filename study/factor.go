@@ -176,6 +176,14 @@ var factors = []Factor{
 		Examples: []string{"default", "1.39.0"},
 		parse:    envoyLevel,
 	},
+	interceptionFactor,
+	{
+		Name: FactorFilters, Plane: PlaneData, Scope: ScopeServer, Default: FiltersNone,
+		Doc:      filtersDoc,
+		Pattern:  filtersPattern(),
+		Examples: []string{"none", "lua", "authz-allow-100+jwt", "planted-200"},
+		parse:    filtersLevel,
+	},
 }
 
 // Effective returns a full cell as it takes effect: factors that mean
@@ -209,6 +217,28 @@ func Effective(cell record.Cell) record.Cell {
 		out[FactorArrival] = NotApplicable
 	}
 	return out
+}
+
+// laterFactors came after the first runs had been kept.
+var laterFactors = []string{FactorInterception, FactorFilters}
+
+// completed is a cell with the factors that runs from before they were there
+// lack.
+func completed(cell record.Cell) record.Cell {
+	if PlaneOf(cell) != PlaneData {
+		return cell
+	}
+	lacking := record.Cell{}
+	for _, name := range laterFactors {
+		if _, ok := cell[name]; !ok {
+			f, _ := FactorIn(PlaneData, name)
+			lacking[name] = f.Default
+		}
+	}
+	if len(lacking) == 0 {
+		return cell
+	}
+	return Effective(cell.With(lacking))
 }
 
 // HasClientProxy reports whether a cell's load pod has a sidecar.

@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,6 +18,11 @@ func (s *Study) Files() []string {
 	}
 	if s.Scenario != nil && s.Scenario.Isotope != "" {
 		out = append(out, s.Scenario.Isotope)
+	}
+	for _, f := range s.EnvoyFilters {
+		if f.File != "" {
+			out = append(out, f.File)
+		}
 	}
 	return out
 }
@@ -55,6 +61,21 @@ func (s *Study) WithFiles(read func(name string) ([]byte, error)) (*Study, error
 			return nil, err
 		}
 		out.Scenario = scenario
+	}
+	out.EnvoyFilters = slices.Clone(s.EnvoyFilters)
+	for i := range out.EnvoyFilters {
+		f := &out.EnvoyFilters[i]
+		if f.File == "" {
+			continue
+		}
+		data, err := read(f.File)
+		if err == nil {
+			err = f.parse(data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("envoy_filters.%s: %w", f.Name, err)
+		}
+		f.File = ""
 	}
 	return &out, nil
 }

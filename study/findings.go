@@ -1,6 +1,7 @@
 package study
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/meshmark/meshmark/record"
@@ -39,6 +40,56 @@ const (
 	FindingLimit         = "limit"
 )
 
+// Beginnings of the names of findings of a bill: what a part adds to the base,
+// and what all but a part save of all together. Each is followed by what is
+// priced ("bill_cpu", "saved_latency_p50"); see [BillMeasures].
+const (
+	FindingBill  = "bill"
+	FindingSaved = "saved"
+	// FindingInteraction is what all together cost beyond the parts' sum.
+	FindingInteraction = "bill_interaction"
+	// FindingBillSum is what the parts cost by themselves, added up.
+	FindingBillSum = "bill_sum"
+)
+
+// What a bill prices.
+const (
+	BillCPU       = "cpu" // of all proxies
+	BillClientCPU = "cpu_client_proxy"
+	BillServerCPU = "cpu_server_proxy"
+	BillP50       = "latency_p50"
+	BillP99       = "latency_p99"
+	BillMemory    = "memory" // of all proxies, idle
+	BillShare     = "share"  // of the CPU of all proxies where the part is on
+	BillMoney     = "money"  // a month, of the study's mesh
+)
+
+// BillMeasures lists them.
+func BillMeasures() []string {
+	return []string{BillCPU, BillClientCPU, BillServerCPU, BillP50, BillP99, BillMemory, BillShare, BillMoney}
+}
+
+// billUnit is the unit of a finding of a bill, "" for others.
+func billUnit(name string) string {
+	if name == FindingInteraction || name == FindingBillSum {
+		return UnitPerRequest
+	}
+	which, what, _ := strings.Cut(name, "_")
+	switch {
+	case which != FindingBill && which != FindingSaved || !has(BillMeasures(), what):
+		return ""
+	case what == BillShare:
+		return UnitRatio
+	case what == BillMoney:
+		return unitMoney
+	case what == BillMemory:
+		return UnitBytes
+	case strings.HasPrefix(what, "cpu"):
+		return UnitPerRequest
+	}
+	return UnitMicroseconds
+}
+
 // FindingNames lists the findings of all planes that a stop rule, a published
 // figure or an assertion can name.
 func FindingNames() []string {
@@ -69,6 +120,10 @@ func FindingNamesOf(p Plane) []string {
 	return out
 }
 
+// savedNames are shares of what cells with filters in the server's proxy use
+// that go without them, or with a Lua script in their place.
+var savedNames = []string{"cpu_server_proxy_saved_by_none", "cpu_server_proxy_saved_by_lua", "latency_p50_saved_by_none", "latency_p50_saved_by_lua"}
+
 // dataFindings lists the findings of data-plane studies:
 //
 //	latency_pNN            a percentile of a cell, by intended time
@@ -84,15 +139,23 @@ func FindingNamesOf(p Plane) []string {
 //	money_cores, money_cpu, money_memory, money_month (and _overhead)
 //	                       what the proxies of the section money's mesh need and cost
 //
+//	bill_cpu, bill_latency_p50... what a part of a bill adds to the base
+//	saved_cpu...           what all together without a part save
+//	hop_TERM_MEASURE       a part of what a request's way through sidecars costs
+//	bill_sum, bill_interaction  CPU of the parts' sum, and of all together beyond it
+//
 //	profile_cost_PART      how much more CPU a proxy uses while it is profiled
 //	profile_named_PART     share of its samples in user space whose function is known
 //
 // Beside them stand findings that name themselves by what a run showed:
 // profile_share_PART_CENTRE (a cost centre's share of a proxy's CPU time),
-// limit_PART (what holds the proxy back, in words, with its evidence), fits and
-// highest_FACTOR of searches.
+// limit_PART (what holds the proxy back, in words, with its evidence), fits,
+// highest_FACTOR of searches, and what two levels differ by as a share:
+// MEASURE_change_since_VERSION of Envoy, where MEASURE is cpu_PART, latency_p50,
+// latency_p99 or memory_PART of a proxy, and MEASURE_saved_by_FILTERS, where it is
+// cpu_server_proxy, latency_p50 or memory_server_proxy.
 func dataFindings() []string {
-	var out []string
+	out := slices.Clone(savedNames)
 	for _, p := range []string{"p50", "p90", "p99", "p999"} {
 		out = append(out, "latency_"+p, "latency_"+p+"_overhead")
 	}
@@ -114,7 +177,10 @@ func dataFindings() []string {
 	for _, name := range []string{FindingMoneyCores, FindingMoneyCPU, FindingMoneyMemory, FindingMoneyMonth} {
 		out = append(out, name, name+"_overhead")
 	}
-	return out
+	for _, what := range BillMeasures() {
+		out = append(out, FindingBill+"_"+what, FindingSaved+"_"+what)
+	}
+	return append(append(out, FindingBillSum, FindingInteraction), hopNames()...)
 }
 
 // FindingUnit returns the unit of a finding by its name, "" if there is no
@@ -130,10 +196,16 @@ func FindingUnit(name string) string {
 	switch {
 	case !has(dataFindings(), name):
 		return ""
+	case billUnit(name) != "":
+		return billUnit(name)
+	case hopFindings()[name] != "":
+		return hopFindings()[name]
 	case strings.TrimSuffix(name, "_overhead") == FindingMoneyCores:
 		return UnitCores
 	case strings.HasPrefix(name, moneyFindings):
 		return unitMoney
+	case has(savedNames, name):
+		return UnitRatio
 	case strings.HasPrefix(name, "latency_"):
 		return UnitMicroseconds
 	case strings.HasPrefix(name, "cpu_"):

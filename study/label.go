@@ -24,8 +24,15 @@ func levelLabel(factor, level string) string {
 		return plural(level, "thread")
 	case FactorCPULimit:
 		return "CPU limit " + level
+	case FactorInterception:
+		return "interception " + level
 	case FactorEnvoy:
 		return "Envoy " + level
+	case FactorFilters:
+		if level == FiltersNone {
+			return "no filters"
+		}
+		return strings.ReplaceAll(level, partSeparator, " + ")
 	}
 	if label, ok := scenarioLabel(factor, level); ok {
 		return label

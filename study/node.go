@@ -30,6 +30,7 @@ type node struct {
 	values []*node // of a mapping or sequence
 	pos    Pos
 	style  style // for writing only
+	quoted bool  // a scalar that is a text whatever it looks like; of files read
 }
 
 type key struct {
@@ -128,7 +129,7 @@ func readTree(data []byte, name string, flag bool) (*node, error) {
 
 // node gives a tree's places the file's name and the lines' text.
 func (s *source) node(t *yamltree.Node) *node {
-	out := &node{kind: t.Kind, text: t.Text, pos: s.at(t.Line, t.Column)}
+	out := &node{kind: t.Kind, text: t.Text, quoted: t.Quoted, pos: s.at(t.Line, t.Column)}
 	for _, k := range t.Keys {
 		out.keys = append(out.keys, key{k.Text, s.at(k.Line, k.Column)})
 	}

@@ -92,6 +92,8 @@ func (d *decoder) resolve(s *Study) {
 	if s.Scenario != nil {
 		d.resolveScenario(s)
 	}
+	d.resolveBill(s)
+	d.resolveHops(s)
 	d.resolveVariants(s)
 	for _, f := range FactorsOf(d.plane) {
 		switch _, fixed := s.Settings[f.Name]; {
@@ -109,6 +111,10 @@ func (d *decoder) resolve(s *Study) {
 	if s.Baseline == nil {
 		s.Baseline = record.Cell{}
 		switch variants := s.varied(FactorVariant); {
+		case s.Hops != nil:
+			s.Baseline[FactorVariant] = HopBare
+		case s.Bill != nil && len(variants) > 1:
+			s.Baseline[FactorVariant] = s.Bill.baseline()
 		case len(s.varied(FactorSidecars)) > 1 && has(s.varied(FactorSidecars), SidecarsNone):
 			s.Baseline[FactorSidecars] = SidecarsNone
 		case len(variants) > 1:
@@ -163,7 +169,9 @@ func (d *decoder) check(s *Study) {
 		d.checkScenario(s)
 	default:
 		d.checkLoad(s)
+		d.checkFilters(s)
 		d.checkServiceTime(&s.Workload.ServiceTime)
+		d.checkInterception(s)
 	}
 	d.checkVariants(s)
 	d.checkSearches(s)
@@ -186,6 +194,9 @@ func (d *decoder) check(s *Study) {
 	switch {
 	case err == nil:
 		d.checkStop(s, p)
+		d.checkFilterCells(p)
+		d.checkBillCells(p)
+		d.checkHopCells(p)
 		if s.Control != nil {
 			d.checkPopulation(p)
 		}

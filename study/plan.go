@@ -180,7 +180,7 @@ func (s *Study) asks(factor string, requested record.Cell) bool {
 
 // Index returns the place of a cell in Cells.
 func (p *Plan) Index(cell record.Cell) (int, bool) {
-	i, ok := p.index[cell.Key()]
+	i, ok := p.index[completed(cell).Key()]
 	return i, ok
 }
 
@@ -344,7 +344,7 @@ func (p *Plan) CheckTrials(trials []record.Trial) error {
 			return fmt.Errorf("trial %s: the plan has no such place in a block", t.ID)
 		}
 		s := slots[t.Order]
-		if want := p.Cells[s.Cell]; want.Key() != t.Cell.Key() || s.Repeat != t.Repeat {
+		if want := p.Cells[s.Cell]; want.Key() != completed(t.Cell).Key() || s.Repeat != t.Repeat {
 			return fmt.Errorf("trial %s measured %s, where the plan has %s: another study or seed", t.ID, t.Cell.Key(), want.Key())
 		}
 	}

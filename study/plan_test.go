@@ -225,7 +225,7 @@ func TestVariantNames(t *testing.T) {
 		for _, telemetry := range []string{TelemetryOff, TelemetryText, TelemetryJSON, TelemetryTextStats, TelemetryJSONStats} {
 			for _, cpu := range []string{"none", "500m", "1"} {
 				for _, envoy := range []string{"default", "1.39.0", "1.38.0"} {
-					v := Variant{true, mtls, telemetry, "2", cpu, envoy}
+					v := Variant{Sidecar: true, MTLS: mtls, Telemetry: telemetry, Concurrency: "2", CPULimit: cpu, Envoy: envoy}
 					name := v.Name()
 					if strict := mtls == MTLSStrict; strict { // as a client's: never in one role
 						continue

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/invopop/jsonschema"
+
+	"github.com/meshmark/meshmark/profile"
 )
 
 // Profiling says how proxies are profiled.
@@ -12,6 +14,16 @@ type Profiling struct {
 	Length time.Duration
 	Graph  string // GraphFP, GraphDwarf, GraphNone
 }
+
+// What a trial's profile takes beside its length: perf needs a moment to
+// begin, and CPU is read well inside the time that it samples.
+const (
+	ProfileLead  = 2 * time.Second
+	ProfileTrail = time.Second
+)
+
+// Taken is how long perf samples for a profile.
+func (p Profiling) Taken() time.Duration { return ProfileLead + p.Length + ProfileTrail }
 
 // Ways to find out who called whom, as perf names them.
 const (
@@ -62,6 +74,9 @@ func (v profileValue) decode(d *decoder, n *node) {
 	p := DefaultProfiling()
 	before := len(d.errs)
 	v.object(&p).decode(d, n)
+	if taken := p.Taken(); len(d.errs) == before && p.Graph == GraphDwarf && profile.CopiesOfStacks(p.Hz, taken) > profile.MaxRecording {
+		d.fail(n.pos, "lower hz or length, or take graph: fp", "profile: %s", profile.TooManyCopies(p.Hz, taken))
+	}
 	if len(d.errs) == before {
 		*v.to = &p
 	}

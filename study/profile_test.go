@@ -29,6 +29,7 @@ func TestProfileSection(t *testing.T) {
 		{name: "no rate", text: "profile: {hz: 0}\n", complaint: "hz"},
 		{name: "too short", text: "profile: {length: 10ms}\n", complaint: "length"},
 		{name: "another graph", text: "profile: {graph: lbr}\n", complaint: "lbr"},
+		{name: "copies of stacks that would fill the disk", text: "profile: {graph: dwarf, hz: 1000, length: 2m}\n", complaint: "1.9 GiB for each busy core"},
 		{name: "a misspelt field", text: "profile: {herz: 19}\n", complaint: "herz"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

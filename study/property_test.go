@@ -25,6 +25,7 @@ func levelPool(f Factor) []string {
 		FactorConcurrency: {"1", "2", "4"},
 		FactorCPULimit:    {"none", "500m", "2"},
 		FactorEnvoy:       {"default", "1.39.0", "1.36.2"},
+		FactorFilters:     {"none", "lua", "authz-allow-100+jwt", "planted-200"},
 	}[f.Name]
 }
 
@@ -72,6 +73,12 @@ func studyGen(t *rapid.T) *Study {
 	if rapid.Bool().Draw(t, "published") {
 		s.Published = []Published{{Source: proseGen.Draw(t, "source"), Claim: "12", Finding: "latency_p50", Cell: cellGen(t, "cell", 1),
 			Figure: rapid.Float64Range(0, 1e6).Draw(t, "figure"), Unit: "ms"}}
+	}
+	if rapid.Bool().Draw(t, "bill") {
+		s.Bill = &Bill{Base: record.Cell{}, Direct: rapid.SampledFrom([]string{DirectAdd, DirectRemove, DirectBoth}).Draw(t, "direct")}
+		for i := range rapid.IntRange(1, 4).Draw(t, "parts") {
+			s.Bill.Parts = append(s.Bill.Parts, NamedLevels{Name: fmt.Sprintf("part-%d", i), Levels: cellGen(t, "part", 1)})
+		}
 	}
 	if rapid.Bool().Draw(t, "recorded") {
 		s.Workload.ServiceTime = ServiceTime{Distribution: DistributionRecorded, Values: []time.Duration{time.Millisecond, 1500 * time.Microsecond, 90 * time.Second / 2}}

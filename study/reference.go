@@ -15,6 +15,7 @@ func Reference() string {
 	writeFields(&b, root(s), "")
 	b.WriteString("\n## Factors\n\n")
 	writeFactors(&b, factors)
+	writeParts(&b)
 	b.WriteString(referenceData)
 	b.WriteString("\n## Factors of the control plane\n\n")
 	writeFactors(&b, controlFactors)
@@ -75,6 +76,10 @@ func writeFields(b *strings.Builder, o object, prefix string) {
 			if inner, ok := v.element(&Search{}).(object); ok {
 				writeFields(b, inner, prefix+f.name+"[].")
 			}
+		case billValue:
+			writeFields(b, v.object(&Bill{}), prefix+f.name+".")
+		case hopsValue:
+			writeFields(b, v.object(&Hops{Interception: true}), prefix+f.name+".")
 		case listValue[Published]:
 			if inner, ok := v.element(&Published{}).(object); ok {
 				writeFields(b, inner, prefix+f.name+"[].")
@@ -197,6 +202,43 @@ search:
   - {factor: proxies, finding: convergence_p99, bound: 2 s, at: {change_rate: 2}, tolerance: 25%}
   - {factor: change_rate, finding: convergence_p99, bound: 2 s, at: {proxies: 250}, tolerance: 50%}
 ` + "```" + `
+
+## Bill
+
+` + "`bill`" + ` asks what the parts of a sidecar cost, one by one:
+
+` + "```yaml" + `
+settings: {sidecars: both, mtls: "off"}
+bill:
+  parts: {text-log: {telemetry: access-log-text}, json-log: {telemetry: access-log-json}, mtls: {mtls: strict}}
+  together: [json-log, mtls]
+  direct: both
+measures: [latency, cpu, memory]
+` + "```" + `
+
+It makes variants: ` + "`base`" + `, one of each part over the base, ` + "`together`" + ` of all (or of
+those named in ` + "`together`" + `, as it must where two parts are levels of one factor), and
+with ` + "`direct: remove` or `both`" + ` one ` + "`without-PART`" + ` for each part of ` + "`together`" + `. Factors in
+` + "`factors`" + ` vary beside them: there is one bill for each of their combinations. All
+figures are differences inside blocks, with Student's t over blocks. Intervals of
+a bill are wide enough to hold for all its parts at once with 95%, so that of many
+parts none is called dear by chance.
+
+Each part gets CPU and latency a request, memory, and its share of the CPU of the
+proxies that have it (` + "`bill_cpu`, `bill_cpu_client_proxy`, `bill_latency_p50`, `bill_memory`, `bill_share`" + `...,
+and ` + "`bill_money`" + ` with the section money), and a rank; parts that cannot be told apart
+share it. ` + "`bill_sum`" + ` is the sum of the parts that are on together, ` + "`bill_interaction`" + ` what
+all together cost beyond it. What removing a part saves is only told where that
+was tried, by ` + "`saved_cpu`" + ` and the like.
+
+## Hops
+
+` + "`hops: {}`" + ` splits what a request through two sidecars costs: the way without any,
+the client's and the server's sidecar in plain text, mutual TLS between them, and
+the redirection of connections to them. It makes variants, each with one thing more
+(` + "`bare`, `client`, `server`, `both`, `tls`, `redirect`" + `); each term is a difference of two
+of them inside blocks (` + "`hop_client_proxy_latency_p50`" + ` and the like), and what is left
+of the whole stands beside them (` + "`hop_residual_`..." + `), with its interval.
 
 ## Money
 

@@ -26,6 +26,13 @@ type Study struct {
 	// Variants are named sets of levels, which the factor variant chooses
 	// from.
 	Variants []NamedLevels
+	// Bill asks what named parts cost, and makes the variants; nil: none.
+	Bill *Bill
+	// Hops asks what a request's way is made of, and makes the variants; nil:
+	// nobody asks.
+	Hops *Hops
+	// EnvoyFilters are those of the user's that the factor filters names.
+	EnvoyFilters []EnvoyFilter
 	// Exclude names combinations of levels that are left out.
 	Exclude []record.Cell
 

@@ -18,6 +18,9 @@ type Variant struct {
 	Concurrency string
 	CPULimit    string
 	Envoy       string
+	// Interception is redirect or none.
+	Interception string
+	Filters      string // server pod only: parts switched on in its sidecar
 }
 
 // ClientVariant returns how the load pod of a cell is deployed.
@@ -35,6 +38,7 @@ func ServerVariant(cell record.Cell) Variant {
 	}
 	v := proxyVariant(cell)
 	v.MTLS = Effective(cell)[FactorMTLS]
+	v.Filters = cell[FactorFilters]
 	return v
 }
 
@@ -45,6 +49,8 @@ func proxyVariant(cell record.Cell) Variant {
 		Concurrency: cell[FactorConcurrency],
 		CPULimit:    cell[FactorCPULimit],
 		Envoy:       cell[FactorEnvoy],
+
+		Interception: cell[FactorInterception],
 	}
 }
 
@@ -68,7 +74,9 @@ func (v Variant) Name() string {
 	add(FactorTelemetry, v.Telemetry, strings.NewReplacer("access-log-", "log-", "+", "-").Replace(v.Telemetry))
 	add(FactorConcurrency, v.Concurrency, "c"+v.Concurrency)
 	add(FactorCPULimit, v.CPULimit, "cpu"+v.CPULimit)
+	add(FactorInterception, v.Interception, "no-redirect")
 	add(FactorEnvoy, v.Envoy, "envoy"+strings.ReplaceAll(v.Envoy, ".", "-"))
+	add(FactorFilters, v.Filters, strings.ReplaceAll(v.Filters, partSeparator, "-"))
 	name := strings.Join(parts, "-")
 	if len(name) > maxVariantName {
 		h := fnv.New32a()

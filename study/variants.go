@@ -1,6 +1,8 @@
 package study
 
 import (
+	"strings"
+
 	"github.com/invopop/jsonschema"
 
 	"github.com/meshmark/meshmark/record"
@@ -55,7 +57,15 @@ func (s *Study) over(requested, levels record.Cell) record.Cell {
 }
 
 // variantsValue is the mapping of names to levels.
-type variantsValue struct{ to *[]NamedLevels }
+type variantsValue struct {
+	to *[]NamedLevels
+	// made are variants that another section makes, and that are not written.
+	made bool
+}
+
+// made says that the study's variants come from a section that asks something
+// of them.
+func (s *Study) made() bool { return s.Bill != nil || s.Hops != nil }
 
 func (v variantsValue) decode(d *decoder, n *node) {
 	if n.kind != mapping {
@@ -86,7 +96,7 @@ func (v variantsValue) decode(d *decoder, n *node) {
 }
 
 func (v variantsValue) encode() *node {
-	if len(*v.to) == 0 {
+	if len(*v.to) == 0 || v.made {
 		return nil
 	}
 	out := &node{kind: mapping}
@@ -124,8 +134,11 @@ func (d *decoder) checkVariants(s *Study) {
 	for i, v := range s.Variants {
 		for factor := range v.Levels {
 			if s.varies(factor) {
-				d.fail(d.pos("variants", v.Name, factor), "leave it out of one of them", "%s is both in variant %s and in factors", factor, v.Name)
+				d.fail(d.variantPos(s, v.Name, factor), "leave it out of one of them", "%s is both in variant %s and in factors", factor, v.Name)
 			}
+		}
+		if s.made() {
+			continue // alike ones are one
 		}
 		for _, earlier := range s.Variants[:i] {
 			if Effective(s.Settings.With(v.Levels)).Key() == Effective(s.Settings.With(earlier.Levels)).Key() {
@@ -135,12 +148,31 @@ func (d *decoder) checkVariants(s *Study) {
 	}
 }
 
+// variantPos is where a variant's factor stands in the file.
+func (d *decoder) variantPos(s *Study, name, factor string) Pos {
+	if s.Bill == nil {
+		return d.pos("variants", name, factor)
+	}
+	if _, ok := s.Bill.Base[factor]; ok {
+		return d.pos("bill", "base", factor)
+	}
+	return d.pos("bill", "parts", strings.TrimPrefix(name, billWithout), factor)
+}
+
 // knowsVariant complains of a variant that the study does not have.
 func (d *decoder) knowsVariant(name string, pos Pos) bool {
 	var names []string
 	if n := d.root.get("variants"); n != nil && n.kind == mapping {
 		for _, k := range n.keys {
 			names = append(names, k.name)
+		}
+	}
+	if n := d.root.get("bill"); n != nil && n.kind == mapping {
+		names = append(names, billNames(n)...)
+	}
+	if d.root.get("hops") != nil {
+		for _, v := range (&Hops{Interception: true}).variants() {
+			names = append(names, v.Name)
 		}
 	}
 	if has(names, name) {

@@ -28,7 +28,8 @@ func newLabCommand(env *Env) *cobra.Command {
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLabUpCommand(env), newLabDownCommand(env), newLabStatusCommand(env), newLabEnvCommand(env), newLabLogsCommand(env))
+	cmd.AddCommand(newLabUpCommand(env), newLabDownCommand(env), newLabStatusCommand(env), newLabEnvCommand(env), newLabLogsCommand(env),
+		newLabInstallCommand(env), newLabUninstallCommand(env))
 	return cmd
 }
 

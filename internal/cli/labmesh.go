@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshmark/meshmark/components"
 	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/lab"
 	"github.com/meshmark/meshmark/lab/local"
 	"github.com/meshmark/meshmark/mesh/istio"
 	"github.com/meshmark/meshmark/mesh/linkerd"
@@ -126,19 +127,28 @@ func installMeshes(ctx context.Context, l *local.Lab, o local.Options, meshes la
 	installs, ctx := errgroup.WithContext(ctx)
 	for _, name := range meshes.names {
 		installs.Go(func() error {
-			switch name {
-			case study.MeshIstio:
-				set := append(istio.ManifestSettings(), meshes.istioSet...)
-				manifests, err := l.Builder().Manifests(ctx, components.ManifestOptions{Set: set, Official: o.Official, Hub: o.Hub, Tag: o.Tag})
-				if err != nil {
-					return err
-				}
-				return istio.Install(ctx, l.RESTConfig(), manifests)
-			case study.MeshLinkerd:
-				return linkerd.Install(ctx, l.RESTConfig(), l.Linkerd())
+			installation, err := installationOf(ctx, l, o, meshes, name)
+			if err != nil {
+				return err
 			}
-			return fmt.Errorf("no way to install the mesh %s", name)
+			return installation.Apply(ctx, l.RESTConfig())
 		})
 	}
 	return installs.Wait()
+}
+
+// installationOf is what a mesh's charts come to in a lab of ours.
+func installationOf(ctx context.Context, l *local.Lab, o local.Options, meshes labMeshes, name string) (lab.Installation, error) {
+	switch name {
+	case study.MeshIstio:
+		set := append(istio.ManifestSettings(), meshes.istioSet...)
+		manifests, err := l.Builder().Manifests(ctx, components.ManifestOptions{Set: set, Official: o.Official, Hub: o.Hub, Tag: o.Tag})
+		if err != nil {
+			return lab.Installation{}, err
+		}
+		return istio.Installation(manifests)
+	case study.MeshLinkerd:
+		return linkerd.Installation(l.Linkerd())
+	}
+	return lab.Installation{}, fmt.Errorf("no way to install the mesh %s", name)
 }

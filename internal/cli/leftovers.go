@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/meshmark/meshmark/lab"
@@ -12,7 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// sweepLeftovers removes from the local lab what runs left that were killed.
+// sweepLeftovers removes from the local lab what runs left that were killed,
+// and waits for the pods of runs that have just ended.
 // In a user's cluster it removes nothing and says what to look at: a run
 // that is at work on another machine looks the same from here.
 func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
@@ -35,12 +37,21 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 		}
 		p.note("%s", leftoverWarning(l))
 	}
-	if !remove {
-		return nil
+	if remove {
+		err := runner.RemoveLeftovers(ctx, where.RESTConfig(), left, func(ctx context.Context) (mesh.ControlPlane, error) {
+			return openControl(ctx, where)
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return runner.RemoveLeftovers(ctx, where.RESTConfig(), left, func(ctx context.Context) (mesh.ControlPlane, error) {
-		return openControl(ctx, where)
+	still, err := runner.AwaitEnding(ctx, kube, func(namespaces []string) {
+		p.say("waiting for the end of an earlier run's pods (%s)", strings.Join(namespaces, ", "))
 	})
+	for _, namespace := range still {
+		p.note("warning: pods of namespace %s, of an earlier run, do not end; they are measured along\n  what holds them: kubectl -n %s get pods", namespace, namespace)
+	}
+	return err
 }
 
 // leftoverWarning says what a namespace is that this program leaves alone.

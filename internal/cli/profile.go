@@ -18,7 +18,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshmark/meshmark/errs"
+	"github.com/meshmark/meshmark/observe"
 	"github.com/meshmark/meshmark/profile"
+	"github.com/meshmark/meshmark/profile/debugfile"
 	"github.com/meshmark/meshmark/profile/perf"
 	"github.com/meshmark/meshmark/report"
 )
@@ -32,9 +34,13 @@ type profileFlags struct {
 	out        string
 	configDump string
 	perf       string
+	debug      []string
+	finder     *debugfile.Finder
 
 	pid       int
 	pprof     string
+	admin     string
+	port      int
 	kind      string
 	namespace string
 	istiod    istiodFlags
@@ -51,17 +57,19 @@ type profileFlags struct {
 func newProfileCommand(env *Env) *cobra.Command {
 	var f profileFlags
 	cmd := &cobra.Command{
-		Use:   "profile {FILE... | POD[/CONTAINER] | --pid PID | --pprof URL}",
+		Use:   "profile {FILE... | POD[/CONTAINER] | --pid PID | --pprof URL | --admin URL}",
 		Short: "Say where a program's time goes: a profile of a file, a process or a pod",
 		Long: "Reads profiles (perf script, perf.data, folded stacks, pprof), or takes one: of a process of\n" +
-			"this machine with perf, of a pod's container with the perf of its node, or of a Go server's\n" +
-			"pprof endpoint. Says what it costs by thread, by cost centre of a proxy, and by function;\n" +
-			"names that perf guessed are not believed, and where names are missing it says how to get\n" +
-			"them. Several files are blocks of one measurement. --format html is a flame graph.",
+			"this machine with perf, of a pod's container with the perf of its node, of a Go server's pprof\n" +
+			"endpoint, or of Envoy's admin interface where its build can. Says what it costs by thread, by\n" +
+			"cost centre of a proxy, and by function. Names that perf guessed are not believed; where names\n" +
+			"are missing it says how to get them, and --debug names debug files, taken by build id. Several\n" +
+			"files are blocks of one measurement. --format html is a flame graph.",
 		Example: "    meshmark profile perf.txt --config-dump sidecar.json\n" +
 			"    meshmark profile after.folded --against before.folded --format html --out diff.html\n" +
 			"    meshmark profile productpage-v1-abc/istio-proxy -n shop --length 60s\n" +
-			"    meshmark profile --pid 4242 --hz 19\n" +
+			"    meshmark profile --pid 4242 --hz 19 --debug envoy.debug\n" +
+			"    meshmark profile istiod-abc -n istio-system --kind heap\n" +
 			"    meshmark profile --pprof http://localhost:8080 --kind heap",
 		RunE: func(cmd *cobra.Command, args []string) error { return runProfile(cmd.Context(), env, f, args) },
 	}
@@ -71,9 +79,12 @@ func newProfileCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.out, "out", "", "`FILE` to write instead of standard output")
 	flags.StringVar(&f.configDump, "config-dump", "", "answer of the proxy's /config_dump, a `FILE`: says which of its filters were seen")
 	flags.StringVar(&f.perf, "perf", "", "`PATH` of the program perf (default: where distributions put it)")
+	flags.StringArrayVar(&f.debug, "debug", nil, "debug file, or directory of some, that names what has no names; taken by build id `PATH`; may be repeated")
 	flags.IntVar(&f.pid, "pid", 0, "profile a process of this machine, with all its threads")
 	flags.StringVar(&f.pprof, "pprof", "", "profile a Go server: the `URL` before /debug/pprof")
-	flags.StringVar(&f.kind, "kind", "cpu", "with --pprof: cpu, heap, mutex or block")
+	flags.StringVar(&f.admin, "admin", "", "profile an Envoy by its admin interface at this `URL`, where its build can")
+	flags.StringVar(&f.kind, "kind", "cpu", "with --pprof or a pod: cpu, heap, mutex or block; with --admin or a pod of Envoy: cpu, heap, peak-heap or alloc")
+	flags.IntVar(&f.port, "port", 0, "with a pod and another kind than cpu: where it serves pprof or Envoy's admin interface (default 15000 of an Istio sidecar, 8080 of others)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "default", "namespace of the pod")
 	flags.StringVar(&f.istiod.lab, "lab", "local", "where the pod runs: local (the lab on this machine) or cluster (a kubeconfig's)")
 	flags.StringVar(&f.istiod.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
@@ -99,6 +110,9 @@ func runProfile(ctx context.Context, env *Env, f profileFlags, args []string) (e
 	}
 	options, err := textOptions(env.Stdout, f.color, f.width)
 	if err != nil {
+		return err
+	}
+	if f.finder, err = debugfile.New(f.debug); err != nil {
 		return err
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(profile.MemoryLimit))
@@ -133,14 +147,14 @@ func runProfile(ctx context.Context, env *Env, f profileFlags, args []string) (e
 // check finds flags and arguments that do not go together.
 func (f profileFlags) check(args []string) error {
 	sources := 0
-	for _, given := range []bool{len(args) > 0, f.pid != 0, f.pprof != ""} {
+	for _, given := range []bool{len(args) > 0, f.pid != 0, f.pprof != "", f.admin != ""} {
 		if given {
 			sources++
 		}
 	}
 	switch {
 	case sources != 1:
-		return errs.WithHint(errs.Usage("profile takes files, a pod, --pid or --pprof: one of them"), "meshmark profile --help shows examples")
+		return errs.WithHint(errs.Usage("profile takes files, a pod, --pid, --pprof or --admin: one of them"), "meshmark profile --help shows examples")
 	case !slices.Contains(profileFormats, f.format):
 		return errs.Usage("unknown --format %q, it takes %s", f.format, strings.Join(profileFormats, ", "))
 	case f.length <= 0 || f.length > perf.MaxSeconds*time.Second:
@@ -149,8 +163,12 @@ func (f profileFlags) check(args []string) error {
 		return errs.Usage("--hz %d, it must be 1 to %d", f.hz, perf.MaxHz)
 	case !slices.Contains([]string{perf.GraphFP, perf.GraphDwarf, perf.GraphNone}, f.graph):
 		return errs.Usage("--graph %q, it takes fp, dwarf or none", f.graph)
-	case !slices.Contains([]string{"cpu", "heap", "mutex", "block"}, f.kind):
-		return errs.Usage("--kind %q, it takes cpu, heap, mutex or block", f.kind)
+	case !slices.Contains([]string{"cpu", "heap", "mutex", "block", observe.ProfilePeakHeap, observe.ProfileAlloc}, f.kind):
+		return errs.Usage("--kind %q, it takes cpu, heap, mutex, block, peak-heap or alloc", f.kind)
+	case f.pid != 0 && f.kind != "cpu":
+		return errs.WithHint(errs.Usage("--kind %s, and perf takes CPU profiles", f.kind), "--pprof or --admin names a server that has others")
+	case f.port < 0 || f.port > 65535:
+		return errs.Usage("--port %d is no port", f.port)
 	case f.pid < 0:
 		return errs.Usage("--pid %d is no process", f.pid)
 	case f.top < 0:
@@ -194,6 +212,8 @@ func (f profileFlags) profiled(ctx context.Context, env *Env, args []string) (pr
 		return takePID(ctx, env, f)
 	case f.pprof != "":
 		return takePprof(ctx, env, f)
+	case f.admin != "":
+		return takeAdmin(ctx, env, f)
 	}
 	if len(args) == 1 && args[0] != "-" {
 		if _, err := os.Stat(args[0]); errors.Is(err, os.ErrNotExist) && podName.MatchString(args[0]) && !looksLikeFile(args[0]) {
@@ -253,8 +273,18 @@ func readProfile(ctx context.Context, env *Env, f profileFlags, name string) (*p
 		}
 		return nil, err
 	}
-	p.Distrust(files)
+	f.settle(p, files)
 	return p, nil
+}
+
+// settle takes doubtful names away, and names what debug files can. In the
+// form of pprof frames keep their places, so that they may be named later.
+func (f profileFlags) settle(p *profile.Profile, files map[string]profile.ELF) {
+	p.Judge(files)
+	f.finder.Name(p)
+	if f.format != "pprof" {
+		p.Distrust(files)
+	}
 }
 
 // writeProfile writes what was asked for.

@@ -38,7 +38,7 @@ func takePID(ctx context.Context, env *Env, f profileFlags) (profiled, error) {
 	if r.Profile.Len() == 0 {
 		return profiled{}, nothingRan(title, r.Seconds)
 	}
-	r.Profile.Distrust(r.Files)
+	f.settle(r.Profile, r.Files)
 	return profiled{title, []*profile.Profile{r.Profile}}, nil
 }
 
@@ -60,6 +60,9 @@ func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profil
 	defer line.clear()
 	target := runner.PodTarget{Namespace: f.namespace, Sidecars: sidecars}
 	target.Pod, target.Container, _ = strings.Cut(name, "/")
+	if f.kind != observe.ProfileCPU {
+		return takePodHTTP(ctx, env, f, l, target)
+	}
 	answer, title, err := runner.ProfilePod(ctx, l, target, node.Request{Hz: f.hz, Seconds: f.length.Seconds(), Graph: f.graph},
 		func(text string) { line.say("%s", text) })
 	if err != nil {
@@ -72,6 +75,7 @@ func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profil
 	if p.Len() == 0 {
 		return profiled{}, nothingRan(title, answer.Seconds)
 	}
+	f.settle(p, nil)
 	return profiled{title, []*profile.Profile{p}}, nil
 }
 
@@ -93,15 +97,68 @@ func (f profileFlags) openLab(ctx context.Context) (lab.Lab, error) {
 // takePprof profiles a Go server over HTTP.
 func takePprof(ctx context.Context, env *Env, f profileFlags) (profiled, error) {
 	base := strings.TrimSuffix(strings.TrimSuffix(f.pprof, "/"), "/debug/pprof")
+	return takeHTTP(ctx, env, f, &http.Client{Timeout: f.length + time.Minute}, base, withScheme(base), false)
+}
+
+// takeAdmin profiles an Envoy by its admin interface.
+func takeAdmin(ctx context.Context, env *Env, f profileFlags) (profiled, error) {
+	return takeHTTP(ctx, env, f, &http.Client{Timeout: f.length + time.Minute}, f.admin, withScheme(strings.TrimSuffix(f.admin, "/")), true)
+}
+
+func withScheme(base string) string {
 	if !strings.Contains(base, "://") {
 		base = "http://" + base
 	}
+	return base
+}
+
+// Ports of what pods serve profiles at.
+const (
+	adminPort = 15000 // Istio's sidecars
+	pprofPort = 8080  // istiod
+)
+
+// takePodHTTP asks a pod for a profile of another kind than perf's: an Istio
+// sidecar by Envoy's admin interface, others by pprof.
+func takePodHTTP(ctx context.Context, env *Env, f profileFlags, l lab.Lab, target runner.PodTarget) (profiled, error) {
+	container, err := runner.PodContainer(ctx, l, target)
+	if err != nil {
+		return profiled{}, err
+	}
+	admin, port := container == sidecars[0], pprofPort
+	if admin {
+		port = adminPort
+	}
+	if f.port != 0 {
+		port = f.port
+	}
+	dialer := lab.NewDialer(l.RESTConfig())
+	defer dialer.Close()
+	p, err := takeHTTP(ctx, env, f, dialer.Role(target.Namespace, target.Pod, port), target.Namespace+"/"+target.Pod+"/"+container, "http://"+target.Pod, admin)
+	if err != nil && container == sidecars[1] {
+		err = errs.WithHint(err, "Linkerd's proxy serves no profiles; --kind cpu takes one by perf")
+	}
+	return p, err
+}
+
+// takeHTTP takes a profile of what people know by name over HTTP, from Envoy's admin interface or from a Go
+// server.
+func takeHTTP(ctx context.Context, env *Env, f profileFlags, client *http.Client, name, base string, admin bool) (profiled, error) {
+	defer client.CloseIdleConnections()
 	line := newProgress(env.Stderr)
 	defer line.clear()
-	line.say("%s profile of %s", f.kind, base)
-	client := &http.Client{Timeout: f.length + time.Minute}
-	defer client.CloseIdleConnections()
-	data, err := observe.FetchProfile(ctx, observe.Replica{Name: base, HTTP: client, Base: base}, f.kind, f.length)
+	line.say("%s profile of %s", f.kind, name)
+	server := observe.Replica{Name: name, HTTP: client, Base: base}
+	empty := "profile it while it works, or for longer: --length; mutex and block profiles must be switched on in the program"
+	var data []byte
+	var notes []string
+	var err error
+	if admin {
+		empty = "Envoy samples an allocation for each 2 MB or so: give it more to do, or for longer: --length"
+		data, notes, err = observe.FetchEnvoyProfile(ctx, server, f.kind, f.length)
+	} else {
+		data, err = observe.FetchProfile(ctx, server, f.kind, f.length)
+	}
 	if err != nil {
 		var status *observe.StatusError
 		if errors.As(err, &status) && status.Code == http.StatusNotFound {
@@ -113,10 +170,11 @@ func takePprof(ctx context.Context, env *Env, f profileFlags) (profiled, error) 
 	if err != nil {
 		return profiled{}, err
 	}
-	title := f.kind + " profile of " + base
+	title := f.kind + " profile of " + name
 	if p.Len() == 0 {
-		return profiled{}, errs.WithHint(fmt.Errorf("%s: it is empty", title), "profile it while it works, or for longer: --length; mutex and block profiles must be switched on in the program")
+		return profiled{}, errs.WithHint(fmt.Errorf("%s: it is empty", title), "%s", empty)
 	}
-	p.Distrust(nil)
+	p.Notes = append(p.Notes, notes...)
+	f.settle(p, nil)
 	return profiled{title, []*profile.Profile{p}}, nil
 }

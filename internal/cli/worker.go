@@ -115,7 +115,7 @@ func newWorkerCommand(env *Env) *cobra.Command {
 	flags.Int64Var(&options.Config.TCPMessageBytes, "tcp-message-bytes", 0, "how many `bytes` make a TCP request; 0: whatever arrives at once")
 	flags.StringVar(&service, "service-time", control.None, "none, fixed:1ms, exponential:1ms, lognormal:1ms,0.5 (mean, sigma) or recorded:FILE (microseconds a line)")
 	flags.Uint64Var(&seed, "seed", 1, "`seed` of the service times")
-	flags.StringVar(&configFile, "config", "", "`file` with the whole behaviour, a document as GET /v1/config answers it")
+	flags.StringVar(&configFile, "config", "", "`file` with the whole behaviour, a document as GET /v1/config answers it; or the document itself, which begins with {")
 	flags.StringVar(&tokenFile, "control-token-file", "", "`file` with a token that callers of the control server must send; it may then listen for others")
 	flags.IntVar(&options.MaxConnections, "max-connections", 10_000, "close further connections")
 	flags.DurationVar(&options.DrainTimeout, "drain-timeout", 10*time.Second, "how long requests under way may take after an interrupt")
@@ -134,15 +134,19 @@ const (
 // crashCode is how a worker exits that was told to crash.
 const crashCode = 70
 
-// readWorkerConfig reads a behaviour.
-func readWorkerConfig(ctx context.Context, path string) (control.Config, error) {
-	data, err := readInput(ctx, path, maxConfig)
-	if err != nil {
-		return control.Config{}, err
+// readWorkerConfig reads a behaviour from a file, or takes the text itself.
+func readWorkerConfig(ctx context.Context, text string) (control.Config, error) {
+	data, where := []byte(text), "--config"
+	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
+		var err error
+		if data, err = readInput(ctx, text, maxConfig); err != nil {
+			return control.Config{}, err
+		}
+		where = text
 	}
 	config, err := control.ParseConfig(data)
 	if err != nil {
-		return config, fmt.Errorf("%s: %w", path, err)
+		return config, fmt.Errorf("%s: %w", where, err)
 	}
 	return config, nil
 }

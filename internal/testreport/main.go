@@ -65,6 +65,9 @@ func report(in io.Reader, out io.Writer) (ok bool, err error) {
 		key := e.Package + " " + e.Test
 		name := strings.TrimPrefix(e.Package, module) + " " + e.Test
 		switch e.Action {
+		case "start": // a package may come in parts
+			delete(failedIn, e.Package)
+			delete(output, key)
 		case "output", "build-output":
 			if output[key] == nil {
 				output[key] = &strings.Builder{}

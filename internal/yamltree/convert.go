@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // convert makes a node of the library's, aliases written out.
@@ -21,8 +22,9 @@ func (r *reader) convert(n ast.Node, depth int) (*Node, *Error) {
 		out.Kind = Null
 	case *ast.StringNode:
 		out.Text = n.Value
+		out.Quoted = n.Token.Type == token.SingleQuoteType || n.Token.Type == token.DoubleQuoteType
 	case *ast.LiteralNode:
-		out.Text = n.Value.Value
+		out.Text, out.Quoted = n.Value.Value, true
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		out.Text = n.GetToken().Value
 	case *ast.MappingNode:

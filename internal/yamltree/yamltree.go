@@ -54,6 +54,7 @@ func (k Kind) String() string {
 type Node struct {
 	Kind   Kind
 	Text   string  // of a scalar
+	Quoted bool    // the scalar is in quotes or a block, and so a text
 	Keys   []*Node // of a mapping, scalars
 	Values []*Node // of a mapping or a list
 	// Line and Column are where the value begins, from 1; columns are

@@ -1,6 +1,7 @@
 // The types of record.Findings as JSON; record/findings.go says what each
 // field means. All times are in microseconds: the report converts them.
 
+import type { Bill, Hops } from './bill';
 import type { ProfileView } from './profile';
 import type { ScenarioSummary } from './scenario';
 
@@ -26,6 +27,8 @@ export interface Findings {
   readonly question: string;
   /** Of a study of resilience. */
   readonly story?: string;
+  /** The mesh that findings in money are about, and its prices. */
+  readonly money?: string;
   readonly run: string;
   readonly started: string;
   readonly seed: number;
@@ -42,6 +45,8 @@ export interface Findings {
   readonly published?: readonly Published[] | null;
   readonly factors: readonly FactorLevels[] | null;
   readonly study_yaml: string;
+  readonly bills?: readonly Bill[] | null;
+  readonly hops?: readonly Hops[] | null;
 }
 
 export interface Machine {

@@ -50,6 +50,7 @@ export class Model {
     this.factors = (findings.factors ?? []).filter((f) => f.levels.length > 0);
     const compared = new Set<string>();
     for (const finding of this.all) {
+      if (finding.probe === 'versus') continue; // two levels side by side, none a baseline
       if (!finding.against) {
         this.plain.set(`${finding.name}|${key(finding.cell)}`, finding);
         continue;
@@ -153,7 +154,7 @@ export function partWords(part: string): string {
     client_proxy: 'client proxy',
     server_proxy: 'server proxy',
     generator: 'load generator',
-    control: 'istiod',
+    control: 'control plane',
     machine: 'whole machine',
   };
   return Object.hasOwn(words, part) ? (words[part] ?? part) : part.replaceAll('_', ' ');

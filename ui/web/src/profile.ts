@@ -248,9 +248,11 @@ export function layout(view: ProfileView, zoom: readonly Call[], least: number):
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-/** A function's name without what fills a box: arguments, import paths. */
+/** A function's name without what fills a box: arguments, import paths, and of methods what they are of. */
 export function shortName(name: string, letters: number): string {
   if (name.length <= letters) return name;
+  const method = goMethod(name) ?? rustMethod(name);
+  if (method) return method.find((m) => m.length <= letters) ?? cut(method[method.length - 1] ?? name, letters);
   let end = name.search(/[([]/);
   if (end <= 0) end = name.length;
   const slash = name.slice(0, end).lastIndexOf('/');
@@ -259,10 +261,35 @@ export function shortName(name: string, letters: number): string {
     const bare = short.replace(/\(.*$/, '');
     if (bare.length > 2) short = bare;
     const parts = short.split('::');
-    while (short.length > letters && parts.length > 2) {
+    while (short.length > letters && parts.length > 1) {
       parts.shift();
       short = parts.join('::');
     }
+    const dots = /\.(?:isra|part|constprop|cold|\d+)\b/.test(short) ? [] : short.split('.'); // what compilers append
+    const least = /^func\d+$/.test(dots.at(-1) ?? '') ? 2 : 1; // a closure is known by what it is in
+    while (short.length > letters && dots.length > least) {
+      dots.shift();
+      short = dots.join('.');
+    }
   }
-  return short.length <= letters ? short : `${short.slice(0, Math.max(1, letters - 1))}…`;
+  return cut(short, letters);
+}
+
+const cut = (text: string, letters: number): string => (text.length <= letters ? text : `${text.slice(0, Math.max(1, letters - 1))}…`);
+
+/** crypto/tls.(*Conn).Write: with its package, with its type, alone. */
+function goMethod(name: string): string[] | undefined {
+  const m = /^(?:.*\/)?([^/(]*)\(\*?([\w.]+)(?:\[.*\])?\)\.([^(/]+)$/.exec(name);
+  if (!m) return undefined;
+  const [, packaged = '', type = '', method = ''] = m;
+  return [`${packaged}(*${type}).${method}`, `${type}.${method}`, method];
+}
+
+/** <a::Outer<T> as b::Trait>::poll: with its type, alone. */
+function rustMethod(name: string): string[] | undefined {
+  const m = /^<(.+)>::([^:<>]+(?:::\{\{closure\}\})?)$/.exec(name);
+  if (!m) return undefined;
+  const [, of = '', method = ''] = m;
+  const type = (of.split(' as ')[0] ?? of).replace(/<.*$/, '').split('::').pop() ?? '';
+  return [`${type}::${method}`, method];
 }

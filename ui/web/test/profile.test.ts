@@ -66,6 +66,12 @@ test('boxes lie in those that call them', () => {
 test('names are cut where they tell least', () => {
   expect(shortName('Envoy::Http::ConnectionManagerImpl::onData(Envoy::Buffer::Instance&, bool)', 30)).toBe('ConnectionManagerImpl::onData');
   expect(shortName('istio.io/istio/pilot/pkg/xds.(*DiscoveryServer).Push', 30)).toBe('xds.(*DiscoveryServer).Push');
+  expect(shortName('crypto/tls.(*Conn).Write', 12)).toBe('Conn.Write');
+  expect(shortName('crypto/tls.(*Conn).Write', 6)).toBe('Write');
+  expect(shortName('runtime.gcBgMarkWorker', 20)).toBe('gcBgMarkWorker');
+  expect(shortName('k8s.io/x/wait.Until.func1', 12)).toBe('Until.func1');
+  expect(shortName('finish_task_switch.isra.0', 12)).toBe('finish_task…');
+  expect(shortName('<linkerd_stack::map_err::ResponseFuture<W,F> as core::future::future::Future>::poll', 25)).toBe('ResponseFuture::poll');
   expect(shortName('abcdefgh', 5)).toBe('abcd…');
 });
 

@@ -1,0 +1,206 @@
+package analysis
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshmark/meshmark/record"
+	"github.com/meshmark/meshmark/stat"
+	"github.com/meshmark/meshmark/study"
+)
+
+// probeVersus marks findings that set two levels of one factor side by side.
+const probeVersus = "versus"
+
+// What stands in the middle of their names, before the other level.
+const (
+	changeSince = "_change_since_"
+	savedBy     = "_saved_by_"
+)
+
+// A duel is two cells that differ in one factor only.
+type duel struct {
+	of, against int // cells of the plan
+	level       string
+}
+
+// versus sets versions of the proxy side by side, each against the one before
+// it and the newest against the oldest (MEASURE_change_since_VERSION: the share
+// by which it grew), and filters of the server's proxy, each against none and
+// against the others (MEASURE_saved_by_FILTER: the share that goes if that is in
+// its place). Blocks are paired: both cells were measured within minutes. The
+// intervals of a measure hold for all comparisons of a factor at once.
+func (o *observations) versus() []record.Finding {
+	if o.plan.Study.Plane() != study.PlaneData {
+		return nil
+	}
+	var out []record.Finding
+	versions, filters := o.versions(), o.filters()
+	pairs := 0 // two directions are one comparison
+	for _, d := range filters {
+		if o.plan.Cells[d.against][study.FactorFilters] == study.FiltersNone || d.of < d.against {
+			pairs++
+		}
+	}
+	for _, d := range versions {
+		for _, m := range versusMeasures(o.plan.Study) {
+			out = append(out, o.duel(d, m, allOf(len(versions)), changeSince, func(of, against float64) float64 { return of/against - 1 })...)
+		}
+	}
+	for _, d := range filters {
+		for _, m := range versusMeasures(o.plan.Study) {
+			if slices.Contains(savedMeasures, strings.TrimSuffix(m.name, "_per_request")) {
+				out = append(out, o.duel(d, m, allOf(pairs), savedBy, func(of, against float64) float64 { return 1 - against/of })...)
+			}
+		}
+	}
+	return out
+}
+
+// What versions of the proxy are compared by, and what filters of the server's.
+var (
+	changedMeasures = []string{"cpu_client_proxy", "cpu_server_proxy", "latency_p50", "latency_p99", "memory_client_proxy", "memory_server_proxy"}
+	savedMeasures   = []string{"cpu_server_proxy", "latency_p50", "memory_server_proxy"}
+)
+
+// versusMeasures are what proxies are compared by.
+func versusMeasures(s *study.Study) []measure {
+	return slices.DeleteFunc(measuresOf(s), func(m measure) bool {
+		return !slices.Contains(changedMeasures, strings.TrimSuffix(m.name, "_per_request"))
+	})
+}
+
+// versions are the pairs of cells that differ in the version of Envoy.
+func (o *observations) versions() (out []duel) {
+	for _, cells := range o.alike(study.FactorEnvoy) {
+		slices.SortFunc(cells, func(a, b int) int {
+			return compareVersions(o.plan.Cells[a][study.FactorEnvoy], o.plan.Cells[b][study.FactorEnvoy])
+		})
+		for i := 1; i < len(cells); i++ {
+			out = append(out, o.duelOf(cells[i], cells[i-1], study.FactorEnvoy))
+		}
+		if last := len(cells) - 1; last > 1 {
+			out = append(out, o.duelOf(cells[last], cells[0], study.FactorEnvoy))
+		}
+	}
+	return out
+}
+
+// filters are the pairs of cells that differ in the filters of the server's
+// proxy, of which the first has some: two that both have some are there in both
+// directions.
+func (o *observations) filters() (out []duel) {
+	if o.plan.Study.Bill != nil {
+		return nil // the bill tells it
+	}
+	for _, cells := range o.alike(study.FactorFilters) {
+		for _, of := range cells {
+			for _, against := range cells {
+				level, other := o.plan.Cells[of][study.FactorFilters], o.plan.Cells[against][study.FactorFilters]
+				if level != study.FiltersNone && level != other {
+					out = append(out, o.duelOf(of, against, study.FactorFilters))
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (o *observations) duelOf(of, against int, factor string) duel {
+	return duel{of, against, o.plan.Cells[against][factor]}
+}
+
+// alike groups the measured cells by all factors but one, which means
+// something there; groups of one are left out.
+func (o *observations) alike(factor string) (out [][]int) {
+	byKey := map[string]int{}
+	for i, cell := range o.plan.Cells {
+		if level := cell[factor]; level == "" || level == study.NotApplicable || o.skipped(i) {
+			continue
+		}
+		key := o.without(cell, factor).Key()
+		at, ok := byKey[key]
+		if !ok {
+			at = len(out)
+			byKey[key] = at
+			out = append(out, nil)
+		}
+		out[at] = append(out[at], i)
+	}
+	return slices.DeleteFunc(out, func(cells []int) bool { return len(cells) < 2 })
+}
+
+// duel compares two cells in one measure, block by block, with an interval of
+// that level.
+func (o *observations) duel(d duel, m measure, level float64, words string, of func(of, against float64) float64) []record.Finding {
+	mine, others := o.byBlock(d.of, m), o.byBlock(d.against, m)
+	var values []float64
+	for block, v := range mine {
+		if other, ok := others[block]; ok && v > 0 && other > 0 {
+			values = append(values, of(v, other))
+		}
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	slices.Sort(values) // maps have no order
+	e := stat.Mean(values, stat.Options{Level: level})
+	name := strings.TrimSuffix(m.name, "_per_request") + words + slug(d.level)
+	f := record.Finding{Name: name, Probe: probeVersus, Cell: o.short(d.of), Against: o.short(d.against), Unit: study.UnitRatio, Blocks: e.Blocks, Verdict: record.VerdictReal, Warnings: slices.Clone(e.Warnings)}
+	if e.Blocks < minPairs || !e.Defined() {
+		return []record.Finding{invalid(f, e.Blocks)} // no interval is no number
+	}
+	f.Estimate, f.Low, f.High = e.Value, e.Low, e.High
+	if f.Low <= 0 && f.High >= 0 {
+		f.Verdict = record.VerdictBelowNoise
+	}
+	return []record.Finding{f}
+}
+
+// byBlock are a cell's values in each block, the mean where a block has
+// several.
+func (o *observations) byBlock(cell int, m measure) map[int]float64 {
+	sums, n := map[int]float64{}, map[int]float64{}
+	for _, t := range o.valid(cell) {
+		if v := m.of(o, t); finite(v) {
+			sums[t.Block] += v
+			n[t.Block]++
+		}
+	}
+	for block := range sums {
+		sums[block] /= n[block]
+	}
+	return sums
+}
+
+// compareVersions orders versions by their numbers; default is the newest.
+func compareVersions(a, b string) int {
+	if (a == study.EnvoyDefault) != (b == study.EnvoyDefault) {
+		if a == study.EnvoyDefault {
+			return 1
+		}
+		return -1
+	}
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range min(len(as), len(bs)) {
+		x, _ := strconv.Atoi(as[i])
+		y, _ := strconv.Atoi(bs[i])
+		if x != y {
+			return cmp.Compare(x, y)
+		}
+	}
+	return cmp.Compare(len(as), len(bs))
+}
+
+// versusName reports whether such a finding may have a name.
+func versusName(name string) bool {
+	for words, measures := range map[string][]string{changeSince: changedMeasures, savedBy: savedMeasures} {
+		measure, level, ok := strings.Cut(name, words)
+		if ok && level != "" && slices.Contains(measures, measure) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,120 @@
+//go:build integration
+
+package runner_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshmark/meshmark/store"
+	"github.com/meshmark/meshmark/study"
+)
+
+// theirFilter is an EnvoyFilter that inserts a Lua filter; match goes into its
+// listener's match.
+func theirFilter(name, match, script string) string {
+	return `apiVersion: networking.istio.io/v1alpha3
+kind: EnvoyFilter
+metadata: {name: theirs, namespace: istio-system}
+spec:
+  configPatches:
+  - applyTo: HTTP_FILTER
+    match:
+      context: SIDECAR_INBOUND
+      listener: {` + match + `filterChain: {filter: {name: envoy.filters.network.http_connection_manager, subFilter: {name: envoy.filters.http.router}}}}
+    patch:
+      operation: INSERT_BEFORE
+      value:
+        name: ` + name + `
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua
+          default_source_code: {inline_string: "` + script + `"}
+`
+}
+
+// TestFilters switches every part on, each alone, and all together: requests
+// succeed, and the proxy's configuration and counters say that the part was
+// there, and was not elsewhere.
+func TestFilters(t *testing.T) {
+	b := newBench(t)
+	var alone, together []string
+	for _, k := range study.PartKinds() {
+		word := k.Name
+		if k.Number != "" {
+			word += "-20"
+		}
+		if k.File {
+			word += "-good"
+		}
+		alone = append(alone, word)
+		if k.Name != study.PartJWT { // jwt-token is the same with a token
+			together = append(together, word)
+		}
+	}
+	files := map[string]string{
+		"good": theirFilter("their.good", "", "function envoy_on_request(h) end"),
+		"bad":  theirFilter("their.bad", "", "this is no Lua"),
+		"idle": theirFilter("their.idle", "portNumber: 9999, ", "function envoy_on_request(h) end"),
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(b.dir, name+".yaml"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("each alone and all together", func(t *testing.T) {
+		out := filepath.Join(b.dir, "filters")
+		code, text := b.meshmark(t, "run", b.study(t, "filters", `
+settings: {sidecars: both, rate: 50, connections: 4, concurrency: 1}
+factors: {filters: [none, `+strings.Join(alone, ", ")+`, `+strings.Join(together, "+")+`]}
+envoy_filters: {good: good.yaml}
+baseline: {filters: none}
+blocks: {min: 1, max: 1, limit: 10m}
+`), "--out", out)
+		measured(t, code, text)
+		verify(t, out, 1)
+		b.gone(t)
+	})
+	t.Run("EnvoyFilters that are refused", func(t *testing.T) {
+		out := filepath.Join(b.dir, "refused")
+		code, text := b.meshmark(t, "run", b.study(t, "refused", `
+settings: {sidecars: server, rate: 50, connections: 4, concurrency: 1, mtls: permissive}
+factors: {filters: [none, envoyfilter-good, envoyfilter-bad, envoyfilter-idle]}
+envoy_filters: {good: good.yaml, bad: bad.yaml, idle: idle.yaml}
+baseline: {filters: none}
+blocks: {min: 1, max: 1, limit: 5m}
+`), "--out", out)
+		measured(t, code, text)
+		run, _, err := store.Load(t.Context(), out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		says := map[string]string{"envoyfilter-bad": "the proxy refuses it: ", "envoyfilter-idle": "it changed nothing"}
+		for _, trial := range run.Trials {
+			level := trial.Cell[study.FactorFilters]
+			name := "server-" + level
+			for _, c := range trial.Validity.Checks {
+				want := says[level]
+				switch {
+				case c.Name == name && want != "" && (c.OK || !strings.Contains(c.Detail, want)):
+					t.Errorf("%s: %+v", level, c)
+				case want == "" && !c.OK && !slices.Contains(aboutTheMachine, c.Name):
+					t.Errorf("%s: %+v", level, c)
+				}
+			}
+			if says[level] != "" && trial.Validity.Valid {
+				t.Errorf("%s is valid", level)
+			}
+		}
+		if !strings.Contains(text, "script load error") {
+			t.Errorf("the report does not say what Envoy said:\n%s", text)
+		}
+		log, err := os.ReadFile(filepath.Join(out, "log.txt"))
+		if err != nil || !strings.Contains(string(log), "EnvoyFilter bad is not in force") {
+			t.Errorf("the run's log does not say what is left out (%v):\n%s", err, log)
+		}
+		b.gone(t)
+	})
+}

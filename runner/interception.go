@@ -1,0 +1,37 @@
+package runner
+
+import (
+	"sort"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshmark/meshmark/study"
+)
+
+// onLoopback gives the names of all servers the loopback's address: where
+// nothing redirects a client's connections to its sidecar, that is where it
+// listens, and it finds the Service by the request's host.
+func (t topology) onLoopback() []corev1.HostAlias {
+	var names []string
+	for _, w := range t.servers {
+		names = append(names, hostOf(w))
+	}
+	sort.Strings(names)
+	return []corev1.HostAlias{{IP: "127.0.0.1", Hostnames: names}}
+}
+
+// hostOf is the full name of a workload's Service.
+func hostOf(w mesh.Workload) string { return w.Name + "." + w.Namespace + ".svc.cluster.local" }
+
+// targetOf is where a Service leads to: the worker, or the port that its
+// sidecar has for it where nothing redirects to it.
+func targetOf(w mesh.Workload, port servingPort) intstr.IntOrString {
+	for protocol, p := range servingPorts {
+		if p.number == port.number && w.Uncaptured() && protocol != study.ProtocolTCP {
+			return intstr.FromInt(mesh.OwnPort(port.number))
+		}
+	}
+	return intstr.FromInt(port.number)
+}

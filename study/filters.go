@@ -1,0 +1,312 @@
+package study
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// FactorFilters switches parts of the server's sidecar on.
+const FactorFilters = "filters"
+
+// FiltersNone is the level of [FactorFilters] with nothing beside what the
+// other factors say.
+const FiltersNone = LevelNone
+
+// Kinds of parts of a sidecar.
+const (
+	PartPlanted     = "planted"
+	PartPlantedNoop = "planted-noop"
+	PartLua         = "lua"
+	PartLuaNoop     = "lua-noop"
+	PartWasm        = "wasm"
+	PartWasmNoop    = "wasm-noop"
+	PartAuthzAllow  = "authz-allow"
+	PartAuthzDeny   = "authz-deny"
+	PartJWT         = "jwt"
+	PartJWTToken    = "jwt-token"
+	PartRateLimit   = "ratelimit"
+	PartFault       = "fault"
+	PartInspector   = "inspector"
+	PartTracing     = "tracing"
+	PartOTLPLog     = "otlp-log"
+	PartECDSA       = "ecdsa"
+	PartDNSProxy    = "dns-proxy"
+	PartListeners   = "listeners"
+	PartClusters    = "clusters"
+	PartRoutes      = "routes"
+	PartEnvoyFilter = "envoyfilter"
+	partSeparator   = "+"
+	maxParts        = 32
+	partWasmNull    = "wasm-null"
+	partRSA         = "rsa"
+)
+
+// PartKind is a kind of part that a level of [FactorFilters] may have.
+type PartKind struct {
+	Name string
+	Doc  string
+	// Number says what the number after the name counts, "" if none follows;
+	// it is from Low to High.
+	Number    string
+	Low, High int
+	// File says that the name of a file of the study's envoy_filters follows.
+	File bool
+}
+
+// partKinds are all of them, in the order of a level.
+var partKinds = []PartKind{
+	{Name: PartPlanted, Number: "CPU microseconds a request", Low: 1, High: 1_000_000,
+		Doc: "A filter that costs what is known: a Lua script that computes until its thread's CPU clock, which stands still while the thread waits for a CPU, has advanced by N microseconds. It overshoots by at most 64 rounds of computing and one look at that clock. What comes on top, calling a script at all, is what lua-noop costs."},
+	{Name: PartPlantedNoop, Doc: "A filter that costs nothing anybody can measure: Envoy's own header mutation with no mutations. It stands in the chain and is called for each request."},
+	{Name: PartLua, Doc: "A Lua script that reads the request's :authority and sets a header to it."},
+	{Name: PartLuaNoop, Doc: "A Lua script that does nothing: what calling one costs."},
+	{Name: PartWasm, Doc: "A Wasm filter on V8 that does what the part lua does. It is meshmark's own, built from the sources in mesh/istio/wasm."},
+	{Name: PartWasmNoop, Doc: "A Wasm filter on V8 that does nothing when it is called for a request."},
+	{Name: PartAuthzAllow, Number: "rules", Low: 1, High: 2000, Doc: "An AuthorizationPolicy that allows: N rules on paths, of which the last to be looked at matches every request."},
+	{Name: PartAuthzDeny, Number: "rules", Low: 1, High: 2000, Doc: "An AuthorizationPolicy that denies: N rules on paths, none of which matches."},
+	{Name: PartJWT, Doc: "A RequestAuthentication with a key of the run's own; requests carry no token, which it lets pass."},
+	{Name: PartJWTToken, Doc: "The same, and requests carry a token (RS256, 2,048 bits), which is verified for each. In a study that has this part all requests of all cells carry it."},
+	{Name: PartRateLimit, Doc: "Envoy's local rate limit, with a bucket that is never empty."},
+	{Name: PartFault, Doc: "Envoy's fault filter with an abort for 0% of the requests. Istio has an empty one in every sidecar, which stays."},
+	{Name: PartInspector, Doc: "The HTTP inspector looks at the first bytes of each connection that is not encrypted, as for ports that do not say their protocol. With mutual TLS it stands there and has nothing to look at."},
+	{Name: PartTracing, Doc: "Every request makes a span, sent to a sink in the same namespace by OpenTelemetry's protocol over HTTP."},
+	{Name: PartOTLPLog, Doc: "An access log entry for every request, sent to a sink in the same namespace by OpenTelemetry's protocol over gRPC. It comes on top of what telemetry says."},
+	{Name: PartECDSA, Doc: "The workload's key is one of ECDSA P-256 in place of RSA with 2,048 bits. It is used in handshakes only: see keep_alive. Ciphers have no part: with TLS 1.3, which sidecars speak to each other, Envoy's cannot be chosen."},
+	{Name: PartDNSProxy, Doc: "The sidecar's agent answers the pod's DNS queries (ISTIO_META_DNS_CAPTURE). Requests to the worker make none: this shows idle cost."},
+	{Name: PartListeners, Number: "listeners", Low: 1, High: 2000, Doc: "N more listeners in the sidecar's configuration, without connections. Each is of some 200 bytes, added by an EnvoyFilter, so that no other sidecar has them."},
+	{Name: PartClusters, Number: "clusters", Low: 1, High: 5000, Doc: "N more clusters with an endpoint each, without requests, added as listeners are."},
+	{Name: PartRoutes, Number: "routes", Low: 1, High: 5000, Doc: "N more routes before the one that requests to the worker take. Envoy looks at one after the other."},
+	{Name: PartEnvoyFilter, File: true, Doc: "An EnvoyFilter of yours, from the file of that name in the study's envoy_filters, applied to the server's sidecar alone."},
+}
+
+// PartKinds returns the kinds of parts in the order of a level. The caller must
+// not change it.
+func PartKinds() []PartKind { return partKinds }
+
+// Part is a part of the server's sidecar that is switched on.
+type Part struct {
+	Kind string // PartLua and so on
+	N    int    // of kinds with a number
+	File string // of PartEnvoyFilter: its name in the study's envoy_filters
+}
+
+// String is the part as levels spell it.
+func (p Part) String() string {
+	switch {
+	case p.File != "":
+		return p.Kind + "-" + p.File
+	case p.N > 0:
+		return p.Kind + "-" + strconv.Itoa(p.N)
+	}
+	return p.Kind
+}
+
+// Parts reads a level of [FactorFilters]; "", [FiltersNone] and [NotApplicable]
+// have none. It fails only for a level that did not come from a study.
+func Parts(level string) ([]Part, error) {
+	if level == "" || level == NotApplicable {
+		return nil, nil
+	}
+	parts, c := parseParts(level)
+	if c != nil {
+		return nil, c
+	}
+	return parts, nil
+}
+
+// HasPart says whether a level of [FactorFilters] has a part of a kind.
+func HasPart(level, kind string) bool {
+	parts, err := Parts(level)
+	return err == nil && slices.ContainsFunc(parts, func(p Part) bool { return p.Kind == kind })
+}
+
+// HasParts says whether some cell of a study has parts switched on.
+func (s *Study) HasParts() bool {
+	return slices.ContainsFunc(s.levels(FactorFilters), func(level string) bool {
+		parts, err := Parts(level)
+		return err == nil && len(parts) > 0
+	})
+}
+
+// refusedParts are what one may look for, and why there is none.
+var refusedParts = map[string]string{
+	partWasmNull: "Envoy's null runtime runs plugins that are compiled into Envoy, and an Envoy without Istio's extensions has none; lua and Envoy's own filters (ratelimit, fault) stand in",
+	partRSA:      "RSA with 2,048 bits is what workloads have without ecdsa",
+}
+
+// exclusive are kinds of which a level can have but one.
+var exclusive = [][]string{{PartJWT, PartJWTToken}}
+
+func filtersLevel(s string) (string, *complaint) {
+	parts, c := parseParts(s)
+	if c != nil {
+		return "", c
+	}
+	return joinParts(parts), nil
+}
+
+func joinParts(parts []Part) string {
+	if len(parts) == 0 {
+		return FiltersNone
+	}
+	words := make([]string, len(parts))
+	for i, p := range parts {
+		words[i] = p.String()
+	}
+	return strings.Join(words, partSeparator)
+}
+
+// parseParts reads parts in any order and returns them in the order of the
+// kinds; files are in the order of their names.
+func parseParts(s string) ([]Part, *complaint) {
+	if s == FiltersNone {
+		return nil, nil
+	}
+	if strings.TrimSpace(s) == "" {
+		return nil, complain("none, or parts joined by +, as lua+authz-allow-100", "no part is named")
+	}
+	words := strings.Split(s, partSeparator)
+	if len(words) > maxParts {
+		return nil, complain("", "%d parts are too many; %d are possible", len(words), maxParts)
+	}
+	var out []Part
+	for i, word := range words {
+		p, c := parsePart(strings.TrimSpace(word))
+		if c != nil {
+			if len(words) > 1 {
+				c.msg = fmt.Sprintf("part %d: %s", i+1, c.msg)
+			}
+			return nil, c
+		}
+		for _, earlier := range out {
+			if earlier.Kind != p.Kind || earlier.File != p.File {
+				continue
+			}
+			if earlier == p {
+				return nil, complain("name it once", "part %d: %s is there already", i+1, p)
+			}
+			return nil, complain("name one of them", "part %d: %s and %s contradict each other", i+1, earlier, p)
+		}
+		out = append(out, p)
+	}
+	for _, group := range exclusive {
+		var both []string
+		for _, p := range out {
+			if slices.Contains(group, p.Kind) {
+				both = append(both, p.String())
+			}
+		}
+		if len(both) > 1 {
+			return nil, complain("name one of them", "%s contradict each other", strings.Join(both, " and "))
+		}
+	}
+	slices.SortFunc(out, func(a, b Part) int {
+		if d := kindIndex(a.Kind) - kindIndex(b.Kind); d != 0 {
+			return d
+		}
+		return strings.Compare(a.File, b.File)
+	})
+	return out, nil
+}
+
+func kindIndex(name string) int {
+	return slices.IndexFunc(partKinds, func(k PartKind) bool { return k.Name == name })
+}
+
+// parsePart reads one part.
+func parsePart(word string) (Part, *complaint) {
+	if word == "" {
+		return Part{}, complain("parts are joined by one +", "a part is empty")
+	}
+	if why, ok := refusedParts[word]; ok {
+		return Part{}, complain(why, "%s cannot be had", word)
+	}
+	if word == FiltersNone {
+		return Part{}, complain("none stands alone", "none and other parts contradict each other")
+	}
+	stem, rest := word, ""
+	k := kindIndex(word)
+	for at := len(word); k < 0; {
+		if at = strings.LastIndexByte(word[:at], '-'); at < 0 {
+			return Part{}, complain(suggest(word, partNames()), "unknown part %q", clip(word, 40))
+		}
+		stem, rest = word[:at], word[at+1:]
+		k = kindIndex(stem)
+	}
+	kind := partKinds[k]
+	switch {
+	case kind.File:
+		if !reName.MatchString(rest) {
+			return Part{}, complain("as envoyfilter-mine, with envoy_filters: {mine: mine.yaml}", "%q names no EnvoyFilter", clip(word, 40))
+		}
+		return Part{Kind: kind.Name, File: rest}, nil
+	case kind.Number == "" && rest == "" && stem == word:
+		return Part{Kind: kind.Name}, nil
+	case kind.Number == "":
+		return Part{}, complain("leave the number out, or "+suggest(word, partNames()), "unknown part %q", clip(word, 40))
+	case rest == "":
+		return Part{}, complain(fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%s lacks its number of %s", kind.Name, kind.Number)
+	}
+	n, err := strconv.Atoi(rest)
+	if err != nil || strconv.Itoa(n) != rest {
+		return Part{}, complain(fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%q is no number of %s", clip(rest, 40), kind.Number)
+	}
+	if n < kind.Low || n > kind.High {
+		return Part{}, complain(fmt.Sprintf("from %d to %d is possible", kind.Low, kind.High), "%s is out of range", word)
+	}
+	return Part{Kind: kind.Name, N: n}, nil
+}
+
+// partNames are the parts as one writes them, with an example of a number.
+func partNames() []string {
+	out := []string{FiltersNone}
+	for _, k := range partKinds {
+		switch {
+		case k.File:
+			out = append(out, k.Name+"-NAME")
+		case k.Number != "":
+			out = append(out, k.Name+"-"+strconv.Itoa(min(100, k.High)))
+		default:
+			out = append(out, k.Name)
+		}
+	}
+	return out
+}
+
+// filtersPattern is a regular expression for what a level may look like.
+func filtersPattern() string {
+	var words []string
+	for _, k := range partKinds {
+		switch {
+		case k.File:
+			words = append(words, k.Name+`-[a-z0-9]([a-z0-9-]*[a-z0-9])?`)
+		case k.Number != "":
+			words = append(words, k.Name+`-[1-9][0-9]*`)
+		default:
+			words = append(words, k.Name)
+		}
+	}
+	one := "(" + strings.Join(words, "|") + ")"
+	return `^(none|` + one + `(\+` + one + `)*)$`
+}
+
+// filtersDoc describes the factor; [writeParts] has the parts.
+const filtersDoc = "Parts of the server's sidecar that are switched on beside what other factors say: none, or some joined by +, as lua+authz-allow-100. docs/study.md has a table of them."
+
+// writeParts is the table of parts for the documentation.
+func writeParts(b *strings.Builder) {
+	b.WriteString("\n### Parts of the factor filters\n\n| part | what it is | N is the number of |\n|---|---|---|\n")
+	for _, k := range partKinds {
+		name, number := k.Name, ""
+		switch {
+		case k.File:
+			name += "-NAME"
+		case k.Number != "":
+			name += "-N"
+			number = fmt.Sprintf("%s, from %d to %d", k.Number, k.Low, k.High)
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, k.Doc, number)
+	}
+}

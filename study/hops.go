@@ -1,0 +1,210 @@
+package study
+
+import (
+	"github.com/invopop/jsonschema"
+
+	"github.com/meshmark/meshmark/record"
+)
+
+// Hops asks what a request's way through two sidecars is made of: cells that
+// leave one thing out after the other, whose differences add up to the whole.
+// It is variants and what to make of them.
+type Hops struct {
+	// Interception says that the redirection of connections to the sidecars
+	// is one of the things, so that all cells but the last are without.
+	Interception bool
+}
+
+// Variants that a section hops makes: each has one thing more.
+const (
+	HopBare     = "bare"   // no sidecar: generator, kernel, loopback, worker
+	HopClient   = "client" // the client's sidecar alone
+	HopServer   = "server"
+	HopBoth     = "both"     // both, in plain text
+	HopTLS      = "tls"      // and mutual TLS between them
+	HopRedirect = "redirect" // and connections are redirected to them
+)
+
+// HopTerm is a thing that a request's cost is made of: a sum of cells, each
+// with its sign.
+type HopTerm struct {
+	Name string
+	Doc  string
+	Of   map[string]float64 // by variant
+}
+
+// Names of terms.
+const (
+	HopPath         = "path"
+	HopClientProxy  = "client_proxy"
+	HopServerProxy  = "server_proxy"
+	HopTLSTerm      = "tls"
+	HopInterception = "interception"
+	HopResidual     = "residual"
+	HopTotal        = "total"
+)
+
+// whole is the variant with everything.
+func (h *Hops) whole() string {
+	if h.Interception {
+		return HopRedirect
+	}
+	return HopTLS
+}
+
+// Terms are what the whole is split into, and then the residual and the whole
+// itself. Whatever the cells are, all terms but the last add up to the last:
+// the residual is what two proxies cost together less than apart, with its
+// sign.
+func (h *Hops) Terms() []HopTerm {
+	out := []HopTerm{
+		{HopPath, "the way without sidecars: generator, system calls, loopback, worker", map[string]float64{HopBare: 1}},
+		{HopClientProxy, "the client's sidecar, in plain text, beside that of the server", map[string]float64{HopBoth: 1, HopServer: -1}},
+		{HopServerProxy, "the server's sidecar, in plain text, beside that of the client", map[string]float64{HopBoth: 1, HopClient: -1}},
+		{HopTLSTerm, "mutual TLS between them", map[string]float64{HopTLS: 1, HopBoth: -1}},
+	}
+	if h.Interception {
+		out = append(out, HopTerm{HopInterception, "redirection of connections to them", map[string]float64{HopRedirect: 1, HopTLS: -1}})
+	}
+	return append(out,
+		HopTerm{HopResidual, "what is left: both sidecars together against each by itself", map[string]float64{HopServer: 1, HopClient: 1, HopBoth: -1, HopBare: -1}},
+		HopTerm{HopTotal, "all of it", map[string]float64{h.whole(): 1}})
+}
+
+// What the terms are told in.
+const (
+	HopP50     = "latency_p50"
+	HopP99     = "latency_p99"
+	HopPods    = "cpu_pods"   // of generator, proxies and worker
+	HopKernel  = "cpu_kernel" // of that, in the kernel
+	HopMachine = "cpu_machine"
+)
+
+// HopMeasures lists them.
+func HopMeasures() []string { return []string{HopP50, HopP99, HopPods, HopKernel, HopMachine} }
+
+// FindingHop begins the names of findings of hops, followed by term and
+// measure: "hop_tls_latency_p50".
+const FindingHop = "hop"
+
+// hopFindings lists them with their units.
+func hopFindings() map[string]string {
+	out := map[string]string{}
+	for _, term := range (&Hops{Interception: true}).Terms() {
+		for _, m := range HopMeasures() {
+			unit := UnitPerRequest
+			if m == HopP50 || m == HopP99 {
+				unit = UnitMicroseconds
+			}
+			out[FindingHop+"_"+term.Name+"_"+m] = unit
+		}
+	}
+	return out
+}
+
+// hopNames are the names of those findings in order.
+func hopNames() []string {
+	var out []string
+	for _, term := range (&Hops{Interception: true}).Terms() {
+		for _, m := range HopMeasures() {
+			out = append(out, FindingHop+"_"+term.Name+"_"+m)
+		}
+	}
+	return out
+}
+
+// variants are the cells of a section hops.
+func (h *Hops) variants() []NamedLevels {
+	out := []NamedLevels{
+		{HopBare, record.Cell{FactorSidecars: SidecarsNone}},
+		{HopClient, record.Cell{FactorSidecars: SidecarsClient}},
+		{HopServer, record.Cell{FactorSidecars: SidecarsServer, FactorMTLS: MTLSOff}},
+		{HopBoth, record.Cell{FactorSidecars: SidecarsBoth, FactorMTLS: MTLSOff}},
+		{HopTLS, record.Cell{FactorSidecars: SidecarsBoth, FactorMTLS: MTLSStrict}},
+	}
+	if !h.Interception {
+		return out
+	}
+	for i := range out[1:] {
+		out[1+i].Levels[FactorInterception] = InterceptionNone
+	}
+	return append(out, NamedLevels{HopRedirect, record.Cell{FactorSidecars: SidecarsBoth, FactorMTLS: MTLSStrict, FactorInterception: InterceptionRedirect}})
+}
+
+// resolveHops makes the variants of hops.
+func (d *decoder) resolveHops(s *Study) {
+	if s.Hops == nil {
+		return
+	}
+	for _, other := range []string{"variants", "bill"} {
+		if d.root.get(other) != nil {
+			d.fail(d.pos(other), "leave it out, or hops", "hops make this study's variants")
+			return
+		}
+	}
+	s.Variants = s.Hops.variants()
+	for _, v := range s.Variants {
+		for factor := range v.Levels {
+			if s.varies(factor) {
+				d.fail(d.pos("factors", factor), "leave it out: hops vary it", "%s is what hops vary", factor)
+				return
+			}
+		}
+	}
+	if len(s.varied(FactorVariant)) > 0 && len(s.varied(FactorVariant)) < len(s.Variants) {
+		d.fail(d.pos("factors", FactorVariant), "leave it out", "hops need all their cells: the terms are differences between them")
+	}
+}
+
+// checkHopCells finds cells of hops that the study leaves out.
+func (d *decoder) checkHopCells(p *Plan) {
+	if p.Study.Hops == nil {
+		return
+	}
+	n := map[string]int{}
+	most := 0
+	for _, cell := range p.Cells {
+		name := cell[FactorVariant]
+		n[name]++
+		most = max(most, n[name])
+	}
+	for _, v := range p.Study.Variants {
+		if n[v.Name] == most {
+			continue
+		}
+		at := d.pos("exclude")
+		if _, chosen := p.Study.Settings[FactorVariant]; chosen {
+			at = d.pos("settings", FactorVariant)
+		}
+		d.fail(at, "leave none of them out", "hops need all their cells, as the terms are differences between them: %s is left out", v.Name)
+		return
+	}
+}
+
+// hopsValue is the section hops.
+type hopsValue struct{ to **Hops }
+
+func (v hopsValue) object(h *Hops) object {
+	return object{name: "hops", flow: true, fields: []field{
+		{name: "interception", doc: "Whether redirection of connections to the sidecars is told apart; then all cells but the last go without.", value: boolValue{&h.Interception}},
+	}}
+}
+
+func (v hopsValue) decode(d *decoder, n *node) {
+	h := &Hops{Interception: true}
+	before := len(d.errs)
+	v.object(h).decode(d, n)
+	if len(d.errs) == before {
+		*v.to = h
+	}
+}
+
+func (v hopsValue) encode() *node {
+	if *v.to == nil {
+		return nil
+	}
+	h := **v.to
+	return v.object(&h).encode()
+}
+
+func (v hopsValue) schema() *jsonschema.Schema { return v.object(&Hops{Interception: true}).schema() }

@@ -1,0 +1,38 @@
+package study
+
+// FactorInterception is how connections come to the sidecars.
+const FactorInterception = "interception"
+
+// Levels of [FactorInterception].
+const (
+	InterceptionRedirect = "redirect"
+	InterceptionNone     = "none"
+)
+
+var interceptionFactor = choice(FactorInterception, ScopeProxies, InterceptionRedirect,
+	"How connections come to the sidecars: redirect is by packet filter rules in the pod, as Istio does by default; none has no such rules: the client speaks to its sidecar's listener on the loopback, and the Service leads to a port of the server's sidecar. For HTTP and gRPC without TLS of the generator's own.",
+	InterceptionRedirect, InterceptionNone)
+
+// checkInterception finds what cannot do without redirection.
+func (d *decoder) checkInterception(s *Study) {
+	if !has(s.levels(FactorInterception), InterceptionNone) {
+		return
+	}
+	at := d.variantPos(s, "", FactorInterception)
+	for _, section := range []string{"factors", "settings"} {
+		if n := d.root.get(section); n != nil && n.get(FactorInterception) != nil {
+			at = d.pos(section, FactorInterception)
+		}
+	}
+	if d.root.get("hops") != nil {
+		at = d.pos("hops")
+	}
+	switch {
+	case s.Mesh != MeshIstio:
+		d.fail(at, "leave it out, or mesh: istio", "interception none is there for Istio's sidecars, and the mesh is %s", s.Mesh)
+	case has(s.levels(FactorProtocol), ProtocolTCP):
+		d.fail(at, "leave tcp out", "without redirection a sidecar finds the Service of a connection by the request's host, which TCP has none of")
+	case s.Load.TLS:
+		d.fail(at, "leave load.tls out", "without redirection a sidecar finds the Service by the request's host, which it cannot read where the generator speaks TLS")
+	}
+}

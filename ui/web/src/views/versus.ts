@@ -1,0 +1,41 @@
+// Versions of the proxy, and filters, side by side: findings that compare two
+// levels of one factor, one row for each measure; filters in both directions.
+
+import type { Finding } from '../data';
+import { h } from '../dom';
+import { interval } from '../format';
+import type { Model } from '../model';
+import { section, table, type CellText } from './parts';
+
+const MEASURES: Readonly<Record<string, string>> = {
+  cpu_client_proxy: 'CPU a request of the client’s proxy',
+  cpu_server_proxy: 'CPU a request of the server’s proxy',
+  latency_p50: 'median latency',
+  latency_p99: '99th percentile of latency',
+  memory_client_proxy: 'memory of the client’s proxy',
+  memory_server_proxy: 'memory of the server’s proxy',
+};
+
+export function versus(model: Model): HTMLElement | null {
+  const all = model.all.filter((f) => f.probe === 'versus');
+  if (all.length === 0) return null;
+  const rows = (word: string, factor: string): CellText[][] => Object.entries(MEASURES).flatMap(([name, words]) => all
+    .filter((f) => f.name.startsWith(`${name}_${word}_`))
+    .map((f): CellText[] => [
+      f.cell?.[factor] ?? f.cell?.['variant'] ?? '', f.against?.[factor] ?? f.against?.['variant'] ?? '', words,
+      model.factors.filter((l) => l.levels.length > 1 && l.factor !== factor && (l.factor !== 'variant' || (f.cell && Object.hasOwn(f.cell, factor))) && l.factor !== 'sidecars' && f.cell && Object.hasOwn(f.cell, l.factor)).map((l) => `${l.factor.replace(/_/g, ' ')} ${f.cell?.[l.factor] ?? ''}`).join(' · '),
+      share(f),
+    ]));
+  const versions = rows('change_since', 'envoy');
+  const filters = rows('saved_by', 'filters');
+  return section('versus', 'Side by side',
+    h('p', { class: 'lead' }, 'Blocks are paired: both levels ran within minutes of each other. The intervals of a measure hold for all its comparisons at once. A difference whose interval reaches zero is grey.'),
+    versions.length > 0 && table('Versions of Envoy: what changed, with 95% intervals; above 0 the newer uses more, or is slower', [{ head: 'version' }, { head: 'against' }, { head: 'of' }, { head: 'where' }, { head: 'change', number: true }], versions),
+    filters.length > 0 && table('Filters of the server’s proxy: the share that goes with another in their place, with 95% intervals', [{ head: 'filters' }, { head: 'in their place' }, { head: 'of' }, { head: 'where' }, { head: 'saved', number: true }], filters));
+}
+
+function share(f: Finding): CellText {
+  if (f.verdict === 'invalid') return { text: 'too few blocks', tone: 'dim' };
+  const text = `${interval({ div: 0.01, unit: '%' }, f.estimate, f.low, f.high)}%`;
+  return f.verdict === 'real' ? { text, tone: 'strong' } : { text, tone: 'dim' };
+}
