@@ -11,7 +11,7 @@ NPM_DIR     := ui/web
 TEST_FLAGS  ?= -p 1 -timeout 25m
 STATICCHECK ?= staticcheck-v0.8.2
 
-.PHONY: build run test test-unit test-lab test-web bench bench-scenarios lint staticcheck web clean tools help
+.PHONY: build run test test-unit test-lab test-web bench bench-scenarios lint staticcheck web wasm clean tools help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -40,6 +40,9 @@ test-web: ## tests of the page's own logic
 web: ## build the page that reports are made of
 	cd $(NPM_DIR) && npm ci --no-audit --no-fund && npm run build
 
+wasm: ## build the Wasm filters that parts of sidecars are
+	cd mesh/istio/wasm && npm ci --no-audit --no-fund && npm run build
+
 bench: build ## speed and truth targets, as ratios in one run (wants an idle machine)
 	$(GO) test ./stat -run TestSimulation -count=1 -v
 	$(GO) run ./bench
@@ -50,6 +53,7 @@ bench: build ## speed and truth targets, as ratios in one run (wants an idle mac
 
 bench-scenarios: build ## every shipped scenario ten times: the same verdict each time? (hours; goes on where it was)
 	$(GO) run ./bench/scenarios
+	$(GO) run ./bench/bill
 
 lint: ## formatting, vet, structure
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-formatted:"; echo "$$unformatted"; exit 1; fi

@@ -27,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshmark/meshmark/bench/internal/jsonl"
 	"github.com/meshmark/meshmark/bench/internal/labs"
 	"github.com/meshmark/meshmark/bench/internal/table"
 	"github.com/meshmark/meshmark/record"
@@ -68,7 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := os.MkdirAll(o.folder, 0o755); err != nil {
 		return err
 	}
-	lines, err := readLog(*log)
+	lines, err := jsonl.Read[line](*log)
 	if err != nil {
 		return err
 	}
@@ -151,7 +152,7 @@ func (o *options) repeat(ctx context.Context, names []string, log string, lines 
 			if err != nil {
 				return lines, err
 			}
-			if err := appendLog(log, l); err != nil {
+			if err := jsonl.Append(log, l); err != nil {
 				return lines, err
 			}
 			lines = append(lines, l)
@@ -209,54 +210,4 @@ func (o *options) one(ctx context.Context, name string, round int) (line, error)
 		return l, nil
 	}
 	return l, os.RemoveAll(out)
-}
-
-// readLog reads the lines that there are. What a bench that died left of its
-// last line is not one.
-func readLog(path string) ([]line, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var lines []line
-	for i, text := range bytes.Split(data, []byte("\n")) {
-		if len(bytes.TrimSpace(text)) == 0 {
-			continue
-		}
-		var l line
-		if err := json.Unmarshal(text, &l); err != nil {
-			if i == bytes.Count(data, []byte("\n")) {
-				break
-			}
-			return nil, fmt.Errorf("%s:%d: %w", path, i+1, err)
-		}
-		lines = append(lines, l)
-	}
-	return lines, nil
-}
-
-func appendLog(path string, l line) error {
-	text, err := json.Marshal(l)
-	if err != nil {
-		return err
-	}
-	data, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if n := len(data); n > 0 && data[n-1] != '\n' { // half a line of before
-		data = data[:bytes.LastIndexByte(data, '\n')+1]
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			return err
-		}
-	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(append(text, '\n'))
-	return errors.Join(err, file.Close())
 }

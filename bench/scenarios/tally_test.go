@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -94,52 +92,6 @@ func TestCellsOf(t *testing.T) {
 
 // The log survives a bench that died while it wrote, and is refused where a
 // line in its middle is damaged.
-func TestLog(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log.jsonl")
-	if lines, err := readLog(path); err != nil || len(lines) != 0 {
-		t.Fatalf("%v, %v", lines, err)
-	}
-	names := func() (out []string) {
-		t.Helper()
-		lines, err := readLog(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range lines {
-			out = append(out, l.Scenario)
-		}
-		return out
-	}
-	for _, name := range []string{"a", "b"} {
-		if err := appendLog(path, line{Schema: 1, Scenario: name}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = file.WriteString(`{"schema":1,"scena`)
-	if err := errors.Join(err, file.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if got := names(); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("before it goes on: %v", got)
-	}
-	if err := appendLog(path, line{Schema: 1, Scenario: "c"}); err != nil {
-		t.Fatal(err)
-	}
-	if got := names(); !slices.Equal(got, []string{"a", "b", "c"}) {
-		t.Errorf("after it went on: %v", got)
-	}
-	if err := os.WriteFile(path, []byte("{\n{}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readLog(path); err == nil || !strings.Contains(err.Error(), "log.jsonl:1:") {
-		t.Errorf("a damaged line: %v", err)
-	}
-}
-
 func TestChosen(t *testing.T) {
 	all, err := chosen("")
 	if err != nil || len(all) < 10 || !slices.Contains(all, "ten-servers") || slices.Contains(all, "quick") {

@@ -3,7 +3,9 @@
 package programs
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -14,6 +16,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/meshmark/meshmark/load"
 )
 
 // Find looks for a program in PATH and where the Go tool installs; "" if it is
@@ -140,4 +144,19 @@ func (s *Server) Stop() {
 	if err := s.cmd.Wait(); err != nil && !errors.As(err, &exit) {
 		fmt.Fprintln(os.Stderr, err)
 	}
+}
+
+// Load sends requests to a server by `meshmark load` (program) with args, on one
+// core and over 16 connections, and returns its report. That no request was
+// answered, or one failed, is an error; that figures are doubtful is not.
+func Load(ctx context.Context, program string, cpu int, url string, each time.Duration, args ...string) (load.Report, error) {
+	client := Pinned(ctx, cpu, program, append([]string{"load", url, "--json", "--connections", "16", "--duration", each.String()}, args...)...)
+	var stderr bytes.Buffer
+	client.Stderr = &stderr
+	out, runErr := client.Output() // an exit code may only say that figures are doubtful
+	var report load.Report
+	if json.Unmarshal(out, &report) != nil || report.Completed == 0 || len(report.Failed) > 0 {
+		return load.Report{}, fmt.Errorf("load on %s: %d answered, failed: %v: %w\n%s", url, report.Completed, report.Failed, runErr, &stderr)
+	}
+	return report, nil
 }
