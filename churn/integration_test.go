@@ -71,7 +71,7 @@ func realEnvoys(t *testing.T, ctx context.Context, config *rest.Config) []envoy 
 		}
 	})
 	for _, e := range out {
-		eventually(t, 90*time.Second, e.identity.Name+" is ready", func() error {
+		eventually(t, 5*time.Minute, e.identity.Name+" is ready", func() error {
 			pod, err := kube.CoreV1().Pods(e.identity.Namespace).Get(ctx, e.identity.Name, metav1.GetOptions{})
 			if err == nil && !lab.PodReady(pod) {
 				err = fmt.Errorf("%+v", pod.Status.Conditions)
@@ -103,7 +103,7 @@ type dump map[string]map[string]string
 // See envoy/admin/v3/config_dump.proto.
 func (e envoy) dump() (dump, error) {
 	client := e.dialer.Client(e.identity.Namespace, e.identity.Name, 15000)
-	client.Timeout = 10 * time.Second
+	client.Timeout = 30 * time.Second
 	answer, err := client.Get("http://pod/config_dump?include_eds")
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ var sizes = population.Sizes{Namespaces: 2, Services: 4, EndpointsPerService: 2,
 // Envoys.
 func TestKinds(t *testing.T) {
 	config := labtest.Start(t).RESTConfig()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	if _, err := population.Ensure(ctx, config, sizes); err != nil {
 		t.Fatal(err)
@@ -227,6 +227,44 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// settled waits until the proxies have what was prepared, and returns what they
+// then have: istiod, which waits for more changes, has told them of a Service
+// that was made after it.
+func settled(t *testing.T, ctx context.Context, config *rest.Config, trial string, envoys []envoy) []dump {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second) // controllers follow what was prepared
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "after-" + trial, Namespace: population.Namespace(0)},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: population.ServicePort}}}}
+	if _, err := kube.CoreV1().Services(service.Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // before the namespace's end, for the sake of the next
+		_ = kube.CoreV1().Services(service.Namespace).Delete(context.Background(), service.Name, metav1.DeleteOptions{})
+	})
+	out := make([]dump, len(envoys))
+	for i, e := range envoys {
+		eventually(t, 2*time.Minute, e.identity.Name+" has what was prepared", func() (err error) {
+			if out[i], err = e.dump(); err != nil {
+				return err
+			}
+			for name := range out[i]["cds"] {
+				if strings.Contains(name, service.Name+"."+service.Namespace+".") {
+					return nil
+				}
+			}
+			return fmt.Errorf("no cluster of Service %s", service.Name)
+		})
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	return out
+}
+
 // drive carries out a plan and checks its events, and that every proxy that
 // needs a change ends up with what its last markers say.
 func drive(t *testing.T, ctx context.Context, config *rest.Config, spec churn.Spec, envoys []envoy) {
@@ -246,13 +284,7 @@ func drive(t *testing.T, ctx context.Context, config *rest.Config, spec churn.Sp
 			t.Error(err)
 		}
 	}()
-	time.Sleep(time.Second) // istiod debounces what was prepared
-	before := make([]dump, len(envoys))
-	for i, e := range envoys {
-		if before[i], err = e.dump(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	before := settled(t, ctx, config, spec.Trial, envoys)
 	var mu sync.Mutex
 	var announced []record.Marker
 	start := time.Now().Add(time.Second)
@@ -300,7 +332,7 @@ func drive(t *testing.T, ctx context.Context, config *rest.Config, spec churn.Sp
 		t.Errorf("%d markers", count)
 	}
 	for _, envoy := range envoys {
-		eventually(t, 20*time.Second, "what "+envoy.identity.Name+" needs", func() error {
+		eventually(t, 2*time.Minute, "what "+envoy.identity.Name+" needs", func() error {
 			now, err := envoy.dump()
 			if err != nil {
 				return err

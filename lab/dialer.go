@@ -95,7 +95,12 @@ func (d *Dialer) Client(namespace, pod string, port int) *http.Client {
 
 // startTime is how long a container that runs may take until its server
 // listens.
-const startTime = 5 * time.Second
+const startTime = 15 * time.Second
+
+// refusalTime is how long a connection that brought nothing more may take to
+// say why. The node says it before it ends the connection: what is waited for
+// is this process, which may be kept from reading.
+const refusalTime = 5 * time.Second
 
 // Role returns a client as [Dialer.Client] does, for a server of our own that
 // is expected to be there: where nothing listens yet, a request is made again
@@ -331,7 +336,7 @@ func newStreamConn(conn httpstream.Connection, data, errorStream httpstream.Stre
 		io.Copy(theirs, data)
 		select { // a refusal arrives on the error stream at about the same time
 		case <-told:
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(refusalTime):
 		}
 		theirs.Close()
 	}()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -165,6 +166,10 @@ func (l *late) RoundTrip(r *http.Request) (*http.Response, error) {
 // A role's server may come up a moment after its container; what it never
 // took is sent again, whole, and nothing else is.
 func TestPatientRole(t *testing.T) {
+	synctest.Test(t, patientRole) // a busy machine takes none of its time
+}
+
+func patientRole(t *testing.T) {
 	words := errors.New("error forwarding port 1 to pod x: dial tcp4 127.0.0.1:1: connect: connection refused")
 	for name, tt := range map[string]struct {
 		server late

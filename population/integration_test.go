@@ -31,7 +31,7 @@ func TestEnsure(t *testing.T) {
 		{Namespaces: 3, Services: 20, Proxies: 5}, // Services that select nothing
 		{},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		began := time.Now()
 		ids, err := population.Ensure(ctx, config, s)
@@ -84,7 +84,7 @@ func TestEnsure(t *testing.T) {
 // made by the bench of simulated sidecars.
 func TestHundreds(t *testing.T) {
 	config := labtest.Start(t).RESTConfig()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	began := time.Now()
 	ids, err := population.Ensure(ctx, config, population.Sizes{Namespaces: 5, Services: 150, EndpointsPerService: 2, Proxies: 300})
