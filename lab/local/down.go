@@ -20,7 +20,7 @@ import (
 // lab may take to go.
 const (
 	termGrace  = time.Second
-	sweepLimit = 20 * time.Second
+	sweepLimit = time.Minute
 )
 
 // Down ends the lab of a state folder ("" is the default one), if one runs,

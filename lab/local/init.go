@@ -169,7 +169,7 @@ func (n *node) run(ctx context.Context) error {
 // startAll starts the components in the order in which they need each other;
 // what needs nothing of another starts beside it.
 func (n *node) startAll(life context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(life, 2*time.Minute, errors.New("the node did not come up within two minutes"))
+	ctx, cancel := context.WithTimeoutCause(life, 5*time.Minute, errors.New("the node did not come up within five minutes"))
 	defer cancel()
 	s := n.spec
 	group, ctx := errgroup.WithContext(ctx)
@@ -230,7 +230,7 @@ func (n *node) importAll(ctx context.Context, images []components.Image) error {
 		unix.Kill(pid, unix.SIGTERM)
 		<-gone
 	}()
-	timeout := time.AfterFunc(10*time.Second, func() { cancel(errors.New("no answer in ten seconds")) })
+	timeout := time.AfterFunc(time.Minute, func() { cancel(errors.New("no answer in a minute")) })
 	defer timeout.Stop()
 	if err := n.waitSocket(limited, p.name, criSocket); err != nil {
 		return err

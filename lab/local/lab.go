@@ -103,7 +103,7 @@ func (l *Lab) Close() error {
 	if !l.down {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*sweepLimit)
 	defer cancel()
 	_, err := Down(ctx, l.paths.base)
 	return err

@@ -186,7 +186,7 @@ func configureNode(n network) error {
 	if err := netlink.LinkSetUp(lo); err != nil {
 		return err
 	}
-	link, err := waitLink(nodeInterface, 5*time.Second)
+	link, err := waitLink(nodeInterface, 30*time.Second)
 	if err != nil {
 		return err
 	}

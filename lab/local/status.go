@@ -76,14 +76,18 @@ func GetStatus(dir string) (*Status, error) {
 	return status, nil
 }
 
+// answerTime is how long an init may take to answer: it does at once, unless
+// the machine is busy with something else.
+const answerTime = 10 * time.Second
+
 // queryInit asks a running init for its components.
 func queryInit(pid int) ([]ComponentStatus, error) {
-	conn, err := net.DialTimeout("unix", statusPath(pid), time.Second)
+	conn, err := net.DialTimeout("unix", statusPath(pid), answerTime)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(2 * time.Second))
+	conn.SetDeadline(time.Now().Add(answerTime))
 	var components []ComponentStatus
 	return components, json.NewDecoder(conn).Decode(&components)
 }

@@ -54,7 +54,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 		if ctx.Err() == nil {
 			u.keepLogs()
 		}
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepLimit)
 		defer cancel()
 		if swept := sweep(limited, u.paths); swept != nil {
 			err = errors.Join(err, swept)

@@ -126,7 +126,7 @@ func (u *starter) await(ctx context.Context, l *Lab, in *initProcess) error {
 		}
 		stop := context.AfterFunc(ctx, func() { in.control.SetReadDeadline(time.Now()) })
 		defer stop()
-		limited, cancel := context.WithTimeoutCause(ctx, 3*time.Minute, errors.New("not ready within three minutes"))
+		limited, cancel := context.WithTimeoutCause(ctx, 6*time.Minute, errors.New("not ready within six minutes"))
 		defer cancel()
 		installs, limited := errgroup.WithContext(limited)
 		installs.Go(func() error { return u.installBasics(limited, l) })
