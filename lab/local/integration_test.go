@@ -5,6 +5,7 @@ package local_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -74,7 +75,7 @@ func (b *bench) down(t *testing.T, ids ...string) {
 		t.Fatalf("lab down: exit code %d\n%s", code, out)
 	}
 	t.Logf("lab down in %.1f s", time.Since(began).Seconds())
-	leakcheck.Check(t, b.before, b.leaks(ids...), 2*time.Second)
+	leakcheck.Check(t, b.before, b.leaks(ids...), 20*time.Second)
 	left, err := os.ReadDir(b.state)
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +190,7 @@ func TestLab(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 12*time.Minute)
 	defer cancel()
 
 	t.Run("a second lab", func(t *testing.T) {
@@ -270,14 +271,19 @@ func names(t *testing.T, ctx context.Context) {
 		"www.example.com.":                      "203.0.113.1",
 		"any.slow.test.":                        "192.0.2.53",
 	} {
-		began := time.Now()
-		got, err := resolver.LookupNetIP(ctx, "ip4", name)
-		if err != nil || len(got) != 1 || got[0].Unmap().String() != want {
-			t.Errorf("%s: %v, %v", name, got, err)
-		}
-		if took := time.Since(began); strings.Contains(name, "slow") && took < time.Second {
-			t.Errorf("%s answered after %s, which is not slow", name, took)
-		}
+		// A busy machine may keep the answer from arriving in the resolver's
+		// time, and the rules of the cluster IP may come a moment after the lab.
+		eventually(t, time.Minute, name, func() error {
+			began := time.Now()
+			got, err := resolver.LookupNetIP(ctx, "ip4", name)
+			if err == nil && (len(got) != 1 || got[0].Unmap().String() != want) {
+				err = fmt.Errorf("it is %v", got)
+			}
+			if took := time.Since(began); err == nil && strings.Contains(name, "slow") && took < time.Second {
+				t.Errorf("%s answered after %s, which is not slow", name, took)
+			}
+			return err
+		})
 	}
 	if got, err := resolver.LookupHost(ctx, "any.fail.test."); err == nil {
 		t.Errorf("any.fail.test: %v", got)

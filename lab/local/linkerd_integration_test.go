@@ -27,7 +27,7 @@ func TestLinkerd(t *testing.T) {
 	}
 	b := newBench(t)
 	l := b.up(t, "--linkerd", dir)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	defer cancel()
 	if _, out := b.Run(t, "lab", "status"); !strings.Contains(out, "linkerd ") || !strings.Contains(out, l.Images().LinkerdVersion) {
 		t.Errorf("lab status says nothing of Linkerd:\n%s", out)
@@ -69,7 +69,7 @@ spec:
       containers:
       - {name: worker, image: %[1]s, args: [worker, --http, ":8080"]}
 `, image), "apply", "-f", "-")
-	kubectl(t, "", "rollout", "status", "-n", "pair", "deploy/server", "--timeout=60s")
+	kubectl(t, "", "rollout", "status", "-n", "pair", "deploy/server", "--timeout=180s")
 	kubectl(t, fmt.Sprintf(`
 apiVersion: batch/v1
 kind: Job
@@ -95,7 +95,7 @@ spec:
       - {name: load, image: %[1]s, args: [load, "http://server.pair.svc.cluster.local:8080/", --rate, "100", --connections, "2", --duration, 1s, --arrival, uniform, --json]}
 `, image), "apply", "-f", "-")
 	for _, job := range []string{"meshed", "plain"} {
-		out, err := tryKubectl("", "wait", "-n", "pair", "--for=condition=Complete", "job/"+job, "--timeout=60s")
+		out, err := tryKubectl("", "wait", "-n", "pair", "--for=condition=Complete", "job/"+job, "--timeout=180s")
 		if err != nil {
 			logs, _ := tryKubectl("", "logs", "-n", "pair", "job/"+job, "--all-containers")
 			t.Fatalf("job %s: %v\n%s\n%s", job, err, out, logs)

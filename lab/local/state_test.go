@@ -279,7 +279,7 @@ func TestDownWithoutARecord(t *testing.T) {
 			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		}()
 		lock.Close()
-		for deadline := time.Now().Add(5 * time.Second); p.unrecorded() == nil && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); p.unrecorded() == nil && time.Now().Before(deadline); {
 			time.Sleep(10 * time.Millisecond) // until it has become sh
 		}
 		was, err := Down(context.Background(), p.base)

@@ -30,35 +30,33 @@ import (
 
 func workloads(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes.Interface) {
 	kubectl(t, serverYAML(l.Images()), "apply", "-f", "-")
-	kubectl(t, "", "rollout", "status", "deploy/server", "--timeout=60s")
+	kubectl(t, "", "rollout", "status", "deploy/server", "--timeout=180s")
 	service, err := client.CoreV1().Services("default").Get(ctx, "server", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 10*time.Second, "the cluster IP answers from the host", func() error {
+	eventually(t, time.Minute, "the cluster IP answers from the host", func() error {
 		return wantBody("http://" + service.Spec.ClusterIP + "/")
 	})
 	kubectl(t, "", "scale", "deploy/server", "--replicas=3")
 	kubectl(t, "", "rollout", "restart", "deploy/server")
-	kubectl(t, "", "rollout", "status", "deploy/server", "--timeout=60s")
-	if out := kubectl(t, "", "exec", "deploy/server", "--", "/usr/local/bin/envoy", "--version"); !strings.Contains(out, "version") {
+	kubectl(t, "", "rollout", "status", "deploy/server", "--timeout=180s")
+	pods := staying(t, ctx, client, "default")
+	if out := kubectl(t, "", "exec", pods[0].Name, "--", "/usr/local/bin/envoy", "--version"); !strings.Contains(out, "version") {
 		t.Errorf("exec: %s", out)
 	}
-	if out := kubectl(t, "", "logs", "deploy/server"); !strings.Contains(out, "starting main dispatch loop") {
-		t.Errorf("logs: %.500s", out)
-	}
-	pods, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=server"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, time.Minute, "what the pod writes is its log", func() error {
+		out, err := tryKubectl("", "logs", pods[0].Name)
+		if err == nil && !strings.Contains(out, "starting main dispatch loop") {
+			err = fmt.Errorf("logs: %.500s", out)
+		}
+		return err
+	})
 	dialer := lab.NewDialer(l.RESTConfig())
 	defer dialer.Close()
-	for _, pod := range pods.Items {
-		if !lab.PodReady(&pod) {
-			continue
-		}
+	for _, pod := range pods {
 		web := dialer.Client(pod.Namespace, pod.Name, 15000)
-		web.Timeout = 10 * time.Second
+		web.Timeout = time.Minute
 		for range 3 {
 			response, err := web.Get("http://pod/ready")
 			if err != nil {
@@ -67,7 +65,7 @@ func workloads(t *testing.T, ctx context.Context, l *local.Lab, client kubernete
 			response.Body.Close()
 		}
 		nobody := dialer.Client(pod.Namespace, pod.Name, 9)
-		nobody.Timeout = 10 * time.Second
+		nobody.Timeout = time.Minute
 		if _, err := nobody.Get("http://pod/"); err == nil || !strings.Contains(err.Error(), pod.Name) {
 			t.Errorf("a port on which nothing listens: %v", err)
 		}
@@ -106,12 +104,12 @@ kind: Pod
 metadata: {name: nowhere}
 spec: {containers: [{name: c, image: "registry.invalid/nothing:1"}]}
 `, t.TempDir(), l.Images().Proxy), "apply", "-f", "-")
-	kubectl(t, "", "rollout", "status", "ds/everywhere", "--timeout=60s")
-	kubectl(t, "", "wait", "--for=condition=Complete", "job/once", "--timeout=60s")
+	kubectl(t, "", "rollout", "status", "ds/everywhere", "--timeout=180s")
+	kubectl(t, "", "wait", "--for=condition=Complete", "job/once", "--timeout=180s")
 	if out := kubectl(t, "", "logs", "job/once"); !strings.Contains(out, "version") {
 		t.Errorf("the job's log: %s", out)
 	}
-	eventually(t, 30*time.Second, "an image that cannot be pulled shows in events", func() error {
+	eventually(t, 2*time.Minute, "an image that cannot be pulled shows in events", func() error {
 		out, err := tryKubectl("", "get", "events", "--field-selector", "involvedObject.name=nowhere")
 		if err == nil && (!strings.Contains(out, "ErrImagePull") && !strings.Contains(out, "Failed to pull image")) {
 			err = errors.New(out)
@@ -121,8 +119,28 @@ spec: {containers: [{name: c, image: "registry.invalid/nothing:1"}]}
 	kubectl(t, "", "delete", "pod/nowhere", "job/once", "ds/everywhere", "--wait=false")
 }
 
+// staying are the ready pods of the server that no rollout is about to end.
+// Those of before a restart run on for as long as they drain, and their
+// containers end one by one.
+func staying(t *testing.T, ctx context.Context, client kubernetes.Interface, namespace string) []corev1.Pod {
+	t.Helper()
+	var left []corev1.Pod
+	eventually(t, time.Minute, "a pod that stays", func() error {
+		pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=server"})
+		if err != nil {
+			return err
+		}
+		left = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !lab.PodReady(&p) })
+		if len(left) == 0 {
+			return fmt.Errorf("none of %d pods", len(pods.Items))
+		}
+		return nil
+	})
+	return left
+}
+
 func wantBody(url string) error {
-	client := http.Client{Timeout: 2 * time.Second}
+	client := http.Client{Timeout: 5 * time.Second}
 	response, err := client.Get(url)
 	if err != nil {
 		return err
@@ -136,25 +154,16 @@ func wantBody(url string) error {
 }
 
 func sidecars(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes.Interface) {
-	kubectl(t, "", "create", "namespace", "meshed")
-	kubectl(t, "", "label", "namespace", "meshed", "istio-injection=enabled")
+	// With its label from the first moment: an API server that has seen the
+	// namespace without it takes a while to ask for sidecars.
+	kubectl(t, `{apiVersion: v1, kind: Namespace, metadata: {name: meshed, labels: {istio-injection: enabled}}}`, "apply", "-f", "-")
 	kubectl(t, serverYAML(l.Images()), "apply", "-n", "meshed", "-f", "-")
 	// The server's admin port is the sidecar's too: it gets another.
 	kubectl(t, "", "patch", "-n", "meshed", "cm/server", "--type=json", "-p",
 		`[{"op":"replace","path":"/data/envoy.yaml","value":`+noAdmin(l)+`}]`)
 	kubectl(t, "", "rollout", "restart", "-n", "meshed", "deploy/server")
-	kubectl(t, "", "rollout", "status", "-n", "meshed", "deploy/server", "--timeout=90s")
-	pods, err := client.CoreV1().Pods("meshed").List(ctx, metav1.ListOptions{LabelSelector: "app=server", FieldSelector: "status.phase=Running"})
-	if err != nil {
-		t.Fatalf("pods: %v", err)
-	}
-	// The pods of before the restart run on for as long as they drain, and
-	// their containers end one by one.
-	left := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
-	if len(left) == 0 {
-		t.Fatalf("of %d running pods none is to stay", len(pods.Items))
-	}
-	name := left[0].Name
+	kubectl(t, "", "rollout", "status", "-n", "meshed", "deploy/server", "--timeout=180s")
+	name := staying(t, ctx, client, "meshed")[0].Name
 	if out := kubectl(t, "", "exec", "-n", "meshed", name, "-c", "istio-proxy", "--", "pilot-agent", "request", "GET", "server_info"); !strings.Contains(out, "LIVE") {
 		t.Errorf("the sidecar: %.300s", out)
 	}
@@ -178,10 +187,13 @@ func proxyStatus(t *testing.T, ctx context.Context, l *local.Lab) {
 		t.Fatal(err)
 	}
 	program, _ := set.Program("istioctl")
-	cmd := exec.CommandContext(ctx, program.Path, "--kubeconfig", l.Kubeconfig(), "proxy-status")
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), ".meshed") {
-		t.Errorf("istioctl proxy-status: %v\n%s", err, out)
-	}
+	eventually(t, time.Minute, "istioctl proxy-status", func() error {
+		out, err := exec.CommandContext(ctx, program.Path, "--kubeconfig", l.Kubeconfig(), "proxy-status").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), ".meshed") {
+			return fmt.Errorf("%v\n%s", err, out)
+		}
+		return nil
+	})
 }
 
 // noAdmin is the server's configuration without an admin port, as JSON.
@@ -214,9 +226,9 @@ spec:
   tolerations: [{key: kwok.x-k8s.io/node, operator: Exists}]
   containers: [{name: c, image: "registry.invalid/any:1"}]
 `, "apply", "-f", "-")
-	kubectl(t, "", "wait", "--for=condition=Ready", "node/kwok-0", "--timeout=20s")
-	kubectl(t, "", "wait", "--for=condition=Ready", "pod/simulated", "--timeout=20s")
-	kubectl(t, "", "delete", "pod/simulated", "node/kwok-0", "--timeout=20s")
+	kubectl(t, "", "wait", "--for=condition=Ready", "node/kwok-0", "--timeout=120s")
+	kubectl(t, "", "wait", "--for=condition=Ready", "pod/simulated", "--timeout=120s")
+	kubectl(t, "", "delete", "pod/simulated", "node/kwok-0", "--timeout=120s")
 }
 
 func strangersCluster(t *testing.T, ctx context.Context, l *local.Lab) {
@@ -246,8 +258,12 @@ func strangersCluster(t *testing.T, ctx context.Context, l *local.Lab) {
 	for _, args := range [][]string{{"config", "set-credentials", "guest", "--token=" + token}, {"config", "set-context", "meshmark", "--user=guest"}} {
 		kubectl(t, "", append([]string{"--kubeconfig=" + guest}, args...)...)
 	}
-	_, err = cluster.Open(ctx, cluster.Options{Kubeconfig: guest})
-	if errs.Code(err) != errs.CodeUsage || !strings.Contains(fmt.Sprint(err), "create, patch, delete deployments.apps") || !strings.Contains(fmt.Sprint(err), "namespaces") {
-		t.Errorf("a user without rights: %v", err)
-	}
+	// The API server learns of the account and of its rights a moment later.
+	eventually(t, time.Minute, "a user without rights", func() error {
+		_, err := cluster.Open(ctx, cluster.Options{Kubeconfig: guest})
+		if errs.Code(err) != errs.CodeUsage || !strings.Contains(fmt.Sprint(err), "create, patch, delete deployments.apps") || !strings.Contains(fmt.Sprint(err), "namespaces") {
+			return fmt.Errorf("said was: %v", err)
+		}
+		return nil
+	})
 }
