@@ -3,11 +3,13 @@
 package observe
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -119,7 +121,23 @@ func TestCgroupCPUAgreesWithTheProcess(t *testing.T) {
 	pid := burn(t, s.finder, path)
 	targets := []Target{{Name: "container", ContainerID: "containerd://" + id}, {Name: "pod", PodUID: uid}}
 	time.Sleep(200 * time.Millisecond) // past the shell and the program's start
+	// Both are read at about the same moments, unless the machine keeps one of
+	// the two from it; what is wrong is wrong each time.
+	var wrong []string
+	for range 4 {
+		if wrong = cgroupDiffers(t, c, pid, targets); len(wrong) == 0 {
+			return
+		}
+		t.Log(strings.Join(wrong, "\n"))
+	}
+	t.Error(strings.Join(wrong, "\n"))
+}
 
+// cgroupDiffers says in what the account of a cgroup over some seconds and that
+// of its one process differ.
+func cgroupDiffers(t *testing.T, c Client, pid int, targets []Target) (wrong []string) {
+	t.Helper()
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	const seconds = 4
 	first := time.Now().Add(50 * time.Millisecond)
 	second := first.Add(seconds * time.Second)
@@ -151,14 +169,14 @@ func TestCgroupCPUAgreesWithTheProcess(t *testing.T) {
 		// The process' own account is in ticks of 10 ms and was read by
 		// another goroutine at about the same moments.
 		if math.Abs(cpu.TotalS()-want) > 0.02*want+0.03 {
-			t.Errorf("%s: cgroup says %.3f s, process %.3f s", name, cpu.TotalS(), want)
+			say("%s: cgroup says %.3f s, process %.3f s", name, cpu.TotalS(), want)
 		}
 		if math.Abs(cpu.UserS-process.user) > 0.1*want || cpu.SystemS <= 0 {
-			t.Errorf("%s: user %.3f s, the process says %.3f s", name, cpu.UserS, process.user)
+			say("%s: user %.3f s, the process says %.3f s", name, cpu.UserS, process.user)
 		}
 		memory := b.Memory
 		if memory == nil || memory.Processes != 1 || memory.PSSBytes < 500_000 || memory.RSSBytes < memory.PSSBytes || memory.Missing != "" {
-			t.Errorf("%s: memory %+v", name, memory)
+			say("%s: memory %+v", name, memory)
 		}
 		if a.Memory != nil || b.Net == nil {
 			t.Errorf("%s: memory was read at the start, or sockets not at the end", name)
@@ -169,7 +187,7 @@ func TestCgroupCPUAgreesWithTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if machine.TotalS() < 0.95*(process.user+process.system) || pressure.BusyRatio <= 0 || pressure.BusyRatio > 1 {
-		t.Errorf("machine %+v, pressure %+v", machine, pressure)
+		say("machine %+v, pressure %+v", machine, pressure)
 	}
 	for i, snapshot := range snapshots {
 		t.Logf("instant %d: started %.0f us late, read in %.0f us", i, float64(snapshot.StartNS-snapshot.AtUnixNS)/1e3, float64(snapshot.EndNS-snapshot.StartNS)/1e3)
@@ -177,6 +195,7 @@ func TestCgroupCPUAgreesWithTheProcess(t *testing.T) {
 			t.Errorf("instant %d was sampled early", i)
 		}
 	}
+	return wrong
 }
 
 func TestSystemdNamesAreFound(t *testing.T) {
@@ -188,14 +207,20 @@ func TestSystemdNamesAreFound(t *testing.T) {
 	path := container(t, s.finder, "meshmark-test-"+strconv.Itoa(os.Getpid())+"-systemd", "kubepods.slice", "kubepods-burstable.slice",
 		"kubepods-burstable-pod1d2f8f5e_3a5c_4c1b_9b57_6f1f6b2f9a02.slice", "cri-containerd-"+id+".scope")
 	burn(t, s.finder, path)
-	time.Sleep(100 * time.Millisecond)
-	snapshot, err := c.Snapshot(t.Context(), []Target{{Name: "c", ContainerID: id}, {Name: "p", PodUID: uid}}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, sample := range snapshot.Targets {
-		if sample.CPU.TotalNS == 0 || sample.Error != "" {
-			t.Errorf("%s: %+v", name, sample)
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		snapshot, err := c.Snapshot(t.Context(), []Target{{Name: "c", ContainerID: id}, {Name: "p", PodUID: uid}}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle := false // as long as the process has yet to enter
+		for _, sample := range snapshot.Targets {
+			idle = idle || sample.CPU.TotalNS == 0 || sample.Error != ""
+		}
+		if !idle && len(snapshot.Targets) == 2 {
+			return
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatalf("%+v", snapshot.Targets)
 		}
 	}
 }
@@ -208,10 +233,26 @@ func TestAContainerThatEndsInTheWindowHasNoCost(t *testing.T) {
 	const id = "7c0a7f0f2f6c4d1e9a3b8c7d6e5f40312233445566778899aabbccddeeff0033"
 	parent := "meshmark-test-" + strconv.Itoa(os.Getpid()) + "-gone"
 	path := container(t, s.finder, parent, id)
+	// On a busy machine the request may come when the cgroup is another already.
+	var cost string
+	for length := 100 * time.Millisecond; length < 20*time.Second; length *= 4 {
+		if cost = costOfTheGone(t, c, s.finder, path, id, length); cost == "" {
+			return
+		}
+	}
+	t.Error(cost)
+}
+
+// costOfTheGone is what a cgroup is said to have cost that is removed after a
+// while; nothing where none is told.
+func costOfTheGone(t *testing.T, c Client, f *finder, path, id string, length time.Duration) string {
+	t.Helper()
 	now := time.Now()
+	done := make(chan struct{})
 	go func() {
-		time.Sleep(100 * time.Millisecond)
-		for _, root := range []string{s.finder.cpuacct, s.finder.cpu, s.finder.memory} {
+		defer close(done)
+		time.Sleep(length)
+		for _, root := range []string{f.cpuacct, f.cpu, f.memory} {
 			if root != "" {
 				_ = os.Remove(filepath.Join(root, path))
 				_ = os.Mkdir(filepath.Join(root, path), 0o755) // the same name again
@@ -219,14 +260,16 @@ func TestAContainerThatEndsInTheWindowHasNoCost(t *testing.T) {
 		}
 	}()
 	snapshots, err := c.Snapshots(t.Context(), SnapshotsRequest{
-		AtUnixNS: []int64{now.UnixNano(), now.Add(300 * time.Millisecond).UnixNano()},
+		AtUnixNS: []int64{now.UnixNano(), now.Add(3 * length).UnixNano()},
 		Targets:  []Target{{Name: "gone", ContainerID: id}}})
+	<-done
 	if err != nil {
-		t.Fatal(err)
+		return err.Error()
 	}
-	if cpu, err := snapshots[1].Targets["gone"].Since(snapshots[0].Targets["gone"]); err == nil {
-		t.Errorf("a removed cgroup has a cost: %+v", cpu)
-	} else {
-		t.Log(err)
+	cpu, err := snapshots[1].Targets["gone"].Since(snapshots[0].Targets["gone"])
+	if err == nil {
+		return fmt.Sprintf("a removed cgroup has a cost: %+v", cpu)
 	}
+	t.Log(err)
+	return ""
 }

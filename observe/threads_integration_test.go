@@ -3,10 +3,12 @@
 package observe
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"runtime"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -54,7 +56,23 @@ func TestThreadsAgreeWithTheKernel(t *testing.T) {
 	const uid, id = "3d2f8f5e-3a5c-4c1b-9b57-6f1f6b2f9a04", "8d0a7f0f2f6c4d1e9a3b8c7d6e5f40312233445566778899aabbccddeeff0044"
 	path := container(t, s.finder, "meshmark-test-"+strconv.Itoa(os.Getpid())+"-threads", "kubepods", "pod"+uid, id)
 	t.Setenv(threadsEnv, "1")
-	burn(t, s.finder, path)
+	// What is wrong is wrong each time; what a busy machine spoils is not.
+	var wrong string
+	for range 4 {
+		pid := burn(t, s.finder, path)
+		if wrong = threadsDiffer(t, c, id); wrong == "" {
+			return
+		}
+		t.Log(wrong)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	t.Error(wrong)
+}
+
+// threadsDiffer says what the times of the threads of a process that has just
+// been started leave to be desired; nothing if they are right.
+func threadsDiffer(t *testing.T, c Client, id string) string {
+	t.Helper()
 	time.Sleep(300 * time.Millisecond)
 	start := time.Now().Add(60 * time.Millisecond)
 	snapshots, err := c.Snapshots(t.Context(), SnapshotsRequest{AtUnixNS: []int64{start.UnixNano(), start.Add(3 * time.Second).UnixNano()},
@@ -76,9 +94,10 @@ func TestThreadsAgreeWithTheKernel(t *testing.T) {
 	}
 	t.Logf("cgroup %.4f s in %.3f s, ended %.4f s (%d of those there before), unaccounted %.5f s, unsure %.6f s", got.CPUS, got.Seconds, got.EndedS, got.Ended, got.UnaccountedS, got.UnsureS)
 	if math.Abs(got.UnaccountedS) > 0.01*got.CPUS {
-		t.Errorf("threads and cgroup differ by %.3f%%", 100*got.UnaccountedS/got.CPUS)
+		return fmt.Sprintf("threads and cgroup differ by %.3f%%", 100*got.UnaccountedS/got.CPUS)
 	}
 	if got.CPUS < 0.2 || got.EndedS < 0.02*got.CPUS || began == 0 {
-		t.Error("the process did not do what the test is about")
+		return "the process did not do what the test is about"
 	}
+	return ""
 }

@@ -63,18 +63,25 @@ func TestThreadsOfACgroup(t *testing.T) {
 				}
 			}
 			client, _ := startServer(t, Options{CgroupRoot: tree(t, files), ProcRoot: taskTree(t)})
-			now := time.Now()
-			snapshots, err := client.Snapshots(t.Context(), SnapshotsRequest{
-				AtUnixNS: []int64{now.Add(60 * time.Millisecond).UnixNano(), now.Add(120 * time.Millisecond).UnixNano()},
-				Targets:  []Target{{Name: "proxy", ContainerID: testContainer}}, Threads: true})
-			if err != nil {
-				t.Fatal(err)
+			var snapshots []Snapshot
+			var first, last *ThreadsSample
+			between := true
+			// On a busy machine the first instant may have passed when the request comes.
+			for lead := 60 * time.Millisecond; between && lead < 20*time.Second; lead *= 4 {
+				now := time.Now()
+				var err error
+				if snapshots, err = client.Snapshots(t.Context(), SnapshotsRequest{
+					AtUnixNS: []int64{now.Add(lead).UnixNano(), now.Add(2 * lead).UnixNano()},
+					Targets:  []Target{{Name: "proxy", ContainerID: testContainer}}, Threads: true}); err != nil {
+					t.Fatal(err)
+				}
+				first, last = snapshots[0].Targets["proxy"].Threads, snapshots[1].Targets["proxy"].Threads
+				if first == nil || last == nil {
+					t.Fatal("no threads")
+				}
+				between = first.AtUnixNS >= snapshots[0].AtUnixNS || last.AtUnixNS < snapshots[1].EndNS
 			}
-			first, last := snapshots[0].Targets["proxy"].Threads, snapshots[1].Targets["proxy"].Threads
-			if first == nil || last == nil {
-				t.Fatal("no threads")
-			}
-			if first.AtUnixNS >= snapshots[0].AtUnixNS || last.AtUnixNS < snapshots[1].EndNS {
+			if between {
 				t.Error("threads were read between the instants")
 			}
 			if len(last.Threads) != 2 || last.Missing != "" || last.QuotaCores != c.quota || last.CPU.TotalNS != 1_530_000_000 || last.CPU.Throttled != 2 {
