@@ -19,14 +19,18 @@ import (
 type recorder struct {
 	mu   sync.Mutex
 	did  []string
-	fail map[string]error // by "begin NAME", "prove NAME", "ready NAME", "end NAME"
-	slow time.Duration    // of proofs
+	fail map[string]error  // by "begin NAME", "prove NAME", "ready NAME", "end NAME"
+	slow time.Duration     // of proofs
+	then map[string]func() // what follows, by the same
 }
 
 func (r *recorder) note(what string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.did = append(r.did, what)
+	if then := r.then[what]; then != nil {
+		then()
+	}
 	return r.fail[what]
 }
 
@@ -71,24 +75,63 @@ func run(t *testing.T, ctx context.Context, r *recorder, line fault.Timeline, se
 	return events, start, err
 }
 
+// A busy machine carries steps out late, and so in another order than planned:
+// then the timeline is carried out again. The order of those that were in time
+// is always as planned.
 func TestStepsHappenOnTimeAndAreUndone(t *testing.T) {
-	r := &recorder{slow: 60 * ms}
-	events, start, err := run(t, t.Context(), r, fault.Timeline{Duration: 200 * ms, Steps: []fault.Step{
-		step("stays", 20*ms, 0), step("short", 40*ms, 30*ms), step("last", 90*ms, 0),
+	leakcheck.Goroutines(t)
+	const attempts = 20
+	for attempt := 1; ; attempt++ {
+		stood := make(chan time.Duration, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { stood <- stoodStill(ctx) }()
+		wrong := stepsOnTime(t)
+		cancel()
+		late := <-stood
+		if len(wrong) == 0 {
+			return
+		}
+		if late < 20*ms || attempt == attempts {
+			t.Fatalf("nothing ran here for %v at most: %s", late, strings.Join(wrong, "; "))
+		}
+		t.Logf("once more, since nothing ran here for %v: %s", late, strings.Join(wrong, "; "))
+	}
+}
+
+// stoodStill returns the longest time in which nothing ran here, until a context
+// ends.
+func stoodStill(ctx context.Context) time.Duration {
+	longest, last := time.Duration(0), time.Now()
+	for ctx.Err() == nil {
+		time.Sleep(ms)
+		now := time.Now()
+		longest, last = max(longest, now.Sub(last)), now
+	}
+	return longest
+}
+
+// stepsOnTime carries a timeline out and says what was not as planned.
+func stepsOnTime(t *testing.T) (wrong []string) {
+	t.Helper()
+	is := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	r := &recorder{slow: 180 * ms}
+	events, start, err := run(t, t.Context(), r, fault.Timeline{Duration: 600 * ms, Steps: []fault.Step{
+		step("stays", 60*ms, 0), step("short", 120*ms, 90*ms), step("last", 270*ms, 0),
 	}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "begin stays, begin short, prove stays, prove short, end short, begin last, prove last, end last, end stays"
+	// short ends after its proof, which takes longer than it lasts; when that
+	// comes beside last's begin is open.
+	want := "begin stays, begin short, prove stays, begin last, prove short, end short, prove last, end last, end stays"
 	got := strings.Join(r.did, ", ")
-	// short ends after its proof, which takes longer than it lasts; when its
-	// end comes beside last's begin is open.
-	if alternative := strings.Replace(want, "end short, begin last", "begin last, end short", 1); got != want && got != alternative &&
-		got != strings.Replace(want, "prove short, end short, begin last", "begin last, prove short, end short", 1) {
-		t.Errorf("did %s", got)
+	if alternative := strings.Replace(want, "begin last, prove short, end short", "prove short, end short, begin last", 1); got != want && got != alternative &&
+		got != strings.Replace(want, "begin last, prove short, end short", "prove short, begin last, end short", 1) {
+		is("did %s", got)
 	}
 	if len(events) != 6 {
-		t.Fatalf("%d events", len(events))
+		is("%d events", len(events))
+		return wrong
 	}
 	for i, e := range events {
 		if e.Change != i || e.Kind != drive.EventKind || e.Error != "" {
@@ -101,15 +144,16 @@ func TestStepsHappenOnTimeAndAreUndone(t *testing.T) {
 			t.Errorf("%s %s began %v early", e.Op, e.Step, time.Duration(-late))
 		}
 	}
-	if at := events[0].PlannedNS - start.UnixNano(); events[0].Step != "stays" || at != int64(20*ms) {
-		t.Errorf("%s planned at %v", events[0].Step, time.Duration(at))
+	if at := events[0].PlannedNS - start.UnixNano(); events[0].Step != "stays" || at != int64(60*ms) {
+		is("%s planned at %v", events[0].Step, time.Duration(at))
 	}
+	return wrong
 }
 
 func TestFailuresAreTold(t *testing.T) {
 	broken := errors.New("out of order")
 	r := &recorder{fail: map[string]error{"ready a": broken, "begin b": broken, "prove c": broken, "end d": broken}}
-	events, _, err := run(t, t.Context(), r, fault.Timeline{Duration: 60 * ms, Steps: []fault.Step{
+	events, _, err := run(t, t.Context(), r, fault.Timeline{Duration: 2 * time.Second, Steps: []fault.Step{
 		step("a", 10*ms, 0), step("b", 20*ms, 0), step("c", 30*ms, 0), step("d", 40*ms, 0),
 	}}, nil)
 	if err == nil || !strings.Contains(err.Error(), `step "d" is not undone: out of order`) {
@@ -131,11 +175,15 @@ func TestFailuresAreTold(t *testing.T) {
 }
 
 func TestConditions(t *testing.T) {
-	begin := time.Now()
+	var asked time.Time // by the step that waits for later
 	holds := func(_ context.Context, expr string) (bool, error) {
 		switch expr {
 		case "later":
-			return time.Since(begin) > 120*ms, nil
+			if asked.IsZero() {
+				asked = time.Now()
+				return false, nil
+			}
+			return time.Since(asked) > 120*ms, nil
 		case "never":
 			return false, nil
 		}
@@ -146,8 +194,9 @@ func TestConditions(t *testing.T) {
 		s.When = expr
 		return s
 	}
+	const length = 2 * time.Second
 	r := &recorder{}
-	events, start, err := run(t, t.Context(), r, fault.Timeline{Duration: 250 * ms, Steps: []fault.Step{
+	events, start, err := run(t, t.Context(), r, fault.Timeline{Duration: length, Steps: []fault.Step{
 		when("a", "later"), when("b", "never"), when("c", "nonsense"),
 	}}, holds)
 	if err != nil {
@@ -157,7 +206,7 @@ func TestConditions(t *testing.T) {
 		at := time.Duration(e.PlannedNS - start.UnixNano())
 		switch e.Op + " " + e.Step {
 		case "remove a":
-			if e.Error != "" || at < 80*ms || at > 250*ms {
+			if e.Error != "" || at < 30*ms || at > length {
 				t.Errorf("planned at %v: %s", at, e.Error)
 			}
 		case "remove b":
@@ -179,11 +228,11 @@ func TestConditions(t *testing.T) {
 }
 
 func TestCancelledRunIsUndone(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 80*ms)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r := &recorder{}
-	events, _, err := run(t, ctx, r, fault.Timeline{Duration: time.Hour, Steps: []fault.Step{step("a", 10*ms, 0), step("b", 20*ms, time.Hour-ms*100), step("c", time.Minute, 0)}}, nil)
-	if !errors.Is(err, context.DeadlineExceeded) {
+	r := &recorder{then: map[string]func(){"prove b": cancel}} // both stand
+	events, _, err := run(t, ctx, r, fault.Timeline{Duration: time.Hour, Steps: []fault.Step{step("a", 10*ms, 0), step("b", 500*ms, time.Hour-time.Second), step("c", time.Minute, 0)}}, nil)
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	if got := strings.Join(r.did[len(r.did)-2:], ", "); got != "end b, end a" {

@@ -81,7 +81,7 @@ func newPod(t *testing.T) testPod {
 // removeDir removes a cgroup once the kernel has let go of its processes.
 func removeDir(t *testing.T, path string) {
 	var err error
-	for range 200 {
+	for range 3000 {
 		if err = os.Remove(path); err == nil {
 			return
 		}
@@ -137,13 +137,12 @@ func state(t *testing.T, cmd *exec.Cmd) string {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for range 500 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if holds() {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("%s: not within 5 s", what)
+	t.Fatalf("%s: not within a minute", what)
 }
 
 // serve runs a server until the test or the returned function ends it.
@@ -222,7 +221,8 @@ func TestOnlyTheContainersProcessesAreStopped(t *testing.T) {
 		t.Errorf("%+v, %v", now, err)
 	}
 	for _, cmd := range []*exec.Cmd{agent, other, stranger} {
-		if s := state(t, cmd); s != "S" && s != "R" {
+		// D: it waits for its disk.
+		if s := state(t, cmd); s != "S" && s != "R" && s != "D" {
 			t.Errorf("process %d is in state %s", cmd.Process.Pid, s)
 		}
 	}
@@ -288,17 +288,27 @@ func TestLeasesEnd(t *testing.T) {
 	pod := newPod(t)
 	container, worker := pod.run(t, "worker", "meshmark")
 	client, end := serve(t)
-	f, err := client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: 300})
-	if err != nil {
-		t.Fatal(err)
-	}
-	release := client.Keep(t.Context(), 300*time.Millisecond, f.ID)
-	time.Sleep(time.Second)
-	if s := state(t, worker); s != "T" {
-		t.Errorf("a kept lease ended: state %s", s)
-	}
-	if err := release(); err != nil {
-		t.Error(err)
+	// A lease is kept four times in its length; where this process itself stood
+	// still for most of one, that it ended is as it should be, and shows nothing.
+	const length = 400 * time.Millisecond
+	var f Fault
+	for attempt := 1; ; attempt++ {
+		var err error
+		if f, err = client.Signal(t.Context(), SignalRequest{Container: container, Kind: KindWorker, Signal: SignalStop, LeaseMS: length.Milliseconds()}); err != nil {
+			t.Fatal(err)
+		}
+		release := client.Keep(t.Context(), length, f.ID)
+		stood := standsStill(3 * length)
+		s := state(t, worker)
+		err = release()
+		if s == "T" && err == nil {
+			break
+		}
+		if stood < length/8 || attempt == 10 {
+			t.Fatalf("a kept lease ended: state %s, %v; the test stood still for %v", s, err, stood)
+		}
+		t.Logf("once more: the test stood still for %v", stood)
+		eventually(t, "the end of the lease", func() bool { return state(t, worker) != "T" && len(tables(t, worker)) == 0 })
 	}
 	eventually(t, "the end of the lease", func() bool { return state(t, worker) != "T" })
 	if _, err := client.Extend(t.Context(), time.Second, f.ID); status(err) != http.StatusNotFound {
@@ -317,6 +327,17 @@ func TestLeasesEnd(t *testing.T) {
 	if found := tables(t, worker); len(found) > 0 {
 		t.Errorf("tables %v are left", found)
 	}
+}
+
+// standsStill waits and returns the longest time in which nothing ran here.
+func standsStill(wait time.Duration) time.Duration {
+	longest, last := time.Duration(0), time.Now()
+	for end := last.Add(wait); last.Before(end); {
+		time.Sleep(5 * time.Millisecond)
+		now := time.Now()
+		longest, last = max(longest, now.Sub(last)), now
+	}
+	return longest
 }
 
 // Addresses of a pod and two others, on a link between namespaces.
@@ -366,7 +387,7 @@ func connect(t *testing.T, cmd *exec.Cmd) *namespace {
 	must(pod.do(up("near", podIP)))
 	listen(t, pod)
 	// A link needs a moment before packets cross it.
-	eventually(t, "the link", func() bool { _, err := dial(far, peerIP); return err == nil })
+	eventually(t, "the link", func() bool { return !cutOff(far, peerIP) })
 	return far
 }
 
@@ -391,11 +412,40 @@ func listen(t *testing.T, ns *namespace) {
 	t.Cleanup(func() { l.Close(); <-done })
 }
 
-// dial opens a connection from an address and says how long that took.
+// dial opens a connection from an address, for as long as a machine that
+// stands still for a while may need, and says how long that took.
 func dial(ns *namespace, from string) (took time.Duration, err error) {
+	return dialFor(ns, from, 30*time.Second)
+}
+
+// cutOff says whether no connection can be made from an address.
+func cutOff(ns *namespace, from string) bool {
+	_, err := dialFor(ns, from, 500*time.Millisecond)
+	return err != nil
+}
+
+// dialUntil dials again and again until that takes no longer than most, and
+// returns the shortest time: a busy machine makes it longer, never shorter.
+func dialUntil(ns *namespace, from string, most time.Duration) (shortest time.Duration, err error) {
+	for range 100 {
+		took, err := dial(ns, from)
+		if err != nil {
+			return took, err
+		}
+		if shortest == 0 || took < shortest {
+			shortest = took
+		}
+		if shortest <= most {
+			break
+		}
+	}
+	return shortest, nil
+}
+
+func dialFor(ns *namespace, from string, limit time.Duration) (took time.Duration, err error) {
 	begin := time.Now()
 	err = ns.do(func() error {
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 500 * time.Millisecond}
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: limit}
 		c, err := d.Dial("tcp4", podIP+":80")
 		if err == nil {
 			c.Close()
@@ -417,7 +467,7 @@ func TestNetwork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := dial(far, peerIP); err == nil {
+		if !cutOff(far, peerIP) {
 			t.Errorf("%s: a connection came through a cut", direction)
 		}
 		if _, err := dial(far, otherIP); err != nil {
@@ -438,10 +488,10 @@ func TestNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took, err := dial(far, peerIP); err != nil || took < delay || took > 3*delay {
+	if took, err := dialUntil(far, peerIP, 3*delay); err != nil || took < delay || took > 3*delay {
 		t.Errorf("a delayed connection took %v, %v", took, err)
 	}
-	if took, err := dial(far, otherIP); err != nil || took >= delay {
+	if took, err := dialUntil(far, otherIP, delay-1); err != nil || took >= delay {
 		t.Errorf("another one took %v, %v", took, err)
 	}
 	eventually(t, "the connection's other packets", func() bool {
@@ -525,7 +575,7 @@ func TestKilledServerIsPutRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if took, err := dial(far, otherIP); err != nil || took > 250*time.Millisecond {
+	if took, err := dialUntil(far, otherIP, 250*time.Millisecond); err != nil || took > 250*time.Millisecond {
 		t.Errorf("without its server a delay should be none; it took %v, %v", took, err)
 	}
 	if len(tables(t, worker)) != 3 || state(t, worker) != "T" {
