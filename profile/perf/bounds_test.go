@@ -30,7 +30,7 @@ func TestFileIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	notes := strings.Join(r.Profile.Notes, "\n")
-	if !r.Full || r.Ended || r.Seconds > 10 || r.Profile.Len() == 0 || !strings.Contains(notes, "perf was stopped") || strings.Contains(notes, "processes ended") {
+	if !r.Full || r.Ended || r.Seconds > 25 || r.Profile.Len() == 0 || !strings.Contains(notes, "perf was stopped") || strings.Contains(notes, "processes ended") {
 		t.Errorf("full %v, ended %v, after %.1f s, notes %q", r.Full, r.Ended, r.Seconds, notes)
 	}
 }
@@ -86,7 +86,7 @@ func TestEndsByItself(t *testing.T) {
 	go func() { done <- cmd.Wait() }()
 	select {
 	case <-done:
-	case <-time.After(15 * time.Second):
+	case <-time.After(2 * time.Minute):
 		_ = cmd.Process.Kill()
 		<-done
 		t.Error("perf goes on")
@@ -142,7 +142,7 @@ func TestRefusedText(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	if _, _, err := (perf.Tool{Path: tool}).ReadFile(t.Context(), "x.data"); !errors.Is(err, profile.ErrFormat) || time.Since(begin) > 10*time.Second {
+	if _, _, err := (perf.Tool{Path: tool}).ReadFile(t.Context(), "x.data"); !errors.Is(err, profile.ErrFormat) || time.Since(begin) > time.Minute {
 		t.Errorf("%v after %v", err, time.Since(begin))
 	}
 }

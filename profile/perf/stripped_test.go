@@ -19,10 +19,7 @@ func TestStrippedGo(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cmd := spin(t, path, time.Minute)
-	r, err := tool.Record(t.Context(), options(cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := record(t, tool, options(cmd.Process.Pid))
 	trust := r.Profile.Distrust(r.Files)
 	b := r.Profile.Binaries[0]
 	if !trust.Enough || b.Type != profile.TypeGo || len(r.Profile.Notes) > 0 {
