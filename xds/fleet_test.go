@@ -49,15 +49,28 @@ func start(t *testing.T, spec xds.Spec) *xds.Fleet {
 		if running.Add(-1) > 0 {
 			return // the last one looks
 		}
-		stacks := make([]byte, 1<<20)
-		stacks = stacks[:runtime.Stack(stacks, true)]
-		for _, one := range strings.Split(string(stacks), "\n\n") {
-			if strings.Contains(one, "meshmark/xds.(") || strings.Contains(one, "xds/stream.(") {
-				t.Errorf("left behind:\n%s", one)
+		// A goroutine that nobody waits for any more may still be on its way out.
+		for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+			left := leftBehind()
+			if len(left) == 0 {
+				return
+			}
+			if time.Now().After(end) {
+				t.Errorf("left behind:\n%s", strings.Join(left, "\n\n"))
+				return
 			}
 		}
 	})
 	return f
+}
+
+// leftBehind lists the stacks of goroutines that are of fleets and streams.
+func leftBehind() []string {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	return slices.DeleteFunc(strings.Split(string(stacks), "\n\n"), func(one string) bool {
+		return !strings.Contains(one, "meshmark/xds.(") && !strings.Contains(one, "xds/stream.(")
+	})
 }
 
 func synced(t *testing.T, f *xds.Fleet) {

@@ -17,7 +17,7 @@ import (
 func TestIstiodSigns(t *testing.T) {
 	const namespace = "signed"
 	kube := openLab(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	address, root, token := istiodFor(ctx, t, kube, namespace)
 	request := xds.SignRequest{Address: address, RootCA: root, Token: token, Namespace: namespace, Validity: time.Hour}
@@ -32,7 +32,7 @@ func TestIstiodSigns(t *testing.T) {
 		spec.Proxies = append(spec.Proxies, xds.Proxy{Name: fmt.Sprintf("p-%d", i), Namespace: namespace, IP: fmt.Sprintf("10.250.1.%d", i+1)})
 	}
 	f := start(t, spec)
-	within(t, time.Minute, "all synced", func() bool { s := f.Status(); return s.Synced == s.Proxies })
+	within(t, 3*time.Minute, "all synced", func() bool { s := f.Status(); return s.Synced == s.Proxies })
 	if a := f.Account(); len(a.Reconnects) != 0 || a.Config["cds"] == 0 {
 		t.Errorf("%+v", a)
 	}
@@ -41,7 +41,7 @@ func TestIstiodSigns(t *testing.T) {
 	other.Proxies = []xds.Proxy{{Name: "p", Namespace: "default", IP: "10.250.1.99"}}
 	g := start(t, other)
 	defer func() { t.Logf("%+v, %+v", g.Account().Reconnects, g.Status()) }()
-	within(t, 20*time.Second, "to be turned away", func() bool { return g.Account().Reconnects["permission-denied"] > 0 })
+	within(t, 2*time.Minute, "to be turned away", func() bool { return g.Account().Reconnects["permission-denied"] > 0 })
 	request.Token = "eyJhbGciOiJub25lIn0.e30."
 	if _, err := xds.Sign(ctx, request); err == nil {
 		t.Error("a certificate for a token of nobody's")

@@ -27,7 +27,9 @@ func TestStopsReading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(c, grpc.KeepaliveParams(keepalive.ServerParameters{Time: 500 * time.Millisecond, Timeout: 500 * time.Millisecond}))
+	// Those that read must not be given up because the machine stood still.
+	const aliveTime = 5 * time.Second
+	s := server.New(c, grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Second, Timeout: aliveTime}))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

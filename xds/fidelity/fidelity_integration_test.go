@@ -5,6 +5,7 @@ package fidelity_test
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +29,7 @@ var update = flag.Bool("update", false, "write the recorded transcripts to testd
 // same changes, lose their streams and come back, and compares what they
 // sent.
 func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	m := newMesh(t, ctx)
 	m.listen(t, ctx)
@@ -49,7 +50,7 @@ func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
 			}
 			defer fleet.Stop()
 			m.streams(t, ctx, pod, 2)
-			m.changes(t, ctx, sidecarChanges())
+			m.changes(t, ctx, pod, sidecarChanges())
 			m.recorder.Drop()
 			m.streams(t, ctx, pod, 4)
 			if c.name == xds.ModeDelta { // once is enough
@@ -78,7 +79,7 @@ func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
 // TestSimulatedGatewayIsLikeARealOne is the same of a gateway: a pod that runs
 // `pilot-agent proxy router`, whose listeners come and go with Gateways.
 func TestSimulatedGatewayIsLikeARealOne(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	m := newMesh(t, ctx)
 	m.listen(t, ctx)
@@ -96,7 +97,7 @@ func TestSimulatedGatewayIsLikeARealOne(t *testing.T) {
 			}
 			defer fleet.Stop()
 			m.streams(t, ctx, pod, 2)
-			m.changes(t, ctx, gatewayChanges(name))
+			m.changes(t, ctx, pod, gatewayChanges(name))
 			m.recorder.Drop()
 			real, simulated := apart(m.streams(t, ctx, pod, 4))
 			for i, what := range []string{"connect", "reconnect"} {
@@ -253,8 +254,10 @@ func gatewayChanges(name string) []change {
 	}
 }
 
-// changes does something to the mesh, with a mark before each change.
-func (m *mesh) changes(t *testing.T, ctx context.Context, list []change) {
+// changes does something to the mesh, with a mark before each change, and waits
+// until both streams of a pod, which need all of them, have been told and have
+// answered: what comes late must not come after the next mark.
+func (m *mesh) changes(t *testing.T, ctx context.Context, pod corev1.Pod, list []change) {
 	t.Helper()
 	for _, change := range list {
 		m.recorder.Mark(change.mark)
@@ -266,6 +269,42 @@ func (m *mesh) changes(t *testing.T, ctx context.Context, list []change) {
 				t.Fatal(err)
 			}
 		}
-		still(t, ctx, m.recorder, 1, quiet)
+		for limit := time.Now().Add(time.Minute); ; {
+			still(t, ctx, m.recorder, 1, quiet)
+			late := m.late(t, pod, change.mark)
+			if late == "" {
+				break
+			}
+			if time.Now().After(limit) { // what it leads to is for the comparison to say
+				t.Logf("after a minute, %s: %s", change.mark, late)
+				break
+			}
+		}
 	}
+}
+
+// late says which stream of a pod was not told of what followed a mark, or has
+// not answered yet; "" for none.
+func (m *mesh) late(t *testing.T, pod corev1.Pod, mark string) string {
+	t.Helper()
+	all, err := m.recorder.Transcripts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, tr := range all {
+		if !strings.Contains(tr.NodeID(), pod.Name) {
+			continue
+		}
+		at := slices.IndexFunc(tr.Steps, func(s fidelity.Step) bool { return s.Kind == fidelity.Mark && s.Type == mark })
+		if at < 0 {
+			return fmt.Sprintf("stream %d has no such mark", i)
+		}
+		if !slices.ContainsFunc(tr.Steps[at:], func(s fidelity.Step) bool { return s.Kind == fidelity.FromServer }) {
+			return fmt.Sprintf("stream %d was told nothing", i)
+		}
+		if n := tr.Unanswered(fidelity.Core...); n > 0 {
+			return fmt.Sprintf("stream %d has not answered %d responses", i, n)
+		}
+	}
+	return ""
 }

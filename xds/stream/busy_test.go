@@ -30,13 +30,13 @@ func TestServerThatTakesNothing(t *testing.T) {
 	eventually(t, "a write that does not end", stuck)
 	begin := time.Now()
 	c.Close()
-	if took := time.Since(begin); took > 2*time.Second {
+	if took := time.Since(begin); took > 15*time.Second {
 		t.Errorf("closed after %v", took)
 	}
 	for what, end := range map[string]chan error{"the write": wrote, "the connection": ended} {
 		select {
 		case <-end:
-		case <-time.After(5 * time.Second):
+		case <-time.After(time.Minute):
 			t.Errorf("%s did not end", what)
 		}
 	}
