@@ -241,14 +241,15 @@ func (a *Applier) resource(object *unstructured.Unstructured) (dynamic.ResourceI
 func temporary(err error) bool {
 	if meta.IsNoMatchError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsConflict(err) ||
-		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) {
+		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err) {
 		return true
 	}
 	if apierrors.IsNotFound(err) { // the namespace, or a resource not served yet
 		return true
 	}
-	// A webhook whose server does not answer yet.
-	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed calling webhook")
+	// A webhook whose server does not answer yet, or an etcd that has no time or
+	// is starting.
+	return apierrors.IsInternalError(err) && (strings.Contains(err.Error(), "failed calling webhook") || strings.Contains(err.Error(), "etcdserver: "))
 }
 
 func describe(object *unstructured.Unstructured) string {

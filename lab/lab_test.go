@@ -93,6 +93,7 @@ func TestTemporary(t *testing.T) {
 		&meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "VirtualService"}}, apierrors.NewNotFound(pods, "namespace"),
 		apierrors.NewServiceUnavailable("starting"), apierrors.NewTooManyRequests("later", 1), apierrors.NewConflict(pods, "a", errors.New("x")),
 		syscall.ECONNREFUSED, syscall.ECONNRESET, webhook,
+		errors.New("http2: client connection lost"), apierrors.NewInternalError(errors.New("etcdserver: request timed out")),
 	} {
 		if !temporary(err) {
 			t.Errorf("counts as final: %v", err)
