@@ -300,13 +300,16 @@ func (c *ControlPlane) Restore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, rolloutTimeout)
 	defer cancel()
 	_, sidecars := c.applySidecars(ctx, nil)
+	// Before the Deployment: an autoscaler that is still held to another number
+	// would set that again.
+	scalers := c.restoreScalers(ctx)
 	config := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return c.restoreMeshConfig(ctx) })
 	restarted := false
 	deployment := retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) {
 		restarted, err = c.restoreDeployment(ctx)
 		return err
 	})
-	all := errors.Join(sidecars, config, deployment, c.restoreScalers(ctx))
+	all := errors.Join(sidecars, config, deployment, scalers)
 	if restarted {
 		all = errors.Join(all, c.rolledOut(ctx))
 	}
