@@ -21,7 +21,7 @@ import (
 
 // tinyControl is a study of the control plane: 10 Services, 8 proxies.
 const tinyControl = `
-control: {changes: %d, settle: 20s, quiet: 1s, idle: 500ms}
+control: {changes: %d, settle: 2m, quiet: 1s, idle: 500ms}
 settings: {services: 10, proxies: 7, gateways: 1, change: service, change_rate: 1}
 blocks: {min: %d, max: %[2]d}
 `
@@ -50,16 +50,22 @@ func TestControlRuns(t *testing.T) {
 			if e.Expected != 8 || len(e.Seen.Proxy) != 8 || len(e.Missed) > 0 {
 				t.Errorf("change %d: %d proxies needed it, %d had it, %d missed it", e.Change, e.Expected, len(e.Seen.Proxy), len(e.Missed))
 			}
-			// Istiod waits 100 ms for more changes; it cannot be quicker.
-			if len(e.Seen.ReceivedUS) > 0 && (e.Seen.ReceivedUS[0] < 50_000 || slices.Max(e.Seen.AckedUS) > 5_000_000) {
-				t.Errorf("change %d arrived after %v us", e.Change, e.Seen.ReceivedUS)
+			if len(e.Seen.ReceivedUS) == 0 {
+				continue
+			}
+			// Istiod waits 100 ms for more changes; it cannot be quicker. But where
+			// this machine was busy a commit is noted late, or comes close to the
+			// one before, which the trial's own checks say.
+			quick := e.Seen.ReceivedUS[0] < 50_000 && inTime(run.Trials[0])
+			if quick || slices.Max(e.Seen.AckedUS) > soonUS {
+				t.Errorf("change %d arrived after %v us, was acknowledged after %v", e.Change, e.Seen.ReceivedUS, e.Seen.AckedUS)
 			}
 		}
 		c := run.Trials[0].Control
 		if c.Wire["cds"].Responses == 0 || c.Config["cds"] == 0 || c.Istiod[`pilot_xds_pushes{type="cds"}`] == 0 || len(c.Stages) == 0 {
 			t.Errorf("counted %+v, %d bytes of clusters, %d stages", c.Wire, c.Config["cds"], len(c.Stages))
 		}
-		if j := c.Join; j == nil || j.Namespace != "mm-0" || j.TotalUS <= 0 || j.TotalUS > 5_000_000 || j.Types["cds"].Resources == 0 || j.Types["rds"].Bytes == 0 ||
+		if j := c.Join; j == nil || j.Namespace != "mm-0" || j.TotalUS <= 0 || j.TotalUS > soonUS || j.Types["cds"].Resources == 0 || j.Types["rds"].Bytes == 0 ||
 			c.ScopeConfig["cds"] < c.Config["cds"]/2 || j.Types["cds"].Bytes < c.ScopeConfig["cds"] {
 			t.Errorf("one more proxy: %+v, where the others hold %v", j, c.ScopeConfig)
 		}
@@ -70,6 +76,18 @@ func TestControlRuns(t *testing.T) {
 	})
 	t.Run("istiod killed", b.testIstiodKilled)
 	t.Run("interrupted, killed, resumed", b.testControlInterruptions)
+}
+
+// soonUS is more than the way of a change takes on a machine however busy, in
+// microseconds, and less than it would be in another unit.
+const soonUS = 60_000_000
+
+// inTime tells whether changes left, and were noted as committed, when they
+// should.
+func inTime(trial record.Trial) bool {
+	return !slices.ContainsFunc(trial.Validity.Checks, func(c record.Check) bool {
+		return !c.OK && slices.Contains([]string{"driver-schedule", "api-server", "commits-noted"}, c.Name)
+	})
 }
 
 // verifyControl reads a run of the control plane and checks its accounts.
@@ -125,17 +143,24 @@ func (b *bench) testIstiodKilled(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	b.changed(t, 3)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // the trial is not valid
+	}()
+	defer func() {
+		if t.Failed() {
+			_ = cmd.Process.Kill()
+			<-ended
+			t.Logf("%s", &text)
+		}
+	}()
+	b.changed(t, 3, ended)
 	now := int64(0)
 	if err := b.kube.CoreV1().Pods("istio-system").DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: "app=istiod"}); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // the trial is not valid
-	defer func() {
-		if t.Failed() {
-			t.Logf("%s", &text)
-		}
-	}()
+	<-ended
 	run := b.verifyControl(t, out, 1, 12)
 	trial := run.Trials[0]
 	if trial.Validity.Valid {
@@ -160,10 +185,16 @@ func (b *bench) testIstiodKilled(t *testing.T) {
 	b.undone(t)
 }
 
-// changed waits until a trial has made a number of changes.
-func (b *bench) changed(t *testing.T, count int) {
+// changed waits until a trial has made a number of changes, of a run that must
+// not end before.
+func (b *bench) changed(t *testing.T, count int, ended <-chan struct{}) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		select {
+		case <-ended:
+			t.Fatalf("the run ended before %d changes were seen", count)
+		default:
+		}
 		list, err := b.kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{LabelSelector: "meshmark.dev/churn"})
 		if err != nil {
 			t.Fatal(err)
@@ -199,7 +230,8 @@ func (b *bench) undone(t *testing.T) {
 // another, which leaves everything for the next; and resumes to the end.
 func (b *bench) testControlInterruptions(t *testing.T) {
 	out := filepath.Join(b.dir, "stopped")
-	file := b.controlStudy(t, "stopped", 3, 2)
+	const changes = 6 // some seconds of them come after the signal
+	file := b.controlStudy(t, "stopped", changes, 2)
 	start := func(args ...string) (stop func(syscall.Signal)) {
 		cmd := b.command(args...)
 		var text bytes.Buffer
@@ -207,13 +239,26 @@ func (b *bench) testControlInterruptions(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+		ended := make(chan struct{})
+		var err error
+		go func() {
+			defer close(ended)
+			err = cmd.Wait()
+		}()
 		return func(signal syscall.Signal) {
-			b.changed(t, 2)
+			defer func() {
+				if t.Failed() {
+					_ = cmd.Process.Kill()
+					<-ended
+					t.Logf("%s", &text)
+				}
+			}()
+			b.changed(t, 2, ended)
 			if err := cmd.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
-			if err := cmd.Wait(); err == nil {
-				t.Errorf("%v did not end the run:\n%s", signal, &text)
+			if <-ended; err == nil {
+				t.Errorf("%v did not end the run", signal)
 			}
 		}
 	}
@@ -225,6 +270,6 @@ func (b *bench) testControlInterruptions(t *testing.T) {
 	}
 	code, text := b.meshmark(t, "run", "--resume", out)
 	measured(t, code, text)
-	b.verifyControl(t, out, 2, 3)
+	b.verifyControl(t, out, 2, changes)
 	b.undone(t)
 }

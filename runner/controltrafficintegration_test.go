@@ -16,7 +16,7 @@ import (
 const slowTold = `
 name: slow-told
 question: What do requests meet?
-control: {changes: 1, settle: 8s, quiet: 500ms, idle: 0s, traffic: {rate: 50, connections: 400}}
+control: {changes: 1, settle: 2m, quiet: 500ms, idle: 0s, traffic: {rate: 50, connections: 400}}
 settings: {services: 2, proxies: 2, change: endpoints-replace, change_rate: 1, debounce_after: 2500ms}
 blocks: {min: 1, max: 1}
 `

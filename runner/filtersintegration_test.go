@@ -65,16 +65,13 @@ func TestFilters(t *testing.T) {
 		}
 	}
 	t.Run("each alone and all together", func(t *testing.T) {
-		out := filepath.Join(b.dir, "filters")
-		code, text := b.meshmark(t, "run", b.study(t, "filters", `
+		b.measure(t, "filters", `
 settings: {sidecars: both, rate: 50, connections: 4, concurrency: 1}
 factors: {filters: [none, `+strings.Join(alone, ", ")+`, `+strings.Join(together, "+")+`]}
 envoy_filters: {good: good.yaml}
 baseline: {filters: none}
-blocks: {min: 1, max: 1, limit: 10m}
-`), "--out", out)
-		measured(t, code, text)
-		verify(t, out, 1)
+blocks: {min: 1, max: 1, limit: 20m}
+`, 1)
 		b.gone(t)
 	})
 	t.Run("EnvoyFilters that are refused", func(t *testing.T) {
@@ -84,7 +81,7 @@ settings: {sidecars: server, rate: 50, connections: 4, concurrency: 1, mtls: per
 factors: {filters: [none, envoyfilter-good, envoyfilter-bad, envoyfilter-idle]}
 envoy_filters: {good: good.yaml, bad: bad.yaml, idle: idle.yaml}
 baseline: {filters: none}
-blocks: {min: 1, max: 1, limit: 5m}
+blocks: {min: 1, max: 1, limit: 20m}
 `), "--out", out)
 		measured(t, code, text)
 		run, _, err := store.Load(t.Context(), out)

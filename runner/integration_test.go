@@ -30,13 +30,10 @@ func TestRuns(t *testing.T) {
 	const tiny = `
 settings: {rate: 200, connections: 4}
 factors: {sidecars: [none, both]}
-blocks: {min: 2, max: 2, limit: 2m}
+blocks: {min: 2, max: 2, limit: 20m}
 `
 	t.Run("a study", func(t *testing.T) {
-		out := filepath.Join(b.dir, "tiny")
-		code, text := b.meshmark(t, "run", b.study(t, "tiny", tiny), "--out", out)
-		measured(t, code, text)
-		verify(t, out, 2)
+		text, out := b.measure(t, "tiny", tiny, 2)
 		if !strings.Contains(text, "report: "+filepath.Join(out, "report.html")) {
 			t.Errorf("the report's place is not told:\n%s", text)
 		}
@@ -89,14 +86,16 @@ func (b *bench) testCluster(t *testing.T, text string) {
 }
 
 // testInterruptions ends a run by Ctrl-C, its resumption by kill -9, and
-// lets the third attempt finish it.
+// lets the third attempt finish it. There are trials enough that some are
+// still to come however late a signal is.
 func (b *bench) testInterruptions(t *testing.T) {
+	const blocks = 6
 	file, out := b.study(t, "broken", `
 mesh: none
 settings: {sidecars: none, rate: 200}
 factors: {connections: [1, 4]}
 baseline: {connections: 1}
-blocks: {min: 3, max: 3, limit: 2m}
+blocks: {min: 6, max: 6, limit: 20m}
 seed: 11
 `), filepath.Join(b.dir, "broken")
 	trials := filepath.Join(out, store.FileTrials)
@@ -112,7 +111,7 @@ seed: 11
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
-		for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 			data, _ := os.ReadFile(trials)
 			if bytes.Count(data, []byte("\n")) >= count {
 				break
@@ -125,7 +124,7 @@ seed: 11
 			if time.Now().After(end) {
 				_ = cmd.Process.Kill()
 				<-ended
-				t.Fatalf("no %d trials in two minutes\n%s", count, &output)
+				t.Fatalf("no %d trials in five minutes\n%s", count, &output)
 			}
 		}
 		if err := cmd.Process.Signal(signal); err != nil {
@@ -170,8 +169,8 @@ seed: 11
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := plan.CheckTrials(loaded.Trials); err != nil || len(loaded.Trials) != 3*plan.BlockSize() {
-		t.Errorf("%d trials, want %d; %v", len(loaded.Trials), 3*plan.BlockSize(), err)
+	if err := plan.CheckTrials(loaded.Trials); err != nil || len(loaded.Trials) != blocks*plan.BlockSize() {
+		t.Errorf("%d trials, want %d; %v", len(loaded.Trials), blocks*plan.BlockSize(), err)
 	}
 	for i, trial := range loaded.Trials {
 		if want := study.TrialID(i/plan.BlockSize(), i%plan.BlockSize()); trial.ID != want || trial.Hist == "" {
@@ -193,7 +192,7 @@ func mustParse(t *testing.T, text []byte) *study.Study {
 // testModes goes through the levels of every factor that changes what
 // passes between the pods, or how.
 func (b *bench) testModes(t *testing.T) {
-	const once = "\nblocks: {min: 1, max: 1, limit: 1m}\n"
+	const once = "\nblocks: {min: 1, max: 1, limit: 20m}\n"
 	for _, tt := range []struct{ name, text string }{
 		{"protocols", `
 settings: {sidecars: both, rate: 100, connections: 4, payload: 100B}
@@ -215,10 +214,7 @@ factors: {telemetry: [off, access-log-text, access-log-json, access-log-text+sta
 `},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			out := filepath.Join(b.dir, tt.name)
-			code, text := b.meshmark(t, "run", b.study(t, tt.name, tt.text+once), "--out", out)
-			measured(t, code, text)
-			verify(t, out, 1)
+			b.measure(t, tt.name, tt.text+once, 1)
 		})
 	}
 	b.gone(t)

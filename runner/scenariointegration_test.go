@@ -31,12 +31,12 @@ graph:
 load: {to: bar, clients: 2, timeout: 3s}
 settings: {rate: 100, arrival: poisson, connections: 2}
 timeline:
-  duration: 14s
+  duration: 20s
   steps:
   - {name: gone, at: 2s, remove: {service: bar, replicas: 1}}
   - name: harm
     at: 4s
-    for: 3s
+    for: 8s # long enough to be felt, however late the proxies are told
     config:
       apply: |
         apiVersion: networking.istio.io/v1
@@ -48,7 +48,7 @@ timeline:
           - fault: {abort: {percentage: {value: 50}, httpStatus: 418}}
             route: [{destination: {host: bar}}]
   - {name: reaction, at: 3s, when: error_share > 0.2, worker: {service: bar, set: {service_time: {mean: 6ms}}}}
-  - {name: sale, at: 9s, for: 2s, load: {rate: 200}}
+  - {name: sale, at: 14s, for: 2s, load: {rate: 200}}
 blocks: {min: 1, max: 1}
 stop: none
 assert:
@@ -157,7 +157,7 @@ graph: {services: {bar: {replicas: 1}}}
 load: {to: bar, clients: 1}
 settings: {rate: 20}
 timeline:
-  duration: 20s
+  duration: 34s
   steps:
   - name: elsewhere
     at: 1s
@@ -167,7 +167,7 @@ timeline:
         kind: ConfigMap
         metadata: {name: from-a-step, namespace: default}
         data: {a: b}
-  - {name: away, at: 2s, for: 16s, process: {of: istiod, do: kill}}
+  - {name: away, at: 2s, for: 30s, process: {of: istiod, do: kill}}
 blocks: {min: 1, max: 1}
 stop: none
 assert: [total.failed == 0]
@@ -186,7 +186,7 @@ func (b *bench) testScenarioKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := ""
-	for since := time.Now(); !strings.Contains(log, "step away") && time.Since(since) < 2*time.Minute; time.Sleep(100 * time.Millisecond) {
+	for since := time.Now(); !strings.Contains(log, "step away") && time.Since(since) < 5*time.Minute; time.Sleep(100 * time.Millisecond) {
 		data, _ := os.ReadFile(filepath.Join(out, store.FileLog)) // not there yet
 		log = string(data)
 	}
