@@ -215,9 +215,12 @@ func (h *hands) witness(ctx context.Context) (*witness, error) {
 		}
 	}
 	var err error
-	w.configs, w.refused, err = w.look(ctx)
-	if len(w.configs) == 0 {
-		return nil, fmt.Errorf("no proxy tells its configuration: %w", err)
+	for since := time.Now(); len(w.configs) == 0; {
+		w.configs, w.refused, err = w.look(ctx)
+		// A machine that stood still may have had no answer from any in time.
+		if len(w.configs) == 0 && (time.Since(since) > 3*oneLook || pause(ctx, leverEvery) != nil) {
+			return nil, fmt.Errorf("no proxy tells its configuration: %w", err)
+		}
 	}
 	return w, nil
 }

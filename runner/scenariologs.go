@@ -172,10 +172,12 @@ func (s *scribe) book(options ledger.Options, clients []ledger.ClientEntry) *led
 }
 
 // Limits of the wait for the last lines. A sidecar writes its log once a
-// second (Istio's file-flush-interval), a worker ten times.
+// second (Istio's file-flush-interval), a worker ten times; on a machine that
+// stands still for a while both do so later. Only a book that does not balance
+// waits so long.
 const (
-	scribeQuiet = 2500 * time.Millisecond
-	scribeLimit = 20 * time.Second
+	scribeQuiet = 5 * time.Second
+	scribeLimit = time.Minute
 	scribeLook  = 250 * time.Millisecond
 )
 

@@ -75,10 +75,14 @@ func (l *looks) stop() {
 	l.cancel()
 	l.cancel = nil
 	l.done.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), lastLookTime)
 	defer cancel()
 	l.note(errors.Join(l.cost(ctx, false), l.cost(ctx, true)))
 }
+
+// lastLookTime bounds the last look: without it the trial is worth nothing, and
+// memory is added up page by page.
+const lastLookTime = 30 * time.Second
 
 // mostUnseen is how long nothing may be seen. A single look that fails, as on a
 // busy machine, takes nothing away: counters go on, and endpoints are looked at

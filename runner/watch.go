@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -21,6 +22,10 @@ type endpointWatch struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
+
+// watchTime is how long the API server may take for what is there when a watch
+// begins.
+const watchTime = 30 * time.Second
 
 // watchEndpoints tells of the EndpointSlices and pods of a namespace that a
 // label selector chooses: of those that are there before it returns, then of
@@ -42,7 +47,7 @@ func watchEndpoints(ctx context.Context, kube kubernetes.Interface, namespace, s
 	}
 	factory.Start(life.Done())
 	w.done.Go(func() { <-life.Done(); factory.Shutdown() })
-	limited, end := context.WithTimeout(ctx, stopTimeout)
+	limited, end := context.WithTimeout(ctx, watchTime)
 	defer end()
 	synced := cache.WaitForCacheSync(limited.Done(), slices, pods)
 	switch {
@@ -51,7 +56,7 @@ func watchEndpoints(ctx context.Context, kube kubernetes.Interface, namespace, s
 		return nil, ctx.Err()
 	case !synced:
 		w.stop()
-		return nil, fmt.Errorf("nothing came within %v", stopTimeout)
+		return nil, fmt.Errorf("nothing came within %v", watchTime)
 	}
 	return w, nil
 }
