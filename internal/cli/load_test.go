@@ -33,9 +33,13 @@ func runLoadCommand(ctx context.Context, args ...string) (stdout, stderr string,
 func TestLoadCommand(t *testing.T) {
 	var bad atomic.Bool
 	var ids atomic.Int64
+	var interrupt atomic.Pointer[context.CancelFunc] // once a request has come
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.Header.Get("X-Request-Id"), "mm-7-") && strings.HasPrefix(r.Header.Get("X-User"), "key-") {
 			ids.Add(1)
+		}
+		if end := interrupt.Swap(nil); end != nil {
+			time.AfterFunc(300*time.Millisecond, *end)
 		}
 		if bad.Load() {
 			w.WriteHeader(500)
@@ -92,7 +96,7 @@ func TestLoadCommand(t *testing.T) {
 		t.Errorf("%d of %d requests carried an id and a key", ids.Load(), report.Scheduled)
 	}
 
-	out, _, _ = runLoadCommand(ctx, server.URL, "-r", "max", "-d", "100ms")
+	out, _, _ = runLoadCommand(ctx, server.URL, "-r", "max", "-d", "1s")
 	for _, want := range []string{"as fast as possible", "latency    intended        send", "p50", "scheduled", "own CPU"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -100,14 +104,15 @@ func TestLoadCommand(t *testing.T) {
 	}
 
 	bad.Store(true)
-	out, _, code = runLoadCommand(ctx, server.URL, "-d", "100ms")
+	out, _, code = runLoadCommand(ctx, server.URL, "-d", "1s")
 	if code != errs.CodeInvalid || !strings.Contains(out, "valid     no") || !strings.Contains(out, "status") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 	bad.Store(false)
 
 	ctx, cancel := context.WithCancel(ctx)
-	time.AfterFunc(300*time.Millisecond, cancel)
+	defer cancel()
+	interrupt.Store(&cancel)
 	out, _, code = runLoadCommand(ctx, server.URL, "-d", "1h")
 	if code != errs.CodeInterrupted || !strings.Contains(out, "was interrupted after") {
 		t.Errorf("exit code %d:\n%s", code, out)

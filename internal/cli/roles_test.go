@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -20,12 +22,9 @@ func TestRoleScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/roles",
 		Setup: func(env *testscript.Env) error {
-			free, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				return err
-			}
-			env.Setenv("CONTROL", free.Addr().String())
-			return free.Close()
+			address, err := freeAddress()
+			env.Setenv("CONTROL", address)
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			// exits N COMMAND...: wants that exit code.
@@ -53,7 +52,7 @@ func TestRoleScripts(t *testing.T) {
 			// healthy: waits until the program in the background answers at
 			// $CONTROL.
 			"healthy": func(ts *testscript.TestScript, _ bool, _ []string) {
-				for range 200 {
+				for range 1200 {
 					resp, err := http.Get("http://" + ts.Getenv("CONTROL") + "/healthz")
 					if err == nil {
 						resp.Body.Close()
@@ -65,6 +64,17 @@ func TestRoleScripts(t *testing.T) {
 			},
 		},
 	})
+}
+
+// freeAddress is one where nobody listens: of an address of the loopback that is
+// no other process's, so that none takes the port meanwhile.
+func freeAddress() (string, error) {
+	pid := os.Getpid()
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 64+pid>>16&63, pid>>8&255, pid&255))
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
 }
 
 func TestDoctorLinesAreMergedAndPrinted(t *testing.T) {

@@ -5,6 +5,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,21 +87,29 @@ func TestScopeOfALab(t *testing.T) {
 		return r, owners
 	}
 	kubectl(scopeManifests, "apply", "-f", "-")
-	kubectl("", "-n", "scoped", "rollout", "status", "deployment/shop", "--timeout=90s")
-	before, owners := read()
+	kubectl("", "-n", "scoped", "rollout", "status", "deployment/shop", "--timeout=240s")
 	istiod := scope.Owner{Kind: "Service", Namespace: "istio-system", Name: "istiod"}
-	for _, o := range []scope.Owner{istiod, {Kind: "Service", Namespace: "scoped", Name: "shop"}, {Kind: "VirtualService", Namespace: "scoped", Name: "shop-routes"},
-		{Kind: "DestinationRule", Namespace: "scoped", Name: "shop-subsets"}, {Kind: "ServiceEntry", Namespace: "scoped", Name: "outside.example.com"}} {
-		if owners[o].DumpBytes == 0 {
-			t.Errorf("%s brought nothing", o)
+	var before scope.Report
+	var lacks []scope.Owner
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(500 * time.Millisecond) { // a ready proxy may have older configuration
+		var owners map[scope.Owner]scope.OwnerTotal
+		before, owners = read()
+		lacks = slices.DeleteFunc([]scope.Owner{istiod, {Kind: "Service", Namespace: "scoped", Name: "shop"}, {Kind: "VirtualService", Namespace: "scoped", Name: "shop-routes"},
+			{Kind: "DestinationRule", Namespace: "scoped", Name: "shop-subsets"}, {Kind: "ServiceEntry", Namespace: "scoped", Name: "outside.example.com"}},
+			func(o scope.Owner) bool { return owners[o].DumpBytes > 0 })
+		if len(lacks) == 0 || time.Now().After(deadline) {
+			break
 		}
+	}
+	for _, o := range lacks {
+		t.Errorf("%s brought nothing", o)
 	}
 	if u := before.Uncalled; u == nil || u.Clusters < 4 || u.Never != u.Clusters {
 		t.Errorf("a workload that calls nobody: %+v", u)
 	}
 	kubectl(scopeSidecar, "apply", "-f", "-")
 	// An Envoy holds a removed listener while it drains, 45 s as Istio sets it.
-	for deadline := time.Now().Add(90 * time.Second); ; time.Sleep(500 * time.Millisecond) {
+	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(500 * time.Millisecond) {
 		after, owners := read()
 		if owners[istiod].DumpBytes == 0 && after.DumpBytes < before.DumpBytes {
 			t.Logf("%d bytes without a Sidecar, %d with", before.DumpBytes, after.DumpBytes)

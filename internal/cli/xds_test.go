@@ -60,14 +60,14 @@ func TestXDSDurationEnds(t *testing.T) {
 		{"all is well", []string{"--address", l.Addr().String(), "--proxies", "3"}, 3, ""},
 		{"a reconnect storm", []string{"--address", l.Addr().String(), "--proxies", "3", "--behaviour", "reconnect-storm"}, 3, ""},
 		{"nobody reads on", []string{"--address", l.Addr().String(), "--proxies", "3", "--behaviour", "stops-reading"}, 3, ""},
-		{"nobody there", []string{"--address", "127.0.0.1:1", "--proxies", "3", "--patience", "300ms"}, 0, "3 of 3 proxies never had their configuration; the last error: "},
+		{"nobody there", []string{"--address", "127.0.0.1:1", "--proxies", "3", "--patience", "3s"}, 0, "3 of 3 proxies never had their configuration; the last error: "},
 		{"nobody answers", []string{"--address", mute.Addr().String(), "--proxies", "3", "--patience", "300ms"}, 0, "3 of 3 proxies never had their configuration"},
-		{"half of them", []string{"--address", l.Addr().String(), "--address", mute.Addr().String(), "--proxies", "4", "--patience", "300ms", "--streams-per-connection", "1"}, 2,
+		{"half of them", []string{"--address", l.Addr().String(), "--address", mute.Addr().String(), "--proxies", "4", "--patience", "6s", "--streams-per-connection", "1"}, 2,
 			"2 of 4 proxies never had their configuration"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			stdout, stderr, err := runIn(ctx, append([]string{"xds", "--duration", "200ms", "--json"}, test.args...)...)
 			if ctx.Err() != nil {
@@ -106,8 +106,24 @@ func TestXDSControlAddress(t *testing.T) {
 	}
 }
 
-// Proxies that have lost their server by the end are a failure.
+// Proxies that have lost their server by the end are a failure. A busy machine
+// may be too slow for the first try.
 func TestXDSWithoutServerAtTheEnd(t *testing.T) {
+	var out string
+	var err error
+	for _, after := range []time.Duration{time.Second, 5 * time.Second, 20 * time.Second} {
+		out, err = serverEnds(t, after)
+		if err != nil && strings.Contains(err.Error(), "3 of 3 proxies had lost their connection at the end; the last error: ") && errs.Code(err) == errs.CodeFailure {
+			return
+		}
+		t.Logf("after %v: %v", after, err)
+	}
+	t.Errorf("%v: %s", err, out)
+}
+
+// serverEnds runs proxies whose server ends after a while and before them.
+func serverEnds(t *testing.T, after time.Duration) (string, error) {
+	t.Helper()
 	c, err := server.Synthetic(5, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -119,11 +135,10 @@ func TestXDSWithoutServerAtTheEnd(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
-	stop := time.AfterFunc(time.Second, s.Close)
+	stop := time.AfterFunc(after, s.Close)
 	defer stop.Stop()
-	out, _, err := runIn(t.Context(), "xds", "--address", l.Addr().String(), "--proxies", "3", "--duration", "2500ms", "--json")
-	if err == nil || !strings.Contains(err.Error(), "3 of 3 proxies had lost their connection at the end; the last error: ") || errs.Code(err) != errs.CodeFailure {
-		t.Errorf("%v: %s", err, out)
-	}
+	out, _, err := runIn(t.Context(), "xds", "--address", l.Addr().String(), "--proxies", "3", "--duration", (after * 5 / 2).String(), "--json")
+	s.Close()
 	<-done
+	return out, err
 }
