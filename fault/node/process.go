@@ -178,7 +178,7 @@ func (p processes) signalOne(one Process, signal unix.Signal) error {
 
 // stopTime is how long a process may take to stop; one that is in the middle
 // of a system call finishes that first.
-const stopTime = 2 * time.Second
+const stopTime = 10 * time.Second
 
 // stopped waits until all processes have stopped or ended.
 func (p processes) stopped(ctx context.Context, all []Process) error {
