@@ -101,9 +101,11 @@ func (p *pool) change(at int64, rps float64) bool {
 
 // changer makes changes of a run's rate, one at a time.
 type changer struct {
-	mu   sync.Mutex
-	made []RateChange
-	set  func(at int64, rps float64) bool
+	mu      sync.Mutex
+	made    []RateChange
+	set     func(at int64, rps float64) bool
+	stopped bool // the schedule was cut at end
+	end     int64
 }
 
 // list returns the changes made so far, in the order in which they were made.
@@ -117,8 +119,8 @@ func (c *changer) list() []RateChange {
 // planned from there on; 0 pauses. The zero time stands for at once. Requests
 // due before the instant are not touched. The times of those after it are
 // fixed by the Spec's seed and the changes alone, whenever they were made. It
-// returns the change as it is in force; an instant that has passed is an
-// error, and then nothing has changed.
+// returns the change as it is in force; an instant that has passed, or when
+// the run will have been stopped, is an error, and then nothing has changed.
 func (r *Running) SetRate(rps float64, at time.Time) (RateChange, error) {
 	if err := r.mayChange(rps); err != nil {
 		return RateChange{}, errs.WithCode(err, errs.CodeUsage)
@@ -148,9 +150,15 @@ func (r *Running) changeAt(rps float64, at int64) (RateChange, error) {
 		return RateChange{}, errs.WithHint(errs.Usage("rate_rps %v: until the end that is more than the %d requests that the request log holds", rps, MaxLoggedRequests),
 			"ask for a lower rate or a shorter run, or leave the request log out")
 	}
+	if r.changer.stopped && at >= r.changer.end {
+		return RateChange{}, ErrEnded // or will have, by then
+	}
 	if c.AtNS < 0 || !r.changer.set(c.AtNS, rps*r.spec.portion()) {
 		return RateChange{}, errs.WithHint(fmt.Errorf("%w: a change of the rate at %.6f s, when the run is at %.6f s", ErrLate, float64(c.AtNS)/1e9, time.Since(r.Epoch).Seconds()),
 			"ask for it some milliseconds ahead; clocks of two machines differ by more")
+	}
+	if r.changer.stopped {
+		r.changer.set(r.changer.end, 0) // what is new from at on ends there too
 	}
 	r.changer.made = append(r.changer.made, c)
 	return c, nil
@@ -175,11 +183,13 @@ func (r *Running) cut(d *deadline, at func(lead time.Duration) int64) {
 			return
 		}
 		if r.changer.set(end, 0) {
+			r.changer.stopped, r.changer.end = true, end
 			d.lower(end)
 			return
 		}
 	}
 	d.lower(at(0))
+	r.changer.stopped, r.changer.end = true, d.end.Load()
 }
 
 // Errors of changes.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -146,6 +147,38 @@ func plainServer(t *testing.T) *httptest.Server {
 	return server
 }
 
+// startSale starts a run and has its rate change three times from an instant
+// on, which it returns: further ahead where the machine was too slow for that.
+func startSale(t *testing.T, spec Spec) (*Running, time.Duration) {
+	t.Helper()
+	for lead := 400 * time.Millisecond; ; lead *= 2 {
+		running, err := Start(context.Background(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sale, late := running.Epoch.Add(lead), false
+		for _, c := range []struct {
+			rps float64
+			at  time.Time
+		}{{2000, sale}, {0, sale.Add(300 * time.Millisecond)}, {800, sale.Add(600 * time.Millisecond)}} {
+			made, err := running.SetRate(c.rps, c.at)
+			if late = errors.Is(err, ErrLate) && time.Now().After(c.at) && lead < time.Minute; late {
+				break
+			}
+			if err != nil || made.AtNS != int64(c.at.Sub(running.Epoch)) || made.RPS != c.rps {
+				t.Fatalf("%+v, %v", made, err)
+			}
+		}
+		if !late {
+			return running, lead
+		}
+		running.Stop()
+		if _, err := running.Result(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestSetRate changes the rate of runs under way, on every engine.
 func TestSetRate(t *testing.T) {
 	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
@@ -163,25 +196,14 @@ func TestSetRate(t *testing.T) {
 			spec := quick("http://" + addr + "/")
 			spec.Rate, spec.DurationS, spec.DrainS = 200, 60, 30
 			change(&spec)
-			running, err := Start(context.Background(), spec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sale := running.Epoch.Add(400 * time.Millisecond)
-			for _, c := range []struct {
-				rps float64
-				at  time.Time
-			}{{2000, sale}, {0, sale.Add(300 * time.Millisecond)}, {800, sale.Add(600 * time.Millisecond)}} {
-				if made, err := running.SetRate(c.rps, c.at); err != nil || made.AtNS != int64(c.at.Sub(running.Epoch)) || made.RPS != c.rps {
-					t.Fatalf("%+v, %v", made, err)
-				}
-			}
+			running, lead := startSale(t, spec)
+			sale, saleNS := running.Epoch.Add(lead), int64(lead)
 			if _, err := running.SetRate(1, running.Epoch); !errors.Is(err, ErrLate) || errs.Hint(err) == "" {
 				t.Errorf("a change in the past: %v", err)
 			}
 			time.Sleep(time.Until(sale.Add(620 * time.Millisecond)))
 			now, err := running.SetRate(400, time.Time{})
-			if err != nil || now.AtNS < 1e9 {
+			if err != nil || now.AtNS < saleNS+600e6 {
 				t.Errorf("%+v, %v", now, err)
 			}
 			time.Sleep(200 * time.Millisecond)
@@ -195,12 +217,12 @@ func TestSetRate(t *testing.T) {
 				t.Errorf("changes %+v", r.Changes)
 			}
 			w := r.Total()
-			want := (200*0.4 + 2000*0.3 + 800*float64(now.AtNS-1e9)/1e9 + 400*float64(r.EndNS-now.AtNS)/1e9) * spec.fraction()
+			want := (200*lead.Seconds() + 2000*0.3 + 800*float64(now.AtNS-saleNS-600e6)/1e9 + 400*float64(r.EndNS-now.AtNS)/1e9) * spec.fraction()
 			if d := math.Abs(float64(w.Scheduled) - want); d > 6*math.Sqrt(want)+4 || w.Completed != w.Scheduled {
 				t.Errorf("%+v, the rates want %.0f requests", w.Account, want)
 			}
 			for req := range r.Requests.All() {
-				if req.IntendedNS >= 700e6 && req.IntendedNS < 1000e6 {
+				if at := req.IntendedNS - saleNS; at >= 300e6 && at < 600e6 {
 					t.Errorf("request %d at %d ns, in the pause", req.N, req.IntendedNS)
 				}
 			}
@@ -215,7 +237,7 @@ func TestSetRate(t *testing.T) {
 func TestManyChanges(t *testing.T) {
 	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
 	spec := quick("http://" + addr + "/")
-	spec.Threads, spec.DurationS = 4, 0.6
+	spec.Threads, spec.DurationS = 4, 60
 	running, err := Start(context.Background(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -234,6 +256,9 @@ func TestManyChanges(t *testing.T) {
 			made++
 		} else if !errors.Is(err, ErrLate) {
 			t.Fatal(err)
+		}
+		if made == 500 {
+			running.Stop()
 		}
 		time.Sleep(200 * time.Microsecond)
 	}
@@ -274,6 +299,33 @@ func TestSetRateRefusals(t *testing.T) {
 		if _, err := running.Result(context.Background()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A change between the order to stop and the end does not bring back what the
+// stop took from the schedule.
+func TestChangeOfAStoppedRun(t *testing.T) {
+	r := &Running{Epoch: time.Now().Add(-time.Second), spec: quick("http://h/"), done: make(chan struct{})}
+	type set struct {
+		at  int64
+		rps float64
+	}
+	var sets []set
+	r.changer.set = func(at int64, rps float64) bool {
+		sets = append(sets, set{at, rps})
+		return true
+	}
+	d := &deadline{}
+	d.end.Store(60e9)
+	r.cut(d, func(time.Duration) int64 { return 5e9 })
+	if made, err := r.changeAt(700, 3e9); err != nil || made != (RateChange{3e9, 700}) {
+		t.Errorf("before the end: %+v, %v", made, err)
+	}
+	if _, err := r.changeAt(700, 5e9); !errors.Is(err, ErrEnded) {
+		t.Errorf("at the end: %v", err)
+	}
+	if want := []set{{5e9, 0}, {3e9, 700}, {5e9, 0}}; !slices.Equal(sets, want) || d.end.Load() != 5e9 || len(r.changer.list()) != 1 {
+		t.Errorf("sets %v, want %v; the end is %d, changes %v", sets, want, d.end.Load(), r.changer.list())
 	}
 }
 

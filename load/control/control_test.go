@@ -35,7 +35,7 @@ func TestRunByControl(t *testing.T) {
 		t.Errorf("version %q, %v", v, err)
 	}
 	spec := load.DefaultSpec(url)
-	spec.Rate, spec.DurationS, spec.IntervalS, spec.Connections = 200, 60, 0.1, 2
+	spec.Rate, spec.DurationS, spec.IntervalS, spec.Connections, spec.DrainS = 200, 60, 0.1, 2, 30
 	started, err := c.Start(ctx, spec)
 	if err != nil {
 		t.Fatal(err)
@@ -49,16 +49,22 @@ func TestRunByControl(t *testing.T) {
 	if s, err := c.StopAfter(ctx, started.Run, 3); err != nil || s.Run != started.Run || s.StartUnixNS != started.StartUnixNS {
 		t.Errorf("stop after: %+v, %v", s, err)
 	}
+	p, err := c.Progress(ctx, started.Run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inTime := p.AtNS < 400e6 // else the order came too late, and the run ended at once
 	result, err := c.Result(ctx, started.Run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := result.Total()
-	if len(result.Intervals) != 4 || !w.Balanced() || w.Completed == 0 || w.Completed != w.Scheduled || result.Start.UnixNano() != started.StartUnixNS {
+	n := len(result.Intervals)
+	if n < 4 || inTime && n > 4 || !w.Balanced() || w.Completed == 0 || w.Completed != w.Scheduled || result.Start.UnixNano() != started.StartUnixNS {
 		t.Errorf("%d intervals, %+v", len(result.Intervals), w.Account)
 	}
 	s, err := c.Intervals(ctx, started.Run, 1)
-	if err != nil || !s.Done || len(s.Intervals) != 3 || s.Intervals[0].Index != 1 {
+	if err != nil || !s.Done || len(s.Intervals) != n-1 || s.Intervals[0].Index != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	again, err := c.Start(ctx, spec) // the place is free again
