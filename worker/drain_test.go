@@ -12,10 +12,23 @@ import (
 	"github.com/meshmark/meshmark/worker/control"
 )
 
+// holding has a worker serve no request before the channel is closed.
+func holding(release <-chan struct{}) []Link {
+	return []Link{func(next Behaviour) Behaviour {
+		return func(ctx context.Context, x *Exchange) error {
+			select {
+			case <-release:
+				return next(ctx, x)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}}
+}
+
 func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
-	w := start(t, func(o *Options) {
-		o.Config.ServiceTime = control.ServiceTime{Distribution: control.Fixed, MeanUS: 300_000}
-	})
+	release := make(chan struct{})
+	w := start(t, func(o *Options) { o.Links, o.DrainTimeout = holding(release), time.Minute })
 	results := make(chan error, 4)
 	for _, protocol := range []string{control.HTTP1, control.HTTP2} {
 		c := client(t, protocol)
@@ -50,7 +63,13 @@ func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
 	for w.counters.inFlight.Load() < 4 || w.counters.tcp.connections.Load() < 2 {
 		time.Sleep(time.Millisecond)
 	}
-	if err := w.stop(); err != nil {
+	drained := make(chan error, 1)
+	go func() { drained <- w.stop() }()
+	for !w.draining.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	close(release)
+	if err := <-drained; err != nil {
 		t.Errorf("drain: %v", err)
 	}
 	for range 4 {
@@ -103,9 +122,8 @@ func TestDrainGivesUpInTime(t *testing.T) {
 }
 
 func TestHealthTurnsWhileDraining(t *testing.T) {
-	w := start(t, func(o *Options) {
-		o.Config.ServiceTime = control.ServiceTime{Distribution: control.Fixed, MeanUS: 400_000}
-	})
+	release := make(chan struct{})
+	w := start(t, func(o *Options) { o.Links, o.DrainTimeout = holding(release), time.Minute })
 	get := func() int {
 		resp, err := client(t, control.HTTP1).Get("http://" + w.addr["health"] + "/readyz")
 		if err != nil {
@@ -135,6 +153,7 @@ func TestHealthTurnsWhileDraining(t *testing.T) {
 	if code := get(); code != 503 {
 		t.Errorf("draining: %d", code)
 	}
+	close(release)
 	<-done
 	if flat := w.Counters().Flat(); flat["requests"] != 1 {
 		t.Errorf("probes were counted: %v requests", flat["requests"])

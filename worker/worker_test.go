@@ -189,7 +189,7 @@ func TestEchoOverEachProtocol(t *testing.T) {
 }
 
 func TestEchoOverTLS(t *testing.T) {
-	w := start(t, nil)
+	w := start(t, func(o *Options) { o.DrainTimeout = time.Minute })
 	config := &tls.Config{InsecureSkipVerify: true}
 	conn, err := tls.Dial("tcp", w.addr["tcps"], config)
 	if err != nil {
