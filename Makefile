@@ -35,7 +35,7 @@ test-lab: build ## tests on the real lab (root; builds the components first)
 	$(GO) test $(TEST_FLAGS) -tags integration ./...
 
 test-web: ## tests of the page's own logic
-	cd $(NPM_DIR) && npm ci --no-audit --no-fund && npm run lint && npm test
+	cd $(NPM_DIR) && npm ci --no-audit --no-fund && npm run lint && npm test -- --testTimeout=60000 --hookTimeout=60000
 
 web: ## build the page that reports are made of
 	cd $(NPM_DIR) && npm ci --no-audit --no-fund && npm run build

@@ -54,7 +54,7 @@ func TestScaleUpIsSeen(t *testing.T) {
 			}
 			d.watch = w
 			var announced []record.Marker
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			e := d.events(time.Now())[0]
 			d.podChange(ctx, &plan.Changes[0], &e, make(chan struct{}, 1), func(_ context.Context, m []record.Marker) error {

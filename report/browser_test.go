@@ -41,7 +41,7 @@ func browser(t *testing.T) context.Context {
 		t.Skip("no Chromium on this machine (Debian package chromium): the page was not looked at")
 	}
 	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(3*time.Minute), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))...)
 	ctx, cancel := chromedp.NewContext(alloc)
 	t.Cleanup(func() {
@@ -120,7 +120,7 @@ func open(t *testing.T, ctx context.Context, f record.Findings, width int64) (co
 	if _, err := chromedp.Call(ctx, log.Enable, cdp.Empty{}); err != nil {
 		t.Fatal(err)
 	}
-	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	if err := chromedp.Do(limited, chromedp.EmulateViewport(width, 900), chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("#app[data-ready]"))); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ const settle = `new Promise(done => requestAnimationFrame(() => requestAnimation
 
 func eval[T any](t *testing.T, ctx context.Context, js string) T {
 	t.Helper()
-	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	if _, err := chromedp.Run(limited, chromedp.Evaluate[bool](settle, chromedp.EvalAwaitPromise)); err != nil {
 		t.Fatal(err)

@@ -209,7 +209,7 @@ func TestRemoteTimeout(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "no whole answer within 200ms") || !strings.Contains(errs.Hint(err), "--timeout") {
 			t.Errorf("silent %v: %v (hint: %s)", quiet, err, errs.Hint(err))
 		}
-		if took := time.Since(begin); took > 5*time.Second {
+		if took := time.Since(begin); took > 30*time.Second {
 			t.Errorf("silent %v: it took %v", quiet, took)
 		}
 	}

@@ -31,7 +31,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	if s != nil || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("server %v, %v", s, err)
 	}
-	if took := time.Since(began); took > 3*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }
