@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/meshmark/meshmark/worker/control"
 )
@@ -28,7 +29,7 @@ func (l *locked) Write(p []byte) (int, error) {
 // log in memory too.
 func TestWrittenRequestLog(t *testing.T) {
 	out := &locked{}
-	w := start(t, func(o *Options) { o.Config.ResponseBytes = 1; o.RequestLog = out })
+	w := start(t, func(o *Options) { o.Config.ResponseBytes, o.RequestLog, o.DrainTimeout = 1, out, time.Minute })
 	c := client(t, control.HTTP1)
 	for _, id := range []string{"mm-1", "", "mm-2"} {
 		header := http.Header{}
@@ -59,7 +60,7 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
 // A log that cannot be written is told at the end, and nobody waits for it.
 func TestRequestLogThatCannotBeWritten(t *testing.T) {
-	w := start(t, func(o *Options) { o.Config.ResponseBytes = 1; o.RequestLog = broken{} })
+	w := start(t, func(o *Options) { o.Config.ResponseBytes, o.RequestLog, o.DrainTimeout = 1, broken{}, time.Minute })
 	header := http.Header{"X-Request-Id": {"mm-1"}}
 	if status, _ := httpCall(t, client(t, control.HTTP1), "http://"+w.addr[control.HTTP1], "", header); status != 200 {
 		t.Errorf("status %d", status)
