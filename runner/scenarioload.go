@@ -23,8 +23,10 @@ import (
 const (
 	// loadInterval is the clients' interval of record.
 	loadInterval = 100 * time.Millisecond
-	// loadAhead is how long before it begins the clients are told of a load.
-	loadAhead = 2 * time.Second
+	// loadAhead is how long before it begins the clients are told of a load. One
+	// that has its connections only after that refuses it, and the trial is
+	// lost: so it is more than a busy machine stands still for.
+	loadAhead = 4 * time.Second
 	// warmLoad is how long requests flow before the trial's own.
 	warmLoad = 2 * time.Second
 	// mostConnections bounds those of one client.

@@ -76,7 +76,8 @@ func (c Client) Undo(ctx context.Context, id string) (Fault, error) {
 	return do[Fault](ctx, c, http.MethodDelete, "/v1/faults/"+url.PathEscape(id), nil)
 }
 
-// Offers has the node try out what it can do, which takes about a second.
+// Offers has the node try out what it can do, which takes about a
+// second, and longer where the node is busy.
 func (c Client) Offers(ctx context.Context) ([]Offer, error) {
 	out, err := do[OffersAnswer](ctx, c, http.MethodGet, "/v1/offers", nil)
 	return out.Offers, err

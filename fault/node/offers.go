@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/meshmark/meshmark/internal/wake"
 )
 
 // Addresses of the trial's two ends, both of one loopback interface (RFC 5737,
@@ -31,9 +33,11 @@ const (
 	// trialRate and rateError likewise.
 	trialRate = 2_000_000
 	rateError = 0.1
-	// trialTurns is how often it is tried: a busy moment is not the kernel's
+	// trialTurns is how often it is tried, trialRest how long it rests in
+	// between: a busy moment, or some seconds of them, are not the kernel's
 	// fault.
-	trialTurns = 3
+	trialTurns = 20
+	trialRest  = 250 * time.Millisecond
 )
 
 // offers tries out what this node can do.
@@ -54,7 +58,10 @@ func (s *Server) offers(ctx context.Context) []Offer {
 	} {
 		t.request.Direction = In
 		o := Offer{What: t.what}
-		for range trialTurns {
+		for turn := range trialTurns {
+			if turn > 0 && wake.Pause(ctx, trialRest) != nil {
+				break // with what the turn before said
+			}
 			arrivals, packets, err := s.try(ctx, t.request, t.packets, t.bytes, t.gap)
 			if err != nil {
 				o.Detail = err.Error()
