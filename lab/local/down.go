@@ -165,7 +165,7 @@ func sweep(ctx context.Context, p paths) error {
 	}
 	if r != nil && r.ImageStore != "" {
 		pending := filepath.Join(filepath.Dir(r.ImageStore), "sysctls.json")
-		all = append(all, sysctls{"/proc/sys"}.restore(r.Sysctls, pending, othersRun(ids)))
+		all = append(all, restoreControls(ctx, r.Sysctls, pending, ids))
 	}
 	groups, err := machineCgroups()
 	if err != nil {

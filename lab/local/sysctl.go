@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,6 +80,17 @@ func (s sysctls) restore(values map[string]int, pending string, othersRun bool) 
 		return err
 	}
 	return nil
+}
+
+// restoreControls is restore for this machine, of which the labs ids end. A lab
+// that is starting has no link yet by which it would be seen to run.
+func restoreControls(ctx context.Context, values map[string]int, pending string, ids map[string]bool) error {
+	endTurn, err := takeTurn(ctx, turnSocket)
+	if err != nil {
+		return err
+	}
+	defer endTurn()
+	return sysctls{"/proc/sys"}.restore(values, pending, othersRun(ids))
 }
 
 // othersRun tells whether the host has a link to a lab that is not among ids.

@@ -196,6 +196,12 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Until the link has the addresses, another lab would choose the same.
+	endTurn, err := takeTurn(ctx, turnSocket)
+	if err != nil {
+		return nil, err
+	}
+	defer endTurn()
 	taken, err := takenRanges()
 	if err != nil {
 		return nil, err
@@ -262,6 +268,7 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 		return nil, err
 	}
 	defer in.control.Close()
+	endTurn()
 	if err := u.await(ctx, l, in); err != nil {
 		in.kill()
 		return nil, err

@@ -1,0 +1,42 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/meshmark/meshmark/internal/wake"
+)
+
+// turnSocket is the abstract socket that a lab holds while it takes what the
+// machine has once: it chooses addresses that are free and gives its link
+// them, or looks which other labs run and sets the machine's controls by that.
+// Such a socket belongs to a network namespace, as addresses do, and ends with
+// its process, whatever becomes of that.
+const turnSocket = "@meshmark-lab-turn"
+
+// turnLimit bounds the wait for another lab: it starts a process meanwhile.
+const turnLimit = time.Minute
+
+// takeTurn waits until no other lab is at that; the returned function, which
+// may be called again, ends the turn.
+func takeTurn(ctx context.Context, socket string) (end func(), err error) {
+	limited, cancel := context.WithTimeoutCause(ctx, turnLimit, fmt.Errorf("not done after %v", turnLimit))
+	defer cancel()
+	for {
+		l, err := net.Listen("unix", socket)
+		if err == nil {
+			return func() { l.Close() }, nil
+		}
+		if !errors.Is(err, unix.EADDRINUSE) {
+			return nil, fmt.Errorf("wait for labs that start or end: %w", err)
+		}
+		if wake.Pause(limited, 10*time.Millisecond) != nil {
+			return nil, fmt.Errorf("another lab starts or ends: %w", context.Cause(limited))
+		}
+	}
+}
