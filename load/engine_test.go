@@ -470,7 +470,7 @@ func TestTraceSizes(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	spec, err := ParseSpec([]byte(fmt.Sprintf(`{"url": %q, "connections": 2, "duration_s": 0.1, "trace": {"offsets_ns": [0, 0, 1000000, 20000000, 99000000, 5000000000], "payload_bytes": [5, 0, 70000, 1, 3, 100]}}`, server.URL)))
+	spec, err := ParseSpec([]byte(fmt.Sprintf(`{"url": %q, "connections": 2, "duration_s": 0.1, "drain_s": 30, "trace": {"offsets_ns": [0, 0, 1000000, 20000000, 99000000, 5000000000], "payload_bytes": [5, 0, 70000, 1, 3, 100]}}`, server.URL)))
 	if err != nil {
 		t.Fatal(err)
 	}
