@@ -110,14 +110,14 @@ func takenRanges() ([]netip.Prefix, error) {
 			taken = append(taken, netip.PrefixFrom(a, ones).Masked())
 		}
 	}
-	addrs, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+	addrs, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return nil, fmt.Errorf("list the machine's addresses: %w", err)
 	}
 	for _, a := range addrs {
 		add(a.IPNet)
 	}
-	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	routes, err := whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return nil, fmt.Errorf("list the machine's routes: %w", err)
 	}
@@ -125,6 +125,16 @@ func takenRanges() ([]netip.Prefix, error) {
 		add(r.Dst)
 	}
 	return taken, nil
+}
+
+// whole lists again what changed while it was listed, as where labs come and go.
+func whole[T any](list func() ([]T, error)) (all []T, err error) {
+	for range 100 {
+		if all, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return all, err
 }
 
 func ipNet(p netip.Prefix) *net.IPNet {

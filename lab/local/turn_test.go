@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/vishvananda/netlink"
 )
 
 // Of labs that start at once one after the other chooses addresses.
@@ -45,5 +47,22 @@ func TestTurns(t *testing.T) {
 	cancel()
 	if _, err := takeTurn(ctx, socket); !errors.Is(err, context.Canceled) {
 		t.Errorf("while another has it: %v", err)
+	}
+}
+
+func TestListsAreWhole(t *testing.T) {
+	asked := 0
+	all, err := whole(func() ([]int, error) {
+		if asked++; asked < 3 {
+			return []int{1}, fmt.Errorf("list: %w", netlink.ErrDumpInterrupted)
+		}
+		return []int{1, 2}, nil
+	})
+	if err != nil || len(all) != 2 || asked != 3 {
+		t.Errorf("%v, %v after %d", all, err, asked)
+	}
+	asked = 0
+	if _, err := whole(func() ([]int, error) { asked++; return nil, errors.ErrUnsupported }); asked != 1 || !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%v after %d", err, asked)
 	}
 }
