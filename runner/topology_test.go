@@ -288,6 +288,11 @@ func TestLoadSpec(t *testing.T) {
 	if spec.Rate != load.Max || spec.KeepAlive {
 		t.Errorf("rate %v, keep-alive %v", spec.Rate, spec.KeepAlive)
 	}
+	// Short intervals leave the runner as much time as it may stand still for.
+	hurried := parse(t, threeCells, "warmup={min: 0s, max: 250ms}", "window=500ms", "interval=100ms")
+	if spec, err = loadSpec(hurried, cell(record.Cell{}), "http://server:8080/x", 1); err != nil || spec.DurationS != 10.75 {
+		t.Errorf("%.2f s with short intervals, %v", spec.DurationS, err)
+	}
 	// gRPC and TCP have no methods.
 	plain := parse(t, threeCells)
 	for protocol, url := range map[string]string{"grpc": "grpc://server:8082", "tcp": "tcp://server:8083"} {

@@ -89,7 +89,7 @@ func loadSpec(s *study.Study, cell record.Cell, url string, seed uint64) (load.S
 		spec.Method = ""
 	}
 	spec.IntervalS = s.Interval.Seconds()
-	spec.DurationS = (s.Warmup.Max + s.Window + spareIntervals*s.Interval).Seconds()
+	spec.DurationS = (s.Warmup.Max + s.Window + spare(s.Interval)).Seconds()
 	spec.TimeoutS = s.Load.Timeout.Seconds()
 	names := make([]string, 0, len(s.Load.Headers))
 	for name := range s.Load.Headers {
@@ -344,12 +344,19 @@ func firstInterval(finished int, begin, now time.Time, interval, slowest time.Du
 	return at
 }
 
-// Intervals that a schedule has beyond the longest warm-up and the window,
-// and how many of them the window may begin late by.
+// Intervals that a schedule has at least beyond the longest warm-up and the
+// window, and how many of them the window may begin late by. leastSpare is for
+// short intervals: where this machine stands still for some seconds the
+// schedule must not have ended meanwhile.
 const (
 	spareIntervals = 20
 	lateIntervals  = 12
+	leastSpare     = 10 * time.Second
 )
+
+// spare is how long a schedule that nobody ends goes on beyond the longest
+// warm-up and what follows it.
+func spare(interval time.Duration) time.Duration { return max(spareIntervals*interval, leastSpare) }
 
 // now is the time by the generator's clock, as far as is known: on another
 // machine it differs by what the clocks differ, which only moves the window.

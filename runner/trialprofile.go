@@ -31,7 +31,7 @@ func (t *trialRun) profiles(ctx context.Context, out *record.Trial) ([]artefact,
 	}
 	how := t.o.Study.Profiling()
 	spec := t.spec
-	spec.DurationS = (t.o.Study.Warmup.Max + how.Length + 4*study.ProfileLead + spareIntervals*t.o.Study.Interval).Seconds()
+	spec.DurationS = (t.o.Study.Warmup.Max + how.Length + 4*study.ProfileLead + spare(t.o.Study.Interval)).Seconds()
 	var err error
 	if t.started, err = t.client.api.Start(ctx, spec); err != nil {
 		return nil, fmt.Errorf("start the generator for the profile: %w", err)
