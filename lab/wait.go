@@ -41,7 +41,7 @@ func poll(ctx context.Context, what string, check func(context.Context) (done bo
 }
 
 // WaitDeployment waits until a Deployment's newest version has all its
-// replicas updated and available.
+// replicas updated and available, and no more than those.
 func WaitDeployment(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
 	return poll(ctx, fmt.Sprintf("wait for Deployment %s/%s", namespace, name), func(ctx context.Context) (bool, string, error) {
 		deployment, err := client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -63,7 +63,7 @@ func deploymentDone(d *appsv1.Deployment) (bool, string) {
 	}
 	s := d.Status
 	state := fmt.Sprintf("%d of %d replicas available, %d updated", s.AvailableReplicas, want, s.UpdatedReplicas)
-	done := s.ObservedGeneration >= d.Generation && s.UpdatedReplicas >= want && s.AvailableReplicas >= want && s.Replicas == s.UpdatedReplicas
+	done := s.ObservedGeneration >= d.Generation && s.UpdatedReplicas == want && s.AvailableReplicas >= want && s.Replicas == want
 	return done, state
 }
 
