@@ -131,7 +131,7 @@ func (s *Server) mux() *http.ServeMux {
 		answer(w, now, err)
 	})
 	mux.HandleFunc("DELETE /v1/faults/{id}", func(w http.ResponseWriter, r *http.Request) {
-		f, err := s.undo(r.PathValue("id"))
+		f, err := s.undo(r.PathValue("id"), nil)
 		answer(w, f, err)
 	})
 	mux.HandleFunc("GET /v1/offers", func(w http.ResponseWriter, r *http.Request) {
@@ -274,8 +274,10 @@ func (s *Server) extend(in ExtendRequest) (FaultsAnswer, error) {
 	return out, nil
 }
 
-// undo ends a fault. Of several callers one does.
-func (s *Server) undo(id string) (Fault, error) {
+// undo ends a fault, if over (nil: whatever it is) is still true of it when it
+// is taken off the list: a lease may be renewed meanwhile. Of several callers
+// one does.
+func (s *Server) undo(id string, over func(*standing) bool) (Fault, error) {
 	f, err := s.find(id)
 	if err != nil {
 		return Fault{}, err
@@ -283,7 +285,11 @@ func (s *Server) undo(id string) (Fault, error) {
 	out, counted := f.now() // best effort: its end matters more
 	n, _ := strconv.ParseUint(id, 10, 64)
 	s.mu.Lock()
-	_, mine := s.faults[n]
+	there, mine := s.faults[n]
+	if mine && over != nil && !over(there) {
+		s.mu.Unlock()
+		return out, nil
+	}
 	delete(s.faults, n)
 	s.mu.Unlock()
 	if !mine {
@@ -313,7 +319,7 @@ func (s *Server) undoAll(over func(*standing) bool) error {
 	slices.Sort(ids)
 	var failed []error
 	for _, id := range slices.Backward(ids) {
-		if _, err := s.undo(strconv.FormatUint(id, 10)); err != nil && !errors.Is(err, errNotFound) {
+		if _, err := s.undo(strconv.FormatUint(id, 10), over); err != nil && !errors.Is(err, errNotFound) {
 			failed = append(failed, err)
 		}
 	}
