@@ -163,10 +163,6 @@ func sweep(ctx context.Context, p paths) error {
 			ids[entry.Name()] = true
 		}
 	}
-	if r != nil && r.ImageStore != "" {
-		pending := filepath.Join(filepath.Dir(r.ImageStore), "sysctls.json")
-		all = append(all, restoreControls(ctx, r.Sysctls, pending, ids))
-	}
 	groups, err := machineCgroups()
 	if err != nil {
 		return err
@@ -176,6 +172,11 @@ func sweep(ctx context.Context, p paths) error {
 			unlinkHost(hostInterface(id)),
 			groups.remove(ctx, "/meshmark-"+id),
 			os.RemoveAll(string(p.dir(id))))
+	}
+	// After its link: of labs that end at once the last one sees no other.
+	if r != nil && r.ImageStore != "" {
+		pending := filepath.Join(filepath.Dir(r.ImageStore), "sysctls.json")
+		all = append(all, restoreControls(ctx, r.Sysctls, pending, ids))
 	}
 	if err := errors.Join(all...); err != nil {
 		return err

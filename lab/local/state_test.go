@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -182,6 +185,88 @@ func TestSweep(t *testing.T) {
 	}
 	if err := sweep(context.Background(), paths{filepath.Join(t.TempDir(), "none")}); err != nil {
 		t.Errorf("no state folder: %v", err)
+	}
+}
+
+// Labs that end at once do not leave the machine's controls to each other: the
+// link of each has gone before it looks which others run.
+func TestSweepsAtOnce(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("making a network namespace takes root")
+	}
+	const control = "net/ipv4/ip_default_ttl" // each network namespace has its own
+	store := t.TempDir()
+	var labs []paths
+	ids := []string{"0badf2", "0badf3"}
+	for _, id := range ids {
+		p := paths{t.TempDir()}
+		if err := p.writeRecord(&record{Schema: recordSchema, ID: id, ImageStore: filepath.Join(store, id), Sysctls: map[string]int{control: 65}}); err != nil {
+			t.Fatal(err)
+		}
+		labs = append(labs, p)
+	}
+	host, skip := sysctls{"/proc/sys"}, ""
+	sweepAll := func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		here, err := os.Open("/proc/thread-self/ns/net")
+		if err != nil {
+			return err
+		}
+		defer here.Close()
+		if err := host.set(map[string]int{control: 66}); err != nil {
+			skip = err.Error()
+			return nil
+		}
+		for _, id := range ids {
+			attrs := netlink.NewLinkAttrs()
+			attrs.Name = hostInterface(id)
+			if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "peer-" + id}); err != nil {
+				return err
+			}
+		}
+		endTurn, err := takeTurn(t.Context(), turnSocket)
+		if err != nil {
+			return err
+		}
+		defer endTurn()
+		swept := make(chan error, len(labs))
+		for _, p := range labs {
+			onOwnThread(func() {
+				err := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET)
+				if err == nil {
+					err = sweep(t.Context(), p)
+				}
+				swept <- err
+			})
+		}
+		var all []error
+		for end := time.Now().Add(20 * time.Second); othersRun(nil); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				all = append(all, errors.New("a link stays while another lab has the turn"))
+				break
+			}
+		}
+		endTurn()
+		for range labs {
+			all = append(all, <-swept)
+		}
+		if now, err := host.read(control); err != nil || now != 65 {
+			all = append(all, fmt.Errorf("%s is %d, %v", control, now, err))
+		}
+		return errors.Join(all...)
+	}
+	done := make(chan error, 1)
+	onOwnThread(func() { done <- sweepAll() })
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if skip != "" {
+		t.Skip(skip)
+	}
+	if left, err := list(store); err != nil || len(left) > 0 {
+		t.Errorf("left %q, %v", left, err)
 	}
 }
 
