@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/internal/wake"
 )
 
@@ -36,7 +37,11 @@ func takeTurn(ctx context.Context, socket string) (end func(), err error) {
 			return nil, fmt.Errorf("wait for labs that start or end: %w", err)
 		}
 		if wake.Pause(limited, 10*time.Millisecond) != nil {
-			return nil, fmt.Errorf("another lab starts or ends: %w", context.Cause(limited))
+			err := fmt.Errorf("another lab starts or ends: %w", context.Cause(limited))
+			if ctx.Err() == nil { // it stands still, or is none of ours
+				err = errs.WithHint(err, "ss -xlp | grep %s names the process that keeps this one waiting", socket)
+			}
+			return nil, err
 		}
 	}
 }
