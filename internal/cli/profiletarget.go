@@ -134,7 +134,7 @@ func takePodHTTP(ctx context.Context, env *Env, f profileFlags, l lab.Lab, targe
 	}
 	dialer := lab.NewDialer(l.RESTConfig())
 	defer dialer.Close()
-	p, err := takeHTTP(ctx, env, f, dialer.Role(target.Namespace, target.Pod, port), target.Namespace+"/"+target.Pod+"/"+container, "http://"+target.Pod, admin)
+	p, err := takeHTTP(ctx, env, f, dialer.Client(target.Namespace, target.Pod, port), target.Namespace+"/"+target.Pod+"/"+container, "http://"+target.Pod, admin)
 	if err != nil && container == sidecars[1] {
 		err = errs.WithHint(err, "Linkerd's proxy serves no profiles; --kind cpu takes one by perf")
 	}
