@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func take(t *testing.T, o Options) *Snapshot {
@@ -51,6 +52,11 @@ func TestProcessesAndListeners(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := take(t, o).New(before)
+	// A process that has just begun has no arguments yet.
+	for end := time.Now().Add(time.Minute); len(keep(found, "sleep 4711")) == 0 && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+		found = take(t, o).New(before)
+	}
 	if len(keep(found, "sleep 4711")) != 1 {
 		t.Errorf("the process was not found in %q", found)
 	}
