@@ -31,15 +31,6 @@ type EnvoyInfo struct {
 	Node        string // node id
 }
 
-// EnvoyMemory is what /memory says, in bytes.
-type EnvoyMemory struct {
-	AllocatedBytes     int64
-	HeapBytes          int64
-	PhysicalBytes      int64
-	PageheapFreeBytes  int64
-	PageheapUnmapBytes int64
-}
-
 // maxEnvoyAnswer bounds an answer; a config dump of thousands of clusters
 // stays well below.
 const maxEnvoyAnswer = 256 << 20
@@ -100,33 +91,6 @@ func (e EnvoyAdmin) ServerInfo(ctx context.Context) (EnvoyInfo, error) {
 		return EnvoyInfo{}, err
 	}
 	return ParseEnvoyServerInfo(body)
-}
-
-// Memory reads /memory.
-func (e EnvoyAdmin) Memory(ctx context.Context) (EnvoyMemory, error) {
-	body, err := e.Get(ctx, "/memory", nil)
-	if err != nil {
-		return EnvoyMemory{}, err
-	}
-	return ParseEnvoyMemory(body)
-}
-
-// Certificates reads /certs.
-func (e EnvoyAdmin) Certificates(ctx context.Context) ([]EnvoyCertificate, error) {
-	body, err := e.Get(ctx, "/certs", nil)
-	if err != nil {
-		return nil, err
-	}
-	return ParseEnvoyCertificates(body)
-}
-
-// Listeners reads /listeners: the address of each listener by its name.
-func (e EnvoyAdmin) Listeners(ctx context.Context) (map[string]string, error) {
-	body, err := e.Get(ctx, "/listeners", url.Values{"format": {"json"}})
-	if err != nil {
-		return nil, err
-	}
-	return ParseEnvoyListeners(body)
 }
 
 // ConfigDump reads /config_dump as it is.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -76,22 +75,6 @@ func parseProtoDuration(text string) (time.Duration, error) {
 	return time.Duration(seconds * 1e9), nil
 }
 
-// ParseEnvoyMemory parses an answer of /memory.
-func ParseEnvoyMemory(data []byte) (EnvoyMemory, error) {
-	var doc struct {
-		Allocated int64 `json:"allocated,string"`
-		Heap      int64 `json:"heap_size,string"`
-		Physical  int64 `json:"total_physical_bytes,string"`
-		Free      int64 `json:"pageheap_free,string"`
-		Unmapped  int64 `json:"pageheap_unmapped,string"`
-	}
-	if err := json.Unmarshal(data, &doc); err != nil {
-		return EnvoyMemory{}, fmt.Errorf("envoy memory: %w", err)
-	}
-	return EnvoyMemory{AllocatedBytes: doc.Allocated, HeapBytes: doc.Heap, PhysicalBytes: doc.Physical,
-		PageheapFreeBytes: doc.Free, PageheapUnmapBytes: doc.Unmapped}, nil
-}
-
 // EnvoyCertificate is a certificate that Envoy uses: its own, or one it
 // trusts.
 type EnvoyCertificate struct {
@@ -141,37 +124,6 @@ func ParseEnvoyCertificates(data []byte) ([]EnvoyCertificate, error) {
 	for _, c := range doc.Certificates {
 		add(false, c.Chain)
 		add(true, c.CA)
-	}
-	return out, nil
-}
-
-// ParseEnvoyListeners parses an answer of /listeners?format=json into
-// addresses ("10.0.0.1:80") by listener name.
-func ParseEnvoyListeners(data []byte) (map[string]string, error) {
-	var doc struct {
-		Listeners []struct {
-			Name    string `json:"name"`
-			Address struct {
-				Socket struct {
-					Address string `json:"address"`
-					Port    int    `json:"port_value"`
-				} `json:"socket_address"`
-				Pipe struct {
-					Path string `json:"path"`
-				} `json:"pipe"`
-			} `json:"local_address"`
-		} `json:"listener_statuses"`
-	}
-	if err := json.Unmarshal(data, &doc); err != nil {
-		return nil, fmt.Errorf("envoy listeners: %w", err)
-	}
-	out := make(map[string]string, len(doc.Listeners))
-	for _, l := range doc.Listeners {
-		if l.Address.Pipe.Path != "" {
-			out[l.Name] = l.Address.Pipe.Path
-			continue
-		}
-		out[l.Name] = net.JoinHostPort(l.Address.Socket.Address, strconv.Itoa(l.Address.Socket.Port))
 	}
 	return out, nil
 }
