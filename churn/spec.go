@@ -46,7 +46,6 @@ const (
 	ArrivalUniform = "uniform"
 	ArrivalPoisson = "poisson"
 	ArrivalBurst   = "burst"
-	ArrivalTrace   = "trace"
 )
 
 // Ways by which endpoints change.

@@ -19,7 +19,12 @@ type Load struct {
 	Retries      int
 }
 
-// Flow is the traffic that arithmetic expects of a graph under a load.
+// Flow is the traffic that arithmetic expects of a graph under a load. It
+// leaves out time in proxies, in the network and in waiting for a free place
+// (see [Flow.Waiting]); timeouts, so that a call lasts until it is answered;
+// failures, but for the share the load names, where an attempt that fails is
+// taken to cost its callee as much as any; and processor time shared by more
+// than the machine has cores for.
 type Flow struct {
 	Load     Load          `json:"load"`
 	Services []ServiceFlow `json:"services"` // in the graph's order
@@ -27,14 +32,6 @@ type Flow struct {
 
 	graph Graph
 	index map[string]int
-}
-
-// LeavesOut says what a Flow does not know of, for people.
-var LeavesOut = []string{
-	"time in proxies, in the network and in waiting for a free place",
-	"timeouts: a call is taken to last until it is answered",
-	"failures, but for the share the load names; an attempt that fails is taken to cost its callee as much as any",
-	"processor time shared by more than the machine has cores for",
 }
 
 // ServiceFlow is what one service sees.

@@ -120,7 +120,6 @@ func (l *loop) handle(events []unix.EpollEvent, now, end int64) int64 {
 const (
 	lazyGap   = 20_000_000 // ns until then
 	lazyBytes = 16 << 10   // of a response; more could fill the socket's buffer
-	maxSpin   = 2 * maxLead
 )
 
 // pause waits until a request is due on a free connection, or something else

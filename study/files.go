@@ -7,26 +7,6 @@ import (
 	"time"
 )
 
-// Files are the files the study names, relative to it.
-func (s *Study) Files() []string {
-	var out []string
-	if f := s.Workload.ServiceTime.File; f != "" {
-		out = append(out, f)
-	}
-	if s.Control != nil && s.Control.TraceFile != "" {
-		out = append(out, s.Control.TraceFile)
-	}
-	if s.Scenario != nil && s.Scenario.Isotope != "" {
-		out = append(out, s.Scenario.Isotope)
-	}
-	for _, f := range s.EnvoyFilters {
-		if f.File != "" {
-			out = append(out, f.File)
-		}
-	}
-	return out
-}
-
 // maxValues bounds recorded times, in a study and in a file it names.
 const maxValues = 10_000
 

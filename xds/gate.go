@@ -23,7 +23,6 @@ type gate struct {
 	shrunk     time.Time
 	links      map[*link]bool
 	open       map[linkKey][]*link // with room
-	nextServer int
 }
 
 // Steps of the gate's limit.

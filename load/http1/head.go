@@ -19,7 +19,6 @@ var (
 	ErrTransfer      = errors.New("http1: transfer encoding other than chunked")
 	ErrChunk         = errors.New("http1: malformed chunk")
 	ErrSwitch        = errors.New("http1: server switches protocols unasked")
-	ErrExtra         = errors.New("http1: bytes after the response that belong to none")
 )
 
 // errShort says that the head is not complete yet.

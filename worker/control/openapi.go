@@ -36,15 +36,6 @@ type clock struct {
 	UnixNS int64 `json:"unix_ns"`
 }
 
-// Routes lists method and path of every operation, as "GET /v1/clock".
-func Routes() []string {
-	out := make([]string, len(routes))
-	for i, r := range routes {
-		out[i] = strings.ToUpper(r.method) + " " + r.path
-	}
-	return out
-}
-
 // OpenAPI describes the control server (OpenAPI 3.1).
 func OpenAPI() map[string]any {
 	schemas := map[string]any{}

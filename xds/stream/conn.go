@@ -71,7 +71,6 @@ type Conn struct {
 	stamp   *stampConn
 	framer  *http2.Framer
 	buffer  *bufio.Reader
-	start   []byte // what a client says first
 
 	mu       sync.Mutex
 	streams  map[uint32]*Stream
