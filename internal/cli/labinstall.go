@@ -75,7 +75,7 @@ func newLabInstallCommand(env *Env) *cobra.Command {
 			"The cluster's nodes pull official images. Images assembled here (--images built, --linkerd DIR) are\n" +
 			"used where every node has them: on a local lab.",
 		Example: "  meshmark lab install linkerd --linkerd edge --kubeconfig staging.yaml\n" +
-			"  meshmark run mesh-comparison --lab cluster --kubeconfig staging.yaml",
+			"  meshmark run mesh-comparison --lab cluster --kubeconfig staging.yaml --image registry.example/meshmark:1",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := m.takes(args); err != nil {

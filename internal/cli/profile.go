@@ -79,7 +79,7 @@ func newProfileCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.out, "out", "", "`FILE` to write instead of standard output")
 	flags.StringVar(&f.configDump, "config-dump", "", "answer of the proxy's /config_dump, a `FILE`: says which of its filters were seen")
 	flags.StringVar(&f.perf, "perf", "", "`PATH` of the program perf (default: where distributions put it)")
-	flags.StringArrayVar(&f.debug, "debug", nil, "debug file, or directory of some, that names what has no names; taken by build id `PATH`; may be repeated")
+	flags.StringArrayVar(&f.debug, "debug", nil, "`PATH` of a debug file, or of a directory of some, that names what has no names; taken by build id; may be repeated")
 	flags.IntVar(&f.pid, "pid", 0, "profile a process of this machine, with all its threads")
 	flags.StringVar(&f.pprof, "pprof", "", "profile a Go server: the `URL` before /debug/pprof")
 	flags.StringVar(&f.admin, "admin", "", "profile an Envoy by its admin interface at this `URL`, where its build can")

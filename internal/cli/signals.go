@@ -93,7 +93,7 @@ func newSignalsCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.run, "run", "", "show what the run in this `directory` recorded, or --record")
 	flags.StringVar(&f.record, "record", "", "keep what is read from istiod in this `directory`, as Prometheus blocks")
 	flags.DurationVar(&f.duration, "duration", 0, "how long to watch (default: until interrupted)")
-	flags.DurationVar(&f.interval, "interval", time.Second, "between two readings (default 1s, or 5s of a Prometheus server)")
+	flags.DurationVar(&f.interval, "interval", time.Second, "time between two readings; 5s of a Prometheus server if not given")
 	flags.DurationVar(&f.timeout, "timeout", answerTimeout, "how long to wait for each answer of a Prometheus server")
 	flags.BoolVar(&f.once, "once", false, "show one reading and end")
 	flags.BoolVar(&f.json, "json", false, "print JSON: a document a line, or one with --once and --run")
@@ -361,7 +361,10 @@ func newSignalsExportCommand(env *Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, ok := map[string]func(io.Writer, signals.Options) error{
 				"prometheus-rules": signals.WriteRules, "grafana": signals.WriteDashboard}[format]
-			if !ok {
+			switch {
+			case format == "":
+				return errs.WithHint(errs.Usage("which --format?"), "--format takes prometheus-rules or grafana")
+			case !ok:
 				return errs.WithHint(errs.Usage("unknown format %q", format), "--format takes prometheus-rules or grafana")
 			}
 			o, err := table.options()

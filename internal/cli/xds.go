@@ -100,7 +100,7 @@ func (f *xdsFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.tokenFile, "token-file", "", "service account token (audience istio-ca)")
 	fs.StringVar(&f.rootFile, "root-ca", "", "certificate that istiod's is verified against, PEM")
 	fs.StringVar(&f.certFile, "cert", "", "workload certificate chain, PEM")
-	fs.StringVar(&f.keyFile, "key", "", "its key, PEM")
+	fs.StringVar(&f.keyFile, "key", "", "key of --cert, PEM")
 	fs.StringVar(&f.caAddress, "ca-address", "", "with --security mtls and a token instead of --cert: who signs a certificate, HOST:PORT (default the first --address)")
 	fs.StringVar(&f.serverName, "server-name", "", "name in istiod's certificate (default istiod.istio-system.svc)")
 	fs.StringVar(&f.namespace, "namespace", "default", "namespace of the proxies")
