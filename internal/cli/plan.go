@@ -19,9 +19,12 @@ import (
 func writePlan(w io.Writer, p *study.Plan) error {
 	s, e := p.Study, p.Estimate()
 	fmt.Fprintf(w, "%s: %s\n%s\n\n", s.Name, s.Title, s.Question)
-	cells, deploys, without := writeDataCells, deploysData, "starting pods"
-	if s.Plane() == study.PlaneControl {
-		cells, deploys, without = writeControlCells, deploysControl, "making the simulated pods"
+	cells, deploys, pods := writeDataCells, deploysData, "without starting pods"
+	switch s.Plane() {
+	case study.PlaneControl:
+		cells, deploys, pods = writeControlCells, deploysControl, "without making the simulated pods"
+	case study.PlaneResilience:
+		cells, deploys, pods = writeScenarioCells, deploysScenario, "starting pods included"
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if err := cells(t, p); err != nil {
@@ -44,7 +47,7 @@ func writePlan(w io.Writer, p *study.Plan) error {
 	}
 	fmt.Fprintf(w, "\n%s, %s; %s; %s\n", count(len(givenCells(p)), "cell"), trials, blocks, deployed)
 	writeSearches(w, p)
-	fmt.Fprintf(w, "time: %s, without %s\n", span(e), without)
+	fmt.Fprintf(w, "time: %s, %s\n", span(e), pods)
 	for _, n := range planNotes(p) {
 		n.write(w)
 	}
@@ -205,6 +208,12 @@ type plannedCell struct {
 	Refined bool `json:"refined,omitempty"`
 	// What a study of the control plane deploys.
 	Deploys *plannedControl `json:"deploys,omitempty"`
+	// Of a study of resilience: the mesh, the verdict that is expected, and the
+	// pods of a trial.
+	Mesh        string `json:"mesh,omitempty"`
+	Expected    string `json:"expected,omitempty"`
+	Clients     int    `json:"clients,omitempty"`
+	ServicePods int    `json:"service_pods,omitempty"`
 }
 
 // plannedControl is what a cell of a study of the control plane deploys.
@@ -223,8 +232,14 @@ func planCell(p *study.Plan, cell record.Cell) (plannedCell, error) {
 	if b, ok := p.BaselineOf(cell); ok {
 		one.Against = b
 	}
-	if p.Study.Plane() == study.PlaneData {
+	switch p.Study.Plane() {
+	case study.PlaneData:
 		one.Load, one.Worker = study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name()
+		return one, nil
+	case study.PlaneResilience:
+		c := p.Study.Scenario
+		one.Mesh, one.Expected = cell[study.FactorMesh], plannedVerdict(p, cell)
+		one.Clients, one.ServicePods = c.Clients, c.Graph.Pods()
 		return one, nil
 	}
 	l, err := study.ControlOf(cell)
