@@ -182,6 +182,12 @@ func TestSetRefuses(t *testing.T) {
 		{"window=null", "the value is missing", "--set window=1s"},
 		{"rate=1e12", `"1e12" has an exponent`, "write 1000000000000"},
 		{"rate=1,2", `"1,2" is no number`, "[1,2]"},
+		{"rat=100", `--set rat=100: unknown field "rat" in the study`, "did you mean rate?"},
+		{"sidecar=none", `unknown field "sidecar" in the study`, "did you mean sidecars?"},
+		{"widow=1s", `unknown field "widow" in the study`, "did you mean window?"},
+		{"blcks.min=1", `unknown field "blcks" in the study`, "did you mean blocks?"},
+		{"proxies=3", `"proxies" belongs to the control plane`, "control: {}"},
+		{"mesh=kuma", `unknown value "kuma"`, "linkerd"},
 	} {
 		_, err := Parse([]byte(minimal), "x.yaml", []string{c.set})
 		if err == nil || errs.Code(err) != errs.CodeUsage {
@@ -191,6 +197,20 @@ func TestSetRefuses(t *testing.T) {
 		if !strings.Contains(err.Error(), c.msg) || !strings.Contains(errs.Hint(err), c.hint) {
 			t.Errorf("%s: %v\nhint: %s", c.set, err, errs.Hint(err))
 		}
+	}
+}
+
+// The mesh is a field of every study; of a study of resilience it is a factor,
+// too, which a flag means then.
+func TestSetMesh(t *testing.T) {
+	s, err := Parse([]byte(minimal), "x.yaml", []string{"mesh=linkerd"})
+	if err != nil || s.Mesh != MeshLinkerd {
+		t.Errorf("%+v, %v", s, err)
+	}
+	scenario := minimal + "graph: {services: {a: {}}}\ntimeline: {duration: 10s}\n"
+	s, err = Parse([]byte(scenario), "x.yaml", []string{"mesh=linkerd"})
+	if err != nil || s.Settings[FactorMesh] != MeshLinkerd {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 

@@ -34,12 +34,23 @@ func override(tree *node, set string) error {
 		return nil // the decoder complains
 	}
 	steps := strings.Split(path, ".")
-	if _, factor := FactorByName(steps[0]); factor {
+	fields, plane := root(defaults()).names(), planeOf(tree)
+	_, factor := FactorByName(steps[0])
+	if _, here := FactorIn(plane, steps[0]); !here && has(fields, steps[0]) {
+		factor = false // mesh is a field of every study, and a factor of some
+	}
+	if factor {
 		if len(steps) > 1 {
 			return at.Errorf("as --set "+steps[0]+"=...", "factor %s has no fields", steps[0])
 		}
 		setFactor(tree, steps[0], value, at)
 		return nil
+	}
+	if !has(fields, steps[0]) {
+		for _, f := range FactorsOf(plane) {
+			fields = append(fields, f.Name)
+		}
+		return at.Errorf(suggest(steps[0], fields), "unknown field %q in the study", clip(steps[0], 40))
 	}
 	return setPath(tree, steps, value, at)
 }
