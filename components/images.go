@@ -74,17 +74,9 @@ func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	var images []Image
-	for _, p := range plans {
-		image, err := b.image(ctx, m, p.recipe(m))
-		if err != nil {
-			return nil, err
-		}
-		images = append(images, image)
-		// The roles' image changes with every build of meshmark.
-		if err := b.cache.prune(p.entryName(), 3); err != nil {
-			return nil, err
-		}
+	images, err := b.assemble(ctx, m, plans)
+	if err != nil {
+		return nil, err
 	}
 	if o.Official {
 		official, err := b.official(ctx, m, o)
@@ -92,6 +84,24 @@ func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
 			return nil, err
 		}
 		images = append(images, official...)
+	}
+	return images, nil
+}
+
+// assemble makes what is not in the cache of the images planned, and removes
+// older ones of the same names: the roles' image changes with every build of
+// meshmark, Linkerd's with its programs.
+func (b *builder) assemble(ctx context.Context, m *meter, plans []plan) ([]Image, error) {
+	var images []Image
+	for _, p := range plans {
+		image, err := b.image(ctx, m, p.recipe(m))
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, image)
+		if err := b.cache.prune(p.entryName(), 3); err != nil {
+			return nil, err
+		}
 	}
 	return images, nil
 }

@@ -230,17 +230,5 @@ func (b *builder) linkerdImages(ctx context.Context, m *meter, source *linkerdSo
 	if err != nil {
 		return nil, err
 	}
-	var images []Image
-	for _, p := range plans {
-		image, err := b.image(ctx, m, p.recipe(m))
-		if err != nil {
-			return nil, err
-		}
-		images = append(images, image)
-		// The tag changes with the programs, the entry's name does not.
-		if err := b.cache.prune(p.entryName(), 3); err != nil {
-			return nil, err
-		}
-	}
-	return images, nil
+	return b.assemble(ctx, m, plans)
 }

@@ -79,6 +79,17 @@ type cellValue struct {
 	unit      string
 }
 
+// addLatency adds what is known of a distribution of latencies.
+func addLatency(add func(name string, value float64, unit string), name string, l record.Latency) {
+	add(name+"_min", l.Min, "us")
+	add(name+"_p50", l.P50, "us")
+	add(name+"_p90", l.P90, "us")
+	add(name+"_p99", l.P99, "us")
+	add(name+"_p999", l.P999, "us")
+	add(name+"_max", l.Max, "us")
+	add(name+"_mean", l.Mean, "us")
+}
+
 // cellValues are the single values of a cell, curves left out.
 func cellValues(c record.CellSummary) []cellValue {
 	if c.Control != nil {
@@ -93,13 +104,7 @@ func cellValues(c record.CellSummary) []cellValue {
 			name string
 			record.Latency
 		}{{"latency_intended", c.Intended}, {"latency_send", c.Send}} {
-			add(l.name+"_min", l.Min, "us")
-			add(l.name+"_p50", l.P50, "us")
-			add(l.name+"_p90", l.P90, "us")
-			add(l.name+"_p99", l.P99, "us")
-			add(l.name+"_p999", l.P999, "us")
-			add(l.name+"_max", l.Max, "us")
-			add(l.name+"_mean", l.Mean, "us")
+			addLatency(add, l.name, l.Latency)
 		}
 		add("schedule_lag_p99", c.LagP99US, "us")
 	}
@@ -133,13 +138,7 @@ func controlValues(c record.CellSummary) []cellValue {
 			if l.Latency == (record.Latency{}) {
 				continue // all proxies are real, or none is
 			}
-			add(l.name+"_min", l.Min, "us")
-			add(l.name+"_p50", l.P50, "us")
-			add(l.name+"_p90", l.P90, "us")
-			add(l.name+"_p99", l.P99, "us")
-			add(l.name+"_p999", l.P999, "us")
-			add(l.name+"_max", l.Max, "us")
-			add(l.name+"_mean", l.Mean, "us")
+			addLatency(add, l.name, l.Latency)
 		}
 		add("simulator_lag_p99", k.SimulatorLagP99US, "us")
 	}
