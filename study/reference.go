@@ -3,6 +3,8 @@ package study
 import (
 	"fmt"
 	"strings"
+
+	"github.com/meshmark/meshmark/capacity/money"
 )
 
 // Reference returns the documentation of study files in Markdown, made from
@@ -13,6 +15,10 @@ func Reference() string {
 	b.WriteString("## Fields\n\n")
 	s := defaults()
 	writeFields(&b, root(s), "")
+	b.WriteString("\n## Measures\n\n| studies of | names for `measures` |\n|---|---|\n")
+	for _, p := range Planes() {
+		fmt.Fprintf(&b, "| %s | `%s` |\n", p, strings.Join(MeasuresOf(p), "`, `"))
+	}
 	b.WriteString("\n## Factors\n\n")
 	writeFactors(&b, factors)
 	writeParts(&b)
@@ -20,15 +26,24 @@ func Reference() string {
 	b.WriteString("\n## Factors of the control plane\n\n")
 	writeFactors(&b, controlFactors)
 	b.WriteString(referenceControl)
+	b.WriteString("\n## Factors of resilience\n\n")
+	writeFactors(&b, scenarioFactors)
+	b.WriteString(referenceResilience)
+	b.WriteString(referenceSections)
 	b.WriteString(referenceFindings)
 	for _, name := range FindingNamesOf(PlaneData) {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", name, FindingUnit(name))
 	}
-	b.WriteString("\nOf studies of the control plane:\n\n| finding | what it is | unit |\n|---|---|---|\n")
-	for _, f := range controlFindings {
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.name, f.doc, f.unit)
-	}
+	writeFindings(&b, "the control plane", controlFindings)
+	writeFindings(&b, "resilience", scenarioFindings)
 	return b.String()
+}
+
+func writeFindings(b *strings.Builder, plane string, table []controlFinding) {
+	fmt.Fprintf(b, "\nOf studies of %s:\n\n| finding | what it is | unit |\n|---|---|---|\n", plane)
+	for _, f := range table {
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.name, f.doc, f.unit)
+	}
 }
 
 func writeFactors(b *strings.Builder, table []Factor) {
@@ -70,8 +85,16 @@ func writeFields(b *strings.Builder, o object, prefix string) {
 			writeFields(b, v, prefix+f.name+".")
 		case controlValue:
 			writeFields(b, v.section(), prefix+f.name+".")
+		case trafficValue:
+			writeFields(b, v.section(), prefix+f.name+".")
 		case stopValue:
 			writeFields(b, v.object(&Stop{}), prefix+f.name+".")
+		case moneyValue:
+			m := money.Published()
+			writeFields(b, v.object(&m), prefix+f.name+".")
+		case profileValue:
+			p := DefaultProfiling()
+			writeFields(b, v.object(&p), prefix+f.name+".")
 		case listValue[Search]:
 			if inner, ok := v.element(&Search{}).(object); ok {
 				writeFields(b, inner, prefix+f.name+"[].")
@@ -141,7 +164,17 @@ has these factors and no others, and the fields ` + "`workload`, `load`, `warmup
 and ` + "`interval`" + ` have no place in it. ` + "`sidecar_hosts`" + ` mean nothing
 without a Sidecar resource, ` + "`endpoints` without Services, `xds` and `clients`" + ` without
 simulated proxies, ` + "`change_rate` and `change_arrival`" + ` where a trace says when.
+`
 
+const referenceResilience = `
+A study is one of resilience if it has the section ` + "`timeline`" + `. It has these factors
+and no others, and the fields ` + "`workload`" + `, ` + "`window`" + ` and ` + "`interval`" + ` have no place in it;
+what stands in ` + "`graph`" + ` and ` + "`timeline`" + ` is in [scenarios.md](scenarios.md). A mesh's
+levers mean nothing without one, ` + "`retry_on`" + ` and ` + "`per_try_timeout`" + ` nothing where
+` + "`retries`" + ` is off.
+`
+
+const referenceSections = `
 ## Variants
 
 Where a study compares a few settings by name rather than every combination, it
@@ -159,8 +192,8 @@ baseline: {variant: none}
 
 Each variant's levels stand over the settings. They are the levels of a factor
 called ` + "`variant`" + `, which can be combined with others, narrowed down
-(` + "`--set variant=[none,sidecar]`" + `) and named wherever cells are. Studies of either
-plane can have variants.
+(` + "`--set variant=[none,sidecar]`" + `) and named wherever cells are. Studies of all
+kinds can have variants.
 
 ## Search
 

@@ -54,6 +54,7 @@ var scenarioFactors = func() []Factor {
 		return f
 	}
 	rate := shared(FactorRate, "Requests scheduled a second by all clients together (open loop).", "100")
+	rate.Examples = []string{"100", "1000"}
 	rate.parse = func(s string) (string, *complaint) {
 		if s == RateMax {
 			return "", complain("a number of requests a second", "a scenario needs a rate, max has none")
