@@ -23,7 +23,8 @@ type Marker struct {
 }
 
 // Event is a line of events.jsonl: one change, when it was to happen, when it
-// did, and when each proxy had it. Times are wall clock, nanoseconds since
+// did, and when each proxy had it; or the begin or end of one step of a
+// timeline. Times are wall clock, nanoseconds since
 // 1970, of the machine that runs the study; those of proxies elsewhere have
 // been moved onto it by the measured difference of the clocks.
 type Event struct {

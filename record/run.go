@@ -55,7 +55,7 @@ type Run struct {
 	// StudyYAML is the resolved study: every default filled in.
 	StudyYAML []byte
 	Trials    []Trial
-	// Events are the changes of all trials, in the order they were made.
+	// Events are the changes and steps of all trials, in the order they were made.
 	Events []Event
 	// Hist gives the window's latency histograms by trial ID. Histograms
 	// hold nanoseconds.

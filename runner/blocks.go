@@ -36,7 +36,7 @@ type job struct {
 type completed struct {
 	record.Trial
 	log    []byte         // histogram log, nil for none
-	events []record.Event // changes
+	events []record.Event // changes, or steps of a timeline
 	files  []artefact
 	// requests is what was written of each request, packed; nil for nothing.
 	requests []byte

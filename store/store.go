@@ -10,7 +10,7 @@
 //	study.yaml resolved.yaml  the study as given, and with every default
 //	machine.json              record.Header; written last when a run is made
 //	trials.jsonl              record.Trial, a line each
-//	events.jsonl              record.Event, a line each: the trials' changes; absent if there are none
+//	events.jsonl              record.Event, a line each: the trials' changes and steps; absent if there are none
 //	hist/TRIAL.hlog           HDR interval logs, nanoseconds, tags intended, send
 //	series/                   Prometheus blocks of recorded metrics
 //	configs/ profiles/        configuration dumps and pprof profiles, by trial

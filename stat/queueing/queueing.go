@@ -1,7 +1,8 @@
 // Package queueing knows what a queue should answer: closed formulas, a
 // simulator of a queue on given arrivals and service times, and the arithmetic
 // of an open-loop schedule that meets a stall. Tests hold the load engine and
-// the worker against it. It is pure.
+// the worker against it; package graph works out by it how long requests wait
+// for a free place. It is pure.
 //
 // Times are plain numbers in any one unit; rates are per that unit.
 //
