@@ -34,7 +34,8 @@ var layers = [][]string{
 }
 
 // pure packages take values and return values.
-var pure = []string{"record", "stat", "study", "analysis", "report", "scope", "xds/wire", "fault", "graph", "ledger", "capacity/money"}
+var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "report", "scope", "xds/wire", "fault", "graph", "ledger", "capacity/money",
+	"profile", "load/arrival", "internal/yamltree"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}
