@@ -11,7 +11,7 @@ NPM_DIR     := ui/web
 TEST_FLAGS  ?= -p 1 -timeout 25m
 STATICCHECK ?= staticcheck-v0.8.2
 
-.PHONY: build run test test-unit test-lab test-web bench bench-scenarios lint staticcheck web wasm clean tools help
+.PHONY: build run test test-unit test-lab test-web bench bench-scenarios lint staticcheck web wasm clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
