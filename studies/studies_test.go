@@ -1,6 +1,7 @@
 package studies
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -146,6 +147,21 @@ func TestQuickIsWhatItSays(t *testing.T) {
 	}
 	if len(p.Matching(record.Cell{study.FactorSidecars: study.SidecarsBoth})) != 1 {
 		t.Error("both sidecars are not one cell")
+	}
+}
+
+// Every study stands in the table of its kind, by which people find it.
+func TestTheTablesListEveryStudy(t *testing.T) {
+	for file, want := range map[string][]string{"../docs/method.md": namesIn("."), "../docs/scenarios.md": ScenarioNames()} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range want {
+			if n := strings.Count(string(data), "\n| `"+name+"` |"); n != 1 {
+				t.Errorf("%s: %d rows for the study %s", file, n, name)
+			}
+		}
 	}
 }
 
