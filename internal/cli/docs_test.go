@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/meshmark/meshmark/analysis"
+	"github.com/meshmark/meshmark/fault"
 	"github.com/meshmark/meshmark/study"
 )
 
@@ -19,7 +20,8 @@ var (
 )
 
 // documents are what people read first.
-var documents = []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/method.md", "docs/study.md", "docs/xds.md", "docs/signals.md", "docs/scope.md", "docs/load.md", "docs/scenarios.md", "docs/lab.md"}
+var documents = []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/method.md", "docs/study.md", "docs/xds.md", "docs/signals.md", "docs/scope.md", "docs/load.md", "docs/scenarios.md", "docs/lab.md",
+	"docs/bill.md", "docs/filters.md", "docs/mesh.md", "docs/profile.md", "docs/worker.md"}
 
 // TestDocuments: the commands, studies and files that the documents name are
 // there.
@@ -80,6 +82,25 @@ func TestDocuments(t *testing.T) {
 	}
 	if commands < 15 || files < 4 {
 		t.Errorf("%d commands and %d links found: the patterns no longer fit", commands, files)
+	}
+}
+
+// TestDocumentsNameAllSteps: scenarios are written by what their document says,
+// which has a row for every kind of step and the fields of services.
+func TestDocumentsNameAllSteps(t *testing.T) {
+	data, err := os.ReadFile("../../docs/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(data), "\n## Steps\n")
+	steps, _, end := strings.Cut(rest, "\n## ")
+	if !ok || !end {
+		t.Fatal("docs/scenarios.md has no section on steps")
+	}
+	for _, kind := range fault.Kinds() {
+		if !regexp.MustCompile("(?m)^\\|[^|]*`" + kind + "`").MatchString(steps) {
+			t.Errorf("docs/scenarios.md says nothing of the step %s", kind)
+		}
 	}
 }
 
