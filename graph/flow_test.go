@@ -153,7 +153,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// TestDrawnTimesHaveTheirMean: what a distribution says of its mean and
+// TestMeanOf: what a distribution says of its mean and
 // variance is what is drawn from it.
 func TestMeanOf(t *testing.T) {
 	for _, test := range []struct {

@@ -4,7 +4,7 @@
 //
 // Its pure part says, for given [Sizes], which objects there are ([Sizes.Objects])
 // and, from the pods that the cluster made of them, who the simulated sidecars
-// are ([Identities]). Its other part, [World], brings a cluster from whatever
+// are ([Sizes.Identities]). Its other part, [World], brings a cluster from whatever
 // population is in it to the wanted one by differences only, and waits until
 // the cluster's own controllers have followed:
 //

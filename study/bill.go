@@ -138,7 +138,7 @@ func (s *Study) billVariants() []NamedLevels {
 	return out
 }
 
-// billBaseline is the variant that others are compared with, and that runs
+// baseline is the variant that others are compared with, and that runs
 // twice in a block.
 func (b *Bill) baseline() string {
 	if b.Direct == DirectRemove {

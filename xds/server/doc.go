@@ -6,7 +6,7 @@
 // when it sent a change to each stream and when the acknowledgement came.
 //
 // A response is marshalled once for all streams that get the same one. A
-// [Configuration] becomes messages in message.go; a stream's subscriptions
+// [Configuration] becomes messages in server.go; a stream's subscriptions
 // are shared with all streams that have the same (subscribe.go); a [Push]
 // puts a pointer to one message in each stream's queue (stream.go), and the
 // stream's goroutine hands the bytes to gRPC as they are.
