@@ -140,7 +140,7 @@ func (m *clusterMesh) checkSource() error {
 
 // act does something to the cluster and says what came of it.
 func (m *clusterMesh) act(ctx context.Context, env *Env, did string, do func(context.Context, *Env, *rest.Config) (lab.Changed, error)) error {
-	config, err := cluster.RESTConfig(m.cluster)
+	config, err := cluster.Reach(m.cluster)
 	if err != nil {
 		return err
 	}

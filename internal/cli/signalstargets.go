@@ -68,7 +68,7 @@ func readConfig(kind, kubeconfig, context string) (*rest.Config, error) {
 		}
 		return l.RESTConfig(), nil
 	}
-	return cluster.RESTConfig(cluster.Options{Kubeconfig: kubeconfig, Context: context})
+	return cluster.Reach(cluster.Options{Kubeconfig: kubeconfig, Context: context})
 }
 
 // istiodPort is where istiod serves its metrics.

@@ -98,14 +98,32 @@ var needed = []permission{
 	{[]string{"get", "list"}, "", "nodes", "", "the machine that is measured"},
 }
 
-// RESTConfig reads the kubeconfig without reaching the cluster: enough for
-// what needs fewer rights than a study.
-func RESTConfig(o Options) (*rest.Config, error) {
+// Reach reads the kubeconfig and sees that the cluster answers. It asks for no
+// rights: enough for what needs fewer of them than a study.
+func Reach(o Options) (*rest.Config, error) {
 	l, err := load(o)
 	if err != nil {
 		return nil, err
 	}
+	client, err := kubernetes.NewForConfig(l.config)
+	if err != nil {
+		return nil, errs.Usage("kubeconfig: %v", err)
+	}
+	if err := l.reach(client); err != nil {
+		return nil, err
+	}
 	return l.config, nil
+}
+
+// reach asks the cluster for its version, which everybody may.
+func (l *Lab) reach(client kubernetes.Interface) error {
+	version, err := client.Discovery().ServerVersion()
+	if err != nil {
+		return errs.WithHint(fmt.Errorf("the cluster of context %s does not answer: %w", l.context, err),
+			"kubectl --kubeconfig %s --context %s version", l.kubeconfig, l.context)
+	}
+	l.version = version.GitVersion
+	return nil
 }
 
 // load reads the kubeconfig.
@@ -123,7 +141,7 @@ func load(o Options) (*Lab, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, errs.WithHint(errs.Usage("no kubeconfig: %v", err), "name one with --kubeconfig FILE, or set KUBECONFIG")
 		}
-		return nil, errs.Usage("kubeconfig: %v", err)
+		return nil, errs.WithHint(errs.Usage("kubeconfig: %v", err), "name one that kubectl reads, with --kubeconfig FILE or KUBECONFIG")
 	}
 	l := &Lab{images: o.Images, context: o.Context, kubeconfig: kubeconfigPath(rules)}
 	if l.context == "" {
@@ -155,11 +173,9 @@ func Open(ctx context.Context, o Options) (*Lab, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	version, err := client.Discovery().ServerVersion()
-	if err != nil {
-		return nil, errs.WithHint(fmt.Errorf("the cluster of context %s does not answer: %w", l.context, err), "kubectl --context %s version", l.context)
+	if err := l.reach(client); err != nil {
+		return nil, err
 	}
-	l.version = version.GitVersion
 	lacks, err := missing(ctx, client)
 	if err != nil {
 		return nil, fmt.Errorf("ask the cluster what this user may do: %w", err)

@@ -109,8 +109,8 @@ func TestOpenBadInput(t *testing.T) {
 		"no YAML":    {Kubeconfig: broken},
 		"no context": {Kubeconfig: good, Context: "elsewhere"},
 	} {
-		if _, err := Open(context.Background(), o); errs.Code(err) != errs.CodeUsage {
-			t.Errorf("%s: %v", name, err)
+		if _, err := Open(context.Background(), o); errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
+			t.Errorf("%s: %v (hint %q)", name, err, errs.Hint(err))
 		}
 	}
 	// Neither a flag, nor the variable, nor the file in the home folder.
@@ -124,9 +124,22 @@ func TestOpenBadInput(t *testing.T) {
 	}
 }
 
+// What needs no rights still learns that the cluster is there, before anything
+// is done for it.
+func TestReach(t *testing.T) {
+	config, err := Reach(Options{Kubeconfig: fakeAPI(t, func(authorization.ResourceAttributes) bool { return false })})
+	if err != nil || config == nil {
+		t.Errorf("a cluster that allows nothing: %v", err)
+	}
+	away := kubeconfig(t, "http://127.0.0.1:1")
+	if _, err := Reach(Options{Kubeconfig: away}); err == nil || errs.Code(err) != errs.CodeFailure || !strings.Contains(errs.Hint(err), away) {
+		t.Errorf("a cluster that does not answer: %v (hint %q)", err, errs.Hint(err))
+	}
+}
+
 // A device never ends: it is refused before it is read.
 func TestEndlessKubeconfig(t *testing.T) {
-	if _, err := RESTConfig(Options{Kubeconfig: "/dev/zero"}); err == nil || errs.Code(err) != errs.CodeUsage {
+	if _, err := Reach(Options{Kubeconfig: "/dev/zero"}); err == nil || errs.Code(err) != errs.CodeUsage {
 		t.Errorf("%v", err)
 	}
 }
