@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/meshmark/meshmark/internal/wake"
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/xds"
 	"github.com/meshmark/meshmark/xds/control"
@@ -120,7 +121,7 @@ func (f *fleet) connect(ctx context.Context, o *options, spec xds.Spec) (time.Du
 		if time.Since(begin) > connectLimit {
 			return 0, fmt.Errorf("%d of %d sidecars had everything after %v; last error: %s", s.Synced, s.Proxies, connectLimit, s.LastError)
 		}
-		if err := sleep(ctx, lookEvery); err != nil {
+		if err := wake.Pause(ctx, lookEvery); err != nil {
 			return 0, err
 		}
 	}
@@ -134,15 +135,6 @@ const (
 	connectLimit = 10 * time.Minute
 	pushLimit    = 2 * time.Minute
 )
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
 
 // seen waits until all of n sidecars saw a marker and acknowledged it.
 func (f *fleet) seen(ctx context.Context, marker, n int) (xds.MarkerSightings, error) {
@@ -168,7 +160,7 @@ func (f *fleet) seen(ctx context.Context, marker, n int) (xds.MarkerSightings, e
 			return xds.MarkerSightings{}, errors.Join(err, fmt.Errorf("%d of %d sidecars have a change after %v, %d acknowledged it; streams lost: %v, connected: %d",
 				len(all[0].Proxy), n, pushLimit, acked, account.Reconnects, account.Connected))
 		}
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := wake.Pause(ctx, 100*time.Millisecond); err != nil {
 			return xds.MarkerSightings{}, err
 		}
 	}

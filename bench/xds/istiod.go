@@ -20,6 +20,7 @@ import (
 
 	"github.com/meshmark/meshmark/bench/internal/labs"
 	"github.com/meshmark/meshmark/bench/internal/table"
+	"github.com/meshmark/meshmark/internal/wake"
 	"github.com/meshmark/meshmark/observe"
 	"github.com/meshmark/meshmark/population"
 	"github.com/meshmark/meshmark/record"
@@ -319,7 +320,7 @@ func (m *mesh) push(ctx context.Context, o *options, f *fleet, marker record.Mar
 		if s.Quiet(int64(time.Second)) {
 			break
 		}
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := wake.Pause(ctx, 100*time.Millisecond); err != nil {
 			return fail(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshmark/meshmark/bench/internal/table"
+	"github.com/meshmark/meshmark/internal/wake"
 	"github.com/meshmark/meshmark/record"
 	"github.com/meshmark/meshmark/xds"
 	"github.com/meshmark/meshmark/xds/server"
@@ -153,7 +154,7 @@ func timing(ctx context.Context, o *options) (results []table.Row, err error) {
 	}
 	var p50, p99, most []float64
 	for i := range 4 * o.pushes {
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := wake.Pause(ctx, 100*time.Millisecond); err != nil {
 			return nil, err
 		}
 		p, seen, err := push(ctx, s, c, f, i, timed)
@@ -162,7 +163,7 @@ func timing(ctx context.Context, o *options) (results []table.Row, err error) {
 		}
 		// A sidecar has sent its acknowledgement before the server has read it.
 		for begin := time.Now(); p.Acks() < timed && time.Since(begin) < pushLimit; {
-			if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			if err := wake.Pause(ctx, 10*time.Millisecond); err != nil {
 				return nil, err
 			}
 		}
