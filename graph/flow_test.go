@@ -2,7 +2,6 @@ package graph_test
 
 import (
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -220,24 +219,4 @@ func TestFlowAddsUp(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestDOT(t *testing.T) {
-	g := chain()
-	g.Services[0].Calls[0].Times, g.Services[0].Calls[0].Probability = 2, 0.125
-	f := flow(t, g, graph.Load{Entry: "front", RPS: 100})
-	const want = `digraph services {
-  rankdir=LR;
-  node [shape=box];
-  "front" [label="front\n2 x http1\n100/s"];
-  "bar" [label="bar\n10 x http1\n25/s"];
-  "front" -> "bar" [label="2 times, 12.5%, 25/s"];
-}
-`
-	if got := g.DOT(&f); got != want {
-		t.Errorf("got %s", got)
-	}
-	if got := chain().DOT(nil); !strings.Contains(got, "\"front\" -> \"bar\";\n") {
-		t.Errorf("without a flow: %s", got)
-	}
 }

@@ -2,10 +2,7 @@ package graph
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 )
 
 // Layout is where to draw a graph's services, in units of one service: layers
@@ -209,48 +206,4 @@ func (p *placing) crossings() int {
 		}
 	}
 	return total
-}
-
-// DOT writes the graph in Graphviz' language, with the rates of a flow if one
-// is given.
-func (g Graph) DOT(flow *Flow) string {
-	var b strings.Builder
-	b.WriteString("digraph services {\n  rankdir=LR;\n  node [shape=box];\n")
-	for i, s := range g.Services {
-		label := fmt.Sprintf("%s\n%d x %s", s.Name, s.Replicas, s.Protocol)
-		if flow != nil && i < len(flow.Services) {
-			label += fmt.Sprintf("\n%s/s", short(flow.Services[i].RPS))
-		}
-		fmt.Fprintf(&b, "  %s [label=%s];\n", quote(s.Name), quote(label))
-	}
-	edge := 0
-	for _, s := range g.Services {
-		for _, call := range s.Calls {
-			var words []string
-			if call.Times > 1 {
-				words = append(words, strconv.Itoa(call.Times)+" times")
-			}
-			if call.Probability < 1 {
-				words = append(words, strconv.FormatFloat(call.Probability*100, 'g', 4, 64)+"%")
-			}
-			if flow != nil && edge < len(flow.Edges) {
-				words = append(words, short(flow.Edges[edge].Attempts)+"/s")
-			}
-			edge++
-			fmt.Fprintf(&b, "  %s -> %s", quote(s.Name), quote(call.To))
-			if len(words) > 0 {
-				fmt.Fprintf(&b, " [label=%s]", quote(strings.Join(words, ", ")))
-			}
-			b.WriteString(";\n")
-		}
-	}
-	return b.String() + "}\n"
-}
-
-func short(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
-
-// quote writes a string of the DOT language: only quotes, backslashes and line
-// ends need care.
-func quote(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }
