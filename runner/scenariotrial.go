@@ -302,11 +302,13 @@ func (t *scenarioTrial) clear() error {
 	if t.looks != nil {
 		t.looks.stop()
 	}
-	if t.scribe != nil {
-		t.scribe.stop()
-	}
+	// The census before the scribe, which it tells of pods: who waits for
+	// readers must not be given more of them.
 	if t.census != nil {
 		t.census.stop()
+	}
+	if t.scribe != nil {
+		t.scribe.stop()
 	}
 	if err := t.removeObjects(ctx); err != nil {
 		return fmt.Errorf("remove what trial %s made: %w", t.job.id, err)
