@@ -6,6 +6,7 @@ package studies
 import (
 	"embed"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/meshmark/meshmark/errs"
@@ -18,7 +19,7 @@ var files embed.FS
 // study, wherever it lies.
 const Scenarios = "scenarios"
 
-// Names returns the names of all studies, those of scenarios last, sorted.
+// Names returns the names of all studies, sorted, those of scenarios last.
 func Names() []string { return append(namesIn("."), ScenarioNames()...) }
 
 // ScenarioNames returns the names of the studies in the folder Scenarios.
@@ -35,6 +36,7 @@ func namesIn(folder string) []string {
 			names = append(names, name)
 		}
 	}
+	slices.Sort(names) // the files are in the order of their names with .yaml
 	return names
 }
 

@@ -2,6 +2,7 @@ package studies
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,6 +148,15 @@ func TestQuickIsWhatItSays(t *testing.T) {
 	}
 	if len(p.Matching(record.Cell{study.FactorSidecars: study.SidecarsBoth})) != 1 {
 		t.Error("both sidecars are not one cell")
+	}
+}
+
+// A name comes before those that go on from it.
+func TestNamesAreSorted(t *testing.T) {
+	for _, names := range [][]string{namesIn("."), ScenarioNames()} {
+		if !slices.IsSorted(names) {
+			t.Errorf("%v", names)
+		}
 	}
 }
 

@@ -86,7 +86,7 @@ func TestDocuments(t *testing.T) {
 }
 
 // TestDocumentsNameAllSteps: scenarios are written by what their document says,
-// which has a row for every kind of step and the fields of services.
+// which has a row for every kind of step.
 func TestDocumentsNameAllSteps(t *testing.T) {
 	data, err := os.ReadFile("../../docs/scenarios.md")
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -178,6 +179,9 @@ var scopeFiles = []string{confile.Extension, ".json.gz", ".json"}
 // runProxies reads what a run recorded: config dumps of Envoys, and what
 // simulated sidecars held.
 func runProxies(ctx context.Context, f scopeFlags, o scope.Options) ([]scope.Proxy, error) {
+	if _, err := os.Stat(f.run); errors.Is(err, fs.ErrNotExist) {
+		return nil, errs.WithHint(errs.Usage("there is no run at %s", f.run), "give the directory that `meshmark run` printed")
+	}
 	root := filepath.Join(f.run, store.DirConfigs)
 	var files []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

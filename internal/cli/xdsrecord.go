@@ -45,6 +45,9 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 			if f.proxies+f.gateways == 0 && f.identities == "" {
 				f.proxies = 1
 			}
+			if len(f.addresses) == 0 {
+				return errs.WithHint(errs.Usage("no --address"), "meshmark xds record --address HOST:15010 --out shop%s", confile.Extension)
+			}
 			spec, err := f.spec(cmd.Context())
 			if err != nil {
 				return err
