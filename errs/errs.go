@@ -17,7 +17,7 @@ const (
 	CodeOK          = 0   // success
 	CodeFailure     = 1   // something went wrong
 	CodeUsage       = 2   // wrong usage or input; nothing was started
-	CodeAssertion   = 3   // an assertion failed
+	CodeAssertion   = 3   // what was to hold does not: an assertion, a verdict, a margin, an alert
 	CodeInvalid     = 4   // not valid, or inconclusive
 	CodeInterrupted = 130 // interrupted by the user
 )

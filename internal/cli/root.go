@@ -70,7 +70,10 @@ func newRootCommand(env *Env) *cobra.Command {
 		Use:   "meshmark",
 		Short: "A performance lab for service meshes",
 		Long: "meshmark starts a real one-node Kubernetes with a real Istio on this machine,\n" +
-			"measures what the mesh costs, and says how far the answer can be trusted.",
+			"measures what the mesh costs, and says how far the answer can be trusted.\n\n" +
+			"Exit codes of every command: 0 success, 1 failure, 2 wrong usage or input, 3 what was to\n" +
+			"hold does not (an assertion, an expected verdict, a margin, an alert), 4 not valid or\n" +
+			"inconclusive, 130 interrupted.",
 		Version:       Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -52,7 +52,9 @@ func newRunCommand(env *Env) *cobra.Command {
 			"With --lab local (the default) it runs in the lab on this machine; if none is up,\n" +
 			"one is started and taken down again afterwards. With --lab cluster it runs in the\n" +
 			"cluster of a kubeconfig. The results are in a directory of their own; everything\n" +
-			"completed is kept whatever happens, and --resume goes on from there.",
+			"completed is kept whatever happens, and --resume goes on from there.\n\n" +
+			"Exit codes: 0 run made, 3 an assertion failed, or a verdict is not the one that the\n" +
+			"study expects, 4 the run answers nothing, or a verdict is inconclusive.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
