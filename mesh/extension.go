@@ -40,3 +40,10 @@ type HeaderSetter interface {
 	// with these levels of the factor filters.
 	RequestHeaders(filters []string) (map[string]string, error)
 }
+
+// Rooted is a mesh whose control plane puts its root certificate into every
+// namespace, in a ConfigMap that sidecars mount.
+type Rooted interface {
+	// RootConfigMap is the ConfigMap's name.
+	RootConfigMap() string
+}

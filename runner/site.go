@@ -62,7 +62,8 @@ func (s *site) createNamespace(ctx context.Context, plane study.Plane) error {
 	return s.ownNamespace(ctx, s.namespace, map[string]string{planeAnnotation: string(plane)})
 }
 
-// ownNamespace makes a namespace of the run's own.
+// ownNamespace makes a namespace of the run's own, into which the mesh then
+// puts what sidecars need.
 func (s *site) ownNamespace(ctx context.Context, name string, annotations map[string]string) error {
 	me, err := thisProcess()
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *site) ownNamespace(ctx context.Context, name string, annotations map[st
 	if _, err := s.kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
-	return nil
+	return awaitRoot(ctx, s.kube, s.o.Mesh, name)
 }
 
 func (s *site) createObservers(ctx context.Context) error {

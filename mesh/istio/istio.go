@@ -50,10 +50,16 @@ type Mesh struct {
 	madeErr error
 }
 
-var _ mesh.Mesh = (*Mesh)(nil)
+var (
+	_ mesh.Mesh   = (*Mesh)(nil)
+	_ mesh.Rooted = (*Mesh)(nil)
+)
 
 // Name returns "istio".
 func (*Mesh) Name() string { return "istio" }
+
+// RootConfigMap is what istiod writes to each namespace when it leads.
+func (*Mesh) RootConfigMap() string { return rootCAConfigMap }
 
 // ProxyContainers names the injected container. Its init container ends
 // before the pod serves.
