@@ -47,8 +47,16 @@ func Read(name string) ([]byte, error) {
 		data, err = files.ReadFile(Scenarios + "/" + name + ".yaml")
 	}
 	if err != nil || strings.Contains(name, "/") {
-		return nil, errs.WithHint(errs.Usage("there is no study %q", name),
-			"studies that come with meshmark: %s; or give the path of a file", strings.Join(Names(), ", "))
+		return nil, errs.WithHint(errs.Usage("there is no study %q", name), "%s", Hint(name))
 	}
 	return data, nil
+}
+
+// Hint names the study that is nearest to a name that none has, or all.
+func Hint(name string) string {
+	hint := errs.Suggest(name, Names())
+	if strings.HasSuffix(hint, "?") {
+		return hint + " `meshmark study list` names all; a file of your own is given by its path"
+	}
+	return hint + "; or give the path of a file"
 }

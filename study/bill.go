@@ -6,6 +6,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/record"
 )
 
@@ -197,7 +198,7 @@ func (d *decoder) checkBill(s *Study) {
 	for i, name := range b.Together {
 		at := d.pos("bill", "together", i)
 		if !has(names, name) {
-			d.fail(at, suggest(name, names), "together names no part of the bill: %q", clip(name, 40))
+			d.fail(at, errs.Suggest(name, names), "together names no part of the bill: %q", clip(name, 40))
 			continue
 		}
 		if slices.Contains(b.Together[:i], name) {

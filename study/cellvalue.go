@@ -10,6 +10,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/record"
 )
 
@@ -42,7 +43,7 @@ func (d *decoder) factor(k key) (Factor, bool) {
 		return f, true
 	}
 	if !ok {
-		d.fail(k.pos, suggest(k.name, factorNames(d.plane)), "unknown factor %q", clip(k.name, 40))
+		d.fail(k.pos, errs.Suggest(k.name, factorNames(d.plane)), "unknown factor %q", clip(k.name, 40))
 		return f, false
 	}
 	return f, f.Plane == "" || !d.notHere(f.Name, only(f.Plane), k.pos)

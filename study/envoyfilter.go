@@ -8,6 +8,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/internal/yamltree"
 )
 
@@ -80,7 +81,7 @@ func (f *EnvoyFilter) parse(data []byte) error {
 				return err
 			}
 		default:
-			return k.pos.Errorf(suggest(k.name, []string{"configPatches", "priority", "workloadSelector", "targetRefs"}), "an EnvoyFilter's spec has no field %q", clip(k.name, 40))
+			return k.pos.Errorf(errs.Suggest(k.name, []string{"configPatches", "priority", "workloadSelector", "targetRefs"}), "an EnvoyFilter's spec has no field %q", clip(k.name, 40))
 		}
 	}
 	if len(f.Patches) == 0 {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/meshmark/meshmark/errs"
 )
 
 // FactorFilters switches parts of the server's sidecar on.
@@ -230,7 +232,7 @@ func parsePart(word string) (Part, *complaint) {
 	k := kindIndex(word)
 	for at := len(word); k < 0; {
 		if at = strings.LastIndexByte(word[:at], '-'); at < 0 {
-			return Part{}, complain(suggest(word, partNames()), "unknown part %q", clip(word, 40))
+			return Part{}, complain(errs.Suggest(word, partNames()), "unknown part %q", clip(word, 40))
 		}
 		stem, rest = word[:at], word[at+1:]
 		k = kindIndex(stem)
@@ -245,7 +247,7 @@ func parsePart(word string) (Part, *complaint) {
 	case kind.Number == "" && rest == "" && stem == word:
 		return Part{Kind: kind.Name}, nil
 	case kind.Number == "":
-		return Part{}, complain("leave the number out, or "+suggest(word, partNames()), "unknown part %q", clip(word, 40))
+		return Part{}, complain("leave the number out, or "+errs.Suggest(word, partNames()), "unknown part %q", clip(word, 40))
 	case rest == "":
 		return Part{}, complain(fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%s lacks its number of %s", kind.Name, kind.Number)
 	}

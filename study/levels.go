@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/record"
 )
 
@@ -26,7 +27,7 @@ func choice(name string, scope Scope, def, doc string, levels ...string) Factor 
 					return s, nil
 				}
 			}
-			return "", complain(suggest(s, levels), "unknown level %q", clip(s, 40))
+			return "", complain(errs.Suggest(s, levels), "unknown level %q", clip(s, 40))
 		}}
 }
 

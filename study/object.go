@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/invopop/jsonschema"
+
+	"github.com/meshmark/meshmark/errs"
 )
 
 // value is a kind of field: how it is read from a file, written to one, and
@@ -89,7 +91,7 @@ func (o object) decode(d *decoder, n *node) {
 	for i, k := range n.keys {
 		f := o.find(k.name)
 		if f == nil {
-			d.fail(k.pos, suggest(k.name, o.names()), "unknown field %q in %s", clip(k.name, 40), o.name)
+			d.fail(k.pos, errs.Suggest(k.name, o.names()), "unknown field %q in %s", clip(k.name, 40), o.name)
 			continue
 		}
 		if d.notHere(f.name, f.planes, k.pos) {

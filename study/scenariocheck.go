@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/fault"
 	"github.com/meshmark/meshmark/graph"
 )
@@ -76,7 +77,7 @@ func (d *decoder) checkScenario(s *Study) {
 	case c.Entry == "":
 		d.fail(d.pos("load"), "as load: {to: "+first(c.Graph.Roots())+"}", "several services are called by no other; say which one the clients call")
 	case !known(c.Entry):
-		d.fail(d.pos("load", "to"), suggest(c.Entry, names), "there is no service %q", c.Entry)
+		d.fail(d.pos("load", "to"), errs.Suggest(c.Entry, names), "there is no service %q", c.Entry)
 	}
 	for _, p := range c.Timeline.Check() {
 		at := []any{"timeline", "steps", p.Step}
@@ -91,7 +92,7 @@ func (d *decoder) checkScenario(s *Study) {
 			if r.name == fault.LoadService && r.clients || known(r.name) {
 				continue
 			}
-			d.fail(at(r.field), suggest(r.name, names), "there is no service %q", r.name)
+			d.fail(at(r.field), errs.Suggest(r.name, names), "there is no service %q", r.name)
 		}
 		if step.Action.Process != nil && step.Action.Process.Of != fault.OfControlPlane && step.Action.Process.Service == "" {
 			d.fail(at("of"), "as service: "+c.Entry, "say whose %s", step.Action.Process.Of)
@@ -213,7 +214,7 @@ func (d *decoder) checkMoments(s *Study) {
 	for i, e := range s.Assert {
 		for _, f := range []struct{ field, name string }{{"after", e.After}, {"until", e.Until}} {
 			if f.name != "" && !has(names, f.name) {
-				d.fail(d.pos("assert", i, f.field), suggest(f.name, names), "there is no step %q", f.name)
+				d.fail(d.pos("assert", i, f.field), errs.Suggest(f.name, names), "there is no step %q", f.name)
 			}
 		}
 	}
@@ -230,7 +231,7 @@ func (d *decoder) checkSkips(s *Study) {
 	check := func(level string, at ...any) {
 		for _, name := range skipped(level) {
 			if !has(names, name) {
-				d.fail(d.pos(at...), suggest(name, names), "there is no step %q to skip", name)
+				d.fail(d.pos(at...), errs.Suggest(name, names), "there is no step %q to skip", name)
 			}
 		}
 	}

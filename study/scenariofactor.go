@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/fault"
 	"github.com/meshmark/meshmark/record"
 )
@@ -242,7 +243,7 @@ func settingsLevel(s, example string, known ...setting) (string, *complaint) {
 		case !ok:
 			return "", complain("as "+example+", or off", "%q is no setting", clip(part, 40))
 		case i < 0:
-			return "", complain(suggest(name, names), "unknown setting %q", clip(name, 40))
+			return "", complain(errs.Suggest(name, names), "unknown setting %q", clip(name, 40))
 		case values[name] != "":
 			return "", complain("", "%s is given twice", name)
 		}

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/meshmark/meshmark/errs"
 )
 
 var reSetPath = regexp.MustCompile(`^[a-z0-9_]+(\.[A-Za-z0-9_-]+)*$`)
@@ -50,7 +52,7 @@ func override(tree *node, set string) error {
 		for _, f := range FactorsOf(plane) {
 			fields = append(fields, f.Name)
 		}
-		return at.Errorf(suggest(steps[0], fields), "unknown field %q in the study", clip(steps[0], 40))
+		return at.Errorf(errs.Suggest(steps[0], fields), "unknown field %q in the study", clip(steps[0], 40))
 	}
 	return setPath(tree, steps, value, at)
 }

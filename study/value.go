@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/invopop/jsonschema"
+
+	"github.com/meshmark/meshmark/errs"
 )
 
 // textValue is free text, trimmed.
@@ -35,7 +37,7 @@ func (v textValue) decode(d *decoder, n *node) {
 	case text == "":
 		d.fail(n.pos, "give it a value or leave it out", "an empty text")
 	case v.oneOf != nil && !has(v.oneOf, text):
-		d.fail(n.pos, suggest(text, v.oneOf), "unknown value %q", clip(text, 40))
+		d.fail(n.pos, errs.Suggest(text, v.oneOf), "unknown value %q", clip(text, 40))
 	case v.pattern != nil && !v.pattern.MatchString(text):
 		d.fail(n.pos, v.hint, "%q cannot stand here", clip(text, 80))
 	default:

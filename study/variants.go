@@ -5,6 +5,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/record"
 )
 
@@ -181,7 +182,7 @@ func (d *decoder) knowsVariant(name string, pos Pos) bool {
 	if len(names) == 0 {
 		d.fail(pos, "variants: {"+clip(name, 40)+": {...}} makes one", "this study has no variants")
 	} else {
-		d.fail(pos, suggest(name, names), "unknown variant %q", clip(name, 40))
+		d.fail(pos, errs.Suggest(name, names), "unknown variant %q", clip(name, 40))
 	}
 	return false
 }

@@ -31,13 +31,6 @@ func newComponentsCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return errs.WithHint(errs.Usage("%s: unexpected argument %q", cmd.CommandPath(), args[0]), "%s --help", cmd.CommandPath())
-	}
-	return nil
-}
-
 func newComponentsList(env *Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{

@@ -22,7 +22,7 @@ func newDoctorCommand(env *Env) *cobra.Command {
 			"warning (measuring works, with results to be read with care) or a failure, with\n" +
 			"the command that mends it. It changes nothing. The exit code is 1 if a line is\n" +
 			"a failure.",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			facts, err := doctor.Gather(cmd.Context(), os.DirFS("/"), doctor.ThisHost{})
 			if err != nil {

@@ -22,7 +22,7 @@ func newFaultCommand(env *Env) *cobra.Command {
 			"ends. It needs the node's PID namespace (hostPID), root, CAP_KILL,\n" +
 			"CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_SYS_PTRACE. Its control server stays on\n" +
 			"loopback, and its callers need a token.",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if options.Token, options.Log, err = flags.read(cmd.Context(), env, "kill what runs on the node"); err != nil {

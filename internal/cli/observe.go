@@ -19,7 +19,7 @@ func newObserveCommand(env *Env) *cobra.Command {
 			"(hostPID), the node's /sys/fs/cgroup mounted read-only, and to read the memory\n" +
 			"of other users' processes, root with CAP_SYS_PTRACE; it needs nothing else.\n" +
 			"Its control server has no access control, so it listens on loopback only.",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if verbose {
 				options.Log = slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))

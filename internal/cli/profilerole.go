@@ -16,7 +16,7 @@ func newProfileRoleCommand(env *Env) *cobra.Command {
 			"node's PID namespace (hostPID), root, CAP_SYS_ADMIN, CAP_PERFMON, CAP_SYS_PTRACE\n" +
 			"and CAP_SYSLOG. Its control server stays on loopback, and its callers need a token.",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if options.Token, options.Log, err = flags.read(cmd.Context(), env, "look at what runs on the node"); err != nil {

@@ -77,13 +77,8 @@ func newRootCommand(env *Env) *cobra.Command {
 		Version:       Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return errs.WithHint(errs.Usage("unknown command %q", args[0]), "meshmark --help lists the commands")
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+		Args:          noArguments,
+		RunE:          func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("meshmark {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -91,17 +86,55 @@ func newRootCommand(env *Env) *cobra.Command {
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(commands(env)...)
+	root.InitDefaultHelpCmd()
 	markUsageErrors(root)
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.Args = func(cmd *cobra.Command, args []string) error {
+				if found, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return unknownCommand(found, append(rest, args...)[0])
+				}
+				return nil
+			}
+		}
+	}
 	return root
 }
 
-// markUsageErrors gives complaints about positional arguments exit code 2.
+// noArguments is for commands that take flags only, or another command.
+func noArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.HasAvailableSubCommands():
+		return unknownCommand(cmd, args[0])
+	}
+	return errs.WithHint(errs.Usage("%s: unexpected argument %q", cmd.CommandPath(), args[0]), "it is called as: %s", cmd.UseLine())
+}
+
+// unknownCommand is the error about a word that is no command of parent.
+func unknownCommand(parent *cobra.Command, word string) error {
+	var names []string
+	for _, c := range parent.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	hint := parent.CommandPath() + " --help lists the commands"
+	if near := errs.Suggest(word, names); strings.HasSuffix(near, "?") {
+		hint = near + " " + hint
+	}
+	return errs.WithHint(errs.Usage("unknown command %q", word), "%s", hint)
+}
+
+// markUsageErrors has complaints about positional arguments say what the
+// command takes, with exit code 2.
 func markUsageErrors(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(c *cobra.Command, args []string) error {
 			err := check(c, args)
 			if err != nil && errs.Code(err) == errs.CodeFailure {
-				err = errs.WithHint(errs.WithCode(err, errs.CodeUsage), "%s --help shows how to call it", c.CommandPath())
+				err = errs.WithHint(errs.Usage("%s: %s given", c.CommandPath(), count(len(args), "argument")), "it is called as: %s", c.UseLine())
 			}
 			return err
 		}

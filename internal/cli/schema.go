@@ -24,7 +24,7 @@ func newStudyCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "study",
 		Short: "List, check and explain study files without running them",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newStudyListCommand(env), newStudyCheckCommand(env), newStudyPlanCommand(env),
@@ -37,7 +37,7 @@ func newStudyListCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the studies that come with meshmark",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			type listed struct {
 				Name     string `json:"name"`
@@ -95,7 +95,7 @@ func newStudySchemaCommand(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of study files, for editors",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			data, err := study.Schema()
 			if err != nil {
@@ -262,7 +262,7 @@ func readStudy(ctx context.Context, env *Env, arg string) (data []byte, name, di
 	data, err = readLimited(ctx, arg)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = errs.WithHint(errs.Usage("there is no study file %s", arg), "studies that come with meshmark: %s", strings.Join(studies.Names(), ", "))
+		err = errs.WithHint(errs.Usage("there is no study file %s", arg), "%s", studies.Hint(strings.TrimSuffix(filepath.Base(arg), ".yaml")))
 	case err != nil:
 		err = errs.WithCode(fmt.Errorf("study file: %w", err), errs.CodeUsage)
 	}

@@ -35,7 +35,7 @@ func newWorkerCommand(env *Env) *cobra.Command {
 			"Its behaviour is one document, given at the start (--config) or changed at run\n" +
 			"time over its control server, which describes itself at /openapi.json. That has\n" +
 			"no access control and stays on a loopback address, unless a token is given.",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, address := range []*string{&options.Control, &options.Health, &options.HTTP, &options.HTTP2, &options.GRPC, &options.TCP, &options.HTTPS, &options.GRPCS, &options.TCPS} {
 				if *address == off {

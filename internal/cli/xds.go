@@ -58,7 +58,7 @@ func newXDSCommand(env *Env) *cobra.Command {
 			"Interrupted, it prints what it has.",
 		Example: "  meshmark xds --address 10.96.0.20:15010 --proxies 500 --duration 1m\n" +
 			"  meshmark xds --address istiod.istio-system:15012 --security token --token-file token --root-ca root.pem --proxies 50",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.control != "" {
 				if n := cmd.Flags().NFlag(); n > 1 {

@@ -40,7 +40,7 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 			"brought it, meshmark xds serve gives it to any number of sidecars.",
 		Example: "  meshmark xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz\n" +
 			"  meshmark xds record --address 10.96.0.20:15010 --out - | meshmark scope --dump -",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.proxies+f.gateways == 0 && f.identities == "" {
 				f.proxies = 1

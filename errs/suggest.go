@@ -1,0 +1,51 @@
+package errs
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Suggest is the hint for a word that is none of those possible.
+func Suggest(word string, possible []string) string {
+	best, distance := "", len(word)/2+1
+	for _, p := range possible {
+		if d := editDistance(strings.ToLower(word), p); d < distance {
+			best, distance = p, d
+		}
+	}
+	all := "possible: " + strings.Join(possible, ", ")
+	if best == "" {
+		return all
+	}
+	if len(possible) <= 6 {
+		return fmt.Sprintf("did you mean %s? (%s)", best, all)
+	}
+	return fmt.Sprintf("did you mean %s?", best)
+}
+
+// editDistance is Levenshtein's, with a swap of neighbours counted once.
+func editDistance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	two, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], two[j-2]+1)
+			}
+		}
+		two, last = last, row
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,24 @@
+package errs
+
+import "testing"
+
+func TestSuggest(t *testing.T) {
+	many := []string{"rate", "connections", "payload", "protocol", "mtls", "envoy", "filters"}
+	for _, tt := range []struct {
+		word     string
+		possible []string
+		want     string
+	}{
+		{"rat", many, "did you mean rate?"},
+		{"Rate", many, "did you mean rate?"},
+		{"palyoad", many, "did you mean payload?"}, // neighbours swapped count once
+		{"on", []string{"off", "strict"}, "possible: off, strict"},
+		{"strcit", []string{"off", "strict"}, "did you mean strict? (possible: off, strict)"},
+		{"xyzzy", many, "possible: rate, connections, payload, protocol, mtls, envoy, filters"},
+		{"", []string{"a"}, "possible: a"},
+	} {
+		if got := Suggest(tt.word, tt.possible); got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.word, got, tt.want)
+		}
+	}
+}
