@@ -37,7 +37,7 @@ type Machine struct {
 	Kubernetes   string   `json:"kubernetes,omitempty"` // server version
 	Remarks      []string `json:"remarks,omitempty"`    // what doctor warned of
 	NodeArch     string   `json:"node_arch,omitempty"`
-	ContainerRun string   `json:"container_runtime,omitempty"`
+	ContainerRun string   `json:"container_runtime,omitempty"` // as containerd 1.7.0
 }
 
 // Component is a measured binary.

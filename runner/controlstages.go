@@ -2,6 +2,8 @@ package runner
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -31,6 +33,9 @@ type logWatch struct {
 	stop  context.CancelFunc
 	ctx   context.Context
 	reads sync.WaitGroup
+
+	mu     sync.Mutex
+	broken []error // why reading ended before its time
 }
 
 func newLogWatch(ctx context.Context) *logWatch {
@@ -69,7 +74,11 @@ func (w *logWatch) follow(t *controlTrial, pods []mesh.ControlPod, since time.Ti
 		w.logs = append(w.logs, log)
 		w.reads.Go(func() {
 			defer stream.Close()
-			_ = log.Read(w.ctx, stream) // what was read is what there is
+			if err := log.Read(w.ctx, stream); err != nil { // what was read is what there is
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.broken = append(w.broken, fmt.Errorf("pod %s: %w", pod.Name, err))
+			}
 		})
 	}
 	return nil
@@ -171,6 +180,11 @@ func (t *controlTrial) readLogs(ctx context.Context) []*observe.IstiodLog {
 		t.warn("istiod's log could not be read: %v", err)
 	}
 	w.await(ctx, windowEnd(t.out.Window))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.broken) > 0 {
+		t.warn("istiod's log was not read to its end: %v", errors.Join(w.broken...))
+	}
 	return w.logs
 }
 

@@ -187,7 +187,7 @@ func verify(t *testing.T, out string, blocks int) record.Run {
 		}
 		verifyTrial(t, name, trial, run.Hist[trial.ID])
 	}
-	if run.Header.Machine.CPUs == 0 || len(run.Header.Components) == 0 {
+	if m := run.Header.Machine; m.CPUs == 0 || m.Kubernetes == "" || !strings.HasPrefix(m.ContainerRun, "containerd ") || len(run.Header.Components) == 0 {
 		t.Errorf("the header does not say what was measured: %+v", run.Header)
 	}
 	findings := readFindings(t, out)

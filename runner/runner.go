@@ -5,9 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sort"
+	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/lab"
@@ -318,14 +323,16 @@ func (r *run) describe(ctx context.Context, pods plane) error {
 		return nil // a resumed run has been described
 	}
 	at := pods.place()
-	for _, observer := range at.observers {
-		machine, err := observer.Machine(ctx)
+	if nodes := slices.Sorted(maps.Keys(at.observers)); len(nodes) > 0 { // of several the first by name
+		machine, err := at.observers[nodes[0]].Machine(ctx)
 		if err != nil {
 			return fmt.Errorf("describe the machine: %w", err)
 		}
 		machine.Remarks = append(machine.Remarks, r.header.Machine.Remarks...)
 		r.header.Machine = machine
-		break
+		if node, err := at.kube.CoreV1().Nodes().Get(ctx, nodes[0], metav1.GetOptions{}); err == nil {
+			r.header.Machine.ContainerRun = strings.Replace(node.Status.NodeInfo.ContainerRuntimeVersion, "://", " ", 1)
+		}
 	}
 	r.header.Machine.Nodes = len(at.observers)
 	if version, err := at.kube.Discovery().ServerVersion(); err == nil {
