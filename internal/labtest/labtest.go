@@ -11,15 +11,19 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/meshmark/meshmark/errs"
 	"github.com/meshmark/meshmark/lab/local"
 )
 
@@ -62,7 +66,46 @@ func prepare(t *testing.T) Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Machine{Program: program, Dir: dir}
+	m := Machine{Program: program, Dir: dir}
+	interrupts.note(m)
+	return m
+}
+
+// interruptible are the labs that an interrupt of the tests takes down: no
+// test's end comes then. A program that is starting one is interrupted along
+// and cleans up itself.
+type interruptible struct {
+	once     sync.Once
+	mu       sync.Mutex
+	machines map[string]Machine // by folder
+}
+
+var interrupts = interruptible{machines: map[string]Machine{}}
+
+func (i *interruptible) note(m Machine) {
+	i.mu.Lock()
+	i.machines[m.Dir] = m
+	i.mu.Unlock()
+	i.once.Do(func() {
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
+		go func() { // as long as the tests
+			<-signals
+			i.mu.Lock()
+			for _, m := range i.machines {
+				if err := m.down(); err != nil {
+					fmt.Fprintln(os.Stderr, err)
+				}
+			}
+			os.Exit(errs.CodeInterrupted)
+		}()
+	})
+}
+
+func (i *interruptible) forget(m Machine) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.machines, m.Dir)
 }
 
 // use sets the environment of the test.
@@ -78,6 +121,12 @@ func (m Machine) home() string { return filepath.Join(m.Dir, "s") }
 
 // remove takes the lab down, if there is one, and its folder away.
 func (m Machine) remove() error {
+	err := m.down()
+	interrupts.forget(m)
+	return err
+}
+
+func (m Machine) down() error {
 	if _, err := local.Down(context.Background(), filepath.Join(m.home(), "meshmark", "lab")); err != nil {
 		return fmt.Errorf("take the lab down: %w", err)
 	}
