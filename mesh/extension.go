@@ -47,3 +47,10 @@ type Rooted interface {
 	// RootConfigMap is the ConfigMap's name.
 	RootConfigMap() string
 }
+
+// Configured is a mesh whose sidecars count what their control plane tells them.
+type Configured interface {
+	// ReceivedStats is a regular expression of the counters that rise with
+	// each piece of configuration that a sidecar receives.
+	ReceivedStats() string
+}

@@ -71,6 +71,9 @@ func deploy(ctx context.Context, o *Options, plan *study.Plan, run string) (d *d
 	if err := d.connect(ctx); err != nil {
 		return d, err
 	}
+	if err := d.settle(ctx); err != nil {
+		return d, err
+	}
 	if err := d.extend(ctx); err != nil {
 		return d, err
 	}
@@ -224,6 +227,9 @@ func (d *deployed) reconnect(ctx context.Context) error {
 		return err
 	}
 	if err := d.connect(ctx); err != nil {
+		return err
+	}
+	if err := d.settle(ctx); err != nil {
 		return err
 	}
 	return d.configure(ctx)

@@ -51,8 +51,9 @@ type Mesh struct {
 }
 
 var (
-	_ mesh.Mesh   = (*Mesh)(nil)
-	_ mesh.Rooted = (*Mesh)(nil)
+	_ mesh.Mesh       = (*Mesh)(nil)
+	_ mesh.Rooted     = (*Mesh)(nil)
+	_ mesh.Configured = (*Mesh)(nil)
 )
 
 // Name returns "istio".
@@ -60,6 +61,10 @@ func (*Mesh) Name() string { return "istio" }
 
 // RootConfigMap is what istiod writes to each namespace when it leads.
 func (*Mesh) RootConfigMap() string { return rootCAConfigMap }
+
+// ReceivedStats are the bytes of the discovery stream, which Envoy has by its
+// agent.
+func (*Mesh) ReceivedStats() string { return `^cluster\.xds-grpc;?\.upstream_cx_rx_bytes_total$` }
 
 // ProxyContainers names the injected container. Its init container ends
 // before the pod serves.
