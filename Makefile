@@ -4,7 +4,7 @@
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 GO          ?= go
-BIN         := bin/meshmark
+BIN         := bin/meshtrial
 STUDY       ?= quick
 NPM_DIR     := ui/web
 # Tests that need the lab share it and the machine's CPUs, so packages run in turn.
@@ -18,8 +18,8 @@ help: ## list the targets
 
 # Without the tables of debuggers (-s -w): a third smaller, and it is the
 # image of every pod; stack traces and profiles keep their names.
-build: ## build bin/meshmark (static: it also runs inside the lab's pods)
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -ldflags "-s -w" -o $(BIN) ./cmd/meshmark
+build: ## build bin/meshtrial (static: it also runs inside the lab's pods)
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -ldflags "-s -w" -o $(BIN) ./cmd/meshtrial
 
 run: build ## build what is missing, start the lab, run studies/quick.yaml, write a report
 	$(BIN) run $(STUDY)
@@ -67,5 +67,5 @@ staticcheck: ## what staticcheck finds (the first time it has to be built: it wa
 	  echo "staticcheck is not run: it is not in bin and cannot be had from here"; fi
 	@if [ -x bin/$(STATICCHECK) ]; then echo bin/$(STATICCHECK); bin/$(STATICCHECK) -tags integration ./...; fi
 
-clean: ## remove bin/ (the component cache stays: meshmark components list says where)
+clean: ## remove bin/ (the component cache stays: meshtrial components list says where)
 	rm -rf bin

@@ -1,4 +1,4 @@
-module github.com/meshmark/meshmark
+module github.com/meshtrial/meshtrial
 
 go 1.26.0
 

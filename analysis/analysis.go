@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Plan makes the plan that a run followed from its resolved study and seed.
@@ -50,7 +50,7 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 	f := record.Findings{
 		Schema: record.Schema, Study: run.Header.Study, Question: plan.Study.Question, Run: run.Header.RunID,
 		Started: run.Header.Started.UTC().Format(time.RFC3339), Seed: run.Header.Seed, Lab: run.Header.Lab,
-		Meshmark: run.Header.Meshmark, Machine: run.Header.Machine, Parts: run.Header.Components,
+		Meshtrial: run.Header.Meshtrial, Machine: run.Header.Machine, Parts: run.Header.Components,
 		Validity: o.validity(), Stop: o.whyEnded(), Factors: o.factors(), StudyYAML: string(run.StudyYAML), Money: moneyWords(plan.Study.Money),
 		Findings: slices.Concat(o.findings(measures), fits, o.moneyFits(fits), o.limits(), profiled, o.versus(), priced, terms, o.searches(), o.knees()), Cells: o.summaries(),
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 var bothSidecars = record.Cell{"sidecars": "both"}

@@ -7,8 +7,8 @@ import (
 
 	"cel.dev/cel-go/cel"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Assertions are expressions in CEL (the Common Expression Language, as

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // answer is what a block says of one level of a search.

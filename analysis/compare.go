@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/stat"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Comparison says how run B compares with run A: the document of
-// `meshmark compare --json`.
+// `meshtrial compare --json`.
 type Comparison struct {
 	Schema      int     `json:"schema"`
 	A           string  `json:"run_a"`

@@ -5,8 +5,8 @@ import (
 	"math"
 	"strings"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // controlMeasures lists what a control-plane study measures, in the order of

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // idleCores is the CPU that istiod used before the first change, in cores.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // residual is what the stages of a trial leave unexplained of the measured

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Errors of single pairs that cancel in the mean are told by their share, and

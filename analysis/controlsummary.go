@@ -4,9 +4,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/stat"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // maxChangePoints bounds the changes that a summary lists one by one.

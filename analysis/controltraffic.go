@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // ofTraffic is a measure of what real requests met; NaN where none were sent.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/stat"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // never stands in sightings for what did not happen; other times may lie a

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // What is told of changes is read off their own times; what their number

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/stat"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // minPairs is how many blocks an interval needs.

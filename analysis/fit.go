@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/stat"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // probeFit marks findings fitted over cells that differ in one number.

@@ -3,8 +3,8 @@ package analysis
 import (
 	"math"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/stat"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // histogramResolution is the width of a histogram's bucket as a share of its

@@ -3,7 +3,7 @@ package analysis
 import (
 	"math"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Series of istiod's cache of generated resources

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 func TestHoldingMeasures(t *testing.T) {

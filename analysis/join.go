@@ -3,8 +3,8 @@ package analysis
 import (
 	"math"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // ofJoin is a measure of how a new proxy came by its configuration; NaN if

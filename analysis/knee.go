@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // kneeRatio is by how much more than at the lowest rate the tail may take

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // maxLagRatio is how much of a latency effect the generator's own lateness

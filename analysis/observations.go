@@ -5,10 +5,10 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/meshmark/meshmark/graph"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/stat"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // nsToUS turns nanoseconds into microseconds.

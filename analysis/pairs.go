@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/stat"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // Percentiles over pairs of a change and a proxy are told where the pairs leave

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/profile"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/stat"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Bounds of what is read of a run's profiles, in bytes.

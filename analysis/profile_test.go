@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/profile"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 const profileStudy = `

@@ -11,12 +11,12 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/graph"
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/stat"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Events of steps, as package fault's driver writes them.

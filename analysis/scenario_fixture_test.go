@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // fourSeconds is a study of 100 requests a second for 4 s: at 1 s one of two

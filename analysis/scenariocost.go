@@ -3,11 +3,11 @@ package analysis
 import (
 	"math"
 
-	"github.com/meshmark/meshmark/capacity/money"
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/graph"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/capacity/money"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // A proxy costs by what passes it: a client's sends only, those of a service

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/graph"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // standing is what the steps have made of the services by some moment.

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // What the clients' own lag decides is not judged; all else is.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // moments looks at a trial through a second that slides over it.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"cel.dev/cel-go/cel"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // judgeMoments asks an expression of every moment of a part of the timeline:

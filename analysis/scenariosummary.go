@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Bins of the series: a tenth of a second, or more where that would be too

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // cut divides the requests between the windows. The first window has what was

@@ -3,8 +3,8 @@ package analysis
 import (
 	"fmt"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // highest begins the names of what searches find: highest_proxies.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 func TestSpread(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // proxyParts are the parts whose threads findings are about.

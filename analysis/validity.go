@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"sort"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // validity counts a run's trials and says why some may not be believed.

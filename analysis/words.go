@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // quantity writes a value in the unit a reader would choose: 3.2 ms, 412 us,

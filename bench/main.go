@@ -1,4 +1,4 @@
-// Command bench measures meshmark's load engine against other generators and
+// Command bench measures meshtrial's load engine against other generators and
 // against the truth, on this machine, and says whether it reaches its
 // targets:
 //
@@ -25,7 +25,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/bench/internal/table"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
 )
 
 // document is the JSON output.

@@ -14,14 +14,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/bench/internal/programs"
-	"github.com/meshmark/meshmark/load"
+	"github.com/meshtrial/meshtrial/bench/internal/programs"
+	"github.com/meshtrial/meshtrial/load"
 )
 
 // bench holds the programs that are compared, and where they run.
 type bench struct {
 	dir                  string // for our files; removed at the end
-	meshmark             string
+	meshtrial            string
 	wrk, fortio, nginx   string
 	serverCPU, clientCPU int
 	each                 time.Duration
@@ -49,19 +49,19 @@ func newBench(ctx context.Context, serverCPU, clientCPU int, each time.Duration,
 	if missing != nil {
 		return nil, fmt.Errorf("programs are missing that the load engine is compared with; get them by\n%s", strings.Join(missing, "\n"))
 	}
-	dir, err := os.MkdirTemp("", "meshmark-bench-")
+	dir, err := os.MkdirTemp("", "meshtrial-bench-")
 	if err != nil {
 		return nil, err
 	}
 	b := &bench{
-		dir: dir, meshmark: filepath.Join(dir, "meshmark"), wrk: found["wrk"], fortio: found["fortio"], nginx: found["nginx"],
+		dir: dir, meshtrial: filepath.Join(dir, "meshtrial"), wrk: found["wrk"], fortio: found["fortio"], nginx: found["nginx"],
 		serverCPU: serverCPU, clientCPU: clientCPU, each: each, log: log, stopNginx: func() {},
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", b.meshmark, "github.com/meshmark/meshmark/cmd/meshmark")
+	build := exec.CommandContext(ctx, "go", "build", "-o", b.meshtrial, "github.com/meshtrial/meshtrial/cmd/meshtrial")
 	build.Stderr = log
 	if err := build.Run(); err != nil {
 		b.close()
-		return nil, fmt.Errorf("build meshmark: %w", err)
+		return nil, fmt.Errorf("build meshtrial: %w", err)
 	}
 	server, err := programs.Nginx(ctx, b.nginx, b.dir, b.serverCPU)
 	if err != nil {
@@ -103,20 +103,20 @@ func (b *bench) client(ctx context.Context, program string, args ...string) (out
 	return append(stdout.Bytes(), stderr.Bytes()...), cpu, nil
 }
 
-// ours runs meshmark load with 16 connections unless args say otherwise.
+// ours runs meshtrial load with 16 connections unless args say otherwise.
 func (b *bench) ours(ctx context.Context, url string, args ...string) (trial, error) {
 	all := append([]string{"load", url, "--json", "--connections", "16", "--duration", b.each.String()}, args...)
-	out, cpu, err := b.client(ctx, b.meshmark, all...)
+	out, cpu, err := b.client(ctx, b.meshtrial, all...)
 	if err != nil {
 		return trial{}, err
 	}
 	t := trial{cpu: cpu}
 	if err := json.NewDecoder(bytes.NewReader(out)).Decode(&t.report); err != nil {
-		return t, fmt.Errorf("meshmark's output: %w: %.300s", err, out)
+		return t, fmt.Errorf("meshtrial's output: %w: %.300s", err, out)
 	}
 	t.requests = float64(t.report.Completed)
 	if t.report.Completed == 0 || len(t.report.Failed) > 0 {
-		return t, fmt.Errorf("meshmark: %d scheduled, %d completed: %v", t.report.Scheduled, t.report.Completed, t.report.Warnings)
+		return t, fmt.Errorf("meshtrial: %d scheduled, %d completed: %v", t.report.Scheduled, t.report.Completed, t.report.Warnings)
 	}
 	return t, nil
 }

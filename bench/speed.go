@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/meshmark/meshmark/bench/internal/table"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
 )
 
 // contender is a way to run a generator.
@@ -52,7 +52,7 @@ func costs(trials []trial) []float64 {
 // speed compares generators as fast as they can.
 func (b *bench) speed(ctx context.Context, n int) ([]table.Row, error) {
 	trials, err := b.rounds(ctx, "as fast as possible", n, []contender{
-		{"meshmark", func(ctx context.Context) (trial, error) { return b.ours(ctx, b.url, "--rate", "max") }},
+		{"meshtrial", func(ctx context.Context) (trial, error) { return b.ours(ctx, b.url, "--rate", "max") }},
 		{"wrk", b.wrkMax},
 		{"fortio", func(ctx context.Context) (trial, error) { return b.fortioAt(ctx, 0) }},
 	})
@@ -60,7 +60,7 @@ func (b *bench) speed(ctx context.Context, n int) ([]table.Row, error) {
 		return nil, err
 	}
 	return []table.Row{
-		table.Of("max: meshmark", "us CPU/request", costs(trials[0])...),
+		table.Of("max: meshtrial", "us CPU/request", costs(trials[0])...),
 		table.Of("max: wrk", "us CPU/request", costs(trials[1])...),
 		table.Of("max: fortio", "us CPU/request", costs(trials[2])...),
 		table.Of("max: requests/CPU-s over wrk's", "ratio", ratios(trials[0], trials[1])...).AtLeast(0.9),
@@ -84,11 +84,11 @@ func (b *bench) paced(ctx context.Context, n int) ([]table.Row, error) {
 		}
 	}
 	trials, err := b.rounds(ctx, "paced", n, []contender{
-		{"meshmark poisson", ours("poisson")},
+		{"meshtrial poisson", ours("poisson")},
 		{"fortio", func(ctx context.Context) (trial, error) { return b.fortioAt(ctx, pacedRate) }},
-		{"meshmark uniform", ours("uniform")},
+		{"meshtrial uniform", ours("uniform")},
 		{"fortio -uniform", func(ctx context.Context) (trial, error) { return b.fortioAt(ctx, pacedRate, "-uniform") }},
-		{"meshmark burst", ours("burst")},
+		{"meshtrial burst", ours("burst")},
 	})
 	if err != nil {
 		return nil, err
@@ -99,9 +99,9 @@ func (b *bench) paced(ctx context.Context, n int) ([]table.Row, error) {
 	}
 	return []table.Row{
 		table.Of("5000 rps: being woken alone, Poisson, nothing sent", "us CPU/request", floor...),
-		table.Of("5000 rps: meshmark, Poisson", "us CPU/request", costs(trials[0])...),
-		table.Of("5000 rps: meshmark, uniform", "us CPU/request", costs(trials[2])...),
-		table.Of("5000 rps: meshmark, burst", "us CPU/request", costs(trials[4])...),
+		table.Of("5000 rps: meshtrial, Poisson", "us CPU/request", costs(trials[0])...),
+		table.Of("5000 rps: meshtrial, uniform", "us CPU/request", costs(trials[2])...),
+		table.Of("5000 rps: meshtrial, burst", "us CPU/request", costs(trials[4])...),
 		table.Of("5000 rps: fortio (bursts)", "us CPU/request", costs(trials[1])...),
 		table.Of("5000 rps: fortio -uniform", "us CPU/request", costs(trials[3])...),
 		table.Of("5000 rps: Poisson over fortio's", "ratio", ratios(trials[0], trials[1])...).AtLeast(2.5),
@@ -115,7 +115,7 @@ func (b *bench) paced(ctx context.Context, n int) ([]table.Row, error) {
 func (b *bench) lag(ctx context.Context, n int) ([]table.Row, error) {
 	var out []table.Row
 	for _, rate := range []int{1000, 2000, 5000} {
-		trials, err := b.rounds(ctx, fmt.Sprintf("lag at %d rps", rate), n, []contender{{"meshmark", func(ctx context.Context) (trial, error) {
+		trials, err := b.rounds(ctx, fmt.Sprintf("lag at %d rps", rate), n, []contender{{"meshtrial", func(ctx context.Context) (trial, error) {
 			return b.ours(ctx, b.url, "--rate", strconv.Itoa(rate))
 		}}})
 		if err != nil {

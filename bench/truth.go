@@ -14,10 +14,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/meshmark/meshmark/bench/internal/programs"
-	"github.com/meshmark/meshmark/bench/internal/table"
-	"github.com/meshmark/meshmark/load"
-	"github.com/meshmark/meshmark/load/arrival"
+	"github.com/meshtrial/meshtrial/bench/internal/programs"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/load/arrival"
 )
 
 // truthCase is a server of known service times under a known schedule.

@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/meshmark/meshmark/population"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 const (
@@ -20,13 +20,13 @@ const (
 // Label stands on every object that changes make, with the trial as value;
 // changeAnnotation says which change wrote it last.
 const (
-	Label            = "meshmark.dev/churn"
-	changeAnnotation = "meshmark.dev/change"
+	Label            = "meshtrial.dev/churn"
+	changeAnnotation = "meshtrial.dev/change"
 )
 
 // object makes an object of the plan's own.
 func (b *builder) object(apiVersion, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
-	return population.NewObject(apiVersion, kind, namespace, name, map[string]string{Label: b.spec.Trial, population.PartOf: "meshmark"}, spec)
+	return population.NewObject(apiVersion, kind, namespace, name, map[string]string{Label: b.spec.Trial, population.PartOf: "meshtrial"}, spec)
 }
 
 // put adds a change that makes an object, or gives it another spec.
@@ -247,7 +247,7 @@ func (b *builder) namespaceLabels(n int) {
 	namespace := b.object(core, "Namespace", "", text, nil)
 	patch := labelPatch(key, value)
 	if !in { // let in by taking the label away
-		namespace.SetLabels(map[string]string{Label: b.spec.Trial, population.PartOf: "meshmark", key: value})
+		namespace.SetLabels(map[string]string{Label: b.spec.Trial, population.PartOf: "meshtrial", key: value})
 		patch = labelPatch(key, nil)
 	}
 	service := b.object(core, "Service", text, "svc", map[string]any{

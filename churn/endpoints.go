@@ -7,9 +7,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/population"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // What happens to the pods of a Service.
@@ -114,7 +114,7 @@ func (b *builder) slice(target int) *directSlice {
 	d.object = b.object("discovery.k8s.io/v1", "EndpointSlice", service.Namespace, "mm-"+b.spec.Trial+"-"+service.Name, nil)
 	labels := d.object.GetLabels()
 	labels["kubernetes.io/service-name"] = service.Name
-	labels["endpointslice.kubernetes.io/managed-by"] = "meshmark"
+	labels["endpointslice.kubernetes.io/managed-by"] = "meshtrial"
 	d.object.SetLabels(labels)
 	d.object.Object["addressType"] = "IPv4"
 	d.object.Object["ports"] = []any{map[string]any{"name": "http", "port": int64(population.TargetPort), "protocol": "TCP"}}

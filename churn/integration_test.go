@@ -18,12 +18,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshmark/meshmark/churn"
-	"github.com/meshmark/meshmark/internal/labtest"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/load/arrival"
-	"github.com/meshmark/meshmark/population"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/load/arrival"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // envoy is a real proxy.
@@ -48,7 +48,7 @@ func realEnvoys(t *testing.T, ctx context.Context, config *rest.Config) []envoy 
 		labels, annotations map[string]string
 		container           corev1.Container
 	}{
-		{population.Sidecar, population.Namespace(0), map[string]string{"app": "real"}, nil, corev1.Container{Name: "app", Image: "docker.io/meshmark/pause:1"}},
+		{population.Sidecar, population.Namespace(0), map[string]string{"app": "real"}, nil, corev1.Container{Name: "app", Image: "docker.io/meshtrial/pause:1"}},
 		{population.Router, population.GatewayNamespace, map[string]string{"app": population.GatewayDeployment, "istio": population.GatewaySelector},
 			map[string]string{"inject.istio.io/templates": "gateway"}, corev1.Container{Name: "istio-proxy", Image: "auto", ImagePullPolicy: corev1.PullIfNotPresent}},
 	} {

@@ -5,9 +5,9 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/load/arrival"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/load/arrival"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // defaultBurst is how many changes come together in bursts.

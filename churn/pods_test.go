@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshmark/meshmark/population"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // TestScaleUpIsSeen scales a Service up where the two watches, which nothing

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/population"
+	"github.com/meshtrial/meshtrial/population"
 )
 
 // Scope says whose configuration a change is in.

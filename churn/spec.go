@@ -7,10 +7,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/load/arrival"
-	"github.com/meshmark/meshmark/population"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/load/arrival"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Kinds of change, as the factor change names them.
@@ -157,7 +157,7 @@ func (s Spec) Validate() error {
 // about.
 func (s Spec) watched() string {
 	if s.On != nil {
-		return population.PartOf + "=meshmark" // the population's have it too
+		return population.PartOf + "=meshtrial" // the population's have it too
 	}
 	return population.Label + "=" + population.LabelValue
 }

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/meshmark/meshmark/population"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // watcher sees through watches of its own what istiod sees through its: the

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -26,14 +26,14 @@ type builder struct {
 
 func newBuilder(o Options) (*Builder, error) {
 	if o.CacheDir == "" {
-		o.CacheDir = os.Getenv("MESHMARK_CACHE")
+		o.CacheDir = os.Getenv("MESHTRIAL_CACHE")
 	}
 	if o.CacheDir == "" {
 		user, err := os.UserCacheDir()
 		if err != nil {
-			return nil, errs.WithHint(fmt.Errorf("no folder for the cache of components: %w", err), "set MESHMARK_CACHE")
+			return nil, errs.WithHint(fmt.Errorf("no folder for the cache of components: %w", err), "set MESHTRIAL_CACHE")
 		}
-		o.CacheDir = filepath.Join(user, "meshmark")
+		o.CacheDir = filepath.Join(user, "meshtrial")
 	}
 	dir, err := filepath.Abs(o.CacheDir)
 	if err != nil {
@@ -53,7 +53,7 @@ func unitsOf(names []string) ([]string, error) {
 	for _, name := range names {
 		c, ok := find(name)
 		if !ok {
-			return nil, errs.WithHint(errs.Usage("no component is called %q", name), "meshmark components list names them")
+			return nil, errs.WithHint(errs.Usage("no component is called %q", name), "meshtrial components list names them")
 		}
 		want[c.unit] = true
 	}

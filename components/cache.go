@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // cache keeps entries under names that say what they were made from.
@@ -110,7 +110,7 @@ func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
 	for _, dir := range []string{"entries", "tmp", "locks"} {
 		if err := os.MkdirAll(filepath.Join(c.dir, dir), 0o755); err != nil {
 			return entry{}, errs.WithHint(fmt.Errorf("cache of components: %w", err),
-				"set MESHMARK_CACHE to a folder that can be written")
+				"set MESHTRIAL_CACHE to a folder that can be written")
 		}
 	}
 	unlock, err := lock(ctx, filepath.Join(c.dir, "locks", id+".lock"), r.wait)
@@ -135,7 +135,7 @@ func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
 	}
 	if err != nil {
 		if errors.Is(err, syscall.ENOSPC) {
-			err = errs.WithHint(err, "the disk with %s is full: free some room, or set MESHMARK_CACHE", c.dir)
+			err = errs.WithHint(err, "the disk with %s is full: free some room, or set MESHTRIAL_CACHE", c.dir)
 		}
 		return entry{}, fmt.Errorf("%s: %w", r.name, err)
 	}

@@ -8,9 +8,9 @@ import (
 // References of the images [Builder.Images] assembles. They are always
 // present in the local lab, so pods use them with pull policy IfNotPresent.
 const (
-	PauseRef   = "docker.io/meshmark/pause:1"
-	CoreDNSRef = "docker.io/meshmark/coredns:" + coreDNSVersion
-	RolesRef   = "docker.io/meshmark/meshmark:lab" // worker, load, observe, xds
+	PauseRef   = "docker.io/meshtrial/pause:1"
+	CoreDNSRef = "docker.io/meshtrial/coredns:" + coreDNSVersion
+	RolesRef   = "docker.io/meshtrial/meshtrial:lab" // worker, load, observe, xds
 
 	// IstioHub and IstioTag name istio/pilot and istio/proxyv2. The tag
 	// alone is the default Envoy; see [ProxyTag] for the others.
@@ -32,11 +32,11 @@ func ProxyTag(envoy string) string {
 
 // Options say where a [Builder] works. The zero value is what users get.
 type Options struct {
-	// CacheDir holds everything made. Default: $MESHMARK_CACHE, otherwise
-	// meshmark in the user's cache folder.
+	// CacheDir holds everything made. Default: $MESHTRIAL_CACHE, otherwise
+	// meshtrial in the user's cache folder.
 	CacheDir string
 	// SourceDir is components/src of this repository. Default:
-	// $MESHMARK_SOURCE, otherwise beside the program, otherwise in the
+	// $MESHTRIAL_SOURCE, otherwise beside the program, otherwise in the
 	// working directory or above it.
 	SourceDir string
 	// Progress is told what happens, from one goroutine at a time. May be nil.
@@ -124,9 +124,9 @@ type Version struct {
 
 // ImageOptions say which images to make.
 type ImageOptions struct {
-	// MeshmarkBinary is the static program for the roles' image; "" leaves
+	// MeshtrialBinary is the static program for the roles' image; "" leaves
 	// that image out.
-	MeshmarkBinary string
+	MeshtrialBinary string
 	// EnvoyVersions are the proxy images to make; empty means the default one.
 	EnvoyVersions []string
 	// Official takes istio/pilot and istio/proxyv2 from a registry instead

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // The Debian unit: every package of debianPackages in one entry.

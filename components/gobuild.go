@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // goUnit is one invocation of go build in components/src: programs that

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // fakeSource is a nested module with a program that needs no other module.
@@ -189,18 +189,18 @@ func TestCommandEndsItsChildren(t *testing.T) {
 
 func TestFindSource(t *testing.T) {
 	source := fakeSource(t, helloProgram)
-	t.Setenv("MESHMARK_SOURCE", source)
+	t.Setenv("MESHTRIAL_SOURCE", source)
 	if got, err := findSource(""); err != nil || got != source {
 		t.Errorf("by environment: %s, %v", got, err)
 	}
-	t.Setenv("MESHMARK_SOURCE", t.TempDir())
-	if _, err := findSource(""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "MESHMARK_SOURCE") {
+	t.Setenv("MESHTRIAL_SOURCE", t.TempDir())
+	if _, err := findSource(""); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "MESHTRIAL_SOURCE") {
 		t.Errorf("by wrong environment: %v", err)
 	}
 	if got, err := findSource(source); err != nil || got != source {
 		t.Errorf("by option: %s, %v", got, err)
 	}
-	t.Setenv("MESHMARK_SOURCE", "")
+	t.Setenv("MESHTRIAL_SOURCE", "")
 	repository := t.TempDir()
 	below := filepath.Join(repository, "a", "b")
 	if err := errors.Join(os.MkdirAll(below, 0o755), os.MkdirAll(filepath.Join(repository, "components"), 0o755),
@@ -212,7 +212,7 @@ func TestFindSource(t *testing.T) {
 		t.Errorf("from below: %s, %v", got, err)
 	}
 	t.Chdir(t.TempDir())
-	if _, err := findSource(""); err == nil || !strings.Contains(errs.Hint(err), "MESHMARK_SOURCE") {
+	if _, err := findSource(""); err == nil || !strings.Contains(errs.Hint(err), "MESHTRIAL_SOURCE") {
 		t.Errorf("nowhere: %v", err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // Users in our images.
@@ -53,8 +53,8 @@ func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
 			names = append(names, "envoy@"+v)
 		}
 	}
-	if o.MeshmarkBinary != "" {
-		if err := checkStatic(o.MeshmarkBinary); err != nil {
+	if o.MeshtrialBinary != "" {
+		if err := checkStatic(o.MeshtrialBinary); err != nil {
 			return nil, err
 		}
 	}
@@ -65,7 +65,7 @@ func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
 	entries, err := b.entries(ctx, units, m)
 	if noApt := (missingApt{}); errors.As(err, &noApt) {
 		return nil, errs.WithHint(fmt.Errorf("images hold files of Debian packages, which cannot be fetched here: %w", noApt),
-			"assemble them on Debian or Ubuntu (meshmark components images), or use a cluster of yours (--lab cluster)")
+			"assemble them on Debian or Ubuntu (meshtrial components images), or use a cluster of yours (--lab cluster)")
 	}
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (b *builder) images(ctx context.Context, o ImageOptions) ([]Image, error) {
 
 // assemble makes what is not in the cache of the images planned, and removes
 // older ones of the same names: the roles' image changes with every build of
-// meshmark, Linkerd's with its programs.
+// meshtrial, Linkerd's with its programs.
 func (b *builder) assemble(ctx context.Context, m *meter, plans []plan) ([]Image, error) {
 	var images []Image
 	for _, p := range plans {
@@ -116,14 +116,14 @@ func plans(entries map[string]entry, o ImageOptions, envoys []string) ([]plan, e
 		{ref: CoreDNSRef, layers: []*layer{base, newLayer(node.content("coredns", "coredns", 0o755))},
 			config: v1.Config{Entrypoint: []string{"/coredns"}}},
 	}
-	if o.MeshmarkBinary != "" {
-		_, sum, err := sumFile(o.MeshmarkBinary, false)
+	if o.MeshtrialBinary != "" {
+		_, sum, err := sumFile(o.MeshtrialBinary, false)
 		if err != nil {
 			return nil, err
 		}
-		program := content{Name: "usr/local/bin/meshmark", Mode: 0o755, From: o.MeshmarkBinary, Sum: "sha256:" + sum}
+		program := content{Name: "usr/local/bin/meshtrial", Mode: 0o755, From: o.MeshtrialBinary, Sum: "sha256:" + sum}
 		all = append(all, plan{ref: RolesRef, layers: []*layer{base, newLayer(program)},
-			config: v1.Config{Entrypoint: []string{"/usr/local/bin/meshmark"}, User: userRoles}})
+			config: v1.Config{Entrypoint: []string{"/usr/local/bin/meshtrial"}, User: userRoles}})
 	}
 	if o.Official {
 		return all, nil
@@ -204,7 +204,7 @@ func (p plan) recipe(m *meter) recipe {
 			return nil, err
 		}
 		for _, l := range p.layers {
-			if image, err = mutate.Append(image, mutate.Addendum{Layer: l, History: v1.History{CreatedBy: "meshmark"}}); err != nil {
+			if image, err = mutate.Append(image, mutate.Addendum{Layer: l, History: v1.History{CreatedBy: "meshtrial"}}); err != nil {
 				return nil, err
 			}
 		}

@@ -17,7 +17,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // fakeEntries makes an entry of every unit that images are assembled from.
@@ -155,12 +155,12 @@ func checkImage(t *testing.T, image v1.Image) {
 func TestImages(t *testing.T) {
 	c := cache{t.TempDir()}
 	entries := fakeEntries(t, c)
-	program := filepath.Join(t.TempDir(), "meshmark")
+	program := filepath.Join(t.TempDir(), "meshtrial")
 	if err := os.WriteFile(program, []byte("roles"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	envoys := []string{"1.40.0", "1.39.0"}
-	all, err := plans(entries, ImageOptions{MeshmarkBinary: program}, envoys)
+	all, err := plans(entries, ImageOptions{MeshtrialBinary: program}, envoys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestImages(t *testing.T) {
 	for _, test := range []struct{ ref, user, entry, path, text string }{
 		{PauseRef, "65535:65535", "/pause", "pause", "node pause"},
 		{CoreDNSRef, "", "/coredns", "coredns", "node coredns"},
-		{RolesRef, "65532:65532", "/usr/local/bin/meshmark", "usr/local/bin/meshmark", "roles"},
+		{RolesRef, "65532:65532", "/usr/local/bin/meshtrial", "usr/local/bin/meshtrial", "roles"},
 		{IstioHub + "/pilot:" + IstioTag, "1337:1337", "/usr/local/bin/pilot-discovery", "etc/ssl/certs/ca-certificates.crt", "A\nB\n"},
 		{ProxyRef(""), "", "/usr/local/bin/pilot-agent", "usr/local/bin/envoy", "envoy-1.40.0 envoy"},
 		{ProxyRef("1.39.0"), "", "/usr/local/bin/pilot-agent", "usr/local/bin/envoy", "envoy-1.39.0 envoy"},

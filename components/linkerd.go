@@ -15,7 +15,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // LinkerdNamespace is where Linkerd's control plane runs: its charts' and
@@ -82,7 +82,7 @@ func (b *builder) linkerdSource(ctx context.Context, m *meter, source string) (*
 	return b.linkerdRelease(ctx, m, source)
 }
 
-const linkerdHint = "name a folder with Linkerd's programs and charts, or a release as edge-26.8.3: --linkerd, or MESHMARK_LINKERD in the environment"
+const linkerdHint = "name a folder with Linkerd's programs and charts, or a release as edge-26.8.3: --linkerd, or MESHTRIAL_LINKERD in the environment"
 
 func (b *builder) linkerd(ctx context.Context, o LinkerdOptions) (*Linkerd, error) {
 	m := newMeter(b.options.Progress)
@@ -161,7 +161,7 @@ func (s *linkerdSource) values(keys linkerdKeys) map[string]any {
 			"namespaceSelector": map[string]any{"matchExpressions": []any{
 				not("config.linkerd.io/admission-webhooks", "disabled"),
 				not("kubernetes.io/metadata.name", "kube-system", "cert-manager", "istio-system"),
-				not("meshmark.dev/population"),
+				not("meshtrial.dev/population"),
 			}},
 			"objectSelector": map[string]any{"matchExpressions": []any{
 				not("linkerd.io/control-plane-component"), not("linkerd.io/cni-resource"), not("security.istio.io/tlsMode"),

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // header is the head of a program without anything in it.

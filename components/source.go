@@ -7,20 +7,20 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
-const sourceModule = "github.com/meshmark/meshmark/components/src"
+const sourceModule = "github.com/meshtrial/meshtrial/components/src"
 
 // findSource returns the folder of the nested module: the one asked for, or
-// $MESHMARK_SOURCE, or the one beside the program or a parent of it, or in
+// $MESHTRIAL_SOURCE, or the one beside the program or a parent of it, or in
 // the working directory or above.
 func findSource(option string) (string, error) {
 	if option != "" {
 		return checkSource(option, "the source folder given")
 	}
-	if env := os.Getenv("MESHMARK_SOURCE"); env != "" {
-		return checkSource(env, "MESHMARK_SOURCE")
+	if env := os.Getenv("MESHTRIAL_SOURCE"); env != "" {
+		return checkSource(env, "MESHTRIAL_SOURCE")
 	}
 	var from []string
 	if program, err := os.Executable(); err == nil {
@@ -46,7 +46,7 @@ func findSource(option string) (string, error) {
 	}
 	return "", errs.WithHint(
 		fmt.Errorf("components/src, which the lab's programs are built from, was not found at or above %s", strings.Join(from, " or ")),
-		"run meshmark in its repository, or set MESHMARK_SOURCE to the repository's components/src")
+		"run meshtrial in its repository, or set MESHTRIAL_SOURCE to the repository's components/src")
 }
 
 func checkSource(dir, what string) (string, error) {
@@ -60,7 +60,7 @@ func checkSource(dir, what string) (string, error) {
 		}
 	}
 	return "", errs.WithHint(errs.Usage("%s, %s, holds no go.mod of %s", what, dir, sourceModule),
-		"give it the path of components/src in a copy of meshmark's repository")
+		"give it the path of components/src in a copy of meshtrial's repository")
 }
 
 func isSource(dir string) bool {

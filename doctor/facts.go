@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/internal/procfs"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Host answers what files cannot.

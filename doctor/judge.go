@@ -126,7 +126,7 @@ func (f Facts) smt() Line {
 
 func (f Facts) wake() Line {
 	if f.WakeErr != "" {
-		return warn("wake-up", "not measured: "+f.WakeErr, "run meshmark doctor again on a quiet machine")
+		return warn("wake-up", "not measured: "+f.WakeErr, "run meshtrial doctor again on a quiet machine")
 	}
 	detail := fmt.Sprintf("a sleep of 1 ms ends %d us late (p50), %d us (p99)", f.WakeP50.Microseconds(), f.WakeP99.Microseconds())
 	if f.WakeP99 > wakeLimit {
@@ -294,7 +294,7 @@ func (f Facts) programs() []Line {
 		}
 	}
 	if f.UID != 0 {
-		lines = append(lines, fail("root", fmt.Sprintf("this is user %d; the local lab needs root", f.UID), "sudo -E meshmark doctor, or use --lab cluster"))
+		lines = append(lines, fail("root", fmt.Sprintf("this is user %d; the local lab needs root", f.UID), "sudo -E meshtrial doctor, or use --lab cluster"))
 	} else {
 		lines = append(lines, ok("root", "yes"))
 	}

@@ -7,7 +7,7 @@ const (
 	Failure = "failure" // what the line names does not work here
 )
 
-// Line is one fact about a machine: whether it is as meshmark needs it, and
+// Line is one fact about a machine: whether it is as meshtrial needs it, and
 // if not, the command or the advice that mends it. Other packages report
 // what they need of a machine in the same shape.
 type Line struct {

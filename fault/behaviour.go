@@ -3,7 +3,7 @@ package fault
 import (
 	"time"
 
-	"github.com/meshmark/meshmark/graph"
+	"github.com/meshtrial/meshtrial/graph"
 )
 
 // Behaviour is a change of what a worker does; what is nil stays as it was.

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/meshmark/meshmark/fault"
+	"github.com/meshtrial/meshtrial/fault"
 )
 
 func remove(service string) fault.Action {

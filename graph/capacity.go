@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshmark/meshmark/stat/queueing"
+	"github.com/meshtrial/meshtrial/stat/queueing"
 )
 
 // Capacity is what a service can serve with some of its replicas.

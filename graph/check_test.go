@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/graph"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/graph"
 )
 
 // chain is front -> bar, with ten replicas of bar as in the published

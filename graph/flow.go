@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // Load is what a graph is asked for.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/graph"
-	"github.com/meshmark/meshmark/stat/queueing"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/stat/queueing"
 	"pgregory.net/rapid"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/graph"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/graph"
 	"pgregory.net/rapid"
 )
 

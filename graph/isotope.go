@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/internal/yamltree"
+	"github.com/meshtrial/meshtrial/internal/yamltree"
 )
 
 // MaxFile is how many bytes a graph's file may have.

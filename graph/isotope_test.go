@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/graph"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/graph"
 )
 
 const isotopeFile = `apiVersion: v1alpha1
@@ -143,9 +143,9 @@ func TestIsotopeProblems(t *testing.T) {
 // TestIsotopeExamples reads the files of a folder named in the environment,
 // such as isotope's own example topologies.
 func TestIsotopeExamples(t *testing.T) {
-	folder := os.Getenv("MESHMARK_TEST_ISOTOPE")
+	folder := os.Getenv("MESHTRIAL_TEST_ISOTOPE")
 	if folder == "" {
-		t.Skip("MESHMARK_TEST_ISOTOPE names no folder with isotope's example topologies")
+		t.Skip("MESHTRIAL_TEST_ISOTOPE names no folder with isotope's example topologies")
 	}
 	files, err := os.ReadDir(folder)
 	if err != nil {

@@ -28,8 +28,8 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// FieldManager is the name under which meshmark applies objects.
-const FieldManager = "meshmark"
+// FieldManager is the name under which meshtrial applies objects.
+const FieldManager = "meshtrial"
 
 // ParseObjects splits YAML (or JSON) documents into objects. Lists are
 // opened; empty documents are skipped. The error names the document by its

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // Installation is a mesh's control plane as objects to apply.
@@ -77,7 +77,7 @@ func (i Installation) apply(ctx context.Context, config *rest.Config, applier *A
 
 // noteName is the ConfigMap, in a control plane's namespace, that says what
 // [Installation.Add] made: [Remove] takes away that and nothing else.
-const noteName = "meshmark-installation"
+const noteName = "meshtrial-installation"
 
 // reference names an object.
 type reference struct {
@@ -129,8 +129,8 @@ func (i Installation) Add(ctx context.Context, config *rest.Config) (Changed, er
 	}
 	if slices.Contains(there, refer(i.Namespace)) {
 		if _, err := applier.readNote(ctx, i.Mesh, namespace); err == nil {
-			return Changed{}, errs.WithHint(errs.Usage("%s is installed in namespace %s already, by meshmark", i.Mesh, namespace),
-				"`meshmark lab uninstall %s` takes it away", i.Mesh)
+			return Changed{}, errs.WithHint(errs.Usage("%s is installed in namespace %s already, by meshtrial", i.Mesh, namespace),
+				"`meshtrial lab uninstall %s` takes it away", i.Mesh)
 		}
 	}
 	var done Changed
@@ -144,7 +144,7 @@ func (i Installation) Add(ctx context.Context, config *rest.Config) (Changed, er
 	}
 	if len(foreign) > 0 {
 		return Changed{}, errs.WithHint(errs.Usage("%s: the cluster has %s already", i.Mesh, some(foreign)),
-			"a mesh that is installed is measured as it is: meshmark installs over nothing")
+			"a mesh that is installed is measured as it is: meshtrial installs over nothing")
 	}
 	var made []reference
 	for _, o := range all {
@@ -161,7 +161,7 @@ func (i Installation) Add(ctx context.Context, config *rest.Config) (Changed, er
 	}
 	done.Objects = len(made)
 	if err := i.apply(ctx, config, applier, there); err != nil {
-		return done, errs.WithHint(fmt.Errorf("%s: %w", i.Mesh, err), "`meshmark lab uninstall %s` takes away what was made so far", i.Mesh)
+		return done, errs.WithHint(fmt.Errorf("%s: %w", i.Mesh, err), "`meshtrial lab uninstall %s` takes away what was made so far", i.Mesh)
 	}
 	return done, nil
 }
@@ -259,8 +259,8 @@ func Remove(ctx context.Context, config *rest.Config, mesh, namespace string) (C
 	}
 	made, err := applier.readNote(ctx, mesh, namespace)
 	if apierrors.IsNotFound(err) {
-		return Changed{}, errs.WithHint(errs.Usage("%s was not installed by meshmark: there is no ConfigMap %s in namespace %s", mesh, noteName, namespace),
-			"only what `meshmark lab install` made is taken away")
+		return Changed{}, errs.WithHint(errs.Usage("%s was not installed by meshtrial: there is no ConfigMap %s in namespace %s", mesh, noteName, namespace),
+			"only what `meshtrial lab install` made is taken away")
 	}
 	if err != nil {
 		return Changed{}, fmt.Errorf("%s: %w", mesh, err)

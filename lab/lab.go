@@ -21,7 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // Kinds of lab.
@@ -51,7 +51,7 @@ type Lab interface {
 
 // Images names the images that a lab's pods may use.
 type Images struct {
-	Meshmark   string            `json:"meshmark"`            // the roles: worker, load, observe
+	Meshtrial  string            `json:"meshtrial"`           // the roles: worker, load, observe
 	Istiod     string            `json:"istiod"`              // istio/pilot
 	Proxy      string            `json:"proxy"`               // istio/proxyv2 with the default Envoy
 	Proxies    map[string]string `json:"proxies"`             // istio/proxyv2 by Envoy version
@@ -77,10 +77,10 @@ func (i Images) ProxyFor(envoy string) (string, error) {
 	}
 	have := slices.Sorted(maps.Keys(i.Proxies))
 	return "", errs.WithHint(errs.Usage("this lab has no sidecar image with Envoy %s", envoy),
-		"it has %v; a local lab gets more with `meshmark lab up --envoy VERSION`", have)
+		"it has %v; a local lab gets more with `meshtrial lab up --envoy VERSION`", have)
 }
 
 // String lists the images in a stable order.
 func (i Images) String() string {
-	return fmt.Sprintf("meshmark=%s istiod=%s proxy=%s", i.Meshmark, i.Istiod, i.Proxy)
+	return fmt.Sprintf("meshtrial=%s istiod=%s proxy=%s", i.Meshtrial, i.Istiod, i.Proxy)
 }

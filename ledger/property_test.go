@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/meshmark/meshmark/ledger"
+	"github.com/meshtrial/meshtrial/ledger"
 	"pgregory.net/rapid"
 )
 

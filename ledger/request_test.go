@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/load"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/load"
 )
 
 // The stations of most tests: load -> front -> bar, all with proxies; old has

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/load/http1"
+	"github.com/meshtrial/meshtrial/load/http1"
 )
 
 // newCallers returns one caller for each connection.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/load/arrival"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/load/arrival"
 )
 
 // RateChange is a change of a schedule's rate while it ran.

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/net/http2/h2c"
 	"pgregory.net/rapid"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/load/arrival"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/load/arrival"
 )
 
 // drawPlan draws a Spec with some schedule and changes of its rate.

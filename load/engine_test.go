@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/load/arrival"
+	"github.com/meshtrial/meshtrial/load/arrival"
 )
 
 // tcpServer accepts connections and handles each on a goroutine of its own,

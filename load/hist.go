@@ -2,7 +2,7 @@ package load
 
 import (
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Bounds of every histogram: nanoseconds, three significant digits, so that

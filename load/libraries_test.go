@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/http2/h2c"
 	"google.golang.org/grpc"
 
-	"github.com/meshmark/meshmark/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 )
 
 // TestLibraries runs the protocols that go through other libraries, over TLS

@@ -36,7 +36,7 @@ func (r *Result) WriteLog(out io.Writer, from, to int) error {
 	w := hdrhistogram.NewHistogramLogWriter(buffered)
 	start := r.Start.UnixMilli()
 	if err := errors.Join(
-		w.OutputComment("[Logged by meshmark; values are nanoseconds]"),
+		w.OutputComment("[Logged by meshtrial; values are nanoseconds]"),
 		w.OutputLogFormatVersion(),
 		w.OutputStartTime(start),
 		w.OutputLegend(),

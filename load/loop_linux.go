@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/meshmark/meshmark/load/http1"
+	"github.com/meshtrial/meshtrial/load/http1"
 	"golang.org/x/sys/unix"
 )
 

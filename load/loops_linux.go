@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 	"golang.org/x/sys/unix"
 )
 

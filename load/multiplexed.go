@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/meshmark/meshmark/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 )
 
 func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
@@ -53,7 +53,7 @@ func newHTTP2Caller(spec *Spec, t target, d *dialer) *http2Caller {
 		dialer:    d,
 		transport: &http2.Transport{AllowHTTP: true, DisableCompression: true},
 		method:    spec.method(), url: scheme + "://" + t.hostPort + t.path, host: t.hostPort,
-		header: http.Header{"User-Agent": {"meshmark"}}, payload: spec.payload(), size: spec.payloadSize(),
+		header: http.Header{"User-Agent": {"meshtrial"}}, payload: spec.payload(), size: spec.payloadSize(),
 		keep: spec.KeepAlive, own: newOwn(spec),
 	}
 	for _, h := range spec.Headers {
@@ -200,7 +200,7 @@ func newGRPCCaller(spec *Spec, t target, d *dialer) *grpcCaller {
 	}
 	c.options = []grpc.DialOption{
 		grpc.WithAuthority(t.hostPort),
-		grpc.WithUserAgent("meshmark"),
+		grpc.WithUserAgent("meshtrial"),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		// TLS is done by our dialer, so that it is done alike everywhere.

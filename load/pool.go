@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // caller makes requests over one connection, or one stream of a shared

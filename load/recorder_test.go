@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/meshmark/meshmark/load/arrival"
+	"github.com/meshtrial/meshtrial/load/arrival"
 	"pgregory.net/rapid"
 )
 

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"sort"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
-// Report is the document of `meshmark load --json`.
+// Report is the document of `meshtrial load --json`.
 type Report struct {
 	Schema      int     `json:"schema"`
 	URL         string  `json:"url"`

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/meshmark/meshmark/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 )
 
 // heard collects the values of two headers, as a server sees them.

@@ -13,7 +13,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/meshmark/meshmark/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/internal/leakcheck"
 )
 
 // checkLog compares the log of requests with the account, and their intended

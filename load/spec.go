@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/load/arrival"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/load/arrival"
 )
 
 // Protocols.
@@ -277,6 +277,6 @@ func (s *Spec) parseTarget() (target, error) {
 // URL names another. Its messages are raw bytes, not protobuf: the payload
 // is what follows the five bytes of gRPC framing.
 const (
-	GRPCService = "meshmark.v1.Echo"
+	GRPCService = "meshtrial.v1.Echo"
 	GRPCMethod  = "Unary"
 )

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/load/arrival"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/load/arrival"
 )
 
 // engine sends a schedule: the event loops, or the pool.

@@ -5,7 +5,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/meshmark/meshmark/load/arrival"
+	"github.com/meshtrial/meshtrial/load/arrival"
 	"golang.org/x/sys/unix"
 )
 

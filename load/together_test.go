@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/h2c"
 
-	"github.com/meshmark/meshmark/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/internal/leakcheck"
 )
 
 // TestStartTogether: several generators begin at one instant, whoever was

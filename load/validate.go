@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // Limits of a Spec.

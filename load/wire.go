@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 
-	"github.com/meshmark/meshmark/load/http1"
+	"github.com/meshtrial/meshtrial/load/http1"
 )
 
 // wire is a protocol of one request at a time on a connection, as bytes:

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Levers are what a trial's cell asks of the control plane, in the spelling

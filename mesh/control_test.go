@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Every field of Levers that a cell decides has a factor, and no factor sets

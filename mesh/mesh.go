@@ -19,8 +19,8 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"

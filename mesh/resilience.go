@@ -7,9 +7,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // TelemetryLedger is the level of [Proxy.Telemetry] by which a sidecar writes

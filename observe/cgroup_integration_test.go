@@ -14,15 +14,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/internal/procfs"
+	"github.com/meshtrial/meshtrial/internal/procfs"
 )
 
 // burnEnv makes the test binary burn CPU, half of it in the kernel, instead
 // of testing.
-const burnEnv = "MESHMARK_TEST_BURN"
+const burnEnv = "MESHTRIAL_TEST_BURN"
 
 // threadsEnv beside it makes it burn in threads that come and go.
-const threadsEnv = "MESHMARK_TEST_BURN_THREADS"
+const threadsEnv = "MESHTRIAL_TEST_BURN_THREADS"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(burnEnv) == "" {
@@ -117,7 +117,7 @@ func TestCgroupCPUAgreesWithTheProcess(t *testing.T) {
 	}
 	c, s := startServer(t, Options{})
 	const uid, id = "0d2f8f5e-3a5c-4c1b-9b57-6f1f6b2f9a01", "5b0a7f0f2f6c4d1e9a3b8c7d6e5f40312233445566778899aabbccddeeff0011"
-	path := container(t, s.finder, "meshmark-test-"+strconv.Itoa(os.Getpid()), "kubepods", "besteffort", "pod"+uid, id)
+	path := container(t, s.finder, "meshtrial-test-"+strconv.Itoa(os.Getpid()), "kubepods", "besteffort", "pod"+uid, id)
 	pid := burn(t, s.finder, path)
 	targets := []Target{{Name: "container", ContainerID: "containerd://" + id}, {Name: "pod", PodUID: uid}}
 	time.Sleep(200 * time.Millisecond) // past the shell and the program's start
@@ -204,7 +204,7 @@ func TestSystemdNamesAreFound(t *testing.T) {
 	}
 	c, s := startServer(t, Options{})
 	const uid, id = "1d2f8f5e-3a5c-4c1b-9b57-6f1f6b2f9a02", "6c0a7f0f2f6c4d1e9a3b8c7d6e5f40312233445566778899aabbccddeeff0022"
-	path := container(t, s.finder, "meshmark-test-"+strconv.Itoa(os.Getpid())+"-systemd", "kubepods.slice", "kubepods-burstable.slice",
+	path := container(t, s.finder, "meshtrial-test-"+strconv.Itoa(os.Getpid())+"-systemd", "kubepods.slice", "kubepods-burstable.slice",
 		"kubepods-burstable-pod1d2f8f5e_3a5c_4c1b_9b57_6f1f6b2f9a02.slice", "cri-containerd-"+id+".scope")
 	burn(t, s.finder, path)
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
@@ -231,7 +231,7 @@ func TestAContainerThatEndsInTheWindowHasNoCost(t *testing.T) {
 	}
 	c, s := startServer(t, Options{})
 	const id = "7c0a7f0f2f6c4d1e9a3b8c7d6e5f40312233445566778899aabbccddeeff0033"
-	parent := "meshmark-test-" + strconv.Itoa(os.Getpid()) + "-gone"
+	parent := "meshtrial-test-" + strconv.Itoa(os.Getpid()) + "-gone"
 	path := container(t, s.finder, parent, id)
 	// On a busy machine the request may come when the cgroup is another already.
 	var cost string

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/meshmark/meshmark/internal/jsonhttp"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // maxAnswer bounds what a client reads of an answer.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // Profiles that Envoy's admin interface offers beside [ProfileCPU] and
@@ -73,7 +73,7 @@ func (r Replica) switched(ctx context.Context, kind string, length time.Duration
 	}
 	if kind == ProfileCPU {
 		return nil, errs.WithHint(errors.New("Envoy has taken a CPU profile, and written it into a file of its own: admin.profile_path of its bootstrap, by default /var/log/envoy/envoy.prof"),
-			"copy the file, make it pprof's form by `pprof -proto ENVOY FILE`, and read that; or take the profile by perf: meshmark profile POD")
+			"copy the file, make it pprof's form by `pprof -proto ENVOY FILE`, and read that; or take the profile by perf: meshtrial profile POD")
 	}
 	return data, nil
 }
@@ -103,7 +103,7 @@ func (r Replica) envoy(ctx context.Context, method, path, kind string) ([]byte, 
 	}
 	err = fmt.Errorf("%s profile of %s: %s %s answered %d: %.200s: %w", kind, r.Name, method, path, answer.StatusCode, strings.TrimSpace(string(data)), ErrNoProfiler)
 	if kind == ProfileCPU {
-		return nil, errs.WithHint(err, "take it by perf: meshmark profile POD, or --pid")
+		return nil, errs.WithHint(err, "take it by perf: meshtrial profile POD, or --pid")
 	}
 	return nil, errs.WithHint(err, "builds with TCMalloc offer heap, peak-heap and alloc; upstream's are some")
 }

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/observe"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/observe"
 )
 
 // admin answers as the admin interface of Envoy 1.40.0 does, upstream's build.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // maxPage bounds what is read of a page of metrics, in bytes. kube-apiserver's

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/jsonhttp/jsonhttptest"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
 )
 
 // startServer runs a server for a test.
@@ -71,7 +71,7 @@ func procTree(t *testing.T) string {
 }
 
 func v1Tree(t *testing.T, pod, container string) string {
-	dir := "/meshmark-x/kubepods/burstable/" + pod
+	dir := "/meshtrial-x/kubepods/burstable/" + pod
 	return tree(t, map[string]string{
 		"cpuacct/cpuacct.usage":                                     "1",
 		"cpuacct" + dir + "/cpuacct.usage":                          "5000",

@@ -3,7 +3,7 @@ package observe
 import (
 	"math"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // StagesInput is what the stages of changes are worked out from.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 	"pgregory.net/rapid"
 )
 

@@ -3,7 +3,7 @@ package observe
 import (
 	"strings"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // untimed is by how much longer turns take than istiod's timers of types say:

@@ -3,7 +3,7 @@ package observe
 import (
 	"math"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // ownWay is what the stages say of one pair of a change and a proxy,

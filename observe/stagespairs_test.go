@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Two pairs that are wholly wrong, one either way, are nothing in the mean, and

@@ -4,7 +4,7 @@ import (
 	"math"
 	"sort"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // A change need not wait for its own push. istiod's registries have it before

@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 	"pgregory.net/rapid"
 )
 

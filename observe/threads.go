@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshmark/meshmark/internal/procfs"
+	"github.com/meshtrial/meshtrial/internal/procfs"
 	"golang.org/x/sys/unix"
 )
 

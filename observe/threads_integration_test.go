@@ -54,7 +54,7 @@ func TestThreadsAgreeWithTheKernel(t *testing.T) {
 	}
 	c, s := startServer(t, Options{})
 	const uid, id = "3d2f8f5e-3a5c-4c1b-9b57-6f1f6b2f9a04", "8d0a7f0f2f6c4d1e9a3b8c7d6e5f40312233445566778899aabbccddeeff0044"
-	path := container(t, s.finder, "meshmark-test-"+strconv.Itoa(os.Getpid())+"-threads", "kubepods", "pod"+uid, id)
+	path := container(t, s.finder, "meshtrial-test-"+strconv.Itoa(os.Getpid())+"-threads", "kubepods", "pod"+uid, id)
 	t.Setenv(threadsEnv, "1")
 	// What is wrong is wrong each time; what a busy machine spoils is not.
 	var wrong string

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/meshmark/meshmark/internal/procfs"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // threadKey tells threads apart, also those that took the id of an ended one.

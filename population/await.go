@@ -9,7 +9,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/meshmark/meshmark/internal/wake"
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // await waits until the cluster's controllers have made exactly the pods and

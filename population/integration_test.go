@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/meshmark/meshmark/internal/labtest"
-	"github.com/meshmark/meshmark/population"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/population"
 )
 
 // TestEnsure goes through sizes, each from the one before, and looks at what

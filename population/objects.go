@@ -11,11 +11,11 @@ import (
 
 // specAnnotation has a digest of what an object was made from, by which a
 // later Ensure sees whether it must change.
-const specAnnotation = "meshmark.dev/spec"
+const specAnnotation = "meshtrial.dev/spec"
 
 // labels are on everything of a population.
 func labels(more ...string) map[string]string {
-	out := map[string]string{Label: LabelValue, PartOf: "meshmark"}
+	out := map[string]string{Label: LabelValue, PartOf: "meshtrial"}
 	for i := 0; i < len(more); i += 2 {
 		out[more[i]] = more[i+1]
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 func drawSizes(t *rapid.T) Sizes {
@@ -37,7 +37,7 @@ func TestObjects(t *testing.T) {
 			}
 			seen[key(o)] = true
 			count[o.GetKind()]++
-			if o.GetLabels()[Label] != LabelValue || o.GetLabels()[PartOf] != "meshmark" || o.GetAnnotations()[specAnnotation] == "" {
+			if o.GetLabels()[Label] != LabelValue || o.GetLabels()[PartOf] != "meshtrial" || o.GetAnnotations()[specAnnotation] == "" {
 				t.Fatalf("%s is not marked: %v %v", key(o), o.GetLabels(), o.GetAnnotations())
 			}
 			r, err := ResourceOf(o)
@@ -215,11 +215,11 @@ func TestDummies(t *testing.T) {
 	for name, parts := range map[string][]string{
 		"ServiceEntry/istio-system/dummy-0":   {`"hosts":["httpbin.org"]`, `"resolution":"DNS"`, `"number":80`},
 		"ServiceEntry/istio-system/dummy-1":   {`"hosts":["httpbin.org"]`},
-		"VirtualService/istio-system/dummy-0": {`"gateways":["dummy-0"]`, `"hosts":["gateway-0.meshmark.test"]`, `"host":"svc-0.mm-0.svc.cluster.local"`},
-		"VirtualService/istio-system/dummy-1": {`"hosts":["route-1.meshmark.test"]`},
-		"Gateway/istio-system/dummy-0":        {`"istio":"ingressgateway"`, `gateway-0.meshmark.test`},
+		"VirtualService/istio-system/dummy-0": {`"gateways":["dummy-0"]`, `"hosts":["gateway-0.meshtrial.test"]`, `"host":"svc-0.mm-0.svc.cluster.local"`},
+		"VirtualService/istio-system/dummy-1": {`"hosts":["route-1.meshtrial.test"]`},
+		"Gateway/istio-system/dummy-0":        {`"istio":"ingressgateway"`, `gateway-0.meshtrial.test`},
 		"DestinationRule/mm-0/dummy-0":        {`"host":"svc-0.mm-0.svc.cluster.local"`},
-		"DestinationRule/mm-0/dummy-1":        {`"host":"rule-1.meshmark.test"`},
+		"DestinationRule/mm-0/dummy-1":        {`"host":"rule-1.meshtrial.test"`},
 	} {
 		for _, part := range parts {
 			if !strings.Contains(got[name], part) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // Sizes says how large the simulated world is. The zero value is an empty
@@ -48,15 +48,15 @@ const (
 // Names and labels of what a population is made of.
 const (
 	// Label stands on everything of a population, with the value LabelValue.
-	Label      = "meshmark.dev/population"
+	Label      = "meshtrial.dev/population"
 	LabelValue = "simulated"
-	// PartOf marks everything that meshmark makes.
+	// PartOf marks everything that meshtrial makes.
 	PartOf = "app.kubernetes.io/part-of"
 	// AppLabel selects the pods of a Deployment.
 	AppLabel = "app"
 	// NodeLabel marks the nodes that kwok plays; they bear a taint of the
 	// same name, so that nothing else is scheduled there.
-	NodeLabel = "meshmark.dev/simulated-node"
+	NodeLabel = "meshtrial.dev/simulated-node"
 	// ServiceAccount of all simulated pods.
 	ServiceAccount = "simulated"
 	// GatewayNamespace is where the simulated gateways are.
@@ -68,7 +68,7 @@ const (
 	ServicePort = 80
 	TargetPort  = 8080
 	// Domain of hosts outside the cluster that nobody has.
-	Domain = "meshmark.test"
+	Domain = "meshtrial.test"
 )
 
 // Validate says what is wrong with the sizes.

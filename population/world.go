@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/wake"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // World is a cluster with a population in it. There is one population in a
@@ -245,7 +245,7 @@ func (w *World) create(ctx context.Context, o *unstructured.Unstructured) error 
 			if o.GetKind() == "Namespace" {
 				return nil
 			}
-			return errs.WithHint(fmt.Errorf("create %s: %w", key(o), err), "delete it, or choose another cluster: it is not meshmark's")
+			return errs.WithHint(fmt.Errorf("create %s: %w", key(o), err), "delete it, or choose another cluster: it is not meshtrial's")
 		case apierrors.IsNotFound(err) && o.GetNamespace() == "":
 			return errs.WithHint(fmt.Errorf("create %s: %w", key(o), err), "is the mesh installed?")
 		case passing(err):

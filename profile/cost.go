@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/meshmark/meshmark/stat"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // Costs is where a program's time went, by cost centre.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/meshmark/meshmark/stat"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // Diff is what became of a profile: of each path of calls, how its share

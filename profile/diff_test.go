@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/pprof/profile"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 	"pgregory.net/rapid"
 )
 

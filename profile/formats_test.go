@@ -95,16 +95,16 @@ func TestPerfScript(t *testing.T) {
 // What perf recorded of a Go program and of the kernel is read as perf prints
 // it: times, weights, modules.
 func TestPerfScriptRecorded(t *testing.T) {
-	p := script(t, string(recorded(t, "meshmark.perf.txt")))
+	p := script(t, string(recorded(t, "meshtrial.perf.txt")))
 	if p.Len() != 8 || p.Unit != UnitNanoseconds || p.Period != 2004008 || p.Event != "cpu-clock" || len(p.Notes) > 0 || p.Taken() != 8 {
 		t.Errorf("%d samples, %s, period %d, event %q, notes %q", p.Len(), p.Unit, p.Period, p.Event, p.Notes)
 	}
 	first := slices.Collect(p.Samples())[0]
-	if first.TimeNS != 16387066591000 || p.threads[first.Thread] != (Thread{"meshmark", 29734, 29747}) {
+	if first.TimeNS != 16387066591000 || p.threads[first.Thread] != (Thread{"meshtrial", 29734, 29747}) {
 		t.Errorf("%+v of %+v", first, p.threads[first.Thread])
 	}
 	frames := p.Frames(first.Stack)
-	if f := frames[len(frames)-1]; f.Name != "github.com/meshmark/meshmark/xds.(*sightings).remember" || f.Module != "/usr/local/bin/meshmark" || f.Kernel {
+	if f := frames[len(frames)-1]; f.Name != "github.com/meshtrial/meshtrial/xds.(*sightings).remember" || f.Module != "/usr/local/bin/meshtrial" || f.Kernel {
 		t.Errorf("%+v", f)
 	}
 	kernel := script(t, string(recorded(t, "kernel.perf.txt")))
@@ -136,7 +136,7 @@ func TestForeignFiles(t *testing.T) {
 	if _, format, err := Read(strings.NewReader("PERFILE2h\x00")); !errors.Is(err, ErrPerfData) || format != FormatPerfData {
 		t.Errorf("perf.data: %q, %v", format, err)
 	}
-	for name, want := range map[string]string{"meshmark.perf.txt": FormatPerfScript, "kernel.perf.txt": FormatPerfScript} {
+	for name, want := range map[string]string{"meshtrial.perf.txt": FormatPerfScript, "kernel.perf.txt": FormatPerfScript} {
 		if got, err := Detect(recorded(t, name)); got != want || err != nil {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
@@ -260,7 +260,7 @@ func TestBounds(t *testing.T) {
 }
 
 func FuzzPerfScript(f *testing.F) {
-	f.Add(recorded(f, "meshmark.perf.txt"))
+	f.Add(recorded(f, "meshtrial.perf.txt"))
 	f.Add(recorded(f, "kernel.perf.txt"))
 	f.Add([]byte("x 1/1 2.0: 3 cpu-clock:\n\t 12 inner (inlined)\n\t 12 outer+0x5 (/bin/x (deleted))\n"))
 	f.Add([]byte("x 0/0 0.0: PERF_RECORD_MMAP2 9/9: [0x40(0x10) @ 0 00:64 1 0]: r-xp /bin/x\n"))
@@ -285,7 +285,7 @@ func FuzzFolded(f *testing.F) {
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("PERFILE2h\x00"))
 	f.Add([]byte("\x0a\x04\x08\x01\x10\x02"))
-	f.Add(recorded(f, "meshmark.perf.txt")[:500])
+	f.Add(recorded(f, "meshtrial.perf.txt")[:500])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, _, err := Read(bytes.NewReader(data))
 		if err == nil {

@@ -3,10 +3,10 @@ package profile
 import (
 	"cmp"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
-// Summary is what a profile says, as `meshmark profile --format json` prints
+// Summary is what a profile says, as `meshtrial profile --format json` prints
 // it.
 type Summary struct {
 	Schema     int                  `json:"schema"`

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/profile"
+	"github.com/meshtrial/meshtrial/profile"
 )
 
 // spinner builds the program that spins, with or without its symbols.

@@ -268,7 +268,7 @@ func HowToName(b Binary) string {
 	if len(b.BuildID) > 2 {
 		file = "the debug file of build id " + b.BuildID
 	}
-	how := file + " names them: meshmark profile --debug FILE"
+	how := file + " names them: meshtrial profile --debug FILE"
 	switch {
 	case strings.Contains(name, "envoy"):
 		how += ". Envoy has images with symbols, envoyproxy/envoy:debug-vVERSION, and Istio offers the debug file of each build of its proxy beside the binary"

@@ -5,18 +5,18 @@ import "encoding/json"
 // Findings is the document findings.json and `report --format json`: what a
 // run says, and all that a report needs to draw it.
 type Findings struct {
-	Schema   int             `json:"schema"`
-	Study    string          `json:"study"`
-	Question string          `json:"question"`
-	Story    string          `json:"story,omitempty"` // of a study of resilience
-	Run      string          `json:"run"`
-	Started  string          `json:"started"` // RFC 3339
-	Seed     uint64          `json:"seed"`
-	Lab      string          `json:"lab"`
-	Meshmark string          `json:"meshmark"`
-	Machine  Machine         `json:"machine"`
-	Parts    []Component     `json:"components"`
-	Validity ValiditySummary `json:"validity"`
+	Schema    int             `json:"schema"`
+	Study     string          `json:"study"`
+	Question  string          `json:"question"`
+	Story     string          `json:"story,omitempty"` // of a study of resilience
+	Run       string          `json:"run"`
+	Started   string          `json:"started"` // RFC 3339
+	Seed      uint64          `json:"seed"`
+	Lab       string          `json:"lab"`
+	Meshtrial string          `json:"meshtrial"`
+	Machine   Machine         `json:"machine"`
+	Parts     []Component     `json:"components"`
+	Validity  ValiditySummary `json:"validity"`
 	// Stop says why the run ended: "interval narrow enough", "limit"...
 	Stop       string       `json:"stop"`
 	NoiseFloor []NoiseFloor `json:"noise_floor"`

@@ -19,7 +19,7 @@ type Header struct {
 	Machine Machine   `json:"machine"`
 	// Components are the measured binaries and what they lack.
 	Components []Component `json:"components"`
-	Meshmark   string      `json:"meshmark"` // version of this program
+	Meshtrial  string      `json:"meshtrial"` // version of this program
 }
 
 // Machine is where the run took place.

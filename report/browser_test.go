@@ -20,7 +20,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // browser starts a headless Chromium that ends with the test, and skips the
@@ -154,10 +154,10 @@ func scheme(t *testing.T, ctx context.Context, name string) {
 	}
 }
 
-// picture keeps a screenshot where MESHMARK_PICTURES names a folder.
+// picture keeps a screenshot where MESHTRIAL_PICTURES names a folder.
 func picture(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
-	dir := os.Getenv("MESHMARK_PICTURES")
+	dir := os.Getenv("MESHTRIAL_PICTURES")
 	if dir == "" {
 		return
 	}

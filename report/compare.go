@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshmark/meshmark/analysis"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // mostChanges is how many changes a comparison lists before it leaves out

@@ -3,7 +3,7 @@ package report
 import (
 	"strconv"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // maxConditionRows is how many cells the table of conditions is shown for;

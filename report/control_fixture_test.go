@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/analysis"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/studies"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/studies"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // controlFindings are what analysis finds in a made-up run of a shipped study
@@ -30,7 +30,7 @@ func controlFindings(t *testing.T, name string, blocks int, spoil func(*record.T
 	}
 	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	run := record.Run{StudyYAML: s.Marshal(), Header: record.Header{Schema: record.Schema, RunID: "20261121-100000-" + name, Study: name, Started: start, Seed: 7, Lab: "local",
-		Meshmark: "0.1.0", Machine: record.Machine{CPUModel: "Xeon", CPUs: 2, MemoryBytes: 24 << 30, Kernel: "6.8.0", OS: "Debian 13"},
+		Meshtrial: "0.1.0", Machine: record.Machine{CPUModel: "Xeon", CPUs: 2, MemoryBytes: 24 << 30, Kernel: "6.8.0", OS: "Debian 13"},
 		Components: []record.Component{{Name: "istiod", Version: "1.31.0"}}}}
 	r := rand.New(rand.NewPCG(5, 6))
 	at := start

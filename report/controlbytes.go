@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // typesOf lists the types of resources that any cell has, in istiod's order.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // controlCostTable has what the control plane spends.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // appliedOf reads when real Envoys had changes in force, NaN without any.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // A percentile that the changes do not reach is told to be so, and no figure.

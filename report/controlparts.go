@@ -3,7 +3,7 @@ package report
 import (
 	"math"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // controlParts are the parts of a control-plane study in the order of columns,
@@ -85,4 +85,4 @@ func machineTable(f record.Findings) table {
 }
 
 // restNote says what the rest of a machine is.
-const restNote = "Rest: whatever none of these counters has, such as kubelet, etcd, controllers, containerd, meshmark itself and the kernel. The API server's share is by its own metrics."
+const restNote = "Rest: whatever none of these counters has, such as kubelet, etcd, controllers, containerd, meshtrial itself and the kernel. The API server's share is by its own metrics."

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // trafficTable has a row a cell: what real requests met at endpoints that were

@@ -19,8 +19,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Formats are the formats Render knows, in the order of the documentation.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // document is a report as words and tables, before a format draws it. All
@@ -131,7 +131,7 @@ func facts(f record.Findings) []fact {
 		parts = append(parts, s)
 	}
 	out := []fact{
-		{"run", fmt.Sprintf("%s, started %s, seed %d, meshmark %s", f.Run, f.Started, f.Seed, f.Meshmark)},
+		{"run", fmt.Sprintf("%s, started %s, seed %d, meshtrial %s", f.Run, f.Started, f.Seed, f.Meshtrial)},
 		{"machine", strings.Join(machine, ", ")},
 		{"lab", strings.Join(lab, ", ")},
 		{"measured", strings.Join(parts, ", ")},

@@ -3,7 +3,7 @@ package report
 import (
 	"strings"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // fitWords are what findings of fits mean, by the end of their names. Those of

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // A fixture is findings as a run would give them, made from a model: each
@@ -90,7 +90,7 @@ func fixture(name, question string, factors []record.FactorLevels, blocks int) r
 	rng := rand.New(rand.NewPCG(7, uint64(len(factors))))
 	f := record.Findings{
 		Schema: record.Schema, Study: name, Question: question, Run: "20261121-101500-" + name,
-		Started: "2026-11-21T10:15:00Z", Seed: 7381642209, Lab: "local", Meshmark: "devel-0123456789ab",
+		Started: "2026-11-21T10:15:00Z", Seed: 7381642209, Lab: "local", Meshtrial: "devel-0123456789ab",
 		Machine: record.Machine{CPUModel: "AMD EPYC 7B13", CPUs: 2, MemoryBytes: 24 << 30, Kernel: "6.1.0-18-amd64",
 			OS: "Debian GNU/Linux 12", Virtual: "kvm", ClockSource: "tsc", CgroupMode: "hybrid", Nodes: 1, Kubernetes: "v1.36.3",
 			ContainerRun: "containerd 1.6.20", NodeArch: "amd64", Remarks: []string{"2 CPUs: generator, proxies and worker share them"}},

@@ -5,10 +5,10 @@ import (
 	"math"
 	"slices"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
-// How much of who brought what stands in a report; meshmark scope --run has
+// How much of who brought what stands in a report; meshtrial scope --run has
 // the rest.
 const (
 	shownHoldings = 2 // proxies of each cell
@@ -75,9 +75,9 @@ func holdingTable(f record.Findings) table {
 	}
 	t.Notes = append(t.Notes, "Of a simulated proxy JSON is what Envoy would print of the same resources; of a real one it is the config dump with endpoints and bootstrap, which does not tell the size on the wire.")
 	if more > 0 {
-		t.Notes = append(t.Notes, "More proxies ("+count(more)+") and all owners: meshmark scope --run DIR.")
+		t.Notes = append(t.Notes, "More proxies ("+count(more)+") and all owners: meshtrial scope --run DIR.")
 	} else {
-		t.Notes = append(t.Notes, "All owners: meshmark scope --run DIR.")
+		t.Notes = append(t.Notes, "All owners: meshtrial scope --run DIR.")
 	}
 	return t
 }

@@ -3,7 +3,7 @@ package report
 import (
 	"strings"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // hopColumns are what terms of a request's way are told in.

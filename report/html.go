@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/ui"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/ui"
 )
 
 // pageData is what the HTML page is given.

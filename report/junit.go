@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 type junitSuite struct {

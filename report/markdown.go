@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // renderMarkdown writes a report for a pull request or a wiki.

@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 type drawn struct {
@@ -300,14 +300,14 @@ func TestPageIsOneSmallFile(t *testing.T) {
 // TestPictureOfARun draws the picture of a report for the README from the
 // findings.json of a run:
 //
-//	MESHMARK_PICTURE_OF=$PWD/runs/RUN/findings.json go test ./report -run PictureOfARun
+//	MESHTRIAL_PICTURE_OF=$PWD/runs/RUN/findings.json go test ./report -run PictureOfARun
 //
 // docs/report.png is the top of the page; the whole page goes to the folder
-// that MESHMARK_PICTURES names, if it does.
+// that MESHTRIAL_PICTURES names, if it does.
 func TestPictureOfARun(t *testing.T) {
-	path := os.Getenv("MESHMARK_PICTURE_OF")
+	path := os.Getenv("MESHTRIAL_PICTURE_OF")
 	if path == "" {
-		t.Skip("MESHMARK_PICTURE_OF names no findings.json")
+		t.Skip("MESHTRIAL_PICTURE_OF names no findings.json")
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

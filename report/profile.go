@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/profile"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/ui"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/ui"
 )
 
 // RenderProfile writes what a profile says for a terminal. top bounds the

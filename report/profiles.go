@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/meshmark/meshmark/profile"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Bounds of the tables of a run's profiles.

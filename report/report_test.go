@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files; review the difference")

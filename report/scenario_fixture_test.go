@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/analysis"
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 const tenServers = `
@@ -78,7 +78,7 @@ func scenarioFindings(t *testing.T, spoil func(*record.Trial, []record.Event)) r
 	}
 	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	run := record.Run{StudyYAML: s.Marshal(), Header: record.Header{Schema: record.Schema, RunID: "20261121-100000-ten-servers", Study: s.Name, Started: start, Seed: 7, Lab: "local",
-		Meshmark: "0.1.0", Machine: record.Machine{CPUModel: "Xeon", CPUs: 2, MemoryBytes: 24 << 30, Kernel: "6.8.0", OS: "Debian 13"}, Components: []record.Component{{Name: "istiod", Version: "1.31.0"}}}}
+		Meshtrial: "0.1.0", Machine: record.Machine{CPUModel: "Xeon", CPUs: 2, MemoryBytes: 24 << 30, Kernel: "6.8.0", OS: "Debian 13"}, Components: []record.Component{{Name: "istiod", Version: "1.31.0"}}}}
 	files := map[string][]byte{}
 	at := start
 	r := rand.New(rand.NewPCG(3, 4))

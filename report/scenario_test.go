@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 func TestScenarioPage(t *testing.T) {
-	path := os.Getenv("MESHMARK_PAGE")
+	path := os.Getenv("MESHTRIAL_PAGE")
 	if path == "" {
-		t.Skip("no MESHMARK_PAGE")
+		t.Skip("no MESHTRIAL_PAGE")
 	}
 	var b bytes.Buffer
 	if err := Render(&b, tenServersFindings(t), "html", Options{}); err != nil {

@@ -3,7 +3,7 @@ package report
 import (
 	"fmt"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // scenarioCases are a cell's test cases: one for its verdict, and one for each

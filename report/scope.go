@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/meshmark/meshmark/scope"
+	"github.com/meshtrial/meshtrial/scope"
 )
 
 // RenderScope writes a report on the size of configuration for a terminal.

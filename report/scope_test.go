@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/scope"
+	"github.com/meshtrial/meshtrial/scope"
 )
 
 func scopeReport(t *testing.T, top int) scope.Report {

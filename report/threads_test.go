@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 func accepted(n int64) *int64 { return &n }
@@ -25,7 +25,7 @@ func threaded() record.Findings {
 				{Name: "main", Threads: 1, UserRatio: 0.004, SystemRatio: 0.001},
 				{Name: "pilot-agent", Threads: 9, UserRatio: 0.002},
 			}},
-			record.PartWorker: {Trials: 6, Rows: []record.ThreadRow{{Name: "meshmark", Threads: 7, UserRatio: 0.05}}},
+			record.PartWorker: {Trials: 6, Rows: []record.ThreadRow{{Name: "meshtrial", Threads: 7, UserRatio: 0.05}}},
 		}
 		if c.Cell["sidecars"] == "both" {
 			s := c.Threads[record.PartClientProxy]

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // cpuTable has CPU a request by part.

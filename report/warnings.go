@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/analysis"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // warnings are the run's warnings and those of its findings, each once.

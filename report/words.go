@@ -8,7 +8,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Answers are a study's answers in words: the first is the headline.

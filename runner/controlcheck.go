@@ -4,10 +4,10 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/meshmark/meshmark/churn"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // checkControl finds what cannot be made of a plan's cells, and a study whose

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // TestCheckPlaces: what only the driver or the population can find wrong has

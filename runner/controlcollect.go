@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/population"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // proxies are all proxies that may need a change: simulated ones first, then

@@ -12,11 +12,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/internal/confile"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/scope"
-	"github.com/meshmark/meshmark/study"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/scope"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 // Bounds of what is kept of proxies' configuration in a trial.

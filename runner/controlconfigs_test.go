@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/scope"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/scope"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 func TestChosenHoldings(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/signals"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/signals"
 )
 
 // apiPage is kube-apiserver's CPU as its page says it, some seconds after the

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 func TestHolds(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 // never stands in the columns of sightings for what did not happen.

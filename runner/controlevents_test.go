@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
 	"pgregory.net/rapid"
 )
 

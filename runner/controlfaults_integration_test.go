@@ -17,8 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/meshmark/meshmark/lab/local"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Sizes of the trials with faults.
@@ -186,7 +186,7 @@ func labPIDs(id, program string) []int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		groups, _ := os.ReadFile(dir + "/cgroup")
-		if !strings.Contains(string(groups), "/meshmark-"+id) {
+		if !strings.Contains(string(groups), "/meshtrial-"+id) {
 			continue
 		}
 		command, _ := os.ReadFile(dir + "/cmdline")

@@ -3,8 +3,8 @@ package runner
 import (
 	"context"
 
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // apiIdle is kube-apiserver's page of metrics before the idle time: twice in

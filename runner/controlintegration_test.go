@@ -15,8 +15,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/store"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
 )
 
 // tinyControl is a study of the control plane: 10 Services, 8 proxies.
@@ -43,7 +43,7 @@ func TestControlRuns(t *testing.T) {
 	b := newBench(t)
 	t.Run("a study", func(t *testing.T) {
 		out := filepath.Join(b.dir, "plain")
-		code, text := b.meshmark(t, "run", b.controlStudy(t, "plain", 3, 1), "--out", out)
+		code, text := b.meshtrial(t, "run", b.controlStudy(t, "plain", 3, 1), "--out", out)
 		measured(t, code, text)
 		run := b.verifyControl(t, out, 1, 3)
 		for _, e := range run.Events {
@@ -195,7 +195,7 @@ func (b *bench) changed(t *testing.T, count int, ended <-chan struct{}) {
 			t.Fatalf("the run ended before %d changes were seen", count)
 		default:
 		}
-		list, err := b.kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{LabelSelector: "meshmark.dev/churn"})
+		list, err := b.kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{LabelSelector: "meshtrial.dev/churn"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func (b *bench) changed(t *testing.T, count int, ended <-chan struct{}) {
 func (b *bench) undone(t *testing.T) {
 	t.Helper()
 	b.gone(t)
-	nodes, err := b.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: "meshmark.dev/population"})
+	nodes, err := b.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: "meshtrial.dev/population"})
 	if err != nil || len(nodes.Items) > 0 {
 		t.Errorf("%d simulated nodes are left, %v", len(nodes.Items), err)
 	}
@@ -220,7 +220,7 @@ func (b *bench) undone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key := range istiod.Annotations {
-		if strings.HasPrefix(key, "meshmark.dev/") {
+		if strings.HasPrefix(key, "meshtrial.dev/") {
 			t.Errorf("istiod still has annotation %s", key)
 		}
 	}
@@ -268,7 +268,7 @@ func (b *bench) testControlInterruptions(t *testing.T) {
 	if left := b.namespaces(t); len(left) == 0 {
 		t.Error("a killed run left no namespace to know it by")
 	}
-	code, text := b.meshmark(t, "run", "--resume", out)
+	code, text := b.meshtrial(t, "run", "--resume", out)
 	measured(t, code, text)
 	b.verifyControl(t, out, 2, changes)
 	b.undone(t)

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/population"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 // join has one more proxy of the scope's namespace connect, with the identity

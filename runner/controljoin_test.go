@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/meshmark/meshmark/observe"
+	"github.com/meshtrial/meshtrial/observe"
 )
 
 // scraped is a page of istiod's metrics.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 // judgeLag checks how late the simulated sidecars were. When a message was

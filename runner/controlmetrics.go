@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/observe"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
 	"k8s.io/client-go/rest"
 )
 

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/profile"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/record"
 	"golang.org/x/sync/errgroup"
 )
 

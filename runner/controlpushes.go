@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // What istiod counts as pushes and what reaches sidecars at the window's edges

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/population"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
 	authv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -88,7 +88,7 @@ func (c *controlPlane) realDeployment(namespace string, count int, wish string) 
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations["meshmark.dev/made-with"] = wish
+	pod.Annotations["meshtrial.dev/made-with"] = wish
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: roleReal, Namespace: namespace, Labels: labels(c.run, roleReal)},
 		Spec: appsv1.DeploymentSpec{

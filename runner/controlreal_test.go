@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/population"
+	"github.com/meshtrial/meshtrial/population"
 )
 
 // Tokens outlast every wait of their trial, and not by hours.

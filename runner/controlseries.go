@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/signals"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/signals"
 )
 
 // scrapeEvery is how often istiod's metrics are recorded in a window: often
@@ -126,7 +126,7 @@ func (t *controlTrial) recordConvergence(events []record.Event) error {
 	if t.c.series == nil {
 		return nil
 	}
-	labels := map[string]string{"job": "meshmark", "trial": t.job.id}
+	labels := map[string]string{"job": "meshtrial", "trial": t.job.id}
 	c := signals.NewConvergence(labels)
 	if err := t.c.series.Append(t.out.Window.Start, c.Samples()); err != nil {
 		return err

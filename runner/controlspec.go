@@ -5,13 +5,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshmark/meshmark/churn"
-	"github.com/meshmark/meshmark/load/arrival"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/population"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/load/arrival"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 // namespaceName is the population's namespace for a name that a study uses:

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Reading of istiod's log.

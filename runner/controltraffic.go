@@ -6,14 +6,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/load"
-	loadcontrol "github.com/meshmark/meshmark/load/control"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/population"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/load"
+	loadcontrol "github.com/meshtrial/meshtrial/load/control"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -105,7 +105,7 @@ func (c *controlPlane) ensureDeployment(ctx context.Context, w mesh.Workload, po
 	if err := c.o.Mesh.Decorate(w, &pod); err != nil {
 		return err
 	}
-	pod.Annotations["meshmark.dev/made-with"] = wish
+	pod.Annotations["meshtrial.dev/made-with"] = wish
 	pod.Labels[population.AppLabel] = w.Name
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: labels(c.run, w.Name)},

@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // met is what a request met at addresses that were gone.

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/store"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
 )
 
 // slowTold is a study in which a pod that serves requests goes while istiod
@@ -30,7 +30,7 @@ func TestControlTraffic(t *testing.T) {
 	if err := os.WriteFile(path, []byte(slowTold), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	code, text := b.meshmark(t, "run", path, "--out", out)
+	code, text := b.meshtrial(t, "run", path, "--out", out)
 	measured(t, code, text)
 	run, notes, err := store.Load(t.Context(), out)
 	if err != nil || len(notes) > 0 || len(run.Trials) != 1 || run.Trials[0].Control == nil || run.Trials[0].Control.Traffic == nil {

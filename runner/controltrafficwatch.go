@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	loadcontrol "github.com/meshmark/meshmark/load/control"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/population"
+	loadcontrol "github.com/meshtrial/meshtrial/load/control"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/population"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 )

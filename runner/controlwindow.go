@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // window measures istiod idle, makes the changes on their schedule, and waits

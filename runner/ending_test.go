@@ -34,20 +34,20 @@ func TestAwaitEnding(t *testing.T) {
 		left    []string
 		seconds float64
 	}{
-		{name: "pods end", ends: 3 * time.Second, waits: []string{"meshmark-ending"}, seconds: 3},
-		{name: "pods stay", waits: []string{"meshmark-ending"}, left: []string{"meshmark-ending"}, seconds: 60},
-		{name: "interrupted", cancel: 2 * time.Second, waits: []string{"meshmark-ending"}, seconds: 2},
+		{name: "pods end", ends: 3 * time.Second, waits: []string{"meshtrial-ending"}, seconds: 3},
+		{name: "pods stay", waits: []string{"meshtrial-ending"}, left: []string{"meshtrial-ending"}, seconds: 60},
+		{name: "interrupted", cancel: 2 * time.Second, waits: []string{"meshtrial-ending"}, seconds: 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			kube := fake.NewSimpleClientset(namespace("meshmark-ending", "a", true), pod("meshmark-ending"),
-				namespace("meshmark-empty", "b", true), namespace("meshmark-at-work", "c", false), pod("meshmark-at-work"),
+			kube := fake.NewSimpleClientset(namespace("meshtrial-ending", "a", true), pod("meshtrial-ending"),
+				namespace("meshtrial-empty", "b", true), namespace("meshtrial-at-work", "c", false), pod("meshtrial-at-work"),
 				namespace("theirs", "d", true), pod("theirs"))
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if test.ends > 0 {
 					time.AfterFunc(test.ends, func() {
-						if err := kube.CoreV1().Pods("meshmark-ending").Delete(ctx, "worker", metav1.DeleteOptions{}); err != nil {
+						if err := kube.CoreV1().Pods("meshtrial-ending").Delete(ctx, "worker", metav1.DeleteOptions{}); err != nil {
 							t.Error(err)
 						}
 					})
@@ -70,7 +70,7 @@ func TestAwaitEnding(t *testing.T) {
 			})
 		})
 	}
-	if left, err := AwaitEnding(t.Context(), fake.NewSimpleClientset(namespace("meshmark-at-work", "c", false), pod("meshmark-at-work")), func(of []string) {
+	if left, err := AwaitEnding(t.Context(), fake.NewSimpleClientset(namespace("meshtrial-at-work", "c", false), pod("meshtrial-at-work")), func(of []string) {
 		t.Errorf("waits for %v", of)
 	}); err != nil || left != nil {
 		t.Errorf("%v, %v", left, err)

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/store"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // theirFilter is an EnvoyFilter that inserts a Lua filter; match goes into its
@@ -76,7 +76,7 @@ blocks: {min: 1, max: 1, limit: 20m}
 	})
 	t.Run("EnvoyFilters that are refused", func(t *testing.T) {
 		out := filepath.Join(b.dir, "refused")
-		code, text := b.meshmark(t, "run", b.study(t, "refused", `
+		code, text := b.meshtrial(t, "run", b.study(t, "refused", `
 settings: {sidecars: server, rate: 50, connections: 4, concurrency: 1, mtls: permissive}
 factors: {filters: [none, envoyfilter-good, envoyfilter-bad, envoyfilter-idle]}
 envoy_filters: {good: good.yaml, bad: bad.yaml, idle: idle.yaml}

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/load"
-	"github.com/meshmark/meshmark/mesh/none"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/store"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/mesh/none"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
 	"k8s.io/client-go/rest"
 )
 
@@ -61,7 +61,7 @@ func (noCluster) Kind() string             { return lab.KindLocal }
 func (noCluster) Stays() bool              { return true }
 func (noCluster) RESTConfig() *rest.Config { return &rest.Config{} }
 func (noCluster) Kubeconfig() string       { return "" }
-func (noCluster) Images() lab.Images       { return lab.Images{Meshmark: "roles"} }
+func (noCluster) Images() lab.Images       { return lab.Images{Meshtrial: "roles"} }
 func (noCluster) Close() error             { return nil }
 
 // script is a measurer that does what its functions say.

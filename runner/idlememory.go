@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // idleMemory reads what each part holds before the trial's first request, for

@@ -18,10 +18,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/store"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // TestRuns runs studies through the program, on one lab.
@@ -48,14 +48,14 @@ blocks: {min: 2, max: 2, limit: 20m}
 // Beside the run stands a namespace of which nobody knows whether its run
 // lives.
 func (b *bench) testCluster(t *testing.T, text string) {
-	const foreign = "meshmark-foreign"
+	const foreign = "meshtrial-foreign"
 	_, err := b.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: foreign, Labels: map[string]string{"meshmark.dev/run": "foreign"}}}, metav1.CreateOptions{})
+		Name: foreign, Labels: map[string]string{"meshtrial.dev/run": "foreign"}}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := filepath.Join(b.dir, "cluster")
-	cmd := b.command("run", b.study(t, "cluster", text), "--out", out, "--json", "--lab", "cluster", "--image", b.lab.Images().Meshmark)
+	cmd := b.command("run", b.study(t, "cluster", text), "--out", out, "--json", "--lab", "cluster", "--image", b.lab.Images().Meshtrial)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "KUBECONFIG=" + b.lab.Kubeconfig()}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -152,7 +152,7 @@ seed: 11
 	if left := b.namespaces(t); len(left) != 1 {
 		t.Errorf("after kill -9 there are namespaces %v", left)
 	}
-	code, text = b.meshmark(t, "run", "--resume", out)
+	code, text = b.meshtrial(t, "run", "--resume", out)
 	measured(t, code, text)
 	whole, err := os.ReadFile(trials)
 	if err != nil {

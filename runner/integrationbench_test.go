@@ -18,13 +18,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/labtest"
-	"github.com/meshmark/meshmark/lab/local"
-	"github.com/meshmark/meshmark/load"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/store"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // TestMain has the tests share a lab.
@@ -59,7 +59,7 @@ func (b *bench) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-func (b *bench) meshmark(t *testing.T, args ...string) (int, string) {
+func (b *bench) meshtrial(t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	out, err := b.command(args...).CombinedOutput()
 	var exit *exec.ExitError
@@ -115,7 +115,7 @@ func (b *bench) measure(t *testing.T, name, text string, blocks int) (said, out 
 	file := b.study(t, name, text)
 	for attempt := 1; ; attempt++ {
 		out = filepath.Join(b.dir, fmt.Sprintf("%s-%d", name, attempt))
-		code, said := b.meshmark(t, "run", file, "--out", out)
+		code, said := b.meshtrial(t, "run", file, "--out", out)
 		measured(t, code, said)
 		run, _, err := store.Load(t.Context(), out)
 		if err != nil {
@@ -295,7 +295,7 @@ func (b *bench) gone(t *testing.T, but ...string) {
 
 func (b *bench) namespaces(t *testing.T) []string {
 	t.Helper()
-	list, err := b.kube.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{LabelSelector: "meshmark.dev/run"})
+	list, err := b.kube.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{LabelSelector: "meshtrial.dev/run"})
 	if err != nil {
 		t.Fatal(err)
 	}

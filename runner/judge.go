@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshmark/meshmark/load"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Limits of what a trial may be believed with.

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/load"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/mesh/none"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/none"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // judged is a trial without fault, with everything that judge looks at.

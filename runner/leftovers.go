@@ -12,12 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/procfs"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/population"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,14 +26,14 @@ import (
 )
 
 // namespacePrefix begins the name of every run's namespace.
-const namespacePrefix = "meshmark-"
+const namespacePrefix = "meshtrial-"
 
 // ownerAnnotation of a run's namespace holds its owner as JSON.
-const ownerAnnotation = "meshmark.dev/runner"
+const ownerAnnotation = "meshtrial.dev/runner"
 
 // planeAnnotation of a run's namespace says which plane its study is about: a
 // run of the control plane leaves more behind than its namespace.
-const planeAnnotation = "meshmark.dev/plane"
+const planeAnnotation = "meshtrial.dev/plane"
 
 // owner names the process that runs a run, for good: process IDs are used
 // again, their start times are not, and both mean something only in one PID

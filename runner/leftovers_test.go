@@ -105,16 +105,16 @@ func TestLeftovers(t *testing.T) {
 		return ns
 	}
 	gone := ended(t, me, true)
-	going := namespace("meshmark-going", "r", &gone, "")
+	going := namespace("meshtrial-going", "r", &gone, "")
 	going.DeletionTimestamp, going.Finalizers = &metav1.Time{Time: time.Now()}, []string{"kubernetes"}
 	all := []runtime.Object{
 		namespace("default", "", nil, ""),
-		namespace("meshmark-mine", "r", &me, ""),
-		namespace("meshmark-dead", "r", &gone, ""),
-		namespace("meshmark-far", "r", &elsewhere, ""),
-		namespace("meshmark-silent", "r", nil, ""),
-		namespace("meshmark-garbled", "r", nil, `{"pid":`),
-		namespace("meshmark-unlabelled", "", &gone, ""),
+		namespace("meshtrial-mine", "r", &me, ""),
+		namespace("meshtrial-dead", "r", &gone, ""),
+		namespace("meshtrial-far", "r", &elsewhere, ""),
+		namespace("meshtrial-silent", "r", nil, ""),
+		namespace("meshtrial-garbled", "r", nil, `{"pid":`),
+		namespace("meshtrial-unlabelled", "", &gone, ""),
 		namespace("theirs", "r", &gone, ""),
 		going,
 	}
@@ -127,7 +127,7 @@ func TestLeftovers(t *testing.T) {
 	for _, l := range left {
 		got[l.Namespace] = l.Dead
 	}
-	if want := (map[string]bool{"meshmark-dead": true, "meshmark-far": false, "meshmark-silent": false, "meshmark-garbled": false}); !reflect.DeepEqual(got, want) {
+	if want := (map[string]bool{"meshtrial-dead": true, "meshtrial-far": false, "meshtrial-silent": false, "meshtrial-garbled": false}); !reflect.DeepEqual(got, want) {
 		t.Errorf("left over (and dead): %v, want %v", got, want)
 	}
 	if err := removeLeftovers(t.Context(), kube, left); err != nil {
@@ -141,7 +141,7 @@ func TestLeftovers(t *testing.T) {
 		t.Errorf("%d namespaces are there, want all but one of %d", len(list.Items), len(all))
 	}
 	for _, ns := range list.Items {
-		if ns.Name == "meshmark-dead" {
+		if ns.Name == "meshtrial-dead" {
 			t.Error("the dead run's namespace is there")
 		}
 	}

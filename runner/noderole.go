@@ -5,8 +5,8 @@ import (
 	"crypto/rand"
 	"fmt"
 
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,14 +17,14 @@ import (
 const tokenKey = "token"
 
 // tokenFile is where a node role finds that file.
-func tokenFile(role string) string { return "/etc/meshmark/" + role + "/" + tokenKey }
+func tokenFile(role string) string { return "/etc/meshtrial/" + role + "/" + tokenKey }
 
 // nodeRole is the DaemonSet of a role that acts on its node's processes: as
 // root, with these capabilities, in the node's PID namespace, without a
 // sidecar.
 func nodeRole(role, namespace, run string, images lab.Images, container corev1.Container, capabilities ...corev1.Capability) *appsv1.DaemonSet {
 	container.Name = role
-	container.VolumeMounts = []corev1.VolumeMount{{Name: tokenKey, MountPath: "/etc/meshmark/" + role, ReadOnly: true}}
+	container.VolumeMounts = []corev1.VolumeMount{{Name: tokenKey, MountPath: "/etc/meshtrial/" + role, ReadOnly: true}}
 	pod := rolePod(role, run, container, images)
 	c := &pod.Spec.Containers[0]
 	c.SecurityContext.RunAsNonRoot = ptr(false)

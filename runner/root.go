@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshtrial/meshtrial/mesh"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/meshmark/meshmark/mesh/istio"
-	"github.com/meshmark/meshmark/mesh/none"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/mesh/none"
 )
 
 func TestAwaitRoot(t *testing.T) {

@@ -14,13 +14,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/signals"
-	"github.com/meshmark/meshmark/store"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/signals"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Options say what to run, where, and where to leave it.
@@ -227,7 +227,7 @@ func (r *run) open(ctx context.Context) error {
 	}
 	r.header = record.Header{
 		Schema: record.Schema, RunID: NewRunID(r.started), Study: r.o.Study.Name, Started: r.started.UTC(), Seed: seed,
-		Lab: r.o.Lab.Kind(), Components: append(components, r.o.Components...), Meshmark: r.o.Version,
+		Lab: r.o.Lab.Kind(), Components: append(components, r.o.Components...), Meshtrial: r.o.Version,
 	}
 	r.header.Machine.Remarks = r.o.Remarks
 	r.dir, err = store.Create(r.o.Out, r.header, r.o.Source, r.o.Study.Marshal())
@@ -241,7 +241,7 @@ func (r *run) fit(ctx context.Context) ([]record.Component, error) {
 		return nil, err
 	}
 	images := r.o.Lab.Images()
-	if images.Meshmark == "" {
+	if images.Meshtrial == "" {
 		return nil, errs.WithHint(errs.Usage("which image do the load generator, the worker and the observer run from?"),
 			"give one that the cluster can pull with --image")
 	}

@@ -11,14 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/graph"
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/load"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/worker/control"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,10 +68,10 @@ func sceneOf(t *testing.T, variant string) *scene {
 func TestSceneBehaviour(t *testing.T) {
 	for _, c := range []struct{ variant, front, bar string }{
 		{"drain",
-			`{"schema":1,"version":0,"response_bytes":0,"tcp_message_bytes":0,"service_time":{"distribution":"none"},"calls":[{"name":"bar","url":"http://bar.meshmark-run.svc.cluster.local:8082/","protocol":"grpc","probability":0.5,"times":1,"timeout_ms":1000,"retries":2},{"name":"bar.1","url":"http://bar.meshmark-run.svc.cluster.local:8082/","protocol":"grpc","probability":1,"times":3}],"parallel":true,"drain":{"delay_ms":2000}}`,
+			`{"schema":1,"version":0,"response_bytes":0,"tcp_message_bytes":0,"service_time":{"distribution":"none"},"calls":[{"name":"bar","url":"http://bar.meshtrial-run.svc.cluster.local:8082/","protocol":"grpc","probability":0.5,"times":1,"timeout_ms":1000,"retries":2},{"name":"bar.1","url":"http://bar.meshtrial-run.svc.cluster.local:8082/","protocol":"grpc","probability":1,"times":3}],"parallel":true,"drain":{"delay_ms":2000}}`,
 			`{"schema":1,"version":0,"response_bytes":1024,"tcp_message_bytes":0,"service_time":{"distribution":"fixed","mean_us":5000,"seed":7},"concurrency":4,"queue":8,"failures":[{"share":0.1,"how":"status","status":503}],"drain":{"delay_ms":2000}}`},
 		{"no-drain",
-			`{"schema":1,"version":0,"response_bytes":0,"tcp_message_bytes":0,"service_time":{"distribution":"none"},"calls":[{"name":"bar","url":"http://bar.meshmark-run.svc.cluster.local:8082/","protocol":"grpc","probability":0.5,"times":1,"timeout_ms":1000,"retries":2},{"name":"bar.1","url":"http://bar.meshmark-run.svc.cluster.local:8082/","protocol":"grpc","probability":1,"times":3}],"parallel":true,"drain":{"off":true}}`,
+			`{"schema":1,"version":0,"response_bytes":0,"tcp_message_bytes":0,"service_time":{"distribution":"none"},"calls":[{"name":"bar","url":"http://bar.meshtrial-run.svc.cluster.local:8082/","protocol":"grpc","probability":0.5,"times":1,"timeout_ms":1000,"retries":2},{"name":"bar.1","url":"http://bar.meshtrial-run.svc.cluster.local:8082/","protocol":"grpc","probability":1,"times":3}],"parallel":true,"drain":{"off":true}}`,
 			`{"schema":1,"version":0,"response_bytes":1024,"tcp_message_bytes":0,"service_time":{"distribution":"fixed","mean_us":5000,"seed":7},"concurrency":4,"queue":8,"failures":[{"share":0.1,"how":"status","status":503}],"drain":{"off":true}}`},
 	} {
 		s := sceneOf(t, c.variant)
@@ -219,7 +219,7 @@ func TestSceneLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if spec.URL != "http://front.meshmark-run.svc.cluster.local:8081/x" || spec.Protocol != load.HTTP2 || spec.Rate != 100 || *spec.Share != (load.Share{Index: i, Of: 2}) || spec.DurationS != 20 || !spec.RequestLog {
+		if spec.URL != "http://front.meshtrial-run.svc.cluster.local:8081/x" || spec.Protocol != load.HTTP2 || spec.Rate != 100 || *spec.Share != (load.Share{Index: i, Of: 2}) || spec.DurationS != 20 || !spec.RequestLog {
 			t.Errorf("%+v", spec)
 		}
 		if !strings.HasPrefix(spec.RequestID, s.idPrefix()) || !strings.HasPrefix(spec.RequestID, ledger.IDPrefix) || seen[spec.RequestID] {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/meshmark/meshmark/fault/drive"
-	"github.com/meshmark/meshmark/lab"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/lab"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,8 +21,8 @@ import (
 // run, and how many replicas it had. They are there as long as it is away, so
 // that whoever cleans up after a dead run can put it back.
 const (
-	awayLabel          = "meshmark.dev/away"
-	awayReplicasNote   = "meshmark.dev/replicas"
+	awayLabel          = "meshtrial.dev/away"
+	awayReplicasNote   = "meshtrial.dev/replicas"
 	controlBackTimeout = 50 * time.Second // less than drive gives all undoing
 )
 

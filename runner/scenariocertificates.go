@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/fault/drive"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/study"
 	"golang.org/x/sync/errgroup"
 )
 

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // leversAnnotation of a run's namespace says that its trials set levers of the
 // control plane, beside what its plane says.
-const leversAnnotation = "meshmark.dev/levers"
+const leversAnnotation = "meshtrial.dev/levers"
 
 // SetsControl says whether a plan of resilience sets levers of a control plane.
 // One that does not leaves it as it is installed.

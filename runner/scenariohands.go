@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/fault/drive"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"

@@ -13,12 +13,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/meshmark/meshmark/analysis"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/store"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 const shortScenario = `
@@ -73,7 +73,7 @@ func TestScenario(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, text := b.meshmark(t, "run", path, "--out", out)
+	code, text := b.meshtrial(t, "run", path, "--out", out)
 	run, _, err := store.Load(t.Context(), out)
 	if err != nil {
 		t.Fatalf("%v, exit code %d:\n%s", err, code, text)
@@ -202,10 +202,10 @@ func (b *bench) testScenarioKilled(t *testing.T) {
 	if istiod() != 0 || !strings.Contains(log, "step away") {
 		t.Fatalf("istiod was not away when the run was killed:\n%s", log)
 	}
-	if _, text := b.meshmark(t, "report", out); !strings.Contains(text, "trial b000-t00 did not end") || !strings.Contains(text, "step away: process") {
+	if _, text := b.meshtrial(t, "report", out); !strings.Contains(text, "trial b000-t00 did not end") || !strings.Contains(text, "step away: process") {
 		t.Errorf("the report does not say where the run ended:\n%s", text)
 	}
-	if code, text := b.meshmark(t, "run", "--resume", out); code != 0 && code != errs.CodeInvalid {
+	if code, text := b.meshtrial(t, "run", "--resume", out); code != 0 && code != errs.CodeInvalid {
 		t.Errorf("resumed, exit code %d:\n%s", code, text)
 	}
 	if run, notes, err := store.Load(t.Context(), out); err != nil || len(notes) > 0 || len(run.Trials) != 1 || run.Trials[0].Scenario == nil {

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/fault/drive"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 	"golang.org/x/sync/errgroup"
 )
 

@@ -9,13 +9,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/load"
-	loadcontrol "github.com/meshmark/meshmark/load/control"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/load"
+	loadcontrol "github.com/meshtrial/meshtrial/load/control"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -34,7 +34,7 @@ const (
 )
 
 // keyHeader is the header that consistent hashes go by.
-const keyHeader = "x-meshmark-key"
+const keyHeader = "x-meshtrial-key"
 
 // loadSpec is what client number i sends in the trial.
 func (s *scene) loadSpec(i int) (load.Spec, error) {
@@ -143,7 +143,7 @@ func (c *clients) warm(ctx context.Context, s *scene) (record.Warmup, error) {
 	}
 	if sum.Completed == 0 {
 		return record.Warmup{}, errs.WithHint(fmt.Errorf("warm up: none of %d requests to service %s was answered", sum.Scheduled, s.scenario.Entry),
-			"meshmark's pods are in namespace %s while the trial lasts", s.namespace)
+			"meshtrial's pods are in namespace %s while the trial lasts", s.namespace)
 	}
 	return record.Warmup{Seconds: time.Since(begin).Seconds(), Steady: true,
 		Why: fmt.Sprintf("%d of %d requests were answered before the timeline", sum.Completed, sum.Scheduled)}, nil

@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/worker/control"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 )

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/internal/jsonhttp"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
 	"golang.org/x/sync/errgroup"
 )
 

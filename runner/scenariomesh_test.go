@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/mesh/linkerd"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/linkerd"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 const oneService = `

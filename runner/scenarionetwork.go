@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/fault/drive"
-	"github.com/meshmark/meshmark/fault/node"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/fault/node"
 )
 
 // network disturbs packets as they come in at the pods they go to: there

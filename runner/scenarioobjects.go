@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/graph"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/worker/control"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -27,14 +27,14 @@ const (
 	// the ledger and steps call them.
 	roleClients = "clients"
 	// trialLabel marks what a trial makes and takes away again.
-	trialMark = "meshmark.dev/trial"
+	trialMark = "meshtrial.dev/trial"
 	// A worker has its behaviour as an argument: nothing to make, watch and
 	// mount. One of more than maxArgument bytes would weigh on each change of
 	// its pods' state, which has it in it; it lies in a ConfigMap, by the name
 	// configKey, which is mounted at configDir.
 	maxArgument = 8 << 10
 	configKey   = "worker.json"
-	configDir   = "/etc/meshmark"
+	configDir   = "/etc/meshtrial"
 	// drainDelay is how long a worker that drains serves on: until every proxy
 	// has heard that it is no longer an endpoint.
 	drainDelay = 2 * time.Second

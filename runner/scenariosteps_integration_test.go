@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/analysis"
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/store"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // roughScenario has every step that acts on processes and packets, with
@@ -61,7 +61,7 @@ func TestScenarioSteps(t *testing.T) {
 	if err := os.WriteFile(path, []byte(roughScenario), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, text := b.meshmark(t, "run", path, "--out", out)
+	code, text := b.meshtrial(t, "run", path, "--out", out)
 	run, _, err := store.Load(t.Context(), out)
 	if err != nil || len(run.Trials) != 1 || run.Trials[0].Scenario == nil {
 		t.Fatalf("%d trials, %v, exit code %d:\n%s", len(run.Trials), err, code, text)

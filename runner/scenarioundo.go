@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/meshmark/meshmark/lab"
+	"github.com/meshtrial/meshtrial/lab"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +21,7 @@ import (
 // what steps changed outside of it, should the run die before it does so
 // itself: an entry is there before the change is made, and goes after it was
 // undone.
-const undoName = "meshmark-undo"
+const undoName = "meshtrial-undo"
 
 // undoNote says how one object was.
 type undoNote struct {

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/fault/drive"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 // change puts what a step says of a behaviour into a worker's configuration.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // A study that searches for the highest levels within a bound does not

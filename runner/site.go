@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -72,7 +72,7 @@ func (s *site) ownNamespace(ctx context.Context, name string, annotations map[st
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Annotations: annotations,
 		Labels: map[string]string{
-			runLabel: s.run, "app.kubernetes.io/part-of": "meshmark",
+			runLabel: s.run, "app.kubernetes.io/part-of": "meshtrial",
 			// The observe role looks at its node.
 			"pod-security.kubernetes.io/enforce": "privileged",
 		},

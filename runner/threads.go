@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // workerCounter is a mesh whose proxies tell how connections spread over

@@ -3,10 +3,10 @@ package runner
 import (
 	"testing"
 
-	"github.com/meshmark/meshmark/mesh/none"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/mesh/none"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Threads that do not add up to their cgroup make a trial invalid; what one

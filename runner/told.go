@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshtrial/meshtrial/mesh"
 )
 
 const (

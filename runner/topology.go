@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/worker/control"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -36,7 +36,7 @@ const (
 )
 
 // runLabel marks everything a run makes in the cluster.
-const runLabel = "meshmark.dev/run"
+const runLabel = "meshtrial.dev/run"
 
 // servingPort is one of the worker's ports: the name tells Istio and other
 // meshes its protocol.
@@ -231,13 +231,13 @@ func (t topology) services(run string) []*corev1.Service {
 }
 
 func labels(run, name string) map[string]string {
-	return map[string]string{runLabel: run, mesh.AppLabel: name, "app.kubernetes.io/part-of": "meshmark"}
+	return map[string]string{runLabel: run, mesh.AppLabel: name, "app.kubernetes.io/part-of": "meshtrial"}
 }
 
 // rolePod is what the pods of all roles share: nothing of the host, no
 // credentials, a quick end.
 func rolePod(name, run string, container corev1.Container, images lab.Images) corev1.PodTemplateSpec {
-	container.Image = images.Meshmark
+	container.Image = images.Meshtrial
 	container.ImagePullPolicy = images.PullPolicy
 	container.SecurityContext = &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr(false),

@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/load"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/mesh/istio"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/studies"
-	"github.com/meshmark/meshmark/study"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/studies"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/worker/control"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -37,11 +37,11 @@ factors:
   envoy: [default, 1.39.0]
 `
 
-var testImages = lab.Images{Meshmark: "hub/meshmark:1", Proxy: "hub/proxyv2:1", Proxies: map[string]string{"1.39.0": "hub/proxyv2:1-envoy1.39.0"}, PullPolicy: corev1.PullIfNotPresent}
+var testImages = lab.Images{Meshtrial: "hub/meshtrial:1", Proxy: "hub/proxyv2:1", Proxies: map[string]string{"1.39.0": "hub/proxyv2:1-envoy1.39.0"}, PullPolicy: corev1.PullIfNotPresent}
 
 func deploymentsOf(t *testing.T, plan *study.Plan, m mesh.Mesh) map[string]*appsv1.Deployment {
 	t.Helper()
-	all, err := newTopology("meshmark-20261121-101500-0abc", plan).deployments(m, testImages, "20261121-101500-0abc")
+	all, err := newTopology("meshtrial-20261121-101500-0abc", plan).deployments(m, testImages, "20261121-101500-0abc")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestSecurity(t *testing.T) {
 		if root := *s.RunAsUser == 0; root != observer || *s.RunAsNonRoot == observer || pod.Spec.HostPID != observer || (len(s.Capabilities.Add) > 0) != observer {
 			t.Errorf("%s: user %d, the host's processes %v, capabilities %v", name, *s.RunAsUser, pod.Spec.HostPID, s.Capabilities.Add)
 		}
-		if c.Image != testImages.Meshmark || c.ImagePullPolicy != testImages.PullPolicy {
+		if c.Image != testImages.Meshtrial || c.ImagePullPolicy != testImages.PullPolicy {
 			t.Errorf("%s: image %s %s", name, c.Image, c.ImagePullPolicy)
 		}
 		if !strings.Contains(strings.Join(c.Args, " "), "--control 127.0.0.1:") {

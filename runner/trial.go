@@ -7,12 +7,12 @@ import (
 	"sort"
 	"time"
 
-	"github.com/meshmark/meshmark/load"
-	loadcontrol "github.com/meshmark/meshmark/load/control"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
-	workercontrol "github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/load"
+	loadcontrol "github.com/meshtrial/meshtrial/load/control"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	workercontrol "github.com/meshtrial/meshtrial/worker/control"
 	"golang.org/x/sync/errgroup"
 )
 

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/profile"
-	"github.com/meshmark/meshmark/profile/node"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/store"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/profile/node"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
 	"golang.org/x/sync/errgroup"
 )
 

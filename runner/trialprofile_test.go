@@ -5,17 +5,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/profile/node"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/profile/node"
+	"github.com/meshtrial/meshtrial/record"
 	corev1 "k8s.io/api/core/v1"
 )
 
 // The profile role has the rights that perf needs, and no others.
 func TestProfileRole(t *testing.T) {
-	set := profileSet("ns", lab.Images{Meshmark: "image"}, "run", "node-1")
+	set := profileSet("ns", lab.Images{Meshtrial: "image"}, "run", "node-1")
 	pod := set.Spec.Template.Spec
 	c := pod.Containers[0]
 	if c.SecurityContext.Privileged != nil || !pod.HostPID || pod.HostNetwork || pod.HostIPC || !*c.SecurityContext.ReadOnlyRootFilesystem || *pod.AutomountServiceAccountToken {

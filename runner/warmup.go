@@ -6,10 +6,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/meshmark/meshmark/load"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/stat"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // warmUp waits until latency and CPU are steady, at least the study's

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/load"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // The CPU that tells whether a trial is steady is that of its parts, without

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

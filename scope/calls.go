@@ -7,7 +7,7 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // ReadCalls reads the answer of an Envoy's /clusters?format=json: how many

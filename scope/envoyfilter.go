@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // Filters are a mesh's EnvoyFilters, by what they add. Istiod writes no

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/meshmark/meshmark/internal/confile"
+	"github.com/meshtrial/meshtrial/internal/confile"
 )
 
 // Read reads what a proxy holds from either kind of document: the config dump

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/confile"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/confile"
 )
 
 // sent is a recorded dump's configuration as a simulated sidecar has it.
@@ -125,7 +125,7 @@ func TestContestedFilters(t *testing.T) {
 func FuzzReadRecorded(f *testing.F) {
 	file, _ := sent(f, "gateway", confile.Header{Proxy: "edge.shop", Type: "router"})
 	f.Add(file[:20_000])
-	f.Add([]byte(`{"meshmark_configuration":1}` + "\n" + `{"type":"t/envoy.config.cluster.v3.Cluster","name":"x","body":"CgF4"}` + "\n"))
+	f.Add([]byte(`{"meshtrial_configuration":1}` + "\n" + `{"type":"t/envoy.config.cluster.v3.Cluster","name":"x","body":"CgF4"}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := ReadRecorded(bytes.NewReader(data), "x", Options{})
 		if err != nil && !p.Incomplete {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

@@ -9,16 +9,16 @@ import (
 	"sync"
 )
 
-// MetricConvergence is meshmark's own histogram of true convergence, in
+// MetricConvergence is meshtrial's own histogram of true convergence, in
 // seconds: from the moment the API server had committed a change until a
 // proxy acknowledged configuration that has it, an observation for each change
 // and each proxy that needs it. It covers what istiod's
 // pilot_proxy_convergence_time leaves out: the watch, debouncing, the wire and
 // the acknowledgement.
-const MetricConvergence = "meshmark_convergence_seconds"
+const MetricConvergence = "meshtrial_convergence_seconds"
 
 // MetricMissed counts changes that a proxy needed and never had.
-const MetricMissed = "meshmark_convergence_missed_total"
+const MetricMissed = "meshtrial_convergence_missed_total"
 
 // convergenceBounds are the upper bounds of the buckets in seconds: about 20%
 // apart where changes usually are, so that a quantile is off by at most that.

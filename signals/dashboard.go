@@ -109,9 +109,9 @@ const (
 // Whoever imports it chooses the data source.
 func WriteDashboard(w io.Writer, o Options) error {
 	d := dashboard{
-		Title: "Istio control plane: golden signals", UID: "meshmark-golden-signals",
-		Description: "Latency, saturation, traffic and errors of istiod, with the stages that pilot_proxy_convergence_time leaves out, and true convergence where meshmark measures it.",
-		Tags:        []string{"istio", "meshmark"}, SchemaVersion: 39, Version: 1, Editable: true, Refresh: "5s",
+		Title: "Istio control plane: golden signals", UID: "meshtrial-golden-signals",
+		Description: "Latency, saturation, traffic and errors of istiod, with the stages that pilot_proxy_convergence_time leaves out, and true convergence where meshtrial measures it.",
+		Tags:        []string{"istio", "meshtrial"}, SchemaVersion: 39, Version: 1, Editable: true, Refresh: "5s",
 		Time:       timeRange{"now-15m", "now"},
 		Templating: templating{[]variable{{variableSource, "Data source", "datasource", "prometheus"}}},
 	}

@@ -53,7 +53,7 @@ func TestWriteRules(t *testing.T) {
 			}
 		}
 		for _, stage := range []string{"debounce", "queue", "push_context", "convergence_true"} {
-			if records["meshmark:istiod_"+stage+"_p99_seconds"] == "" {
+			if records["meshtrial:istiod_"+stage+"_p99_seconds"] == "" {
 				t.Errorf("no rule for %s", stage)
 			}
 		}

@@ -131,7 +131,7 @@ pilot_total_xds_rejects{type="cds"} 3
 	var text strings.Builder
 	must(t, WriteTable(&text, r))
 	for _, line := range []string{"convergence, as istiod has it 800 ms <100 ms 100 ms to 1 s 1 s to 3 s 1 s to 3 s", "debounce, with push context no data",
-		"true convergence missing: meshmark_convergence_seconds", "queue 1 ms <100 ms <100 ms", "push, one type to one proxy 40 s >3 s",
+		"true convergence missing: meshtrial_convergence_seconds", "queue 1 ms <100 ms <100 ms", "push, one type to one proxy 40 s >3 s",
 		"process CPU, of the cores its Go runtime uses 90% SATURATED", "services known (pilot_services) 19",
 		"writes timed out (pilot_xds_write_timeout) missing: pilot_xds_write_timeout"} {
 		if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), line) {

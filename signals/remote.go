@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // maxAnswer is the largest answer of a Prometheus server that is read, bytes.

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // prometheusAPI answers the three calls of Prometheus' API that are used, from

@@ -39,13 +39,13 @@ func WriteRules(w io.Writer, o Options) error {
 	o = o.withDefaults()
 	file := ruleFile{}
 	for _, s := range Table(o) {
-		if n := len(file.Groups); n == 0 || file.Groups[n-1].Name != "meshmark-"+dashes(s.Group) {
-			file.Groups = append(file.Groups, ruleGroup{Name: "meshmark-" + dashes(s.Group), Interval: evaluateEvery})
+		if n := len(file.Groups); n == 0 || file.Groups[n-1].Name != "meshtrial-"+dashes(s.Group) {
+			file.Groups = append(file.Groups, ruleGroup{Name: "meshtrial-" + dashes(s.Group), Interval: evaluateEvery})
 		}
 		g := &file.Groups[len(file.Groups)-1]
 		g.Rules = append(g.Rules, ruleItem{Record: RecordName(s), Expr: s.Expr})
 	}
-	alerts := ruleGroup{Name: "meshmark-alerts", Interval: evaluateEvery}
+	alerts := ruleGroup{Name: "meshtrial-alerts", Interval: evaluateEvery}
 	for _, r := range Rules(o) {
 		alerts.Rules = append(alerts.Rules, ruleItem{
 			Alert: r.Name, Expr: fmt.Sprintf("%s > %g", r.Expr, r.Above), For: promDuration(r.For),
@@ -62,14 +62,14 @@ func WriteRules(w io.Writer, o Options) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "# Golden signals of Istio's control plane, made by: meshmark signals export --format prometheus-rules\n%s", text)
+	_, err = fmt.Fprintf(w, "# Golden signals of Istio's control plane, made by: meshtrial signals export --format prometheus-rules\n%s", text)
 	return err
 }
 
 // RecordName is the name under which a rule records a signal, with its unit.
 func RecordName(s Signal) string {
 	suffix := map[string]string{UnitSeconds: "_seconds", UnitRatio: "_ratio", UnitPerSecond: "_per_second", UnitBytes: "_bytes_per_second", "cores": "_cores"}[s.Unit]
-	return "meshmark:istiod_" + s.Key + suffix
+	return "meshtrial:istiod_" + s.Key + suffix
 }
 
 func dashes(s string) string { return strings.ReplaceAll(s, "_", "-") }

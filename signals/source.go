@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // Source answers PromQL.
@@ -86,7 +86,7 @@ func OpenSeries(dir string) (*Series, error) {
 		}
 		return nil, errs.WithHint(errs.Usage("recorded series: %v", err), "%s", hint)
 	}
-	scratch, err := os.MkdirTemp("", "meshmark-series-")
+	scratch, err := os.MkdirTemp("", "meshtrial-series-")
 	if err != nil {
 		return nil, err
 	}

@@ -142,7 +142,7 @@ var families = []family{
 	{"pilot_proxy_queue_time", "queue", "queue", "until a proxy's turn came"},
 	{"pilot_xds_push_time", "push", "push, one type to one proxy", "generating and sending"},
 	{MetricLatency, "convergence_istiod", "convergence, as istiod has it", "from the end of debounce until sent: without the watch, debounce, push context, the wire and the acknowledgement"},
-	{MetricConvergence, "convergence_true", "true convergence", "from the commit to the acknowledgement of each proxy; measured by meshmark's simulated sidecars"},
+	{MetricConvergence, "convergence_true", "true convergence", "from the commit to the acknowledgement of each proxy; measured by meshtrial's simulated sidecars"},
 }
 
 // Table returns the golden signals, the expressions written out.

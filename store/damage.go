@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // CheckStored is the name of the check that fails for a trial whose records
@@ -130,7 +130,7 @@ func kindOf(mode fs.FileMode) string {
 }
 
 // Limits of the files of a run that are read at once, in bytes. No run comes
-// near them; a file that does is not one of meshmark's.
+// near them; a file that does is not one of meshtrial's.
 const (
 	maxFile   = 64 << 20 // study, header
 	maxTrials = 1 << 30  // trials, findings

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // measured makes a run of four trials with histograms and three changes each.

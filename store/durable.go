@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 	"golang.org/x/sys/unix"
 )
 
@@ -127,7 +127,7 @@ func lockDir(path string) (*os.File, error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, errs.WithHint(errs.Usage("another meshmark is writing to %s", path),
+			return nil, errs.WithHint(errs.Usage("another meshtrial is writing to %s", path),
 				"wait for it to end, or give another --out")
 		}
 		return nil, fmt.Errorf("run directory %s cannot be locked: %w", path, err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-const childEnv = "MESHMARK_STORE_CHILD"
+const childEnv = "MESHTRIAL_STORE_CHILD"
 
 // TestMain makes this test binary a writer that never ends, for TestKill.
 func TestMain(m *testing.M) {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Contents are a run's records without its histograms; [Read] leaves out the
@@ -65,7 +65,7 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 	}
 	if first := c.lost.first; first != nil {
 		return nil, c, errs.WithHint(damaged(path, first),
-			"`meshmark report` reads the rest; to go on, take that line out of the file, and with a trial's line those of its changes out of %s", FileEvents)
+			"`meshtrial report` reads the rest; to go on, take that line out of the file, and with a trial's line those of its changes out of %s", FileEvents)
 	}
 	if resolved != nil && !bytes.Equal(resolved, c.Resolved) {
 		return nil, c, errs.WithHint(errs.Usage("run %s was made from another study, or other --set flags", path),
@@ -196,12 +196,12 @@ func readHeader(path string) (record.Header, error) {
 	if err != nil {
 		switch info, statErr := os.Stat(path); {
 		case errors.Is(statErr, fs.ErrNotExist):
-			return h, errs.WithHint(errs.Usage("there is no run at %s", path), "give the directory that `meshmark run` printed")
+			return h, errs.WithHint(errs.Usage("there is no run at %s", path), "give the directory that `meshtrial run` printed")
 		case statErr == nil && !info.IsDir():
-			return h, errs.WithHint(errs.Usage("%s is a file, not a run directory", path), "give the directory that `meshmark run` printed")
+			return h, errs.WithHint(errs.Usage("%s is a file, not a run directory", path), "give the directory that `meshtrial run` printed")
 		case errors.Is(err, fs.ErrNotExist):
 			return h, errs.WithHint(errs.Usage("%s is no run directory: it has no %s", path, FileHeader),
-				"give the directory that `meshmark run` printed")
+				"give the directory that `meshtrial run` printed")
 		}
 		return h, damaged(path, err)
 	}
@@ -214,10 +214,10 @@ func readHeader(path string) (record.Header, error) {
 func checkSchema(name string, schema int) error {
 	switch {
 	case schema > record.Schema:
-		return errs.WithHint(errs.Usage("%s has schema %d, this meshmark reads up to %d", name, schema, record.Schema),
-			"a newer meshmark wrote it: use that one")
+		return errs.WithHint(errs.Usage("%s has schema %d, this meshtrial reads up to %d", name, schema, record.Schema),
+			"a newer meshtrial wrote it: use that one")
 	case schema < 1:
-		return errs.WithHint(errs.Usage("%s has no schema version", name), "meshmark did not write this: put the file back from a copy")
+		return errs.WithHint(errs.Usage("%s has no schema version", name), "meshtrial did not write this: put the file back from a copy")
 	}
 	return nil
 }

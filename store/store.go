@@ -42,8 +42,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Names of the files in a run directory.

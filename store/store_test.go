@@ -15,8 +15,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 var header = record.Header{RunID: "r1", Study: "quick", Seed: 7, Lab: "local", Started: time.Unix(1_700_000_000, 0).UTC()}
@@ -179,7 +179,7 @@ func TestCreateRefuses(t *testing.T) {
 
 func TestLock(t *testing.T) {
 	d := create(t)
-	if _, _, err := Resume(d.Path(), nil, 0); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "another meshmark") {
+	if _, _, err := Resume(d.Path(), nil, 0); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "another meshtrial") {
 		t.Errorf("two writers: %v", err)
 	}
 	if err := d.Close(); err != nil {
@@ -338,7 +338,7 @@ func TestReadRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err := Load(t.Context(), d.Path())
-	if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "newer meshmark") {
+	if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "newer meshtrial") {
 		t.Errorf("a newer schema: %v (%s)", err, errs.Hint(err))
 	}
 	if err := os.WriteFile(name, []byte(`{"schema": `), 0o644); err != nil {

@@ -1,5 +1,5 @@
-// Package studies holds the study files that come with meshmark. They are
-// part of the program, so that `meshmark run quick` works anywhere; each is
+// Package studies holds the study files that come with meshtrial. They are
+// part of the program, so that `meshtrial run quick` works anywhere; each is
 // an ordinary study file and a good start for one's own.
 package studies
 
@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 //go:embed *.yaml scenarios/*.yaml
@@ -56,7 +56,7 @@ func Read(name string) ([]byte, error) {
 func Hint(name string) string {
 	hint := errs.Suggest(name, Names())
 	if strings.HasSuffix(hint, "?") {
-		return hint + " `meshmark study list` names all; a file of your own is given by its path"
+		return hint + " `meshtrial study list` names all; a file of your own is given by its path"
 	}
 	return hint + "; or give the path of a file"
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 func load(t *testing.T, name string) (*study.Study, *study.Plan) {

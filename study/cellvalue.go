@@ -10,8 +10,8 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // factorNames are the names of a plane's factors in the table's order.

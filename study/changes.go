@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // ChangeRate is how many changes a second come, as time goes on: each part

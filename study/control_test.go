@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 const minimalControl = minimal + "control: {}\n"

@@ -1,6 +1,6 @@
 package study
 
-import "github.com/meshmark/meshmark/record"
+import "github.com/meshtrial/meshtrial/record"
 
 // controlFinding is a finding of control-plane studies.
 type controlFinding struct{ name, unit, doc string }

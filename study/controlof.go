@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // ControlLevels is a cell of a control-plane study with its levels as values,

@@ -8,8 +8,8 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/yamltree"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/yamltree"
 )
 
 // EnvoyFilter is an EnvoyFilter of the user's, by the name that the factor
@@ -216,7 +216,7 @@ func (v inlineValue) decode(d *decoder, n *node) {
 	read := json.NewDecoder(strings.NewReader(text))
 	read.UseNumber() // large integers stay what they are
 	if err := read.Decode(&in); err != nil || len(in.Patches) == 0 {
-		d.fail(n.pos, "name a file in its place, as mine: mine.yaml", "this is not what meshmark writes for an EnvoyFilter that it has read")
+		d.fail(n.pos, "name a file in its place, as mine: mine.yaml", "this is not what meshtrial writes for an EnvoyFilter that it has read")
 		return
 	}
 	v.to.Priority, v.to.Patches = in.Priority, whole(in.Patches).([]any)

@@ -88,7 +88,7 @@ func TestEnvoyFiltersOfAStudy(t *testing.T) {
 	for text, says := range map[string]string{
 		head: "needs an EnvoyFilter that the study does not name",
 		"name: a\nquestion: b\nenvoy_filters: {mine: mine.yaml}\n":              "no level of filters has the EnvoyFilter mine",
-		head + "envoy_filters: {mine: {inline: nonsense}}\n":                    "not what meshmark writes",
+		head + "envoy_filters: {mine: {inline: nonsense}}\n":                    "not what meshtrial writes",
 		head + "envoy_filters: {Mine: mine.yaml}\n":                             "cannot name an EnvoyFilter",
 		head + "envoy_filters: [mine.yaml]\n":                                   "maps names to files",
 		head + "envoy_filters: {mine: [mine.yaml]}\n":                           "is no file",

@@ -1,7 +1,7 @@
 package study
 
 import (
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Names of the factors.

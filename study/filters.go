@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // FactorFilters switches parts of the server's sidecar on.
@@ -64,7 +64,7 @@ var partKinds = []PartKind{
 	{Name: PartPlantedNoop, Doc: "A filter that costs nothing anybody can measure: Envoy's own header mutation with no mutations. It stands in the chain and is called for each request."},
 	{Name: PartLua, Doc: "A Lua script that reads the request's :authority and sets a header to it."},
 	{Name: PartLuaNoop, Doc: "A Lua script that does nothing: what calling one costs."},
-	{Name: PartWasm, Doc: "A Wasm filter on V8 that does what the part lua does. It is meshmark's own, built from the sources in mesh/istio/wasm."},
+	{Name: PartWasm, Doc: "A Wasm filter on V8 that does what the part lua does. It is meshtrial's own, built from the sources in mesh/istio/wasm."},
 	{Name: PartWasmNoop, Doc: "A Wasm filter on V8 that does nothing when it is called for a request."},
 	{Name: PartAuthzAllow, Number: "rules", Low: 1, High: 2000, Doc: "An AuthorizationPolicy that allows: N rules on paths, of which the last to be looked at matches every request."},
 	{Name: PartAuthzDeny, Number: "rules", Low: 1, High: 2000, Doc: "An AuthorizationPolicy that denies: N rules on paths, none of which matches."},

@@ -3,7 +3,7 @@ package study
 import (
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Hops asks what a request's way through two sidecars is made of: cells that

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // complaint is what is wrong with a piece of text, before its position is

@@ -5,7 +5,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshmark/meshmark/capacity/money"
+	"github.com/meshtrial/meshtrial/capacity/money"
 )
 
 // moneyFindings begins the names of findings in money and what it buys.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/capacity/money"
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/capacity/money"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 const withMoney = `

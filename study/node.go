@@ -3,7 +3,7 @@ package study
 import (
 	"fmt"
 
-	"github.com/meshmark/meshmark/internal/yamltree"
+	"github.com/meshtrial/meshtrial/internal/yamltree"
 )
 
 // MaxFile is how many bytes a study file may have.
@@ -122,7 +122,7 @@ func readTree(data []byte, name string, flag bool) (*node, error) {
 	case tree == nil && flag:
 		return &node{kind: null, pos: src.at(1, 1)}, nil
 	case tree == nil:
-		return nil, src.at(1, 1).Errorf("a study has at least a name and a question; `meshmark study show quick --source` prints one to begin with", "nothing is in it")
+		return nil, src.at(1, 1).Errorf("a study has at least a name and a question; `meshtrial study show quick --source` prints one to begin with", "nothing is in it")
 	}
 	return src.node(tree), nil
 }

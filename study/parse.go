@@ -6,7 +6,7 @@ import (
 	"sort"
 	"time"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Parse reads a study file and fills every default in. name is what errors

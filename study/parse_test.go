@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 const minimal = "name: x\nquestion: why?\n"
@@ -61,7 +61,7 @@ func TestParseRefuses(t *testing.T) {
 		name, text   string
 		at, msg, tip string // at: line:column
 	}{
-		{"empty", "", "1:1", "nothing is in it", "meshmark study show quick --source"},
+		{"empty", "", "1:1", "nothing is in it", "meshtrial study show quick --source"},
 		{"only comments", "# hello\n\n# there\n", "1:1", "nothing is in it", "a name and a question"},
 		{"scalar", "hello\n", "1:1", "must be a mapping", "name"},
 		{"list", "- a\n- b\n", "1:1", "must be a mapping, not a list", ""},

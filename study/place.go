@@ -3,7 +3,7 @@ package study
 import (
 	"fmt"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // places notes where the file names each factor.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshmark/meshmark/profile"
+	"github.com/meshtrial/meshtrial/profile"
 )
 
 // Profiling says how proxies are profiled.

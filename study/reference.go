@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/meshmark/meshmark/capacity/money"
+	"github.com/meshtrial/meshtrial/capacity/money"
 )
 
 // Reference returns the documentation of study files in Markdown, made from
@@ -131,10 +131,10 @@ sidecar's cost at two rates:
     blocks: {min: 4, max: 12, limit: 5m}
     stop: {finding: latency_p50_overhead, half_width: 7.5%, of: {sidecars: both}}
 
-` + "`meshmark study schema > study.schema.json`" + ` gives editors what they need to
-complete and check it; ` + "`meshmark study check FILE`" + ` says what is wrong and where;
-` + "`meshmark study plan FILE`" + ` prints the cells, what each is compared with, and
-the time it takes. ` + "`meshmark study show quick --source`" + ` prints a shipped study as
+` + "`meshtrial study schema > study.schema.json`" + ` gives editors what they need to
+complete and check it; ` + "`meshtrial study check FILE`" + ` says what is wrong and where;
+` + "`meshtrial study plan FILE`" + ` prints the cells, what each is compared with, and
+the time it takes. ` + "`meshtrial study show quick --source`" + ` prints a shipped study as
 a start for one's own.
 
 Every combination of levels is a cell. A block is one pass over all cells in

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // maxRefined bounds the levels that a search adds between two given ones.

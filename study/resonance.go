@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // resonant is how near two times lie that chance may put in either order, as a

@@ -7,9 +7,9 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/graph"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Scenario is what makes a study one of resilience: the services, and what

@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/graph"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/graph"
 )
 
 // resolveScenario fills in what depends on other fields.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Names of the factors of resilience, beside those that they share with the
@@ -87,7 +87,7 @@ var scenarioFactors = func() []Factor {
 		text(FactorCircuitBreaker, ScopeMesh, LevelOff,
 			"What a proxy lets through to a service at once: off, or connections, pending (requests that wait), requests (active, HTTP/2) and retries.",
 			`^(off|(connections|pending|requests|retries)=.*)$`, breakerLevel, LevelOff, "connections=10 pending=5"),
-		own(choice(FactorLoadBalancer, ScopeMesh, LevelDefault, "How a proxy chooses an endpoint; ring_hash hashes the header x-meshmark-key.",
+		own(choice(FactorLoadBalancer, ScopeMesh, LevelDefault, "How a proxy chooses an endpoint; ring_hash hashes the header x-meshtrial-key.",
 			LevelDefault, "round_robin", "least_request", "random", "ring_hash")),
 		own(choice(FactorMTLS, ScopeServer, MTLSPermissive, "What the services' sidecars accept: strict (mutual TLS only), permissive (plain text too), off. Callers with a sidecar follow.",
 			MTLSStrict, MTLSPermissive, MTLSOff)),

@@ -1,6 +1,6 @@
 package study
 
-import "github.com/meshmark/meshmark/record"
+import "github.com/meshtrial/meshtrial/record"
 
 // UnitMilliCPU is a thousandth of a CPU.
 const UnitMilliCPU = "mCPU"

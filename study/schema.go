@@ -8,7 +8,7 @@ import (
 )
 
 // SchemaID names the published JSON Schema.
-const SchemaID = "https://raw.githubusercontent.com/meshmark/meshmark/main/docs/study.schema.json"
+const SchemaID = "https://raw.githubusercontent.com/meshtrial/meshtrial/main/docs/study.schema.json"
 
 // Schema returns the JSON Schema of study files, for editors: complete on
 // names and levels, while [Parse] knows more about what goes together.
@@ -16,7 +16,7 @@ func Schema() ([]byte, error) {
 	s := root(defaults()).schema()
 	s.Version = jsonschema.Version
 	s.ID = SchemaID
-	s.Title = "meshmark study"
+	s.Title = "meshtrial study"
 	s.Description = "A file that asks one question of a mesh: what varies, what is measured, what it is compared with."
 	s.Definitions = jsonschema.Definitions{}
 	for _, f := range allFactors() {

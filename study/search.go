@@ -7,7 +7,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Search asks for the highest level of a factor that keeps a finding within
@@ -85,7 +85,7 @@ func search(s *Search) value {
 		{name: "bound", required: true, doc: "What the finding must not exceed, with its unit: 2 s.", value: quantityValue{&s.Bound}},
 		{name: "at", doc: "Levels of other factors at which alone is searched; without it for each of their combinations. Where every search of a study has it, cells that lie in none of them are not measured.",
 			value: cellValue{to: &s.At, name: "at"}},
-		{name: "tolerance", doc: "How close the search comes: levels between the last that keeps the bound and the first that breaks it are measured, by halves, until they are no further apart than this, as 10%, seven times at most: `meshmark study plan` says how far apart they may be then. Without it only given levels are measured.",
+		{name: "tolerance", doc: "How close the search comes: levels between the last that keeps the bound and the first that breaks it are measured, by halves, until they are no further apart than this, as 10%, seven times at most: `meshtrial study plan` says how far apart they may be then. Without it only given levels are measured.",
 			value: toleranceValue{&s.Tolerance}},
 	}}
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 var reSetPath = regexp.MustCompile(`^[a-z0-9_]+(\.[A-Za-z0-9_-]+)*$`)

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshmark/meshmark/capacity/money"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/capacity/money"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Study is a parsed study file with every default filled in.

@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshmark/meshmark/fault"
+	"github.com/meshtrial/meshtrial/fault"
 )
 
 // timelineSection is the section timeline: what happens in a trial.

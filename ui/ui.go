@@ -20,7 +20,7 @@ import (
 var built []byte
 
 // slot is where the page takes its data; web/index.html has it too.
-const slot = `<script type="application/json" id="meshmark-data">null</script>`
+const slot = `<script type="application/json" id="meshtrial-data">null</script>`
 
 // WritePage writes the page with data, a JSON document, in it. It fails if
 // data is not JSON, or if w fails.

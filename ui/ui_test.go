@@ -42,7 +42,7 @@ func sourcesDigest(t *testing.T) string {
 }
 
 func TestPageIsBuiltFromItsSources(t *testing.T) {
-	found := regexp.MustCompile(`<meta name="meshmark-sources" content="([0-9a-f]{64})">`).FindSubmatch(built)
+	found := regexp.MustCompile(`<meta name="meshtrial-sources" content="([0-9a-f]{64})">`).FindSubmatch(built)
 	if found == nil {
 		t.Fatal("dist/index.html does not say what it was built from; build it: make web")
 	}
@@ -97,7 +97,7 @@ func TestWritePageKeepsDataInItsElement(t *testing.T) {
 		if got, want := bytes.Count(page.Bytes(), []byte("<")), bytes.Count(built, []byte("<")); got != want {
 			t.Errorf("data adds markup: %d '<', want %d", got, want)
 		}
-		_, rest, _ := bytes.Cut(page.Bytes(), []byte(`id="meshmark-data">`))
+		_, rest, _ := bytes.Cut(page.Bytes(), []byte(`id="meshtrial-data">`))
 		inside, _, _ := bytes.Cut(rest, []byte("</script>"))
 		var out map[string]string
 		if err := json.Unmarshal(inside, &out); err != nil || out["a"] != in["a"] {

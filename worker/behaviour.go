@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 // Exchange is a request and its answer, whatever the protocol. The protocol
@@ -104,8 +104,8 @@ func count(c *counters, log *requestLog) Link {
 
 // Headers that parts of a sidecar set: the factor filters.
 const (
-	luaHeader  = "x-meshmark-lua"
-	wasmHeader = "x-meshmark-wasm"
+	luaHeader  = "x-meshtrial-lua"
+	wasmHeader = "x-meshtrial-wasm"
 )
 
 // throughProxy tells whether a proxy has touched the request: Envoy gives
@@ -158,7 +158,7 @@ func respond(size int64) Link {
 
 // payload is text that a person recognises in a packet dump.
 func payload(size int64) []byte {
-	const text = "meshmark "
+	const text = "meshtrial "
 	out := make([]byte, size)
 	for n := copy(out, text); n > 0 && n < len(out); n *= 2 {
 		copy(out[n:], out[:n])

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/worker/control"
 	"google.golang.org/grpc/status"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 // stagedTime is how long a change waits for its commit before another one may

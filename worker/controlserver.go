@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/jsonhttp"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 // maxConfigBytes bounds a configuration: a million samples and some.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 // holding has a worker serve no request before the channel is closed.

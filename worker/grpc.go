@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/meshmark/meshmark/internal/rawgrpc"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/worker/control"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
@@ -38,7 +38,7 @@ func (w *Worker) serveGRPC(l net.Listener, more ...grpc.ServerOption) (server, e
 		grpc.WaitForHandlers(true),
 	)...)
 	s.RegisterService(&grpc.ServiceDesc{
-		ServiceName: "meshmark.v1.Echo",
+		ServiceName: "meshtrial.v1.Echo",
 		HandlerType: (*any)(nil),
 		Methods:     []grpc.MethodDesc{{MethodName: "Unary", Handler: w.serveUnary}},
 	}, struct{}{})

@@ -10,7 +10,7 @@ import (
 	"net/textproto"
 	"time"
 
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 func (w *Worker) newHTTPServer(protocols func(*http.Protocols)) *http.Server {

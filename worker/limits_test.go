@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 func dial(t *testing.T, address string) net.Conn {

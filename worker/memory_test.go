@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 // floodedBody and floodedLimit are what a flooded worker may hold of bodies,
@@ -25,7 +25,7 @@ import (
 const (
 	floodedBody  = 16 << 20
 	floodedLimit = 160 << 20
-	floodedEnv   = "MESHMARK_TEST_FLOODED"
+	floodedEnv   = "MESHTRIAL_TEST_FLOODED"
 )
 
 // TestFloodedProcess is not a test: it is the worker that

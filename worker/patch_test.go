@@ -3,7 +3,7 @@ package worker
 import (
 	"testing"
 
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 // Whatever a patch says, the result is a valid configuration or an error.

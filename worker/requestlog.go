@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 const (

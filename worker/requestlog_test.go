@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 // locked is a buffer for several goroutines.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/meshmark/meshmark/internal/wake"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 // sampler draws service times. Draws are in the order of requests, so that

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/jsonhttp/jsonhttptest"
-	"github.com/meshmark/meshmark/internal/wake"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 func draws(config control.ServiceTime, n int) []float64 {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 // tcpReadBytes is a connection's buffer, and the most that one read without

@@ -43,7 +43,7 @@ func selfSigned(now time.Time) (tls.Certificate, error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: "meshmark worker"},
+		Subject:      pkix.Name{CommonName: "meshtrial worker"},
 		NotBefore:    now.Add(-time.Hour),
 		NotAfter:     now.Add(30 * 24 * time.Hour),
 		KeyUsage:     x509.KeyUsageDigitalSignature,

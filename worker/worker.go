@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/wake"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/worker/control"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 )

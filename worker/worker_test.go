@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/rawgrpc"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/worker/control"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -245,7 +245,7 @@ func TestResponseSize(t *testing.T) {
 			t.Errorf("grpc: asked for %d bytes, got %d, %v", size, len(got), err)
 		}
 	}
-	if p := payload(20); string(p) != "meshmark meshmark me" {
+	if p := payload(20); string(p) != "meshtrial meshtrial me" {
 		t.Errorf("payload is %q", p)
 	}
 }
@@ -257,8 +257,8 @@ func TestProofsOfTheMeshAreCounted(t *testing.T) {
 	httpCall(t, c, url, "", nil)
 	httpCall(t, c, url, "", http.Header{"X-Request-Id": {"1"}})
 	httpCall(t, c, url, "", http.Header{"X-Request-Id": {"2"}, "X-Forwarded-Client-Cert": {"By=spiffe://a;URI=spiffe://b"}})
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-client-cert", "By=x", "x-envoy-attempt-count", "1", "x-meshmark-wasm", "a")
-	httpCall(t, c, url, "", http.Header{"X-Meshmark-Lua": {"a"}, "X-Meshmark-Wasm": {"a"}})
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-client-cert", "By=x", "x-envoy-attempt-count", "1", "x-meshtrial-wasm", "a")
+	httpCall(t, c, url, "", http.Header{"X-Meshtrial-Lua": {"a"}, "X-Meshtrial-Wasm": {"a"}})
 	if _, err := unary(ctx, t, w.addr[control.GRPC], "x"); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Status says how the fleet stands.

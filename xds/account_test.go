@@ -3,7 +3,7 @@ package xds
 import (
 	"testing"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // The lag of an account has a source in every case: without stamps of the

@@ -8,7 +8,7 @@ import (
 	"time"
 	"weak"
 
-	"github.com/meshmark/meshmark/xds/wire"
+	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
 // catalogue knows all content that any proxy of a fleet has, once. What no

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"weak"
 
-	"github.com/meshmark/meshmark/xds/wire"
+	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
 // content is one distinct resource: a body under a name with a version.

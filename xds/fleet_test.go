@@ -19,9 +19,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/xds"
-	"github.com/meshmark/meshmark/xds/wire"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
+	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
 func testSpec(address string, n int) xds.Spec {
@@ -69,7 +69,7 @@ func leftBehind() []string {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	return slices.DeleteFunc(strings.Split(string(stacks), "\n\n"), func(one string) bool {
-		return !strings.Contains(one, "meshmark/xds.(") && !strings.Contains(one, "xds/stream.(")
+		return !strings.Contains(one, "meshtrial/xds.(") && !strings.Contains(one, "xds/stream.(")
 	})
 }
 

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/meshmark/meshmark/xds/server"
+	"github.com/meshtrial/meshtrial/xds/server"
 )
 
 // TestMemoryOfFleet bounds the live heap of a sidecar with 1,000 services,

@@ -6,9 +6,9 @@ import (
 	"io"
 	"testing"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/confile"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 // One proxy of each kind can be asked for what it holds, as it came.

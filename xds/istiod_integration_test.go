@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/meshmark/meshmark/internal/labtest"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 // openLab is a lab's client.

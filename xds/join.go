@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // How long a join takes at most, and when it is over.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 // A join lasts from the first request to the last response, whatever came

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/meshmark/meshmark/xds/stream"
+	"github.com/meshtrial/meshtrial/xds/stream"
 )
 
 // link is a connection, from before it is dialled until its end, and the

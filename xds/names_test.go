@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/meshmark/meshmark/xds/wire"
+	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
 // churned is a catalogue through which Services come and go, and what a proxy

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/meshmark/meshmark/xds/wire"
+	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
 // node returns the encoded node of a proxy, as the bootstrap that pilot-agent
@@ -50,7 +50,7 @@ func (s *Spec) node(p *Proxy) ([]byte, error) {
 		"PILOT_SAN":         []any{"istiod.istio-system.svc"},
 		"ENVOY_STATUS_PORT": 15021, "ENVOY_PROMETHEUS_PORT": 15090, "ENVOY_SKIP_DEPRECATED_LOGS": "true",
 		"ANNOTATIONS":                   map[string]any{"istio.io/rev": "default", "prometheus.io/path": "/stats/prometheus", "prometheus.io/port": "15020", "prometheus.io/scrape": "true"},
-		"ISTIO_PROXY_SHA":               "meshmark",
+		"ISTIO_PROXY_SHA":               "meshtrial",
 		"METADATA_DISCOVERY":            "false",
 		"WORKLOAD_IDENTITY_SOCKET_FILE": "socket",
 	}

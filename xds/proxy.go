@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/meshmark/meshmark/xds/stream"
-	"github.com/meshmark/meshmark/xds/wire"
+	"github.com/meshtrial/meshtrial/xds/stream"
+	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
 // proxy is one simulated sidecar or gateway. Except for its tables and what
@@ -173,7 +173,7 @@ func (p *proxy) take(r *response, head *wire.Head, size int, at int64) {
 	k := r.kind
 	reject := r.fault
 	if p.spec.behaviour() == BehaviourRejects && p.accepted.has(k) {
-		reject = "meshmark: this proxy rejects everything after the first response"
+		reject = "meshtrial: this proxy rejects everything after the first response"
 	}
 	count.resources.Add(int64(len(r.contents)))
 	again := p.answered.has(k)

@@ -24,9 +24,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/rawgrpc"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 // authority is a certificate authority of a test.

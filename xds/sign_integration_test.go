@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 // TestIstiodSigns has a real istiod sign a certificate for a token, connects a

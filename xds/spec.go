@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // Modes of the discovery protocol.

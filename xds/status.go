@@ -3,7 +3,7 @@ package xds
 import (
 	"slices"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Status says how a fleet stands.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/meshmark/meshmark/xds/wire"
+	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
 // message is one distinct message of istiod, whatever its nonce and the order

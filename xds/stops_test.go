@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/meshmark/meshmark/xds"
-	"github.com/meshmark/meshmark/xds/server"
+	"github.com/meshtrial/meshtrial/xds"
+	"github.com/meshtrial/meshtrial/xds/server"
 )
 
 // TestStopsReading: proxies that read nothing more after their first

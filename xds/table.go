@@ -7,7 +7,7 @@ import (
 	"unique"
 	"weak"
 
-	"github.com/meshmark/meshmark/xds/wire"
+	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
 // chunkSize is how many names a chunk of a table covers.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshmark/meshmark/xds/wire"
+	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
 // heldAck is an acknowledgement that has to wait.

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/xds"
-	"github.com/meshmark/meshmark/xds/wire"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
+	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
 func clusters(names ...string) map[string]proto.Message {

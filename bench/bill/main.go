@@ -4,7 +4,7 @@
 //
 //	make build && go run ./bench/bill -n 10
 //
-// A round prices three parts by `meshmark run`, in the lab that runs or in one of
+// A round prices three parts by `meshtrial run`, in the lab that runs or in one of
 // our own (which takes root): the planted filter, one that does nothing, and a
 // Lua script that does nothing, which is what calling the planted one costs on
 // top of what it burns. That call, some tens of microseconds, is in the planted
@@ -32,10 +32,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/meshmark/meshmark/bench/internal/jsonl"
-	"github.com/meshmark/meshmark/bench/internal/labs"
-	"github.com/meshmark/meshmark/bench/internal/table"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/bench/internal/jsonl"
+	"github.com/meshtrial/meshtrial/bench/internal/labs"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 func main() { os.Exit(table.Main("bench bill", run)) }

@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // within is how far the price of the planted filter may be from what it costs.
@@ -18,13 +18,13 @@ const within = 0.1
 
 // line is what a round came to: a line of the log.
 type line struct {
-	Schema   int       `json:"schema"`
-	At       time.Time `json:"at"`
-	Seconds  float64   `json:"s"` // the whole run, deploying included
-	Meshmark string    `json:"meshmark"`
-	Trials   int       `json:"trials"`
-	Valid    int       `json:"valid"`
-	Run      string    `json:"run,omitempty"` // its directory, if it is kept
+	Schema    int       `json:"schema"`
+	At        time.Time `json:"at"`
+	Seconds   float64   `json:"s"` // the whole run, deploying included
+	Meshtrial string    `json:"meshtrial"`
+	Trials    int       `json:"trials"`
+	Valid     int       `json:"valid"`
+	Run       string    `json:"run,omitempty"` // its directory, if it is kept
 	// PlantedUS is what the planted filter burns; the prices are microseconds
 	// of CPU a request.
 	PlantedUS int                      `json:"planted_us"`
@@ -43,7 +43,7 @@ const (
 
 // lineOf takes from a round's findings, which have one bill, what is told.
 func lineOf(f record.Findings, us int) line {
-	l := line{Schema: 1, Meshmark: f.Meshmark, Trials: f.Validity.Trials, Valid: f.Validity.Valid, PlantedUS: us, Prices: map[string]record.Priced{}}
+	l := line{Schema: 1, Meshtrial: f.Meshtrial, Trials: f.Validity.Trials, Valid: f.Validity.Valid, PlantedUS: us, Prices: map[string]record.Priced{}}
 	for _, p := range f.Bills[0].Parts {
 		l.Prices[p.Name] = p.Figures[study.BillCPU]
 		if p.Name == partPlanted {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 func price(at, half float64) record.Priced {
@@ -57,7 +57,7 @@ func TestWhy(t *testing.T) {
 }
 
 func TestLineOf(t *testing.T) {
-	f := record.Findings{Meshmark: "1", Validity: record.ValiditySummary{Trials: 36, Valid: 35}, Bills: []record.Bill{{Parts: []record.BillPart{
+	f := record.Findings{Meshtrial: "1", Validity: record.ValiditySummary{Trials: 36, Valid: 35}, Bills: []record.Bill{{Parts: []record.BillPart{
 		{Name: partPlanted, RankLow: 1, RankHigh: 2, Figures: map[string]record.Priced{study.BillCPU: price(99, 2)}},
 		{Name: partNothing, RankLow: 2, RankHigh: 2, Figures: map[string]record.Priced{study.BillCPU: price(0, 2)}}}}}}
 	l := lineOf(f, 100)

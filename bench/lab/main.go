@@ -4,7 +4,7 @@
 // ready, and how narrow the interval is that the study quick gives.
 //
 // It starts and ends labs of its own, so none may be running; it needs root,
-// and a built bin/meshmark in the working directory.
+// and a built bin/meshtrial in the working directory.
 package main
 
 import (
@@ -19,12 +19,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/meshmark/meshmark/bench/internal/labs"
-	"github.com/meshmark/meshmark/bench/internal/table"
-	"github.com/meshmark/meshmark/components"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/local"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/bench/internal/labs"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/record"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, out, stderr io.Writer) (err error) 
 	}
 	// Whatever happens, no lab is left.
 	defer func() {
-		err = errors.Join(err, meshmark(context.WithoutCancel(ctx), nil, "lab", "down", "--json"))
+		err = errors.Join(err, meshtrial(context.WithoutCancel(ctx), nil, "lab", "down", "--json"))
 	}()
 	var ups, downs, ready []float64
 	width := 0.0
@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string, out, stderr io.Writer) (err error) 
 		var up struct {
 			UpS float64 `json:"up_s"`
 		}
-		if err := meshmark(ctx, &up, "lab", "up", "--json"); err != nil {
+		if err := meshtrial(ctx, &up, "lab", "up", "--json"); err != nil {
 			return err
 		}
 		ups = append(ups, up.UpS)
@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string, out, stderr io.Writer) (err error) 
 		var down struct {
 			DownS float64 `json:"down_s"`
 		}
-		if err := meshmark(ctx, &down, "lab", "down", "--json"); err != nil {
+		if err := meshtrial(ctx, &down, "lab", "down", "--json"); err != nil {
 			return err
 		}
 		downs = append(downs, down.DownS)
@@ -91,8 +91,8 @@ func run(ctx context.Context, args []string, out, stderr io.Writer) (err error) 
 	return table.Report(out, fmt.Sprintf("local lab, %d rounds", *rounds), rows, nil, "", nil)
 }
 
-// meshmark runs the program and reads its JSON into answer, if given.
-func meshmark(ctx context.Context, answer any, args ...string) error {
+// meshtrial runs the program and reads its JSON into answer, if given.
+func meshtrial(ctx context.Context, answer any, args ...string) error {
 	var printed bytes.Buffer
 	if _, err := labs.Run(ctx, &printed, args...); err != nil {
 		return err
@@ -158,7 +158,7 @@ func fifty(ctx context.Context) (float64, error) {
 // quickWidth runs the study quick and returns the width of the interval of
 // what both sidecars add at p50, as a share of the estimate.
 func quickWidth(ctx context.Context, out io.Writer) (float64, error) {
-	dir, err := os.MkdirTemp("", "meshmark-bench-")
+	dir, err := os.MkdirTemp("", "meshtrial-bench-")
 	if err != nil {
 		return 0, err
 	}
@@ -171,7 +171,7 @@ func quickWidth(ctx context.Context, out io.Writer) (float64, error) {
 	}
 	begin := time.Now()
 	var findings record.Findings
-	if err := meshmark(ctx, &findings, "run", "quick", "--json", "--out", filepath.Join(dir, "run")); err != nil {
+	if err := meshtrial(ctx, &findings, "run", "quick", "--json", "--out", filepath.Join(dir, "run")); err != nil {
 		return 0, err
 	}
 	fmt.Fprintf(out, "quick took %.0f s, %d blocks, %d of %d trials valid\n", time.Since(begin).Seconds(),

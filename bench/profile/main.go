@@ -8,7 +8,7 @@
 //	          a loaded Envoy, of windows with and without it side by side
 //
 // The file is made in the directory for temporary files, and removed. The part
-// overhead needs perf, nginx and bin/meshmark in the working directory; it may
+// overhead needs perf, nginx and bin/meshtrial in the working directory; it may
 // need root.
 package main
 
@@ -27,9 +27,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshmark/meshmark/bench/internal/table"
-	"github.com/meshmark/meshmark/profile"
-	"github.com/meshmark/meshmark/profile/perf"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/profile/perf"
 )
 
 // Targets.
@@ -82,7 +82,7 @@ type result struct {
 	PeakMB  float64 `json:"peak_mb"`
 }
 
-// read reads a profile as `meshmark profile FILE` does.
+// read reads a profile as `meshtrial profile FILE` does.
 func read(stdout io.Writer) error {
 	debug.SetMemoryLimit(profile.MemoryLimit)
 	begin := time.Now()
@@ -107,7 +107,7 @@ func measure(ctx context.Context, size int64, stderr io.Writer) ([]table.Row, er
 	}
 	cmd := exec.CommandContext(ctx, self, child)
 	cmd.Stderr = stderr
-	file, err := os.CreateTemp("", "meshmark-bench-*.perf.txt")
+	file, err := os.CreateTemp("", "meshtrial-bench-*.perf.txt")
 	if err != nil {
 		return nil, err
 	}

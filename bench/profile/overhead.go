@@ -13,13 +13,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/meshmark/meshmark/bench/internal/labs"
-	"github.com/meshmark/meshmark/bench/internal/programs"
-	"github.com/meshmark/meshmark/bench/internal/table"
-	"github.com/meshmark/meshmark/components"
-	"github.com/meshmark/meshmark/internal/procfs"
-	"github.com/meshmark/meshmark/profile/perf"
-	"github.com/meshmark/meshmark/stat"
+	"github.com/meshtrial/meshtrial/bench/internal/labs"
+	"github.com/meshtrial/meshtrial/bench/internal/programs"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/profile/perf"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // overheadTarget is how much more CPU what is profiled may use, percent.
@@ -63,7 +63,7 @@ func overhead(ctx context.Context, o overheadOptions) (rows []table.Row, err err
 			return nil, fmt.Errorf("%s is missing, which this bench needs; get it by %s", name, how)
 		}
 	}
-	dir, err := os.MkdirTemp("", "meshmark-bench-")
+	dir, err := os.MkdirTemp("", "meshtrial-bench-")
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,10 @@
-// Command scenarios runs the scenarios that come with meshmark again and again
+// Command scenarios runs the scenarios that come with meshtrial again and again
 // and says whether each cell comes to the same verdict every time: the one that
 // its study expects, which for a planted defect is to fail.
 //
 //	make build && go run ./bench/scenarios -n 10
 //
-// A round runs every scenario once, each by `meshmark run`, in the lab that runs
+// A round runs every scenario once, each by `meshtrial run`, in the lab that runs
 // or in one of our own (which takes root). What a run came to is a line in the
 // log (-log), so that the bench can be ended at any time and goes on where it
 // was; with -table it only prints what the log says. The run directory of a
@@ -27,13 +27,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/bench/internal/jsonl"
-	"github.com/meshmark/meshmark/bench/internal/labs"
-	"github.com/meshmark/meshmark/bench/internal/table"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/store"
-	"github.com/meshmark/meshmark/studies"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/bench/internal/jsonl"
+	"github.com/meshtrial/meshtrial/bench/internal/labs"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/studies"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 func main() { os.Exit(table.Main("bench scenarios", run)) }
@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	o := options{stdout: stdout, stderr: stderr}
 	flags.IntVar(&o.rounds, "n", 10, "how often each scenario is to have been run")
-	only := flags.String("only", "", "scenarios, with commas between them (default all that come with meshmark)")
+	only := flags.String("only", "", "scenarios, with commas between them (default all that come with meshtrial)")
 	flags.DurationVar(&o.limit, "limit", 0, "begin no run that would end later than this (default no limit)")
 	log := flags.String("log", "runs/scenarios.jsonl", "file of lines, one a run; what it has is not run again")
 	printOnly := flags.Bool("table", false, "run nothing, print what the log says")
@@ -204,7 +204,7 @@ func (o *options) one(ctx context.Context, name string, round int) (line, error)
 	if err != nil {
 		return l, err
 	}
-	l.Meshmark, l.Cells = findings.Meshmark, cellsOf(findings, loaded.Trials)
+	l.Meshtrial, l.Cells = findings.Meshtrial, cellsOf(findings, loaded.Trials)
 	if slices.ContainsFunc(l.Cells, func(c cell) bool { return c.Verdict != c.Expected }) {
 		l.Run = out
 		return l, nil

@@ -11,21 +11,21 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // line is what a run of a scenario came to: a line of the log.
 type line struct {
-	Schema   int       `json:"schema"`
-	Scenario string    `json:"scenario"`
-	At       time.Time `json:"at"`
-	Seconds  float64   `json:"s"` // the whole run, deploying included
-	Exit     int       `json:"exit"`
-	Meshmark string    `json:"meshmark"`
-	Error    string    `json:"error,omitempty"` // why there are no cells
-	Run      string    `json:"run,omitempty"`   // its directory, if it is kept
-	Cells    []cell    `json:"cells"`
+	Schema    int       `json:"schema"`
+	Scenario  string    `json:"scenario"`
+	At        time.Time `json:"at"`
+	Seconds   float64   `json:"s"` // the whole run, deploying included
+	Exit      int       `json:"exit"`
+	Meshtrial string    `json:"meshtrial"`
+	Error     string    `json:"error,omitempty"` // why there are no cells
+	Run       string    `json:"run,omitempty"`   // its directory, if it is kept
+	Cells     []cell    `json:"cells"`
 }
 
 // cell is a cell's one trial in a run.
@@ -202,9 +202,9 @@ func judge(rows []row) error {
 func title(lines []line) string {
 	versions := map[string]bool{}
 	for _, l := range lines {
-		versions[cmp.Or(l.Meshmark, "unknown")] = true
+		versions[cmp.Or(l.Meshtrial, "unknown")] = true
 	}
-	return fmt.Sprintf("scenarios, %d runs, meshmark %s", len(lines), strings.Join(slices.Sorted(maps.Keys(versions)), ", "))
+	return fmt.Sprintf("scenarios, %d runs, meshtrial %s", len(lines), strings.Join(slices.Sorted(maps.Keys(versions)), ", "))
 }
 
 var heads = []string{"scenario", "variant", "expected", "found", "requests", "failed", "ledger", "timeline s", "trial s", "latest step ms", "cut ms", "lag p99 ms"}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 func TestTally(t *testing.T) {
@@ -17,9 +17,9 @@ func TestTally(t *testing.T) {
 	doubtful := good
 	doubtful.Verdict, doubtful.Why, doubtful.TrialS, doubtful.LateMS = "inconclusive", []string{"step x was not proven"}, 20, 6
 	lines := []line{
-		{Scenario: "a", Meshmark: "v1", Cells: []cell{good, defect}},
-		{Scenario: "b", Meshmark: "v1", Cells: []cell{good}},
-		{Scenario: "a", Meshmark: "v2", Cells: []cell{doubtful, defect}},
+		{Scenario: "a", Meshtrial: "v1", Cells: []cell{good, defect}},
+		{Scenario: "b", Meshtrial: "v1", Cells: []cell{good}},
+		{Scenario: "a", Meshtrial: "v2", Cells: []cell{doubtful, defect}},
 		{Scenario: "b", Error: "no findings: exit status 1"},
 	}
 	rows := tally([]string{"b", "a"}, lines)
@@ -42,7 +42,7 @@ func TestTally(t *testing.T) {
 			t.Errorf("%q is not told:\n%s", why, text)
 		}
 	}
-	if title := title(lines); title != "scenarios, 4 runs, meshmark unknown, v1, v2" {
+	if title := title(lines); title != "scenarios, 4 runs, meshtrial unknown, v1, v2" {
 		t.Error(title)
 	}
 	for name, c := range map[string]struct {

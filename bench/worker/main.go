@@ -11,7 +11,7 @@
 //	          each begins, and how far the windows' edges are from what they
 //	          stand for
 //
-// All but the first take the lab that runs, or start one with bin/meshmark in
+// All but the first take the lab that runs, or start one with bin/meshtrial in
 // the working directory and end it afterwards; that needs root.
 package main
 
@@ -23,8 +23,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/meshmark/meshmark/bench/internal/labs"
-	"github.com/meshmark/meshmark/bench/internal/table"
+	"github.com/meshtrial/meshtrial/bench/internal/labs"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
 )
 
 // Targets.
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if o.dir, err = os.MkdirTemp("", "meshmark-bench-"); err != nil {
+	if o.dir, err = os.MkdirTemp("", "meshtrial-bench-"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(o.dir)) }()

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/meshmark/meshmark/bench/internal/labs"
-	"github.com/meshmark/meshmark/bench/internal/programs"
-	"github.com/meshmark/meshmark/bench/internal/table"
-	"github.com/meshmark/meshmark/internal/procfs"
+	"github.com/meshtrial/meshtrial/bench/internal/labs"
+	"github.com/meshtrial/meshtrial/bench/internal/programs"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/internal/procfs"
 )
 
 // ticks are those of processors' accounts in a second (USER_HZ, which is 100

@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/meshmark/meshmark/bench/internal/labs"
-	"github.com/meshmark/meshmark/bench/internal/table"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/store"
+	"github.com/meshtrial/meshtrial/bench/internal/labs"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
 )
 
 // graphStudy is a trial that is there for its pods.

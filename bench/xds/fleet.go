@@ -13,10 +13,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshmark/meshmark/internal/wake"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/xds"
-	"github.com/meshmark/meshmark/xds/control"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
+	"github.com/meshtrial/meshtrial/xds/control"
 )
 
 // fleetMode is the argument that makes this program the sidecars.

@@ -18,13 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/meshmark/meshmark/bench/internal/labs"
-	"github.com/meshmark/meshmark/bench/internal/table"
-	"github.com/meshmark/meshmark/internal/wake"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/population"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/bench/internal/labs"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 // maxMetrics bounds a page of metrics, bytes.
@@ -282,7 +282,7 @@ func (m *mesh) endpoints(ctx context.Context, namespace, service, address string
 		return err
 	}
 	force := true
-	_, err = m.kube.DiscoveryV1().EndpointSlices(namespace).Patch(ctx, service, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: "meshmark-bench", Force: &force})
+	_, err = m.kube.DiscoveryV1().EndpointSlices(namespace).Patch(ctx, service, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: "meshtrial-bench", Force: &force})
 	return err
 }
 

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/bench/internal/table"
-	"github.com/meshmark/meshmark/internal/wake"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/xds"
-	"github.com/meshmark/meshmark/xds/server"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
+	"github.com/meshtrial/meshtrial/xds/server"
 )
 
 // endpoints of each synthetic service.

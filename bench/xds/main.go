@@ -25,10 +25,10 @@
 // in milliseconds and therefore of machines of that kind; that of pushes is a
 // ratio to istiod's CPU in this run (pilot-load: 1.6).
 //
-// How long studies take is measured by the studies themselves: meshmark run
+// How long studies take is measured by the studies themselves: meshtrial run
 // control-plane-tuning, and sidecar-scope.
 //
-// The part istiod takes the lab that runs, or starts one with bin/meshmark
+// The part istiod takes the lab that runs, or starts one with bin/meshtrial
 // in the working directory and ends it afterwards; it needs root.
 package main
 
@@ -40,8 +40,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/meshmark/meshmark/bench/internal/table"
-	"github.com/meshmark/meshmark/xds/server"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/xds/server"
 )
 
 // Targets.

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/meshmark/meshmark/internal/confile"
-	"github.com/meshmark/meshmark/xds/server"
+	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/xds/server"
 )
 
 // record keeps what istiod sent one of the fleet's sidecars for the part limit,
@@ -54,7 +54,7 @@ func (o *options) configuration() (c server.Configuration, from string, err erro
 	if o.recording != "" {
 		data, err := os.ReadFile(o.recording)
 		if err != nil {
-			return nil, "", fmt.Errorf("%w; meshmark xds record makes one, or the part istiod", err)
+			return nil, "", fmt.Errorf("%w; meshtrial xds record makes one, or the part istiod", err)
 		}
 		c, err := unpack(data)
 		return c, "recorded: " + o.recording, err

@@ -9,9 +9,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/meshmark/meshmark/bench/internal/table"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/store"
+	"github.com/meshtrial/meshtrial/bench/internal/table"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
 )
 
 // The residual of a waterfall may be this share of the whole, or so many

@@ -1,11 +1,11 @@
 // The programs of a lab that are built from Go modules: Kubernetes with
 // etcd, Istio, kwok and CoreDNS. They are one module so that they compile
 // their common packages once, and a module of its own because none of this
-// belongs in meshmark's binary.
+// belongs in meshtrial's binary.
 //
 // Package components builds what is here; see ../table.go for the programs,
 // their build tags and their version stamps.
-module github.com/meshmark/meshmark/components/src
+module github.com/meshtrial/meshtrial/components/src
 
 go 1.26.0
 

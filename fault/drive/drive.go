@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/internal/wake"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Hands make ready what occurrences do.

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/fault/drive"
-	"github.com/meshmark/meshmark/internal/leakcheck"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // recorder is hands that write down what they are told.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
 // maxAnswer bounds what a client reads of an answer.

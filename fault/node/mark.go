@@ -7,7 +7,7 @@ import (
 )
 
 // prefix begins the name of every nf_tables table of ours.
-const prefix = "meshmark-"
+const prefix = "meshtrial-"
 
 // mark is the name of a table that this role makes in a pod's network
 // namespace. A disturbance of packets is such a table with all its rules. For

@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"github.com/meshmark/meshmark/internal/procfs"
+	"github.com/meshtrial/meshtrial/internal/procfs"
 )
 
 // namespace is a network namespace, held open.

@@ -19,14 +19,14 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"github.com/meshmark/meshmark/internal/jsonhttp"
-	"github.com/meshmark/meshmark/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/leakcheck"
 )
 
 const (
 	testToken = "a token of a test"
 	// What the test binary does when this is set: nothing, or serve.
-	testRole = "MESHMARK_TEST_NODE"
+	testRole = "MESHTRIAL_TEST_NODE"
 )
 
 func TestMain(m *testing.M) {
@@ -61,7 +61,7 @@ func newPod(t *testing.T) testPod {
 	t.Helper()
 	asRoot(t)
 	podCount++
-	p := testPod{uid: fmt.Sprintf("meshmark-test-%d-%d", os.Getpid(), podCount)}
+	p := testPod{uid: fmt.Sprintf("meshtrial-test-%d-%d", os.Getpid(), podCount)}
 	for _, root := range []string{"/sys/fs/cgroup/pids", "/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup"} {
 		if _, err := os.Stat(filepath.Join(root, "cgroup.procs")); err == nil {
 			p.root = filepath.Join(root, "pod"+p.uid)
@@ -250,7 +250,7 @@ func TestKill(t *testing.T) {
 	asRoot(t)
 	pod := newPod(t)
 	container, victim := pod.run(t, "discovery", "pilot-discovery")
-	_, other := pod.run(t, "discovery", "meshmark")
+	_, other := pod.run(t, "discovery", "meshtrial")
 	client, _ := serve(t)
 	request := SignalRequest{Container: container, Kind: KindIstiod, Signal: SignalKill}
 	f, err := client.Signal(t.Context(), request)
@@ -286,7 +286,7 @@ func TestLeasesEnd(t *testing.T) {
 	asRoot(t)
 	leakcheck.Goroutines(t)
 	pod := newPod(t)
-	container, worker := pod.run(t, "worker", "meshmark")
+	container, worker := pod.run(t, "worker", "meshtrial")
 	client, end := serve(t)
 	// A lease is kept four times in its length; where this process itself stood
 	// still for most of one, that it ended is as it should be, and shows nothing.
@@ -459,7 +459,7 @@ func TestNetwork(t *testing.T) {
 	asRoot(t)
 	leakcheck.Goroutines(t)
 	p := newPod(t)
-	_, worker := p.run(t, "worker", "meshmark")
+	_, worker := p.run(t, "worker", "meshtrial")
 	far := connect(t, worker)
 	client, end := serve(t)
 	for _, direction := range []string{In, Out, Both} {
@@ -531,7 +531,7 @@ func TestNetwork(t *testing.T) {
 func TestKilledServerIsPutRight(t *testing.T) {
 	asRoot(t)
 	p := newPod(t)
-	container, worker := p.run(t, "worker", "meshmark")
+	container, worker := p.run(t, "worker", "meshtrial")
 	far := connect(t, worker)
 	program, err := os.Executable()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/meshmark/meshmark/internal/wake"
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // Addresses of the trial's two ends, both of one loopback interface (RFC 5737,

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/meshmark/meshmark/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/internal/leakcheck"
 )
 
 // asRoot skips a test that the caller has no rights for.

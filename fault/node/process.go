@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/meshmark/meshmark/internal/procfs"
+	"github.com/meshtrial/meshtrial/internal/procfs"
 )
 
 // errNotFound is wrapped where nothing on the node is what a request names.
@@ -27,7 +27,7 @@ var kinds = map[string]string{
 	"linkerd2-proxy":            KindEnvoy,
 	"pilot-agent":               KindAgent,
 	"linkerd2-proxy-identity":   KindAgent,
-	"meshmark":                  KindWorker,
+	"meshtrial":                 KindWorker,
 	"pilot-discovery":           KindIstiod,
 	"controller":                KindIstiod, // Linkerd's
 	"linkerd-policy-controller": KindIstiod,

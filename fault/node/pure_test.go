@@ -53,8 +53,8 @@ func TestMarks(t *testing.T) {
 			t.Fatalf("%s is read as %+v, %v", m, got, ok)
 		}
 	})
-	for _, name := range []string{"", "meshmark", "meshmark-", "meshmark-1-2", "meshmark-0-2-3", "meshmark-1-2-3-stop-4", "meshmark-1-2-3-stop-0-0",
-		"meshmark-01-2-3", "meshmark-1-2-3 ", "ameshmark-1-2-3", "meshmark-1-99999999999999999999-3", "istio-1-2-3"} {
+	for _, name := range []string{"", "meshtrial", "meshtrial-", "meshtrial-1-2", "meshtrial-0-2-3", "meshtrial-1-2-3-stop-4", "meshtrial-1-2-3-stop-0-0",
+		"meshtrial-01-2-3", "meshtrial-1-2-3 ", "ameshtrial-1-2-3", "meshtrial-1-99999999999999999999-3", "istio-1-2-3"} {
 		if m, ok := parseMark(name); ok {
 			t.Errorf("%q is read as %+v", name, m)
 		}
@@ -62,8 +62,8 @@ func TestMarks(t *testing.T) {
 }
 
 func FuzzParseMark(f *testing.F) {
-	f.Add("meshmark-1-2-3")
-	f.Add("meshmark-1-2-3-stop-4-5")
+	f.Add("meshtrial-1-2-3")
+	f.Add("meshtrial-1-2-3-stop-4-5")
 	f.Fuzz(func(t *testing.T, name string) {
 		if m, ok := parseMark(name); ok && (m.String() != name || m.Owner.PID <= 0) {
 			t.Errorf("%q is read as %+v", name, m)

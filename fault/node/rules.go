@@ -17,7 +17,7 @@ import (
 // rules is a table in a namespace that does something to packets between the
 // namespace and peers:
 //
-//	table ip meshmark-1-2-3 {
+//	table ip meshtrial-1-2-3 {
 //	    set peers { type ipv4_addr; elements = { 10.0.0.7 } }
 //	    chain in  { type filter hook prerouting priority -310; ip saddr @peers counter drop }
 //	    chain out { type filter hook postrouting priority -310; ip daddr @peers counter drop }

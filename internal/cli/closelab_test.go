@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/lab"
+	"github.com/meshtrial/meshtrial/lab"
 )
 
 // closing is a lab that is only closed.

@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshmark/meshmark/analysis"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/report"
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
 	"github.com/spf13/cobra"
 )
 
@@ -96,7 +96,7 @@ func inconclusive(c analysis.Comparison, dirA, dirB string) error {
 		lacking = dirB
 	}
 	return errs.WithHint(errs.WithCode(fmt.Errorf("the comparison is inconclusive: %s", c.Why), errs.CodeInvalid),
-		"`meshmark report %s` says why", lacking)
+		"`meshtrial report %s` says why", lacking)
 }
 
 // parseMargin reads a share: "5%" or "0.05".

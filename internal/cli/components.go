@@ -9,12 +9,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/meshmark/meshmark/components"
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/spf13/cobra"
 )
 
-const componentsSchema = "meshmark/components/v1"
+const componentsSchema = "meshtrial/components/v1"
 
 func newComponentsCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
@@ -22,8 +22,8 @@ func newComponentsCommand(env *Env) *cobra.Command {
 		Short: "List and build the programs and images of a local lab",
 		Long: "Programs of a local lab come from three places, pinned in one table: Go modules,\n" +
 			"which are built here, Envoy's wheel, and Debian packages. Images are assembled\n" +
-			"from them. All of it is kept in a cache ($MESHMARK_CACHE, otherwise meshmark in\n" +
-			"the user's cache folder) and made once; `meshmark lab up` makes what is missing.",
+			"from them. All of it is kept in a cache ($MESHTRIAL_CACHE, otherwise meshtrial in\n" +
+			"the user's cache folder) and made once; `meshtrial lab up` makes what is missing.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
@@ -105,7 +105,7 @@ func newComponentsBuild(env *Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().StringVar(&source, "source", "", "components/src of meshmark's repository (default: $MESHMARK_SOURCE, or found beside the program)")
+	cmd.Flags().StringVar(&source, "source", "", "components/src of meshtrial's repository (default: $MESHTRIAL_SOURCE, or found beside the program)")
 	return cmd
 }
 
@@ -128,12 +128,12 @@ func newComponentsImages(env *Env) *cobra.Command {
 			if !o.Official && (o.Hub != "" || o.Tag != "") {
 				return errs.Usage("--hub and --tag name official images: use them with --images official")
 			}
-			if o.MeshmarkBinary == "" {
+			if o.MeshtrialBinary == "" {
 				program, err := os.Executable()
 				if err != nil {
 					return err
 				}
-				o.MeshmarkBinary = program
+				o.MeshtrialBinary = program
 			}
 			b, line, err := newBuilder(env, source)
 			if err != nil {
@@ -162,10 +162,10 @@ func newComponentsImages(env *Env) *cobra.Command {
 	f.BoolVar(&asJSON, "json", false, "print JSON, with whole digests")
 	f.StringVar(&images, "images", "built", "where istio/pilot and istio/proxyv2 come from: built (here) or official (a registry)")
 	f.StringSliceVar(&o.EnvoyVersions, "envoy", nil, "versions of Envoy to make proxy images of (default "+components.DefaultEnvoy+")")
-	f.StringVar(&o.MeshmarkBinary, "program", "", "static meshmark for the roles' image (default: this one)")
+	f.StringVar(&o.MeshtrialBinary, "program", "", "static meshtrial for the roles' image (default: this one)")
 	f.StringVar(&o.Hub, "hub", "", "registry and folder of the official images (default "+components.IstioHub+")")
 	f.StringVar(&o.Tag, "tag", "", "tag of the official images")
-	f.StringVar(&source, "source", "", "components/src of meshmark's repository")
+	f.StringVar(&source, "source", "", "components/src of meshtrial's repository")
 	return cmd
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/meshmark/meshmark/components"
+	"github.com/meshtrial/meshtrial/components"
 )
 
 func TestComponentsScripts(t *testing.T) {

@@ -17,12 +17,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/signals"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/signals"
 )
 
-// pushTestFlags are the flags of `meshmark controlplane-test`.
+// pushTestFlags are the flags of `meshtrial controlplane-test`.
 type pushTestFlags struct {
 	istiodFlags
 	reps       int

@@ -13,10 +13,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/wake"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/signals"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/signals"
 )
 
 // meter reads the two ends of the test.
@@ -37,7 +37,7 @@ func (f *pushTestFlags) meter(ctx context.Context, p *progress) (meter, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "meshmark-test-")
+	dir, err := os.MkdirTemp("", "meshtrial-test-")
 	if err != nil {
 		from.close()
 		return nil, err
@@ -133,11 +133,11 @@ type pushTest struct {
 func randomName() string {
 	var b [3]byte
 	rand.Read(b[:])
-	return "meshmark-test-" + hex.EncodeToString(b[:])
+	return "meshtrial-test-" + hex.EncodeToString(b[:])
 }
 
 // testLabel marks everything that a test creates.
-const testLabel = "meshmark.dev/controlplane-test"
+const testLabel = "meshtrial.dev/controlplane-test"
 
 // run creates the resources on their schedule, which does not wait for the
 // API server, and then lets istiod settle.
@@ -176,7 +176,7 @@ func (t *pushTest) run(ctx context.Context) error {
 // objects are the three resources of one time.
 func (t *pushTest) objects(i int, gateway string) []*unstructured.Unstructured {
 	name := fmt.Sprintf("%s-%d", t.id, i)
-	host := name + ".meshmark.test"
+	host := name + ".meshtrial.test"
 	object := func(apiVersion, kind string, spec map[string]any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": apiVersion, "kind": kind, "spec": spec,
@@ -210,7 +210,7 @@ const servedWithin = time.Minute
 func (t *pushTest) served(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, servedWithin)
 	defer cancel()
-	host := fmt.Sprintf("%s-%d.meshmark.test", t.id, t.f.reps-1)
+	host := fmt.Sprintf("%s-%d.meshtrial.test", t.id, t.f.reps-1)
 	client := &http.Client{Timeout: 2 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
 	last := "nothing"

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/analysis"
-	"github.com/meshmark/meshmark/fault"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 var (
-	reCommand = regexp.MustCompile(`(?m)^ {4,}(?:eval "\$\()?(?:bin/)?meshmark ([^#\n")]*)|` + "`(?:bin/)?meshmark ([a-z][^`]*)`")
+	reCommand = regexp.MustCompile(`(?m)^ {4,}(?:eval "\$\()?(?:bin/)?meshtrial ([^#\n")]*)|` + "`(?:bin/)?meshtrial ([a-z][^`]*)`")
 	reYAML    = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 	reLink    = regexp.MustCompile(`\]\(([^)#:]+)\)`)
 )
@@ -43,12 +43,12 @@ func TestDocuments(t *testing.T) {
 			cmd, rest, err := root.Find(args)
 			switch {
 			case err != nil:
-				t.Errorf("%s: meshmark %s: %v", name, strings.Join(args, " "), err)
+				t.Errorf("%s: meshtrial %s: %v", name, strings.Join(args, " "), err)
 			case cmd == root && !strings.HasPrefix(args[0], "-"):
-				t.Errorf("%s: meshmark %s: there is no such command", name, args[0])
+				t.Errorf("%s: meshtrial %s: there is no such command", name, args[0])
 			default:
 				if err := cmd.ParseFlags(rest); err != nil {
-					t.Errorf("%s: meshmark %s: %v", name, strings.Join(args, " "), err)
+					t.Errorf("%s: meshtrial %s: %v", name, strings.Join(args, " "), err)
 				}
 			}
 		}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/doctor"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshtrial/meshtrial/doctor"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/spf13/cobra"
 )
 

@@ -3,8 +3,8 @@ package cli
 import (
 	"net/netip"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/fault/node"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/fault/node"
 	"github.com/spf13/cobra"
 )
 

@@ -10,7 +10,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // openInput opens a file that somebody named. Neither opening nor reading

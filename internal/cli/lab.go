@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/meshmark/meshmark/components"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab/local"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 func newLabCommand(env *Env) *cobra.Command {
@@ -61,7 +61,7 @@ func newLabUpCommand(env *Env) *cobra.Command {
 		Use:   "up",
 		Short: "Start the local lab with Istio, Linkerd or both installed",
 		Long: "Starts etcd, Kubernetes, containerd and CoreDNS in namespaces of their own, and installs Istio\n" +
-			"from its own charts. What is missing is built first. The lab runs on until `meshmark lab down`.\n\n" +
+			"from its own charts. What is missing is built first. The lab runs on until `meshtrial lab down`.\n\n" +
 			"--linkerd installs Linkerd too, from its own charts: of a folder with its programs and charts, whose\n" +
 			"images are assembled here, or of a release, which is pulled. --mesh says which meshes there are.",
 		Args: noArguments,
@@ -85,7 +85,7 @@ func newLabUpCommand(env *Env) *cobra.Command {
 			if asJSON {
 				return writeJSON(env.Stdout, labUp{1, l.Kubeconfig(), cmp.Or(strings.Join(meshes.names, ","), study.MeshNone), l.UpTime().Seconds()})
 			}
-			fmt.Fprintf(env.Stdout, "lab up after %.1f s\n  use it:   eval \"$(meshmark lab env)\"\n  end it:   meshmark lab down\n", l.UpTime().Seconds())
+			fmt.Fprintf(env.Stdout, "lab up after %.1f s\n  use it:   eval \"$(meshtrial lab env)\"\n  end it:   meshtrial lab down\n", l.UpTime().Seconds())
 			return nil
 		},
 	}
@@ -159,10 +159,10 @@ func newLabStatusCommand(env *Env) *cobra.Command {
 func printStatus(w io.Writer, s *local.Status) error {
 	switch s.State {
 	case local.StateNone:
-		_, err := fmt.Fprintln(w, "no lab (meshmark lab up starts one)")
+		_, err := fmt.Fprintln(w, "no lab (meshtrial lab up starts one)")
 		return err
 	case local.StateDead:
-		_, err := fmt.Fprintf(w, "lab %s is dead (meshmark lab down removes what is left of it)\n", s.ID)
+		_, err := fmt.Fprintf(w, "lab %s is dead (meshtrial lab down removes what is left of it)\n", s.ID)
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -189,7 +189,7 @@ func newLabEnvCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "env",
-		Short: "Print what makes kubectl use the local lab: eval \"$(meshmark lab env)\"",
+		Short: "Print what makes kubectl use the local lab: eval \"$(meshtrial lab env)\"",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := local.Open("")

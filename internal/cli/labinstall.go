@@ -14,13 +14,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshmark/meshmark/components"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/cluster"
-	"github.com/meshmark/meshmark/mesh/istio"
-	"github.com/meshmark/meshmark/mesh/linkerd"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/cluster"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/mesh/linkerd"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // clusterMesh is a mesh to install into, or to take from, a cluster.
@@ -70,12 +70,12 @@ func newLabInstallCommand(env *Env) *cobra.Command {
 		Use:   "install MESH",
 		Short: "Install Istio or Linkerd into the cluster of a kubeconfig",
 		Long: "Installs a mesh from its own charts into a cluster that has nothing of it, and notes there what was\n" +
-			"made, so that `meshmark lab uninstall` takes away that and nothing else. `meshmark lab up` does it by\n" +
+			"made, so that `meshtrial lab uninstall` takes away that and nothing else. `meshtrial lab up` does it by\n" +
 			"itself on this machine.\n\n" +
 			"The cluster's nodes pull official images. Images assembled here (--images built, --linkerd DIR) are\n" +
 			"used where every node has them: on a local lab.",
-		Example: "  meshmark lab install linkerd --linkerd edge --kubeconfig staging.yaml\n" +
-			"  meshmark run mesh-comparison --lab cluster --kubeconfig staging.yaml --image registry.example/meshmark:1",
+		Example: "  meshtrial lab install linkerd --linkerd edge --kubeconfig staging.yaml\n" +
+			"  meshtrial run mesh-comparison --lab cluster --kubeconfig staging.yaml --image registry.example/meshtrial:1",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := m.takes(args); err != nil {
@@ -101,7 +101,7 @@ func newLabUninstallCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall MESH",
 		Short: "Take away a mesh that lab install made, and nothing else",
-		Long: "Deletes what `meshmark lab install` noted that it made: webhooks first, the namespace last.\n" +
+		Long: "Deletes what `meshtrial lab install` noted that it made: webhooks first, the namespace last.\n" +
 			"Definitions of kinds (CRDs) of which objects are left stay, with those.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

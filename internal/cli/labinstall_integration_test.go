@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/internal/labtest"
+	"github.com/meshtrial/meshtrial/internal/labtest"
 )
 
 // A mesh is installed into a cluster that a kubeconfig reaches, refused where
 // one is, and taken away whole, but for definitions that somebody uses.
 func TestInstallIntoCluster(t *testing.T) {
 	m := labtest.New(t)
-	linkerd := os.Getenv("MESHMARK_LINKERD")
+	linkerd := os.Getenv("MESHTRIAL_LINKERD")
 	if linkerd != "" { // a lab that had Linkerd leaves its images to the next one's node
 		m.Up(t, "--mesh", "linkerd", "--linkerd", linkerd)
 		if code, said := m.Run(t, "lab", "down"); code != 0 {
@@ -37,9 +37,9 @@ func TestInstallIntoCluster(t *testing.T) {
 	}
 	before := crds()
 
-	run(2, "was not installed by meshmark", "uninstall", "istio")
+	run(2, "was not installed by meshtrial", "uninstall", "istio")
 	run(0, "istio installed after", "install", "istio", "--images", "built")
-	run(2, "is installed in namespace istio-system already, by meshmark", "install", "istio", "--images", "built")
+	run(2, "is installed in namespace istio-system already, by meshtrial", "install", "istio", "--images", "built")
 	if got := kubectl("-n", "istio-system", "get", "deployment", "istiod", "-o", "jsonpath={.status.availableReplicas}"); got != "1" {
 		t.Errorf("istiod has %s available replicas", got)
 	}

@@ -9,18 +9,18 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/meshmark/meshmark/components"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/local"
-	"github.com/meshmark/meshmark/mesh/istio"
-	"github.com/meshmark/meshmark/mesh/linkerd"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/mesh/linkerd"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // linkerdVariable names where Linkerd comes from, for commands that are not
 // told.
-const linkerdVariable = "MESHMARK_LINKERD"
+const linkerdVariable = "MESHTRIAL_LINKERD"
 
 // labMeshes are the meshes of a local lab, and how they are installed.
 type labMeshes struct {

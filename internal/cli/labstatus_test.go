@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/local"
 )
 
 func TestStatusOfLinkerd(t *testing.T) {

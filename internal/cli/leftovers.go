@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/runner"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/runner"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 )

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/load"
-	"github.com/meshmark/meshmark/load/control"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/load/control"
 	"github.com/spf13/cobra"
 )
 
@@ -32,9 +32,9 @@ func newLoadCommand(env *Env) *cobra.Command {
 			"it left (send). Every scheduled request is accounted for.\n\n" +
 			"URL is http://, https://, grpc://, grpcs://, tcp:// or tls://HOST:PORT[/PATH].\n" +
 			"Interrupted, it prints what it has.",
-		Example: "  meshmark load http://127.0.0.1:8080/ --rate 1000 --connections 16\n" +
-			"  meshmark load http://127.0.0.1:8080/ --rate max --duration 5s\n" +
-			"  meshmark load grpc://127.0.0.1:9090 --payload 1024 --ramp 100:5000",
+		Example: "  meshtrial load http://127.0.0.1:8080/ --rate 1000 --connections 16\n" +
+			"  meshtrial load http://127.0.0.1:8080/ --rate max --duration 5s\n" +
+			"  meshtrial load grpc://127.0.0.1:9090 --payload 1024 --ramp 100:5000",
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.control != "" && cmd.Flags().NFlag() > 1:
@@ -42,7 +42,7 @@ func newLoadCommand(env *Env) *cobra.Command {
 			case f.control != "" && len(args) > 0:
 				return errs.Usage("with --control the URL comes in the request, not on the command line")
 			case f.control == "" && len(args) != 1:
-				return errs.WithHint(errs.Usage("want one URL, got %d arguments", len(args)), "meshmark load http://HOST:PORT/")
+				return errs.WithHint(errs.Usage("want one URL, got %d arguments", len(args)), "meshtrial load http://HOST:PORT/")
 			}
 			return nil
 		},

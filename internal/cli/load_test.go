@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/load"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/load"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -22,7 +22,7 @@ func TestLoadScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/load"})
 }
 
-// runLoadCommand runs `meshmark load` and returns what it printed and its
+// runLoadCommand runs `meshtrial load` and returns what it printed and its
 // exit code.
 func runLoadCommand(ctx context.Context, args ...string) (stdout, stderr string, code int) {
 	var out, errOut bytes.Buffer

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/load"
-	"github.com/meshmark/meshmark/load/arrival"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/load/arrival"
 	"github.com/spf13/pflag"
 )
 
-// loadFlags are the flags of `meshmark load`.
+// loadFlags are the flags of `meshtrial load`.
 type loadFlags struct {
 	rate, arrival, protocol, method    string
 	connections, payload, streams      int
@@ -82,7 +82,7 @@ func (f *loadFlags) spec(url string, changed func(string) bool) (load.Spec, erro
 		}
 	}
 	if err := s.Validate(); err != nil {
-		return s, errs.WithHint(err, "meshmark load --help shows the flags")
+		return s, errs.WithHint(err, "meshtrial load --help shows the flags")
 	}
 	return s, nil
 }

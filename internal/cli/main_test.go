@@ -4,14 +4,14 @@ import (
 	"os"
 	"testing"
 
-	"github.com/meshmark/meshmark/internal/labtest"
+	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain lets scripts run this test program as meshmark, and tests share a
+// TestMain lets scripts run this test program as meshtrial, and tests share a
 // lab.
 func TestMain(m *testing.M) {
 	testscript.Main(labtest.Sharing(m), map[string]func(){
-		"meshmark": func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"meshtrial": func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})
 }

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/components"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // measuredPrograms are those whose versions a report of the local lab names.

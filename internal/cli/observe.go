@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/meshmark/meshmark/observe"
+	"github.com/meshtrial/meshtrial/observe"
 	"github.com/spf13/cobra"
 )
 

@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"github.com/meshmark/meshmark/analysis"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab/local"
-	"github.com/meshmark/meshmark/runner"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // checkedPlan is a study's plan, with whatever is wrong with it that can be

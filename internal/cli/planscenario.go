@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // writeScenarioCells prints the cells of a study of resilience, each with the

@@ -17,15 +17,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/profile"
-	"github.com/meshmark/meshmark/profile/debugfile"
-	"github.com/meshmark/meshmark/profile/perf"
-	"github.com/meshmark/meshmark/report"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/profile/debugfile"
+	"github.com/meshtrial/meshtrial/profile/perf"
+	"github.com/meshtrial/meshtrial/report"
 )
 
-// profileFormats are what `meshmark profile` writes.
+// profileFormats are what `meshtrial profile` writes.
 var profileFormats = []string{"text", "folded", "pprof", "html", "json"}
 
 type profileFlags struct {
@@ -65,12 +65,12 @@ func newProfileCommand(env *Env) *cobra.Command {
 			"cost centre of a proxy, and by function. Names that perf guessed are not believed; where names\n" +
 			"are missing it says how to get them, and --debug names debug files, taken by build id. Several\n" +
 			"files are blocks of one measurement. --format html is a flame graph.",
-		Example: "    meshmark profile perf.txt --config-dump sidecar.json\n" +
-			"    meshmark profile after.folded --against before.folded --format html --out diff.html\n" +
-			"    meshmark profile productpage-v1-abc/istio-proxy -n shop --length 60s\n" +
-			"    meshmark profile --pid 4242 --hz 19 --debug envoy.debug\n" +
-			"    meshmark profile istiod-abc -n istio-system --kind heap\n" +
-			"    meshmark profile --pprof http://localhost:8080 --kind heap",
+		Example: "    meshtrial profile perf.txt --config-dump sidecar.json\n" +
+			"    meshtrial profile after.folded --against before.folded --format html --out diff.html\n" +
+			"    meshtrial profile productpage-v1-abc/istio-proxy -n shop --length 60s\n" +
+			"    meshtrial profile --pid 4242 --hz 19 --debug envoy.debug\n" +
+			"    meshtrial profile istiod-abc -n istio-system --kind heap\n" +
+			"    meshtrial profile --pprof http://localhost:8080 --kind heap",
 		RunE: func(cmd *cobra.Command, args []string) error { return runProfile(cmd.Context(), env, f, args) },
 	}
 	flags := cmd.Flags()
@@ -154,7 +154,7 @@ func (f profileFlags) check(args []string) error {
 	}
 	switch {
 	case sources != 1:
-		return errs.WithHint(errs.Usage("profile takes files, a pod, --pid, --pprof or --admin: one of them"), "meshmark profile --help shows examples")
+		return errs.WithHint(errs.Usage("profile takes files, a pod, --pid, --pprof or --admin: one of them"), "meshtrial profile --help shows examples")
 	case !slices.Contains(profileFormats, f.format):
 		return errs.Usage("unknown --format %q, it takes %s", f.format, strings.Join(profileFormats, ", "))
 	case f.length <= 0 || f.length > perf.MaxSeconds*time.Second:

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/profile/perf"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/profile/perf"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -16,7 +16,7 @@ func TestProfileScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/profile",
 		Setup: func(e *testscript.Env) error {
-			for _, name := range []string{"meshmark", "kernel"} {
+			for _, name := range []string{"meshtrial", "kernel"} {
 				data, err := os.ReadFile("../../profile/testdata/" + name + ".perf.txt")
 				if err != nil {
 					return err

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"github.com/meshmark/meshmark/profile/node"
+	"github.com/meshtrial/meshtrial/profile/node"
 	"github.com/spf13/cobra"
 )
 

@@ -10,15 +10,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/cluster"
-	"github.com/meshmark/meshmark/lab/local"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/profile"
-	"github.com/meshmark/meshmark/profile/node"
-	"github.com/meshmark/meshmark/profile/perf"
-	"github.com/meshmark/meshmark/runner"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/cluster"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/profile/node"
+	"github.com/meshtrial/meshtrial/profile/perf"
+	"github.com/meshtrial/meshtrial/runner"
 )
 
 // takePID profiles a process of this machine.
@@ -51,7 +51,7 @@ func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profil
 	l, err := f.openLab(ctx)
 	if err != nil {
 		if errors.Is(err, local.ErrNotRunning) {
-			err = errs.WithHint(errs.Usage("%s: there is no such file, and no lab runs that could have such a pod", name), "start one with meshmark lab up, or name a cluster with --lab cluster")
+			err = errs.WithHint(errs.Usage("%s: there is no such file, and no lab runs that could have such a pod", name), "start one with meshtrial lab up, or name a cluster with --lab cluster")
 		}
 		return profiled{}, err
 	}

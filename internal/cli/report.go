@@ -11,12 +11,12 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/meshmark/meshmark/analysis"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/report"
-	"github.com/meshmark/meshmark/store"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
 	"github.com/spf13/cobra"
 )
 
@@ -130,7 +130,7 @@ func runReport(ctx context.Context, env *Env, f reportFlags, dir string) error {
 func loadRun(ctx context.Context, env *Env, dir string) (record.Run, error) {
 	run, notes, err := store.Load(ctx, dir)
 	for _, note := range notes {
-		fmt.Fprintf(env.Stderr, "meshmark: %s: %s\n", dir, note)
+		fmt.Fprintf(env.Stderr, "meshtrial: %s: %s\n", dir, note)
 	}
 	return run, err
 }
@@ -167,7 +167,7 @@ func judgement(f record.Findings) error {
 	}
 	if compared > 0 && answered == 0 && !judged(f) {
 		return errs.WithHint(errs.WithCode(errors.New("the run answers nothing: each comparison has too few valid trials"), errs.CodeInvalid),
-			"the report's line on validity says why; `meshmark doctor` says what disturbs this machine")
+			"the report's line on validity says why; `meshtrial doctor` says what disturbs this machine")
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func writeWhole(path string, data []byte) (err error) {
 			return err
 		}
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".meshmark-*")
+	file, err := os.CreateTemp(filepath.Dir(path), ".meshtrial-*")
 	if err != nil {
 		if !errors.Is(err, syscall.ENOSPC) {
 			err = errs.WithCode(err, errs.CodeUsage)

@@ -16,10 +16,10 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/store"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 const simulatedStudy = `
@@ -138,11 +138,11 @@ func TestReportAndCompare(t *testing.T) {
 	})
 }
 
-// exits runs meshmark and demands an exit code: exits CODE ARGUMENT...
+// exits runs meshtrial and demands an exit code: exits CODE ARGUMENT...
 func exits(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	err = ts.Exec("meshmark", args[1:]...)
+	err = ts.Exec("meshtrial", args[1:]...)
 	got := 0
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

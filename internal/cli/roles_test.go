@@ -15,7 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/meshmark/meshmark/doctor"
+	"github.com/meshtrial/meshtrial/doctor"
 )
 
 func TestRoleScripts(t *testing.T) {
@@ -42,7 +42,7 @@ func TestRoleScripts(t *testing.T) {
 			},
 			// doctor ARGS...: ends with 0, or with 1 if a line is a failure.
 			"doctor": func(ts *testscript.TestScript, _ bool, args []string) {
-				failed := ts.Exec("meshmark", append([]string{"doctor"}, args...)...) != nil
+				failed := ts.Exec("meshtrial", append([]string{"doctor"}, args...)...) != nil
 				text := ts.ReadFile("stdout")
 				lines := strings.Contains(text, "\nfailure ") || strings.HasPrefix(text, "failure ") || strings.Contains(text, `"worst": "failure"`)
 				if failed != lines {

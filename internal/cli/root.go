@@ -15,7 +15,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/spf13/cobra"
 )
 
@@ -41,7 +41,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return errs.CodeOK
 	}
 	if !errors.Is(err, errQuiet) {
-		fmt.Fprintf(stderr, "meshmark: %v\n", err)
+		fmt.Fprintf(stderr, "meshtrial: %v\n", err)
 		if hint := errs.Hint(err); hint != "" {
 			fmt.Fprintf(stderr, "  hint: %s\n", strings.ReplaceAll(hint, "\n", "\n        "))
 		}
@@ -67,9 +67,9 @@ func Run(ctx context.Context, args []string, env *Env) error {
 
 func newRootCommand(env *Env) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "meshmark",
+		Use:   "meshtrial",
 		Short: "A performance lab for service meshes",
-		Long: "meshmark starts a real one-node Kubernetes with a real Istio on this machine,\n" +
+		Long: "meshtrial starts a real one-node Kubernetes with a real Istio on this machine,\n" +
 			"measures what the mesh costs, and says how far the answer can be trusted.\n\n" +
 			"Exit codes of every command: 0 success, 1 failure, 2 wrong usage or input, 3 what was to\n" +
 			"hold does not (an assertion, an expected verdict, a margin, an alert), 4 not valid or\n" +
@@ -80,7 +80,7 @@ func newRootCommand(env *Env) *cobra.Command {
 		Args:          noArguments,
 		RunE:          func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
-	root.SetVersionTemplate("meshmark {{.Version}}\n")
+	root.SetVersionTemplate("meshtrial {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "%s --help shows its flags", cmd.CommandPath())
 	})

@@ -10,26 +10,26 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/analysis"
-	"github.com/meshmark/meshmark/doctor"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/cluster"
-	"github.com/meshmark/meshmark/lab/local"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/mesh/istio"
-	"github.com/meshmark/meshmark/mesh/linkerd"
-	"github.com/meshmark/meshmark/mesh/none"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/report"
-	"github.com/meshmark/meshmark/runner"
-	"github.com/meshmark/meshmark/store"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/doctor"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/cluster"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/mesh/linkerd"
+	"github.com/meshtrial/meshtrial/mesh/none"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 )
 
-// runFlags are the flags of `meshmark run`.
+// runFlags are the flags of `meshtrial run`.
 type runFlags struct {
 	lab        string
 	sets       []string
@@ -48,7 +48,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run STUDY",
 		Short: "Run a study and write a report",
-		Long: "Run a study: a name of `meshmark study list`, or a file.\n\n" +
+		Long: "Run a study: a name of `meshtrial study list`, or a file.\n\n" +
 			"With --lab local (the default) it runs in the lab on this machine; if none is up,\n" +
 			"one is started and taken down again afterwards. With --lab cluster it runs in the\n" +
 			"cluster of a kubeconfig. The results are in a directory of their own; everything\n" +
@@ -60,7 +60,7 @@ func newRunCommand(env *Env) *cobra.Command {
 			case len(args) > 1:
 				return errs.Usage("one study at a time, got %d", len(args))
 			case len(args) == 0 && f.resume == "":
-				return errs.WithHint(errs.Usage("which study?"), "meshmark study list names those that come with meshmark")
+				return errs.WithHint(errs.Usage("which study?"), "meshtrial study list names those that come with meshtrial")
 			}
 			return nil
 		},
@@ -143,7 +143,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	}
 	if runErr != nil {
 		return errs.WithHint(fmt.Errorf("the run did not finish (%d trials are kept): %w", outcome.Trials, runErr),
-			"go on with: meshmark run --resume %s", outcome.Dir)
+			"go on with: meshtrial run --resume %s", outcome.Dir)
 	}
 	return judgement(findings)
 }
@@ -208,7 +208,7 @@ func (f runFlags) checkLab() error {
 	case lab.KindCluster:
 		if f.image == "" {
 			return errs.WithHint(errs.Usage("--lab cluster needs the image that the load generator, the worker and the observer run from"),
-				"push meshmark's image to a registry that the cluster can pull from, and name it with --image")
+				"push meshtrial's image to a registry that the cluster can pull from, and name it with --image")
 		}
 	default:
 		return errs.WithHint(errs.Usage("unknown lab %q", f.lab), "--lab takes local or cluster")
@@ -262,7 +262,7 @@ func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study
 
 // clusterImages are the images that a user's cluster can pull.
 func clusterImages(f runFlags) lab.Images {
-	return lab.Images{Meshmark: f.image, PullPolicy: corev1.PullIfNotPresent}
+	return lab.Images{Meshtrial: f.image, PullPolicy: corev1.PullIfNotPresent}
 }
 
 // machineRemarks are what doctor warns of on the machine that a local lab

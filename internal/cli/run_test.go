@@ -16,21 +16,21 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/runner"
-	"github.com/meshmark/meshmark/store"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
 )
 
-// What `meshmark run` refuses before it starts anything. $STATE is where a
+// What `meshtrial run` refuses before it starts anything. $STATE is where a
 // lab's state would be.
 func TestRunScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/run",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
-			env.Setenv("STATE", filepath.Join(env.WorkDir, "state", "meshmark"))
+			env.Setenv("STATE", filepath.Join(env.WorkDir, "state", "meshtrial"))
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("KUBECONFIG", "")
 			return nil
@@ -40,12 +40,12 @@ func TestRunScripts(t *testing.T) {
 			// stderr alone, and neither a lab nor a run directory is begun.
 			"refuses": func(ts *testscript.TestScript, _ bool, args []string) {
 				before := files(ts)
-				err := ts.Exec("meshmark", append([]string{"run"}, args...)...)
+				err := ts.Exec("meshtrial", append([]string{"run"}, args...)...)
 				var exit *exec.ExitError
 				if !errors.As(err, &exit) || exit.ExitCode() != errs.CodeUsage {
 					ts.Fatalf("ended with %v, not exit code %d", err, errs.CodeUsage)
 				}
-				if ts.ReadFile("stdout") != "" || !strings.HasPrefix(ts.ReadFile("stderr"), "meshmark: ") {
+				if ts.ReadFile("stdout") != "" || !strings.HasPrefix(ts.ReadFile("stderr"), "meshtrial: ") {
 					ts.Fatalf("not an error message on stderr alone")
 				}
 				if after := files(ts); after != before {
@@ -99,7 +99,7 @@ func TestRunWithoutRoot(t *testing.T) {
 	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "home"), 0o755), os.Chown(filepath.Join(dir, "home"), nobody, nobody)); err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(dir, "meshmark") // what the test program is by that name
+	program := filepath.Join(dir, "meshtrial") // what the test program is by that name
 	if err := copyProgram(program); err != nil {
 		t.Fatal(err)
 	}
@@ -150,12 +150,12 @@ func TestLeftoverWarning(t *testing.T) {
 		leftover runner.Leftover
 		want     string
 	}{
-		{runner.Leftover{Namespace: "meshmark-1", Since: at, Owner: "process 7 on host", Dead: true}, "process 7 on host is dead"},
-		{runner.Leftover{Namespace: "meshmark-1", Since: at, Owner: "process 7 on host"}, "of process 7 on host, which cannot be seen from here"},
-		{runner.Leftover{Namespace: "meshmark-1", Since: at}, "does not say whose it is"},
+		{runner.Leftover{Namespace: "meshtrial-1", Since: at, Owner: "process 7 on host", Dead: true}, "process 7 on host is dead"},
+		{runner.Leftover{Namespace: "meshtrial-1", Since: at, Owner: "process 7 on host"}, "of process 7 on host, which cannot be seen from here"},
+		{runner.Leftover{Namespace: "meshtrial-1", Since: at}, "does not say whose it is"},
 	} {
 		got := leftoverWarning(tt.leftover)
-		if !strings.Contains(got, tt.want) || !strings.Contains(got, "kubectl delete namespace meshmark-1") {
+		if !strings.Contains(got, tt.want) || !strings.Contains(got, "kubectl delete namespace meshtrial-1") {
 			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/studies"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/studies"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // newStudyCommand works on study files without running anything.
@@ -36,7 +36,7 @@ func newStudyListCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the studies that come with meshmark",
+		Short: "List the studies that come with meshtrial",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			type listed struct {

@@ -11,15 +11,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
-// The study command, as scripts. "study ARGS..." is "meshmark study ARGS...";
+// The study command, as scripts. "study ARGS..." is "meshtrial study ARGS...";
 // "exits N study ARGS..." wants that exit code.
 func TestStudyScripts(t *testing.T) {
 	run := func(ts *testscript.TestScript, args []string) int {
 		env := &Env{Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: ts.Stderr()}
-		root := &cobra.Command{Use: "meshmark", SilenceErrors: true, SilenceUsage: true}
+		root := &cobra.Command{Use: "meshtrial", SilenceErrors: true, SilenceUsage: true}
 		root.AddCommand(newStudyCommand(env))
 		root.SetArgs(args)
 		root.SetOut(env.Stdout)
@@ -33,7 +33,7 @@ func TestStudyScripts(t *testing.T) {
 		}
 		err := root.Execute()
 		if err != nil && !errors.Is(err, errQuiet) {
-			fmt.Fprintf(env.Stderr, "meshmark: %v\n", strings.ReplaceAll(err.Error(), ts.MkAbs(".")+"/", ""))
+			fmt.Fprintf(env.Stderr, "meshtrial: %v\n", strings.ReplaceAll(err.Error(), ts.MkAbs(".")+"/", ""))
 			if hint := errs.Hint(err); hint != "" {
 				fmt.Fprintf(env.Stderr, "  hint: %s\n", hint)
 			}

@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/confile"
-	"github.com/meshmark/meshmark/report"
-	"github.com/meshmark/meshmark/scope"
-	"github.com/meshmark/meshmark/store"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/scope"
+	"github.com/meshtrial/meshtrial/store"
 )
 
 type scopeFlags struct {
@@ -44,8 +44,8 @@ func newScopeCommand(env *Env) *cobra.Command {
 			"dumps and recorded configuration in files, in a run's directory, or of the sidecars of a\n" +
 			"running lab. Which part of it a workload uses no dump can tell; --stats asks the proxies\n" +
 			"what they called so far.",
-		Example: "    meshmark scope --dump sidecar.json\n    meshmark scope --lab local --namespace shop --stats\n" +
-			"    meshmark xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz && meshmark scope --dump shop.xds.gz",
+		Example: "    meshtrial scope --dump sidecar.json\n    meshtrial scope --lab local --namespace shop --stats\n" +
+			"    meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz && meshtrial scope --dump shop.xds.gz",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && len(f.dumps) == 0 {
@@ -56,7 +56,7 @@ func newScopeCommand(env *Env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.dumps, "dump", nil, "config dump of an Envoy, or what meshmark xds record wrote; gzip too, - for standard input; more `FILE`s may follow")
+	flags.StringArrayVar(&f.dumps, "dump", nil, "config dump of an Envoy, or what meshtrial xds record wrote; gzip too, - for standard input; more `FILE`s may follow")
 	flags.StringVar(&f.filters, "envoy-filters", "", "the mesh's EnvoyFilters, a `FILE` of: kubectl get envoyfilters -A -o json (--lab asks for them itself)")
 	flags.StringArrayVar(&f.clusters, "clusters", nil, "answer of /clusters?format=json of the same Envoy, a `FILE` for each dump, in their order")
 	flags.StringVar(&f.run, "run", "", "run directory whose config dumps are read")
@@ -180,7 +180,7 @@ var scopeFiles = []string{confile.Extension, ".json.gz", ".json"}
 // simulated sidecars held.
 func runProxies(ctx context.Context, f scopeFlags, o scope.Options) ([]scope.Proxy, error) {
 	if _, err := os.Stat(f.run); errors.Is(err, fs.ErrNotExist) {
-		return nil, errs.WithHint(errs.Usage("there is no run at %s", f.run), "give the directory that `meshmark run` printed")
+		return nil, errs.WithHint(errs.Usage("there is no run at %s", f.run), "give the directory that `meshtrial run` printed")
 	}
 	root := filepath.Join(f.run, store.DirConfigs)
 	var files []string

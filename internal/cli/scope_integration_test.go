@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/internal/labtest"
-	"github.com/meshmark/meshmark/scope"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/scope"
 )
 
 const scopeManifests = `
@@ -47,7 +47,7 @@ spec:
   template:
     metadata: {labels: {app: shop}}
     spec:
-      containers: [{name: worker, image: "docker.io/meshmark/meshmark:lab", imagePullPolicy: IfNotPresent, args: [worker]}]
+      containers: [{name: worker, image: "docker.io/meshtrial/meshtrial:lab", imagePullPolicy: IfNotPresent, args: [worker]}]
 `
 
 const scopeSidecar = `

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/meshmark/meshmark/scope"
+	"github.com/meshtrial/meshtrial/scope"
 )
 
 // TestScopeScripts runs on dumps recorded from a lab's proxies.
@@ -120,7 +120,7 @@ func TestHugeDumpTakesLittleMemory(t *testing.T) {
 		if cut {
 			dump.want = 100 << 20
 		}
-		cmd := exec.Command("meshmark", "scope", "--dump", "-", "--json", "--top", "3")
+		cmd := exec.Command("meshtrial", "scope", "--dump", "-", "--json", "--top", "3")
 		var stdout, stderr bytes.Buffer
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = dump, &stdout, &stderr
 		err := cmd.Run()

@@ -16,12 +16,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/signals"
-	"github.com/meshmark/meshmark/store"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/signals"
+	"github.com/meshtrial/meshtrial/store"
 )
 
-// signalsFlags are the flags of `meshmark signals`.
+// signalsFlags are the flags of `meshtrial signals`.
 type signalsFlags struct {
 	istiodFlags
 	tableFlags
@@ -292,7 +292,7 @@ func signalsLive(ctx context.Context, env *Env, f signalsFlags, o signals.Option
 	}
 	dir := f.record
 	if dir == "" {
-		if dir, err = os.MkdirTemp("", "meshmark-signals-"); err != nil {
+		if dir, err = os.MkdirTemp("", "meshtrial-signals-"); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/labtest"
-	"github.com/meshmark/meshmark/signals"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/signals"
 )
 
 const signalsManifests = `
@@ -34,7 +34,7 @@ spec:
   template:
     metadata: {labels: {app: shop}}
     spec:
-      containers: [{name: worker, image: "docker.io/meshmark/meshmark:lab", imagePullPolicy: IfNotPresent, args: [worker], resources: {requests: {cpu: 10m}}}]
+      containers: [{name: worker, image: "docker.io/meshtrial/meshtrial:lab", imagePullPolicy: IfNotPresent, args: [worker], resources: {requests: {cpu: 10m}}}]
 `
 
 // notHere are the metrics of the table that the lab does not have, and why.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/meshmark/meshmark/signals"
-	"github.com/meshmark/meshmark/store"
+	"github.com/meshtrial/meshtrial/signals"
+	"github.com/meshtrial/meshtrial/store"
 )
 
 func TestSignalsScripts(t *testing.T) {

@@ -15,11 +15,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/cluster"
-	"github.com/meshmark/meshmark/lab/local"
-	"github.com/meshmark/meshmark/signals"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/cluster"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/signals"
 )
 
 // istiodFlags say which istiod: that of a lab.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/worker"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/worker"
+	"github.com/meshtrial/meshtrial/worker/control"
 	"github.com/spf13/cobra"
 )
 

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/xds"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// xdsFlags are the flags of `meshmark xds`.
+// xdsFlags are the flags of `meshtrial xds`.
 type xdsFlags struct {
 	control        string
 	addresses      []string
@@ -56,8 +56,8 @@ func newXDSCommand(env *Env) *cobra.Command {
 			"does not know too: what its namespace sees, but nothing inbound. Give pods that exist\n" +
 			"with --identities, a file of JSON: [{\"name\": \"a-1\", \"namespace\": \"x\", \"ip\": \"10.0.0.1\"}].\n" +
 			"Interrupted, it prints what it has.",
-		Example: "  meshmark xds --address 10.96.0.20:15010 --proxies 500 --duration 1m\n" +
-			"  meshmark xds --address istiod.istio-system:15012 --security token --token-file token --root-ca root.pem --proxies 50",
+		Example: "  meshtrial xds --address 10.96.0.20:15010 --proxies 500 --duration 1m\n" +
+			"  meshtrial xds --address istiod.istio-system:15012 --security token --token-file token --root-ca root.pem --proxies 50",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.control != "" {
@@ -106,7 +106,7 @@ func (f *xdsFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.namespace, "namespace", "default", "namespace of the proxies")
 	fs.StringVar(&f.serviceAccount, "service-account", "default", "service account of the proxies")
 	fs.StringVar(&f.trustDomain, "trust-domain", "", "with --security mtls and a token: the mesh's trust domain (default whichever the signed certificate is of)")
-	fs.StringVar(&f.prefix, "pod-prefix", "meshmark", "pods are named PREFIX-0, PREFIX-1...")
+	fs.StringVar(&f.prefix, "pod-prefix", "meshtrial", "pods are named PREFIX-0, PREFIX-1...")
 	fs.StringVar(&f.identities, "identities", "", "file with the pods that proxies say they are, JSON")
 	fs.StringVar(&f.clusterID, "cluster-id", "", "istiod's cluster ID (default Kubernetes)")
 	fs.StringVar(&f.istioVersion, "istio-version", "", "version the proxies say they have (default 1.31.0)")
@@ -126,7 +126,7 @@ func (f *xdsFlags) spec(ctx context.Context) (xds.Spec, error) {
 	spec := xds.DefaultSpec("")
 	spec.Addresses = f.addresses
 	if len(f.addresses) == 0 {
-		return spec, errs.WithHint(errs.Usage("no --address"), "meshmark xds --address HOST:15010 --proxies 100")
+		return spec, errs.WithHint(errs.Usage("no --address"), "meshtrial xds --address HOST:15010 --proxies 100")
 	}
 	spec.Mode, spec.StreamsPerConnection, spec.DNSCapture = f.mode, f.streams, f.dnsCapture
 	spec.Mesh = xds.Mesh{ClusterID: f.clusterID, IstioVersion: f.istioVersion}

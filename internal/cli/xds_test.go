@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/xds/server"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/xds/server"
 )
 
 // runIn runs a command line.

@@ -6,8 +6,8 @@ import (
 	"net"
 	"runtime/debug"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/xds/control"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/xds/control"
 )
 
 // serveXDSControl is the xds role: fleets on request, until ctx ends.

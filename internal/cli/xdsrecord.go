@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/confile"
-	"github.com/meshmark/meshmark/xds"
-	"github.com/meshmark/meshmark/xds/server"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/xds"
+	"github.com/meshtrial/meshtrial/xds/server"
 )
 
 // How long a recording waits for a proxy's configuration, and until nothing
@@ -28,7 +28,7 @@ const (
 	recordQuiet    = time.Second
 )
 
-// newXDSRecordCommand is `meshmark xds record`.
+// newXDSRecordCommand is `meshtrial xds record`.
 func newXDSRecordCommand(env *Env) *cobra.Command {
 	f := &xdsFlags{}
 	var out string
@@ -36,17 +36,17 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 		Use:   "record",
 		Short: "Record what an istiod sends one sidecar",
 		Long: "record connects one simulated sidecar (or, with --gateways 1, a gateway), waits until it\n" +
-			"has its configuration, and writes it to a file as istiod sent it. meshmark scope says who\n" +
-			"brought it, meshmark xds serve gives it to any number of sidecars.",
-		Example: "  meshmark xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz\n" +
-			"  meshmark xds record --address 10.96.0.20:15010 --out - | meshmark scope --dump -",
+			"has its configuration, and writes it to a file as istiod sent it. meshtrial scope says who\n" +
+			"brought it, meshtrial xds serve gives it to any number of sidecars.",
+		Example: "  meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz\n" +
+			"  meshtrial xds record --address 10.96.0.20:15010 --out - | meshtrial scope --dump -",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.proxies+f.gateways == 0 && f.identities == "" {
 				f.proxies = 1
 			}
 			if len(f.addresses) == 0 {
-				return errs.WithHint(errs.Usage("no --address"), "meshmark xds record --address HOST:15010 --out shop%s", confile.Extension)
+				return errs.WithHint(errs.Usage("no --address"), "meshtrial xds record --address HOST:15010 --out shop%s", confile.Extension)
 			}
 			spec, err := f.spec(cmd.Context())
 			if err != nil {
@@ -124,17 +124,17 @@ func recordXDS(ctx context.Context, env *Env, spec xds.Spec, out string) (err er
 	return nil
 }
 
-// newXDSServeCommand is `meshmark xds serve`.
+// newXDSServeCommand is `meshtrial xds serve`.
 func newXDSServeCommand(env *Env) *cobra.Command {
 	var listen string
 	cmd := &cobra.Command{
 		Use:   "serve FILE",
 		Short: "Serve recorded configuration to any number of sidecars",
-		Long: "serve is a discovery server that gives every node what meshmark xds record wrote, in the\n" +
+		Long: "serve is a discovery server that gives every node what meshtrial xds record wrote, in the\n" +
 			"clear, delta and state of the world, until it is interrupted. It is no control plane: it\n" +
 			"knows no services and changes nothing. What it answers costs it next to nothing, so that\n" +
 			"the limits of a client show.",
-		Example: "  meshmark xds serve shop.xds.gz --listen 127.0.0.1:15010\n  meshmark xds --address 127.0.0.1:15010 --proxies 10000 --duration 30s",
+		Example: "  meshtrial xds serve shop.xds.gz --listen 127.0.0.1:15010\n  meshtrial xds --address 127.0.0.1:15010 --proxies 10000 --duration 30s",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var c server.Configuration

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/scope"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/scope"
 )
 
 // What one server sends is recorded, weighed, served again and recorded again.
@@ -20,7 +20,7 @@ func TestRecordServeScope(t *testing.T) {
 	l := served(t, 20, 2)
 	dir := t.TempDir()
 	first := filepath.Join(dir, "first.xds.gz")
-	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", l.Addr().String(), "--out", first); err != nil || !strings.Contains(stderr, "sidecar meshmark-0.default") {
+	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", l.Addr().String(), "--out", first); err != nil || !strings.Contains(stderr, "sidecar meshtrial-0.default") {
 		t.Fatalf("%v: %s", err, stderr)
 	}
 	// It is served to others.
@@ -114,7 +114,7 @@ func TestRecordRefuses(t *testing.T) {
 	// A file that is cut short.
 	var cut bytes.Buffer
 	z := gzip.NewWriter(&cut)
-	if _, err := z.Write([]byte(`{"meshmark_configuration":1,"proxy":"a.b","type":"sidecar"}` + "\n{")); err != nil {
+	if _, err := z.Write([]byte(`{"meshtrial_configuration":1,"proxy":"a.b","type":"sidecar"}` + "\n{")); err != nil {
 		t.Fatal(err)
 	}
 	if err := z.Close(); err != nil {

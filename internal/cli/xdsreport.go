@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
-// xdsReport is what `meshmark xds --json` prints.
+// xdsReport is what `meshtrial xds --json` prints.
 type xdsReport struct {
 	Schema       int                `json:"schema"`
 	Addresses    []string           `json:"addresses"`

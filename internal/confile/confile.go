@@ -17,7 +17,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // Schema is the version of the file.
@@ -29,7 +29,7 @@ const Extension = ".xds.gz"
 // Header is the first line.
 type Header struct {
 	// Schema comes first: [Is] looks for it.
-	Schema int `json:"meshmark_configuration"`
+	Schema int `json:"meshtrial_configuration"`
 	// Proxy is NAME.NAMESPACE of the proxy that holds this, Type that of its
 	// node (sidecar, router).
 	Proxy string `json:"proxy"`
@@ -75,7 +75,7 @@ func (w *Writer) Write(r Resource) error {
 const MaxLine = 96 << 20
 
 // begin is how every file begins.
-var begin = []byte(`{"meshmark_configuration":`)
+var begin = []byte(`{"meshtrial_configuration":`)
 
 // Is says whether a document that begins so is a file of this kind.
 func Is(start []byte) bool { return bytes.HasPrefix(start, begin) }
@@ -136,7 +136,7 @@ func (r *Reader) fail(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("it ends in the middle: the file was cut short")
 	}
-	return errs.WithHint(errs.Usage("recorded configuration: line %d: %v", r.line, err), "record one with: meshmark xds record --address ISTIOD:15010 --out FILE%s", Extension)
+	return errs.WithHint(errs.Usage("recorded configuration: line %d: %v", r.line, err), "record one with: meshtrial xds record --address ISTIOD:15010 --out FILE%s", Extension)
 }
 
 // next returns a line without its end; io.EOF where the file ends.

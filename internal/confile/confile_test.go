@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/confile"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/confile"
 	"pgregory.net/rapid"
 )
 
@@ -68,7 +68,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 }
 
 func TestBadFiles(t *testing.T) {
-	const head = `{"meshmark_configuration":1,"proxy":"a.b","type":"sidecar"}` + "\n"
+	const head = `{"meshtrial_configuration":1,"proxy":"a.b","type":"sidecar"}` + "\n"
 	for _, tt := range []struct{ name, file, want string }{
 		{"empty", "", "it is empty"},
 		{"a dump", `{"configs":[]}` + "\n", "does not begin with"},
@@ -117,7 +117,7 @@ type brokenReader struct{ err error }
 func (b brokenReader) Read([]byte) (int, error) { return 0, b.err }
 
 func FuzzReader(f *testing.F) {
-	f.Add([]byte(`{"meshmark_configuration":1,"proxy":"a.b"}` + "\n" + `{"type":"t/a.B","name":"x","body":"AAE="}` + "\n"))
+	f.Add([]byte(`{"meshtrial_configuration":1,"proxy":"a.b"}` + "\n" + `{"type":"t/a.B","name":"x","body":"AAE="}` + "\n"))
 	f.Add([]byte("{\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, got, err := read(bytes.NewReader(data))

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-const module = "github.com/meshmark/meshmark"
+const module = "github.com/meshtrial/meshtrial"
 
 // layers lists the packages from the bottom up. A package may import any
 // package of a lower line, and none of its own line or above; a
@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"mesh/none", "mesh/istio", "mesh/linkerd"},
 	{"runner"},
 	{"internal/cli"},
-	{"cmd/meshmark", "bench", "internal/deptest", "internal/testreport", "internal/labtest"},
+	{"cmd/meshtrial", "bench", "internal/deptest", "internal/testreport", "internal/labtest"},
 }
 
 // pure packages take values and return values.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // Problem is the body of every answer that is no success.

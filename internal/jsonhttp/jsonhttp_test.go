@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 func TestDo(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/jsonhttp"
-	"github.com/meshmark/meshmark/internal/jsonhttp/jsonhttptest"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
 )
 
 // role is a server that parses {"n": N}, until the test ends.

@@ -23,8 +23,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab/local"
 )
 
 // Machine is what a test needs to start labs: the program, and a folder under
@@ -36,7 +36,7 @@ type Machine struct {
 
 // New prepares a lab of the test's own without starting it. It sets the
 // environment of the test, so that package local means that lab too.
-// MESHMARK_PROGRAM names another program than the one built in bin.
+// MESHTRIAL_PROGRAM names another program than the one built in bin.
 func New(t *testing.T) Machine {
 	t.Helper()
 	m := prepare(t)
@@ -55,12 +55,12 @@ func prepare(t *testing.T) Machine {
 	if os.Geteuid() != 0 {
 		t.Skip("a local lab takes root")
 	}
-	program := os.Getenv("MESHMARK_PROGRAM")
+	program := os.Getenv("MESHTRIAL_PROGRAM")
 	if program == "" {
-		program = filepath.Join(repository(t), "bin", "meshmark")
+		program = filepath.Join(repository(t), "bin", "meshtrial")
 	}
 	if _, err := os.Stat(program); err != nil {
-		t.Skipf("no meshmark program: %v; `make build` makes it", err)
+		t.Skipf("no meshtrial program: %v; `make build` makes it", err)
 	}
 	dir, err := os.MkdirTemp("/tmp", "mm")
 	if err != nil {
@@ -111,7 +111,7 @@ func (i *interruptible) forget(m Machine) {
 // use sets the environment of the test.
 func (m Machine) use(t *testing.T) {
 	t.Helper()
-	t.Setenv("MESHMARK_SOURCE", filepath.Join(repository(t), "components", "src"))
+	t.Setenv("MESHTRIAL_SOURCE", filepath.Join(repository(t), "components", "src"))
 	t.Setenv("XDG_STATE_HOME", m.home())
 	t.Setenv("KUBECONFIG", "")
 }
@@ -127,7 +127,7 @@ func (m Machine) remove() error {
 }
 
 func (m Machine) down() error {
-	if _, err := local.Down(context.Background(), filepath.Join(m.home(), "meshmark", "lab")); err != nil {
+	if _, err := local.Down(context.Background(), filepath.Join(m.home(), "meshtrial", "lab")); err != nil {
 		return fmt.Errorf("take the lab down: %w", err)
 	}
 	return os.RemoveAll(m.Dir)
@@ -204,11 +204,11 @@ func Shared(t *testing.T, args ...string) (Machine, *local.Lab) {
 }
 
 // Start gives a lab as [Shared] does, or the one whose state folder
-// MESHMARK_TEST_LAB names, which it leaves as it is: while a test is written
+// MESHTRIAL_TEST_LAB names, which it leaves as it is: while a test is written
 // that saves the wait.
 func Start(t *testing.T) *local.Lab {
 	t.Helper()
-	if state := os.Getenv("MESHMARK_TEST_LAB"); state != "" {
+	if state := os.Getenv("MESHTRIAL_TEST_LAB"); state != "" {
 		l, err := local.Open(state)
 		if err != nil {
 			t.Fatal(err)
@@ -258,7 +258,7 @@ func Namespace(t *testing.T, l *local.Lab, name string) {
 // Kubectl runs a lab's own kubectl and returns all it said.
 func Kubectl(t *testing.T, l *local.Lab, input string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(local.ToolsDir(os.Getenv("MESHMARK_TEST_LAB")), "kubectl"), args...)
+	cmd := exec.Command(filepath.Join(local.ToolsDir(os.Getenv("MESHTRIAL_TEST_LAB")), "kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+l.Kubeconfig())
 	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.CombinedOutput()

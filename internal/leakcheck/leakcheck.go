@@ -43,7 +43,7 @@ type Options struct {
 // HostFolders are what belongs to the host's own containerd, CNI, kubelet and
 // configuration.
 var HostFolders = []string{"/etc", "/opt", "/usr/libexec", "/var/lib/cni", "/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods", "/var/log/containers",
-	"/run/containerd", "/run/netns", "/run/runc", "/run/meshmark"}
+	"/run/containerd", "/run/netns", "/run/runc", "/run/meshtrial"}
 
 // Snapshot is what a machine has at a moment: for each kind, descriptions.
 type Snapshot struct {

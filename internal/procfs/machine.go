@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // CPUInfo is what /proc/cpuinfo says.

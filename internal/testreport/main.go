@@ -104,7 +104,7 @@ func (r result) root() result {
 	return result{pkg: r.pkg, test: test}
 }
 
-const module = "github.com/meshmark/meshmark/"
+const module = "github.com/meshtrial/meshtrial/"
 
 // tally is what the events of a run of tests add up to. Only tests count, not
 // packages; a package that fails without a failed test (it did not build, or

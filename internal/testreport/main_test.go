@@ -18,12 +18,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const events = `{"Action":"start","Package":"github.com/meshmark/meshmark/stat"}
-{"Action":"pass","Package":"github.com/meshmark/meshmark/stat","Test":"TestA","Elapsed":1.5}
-{"Action":"output","Package":"github.com/meshmark/meshmark/stat","Test":"TestB","Output":"=== RUN   TestB\n"}
-{"Action":"output","Package":"github.com/meshmark/meshmark/stat","Test":"TestB","Output":"    b_test.go:12: needs root\n"}
-{"Action":"skip","Package":"github.com/meshmark/meshmark/stat","Test":"TestB"}
-{"Action":"pass","Package":"github.com/meshmark/meshmark/stat","Elapsed":2}
+const events = `{"Action":"start","Package":"github.com/meshtrial/meshtrial/stat"}
+{"Action":"pass","Package":"github.com/meshtrial/meshtrial/stat","Test":"TestA","Elapsed":1.5}
+{"Action":"output","Package":"github.com/meshtrial/meshtrial/stat","Test":"TestB","Output":"=== RUN   TestB\n"}
+{"Action":"output","Package":"github.com/meshtrial/meshtrial/stat","Test":"TestB","Output":"    b_test.go:12: needs root\n"}
+{"Action":"skip","Package":"github.com/meshtrial/meshtrial/stat","Test":"TestB"}
+{"Action":"pass","Package":"github.com/meshtrial/meshtrial/stat","Elapsed":2}
 `
 
 func TestReport(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/internal/yamltree"
+	"github.com/meshtrial/meshtrial/internal/yamltree"
 )
 
 var (

@@ -26,8 +26,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
 )
 
 // Options of [Open].
@@ -37,7 +37,7 @@ type Options struct {
 	Kubeconfig string
 	// Context is the context to use. Default: the file's current one.
 	Context string
-	// Images are what pods may use; Meshmark is needed, the mesh's own
+	// Images are what pods may use; Meshtrial is needed, the mesh's own
 	// images are the ones it was installed with.
 	Images lab.Images
 }

@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
 )
 
 // fakeAPI answers version and access reviews; allow decides the latter.
@@ -64,11 +64,11 @@ func kubeconfig(t *testing.T, url string) string {
 
 func TestOpen(t *testing.T) {
 	path := fakeAPI(t, func(authorization.ResourceAttributes) bool { return true })
-	l, err := Open(context.Background(), Options{Kubeconfig: path, Images: lab.Images{Meshmark: "registry/meshmark:1"}})
+	l, err := Open(context.Background(), Options{Kubeconfig: path, Images: lab.Images{Meshtrial: "registry/meshtrial:1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.Kind() != lab.KindCluster || l.ServerVersion() != "v1.36.3" || l.Context() != "here" || l.Kubeconfig() != path || l.Images().Meshmark != "registry/meshmark:1" {
+	if l.Kind() != lab.KindCluster || l.ServerVersion() != "v1.36.3" || l.Context() != "here" || l.Kubeconfig() != path || l.Images().Meshtrial != "registry/meshtrial:1" {
 		t.Errorf("%+v", l)
 	}
 	if err := l.Close(); err != nil {

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/meshmark/meshmark/internal/wake"
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // hierarchy is one mounted cgroup hierarchy.

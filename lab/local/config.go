@@ -8,14 +8,14 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/meshmark/meshmark/components"
+	"github.com/meshtrial/meshtrial/components"
 )
 
 // Folders inside the lab's mount namespace. All of them are mounts of the
 // lab's own, so that nothing of the host's is touched, and their paths are
 // short, as socket paths must be.
 const (
-	runDir       = "/run/meshmark"
+	runDir       = "/run/meshtrial"
 	imageDir     = runDir + "/images" // containerd's kept root
 	kubeletDir   = "/var/lib/kubelet"
 	etcdSocket   = runDir + "/etcd.sock"

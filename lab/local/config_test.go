@@ -11,15 +11,15 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/meshmark/meshmark/components"
-	"github.com/meshmark/meshmark/lab"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/lab"
 )
 
 func testSpec(t *testing.T) *spec {
 	t.Helper()
 	s := &spec{
 		ID: "abc123", Dir: labDir(filepath.Join(t.TempDir(), "abc123")), ImageStore: "/cache/containerd/0", Network: testNetwork,
-		Cgroup: "/meshmark-abc123", Programs: map[string]components.Program{}, CNI: "/cache/debian/cni", Pause: "docker.io/meshmark/pause:1",
+		Cgroup: "/meshtrial-abc123", Programs: map[string]components.Program{}, CNI: "/cache/debian/cni", Pause: "docker.io/meshtrial/pause:1",
 		Images: []components.Image{{Ref: "a", Path: "/cache/images/a.tar"}, {Ref: "b"}},
 	}
 	for _, name := range programNames {
@@ -58,7 +58,7 @@ func TestFilesParse(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(string(files["conf/containerd.toml"]), `path = "/run/meshmark/opt"`) {
+	if !strings.Contains(string(files["conf/containerd.toml"]), `path = "/run/meshtrial/opt"`) {
 		t.Error("containerd's opt folder is the host's")
 	}
 }
@@ -79,7 +79,7 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	for _, arg := range s.etcd().args {
-		if strings.HasPrefix(arg, "--listen") && !strings.Contains(arg, "unix:///run/meshmark/") {
+		if strings.HasPrefix(arg, "--listen") && !strings.Contains(arg, "unix:///run/meshtrial/") {
 			t.Errorf("etcd listens on more than a socket of the lab's own: %s", arg)
 		}
 	}

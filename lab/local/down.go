@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/meshmark/meshmark/internal/wake"
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // How long init may take to end by itself, and how long what is left of a
@@ -50,7 +50,7 @@ func Down(ctx context.Context, dir string) (wasRunning bool, err error) {
 
 // end ends the init that holds the lock, and takes the lock.
 func (p paths) end(ctx context.Context) (*os.File, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, sweepLimit, errors.New("another meshmark command is at work on this lab"))
+	limited, cancel := context.WithTimeoutCause(ctx, sweepLimit, errors.New("another meshtrial command is at work on this lab"))
 	defer cancel()
 	for {
 		// The lock is held by init, or by an Up that has yet to start it.
@@ -170,7 +170,7 @@ func sweep(ctx context.Context, p paths) error {
 	for id := range ids {
 		all = append(all,
 			unlinkHost(hostInterface(id)),
-			groups.remove(ctx, "/meshmark-"+id),
+			groups.remove(ctx, "/meshtrial-"+id),
 			os.RemoveAll(string(p.dir(id))))
 	}
 	// After its link: of labs that end at once the last one sees no other.

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/local"
 )
 
 // victims are programs of a lab that get killed.
@@ -32,7 +32,7 @@ func pidsOf(id, program string) []int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		groups, _ := os.ReadFile(dir + "/cgroup")
-		if !strings.Contains(string(groups), "/meshmark-"+id) {
+		if !strings.Contains(string(groups), "/meshtrial-"+id) {
 			continue
 		}
 		command, _ := os.ReadFile(dir + "/cmdline")
@@ -50,10 +50,10 @@ func pidsOf(id, program string) []int {
 // once. After each `lab down` nothing is left.
 func TestKills(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("MESHMARK_SEED"); text != "" {
+	if text := os.Getenv("MESHTRIAL_SEED"); text != "" {
 		seed, _ = strconv.ParseUint(text, 10, 64)
 	}
-	t.Logf("MESHMARK_SEED=%d", seed)
+	t.Logf("MESHTRIAL_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
 	b := newBench(t)
 	kills := 0
@@ -134,7 +134,7 @@ spec:
     metadata: {labels: {app: app}, annotations: {sidecar.istio.io/proxyCPU: 10m}}
     spec:
       terminationGracePeriodSeconds: 1
-      containers: [{name: app, image: "docker.io/meshmark/pause:1"}]
+      containers: [{name: app, image: "docker.io/meshtrial/pause:1"}]
 `
 
 // mended waits until every part of a lab works again: the node is ready, and

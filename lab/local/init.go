@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/meshmark/meshmark/components"
-	"github.com/meshmark/meshmark/internal/wake"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // event is a line between init and the Up that started it.
@@ -62,7 +62,7 @@ type node struct {
 // every process of the lab ends with it.
 func Init(ctx context.Context, specFile string) error {
 	if os.Getpid() != 1 {
-		return errors.New("lab-init is started by `meshmark lab up`, as the first process of new namespaces")
+		return errors.New("lab-init is started by `meshtrial lab up`, as the first process of new namespaces")
 	}
 	unix.CloseOnExec(fdControl)
 	unix.CloseOnExec(fdLabLock)
@@ -251,7 +251,7 @@ func (n *node) importAll(ctx context.Context, images []components.Image) error {
 	// What the imports replaced or used on the way is garbage now; deleting
 	// an image and waiting for it collects it, so that what is saved is what
 	// stays.
-	const marker = "docker.io/meshmark/collect:garbage"
+	const marker = "docker.io/meshtrial/collect:garbage"
 	if err := ctr("import", "tag", "--force", images[0].Ref, marker); err != nil {
 		return err
 	}

@@ -17,14 +17,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/labtest"
-	"github.com/meshmark/meshmark/internal/leakcheck"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/local"
 )
 
-// bench is a machine's worth of tools for these tests: the meshmark program
+// bench is a machine's worth of tools for these tests: the meshtrial program
 // and a state folder of its own.
 type bench struct {
 	labtest.Machine
@@ -35,7 +35,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	m := labtest.New(t)
-	b := &bench{Machine: m, state: filepath.Join(os.Getenv("XDG_STATE_HOME"), "meshmark", "lab")}
+	b := &bench{Machine: m, state: filepath.Join(os.Getenv("XDG_STATE_HOME"), "meshtrial", "lab")}
 	var err error
 	if b.before, err = leakcheck.Take(b.leaks()); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func newBench(t *testing.T) *bench {
 func (b *bench) leaks(ids ...string) leakcheck.Options {
 	only := []string{b.state}
 	for _, id := range ids {
-		only = append(only, "meshmark-"+id)
+		only = append(only, "meshtrial-"+id)
 	}
 	return leakcheck.Options{Only: only}
 }
@@ -228,7 +228,7 @@ func TestLab(t *testing.T) {
 			switch kind {
 			case "process", "namespace", "cgroup": // the lab's own
 			case "interface", "route":
-				if !strings.HasSuffix(found, "meshmark-"+status.ID) {
+				if !strings.HasSuffix(found, "meshtrial-"+status.ID) {
 					t.Error(found)
 				}
 			default: // a listener, a mount, a rule, a file

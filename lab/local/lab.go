@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/meshmark/meshmark/components"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
 )
 
 // ErrRunning says that a lab runs already; one state folder has one lab.
@@ -22,11 +22,11 @@ var ErrNotRunning = errors.New("no lab is running")
 
 // Options of [Up]. The zero value is what users get.
 type Options struct {
-	// StateDir holds the lab's state. Default: meshmark/lab in the user's
+	// StateDir holds the lab's state. Default: meshtrial/lab in the user's
 	// state folder ($XDG_STATE_HOME, or ~/.local/state).
 	StateDir string
-	// CacheDir holds components and images. Default: $MESHMARK_CACHE, or
-	// meshmark in the user's cache folder.
+	// CacheDir holds components and images. Default: $MESHTRIAL_CACHE, or
+	// meshtrial in the user's cache folder.
 	CacheDir string
 	// EnvoyVersions are the sidecar images wanted beside the default one.
 	EnvoyVersions []string
@@ -37,7 +37,7 @@ type Options struct {
 	// Linkerd, if set, is made ready to be installed beside or instead of
 	// Istio: see [Lab.Linkerd].
 	Linkerd *components.LinkerdOptions
-	// Program is the meshmark program: it becomes the lab's init by its
+	// Program is the meshtrial program: it becomes the lab's init by its
 	// command lab-init, and the roles' image is made from it. Default: the
 	// program that runs.
 	Program string
@@ -118,16 +118,16 @@ func Open(dir string) (*Lab, error) {
 	}
 	r, err := p.readRecord()
 	if errors.Is(err, errNoRecord) {
-		return nil, errs.WithHint(ErrNotRunning, "meshmark lab up starts one")
+		return nil, errs.WithHint(ErrNotRunning, "meshtrial lab up starts one")
 	}
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case !r.initAlive():
-		return nil, errs.WithHint(fmt.Errorf("%w: what is left of lab %s is dead", ErrNotRunning, r.ID), "meshmark lab down removes what is left of it, meshmark lab up does so too and starts a new one")
+		return nil, errs.WithHint(fmt.Errorf("%w: what is left of lab %s is dead", ErrNotRunning, r.ID), "meshtrial lab down removes what is left of it, meshtrial lab up does so too and starts a new one")
 	case r.Phase != phaseReady:
-		return nil, errs.WithHint(fmt.Errorf("%w: lab %s is still being started", ErrNotRunning, r.ID), "wait for `meshmark lab up` to end")
+		return nil, errs.WithHint(fmt.Errorf("%w: lab %s is still being started", ErrNotRunning, r.ID), "wait for `meshtrial lab up` to end")
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig())
 	if err != nil {

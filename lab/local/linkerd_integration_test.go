@@ -15,15 +15,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshtrial/meshtrial/lab/local"
 )
 
 // Both meshes come up in one lab; pods of Linkerd speak mutual TLS, beside
 // pods without it; and nothing is left when the lab goes.
 func TestLinkerd(t *testing.T) {
-	dir := os.Getenv("MESHMARK_LINKERD")
+	dir := os.Getenv("MESHTRIAL_LINKERD")
 	if dir == "" {
-		t.Skip("MESHMARK_LINKERD names no folder with Linkerd's programs and charts")
+		t.Skip("MESHTRIAL_LINKERD names no folder with Linkerd's programs and charts")
 	}
 	b := newBench(t)
 	l := b.up(t, "--linkerd", dir)
@@ -47,7 +47,7 @@ func TestLinkerd(t *testing.T) {
 			}
 		}
 	}
-	image := l.Images().Meshmark
+	image := l.Images().Meshtrial
 	kubectl(t, fmt.Sprintf(`
 apiVersion: v1
 kind: Namespace

@@ -233,13 +233,13 @@ func nodeRoles() []byte {
 	return fmt.Appendf(nil, `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {name: meshmark:kubelet-api}
+metadata: {name: meshtrial:kubelet-api}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: system:kubelet-api-admin}
 subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: %[1]s}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {name: meshmark:kwok}
+metadata: {name: meshtrial:kwok}
 rules:
 - {apiGroups: [""], resources: [nodes], verbs: [get, list, watch, patch, update]}
 - {apiGroups: [""], resources: [nodes/status, pods/status], verbs: [patch, update]}
@@ -249,8 +249,8 @@ rules:
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {name: meshmark:kwok}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: meshmark:kwok}
+metadata: {name: meshtrial:kwok}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: meshtrial:kwok}
 subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: %[2]s}]
 `, kubeletClientUser, kwokUser)
 }

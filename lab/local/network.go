@@ -55,7 +55,7 @@ func (n network) dns() netip.Addr {
 func (n network) apiURL() string { return "https://" + n.Node.Addr().String() + ":6443" }
 
 // hostInterface names the host's end of the link of lab id.
-func hostInterface(id string) string { return "meshmark-" + id }
+func hostInterface(id string) string { return "meshtrial-" + id }
 
 // chooseNetwork picks ranges that overlap none of the taken ones: the usual
 // ranges of Kubernetes where they are free, the next ones where not.

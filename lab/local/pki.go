@@ -118,7 +118,7 @@ var apiUsers = map[string]struct {
 	user   string
 	groups []string
 }{
-	"admin":                   {"meshmark-admin", []string{"system:masters"}},
+	"admin":                   {"meshtrial-admin", []string{"system:masters"}},
 	"kube-controller-manager": {"system:kube-controller-manager", nil},
 	"kube-scheduler":          {"system:kube-scheduler", nil},
 	"kube-proxy":              {"system:kube-proxy", nil},
@@ -135,11 +135,11 @@ const (
 // pkiFiles makes all keys and certificates of a lab: the files by name, and
 // the kubeconfigs by user.
 func pkiFiles(addresses network, now time.Time) (files, kubeconfigs map[string][]byte, err error) {
-	ca, err := newAuthority("meshmark lab", now)
+	ca, err := newAuthority("meshtrial lab", now)
 	if err != nil {
 		return nil, nil, err
 	}
-	front, err := newAuthority("meshmark lab front proxy", now)
+	front, err := newAuthority("meshtrial lab front proxy", now)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -206,12 +206,12 @@ func kubeconfigYAML(server string, ca []byte, user string, pair keyPair) ([]byte
 	return yaml.Marshal(map[string]any{
 		"apiVersion": "v1",
 		"kind":       "Config",
-		"clusters": []any{map[string]any{"name": "meshmark", "cluster": map[string]any{
+		"clusters": []any{map[string]any{"name": "meshtrial", "cluster": map[string]any{
 			"server": server, "certificate-authority-data": b64(ca)}}},
 		"users": []any{map[string]any{"name": user, "user": map[string]any{
 			"client-certificate-data": b64(pair.cert), "client-key-data": b64(pair.key)}}},
-		"contexts": []any{map[string]any{"name": "meshmark", "context": map[string]any{
-			"cluster": "meshmark", "user": user}}},
-		"current-context": "meshmark",
+		"contexts": []any{map[string]any{"name": "meshtrial", "context": map[string]any{
+			"cluster": "meshtrial", "user": user}}},
+		"current-context": "meshtrial",
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/meshmark/meshmark/doctor"
+	"github.com/meshtrial/meshtrial/doctor"
 )
 
 // What a lab needs at least.
@@ -61,7 +61,7 @@ func Requirements(o Options) []doctor.Line {
 	}
 	cache, err := cacheDir(o.CacheDir)
 	if err != nil {
-		return []doctor.Line{{Name: "cache folder", Status: doctor.Failure, Detail: err.Error(), Mend: "set MESHMARK_CACHE"}}
+		return []doctor.Line{{Name: "cache folder", Status: doctor.Failure, Detail: err.Error(), Mend: "set MESHTRIAL_CACHE"}}
 	}
 	return m.check(state.base, cache)
 }
@@ -79,7 +79,7 @@ func (m machine) check(state, cache string) []doctor.Line {
 	if m.uid != 0 {
 		root = fmt.Errorf("a local lab makes namespaces and mounts, which takes root; this is user %d", m.uid)
 	}
-	add("root", "user 0", "run it as root: sudo -E meshmark ...", root)
+	add("root", "user 0", "run it as root: sudo -E meshtrial ...", root)
 	add("kernel", m.release(), "use a newer kernel", m.kernel())
 	groups, err := m.cgroups()
 	add("lab cgroups", groups, "mount them, for example: mount -t cgroup2 cgroup2 /sys/fs/cgroup", err)
@@ -91,7 +91,7 @@ func (m machine) check(state, cache string) []doctor.Line {
 	add("masked folders", strings.Join(masked, ", "), "create them", m.folders())
 	for _, folder := range []struct{ name, dir string }{{"lab state disk", state}, {"lab cache disk", cache}} {
 		detail, err := m.disk(folder.dir)
-		add(folder.name, detail, "free some space, or set XDG_STATE_HOME and MESHMARK_CACHE to folders on another disk", err)
+		add(folder.name, detail, "free some space, or set XDG_STATE_HOME and MESHTRIAL_CACHE to folders on another disk", err)
 	}
 	detail, err := m.memory()
 	add("lab memory", detail, "end other programs, or use a larger machine", err)
@@ -318,8 +318,8 @@ func tryOverlay(dir string) error {
 
 func tryVeth() error {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name = "meshmark-try"
-	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "meshmark-peer"}); err != nil {
+	attrs.Name = "meshtrial-try"
+	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "meshtrial-peer"}); err != nil {
 		return fmt.Errorf("veth links cannot be made: %w", err)
 	}
 	return nil

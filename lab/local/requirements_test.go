@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/doctor"
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/doctor"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // fitMachine is a made-up machine that has everything.

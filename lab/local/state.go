@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/meshmark/meshmark/lab"
+	"github.com/meshtrial/meshtrial/lab"
 )
 
 // recordSchema is the version of lab.json; a record of another version is
@@ -63,7 +63,7 @@ func stateDir(dir string) (paths, error) {
 			}
 			dir = filepath.Join(home, ".local", "state")
 		}
-		dir = filepath.Join(dir, "meshmark", "lab")
+		dir = filepath.Join(dir, "meshtrial", "lab")
 	}
 	dir, err := filepath.Abs(dir)
 	return paths{dir}, err

@@ -24,7 +24,7 @@ func TestRecord(t *testing.T) {
 	if _, err := p.readRecord(); !errors.Is(err, errNoRecord) {
 		t.Errorf("without a record: %v", err)
 	}
-	want := &record{Schema: recordSchema, ID: "abc123", Phase: phaseReady, Started: testTime, Network: testNetwork, Cgroup: "/meshmark-abc123",
+	want := &record{Schema: recordSchema, ID: "abc123", Phase: phaseReady, Started: testTime, Network: testNetwork, Cgroup: "/meshtrial-abc123",
 		Sysctls: map[string]int{inotifyInstances: 128}}
 	if err := p.writeRecord(want); err != nil {
 		t.Fatal(err)

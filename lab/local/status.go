@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
 )
 
 // States of a lab.
@@ -23,7 +23,7 @@ const (
 	StateDead     = "dead" // its init was killed; Down removes what is left
 )
 
-// Status says how a lab is. Its JSON is what `meshmark lab status --json`
+// Status says how a lab is. Its JSON is what `meshtrial lab status --json`
 // prints.
 type Status struct {
 	Schema     int               `json:"schema"`
@@ -55,7 +55,7 @@ func GetStatus(dir string) (*Status, error) {
 		return status, nil
 	}
 	if err != nil {
-		return nil, errs.WithHint(err, "meshmark lab down removes it")
+		return nil, errs.WithHint(err, "meshtrial lab down removes it")
 	}
 	status.ID, status.Started, status.UpSeconds, status.InitPID = r.ID, r.Started, r.UpSeconds, r.InitPID
 	status.Kubeconfig, status.API, status.Cgroup, status.Images = p.kubeconfig(), r.Network.apiURL(), r.Cgroup, r.Images
@@ -105,7 +105,7 @@ func LogFiles(dir string) (map[string]string, error) {
 	}
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errs.WithHint(ErrNotRunning, "meshmark lab up starts one")
+		return nil, errs.WithHint(ErrNotRunning, "meshtrial lab up starts one")
 	}
 	if err != nil {
 		return nil, err

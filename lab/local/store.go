@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/meshmark/meshmark/components"
+	"github.com/meshtrial/meshtrial/components"
 )
 
 // imageStore is containerd's root, kept between labs so that images are

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/meshmark/meshmark/components"
+	"github.com/meshtrial/meshtrial/components"
 )
 
 // fakeStore is a store as containerd leaves it.

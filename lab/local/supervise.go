@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/meshmark/meshmark/internal/wake"
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // Restart delays of a component that ends by itself.

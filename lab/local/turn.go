@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/wake"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // turnSocket is the abstract socket that a lab holds while it takes what the
@@ -18,7 +18,7 @@ import (
 // them, or looks which other labs run and sets the machine's controls by that.
 // Such a socket belongs to a network namespace, as addresses do, and ends with
 // its process, whatever becomes of that.
-const turnSocket = "@meshmark-lab-turn"
+const turnSocket = "@meshtrial-lab-turn"
 
 // turnLimit bounds the wait for another lab: it starts a process meanwhile.
 const turnLimit = time.Minute

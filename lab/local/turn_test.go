@@ -14,7 +14,7 @@ import (
 
 // Of labs that start at once one after the other chooses addresses.
 func TestTurns(t *testing.T) {
-	socket := fmt.Sprintf("@meshmark-test-turn-%d", os.Getpid())
+	socket := fmt.Sprintf("@meshtrial-test-turn-%d", os.Getpid())
 	var at, most atomic.Int32
 	var all sync.WaitGroup
 	for range 8 {

@@ -14,10 +14,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/meshmark/meshmark/components"
-	"github.com/meshmark/meshmark/doctor"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/doctor"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
 )
 
 // Up starts a lab and returns when its API, its DNS and what OnAPI does are
@@ -103,14 +103,14 @@ func newStarter(o Options) (*starter, error) {
 
 func cacheDir(dir string) (string, error) {
 	if dir == "" {
-		dir = os.Getenv("MESHMARK_CACHE")
+		dir = os.Getenv("MESHTRIAL_CACHE")
 	}
 	if dir == "" {
 		user, err := os.UserCacheDir()
 		if err != nil {
 			return "", fmt.Errorf("find a folder for the cache: %w", err)
 		}
-		dir = filepath.Join(user, "meshmark")
+		dir = filepath.Join(user, "meshtrial")
 	}
 	return filepath.Abs(dir)
 }
@@ -119,13 +119,13 @@ func (u *starter) alreadyRunning() error {
 	err := ErrRunning
 	r, failed := u.paths.readRecord()
 	if failed != nil || r.Phase == phaseStarting {
-		return errs.WithHint(errs.Usage("another meshmark command is at work on this lab, starting or ending it"),
-			"wait until it is done: meshmark lab status\nor end the lab: meshmark lab down")
+		return errs.WithHint(errs.Usage("another meshtrial command is at work on this lab, starting or ending it"),
+			"wait until it is done: meshtrial lab status\nor end the lab: meshtrial lab down")
 	}
 	if failed == nil {
 		err = fmt.Errorf("%w: lab %s, %s since %s", ErrRunning, r.ID, r.Phase, r.Started.Local().Format(time.DateTime))
 	}
-	return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "use it: eval \"$(meshmark lab env)\"\nor end it: meshmark lab down")
+	return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "use it: eval \"$(meshtrial lab env)\"\nor end it: meshtrial lab down")
 }
 
 // refuse makes one error of all requirements that fail.
@@ -155,7 +155,7 @@ func (u *starter) gather(ctx context.Context) error {
 	envoys := append([]string{components.DefaultEnvoy}, u.o.EnvoyVersions...)
 	slices.Sort(envoys)
 	u.images, err = u.builder.Images(ctx, components.ImageOptions{
-		MeshmarkBinary: u.o.Program, EnvoyVersions: slices.Compact(envoys), Official: u.o.Official, Hub: u.o.Hub, Tag: u.o.Tag})
+		MeshtrialBinary: u.o.Program, EnvoyVersions: slices.Compact(envoys), Official: u.o.Official, Hub: u.o.Hub, Tag: u.o.Tag})
 	if err != nil || u.o.Linkerd == nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (u *starter) gather(ctx context.Context) error {
 
 // imagesOf says what pods may use.
 func (u *starter) imagesOf() lab.Images {
-	images := lab.Images{Meshmark: components.RolesRef, Proxies: map[string]string{}, PullPolicy: corev1.PullIfNotPresent}
+	images := lab.Images{Meshtrial: components.RolesRef, Proxies: map[string]string{}, PullPolicy: corev1.PullIfNotPresent}
 	for _, image := range u.images {
 		name, tag, _ := strings.Cut(image.Ref, "/pilot:")
 		if tag != "" {
@@ -218,7 +218,7 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 	id := newID()
 	u.record = &record{
 		Schema: recordSchema, ID: id, Phase: phaseStarting, BootID: bootID(), Started: u.began.UTC(),
-		HostInterface: hostInterface(id), Network: addresses, Cgroup: "/meshmark-" + id, ImageStore: store.dir, Images: u.imagesOf(),
+		HostInterface: hostInterface(id), Network: addresses, Cgroup: "/meshtrial-" + id, ImageStore: store.dir, Images: u.imagesOf(),
 	}
 	host := sysctls{"/proc/sys"}
 	if u.record.Sysctls, err = host.toRaise(inotifyInstances, needInotify); err != nil {

@@ -3,13 +3,13 @@ package local
 import (
 	"testing"
 
-	"github.com/meshmark/meshmark/components"
+	"github.com/meshtrial/meshtrial/components"
 )
 
 func TestImagesOf(t *testing.T) {
 	u := &starter{images: []components.Image{{Ref: components.PauseRef}, {Ref: "docker.io/istio/pilot:1"}}}
 	plain := u.imagesOf()
-	if plain.Istiod != "docker.io/istio/pilot:1" || plain.Hub != "docker.io/istio" || plain.Proxy != "docker.io/istio/proxyv2:1" || plain.Meshmark != components.RolesRef {
+	if plain.Istiod != "docker.io/istio/pilot:1" || plain.Hub != "docker.io/istio" || plain.Proxy != "docker.io/istio/proxyv2:1" || plain.Meshtrial != components.RolesRef {
 		t.Errorf("%+v", plain)
 	}
 	if plain.LinkerdVersion != "" || plain.LinkerdProxy != "" || plain.LinkerdController != "" {

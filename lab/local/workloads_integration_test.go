@@ -21,11 +21,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/meshmark/meshmark/components"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/cluster"
-	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/cluster"
+	"github.com/meshtrial/meshtrial/lab/local"
 )
 
 func workloads(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes.Interface) {
@@ -76,7 +76,7 @@ kind: DaemonSet
 metadata: {name: everywhere}
 spec:
   selector: {matchLabels: {app: everywhere}}
-  template: {metadata: {labels: {app: everywhere}}, spec: {terminationGracePeriodSeconds: 0, containers: [{name: c, image: "docker.io/meshmark/pause:1"}]}}
+  template: {metadata: {labels: {app: everywhere}}, spec: {terminationGracePeriodSeconds: 0, containers: [{name: c, image: "docker.io/meshtrial/pause:1"}]}}
 ---
 apiVersion: v1
 kind: PersistentVolume
@@ -180,7 +180,7 @@ func proxyStatus(t *testing.T, ctx context.Context, l *local.Lab) {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(status, func(s components.Status) bool { return s.Name == "istioctl" && s.Cached }) {
-		t.Skip("istioctl is not built: meshmark components build istioctl")
+		t.Skip("istioctl is not built: meshtrial components build istioctl")
 	}
 	set, err := builder.Ensure(ctx, "istioctl")
 	if err != nil {
@@ -255,7 +255,7 @@ func strangersCluster(t *testing.T, ctx context.Context, l *local.Lab) {
 	if err := os.WriteFile(guest, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"config", "set-credentials", "guest", "--token=" + token}, {"config", "set-context", "meshmark", "--user=guest"}} {
+	for _, args := range [][]string{{"config", "set-credentials", "guest", "--token=" + token}, {"config", "set-context", "meshtrial", "--user=guest"}} {
 		kubectl(t, "", append([]string{"--kubeconfig=" + guest}, args...)...)
 	}
 	// The API server learns of the account and of its rights a moment later.

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/meshmark/meshmark/internal/jsonhttp"
-	"github.com/meshmark/meshmark/load"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/load"
 )
 
 // maxAnswer bounds what a client reads of one answer, in bytes.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/jsonhttp"
-	"github.com/meshmark/meshmark/internal/jsonhttp/jsonhttptest"
-	"github.com/meshmark/meshmark/load"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
+	"github.com/meshtrial/meshtrial/load"
 )
 
 // lab is a control server, a client of it, and a target.

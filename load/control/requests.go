@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/internal/jsonhttp"
-	"github.com/meshmark/meshmark/load"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/load"
 )
 
 func (s *Server) rate(w http.ResponseWriter, r *http.Request, _ string, running *load.Running) {

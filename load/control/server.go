@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/jsonhttp"
-	"github.com/meshmark/meshmark/load"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/load"
 )
 
 // maxRequest bounds what the server reads of one request, in bytes: enough

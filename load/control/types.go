@@ -1,6 +1,6 @@
 package control
 
-import "github.com/meshmark/meshmark/load"
+import "github.com/meshtrial/meshtrial/load"
 
 // Started answers /v1/start: the run is under way.
 type Started struct {

@@ -37,7 +37,7 @@ func NewTemplate(method, path, host string, headers []Header, payload []byte, cl
 		b = append(b, "\r\n"...)
 	}
 	if !given("user-agent") {
-		b = append(b, "User-Agent: meshmark\r\n"...)
+		b = append(b, "User-Agent: meshtrial\r\n"...)
 	}
 	for _, h := range headers {
 		b = append(b, h.Name...)

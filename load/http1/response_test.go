@@ -224,7 +224,7 @@ func TestTemplate(t *testing.T) {
 		if err != nil || !bytes.Equal(body, payload[:tt.n]) {
 			t.Errorf("%q: body %q, %v", b, body, err)
 		}
-		if req.Method != tt.method || req.URL.String() != "/a?b=c" || req.Host != "other" || req.Header.Get("X-A") != "b" || req.Close != tt.close || req.UserAgent() != "meshmark" {
+		if req.Method != tt.method || req.URL.String() != "/a?b=c" || req.Host != "other" || req.Header.Get("X-A") != "b" || req.Close != tt.close || req.UserAgent() != "meshtrial" {
 			t.Errorf("%q was read as %+v", b, req)
 		}
 	}

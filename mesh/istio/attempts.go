@@ -3,7 +3,7 @@ package istio
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshtrial/meshtrial/mesh"
 )
 
 var _ mesh.AttemptLogger = (*Mesh)(nil)
@@ -25,7 +25,7 @@ func (*Mesh) AttemptLog(w mesh.Workload, port int) *unstructured.Unstructured {
 	failed := map[string]any{"or_filter": map[string]any{"filters": []any{
 		map[string]any{"response_flag_filter": map[string]any{}}, // any flag
 		map[string]any{"status_code_filter": map[string]any{"comparison": map[string]any{
-			"op": "GE", "value": map[string]any{"default_value": int64(400), "runtime_key": "meshmark.failed"}}}},
+			"op": "GE", "value": map[string]any{"default_value": int64(400), "runtime_key": "meshtrial.failed"}}}},
 	}}}
 	text := func(format string) map[string]any {
 		return map[string]any{"text_format_source": map[string]any{"inline_string": format}}

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -40,7 +40,7 @@ func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.P
 	}
 	if len(deployments.Items) == 0 {
 		return nil, errs.WithHint(fmt.Errorf("istio: there is no istiod in namespace %s", Namespace),
-			"install Istio first; on this machine: meshmark lab up")
+			"install Istio first; on this machine: meshtrial lab up")
 	}
 	var components []record.Component
 	ready := false

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/mesh"
 )
 
 // installation is what a cluster has of Istio.
@@ -64,7 +64,7 @@ func (i installation) server(t *testing.T) *rest.Config {
 }
 
 func TestCheck(t *testing.T) {
-	const config = "defaultProviders:\n  metrics: [prometheus]\nextensionProviders:\n- name: meshmark-json\n"
+	const config = "defaultProviders:\n  metrics: [prometheus]\nextensionProviders:\n- name: meshtrial-json\n"
 	sidecar := []mesh.Proxy{{Telemetry: "off"}}
 	for _, tt := range []struct {
 		name      string
@@ -77,7 +77,7 @@ func TestCheck(t *testing.T) {
 		{name: "no metrics by default", has: installation{[]string{"hub/pilot:1.31.0"}, 2, true, "extensionProviders: []\n"}, proxies: sidecar},
 		{name: "a revision has no such ConfigMap", has: installation{[]string{"hub/pilot:1.31.0"}, 1, true, ""}, proxies: sidecar},
 		{name: "without sidecars the injector does not matter", has: installation{[]string{"hub/pilot:1.31.0"}, 1, false, config}, metrics: "prometheus"},
-		{name: "no istiod", has: installation{nil, 0, true, config}, proxies: sidecar, err: "no istiod in namespace istio-system", hint: "meshmark lab up"},
+		{name: "no istiod", has: installation{nil, 0, true, config}, proxies: sidecar, err: "no istiod in namespace istio-system", hint: "meshtrial lab up"},
 		{name: "istiod does not run", has: installation{[]string{"hub/pilot:1.31.0"}, 0, true, config}, proxies: sidecar, err: "no available replica", hint: "kubectl -n istio-system describe"},
 		{name: "no injector", has: installation{[]string{"hub/pilot:1.31.0"}, 1, false, config}, proxies: sidecar, err: "no sidecar injector", hint: "kubectl get mutatingwebhookconfigurations"},
 		{name: "no provider", has: installation{[]string{"hub/pilot:1.31.0"}, 1, true, "{}"}, proxies: []mesh.Proxy{{Telemetry: "access-log-json"}}, err: "access log provider", hint: "meshConfig.extensionProviders"},

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,7 +90,7 @@ func chooseDeployment(found []appsv1.Deployment, name string) (*appsv1.Deploymen
 	}
 	if len(found) == 0 {
 		return nil, errs.WithHint(fmt.Errorf("istio: there is no istiod in namespace %s", Namespace),
-			"install Istio first; on this machine: meshmark lab up")
+			"install Istio first; on this machine: meshtrial lab up")
 	}
 	if name == "" {
 		return nil, errs.Usage("istio: there are several istiods in namespace %s, name one of %s", Namespace, strings.Join(names, ", "))

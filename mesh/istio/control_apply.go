@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -26,11 +26,11 @@ import (
 const (
 	// originalMark holds, on the Deployment and on the ConfigMap, what was
 	// there before: a DeploymentSpec as JSON, and the MeshConfig's text.
-	originalMark = "meshmark.dev/original"
+	originalMark = "meshtrial.dev/original"
 	// restartMark of the pod template changes with each restart.
-	restartMark = "meshmark.dev/restarted"
+	restartMark = "meshtrial.dev/restarted"
 	// leverLabel marks the objects that are levers of ours.
-	leverLabel = "meshmark.dev/lever"
+	leverLabel = "meshtrial.dev/lever"
 )
 
 // rolloutTimeout bounds the wait for istiod: an image may have to be pulled.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Levers of istiod's environment are proved by the environment of the running

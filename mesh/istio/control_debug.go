@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshtrial/meshtrial/mesh"
 )
 
 // Istiod answers /debug to anyone on its pod's loopback, which is where the

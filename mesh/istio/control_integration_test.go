@@ -19,14 +19,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshmark/meshmark/internal/labtest"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/local"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/mesh/istio"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/profile"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // site is a cluster with Istio, and one injected pod in it.
@@ -38,8 +38,8 @@ type site struct {
 }
 
 const (
-	inside  = "meshmark-levers"     // the namespace of the injected pod
-	outside = "meshmark-levers-out" // one that selectors can leave out
+	inside  = "meshtrial-levers"     // the namespace of the injected pod
+	outside = "meshtrial-levers-out" // one that selectors can leave out
 )
 
 // newSite is a lab with the clients that these tests use.
@@ -60,7 +60,7 @@ func (s *site) injected(t *testing.T) mesh.ControlProxy {
 	t.Helper()
 	ctx := t.Context()
 	for name, labels := range map[string]map[string]string{
-		inside: {"istio-injection": "enabled"}, outside: {"meshmark-out": "yes"},
+		inside: {"istio-injection": "enabled"}, outside: {"meshtrial-out": "yes"},
 	} {
 		for began := time.Now(); ; time.Sleep(200 * time.Millisecond) { // an earlier test's may still go
 			_, err := s.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
@@ -81,7 +81,7 @@ func (s *site) injected(t *testing.T) mesh.ControlProxy {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: inside, Labels: map[string]string{"app": "web"},
 			Annotations: map[string]string{"sidecar.istio.io/proxyCPU": "10m", "sidecar.istio.io/proxyMemory": "32Mi"}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: s.images.Meshmark, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"worker"}}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: s.images.Meshtrial, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"worker"}}}},
 	}
 	deadline, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
@@ -150,7 +150,7 @@ func TestLeversOnIstiod(t *testing.T) {
 	t.Cleanup(func() { plane.Restore(context.Background()) })
 	least := int32(1)
 	scalers := s.kube.AutoscalingV2().HorizontalPodAutoscalers(istio.Namespace)
-	scaler, err := scalers.Create(ctx, &autoscaling.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "meshmark-levers"},
+	scaler, err := scalers.Create(ctx, &autoscaling.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "meshtrial-levers"},
 		Spec: autoscaling.HorizontalPodAutoscalerSpec{MinReplicas: &least, MaxReplicas: 5,
 			ScaleTargetRef: autoscaling.CrossVersionObjectReference{Kind: "Deployment", Name: "istiod", APIVersion: "apps/v1"}}}, metav1.CreateOptions{})
 	if err != nil {
@@ -176,7 +176,7 @@ func TestLeversOnIstiod(t *testing.T) {
 
 	all := mesh.LeversOf(record.Cell{
 		"sidecar_scope": "namespace", "sidecar_hosts": "./*", "outbound_policy": "REGISTRY_ONLY", "export_to": ".",
-		"discovery_selectors": "meshmark-out!=yes", "debounce_after": "250ms", "debounce_max": "5s", "eds_debounce": "false",
+		"discovery_selectors": "meshtrial-out!=yes", "debounce_after": "250ms", "debounce_max": "5s", "eds_debounce": "false",
 		"push_throttle": "7", "request_limit": "12.5", "istiod_replicas": "2", "istiod_cpu": "1", "istiod_memory": "1Gi",
 		"delta": "false", "xds_cache": "false", "dns_capture": "true", "istiod_env": "PILOT_ENABLE_IP_AUTOALLOCATE=false;GOGC=150",
 	})
@@ -203,7 +203,7 @@ func TestLeversOnIstiod(t *testing.T) {
 		"hosts":     {func(l *mesh.Levers) { l.SidecarHosts = []string{"istio-system/*"} }, []string{"sidecar-scope"}},
 		"policy":    {func(l *mesh.Levers) { l.OutboundPolicy = "ALLOW_ANY" }, []string{"sidecar-scope"}},
 		"export":    {func(l *mesh.Levers) { l.ExportTo = "*" }, []string{"mesh export_to defaultDestinationRuleExportTo", "mesh export_to defaultServiceExportTo", "mesh export_to defaultVirtualServiceExportTo"}},
-		"selectors": {func(l *mesh.Levers) { l.DiscoverySelectors = "meshmark-out=yes" }, []string{"mesh discovery_selectors"}},
+		"selectors": {func(l *mesh.Levers) { l.DiscoverySelectors = "meshtrial-out=yes" }, []string{"mesh discovery_selectors"}},
 		"after":     {func(l *mesh.Levers) { l.DebounceAfter = "100ms" }, []string{"env PILOT_DEBOUNCE_AFTER"}},
 		"max":       {func(l *mesh.Levers) { l.DebounceMax = "10s" }, []string{"env PILOT_DEBOUNCE_MAX"}},
 		"eds":       {func(l *mesh.Levers) { l.EDSDebounce = "true" }, []string{"env PILOT_ENABLE_EDS_DEBOUNCE"}},

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // loaded is what a sidecar's configuration says of the levers that no

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshtrial/meshtrial/mesh"
 )
 
 var (

@@ -8,9 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/study"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 // Our own Wasm filters; make wasm builds them.
@@ -24,14 +24,14 @@ var (
 // Names of what parts of a sidecar put into its configuration.
 const (
 	// ourFilters is how the names of all of them begin.
-	ourFilters = "meshmark."
+	ourFilters = "meshtrial."
 	// ourResources is how the names of listeners, clusters and routes begin.
-	ourResources = "meshmark-"
-	sinkCluster  = "meshmark-sink"
-	grpcCluster  = "meshmark-sink-grpc"
+	ourResources = "meshtrial-"
+	sinkCluster  = "meshtrial-sink"
+	grpcCluster  = "meshtrial-sink-grpc"
 	// inboundListener is where a sidecar's inbound connections come to.
 	inboundListener = "virtualInbound"
-	jwtIssuer       = "meshmark"
+	jwtIssuer       = "meshtrial"
 
 	luaType        = envoyTypes + "filters.http.lua.v3.Lua"
 	wasmType       = envoyTypes + "filters.http.wasm.v3.Wasm"
@@ -47,7 +47,7 @@ const (
 // luaHeader does what wasm/header.ts does.
 const luaHeader = `function envoy_on_request(handle)
   local headers = handle:headers()
-  headers:replace("x-meshmark-lua", headers:get(":authority"))
+  headers:replace("x-meshtrial-lua", headers:get(":authority"))
 end
 `
 
@@ -63,10 +63,10 @@ end
 // clock_gettime(2), and luajit.org's FFI, which Envoy's Lua has.
 const luaPlanted = `local ffi = require("ffi")
 ffi.cdef[[
-  typedef struct { long seconds; long nanoseconds; } meshmark_time;
-  int clock_gettime(int clock, meshmark_time *time);
+  typedef struct { long seconds; long nanoseconds; } meshtrial_time;
+  int clock_gettime(int clock, meshtrial_time *time);
 ]]
-local time = ffi.new("meshmark_time")
+local time = ffi.new("meshtrial_time")
 local function spent()
   ffi.C.clock_gettime(3, time)
   return tonumber(time.seconds) * 1e9 + tonumber(time.nanoseconds)
@@ -94,7 +94,7 @@ var httpFilters = map[string]func(p study.Part) map[string]any{
 	study.PartRateLimit: func(study.Part) map[string]any {
 		bucket := map[string]any{"max_tokens": int64(2_000_000_000), "tokens_per_fill": int64(2_000_000_000), "fill_interval": "1s"}
 		always := func(key string) map[string]any {
-			return map[string]any{"runtime_key": "meshmark." + key, "default_value": map[string]any{"numerator": int64(100), "denominator": "HUNDRED"}}
+			return map[string]any{"runtime_key": "meshtrial." + key, "default_value": map[string]any{"numerator": int64(100), "denominator": "HUNDRED"}}
 		}
 		c := typed(rateLimitType, "token_bucket", bucket)
 		c["stat_prefix"] = statPrefix(study.PartRateLimit)
@@ -112,7 +112,7 @@ func typed(name, field string, value any) map[string]any {
 }
 
 // statPrefix names a part in Envoy's statistics.
-func statPrefix(kind string) string { return "meshmark_" + kind }
+func statPrefix(kind string) string { return "meshtrial_" + kind }
 
 func luaFilter(kind, script string) map[string]any {
 	c := typed(luaType, "default_source_code", map[string]any{"inline_string": script})
@@ -235,7 +235,7 @@ func otlpLog(w mesh.Workload) []map[string]any {
 		addCluster(cluster),
 		mergeManager("access_log", []any{map[string]any{"name": ourFilters + study.PartOTLPLog, "typed_config": map[string]any{
 			"@type": otlpLogType, "body": map[string]any{"string_value": otlpLogBody},
-			"common_config": map[string]any{"log_name": "meshmark", "transport_api_version": "V3",
+			"common_config": map[string]any{"log_name": "meshtrial", "transport_api_version": "V3",
 				"grpc_service": map[string]any{"envoy_grpc": map[string]any{"cluster_name": grpcCluster}}},
 		}}}),
 	}
@@ -361,7 +361,7 @@ func authorization(w mesh.Workload, p study.Part) []*unstructured.Unstructured {
 		n := min(maxRules, p.N-from)
 		rules := make([]any, n)
 		for i := range rules {
-			path := fmt.Sprintf("/meshmark-unused/%d", from+i)
+			path := fmt.Sprintf("/meshtrial-unused/%d", from+i)
 			if action == "ALLOW" && from+n == p.N && i == lastRule(n) {
 				path = "/*"
 			}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // partsIn is what a sidecar's configuration says of the parts that the factor

@@ -18,9 +18,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 func withParts(level string) mesh.Workload {
@@ -211,7 +211,7 @@ func chainDump(filters, rest string) []byte {
 	    {"filter_chain_match": {"destination_port": 8080}, "filters": [
 	      {"name": "envoy.filters.network.http_connection_manager", "typed_config": {"http_filters": [` + filters + `]` + rest + `}}]},
 	    {"filter_chain_match": {"destination_port": 9090}, "filters": [
-	      {"name": "envoy.filters.network.http_connection_manager", "typed_config": {"http_filters": [{"name": "meshmark.lua"}]}}]}
+	      {"name": "envoy.filters.network.http_connection_manager", "typed_config": {"http_filters": [{"name": "meshtrial.lua"}]}}]}
 	  ]}}}]}]}`)
 }
 
@@ -223,17 +223,17 @@ func TestReadParts(t *testing.T) {
 		want string
 	}{
 		"usual":   {chainDump(`{"name": "envoy.filters.http.fault"}, {"name": "envoy.filters.http.router"}`, ""), ""},
-		"ours":    {chainDump(`{"name": "meshmark.wasm"}, {"name": "meshmark.fault"}`, ""), "wasm fault"},
-		"planted": {chainDump(`{"name": "meshmark.planted", "typed_config": {"default_source_code": {"inline_string": "`+script+`"}}}`, ""), "planted-250"},
+		"ours":    {chainDump(`{"name": "meshtrial.wasm"}, {"name": "meshtrial.fault"}`, ""), "wasm fault"},
+		"planted": {chainDump(`{"name": "meshtrial.planted", "typed_config": {"default_source_code": {"inline_string": "`+script+`"}}}`, ""), "planted-250"},
 		"rules": {chainDump(`{"name": "envoy.filters.http.rbac", "typed_config": {"rules": {"policies": {"a": {}, "b": {}}}}},
 			{"name": "envoy.filters.http.rbac", "typed_config": {"rules": {"action": "DENY", "policies": {"a": {}}}}}`, ""), "authz-allow-2 authz-deny-1"},
 		"token": {chainDump(`{"name": "envoy.filters.http.jwt_authn"}`, ""), "jwt"},
 		"inspector": {[]byte(`{"configs": [{"dynamic_listeners": [{"name": "virtualInbound", "active_state": {"listener": {"listener_filters": [
-			{"name": "envoy.filters.listener.http_inspector"}, {"name": "meshmark.inspector"}]}}}]}]}`), "inspector"},
+			{"name": "envoy.filters.listener.http_inspector"}, {"name": "meshtrial.inspector"}]}}}]}]}`), "inspector"},
 		"tracing": {chainDump("", `, "tracing": {"provider": {"name": "x"}}`), "tracing"},
-		"log":     {chainDump("", `, "access_log": [{"name": "envoy.access_loggers.file"}, {"name": "meshmark.otlp-log"}]`), "otlp-log"},
+		"log":     {chainDump("", `, "access_log": [{"name": "envoy.access_loggers.file"}, {"name": "meshtrial.otlp-log"}]`), "otlp-log"},
 		"sampled": {chainDump("", `, "tracing": {"random_sampling": {"value": 1}}`), ""},
-		"routes":  {chainDump("", `, "route_config": {"virtual_hosts": [{"routes": [{"name": "meshmark-route-0"}, {"name": "meshmark-route-1"}, {"name": "default"}]}]}`), "routes-2"},
+		"routes":  {chainDump("", `, "route_config": {"virtual_hosts": [{"routes": [{"name": "meshtrial-route-0"}, {"name": "meshtrial-route-1"}, {"name": "default"}]}]}`), "routes-2"},
 	} {
 		got, err := readParts(tt.dump, 8080)
 		if err != nil {
@@ -254,11 +254,11 @@ func TestReadParts(t *testing.T) {
 }
 
 func TestVerifyFilters(t *testing.T) {
-	lua := chainDump(`{"name": "meshmark.lua"}`, "")
+	lua := chainDump(`{"name": "meshtrial.lua"}`, "")
 	jwt := chainDump(`{"name": "envoy.filters.http.jwt_authn"}`, "")
 	refused := []byte(`{"configs": [{"@type": "x.ListenersConfigDump", "dynamic_listeners": [{"name": "virtualInbound", "error_state": {"details": "no such filter"}}]}]}`)
-	ran := map[string]float64{"http.inbound_0.0.0.0_8080;.lua.meshmark_lua.executions": 100}
-	otlp := chainDump("", `, "access_log": [{"name": "meshmark.otlp-log"}]`)
+	ran := map[string]float64{"http.inbound_0.0.0.0_8080;.lua.meshtrial_lua.executions": 100}
+	otlp := chainDump("", `, "access_log": [{"name": "meshtrial.otlp-log"}]`)
 	logged := func(written, dropped float64) map[string]float64 {
 		const own = "access_logs.open_telemetry_access_log."
 		return map[string]float64{own + "logs_written": written, own + "logs_dropped": dropped}
@@ -285,7 +285,7 @@ func TestVerifyFilters(t *testing.T) {
 		"logged nothing":    {"otlp-log", true, otlp, logged(0, 0), 0, nil, "server-otlp-log"},
 		"logged, dropped":   {"otlp-log", true, otlp, logged(100, 2), 0, nil, "server-otlp-log"},
 		"refused":           {"none", true, refused, nil, 0, nil, "server-filters"},
-		"extended":          {"envoyfilter-a", true, lua, nil, 0, map[string]mesh.Extended{"a": {Names: []string{"meshmark.lua"}}}, "server-filters"},
+		"extended":          {"envoyfilter-a", true, lua, nil, 0, map[string]mesh.Extended{"a": {Names: []string{"meshtrial.lua"}}}, "server-filters"},
 		"extended, own":     {"envoyfilter-a", true, chainDump(`{"name": "their"}`, ""), nil, 0, map[string]mesh.Extended{"a": {Names: []string{"their"}}}, ""},
 		"extended, gone":    {"envoyfilter-a", true, chainDump("", ""), nil, 0, map[string]mesh.Extended{"a": {Names: []string{"their"}}}, "server-envoyfilter-a"},
 		"problem":           {"envoyfilter-a", true, chainDump("", ""), nil, 0, map[string]mesh.Extended{"a": {Problem: "refused"}}, "server-envoyfilter-a"},

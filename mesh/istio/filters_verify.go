@@ -5,17 +5,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // filterStats are the statistics by which parts of a sidecar prove themselves.
 var filterStats = []string{
-	`http\.inbound_.*\.lua\.meshmark_[a-z-]+\.(executions|errors)`,
+	`http\.inbound_.*\.lua\.meshtrial_[a-z-]+\.(executions|errors)`,
 	`http\.inbound_.*\.rbac\.(allowed|denied)`,
 	`http\.inbound_.*\.jwt_authn\.(allowed|denied)`,
-	`meshmark_ratelimit\.http_local_rate_limit\.(ok|rate_limited)`,
+	`meshtrial_ratelimit\.http_local_rate_limit\.(ok|rate_limited)`,
 	`wasm\.envoy\.wasm\.runtime\.v8\.active`,
 	`tracing\.opentelemetry\.spans_sent`,
 	`access_logs\.open_telemetry_access_log\.logs_(written|dropped)`,

@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshmark/meshmark/components"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Installation is Istio's rendered charts, ready to apply.

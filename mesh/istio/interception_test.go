@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshtrial/meshtrial/mesh"
 )
 
 func TestUncapturedWorkloads(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -30,7 +30,7 @@ const (
 	adminPort      = 15000
 	// jsonProvider is the access log provider of the JSON levels of the
 	// factor telemetry; Istio has none of its own.
-	jsonProvider = "meshmark-json"
+	jsonProvider = "meshtrial-json"
 	// textProvider is Istio's built-in provider.
 	textProvider = "envoy"
 )

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/mesh"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -147,10 +147,10 @@ func TestTelemetryPolicy(t *testing.T) {
 	}{
 		{"off", "", "accessLogging:\n- disabled: true\n"},
 		{"access-log-text", "", "accessLogging:\n- providers:\n  - name: envoy\n"},
-		{"access-log-json", "", "accessLogging:\n- providers:\n  - name: meshmark-json\n"},
+		{"access-log-json", "", "accessLogging:\n- providers:\n  - name: meshtrial-json\n"},
 		{"access-log-text+stats", "", "accessLogging:\n- providers:\n  - name: envoy\n"},
 		{"off", "prometheus", "accessLogging:\n- disabled: true\nmetrics:\n- overrides:\n  - disabled: true\n  providers:\n  - name: prometheus\n"},
-		{"access-log-json+stats", "prometheus", "accessLogging:\n- providers:\n  - name: meshmark-json\nmetrics:\n- overrides:\n  - disabled: false\n  providers:\n  - name: prometheus\n"},
+		{"access-log-json+stats", "prometheus", "accessLogging:\n- providers:\n  - name: meshtrial-json\nmetrics:\n- overrides:\n  - disabled: false\n  providers:\n  - name: prometheus\n"},
 	} {
 		got, err := yaml.Marshal((&Mesh{metricsProvider: tt.metrics}).telemetry(tt.level))
 		if err != nil {
@@ -164,7 +164,7 @@ func TestTelemetryPolicy(t *testing.T) {
 
 func TestNeedProviders(t *testing.T) {
 	var with meshConfig
-	if err := yaml.Unmarshal([]byte("extensionProviders:\n- name: other\n- name: meshmark-json\n"), &with); err != nil {
+	if err := yaml.Unmarshal([]byte("extensionProviders:\n- name: other\n- name: meshtrial-json\n"), &with); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {

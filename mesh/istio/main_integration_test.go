@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/meshmark/meshmark/internal/labtest"
+	"github.com/meshtrial/meshtrial/internal/labtest"
 )
 
 // TestMain has the tests share a lab.

@@ -10,15 +10,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 var _ mesh.Resilience = (*Mesh)(nil)
 
 // hashHeader is what the level ring_hash of the factor load_balancer hashes.
-const hashHeader = "x-meshmark-key"
+const hashHeader = "x-meshtrial-key"
 
 // defaultAttempts is how often Istio tries a failed request again where
 // nobody says. See istio.io/docs, Traffic management, Retries. It stands where

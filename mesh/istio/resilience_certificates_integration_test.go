@@ -12,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
-	"github.com/meshmark/meshmark/internal/labtest"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/load"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/mesh/istio"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/istio"
 )
 
 // Short-lived certificates run out while istiod is away: peers refuse new

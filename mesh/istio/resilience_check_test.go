@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // trafficDumps are cut from the configuration of a caller's Envoy on a lab
@@ -21,7 +21,7 @@ var trafficDumps = map[string]record.Cell{
 	"off": untouched.With(map[string]string{"retries": "off", "outlier_detection": "errors=2 interval=0.5s ejection=1m max=50%", "load_balancer": "random"}),
 }
 
-var recordedRoute = mesh.Route{Name: "bar", Namespace: "meshmark-resilience", Port: 8080}
+var recordedRoute = mesh.Route{Name: "bar", Namespace: "meshtrial-resilience", Port: 8080}
 
 func trafficDump(t testing.TB, name string) string {
 	t.Helper()
@@ -92,9 +92,9 @@ func TestCheckTrafficFinds(t *testing.T) {
 		{"all", `"consecutive_5xx": 5`, `"consecutive_5xx": 6`, "outlier_detection", "errors: the proxy has 6, the cell says 5"},
 		{"all", `"consecutive_5xx": 5,`, ``, "outlier_detection", "errors: the proxy has -1"},
 		{"all", `"lb_policy": "RING_HASH",`, ``, "load_balancer", "the proxy has round_robin, the cell says ring_hash"},
-		{"all", `"x-meshmark-key"`, `"x-other"`, "load_balancer", "hashed headers: the proxy has x-other"},
+		{"all", `"x-meshtrial-key"`, `"x-other"`, "load_balancer", "hashed headers: the proxy has x-other"},
 		{"all", `"max_connections": 10`, `"max_connections": 1024`, "circuit_breaker", "connections: the proxy has 1024, the cell says 10"},
-		{"all", `virtual-service/bar`, `virtual-service/other`, "traffic-routes", "made by meshmark-resilience/virtual-service/other, expected meshmark-resilience/virtual-service/bar"},
+		{"all", `virtual-service/bar`, `virtual-service/other`, "traffic-routes", "made by meshtrial-resilience/virtual-service/other, expected meshtrial-resilience/virtual-service/bar"},
 		{"all", `destination-rule/bar`, `destination-rule/other`, "traffic-clusters", "destination-rule/other"},
 		{"default", `"dynamic_active_clusters"`, `"dynamic_warming_clusters"`, "traffic-clusters", "no cluster"},
 		{"default", `"upstream_log"`, `"x"`, "ledger-attempts", "a line an attempt: false"},

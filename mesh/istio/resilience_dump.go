@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/meshmark/meshmark/ledger"
+	"github.com/meshtrial/meshtrial/ledger"
 )
 
 // envoyCluster, envoyRoute and their parts are what CheckTraffic looks at of

@@ -20,20 +20,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/meshmark/meshmark/internal/labtest"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/local"
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/load"
-	loadcontrol "github.com/meshmark/meshmark/load/control"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/mesh/istio"
-	"github.com/meshmark/meshmark/observe"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/worker/control"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/load"
+	loadcontrol "github.com/meshtrial/meshtrial/load/control"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/worker/control"
 )
 
-const resilient = "meshmark-resilience"
+const resilient = "meshtrial-resilience"
 
 // Levers on requests reach the caller's proxy and are proved there; lines of
 // the ledger come with the requests' ids from both sides; endpoints that fail
@@ -71,7 +71,7 @@ func TestResilienceOnIstio(t *testing.T) {
 				t.Errorf("cell %d is in force, checked for cell %d: %q", i, j, bad)
 			}
 		}
-		if to := os.Getenv("MESHMARK_KEEP_DUMPS"); to != "" {
+		if to := os.Getenv("MESHTRIAL_KEEP_DUMPS"); to != "" {
 			if err := os.WriteFile(filepath.Join(to, fmt.Sprintf("dump%d.json", i)), dump, 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -201,7 +201,7 @@ func (s scene) up(bar, client mesh.Workload) {
 	}{{bar, 2, "worker"}, {client, 1, "load"}} {
 		selected := map[string]string{mesh.AppLabel: w.Name}
 		pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{mesh.AppLabel: w.Name}},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: s.lab.Images().Meshmark, ImagePullPolicy: corev1.PullIfNotPresent,
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: s.lab.Images().Meshtrial, ImagePullPolicy: corev1.PullIfNotPresent,
 				Args: []string{w.role, "--control", fmt.Sprintf("127.0.0.1:%d", w.ControlPort)}}}}}
 		if err := s.mesh.Decorate(w.Workload, &pod); err != nil {
 			t.Fatal(err)

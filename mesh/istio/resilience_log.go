@@ -7,13 +7,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/mesh"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/mesh"
 )
 
 // ledgerProvider is the access log provider whose lines the ledger reads.
-const ledgerProvider = "meshmark-ledger"
+const ledgerProvider = "meshtrial-ledger"
 
 // ledgerFlush is how long lines of the ledger may stay in a proxy: a proxy
 // that is killed loses those.

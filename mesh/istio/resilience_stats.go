@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/observe"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
 )
 
 // ejectedStat is how many endpoints of a cluster are out at the moment.

@@ -11,10 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/ledger"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 var bar = mesh.Route{Name: "bar", Namespace: "ns", Port: 8080}
@@ -53,7 +53,7 @@ func TestTraffic(t *testing.T) {
 		{"round robin", map[string]string{"load_balancer": "round_robin"}, []string{destinationRule + "loadBalancer:\n      simple: ROUND_ROBIN\n"}},
 		{"least request", map[string]string{"load_balancer": "least_request"}, []string{destinationRule + "loadBalancer:\n      simple: LEAST_REQUEST\n"}},
 		{"random", map[string]string{"load_balancer": "random"}, []string{destinationRule + "loadBalancer:\n      simple: RANDOM\n"}},
-		{"ring hash", map[string]string{"load_balancer": "ring_hash"}, []string{destinationRule + "loadBalancer:\n      consistentHash:\n        httpHeaderName: x-meshmark-key\n"}},
+		{"ring hash", map[string]string{"load_balancer": "ring_hash"}, []string{destinationRule + "loadBalancer:\n      consistentHash:\n        httpHeaderName: x-meshtrial-key\n"}},
 		{"both", map[string]string{"retries": "1", "load_balancer": "random"},
 			[]string{virtualService + "retries:\n      attempts: 1\n    " + toBar, destinationRule + "loadBalancer:\n      simple: RANDOM\n"}},
 	} {
@@ -241,7 +241,7 @@ func TestLedgerPolicies(t *testing.T) {
 	if len(byKind) != 3 || byKind["PeerAuthentication"] == nil {
 		t.Fatalf("%d kinds: %v", len(byKind), byKind)
 	}
-	if got := asYAML(t, byKind["Telemetry"]); !strings.Contains(got, "  accessLogging:\n  - providers:\n    - name: meshmark-ledger\n  metrics:\n  - overrides:\n    - disabled: true\n") {
+	if got := asYAML(t, byKind["Telemetry"]); !strings.Contains(got, "  accessLogging:\n  - providers:\n    - name: meshtrial-ledger\n  metrics:\n  - overrides:\n    - disabled: true\n") {
 		t.Error(got)
 	}
 	got := asYAML(t, byKind["EnvoyFilter"])
@@ -261,7 +261,7 @@ func TestLedgerPolicies(t *testing.T) {
 
 func TestLedgerNeedsItsProvider(t *testing.T) {
 	var with meshConfig
-	if err := yaml.Unmarshal([]byte("extensionProviders:\n- name: other\n- name: meshmark-ledger\n"), &with); err != nil {
+	if err := yaml.Unmarshal([]byte("extensionProviders:\n- name: other\n- name: meshtrial-ledger\n"), &with); err != nil {
 		t.Fatal(err)
 	}
 	proxies := []mesh.Proxy{{Telemetry: "off"}, {Telemetry: mesh.TelemetryLedger}}

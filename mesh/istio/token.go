@@ -11,7 +11,7 @@ import (
 	"math/big"
 	"time"
 
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // token is a key made for this mesh value, and what it signed.

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // adminLines bounds the lines that reading the counters themselves adds:

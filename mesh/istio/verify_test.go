@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 	"pgregory.net/rapid"
 )
 
@@ -22,7 +22,7 @@ func trial(levels record.Cell) mesh.Evidence {
 	}.With(levels)
 	e := mesh.Evidence{
 		Cell:     cell,
-		Endpoint: mesh.Endpoint{Service: "server-sidecar", Namespace: "meshmark-1", Port: 8080, Opaque: cell["protocol"] == "tcp"},
+		Endpoint: mesh.Endpoint{Service: "server-sidecar", Namespace: "meshtrial-1", Port: 8080, Opaque: cell["protocol"] == "tcp"},
 		Requests: requests, Connections: connections,
 		Worker: map[string]float64{"requests": requests},
 	}
@@ -62,9 +62,9 @@ func trial(levels record.Cell) mesh.Evidence {
 	if client {
 		e.ClientProxy, e.ClientTotal = state(), maps.Clone(totals)
 		e.Client = map[string]float64{"filesystem.write_buffered": logged,
-			"cluster.outbound|8080||server-sidecar.meshmark-1.svc.cluster.local.upstream_rq_total": requests,
-			"cluster.outbound|8080||server-sidecar.meshmark-1.svc.cluster.local.upstream_cx_total": connections,
-			"cluster.outbound|8080||other.meshmark-1.svc.cluster.local.upstream_rq_total":          7,
+			"cluster.outbound|8080||server-sidecar.meshtrial-1.svc.cluster.local.upstream_rq_total": requests,
+			"cluster.outbound|8080||server-sidecar.meshtrial-1.svc.cluster.local.upstream_cx_total": connections,
+			"cluster.outbound|8080||other.meshtrial-1.svc.cluster.local.upstream_rq_total":          7,
 		}
 	}
 	if server {
@@ -174,7 +174,7 @@ func TestVerifyRefusesMislabelledCells(t *testing.T) {
 
 // Evidence that is wrong in one number fails the one check that looks at it.
 func TestVerifyChecksEveryNumber(t *testing.T) {
-	const out, in = "cluster.outbound|8080||server-sidecar.meshmark-1.svc.cluster.local.", "cluster.inbound|8080||."
+	const out, in = "cluster.outbound|8080||server-sidecar.meshtrial-1.svc.cluster.local.", "cluster.inbound|8080||."
 	tcp, log := record.Cell{"protocol": "tcp"}, record.Cell{"telemetry": "access-log-text"}
 	for _, tt := range []struct {
 		name   string
@@ -187,7 +187,7 @@ func TestVerifyChecksEveryNumber(t *testing.T) {
 		{"a request too few at the server proxy", nil, func(e *mesh.Evidence) { e.Server[in+"upstream_rq_total"]-- }, "server-requests"},
 		{"requests to another service", nil, func(e *mesh.Evidence) {
 			delete(e.Client, out+"upstream_rq_total")
-			e.Client["cluster.outbound|8080||other.meshmark-1.svc.cluster.local.upstream_rq_total"] = requests
+			e.Client["cluster.outbound|8080||other.meshtrial-1.svc.cluster.local.upstream_rq_total"] = requests
 		}, "client-requests"},
 		{"requests to another port", nil, func(e *mesh.Evidence) {
 			delete(e.Server, in+"upstream_rq_total")

@@ -9,13 +9,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // notThere tells what to do on a cluster without Linkerd.
-const notThere = "on this machine: meshmark lab up --linkerd DIR, with a folder of Linkerd's programs and charts, or a release; a study of several meshes can go without: --set mesh=[none,istio]"
+const notThere = "on this machine: meshtrial lab up --linkerd DIR, with a folder of Linkerd's programs and charts, or a release; a study of several meshes can go without: --set mesh=[none,istio]"
 
 // Check finds Linkerd's control plane ready, and an injector; it also notes
 // where the policy controller is asked, so call it before Told.

@@ -6,9 +6,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/meshmark/meshmark/components"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Namespace is where the control plane runs.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/internal/labtest"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 const twoPods = `
@@ -61,9 +61,9 @@ assert:
 // data plane is proved by the proxies' counters, levers by the policy
 // controller and by what becomes of requests.
 func TestLinkerd(t *testing.T) {
-	dir := os.Getenv("MESHMARK_LINKERD")
+	dir := os.Getenv("MESHTRIAL_LINKERD")
 	if dir == "" {
-		t.Skip("MESHMARK_LINKERD names no folder with Linkerd's programs and charts")
+		t.Skip("MESHTRIAL_LINKERD names no folder with Linkerd's programs and charts")
 	}
 	m := labtest.New(t)
 	m.Up(t, "--mesh", "linkerd", "--linkerd", dir)

@@ -7,10 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 func podWithPorts() corev1.PodTemplateSpec {

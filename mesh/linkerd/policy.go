@@ -16,10 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/study"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // policyPort is where the policy controller, a container of the destination
@@ -60,7 +60,7 @@ func (m *Mesh) Told(ctx context.Context, routes []mesh.Route, cell record.Cell) 
 	var all []told
 	for _, r := range routes {
 		answer, err := policies.Get(ctx, &outbound.TrafficSpec{
-			SourceWorkload: r.Namespace + ":meshmark",
+			SourceWorkload: r.Namespace + ":meshtrial",
 			Target:         &outbound.TrafficSpec_Authority{Authority: r.Name + "." + r.Namespace + ".svc.cluster.local:" + strconv.Itoa(r.Port)},
 		})
 		if err != nil {

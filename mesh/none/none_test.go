@@ -3,9 +3,9 @@ package none
 import (
 	"testing"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/mesh"
-	"github.com/meshmark/meshmark/record"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 	corev1 "k8s.io/api/core/v1"
 )
 

@@ -16,8 +16,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/profile"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/profile"
 )
 
 // maxFiles bounds the files of a directory that are looked at.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/profile"
-	"github.com/meshmark/meshmark/profile/debugfile"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/profile/debugfile"
 )
 
 const id, otherID = "0102030405060708090a0b0c0d0e0f1011121314", "ff02030405060708090a0b0c0d0e0f1011121314"

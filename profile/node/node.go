@@ -24,11 +24,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/jsonhttp"
-	"github.com/meshmark/meshmark/internal/procfs"
-	"github.com/meshmark/meshmark/profile"
-	"github.com/meshmark/meshmark/profile/perf"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/profile/perf"
 )
 
 // ControlPort is where the role listens, on its pod's loopback.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/leakcheck"
-	"github.com/meshmark/meshmark/profile/node"
-	"github.com/meshmark/meshmark/profile/perf"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/profile/node"
+	"github.com/meshtrial/meshtrial/profile/perf"
 )
 
 const container = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/leakcheck"
-	"github.com/meshmark/meshmark/profile"
-	"github.com/meshmark/meshmark/profile/perf"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/profile/perf"
 )
 
 // perf's file does not fill the disk: perf is stopped, and what there is is
@@ -115,9 +115,9 @@ func TestSweep(t *testing.T) {
 		}
 		return path
 	}
-	left := make1("meshmark-profile-1", old, old)
-	kept := []string{make1("meshmark-profile-2", old, time.Now()), make1("meshmark-profile-3", time.Now(), old), make1("another", old, old)}
-	if err := os.Symlink(kept[2], filepath.Join(tool.Temp, "meshmark-profile-4")); err != nil {
+	left := make1("meshtrial-profile-1", old, old)
+	kept := []string{make1("meshtrial-profile-2", old, time.Now()), make1("meshtrial-profile-3", time.Now(), old), make1("another", old, old)}
+	if err := os.Symlink(kept[2], filepath.Join(tool.Temp, "meshtrial-profile-4")); err != nil {
 		t.Fatal(err)
 	}
 	o := perf.Options{PIDs: []int{os.Getpid()}, Hz: 10, Length: 10 * time.Millisecond, Graph: perf.GraphNone}

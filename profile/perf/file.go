@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/profile"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/profile"
 )
 
 type exitError = exec.ExitError

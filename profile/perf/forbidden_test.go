@@ -12,15 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/profile/perf"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/profile/perf"
 )
 
 // nobody is the user whom nothing belongs to.
 const nobody = 65534
 
 // forbiddenPID tells the test, started again as another user, whom to profile.
-const forbiddenPID = "MESHMARK_FORBIDDEN_PID"
+const forbiddenPID = "MESHTRIAL_FORBIDDEN_PID"
 
 // Who may not look at a process is told so by the real perf, and what to do.
 func TestForbidden(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/profile"
+	"github.com/meshtrial/meshtrial/profile"
 	"golang.org/x/sys/unix"
 )
 

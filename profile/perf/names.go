@@ -3,8 +3,8 @@ package perf
 import (
 	"os"
 
-	"github.com/meshmark/meshmark/profile"
-	"github.com/meshmark/meshmark/profile/debugfile"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/profile/debugfile"
 )
 
 // debugDir is where distributions put debug files.

@@ -25,7 +25,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 	"golang.org/x/sys/unix"
 )
 
@@ -211,7 +211,7 @@ func (p *process) failed(err error) error {
 }
 
 // tempName begins the names of directories for perf's files.
-const tempName = "meshmark-profile-"
+const tempName = "meshtrial-profile-"
 
 // staleTime is how old a directory of ours may be before nobody uses it:
 // longer than any recording, and perf script after it.

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/leakcheck"
-	"github.com/meshmark/meshmark/profile"
-	"github.com/meshmark/meshmark/profile/perf"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/profile/perf"
 )
 
 // spin starts the program at path, which spins.

@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/profile"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/profile"
 	"golang.org/x/sys/unix"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/profile"
+	"github.com/meshtrial/meshtrial/profile"
 )
 
 // A stripped Go program has its names all the same: from the table that its

@@ -30,7 +30,7 @@ function sha256(data: string | Buffer): Buffer {
  */
 function onePage(): Plugin {
   return {
-    name: 'meshmark-one-page',
+    name: 'meshtrial-one-page',
     apply: 'build',
     enforce: 'post',
     generateBundle(_options, bundle) {
@@ -56,11 +56,11 @@ function onePage(): Plugin {
       const html = text(page.source)
         .replace(/\s*<script type="module"[^>]*><\/script>/, '')
         .replace(/\s*<link rel="stylesheet"[^>]*>/, '')
-        .replace('<!-- meshmark:policy -->', () => `<meta http-equiv="Content-Security-Policy" content="${policy}">`)
-        .replace('<!-- meshmark:sources -->', () => `<meta name="meshmark-sources" content="${sourcesDigest()}">`)
-        .replace('<!-- meshmark:style -->', () => `<style>${style.trim()}</style>`)
-        .replace('<!-- meshmark:script -->', () => `<script type="module">${script}</script>`);
-      if (html.includes('<!-- meshmark:') || /<script[^>]*\ssrc=|<link\s/.test(html)) this.error('the page still refers to other files');
+        .replace('<!-- meshtrial:policy -->', () => `<meta http-equiv="Content-Security-Policy" content="${policy}">`)
+        .replace('<!-- meshtrial:sources -->', () => `<meta name="meshtrial-sources" content="${sourcesDigest()}">`)
+        .replace('<!-- meshtrial:style -->', () => `<style>${style.trim()}</style>`)
+        .replace('<!-- meshtrial:script -->', () => `<script type="module">${script}</script>`);
+      if (html.includes('<!-- meshtrial:') || /<script[^>]*\ssrc=|<link\s/.test(html)) this.error('the page still refers to other files');
       page.source = html;
     },
   };

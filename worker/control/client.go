@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/meshmark/meshmark/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
 var errRestarted = errors.New("the worker restarted between the two readings of its counters")

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
+	"github.com/meshtrial/meshtrial/errs"
 )
 
 // ParseConfig parses and validates a Config document. Unknown fields, wrong

@@ -6,7 +6,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/meshmark/meshmark/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
 // route is an operation of the control server.
@@ -79,7 +79,7 @@ func OpenAPI() map[string]any {
 	}
 	return map[string]any{
 		"openapi": "3.1.0",
-		"info":    map[string]any{"title": "meshmark worker", "version": "1", "description": "The behaviour of a worker and what it counted."},
+		"info":    map[string]any{"title": "meshtrial worker", "version": "1", "description": "The behaviour of a worker and what it counted."},
 		"paths":   paths,
 		"components": map[string]any{
 			"schemas":         schemas,

@@ -16,10 +16,10 @@ const (
 	GRPCPort     = 8082
 	TCPPort      = 8083
 	HTTPSPort    = 8443
-	TCPSPort     = 8444                      // TCP echo over TLS
-	GRPCSPort    = 8445                      // gRPC over TLS
-	GRPCMethod   = "/meshmark.v1.Echo/Unary" // a message is raw bytes, in no encoding
-	EchoBody     = -1                        // ResponseBytes: answer with the request's own body
+	TCPSPort     = 8444                       // TCP echo over TLS
+	GRPCSPort    = 8445                       // gRPC over TLS
+	GRPCMethod   = "/meshtrial.v1.Echo/Unary" // a message is raw bytes, in no encoding
+	EchoBody     = -1                         // ResponseBytes: answer with the request's own body
 	MaxResponse  = 64 << 20
 	MaxServiceUS = 60e6
 	MaxSamples   = 1 << 20
@@ -144,8 +144,8 @@ type ProtocolCounters struct {
 	Handshakes   int64            `json:"tls_handshakes"` // the worker's own TLS
 	ClientCert   int64            `json:"client_cert"`    // requests with x-forwarded-client-cert: proof of mTLS through sidecars
 	ThroughProxy int64            `json:"through_proxy"`  // requests with x-request-id or an x-envoy header
-	LuaHeader    int64            `json:"lua_header"`     // requests with x-meshmark-lua: proof of a sidecar's Lua script
-	WasmHeader   int64            `json:"wasm_header"`    // requests with x-meshmark-wasm: proof of its Wasm filter
+	LuaHeader    int64            `json:"lua_header"`     // requests with x-meshtrial-lua: proof of a sidecar's Lua script
+	WasmHeader   int64            `json:"wasm_header"`    // requests with x-meshtrial-wasm: proof of its Wasm filter
 }
 
 // CPU is processor time in seconds.

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/confile"
-	"github.com/meshmark/meshmark/internal/jsonhttp/jsonhttptest"
-	"github.com/meshmark/meshmark/record"
-	"github.com/meshmark/meshmark/xds"
-	"github.com/meshmark/meshmark/xds/control"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
+	"github.com/meshtrial/meshtrial/xds/control"
 )
 
 // role is a control server and a client of it.

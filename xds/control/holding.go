@@ -6,9 +6,9 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/meshmark/meshmark/internal/confile"
-	"github.com/meshmark/meshmark/internal/jsonhttp"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 func (s *Server) holdings(w http.ResponseWriter, _ *http.Request, f *xds.Fleet) {

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/jsonhttp"
-	"github.com/meshmark/meshmark/xds"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/xds"
 )
 
 // maxRequest bounds what the server reads of one request, in bytes: a fleet

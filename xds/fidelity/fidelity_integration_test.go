@@ -17,9 +17,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/xds"
-	"github.com/meshmark/meshmark/xds/fidelity"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/xds"
+	"github.com/meshtrial/meshtrial/xds/fidelity"
 )
 
 var update = flag.Bool("update", false, "write the recorded transcripts to testdata")

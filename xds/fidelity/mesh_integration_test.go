@@ -22,11 +22,11 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"github.com/meshmark/meshmark/components"
-	"github.com/meshmark/meshmark/internal/labtest"
-	"github.com/meshmark/meshmark/lab"
-	"github.com/meshmark/meshmark/lab/local"
-	"github.com/meshmark/meshmark/xds/fidelity"
+	"github.com/meshtrial/meshtrial/components"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/xds/fidelity"
 )
 
 // mesh is a lab with a recorder before its istiod.
@@ -254,7 +254,7 @@ func certificate(t *testing.T, authority map[string][]byte) tls.Certificate {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{Organization: []string{"meshmark"}},
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{Organization: []string{"meshtrial"}},
 		DNSNames: []string{recorderName}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/meshmark/meshmark/internal/rawgrpc"
-	"github.com/meshmark/meshmark/xds/wire"
+	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
 // maxMessage bounds one message in either direction, bytes.

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/meshmark/meshmark/xds/server"
+	"github.com/meshtrial/meshtrial/xds/server"
 )
 
 var typeURLs = map[string]string{"cds": clusterURL, "eds": endpointURL, "lds": listenerURL, "rds": routeURL}

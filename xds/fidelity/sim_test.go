@@ -11,8 +11,8 @@ import (
 
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/meshmark/meshmark/xds"
-	"github.com/meshmark/meshmark/xds/fidelity"
+	"github.com/meshtrial/meshtrial/xds"
+	"github.com/meshtrial/meshtrial/xds/fidelity"
 )
 
 // notImitated are parts of a real node that the simulated one leaves out on

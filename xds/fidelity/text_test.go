@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/xds/fidelity"
+	"github.com/meshtrial/meshtrial/xds/fidelity"
 	"pgregory.net/rapid"
 )
 

@@ -21,11 +21,11 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/meshmark/meshmark/errs"
-	"github.com/meshmark/meshmark/internal/confile"
-	"github.com/meshmark/meshmark/internal/rawgrpc"
-	"github.com/meshmark/meshmark/xds"
-	"github.com/meshmark/meshmark/xds/wire"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/xds"
+	"github.com/meshtrial/meshtrial/xds/wire"
 )
 
 // serving is a server of a synthetic configuration, and a way to it.
@@ -381,7 +381,7 @@ func TestSyntheticIsAsLargeAsIstiods(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	f.Add([]byte(`{"meshmark_configuration":1,"proxy":"a.b"}` + "\n" + `{"type":"t/a.B","name":"x","body":"AAE="}` + "\n"))
+	f.Add([]byte(`{"meshtrial_configuration":1,"proxy":"a.b"}` + "\n" + `{"type":"t/a.B","name":"x","body":"AAE="}` + "\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, err := Read(bytes.NewReader(b))
 		if (err == nil) != (len(c) > 0) {

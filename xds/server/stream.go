@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/meshmark/meshmark/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 )
 
 // maxQueue bounds the responses that wait for a client which does not read.

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/meshmark/meshmark/xds/stream"
+	"github.com/meshtrial/meshtrial/xds/stream"
 )
 
 // claim is the prefix of a message of so many bytes.

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/meshmark/meshmark/xds/stream"
+	"github.com/meshtrial/meshtrial/xds/stream"
 )
 
 // expecting is a connection with two streams of which the first has a long

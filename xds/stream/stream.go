@@ -89,7 +89,7 @@ func (c *Conn) Open(path string, metadata []Header, handler Handler) (*Stream, e
 	for _, h := range []Header{
 		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: scheme}, {Name: ":path", Value: path},
 		{Name: ":authority", Value: c.options.Authority}, {Name: "content-type", Value: "application/grpc"},
-		{Name: "user-agent", Value: "meshmark"}, {Name: "te", Value: "trailers"},
+		{Name: "user-agent", Value: "meshtrial"}, {Name: "te", Value: "trailers"},
 	} {
 		if err := c.encoder.WriteField(h); err != nil {
 			return nil, err

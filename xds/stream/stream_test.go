@@ -15,7 +15,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/meshmark/meshmark/xds/stream"
+	"github.com/meshtrial/meshtrial/xds/stream"
 )
 
 // taker notes what a stream is told.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshmark/meshmark/xds/stream"
+	"github.com/meshtrial/meshtrial/xds/stream"
 )
 
 // worker takes its time with each message, and answers it or does not.

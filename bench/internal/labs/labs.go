@@ -13,11 +13,11 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/meshmark/meshmark/lab/local"
+	"github.com/meshtrial/meshtrial/lab/local"
 )
 
 // Program is what is measured.
-const Program = "bin/meshmark"
+const Program = "bin/meshtrial"
 
 // ending is how long the program has, once interrupted, to put everything
 // back.

@@ -1,4 +1,4 @@
-// Package programs starts the programs that benches compare meshmark with, and
+// Package programs starts the programs that benches compare meshtrial with, and
 // says what they used.
 package programs
 
@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshmark/meshmark/load"
+	"github.com/meshtrial/meshtrial/load"
 )
 
 // Find looks for a program in PATH and where the Go tool installs; "" if it is
@@ -146,7 +146,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Load sends requests to a server by `meshmark load` (program) with args, on one
+// Load sends requests to a server by `meshtrial load` (program) with args, on one
 // core and over 16 connections, and returns its report. That no request was
 // answered, or one failed, is an error; that figures are doubtful is not.
 func Load(ctx context.Context, program string, cpu int, url string, each time.Duration, args ...string) (load.Report, error) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshmark/meshmark/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
 // RefusesStrangers fails the test unless the server at base, a loopback

@@ -17,15 +17,15 @@ declare function replace(map: u32, key: usize, keySize: usize, value: usize, siz
 const REQUEST_HEADERS: u32 = 0;
 const OK: u32 = 0;
 
-// ":authority" and "x-meshmark-wasm".
+// ":authority" and "x-meshtrial-wasm".
 const read = memory.data<u8>([0x3a, 0x61, 0x75, 0x74, 0x68, 0x6f, 0x72, 0x69, 0x74, 0x79]);
-const write = memory.data<u8>([0x78, 0x2d, 0x6d, 0x65, 0x73, 0x68, 0x6d, 0x61, 0x72, 0x6b, 0x2d, 0x77, 0x61, 0x73, 0x6d]);
+const write = memory.data<u8>([0x78, 0x2d, 0x6d, 0x65, 0x73, 0x68, 0x74, 0x72, 0x69, 0x61, 0x6c, 0x2d, 0x77, 0x61, 0x73, 0x6d]);
 // Where the host says where the value is, and its size.
 const answer = memory.data(8, 4);
 
 export function proxy_on_request_headers(_context: u32, _headers: u32, _end: u32): u32 {
   if (get(REQUEST_HEADERS, read, 10, answer, answer + 4) == OK) {
-    replace(REQUEST_HEADERS, write, 15, load<u32>(answer), load<u32>(answer, 4));
+    replace(REQUEST_HEADERS, write, 16, load<u32>(answer), load<u32>(answer, 4));
   }
   return CONTINUE;
 }

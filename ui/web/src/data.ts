@@ -16,7 +16,7 @@ export interface Page {
   readonly profiles?: readonly ProfileView[] | null;
 }
 
-/** What `meshmark profile` gives the page. */
+/** What `meshtrial profile` gives the page. */
 export interface ProfilePage {
   readonly profiles: readonly ProfileView[];
 }
@@ -33,7 +33,7 @@ export interface Findings {
   readonly started: string;
   readonly seed: number;
   readonly lab: string;
-  readonly meshmark: string;
+  readonly meshtrial: string;
   readonly machine: Machine;
   readonly components: readonly Component[] | null;
   readonly validity: Validity;
@@ -393,6 +393,6 @@ export interface FactorLevels {
 
 /** Reads the data that the report was written with; null if it has none. */
 export function embedded(doc: Document): Page | ProfilePage | null {
-  const text = doc.getElementById('meshmark-data')?.textContent ?? 'null';
+  const text = doc.getElementById('meshtrial-data')?.textContent ?? 'null';
   return JSON.parse(text) as Page | ProfilePage | null;
 }

@@ -61,7 +61,7 @@ export function show(root: HTMLElement, page: Page): void {
       assertions(page),
       about(page.findings),
       study(page.findings)),
-    h('footer', {}, `Made by meshmark ${page.findings.meshmark} from run ${page.findings.run}. This file holds all it shows and asks nothing of the network.`),
+    h('footer', {}, `Made by meshtrial ${page.findings.meshtrial} from run ${page.findings.run}. This file holds all it shows and asks nothing of the network.`),
   ]);
   update(model.initial());
 }
@@ -70,7 +70,7 @@ export function show(root: HTMLElement, page: Page): void {
 export function showProfiles(root: HTMLElement, views: readonly ProfileView[]): void {
   root.replaceChildren();
   append(root, [
-    h('p', { class: 'brand' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), 'meshmark', h('span', { class: 'study' }, 'profile')),
+    h('p', { class: 'brand' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), 'meshtrial', h('span', { class: 'study' }, 'profile')),
     profilePage(views),
     h('footer', {}, 'This file holds all it shows and asks nothing of the network.'),
   ]);
@@ -80,10 +80,10 @@ const root = document.getElementById('app');
 if (root) {
   const page = embedded(document);
   if (page && !('findings' in page)) {
-    document.title = visible(`${page.profiles[0]?.title ?? 'profile'} · meshmark`);
+    document.title = visible(`${page.profiles[0]?.title ?? 'profile'} · meshtrial`);
     showProfiles(root, page.profiles);
   } else if (page) {
-    document.title = visible(`${page.findings.study} · meshmark`);
+    document.title = visible(`${page.findings.study} · meshtrial`);
     show(root, page);
   } else {
     append(root, [h('p', { class: 'empty' }, 'This page was built without a report in it.')]);

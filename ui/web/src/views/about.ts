@@ -40,7 +40,7 @@ export function about(f: Findings): HTMLElement {
       entry('Nodes', m.nodes),
       entry('Kubernetes', m.kubernetes),
       entry('Runtime', m.container_runtime),
-      entry('meshmark', f.meshmark),
+      entry('meshtrial', f.meshtrial),
       entry('Run', f.run),
       entry('Seed', String(f.seed)),
     ),

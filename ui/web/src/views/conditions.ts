@@ -56,7 +56,7 @@ export function machine(model: Model): View | null {
   });
   return {
     element: section('machine', 'Who used the machine',
-      h('p', { class: 'lead' }, 'The rest is what none of these counters has: kubelet, etcd, controllers, containerd, meshmark itself and the kernel. CPUs busy is of all CPU time, beside it the share of the time in which a task waited for a CPU.'), live.element),
+      h('p', { class: 'lead' }, 'The rest is what none of these counters has: kubelet, etcd, controllers, containerd, meshtrial itself and the kernel. CPUs busy is of all CPU time, beside it the share of the time in which a task waited for a CPU.'), live.element),
     update: live.update,
   };
 }

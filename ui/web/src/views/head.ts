@@ -10,7 +10,7 @@ export function head(page: Page): HTMLElement {
   return h(
     'header',
     { class: 'head' },
-    h('p', { class: 'brand' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), 'meshmark', h('span', { class: 'study' }, f.study)),
+    h('p', { class: 'brand' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), 'meshtrial', h('span', { class: 'study' }, f.study)),
     f.question !== '' && h('p', { class: 'question' }, f.question),
     (f.story ?? '') !== '' && h('p', { class: 'story' }, f.story ?? ''),
     h('h1', { class: (headline ?? '').length > 100 ? 'long' : null }, headline ?? f.study),

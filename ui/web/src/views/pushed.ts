@@ -91,7 +91,7 @@ function ownersTable(model: Model, shown: readonly Controlled[]): HTMLElement | 
     return [row('all', held, 'strong'), ...named.map((o) => row(o.owner ?? '', o)), ...(others > 0 ? [row(plural(others, 'more owner'), rest, 'dim')] : [])];
   });
   return folded('Who brought a proxy’s configuration', table('Who brought a proxy’s configuration', [{ head: 'cell' }, { head: 'proxy' }, { head: 'owner' }, ...[`JSON, ${dump.unit}`, 'share', `on the wire, ${wire.unit}`, 'resources'].map((head) => ({ head, number: true }))], rows),
-    h('p', { class: 'key' }, 'Of a simulated proxy JSON is what Envoy would print of the same resources; of a real one it is the config dump with endpoints and bootstrap, which does not tell the size on the wire. All owners: meshmark scope --run DIR.'));
+    h('p', { class: 'key' }, 'Of a simulated proxy JSON is what Envoy would print of the same resources; of a real one it is the config dump with endpoints and bootstrap, which does not tell the size on the wire. All owners: meshtrial scope --run DIR.'));
 }
 
 /** Which proxy it is, and for how many it stands. */
