@@ -54,8 +54,9 @@ func (n network) dns() netip.Addr {
 
 func (n network) apiURL() string { return "https://" + n.Node.Addr().String() + ":6443" }
 
-// hostInterface names the host's end of the link of lab id.
-func hostInterface(id string) string { return "meshtrial-" + id }
+// hostInterface names the host's end of the link of lab id. Linux takes names
+// of at most 15 bytes.
+func hostInterface(id string) string { return "mtrial-" + id }
 
 // chooseNetwork picks ranges that overlap none of the taken ones: the usual
 // ranges of Kubernetes where they are free, the next ones where not.
