@@ -60,7 +60,7 @@ func TestAlarm(t *testing.T) {
 // and are fast before.
 func slowIstiod(t *testing.T, seconds int) *Recorder {
 	t.Helper()
-	r := record(t, t.TempDir())
+	r := newRecorder(t, t.TempDir())
 	fast, slow := 100, 0
 	for i := range seconds + 1 {
 		if i >= 5 {

@@ -12,7 +12,7 @@ import (
 // Quantiles of true convergence by PromQL are within a bucket's width of the
 // observations themselves.
 func TestConvergence(t *testing.T) {
-	r, trial := record(t, t.TempDir()), 0
+	r, trial := newRecorder(t, t.TempDir()), 0
 	rapid.Check(t, func(rt *rapid.T) {
 		trial++
 		observed := rapid.SliceOfN(rapid.Float64Range(0.002, 60), 1, 200).Draw(rt, "seconds")

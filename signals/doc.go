@@ -5,8 +5,7 @@
 // The signals are a table of PromQL expressions with units ([Table]),
 // evaluated by Prometheus' own engine. A [Source] answers the expressions. It
 // is a live recording: [Scraper] reads the metrics page of each istiod again
-// and again and appends it to a [Recorder], an embedded Prometheus time series
-// database. Or it is the recorded series of a run ([OpenSeries]), or a
+// and again and appends it to a [Recorder]. Or it is the recorded series of a run ([OpenSeries]), or a
 // Prometheus server elsewhere ([Remote]). [Read] makes a [Reading] of them,
 // and [Alarm] watches one of them over time.
 //

@@ -71,7 +71,7 @@ func TestPushTestWords(t *testing.T) {
 
 // Two replicas count together; one that was replaced is told.
 func TestPushTestReplicas(t *testing.T) {
-	r := record(t, t.TempDir())
+	r := newRecorder(t, t.TempDir())
 	page := func(pushes, started int) []byte {
 		return fmt.Appendf(nil, "pilot_services 3\npilot_xds 2\n# TYPE pilot_xds_pushes counter\npilot_xds_pushes{type=\"cds\"} %d\nprocess_start_time_seconds %d\n%s",
 			pushes, started, histogram(MetricLatency, float64(pushes), bounds, pushes, pushes, pushes, pushes))

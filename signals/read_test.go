@@ -29,7 +29,7 @@ var istiodLabels = map[string]string{"app": "istiod", "pod": "istiod-1", "instan
 // twoPages records a page at 0 s and one at 10 s.
 func twoPages(t *testing.T, first, second string) *Series {
 	t.Helper()
-	r := record(t, t.TempDir())
+	r := newRecorder(t, t.TempDir())
 	must(t, r.AppendPage(after(0), []byte(first), istiodLabels))
 	must(t, r.AppendPage(after(10), []byte(second), istiodLabels))
 	return r.Source()
@@ -145,7 +145,7 @@ pilot_total_xds_rejects{type="cds"} 3
 
 // An empty source: everything is missing, nothing is zero.
 func TestReadNothing(t *testing.T) {
-	r, err := Read(context.Background(), record(t, t.TempDir()).Source(), Options{}, after(0))
+	r, err := Read(context.Background(), newRecorder(t, t.TempDir()).Source(), Options{}, after(0))
 	must(t, err)
 	for _, v := range r.Signals {
 		if v.Status != StatusMissing || v.Value != nil || len(v.Missing) == 0 {
@@ -159,7 +159,7 @@ func TestReadNothing(t *testing.T) {
 
 // CPU against the limit where there is one, else against the machine.
 func TestSaturationOfContainers(t *testing.T) {
-	r := record(t, t.TempDir())
+	r := newRecorder(t, t.TempDir())
 	kubelet := func(limited bool, cpu float64) []byte {
 		page := fmt.Sprintf("# TYPE container_cpu_usage_seconds_total counter\n"+
 			"container_cpu_usage_seconds_total{container=\"discovery\",namespace=\"istio-system\",pod=\"istiod-1\"} %g\n"+

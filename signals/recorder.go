@@ -1,13 +1,10 @@
 package signals
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +13,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/meshtrial/meshtrial/errs"
 )
@@ -28,18 +24,21 @@ type Sample struct {
 	Value  float64
 }
 
-// Recorder writes metrics into a folder of Prometheus blocks, such as the
-// folder series of a run directory. What was appended survives the death of
-// the process, and [OpenRecorder] goes on with the same folder. A Recorder may be used
-// from several goroutines.
+// Recorder writes metrics into a folder, such as the folder series of a run
+// directory. What was appended survives the death of the process, and
+// [OpenRecorder] goes on with the same folder. A Recorder may be used from
+// several goroutines.
 type Recorder struct {
-	dir string
-	db  *tsdb.DB
+	dir     string
+	memory  *memory
+	journal *journal
 
 	mu      sync.Mutex
 	targets map[string]*target
-	closed  bool
+	ended   error // why nothing can be recorded any more
 }
+
+var errClosed = errors.New("already closed")
 
 // target is what is known of one source of pages.
 type target struct {
@@ -51,31 +50,25 @@ type target struct {
 
 type series struct {
 	labels labels.Labels
-	ref    storage.SeriesRef
-	page   int // number of the last page that had it
+	stored *stored // nil before its first sample
+	page   int     // number of the last page that had it
 	stale  bool
 }
-
-// neverMS is a retention in milliseconds that nothing outlives.
-const neverMS = int64(100 * 365 * 24 * time.Hour / time.Millisecond)
 
 // OpenRecorder opens a folder for writing and makes it if need be. One
 // process at a time can have it open.
 func OpenRecorder(dir string) (*Recorder, error) {
-	o := tsdb.DefaultOptions()
-	o.RetentionDuration = neverMS
-	o.StripeSize = 1 << 10 // for thousands of series, not millions
-	o.WALSegmentSize = 4 << 20
-	db, err := tsdb.Open(dir, nil, nil, o, nil)
-	if err != nil {
+	r := &Recorder{dir: dir, memory: newMemory(), targets: map[string]*target{}}
+	var err error
+	if r.journal, err = openJournal(dir, r.memory); err != nil {
 		return nil, errs.WithHint(fmt.Errorf("series %s: %w", dir, err), "is another process writing to this folder, or is its disk full?")
 	}
-	return &Recorder{dir: dir, db: db, targets: map[string]*target{}}, nil
+	return r, nil
 }
 
 // Append records samples of one moment. Times of one series must rise.
 func (r *Recorder) Append(at time.Time, samples []Sample) error {
-	return r.write(at, func(app storage.Appender, ms int64) error {
+	return r.write(at, func(add *batch, ms int64) error {
 		for _, s := range samples {
 			b := labels.NewScratchBuilder(len(s.Labels) + 1)
 			b.Add(labels.MetricName, s.Name)
@@ -83,7 +76,7 @@ func (r *Recorder) Append(at time.Time, samples []Sample) error {
 				b.Add(name, s.Labels[name])
 			}
 			b.Sort()
-			if _, err := app.Append(0, b.Labels(), ms, s.Value); err != nil {
+			if _, err := add.sample(nil, b.Labels(), ms, s.Value); err != nil {
 				return fmt.Errorf("%s: %w", b.Labels(), err)
 			}
 		}
@@ -108,7 +101,7 @@ func (r *Recorder) Append(at time.Time, samples []Sample) error {
 func (r *Recorder) AppendPage(at time.Time, page []byte, targetLabels map[string]string) error {
 	t := r.target(targetLabels)
 	var added []string
-	return r.write(at, func(app storage.Appender, ms int64) error {
+	return r.write(at, func(add *batch, ms int64) error {
 		if t.pages > 0 && ms <= t.last {
 			return fmt.Errorf("a page of %s at %d ms follows one at %d ms", t.base, ms, t.last)
 		}
@@ -122,30 +115,30 @@ func (r *Recorder) AppendPage(at time.Time, page []byte, targetLabels map[string
 			}
 			if own != nil && *own <= ms && ms-*own < lookback.Milliseconds() {
 				s.page, s.stale = number, false
-				ref, err := app.Append(s.ref, s.labels, *own, v)
+				stored, err := add.sample(s.stored, s.labels, *own, v)
 				if err == nil {
-					s.ref = ref
+					s.stored = stored
 				} else if !seenBefore(err) {
 					return fmt.Errorf("%s: %w", s.labels, err)
 				}
 				return nil
 			}
 			if !known && counter && t.pages > 0 && v > 0 {
-				if _, err := app.Append(0, s.labels, t.last, 0); err != nil && !seenBefore(err) {
+				if _, err := add.sample(nil, s.labels, t.last, 0); err != nil && !seenBefore(err) {
 					return fmt.Errorf("%s: %w", s.labels, err)
 				}
 			}
-			ref, err := app.Append(s.ref, s.labels, ms, v)
+			stored, err := add.sample(s.stored, s.labels, ms, v)
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.labels, err)
 			}
-			s.ref, s.page, s.stale = ref, number, false
+			s.stored, s.page, s.stale = stored, number, false
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		if err := t.end(app, ms, number); err != nil {
+		if err := t.end(add, ms, number); err != nil {
 			return err
 		}
 		t.pages, t.last = number, ms
@@ -161,10 +154,10 @@ func (r *Recorder) AppendPage(at time.Time, page []byte, targetLabels map[string
 // Gone records that a target can no longer be read: its series end.
 func (r *Recorder) Gone(at time.Time, targetLabels map[string]string) error {
 	t := r.target(targetLabels)
-	return r.write(at, func(app storage.Appender, ms int64) error {
+	return r.write(at, func(add *batch, ms int64) error {
 		t.pages++
 		t.last = max(ms, t.last+1)
-		return t.end(app, t.last, t.pages)
+		return t.end(add, t.last, t.pages)
 	})
 }
 
@@ -192,12 +185,12 @@ func (r *Recorder) endOthers(at time.Time, now []Target) error {
 }
 
 // end ends the series of a target that its newest page had no more.
-func (t *target) end(app storage.Appender, ms int64, page int) error {
+func (t *target) end(add *batch, ms int64, page int) error {
 	for _, s := range t.series {
 		if s.page == page || s.stale {
 			continue
 		}
-		if _, err := app.Append(s.ref, s.labels, ms, math.Float64frombits(value.StaleNaN)); err != nil && !seenBefore(err) {
+		if _, err := add.sample(s.stored, s.labels, ms, math.Float64frombits(value.StaleNaN)); err != nil && !seenBefore(err) {
 			return fmt.Errorf("%s: %w", s.labels, err)
 		}
 		s.stale = true
@@ -207,7 +200,7 @@ func (t *target) end(app storage.Appender, ms int64, page int) error {
 
 // seenBefore tells that the series has a sample of this time, or a later one.
 func seenBefore(err error) bool {
-	return errors.Is(err, storage.ErrOutOfOrderSample) || errors.Is(err, storage.ErrOutOfBounds) || errors.Is(err, storage.ErrDuplicateSampleForTimestamp)
+	return errors.Is(err, storage.ErrOutOfOrderSample) || errors.Is(err, storage.ErrDuplicateSampleForTimestamp)
 }
 
 // label adds the target's labels to a series' own.
@@ -233,18 +226,15 @@ func key(targetLabels map[string]string) string { return labels.FromMap(targetLa
 
 // write runs one transaction: all of it is recorded, or nothing. Where it
 // fails, onFailure is called too.
-func (r *Recorder) write(at time.Time, fill func(app storage.Appender, ms int64) error, onFailure ...func()) error {
+func (r *Recorder) write(at time.Time, fill func(add *batch, ms int64) error, onFailure ...func()) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
-		return fmt.Errorf("series %s: already closed", r.dir)
-	}
-	app := r.db.Appender(context.Background())
-	err := fill(app, at.UnixMilli())
+	err := r.ended
 	if err == nil {
-		err = app.Commit()
-	} else {
-		err = errors.Join(err, app.Rollback())
+		b := newBatch(r.memory)
+		if err = fill(b, at.UnixMilli()); err == nil {
+			err = r.commit(b)
+		}
 	}
 	if err != nil {
 		for _, undo := range onFailure {
@@ -255,36 +245,35 @@ func (r *Recorder) write(at time.Time, fill func(app storage.Appender, ms int64)
 	return nil
 }
 
-// Close turns what was recorded into blocks and lets go of the folder. Then
-// it holds blocks alone, one for each span of up to two hours. Closing again
-// does nothing.
+// commit writes a batch to the disk and then to memory. After half a record
+// no other can follow, so the recording ends where the disk fails.
+func (r *Recorder) commit(b *batch) error {
+	defined, samples := b.records()
+	if err := r.journal.write(defined, samples); err != nil {
+		r.ended = err
+		return err
+	}
+	for _, s := range b.fresh {
+		r.memory.define(s)
+	}
+	return r.memory.add(samples)
+}
+
+// Close lets go of the folder. Closing again does nothing.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
+	if errors.Is(r.ended, errClosed) {
 		return nil
 	}
-	r.closed = true
-	head := r.db.Head()
-	var err error
-	if head.NumSeries() > 0 {
-		err = r.db.CompactHead(tsdb.NewRangeHead(head, head.MinTime(), head.MaxTime()))
-	}
-	if err = errors.Join(err, r.db.Close()); err != nil {
-		return fmt.Errorf("series %s: %w", r.dir, err) // the journal stays and can be read
-	}
-	for _, journal := range journals {
-		if err := os.RemoveAll(filepath.Join(r.dir, journal)); err != nil {
-			return fmt.Errorf("series %s: %w", r.dir, err)
-		}
+	r.ended = errClosed
+	if err := r.journal.close(); err != nil {
+		return fmt.Errorf("series %s: %w", r.dir, err)
 	}
 	return nil
 }
 
-// journals are what a database holds besides its blocks.
-var journals = []string{"wal", "wbl", "chunks_head", "lock"}
-
 // Source answers expressions from what has been recorded so far.
 func (r *Recorder) Source() *Series {
-	return &Series{queryable: r.db, engine: newEngine(), name: "recording " + strings.TrimSuffix(r.dir, "/")}
+	return &Series{memory: r.memory, engine: newEngine(), name: "recording " + strings.TrimSuffix(r.dir, "/"), live: true}
 }

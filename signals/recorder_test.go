@@ -17,7 +17,7 @@ func after(seconds float64) time.Time {
 	return began.Add(time.Duration(seconds * float64(time.Second)))
 }
 
-func record(t *testing.T, dir string) *Recorder {
+func newRecorder(t *testing.T, dir string) *Recorder {
 	t.Helper()
 	r, err := OpenRecorder(dir)
 	if err != nil {
@@ -78,7 +78,7 @@ pushes{type="eds"} 4
 
 func TestRecorder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "series")
-	r := record(t, dir)
+	r := newRecorder(t, dir)
 	istiod := map[string]string{"pod": "istiod-1"}
 	must(t, r.AppendPage(after(0), []byte(page1), istiod))
 	must(t, r.AppendPage(after(1), []byte(page2), istiod))
@@ -97,7 +97,6 @@ func TestRecorder(t *testing.T) {
 	open, err := OpenSeries(dir)
 	must(t, err)
 	check(open)
-	must(t, open.Close())
 
 	must(t, r.Append(after(2), []Sample{{"own", map[string]string{"a": "b"}, 1}, {"own", nil, 2}}))
 	must(t, r.Close())
@@ -108,8 +107,8 @@ func TestRecorder(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	must(t, err)
 	for _, e := range entries {
-		if len(e.Name()) != 26 {
-			t.Errorf("left beside the blocks: %s", e.Name())
+		if e.Name() != dirJournal {
+			t.Errorf("left beside the journal: %s", e.Name())
 		}
 	}
 	closed, err := OpenSeries(dir)
@@ -119,10 +118,9 @@ func TestRecorder(t *testing.T) {
 	if from, to := closed.Span(); !from.Equal(after(0)) || !to.Equal(after(2)) {
 		t.Errorf("recorded from %s to %s", from, to)
 	}
-	must(t, closed.Close())
 
 	// A run that goes on.
-	r = record(t, dir)
+	r = newRecorder(t, dir)
 	must(t, r.AppendPage(after(60), []byte(page1), istiod))
 	want(t, r.Source(), `pushes{type="cds"}`, after(60), 5)
 	want(t, r.Source(), `sum(pushes)`, after(1), 11)
@@ -131,13 +129,12 @@ func TestRecorder(t *testing.T) {
 	must(t, err)
 	check(closed)
 	want(t, closed, `pushes{type="cds"}`, after(60), 5)
-	must(t, closed.Close())
 }
 
 // What was appended survives a process that dies without closing.
 func TestRecorderDies(t *testing.T) {
 	dir := t.TempDir()
-	r := record(t, dir)
+	r := newRecorder(t, dir)
 	must(t, r.AppendPage(after(0), []byte(page1), nil))
 	copied := filepath.Join(t.TempDir(), "copy") // as the disk is now
 	must(t, os.CopyFS(copied, os.DirFS(dir)))
@@ -146,22 +143,20 @@ func TestRecorderDies(t *testing.T) {
 	s, err := OpenSeries(copied)
 	must(t, err)
 	want(t, s, `pushes`, after(0), 5)
-	must(t, s.Close())
 	if _, err := os.Stat(filepath.Join(copied, "wal")); err != nil {
 		t.Error("reading took the journal away")
 	}
-	again := record(t, copied)
+	again := newRecorder(t, copied)
 	must(t, again.AppendPage(after(5), []byte(page2), nil))
 	must(t, again.Close())
 	s, err = OpenSeries(copied)
 	must(t, err)
-	defer s.Close()
 	want(t, s, `pushes{type="cds"}`, after(0), 5)
 	want(t, s, `pushes{type="cds"}`, after(5), 7)
 }
 
 func TestRecorderRefuses(t *testing.T) {
-	r := record(t, t.TempDir())
+	r := newRecorder(t, t.TempDir())
 	for name, page := range map[string]string{
 		"cut short":  "pushes{type=\"cds\"} 5\npushes{type=\"e",
 		"HTML":       "<html><body>404</body></html>",
@@ -184,7 +179,7 @@ func TestRecorderRefuses(t *testing.T) {
 }
 
 func TestGone(t *testing.T) {
-	r := record(t, t.TempDir())
+	r := newRecorder(t, t.TempDir())
 	a, b := map[string]string{"pod": "a"}, map[string]string{"pod": "b"}
 	must(t, r.AppendPage(after(0), []byte("up_now 1\n"), a))
 	must(t, r.AppendPage(after(0), []byte("up_now 1\n"), b))
@@ -206,7 +201,7 @@ func TestOpenSeriesRefuses(t *testing.T) {
 
 // Samples with a time of their own keep it, and count once.
 func TestRecorderHonoursTimes(t *testing.T) {
-	r := record(t, t.TempDir())
+	r := newRecorder(t, t.TempDir())
 	page := func(seconds, value float64) []byte {
 		return fmt.Appendf(nil, "# TYPE cpu_total counter\ncpu_total %g %d\ncores 2\n", value, after(seconds).UnixMilli())
 	}
@@ -218,4 +213,59 @@ func TestRecorderHonoursTimes(t *testing.T) {
 	want(t, r.Source(), "rate(cpu_total[10001ms])", after(10.5), 0.5)
 	want(t, r.Source(), "cpu_total", after(13), 9)
 	want(t, r.Source(), "cores", after(13), 2)
+}
+
+// A process that dies in the middle of a record leaves what came before; what
+// is damaged elsewhere is refused and not read in part.
+func TestJournalIsCut(t *testing.T) {
+	dir := t.TempDir()
+	r := newRecorder(t, dir)
+	must(t, r.AppendPage(after(0), []byte(page1), nil))
+	must(t, r.AppendPage(after(1), []byte(page2), nil))
+	copied := filepath.Join(t.TempDir(), "copy")
+	must(t, os.CopyFS(copied, os.DirFS(dir)))
+	must(t, r.Close())
+	segment := filepath.Join(copied, dirJournal, "00000000")
+	whole, err := os.ReadFile(segment)
+	must(t, err)
+	for cut := len(whole) - 1; cut > len(whole)-30; cut-- {
+		must(t, os.Truncate(segment, int64(cut)))
+		s, err := OpenSeries(copied)
+		must(t, err)
+		want(t, s, `pushes{type="cds"}`, after(1), 5)
+	}
+	again := newRecorder(t, copied)
+	must(t, again.AppendPage(after(2), []byte(page2), nil))
+	must(t, again.Close())
+	s, err := OpenSeries(copied)
+	must(t, err)
+	want(t, s, `pushes{type="cds"}`, after(1), 5)
+	want(t, s, `pushes{type="cds"}`, after(2), 7)
+
+	whole[20] ^= 0xff
+	must(t, os.WriteFile(segment, append(whole, make([]byte, 2*pageBytes-len(whole))...), 0o644))
+	if _, err := OpenSeries(copied); err == nil {
+		t.Error("a damaged journal is read")
+	}
+	if _, err := OpenRecorder(copied); err == nil {
+		t.Error("a damaged journal is written to")
+	}
+}
+
+// Recordings longer than a chunk have each sample.
+func TestRecorderManySamples(t *testing.T) {
+	dir := t.TempDir()
+	r := newRecorder(t, dir)
+	recordStory(t, r, 0, 100)
+	const n = 3*chunkSamples + 7
+	for i := range n {
+		must(t, r.AppendPage(after(float64(1000+i)), fmt.Appendf(nil, "long %d\n", i*i), nil))
+	}
+	for _, q := range []struct{ from, samples int }{{n, n}, {chunkSamples, chunkSamples}, {1, 1}} {
+		want(t, r.Source(), fmt.Sprintf("count_over_time(long[%ds])", q.from), after(1000+n-1), float64(q.samples))
+	}
+	must(t, r.Close())
+	s, err := OpenSeries(dir)
+	must(t, err)
+	want(t, s, fmt.Sprintf("sum_over_time(long[%ds])", n), after(1000+n-1), float64((n-1)*n*(2*n-1)/6))
 }

@@ -31,7 +31,7 @@ func TestScraper(t *testing.T) {
 	a := &served{labels: map[string]string{"pod": "a"}, page: "# TYPE n counter\nn 1\n"}
 	b := &served{labels: map[string]string{"pod": "b"}, page: "# TYPE n counter\nn 5\n"}
 	all := []*served{a, b}
-	r := record(t, t.TempDir())
+	r := newRecorder(t, t.TempDir())
 	var discovery error
 	s := &Scraper{Recorder: r, RediscoverEvery: time.Hour, Discover: func(context.Context) ([]Target, error) {
 		var targets []Target
@@ -78,7 +78,7 @@ func TestScraper(t *testing.T) {
 
 // A scraper ends what an earlier one of the same job read, and nothing else.
 func TestScraperEndsOthers(t *testing.T) {
-	r := record(t, t.TempDir())
+	r := newRecorder(t, t.TempDir())
 	scrape := func(targets ...*served) time.Time {
 		t.Helper()
 		time.Sleep(2 * time.Millisecond)
@@ -148,7 +148,7 @@ func TestNothingIsLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 3 {
 		dir := t.TempDir()
-		r := record(t, dir)
+		r := newRecorder(t, dir)
 		a := &served{labels: map[string]string{"pod": "a"}, page: "n 1\n"}
 		s := &Scraper{Recorder: r, Discover: func(context.Context) ([]Target, error) { return []Target{a.target()}, nil }}
 		ctx, cancel := context.WithCancel(context.Background())
@@ -162,7 +162,6 @@ func TestNothingIsLeft(t *testing.T) {
 		open, err := OpenSeries(dir)
 		must(t, err)
 		want(t, open, "count(n)", time.Now(), 1)
-		must(t, open.Close())
 		must(t, r.Close())
 	}
 	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(20 * time.Millisecond) {

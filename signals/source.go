@@ -2,20 +2,14 @@ package signals
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"math"
 	"os"
-	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/meshtrial/meshtrial/errs"
 )
@@ -66,111 +60,33 @@ func newEngine() *promql.Engine {
 
 // Series is a Source over recorded series.
 type Series struct {
-	queryable storage.Queryable
-	engine    *promql.Engine
-	name      string
-	close     func() error
-	from, to  int64 // ms; of recorded series
+	memory *memory
+	engine *promql.Engine
+	name   string
+	live   bool // a Recorder goes on with it
 }
 
 var _ Source = (*Series)(nil)
 
-// OpenSeries opens the recorded series of a run: a folder of Prometheus
-// blocks, or one that a recorder has not closed (it still writes, or died),
-// whose journal is read too. The folder itself is not changed.
+// OpenSeries reads the recorded series of a run, or those of a recorder that
+// has not closed its folder: it still writes, or died. The folder is not
+// changed.
 func OpenSeries(dir string) (*Series, error) {
-	hint := "give a folder that holds Prometheus blocks, such as series/ of a run directory"
+	hint := "give a folder that metrics were recorded in, such as series/ of a run directory"
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		if err == nil {
 			err = fmt.Errorf("%s is not a folder", dir)
 		}
 		return nil, errs.WithHint(errs.Usage("recorded series: %v", err), "%s", hint)
 	}
-	scratch, err := os.MkdirTemp("", "meshtrial-series-")
-	if err != nil {
-		return nil, err
+	s := &Series{memory: newMemory(), engine: newEngine(), name: "series " + dir}
+	if _, err := readJournal(dir, s.memory); err != nil {
+		return nil, fmt.Errorf("series %s: %w", dir, err)
 	}
-	s := &Series{engine: newEngine(), name: "series " + dir, from: math.MaxInt64, to: math.MinInt64}
-	closers := []func() error{}
-	s.close = func() error {
-		var all []error
-		for _, c := range slices.Backward(closers) {
-			all = append(all, c())
-		}
-		return errors.Join(append(all, os.RemoveAll(scratch))...)
+	if s.memory.from > s.memory.to {
+		return nil, errs.WithHint(errs.Usage("series %s: no metrics were recorded here", dir), "%s", hint)
 	}
-	fail := func(err error) (*Series, error) {
-		return nil, fmt.Errorf("series %s: %w", dir, errors.Join(err, s.close()))
-	}
-	dirs := []string{dir}
-	if journal, err := hasJournal(dir); err != nil {
-		return fail(err)
-	} else if journal {
-		flushed := filepath.Join(scratch, "flushed")
-		if err := flushJournal(dir, scratch, flushed); err != nil {
-			return fail(err)
-		}
-		dirs = append(dirs, flushed)
-	}
-	var blocks []tsdb.BlockReader
-	for _, d := range dirs {
-		db, err := tsdb.OpenDBReadOnly(d, scratch, nil)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // an empty journal makes no block
-		}
-		if err != nil {
-			return fail(err)
-		}
-		closers = append(closers, db.Close)
-		found, err := db.Blocks()
-		if err != nil {
-			return fail(err)
-		}
-		blocks = append(blocks, found...)
-	}
-	if len(blocks) == 0 {
-		return nil, errors.Join(errs.WithHint(errs.Usage("series %s: no metrics were recorded here", dir), "%s", hint), s.close())
-	}
-	for _, b := range blocks {
-		s.from, s.to = min(s.from, b.Meta().MinTime), max(s.to, b.Meta().MaxTime-1)
-	}
-	s.queryable = storage.QueryableFunc(func(mint, maxt int64) (storage.Querier, error) { return queryBlocks(blocks, mint, maxt) })
 	return s, nil
-}
-
-func hasJournal(dir string) (bool, error) {
-	entries, err := os.ReadDir(filepath.Join(dir, "wal"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return len(entries) > 0, err
-}
-
-// flushJournal writes what a folder's journal holds as blocks elsewhere.
-func flushJournal(dir, scratch, to string) error {
-	db, err := tsdb.OpenDBReadOnly(dir, scratch, nil)
-	if err != nil {
-		return err
-	}
-	return errors.Join(db.FlushWAL(to), db.Close())
-}
-
-func queryBlocks(blocks []tsdb.BlockReader, mint, maxt int64) (storage.Querier, error) {
-	var all []storage.Querier
-	for _, b := range blocks {
-		if meta := b.Meta(); meta.MinTime > maxt || meta.MaxTime <= mint {
-			continue
-		}
-		q, err := tsdb.NewBlockQuerier(b, mint, maxt)
-		if err != nil {
-			for _, opened := range all {
-				opened.Close()
-			}
-			return nil, err
-		}
-		all = append(all, q)
-	}
-	return storage.NewMergeQuerier(all, nil, storage.ChainedSeriesMerge), nil
 }
 
 // String names the folder.
@@ -179,23 +95,15 @@ func (s *Series) String() string { return s.name }
 // Span returns when the recording began and ended. It is zero for one that
 // still goes on.
 func (s *Series) Span() (from, to time.Time) {
-	if s.close == nil {
+	if s.live {
 		return time.Time{}, time.Time{}
 	}
-	return time.UnixMilli(s.from), time.UnixMilli(s.to)
-}
-
-// Close lets go of the folder. A Source of a [Recorder] is closed with it.
-func (s *Series) Close() error {
-	if s.close == nil {
-		return nil
-	}
-	return s.close()
+	return time.UnixMilli(s.memory.from), time.UnixMilli(s.memory.to)
 }
 
 // Instant implements [Source].
 func (s *Series) Instant(ctx context.Context, expr string, at time.Time) ([]Sample, error) {
-	query, err := s.engine.NewInstantQuery(ctx, s.queryable, nil, expr, at)
+	query, err := s.engine.NewInstantQuery(ctx, s.memory, nil, expr, at)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", expr, err)
 	}
@@ -220,7 +128,7 @@ func (s *Series) Instant(ctx context.Context, expr string, at time.Time) ([]Samp
 
 // Range implements [Source].
 func (s *Series) Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]Track, error) {
-	query, err := s.engine.NewRangeQuery(ctx, s.queryable, nil, expr, from, to, step)
+	query, err := s.engine.NewRangeQuery(ctx, s.memory, nil, expr, from, to, step)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", expr, err)
 	}
@@ -244,7 +152,7 @@ func (s *Series) Range(ctx context.Context, expr string, from, to time.Time, ste
 
 // Has implements [Source].
 func (s *Series) Has(ctx context.Context, names []string, from, to time.Time) (map[string]bool, error) {
-	q, err := s.queryable.Querier(from.UnixMilli(), to.UnixMilli())
+	q, err := s.memory.Querier(from.UnixMilli(), to.UnixMilli())
 	if err != nil {
 		return nil, err
 	}

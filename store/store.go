@@ -12,7 +12,7 @@
 //	trials.jsonl              record.Trial, a line each
 //	events.jsonl              record.Event, a line each: the trials' changes and steps; absent if there are none
 //	hist/TRIAL.hlog           HDR interval logs, nanoseconds, tags intended, send
-//	series/                   Prometheus blocks of recorded metrics
+//	series/                   recorded metrics, as a journal of Prometheus
 //	configs/ profiles/        configuration dumps and pprof profiles, by trial
 //	requests/TRIAL.jsonl.zst  what clients, proxies and workers wrote of each request
 //	findings.json             record.Findings, can be made again

@@ -91,7 +91,7 @@ func newSignalsCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.prometheus, "prometheus-url", "", "ask the Prometheus server at this `URL` instead of istiod itself")
 	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "a header for that server, `\"Name: value\"`; may be given again")
 	flags.StringVar(&f.run, "run", "", "show what the run in this `directory` recorded, or --record")
-	flags.StringVar(&f.record, "record", "", "keep what is read from istiod in this `directory`, as Prometheus blocks")
+	flags.StringVar(&f.record, "record", "", "keep what is read from istiod in this `directory`, as a run does")
 	flags.DurationVar(&f.duration, "duration", 0, "how long to watch (default: until interrupted)")
 	flags.DurationVar(&f.interval, "interval", time.Second, "time between two readings; 5s of a Prometheus server if not given")
 	flags.DurationVar(&f.timeout, "timeout", answerTimeout, "how long to wait for each answer of a Prometheus server")
@@ -164,7 +164,7 @@ func openPrometheus(address string, headers []string) (*signals.Remote, error) {
 }
 
 // signalsOfRun shows the whole of what a run recorded.
-func signalsOfRun(ctx context.Context, env *Env, f signalsFlags, o signals.Options) (err error) {
+func signalsOfRun(ctx context.Context, env *Env, f signalsFlags, o signals.Options) error {
 	dir := filepath.Join(f.run, store.DirSeries)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(f.run, store.FileHeader)); err == nil {
@@ -177,7 +177,6 @@ func signalsOfRun(ctx context.Context, env *Env, f signalsFlags, o signals.Optio
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
 	from, to := s.Span()
 	whole := o
 	// Rates look back on the whole run, with its first sample.

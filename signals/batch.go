@@ -1,0 +1,77 @@
+package signals
+
+import (
+	"math"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/tsdb/record"
+)
+
+// batch collects what one moment adds to a recording, or what a page does,
+// so that it can be recorded whole or not at all.
+type batch struct {
+	memory  *memory
+	fresh   []*stored // series that the memory does not have yet
+	byHash  map[uint64][]*stored
+	pending []sampleOf
+}
+
+type sampleOf struct {
+	series *stored
+	ms     int64
+	value  float64
+}
+
+func newBatch(m *memory) *batch { return &batch{memory: m, byHash: map[uint64][]*stored{}} }
+
+// sample adds a sample to a series, or to the one with these labels if the
+// series is not known, and returns it. One that is not after all recorded
+// ones is an error; the newest one again is none, and is not recorded again.
+func (b *batch) sample(s *stored, l labels.Labels, ms int64, v float64) (*stored, error) {
+	if s == nil {
+		s = b.find(l)
+	}
+	if len(s.chunks) > 0 && ms <= s.last {
+		switch {
+		case ms < s.last:
+			return s, storage.ErrOutOfOrderSample
+		case math.Float64bits(v) != math.Float64bits(s.value):
+			return s, storage.ErrDuplicateSampleForTimestamp
+		}
+		return s, nil
+	}
+	b.pending = append(b.pending, sampleOf{s, ms, v})
+	return s, nil
+}
+
+// find returns the series of these labels; it is fresh if there is none.
+func (b *batch) find(l labels.Labels) *stored {
+	if s := b.memory.find(l); s != nil {
+		return s
+	}
+	hash := l.Hash()
+	for _, s := range b.byHash[hash] {
+		if labels.Equal(s.labels, l) {
+			return s
+		}
+	}
+	s := &stored{labels: l}
+	b.fresh = append(b.fresh, s)
+	b.byHash[hash] = append(b.byHash[hash], s)
+	return s
+}
+
+// records are the batch as the journal has it. Fresh series get the
+// references that the memory is going to give them.
+func (b *batch) records() (defined []record.RefSeries, samples []record.RefSample) {
+	for i, s := range b.fresh {
+		s.ref = chunks.HeadSeriesRef(len(b.memory.series) + i + 1)
+		defined = append(defined, record.RefSeries{Ref: s.ref, Labels: s.labels})
+	}
+	for _, p := range b.pending {
+		samples = append(samples, record.RefSample{Ref: p.series.ref, T: p.ms, V: p.value})
+	}
+	return defined, samples
+}

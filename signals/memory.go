@@ -1,0 +1,215 @@
+package signals
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/tsdb/record"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// chunkSamples is how many samples a chunk holds before the next begins:
+// enough to pack them well, few enough to skip what a query does not want.
+const chunkSamples = 120
+
+// memory holds the samples of a recording, packed as Prometheus packs them
+// (one or two bytes each), and lets its query engine read them. One goroutine
+// may add while others read.
+type memory struct {
+	mu       sync.RWMutex
+	series   []*stored // by reference - 1
+	byLabels map[uint64][]*stored
+	byName   map[string][]*stored
+	from, to int64 // times of the first and the last sample, ms
+}
+
+// stored is a series in memory.
+type stored struct {
+	ref    chunks.HeadSeriesRef
+	labels labels.Labels
+	chunks []chunks.Meta // in order of time; the last one still grows
+	app    chunkenc.Appender
+	last   int64 // time of the newest sample, ms; what follows is later
+	value  float64
+}
+
+func newMemory() *memory {
+	return &memory{byLabels: map[uint64][]*stored{}, byName: map[string][]*stored{}, from: math.MaxInt64, to: math.MinInt64}
+}
+
+// find returns the series that has these labels, or nil.
+func (m *memory) find(l labels.Labels) *stored {
+	for _, s := range m.byLabels[l.Hash()] {
+		if labels.Equal(s.labels, l) {
+			return s
+		}
+	}
+	return nil
+}
+
+// define adds a series; its reference is the next free one.
+func (m *memory) define(s *stored) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.ref = chunks.HeadSeriesRef(len(m.series) + 1)
+	m.series = append(m.series, s)
+	hash, name := s.labels.Hash(), s.labels.Get(labels.MetricName)
+	m.byLabels[hash] = append(m.byLabels[hash], s)
+	m.byName[name] = append(m.byName[name], s)
+}
+
+// add adds samples of series that are defined. Of samples of one series that
+// do not rise in time the first counts.
+func (m *memory) add(samples []record.RefSample) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, sample := range samples {
+		s := m.series[sample.Ref-1]
+		if len(s.chunks) > 0 && sample.T <= s.last {
+			continue
+		}
+		if err := s.add(sample.T, sample.V); err != nil {
+			return err
+		}
+		m.from, m.to = min(m.from, sample.T), max(m.to, sample.T)
+	}
+	return nil
+}
+
+func (s *stored) add(ms int64, v float64) error {
+	if n := len(s.chunks); n == 0 || s.chunks[n-1].Chunk.NumSamples() >= chunkSamples {
+		c := chunkenc.NewXORChunk()
+		app, err := c.Appender()
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			s.chunks[n-1].Chunk.Compact()
+		}
+		s.app, s.chunks = app, append(s.chunks, chunks.Meta{Chunk: c, MinTime: ms})
+	}
+	s.app.Append(0, ms, v)
+	s.chunks[len(s.chunks)-1].MaxTime = ms
+	s.last, s.value = ms, v
+	return nil
+}
+
+// between copies what a reader needs of the chunks that overlap a span: full
+// ones never change, the one that still grows is copied.
+func (s *stored) between(from, to int64) []chunkenc.Iterable {
+	var out []chunkenc.Iterable
+	for i, c := range s.chunks {
+		if c.MaxTime < from || c.MinTime > to {
+			continue
+		}
+		if i == len(s.chunks)-1 {
+			growing := chunkenc.NewXORChunk()
+			growing.Reset(slices.Clone(c.Chunk.Bytes()))
+			c.Chunk = growing
+		}
+		out = append(out, c.Chunk)
+	}
+	return out
+}
+
+// Querier implements [storage.Queryable].
+func (m *memory) Querier(from, to int64) (storage.Querier, error) {
+	return &querier{memory: m, from: from, to: to}, nil
+}
+
+// querier reads a span of time, in milliseconds, both ends included.
+type querier struct {
+	memory   *memory
+	from, to int64
+}
+
+// Select implements [storage.Querier]. The answer is always sorted, and stays
+// as it is while samples are added.
+func (q *querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	from, to := q.from, q.to
+	if hints != nil {
+		from, to = hints.Start, hints.End
+	}
+	found := &seriesSet{}
+	q.memory.each(matchers, func(s *stored) {
+		if overlapping := s.between(from, to); len(overlapping) > 0 {
+			found.series = append(found.series, &storage.SeriesEntry{Lset: s.labels, SampleIteratorFn: func(it chunkenc.Iterator) chunkenc.Iterator {
+				return storage.ChainSampleIteratorFromIterables(it, overlapping)
+			}})
+		}
+	})
+	slices.SortFunc(found.series, func(a, b storage.Series) int { return labels.Compare(a.Labels(), b.Labels()) })
+	return found
+}
+
+// each calls f for the series that all matchers accept.
+func (m *memory) each(matchers []*labels.Matcher, f func(*stored)) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	candidates := m.series
+	for _, match := range matchers {
+		if match.Name == labels.MetricName && match.Type == labels.MatchEqual {
+			candidates = m.byName[match.Value]
+		}
+	}
+	for _, s := range candidates {
+		if !slices.ContainsFunc(matchers, func(match *labels.Matcher) bool { return !match.Matches(s.labels.Get(match.Name)) }) {
+			f(s)
+		}
+	}
+}
+
+// values collects texts of the series in the span, sorted, each once.
+func (q *querier) values(matchers []*labels.Matcher, of func(s *stored, collect func(string))) []string {
+	seen := map[string]bool{}
+	var out []string
+	q.memory.each(matchers, func(s *stored) {
+		if len(s.between(q.from, q.to)) == 0 {
+			return
+		}
+		of(s, func(v string) {
+			if !seen[v] {
+				seen[v] = true
+				out = append(out, v)
+			}
+		})
+	})
+	slices.Sort(out)
+	return out
+}
+
+// LabelValues implements [storage.LabelQuerier].
+func (q *querier) LabelValues(_ context.Context, name string, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return q.values(matchers, func(s *stored, collect func(string)) {
+		if v := s.labels.Get(name); v != "" {
+			collect(v)
+		}
+	}), nil, nil
+}
+
+// LabelNames implements [storage.LabelQuerier].
+func (q *querier) LabelNames(_ context.Context, _ *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return q.values(matchers, func(s *stored, collect func(string)) {
+		s.labels.Range(func(l labels.Label) { collect(l.Name) })
+	}), nil, nil
+}
+
+// Close implements [storage.LabelQuerier].
+func (q *querier) Close() error { return nil }
+
+// seriesSet is a list of series, one after the other.
+type seriesSet struct {
+	series []storage.Series
+	next   int
+}
+
+func (s *seriesSet) Next() bool                        { s.next++; return s.next <= len(s.series) }
+func (s *seriesSet) At() storage.Series                { return s.series[s.next-1] }
+func (s *seriesSet) Err() error                        { return nil }
+func (s *seriesSet) Warnings() annotations.Annotations { return nil }
