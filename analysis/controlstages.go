@@ -23,10 +23,6 @@ func (o *observations) residual(t *record.Trial) (rest, mean float64) {
 	return rest, mean
 }
 
-// maxResidual is what a waterfall may leave unexplained: 5% of the whole, or
-// 2 ms, whichever is larger.
-func maxResidual(mean float64) float64 { return math.Max(0.05*mean, 2000) }
-
 // largeResidual warns of waterfalls that do not add up.
 func largeResidual(o *observations, cell int) []string {
 	n, all := 0, 0
@@ -36,7 +32,7 @@ func largeResidual(o *observations, cell int) []string {
 		if !finite(r) || !finite(m) {
 			continue
 		}
-		if all++; math.Abs(r) > maxResidual(m) {
+		if all++; math.Abs(r) > record.MaxResidualUS(m) {
 			if n++; math.Abs(r) > math.Abs(rest) {
 				rest, mean = r, m
 			}
@@ -45,8 +41,8 @@ func largeResidual(o *observations, cell int) []string {
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("in %d of %d trials the stages leave more than 5%% or 2 ms unexplained, at most %s of %s",
-		n, all, quantity(rest, study.UnitMicroseconds), quantity(mean, study.UnitMicroseconds))}
+	return []string{fmt.Sprintf("in %d of %d trials the stages leave more than %s unexplained, at most %s of %s",
+		n, all, record.ResidualRule(""), quantity(rest, study.UnitMicroseconds), quantity(mean, study.UnitMicroseconds))}
 }
 
 // stageApart warns where two sources of a stage differ by more than a
@@ -67,7 +63,7 @@ func stageApart(name string) func(o *observations, cell int) []string {
 			}
 			s := t.Control.Stages[i]
 			_, mean := o.residual(t)
-			if s.CheckUS == nil || !finite(mean) || !(math.Abs(*s.CheckUS-s.MeanUS) > maxResidual(mean)) {
+			if s.CheckUS == nil || !finite(mean) || !(math.Abs(*s.CheckUS-s.MeanUS) > record.MaxResidualUS(mean)) {
 				continue
 			}
 			if apart++; apart == 1 || math.Abs(*s.CheckUS-s.MeanUS) > math.Abs(*worst.CheckUS-worst.MeanUS) {
@@ -75,7 +71,7 @@ func stageApart(name string) func(o *observations, cell int) []string {
 			}
 		}
 		if apart > 0 {
-			out = append(out, fmt.Sprintf("in %d of %d trials a second source differs by more than 5%% of the whole or 2 ms, at most %s by %s, %s by %s", apart, len(all),
+			out = append(out, fmt.Sprintf("in %d of %d trials a second source differs by more than %s, at most %s by %s, %s by %s", apart, len(all), record.ResidualRule("the whole"),
 				quantity(worst.MeanUS, study.UnitMicroseconds), worst.Source, quantity(*worst.CheckUS, study.UnitMicroseconds), worst.CheckSource))
 		}
 		if lacking > 0 {
@@ -95,8 +91,8 @@ func unexplainedPairs(o *observations, cell int) []string {
 	if u == nil || float64(u.Beyond) <= maxUnexplained*float64(u.Pairs) {
 		return nil
 	}
-	w := fmt.Sprintf("%d of %d pairs of a change and a proxy miss their own stages by more than 5%% of their time or 2 ms, one by %s: in the mean such errors cancel",
-		u.Beyond, u.Pairs, quantity(u.LargestUS, study.UnitMicroseconds))
+	w := fmt.Sprintf("%d of %d pairs of a change and a proxy miss their own stages by more than %s, one by %s: in the mean such errors cancel",
+		u.Beyond, u.Pairs, record.ResidualRule("their time"), quantity(u.LargestUS, study.UnitMicroseconds))
 	if u.Unlogged > 0 {
 		w += fmt.Sprintf("; %d of them are of pushes that istiod does not log by proxy, whose turn nobody knows", u.Unlogged)
 	}

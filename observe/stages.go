@@ -41,11 +41,8 @@ type Waterfall struct {
 func (w Waterfall) Within() bool { return math.Abs(w.ResidualUS) <= w.Limit() }
 
 // Limit is what a waterfall may leave unexplained, and what two sources of
-// one stage may differ by: 5% of the mean or 2 ms, whichever is larger; in
-// microseconds.
-func (w Waterfall) Limit() float64 { return limit(w.MeanUS) }
-
-func limit(us float64) float64 { return max(0.05*us, 2000) }
+// one stage may differ by, in microseconds: see [record.MaxResidualUS].
+func (w Waterfall) Limit() float64 { return record.MaxResidualUS(w.MeanUS) }
 
 // Apart lists the stages whose second source differs by more than that.
 func (w Waterfall) Apart() []record.Stage {

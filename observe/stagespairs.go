@@ -49,7 +49,7 @@ func (m *maker) single(own []ownWay) {
 		if math.Abs(rest) > math.Abs(u.LargestUS) {
 			u.LargestUS = rest
 		}
-		if math.Abs(rest) > limit(w.took/1e3) {
+		if math.Abs(rest) > record.MaxResidualUS(w.took/1e3) {
 			u.Beyond++
 			if !w.logged {
 				u.Unlogged++

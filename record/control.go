@@ -196,9 +196,9 @@ type Stage struct {
 // of their own stages.
 type Unexplained struct {
 	Pairs int `json:"pairs"` // looked at: those that were acknowledged
-	// Beyond counts those that miss it by more than 5% of their own time, or
-	// 2 ms if that is more, either way; Unlogged those of them whose way
-	// istiod's log does not show from end to end.
+	// Beyond counts those that miss it by more than [MaxResidualUS] of their
+	// own time, either way; Unlogged those of them whose way istiod's log does
+	// not show from end to end.
 	Beyond   int `json:"beyond"`
 	Unlogged int `json:"beyond_unlogged"`
 	// LargestUS is what the pair that misses it most lacks, microseconds;

@@ -75,7 +75,7 @@ func waterfallTable(f record.Findings) table {
 			early = early || name == record.StageWatch && k.Stages[i].MeanUS < 0
 		}
 		rest := text{S: fixed(k.ResidualUS/s.Div, digits), Style: styleDim}
-		if math.Abs(k.ResidualUS) > math.Max(0.05*k.MeanUS, 2000) {
+		if math.Abs(k.ResidualUS) > record.MaxResidualUS(k.MeanUS) {
 			rest.Style, bad = styleBad, true
 		}
 		t.Rows = append(t.Rows, append(row, rest, text{S: fixed(k.MeanUS/s.Div, digits)}))
@@ -84,7 +84,7 @@ func waterfallTable(f record.Findings) table {
 		t.Notes = append(t.Notes, ackNote)
 	}
 	if bad {
-		t.Notes = append(t.Notes, "Where more than 5% or 2 ms is unexplained, the stages do not tell the whole story.")
+		t.Notes = append(t.Notes, "Where more than "+record.ResidualRule("")+" is unexplained, the stages do not tell the whole story.")
 	}
 	if note := pairsOffNote(f); note != "" {
 		t.Notes = append(t.Notes, note)
@@ -113,16 +113,18 @@ func pairsOffNote(f record.Findings) string {
 			where = append(where, fmt.Sprintf("%s of %s with %s", count(u.Beyond), count(u.Pairs), c.Label))
 		}
 	}
-	const own = "of a change and a proxy %s their own stages by more than 5%% of their time or 2 ms"
+	own := func(verb string) string {
+		return "of a change and a proxy " + verb + " their own stages by more than " + record.ResidualRule("their time")
+	}
 	switch {
 	case pairs == 0:
 		return ""
 	case beyond == 0:
-		return fmt.Sprintf("None of the %s "+own+".", plural(pairs, "pair"), "misses")
+		return fmt.Sprintf("None of the %s %s.", plural(pairs, "pair"), own("misses"))
 	case len(where) <= maxNamedCells && len(f.Cells) > 1:
-		return fmt.Sprintf("Single pairs "+own+": %s.", "miss", sequence(where))
+		return fmt.Sprintf("Single pairs %s: %s.", own("miss"), sequence(where))
 	}
-	return fmt.Sprintf("%s of %s "+own+".", count(beyond), plural(pairs, "pair"), "miss")
+	return fmt.Sprintf("%s of %s %s.", count(beyond), plural(pairs, "pair"), own("miss"))
 }
 
 // secondSources has a row a stage that two sources tell of: what each says, in
@@ -155,7 +157,7 @@ func secondSources(f record.Findings) table {
 			{S: fixed(*stage.CheckUS/s.Div, digits)}, {S: brief(stage.CheckSource)}, cells})
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Apart: by more than 5% of the whole or 2 ms, whichever is larger.")
+		t.Notes = append(t.Notes, "Apart: by more than "+record.ResidualRule("the whole")+", whichever is larger.")
 	}
 	return t
 }
@@ -172,7 +174,7 @@ func stagesApart(f record.Findings, name string) (apart, of int) {
 				continue
 			}
 			of++
-			if math.Abs(*s.CheckUS-s.MeanUS) > math.Max(0.05*c.Control.MeanUS, 2000) {
+			if math.Abs(*s.CheckUS-s.MeanUS) > record.MaxResidualUS(c.Control.MeanUS) {
 				apart++
 			}
 		}

@@ -45,7 +45,7 @@ var controlFindings = func() []controlFinding {
 		add("stage_"+s, UnitMicroseconds, "Mean of this part of the way.")
 	}
 	add("stage_residual", UnitMicroseconds, "Mean from commit to acknowledgement, less the sum of the stages: by how much istiod's timers and its log disagree, and what nobody measures.")
-	add("stage_residual_share", UnitRatio, "Share of the pairs of a change and a proxy that their own stages miss by more than 5% of their time, or 2 ms: errors either way, which cancel in stage_residual.")
+	add("stage_residual_share", UnitRatio, "Share of the pairs of a change and a proxy that their own stages miss by more than "+record.ResidualRule("their time")+": errors either way, which cancel in stage_residual.")
 	compared("pushes", UnitPushes, "istiod's pilot_xds_pushes in the window, all types.")
 	for _, t := range XDSTypes() {
 		add("pushes_"+t, UnitPushes, "The same of one type.")

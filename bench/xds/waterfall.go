@@ -14,13 +14,6 @@ import (
 	"github.com/meshtrial/meshtrial/store"
 )
 
-// The residual of a waterfall may be this share of the whole, or so many
-// milliseconds, whichever is more.
-const (
-	residualShare = 0.05
-	residualMS    = 2.0
-)
-
 // waterfall reads how well the stages of a run's cells add up to what its
 // sidecars measured.
 func waterfall(_ context.Context, o *options) ([]table.Row, error) {
@@ -42,7 +35,7 @@ func waterfall(_ context.Context, o *options) ([]table.Row, error) {
 		}
 		mean := c.Control.MeanUS / 1e3
 		rows = append(rows, table.Of(fmt.Sprintf("%s, %s: residual of %s ms", f.Study, c.Label, table.Number(mean)), "ms", math.Abs(c.Control.ResidualUS)/1e3).
-			AtMost(math.Max(residualMS, math.Round(100*residualShare*mean)/100)))
+			AtMost(math.Round(record.MaxResidualUS(c.Control.MeanUS)/10)/100))
 	}
 	if rows == nil {
 		return nil, fmt.Errorf("%s has no waterfalls", o.run)
