@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -43,27 +44,55 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 	}
 	o.assertions = ofTrials
 	measures := measuresOf(plan.Study)
-	fits := o.fits()
-	profiled, views, unread := o.profileFindings()
-	bills, priced := o.bills()
-	hops, terms := o.hops()
 	f := record.Findings{
 		Schema: record.Schema, Study: run.Header.Study, Question: plan.Study.Question, Run: run.Header.RunID,
 		Started: run.Header.Started.UTC().Format(time.RFC3339), Seed: run.Header.Seed, Lab: run.Header.Lab,
 		Meshtrial: run.Header.Meshtrial, Machine: run.Header.Machine, Parts: run.Header.Components,
 		Validity: o.validity(), Stop: o.whyEnded(), Factors: o.factors(), StudyYAML: string(run.StudyYAML), Money: moneyWords(plan.Study.Money),
-		Findings: slices.Concat(o.findings(measures), fits, o.moneyFits(fits), o.limits(), profiled, o.versus(), priced, terms, o.searches(), o.knees()), Cells: o.summaries(),
+		Findings: o.findings(measures), Cells: o.summaries(),
 	}
 	if plan.Study.Plane() == study.PlaneResilience {
 		f.Story = strings.Join(strings.Fields(plan.Study.Story), " ")
 	}
 	var odd []string
 	f.NoiseFloor, odd = o.floors(measures)
+	f.Warnings = append(o.trialWarnings(), odd...)
+	for _, s := range sourcesOf(plan.Study.Plane()) {
+		s.add(o, &f)
+	}
+	f.Warnings = append(f.Warnings, plan.Resonances()...)
 	f.Published = o.published(f.Findings)
-	f.Profiles, f.Bills, f.Hops = views, bills, hops
-	f.Warnings = slices.Concat(o.trialWarnings(), odd, unread, plan.Resonances())
 	f.Assertions = assertions.Judge(f)
 	return withoutNulls(f), nil
+}
+
+// A source adds the findings that no single trial has, with whatever else a
+// report tells of them.
+type source struct {
+	of  finding.Source
+	add func(o *observations, f *record.Findings)
+}
+
+// sourcesOf lists a plane's sources, in the order of reports.
+func sourcesOf(p study.Plane) []source {
+	searches := source{finding.FromSearch, func(o *observations, f *record.Findings) {
+		f.Findings = append(append(f.Findings, o.searches()...), o.knees()...)
+	}}
+	if p != study.PlaneData {
+		return []source{searches}
+	}
+	return []source{
+		{finding.FromFits, func(o *observations, f *record.Findings) {
+			fits := o.fits()
+			f.Findings = append(append(f.Findings, fits...), o.moneyFits(fits)...)
+		}},
+		{finding.FromLimits, func(o *observations, f *record.Findings) { f.Findings = append(f.Findings, o.limits()...) }},
+		{finding.FromProfile, (*observations).addProfiles},
+		{finding.FromVersus, func(o *observations, f *record.Findings) { f.Findings = append(f.Findings, o.versus()...) }},
+		{finding.FromBill, (*observations).addBills},
+		{finding.FromHops, (*observations).addHops},
+		searches,
+	}
 }
 
 // withoutNulls makes lists that programs read lists also when they are empty.

@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -232,16 +231,4 @@ func shorten(s string) string {
 		return string(runes[:most]) + "..."
 	}
 	return s
-}
-
-// knownFinding reports whether analysis can make a finding of this name.
-func knownFinding(name string) bool {
-	if slices.Contains(study.FindingNames(), name) || name == "throughput" {
-		return true
-	}
-	if factor, ok := strings.CutPrefix(name, highest); ok {
-		f, known := study.FactorByName(factor)
-		return known && f.Numeric
-	}
-	return fittedName(name) || versusName(name)
 }

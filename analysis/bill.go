@@ -32,13 +32,12 @@ type pricing struct {
 // billMeasures are what a bill prices, by [study.BillMeasures].
 func billMeasures(s *study.Study) []measure {
 	var out []measure
+	table := study.FindingsOf(study.PlaneData)
 	add := func(name string, needs bool, of func(*observations, *record.Trial) float64) {
 		if needs {
-			unit := study.FindingUnit(study.FindingBill + "_" + name)
-			if name == study.BillMoney {
-				unit = s.MoneyUnit()
-			}
-			out = append(out, measure{name: name, probe: study.FindingBill, unit: unit, of: of})
+			m := measureOf(name, of)
+			m.Unit = s.UnitOf(table.Must(study.FindingBill + "_" + name))
+			out = append(out, m)
 		}
 	}
 	cpu := func(parts ...string) func(*observations, *record.Trial) float64 {
@@ -58,7 +57,7 @@ func billMeasures(s *study.Study) []measure {
 		return ofProxies(t, proxyParts, func(part string) float64 { return idleMemory(t, part) })
 	})
 	for _, m := range moneyMeasures(s) {
-		if m.name == study.FindingMoneyMonth {
+		if m.Name == study.FindingMoneyMonth {
 			add(study.BillMoney, true, m.of)
 		}
 	}
@@ -84,6 +83,12 @@ func ofProxies(t *record.Trial, parts []string, of func(part string) float64) fl
 		}
 	}
 	return sum
+}
+
+// addBills adds what the parts of the study's bill cost.
+func (o *observations) addBills(f *record.Findings) {
+	bills, priced := o.bills()
+	f.Bills, f.Findings = bills, append(f.Findings, priced...)
 }
 
 // bills prices the parts of the study's bill, for each combination of its
@@ -195,22 +200,23 @@ func (p *pricing) priced(list priceList, prefix string, findings []record.Findin
 	costs := make([][]float64, len(list))
 	for i, one := range list {
 		parts[i] = record.BillPart{Name: one.part.Name, Levels: one.part.Levels, Figures: map[string]record.Priced{}}
-		add := func(m measure, name, unit string, values []float64, say func(float64) string) {
+		add := func(m measure, name string, values []float64, say func(float64) string) {
 			e := stat.Mean(values, stat.Options{Level: level, Say: say})
-			f := record.Finding{Name: prefix + "_" + name, Probe: study.FindingBill, Unit: unit, Cell: p.o.short(one.cell), Against: p.o.short(one.against)}
+			f := p.o.named(prefix+"_"+name, p.o.short(one.cell))
+			f.Against = p.o.short(one.against)
 			f = p.estimated(f, e, m, name == study.BillShare)
-			parts[i].Figures[name] = record.Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: unit, Blocks: f.Blocks, Verdict: f.Verdict}
+			parts[i].Figures[name] = record.Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: f.Unit, Blocks: f.Blocks, Verdict: f.Verdict}
 			findings = append(findings, f)
 		}
 		for _, m := range measures {
-			if p.without(m.name, one) {
+			if p.without(m.Name, one) {
 				continue
 			}
 			values := p.blocks(one, m)
-			add(m, m.name, m.unit, values, m.say)
-			if m.name == study.BillCPU {
+			add(m, m.Name, values, m.say)
+			if m.Name == study.BillCPU {
 				costs[i] = values
-				add(m, study.BillShare, study.UnitRatio, p.shares(one, m), percent)
+				add(m, study.BillShare, p.shares(one, m), percent)
 			}
 		}
 	}
@@ -333,7 +339,7 @@ func (p *pricing) together(list priceList) *record.BillSum {
 	wholeBlocks(beyond, all, sums)
 	figure := func(values []float64) record.Priced {
 		f := p.estimated(record.Finding{}, stat.Mean(values, stat.Options{Say: m.say}), m, false)
-		return record.Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: m.unit, Blocks: f.Blocks, Verdict: f.Verdict}
+		return record.Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: m.Unit, Blocks: f.Blocks, Verdict: f.Verdict}
 	}
 	sum := &record.BillSum{Parts: b.Together, Sum: figure(sums), Together: figure(all), Interaction: figure(beyond)}
 	sum.Says = sumWords(sum)
@@ -372,8 +378,10 @@ func (p *pricing) sumFindings(sum *record.BillSum) []record.Finding {
 		name string
 		of   record.Priced
 	}{{study.FindingBill + "_" + study.BillCPU, sum.Together}, {study.FindingBillSum, sum.Sum}, {study.FindingInteraction, sum.Interaction}} {
-		out = append(out, record.Finding{Name: one.name, Probe: study.FindingBill, Unit: one.of.Unit, Cell: p.o.short(whole), Against: p.o.short(base),
-			Estimate: one.of.Estimate, Low: one.of.Low, High: one.of.High, Blocks: one.of.Blocks, Verdict: one.of.Verdict})
+		f := p.o.named(one.name, p.o.short(whole))
+		f.Against, f.Blocks, f.Verdict = p.o.short(base), one.of.Blocks, one.of.Verdict
+		f.Estimate, f.Low, f.High = one.of.Estimate, one.of.Low, one.of.High
+		out = append(out, f)
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -89,7 +90,7 @@ func TestBillFindsWhatIsPlanted(t *testing.T) {
 	for i, want := range []float64{100, 40, 10, 0} { // two proxies
 		p := b.Parts[i]
 		cpu := p.Figures[study.BillCPU]
-		if cpu.Low > want || cpu.High < want || math.Abs(cpu.Estimate-want) > 3 || cpu.Unit != study.UnitPerRequest || cpu.Blocks != 8 {
+		if cpu.Low > want || cpu.High < want || math.Abs(cpu.Estimate-want) > 3 || cpu.Unit != finding.UnitPerRequest || cpu.Blocks != 8 {
 			t.Errorf("%s: %+v, planted %g", p.Name, cpu, want)
 		}
 		if p.RankLow != i+1 || p.RankHigh != i+1 {
@@ -102,7 +103,7 @@ func TestBillFindsWhatIsPlanted(t *testing.T) {
 		if share := p.Figures[study.BillShare].Estimate; math.Abs(share-want/(200+want)) > 0.02 {
 			t.Errorf("%s: share %g", p.Name, share)
 		}
-		if m := p.Figures[study.BillMemory]; m.Unit != study.UnitBytes || !withinZero(m) {
+		if m := p.Figures[study.BillMemory]; m.Unit != finding.UnitBytes || !withinZero(m) {
 			t.Errorf("%s: memory %+v", p.Name, m)
 		}
 	}

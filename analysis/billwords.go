@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
 // span writes a figure of a bill with its interval.
 func span(p record.Priced) string {
-	if p.Unit == study.UnitPerRequest { // microseconds throughout: a bill is a list to compare
+	if p.Unit == finding.UnitPerRequest { // microseconds throughout: a bill is a list to compare
 		return fmt.Sprintf("%s µs a request (%s to %s)", figures(p.Estimate), figures(p.Low), figures(p.High))
 	}
 	at, low, high := quantity(p.Estimate, p.Unit), quantity(p.Low, p.Unit), quantity(p.High, p.Unit)

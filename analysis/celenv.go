@@ -89,7 +89,7 @@ func checkNames(a *cel.Ast, e study.Expr) error {
 	for _, x := range ast.MatchDescendants(ast.NavigateAST(native), ast.FunctionMatcher("finding")) {
 		args := x.AsCall().Args()
 		if args[0].Kind() == ast.LiteralKind {
-			if name, ok := args[0].AsLiteral().Value().(string); ok && !knownFinding(name) {
+			if name, ok := args[0].AsLiteral().Value().(string); ok && !study.IsFinding(name) {
 				line, column := place(args[0])
 				return faultAt(e, line, column, "findings are "+strings.Join(study.FindingNames(), ", "), "assertion: unknown finding %q", name)
 			}

@@ -105,7 +105,7 @@ func (o *observations) verdict(s study.Search, cell, block int) verdict {
 	case math.IsNaN(v):
 		return verdict{answer: unknown, why: fmt.Sprintf("at %s there is no %s", label, s.Finding)}
 	case v > s.Bound.Value:
-		broken := verdict{answer: broke, why: fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, s.Finding, quantity(v, m.unit), quantity(s.Bound.Value, s.Bound.Unit))}
+		broken := verdict{answer: broke, why: fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, s.Finding, quantity(v, m.Unit), quantity(s.Bound.Value, s.Bound.Unit))}
 		return o.whose(broken, s, cell, block)
 	}
 	return verdict{answer: held}

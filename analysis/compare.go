@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
@@ -178,7 +177,7 @@ type pairing struct {
 // wanted says whether run A has it.
 func newPairing(a, b *observations, m measure, cell int) (p pairing, ok, wanted bool) {
 	base, compared := a.baseline(cell)
-	overhead := m.compared && compared
+	overhead := m.Compared && compared
 	if m.quantile > 0 && !overhead && len(a.plan.Study.Baseline) > 0 {
 		return p, false, false // a baseline's own latency is the machine's
 	}
@@ -204,7 +203,7 @@ func newPairing(a, b *observations, m measure, cell int) (p pairing, ok, wanted 
 		return p, false, true
 	}
 	p.va, p.vb = a.changeValues(cell, base, m, overhead), b.changeValues(other, otherBase, m, overhead)
-	p.decides, p.upward = decides(a.plan.Study, p.a), m.name == "throughput"
+	p.decides, p.upward = decides(a.plan.Study, p.a, m), m.MoreIsBetter
 	return p, true, true
 }
 
@@ -280,15 +279,13 @@ func counterpart(b *observations, short record.Cell) (int, bool) {
 	return match, match >= 0
 }
 
-// decides reports whether the comparison as a whole waits for a finding.
-func decides(s *study.Study, f record.Finding) bool {
+// decides reports whether the comparison as a whole waits for a finding of a
+// measure.
+func decides(s *study.Study, f record.Finding, m measure) bool {
 	if s.Stop != nil {
 		return f.Name == s.Stop.Finding && has(f.Cell, shared(s.Stop.Of, f.Cell))
 	}
-	if s.Plane() == study.PlaneControl {
-		return slices.Contains([]string{"convergence_p50", "convergence_p99", "istiod_cpu_per_change"}, strings.TrimSuffix(f.Name, "_overhead"))
-	}
-	return strings.HasPrefix(f.Name, "latency_p50") || strings.HasPrefix(f.Name, "cpu_") && !strings.HasPrefix(f.Name, "cpu_"+record.PartControl)
+	return m.Decides
 }
 
 // shared is the part of partial whose factors the cell names.

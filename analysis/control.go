@@ -3,8 +3,10 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -12,28 +14,7 @@ import (
 // controlMeasures lists what a control-plane study measures, in the order of
 // reports.
 func controlMeasures(s *study.Study) []measure {
-	var out []measure
-	for _, group := range []struct {
-		measure string
-		list    func() []measure
-	}{
-		{study.MeasureConvergence, convergenceMeasures},
-		{study.MeasureAmplification, amplificationMeasures},
-		{study.MeasureConfig, configMeasures},
-		{study.MeasureCost, costMeasures},
-		{study.MeasureStaleness, func() []measure { return stalenessMeasures(s.Control.Traffic != nil) }},
-	} {
-		if !s.Measured(group.measure) {
-			continue
-		}
-		for _, m := range group.list() {
-			m.probe = group.measure
-			m.unit = study.FindingUnit(m.name)
-			m.compared = study.FindingUnit(m.name+"_overhead") != ""
-			out = append(out, m)
-		}
-	}
-	return out
+	return slices.Concat(convergenceMeasures(), amplificationMeasures(), configMeasures(), costMeasures(), stalenessMeasures(s.Control.Traffic != nil))
 }
 
 // ofControl is a measure of what a trial counted; NaN if it counted nothing.
@@ -49,7 +30,7 @@ func ofControl(of func(c *record.Control) float64) func(*observations, *record.T
 func convergenceMeasures() []measure {
 	var out []measure
 	add := func(name string, of func(c *convergence) float64) {
-		out = append(out, measure{name: name, of: func(o *observations, t *record.Trial) float64 { return of(o.converged(t)) }})
+		out = append(out, measureOf(name, func(o *observations, t *record.Trial) float64 { return of(o.converged(t)) }))
 	}
 	for _, q := range edgeQuantiles {
 		add("convergence_"+q.name, func(c *convergence) float64 { return reached(c.acked, q.q) })
@@ -76,29 +57,28 @@ func convergenceMeasures() []measure {
 		add("applied_"+q.name, func(c *convergence) float64 { return reached(c.applied, q.q) })
 	}
 	out = append(out,
-		measure{name: "reported_convergence_p99", warn: firstBucket,
-			of: func(_ *observations, t *record.Trial) float64 { return reported(t) }},
-		measure{name: "hidden_convergence_p99", signed: true, of: func(o *observations, t *record.Trial) float64 {
+		measureOf("reported_convergence_p99", func(_ *observations, t *record.Trial) float64 { return reported(t) }).warning(firstBucket),
+		measureOf("hidden_convergence_p99", func(o *observations, t *record.Trial) float64 {
 			return reached(o.converged(t).acked, 0.99) - reported(t)
-		}})
+		}))
 	for _, stage := range record.Stages() {
-		out = append(out, measure{name: "stage_" + stage, signed: true, warn: stageApart(stage), of: ofControl(func(c *record.Control) float64 {
+		out = append(out, measureOf("stage_"+stage, ofControl(func(c *record.Control) float64 {
 			for _, s := range c.Stages {
 				if s.Name == stage {
 					return s.MeanUS
 				}
 			}
 			return math.NaN()
-		})})
+		})).warning(stageApart(stage)))
 	}
-	out = append(out, measure{name: "stage_residual", signed: true, warn: largeResidual,
-		of: func(o *observations, t *record.Trial) float64 { rest, _ := o.residual(t); return rest }},
-		measure{name: "stage_residual_share", warn: unexplainedPairs, of: ofControl(func(c *record.Control) float64 {
+	out = append(out,
+		measureOf("stage_residual", func(o *observations, t *record.Trial) float64 { rest, _ := o.residual(t); return rest }).warning(largeResidual),
+		measureOf("stage_residual_share", ofControl(func(c *record.Control) float64 {
 			if c.Unexplained == nil || c.Unexplained.Pairs == 0 {
 				return math.NaN()
 			}
 			return float64(c.Unexplained.Beyond) / float64(c.Unexplained.Pairs)
-		})})
+		})).warning(unexplainedPairs))
 	// A trial without events says nothing about what was missed.
 	counted := func(of func(c *convergence) int) func(o *observations, t *record.Trial) float64 {
 		return func(o *observations, t *record.Trial) float64 {
@@ -109,9 +89,9 @@ func convergenceMeasures() []measure {
 		}
 	}
 	return append(out,
-		measure{name: "missed", fault: true, warn: missedExample, of: counted(func(c *convergence) int { return c.missed })},
-		measure{name: "unacked", fault: true, warn: unackedShare, of: counted(func(c *convergence) int { return c.unacked })},
-		measure{name: "failed_changes", fault: true, warn: failedExample, of: counted(func(c *convergence) int { return c.failed })})
+		measureOf("missed", counted(func(c *convergence) int { return c.missed })).warning(missedExample),
+		measureOf("unacked", counted(func(c *convergence) int { return c.unacked })).warning(unackedShare),
+		measureOf("failed_changes", counted(func(c *convergence) int { return c.failed })).warning(failedExample))
 }
 
 // reported is istiod's own 99th percentile of convergence, in microseconds.
@@ -140,7 +120,7 @@ func firstBucket(o *observations, cell int) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("in %d of %d trials it lies in the first bucket of istiod's histogram, from 0 to %s: "+
-		"the figure is a straight line through that bucket and says no more than that it is below its end", n, len(all), quantity(upto*1e6, study.UnitMicroseconds))}
+		"the figure is a straight line through that bucket and says no more than that it is below its end", n, len(all), quantity(upto*1e6, finding.UnitMicroseconds))}
 }
 
 // missedExample says which changes proxies never saw.
@@ -223,20 +203,20 @@ func perChange(of func(c *record.Control) float64) func(*observations, *record.T
 }
 
 func amplificationMeasures() []measure {
-	out := []measure{{name: "pushes", of: ofControl(func(c *record.Control) float64 { return pushes(c.Istiod, "") })}}
+	out := []measure{measureOf("pushes", ofControl(func(c *record.Control) float64 { return pushes(c.Istiod, "") }))}
 	for _, kind := range study.XDSTypes() {
-		out = append(out, measure{name: "pushes_" + kind, of: ofControl(func(c *record.Control) float64 { return pushes(c.Istiod, kind) })})
+		out = append(out, measureOf("pushes_"+kind, ofControl(func(c *record.Control) float64 { return pushes(c.Istiod, kind) })))
 	}
 	return append(out,
-		measure{name: "pushes_per_change", of: perChange(func(c *record.Control) float64 { return pushes(c.Istiod, "") })},
-		measure{name: "push_bytes_per_change", of: perChange(func(c *record.Control) float64 { return float64(wireSum(c).Bytes) })},
-		measure{name: "identical_share", of: ofControl(func(c *record.Control) float64 {
+		measureOf("pushes_per_change", perChange(func(c *record.Control) float64 { return pushes(c.Istiod, "") })),
+		measureOf("push_bytes_per_change", perChange(func(c *record.Control) float64 { return float64(wireSum(c).Bytes) })),
+		measureOf("identical_share", ofControl(func(c *record.Control) float64 {
 			w := wireSum(c)
 			if w.Bytes <= 0 {
 				return math.NaN()
 			}
 			return float64(w.IdenticalBytes) / float64(w.Bytes)
-		})})
+		})))
 }
 
 // wireSum is what came over the wire, all types together.
@@ -265,15 +245,15 @@ func configMeasures() []measure {
 		{"config_bytes", func(c *record.Control) map[string]int64 { return c.Config }},
 		{"scope_config_bytes", func(c *record.Control) map[string]int64 { return c.ScopeConfig }},
 	} {
-		out = append(out, measure{name: sizes.name, of: ofControl(func(c *record.Control) float64 {
+		out = append(out, measureOf(sizes.name, ofControl(func(c *record.Control) float64 {
 			sum := int64(0)
 			for _, bytes := range sizes.of(c) {
 				sum += bytes
 			}
 			return positive(float64(sum))
-		})})
+		})))
 		for _, kind := range study.XDSTypes() {
-			out = append(out, measure{name: sizes.name + "_" + kind, of: ofControl(func(c *record.Control) float64 { return positive(float64(sizes.of(c)[kind])) })})
+			out = append(out, measureOf(sizes.name+"_"+kind, ofControl(func(c *record.Control) float64 { return positive(float64(sizes.of(c)[kind])) })))
 		}
 	}
 	return append(out, joinMeasures()...)
@@ -299,7 +279,7 @@ func istiodMemory(t *record.Trial) float64 {
 // stalenessMeasures are about endpoints already gone: who held them, and where
 // real requests run what those met.
 func stalenessMeasures(traffic bool) []measure {
-	out := []measure{{name: "stale_proxy_seconds_per_change", of: perChange(func(c *record.Control) float64 { return c.StaleProxySeconds })}}
+	out := []measure{measureOf("stale_proxy_seconds_per_change", perChange(func(c *record.Control) float64 { return c.StaleProxySeconds }))}
 	if traffic {
 		out = append(out, trafficMeasures()...)
 	}

@@ -91,36 +91,36 @@ func costMeasures() []measure {
 		return cpu.TotalS()
 	}
 	return []measure{
-		{name: "istiod_cpu_per_change", signed: true, net: true, warn: grossWarning(idleCores), of: func(o *observations, t *record.Trial) float64 {
+		measureOf("istiod_cpu_per_change", func(o *observations, t *record.Trial) float64 {
 			if t.Control == nil {
 				return math.NaN()
 			}
 			return netPerChange(istiod(t), t.Window.Seconds, o.idleOf(t, idleCores), t.Control.Committed)
-		}},
-		{name: "istiod_cpu_idle", of: ofControl(idleCores)},
-		{name: "istiod_memory", of: func(_ *observations, t *record.Trial) float64 { return istiodMemory(t) }},
-		{name: "istiod_heap", of: ofControl(func(c *record.Control) float64 { return positive(float64(c.HeapBytes)) })},
-		{name: "istiod_goroutines", of: ofControl(func(c *record.Control) float64 { return positive(float64(c.Goroutines)) })},
-		{name: "alloc_bytes_per_change", of: perChange(func(c *record.Control) float64 { return positive(float64(c.AllocBytes)) })},
-		{name: "alloc_bytes_per_second", of: func(_ *observations, t *record.Trial) float64 {
+		}).warning(grossWarning(idleCores)),
+		measureOf("istiod_cpu_idle", ofControl(idleCores)),
+		measureOf("istiod_memory", func(_ *observations, t *record.Trial) float64 { return istiodMemory(t) }),
+		measureOf("istiod_heap", ofControl(func(c *record.Control) float64 { return positive(float64(c.HeapBytes)) })),
+		measureOf("istiod_goroutines", ofControl(func(c *record.Control) float64 { return positive(float64(c.Goroutines)) })),
+		measureOf("alloc_bytes_per_change", perChange(func(c *record.Control) float64 { return positive(float64(c.AllocBytes)) })),
+		measureOf("alloc_bytes_per_second", func(_ *observations, t *record.Trial) float64 {
 			if t.Control == nil || !(t.Window.Seconds > 0) {
 				return math.NaN()
 			}
 			return positive(float64(t.Control.AllocBytes)) / t.Window.Seconds
-		}},
-		{name: "apiserver_cpu_per_change", signed: true, net: true, warn: grossWarning(apiIdleCores), of: func(o *observations, t *record.Trial) float64 {
+		}),
+		measureOf("apiserver_cpu_per_change", func(o *observations, t *record.Trial) float64 {
 			if t.Control == nil || t.Control.APIServer == nil {
 				return math.NaN()
 			}
 			return netPerChange(t.Control.APIServer.TotalS(), apiSeconds(t), o.idleOf(t, apiIdleCores), t.Control.Committed)
-		}},
-		{name: "apiserver_cpu_idle", signed: true, of: ofControl(apiIdleCores)},
-		{name: "simulator_cpu_share", of: func(_ *observations, t *record.Trial) float64 {
+		}).warning(grossWarning(apiIdleCores)),
+		measureOf("apiserver_cpu_idle", ofControl(apiIdleCores)),
+		measureOf("simulator_cpu_share", func(_ *observations, t *record.Trial) float64 {
 			if t.Control == nil || !(istiod(t) > 0) {
 				return math.NaN()
 			}
 			return t.Control.Simulator.TotalS() / istiod(t)
-		}},
+		}),
 	}
 }
 

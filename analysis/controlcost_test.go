@@ -43,12 +43,12 @@ func costOf(t *testing.T, blocks int, spoil func(block int, t *record.Trial)) *o
 
 func plainCost(t *testing.T, o *observations, name string) record.Finding {
 	t.Helper()
-	i := slices.IndexFunc(costMeasures(), func(m measure) bool { return m.name == name })
+	i := slices.IndexFunc(costMeasures(), func(m measure) bool { return m.Name == name })
 	if i < 0 {
 		t.Fatalf("no measure %s", name)
 	}
 	m := costMeasures()[i]
-	m.unit = study.FindingUnit(name)
+	m.Def = study.FindingsOf(study.PlaneControl).Must(name)
 	f, ok := o.plain(0, m)
 	if !ok {
 		t.Fatalf("no finding %s", name)

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // residual is what the stages of a trial leave unexplained of the measured
@@ -42,7 +42,7 @@ func largeResidual(o *observations, cell int) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("in %d of %d trials the stages leave more than %s unexplained, at most %s of %s",
-		n, all, record.ResidualRule(""), quantity(rest, study.UnitMicroseconds), quantity(mean, study.UnitMicroseconds))}
+		n, all, record.ResidualRule(""), quantity(rest, finding.UnitMicroseconds), quantity(mean, finding.UnitMicroseconds))}
 }
 
 // stageApart warns where two sources of a stage differ by more than a
@@ -72,7 +72,7 @@ func stageApart(name string) func(o *observations, cell int) []string {
 		}
 		if apart > 0 {
 			out = append(out, fmt.Sprintf("in %d of %d trials a second source differs by more than %s, at most %s by %s, %s by %s", apart, len(all), record.ResidualRule("the whole"),
-				quantity(worst.MeanUS, study.UnitMicroseconds), worst.Source, quantity(*worst.CheckUS, study.UnitMicroseconds), worst.CheckSource))
+				quantity(worst.MeanUS, finding.UnitMicroseconds), worst.Source, quantity(*worst.CheckUS, finding.UnitMicroseconds), worst.CheckSource))
 		}
 		if lacking > 0 {
 			out = append(out, fmt.Sprintf("in %d of %d trials nobody measured it", lacking, len(all)))
@@ -92,7 +92,7 @@ func unexplainedPairs(o *observations, cell int) []string {
 		return nil
 	}
 	w := fmt.Sprintf("%d of %d pairs of a change and a proxy miss their own stages by more than %s, one by %s: in the mean such errors cancel",
-		u.Beyond, u.Pairs, record.ResidualRule("their time"), quantity(u.LargestUS, study.UnitMicroseconds))
+		u.Beyond, u.Pairs, record.ResidualRule("their time"), quantity(u.LargestUS, finding.UnitMicroseconds))
 	if u.Unlogged > 0 {
 		w += fmt.Sprintf("; %d of them are of pushes that istiod does not log by proxy, whose turn nobody knows", u.Unlogged)
 	}

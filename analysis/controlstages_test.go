@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -27,7 +28,7 @@ func TestUnexplainedPairs(t *testing.T) {
 	at := func(v string) record.Cell { return record.Cell{"variant": v} }
 	many := get(t, f, "stage_residual_share", at("none"))
 	want := "48 of 240 pairs of a change and a proxy miss their own stages by more than 5% of their time or 2 ms, one by -8.0 s: in the mean such errors cancel; 18 of them are of pushes that istiod does not log by proxy"
-	if many.Estimate != 0.2 || many.Unit != study.UnitRatio || !strings.Contains(strings.Join(many.Warnings, "\n"), want) {
+	if many.Estimate != 0.2 || many.Unit != finding.UnitRatio || !strings.Contains(strings.Join(many.Warnings, "\n"), want) {
 		t.Errorf("%+v", many)
 	}
 	if few := get(t, f, "stage_residual_share", at("sidecar")); few.Estimate != 0.05 || strings.Contains(strings.Join(few.Warnings, ""), "pairs") {
@@ -64,7 +65,7 @@ func TestHiddenWords(t *testing.T) {
 		cell := record.Cell{"variant": "none"}
 		index := map[string]*record.Finding{}
 		add := func(name string, low, high float64) {
-			index[name+"\x00"+cell.Key()] = &record.Finding{Name: name, Cell: cell, Estimate: (low + high) / 2, Low: low, High: high, Unit: study.UnitMicroseconds, Verdict: record.VerdictMeasured}
+			index[name+"\x00"+cell.Key()] = &record.Finding{Name: name, Cell: cell, Estimate: (low + high) / 2, Low: low, High: high, Unit: finding.UnitMicroseconds, Verdict: record.VerdictMeasured}
 		}
 		run := simulateControl(t, controlStudy, 1, tuned)
 		plan, err := Plan(run)

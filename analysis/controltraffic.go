@@ -28,20 +28,20 @@ func trafficMeasures() []measure {
 	failures := func(t *record.Traffic) int64 { return t.PhantomFailures }
 	hidden := func(t *record.Traffic) int64 { return t.PhantomHidden }
 	return []measure{
-		{name: "phantom_requests", of: plain(met)},
-		{name: "phantom_share", of: share(met)},
-		{name: "phantom_failures", of: plain(failures)},
-		{name: "phantom_failure_share", of: share(failures)},
-		{name: "phantom_hidden", of: plain(hidden), warn: slowlyHidden},
-		{name: "phantom_last", of: ofTraffic(func(t *record.Traffic) float64 {
+		measureOf("phantom_requests", plain(met)),
+		measureOf("phantom_share", share(met)),
+		measureOf("phantom_failures", plain(failures)),
+		measureOf("phantom_failure_share", share(failures)),
+		measureOf("phantom_hidden", plain(hidden)).warning(slowlyHidden),
+		measureOf("phantom_last", ofTraffic(func(t *record.Traffic) float64 {
 			if t.PhantomAttempts == 0 {
 				return math.NaN()
 			}
 			return t.LastPhantomUS
-		})},
-		{name: "traffic_failures", of: plain(func(t *record.Traffic) int64 { return t.FailedTotal() + t.Unfinished })},
-		{name: "traffic_latency_p99", of: ofTraffic(func(t *record.Traffic) float64 { return positive(t.Latency.P99) })},
-		{name: "traffic_residual", signed: true, of: plain(func(t *record.Traffic) int64 { return t.Residual }), warn: unexplainedFailures},
+		})),
+		measureOf("traffic_failures", plain(func(t *record.Traffic) int64 { return t.FailedTotal() + t.Unfinished })),
+		measureOf("traffic_latency_p99", ofTraffic(func(t *record.Traffic) float64 { return positive(t.Latency.P99) })),
+		measureOf("traffic_residual", plain(func(t *record.Traffic) int64 { return t.Residual })).warning(unexplainedFailures),
 	}
 }
 

@@ -4,9 +4,18 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
 )
+
+// named is the finding of a name as it is defined, without figures yet.
+func (o *observations) named(name string, cell record.Cell) record.Finding {
+	s := o.plan.Study
+	d := study.FindingsOf(s.Plane()).Must(name)
+	return record.Finding{Name: name, Probe: d.Probe, Unit: s.UnitOf(d), Cell: cell}
+}
 
 // minPairs is how many blocks an interval needs.
 const minPairs = 2
@@ -15,7 +24,7 @@ const minPairs = 2
 func (o *observations) findings(measures []measure) []record.Finding {
 	var out []record.Finding
 	for _, m := range measures {
-		if !m.compared {
+		if !m.Compared {
 			continue
 		}
 		for cell := range o.plan.Cells {
@@ -53,7 +62,7 @@ func (o *observations) difference(cell, base int, m measure) (e, relative stat.E
 // overhead is the finding of what a cell adds to its baseline.
 func (o *observations) overhead(cell, base int, m measure) record.Finding {
 	f := record.Finding{
-		Name: m.name + "_overhead", Probe: m.probe, Unit: m.unit,
+		Name: m.Name + finding.Overhead, Probe: m.Probe, Unit: m.Unit,
 		Cell: o.short(cell), Against: o.short(base),
 	}
 	e, relative, bootstrap := o.difference(cell, base, m)
@@ -88,23 +97,23 @@ func (o *observations) overhead(cell, base int, m measure) record.Finding {
 // plain is the finding of a cell's own value; false if the cell has none.
 func (o *observations) plain(cell int, m measure) (record.Finding, bool) {
 	values := o.values(cell, m)
-	f := record.Finding{Name: m.name, Probe: m.probe, Unit: m.unit, Cell: o.short(cell), Verdict: record.VerdictMeasured}
+	f := record.Finding{Name: m.Name, Probe: m.Probe, Unit: m.Unit, Cell: o.short(cell), Verdict: record.VerdictMeasured}
 	if values == nil {
 		return f, false
 	}
 	e := stat.Mean(values, stat.Options{Say: m.say})
 	f.Blocks = e.Blocks
-	if m.fault {
+	if m.Fault {
 		return o.faults(f, cell, m), true
 	}
 	if e.Blocks < minPairs || !e.Defined() {
 		return invalid(f, e.Blocks), true
 	}
 	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings
-	if !m.signed {
+	if !m.Signed {
 		f.Low = notNegative(e.Low)
 	}
-	if m.net && f.Low <= 0 {
+	if m.Net && f.Low <= 0 {
 		f.Verdict = record.VerdictBelowNoise
 		f.Warnings = append(f.Warnings, noiseWarning(f))
 	}

@@ -10,15 +10,6 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// probeFit marks findings fitted over cells that differ in one number.
-const probeFit = "fit"
-
-// What ends the names of fits.
-const (
-	fitIdle  = "_idle"
-	fitSlope = "_slope"
-)
-
 // An axis is a number that cells differ in and that costs are fitted against.
 type axis struct {
 	factor string
@@ -28,10 +19,8 @@ type axis struct {
 	// traffic says that the axis is traffic itself: CPU is fitted in all, with
 	// what is used without any. Along other axes it is that of a request.
 	traffic bool
-	// cpu and memory are what ends the names of the slopes, cpuUnit and
-	// memoryUnit their units.
-	cpu, cpuUnit       string
-	memory, memoryUnit string
+	// cpu and memory are what ends the names of the slopes.
+	cpu, memory string
 	// at is where a trial lies, if that is more exact than its level.
 	at func(*record.Trial) (float64, bool)
 }
@@ -39,13 +28,13 @@ type axis struct {
 // axes are what costs are fitted against, in the order of reports: traffic,
 // and the size of the server's proxy's configuration.
 var axes = append([]axis{
-	{factor: study.FactorRate, on: numberLevel, traffic: true, cpu: fitSlope, cpuUnit: study.UnitPerRequest, memory: "_per_rps", memoryUnit: "bytes/rps", at: func(t *record.Trial) (float64, bool) {
+	{factor: study.FactorRate, on: numberLevel, traffic: true, cpu: study.FitSlope, memory: study.FitPerRPS, at: func(t *record.Trial) (float64, bool) {
 		if _, err := strconv.ParseFloat(t.Cell[study.FactorRate], 64); err != nil || t.Load == nil || t.Window.Seconds <= 0 {
 			return 0, false
 		}
 		return float64(t.Load.Completed) / t.Window.Seconds, true
 	}},
-	{factor: study.FactorConnections, on: numberLevel, cpu: "_per_connection", cpuUnit: "ns/request/connection", memory: "_per_connection", memoryUnit: "bytes/connection"},
+	{factor: study.FactorConnections, on: numberLevel, cpu: "_per_connection", memory: "_per_connection"},
 }, sizeAxes()...)
 
 // sizeAxes are the parts of a proxy's configuration that come in numbers.
@@ -54,7 +43,7 @@ func sizeAxes() (out []axis) {
 		out = append(out, axis{factor: study.FactorFilters, on: func(level string) (float64, string, bool) {
 			n, rest, ok := study.PartNumber(level, kind)
 			return float64(n), rest, ok
-		}, cpu: "_per_" + one, cpuUnit: "ns/request/" + one, memory: "_per_" + one, memoryUnit: "bytes/" + one})
+		}, cpu: "_per_" + one, memory: "_per_" + one})
 	}
 	slices.SortFunc(out, func(a, b axis) int { return strings.Compare(a.cpu, b.cpu) })
 	return out
@@ -73,9 +62,6 @@ func numberLevel(level string) (float64, string, bool) {
 // memory. One level alone would spread the idle cost over its requests. The
 // cell of such a finding lacks the axis' factor.
 func (o *observations) fits() []record.Finding {
-	if o.plan.Study.Plane() != study.PlaneData {
-		return nil
-	}
 	var out []record.Finding
 	for _, a := range axes {
 		for _, g := range o.along(a) {
@@ -95,23 +81,6 @@ func (o *observations) fits() []record.Finding {
 		}
 	}
 	return out
-}
-
-// fittedName reports whether fits have findings of a name.
-func fittedName(name string) bool {
-	for _, a := range axes {
-		for _, part := range a.parts(cpuParts) {
-			if name == "cpu_"+part+a.cpu || a.traffic && name == "cpu_"+part+fitIdle {
-				return true
-			}
-		}
-		for _, part := range a.parts(proxyParts) {
-			if name == "memory_"+part+a.memory || a.traffic && name == "memory_"+part+fitIdle {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // parts are those whose cost an axis may change: the configuration's size is
@@ -204,13 +173,13 @@ func (o *observations) fitCPU(a axis, g *track, part string) []record.Finding {
 	}
 	if !a.traffic {
 		fit := stat.LinearFit(points, func(float64) float64 { return 1 }, stat.Options{})
-		return []record.Finding{fitted(g, fit, "cpu_"+part+a.cpu, a.cpuUnit, 1e9, fit.Slope)}
+		return []record.Finding{o.fitted(g, fit, "cpu_"+part+a.cpu, 1e9, fit.Slope)}
 	}
 	// CPU scatters in proportion to itself, and nearly so to the rate.
 	fit := stat.LinearFit(points, func(x float64) float64 { return x }, stat.Options{})
 	return []record.Finding{
-		fitted(g, fit, "cpu_"+part+fitIdle, "mCPU", 1e3, fit.Intercept),
-		fitted(g, fit, "cpu_"+part+a.cpu, a.cpuUnit, 1e6, fit.Slope),
+		o.fitted(g, fit, "cpu_"+part+study.FitIdle, 1e3, fit.Intercept),
+		o.fitted(g, fit, "cpu_"+part+a.cpu, 1e6, fit.Slope),
 	}
 }
 
@@ -224,16 +193,17 @@ func (o *observations) fitMemory(a axis, g *track, part string) []record.Finding
 	}
 	// Memory scatters by about as much everywhere.
 	fit := stat.LinearFit(points, func(float64) float64 { return 1 }, stat.Options{})
-	out := []record.Finding{fitted(g, fit, "memory_"+part+a.memory, a.memoryUnit, 1, fit.Slope)}
+	out := []record.Finding{o.fitted(g, fit, "memory_"+part+a.memory, 1, fit.Slope)}
 	if a.traffic {
-		out = append(out, fitted(g, fit, "memory_"+part+fitIdle, study.UnitBytes, 1, fit.Intercept))
+		out = append(out, o.fitted(g, fit, "memory_"+part+study.FitIdle, 1, fit.Intercept))
 	}
 	return out
 }
 
 // fitted is the finding of a fit's intercept or slope.
-func fitted(g *track, fit stat.Line, name, unit string, scale float64, e stat.Estimate) record.Finding {
-	f := record.Finding{Name: name, Probe: probeFit, Cell: g.cell, Unit: unit, Blocks: e.Blocks, Verdict: record.VerdictMeasured}
+func (o *observations) fitted(g *track, fit stat.Line, name string, scale float64, e stat.Estimate) record.Finding {
+	f := o.named(name, g.cell)
+	f.Blocks, f.Verdict = e.Blocks, record.VerdictMeasured
 	if e.Blocks < minPairs || !e.Defined() {
 		return invalid(f, e.Blocks)
 	}

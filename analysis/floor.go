@@ -26,7 +26,7 @@ func (o *observations) floor(base int, m measure) (f stat.Floor, level float64) 
 // baseline cell, and what is odd about them.
 func (o *observations) floors(measures []measure) (out []record.NoiseFloor, warnings []string) {
 	for _, m := range measures {
-		if !m.compared {
+		if !m.Compared {
 			continue
 		}
 		for cell := range o.plan.Cells {
@@ -37,13 +37,13 @@ func (o *observations) floors(measures []measure) (out []record.NoiseFloor, warn
 			if math.IsNaN(f.Value) || math.IsNaN(level) {
 				continue
 			}
-			n := record.NoiseFloor{Measure: m.name, Cell: o.short(cell), Floor: f.Value, Unit: m.unit, Blocks: f.Blocks}
+			n := record.NoiseFloor{Measure: m.Name, Cell: o.short(cell), Floor: f.Value, Unit: m.Unit, Blocks: f.Blocks}
 			if level > 0 {
 				n.RelativeRatio = f.Value / level
 			}
 			out = append(out, n)
 			if f.Systematic {
-				warnings = append(warnings, "noise floor of "+m.name+" at "+o.plan.Label(o.plan.Cells[cell])+
+				warnings = append(warnings, "noise floor of "+m.Name+" at "+o.plan.Label(o.plan.Cells[cell])+
 					": identical baselines differ systematically, the first from the second in a block")
 			}
 		}

@@ -18,21 +18,21 @@ const (
 // resource ready.
 func holdingMeasures() []measure {
 	return []measure{
-		{name: "config_dump_bytes", of: ofControl(dumpBytes)},
-		{name: "xds_cache_hit_share", of: ofControl(func(c *record.Control) float64 {
+		measureOf("config_dump_bytes", ofControl(dumpBytes)),
+		measureOf("xds_cache_hit_share", ofControl(func(c *record.Control) float64 {
 			hits, counted := c.Istiod[cacheHits]
 			misses, counted2 := c.Istiod[cacheMisses]
 			if !counted && !counted2 {
 				return math.NaN()
 			}
 			return hitShare(hits, misses)
-		})},
-		{name: "join_cache_hit_share", of: ofControl(func(c *record.Control) float64 {
+		})),
+		measureOf("join_cache_hit_share", ofControl(func(c *record.Control) float64 {
 			if c.Join == nil {
 				return math.NaN()
 			}
 			return hitShare(c.Join.CacheHits, c.Join.CacheMisses)
-		})},
+		})),
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 func TestHoldingMeasures(t *testing.T) {
 	of := map[string]measure{}
 	for _, m := range holdingMeasures() {
-		of[m.name] = m
+		of[m.Name] = m
 	}
 	full := &record.Control{
 		Istiod:   map[string]float64{cacheHits: 30, cacheMisses: 10},

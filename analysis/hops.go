@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -19,12 +20,14 @@ var hopParts = []string{record.PartGenerator, record.PartClientProxy, record.Par
 func hopMeasures(s *study.Study) []measure {
 	var out []measure
 	add := func(name, unit string, of func(*observations, *record.Trial) float64) {
-		out = append(out, measure{name: name, probe: study.FindingHop, unit: unit, of: of})
+		m := measureOf(name, of)
+		m.Unit = unit
+		out = append(out, m)
 	}
 	if s.Measured(study.MeasureLatency) {
 		for _, q := range quantiles {
 			if name := "latency_" + q.name; name == study.HopP50 || name == study.HopP99 {
-				add(name, study.UnitMicroseconds, func(o *observations, t *record.Trial) float64 { return o.latency(t).Quantile(q.q) })
+				add(name, finding.UnitMicroseconds, func(o *observations, t *record.Trial) float64 { return o.latency(t).Quantile(q.q) })
 			}
 		}
 	}
@@ -41,13 +44,19 @@ func hopMeasures(s *study.Study) []measure {
 				return sum
 			}
 		}
-		add(study.HopPods, study.UnitPerRequest, pods(record.CPU.TotalS))
-		add(study.HopKernel, study.UnitPerRequest, pods(func(c record.CPU) float64 { return c.SystemS }))
-		add(study.HopMachine, study.UnitPerRequest, func(_ *observations, t *record.Trial) float64 {
+		add(study.HopPods, finding.UnitPerRequest, pods(record.CPU.TotalS))
+		add(study.HopKernel, finding.UnitPerRequest, pods(func(c record.CPU) float64 { return c.SystemS }))
+		add(study.HopMachine, finding.UnitPerRequest, func(_ *observations, t *record.Trial) float64 {
 			return cpuPerRequest(t, record.PartMachine, record.CPU.TotalS)
 		})
 	}
 	return out
+}
+
+// addHops adds what a request's way is made of.
+func (o *observations) addHops(f *record.Findings) {
+	hops, terms := o.hops()
+	f.Hops, f.Findings = hops, append(f.Findings, terms...)
 }
 
 // hops splits the cost of a request into its terms, for each combination of
@@ -65,9 +74,9 @@ func (o *observations) hops() (out []record.Hops, findings []record.Finding) {
 		for i, term := range h.Terms() {
 			t := record.HopTerm{Name: term.Name, Doc: term.Doc, Figures: map[string]record.Priced{}}
 			for _, m := range measures {
-				f := record.Finding{Name: study.FindingHop + "_" + term.Name + "_" + m.name, Probe: study.FindingHop, Unit: m.unit, Cell: p.cell.With(nil)}
-				f = termFinding(f, stat.Mean(values[m.name][i], stat.Options{Say: m.say}), len(term.Of) > 1)
-				t.Figures[m.name] = record.Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: f.Unit, Blocks: f.Blocks, Verdict: f.Verdict}
+				f := o.named(study.HopFinding(term.Name, m.Name), p.cell.With(nil))
+				f = termFinding(f, stat.Mean(values[m.Name][i], stat.Options{Say: m.say}), len(term.Of) > 1)
+				t.Figures[m.Name] = record.Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: f.Unit, Blocks: f.Blocks, Verdict: f.Verdict}
 				findings = append(findings, f)
 			}
 			one.Terms = append(one.Terms, t)
@@ -90,12 +99,12 @@ func (p *pricing) terms(terms []study.HopTerm, measures []measure) map[string][]
 		all := make([]float64, len(p.o.blocks))
 		for _, term := range terms {
 			values := p.term(term, m)
-			out[m.name] = append(out[m.name], values)
+			out[m.Name] = append(out[m.Name], values)
 			for i, v := range values {
 				all[i] += v // a number where every term is one
 			}
 		}
-		wholeBlocks(all, out[m.name]...)
+		wholeBlocks(all, out[m.Name]...)
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -60,7 +61,7 @@ func TestHopsFindWhatIsPlanted(t *testing.T) {
 		sums := map[string]float64{}
 		for _, term := range h.Terms {
 			p := term.Figures[study.HopP50]
-			if math.Abs(p.Estimate-want[term.Name]) > 8 || p.Low > p.Estimate || p.High < p.Estimate || p.Unit != study.UnitMicroseconds {
+			if math.Abs(p.Estimate-want[term.Name]) > 8 || p.Low > p.Estimate || p.High < p.Estimate || p.Unit != finding.UnitMicroseconds {
 				t.Errorf("%s: %+v, planted %g", term.Name, p, want[term.Name])
 			}
 			for name, figure := range term.Figures {

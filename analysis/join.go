@@ -20,13 +20,13 @@ func ofJoin(of func(j *record.Join) float64) func(*observations, *record.Trial) 
 
 func joinMeasures() []measure {
 	out := []measure{
-		{name: "join_time", of: ofJoin(func(j *record.Join) float64 { return float64(j.TotalUS) })},
-		{name: "join_bytes", of: ofJoin(func(j *record.Join) float64 { return float64(j.Bytes()) })},
+		measureOf("join_time", ofJoin(func(j *record.Join) float64 { return float64(j.TotalUS) })),
+		measureOf("join_bytes", ofJoin(func(j *record.Join) float64 { return float64(j.Bytes()) })),
 	}
 	for _, kind := range study.XDSTypes() {
 		out = append(out,
-			measure{name: "join_bytes_" + kind, of: ofJoin(func(j *record.Join) float64 { return float64(j.Types[kind].Bytes) })},
-			measure{name: "join_resources_" + kind, of: ofJoin(func(j *record.Join) float64 { return float64(j.Types[kind].Resources) })})
+			measureOf("join_bytes_"+kind, ofJoin(func(j *record.Join) float64 { return float64(j.Types[kind].Bytes) })),
+			measureOf("join_resources_"+kind, ofJoin(func(j *record.Join) float64 { return float64(j.Types[kind].Resources) })))
 	}
 	return append(out, holdingMeasures()...)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -14,9 +15,6 @@ import (
 // kneeRatio is by how much more than at the lowest rate the tail may take
 // below the knee: from there on, waiting is most of the latency.
 const kneeRatio = 2
-
-// findingKnee is the highest rate below the knee of the latency's curve.
-const findingKnee = "knee_rate"
 
 // knees finds, where a study searches along the rate, up to which rate the
 // 99th percentile stays within twice what it is at the lowest one. The
@@ -65,19 +63,20 @@ func (o *observations) knee(g *track, p99 measure) (record.Finding, bool) {
 	if len(points) < 3 || math.IsInf(points[0].us, 1) {
 		return record.Finding{}, false
 	}
-	f := record.Finding{Name: findingKnee, Probe: probeSearch, Cell: g.cell, Unit: "requests/s", Blocks: blocks, Verdict: record.VerdictMeasured}
+	f := o.named(study.FindingKnee, g.cell)
+	f.Blocks, f.Verdict = blocks, record.VerdictMeasured
 	bound := kneeRatio * points[0].us
 	for i, p := range points {
 		if p.us > bound {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("p99 is %s at %s requests a second, %s at %s and %s at %s", quantity(points[0].us, study.UnitMicroseconds), grouped(points[0].rate),
-				quantity(points[i-1].us, study.UnitMicroseconds), grouped(points[i-1].rate), kneeBeyond(p.us), grouped(p.rate)))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("p99 is %s at %s requests a second, %s at %s and %s at %s", quantity(points[0].us, finding.UnitMicroseconds), grouped(points[0].rate),
+				quantity(points[i-1].us, finding.UnitMicroseconds), grouped(points[i-1].rate), kneeBeyond(p.us), grouped(p.rate)))
 			f.High = p.rate
 			return f, true
 		}
 		f.Estimate, f.Low, f.High = p.rate, p.rate, p.rate
 	}
-	f.Warnings = append(f.Warnings, fmt.Sprintf("no rate that was measured is beyond the knee: p99 is %s at %s requests a second and %s at %s", quantity(points[0].us, study.UnitMicroseconds), grouped(points[0].rate),
-		quantity(points[len(points)-1].us, study.UnitMicroseconds), grouped(points[len(points)-1].rate)))
+	f.Warnings = append(f.Warnings, fmt.Sprintf("no rate that was measured is beyond the knee: p99 is %s at %s requests a second and %s at %s", quantity(points[0].us, finding.UnitMicroseconds), grouped(points[0].rate),
+		quantity(points[len(points)-1].us, finding.UnitMicroseconds), grouped(points[len(points)-1].rate)))
 	return f, true
 }
 
@@ -85,5 +84,5 @@ func kneeBeyond(us float64) string {
 	if math.IsInf(us, 1) {
 		return "without a valid trial"
 	}
-	return quantity(us, study.UnitMicroseconds)
+	return quantity(us, finding.UnitMicroseconds)
 }

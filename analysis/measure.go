@@ -5,20 +5,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// A measure turns a trial into one number.
+// A measure turns a trial into one number: a finding's definition, and how it
+// is computed.
 type measure struct {
-	name  string // "latency_p50", "cpu_client_proxy_per_request"...
-	probe string
-	unit  string
+	finding.Def
+	// alone says that cells of this study are not set against their baseline.
+	alone bool
 	// quantile is the latency quantile that the measure is; 0 for others.
 	quantile float64
-	// compared says that cells are set against their baseline.
-	compared bool
 	// beyond is the share of pairs of a change and a proxy that lie above
 	// the value, in measures of convergence that are a percentile of them.
 	beyond float64
@@ -29,21 +29,24 @@ type measure struct {
 	// they ask only whether more than its share of the pairs lies beyond a
 	// bound, which of few pairs the slowest answers.
 	unguarded func(*observations, *record.Trial) float64
-	// signed says that the value may lie below zero.
-	signed bool
-	// net says that the value is what is left of a use without the idle one:
-	// below zero it is noise.
-	net bool
-	// fault says that the value counts what must not happen: it is told
-	// whatever the number of blocks, and is real if it is not zero.
-	fault bool
-	of    func(*observations, *record.Trial) float64 // NaN if the trial has none
+	of        func(*observations, *record.Trial) float64 // NaN if the trial has none
 	// warn says what is odd about a cell's value; nil for nothing.
 	warn func(o *observations, cell int) []string
 }
 
+// measureOf is how the finding of a name is computed from a trial.
+func measureOf(name string, of func(*observations, *record.Trial) float64) measure {
+	return measure{Def: finding.Def{Name: name}, of: of}
+}
+
+// warning is a measure that says what is odd about a cell's value.
+func (m measure) warning(warn func(o *observations, cell int) []string) measure {
+	m.warn = warn
+	return m
+}
+
 // say writes a value of the measure with its unit.
-func (m measure) say(v float64) string { return quantity(v, m.unit) }
+func (m measure) say(v float64) string { return quantity(v, m.Unit) }
 
 type quantile struct {
 	name string
@@ -61,47 +64,57 @@ var (
 
 // measuresOf lists what a study measures, in the order of reports.
 func measuresOf(s *study.Study) []measure {
-	if s.Plane() == study.PlaneControl {
-		return controlMeasures(s)
+	switch s.Plane() {
+	case study.PlaneControl:
+		return defined(s, controlMeasures(s))
+	case study.PlaneResilience:
+		return defined(s, scenarioMeasures(s))
 	}
-	if s.Plane() == study.PlaneResilience {
-		return scenarioMeasures(s)
-	}
+	return defined(s, dataMeasures(s))
+}
+
+// defined joins measures with the definitions of their findings, and leaves
+// out those of what the study does not measure.
+func defined(s *study.Study, all []measure) []measure {
+	table, probes := study.FindingsOf(s.Plane()), study.MeasuresOf(s.Plane())
 	var out []measure
+	for _, m := range all {
+		m.Def = table.Must(m.Name)
+		if slices.Contains(probes, m.Probe) && !s.Measured(m.Probe) {
+			continue
+		}
+		m.Unit, m.Compared = s.UnitOf(m.Def), m.Compared && !m.alone
+		out = append(out, m)
+	}
+	return out
+}
+
+// dataMeasures lists what data-plane studies measure.
+func dataMeasures(s *study.Study) []measure {
+	var out []measure
+	for _, q := range quantiles {
+		m := measureOf("latency_"+q.name, func(o *observations, t *record.Trial) float64 { return o.latency(t).Quantile(q.q) })
+		m.quantile = q.q
+		out = append(out, m)
+	}
 	if s.Measured(study.MeasureLatency) {
-		for _, q := range quantiles {
-			out = append(out, measure{
-				name: "latency_" + q.name, probe: study.MeasureLatency, unit: study.UnitMicroseconds, quantile: q.q, compared: true,
-				of: func(o *observations, t *record.Trial) float64 { return o.latency(t).Quantile(q.q) },
-			})
-		}
-		out = append(out, measure{name: "throughput", probe: "throughput", unit: "rps", of: throughput})
+		out = append(out, measureOf(study.FindingThroughput, throughput))
 	}
-	if s.Measured(study.MeasureCPU) {
-		for _, part := range cpuParts {
-			out = append(out, measure{
-				name: "cpu_" + part + "_per_request", probe: study.MeasureCPU, unit: study.UnitPerRequest, compared: part == record.PartMachine,
-				of: func(_ *observations, t *record.Trial) float64 { return cpuPerRequest(t, part, record.CPU.TotalS) },
-			})
-		}
+	for _, part := range cpuParts {
+		out = append(out, measureOf("cpu_"+part+"_per_request", func(_ *observations, t *record.Trial) float64 { return cpuPerRequest(t, part, record.CPU.TotalS) }))
 	}
-	if s.Measured(study.MeasureMemory) {
-		for _, part := range memoryParts {
-			out = append(out, measure{
-				name: "memory_" + part, probe: study.MeasureMemory, unit: study.UnitBytes,
-				of: func(_ *observations, t *record.Trial) float64 { return memory(t, part) },
-			})
-		}
+	for _, part := range memoryParts {
+		out = append(out, measureOf("memory_"+part, func(_ *observations, t *record.Trial) float64 { return memory(t, part) }))
 	}
-	return slices.Concat(out, threadMeasures(s), moneyMeasures(s))
+	return slices.Concat(out, threadMeasures(), moneyMeasures(s))
 }
 
 // measureNamed finds the measure that a finding's name speaks of, and whether
 // the finding is the difference to the baseline.
-func measureNamed(s *study.Study, finding string) (m measure, overhead, ok bool) {
-	name, overhead := strings.CutSuffix(finding, "_overhead")
+func measureNamed(s *study.Study, name string) (m measure, overhead, ok bool) {
+	name, overhead = strings.CutSuffix(name, finding.Overhead)
 	for _, m := range measuresOf(s) {
-		if m.name == name && (!overhead || m.compared) {
+		if m.Name == name && (!overhead || m.Compared) {
 			return m, overhead, true
 		}
 	}

@@ -11,9 +11,6 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// probeMoney marks findings in money.
-const probeMoney = "money"
-
 // moneyMeasures are what the proxies of a stated mesh would need and cost if
 // each request took of them what it took in a trial: a figure a trial, so that
 // intervals are those of trials, and differences those within blocks. The
@@ -27,24 +24,25 @@ func moneyMeasures(s *study.Study) []measure {
 	// Against cells without proxies, a cell costs what it costs.
 	compared := len(s.Baseline) > 0 && baselineLevel(s, study.FactorSidecars) != study.SidecarsNone
 	var out []measure
-	add := func(name, unit string, needs bool, line func(money.Bill) money.Value) {
+	add := func(name string, needs bool, line func(money.Bill) money.Value) {
 		if needs {
-			out = append(out, measure{name: name, probe: probeMoney, unit: unit, compared: compared,
-				of: func(_ *observations, t *record.Trial) float64 {
-					u, ok := trialUse(m, t)
-					if !ok {
-						return math.NaN()
-					}
-					return line(m.Price(u)).Estimate
-				}})
+			one := measureOf(name, func(_ *observations, t *record.Trial) float64 {
+				u, ok := trialUse(m, t)
+				if !ok {
+					return math.NaN()
+				}
+				return line(m.Price(u)).Estimate
+			})
+			one.alone = !compared
+			out = append(out, one)
 		}
 	}
 	cpu := s.Measured(study.MeasureCPU)
 	memory := s.Measured(study.MeasureMemory) && m.Proxies > 0 && m.GBMonth > 0
-	add(study.FindingMoneyCores, study.UnitCores, cpu, func(b money.Bill) money.Value { return b.Cores })
-	add(study.FindingMoneyCPU, s.MoneyUnit(), cpu && memory, func(b money.Bill) money.Value { return b.CPU })
-	add(study.FindingMoneyMemory, s.MoneyUnit(), memory, func(b money.Bill) money.Value { return b.Memory })
-	add(study.FindingMoneyMonth, s.MoneyUnit(), cpu, func(b money.Bill) money.Value { return b.Total })
+	add(study.FindingMoneyCores, cpu, func(b money.Bill) money.Value { return b.Cores })
+	add(study.FindingMoneyCPU, cpu && memory, func(b money.Bill) money.Value { return b.CPU })
+	add(study.FindingMoneyMemory, memory, func(b money.Bill) money.Value { return b.Memory })
+	add(study.FindingMoneyMonth, cpu, func(b money.Bill) money.Value { return b.Total })
 	return out
 }
 
@@ -101,8 +99,8 @@ func (o *observations) moneyFits(fits []record.Finding) []record.Finding {
 	by := map[string]*parts{}
 	for _, f := range fits {
 		for _, part := range proxyParts {
-			idle := f.Name == "cpu_"+part+fitIdle
-			if !idle && f.Name != "cpu_"+part+fitSlope {
+			idle := f.Name == "cpu_"+part+study.FitIdle
+			if !idle && f.Name != "cpu_"+part+study.FitSlope {
 				continue
 			}
 			key := f.Cell.Key()
@@ -120,7 +118,8 @@ func (o *observations) moneyFits(fits []record.Finding) []record.Finding {
 	var out []record.Finding
 	for _, key := range order {
 		p := by[key]
-		f := record.Finding{Name: study.FindingMoneyCPU + "_fit", Probe: probeMoney, Cell: p.cell, Unit: o.plan.Study.MoneyUnit(), Verdict: record.VerdictMeasured, Blocks: math.MaxInt}
+		f := o.named(study.FindingMoneyFit, p.cell)
+		f.Verdict, f.Blocks = record.VerdictMeasured, math.MaxInt
 		var u money.Use
 		ok := true
 		for _, one := range p.slope {

@@ -94,6 +94,12 @@ func readFilters(run record.Run, file string) (filters []profile.ConfigFilter, e
 	return filters, json.NewDecoder(io.LimitReader(in, maxFilterFile)).Decode(&filters)
 }
 
+// addProfiles adds what profiles say.
+func (o *observations) addProfiles(f *record.Findings) {
+	found, views, unread := o.profileFindings()
+	f.Profiles, f.Findings, f.Warnings = views, append(f.Findings, found...), append(f.Warnings, unread...)
+}
+
 // profileFindings are each cost centre's share of a proxy's CPU time, how far
 // names go, and what profiling itself cost; and what the page draws.
 func (o *observations) profileFindings() (out []record.Finding, views []json.RawMessage, warnings []string) {
@@ -110,14 +116,15 @@ func (o *observations) profileFindings() (out []record.Finding, views []json.Raw
 				title += ", " + label
 			}
 			summary, view := profile.Summarise(title, one.profiles, one.filters, 0)
-			out = append(out, record.Finding{Name: study.FindingProfileNamed + "_" + one.part, Probe: study.MeasureProfile, Cell: o.short(cell),
-				Unit: study.UnitRatio, Estimate: summary.Trust, Low: summary.Trust, High: summary.Trust, Blocks: len(one.profiles), Verdict: record.VerdictMeasured})
+			known := o.named(study.FindingProfileNamed+"_"+one.part, o.short(cell))
+			known.Estimate, known.Low, known.High, known.Blocks, known.Verdict = summary.Trust, summary.Trust, summary.Trust, len(one.profiles), record.VerdictMeasured
+			out = append(out, known)
 			for _, c := range summary.Costs.Centres {
 				if c.Share < leastCentre {
 					continue
 				}
-				f := record.Finding{Name: study.FindingCentre + "_" + one.part + "_" + slug(c.Group+" "+c.Name), Probe: study.MeasureProfile, Cell: o.short(cell),
-					Unit: study.UnitRatio, Estimate: c.Share, Low: c.Low, High: c.High, Blocks: summary.Costs.Blocks, Verdict: record.VerdictMeasured}
+				f := o.named(study.FindingCentre+"_"+one.part+"_"+slug(c.Group+" "+c.Name), o.short(cell))
+				f.Estimate, f.Low, f.High, f.Blocks, f.Verdict = c.Share, c.Low, c.High, summary.Costs.Blocks, record.VerdictMeasured
 				if summary.Samples < fewSamples {
 					f.Warnings = append(f.Warnings, fmt.Sprintf("of %d samples only", summary.Samples))
 				}
@@ -159,8 +166,8 @@ func (o *observations) profileCost(cell int, one profiled) []record.Finding {
 		return nil
 	}
 	e := stat.Mean(ratios, stat.Options{})
-	f := record.Finding{Name: study.FindingProfileCost + "_" + one.part, Probe: study.MeasureProfile, Cell: o.short(cell), Unit: study.UnitRatio,
-		Blocks: e.Blocks, Verdict: record.VerdictMeasured, Warnings: slices.Clone(e.Warnings)}
+	f := o.named(study.FindingProfileCost+"_"+one.part, o.short(cell))
+	f.Blocks, f.Verdict, f.Warnings = e.Blocks, record.VerdictMeasured, slices.Clone(e.Warnings)
 	if !e.Defined() || e.Blocks < minPairs || math.IsNaN(e.Value) {
 		return []record.Finding{invalid(f, e.Blocks)} // no interval is no number
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -78,7 +79,7 @@ func TestProfileFindings(t *testing.T) {
 	f := analyze(t, profiledRun(t, func(block int) float64 { return 0.14 + 0.01*float64(block%2) }, 0.015))
 	cell := record.Cell{"sidecars": "both"}
 	got := get(t, f, "profile_share_client_proxy_http_filter_istio_stats", cell)
-	if math.Abs(got.Estimate-0.145) > 1e-9 || got.Low > 0.14 || got.High < 0.15 || got.Low < 0.12 || got.Unit != study.UnitRatio || got.Blocks != 4 || got.Verdict != record.VerdictMeasured {
+	if math.Abs(got.Estimate-0.145) > 1e-9 || got.Low > 0.14 || got.High < 0.15 || got.Low < 0.12 || got.Unit != finding.UnitRatio || got.Blocks != 4 || got.Verdict != record.VerdictMeasured {
 		t.Errorf("%+v", got)
 	}
 	if got := get(t, f, "profile_share_client_proxy_kernel_network", cell); math.Abs(got.Estimate-0.855) > 1e-9 {

@@ -95,20 +95,20 @@ func scenarioMoney(s *study.Study) []measure {
 		return m.Price(use), true
 	}
 	var out []measure
-	add := func(name, unit string, line func(money.Bill) money.Value) {
-		out = append(out, measure{name: name, probe: probeMoney, unit: unit, of: ofScenario(func(t *trialScenario) float64 {
+	add := func(name string, line func(money.Bill) money.Value) {
+		out = append(out, measureOf(name, ofScenario(func(t *trialScenario) float64 {
 			if b, ok := price(t); ok {
 				return line(b).Estimate
 			}
 			return math.NaN()
-		})})
+		})))
 	}
-	add(study.FindingMoneyCores, study.UnitCores, func(b money.Bill) money.Value { return b.Cores })
+	add(study.FindingMoneyCores, func(b money.Bill) money.Value { return b.Cores })
 	if s.Measured(study.MeasureMemory) && m.Proxies > 0 && m.GBMonth > 0 {
-		add(study.FindingMoneyCPU, s.MoneyUnit(), func(b money.Bill) money.Value { return b.CPU })
-		add(study.FindingMoneyMemory, s.MoneyUnit(), func(b money.Bill) money.Value { return b.Memory })
+		add(study.FindingMoneyCPU, func(b money.Bill) money.Value { return b.CPU })
+		add(study.FindingMoneyMemory, func(b money.Bill) money.Value { return b.Memory })
 	}
-	add(study.FindingMoneyMonth, s.MoneyUnit(), func(b money.Bill) money.Value { return b.Total })
+	add(study.FindingMoneyMonth, func(b money.Bill) money.Value { return b.Total })
 	return out
 }
 

@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -12,27 +13,7 @@ import (
 // scenarioMeasures lists what a study of resilience measures over a whole
 // trial, in the order of reports.
 func scenarioMeasures(s *study.Study) []measure {
-	var out []measure
-	for _, group := range []struct {
-		measure string
-		list    func() []measure
-	}{
-		{study.MeasureLedger, ledgerMeasures},
-		{study.MeasureLatency, scenarioLatency},
-		{study.MeasureCPU, scenarioCPU},
-		{study.MeasureMemory, scenarioMemory},
-	} {
-		if !s.Measured(group.measure) {
-			continue
-		}
-		for _, m := range group.list() {
-			m.probe = group.measure
-			m.unit = study.FindingUnit(m.name)
-			m.compared = study.FindingUnit(m.name+"_overhead") != ""
-			out = append(out, m)
-		}
-	}
-	return append(out, scenarioMoney(s)...)
+	return slices.Concat(ledgerMeasures(), scenarioLatency(), scenarioCPU(), scenarioMemory(), scenarioMoney(s))
 }
 
 // ofScenario is a measure of what a trial came to; NaN if nobody knows.
@@ -48,7 +29,7 @@ func ofScenario(of func(s *trialScenario) float64) func(*observations, *record.T
 
 func ledgerMeasures() []measure {
 	one := func(name string, of func(s *trialScenario) float64) measure {
-		return measure{name: name, of: ofScenario(of)}
+		return measureOf(name, ofScenario(of))
 	}
 	return []measure{
 		one("error_share", func(s *trialScenario) float64 { return s.total.ErrorShare }),
@@ -65,11 +46,11 @@ func ledgerMeasures() []measure {
 		one("time_to_detect", func(s *trialScenario) float64 {
 			return longest(s, func(one timed) *float64 { return one.DetectUS })
 		}),
-		{name: "time_to_recover", warn: stillFailing, of: ofScenario(func(s *trialScenario) float64 {
+		one("time_to_recover", func(s *trialScenario) float64 {
 			return longest(s, func(one timed) *float64 { return one.RecoverUS })
-		})},
+		}).warning(stillFailing),
 		one("time_to_eject", func(s *trialScenario) float64 { return longest(s, func(one timed) *float64 { return one.EjectUS }) }),
-		{name: "unreconciled_requests", fault: true, warn: unreconciledExample, of: ofScenario(func(s *trialScenario) float64 { return float64(s.total.Unreconciled) })},
+		one("unreconciled_requests", func(s *trialScenario) float64 { return float64(s.total.Unreconciled) }).warning(unreconciledExample),
 	}
 }
 
@@ -126,7 +107,9 @@ func unreconciledExample(o *observations, cell int) []string {
 func scenarioLatency() []measure {
 	var out []measure
 	for _, q := range quantiles {
-		out = append(out, measure{name: "latency_" + q.name, quantile: q.q, of: func(o *observations, t *record.Trial) float64 { return o.latency(t).Quantile(q.q) }})
+		m := measureOf("latency_"+q.name, func(o *observations, t *record.Trial) float64 { return o.latency(t).Quantile(q.q) })
+		m.quantile = q.q
+		out = append(out, m)
 	}
 	return out
 }
@@ -146,7 +129,7 @@ func scenarioCPU() []measure {
 		return cpu.TotalS() / (float64(s.length) / 1e9) * 1000
 	}
 	one := func(name string, of func(s *trialScenario) float64) measure {
-		return measure{name: name, of: ofScenario(of)}
+		return measureOf(name, ofScenario(of))
 	}
 	out := []measure{one("cpu_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) })}
 	for _, role := range proxyRoles {
@@ -226,7 +209,7 @@ func scenarioMemory() []measure {
 		return total / float64(max(n, 1))
 	}
 	one := func(name string, of func(s *trialScenario) float64) measure {
-		return measure{name: name, of: ofScenario(of)}
+		return measureOf(name, ofScenario(of))
 	}
 	out := []measure{one("memory_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) })}
 	for _, role := range proxyRoles {

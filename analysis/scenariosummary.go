@@ -164,7 +164,7 @@ func (o *observations) scenarioSummary(cell int) *record.ScenarioSummary {
 			out.Values = map[string]float64{}
 			for _, m := range measuresOf(o.plan.Study) {
 				if v := m.of(o, all[i].trial); finite(v) {
-					out.Values[m.name] = v
+					out.Values[m.Name] = v
 				}
 			}
 			break

@@ -7,12 +7,6 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// highest begins the names of what searches find: highest_proxies.
-const highest = "highest_"
-
-// probeSearch marks findings that a search made over cells.
-const probeSearch = "search"
-
 // searches finds, for every combination of the other factors, the highest
 // level of a searched factor at which the study's bound holds. Its interval
 // goes from there to the first level at which it does not. The cell of such a
@@ -106,7 +100,8 @@ func (o *observations) bracket(c study.Climb, of func(block int) bool) bracket {
 func (o *observations) search(c study.Climb) (record.Finding, bool) {
 	rest := o.short(c.Cells[0])
 	delete(rest, c.Search.Factor)
-	f := record.Finding{Name: highest + c.Search.Factor, Probe: probeSearch, Unit: c.Factor.Unit, Cell: rest, Verdict: record.VerdictMeasured}
+	f := o.named(study.Highest+c.Search.Factor, rest)
+	f.Unit, f.Verdict = c.Factor.Unit, record.VerdictMeasured
 	b := o.bracket(c, func(int) bool { return true })
 	bound := quantity(c.Search.Bound.Value, c.Search.Bound.Unit)
 	disputed := -1

@@ -34,33 +34,29 @@ const (
 	idleRatio = 0.5
 )
 
-// threadMeasures are what a study that measures threads says of proxies.
-func threadMeasures(s *study.Study) []measure {
-	if !s.Measured(study.MeasureThreads) {
-		return nil
-	}
+// threadMeasures are what threads say of proxies.
+func threadMeasures() []measure {
 	var out []measure
-	add := func(name, unit string, of func(record.Threads) float64) {
+	add := func(name string, of func(record.Threads) float64) {
 		for _, part := range proxyParts {
-			out = append(out, measure{name: name + "_" + part, probe: study.MeasureThreads, unit: unit,
-				of: func(_ *observations, t *record.Trial) float64 {
-					th, ok := t.Threads[part]
-					if !ok || th.Seconds <= 0 {
-						return math.NaN()
-					}
-					return of(th)
-				}})
+			out = append(out, measureOf(name+"_"+part, func(_ *observations, t *record.Trial) float64 {
+				th, ok := t.Threads[part]
+				if !ok || th.Seconds <= 0 {
+					return math.NaN()
+				}
+				return of(th)
+			}))
 		}
 	}
-	add(study.FindingBusiestWorker, study.UnitRatio, func(th record.Threads) float64 {
+	add(study.FindingBusiestWorker, func(th record.Threads) float64 {
 		busy := workersBusy(th)
 		if len(busy) == 0 {
 			return math.NaN()
 		}
 		return slices.Max(busy)
 	})
-	add(study.FindingImbalance, study.UnitRatio, func(th record.Threads) float64 { return imbalance(workersBusy(th)) })
-	add(study.FindingWorkerWait, study.UnitRatio, func(th record.Threads) float64 {
+	add(study.FindingImbalance, func(th record.Threads) float64 { return imbalance(workersBusy(th)) })
+	add(study.FindingWorkerWait, func(th record.Threads) float64 {
 		var wait float64
 		n := 0
 		for _, t := range th.Threads {
@@ -70,8 +66,8 @@ func threadMeasures(s *study.Study) []measure {
 		}
 		return wait / float64(n) / th.Seconds
 	})
-	add(study.FindingThrottled, study.UnitRatio, throttled)
-	add(study.FindingInvoluntary, study.UnitPerSecond, func(th record.Threads) float64 {
+	add(study.FindingThrottled, throttled)
+	add(study.FindingInvoluntary, func(th record.Threads) float64 {
 		var n int64
 		for _, t := range th.Threads {
 			n += t.Involuntary
@@ -344,7 +340,7 @@ func (o *observations) limits() []record.Finding {
 	if !o.plan.Study.Measured(study.MeasureThreads) {
 		return nil
 	}
-	measures := threadMeasures(o.plan.Study)
+	measures := defined(o.plan.Study, threadMeasures())
 	var out []record.Finding
 	for cell := range o.plan.Cells {
 		all := o.threads(cell)
@@ -357,9 +353,9 @@ func (o *observations) limits() []record.Finding {
 			if s.Limit == record.LimitCPU {
 				evidence = study.FindingThrottled
 			}
-			f := record.Finding{Name: study.FindingLimit + "_" + part, Probe: study.MeasureThreads, Cell: o.short(cell),
-				Unit: study.UnitRatio, Verdict: record.VerdictReal, Warnings: []string{s.Says}}
-			i := slices.IndexFunc(measures, func(m measure) bool { return m.name == evidence+"_"+part })
+			f := o.named(study.FindingLimit+"_"+part, o.short(cell))
+			f.Verdict, f.Warnings = record.VerdictReal, []string{s.Says}
+			i := slices.IndexFunc(measures, func(m measure) bool { return m.Name == evidence+"_"+part })
 			if own, ok := o.plain(cell, measures[i]); ok && own.Verdict != record.VerdictInvalid {
 				f.Estimate, f.Low, f.High, f.Blocks = own.Estimate, own.Low, own.High, own.Blocks
 			} else {

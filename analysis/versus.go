@@ -11,15 +11,6 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// probeVersus marks findings that set two levels of one factor side by side.
-const probeVersus = "versus"
-
-// What stands in the middle of their names, before the other level.
-const (
-	changeSince = "_change_since_"
-	savedBy     = "_saved_by_"
-)
-
 // A duel is two cells that differ in one factor only.
 type duel struct {
 	of, against int // cells of the plan
@@ -33,9 +24,6 @@ type duel struct {
 // its place). Blocks are paired: both cells were measured within minutes. The
 // intervals of a measure hold for all comparisons of a factor at once.
 func (o *observations) versus() []record.Finding {
-	if o.plan.Study.Plane() != study.PlaneData {
-		return nil
-	}
 	var out []record.Finding
 	versions, filters := o.versions(), o.filters()
 	pairs := 0 // two directions are one comparison
@@ -45,31 +33,31 @@ func (o *observations) versus() []record.Finding {
 		}
 	}
 	for _, d := range versions {
-		for _, m := range versusMeasures(o.plan.Study) {
-			out = append(out, o.duel(d, m, allOf(len(versions)), changeSince, func(of, against float64) float64 { return of/against - 1 })...)
+		for _, m := range versusMeasures(o.plan.Study, study.ChangeSince) {
+			out = append(out, o.duel(d, m, allOf(len(versions)), study.ChangeSince, func(of, against float64) float64 { return of/against - 1 })...)
 		}
 	}
 	for _, d := range filters {
-		for _, m := range versusMeasures(o.plan.Study) {
-			if slices.Contains(savedMeasures, strings.TrimSuffix(m.name, "_per_request")) {
-				out = append(out, o.duel(d, m, allOf(pairs), savedBy, func(of, against float64) float64 { return 1 - against/of })...)
-			}
+		for _, m := range versusMeasures(o.plan.Study, study.SavedBy) {
+			out = append(out, o.duel(d, m, allOf(pairs), study.SavedBy, func(of, against float64) float64 { return 1 - against/of })...)
 		}
 	}
 	return out
 }
 
-// What versions of the proxy are compared by, and what filters of the server's.
-var (
-	changedMeasures = []string{"cpu_client_proxy", "cpu_server_proxy", "latency_p50", "latency_p99", "memory_client_proxy", "memory_server_proxy"}
-	savedMeasures   = []string{"cpu_server_proxy", "latency_p50", "memory_server_proxy"}
-)
-
-// versusMeasures are what proxies are compared by.
-func versusMeasures(s *study.Study) []measure {
+// versusMeasures are what two levels are compared by, of those that have a
+// finding whose name ends so.
+func versusMeasures(s *study.Study, words string) []measure {
+	table := study.FindingsOf(study.PlaneData)
 	return slices.DeleteFunc(measuresOf(s), func(m measure) bool {
-		return !slices.Contains(changedMeasures, strings.TrimSuffix(m.name, "_per_request"))
+		_, ok := table.Find(versusName(m, words) + "*")
+		return !ok
 	})
+}
+
+// versusName begins the name of such a finding.
+func versusName(m measure, words string) string {
+	return strings.TrimSuffix(m.Name, "_per_request") + words
 }
 
 // versions are the pairs of cells that differ in the version of Envoy.
@@ -147,8 +135,9 @@ func (o *observations) duel(d duel, m measure, level float64, words string, of f
 	}
 	slices.Sort(values) // maps have no order
 	e := stat.Mean(values, stat.Options{Level: level})
-	name := strings.TrimSuffix(m.name, "_per_request") + words + slug(d.level)
-	f := record.Finding{Name: name, Probe: probeVersus, Cell: o.short(d.of), Against: o.short(d.against), Unit: study.UnitRatio, Blocks: e.Blocks, Verdict: record.VerdictReal, Warnings: slices.Clone(e.Warnings)}
+	name := versusName(m, words) + slug(d.level)
+	f := o.named(name, o.short(d.of))
+	f.Against, f.Blocks, f.Verdict, f.Warnings = o.short(d.against), e.Blocks, record.VerdictReal, slices.Clone(e.Warnings)
 	if e.Blocks < minPairs || !e.Defined() {
 		return []record.Finding{invalid(f, e.Blocks)} // no interval is no number
 	}
@@ -192,15 +181,4 @@ func compareVersions(a, b string) int {
 		}
 	}
 	return cmp.Compare(len(as), len(bs))
-}
-
-// versusName reports whether such a finding may have a name.
-func versusName(name string) bool {
-	for words, measures := range map[string][]string{changeSince: changedMeasures, savedBy: savedMeasures} {
-		measure, level, ok := strings.Cut(name, words)
-		if ok && level != "" && slices.Contains(measures, measure) {
-			return true
-		}
-	}
-	return false
 }

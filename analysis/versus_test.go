@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -50,7 +51,7 @@ func TestVersions(t *testing.T) {
 		"cpu_client_proxy_change_since_1_10_0": {"1.11.0", 0},
 	} {
 		x := get(t, f, name, cell(want.version))
-		if math.Abs(x.Estimate-want.change) > 0.06 || (x.Verdict == record.VerdictReal) != (want.change != 0) || x.Unit != study.UnitRatio || x.Against[study.FactorEnvoy] == "" || x.Blocks != 8 {
+		if math.Abs(x.Estimate-want.change) > 0.06 || (x.Verdict == record.VerdictReal) != (want.change != 0) || x.Unit != finding.UnitRatio || x.Against[study.FactorEnvoy] == "" || x.Blocks != 8 {
 			t.Errorf("%s: %+v", name, x)
 		}
 	}
@@ -58,10 +59,10 @@ func TestVersions(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	for _, x := range f.Findings {
-		if x.Probe == probeVersus && x.Cell[study.FactorEnvoy] == "1.9.9" {
+		if x.Probe == study.ProbeVersus && x.Cell[study.FactorEnvoy] == "1.9.9" {
 			t.Errorf("the oldest has nothing before it: %s", x.Name)
 		}
-		if x.Probe == probeVersus && !knownFinding(x.Name) {
+		if x.Probe == study.ProbeVersus && !study.IsFinding(x.Name) {
 			t.Errorf("assertions do not know %s", x.Name)
 		}
 	}
@@ -152,7 +153,7 @@ func TestFiltersAndSizes(t *testing.T) {
 	if len(f.Published) != 1 || f.Published[0].Measured == nil || !strings.Contains(f.Published[0].Says, "Agrees") {
 		t.Errorf("%+v", f.Published)
 	}
-	if x := one("cpu_server_proxy_per_cluster", ""); !knownFinding(x.Name) || x.Cell[study.FactorFilters] != "" {
+	if x := one("cpu_server_proxy_per_cluster", ""); !study.IsFinding(x.Name) || x.Cell[study.FactorFilters] != "" {
 		t.Errorf("%+v", x)
 	}
 }

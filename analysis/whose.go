@@ -72,7 +72,7 @@ func (o *observations) notTheirs(s study.Search, cell, block int, tried []*recor
 		return "" // the difference to it is what is searched
 	}
 	if v := o.block(i, block, m); v > s.Bound.Value {
-		return fmt.Sprintf("without sidecars %s is %s, beyond the bound as well", s.Finding, quantity(v, m.unit))
+		return fmt.Sprintf("without sidecars %s is %s, beyond the bound as well", s.Finding, quantity(v, m.Unit))
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -22,8 +23,8 @@ func TestRatioWords(t *testing.T) {
 		{99_000, 99_000, 99_000, 99_000, "Agrees: all blocks gave the published 99 ms."},
 		{99_000, 218_000, 210_000, 838_000, "Measured 218 ms, 2.2 times the published 99 ms"},
 	} {
-		f := &record.Finding{Estimate: tt.estimate, Low: tt.low, High: tt.high, Unit: study.UnitMicroseconds}
-		if got := ratioWords(study.Published{Figure: tt.figure, Unit: study.UnitMicroseconds}, f); !strings.HasPrefix(got, tt.want) {
+		f := &record.Finding{Estimate: tt.estimate, Low: tt.low, High: tt.high, Unit: finding.UnitMicroseconds}
+		if got := ratioWords(study.Published{Figure: tt.figure, Unit: finding.UnitMicroseconds}, f); !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%+v: %s", tt, got)
 		}
 	}
@@ -31,7 +32,7 @@ func TestRatioWords(t *testing.T) {
 
 // Warnings have the units of their findings.
 func TestWarningsHaveUnits(t *testing.T) {
-	us := measure{unit: study.UnitMicroseconds}
+	us := measure{Def: finding.Def{Unit: finding.UnitMicroseconds}}
 	for _, tt := range []struct {
 		e    stat.Estimate
 		want string
@@ -45,7 +46,7 @@ func TestWarningsHaveUnits(t *testing.T) {
 			t.Errorf("%s", why)
 		}
 	}
-	e := stat.Mean([]float64{5e6, 5.1e6, 5.2e6, 5e6, 5.1e6, 5.2e6, 900e6}, stat.Options{Say: measure{unit: study.UnitBytes}.say})
+	e := stat.Mean([]float64{5e6, 5.1e6, 5.2e6, 5e6, 5.1e6, 5.2e6, 900e6}, stat.Options{Say: measure{Def: finding.Def{Unit: finding.UnitBytes}}.say})
 	if got := strings.Join(e.Warnings, "\n"); !strings.Contains(got, "one block (value 900 MB) lies far") {
 		t.Error(got)
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/finding"
 )
 
 // quantity writes a value in the unit a reader would choose: 3.2 ms, 412 us,
@@ -14,8 +14,8 @@ import (
 func quantity(v float64, unit string) string {
 	size := math.Abs(v)
 	switch unit {
-	case study.UnitMicroseconds, study.UnitPerRequest:
-		suffix := strings.TrimPrefix(unit, study.UnitMicroseconds)
+	case finding.UnitMicroseconds, finding.UnitPerRequest:
+		suffix := strings.TrimPrefix(unit, finding.UnitMicroseconds)
 		suffix = strings.Replace(suffix, "/", " a ", 1)
 		switch {
 		case size >= 1e6:
@@ -24,21 +24,21 @@ func quantity(v float64, unit string) string {
 			return figures(v/1e3) + " ms" + suffix
 		}
 		return figures(v) + " µs" + suffix
-	case study.UnitPerChange:
-		return quantity(v, study.UnitMicroseconds) + " a change"
-	case study.UnitBytesPerChange:
-		return quantity(v, study.UnitBytes) + " a change"
-	case study.UnitPushesPerChange:
+	case finding.UnitPerChange:
+		return quantity(v, finding.UnitMicroseconds) + " a change"
+	case finding.UnitBytesPerChange:
+		return quantity(v, finding.UnitBytes) + " a change"
+	case finding.UnitPushesPerChange:
 		return figures(v) + " pushes a change"
-	case study.UnitSecondsPerChange:
+	case finding.UnitSecondsPerChange:
 		return figures(v) + " proxy-seconds a change"
-	case study.UnitRatio:
+	case finding.UnitRatio:
 		return percent(v)
-	case study.UnitCores:
+	case finding.UnitCores:
 		if size < 1 {
 			return figures(v*1e3) + " mCPU"
 		}
-	case study.UnitBytes:
+	case finding.UnitBytes:
 		if size >= 1e6 {
 			return figures(v/1e6) + " MB"
 		}

@@ -1,97 +1,197 @@
 package study
 
-import "github.com/meshtrial/meshtrial/record"
+import (
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+)
 
-// controlFinding is a finding of control-plane studies.
-type controlFinding struct{ name, unit, doc string }
+// Sections of reports of control-plane studies.
+const (
+	SectionConvergence   = "convergence"
+	SectionEdges         = "edges"
+	SectionLevers        = "levers"
+	SectionWaterfall     = "waterfall"
+	SectionSources       = "second sources"
+	SectionHidden        = "hidden"
+	SectionAmplification = "amplification"
+	SectionStale         = "stale"
+	SectionTraffic       = "traffic"
+	SectionWire          = "wire"
+	SectionConfig        = "config"
+	SectionScopeConfig   = "scope config"
+	SectionJoin          = "join"
+	SectionHoldings      = "holdings"
+	SectionCost          = "cost"
+	SectionMachine       = "machine"
+	SectionRuntime       = "runtime"
+	SectionMetrics       = "metrics"
+)
 
 // XDSTypes are the types of resources that findings tell apart, by their
 // short names and in the order istiod pushes them.
 func XDSTypes() []string { return []string{"cds", "eds", "lds", "rds", "sds", "nds", "ecds"} }
 
-// controlFindings are the findings of control-plane studies, in the order
-// reports use. Those compared with a baseline have a second one whose name
-// ends in _overhead.
-var controlFindings = func() []controlFinding {
-	var out []controlFinding
-	add := func(name, unit, doc string) { out = append(out, controlFinding{name, unit, doc}) }
-	compared := func(name, unit, doc string) {
-		add(name, unit, doc)
-		add(name+"_overhead", unit, "Its difference to the baseline.")
+// controlFindings are the findings of control-plane studies.
+var controlFindings = finding.NewTable(
+	of(MeasureConvergence, convergenceFindings()), of(MeasureConvergence, stageFindings()), of(MeasureAmplification, amplificationFindings()),
+	of(MeasureConfig, configFindings()), of(MeasureCost, costFindings()), of(MeasureStaleness, stalenessFindings()),
+	of(MeasureConvergence, faultFindings()), []finding.Def{highestFinding()})
+
+// of puts findings to a measure.
+func of(probe string, defs []finding.Def) []finding.Def {
+	for i := range defs {
+		defs[i].Probe = probe
 	}
-	for _, p := range []string{"p50", "p90", "p99", "p999", "max"} {
-		compared("convergence_"+p, UnitMicroseconds, "From commit to a proxy's acknowledgement, over all changes and proxies.")
+	return defs
+}
+
+// compared is a finding whose differences a section shows.
+func compared(d finding.Def, differences string) finding.Def {
+	d.Compared, d.Differences = true, differences
+	return d
+}
+
+func convergenceFindings() []finding.Def {
+	us := func(name, doc, section string) finding.Def {
+		return finding.Def{Name: name, Unit: finding.UnitMicroseconds, Doc: doc, Section: section}
+	}
+	var out []finding.Def
+	for _, p := range []struct{ name, section, differences string }{
+		{"p50", SectionConvergence, SectionLevers}, {"p90", "", ""}, {"p99", SectionConvergence, SectionLevers}, {"p999", SectionConvergence, ""}, {"max", SectionConvergence, ""},
+	} {
+		d := compared(us("convergence_"+p.name, "From commit to a proxy's acknowledgement, over all changes and proxies.", p.section), p.differences)
+		d.Decides = p.name == "p50" || p.name == "p99"
+		out = append(out, d)
 	}
 	for _, edge := range []struct{ name, doc string }{
 		{"first", "Until the first proxy has acknowledged a change"},
 		{"median", "Until half of the proxies have"},
 		{"last", "Until all that ever will have"},
 	} {
-		compared("convergence_"+edge.name, UnitMicroseconds, edge.doc+": median over changes.")
-		add("convergence_"+edge.name+"_p90", UnitMicroseconds, "The same at the 90th percentile over changes; it takes 10 of them.")
-		add("convergence_"+edge.name+"_p99", UnitMicroseconds, "At the 99th percentile; it takes 100 changes.")
-		add("convergence_"+edge.name+"_p999", UnitMicroseconds, "At the 99.9th percentile; it takes 1,000 changes.")
-		add("convergence_"+edge.name+"_max", UnitMicroseconds, "Of the change that took longest.")
+		name := "convergence_" + edge.name
+		out = append(out, compared(us(name, edge.doc+": median over changes.", SectionEdges), ""),
+			us(name+"_p90", "The same at the 90th percentile over changes; it takes 10 of them.", SectionEdges),
+			us(name+"_p99", "At the 99th percentile; it takes 100 changes.", SectionEdges),
+			us(name+"_p999", "At the 99.9th percentile; it takes 1,000 changes.", SectionEdges),
+			us(name+"_max", "Of the change that took longest.", SectionEdges))
 	}
 	for _, p := range []string{"p50", "p90", "p99", "max"} {
-		add("received_"+p, UnitMicroseconds, "From commit until a proxy has read the change.")
+		out = append(out, us("received_"+p, "From commit until a proxy has read the change.", ""))
 	}
 	for _, p := range []string{"p50", "p90", "p99", "p999", "max"} {
-		add("applied_"+p, UnitMicroseconds, "From commit until a real Envoy has the change in force, as polls of its admin interface show it.")
+		section := SectionConvergence
+		if p == "p90" || p == "p999" {
+			section = ""
+		}
+		out = append(out, us("applied_"+p, "From commit until a real Envoy has the change in force, as polls of its admin interface show it.", section))
 	}
-	compared("reported_convergence_p99", UnitMicroseconds, "What istiod's own pilot_proxy_convergence_time says, as histogram_quantile reads it.")
-	add("hidden_convergence_p99", UnitMicroseconds, "What istiod's own figure leaves out: convergence_p99 less reported_convergence_p99.")
+	reported := us("reported_convergence_p99", "What istiod's own pilot_proxy_convergence_time says, as histogram_quantile reads it.", SectionHidden)
+	reported.Words = "istiod's own p99 of convergence"
+	hidden := us("hidden_convergence_p99", "What istiod's own figure leaves out: convergence_p99 less reported_convergence_p99.", SectionHidden)
+	hidden.Words, hidden.Signed = "hidden by istiod's own p99 of convergence", true
+	return append(out, compared(reported, ""), hidden)
+}
+
+func stageFindings() []finding.Def {
+	var out []finding.Def
 	for _, s := range record.Stages() {
-		add("stage_"+s, UnitMicroseconds, "Mean of this part of the way.")
+		out = append(out, finding.Def{Name: "stage_" + s, Unit: finding.UnitMicroseconds, Doc: "Mean of this part of the way.", Section: SectionWaterfall, Signed: true})
 	}
-	add("stage_residual", UnitMicroseconds, "Mean from commit to acknowledgement, less the sum of the stages: by how much istiod's timers and its log disagree, and what nobody measures.")
-	add("stage_residual_share", UnitRatio, "Share of the pairs of a change and a proxy that their own stages miss by more than "+record.ResidualRule("their time")+": errors either way, which cancel in stage_residual.")
-	compared("pushes", UnitPushes, "istiod's pilot_xds_pushes in the window, all types.")
+	return append(out,
+		finding.Def{Name: "stage_residual", Unit: finding.UnitMicroseconds, Section: SectionWaterfall, Signed: true,
+			Doc: "Mean from commit to acknowledgement, less the sum of the stages: by how much istiod's timers and its log disagree, and what nobody measures."},
+		finding.Def{Name: "stage_residual_share", Unit: finding.UnitRatio, Section: SectionWaterfall,
+			Doc: "Share of the pairs of a change and a proxy that their own stages miss by more than " + record.ResidualRule("their time") + ": errors either way, which cancel in stage_residual."})
+}
+
+// byType is a finding of each type of resource.
+func byType(d finding.Def) []finding.Def {
+	var out []finding.Def
 	for _, t := range XDSTypes() {
-		add("pushes_"+t, UnitPushes, "The same of one type.")
+		one := d
+		one.Name += "_" + t
+		out = append(out, one)
 	}
-	compared("pushes_per_change", UnitPushesPerChange, "pushes for each change committed.")
-	compared("push_bytes_per_change", UnitBytesPerChange, "What proxies received for each change committed.")
-	add("identical_share", UnitRatio, "Share of those bytes in resources that the proxy had just so already.")
-	compared("config_bytes", UnitBytes, "Configuration that a proxy holds: the median over proxies.")
-	for _, t := range XDSTypes() {
-		add("config_bytes_"+t, UnitBytes, "The same of one type.")
-	}
-	add("scope_config_bytes", UnitBytes, "Configuration that a proxy of scope_namespace holds: the median over those.")
-	for _, t := range XDSTypes() {
-		add("scope_config_bytes_"+t, UnitBytes, "The same of one type.")
-	}
-	add("join_time", UnitMicroseconds, "From the first request of a new proxy in scope_namespace to the last response of its first configuration.")
-	add("join_bytes", UnitBytes, "What that proxy received.")
-	for _, t := range XDSTypes() {
-		add("join_bytes_"+t, UnitBytes, "The same of one type.")
-		add("join_resources_"+t, UnitResources, "Resources in those responses.")
-	}
-	add("join_cache_hit_share", UnitRatio, "Share of istiod's reads of its cache meanwhile that found the resource there; needs PILOT_XDS_CACHE_STATS.")
-	add("xds_cache_hit_share", UnitRatio, "The same in the window.")
-	add("config_dump_bytes", UnitBytes, "Config dump of a real sidecar in scope_namespace, JSON, without endpoints; needs real_pods.")
-	compared("istiod_cpu_per_change", UnitPerChange, "istiod's CPU time in the window, less what it uses idle (median of the cell's trials), for each change committed.")
-	compared("istiod_cpu_idle", UnitCores, "istiod's CPU before the first change, with all proxies connected.")
-	compared("istiod_memory", UnitBytes, "istiod's memory at the end of the window.")
-	add("istiod_heap", UnitBytes, "Memory in use on istiod's heap at the end of the window.")
-	add("istiod_goroutines", UnitGoroutines, "istiod's goroutines at the end of the window.")
-	compared("alloc_bytes_per_change", UnitBytesPerChange, "What istiod allocated for each change committed.")
-	add("alloc_bytes_per_second", UnitBytesPerSecond, "What istiod allocated a second in the window.")
-	compared("apiserver_cpu_per_change", UnitPerChange, "kube-apiserver's CPU time in the window, less what it uses idle (median of the cell's trials), for each change committed.")
-	add("apiserver_cpu_idle", UnitCores, "kube-apiserver's CPU before the first change.")
-	add("simulator_cpu_share", UnitRatio, "CPU time of the simulated proxies over istiod's.")
-	compared("stale_proxy_seconds_per_change", UnitSecondsPerChange, "Time that proxies held endpoints already gone, for each change committed.")
-	compared("phantom_requests", UnitRequests, "Real requests of which an attempt went to an endpoint already gone, a trial.")
-	add("phantom_share", UnitRatio, "Their share of all requests.")
-	compared("phantom_failures", UnitRequests, "Those of them that failed for the caller, a trial.")
-	add("phantom_failure_share", UnitRatio, "Their share of all requests.")
-	add("phantom_hidden", UnitRequests, "Those that failed at an endpoint already gone and were saved by the sidecar's retry, a trial.")
-	compared("phantom_last", UnitMicroseconds, "How long after an endpoint was gone the last attempt went to it: the longest of a trial.")
-	compared("traffic_failures", UnitRequests, "Real requests that failed for the caller for whatever reason, or had no end, a trial.")
-	add("traffic_latency_p99", UnitMicroseconds, "99th percentile of the real requests' latency, by intended time.")
-	add("traffic_residual", UnitRequests, "Failures that the generator saw, less those that the caller's sidecar knows of, a trial.")
-	add("missed", UnitMissed, "Pairs of a change and a proxy that needed it and never had it, a trial.")
-	add("unacked", UnitMissed, "Pairs of a change and a proxy that was sent it and never acknowledged it, a trial.")
-	add("failed_changes", UnitChanges, "Changes that the API server did not take, a trial.")
 	return out
-}()
+}
+
+func amplificationFindings() []finding.Def {
+	out := []finding.Def{compared(finding.Def{Name: "pushes", Unit: finding.UnitPushes, Doc: "istiod's pilot_xds_pushes in the window, all types.", Section: SectionAmplification}, SectionLevers)}
+	out = append(out, byType(finding.Def{Name: "pushes", Unit: finding.UnitPushes, Doc: "The same of one type."})...)
+	return append(out,
+		compared(finding.Def{Name: "pushes_per_change", Unit: finding.UnitPushesPerChange, Doc: "pushes for each change committed.", Words: "pushes a change", Section: SectionAmplification}, ""),
+		compared(finding.Def{Name: "push_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "What proxies received for each change committed.", Words: "bytes received a change", Section: SectionAmplification}, SectionLevers),
+		finding.Def{Name: "identical_share", Unit: finding.UnitRatio, Doc: "Share of those bytes in resources that the proxy had just so already.", Section: SectionAmplification})
+}
+
+func configFindings() []finding.Def {
+	bytes := func(name, doc, words, section string) finding.Def {
+		return finding.Def{Name: name, Unit: finding.UnitBytes, Doc: doc, Words: words, Section: section}
+	}
+	out := []finding.Def{compared(bytes("config_bytes", "Configuration that a proxy holds: the median over proxies.", "configuration of a proxy", SectionConfig), SectionLevers)}
+	out = append(out, byType(bytes("config_bytes", "The same of one type.", "", SectionConfig))...)
+	out = append(out, bytes("scope_config_bytes", "Configuration that a proxy of scope_namespace holds: the median over those.", "configuration of a proxy in the scope's namespace", SectionScopeConfig))
+	out = append(out, byType(bytes("scope_config_bytes", "The same of one type.", "", SectionScopeConfig))...)
+	out = append(out, finding.Def{Name: "join_time", Unit: finding.UnitMicroseconds, Words: "until a new proxy has its configuration", Section: SectionJoin,
+		Doc: "From the first request of a new proxy in scope_namespace to the last response of its first configuration."},
+		bytes("join_bytes", "What that proxy received.", "received by a new proxy", SectionJoin))
+	for _, t := range XDSTypes() {
+		out = append(out, bytes("join_bytes_"+t, "The same of one type.", "", SectionJoin),
+			finding.Def{Name: "join_resources_" + t, Unit: finding.UnitResources, Doc: "Resources in those responses."})
+	}
+	return append(out,
+		finding.Def{Name: "join_cache_hit_share", Unit: finding.UnitRatio, Words: "found in istiod's cache for a new proxy",
+			Doc: "Share of istiod's reads of its cache meanwhile that found the resource there; needs PILOT_XDS_CACHE_STATS."},
+		finding.Def{Name: "xds_cache_hit_share", Unit: finding.UnitRatio, Doc: "The same in the window.", Words: "found in istiod's cache", Section: SectionOther},
+		bytes("config_dump_bytes", "Config dump of a real sidecar in scope_namespace, JSON, without endpoints; needs real_pods.", "config dump of a real sidecar", SectionOther))
+}
+
+func costFindings() []finding.Def {
+	return []finding.Def{
+		compared(finding.Def{Name: "istiod_cpu_per_change", Unit: finding.UnitPerChange, Words: "istiod CPU a change", Section: SectionCost, Signed: true, Net: true, Decides: true,
+			Doc: "istiod's CPU time in the window, less what it uses idle (median of the cell's trials), for each change committed."}, SectionLevers),
+		compared(finding.Def{Name: "istiod_cpu_idle", Unit: finding.UnitCores, Doc: "istiod's CPU before the first change, with all proxies connected.", Words: "istiod CPU idle", Section: SectionCost}, ""),
+		compared(finding.Def{Name: "istiod_memory", Unit: finding.UnitBytes, Doc: "istiod's memory at the end of the window.", Section: SectionCost}, SectionLevers),
+		{Name: "istiod_heap", Unit: finding.UnitBytes, Doc: "Memory in use on istiod's heap at the end of the window.", Section: SectionRuntime},
+		{Name: "istiod_goroutines", Unit: finding.UnitGoroutines, Doc: "istiod's goroutines at the end of the window.", Section: SectionRuntime},
+		compared(finding.Def{Name: "alloc_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "What istiod allocated for each change committed.", Words: "bytes allocated a change", Section: SectionRuntime}, ""),
+		{Name: "alloc_bytes_per_second", Unit: finding.UnitBytesPerSecond, Doc: "What istiod allocated a second in the window.", Section: SectionRuntime},
+		compared(finding.Def{Name: "apiserver_cpu_per_change", Unit: finding.UnitPerChange, Words: "API server CPU a change", Section: SectionCost, Signed: true, Net: true,
+			Doc: "kube-apiserver's CPU time in the window, less what it uses idle (median of the cell's trials), for each change committed."}, ""),
+		{Name: "apiserver_cpu_idle", Unit: finding.UnitCores, Doc: "kube-apiserver's CPU before the first change.", Section: SectionCost, Signed: true},
+		{Name: "simulator_cpu_share", Unit: finding.UnitRatio, Doc: "CPU time of the simulated proxies over istiod's.", Section: SectionCost},
+	}
+}
+
+func stalenessFindings() []finding.Def {
+	requests := func(name, doc, words string) finding.Def {
+		return finding.Def{Name: name, Unit: finding.UnitRequests, Doc: doc, Words: words, Section: SectionTraffic}
+	}
+	share := func(name, words string) finding.Def {
+		return finding.Def{Name: name, Unit: finding.UnitRatio, Doc: "Their share of all requests.", Words: words, Section: SectionTraffic}
+	}
+	residual := requests("traffic_residual", "Failures that the generator saw, less those that the caller's sidecar knows of, a trial.", "failures of real requests that the sidecar does not know")
+	residual.Signed = true
+	return []finding.Def{
+		compared(finding.Def{Name: "stale_proxy_seconds_per_change", Unit: finding.UnitSecondsPerChange, Words: "stale proxy-seconds a change", Section: SectionStale,
+			Doc: "Time that proxies held endpoints already gone, for each change committed."}, SectionLevers),
+		compared(requests("phantom_requests", "Real requests of which an attempt went to an endpoint already gone, a trial.", "requests at endpoints already gone"), SectionLevers),
+		share("phantom_share", "share of requests at endpoints already gone"),
+		compared(requests("phantom_failures", "Those of them that failed for the caller, a trial.", "requests that failed at endpoints already gone"), SectionLevers),
+		share("phantom_failure_share", "share of requests that failed at endpoints already gone"),
+		requests("phantom_hidden", "Those that failed at an endpoint already gone and were saved by the sidecar's retry, a trial.", "requests at endpoints already gone, saved by a retry"),
+		compared(finding.Def{Name: "phantom_last", Unit: finding.UnitMicroseconds, Words: "last request at an endpoint after it was gone", Section: SectionTraffic,
+			Doc: "How long after an endpoint was gone the last attempt went to it: the longest of a trial."}, ""),
+		compared(requests("traffic_failures", "Real requests that failed for the caller for whatever reason, or had no end, a trial.", "real requests that failed"), ""),
+		{Name: "traffic_latency_p99", Unit: finding.UnitMicroseconds, Doc: "99th percentile of the real requests' latency, by intended time.", Words: "p99 latency of real requests", Section: SectionTraffic},
+		residual,
+	}
+}
+
+func faultFindings() []finding.Def {
+	return []finding.Def{
+		{Name: "missed", Unit: finding.UnitMissed, Doc: "Pairs of a change and a proxy that needed it and never had it, a trial.", Words: "changes that proxies never saw", Section: SectionOther, Fault: true},
+		{Name: "unacked", Unit: finding.UnitMissed, Doc: "Pairs of a change and a proxy that was sent it and never acknowledged it, a trial.", Words: "changes never acknowledged", Section: SectionOther, Fault: true},
+		{Name: "failed_changes", Unit: finding.UnitChanges, Doc: "Changes that the API server did not take, a trial.", Words: "changes not taken", Section: SectionOther, Fault: true},
+	}
+}

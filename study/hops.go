@@ -87,32 +87,6 @@ func HopMeasures() []string { return []string{HopP50, HopP99, HopPods, HopKernel
 // measure: "hop_tls_latency_p50".
 const FindingHop = "hop"
 
-// hopFindings lists them with their units.
-func hopFindings() map[string]string {
-	out := map[string]string{}
-	for _, term := range (&Hops{Interception: true}).Terms() {
-		for _, m := range HopMeasures() {
-			unit := UnitPerRequest
-			if m == HopP50 || m == HopP99 {
-				unit = UnitMicroseconds
-			}
-			out[FindingHop+"_"+term.Name+"_"+m] = unit
-		}
-	}
-	return out
-}
-
-// hopNames are the names of those findings in order.
-func hopNames() []string {
-	var out []string
-	for _, term := range (&Hops{Interception: true}).Terms() {
-		for _, m := range HopMeasures() {
-			out = append(out, FindingHop+"_"+term.Name+"_"+m)
-		}
-	}
-	return out
-}
-
 // variants are the cells of a section hops.
 func (h *Hops) variants() []NamedLevels {
 	out := []NamedLevels{

@@ -6,38 +6,24 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"github.com/meshtrial/meshtrial/capacity/money"
+	"github.com/meshtrial/meshtrial/finding"
 )
-
-// moneyFindings begins the names of findings in money and what it buys.
-const moneyFindings = "money_"
 
 // Findings in money, of studies that name a mesh and its prices. Each has a
 // second one whose name ends in _overhead.
 const (
-	FindingMoneyCores  = moneyFindings + "cores"  // cores that the proxies of such a mesh use
-	FindingMoneyCPU    = moneyFindings + "cpu"    // what those cost a month
-	FindingMoneyMemory = moneyFindings + "memory" // what the proxies' memory costs a month
-	FindingMoneyMonth  = moneyFindings + "month"  // both
+	FindingMoneyCores  = "money_cores"  // cores that the proxies of such a mesh use
+	FindingMoneyCPU    = "money_cpu"    // what those cost a month
+	FindingMoneyMemory = "money_memory" // what the proxies' memory costs a month
+	FindingMoneyMonth  = "money_month"  // both
 )
-
-// unitMoney stands for a currency that only the study knows.
-const unitMoney = "money"
 
 // MoneyUnit is the unit of findings in money: "USD/month".
 func (s *Study) MoneyUnit() string {
 	if s.Money == nil {
-		return unitMoney
+		return finding.UnitMoney
 	}
 	return s.Money.Currency + "/month"
-}
-
-// findingUnit is a finding's unit in this study.
-func (s *Study) findingUnit(name string) string {
-	unit := FindingUnit(name)
-	if unit == unitMoney {
-		return s.MoneyUnit()
-	}
-	return unit
 }
 
 // moneyValue is the section money.

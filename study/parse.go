@@ -124,8 +124,7 @@ func (d *decoder) resolve(s *Study) {
 	d.resolveSearches(s)
 	for i := range s.Published {
 		p := &s.Published[i]
-		own := s.findingUnit(p.Finding)
-		scale, c := scaleTo(own, p.Unit)
+		scale, own, c := s.scaleTo(p.Finding, p.Unit)
 		if c != nil {
 			d.fail(d.pos("published", i, "unit"), c.hint, "%s of %s", c.msg, p.Finding)
 			continue

@@ -85,20 +85,27 @@ func allFactors() []Factor {
 	return append(out, variantFactor)
 }
 
+// words name a plane in a sentence.
+func (p Plane) words() string {
+	if p == PlaneResilience {
+		return string(p)
+	}
+	return "the " + string(p)
+}
+
 // foreign is the complaint about something that belongs to another plane.
 func foreign(what string, of, here Plane) *complaint {
-	name := map[Plane]string{PlaneData: "the data plane", PlaneControl: "the control plane", PlaneResilience: "resilience"}
 	hint := "leave it out"
 	switch s := sections[of]; {
 	case s != "" && here == PlaneData:
-		hint = fmt.Sprintf("leave it out, or add the section %s, which makes this a study of %s", s, name[of])
+		hint = fmt.Sprintf("leave it out, or add the section %s, which makes this a study of %s", s, of.words())
 		if of == PlaneControl {
 			hint = "leave it out, or add the section control: {}, which makes this a study of the control plane"
 		}
 	case s == "":
 		hint = fmt.Sprintf("leave it out; a study without the section %s is one of the data plane", sections[here])
 	}
-	return complain(hint, "%s belongs to %s, and this study is one of %s", what, name[of], name[here])
+	return complain(hint, "%s belongs to %s, and this study is one of %s", what, of.words(), here.words())
 }
 
 // notHere says of a name in a mapping whether it belongs to other planes only.

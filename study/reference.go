@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/capacity/money"
+	"github.com/meshtrial/meshtrial/finding"
 )
 
 // Reference returns the documentation of study files in Markdown, made from
@@ -31,18 +32,25 @@ func Reference() string {
 	b.WriteString(referenceResilience)
 	b.WriteString(referenceSections)
 	b.WriteString(referenceFindings)
-	for _, name := range FindingNamesOf(PlaneData) {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", name, FindingUnit(name))
+	for _, p := range Planes() {
+		writeFindings(&b, p)
 	}
-	writeFindings(&b, "the control plane", controlFindings)
-	writeFindings(&b, "resilience", scenarioFindings)
 	return b.String()
 }
 
-func writeFindings(b *strings.Builder, plane string, table []controlFinding) {
-	fmt.Fprintf(b, "\nOf studies of %s:\n\n| finding | what it is | unit |\n|---|---|---|\n", plane)
-	for _, f := range table {
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.name, f.doc, f.unit)
+func writeFindings(b *strings.Builder, p Plane) {
+	fmt.Fprintf(b, "\nOf studies of %s:\n\n| finding | what it is | unit |\n|---|---|---|\n", p.words())
+	var run []finding.Def
+	for _, d := range FindingsOf(p).All() {
+		if d.Named() {
+			fmt.Fprintf(b, "| `%s` | %s | %s |\n", d.Name, d.Doc, d.Unit)
+		} else {
+			run = append(run, d)
+		}
+	}
+	b.WriteString("\nOf a run, for `assert` alone:\n\n| finding | what it is | unit |\n|---|---|---|\n")
+	for _, d := range run {
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", strings.Replace(d.Name, "*", "...", 1), d.Doc, d.Unit)
 	}
 }
 
@@ -299,8 +307,6 @@ gives the rate on the whole; ` + "`burst`" + ` makes all at once. Recorded chang
 const referenceFindings = `
 ## Findings
 
-Names for ` + "`stop`, `published`, `search` and `assert`" + `:
-
-| finding | unit |
-|---|---|
+Names for ` + "`stop`, `published`, `search` and `assert`" + `. In names that end in
+` + "`...`" + ` a run says what follows.
 `

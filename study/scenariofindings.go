@@ -1,12 +1,24 @@
 package study
 
-import "github.com/meshtrial/meshtrial/record"
+import (
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+)
 
-// UnitMilliCPU is a thousandth of a CPU.
-const UnitMilliCPU = "mCPU"
-
-// UnitAttempts counts attempts for each request.
-const UnitAttempts = "attempts/request"
+// Sections of reports of studies of resilience.
+const (
+	SectionVerdicts     = "verdicts"
+	SectionExpected     = "assertions about trials"
+	SectionWindows      = "windows"
+	SectionSteps        = "steps"
+	SectionArithmetic   = "arithmetic"
+	SectionEdgeTraffic  = "traffic between services"
+	SectionBalance      = "balance"
+	SectionFaults       = "faults"
+	SectionUnreconciled = "unreconciled"
+	SectionWhole        = "whole trials"
+	SectionUse          = "CPU and memory"
+)
 
 // Parts of studies of resilience that findings tell apart by their place in
 // the graph, beside all clients' and all services' proxies.
@@ -18,42 +30,77 @@ const (
 // FindingProxyRequest is the CPU time that a proxy spends on a request.
 const FindingProxyRequest = "cpu_proxy_per_request"
 
+// partControlPlane is the control plane in names of findings.
+const partControlPlane = "control_plane"
+
 // scenarioFindings are the findings of studies of resilience over a whole
-// trial, in the order reports use; what single windows show stands in a
-// report's tables and in assertions. Those compared with a baseline have a
-// second one whose name ends in _overhead.
-var scenarioFindings = func() []controlFinding {
-	var out []controlFinding
-	add := func(name, unit, doc string) { out = append(out, controlFinding{name, unit, doc}) }
-	compared := func(name, unit, doc string) {
-		add(name, unit, doc)
-		add(name+"_overhead", unit, "Its difference to the baseline.")
+// trial; what single windows show stands in a report's tables and in
+// assertions.
+var scenarioFindings = finding.NewTable(of(MeasureLedger, ledgerFindings()[:1]), of(MeasureLatency, answeredFindings()), of(MeasureLedger, ledgerFindings()[1:]),
+	of(MeasureCPU, useFindings()), of(MeasureMemory, residentFindings()), of(ProbeMoney, graphMoneyFindings()), []finding.Def{highestFinding()})
+
+func ledgerFindings() []finding.Def {
+	whole := func(name, unit, doc string) finding.Def {
+		return finding.Def{Name: name, Unit: unit, Doc: doc, Section: SectionWhole}
 	}
-	compared("error_share", UnitRatio, "Requests that failed, of all that were scheduled.")
-	for _, p := range []string{"p50", "p90", "p99", "p999"} {
-		compared("latency_"+p, UnitMicroseconds, "Latency of answered requests, by intended time.")
+	worded := func(d finding.Def, words string) finding.Def {
+		d.Words = words
+		return d
 	}
-	compared("failed_requests", UnitRequests, "Requests that failed.")
-	compared("attempt_ratio", UnitAttempts, "Attempts of the clients' proxies for each request.")
-	compared("hidden_failures", UnitRequests, "Attempts that failed and were made again.")
-	compared("phantom_attempts", UnitRequests, "Attempts at an endpoint that was already gone.")
-	compared("longest_failing_run", UnitMicroseconds, "Longest time in which no request succeeded while some were due.")
-	add("time_to_detect", UnitMicroseconds, "From a step's begin to the first request that failed: the longest over steps.")
-	add("time_to_recover", UnitMicroseconds, "From a step's begin to the last request that failed before the next step: the longest over steps.")
-	add("time_to_eject", UnitMicroseconds, "From a step's begin until a proxy took the endpoint out: the longest over steps.")
-	add("unreconciled_requests", UnitRequests, "Requests of which client, proxies and workers do not tell the same story.")
-	compared("cpu_control_plane", UnitMilliCPU, "CPU of the control plane, in thousandths of a CPU.")
-	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy, record.PartMachine} {
-		compared("cpu_"+part, UnitMilliCPU, "CPU of this part, in thousandths of a CPU; of proxies the mean of one.")
+	return []finding.Def{
+		compared(worded(whole("error_share", finding.UnitRatio, "Requests that failed, of all that were scheduled."), "share of requests that failed"), SectionOther),
+		compared(whole("failed_requests", finding.UnitRequests, "Requests that failed."), SectionOther),
+		compared(worded(whole("attempt_ratio", finding.UnitAttempts, "Attempts of the clients' proxies for each request."), "attempts a request"), SectionOther),
+		compared(whole("hidden_failures", finding.UnitRequests, "Attempts that failed and were made again."), SectionOther),
+		compared(worded(whole("phantom_attempts", finding.UnitRequests, "Attempts at an endpoint that was already gone."), "attempts at endpoints already gone"), SectionOther),
+		compared(whole("longest_failing_run", finding.UnitMicroseconds, "Longest time in which no request succeeded while some were due."), SectionOther),
+		whole("time_to_detect", finding.UnitMicroseconds, "From a step's begin to the first request that failed: the longest over steps."),
+		whole("time_to_recover", finding.UnitMicroseconds, "From a step's begin to the last request that failed before the next step: the longest over steps."),
+		whole("time_to_eject", finding.UnitMicroseconds, "From a step's begin until a proxy took the endpoint out: the longest over steps."),
+		{Name: "unreconciled_requests", Unit: finding.UnitRequests, Doc: "Requests of which client, proxies and workers do not tell the same story.", Section: SectionUnreconciled, Fault: true},
 	}
-	add(FindingProxyRequest, UnitPerRequest, "CPU time that a proxy spends on a request which passes it, the mean over all proxies.")
-	compared("memory_control_plane", UnitBytes, "Memory of the control plane.")
-	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy} {
-		compared("memory_"+part, UnitBytes, "Proportional set size of a proxy, the mean of one.")
-	}
-	add(FindingMoneyCores, UnitCores, "Cores that the proxies of the section money's mesh use.")
-	for _, name := range []string{FindingMoneyCPU, FindingMoneyMemory, FindingMoneyMonth} {
-		add(name, unitMoney, "What those cost a month, or their memory, or both.")
+}
+
+// answeredFindings are latencies; by how much they differ answers say.
+func answeredFindings() []finding.Def {
+	var out []finding.Def
+	for _, d := range latencyFindings() {
+		if d.Name == FindingThroughput {
+			continue
+		}
+		d.Doc, d.Section, d.Differences = "Latency of answered requests, by intended time.", SectionWhole, ""
+		out = append(out, d)
 	}
 	return out
-}()
+}
+
+// useFindings are the CPU that parts use.
+func useFindings() []finding.Def {
+	out := []finding.Def{compared(finding.Def{Name: "cpu_" + partControlPlane, Unit: finding.UnitMilliCPU, Doc: "CPU of the control plane, in thousandths of a CPU.", Section: SectionUse}, SectionOther)}
+	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy, record.PartMachine} {
+		out = append(out, compared(finding.Def{Name: "cpu_" + part, Unit: finding.UnitMilliCPU, Doc: "CPU of this part, in thousandths of a CPU; of proxies the mean of one.", Part: part, Section: SectionUse, Decides: true}, SectionOther))
+	}
+	return append(out, finding.Def{Name: FindingProxyRequest, Unit: finding.UnitPerRequest, Section: SectionUse, Decides: true,
+		Doc: "CPU time that a proxy spends on a request which passes it, the mean over all proxies."})
+}
+
+// residentFindings are the memory that parts have.
+func residentFindings() []finding.Def {
+	out := []finding.Def{compared(finding.Def{Name: "memory_" + partControlPlane, Unit: finding.UnitBytes, Doc: "Memory of the control plane.", Section: SectionUse}, SectionOther)}
+	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy} {
+		out = append(out, compared(finding.Def{Name: "memory_" + part, Unit: finding.UnitBytes, Doc: "Proportional set size of a proxy, the mean of one.", Part: part, Section: SectionUse}, SectionOther))
+	}
+	return out
+}
+
+// graphMoneyFindings are in money, of which nothing is compared.
+func graphMoneyFindings() []finding.Def {
+	var out []finding.Def
+	for _, d := range moneyFindings() {
+		if d.Source == finding.FromTrials {
+			d.Compared, d.Differences = false, ""
+			out = append(out, d)
+		}
+	}
+	return out
+}

@@ -94,8 +94,7 @@ func search(s *Search) value {
 func (d *decoder) resolveSearches(s *Study) {
 	for i := range s.Search {
 		one := &s.Search[i]
-		own := s.findingUnit(one.Finding)
-		scale, c := scaleTo(own, one.Bound.Unit)
+		scale, own, c := s.scaleTo(one.Finding, one.Bound.Unit)
 		if c != nil {
 			d.fail(d.pos("search", i, "bound"), c.hint, "%s of %s", c.msg, one.Finding)
 			continue

@@ -193,7 +193,10 @@ func (v portionValue) schema() *jsonschema.Schema { return ratioValue{}.schema()
 // bitsValue is a number of bits a second with its unit; 0 left out.
 type bitsValue struct{ to *int64 }
 
-var bitUnits = []scaled{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
+var bitUnits = []struct {
+	name string
+	one  float64
+}{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
 
 func (v bitsValue) decode(d *decoder, n *node) {
 	text, ok := d.text(n)

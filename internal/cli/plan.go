@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -120,7 +121,7 @@ func writeSearches(w io.Writer, p *study.Plan) {
 
 // boundWords writes a bound as people say it.
 func boundWords(q study.Quantity) string {
-	if q.Unit == study.UnitMicroseconds {
+	if q.Unit == finding.UnitMicroseconds {
 		return time.Duration(q.Value * float64(time.Microsecond)).String()
 	}
 	return q.String()

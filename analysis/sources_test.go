@@ -1,0 +1,55 @@
+package analysis
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/capacity/money"
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Everything that is defined as a number of each trial has a measure that
+// computes it, everything else a source, and nothing is computed that is not
+// defined.
+func TestFindingsHaveSources(t *testing.T) {
+	mesh := money.Published()
+	mesh.Proxies, mesh.GBMonth = 10, 1
+	for _, p := range study.Planes() {
+		s := &study.Study{Measures: study.MeasuresOf(p), Money: &mesh}
+		switch p {
+		case study.PlaneControl:
+			s.Control = &study.Control{Traffic: &study.Traffic{}}
+		case study.PlaneResilience:
+			s.Scenario = &study.Scenario{}
+		}
+		var computed []string
+		for _, m := range measuresOf(s) {
+			if slices.Contains(computed, m.Name) {
+				t.Errorf("%s: %s is computed twice", p, m.Name)
+			}
+			computed = append(computed, m.Name)
+		}
+		sources := map[finding.Source]int{}
+		for _, source := range sourcesOf(p) {
+			sources[source.of] = 0
+		}
+		for _, d := range study.FindingsOf(p).All() {
+			n, known := sources[d.Source]
+			switch {
+			case d.Difference:
+			case d.Source == finding.FromTrials && !slices.Contains(computed, d.Name):
+				t.Errorf("%s: no measure computes %s", p, d.Name)
+			case d.Source != finding.FromTrials && !known:
+				t.Errorf("%s: nothing makes %s", p, d.Name)
+			case d.Source != finding.FromTrials:
+				sources[d.Source] = n + 1
+			}
+		}
+		for source, n := range sources {
+			if n == 0 {
+				t.Errorf("%s: no finding comes from %s", p, source)
+			}
+		}
+	}
+}

@@ -1,0 +1,377 @@
+package study
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Sections of reports of all kinds.
+const (
+	SectionOther = "other" // findings that no section of their own shows
+	SectionMoney = "money"
+)
+
+// Sections of reports of data-plane studies.
+const (
+	SectionBill       = "bill"
+	SectionHops       = "hops"
+	SectionSaturation = "saturation"
+	SectionLatency    = "latency"
+	SectionTail       = "tail"
+	SectionCPU        = "cpu"
+	SectionThreads    = "threads"
+	SectionLimits     = "limits"
+	SectionMemory     = "memory"
+	SectionFits       = "fits"
+	SectionVersions   = "versions"
+	SectionFilters    = "filters"
+	SectionProfiles   = "profiles"
+)
+
+// Probes of findings that are no measure of a study.
+const (
+	ProbeMoney      = "money"
+	ProbeThroughput = "throughput"
+	ProbeFit        = "fit"
+	ProbeSearch     = "search"
+	ProbeVersus     = "versus"
+)
+
+// Findings of data-plane studies that analysis names by itself.
+const (
+	FindingThroughput = "throughput"
+	FindingKnee       = "knee_rate"
+	FindingMoneyFit   = FindingMoneyCPU + "_fit"
+)
+
+// Highest begins the names of what searches find: highest_proxies.
+const Highest = "highest_"
+
+// Beginnings of the names of findings about a proxy's threads, each followed
+// by the part ("worker_busiest_client_proxy").
+const (
+	FindingBusiestWorker = "worker_busiest"
+	FindingImbalance     = "worker_imbalance"
+	FindingWorkerWait    = "worker_wait"
+	FindingThrottled     = "throttled"
+	FindingInvoluntary   = "involuntary_switches"
+	FindingLimit         = "limit"
+)
+
+// What stands in the names of findings that set two levels of a factor side by
+// side, between the measure and the other level.
+const (
+	ChangeSince = "_change_since_"
+	SavedBy     = "_saved_by_"
+)
+
+// Parts of a trial that findings tell apart, in the order of reports.
+var (
+	cpuParts = []string{record.PartClientProxy, record.PartServerProxy, record.PartGenerator,
+		record.PartWorker, record.PartControl, record.PartMachine}
+	memoryParts = cpuParts[:len(cpuParts)-1]
+	proxyParts  = cpuParts[:2]
+)
+
+// partDocs name parts in sentences of the reference.
+var partDocs = map[string]string{
+	record.PartClientProxy: "the client's sidecar", record.PartServerProxy: "the server's sidecar", record.PartGenerator: "the load generator",
+	record.PartWorker: "the workload", record.PartControl: "the control plane", record.PartMachine: "the whole machine",
+}
+
+// dataFindings are the findings of data-plane studies.
+var dataFindings = finding.NewTable(savedFindings(), latencyFindings(), cpuFindings(), memoryFindings(), threadFindings(),
+	profileFindings(), moneyFindings(), billFindings(), hopFindings(), searchFindings(), fitFindings(), versusFindings())
+
+func latencyFindings() []finding.Def {
+	var out []finding.Def
+	for _, q := range []struct{ name, doc, phrase, differences string }{
+		{"p50", "Median latency", "the median latency", SectionLatency}, {"p90", "90th percentile of latency", "the p90 latency", SectionTail},
+		{"p99", "99th percentile of latency", "the p99 latency", SectionTail}, {"p999", "99.9th percentile of latency", "the p99.9 latency", SectionTail},
+	} {
+		out = append(out, finding.Def{Name: "latency_" + q.name, Unit: finding.UnitMicroseconds, Doc: q.doc + ", by intended time.", Phrase: q.phrase,
+			Probe: MeasureLatency, Section: SectionLatency, Compared: true, Differences: q.differences, Decides: q.name == "p50"})
+	}
+	return append(out, finding.Def{Name: FindingThroughput, Unit: finding.UnitThroughput, Doc: "Requests answered a second, where the rate is `max`.",
+		Probe: ProbeThroughput, Section: SectionOther, MoreIsBetter: true})
+}
+
+func cpuFindings() []finding.Def {
+	var out []finding.Def
+	for _, part := range cpuParts {
+		out = append(out, finding.Def{Name: "cpu_" + part + "_per_request", Unit: finding.UnitPerRequest, Doc: "CPU time of " + partDocs[part] + " for each answered request.",
+			Probe: MeasureCPU, Part: part, Section: SectionCPU, Compared: part == record.PartMachine, Differences: SectionOther, Decides: part != record.PartControl})
+	}
+	return out
+}
+
+func memoryFindings() []finding.Def {
+	var out []finding.Def
+	for _, part := range memoryParts {
+		out = append(out, finding.Def{Name: "memory_" + part, Unit: finding.UnitBytes, Doc: "Proportional set size of " + partDocs[part] + ".",
+			Probe: MeasureMemory, Part: part, Section: SectionMemory})
+	}
+	return out
+}
+
+// threadFindings are about a proxy's threads, one of each for either proxy.
+func threadFindings() []finding.Def {
+	var out []finding.Def
+	for _, one := range []finding.Def{
+		{Name: FindingBusiestWorker, Unit: finding.UnitRatio, Doc: "Share of the time for which the busiest worker thread of %s ran."},
+		{Name: FindingImbalance, Unit: finding.UnitRatio, Doc: "How much more than the mean of the workers of %s that is."},
+		{Name: FindingWorkerWait, Unit: finding.UnitRatio, Doc: "Share of the time for which workers of %s were ready without a CPU."},
+		{Name: FindingThrottled, Unit: finding.UnitRatio, Doc: "Share of periods in which its CPU limit held %s back."},
+		{Name: FindingInvoluntary, Unit: finding.UnitPerSecond, Doc: "Involuntary context switches of the threads of %s."},
+	} {
+		for _, part := range proxyParts {
+			d := one
+			d.Name, d.Doc, d.Part = d.Name+"_"+part, fmt.Sprintf(d.Doc, partDocs[part]), part
+			d.Probe, d.Section = MeasureThreads, SectionThreads
+			out = append(out, d)
+		}
+	}
+	for _, part := range proxyParts {
+		out = append(out, finding.Def{Name: FindingLimit + "_" + part, Unit: finding.UnitRatio, Doc: "What holds " + partDocs[part] + " back, in words, with its evidence.",
+			Probe: MeasureThreads, Part: part, Source: finding.FromLimits, Section: SectionLimits})
+	}
+	return out
+}
+
+// profileFindings are from profiles, one of each for either proxy.
+func profileFindings() []finding.Def {
+	var out []finding.Def
+	for _, one := range []finding.Def{
+		{Name: FindingProfileCost + "_", Unit: finding.UnitRatio, Doc: "How much more CPU %s uses while it is profiled.", Signed: true},
+		{Name: FindingProfileNamed + "_", Unit: finding.UnitRatio, Doc: "Share of the samples of %s in user space whose function is known."},
+		{Name: FindingCentre + "_", Unit: finding.UnitRatio, Doc: "A cost centre's share of the CPU time of %s."},
+	} {
+		for _, part := range proxyParts {
+			d := one
+			d.Name, d.Doc, d.Part = d.Name+part, fmt.Sprintf(d.Doc, partDocs[part]), part
+			if one.Name == FindingCentre+"_" {
+				d.Name += "_*" // what centres there are only a run shows
+			}
+			d.Probe, d.Section, d.Source = MeasureProfile, SectionProfiles, finding.FromProfile
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// moneyFindings are what the proxies of the section money's mesh need and
+// cost.
+func moneyFindings() []finding.Def {
+	out := []finding.Def{
+		{Name: FindingMoneyCores, Unit: finding.UnitCores, Doc: "Cores that the proxies of the section money's mesh use."},
+		{Name: FindingMoneyCPU, Unit: finding.UnitMoney, Doc: "What those cost a month."},
+		{Name: FindingMoneyMemory, Unit: finding.UnitMoney, Doc: "What the proxies' memory costs a month."},
+		{Name: FindingMoneyMonth, Unit: finding.UnitMoney, Doc: "Both."},
+	}
+	for i := range out {
+		out[i].Probe, out[i].Section, out[i].Compared, out[i].Differences = ProbeMoney, SectionMoney, true, SectionMoney
+	}
+	return append(out, finding.Def{Name: FindingMoneyFit, Unit: finding.UnitMoney, Doc: "The same of CPU with each request at the slope and each proxy at its idle cost.",
+		Probe: ProbeMoney, Source: finding.FromFits, Section: SectionMoney})
+}
+
+// searchFindings are how far a factor goes.
+func searchFindings() []finding.Def {
+	return []finding.Def{
+		{Name: Highest + FactorRate, Unit: finding.UnitLevel, Doc: "Highest rate that keeps within a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
+		{Name: FindingKnee, Unit: finding.UnitRequestRate, Doc: "Highest rate at which the 99th percentile of latency stays within twice what it is at the lowest.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
+		highestFinding(),
+	}
+}
+
+// highestFinding is what searches along any factor find.
+func highestFinding() finding.Def {
+	return finding.Def{Name: Highest + "*", Unit: finding.UnitLevel, Doc: "Highest level of a factor that keeps within a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionOther}
+}
+
+// versusMeasure is a measure by which two levels of a factor are compared.
+type versusMeasure struct {
+	name, words string
+	saved       bool // filters are compared by it, too
+}
+
+var versusMeasures = []versusMeasure{
+	{"cpu_client_proxy", "CPU a request of the client's proxy", false}, {"cpu_server_proxy", "CPU a request of the server's proxy", true},
+	{"latency_p50", "median latency", true}, {"latency_p99", "99th percentile of latency", false},
+	{"memory_client_proxy", "memory of the client's proxy", false}, {"memory_server_proxy", "memory of the server's proxy", true},
+}
+
+func (m versusMeasure) finding(words, level, doc, section string) finding.Def {
+	return finding.Def{Name: m.name + words + level, Unit: finding.UnitRatio, Doc: doc, Row: m.words, Of: m.name,
+		Probe: ProbeVersus, Source: finding.FromVersus, Section: section, Signed: true}
+}
+
+// savedFindings are shares of what cells with filters in the server's proxy
+// use that go without them, or with a Lua script in their place, which
+// published figures name.
+func savedFindings() []finding.Def {
+	var out []finding.Def
+	for _, m := range versusMeasures {
+		if m.name == "cpu_server_proxy" || m.name == "latency_p50" {
+			out = append(out, m.finding(SavedBy, "none", "Share of the "+m.words+" that goes without the filters.", SectionFilters),
+				m.finding(SavedBy, "lua", "Share of the "+m.words+" that goes with a Lua script in the filters' place.", SectionFilters))
+		}
+	}
+	return out
+}
+
+// versusFindings are what two levels of a factor differ by, as a share.
+func versusFindings() []finding.Def {
+	var out []finding.Def
+	for _, m := range versusMeasures {
+		out = append(out, m.finding(ChangeSince, "*", "Share by which the "+m.words+" grew since that version of Envoy.", SectionVersions))
+		if m.saved {
+			out = append(out, m.finding(SavedBy, "*", "Share of the "+m.words+" that goes with that filter in the filters' place.", SectionFilters))
+		}
+	}
+	return out
+}
+
+// A fit is what ends the names of a line's slope or intercept.
+type fit struct {
+	end                 string
+	cpu, memory         string // what they are
+	cpuUnit, memoryUnit string
+	parts               []string
+}
+
+// fitFindings are what a part costs when idle and with each further step along
+// a factor of numbers. Those of proxies have a section of their own.
+func fitFindings() []finding.Def {
+	var out []finding.Def
+	for _, part := range cpuParts {
+		for _, one := range fits {
+			if !has(one.parts, part) {
+				continue
+			}
+			section := SectionOther
+			if has(proxyParts, part) {
+				section = SectionFits
+			}
+			d := finding.Def{Probe: ProbeFit, Source: finding.FromFits, Part: part, Section: section, Signed: true}
+			if one.cpu != "" {
+				d.Name, d.Unit, d.Row = "cpu_"+part+one.end, one.cpuUnit, one.cpu
+				d.Doc = "Of " + partDocs[part] + ": " + one.cpu + "."
+				out = append(out, d)
+			}
+			if one.memory != "" && has(proxyParts, part) {
+				d.Name, d.Unit, d.Row = "memory_"+part+one.end, one.memoryUnit, one.memory
+				d.Doc = "Of " + partDocs[part] + ": " + one.memory + "."
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}
+
+// Ends of the names of fits along the rate.
+const (
+	FitIdle   = "_idle"
+	FitSlope  = "_slope"
+	FitPerRPS = "_per_rps"
+)
+
+// fits are in the order of reports.
+var fits = []fit{
+	{end: FitIdle, cpu: "CPU without requests", cpuUnit: finding.UnitMilliCPU, memory: "memory without requests", memoryUnit: finding.UnitBytes, parts: cpuParts},
+	{end: FitSlope, cpu: "CPU of each request on top of that", cpuUnit: finding.UnitPerRequest, parts: cpuParts},
+	{end: FitPerRPS, memory: "memory for each request a second", memoryUnit: finding.UnitBytesPerRate, parts: proxyParts},
+	perFit("connection", "each connection", proxyParts),
+	perFit("cluster", "each cluster configured", proxyParts[1:]),
+	perFit("listener", "each listener configured", proxyParts[1:]),
+	perFit("route", "each route before the one taken", proxyParts[1:]),
+}
+
+// perFit is a slope along what comes in numbers.
+func perFit(one, words string, parts []string) fit {
+	return fit{end: "_per_" + one, cpu: "CPU of a request for " + words, cpuUnit: "ns/request/" + one, memory: "memory for " + words, memoryUnit: "bytes/" + one, parts: parts}
+}
+
+// hopFindings are what a request's way is made of: terms in measures.
+func hopFindings() []finding.Def {
+	var out []finding.Def
+	for _, term := range (&Hops{Interception: true}).Terms() {
+		for _, m := range HopMeasures() {
+			unit, what := finding.UnitPerRequest, hopDocs[m]
+			if m == HopP50 || m == HopP99 {
+				unit = finding.UnitMicroseconds
+			}
+			out = append(out, finding.Def{Name: HopFinding(term.Name, m), Unit: unit, Doc: strings.ToUpper(what[:1]) + what[1:] + ": " + term.Doc + ".",
+				Probe: FindingHop, Source: finding.FromHops, Section: SectionHops, Signed: true})
+		}
+	}
+	return out
+}
+
+// HopFinding is the name of the finding of a term in a measure:
+// "hop_tls_latency_p50".
+func HopFinding(term, measure string) string { return FindingHop + "_" + term + "_" + measure }
+
+// hopDocs name what terms are told in.
+var hopDocs = map[string]string{
+	HopP50: "median latency", HopP99: "99th percentile of latency", HopPods: "CPU of all pods a request", HopKernel: "that in the kernel",
+	HopMachine: "CPU of the whole machine a request",
+}
+
+// Beginnings of the names of findings of a bill: what a part adds to the base,
+// and what all but a part save of all together. Each is followed by what is
+// priced ("bill_cpu", "saved_latency_p50"); see [BillMeasures].
+const (
+	FindingBill  = "bill"
+	FindingSaved = "saved"
+	// FindingInteraction is what all together cost beyond the parts' sum.
+	FindingInteraction = "bill_interaction"
+	// FindingBillSum is what the parts cost by themselves, added up.
+	FindingBillSum = "bill_sum"
+)
+
+// What a bill prices.
+const (
+	BillCPU       = "cpu" // of all proxies
+	BillClientCPU = "cpu_client_proxy"
+	BillServerCPU = "cpu_server_proxy"
+	BillP50       = "latency_p50"
+	BillP99       = "latency_p99"
+	BillMemory    = "memory" // of all proxies, idle
+	BillShare     = "share"  // of the CPU of all proxies where the part is on
+	BillMoney     = "money"  // a month, of the study's mesh
+)
+
+// billMeasures are what a bill prices, with units and words.
+var billMeasures = []struct{ name, unit, words string }{
+	{BillCPU, finding.UnitPerRequest, "the CPU of all proxies a request"}, {BillClientCPU, finding.UnitPerRequest, "the CPU of the client's sidecar a request"},
+	{BillServerCPU, finding.UnitPerRequest, "the CPU of the server's sidecar a request"}, {BillP50, finding.UnitMicroseconds, "the median latency"},
+	{BillP99, finding.UnitMicroseconds, "the 99th percentile of latency"}, {BillMemory, finding.UnitBytes, "the idle memory of all proxies"},
+	{BillShare, finding.UnitRatio, "the CPU of the proxies that have it, as a share"}, {BillMoney, finding.UnitMoney, "the section money's month"},
+}
+
+// BillMeasures lists what a bill prices.
+func BillMeasures() []string {
+	out := make([]string, len(billMeasures))
+	for i, m := range billMeasures {
+		out[i] = m.name
+	}
+	return out
+}
+
+func billFindings() []finding.Def {
+	var out []finding.Def
+	add := func(name, unit, doc string) {
+		out = append(out, finding.Def{Name: name, Unit: unit, Doc: doc, Probe: FindingBill, Source: finding.FromBill, Section: SectionBill, Signed: true})
+	}
+	for _, m := range billMeasures {
+		add(FindingBill+"_"+m.name, m.unit, "What a part of a bill adds to "+m.words+".")
+		add(FindingSaved+"_"+m.name, m.unit, "What all parts together without it save of "+m.words+".")
+	}
+	add(FindingBillSum, finding.UnitPerRequest, "The CPU of the parts that are on together, added up.")
+	add(FindingInteraction, finding.UnitPerRequest, "The CPU of all of them together beyond that sum.")
+	return out
+}
