@@ -17,6 +17,9 @@ func Plan(run record.Run) (*study.Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("study of run %s: %w", run.Header.RunID, err)
 	}
+	if string(s.Kind) != run.Header.Kind {
+		return nil, fmt.Errorf("run %s calls itself a study of kind %q, and its study is one of kind %q: one of its files is from another run", run.Header.RunID, run.Header.Kind, s.Kind)
+	}
 	plan, err := study.NewPlan(s, run.Header.Seed)
 	if err != nil {
 		return nil, fmt.Errorf("study of run %s: %w", run.Header.RunID, err)
@@ -45,19 +48,19 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 	o.assertions = ofTrials
 	measures := measuresOf(plan.Study)
 	f := record.Findings{
-		Schema: record.Schema, Study: run.Header.Study, Question: plan.Study.Question, Run: run.Header.RunID,
+		Schema: record.Schema, Kind: run.Header.Kind, Study: run.Header.Study, Question: plan.Study.Question, Run: run.Header.RunID,
 		Started: run.Header.Started.UTC().Format(time.RFC3339), Seed: run.Header.Seed, Lab: run.Header.Lab,
 		Meshtrial: run.Header.Meshtrial, Machine: run.Header.Machine, Parts: run.Header.Components,
 		Validity: o.validity(), Stop: o.whyEnded(), Factors: o.factors(), StudyYAML: string(run.StudyYAML), Money: moneyWords(plan.Study.Money),
 		Findings: o.findings(measures), Cells: o.summaries(),
 	}
-	if plan.Study.Plane() == study.PlaneResilience {
+	if plan.Study.Kind == study.Resilience {
 		f.Story = strings.Join(strings.Fields(plan.Study.Story), " ")
 	}
 	var odd []string
 	f.NoiseFloor, odd = o.floors(measures)
 	f.Warnings = append(o.trialWarnings(), odd...)
-	for _, s := range sourcesOf(plan.Study.Plane()) {
+	for _, s := range sourcesOf(plan.Study.Kind) {
 		s.add(o, &f)
 	}
 	f.Warnings = append(f.Warnings, plan.Resonances()...)
@@ -74,11 +77,11 @@ type source struct {
 }
 
 // sourcesOf lists a plane's sources, in the order of reports.
-func sourcesOf(p study.Plane) []source {
+func sourcesOf(p study.Kind) []source {
 	searches := source{finding.FromSearch, func(o *observations, f *record.Findings) {
 		f.Findings = append(append(f.Findings, o.searches()...), o.knees()...)
 	}}
-	if p != study.PlaneData {
+	if p != study.DataPlane {
 		return []source{searches}
 	}
 	return []source{

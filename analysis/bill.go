@@ -32,7 +32,7 @@ type pricing struct {
 // billMeasures are what a bill prices, by [study.BillMeasures].
 func billMeasures(s *study.Study) []measure {
 	var out []measure
-	table := study.FindingsOf(study.PlaneData)
+	table := study.DataPlane.Findings()
 	add := func(name string, needs bool, of func(*observations, *record.Trial) float64) {
 		if needs {
 			m := measureOf(name, of)

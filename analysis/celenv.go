@@ -114,7 +114,7 @@ func checkNames(a *cel.Ast, e study.Expr) error {
 
 func factorNames() []string {
 	var out []string
-	for _, f := range append(slices.Clone(study.Factors()), study.ControlFactors()...) {
+	for _, f := range append(slices.Clone(study.DataPlane.Factors()), study.ControlPlane.Factors()...) {
 		out = append(out, f.Name)
 	}
 	out = append(out, study.FactorVariant)

@@ -79,7 +79,7 @@ func (o *observations) verdict(s study.Search, cell, block int) verdict {
 	valid := o.trials[cell][block]
 	if len(valid) == 0 {
 		own, who := istiodsChecks, "istiod"
-		if o.plan.Study.Plane() == study.PlaneData {
+		if o.plan.Study.Kind == study.DataPlane {
 			own, who = proxiesChecks, "the mesh"
 		}
 		why, its := failed(o.tried[cell][block], own)

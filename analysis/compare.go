@@ -336,7 +336,7 @@ func differences(a, b record.Run, sa, sb *study.Study) []string {
 			out = append(out, fmt.Sprintf("%s differs: %s and %s", c.Name, v, c.Version))
 		}
 	}
-	for _, f := range study.FactorsOf(sa.Plane()) {
+	for _, f := range sa.Kind.Factors() {
 		x, okA := sa.Settings[f.Name]
 		y, okB := sb.Settings[f.Name]
 		if okA && okB && x != y {

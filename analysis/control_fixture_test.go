@@ -50,7 +50,7 @@ func simulateControl(t *testing.T, text string, blocks int, world func(record.Ce
 		t.Fatal(err)
 	}
 	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	run := record.Run{Header: record.Header{Schema: record.Schema, RunID: "run", Study: s.Name, Started: start, Seed: 3, Lab: "local"}, StudyYAML: s.Marshal()}
+	run := record.Run{Header: record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: "run", Study: s.Name, Started: start, Seed: 3, Lab: "local"}, StudyYAML: s.Marshal()}
 	r := rand.New(rand.NewPCG(1, 2))
 	at := start
 	for block := range blocks {

@@ -59,7 +59,7 @@ func TestAnalyzeControl(t *testing.T) {
 		{"failed_changes", "slow", 0, 0, record.VerdictMeasured},
 	} {
 		x := get(t, f, c.name, at(c.variant))
-		if x.Verdict != c.verdict || math.Abs(x.Estimate-c.truth) > c.within*math.Abs(c.truth) || x.Unit != study.FindingsOf(study.PlaneControl).Must(c.name).Unit || x.Blocks != 4 {
+		if x.Verdict != c.verdict || math.Abs(x.Estimate-c.truth) > c.within*math.Abs(c.truth) || x.Unit != study.ControlPlane.Findings().Must(c.name).Unit || x.Blocks != 4 {
 			t.Errorf("%s of %s: %+v, want %s of %g", c.name, c.variant, x, c.verdict, c.truth)
 		}
 	}

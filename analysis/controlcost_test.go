@@ -48,7 +48,7 @@ func plainCost(t *testing.T, o *observations, name string) record.Finding {
 		t.Fatalf("no measure %s", name)
 	}
 	m := costMeasures()[i]
-	m.Def = study.FindingsOf(study.PlaneControl).Must(name)
+	m.Def = study.ControlPlane.Findings().Must(name)
 	f, ok := o.plain(0, m)
 	if !ok {
 		t.Fatalf("no finding %s", name)

@@ -48,7 +48,7 @@ func (c *comparing) sameChange(p study.Published, f *record.Finding, cell int) s
 		return ""
 	}
 	for _, q := range c.o.plan.Study.Published {
-		if q.Source != p.Source || q.Finding != p.Finding || !(q.Figure > 0) || !study.Matches(c.o.plan.Cells[base], q.Cell) {
+		if q.Source != p.Source || q.Finding != p.Finding || !(q.Figure > 0) || !c.o.plan.Study.Kind.Matches(c.o.plan.Cells[base], q.Cell) {
 			continue
 		}
 		published, ours := p.Figure/q.Figure, f.Estimate/g.Estimate

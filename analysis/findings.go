@@ -7,13 +7,12 @@ import (
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // named is the finding of a name as it is defined, without figures yet.
 func (o *observations) named(name string, cell record.Cell) record.Finding {
 	s := o.plan.Study
-	d := study.FindingsOf(s.Plane()).Must(name)
+	d := s.Kind.Findings().Must(name)
 	return record.Finding{Name: name, Probe: d.Probe, Unit: s.UnitOf(d), Cell: cell}
 }
 

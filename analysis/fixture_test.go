@@ -117,7 +117,7 @@ func simulate(t *testing.T, text string, blocks int, seed uint64, w world) recor
 	}
 	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	run := record.Run{
-		Header:    record.Header{Schema: record.Schema, RunID: "run-" + strconv.FormatUint(seed, 10), Study: s.Name, Started: start, Seed: seed, Lab: "local"},
+		Header:    record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: "run-" + strconv.FormatUint(seed, 10), Study: s.Name, Started: start, Seed: seed, Lab: "local"},
 		StudyYAML: s.Marshal(), Hist: map[string]record.TrialHist{},
 	}
 	r := rand.New(rand.NewPCG(seed, 99))

@@ -64,10 +64,10 @@ var (
 
 // measuresOf lists what a study measures, in the order of reports.
 func measuresOf(s *study.Study) []measure {
-	switch s.Plane() {
-	case study.PlaneControl:
+	switch s.Kind {
+	case study.ControlPlane:
 		return defined(s, controlMeasures(s))
-	case study.PlaneResilience:
+	case study.Resilience:
 		return defined(s, scenarioMeasures(s))
 	}
 	return defined(s, dataMeasures(s))
@@ -76,7 +76,7 @@ func measuresOf(s *study.Study) []measure {
 // defined joins measures with the definitions of their findings, and leaves
 // out those of what the study does not measure.
 func defined(s *study.Study, all []measure) []measure {
-	table, probes := study.FindingsOf(s.Plane()), study.MeasuresOf(s.Plane())
+	table, probes := s.Kind.Findings(), s.Kind.Measures()
 	var out []measure
 	for _, m := range all {
 		m.Def = table.Must(m.Name)

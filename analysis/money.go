@@ -18,7 +18,7 @@ import (
 // see [observations.moneyFits].
 func moneyMeasures(s *study.Study) []measure {
 	m := s.Money
-	if m == nil || s.Plane() != study.PlaneData {
+	if m == nil || s.Kind != study.DataPlane {
 		return nil
 	}
 	// Against cells without proxies, a cell costs what it costs.

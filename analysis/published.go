@@ -73,7 +73,7 @@ func (c *comparing) says(p study.Published, f *record.Finding, cell int) string 
 	if why := c.arrivalWords(p, f, cell); why != "" {
 		sentences = append(sentences, why)
 	}
-	if c.o.plan.Study.Plane() == study.PlaneControl {
+	if c.o.plan.Study.Kind == study.ControlPlane {
 		sentences = append(sentences, c.controlWords(p, f, cell)...)
 	}
 	return strings.Join(sentences, " ")
@@ -112,7 +112,7 @@ func (c *comparing) arrivalWords(p study.Published, f *record.Finding, cell int)
 		if other == arrival || (other != study.ArrivalBurst) == (arrival != study.ArrivalBurst) {
 			continue
 		}
-		i, ok := c.o.plan.Index(study.Effective(c.o.plan.Cells[cell].With(record.Cell{study.FactorArrival: other})))
+		i, ok := c.o.plan.Index(c.o.plan.Study.Kind.Effective(c.o.plan.Cells[cell].With(record.Cell{study.FactorArrival: other})))
 		if !ok {
 			continue
 		}

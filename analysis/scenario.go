@@ -92,7 +92,7 @@ type trialScenario struct {
 // scenario is what a trial of resilience comes to, once somebody has asked;
 // nil for others.
 func (o *observations) scenario(t *record.Trial) *trialScenario {
-	if o.plan.Study.Scenario == nil {
+	if o.plan.Study.Kind != study.Resilience {
 		return nil
 	}
 	s, ok := o.scenarios[t.ID]

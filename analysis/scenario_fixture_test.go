@@ -76,7 +76,7 @@ func scenarioRun(t *testing.T, text string, blocks int, of func(cell record.Cell
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := record.Run{StudyYAML: s.Marshal(), Header: record.Header{Schema: record.Schema, RunID: "run", Study: s.Name, Started: epoch, Seed: 5, Lab: "local"}}
+	run := record.Run{StudyYAML: s.Marshal(), Header: record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: "run", Study: s.Name, Started: epoch, Seed: 5, Lab: "local"}}
 	files := map[string][]byte{}
 	at := epoch
 	for block := range blocks {

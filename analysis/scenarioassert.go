@@ -21,7 +21,7 @@ import (
 // windows and steps. The error gives the place and is one of usage.
 func CheckStudy(s *study.Study) error {
 	_, _, err := sortAssertions(s, s.Assert)
-	if err != nil || s.Scenario == nil {
+	if err != nil || s.Kind != study.Resilience {
 		return err
 	}
 	for _, step := range s.Scenario.Timeline.Steps {
@@ -38,7 +38,7 @@ func CheckStudy(s *study.Study) error {
 // sortAssertions checks assertions and tells those about single trials, which
 // a study of resilience can have, from those about the run's findings.
 func sortAssertions(s *study.Study, exprs []study.Expr) (trials, whole []study.Expr, err error) {
-	if s.Plane() != study.PlaneResilience {
+	if s.Kind != study.Resilience {
 		_, err := CompileAssertions(exprs)
 		return nil, exprs, err
 	}

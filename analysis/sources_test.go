@@ -15,12 +15,12 @@ import (
 func TestFindingsHaveSources(t *testing.T) {
 	mesh := money.Published()
 	mesh.Proxies, mesh.GBMonth = 10, 1
-	for _, p := range study.Planes() {
-		s := &study.Study{Measures: study.MeasuresOf(p), Money: &mesh}
+	for _, p := range study.Kinds() {
+		s := &study.Study{Kind: p, Measures: p.Measures(), Money: &mesh}
 		switch p {
-		case study.PlaneControl:
+		case study.ControlPlane:
 			s.Control = &study.Control{Traffic: &study.Traffic{}}
-		case study.PlaneResilience:
+		case study.Resilience:
 			s.Scenario = &study.Scenario{}
 		}
 		var computed []string
@@ -34,7 +34,7 @@ func TestFindingsHaveSources(t *testing.T) {
 		for _, source := range sourcesOf(p) {
 			sources[source.of] = 0
 		}
-		for _, d := range study.FindingsOf(p).All() {
+		for _, d := range p.Findings().All() {
 			n, known := sources[d.Source]
 			switch {
 			case d.Difference:

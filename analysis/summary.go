@@ -61,7 +61,7 @@ func (o *observations) summary(cell int) record.CellSummary {
 			s.BlockP50US = append(s.BlockP50US, record.BlockValue{Block: t.Block, Repeat: t.Repeat, Value: p50})
 		}
 	}
-	if o.plan.Study.Plane() == study.PlaneControl {
+	if o.plan.Study.Kind == study.ControlPlane {
 		s.Control = o.controlSummary(valid)
 		for _, t := range valid {
 			if !o.plan.Study.Measured(study.MeasureConvergence) {
@@ -72,7 +72,7 @@ func (o *observations) summary(cell int) record.CellSummary {
 			}
 		}
 	}
-	if o.plan.Study.Plane() == study.PlaneResilience {
+	if o.plan.Study.Kind == study.Resilience {
 		s.Scenario = o.scenarioSummary(cell)
 		for _, t := range valid {
 			if one := o.scenario(t); one.summary != nil {

@@ -48,7 +48,7 @@ func (o *observations) versus() []record.Finding {
 // versusMeasures are what two levels are compared by, of those that have a
 // finding whose name ends so.
 func versusMeasures(s *study.Study, words string) []measure {
-	table := study.FindingsOf(study.PlaneData)
+	table := study.DataPlane.Findings()
 	return slices.DeleteFunc(measuresOf(s), func(m measure) bool {
 		_, ok := table.Find(versusName(m, words) + "*")
 		return !ok

@@ -26,7 +26,7 @@ var generatorsChecks = map[string]bool{"schedule-lag": true, "generator-cpu": tr
 // if the machine's CPUs were all in use.
 func (o *observations) whose(v verdict, s study.Search, cell, block int) verdict {
 	full := o.plan.Cells[cell]
-	if o.plan.Study.Plane() != study.PlaneData || !study.HasClientProxy(full) && !study.HasServerProxy(full) {
+	if o.plan.Study.Kind != study.DataPlane || !study.HasClientProxy(full) && !study.HasServerProxy(full) {
 		return v
 	}
 	tried := o.tried[cell][block]
@@ -62,7 +62,7 @@ func (o *observations) notTheirs(s study.Search, cell, block int, tried []*recor
 			return fmt.Sprintf("the machine's CPUs were %s busy, and no proxy was at a limit of its own", percent(p.BusyRatio))
 		}
 	}
-	bare := study.Effective(o.plan.Cells[cell].With(record.Cell{study.FactorSidecars: study.SidecarsNone}))
+	bare := o.plan.Study.Kind.Effective(o.plan.Cells[cell].With(record.Cell{study.FactorSidecars: study.SidecarsNone}))
 	i, ok := o.plan.Index(bare)
 	if !ok {
 		return ""

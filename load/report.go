@@ -7,6 +7,9 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
+// reportSchema is the version of a [Report].
+const reportSchema = 1
+
 // Report is the document of `meshtrial load --json`.
 type Report struct {
 	Schema      int     `json:"schema"`
@@ -55,7 +58,7 @@ func (r *Result) Report() Report {
 	w := r.Total()
 	t, _ := r.Spec.parseTarget()
 	rep := Report{
-		Schema: record.Schema, URL: r.Spec.URL, Protocol: t.protocol, Arrival: r.Spec.Arrival,
+		Schema: reportSchema, URL: r.Spec.URL, Protocol: t.protocol, Arrival: r.Spec.Arrival,
 		Connections: r.Spec.Connections, MaxConnections: r.Spec.MaxConnections, KeepAlive: r.Spec.KeepAlive, Seed: r.Spec.Seed,
 		StartUnixNS: r.Start.UnixNano(),
 		Start:       r.Start.UTC().Format("2006-01-02T15:04:05.000Z07:00"), DurationS: float64(r.EndNS) / 1e9,

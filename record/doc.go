@@ -14,4 +14,4 @@ package record
 
 // Schema is the version of every document of a run directory. Fields are
 // added freely; a rename or a change of meaning raises it.
-const Schema = 1
+const Schema = 2

@@ -6,6 +6,7 @@ import "encoding/json"
 // run says, and all that a report needs to draw it.
 type Findings struct {
 	Schema    int             `json:"schema"`
+	Kind      string          `json:"kind"` // of its study: KindDataPlane or another
 	Study     string          `json:"study"`
 	Question  string          `json:"question"`
 	Story     string          `json:"story,omitempty"` // of a study of resilience

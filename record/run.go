@@ -7,10 +7,18 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
+// Kinds of study, as headers and findings name them.
+const (
+	KindDataPlane    = "data-plane"    // requests through sidecars
+	KindControlPlane = "control-plane" // configuration on its way to sidecars
+	KindResilience   = "resilience"    // requests while things break
+)
+
 // Header describes a run as a whole: machine.json. It is written before the
 // first trial.
 type Header struct {
 	Schema  int       `json:"schema"`
+	Kind    string    `json:"kind"` // of its study: KindDataPlane or another
 	RunID   string    `json:"run_id"`
 	Study   string    `json:"study"`
 	Started time.Time `json:"started"`

@@ -45,7 +45,7 @@ func billFindings(t *testing.T) record.Findings {
 	}
 	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	run := record.Run{StudyYAML: s.Marshal(), Hist: map[string]record.TrialHist{},
-		Header: record.Header{Schema: record.Schema, RunID: "20261121-100000-small-bill", Study: s.Name, Started: start, Seed: 3, Lab: "local", Meshtrial: "0.1.0",
+		Header: record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: "20261121-100000-small-bill", Study: s.Name, Started: start, Seed: 3, Lab: "local", Meshtrial: "0.1.0",
 			Machine: record.Machine{CPUModel: "Xeon", CPUs: 2, MemoryBytes: 24 << 30, Kernel: "6.8.0", OS: "Debian 13"}}}
 	r := rand.New(rand.NewPCG(5, 6))
 	for block := range 6 {

@@ -12,7 +12,7 @@ import (
 
 // ofControl says whether findings are those of a control-plane study.
 func ofControl(f record.Findings) bool {
-	return slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return c.Control != nil })
+	return f.Kind == record.KindControlPlane
 }
 
 // controlTables are the tables of a control-plane study before those that

@@ -29,7 +29,7 @@ func controlFindings(t *testing.T, name string, blocks int, spoil func(*record.T
 		t.Fatal(err)
 	}
 	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	run := record.Run{StudyYAML: s.Marshal(), Header: record.Header{Schema: record.Schema, RunID: "20261121-100000-" + name, Study: name, Started: start, Seed: 7, Lab: "local",
+	run := record.Run{StudyYAML: s.Marshal(), Header: record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: "20261121-100000-" + name, Study: name, Started: start, Seed: 7, Lab: "local",
 		Meshtrial: "0.1.0", Machine: record.Machine{CPUModel: "Xeon", CPUs: 2, MemoryBytes: 24 << 30, Kernel: "6.8.0", OS: "Debian 13"},
 		Components: []record.Component{{Name: "istiod", Version: "1.31.0"}}}}
 	r := rand.New(rand.NewPCG(5, 6))

@@ -88,7 +88,7 @@ var cpuPart = map[string][2]float64{ // user, system µs a request
 
 func fixture(name, question string, factors []record.FactorLevels, blocks int) record.Findings {
 	rng := rand.New(rand.NewPCG(7, uint64(len(factors))))
-	f := record.Findings{
+	f := record.Findings{Kind: record.KindDataPlane,
 		Schema: record.Schema, Study: name, Question: question, Run: "20261121-101500-" + name,
 		Started: "2026-11-21T10:15:00Z", Seed: 7381642209, Lab: "local", Meshtrial: "devel-0123456789ab",
 		Machine: record.Machine{CPUModel: "AMD EPYC 7B13", CPUs: 2, MemoryBytes: 24 << 30, Kernel: "6.1.0-18-amd64",

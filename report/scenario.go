@@ -11,7 +11,7 @@ import (
 
 // ofScenario says whether findings are those of a study of resilience.
 func ofScenario(f record.Findings) bool {
-	return slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return c.Scenario != nil })
+	return f.Kind == record.KindResilience
 }
 
 // scenarioTables are the tables of a study of resilience before those that

@@ -69,7 +69,7 @@ func deployControl(ctx context.Context, o *Options, plan *study.Plan, run string
 			err = errors.Join(err, c.remove())
 		}
 	}()
-	if err := c.createNamespace(ctx, study.PlaneControl); err != nil {
+	if err := c.createNamespace(ctx, study.ControlPlane); err != nil {
 		return c, err
 	}
 	if err := c.createRoles(ctx); err != nil {

@@ -82,7 +82,7 @@ func deploy(ctx context.Context, o *Options, plan *study.Plan, run string) (d *d
 
 // create makes namespace, policies, Services, Deployments and the DaemonSet.
 func (d *deployed) create(ctx context.Context) error {
-	if err := d.createNamespace(ctx, study.PlaneData); err != nil {
+	if err := d.createNamespace(ctx, study.DataPlane); err != nil {
 		return err
 	}
 	deployments, err := d.deployments(d.o.Mesh, d.o.Lab.Images(), d.run)

@@ -31,9 +31,9 @@ const namespacePrefix = "meshtrial-"
 // ownerAnnotation of a run's namespace holds its owner as JSON.
 const ownerAnnotation = "meshtrial.dev/runner"
 
-// planeAnnotation of a run's namespace says which plane its study is about: a
+// kindAnnotation of a run's namespace names the kind of its study: a
 // run of the control plane leaves more behind than its namespace.
-const planeAnnotation = "meshtrial.dev/plane"
+const kindAnnotation = "meshtrial.dev/kind"
 
 // owner names the process that runs a run, for good: process IDs are used
 // again, their start times are not, and both mean something only in one PID
@@ -148,8 +148,8 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 			continue
 		}
 		l := Leftover{Namespace: ns.Name, Since: ns.CreationTimestamp.Time, Run: ns.Labels[runLabel],
-			Control:  ns.Annotations[planeAnnotation] == string(study.PlaneControl),
-			Scenario: ns.Annotations[planeAnnotation] == string(study.PlaneResilience), Levers: ns.Annotations[leversAnnotation] == "true"}
+			Control:  ns.Annotations[kindAnnotation] == string(study.ControlPlane),
+			Scenario: ns.Annotations[kindAnnotation] == string(study.Resilience), Levers: ns.Annotations[leversAnnotation] == "true"}
 		var o owner
 		if json.Unmarshal([]byte(ns.Annotations[ownerAnnotation]), &o) == nil {
 			l.Owner = fmt.Sprintf("process %d on %s", o.PID, o.Host)

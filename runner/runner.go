@@ -130,7 +130,7 @@ type plane interface {
 
 // deploy makes what the study's trials need. On error nothing is left.
 func (r *run) deploy(ctx context.Context) (plane, error) {
-	if r.o.Study.Plane() == study.PlaneControl {
+	if r.o.Study.Kind == study.ControlPlane {
 		r.tell(Event{Stage: "deploy", Text: "deploying the simulated sidecars' pod"})
 		if r.o.Study.Measured(study.MeasureSignals) {
 			folder, err := r.dir.Subdir(store.DirSeries)
@@ -149,7 +149,7 @@ func (r *run) deploy(ctx context.Context) (plane, error) {
 		}
 		return c, nil
 	}
-	if r.o.Study.Plane() == study.PlaneResilience {
+	if r.o.Study.Kind == study.Resilience {
 		r.tell(Event{Stage: "deploy", Text: "deploying the observer"})
 		s, err := deployStage(ctx, r.o, r.header.RunID, func(format string, args ...any) {
 			r.tell(Event{Stage: "timeline", Text: fmt.Sprintf(format, args...)})
@@ -226,7 +226,7 @@ func (r *run) open(ctx context.Context) error {
 		return err
 	}
 	r.header = record.Header{
-		Schema: record.Schema, RunID: NewRunID(r.started), Study: r.o.Study.Name, Started: r.started.UTC(), Seed: seed,
+		Schema: record.Schema, Kind: string(r.o.Study.Kind), RunID: NewRunID(r.started), Study: r.o.Study.Name, Started: r.started.UTC(), Seed: seed,
 		Lab: r.o.Lab.Kind(), Components: append(components, r.o.Components...), Meshtrial: r.o.Version,
 	}
 	r.header.Machine.Remarks = r.o.Remarks
@@ -245,13 +245,13 @@ func (r *run) fit(ctx context.Context) ([]record.Component, error) {
 		return nil, errs.WithHint(errs.Usage("which image do the load generator, the worker and the observer run from?"),
 			"give one that the cluster can pull with --image")
 	}
-	if r.o.Study.Plane() == study.PlaneControl {
+	if r.o.Study.Kind == study.ControlPlane {
 		if r.o.Control == nil {
 			return nil, errs.Usage("mesh %s has no control plane that could be studied", r.o.Mesh.Name())
 		}
 		return r.o.Mesh.Check(ctx, r.o.Lab.RESTConfig(), nil)
 	}
-	if r.o.Study.Plane() == study.PlaneResilience {
+	if r.o.Study.Kind == study.Resilience {
 		return r.fitScenario(ctx)
 	}
 	if _, err := newTopology("check", r.plan).deployments(r.o.Mesh, images, "check"); err != nil {
@@ -263,10 +263,10 @@ func (r *run) fit(ctx context.Context) ([]record.Component, error) {
 // Check finds what the generator would refuse of a plan's loads, or the driver
 // of its changes, before anything is started.
 func Check(plan *study.Plan) error {
-	switch plan.Study.Plane() {
-	case study.PlaneControl:
+	switch plan.Study.Kind {
+	case study.ControlPlane:
 		return checkControl(plan)
-	case study.PlaneResilience:
+	case study.Resilience:
 		return checkScenario(plan)
 	}
 	t := newTopology("check", plan)

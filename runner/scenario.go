@@ -56,7 +56,7 @@ func deployStage(ctx context.Context, o *Options, run string, say func(string, .
 			err = errors.Join(err, s.remove())
 		}
 	}()
-	marks := map[string]string{planeAnnotation: string(study.PlaneResilience)}
+	marks := map[string]string{kindAnnotation: string(study.Resilience)}
 	if o.Control != nil {
 		marks[leversAnnotation] = "true"
 	}

@@ -18,7 +18,7 @@ const leversAnnotation = "meshtrial.dev/levers"
 // SetsControl says whether a plan of resilience sets levers of a control plane.
 // One that does not leaves it as it is installed.
 func SetsControl(plan *study.Plan) bool {
-	if plan.Study.Plane() != study.PlaneResilience {
+	if plan.Study.Kind != study.Resilience {
 		return false
 	}
 	for _, cell := range plan.Cells {

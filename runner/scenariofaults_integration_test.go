@@ -46,7 +46,7 @@ func newFaultBench(t *testing.T) *faultBench {
 			t.Error(err)
 		}
 	})
-	if err := s.createNamespace(ctx, study.PlaneResilience); err != nil {
+	if err := s.createNamespace(ctx, study.Resilience); err != nil {
 		t.Fatal(err)
 	}
 	roles, err := s.createFaultRoles(ctx)

@@ -57,9 +57,9 @@ func (s *site) redial() {
 }
 
 // createNamespace makes the run's namespace, with a note of who runs it.
-// plane says which kind of study that is.
-func (s *site) createNamespace(ctx context.Context, plane study.Plane) error {
-	return s.ownNamespace(ctx, s.namespace, map[string]string{planeAnnotation: string(plane)})
+// kind says what its trials do.
+func (s *site) createNamespace(ctx context.Context, kind study.Kind) error {
+	return s.ownNamespace(ctx, s.namespace, map[string]string{kindAnnotation: string(kind)})
 }
 
 // ownNamespace makes a namespace of the run's own, into which the mesh then

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -184,7 +185,7 @@ func TestEventsDamaged(t *testing.T) {
 		"columns":            {line(func(e *record.Event) { e.Seen.AckedUS = nil }) + good, "0 acknowledged"},
 		"applied":            {line(func(e *record.Event) { e.Seen.AppliedUS = []int64{1} }) + good, "1 applied"},
 		"no JSON":            {"{\n" + good, ":1: no event"},
-		"newer":              {strings.Replace(good, `"schema":1`, `"schema":99`, 1), "schema 99"},
+		"newer":              {strings.Replace(good, fmt.Sprintf(`"schema":%d`, record.Schema), `"schema":99`, 1), "schema 99"},
 		"orphans before":     {line(func(e *record.Event) { e.Trial = "x" }) + good, "never ended"},
 		"two orphans' lines": {line(func(e *record.Event) { e.Trial = "x" }) + line(func(e *record.Event) { e.Trial = "y" }), "never ended"},
 	} {

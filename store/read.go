@@ -214,8 +214,11 @@ func readHeader(path string) (record.Header, error) {
 func checkSchema(name string, schema int) error {
 	switch {
 	case schema > record.Schema:
-		return errs.WithHint(errs.Usage("%s has schema %d, this meshtrial reads up to %d", name, schema, record.Schema),
+		return errs.WithHint(errs.Usage("%s has schema %d, this meshtrial reads %d", name, schema, record.Schema),
 			"a newer meshtrial wrote it: use that one")
+	case schema > 0 && schema < record.Schema:
+		return errs.WithHint(errs.Usage("%s has schema %d, this meshtrial reads %d", name, schema, record.Schema),
+			"an older meshtrial wrote it: read it with that one, or run the study again")
 	case schema < 1:
 		return errs.WithHint(errs.Usage("%s has no schema version", name), "meshtrial did not write this: put the file back from a copy")
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-var header = record.Header{RunID: "r1", Study: "quick", Seed: 7, Lab: "local", Started: time.Unix(1_700_000_000, 0).UTC()}
+var header = record.Header{Kind: record.KindDataPlane, RunID: "r1", Study: "quick", Seed: 7, Lab: "local", Started: time.Unix(1_700_000_000, 0).UTC()}
 
 func trial(i int) record.Trial {
 	return record.Trial{
@@ -334,12 +334,19 @@ func TestReadRefuses(t *testing.T) {
 	d := create(t)
 	d.Close()
 	name := filepath.Join(d.Path(), FileHeader)
-	if err := os.WriteFile(name, []byte(`{"schema": 2}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	_, _, err := Load(t.Context(), d.Path())
-	if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "newer meshtrial") {
-		t.Errorf("a newer schema: %v (%s)", err, errs.Hint(err))
+	for schema, hint := range map[int]string{record.Schema + 1: "newer meshtrial", record.Schema - 1: "older meshtrial"} {
+		if err := os.WriteFile(name, fmt.Appendf(nil, `{"schema": %d}`, schema), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for what, read := range map[string]func() error{
+			"load":   func() error { _, _, err := Load(t.Context(), d.Path()); return err },
+			"read":   func() error { _, err := Read(d.Path()); return err },
+			"resume": func() error { _, _, err := Resume(d.Path(), nil, 0); return err },
+		} {
+			if err := read(); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), hint) {
+				t.Errorf("%s of schema %d: %v (%s)", what, schema, err, errs.Hint(err))
+			}
+		}
 	}
 	if err := os.WriteFile(name, []byte(`{"schema": `), 0o644); err != nil {
 		t.Fatal(err)

@@ -73,10 +73,10 @@ func TestShipped(t *testing.T) {
 			}
 			for _, cell := range p.Cells {
 				_, err := study.LevelsOf(cell)
-				switch s.Plane() {
-				case study.PlaneControl:
+				switch s.Kind {
+				case study.ControlPlane:
 					_, err = study.ControlOf(cell)
-				case study.PlaneResilience:
+				case study.Resilience:
 					_, err = study.ScenarioOf(cell)
 				}
 				if err != nil {
@@ -129,7 +129,7 @@ func TestEveryFactorIsShown(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range study.Factors() {
+	for _, f := range study.DataPlane.Factors() {
 		if !varied[f.Name] {
 			t.Errorf("no study varies %s", f.Name)
 		}
@@ -180,7 +180,7 @@ func TestTheTablesListEveryStudy(t *testing.T) {
 func TestControlStudiesReachTheirBlocks(t *testing.T) {
 	for _, name := range []string{"control-plane-tuning", "control-plane-levers", "sidecar-scope", "version-regression", "one-istiod"} {
 		s, p := load(t, name)
-		if e := p.Estimate(); s.Plane() != study.PlaneControl || s.Blocks.Min < 2 || e.Min > s.Blocks.Limit {
+		if e := p.Estimate(); s.Kind != study.ControlPlane || s.Blocks.Min < 2 || e.Min > s.Blocks.Limit {
 			t.Errorf("%s: %d blocks take %v, the limit is %v", name, s.Blocks.Min, e.Min, s.Blocks.Limit)
 		}
 	}

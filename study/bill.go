@@ -231,7 +231,7 @@ func (d *decoder) checkBill(s *Study) {
 	}
 	for _, v := range s.billVariants() {
 		for factor := range additive {
-			f, _ := FactorIn(PlaneData, factor)
+			f, _ := DataPlane.Factor(factor)
 			if level, ok := v.Levels[factor]; ok {
 				if _, c := f.parse(level); c != nil {
 					at := d.pos("bill", "parts", v.Name, factor)
@@ -281,7 +281,7 @@ func (d *decoder) checkBillCells(p *Plan) {
 // changesNothing says that every level of a part is the base's already.
 func changesNothing(s *Study, p NamedLevels) bool {
 	for name, level := range p.Levels {
-		f, _ := FactorIn(PlaneData, name)
+		f, _ := DataPlane.Factor(name)
 		under := f.Default
 		if l, ok := s.Settings[name]; ok {
 			under = l

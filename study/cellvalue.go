@@ -14,21 +14,21 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// factorNames are the names of a plane's factors in the table's order.
-func factorNames(p Plane) []string {
+// factorNames are the names of a kind's factors in the table's order.
+func factorNames(k Kind) []string {
 	var out []string
-	for _, f := range FactorsOf(p) {
+	for _, f := range k.Factors() {
 		out = append(out, f.Name)
 	}
 	return out
 }
 
-// example is a level of a plane, for hints.
-func (p Plane) example() string {
-	switch p {
-	case PlaneControl:
+// example is a level of the kind, for hints.
+func (k Kind) example() string {
+	switch k {
+	case ControlPlane:
 		return "sidecar_scope: none"
-	case PlaneResilience:
+	case Resilience:
 		return "retries: off"
 	}
 	return "sidecars: none"
@@ -36,17 +36,17 @@ func (p Plane) example() string {
 
 // factor finds a factor that this study can have.
 func (d *decoder) factor(k key) (Factor, bool) {
-	f, ok := FactorIn(d.plane, k.name)
+	f, ok := d.kind.Factor(k.name)
 	if !ok {
 		f, ok = FactorByName(k.name)
 	} else {
 		return f, true
 	}
 	if !ok {
-		d.fail(k.pos, errs.Suggest(k.name, factorNames(d.plane)), "unknown factor %q", clip(k.name, 40))
+		d.fail(k.pos, errs.Suggest(k.name, factorNames(d.kind)), "unknown factor %q", clip(k.name, 40))
 		return f, false
 	}
-	return f, f.Plane == "" || !d.notHere(f.Name, only(f.Plane), k.pos)
+	return f, f.Kind == "" || !d.notHere(f.Name, only(f.Kind), k.pos)
 }
 
 // level reads one level of a factor.
@@ -76,11 +76,11 @@ type cellValue struct {
 
 func (v cellValue) decode(d *decoder, n *node) {
 	if n.kind != mapping {
-		d.fail(n.pos, "as {"+d.plane.example()+"}", "%s maps factors to levels; this is %s", v.name, n.what())
+		d.fail(n.pos, "as {"+d.kind.example()+"}", "%s maps factors to levels; this is %s", v.name, n.what())
 		return
 	}
 	if len(n.keys) == 0 && !v.empty {
-		d.fail(n.pos, "as {"+d.plane.example()+"}", "%s names no factor", v.name)
+		d.fail(n.pos, "as {"+d.kind.example()+"}", "%s names no factor", v.name)
 		return
 	}
 	out := record.Cell{}
@@ -131,7 +131,7 @@ type factorsValue struct{ to *[]record.FactorLevels }
 
 func (v factorsValue) decode(d *decoder, n *node) {
 	if n.kind != mapping {
-		d.fail(n.pos, "as {"+strings.Replace(d.plane.example(), ": ", ": [", 1)+", ...]}", "factors maps factors to lists of levels; this is %s", n.what())
+		d.fail(n.pos, "as {"+strings.Replace(d.kind.example(), ": ", ": [", 1)+", ...]}", "factors maps factors to lists of levels; this is %s", n.what())
 		return
 	}
 	for i, k := range n.keys {
@@ -319,8 +319,8 @@ func (v exprValue) decode(d *decoder, n *node) {
 		textValue{to: &v.to.Text}.decode(d, n)
 		return
 	}
-	if d.plane != PlaneResilience {
-		d.fail(n.pos, "write the expression alone", "assertions about moments belong to resilience, and this study is one of the %s", d.plane)
+	if d.kind != Resilience {
+		d.fail(n.pos, "write the expression alone", "assertions about moments belong to resilience, and this study is one of %s", d.kind.About())
 		return
 	}
 	v.to.Timed = true

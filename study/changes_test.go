@@ -74,7 +74,7 @@ func TestChangeTime(t *testing.T) {
 	if _, err := Parse([]byte(minimal+"control: {changes: 20}\nsettings: {change_rate: \"steps:1:10s,0:1s\"}\n"), "x.yaml", nil); err == nil || !strings.Contains(err.Error(), "never comes to 20 changes") {
 		t.Error(err)
 	}
-	s := &Study{Control: defaultControl()}
+	s := &Study{Kind: ControlPlane, Control: defaultControl()}
 	if got := s.ChangesIn(record.Cell{}); got != 10 {
 		t.Error(got)
 	}

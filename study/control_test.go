@@ -26,8 +26,8 @@ func controlPlan(t *testing.T, text string, sets ...string) *Plan {
 
 func TestControlDefaults(t *testing.T) {
 	s := parseOK(t, minimalControl)
-	if s.Plane() != PlaneControl || len(s.Settings) != len(controlFactors) {
-		t.Fatalf("plane %s, %d settings", s.Plane(), len(s.Settings))
+	if s.Kind != ControlPlane || len(s.Settings) != len(controlFactors) {
+		t.Fatalf("kind %s, %d settings", s.Kind, len(s.Settings))
 	}
 	for _, f := range controlFactors {
 		if s.Settings[f.Name] != f.Default {
@@ -260,7 +260,7 @@ func FuzzTraceFile(f *testing.F) {
 
 // controlGen draws a study of the control plane.
 func controlGen(t *rapid.T) *Study {
-	s := defaultsOf(PlaneControl)
+	s := defaultsOf(ControlPlane)
 	s.Name, s.Question = "x", "q"
 	s.Control.Settle = time.Duration(rapid.IntRange(1, 600).Draw(t, "settle")) * time.Second
 	if rapid.Bool().Draw(t, "duration") {
@@ -268,7 +268,7 @@ func controlGen(t *rapid.T) *Study {
 	}
 	draw := func(label string, least, most int) record.Cell {
 		out := record.Cell{}
-		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(factorNames(PlaneControl)), least, most, rapid.ID).Draw(t, label) {
+		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(factorNames(ControlPlane)), least, most, rapid.ID).Draw(t, label) {
 			f, _ := FactorByName(name)
 			out[name] = rapid.SampledFrom(controlPool(f)).Draw(t, label+" "+name)
 		}
@@ -314,7 +314,7 @@ func TestControlRoundTrip(t *testing.T) {
 		}
 		for _, c := range p.Cells {
 			l, err := ControlOf(c)
-			if err != nil || Effective(c).Key() != c.Key() || PlaneOf(c) != PlaneControl {
+			if err != nil || ControlPlane.Effective(c).Key() != c.Key() {
 				t.Fatalf("cell %s: %+v %v", c.Key(), l, err)
 			}
 		}
@@ -328,18 +328,18 @@ func TestControlRoundTrip(t *testing.T) {
 }
 
 // Each plane has its own factors, and no name means two things.
-func TestPlanesAreApart(t *testing.T) {
-	seen := map[string]Plane{}
+func TestKindsAreApart(t *testing.T) {
+	seen := map[string]Kind{}
 	for _, f := range allFactors() {
 		if _, ok := seen[f.Name]; ok {
 			t.Errorf("two factors are called %s", f.Name)
 		}
-		seen[f.Name] = f.Plane
-		if f.Plane == "" != (f.Name == FactorVariant) {
-			t.Errorf("%s belongs to %q", f.Name, f.Plane)
+		seen[f.Name] = f.Kind
+		if f.Kind == "" != (f.Name == FactorVariant) {
+			t.Errorf("%s belongs to %q", f.Name, f.Kind)
 		}
 	}
-	for _, f := range ControlFactors() {
+	for _, f := range ControlPlane.Factors() {
 		for _, level := range append(append([]string{f.Default}, f.Levels...), f.Examples...) {
 			if got, err := f.Canonical(level); (err != nil || got != level) && f.Name != FactorDebounceAfter {
 				t.Errorf("%s: %q becomes %q (%v)", f.Name, level, got, err)

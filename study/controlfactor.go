@@ -97,26 +97,22 @@ const (
 	ScopeIstiod     Scope = "istiod"             // its Deployment: a restart sets them
 )
 
-// ControlFactors returns the table of the control plane's factors, in the
-// order reports use. The caller must not change it.
-func ControlFactors() []Factor { return controlFactors }
-
 const maxObjects = 100_000
 
 // count is a factor that counts things.
 func count(name string, scope Scope, def, unit, doc string, low int64, examples ...string) Factor {
-	return Factor{Name: name, Plane: PlaneControl, Scope: scope, Unit: unit, Default: def, Doc: doc, Numeric: true,
+	return Factor{Name: name, Kind: ControlPlane, Scope: scope, Unit: unit, Default: def, Doc: doc, Numeric: true,
 		Pattern: `^[0-9]+$`, Examples: examples, parse: integerLevel(low, maxObjects), low: low, integer: true}
 }
 
 func controlChoice(name string, scope Scope, def, doc string, levels ...string) Factor {
 	f := choice(name, scope, def, doc, levels...)
-	f.Plane = PlaneControl
+	f.Kind = ControlPlane
 	return f
 }
 
 func controlText(name string, scope Scope, def, doc, pattern string, parse func(string) (string, *complaint), examples ...string) Factor {
-	return Factor{Name: name, Plane: PlaneControl, Scope: scope, Default: def, Doc: doc, Pattern: pattern, Examples: examples, parse: parse}
+	return Factor{Name: name, Kind: ControlPlane, Scope: scope, Default: def, Doc: doc, Pattern: pattern, Examples: examples, parse: parse}
 }
 
 func numeric(f Factor, unit string) Factor {
@@ -151,7 +147,7 @@ var controlFactors = []Factor{
 		ChangeEndpointsReplace, ChangeEndpointsFlap, ChangeRollingRestart, ChangeNamespaceLabels, ChangePodLabels,
 		ChangeNoOp, ChangeMixed, ChangeTrace),
 	{
-		Name: FactorChangeRate, Plane: PlaneControl, Scope: ScopeChanges, Unit: "changes/s", Default: "0.4", Numeric: true,
+		Name: FactorChangeRate, Kind: ControlPlane, Scope: ScopeChanges, Unit: "changes/s", Default: "0.4", Numeric: true,
 		Doc:      "Changes a second: a number; ramp:FROM:TO:TIME, evenly from one rate to another; or steps:RATE:TIME,RATE:TIME, one after the other. The last rate stays.",
 		Pattern:  changeRatePattern,
 		Examples: []string{"0.4", "10", "ramp:1:20:30s", "steps:1:10s,8:5s,1:10s"},

@@ -56,10 +56,10 @@ func (p *Plan) turns(cell int) time.Duration {
 // cellTime is how long a trial of a cell takes, at least and at most.
 func (p *Plan) cellTime(cell int) (shortest, longest time.Duration) {
 	s := p.Study
-	if s.Control != nil {
+	if s.Kind == ControlPlane {
 		return s.controlTrial(p.Cells[cell])
 	}
-	if s.Scenario != nil {
+	if s.Kind == Resilience {
 		base := deployTime + s.Scenario.Timeline.Duration + collectTime
 		return base + s.Warmup.Min, base + s.Warmup.Max
 	}

@@ -73,7 +73,7 @@ type Factor struct {
 	Name    string
 	Doc     string // what it is, one or two sentences
 	Unit    string // of its levels; "" for names
-	Plane   Plane
+	Kind    Kind
 	Scope   Scope
 	Default string // canonical
 	// Levels are all its levels if it is a choice, else nil.
@@ -90,22 +90,7 @@ type Factor struct {
 	low     int64
 }
 
-// Factors returns the table of the data plane's factors, in the order reports
-// use; [ControlFactors] has the others. The caller must not change it.
-func Factors() []Factor { return factors }
-
-// FactorIn finds a factor of a plane. One name may stand for factors of two
-// planes that differ a little.
-func FactorIn(p Plane, name string) (Factor, bool) {
-	for _, f := range FactorsOf(p) {
-		if f.Name == name {
-			return f, true
-		}
-	}
-	return Factor{}, false
-}
-
-// FactorByName finds a factor of any plane.
+// FactorByName finds a factor of any kind.
 func FactorByName(name string) (Factor, bool) {
 	for _, f := range allFactors() {
 		if f.Name == name {
@@ -120,14 +105,14 @@ var factors = []Factor{
 		"Which of the two pods has a sidecar.",
 		SidecarsNone, SidecarsServer, SidecarsClient, SidecarsBoth),
 	{
-		Name: FactorConnections, Plane: PlaneData, Scope: ScopeLoad, Unit: "connections", Default: "16", Numeric: true,
+		Name: FactorConnections, Kind: DataPlane, Scope: ScopeLoad, Unit: "connections", Default: "16", Numeric: true,
 		Doc:      "Connections the generator keeps to the worker; with keep_alive false, requests at once.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"2", "16", "64"},
 		parse:    integerLevel(1, 10_000), integer: true, low: 1,
 	},
 	{
-		Name: FactorRate, Plane: PlaneData, Scope: ScopeLoad, Unit: "requests/s", Default: "1000", Numeric: true,
+		Name: FactorRate, Kind: DataPlane, Scope: ScopeLoad, Unit: "requests/s", Default: "1000", Numeric: true,
 		Doc:      "Requests scheduled a second over all connections (open loop); max sends as fast as the connections allow.",
 		Pattern:  `^(max|[0-9]+(\.[0-9]+)?)$`,
 		Examples: []string{"1000", "max"},
@@ -140,7 +125,7 @@ var factors = []Factor{
 		"What the generator speaks to the worker.",
 		ProtocolHTTP1, ProtocolHTTP2, ProtocolGRPC, ProtocolTCP),
 	{
-		Name: FactorPayload, Plane: PlaneData, Scope: ScopeLoad, Unit: "bytes", Default: "1KiB", Numeric: true,
+		Name: FactorPayload, Kind: DataPlane, Scope: ScopeLoad, Unit: "bytes", Default: "1KiB", Numeric: true,
 		Doc:      "Size of a request's body, with its unit: 1KiB is 1,024 bytes, 1kB is 1,000.",
 		Pattern:  `^[0-9]+(\.[0-9]+)?(B|kB|KiB|MB|MiB)$`,
 		Examples: []string{"0B", "1KiB", "64KiB"},
@@ -156,21 +141,21 @@ var factors = []Factor{
 		"What the sidecars report about every request: an access log as text or JSON, with or without the mesh's request metrics.",
 		TelemetryOff, TelemetryText, TelemetryJSON, TelemetryTextStats, TelemetryJSONStats),
 	{
-		Name: FactorConcurrency, Plane: PlaneData, Scope: ScopeProxies, Unit: "threads", Default: "2", Numeric: true,
+		Name: FactorConcurrency, Kind: DataPlane, Scope: ScopeProxies, Unit: "threads", Default: "2", Numeric: true,
 		Doc:      "Worker threads of each sidecar.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"1", "2", "4"},
 		parse:    integerLevel(1, 128), integer: true, low: 1,
 	},
 	{
-		Name: FactorCPULimit, Plane: PlaneData, Scope: ScopeProxies, Unit: "CPUs", Default: CPULimitNone, Numeric: true,
+		Name: FactorCPULimit, Kind: DataPlane, Scope: ScopeProxies, Unit: "CPUs", Default: CPULimitNone, Numeric: true,
 		Doc:      "CPU limit of each sidecar's container, as Kubernetes writes it (500m, 2), or none.",
 		Pattern:  `^(none|[0-9]+(\.[0-9]+)?m?)$`,
 		Examples: []string{"none", "500m", "2"},
 		parse:    cpuLevel,
 	},
 	{
-		Name: FactorEnvoy, Plane: PlaneData, Scope: ScopeProxies, Default: EnvoyDefault,
+		Name: FactorEnvoy, Kind: DataPlane, Scope: ScopeProxies, Default: EnvoyDefault,
 		Doc:      "Version of Envoy in the sidecars; default is the one the proxy image comes with.",
 		Pattern:  `^(default|[0-9]+\.[0-9]+\.[0-9]+)$`,
 		Examples: []string{"default", "1.39.0"},
@@ -178,7 +163,7 @@ var factors = []Factor{
 	},
 	interceptionFactor,
 	{
-		Name: FactorFilters, Plane: PlaneData, Scope: ScopeServer, Default: FiltersNone,
+		Name: FactorFilters, Kind: DataPlane, Scope: ScopeServer, Default: FiltersNone,
 		Doc:      filtersDoc,
 		Pattern:  filtersPattern(),
 		Examples: []string{"none", "lua", "authz-allow-100+jwt", "planted-200"},
@@ -186,16 +171,9 @@ var factors = []Factor{
 	},
 }
 
-// Effective returns a full cell as it takes effect: factors that mean
-// nothing there become [NotApplicable], and strict mutual TLS becomes
-// permissive where the client has no sidecar to speak it.
-func Effective(cell record.Cell) record.Cell {
-	switch PlaneOf(cell) {
-	case PlaneControl:
-		return controlEffective(cell)
-	case PlaneResilience:
-		return scenarioEffective(cell)
-	}
+// dataEffective is a full cell of the data plane as it takes effect: strict
+// mutual TLS becomes permissive where the client has no sidecar to speak it.
+func dataEffective(cell record.Cell) record.Cell {
 	out := cell.With(nil)
 	client, server := HasClientProxy(cell), HasServerProxy(cell)
 	for _, f := range factors {
@@ -219,28 +197,6 @@ func Effective(cell record.Cell) record.Cell {
 	return out
 }
 
-// laterFactors came after the first runs had been kept.
-var laterFactors = []string{FactorInterception, FactorFilters}
-
-// completed is a cell with the factors that runs from before they were there
-// lack.
-func completed(cell record.Cell) record.Cell {
-	if PlaneOf(cell) != PlaneData {
-		return cell
-	}
-	lacking := record.Cell{}
-	for _, name := range laterFactors {
-		if _, ok := cell[name]; !ok {
-			f, _ := FactorIn(PlaneData, name)
-			lacking[name] = f.Default
-		}
-	}
-	if len(lacking) == 0 {
-		return cell
-	}
-	return Effective(cell.With(lacking))
-}
-
 // HasClientProxy reports whether a cell's load pod has a sidecar.
 func HasClientProxy(cell record.Cell) bool {
 	s := cell[FactorSidecars]
@@ -251,10 +207,4 @@ func HasClientProxy(cell record.Cell) bool {
 func HasServerProxy(cell record.Cell) bool {
 	s := cell[FactorSidecars]
 	return s == SidecarsServer || s == SidecarsBoth
-}
-
-// Matches reports whether a cell of a plan is one that partial describes:
-// putting partial over it changes nothing.
-func Matches(cell, partial record.Cell) bool {
-	return Effective(cell.With(partial)).Key() == cell.Key()
 }

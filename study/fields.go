@@ -26,6 +26,8 @@ func root(s *Study) object {
 	return object{name: "the study", fields: []field{
 		{name: "name", required: true, doc: "Short name, also that of its runs: lower-case letters, digits and dashes.",
 			value: textValue{to: &s.Name, pattern: reName, hint: "lower-case letters, digits and dashes, as two-pod-latency"}},
+		{name: "kind", doc: "What a trial of the study does: send requests (data-plane), change configuration (control-plane), or break things (resilience). If left out: control-plane with the section control, resilience with the section timeline, data-plane with neither.",
+			value: textValue{to: (*string)(&s.Kind), oneOf: kindNames()}},
 		{name: "title", doc: "Heading of the report; the name if left out.", value: textValue{to: &s.Title}},
 		{name: "question", required: true, doc: "The one question the study asks, in words.", value: textValue{to: &s.Question}},
 		{name: "story", doc: "Prose for the report: what is behind the question, what to look at.", value: textValue{to: &s.Story}},
@@ -35,38 +37,38 @@ func root(s *Study) object {
 		{name: "factors", doc: "What varies: every combination of levels is a cell, in the order given here.", value: factorsValue{&s.Factors}},
 		{name: "variants", doc: "Named sets of levels of several factors, put over the settings: the levels of a factor called variant. It varies over all of them unless settings or factors name some.",
 			value: variantsValue{to: &s.Variants, made: s.made()}},
-		{name: "bill", planes: only(PlaneData), doc: "Prices named parts of a sidecar: each alone over a base, and all together. It makes the variants base, one by the name of each part, together, and without-PART.",
+		{name: "bill", kinds: only(DataPlane), doc: "Prices named parts of a sidecar: each alone over a base, and all together. It makes the variants base, one by the name of each part, together, and without-PART.",
 			value: billValue{&s.Bill}},
-		{name: "hops", planes: only(PlaneData), doc: "Splits what a request costs into the way without sidecars, the client's and the server's sidecar, TLS and redirection, by cells that leave one out; {} takes every default. It makes the variants bare, client, server, both, tls and redirect.",
+		{name: "hops", kinds: only(DataPlane), doc: "Splits what a request costs into the way without sidecars, the client's and the server's sidecar, TLS and redirection, by cells that leave one out; {} takes every default. It makes the variants bare, client, server, both, tls and redirect.",
 			value: hopsValue{&s.Hops}},
 		{name: "baseline", doc: "Put over a cell, these levels give the cell that it is compared with. If left out: {sidecars: none} if that varies, or the first of the variants that are measured. {} compares nothing.",
 			value: cellValue{to: &s.Baseline, name: "baseline", empty: true}},
 		{name: "exclude", doc: "Combinations of levels to leave out.",
 			value: listValue[record.Cell]{to: &s.Exclude, element: func(c *record.Cell) value { return cellValue{to: c, name: "exclude"} }}},
-		{name: "envoy_filters", planes: only(PlaneData), doc: "EnvoyFilters of yours for the factor filters, as {mine: mine.yaml}: the files, relative to the study.", value: envoyFiltersValue{&s.EnvoyFilters}},
+		{name: "envoy_filters", kinds: only(DataPlane), doc: "EnvoyFilters of yours for the factor filters, as {mine: mine.yaml}: the files, relative to the study.", value: envoyFiltersValue{&s.EnvoyFilters}},
 		{name: "control", doc: "Makes this a study of the control plane, with its own factors: changes are made and followed to every proxy. {} takes every default.",
 			value: controlValue{s}},
-		{name: "graph", planes: only(PlaneResilience), doc: "The services of a study of resilience, and who calls whom.", value: scenarioValue{s, func(c *Scenario) value { return graphValue{c} }}},
+		{name: "graph", kinds: only(Resilience), doc: "The services of a study of resilience, and who calls whom.", value: scenarioValue{s, func(c *Scenario) value { return graphValue{c} }}},
 		{name: "timeline", doc: "Makes this a study of resilience, with its own factors: what happens in a trial, and when.", value: scenarioValue{s, func(c *Scenario) value { return timelineSection(&c.Timeline) }}},
-		{name: "expect", planes: only(PlaneResilience), doc: "Variants that are expected to fail an assertion, as {no-retries: fail}.", value: scenarioValue{s, func(c *Scenario) value { return expectValue{&c.Expect} }}},
-		{name: "workload", planes: only(PlaneData), doc: "What the worker does with each request.", value: workload(&s.Workload)},
-		{name: "load", planes: only(PlaneData, PlaneResilience), doc: "How requests are sent.", value: object{name: "load", fields: []field{
-			{name: "to", planes: only(PlaneResilience), doc: "The service that the clients call; the one that no other calls if left out.", value: scenarioValue{s, func(c *Scenario) value {
+		{name: "expect", kinds: only(Resilience), doc: "Variants that are expected to fail an assertion, as {no-retries: fail}.", value: scenarioValue{s, func(c *Scenario) value { return expectValue{&c.Expect} }}},
+		{name: "workload", kinds: only(DataPlane), doc: "What the worker does with each request.", value: workload(&s.Workload)},
+		{name: "load", kinds: only(DataPlane, Resilience), doc: "How requests are sent.", value: object{name: "load", fields: []field{
+			{name: "to", kinds: only(Resilience), doc: "The service that the clients call; the one that no other calls if left out.", value: scenarioValue{s, func(c *Scenario) value {
 				return textValue{to: &c.Entry, pattern: reLabel, hint: "a service of the graph"}
 			}}},
-			{name: "clients", planes: only(PlaneResilience), doc: "Load generators, each a pod with a sidecar; the rate is of all together.", value: scenarioValue{s, func(c *Scenario) value { return intValue{&c.Clients, 1, 100} }}},
+			{name: "clients", kinds: only(Resilience), doc: "Load generators, each a pod with a sidecar; the rate is of all together.", value: scenarioValue{s, func(c *Scenario) value { return intValue{&c.Clients, 1, 100} }}},
 			{name: "timeout", doc: "A request without its answer after this long has failed.", value: durationValue{to: &s.Load.Timeout, low: time.Millisecond, high: 10 * time.Minute}},
 			{name: "method", doc: "HTTP method. If left out: POST with a payload, GET without.", value: textValue{to: &s.Load.Method, pattern: reMethod, hint: "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"}},
 			{name: "path", doc: "Path of HTTP requests.", value: textValue{to: &s.Load.Path, pattern: rePath, hint: "begin with /, without blanks"}},
 			{name: "headers", doc: "Headers of HTTP requests beside those the generator sets.", value: headersValue{&s.Load.Headers}},
 			{name: "tls", doc: "Whether the generator itself speaks TLS to the worker, beside what the mesh does.", value: boolValue{&s.Load.TLS}},
 		}}},
-		{name: "warmup", planes: only(PlaneData, PlaneResilience), doc: "Time before a trial's window: until latency and CPU are steady, within these bounds.", value: object{name: "warmup", flow: true, fields: []field{
+		{name: "warmup", kinds: only(DataPlane, Resilience), doc: "Time before a trial's window: until latency and CPU are steady, within these bounds.", value: object{name: "warmup", flow: true, fields: []field{
 			{name: "min", doc: "Shortest warm-up.", value: durationValue{to: &s.Warmup.Min, high: time.Hour}},
 			{name: "max", doc: "Longest warm-up; a trial that is not steady by then says so.", value: durationValue{to: &s.Warmup.Max, high: time.Hour}},
 		}}},
-		{name: "window", planes: only(PlaneData), doc: "How long a trial measures: a whole number of intervals.", value: durationValue{to: &s.Window, low: 100 * time.Millisecond, high: time.Hour}},
-		{name: "interval", planes: only(PlaneData), doc: "The generator's unit of account.", value: durationValue{to: &s.Interval, low: 50 * time.Millisecond, high: time.Minute}},
+		{name: "window", kinds: only(DataPlane), doc: "How long a trial measures: a whole number of intervals.", value: durationValue{to: &s.Window, low: 100 * time.Millisecond, high: time.Hour}},
+		{name: "interval", kinds: only(DataPlane), doc: "The generator's unit of account.", value: durationValue{to: &s.Interval, low: 50 * time.Millisecond, high: time.Minute}},
 		{name: "blocks", doc: "Passes over all cells, each in random order.", value: object{name: "blocks", flow: true, fields: []field{
 			{name: "min", doc: "Fewest blocks; from here on the stop rule is asked.", value: intValue{&s.Blocks.Min, 1, 10_000}},
 			{name: "max", doc: "Most blocks.", value: intValue{&s.Blocks.Max, 1, 10_000}},
@@ -82,7 +84,7 @@ func root(s *Study) object {
 			value: listValue[Expr]{to: &s.Assert, element: func(e *Expr) value { return exprValue{e} }}},
 		{name: "money", doc: "A mesh and its prices: what its proxies would cost a month is told beside what was measured. {} is a million requests a second, two proxies a hop, 40 USD a core.",
 			value: moneyValue{&s.Money}},
-		{name: "profile", planes: only(PlaneData), doc: "How the measure profile is taken: after each trial's window, while the same load runs once more.",
+		{name: "profile", kinds: only(DataPlane), doc: "How the measure profile is taken: after each trial's window, while the same load runs once more.",
 			value: profileValue{&s.Profile}},
 		{name: "published", doc: "Figures of the literature to set beside the measured ones.",
 			value: listValue[Published]{to: &s.Published, element: published}},
@@ -121,28 +123,28 @@ func published(p *Published) value {
 	}}
 }
 
-// findingValue is the name of a finding of the study's plane.
+// findingValue is the name of a finding of the study's kind.
 type findingValue struct{ to *string }
 
 func (v findingValue) decode(d *decoder, n *node) {
-	decodeName(d, n, v.to, FindingNamesOf)
+	decodeName(d, n, v.to, Kind.FindingNames)
 }
 
 func (v findingValue) encode() *node { return textNode(*v.to) }
 
 func (v findingValue) schema() *jsonschema.Schema { return textValue{oneOf: FindingNames()}.schema() }
 
-// measureValue is the name of a measure of the study's plane.
+// measureValue is the name of a measure of the study's kind.
 type measureValue struct{ to *string }
 
-func (v measureValue) decode(d *decoder, n *node) { decodeName(d, n, v.to, MeasuresOf) }
+func (v measureValue) decode(d *decoder, n *node) { decodeName(d, n, v.to, Kind.Measures) }
 
 func (v measureValue) encode() *node { return textNode(*v.to) }
 
 func (v measureValue) schema() *jsonschema.Schema {
 	var all []string
-	for _, p := range Planes() {
-		for _, m := range MeasuresOf(p) {
+	for _, p := range Kinds() {
+		for _, m := range p.Measures() {
 			if !has(all, m) {
 				all = append(all, m)
 			}
@@ -151,15 +153,15 @@ func (v measureValue) schema() *jsonschema.Schema {
 	return textValue{oneOf: all}.schema()
 }
 
-// decodeName reads one of a plane's names, and knows those of the others.
-func decodeName(d *decoder, n *node, to *string, names func(Plane) []string) {
-	if name := strings.TrimSpace(n.text); n.kind == scalar && !has(names(d.plane), name) {
-		for _, other := range Planes() {
+// decodeName reads one of a kind's names, and knows those of the others.
+func decodeName(d *decoder, n *node, to *string, names func(Kind) []string) {
+	if name := strings.TrimSpace(n.text); n.kind == scalar && !has(names(d.kind), name) {
+		for _, other := range Kinds() {
 			if has(names(other), name) {
-				d.complain(n.pos, foreign(fmt.Sprintf("%q", name), other, d.plane))
+				d.complain(n.pos, foreign(fmt.Sprintf("%q", name), other, d.kind))
 				return
 			}
 		}
 	}
-	textValue{to: to, oneOf: names(d.plane)}.decode(d, n)
+	textValue{to: to, oneOf: names(d.kind)}.decode(d, n)
 }

@@ -21,7 +21,7 @@ func (s *Study) WithFiles(read func(name string) ([]byte, error)) (*Study, error
 		}
 		t.File, t.Values = "", times
 	}
-	if s.Control != nil && s.Control.TraceFile != "" {
+	if s.Kind == ControlPlane && s.Control.TraceFile != "" {
 		control := *s.Control
 		changes, err := readLines(read, "control.trace_file", control.TraceFile, maxTrace, "recorded changes", "a change a line, as 1.5s endpoints-scale", parseTraceChange)
 		if err != nil {
@@ -35,7 +35,7 @@ func (s *Study) WithFiles(read func(name string) ([]byte, error)) (*Study, error
 		control.TraceFile, control.Trace = "", changes
 		out.Control = &control
 	}
-	if s.Scenario != nil && s.Scenario.Isotope != "" {
+	if s.Kind == Resilience && s.Scenario.Isotope != "" {
 		scenario, err := s.Scenario.withIsotope(read)
 		if err != nil {
 			return nil, err

@@ -140,30 +140,6 @@ func TestPartsOfNothing(t *testing.T) {
 	}
 }
 
-// TestCellsOfOlderRuns: a trial measured before there were filters belongs to
-// the cell without any.
-func TestCellsOfOlderRuns(t *testing.T) {
-	s, err := Parse([]byte("name: a\nquestion: b\nfactors: {sidecars: [none, both]}\n"), "a.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewPlan(s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, cell := range p.Cells {
-		old := record.Cell{}
-		for factor, level := range cell {
-			if factor != FactorFilters {
-				old[factor] = level
-			}
-		}
-		if got, ok := p.Index(old); !ok || got != i {
-			t.Errorf("cell %s is not found: %d, %v", old.Key(), got, ok)
-		}
-	}
-}
-
 func TestFiltersVariant(t *testing.T) {
 	cell := record.Cell{FactorSidecars: SidecarsBoth, FactorFilters: "lua+authz-allow-100"}
 	if got := ServerVariant(cell).Name(); got != "sidecar-lua-authz-allow-100" {

@@ -7,23 +7,23 @@ import (
 	"github.com/meshtrial/meshtrial/finding"
 )
 
-// FindingsOf is the table of a plane's findings.
-func FindingsOf(p Plane) finding.Table {
-	switch p {
-	case PlaneControl:
+// Findings is the table of the kind's findings.
+func (k Kind) Findings() finding.Table {
+	switch k {
+	case ControlPlane:
 		return controlFindings
-	case PlaneResilience:
+	case Resilience:
 		return scenarioFindings
 	}
 	return dataFindings
 }
 
-// FindingNames lists the findings of all planes that a stop rule, a published
+// FindingNames lists the findings of all kinds that a stop rule, a published
 // figure or an assertion can name.
 func FindingNames() []string {
 	var out []string
-	for _, p := range Planes() {
-		for _, name := range FindingNamesOf(p) {
+	for _, p := range Kinds() {
+		for _, name := range p.FindingNames() {
 			if !has(out, name) {
 				out = append(out, name)
 			}
@@ -32,14 +32,14 @@ func FindingNames() []string {
 	return out
 }
 
-// FindingNamesOf lists the findings of a plane's studies that a study file can
+// FindingNames lists the findings of the kind's studies that a study file can
 // name.
-func FindingNamesOf(p Plane) []string { return FindingsOf(p).Names() }
+func (k Kind) FindingNames() []string { return k.Findings().Names() }
 
-// IsFinding reports whether studies of any plane have a finding of a name.
+// IsFinding reports whether studies of any kind have a finding of a name.
 func IsFinding(name string) bool {
-	return slices.ContainsFunc(Planes(), func(p Plane) bool {
-		_, ok := FindingsOf(p).Find(name)
+	return slices.ContainsFunc(Kinds(), func(p Kind) bool {
+		_, ok := p.Findings().Find(name)
 		return ok
 	})
 }
@@ -55,7 +55,7 @@ func (s *Study) UnitOf(d finding.Def) string {
 // scaleTo returns what one of a unit is in a finding's own, which it also
 // returns.
 func (s *Study) scaleTo(name, unit string) (one float64, own string, c *complaint) {
-	d, _ := FindingsOf(s.Plane()).Find(name)
+	d, _ := s.Kind.Findings().Find(name)
 	own = s.UnitOf(d)
 	one, ok := finding.Scale(own, unit)
 	if !ok {

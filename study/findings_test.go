@@ -8,8 +8,8 @@ import (
 )
 
 func TestFindingsAreDefinedWhole(t *testing.T) {
-	for _, p := range Planes() {
-		for _, d := range FindingsOf(p).All() {
+	for _, p := range Kinds() {
+		for _, d := range p.Findings().All() {
 			if d.Unit == "" || d.Probe == "" || !strings.HasSuffix(d.Doc, ".") || strings.Contains(d.Doc, "%!") {
 				t.Errorf("%s: %+v lacks a unit, a probe or a sentence", p, d)
 			}
@@ -24,8 +24,8 @@ func TestFindingsAreDefinedWhole(t *testing.T) {
 // programs read of one run they can read of another.
 func TestFindingsOfOneNameHaveOneUnit(t *testing.T) {
 	units := map[string]string{}
-	for _, p := range Planes() {
-		for _, d := range FindingsOf(p).All() {
+	for _, p := range Kinds() {
+		for _, d := range p.Findings().All() {
 			if u, ok := units[d.Name]; ok && u != d.Unit {
 				t.Errorf("%s is in %s and in %s", d.Name, u, d.Unit)
 			}

@@ -20,7 +20,7 @@ func complain(hint, format string, args ...any) *complaint {
 }
 
 func choice(name string, scope Scope, def, doc string, levels ...string) Factor {
-	return Factor{Name: name, Plane: PlaneData, Scope: scope, Default: def, Doc: doc, Levels: levels,
+	return Factor{Name: name, Kind: DataPlane, Scope: scope, Default: def, Doc: doc, Levels: levels,
 		parse: func(s string) (string, *complaint) {
 			for _, level := range levels {
 				if s == level {

@@ -20,9 +20,9 @@ type value interface {
 
 // decoder collects what is wrong.
 type decoder struct {
-	root  *node
-	plane Plane
-	errs  Errors
+	root *node
+	kind Kind
+	errs Errors
 }
 
 func (d *decoder) fail(pos Pos, hint, format string, args ...any) {
@@ -73,7 +73,7 @@ type field struct {
 	doc      string
 	value    value
 	required bool
-	planes   []Plane // the only ones it is for; nil for all
+	kinds    []Kind // the only ones it is for; nil for all
 }
 
 // object is a mapping with fixed fields.
@@ -94,7 +94,7 @@ func (o object) decode(d *decoder, n *node) {
 			d.fail(k.pos, errs.Suggest(k.name, o.names()), "unknown field %q in %s", clip(k.name, 40), o.name)
 			continue
 		}
-		if d.notHere(f.name, f.planes, k.pos) {
+		if d.notHere(f.name, f.kinds, k.pos) {
 			continue
 		}
 		if n.values[i].kind == null {
@@ -118,11 +118,11 @@ func (o object) names() []string {
 	return out
 }
 
-// of returns the object without the fields of other planes, also within it.
-func (o object) of(p Plane) object {
+// of returns the object without the fields of other kinds, also within it.
+func (o object) of(p Kind) object {
 	var kept []field
 	for _, f := range o.fields {
-		if f.planes == nil || slices.Contains(f.planes, p) {
+		if f.kinds == nil || slices.Contains(f.kinds, p) {
 			if inner, ok := f.value.(object); ok {
 				f.value = inner.of(p)
 			}

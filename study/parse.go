@@ -29,8 +29,9 @@ func Parse(data []byte, name string, sets []string) (*Study, error) {
 			return nil, err
 		}
 	}
-	d := &decoder{root: tree, plane: planeOf(tree)}
-	s := defaultsOf(d.plane)
+	d := &decoder{root: tree, kind: kindOf(tree)}
+	d.checkKind()
+	s := defaultsOf(d.kind)
 	root(s).decode(d, tree)
 	s.places = d.places()
 	if len(d.errs) == 0 {
@@ -48,16 +49,17 @@ func Parse(data []byte, name string, sets []string) (*Study, error) {
 
 // Marshal writes the study with every default filled in: parsed again it
 // gives the same study and plan.
-func (s *Study) Marshal() []byte { return emit(root(s).of(s.Plane()).encode()) }
+func (s *Study) Marshal() []byte { return emit(root(s).of(s.Kind).encode()) }
 
-// defaultsOf is a study of a plane before its file is read.
-func defaultsOf(p Plane) *Study {
+// defaultsOf is a study of a kind before its file is read.
+func defaultsOf(k Kind) *Study {
 	s := defaults()
-	if p == PlaneControl {
+	s.Kind = k
+	if k == ControlPlane {
 		s.Control = defaultControl()
 		s.Workload, s.Load, s.Warmup, s.Window, s.Interval = Workload{}, Load{}, Warmup{}, 0, 0
 	}
-	if p == PlaneResilience {
+	if k == Resilience {
 		s.Scenario = defaultScenario()
 		s.Workload, s.Window, s.Interval = Workload{}, 0, 0
 		s.Blocks = Blocks{Min: 1, Max: 1, Limit: 30 * time.Minute}
@@ -67,6 +69,7 @@ func defaultsOf(p Plane) *Study {
 
 func defaults() *Study {
 	return &Study{
+		Kind:     DataPlane,
 		Mesh:     MeshIstio,
 		Settings: record.Cell{},
 		Workload: Workload{Response: Echo, ServiceTime: ServiceTime{Distribution: DistributionFixed}},
@@ -84,18 +87,18 @@ func (d *decoder) resolve(s *Study) {
 		s.Title = s.Name
 	}
 	if len(s.Measures) == 0 {
-		s.Measures = defaultMeasures(d.plane)
+		s.Measures = defaultMeasures(d.kind)
 	}
-	if s.Control != nil && s.Control.ScopeNamespace == "" {
+	if s.Kind == ControlPlane && s.Control.ScopeNamespace == "" {
 		s.Control.ScopeNamespace = s.Control.Namespace + "-1"
 	}
-	if s.Scenario != nil {
+	if s.Kind == Resilience {
 		d.resolveScenario(s)
 	}
 	d.resolveBill(s)
 	d.resolveHops(s)
 	d.resolveVariants(s)
-	for _, f := range FactorsOf(d.plane) {
+	for _, f := range d.kind.Factors() {
 		switch _, fixed := s.Settings[f.Name]; {
 		case fixed && s.varies(f.Name):
 			d.fail(d.pos("settings", f.Name), "leave it out of one of them", "%s is both in settings and in factors", f.Name)
@@ -161,10 +164,10 @@ func (s *Study) varied(factor string) []string {
 // check finds what is wrong between fields.
 func (d *decoder) check(s *Study) {
 	d.checkTimes(s)
-	switch s.Plane() {
-	case PlaneControl:
+	switch s.Kind {
+	case ControlPlane:
 		d.checkControl(s)
-	case PlaneResilience:
+	case Resilience:
 		d.checkScenario(s)
 	default:
 		d.checkLoad(s)
@@ -174,7 +177,7 @@ func (d *decoder) check(s *Study) {
 	}
 	d.checkVariants(s)
 	d.checkSearches(s)
-	if s.Mesh == MeshNone && s.Plane() == PlaneData {
+	if s.Mesh == MeshNone && s.Kind == DataPlane {
 		for _, level := range s.levels(FactorSidecars) {
 			if level != SidecarsNone {
 				d.fail(d.pos("mesh"), "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
@@ -196,7 +199,7 @@ func (d *decoder) check(s *Study) {
 		d.checkFilterCells(p)
 		d.checkBillCells(p)
 		d.checkHopCells(p)
-		if s.Control != nil {
+		if s.Kind == ControlPlane {
 			d.checkPopulation(p)
 		}
 	case errors.As(err, &fault):
@@ -234,7 +237,7 @@ func (d *decoder) checkTimes(s *Study) {
 	if s.Blocks.Min > s.Blocks.Max {
 		d.fail(d.pos("blocks"), "", "blocks.min %d is more than blocks.max %d", s.Blocks.Min, s.Blocks.Max)
 	}
-	if s.Plane() == PlaneData && (s.Window%s.Interval != 0 || s.Window < s.Interval) {
+	if s.Kind == DataPlane && (s.Window%s.Interval != 0 || s.Window < s.Interval) {
 		n := max(1, math.Round(float64(s.Window)/float64(s.Interval)))
 		d.fail(d.pos("window"), "for example "+formatDuration(time.Duration(n)*s.Interval),
 			"window %s is no whole number of intervals of %s", formatDuration(s.Window), formatDuration(s.Interval))

@@ -37,9 +37,9 @@ func (d *decoder) places() map[string]Pos {
 // Place is where the study's file says something of the first of these
 // factors of which it says anything, for faults that only the code finds that
 // acts on a cell. Where it names none of them it is the section that makes the
-// study one of its plane.
+// study one of its kind.
 func (s *Study) Place(factors ...string) Pos {
-	for _, name := range append(factors, sections[s.Plane()]) {
+	for _, name := range append(factors, sections[s.Kind]) {
 		if p, ok := s.places[name]; ok {
 			return p
 		}

@@ -118,7 +118,7 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 // add takes a combination of levels as a cell, unless it comes to one that is
 // there.
 func (p *Plan) add(requested record.Cell) {
-	cell := Effective(requested)
+	cell := p.Study.Kind.Effective(requested)
 	key := cell.Key()
 	if _, ok := p.index[key]; ok {
 		return
@@ -137,11 +137,11 @@ func (p *Plan) compare() error {
 		if len(p.Study.Baseline) == 0 {
 			continue
 		}
-		against := p.Study.over(p.requested[i], p.Study.Baseline)
-		k, ok := p.index[Effective(against).Key()]
+		against := p.Study.Kind.Effective(p.Study.over(p.requested[i], p.Study.Baseline))
+		k, ok := p.index[against.Key()]
 		if !ok {
 			return &planError{about: "baseline", complaint: complaint{
-				msg:  fmt.Sprintf("cell %s would be compared with %s, which is not measured", p.Label(cell), p.Label(Effective(against))),
+				msg:  fmt.Sprintf("cell %s would be compared with %s, which is not measured", p.Label(cell), p.Label(against)),
 				hint: "give the factors the levels of the baseline, and do not exclude them"}}
 		}
 		p.baseline[i] = k
@@ -180,7 +180,7 @@ func (s *Study) asks(factor string, requested record.Cell) bool {
 
 // Index returns the place of a cell in Cells.
 func (p *Plan) Index(cell record.Cell) (int, bool) {
-	i, ok := p.index[completed(cell).Key()]
+	i, ok := p.index[cell.Key()]
 	return i, ok
 }
 
@@ -206,7 +206,7 @@ func (p *Plan) IsBaseline(cell record.Cell) bool {
 func (p *Plan) Matching(partial record.Cell) []int {
 	var out []int
 	for i, cell := range p.Cells {
-		if Matches(cell, partial) {
+		if p.Study.Kind.Matches(cell, partial) {
 			out = append(out, i)
 		}
 	}
@@ -251,10 +251,10 @@ func (p *Plan) Label(cell record.Cell) string {
 		}
 		parts = append(parts, levelLabel(f.Factor, level))
 	}
-	if len(parts) == 0 && PlaneOf(cell) == PlaneControl {
+	if len(parts) == 0 && p.Study.Kind == ControlPlane {
 		return levelLabel(FactorProxies, cell[FactorProxies])
 	}
-	if len(parts) == 0 && PlaneOf(cell) == PlaneResilience {
+	if len(parts) == 0 && p.Study.Kind == Resilience {
 		return levelLabel(FactorMesh, cell[FactorMesh])
 	}
 	if len(parts) == 0 {
@@ -344,7 +344,7 @@ func (p *Plan) CheckTrials(trials []record.Trial) error {
 			return fmt.Errorf("trial %s: the plan has no such place in a block", t.ID)
 		}
 		s := slots[t.Order]
-		if want := p.Cells[s.Cell]; want.Key() != completed(t.Cell).Key() || s.Repeat != t.Repeat {
+		if want := p.Cells[s.Cell]; want.Key() != t.Cell.Key() || s.Repeat != t.Repeat {
 			return fmt.Errorf("trial %s measured %s, where the plan has %s: another study or seed", t.ID, t.Cell.Key(), want.Key())
 		}
 	}

@@ -31,7 +31,7 @@ func levelPool(f Factor) []string {
 
 func cellGen(t *rapid.T, label string, least int) record.Cell {
 	out := record.Cell{}
-	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(factorNames(PlaneData)), least, 4, rapid.ID).Draw(t, label) {
+	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(factorNames(DataPlane)), least, 4, rapid.ID).Draw(t, label) {
 		f, _ := FactorByName(name)
 		out[name] = rapid.SampledFrom(levelPool(f)).Draw(t, label+" "+name)
 	}
@@ -48,7 +48,7 @@ func studyGen(t *rapid.T) *Study {
 	s.Title = proseGen.Draw(t, "title")
 	s.Story = proseGen.Draw(t, "story")
 	s.Settings = cellGen(t, "settings", 1)
-	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(factorNames(PlaneData)), 0, 3, rapid.ID).Draw(t, "factors") {
+	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(factorNames(DataPlane)), 0, 3, rapid.ID).Draw(t, "factors") {
 		delete(s.Settings, name)
 		f, _ := FactorByName(name)
 		levels := rapid.SliceOfNDistinct(rapid.SampledFrom(levelPool(f)), 1, 3, rapid.ID).Draw(t, name)
@@ -59,7 +59,7 @@ func studyGen(t *rapid.T) *Study {
 		s.Baseline = record.Cell{f.Factor: f.Levels[0]}
 	}
 	if rapid.Bool().Draw(t, "stop") {
-		s.Stop = &Stop{Finding: rapid.SampledFrom(FindingNamesOf(PlaneData)).Draw(t, "finding"), HalfWidth: Ratio(rapid.Float64Range(0.001, 1).Draw(t, "width"))}
+		s.Stop = &Stop{Finding: rapid.SampledFrom(DataPlane.FindingNames()).Draw(t, "finding"), HalfWidth: Ratio(rapid.Float64Range(0.001, 1).Draw(t, "width"))}
 	}
 	s.Interval = time.Duration(rapid.IntRange(100, 1000).Draw(t, "interval")) * time.Millisecond
 	s.Window = s.Interval * time.Duration(rapid.IntRange(1, 10).Draw(t, "window"))

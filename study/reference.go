@@ -17,8 +17,8 @@ func Reference() string {
 	s := defaults()
 	writeFields(&b, root(s), "")
 	b.WriteString("\n## Measures\n\n| studies of | names for `measures` |\n|---|---|\n")
-	for _, p := range Planes() {
-		fmt.Fprintf(&b, "| %s | `%s` |\n", p, strings.Join(MeasuresOf(p), "`, `"))
+	for _, p := range Kinds() {
+		fmt.Fprintf(&b, "| %s | `%s` |\n", p.About(), strings.Join(p.Measures(), "`, `"))
 	}
 	b.WriteString("\n## Factors\n\n")
 	writeFactors(&b, factors)
@@ -32,16 +32,16 @@ func Reference() string {
 	b.WriteString(referenceResilience)
 	b.WriteString(referenceSections)
 	b.WriteString(referenceFindings)
-	for _, p := range Planes() {
+	for _, p := range Kinds() {
 		writeFindings(&b, p)
 	}
 	return b.String()
 }
 
-func writeFindings(b *strings.Builder, p Plane) {
-	fmt.Fprintf(b, "\nOf studies of %s:\n\n| finding | what it is | unit |\n|---|---|---|\n", p.words())
+func writeFindings(b *strings.Builder, p Kind) {
+	fmt.Fprintf(b, "\nOf studies of %s:\n\n| finding | what it is | unit |\n|---|---|---|\n", p.About())
 	var run []finding.Def
-	for _, d := range FindingsOf(p).All() {
+	for _, d := range p.Findings().All() {
 		if d.Named() {
 			fmt.Fprintf(b, "| `%s` | %s | %s |\n", d.Name, d.Doc, d.Unit)
 		} else {

@@ -152,7 +152,7 @@ func (p *Plan) Climbs() []Climb {
 		from := len(out)
 		at := map[string]int{}
 		for i, cell := range p.Cells {
-			if _, ok := factor.Value(cell[s.Factor]); !ok || !Matches(cell, s.At) {
+			if _, ok := factor.Value(cell[s.Factor]); !ok || !p.Study.Kind.Matches(cell, s.At) {
 				continue
 			}
 			rest := cell.With(nil)

@@ -29,7 +29,7 @@ const leastBetween = 0.2 // seconds
 // change joins the ones before it; where they all join, and debounce_max is a
 // multiple of the time between them, whether the last one does. Such a trial's
 // figures differ from another's for no other reason. One sentence for each kind
-// and pair of times; none for studies of another plane.
+// and pair of times; none for studies of another kind.
 func (p *Plan) Resonances() []string {
 	var out []string
 	seen := map[string]bool{}
@@ -45,7 +45,7 @@ func (p *Plan) Resonances() []string {
 }
 
 func (s *Study) resonance(cell record.Cell) string {
-	if s.Control == nil || cell[FactorChange] == ChangeTrace {
+	if s.Kind != ControlPlane || cell[FactorChange] == ChangeTrace {
 		return ""
 	}
 	l, err := ControlOf(cell)

@@ -39,7 +39,7 @@ const (
 
 // Expected is the verdict that the study expects of a cell.
 func (s *Study) Expected(cell record.Cell) string {
-	if s.Scenario != nil && s.Scenario.Expect[cell[FactorVariant]] == ExpectFail {
+	if s.Kind == Resilience && s.Scenario.Expect[cell[FactorVariant]] == ExpectFail {
 		return ExpectFail
 	}
 	return ExpectPass
@@ -299,7 +299,7 @@ func (v expectValue) schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "object", AdditionalProperties: textValue{oneOf: []string{ExpectPass, ExpectFail}}.schema()}
 }
 
-// scenarioValue is a part of a study of resilience; a study of another plane
+// scenarioValue is a part of a study of resilience; a study of another kind
 // has none.
 type scenarioValue struct {
 	s    *Study

@@ -103,7 +103,7 @@ func TestTimelineOf(t *testing.T) {
 	if s.Scenario.Timeline.Steps[1].Action.Load.Announced == 0 {
 		t.Error("the study itself has changed")
 	}
-	if f, _ := FactorIn(PlaneResilience, FactorSkip); f.Name != "" {
+	if f, _ := Resilience.Factor(FactorSkip); f.Name != "" {
 		if got, err := f.Canonical("sale, gone,sale"); err != nil || got != "gone,sale" {
 			t.Errorf("%q, %v", got, err)
 		}

@@ -46,7 +46,7 @@ var scenarioFactors = func() []Factor {
 				f = of
 			}
 		}
-		if f.Plane = ""; doc != "" {
+		if f.Kind = ""; doc != "" {
 			f.Doc = doc
 		}
 		if def != "" {
@@ -62,7 +62,7 @@ var scenarioFactors = func() []Factor {
 		}
 		return rateLevel(s)
 	}
-	own := func(f Factor) Factor { f.Plane = PlaneResilience; return f }
+	own := func(f Factor) Factor { f.Kind = Resilience; return f }
 	text := func(name string, scope Scope, def, doc, pattern string, parse func(string) (string, *complaint), examples ...string) Factor {
 		return own(controlText(name, scope, def, doc, pattern, parse, examples...))
 	}
@@ -104,7 +104,7 @@ var scenarioFactors = func() []Factor {
 func shareControl(name string) Factor {
 	for _, f := range controlFactors {
 		if f.Name == name {
-			f.Plane = ""
+			f.Kind = ""
 			return f
 		}
 	}

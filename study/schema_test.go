@@ -48,7 +48,7 @@ func TestSchemaKnowsEveryFactorAndField(t *testing.T) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range Factors() {
+	for _, f := range DataPlane.Factors() {
 		if s.Defs[f.Name] == nil || s.Properties["factors"].Properties[f.Name] == nil || s.Properties["settings"].Properties[f.Name] == nil {
 			t.Errorf("factor %s is not in the schema", f.Name)
 		}
@@ -63,7 +63,7 @@ func TestSchemaKnowsEveryFactorAndField(t *testing.T) {
 // Defaults and examples in the table of factors are levels in their
 // canonical spelling.
 func TestFactorTable(t *testing.T) {
-	for _, f := range Factors() {
+	for _, f := range DataPlane.Factors() {
 		levels := append([]string{f.Default}, f.Levels...)
 		if f.Doc == "" || f.Scope == "" || f.Levels == nil && f.Pattern == "" {
 			t.Errorf("%s is not described", f.Name)

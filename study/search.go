@@ -125,7 +125,7 @@ func (d *decoder) checkSearches(s *Study) {
 			}
 			last = v
 		}
-		for _, name := range factorNames(s.Plane()) {
+		for _, name := range factorNames(s.Kind) {
 			level, named := one.At[name]
 			switch {
 			case named && name == one.Factor:

@@ -36,9 +36,9 @@ func override(tree *node, set string) error {
 		return nil // the decoder complains
 	}
 	steps := strings.Split(path, ".")
-	fields, plane := root(defaults()).names(), planeOf(tree)
+	fields, kind := root(defaults()).names(), kindOf(tree)
 	_, factor := FactorByName(steps[0])
-	if _, here := FactorIn(plane, steps[0]); !here && has(fields, steps[0]) {
+	if _, here := kind.Factor(steps[0]); !here && has(fields, steps[0]) {
 		factor = false // mesh is a field of every study, and a factor of some
 	}
 	if factor {
@@ -49,7 +49,7 @@ func override(tree *node, set string) error {
 		return nil
 	}
 	if !has(fields, steps[0]) {
-		for _, f := range FactorsOf(plane) {
+		for _, f := range kind.Factors() {
 			fields = append(fields, f.Name)
 		}
 		return at.Errorf(errs.Suggest(steps[0], fields), "unknown field %q in the study", clip(steps[0], 40))

@@ -10,6 +10,7 @@ import (
 
 // Study is a parsed study file with every default filled in.
 type Study struct {
+	Kind     Kind
 	Name     string // [a-z0-9-]+, also the name of the run
 	Title    string
 	Question string
@@ -104,12 +105,12 @@ const (
 // MeasureLedger, of studies of resilience, is what became of every request.
 const MeasureLedger = "ledger"
 
-// MeasuresOf returns every measure of a plane, in the order reports use.
-func MeasuresOf(p Plane) []string {
-	switch p {
-	case PlaneResilience:
+// Measures returns every measure of the kind, in the order reports use.
+func (k Kind) Measures() []string {
+	switch k {
+	case Resilience:
 		return []string{MeasureLedger, MeasureLatency, MeasureCPU, MeasureMemory}
-	case PlaneControl:
+	case ControlPlane:
 		return []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals}
 	}
 	return []string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure, MeasureThreads, MeasureProfile}
@@ -118,8 +119,8 @@ func MeasuresOf(p Plane) []string {
 // defaultMeasures are those of a study that names none: all but the signals
 // of the control plane, which are scraped within the window, at istiod's cost,
 // and profiles, which take time of their own.
-func defaultMeasures(p Plane) []string {
-	return slices.DeleteFunc(MeasuresOf(p), func(m string) bool { return m == MeasureSignals || m == MeasureProfile })
+func defaultMeasures(k Kind) []string {
+	return slices.DeleteFunc(k.Measures(), func(m string) bool { return m == MeasureSignals || m == MeasureProfile })
 }
 
 // Workload is what the worker does with a request, in every cell.

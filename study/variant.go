@@ -37,7 +37,7 @@ func ServerVariant(cell record.Cell) Variant {
 		return Variant{}
 	}
 	v := proxyVariant(cell)
-	v.MTLS = Effective(cell)[FactorMTLS]
+	v.MTLS = DataPlane.Effective(cell)[FactorMTLS]
 	v.Filters = cell[FactorFilters]
 	return v
 }

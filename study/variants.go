@@ -142,7 +142,7 @@ func (d *decoder) checkVariants(s *Study) {
 			continue // alike ones are one
 		}
 		for _, earlier := range s.Variants[:i] {
-			if Effective(s.Settings.With(v.Levels)).Key() == Effective(s.Settings.With(earlier.Levels)).Key() {
+			if s.Kind.Effective(s.Settings.With(v.Levels)).Key() == s.Kind.Effective(s.Settings.With(earlier.Levels)).Key() {
 				d.fail(d.pos("variants", v.Name), "give it a level of its own, or leave it out", "variants %s and %s are the same", earlier.Name, v.Name)
 			}
 		}

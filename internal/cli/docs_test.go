@@ -117,7 +117,7 @@ func TestDocumentsNameAllFactors(t *testing.T) {
 	}
 	named := strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(", \n", r) })
 	var want []string
-	for _, f := range study.Factors() {
+	for _, f := range study.DataPlane.Factors() {
 		want = append(want, f.Name)
 	}
 	slices.Sort(named)

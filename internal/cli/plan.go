@@ -21,10 +21,10 @@ func writePlan(w io.Writer, p *study.Plan) error {
 	s, e := p.Study, p.Estimate()
 	fmt.Fprintf(w, "%s: %s\n%s\n\n", s.Name, s.Title, s.Question)
 	cells, deploys, pods := writeDataCells, deploysData, "without starting pods"
-	switch s.Plane() {
-	case study.PlaneControl:
+	switch s.Kind {
+	case study.ControlPlane:
 		cells, deploys, pods = writeControlCells, deploysControl, "without making the simulated pods"
-	case study.PlaneResilience:
+	case study.Resilience:
 		cells, deploys, pods = writeScenarioCells, deploysScenario, "starting pods included"
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -233,11 +233,11 @@ func planCell(p *study.Plan, cell record.Cell) (plannedCell, error) {
 	if b, ok := p.BaselineOf(cell); ok {
 		one.Against = b
 	}
-	switch p.Study.Plane() {
-	case study.PlaneData:
+	switch p.Study.Kind {
+	case study.DataPlane:
 		one.Load, one.Worker = study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name()
 		return one, nil
-	case study.PlaneResilience:
+	case study.Resilience:
 		c := p.Study.Scenario
 		one.Mesh, one.Expected = cell[study.FactorMesh], plannedVerdict(p, cell)
 		one.Clients, one.ServicePods = c.Clients, c.Graph.Pods()

@@ -30,7 +30,7 @@ const otherPods = 20
 // the one node of the lab on this machine takes. What a cluster takes is not
 // known before it is asked.
 func fitsLocal(p *study.Plan) error {
-	if p.Study.Plane() != study.PlaneControl {
+	if p.Study.Kind != study.ControlPlane {
 		return nil
 	}
 	for _, cell := range p.Cells {

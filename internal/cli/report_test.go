@@ -49,7 +49,7 @@ func writeSimulated(t *testing.T, dir string, blocks int, overhead, scatter floa
 		t.Fatal(err)
 	}
 	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-	header := record.Header{Schema: record.Schema, RunID: filepath.Base(dir), Study: s.Name, Started: start, Seed: 5, Lab: "local",
+	header := record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: filepath.Base(dir), Study: s.Name, Started: start, Seed: 5, Lab: "local",
 		Machine: record.Machine{CPUModel: "simulated", CPUs: 2, Kernel: "6.1"}}
 	d, err := store.Create(dir, header, []byte(simulatedStudy), s.Marshal())
 	if err != nil {

@@ -117,7 +117,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	} else if options.Out == "" {
 		options.Out = filepath.Join("runs", s.Name+"-"+time.Now().UTC().Format("20060102-150405"))
 	}
-	if s.Plane() == study.PlaneControl || runner.SetsControl(plan) {
+	if s.Kind == study.ControlPlane || runner.SetsControl(plan) {
 		plane, err := openControl(ctx, where)
 		if err != nil {
 			return err
@@ -299,7 +299,7 @@ func envoyVersions(plan *study.Plan) []string {
 			seen[v] = true
 		}
 	}
-	if plan.Study.Scenario != nil {
+	if plan.Study.Kind == study.Resilience {
 		for _, step := range plan.Study.Scenario.Timeline.Steps {
 			if r := step.Action.Restart; r != nil && r.Proxy != "" {
 				seen[r.Proxy] = true

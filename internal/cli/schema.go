@@ -52,7 +52,7 @@ func newStudyListCommand(env *Env) *cobra.Command {
 					return err
 				}
 				one := listed{name, s.Title, s.Question, ""}
-				if s.Plane() == study.PlaneResilience {
+				if s.Kind == study.Resilience {
 					one.Story = s.Story
 				}
 				all = append(all, one)

@@ -76,14 +76,14 @@ func TestDecorateRefuses(t *testing.T) {
 // cellOf is a cell of a study of resilience with levels in place of defaults.
 func cellOf(levels ...string) record.Cell {
 	cell := record.Cell{}
-	for _, f := range study.FactorsOf(study.PlaneResilience) {
+	for _, f := range study.Resilience.Factors() {
 		cell[f.Name] = f.Default
 	}
 	cell[study.FactorMesh] = study.MeshLinkerd
 	for i := 0; i < len(levels); i += 2 {
 		cell[levels[i]] = levels[i+1]
 	}
-	return study.Effective(cell)
+	return study.Resilience.Effective(cell)
 }
 
 func TestLevers(t *testing.T) {

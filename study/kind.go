@@ -1,0 +1,163 @@
+package study
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Kind says what a trial of a study does. It is decided once, when the file is
+// parsed, and never guessed from what a study or a cell happens to have.
+type Kind string
+
+// The kinds of study, as files and run directories name them.
+const (
+	DataPlane    Kind = record.KindDataPlane    // requests through sidecars
+	ControlPlane Kind = record.KindControlPlane // configuration on its way to sidecars
+	Resilience   Kind = record.KindResilience   // requests while things break
+)
+
+// Kinds lists all of them.
+func Kinds() []Kind { return []Kind{DataPlane, ControlPlane, Resilience} }
+
+func kindNames() []string {
+	var out []string
+	for _, k := range Kinds() {
+		out = append(out, string(k))
+	}
+	return out
+}
+
+// About is what studies of the kind are about, in words: "the data plane".
+func (k Kind) About() string {
+	switch k {
+	case ControlPlane:
+		return "the control plane"
+	case Resilience:
+		return "resilience"
+	}
+	return "the data plane"
+}
+
+// Factors returns the table of the kind's factors, in the order reports use.
+// The caller must not change it.
+func (k Kind) Factors() []Factor {
+	switch k {
+	case ControlPlane:
+		return controlFactors
+	case Resilience:
+		return scenarioFactors
+	}
+	return factors
+}
+
+// Factor finds a factor of the kind. One name may stand for factors of two
+// kinds that differ a little.
+func (k Kind) Factor(name string) (Factor, bool) {
+	for _, f := range k.Factors() {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return Factor{}, false
+}
+
+// Effective returns a full cell as it takes effect: factors that mean nothing
+// there become [NotApplicable], and levels that cannot hold become those that
+// do.
+func (k Kind) Effective(cell record.Cell) record.Cell {
+	switch k {
+	case ControlPlane:
+		return controlEffective(cell)
+	case Resilience:
+		return scenarioEffective(cell)
+	}
+	return dataEffective(cell)
+}
+
+// Matches reports whether a cell of a plan is one that partial describes:
+// putting partial over it changes nothing.
+func (k Kind) Matches(cell, partial record.Cell) bool {
+	return k.Effective(cell.With(partial)).Key() == cell.Key()
+}
+
+// sections are the parts of a file that make a study one of a kind.
+var sections = map[Kind]string{ControlPlane: "control", Resilience: "timeline"}
+
+func only(k ...Kind) []Kind { return k }
+
+// kindOf finds the kind of a file that has been read into a tree: the one it
+// names, or the one that its sections make it.
+func kindOf(root *node) Kind {
+	if n := root.get("kind"); n != nil {
+		if named := Kind(strings.TrimSpace(n.text)); n.kind == scalar && slices.Contains(Kinds(), named) {
+			return named
+		}
+	}
+	for _, k := range Kinds() {
+		if s := sections[k]; s != "" && root.get(s) != nil {
+			return k
+		}
+	}
+	return DataPlane
+}
+
+// checkKind complains of a file whose sections do not go with the kind that it
+// names, or with each other.
+func (d *decoder) checkKind() {
+	if d.root.kind != mapping {
+		return
+	}
+	for _, of := range Kinds() {
+		section := sections[of]
+		if section == "" {
+			continue
+		}
+		switch n := d.root.get(section); {
+		case n != nil && of != d.kind:
+			d.fail(n.pos, "leave it out, or say kind: "+string(of), "the section %s is for studies of %s, and this is one of %s", section, of.About(), d.kind.About())
+		case n == nil && of == d.kind && of == Resilience:
+			d.fail(d.pos("kind"), "add the section timeline, or leave kind out", "a study of resilience needs a timeline")
+		}
+	}
+}
+
+// allFactors are those of all kinds, each once, and the one that chooses a
+// variant.
+func allFactors() []Factor {
+	var out []Factor
+	for _, k := range Kinds() {
+		for _, f := range k.Factors() {
+			if !slices.ContainsFunc(out, func(o Factor) bool { return o.Name == f.Name }) {
+				out = append(out, f)
+			}
+		}
+	}
+	return append(out, variantFactor)
+}
+
+// foreign is the complaint about something that belongs to another kind.
+func foreign(what string, of, here Kind) *complaint {
+	hint := "leave it out"
+	switch s := sections[of]; {
+	case s != "" && here == DataPlane:
+		hint = fmt.Sprintf("leave it out, or add the section %s, which makes this a study of %s", s, of.About())
+		if of == ControlPlane {
+			hint = "leave it out, or add the section control: {}, which makes this a study of the control plane"
+		}
+	case s == "":
+		hint = fmt.Sprintf("leave it out; a study without the section %s is one of the data plane", sections[here])
+	}
+	return complain(hint, "%s belongs to %s, and this study is one of %s", what, of.About(), here.About())
+}
+
+// notHere says of a name in a mapping whether it belongs to other kinds only.
+func (d *decoder) notHere(name string, of []Kind, pos Pos) bool {
+	if len(of) == 0 || slices.Contains(of, d.kind) {
+		return false
+	}
+	d.complain(pos, foreign(fmt.Sprintf("%q", name), of[0], d.kind))
+	return true
+}

@@ -1,0 +1,55 @@
+package study
+
+import (
+	"strings"
+	"testing"
+)
+
+const resilientFile = `graph: {services: {front: {}}}
+load: {to: front}
+timeline: {duration: 10s}
+`
+
+// TestKindIsDecidedOnce: a file names its kind, or its sections do, and what is
+// written back says so.
+func TestKindIsDecidedOnce(t *testing.T) {
+	head := "name: a\nquestion: b\n"
+	for text, want := range map[string]Kind{
+		"":                                   DataPlane,
+		"kind: data-plane\n":                 DataPlane,
+		"control: {}\n":                      ControlPlane,
+		"kind: control-plane\n":              ControlPlane,
+		"kind: control-plane\ncontrol: {}\n": ControlPlane,
+		resilientFile:                        Resilience,
+		"kind: resilience\n" + resilientFile: Resilience,
+	} {
+		s := parseOK(t, head+text)
+		if s.Kind != want {
+			t.Errorf("%q is a study of kind %s, want %s", text, s.Kind, want)
+		}
+		written := string(s.Marshal())
+		if !strings.Contains(written, "\nkind: "+string(want)+"\n") {
+			t.Errorf("%q is written without its kind:\n%s", text, written)
+		}
+		if again := parseOK(t, written); again.Kind != want {
+			t.Errorf("%q becomes %s when it is read again", text, again.Kind)
+		}
+	}
+}
+
+func TestKindThatIsNot(t *testing.T) {
+	head := "name: a\nquestion: b\n"
+	for text, want := range map[string]string{
+		"kind: everything\n":                              `a.yaml:3:7: unknown value "everything"`,
+		"kind: data-plane\ncontrol: {}\n":                 "the section control is for studies of the control plane, and this is one of the data plane",
+		"kind: control-plane\n" + resilientFile:           "the section timeline is for studies of resilience",
+		"kind: resilience\n":                              "a study of resilience needs a timeline",
+		"control: {}\n" + resilientFile:                   "the section timeline is for studies of resilience",
+		"kind: control-plane\nsettings: {sidecars: none}": `"sidecars" belongs to the data plane`,
+	} {
+		_, err := Parse([]byte(head+text), "a.yaml", nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
