@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // Problem is something wrong with a graph.
@@ -145,8 +146,8 @@ func (c *checker) service(s Service) {
 	if s.Queue > 0 && s.Concurrency == 0 {
 		c.fail(at+".queue", "set concurrency as well", "nobody waits where concurrency has no bound")
 	}
-	if !slices.Contains([]string{HTTP1, HTTP2, GRPC}, s.Protocol) {
-		c.fail(at+".protocol", "http1, http2 or grpc", "unknown protocol %q", clip(s.Protocol))
+	if !protocol.Of(s.Protocol).Calls {
+		c.fail(at+".protocol", protocol.List(protocol.Names(protocol.Calls)), "unknown protocol %q", clip(s.Protocol))
 	}
 	if s.Mode != Sequence && s.Mode != Parallel {
 		c.fail(at+".mode", "sequence or parallel", "unknown mode %q", clip(s.Mode))

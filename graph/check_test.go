@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // chain is front -> bar, with ten replicas of bar as in the published
@@ -29,7 +30,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"good", func(g *graph.Graph) {}, "", ""},
 		{"everything set", func(g *graph.Graph) {
-			g.Services[0] = graph.Service{Name: "front", Replicas: 3, Sidecar: true, Protocol: graph.GRPC, ResponseBytes: 1024, CPU: time.Millisecond, Concurrency: 5, Queue: 7,
+			g.Services[0] = graph.Service{Name: "front", Replicas: 3, Sidecar: true, Protocol: protocol.GRPC, ResponseBytes: 1024, CPU: time.Millisecond, Concurrency: 5, Queue: 7,
 				ServiceTime: graph.ServiceTime{Distribution: graph.Lognormal, Mean: time.Second, Sigma: 0.5}, Failures: []graph.Failure{{Share: 0.5, How: graph.FailStatus, Status: 503}}, Mode: graph.Parallel,
 				Calls: []graph.Call{{To: "bar", RequestBytes: 9, Timeout: time.Second, Retries: 2, Probability: 0.25, Times: 3}}}
 		}, "", ""},

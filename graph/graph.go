@@ -3,13 +3,8 @@ package graph
 import (
 	"math"
 	"time"
-)
 
-// Protocols between services.
-const (
-	HTTP1 = "http1"
-	HTTP2 = "http2"
-	GRPC  = "grpc"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // Modes of a service's calls.
@@ -115,7 +110,7 @@ func (g Graph) WithDefaults() Graph {
 			s.Replicas = 1
 		}
 		if s.Protocol == "" {
-			s.Protocol = HTTP1
+			s.Protocol = protocol.HTTP1
 		}
 		if s.Mode == "" {
 			s.Mode = Sequence

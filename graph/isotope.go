@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/yamltree"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // MaxFile is how many bytes a graph's file may have.
@@ -157,9 +158,9 @@ func (r *isotope) common(s *Service, field string, value *yamltree.Node, path st
 	case "type":
 		switch strings.ToLower(value.Text) {
 		case "http":
-			s.Protocol = HTTP1
+			s.Protocol = protocol.HTTP1
 		case "grpc":
-			s.Protocol = GRPC
+			s.Protocol = protocol.GRPC
 		default:
 			r.fail(value, path, "http or grpc", "unknown type %q", clip(value.Text))
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 const isotopeFile = `apiVersion: v1alpha1
@@ -57,10 +58,10 @@ func TestReadIsotope(t *testing.T) {
 		return graph.ServiceTime{Distribution: graph.Fixed, Mean: d}
 	}
 	want := graph.Graph{Services: []graph.Service{
-		{Name: "a", Replicas: 3, Protocol: graph.GRPC, ResponseBytes: 16384, ServiceTime: sleep(100 * time.Millisecond), Failures: []graph.Failure{{Share: 0.0001, How: graph.FailStatus, Status: 500}}, Mode: graph.Sequence},
-		{Name: "b", Replicas: 1, Protocol: graph.HTTP1, ResponseBytes: 3 << 19, Mode: graph.Sequence},
-		{Name: "c", Replicas: 3, Protocol: graph.GRPC, ResponseBytes: 16384, ServiceTime: sleep(5 * time.Millisecond), Calls: []graph.Call{call("a", 10240, 0.25), call("b", 1024, 1)}, Mode: graph.Sequence},
-		{Name: "d", Replicas: 3, Protocol: graph.GRPC, ResponseBytes: 16384, ServiceTime: sleep(10 * time.Millisecond), Failures: []graph.Failure{{Share: 0.5, How: graph.FailStatus, Status: 500}}, Calls: []graph.Call{call("a", 1024, 1), call("c", 1024, 1)}, Mode: graph.Parallel},
+		{Name: "a", Replicas: 3, Protocol: protocol.GRPC, ResponseBytes: 16384, ServiceTime: sleep(100 * time.Millisecond), Failures: []graph.Failure{{Share: 0.0001, How: graph.FailStatus, Status: 500}}, Mode: graph.Sequence},
+		{Name: "b", Replicas: 1, Protocol: protocol.HTTP1, ResponseBytes: 3 << 19, Mode: graph.Sequence},
+		{Name: "c", Replicas: 3, Protocol: protocol.GRPC, ResponseBytes: 16384, ServiceTime: sleep(5 * time.Millisecond), Calls: []graph.Call{call("a", 10240, 0.25), call("b", 1024, 1)}, Mode: graph.Sequence},
+		{Name: "d", Replicas: 3, Protocol: protocol.GRPC, ResponseBytes: 16384, ServiceTime: sleep(10 * time.Millisecond), Failures: []graph.Failure{{Share: 0.5, How: graph.FailStatus, Status: 500}}, Calls: []graph.Call{call("a", 1024, 1), call("c", 1024, 1)}, Mode: graph.Parallel},
 	}}
 	if !reflect.DeepEqual(got.Graph, want) {
 		t.Errorf("got  %+v\nwant %+v", got.Graph, want)

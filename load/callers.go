@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -23,21 +24,13 @@ func newCallers(spec *Spec, t target, addr *net.TCPAddr) ([]caller, error) {
 		}
 		d.tls = config
 	}
-	callers := make([]caller, spec.Connections)
-	var w *wire
-	if t.protocol == HTTP1 || t.protocol == TCP {
-		w = newWire(spec, t)
+	speak := dialects[t.protocol.Name]
+	if speak.wire != nil {
+		speak.caller = overWire(speak.wire(spec, t))
 	}
+	callers := make([]caller, spec.Connections)
 	for i := range callers {
-		switch t.protocol {
-		case HTTP2:
-			callers[i] = newHTTP2Caller(spec, t, d)
-		case GRPC:
-			callers[i] = newGRPCCaller(spec, t, d)
-		default:
-			callers[i] = &wireCaller{wire: w, dialer: d, keep: spec.KeepAlive, buf: make([]byte, 16<<10)}
-			callers[i].(*wireCaller).answer = w.newAnswer(&http1.Cache{})
-		}
+		callers[i] = speak.caller(spec, t, d)
 	}
 	return callers, nil
 }
@@ -45,11 +38,8 @@ func newCallers(spec *Spec, t target, addr *net.TCPAddr) ([]caller, error) {
 // tlsConfig turns the Spec's options into those of crypto/tls.
 func (s *Spec) tlsConfig(t target) (*tls.Config, error) {
 	config := &tls.Config{ServerName: t.host}
-	switch t.protocol {
-	case HTTP1:
-		config.NextProtos = []string{"http/1.1"}
-	case HTTP2, GRPC:
-		config.NextProtos = []string{"h2"}
+	if t.protocol.ALPN != "" {
+		config.NextProtos = []string{t.protocol.ALPN}
 	}
 	if s.TLS == nil {
 		return config, nil
@@ -138,6 +128,13 @@ type wireCaller struct {
 	mu     sync.Mutex
 	conn   net.Conn
 	closed bool
+}
+
+// overWire returns what makes callers that speak w.
+func overWire(w *wire) func(*Spec, target, *dialer) caller {
+	return func(spec *Spec, _ target, d *dialer) caller {
+		return &wireCaller{wire: w, dialer: d, keep: spec.KeepAlive, buf: make([]byte, 16<<10), answer: w.newAnswer(&http1.Cache{})}
+	}
 }
 
 func (c *wireCaller) connect(ctx context.Context) error {
@@ -250,3 +247,5 @@ func (c *wireCaller) exchange(ctx context.Context, conn net.Conn, job job, out *
 		}
 	}
 }
+
+func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/load/arrival"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // drawPlan draws a Spec with some schedule and changes of its rate.
@@ -189,7 +190,7 @@ func TestSetRate(t *testing.T) {
 		"burst":   func(s *Spec) { s.Arrival = Burst },
 		"threads": func(s *Spec) { s.Threads = 3 },
 		"shared":  func(s *Spec) { s.Share = &Share{Index: 1, Of: 4} },
-		"http2":   func(s *Spec) { s.URL, s.Protocol = plain.URL, HTTP2 },
+		"http2":   func(s *Spec) { s.URL, s.Protocol = plain.URL, protocol.HTTP2 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -337,7 +338,7 @@ func TestStopCutsTheSchedule(t *testing.T) {
 	for name, change := range map[string]func(*Spec){
 		"poisson": func(s *Spec) {},
 		"threads": func(s *Spec) { s.Threads = 3 },
-		"http2":   func(s *Spec) { s.URL, s.Protocol = plain.URL, HTTP2 },
+		"http2":   func(s *Spec) { s.URL, s.Protocol = plain.URL, protocol.HTTP2 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 10 {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // TestLibraries runs the protocols that go through other libraries, over TLS
@@ -41,8 +42,8 @@ func TestLibraries(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := grpc.NewServer(grpc.ForceServerCodecV2(rawgrpc.Codec{}))
-	g.RegisterService(&grpc.ServiceDesc{ServiceName: GRPCService, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
-		MethodName: GRPCMethod,
+	g.RegisterService(&grpc.ServiceDesc{ServiceName: protocol.GRPCService, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
+		MethodName: protocol.GRPCMethod,
 		Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 			var in rawgrpc.Message
 			if err := decode(&in); err != nil {
@@ -55,10 +56,10 @@ func TestLibraries(t *testing.T) {
 	defer g.Stop()
 
 	for _, tt := range []struct{ name, url, protocol string }{
-		{"http1 tls", secure.URL, HTTP1},
-		{"http2 tls", secure.URL, HTTP2},
-		{"http2", plain.URL, HTTP2},
-		{"grpc", "grpc://" + l.Addr().String(), GRPC},
+		{"http1 tls", secure.URL, protocol.HTTP1},
+		{"http2 tls", secure.URL, protocol.HTTP2},
+		{"http2", plain.URL, protocol.HTTP2},
+		{"grpc", "grpc://" + l.Addr().String(), protocol.GRPC},
 	} {
 		for _, mode := range []string{"paced", "max", "new connections"} {
 			t.Run(tt.name+" "+mode, func(t *testing.T) {
@@ -103,7 +104,7 @@ func TestLibraries(t *testing.T) {
 		defer close(hang)
 		ctx, cancel := context.WithCancel(context.Background())
 		spec := quick(server.URL)
-		spec.Protocol, spec.DurationS = HTTP2, 60
+		spec.Protocol, spec.DurationS = protocol.HTTP2, 60
 		running, err := Start(ctx, spec)
 		if err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ type loops struct {
 }
 
 func newLoops(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, col *collector) (*loops, error) {
-	w := newWire(spec, t)
+	w := dialects[t.protocol.Name].wire(spec, t)
 	ls := &loops{timeout: seconds(spec.TimeoutS), last: &change{}}
 	for i := range spec.Threads {
 		base := part(spec.Connections, spec.Threads, i)

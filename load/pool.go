@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // caller makes requests over one connection, or one stream of a shared
@@ -82,9 +83,9 @@ type pool struct {
 const defaultStreams = 100
 
 // streams returns how many requests each connection carries at once.
-func (s *Spec) streams(protocol string) int {
+func (s *Spec) streams(p protocol.Protocol) int {
 	switch {
-	case protocol != HTTP2 && protocol != GRPC, !s.KeepAlive:
+	case !p.Multiplexed, !s.KeepAlive:
 		return 1
 	case s.StreamsPerConnection > 0:
 		return s.StreamsPerConnection

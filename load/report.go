@@ -58,7 +58,7 @@ func (r *Result) Report() Report {
 	w := r.Total()
 	t, _ := r.Spec.parseTarget()
 	rep := Report{
-		Schema: reportSchema, URL: r.Spec.URL, Protocol: t.protocol, Arrival: r.Spec.Arrival,
+		Schema: reportSchema, URL: r.Spec.URL, Protocol: t.protocol.Name, Arrival: r.Spec.Arrival,
 		Connections: r.Spec.Connections, MaxConnections: r.Spec.MaxConnections, KeepAlive: r.Spec.KeepAlive, Seed: r.Spec.Seed,
 		StartUnixNS: r.Start.UnixNano(),
 		Start:       r.Start.UTC().Format("2006-01-02T15:04:05.000Z07:00"), DurationS: float64(r.EndNS) / 1e9,
@@ -141,9 +141,8 @@ func Judge(w *Window, spec *Spec) Verdict {
 		}
 		// Each event loop has a thread; the pool has as many as there are cores.
 		t, _ := spec.parseTarget()
-		looped := !t.tls && (t.protocol == HTTP1 || t.protocol == TCP)
 		busy := w.CPU.Total() / (float64(w.DurationNS) / 1e9) / float64(max(1, spec.Threads))
-		if looped && busy > maxBusyRatio {
+		if t.looped() && busy > maxBusyRatio {
 			warn("the generator used %.0f%% of its CPU; use more threads or less load", busy*100)
 		}
 	}

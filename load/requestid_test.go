@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // heard collects the values of two headers, as a server sees them.
@@ -68,11 +69,11 @@ func TestRequestIDs(t *testing.T) {
 		name, url, protocol string
 		threads             int
 	}{
-		{"http1", plain.URL, HTTP1, 1},
-		{"http1, threads", plain.URL, HTTP1, 3},
-		{"http1 tls", secure.URL, HTTP1, 1},
-		{"http2", plain.URL, HTTP2, 1},
-		{"grpc", "grpc://" + l.Addr().String(), GRPC, 1},
+		{"http1", plain.URL, protocol.HTTP1, 1},
+		{"http1, threads", plain.URL, protocol.HTTP1, 3},
+		{"http1 tls", secure.URL, protocol.HTTP1, 1},
+		{"http2", plain.URL, protocol.HTTP2, 1},
+		{"grpc", "grpc://" + l.Addr().String(), protocol.GRPC, 1},
 	} {
 		for _, rate := range []Rate{400, Max} {
 			t.Run(fmt.Sprintf("%s at %v", tt.name, rate), func(t *testing.T) {
@@ -94,7 +95,7 @@ func TestRequestIDs(t *testing.T) {
 					if seen.ids[h.ID(req)] != 1 {
 						t.Fatalf("the server saw %s %d times, of %v", h.ID(req), seen.ids[h.ID(req)], seen.ids)
 					}
-					if want := map[bool]int{true: 0, false: 200}[tt.protocol == GRPC]; req.Outcome == OutcomeOK && req.Status != want {
+					if want := map[bool]int{true: 0, false: 200}[tt.protocol == protocol.GRPC]; req.Outcome == OutcomeOK && req.Status != want {
 						t.Fatalf("%+v: want status %d", req, want)
 					}
 				}

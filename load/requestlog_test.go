@@ -270,7 +270,7 @@ func BenchmarkRequestBytes(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			w := newWire(&spec, t)
+			w := newHTTPWire(&spec, t)
 			var scratch []byte
 			n := 0
 			for i := range int64(b.N) {

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -10,14 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/load/arrival"
-)
-
-// Protocols.
-const (
-	HTTP1 = "http1" // HTTP/1.1, one request at a time on a connection
-	HTTP2 = "http2" // HTTP/2, with prior knowledge or by ALPN, multiplexed
-	GRPC  = "grpc"  // gRPC unary with raw bytes as the message
-	TCP   = "tcp"   // TCP echo: payload out, as many bytes back
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // Arrivals.
@@ -119,10 +113,10 @@ type TLS struct {
 // Spec says what a run sends, over what, and when. [DefaultSpec] and
 // [ParseSpec] fill in defaults; [Spec.Validate] checks it.
 type Spec struct {
-	// URL is the target: http, https, grpc, grpcs, tcp or tls scheme, with a
-	// port (80 and 443 are the defaults of http and https).
+	// URL is the target: of a scheme of package protocol, with a port unless
+	// the scheme has one by default.
 	URL      string `json:"url"`
-	Protocol string `json:"protocol"` // HTTP1, HTTP2, GRPC or TCP; from the URL's scheme if empty
+	Protocol string `json:"protocol"` // a name of package protocol; from the URL's scheme if empty
 	// Method and Headers are for HTTP, Headers also for gRPC metadata.
 	Method  string   `json:"method,omitempty"` // GET, or POST with a payload, if empty
 	Headers []Header `json:"headers,omitempty"`
@@ -216,25 +210,12 @@ func ParseSpec(data []byte) (Spec, error) {
 
 // target is a Spec's URL, taken apart.
 type target struct {
-	protocol string
+	protocol protocol.Protocol
 	tls      bool
 	host     string // for DNS and SNI
 	port     string
 	hostPort string // as the URL has it, for the Host header
 	path     string // path and query
-}
-
-var schemes = map[string]struct {
-	protocol string
-	tls      bool
-	port     string
-}{
-	"http":  {HTTP1, false, "80"},
-	"https": {HTTP1, true, "443"},
-	"grpc":  {GRPC, false, ""},
-	"grpcs": {GRPC, true, ""},
-	"tcp":   {TCP, false, ""},
-	"tls":   {TCP, true, ""},
 }
 
 // parseTarget takes the URL apart and settles the protocol.
@@ -243,16 +224,17 @@ func (s *Spec) parseTarget() (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("url: %v", err)
 	}
-	scheme, ok := schemes[u.Scheme]
+	speaks, endpoint, ok := protocol.OfScheme(u.Scheme)
 	if !ok || u.Host == "" {
-		return target{}, fmt.Errorf("url %q: want http://HOST[:PORT]/PATH, or https, grpc, grpcs, tcp or tls in its place", s.URL)
+		schemes := protocol.Schemes()
+		return target{}, fmt.Errorf("url %q: want %s://HOST[:PORT]/PATH, or %s in its place", s.URL, schemes[0], protocol.List(schemes[1:]))
 	}
 	if u.User != nil {
 		return target{}, fmt.Errorf("url %q: user and password in a URL are not sent; give an Authorization header", u.Redacted())
 	}
-	t := target{protocol: scheme.protocol, tls: scheme.tls, host: u.Hostname(), port: u.Port(), hostPort: u.Host, path: u.RequestURI()}
-	if t.port == "" {
-		t.port = scheme.port
+	t := target{protocol: speaks, tls: endpoint.TLS, host: u.Hostname(), port: u.Port(), hostPort: u.Host, path: u.RequestURI()}
+	if t.port == "" && endpoint.DefaultPort != 0 {
+		t.port = strconv.Itoa(endpoint.DefaultPort)
 	}
 	if t.port == "" {
 		return target{}, fmt.Errorf("url %q: %s needs a port", s.URL, u.Scheme)
@@ -260,23 +242,15 @@ func (s *Spec) parseTarget() (target, error) {
 	if n, err := strconv.Atoi(t.port); err != nil || n < 1 || n > 65535 {
 		return target{}, fmt.Errorf("url %q: port %s is not between 1 and 65535", s.URL, t.port)
 	}
-	if s.Protocol != "" && s.Protocol != t.protocol {
+	if asked := protocol.Of(s.Protocol); s.Protocol != "" && asked.Name != speaks.Name {
 		// http and https carry either version of HTTP, and gRPC over it.
-		if t.protocol != HTTP1 || (s.Protocol != HTTP2 && s.Protocol != GRPC) {
+		if !speaks.Methods || !asked.Web {
 			return target{}, fmt.Errorf("protocol %q does not go with url %q", s.Protocol, s.URL)
 		}
-		t.protocol = s.Protocol
+		t.protocol = asked
 	}
-	if t.protocol == GRPC && (t.path == "/" || t.path == "") {
-		t.path = "/" + GRPCService + "/" + GRPCMethod
+	if t.path == "/" || t.path == "" {
+		t.path = cmp.Or(t.protocol.DefaultPath, t.path)
 	}
 	return t, nil
 }
-
-// GRPCService and GRPCMethod name the unary method that is called unless the
-// URL names another. Its messages are raw bytes, not protobuf: the payload
-// is what follows the five bytes of gRPC framing.
-const (
-	GRPCService = "meshtrial.v1.Echo"
-	GRPCMethod  = "Unary"
-)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/load/arrival"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 func TestSpecErrors(t *testing.T) {
@@ -17,7 +18,7 @@ func TestSpecErrors(t *testing.T) {
 		"port 99999":             func(s *Spec) { s.URL = "http://localhost:99999/" },
 		"user and password":      func(s *Spec) { s.URL = "http://a:b@localhost/" },
 		"protocol \"http3\"":     func(s *Spec) { s.Protocol = "http3" },
-		"does not go with":       func(s *Spec) { s.Protocol = TCP },
+		"does not go with":       func(s *Spec) { s.Protocol = protocol.TCP },
 		"connections 0":          func(s *Spec) { s.Connections = 0 },
 		"threads 17":             func(s *Spec) { s.Threads = 17 },
 		"one request at a time":  func(s *Spec) { s.StreamsPerConnection = 2 },
@@ -43,7 +44,7 @@ func TestSpecErrors(t *testing.T) {
 		"client certificate":     func(s *Spec) { s.URL = "https://h/"; s.TLS = &TLS{CertPEM: "x", KeyPEM: "y"} },
 		"max_connections 3":      func(s *Spec) { s.MaxConnections = 3 },
 		"are always busy":        func(s *Spec) { s.MaxConnections, s.Rate = 99, Max },
-		"see streams":            func(s *Spec) { s.MaxConnections, s.Protocol = 99, HTTP2 },
+		"see streams":            func(s *Spec) { s.MaxConnections, s.Protocol = 99, protocol.HTTP2 },
 		"only in plain text":     func(s *Spec) { s.MaxConnections, s.URL = 99, "https://h/" },
 		"request_id \"a b\"":     func(s *Spec) { s.RequestID = "a b" },
 		"headers to carry it":    func(s *Spec) { s.URL, s.PayloadBytes, s.RequestID = "tcp://h:1", 1, "a" },

@@ -59,8 +59,7 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	d.end.Store(int64(seconds(spec.DurationS)))
 	e := newEdges(interval)
 	shards := 1
-	looped := !t.tls && (t.protocol == HTTP1 || t.protocol == TCP)
-	if looped {
+	if t.looped() {
 		shards = spec.Threads
 	}
 	col := newCollector(shards, interval, spec.Rate == Max, e, func(iv Interval, s Summary) { r.publish(iv, s, observe) })
@@ -80,7 +79,7 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	}
 
 	var eng engine
-	if looped {
+	if t.looped() {
 		eng, err = newLoops(&spec, t, addr, d, e, col)
 	} else {
 		eng, err = newPool(&spec, t, addr, d, e, col)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http2/h2c"
 
 	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // TestStartTogether: several generators begin at one instant, whoever was
@@ -28,7 +29,7 @@ func TestStartTogether(t *testing.T) {
 	together := func(i int) {
 		spec := quick("http://" + addr + "/")
 		if i == 2 {
-			spec.URL, spec.Protocol = plain.URL, HTTP2
+			spec.URL, spec.Protocol = plain.URL, protocol.HTTP2
 		}
 		spec.StartAtUnixNS, spec.Arrival, spec.Share = at.UnixNano(), Uniform, &Share{Index: i, Of: 3}
 		r, err := Run(context.Background(), spec, nil)
@@ -74,9 +75,9 @@ func TestStartTogether(t *testing.T) {
 		t.Errorf("a start tomorrow: %v", err)
 	}
 	for _, rate := range []Rate{400, Max} {
-		for _, protocol := range []string{HTTP1, HTTP2} {
+		for _, speaks := range []string{protocol.HTTP1, protocol.HTTP2} {
 			spec := quick(plain.URL)
-			spec.Protocol, spec.Rate = protocol, rate
+			spec.Protocol, spec.Rate = speaks, rate
 			spec.StartAtUnixNS = time.Now().Add(time.Minute).UnixNano()
 			running, err := Start(context.Background(), spec)
 			if err != nil {
@@ -88,7 +89,7 @@ func TestStartTogether(t *testing.T) {
 			running.Stop()
 			r, err := running.Result(context.Background())
 			if err != nil || r.Total().Scheduled != 0 || r.EndNS != 0 || r.Report().Valid {
-				t.Errorf("%s at %v, stopped before its start: %+v, %v", protocol, rate, r.Total().Account, err)
+				t.Errorf("%s at %v, stopped before its start: %+v, %v", speaks, rate, r.Total().Account, err)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // Limits of a Spec.
@@ -30,10 +31,8 @@ func (s *Spec) Validate() error {
 }
 
 func (s *Spec) validate() error {
-	switch s.Protocol {
-	case "", HTTP1, HTTP2, GRPC, TCP:
-	default:
-		return fmt.Errorf("protocol %q: want http1, http2, grpc or tcp", s.Protocol)
+	if s.Protocol != "" && protocol.Of(s.Protocol).Name == "" {
+		return fmt.Errorf("protocol %q: want %s", s.Protocol, protocol.List(protocol.Names(nil)))
 	}
 	t, err := s.parseTarget()
 	if err != nil {
@@ -54,9 +53,8 @@ func (s *Spec) validate() error {
 	if err := between("streams_per_connection", float64(s.StreamsPerConnection), 0, maxStreams); err != nil {
 		return err
 	}
-	multiplexed := t.protocol == HTTP2 || t.protocol == GRPC
-	if s.StreamsPerConnection > 1 && !multiplexed {
-		return fmt.Errorf("streams_per_connection %d: %s carries one request at a time on a connection", s.StreamsPerConnection, t.protocol)
+	if s.StreamsPerConnection > 1 && !t.protocol.Multiplexed {
+		return fmt.Errorf("streams_per_connection %d: %s carries one request at a time on a connection", s.StreamsPerConnection, t.protocol.Name)
 	}
 	if err := s.validateMaxConnections(t); err != nil {
 		return err
@@ -86,8 +84,8 @@ func (s *Spec) validateMaxConnections(t target) error {
 	switch n := s.MaxConnections; {
 	case n == 0:
 		return nil
-	case t.protocol == HTTP2 || t.protocol == GRPC:
-		return fmt.Errorf("max_connections %d: %s carries many requests on each connection; see streams_per_connection", n, t.protocol)
+	case t.protocol.Multiplexed:
+		return fmt.Errorf("max_connections %d: %s carries many requests on each connection; see streams_per_connection", n, t.protocol.Name)
 	case t.tls:
 		return fmt.Errorf("max_connections %d: only in plain text; with TLS give more connections", n)
 	case s.Rate == Max:
@@ -105,8 +103,8 @@ const maxRequestID = 128
 // their log.
 func (s *Spec) validateLog(t target) error {
 	if s.RequestID != "" {
-		if t.protocol == TCP {
-			return fmt.Errorf("request_id: tcp has no headers to carry it")
+		if !t.protocol.Headers {
+			return fmt.Errorf("request_id: %s has no headers to carry it", t.protocol.Name)
 		}
 		if len(s.RequestID) > maxRequestID || !isToken(s.RequestID) {
 			return fmt.Errorf("request_id %.40q: want letters, digits, hyphens and the like, at most %d", s.RequestID, maxRequestID)
@@ -114,8 +112,8 @@ func (s *Spec) validateLog(t target) error {
 	}
 	if k := s.HeaderKey; k != nil {
 		switch {
-		case t.protocol == TCP:
-			return fmt.Errorf("header_key: tcp has no headers")
+		case !t.protocol.Headers:
+			return fmt.Errorf("header_key: %s has no headers", t.protocol.Name)
 		case !isToken(k.Name) || ownedByEngine(k.Name) || strings.EqualFold(k.Name, "host"):
 			return fmt.Errorf("header_key: %.40q is no name for a header of one's own", k.Name)
 		case k.Values < 1 || k.Values > MaxLoggedRequests:
@@ -189,7 +187,7 @@ func (s *Spec) validateSchedule() error {
 		if err := s.Trace.Validate(); err != nil {
 			return fmt.Errorf("trace: %w", err)
 		}
-		if t, err := s.parseTarget(); err == nil && s.Trace.PayloadBytes != nil && (len(s.Body) > 0 || t.protocol == TCP && s.PayloadBytes > 0) {
+		if t, err := s.parseTarget(); err == nil && s.Trace.PayloadBytes != nil && (len(s.Body) > 0 || t.protocol.Echo && s.PayloadBytes > 0) {
 			return fmt.Errorf("trace: it gives payload sizes itself; leave body and payload_bytes out")
 		}
 	case s.Shape != nil:
@@ -212,22 +210,19 @@ func (s *Spec) validateRequest(t target) error {
 	if len(s.Body) > maxPayloadBytes {
 		return fmt.Errorf("body: %d bytes is more than %d", len(s.Body), maxPayloadBytes)
 	}
-	http := t.protocol == HTTP1 || t.protocol == HTTP2
 	if s.Method != "" {
-		if !http {
-			return fmt.Errorf("method %q: %s has no methods", s.Method, t.protocol)
+		if !t.protocol.Methods {
+			return fmt.Errorf("method %q: %s has no methods", s.Method, t.protocol.Name)
 		}
 		if !isToken(s.Method) || s.Method == "CONNECT" {
 			return fmt.Errorf("method %q: not an HTTP method that carries a request", s.Method)
 		}
 	}
-	if t.protocol == TCP {
-		if len(s.Headers) > 0 {
-			return fmt.Errorf("headers: tcp has none")
-		}
-		if len(s.Body) == 0 && s.PayloadBytes == 0 && (s.Trace == nil || s.Trace.PayloadBytes == nil) {
-			return fmt.Errorf("payload_bytes: tcp echo needs at least one byte to echo")
-		}
+	if !t.protocol.Headers && len(s.Headers) > 0 {
+		return fmt.Errorf("headers: %s has none", t.protocol.Name)
+	}
+	if t.protocol.Echo && len(s.Body) == 0 && s.PayloadBytes == 0 && (s.Trace == nil || s.Trace.PayloadBytes == nil) {
+		return fmt.Errorf("payload_bytes: %s echo needs at least one byte to echo", t.protocol.Name)
 	}
 	size := 0
 	for i, h := range s.Headers {

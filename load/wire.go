@@ -19,13 +19,20 @@ type wire struct {
 	noBody   bool   // requests are HEAD
 }
 
-// newWire returns the wire of an HTTP/1.1 or TCP target.
-func newWire(spec *Spec, t target) *wire {
-	w := &wire{payload: spec.payload(), size: spec.payloadSize(), own: newOwn(spec)}
-	if t.protocol == TCP {
-		w.fixed = w.payload[:w.size]
-		return w
-	}
+// newEchoWire returns the wire of a target that sends back what it gets.
+func newEchoWire(spec *Spec, _ target) *wire {
+	w := newWire(spec)
+	w.fixed = w.payload[:w.size]
+	return w
+}
+
+func newWire(spec *Spec) *wire {
+	return &wire{payload: spec.payload(), size: spec.payloadSize(), own: newOwn(spec)}
+}
+
+// newHTTPWire returns the wire of an HTTP/1.1 target.
+func newHTTPWire(spec *Spec, t target) *wire {
+	w := newWire(spec)
 	headers := make([]http1.Header, len(spec.Headers))
 	for i, h := range spec.Headers {
 		headers[i] = http1.Header(h)

@@ -4,7 +4,9 @@ import (
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // costs turns the snapshots at the window's edges into the trial's CPU,
@@ -79,7 +81,7 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		Cell: t.cell,
 		Endpoint: mesh.Endpoint{
 			Service: t.server.Name, Namespace: t.server.Namespace,
-			Port: portFor(t.cell, t.o.Study.Load).number, Opaque: t.o.Study.Load.TLS || isTCP(t.cell),
+			Port: endpointOf(t.cell, t.o.Study.Load).Port, Opaque: t.o.Study.Load.TLS || !protocol.Of(t.cell[study.FactorProtocol]).Headers,
 		},
 		Requests:     answered,
 		Unknown:      total.Scheduled - answered,

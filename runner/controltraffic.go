@@ -12,6 +12,7 @@ import (
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
@@ -66,7 +67,7 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 		ObjectMeta: metav1.ObjectMeta{Name: roleTraffic, Namespace: namespace, Labels: labels(c.run, roleTraffic)},
 		Spec: corev1.ServiceSpec{
 			Selector: map[string]string{mesh.AppLabel: roleTraffic},
-			Ports:    []corev1.ServicePort{{Name: "http", Port: population.ServicePort, TargetPort: intstr.FromInt(servingPorts[study.ProtocolHTTP1].number)}},
+			Ports:    []corev1.ServicePort{{Name: "http", Port: population.ServicePort, TargetPort: intstr.FromInt(protocol.Of(protocol.HTTP1).Plain.Port)}},
 		},
 	}
 	service.Labels[population.AppLabel] = roleTraffic // EndpointSlices take it over

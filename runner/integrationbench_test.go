@@ -22,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
@@ -265,7 +266,7 @@ func checksOf(cell record.Cell) []string {
 			names = append(names, "tls-handshakes")
 		}
 	}
-	if cell[study.FactorProtocol] != study.ProtocolTCP {
+	if cell[study.FactorProtocol] != protocol.TCP {
 		names = append(names, "worker-requests")
 	}
 	return names

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // onLoopback gives the names of all servers the loopback's address: where
@@ -27,11 +27,11 @@ func hostOf(w mesh.Workload) string { return w.Name + "." + w.Namespace + ".svc.
 
 // targetOf is where a Service leads to: the worker, or the port that its
 // sidecar has for it where nothing redirects to it.
-func targetOf(w mesh.Workload, port servingPort) intstr.IntOrString {
-	for protocol, p := range servingPorts {
-		if p.number == port.number && w.Uncaptured() && protocol != study.ProtocolTCP {
-			return intstr.FromInt(mesh.OwnPort(port.number))
+func targetOf(w mesh.Workload, port protocol.Endpoint) intstr.IntOrString {
+	for _, p := range protocol.All() {
+		if p.Plain == port && w.Uncaptured() && p.Headers {
+			return intstr.FromInt(mesh.OwnPort(port.Port))
 		}
 	}
-	return intstr.FromInt(port.number)
+	return intstr.FromInt(port.Port)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -55,7 +56,8 @@ func (t *trialRun) judge(out *record.Trial, window *load.Window, sampled map[str
 		check("generator-cpu", share <= maxGeneratorCPU, "the generator used %.0f%% of a CPU", share*100)
 	}
 	t.checkEdges(out, sampled, check)
-	if e.Worker != nil && !isTCP(t.cell) {
+	// Of what is echoed a worker counts what each read returned.
+	if e.Worker != nil && !protocol.Of(t.cell[study.FactorProtocol]).Echo {
 		v.Checks = append(v.Checks, mesh.Expect("worker-requests", e.Worker["requests"],
 			float64(e.Requests)+float64(e.Unknown)/2, float64(e.Unknown)/2, "requests the worker served"))
 	}
@@ -72,8 +74,6 @@ func (t *trialRun) judge(out *record.Trial, window *load.Window, sampled map[str
 		v.Valid = v.Valid && c.OK
 	}
 }
-
-func isTCP(cell record.Cell) bool { return cell[study.FactorProtocol] == study.ProtocolTCP }
 
 // kindsOf lists failures by kind, "" if there are none.
 func kindsOf(failed map[string]int64) string {

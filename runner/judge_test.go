@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -106,7 +107,7 @@ func TestJudge(t *testing.T) {
 			j.evidence.Unknown = 1
 		}},
 		{name: "TCP has messages, not requests", change: func(j *judged) {
-			j.trial.cell[study.FactorProtocol] = study.ProtocolTCP
+			j.trial.cell[study.FactorProtocol] = protocol.TCP
 			j.evidence.Worker["requests"] = 5
 		}},
 		{name: "what the mesh says", change: func(j *judged) { j.evidence.Worker["through_proxy"] = 1 }, fails: "no-proxy"},

@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/worker/control"
@@ -219,7 +220,7 @@ func TestSceneLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if spec.URL != "http://front.meshtrial-run.svc.cluster.local:8081/x" || spec.Protocol != load.HTTP2 || spec.Rate != 100 || *spec.Share != (load.Share{Index: i, Of: 2}) || spec.DurationS != 20 || !spec.RequestLog {
+		if spec.URL != "http://front.meshtrial-run.svc.cluster.local:8081/x" || spec.Protocol != protocol.HTTP2 || spec.Rate != 100 || *spec.Share != (load.Share{Index: i, Of: 2}) || spec.DurationS != 20 || !spec.RequestLog {
 			t.Errorf("%+v", spec)
 		}
 		if !strings.HasPrefix(spec.RequestID, s.idPrefix()) || !strings.HasPrefix(spec.RequestID, ledger.IDPrefix) || seen[spec.RequestID] {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/fault/drive"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"golang.org/x/sync/errgroup"
@@ -103,7 +104,7 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 	if servers, ok := m.(mesh.ServerChecker); ok && t.scene.levels.MTLS != study.MTLSPermissive {
 		for i := range t.scene.scenario.Graph.Services {
 			one := &t.scene.scenario.Graph.Services[i]
-			port := servingPorts[one.Protocol].number
+			port := protocol.Of(one.Protocol).Plain.Port
 			if t.scene.workload(one).Proxy == nil {
 				continue
 			}
@@ -183,7 +184,7 @@ func (t *scenarioTrial) routesOf(service string) []mesh.Route {
 	one, ok := g.Service(service)
 	if !ok { // the clients
 		entry, _ := g.Service(t.scene.scenario.Entry)
-		return []mesh.Route{{Name: entry.Name, Namespace: t.namespace, Port: servingPorts[t.scene.levels.Protocol].number}}
+		return []mesh.Route{{Name: entry.Name, Namespace: t.namespace, Port: protocol.Of(t.scene.levels.Protocol).Plain.Port}}
 	}
 	var out []mesh.Route
 	seen := map[string]bool{}
@@ -191,7 +192,7 @@ func (t *scenarioTrial) routesOf(service string) []mesh.Route {
 		to, _ := g.Service(call.To)
 		if !seen[to.Name] {
 			seen[to.Name] = true
-			out = append(out, mesh.Route{Name: to.Name, Namespace: t.namespace, Port: servingPorts[to.Protocol].number})
+			out = append(out, mesh.Route{Name: to.Name, Namespace: t.namespace, Port: protocol.Of(to.Protocol).Plain.Port})
 		}
 	}
 	return out

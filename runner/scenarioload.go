@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"golang.org/x/sync/errgroup"
@@ -41,7 +42,8 @@ func (s *scene) loadSpec(i int) (load.Spec, error) {
 	c, l := s.scenario, s.study.Load
 	spec := load.DefaultSpec(s.url(c.Entry, s.levels.Protocol, l.Path))
 	spec.Protocol, spec.Method = s.levels.Protocol, l.Method
-	if spec.Protocol == load.GRPC {
+	speaks := protocol.Of(spec.Protocol)
+	if !speaks.Methods {
 		spec.Method = ""
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Headers)) {
@@ -51,7 +53,7 @@ func (s *scene) loadSpec(i int) (load.Spec, error) {
 	spec.Rate, spec.Arrival, spec.Seed = load.Rate(s.levels.RateRPS), s.levels.Arrival, s.seed
 	spec.Share = &load.Share{Index: i, Of: c.Clients}
 	spec.Connections = s.levels.Connections
-	if spec.Protocol == load.HTTP1 {
+	if !speaks.Multiplexed {
 		// As many as can be out at once, so that slow answers keep no request
 		// from being sent on time.
 		out := int(s.mostRPS()*l.Timeout.Seconds())/c.Clients + 1

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/worker/control"
@@ -57,9 +58,9 @@ type scene struct {
 
 // portsOf are the ports of a service: that of its protocol, and where it is
 // the first that of the clients' too.
-func (s *scene) portsOf(one graph.Service) []servingPort {
-	ports := []servingPort{servingPorts[one.Protocol]}
-	if p := servingPorts[s.levels.Protocol]; one.Name == s.scenario.Entry && p != ports[0] {
+func (s *scene) portsOf(one graph.Service) []protocol.Endpoint {
+	ports := []protocol.Endpoint{protocol.Of(one.Protocol).Plain}
+	if p := protocol.Of(s.levels.Protocol).Plain; one.Name == s.scenario.Entry && p != ports[0] {
 		ports = append(ports, p)
 	}
 	return ports
@@ -70,7 +71,7 @@ func (s *scene) routes(services ...graph.Service) []mesh.Route {
 	var out []mesh.Route
 	for _, one := range services {
 		for _, p := range s.portsOf(one) {
-			out = append(out, mesh.Route{Name: one.Name, Namespace: s.namespace, Port: p.number})
+			out = append(out, mesh.Route{Name: one.Name, Namespace: s.namespace, Port: p.Port})
 		}
 	}
 	return out
@@ -129,7 +130,7 @@ func (s *scene) services() []*corev1.Service {
 	for _, one := range s.scenario.Graph.Services {
 		service := &corev1.Service{ObjectMeta: s.meta(one.Name), Spec: corev1.ServiceSpec{Selector: map[string]string{mesh.AppLabel: one.Name}}}
 		for _, p := range s.portsOf(one) {
-			service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: p.name, Port: int32(p.number)})
+			service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: p.PortName, Port: int32(p.Port)})
 		}
 		s.mesh.DecorateService(service, s.cell)
 		out = append(out, service)
@@ -199,8 +200,8 @@ func (s *scene) behaviour(one graph.Service) (control.Config, error) {
 }
 
 // url is where requests to a service go.
-func (s *scene) url(service, protocol, path string) string {
-	return fmt.Sprintf("http://%s.%s.svc.cluster.local:%d%s", service, s.namespace, servingPorts[protocol].number, path)
+func (s *scene) url(service, speaks, path string) string {
+	return fmt.Sprintf("http://%s.%s.svc.cluster.local:%d%s", service, s.namespace, protocol.Of(speaks).Plain.Port, path)
 }
 
 func serviceTime(t graph.ServiceTime, seed uint64) control.ServiceTime {
@@ -294,7 +295,7 @@ func (s *scene) workerPod(one *graph.Service) (corev1.PodTemplateSpec, error) {
 		c.Args = append(c.Args, "--log-requests")
 	}
 	for _, p := range s.portsOf(*one) {
-		c.Ports = append(c.Ports, corev1.ContainerPort{Name: p.name, ContainerPort: int32(p.number)})
+		c.Ports = append(c.Ports, corev1.ContainerPort{Name: p.PortName, ContainerPort: int32(p.Port)})
 	}
 	pod := rolePod(one.Name, s.run, c, s.images)
 	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{ // so little that a hundred fit on a small node

@@ -1,13 +1,13 @@
 package runner
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/worker/control"
@@ -38,49 +38,16 @@ const (
 // runLabel marks everything a run makes in the cluster.
 const runLabel = "meshtrial.dev/run"
 
-// servingPort is one of the worker's ports: the name tells Istio and other
-// meshes its protocol.
-type servingPort struct {
-	name   string
-	number int
-}
-
-var servingPorts = map[string]servingPort{
-	study.ProtocolHTTP1: {"http-echo", control.HTTPPort},
-	study.ProtocolHTTP2: {"http2-echo", control.HTTP2Port},
-	study.ProtocolGRPC:  {"grpc-echo", control.GRPCPort},
-	study.ProtocolTCP:   {"tcp-echo", control.TCPPort},
-}
-
-// tlsPorts are the worker's ports that speak TLS themselves. To a sidecar
-// they are opaque connections.
-var tlsPorts = map[string]servingPort{
-	study.ProtocolHTTP1: {"https-echo", control.HTTPSPort},
-	study.ProtocolHTTP2: {"https-echo", control.HTTPSPort},
-	study.ProtocolGRPC:  {"tls-grpc-echo", control.GRPCSPort},
-	study.ProtocolTCP:   {"tls-echo", control.TCPSPort},
-}
-
-// allPorts are all of the worker's ports, each once, in a fixed order.
-func allPorts() []servingPort {
-	var out []servingPort
-	for _, ports := range []map[string]servingPort{servingPorts, tlsPorts} {
-		for _, p := range ports {
-			if !slices.Contains(out, p) {
-				out = append(out, p)
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b servingPort) int { return a.number - b.number })
+// allPorts are all of the worker's ports, each once, in order.
+func allPorts() []protocol.Endpoint {
+	out := protocol.Endpoints()
+	slices.SortFunc(out, func(a, b protocol.Endpoint) int { return a.Port - b.Port })
 	return out
 }
 
-// portFor is the worker's port that a cell's requests go to.
-func portFor(cell record.Cell, load study.Load) servingPort {
-	if load.TLS {
-		return tlsPorts[cell[study.FactorProtocol]]
-	}
-	return servingPorts[cell[study.FactorProtocol]]
+// endpointOf is where a cell's requests go to at the worker.
+func endpointOf(cell record.Cell, load study.Load) protocol.Endpoint {
+	return protocol.Of(cell[study.FactorProtocol]).Endpoint(load.TLS)
 }
 
 // topology is everything a plan needs in the cluster, as values.
@@ -217,7 +184,7 @@ func (t topology) services(run string) []*corev1.Service {
 			Spec:       corev1.ServiceSpec{Selector: map[string]string{mesh.AppLabel: w.Name}},
 		}
 		for _, p := range allPorts() {
-			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: p.name, Port: int32(p.number), TargetPort: targetOf(w, p)})
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: p.PortName, Port: int32(p.Port), TargetPort: targetOf(w, p)})
 		}
 		out = append(out, s)
 	}
@@ -265,8 +232,7 @@ func rolePod(name, run string, container corev1.Container, images lab.Images) co
 func workerPod(w mesh.Workload, images lab.Images, run string) corev1.PodTemplateSpec {
 	c := corev1.Container{
 		Name: roleWorker,
-		Args: []string{"worker", "--control", "127.0.0.1:" + strconv.Itoa(w.ControlPort),
-			"--https", ":" + strconv.Itoa(control.HTTPSPort), "--grpcs", ":" + strconv.Itoa(control.GRPCSPort), "--tcps", ":" + strconv.Itoa(control.TCPSPort)},
+		Args: []string{"worker", "--control", "127.0.0.1:" + strconv.Itoa(w.ControlPort)},
 		// A startup probe ends with its first success: nothing probes the
 		// worker while it is measured.
 		StartupProbe: &corev1.Probe{
@@ -275,8 +241,13 @@ func workerPod(w mesh.Workload, images lab.Images, run string) corev1.PodTemplat
 			FailureThreshold: 60,
 		},
 	}
+	for _, e := range protocol.Endpoints() {
+		if e.TLS { // not served unless it is asked for
+			c.Args = append(c.Args, "--"+e.Flag, ":"+strconv.Itoa(e.Port))
+		}
+	}
 	for _, p := range allPorts() {
-		c.Ports = append(c.Ports, corev1.ContainerPort{Name: p.name, ContainerPort: int32(p.number)})
+		c.Ports = append(c.Ports, corev1.ContainerPort{Name: p.PortName, ContainerPort: int32(p.Port)})
 	}
 	return rolePod(w.Name, run, c, images)
 }
@@ -323,25 +294,11 @@ func observeSet(namespace string, images lab.Images, run string) *appsv1.DaemonS
 
 // url is where the generator sends a cell's requests.
 func url(server mesh.Workload, cell record.Cell, load study.Load) string {
-	port := portFor(cell, load)
-	scheme := "http"
-	switch protocol := cell[study.FactorProtocol]; {
-	case protocol == study.ProtocolTCP && load.TLS:
-		scheme = "tls"
-	case protocol == study.ProtocolTCP:
-		scheme = "tcp"
-	case protocol == study.ProtocolGRPC && load.TLS:
-		scheme = "grpcs"
-	case protocol == study.ProtocolGRPC:
-		scheme = "grpc"
-	case load.TLS:
-		scheme = "https"
-	}
 	path := ""
-	if scheme == "http" || scheme == "https" {
+	if protocol.Of(cell[study.FactorProtocol]).Methods {
 		path = load.Path
 	}
-	return fmt.Sprintf("%s://%s.%s.svc.cluster.local:%d%s", scheme, server.Name, server.Namespace, port.number, path)
+	return endpointOf(cell, load).URL(hostOf(server), path)
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -224,14 +224,14 @@ func TestPorts(t *testing.T) {
 		port     int
 		name     string // what comes before the dash
 	}{
-		{"http1", false, "http://server.ns.svc.cluster.local:8080/path", control.HTTPPort, "http"},
-		{"http2", false, "http://server.ns.svc.cluster.local:8081/path", control.HTTP2Port, "http2"},
-		{"grpc", false, "grpc://server.ns.svc.cluster.local:8082", control.GRPCPort, "grpc"},
-		{"tcp", false, "tcp://server.ns.svc.cluster.local:8083", control.TCPPort, "tcp"},
-		{"http1", true, "https://server.ns.svc.cluster.local:8443/path", control.HTTPSPort, "https"},
-		{"http2", true, "https://server.ns.svc.cluster.local:8443/path", control.HTTPSPort, "https"},
-		{"grpc", true, "grpcs://server.ns.svc.cluster.local:8445", control.GRPCSPort, "tls"},
-		{"tcp", true, "tls://server.ns.svc.cluster.local:8444", control.TCPSPort, "tls"},
+		{"http1", false, "http://server.ns.svc.cluster.local:8080/path", 8080, "http"},
+		{"http2", false, "http://server.ns.svc.cluster.local:8081/path", 8081, "http2"},
+		{"grpc", false, "grpc://server.ns.svc.cluster.local:8082", 8082, "grpc"},
+		{"tcp", false, "tcp://server.ns.svc.cluster.local:8083", 8083, "tcp"},
+		{"http1", true, "https://server.ns.svc.cluster.local:8443/path", 8443, "https"},
+		{"http2", true, "https://server.ns.svc.cluster.local:8443/path", 8443, "https"},
+		{"grpc", true, "grpcs://server.ns.svc.cluster.local:8445", 8445, "tls"},
+		{"tcp", true, "tls://server.ns.svc.cluster.local:8444", 8444, "tls"},
 	} {
 		t.Run(fmt.Sprintf("%s, TLS %v", tt.protocol, tt.tls), func(t *testing.T) {
 			cell := plan.Cells[0].With(record.Cell{study.FactorProtocol: tt.protocol})
@@ -241,11 +241,11 @@ func TestPorts(t *testing.T) {
 			if got != tt.url {
 				t.Errorf("url %s, want %s", got, tt.url)
 			}
-			port := portFor(cell, s.Load)
-			if prefix, _, _ := strings.Cut(port.name, "-"); port.number != tt.port || prefix != tt.name {
+			port := endpointOf(cell, s.Load)
+			if prefix, _, _ := strings.Cut(port.PortName, "-"); port.Port != tt.port || prefix != tt.name {
 				t.Errorf("port %+v", port)
 			}
-			if !slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == port.name && int(p.Port) == port.number }) {
+			if !slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == port.PortName && int(p.Port) == port.Port }) {
 				t.Errorf("the Service lacks port %+v: %+v", port, service.Spec.Ports)
 			}
 			spec, err := loadSpec(&s, cell, got, 5)

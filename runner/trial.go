@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	workercontrol "github.com/meshtrial/meshtrial/worker/control"
@@ -85,7 +86,7 @@ func loadSpec(s *study.Study, cell record.Cell, url string, seed uint64) (load.S
 		spec.Rate = load.Rate(levels.RateRPS)
 		spec.Arrival = levels.Arrival
 	}
-	if levels.Protocol != study.ProtocolHTTP1 && levels.Protocol != study.ProtocolHTTP2 {
+	if !protocol.Of(levels.Protocol).Methods {
 		spec.Method = ""
 	}
 	spec.IntervalS = s.Interval.Seconds()

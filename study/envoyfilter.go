@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/yamltree"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // EnvoyFilter is an EnvoyFilter of the user's, by the name that the factor
@@ -294,8 +295,8 @@ func (d *decoder) checkFilterCells(p *Plan) {
 		}
 		why := ""
 		switch {
-		case cell[FactorProtocol] == ProtocolTCP:
-			why = "with protocol tcp"
+		case headless(protocol.Of(cell[FactorProtocol])):
+			why = "with protocol " + cell[FactorProtocol]
 		case p.Study.Load.TLS:
 			why = "if the generator speaks TLS itself"
 		default:

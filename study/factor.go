@@ -1,6 +1,7 @@
 package study
 
 import (
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -32,11 +33,6 @@ const (
 	ArrivalPoisson = "poisson"
 	ArrivalUniform = "uniform"
 	ArrivalBurst   = "burst"
-
-	ProtocolHTTP1 = "http1"
-	ProtocolHTTP2 = "http2"
-	ProtocolGRPC  = "grpc"
-	ProtocolTCP   = "tcp"
 
 	MTLSStrict     = "strict"
 	MTLSPermissive = "permissive"
@@ -121,9 +117,9 @@ var factors = []Factor{
 	choice(FactorArrival, ScopeLoad, ArrivalPoisson,
 		"How requests are spread over time: poisson (independent users), uniform (evenly spaced), or burst (all connections fire together, as fortio does by default). Means nothing at rate max.",
 		ArrivalPoisson, ArrivalUniform, ArrivalBurst),
-	choice(FactorProtocol, ScopeLoad, ProtocolHTTP1,
+	choice(FactorProtocol, ScopeLoad, protocol.HTTP1,
 		"What the generator speaks to the worker.",
-		ProtocolHTTP1, ProtocolHTTP2, ProtocolGRPC, ProtocolTCP),
+		protocol.Names(nil)...),
 	{
 		Name: FactorPayload, Kind: DataPlane, Scope: ScopeLoad, Unit: "bytes", Default: "1KiB", Numeric: true,
 		Doc:      "Size of a request's body, with its unit: 1KiB is 1,024 bytes, 1kB is 1,000.",

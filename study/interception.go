@@ -1,5 +1,7 @@
 package study
 
+import "strings"
+
 // FactorInterception is how connections come to the sidecars.
 const FactorInterception = "interception"
 
@@ -30,8 +32,9 @@ func (d *decoder) checkInterception(s *Study) {
 	switch {
 	case s.Mesh != MeshIstio:
 		d.fail(at, "leave it out, or mesh: istio", "interception none is there for Istio's sidecars, and the mesh is %s", s.Mesh)
-	case has(s.levels(FactorProtocol), ProtocolTCP):
-		d.fail(at, "leave tcp out", "without redirection a sidecar finds the Service of a connection by the request's host, which TCP has none of")
+	case s.speaks(headless) != "":
+		name := s.speaks(headless)
+		d.fail(at, "leave "+name+" out", "without redirection a sidecar finds the Service of a connection by the request's host, which %s has none of", strings.ToUpper(name))
 	case s.Load.TLS:
 		d.fail(at, "leave load.tls out", "without redirection a sidecar finds the Service by the request's host, which it cannot read where the generator speaks TLS")
 	}

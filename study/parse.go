@@ -6,6 +6,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -245,9 +246,8 @@ func (d *decoder) checkTimes(s *Study) {
 }
 
 func (d *decoder) checkLoad(s *Study) {
-	protocols := s.levels(FactorProtocol)
-	if has(protocols, ProtocolTCP) && has(s.levels(FactorPayload), "0B") {
-		d.fail(d.pos("factors", FactorPayload), "give payload at least 1B, or leave tcp out", "protocol tcp echoes the payload and cannot do so with payload 0B")
+	if name := s.speaks(func(p protocol.Protocol) bool { return p.Echo }); name != "" && has(s.levels(FactorPayload), "0B") {
+		d.fail(d.pos("factors", FactorPayload), "give payload at least 1B, or leave "+name+" out", "protocol %s echoes the payload and cannot do so with payload 0B", name)
 	}
 }
 

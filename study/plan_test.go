@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -246,7 +247,7 @@ func TestVariantNames(t *testing.T) {
 func TestLevelsOf(t *testing.T) {
 	p := plan(t, "factors: {rate: [500, max], payload: [64KiB]}\nsettings: {connections: 3, keep_alive: false, protocol: http2}\n")
 	a, err := LevelsOf(p.Cells[0])
-	if err != nil || a != (Levels{SidecarsBoth, 3, 500, ArrivalPoisson, ProtocolHTTP2, 64 << 10, false}) {
+	if err != nil || a != (Levels{SidecarsBoth, 3, 500, ArrivalPoisson, protocol.HTTP2, 64 << 10, false}) {
 		t.Errorf("%+v %v", a, err)
 	}
 	if b, err := LevelsOf(p.Cells[1]); err != nil || b.RateRPS != 0 || b.Arrival != NotApplicable {

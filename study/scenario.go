@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -114,7 +115,7 @@ func service(s *graph.Service) object {
 	return object{name: "a service", fields: []field{
 		{name: "replicas", doc: "Pods; 1 if left out.", value: wholeValue{to: &s.Replicas, low: 1, high: graph.MaxReplicas}},
 		{name: "sidecar", doc: "Whether its pods have a sidecar, where the mesh has any.", value: boolValue{&s.Sidecar}},
-		{name: "protocol", doc: "What it serves; http1 if left out.", value: textValue{to: &s.Protocol, oneOf: []string{graph.HTTP1, graph.HTTP2, graph.GRPC}}},
+		{name: "protocol", doc: "What it serves; http1 if left out.", value: textValue{to: &s.Protocol, oneOf: protocol.Names(protocol.Calls)}},
 		{name: "response", doc: "Size of an answer's body.", value: sizeValue{&s.ResponseBytes}},
 		{name: "service_time", doc: "How long a request is held.", value: graphTime(&s.ServiceTime)},
 		{name: "concurrency", doc: "Requests that a pod serves at once; no bound if left out.", value: wholeValue{to: &s.Concurrency, low: 1, high: graph.MaxConcurrency}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -71,7 +72,7 @@ var scenarioFactors = func() []Factor {
 		rate,
 		shared(FactorConnections, "Connections each client keeps.", "8"),
 		shared(FactorArrival, "", ""),
-		own(choice(FactorProtocol, ScopeLoad, ProtocolHTTP1, "What the clients speak to the first service.", ProtocolHTTP1, ProtocolHTTP2, ProtocolGRPC)),
+		own(choice(FactorProtocol, ScopeLoad, protocol.HTTP1, "What the clients speak to the first service.", protocol.Names(protocol.Calls)...)),
 		shared(FactorPayload, "", "0B"),
 		text(FactorRetries, ScopeMesh, LevelDefault,
 			"Attempts that the mesh makes after one that failed: its own default, off, or a number.", `^(default|off|[1-9][0-9]?)$`, retriesLevel, "default", "off", "3"),

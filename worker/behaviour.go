@@ -13,7 +13,7 @@ import (
 // servers fill in the request, the chain of behaviours fills in the answer,
 // and the servers write it.
 type Exchange struct {
-	Protocol string // one of control's protocols
+	Protocol string // one of [protocol.Counters]
 	Path     string // "" for TCP
 	// Header returns a request header by its lower-case name, "" if it is
 	// absent. It is never nil.
@@ -31,9 +31,11 @@ type Exchange struct {
 	// Failure is the planned failure that took the exchange; "" for none.
 	Failure string
 
-	begun time.Time        // when it got its place to be served; zero: Start
-	fate  *control.Failure // drawn before anything else
-	slow  int64            // bytes a second at which Reply is to be sent; 0: at once
+	counted *protocolCounters // those of its protocol
+	echo    bool              // the protocol answers with the request's body, whatever is configured
+	begun   time.Time         // when it got its place to be served; zero: Start
+	fate    *control.Failure  // drawn before anything else
+	slow    int64             // bytes a second at which Reply is to be sent; 0: at once
 }
 
 // served is when the time of its service began.
@@ -70,7 +72,7 @@ func count(c *counters, log *requestLog) Link {
 			c.inFlight.Add(1)
 			defer c.inFlight.Add(-1)
 			err := next(ctx, x)
-			p := c.protocol(x.Protocol)
+			p := x.counted
 			p.bytesIn.Add(x.BodyBytes)
 			if x.Header("x-forwarded-client-cert") != "" {
 				p.clientCert.Add(1)
@@ -146,7 +148,7 @@ func respond(size int64) Link {
 	return func(next Behaviour) Behaviour {
 		return func(ctx context.Context, x *Exchange) error {
 			x.Status = 200
-			if size == control.EchoBody || x.Protocol == control.TCP {
+			if size == control.EchoBody || x.echo {
 				x.Reply = x.Body
 			} else {
 				x.Reply = reply

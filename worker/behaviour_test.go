@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 	"google.golang.org/grpc/status"
 )
@@ -36,10 +37,10 @@ func TestFailures(t *testing.T) {
 		o.Config = control.Config{ResponseBytes: 5000} // slowly that takes 50 s
 		o.Crash = func() { crashed <- struct{}{} }
 	})
-	protocols := []string{control.HTTP1, control.HTTP2, control.HTTPS, control.GRPC, control.TCP}
+	protocols := []string{protocol.HTTP1, protocol.HTTP2, protocol.HTTPS, protocol.GRPC, protocol.TCP}
 	// try makes a request and says how it ended. One that is not to end by itself
 	// is given up a while after the worker has counted it.
-	try := func(protocol, how string, endless bool) string {
+	try := func(speaks, how string, endless bool) string {
 		ctx, giveUp := context.WithTimeout(t.Context(), time.Minute)
 		defer giveUp()
 		if endless {
@@ -52,12 +53,12 @@ func TestFailures(t *testing.T) {
 				giveUp()
 			}()
 		}
-		switch protocol {
-		case control.GRPC:
-			_, err := unary(ctx, t, w.addr[protocol], "hello")
+		switch speaks {
+		case protocol.GRPC:
+			_, err := unary(ctx, t, w.addr[speaks], "hello")
 			return status.Code(err).String()
-		case control.TCP:
-			conn, err := net.Dial("tcp", w.addr[protocol])
+		case protocol.TCP:
+			conn, err := net.Dial("tcp", w.addr[speaks])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,8 +79,8 @@ func TestFailures(t *testing.T) {
 			}
 			return string(answer[:n])
 		}
-		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, scheme(protocol)+w.addr[protocol], nil)
-		resp, err := client(t, protocol).Do(req)
+		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, scheme(speaks)+w.addr[speaks], nil)
+		resp, err := client(t, speaks).Do(req)
 		var data []byte
 		if err == nil {
 			defer resp.Body.Close()
@@ -111,10 +112,10 @@ func TestFailures(t *testing.T) {
 	} {
 		w.set(t, func(c *control.Config) { c.Failures = []control.Failure{test.failure} })
 		before := w.Counters().Planted[test.failure.How]
-		for i, protocol := range protocols {
+		for i, speaks := range protocols {
 			endless := strings.HasPrefix(test.want[i], "given up") || test.want[i] == "Canceled"
-			if got := try(protocol, test.failure.How, endless); !strings.HasPrefix(got, test.want[i]) {
-				t.Errorf("%s over %s: %q, want %q", test.failure.How, protocol, got, test.want[i])
+			if got := try(speaks, test.failure.How, endless); !strings.HasPrefix(got, test.want[i]) {
+				t.Errorf("%s over %s: %q, want %q", test.failure.How, speaks, got, test.want[i])
 			}
 		}
 		want := int64(len(protocols)) * int64(test.failure.Share)
@@ -173,12 +174,12 @@ func TestConcurrencyAndQueue(t *testing.T) {
 	w := start(t, func(o *Options) {
 		o.Config = control.Config{ResponseBytes: 1, Concurrency: 2, Queue: 3,
 			ServiceTime: control.ServiceTime{Distribution: control.Fixed, MeanUS: 20_000},
-			Calls:       []control.Call{{Name: "slow", URL: slow.URL, Protocol: control.HTTP1, TimeoutMS: 60_000}}}
+			Calls:       []control.Call{{Name: "slow", URL: slow.URL, Protocol: protocol.HTTP1, TimeoutMS: 60_000}}}
 	})
-	c := client(t, control.HTTP1)
+	c := client(t, protocol.HTTP1)
 	answers := make(chan int, 6)
 	ask := func() {
-		code, _ := httpCall(t, c, "http://"+w.addr[control.HTTP1], "", nil)
+		code, _ := httpCall(t, c, "http://"+w.addr[protocol.HTTP1], "", nil)
 		answers <- code
 	}
 	until := func(what string, holds func() bool) {
@@ -222,7 +223,7 @@ func TestBurn(t *testing.T) {
 	before := w.Counters().CPU
 	const n = 20
 	for range n {
-		httpCall(t, client(t, control.HTTP1), "http://"+w.addr[control.HTTP1], "", nil)
+		httpCall(t, client(t, protocol.HTTP1), "http://"+w.addr[protocol.HTTP1], "", nil)
 	}
 	after := w.Counters().CPU
 	if used := after.User + after.System - before.User - before.System; used < n*0.020 {
@@ -260,13 +261,13 @@ func TestCalls(t *testing.T) {
 	}
 	nobody := gone.Addr().String()
 	gone.Close()
-	url := "http://" + front.addr[control.HTTP1]
+	url := "http://" + front.addr[protocol.HTTP1]
 	get := func() (int, string) {
-		return httpCall(t, client(t, control.HTTP1), url, "", http.Header{"X-Request-Id": {"mm-1"}})
+		return httpCall(t, client(t, protocol.HTTP1), url, "", http.Header{"X-Request-Id": {"mm-1"}})
 	}
 	never := 0.0
-	call := func(protocol string) control.Call {
-		return control.Call{Name: "back", URL: "http://" + back.addr[protocol] + "/", Protocol: protocol}
+	call := func(speaks string) control.Call {
+		return control.Call{Name: "back", URL: "http://" + back.addr[speaks] + "/", Protocol: speaks}
 	}
 	for _, test := range []struct {
 		name     string
@@ -278,21 +279,21 @@ func TestCalls(t *testing.T) {
 		served   int64  // by back
 	}{
 		{name: "none", status: 200},
-		{name: "http1", calls: []control.Call{call(control.HTTP1)}, status: 200, served: 1},
-		{name: "http2", calls: []control.Call{call(control.HTTP2)}, status: 200, served: 1},
-		{name: "grpc", calls: []control.Call{call(control.GRPC)}, status: 200, served: 1},
-		{name: "never", calls: []control.Call{func() control.Call { c := call(control.HTTP1); c.Probability = &never; return c }()}, status: 200},
-		{name: "three times", calls: []control.Call{func() control.Call { c := call(control.HTTP1); c.Times = 3; return c }()}, status: 200, served: 3},
-		{name: "all at once", calls: []control.Call{call(control.HTTP1), call(control.HTTP2), call(control.GRPC)}, parallel: true, status: 200, served: 3},
+		{name: "http1", calls: []control.Call{call(protocol.HTTP1)}, status: 200, served: 1},
+		{name: "http2", calls: []control.Call{call(protocol.HTTP2)}, status: 200, served: 1},
+		{name: "grpc", calls: []control.Call{call(protocol.GRPC)}, status: 200, served: 1},
+		{name: "never", calls: []control.Call{func() control.Call { c := call(protocol.HTTP1); c.Probability = &never; return c }()}, status: 200},
+		{name: "three times", calls: []control.Call{func() control.Call { c := call(protocol.HTTP1); c.Times = 3; return c }()}, status: 200, served: 3},
+		{name: "all at once", calls: []control.Call{call(protocol.HTTP1), call(protocol.HTTP2), call(protocol.GRPC)}, parallel: true, status: 200, served: 3},
 		{name: "nobody there", calls: []control.Call{{Name: "nobody", URL: "http://" + nobody}}, status: 502, reply: "the call to nobody failed: connect"},
 		{name: "nobody needed", calls: []control.Call{{Name: "nobody", URL: "http://" + nobody, Optional: true}}, status: 200},
-		{name: "error", calls: []control.Call{call(control.HTTP1)}, back: failing(control.FailStatus, 500), status: 502, reply: "back failed: 500", served: 1},
-		{name: "retried", calls: []control.Call{func() control.Call { c := call(control.HTTP1); c.Retries = 2; return c }()}, back: failing(control.FailStatus, 500), status: 502, reply: "back failed: 500", served: 3},
-		{name: "not retried", calls: []control.Call{func() control.Call { c := call(control.HTTP1); c.Retries = 2; return c }()}, back: failing(control.FailStatus, 404), status: 502, reply: "back failed: 404", served: 1},
-		{name: "reset", calls: []control.Call{func() control.Call { c := call(control.HTTP1); c.URL += "x"; return c }()}, back: failing(control.FailReset, 0), status: 502, reply: "back failed: reset"},
-		{name: "timeout", calls: []control.Call{func() control.Call { c := call(control.HTTP1); c.TimeoutMS = 50; return c }()}, back: failing(control.FailHang, 0), status: 504, reply: "back failed: timeout", served: 1},
-		{name: "grpc, the server's own 504", calls: []control.Call{call(control.GRPC)}, back: failing(control.FailStatus, 504), status: 502, reply: "back failed: 504", served: 1},
-		{name: "grpc timeout", calls: []control.Call{func() control.Call { c := call(control.GRPC); c.TimeoutMS = 50; return c }()}, back: failing(control.FailHang, 0), status: 504, reply: "back failed: timeout", served: 1},
+		{name: "error", calls: []control.Call{call(protocol.HTTP1)}, back: failing(control.FailStatus, 500), status: 502, reply: "back failed: 500", served: 1},
+		{name: "retried", calls: []control.Call{func() control.Call { c := call(protocol.HTTP1); c.Retries = 2; return c }()}, back: failing(control.FailStatus, 500), status: 502, reply: "back failed: 500", served: 3},
+		{name: "not retried", calls: []control.Call{func() control.Call { c := call(protocol.HTTP1); c.Retries = 2; return c }()}, back: failing(control.FailStatus, 404), status: 502, reply: "back failed: 404", served: 1},
+		{name: "reset", calls: []control.Call{func() control.Call { c := call(protocol.HTTP1); c.URL += "x"; return c }()}, back: failing(control.FailReset, 0), status: 502, reply: "back failed: reset"},
+		{name: "timeout", calls: []control.Call{func() control.Call { c := call(protocol.HTTP1); c.TimeoutMS = 50; return c }()}, back: failing(control.FailHang, 0), status: 504, reply: "back failed: timeout", served: 1},
+		{name: "grpc, the server's own 504", calls: []control.Call{call(protocol.GRPC)}, back: failing(control.FailStatus, 504), status: 502, reply: "back failed: 504", served: 1},
+		{name: "grpc timeout", calls: []control.Call{func() control.Call { c := call(protocol.GRPC); c.TimeoutMS = 50; return c }()}, back: failing(control.FailHang, 0), status: 504, reply: "back failed: timeout", served: 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			back.set(t, func(c *control.Config) { c.Failures = nil })
@@ -372,10 +373,10 @@ func failing(how string, status int) func(*control.Config) {
 
 func TestRequestLog(t *testing.T) {
 	w := start(t, func(o *Options) { o.Config = control.Config{ResponseBytes: 1, LogRequests: 4} })
-	c := client(t, control.HTTP1)
+	c := client(t, protocol.HTTP1)
 	get := func(ids ...string) {
 		for _, id := range ids {
-			httpCall(t, c, "http://"+w.addr[control.HTTP1], "", http.Header{"X-Request-Id": {id}})
+			httpCall(t, c, "http://"+w.addr[protocol.HTTP1], "", http.Header{"X-Request-Id": {id}})
 		}
 	}
 	ids := func(from int64) string {
@@ -432,7 +433,7 @@ func TestReadiness(t *testing.T) {
 // Told to end, a worker with a delay goes on serving but is not ready.
 func TestDrainWithDelay(t *testing.T) {
 	get := func(address string) int {
-		resp, err := client(t, control.HTTP1).Get("http://" + address)
+		resp, err := client(t, protocol.HTTP1).Get("http://" + address)
 		if err != nil {
 			return 0
 		}
@@ -450,7 +451,7 @@ func TestDrainWithDelay(t *testing.T) {
 		for !w.leaving.Load() {
 			time.Sleep(time.Millisecond)
 		}
-		served, ready := get(w.addr[control.HTTP1]), get(w.addr["health"]+"/readyz")
+		served, ready := get(w.addr[protocol.HTTP1]), get(w.addr["health"]+"/readyz")
 		inTime := time.Since(begin) < delay
 		if err := <-ended; err != nil || time.Since(begin) < delay {
 			t.Errorf("ended after %v: %v", time.Since(begin), err)
@@ -472,7 +473,7 @@ func TestDrainOff(t *testing.T) {
 	})
 	failed := make(chan error, 1)
 	go func() {
-		resp, err := client(t, control.HTTP1).Get("http://" + w.addr[control.HTTP1])
+		resp, err := client(t, protocol.HTTP1).Get("http://" + w.addr[protocol.HTTP1])
 		if err == nil {
 			resp.Body.Close()
 		}
@@ -677,14 +678,14 @@ func TestChangesUnderLoad(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			c := client(t, control.HTTP1)
+			c := client(t, protocol.HTTP1)
 			for {
 				select {
 				case <-stop:
 					return
 				default:
 				}
-				resp, err := c.Get("http://" + w.addr[control.HTTP1])
+				resp, err := c.Get("http://" + w.addr[protocol.HTTP1])
 				if err != nil {
 					t.Error(err)
 					return

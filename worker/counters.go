@@ -2,15 +2,14 @@ package worker
 
 import (
 	"maps"
-	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc/codes"
 )
 
 // statusGone counts requests whose client went away before the answer, as
@@ -20,9 +19,8 @@ const statusGone = 499
 // counters are what the worker served. Every field is atomic: a request
 // touches its own protocol's only.
 type counters struct {
-	started time.Time
-	http1, http2,
-	grpc, tcp, https protocolCounters
+	started   time.Time
+	protocols []*protocolCounters // in the order of [protocol.Counters]
 
 	inFlight        atomic.Int64
 	held            atomic.Int64
@@ -68,6 +66,9 @@ func (c *counters) readCalls() map[string]control.CallCounters {
 }
 
 type protocolCounters struct {
+	name       string
+	statusName func(int) string // what the protocol calls an HTTP status
+
 	requests, bytesIn, bytesOut           atomic.Int64
 	connections, open, refused, handshake atomic.Int64
 	clientCert, throughProxy              atomic.Int64
@@ -75,19 +76,29 @@ type protocolCounters struct {
 	status                                [600]atomic.Int64
 }
 
-func (c *counters) protocol(name string) *protocolCounters {
-	switch name {
-	case control.HTTP1:
-		return &c.http1
-	case control.HTTP2:
-		return &c.http2
-	case control.GRPC:
-		return &c.grpc
-	case control.TCP:
-		return &c.tcp
-	default:
-		return &c.https
+// newCounters returns counters for every protocol.
+func newCounters(started time.Time) *counters {
+	c := &counters{started: started}
+	for _, name := range protocol.Counters() {
+		p := &protocolCounters{name: name, statusName: strconv.Itoa}
+		for _, s := range servings() {
+			if s.protocol == name {
+				p.statusName = s.status
+			}
+		}
+		c.protocols = append(c.protocols, p)
 	}
+	return c
+}
+
+// protocol returns the counters of a name of [protocol.Counters].
+func (c *counters) protocol(name string) *protocolCounters {
+	for _, p := range c.protocols {
+		if p.name == name {
+			return p
+		}
+	}
+	return nil
 }
 
 // answered counts a request by the status of its answer.
@@ -97,45 +108,6 @@ func (p *protocolCounters) answered(status int) {
 		status = 0
 	}
 	p.status[status].Add(1)
-}
-
-// statusName is how a protocol calls an HTTP status.
-func statusName(protocol string, status int) string {
-	switch protocol {
-	case control.GRPC:
-		return grpcCode(status).String()
-	case control.TCP:
-		if status == http.StatusOK {
-			return "ok"
-		}
-		return "error"
-	}
-	return strconv.Itoa(status)
-}
-
-// grpcCode is the gRPC code for an HTTP status.
-func grpcCode(status int) codes.Code {
-	switch status {
-	case http.StatusOK:
-		return codes.OK
-	case http.StatusServiceUnavailable, statusReset:
-		return codes.Unavailable
-	case http.StatusGatewayTimeout:
-		return codes.DeadlineExceeded
-	case http.StatusTooManyRequests:
-		return codes.ResourceExhausted
-	case http.StatusUnauthorized:
-		return codes.Unauthenticated
-	case http.StatusForbidden:
-		return codes.PermissionDenied
-	case http.StatusRequestEntityTooLarge:
-		return codes.ResourceExhausted
-	case statusGone:
-		return codes.Canceled
-	case http.StatusNotFound:
-		return codes.Unimplemented
-	}
-	return codes.Internal
 }
 
 // read returns the counters as a document.
@@ -161,8 +133,7 @@ func (c *counters) read(now time.Time) control.Counters {
 			out.Planted[how] = n
 		}
 	}
-	for _, name := range []string{control.HTTP1, control.HTTP2, control.GRPC, control.TCP, control.HTTPS} {
-		p := c.protocol(name)
+	for _, p := range c.protocols {
 		doc := control.ProtocolCounters{
 			Requests: p.requests.Load(), BytesIn: p.bytesIn.Load(), BytesOut: p.bytesOut.Load(),
 			Connections: p.connections.Load(), Open: p.open.Load(), Refused: p.refused.Load(),
@@ -172,10 +143,10 @@ func (c *counters) read(now time.Time) control.Counters {
 		}
 		for status := range p.status {
 			if n := p.status[status].Load(); n > 0 {
-				doc.Status[statusName(name, status)] += n
+				doc.Status[p.statusName(status)] += n
 			}
 		}
-		out.Protocols[name] = doc
+		out.Protocols[p.name] = doc
 	}
 	var usage unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &usage) == nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 )
 
@@ -30,10 +31,10 @@ func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
 	release := make(chan struct{})
 	w := start(t, func(o *Options) { o.Links, o.DrainTimeout = holding(release), time.Minute })
 	results := make(chan error, 4)
-	for _, protocol := range []string{control.HTTP1, control.HTTP2} {
-		c := client(t, protocol)
+	for _, speaks := range []string{protocol.HTTP1, protocol.HTTP2} {
+		c := client(t, speaks)
 		go func() {
-			resp, err := c.Post("http://"+w.addr[protocol], "", strings.NewReader("x"))
+			resp, err := c.Post("http://"+w.addr[speaks], "", strings.NewReader("x"))
 			if err == nil {
 				_, err = io.ReadAll(resp.Body)
 				resp.Body.Close()
@@ -42,10 +43,10 @@ func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
 		}()
 	}
 	go func() {
-		_, err := unary(context.Background(), t, w.addr[control.GRPC], "x")
+		_, err := unary(context.Background(), t, w.addr[protocol.GRPC], "x")
 		results <- err
 	}()
-	conn, err := net.Dial("tcp", w.addr[control.TCP])
+	conn, err := net.Dial("tcp", w.addr[protocol.TCP])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,12 +56,12 @@ func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
 		_, err := io.ReadFull(conn, make([]byte, 1))
 		results <- err
 	}()
-	idle, err := net.Dial("tcp", w.addr[control.TCP]) // must not hold the drain up
+	idle, err := net.Dial("tcp", w.addr[protocol.TCP]) // must not hold the drain up
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer idle.Close()
-	for w.counters.inFlight.Load() < 4 || w.counters.tcp.connections.Load() < 2 {
+	for w.counters.inFlight.Load() < 4 || w.counters.protocol(protocol.TCP).connections.Load() < 2 {
 		time.Sleep(time.Millisecond)
 	}
 	drained := make(chan error, 1)
@@ -77,7 +78,7 @@ func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
 			t.Errorf("a request under way failed: %v", err)
 		}
 	}
-	if _, err := net.Dial("tcp", w.addr[control.HTTP1]); err == nil {
+	if _, err := net.Dial("tcp", w.addr[protocol.HTTP1]); err == nil {
 		t.Error("the port still accepts")
 	}
 	if open := w.counters.openConnections.Load(); open != 0 {
@@ -92,15 +93,15 @@ func TestDrainGivesUpInTime(t *testing.T) {
 	})
 	failed := make(chan error, 3)
 	go func() {
-		_, err := client(t, control.HTTP1).Get("http://" + w.addr[control.HTTP1])
+		_, err := client(t, protocol.HTTP1).Get("http://" + w.addr[protocol.HTTP1])
 		failed <- err
 	}()
 	go func() {
-		_, err := unary(context.Background(), t, w.addr[control.GRPC], "x")
+		_, err := unary(context.Background(), t, w.addr[protocol.GRPC], "x")
 		failed <- err
 	}()
 	go func() {
-		conn, err := net.Dial("tcp", w.addr[control.TCP])
+		conn, err := net.Dial("tcp", w.addr[protocol.TCP])
 		if err == nil {
 			fmt.Fprint(conn, "x")
 			_, err = conn.Read(make([]byte, 1))
@@ -125,7 +126,7 @@ func TestHealthTurnsWhileDraining(t *testing.T) {
 	release := make(chan struct{})
 	w := start(t, func(o *Options) { o.Links, o.DrainTimeout = holding(release), time.Minute })
 	get := func() int {
-		resp, err := client(t, control.HTTP1).Get("http://" + w.addr["health"] + "/readyz")
+		resp, err := client(t, protocol.HTTP1).Get("http://" + w.addr["health"] + "/readyz")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +139,7 @@ func TestHealthTurnsWhileDraining(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		resp, err := client(t, control.HTTP1).Get("http://" + w.addr[control.HTTP1])
+		resp, err := client(t, protocol.HTTP1).Get("http://" + w.addr[protocol.HTTP1])
 		if err == nil {
 			resp.Body.Close()
 		}

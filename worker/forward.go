@@ -1,11 +1,10 @@
 package worker
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -15,14 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 )
 
 const (
@@ -67,91 +61,45 @@ func (c *callCounters) fail(why string) {
 type caller struct {
 	control.Call
 	counters *callCounters
-	// attempt sends one request and returns the HTTP status it came to.
-	attempt func(ctx context.Context, x *Exchange) (int, error)
-	timeout time.Duration
-	body    []byte
-}
-
-// peers are connections to other workers. They outlive a configuration, as
-// long as the next one calls the same host.
-type peers struct {
-	http map[string]*http.Transport  // by protocol and host
-	grpc map[string]*grpc.ClientConn // by host
+	peer     peer
+	timeout  time.Duration
+	body     []byte
 }
 
 // callers makes the callers of a configuration, and closes connections that
-// none of them needs.
+// none of them needs: a connection outlives a configuration as long as the
+// next one calls the same host.
 func (w *Worker) callers(calls []control.Call) ([]*caller, error) {
 	out := make([]*caller, 0, len(calls))
-	needed := peers{http: map[string]*http.Transport{}, grpc: map[string]*grpc.ClientConn{}}
+	needed := map[string]peer{}
 	for _, call := range calls {
 		target, err := url.Parse(call.URL)
 		if err != nil {
 			return nil, err
 		}
-		c := &caller{Call: call, counters: w.counters.call(call.Name), timeout: microseconds(call.TimeoutMS * 1e3), body: payload(call.Bytes)}
+		speaks := cmp.Or(call.Protocol, protocol.HTTP1)
+		key := speaks + " " + target.Host
+		if needed[key] == nil {
+			needed[key] = w.peers[key]
+		}
+		if needed[key] == nil {
+			if needed[key], err = servingOf(speaks).dial(target.Host); err != nil {
+				return nil, err
+			}
+		}
+		c := &caller{Call: call, counters: w.counters.call(call.Name), timeout: microseconds(call.TimeoutMS * 1e3), body: payload(call.Bytes), peer: needed[key]}
 		if c.timeout == 0 {
 			c.timeout = callTimeout
 		}
-		if call.Protocol == control.GRPC {
-			conn := w.peers.grpc[target.Host]
-			if conn == nil {
-				if conn, err = grpc.NewClient("passthrough:///"+target.Host, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawgrpc.Codec{}))); err != nil {
-					return nil, err
-				}
-			}
-			needed.grpc[target.Host] = conn
-			c.attempt = func(ctx context.Context, x *Exchange) (int, error) { return c.grpc(ctx, conn, x) }
-		} else {
-			key := call.Protocol + " " + target.Host
-			transport := w.peers.http[key]
-			if transport == nil {
-				transport = newTransport(call.Protocol)
-			}
-			needed.http[key] = transport
-			c.attempt = func(ctx context.Context, x *Exchange) (int, error) { return c.http(ctx, transport, x) }
-		}
 		out = append(out, c)
 	}
-	old := w.peers
+	for key, old := range w.peers {
+		if needed[key] == nil {
+			old.close()
+		}
+	}
 	w.peers = needed
-	for key, transport := range old.http {
-		if needed.http[key] == nil {
-			transport.CloseIdleConnections()
-		}
-	}
-	for host, conn := range old.grpc {
-		if needed.grpc[host] == nil {
-			conn.Close() // calls under way end as cancelled
-		}
-	}
 	return out, nil
-}
-
-func (p *peers) close() {
-	for _, transport := range p.http {
-		transport.CloseIdleConnections()
-	}
-	for _, conn := range p.grpc {
-		conn.Close()
-	}
-}
-
-func newTransport(protocol string) *http.Transport {
-	t := &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-		MaxIdleConnsPerHost: 1000,
-		IdleConnTimeout:     90 * time.Second,
-		DisableCompression:  true,
-		Protocols:           new(http.Protocols),
-	}
-	if protocol == control.HTTP2 {
-		t.Protocols.SetUnencryptedHTTP2(true)
-	} else {
-		t.Protocols.SetHTTP1(true)
-	}
-	return t
 }
 
 // forward makes the calls before the answer. A call without success fails the
@@ -224,7 +172,7 @@ func (c *caller) do(ctx context.Context, x *Exchange) error {
 	for range c.Retries + 1 {
 		c.counters.attempts.Add(1)
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
-		status, err := c.attempt(limited, x)
+		status, err := c.peer.attempt(limited, c, x)
 		why = reason(ctx, limited, status, err)
 		cancel()
 		if why == "" {
@@ -258,63 +206,4 @@ func reason(ctx, limited context.Context, code int, err error) string {
 		return callConnect
 	}
 	return callReset
-}
-
-func (c *caller) http(ctx context.Context, transport *http.Transport, x *Exchange) (int, error) {
-	method := http.MethodGet
-	var body io.Reader
-	if len(c.body) > 0 {
-		method, body = http.MethodPost, bytes.NewReader(c.body)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, c.URL, body)
-	if err != nil {
-		return 0, err
-	}
-	for _, name := range passedOn {
-		if value := x.Header(name); value != "" {
-			req.Header.Set(name, value)
-		}
-	}
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return 0, err
-	}
-	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxReply))
-	resp.Body.Close()
-	return resp.StatusCode, err
-}
-
-func (c *caller) grpc(ctx context.Context, conn *grpc.ClientConn, x *Exchange) (int, error) {
-	for _, name := range passedOn {
-		if value := x.Header(name); value != "" {
-			ctx = metadata.AppendToOutgoingContext(ctx, name, value)
-		}
-	}
-	reply := rawgrpc.Message{SizeOnly: true}
-	err := conn.Invoke(ctx, control.GRPCMethod, &rawgrpc.Message{Body: c.body}, &reply, grpc.MaxCallRecvMsgSize(maxReply))
-	switch code := status.Code(err); {
-	case err == nil:
-		return http.StatusOK, nil
-	case ctx.Err() != nil, code == codes.Canceled:
-		return 0, err
-	case code == codes.DeadlineExceeded && expired(ctx, time.Now()):
-		// The server knows the caller's deadline, and may say so before the
-		// caller's own timer does.
-		return 0, context.DeadlineExceeded
-	case code == codes.DeadlineExceeded: // the server's own, of a call it made
-		return http.StatusGatewayTimeout, nil
-	case code == codes.Unavailable:
-		return http.StatusServiceUnavailable, nil
-	case code == codes.ResourceExhausted:
-		return http.StatusRequestEntityTooLarge, nil
-	default:
-		return http.StatusInternalServerError, nil
-	}
-}
-
-// expired tells whether a call's deadline has come. A server counts from when
-// the call reached it, so that it is never earlier by more than what gRPC rounds.
-func expired(ctx context.Context, now time.Time) bool {
-	deadline, ok := ctx.Deadline()
-	return ok && deadline.Sub(now) <= time.Millisecond
 }

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
@@ -19,7 +21,7 @@ import (
 func (w *Worker) grpcServer(l net.Listener) (server, error) { return w.serveGRPC(l) }
 
 func (w *Worker) grpcsServer(l net.Listener) (server, error) {
-	config, err := w.tlsConfig(control.GRPC)
+	config, err := w.tlsConfig(protocol.GRPC)
 	if err != nil {
 		return server{}, err
 	}
@@ -27,6 +29,7 @@ func (w *Worker) grpcsServer(l net.Listener) (server, error) {
 }
 
 func (w *Worker) serveGRPC(l net.Listener, more ...grpc.ServerOption) (server, error) {
+	service := &grpcService{w, w.counters.protocol(protocol.GRPC)}
 	s := grpc.NewServer(append(more,
 		grpc.ForceServerCodecV2(rawgrpc.Codec{}),
 		grpc.MaxRecvMsgSize(int(w.options.MaxBodyBytes)),
@@ -38,14 +41,14 @@ func (w *Worker) serveGRPC(l net.Listener, more ...grpc.ServerOption) (server, e
 		grpc.WaitForHandlers(true),
 	)...)
 	s.RegisterService(&grpc.ServiceDesc{
-		ServiceName: "meshtrial.v1.Echo",
+		ServiceName: protocol.GRPCService,
 		HandlerType: (*any)(nil),
-		Methods:     []grpc.MethodDesc{{MethodName: "Unary", Handler: w.serveUnary}},
+		Methods:     []grpc.MethodDesc{{MethodName: protocol.GRPCMethod, Handler: service.unary}},
 	}, struct{}{})
 	s.RegisterService(&grpc.ServiceDesc{
 		ServiceName: control.OTLPLogs,
 		HandlerType: (*any)(nil),
-		Methods:     []grpc.MethodDesc{{MethodName: "Export", Handler: w.takeLogs}},
+		Methods:     []grpc.MethodDesc{{MethodName: "Export", Handler: service.takeLogs}},
 	}, struct{}{})
 	return server{
 		serve: func() error { return s.Serve(l) },
@@ -54,38 +57,45 @@ func (w *Worker) serveGRPC(l net.Listener, more ...grpc.ServerOption) (server, e
 	}, nil
 }
 
+// grpcService answers the calls that reach a worker.
+type grpcService struct {
+	w       *Worker
+	counted *protocolCounters
+}
+
 // takeLogs takes entries of an access log, as a collector does, and answers
 // with an empty ExportLogsServiceResponse: all were taken.
-func (w *Worker) takeLogs(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+func (s *grpcService) takeLogs(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 	message := rawgrpc.Message{SizeOnly: true}
 	if err := decode(&message); err != nil {
-		w.counters.grpc.answered(http.StatusInternalServerError)
+		s.counted.answered(http.StatusInternalServerError)
 		return nil, err
 	}
-	w.counters.grpc.answered(http.StatusOK)
+	s.counted.answered(http.StatusOK)
 	return &rawgrpc.Message{}, nil
 }
 
-func (w *Worker) serveUnary(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-	current := w.active.Load()
+func (s *grpcService) unary(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	current := s.w.active.Load()
 	message := rawgrpc.Message{SizeOnly: !current.needBody}
 	if err := decode(&message); err != nil {
-		w.counters.grpc.answered(http.StatusInternalServerError)
+		s.counted.answered(http.StatusInternalServerError)
 		return nil, err
 	}
 	if !message.SizeOnly {
-		if !w.bodies.take(message.Size) {
-			w.counters.grpc.answered(http.StatusServiceUnavailable)
+		if !s.w.bodies.take(message.Size) {
+			s.counted.answered(http.StatusServiceUnavailable)
 			return nil, status.Error(grpcCode(http.StatusServiceUnavailable), "too many request bodies in memory")
 		}
 		// Given back when the handler ends; gRPC holds the reply a little
 		// longer, within its own flow control.
-		defer w.bodies.give(message.Size)
+		defer s.w.bodies.give(message.Size)
 	}
 	incoming, _ := metadata.FromIncomingContext(ctx)
 	x := Exchange{
-		Protocol:  control.GRPC,
-		Path:      control.GRPCMethod,
+		Protocol:  s.counted.name,
+		Path:      protocol.GRPCPath,
+		counted:   s.counted,
 		Body:      message.Body,
 		BodyBytes: message.Size,
 		Start:     time.Now(),
@@ -103,7 +113,7 @@ func (w *Worker) serveUnary(_ any, ctx context.Context, decode func(any) error, 
 	case err != nil:
 		return nil, status.FromContextError(err).Err()
 	case x.slow > 0: // a message comes whole or not at all
-		err = w.trickle(ctx, x.Reply, x.slow, func([]byte) error { return nil })
+		err = s.w.trickle(ctx, x.Reply, x.slow, func([]byte) error { return nil })
 		if err != nil {
 			return nil, status.FromContextError(err).Err()
 		}
@@ -112,4 +122,32 @@ func (w *Worker) serveUnary(_ any, ctx context.Context, decode func(any) error, 
 		return nil, status.Error(grpcCode(x.Status), http.StatusText(x.Status))
 	}
 	return &rawgrpc.Message{Body: x.Reply}, nil
+}
+
+// grpcStatus is what gRPC calls an HTTP status.
+func grpcStatus(status int) string { return grpcCode(status).String() }
+
+// grpcCode is the gRPC code for an HTTP status.
+func grpcCode(status int) codes.Code {
+	switch status {
+	case http.StatusOK:
+		return codes.OK
+	case http.StatusServiceUnavailable, statusReset:
+		return codes.Unavailable
+	case http.StatusGatewayTimeout:
+		return codes.DeadlineExceeded
+	case http.StatusTooManyRequests:
+		return codes.ResourceExhausted
+	case http.StatusUnauthorized:
+		return codes.Unauthenticated
+	case http.StatusForbidden:
+		return codes.PermissionDenied
+	case http.StatusRequestEntityTooLarge:
+		return codes.ResourceExhausted
+	case statusGone:
+		return codes.Canceled
+	case http.StatusNotFound:
+		return codes.Unimplemented
+	}
+	return codes.Internal
 }

@@ -10,12 +10,22 @@ import (
 	"net/textproto"
 	"time"
 
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 )
 
-func (w *Worker) newHTTPServer(protocols func(*http.Protocols)) *http.Server {
+// newHTTPServer returns a server whose requests of HTTP/1.1 and of HTTP/2 are
+// counted as those of two protocols.
+func (w *Worker) newHTTPServer(one, two string, protocols func(*http.Protocols)) *http.Server {
+	counted := [2]*protocolCounters{w.counters.protocol(one), w.counters.protocol(two)}
 	s := &http.Server{
-		Handler:           http.HandlerFunc(w.serveHTTP),
+		Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			version := 0
+			if r.ProtoMajor == 2 {
+				version = 1
+			}
+			w.serveHTTP(rw, r, counted[version])
+		}),
 		ReadHeaderTimeout: min(10*time.Second, w.options.ReadTimeout),
 		ReadTimeout:       w.options.ReadTimeout,
 		// Writing may begin only after the longest service time.
@@ -31,12 +41,12 @@ func (w *Worker) newHTTPServer(protocols func(*http.Protocols)) *http.Server {
 }
 
 func (w *Worker) http1Server(l net.Listener) (server, error) {
-	s := w.newHTTPServer(func(p *http.Protocols) { p.SetHTTP1(true) })
+	s := w.newHTTPServer(protocol.HTTP1, protocol.HTTP1, func(p *http.Protocols) { p.SetHTTP1(true) })
 	return httpServer(s, func() error { return s.Serve(l) }), nil
 }
 
 func (w *Worker) http2Server(l net.Listener) (server, error) {
-	s := w.newHTTPServer(func(p *http.Protocols) {
+	s := w.newHTTPServer(protocol.HTTP1, protocol.HTTP2, func(p *http.Protocols) {
 		p.SetHTTP1(true) // counted apart, so that a mislabelled trial shows
 		p.SetUnencryptedHTTP2(true)
 	})
@@ -44,11 +54,11 @@ func (w *Worker) http2Server(l net.Listener) (server, error) {
 }
 
 func (w *Worker) httpsServer(l net.Listener) (server, error) {
-	config, err := w.tlsConfig(control.HTTPS)
+	config, err := w.tlsConfig(protocol.HTTPS)
 	if err != nil {
 		return server{}, err
 	}
-	s := w.newHTTPServer(func(p *http.Protocols) {
+	s := w.newHTTPServer(protocol.HTTPS, protocol.HTTPS, func(p *http.Protocols) {
 		p.SetHTTP1(true)
 		p.SetHTTP2(true)
 	})
@@ -66,15 +76,9 @@ var canonical = func() map[string]string {
 	return names
 }()
 
-func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request) {
+func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request, counted *protocolCounters) {
 	current := w.active.Load()
-	x := Exchange{Protocol: control.HTTP1, Path: r.URL.Path}
-	switch {
-	case r.TLS != nil:
-		x.Protocol = control.HTTPS
-	case r.ProtoMajor == 2:
-		x.Protocol = control.HTTP2
-	}
+	x := Exchange{Protocol: counted.name, Path: r.URL.Path, counted: counted}
 	x.Header = func(name string) string {
 		key, ok := canonical[name]
 		if !ok {
@@ -89,9 +93,8 @@ func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request) {
 		held, status := w.readBody(rw, r, &x, current.needBody)
 		defer w.bodies.give(held)
 		if status != 0 {
-			p := w.counters.protocol(x.Protocol)
-			p.bytesIn.Add(x.BodyBytes)
-			p.answered(status)
+			counted.bytesIn.Add(x.BodyBytes)
+			counted.answered(status)
 			if status != statusGone {
 				http.Error(rw, http.StatusText(status), status)
 			}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 )
 
@@ -29,17 +30,17 @@ func dial(t *testing.T, address string) net.Conn {
 func TestConnectionsOverTheLimitAreClosed(t *testing.T) {
 	w := start(t, func(o *Options) { o.MaxConnections = 2 })
 	for range 2 {
-		conn := dial(t, w.addr[control.TCP])
+		conn := dial(t, w.addr[protocol.TCP])
 		fmt.Fprint(conn, "x")
 		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	third := dial(t, w.addr[control.HTTP1])
+	third := dial(t, w.addr[protocol.HTTP1])
 	if _, err := third.Read(make([]byte, 1)); err == nil {
 		t.Error("the third connection was served")
 	}
-	if n := w.Counters().Protocols[control.HTTP1].Refused; n != 1 {
+	if n := w.Counters().Protocols[protocol.HTTP1].Refused; n != 1 {
 		t.Errorf("counted %d refused", n)
 	}
 }
@@ -51,11 +52,11 @@ func TestBodyLimit(t *testing.T) {
 		if _, err := w.ctl.Update(t.Context(), func(c *control.Config) { c.ResponseBytes = echo }); err != nil {
 			t.Fatal(err)
 		}
-		if code, _ := httpCall(t, client(t, control.HTTP1), "http://"+w.addr[control.HTTP1], big, nil); code != 413 {
+		if code, _ := httpCall(t, client(t, protocol.HTTP1), "http://"+w.addr[protocol.HTTP1], big, nil); code != 413 {
 			t.Errorf("response_bytes %d: status %d for a known length", echo, code)
 		}
-		req, _ := http.NewRequest("POST", "http://"+w.addr[control.HTTP2], io.MultiReader(strings.NewReader(big)))
-		resp, err := client(t, control.HTTP2).Do(req)
+		req, _ := http.NewRequest("POST", "http://"+w.addr[protocol.HTTP2], io.MultiReader(strings.NewReader(big)))
+		resp, err := client(t, protocol.HTTP2).Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,18 +64,18 @@ func TestBodyLimit(t *testing.T) {
 		if resp.StatusCode != 413 {
 			t.Errorf("response_bytes %d: status %d for an unknown length", echo, resp.StatusCode)
 		}
-		if code, _ := httpCall(t, client(t, control.HTTP1), "http://"+w.addr[control.HTTP1], big[1:], nil); code != 200 {
+		if code, _ := httpCall(t, client(t, protocol.HTTP1), "http://"+w.addr[protocol.HTTP1], big[1:], nil); code != 200 {
 			t.Errorf("response_bytes %d: status %d at the limit", echo, code)
 		}
 	}
-	if _, err := unary(t.Context(), t, w.addr[control.GRPC], big); err == nil {
+	if _, err := unary(t.Context(), t, w.addr[protocol.GRPC], big); err == nil {
 		t.Error("gRPC took a message over the limit")
 	}
 }
 
 func TestHeaderLimit(t *testing.T) {
 	w := start(t, func(o *Options) { o.MaxHeaderBytes = 4096 })
-	conn := dial(t, w.addr[control.HTTP1])
+	conn := dial(t, w.addr[protocol.HTTP1])
 	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nX-Long: %s\r\n\r\n", strings.Repeat("x", 20_000))
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
@@ -88,8 +89,8 @@ func TestHeaderLimit(t *testing.T) {
 
 func TestBodyBudget(t *testing.T) {
 	w := start(t, func(o *Options) { o.BodyMemoryBytes = 100_000 })
-	c := client(t, control.HTTP1)
-	url := "http://" + w.addr[control.HTTP1]
+	c := client(t, protocol.HTTP1)
+	url := "http://" + w.addr[protocol.HTTP1]
 	if code, _ := httpCall(t, c, url, strings.Repeat("x", 100_001), nil); code != 503 {
 		t.Errorf("over the budget: %d", code)
 	}
@@ -108,13 +109,13 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nfew", // nor its body
 		"GET / HTTP/1.1\r\nHost: x\r\n\r\n",                            // served, then idle
 	} {
-		conn := dial(t, w.addr[control.HTTP1])
+		conn := dial(t, w.addr[protocol.HTTP1])
 		fmt.Fprint(conn, sent)
 		if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, net.ErrClosed) && isTimeout(err) {
 			t.Errorf("%.20q: the connection stayed open", sent)
 		}
 	}
-	conn := dial(t, w.addr[control.TCP])
+	conn := dial(t, w.addr[protocol.TCP])
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("idle TCP: %v", err)
 	}
@@ -122,13 +123,13 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 
 func TestGarbage(t *testing.T) {
 	w := start(t, nil)
-	for _, name := range []string{control.HTTP1, control.HTTP2, control.GRPC, control.HTTPS, "control", "health"} {
+	for _, name := range []string{protocol.HTTP1, protocol.HTTP2, protocol.GRPC, protocol.HTTPS, "control", "health"} {
 		conn := dial(t, w.addr[name])
 		_, _ = conn.Write(bytes.Repeat([]byte{0xff, 0, '\n', 'A'}, 5000))
 		_ = conn.(*net.TCPConn).CloseWrite()
 		_, _ = io.Copy(io.Discard, conn) // a reset is as good as an end
 	}
-	if code, _ := httpCall(t, client(t, control.HTTP1), "http://"+w.addr[control.HTTP1], "x", nil); code != 200 {
+	if code, _ := httpCall(t, client(t, protocol.HTTP1), "http://"+w.addr[protocol.HTTP1], "x", nil); code != 200 {
 		t.Errorf("after garbage: %d", code)
 	}
 }

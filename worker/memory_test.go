@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 )
 
@@ -42,7 +43,7 @@ func TestFloodedProcess(t *testing.T) {
 	if _, err := w.ctl.Update(t.Context(), func(c *control.Config) { c.ResponseBytes, c.Concurrency, c.Queue = control.EchoBody, 4, 100 }); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(w.addr[control.HTTP1]+" "+w.addr[control.HTTP2]+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(w.addr[protocol.HTTP1]+" "+w.addr[protocol.HTTP2]+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the other test ends
@@ -91,7 +92,7 @@ func TestFloodedWorkerKeepsItsMemory(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("after the flood: %s", last)
 		}
-		resp, err := client(t, control.HTTP1).Post("http://"+http1, "", strings.NewReader("still there?"))
+		resp, err := client(t, protocol.HTTP1).Post("http://"+http1, "", strings.NewReader("still there?"))
 		if err != nil {
 			last = err.Error()
 			continue

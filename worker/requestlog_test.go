@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 )
 
@@ -30,13 +31,13 @@ func (l *locked) Write(p []byte) (int, error) {
 func TestWrittenRequestLog(t *testing.T) {
 	out := &locked{}
 	w := start(t, func(o *Options) { o.Config.ResponseBytes, o.RequestLog, o.DrainTimeout = 1, out, time.Minute })
-	c := client(t, control.HTTP1)
+	c := client(t, protocol.HTTP1)
 	for _, id := range []string{"mm-1", "", "mm-2"} {
 		header := http.Header{}
 		if id != "" {
 			header.Set("X-Request-Id", id)
 		}
-		httpCall(t, c, "http://"+w.addr[control.HTTP1], "", header)
+		httpCall(t, c, "http://"+w.addr[protocol.HTTP1], "", header)
 	}
 	if err := w.stop(); err != nil {
 		t.Fatal(err)
@@ -62,7 +63,7 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("no space") }
 func TestRequestLogThatCannotBeWritten(t *testing.T) {
 	w := start(t, func(o *Options) { o.Config.ResponseBytes, o.RequestLog, o.DrainTimeout = 1, broken{}, time.Minute })
 	header := http.Header{"X-Request-Id": {"mm-1"}}
-	if status, _ := httpCall(t, client(t, control.HTTP1), "http://"+w.addr[control.HTTP1], "", header); status != 200 {
+	if status, _ := httpCall(t, client(t, protocol.HTTP1), "http://"+w.addr[protocol.HTTP1], "", header); status != 200 {
 		t.Errorf("status %d", status)
 	}
 	if err := w.stop(); err == nil || !strings.Contains(err.Error(), "no space") {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshtrial/meshtrial/worker/control"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // tcpReadBytes is a connection's buffer, and the most that one read without
@@ -20,6 +20,7 @@ const tcpReadBytes = 16 << 10
 // tcpEcho serves TCP echo: it owns its connections' goroutines.
 type tcpEcho struct {
 	w        *Worker
+	counted  *protocolCounters
 	listener net.Listener
 	ctx      context.Context // ends when connections must
 	cancel   context.CancelFunc
@@ -32,12 +33,12 @@ type tcpEcho struct {
 
 func (w *Worker) tcpServer(l net.Listener) (server, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &tcpEcho{w: w, listener: l, ctx: ctx, cancel: cancel, conns: map[net.Conn]bool{}}
+	t := &tcpEcho{w: w, counted: w.counters.protocol(protocol.TCP), listener: l, ctx: ctx, cancel: cancel, conns: map[net.Conn]bool{}}
 	return server{serve: t.serve, drain: t.drain, end: t.end}, nil
 }
 
 func (w *Worker) tcpsServer(l net.Listener) (server, error) {
-	config, err := w.tlsConfig(control.TCP)
+	config, err := w.tlsConfig(protocol.TCP)
 	if err != nil {
 		return server{}, err
 	}
@@ -105,7 +106,7 @@ func (t *tcpEcho) serveConn(conn net.Conn) {
 		size := int(current.config.TCPMessageBytes)
 		if extra := int64(size - cap(buffer)); extra > 0 {
 			if !w.bodies.take(extra) {
-				w.counters.tcp.answered(http.StatusServiceUnavailable)
+				t.counted.answered(http.StatusServiceUnavailable)
 				return
 			}
 			taken += extra
@@ -135,13 +136,13 @@ func (t *tcpEcho) serveConn(conn net.Conn) {
 		}
 		if n < size || n == 0 {
 			if n > 0 {
-				w.counters.tcp.bytesIn.Add(int64(n))
-				w.counters.tcp.answered(http.StatusBadRequest)
+				t.counted.bytesIn.Add(int64(n))
+				t.counted.answered(http.StatusBadRequest)
 			}
 			return
 		}
 		t.mark(conn, true)
-		x := Exchange{Protocol: control.TCP, Header: noHeader, Body: buffer[:n], BodyBytes: int64(n), Start: time.Now()}
+		x := Exchange{Protocol: t.counted.name, counted: t.counted, echo: true, Header: noHeader, Body: buffer[:n], BodyBytes: int64(n), Start: time.Now()}
 		if err := current.serve(t.ctx, &x); err != nil || x.Status != http.StatusOK {
 			if errors.Is(err, errReset) {
 				resetConn(conn)
@@ -168,6 +169,14 @@ func (t *tcpEcho) serveConn(conn net.Conn) {
 			return
 		}
 	}
+}
+
+// tcpStatus is what the counters of TCP call an HTTP status.
+func tcpStatus(status int) string {
+	if status == http.StatusOK {
+		return protocol.Of(protocol.TCP).Success
+	}
+	return "error"
 }
 
 func noHeader(string) string { return "" }

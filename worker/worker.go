@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -26,13 +28,9 @@ import (
 type Options struct {
 	Control string // a loopback address, unless Token is given
 	Health  string // /healthz and /readyz for probes, which are not counted
-	HTTP    string // HTTP/1.1
-	HTTP2   string // HTTP/2 with prior knowledge, and HTTP/1.1
-	GRPC    string
-	TCP     string
-	HTTPS   string // HTTP of either version over TLS; a certificate is made at start
-	GRPCS   string // gRPC over TLS, counted as gRPC
-	TCPS    string // TCP echo over TLS, counted as TCP
+	// Listen has the addresses of the protocols' endpoints, by the endpoint's
+	// Listener. A certificate is made at the start.
+	Listen map[string]string
 
 	Config control.Config // at start; its Version is ignored
 	Links  []Link         // behaviours between counting and the service time
@@ -95,8 +93,8 @@ type Worker struct {
 
 	configMu sync.Mutex // one change at a time
 	active   atomic.Pointer[active]
-	staged   *staged // a change that waits for its commit
-	peers    peers
+	staged   *staged         // a change that waits for its commit
+	peers    map[string]peer // by protocol and host
 
 	listeners map[string]net.Listener // by option name
 	servers   []server
@@ -125,7 +123,7 @@ func New(options Options) (*Worker, error) {
 	}
 	w := &Worker{
 		options:   options,
-		counters:  &counters{started: time.Now()},
+		counters:  newCounters(time.Now()),
 		pacer:     &pacer{timer: timer},
 		listeners: map[string]net.Listener{},
 	}
@@ -142,21 +140,12 @@ func (w *Worker) build() error {
 	if _, err := w.configure(w.options.Config); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	for _, part := range []struct {
-		name, address string
-		protocol      string // its connections are counted as; "" is not counted
-		build         func(net.Listener) (server, error)
-	}{
-		{"control", w.options.Control, "", w.controlServer},
-		{"health", w.options.Health, "", w.healthServer},
-		{control.HTTP1, w.options.HTTP, control.HTTP1, w.http1Server},
-		{control.HTTP2, w.options.HTTP2, control.HTTP2, w.http2Server},
-		{control.GRPC, w.options.GRPC, control.GRPC, w.grpcServer},
-		{control.TCP, w.options.TCP, control.TCP, w.tcpServer},
-		{control.HTTPS, w.options.HTTPS, control.HTTPS, w.httpsServer},
-		{"grpcs", w.options.GRPCS, control.GRPC, w.grpcsServer},
-		{"tcps", w.options.TCPS, control.TCP, w.tcpsServer},
-	} {
+	for name := range w.options.Listen {
+		if !slices.ContainsFunc(protocol.Endpoints(), func(e protocol.Endpoint) bool { return e.Listener == name }) {
+			return errs.Usage("worker: there is no listener %q", name)
+		}
+	}
+	for _, part := range w.parts() {
 		if part.address == "" {
 			continue
 		}
@@ -165,10 +154,10 @@ func (w *Worker) build() error {
 			return listenError(part.name, part.address, err)
 		}
 		w.listeners[part.name] = listener
-		if part.protocol != "" {
-			listener = &countingListener{Listener: listener, p: w.counters.protocol(part.protocol), all: &w.counters.openConnections, limit: int64(w.options.MaxConnections)}
+		if part.counted != nil {
+			listener = &countingListener{Listener: listener, p: part.counted, all: &w.counters.openConnections, limit: int64(w.options.MaxConnections)}
 		}
-		server, err := part.build(listener)
+		server, err := part.build(w, listener)
 		if err != nil {
 			return fmt.Errorf("worker: %s: %w", part.name, err)
 		}
@@ -202,8 +191,10 @@ func listenError(name, address string, err error) error {
 
 // flagOf names the command line's flag for a listener.
 func flagOf(name string) string {
-	if name == control.HTTP1 {
-		return "http"
+	for _, e := range protocol.Endpoints() {
+		if e.Listener == name {
+			return e.Flag
+		}
 	}
 	return name
 }
@@ -300,7 +291,9 @@ func (w *Worker) Close() {
 	w.pacer.timer.Close()
 	w.configMu.Lock()
 	defer w.configMu.Unlock()
-	w.peers.close()
+	for _, p := range w.peers {
+		p.close()
+	}
 }
 
 // httpServer wraps net/http's server.

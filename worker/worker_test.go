@@ -17,6 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -37,8 +38,11 @@ type running struct {
 func start(t *testing.T, change func(*Options)) running {
 	t.Helper()
 	const any = "127.0.0.1:0"
-	options := Options{Control: any, Health: any, HTTP: any, HTTP2: any, GRPC: any, TCP: any, HTTPS: any, GRPCS: any, TCPS: any,
+	options := Options{Control: any, Health: any, Listen: map[string]string{},
 		Config: control.Config{ResponseBytes: control.EchoBody}, DrainTimeout: 5 * time.Second}
+	for _, e := range protocol.Endpoints() {
+		options.Listen[e.Listener] = any
+	}
 	if change != nil {
 		change(&options)
 	}
@@ -58,14 +62,14 @@ func start(t *testing.T, change func(*Options)) running {
 }
 
 // client returns an HTTP client that speaks one protocol only.
-func client(t *testing.T, protocol string) *http.Client {
+func client(t *testing.T, speaks string) *http.Client {
 	transport := &http.Transport{Protocols: new(http.Protocols), TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-	switch protocol {
-	case control.HTTP1:
+	switch speaks {
+	case protocol.HTTP1:
 		transport.Protocols.SetHTTP1(true)
-	case control.HTTP2:
+	case protocol.HTTP2:
 		transport.Protocols.SetUnencryptedHTTP2(true)
-	case control.HTTPS:
+	case protocol.HTTPS:
 		transport.Protocols.SetHTTP2(true)
 	}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -103,12 +107,12 @@ func unary(ctx context.Context, t *testing.T, address, body string) (string, err
 // own answers are, and counts.
 func TestSinkOfLogs(t *testing.T) {
 	w := start(t, nil)
-	conn, err := grpc.NewClient(w.addr[control.GRPC], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(w.addr[protocol.GRPC], grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	before := w.Counters().Protocols[control.GRPC].Requests
+	before := w.Counters().Protocols[protocol.GRPC].Requests
 	for range 3 {
 		reply := rawgrpc.Message{Body: []byte("what was there before")}
 		err := conn.Invoke(t.Context(), "/"+control.OTLPLogs+"/Export", &rawgrpc.Message{Body: []byte("entries")}, &reply, grpc.ForceCodecV2(rawgrpc.Codec{}))
@@ -116,7 +120,7 @@ func TestSinkOfLogs(t *testing.T) {
 			t.Fatalf("%q, %v", reply.Body, err)
 		}
 	}
-	if got := w.Counters().Protocols[control.GRPC].Requests - before; got != 3 {
+	if got := w.Counters().Protocols[protocol.GRPC].Requests - before; got != 3 {
 		t.Errorf("%d requests counted, 3 sent", got)
 	}
 }
@@ -129,12 +133,12 @@ func unaryWith(ctx context.Context, t *testing.T, address, body string, secure c
 	}
 	defer conn.Close()
 	var reply rawgrpc.Message
-	err = conn.Invoke(ctx, control.GRPCMethod, &rawgrpc.Message{Body: []byte(body)}, &reply, grpc.ForceCodecV2(rawgrpc.Codec{}))
+	err = conn.Invoke(ctx, protocol.GRPCPath, &rawgrpc.Message{Body: []byte(body)}, &reply, grpc.ForceCodecV2(rawgrpc.Codec{}))
 	return string(reply.Body), err
 }
 
-func scheme(protocol string) string {
-	if protocol == control.HTTPS {
+func scheme(speaks string) string {
+	if speaks == protocol.HTTPS {
 		return "https://"
 	}
 	return "http://"
@@ -142,18 +146,18 @@ func scheme(protocol string) string {
 
 func TestEchoOverEachProtocol(t *testing.T) {
 	w := start(t, nil)
-	for _, protocol := range []string{control.HTTP1, control.HTTP2, control.HTTPS} {
+	for _, speaks := range []string{protocol.HTTP1, protocol.HTTP2, protocol.HTTPS} {
 		for _, body := range []string{"hello", "", strings.Repeat("long ", 50_000)} {
-			code, got := httpCall(t, client(t, protocol), scheme(protocol)+w.addr[protocol]+"/any/path", body, nil)
+			code, got := httpCall(t, client(t, speaks), scheme(speaks)+w.addr[speaks]+"/any/path", body, nil)
 			if code != 200 || got != body {
-				t.Errorf("%s: %d, %d bytes back of %d", protocol, code, len(got), len(body))
+				t.Errorf("%s: %d, %d bytes back of %d", speaks, code, len(got), len(body))
 			}
 		}
 	}
-	if got, err := unary(t.Context(), t, w.addr[control.GRPC], "hello"); err != nil || got != "hello" {
+	if got, err := unary(t.Context(), t, w.addr[protocol.GRPC], "hello"); err != nil || got != "hello" {
 		t.Errorf("grpc: %q, %v", got, err)
 	}
-	conn, err := net.Dial("tcp", w.addr[control.TCP])
+	conn, err := net.Dial("tcp", w.addr[protocol.TCP])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,9 +173,9 @@ func TestEchoOverEachProtocol(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for protocol, want := range map[string]int64{control.HTTP1: 3, control.HTTP2: 3, control.HTTPS: 3, control.GRPC: 1, control.TCP: 3} {
-		if got := counters.Protocols[protocol].Requests; got != want {
-			t.Errorf("%s counted %d requests, sent %d", protocol, got, want)
+	for speaks, want := range map[string]int64{protocol.HTTP1: 3, protocol.HTTP2: 3, protocol.HTTPS: 3, protocol.GRPC: 1, protocol.TCP: 3} {
+		if got := counters.Protocols[speaks].Requests; got != want {
+			t.Errorf("%s counted %d requests, sent %d", speaks, got, want)
 		}
 	}
 	flat := counters.Flat()
@@ -183,8 +187,8 @@ func TestEchoOverEachProtocol(t *testing.T) {
 			t.Errorf("counter %s is %v, expected %v", key, flat[key], want)
 		}
 	}
-	if counters.Protocols[control.TCP].Open != 1 || counters.Protocols[control.TCP].Connections != 1 {
-		t.Errorf("tcp connections: %+v", counters.Protocols[control.TCP])
+	if counters.Protocols[protocol.TCP].Open != 1 || counters.Protocols[protocol.TCP].Connections != 1 {
+		t.Errorf("tcp connections: %+v", counters.Protocols[protocol.TCP])
 	}
 }
 
@@ -218,8 +222,8 @@ func TestEchoOverTLS(t *testing.T) {
 func TestChunkedBodyIsEchoed(t *testing.T) {
 	w := start(t, nil)
 	body := strings.Repeat("0123456789", 30_000)
-	req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://"+w.addr[control.HTTP1], io.MultiReader(strings.NewReader(body)))
-	resp, err := client(t, control.HTTP1).Do(req)
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://"+w.addr[protocol.HTTP1], io.MultiReader(strings.NewReader(body)))
+	resp, err := client(t, protocol.HTTP1).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,28 +242,28 @@ func TestResponseSize(t *testing.T) {
 		if _, err := w.ctl.Update(t.Context(), func(c *control.Config) { c.ResponseBytes = size }); err != nil {
 			t.Fatal(err)
 		}
-		if _, got := httpCall(t, client(t, control.HTTP1), "http://"+w.addr[control.HTTP1], "request", nil); int64(len(got)) != size {
+		if _, got := httpCall(t, client(t, protocol.HTTP1), "http://"+w.addr[protocol.HTTP1], "request", nil); int64(len(got)) != size {
 			t.Errorf("asked for %d bytes, got %d", size, len(got))
 		}
-		if got, err := unary(t.Context(), t, w.addr[control.GRPC], "request"); err != nil || int64(len(got)) != size {
+		if got, err := unary(t.Context(), t, w.addr[protocol.GRPC], "request"); err != nil || int64(len(got)) != size {
 			t.Errorf("grpc: asked for %d bytes, got %d, %v", size, len(got), err)
 		}
 	}
-	if p := payload(20); string(p) != "meshtrial meshtrial me" {
+	if p := payload(20); string(p) != "meshtrial meshtrial " {
 		t.Errorf("payload is %q", p)
 	}
 }
 
 func TestProofsOfTheMeshAreCounted(t *testing.T) {
 	w := start(t, nil)
-	c := client(t, control.HTTP1)
-	url := "http://" + w.addr[control.HTTP1]
+	c := client(t, protocol.HTTP1)
+	url := "http://" + w.addr[protocol.HTTP1]
 	httpCall(t, c, url, "", nil)
 	httpCall(t, c, url, "", http.Header{"X-Request-Id": {"1"}})
 	httpCall(t, c, url, "", http.Header{"X-Request-Id": {"2"}, "X-Forwarded-Client-Cert": {"By=spiffe://a;URI=spiffe://b"}})
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-client-cert", "By=x", "x-envoy-attempt-count", "1", "x-meshtrial-wasm", "a")
 	httpCall(t, c, url, "", http.Header{"X-Meshtrial-Lua": {"a"}, "X-Meshtrial-Wasm": {"a"}})
-	if _, err := unary(ctx, t, w.addr[control.GRPC], "x"); err != nil {
+	if _, err := unary(ctx, t, w.addr[protocol.GRPC], "x"); err != nil {
 		t.Fatal(err)
 	}
 	flat := w.Counters().Flat()
@@ -273,7 +277,7 @@ func TestProofsOfTheMeshAreCounted(t *testing.T) {
 
 func TestHTTP1OnTheHTTP2PortIsCountedAsWhatItIs(t *testing.T) {
 	w := start(t, nil)
-	httpCall(t, client(t, control.HTTP1), "http://"+w.addr[control.HTTP2], "x", nil)
+	httpCall(t, client(t, protocol.HTTP1), "http://"+w.addr[protocol.HTTP2], "x", nil)
 	flat := w.Counters().Flat()
 	if flat["http1.requests"] != 1 || flat["http2.requests"] != 0 || flat["http2.connections"] != 1 {
 		t.Errorf("%v", flat)
@@ -282,7 +286,7 @@ func TestHTTP1OnTheHTTP2PortIsCountedAsWhatItIs(t *testing.T) {
 
 func TestTCPMessages(t *testing.T) {
 	w := start(t, func(o *Options) { o.Config.TCPMessageBytes = 40_000 })
-	conn, err := net.Dial("tcp", w.addr[control.TCP])
+	conn, err := net.Dial("tcp", w.addr[protocol.TCP])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +306,7 @@ func TestTCPMessages(t *testing.T) {
 	if _, err := io.ReadFull(conn, got); err != nil || !bytes.Equal(got, bytes.Repeat(message, 3)) {
 		t.Errorf("not echoed: %v", err)
 	}
-	if p := w.Counters().Protocols[control.TCP]; p.Requests != 3 || p.BytesIn != 120_000 {
+	if p := w.Counters().Protocols[protocol.TCP]; p.Requests != 3 || p.BytesIn != 120_000 {
 		t.Errorf("%+v", p)
 	}
 	// Half a message and the end: an error, not a request served.
@@ -311,7 +315,7 @@ func TestTCPMessages(t *testing.T) {
 	if _, err := conn.Read(got); !errors.Is(err, io.EOF) {
 		t.Errorf("half a message: %v", err)
 	}
-	if p := w.Counters().Protocols[control.TCP]; p.Status["error"] != 1 {
+	if p := w.Counters().Protocols[protocol.TCP]; p.Status["error"] != 1 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -321,7 +325,7 @@ func TestServiceTimeHoldsRequests(t *testing.T) {
 		o.Config.ServiceTime = control.ServiceTime{Distribution: control.Fixed, MeanUS: 20_000}
 	})
 	began := time.Now()
-	httpCall(t, client(t, control.HTTP1), "http://"+w.addr[control.HTTP1], "x", nil)
+	httpCall(t, client(t, protocol.HTTP1), "http://"+w.addr[protocol.HTTP1], "x", nil)
 	if took := time.Since(began); took < 19*time.Millisecond {
 		t.Errorf("answered after %v", took)
 	}
@@ -343,11 +347,11 @@ func TestALinkAddsABehaviour(t *testing.T) {
 			}
 		}}
 	})
-	c := client(t, control.HTTP1)
-	if code, _ := httpCall(t, c, "http://"+w.addr[control.HTTP1]+"/fail", "x", nil); code != 503 {
+	c := client(t, protocol.HTTP1)
+	if code, _ := httpCall(t, c, "http://"+w.addr[protocol.HTTP1]+"/fail", "x", nil); code != 503 {
 		t.Errorf("status %d", code)
 	}
-	if code, body := httpCall(t, c, "http://"+w.addr[control.HTTP1], "x", nil); code != 200 || body != "x" {
+	if code, body := httpCall(t, c, "http://"+w.addr[protocol.HTTP1], "x", nil); code != 200 || body != "x" {
 		t.Errorf("status %d, %q", code, body)
 	}
 	if flat := w.Counters().Flat(); seen.Load() != 2 || flat["errors"] != 1 || flat["http1.status.503"] != 1 {
@@ -361,20 +365,20 @@ func TestAddressTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	_, err = New(Options{Control: "127.0.0.1:0", HTTP: taken.Addr().String()})
+	_, err = New(Options{Control: "127.0.0.1:0", Listen: map[string]string{protocol.HTTP1: taken.Addr().String()}})
 	if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--http") {
 		t.Errorf("%v (hint %q)", err, errs.Hint(err))
 	}
-	if _, err := New(Options{HTTP: "192.0.2.254:1"}); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--http") {
+	if _, err := New(Options{Listen: map[string]string{protocol.HTTP1: "192.0.2.254:1"}}); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--http") {
 		t.Errorf("not this machine's: %v (hint %q)", err, errs.Hint(err))
 	}
-	if _, err := New(Options{HTTP: "127.0.0.1:0", DrainTimeout: -1}); errs.Code(err) != errs.CodeUsage {
+	if _, err := New(Options{Listen: map[string]string{protocol.HTTP1: "127.0.0.1:0"}, DrainTimeout: -1}); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("negative drain timeout: %v", err)
 	}
 	if _, err := New(Options{}); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("no address: %v", err)
 	}
-	if _, err := New(Options{HTTP: "nonsense"}); errs.Code(err) != errs.CodeUsage {
+	if _, err := New(Options{Listen: map[string]string{protocol.HTTP1: "nonsense"}}); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("bad address: %v", err)
 	}
 }
@@ -385,11 +389,11 @@ func TestGRPCErrorsKeepTheirCode(t *testing.T) {
 			return func(ctx context.Context, x *Exchange) error { x.Status = 503; return nil }
 		}}
 	})
-	_, err := unary(t.Context(), t, w.addr[control.GRPC], "x")
+	_, err := unary(t.Context(), t, w.addr[protocol.GRPC], "x")
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("%v", err)
 	}
-	if n := w.Counters().Protocols[control.GRPC].Status["Unavailable"]; n != 1 {
+	if n := w.Counters().Protocols[protocol.GRPC].Status["Unavailable"]; n != 1 {
 		t.Errorf("counted %d", n)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/load/arrival"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/spf13/pflag"
 )
 
@@ -36,7 +37,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.rate, "rate", "r", d.Rate.String(), "requests a second, or max")
 	flags.DurationVarP(&f.duration, "duration", "d", defaultLoadDuration, "how long the schedule is; a trace and steps have a length of their own")
 	flags.StringVar(&f.arrival, "arrival", d.Arrival, "poisson, uniform, or burst (all connections at one instant)")
-	flags.StringVar(&f.protocol, "protocol", "", "http1, http2, grpc or tcp (default: by the URL's scheme)")
+	flags.StringVar(&f.protocol, "protocol", "", protocol.List(protocol.Names(nil))+" (default: by the URL's scheme)")
 	flags.StringVar(&f.method, "method", "", "HTTP `method` (default GET, or POST with a payload)")
 	flags.StringArrayVarP(&f.headers, "header", "H", nil, "a header, `\"Name: value\"`; may be given again")
 	flags.StringVar(&f.requestID, "request-id", "", "send x-request-id: this `prefix`, a hyphen and the request's number")

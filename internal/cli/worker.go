@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/worker"
 	"github.com/meshtrial/meshtrial/worker/control"
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ const off = "off"
 
 func newWorkerCommand(env *Env) *cobra.Command {
 	options := worker.Options{}
+	listen := map[string]*string{} // by listener
 	var service, configFile, tokenFile string
 	var seed uint64
 	var asJSON, verbose, logRequests bool
@@ -37,7 +39,13 @@ func newWorkerCommand(env *Env) *cobra.Command {
 			"no access control and stays on a loopback address, unless a token is given.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, address := range []*string{&options.Control, &options.Health, &options.HTTP, &options.HTTP2, &options.GRPC, &options.TCP, &options.HTTPS, &options.GRPCS, &options.TCPS} {
+			options.Listen = map[string]string{}
+			for listener, address := range listen {
+				if *address != off {
+					options.Listen[listener] = *address
+				}
+			}
+			for _, address := range []*string{&options.Control, &options.Health} {
 				if *address == off {
 					*address = ""
 				}
@@ -104,13 +112,14 @@ func newWorkerCommand(env *Env) *cobra.Command {
 	}
 	address(&options.Control, "control", fmt.Sprintf("127.0.0.1:%d", control.ControlPort), "loopback `address` of the control server")
 	address(&options.Health, "health", fmt.Sprintf(":%d", control.HealthPort), "`address` for health probes, which are not counted")
-	address(&options.HTTP, "http", fmt.Sprintf(":%d", control.HTTPPort), "`address` for HTTP/1.1")
-	address(&options.HTTP2, "http2", fmt.Sprintf(":%d", control.HTTP2Port), "`address` for HTTP/2 without TLS")
-	address(&options.GRPC, "grpc", fmt.Sprintf(":%d", control.GRPCPort), "`address` for gRPC, method "+control.GRPCMethod)
-	address(&options.TCP, "tcp", fmt.Sprintf(":%d", control.TCPPort), "`address` for TCP echo")
-	address(&options.HTTPS, "https", off, fmt.Sprintf("`address` for HTTPS, such as :%d", control.HTTPSPort))
-	address(&options.GRPCS, "grpcs", off, fmt.Sprintf("`address` for gRPC over TLS, such as :%d", control.GRPCSPort))
-	address(&options.TCPS, "tcps", off, fmt.Sprintf("`address` for TCP echo over TLS, such as :%d", control.TCPSPort))
+	for _, e := range protocol.Endpoints() {
+		listen[e.Listener] = new(string)
+		preset, usage := fmt.Sprintf(":%d", e.Port), "`address` for "+e.Doc
+		if e.TLS {
+			preset, usage = off, fmt.Sprintf("%s, such as :%d", usage, e.Port)
+		}
+		address(listen[e.Listener], e.Flag, preset, usage)
+	}
 	flags.Int64Var(&options.Config.ResponseBytes, "response-bytes", control.EchoBody, "`size` of each answer's body in bytes; -1 echoes the request's")
 	flags.Int64Var(&options.Config.TCPMessageBytes, "tcp-message-bytes", 0, "how many `bytes` make a TCP request; 0: whatever arrives at once")
 	flags.StringVar(&service, "service-time", control.None, "none, fixed:1ms, exponential:1ms, lognormal:1ms,0.5 (mean, sigma) or recorded:FILE (microseconds a line)")

@@ -17,7 +17,7 @@ const module = "github.com/meshtrial/meshtrial"
 // package of a lower line, and none of its own line or above; a
 // subpackage belongs to its parent's line and may be imported by it.
 var layers = [][]string{
-	{"errs", "record", "finding", "internal/leakcheck", "internal/wake"},
+	{"errs", "record", "finding", "internal/leakcheck", "internal/wake", "protocol"},
 	{"internal/jsonhttp", "internal/rawgrpc", "internal/confile", "internal/yamltree"},
 	{"stat", "ledger", "internal/procfs", "capacity/money"},
 	{"graph", "profile"},
@@ -35,7 +35,7 @@ var layers = [][]string{
 
 // pure packages take values and return values.
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "report", "scope", "xds/wire", "fault", "graph", "ledger", "capacity/money",
-	"profile", "load/arrival", "internal/yamltree", "finding"}
+	"profile", "load/arrival", "internal/yamltree", "finding", "protocol"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}

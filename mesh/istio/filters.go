@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 // Our own Wasm filters; make wasm builds them.
@@ -209,7 +209,7 @@ func idleRoute(i int) map[string]any {
 // See envoy.config.trace.v3.OpenTelemetryConfig.
 func tracing(w mesh.Workload) []map[string]any {
 	return []map[string]any{
-		addCluster(sink(w, sinkCluster, control.HTTPPort)),
+		addCluster(sink(w, sinkCluster, protocol.Of(protocol.HTTP1).Plain.Port)),
 		mergeManager("tracing", map[string]any{
 			"random_sampling": map[string]any{"value": int64(100)},
 			"provider": map[string]any{"name": "envoy.tracers.opentelemetry", "typed_config": map[string]any{
@@ -228,7 +228,7 @@ const otlpLogBody = "[%START_TIME%] %REQ(:METHOD)% %REQ(:PATH)% %PROTOCOL% %RESP
 // sink, as a provider envoyOtelAls of Istio's does.
 // See envoy.extensions.access_loggers.open_telemetry.v3.OpenTelemetryAccessLogConfig.
 func otlpLog(w mesh.Workload) []map[string]any {
-	cluster := sink(w, grpcCluster, control.GRPCPort)
+	cluster := sink(w, grpcCluster, protocol.Of(protocol.GRPC).Plain.Port)
 	cluster["typed_extension_protocol_options"] = map[string]any{upstreamType: map[string]any{
 		"@type": "type.googleapis.com/" + upstreamType, "explicit_http_config": map[string]any{"http2_protocol_options": map[string]any{}}}}
 	return []map[string]any{

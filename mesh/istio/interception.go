@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/worker/control"
 )
 
 // Without redirection, documented as interceptionMode NONE and a Sidecar
@@ -24,13 +24,6 @@ const interceptionNone = "none"
 // interceptionMode is the annotation that leaves the redirection out.
 const interceptionMode = "sidecar.istio.io/interceptionMode"
 
-// plainPorts are the worker's ports that sidecars understand, by the protocol
-// that a Sidecar names.
-var plainPorts = []struct {
-	port     int
-	protocol string
-}{{control.HTTPPort, "HTTP"}, {control.HTTP2Port, "HTTP2"}, {control.GRPCPort, "GRPC"}}
-
 // listens is what a workload's sidecar does where nothing is redirected to it:
 // a server's has a port for each of the worker's, a client's one on the
 // loopback for each port of the Services in its namespace.
@@ -38,12 +31,16 @@ func listens(w mesh.Workload) *unstructured.Unstructured {
 	spec := map[string]any{"egress": []any{map[string]any{"hosts": []any{"./*"}}}}
 	if !w.Client {
 		var ingress []any
-		for _, p := range plainPorts {
+		for _, p := range protocol.All() {
+			if !p.Headers {
+				continue // no sidecar finds the Service of such a connection
+			}
+			kind, port := p.Plain.Kind(), p.Plain.Port
 			ingress = append(ingress, map[string]any{
-				"port":            map[string]any{"number": int64(mesh.OwnPort(p.port)), "protocol": p.protocol, "name": fmt.Sprintf("%s-%d", strings.ToLower(p.protocol), p.port)},
+				"port":            map[string]any{"number": int64(mesh.OwnPort(port)), "protocol": strings.ToUpper(kind), "name": fmt.Sprintf("%s-%d", kind, port)},
 				"bind":            "0.0.0.0",
 				"captureMode":     "NONE",
-				"defaultEndpoint": fmt.Sprintf("127.0.0.1:%d", p.port),
+				"defaultEndpoint": fmt.Sprintf("127.0.0.1:%d", port),
 			})
 		}
 		// Listeners for Services would want ports that the worker has.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -91,12 +92,12 @@ type told struct {
 
 // toldOf reads an answer: what stands for the protocol that callers speak,
 // which proxies tell by the first bytes where a port says nothing.
-func toldOf(policy *outbound.OutboundPolicy, protocol string) (told, error) {
+func toldOf(policy *outbound.OutboundPolicy, speaks string) (told, error) {
 	var routes []*outbound.HttpRoute
 	var breaker *outbound.FailureAccrual
 	switch p := policy.GetProtocol().GetKind().(type) {
 	case *outbound.ProxyProtocol_Detect_:
-		if protocol == study.ProtocolHTTP1 {
+		if speaks == protocol.HTTP1 {
 			routes, breaker = p.Detect.GetHttp1().GetRoutes(), p.Detect.GetHttp1().GetFailureAccrual()
 		} else {
 			routes, breaker = p.Detect.GetHttp2().GetRoutes(), p.Detect.GetHttp2().GetFailureAccrual()

@@ -9,8 +9,8 @@ import (
 	"github.com/linkerd/linkerd2-proxy-api/go/outbound"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // policy is what the policy controller tells of a Service whose ports say
@@ -48,7 +48,7 @@ func TestTold(t *testing.T) {
 		{"other conditions", all, cellOf("retries", "3", "retry_on", "5xx", "per_try_timeout", "1s", "request_timeout", "2s", "outlier_detection", "errors=5 ejection=5s"), []string{"retries"}},
 		{"sooner", all, cellOf("retries", "3", "retry_on", "5xx,429", "per_try_timeout", "1s", "request_timeout", "2s", "outlier_detection", "errors=4 ejection=5s"), []string{"outlier-detection"}},
 	} {
-		of, err := toldOf(tt.policy, study.ProtocolHTTP1)
+		of, err := toldOf(tt.policy, protocol.HTTP1)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -77,7 +77,7 @@ func TestToldRefuses(t *testing.T) {
 		"routes":  policy(&outbound.ProxyProtocol_Http1{Routes: append(routes(&outbound.HttpRoute_Rule{}), routes(&outbound.HttpRoute_Rule{})...)}),
 		"none":    policy(&outbound.ProxyProtocol_Http1{}),
 	} {
-		if _, err := toldOf(p, study.ProtocolHTTP1); err == nil {
+		if _, err := toldOf(p, protocol.HTTP1); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}

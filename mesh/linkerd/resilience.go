@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -75,7 +76,7 @@ func (*Mesh) Lacks(cell record.Cell) []mesh.Lack {
 			break
 		}
 	}
-	if cell[study.FactorProtocol] == study.ProtocolGRPC && level(cell, study.FactorRetries)+level(cell, study.FactorRetryOn) != "" {
+	if cell[study.FactorProtocol] == protocol.GRPC && level(cell, study.FactorRetries)+level(cell, study.FactorRetryOn) != "" {
 		lack(study.FactorRetries, "failures of gRPC come with HTTP status 200, and only retries by HTTP status are asked of Linkerd here")
 	}
 	if v := level(cell, study.FactorOutlierDetection); v != "" {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // Bounds of a behaviour.
@@ -46,7 +47,7 @@ type Failure struct {
 type Call struct {
 	Name     string `json:"name"`               // of what is called, in counters
 	URL      string `json:"url"`                // http://host:port/path; gRPC: host:port alone counts
-	Protocol string `json:"protocol,omitempty"` // HTTP1 (default), HTTP2, GRPC
+	Protocol string `json:"protocol,omitempty"` // a protocol in which workers call each other; default http1
 	// Probability is from 0 to 1 of making the call at all; absent: 1.
 	Probability *float64 `json:"probability,omitempty"`
 	Times       int      `json:"times,omitempty"` // default 1; one after the other or, with Parallel, at once
@@ -205,8 +206,8 @@ func (c Call) validate() error {
 		return errs.Usage("url is %.80q, it must be as http://host:port/path", c.URL)
 	}
 	switch {
-	case c.Protocol != "" && c.Protocol != HTTP1 && c.Protocol != HTTP2 && c.Protocol != GRPC:
-		return errs.Usage("protocol is %.40q, it must be %s, %s or %s", c.Protocol, HTTP1, HTTP2, GRPC)
+	case c.Protocol != "" && !protocol.Of(c.Protocol).Calls:
+		return errs.Usage("protocol is %.40q, it must be %s", c.Protocol, protocol.List(protocol.Names(protocol.Calls)))
 	case c.Probability != nil && !(*c.Probability >= 0 && *c.Probability <= 1):
 		return errs.Usage("probability is %v, it must lie in 0..1", *c.Probability)
 	case c.Times < 0 || c.Times > MaxTimes:

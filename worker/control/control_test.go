@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/protocol"
 	"pgregory.net/rapid"
 )
 
@@ -80,10 +81,10 @@ func TestParseSamples(t *testing.T) {
 }
 
 func TestCountersSince(t *testing.T) {
-	before := Counters{StartedNS: 1, Protocols: map[string]ProtocolCounters{HTTP1: {Requests: 10, Status: map[string]int64{"200": 10}}}}
+	before := Counters{StartedNS: 1, Protocols: map[string]ProtocolCounters{protocol.HTTP1: {Requests: 10, Status: map[string]int64{"200": 10}}}}
 	after := Counters{StartedNS: 1, Protocols: map[string]ProtocolCounters{
-		HTTP1: {Requests: 15, ClientCert: 4, Status: map[string]int64{"200": 14, "503": 1}},
-		TCP:   {Requests: 2, Status: map[string]int64{"ok": 2}},
+		protocol.HTTP1: {Requests: 15, ClientCert: 4, Status: map[string]int64{"200": 14, "503": 1}},
+		protocol.TCP:   {Requests: 2, Status: map[string]int64{"ok": 2}},
 	}}
 	rise, err := after.Since(before)
 	if err != nil {

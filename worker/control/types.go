@@ -2,24 +2,18 @@ package control
 
 import (
 	"sort"
+
+	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // Schema is the version of the documents.
 const Schema = 1
 
-// Default addresses of a worker.
+// Default ports of a worker, beside those of its protocols, and limits.
 const (
 	ControlPort  = 15990 // on 127.0.0.1 only
 	HealthPort   = 8079  // readiness, apart so that probes do not touch the measured ports
-	HTTPPort     = 8080  // HTTP/1.1
-	HTTP2Port    = 8081  // HTTP/2 without TLS (prior knowledge)
-	GRPCPort     = 8082
-	TCPPort      = 8083
-	HTTPSPort    = 8443
-	TCPSPort     = 8444                       // TCP echo over TLS
-	GRPCSPort    = 8445                       // gRPC over TLS
-	GRPCMethod   = "/meshtrial.v1.Echo/Unary" // a message is raw bytes, in no encoding
-	EchoBody     = -1                         // ResponseBytes: answer with the request's own body
+	EchoBody     = -1    // ResponseBytes: answer with the request's own body
 	MaxResponse  = 64 << 20
 	MaxServiceUS = 60e6
 	MaxSamples   = 1 << 20
@@ -30,17 +24,6 @@ const (
 // OTLPLogs is a service that a worker takes part in as a sink of access logs
 // (opentelemetry-proto, collector/logs/v1): it counts what comes.
 const OTLPLogs = "opentelemetry.proto.collector.logs.v1.LogsService"
-
-// Protocols in Counters. Requests count by what was spoken, connections by
-// the port they came to: HTTP/1.1 on the HTTP/2 port shows as requests of
-// http1 on connections of http2.
-const (
-	HTTP1 = "http1"
-	HTTP2 = "http2"
-	GRPC  = "grpc"
-	TCP   = "tcp"
-	HTTPS = "https" // HTTP of either version over TLS
-)
 
 // Distributions of service time.
 const (
@@ -109,10 +92,13 @@ type ServiceTime struct {
 
 // Counters are what a worker served since it started.
 type Counters struct {
-	Schema    int                         `json:"schema"`
-	UnixNS    int64                       `json:"unix_ns"` // when they were read
-	StartedNS int64                       `json:"started_unix_ns"`
-	Protocols map[string]ProtocolCounters `json:"protocols"` // by the Protocol constants
+	Schema    int   `json:"schema"`
+	UnixNS    int64 `json:"unix_ns"` // when they were read
+	StartedNS int64 `json:"started_unix_ns"`
+	// Protocols are by [protocol.Counters]. Requests count by what was spoken,
+	// connections by the port they came to: HTTP/1.1 on the HTTP/2 port shows
+	// as requests of http1 on connections of http2.
+	Protocols map[string]ProtocolCounters `json:"protocols"`
 	// InFlight is how many requests are being served.
 	InFlight int64 `json:"in_flight"`
 	// ServiceTimeS is the sum of what the distribution asked for, HeldS the
@@ -174,7 +160,7 @@ func (c Counters) Flat() map[string]float64 {
 		out["errors"] += 0
 		for status, n := range p.Status {
 			out[name+".status."+status] = float64(n)
-			if status != "200" && status != "OK" && status != "ok" {
+			if !protocol.Succeeded(status) {
 				out["errors"] += float64(n)
 			}
 		}

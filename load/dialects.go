@@ -1,0 +1,23 @@
+package load
+
+import "github.com/meshtrial/meshtrial/protocol"
+
+// dialect is how the generator speaks a protocol: one of its fields is given.
+type dialect struct {
+	// wire makes the bytes of requests of which a connection carries one at a
+	// time: the event loop sends them in plain text, a wireCaller over TLS.
+	wire func(*Spec, target) *wire
+	// caller makes requests over one connection by way of a library.
+	caller func(*Spec, target, *dialer) caller
+}
+
+// dialects has one for each of the protocols, by its name.
+var dialects = map[string]dialect{
+	protocol.HTTP1: {wire: newHTTPWire},
+	protocol.HTTP2: {caller: newHTTP2Caller},
+	protocol.GRPC:  {caller: newGRPCCaller},
+	protocol.TCP:   {wire: newEchoWire},
+}
+
+// looped tells whether the event loop sends to the target, or the pool.
+func (t target) looped() bool { return !t.tls && dialects[t.protocol.Name].wire != nil }

@@ -1,0 +1,18 @@
+package study
+
+import "github.com/meshtrial/meshtrial/protocol"
+
+// speaks is the first protocol among the study's levels that is as said; "" if
+// there is none.
+func (s *Study) speaks(is func(protocol.Protocol) bool) string {
+	for _, name := range s.levels(FactorProtocol) {
+		if is(protocol.Of(name)) {
+			return name
+		}
+	}
+	return ""
+}
+
+// headless tells whether a protocol has no headers: to a sidecar such requests
+// are bytes of a connection.
+func headless(p protocol.Protocol) bool { return !p.Headers }

@@ -1,0 +1,25 @@
+package worker
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/protocol"
+)
+
+// TestServings: every protocol is served, and counts a success by its name.
+func TestServings(t *testing.T) {
+	for _, p := range protocol.All() {
+		s := servingOf(p.Name)
+		if s.plain == nil || s.secure == nil || (s.dial != nil) != p.Calls {
+			t.Errorf("%s: %+v", p.Name, s)
+			continue
+		}
+		if good, bad := s.status(http.StatusOK), s.status(http.StatusServiceUnavailable); good != p.Success || protocol.Succeeded(bad) {
+			t.Errorf("%s: a success is %q, a failure %q", p.Name, good, bad)
+		}
+	}
+	if len(servings()) != len(protocol.All()) {
+		t.Errorf("%d servings for %d protocols", len(servings()), len(protocol.All()))
+	}
+}
