@@ -175,6 +175,14 @@ type CPU struct {
 // TotalS is user plus system time.
 func (c CPU) TotalS() float64 { return c.UserS + c.SystemS }
 
+// Plus is the sum of both.
+func (c CPU) Plus(o CPU) CPU {
+	return CPU{UserS: c.UserS + o.UserS, SystemS: c.SystemS + o.SystemS, ThrottledS: c.ThrottledS + o.ThrottledS}
+}
+
+// Microseconds is a time as fields in _us have it.
+func Microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
 // Memory of a part, in bytes.
 type Memory struct {
 	PSSBytes    int64 `json:"pss_bytes"`    // proportional set size of its processes; 0 if it could not be read

@@ -14,9 +14,9 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// measurer carries trials through. It is all that the order of a run's
+// Measurer carries trials through. It is all that the order of a run's
 // trials, its limits, its end and its resumption need of the cluster.
-type measurer interface {
+type Measurer interface {
 	// measure runs a trial and returns what it left. On an error, which says
 	// that the trial could not be carried through, that is what is known.
 	measure(ctx context.Context, job job) (completed, error)
@@ -40,6 +40,13 @@ type completed struct {
 	files  []artefact
 	// requests is what was written of each request, packed; nil for nothing.
 	requests []byte
+}
+
+// artefact is a file that a trial leaves beside its line.
+type artefact struct {
+	profile bool // profiles/, not configs/
+	name    string
+	data    []byte
 }
 
 // blocks runs blocks until the stop rule holds or a limit comes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/studytest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -20,7 +21,7 @@ import (
 
 func TestBlocks(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
-	s := parse(t, threeCells)
+	s := studytest.Parse(t, studytest.ThreeCells)
 	pods := &script{}
 	r, events := newRun(t, out, false, s, pods)
 	if err := r.blocks(t.Context()); err != nil {
@@ -51,7 +52,7 @@ func TestBlocks(t *testing.T) {
 // resumed run comes to the same trials, cells and arrivals as one that was
 // never interrupted.
 func TestKilledAnywhereThenResumed(t *testing.T) {
-	s := parse(t, threeCells)
+	s := studytest.Parse(t, studytest.ThreeCells)
 	seeds := map[string]uint64{} // by the cell and when it was measured
 	whole := filepath.Join(t.TempDir(), "whole")
 	var order []uint64
@@ -122,7 +123,7 @@ func TestInterrupt(t *testing.T) {
 		}
 		return nil
 	}
-	r, _ := newRun(t, out, false, parse(t, threeCells), pods)
+	r, _ := newRun(t, out, false, studytest.Parse(t, studytest.ThreeCells), pods)
 	err := r.blocks(ctx)
 	if errs.Code(err) != errs.CodeInterrupted {
 		t.Errorf("error %v, exit code %d", err, errs.Code(err))
@@ -145,7 +146,7 @@ func TestLostTrials(t *testing.T) {
 	t.Run("now and then", func(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "run")
 		pods := &script{trial: losing(1, 2, 4, 5, 11)}
-		r, _ := newRun(t, out, false, parse(t, threeCells), pods)
+		r, _ := newRun(t, out, false, studytest.Parse(t, studytest.ThreeCells), pods)
 		if err := r.blocks(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +168,7 @@ func TestLostTrials(t *testing.T) {
 	t.Run("three in a row", func(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "run")
 		pods := &script{trial: losing(2, 3, 4)}
-		r, _ := newRun(t, out, false, parse(t, threeCells), pods)
+		r, _ := newRun(t, out, false, studytest.Parse(t, studytest.ThreeCells), pods)
 		err := r.blocks(t.Context())
 		if !errors.Is(err, lost) || errs.Code(err) != errs.CodeFailure || !strings.Contains(errs.Hint(err), "--resume "+out) {
 			t.Errorf("error %v, code %d, hint %q", err, errs.Code(err), errs.Hint(err))
@@ -179,7 +180,7 @@ func TestLostTrials(t *testing.T) {
 	t.Run("and the pods do not come back", func(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "run")
 		never := errors.New("not ready")
-		r, _ := newRun(t, out, false, parse(t, threeCells), &script{trial: losing(2), mend: func() error { return never }})
+		r, _ := newRun(t, out, false, studytest.Parse(t, studytest.ThreeCells), &script{trial: losing(2), mend: func() error { return never }})
 		err := r.blocks(t.Context())
 		if !errors.Is(err, never) || !strings.Contains(errs.Hint(err), "--resume "+out) {
 			t.Errorf("error %v, hint %q", err, errs.Hint(err))
@@ -214,7 +215,7 @@ func TestLimits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := &clock{time.Unix(1000, 0)}
 			pods := &script{noHists: true, trial: func(int, record.Cell, uint64) error { c.at = c.at.Add(tt.trial); return nil }}
-			r, _ := newRun(t, filepath.Join(t.TempDir(), "run"), false, parse(t, threeCells, tt.sets...), pods)
+			r, _ := newRun(t, filepath.Join(t.TempDir(), "run"), false, studytest.Parse(t, studytest.ThreeCells, tt.sets...), pods)
 			r.now = c.now
 			var asked []int
 			r.o.Enough = func(_ *study.Plan, run record.Run) (bool, string) {
@@ -239,7 +240,7 @@ func TestLimits(t *testing.T) {
 // the stop rule say.
 func TestBegunBlockIsFinished(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
-	s := parse(t, threeCells, "blocks.limit=1s")
+	s := studytest.Parse(t, studytest.ThreeCells, "blocks.limit=1s")
 	func() {
 		r, _ := newRun(t, out, false, s, &script{})
 		for range 2 { // two blocks, and one trial of the third
@@ -276,7 +277,7 @@ func TestBegunBlockIsFinished(t *testing.T) {
 // searches and stop rules go by it.
 func TestMemoryIsWhatIsKept(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
-	r, _ := newRun(t, out, false, parse(t, climbing), nil)
+	r, _ := newRun(t, out, false, studytest.Parse(t, climbing), nil)
 	for n := range 2 {
 		trial := completed{Trial: record.Trial{Schema: record.Schema, ID: study.TrialID(0, n), Order: n, Cell: r.plan.Cells[n]}}
 		for k := range 3 {
@@ -298,7 +299,7 @@ func TestMemoryIsWhatIsKept(t *testing.T) {
 // A trial whose histograms were lost between two attempts is not believed.
 func TestResumeWithoutHistogram(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
-	s := parse(t, threeCells)
+	s := studytest.Parse(t, studytest.ThreeCells)
 	first, _ := newRun(t, out, false, s, &script{})
 	if err := first.blocks(t.Context()); err != nil {
 		t.Fatal(err)
@@ -327,7 +328,7 @@ func TestResumeWithoutHistogram(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
-	s := parse(t, threeCells)
+	s := studytest.Parse(t, studytest.ThreeCells)
 	first, _ := newRun(t, out, false, s, &script{})
 	open := func(change func(*Options)) error {
 		o := *first.o
@@ -349,13 +350,13 @@ func TestOpenRefuses(t *testing.T) {
 	if err := open(func(o *Options) { o.Resume = true }); err != nil {
 		t.Errorf("resume: %v", err)
 	}
-	if err := open(func(o *Options) { o.Resume, o.Study = true, parse(t, threeCells, "window=1s") }); errs.Code(err) != errs.CodeUsage {
+	if err := open(func(o *Options) { o.Resume, o.Study = true, studytest.Parse(t, studytest.ThreeCells, "window=1s") }); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("resume of another study: %v", err)
 	}
 	elsewhere := filepath.Join(t.TempDir(), "other")
-	sidecars := parse(t, strings.NewReplacer("mesh: none", "mesh: istio", "sidecars: none", "sidecars: both").Replace(threeCells))
-	if err := open(func(o *Options) { o.Out, o.Study = elsewhere, sidecars }); err == nil {
-		t.Error("sidecars without a mesh")
+	unfit := errors.New("no such mesh")
+	if err := open(func(o *Options) { o.Out, o.Kind = elsewhere, anyKind{unfit} }); !errors.Is(err, unfit) {
+		t.Errorf("a plan that does not fit the lab: %v", err)
 	}
 	if _, err := store.Read(elsewhere); err == nil {
 		t.Error("a refused run left a directory")

@@ -23,7 +23,7 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 				out.Validity.Checks = append(out.Validity.Checks, record.Check{Name: "cpu-" + part, Detail: err.Error()})
 				continue
 			}
-			out.CPU[part] = add(out.CPU[part], cpu)
+			out.CPU[part] = out.CPU[part].Plus(cpu)
 			if m := after.Memory; m != nil {
 				memory, sum := m.Record(), out.Memory[part]
 				out.Memory[part] = record.Memory{
@@ -66,10 +66,6 @@ func partOf(target string) string {
 		return record.PartControl
 	}
 	return target
-}
-
-func add(a, b record.CPU) record.CPU {
-	return record.CPU{UserS: a.UserS + b.UserS, SystemS: a.SystemS + b.SystemS, ThrottledS: a.ThrottledS + b.ThrottledS}
 }
 
 // evidence reconciles what was counted with what was sent, over the whole

@@ -1,12 +1,8 @@
 package runner
 
 import (
-	"errors"
-	"strings"
-
 	"github.com/meshtrial/meshtrial/churn"
 	"github.com/meshtrial/meshtrial/errs"
-	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -47,20 +43,4 @@ func reaches(c churn.Change, l study.ControlLevels) bool {
 		return false
 	}
 	return c.Scope.Sidecars && l.Proxies+l.RealPods > 0 || c.Scope.Gateways && l.Gateways > 0
-}
-
-// placed is a fault of a cell at the place of the first of these factors that
-// the study's file names, with a hint unless the fault has its own.
-func placed(plan *study.Plan, cell record.Cell, err error, hint string, factors ...string) error {
-	if at := (study.Errors{}); errors.As(err, &at) {
-		return err // it has its place
-	}
-	if own := errs.Hint(err); own != "" {
-		hint = own
-	}
-	text := err.Error()
-	for _, part := range []string{"churn: ", "population: ", "load: "} {
-		text = strings.TrimPrefix(text, part)
-	}
-	return plan.Study.Place(factors...).Errorf(hint, "cell %s: %s", plan.Label(cell), text)
 }

@@ -28,7 +28,7 @@ func TestCheckPlaces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = Check(plan)
+			err = ControlPlane.Check(plan)
 			if err == nil || errs.Code(err) != errs.CodeUsage || !strings.HasPrefix(err.Error(), c.at) ||
 				!strings.Contains(err.Error(), c.want) || errs.Hint(err) == "" || !strings.Contains(errs.Hint(err), c.hint) {
 				t.Errorf("%v\nhint %s", err, errs.Hint(err))
@@ -47,7 +47,7 @@ func TestCheckPlaces(t *testing.T) {
 		}
 		plan, err := study.NewPlan(s, 1)
 		if err == nil {
-			err = Check(plan)
+			err = ControlPlane.Check(plan)
 		}
 		if err != nil {
 			t.Errorf("%s: %v", good, err)

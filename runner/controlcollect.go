@@ -112,14 +112,14 @@ func (t *controlTrial) costs() {
 				out.Validity.Checks = append(out.Validity.Checks, record.Check{Name: "cpu-" + part, Detail: err.Error()})
 				continue
 			}
-			out.CPU[part] = add(out.CPU[part], cpu)
+			out.CPU[part] = out.CPU[part].Plus(cpu)
 			if sample.Memory != nil {
 				memory, sum := sample.Memory.Record(), out.Memory[part]
 				out.Memory[part] = record.Memory{PSSBytes: sum.PSSBytes + memory.PSSBytes,
 					CgroupBytes: sum.CgroupBytes + memory.CgroupBytes, Processes: sum.Processes + memory.Processes}
 			}
 			if idle, err := t.idleEnd[node].Targets[target.Name].Since(t.idleStart[node].Targets[target.Name]); t.idleEnd != nil && part == record.PartControl && err == nil {
-				out.Control.Idle = add(out.Control.Idle, idle)
+				out.Control.Idle = out.Control.Idle.Plus(idle)
 				out.Control.IdleSeconds = float64(t.idleEnd[node].EndNS-t.idleStart[node].EndNS) / 1e9
 			}
 		}

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"strings"
 	"time"
 
@@ -83,7 +84,7 @@ func (t *controlTrial) awaitStill(ctx context.Context) error {
 		return err
 	}
 	for limit := time.Now().Add(stillLimit); ; {
-		if err := pause(ctx, wait); err != nil {
+		if err := wake.Pause(ctx, wait); err != nil {
 			return err
 		}
 		after, err := t.scrape(ctx)

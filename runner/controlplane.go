@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/signals"
+	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
 	xdscontrol "github.com/meshtrial/meshtrial/xds/control"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,7 @@ import (
 // population and real pods the last trial's cell asked for.
 type controlPlane struct {
 	*site
+	o     *Options
 	study *study.Study
 	world *population.World
 	// mesh is the control plane under test.
@@ -50,17 +52,16 @@ type controlPlane struct {
 
 // deployControl creates namespace and roles, and waits until they answer. On
 // error it removes what it made.
-func deployControl(ctx context.Context, o *Options, plan *study.Plan, run string, series *signals.Recorder, say func(string, ...any)) (c *controlPlane, err error) {
-	if o.Control == nil {
-		return nil, fmt.Errorf("mesh %s has no control plane that could be studied", o.Mesh.Name())
-	}
-	s, err := newSite(o, run)
+func deployControl(ctx context.Context, r Deployment) (c *controlPlane, err error) {
+	o := r.Options
+	s, err := newSite(o.Lab, o.Mesh, r.RunID)
 	if err != nil {
 		return nil, err
 	}
 	config := o.Lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
-	c = &controlPlane{site: s, study: o.Study, mesh: o.Control, config: config, series: series, say: say, label: plan.Label, profiled: map[string]bool{}}
+	c = &controlPlane{site: s, o: o, study: o.Study, mesh: o.Control, config: config, label: r.Plan.Label, profiled: map[string]bool{},
+		say: func(format string, args ...any) { r.Tell(Event{Stage: "step", Text: fmt.Sprintf(format, args...)}) }}
 	if c.world, err = population.New(config); err != nil {
 		return nil, err
 	}
@@ -69,7 +70,16 @@ func deployControl(ctx context.Context, o *Options, plan *study.Plan, run string
 			err = errors.Join(err, c.remove())
 		}
 	}()
-	if err := c.createNamespace(ctx, study.ControlPlane); err != nil {
+	if o.Study.Measured(study.MeasureSignals) {
+		folder, err := r.Folder(store.DirSeries)
+		if err != nil {
+			return c, err
+		}
+		if c.series, err = signals.OpenRecorder(folder); err != nil {
+			return c, err
+		}
+	}
+	if err := c.createNamespace(ctx, string(study.ControlPlane)); err != nil {
 		return c, err
 	}
 	if err := c.createRoles(ctx); err != nil {
@@ -140,13 +150,13 @@ func (c *controlPlane) awaitIstiodObserved(ctx context.Context) error {
 	}
 }
 
-// place implements plane.
+// place implements Stage.
 func (c *controlPlane) place() *site { return c.site }
 
-// pods implements plane: those with real sidecars.
+// pods implements Stage: those with real sidecars.
 func (c *controlPlane) pods() []podRef { return c.reals }
 
-// measure implements measurer.
+// measure implements Stage.
 func (c *controlPlane) measure(ctx context.Context, job job) (completed, error) {
 	t, err := newControlTrial(c, job)
 	if err != nil {
@@ -155,18 +165,15 @@ func (c *controlPlane) measure(ctx context.Context, job job) (completed, error) 
 	return t.measure(ctx)
 }
 
-// reconnect implements measurer.
+// reconnect implements Stage.
 func (c *controlPlane) reconnect(ctx context.Context) error {
 	c.redial()
 	c.reals, c.caller, c.wish = nil, nil, ""
 	return c.find(ctx)
 }
 
-// Bounds of what is done beside trials.
-const (
-	populationTimeout = 15 * time.Minute
-	restoreTimeout    = 5 * time.Minute
-)
+// populationTimeout bounds how long pods, Services and levers of a cell may take.
+const populationTimeout = 15 * time.Minute
 
 // remove puts istiod back as it was and takes away population, real pods and
 // roles, also when the run itself has been cancelled.
@@ -180,6 +187,9 @@ func (c *controlPlane) remove() error {
 	}
 	c.say("putting istiod back as it was, removing the simulated pods")
 	err := restoreControl(ctx, c.kube, c.mesh, c.world, c.run)
+	if c.series != nil {
+		err = errors.Join(err, c.series.Close())
+	}
 	// The namespace goes last: as long as it is there, a later run knows
 	// that there is something to clean up.
 	return errors.Join(err, c.site.remove())

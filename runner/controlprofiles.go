@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"sync"
 	"time"
 
@@ -48,7 +49,7 @@ func (t *controlTrial) takeProfiles(ctx context.Context) (files []artefact, err 
 			err = cleanErr
 		}
 	}()
-	if err := pause(ctx, t.levels.DebounceAfter+settleQuiet); err != nil {
+	if err := wake.Pause(ctx, t.levels.DebounceAfter+settleQuiet); err != nil {
 		return nil, err
 	}
 	length := min(profileMost, max(profileLeast, t.c.study.ChangeTime(t.job.cell)+t.levels.DebounceAfter+time.Second))

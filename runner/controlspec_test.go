@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"github.com/meshtrial/meshtrial/internal/studytest"
 	"slices"
 	"strings"
 	"testing"
@@ -23,8 +24,8 @@ settings: {namespaces: 3, services: 9, proxies: 10, gateways: 1, service_entries
 // controlCell is the one cell of a study of the control plane, with sets.
 func controlCell(t *testing.T, sets ...string) (*study.Study, record.Cell, study.ControlLevels) {
 	t.Helper()
-	plan := planOf(t, controlText, sets...)
-	if err := Check(plan); err != nil {
+	plan := studytest.Plan(t, controlText, sets...)
+	if err := ControlPlane.Check(plan); err != nil {
 		t.Fatal(err)
 	}
 	l, err := study.ControlOf(plan.Cells[0])
@@ -212,8 +213,8 @@ func TestVisibility(t *testing.T) {
 }
 
 func TestCheckControl(t *testing.T) {
-	plan := planOf(t, controlText, "change=endpoints-replace", "services=0")
-	if err := Check(plan); err == nil || !strings.Contains(err.Error(), "cell ") {
+	plan := studytest.Plan(t, controlText, "change=endpoints-replace", "services=0")
+	if err := ControlPlane.Check(plan); err == nil || !strings.Contains(err.Error(), "cell ") {
 		t.Errorf("endpoints of no Service: %v", err)
 	}
 }

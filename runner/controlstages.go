@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"sync"
 	"time"
 
@@ -98,7 +99,7 @@ func (w *logWatch) await(ctx context.Context, end time.Time) {
 		if now != lines {
 			lines, still = now, time.Now()
 		}
-		if past || time.Since(still) >= logsQuiet || pause(ctx, 50*time.Millisecond) != nil {
+		if past || time.Since(still) >= logsQuiet || wake.Pause(ctx, 50*time.Millisecond) != nil {
 			return
 		}
 	}
@@ -186,11 +187,4 @@ func (t *controlTrial) readLogs(ctx context.Context) []*observe.IstiodLog {
 		t.warn("istiod's log was not read to its end: %v", errors.Join(w.broken...))
 	}
 	return w.logs
-}
-
-// artefact is a file that a trial leaves beside its line.
-type artefact struct {
-	profile bool // profiles/, not configs/
-	name    string
-	data    []byte
 }

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"slices"
 	"time"
 
@@ -201,7 +202,7 @@ func (t *controlTrial) startTraffic(ctx context.Context) error {
 	if t.traffic.started, err = t.c.caller.api.Start(ctx, spec); err != nil {
 		return fmt.Errorf("start the requests: %w", err)
 	}
-	return pause(ctx, trafficLead)
+	return wake.Pause(ctx, trafficLead)
 }
 
 // xdsStreams selects a gauge of Envoy's: streams for configuration to its
@@ -224,7 +225,7 @@ func (t *controlTrial) awaitLinked(ctx context.Context) error {
 		if streams < 1 {
 			since = time.Now()
 		}
-		if err := pause(ctx, linkedEvery); err != nil {
+		if err := wake.Pause(ctx, linkedEvery); err != nil {
 			return fmt.Errorf("wait until the caller's sidecar is connected to istiod: %w", err)
 		}
 	}

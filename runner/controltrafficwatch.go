@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"io"
 	"sync"
 	"time"
@@ -109,7 +110,7 @@ const (
 func (w *trafficWitness) finish(ctx context.Context) ([]mesh.AttemptLine, error) {
 	begin := time.Now()
 	for quiet := false; !quiet && time.Since(begin) < logLimit; {
-		if err := pause(ctx, statusEvery); err != nil {
+		if err := wake.Pause(ctx, statusEvery); err != nil {
 			return nil, err
 		}
 		w.mu.Lock()

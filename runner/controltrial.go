@@ -234,7 +234,7 @@ func (t *controlTrial) awaitQuiet(ctx context.Context) error {
 		if there && (s.NowUnixNS-s.LastMessageUnixNS >= quiet || restless && time.Since(enough) >= t.c.study.Control.Quiet) {
 			return nil
 		}
-		if err := pause(ctx, statusEvery); err != nil {
+		if err := wake.Pause(ctx, statusEvery); err != nil {
 			why := ""
 			if s.LastError != "" {
 				why = "; the last error: " + s.LastError
@@ -329,6 +329,3 @@ func (t *controlTrial) snapshot(ctx context.Context, memory bool) (map[string]ob
 	}
 	return byNode, nil
 }
-
-// pause waits.
-func pause(ctx context.Context, d time.Duration) error { return wake.Pause(ctx, d) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"time"
 
 	"github.com/meshtrial/meshtrial/observe"
@@ -154,7 +155,7 @@ func (t *controlTrial) idle(ctx context.Context) error {
 	if t.idleStart, err = t.snapshot(ctx, false); err != nil {
 		return err
 	}
-	if err := pause(ctx, idle); err != nil {
+	if err := wake.Pause(ctx, idle); err != nil {
 		return err
 	}
 	t.idleEnd, err = t.snapshot(ctx, false)
@@ -201,7 +202,7 @@ func (t *controlTrial) settle(ctx context.Context) error {
 			}
 			t.c.say("%d of %d sightings and %d acknowledgements are still to come", toll.lacking, toll.expected, silent)
 		}
-		if err := pause(ctx, every); err != nil {
+		if err := wake.Pause(ctx, every); err != nil {
 			return err
 		}
 	}

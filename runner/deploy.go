@@ -22,6 +22,7 @@ import (
 type deployed struct {
 	*site
 	topology
+	o       *Options
 	loads   map[study.Variant]*loadRole
 	workers map[study.Variant]*workerRole
 	// profilers are there if the study asks for profiles.
@@ -46,12 +47,12 @@ type workerRole struct {
 // deploy creates the topology and waits until every pod is ready and every
 // role answers. On error it removes what it made.
 func deploy(ctx context.Context, o *Options, plan *study.Plan, run string) (d *deployed, err error) {
-	s, err := newSite(o, run)
+	s, err := newSite(o.Lab, o.Mesh, run)
 	if err != nil {
 		return nil, err
 	}
 	d = &deployed{
-		site: s, topology: newTopology(s.namespace, plan),
+		site: s, topology: newTopology(s.namespace, plan), o: o,
 		loads: map[study.Variant]*loadRole{}, workers: map[study.Variant]*workerRole{},
 	}
 	defer func() {
@@ -82,7 +83,7 @@ func deploy(ctx context.Context, o *Options, plan *study.Plan, run string) (d *d
 
 // create makes namespace, policies, Services, Deployments and the DaemonSet.
 func (d *deployed) create(ctx context.Context) error {
-	if err := d.createNamespace(ctx, study.DataPlane); err != nil {
+	if err := d.createNamespace(ctx, string(study.DataPlane)); err != nil {
 		return err
 	}
 	deployments, err := d.deployments(d.o.Mesh, d.o.Lab.Images(), d.run)
@@ -122,9 +123,6 @@ func (d *deployed) create(ctx context.Context) error {
 	}
 	return group.Wait()
 }
-
-// readyTimeout bounds the wait for pods: an image may have to be pulled.
-const readyTimeout = 3 * time.Minute
 
 // await waits for every workload's pod, and an observer on their nodes.
 func (d *deployed) await(ctx context.Context) error {
@@ -194,7 +192,7 @@ func (d *deployed) connect(ctx context.Context) error {
 	return d.findControlPlane(ctx, d.o.Mesh)
 }
 
-// measure implements measurer.
+// measure implements Stage.
 func (d *deployed) measure(ctx context.Context, job job) (completed, error) {
 	if refused := d.refused(job.cell); refused != nil {
 		now := time.Now().UTC()
@@ -261,18 +259,16 @@ func (d *deployed) configure(ctx context.Context) error {
 func setWorkload(c *workercontrol.Config, w study.Workload) {
 	c.ResponseBytes = int64(w.Response)
 	t := w.ServiceTime
-	c.ServiceTime = workercontrol.ServiceTime{Distribution: t.Distribution, MeanUS: micros(t.Mean), Sigma: t.Sigma, Seed: 1}
+	c.ServiceTime = workercontrol.ServiceTime{Distribution: t.Distribution, MeanUS: record.Microseconds(t.Mean), Sigma: t.Sigma, Seed: 1}
 	if t.Distribution == study.DistributionRecorded {
 		c.ServiceTime.MeanUS = 0
 		for _, v := range t.Values {
-			c.ServiceTime.SamplesUS = append(c.ServiceTime.SamplesUS, micros(v))
+			c.ServiceTime.SamplesUS = append(c.ServiceTime.SamplesUS, record.Microseconds(v))
 		}
 	} else if t.Mean == 0 {
 		c.ServiceTime = workercontrol.ServiceTime{Distribution: workercontrol.None}
 	}
 }
 
-func micros(t time.Duration) float64 { return float64(t) / float64(time.Microsecond) }
-
-// place implements plane.
+// place implements Stage.
 func (d *deployed) place() *site { return d.site }

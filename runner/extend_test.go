@@ -95,7 +95,7 @@ func TestHeadersOfParts(t *testing.T) {
 		mesh mesh.Mesh
 		want int
 	}{"istio": {&istio.Mesh{}, 1}, "none": {none.Mesh{}, 0}} {
-		d := &deployed{site: &site{o: &Options{Mesh: tt.mesh}}, topology: newTopology("ns", filtersPlan(t))}
+		d := &deployed{o: &Options{Mesh: tt.mesh}, topology: newTopology("ns", filtersPlan(t))}
 		if err := d.setHeaders(); err != nil || len(d.headers) != tt.want {
 			t.Errorf("%s: headers %v (%v)", name, d.headers, err)
 		}

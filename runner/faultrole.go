@@ -57,7 +57,7 @@ type faultRoles struct {
 // createFaultRoles makes the DaemonSet, and the Secret with a token that only
 // this run knows.
 func (s *site) createFaultRoles(ctx context.Context) (*faultRoles, error) {
-	token, err := s.createNodeRole(ctx, faultSet(s.namespace, s.o.Lab.Images(), s.run))
+	token, err := s.createNodeRole(ctx, faultSet(s.namespace, s.lab.Images(), s.run))
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,9 @@ package runner
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/load/loadtest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,41 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// threeCells has three cells without a mesh, of which one is a baseline: a
-// block has four trials.
-const threeCells = `
-name: three
-question: Which?
-mesh: none
-settings: {sidecars: none, rate: 100}
-factors: {connections: [1, 2, 4]}
-baseline: {connections: 1}
-warmup: {min: 500ms, max: 1s}
-window: 500ms
-interval: 250ms
-blocks: {min: 2, max: 3, limit: 1h}
-seed: 7
-`
-
-func parse(t *testing.T, text string, sets ...string) *study.Study {
-	t.Helper()
-	s, err := study.Parse([]byte(text), "test.yaml", sets)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func planOf(t *testing.T, text string, sets ...string) *study.Plan {
-	t.Helper()
-	s := parse(t, text, sets...)
-	plan, err := study.NewPlan(s, max(s.Seed, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return plan
-}
-
 // noCluster is a lab for runs whose trials need none.
 type noCluster struct{}
 
@@ -64,7 +30,7 @@ func (noCluster) Kubeconfig() string       { return "" }
 func (noCluster) Images() lab.Images       { return lab.Images{Meshtrial: "roles"} }
 func (noCluster) Close() error             { return nil }
 
-// script is a measurer that does what its functions say.
+// script is a Measurer that does what its functions say.
 type script struct {
 	trial   func(n int, cell record.Cell, seed uint64) error // nil: it succeeds
 	mend    func() error
@@ -105,38 +71,31 @@ func (s *script) reconnect(context.Context) error {
 // histLog is a log as the generator writes it, with one request.
 func histLog(cell record.Cell) []byte {
 	var out bytes.Buffer
-	if err := result(load.Account{Scheduled: 1, Completed: 1}, 0, 0).WriteLog(&out, 0, 1); err != nil {
+	if err := loadtest.Result(load.Account{Scheduled: 1, Completed: 1}, 0, 0).WriteLog(&out, 0, 1); err != nil {
 		panic(fmt.Sprintf("cell %s: %v", cell.Key(), err))
 	}
 	return out.Bytes()
 }
 
-// result is a generator's record of one interval.
-func result(account load.Account, opened, connects int64) *load.Result {
-	text, err := json.Marshal(map[string]any{
-		"schema": 1, "replicas": 1, "spec": load.DefaultSpec("http://server:8080/"), "opened": opened, "end_ns": 1_000_000_000,
-		"intervals": []any{map[string]any{
-			"index": 0, "start_ns": 0, "duration_ns": 1_000_000_000, "connects": connects,
-			"scheduled": account.Scheduled, "completed": account.Completed, "failed": account.Failed, "unfinished": account.Unfinished,
-		}},
-	})
-	if err != nil {
-		panic(err)
-	}
-	r := &load.Result{}
-	if err := json.Unmarshal(text, r); err != nil {
-		panic(err)
-	}
-	return r
+// anyKind takes every plan but those whose Fit fails.
+type anyKind struct{ unfit error }
+
+func (anyKind) Check(*study.Plan) error { return nil }
+func (k anyKind) Fit(context.Context, *Options, *study.Plan) ([]record.Component, error) {
+	return nil, k.unfit
 }
+func (anyKind) Deploy(context.Context, Deployment) (Stage, error) {
+	return nil, errors.New("nothing to deploy")
+}
+func (anyKind) Restore(context.Context, Remains) error { return nil }
 
 // newRun opens a run whose trials pods carries through. What it reports goes
 // to events.
-func newRun(t *testing.T, out string, resume bool, s *study.Study, pods measurer) (*run, *[]Event) {
+func newRun(t *testing.T, out string, resume bool, s *study.Study, pods Measurer) (*run, *[]Event) {
 	t.Helper()
 	events := &[]Event{}
 	r := &run{
-		o: &Options{Study: s, Source: []byte("source\n"), Lab: noCluster{}, Mesh: none.Mesh{}, Out: out, Resume: resume,
+		o: &Options{Study: s, Kind: anyKind{}, Source: []byte("source\n"), Lab: noCluster{}, Mesh: none.Mesh{}, Out: out, Resume: resume,
 			Progress: func(e Event) { *events = append(*events, e) }},
 		started: time.Now(), now: time.Now, pods: pods,
 	}

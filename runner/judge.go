@@ -29,9 +29,6 @@ const (
 	// maxEdgeRatio is how far the CPU counters' edges may be from the
 	// window's, as a share of it.
 	maxEdgeRatio = 0.01
-	// warnSteal is the share of CPU time that the hypervisor may take
-	// without a word.
-	warnSteal = 0.02
 )
 
 // judge fills in the trial's validity.

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/load/loadtest"
 	"maps"
 	"slices"
 	"strings"
@@ -26,7 +28,7 @@ type judged struct {
 }
 
 func faultless(t *testing.T) *judged {
-	plan := planOf(t, threeCells)
+	plan := studytest.Plan(t, studytest.ThreeCells)
 	start := time.Unix(1_790_000_000, 0).UTC()
 	edge := func(at time.Time) observe.Snapshot { return observe.Snapshot{EndNS: at.UnixNano()} }
 	j := &judged{
@@ -151,13 +153,13 @@ func shifted(s observe.Snapshot, ms int) observe.Snapshot {
 // The evidence has the whole trial's requests and connections, whatever the
 // window was.
 func TestEvidence(t *testing.T) {
-	plan := planOf(t, threeCells)
+	plan := studytest.Plan(t, studytest.ThreeCells)
 	worker := &workerRole{Workload: mesh.Workload{Name: "server-plain", Namespace: "ns"}}
 	trial := &trialRun{o: &Options{Study: plan.Study, Mesh: none.Mesh{}}, cell: plan.Cells[1], client: &loadRole{}, server: worker}
 	envoy := func(value float64) *observe.ProxyStats {
 		return &observe.ProxyStats{Taken: time.Unix(100, 0), Uptime: time.Minute, Counters: map[string]float64{"c": value}}
 	}
-	sent := result(load.Account{Scheduled: 100, Completed: 90, Failed: map[string]int64{load.FailStatus: 4, load.FailTimeout: 5}, Unfinished: 1}, 8, 3)
+	sent := loadtest.Result(load.Account{Scheduled: 100, Completed: 90, Failed: map[string]int64{load.FailStatus: 4, load.FailTimeout: 5}, Unfinished: 1}, 8, 3)
 	out := &record.Trial{}
 	e := trial.evidence(out, sent, counters{server: envoy(5)}, counters{server: envoy(25)})
 	if e.Requests != 94 || e.Unknown != 6 || e.Connections != 11 || e.Probes != 0 {

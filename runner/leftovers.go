@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"sort"
@@ -14,15 +13,10 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/procfs"
-	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/population"
-	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 )
 
 // namespacePrefix begins the name of every run's namespace.
@@ -31,8 +25,8 @@ const namespacePrefix = "meshtrial-"
 // ownerAnnotation of a run's namespace holds its owner as JSON.
 const ownerAnnotation = "meshtrial.dev/runner"
 
-// kindAnnotation of a run's namespace names the kind of its study: a
-// run of the control plane leaves more behind than its namespace.
+// kindAnnotation of a run's namespace names the kind of its study: some kinds
+// change more than their namespace, and know how to put that back.
 const kindAnnotation = "meshtrial.dev/kind"
 
 // owner names the process that runs a run, for good: process IDs are used
@@ -121,14 +115,11 @@ type Leftover struct {
 	Dead bool
 	// Run is the run's name.
 	Run string
-	// Control says that its study was one of the control plane: istiod may
-	// have its levers still, and simulated pods may be there.
-	Control bool
-	// Scenario says that it was one of resilience: steps of its timeline may
-	// still be in force outside its namespace.
-	Scenario bool
-	// Levers says that its trials set levers of the control plane.
-	Levers bool
+	// Kind names the kind of its study; "" for what is no study's.
+	Kind string
+	// Annotations are the namespace's, in which a kind notes what its runs
+	// change elsewhere.
+	Annotations map[string]string
 }
 
 // Leftovers lists the namespaces of runs that are not known to be under way.
@@ -148,8 +139,7 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 			continue
 		}
 		l := Leftover{Namespace: ns.Name, Since: ns.CreationTimestamp.Time, Run: ns.Labels[runLabel],
-			Control:  ns.Annotations[kindAnnotation] == string(study.ControlPlane),
-			Scenario: ns.Annotations[kindAnnotation] == string(study.Resilience), Levers: ns.Annotations[leversAnnotation] == "true"}
+			Kind: ns.Annotations[kindAnnotation], Annotations: ns.Annotations}
 		var o owner
 		if json.Unmarshal([]byte(ns.Annotations[ownerAnnotation]), &o) == nil {
 			l.Owner = fmt.Sprintf("process %d on %s", o.PID, o.Host)
@@ -166,69 +156,30 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 	return out, nil
 }
 
+// restoreTimeout bounds how long it may take to put back what a run changed
+// outside its namespace.
+const restoreTimeout = 5 * time.Minute
+
 // RemoveLeftovers removes what dead runs among all left, and waits until
 // their namespaces are gone, so that their pods' end disturbs no measurement.
-// open gives the control plane, should one of them have changed it.
-func RemoveLeftovers(ctx context.Context, config *rest.Config, all []Leftover, open func(context.Context) (mesh.ControlPlane, error)) error {
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	if err := restoreLeftovers(ctx, config, kube, all, open); err != nil {
+// restore puts back what one of them changed outside its namespace.
+func RemoveLeftovers(ctx context.Context, kube kubernetes.Interface, all []Leftover, restore func(context.Context, Leftover) error) error {
+	if err := restoreLeftovers(ctx, all, restore); err != nil {
 		return err
 	}
 	return removeLeftovers(ctx, kube, all)
 }
 
-// restoreLeftovers puts back what dead runs of the control plane, and of
-// resilience, changed outside their namespaces.
-func restoreLeftovers(ctx context.Context, config *rest.Config, kube kubernetes.Interface, all []Leftover, open func(context.Context) (mesh.ControlPlane, error)) error {
+func restoreLeftovers(ctx context.Context, all []Leftover, restore func(context.Context, Leftover) error) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
 	defer cancel()
 	for _, l := range all {
-		if l.Dead && l.Scenario {
-			apply, err := lab.NewApplier(config)
-			if err == nil {
-				err = restoreScenario(ctx, kube, apply, l.Run)
-			}
-			if l.Levers {
-				err = errors.Join(err, restorePlane(ctx, open))
-			}
-			if err != nil {
-				return fmt.Errorf("undo what run %s changed: %w", l.Run, err)
-			}
-		}
-		if !l.Dead || !l.Control {
+		if !l.Dead {
 			continue
 		}
-		plane, err := open(ctx)
-		if err != nil {
+		if err := restore(ctx, l); err != nil {
 			return fmt.Errorf("undo what run %s changed: %w", l.Run, err)
 		}
-		world, err := population.New(config)
-		if err == nil {
-			err = restoreControl(ctx, kube, plane, world, l.Run)
-		}
-		if err = errors.Join(err, closePlane(plane)); err != nil {
-			return fmt.Errorf("undo what run %s changed: %w", l.Run, err)
-		}
-	}
-	return nil
-}
-
-// restorePlane puts the control plane back as it was.
-func restorePlane(ctx context.Context, open func(context.Context) (mesh.ControlPlane, error)) error {
-	plane, err := open(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(plane.Restore(ctx), closePlane(plane))
-}
-
-// closePlane ends the lines of an adapter that keeps some.
-func closePlane(plane mesh.ControlPlane) error {
-	if c, ok := plane.(io.Closer); ok {
-		return c.Close()
 	}
 	return nil
 }

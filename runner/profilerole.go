@@ -67,7 +67,7 @@ type profileRoles struct {
 // createProfileRoles makes the DaemonSet, and the Secret with a token that
 // only this run knows.
 func (s *site) createProfileRoles(ctx context.Context, only string) (*profileRoles, error) {
-	token, err := s.createNodeRole(ctx, profileSet(s.namespace, s.o.Lab.Images(), s.run, only))
+	token, err := s.createNodeRole(ctx, profileSet(s.namespace, s.lab.Images(), s.run, only))
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ type PodTarget struct {
 // that it puts the profile role on the node, in a namespace of its own that is
 // removed afterwards. It returns the profile and the container's name.
 func ProfilePod(ctx context.Context, l lab.Lab, target PodTarget, request node.Request, say func(string)) (answer node.Answer, name string, err error) {
-	s, err := newSite(&Options{Lab: l}, "profile-"+strings.ToLower(rand.Text()[:8]))
+	s, err := newSite(l, nil, "profile-"+strings.ToLower(rand.Text()[:8]))
 	if err != nil {
 		return answer, "", err
 	}
@@ -158,7 +158,7 @@ func ProfilePod(ctx context.Context, l lab.Lab, target PodTarget, request node.R
 
 // PodContainer is the name of the container that a target means.
 func PodContainer(ctx context.Context, l lab.Lab, target PodTarget) (string, error) {
-	s, err := newSite(&Options{Lab: l}, "")
+	s, err := newSite(l, nil, "")
 	if err != nil {
 		return "", err
 	}

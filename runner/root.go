@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,7 +45,7 @@ func awaitRoot(ctx context.Context, kube kubernetes.Interface, m mesh.Mesh, name
 		if err == nil || apierrors.IsForbidden(err) {
 			return nil
 		}
-		if err := pause(ctx, rootLook); err != nil {
+		if err := wake.Pause(ctx, rootLook); err != nil {
 			return fmt.Errorf("wait for the mesh's root certificate in namespace %s: %w", namespace, err)
 		}
 	}

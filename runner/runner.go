@@ -18,14 +18,15 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/signals"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
 )
 
 // Options say what to run, where, and where to leave it.
 type Options struct {
-	Study  *study.Study
+	Study *study.Study
+	// Kind is the study's kind.
+	Kind   Kind
 	Source []byte // the study file as given
 	Lab    lab.Lab
 	Mesh   mesh.Mesh
@@ -95,79 +96,21 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 	if err := r.open(ctx); err != nil {
 		return Outcome{}, err
 	}
-	defer func() {
-		if r.series != nil {
-			err = errors.Join(err, r.series.Close())
-		}
-		err = errors.Join(err, r.dir.Close())
-	}()
+	defer func() { err = errors.Join(err, r.dir.Close()) }()
 	outcome := func() Outcome {
 		return Outcome{Dir: r.dir.Path(), Plan: r.plan, Header: r.header, Trials: len(r.trials), Blocks: r.wholeBlocks(), Stop: r.stop}
 	}
-	pods, err := r.deploy(ctx)
+	stage, err := r.o.Kind.Deploy(ctx, Deployment{Options: r.o, Plan: r.plan, RunID: r.header.RunID, Folder: r.dir.Subdir, Tell: r.tell})
 	if err != nil {
 		return outcome(), err
 	}
-	r.pods = pods
-	defer func() { err = errors.Join(err, pods.remove()) }()
-	if err := r.describe(ctx, pods); err != nil {
+	r.pods = stage
+	defer func() { err = errors.Join(err, stage.remove()) }()
+	if err := r.describe(ctx, stage); err != nil {
 		return outcome(), err
 	}
 	err = r.blocks(ctx)
 	return outcome(), err
-}
-
-// plane is what a study's trials need in the cluster, deployed.
-type plane interface {
-	measurer
-	// place is where it is.
-	place() *site
-	// pods lists the pods whose sidecars a report names.
-	pods() []podRef
-	// remove takes everything away again.
-	remove() error
-}
-
-// deploy makes what the study's trials need. On error nothing is left.
-func (r *run) deploy(ctx context.Context) (plane, error) {
-	if r.o.Study.Kind == study.ControlPlane {
-		r.tell(Event{Stage: "deploy", Text: "deploying the simulated sidecars' pod"})
-		if r.o.Study.Measured(study.MeasureSignals) {
-			folder, err := r.dir.Subdir(store.DirSeries)
-			if err == nil {
-				r.series, err = signals.OpenRecorder(folder)
-			}
-			if err != nil {
-				return nil, err
-			}
-		}
-		c, err := deployControl(ctx, r.o, r.plan, r.header.RunID, r.series, func(format string, args ...any) {
-			r.tell(Event{Stage: "step", Text: fmt.Sprintf(format, args...)})
-		})
-		if err != nil {
-			return nil, err
-		}
-		return c, nil
-	}
-	if r.o.Study.Kind == study.Resilience {
-		r.tell(Event{Stage: "deploy", Text: "deploying the observer"})
-		s, err := deployStage(ctx, r.o, r.header.RunID, func(format string, args ...any) {
-			r.tell(Event{Stage: "timeline", Text: fmt.Sprintf(format, args...)})
-		})
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
-	}
-	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("deploying %d client and %d server pods", len(r.plan.ClientVariants()), len(r.plan.ServerVariants()))})
-	d, err := deploy(ctx, r.o, r.plan, r.header.RunID)
-	if err != nil {
-		return nil, err
-	}
-	for _, text := range d.unextended() {
-		r.tell(Event{Stage: "deploy", Text: text})
-	}
-	return d, nil
 }
 
 // tell reports a step, and writes what is worth reading later to log.txt.
@@ -193,7 +136,7 @@ type run struct {
 	plan    *study.Plan
 	dir     *store.Dir
 	header  record.Header
-	pods    measurer         // carries trials through
+	pods    Measurer         // carries trials through
 	now     func() time.Time // bounds the blocks
 	trials  []record.Trial   // completed, earlier ones first
 	events  []record.Event   // their changes
@@ -201,10 +144,9 @@ type run struct {
 	hist    map[string]record.TrialHist
 	started time.Time
 	stop    string
-	series  *signals.Recorder // of the control plane's metrics; nil without
-	begin   time.Time         // of the first block in this attempt
-	longest time.Duration     // trial of a search
-	lost    int               // trials in a row that could not be carried through
+	begin   time.Time     // of the first block in this attempt
+	longest time.Duration // trial of a search
+	lost    int           // trials in a row that could not be carried through
 }
 
 // open makes the run directory, or takes up an earlier one.
@@ -237,7 +179,7 @@ func (r *run) open(ctx context.Context) error {
 // fit says whether the plan can be run in the lab as it is, and which
 // binaries of the mesh would be measured.
 func (r *run) fit(ctx context.Context) ([]record.Component, error) {
-	if err := Check(r.plan); err != nil {
+	if err := r.o.Kind.Check(r.plan); err != nil {
 		return nil, err
 	}
 	images := r.o.Lab.Images()
@@ -245,38 +187,7 @@ func (r *run) fit(ctx context.Context) ([]record.Component, error) {
 		return nil, errs.WithHint(errs.Usage("which image do the load generator, the worker and the observer run from?"),
 			"give one that the cluster can pull with --image")
 	}
-	if r.o.Study.Kind == study.ControlPlane {
-		if r.o.Control == nil {
-			return nil, errs.Usage("mesh %s has no control plane that could be studied", r.o.Mesh.Name())
-		}
-		return r.o.Mesh.Check(ctx, r.o.Lab.RESTConfig(), nil)
-	}
-	if r.o.Study.Kind == study.Resilience {
-		return r.fitScenario(ctx)
-	}
-	if _, err := newTopology("check", r.plan).deployments(r.o.Mesh, images, "check"); err != nil {
-		return nil, err
-	}
-	return r.o.Mesh.Check(ctx, r.o.Lab.RESTConfig(), newTopology("", r.plan).proxies())
-}
-
-// Check finds what the generator would refuse of a plan's loads, or the driver
-// of its changes, before anything is started.
-func Check(plan *study.Plan) error {
-	switch plan.Study.Kind {
-	case study.ControlPlane:
-		return checkControl(plan)
-	case study.Resilience:
-		return checkScenario(plan)
-	}
-	t := newTopology("check", plan)
-	for _, cell := range plan.Cells {
-		server := t.servers[study.ServerVariant(cell)]
-		if _, err := loadSpec(plan.Study, cell, url(server, cell, plan.Study.Load), 1); err != nil {
-			return placed(plan, cell, err, "", study.FactorRate, study.FactorConnections)
-		}
-	}
-	return nil
+	return r.o.Kind.Fit(ctx, r.o, r.plan)
 }
 
 func (r *run) reopen(ctx context.Context) error {
@@ -318,7 +229,7 @@ func NewRunID(start time.Time) string {
 
 // describe notes what is only known once the pods run: the machine, and the
 // versions that the proxies themselves report.
-func (r *run) describe(ctx context.Context, pods plane) error {
+func (r *run) describe(ctx context.Context, pods Stage) error {
 	if len(r.trials) > 0 {
 		return nil // a resumed run has been described
 	}

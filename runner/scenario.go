@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ import (
 // on the nodes. Services and clients are each trial's own.
 type stage struct {
 	*site
+	o      *Options
 	study  *study.Study
 	config *rest.Config
 	apply  *lab.Applier
@@ -40,14 +42,16 @@ type stage struct {
 }
 
 // deployStage makes namespace and observers. On error nothing is left.
-func deployStage(ctx context.Context, o *Options, run string, say func(string, ...any)) (s *stage, err error) {
-	at, err := newSite(o, run)
+func deployStage(ctx context.Context, r Deployment) (s *stage, err error) {
+	o := r.Options
+	at, err := newSite(o.Lab, o.Mesh, r.RunID)
 	if err != nil {
 		return nil, err
 	}
 	config := o.Lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
-	s = &stage{site: at, study: o.Study, config: config, say: say, ahead: map[string]int64{}}
+	s = &stage{site: at, o: o, study: o.Study, config: config, ahead: map[string]int64{},
+		say: func(format string, args ...any) { r.Tell(Event{Stage: "timeline", Text: fmt.Sprintf(format, args...)}) }}
 	if s.apply, err = lab.NewApplier(config); err != nil {
 		return nil, err
 	}
@@ -137,7 +141,7 @@ func (s *stage) compareClocks(ctx context.Context) error {
 	s.bound = 0
 	for node, observer := range s.observers {
 		ahead, bound, err := observer.ClockOffset(ctx)
-		for since := time.Now(); err != nil && time.Since(since) < roleTime && pause(ctx, roleEvery) == nil; {
+		for since := time.Now(); err != nil && time.Since(since) < roleTime && wake.Pause(ctx, roleEvery) == nil; {
 			ahead, bound, err = observer.ClockOffset(ctx) // it may not listen yet
 		}
 		if err != nil {
@@ -152,20 +156,20 @@ func (s *stage) compareClocks(ctx context.Context) error {
 	return nil
 }
 
-// place implements plane.
+// place implements Stage.
 func (s *stage) place() *site { return s.site }
 
-// pods implements plane.
+// pods implements Stage.
 func (s *stage) pods() []podRef { return s.seen }
 
-// reconnect implements measurer.
+// reconnect implements Stage.
 func (s *stage) reconnect(ctx context.Context) error {
 	s.redial()
 	s.seen = nil
 	return s.find(ctx)
 }
 
-// measure implements measurer.
+// measure implements Stage.
 func (s *stage) measure(ctx context.Context, job job) (completed, error) {
 	t, err := newScenarioTrial(s, job)
 	if err != nil {
@@ -175,7 +179,7 @@ func (s *stage) measure(ctx context.Context, job job) (completed, error) {
 }
 
 // meshOf is the adapter of the mesh that a cell names.
-func (o *Options) meshOf(cell record.Cell) (mesh.Mesh, error) {
+func meshOf(o *Options, cell record.Cell) (mesh.Mesh, error) {
 	name := cell[study.FactorMesh]
 	if m := o.Meshes[name]; m != nil {
 		return m, nil
@@ -206,22 +210,22 @@ func checkScenario(plan *study.Plan) error {
 
 // fitScenario says whether the plan can be run with the meshes there are, and
 // which binaries would be measured.
-func (r *run) fitScenario(ctx context.Context) ([]record.Component, error) {
-	if err := r.fitControl(); err != nil {
+func fitScenario(ctx context.Context, o *Options, plan *study.Plan) ([]record.Component, error) {
+	if err := fitControl(o, plan); err != nil {
 		return nil, err
 	}
 	var out []record.Component
 	checked := map[string]bool{}
-	for _, cell := range r.plan.Cells {
-		m, err := r.o.meshOf(cell)
+	for _, cell := range plan.Cells {
+		m, err := meshOf(o, cell)
 		if err != nil {
 			return nil, err
 		}
-		s, err := newScene(r.o.Study, cell, m, r.o.Lab.Images(), "check", "check", 1)
+		s, err := newScene(o.Study, cell, m, o.Lab.Images(), "check", "check", 1)
 		if err != nil {
 			return nil, err
 		}
-		if err := fitMesh(r.plan, cell, m); err != nil {
+		if err := fitMesh(plan, cell, m); err != nil {
 			return nil, err
 		}
 		if !checked[m.Name()] {
@@ -232,7 +236,7 @@ func (r *run) fitScenario(ctx context.Context) ([]record.Component, error) {
 					proxies = append(proxies, *w.Proxy)
 				}
 			}
-			components, err := m.Check(ctx, r.o.Lab.RESTConfig(), proxies)
+			components, err := m.Check(ctx, o.Lab.RESTConfig(), proxies)
 			if err != nil {
 				return nil, err
 			}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/site/sitetest"
 	"reflect"
 	"slices"
 	"strings"
@@ -49,13 +51,13 @@ assert: [total.failed == 0]
 
 func sceneOf(t *testing.T, variant string) *scene {
 	t.Helper()
-	plan := planOf(t, twoServices)
+	plan := studytest.Plan(t, twoServices)
 	for _, cell := range plan.Cells {
 		if cell[study.FactorVariant] != variant {
 			continue
 		}
-		m := istioMesh()
-		s, err := newScene(plan.Study, cell, m, testImages, "run", "b000-t00", 7)
+		m := sitetest.Istio()
+		s, err := newScene(plan.Study, cell, m, sitetest.Images, "run", "b000-t00", 7)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,8 +235,8 @@ func TestSceneLoad(t *testing.T) {
 // A client may have as many connections as its part of the highest load needs
 // while nothing is answered.
 func TestSceneConnections(t *testing.T) {
-	plan := planOf(t, strings.Replace(twoServices, "protocol: http2}", "protocol: http1}", 1))
-	s, err := newScene(plan.Study, plan.Cells[0], istioMesh(), testImages, "run", "b000-t00", 7)
+	plan := studytest.Plan(t, strings.Replace(twoServices, "protocol: http2}", "protocol: http1}", 1))
+	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,30 +249,30 @@ func TestSceneConnections(t *testing.T) {
 // Levers of the control plane are set only by runs that ask for any, and
 // refused where nothing can set them.
 func TestScenarioSetsControl(t *testing.T) {
-	usual := planOf(t, twoServices)
-	slow := planOf(t, strings.Replace(twoServices, "protocol: http2}", "protocol: http2, debounce_after: 2s}", 1))
+	usual := studytest.Plan(t, twoServices)
+	slow := studytest.Plan(t, strings.Replace(twoServices, "protocol: http2}", "protocol: http2, debounce_after: 2s}", 1))
 	for _, plan := range []*study.Plan{usual, slow} {
-		if err := Check(plan); err != nil {
+		if err := Resilience.Check(plan); err != nil {
 			t.Error(err)
 		}
 		if got := SetsControl(plan); got != (plan == slow) {
 			t.Errorf("sets the control plane: %v", got)
 		}
 	}
-	if err := (&run{plan: usual, o: &Options{Study: usual.Study}}).fitControl(); err != nil {
+	if err := fitControl(&Options{Study: usual.Study}, usual); err != nil {
 		t.Error(err)
 	}
-	if err := (&run{plan: slow, o: &Options{Study: slow.Study}}).fitControl(); err == nil || !strings.Contains(err.Error(), "debounce_after") {
+	if err := fitControl(&Options{Study: slow.Study}, slow); err == nil || !strings.Contains(err.Error(), "debounce_after") {
 		t.Errorf("%v", err)
 	}
 }
 
 // Sidecars accept what the cell says.
 func TestScenarioMTLS(t *testing.T) {
-	plan := planOf(t, strings.Replace(twoServices, "drain: {}", "drain: {mtls: strict}", 1))
+	plan := studytest.Plan(t, strings.Replace(twoServices, "drain: {}", "drain: {mtls: strict}", 1))
 	want := map[string]string{"drain": study.MTLSStrict, "no-drain": study.MTLSPermissive}
 	for _, cell := range plan.Cells {
-		s, err := newScene(plan.Study, cell, istioMesh(), testImages, "run", "b000-t00", 7)
+		s, err := newScene(plan.Study, cell, sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -470,8 +472,8 @@ func TestRateReached(t *testing.T) {
 // before anything starts.
 func TestScenarioUpgrades(t *testing.T) {
 	upgrade := func(service string) *scene {
-		plan := planOf(t, strings.Replace(twoServices, "certificates: {service: front, do: rotate}", "restart: {service: "+service+", proxy: 9.9.9}", 1))
-		s, err := newScene(plan.Study, plan.Cells[0], istioMesh(), testImages, "run", "b000-t00", 7)
+		plan := studytest.Plan(t, strings.Replace(twoServices, "certificates: {service: front, do: rotate}", "restart: {service: "+service+", proxy: 9.9.9}", 1))
+		s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
 		if err != nil {
 			t.Fatal(err)
 		}

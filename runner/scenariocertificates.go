@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"time"
 
 	"github.com/meshtrial/meshtrial/fault"
@@ -124,7 +125,7 @@ func (h *hands) untilShown(ctx context.Context, m mesh.Resilience, pods []*resid
 				return nil
 			}
 		}
-		if stop := pause(ctx, leverEvery); stop != nil {
+		if stop := wake.Pause(ctx, leverEvery); stop != nil {
 			if err != nil {
 				return err
 			}

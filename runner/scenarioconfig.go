@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"slices"
 	"strings"
 	"sync"
@@ -218,7 +219,7 @@ func (h *hands) witness(ctx context.Context) (*witness, error) {
 	for since := time.Now(); len(w.configs) == 0; {
 		w.configs, w.refused, err = w.look(ctx)
 		// A machine that stood still may have had no answer from any in time.
-		if len(w.configs) == 0 && (time.Since(since) > 3*oneLook || pause(ctx, leverEvery) != nil) {
+		if len(w.configs) == 0 && (time.Since(since) > 3*oneLook || wake.Pause(ctx, leverEvery) != nil) {
 			return nil, fmt.Errorf("no proxy tells its configuration: %w", err)
 		}
 	}
@@ -300,7 +301,7 @@ func (w *witness) await(ctx context.Context, shows func(uid string, config [sha2
 		if count == of && of > 0 || count > 0 && time.Since(since) > witnessSteady {
 			return count, of, nil
 		}
-		if stop := pause(ctx, leverEvery); stop != nil {
+		if stop := wake.Pause(ctx, leverEvery); stop != nil {
 			return count, of, errors.Join(stop, err)
 		}
 	}

@@ -82,9 +82,9 @@ func debounceCheck(level, how string, looked []record.Check) record.Check {
 }
 
 // fitControl refuses levers of a control plane that nobody can set.
-func (r *run) fitControl() error {
-	if SetsControl(r.plan) && r.o.Control == nil {
-		return errs.WithHint(errs.Usage("mesh %s: nothing here sets %s", r.o.Study.Mesh, study.FactorDebounceAfter), "leave it out")
+func fitControl(o *Options, plan *study.Plan) error {
+	if SetsControl(plan) && o.Control == nil {
+		return errs.WithHint(errs.Usage("mesh %s: nothing here sets %s", o.Study.Mesh, study.FactorDebounceAfter), "leave it out")
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func TestDebounceIsChecked(t *testing.T) {
 	} {
 		plane := &toldPlane{says: c.says}
 		trial := &scenarioTrial{
-			stage: &stage{site: &site{o: &Options{Control: plane}}, say: func(string, ...any) {}},
+			stage: &stage{o: &Options{Control: plane}, say: func(string, ...any) {}},
 			job:   job{cell: record.Cell{study.FactorDebounceAfter: "1s"}},
 		}
 		if err := trial.setControl(t.Context()); err != nil {

@@ -36,7 +36,7 @@ const (
 
 func newFaultBench(t *testing.T) *faultBench {
 	l := labtest.Start(t)
-	s, err := newSite(&Options{Lab: l}, fmt.Sprintf("faults-%d", time.Now().Unix()))
+	s, err := newSite(l, nil, fmt.Sprintf("faults-%d", time.Now().Unix()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func newFaultBench(t *testing.T) *faultBench {
 			t.Error(err)
 		}
 	})
-	if err := s.createNamespace(ctx, study.Resilience); err != nil {
+	if err := s.createNamespace(ctx, string(study.Resilience)); err != nil {
 		t.Fatal(err)
 	}
 	roles, err := s.createFaultRoles(ctx)

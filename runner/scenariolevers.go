@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"slices"
 	"sync"
 	"time"
@@ -137,7 +138,7 @@ func (t *scenarioTrial) toldLevers(ctx context.Context, m mesh.Teller) error {
 		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		checks, err := m.Told(asking, routes, t.scene.cell)
 		cancel()
-		late := pause(ctx, leverEvery) != nil
+		late := wake.Pause(ctx, leverEvery) != nil
 		if err == nil && (late || !slices.ContainsFunc(checks, func(c record.Check) bool { return !c.OK })) {
 			t.out.Validity.Checks = append(t.out.Validity.Checks, checks...)
 			return nil
@@ -169,7 +170,7 @@ func (t *scenarioTrial) leversOf(ctx context.Context, m mesh.Resilience, r *resi
 			}
 			err = errors.New(missing)
 		}
-		if pause(ctx, leverEvery) != nil {
+		if wake.Pause(ctx, leverEvery) != nil {
 			if checks != nil {
 				return checks, nil
 			}

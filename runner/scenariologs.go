@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"io"
 	"maps"
 	"slices"
@@ -198,7 +199,7 @@ func (s *scribe) settle(ctx context.Context, options ledger.Options, clients []l
 				return b, s.problem()
 			}
 		}
-		if err := pause(ctx, scribeLook/5); err != nil {
+		if err := wake.Pause(ctx, scribeLook/5); err != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"maps"
 	"net/http"
 	"slices"
@@ -91,7 +92,7 @@ const mostUnseen = 3 * time.Second
 
 func (l *looks) every(ctx context.Context, at time.Time, d time.Duration, look func(context.Context) error) {
 	seen := time.Now()
-	for ; pause(ctx, time.Until(at)) == nil; at = at.Add(d) {
+	for ; wake.Pause(ctx, time.Until(at)) == nil; at = at.Add(d) {
 		switch err := look(ctx); {
 		case err == nil:
 			seen = time.Now()
@@ -256,12 +257,12 @@ func (l *looks) cpu() map[string]record.CPU {
 	out := map[string]record.CPU{}
 	for name, last := range l.last {
 		if used, err := last.at.Since(l.first[name].at); err == nil {
-			out[last.part] = add(out[last.part], used)
+			out[last.part] = out[last.part].Plus(used)
 		}
 	}
 	for node, last := range maps.All(l.machine[1]) {
 		if used, _, err := last.Since(l.machine[0][node]); err == nil {
-			out[record.PartMachine] = add(out[record.PartMachine], used)
+			out[record.PartMachine] = out[record.PartMachine].Plus(used)
 		}
 	}
 	return out

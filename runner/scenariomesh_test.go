@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/site/sitetest"
 	"strings"
 	"testing"
 
@@ -37,7 +39,7 @@ func TestFitMesh(t *testing.T) {
 		{"configuration of the mesh", "remove: {service: bar, replicas: 1}", `config: {apply: "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, metadata: {name: x}}"}`, "nothing could prove"},
 		{"other configuration", "remove: {service: bar, replicas: 1}", `config: {apply: "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}"}`, ""},
 	} {
-		plan := planOf(t, strings.Replace(oneService, tt.old, tt.new, 1))
+		plan := studytest.Plan(t, strings.Replace(oneService, tt.old, tt.new, 1))
 		err := fitMesh(plan, plan.Cells[0], &linkerd.Mesh{})
 		if tt.says == "" {
 			if err != nil {
@@ -53,8 +55,8 @@ func TestFitMesh(t *testing.T) {
 
 // Services carry Linkerd's levers, and a ledger knows which proxies write.
 func TestSceneOfLinkerd(t *testing.T) {
-	plan := planOf(t, oneService)
-	s, err := newScene(plan.Study, plan.Cells[0], &linkerd.Mesh{}, testImages, "run", "b000-t00", 7)
+	plan := studytest.Plan(t, oneService)
+	s, err := newScene(plan.Study, plan.Cells[0], &linkerd.Mesh{}, sitetest.Images, "run", "b000-t00", 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,9 +79,9 @@ func TestSceneOfLinkerd(t *testing.T) {
 
 // A study that keeps no ledger measures proxies and workers without logs.
 func TestSceneWithoutLedger(t *testing.T) {
-	plan := planOf(t, strings.Replace(oneService, "stop: none", "stop: none\nmeasures: [latency, cpu]", 1))
-	for _, m := range []mesh.Mesh{istioMesh(), &linkerd.Mesh{}} {
-		s, err := newScene(plan.Study, plan.Cells[0], m, testImages, "run", "b000-t00", 7)
+	plan := studytest.Plan(t, strings.Replace(oneService, "stop: none", "stop: none\nmeasures: [latency, cpu]", 1))
+	for _, m := range []mesh.Mesh{sitetest.Istio(), &linkerd.Mesh{}} {
+		s, err := newScene(plan.Study, plan.Cells[0], m, sitetest.Images, "run", "b000-t00", 7)
 		if err != nil {
 			t.Fatal(err)
 		}

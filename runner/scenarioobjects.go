@@ -172,7 +172,7 @@ func (s *scene) behaviourText(one *graph.Service) (string, error) {
 func (s *scene) behaviour(one graph.Service) (control.Config, error) {
 	c := control.Config{
 		Schema: control.Schema, ResponseBytes: one.ResponseBytes, ServiceTime: serviceTime(one.ServiceTime, s.seed),
-		Concurrency: one.Concurrency, Queue: one.Queue, BurnUS: micros(one.CPU),
+		Concurrency: one.Concurrency, Queue: one.Queue, BurnUS: record.Microseconds(one.CPU),
 		Failures: failuresOf(one.Failures), Parallel: one.Mode == graph.Parallel,
 		Drain: control.Drain{Off: !s.levels.Drain},
 	}
@@ -205,12 +205,12 @@ func (s *scene) url(service, speaks, path string) string {
 }
 
 func serviceTime(t graph.ServiceTime, seed uint64) control.ServiceTime {
-	out := control.ServiceTime{Distribution: t.Distribution, MeanUS: micros(t.Mean), Sigma: t.Sigma, Seed: seed}
+	out := control.ServiceTime{Distribution: t.Distribution, MeanUS: record.Microseconds(t.Mean), Sigma: t.Sigma, Seed: seed}
 	switch {
 	case t.Distribution == graph.Recorded:
 		out.MeanUS = 0
 		for _, v := range t.Values {
-			out.SamplesUS = append(out.SamplesUS, micros(v))
+			out.SamplesUS = append(out.SamplesUS, record.Microseconds(v))
 		}
 	case t.Mean == 0:
 		out = control.ServiceTime{Distribution: control.None}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"math"
 	"slices"
 	"time"
@@ -47,7 +48,7 @@ type scenarioTrial struct {
 // newScenarioTrial prepares a trial.
 func newScenarioTrial(s *stage, job job) (*scenarioTrial, error) {
 	t := &scenarioTrial{stage: s, job: job, out: record.Trial{Schema: record.Schema, Cell: job.cell, Started: time.Now().UTC(), Scenario: &record.Scenario{}}}
-	m, err := s.o.meshOf(job.cell)
+	m, err := meshOf(s.o, job.cell)
 	if err != nil {
 		return t, err
 	}
@@ -346,7 +347,7 @@ func (t *scenarioTrial) removeObjects(ctx context.Context) error {
 		if err != nil || len(pods.Items) == 0 {
 			return err
 		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
+		if err := wake.Pause(ctx, 100*time.Millisecond); err != nil {
 			return fmt.Errorf("%d pods do not end: %w", len(pods.Items), err)
 		}
 	}

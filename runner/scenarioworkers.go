@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/record"
 	"reflect"
 	"strings"
 	"time"
@@ -31,7 +33,7 @@ func changeBehaviour(c *control.Config, b fault.Behaviour, seed uint64) {
 		c.Queue = 0 // nobody would wait
 	}
 	if b.CPU != nil {
-		c.BurnUS = micros(*b.CPU)
+		c.BurnUS = record.Microseconds(*b.CPU)
 	}
 	if b.Memory != nil {
 		c.MemoryBytes = *b.Memory
@@ -197,7 +199,7 @@ func (c *clients) proveRate(ctx context.Context, rps float64, before int64, sinc
 		most = min(most, lasting/2)
 	}
 	for {
-		if err := pause(ctx, min(rateLook, most)); err != nil {
+		if err := wake.Pause(ctx, min(rateLook, most)); err != nil {
 			return "", err
 		}
 		now, err := c.sent(ctx)

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"github.com/meshtrial/meshtrial/internal/studytest"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -62,7 +63,7 @@ func measuredCells(trials []record.Trial, block int) []string {
 
 // A search measures what it is asked for, and nothing else, also when the run is resumed in between.
 func TestSearch(t *testing.T) {
-	s := parse(t, climbing)
+	s := studytest.Parse(t, climbing)
 	want := []string{"1x100", "1x200", "1x400", "2x100", "2x200", "4x100"}
 	for n := range 2*len(want) + 1 {
 		out := filepath.Join(t.TempDir(), "run")
@@ -103,7 +104,7 @@ func TestSearch(t *testing.T) {
 
 // A study that searches measures everything where nobody says what is next.
 func TestSearchWithoutNext(t *testing.T) {
-	r, _ := newRun(t, filepath.Join(t.TempDir(), "run"), false, parse(t, climbing), &script{})
+	r, _ := newRun(t, filepath.Join(t.TempDir(), "run"), false, studytest.Parse(t, climbing), &script{})
 	if err := r.blocks(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func TestSearchWithoutNext(t *testing.T) {
 // A search's time limit counts within a block too: the first trial is always
 // made, none begins that would end later if it took as long as the longest.
 func TestSearchLimit(t *testing.T) {
-	s := parse(t, climbing)
+	s := studytest.Parse(t, climbing)
 	s.Blocks.Limit = 25 * time.Second
 	r, _ := newRun(t, filepath.Join(t.TempDir(), "run"), false, s, nil)
 	clock := time.Unix(0, 0)

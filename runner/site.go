@@ -18,10 +18,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// site is what studies of either plane have in the cluster: a namespace that
-// says whose it is, an observer on each node, and lines to pods.
+// site is what every kind of study has in the cluster: a namespace that says
+// whose it is, an observer on each node, and lines to pods.
 type site struct {
-	o         *Options
+	lab       lab.Lab
+	mesh      mesh.Mesh // nil: nothing is deployed into it
 	run       string
 	namespace string
 	// observers by node name.
@@ -33,15 +34,15 @@ type site struct {
 }
 
 // newSite makes nothing in the cluster yet.
-func newSite(o *Options, run string) (*site, error) {
-	config := o.Lab.RESTConfig()
+func newSite(l lab.Lab, m mesh.Mesh, run string) (*site, error) {
+	config := l.RESTConfig()
 	config.QPS, config.Burst = -1, -1
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
 	return &site{
-		o: o, run: run, namespace: namespacePrefix + run,
+		lab: l, mesh: m, run: run, namespace: namespacePrefix + run,
 		observers: map[string]observe.Client{},
 		kube:      kube, dialer: lab.NewDialer(config),
 	}, nil
@@ -50,16 +51,16 @@ func newSite(o *Options, run string) (*site, error) {
 // redial forgets all lines and pods, after something broke.
 func (s *site) redial() {
 	s.dialer.Close()
-	config := s.o.Lab.RESTConfig()
+	config := s.lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
 	s.dialer = lab.NewDialer(config)
 	s.observers, s.control = map[string]observe.Client{}, nil
 }
 
 // createNamespace makes the run's namespace, with a note of who runs it.
-// kind says what its trials do.
-func (s *site) createNamespace(ctx context.Context, kind study.Kind) error {
-	return s.ownNamespace(ctx, s.namespace, map[string]string{kindAnnotation: string(kind)})
+// kind says which kind of study that is.
+func (s *site) createNamespace(ctx context.Context, kind string) error {
+	return s.ownNamespace(ctx, s.namespace, map[string]string{kindAnnotation: kind})
 }
 
 // ownNamespace makes a namespace of the run's own, into which the mesh then
@@ -83,11 +84,11 @@ func (s *site) ownNamespace(ctx context.Context, name string, annotations map[st
 	if _, err := s.kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
-	return awaitRoot(ctx, s.kube, s.o.Mesh, name)
+	return awaitRoot(ctx, s.kube, s.mesh, name)
 }
 
 func (s *site) createObservers(ctx context.Context) error {
-	set := observeSet(s.namespace, s.o.Lab.Images(), s.run)
+	set := observeSet(s.namespace, s.lab.Images(), s.run)
 	if _, err := s.kube.AppsV1().DaemonSets(s.namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create DaemonSet %s: %w", set.Name, err)
 	}

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -69,7 +70,7 @@ func (d *deployed) awaitEndpoints(ctx context.Context) error {
 			if hasReady(slices.Items) {
 				break
 			}
-			if err := pause(ctx, toldLook); err != nil {
+			if err := wake.Pause(ctx, toldLook); err != nil {
 				return fmt.Errorf("wait for an endpoint of Service %s: %w", w.Name, err)
 			}
 		}
@@ -101,7 +102,7 @@ func awaitQuiet(ctx context.Context, read func(context.Context) (float64, error)
 		case time.Since(since) >= toldQuiet:
 			return nil
 		}
-		if err := pause(ctx, toldLook); err != nil {
+		if err := wake.Pause(ctx, toldLook); err != nil {
 			return fmt.Errorf("wait until the sidecars are told no more: %w", err)
 		}
 	}

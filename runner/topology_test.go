@@ -2,6 +2,8 @@ package runner
 
 import (
 	"fmt"
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/site/sitetest"
 	"reflect"
 	"slices"
 	"strings"
@@ -9,7 +11,6 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
-	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
@@ -37,11 +38,9 @@ factors:
   envoy: [default, 1.39.0]
 `
 
-var testImages = lab.Images{Meshtrial: "hub/meshtrial:1", Proxy: "hub/proxyv2:1", Proxies: map[string]string{"1.39.0": "hub/proxyv2:1-envoy1.39.0"}, PullPolicy: corev1.PullIfNotPresent}
-
 func deploymentsOf(t *testing.T, plan *study.Plan, m mesh.Mesh) map[string]*appsv1.Deployment {
 	t.Helper()
-	all, err := newTopology("meshtrial-20261121-101500-0abc", plan).deployments(m, testImages, "20261121-101500-0abc")
+	all, err := newTopology("meshtrial-20261121-101500-0abc", plan).deployments(m, sitetest.Images, "20261121-101500-0abc")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,12 +54,10 @@ func deploymentsOf(t *testing.T, plan *study.Plan, m mesh.Mesh) map[string]*apps
 	return out
 }
 
-func istioMesh() mesh.Mesh { return &istio.Mesh{ProxyImage: testImages.ProxyFor} }
-
 // Each variant of a pod that any cell needs is deployed once, and nothing
 // else is.
 func TestEveryVariantOnce(t *testing.T) {
-	plan := planOf(t, everyVariant)
+	plan := studytest.Plan(t, everyVariant)
 	top := newTopology("ns", plan)
 	clients, servers := map[study.Variant]bool{}, map[study.Variant]bool{}
 	for _, cell := range plan.Cells {
@@ -90,20 +87,20 @@ func TestEveryVariantOnce(t *testing.T) {
 			}
 		}
 	}
-	if got := deploymentsOf(t, plan, istioMesh()); len(got) != len(clients)+len(servers) {
+	if got := deploymentsOf(t, plan, sitetest.Istio()); len(got) != len(clients)+len(servers) {
 		t.Errorf("%d Deployments, want %d", len(got), len(clients)+len(servers))
 	}
 }
 
 // Names and labels are valid for Kubernetes, for the shipped studies too.
 func TestNamesAreValid(t *testing.T) {
-	plans := map[string]*study.Plan{"every variant": planOf(t, everyVariant)}
+	plans := map[string]*study.Plan{"every variant": studytest.Plan(t, everyVariant)}
 	for _, name := range studies.Names() {
 		text, err := studies.Read(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		plans[name] = planOf(t, string(text))
+		plans[name] = studytest.Plan(t, string(text))
 	}
 	run := NewRunID(time.Now())
 	for name, plan := range plans {
@@ -124,7 +121,7 @@ func TestNamesAreValid(t *testing.T) {
 				}
 			}
 		}
-		images := testImages
+		images := sitetest.Images
 		images.Proxies = map[string]string{}
 		for _, cell := range plan.Cells {
 			images.Proxies[cell[study.FactorEnvoy]] = "hub/proxyv2:other"
@@ -161,7 +158,7 @@ func TestNamesAreValid(t *testing.T) {
 
 // Pods have no more rights than their role needs.
 func TestSecurity(t *testing.T) {
-	plan := planOf(t, everyVariant)
+	plan := studytest.Plan(t, everyVariant)
 	check := func(name string, pod corev1.PodTemplateSpec, observer bool) {
 		t.Helper()
 		if len(pod.Spec.Containers) != 1 {
@@ -179,7 +176,7 @@ func TestSecurity(t *testing.T) {
 		if root := *s.RunAsUser == 0; root != observer || *s.RunAsNonRoot == observer || pod.Spec.HostPID != observer || (len(s.Capabilities.Add) > 0) != observer {
 			t.Errorf("%s: user %d, the host's processes %v, capabilities %v", name, *s.RunAsUser, pod.Spec.HostPID, s.Capabilities.Add)
 		}
-		if c.Image != testImages.Meshtrial || c.ImagePullPolicy != testImages.PullPolicy {
+		if c.Image != sitetest.Images.Meshtrial || c.ImagePullPolicy != sitetest.Images.PullPolicy {
 			t.Errorf("%s: image %s %s", name, c.Image, c.ImagePullPolicy)
 		}
 		if !strings.Contains(strings.Join(c.Args, " "), "--control 127.0.0.1:") {
@@ -189,13 +186,13 @@ func TestSecurity(t *testing.T) {
 			t.Errorf("%s is probed while it is measured", name)
 		}
 	}
-	for name, d := range deploymentsOf(t, plan, istioMesh()) {
+	for name, d := range deploymentsOf(t, plan, sitetest.Istio()) {
 		check(name, d.Spec.Template, false)
 		if *d.Spec.Replicas != 1 || len(d.Spec.Template.Spec.Volumes) != 0 {
 			t.Errorf("%s: %d replicas, volumes %v", name, *d.Spec.Replicas, d.Spec.Template.Spec.Volumes)
 		}
 	}
-	set := observeSet("ns", testImages, "run")
+	set := observeSet("ns", sitetest.Images, "run")
 	check("observer", set.Spec.Template, true)
 	pod := set.Spec.Template.Spec
 	if want := []corev1.Capability{"SYS_PTRACE"}; !slices.Equal(pod.Containers[0].SecurityContext.Capabilities.Add, want) {
@@ -212,7 +209,7 @@ func TestSecurity(t *testing.T) {
 // Every protocol has a port of the worker, by a name that tells a mesh what
 // is spoken there, and the load goes to it.
 func TestPorts(t *testing.T) {
-	plan := planOf(t, everyVariant)
+	plan := studytest.Plan(t, everyVariant)
 	var service *corev1.Service
 	for _, s := range newTopology("ns", plan).services("run") {
 		service = s
@@ -267,8 +264,10 @@ func TestPorts(t *testing.T) {
 }
 
 func TestLoadSpec(t *testing.T) {
-	s := parse(t, threeCells, "load.timeout=3s", "load.method=POST", "load.path=/x", "load.headers={b: 2, a: 1}", "warmup={min: 1s, max: 5s}", "window=2s", "interval=500ms")
-	cell := func(other record.Cell) record.Cell { return planOf(t, threeCells).Cells[2].With(other) }
+	s := studytest.Parse(t, studytest.ThreeCells, "load.timeout=3s", "load.method=POST", "load.path=/x", "load.headers={b: 2, a: 1}", "warmup={min: 1s, max: 5s}", "window=2s", "interval=500ms")
+	cell := func(other record.Cell) record.Cell {
+		return studytest.Plan(t, studytest.ThreeCells).Cells[2].With(other)
+	}
 	spec, err := loadSpec(s, cell(record.Cell{study.FactorPayload: "2KiB"}), "http://server:8080/x", 42)
 	if err != nil {
 		t.Fatal(err)
@@ -289,12 +288,12 @@ func TestLoadSpec(t *testing.T) {
 		t.Errorf("rate %v, keep-alive %v", spec.Rate, spec.KeepAlive)
 	}
 	// Short intervals leave the runner as much time as it may stand still for.
-	hurried := parse(t, threeCells, "warmup={min: 0s, max: 250ms}", "window=500ms", "interval=100ms")
+	hurried := studytest.Parse(t, studytest.ThreeCells, "warmup={min: 0s, max: 250ms}", "window=500ms", "interval=100ms")
 	if spec, err = loadSpec(hurried, cell(record.Cell{}), "http://server:8080/x", 1); err != nil || spec.DurationS != 10.75 {
 		t.Errorf("%.2f s with short intervals, %v", spec.DurationS, err)
 	}
 	// gRPC and TCP have no methods.
-	plain := parse(t, threeCells)
+	plain := studytest.Parse(t, studytest.ThreeCells)
 	for protocol, url := range map[string]string{"grpc": "grpc://server:8082", "tcp": "tcp://server:8083"} {
 		if spec, err = loadSpec(plain, cell(record.Cell{study.FactorProtocol: protocol}), url, 1); err != nil || spec.Method != "" {
 			t.Errorf("%s: method %q, %v", protocol, spec.Method, err)
@@ -305,12 +304,12 @@ func TestLoadSpec(t *testing.T) {
 // What the generator would refuse is found before anything is started, also
 // where the study's parser let it pass.
 func TestCheck(t *testing.T) {
-	plan := planOf(t, threeCells)
-	if err := Check(plan); err != nil {
+	plan := studytest.Plan(t, studytest.ThreeCells)
+	if err := DataPlane.Check(plan); err != nil {
 		t.Error(err)
 	}
 	plan.Study.Load.Headers = map[string]string{"two words": "x"}
-	if err := Check(plan); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "two words") {
+	if err := DataPlane.Check(plan); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "two words") {
 		t.Errorf("%v, exit code %d", err, errs.Code(err))
 	}
 }

@@ -186,13 +186,9 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	return out, log.Bytes(), nil
 }
 
-// How long the generator's run may take to end when a trial is given up or a
-// profile is there, and how often it is asked: requests already due are waited
-// for.
-const (
-	stopTimeout = 5 * time.Second
-	stopEvery   = 20 * time.Millisecond
-)
+// stopEvery is how often the generator is asked whether its run has ended:
+// requests already due are waited for.
+const stopEvery = 20 * time.Millisecond
 
 // stop ends the generator's run, if there still is one, also when the run itself
 // has been cancelled. The pod's next trial cannot start before.

@@ -6,9 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/study"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 )
@@ -38,8 +40,8 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 		p.note("%s", leftoverWarning(l))
 	}
 	if remove {
-		err := runner.RemoveLeftovers(ctx, where.RESTConfig(), left, func(ctx context.Context) (mesh.ControlPlane, error) {
-			return openControl(ctx, where)
+		err := runner.RemoveLeftovers(ctx, kube, left, func(ctx context.Context, l runner.Leftover) error {
+			return restore(ctx, where, kube, l)
 		})
 		if err != nil {
 			return err
@@ -52,6 +54,25 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 		p.note("warning: pods of namespace %s, of an earlier run, do not end; they are measured along\n  what holds them: kubectl -n %s get pods", namespace, namespace)
 	}
 	return err
+}
+
+// restore puts back what a dead run changed outside its namespace, as its
+// kind does.
+func restore(ctx context.Context, where lab.Lab, kube kubernetes.Interface, l runner.Leftover) (err error) {
+	kind, ok := kinds.Named(study.Kind(l.Kind))
+	if !ok {
+		return nil // of no study
+	}
+	return kind.Trial.Restore(ctx, runner.Remains{
+		Config: where.RESTConfig(), Kube: kube, Run: l.Run, Annotations: l.Annotations,
+		Control: func(ctx context.Context) (mesh.ControlPlane, func() error, error) {
+			plane, err := openControl(ctx, where)
+			if err != nil {
+				return nil, nil, err
+			}
+			return plane, plane.Close, nil
+		},
+	})
 }
 
 // leftoverWarning says what a namespace is that this program leaves alone.

@@ -3,8 +3,8 @@ package cli
 import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/lab/local"
-	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -18,7 +18,7 @@ func checkedPlan(s *study.Study, seed uint64) (*study.Plan, error) {
 	if err := analysis.CheckStudy(s); err != nil {
 		return nil, err
 	}
-	return p, runner.Check(p)
+	return p, kinds.Of(s).Trial.Check(p)
 }
 
 // otherPods is how many pods the lab and a run have beside those that a study

@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
@@ -105,7 +106,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 		return err
 	}
 	options := runner.Options{
-		Study: s, Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
+		Study: s, Kind: kinds.Of(s).Trial, Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
 		Out: f.out, Version: Version(), Components: measured,
 		Remarks: remarks,
 		Enough:  analysis.Enough,

@@ -1,0 +1,82 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Kind is a kind of study as a run needs it: what its trials want of the
+// cluster, and how one of them is carried through.
+type Kind interface {
+	// Check finds what could not be carried out of a plan before anything is
+	// started.
+	Check(plan *study.Plan) error
+	// Fit says whether a plan can be run in the lab as it is, and which
+	// binaries of the mesh would be measured.
+	Fit(ctx context.Context, o *Options, plan *study.Plan) ([]record.Component, error)
+	// Deploy makes what the study's trials need. On error nothing is left.
+	Deploy(ctx context.Context, d Deployment) (Stage, error)
+	// Restore puts back what a run that died changed outside its namespace.
+	Restore(ctx context.Context, r Remains) error
+}
+
+// Deployment is what a kind is told about a run that begins.
+type Deployment struct {
+	*Options
+	Plan  *study.Plan
+	RunID string
+	// Folder makes a folder of the run directory and returns its path.
+	Folder func(name string) (string, error)
+	// Tell reports what happens.
+	Tell func(Event)
+}
+
+// Stage is what a study's trials need in the cluster, deployed.
+type Stage interface {
+	Measurer
+	// place is where it is.
+	place() *site
+	// pods lists the pods whose sidecars a report names.
+	pods() []podRef
+	// remove takes everything away again.
+	remove() error
+}
+
+// Remains are what a run that died may have left outside its namespace.
+type Remains struct {
+	Config *rest.Config
+	Kube   kubernetes.Interface
+	Run    string
+	// Annotations are those of the run's namespace.
+	Annotations map[string]string
+	// Control opens the control plane; done closes it.
+	Control func(context.Context) (plane mesh.ControlPlane, done func() error, err error)
+}
+
+// placed is a fault of a cell at the place of the first of these factors that
+// the study's file names, with a hint unless the fault has its own.
+func placed(plan *study.Plan, cell record.Cell, err error, hint string, factors ...string) error {
+	if at := (study.Errors{}); errors.As(err, &at) {
+		return err // it has its place
+	}
+	if own := errs.Hint(err); own != "" {
+		hint = own
+	}
+	text := err.Error()
+	for _, part := range []string{"churn: ", "population: ", "load: "} {
+		text = strings.TrimPrefix(text, part)
+	}
+	return plan.Study.Place(factors...).Errorf(hint, "cell %s: %s", plan.Label(cell), text)
+}
+
+// warnSteal is the share of CPU time that the hypervisor may take without a
+// word.
+const warnSteal = 0.02
