@@ -4,6 +4,9 @@
 package kinds
 
 import (
+	controlplane "github.com/meshtrial/meshtrial/kinds/controlplane/trial"
+	dataplane "github.com/meshtrial/meshtrial/kinds/dataplane/trial"
+	resilience "github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -15,9 +18,9 @@ type Kind struct {
 }
 
 var table = []Kind{
-	{study.DataPlane, runner.DataPlane},
-	{study.ControlPlane, runner.ControlPlane},
-	{study.Resilience, runner.Resilience},
+	{study.DataPlane, dataplane.Kind},
+	{study.ControlPlane, controlplane.Kind},
+	{study.Resilience, resilience.Kind},
 }
 
 // Of is the kind of a study.

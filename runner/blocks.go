@@ -17,36 +17,36 @@ import (
 // Measurer carries trials through. It is all that the order of a run's
 // trials, its limits, its end and its resumption need of the cluster.
 type Measurer interface {
-	// measure runs a trial and returns what it left. On an error, which says
+	// Measure runs a trial and returns what it left. On an error, which says
 	// that the trial could not be carried through, that is what is known.
-	measure(ctx context.Context, job job) (completed, error)
-	// reconnect finds the pods again after a trial was lost.
-	reconnect(ctx context.Context) error
+	Measure(ctx context.Context, job Job) (Completed, error)
+	// Reconnect finds the pods again after a trial was lost.
+	Reconnect(ctx context.Context) error
 }
 
-// job is a trial to be carried through.
-type job struct {
-	id    string
-	block int
-	cell  record.Cell
-	seed  uint64
+// Job is a trial to be carried through.
+type Job struct {
+	ID    string
+	Block int
+	Cell  record.Cell
+	Seed  uint64
 }
 
-// completed is a trial and what is stored beside its line.
-type completed struct {
+// Completed is a trial and what is stored beside its line.
+type Completed struct {
 	record.Trial
-	log    []byte         // histogram log, nil for none
-	events []record.Event // changes, or steps of a timeline
-	files  []artefact
-	// requests is what was written of each request, packed; nil for nothing.
-	requests []byte
+	Log    []byte         // histogram log, nil for none
+	Events []record.Event // changes, or steps of a timeline
+	Files  []Artefact
+	// Requests is what was written of each request, packed; nil for nothing.
+	Requests []byte
 }
 
-// artefact is a file that a trial leaves beside its line.
-type artefact struct {
-	profile bool // profiles/, not configs/
-	name    string
-	data    []byte
+// Artefact is a file that a trial leaves beside its line.
+type Artefact struct {
+	Profile bool // profiles/, not configs/
+	Name    string
+	Data    []byte
 }
 
 // blocks runs blocks until the stop rule holds or a limit comes.
@@ -131,65 +131,65 @@ func (r *run) block(ctx context.Context, block int) (measured int, late bool, er
 // trial runs one trial. If it cannot be carried through (a pod died, the API
 // server went away) that is what the trial's record says, and the pods are
 // looked up anew.
-func (r *run) trial(ctx context.Context, job job) (completed, error) {
-	trial, err := r.pods.measure(ctx, job)
+func (r *run) trial(ctx context.Context, job Job) (Completed, error) {
+	trial, err := r.pods.Measure(ctx, job)
 	if err == nil {
 		r.lost = 0
 		return trial, nil
 	}
 	if ctx.Err() != nil {
-		return completed{}, ctx.Err()
+		return Completed{}, ctx.Err()
 	}
 	r.lost++
 	if r.lost >= maxLost {
-		return completed{}, errs.WithHint(fmt.Errorf("trial %s, and %d before it, could not be carried through: %w", job.id, maxLost-1, err),
+		return Completed{}, errs.WithHint(fmt.Errorf("trial %s, and %d before it, could not be carried through: %w", job.ID, maxLost-1, err),
 			"completed trials are kept; once the cause is mended go on with --resume %s", r.dir.Path())
 	}
 	trial.Ended = time.Now().UTC()
 	trial.Validity.Valid = false
 	trial.Validity.Checks = append(trial.Validity.Checks, record.Check{Name: "carried-through", Detail: err.Error()})
-	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("trial %s was lost (%v); looking for the pods again", job.id, err)})
-	if err := r.pods.reconnect(ctx); err != nil {
-		return completed{}, errs.WithHint(err, "completed trials are kept; go on with --resume %s", r.dir.Path())
+	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("trial %s was lost (%v); looking for the pods again", job.ID, err)})
+	if err := r.pods.Reconnect(ctx); err != nil {
+		return Completed{}, errs.WithHint(err, "completed trials are kept; go on with --resume %s", r.dir.Path())
 	}
-	trial.log = nil
+	trial.Log = nil
 	return trial, nil
 }
 
 // keep makes a trial durable.
-func (r *run) keep(t completed) error {
-	if t.log != nil {
-		path, err := r.dir.WriteHist(t.Trial.ID, t.log)
+func (r *run) keep(t Completed) error {
+	if t.Log != nil {
+		path, err := r.dir.WriteHist(t.Trial.ID, t.Log)
 		if err != nil {
 			return err
 		}
 		t.Hist = path
-		if r.hist[t.Trial.ID], err = store.MergeHist(t.log); err != nil {
+		if r.hist[t.Trial.ID], err = store.MergeHist(t.Log); err != nil {
 			return err
 		}
 	}
-	for _, f := range t.files {
+	for _, f := range t.Files {
 		write := r.dir.WriteConfig
-		if f.profile {
+		if f.Profile {
 			write = r.dir.WriteProfile
 		}
-		if _, err := write(t.Trial.ID, f.name, f.data); err != nil {
+		if _, err := write(t.Trial.ID, f.Name, f.Data); err != nil {
 			return err
 		}
 	}
-	if t.requests != nil {
-		if _, err := r.dir.WriteRequests(t.Trial.ID, t.requests); err != nil {
+	if t.Requests != nil {
+		if _, err := r.dir.WriteRequests(t.Trial.ID, t.Requests); err != nil {
 			return err
 		}
 	}
-	for i := range t.events {
-		t.events[i].Trial = t.Trial.ID // the next trial of a search follows from them
+	for i := range t.Events {
+		t.Events[i].Trial = t.Trial.ID // the next trial of a search follows from them
 	}
-	if err := r.dir.Append(t.Trial, t.events...); err != nil {
+	if err := r.dir.Append(t.Trial, t.Events...); err != nil {
 		return err
 	}
 	r.trials = append(r.trials, t.Trial)
-	r.events = append(r.events, t.events...)
+	r.events = append(r.events, t.Events...)
 	r.done[t.Trial.ID] = true
 	return nil
 }

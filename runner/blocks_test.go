@@ -279,9 +279,9 @@ func TestMemoryIsWhatIsKept(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	r, _ := newRun(t, out, false, studytest.Parse(t, climbing), nil)
 	for n := range 2 {
-		trial := completed{Trial: record.Trial{Schema: record.Schema, ID: study.TrialID(0, n), Order: n, Cell: r.plan.Cells[n]}}
+		trial := Completed{Trial: record.Trial{Schema: record.Schema, ID: study.TrialID(0, n), Order: n, Cell: r.plan.Cells[n]}}
 		for k := range 3 {
-			trial.events = append(trial.events, record.Event{Schema: record.Schema, Change: k, Kind: "no-op", CommittedNS: int64(n*10 + k + 1)})
+			trial.Events = append(trial.Events, record.Event{Schema: record.Schema, Change: k, Kind: "no-op", CommittedNS: int64(n*10 + k + 1)})
 		}
 		if err := r.keep(trial); err != nil {
 			t.Fatal(err)

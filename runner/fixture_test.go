@@ -39,11 +39,11 @@ type script struct {
 	noHists bool
 }
 
-func (s *script) measure(ctx context.Context, job job) (completed, error) {
-	cell, seed := job.cell, job.seed
+func (s *script) Measure(ctx context.Context, job Job) (Completed, error) {
+	cell, seed := job.Cell, job.Seed
 	n := s.n
 	s.n++
-	trial := completed{Trial: record.Trial{Schema: record.Schema, Cell: cell, Started: time.Unix(int64(n), 0).UTC()}}
+	trial := Completed{Trial: record.Trial{Schema: record.Schema, Cell: cell, Started: time.Unix(int64(n), 0).UTC()}}
 	if s.trial != nil {
 		if err := s.trial(n, cell, seed); err != nil {
 			return trial, err
@@ -56,11 +56,11 @@ func (s *script) measure(ctx context.Context, job job) (completed, error) {
 	if s.noHists {
 		return trial, nil
 	}
-	trial.log = histLog(cell)
+	trial.Log = histLog(cell)
 	return trial, nil
 }
 
-func (s *script) reconnect(context.Context) error {
+func (s *script) Reconnect(context.Context) error {
 	s.mended++
 	if s.mend == nil {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -42,12 +43,12 @@ type Deployment struct {
 // Stage is what a study's trials need in the cluster, deployed.
 type Stage interface {
 	Measurer
-	// place is where it is.
-	place() *site
-	// pods lists the pods whose sidecars a report names.
-	pods() []podRef
-	// remove takes everything away again.
-	remove() error
+	// Place is where it is.
+	Place() *site.Site
+	// Pods lists the pods whose sidecars a report names.
+	Pods() []site.Pod
+	// Remove takes everything away again.
+	Remove() error
 }
 
 // Remains are what a run that died may have left outside its namespace.
@@ -61,9 +62,9 @@ type Remains struct {
 	Control func(context.Context) (plane mesh.ControlPlane, done func() error, err error)
 }
 
-// placed is a fault of a cell at the place of the first of these factors that
+// Placed is a fault of a cell at the place of the first of these factors that
 // the study's file names, with a hint unless the fault has its own.
-func placed(plan *study.Plan, cell record.Cell, err error, hint string, factors ...string) error {
+func Placed(plan *study.Plan, cell record.Cell, err error, hint string, factors ...string) error {
 	if at := (study.Errors{}); errors.As(err, &at) {
 		return err // it has its place
 	}
@@ -77,6 +78,6 @@ func placed(plan *study.Plan, cell record.Cell, err error, hint string, factors 
 	return plan.Study.Place(factors...).Errorf(hint, "cell %s: %s", plan.Label(cell), text)
 }
 
-// warnSteal is the share of CPU time that the hypervisor may take without a
+// WarnSteal is the share of CPU time that the hypervisor may take without a
 // word.
-const warnSteal = 0.02
+const WarnSteal = 0.02

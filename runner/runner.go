@@ -105,7 +105,7 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 		return outcome(), err
 	}
 	r.pods = stage
-	defer func() { err = errors.Join(err, stage.remove()) }()
+	defer func() { err = errors.Join(err, stage.Remove()) }()
 	if err := r.describe(ctx, stage); err != nil {
 		return outcome(), err
 	}
@@ -233,29 +233,29 @@ func (r *run) describe(ctx context.Context, pods Stage) error {
 	if len(r.trials) > 0 {
 		return nil // a resumed run has been described
 	}
-	at := pods.place()
-	if nodes := slices.Sorted(maps.Keys(at.observers)); len(nodes) > 0 { // of several the first by name
-		machine, err := at.observers[nodes[0]].Machine(ctx)
+	at := pods.Place()
+	if nodes := slices.Sorted(maps.Keys(at.Observers)); len(nodes) > 0 { // of several the first by name
+		machine, err := at.Observers[nodes[0]].Machine(ctx)
 		if err != nil {
 			return fmt.Errorf("describe the machine: %w", err)
 		}
 		machine.Remarks = append(machine.Remarks, r.header.Machine.Remarks...)
 		r.header.Machine = machine
-		if node, err := at.kube.CoreV1().Nodes().Get(ctx, nodes[0], metav1.GetOptions{}); err == nil {
+		if node, err := at.Kube.CoreV1().Nodes().Get(ctx, nodes[0], metav1.GetOptions{}); err == nil {
 			r.header.Machine.ContainerRun = strings.Replace(node.Status.NodeInfo.ContainerRuntimeVersion, "://", " ", 1)
 		}
 	}
-	r.header.Machine.Nodes = len(at.observers)
-	if version, err := at.kube.Discovery().ServerVersion(); err == nil {
+	r.header.Machine.Nodes = len(at.Observers)
+	if version, err := at.Kube.Discovery().ServerVersion(); err == nil {
 		r.header.Machine.Kubernetes = version.GitVersion
 	}
 	seen := map[string]bool{}
-	for _, pod := range pods.pods() {
-		if pod.proxyState == nil || seen[pod.proxyState.Version] {
+	for _, pod := range pods.Pods() {
+		if pod.State == nil || seen[pod.State.Version] {
 			continue
 		}
-		seen[pod.proxyState.Version] = true
-		r.header.Components = append(r.header.Components, record.Component{Name: "envoy", Version: pod.proxyState.Version, Source: "as the running sidecar reports"})
+		seen[pod.State.Version] = true
+		r.header.Components = append(r.header.Components, record.Component{Name: "envoy", Version: pod.State.Version, Source: "as the running sidecar reports"})
 	}
 	r.header.Components = mergeComponents(r.header.Components)
 	data, err := json.MarshalIndent(r.header, "", "  ")

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
@@ -24,7 +25,7 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 	if err != nil {
 		return err
 	}
-	left, err := runner.Leftovers(ctx, kube)
+	left, err := site.Leftovers(ctx, kube)
 	if err != nil {
 		if where.Kind() == lab.KindCluster && apierrors.IsForbidden(err) {
 			return nil // a study does not need this right
@@ -40,14 +41,14 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 		p.note("%s", leftoverWarning(l))
 	}
 	if remove {
-		err := runner.RemoveLeftovers(ctx, kube, left, func(ctx context.Context, l runner.Leftover) error {
+		err := site.RemoveLeftovers(ctx, kube, left, func(ctx context.Context, l site.Leftover) error {
 			return restore(ctx, where, kube, l)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	still, err := runner.AwaitEnding(ctx, kube, func(namespaces []string) {
+	still, err := site.AwaitEnding(ctx, kube, func(namespaces []string) {
 		p.say("waiting for the end of an earlier run's pods (%s)", strings.Join(namespaces, ", "))
 	})
 	for _, namespace := range still {
@@ -58,7 +59,7 @@ func sweepLeftovers(ctx context.Context, p *progress, where lab.Lab) error {
 
 // restore puts back what a dead run changed outside its namespace, as its
 // kind does.
-func restore(ctx context.Context, where lab.Lab, kube kubernetes.Interface, l runner.Leftover) (err error) {
+func restore(ctx context.Context, where lab.Lab, kube kubernetes.Interface, l site.Leftover) (err error) {
 	kind, ok := kinds.Named(study.Kind(l.Kind))
 	if !ok {
 		return nil // of no study
@@ -76,7 +77,7 @@ func restore(ctx context.Context, where lab.Lab, kube kubernetes.Interface, l ru
 }
 
 // leftoverWarning says what a namespace is that this program leaves alone.
-func leftoverWarning(l runner.Leftover) string {
+func leftoverWarning(l site.Leftover) string {
 	whose := "it does not say whose it is"
 	switch {
 	case l.Dead:

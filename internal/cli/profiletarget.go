@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/profile/node"
 	"github.com/meshtrial/meshtrial/profile/perf"
-	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
 )
 
 // takePID profiles a process of this machine.
@@ -58,12 +58,12 @@ func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profil
 	defer l.Close()
 	line := newProgress(env.Stderr)
 	defer line.clear()
-	target := runner.PodTarget{Namespace: f.namespace, Sidecars: sidecars}
+	target := site.PodTarget{Namespace: f.namespace, Sidecars: sidecars}
 	target.Pod, target.Container, _ = strings.Cut(name, "/")
 	if f.kind != observe.ProfileCPU {
 		return takePodHTTP(ctx, env, f, l, target)
 	}
-	answer, title, err := runner.ProfilePod(ctx, l, target, node.Request{Hz: f.hz, Seconds: f.length.Seconds(), Graph: f.graph},
+	answer, title, err := site.ProfilePod(ctx, l, target, node.Request{Hz: f.hz, Seconds: f.length.Seconds(), Graph: f.graph},
 		func(text string) { line.say("%s", text) })
 	if err != nil {
 		return profiled{}, fmt.Errorf("profile of pod %s: %w", name, err)
@@ -120,8 +120,8 @@ const (
 
 // takePodHTTP asks a pod for a profile of another kind than perf's: an Istio
 // sidecar by Envoy's admin interface, others by pprof.
-func takePodHTTP(ctx context.Context, env *Env, f profileFlags, l lab.Lab, target runner.PodTarget) (profiled, error) {
-	container, err := runner.PodContainer(ctx, l, target)
+func takePodHTTP(ctx context.Context, env *Env, f profileFlags, l lab.Lab, target site.PodTarget) (profiled, error) {
+	container, err := site.PodContainer(ctx, l, target)
 	if err != nil {
 		return profiled{}, err
 	}

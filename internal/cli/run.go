@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/kinds"
+	"github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
@@ -118,7 +119,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	} else if options.Out == "" {
 		options.Out = filepath.Join("runs", s.Name+"-"+time.Now().UTC().Format("20060102-150405"))
 	}
-	if s.Kind == study.ControlPlane || runner.SetsControl(plan) {
+	if s.Kind == study.ControlPlane || trial.SetsControl(plan) {
 		plane, err := openControl(ctx, where)
 		if err != nil {
 			return err

@@ -18,7 +18,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -147,12 +147,12 @@ func copyProgram(to string) error {
 func TestLeftoverWarning(t *testing.T) {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
-		leftover runner.Leftover
+		leftover site.Leftover
 		want     string
 	}{
-		{runner.Leftover{Namespace: "meshtrial-1", Since: at, Owner: "process 7 on host", Dead: true}, "process 7 on host is dead"},
-		{runner.Leftover{Namespace: "meshtrial-1", Since: at, Owner: "process 7 on host"}, "of process 7 on host, which cannot be seen from here"},
-		{runner.Leftover{Namespace: "meshtrial-1", Since: at}, "does not say whose it is"},
+		{site.Leftover{Namespace: "meshtrial-1", Since: at, Owner: "process 7 on host", Dead: true}, "process 7 on host is dead"},
+		{site.Leftover{Namespace: "meshtrial-1", Since: at, Owner: "process 7 on host"}, "of process 7 on host, which cannot be seen from here"},
+		{site.Leftover{Namespace: "meshtrial-1", Since: at}, "does not say whose it is"},
 	} {
 		got := leftoverWarning(tt.leftover)
 		if !strings.Contains(got, tt.want) || !strings.Contains(got, "kubectl delete namespace meshtrial-1") {

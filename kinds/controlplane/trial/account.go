@@ -1,0 +1,262 @@
+package trial
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
+)
+
+// never stands in the columns of sightings for what did not happen.
+const never = -1
+
+// witnesses are all that is known of who had which change.
+type witnesses struct {
+	proxies   int // simulated, then real ones; sightings count them from 0
+	simulated int
+	// needs tells whether a proxy's configuration must show a change.
+	needs func(change int, proxy int32) bool
+	// bad are the proxies that misbehave on purpose.
+	bad map[int32]bool
+	// markers are what the simulated proxies saw, by the clock of the role:
+	// those of a change in the order of its event.
+	markers []xds.MarkerSightings
+	// ahead is how far the role's clock is ahead of this machine's.
+	ahead time.Duration
+	// envoys are when real Envoys were seen to have markers in force, by this
+	// machine's clock; nil without any.
+	envoys []xds.MarkerSightings
+	// end is when the trial stopped looking: what came later does not count.
+	end time.Time
+}
+
+// toll is the account of a trial's changes: each that was planned was
+// committed or failed, each proxy that needed one saw it, missed it, or saw
+// only what superseded it.
+type toll struct {
+	planned, committed, failed         int
+	expected, seen, missed, superseded int
+	// unacked of those seen by simulated proxies were never acknowledged.
+	unacked int
+	// lacking of those missed, and silent of those unacked, are of proxies
+	// that mean well: what it is worth to wait for.
+	lacking, silent int
+	// due of those expected are of simulated proxies that behave.
+	due int
+	// unneeded are sightings by proxies whose scope should have kept the
+	// change from them; they are in no event.
+	unneeded int
+	// unsearched are contents in which a marker could not be looked for.
+	unsearched int
+	// unlooked are changes that somebody missed, but may have had before
+	// proxies looked for a marker of theirs.
+	unlooked int
+	// stale is how long proxies held endpoints already gone, in seconds, over
+	// all endpoints and proxies.
+	stale float64
+}
+
+func (t toll) balanced() bool {
+	return t.planned == t.committed+t.failed && t.expected == t.seen+t.missed+t.superseded
+}
+
+func (t toll) String() string {
+	return fmt.Sprintf("%d changes planned = %d committed + %d failed; %d needed by a proxy = %d seen + %d missed + %d superseded",
+		t.planned, t.committed, t.failed, t.expected, t.seen, t.missed, t.superseded)
+}
+
+// sighting is when a proxy had a change or a marker, nanoseconds since 1970
+// by this machine's clock; -1: never, or not known. Simulated proxies receive
+// and acknowledge; of real Envoys it is known only when a poll of their admin
+// interface showed it in force.
+type sighting struct {
+	received, acked, applied int64
+	// stayed says that the proxy showed a marker before too: it was sent the
+	// change in one with what that takes back.
+	stayed bool
+}
+
+// when is the first that is known of it.
+func (s sighting) when() int64 {
+	if s.received == never {
+		return s.applied
+	}
+	return s.received
+}
+
+// account fills in who had each change, and counts. Events are in the order
+// of their changes, with what the driver noted of them.
+func account(events []record.Event, w witnesses) ([]record.Event, toll) {
+	t := toll{planned: len(events)}
+	out := slices.Clone(events)
+	marks := w.marks(out)
+	past := history(marks)
+	// Later changes come first, so that what superseded one is known.
+	later := future{objects: map[string]map[int32]int64{}, marks: map[markKey]map[int32]int64{}, back: map[markKey]int64{}}
+	for i := len(out) - 1; i >= 0; i-- {
+		e := &out[i]
+		e.Seen = record.Sightings{Proxy: []int32{}, ReceivedUS: []int64{}, AckedUS: []int64{}}
+		e.Missed, e.Expected, e.Superseded = nil, 0, 0
+		if e.Error != "" || e.CommittedNS == 0 {
+			t.failed++
+			continue
+		}
+		t.committed++
+		if len(e.Markers) == 0 {
+			continue
+		}
+		w.settle(e, marks[i], past, later, &t)
+	}
+	for _, m := range w.markers {
+		t.unsearched += m.Unknown
+	}
+	return out, t
+}
+
+// future is what is known of the changes after one: the first time that each
+// proxy had a later change of an object, or with a marker, and when an address
+// was there again.
+type future struct {
+	objects map[string]map[int32]int64
+	marks   map[markKey]map[int32]int64
+	back    map[markKey]int64
+}
+
+// had notes that a proxy had a change.
+func (f future) had(e *record.Event, marks []mark, p int32, at int64) {
+	put(f.objects, e.Object, p, at)
+	for _, m := range marks {
+		put(f.marks, m.markKey, p, at)
+	}
+}
+
+func put[K comparable](to map[K]map[int32]int64, key K, p int32, at int64) {
+	if to[key] == nil {
+		to[key] = map[int32]int64{}
+	}
+	to[key][p] = at
+}
+
+// overtook tells when a proxy had a later change that makes up for one it has
+// not shown: a change of the same object, or changes that undid all that it
+// did not show.
+func (f future) overtook(e *record.Event, lacking []mark, p int32) (at int64, ok bool) {
+	if at, ok = f.objects[e.Object][p]; ok {
+		return at, true
+	}
+	for _, m := range lacking {
+		undone, ok := f.marks[m.opposite()][p]
+		if !ok {
+			return 0, false
+		}
+		at = max(at, undone)
+	}
+	return at, true
+}
+
+// settle fills in who had one change.
+func (w witnesses) settle(e *record.Event, marks []mark, past map[string][]mark, later future, t *toll) {
+	for p := range int32(w.proxies) {
+		s, lacking := joined(marks, past, p)
+		saw := len(lacking) == 0
+		if !w.needs(e.Change, p) {
+			if saw {
+				t.unneeded++
+			}
+			continue
+		}
+		e.Expected++
+		simulated, patient := int(p) < w.simulated, !w.bad[p]
+		if simulated && patient {
+			t.due++
+		}
+		at, overtaken := later.overtook(e, lacking, p)
+		switch {
+		case saw:
+			at = s.when()
+			w.add(e, p, s)
+			if simulated && s.acked == never {
+				t.unacked++
+				if patient {
+					t.silent++
+				}
+			}
+		case overtaken:
+			e.Superseded++
+		default:
+			at = math.MaxInt64
+			e.Missed = append(e.Missed, p)
+			if patient {
+				t.lacking++
+			}
+		}
+		t.stale += w.stale(e, marks, past, later, p, at).Seconds()
+		if saw {
+			later.had(e, marks, p, at)
+		}
+	}
+	for _, m := range marks {
+		if m.kind == "eds" && !m.gone {
+			later.back[m.markKey] = e.CommittedNS
+		}
+	}
+	if len(e.Missed) > 0 && slices.ContainsFunc(marks, func(m mark) bool { return m.searched > e.CommittedNS }) {
+		t.unlooked++
+	}
+	sortSightings(&e.Seen)
+	t.expected += e.Expected
+	t.seen += len(e.Seen.Proxy)
+	t.missed += len(e.Missed)
+	t.superseded += e.Superseded
+}
+
+// add appends a proxy to those that had a change.
+func (w witnesses) add(e *record.Event, proxy int32, s sighting) {
+	since := func(ns int64) int64 {
+		if ns == never {
+			return never
+		}
+		us := (ns - e.CommittedNS) / 1000
+		if us == never {
+			return 0
+		}
+		return us
+	}
+	e.Seen.Proxy = append(e.Seen.Proxy, proxy)
+	e.Seen.ReceivedUS = append(e.Seen.ReceivedUS, since(s.received))
+	e.Seen.AckedUS = append(e.Seen.AckedUS, since(s.acked))
+	if w.envoys != nil {
+		e.Seen.AppliedUS = append(e.Seen.AppliedUS, since(s.applied))
+	}
+}
+
+// sortSightings puts those first that had the change first.
+func sortSightings(s *record.Sightings) {
+	order := make([]int, len(s.Proxy))
+	for i := range order {
+		order[i] = i
+	}
+	had := func(i int) int64 {
+		if s.AppliedUS != nil && s.AppliedUS[i] != never {
+			return s.AppliedUS[i]
+		}
+		return s.ReceivedUS[i]
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(had(a), had(b)) })
+	s.Proxy, s.ReceivedUS, s.AckedUS = picked(s.Proxy, order), picked(s.ReceivedUS, order), picked(s.AckedUS, order)
+	if s.AppliedUS != nil {
+		s.AppliedUS = picked(s.AppliedUS, order)
+	}
+}
+
+func picked[T any](from []T, order []int) []T {
+	out := make([]T, len(order))
+	for i, at := range order {
+		out[i] = from[at]
+	}
+	return out
+}

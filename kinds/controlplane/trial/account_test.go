@@ -1,0 +1,189 @@
+package trial
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
+	"pgregory.net/rapid"
+)
+
+const committedAt = int64(1_700_000_000_000_000_000)
+
+// change is an event as the driver leaves it, committed i seconds after
+// committedAt.
+func change(i int, object string, markers ...record.Marker) record.Event {
+	for m := range markers {
+		markers[m].Change = i
+	}
+	return record.Event{Change: i, Object: object, Markers: markers, CommittedNS: committedAt + int64(i)*int64(time.Second)}
+}
+
+// saw is what proxies saw of a marker, microseconds after the commit by a
+// clock that is ahead of ours by 5 ms; acknowledged 100 us later.
+func saw(marker, change int, gone bool, us map[int32]int64) xds.MarkerSightings {
+	s := xds.MarkerSightings{Change: change, Marker: marker, Gone: gone, Proxy: []int32{}, ReceivedNS: []int64{}, AckedNS: []int64{}}
+	for p := range int32(100) {
+		if at, ok := us[p]; ok {
+			ns := committedAt + int64(change)*int64(time.Second) + at*1000 + int64(5*time.Millisecond)
+			s.Proxy, s.ReceivedNS, s.AckedNS = append(s.Proxy, p), append(s.ReceivedNS, ns), append(s.AckedNS, ns+100_000)
+		}
+	}
+	return s
+}
+
+func all(int, int32) bool { return true }
+
+func witnessed(proxies int, markers ...xds.MarkerSightings) witnesses {
+	return witnesses{proxies: proxies, simulated: proxies, needs: all, markers: markers, ahead: 5 * time.Millisecond, end: time.Unix(0, committedAt+int64(10*time.Second))}
+}
+
+func TestAccount(t *testing.T) {
+	events := []record.Event{
+		change(0, "Service/a/x", record.Marker{Type: "cds", Text: "x0"}),
+		change(1, "Service/a/y", record.Marker{Type: "cds", Text: "y1"}, record.Marker{Type: "eds", Text: "10.0.0.1", Gone: true}),
+		change(2, "Service/a/x", record.Marker{Type: "cds", Text: "x2"}),
+		change(3, "Service/a/none"), // shows nowhere
+		change(4, "Service/a/failed", record.Marker{Type: "cds", Text: "f"}),
+	}
+	events[4].Error, events[4].CommittedNS = "refused", 0
+	w := witnessed(3,
+		saw(0, 0, false, map[int32]int64{0: 900, 1: 300}),          // 2 sees it with change 2 only
+		saw(1, 1, false, map[int32]int64{0: 1000, 1: 2000}),        // 2 never
+		saw(2, 1, true, map[int32]int64{0: 500_000, 2: 1_000_000}), // 1 only half of it
+		saw(3, 2, false, map[int32]int64{0: 10, 1: 20, 2: -30}),
+	)
+	w.markers[3].AckedNS[1] = -1
+	got, toll := account(events, w)
+	if !toll.balanced() {
+		t.Errorf("does not balance: %v", toll)
+	}
+	want := toll
+	want.planned, want.committed, want.failed = 5, 4, 1
+	want.expected, want.seen, want.missed, want.superseded, want.unacked = 9, 6, 2, 1, 1
+	want.due, want.lacking, want.silent = 9, 2, 1
+	if toll != want {
+		t.Errorf("got %+v", toll)
+	}
+	// Proxy 1 holds the endpoint to the end, 9 s after the commit; 0 for half
+	// a second, 2 for one, whatever it lacks besides.
+	if toll.stale < 10.49 || toll.stale > 10.51 {
+		t.Errorf("stale for %.3f s", toll.stale)
+	}
+	if s := got[0].Seen; !slices.Equal(s.Proxy, []int32{1, 0}) || !slices.Equal(s.ReceivedUS, []int64{300, 900}) || !slices.Equal(s.AckedUS, []int64{400, 1000}) || s.AppliedUS != nil {
+		t.Errorf("change 0: %+v", s)
+	}
+	if got[0].Superseded != 1 || got[0].Missed != nil || got[0].Expected != 3 {
+		t.Errorf("change 0: %+v", got[0])
+	}
+	if !slices.Equal(got[1].Missed, []int32{1, 2}) || !slices.Equal(got[1].Seen.ReceivedUS, []int64{500_000}) {
+		t.Errorf("change 1: %+v", got[1])
+	}
+	if s := got[2].Seen; !slices.Equal(s.Proxy, []int32{2, 0, 1}) || !slices.Equal(s.AckedUS, []int64{70, 110, -1}) {
+		t.Errorf("change 2: %+v", s)
+	}
+	if got[3].Expected != 0 || got[4].Expected != 0 || len(got[4].Seen.Proxy) != 0 {
+		t.Errorf("a change that shows nowhere %+v, or was not made %+v", got[3], got[4])
+	}
+	if events[0].Expected != 0 {
+		t.Error("the driver's own events were changed")
+	}
+}
+
+func TestAccountScope(t *testing.T) {
+	w := witnessed(2, saw(0, 0, false, map[int32]int64{0: 100, 1: 100}))
+	w.needs = func(_ int, p int32) bool { return p == 1 }
+	w.markers[0].Unknown = 4
+	events, toll := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
+	if toll.unneeded != 1 || toll.expected != 1 || toll.seen != 1 || toll.unsearched != 4 || !slices.Equal(events[0].Seen.Proxy, []int32{1}) {
+		t.Errorf("%+v, %+v", toll, events[0])
+	}
+}
+
+func TestAccountRealEnvoys(t *testing.T) {
+	w := witnessed(3, saw(0, 0, false, map[int32]int64{0: 100}))
+	w.simulated = 1
+	w.envoys = []xds.MarkerSightings{{Proxy: []int32{2, 1}, ReceivedNS: []int64{committedAt + 50_000, committedAt + 7_000_000}, AckedNS: []int64{-1, -1}}}
+	events, toll := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
+	s := events[0].Seen
+	if toll.seen != 3 || toll.unacked != 0 || toll.silent != 0 || toll.due != 1 {
+		t.Errorf("%+v", toll)
+	}
+	// All that is known of an Envoy is when it had the change in force.
+	if !slices.Equal(s.Proxy, []int32{2, 0, 1}) || !slices.Equal(s.AppliedUS, []int64{50, -1, 7000}) ||
+		!slices.Equal(s.ReceivedUS, []int64{-1, 100, -1}) || !slices.Equal(s.AckedUS, []int64{-1, 200, -1}) {
+		t.Errorf("%+v", s)
+	}
+}
+
+// What proxies that misbehave on purpose lack is told, and not waited for.
+func TestAccountMisbehaving(t *testing.T) {
+	w := witnessed(4, saw(0, 0, false, map[int32]int64{0: 100, 1: 100, 2: 100}))
+	w.markers[0].AckedNS[1], w.markers[0].AckedNS[2] = -1, -1
+	w.bad = map[int32]bool{2: true, 3: true}
+	_, toll := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
+	if toll.unacked != 2 || toll.silent != 1 || toll.missed != 1 || toll.lacking != 0 || toll.due != 2 {
+		t.Errorf("%+v", toll)
+	}
+}
+
+// What comes after the trial stopped looking did not come.
+func TestAccountEnd(t *testing.T) {
+	w := witnessed(3, saw(0, 0, false, map[int32]int64{0: 9_999_950, 1: 9_999_800, 2: 10_000_001}))
+	events, toll := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
+	if toll.seen != 2 || toll.missed != 1 || toll.unacked != 1 || !slices.Equal(events[0].Missed, []int32{2}) || !slices.Equal(events[0].Seen.AckedUS, []int64{9_999_900, -1}) {
+		t.Errorf("%+v, %+v", toll, events[0])
+	}
+}
+
+// Whatever proxies see of whichever changes, each pair of a change and a
+// proxy that needs it is counted once.
+func TestAccountBalances(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		proxies := rapid.IntRange(0, 5).Draw(t, "proxies")
+		n := rapid.IntRange(0, 8).Draw(t, "changes")
+		var events []record.Event
+		w := witnessed(proxies)
+		for i := range n {
+			var markers []record.Marker
+			for range rapid.IntRange(0, 2).Draw(t, "markers") {
+				gone := rapid.Bool().Draw(t, "gone")
+				markers = append(markers, record.Marker{Type: "eds", Text: "x", Gone: gone})
+				us := map[int32]int64{}
+				for p := range int32(proxies) {
+					if rapid.Bool().Draw(t, "saw") {
+						us[p] = rapid.Int64Range(-1000, 1e6).Draw(t, "us")
+					}
+				}
+				w.markers = append(w.markers, saw(len(w.markers), i, gone, us))
+			}
+			e := change(i, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "object"), markers...)
+			if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
+				e.Error, e.CommittedNS = "no", 0
+			}
+			events = append(events, e)
+		}
+		w.needs = func(c int, p int32) bool { return (c+int(p))%3 > 0 }
+		out, toll := account(events, w)
+		if !toll.balanced() || toll.planned != n || toll.stale < 0 {
+			t.Fatalf("%+v", toll)
+		}
+		for _, e := range out {
+			once := map[int32]bool{}
+			for _, p := range append(slices.Clone(e.Seen.Proxy), e.Missed...) {
+				if once[p] {
+					t.Fatalf("proxy %d twice in %+v", p, e)
+				}
+				once[p] = true
+			}
+			if e.Expected != len(e.Seen.Proxy)+len(e.Missed)+e.Superseded {
+				t.Fatalf("%+v", e)
+			}
+			if !slices.IsSorted(e.Seen.ReceivedUS) {
+				t.Fatalf("not in order: %v", e.Seen.ReceivedUS)
+			}
+		}
+	})
+}

@@ -1,0 +1,47 @@
+package trial
+
+import (
+	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// checkControl finds what cannot be made of a plan's cells, and a study whose
+// changes would reach nobody in any of them.
+func checkControl(plan *study.Plan) error {
+	var followed, needed bool
+	for _, cell := range plan.Cells {
+		l, err := study.ControlOf(cell)
+		if err != nil {
+			return runner.Placed(plan, cell, err, "")
+		}
+		if err := sizesOf(plan.Study.Control, l).Validate(); err != nil {
+			return runner.Placed(plan, cell, err, "ask for fewer, or for smaller ones",
+				study.FactorServices, study.FactorEndpoints, study.FactorProxies, study.FactorGateways)
+		}
+		changes, err := churn.NewPlan(churnSpec(plan.Study, cell, l, "check", 1))
+		if err != nil {
+			return runner.Placed(plan, cell, err, "another change, or more services and endpoints",
+				study.FactorChange, study.FactorChangeRate, study.FactorServices, study.FactorEndpoints)
+		}
+		for _, c := range changes.Changes {
+			followed = followed || len(c.Markers) > 0
+			needed = needed || reaches(c, l)
+		}
+	}
+	if followed && !needed {
+		cell := plan.Cells[0]
+		return runner.Placed(plan, cell, errs.Usage("no proxy of any cell needs the change %s: nobody could be seen to have it", cell[study.FactorChange]),
+			"give the cells proxies that need it, such as gateways: 1 for a change of gateways, or make another change", study.FactorChange)
+	}
+	return nil
+}
+
+// reaches says whether there are proxies of a kind that a change is for.
+func reaches(c churn.Change, l study.ControlLevels) bool {
+	if c.Scope.Owner != "" && l.ExportTo == "~" {
+		return false
+	}
+	return c.Scope.Sidecars && l.Proxies+l.RealPods > 0 || c.Scope.Gateways && l.Gateways > 0
+}

@@ -1,0 +1,56 @@
+package trial
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// TestCheckPlaces: what only the driver or the population can find wrong has
+// its place in the file, a hint and the exit code of wrong usage.
+func TestCheckPlaces(t *testing.T) {
+	const head = "name: x\nquestion: Why?\ncontrol: {changes: 3}\n"
+	for _, c := range []struct{ name, text, at, want, hint string }{
+		{"no endpoints", head + "settings: {endpoints: 0, change: endpoints-scale}\n", "x.yaml:4:34: ", "cell 50 sidecars: endpoints-scale needs Services with endpoints", "more services"},
+		{"too many pods", head + "settings: {services: 100000}\nfactors: {endpoints: [1, 100000]}\n", "x.yaml:4:22: ", "10000000000 pods are more than", "fewer"},
+		{"gateway without gateways", head + "factors: {change: [gateway]}\n", "x.yaml:4:19: ", "no proxy of any cell needs the change gateway", "gateways: 1"},
+		{"hidden from all", head + "settings: {change: service, export_to: \"~\"}\n", "x.yaml:4:20: ", "no proxy of any cell needs the change service", ""},
+		{"recorded changes", head[:len(head)-2] + ", trace: [1s endpoints-scale]}\nsettings: {services: 0, change: trace}\n", "x.yaml:4:33: ", "endpoints-scale needs", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := study.Parse([]byte(strings.Replace(c.text, "changes: 3, trace", "trace", 1)), "x.yaml", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := study.NewPlan(s, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = Kind.Check(plan)
+			if err == nil || errs.Code(err) != errs.CodeUsage || !strings.HasPrefix(err.Error(), c.at) ||
+				!strings.Contains(err.Error(), c.want) || errs.Hint(err) == "" || !strings.Contains(errs.Hint(err), c.hint) {
+				t.Errorf("%v\nhint %s", err, errs.Hint(err))
+			}
+		})
+	}
+	for _, good := range []string{
+		"settings: {change: no-op}\n", // nobody needs it: that is what it is for
+		"settings: {change: gateway, gateways: 1}\n",
+		"factors: {change: [gateway, service]}\n",
+		"factors: {export_to: [\"~\", \"*\"]}\n",
+	} {
+		s, err := study.Parse([]byte(head+good), "x.yaml", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := study.NewPlan(s, 1)
+		if err == nil {
+			err = Kind.Check(plan)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/signals"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
+	xdscontrol "github.com/meshtrial/meshtrial/xds/control"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// controlPlane is what trials of the control plane need in the cluster,
+// deployed: the pod of the simulated sidecars, observers, and whatever
+// population and real pods the last trial's cell asked for.
+type controlPlane struct {
+	*site.Site
+	o     *runner.Options
+	study *study.Study
+	world *population.World
+	// mesh is the control plane under test.
+	mesh  mesh.ControlPlane
+	fleet *xdscontrol.Client
+	role  site.Pod // the simulated sidecars' pod
+	// reals are the real pods of the last trial, with their sidecars.
+	reals []site.Pod
+	// caller sends the traffic of the last trial; nil without traffic.
+	caller *caller
+	// wish is what the real pods were made with; see [controlPlane.ensureReal].
+	wish string
+	// series records istiod's metrics; nil if nobody wants them.
+	series *signals.Recorder
+	// profiled has the cells whose profiles have been taken.
+	profiled map[string]bool
+
+	config *rest.Config
+	say    func(format string, args ...any)
+	label  func(record.Cell) string // for people
+}
+
+// deployControl creates namespace and roles, and waits until they answer. On
+// error it removes what it made.
+func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, err error) {
+	o := r.Options
+	s, err := site.New(o.Lab, o.Mesh, r.RunID)
+	if err != nil {
+		return nil, err
+	}
+	config := o.Lab.RESTConfig()
+	config.QPS, config.Burst = -1, -1
+	c = &controlPlane{Site: s, o: o, study: o.Study, mesh: o.Control, config: config, label: r.Plan.Label, profiled: map[string]bool{},
+		say: func(format string, args ...any) {
+			r.Tell(runner.Event{Stage: "step", Text: fmt.Sprintf(format, args...)})
+		}}
+	if c.world, err = population.New(config); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Remove())
+		}
+	}()
+	if o.Study.Measured(study.MeasureSignals) {
+		folder, err := r.Folder(store.DirSeries)
+		if err != nil {
+			return c, err
+		}
+		if c.series, err = signals.OpenRecorder(folder); err != nil {
+			return c, err
+		}
+	}
+	if err := c.CreateNamespace(ctx, string(study.ControlPlane)); err != nil {
+		return c, err
+	}
+	if err := c.createRoles(ctx); err != nil {
+		return c, err
+	}
+	return c, c.find(ctx)
+}
+
+// find waits for the roles' pods and opens lines to them.
+func (c *controlPlane) find(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
+	defer cancel()
+	err := lab.WaitPods(limited, c.Kube, c.Namespace, mesh.AppLabel+"="+site.RoleXDS, 1)
+	if err == nil {
+		err = c.AwaitObservers(limited)
+	}
+	if err == nil {
+		err = c.awaitIstiodObserved(limited)
+	}
+	if err != nil {
+		return errs.WithHint(err, "kubectl -n %s get events --sort-by=.lastTimestamp", c.Namespace)
+	}
+	byApp, err := c.ReadyPods(ctx)
+	if err != nil {
+		return err
+	}
+	pod := byApp[site.RoleXDS]
+	if pod == nil {
+		return fmt.Errorf("the simulated sidecars' pod is no longer ready in namespace %s", c.Namespace)
+	}
+	c.role = site.PodOf(pod)
+	c.fleet = xdscontrol.NewClient("http://xds", c.HTTP(pod, site.XDSControlPort))
+	if _, err := c.fleet.Version(ctx); err != nil {
+		return fmt.Errorf("reach the simulated sidecars: %w", err)
+	}
+	return nil
+}
+
+// awaitIstiodObserved waits until the nodes of istiod's pods have an observer.
+func (c *controlPlane) awaitIstiodObserved(ctx context.Context) error {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if _, err := c.ReadyPods(ctx); err != nil {
+			return err
+		}
+		pods, err := c.mesh.Pods(ctx)
+		if err != nil {
+			return err
+		}
+		lacking := ""
+		for _, p := range pods {
+			if c.Observers[p.Node].HTTPClient == nil {
+				lacking = p.Node
+			}
+		}
+		if lacking == "" && len(pods) > 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			if len(pods) == 0 {
+				return fmt.Errorf("wait for a pod of istiod that is ready: %w", ctx.Err())
+			}
+			return fmt.Errorf("wait for an observer on node %s, where istiod runs: %w", lacking, ctx.Err())
+		case <-ticker.C:
+		}
+	}
+}
+
+// Place implements Stage.
+func (c *controlPlane) Place() *site.Site { return c.Site }
+
+// Pods implements Stage: those with real sidecars.
+func (c *controlPlane) Pods() []site.Pod { return c.reals }
+
+// Measure implements Stage.
+func (c *controlPlane) Measure(ctx context.Context, job runner.Job) (runner.Completed, error) {
+	t, err := newControlTrial(c, job)
+	if err != nil {
+		return runner.Completed{Trial: t.out}, err
+	}
+	return t.measure(ctx)
+}
+
+// Reconnect implements Stage.
+func (c *controlPlane) Reconnect(ctx context.Context) error {
+	c.Redial()
+	c.reals, c.caller, c.wish = nil, nil, ""
+	return c.find(ctx)
+}
+
+// populationTimeout bounds how long pods, Services and levers of a cell may take.
+const populationTimeout = 15 * time.Minute
+
+// Remove puts istiod back as it was and takes away population, real pods and
+// roles, also when the run itself has been cancelled.
+func (c *controlPlane) Remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), site.RestoreTimeout)
+	defer cancel()
+	if c.fleet != nil {
+		stopping, cancel := context.WithTimeout(ctx, site.StopTimeout)
+		_, _ = c.fleet.Stop(stopping) // an error means that none runs, or that its pod is gone
+		cancel()
+	}
+	c.say("putting istiod back as it was, removing the simulated pods")
+	err := restoreControl(ctx, c.Kube, c.mesh, c.world, c.Run)
+	if c.series != nil {
+		err = errors.Join(err, c.series.Close())
+	}
+	// The namespace goes last: as long as it is there, a later run knows
+	// that there is something to clean up.
+	return errors.Join(err, c.Site.Remove())
+}
+
+// restoreControl puts back what a run of the control plane changed outside
+// its namespace. Istiod starts anew while the population goes: neither needs
+// the other, and both mostly wait.
+func restoreControl(ctx context.Context, kube kubernetes.Interface, plane mesh.ControlPlane, world *population.World, run string) error {
+	var restored, removed error
+	var wait sync.WaitGroup
+	wait.Go(func() { restored = plane.Restore(ctx) })
+	wait.Go(func() { removed = world.Remove(ctx) })
+	wait.Wait()
+	err := errors.Join(restored, removed)
+	others, listErr := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: site.RunLabel + "=" + run})
+	if listErr != nil {
+		return errors.Join(err, fmt.Errorf("look for namespaces of the run: %w", listErr))
+	}
+	for _, ns := range others.Items {
+		if ns.Name != site.NamespacePrefix+run && ns.DeletionTimestamp == nil {
+			err = errors.Join(err, site.RemoveNamespace(ctx, kube, ns.Name))
+		}
+	}
+	return err
+}
+
+// observerOf is the observer on a node.
+func (c *controlPlane) observerOf(node string) (observe.Client, error) {
+	o := c.Observers[node]
+	if o.HTTPClient == nil {
+		return o, fmt.Errorf("no observer runs on node %s", node)
+	}
+	return o, nil
+}

@@ -1,0 +1,88 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/signals"
+)
+
+// apiPage is kube-apiserver's CPU as its page says it, some seconds after the
+// first reading.
+func apiPage(seconds, cpu float64) planeState {
+	return planeState{apiAt: time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second))),
+		api: []observe.Metric{{Name: "process_cpu_seconds_total", Type: "counter", Value: cpu}, {Name: "process_start_time_seconds", Type: "gauge", Value: 1}}}
+}
+
+// What readings cost the API server is in neither its idle use nor the
+// window's.
+func TestAPIServerIsNetOfReadings(t *testing.T) {
+	// A reading costs 50 ms and takes 0.1 s; idle it uses 3% of a core.
+	trial := &controlTrial{idleAPI: apiIdle{first: apiPage(0, 7), second: apiPage(0.1, 7.05)}, before: apiPage(2.2, 7.16), after: apiPage(22.3, 8.21)}
+	var c record.Control
+	trial.costAPIServer(&c)
+	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+	if c.APIServer == nil || !near(c.APIServer.UserS, 1) || !near(c.APIServerSeconds, 20) {
+		t.Errorf("in the window %+v in %v s", c.APIServer, c.APIServerSeconds)
+	}
+	if c.APIServerIdle == nil || !near(c.APIServerIdle.UserS, 0.06) || !near(c.APIServerIdleSeconds, 2) {
+		t.Errorf("idle %+v in %v s", c.APIServerIdle, c.APIServerIdleSeconds)
+	}
+	for name, tt := range map[string]*controlTrial{
+		"no idle time":       {before: apiPage(0, 7), after: apiPage(20, 8)},
+		"no page afterwards": {idleAPI: trial.idleAPI, before: trial.before},
+		"no page at all":     {},
+	} {
+		var c record.Control
+		tt.costAPIServer(&c)
+		if c.APIServerIdle != nil || (c.APIServer != nil) != (name == "no idle time") {
+			t.Errorf("%s: %+v, idle %+v", name, c.APIServer, c.APIServerIdle)
+		}
+	}
+}
+
+// What could not be read while series were recorded is told.
+func TestSeriesProblemsAreTold(t *testing.T) {
+	recorder, err := signals.OpenRecorder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer recorder.Close()
+	n := 0
+	w := &seriesWatch{cancel: func() {}, scraper: &signals.Scraper{Recorder: recorder, Discover: func(context.Context) ([]signals.Target, error) {
+		return []signals.Target{{Labels: map[string]string{"pod": "istiod-1"}, Fetch: func(context.Context) (io.ReadCloser, error) {
+			if n++; n == 2 {
+				return nil, errors.New("connection refused")
+			}
+			return io.NopCloser(strings.NewReader("# TYPE a counter\na 1\n")), nil
+		}}}, nil
+	}}}
+	w.scrape(t.Context())
+	if err := w.stop(); err != nil {
+		t.Errorf("all was read: %v", err)
+	}
+	w.scrape(t.Context())
+	w.scrape(t.Context())
+	if err := w.stop(); err == nil || !strings.Contains(err.Error(), "1 of 3 times") || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A log that would be turned over within the window is followed.
+func TestLongLogsAreFollowed(t *testing.T) {
+	for _, tt := range []struct {
+		proxies, changes int
+		want             bool
+	}{{13, 30, false}, {100, 10, false}, {500, 60, true}, {0, 1000, false}} {
+		if got := manyLines(tt.proxies, tt.changes); got != tt.want {
+			t.Errorf("%d proxies, %d changes: %v", tt.proxies, tt.changes, got)
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	neturl "net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
+)
+
+// How real Envoys are watched: each is asked every so often for the resources
+// that should show one of the next few changes, by name, so that an answer
+// stays small. To be asked costs an Envoy CPU, the more the more it holds; on a
+// small machine that would slow down what is measured, and differently in each
+// cell. So it is asked for nothing that it does not need, nor before a change
+// is due, and the more rarely the longer it takes to answer.
+const (
+	envoyEvery = 20 * time.Millisecond
+	envoyRest  = 20 // times as long as the answer took
+	envoyAhead = 8  // changes
+	envoyLead  = 500 * time.Millisecond
+)
+
+// envoyWatch notes when real Envoys have changes in force, by asking their
+// admin interfaces. With no Envoys it does nothing.
+type envoyWatch struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	// wants tells whether an Envoy needs a change, and how long after the first
+	// it is due; nil: each needs all of them at once.
+	wants func(envoy, change int) (bool, time.Duration)
+	zero  atomic.Int64 // when the first change is due, nanoseconds since 1970
+	pause atomic.Int64 // the longest time between two looks, nanoseconds
+
+	mu      sync.Mutex
+	markers []record.Marker
+	seen    []map[int]int64 // by Envoy: marker to when it showed, nanoseconds since 1970
+}
+
+// begin says when the first change is due.
+func (w *envoyWatch) begin(at time.Time) { w.zero.Store(at.UnixNano()) }
+
+// due tells whether an Envoy should be asked for a change by now.
+func (w *envoyWatch) due(envoy, change int) bool {
+	if w.wants == nil {
+		return true
+	}
+	needed, after := w.wants(envoy, change)
+	zero := w.zero.Load()
+	return needed && zero != 0 && time.Now().UnixNano() >= zero+int64(after-envoyLead)
+}
+
+// watchEnvoys begins to watch the real pods' Envoys.
+func (t *controlTrial) watchEnvoys(ctx context.Context) *envoyWatch {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &envoyWatch{cancel: cancel}
+	proxies, seeing := t.proxies(), visibility(t.levers)
+	w.wants = func(envoy, change int) (bool, time.Duration) {
+		c := &t.plan.Changes[change]
+		return c.Needs(proxies[len(t.ids)+envoy], seeing), time.Duration(c.OffsetNS)
+	}
+	for _, pod := range t.c.reals {
+		if pod.Proxy == nil {
+			w.seen = append(w.seen, nil)
+			continue
+		}
+		index := len(w.seen)
+		w.seen = append(w.seen, map[int]int64{})
+		get := pod.Proxy.Get
+		w.done.Go(func() { w.poll(ctx, index, get) })
+	}
+	return w
+}
+
+// stop ends the watch. What was seen stays.
+func (w *envoyWatch) stop() {
+	w.cancel()
+	w.done.Wait()
+}
+
+func (w *envoyWatch) announce(markers []record.Marker) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.markers = append(w.markers, markers...)
+}
+
+// sightings says when each Envoy showed each marker, in the order of their
+// announcement; nobody knows when it was received and acknowledged. Envoys are
+// numbered from first on. nil without Envoys.
+func (w *envoyWatch) sightings(first int32) []xds.MarkerSightings {
+	if len(w.seen) == 0 {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]xds.MarkerSightings, len(w.markers))
+	for i, m := range w.markers {
+		out[i] = xds.MarkerSightings{Change: m.Change, Marker: i, Type: m.Type, Gone: m.Gone}
+		for envoy, seen := range w.seen {
+			if at, ok := seen[i]; ok {
+				out[i].Proxy = append(out[i].Proxy, first+int32(envoy))
+				out[i].ReceivedNS, out[i].AckedNS = append(out[i].ReceivedNS, at), append(out[i].AckedNS, never)
+			}
+		}
+	}
+	return out
+}
+
+// next are the markers to look for: those of the first few changes that the
+// Envoy has not shown, by type.
+func (w *envoyWatch) next(envoy int) map[string][]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pending := map[int]bool{}
+	for i, m := range w.markers {
+		if _, ok := w.seen[envoy][i]; !ok && w.due(envoy, m.Change) {
+			pending[m.Change] = true
+		}
+	}
+	changes := slices.Sorted(maps.Keys(pending))
+	// Changes that never come must not hide those after them: the newest are
+	// looked for as well.
+	if len(changes) > 2*envoyAhead {
+		changes = append(changes[:envoyAhead:envoyAhead], changes[len(changes)-envoyAhead:]...)
+	}
+	out := map[string][]int{}
+	for i, m := range w.markers {
+		if _, ok := w.seen[envoy][i]; !ok && slices.Contains(changes, m.Change) {
+			out[m.Type] = append(out[m.Type], i)
+		}
+	}
+	return out
+}
+
+// dumped names the fields of Envoy's config dump that hold a type's resources
+// in force (envoy/admin/v3/config_dump.proto).
+var dumped = map[string][]string{
+	"cds": {"dynamic_active_clusters"}, "eds": {"dynamic_endpoint_configs"}, "lds": {"dynamic_listeners"},
+	"rds": {"dynamic_route_configs"}, "sds": {"dynamic_active_secrets"}, "ecds": {"ecds_filters"},
+}
+
+// poll asks an Envoy again and again.
+func (w *envoyWatch) poll(ctx context.Context, envoy int, get func(context.Context, string, neturl.Values) ([]byte, error)) {
+	timer := time.NewTimer(envoyEvery)
+	defer timer.Stop()
+	// A marker that something must vanish counts only after it was there.
+	there := map[int]bool{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		begin := time.Now()
+		for kind, wanted := range w.next(envoy) {
+			for _, field := range dumped[kind] {
+				body, err := get(ctx, "/config_dump", dumpQuery(kind, field, w.named(wanted)))
+				if err != nil {
+					continue // the next round asks again; what it had then is what counts
+				}
+				w.note(envoy, wanted, resourcesIn(body), there)
+			}
+		}
+		rest := max(envoyEvery, envoyRest*time.Since(begin))
+		w.pause.Store(max(w.pause.Load(), int64(rest)))
+		timer.Reset(rest)
+	}
+}
+
+func (w *envoyWatch) named(wanted []int) []record.Marker {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]record.Marker, len(wanted))
+	for i, at := range wanted {
+		out[i] = w.markers[at]
+	}
+	return out
+}
+
+// dumpQuery asks for the resources of one type that markers name.
+func dumpQuery(kind, field string, markers []record.Marker) neturl.Values {
+	q := neturl.Values{"resource": {field}}
+	if kind == "eds" {
+		q.Set("include_eds", "")
+	}
+	var names []string
+	for _, m := range markers {
+		if m.Resource == "" {
+			return q // any resource may show it
+		}
+		names = append(names, regexp.QuoteMeta(m.Resource))
+	}
+	q.Set("name_regex", "^("+strings.Join(names, "|")+")$")
+	return q
+}
+
+// resourcesIn are the resources of a config dump, by name; those without a
+// name are under "".
+func resourcesIn(body []byte) map[string][]byte {
+	var dump struct {
+		Configs []json.RawMessage `json:"configs"`
+	}
+	out := map[string][]byte{}
+	if json.Unmarshal(body, &dump) != nil {
+		return out
+	}
+	for _, c := range dump.Configs {
+		var one struct {
+			Name     string                `json:"name"`
+			Cluster  struct{ Name string } `json:"cluster"`
+			Endpoint struct {
+				Name string `json:"cluster_name"`
+			} `json:"endpoint_config"`
+			Route    struct{ Name string } `json:"route_config"`
+			Active   json.RawMessage       `json:"active_state"`
+			Draining json.RawMessage       `json:"draining_state"`
+		}
+		if json.Unmarshal(c, &one) != nil {
+			continue
+		}
+		name := one.Name + one.Cluster.Name + one.Endpoint.Name + one.Route.Name
+		if one.Active != nil || one.Draining != nil {
+			c = one.Active // a listener: what is warming is not in force
+		}
+		if one.Endpoint.Name != "" {
+			c = serving(c)
+		}
+		out[name] = append(out[name], c...)
+	}
+	return out
+}
+
+// serving returns the endpoints of a cluster's endpoint_config that get
+// traffic: istiod also sends those that are not ready, marked so.
+func serving(config []byte) []byte {
+	var cluster struct {
+		Config struct {
+			Localities []struct {
+				Endpoints []json.RawMessage `json:"lb_endpoints"`
+			} `json:"endpoints"`
+		} `json:"endpoint_config"`
+	}
+	if json.Unmarshal(config, &cluster) != nil {
+		return config
+	}
+	var out []byte
+	for _, locality := range cluster.Config.Localities {
+		for _, endpoint := range locality.Endpoints {
+			var state struct {
+				Health string `json:"health_status"`
+			}
+			_ = json.Unmarshal(endpoint, &state) // an object, as part of one that was read
+			switch state.Health {
+			case "UNHEALTHY", "DRAINING", "TIMEOUT":
+			default:
+				out = append(out, endpoint...)
+			}
+		}
+	}
+	return out
+}
+
+// note notes which of the wanted markers show.
+func (w *envoyWatch) note(envoy int, wanted []int, resources map[string][]byte, there map[int]bool) {
+	now := time.Now().UnixNano()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, i := range wanted {
+		m := w.markers[i]
+		shows := false
+		for name, body := range resources {
+			if (m.Resource == "" || name == m.Resource) && holds(body, m.Text) {
+				shows = true
+			}
+		}
+		switch {
+		case !m.Gone && shows:
+			w.seen[envoy][i] = now
+		case m.Gone && shows:
+			there[i] = true
+		case m.Gone && there[i]:
+			w.seen[envoy][i] = now
+		}
+	}
+}
+
+// holds tells whether a text stands in a body as a whole: what follows it is
+// no letter and no digit.
+func holds(body []byte, text string) bool {
+	for rest := body; ; {
+		at := bytes.Index(rest, []byte(text))
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+len(text):]
+		next, _ := utf8.DecodeRune(rest)
+		if len(rest) == 0 || !unicode.IsLetter(next) && !unicode.IsDigit(next) {
+			return true
+		}
+	}
+}

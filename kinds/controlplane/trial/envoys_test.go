@@ -1,0 +1,177 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	neturl "net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+func TestHolds(t *testing.T) {
+	for _, tt := range []struct {
+		body, text string
+		want       bool
+	}{
+		{`"10.0.0.1"`, "10.0.0.1", true}, {`"10.0.0.12"`, "10.0.0.1", false}, {`"10.0.0.12" "10.0.0.1"`, "10.0.0.1", true},
+		{"name", "name", true}, {"names", "name", false}, {"", "x", false}, {"aé", "a", false}, {"a-b", "a", true},
+	} {
+		if got := holds([]byte(tt.body), tt.text); got != tt.want {
+			t.Errorf("%q in %q: %v", tt.text, tt.body, got)
+		}
+	}
+}
+
+// admin answers as Envoy's config dump does: one resource of each type.
+type admin map[string]string // field of the dump: one element of configs
+
+func (a admin) get(_ context.Context, path string, q neturl.Values) ([]byte, error) {
+	if path != "/config_dump" || q.Get("resource") == "" {
+		return nil, errors.New("not asked for one type's resources")
+	}
+	return []byte(`{"configs": [` + a[q.Get("resource")] + `]}`), nil
+}
+
+func TestEnvoyWatch(t *testing.T) {
+	w := &envoyWatch{cancel: func() {}, seen: []map[int]int64{{}, nil}}
+	w.announce([]record.Marker{
+		{Change: 0, Type: "cds", Resource: "outbound|80||a", Text: "outbound|80||a"},
+		{Change: 0, Type: "lds", Text: "0.0.0.0_9000"},
+		{Change: 1, Type: "eds", Resource: "outbound|80||a", Text: "10.0.0.1", Gone: true},
+		{Change: 2, Type: "nds", Text: "nobody can see it"},
+	})
+	look := func(a admin, there map[int]bool) {
+		for kind, wanted := range w.next(0) {
+			for _, field := range dumped[kind] {
+				body, err := a.get(t.Context(), "/config_dump", dumpQuery(kind, field, w.named(wanted)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.note(0, wanted, resourcesIn(body), there)
+			}
+		}
+	}
+	shown := func() (n [4]int) { // Envoys that showed each marker
+		for i, s := range w.sightings(5) {
+			n[i] = len(s.Proxy)
+		}
+		return n
+	}
+	there := map[int]bool{}
+	// The cluster is there, its listener only warms; the endpoint never was
+	// seen, so that it cannot be gone.
+	look(admin{
+		"dynamic_active_clusters": `{"cluster": {"name": "outbound|80||a"}}`,
+		"dynamic_listeners":       `{"name": "0.0.0.0_9000", "active_state": {"listener": {"name": "other"}}, "warming_state": {"listener": {"name": "0.0.0.0_9000"}}}`,
+	}, there)
+	if got := shown(); got != [4]int{1} {
+		t.Errorf("seen %v", got)
+	}
+	before := time.Now().UnixNano()
+	look(admin{
+		"dynamic_listeners":        `{"name": "0.0.0.0_9000", "active_state": {"listener": {"name": "0.0.0.0_9000"}}}`,
+		"dynamic_endpoint_configs": `{"endpoint_config": {"cluster_name": "outbound|80||a", "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {"socket_address": {"address": "10.0.0.1"}}}}]}]}}`,
+	}, there)
+	got := w.sightings(5)
+	if shown() != [4]int{1, 1} || got[1].Proxy[0] != 5 || got[1].ReceivedNS[0] < before || got[1].AckedNS[0] != never || got[1].Change != 0 || !got[2].Gone {
+		t.Errorf("seen %v", got)
+	}
+	look(admin{"dynamic_endpoint_configs": `{"endpoint_config": {"cluster_name": "outbound|80||a", "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {"socket_address": {"address": "10.0.0.12"}}}}]}]}}`}, there)
+	if got := shown(); got != [4]int{1, 1, 1} {
+		t.Errorf("the endpoint is gone, seen %v", got)
+	}
+	if (&envoyWatch{}).sightings(0) != nil {
+		t.Error("sightings without Envoys")
+	}
+}
+
+func TestDumpQuery(t *testing.T) {
+	q := dumpQuery("eds", "dynamic_endpoint_configs", []record.Marker{{Resource: "outbound|80||a"}, {Resource: "b.c"}})
+	if got := q.Get("name_regex"); got != `^(outbound\|80\|\|a|b\.c)$` || !q.Has("include_eds") {
+		t.Errorf("asks %v", q)
+	}
+	if q := dumpQuery("rds", "dynamic_route_configs", []record.Marker{{Resource: "80"}, {}}); q.Has("name_regex") {
+		t.Errorf("a marker in any resource: asks %v", q)
+	}
+}
+
+// The first changes that are outstanding are looked for, and the newest: one
+// that never comes hides none.
+func TestEnvoyWatchNext(t *testing.T) {
+	w := &envoyWatch{cancel: func() {}, seen: []map[int]int64{{0: 1}}}
+	for change := range 100 {
+		w.announce([]record.Marker{{Change: change, Type: "cds", Text: "x"}})
+	}
+	next := w.next(0)["cds"]
+	if len(next) != 2*envoyAhead || next[0] != 1 || next[len(next)-1] != 99 {
+		t.Errorf("looks for %v", next)
+	}
+}
+
+// An Envoy is not asked for what it does not need, nor for what is not due.
+func TestEnvoyWatchWants(t *testing.T) {
+	w := &envoyWatch{cancel: func() {}, seen: []map[int]int64{{}, {}}}
+	w.wants = func(envoy, change int) (bool, time.Duration) {
+		return change%2 == envoy, time.Duration(change) * time.Minute
+	}
+	for change := range 6 {
+		w.announce([]record.Marker{{Change: change, Type: "cds", Text: "x"}})
+	}
+	if got := w.next(0); len(got) != 0 {
+		t.Errorf("before it is known when: %v", got)
+	}
+	w.begin(time.Now().Add(-3 * time.Minute))
+	for envoy, want := range map[int][]int{0: {0, 2}, 1: {1, 3}} {
+		if got := w.next(envoy)["cds"]; !slices.Equal(got, want) {
+			t.Errorf("Envoy %d is asked for %v, want %v", envoy, got, want)
+		}
+	}
+}
+
+func TestEnvoyWatchEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &envoyWatch{cancel: cancel, seen: []map[int]int64{{}}}
+	w.announce([]record.Marker{{Type: "cds", Text: "a"}})
+	w.done.Go(func() { w.poll(ctx, 0, admin{"dynamic_active_clusters": `{"cluster": {"name": "a"}}`}.get) })
+	for end := time.Now().Add(time.Minute); len(w.sightings(0)) == 0; time.Sleep(envoyEvery) {
+		if time.Now().After(end) {
+			t.Fatal("not seen")
+		}
+	}
+	w.stop()
+	w.stop()
+}
+
+func FuzzResourcesIn(f *testing.F) {
+	f.Add([]byte(`{"configs": [{"name": "a", "active_state": {}}, {"cluster": {"name": "b"}}]}`))
+	f.Add([]byte(`{"configs": [1, null, {"endpoint_config": {"cluster_name": "c"}}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for name, resource := range resourcesIn(body) {
+			if len(resource) > len(body) || len(name) > 8*len(body) {
+				t.Fatalf("%q has %d bytes of %d", name, len(resource), len(body))
+			}
+			_ = holds(resource, strings.TrimSpace(name)+"x")
+		}
+	})
+}
+
+func TestServing(t *testing.T) {
+	endpoint := func(address, health string) string {
+		return `{"endpoint":{"address":{"socket_address":{"address":"` + address + `","port_value":80}}},"health_status":"` + health + `"}`
+	}
+	body := serving([]byte(`{"endpoint_config":{"cluster_name":"outbound|80||a","endpoints":[{"lb_endpoints":[` +
+		endpoint("240.0.0.1", "HEALTHY") + "," + endpoint("240.0.0.2", "UNHEALTHY") + `]},{"lb_endpoints":[` +
+		endpoint("240.0.0.3", "DRAINING") + "," + endpoint("240.0.0.4", "DEGRADED") + `,{"endpoint":{}}]},{}]}}`))
+	for address, want := range map[string]bool{"240.0.0.1": true, "240.0.0.2": false, "240.0.0.3": false, "240.0.0.4": true} {
+		if holds(body, address) != want {
+			t.Errorf("%s serves: %v, want %v", address, !want, want)
+		}
+	}
+	if got := serving([]byte(`{"endpoint_config":{}}`)); len(got) != 0 {
+		t.Errorf("no endpoints: %s", got)
+	}
+}

@@ -1,0 +1,99 @@
+package trial
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// met is what a request met at addresses that were gone.
+type met struct {
+	phantom, failed bool
+	lost            time.Duration // at addresses that were gone, in attempts that failed
+	answered        bool          // by any attempt, and not with an error
+	refused         bool          // the caller saw it fail
+}
+
+// exposure counts the attempts that went to addresses already gone, and what
+// became of their requests. ahead is how far the sidecar's clock is ahead of
+// the one that the book goes by.
+func exposure(lines []mesh.AttemptLine, book *addressBook, ahead time.Duration) record.Traffic {
+	out := record.Traffic{Failed: map[string]int64{}, ProxyFailed: map[string]int64{}, PhantomFlags: map[string]int64{}, Gone: book.went()}
+	// Most requests are none of these: only those that met such an address
+	// are looked at by their ID.
+	requests := map[string]*met{}
+	for _, l := range lines {
+		if l.Request {
+			out.ProxyFailed[failure(l)]++
+			continue
+		}
+		out.Attempts++
+		if l.Unconnected() {
+			out.Unconnected++
+		}
+		if l.GivenUp() {
+			out.GivenUp++
+		}
+		since, ended, gone := book.gone(l.Host.Addr().String(), l.StartNS-int64(ahead))
+		if !gone {
+			continue
+		}
+		out.PhantomAttempts++
+		if ended {
+			out.PhantomEnded++
+		}
+		out.LastPhantomUS = max(out.LastPhantomUS, float64(l.StartNS-int64(ahead)-since)/1e3)
+		r := requests[l.ID]
+		if r == nil {
+			r = &met{}
+			requests[l.ID] = r
+		}
+		r.phantom = true
+		if !l.OK() {
+			r.failed = true
+			r.lost += time.Duration(l.TookMS) * time.Millisecond
+			out.PhantomFailed++
+			out.PhantomFlags[failure(l)]++
+		}
+	}
+	for _, l := range lines {
+		r := requests[l.ID]
+		if r == nil {
+			continue
+		}
+		r.refused = r.refused || l.Request
+		r.answered = r.answered || !l.Request && l.OK()
+	}
+	for _, r := range requests {
+		out.PhantomRequests++
+		switch {
+		case r.refused && r.failed:
+			out.PhantomFailures++
+		case !r.answered:
+			out.PhantomOpen++
+		case r.failed:
+			out.PhantomHidden++
+			out.HiddenMaxUS = max(out.HiddenMaxUS, float64(r.lost.Microseconds()))
+		default:
+			out.PhantomServed++
+		}
+	}
+	return out
+}
+
+// givenUp stands for an attempt whose caller went away before its end.
+const givenUp = "given up"
+
+// failure names why a request or an attempt failed: Envoy's flags, or the
+// status that an endpoint itself answered.
+func failure(l mesh.AttemptLine) string {
+	if l.GivenUp() {
+		return givenUp
+	}
+	if l.Flags != "-" {
+		return l.Flags
+	}
+	return strconv.Itoa(l.Code)
+}

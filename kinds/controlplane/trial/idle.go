@@ -1,0 +1,48 @@
+package trial
+
+import (
+	"context"
+
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// apiIdle is kube-apiserver's page of metrics before the idle time: twice in
+// succession, since reading it costs the API server, and so do the readings of
+// istiod's that go through it. The third reading is the window's first.
+type apiIdle struct{ first, second planeState }
+
+// lookIdle takes both.
+func (t *controlTrial) lookIdle(ctx context.Context) (err error) {
+	if t.idleAPI.first, err = t.c.look(ctx); err != nil {
+		return err
+	}
+	t.idleAPI.second, err = t.c.look(ctx)
+	return err
+}
+
+// costAPIServer fills in what kube-apiserver used in the window and idle, each
+// without what the readings themselves cost it.
+func (t *controlTrial) costAPIServer(c *record.Control) {
+	window, seconds, ok := apiCost(t.before, t.after)
+	if !ok {
+		return
+	}
+	reading, readingSeconds, ok := apiCost(t.idleAPI.first, t.idleAPI.second)
+	if !ok { // no idle time: what readings cost is not known
+		c.APIServer, c.APIServerSeconds = &window, seconds
+		return
+	}
+	window = since(window, reading)
+	c.APIServer, c.APIServerSeconds = &window, seconds-readingSeconds
+	if idle, seconds, ok := apiCost(t.idleAPI.second, t.before); ok && seconds > readingSeconds {
+		idle = since(idle, reading)
+		c.APIServerIdle, c.APIServerIdleSeconds = &idle, seconds-readingSeconds
+	}
+}
+
+// apiCost is kube-apiserver's CPU between two readings, and the time between.
+func apiCost(before, after planeState) (cpu record.CPU, seconds float64, ok bool) {
+	cpu, ok, err := observe.ProcessCPU(before.api, after.api)
+	return cpu, after.apiAt.Sub(before.apiAt).Seconds(), ok && err == nil && after.apiAt.After(before.apiAt)
+}

@@ -1,0 +1,137 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/xds"
+)
+
+// join has one more proxy of the scope's namespace connect, with the identity
+// of the pod that came last there, and records how it came by its
+// configuration. It happens after the window: it changes nothing that was
+// counted. Where it cannot be done the trial says so, and stands.
+func (t *controlTrial) join(ctx context.Context) {
+	if len(t.ids) == 0 || !t.c.study.Measured(study.MeasureConfig) {
+		return
+	}
+	j, err := t.joined(ctx)
+	if err != nil {
+		t.warn("how a new proxy comes by its configuration was not measured: %v", err)
+		return
+	}
+	t.out.Control.Join = j
+}
+
+func (t *controlTrial) joined(ctx context.Context) (*record.Join, error) {
+	id, err := t.c.world.Newest(ctx, t.levers.Namespaces[0], t.ids)
+	if err != nil {
+		return nil, err
+	}
+	d, err := t.c.mesh.Discovery(ctx)
+	if err != nil {
+		return nil, err
+	}
+	levels := t.levels
+	levels.Clients = study.ClientsGood
+	ids := []population.Identity{id}
+	spec, err := fleetSpec(t.c.study.Control, levels, ids, d, t.job.Seed)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Security.Mode == xds.SecurityToken {
+		if spec.Security.Tokens, err = t.c.tokens(ctx, ids, d.Audience, tokenLeast); err != nil {
+			return nil, err
+		}
+	}
+	t.c.say("one more proxy, %s.%s", id.Name, id.Namespace)
+	before, err := t.scrape(ctx)
+	if err != nil {
+		return nil, err
+	}
+	j, err := t.c.fleet.Join(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	after, err := t.scrape(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if rises, err := after.Since(before); err == nil { // otherwise a replica has come or gone
+		j.CacheHits, j.CacheMisses = rises[`xds_cache_reads{type="hit"}`], rises[`xds_cache_reads{type="miss"}`]
+	}
+	return j, nil
+}
+
+// stillLimit bounds the wait until nobody changes the mesh any more.
+const stillLimit = 100 * time.Second
+
+// awaitStill waits until istiod is told of no change: one that is told all
+// the time pushes seldom, since it waits for more, and looks quiet. Istiod
+// itself changes ServiceEntries: it gives each an address, one after the
+// other. In a cluster where that never ends the trial goes on, and says so.
+func (t *controlTrial) awaitStill(ctx context.Context) error {
+	wait := max(t.c.study.Control.Quiet, t.levels.DebounceAfter+settleQuiet)
+	before, err := t.scrape(ctx)
+	if err != nil {
+		return err
+	}
+	for limit := time.Now().Add(stillLimit); ; {
+		if err := wake.Pause(ctx, wait); err != nil {
+			return err
+		}
+		after, err := t.scrape(ctx)
+		if err != nil {
+			return err
+		}
+		updates, err := inbound(before, after)
+		switch {
+		case updates == 0 && err == nil:
+			return nil
+		case time.Now().After(limit):
+			t.warn("the mesh was never still: istiod was told of %.0f changes in the last %v before the window", updates, wait)
+			return nil
+		}
+		t.c.say("istiod is still told of changes: %.0f in %v", updates, wait)
+		before = after
+	}
+}
+
+// inbound is how many changes istiod was told of between two scrapes.
+func inbound(before, after observe.Scrape) (float64, error) {
+	rises, err := after.Since(before) // an error: a replica has come or gone
+	if err != nil {
+		return 0, err
+	}
+	sum := 0.0
+	for series, rise := range rises {
+		if strings.HasPrefix(series, metricInbound) {
+			sum += rise
+		}
+	}
+	return sum, nil
+}
+
+// metricInbound counts the changes that istiod is told of, by type.
+// See istio.io/istio/pilot/pkg/xds/monitoring.go.
+const metricInbound = "pilot_inbound_updates"
+
+// scrape reads the metrics of all replicas.
+func (t *controlTrial) scrape(ctx context.Context) (observe.Scrape, error) {
+	pods, err := t.c.mesh.Pods(ctx)
+	if err != nil {
+		return observe.Scrape{}, err
+	}
+	s, err := observe.ScrapeAll(ctx, t.c.replicas(pods))
+	if err != nil {
+		return s, fmt.Errorf("metrics of istiod: %w", err)
+	}
+	return s, nil
+}

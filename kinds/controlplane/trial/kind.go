@@ -1,0 +1,53 @@
+package trial
+
+import (
+	"context"
+	"errors"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Kind is the kind of study that changes configuration and watches it
+// reach the sidecars.
+var Kind runner.Kind = controlKind{}
+
+type controlKind struct{}
+
+// Check implements [Kind]: it finds what the driver of changes would refuse.
+func (controlKind) Check(plan *study.Plan) error { return checkControl(plan) }
+
+// Fit implements [Kind].
+func (controlKind) Fit(ctx context.Context, o *runner.Options, _ *study.Plan) ([]record.Component, error) {
+	if o.Control == nil {
+		return nil, errs.Usage("mesh %s has no control plane that could be studied", o.Mesh.Name())
+	}
+	return o.Mesh.Check(ctx, o.Lab.RESTConfig(), nil)
+}
+
+// Deploy implements [Kind].
+func (controlKind) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage, error) {
+	r.Tell(runner.Event{Stage: "deploy", Text: "deploying the simulated sidecars' pod"})
+	c, err := deployControl(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Restore implements [Kind]: istiod's levers, and the simulated pods.
+func (controlKind) Restore(ctx context.Context, r runner.Remains) (err error) {
+	plane, done, err := r.Control(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	world, err := population.New(r.Config)
+	if err != nil {
+		return err
+	}
+	return restoreControl(ctx, r.Kube, plane, world, r.Run)
+}

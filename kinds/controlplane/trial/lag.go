@@ -1,0 +1,98 @@
+package trial
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/xds"
+)
+
+// judgeLag checks how late the simulated sidecars were. When a message was
+// received is the kernel's time of its last byte, which no lateness moves; but
+// the sidecar reads, works and answers later, so that every acknowledgement,
+// and with it the convergence, is later by that. Both that lag and the whole
+// turn, from a receipt until what there was to say about it was written, are
+// weighed against the convergence. An acknowledgement that waits for what
+// istiod has yet to send, as Envoy's of new clusters does for their endpoints,
+// is no lateness. Where the kernel gives no times, the lag of timers is all
+// that is known; then it is in the times of receipt too.
+func (t *controlTrial) judgeLag(events []record.Event, sum toll, check func(string, bool, string, ...any), warn func(string, ...any)) {
+	const name = "simulator-lag"
+	a := t.accountAfter
+	if a.LagCount == 0 {
+		check(name, false, "nothing tells how late the simulated sidecars were: no message and no timer was seen in the window")
+		return
+	}
+	lag := fmt.Sprintf("the simulated sidecars read what had arrived late by %.0f us at the median and %.0f at p99", a.Lag.P50, a.Lag.P99)
+	if a.LagSource == xds.LagTimer {
+		lag = fmt.Sprintf("the simulated sidecars' timers were late by %.0f us at the median and %.0f at p99", a.Lag.P50, a.Lag.P99)
+		warn("the kernel gave no times of what arrived: receipts are later by what the simulated sidecars took to read, about as late as their timers are")
+	}
+	acks := acknowledged(events)
+	if len(acks) == 0 {
+		// Nothing to weigh it against; where nothing was to come, nothing is
+		// wrong with that.
+		check(name, sum.due == 0 && a.Lag.P99 <= mostSimulatorLag, "%s; of %d pairs of a change and a sidecar none was acknowledged to compare that with (at most %.0f us)", lag, sum.due, mostSimulatorLag)
+		return
+	}
+	ok := true
+	var beside []string
+	for _, q := range []struct {
+		name string
+		q    float64
+		lag  float64
+	}{{"median", 0.5, max(a.Lag.P50, a.Turn.P50)}, {"p99", 0.99, max(a.Lag.P99, a.Turn.P99)}} {
+		whole := ranked(acks, q.q)
+		limit := min(max(leastSimulatorLag, maxSimulatorLag*whole), max(mostSimulatorLag, tinySimulatorLag*whole))
+		ok = ok && q.lag <= limit
+		beside = append(beside, fmt.Sprintf("%.0f us at the %s (limit %.0f)", whole, q.name, limit))
+	}
+	check(name, ok, "%s (%s), and had answered %.0f and %.0f us after the receipt, beside a convergence of %s and %s",
+		lag, a.LagSource, a.Turn.P50, a.Turn.P99, beside[0], beside[1])
+}
+
+// acknowledged are the times from commits to the acknowledgements of simulated
+// sidecars, microseconds in order.
+func acknowledged(events []record.Event) (acks []float64) {
+	for _, e := range events {
+		for _, us := range e.Seen.AckedUS {
+			if us != never {
+				acks = append(acks, float64(us))
+			}
+		}
+	}
+	slices.Sort(acks)
+	return acks
+}
+
+// ranked is a quantile of values in order: the smallest that as many of them
+// do not exceed; 0 of none.
+func ranked(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	return values[max(0, int(math.Ceil(q*float64(len(values))))-1)]
+}
+
+// judgeCosts weighs the simulated sidecars' own cost.
+func (t *controlTrial) judgeCosts(warn func(string, ...any)) {
+	simulator, istiod := t.out.CPU[partSimulator].TotalS(), t.out.CPU[record.PartControl].TotalS()
+	if istiod > 0 && simulator > maxSimulatorShare*istiod {
+		warn("the simulated sidecars used %.0f%% of the CPU that istiod used", 100*simulator/istiod)
+	}
+}
+
+// maxProbeShare is how much of the machine's CPU the real sidecars may use
+// before it is said: they carry no traffic of the study's, so that most of it
+// is for being asked what they have in force.
+const maxProbeShare = 0.05
+
+// judgeProbe weighs what it costs to look at real Envoys.
+func (t *controlTrial) judgeProbe(warn func(string, ...any)) {
+	own, all := t.out.CPU[record.PartServerProxy].TotalS(), t.out.CPU[record.PartMachine].TotalS()
+	if t.c.study.Control.Traffic == nil && all > 0 && own > maxProbeShare*all {
+		warn("the real sidecars used %.0f%% of the CPU that the machine used, most of it to say what they have in force: that is in what this trial measured", 100*own/all)
+	}
+}

@@ -1,0 +1,93 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"k8s.io/client-go/rest"
+)
+
+// planeState is istiod at one moment: its pods and what they have counted.
+type planeState struct {
+	pods   []mesh.ControlPod
+	scrape observe.Scrape
+	// api is kube-apiserver's page of metrics; nil where it may not be read.
+	api   []observe.Metric
+	apiAt time.Time
+}
+
+// lives names the containers that make up the control plane; a container
+// that was restarted has another life.
+func (s planeState) lives() []string {
+	var out []string
+	for _, p := range s.pods {
+		out = append(out, containerLife(p))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// containerLife names one container; restarted it has another name.
+func containerLife(p mesh.ControlPod) string {
+	return fmt.Sprintf("%s (restart %d)", p.Name, p.Restarts)
+}
+
+// same tells whether istiod lived on from one moment to another.
+func (s planeState) same(after planeState) bool { return slices.Equal(s.lives(), after.lives()) }
+
+// diff says which of istiod's containers ended or came between two moments.
+func (s planeState) diff(after planeState) string {
+	before, now := s.lives(), after.lives()
+	var parts []string
+	for _, life := range before {
+		if !slices.Contains(now, life) {
+			parts = append(parts, life+" ended")
+		}
+	}
+	for _, life := range now {
+		if !slices.Contains(before, life) {
+			parts = append(parts, life+" came")
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// look reads the metrics of all replicas and of kube-apiserver.
+func (c *controlPlane) look(ctx context.Context) (planeState, error) {
+	var s planeState
+	var err error
+	if s.pods, err = c.mesh.Pods(ctx); err != nil {
+		return s, err
+	}
+	if s.scrape, err = observe.ScrapeAll(ctx, c.replicas(s.pods)); err != nil {
+		return s, fmt.Errorf("metrics of istiod: %w", err)
+	}
+	client, err := rest.HTTPClientFor(c.config)
+	if err != nil {
+		return s, err
+	}
+	// Refused or broken: then there is no cost of the API server, and that is
+	// what the record says.
+	s.api, _, _ = observe.APIServer(ctx, client, c.config.Host)
+	s.apiAt = time.Now()
+	return s, nil
+}
+
+// replicas are the ways to istiod's own pages.
+func (c *controlPlane) replicas(pods []mesh.ControlPod) []observe.Replica {
+	var out []observe.Replica
+	for _, p := range pods {
+		out = append(out, observe.Replica{Name: p.Name, HTTP: c.istiodHTTP(p)})
+	}
+	return out
+}
+
+func (c *controlPlane) istiodHTTP(p mesh.ControlPod) *http.Client {
+	return c.Dialer.Client(p.Namespace, p.Name, p.AdminPort)
+}

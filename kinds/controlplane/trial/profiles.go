@@ -1,0 +1,142 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/runner"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/record"
+	"golang.org/x/sync/errgroup"
+)
+
+// Profiles of istiod.
+const (
+	profileLeast = 5 * time.Second
+	profileMost  = 30 * time.Second
+	profileTop   = 20 // functions in each table
+)
+
+// profiles takes profiles of all of istiod's replicas while the cell's changes
+// are made once more, after the window, so that they disturb nothing that is
+// measured: once for each cell, in the first block that gets to it. A search,
+// whose cells are many and whose time is short, takes none.
+func (t *controlTrial) profiles(ctx context.Context) []runner.Artefact {
+	key := t.job.Cell.Key()
+	if t.job.Block > 0 || len(t.c.study.Search) > 0 || t.c.profiled[key] || !t.before.same(t.after) || len(t.after.pods) == 0 {
+		return nil
+	}
+	t.c.profiled[key] = true
+	t.c.say("profiles of istiod, while the changes are made again")
+	out, err := t.takeProfiles(ctx)
+	if err != nil && ctx.Err() == nil {
+		t.warn("profiles of istiod: %v", err)
+	}
+	return out
+}
+
+func (t *controlTrial) takeProfiles(ctx context.Context) (files []runner.Artefact, err error) {
+	again, err := t.c.newDriver(ctx, churnSpec(t.c.study, t.job.Cell, t.levels, trialLabel(t.c.Run, t.job.ID)+"-p", t.job.Seed))
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if cleanErr := cleanUp(again); err == nil {
+			err = cleanErr
+		}
+	}()
+	if err := wake.Pause(ctx, t.levels.DebounceAfter+settleQuiet); err != nil {
+		return nil, err
+	}
+	length := min(profileMost, max(profileLeast, t.c.study.ChangeTime(t.job.Cell)+t.levels.DebounceAfter+time.Second))
+	driving, stop := context.WithTimeout(ctx, length)
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	defer stop() // first, or a failure would wait for the last change
+	wait.Go(func() {
+		// Who gets which change is not looked at.
+		_, _ = again.Drive(driving, time.Now(), func(context.Context, []record.Marker) error { return nil })
+	})
+	servers := t.c.replicas(t.after.pods)
+	taken := make([]replicaProfiles, len(servers))
+	group, groupCtx := errgroup.WithContext(ctx)
+	for i, server := range servers {
+		group.Go(func() (err error) {
+			taken[i], err = profileReplica(groupCtx, server, length)
+			return err
+		})
+	}
+	err = group.Wait()
+	for i, one := range taken {
+		for _, kind := range []string{observe.ProfileCPU, observe.ProfileMutex, observe.ProfileBlock, observe.ProfileHeap} {
+			if one.raw[kind] == nil {
+				continue
+			}
+			more, summary, parseErr := t.profileFiles(i, kind, one)
+			if parseErr != nil {
+				t.warn("%s profile of %s: %v", kind, servers[i].Name, parseErr)
+			}
+			files = append(files, more...)
+			if summary != nil {
+				t.out.Control.Profiles = append(t.out.Control.Profiles, *summary)
+			}
+		}
+	}
+	return files, err
+}
+
+// replicaProfiles are one replica's profiles in pprof's form by kind, and
+// those that count from its start as they were before.
+type replicaProfiles struct {
+	raw, before map[string][]byte
+	seconds     float64
+}
+
+func profileReplica(ctx context.Context, server observe.Replica, length time.Duration) (replicaProfiles, error) {
+	out := replicaProfiles{raw: map[string][]byte{}, before: map[string][]byte{}}
+	var err error
+	begin := time.Now()
+	for _, kind := range []string{observe.ProfileMutex, observe.ProfileBlock} {
+		if out.before[kind], err = observe.FetchProfile(ctx, server, kind, 0); err != nil {
+			return out, err
+		}
+	}
+	if out.raw[observe.ProfileCPU], err = observe.FetchProfile(ctx, server, observe.ProfileCPU, length); err != nil {
+		return out, err
+	}
+	for _, kind := range []string{observe.ProfileMutex, observe.ProfileBlock, observe.ProfileHeap} {
+		if out.raw[kind], err = observe.FetchProfile(ctx, server, kind, 0); err != nil {
+			return out, err
+		}
+	}
+	out.seconds = time.Since(begin).Seconds()
+	return out, nil
+}
+
+// profileFiles are the files of one profile, and its dearest functions.
+func (t *controlTrial) profileFiles(replica int, kind string, p replicaProfiles) ([]runner.Artefact, *record.Profile, error) {
+	name := fmt.Sprintf("istiod-%d-%s", replica, kind)
+	files := []runner.Artefact{{Profile: true, Name: name + ".pb.gz", Data: p.raw[kind]}}
+	stacks, err := profile.ReadPprof(bytes.NewReader(p.raw[kind]))
+	if before := p.before[kind]; before != nil && err == nil {
+		var had *profile.Profile
+		if had, err = profile.ReadPprof(bytes.NewReader(before)); err == nil {
+			stacks, err = profile.Since(had, stacks)
+		}
+	}
+	if err != nil {
+		return files, nil, err
+	}
+	out := &record.Profile{Replica: replica, Kind: kind, Unit: stacks.Unit, Total: stacks.Total(), Seconds: p.seconds,
+		Flat: stacks.Top(profileTop), Cumulative: stacks.TopCumulative(profileTop)}
+	if out.Total > 0 {
+		files = append(files, runner.Artefact{Profile: true, Name: name + ".svg", Data: []byte(stacks.Flame(fmt.Sprintf("istiod %d, %s: %s", replica, kind, t.c.label(t.job.Cell))))})
+		out.Flame = t.job.ID + "-" + name + ".svg"
+	}
+	return files, out, nil
+}

@@ -1,0 +1,133 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+	appsv1 "k8s.io/api/apps/v1"
+	authv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ensureReal brings the real pods to the number that a cell asks for, made
+// anew where a lever that is read at a sidecar's start has changed, and finds
+// them. They live in the namespace that Sidecars of scope namespace are for.
+func (c *controlPlane) ensureReal(ctx context.Context, l study.ControlLevels, levers mesh.Levers) error {
+	c.reals = nil
+	namespace := levers.Namespaces[0]
+	if l.RealPods == 0 && c.wish == "" {
+		return nil
+	}
+	deployments := c.Kube.AppsV1().Deployments(namespace)
+	if l.RealPods == 0 {
+		c.wish = ""
+		err := deployments.Delete(ctx, site.RoleReal, metav1.DeleteOptions{PropagationPolicy: site.Ptr(metav1.DeletePropagationForeground)})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove the real pods: %w", err)
+		}
+		return nil
+	}
+	wish := fmt.Sprintf("delta=%s dns=%s", levers.Delta, levers.DNSCapture)
+	c.say("%d real pods with sidecars", l.RealPods)
+	d, err := c.realDeployment(namespace, l.RealPods, wish)
+	if err != nil {
+		return err
+	}
+	if _, err = deployments.Create(ctx, d, metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
+		_, err = deployments.Update(ctx, d, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("make the real pods: %w", err)
+	}
+	c.wish = wish
+	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
+	defer cancel()
+	if err := lab.WaitDeployment(limited, c.Kube, namespace, site.RoleReal); err != nil {
+		return errs.WithHint(err, "kubectl -n %s describe pods -l %s=%s", namespace, mesh.AppLabel, site.RoleReal)
+	}
+	return c.findReal(limited, namespace, l.RealPods)
+}
+
+// findReal opens lines to the real pods' sidecars.
+func (c *controlPlane) findReal(ctx context.Context, namespace string, count int) error {
+	selector := mesh.AppLabel + "=" + site.RoleReal
+	if err := lab.WaitPods(ctx, c.Kube, namespace, selector, count); err != nil {
+		return err
+	}
+	pods, err := c.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return fmt.Errorf("list the real pods: %w", err)
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; lab.PodReady(pod) {
+			ref, err := c.NewPod(ctx, pod, c.o.Mesh)
+			if err != nil {
+				return err
+			}
+			c.reals = append(c.reals, ref)
+		}
+	}
+	return nil
+}
+
+// realDeployment makes workers with sidecars.
+func (c *controlPlane) realDeployment(namespace string, count int, wish string) (*appsv1.Deployment, error) {
+	w := mesh.Workload{Name: site.RoleReal, Namespace: namespace, ControlPort: site.WorkerControlPort, Proxy: &mesh.Proxy{
+		MTLS: study.MTLSPermissive, Telemetry: study.TelemetryOff, Concurrency: "2", CPULimit: study.CPULimitNone}}
+	pod := site.WorkerPod(w, c.o.Lab.Images(), c.Run)
+	if err := c.o.Mesh.Decorate(w, &pod); err != nil {
+		return nil, err
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations["meshtrial.dev/made-with"] = wish
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: site.RoleReal, Namespace: namespace, Labels: site.Labels(c.Run, site.RoleReal)},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: site.Ptr(int32(count)),
+			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: site.RoleReal}},
+			Template: pod,
+		},
+	}, nil
+}
+
+// tokenLeast is the shortest life of a token that an API server gives
+// (ValidateTokenRequest in Kubernetes' pkg/apis/authentication/validation).
+const tokenLeast = 10 * time.Minute
+
+// tokenLife is how long the tokens of a trial's fleet are needed: sidecars
+// whose stream ends show theirs again, until the trial's last wait is over.
+func (t *controlTrial) tokenLife() time.Duration {
+	connect := connectWaits * (connectLeast + time.Duration(len(t.ids))*connectEach)
+	window := t.c.study.Control.Idle + 2*t.c.study.ChangeTime(t.job.Cell) + t.c.study.Control.Settle // drivers may be late
+	return connect + window + tokenLeast
+}
+
+// tokens asks for a service account's token for each identity, as the kubelet
+// does for an agent.
+func (c *controlPlane) tokens(ctx context.Context, ids []population.Identity, audience string, life time.Duration) (map[string]string, error) {
+	out := map[string]string{}
+	for _, id := range ids {
+		key := id.Namespace + "/" + id.ServiceAccount
+		if out[key] != "" {
+			continue
+		}
+		request := &authv1.TokenRequest{Spec: authv1.TokenRequestSpec{Audiences: []string{audience}, ExpirationSeconds: site.Ptr(int64(life.Seconds()))}}
+		answer, err := c.Kube.CoreV1().ServiceAccounts(id.Namespace).CreateToken(ctx, id.ServiceAccount, request, metav1.CreateOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("token of service account %s: %w", key, err)
+		}
+		out[key] = answer.Status.Token
+	}
+	return out, nil
+}

@@ -1,0 +1,146 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/signals"
+)
+
+// scrapeEvery is how often istiod's metrics are recorded in a window: often
+// enough for rates over a few seconds, and a fraction of a percent of a CPU.
+const scrapeEvery = 5 * time.Second
+
+// seriesWatch records istiod's metrics while a trial makes its changes.
+// Without a recorder it does nothing.
+type seriesWatch struct {
+	scraper *signals.Scraper
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
+	mu      sync.Mutex
+	err     error
+	times   int    // that it was to record
+	lacking int    // of them, when something could not be read
+	example string // of what
+}
+
+// watchSeries records once now, then every few seconds until it is stopped.
+func (t *controlTrial) watchSeries(ctx context.Context) *seriesWatch {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &seriesWatch{cancel: cancel}
+	if t.c.series == nil {
+		return w
+	}
+	w.scraper = &signals.Scraper{Recorder: t.c.series, Discover: t.c.seriesTargets}
+	w.scrape(ctx)
+	w.done.Go(func() {
+		ticker := time.NewTicker(scrapeEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				w.scrape(ctx)
+			}
+		}
+	})
+	return w
+}
+
+// scrape records what can be read; what cannot is recorded as down.
+func (w *seriesWatch) scrape(ctx context.Context) {
+	_, problems, err := w.scraper.Scrape(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.times++
+	if err != nil {
+		w.err = err
+	}
+	if len(problems) > 0 {
+		if w.lacking++; w.example == "" {
+			w.example = strings.Join(problems, "; ")
+		}
+	}
+}
+
+// stop ends the recording, and says what went wrong with it.
+func (w *seriesWatch) stop() error {
+	w.cancel()
+	w.done.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lacking > 0 {
+		return errors.Join(w.err, fmt.Errorf("%d of %d times something could not be read, first %s", w.lacking, w.times, w.example))
+	}
+	return w.err
+}
+
+// seriesTargets are istiod's replicas, with the labels that Prometheus gives
+// them in a cluster.
+func (c *controlPlane) seriesTargets(ctx context.Context) ([]signals.Target, error) {
+	pods, err := c.mesh.Pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []signals.Target
+	for _, p := range pods {
+		out = append(out, signals.Target{
+			Labels: map[string]string{"job": "istiod", "app": "istiod", "namespace": p.Namespace, "pod": p.Name,
+				"instance": fmt.Sprintf("%s:%d", p.IP, p.AdminPort)},
+			Fetch: func(ctx context.Context) (io.ReadCloser, error) { return c.metricsPage(ctx, p) },
+		})
+	}
+	return out, nil
+}
+
+func (c *controlPlane) metricsPage(ctx context.Context, p mesh.ControlPod) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Name+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.istiodHTTP(p).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		return nil, fmt.Errorf("metrics of %s: %s", p.Name, resp.Status)
+	}
+	return resp.Body, nil
+}
+
+// recordConvergence adds the trial's true convergence to the series.
+func (t *controlTrial) recordConvergence(events []record.Event) error {
+	if t.c.series == nil {
+		return nil
+	}
+	labels := map[string]string{"job": "meshtrial", "trial": t.job.ID}
+	c := signals.NewConvergence(labels)
+	if err := t.c.series.Append(t.out.Window.Start, c.Samples()); err != nil {
+		return err
+	}
+	for _, e := range events {
+		for _, us := range e.Seen.AckedUS {
+			if us != never {
+				c.Observe(float64(us) / 1e6)
+			}
+		}
+		for range e.Missed {
+			c.Miss()
+		}
+	}
+	end := t.out.Window.Start.Add(time.Duration(t.out.Window.Seconds * float64(time.Second)))
+	return t.c.series.Append(end, c.Samples())
+}

@@ -1,0 +1,216 @@
+package trial
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/load/arrival"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/xds"
+)
+
+// namespaceName is the population's namespace for a name that a study uses:
+// STEM-1 is the first. Other names stay as they are.
+func namespaceName(c *study.Control, name string) string {
+	number, ok := strings.CutPrefix(name, c.Namespace+"-")
+	n, err := strconv.Atoi(number)
+	if !ok || err != nil || n < 1 || strconv.Itoa(n) != number {
+		return name
+	}
+	return population.Namespace(n - 1)
+}
+
+// sizesOf is the population that a cell asks for.
+func sizesOf(c *study.Control, l study.ControlLevels) population.Sizes {
+	return population.Sizes{
+		Namespaces: l.Namespaces, Services: l.Services, EndpointsPerService: l.Endpoints, Proxies: l.Proxies, Gateways: l.Gateways,
+		ServiceEntries: l.ServiceEntries, VirtualServices: l.VirtualServices, DestinationRules: l.DestinationRules,
+		GatewayResources: l.GatewayResources, AuthorizationPolicies: l.AuthorizationPolicies,
+		DummyNamespace: namespaceName(c, c.DummiesNamespace),
+		ServiceEntry: population.ServiceEntryOptions{
+			Host: c.ServiceEntry.Host, Port: c.ServiceEntry.Port, Resolution: c.ServiceEntry.Resolution,
+		},
+	}
+}
+
+// leversOf are the levers that a cell asks for.
+func leversOf(c *study.Control, cell record.Cell, sizes population.Sizes) mesh.Levers {
+	l := mesh.LeversOf(effectiveLevers(cell))
+	l.Namespaces = []string{namespaceName(c, c.ScopeNamespace)}
+	for i, host := range l.SidecarHosts {
+		namespace, name, _ := strings.Cut(host, "/")
+		l.SidecarHosts[i] = namespaceName(c, namespace) + "/" + name
+	}
+	l.Workload = map[string]string{population.AppLabel: firstWorkload(l.Namespaces[0], sizes)}
+	return l
+}
+
+// firstWorkload is the workload of a namespace of the population that a
+// Sidecar of scope workload selects.
+func firstWorkload(namespace string, sizes population.Sizes) string {
+	for i := range min(sizes.Services, sizes.Namespaces) {
+		if s := sizes.Service(i); s.Namespace == namespace && s.Endpoints > 0 {
+			return s.Name
+		}
+	}
+	return population.ClientsDeployment
+}
+
+// effectiveLevers leaves out the factors that have no effect in the cell, so
+// that those levers stand at their defaults.
+func effectiveLevers(cell record.Cell) record.Cell {
+	out := record.Cell{}
+	for factor, level := range cell {
+		if level != study.NotApplicable {
+			out[factor] = level
+		}
+	}
+	return out
+}
+
+// churnSpec says what changes in a trial of a cell.
+func churnSpec(s *study.Study, cell record.Cell, l study.ControlLevels, trial string, seed uint64) churn.Spec {
+	kind, burst := l.Arrival()
+	spec := churn.Spec{
+		Trial: trial, Kind: l.Change, Arrival: kind, BurstSize: burst,
+		Shape: shapeOf(l.ChangeRate), Objects: s.Control.Objects, Endpoints: endpointsBy[s.Control.EndpointsBy],
+		Count: s.ChangesIn(cell), Seed: seed,
+		Population: sizesOf(s.Control, l),
+	}
+	if s.Control.ChurnsTraffic(l.Change) {
+		on := trafficService(s.Control, namespaceName(s.Control, s.Control.ScopeNamespace))
+		spec.On = &on
+	}
+	if d := l.DiscoverySelectors; d != nil {
+		spec.DiscoverySelector = d.Key + "=" + d.Value
+		if d.Not {
+			spec.DiscoverySelector = d.Key + "!=" + d.Value
+		}
+	}
+	if kind == study.ArrivalBurst && burst == 0 {
+		spec.BurstSize = spec.Count
+	}
+	if l.Change == study.ChangeTrace {
+		spec.Trace = &churn.Trace{}
+		for _, c := range s.Control.Trace {
+			spec.Trace.Changes = append(spec.Trace.Changes, churn.TraceChange{OffsetNS: int64(c.At), Kind: c.Change})
+		}
+	}
+	return spec
+}
+
+// endpointsBy are the driver's words for who writes EndpointSlices.
+var endpointsBy = map[string]string{
+	study.EndpointsByControllers: churn.EndpointsControllers,
+	study.EndpointsBySlices:      churn.EndpointsDirect,
+}
+
+// shapeOf is a rate of changes as schedules have it.
+func shapeOf(r study.ChangeRate) arrival.Shape {
+	if len(r.Parts) == 0 {
+		return arrival.Shape{}
+	}
+	first := r.Parts[0]
+	switch r.Kind {
+	case study.RateRamp:
+		return arrival.Shape{Kind: arrival.Ramp, FromRPS: first.From, ToRPS: first.To, OverS: first.For.Seconds()}
+	case study.RateSteps:
+		out := arrival.Shape{Kind: arrival.Steps}
+		for _, p := range r.Parts {
+			out.Steps = append(out.Steps, arrival.Step{RateRPS: p.From, DurationS: p.For.Seconds()})
+		}
+		return out
+	}
+	return arrival.Shape{Kind: arrival.Constant, RateRPS: first.From}
+}
+
+// fleetSpec is the fleet of a cell: who connects to istiod, and how they
+// behave.
+func fleetSpec(c *study.Control, l study.ControlLevels, ids []population.Identity, d mesh.Discovery, seed uint64) (xds.Spec, error) {
+	spec := xds.DefaultSpec(d.Plaintext)
+	spec.Mode = l.XDS
+	spec.StreamsPerConnection = shared(c.StreamsPerConnection, len(ids), l.IstiodReplicas)
+	spec.DNSCapture = l.DNSCapture
+	spec.Seed = seed
+	spec.Mesh = xds.Mesh{ClusterID: d.ClusterID, IstioVersion: d.Version}
+	if c.Security == study.SecurityTLS {
+		spec.Addresses = []string{d.TLS}
+		spec.Security = xds.Security{Mode: xds.SecurityToken, RootCA: string(d.RootCA), ServerName: d.ServerName}
+	}
+	for _, id := range ids {
+		p := xds.Proxy{Type: id.Type, Name: id.Name, Namespace: id.Namespace, IP: id.IP,
+			ServiceAccount: id.ServiceAccount, Node: id.Node, Labels: id.Labels}
+		for _, port := range id.Ports {
+			p.Ports = append(p.Ports, xds.Port{Name: port.Name, ContainerPort: port.ContainerPort, Protocol: port.Protocol})
+		}
+		spec.Proxies = append(spec.Proxies, p)
+	}
+	if l.Clients != study.ClientsGood && l.Clients != study.NotApplicable {
+		for _, i := range badProxies(len(ids), float64(c.BadShare)) {
+			spec.Proxies[i].Behaviour = l.Clients
+		}
+	}
+	return spec, nil
+}
+
+// connectionsEach is how many connections each of several istiods has at least
+// on average, where there are as many proxies.
+const connectionsEach = 16
+
+// shared is how many proxies share a connection. The cluster gives each
+// connection to one of istiod's replicas by chance: of few connections one
+// replica could get all, so where there are several no more proxies share one
+// than leaves each replica a fair part.
+func shared(want, proxies, replicas int) int {
+	if replicas < 2 {
+		return want
+	}
+	return max(1, min(want, proxies/(connectionsEach*replicas)))
+}
+
+// badProxies picks the proxies that misbehave, spread evenly, at least one.
+func badProxies(n int, share float64) []int {
+	if n == 0 {
+		return nil
+	}
+	bad := min(n, max(1, int(share*float64(n)+0.5)))
+	out := make([]int, bad)
+	for i := range out {
+		out[i] = i * n / bad
+	}
+	return out
+}
+
+// visibility is what the levers let proxies see.
+func visibility(l mesh.Levers) churn.Visibility {
+	v := churn.Visibility{ExportTo: l.ExportTo}
+	switch l.SidecarScope {
+	case study.SidecarScopeMesh:
+		v.EgressHosts = func(population.Identity) []string { return l.SidecarHosts }
+	case study.SidecarScopeNamespace, study.SidecarScopeWorkload:
+		v.EgressHosts = func(p population.Identity) []string {
+			for _, ns := range l.Namespaces {
+				if p.Namespace == ns && (l.SidecarScope == study.SidecarScopeNamespace || p.Workload == l.Workload[population.AppLabel]) {
+					return l.SidecarHosts
+				}
+			}
+			return nil
+		}
+	}
+	return v
+}
+
+// trialLabel is a trial's name in the names of what its changes make: at most
+// 20 letters, and different in every attempt at a run.
+func trialLabel(run, id string) string {
+	suffix := run
+	if len(suffix) > 4 {
+		suffix = suffix[len(suffix)-4:]
+	}
+	return fmt.Sprintf("%s-%s", id, suffix)
+}

@@ -1,0 +1,220 @@
+package trial
+
+import (
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/xds"
+)
+
+const controlText = `
+name: control
+question: Which?
+control: {changes: 4, namespace: test, scope_namespace: test-2, dummies_namespace: test-1, security: tls, bad_share: 20%}
+settings: {namespaces: 3, services: 9, proxies: 10, gateways: 1, service_entries: 5, change: mixed}
+`
+
+// controlCell is the one cell of a study of the control plane, with sets.
+func controlCell(t *testing.T, sets ...string) (*study.Study, record.Cell, study.ControlLevels) {
+	t.Helper()
+	plan := studytest.Plan(t, controlText, sets...)
+	if err := Kind.Check(plan); err != nil {
+		t.Fatal(err)
+	}
+	l, err := study.ControlOf(plan.Cells[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.Study, plan.Cells[0], l
+}
+
+func TestNamespaceName(t *testing.T) {
+	c := &study.Control{Namespace: "test"}
+	for in, want := range map[string]string{
+		"test-1": population.Namespace(0), "test-12": population.Namespace(11), "test-0": "test-0", "test-01": "test-01",
+		"istio-system": "istio-system", "*": "*", ".": ".", "test-": "test-", "test-x": "test-x", "best-1": "best-1",
+	} {
+		if got := namespaceName(c, in); got != want {
+			t.Errorf("%s is %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestLeversOfCell(t *testing.T) {
+	s, cell, l := controlCell(t, "sidecar_scope=namespace", "sidecar_hosts=test-2/*,istio-system/*", "debounce_after=250ms")
+	sizes := sizesOf(s.Control, l)
+	if sizes.DummyNamespace != population.Namespace(0) || sizes.Services != 9 || sizes.ServiceEntries != 5 || sizes.Gateways != 1 {
+		t.Errorf("sizes %+v", sizes)
+	}
+	levers := leversOf(s.Control, cell, sizes)
+	second := population.Namespace(1)
+	if levers.SidecarScope != "namespace" || levers.DebounceAfter != "250ms" || !slices.Equal(levers.Namespaces, []string{second}) ||
+		!slices.Equal(levers.SidecarHosts, []string{second + "/*", "istio-system/*"}) || levers.Workload[population.AppLabel] != "svc-1" {
+		t.Errorf("levers %+v", levers)
+	}
+	// Without a Sidecar its hosts do not apply, and must not reach the mesh
+	// as a level.
+	_, cell, _ = controlCell(t)
+	if cell[study.FactorSidecarHosts] != study.NotApplicable {
+		t.Fatalf("hosts %s", cell[study.FactorSidecarHosts])
+	}
+	if levers := leversOf(s.Control, cell, sizes); slices.Contains(levers.SidecarHosts, study.NotApplicable+"/") {
+		t.Errorf("hosts %v", levers.SidecarHosts)
+	}
+}
+
+func TestFleetSpec(t *testing.T) {
+	s, _, l := controlCell(t, "clients=never-acks", "xds=sotw")
+	var ids []population.Identity
+	for i := range 10 {
+		ids = append(ids, population.Identity{Type: population.Sidecar, Name: string(rune('a' + i)), Namespace: "mm-0", IP: "240.0.0.1",
+			ServiceAccount: population.ServiceAccount, Labels: map[string]string{"app": "x"}, Ports: []population.Port{{Name: "http", ContainerPort: 8080, Protocol: "TCP"}}})
+	}
+	d := mesh.Discovery{Plaintext: "istiod:15010", TLS: "istiod:15012", ServerName: "istiod.istio-system.svc", RootCA: []byte("PEM"), Version: "1.31", ClusterID: "c"}
+	spec, err := fleetSpec(s.Control, l, ids, d, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Security.Tokens = map[string]string{"mm-0/" + population.ServiceAccount: "token"}
+	if err := spec.Validate(); err != nil {
+		t.Error(err)
+	}
+	bad := 0
+	for _, p := range spec.Proxies {
+		if p.Behaviour == xds.BehaviourNeverAcks {
+			bad++
+		}
+	}
+	if bad != 2 || spec.Mode != xds.ModeSotW || spec.Addresses[0] != "istiod:15012" || spec.Security.Mode != xds.SecurityToken || spec.Mesh.ClusterID != "c" || spec.Proxies[3].Ports[0].ContainerPort != 8080 {
+		t.Errorf("%d misbehave in %+v", bad, spec)
+	}
+	// The levels of factor clients are the fleet's own words.
+	for _, level := range []string{study.ClientsSlowReader, study.ClientsNeverAcks, study.ClientsRejects, study.ClientsReconnectStorm} {
+		if !slices.Contains(xds.Behaviours(), level) {
+			t.Errorf("no simulated sidecar behaves like %s", level)
+		}
+	}
+}
+
+// One replica of istiod has what the study says; several get enough
+// connections for chance to be fair.
+func TestShared(t *testing.T) {
+	for _, tt := range []struct{ want, proxies, replicas, shared int }{
+		{50, 20, 1, 50}, {50, 2000, 1, 50}, {50, 20, 2, 1}, {50, 0, 2, 1}, {50, 320, 2, 10}, {50, 2000, 2, 50}, {1, 2000, 4, 1},
+	} {
+		if got := shared(tt.want, tt.proxies, tt.replicas); got != tt.shared {
+			t.Errorf("%d a connection of %d proxies at %d replicas: %d, want %d", tt.want, tt.proxies, tt.replicas, got, tt.shared)
+		}
+	}
+}
+
+func TestBadProxies(t *testing.T) {
+	for _, tt := range []struct {
+		n     int
+		share float64
+		want  []int
+	}{{0, 0.5, nil}, {1, 0.01, []int{0}}, {10, 0.1, []int{0}}, {10, 0.3, []int{0, 3, 6}}, {3, 1, []int{0, 1, 2}}} {
+		if got := badProxies(tt.n, tt.share); !slices.Equal(got, tt.want) {
+			t.Errorf("%g of %d: %v, want %v", tt.share, tt.n, got, tt.want)
+		}
+	}
+}
+
+// Every kind of change that a study can name is one that the driver makes.
+func TestChurnSpec(t *testing.T) {
+	f, _ := study.FactorByName(study.FactorChange)
+	if len(f.Levels) < 15 {
+		t.Fatalf("kinds of change: %v", f.Levels)
+	}
+	for _, kind := range f.Levels {
+		sets := []string{"change=" + kind, "change_arrival=burst"}
+		if kind == study.ChangeTrace {
+			continue
+		}
+		s, cell, l := controlCell(t, sets...)
+		plan, err := churn.NewPlan(churnSpec(s, cell, l, trialLabel("20261121-141552-c85c", "b000-t00"), 1))
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		if len(plan.Changes) < 4 || plan.DurationNS() != 0 {
+			t.Errorf("%s: %d changes over %d ns, want 4 at once", kind, len(plan.Changes), plan.DurationNS())
+		}
+	}
+	if label := trialLabel("20261121-141552-c85c", "b000-t00"); label != "b000-t00-c85c" || len(label+"-p") > 20 {
+		t.Errorf("label %s", label)
+	}
+}
+
+// What a cell says of when changes come is when they come, and the study
+// knows how many there are and how long it takes.
+func TestChurnTimes(t *testing.T) {
+	for _, tt := range []struct {
+		sets []string
+		want []int64 // milliseconds
+	}{
+		{[]string{"change_rate=2"}, []int64{0, 500, 1000, 1500}},
+		{[]string{"change_rate=2", "change_arrival=burst:3"}, []int64{0, 0, 0, 1500}},
+		{[]string{"change_rate=ramp:0:2:1s"}, []int64{0, 1000, 1500, 2000}},
+		{[]string{"change_rate=steps:1:2s,10:1s"}, []int64{0, 1000, 2000, 2100}},
+		{[]string{"change_arrival=burst"}, []int64{0, 0, 0, 0}},
+	} {
+		s, cell, l := controlCell(t, append(tt.sets, "change=service")...)
+		plan, err := churn.NewPlan(churnSpec(s, cell, l, "t", 1))
+		if err != nil {
+			t.Errorf("%v: %v", tt.sets, err)
+			continue
+		}
+		var got []int64
+		for _, c := range plan.Changes {
+			got = append(got, c.OffsetNS/1e6)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%v: changes at %v ms, want %v", tt.sets, got, tt.want)
+		}
+		if long := s.ChangeTime(cell).Milliseconds(); s.ChangesIn(cell) != len(got) || long < got[len(got)-1] || long > got[len(got)-1]+500 {
+			t.Errorf("%v: the study says %d changes in %d ms", tt.sets, s.ChangesIn(cell), long)
+		}
+	}
+	s, cell, l := controlCell(t, "change=virtualservice", "control.objects=2")
+	plan, err := churn.NewPlan(churnSpec(s, cell, l, "t", 1))
+	if err != nil || plan.Changes[1].Op != "create" || plan.Changes[2].Op != "update" {
+		t.Errorf("the third change of two objects: %+v, %v", plan, err)
+	}
+	s, cell, l = controlCell(t, "change=endpoints-scale", "control.endpoints_by=slices")
+	if plan, err = churn.NewPlan(churnSpec(s, cell, l, "t", 1)); err != nil || plan.Changes[0].Late || len(plan.Changes[0].Markers) == 0 {
+		t.Errorf("slices of the driver's own: %+v, %v", plan, err)
+	}
+}
+
+func TestVisibility(t *testing.T) {
+	proxy := func(namespace, workload string) population.Identity {
+		return population.Identity{Type: population.Sidecar, Namespace: namespace, Workload: workload}
+	}
+	levers := mesh.Levers{ExportTo: "*", SidecarHosts: []string{"./*"}, Namespaces: []string{"mm-1"}, Workload: map[string]string{population.AppLabel: "svc-1"}}
+	for _, tt := range []struct {
+		scope                      string
+		selected, neighbour, other bool // have the Sidecar
+	}{{"none", false, false, false}, {"mesh", true, true, true}, {"namespace", true, true, false}, {"workload", true, false, false}} {
+		levers.SidecarScope = tt.scope
+		v := visibility(levers)
+		has := func(p population.Identity) bool { return v.EgressHosts != nil && v.EgressHosts(p) != nil }
+		if has(proxy("mm-1", "svc-1")) != tt.selected || has(proxy("mm-1", "svc-4")) != tt.neighbour || has(proxy("mm-0", "svc-0")) != tt.other {
+			t.Errorf("scope %s", tt.scope)
+		}
+	}
+}
+
+func TestCheckControl(t *testing.T) {
+	plan := studytest.Plan(t, controlText, "change=endpoints-replace", "services=0")
+	if err := Kind.Check(plan); err == nil || !strings.Contains(err.Error(), "cell ") {
+		t.Errorf("endpoints of no Service: %v", err)
+	}
+}

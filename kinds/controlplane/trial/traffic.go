@@ -1,0 +1,335 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/site"
+	"slices"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/load"
+	loadcontrol "github.com/meshtrial/meshtrial/load/control"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Names of what carries the traffic of a control-plane study: a Service and
+// its Deployment, and the Deployment of the pod that calls it.
+const (
+	roleTraffic = "traffic"
+	roleCaller  = "caller"
+)
+
+// trafficService is the Service whose endpoints the traffic goes to.
+func trafficService(c *study.Control, namespace string) population.Service {
+	return population.Service{Namespace: namespace, Name: roleTraffic, Endpoints: c.Traffic.Endpoints}
+}
+
+// caller is the pod that sends the traffic.
+type caller struct {
+	pod site.Pod
+	api *loadcontrol.Client
+}
+
+// ensureTraffic makes the pods that serve and send the traffic, made anew
+// where a lever that is read at a sidecar's start has changed, and finds the
+// sender. They live where the real pods do, and go with that namespace.
+func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) error {
+	if c.study.Control.Traffic == nil {
+		return nil
+	}
+	logger, ok := c.o.Mesh.(mesh.AttemptLogger)
+	if !ok {
+		return fmt.Errorf("mesh %s cannot log what its sidecars attempt, by which requests at endpoints already gone are counted", c.o.Mesh.Name())
+	}
+	namespace := levers.Namespaces[0]
+	c.say("%d real pods that serve requests, and one that sends them", c.study.Control.Traffic.Endpoints)
+	client := c.trafficWorkload(namespace, roleCaller, site.LoadControlPort)
+	server := c.trafficWorkload(namespace, roleTraffic, site.WorkerControlPort)
+	applier, err := lab.NewApplier(c.o.Lab.RESTConfig())
+	if err != nil {
+		return err
+	}
+	objects := append(c.o.Mesh.Policies([]mesh.Workload{server, client}), logger.AttemptLog(client, population.ServicePort))
+	if err := applier.ApplyObjects(ctx, objects); err != nil {
+		return err
+	}
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: roleTraffic, Namespace: namespace, Labels: site.Labels(c.Run, roleTraffic)},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{mesh.AppLabel: roleTraffic},
+			Ports:    []corev1.ServicePort{{Name: "http", Port: population.ServicePort, TargetPort: intstr.FromInt(protocol.Of(protocol.HTTP1).Plain.Port)}},
+		},
+	}
+	service.Labels[population.AppLabel] = roleTraffic // EndpointSlices take it over
+	if _, err := c.Kube.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create Service %s: %w", service.Name, err)
+	}
+	images := c.o.Lab.Images()
+	wish := fmt.Sprintf("delta=%s dns=%s", levers.Delta, levers.DNSCapture)
+	for _, w := range []struct {
+		mesh.Workload
+		pod   corev1.PodTemplateSpec
+		count int
+	}{{server, site.WorkerPod(server, images, c.Run), c.study.Control.Traffic.Endpoints}, {client, site.LoadPod(client, images, c.Run), 1}} {
+		if err := c.ensureDeployment(ctx, w.Workload, w.pod, w.count, wish); err != nil {
+			return err
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
+	defer cancel()
+	for _, name := range []string{roleTraffic, roleCaller} {
+		if err := lab.WaitDeployment(limited, c.Kube, namespace, name); err != nil {
+			return errs.WithHint(err, "kubectl -n %s describe pods -l %s=%s", namespace, mesh.AppLabel, name)
+		}
+	}
+	return c.findCaller(limited, namespace)
+}
+
+func (c *controlPlane) trafficWorkload(namespace, name string, port int) mesh.Workload {
+	return mesh.Workload{Name: name, Namespace: namespace, ControlPort: port, Proxy: &mesh.Proxy{
+		MTLS: study.MTLSPermissive, Telemetry: study.TelemetryOff, Concurrency: "2", CPULimit: study.CPULimitNone}}
+}
+
+// ensureDeployment brings a Deployment of pods with sidecars to what is
+// wanted. A rolling restart of it surges as Deployments do by default.
+func (c *controlPlane) ensureDeployment(ctx context.Context, w mesh.Workload, pod corev1.PodTemplateSpec, count int, wish string) error {
+	if err := c.o.Mesh.Decorate(w, &pod); err != nil {
+		return err
+	}
+	pod.Annotations["meshtrial.dev/made-with"] = wish
+	pod.Labels[population.AppLabel] = w.Name
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: site.Labels(c.Run, w.Name)},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: site.Ptr(int32(count)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: w.Name}},
+			Template: pod,
+		},
+	}
+	deployments := c.Kube.AppsV1().Deployments(w.Namespace)
+	_, err := deployments.Create(ctx, d, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = deployments.Update(ctx, d, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("make the pods of %s: %w", w.Name, err)
+	}
+	return nil
+}
+
+// findCaller opens lines to the pod that sends the traffic and its sidecar,
+// which is from now on one of the real proxies: it needs every change that
+// its peers need.
+func (c *controlPlane) findCaller(ctx context.Context, namespace string) error {
+	selector := mesh.AppLabel + "=" + roleCaller
+	if err := lab.WaitPods(ctx, c.Kube, namespace, selector, 1); err != nil {
+		return err
+	}
+	pods, err := c.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return fmt.Errorf("list the pods that send requests: %w", err)
+	}
+	i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp == nil && lab.PodReady(&p) })
+	if i < 0 {
+		return fmt.Errorf("no pod of %s/%s is ready any more", namespace, roleCaller)
+	}
+	ref, err := c.NewPod(ctx, &pods.Items[i], c.o.Mesh)
+	if err != nil {
+		return err
+	}
+	if ref.Proxy == nil {
+		return fmt.Errorf("pod %s/%s was not given a sidecar", namespace, ref.Name)
+	}
+	c.caller = &caller{pod: ref, api: loadcontrol.NewClient("http://load", c.HTTP(&pods.Items[i], site.LoadControlPort))}
+	c.reals = append(c.reals, ref)
+	return nil
+}
+
+// trafficSpec is what the generator does in a trial. The runner ends it.
+func trafficSpec(t *study.Traffic, s population.Service, longest time.Duration, seed uint64) (load.Spec, error) {
+	spec := load.DefaultSpec(fmt.Sprintf("http://%s:%d/", s.Host(), population.ServicePort))
+	spec.Connections, spec.Rate, spec.Arrival, spec.Seed = t.Connections, load.Rate(t.Rate), t.Arrival, seed
+	spec.TimeoutS = t.Timeout.Seconds()
+	// All that is out when the schedule ends has its answer, or failed, before
+	// the generator does.
+	spec.DrainS = (t.Timeout + time.Second).Seconds()
+	spec.DurationS = longest.Seconds()
+	return spec, spec.Validate()
+}
+
+// Times of the traffic about a window.
+const (
+	trafficLead  = time.Second      // before the window
+	trafficSpare = 10 * time.Minute // beyond what a trial should take at the most
+	linked       = time.Second      // how long the caller's sidecar has had its stream of configuration
+	linkedEvery  = 100 * time.Millisecond
+	linkedLimit  = time.Minute
+)
+
+// startTraffic waits until the caller's sidecar is connected to istiod, which
+// has been restarted, and starts the traffic.
+func (t *controlTrial) startTraffic(ctx context.Context) error {
+	if t.c.study.Control.Traffic == nil {
+		return nil
+	}
+	if err := t.awaitLinked(ctx); err != nil {
+		return err
+	}
+	c := t.c.study.Control
+	service := trafficService(c, t.levers.Namespaces[0])
+	spec, err := trafficSpec(c.Traffic, service, trafficLead+c.Idle+c.Settle+t.c.study.ChangeTime(t.job.Cell)+trafficSpare, t.job.Seed)
+	if err != nil {
+		return err
+	}
+	t.c.say("%g requests a second to %d pods", c.Traffic.Rate, c.Traffic.Endpoints)
+	if t.traffic, err = t.c.witnessTraffic(ctx, service); err != nil {
+		return err
+	}
+	if t.traffic.before, err = t.c.caller.pod.Proxy.Stats(ctx, attemptStat); err != nil {
+		return fmt.Errorf("counters of the caller's sidecar: %w", err)
+	}
+	if t.traffic.started, err = t.c.caller.api.Start(ctx, spec); err != nil {
+		return fmt.Errorf("start the requests: %w", err)
+	}
+	return wake.Pause(ctx, trafficLead)
+}
+
+// xdsStreams selects a gauge of Envoy's: streams for configuration to its
+// agent, which ends them when it loses istiod. (Istio's alt_stat_name of the
+// cluster ends in a semicolon.)
+const xdsStreams = `^cluster\.xds-grpc;?\.upstream_rq_active$`
+
+func (t *controlTrial) awaitLinked(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, linkedLimit)
+	defer cancel()
+	for since := time.Now(); time.Since(since) < linked; {
+		stats, err := t.c.caller.pod.Proxy.Stats(ctx, xdsStreams)
+		if err != nil {
+			return fmt.Errorf("wait until the caller's sidecar is connected to istiod: %w", err)
+		}
+		streams := 0.0
+		for _, n := range stats.Values() {
+			streams += n
+		}
+		if streams < 1 {
+			since = time.Now()
+		}
+		if err := wake.Pause(ctx, linkedEvery); err != nil {
+			return fmt.Errorf("wait until the caller's sidecar is connected to istiod: %w", err)
+		}
+	}
+	return nil
+}
+
+// attemptStat selects the counters of attempts that got a connection.
+const attemptStat = `^cluster\.outbound\|.*\|` + roleTraffic + `\..*\.upstream_rq_total$`
+
+// endTraffic ends the schedule, waits until every request has its end, and
+// joins what generator, sidecar and API server say of them.
+func (t *controlTrial) endTraffic(ctx context.Context) error {
+	w := t.traffic
+	if w == nil {
+		return nil
+	}
+	api := t.c.caller.api
+	if _, err := api.Stop(ctx, w.started.Run); err != nil {
+		return fmt.Errorf("end the requests: %w", err)
+	}
+	t.c.say("waiting for the requests that are out")
+	result, err := api.Result(ctx, w.started.Run)
+	if err != nil {
+		return fmt.Errorf("collect the record of the requests: %w", err)
+	}
+	offset, err := api.ClockOffset(ctx)
+	if err != nil {
+		return fmt.Errorf("compare clocks with the caller: %w", err)
+	}
+	if offset.Offset.Abs() <= offset.Uncertainty {
+		offset.Offset = 0
+	}
+	after, err := t.c.caller.pod.Proxy.Stats(ctx, attemptStat)
+	if err != nil {
+		return fmt.Errorf("counters of the caller's sidecar: %w", err)
+	}
+	rises, err := after.Since(w.before)
+	if err != nil {
+		return fmt.Errorf("counters of the caller's sidecar: %w", err)
+	}
+	lines, err := w.finish(ctx)
+	if err != nil {
+		return err
+	}
+	total := result.Total()
+	out := exposure(lines, w.book, offset.Offset)
+	c := t.c.study.Control.Traffic
+	out.RateRPS, out.Connections = c.Rate, c.Connections
+	out.Requests, out.Completed, out.Failed, out.Unfinished = total.Scheduled, total.Completed, total.Failed, total.Unfinished
+	out.Latency = load.Summarise(total.Intended)
+	for _, n := range rises {
+		out.Counted += int64(n)
+	}
+	out.Residual = out.FailedTotal() + out.Unfinished
+	for _, n := range out.ProxyFailed {
+		out.Residual -= n
+	}
+	t.out.Control.Traffic = &out
+	checks, warnings := judgeTraffic(out, load.Summarise(total.Wait).P99)
+	t.out.Validity.Checks = append(t.out.Validity.Checks, checks...)
+	for _, text := range warnings {
+		t.warn("%s", text)
+	}
+	return nil
+}
+
+// Limits of what is said of traffic.
+const (
+	maxUnlogged = 0.001  // of the attempts, in which log and counter may differ, beside
+	leastLogged = 2      // attempts
+	maxWaitUS   = 1000.0 // that requests may wait for a free connection
+)
+
+// judgeTraffic checks the accounts of a trial's requests. waitP99 is how long
+// requests that were due waited for a free connection.
+func judgeTraffic(x record.Traffic, waitP99 float64) (checks []record.Check, warnings []string) {
+	sum := x.Completed + x.FailedTotal() + x.Unfinished
+	checks = append(checks, record.Check{Name: "traffic-account", OK: x.Requests == sum && x.Requests > 0,
+		Detail: fmt.Sprintf("%d requests = %d completed + %d failed + %d unfinished", x.Requests, x.Completed, x.FailedTotal(), x.Unfinished)})
+	logged := x.Attempts - x.Unconnected
+	slack := int64(max(leastLogged, maxUnlogged*float64(x.Counted)))
+	checks = append(checks, record.Check{Name: "traffic-log", OK: logged-x.GivenUp-x.Counted <= slack && x.Counted-logged <= slack,
+		Detail: fmt.Sprintf("%d attempts are in the log of the caller's sidecar, %d of them without a connection and %d given up, some before they had one; its counter says %d of the others", x.Attempts, x.Unconnected, x.GivenUp, x.Counted)})
+	if x.Residual != 0 {
+		warnings = append(warnings, fmt.Sprintf("the generator saw %d requests fail, its sidecar knows of %d", sum-x.Completed, sum-x.Completed-x.Residual))
+	}
+	if waitP99 > maxWaitUS {
+		warnings = append(warnings, fmt.Sprintf("1%% of the requests waited over %.0f ms for a free connection of %d, since others hung: fewer met endpoints already gone than their rate would have had", waitP99/1e3, x.Connections))
+	}
+	return checks, warnings
+}
+
+// stopTraffic ends what of the traffic still runs, also when the run itself
+// has been cancelled.
+func (t *controlTrial) stopTraffic() {
+	if t.traffic == nil {
+		return
+	}
+	t.traffic.stop()
+	if t.traffic.started.Run != "" && t.out.Control.Traffic == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), site.StopTimeout)
+		defer cancel()
+		// An error means that it has ended, or that its pod is gone.
+		_, _ = t.c.caller.api.Stop(ctx, t.traffic.started.Run)
+	}
+}

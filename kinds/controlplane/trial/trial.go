@@ -1,0 +1,333 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/xds"
+	"golang.org/x/sync/errgroup"
+)
+
+// controlTrial is one trial of the control plane under way.
+type controlTrial struct {
+	c      *controlPlane
+	job    runner.Job
+	out    record.Trial
+	levels study.ControlLevels
+	levers mesh.Levers
+	sizes  population.Sizes
+
+	ids     []population.Identity
+	applied mesh.Applied
+	plan    *churn.Plan
+	driver  *churn.Driver
+
+	ahead   time.Duration // how far the simulated sidecars' clock is ahead of ours
+	bound   time.Duration // of the error in that
+	clock   time.Duration // the same as measured, where it is less than the error too
+	targets map[string][]observe.Target
+	envoys  *envoyWatch
+	traffic *trafficWitness // nil without traffic
+	logs    *logWatch       // nil where istiod's log is read after the window
+	idleAPI apiIdle
+
+	before, after               planeState
+	accountBefore, accountAfter xds.Account
+	idleStart, idleEnd          map[string]observe.Snapshot // by node
+	windowStart, windowEnd      map[string]observe.Snapshot
+	driven                      []record.Event
+	driveErr                    error
+	seen                        []record.Event // at the window's end, with who had each change
+	toll                        toll
+	status                      xds.Status // at the end of the window
+}
+
+// newControlTrial prepares a trial.
+func newControlTrial(c *controlPlane, job runner.Job) (*controlTrial, error) {
+	t := &controlTrial{c: c, job: job, out: record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC(), Control: &record.Control{}}}
+	var err error
+	if t.levels, err = study.ControlOf(job.Cell); err != nil {
+		return t, err
+	}
+	t.sizes = sizesOf(c.study.Control, t.levels)
+	t.levers = leversOf(c.study.Control, job.Cell, t.sizes)
+	return t, nil
+}
+
+// measure runs the trial. An error means that it could not be carried
+// through.
+func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err error) {
+	defer func() { done.Trial = t.out }()
+	defer func() { err = errors.Join(err, cleanUp(t.driver)) }()
+	if err := t.prepare(ctx); err != nil {
+		return done, err
+	}
+	defer t.stopFleet()
+	if err := t.connect(ctx); err != nil {
+		return done, err
+	}
+	if err := t.window(ctx); err != nil {
+		done.Events = t.salvage(ctx)
+		return done, err
+	}
+	done.Events = t.collect(ctx)
+	done.Files = append(t.configs(ctx), t.profiles(ctx)...)
+	t.out.Ended = time.Now().UTC()
+	return done, ctx.Err()
+}
+
+// salvage accounts for the changes of a trial that could not be carried
+// through after they were made: what was seen of them as far as that is known.
+func (t *controlTrial) salvage(ctx context.Context) []record.Event {
+	if ctx.Err() != nil || t.driven == nil {
+		return nil
+	}
+	events, sum := t.seen, t.toll
+	if events == nil {
+		var err error
+		if events, sum, err = t.witness(ctx); err != nil {
+			events, sum = account(t.driven, witnesses{}) // nobody can be said to need, or to lack, anything
+		}
+	}
+	t.out.Control.Changes, t.out.Control.Committed = sum.planned, sum.committed
+	t.out.Validity.Checks = append(t.out.Validity.Checks, record.Check{Name: "account", OK: sum.balanced(), Detail: sum.String()})
+	return events
+}
+
+// prepare brings population and istiod to what the cell asks for, and makes
+// what the changes need.
+func (t *controlTrial) prepare(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, populationTimeout)
+	defer cancel()
+	t.c.say("%d Services, %d simulated proxies", t.sizes.Services, t.levels.Connected())
+	var err error
+	if t.ids, err = t.c.world.Ensure(limited, t.sizes); err != nil {
+		return err
+	}
+	t.c.say("a fresh istiod with the cell's levers")
+	if t.applied, err = t.c.mesh.Apply(limited, t.levers, true); err != nil {
+		return fmt.Errorf("set the levers: %w", err)
+	}
+	if err := t.c.ensureReal(limited, t.levels, t.levers); err != nil {
+		return err
+	}
+	if err := t.c.ensureTraffic(limited, t.levers); err != nil {
+		return err
+	}
+	if err := t.c.awaitIstiodObserved(limited); err != nil {
+		return err
+	}
+	spec := churnSpec(t.c.study, t.job.Cell, t.levels, trialLabel(t.c.Run, t.job.ID), t.job.Seed)
+	if t.plan, err = churn.NewPlan(spec); err != nil {
+		return err
+	}
+	t.driver, err = t.c.prepareDriver(limited, t.plan)
+	return err
+}
+
+// newDriver makes a driver of changes, and what must be there before them.
+func (c *controlPlane) newDriver(ctx context.Context, spec churn.Spec) (*churn.Driver, error) {
+	plan, err := churn.NewPlan(spec)
+	if err != nil {
+		return nil, err
+	}
+	return c.prepareDriver(ctx, plan)
+}
+
+// prepareDriver is newDriver with a plan. Where it fails half way, nothing
+// stays.
+func (c *controlPlane) prepareDriver(ctx context.Context, plan *churn.Plan) (*churn.Driver, error) {
+	driver, err := churn.NewDriver(c.config, plan)
+	if err != nil {
+		return nil, err
+	}
+	if err := driver.Prepare(ctx); err != nil {
+		return nil, errors.Join(err, cleanUp(driver))
+	}
+	return driver, nil
+}
+
+// Limits of the wait until all proxies are connected and have everything.
+const (
+	connectLeast = 2 * time.Minute
+	connectEach  = 200 * time.Millisecond // a proxy, at istiod's own request limit and worse
+	connectWaits = 3                      // of that length, one after the other
+	statusEvery  = 250 * time.Millisecond
+)
+
+// connect starts the fleet and waits until it is quiet.
+func (t *controlTrial) connect(ctx context.Context) error {
+	begin := time.Now()
+	if len(t.ids) > 0 {
+		if err := t.startFleet(ctx); err != nil {
+			return err
+		}
+		for _, wait := range [connectWaits]func(context.Context) error{t.awaitQuiet, t.awaitStill, t.awaitQuiet} { // and of what came of the last of it
+			limited, cancel := context.WithTimeout(ctx, connectLeast+time.Duration(len(t.ids))*connectEach)
+			err := wait(limited)
+			cancel()
+			if err != nil {
+				return err
+			}
+		}
+	}
+	t.out.Warmup = record.Warmup{Seconds: time.Since(begin).Seconds(), Steady: true,
+		Why: fmt.Sprintf("%d proxies connected and nothing was sent for %v", len(t.ids), t.c.study.Control.Quiet)}
+	return nil
+}
+
+func (t *controlTrial) startFleet(ctx context.Context) error {
+	d, err := t.c.mesh.Discovery(ctx)
+	if err != nil {
+		return err
+	}
+	spec, err := fleetSpec(t.c.study.Control, t.levels, t.ids, d, t.job.Seed)
+	if err != nil {
+		return err
+	}
+	if spec.Security.Mode == xds.SecurityToken {
+		if spec.Security.Tokens, err = t.c.tokens(ctx, t.ids, d.Audience, t.tokenLife()); err != nil {
+			return err
+		}
+	}
+	if _, err := t.c.fleet.Start(ctx, spec); err != nil {
+		return fmt.Errorf("start the simulated sidecars: %w", err)
+	}
+	return nil
+}
+
+// awaitQuiet waits until all proxies are connected, have everything and were
+// sent nothing for a while. Proxies that misbehave may never get there: then
+// it is enough that the others do, and those that come and go forever are not
+// waited for at all.
+func (t *controlTrial) awaitQuiet(ctx context.Context) error {
+	quiet := int64(t.c.study.Control.Quiet)
+	bad := 0
+	if l := t.levels.Clients; l != study.ClientsGood && l != study.NotApplicable {
+		bad = len(badProxies(len(t.ids), float64(t.c.study.Control.BadShare)))
+	}
+	restless := t.levels.Clients == study.ClientsReconnectStorm
+	var enough time.Time
+	for last := ""; ; {
+		s, err := t.c.fleet.Status(ctx)
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("watch the simulated sidecars: %w", err)
+		}
+		now := fmt.Sprintf("%d of %d proxies connected, %d have everything", s.Connected, s.Proxies, s.Synced)
+		if now != last && err == nil {
+			t.c.say("%s", now)
+			last = now
+		}
+		there := err == nil && s.Synced >= s.Proxies-bad
+		if there && enough.IsZero() {
+			enough = time.Now()
+		}
+		if there && (s.NowUnixNS-s.LastMessageUnixNS >= quiet || restless && time.Since(enough) >= t.c.study.Control.Quiet) {
+			return nil
+		}
+		if err := wake.Pause(ctx, statusEvery); err != nil {
+			why := ""
+			if s.LastError != "" {
+				why = "; the last error: " + s.LastError
+			}
+			return fmt.Errorf("wait for the simulated sidecars (%s%s): %w", last, why, err)
+		}
+	}
+}
+
+// stopFleet ends the fleet, also when the run itself has been cancelled.
+func (t *controlTrial) stopFleet() {
+	ctx, cancel := context.WithTimeout(context.Background(), site.StopTimeout)
+	defer cancel()
+	// An error means that none runs, or that its pod is gone.
+	_, _ = t.c.fleet.Stop(ctx)
+}
+
+// cleanTimeout bounds the end of a trial's changes.
+const cleanTimeout = 2 * time.Minute
+
+// cleanUp removes what changes made, also when the run itself has been
+// cancelled.
+func cleanUp(driver *churn.Driver) error {
+	if driver == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cleanTimeout)
+	defer cancel()
+	if err := driver.Cleanup(ctx); err != nil {
+		return fmt.Errorf("remove what the changes made: %w", err)
+	}
+	return nil
+}
+
+// warn notes what a reader of the trial should know.
+func (t *controlTrial) warn(format string, args ...any) {
+	t.out.Validity.Warnings = append(t.out.Validity.Warnings, fmt.Sprintf(format, args...))
+}
+
+// findTargets lists the containers that the trial's cost is read from.
+func (t *controlTrial) findTargets(ctx context.Context) error {
+	t.targets = map[string][]observe.Target{}
+	pods, err := t.c.mesh.Pods(ctx)
+	if err != nil {
+		return err
+	}
+	for i, p := range pods {
+		t.targets[p.Node] = append(t.targets[p.Node], observe.Target{
+			Name: fmt.Sprintf("%s-%d", record.PartControl, i), PodUID: p.UID, ContainerID: p.Containers[p.Container]})
+	}
+	role := t.c.role
+	t.targets[role.Node] = append(t.targets[role.Node], observe.Target{Name: partSimulator, PodUID: role.UID, ContainerID: role.Containers[site.RoleXDS]})
+	for i, p := range t.c.reals {
+		for _, name := range t.c.o.Mesh.ProxyContainers() {
+			if id := p.Containers[name]; id != "" {
+				t.targets[p.Node] = append(t.targets[p.Node], observe.Target{Name: fmt.Sprintf("%s-%d", record.PartServerProxy, i), PodUID: p.UID, ContainerID: id})
+			}
+		}
+	}
+	return nil
+}
+
+// partSimulator is the simulated sidecars' part of a trial's cost.
+const partSimulator = record.PartSimulator
+
+// snapshot reads the counters of all nodes.
+func (t *controlTrial) snapshot(ctx context.Context, memory bool) (map[string]observe.Snapshot, error) {
+	out := make([]observe.Snapshot, 0, len(t.targets))
+	nodes := make([]string, 0, len(t.targets))
+	for node := range t.targets {
+		nodes, out = append(nodes, node), append(out, observe.Snapshot{})
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for i, node := range nodes {
+		group.Go(func() error {
+			o, err := t.c.observerOf(node)
+			if err != nil {
+				return err
+			}
+			if out[i], err = o.Snapshot(ctx, t.targets[node], memory); err != nil {
+				return fmt.Errorf("observe node %s: %w", node, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	byNode := map[string]observe.Snapshot{}
+	for i, node := range nodes {
+		byNode[node] = out[i]
+	}
+	return byNode, nil
+}

@@ -1,0 +1,218 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"time"
+
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// window measures istiod idle, makes the changes on their schedule, and waits
+// until every proxy has all of them, or the settle limit comes. Meanwhile
+// nobody talks to istiod but its proxies, unless the study measures signals;
+// the simulated sidecars are told of markers and, after the last change, asked
+// whether anything still comes; real Envoys are asked what they have in force.
+func (t *controlTrial) window(ctx context.Context) error {
+	var err error
+	if t.clock, t.bound, err = t.c.fleet.ClockOffset(ctx); err != nil {
+		return fmt.Errorf("compare clocks with the simulated sidecars: %w", err)
+	}
+	if t.ahead = t.clock; t.ahead.Abs() <= t.bound {
+		t.ahead = 0 // as far as can be told it is one clock
+	}
+	if err := t.findTargets(ctx); err != nil {
+		return err
+	}
+	defer t.stopTraffic()
+	if err := t.startTraffic(ctx); err != nil {
+		return err
+	}
+	if err := t.idle(ctx); err != nil {
+		return err
+	}
+	if t.before, err = t.c.look(ctx); err != nil {
+		return err
+	}
+	if len(t.ids) > 0 {
+		if t.accountBefore, err = t.c.fleet.Account(ctx); err != nil {
+			return fmt.Errorf("account of the simulated sidecars: %w", err)
+		}
+	}
+	t.c.say("%d changes in %.1f s", len(t.plan.Changes), time.Duration(t.plan.DurationNS()).Seconds())
+	t.envoys = t.watchEnvoys(ctx)
+	defer t.envoys.stop()
+	t.followLogs(ctx)
+	defer t.logs.close()
+	series := t.watchSeries(ctx)
+	defer func() { _ = series.stop() }()
+	if t.windowStart, err = t.snapshot(ctx, false); err != nil {
+		return err
+	}
+	start := time.Now()
+	t.envoys.begin(start.Add(driveLead))
+	t.driven, t.driveErr = t.driver.Drive(ctx, start.Add(driveLead), t.announce)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if len(t.driven) != len(t.plan.Changes) {
+		return fmt.Errorf("make the changes: %w", t.driveErr)
+	}
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	if t.windowEnd, err = t.endSnapshot(ctx); err != nil {
+		return err
+	}
+	t.out.Window = record.Window{Start: start.UTC(), Seconds: time.Since(start).Seconds(), Intervals: 1}
+	t.envoys.stop()
+	if err := series.stop(); err != nil {
+		t.warn("istiod's metrics were not all recorded as series: %v", err)
+	}
+	if len(t.ids) > 0 {
+		if t.accountAfter, err = t.c.fleet.Account(ctx); err != nil {
+			return fmt.Errorf("account of the simulated sidecars: %w", err)
+		}
+	}
+	if t.seen, t.toll, err = t.witness(ctx); err != nil {
+		return err
+	}
+	t.compareClocks(ctx)
+	if t.after, err = t.c.look(ctx); err != nil {
+		return err
+	}
+	if err := t.endTraffic(ctx); err != nil {
+		return err
+	}
+	t.join(ctx)
+	return ctx.Err()
+}
+
+// compareClocks looks at the end whether the simulated sidecars' clock is where
+// it was at the beginning.
+func (t *controlTrial) compareClocks(ctx context.Context) {
+	ahead, bound, err := t.c.fleet.ClockOffset(ctx)
+	if err != nil {
+		t.warn("the simulated sidecars' clock could not be compared once more at the end: %v", err)
+		return
+	}
+	if moved := ahead - t.clock; drifted(moved, t.bound, bound) {
+		t.warn("the simulated sidecars' clock moved by %v (known to within %v) against this machine's in the window: times of the last changes are off by that", moved.Round(time.Microsecond), t.bound+bound)
+	}
+}
+
+// leastDrift is what times of convergence are told to.
+const leastDrift = time.Millisecond
+
+// drifted tells whether the difference of two clocks has changed by more than
+// the errors with which it was taken, before and after, explain.
+func drifted(moved, before, after time.Duration) bool {
+	return moved.Abs() > max(before+after, leastDrift)
+}
+
+// driveLead is how long before the first change the driver is told: its
+// markers are announced meanwhile.
+const driveLead = 700 * time.Millisecond
+
+// announce tells everybody who looks for changes what to look for.
+func (t *controlTrial) announce(ctx context.Context, markers []record.Marker) error {
+	t.envoys.announce(markers)
+	if len(t.ids) == 0 {
+		return nil
+	}
+	_, err := t.c.fleet.Announce(ctx, markers)
+	return err
+}
+
+// endSnapshot is the snapshot at the window's end. Where a container is gone
+// (istiod was killed), it looks at those that are there now, whose cost in the
+// window nobody knows; the trial's checks say so.
+func (t *controlTrial) endSnapshot(ctx context.Context) (map[string]observe.Snapshot, error) {
+	shots, err := t.snapshot(ctx, true)
+	if err == nil || ctx.Err() != nil {
+		return shots, err
+	}
+	if findErr := t.findTargets(ctx); findErr != nil {
+		return nil, errors.Join(err, findErr)
+	}
+	return t.snapshot(ctx, true)
+}
+
+// idle measures istiod with all proxies connected and nothing to do.
+func (t *controlTrial) idle(ctx context.Context) error {
+	idle := t.c.study.Control.Idle
+	if idle == 0 {
+		return nil
+	}
+	t.c.say("idle for %v", idle)
+	err := t.lookIdle(ctx)
+	if err != nil {
+		return err
+	}
+	if t.idleStart, err = t.snapshot(ctx, false); err != nil {
+		return err
+	}
+	if err := wake.Pause(ctx, idle); err != nil {
+		return err
+	}
+	t.idleEnd, err = t.snapshot(ctx, false)
+	return err
+}
+
+// settleQuiet is how long beyond istiod's longest wait for more changes
+// nothing may have come, before the sightings are worth reading: they are
+// large, and reading them costs the simulated sidecars.
+const settleQuiet = 300 * time.Millisecond
+
+// settleMost is how rarely at most it is asked whether anything still came:
+// being asked costs the simulated sidecars too.
+const settleMost = 2 * time.Second
+
+// settle waits until every proxy that needs a change has it. Proxies that
+// misbehave on purpose are not waited for longer than anything still comes to
+// them: they may never have, or never acknowledge, what they need.
+func (t *controlTrial) settle(ctx context.Context) error {
+	limit := time.Now().Add(t.c.study.Control.Settle)
+	wait := int64(t.levels.DebounceAfter + settleQuiet)
+	looked, silent := int64(-1), 0
+	for every := statusEvery; ; every = min(settleMost, every*9/8) {
+		quiet, lastChange := true, int64(0)
+		if len(t.ids) > 0 {
+			s, err := t.c.fleet.Status(ctx)
+			if err != nil {
+				return fmt.Errorf("watch the simulated sidecars: %w", err)
+			}
+			t.status = s
+			lastChange = s.LastChangeUnixNS
+			quiet = s.NowUnixNS-max(s.LastChangeUnixNS, t.lastCommit()+int64(t.ahead)) >= wait
+		}
+		late := time.Now().After(limit)
+		if quiet && (looked != lastChange || silent > 0 || len(t.c.reals) > 0) || late {
+			looked = lastChange
+			_, toll, err := t.witness(ctx)
+			if err != nil {
+				return err
+			}
+			silent = toll.silent
+			if toll.lacking+silent == 0 || late {
+				return nil
+			}
+			t.c.say("%d of %d sightings and %d acknowledgements are still to come", toll.lacking, toll.expected, silent)
+		}
+		if err := wake.Pause(ctx, every); err != nil {
+			return err
+		}
+	}
+}
+
+// lastCommit is when the last change was committed, nanoseconds since 1970.
+func (t *controlTrial) lastCommit() int64 {
+	last := int64(0)
+	for _, e := range t.driven {
+		last = max(last, e.CommittedNS)
+	}
+	return last
+}

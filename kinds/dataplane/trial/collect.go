@@ -1,0 +1,112 @@
+package trial
+
+import (
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// costs turns the snapshots at the window's edges into the trial's CPU,
+// memory and pressure.
+func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
+	out.CPU, out.Memory, out.Connections = map[string]record.CPU{}, map[string]record.Memory{}, map[string]record.Connections{}
+	for node, targets := range t.targets {
+		e := sampled[node]
+		for _, target := range targets {
+			before, after := e.before.Targets[target.Name], e.after.Targets[target.Name]
+			part := partOf(target.Name)
+			cpu, err := after.Since(before)
+			if err != nil {
+				out.Validity.Checks = append(out.Validity.Checks, record.Check{Name: "cpu-" + part, Detail: err.Error()})
+				continue
+			}
+			out.CPU[part] = out.CPU[part].Plus(cpu)
+			if m := after.Memory; m != nil {
+				memory, sum := m.Record(), out.Memory[part]
+				out.Memory[part] = record.Memory{
+					PSSBytes:    sum.PSSBytes + memory.PSSBytes,
+					CgroupBytes: sum.CgroupBytes + memory.CgroupBytes,
+					Processes:   sum.Processes + memory.Processes,
+				}
+			}
+		}
+		for _, pod := range []string{record.PartGenerator, record.PartWorker} {
+			if before, after := e.before.Targets[pod].Net, e.after.Targets[pod].Net; before != nil && after != nil {
+				out.Connections[pod] = connections(*before, *after)
+			}
+		}
+		if node == t.server.pod.Node {
+			cpu, pressure, err := e.after.Machine.Since(e.before.Machine)
+			if err != nil {
+				out.Validity.Checks = append(out.Validity.Checks, record.Check{Name: "cpu-machine", Detail: err.Error()})
+				continue
+			}
+			out.CPU[record.PartMachine], out.Pressure = cpu, &pressure
+		}
+	}
+}
+
+// connections are a pod's connections at the end of the window, and how far
+// its counters rose within it.
+func connections(before, after observe.NetSample) record.Connections {
+	return record.Connections{
+		Established:   int64(after.Established),
+		Opened:        int64(after.ActiveOpens) - int64(before.ActiveOpens),
+		Accepted:      int64(after.PassiveOpen) - int64(before.PassiveOpen),
+		Retransmitted: int64(after.Retransmits) - int64(before.Retransmits),
+	}
+}
+
+// partOf is the part a target belongs to: istiod's pods are numbered.
+func partOf(target string) string {
+	if len(target) > len(record.PartControl) && target[:len(record.PartControl)] == record.PartControl {
+		return record.PartControl
+	}
+	return target
+}
+
+// evidence reconciles what was counted with what was sent, over the whole
+// trial: warm-up, window and drain.
+func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, after counters) mesh.Evidence {
+	total := result.Total()
+	answered := total.Completed + total.Failed[load.FailStatus]
+	e := mesh.Evidence{
+		Cell: t.cell,
+		Endpoint: mesh.Endpoint{
+			Service: t.server.Name, Namespace: t.server.Namespace,
+			Port: endpointOf(t.cell, t.o.Study.Load).Port, Opaque: t.o.Study.Load.TLS || !protocol.Of(t.cell[study.FactorProtocol]).Headers,
+		},
+		Requests:     answered,
+		Unknown:      total.Scheduled - answered,
+		Connections:  result.Opened + result.Probes + total.Connects,
+		Probes:       result.Probes,
+		ClientConfig: after.clientConfig, ServerConfig: after.serverConfig,
+		ClientProxy: t.client.pod.State, ServerProxy: t.server.pod.State,
+		Extensions: t.server.extended, FiltersVary: t.o.Study.HasParts(),
+	}
+	out.Counters = map[string]map[string]float64{}
+	note := func(part string, values map[string]float64, err error) map[string]float64 {
+		if err != nil {
+			out.Validity.Checks = append(out.Validity.Checks, record.Check{Name: "counters-" + part, Detail: err.Error()})
+			return nil
+		}
+		out.Counters[part] = values
+		return values
+	}
+	worker, err := after.worker.Since(before.worker)
+	e.Worker = note(record.PartWorker, worker, err)
+	if after.client != nil && before.client != nil {
+		values, err := after.client.Since(*before.client)
+		e.Client, e.ClientTotal = note(record.PartClientProxy, values, err), after.client.Values()
+		t.workerConnections(out, record.PartClientProxy)
+	}
+	if after.server != nil && before.server != nil {
+		values, err := after.server.Since(*before.server)
+		e.Server, e.ServerTotal = note(record.PartServerProxy, values, err), after.server.Values()
+		t.workerConnections(out, record.PartServerProxy)
+	}
+	return e
+}

@@ -1,0 +1,276 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/load"
+	loadcontrol "github.com/meshtrial/meshtrial/load/control"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+	workercontrol "github.com/meshtrial/meshtrial/worker/control"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// deployed is a topology that runs, with a line to each of its pods.
+type deployed struct {
+	*site.Site
+	topology
+	o       *runner.Options
+	loads   map[study.Variant]*loadRole
+	workers map[study.Variant]*workerRole
+	// profilers are there if the study asks for profiles.
+	profilers *site.ProfileRoles
+	// headers are what requests carry for parts of sidecars, in all cells.
+	headers []load.Header
+}
+
+type loadRole struct {
+	pod site.Pod
+	api *loadcontrol.Client
+}
+
+type workerRole struct {
+	mesh.Workload
+	pod site.Pod
+	api workercontrol.Client
+	// extended is what became of the workload's extensions.
+	extended map[string]mesh.Extended
+}
+
+// deploy creates the topology and waits until every pod is ready and every
+// role answers. On error it removes what it made.
+func deploy(ctx context.Context, o *runner.Options, plan *study.Plan, run string) (d *deployed, err error) {
+	s, err := site.New(o.Lab, o.Mesh, run)
+	if err != nil {
+		return nil, err
+	}
+	d = &deployed{
+		Site: s, topology: newTopology(s.Namespace, plan), o: o,
+		loads: map[study.Variant]*loadRole{}, workers: map[study.Variant]*workerRole{},
+	}
+	defer func() {
+		if err != nil {
+			d.Remove()
+		}
+	}()
+	if err := d.setHeaders(); err != nil {
+		return d, err
+	}
+	if err := d.create(ctx); err != nil {
+		return d, err
+	}
+	if err := d.await(ctx); err != nil {
+		return d, err
+	}
+	if err := d.connect(ctx); err != nil {
+		return d, err
+	}
+	if err := d.settle(ctx); err != nil {
+		return d, err
+	}
+	if err := d.extend(ctx); err != nil {
+		return d, err
+	}
+	return d, d.configure(ctx)
+}
+
+// create makes namespace, policies, Services, Deployments and the DaemonSet.
+func (d *deployed) create(ctx context.Context) error {
+	if err := d.CreateNamespace(ctx, string(study.DataPlane)); err != nil {
+		return err
+	}
+	deployments, err := d.deployments(d.o.Mesh, d.o.Lab.Images(), d.Run)
+	if err != nil {
+		return err
+	}
+	// Policies first: a sidecar then starts with its final configuration.
+	applier, err := lab.NewApplier(d.o.Lab.RESTConfig())
+	if err != nil {
+		return err
+	}
+	if err := applier.ApplyObjects(ctx, d.o.Mesh.Policies(d.workloads())); err != nil {
+		return err
+	}
+	for _, service := range d.services(d.Run) {
+		d.o.Mesh.DecorateService(service, nil)
+		if _, err := d.Kube.CoreV1().Services(d.Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create Service %s: %w", service.Name, err)
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(8)
+	for _, deployment := range deployments {
+		group.Go(func() error {
+			if _, err := d.Kube.AppsV1().Deployments(d.Namespace).Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("create Deployment %s: %w", deployment.Name, err)
+			}
+			return nil
+		})
+	}
+	group.Go(func() error { return d.CreateObservers(ctx) })
+	if d.o.Study.Measured(study.MeasureProfile) {
+		group.Go(func() (err error) {
+			d.profilers, err = d.CreateProfileRoles(ctx, "")
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// await waits for every workload's pod, and an observer on their nodes.
+func (d *deployed) await(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
+	defer cancel()
+	group, ctx := errgroup.WithContext(limited)
+	for _, w := range d.workloads() {
+		group.Go(func() error {
+			return lab.WaitPods(ctx, d.Kube, d.Namespace, mesh.AppLabel+"="+w.Name, 1)
+		})
+	}
+	err := group.Wait()
+	if err == nil {
+		err = d.AwaitObservers(limited)
+	}
+	if err != nil {
+		return errs.WithHint(err, "kubectl -n %s get events --sort-by=.lastTimestamp", d.Namespace)
+	}
+	return nil
+}
+
+// connect finds the pods and opens a line to each.
+func (d *deployed) connect(ctx context.Context) error {
+	byApp, err := d.ReadyPods(ctx)
+	if err != nil {
+		return err
+	}
+	ref := func(w mesh.Workload) (site.Pod, error) {
+		pod := byApp[w.Name]
+		if pod == nil {
+			return site.Pod{}, fmt.Errorf("workload %s has no ready pod", w.Name)
+		}
+		if d.Observers[pod.Spec.NodeName].HTTPClient == nil {
+			return site.Pod{}, errs.WithHint(fmt.Errorf("no observer runs on node %s", pod.Spec.NodeName),
+				"kubectl -n %s describe daemonset %s", d.Namespace, site.RoleObserve)
+		}
+		return d.NewPod(ctx, pod, d.o.Mesh)
+	}
+	for v, w := range d.clients {
+		pod, err := ref(w)
+		if err != nil {
+			return err
+		}
+		d.loads[v] = &loadRole{pod: pod, api: loadcontrol.NewClient("http://load", d.HTTP(byApp[w.Name], site.LoadControlPort))}
+	}
+	for v, w := range d.servers {
+		pod, err := ref(w)
+		if err != nil {
+			return err
+		}
+		role := &workerRole{Workload: w, pod: pod, api: workercontrol.Client{HTTPClient: d.HTTP(byApp[w.Name], site.WorkerControlPort), BaseURL: "http://worker"}}
+		if old := d.workers[v]; old != nil {
+			role.extended = old.extended
+		}
+		d.workers[v] = role
+	}
+	if d.profilers != nil {
+		var nodes []string
+		for _, pod := range d.Pods() {
+			nodes = append(nodes, pod.Node)
+		}
+		slices.Sort(nodes)
+		if err := d.profilers.Connect(ctx, slices.Compact(nodes)); err != nil {
+			return err
+		}
+	}
+	return d.FindControlPlane(ctx, d.o.Mesh)
+}
+
+// Measure implements Stage.
+func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Completed, error) {
+	if refused := d.refused(job.Cell); refused != nil {
+		now := time.Now().UTC()
+		return runner.Completed{Trial: record.Trial{Schema: record.Schema, Cell: job.Cell, Started: now, Ended: now, Validity: *refused}}, nil
+	}
+	t, err := newTrial(d, d.o, job.Cell, job.Seed)
+	if err != nil {
+		return runner.Completed{Trial: record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC()}}, err
+	}
+	t.id = job.ID
+	trial, log, err := t.measure(ctx)
+	if err != nil {
+		return runner.Completed{Trial: trial, Log: log}, err
+	}
+	files, err := t.profiles(ctx, &trial)
+	if err != nil && ctx.Err() == nil {
+		// What the window measured stands.
+		trial.Validity.Warnings = append(trial.Validity.Warnings, fmt.Sprintf("no profiles: %v", err))
+		err = nil
+	}
+	trial.Ended = time.Now().UTC() // the limit of a run's time counts profiles too
+	return runner.Completed{Trial: trial, Log: log, Files: files}, err
+}
+
+// Reconnect finds the pods again after something broke, waiting until they
+// are ready.
+func (d *deployed) Reconnect(ctx context.Context) error {
+	d.Redial()
+	if err := d.await(ctx); err != nil {
+		return err
+	}
+	if err := d.connect(ctx); err != nil {
+		return err
+	}
+	if err := d.settle(ctx); err != nil {
+		return err
+	}
+	return d.configure(ctx)
+}
+
+// Pods lists the pods of all workloads.
+func (d *deployed) Pods() []site.Pod {
+	var out []site.Pod
+	for _, l := range d.loads {
+		out = append(out, l.pod)
+	}
+	for _, w := range d.workers {
+		out = append(out, w.pod)
+	}
+	return out
+}
+
+// configure tells every worker what the study says of the workload.
+func (d *deployed) configure(ctx context.Context) error {
+	for _, server := range d.workers {
+		_, err := server.api.Update(ctx, func(c *workercontrol.Config) { setWorkload(c, d.o.Study.Workload) })
+		if err != nil {
+			return fmt.Errorf("configure worker %s: %w", server.Name, err)
+		}
+	}
+	return nil
+}
+
+func setWorkload(c *workercontrol.Config, w study.Workload) {
+	c.ResponseBytes = int64(w.Response)
+	t := w.ServiceTime
+	c.ServiceTime = workercontrol.ServiceTime{Distribution: t.Distribution, MeanUS: record.Microseconds(t.Mean), Sigma: t.Sigma, Seed: 1}
+	if t.Distribution == study.DistributionRecorded {
+		c.ServiceTime.MeanUS = 0
+		for _, v := range t.Values {
+			c.ServiceTime.SamplesUS = append(c.ServiceTime.SamplesUS, record.Microseconds(v))
+		}
+	} else if t.Mean == 0 {
+		c.ServiceTime = workercontrol.ServiceTime{Distribution: workercontrol.None}
+	}
+}
+
+// Place implements Stage.
+func (d *deployed) Place() *site.Site { return d.Site }

@@ -1,0 +1,199 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// setHeaders asks the mesh what requests carry for parts of its sidecars.
+func (d *deployed) setHeaders() error {
+	var levels []string
+	for v := range d.servers {
+		if level := filtersOf(v); level != "" {
+			levels = append(levels, level)
+		}
+	}
+	setter, ok := d.o.Mesh.(mesh.HeaderSetter)
+	if !ok {
+		return nil
+	}
+	headers, err := setter.RequestHeaders(levels)
+	if err != nil {
+		return err
+	}
+	for name, value := range headers {
+		d.headers = append(d.headers, load.Header{Name: name, Value: value})
+	}
+	slices.SortFunc(d.headers, func(a, b load.Header) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// How long a sidecar may take to get an extension, and how often it is asked:
+// istiod waits until changes have calmed down, some seconds in large meshes.
+// Clusters, listeners and routes come one after the other, and a later one may
+// be refused: so all must be quiet for a while.
+const (
+	extendTimeout = 20 * time.Second
+	extendEvery   = 250 * time.Millisecond
+	extendSettle  = time.Second
+)
+
+// extend gives the servers' sidecars their extensions. One that is refused, by
+// Kubernetes, the mesh or the sidecar itself, or that has no effect, is taken
+// away again and noted; the trials of its cells will say so.
+func (d *deployed) extend(ctx context.Context) error {
+	extender, ok := d.o.Mesh.(mesh.Extender)
+	applier, err := lab.NewApplier(d.o.Lab.RESTConfig())
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, server := range d.workers {
+		if len(server.Extensions) == 0 {
+			continue
+		}
+		if !ok {
+			return fmt.Errorf("mesh %s has no EnvoyFilters", d.o.Mesh.Name())
+		}
+		server.extended = map[string]mesh.Extended{}
+		group.Go(func() error {
+			for _, x := range server.Extensions {
+				problem, err := d.extendOne(ctx, extender, applier, server, x)
+				if err != nil {
+					return fmt.Errorf("EnvoyFilter %s on %s: %w", x.Name, server.Name, err)
+				}
+				server.extended[x.Name] = mesh.Extended{Problem: problem, Names: extender.ExtensionNames(x)}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// extendOne applies an extension and waits until it is in force. It returns
+// why it is not, or an error if that cannot be known.
+func (d *deployed) extendOne(ctx context.Context, m mesh.Extender, applier *lab.Applier, server *workerRole, x mesh.Extension) (string, error) {
+	before, err := server.pod.Proxy.Config(ctx)
+	if err != nil {
+		return "", err
+	}
+	object := m.ExtensionObject(server.Workload, x)
+	if err := applier.ApplyObjects(ctx, []*unstructured.Unstructured{object}); err != nil {
+		if ctx.Err() != nil || !refusal(err) {
+			return "", err
+		}
+		return "the cluster refuses it: " + err.Error(), nil
+	}
+	problem := fmt.Sprintf("it changed nothing in the proxy within %v: see whether its match fits a sidecar's inbound side", extendTimeout)
+	inForce := false
+	err = server.configs(ctx, m, before, func(took bool, refused string, still time.Duration) bool {
+		inForce = took && refused == ""
+		if refused != "" {
+			problem = "the proxy refuses it: " + refused
+			return true
+		}
+		return took && still >= extendSettle
+	})
+	if err != nil || inForce {
+		return "", err
+	}
+	// A sidecar that starts anew with it might never get ready.
+	if err := applier.DeleteObjects(ctx, []*unstructured.Unstructured{object}); err != nil {
+		return "", err
+	}
+	// What is left of it, and what it was refused for, is not to be told of the
+	// next one.
+	gone := false
+	err = server.configs(ctx, m, before, func(took bool, refused string, _ time.Duration) bool {
+		gone = !took && refused == ""
+		return gone
+	})
+	if !gone {
+		problem += fmt.Sprintf("; and it was not gone from the proxy %v after it was deleted", extendTimeout)
+	}
+	return problem, err
+}
+
+// configs reads the sidecar's configuration again and again until enough says
+// so of what became of it since before, and of for how long it has not changed
+// any more, [extendTimeout] at most.
+func (w *workerRole) configs(ctx context.Context, m mesh.Extender, before []byte, enough func(took bool, refused string, still time.Duration) bool) error {
+	limit, cancel := context.WithTimeout(ctx, extendTimeout)
+	defer cancel()
+	ticker := time.NewTicker(extendEvery)
+	defer ticker.Stop()
+	last, since := before, time.Now()
+	for {
+		after, err := w.pod.Proxy.Config(ctx)
+		if err != nil {
+			return err
+		}
+		changed, _, err := m.Took(last, after)
+		if err != nil {
+			return err
+		}
+		if changed {
+			last, since = after, time.Now()
+		}
+		took, refused, err := m.Took(before, after)
+		if err != nil || enough(took, refused, time.Since(since)) {
+			return err
+		}
+		select {
+		case <-limit.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// unextended says which extensions are not in force.
+func (d *deployed) unextended() []string {
+	var out []string
+	for _, server := range d.workers {
+		for name, x := range server.extended {
+			if x.Problem != "" {
+				out = append(out, fmt.Sprintf("EnvoyFilter %s is not in force on %s: %s; its cells are not measured", name, server.Name, x.Problem))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// refusal says whether an object was refused for what it is.
+func refusal(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || strings.Contains(err.Error(), "admission webhook")
+}
+
+// refused is the validity of a cell's trials if an extension of its server is
+// not in force; nil if all are. Such trials are not measured.
+func (d *deployed) refused(cell record.Cell) *record.Validity {
+	server := d.workers[study.ServerVariant(cell)]
+	if server == nil {
+		return nil
+	}
+	var out *record.Validity
+	for _, x := range server.Extensions {
+		if problem := server.extended[x.Name].Problem; problem != "" {
+			if out == nil {
+				out = &record.Validity{}
+			}
+			out.Checks = append(out.Checks, record.Check{Name: "server-" + study.PartEnvoyFilter + "-" + x.Name, Detail: problem})
+		}
+	}
+	return out
+}

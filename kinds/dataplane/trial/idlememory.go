@@ -1,0 +1,39 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// idleMemory reads what each part holds before the trial's first request, for
+// studies that price memory; nil for others. Reading it walks page tables, so
+// it comes before the generator starts.
+func (t *trialRun) idleMemory(ctx context.Context) (map[string]int64, error) {
+	if t.o.Study.Bill == nil || !t.o.Study.Measured(study.MeasureMemory) {
+		return nil, nil
+	}
+	out := map[string]int64{}
+	for node, targets := range t.targets {
+		shot, err := t.d.Observers[node].Snapshot(ctx, targets, true)
+		if err != nil {
+			return nil, fmt.Errorf("memory before the trial, node %s: %w", node, err)
+		}
+		for _, target := range targets {
+			if m := shot.Targets[target.Name].Memory; m != nil {
+				out[partOf(target.Name)] += m.Record().PSSBytes
+			}
+		}
+	}
+	return out, nil
+}
+
+// withIdle puts idle memory beside what parts held at the end of the window.
+func withIdle(memory map[string]record.Memory, idle map[string]int64) {
+	for part, m := range memory {
+		m.IdlePSSBytes = idle[part]
+		memory[part] = m
+	}
+}

@@ -1,0 +1,51 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Kind is the kind of study that sends requests through sidecars.
+var Kind runner.Kind = dataPlane{}
+
+type dataPlane struct{}
+
+// Check implements [Kind]: it finds what the generator would refuse.
+func (dataPlane) Check(plan *study.Plan) error {
+	t := newTopology("check", plan)
+	for _, cell := range plan.Cells {
+		server := t.servers[study.ServerVariant(cell)]
+		if _, err := loadSpec(plan.Study, cell, url(server, cell, plan.Study.Load), 1); err != nil {
+			return runner.Placed(plan, cell, err, "", study.FactorRate, study.FactorConnections)
+		}
+	}
+	return nil
+}
+
+// Fit implements [Kind].
+func (dataPlane) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) ([]record.Component, error) {
+	if _, err := newTopology("check", plan).deployments(o.Mesh, o.Lab.Images(), "check"); err != nil {
+		return nil, err
+	}
+	return o.Mesh.Check(ctx, o.Lab.RESTConfig(), newTopology("", plan).proxies())
+}
+
+// Deploy implements [Kind].
+func (dataPlane) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage, error) {
+	r.Tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("deploying %d client and %d server pods", len(r.Plan.ClientVariants()), len(r.Plan.ServerVariants()))})
+	d, err := deploy(ctx, r.Options, r.Plan, r.RunID)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range d.unextended() {
+		r.Tell(runner.Event{Stage: "deploy", Text: text})
+	}
+	return d, nil
+}
+
+// Restore implements [Kind]: such a run changes nothing outside its namespace.
+func (dataPlane) Restore(context.Context, runner.Remains) error { return nil }

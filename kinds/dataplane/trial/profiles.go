@@ -1,0 +1,212 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/profile/node"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
+	"golang.org/x/sync/errgroup"
+)
+
+// profiles runs the trial's load once more, and profiles the proxies while it
+// does: the trial's own figures know nothing of it. What fails is in the
+// record; the error is only that of the context, or of the generator.
+func (t *trialRun) profiles(ctx context.Context, out *record.Trial) ([]runner.Artefact, error) {
+	if t.d.profilers == nil {
+		return nil, nil
+	}
+	parts := t.profiledParts()
+	if len(parts) == 0 {
+		return nil, nil
+	}
+	how := t.o.Study.Profiling()
+	spec := t.spec
+	spec.DurationS = (t.o.Study.Warmup.Max + how.Length + 4*study.ProfileLead + spare(t.o.Study.Interval)).Seconds()
+	var err error
+	if t.started, err = t.client.api.Start(ctx, spec); err != nil {
+		return nil, fmt.Errorf("start the generator for the profile: %w", err)
+	}
+	defer t.stop()
+	if _, _, err := t.warmUp(ctx); err != nil {
+		return nil, err
+	}
+	var dumps counters
+	if err := t.readConfigs(ctx, &dumps); err != nil {
+		return nil, err
+	}
+	before, after, taken, err := t.takeProfiles(ctx, parts, how)
+	if err != nil {
+		return nil, err
+	}
+	var files []runner.Artefact
+	for _, part := range slices.Sorted(maps.Keys(parts)) {
+		p, more := t.profiled(part, taken[part], how)
+		if edge, ok := before[parts[part].node]; ok && p.Error == "" && !p.Ended {
+			t.profiledCPU(&p, edge, after[parts[part].node], taken[part].answer)
+		}
+		dump := dumps.clientConfig
+		if part == record.PartServerProxy {
+			dump = dumps.serverConfig
+		}
+		if filters, err := profile.ReadFilters(dump); err == nil && p.Error == "" {
+			if data, err := json.Marshal(filters); err == nil {
+				more = append(more, runner.Artefact{Profile: true, Name: part + ".filters.json", Data: data})
+				p.Filters = t.profileFile(part + ".filters.json")
+			}
+		}
+		files = append(files, more...)
+		out.Profiles = append(out.Profiles, p)
+		if p.Error != "" {
+			out.Validity.Warnings = append(out.Validity.Warnings, fmt.Sprintf("no profile of the %s: %s", partWords(part), p.Error))
+		}
+	}
+	return files, nil
+}
+
+func partWords(part string) string {
+	if part == record.PartServerProxy {
+		return "server proxy"
+	}
+	return "client proxy"
+}
+
+func (t *trialRun) profileFile(name string) string {
+	return store.DirProfiles + "/" + t.id + "-" + name
+}
+
+// profileTarget is a container to profile.
+type profileTarget struct{ node, container string }
+
+// profiledParts are the sidecars of the trial.
+func (t *trialRun) profiledParts() map[string]profileTarget {
+	out := map[string]profileTarget{}
+	for _, container := range t.o.Mesh.ProxyContainers() {
+		if id := t.client.pod.Containers[container]; id != "" {
+			out[record.PartClientProxy] = profileTarget{t.client.pod.Node, id}
+		}
+		if id := t.server.pod.Containers[container]; id != "" {
+			out[record.PartServerProxy] = profileTarget{t.server.pod.Node, id}
+		}
+	}
+	return out
+}
+
+// takenProfile is a node's answer, or why there is none.
+type takenProfile struct {
+	answer node.Answer
+	err    error
+}
+
+// takeProfiles has the nodes profile the parts, all at the same time, and reads
+// the parts' CPU at two moments between.
+func (t *trialRun) takeProfiles(ctx context.Context, parts map[string]profileTarget, how study.Profiling) (before, after map[string]observe.Snapshot, taken map[string]takenProfile, err error) {
+	type result struct {
+		part string
+		takenProfile
+	}
+	results := make(chan result, len(parts))
+	for part, target := range parts {
+		go func() {
+			client, ok := t.d.profilers.ByNode[target.node]
+			if !ok {
+				results <- result{part, takenProfile{err: fmt.Errorf("no profile role runs on node %s", target.node)}}
+				return
+			}
+			answer, err := client.Take(ctx, node.Request{ContainerID: target.container, Hz: how.Hz, Graph: how.Graph, Seconds: how.Taken().Seconds()})
+			results <- result{part, takenProfile{answer, err}}
+		}()
+	}
+	start := time.Now().Add(study.ProfileLead)
+	before, after = map[string]observe.Snapshot{}, map[string]observe.Snapshot{}
+	edges := make(chan struct {
+		node  string
+		shots []observe.Snapshot
+	}, len(t.targets))
+	group, groupCtx := errgroup.WithContext(ctx)
+	for name, targets := range t.targets {
+		group.Go(func() error {
+			at := start.Add(t.clockAhead + t.skew[name])
+			shots, err := t.d.Observers[name].Snapshots(groupCtx, observe.SnapshotsRequest{
+				AtUnixNS: []int64{at.UnixNano(), at.Add(how.Length).UnixNano()}, Targets: targets})
+			if err != nil {
+				return fmt.Errorf("observe node %s during the profile: %w", name, err)
+			}
+			edges <- struct {
+				node  string
+				shots []observe.Snapshot
+			}{name, shots}
+			return nil
+		})
+	}
+	observed := group.Wait()
+	close(edges)
+	for e := range edges {
+		before[e.node], after[e.node] = e.shots[0], e.shots[1]
+	}
+	taken = map[string]takenProfile{}
+	for range parts {
+		r := <-results
+		taken[r.part] = r.takenProfile
+	}
+	if ctx.Err() != nil {
+		return nil, nil, nil, ctx.Err()
+	}
+	if observed != nil {
+		clear(before) // a profile without its cost is a profile
+	}
+	return before, after, taken, nil
+}
+
+// profiled turns an answer into the record and its file.
+func (t *trialRun) profiled(part string, taken takenProfile, how study.Profiling) (record.Profiled, []runner.Artefact) {
+	out := record.Profiled{Part: part, Hz: how.Hz, Graph: how.Graph, Seconds: taken.answer.Seconds, Trust: taken.answer.Trust.User, Ended: taken.answer.Ended}
+	err := taken.err
+	var p *profile.Profile
+	if err == nil {
+		p, err = taken.answer.Profile()
+	}
+	if err == nil && p.Len() == 0 {
+		err = errors.New("the proxy used no CPU")
+	}
+	if err != nil {
+		out.Error = err.Error()
+		return out, nil
+	}
+	out.Samples, out.Notes = p.Taken(), p.Notes
+	for _, b := range p.Binaries {
+		if b.Why != "" && b.Weight > 0 {
+			out.Notes = append(out.Notes, b.Path+": "+b.Why)
+		}
+	}
+	name := part + ".pb.gz"
+	out.File = t.profileFile(name)
+	return out, []runner.Artefact{{Profile: true, Name: name, Data: taken.answer.Pprof}}
+}
+
+// profiledCPU notes what a part used between two moments, if perf sampled at
+// both.
+func (t *trialRun) profiledCPU(p *record.Profiled, before, after observe.Snapshot, answer node.Answer) {
+	began, ended := answer.BeganUnixNS, answer.BeganUnixNS+int64(answer.Seconds*1e9)
+	a, b := before.Targets[p.Part], after.Targets[p.Part]
+	if began == 0 || a.AtUnixNS < began || b.AtUnixNS > ended {
+		p.Notes = append(p.Notes, "perf did not sample for all of the time for which CPU was measured, so that what it costs is not known")
+		return
+	}
+	cpu, err := b.Since(a)
+	if err != nil {
+		p.Notes = append(p.Notes, "its CPU during the profile: "+err.Error())
+		return
+	}
+	p.CPU, p.CPUSeconds = &cpu, float64(b.AtUnixNS-a.AtUnixNS)/1e9
+}

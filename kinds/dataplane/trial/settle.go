@@ -1,0 +1,109 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/mesh"
+)
+
+const (
+	// toldQuiet is how long the control plane must have sent the sidecars
+	// nothing: many times what it waits for more changes (Istio: 100 ms after
+	// each), and a moment for Envoy's threads.
+	toldQuiet = 2 * time.Second
+	toldLook  = 200 * time.Millisecond
+	// toldLimit bounds the wait. What is not there by then the trials tell:
+	// their requests fail, or pass beside the sidecars' statistics.
+	toldLimit = 30 * time.Second
+)
+
+// settle waits until the Services have the pods that are ready, and the control
+// plane has told the sidecars. A pod is ready before its callers know of it:
+// first connections would find no endpoint, or pass a sidecar unseen that has
+// no listener for them yet.
+func (d *deployed) settle(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, toldLimit)
+	defer cancel()
+	err := d.awaitEndpoints(limited)
+	if configured, ok := d.o.Mesh.(mesh.Configured); ok && err == nil {
+		err = awaitQuiet(limited, func(ctx context.Context) (sum float64, err error) {
+			for _, pod := range d.Pods() {
+				if pod.Proxy == nil {
+					continue
+				}
+				stats, err := pod.Proxy.Stats(ctx, configured.ReceivedStats())
+				if err != nil {
+					return 0, fmt.Errorf("statistics of the sidecar of pod %s: %w", pod.Name, err)
+				}
+				for _, n := range stats.Counters {
+					sum += n
+				}
+			}
+			return sum, nil
+		})
+	}
+	if ctx.Err() == nil && limited.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// awaitEndpoints waits until each Service has an endpoint that is ready. Whoever
+// may not look goes on.
+func (d *deployed) awaitEndpoints(ctx context.Context) error {
+	for _, w := range d.servers {
+		for {
+			slices, err := d.Kube.DiscoveryV1().EndpointSlices(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + w.Name})
+			if apierrors.IsForbidden(err) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("endpoints of Service %s: %w", w.Name, err)
+			}
+			if hasReady(slices.Items) {
+				break
+			}
+			if err := wake.Pause(ctx, toldLook); err != nil {
+				return fmt.Errorf("wait for an endpoint of Service %s: %w", w.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func hasReady(slices []discoveryv1.EndpointSlice) bool {
+	for _, s := range slices {
+		for _, e := range s.Endpoints {
+			if e.Conditions.Ready != nil && *e.Conditions.Ready {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// awaitQuiet waits until what read counts has stood still for toldQuiet.
+func awaitQuiet(ctx context.Context, read func(context.Context) (float64, error)) error {
+	last, since := -1.0, time.Now()
+	for {
+		now, err := read(ctx)
+		switch {
+		case err != nil:
+			return err
+		case now != last:
+			last, since = now, time.Now()
+		case time.Since(since) >= toldQuiet:
+			return nil
+		}
+		if err := wake.Pause(ctx, toldLook); err != nil {
+			return fmt.Errorf("wait until the sidecars are told no more: %w", err)
+		}
+	}
+}

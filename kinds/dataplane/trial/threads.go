@@ -1,0 +1,114 @@
+package trial
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// workerCounter is a mesh whose proxies tell how connections spread over
+// their worker threads.
+type workerCounter interface {
+	// AcceptedByWorker sorts the connections that a proxy accepted by its
+	// workers; rise has how far its counters rose.
+	AcceptedByWorker(rise map[string]float64) map[int]int64
+	// WorkerStat reports whether a statistic is one that this goes by.
+	WorkerStat(name string) bool
+}
+
+// Limits of how far threads and cgroup may differ in their accounts of CPU
+// time: as a share of it, and at least in seconds, since one switch of threads
+// at the wrong moment is that much. Where the cgroup's counter rose by more
+// while threads were read, they may differ by that, up to a larger share: a
+// reading that was slower than that proves nothing.
+const (
+	maxThreadsRatio   = 0.01
+	maxUnsureRatio    = 0.03
+	leastThreadsSlack = 1e-3
+)
+
+// threads turns the samples of threads around the window into the trial's,
+// by part, and checks them against the kernel's own account. What cannot be
+// read is a warning.
+func (t *trialRun) threads(out *record.Trial, sampled map[string]edges) {
+	if !t.o.Study.Measured(study.MeasureThreads) {
+		return
+	}
+	out.Threads = map[string]record.Threads{}
+	for node, targets := range t.targets {
+		e := sampled[node]
+		for _, target := range targets {
+			part := partOf(target.Name)
+			threads, err := threadsBetween(e.before.Targets[target.Name], e.after.Targets[target.Name])
+			if err != nil { // what a trial measured does not depend on it
+				out.Validity.Warnings = append(out.Validity.Warnings, fmt.Sprintf("threads of the %s were not measured: %v", strings.ReplaceAll(part, "_", " "), err))
+				continue
+			}
+			out.Threads[part] = addThreads(out.Threads[part], threads)
+		}
+	}
+	out.Validity.Checks = append(out.Validity.Checks, checkThreads(out.Threads)...)
+}
+
+func threadsBetween(before, after observe.Sample) (record.Threads, error) {
+	if before.Threads == nil || after.Threads == nil {
+		return record.Threads{}, fmt.Errorf("the observer did not read them")
+	}
+	return after.Threads.Since(*before.Threads)
+}
+
+// addThreads puts the threads of a part's containers together.
+func addThreads(a, b record.Threads) record.Threads {
+	if a.Seconds == 0 {
+		return b
+	}
+	return record.Threads{
+		Seconds: b.Seconds, CPUS: a.CPUS + b.CPUS, Threads: slices.Concat(a.Threads, b.Threads),
+		EndedS: a.EndedS + b.EndedS, Ended: a.Ended + b.Ended,
+		UnaccountedS: a.UnaccountedS + b.UnaccountedS, UnsureS: a.UnsureS + b.UnsureS,
+		QuotaCores: a.QuotaCores + b.QuotaCores,
+		Periods:    a.Periods + b.Periods, Throttled: a.Throttled + b.Throttled, ThrottledS: a.ThrottledS + b.ThrottledS,
+	}
+}
+
+// checkThreads says for each part whether its threads' times add up to what
+// the kernel charged to its cgroup.
+func checkThreads(parts map[string]record.Threads) []record.Check {
+	var out []record.Check
+	for _, part := range slices.Sorted(maps.Keys(parts)) {
+		th := parts[part]
+		slack := max(maxThreadsRatio*th.CPUS, leastThreadsSlack, min(th.UnsureS, maxUnsureRatio*th.CPUS))
+		out = append(out, record.Check{
+			Name: "threads-" + part, OK: math.Abs(th.UnaccountedS) <= slack,
+			Detail: fmt.Sprintf("threads used %.2f ms, the cgroup %.2f ms of CPU time (give or take %.2f)",
+				(th.CPUS-th.UnaccountedS)*1e3, th.CPUS*1e3, slack*1e3),
+		})
+	}
+	return out
+}
+
+// workerConnections notes at each worker thread of a proxy how many connections
+// it accepted, and takes the statistics that say so out of the part's counters.
+func (t *trialRun) workerConnections(out *record.Trial, part string) {
+	mesh, ok := t.o.Mesh.(workerCounter)
+	if !ok {
+		return
+	}
+	if th, ok := out.Threads[part]; ok {
+		byWorker := mesh.AcceptedByWorker(out.Counters[part])
+		for i := range th.Threads {
+			if n, ok := th.Threads[i].Worker(); ok {
+				if c, ok := byWorker[n]; ok {
+					th.Threads[i].Accepted = &c
+				}
+			}
+		}
+	}
+	maps.DeleteFunc(out.Counters[part], func(name string, _ float64) bool { return mesh.WorkerStat(name) })
+}

@@ -1,0 +1,174 @@
+package trial
+
+import (
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// topology is everything a plan needs in the cluster, as values.
+type topology struct {
+	clients map[study.Variant]mesh.Workload
+	servers map[study.Variant]mesh.Workload
+	// sink takes what sidecars send about requests; nil if none does.
+	sink *mesh.Workload
+}
+
+// newTopology lays out a Deployment for each variant of the plan's pods.
+func newTopology(namespace string, plan *study.Plan) topology {
+	t := topology{clients: map[study.Variant]mesh.Workload{}, servers: map[study.Variant]mesh.Workload{}}
+	for _, v := range plan.ClientVariants() {
+		t.clients[v] = mesh.Workload{Name: "client-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), Client: true, ControlPort: site.LoadControlPort}
+	}
+	for _, v := range plan.ServerVariants() {
+		t.servers[v] = mesh.Workload{Name: "server-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), ControlPort: site.WorkerControlPort,
+			Extensions: extensionsOf(plan.Study, v)}
+		if study.HasPart(v.Filters, study.PartTracing) || study.HasPart(v.Filters, study.PartOTLPLog) {
+			t.sink = &mesh.Workload{Name: mesh.SinkName, Namespace: namespace, ControlPort: site.WorkerControlPort}
+		}
+	}
+	return t
+}
+
+func proxyOf(v study.Variant) *mesh.Proxy {
+	if !v.Sidecar {
+		return nil
+	}
+	return &mesh.Proxy{MTLS: v.MTLS, Telemetry: v.Telemetry, Concurrency: v.Concurrency, CPULimit: v.CPULimit, Envoy: envoyVersion(v.Envoy), Interception: v.Interception,
+		Filters: filtersOf(v)}
+}
+
+// filtersOf is a variant's level of the factor filters, "" for none.
+func filtersOf(v study.Variant) string {
+	if v.Filters == study.FiltersNone {
+		return ""
+	}
+	return v.Filters
+}
+
+// extensionsOf are the EnvoyFilters of the user's that a variant has.
+func extensionsOf(s *study.Study, v study.Variant) []mesh.Extension {
+	parts, _ := study.Parts(v.Filters) // levels of a plan can be read
+	var out []mesh.Extension
+	for _, p := range parts {
+		if f, ok := s.EnvoyFilterOf(p.File); ok && p.Kind == study.PartEnvoyFilter {
+			out = append(out, mesh.Extension{Name: f.Name, Patches: f.Patches, Priority: f.Priority})
+		}
+	}
+	return out
+}
+
+// envoyVersion is the version a level of the factor envoy names, "" for the
+// mesh's own.
+func envoyVersion(level string) string {
+	if level == study.EnvoyDefault {
+		return ""
+	}
+	return level
+}
+
+// workloads lists every workload, servers first.
+func (t topology) workloads() []mesh.Workload {
+	var out []mesh.Workload
+	for _, w := range t.servers {
+		out = append(out, w)
+	}
+	for _, w := range t.clients {
+		out = append(out, w)
+	}
+	if t.sink != nil {
+		out = append(out, *t.sink)
+	}
+	return out
+}
+
+// proxies lists the sidecars of all workloads.
+func (t topology) proxies() []mesh.Proxy {
+	var out []mesh.Proxy
+	for _, w := range t.workloads() {
+		if w.Proxy != nil {
+			out = append(out, *w.Proxy)
+		}
+	}
+	return out
+}
+
+// deployments makes the Deployments of all workloads, decorated by the mesh.
+func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*appsv1.Deployment, error) {
+	var out []*appsv1.Deployment
+	add := func(w mesh.Workload, pod corev1.PodTemplateSpec) error {
+		if err := m.Decorate(w, &pod); err != nil {
+			return err
+		}
+		out = append(out, &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: site.Labels(run, w.Name)},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: site.Ptr(int32(1)),
+				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: w.Name}},
+				Template: pod,
+			},
+		})
+		return nil
+	}
+	for _, w := range t.servers {
+		if err := add(w, site.WorkerPod(w, images, run)); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range t.clients {
+		pod := site.LoadPod(w, images, run)
+		if w.Uncaptured() {
+			pod.Spec.HostAliases = t.onLoopback()
+		}
+		if err := add(w, pod); err != nil {
+			return nil, err
+		}
+	}
+	if t.sink != nil {
+		if err := add(*t.sink, site.WorkerPod(*t.sink, images, run)); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (t topology) services(run string) []*corev1.Service {
+	var out []*corev1.Service
+	add := func(w mesh.Workload) {
+		s := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: site.Labels(run, w.Name)},
+			Spec:       corev1.ServiceSpec{Selector: map[string]string{mesh.AppLabel: w.Name}},
+		}
+		for _, p := range site.AllPorts() {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: p.PortName, Port: int32(p.Port), TargetPort: targetOf(w, p)})
+		}
+		out = append(out, s)
+	}
+	for _, w := range t.servers {
+		add(w)
+	}
+	if t.sink != nil {
+		add(*t.sink)
+	}
+	return out
+}
+
+// endpointOf is where a cell's requests go to at the worker.
+func endpointOf(cell record.Cell, load study.Load) protocol.Endpoint {
+	return protocol.Of(cell[study.FactorProtocol]).Endpoint(load.TLS)
+}
+
+// url is where the generator sends a cell's requests.
+func url(server mesh.Workload, cell record.Cell, load study.Load) string {
+	path := ""
+	if protocol.Of(cell[study.FactorProtocol]).Methods {
+		path = load.Path
+	}
+	return endpointOf(cell, load).URL(hostOf(server), path)
+}

@@ -1,0 +1,362 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/meshtrial/meshtrial/load"
+	loadcontrol "github.com/meshtrial/meshtrial/load/control"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+	workercontrol "github.com/meshtrial/meshtrial/worker/control"
+	"golang.org/x/sync/errgroup"
+)
+
+// trialRun is one trial under way.
+type trialRun struct {
+	d      *deployed
+	o      *runner.Options
+	id     string
+	cell   record.Cell
+	client *loadRole
+	server *workerRole
+	spec   load.Spec
+
+	targets map[string][]observe.Target // by node
+	started loadcontrol.Started
+	skew    map[string]time.Duration // by node: its observer's clock minus the generator's
+	// clockAhead is how far the generator's clock is ahead of this machine's.
+	clockAhead time.Duration
+	// slowest is the longest that a question to a pod took in the warm-up.
+	slowest time.Duration
+}
+
+// counters are what worker and proxies counted at one moment.
+type counters struct {
+	worker                     workercontrol.Counters
+	client, server             *observe.ProxyStats
+	clientConfig, serverConfig []byte // after the trial only
+}
+
+// edges are a node's snapshots at the two edges of the window.
+type edges struct{ before, after observe.Snapshot }
+
+// newTrial prepares a cell's trial.
+func newTrial(d *deployed, o *runner.Options, cell record.Cell, seed uint64) (*trialRun, error) {
+	t := &trialRun{d: d, o: o, cell: cell,
+		client: d.loads[study.ClientVariant(cell)], server: d.workers[study.ServerVariant(cell)],
+		skew: map[string]time.Duration{}}
+	if t.client == nil || t.server == nil {
+		return nil, fmt.Errorf("cell %s: its pods are not deployed", cell.Key())
+	}
+	var err error
+	if t.spec, err = loadSpec(o.Study, cell, url(t.server.Workload, cell, o.Study.Load), seed); err != nil {
+		return nil, err
+	}
+	t.spec.Headers = append(t.spec.Headers, d.headers...)
+	if err := t.spec.Validate(); err != nil {
+		return nil, err
+	}
+	t.findTargets()
+	return t, nil
+}
+
+// loadSpec says what the generator does in a cell. The schedule is long
+// enough for the longest warm-up; the runner stops it after the window.
+func loadSpec(s *study.Study, cell record.Cell, url string, seed uint64) (load.Spec, error) {
+	levels, err := study.LevelsOf(cell)
+	if err != nil {
+		return load.Spec{}, err
+	}
+	spec := load.DefaultSpec(url)
+	spec.Protocol = levels.Protocol
+	spec.Method = s.Load.Method
+	spec.PayloadBytes = int(levels.PayloadBytes)
+	spec.Connections = levels.Connections
+	spec.KeepAlive = levels.KeepAlive
+	spec.Seed = seed
+	if levels.RateRPS == 0 {
+		spec.Rate = load.Max
+	} else {
+		spec.Rate = load.Rate(levels.RateRPS)
+		spec.Arrival = levels.Arrival
+	}
+	if !protocol.Of(levels.Protocol).Methods {
+		spec.Method = ""
+	}
+	spec.IntervalS = s.Interval.Seconds()
+	spec.DurationS = (s.Warmup.Max + s.Window + spare(s.Interval)).Seconds()
+	spec.TimeoutS = s.Load.Timeout.Seconds()
+	names := make([]string, 0, len(s.Load.Headers))
+	for name := range s.Load.Headers {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		spec.Headers = append(spec.Headers, load.Header{Name: name, Value: s.Load.Headers[name]})
+	}
+	if s.Load.TLS {
+		// The worker's certificate is its own, made at its start.
+		spec.TLS = &load.TLS{InsecureSkipVerify: true}
+	}
+	return spec, spec.Validate()
+}
+
+// findTargets lists the containers that the trial's cost is read from.
+func (t *trialRun) findTargets() {
+	t.targets = map[string][]observe.Target{}
+	add := func(part string, pod site.Pod, container string) {
+		if id := pod.Containers[container]; id != "" {
+			t.targets[pod.Node] = append(t.targets[pod.Node], observe.Target{Name: part, PodUID: pod.UID, ContainerID: id})
+		}
+	}
+	add(record.PartGenerator, t.client.pod, site.RoleLoad)
+	add(record.PartWorker, t.server.pod, site.RoleWorker)
+	for _, container := range t.o.Mesh.ProxyContainers() {
+		add(record.PartClientProxy, t.client.pod, container)
+		add(record.PartServerProxy, t.server.pod, container)
+	}
+	for i, pod := range t.d.Control {
+		t.targets[pod.Node] = append(t.targets[pod.Node], observe.Target{Name: fmt.Sprintf("%s-%d", record.PartControl, i), PodUID: pod.UID})
+	}
+}
+
+// measure runs the trial and returns its record and histogram log. An error
+// means that the trial could not be carried through.
+func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
+	out := record.Trial{Schema: record.Schema, Cell: t.cell, Started: time.Now().UTC()}
+	before, err := t.count(ctx)
+	if err != nil {
+		return out, nil, err
+	}
+	if err := t.measureSkew(ctx); err != nil {
+		return out, nil, err
+	}
+	idle, err := t.idleMemory(ctx)
+	if err != nil {
+		return out, nil, err
+	}
+	if t.started, err = t.client.api.Start(ctx, t.spec); err != nil {
+		return out, nil, fmt.Errorf("start the generator: %w", err)
+	}
+	defer t.stop()
+	warm, finished, err := t.warmUp(ctx)
+	if err != nil {
+		return out, nil, err
+	}
+	out.Warmup = warm
+	from, to, sampled, err := t.window(ctx, finished)
+	if err != nil {
+		return out, nil, err
+	}
+	result, err := t.client.api.Result(ctx, t.started.Run)
+	if err != nil {
+		return out, nil, fmt.Errorf("collect the generator's record: %w", err)
+	}
+	after, err := t.count(ctx)
+	if err == nil {
+		err = t.readConfigs(ctx, &after)
+	}
+	if err != nil {
+		return out, nil, err
+	}
+	window, err := result.Window(from, to)
+	if err != nil {
+		return out, nil, err
+	}
+	out.Window = record.Window{
+		Start:   time.Unix(0, t.started.StartUnixNS+window.StartNS).UTC(),
+		Seconds: float64(window.DurationNS) / 1e9, Intervals: to - from,
+	}
+	out.Load = window.Record(t.spec.Rate)
+	t.costs(&out, sampled)
+	withIdle(out.Memory, idle)
+	t.threads(&out, sampled)
+	evidence := t.evidence(&out, result, before, after)
+	t.judge(&out, window, sampled, evidence)
+	var log bytes.Buffer
+	if err := result.WriteLog(&log, from, to); err != nil {
+		return out, nil, fmt.Errorf("histograms: %w", err)
+	}
+	return out, log.Bytes(), nil
+}
+
+// stopEvery is how often the generator is asked whether its run has ended:
+// requests already due are waited for.
+const stopEvery = 20 * time.Millisecond
+
+// stop ends the generator's run, if there still is one, also when the run itself
+// has been cancelled. The pod's next trial cannot start before.
+func (t *trialRun) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), site.StopTimeout)
+	defer cancel()
+	ticker := time.NewTicker(stopEvery)
+	defer ticker.Stop()
+	for {
+		status, err := t.client.api.Stop(ctx, t.started.Run)
+		if err != nil || status.Done { // an error means that it has ended, or that its pod is gone
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// count reads the counters of worker and proxies.
+func (t *trialRun) count(ctx context.Context) (counters, error) {
+	var c counters
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		if c.worker, err = t.server.api.Counters(ctx); err != nil {
+			err = fmt.Errorf("counters of the worker: %w", err)
+		}
+		return err
+	})
+	proxy := func(pod site.Pod, into **observe.ProxyStats, who string) {
+		if pod.Proxy == nil {
+			return
+		}
+		group.Go(func() error {
+			stats, err := pod.Proxy.Stats(ctx, t.o.Mesh.StatsFilter())
+			if err != nil {
+				return fmt.Errorf("counters of the %s proxy: %w", who, err)
+			}
+			*into = &stats
+			return nil
+		})
+	}
+	proxy(t.client.pod, &c.client, "client")
+	proxy(t.server.pod, &c.server, "server")
+	return c, group.Wait()
+}
+
+// readConfigs reads the configurations in force in the proxies.
+func (t *trialRun) readConfigs(ctx context.Context, c *counters) error {
+	for _, side := range []struct {
+		pod  site.Pod
+		into *[]byte
+		who  string
+	}{{t.client.pod, &c.clientConfig, "client"}, {t.server.pod, &c.serverConfig, "server"}} {
+		if side.pod.Proxy == nil {
+			continue
+		}
+		dump, err := side.pod.Proxy.Config(ctx)
+		if err != nil {
+			return fmt.Errorf("configuration of the %s proxy: %w", side.who, err)
+		}
+		*side.into = dump
+	}
+	return nil
+}
+
+// measureSkew compares the generator's clock with this machine's, and those
+// of the observers of other nodes with the generator's; on its own node they
+// are one clock.
+func (t *trialRun) measureSkew(ctx context.Context) error {
+	generator, err := t.client.api.ClockOffset(ctx)
+	if err != nil {
+		return fmt.Errorf("compare clocks with the generator: %w", err)
+	}
+	if generator.Offset.Abs() > generator.Uncertainty {
+		t.clockAhead = generator.Offset
+	}
+	for node := range t.targets {
+		if node == t.client.pod.Node {
+			continue
+		}
+		observer, _, err := t.d.Observers[node].ClockOffset(ctx)
+		if err != nil {
+			return fmt.Errorf("compare clocks with node %s: %w", node, err)
+		}
+		t.skew[node] = observer - generator.Offset
+	}
+	return nil
+}
+
+// window fixes the window after the intervals finished so far, arms the
+// observers and the generator, and waits until it has passed. It returns the
+// window's intervals [from, to).
+func (t *trialRun) window(ctx context.Context, finished int) (from, to int, sampled map[string]edges, err error) {
+	interval := t.o.Study.Interval
+	begin := time.Unix(0, t.started.StartUnixNS)
+	from = firstInterval(finished, begin, t.now(), interval, t.slowest)
+	to = from + int(t.o.Study.Window/interval)
+	if _, err := t.client.api.StopAfter(ctx, t.started.Run, to-1); err != nil {
+		return 0, 0, nil, fmt.Errorf("end the schedule after the window: %w", err)
+	}
+	start, end := begin.Add(time.Duration(from)*interval), begin.Add(time.Duration(to)*interval)
+	sampled = map[string]edges{}
+	results := make(chan struct {
+		node string
+		edges
+	}, len(t.targets))
+	group, ctx := errgroup.WithContext(ctx)
+	for node, targets := range t.targets {
+		group.Go(func() error {
+			skew := t.skew[node]
+			shots, err := t.d.Observers[node].Snapshots(ctx, observe.SnapshotsRequest{
+				AtUnixNS: []int64{start.Add(skew).UnixNano(), end.Add(skew).UnixNano()},
+				Targets:  targets, Memory: t.o.Study.Measured(study.MeasureMemory) || t.o.Study.Measured(study.MeasureConnections),
+				Threads: t.o.Study.Measured(study.MeasureThreads),
+			})
+			if err != nil {
+				return fmt.Errorf("observe node %s: %w", node, err)
+			}
+			results <- struct {
+				node string
+				edges
+			}{node, edges{shots[0], shots[1]}}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, 0, nil, err
+	}
+	close(results)
+	for r := range results {
+		sampled[r.node] = r.edges
+	}
+	return from, to, sampled, nil
+}
+
+// firstInterval is the first interval of a window that can still be armed at
+// now: its edge lies so far ahead that the two questions that arm generator
+// and observers arrive before it, even if they take longer than any so far.
+// Where that would put it off by many intervals it does not wait: the
+// schedule ends, and the trial's check of the edges says what went wrong.
+func firstInterval(finished int, begin, now time.Time, interval, slowest time.Duration) int {
+	ahead := 60*time.Millisecond + 3*slowest
+	at := finished + 1
+	for begin.Add(time.Duration(at)*interval).Sub(now) < ahead && at < finished+lateIntervals {
+		at++
+	}
+	return at
+}
+
+// Intervals that a schedule has at least beyond the longest warm-up and the
+// window, and how many of them the window may begin late by. leastSpare is for
+// short intervals: where this machine stands still for some seconds the
+// schedule must not have ended meanwhile.
+const (
+	spareIntervals = 20
+	lateIntervals  = 12
+	leastSpare     = 10 * time.Second
+)
+
+// spare is how long a schedule that nobody ends goes on beyond the longest
+// warm-up and what follows it.
+func spare(interval time.Duration) time.Duration { return max(spareIntervals*interval, leastSpare) }
+
+// now is the time by the generator's clock, as far as is known: on another
+// machine it differs by what the clocks differ, which only moves the window.
+func (t *trialRun) now() time.Time { return time.Now().Add(t.clockAhead) }

@@ -1,0 +1,102 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// warmUp waits until latency and CPU are steady, at least the study's
+// minimum and at most its maximum. It returns how many intervals of the
+// generator have finished.
+func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
+	s := t.o.Study
+	begin := time.Now()
+	var latency, cpu []float64
+	node := t.server.pod.Node
+	last, err := t.d.Observers[node].Snapshot(ctx, t.targets[node], false)
+	if err != nil {
+		return record.Warmup{}, 0, fmt.Errorf("watch CPU: %w", err)
+	}
+	ticker := time.NewTicker(s.Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return record.Warmup{}, 0, ctx.Err()
+		case <-ticker.C:
+		}
+		asked := time.Now()
+		status, err := t.client.api.Intervals(ctx, t.started.Run, len(latency))
+		if err != nil {
+			return record.Warmup{}, 0, fmt.Errorf("watch the generator: %w", err)
+		}
+		if status.Error != "" {
+			return record.Warmup{}, 0, fmt.Errorf("the generator ended: %s", status.Error)
+		}
+		shot, err := t.d.Observers[node].Snapshot(ctx, t.targets[node], false)
+		if err != nil {
+			return record.Warmup{}, 0, fmt.Errorf("watch CPU: %w", err)
+		}
+		t.slowest = max(t.slowest, time.Since(asked)/2) // of two questions
+		share := cpuShare(last, shot)
+		last = shot
+		for _, iv := range status.Intervals {
+			latency = append(latency, median(iv))
+			cpu = append(cpu, share)
+		}
+		elapsed := time.Since(begin)
+		warm := record.Warmup{Seconds: elapsed.Seconds()}
+		if elapsed < s.Warmup.Min {
+			continue
+		}
+		steady := detectSteady(latency, cpu)
+		warm.Steady, warm.Why = steady.OK, steady.Why
+		if !steady.OK && elapsed < s.Warmup.Max {
+			continue
+		}
+		if !steady.OK {
+			warm.Why = fmt.Sprintf("not steady after %.1f s: %s", elapsed.Seconds(), steady.Why)
+		}
+		return warm, len(latency), nil
+	}
+}
+
+// detectSteady says whether a trial is steady, and what keeps it waiting.
+func detectSteady(latency, cpu []float64) stat.Steady {
+	return stat.Warmup{Names: []string{"latency", "CPU"}}.Detect(latency, cpu)
+}
+
+// median is an interval's latency, or nothing if nothing completed in it.
+func median(iv load.Summary) float64 {
+	if iv.Completed == 0 {
+		return math.NaN()
+	}
+	return iv.P50NS
+}
+
+// cpuShare is how much CPU the trial's parts used between two snapshots, in
+// CPUs.
+func cpuShare(before, after observe.Snapshot) float64 {
+	elapsed := float64(after.StartNS-before.StartNS) / 1e9
+	if elapsed <= 0 {
+		return math.NaN()
+	}
+	total := 0.0
+	for name, sample := range after.Targets {
+		cpu, err := sample.Since(before.Targets[name])
+		if err != nil {
+			return math.NaN()
+		}
+		if partOf(name) != record.PartControl {
+			total += cpu.TotalS()
+		}
+	}
+	return total / elapsed
+}

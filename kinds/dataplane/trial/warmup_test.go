@@ -1,0 +1,69 @@
+package trial
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// The CPU that tells whether a trial is steady is that of its parts, without
+// the control plane, which works when it likes.
+func TestCPUShare(t *testing.T) {
+	shot := func(start int64, totals map[string]uint64) observe.Snapshot {
+		s := observe.Snapshot{StartNS: start, Targets: map[string]observe.Sample{}}
+		for name, ns := range totals {
+			s.Targets[name] = observe.Sample{CPU: observe.CPUSample{TotalNS: ns, UserNS: ns}}
+		}
+		return s
+	}
+	before := shot(1e9, map[string]uint64{record.PartWorker: 5e8, record.PartGenerator: 1e8, record.PartControl + "-0": 0})
+	for _, tt := range []struct {
+		name  string
+		after observe.Snapshot
+		want  float64
+	}{
+		{"two parts", shot(3e9, map[string]uint64{record.PartWorker: 1e9, record.PartGenerator: 6e8, record.PartControl + "-0": 2e9}), 0.5},
+		{"idle", shot(3e9, map[string]uint64{record.PartWorker: 5e8, record.PartGenerator: 1e8, record.PartControl + "-0": 0}), 0},
+		{"a part that restarted", shot(3e9, map[string]uint64{record.PartWorker: 4e8}), math.NaN()},
+		{"no time between", shot(1e9, map[string]uint64{record.PartWorker: 1e9}), math.NaN()},
+	} {
+		if got := cpuShare(before, tt.after); math.Abs(got-tt.want) > 1e-9 || math.IsNaN(got) != math.IsNaN(tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestMedianOfAnIntervalWithoutRequests(t *testing.T) {
+	if got := median(load.Summary{P50NS: 0}); !math.IsNaN(got) {
+		t.Errorf("nothing completed, and its median is %v", got)
+	}
+	if got := median(load.Summary{Completed: 1, P50NS: 5}); got != 5 {
+		t.Errorf("median %v", got)
+	}
+}
+
+func TestPartOf(t *testing.T) {
+	for target, want := range map[string]string{"control-0": "control", "control-12": "control", "worker": "worker", "client_proxy": "client_proxy", "": ""} {
+		if got := partOf(target); got != want {
+			t.Errorf("%s belongs to %s, want %s", target, got, want)
+		}
+	}
+}
+
+// What keeps a trial waiting is called by its name.
+func TestDetectSteady(t *testing.T) {
+	flat, rising := []float64{1, 1, 1, 1, 1, 1}, []float64{1, 2, 3, 4, 5, 6}
+	if got := detectSteady(flat, flat); !got.OK {
+		t.Errorf("flat: %+v", got)
+	}
+	if got := detectSteady(rising, flat); got.OK || !strings.HasPrefix(got.Why, "latency still ") {
+		t.Errorf("latency rises: %+v", got)
+	}
+	if got := detectSteady(flat, rising); got.OK || !strings.HasPrefix(got.Why, "CPU still ") {
+		t.Errorf("CPU rises: %+v", got)
+	}
+}

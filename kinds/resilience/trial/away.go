@@ -1,0 +1,201 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/site"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Marks on a Deployment that a run has scaled to nothing for a while: whose
+// run, and how many replicas it had. They are there as long as it is away, so
+// that whoever cleans up after a dead run can put it back.
+const (
+	awayLabel          = "meshtrial.dev/away"
+	awayReplicasNote   = "meshtrial.dev/replicas"
+	controlBackTimeout = 50 * time.Second // less than drive gives all undoing
+)
+
+// controlPods are the pods of a mesh's control plane.
+type controlPods struct {
+	kube       kubernetes.Interface
+	run        string
+	namespace  string
+	selector   string   // of its pods and its Deployments alike
+	containers []string // those that do its work
+}
+
+// istioControl is where Istio's chart puts istiod.
+func istioControl(kube kubernetes.Interface, run string) *controlPods {
+	return &controlPods{kube: kube, run: run, namespace: "istio-system", selector: "app=istiod", containers: []string{"discovery"}}
+}
+
+// linkerdControl is where Linkerd's chart puts what proxies talk to.
+func linkerdControl(kube kubernetes.Interface, run string) *controlPods {
+	return &controlPods{kube: kube, run: run, namespace: "linkerd", selector: "linkerd.io/control-plane-component=destination", containers: []string{"destination"}}
+}
+
+// list returns the pods that are ready.
+func (c *controlPods) list(ctx context.Context) ([]faultPod, []string, error) {
+	found, err := c.kube.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the control plane's pods: %w", err)
+	}
+	var out []faultPod
+	for i := range found.Items {
+		if pod := &found.Items[i]; lab.PodReady(pod) {
+			ref := site.PodOf(pod)
+			out = append(out, faultPod{name: ref.Name, UID: ref.UID, node: ref.Node, IP: pod.Status.PodIP, containers: ref.Containers})
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil, fmt.Errorf("no pod with %s in namespace %s is ready", c.selector, c.namespace)
+	}
+	return out, c.containers, nil
+}
+
+// deployments lists those with pods.
+func (c *controlPods) deployments(ctx context.Context) ([]appsv1.Deployment, error) {
+	found, err := c.kube.AppsV1().Deployments(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector})
+	if err != nil {
+		return nil, fmt.Errorf("list the control plane's Deployments: %w", err)
+	}
+	var out []appsv1.Deployment
+	for _, d := range found.Items {
+		if d.Spec.Replicas == nil || *d.Spec.Replicas > 0 {
+			out = append(out, d)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no Deployment with %s in namespace %s has pods", c.selector, c.namespace)
+	}
+	return out, nil
+}
+
+// away takes the control plane away until the end: its processes are killed,
+// and no pods may take their place. (Processes that are killed again and again
+// come back later and later, so that would not last as long as it should.)
+func (c *controlPods) away(ctx context.Context, target, kind string, victims []victim) (drive.Hand, error) {
+	all, err := c.deployments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	killed := killAll(target, kind, victims)
+	return &hand{
+		target: target,
+		begin: func(ctx context.Context) error {
+			if err := killed.Begin(ctx); err != nil {
+				return err
+			}
+			for _, d := range all {
+				if err := c.takeAway(ctx, d); err != nil {
+					return err
+				}
+			}
+			for _, v := range victims {
+				err := c.kube.CoreV1().Pods(c.namespace).Delete(ctx, v.pod.name, metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))})
+				if err != nil && !apierrors.IsNotFound(err) {
+					return fmt.Errorf("end pod %s: %w", v.pod.name, err)
+				}
+			}
+			return nil
+		},
+		prove: func(ctx context.Context) (string, error) {
+			text, err := killed.Prove(ctx)
+			if err == nil {
+				err = c.await(ctx, func(d *appsv1.Deployment, alive []corev1.Pod) bool { return d.Status.Replicas == 0 && len(alive) == 0 })
+			}
+			return fmt.Sprintf("%s; %d Deployments of the control plane have no pods", text, len(all)), err
+		},
+		end: func(ctx context.Context) error {
+			for _, d := range all {
+				if err := bringBack(ctx, c.kube, c.namespace, d.Name, replicasOf(&d)); err != nil {
+					return err
+				}
+			}
+			ctx, cancel := context.WithTimeout(ctx, controlBackTimeout)
+			defer cancel()
+			return c.await(ctx, func(d *appsv1.Deployment, _ []corev1.Pod) bool { return d.Status.ReadyReplicas >= 1 })
+		},
+	}, nil
+}
+
+func replicasOf(d *appsv1.Deployment) int32 {
+	if d.Spec.Replicas == nil {
+		return 1
+	}
+	return *d.Spec.Replicas
+}
+
+func (c *controlPods) takeAway(ctx context.Context, d appsv1.Deployment) error {
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q},"annotations":{%q:"%d"}},"spec":{"replicas":0}}`, awayLabel, c.run, awayReplicasNote, replicasOf(&d))
+	if _, err := c.kube.AppsV1().Deployments(c.namespace).Patch(ctx, d.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("take Deployment %s/%s away: %w", c.namespace, d.Name, err)
+	}
+	return nil
+}
+
+func bringBack(ctx context.Context, kube kubernetes.Interface, namespace, name string, replicas int32) error {
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:null},"annotations":{%q:null}},"spec":{"replicas":%d}}`, awayLabel, awayReplicasNote, replicas)
+	if _, err := kube.AppsV1().Deployments(namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("bring Deployment %s/%s back: %w", namespace, name, err)
+	}
+	return nil
+}
+
+// await waits until a condition holds for every Deployment, and for the pods
+// that have not ended.
+func (c *controlPods) await(ctx context.Context, holds func(*appsv1.Deployment, []corev1.Pod) bool) error {
+	ticker := time.NewTicker(5 * lookAgain)
+	defer ticker.Stop()
+	for {
+		found, err := c.kube.AppsV1().Deployments(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector})
+		if err != nil {
+			return fmt.Errorf("list the control plane's Deployments: %w", err)
+		}
+		pods, err := c.kube.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector})
+		if err != nil {
+			return fmt.Errorf("list the control plane's pods: %w", err)
+		}
+		right := len(found.Items) > 0
+		for i := range found.Items {
+			right = right && holds(&found.Items[i], pods.Items)
+		}
+		if right {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the control plane has %d pods: %w", len(pods.Items), ctx.Err())
+		case <-ticker.C:
+		}
+	}
+}
+
+// restoreAway brings back what a run that died has scaled to nothing.
+func restoreAway(ctx context.Context, kube kubernetes.Interface, run string) error {
+	found, err := kube.AppsV1().Deployments("").List(ctx, metav1.ListOptions{LabelSelector: awayLabel + "=" + run})
+	if err != nil {
+		return fmt.Errorf("look for Deployments that run %s took away: %w", run, err)
+	}
+	var failed []error
+	for _, d := range found.Items {
+		replicas, err := strconv.ParseInt(d.Annotations[awayReplicasNote], 10, 32)
+		if err != nil || replicas < 1 {
+			replicas = 1 // it had pods, or it would not have been taken away
+		}
+		failed = append(failed, bringBack(ctx, kube, d.Namespace, d.Name, int32(replicas)))
+	}
+	return errors.Join(failed...)
+}

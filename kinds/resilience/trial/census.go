@@ -1,0 +1,258 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// census knows the pods of a trial and the endpoints of its services, as the
+// API server tells of them, at every moment of the trial. Its watch owns its
+// goroutines; stop ends them.
+type census struct {
+	watch *site.EndpointWatch
+
+	mu      sync.Mutex
+	pods    map[string]*resident       // by UID, also those that are gone
+	slices  map[string]map[string]bool // ready addresses by EndpointSlice
+	of      map[string]string          // service by EndpointSlice
+	since   map[string]map[string]int64
+	gone    []ledger.Gone
+	waiters []chan struct{}
+	found   func(*corev1.Pod) // hears of every pod as it changes
+}
+
+// resident is a pod that lives or has lived.
+type resident struct {
+	record.ScenarioPod
+	uid        string
+	containers map[string]string // name to ID of the latest
+	ready      bool              // by its own condition, not being deleted
+	leaving    bool              // being deleted
+	left       bool              // its object is gone
+	created    time.Time
+	template   string // hash of the template it was made from
+	volatile   *corev1.Pod
+}
+
+// newCensus begins to watch a namespace; found hears of every pod with the
+// trial's mark, again whenever it changes, from one goroutine.
+func newCensus(ctx context.Context, kube kubernetes.Interface, namespace, trial string, found func(*corev1.Pod)) (*census, error) {
+	c := &census{pods: map[string]*resident{}, slices: map[string]map[string]bool{}, of: map[string]string{}, since: map[string]map[string]int64{}, found: found}
+	var err error
+	if c.watch, err = site.WatchEndpoints(ctx, kube, namespace, trialMark+"="+trial, c.onSlice, c.onPod); err != nil {
+		return nil, fmt.Errorf("watch the trial's pods: %w", err)
+	}
+	return c, nil
+}
+
+// stop ends the watches; it may be called again.
+func (c *census) stop() { c.watch.Stop() }
+
+// changed wakes those who wait. The caller holds the lock.
+func (c *census) changed() {
+	for _, w := range c.waiters {
+		close(w)
+	}
+	c.waiters = nil
+}
+
+// await waits until a condition holds, which is asked whenever something has
+// changed, with the lock held.
+func (c *census) await(ctx context.Context, holds func() bool) error {
+	for {
+		c.mu.Lock()
+		if holds() {
+			c.mu.Unlock()
+			return nil
+		}
+		w := make(chan struct{})
+		c.waiters = append(c.waiters, w)
+		c.mu.Unlock()
+		select {
+		case <-w:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (c *census) onSlice(slice *discoveryv1.EndpointSlice, deleted bool) {
+	c.update(slice.Labels[discoveryv1.LabelServiceName], slice.Name, site.ReadyAddresses(slice, deleted), time.Now().UnixNano())
+}
+
+// update notes the ready addresses of an EndpointSlice.
+func (c *census) update(service, slice string, ready map[string]bool, at int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.endpoints(service)
+	c.slices[slice], c.of[slice] = ready, service
+	after := c.endpoints(service)
+	for address := range after {
+		if before[address] {
+			continue
+		}
+		for i := range c.gone {
+			if g := &c.gone[i]; g.Address == address && g.UntilNS == 0 {
+				g.UntilNS = at
+			}
+		}
+		if r := c.byAddress(service, address); r != nil {
+			r.came(at)
+		} else {
+			c.note(service, address, at) // its pod is told of later
+		}
+	}
+	for address := range before {
+		if after[address] {
+			continue
+		}
+		c.gone = append(c.gone, ledger.Gone{Address: address, FromNS: at})
+		delete(c.since[service], address)
+		if r := c.byAddress(service, address); r != nil {
+			r.GoneNS = at
+		}
+	}
+	c.changed()
+}
+
+// came notes that the pod became an endpoint, for the first time or again.
+func (r *resident) came(at int64) {
+	if r.ReadyNS == 0 {
+		r.ReadyNS = at
+	} else {
+		r.BackNS = at
+	}
+}
+
+func (c *census) note(service, address string, at int64) {
+	if c.since[service] == nil {
+		c.since[service] = map[string]int64{}
+	}
+	c.since[service][address] = at
+}
+
+// endpoints are the ready addresses of a service. The caller holds the lock.
+func (c *census) endpoints(service string) map[string]bool {
+	out := map[string]bool{}
+	for slice, addresses := range c.slices {
+		if c.of[slice] == service {
+			for a := range addresses {
+				out[a] = true
+			}
+		}
+	}
+	return out
+}
+
+// byAddress is the latest pod of a service with an address.
+func (c *census) byAddress(service, address string) *resident {
+	var out *resident
+	for _, r := range c.pods {
+		if r.Service == service && r.IP == address && !r.left && (out == nil || r.created.After(out.created)) {
+			out = r
+		}
+	}
+	return out
+}
+
+func (c *census) onPod(pod *corev1.Pod, deleted bool) {
+	c.mu.Lock()
+	now := time.Now().UnixNano()
+	r := c.pods[string(pod.UID)]
+	if r == nil {
+		r = &resident{uid: string(pod.UID), created: pod.CreationTimestamp.Time}
+		r.Name, r.Service = pod.Name, pod.Labels[mesh.AppLabel]
+		c.pods[r.uid] = r
+	}
+	ref := site.PodOf(pod)
+	r.Node, r.containers, r.template, r.volatile = pod.Spec.NodeName, ref.Containers, pod.Labels["pod-template-hash"], pod
+	if pod.Status.PodIP != "" && r.IP == "" {
+		r.IP = pod.Status.PodIP
+		if at := c.since[r.Service][r.IP]; at != 0 {
+			r.came(at)
+			delete(c.since[r.Service], r.IP)
+		}
+	}
+	r.Restarts = 0
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for _, s := range statuses {
+			r.Restarts += s.RestartCount
+		}
+	}
+	r.ready, r.leaving, r.left = !deleted && lab.PodReady(pod), pod.DeletionTimestamp != nil || deleted, deleted
+	if r.Service == roleClients && r.ready && r.ReadyNS == 0 { // no Service leads to it
+		r.ReadyNS = now
+	}
+	c.changed()
+	c.mu.Unlock()
+	if c.found != nil && !deleted {
+		c.found(pod)
+	}
+}
+
+// of lists the pods of a service that live and are not on their way out, by
+// name.
+func (c *census) living(service string) []*resident {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*resident
+	for _, r := range c.pods {
+		if r.Service == service && !r.leaving {
+			one := *r
+			out = append(out, &one)
+		}
+	}
+	slices.SortFunc(out, func(a, b *resident) int { return compareNames(a.Name, b.Name) })
+	return out
+}
+
+func compareNames(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// readyCount is how many endpoints each service has.
+func (c *census) readyCount(services []string) map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[string]int{}
+	for _, s := range services {
+		out[s] = len(c.endpoints(s))
+	}
+	return out
+}
+
+// account is what the census knows in the end.
+func (c *census) account() ([]record.ScenarioPod, []ledger.Gone) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var pods []record.ScenarioPod
+	for _, uid := range slices.Sorted(maps.Keys(c.pods)) {
+		pods = append(pods, c.pods[uid].ScenarioPod)
+	}
+	slices.SortStableFunc(pods, func(a, b record.ScenarioPod) int {
+		if a.Service != b.Service {
+			return compareNames(a.Service, b.Service)
+		}
+		return compareNames(a.Name, b.Name)
+	})
+	return pods, slices.Clone(c.gone)
+}

@@ -1,0 +1,135 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"time"
+
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/study"
+	"golang.org/x/sync/errgroup"
+)
+
+// certificateTTL is how long certificates live in services whose certificates
+// a step is about: they are replaced when half of it has passed.
+const certificateTTL = 10 * time.Second
+
+// shortLived lists the services whose certificates a timeline is about.
+func shortLived(c *study.Scenario) map[string]bool {
+	out := map[string]bool{}
+	for _, step := range c.Timeline.Steps {
+		if step.Action.Certificates != nil {
+			out[step.Action.Certificates.Service] = true
+		}
+	}
+	return out
+}
+
+// expires says whether a step of the timeline lets certificates run out, for
+// which the control plane is taken away.
+func expires(t *fault.Timeline) bool {
+	for _, step := range t.Steps {
+		if c := step.Action.Certificates; c != nil && c.Do == fault.DoExpire {
+			return true
+		}
+	}
+	return false
+}
+
+// certificates has them replaced, as they are all the time, or nobody there
+// who could.
+func (h *hands) certificates(ctx context.Context, c *fault.Certificates) (drive.Hand, error) {
+	m, ok := h.scene.mesh.(mesh.Resilience)
+	if !ok || !h.scene.meshed() || m.CertificatePath() == "" {
+		return nil, fmt.Errorf("the proxies of mesh %s do not tell their certificates, so nothing could prove that they changed", h.scene.mesh.Name())
+	}
+	pods, err := h.choose(c.Service, fault.All)
+	if err != nil {
+		return nil, err
+	}
+	if c.Do == fault.DoExpire {
+		return h.expire(ctx, c, m, pods)
+	}
+	var before []mesh.Certificate
+	return &hand{
+		target: c.Service,
+		begin: func(ctx context.Context) error {
+			before, err = h.shown(ctx, m, pods)
+			return err
+		},
+		prove: func(ctx context.Context) (string, error) {
+			begin := time.Now()
+			err := h.untilShown(ctx, m, pods, func(i int, c mesh.Certificate) bool { return c.Serial != before[i].Serial && !c.ExpiredAt(time.Now()) })
+			if err != nil {
+				return "", fmt.Errorf("not every proxy of %s shows another certificate: %w", c.Service, err)
+			}
+			return fmt.Sprintf("%d proxies of %s show other certificates %.1f s later, which live %v", len(pods), c.Service, time.Since(begin).Seconds(), certificateTTL), nil
+		},
+	}, nil
+}
+
+// expire keeps away who signs certificates until they have run out.
+func (h *hands) expire(ctx context.Context, c *fault.Certificates, m mesh.Resilience, pods []*resident) (drive.Hand, error) {
+	if h.node == nil {
+		return nil, fmt.Errorf("the control plane of mesh %s cannot be taken away", m.Name())
+	}
+	away, err := h.node.process(ctx, &fault.Process{Of: fault.OfControlPlane, Do: fault.DoKill}, h.timeline.Duration)
+	if err != nil {
+		return nil, err
+	}
+	return &hand{
+		target: c.Service,
+		begin:  away.Begin,
+		prove: func(ctx context.Context) (string, error) {
+			if err := h.untilShown(ctx, m, pods, func(_ int, c mesh.Certificate) bool { return c.ExpiredAt(time.Now()) }); err != nil {
+				return "", fmt.Errorf("not every certificate of %s has run out: %w", c.Service, err)
+			}
+			return fmt.Sprintf("the certificates of %d proxies of %s have run out", len(pods), c.Service), nil
+		},
+		end: away.End,
+	}, nil
+}
+
+// shown reads the certificates that proxies show.
+func (h *hands) shown(ctx context.Context, m mesh.Resilience, pods []*resident) ([]mesh.Certificate, error) {
+	out := make([]mesh.Certificate, len(pods))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(leverMany)
+	for i, r := range pods {
+		group.Go(func() error {
+			answer, err := h.admin(r).Get(ctx, m.CertificatePath(), nil)
+			if err == nil {
+				out[i], err = m.Certificate(answer)
+			}
+			if err != nil {
+				return fmt.Errorf("certificate of the proxy of %s: %w", r.Name, err)
+			}
+			return nil
+		})
+	}
+	return out, group.Wait()
+}
+
+func (h *hands) untilShown(ctx context.Context, m mesh.Resilience, pods []*resident, right func(int, mesh.Certificate) bool) error {
+	for {
+		now, err := h.shown(ctx, m, pods)
+		if err == nil {
+			all := true
+			for i, c := range now {
+				all = all && right(i, c)
+			}
+			if all {
+				return nil
+			}
+		}
+		if stop := wake.Pause(ctx, leverEvery); stop != nil {
+			if err != nil {
+				return err
+			}
+			return stop
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package trial
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/site"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+// changed is an object that a step changes.
+type changed struct {
+	at     dynamic.ResourceInterface
+	object *unstructured.Unstructured // as it is to be; of one that goes its name
+	gone   bool                       // it is to go
+	before undoNote
+	forget func(context.Context) error
+}
+
+// look finds out how the object is now.
+func (c *changed) look(ctx context.Context) error {
+	before, err := c.at.Get(ctx, c.object.GetName(), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		if c.gone {
+			return fmt.Errorf("there is no %s %s to delete", c.object.GetKind(), c.object.GetName())
+		}
+		c.before = undoNote{Before: c.object, Absent: true}
+	case err != nil:
+		return fmt.Errorf("look at %s %s: %w", c.object.GetKind(), c.object.GetName(), err)
+	default:
+		c.before = undoNote{Before: before}
+	}
+	return nil
+}
+
+func (c *changed) act(ctx context.Context) error {
+	if c.gone {
+		return c.at.Delete(ctx, c.object.GetName(), metav1.DeleteOptions{})
+	}
+	body, err := json.Marshal(c.object.Object)
+	if err != nil {
+		return err
+	}
+	_, err = c.at.Patch(ctx, c.object.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: lab.FieldManager, Force: site.Ptr(true)})
+	return err
+}
+
+// objectOf is an object of a study file as the API's libraries take it, whose
+// numbers are of few types.
+func objectOf(o map[string]any) (*unstructured.Unstructured, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("object of a step: %w", err)
+	}
+	out := &unstructured.Unstructured{}
+	if err := out.UnmarshalJSON(text); err != nil {
+		return nil, fmt.Errorf("object of a step: %w", err)
+	}
+	return out, nil
+}
+
+// config changes objects of the Kubernetes API.
+func (h *hands) config(ctx context.Context, c *fault.Config) (drive.Hand, error) {
+	var all []*changed
+	var names []string
+	put := func(object *unstructured.Unstructured, gone bool) error {
+		at, err := h.apply.Open(object, h.Namespace)
+		if err != nil {
+			return err
+		}
+		one := &changed{at: at, object: object, gone: gone}
+		all, names = append(all, one), append(names, object.GetKind()+" "+object.GetName())
+		return one.look(ctx)
+	}
+	for _, o := range c.Apply {
+		object, err := objectOf(o)
+		if err == nil {
+			err = put(object, false)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range c.Delete {
+		object := &unstructured.Unstructured{}
+		object.SetAPIVersion(r.APIVersion)
+		object.SetKind(r.Kind)
+		object.SetNamespace(r.Namespace)
+		object.SetName(r.Name)
+		if err := put(object, true); err != nil {
+			return nil, err
+		}
+	}
+	var witness *witness // of proxies, which are told of a mesh's objects alone
+	var err error
+	if c.Rejected || slices.ContainsFunc(all, (*changed).ofMesh) {
+		if witness, err = h.witness(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, one := range all {
+		if one.object.GetNamespace() != h.Namespace { // the namespace's end is not its own
+			if one.forget, err = h.promise(ctx, one.before); err != nil {
+				return nil, err
+			}
+		}
+	}
+	refused := ""
+	return &hand{
+		target: strings.Join(names, ", "),
+		begin: func(ctx context.Context) error {
+			for i, one := range all {
+				if err := one.act(ctx); err != nil {
+					if c.Rejected && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) {
+						refused = err.Error()
+						continue
+					}
+					return fmt.Errorf("change %s: %w", names[i], err)
+				}
+			}
+			return nil
+		},
+		prove: func(ctx context.Context) (string, error) {
+			switch {
+			case refused != "":
+				return "the API server refused it: " + refused, nil
+			case c.Rejected:
+				return witness.rejected(ctx)
+			case !slices.ContainsFunc(all, (*changed).ofMesh):
+				return proveObjects(ctx, all)
+			}
+			return witness.changed(ctx)
+		},
+		end: func(ctx context.Context) error {
+			var errs []error
+			for _, one := range slices.Backward(all) {
+				err := one.before.restore(ctx, h.apply)
+				if err == nil && one.forget != nil {
+					err = one.forget(ctx)
+				}
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
+		},
+	}, nil
+}
+
+// meshGroups are the ends of the API groups that proxies are configured by.
+var meshGroups = []string{".istio.io", ".linkerd.io", "gateway.networking.k8s.io"}
+
+// ofMesh says whether proxies are told of such objects.
+func (c *changed) ofMesh() bool { return ofMesh(c.object.Object) }
+
+// ofMesh says it of an object as it stands in a study.
+func ofMesh(object map[string]any) bool {
+	version, _ := object["apiVersion"].(string)
+	group, _, _ := strings.Cut(version, "/")
+	return slices.ContainsFunc(meshGroups, func(end string) bool { return strings.HasSuffix("."+group, end) || group == end })
+}
+
+// proveObjects reads back what no proxy is told of.
+func proveObjects(ctx context.Context, all []*changed) (string, error) {
+	for _, one := range all {
+		_, err := one.at.Get(ctx, one.object.GetName(), metav1.GetOptions{})
+		if one.gone && apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil || one.gone {
+			return "", fmt.Errorf("%s %s is not as it should be: %w", one.object.GetKind(), one.object.GetName(), err)
+		}
+	}
+	return "the API server has it; proxies are not told of such objects", nil
+}
+
+// witness sees by the proxies themselves that their configuration changes, or
+// that they refuse a change.
+type witness struct {
+	h       *hands
+	mesh    mesh.Resilience
+	pods    []*resident
+	configs map[string][sha256.Size]byte
+	refused map[string]float64
+}
+
+// rejections selects Envoy's counters of configuration that it refused.
+// See envoyproxy.io/docs, xDS subscription statistics, update_rejected.
+const rejections = `\.update_rejected$`
+
+// witness looks at the proxies' configuration before a change.
+func (h *hands) witness(ctx context.Context) (*witness, error) {
+	m, ok := h.scene.mesh.(mesh.Resilience)
+	if !ok || !h.scene.meshed() || m.ConfigPath() == "" {
+		return nil, fmt.Errorf("the proxies of mesh %s do not tell their configuration, so nothing could prove that a change took effect", h.scene.mesh.Name())
+	}
+	w := &witness{h: h, mesh: m}
+	for _, one := range h.scene.workloads() {
+		if one.Proxy != nil {
+			w.pods = append(w.pods, h.census.living(one.Name)...)
+		}
+	}
+	var err error
+	for since := time.Now(); len(w.configs) == 0; {
+		w.configs, w.refused, err = w.look(ctx)
+		// A machine that stood still may have had no answer from any in time.
+		if len(w.configs) == 0 && (time.Since(since) > 3*oneLook || wake.Pause(ctx, leverEvery) != nil) {
+			return nil, fmt.Errorf("no proxy tells its configuration: %w", err)
+		}
+	}
+	return w, nil
+}
+
+// look asks all proxies that live. Those that do not answer, since they are
+// just ending or have no time, are left out; the error says why.
+func (w *witness) look(ctx context.Context) (map[string][sha256.Size]byte, map[string]float64, error) {
+	configs, refused := map[string][sha256.Size]byte{}, map[string]float64{}
+	var missed error
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(leverMany)
+	for _, r := range w.pods {
+		if !w.h.census.lives(r.uid) {
+			continue
+		}
+		group.Go(func() error {
+			config, counted, err := w.one(ctx, r)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				missed = fmt.Errorf("proxy of %s: %w", r.Name, err)
+				return nil
+			}
+			configs[r.uid], refused[r.uid] = config, counted
+			return nil
+		})
+	}
+	_ = group.Wait() // nothing of it fails
+	return configs, refused, missed
+}
+
+// oneLook bounds a question to one proxy.
+const oneLook = 3 * time.Second
+
+func (w *witness) one(ctx context.Context, r *resident) (config [sha256.Size]byte, refused float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, oneLook)
+	defer cancel()
+	admin := w.h.admin(r)
+	text, err := admin.Get(ctx, w.mesh.ConfigPath(), nil)
+	if err != nil {
+		return config, 0, err
+	}
+	stats, err := admin.Stats(ctx, rejections)
+	if err != nil {
+		return config, 0, err
+	}
+	for _, n := range stats.Counters {
+		refused += n
+	}
+	config, err = configHash(text)
+	return config, refused, err
+}
+
+// witnessSteady is how long no further proxy may follow until those that have
+// are taken for all.
+const witnessSteady = 1500 * time.Millisecond
+
+// await looks until some proxies show it and no further ones follow.
+func (w *witness) await(ctx context.Context, shows func(uid string, config [sha256.Size]byte, refused float64) bool) (count, of int, err error) {
+	last, since := 0, time.Now()
+	for {
+		configs, refused, err := w.look(ctx)
+		count, of = 0, 0
+		for uid, config := range configs {
+			if _, known := w.configs[uid]; !known {
+				continue
+			}
+			of++
+			if shows(uid, config, refused[uid]) {
+				count++
+			}
+		}
+		if count != last {
+			last, since = count, time.Now()
+		}
+		if count == of && of > 0 || count > 0 && time.Since(since) > witnessSteady {
+			return count, of, nil
+		}
+		if stop := wake.Pause(ctx, leverEvery); stop != nil {
+			return count, of, errors.Join(stop, err)
+		}
+	}
+}
+
+func (w *witness) changed(ctx context.Context) (string, error) {
+	count, of, err := w.await(ctx, func(uid string, config [sha256.Size]byte, _ float64) bool { return config != w.configs[uid] })
+	if err != nil {
+		return "", fmt.Errorf("no proxy has another configuration: %w", err)
+	}
+	return fmt.Sprintf("%d of %d proxies have another configuration", count, of), nil
+}
+
+func (w *witness) rejected(ctx context.Context) (string, error) {
+	count, of, err := w.await(ctx, func(uid string, _ [sha256.Size]byte, refused float64) bool { return refused > w.refused[uid] })
+	if err != nil {
+		return "", fmt.Errorf("no proxy has counted a configuration that it refused: %w", err)
+	}
+	return fmt.Sprintf("%d of %d proxies have refused it", count, of), nil
+}

@@ -1,0 +1,59 @@
+package trial
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// stamps are the fields of Envoy's answer that differ with every message of
+// the control plane, whatever it says.
+// See envoy.admin.v3.ConfigDump.
+var stamps = []string{"last_updated", "version_info", "system_version_info"}
+
+// configHash tells configurations apart by what they say. Envoy writes the
+// members of its maps, and some lists, in another order each time.
+func configHash(text []byte) ([sha256.Size]byte, error) {
+	var tree any
+	if err := json.Unmarshal(text, &tree); err != nil {
+		return [sha256.Size]byte{}, fmt.Errorf("configuration: %w", err)
+	}
+	plain, err := canonical(tree)
+	if err != nil {
+		return [sha256.Size]byte{}, fmt.Errorf("configuration: %w", err)
+	}
+	return sha256.Sum256(plain), nil
+}
+
+// canonical writes a JSON value without stamps and in one order: of objects by
+// name, of lists by what their elements say.
+func canonical(tree any) (json.RawMessage, error) {
+	switch v := tree.(type) {
+	case map[string]any:
+		out := make(map[string]json.RawMessage, len(v))
+		for name, value := range v {
+			if slices.Contains(stamps, name) {
+				continue
+			}
+			text, err := canonical(value)
+			if err != nil {
+				return nil, err
+			}
+			out[name] = text
+		}
+		return json.Marshal(out)
+	case []any:
+		out := make([]json.RawMessage, len(v))
+		for i, value := range v {
+			text, err := canonical(value)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = text
+		}
+		slices.SortFunc(out, func(a, b json.RawMessage) int { return slices.Compare(a, b) })
+		return json.Marshal(out)
+	}
+	return json.Marshal(tree)
+}

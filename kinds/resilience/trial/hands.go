@@ -1,0 +1,293 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/site"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// hands make ready what the steps of a trial's timeline do.
+type hands struct {
+	*scenarioTrial
+	run  context.Context // of the timeline
+	node *nodeHands      // nil: no step acts on nodes
+
+	mu     sync.Mutex
+	want   map[string]int  // replicas by service
+	doomed map[string]bool // pods that a step has chosen to go, by UID
+}
+
+func newHands(ctx context.Context, t *scenarioTrial) *hands {
+	h := &hands{scenarioTrial: t, run: ctx, want: map[string]int{}, doomed: map[string]bool{}}
+	for _, one := range t.scene.scenario.Graph.Services {
+		h.want[one.Name] = one.Replicas
+	}
+	if t.faults != nil {
+		h.node = newNodeHands(t, t.faults)
+	}
+	return h
+}
+
+// hand is one occurrence, made of functions. prove and end may be nil: there
+// is nothing that could show, or to be undone.
+type hand struct {
+	target string
+	begin  func(context.Context) error
+	prove  func(context.Context) (string, error)
+	end    func(context.Context) error
+}
+
+func (h *hand) Target() string { return h.target }
+
+func (h *hand) Begin(ctx context.Context) error { return h.begin(ctx) }
+
+func (h *hand) Prove(ctx context.Context) (string, error) { return h.prove(ctx) }
+
+func (h *hand) End(ctx context.Context) error {
+	if h.end == nil {
+		return nil
+	}
+	return h.end(ctx)
+}
+
+// Ready implements drive.Hands.
+func (h *hands) Ready(ctx context.Context, o fault.Occurrence) (drive.Hand, error) {
+	switch {
+	case o.Remove != nil:
+		return h.remove(ctx, o.Remove)
+	case o.Add != nil:
+		return h.add(o.Add), nil
+	case o.Restart != nil:
+		return h.restart(o.Restart)
+	case o.Worker != nil:
+		return h.worker(ctx, o.Worker)
+	case o.Load != nil:
+		return h.rate(o.Load, o.For), nil
+	case o.Config != nil:
+		return h.config(ctx, o.Config)
+	case o.Certificates != nil:
+		return h.certificates(ctx, o.Certificates)
+	}
+	if h.node == nil {
+		return nil, fmt.Errorf("steps of kind %s cannot be carried out here", o.Kind())
+	}
+	return h.node.Ready(ctx, o)
+}
+
+// over says that the timeline has come to its end, or is given up: then it is
+// of no use to put back what goes with the trial's own pods.
+func (h *hands) over() bool {
+	return h.run.Err() != nil || !time.Now().Before(h.zero.Add(h.timeline.Duration))
+}
+
+// deletionCost makes a ReplicaSet that shrinks choose a pod first.
+// See kubernetes.io/docs, ReplicaSet, Pod deletion cost.
+const deletionCost = "controller.kubernetes.io/pod-deletion-cost"
+
+// choose takes n pods of a service, the first by name that no step has chosen
+// yet; 0 for all.
+func (h *hands) choose(service string, n int) ([]*resident, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	pods := slices.DeleteFunc(h.census.living(service), func(r *resident) bool { return h.doomed[r.uid] })
+	if n == fault.All {
+		n = len(pods)
+	}
+	if len(pods) < n || n == 0 {
+		return nil, fmt.Errorf("%s has %d pods left, the step is about %d", service, len(pods), n)
+	}
+	return pods[:n], nil
+}
+
+func (h *hands) remove(ctx context.Context, r *fault.Replicas) (drive.Hand, error) {
+	chosen, err := h.choose(r.Service, r.Replicas)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(chosen))
+	for i, pod := range chosen {
+		h.mu.Lock()
+		h.doomed[pod.uid] = true
+		h.mu.Unlock()
+		names[i] = pod.Name
+		note := fmt.Sprintf(`{"metadata":{"annotations":{%q:"-1000"}}}`, deletionCost)
+		if _, err := h.Kube.CoreV1().Pods(h.Namespace).Patch(ctx, pod.Name, types.MergePatchType, []byte(note), metav1.PatchOptions{}); err != nil {
+			return nil, fmt.Errorf("choose pod %s to go: %w", pod.Name, err)
+		}
+	}
+	return &hand{
+		target: strings.Join(names, ", "),
+		begin: func(ctx context.Context) error {
+			if err := h.scale(ctx, r.Service, -r.Replicas); err != nil || !r.Abrupt {
+				return err
+			}
+			for _, name := range names {
+				err := h.Kube.CoreV1().Pods(h.Namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))})
+				if err != nil {
+					return fmt.Errorf("end pod %s: %w", name, err)
+				}
+			}
+			return nil
+		},
+		prove: func(ctx context.Context) (string, error) {
+			left := 0
+			err := h.census.await(ctx, func() bool {
+				endpoints := h.census.endpoints(r.Service)
+				left = len(endpoints)
+				return !slices.ContainsFunc(chosen, func(pod *resident) bool { return endpoints[pod.IP] })
+			})
+			if err != nil {
+				return "", fmt.Errorf("%s is still an endpoint of %s: %w", strings.Join(names, ", "), r.Service, err)
+			}
+			return fmt.Sprintf("the EndpointSlices of %s have %d endpoints without it", r.Service, left), nil
+		},
+		end: func(ctx context.Context) error { return h.rescale(ctx, r.Service, r.Replicas) },
+	}, nil
+}
+
+// scale changes the replicas of a service by some.
+func (h *hands) scale(ctx context.Context, service string, by int) error {
+	h.mu.Lock()
+	h.want[service] = max(0, h.want[service]+by)
+	patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, h.want[service])
+	h.mu.Unlock()
+	_, err := h.Kube.AppsV1().Deployments(h.Namespace).Patch(ctx, service, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("scale Deployment %s: %w", service, err)
+	}
+	return nil
+}
+
+// rescale is scale for the end of a step.
+func (h *hands) rescale(ctx context.Context, service string, by int) error {
+	if h.over() {
+		return nil
+	}
+	return h.scale(ctx, service, by)
+}
+
+func (h *hands) add(r *fault.Replicas) drive.Hand {
+	var before map[string]bool
+	return &hand{
+		target: r.Service,
+		begin: func(ctx context.Context) error {
+			before = h.uids(r.Service)
+			return h.scale(ctx, r.Service, r.Replicas)
+		},
+		prove: func(ctx context.Context) (string, error) { return h.proveNew(ctx, r.Service, before, r.Replicas, nil) },
+		end:   func(ctx context.Context) error { return h.rescale(ctx, r.Service, -r.Replicas) },
+	}
+}
+
+func (h *hands) uids(service string) map[string]bool {
+	out := map[string]bool{}
+	for _, r := range h.census.living(service) {
+		out[r.uid] = true
+	}
+	return out
+}
+
+// proveNew waits until so many pods that were not there before are endpoints,
+// and none of old is.
+func (h *hands) proveNew(ctx context.Context, service string, before map[string]bool, count int, old map[string]bool) (string, error) {
+	fresh, stale := 0, 0
+	err := h.census.await(ctx, func() bool {
+		fresh, stale = 0, 0
+		endpoints := h.census.endpoints(service)
+		for _, r := range h.census.pods {
+			if r.Service != service || r.leaving || !endpoints[r.IP] {
+				continue
+			}
+			if !before[r.uid] {
+				fresh++
+			}
+			if old[r.uid] {
+				stale++
+			}
+		}
+		return fresh >= count && stale == 0
+	})
+	if err != nil {
+		return "", fmt.Errorf("%d of %d new pods of %s are endpoints, and %d old ones: %w", fresh, count, service, stale, err)
+	}
+	if old != nil {
+		return fmt.Sprintf("the EndpointSlices of %s have %d new endpoints and none of the old", service, fresh), nil
+	}
+	return fmt.Sprintf("the EndpointSlices of %s have %d new endpoints", service, fresh), nil
+}
+
+// upgrade are the annotations by which the pods of a service have a sidecar of
+// another version after a restart, if it asks for one.
+func (s *scene) upgrade(r *fault.Restart) (map[string]string, error) {
+	if r.Proxy == "" {
+		return nil, nil
+	}
+	one, ok := s.scenario.Graph.Service(r.Service)
+	if !ok || s.workload(&one).Proxy == nil {
+		return nil, errs.Usage("pods of %s have no sidecar whose version could change", r.Service)
+	}
+	w := s.workload(&one)
+	w.Proxy.Envoy = r.Proxy
+	pod := &corev1.PodTemplateSpec{}
+	err := s.mesh.Decorate(w, pod)
+	return pod.Annotations, err
+}
+
+// fitUpgrades refuses versions of sidecars that steps ask for and the lab does
+// not have.
+func (s *scene) fitUpgrades() error {
+	timeline := s.scenario.TimelineOf(s.cell)
+	for _, step := range timeline.Steps {
+		if step.Action.Restart == nil {
+			continue
+		}
+		if _, err := s.upgrade(step.Action.Restart); err != nil {
+			return fmt.Errorf("step %q: %w", step.Name, err)
+		}
+	}
+	return nil
+}
+
+func (h *hands) restart(r *fault.Restart) (drive.Hand, error) {
+	marks := map[string]string{"kubectl.kubernetes.io/restartedAt": time.Now().UTC().Format(time.RFC3339Nano)}
+	asked, err := h.scene.upgrade(r)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(marks, asked)
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": marks}}}})
+	if err != nil {
+		return nil, fmt.Errorf("restart %s: %w", r.Service, err)
+	}
+	var before map[string]bool
+	return &hand{
+		target: r.Service,
+		begin: func(ctx context.Context) error {
+			before = h.uids(r.Service)
+			_, err := h.Kube.AppsV1().Deployments(h.Namespace).Patch(ctx, r.Service, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+			if err != nil {
+				return fmt.Errorf("restart Deployment %s: %w", r.Service, err)
+			}
+			return nil
+		},
+		prove: func(ctx context.Context) (string, error) {
+			h.mu.Lock()
+			want := h.want[r.Service]
+			h.mu.Unlock()
+			return h.proveNew(ctx, r.Service, before, want, before)
+		},
+	}, nil
+}

@@ -1,0 +1,240 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/site"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"golang.org/x/sync/errgroup"
+)
+
+// callers are the pods with a proxy that send requests: clients, and those of
+// services that call others.
+func (t *scenarioTrial) callers() []*resident {
+	var out []*resident
+	for _, w := range t.scene.workloads() {
+		one, ok := t.scene.scenario.Graph.Service(w.Name)
+		if w.Proxy != nil && (!ok || len(one.Calls) > 0) {
+			out = append(out, t.census.living(w.Name)...)
+		}
+	}
+	return out
+}
+
+// admin is a line to the admin port of a pod's proxy.
+func (t *scenarioTrial) admin(r *resident) mesh.Admin {
+	return t.scene.mesh.Admin(t.Dialer.Client(t.Namespace, r.Name, t.scene.mesh.AdminPort()))
+}
+
+// findSidecars asks the sidecars what they are, once a run.
+func (t *scenarioTrial) findSidecars(ctx context.Context) error {
+	if len(t.seen) > 0 || !t.scene.meshed() || t.scene.mesh.AdminPort() == 0 {
+		return nil
+	}
+	for _, r := range t.callers() {
+		pod := r.volatile
+		ref, err := t.NewPod(ctx, pod, t.scene.mesh)
+		if err != nil {
+			return err
+		}
+		t.seen = append(t.seen, ref)
+		return nil // they are made alike
+	}
+	return nil
+}
+
+// Limits of the wait for levers.
+const (
+	leverTime  = 30 * time.Second
+	leverEvery = 250 * time.Millisecond
+	leverMany  = 16 // proxies asked at once
+)
+
+// proveLevers waits until every proxy has the cell's levers in force, and
+// notes the proof as checks.
+func (t *scenarioTrial) proveLevers(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, leverTime)
+	defer cancel()
+	if m, ok := t.scene.mesh.(mesh.Teller); ok && t.scene.meshed() {
+		return t.toldLevers(limited, m)
+	}
+	m, ok := t.scene.mesh.(mesh.Resilience)
+	if !ok || !t.scene.meshed() || m.ConfigPath() == "" {
+		return nil
+	}
+	group, groupCtx := errgroup.WithContext(limited)
+	group.SetLimit(leverMany)
+	var mu sync.Mutex
+	sum := map[string]*record.Check{}
+	var order []string
+	prove := func(r *resident, by func(config []byte) []record.Check) {
+		group.Go(func() error {
+			checks, err := t.leversOf(groupCtx, m, r, by)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, c := range checks {
+				if sum[c.Name] == nil {
+					sum[c.Name] = &c
+					order = append(order, c.Name)
+				} else if !c.OK && sum[c.Name].OK {
+					*sum[c.Name] = c
+				}
+			}
+			return nil
+		})
+	}
+	for _, r := range t.callers() {
+		routes := t.routesOf(r.Service)
+		prove(r, func(config []byte) []record.Check {
+			return m.CheckTraffic(config, routes, t.scene.cell, t.scene.keepsLedger())
+		})
+	}
+	// What proxies accept by default hinders nobody.
+	if servers, ok := m.(mesh.ServerChecker); ok && t.scene.levels.MTLS != study.MTLSPermissive {
+		for i := range t.scene.scenario.Graph.Services {
+			one := &t.scene.scenario.Graph.Services[i]
+			port := protocol.Of(one.Protocol).Plain.Port
+			if t.scene.workload(one).Proxy == nil {
+				continue
+			}
+			for _, r := range t.census.living(one.Name) {
+				prove(r, func(config []byte) []record.Check { return servers.CheckServer(config, port, t.scene.cell) })
+			}
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("prove the levers: %w", err)
+	}
+	for _, name := range order {
+		t.out.Validity.Checks = append(t.out.Validity.Checks, *sum[name])
+	}
+	return nil
+}
+
+// toldLevers waits until the control plane tells proxies the cell's levers, and
+// notes the proof as checks.
+func (t *scenarioTrial) toldLevers(ctx context.Context, m mesh.Teller) error {
+	var routes []mesh.Route
+	for _, r := range t.callers() {
+		for _, route := range t.routesOf(r.Service) {
+			if !slices.Contains(routes, route) {
+				routes = append(routes, route)
+			}
+		}
+	}
+	for {
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), site.StopTimeout)
+		checks, err := m.Told(asking, routes, t.scene.cell)
+		cancel()
+		late := wake.Pause(ctx, leverEvery) != nil
+		if err == nil && (late || !slices.ContainsFunc(checks, func(c record.Check) bool { return !c.OK })) {
+			t.out.Validity.Checks = append(t.out.Validity.Checks, checks...)
+			return nil
+		}
+		if late {
+			return fmt.Errorf("prove the levers: %w", err)
+		}
+	}
+}
+
+// leversOf asks one proxy until it has all levers, or the time is up.
+func (t *scenarioTrial) leversOf(ctx context.Context, m mesh.Resilience, r *resident, by func(config []byte) []record.Check) ([]record.Check, error) {
+	for {
+		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), site.StopTimeout)
+		config, err := t.admin(r).Get(asking, m.ConfigPath(), nil)
+		cancel()
+		var checks []record.Check
+		if err == nil {
+			checks = by(config)
+			missing := ""
+			for i := range checks {
+				if !checks[i].OK {
+					checks[i].Detail = r.Name + ": " + checks[i].Detail
+					missing = checks[i].Detail
+				}
+			}
+			if missing == "" {
+				return checks, nil
+			}
+			err = errors.New(missing)
+		}
+		if wake.Pause(ctx, leverEvery) != nil {
+			if checks != nil {
+				return checks, nil
+			}
+			return nil, fmt.Errorf("proxy of %s: %w", r.Name, err)
+		}
+	}
+}
+
+// routesOf are the ports that a service's pods call.
+func (t *scenarioTrial) routesOf(service string) []mesh.Route {
+	g := t.scene.scenario.Graph
+	one, ok := g.Service(service)
+	if !ok { // the clients
+		entry, _ := g.Service(t.scene.scenario.Entry)
+		return []mesh.Route{{Name: entry.Name, Namespace: t.Namespace, Port: protocol.Of(t.scene.levels.Protocol).Plain.Port}}
+	}
+	var out []mesh.Route
+	seen := map[string]bool{}
+	for _, call := range one.Calls {
+		to, _ := g.Service(call.To)
+		if !seen[to.Name] {
+			seen[to.Name] = true
+			out = append(out, mesh.Route{Name: to.Name, Namespace: t.Namespace, Port: protocol.Of(to.Protocol).Plain.Port})
+		}
+	}
+	return out
+}
+
+// sense tells whether conditions of steps hold; nil where nobody can.
+func (t *scenarioTrial) sense() drive.Sense {
+	if t.o.Condition == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	compiled := map[string]func(record.Moment) (bool, error){}
+	return func(ctx context.Context, expr string) (bool, error) {
+		mu.Lock()
+		holds := compiled[expr]
+		mu.Unlock()
+		if holds == nil {
+			var err error
+			if holds, err = t.o.Condition(expr); err != nil {
+				return false, err
+			}
+			mu.Lock()
+			compiled[expr] = holds
+			mu.Unlock()
+		}
+		m, err := t.clients.moment(ctx)
+		if err != nil {
+			return false, err
+		}
+		m.Ready, m.Ejected = t.looks.now()
+		return holds(m)
+	}
+}
+
+// now is the latest look.
+func (l *looks) now() (ready, ejected map[string]int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.samples); n > 0 {
+		return l.samples[n-1].Ready, l.samples[n-1].Ejected
+	}
+	return nil, nil
+}

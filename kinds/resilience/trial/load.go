@@ -1,0 +1,314 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/load"
+	loadcontrol "github.com/meshtrial/meshtrial/load/control"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+	"golang.org/x/sync/errgroup"
+)
+
+// Times of the clients' schedules.
+const (
+	// loadInterval is the clients' interval of record.
+	loadInterval = 100 * time.Millisecond
+	// loadAhead is how long before it begins the clients are told of a load. One
+	// that has its connections only after that refuses it, and the trial is
+	// lost: so it is more than a busy machine stands still for.
+	loadAhead = 4 * time.Second
+	// warmLoad is how long requests flow before the trial's own.
+	warmLoad = 2 * time.Second
+	// mostConnections bounds those of one client.
+	mostConnections = 1000
+)
+
+// keyHeader is the header that consistent hashes go by.
+const keyHeader = "x-meshtrial-key"
+
+// loadSpec is what client number i sends in the trial.
+func (s *scene) loadSpec(i int) (load.Spec, error) {
+	c, l := s.scenario, s.study.Load
+	spec := load.DefaultSpec(s.url(c.Entry, s.levels.Protocol, l.Path))
+	spec.Protocol, spec.Method = s.levels.Protocol, l.Method
+	speaks := protocol.Of(spec.Protocol)
+	if !speaks.Methods {
+		spec.Method = ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Headers)) {
+		spec.Headers = append(spec.Headers, load.Header{Name: name, Value: l.Headers[name]})
+	}
+	spec.PayloadBytes = int(s.levels.Payload)
+	spec.Rate, spec.Arrival, spec.Seed = load.Rate(s.levels.RateRPS), s.levels.Arrival, s.seed
+	spec.Share = &load.Share{Index: i, Of: c.Clients}
+	spec.Connections = s.levels.Connections
+	if !speaks.Multiplexed {
+		// As many as can be out at once, so that slow answers keep no request
+		// from being sent on time.
+		out := int(s.mostRPS()*l.Timeout.Seconds())/c.Clients + 1
+		spec.MaxConnections = min(mostConnections, spec.Connections+out)
+	}
+	spec.TimeoutS = l.Timeout.Seconds()
+	spec.DrainS = (l.Timeout + time.Second).Seconds()
+	spec.DurationS = c.Timeline.Duration.Seconds()
+	spec.IntervalS = loadInterval.Seconds()
+	spec.RequestLog, spec.RequestID = true, fmt.Sprintf("%s%d", s.idPrefix(), i)
+	spec.HeaderKey = &load.HeaderKey{Name: keyHeader, Values: study.HashKeys}
+	return spec, spec.Validate()
+}
+
+// mostRPS is the highest rate of the timeline.
+func (s *scene) mostRPS() float64 {
+	most := s.levels.RateRPS
+	timeline := s.scenario.TimelineOf(s.cell)
+	for _, step := range timeline.Steps {
+		if step.Action.Load != nil {
+			most = max(most, step.Action.Load.Rate)
+		}
+	}
+	return most
+}
+
+// idPrefix begins the ids of all requests of the trial.
+func (s *scene) idPrefix() string { return ledger.IDPrefix + s.trial + "-" }
+
+// client is a load pod.
+type client struct {
+	*resident
+	api     *loadcontrol.Client
+	started loadcontrol.Started
+	seen    []load.Summary // intervals that have ended
+}
+
+// clients are the load pods of a trial.
+type clients struct {
+	all   []*client
+	ahead map[string]int64
+
+	mu    sync.Mutex
+	asked time.Time
+}
+
+// each does something with all clients at once.
+func (c *clients) each(ctx context.Context, do func(ctx context.Context, i int, one *client) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i, one := range c.all {
+		group.Go(func() error {
+			if err := do(ctx, i, one); err != nil {
+				return fmt.Errorf("load pod %s: %w", one.Name, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// warm has requests flow with other ids, and says how many were answered.
+func (c *clients) warm(ctx context.Context, s *scene) (record.Warmup, error) {
+	begin := time.Now()
+	var mu sync.Mutex
+	var sum load.Account
+	err := c.each(ctx, func(ctx context.Context, i int, one *client) error {
+		spec, err := s.loadSpec(i)
+		if err != nil {
+			return err
+		}
+		spec.DurationS, spec.RequestLog, spec.RequestID = warmLoad.Seconds(), false, fmt.Sprintf("warm-%s-%d", s.trial, i)
+		started, err := one.api.Start(ctx, spec)
+		if err != nil {
+			return err
+		}
+		result, err := one.api.Result(ctx, started.Run)
+		if err != nil {
+			return err
+		}
+		total := result.Total()
+		mu.Lock()
+		defer mu.Unlock()
+		sum.Scheduled += total.Scheduled
+		sum.Completed += total.Completed
+		return nil
+	})
+	if err != nil {
+		return record.Warmup{}, fmt.Errorf("warm up: %w", err)
+	}
+	if sum.Completed == 0 {
+		return record.Warmup{}, errs.WithHint(fmt.Errorf("warm up: none of %d requests to service %s was answered", sum.Scheduled, s.scenario.Entry),
+			"meshtrial's pods are in namespace %s while the trial lasts", s.namespace)
+	}
+	return record.Warmup{Seconds: time.Since(begin).Seconds(), Steady: true,
+		Why: fmt.Sprintf("%d of %d requests were answered before the timeline", sum.Completed, sum.Scheduled)}, nil
+}
+
+// start tells all clients to begin at one instant, by their own clocks.
+func (c *clients) start(ctx context.Context, s *scene, at time.Time) error {
+	return c.each(ctx, func(ctx context.Context, i int, one *client) error {
+		spec, err := s.loadSpec(i)
+		if err != nil {
+			return err
+		}
+		spec.StartAtUnixNS = at.UnixNano() + c.ahead[one.Node]
+		one.started, err = one.api.Start(ctx, spec)
+		return err
+	})
+}
+
+// stop ends what still runs, also when the run itself has been cancelled.
+func (c *clients) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), site.StopTimeout)
+	defer cancel()
+	// An error means that it has ended, or that its pod is gone.
+	_ = c.each(ctx, func(ctx context.Context, _ int, one *client) error {
+		if one.started.Run != "" {
+			_, _ = one.api.Stop(ctx, one.started.Run)
+		}
+		return nil
+	})
+}
+
+// outcome is what all clients recorded together.
+type outcome struct {
+	total   *load.Window
+	entries []ledger.ClientEntry
+	lost    int64
+}
+
+// collect waits until every client has ended, and reads what it recorded.
+func (c *clients) collect(ctx context.Context) (outcome, error) {
+	results := make([]*load.Result, len(c.all))
+	logs := make([][]ledger.ClientEntry, len(c.all))
+	lost := make([]int64, len(c.all))
+	err := c.each(ctx, func(ctx context.Context, i int, one *client) error {
+		var err error
+		if results[i], err = one.api.Result(ctx, one.started.Run); err != nil {
+			return err
+		}
+		ahead := c.ahead[one.Node]
+		header, err := one.api.EachRequest(ctx, one.started.Run, func(h *load.RequestsHeader, r load.Request) error {
+			at := func(ns int64) int64 {
+				if ns == load.Never {
+					return ledger.Never
+				}
+				return h.StartUnixNS - ahead + ns
+			}
+			logs[i] = append(logs[i], ledger.ClientEntry{ID: h.ID(r), IntendedNS: at(r.IntendedNS), SentNS: at(r.SentNS), DoneNS: at(r.DoneNS), Outcome: r.Outcome, Status: r.Status})
+			return nil
+		})
+		lost[i] = header.Lost
+		return err
+	})
+	if err != nil {
+		return outcome{}, fmt.Errorf("collect what the clients recorded: %w", err)
+	}
+	out := outcome{}
+	merged, err := load.Merge(results...)
+	if err != nil {
+		return outcome{}, err
+	}
+	out.total = merged.Total()
+	for i := range logs {
+		out.entries = append(out.entries, logs[i]...)
+		out.lost += lost[i]
+	}
+	return out, nil
+}
+
+// momentLength is what a moment looks back on.
+const momentLength = time.Second
+
+// moment is what the clients saw in the last second that has ended for all of
+// them.
+func (c *clients) moment(ctx context.Context) (record.Moment, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.each(ctx, func(ctx context.Context, _ int, one *client) error {
+		status, err := one.api.Intervals(ctx, one.started.Run, len(one.seen))
+		if err == nil && status.Error != "" {
+			err = errors.New(status.Error)
+		}
+		one.seen = append(one.seen, status.Intervals...)
+		return err
+	})
+	if err != nil {
+		return record.Moment{}, fmt.Errorf("ask the clients how it goes: %w", err)
+	}
+	last := len(c.all[0].seen)
+	for _, one := range c.all {
+		last = min(last, len(one.seen))
+	}
+	return momentOf(c.all, last), nil
+}
+
+// momentOf sums the intervals before number last.
+func momentOf(all []*client, last int) record.Moment {
+	first := max(0, last-int(momentLength/loadInterval))
+	m := record.Moment{AtS: float64(last) * loadInterval.Seconds()}
+	answered := int64(0)
+	for _, one := range all {
+		for _, s := range one.seen[first:last] {
+			m.Requests += s.Scheduled
+			m.Failed += s.Failed + s.Unfinished
+			answered += s.Completed
+			m.P50MS, m.P99MS = max(m.P50MS, s.P50NS/1e6), max(m.P99MS, s.P99NS/1e6)
+		}
+	}
+	if m.Requests > 0 {
+		m.ErrorShare = float64(m.Failed) / float64(m.Requests)
+	}
+	if last > first {
+		m.RateRPS = float64(answered) / (float64(last-first) * loadInterval.Seconds())
+	}
+	m.P90MS, m.MaxMS = m.P99MS, m.P99MS
+	return m
+}
+
+// keepsLedger says whether the study wants to know what became of every
+// request. Otherwise nobody but the clients writes a log: what proxies use is
+// what they use without.
+func (s *scene) keepsLedger() bool { return s.study.Measured(study.MeasureLedger) }
+
+// proxiesLog says whether proxies write the ledger's lines.
+func (s *scene) proxiesLog() bool {
+	m, ok := s.mesh.(mesh.Resilience)
+	return ok && s.meshed() && s.keepsLedger() && m.LogContainer() != ""
+}
+
+// ledgerSide says which proxies of a request write a line: see
+// [record.Scenario].
+func (s *scene) ledgerSide() string {
+	m, ok := s.mesh.(mesh.Resilience)
+	switch {
+	case !s.keepsLedger():
+		return record.LedgerClients
+	case ok && s.proxiesLog() && m.LogsInboundOnly():
+		return record.LedgerInbound
+	}
+	return ""
+}
+
+// ledgerOptions says how the ledger sees the services.
+func (s *scene) ledgerOptions(gone []ledger.Gone) ledger.Options {
+	logs, side := s.proxiesLog(), s.ledgerSide()
+	o := ledger.Options{Client: roleClients, Entry: s.scenario.Entry, Services: map[string]ledger.Station{}, Gone: gone,
+		ClientProxy: logs && side == "", InboundOnly: side == record.LedgerInbound}
+	if side == record.LedgerClients {
+		return o
+	}
+	callers := s.scenario.Graph.Callers()
+	for _, one := range s.scenario.Graph.Services {
+		o.Services[one.Name] = ledger.Station{Sidecar: logs && one.Sidecar, CalledBy: callers[one.Name]}
+	}
+	return o
+}

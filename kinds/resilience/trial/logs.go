@@ -1,0 +1,221 @@
+package trial
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/site"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/worker/control"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// scribe follows the logs of all proxies and workers of a trial from the
+// moment their containers run: a kubelet turns logs over, and drops those of
+// pods that are gone. It owns its goroutines; stop ends them.
+type scribe struct {
+	kube      kubernetes.Interface
+	namespace string
+	prefix    string  // of the ids that are wanted
+	container string  // of proxies; "" for none
+	read      readLog // their logs
+	idle      bool
+	ahead     map[string]int64 // of nodes' clocks, nanoseconds
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu       sync.Mutex
+	lives    map[string]bool // containers that are followed, by their IDs
+	proxies  []ledger.ProxyEntry
+	workers  []ledger.WorkerEntry
+	lines    ledger.Lines
+	last     time.Time // when the last entry came
+	failures map[string]string
+	open     int
+}
+
+// readLog reads a proxy's log, as [mesh.Resilience] does.
+type readLog func(r io.Reader, source ledger.Source, each func(ledger.ProxyEntry)) (ledger.Lines, error)
+
+// newScribe makes one for a scene; where its study keeps no ledger, it follows
+// nothing.
+func newScribe(ctx context.Context, kube kubernetes.Interface, namespace string, of *scene, ahead map[string]int64) *scribe {
+	s := &scribe{kube: kube, namespace: namespace, prefix: of.idPrefix(), idle: !of.keepsLedger(), ahead: ahead, lives: map[string]bool{}, failures: map[string]string{}, last: time.Now()}
+	if m, ok := of.mesh.(mesh.Resilience); ok && of.proxiesLog() {
+		s.container, s.read = m.LogContainer(), m.ReadLog
+	}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return s
+}
+
+// stop ends the reading; it may be called again.
+func (s *scribe) stop() {
+	s.cancel()
+	s.done.Wait()
+}
+
+// found begins to follow what of a pod is not followed yet.
+func (s *scribe) found(pod *corev1.Pod) {
+	if s.idle {
+		return
+	}
+	service := pod.Labels[mesh.AppLabel]
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for _, status := range statuses {
+			proxy := s.container != "" && status.Name == s.container
+			if !proxy && status.Name != site.RoleWorker || status.State.Running == nil || status.ContainerID == "" {
+				continue
+			}
+			s.mu.Lock()
+			known := s.lives[status.ContainerID]
+			s.lives[status.ContainerID] = true
+			s.mu.Unlock()
+			if known || s.ctx.Err() != nil {
+				continue
+			}
+			source := ledger.Source{Service: service, Pod: pod.Name, Prefix: s.prefix, ZeroNS: s.ahead[pod.Spec.NodeName]}
+			for _, ip := range pod.Status.PodIPs {
+				source.Addresses = append(source.Addresses, ip.IP)
+			}
+			s.done.Go(func() { s.follow(source, status.Name, proxy) })
+		}
+	}
+}
+
+// follow reads a container's log until it ends.
+func (s *scribe) follow(source ledger.Source, container string, proxy bool) {
+	who := source.Pod + "/" + container
+	stream, err := s.kube.CoreV1().Pods(s.namespace).GetLogs(source.Pod, &corev1.PodLogOptions{Container: container, Follow: true}).Stream(s.ctx)
+	if err != nil {
+		s.failed(who, err)
+		return
+	}
+	defer stream.Close()
+	if !proxy {
+		s.failed(who, readWorker(stream, source, func(e ledger.WorkerEntry) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.workers, s.last = append(s.workers, e), time.Now()
+		}))
+		return
+	}
+	lines, err := s.read(stream, source, func(e ledger.ProxyEntry) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.proxies, s.last = append(s.proxies, e), time.Now()
+	})
+	s.mu.Lock()
+	s.lines.Add(lines)
+	s.mu.Unlock()
+	s.failed(who, err)
+}
+
+func (s *scribe) failed(who string, err error) {
+	if err == nil || s.ctx.Err() != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures[who] = err.Error()
+}
+
+// readWorker reads what a worker wrote with --log-requests. Other lines of its
+// container are passed over.
+func readWorker(r io.Reader, source ledger.Source, each func(ledger.WorkerEntry)) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<16)
+	begin := []byte(`{"id":"` + source.Prefix)
+	for lines.Scan() {
+		if !bytes.HasPrefix(lines.Bytes(), begin) {
+			continue
+		}
+		var e control.Request
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return fmt.Errorf("log of worker %s: %w", source.Pod, err)
+		}
+		each(ledger.WorkerEntry{ID: e.ID, Service: source.Service, Pod: source.Pod, StartNS: e.StartNS - source.ZeroNS, EndNS: e.EndNS - source.ZeroNS,
+			Status: e.Status, Ended: ledger.WorkerEnded(e.Status, e.Failure)})
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("log of worker %s: %w", source.Pod, err)
+	}
+	return nil
+}
+
+// book makes a book of what has come so far and the clients' entries.
+func (s *scribe) book(options ledger.Options, clients []ledger.ClientEntry) *ledger.Book {
+	b := ledger.New(options)
+	for _, e := range clients {
+		b.AddClient(e)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.proxies {
+		b.AddProxy(e)
+	}
+	for _, e := range s.workers {
+		b.AddWorker(e)
+	}
+	return b
+}
+
+// Limits of the wait for the last lines. A sidecar writes its log once a
+// second (Istio's file-flush-interval), a worker ten times; on a machine that
+// stands still for a while both do so later. Only a book that does not balance
+// waits so long.
+const (
+	scribeQuiet = 5 * time.Second
+	scribeLimit = time.Minute
+	scribeLook  = 250 * time.Millisecond
+)
+
+// settle waits until the book balances, or nothing comes any more.
+func (s *scribe) settle(ctx context.Context, options ledger.Options, clients []ledger.ClientEntry) (*ledger.Book, error) {
+	begin := time.Now()
+	looked := time.Time{}
+	for {
+		s.mu.Lock()
+		last := s.last
+		s.mu.Unlock()
+		quiet := time.Since(last) > scribeQuiet && time.Since(begin) > scribeQuiet
+		// Accounts are dear, so one is made only when lines have stopped for a while.
+		if now := time.Now(); quiet || now.Sub(begin) > scribeLimit || now.Sub(last) > scribeLook && !looked.After(last) {
+			looked = now
+			b := s.book(options, clients)
+			if quiet || now.Sub(begin) > scribeLimit || b.Account().Reconciled {
+				return b, s.problem()
+			}
+		}
+		if err := wake.Pause(ctx, scribeLook/5); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// problem is why the logs may lack something; nil if nothing is known.
+func (s *scribe) problem() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []error
+	for _, who := range slices.Sorted(maps.Keys(s.failures)) {
+		all = append(all, fmt.Errorf("log of %s: %s", who, s.failures[who]))
+	}
+	if s.lines.Damaged > 0 {
+		all = append(all, fmt.Errorf("%d lines of proxies' logs are damaged", s.lines.Damaged))
+	}
+	return errors.Join(all...)
+}

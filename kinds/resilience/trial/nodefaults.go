@@ -1,0 +1,330 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/fault/node"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/site"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// faultLease is how long a fault outlives a runner that has died.
+const faultLease = 20 * time.Second
+
+// lookAgain is how often a proof is looked for.
+const lookAgain = 20 * time.Millisecond
+
+// faultPod is a pod that a step may act on.
+type faultPod struct {
+	name, UID, node, IP string
+	containers          map[string]string // name to ID of the latest
+}
+
+// faultPods are residents as steps on nodes take them.
+func faultPods(all []*resident) []faultPod {
+	out := make([]faultPod, len(all))
+	for i, r := range all {
+		out[i] = faultPod{name: r.Name, UID: r.uid, node: r.Node, IP: r.IP, containers: r.containers}
+	}
+	return out
+}
+
+// nodeHands make ready what steps do to processes and to packets.
+type nodeHands struct {
+	roles *site.FaultRoles
+	// pods lists the living pods of a service by name; fault.LoadService are
+	// the clients.
+	pods func(service string) []faultPod
+	// addresses are those under which a service is called, beside its pods':
+	// its Service's cluster IPs.
+	addresses func(ctx context.Context, service string) ([]string, error)
+	// proxies names the containers of the sidecar.
+	proxies []string
+	// control is the mesh's control plane; nil if the mesh has none.
+	control *controlPods
+}
+
+// standingFault is one that a hand has begun, with the lease that is kept.
+type standingFault struct {
+	client  node.Client
+	pod     faultPod
+	fault   node.Fault
+	release func() error
+}
+
+// undoFaults ends faults, all at once. One that has ended before its time is
+// an error.
+func undoFaults(ctx context.Context, all []standingFault) error {
+	failed := make([]error, len(all))
+	var wait sync.WaitGroup
+	for i, one := range all {
+		wait.Go(func() {
+			kept := one.release()
+			_, err := one.client.Undo(ctx, one.fault.ID)
+			var status *jsonhttp.StatusError
+			if errors.As(err, &status) && status.Status == http.StatusNotFound {
+				err = errors.Join(fmt.Errorf("it had ended before its time: %w", err), kept)
+			}
+			if err != nil {
+				failed[i] = fmt.Errorf("pod %s: %w", one.pod.name, err)
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(failed...)
+}
+
+// choose takes the first n pods of a service by name; fault.All for every
+// one.
+func (h *nodeHands) choose(service string, n int) ([]faultPod, error) {
+	pods := h.pods(service)
+	if n == fault.All {
+		n = len(pods)
+	}
+	if n == 0 || len(pods) < n {
+		return nil, fmt.Errorf("%s has %d pods, the step is about %d", service, len(pods), n)
+	}
+	return pods[:n], nil
+}
+
+func namesOf(pods []faultPod) string {
+	names := make([]string, len(pods))
+	for i, pod := range pods {
+		names[i] = pod.name
+	}
+	return strings.Join(names, ", ")
+}
+
+// victim is a container with processes to be acted upon.
+type victim struct {
+	pod       faultPod
+	client    node.Client
+	container node.Container
+	processes []node.Process // of the kind, as found
+}
+
+// victims looks for the container of each pod that has processes of a kind.
+func (h *nodeHands) victims(ctx context.Context, pods []faultPod, kind string, containers []string) ([]victim, error) {
+	out := make([]victim, len(pods))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i, pod := range pods {
+		group.Go(func() error {
+			client, err := h.roles.At(pod.node)
+			if err != nil {
+				return err
+			}
+			for _, name := range containers {
+				if pod.containers[name] == "" {
+					continue
+				}
+				v := victim{pod: pod, client: client, container: node.Container{PodUID: pod.UID, ID: pod.containers[name]}}
+				all, err := client.Processes(ctx, v.container)
+				if err != nil {
+					return fmt.Errorf("pod %s: %w", pod.name, err)
+				}
+				if err := client.Prepare(ctx, pod.UID); err != nil {
+					return fmt.Errorf("pod %s: %w", pod.name, err)
+				}
+				v.processes = slices.DeleteFunc(all, func(p node.Process) bool { return p.Kind != kind })
+				if len(v.processes) > 0 {
+					out[i] = v
+					return nil
+				}
+			}
+			return fmt.Errorf("pod %s has no process of kind %s in a container %s", pod.name, kind, strings.Join(containers, " or "))
+		})
+	}
+	return out, group.Wait()
+}
+
+// process kills or pauses.
+func (h *nodeHands) process(ctx context.Context, p *fault.Process, lasting time.Duration) (drive.Hand, error) {
+	var pods []faultPod
+	var containers []string
+	kind := ""
+	var err error
+	switch p.Of {
+	case fault.OfControlPlane:
+		if h.control == nil {
+			return nil, errors.New("this mesh has no control plane")
+		}
+		kind = node.KindIstiod
+		pods, containers, err = h.control.list(ctx)
+	case fault.OfProxy, fault.OfAgent:
+		kind, containers = map[string]string{fault.OfProxy: node.KindEnvoy, fault.OfAgent: node.KindAgent}[p.Of], h.proxies
+		pods, err = h.choose(p.Service, p.Pick)
+	case fault.OfWorker:
+		kind, containers = node.KindWorker, []string{site.RoleWorker, site.RoleLoad}
+		pods, err = h.choose(p.Service, p.Pick)
+	default:
+		err = fmt.Errorf("process of %q is not known here", p.Of)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := h.victims(ctx, pods, kind, containers)
+	if err != nil {
+		return nil, err
+	}
+	target := kind + " of " + namesOf(pods)
+	if p.Of == fault.OfControlPlane && p.Do == fault.DoKill && lasting > 0 {
+		return h.control.away(ctx, target, kind, all)
+	}
+	if p.Do == fault.DoPause {
+		return pauseAll(target, kind, all), nil
+	}
+	return killAll(target, kind, all), nil
+}
+
+// killAll ends processes for good; Kubernetes starts them again.
+func killAll(target, kind string, all []victim) drive.Hand {
+	return &hand{
+		target: target,
+		begin: func(ctx context.Context) error {
+			return each(ctx, all, func(ctx context.Context, _ int, v victim) error {
+				_, err := v.client.Signal(ctx, node.SignalRequest{Container: v.container, Kind: kind, Signal: node.SignalKill})
+				return err
+			})
+		},
+		prove: func(ctx context.Context) (string, error) {
+			return proveStates(ctx, all, "ended", func(state string) bool { return state == node.Gone || state == "Z" })
+		},
+	}
+}
+
+// pauseAll stops processes until the end.
+func pauseAll(target, kind string, all []victim) drive.Hand {
+	var mu sync.Mutex
+	var begun []standingFault
+	return &hand{
+		target: target,
+		begin: func(ctx context.Context) error {
+			return each(ctx, all, func(ctx context.Context, _ int, v victim) error {
+				f, err := v.client.Signal(ctx, node.SignalRequest{Container: v.container, Kind: kind, Signal: node.SignalStop, LeaseMS: faultLease.Milliseconds()})
+				if err == nil {
+					mu.Lock()
+					begun = append(begun, keep(ctx, v.client, v.pod, f))
+					mu.Unlock()
+				}
+				return err
+			})
+		},
+		prove: func(ctx context.Context) (string, error) {
+			return proveStates(ctx, all, "stopped", func(state string) bool { return state == "T" })
+		},
+		end: func(ctx context.Context) error {
+			if err := undoFaults(ctx, begun); err != nil {
+				return err
+			}
+			_, err := proveStates(ctx, all, "going on", func(state string) bool { return state != "T" })
+			return err
+		},
+	}
+}
+
+// keep holds on to a fault's lease until it is undone, whatever becomes of
+// the context in which it began.
+func keep(ctx context.Context, client node.Client, pod faultPod, f node.Fault) standingFault {
+	return standingFault{client: client, pod: pod, fault: f, release: client.Keep(context.WithoutCancel(ctx), faultLease, f.ID)}
+}
+
+// each acts on all at once.
+func each(ctx context.Context, all []victim, act func(context.Context, int, victim) error) error {
+	failed := make([]error, len(all))
+	var wait sync.WaitGroup
+	for i, v := range all {
+		wait.Go(func() {
+			if err := act(ctx, i, v); err != nil {
+				failed[i] = fmt.Errorf("pod %s: %w", v.pod.name, err)
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(failed...)
+}
+
+// proveStates waits until every process is as it should be, by its node's
+// /proc.
+func proveStates(ctx context.Context, all []victim, word string, right func(state string) bool) (string, error) {
+	ticker := time.NewTicker(lookAgain)
+	defer ticker.Stop()
+	for {
+		count, wrong := 0, ""
+		for _, v := range all {
+			now, err := v.client.Look(ctx, v.processes)
+			if err != nil {
+				return "", fmt.Errorf("pod %s: %w", v.pod.name, err)
+			}
+			for _, p := range now {
+				if right(p.State) {
+					count++
+				} else {
+					wrong = fmt.Sprintf("process %d (%s) of pod %s is not %s but in state %s", p.PID, p.Comm, v.pod.name, word, p.State)
+				}
+			}
+		}
+		if wrong == "" {
+			return fmt.Sprintf("/proc has %d of %d processes as %s", count, count, word), nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("%s: %w", wrong, ctx.Err())
+		case <-ticker.C:
+		}
+	}
+}
+
+// newNodeHands are the hands of a trial for what happens on nodes.
+func newNodeHands(t *scenarioTrial, roles *site.FaultRoles) *nodeHands {
+	h := &nodeHands{
+		roles:   roles,
+		proxies: t.scene.mesh.ProxyContainers(),
+		pods: func(service string) []faultPod {
+			if service == fault.LoadService {
+				service = roleClients
+			}
+			return faultPods(t.census.living(service))
+		},
+		addresses: func(ctx context.Context, service string) ([]string, error) {
+			if service == fault.LoadService {
+				return nil, nil // nobody calls them
+			}
+			found, err := t.Kube.CoreV1().Services(t.Namespace).Get(ctx, service, metav1.GetOptions{})
+			if err != nil {
+				return nil, fmt.Errorf("addresses of Service %s: %w", service, err)
+			}
+			return slices.DeleteFunc(found.Spec.ClusterIPs, func(ip string) bool { return ip == "" || ip == corev1.ClusterIPNone }), nil
+		},
+	}
+	switch t.scene.mesh.Name() {
+	case "istio":
+		h.control = istioControl(t.Kube, t.Run)
+	case "linkerd":
+		h.control = linkerdControl(t.Kube, t.Run)
+	}
+	return h
+}
+
+// Ready implements drive.Hands for actions on processes and on the network.
+func (h *nodeHands) Ready(ctx context.Context, o fault.Occurrence) (drive.Hand, error) {
+	switch {
+	case o.Process != nil:
+		return h.process(ctx, o.Process, o.For)
+	case o.Network != nil:
+		return h.network(ctx, o.Network)
+	}
+	return nil, fmt.Errorf("steps of kind %s are not carried out on nodes", o.Kind())
+}

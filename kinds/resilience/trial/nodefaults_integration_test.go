@@ -1,0 +1,305 @@
+//go:build integration
+
+package trial
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/node"
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// faultBench is a client that calls a server, both with sidecars, and the
+// fault role.
+type faultBench struct {
+	*site.Site
+	hands *nodeHands
+}
+
+const (
+	faultServer = "server"
+	faultClient = "client"
+)
+
+func newFaultBench(t *testing.T) *faultBench {
+	l := labtest.Start(t)
+	s, err := site.New(l, nil, fmt.Sprintf("faults-%d", time.Now().Unix()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	t.Cleanup(func() {
+		if err := s.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.CreateNamespace(ctx, string(study.Resilience)); err != nil {
+		t.Fatal(err)
+	}
+	roles, err := s.CreateFaultRoles(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := site.WorkerPod(mesh.Workload{Name: faultServer, ControlPort: site.WorkerControlPort}, l.Images(), s.Run)
+	client := site.RolePod(faultClient, s.Run, corev1.Container{Name: site.RoleLoad, Args: []string{"load", "http://" + faultServer + ":8080/", "--rate", "100", "--connections", "4", "--duration", "30m"}}, l.Images())
+	for name, pod := range map[string]corev1.PodTemplateSpec{faultServer: server, faultClient: client} {
+		pod.Labels["sidecar.istio.io/inject"] = "true"
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}, Spec: appsv1.DeploymentSpec{
+			Replicas: site.Ptr(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: name}}, Template: pod}}
+		if _, err := s.Kube.AppsV1().Deployments(s.Namespace).Create(ctx, d, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: faultServer, Namespace: s.Namespace}, Spec: corev1.ServiceSpec{
+		Selector: map[string]string{mesh.AppLabel: faultServer}, Ports: []corev1.ServicePort{{Name: "http", Port: 8080}}}}
+	if _, err := s.Kube.CoreV1().Services(s.Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{faultServer, faultClient} {
+		if err := lab.WaitPods(ctx, s.Kube, s.Namespace, mesh.AppLabel+"="+name, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := roles.Connect(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b := &faultBench{Site: s}
+	b.hands = &nodeHands{roles: roles, proxies: []string{"istio-proxy"}, control: istioControl(s.Kube, s.Run),
+		pods:      func(service string) []faultPod { return b.pods(t, service) },
+		addresses: func(context.Context, string) ([]string, error) { return nil, nil },
+	}
+	return b
+}
+
+func (b *faultBench) pods(t *testing.T, service string) []faultPod {
+	t.Helper()
+	found, err := b.Kube.CoreV1().Pods(b.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + service})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []faultPod
+	for i := range found.Items {
+		pod := &found.Items[i]
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		ref := site.PodOf(pod)
+		out = append(out, faultPod{name: ref.Name, UID: ref.UID, node: ref.Node, IP: pod.Status.PodIP, containers: ref.Containers})
+	}
+	return out
+}
+
+// act begins a step, has it proven and ends it.
+func (b *faultBench) act(t *testing.T, a fault.Action, lasting time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	o := fault.Occurrence{Action: a, For: lasting}
+	hand, err := b.hands.Ready(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	err = hand.Begin(ctx)
+	began := time.Since(begin)
+	text := ""
+	if err == nil {
+		text, err = hand.Prove(ctx)
+	}
+	proven := time.Since(begin)
+	begin = time.Now()
+	ended := hand.End(ctx)
+	t.Logf("%s: begun in %v, proven after %v (%s), ended in %v", hand.Target(), began.Round(10*time.Microsecond), proven.Round(time.Millisecond), text, time.Since(begin).Round(time.Millisecond))
+	if err != nil || ended != nil {
+		t.Errorf("%s: %v; %v", hand.Target(), err, ended)
+	}
+}
+
+// none fails if a fault stands on the node.
+func (b *faultBench) none(t *testing.T) {
+	t.Helper()
+	for name, client := range b.hands.roles.ByNode {
+		if list, err := client.List(t.Context()); err != nil || len(list) > 0 {
+			t.Errorf("node %s: %+v, %v", name, list, err)
+		}
+	}
+}
+
+func (b *faultBench) eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within three minutes", what)
+		}
+	}
+}
+
+// TestFaultsOnNodes does everything that steps can do on nodes to pods of a
+// real mesh.
+func TestFaultsOnNodes(t *testing.T) {
+	b := newFaultBench(t)
+	t.Run("what the node offers", func(t *testing.T) {
+		seen, err := b.hands.roles.Check(t.Context(), &fault.Timeline{Steps: []fault.Step{
+			{Action: fault.Action{Process: &fault.Process{}}}, {Action: fault.Action{Network: &fault.Network{Cut: true, Lose: 0.1, Delay: 1, Rate: 1}}}}})
+		if err != nil || len(seen) != 5 {
+			t.Errorf("%q, %v", seen, err)
+		}
+		t.Log(strings.Join(seen, "\n"))
+	})
+	t.Run("packets", func(t *testing.T) {
+		for _, n := range []fault.Network{{Cut: true}, {Lose: 0.3}, {Delay: 5 * time.Millisecond}, {Rate: 1_000_000}} {
+			n.From, n.To = faultClient, faultServer
+			b.act(t, fault.Action{Network: &n}, time.Second)
+		}
+		b.none(t)
+	})
+	t.Run("paused", func(t *testing.T) {
+		for _, of := range []string{fault.OfProxy, fault.OfAgent, fault.OfWorker, fault.OfControlPlane} {
+			b.act(t, fault.Action{Process: &fault.Process{Of: of, Service: faultServer, Do: fault.DoPause}}, time.Second)
+		}
+		b.none(t)
+	})
+	t.Run("a dead runner", func(t *testing.T) { b.testDeadRunner(t) })
+	t.Run("a dead role", func(t *testing.T) { b.testDeadRole(t) })
+	t.Run("killed", func(t *testing.T) {
+		for _, of := range []string{fault.OfWorker, fault.OfProxy} {
+			before := b.pods(t, faultServer)[0].containers
+			b.act(t, fault.Action{Process: &fault.Process{Of: of, Service: faultServer, Do: fault.DoKill}}, 0)
+			b.eventually(t, "another container", func() bool {
+				now := b.pods(t, faultServer)[0].containers
+				return now[site.RoleWorker] != before[site.RoleWorker] || now["istio-proxy"] != before["istio-proxy"]
+			})
+		}
+	})
+	t.Run("the control plane away", func(t *testing.T) {
+		b.act(t, fault.Action{Process: &fault.Process{Of: fault.OfControlPlane, Do: fault.DoKill}}, 5*time.Second)
+		if _, _, err := b.hands.control.list(t.Context()); err != nil {
+			t.Error(err)
+		}
+		// What a run that died took away comes back.
+		found, err := b.hands.control.deployments(t.Context())
+		if err != nil || len(found) != 1 || found[0].Labels[awayLabel] != "" {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		if err := b.hands.control.takeAway(t.Context(), found[0]); err != nil {
+			t.Fatal(err)
+		}
+		if err := restoreAway(t.Context(), b.Kube, b.Run); err != nil {
+			t.Error(err)
+		}
+		again, err := b.hands.control.deployments(t.Context())
+		if err != nil || replicasOf(&again[0]) != replicasOf(&found[0]) || again[0].Labels[awayLabel] != "" {
+			t.Errorf("%+v, %v", again, err)
+		}
+		// The pod of before may still be there, and be counted, for a moment:
+		// istiod is back once there is one, which stays.
+		kept := ""
+		for since := time.Now(); time.Since(since) < 2*time.Second; time.Sleep(200 * time.Millisecond) {
+			now := ""
+			b.eventually(t, "istiod", func() bool { now = b.onlyIstiod(t); return now != "" })
+			if now != kept {
+				kept, since = now, time.Now()
+			}
+		}
+	})
+}
+
+// onlyIstiod is the UID of istiod's pod if its Deployment is as it should be
+// and has one pod, none of which is ending; else "".
+func (b *faultBench) onlyIstiod(t *testing.T) string {
+	t.Helper()
+	limited, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	if err := lab.WaitDeployment(limited, b.Kube, "istio-system", "istiod"); err != nil {
+		t.Fatal(err)
+	}
+	found, err := b.Kube.CoreV1().Pods("istio-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app=istiod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found.Items) != 1 || !lab.PodReady(&found.Items[0]) {
+		return ""
+	}
+	return string(found.Items[0].UID)
+}
+
+// testDeadRunner begins faults whose leases nobody keeps.
+func (b *faultBench) testDeadRunner(t *testing.T) {
+	pod := b.pods(t, faultServer)[0]
+	client, err := b.hands.roles.At(pod.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := node.Container{PodUID: pod.UID, ID: pod.containers["istio-proxy"]}
+	f, err := client.Signal(t.Context(), node.SignalRequest{Container: c, Kind: node.KindEnvoy, Signal: node.SignalStop, LeaseMS: 500})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Network(t.Context(), node.NetworkRequest{PodUID: pod.UID, Peers: []string{b.pods(t, faultClient)[0].IP}, Direction: node.In, Cut: true, LeaseMS: 500}); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually(t, "the end of the leases", func() bool {
+		list, err := client.List(t.Context())
+		return err == nil && len(list) == 0
+	})
+	if now, err := client.Look(t.Context(), f.Processes); err != nil || now[0].State == "T" {
+		t.Errorf("%+v, %v", now, err)
+	}
+}
+
+// testDeadRole kills the fault role while faults stand: the one that
+// Kubernetes starts in its place puts things right.
+func (b *faultBench) testDeadRole(t *testing.T) {
+	pod, role := b.pods(t, faultServer)[0], b.pods(t, site.RoleFault)[0]
+	client, err := b.hands.roles.At(pod.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := node.Container{PodUID: pod.UID, ID: pod.containers["istio-proxy"]}
+	f, err := client.Signal(t.Context(), node.SignalRequest{Container: c, Kind: node.KindEnvoy, Signal: node.SignalStop, LeaseMS: 600_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Network(t.Context(), node.NetworkRequest{PodUID: pod.UID, Peers: []string{b.pods(t, faultClient)[0].IP}, Direction: node.In, Cut: true, LeaseMS: 600_000}); err != nil {
+		t.Fatal(err)
+	}
+	// It kills itself, so that its answer may not come.
+	_, _ = client.Signal(t.Context(), node.SignalRequest{Container: node.Container{PodUID: role.UID, ID: role.containers[site.RoleFault]}, Kind: node.KindWorker, Signal: node.SignalKill})
+	b.eventually(t, "another role", func() bool {
+		now := b.pods(t, site.RoleFault)
+		return len(now) == 1 && now[0].containers[site.RoleFault] != role.containers[site.RoleFault]
+	})
+	b.Redial()
+	if err := b.hands.roles.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.none(t)
+	if client, err = b.hands.roles.At(pod.node); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := client.Look(t.Context(), f.Processes); err != nil || now[0].State == "T" || now[0].State == node.Gone {
+		t.Errorf("%+v, %v", now, err)
+	}
+	client.Token = "a token that is not its own"
+	client.HTTPClient = &http.Client{Transport: client.HTTPClient.Transport}
+	if _, err := client.List(t.Context()); err == nil {
+		t.Error("it answers without its token")
+	}
+	// Packets flow again: a fault that touches none counts some.
+	n := fault.Network{From: faultClient, To: faultServer, Delay: time.Millisecond}
+	b.act(t, fault.Action{Network: &n}, time.Second)
+}

@@ -1,0 +1,308 @@
+package trial
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/worker/control"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Names in a trial of resilience.
+const (
+	// roleClients is the Deployment of the load pods, and the name by which
+	// the ledger and steps call them.
+	roleClients = "clients"
+	// trialLabel marks what a trial makes and takes away again.
+	trialMark = "meshtrial.dev/trial"
+	// A worker has its behaviour as an argument: nothing to make, watch and
+	// mount. One of more than maxArgument bytes would weigh on each change of
+	// its pods' state, which has it in it; it lies in a ConfigMap, by the name
+	// configKey, which is mounted at configDir.
+	maxArgument = 8 << 10
+	configKey   = "worker.json"
+	configDir   = "/etc/meshtrial"
+	// drainDelay is how long a worker that drains serves on: until every proxy
+	// has heard that it is no longer an endpoint.
+	drainDelay = 2 * time.Second
+	// graceSeconds is how long a pod has to end.
+	graceSeconds = 30
+)
+
+// scene is everything that a trial of resilience needs in the cluster, as
+// values.
+type scene struct {
+	run, trial, namespace string
+	study                 *study.Study
+	scenario              *study.Scenario
+	cell                  record.Cell
+	levels                study.ScenarioLevels
+	mesh                  mesh.Mesh
+	images                lab.Images
+	seed                  uint64
+}
+
+// portsOf are the ports of a service: that of its protocol, and where it is
+// the first that of the clients' too.
+func (s *scene) portsOf(one graph.Service) []protocol.Endpoint {
+	ports := []protocol.Endpoint{protocol.Of(one.Protocol).Plain}
+	if p := protocol.Of(s.levels.Protocol).Plain; one.Name == s.scenario.Entry && p != ports[0] {
+		ports = append(ports, p)
+	}
+	return ports
+}
+
+// routes are the ports of services.
+func (s *scene) routes(services ...graph.Service) []mesh.Route {
+	var out []mesh.Route
+	for _, one := range services {
+		for _, p := range s.portsOf(one) {
+			out = append(out, mesh.Route{Name: one.Name, Namespace: s.namespace, Port: p.Port})
+		}
+	}
+	return out
+}
+
+// meshed says whether the cell's pods can have sidecars.
+func (s *scene) meshed() bool { return s.levels.Mesh != study.MeshNone }
+
+// workload is a service's, or with nil the clients'.
+func (s *scene) workload(one *graph.Service) mesh.Workload {
+	w := mesh.Workload{Name: roleClients, Namespace: s.namespace, ControlPort: site.LoadControlPort}
+	sidecar := s.meshed()
+	if one != nil {
+		w.Name, w.ControlPort = one.Name, site.WorkerControlPort
+		sidecar = sidecar && one.Sidecar
+	}
+	if sidecar {
+		w.Proxy = &mesh.Proxy{MTLS: s.levels.MTLS, Telemetry: s.telemetry(), Concurrency: "1", CPULimit: study.CPULimitNone}
+		if one != nil && shortLived(s.scenario)[one.Name] {
+			w.Proxy.CertificateTTL = certificateTTL
+		}
+	}
+	return w
+}
+
+// telemetry is what sidecars write about requests.
+func (s *scene) telemetry() string {
+	if s.keepsLedger() {
+		return mesh.TelemetryLedger
+	}
+	return study.TelemetryOff
+}
+
+// workloads are the services' and the clients'.
+func (s *scene) workloads() []mesh.Workload {
+	out := make([]mesh.Workload, 0, len(s.scenario.Graph.Services)+1)
+	for i := range s.scenario.Graph.Services {
+		out = append(out, s.workload(&s.scenario.Graph.Services[i]))
+	}
+	return append(out, s.workload(nil))
+}
+
+func (s *scene) labels(name string) map[string]string {
+	out := site.Labels(s.run, name)
+	out[trialMark] = s.trial
+	return out
+}
+
+func (s *scene) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: s.namespace, Labels: s.labels(name)}
+}
+
+// services makes the Services.
+func (s *scene) services() []*corev1.Service {
+	var out []*corev1.Service
+	for _, one := range s.scenario.Graph.Services {
+		service := &corev1.Service{ObjectMeta: s.meta(one.Name), Spec: corev1.ServiceSpec{Selector: map[string]string{mesh.AppLabel: one.Name}}}
+		for _, p := range s.portsOf(one) {
+			service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: p.PortName, Port: int32(p.Port)})
+		}
+		s.mesh.DecorateService(service, s.cell)
+		out = append(out, service)
+	}
+	return out
+}
+
+// configs are the behaviours that are too large for an argument.
+func (s *scene) configs() ([]*corev1.ConfigMap, error) {
+	var out []*corev1.ConfigMap
+	for i := range s.scenario.Graph.Services {
+		one := &s.scenario.Graph.Services[i]
+		text, err := s.behaviourText(one)
+		if err != nil {
+			return nil, err
+		}
+		if len(text) > maxArgument {
+			out = append(out, &corev1.ConfigMap{ObjectMeta: s.meta(one.Name), Data: map[string]string{configKey: text}})
+		}
+	}
+	return out, nil
+}
+
+// behaviourText is a behaviour as a worker reads it, without a "$": Kubernetes
+// expands references to variables in arguments.
+func (s *scene) behaviourText(one *graph.Service) (string, error) {
+	config, err := s.behaviour(*one)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return "", fmt.Errorf("service %s: %w", one.Name, err)
+	}
+	return strings.ReplaceAll(string(text), "$", `\u0024`), nil
+}
+
+// behaviour is what the workers of a service do.
+func (s *scene) behaviour(one graph.Service) (control.Config, error) {
+	c := control.Config{
+		Schema: control.Schema, ResponseBytes: one.ResponseBytes, ServiceTime: serviceTime(one.ServiceTime, s.seed),
+		Concurrency: one.Concurrency, Queue: one.Queue, BurnUS: record.Microseconds(one.CPU),
+		Failures: failuresOf(one.Failures), Parallel: one.Mode == graph.Parallel,
+		Drain: control.Drain{Off: !s.levels.Drain},
+	}
+	if s.levels.Drain {
+		c.Drain.DelayMS = float64(drainDelay / time.Millisecond)
+	}
+	for i, call := range one.Calls {
+		to, ok := s.scenario.Graph.Service(call.To)
+		if !ok {
+			return c, fmt.Errorf("service %s calls %s, which is not in the graph", one.Name, call.To)
+		}
+		name := call.To
+		if slices.ContainsFunc(one.Calls[:i], func(o graph.Call) bool { return o.To == call.To }) {
+			name += "." + strconv.Itoa(i) // counted apart
+		}
+		c.Calls = append(c.Calls, control.Call{
+			Name: name, URL: s.url(to.Name, to.Protocol, "/"), Protocol: to.Protocol, Probability: site.Ptr(call.Probability), Times: call.Times,
+			TimeoutMS: float64(call.Timeout) / float64(time.Millisecond), Retries: call.Retries, Bytes: call.RequestBytes,
+		})
+	}
+	if err := c.Validate(); err != nil {
+		return c, fmt.Errorf("service %s: %w", one.Name, err)
+	}
+	return c, nil
+}
+
+// url is where requests to a service go.
+func (s *scene) url(service, speaks, path string) string {
+	return fmt.Sprintf("http://%s.%s.svc.cluster.local:%d%s", service, s.namespace, protocol.Of(speaks).Plain.Port, path)
+}
+
+func serviceTime(t graph.ServiceTime, seed uint64) control.ServiceTime {
+	out := control.ServiceTime{Distribution: t.Distribution, MeanUS: record.Microseconds(t.Mean), Sigma: t.Sigma, Seed: seed}
+	switch {
+	case t.Distribution == graph.Recorded:
+		out.MeanUS = 0
+		for _, v := range t.Values {
+			out.SamplesUS = append(out.SamplesUS, record.Microseconds(v))
+		}
+	case t.Mean == 0:
+		out = control.ServiceTime{Distribution: control.None}
+	case t.Distribution == "":
+		out.Distribution = control.Fixed
+	}
+	return out
+}
+
+func failuresOf(in []graph.Failure) []control.Failure {
+	var out []control.Failure
+	for _, f := range in {
+		how := f
+		if how.How == "" {
+			how.How = graph.FailStatus
+		}
+		if how.How == graph.FailStatus && how.Status == 0 {
+			how.Status = 503
+		}
+		out = append(out, control.Failure{Share: how.Share, How: how.How, Status: how.Status})
+	}
+	return out
+}
+
+// deployments makes the Deployments of the services, and of the clients.
+func (s *scene) deployments() ([]*appsv1.Deployment, error) {
+	var out []*appsv1.Deployment
+	add := func(w mesh.Workload, pod corev1.PodTemplateSpec, replicas int) error {
+		if err := s.mesh.Decorate(w, &pod); err != nil {
+			return err
+		}
+		pod.Labels[trialMark] = s.trial
+		out = append(out, &appsv1.Deployment{ObjectMeta: s.meta(w.Name), Spec: appsv1.DeploymentSpec{
+			Replicas: site.Ptr(int32(replicas)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: w.Name}},
+			Template: pod,
+		}})
+		return nil
+	}
+	for i := range s.scenario.Graph.Services {
+		one := &s.scenario.Graph.Services[i]
+		pod, err := s.workerPod(one)
+		if err != nil {
+			return nil, err
+		}
+		if err := add(s.workload(one), pod, one.Replicas); err != nil {
+			return nil, err
+		}
+	}
+	clients := s.workload(nil)
+	if err := add(clients, site.LoadPod(clients, s.images, s.run), s.scenario.Clients); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// workerPod is a pod of a service. It is probed all the time: whether an
+// endpoint is ready is a part of what is measured.
+func (s *scene) workerPod(one *graph.Service) (corev1.PodTemplateSpec, error) {
+	config, err := s.behaviourText(one)
+	if err != nil {
+		return corev1.PodTemplateSpec{}, err
+	}
+	var mounts []corev1.VolumeMount
+	var volumes []corev1.Volume
+	if len(config) > maxArgument {
+		config = configDir + "/" + configKey
+		mounts = []corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true}}
+		volumes = []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: one.Name}}}}}
+	}
+	c := corev1.Container{
+		Name: site.RoleWorker,
+		Args: []string{"worker", "--control", "127.0.0.1:" + strconv.Itoa(site.WorkerControlPort), "--config", config},
+		ReadinessProbe: &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt(control.HealthPort)}},
+			PeriodSeconds: 1, FailureThreshold: 1, TimeoutSeconds: 2,
+		},
+		VolumeMounts: mounts,
+	}
+	if s.keepsLedger() {
+		c.Args = append(c.Args, "--log-requests")
+	}
+	for _, p := range s.portsOf(*one) {
+		c.Ports = append(c.Ports, corev1.ContainerPort{Name: p.PortName, ContainerPort: int32(p.Port)})
+	}
+	pod := site.RolePod(one.Name, s.run, c, s.images)
+	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{ // so little that a hundred fit on a small node
+		corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("16Mi"),
+	}
+	pod.Spec.TerminationGracePeriodSeconds = site.Ptr(int64(graceSeconds))
+	pod.Spec.Volumes = volumes
+	return pod, nil
+}

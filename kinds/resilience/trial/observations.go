@@ -1,0 +1,309 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/site"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"golang.org/x/sync/errgroup"
+)
+
+// How often is looked while the timeline runs.
+const (
+	lookEvery    = 100 * time.Millisecond // at endpoints
+	ejectedEvery = 500 * time.Millisecond // at each caller's proxy
+	costEvery    = time.Second            // at the counters of CPU
+)
+
+// looks watches what is not told by itself: ejected endpoints and CPU. It owns
+// its goroutines; stop ends them.
+type looks struct {
+	t      *scenarioTrial
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu      sync.Mutex
+	samples []record.ScenarioSample
+	ejected map[string]map[string]int // by pod, then service
+	first   map[string]usage          // by target
+	last    map[string]usage
+	machine [2]map[string]observe.MachineSample // first and last, by node
+	memory  map[string]int64
+	missed  error // why a look failed last
+}
+
+// usage is what a container had used.
+type usage struct {
+	part string
+	at   observe.Sample
+}
+
+// watch begins to look.
+func (t *scenarioTrial) watch(ctx context.Context) *looks {
+	l := &looks{t: t, ejected: map[string]map[string]int{}, first: map[string]usage{}, last: map[string]usage{}, memory: map[string]int64{},
+		machine: [2]map[string]observe.MachineSample{{}, {}}}
+	ctx, l.cancel = context.WithCancel(ctx)
+	begin := t.zero.Add(-time.Until(t.zero) / 2)
+	l.done.Go(func() { l.every(ctx, begin, lookEvery, func(context.Context) error { l.sample(); return nil }) })
+	l.done.Go(func() { l.every(ctx, begin, costEvery, func(ctx context.Context) error { return l.cost(ctx, false) }) })
+	// Where nothing happens, nobody is taken out, and asking costs the proxies CPU.
+	m, ok := t.scene.mesh.(mesh.Resilience)
+	if ok && t.scene.meshed() && m.EjectedFilter() != "" && len(t.timeline.Steps) > 0 {
+		l.done.Go(func() {
+			l.every(ctx, begin, ejectedEvery, func(ctx context.Context) error { return l.ejections(ctx, m) })
+		})
+	}
+	return l
+}
+
+// stop ends the looking, after a last look at CPU and memory; it may be called
+// again.
+func (l *looks) stop() {
+	if l.cancel == nil {
+		return
+	}
+	l.cancel()
+	l.cancel = nil
+	l.done.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), lastLookTime)
+	defer cancel()
+	l.note(errors.Join(l.cost(ctx, false), l.cost(ctx, true)))
+}
+
+// lastLookTime bounds the last look: without it the trial is worth nothing, and
+// memory is added up page by page.
+const lastLookTime = 30 * time.Second
+
+// mostUnseen is how long nothing may be seen. A single look that fails, as on a
+// busy machine, takes nothing away: counters go on, and endpoints are looked at
+// again.
+const mostUnseen = 3 * time.Second
+
+func (l *looks) every(ctx context.Context, at time.Time, d time.Duration, look func(context.Context) error) {
+	seen := time.Now()
+	for ; wake.Pause(ctx, time.Until(at)) == nil; at = at.Add(d) {
+		switch err := look(ctx); {
+		case err == nil:
+			seen = time.Now()
+		case ctx.Err() == nil && time.Since(seen) > mostUnseen+d:
+			l.note(err)
+		}
+		for time.Until(at) < -d { // a look that took long leaves some out
+			at = at.Add(d)
+		}
+	}
+}
+
+func (l *looks) note(err error) {
+	if err == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.missed = err
+}
+
+// sample looks at the endpoints.
+func (l *looks) sample() {
+	var names []string
+	for _, one := range l.t.scene.scenario.Graph.Services {
+		names = append(names, one.Name)
+	}
+	s := record.ScenarioSample{AtNS: time.Now().UnixNano(), Ready: l.t.census.readyCount(names)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, of := range l.ejected {
+		for service, n := range of {
+			if n == 0 {
+				continue
+			}
+			if s.Ejected == nil {
+				s.Ejected = map[string]int{}
+			}
+			s.Ejected[service] = max(s.Ejected[service], n)
+		}
+	}
+	l.samples = append(l.samples, s)
+}
+
+// ejections asks the callers' proxies what they have taken out.
+func (l *looks) ejections(ctx context.Context, m mesh.Resilience) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for _, r := range l.t.callers() {
+		group.Go(func() error {
+			stats, err := l.t.admin(r).Gauges(ctx, m.EjectedFilter())
+			if err != nil {
+				if !l.t.census.lives(r.uid) || disturbs(&l.t.timeline, r.Service) {
+					return nil
+				}
+				return fmt.Errorf("ejections of the proxy of %s: %w", r.Name, err)
+			}
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.ejected[r.uid] = m.Ejected(stats, l.t.Namespace)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// disturbs says whether a step stops the proxies of a service, so that they may
+// not answer.
+func disturbs(t *fault.Timeline, service string) bool {
+	return slices.ContainsFunc(t.Steps, func(s fault.Step) bool {
+		p := s.Action.Process
+		return p != nil && (p.Of == fault.OfProxy || p.Of == fault.OfAgent) && (p.Service == service || p.Service == fault.LoadService && service == roleClients)
+	})
+}
+
+// cost reads the counters of everything that lives.
+func (l *looks) cost(ctx context.Context, memory bool) error {
+	targets, parts := l.t.targets()
+	var all []error
+	for node, list := range targets {
+		observer, ok := l.t.observerAt(node)
+		if !ok {
+			continue
+		}
+		shot, err := snapshotOf(ctx, observer, list, memory)
+		if err != nil {
+			all = append(all, fmt.Errorf("observe node %s: %w", node, err))
+			continue
+		}
+		l.mu.Lock()
+		if memory {
+			for name, s := range shot.Targets {
+				if s.Memory != nil {
+					l.memory[parts[name]] += max(s.Memory.PSSBytes, 0)
+				}
+			}
+		}
+		if shot.Targets == nil {
+			l.mu.Unlock()
+			continue
+		}
+		if _, ok := l.machine[0][node]; !ok {
+			l.machine[0][node] = shot.Machine
+		}
+		if !memory {
+			l.machine[1][node] = shot.Machine
+			l.add(shot, parts, len(l.first) == 0)
+		}
+		l.mu.Unlock()
+	}
+	return errors.Join(all...)
+}
+
+// snapshotOf reads the counters of targets, as many of which as are there: one
+// that has just ended fails the whole question.
+func snapshotOf(ctx context.Context, o observe.Client, targets []observe.Target, memory bool) (observe.Snapshot, error) {
+	shot, err := o.Snapshot(ctx, targets, memory)
+	var status *jsonhttp.StatusError
+	if err == nil || !errors.As(err, &status) || status.Status != http.StatusNotFound {
+		return shot, err
+	}
+	if len(targets) == 1 {
+		return observe.Snapshot{}, nil
+	}
+	half := len(targets) / 2
+	if shot, err = snapshotOf(ctx, o, targets[:half], memory); err != nil {
+		return shot, err
+	}
+	other, err := snapshotOf(ctx, o, targets[half:], memory)
+	if err != nil {
+		return shot, err
+	}
+	if shot.Targets == nil {
+		return other, nil
+	}
+	maps.Copy(shot.Targets, other.Targets)
+	return shot, nil
+}
+
+// add notes the counters of a look. Who came after the first had used nothing
+// before.
+func (l *looks) add(shot observe.Snapshot, parts map[string]string, first bool) {
+	for name, s := range shot.Targets {
+		if s.Error != "" {
+			continue
+		}
+		if _, known := l.first[name]; !known {
+			if first {
+				l.first[name] = usage{parts[name], s}
+			} else {
+				l.first[name] = usage{parts[name], observe.Sample{CPU: observe.CPUSample{Inode: s.CPU.Inode}}}
+			}
+		}
+		l.last[name] = usage{parts[name], s}
+	}
+}
+
+// cpu sums what each part used between the first look and the last.
+func (l *looks) cpu() map[string]record.CPU {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := map[string]record.CPU{}
+	for name, last := range l.last {
+		if used, err := last.at.Since(l.first[name].at); err == nil {
+			out[last.part] = out[last.part].Plus(used)
+		}
+	}
+	for node, last := range maps.All(l.machine[1]) {
+		if used, _, err := last.Since(l.machine[0][node]); err == nil {
+			out[record.PartMachine] = out[record.PartMachine].Plus(used)
+		}
+	}
+	return out
+}
+
+// Parts of a service's pods.
+const (
+	partWorker = ".worker"
+	partProxy  = ".proxy"
+	// partControlPlane is all of the control plane, in records of scenarios.
+	partControlPlane = "control_plane"
+)
+
+// targets are the containers that live, by node, and the part that each is of.
+func (t *scenarioTrial) targets() (map[string][]observe.Target, map[string]string) {
+	out, parts := map[string][]observe.Target{}, map[string]string{}
+	put := func(node, part, uid, container string) {
+		if container == "" {
+			return
+		}
+		name := uid + "/" + container
+		out[node] = append(out[node], observe.Target{Name: name, PodUID: uid, ContainerID: container})
+		parts[name] = part
+	}
+	t.census.mu.Lock()
+	for _, r := range t.census.pods {
+		if r.left {
+			continue
+		}
+		put(r.Node, r.Service+partWorker, r.uid, r.containers[site.RoleWorker])
+		put(r.Node, r.Service+partWorker, r.uid, r.containers[site.RoleLoad])
+		for _, name := range t.scene.mesh.ProxyContainers() {
+			put(r.Node, r.Service+partProxy, r.uid, r.containers[name])
+		}
+	}
+	t.census.mu.Unlock()
+	for _, pod := range t.Control {
+		name := pod.UID
+		out[pod.Node] = append(out[pod.Node], observe.Target{Name: name, PodUID: pod.UID})
+		parts[name] = partControlPlane
+	}
+	return out, parts
+}

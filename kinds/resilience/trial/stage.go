@@ -1,0 +1,299 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// stage is what trials of resilience need in the cluster, deployed: observers
+// on the nodes. Services and clients are each trial's own.
+type stage struct {
+	*site.Site
+	o      *runner.Options
+	study  *study.Study
+	config *rest.Config
+	apply  *lab.Applier
+	say    func(format string, args ...any)
+	// seen are the pods of the last trial, for the versions of their sidecars.
+	seen []site.Pod
+	// ahead is how far the clocks of nodes are ahead of ours, where that is
+	// more than the error of knowing it; bound is the largest such error.
+	ahead map[string]int64
+	bound time.Duration
+
+	faults *site.FaultRoles // nil: no step acts on nodes
+
+	undoMu sync.Mutex
+	undos  int // notes of what to undo so far
+}
+
+// deployStage makes namespace and observers. On error nothing is left.
+func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error) {
+	o := r.Options
+	at, err := site.New(o.Lab, o.Mesh, r.RunID)
+	if err != nil {
+		return nil, err
+	}
+	config := o.Lab.RESTConfig()
+	config.QPS, config.Burst = -1, -1
+	s = &stage{Site: at, o: o, study: o.Study, config: config, ahead: map[string]int64{},
+		say: func(format string, args ...any) {
+			r.Tell(runner.Event{Stage: "timeline", Text: fmt.Sprintf(format, args...)})
+		}}
+	if s.apply, err = lab.NewApplier(config); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Remove())
+		}
+	}()
+	marks := map[string]string{site.KindAnnotation: string(study.Resilience)}
+	if o.Control != nil {
+		marks[leversAnnotation] = "true"
+	}
+	if err := s.OwnNamespace(ctx, s.Namespace, marks); err != nil {
+		return s, err
+	}
+	if err := s.CreateObservers(ctx); err != nil {
+		return s, err
+	}
+	if timeline := &o.Study.Scenario.Timeline; len(site.OffersFor(timeline)) > 0 || expires(timeline) {
+		if s.faults, err = s.CreateFaultRoles(ctx); err != nil {
+			return s, err
+		}
+	}
+	if err := s.find(ctx); err != nil {
+		return s, err
+	}
+	return s, s.checkNodes(ctx)
+}
+
+// checkNodes has the nodes try out what the timeline needs of them.
+func (s *stage) checkNodes(ctx context.Context) error {
+	if s.faults == nil {
+		return nil
+	}
+	seen, err := s.faults.Check(ctx, &s.study.Scenario.Timeline)
+	for _, text := range seen {
+		s.say("%s", text)
+	}
+	return err
+}
+
+// Remove puts back what steps changed outside the run's namespace, if that has
+// not been done, and takes the namespace away, also when the run itself has
+// been cancelled.
+func (s *stage) Remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), site.RestoreTimeout)
+	defer cancel()
+	err := restoreScenario(ctx, s.Kube, s.apply, s.Run)
+	if s.o.Control != nil {
+		err = errors.Join(err, s.o.Control.Restore(ctx))
+	}
+	return errors.Join(err, s.Site.Remove())
+}
+
+// restoreScenario puts back what a run of resilience changed outside its
+// namespace.
+func restoreScenario(ctx context.Context, kube kubernetes.Interface, apply *lab.Applier, run string) error {
+	return errors.Join(restoreNotes(ctx, kube, apply, site.NamespacePrefix+run), restoreAway(ctx, kube, run))
+}
+
+// find waits for an observer, opens lines to all, and compares clocks.
+func (s *stage) find(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
+	defer cancel()
+	if err := lab.WaitPods(limited, s.Kube, s.Namespace, mesh.AppLabel+"="+site.RoleObserve, 1); err != nil {
+		return errs.WithHint(err, "kubectl -n %s get events --sort-by=.lastTimestamp", s.Namespace)
+	}
+	if _, err := s.ReadyPods(ctx); err != nil {
+		return err
+	}
+	if s.faults != nil {
+		if err := s.faults.Connect(ctx); err != nil {
+			return err
+		}
+	}
+	return s.compareClocks(ctx)
+}
+
+// How long a role may take to listen once its container runs.
+const (
+	roleTime  = 10 * time.Second
+	roleEvery = 100 * time.Millisecond
+)
+
+// compareClocks measures the clocks of all nodes that have an observer.
+func (s *stage) compareClocks(ctx context.Context) error {
+	s.bound = 0
+	for node, observer := range s.Observers {
+		ahead, bound, err := observer.ClockOffset(ctx)
+		for since := time.Now(); err != nil && time.Since(since) < roleTime && wake.Pause(ctx, roleEvery) == nil; {
+			ahead, bound, err = observer.ClockOffset(ctx) // it may not listen yet
+		}
+		if err != nil {
+			return fmt.Errorf("compare clocks with node %s: %w", node, err)
+		}
+		delete(s.ahead, node)
+		if ahead.Abs() > bound {
+			s.ahead[node] = int64(ahead)
+			s.bound = max(s.bound, bound)
+		}
+	}
+	return nil
+}
+
+// Place implements Stage.
+func (s *stage) Place() *site.Site { return s.Site }
+
+// Pods implements Stage.
+func (s *stage) Pods() []site.Pod { return s.seen }
+
+// Reconnect implements Stage.
+func (s *stage) Reconnect(ctx context.Context) error {
+	s.Redial()
+	s.seen = nil
+	return s.find(ctx)
+}
+
+// Measure implements Stage.
+func (s *stage) Measure(ctx context.Context, job runner.Job) (runner.Completed, error) {
+	t, err := newScenarioTrial(s, job)
+	if err != nil {
+		return runner.Completed{Trial: t.out}, err
+	}
+	return t.measure(ctx)
+}
+
+// meshOf is the adapter of the mesh that a cell names.
+func meshOf(o *runner.Options, cell record.Cell) (mesh.Mesh, error) {
+	name := cell[study.FactorMesh]
+	if m := o.Meshes[name]; m != nil {
+		return m, nil
+	}
+	if o.Mesh != nil && o.Mesh.Name() == name {
+		return o.Mesh, nil
+	}
+	return nil, errs.Usage("this program has no adapter for mesh %s", name)
+}
+
+// checkScenario finds what the workers or generators would refuse of a plan,
+// and levers that its meshes lack, before anything is started.
+func checkScenario(plan *study.Plan) error {
+	for _, cell := range plan.Cells {
+		s, err := newScene(plan.Study, cell, nil, lab.Images{}, "check", "check", 1)
+		if err == nil {
+			_, err = s.configs()
+		}
+		if err == nil {
+			_, err = s.loadSpec(0)
+		}
+		if err != nil {
+			return runner.Placed(plan, cell, err, "")
+		}
+	}
+	return nil
+}
+
+// fitScenario says whether the plan can be run with the meshes there are, and
+// which binaries would be measured.
+func fitScenario(ctx context.Context, o *runner.Options, plan *study.Plan) ([]record.Component, error) {
+	if err := fitControl(o, plan); err != nil {
+		return nil, err
+	}
+	var out []record.Component
+	checked := map[string]bool{}
+	for _, cell := range plan.Cells {
+		m, err := meshOf(o, cell)
+		if err != nil {
+			return nil, err
+		}
+		s, err := newScene(o.Study, cell, m, o.Lab.Images(), "check", "check", 1)
+		if err != nil {
+			return nil, err
+		}
+		if err := fitMesh(plan, cell, m); err != nil {
+			return nil, err
+		}
+		if !checked[m.Name()] {
+			checked[m.Name()] = true
+			var proxies []mesh.Proxy
+			for _, w := range s.workloads() {
+				if w.Proxy != nil && !slices.Contains(proxies, *w.Proxy) {
+					proxies = append(proxies, *w.Proxy)
+				}
+			}
+			components, err := m.Check(ctx, o.Lab.RESTConfig(), proxies)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, components...)
+		}
+		if _, err := s.deployments(); err != nil {
+			return nil, err
+		}
+		if err := s.fitUpgrades(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// fitMesh finds what a cell asks for that its mesh does not have, with its
+// place in the study.
+func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
+	r, ok := m.(mesh.Resilience)
+	if !ok {
+		return nil
+	}
+	for _, lack := range r.Lacks(cell) {
+		return runner.Placed(plan, cell, errs.Usage("mesh %s cannot give %s=%s: %s", m.Name(), lack.Factor, lack.Level, lack.Reason), "", lack.Factor)
+	}
+	timeline := plan.Study.Scenario.TimelineOf(cell)
+	for _, step := range timeline.Steps {
+		missing := ""
+		switch {
+		case m.AdminPort() == 0: // without a mesh such steps say so themselves
+		case step.Action.Certificates != nil && r.CertificatePath() == "":
+			missing = "its proxies do not show their certificates"
+		case step.Action.Config != nil && r.ConfigPath() == "" && (step.Action.Config.Rejected || slices.ContainsFunc(step.Action.Config.Apply, ofMesh)):
+			missing = "its proxies do not tell their configuration, so nothing could prove that a change took effect"
+		}
+		if missing != "" {
+			return runner.Placed(plan, cell, errs.Usage("step %s cannot be carried out with mesh %s: %s", step.Name, m.Name(), missing), "", study.FactorMesh)
+		}
+	}
+	return nil
+}
+
+// newScene lays a cell out. A nil mesh is enough for what needs none.
+func newScene(s *study.Study, cell record.Cell, m mesh.Mesh, images lab.Images, run, trial string, seed uint64) (*scene, error) {
+	levels, err := study.ScenarioOf(cell)
+	if err != nil {
+		return nil, err
+	}
+	return &scene{run: run, trial: trial, namespace: site.NamespacePrefix + run, study: s, scenario: s.Scenario, cell: cell, levels: levels, mesh: m, images: images, seed: seed}, nil
+}
+
+// observerAt is the observer of a node.
+func (s *stage) observerAt(node string) (observe.Client, bool) {
+	o := s.Observers[node]
+	return o, o.HTTPClient != nil
+}

@@ -1,0 +1,556 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/site/sitetest"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/worker/control"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const twoServices = `
+name: two-services
+question: Does it hold?
+mesh: istio
+graph:
+  services:
+    front: {replicas: 2, calls: [{to: bar, timeout: 1s, retries: 2, probability: 50%}, {to: bar, times: 3}], mode: parallel}
+    bar: {replicas: 3, protocol: grpc, sidecar: false, service_time: {mean: 5ms}, response: 1KiB, concurrency: 4, queue: 8, failures: [{share: 10%, status: 503}]}
+load: {to: front, clients: 2, timeout: 3s, path: /x}
+settings: {rate: 100, connections: 3, protocol: http2}
+timeline:
+  duration: 20s
+  steps:
+  - {name: sale, at: 10s, for: 2s, load: {rate: 300, announced: 4s, service: bar, replicas: 5}}
+  - {name: rotate, at: 1s, certificates: {service: front, do: rotate}}
+variants: {drain: {}, no-drain: {drain: false}, bare: {mesh: none}}
+blocks: {min: 1, max: 1}
+stop: none
+assert: [total.failed == 0]
+`
+
+func sceneOf(t *testing.T, variant string) *scene {
+	t.Helper()
+	plan := studytest.Plan(t, twoServices)
+	for _, cell := range plan.Cells {
+		if cell[study.FactorVariant] != variant {
+			continue
+		}
+		m := sitetest.Istio()
+		s, err := newScene(plan.Study, cell, m, sitetest.Images, "run", "b000-t00", 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	t.Fatalf("no variant %s", variant)
+	return nil
+}
+
+// What a graph says of a service is what its workers are told.
+func TestSceneBehaviour(t *testing.T) {
+	for _, c := range []struct{ variant, front, bar string }{
+		{"drain",
+			`{"schema":1,"version":0,"response_bytes":0,"tcp_message_bytes":0,"service_time":{"distribution":"none"},"calls":[{"name":"bar","url":"http://bar.meshtrial-run.svc.cluster.local:8082/","protocol":"grpc","probability":0.5,"times":1,"timeout_ms":1000,"retries":2},{"name":"bar.1","url":"http://bar.meshtrial-run.svc.cluster.local:8082/","protocol":"grpc","probability":1,"times":3}],"parallel":true,"drain":{"delay_ms":2000}}`,
+			`{"schema":1,"version":0,"response_bytes":1024,"tcp_message_bytes":0,"service_time":{"distribution":"fixed","mean_us":5000,"seed":7},"concurrency":4,"queue":8,"failures":[{"share":0.1,"how":"status","status":503}],"drain":{"delay_ms":2000}}`},
+		{"no-drain",
+			`{"schema":1,"version":0,"response_bytes":0,"tcp_message_bytes":0,"service_time":{"distribution":"none"},"calls":[{"name":"bar","url":"http://bar.meshtrial-run.svc.cluster.local:8082/","protocol":"grpc","probability":0.5,"times":1,"timeout_ms":1000,"retries":2},{"name":"bar.1","url":"http://bar.meshtrial-run.svc.cluster.local:8082/","protocol":"grpc","probability":1,"times":3}],"parallel":true,"drain":{"off":true}}`,
+			`{"schema":1,"version":0,"response_bytes":1024,"tcp_message_bytes":0,"service_time":{"distribution":"fixed","mean_us":5000,"seed":7},"concurrency":4,"queue":8,"failures":[{"share":0.1,"how":"status","status":503}],"drain":{"off":true}}`},
+	} {
+		s := sceneOf(t, c.variant)
+		for _, one := range s.scenario.Graph.Services {
+			got, err := s.behaviour(one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := map[string]string{"front": c.front, "bar": c.bar}[one.Name]; string(text) != want {
+				t.Errorf("%s, %s:\n got %s\nwant %s", c.variant, one.Name, text, want)
+			}
+		}
+	}
+}
+
+// A behaviour is an argument of the worker, with nothing in it that Kubernetes
+// would expand; one that is too long for that is in a ConfigMap.
+func TestSceneBehaviourIsPassedOn(t *testing.T) {
+	for values, inFile := range map[int]bool{10: false, 20_000: true} {
+		s := sceneOf(t, "drain")
+		s.namespace = "$(HOME)"
+		one := &s.scenario.Graph.Services[0]
+		one.ServiceTime = graph.ServiceTime{Distribution: graph.Recorded}
+		for i := range values {
+			one.ServiceTime.Values = append(one.ServiceTime.Values, time.Duration(i+1)*time.Microsecond)
+		}
+		want, err := s.behaviour(*one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod, err := s.workerPod(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		configs, err := s.configs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := pod.Spec.Containers[0]
+		text := c.Args[slices.Index(c.Args, "--config")+1]
+		if strings.Contains(text, "$") {
+			t.Errorf("%d values: %.100q would be expanded", values, text)
+		}
+		switch {
+		case inFile && (len(configs) != 1 || len(pod.Spec.Volumes) != 1 || pod.Spec.Volumes[0].ConfigMap.Name != configs[0].Name ||
+			c.VolumeMounts[0].Name != pod.Spec.Volumes[0].Name || text != c.VolumeMounts[0].MountPath+"/"+configKey):
+			t.Errorf("%d values: %d ConfigMaps, volumes %+v, mounts %+v, %.100q", values, len(configs), pod.Spec.Volumes, c.VolumeMounts, text)
+			continue
+		case inFile:
+			text = configs[0].Data[configKey]
+		case len(configs) > 0 || len(pod.Spec.Volumes) > 0 || len(c.VolumeMounts) > 0:
+			t.Errorf("%d values: %d ConfigMaps, volumes %+v", values, len(configs), pod.Spec.Volumes)
+		}
+		got, err := control.ParseConfig([]byte(text))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%d values: %v\n got %.300v\nwant %.300v", values, err, got, want)
+		}
+	}
+}
+
+// The objects of a graph fit together: Services find their pods and name
+// protocols, pods get their behaviour and a sidecar if they should have one,
+// and everything can be found again to be removed.
+func TestSceneObjects(t *testing.T) {
+	s := sceneOf(t, "drain")
+	deployments, err := s.deployments()
+	if err != nil {
+		t.Fatal(err)
+	}
+	replicas := map[string]int32{}
+	for _, d := range deployments {
+		replicas[d.Name] = *d.Spec.Replicas
+		pod := d.Spec.Template
+		for _, labels := range []map[string]string{d.Labels, pod.Labels} {
+			if labels[trialMark] != "b000-t00" || labels[site.RunLabel] != "run" || labels[mesh.AppLabel] != d.Name {
+				t.Errorf("%s: labels %v", d.Name, labels)
+			}
+		}
+		if got := pod.Labels["sidecar.istio.io/inject"]; got != map[string]string{"front": "true", "bar": "false", roleClients: "true"}[d.Name] {
+			t.Errorf("%s: injected %s", d.Name, got)
+		}
+		if d.Name == roleClients {
+			continue
+		}
+		args := pod.Spec.Containers[0].Args
+		if config, err := control.ParseConfig([]byte(args[slices.Index(args, "--config")+1])); err != nil || config.Schema != control.Schema {
+			t.Errorf("%s: its behaviour is %+v, %v", d.Name, config, err)
+		}
+		if probe := pod.Spec.Containers[0].ReadinessProbe; probe == nil || probe.HTTPGet.Port.IntValue() != control.HealthPort {
+			t.Errorf("%s: probe %v", d.Name, probe)
+		}
+		if grace := *pod.Spec.TerminationGracePeriodSeconds; time.Duration(grace)*time.Second <= drainDelay {
+			t.Errorf("%s: it has %d s to end", d.Name, grace)
+		}
+	}
+	if len(replicas) != 3 || replicas["front"] != 2 || replicas["bar"] != 3 || replicas[roleClients] != 2 {
+		t.Errorf("replicas %v", replicas)
+	}
+	ports := map[string]string{}
+	for _, service := range s.services() {
+		for _, p := range service.Spec.Ports {
+			ports[service.Name] += p.Name + " "
+			if bad := validation.IsValidPortName(p.Name); bad != nil {
+				t.Errorf("port %s: %v", p.Name, bad)
+			}
+		}
+		if !selects(deployments, service.Spec.Selector) {
+			t.Errorf("Service %s finds no pod", service.Name)
+		}
+	}
+	if ports["front"] != "http-echo http2-echo " || ports["bar"] != "grpc-echo " {
+		t.Errorf("ports %v", ports)
+	}
+	if w := s.workload(&s.scenario.Graph.Services[0]); w.Proxy.CertificateTTL != certificateTTL {
+		t.Errorf("certificates of %s live %v", w.Name, w.Proxy.CertificateTTL)
+	}
+	if w := sceneOf(t, "bare").workload(&s.scenario.Graph.Services[0]); w.Proxy != nil {
+		t.Error("a pod has a sidecar where there is no mesh")
+	}
+}
+
+func selects(all []*appsv1.Deployment, selector map[string]string) bool {
+	for _, d := range all {
+		hit := true
+		for k, v := range selector {
+			hit = hit && d.Spec.Template.Labels[k] == v
+		}
+		if hit {
+			return true
+		}
+	}
+	return false
+}
+
+// All clients together give the rate, and no id is another trial's.
+func TestSceneLoad(t *testing.T) {
+	s := sceneOf(t, "drain")
+	seen := map[string]bool{}
+	for i := range s.scenario.Clients {
+		spec, err := s.loadSpec(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec.URL != "http://front.meshtrial-run.svc.cluster.local:8081/x" || spec.Protocol != protocol.HTTP2 || spec.Rate != 100 || *spec.Share != (load.Share{Index: i, Of: 2}) || spec.DurationS != 20 || !spec.RequestLog {
+			t.Errorf("%+v", spec)
+		}
+		if !strings.HasPrefix(spec.RequestID, s.idPrefix()) || !strings.HasPrefix(spec.RequestID, ledger.IDPrefix) || seen[spec.RequestID] {
+			t.Errorf("ids begin with %s", spec.RequestID)
+		}
+		seen[spec.RequestID] = true
+	}
+}
+
+// A client may have as many connections as its part of the highest load needs
+// while nothing is answered.
+func TestSceneConnections(t *testing.T) {
+	plan := studytest.Plan(t, strings.Replace(twoServices, "protocol: http2}", "protocol: http1}", 1))
+	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := s.loadSpec(0)
+	if want := 3 + 300*3/2 + 1; err != nil || spec.Connections != 3 || spec.MaxConnections != want {
+		t.Errorf("from %d to %d connections, want %d; %v", spec.Connections, spec.MaxConnections, want, err)
+	}
+}
+
+// Levers of the control plane are set only by runs that ask for any, and
+// refused where nothing can set them.
+func TestScenarioSetsControl(t *testing.T) {
+	usual := studytest.Plan(t, twoServices)
+	slow := studytest.Plan(t, strings.Replace(twoServices, "protocol: http2}", "protocol: http2, debounce_after: 2s}", 1))
+	for _, plan := range []*study.Plan{usual, slow} {
+		if err := Kind.Check(plan); err != nil {
+			t.Error(err)
+		}
+		if got := SetsControl(plan); got != (plan == slow) {
+			t.Errorf("sets the control plane: %v", got)
+		}
+	}
+	if err := fitControl(&runner.Options{Study: usual.Study}, usual); err != nil {
+		t.Error(err)
+	}
+	if err := fitControl(&runner.Options{Study: slow.Study}, slow); err == nil || !strings.Contains(err.Error(), "debounce_after") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Sidecars accept what the cell says.
+func TestScenarioMTLS(t *testing.T) {
+	plan := studytest.Plan(t, strings.Replace(twoServices, "drain: {}", "drain: {mtls: strict}", 1))
+	want := map[string]string{"drain": study.MTLSStrict, "no-drain": study.MTLSPermissive}
+	for _, cell := range plan.Cells {
+		s, err := newScene(plan.Study, cell, sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		front, _ := s.scenario.Graph.Service("front")
+		level, meshed := want[cell[study.FactorVariant]]
+		if w := s.workload(&front); meshed != (w.Proxy != nil) || meshed && w.Proxy.MTLS != level {
+			t.Errorf("%s: %+v, want %q", cell[study.FactorVariant], w.Proxy, level)
+		}
+	}
+}
+
+// An announced load has its service made ready before it.
+func TestAnnounced(t *testing.T) {
+	s := sceneOf(t, "drain")
+	line := announced(s.scenario.Timeline, s.scenario.Graph)
+	if problems := line.Check(); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	last := line.Steps[len(line.Steps)-1]
+	if len(line.Steps) != 3 || last.Name != "sale-announced" || last.At != 6*time.Second || last.Action.Add == nil || *last.Action.Add != (fault.Replicas{Service: "bar", Replicas: 2}) {
+		t.Errorf("%+v", last)
+	}
+	if len(s.scenario.Timeline.Steps) != 2 {
+		t.Error("the study's own timeline was changed")
+	}
+}
+
+func TestChangeBehaviour(t *testing.T) {
+	c := control.Config{Concurrency: 4, Queue: 8, Failures: []control.Failure{{Share: 1}}, ServiceTime: control.ServiceTime{Distribution: control.Fixed, MeanUS: 10}}
+	changeBehaviour(&c, fault.Behaviour{}, 1)
+	if c.Concurrency != 4 || c.Queue != 8 || len(c.Failures) != 1 || c.ServiceTime.MeanUS != 10 {
+		t.Errorf("nothing was said, and it is %+v", c)
+	}
+	changeBehaviour(&c, fault.Behaviour{ServiceTime: &graph.ServiceTime{Mean: time.Millisecond}}, 1)
+	if c.ServiceTime.Distribution != control.Fixed || c.ServiceTime.MeanUS != 1000 {
+		t.Errorf("%+v", c.ServiceTime)
+	}
+	changeBehaviour(&c, fault.Behaviour{Concurrency: site.Ptr(0), Failures: []graph.Failure{}, Ready: site.Ptr(false), ServiceTime: &graph.ServiceTime{}}, 1)
+	if c.Concurrency != 0 || c.Queue != 0 || len(c.Failures) != 0 || !c.NotReady || c.ServiceTime.Distribution != control.None {
+		t.Errorf("%+v", c)
+	}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func podOf(name, service, ip string, ready bool) *corev1.Pod {
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{mesh.AppLabel: service}},
+		Status:     corev1.PodStatus{PodIP: ip, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}},
+	}
+}
+
+func newTestCensus() *census {
+	return &census{pods: map[string]*resident{}, slices: map[string]map[string]bool{}, of: map[string]string{}, since: map[string]map[string]int64{}}
+}
+
+// An endpoint's times are its own, whichever is told first, pod or endpoint;
+// an address that another pod gets is that pod's from then on.
+func TestCensus(t *testing.T) {
+	c := newTestCensus()
+	at := func(addresses ...string) map[string]bool {
+		out := map[string]bool{}
+		for _, a := range addresses {
+			out[a] = true
+		}
+		return out
+	}
+	a, b := podOf("a", "bar", "10.0.0.1", true), podOf("b", "bar", "10.0.0.2", true)
+	a.UID, b.UID = "a", "b"
+	c.onPod(a, false)
+	c.update("bar", "s", at("10.0.0.1", "10.0.0.2"), 100) // b's pod is told of later
+	c.onPod(b, false)
+	c.update("bar", "s", at("10.0.0.2"), 200) // a goes
+	c.update("bar", "s", at("10.0.0.1", "10.0.0.2"), 300)
+	c.update("bar", "s", at("10.0.0.2"), 400)
+	c.onPod(a, true)
+	again := podOf("c", "bar", "10.0.0.1", true)
+	again.UID = "c"
+	c.onPod(again, false)
+	c.update("bar", "s", at("10.0.0.1", "10.0.0.2"), 500)
+	pods, gone := c.account()
+	if len(pods) != 3 || pods[0].ReadyNS != 100 || pods[0].BackNS != 300 || pods[0].GoneNS != 400 || pods[1].ReadyNS != 100 || pods[1].GoneNS != 0 || pods[2].ReadyNS != 500 {
+		t.Errorf("%+v", pods)
+	}
+	want := []ledger.Gone{{Address: "10.0.0.1", FromNS: 200, UntilNS: 300}, {Address: "10.0.0.1", FromNS: 400, UntilNS: 500}}
+	if !slices.Equal(gone, want) {
+		t.Errorf("gone %+v", gone)
+	}
+	if n := c.readyCount([]string{"bar", "foo"}); n["bar"] != 2 || n["foo"] != 0 {
+		t.Errorf("ready %v", n)
+	}
+	if names := c.living("bar"); len(names) != 2 || names[0].Name != "b" || names[1].Name != "c" {
+		t.Errorf("living %v", names)
+	}
+}
+
+// A moment is the last second that has ended for all clients.
+func TestMomentOf(t *testing.T) {
+	var all []*client
+	for range 2 {
+		one := &client{}
+		for i := range 25 {
+			s := load.Summary{Index: i, Scheduled: 10, Completed: 9, Failed: 1, P99NS: float64(i) * 1e6}
+			if i < 10 {
+				s.Failed, s.Completed = 10, 0
+			}
+			one.seen = append(one.seen, s)
+		}
+		all = append(all, one)
+	}
+	m := momentOf(all, 24)
+	if m.Requests != 200 || m.Failed != 20 || m.ErrorShare != 0.1 || m.RateRPS != 180 || m.P99MS != 23 || m.AtS < 2.39 || m.AtS > 2.41 {
+		t.Errorf("%+v", m)
+	}
+	if m := momentOf(all, 5); m.ErrorShare != 1 || m.Requests != 100 {
+		t.Errorf("%+v", m)
+	}
+	if m := momentOf(all, 0); m.Requests != 0 || m.ErrorShare != 0 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// Of a worker's output only the lines of requests with the trial's ids count.
+func TestReadWorker(t *testing.T) {
+	text := strings.Join([]string{
+		"http     :8080",
+		`{"id":"mm-t-0-1","protocol":"http1","start_unix_ns":1100,"end_unix_ns":1200,"status":200}`,
+		`{"id":"warm-t-0-1","protocol":"http1","start_unix_ns":1100,"end_unix_ns":1200,"status":200}`,
+		`{"id":"mm-t-0-2","protocol":"http1","start_unix_ns":1300,"end_unix_ns":1400,"status":503,"failure":"status"}`,
+		`{"id":"mm-t-0-3","protocol":"http1","start_unix_ns":1300,"end_unix_ns":1400,"status":499}`,
+	}, "\n")
+	var got []ledger.WorkerEntry
+	err := readWorker(strings.NewReader(text), ledger.Source{Service: "bar", Pod: "p", Prefix: "mm-t-", ZeroNS: 1000}, func(e ledger.WorkerEntry) { got = append(got, e) })
+	want := []ledger.WorkerEntry{
+		{ID: "mm-t-0-1", Service: "bar", Pod: "p", StartNS: 100, EndNS: 200, Status: 200, Ended: ledger.EndAnswered},
+		{ID: "mm-t-0-2", Service: "bar", Pod: "p", StartNS: 300, EndNS: 400, Status: 503, Ended: "status"},
+		{ID: "mm-t-0-3", Service: "bar", Pod: "p", StartNS: 300, EndNS: 400, Status: 499, Ended: ledger.EndGone},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %+v", err, got)
+	}
+	if err := readWorker(strings.NewReader(`{"id":"mm-t-0-1","status":"x"}`), ledger.Source{Prefix: "mm-t-"}, func(ledger.WorkerEntry) {}); err == nil {
+		t.Error("a damaged line is no error")
+	}
+}
+
+// Order and stamps do not make another configuration, anything else does.
+func TestConfigHash(t *testing.T) {
+	const text = `{"configs":[{"name":"a","version_info":"1","route":{"x":1,"y":[1,2]}},{"name":"b","last_updated":"t"}]}`
+	hash := func(text string) [32]byte {
+		h, err := configHash([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	for _, c := range []struct {
+		text string
+		same bool
+	}{
+		{text, true},
+		{`{"configs":[{"name":"b","last_updated":"u"},{"route":{"y":[2,1],"x":1},"name":"a","version_info":"2"}]}`, true},
+		{`{"configs":[{"name":"b"},{"route":{"y":[2,1],"x":2},"name":"a"}]}`, false},
+		{`{"configs":[{"name":"a","route":{"x":1,"y":[1,2]}}]}`, false},
+	} {
+		if same := hash(c.text) == hash(text); same != c.same {
+			t.Errorf("%s: the same: %v", c.text, same)
+		}
+	}
+	if _, err := configHash([]byte("no JSON")); err == nil {
+		t.Error("no JSON is taken")
+	}
+}
+
+func TestRateReached(t *testing.T) {
+	for _, c := range []struct {
+		rps  float64
+		sent int64
+		took time.Duration
+		want bool
+	}{
+		{200, 200, time.Second, true}, {200, 165, time.Second, true}, {200, 155, time.Second, false}, {200, 250, time.Second, false},
+		{5, 0, time.Second, true}, {200, 187, 1280 * time.Millisecond, false}, {200, 500, 2500 * time.Millisecond, true},
+	} {
+		if text, got := rateReached(c.rps, c.sent, c.took); got != c.want || text == "" {
+			t.Errorf("%d in %v for %v/s: %v, %q", c.sent, c.took, c.rps, got, text)
+		}
+	}
+}
+
+// A version of the sidecar that a step asks for and the lab lacks is refused
+// before anything starts.
+func TestScenarioUpgrades(t *testing.T) {
+	upgrade := func(service string) *scene {
+		plan := studytest.Plan(t, strings.Replace(twoServices, "certificates: {service: front, do: rotate}", "restart: {service: "+service+", proxy: 9.9.9}", 1))
+		s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if err := upgrade("front").fitUpgrades(); err == nil || !strings.Contains(err.Error(), `step "rotate"`) || !strings.Contains(err.Error(), "9.9.9") {
+		t.Errorf("%v", err)
+	}
+	if err := upgrade("bar").fitUpgrades(); err == nil || !strings.Contains(err.Error(), "no sidecar") {
+		t.Errorf("%v", err)
+	}
+	if err := sceneOf(t, "drain").fitUpgrades(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDescribeStep(t *testing.T) {
+	zero := time.Unix(1000, 0)
+	at := func(seconds float64) int64 { return zero.Add(time.Duration(seconds * 1e9)).UnixNano() }
+	for want, e := range map[string]record.Event{
+		"  2.00 s: step gone: remove bar-1: it is gone": {Step: "gone", Op: "remove", Object: "bar-1", PlannedNS: at(1.9), SentNS: at(2), Proof: "it is gone"},
+		"  1.90 s: step gone: remove bar: nobody to go": {Step: "gone", Op: "remove", Object: "bar", PlannedNS: at(1.9), Error: "nobody to go"},
+		" 12.50 s: step gone: end remove bar":           {Step: "gone", Op: "end remove", Object: "bar", PlannedNS: at(12), SentNS: at(12.5)},
+	} {
+		if got := describeStep(e, zero); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A proxy that a step stops need not answer; all others must.
+func TestDisturbs(t *testing.T) {
+	step := func(of, service string) fault.Step {
+		return fault.Step{Action: fault.Action{Process: &fault.Process{Of: of, Service: service, Do: fault.DoKill}}}
+	}
+	for _, c := range []struct {
+		step fault.Step
+		want string // the services that it disturbs
+	}{
+		{step(fault.OfProxy, "front"), "front"}, {step(fault.OfAgent, "bar"), "bar"}, {step(fault.OfProxy, fault.LoadService), roleClients},
+		{step(fault.OfWorker, "bar"), ""}, {step(fault.OfControlPlane, ""), ""}, {fault.Step{Action: fault.Action{Restart: &fault.Restart{Service: "bar"}}}, ""},
+	} {
+		for _, service := range []string{"front", "bar", roleClients} {
+			if got := disturbs(&fault.Timeline{Steps: []fault.Step{c.step}}, service); got != (service == c.want) {
+				t.Errorf("%+v disturbs %s: %v", c.step.Action.Process, service, got)
+			}
+		}
+	}
+}
+
+// A look that fails once is made again; one that fails for long is missed.
+func TestLooksThatFail(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails func(n int) bool
+		want  bool
+	}{
+		"never":      {func(int) bool { return false }, false},
+		"some times": {func(n int) bool { return n%3 == 1 }, false},
+		"for long":   {func(n int) bool { return n > 2 }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				l, n := &looks{}, 0
+				l.every(ctx, time.Now(), time.Second, func(context.Context) error {
+					if n++; c.fails(n) {
+						return errors.New("nobody answers")
+					}
+					return nil
+				})
+				if (l.missed != nil) != c.want || n < 19 {
+					t.Errorf("missed %v after %d looks", l.missed, n)
+				}
+			})
+		})
+	}
+}

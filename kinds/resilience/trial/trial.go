@@ -1,0 +1,387 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/load"
+	loadcontrol "github.com/meshtrial/meshtrial/load/control"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// scenarioTrial is one trial of resilience under way.
+type scenarioTrial struct {
+	*stage
+	job   runner.Job
+	out   record.Trial
+	scene *scene
+	made  []*unstructured.Unstructured // beside what has the trial's mark and a kind of its own
+
+	census   *census
+	scribe   *scribe
+	clients  *clients
+	timeline fault.Timeline
+
+	zero   time.Time // of the timeline, by our clock
+	events []record.Event
+	looks  *looks
+}
+
+// newScenarioTrial prepares a trial.
+func newScenarioTrial(s *stage, job runner.Job) (*scenarioTrial, error) {
+	t := &scenarioTrial{stage: s, job: job, out: record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC(), Scenario: &record.Scenario{}}}
+	m, err := meshOf(s.o, job.Cell)
+	if err != nil {
+		return t, err
+	}
+	t.scene, err = newScene(s.study, job.Cell, m, s.o.Lab.Images(), s.Run, job.ID, job.Seed)
+	t.timeline = announced(s.study.Scenario.TimelineOf(job.Cell), s.study.Scenario.Graph)
+	return t, err
+}
+
+// measure runs the trial. An error means that it could not be carried
+// through.
+func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err error) {
+	defer func() { done.Trial, done.Events = t.out, t.events }()
+	defer func() { err = errors.Join(err, t.clear()) }()
+	t.say("trial %s%s", t.job.ID, store.Begins)
+	if err := t.compareClocks(ctx); err != nil {
+		return done, err
+	}
+	if err := t.setControl(ctx); err != nil {
+		return done, err
+	}
+	if err := t.deploy(ctx); err != nil {
+		return done, err
+	}
+	if err := t.prepare(ctx); err != nil {
+		return done, err
+	}
+	defer t.clients.stop()
+	if err := t.play(ctx); err != nil {
+		return done, err
+	}
+	book, err := t.collect(ctx)
+	if err != nil {
+		return done, err
+	}
+	t.out.Ended = time.Now().UTC()
+	if done.Requests, err = packRequests(book); err != nil {
+		return done, err
+	}
+	return done, ctx.Err()
+}
+
+// deploy makes the trial's objects and waits until everything is ready.
+func (t *scenarioTrial) deploy(ctx context.Context) (err error) {
+	s := t.scene
+	if err := t.FindControlPlane(ctx, s.mesh); err != nil {
+		return err
+	}
+	begin := time.Now()
+	t.say("%d services with %d pods, %d clients", len(s.scenario.Graph.Services), s.scenario.Graph.Pods(), s.scenario.Clients)
+	t.scribe = newScribe(ctx, t.Kube, t.Namespace, s, t.ahead)
+	if t.census, err = newCensus(ctx, t.Kube, t.Namespace, t.job.ID, t.scribe.found); err != nil {
+		return err
+	}
+	if err := t.create(ctx); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
+	defer cancel()
+	state := ""
+	err = t.census.await(limited, func() bool {
+		state = ""
+		for _, one := range s.scenario.Graph.Services {
+			if n := len(t.census.endpoints(one.Name)); n != one.Replicas {
+				state = fmt.Sprintf("%d of %d pods of %s are ready", n, one.Replicas, one.Name)
+			}
+		}
+		if n := t.census.readyOf(roleClients); n != s.scenario.Clients {
+			state = fmt.Sprintf("%d of %d clients are ready", n, s.scenario.Clients)
+		}
+		return state == ""
+	})
+	if err != nil {
+		return errs.WithHint(fmt.Errorf("wait for the services (%s): %w", state, err), "kubectl -n %s get events --sort-by=.lastTimestamp", t.Namespace)
+	}
+	t.out.Scenario.ReadyS = time.Since(begin).Seconds()
+	t.say("all are ready after %.1f s", t.out.Scenario.ReadyS)
+	return nil
+}
+
+// readyOf counts the ready pods of a service. The caller holds the lock.
+func (c *census) readyOf(service string) int {
+	n := 0
+	for _, r := range c.pods {
+		if r.Service == service && r.ready && !r.leaving {
+			n++
+		}
+	}
+	return n
+}
+
+// create makes the objects: what tells proxies how to behave first, so that
+// they start with it.
+func (t *scenarioTrial) create(ctx context.Context) error {
+	s := t.scene
+	objects := s.mesh.Policies(s.workloads())
+	if m, ok := s.mesh.(mesh.Resilience); ok && s.meshed() {
+		for _, one := range s.scenario.Graph.Services { // all its ports in one
+			objects = append(objects, m.Traffic(s.routes(one)[0], s.cell)...)
+		}
+	}
+	for _, o := range objects {
+		marks := o.GetLabels()
+		if marks == nil {
+			marks = map[string]string{}
+		}
+		marks[trialMark], marks[site.RunLabel] = t.job.ID, t.Run
+		o.SetLabels(marks)
+	}
+	t.made = objects
+	if err := t.apply.ApplyObjects(ctx, objects); err != nil {
+		return err
+	}
+	configs, err := s.configs()
+	if err != nil {
+		return err
+	}
+	deployments, err := s.deployments()
+	if err != nil {
+		return err
+	}
+	group, limited := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for _, o := range configs {
+		group.Go(func() error {
+			if _, err := t.Kube.CoreV1().ConfigMaps(t.Namespace).Create(limited, o, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("create ConfigMap %s: %w", o.Name, err)
+			}
+			return nil
+		})
+	}
+	for _, o := range s.services() {
+		group.Go(func() error {
+			if _, err := t.Kube.CoreV1().Services(t.Namespace).Create(limited, o, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("create Service %s: %w", o.Name, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	group, limited = errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for _, o := range deployments {
+		group.Go(func() error {
+			if _, err := t.Kube.AppsV1().Deployments(t.Namespace).Create(limited, o, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("create Deployment %s: %w", o.Name, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// prepare finds the clients, proves the levers, and has requests flow.
+func (t *scenarioTrial) prepare(ctx context.Context) error {
+	t.clients = &clients{ahead: t.ahead}
+	for _, r := range t.census.living(roleClients) {
+		t.clients.all = append(t.clients.all, &client{resident: r, api: loadcontrol.NewClient("http://load", t.Dialer.Role(t.Namespace, r.Name, site.LoadControlPort))})
+	}
+	if err := t.findSidecars(ctx); err != nil {
+		return err
+	}
+	if err := t.proveLevers(ctx); err != nil {
+		return err
+	}
+	t.say("requests flow, for %v", warmLoad)
+	var err error
+	t.out.Warmup, err = t.clients.warm(ctx, t.scene)
+	return err
+}
+
+// play starts the load and carries the timeline out.
+func (t *scenarioTrial) play(ctx context.Context) error {
+	t.zero = time.Now().Add(loadAhead)
+	if err := t.clients.start(ctx, t.scene, t.zero); err != nil {
+		return fmt.Errorf("start the clients: %w", err)
+	}
+	t.looks = t.watch(ctx)
+	defer t.looks.stop()
+	hands := newHands(ctx, t)
+	t.say("the timeline: %v, %d steps", t.timeline.Duration, len(t.timeline.Plan()))
+	err := drive.Run(ctx, t.zero, &t.timeline, hands, t.sense(), func(e record.Event) {
+		t.events = append(t.events, e)
+		t.say("%s", describeStep(e, t.zero))
+	})
+	if ctx.Err() != nil {
+		t.out.Scenario.EndedBy = "interrupted"
+	}
+	return err
+}
+
+// describeStep says an event for people.
+func describeStep(e record.Event, zero time.Time) string {
+	at := e.SentNS
+	if at == 0 { // it never began
+		at = e.PlannedNS
+	}
+	text := fmt.Sprintf("%6.2f s: step %s: %s %s", time.Unix(0, at).Sub(zero).Seconds(), e.Step, e.Op, e.Object)
+	switch {
+	case e.Error != "":
+		text += ": " + e.Error
+	case e.Proof != "":
+		text += ": " + e.Proof
+	}
+	return text
+}
+
+// collect reads what everybody wrote, and makes the trial's record.
+func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
+	t.say("collecting what clients, proxies and workers wrote")
+	got, err := t.clients.collect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pods, gone := t.census.account()
+	options := t.scene.ledgerOptions(gone)
+	book, problem := t.scribe.settle(ctx, options, got.entries)
+	if book == nil {
+		return nil, problem
+	}
+	t.looks.stop()
+	out := t.out.Scenario
+	out.Ledger = t.scene.ledgerSide()
+	out.StartNS, out.EndNS = t.zero.UnixNano(), t.zero.Add(t.timeline.Duration).UnixNano()
+	sidecar := map[string]bool{}
+	for _, w := range t.scene.workloads() {
+		sidecar[w.Name] = w.Proxy != nil
+	}
+	for i := range pods {
+		pods[i].Sidecar = sidecar[pods[i].Service]
+	}
+	out.Pods = pods
+	out.Scheduled, out.Completed, out.Failed, out.Unfinished = got.total.Scheduled, got.total.Completed, got.total.Failed, got.total.Unfinished
+	t.out.Load = got.total.Record(load.Rate(t.scene.levels.RateRPS))
+	out.Lag = t.out.Load.Lag
+	out.Samples, out.CPU, out.Memory = t.looks.samples, t.looks.cpu(), t.looks.memory
+	out.ClockErrorUS = float64(t.bound) / float64(time.Microsecond)
+	t.out.Window = record.Window{Start: t.zero.UTC(), Seconds: t.timeline.Duration.Seconds(), Intervals: int(math.Round(t.timeline.Duration.Seconds() / loadInterval.Seconds()))}
+	t.judge(got, book, problem)
+	return book, nil
+}
+
+// clearTimeout bounds the end of a trial's pods.
+const clearTimeout = 90 * time.Second
+
+// clear takes away what the trial made and waits until its pods are gone, also
+// when the run itself has been cancelled.
+func (t *scenarioTrial) clear() error {
+	ctx, cancel := context.WithTimeout(context.Background(), clearTimeout)
+	defer cancel()
+	if t.looks != nil {
+		t.looks.stop()
+	}
+	// The census before the scribe, which it tells of pods: who waits for
+	// readers must not be given more of them.
+	if t.census != nil {
+		t.census.stop()
+	}
+	if t.scribe != nil {
+		t.scribe.stop()
+	}
+	if err := t.removeObjects(ctx); err != nil {
+		return fmt.Errorf("remove what trial %s made: %w", t.job.ID, err)
+	}
+	return nil
+}
+
+// removeObjects deletes what has the trial's mark, pods without the time to
+// drain, until no pod is left.
+func (t *scenarioTrial) removeObjects(ctx context.Context) error {
+	background := metav1.DeleteOptions{PropagationPolicy: site.Ptr(metav1.DeletePropagationBackground)}
+	now := metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))}
+	marked := metav1.ListOptions{LabelSelector: trialMark + "=" + t.job.ID}
+	apps, core := t.Kube.AppsV1(), t.Kube.CoreV1()
+	err := errors.Join(t.apply.DeleteObjects(ctx, t.made), apps.Deployments(t.Namespace).DeleteCollection(ctx, background, marked))
+	services, listErr := core.Services(t.Namespace).List(ctx, marked)
+	if err = errors.Join(err, listErr); listErr == nil {
+		for _, s := range services.Items {
+			if deleteErr := core.Services(t.Namespace).Delete(ctx, s.Name, background); !apierrors.IsNotFound(deleteErr) {
+				err = errors.Join(err, deleteErr)
+			}
+		}
+	}
+	err = errors.Join(err, core.ConfigMaps(t.Namespace).DeleteCollection(ctx, background, marked))
+	if err != nil {
+		return err
+	}
+	for {
+		// A ReplicaSet that is still there makes new pods.
+		err := errors.Join(apps.ReplicaSets(t.Namespace).DeleteCollection(ctx, background, marked), core.Pods(t.Namespace).DeleteCollection(ctx, now, marked))
+		if err != nil {
+			return err
+		}
+		pods, err := core.Pods(t.Namespace).List(ctx, marked)
+		if err != nil || len(pods.Items) == 0 {
+			return err
+		}
+		if err := wake.Pause(ctx, 100*time.Millisecond); err != nil {
+			return fmt.Errorf("%d pods do not end: %w", len(pods.Items), err)
+		}
+	}
+}
+
+// packRequests makes the file of a trial's requests.
+func packRequests(book *ledger.Book) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := zstd.NewWriter(&out, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, fmt.Errorf("pack the requests: %w", err)
+	}
+	if err := errors.Join(book.Write(w), w.Close()); err != nil {
+		return nil, fmt.Errorf("pack the requests: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// announced gives every announced load a step of its own that prepares the
+// service for it.
+func announced(line fault.Timeline, g graph.Graph) fault.Timeline {
+	out := fault.Timeline{Duration: line.Duration, Steps: slices.Clone(line.Steps)}
+	for _, step := range line.Steps {
+		l := step.Action.Load
+		if l == nil || l.Announced == 0 {
+			continue
+		}
+		one, _ := g.Service(l.Service)
+		if more := l.Replicas - one.Replicas; more > 0 {
+			out.Steps = append(out.Steps, fault.Step{Name: step.Name + fault.Announced, At: max(0, step.At-l.Announced),
+				Action: fault.Action{Add: &fault.Replicas{Service: l.Service, Replicas: more}}})
+		}
+	}
+	return out
+}

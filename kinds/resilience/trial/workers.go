@@ -1,0 +1,228 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/worker/control"
+)
+
+// change puts what a step says of a behaviour into a worker's configuration.
+func changeBehaviour(c *control.Config, b fault.Behaviour, seed uint64) {
+	if b.ServiceTime != nil {
+		c.ServiceTime = serviceTime(*b.ServiceTime, seed)
+	}
+	if b.ResponseBytes != nil {
+		c.ResponseBytes = *b.ResponseBytes
+	}
+	if b.Concurrency != nil {
+		c.Concurrency = *b.Concurrency
+	}
+	if b.Queue != nil {
+		c.Queue = *b.Queue
+	}
+	if c.Concurrency == 0 {
+		c.Queue = 0 // nobody would wait
+	}
+	if b.CPU != nil {
+		c.BurnUS = record.Microseconds(*b.CPU)
+	}
+	if b.Memory != nil {
+		c.MemoryBytes = *b.Memory
+	}
+	if b.Failures != nil {
+		c.Failures = failuresOf(b.Failures)
+	}
+	if b.Ready != nil {
+		c.NotReady = !*b.Ready
+	}
+}
+
+// worker changes replicas of a service in one change: all hold it ready before
+// the step begins.
+func (h *hands) worker(ctx context.Context, w *fault.Worker) (drive.Hand, error) {
+	chosen, err := h.choose(w.Service, w.Pick)
+	if err != nil {
+		return nil, err
+	}
+	apis := make([]control.Client, len(chosen))
+	names := make([]string, len(chosen))
+	for i, pod := range chosen {
+		apis[i] = control.Client{HTTPClient: h.Dialer.Client(h.Namespace, pod.Name, site.WorkerControlPort), BaseURL: "http://worker"}
+		names[i] = pod.Name
+	}
+	before := make([]control.Config, len(apis))
+	after := make([]control.Config, len(apis))
+	pending, err := control.StageAll(ctx, apis, func(i int, c *control.Config) {
+		before[i] = *c
+		changeBehaviour(c, w.Set, h.scene.seed)
+		after[i] = *c
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &hand{
+		target: strings.Join(names, ", "),
+		begin: func(ctx context.Context) error {
+			_, err := pending.Commit(ctx, time.Time{})
+			return err
+		},
+		prove: func(ctx context.Context) (string, error) {
+			for i, api := range apis {
+				now, err := api.Config(ctx)
+				if err != nil {
+					return "", fmt.Errorf("ask worker %s what it does: %w", names[i], err)
+				}
+				want := after[i]
+				want.Version, want.Schema = now.Version, now.Schema
+				if !sameBehaviour(now, want) {
+					return "", fmt.Errorf("worker %s does not do what it was told", names[i])
+				}
+			}
+			return fmt.Sprintf("%d of %d workers say that they do it", len(apis), len(apis)), nil
+		},
+		end: func(ctx context.Context) error {
+			if h.over() {
+				return nil
+			}
+			var all []error
+			for i, api := range apis {
+				if !h.census.lives(chosen[i].uid) {
+					continue
+				}
+				_, err := api.Update(ctx, func(c *control.Config) {
+					version := c.Version
+					*c = before[i]
+					c.Version = version
+				})
+				if err != nil && h.census.lives(chosen[i].uid) {
+					all = append(all, fmt.Errorf("worker %s: %w", names[i], err))
+				}
+			}
+			return errors.Join(all...)
+		},
+	}, nil
+}
+
+// sameBehaviour compares configurations as they are said, where nothing and an
+// empty list are one.
+func sameBehaviour(a, b control.Config) bool {
+	if len(a.Failures) == 0 && len(b.Failures) == 0 {
+		a.Failures, b.Failures = nil, nil
+	}
+	if len(a.Calls) == 0 && len(b.Calls) == 0 {
+		a.Calls, b.Calls = nil, nil
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// lives says whether a pod is there and not on its way out.
+func (c *census) lives(uid string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.pods[uid]
+	return r != nil && !r.leaving
+}
+
+// rate changes the clients' rate, at one instant for all, for so long if that
+// is not 0.
+func (h *hands) rate(l *fault.Load, lasting time.Duration) drive.Hand {
+	usual := h.scene.levels.RateRPS
+	set := func(ctx context.Context, rps float64) error {
+		return h.clients.each(ctx, func(ctx context.Context, _ int, one *client) error {
+			_, err := one.api.SetRate(ctx, one.started.Run, rps, time.Time{})
+			return err
+		})
+	}
+	var sent int64
+	var begun time.Time
+	return &hand{
+		target: roleClients,
+		begin: func(ctx context.Context) error {
+			err := set(ctx, l.Rate)
+			begun = time.Now()
+			if err == nil {
+				sent, err = h.clients.sent(ctx)
+			}
+			return err
+		},
+		prove: func(ctx context.Context) (string, error) {
+			return h.clients.proveRate(ctx, l.Rate, sent, begun, lasting)
+		},
+		end: func(ctx context.Context) error {
+			if h.over() {
+				return nil
+			}
+			return set(ctx, usual)
+		},
+	}
+}
+
+// sent is how many requests all clients have sent so far.
+func (c *clients) sent(ctx context.Context) (int64, error) {
+	counts := make([]int64, len(c.all))
+	err := c.each(ctx, func(ctx context.Context, i int, one *client) error {
+		p, err := one.api.Progress(ctx, one.started.Run)
+		counts[i] = p.Sent
+		return err
+	})
+	sum := int64(0)
+	for _, n := range counts {
+		sum += n
+	}
+	return sum, err
+}
+
+// Bounds of what counts as a rate that was reached: what was sent since the
+// step began, looked at every second, against what chance allows. A client on a
+// busy machine may be behind for a while, and makes up for it.
+const (
+	rateLook      = time.Second
+	rateTime      = 10 * time.Second
+	rateTolerance = 0.2
+	rateLeast     = 20 // requests
+)
+
+// proveRate waits until the clients have sent about as many requests as they
+// should by then, for half of the step's time at the most.
+func (c *clients) proveRate(ctx context.Context, rps float64, before int64, since time.Time, lasting time.Duration) (string, error) {
+	most := rateTime
+	if lasting > 0 {
+		most = min(most, lasting/2)
+	}
+	for {
+		if err := wake.Pause(ctx, min(rateLook, most)); err != nil {
+			return "", err
+		}
+		now, err := c.sent(ctx)
+		if err != nil {
+			return "", err
+		}
+		took := time.Since(since)
+		text, ok := rateReached(rps, now-before, took)
+		switch {
+		case ok:
+			return text, nil
+		case took+rateLook > most:
+			return "", errors.New(text)
+		}
+	}
+}
+
+// rateReached says whether so many requests are about a rate.
+func rateReached(rps float64, sent int64, took time.Duration) (string, bool) {
+	got, want := float64(sent), rps*took.Seconds()
+	if slack := max(rateLeast, rateTolerance*want); got < want-slack || got > want+slack {
+		return fmt.Sprintf("the clients sent %.0f requests in %.2f s, not about %.0f", got, took.Seconds(), want), false
+	}
+	return fmt.Sprintf("the clients sent %.0f requests in %.2f s", got, took.Seconds()), true
+}

@@ -1,0 +1,97 @@
+package site
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+// A watch tells of what is there before it returns, of changes and of what
+// goes, of no other label's or namespace's objects, and nothing once stopped.
+func TestWatchEndpoints(t *testing.T) {
+	leakcheck.Goroutines(t)
+	meta := func(namespace, name, app string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": app}}
+	}
+	slice := func(ready bool) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{ObjectMeta: meta("a", "s", "mine"), Endpoints: []discoveryv1.Endpoint{
+			{Addresses: []string{"10.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: Ptr(ready)}}, {Addresses: []string{"10.0.0.2", "10.0.0.3"}}}}
+	}
+	kube := fake.NewClientset(slice(true), &corev1.Pod{ObjectMeta: meta("a", "p", "mine")},
+		&corev1.Pod{ObjectMeta: meta("a", "other", "yours")}, &corev1.Pod{ObjectMeta: meta("b", "p", "mine")})
+	var mu sync.Mutex
+	var told []string
+	say := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, fmt.Sprintf(format, args...))
+	}
+	heard := func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		out := slices.Clone(told)
+		slices.Sort(out)
+		return out
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	w, err := WatchEndpoints(ctx, kube, "a", "app=mine",
+		func(s *discoveryv1.EndpointSlice, deleted bool) {
+			say("slice %s %v leads to %d", s.Name, deleted, len(ReadyAddresses(s, deleted)))
+		},
+		func(p *corev1.Pod, deleted bool) { say("pod %s %v", p.Namespace+"/"+p.Name, deleted) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	cancel() // the beginning is over
+	want := []string{"pod a/p false", "slice s false leads to 3"}
+	if got := heard(); !slices.Equal(got, want) {
+		t.Errorf("at the beginning: %q", got)
+	}
+	if _, err := kube.DiscoveryV1().EndpointSlices("a").Update(t.Context(), slice(false), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := kube.DiscoveryV1().EndpointSlices("a").Delete(t.Context(), "s", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := kube.CoreV1().Pods("a").Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, "pod a/p true", "slice s false leads to 2", "slice s true leads to 0")
+	slices.Sort(want)
+	for end := time.Now().Add(time.Minute); !slices.Equal(heard(), want) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if got := heard(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", strings.Join(got, "\n"), want)
+	}
+	w.Stop()
+	w.Stop() // again
+	if _, err := kube.CoreV1().Pods("a").Create(t.Context(), &corev1.Pod{ObjectMeta: meta("a", "late", "mine")}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	if got := heard(); !slices.Equal(got, want) {
+		t.Errorf("told after the end: %q", got)
+	}
+}
+
+// A watch that never begins says so, and leaves nothing behind.
+func TestWatchEndpointsCancelled(t *testing.T) {
+	leakcheck.Goroutines(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := WatchEndpoints(ctx, fake.NewClientset(), "a", "", func(*discoveryv1.EndpointSlice, bool) {}, func(*corev1.Pod, bool) {}); err == nil {
+		t.Error("a watch began without time for it")
+	}
+}

@@ -1,0 +1,160 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/fault/node"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RoleFault is the role that acts on processes and packets of its node.
+const RoleFault = "fault"
+
+// faultGrace is how long the role may take to undo what stands when its pod
+// is deleted.
+const faultGrace = 10 * time.Second
+
+// faultSet is the DaemonSet of the fault role. It may do to its node what the
+// role is for, and no more; each right has its reason:
+//
+//	hostPID     finds the processes of other pods, and is no child of theirs
+//	root        owns the capabilities, none of which is inherited by a user
+//	KILL        signals processes of other users: istiod's, sidecars'
+//	SYS_PTRACE  opens /proc/PID/ns/net of processes of other users
+//	SYS_ADMIN   enters a pod's network namespace, makes one to try things in
+//	NET_ADMIN   makes packet filter rules and queues there
+func faultSet(namespace string, images lab.Images, run string) *appsv1.DaemonSet {
+	set := nodeRole(RoleFault, namespace, run, images, corev1.Container{
+		Args: []string{"fault", "--control", "127.0.0.1:" + strconv.Itoa(node.ControlPort), "--control-token-file", tokenFile(RoleFault),
+			"--node-address", "$(NODE_ADDRESSES)"},
+		Env: []corev1.EnvVar{{Name: "NODE_ADDRESSES", ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.hostIPs"}}}},
+	}, "KILL", "NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE")
+	set.Spec.Template.Spec.TerminationGracePeriodSeconds = Ptr(int64(faultGrace / time.Second))
+	return set
+}
+
+// FaultRoles are lines to the fault role of each node.
+type FaultRoles struct {
+	*Site
+	token  string
+	ByNode map[string]node.Client
+}
+
+// CreateFaultRoles makes the DaemonSet, and the Secret with a token that only
+// this run knows.
+func (s *Site) CreateFaultRoles(ctx context.Context) (*FaultRoles, error) {
+	token, err := s.createNodeRole(ctx, faultSet(s.Namespace, s.lab.Images(), s.Run))
+	if err != nil {
+		return nil, err
+	}
+	return &FaultRoles{Site: s, token: token, ByNode: map[string]node.Client{}}, nil
+}
+
+// Connect waits until every pod of the DaemonSet is ready, and opens a line
+// to each. It may be called again, after lines broke.
+func (f *FaultRoles) Connect(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, ReadyTimeout)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		found, err := f.Kube.CoreV1().Pods(f.Namespace).List(limited, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + RoleFault})
+		if err != nil {
+			return fmt.Errorf("list the pods of the fault role: %w", err)
+		}
+		set, err := f.Kube.AppsV1().DaemonSets(f.Namespace).Get(limited, RoleFault, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("read DaemonSet %s: %w", RoleFault, err)
+		}
+		clear(f.ByNode)
+		var lost error
+		for i := range found.Items {
+			pod := &found.Items[i]
+			if !lab.PodReady(pod) {
+				continue
+			}
+			client := node.Client{HTTPClient: f.HTTP(pod, node.ControlPort), BaseURL: "http://fault", Token: f.token}
+			if _, lost = client.List(limited); lost == nil { // it may not listen yet
+				f.ByNode[pod.Spec.NodeName] = client
+			}
+		}
+		if wanted := int(set.Status.DesiredNumberScheduled); wanted > 0 && len(f.ByNode) >= wanted {
+			return nil
+		}
+		select {
+		case <-limited.Done():
+			err := errors.Join(fmt.Errorf("wait for the fault role: %d pods answer: %w", len(f.ByNode), limited.Err()), lost)
+			return errs.WithHint(err, "kubectl -n %s describe daemonset %s", f.Namespace, RoleFault)
+		case <-ticker.C:
+		}
+	}
+}
+
+// At is the line to a node's fault role.
+func (f *FaultRoles) At(name string) (node.Client, error) {
+	if client, ok := f.ByNode[name]; ok {
+		return client, nil
+	}
+	return node.Client{}, errs.WithHint(fmt.Errorf("no fault role runs on node %s", name), "kubectl -n %s describe daemonset %s", f.Namespace, RoleFault)
+}
+
+// OffersFor lists what a timeline needs of nodes; nothing: it needs no fault
+// role.
+func OffersFor(t *fault.Timeline) []string {
+	need := map[string]bool{}
+	for _, step := range t.Steps {
+		switch n, p := step.Action.Network, step.Action.Process; {
+		case p != nil:
+			need[node.OfferProcess] = true
+		case n != nil:
+			need[node.OfferCut] = need[node.OfferCut] || n.Cut
+			need[node.OfferLose] = need[node.OfferLose] || n.Lose > 0
+			need[node.OfferDelay] = need[node.OfferDelay] || n.Delay > 0
+			need[node.OfferRate] = need[node.OfferRate] || n.Rate > 0
+		}
+	}
+	maps.DeleteFunc(need, func(_ string, needed bool) bool { return !needed })
+	return slices.Sorted(maps.Keys(need))
+}
+
+// Check has every node try out what a timeline needs, and returns what they
+// saw. It fails if one of them cannot.
+func (f *FaultRoles) Check(ctx context.Context, t *fault.Timeline) ([]string, error) {
+	var seen []string
+	var failed []error
+	for _, name := range slices.Sorted(maps.Keys(f.ByNode)) {
+		offers, err := f.ByNode[name].Offers(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("node %s: what can it do: %w", name, err)
+		}
+		for _, what := range OffersFor(t) {
+			i := slices.IndexFunc(offers, func(o node.Offer) bool { return o.What == what })
+			switch {
+			case i < 0:
+				failed = append(failed, fmt.Errorf("node %s says nothing of %s", name, what))
+			case !offers[i].OK:
+				failed = append(failed, fmt.Errorf("node %s cannot do %s: %s", name, what, offers[i].Detail))
+			default:
+				seen = append(seen, fmt.Sprintf("node %s, %s: %s", name, what, offers[i].Detail))
+			}
+		}
+	}
+	if len(failed) > 0 {
+		return nil, errs.WithHint(errors.Join(failed...), "leave the steps out that need %s, or take nodes with another kernel", strings.Join(OffersFor(t), ", "))
+	}
+	return seen, nil
+}

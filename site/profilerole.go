@@ -1,0 +1,203 @@
+package site
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/profile/node"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// roleProfile is the role that has its node's perf look at processes.
+const roleProfile = "profile"
+
+// ProfileSet is the DaemonSet of the profile role; on one node alone if only
+// names one. It may do what perf needs, and no more; each right has its
+// reason:
+//
+//	hostPID          finds the processes of other pods
+//	root             owns the capabilities
+//	SYS_ADMIN        enters the node's mount namespace, where perf is, and those
+//	                 of containers, where their binaries are; before Linux 5.8
+//	                 it is also what PERFMON is since
+//	SYS_CHROOT       likewise
+//	PERFMON          counts events of other users' processes, the kernel included
+//	SYS_PTRACE       reads their maps of memory
+//	SYSLOG           reads the addresses of the kernel's functions
+//	DAC_READ_SEARCH  reads binaries that only their users may
+//	DAC_OVERRIDE     writes perf's file where the node has its temporary files
+//	IPC_LOCK         has perf's buffers beside what users may lock
+//	KILL             ends perf
+func ProfileSet(namespace string, images lab.Images, run, only string) *appsv1.DaemonSet {
+	set := nodeRole(roleProfile, namespace, run, images, corev1.Container{
+		Args: []string{"profile-role", "--control", "127.0.0.1:" + strconv.Itoa(node.ControlPort), "--control-token-file", tokenFile(roleProfile),
+			"--root", "/proc/1/root"},
+	}, "DAC_OVERRIDE", "DAC_READ_SEARCH", "IPC_LOCK", "KILL", "PERFMON", "SYSLOG", "SYS_ADMIN", "SYS_CHROOT", "SYS_PTRACE")
+	pod := &set.Spec.Template.Spec
+	// It runs beside what is measured, and what it reads others have made.
+	pod.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("2Gi")}
+	if only != "" {
+		pod.NodeSelector = map[string]string{corev1.LabelHostname: only}
+		pod.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	}
+	return set
+}
+
+// ProfileRoles are lines to the profile role of each node.
+type ProfileRoles struct {
+	*Site
+	token  string
+	ByNode map[string]node.Client
+}
+
+// CreateProfileRoles makes the DaemonSet, and the Secret with a token that
+// only this run knows.
+func (s *Site) CreateProfileRoles(ctx context.Context, only string) (*ProfileRoles, error) {
+	token, err := s.createNodeRole(ctx, ProfileSet(s.Namespace, s.lab.Images(), s.Run, only))
+	if err != nil {
+		return nil, err
+	}
+	return &ProfileRoles{Site: s, token: token, ByNode: map[string]node.Client{}}, nil
+}
+
+// Connect waits until the role answers on each of the nodes, and opens a line
+// to each. It may be called again, after lines broke.
+func (r *ProfileRoles) Connect(ctx context.Context, nodes []string) error {
+	limited, cancel := context.WithTimeout(ctx, ReadyTimeout)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		pods, err := r.Kube.CoreV1().Pods(r.Namespace).List(limited, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + roleProfile})
+		if err != nil {
+			return fmt.Errorf("list the pods of the profile role: %w", err)
+		}
+		clear(r.ByNode)
+		var lost error
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			if !lab.PodReady(pod) {
+				continue
+			}
+			client := node.Client{HTTPClient: r.HTTP(pod, node.ControlPort), BaseURL: "http://profile", Token: r.token}
+			if lost = client.Ready(limited); lost == nil { // it may not listen yet
+				r.ByNode[pod.Spec.NodeName] = client
+			}
+		}
+		missing := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return r.ByNode[n].HTTPClient != nil })
+		if len(missing) == 0 {
+			return nil
+		}
+		select {
+		case <-limited.Done():
+			err := errors.Join(fmt.Errorf("wait for the profile role on node %s: %w", strings.Join(missing, ", "), limited.Err()), lost)
+			return errs.WithHint(err, "kubectl -n %s describe daemonset %s", r.Namespace, roleProfile)
+		case <-ticker.C:
+		}
+	}
+}
+
+// PodTarget names a pod's container to profile.
+type PodTarget struct {
+	Namespace, Pod string
+	Container      string   // "" for the first of Sidecars that the pod has, or else its first
+	Sidecars       []string // names of sidecars
+}
+
+// ProfilePod takes a profile of a container with the perf of its node. For
+// that it puts the profile role on the node, in a namespace of its own that is
+// removed afterwards. It returns the profile and the container's name.
+func ProfilePod(ctx context.Context, l lab.Lab, target PodTarget, request node.Request, say func(string)) (answer node.Answer, name string, err error) {
+	s, err := New(l, nil, "profile-"+strings.ToLower(rand.Text()[:8]))
+	if err != nil {
+		return answer, "", err
+	}
+	defer s.Dialer.Close()
+	pod, container, err := s.target(ctx, target)
+	if err != nil {
+		return answer, "", err
+	}
+	name = pod.Namespace + "/" + pod.Name + "/" + container
+	if request.ContainerID = PodOf(pod).Containers[container]; request.ContainerID == "" {
+		return answer, name, errs.WithHint(fmt.Errorf("container %s does not run", name), "kubectl -n %s describe pod %s", pod.Namespace, pod.Name)
+	}
+	if err := s.OwnNamespace(ctx, s.Namespace, nil); err != nil {
+		return answer, name, err
+	}
+	defer func() { err = errors.Join(err, s.Remove()) }()
+	say("starting the profile role on node " + pod.Spec.NodeName)
+	host := pod.Spec.NodeName
+	if n, nodeErr := s.Kube.CoreV1().Nodes().Get(ctx, host, metav1.GetOptions{}); nodeErr == nil {
+		host = cmp.Or(n.Labels[corev1.LabelHostname], host)
+	}
+	roles, err := s.CreateProfileRoles(ctx, host)
+	if err != nil {
+		return answer, name, err
+	}
+	if err := roles.Connect(ctx, []string{pod.Spec.NodeName}); err != nil {
+		return answer, name, err
+	}
+	say(fmt.Sprintf("profile of %s for %g s", name, request.Seconds))
+	answer, err = roles.ByNode[pod.Spec.NodeName].Take(ctx, request)
+	return answer, name, err
+}
+
+// PodContainer is the name of the container that a target means.
+func PodContainer(ctx context.Context, l lab.Lab, target PodTarget) (string, error) {
+	s, err := New(l, nil, "")
+	if err != nil {
+		return "", err
+	}
+	defer s.Dialer.Close()
+	_, container, err := s.target(ctx, target)
+	return container, err
+}
+
+// target finds a pod and its container.
+func (s *Site) target(ctx context.Context, target PodTarget) (*corev1.Pod, string, error) {
+	pod, err := s.Kube.CoreV1().Pods(target.Namespace).Get(ctx, target.Pod, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, "", errs.WithHint(errs.Usage("there is no file and no pod %s in namespace %s", target.Pod, target.Namespace), "kubectl -n %s get pods shows them; -n names another namespace", target.Namespace)
+	case err != nil:
+		return nil, "", err
+	}
+	container, err := ContainerOf(pod, target)
+	return pod, container, err
+}
+
+// ContainerOf chooses a pod's container.
+func ContainerOf(pod *corev1.Pod, target PodTarget) (string, error) {
+	var names []string
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range containers {
+			names = append(names, c.Name)
+		}
+	}
+	if target.Container != "" {
+		if !slices.Contains(names, target.Container) {
+			return "", errs.Usage("pod %s has no container %s; it has %s", pod.Name, target.Container, strings.Join(names, ", "))
+		}
+		return target.Container, nil
+	}
+	for _, name := range target.Sidecars {
+		if slices.Contains(names, name) {
+			return name, nil
+		}
+	}
+	return pod.Spec.Containers[0].Name, nil
+}

@@ -1,0 +1,149 @@
+package site
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/worker/control"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Names of roles: container names, and prefixes of Deployment names.
+const (
+	RoleLoad    = "load"
+	RoleWorker  = "worker"
+	RoleObserve = "observe"
+	RoleXDS     = "xds"
+	RoleReal    = "real"
+)
+
+// Ports of the roles' control servers, on their pods' loopback.
+const (
+	LoadControlPort    = 15991
+	WorkerControlPort  = control.ControlPort
+	observeControlPort = observe.ControlPort
+	XDSControlPort     = 15993
+)
+
+// ReadyTimeout bounds the wait for pods: an image may have to be pulled.
+const ReadyTimeout = 3 * time.Minute
+
+// StopTimeout bounds how long a role may take to end what it does when a trial
+// is given up.
+const StopTimeout = 5 * time.Second
+
+// RunLabel marks everything a run makes in the cluster.
+const RunLabel = "meshtrial.dev/run"
+
+// AllPorts are all of the worker's ports, each once, in order.
+func AllPorts() []protocol.Endpoint {
+	out := protocol.Endpoints()
+	slices.SortFunc(out, func(a, b protocol.Endpoint) int { return a.Port - b.Port })
+	return out
+}
+
+func Labels(run, name string) map[string]string {
+	return map[string]string{RunLabel: run, mesh.AppLabel: name, "app.kubernetes.io/part-of": "meshtrial"}
+}
+
+// RolePod is what the pods of all roles share: nothing of the host, no
+// credentials, a quick end.
+func RolePod(name, run string, container corev1.Container, images lab.Images) corev1.PodTemplateSpec {
+	container.Image = images.Meshtrial
+	container.ImagePullPolicy = images.PullPolicy
+	container.SecurityContext = &corev1.SecurityContext{
+		AllowPrivilegeEscalation: Ptr(false),
+		ReadOnlyRootFilesystem:   Ptr(true),
+		RunAsNonRoot:             Ptr(true),
+		RunAsUser:                Ptr(int64(65532)),
+		RunAsGroup:               Ptr(int64(65532)),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	container.Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
+	}}
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: Labels(run, name)},
+		Spec: corev1.PodSpec{
+			Containers:                    []corev1.Container{container},
+			AutomountServiceAccountToken:  Ptr(false),
+			EnableServiceLinks:            Ptr(false),
+			TerminationGracePeriodSeconds: Ptr(int64(1)),
+		},
+	}
+}
+
+func WorkerPod(w mesh.Workload, images lab.Images, run string) corev1.PodTemplateSpec {
+	c := corev1.Container{
+		Name: RoleWorker,
+		Args: []string{"worker", "--control", "127.0.0.1:" + strconv.Itoa(w.ControlPort)},
+		// A startup probe ends with its first success: nothing probes the
+		// worker while it is measured.
+		StartupProbe: &corev1.Probe{
+			ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt(control.HealthPort)}},
+			PeriodSeconds:    1,
+			FailureThreshold: 60,
+		},
+	}
+	for _, e := range protocol.Endpoints() {
+		if e.TLS { // not served unless it is asked for
+			c.Args = append(c.Args, "--"+e.Flag, ":"+strconv.Itoa(e.Port))
+		}
+	}
+	for _, p := range AllPorts() {
+		c.Ports = append(c.Ports, corev1.ContainerPort{Name: p.PortName, ContainerPort: int32(p.Port)})
+	}
+	return RolePod(w.Name, run, c, images)
+}
+
+func LoadPod(w mesh.Workload, images lab.Images, run string) corev1.PodTemplateSpec {
+	return RolePod(w.Name, run, corev1.Container{
+		Name: RoleLoad,
+		Args: []string{"load", "--control", "127.0.0.1:" + strconv.Itoa(w.ControlPort)},
+	}, images)
+}
+
+// hostCgroups is where the observe role finds its node's cgroups.
+const hostCgroups = "/host/cgroup"
+
+// ObserveSet is the DaemonSet of the observe role. It sees its node's
+// processes and cgroups, which is what it is for, and may read other users'
+// memory maps (proportional set size), which needs root and one capability.
+func ObserveSet(namespace string, images lab.Images, run string) *appsv1.DaemonSet {
+	pod := RolePod(RoleObserve, run, corev1.Container{
+		Name: RoleObserve,
+		Args: []string{"observe", "--control", "127.0.0.1:" + strconv.Itoa(observeControlPort), "--cgroup-root", hostCgroups},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: "cgroup", MountPath: hostCgroups, ReadOnly: true, MountPropagation: Ptr(corev1.MountPropagationHostToContainer)},
+		},
+	}, images)
+	c := &pod.Spec.Containers[0]
+	c.SecurityContext.RunAsNonRoot = Ptr(false)
+	c.SecurityContext.RunAsUser = Ptr(int64(0))
+	c.SecurityContext.RunAsGroup = Ptr(int64(0))
+	c.SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_PTRACE"}
+	pod.Labels["sidecar.istio.io/inject"] = "false"
+	pod.Spec.HostPID = true
+	pod.Spec.Volumes = []corev1.Volume{{Name: "cgroup", VolumeSource: corev1.VolumeSource{
+		HostPath: &corev1.HostPathVolumeSource{Path: "/sys/fs/cgroup", Type: Ptr(corev1.HostPathDirectory)},
+	}}}
+	return &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: RoleObserve, Namespace: namespace, Labels: Labels(run, RoleObserve)},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: RoleObserve}},
+			Template: pod,
+		},
+	}
+}
+
+func Ptr[T any](v T) *T { return &v }

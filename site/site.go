@@ -1,0 +1,243 @@
+package site
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/study"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Site is what every kind of study has in the cluster: a namespace that says
+// whose it is, an observer on each node, and lines to pods.
+type Site struct {
+	lab       lab.Lab
+	mesh      mesh.Mesh // nil: nothing is deployed into it
+	Run       string
+	Namespace string
+	// Observers by node name.
+	Observers map[string]observe.Client
+	Control   []Pod // istiod's pods, whose CPU is measured too
+
+	Kube   kubernetes.Interface
+	Dialer *lab.Dialer
+}
+
+// New makes nothing in the cluster yet.
+func New(l lab.Lab, m mesh.Mesh, run string) (*Site, error) {
+	config := l.RESTConfig()
+	config.QPS, config.Burst = -1, -1
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Site{
+		lab: l, mesh: m, Run: run, Namespace: NamespacePrefix + run,
+		Observers: map[string]observe.Client{},
+		Kube:      kube, Dialer: lab.NewDialer(config),
+	}, nil
+}
+
+// Redial forgets all lines and pods, after something broke.
+func (s *Site) Redial() {
+	s.Dialer.Close()
+	config := s.lab.RESTConfig()
+	config.QPS, config.Burst = -1, -1
+	s.Dialer = lab.NewDialer(config)
+	s.Observers, s.Control = map[string]observe.Client{}, nil
+}
+
+// CreateNamespace makes the run's namespace, with a note of who runs it.
+// kind says which kind of study that is.
+func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
+	return s.OwnNamespace(ctx, s.Namespace, map[string]string{KindAnnotation: kind})
+}
+
+// OwnNamespace makes a namespace of the run's own, into which the mesh then
+// puts what sidecars need.
+func (s *Site) OwnNamespace(ctx context.Context, name string, annotations map[string]string) error {
+	me, err := thisProcess()
+	if err != nil {
+		return fmt.Errorf("create namespace %s: %w", name, err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Annotations: annotations,
+		Labels: map[string]string{
+			RunLabel: s.Run, "app.kubernetes.io/part-of": "meshtrial",
+			// The observe role looks at its node.
+			"pod-security.kubernetes.io/enforce": "privileged",
+		},
+	}}
+	if err := annotate(namespace, me); err != nil {
+		return err
+	}
+	if _, err := s.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create namespace %s: %w", name, err)
+	}
+	return awaitRoot(ctx, s.Kube, s.mesh, name)
+}
+
+func (s *Site) CreateObservers(ctx context.Context) error {
+	set := ObserveSet(s.Namespace, s.lab.Images(), s.Run)
+	if _, err := s.Kube.AppsV1().DaemonSets(s.Namespace).Create(ctx, set, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create DaemonSet %s: %w", set.Name, err)
+	}
+	return nil
+}
+
+// Pod is a running pod, by the names that measurements use.
+type Pod struct {
+	Name, Namespace string
+	UID, Node       string
+	Containers      map[string]string // name to container ID
+	Proxy           mesh.Admin        // nil: it has no sidecar
+	State           *mesh.ProxyState
+}
+
+// AwaitObservers waits until an observer is ready on every node that has one
+// of the workloads' pods. Other nodes do not matter.
+func (s *Site) AwaitObservers(ctx context.Context) error {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("wait for the observers: %w", err)
+		}
+		lacking := Unobserved(pods.Items)
+		if len(lacking) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for an observer on node %s: %w", strings.Join(lacking, ", "), ctx.Err())
+		case <-ticker.C:
+		}
+	}
+}
+
+// Unobserved lists the nodes that have pods of workloads, but no observer
+// that is ready.
+func Unobserved(pods []corev1.Pod) []string {
+	var out []string
+	for i := range pods {
+		node := pods[i].Spec.NodeName
+		if pods[i].Labels[mesh.AppLabel] == RoleObserve || slices.Contains(out, node) {
+			continue
+		}
+		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
+			return p.Labels[mesh.AppLabel] == RoleObserve && p.Spec.NodeName == node && lab.PodReady(&p)
+		}) {
+			out = append(out, node)
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
+// ReadyPods lists the namespace's ready pods by app, and opens a line to each
+// observer among them.
+func (s *Site) ReadyPods(ctx context.Context) (map[string]*corev1.Pod, error) {
+	pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list pods of namespace %s: %w", s.Namespace, err)
+	}
+	byApp := map[string]*corev1.Pod{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !lab.PodReady(pod) {
+			continue
+		}
+		app := pod.Labels[mesh.AppLabel]
+		byApp[app] = pod
+		if app == RoleObserve {
+			s.Observers[pod.Spec.NodeName] = observe.Client{HTTPClient: s.HTTP(pod, observeControlPort), BaseURL: "http://observe"}
+		}
+	}
+	return byApp, nil
+}
+
+// FindControlPlane notes the pods of a mesh's control plane that run on an
+// observed node, in place of those noted before.
+func (s *Site) FindControlPlane(ctx context.Context, m mesh.Mesh) error {
+	s.Control = nil
+	namespace, selector := m.ControlPlane()
+	if selector == "" {
+		return nil
+	}
+	pods, err := s.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return fmt.Errorf("list the pods of mesh %s's control plane: %w", m.Name(), err)
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; lab.PodReady(pod) && s.Observers[pod.Spec.NodeName].HTTPClient != nil {
+			s.Control = append(s.Control, PodOf(pod))
+		}
+	}
+	return nil
+}
+
+func (s *Site) HTTP(pod *corev1.Pod, port int) *http.Client {
+	return s.Dialer.Role(pod.Namespace, pod.Name, port)
+}
+
+func PodOf(pod *corev1.Pod) Pod {
+	ref := Pod{Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Node: pod.Spec.NodeName, Containers: map[string]string{}}
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for _, status := range statuses {
+			ref.Containers[status.Name] = status.ContainerID
+		}
+	}
+	return ref
+}
+
+func (s *Site) NewPod(ctx context.Context, pod *corev1.Pod, m mesh.Mesh) (Pod, error) {
+	ref := PodOf(pod)
+	for _, name := range m.ProxyContainers() {
+		if ref.Containers[name] == "" {
+			continue
+		}
+		ref.Proxy = m.Admin(s.HTTP(pod, m.AdminPort()))
+		version, err := ref.Proxy.Version(ctx)
+		if err != nil {
+			return ref, fmt.Errorf("sidecar of pod %s: %w", pod.Name, err)
+		}
+		ref.State = &mesh.ProxyState{Version: version, CPULimit: CPULimit(pod, name)}
+	}
+	return ref, nil
+}
+
+// CPULimit is a container's CPU limit as Kubernetes writes it, "none"
+// without one.
+func CPULimit(pod *corev1.Pod, container string) string {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range containers {
+			if limit, ok := c.Resources.Limits[corev1.ResourceCPU]; ok && c.Name == container {
+				return limit.String()
+			}
+		}
+	}
+	return study.CPULimitNone
+}
+
+// removeTimeout bounds the clean-up, which runs also when the run's own
+// context has ended.
+const removeTimeout = 30 * time.Second
+
+// Remove deletes the namespace, and with it everything the run made.
+func (s *Site) Remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+	defer cancel()
+	s.Dialer.Close()
+	return RemoveNamespace(ctx, s.Kube, s.Namespace)
+}
