@@ -11,7 +11,7 @@ NPM_DIR     := ui/web
 TEST_FLAGS  ?= -p 1 -timeout 25m
 STATICCHECK ?= staticcheck-v0.8.2
 
-.PHONY: build run test test-unit test-lab test-web bench bench-scenarios lint staticcheck web wasm clean help
+.PHONY: build run test test-unit test-lab test-web bench bench-scenarios lint staticcheck documents web wasm clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -36,6 +36,10 @@ test-lab: build ## tests on the real lab (root; builds the components first)
 
 test-web: ## tests of the page's own logic
 	cd $(NPM_DIR) && npm ci --no-audit --no-fund && npm run lint && npm test -- --testTimeout=60000 --hookTimeout=60000
+
+documents: ## write the types of the page's documents, and those its tests read, as the program has them now
+	$(GO) test ./report -run 'TestDocumentsSchema|TestFixturesOfThePage' -count=1 -update
+	cd $(NPM_DIR) && npm ci --no-audit --no-fund && npm test -- test/documents.test.ts --update
 
 web: ## build the page that reports are made of
 	cd $(NPM_DIR) && npm ci --no-audit --no-fund && npm run build

@@ -5,25 +5,51 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/ui"
 )
 
-// pageData is what the HTML page is given.
-type pageData struct {
-	Findings record.Findings   `json:"findings"`
-	Answers  []string          `json:"answers"`
-	Warnings []string          `json:"warnings"` // each once, with the number of findings
+// Page is the document that the HTML page of a run draws. The types of
+// ui/web/src/documents.ts are made from it: make documents.
+type Page struct {
+	// Findings has all times in microseconds.
+	Findings record.Findings `json:"findings"`
+	// Answers are the findings in words; the first is the headline.
+	Answers []string `json:"answers"`
+	// Warnings has each warning once, with the number of findings it stands at.
+	Warnings []string `json:"warnings"`
+	// Profiles are of trials that were profiled: each a profile.View.
 	Profiles []json.RawMessage `json:"profiles,omitempty"`
+}
+
+// ProfilePage is the document that the page of `meshtrial profile` draws.
+type ProfilePage struct {
+	Profiles []profile.View `json:"profiles"`
+}
+
+// newPage makes the page's document from findings as a run has them.
+func newPage(f record.Findings) Page {
+	page := Page{Answers: Answers(f), Warnings: warnings(f), Profiles: f.Profiles}
+	f.Profiles = nil // once is enough
+	page.Findings = inMicroseconds(f)
+	return page
 }
 
 // renderHTML writes one file with the page and its data in it.
 func renderHTML(w io.Writer, f record.Findings) error {
-	views, answers := f.Profiles, Answers(f)
-	f.Profiles = nil // once is enough
-	data, err := json.Marshal(pageData{inMicroseconds(f), answers, warnings(f), views})
+	return writePage(w, newPage(f))
+}
+
+// WriteProfilePage writes one HTML file with flame graphs.
+func WriteProfilePage(w io.Writer, views []profile.View) error {
+	return writePage(w, ProfilePage{views})
+}
+
+func writePage(w io.Writer, document any) error {
+	data, err := json.Marshal(document)
 	if err != nil {
-		return fmt.Errorf("findings as JSON: %w", err)
+		return fmt.Errorf("the page's document as JSON: %w", err)
 	}
 	return ui.WritePage(w, data)
 }

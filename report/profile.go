@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"path"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/ui"
 )
 
 // RenderProfile writes what a profile says for a terminal. top bounds the
@@ -44,17 +42,6 @@ func RenderProfile(w io.Writer, s profile.Summary, top int, opt Options) error {
 	t.list("Notes", s.Notes)
 	_, err := io.WriteString(w, t.b.String())
 	return err
-}
-
-// WriteProfilePage writes one HTML file with flame graphs.
-func WriteProfilePage(w io.Writer, views []profile.View) error {
-	data, err := json.Marshal(struct {
-		Profiles []profile.View `json:"profiles"`
-	}{views})
-	if err != nil {
-		return fmt.Errorf("profile as JSON: %w", err)
-	}
-	return ui.WritePage(w, data)
 }
 
 // profileSum writes a profile's total.

@@ -2,10 +2,10 @@
 // page would call show with data from its server instead.
 
 import './style.css';
-import { embedded, type Page } from './data';
+import { embedded } from './data';
+import type { Page, View as ProfileView } from './documents';
 import { append, h, visible } from './dom';
 import { Model } from './model';
-import type { ProfileView } from './profile';
 import { about, others, study } from './views/about';
 import { bill } from './views/bill';
 import { conditions, machine } from './views/conditions';
@@ -80,8 +80,9 @@ const root = document.getElementById('app');
 if (root) {
   const page = embedded(document);
   if (page && !('findings' in page)) {
-    document.title = visible(`${page.profiles[0]?.title ?? 'profile'} · meshtrial`);
-    showProfiles(root, page.profiles);
+    const profiles = page.profiles ?? [];
+    document.title = visible(`${profiles[0]?.title ?? 'profile'} · meshtrial`);
+    showProfiles(root, profiles);
   } else if (page) {
     document.title = visible(`${page.findings.study} · meshtrial`);
     show(root, page);

@@ -1,7 +1,7 @@
 // What the views ask of findings: which factors vary, which cells are
 // selected, how a cell looks in every chart, and the words for things.
 
-import type { Cell, CellSummary, FactorLevels, Finding, Findings, NoiseFloor } from './data';
+import type { Cell, CellSummary, Finding, Findings, NoiseFloor } from './documents';
 
 /** A cell's identity, as record.Cell.Key in Go. */
 export function key(cell: Cell | null | undefined): string {
@@ -20,6 +20,13 @@ export function level(cell: Cell | null | undefined, factor: string): string {
   return cell && Object.hasOwn(cell, factor) ? (cell[factor] ?? '') : '';
 }
 
+/** A factor that varies; without a unit its levels are plain numbers or names. */
+export interface Factor {
+  readonly factor: string;
+  readonly levels: readonly string[];
+  readonly unit?: string;
+}
+
 /** How a cell is drawn in every chart. */
 export interface Look {
   /** A CSS colour. */
@@ -33,21 +40,21 @@ export type Selection = ReadonlyMap<string, ReadonlySet<string>>;
 export class Model {
   readonly cells: readonly CellSummary[];
   readonly all: readonly Finding[];
-  readonly factors: readonly FactorLevels[];
+  readonly factors: readonly Factor[];
   /** Factors in which cells differ from their baselines: sidecars. */
   readonly compared: readonly string[];
   /** The first other factor whose levels are numbers: connections. */
-  readonly numeric: FactorLevels | undefined;
+  readonly numeric: Factor | undefined;
   /** The factor that colours tell apart, and the one that dashes do. */
-  readonly colorFactor: FactorLevels | undefined;
-  readonly dashFactor: FactorLevels | undefined;
+  readonly colorFactor: Factor | undefined;
+  readonly dashFactor: Factor | undefined;
   private readonly index = new Map<string, Finding>();
   private readonly plain = new Map<string, Finding>();
 
   constructor(readonly findings: Findings) {
     this.cells = findings.cells ?? [];
     this.all = findings.findings ?? [];
-    this.factors = (findings.factors ?? []).filter((f) => f.levels.length > 0);
+    this.factors = (findings.factors ?? []).map((f) => ({ ...f, levels: f.levels ?? [] })).filter((f) => f.levels.length > 0);
     const compared = new Set<string>();
     for (const finding of this.all) {
       if (finding.probe === 'versus') continue; // two levels side by side, none a baseline
@@ -160,12 +167,12 @@ export function partWords(part: string): string {
   return Object.hasOwn(words, part) ? (words[part] ?? part) : part.replaceAll('_', ' ');
 }
 
-export function isNumeric(factor: FactorLevels): boolean {
+export function isNumeric(factor: Factor): boolean {
   return factor.levels.length > 0 && factor.levels.every((l) => l.trim() !== '' && Number.isFinite(Number(l)));
 }
 
 /** A level as people say it: "16 connections", "burst". */
-export function levelWords(factor: FactorLevels, l: string): string {
+export function levelWords(factor: Factor, l: string): string {
   const unit = factor.unit ?? (factor.factor === 'connections' ? 'connections' : '');
   if (isNumeric(factor)) return unit === '' ? `${factorWords(factor.factor)} ${l}` : `${l} ${unit}`;
   if (factor.factor === 'sidecars') return l === 'none' ? 'no sidecars' : l === 'both' ? 'both sidecars' : `${l} sidecar`;

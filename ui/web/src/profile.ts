@@ -1,93 +1,6 @@
-// Profiles as package profile gives them (profile/view.go says what each field
-// means), and the trees that are drawn of them.
+// The trees that are drawn of profiles.
 
-export interface ProfileView {
-  readonly title: string;
-  readonly kind: string;
-  readonly unit: string;
-  readonly total: number;
-  readonly samples: number;
-  readonly names: readonly string[] | null;
-  readonly modules: readonly string[] | null;
-  readonly frame_name: readonly number[] | null;
-  readonly frame_module: readonly number[] | null;
-  readonly frame_flags: readonly number[] | null;
-  /** By path; path 0 is the root, and callers come before what they call. */
-  readonly parent: readonly number[];
-  readonly frame: readonly number[];
-  readonly threads: readonly string[] | null;
-  readonly sample_thread: readonly number[] | null;
-  readonly sample_path: readonly number[] | null;
-  readonly sample_weight: readonly number[] | null;
-  readonly folded?: number;
-  readonly trust: number;
-  readonly enough: boolean;
-  readonly advice?: readonly string[] | null;
-  readonly notes?: readonly string[] | null;
-  readonly binaries?: readonly Binary[] | null;
-  readonly costs?: Costs | null;
-  readonly against?: Against | null;
-}
-
-export interface Binary {
-  readonly path: string;
-  readonly build_id?: string;
-  readonly type?: string;
-  readonly resolved: number;
-  readonly weight: number;
-  readonly why?: string;
-}
-
-export interface Costs {
-  readonly total: number;
-  readonly samples: number;
-  readonly blocks: number;
-  readonly method: string;
-  readonly centres: readonly CentreCost[] | null;
-  readonly filters?: readonly FilterCost[] | null;
-}
-
-export interface CentreCost {
-  readonly group: string;
-  readonly name: string;
-  readonly weight: number;
-  readonly share: number;
-  readonly low: number;
-  readonly high: number;
-  readonly kernel?: number;
-  readonly within: number;
-}
-
-export interface FilterCost {
-  readonly group: string;
-  readonly name: string;
-  readonly plugin?: string;
-  readonly places: number;
-  readonly share: number;
-  readonly low: number;
-  readonly high: number;
-  readonly within: number;
-  readonly seen: boolean;
-  readonly shared?: boolean;
-}
-
-export interface Side {
-  readonly samples: number;
-  readonly blocks: number;
-}
-
-export interface Against {
-  readonly title: string;
-  readonly method: string;
-  readonly before: Side;
-  readonly after: Side;
-  readonly path: readonly number[] | null;
-  readonly before_share: readonly number[] | null;
-  readonly after_share: readonly number[] | null;
-  readonly low: readonly number[] | null;
-  readonly high: readonly number[] | null;
-  readonly warnings?: readonly string[] | null;
-}
+import type { View, ViewDiff } from './documents';
 
 /** Flags of frames. */
 export const KERNEL = 1;
@@ -119,17 +32,17 @@ export interface Call {
 const call = (frame: number, path: number): Call => ({ frame, path, total: 0, self: 0, calls: new Map() });
 
 /** The calls of a part of a profile. */
-export function tree(view: ProfileView, part: Part): Call {
+export function tree(view: View, part: Part): Call {
   const root = call(-1, 0);
-  const flags = view.frame_flags ?? [];
+  const [flags, parents, frames] = [view.frame_flags ?? [], view.parent ?? [], view.frame ?? []];
   const threads = view.sample_thread ?? [];
   const weights = view.sample_weight ?? [];
   (view.sample_path ?? []).forEach((path, i) => {
     if (part.thread >= 0 && threads[i] !== part.thread) return;
     const weight = weights[i] ?? 0;
     const paths: number[] = [];
-    for (let at = path; at > 0; at = view.parent[at] ?? 0) {
-      const kernel = ((flags[view.frame[at] ?? 0] ?? 0) & KERNEL) !== 0;
+    for (let at = path; at > 0; at = parents[at] ?? 0) {
+      const kernel = ((flags[frames[at] ?? 0] ?? 0) & KERNEL) !== 0;
       if (part.space === 'all' || kernel === (part.space === 'kernel')) paths.push(at);
     }
     if (part.space === 'kernel' && paths.length === 0) return;
@@ -137,7 +50,7 @@ export function tree(view: ProfileView, part: Part): Call {
     let node = root;
     node.total += weight;
     for (const at of paths) {
-      const frame = view.frame[at] ?? 0;
+      const frame = frames[at] ?? 0;
       let next = node.calls.get(frame);
       if (!next) {
         next = call(frame, part.inverted ? -1 : at);
@@ -160,7 +73,7 @@ export interface Change {
 }
 
 /** Changes by path. */
-export function changes(against: Against): Map<number, Change> {
+export function changes(against: ViewDiff): Map<number, Change> {
   const out = new Map<number, Change>();
   (against.path ?? []).forEach((path, i) => {
     out.set(path, { before: against.before_share?.[i] ?? 0, after: against.after_share?.[i] ?? 0, low: against.low?.[i] ?? 0, high: against.high?.[i] ?? 0 });
@@ -169,16 +82,16 @@ export function changes(against: Against): Map<number, Change> {
 }
 
 /** The calls of what was before, in the units of the profile after. */
-export function treeBefore(view: ProfileView, against: Against): Call {
+export function treeBefore(view: View, against: ViewDiff): Call {
   const root = call(-1, 0);
   root.total = view.total;
   const nodes = new Map<number, Call>([[0, root]]);
   const all = changes(against);
   for (const path of [...all.keys()].sort((a, b) => a - b)) {
-    const parent = nodes.get(view.parent[path] ?? 0);
+    const parent = nodes.get(view.parent?.[path] ?? 0);
     const change = all.get(path);
     if (!parent || !change || change.before <= 0) continue;
-    const node = call(view.frame[path] ?? 0, path);
+    const node = call(view.frame?.[path] ?? 0, path);
     node.total = change.before * view.total;
     parent.calls.set(node.frame, node);
     nodes.set(path, node);
@@ -187,9 +100,9 @@ export function treeBefore(view: ProfileView, against: Against): Call {
   return root;
 }
 
-export const frameName = (view: ProfileView, frame: number): string => (frame < 0 ? 'all' : (view.names?.[view.frame_name?.[frame] ?? 0] ?? '?'));
-export const frameModule = (view: ProfileView, frame: number): string => (frame < 0 ? '' : (view.modules?.[view.frame_module?.[frame] ?? 0] ?? ''));
-export const frameFlags = (view: ProfileView, frame: number): number => (frame < 0 ? 0 : (view.frame_flags?.[frame] ?? 0));
+export const frameName = (view: View, frame: number): string => (frame < 0 ? 'all' : (view.names?.[view.frame_name?.[frame] ?? 0] ?? '?'));
+export const frameModule = (view: View, frame: number): string => (frame < 0 ? '' : (view.modules?.[view.frame_module?.[frame] ?? 0] ?? ''));
+export const frameFlags = (view: View, frame: number): number => (frame < 0 ? 0 : (view.frame_flags?.[frame] ?? 0));
 
 /** What a search finds: plain text, or a regular expression between slashes. */
 export function matcher(text: string): ((name: string) => boolean) | undefined {
@@ -208,7 +121,7 @@ export function matcher(text: string): ((name: string) => boolean) | undefined {
 }
 
 /** The weight of what a search finds, each sample once. */
-export function found(view: ProfileView, root: Call, match: (name: string) => boolean): number {
+export function found(view: View, root: Call, match: (name: string) => boolean): number {
   if (root.frame >= 0 && match(frameName(view, root.frame))) return root.total;
   let sum = 0;
   for (const c of root.calls.values()) sum += found(view, c, match);
@@ -226,7 +139,7 @@ export interface Box {
 }
 
 /** Lays out boxes below a zoomed call; what is thinner than least is left out. */
-export function layout(view: ProfileView, zoom: readonly Call[], least: number): Box[] {
+export function layout(view: View, zoom: readonly Call[], least: number): Box[] {
   const boxes: Box[] = [];
   zoom.slice(0, -1).forEach((c, depth) => boxes.push({ call: c, depth, from: 0, to: 1, above: true }));
   const top = zoom[zoom.length - 1];

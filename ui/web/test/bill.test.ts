@@ -2,65 +2,64 @@
 // The bill and a request's way: what is drawn, and what stands in the tables.
 
 import { describe, expect, it } from 'vitest';
-import type { Bill, Hops, Priced } from '../src/bill';
-import type { Findings } from '../src/data';
+import type { Bill } from '../src/documents';
 import { Model } from '../src/model';
 import { bill } from '../src/views/bill';
 import { hops } from '../src/views/hops';
+import { findings, first, rows } from './fixtures';
 
-const priced = (estimate: number, half: number, unit = 'us/request', verdict = 'real'): Priced => ({ estimate, low: estimate - half, high: estimate + half, unit, blocks: 6, verdict });
+const priced = findings('bill');
+const one = first(priced.bills);
 
-const model = new Model({ cells: [], findings: [], factors: [{ factor: 'rate', levels: ['500', '1000'] }], noise_floor: [] } as unknown as Findings);
-
-const one: Bill = {
-  cell: { rate: '500' },
-  level: 0.95,
-  parts: [
-    { name: 'lua', levels: {}, figures: { cpu: priced(240, 5), share: priced(0.3, 0.01, 'ratio'), money: priced(9600, 200, 'USD/month') }, rank_low: 1, rank_high: 1, says: '' },
-    { name: 'nothing', levels: {}, figures: { cpu: priced(0.2, 3, 'us/request', 'inconclusive') }, rank_low: 2, rank_high: 3, says: '' },
-    { name: 'broken', levels: {}, figures: { cpu: priced(0, 0, 'us/request', 'invalid') }, rank_low: 0, rank_high: 0, says: '' },
-  ],
-  removed: [{ name: 'lua', levels: {}, figures: { cpu: priced(230, 5) }, rank_low: 1, rank_high: 1, says: '' }],
-  together: { parts: ['lua', 'nothing'], sum: priced(240, 6), together: priced(250, 5), interaction: priced(10, 7), says: 'They interact.' },
-};
+function drawn(of: Bill): { readonly text: string; readonly table: string[][] } {
+  const model = new Model(priced);
+  const view = bill(model, [of]);
+  view?.update(model.initial());
+  return { text: view?.element.textContent ?? '', table: rows(view?.element.querySelector('table')) };
+}
 
 describe('the bill', () => {
   it('is not there without one', () => {
-    expect(bill(model, [])).toBeNull();
+    expect(bill(new Model(findings('hops')), [])).toBeNull();
   });
   it('tells each part, its place, the sum and what is saved', () => {
-    const view = bill(model, [one]);
-    view?.update(model.initial());
-    const text = view?.element.textContent ?? '';
-    for (const part of ['1  lua', '2–3  nothing', 'sum of the parts', 'all together', 'beyond the sum', 'They interact.', 'At rate 500', 'saved without it', '9,600 (9,400 to 9,800)', 'not valid']) {
+    const { text, table } = drawn(one);
+    for (const part of ['1  json-log', '2–3  ', '4  nothing', 'sum of the parts', 'all together', 'beyond the sum', one.together?.says ?? '?', 'saved without it']) {
       expect(text).toContain(part);
     }
+    expect(table.map((row) => row[0])).toEqual([...(one.parts ?? []), ...(one.removed ?? [])].map((p) => p.name));
     // A list is on one scale, however large: microseconds.
-    expect(text).toContain('240 (235–245)');
+    expect(table[0]?.[3]).toMatch(/^2\d\.\d \(2\d\.\d–2\d\.\d\)$/);
+    expect(text).toContain(first(one.parts).figures?.['money']?.estimate.toFixed(0));
+  });
+  it('says which combination of the other factors it is of, and what has no price', () => {
+    const [part, ...rest] = one.parts ?? [];
+    const cpu = part?.figures?.['cpu'];
+    if (!part || !cpu) throw new Error('no price');
+    const broken = { ...part, name: 'broken', rank_low: 0, rank_high: 0, figures: { cpu: { ...cpu, verdict: 'invalid' } } };
+    const model = new Model({ ...priced, factors: [{ factor: 'rate', levels: ['500', '1000'] }] });
+    const view = bill(model, [{ ...one, cell: { rate: '500' }, parts: [...rest, broken] }]);
+    view?.update(model.initial());
+    const text = view?.element.textContent ?? '';
+    expect(text).toContain('At rate 500');
+    expect(text).toContain('not valid');
     expect(text).not.toContain('–  broken (');
   });
 });
 
 describe('a request’s way', () => {
-  const way: Hops = {
-    cell: null,
-    terms: [
-      { name: 'path', doc: 'without sidecars', figures: { latency_p50: priced(140, 4, 'us', 'measured') } },
-      { name: 'tls', doc: 'mutual TLS', figures: { latency_p50: priced(0, 0, 'us', 'invalid') } },
-      { name: 'residual', doc: 'what is left', figures: { latency_p50: priced(3, 9, 'us', 'inconclusive') } },
-      { name: 'total', doc: 'all of it', figures: { latency_p50: priced(160, 5, 'us', 'measured') } },
-    ],
-    says: ['Of the median latency, most is path.'],
-  };
   it('is not there without one', () => {
-    expect(hops(model, [])).toBeNull();
+    expect(hops(new Model(priced), [])).toBeNull();
   });
-  it('tells every term', () => {
-    const view = hops(model, [way]);
+  it('tells every term, and which have no figure', () => {
+    const model = new Model(findings('hops'));
+    const all = findings('hops').hops ?? [];
+    const view = hops(model, all);
     view?.update(model.initial());
     const text = view?.element.textContent ?? '';
-    for (const part of ['path without sidecars', '140 (136–144)', 'residual', 'in all', 'not valid', 'Of the median latency, most is path.']) {
-      expect(text).toContain(part);
-    }
+    for (const part of ['path without sidecars', 'residual', 'in all', ...(first(all).says ?? ['?'])]) expect(text).toContain(part);
+    const table = rows(view?.element.querySelector('table'));
+    expect(table.filter((row) => row[1] === 'not valid').map((row) => row[0])).toEqual(['TLS', 'interception']);
+    expect(table.find((row) => row[0] === 'path without sidecars')?.[1]).toMatch(/^0\.1\d/);
   });
 });

@@ -2,7 +2,8 @@
 // is pointed at and clicked; state belongs to the view.
 
 import { s, visible } from '../dom';
-import { frameFlags, frameModule, frameName, INLINED, KERNEL, MODULE, shortName, type Box, type Change, type ProfileView } from '../profile';
+import type { View } from '../documents';
+import { frameFlags, frameModule, frameName, INLINED, KERNEL, MODULE, shortName, type Box, type Change } from '../profile';
 
 const WIDTH = 1120;
 const ROW = 18;
@@ -12,7 +13,7 @@ export const THIN = 0.5 / WIDTH;
 const MAX_ROWS = 160;
 
 export interface FlameOptions {
-  readonly view: ProfileView;
+  readonly view: View;
   readonly boxes: readonly Box[];
   /** The root below, callees above; else the root above. */
   readonly upwards: boolean;
@@ -65,7 +66,7 @@ export function flame(o: FlameOptions): SVGSVGElement {
 }
 
 /** Kernel, modules without names, and programs by their module have hues of their own. */
-function colour(view: ProfileView, box: Box, changes: ReadonlyMap<number, Change> | undefined): string {
+function colour(view: View, box: Box, changes: ReadonlyMap<number, Change> | undefined): string {
   if (box.call.frame < 0) return 'var(--flame-root)';
   if (changes) {
     const change = changes.get(box.call.path);

@@ -2,7 +2,7 @@
 
 import { s } from '../dom';
 import { fixed, magnitude, value, scaleFor } from '../format';
-import type { Edge, ScenarioSummary, ScenarioWindow } from '../scenario';
+import type { ScenarioEdge, ScenarioSummary, ScenarioWindow } from '../documents';
 import { figure, type Chart } from './figure';
 
 export const CLIENTS = 'clients';
@@ -69,7 +69,7 @@ function draw(data: ScenarioSummary, window: ScenarioWindow, width: number): SVG
 
 const clip = (text: string, width: number): string => (text.length * 7.4 > width ? `${text.slice(0, Math.max(3, Math.floor(width / 7.4) - 1))}…` : text);
 
-function connect(points: readonly (readonly [number, number])[], edge: Edge | undefined, most: number, window: ScenarioWindow): SVGGElement {
+function connect(points: readonly (readonly [number, number])[], edge: ScenarioEdge | undefined, most: number, window: ScenarioWindow): SVGGElement {
   const first = points[0] ?? [0, 0];
   let d = `M${first[0]},${first[1]}`;
   for (let i = 1; i < points.length; i++) {
@@ -90,7 +90,7 @@ function connect(points: readonly (readonly [number, number])[], edge: Edge | un
 }
 
 /** What happens on an edge, in short lines beside it. */
-function says(points: readonly (readonly [number, number])[], near: number, edge: Edge, window: ScenarioWindow, room: number): SVGGElement {
+function says(points: readonly (readonly [number, number])[], near: number, edge: ScenarioEdge, window: ScenarioWindow, room: number): SVGGElement {
   const [a, b] = near > 0.5 ? [points.at(-2) ?? [0, 0], points.at(-1) ?? [0, 0]] : [points[0] ?? [0, 0], points[1] ?? [0, 0]];
   const flat = a[1] === b[1];
   const x = flat ? (a[0] + b[0]) / 2 : a[0] + (b[0] - a[0]) * near;

@@ -3,7 +3,7 @@
 
 import { s } from '../dom';
 import { fixed, magnitude, plain, scaleFor } from '../format';
-import type { ScenarioSummary } from '../scenario';
+import type { ScenarioSummary } from '../documents';
 import { airy, makeAxis, type Axis } from './axis';
 import { figure, type Chart } from './figure';
 import { textWidth } from './text';
@@ -13,7 +13,8 @@ const KIND_COLORS = ['var(--series-3)', 'var(--series-4)', 'var(--series-5)', 'v
 /** The kinds of failure of a timeline, most first, each with its colour. */
 export function kinds(data: ScenarioSummary): { readonly name: string; readonly color: string; readonly counts: readonly number[]; readonly total: number }[] {
   return Object.entries(data.series.failed ?? {})
-    .map(([name, counts]) => ({ name, counts, total: counts.reduce((a, b) => a + b, 0) }))
+    .map(([name, counts]) => ({ name, counts: counts ?? [] }))
+    .map(({ name, counts }) => ({ name, counts, total: counts.reduce((a, b) => a + b, 0) }))
     .sort((a, b) => b.total - a.total)
     .map((kind, i) => ({ ...kind, color: KIND_COLORS[i % KIND_COLORS.length] ?? '' }));
 }

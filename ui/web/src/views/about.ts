@@ -1,6 +1,6 @@
 // What was measured, on what, and by which study.
 
-import type { Findings } from '../data';
+import type { Findings } from '../documents';
 import { h, type Child } from '../dom';
 import { findingWords, verdictWords, type Model } from '../model';
 import { fixed, interval, scaleFor } from '../format';

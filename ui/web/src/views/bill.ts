@@ -1,7 +1,7 @@
 // The bill: what each part of a sidecar costs by itself, what all cost
 // together, and what is saved without each.
 
-import type { Bill, BillPart, Priced } from '../bill';
+import type { Bill, BillPart, Priced } from '../documents';
 import { forest, type ForestRow } from '../chart/forest';
 import { h, type Child } from '../dom';
 import { fixed, interval, percent, scaleFor, type Scale } from '../format';
@@ -19,10 +19,10 @@ const FIGURES: readonly { readonly id: string; readonly text: string; readonly t
   { id: 'money', text: 'money', title: 'cost a month' },
 ];
 
-const figureOf = (p: BillPart, id: string): Priced | undefined => new Map(Object.entries(p.figures)).get(id);
+const figureOf = (p: BillPart, id: string): Priced | undefined => new Map(Object.entries(p.figures ?? {})).get(id);
 
 export function bill(model: Model, bills: readonly Bill[]): View | null {
-  const parts = bills.flatMap((b) => [...b.parts, ...(b.removed ?? [])]);
+  const parts = bills.flatMap((b) => [...(b.parts ?? []), ...(b.removed ?? [])]);
   if (parts.length === 0) return null;
   const figures = FIGURES.filter((f) => parts.some((p) => figureOf(p, f.id)));
   let figure = 'cpu';
@@ -43,7 +43,7 @@ export function bill(model: Model, bills: readonly Bill[]): View | null {
     return [
       of === '' ? null : h('h3', {}, `At ${of}`),
       h('div', { class: 'panels two' },
-        list('What each part costs', 'Parts over the base', b.parts, sums),
+        list('What each part costs', 'Parts over the base', b.parts ?? [], sums),
         list('What is saved without it, of all together', 'Parts taken away', b.removed ?? [], [])),
       t ? h('p', {}, t.says) : null,
       folded('The bill as a table', billTable(b, figures.map((f) => f.id))),
@@ -89,7 +89,7 @@ function row(label: string, p: Priced | undefined, scale: Scale, color: string, 
 }
 
 function billTable(b: Bill, figures: readonly string[]): HTMLElement {
-  const rows = [...b.parts.map((p) => ({ p, what: 'added' })), ...(b.removed ?? []).map((p) => ({ p, what: 'saved without it' }))];
+  const rows = [...(b.parts ?? []).map((p) => ({ p, what: 'added' })), ...(b.removed ?? []).map((p) => ({ p, what: 'saved without it' }))];
   const scales = new Map(figures.map((id) => [id, common(rows.flatMap(({ p }) => figureOf(p, id) ?? []))]));
   const head = (id: string): string => `${FIGURES.find((f) => f.id === id)?.text ?? id}, ${(scales.get(id)?.unit ?? '').replace(' a request', '')}`;
   return table('The bill', [{ head: 'part' }, { head: 'direction' }, { head: 'place', number: true }, ...figures.map((id) => ({ head: head(id), number: true })), { head: 'share of the proxies’ CPU', number: true }, { head: 'verdict' }],

@@ -1,7 +1,7 @@
 // What the windows of a cell's trials had in common beside latency and cost:
 // connections, the machine's state, and who used its CPUs.
 
-import type { CellSummary } from '../data';
+import type { CellSummary } from '../documents';
 import { h } from '../dom';
 import { count, fixed, percent } from '../format';
 import type { Model } from '../model';

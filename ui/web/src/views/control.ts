@@ -2,7 +2,7 @@
 // figures, and how stacked bars are coloured and explained.
 
 import type { Piece } from '../chart/bars';
-import type { CellSummary, ControlSummary } from '../data';
+import type { CellSummary, ControlSummary } from '../documents';
 import { h } from '../dom';
 import { value, type Scale } from '../format';
 

@@ -4,7 +4,7 @@
 import { airy, nines } from '../chart/axis';
 import { bars, type BarRow } from '../chart/bars';
 import { lineChart, type Series } from '../chart/line';
-import type { CellSummary, ControlSummary, Stage } from '../data';
+import type { CellSummary, ControlSummary, Stage } from '../documents';
 import { h } from '../dom';
 import { count, fixed, interval, percent, percentileName, plain, plural, scaleFor, value, type Scale } from '../format';
 import type { Model } from '../model';
@@ -52,9 +52,9 @@ export function convergence(model: Model, slice: Slice): View | null {
 /** Whether the study measured how long changes took. */
 const timed = (c: ControlSummary | null | undefined): boolean => (c?.percentiles ?? []).length > 0 || (c?.applied_us?.p50 ?? 0) > 0;
 
-/** Percentiles that more than one pair of a change and a proxy stands behind. */
+/** Percentiles that more than one acknowledged pair of a change and a proxy stands behind. */
 function supported(c: ControlSummary) {
-  const last = Math.min(99.999, 100 * (1 - 1 / Math.max(c.pairs, 10)));
+  const last = Math.min(99.999, 100 * (1 - 1 / Math.max(c.acknowledged_pairs, 10)));
   return (c.percentiles ?? []).filter((p) => p.x <= last);
 }
 
@@ -119,13 +119,19 @@ function convergenceTable(model: Model, shown: readonly Controlled[]): HTMLEleme
       model.label(cell.cell, cells),
       ...[c.p50, c.p90, c.p99, c.p999, c.max].map((v) => plain(scale, v)),
       ...(real ? [applied?.p50, applied?.p99, applied?.max].map((v) => measured(scale, v)) : []),
-      reported === undefined ? '–' : plain(scale, reported) + (control.reported_first_bucket ? ' (first bucket)' : ''),
+      reported === undefined ? '–' : plain(scale, reported) + firstBucket(control),
       hidden(model, cell, scale, reported === undefined ? undefined : c.p99 - reported),
       count(control.committed),
       ...[control.missed, control.unacked].map((n) => ({ text: count(n), ...(n > 0 ? { tone: 'bad' as const } : {}) })),
       { text: `${cell.valid}/${cell.trials}`, ...(cell.valid < cell.trials ? { tone: 'bad' as const } : {}) },
     ];
   }));
+}
+
+/** In how many trials istiod’s own percentile says no more than that it lies in its histogram’s first bucket. */
+function firstBucket({ reported_first_bucket_trials: first = 0, reported_trials: all = 0 }: ControlSummary): string {
+  if (first === 0) return '';
+  return first >= all ? ' (first bucket)' : ` (first bucket in ${count(first)} of ${plural(all, 'trial')})`;
 }
 
 /** What istiod's own percentile hides, where that can be told from nothing; without an interval what it is in all. */

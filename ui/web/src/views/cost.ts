@@ -3,7 +3,7 @@
 
 import { bars, type BarRow } from '../chart/bars';
 import { lineChart, type Series } from '../chart/line';
-import type { CellSummary } from '../data';
+import type { CellSummary } from '../documents';
 import { h, type Child } from '../dom';
 import { interval, percent, plain, quantity, scaleFor } from '../format';
 import { factorWords, key, level, levelWords, partColor, partWords, pick, type Model } from '../model';

@@ -1,7 +1,7 @@
 // What costs are made of: idle, and for each request, connection and piece of
 // configuration. The same as report/fits.go tells.
 
-import type { Finding } from '../data';
+import type { Finding } from '../documents';
 import { h } from '../dom';
 import { quantity, scaleFor, type Scale } from '../format';
 import { levelWords, partWords, type Model } from '../model';

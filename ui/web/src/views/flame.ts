@@ -3,13 +3,14 @@
 import { flame, THIN } from '../chart/flame';
 import { append, h, uniqueId, type Child } from '../dom';
 import { count, fixed, plural, scaleFor, value } from '../format';
-import { changes, found, frameModule, frameName, layout, matcher, tree, treeBefore, type Box, type Call, type CentreCost, type Change, type ProfileView, type Space } from '../profile';
+import type { CentreCost, View } from '../documents';
+import { changes, found, frameModule, frameName, layout, matcher, tree, treeBefore, type Box, type Call, type Change, type Space } from '../profile';
 import { choice, folded, notes, section, table, type CellText } from './parts';
 
 const percent = (v: number): string => `${fixed(100 * v, v !== 0 && Math.abs(v) < 0.0995 ? 1 : 0)}%`;
 
 /** A weight in the profile's unit. */
-function amount(view: ProfileView, weight: number): string {
+function amount(view: View, weight: number): string {
   if (view.unit === 'nanoseconds') return value(scaleFor('ns', weight), weight);
   if (view.unit === 'bytes') return value(scaleFor('bytes', weight), weight);
   return `${count(weight)} ${view.unit}`;
@@ -20,7 +21,7 @@ const span = (share: number, low: number, high: number): string => `${fixed(100 
 const points = (v: number): string => `${v > 0 ? '+' : ''}${fixed(100 * v, 1)}`;
 
 /** All of a profile, as a section. */
-export function profile(view: ProfileView, id: string): HTMLElement {
+export function profile(view: View, id: string): HTMLElement {
   return section(id, view.title,
     h('p', { class: 'lead' }, `${view.unit === 'samples' ? '' : `${amount(view, view.total)} in `}${plural(view.samples, 'sample')}.`,
       view.against ? ` Compared with ${view.against.title}: red grew, blue shrank, grey is not told apart from chance.` : ''),
@@ -36,7 +37,7 @@ export function profile(view: ProfileView, id: string): HTMLElement {
 }
 
 /** The picture with its switches. */
-function picture(view: ProfileView): HTMLElement {
+function picture(view: View): HTMLElement {
   const state = { shape: 'flame', thread: -1, space: 'all' as Space, search: '', before: false };
   let zoom: Call[] = [];
   const all: ReadonlyMap<number, Change> | undefined = view.against ? changes(view.against) : undefined;
@@ -132,7 +133,7 @@ function pathTo(root: Call | undefined, wanted: Call): Call[] | undefined {
 }
 
 /** Where the time went, by cost centre. */
-function centres(view: ProfileView): HTMLElement | null {
+function centres(view: View): HTMLElement | null {
   const costs = view.costs;
   const all = (costs?.centres ?? []).filter((c) => c.weight > 0 || (c.kernel ?? 0) > 0);
   if (!costs || all.length === 0) return null;
@@ -153,7 +154,7 @@ function centres(view: ProfileView): HTMLElement | null {
 }
 
 /** The filters of the configuration, with those never seen. */
-function filters(view: ProfileView): HTMLElement | null {
+function filters(view: View): HTMLElement | null {
   const all = view.costs?.filters ?? [];
   if (all.length === 0) return null;
   const rows = all.map((f): CellText[] => [
@@ -166,12 +167,12 @@ function filters(view: ProfileView): HTMLElement | null {
 }
 
 /** The paths that changed most. */
-function changed(view: ProfileView): HTMLElement | null {
+function changed(view: View): HTMLElement | null {
   const against = view.against;
   if (!against) return null;
   const real = [...changes(against)].filter(([, c]) => c.low > 0 || c.high < 0).sort((a, b) => Math.abs(b[1].after - b[1].before) - Math.abs(a[1].after - a[1].before));
   const rows = real.slice(0, 40).map(([path, c]): CellText[] => [
-    { text: frameName(view, view.frame[path] ?? 0), note: callers(view, path) },
+    { text: frameName(view, view.frame?.[path] ?? 0), note: callers(view, path) },
     { text: `${points(c.after - c.before)} (${points(c.low)} to ${points(c.high)})`, tone: c.after < c.before ? 'good' : 'bad' },
     percent(c.before), percent(c.after), c.after === 0 ? 'vanished' : c.before === 0 ? 'new' : '',
   ]);
@@ -182,13 +183,13 @@ function changed(view: ProfileView): HTMLElement | null {
 }
 
 /** The two callers of a path, the nearer first. */
-function callers(view: ProfileView, path: number): string {
+function callers(view: View, path: number): string {
   const out: string[] = [];
-  for (let at = view.parent[path] ?? 0; at > 0 && out.length < 2; at = view.parent[at] ?? 0) out.push(frameName(view, view.frame[at] ?? 0));
+  for (let at = view.parent?.[path] ?? 0; at > 0 && out.length < 2; at = view.parent?.[at] ?? 0) out.push(frameName(view, view.frame?.[at] ?? 0));
   return out.length === 0 ? '' : `called by ${out.join(', by ')}`;
 }
 
-function binaries(view: ProfileView): HTMLElement | null {
+function binaries(view: View): HTMLElement | null {
   const all = view.binaries ?? [];
   if (all.length === 0) return null;
   const rows = all.map((b): CellText[] => [
@@ -200,7 +201,7 @@ function binaries(view: ProfileView): HTMLElement | null {
 }
 
 /** Profiles of a report, one shown at a time. */
-export function profiles(views: readonly ProfileView[]): HTMLElement | null {
+export function profiles(views: readonly View[]): HTMLElement | null {
   const first = views[0];
   if (!first) return null;
   const place = h('div', { class: 'live' });
@@ -217,6 +218,6 @@ export function profiles(views: readonly ProfileView[]): HTMLElement | null {
 }
 
 /** The page of profiles alone. */
-export function profilePage(views: readonly ProfileView[]): HTMLElement {
+export function profilePage(views: readonly View[]): HTMLElement {
   return h('main', { id: 'main', tabindex: -1 }, views.map((v, i) => profile(v, `profile-${String(i)}`)));
 }

@@ -2,7 +2,7 @@
 // gone, and the real requests that met one.
 
 import { bars, type BarRow } from '../chart/bars';
-import type { Traffic } from '../data';
+import type { Traffic } from '../documents';
 import { h } from '../dom';
 import { count, fixed, magnitude, plain, scaleFor, value } from '../format';
 import type { Model } from '../model';

@@ -1,12 +1,12 @@
 // The top of the page: the question, the answer, and what qualifies it.
 
-import type { Page } from '../data';
+import type { Page } from '../documents';
 import { h, type Child } from '../dom';
 import { plural } from '../format';
 
 export function head(page: Page): HTMLElement {
   const f = page.findings;
-  const [headline, ...more] = page.answers;
+  const [headline, ...more] = page.answers ?? [];
   return h(
     'header',
     { class: 'head' },

@@ -1,7 +1,7 @@
 // What a request's way through two sidecars is made of: each part with its
 // interval, the residual, and the whole that they add up to.
 
-import type { HopTerm, Hops, Priced } from '../bill';
+import type { HopTerm, Hops, Priced } from '../documents';
 import { forest, type ForestRow } from '../chart/forest';
 import { h, type Child } from '../dom';
 import { interval, scaleFor, type Scale } from '../format';
@@ -17,21 +17,21 @@ const FIGURES: readonly { readonly id: string; readonly text: string; readonly t
   { id: 'cpu_machine', text: 'CPU of the machine', title: 'CPU of the whole machine a request' },
 ];
 
-const figureOf = (t: HopTerm, id: string): Priced | undefined => new Map(Object.entries(t.figures)).get(id);
+const figureOf = (t: HopTerm, id: string): Priced | undefined => new Map(Object.entries(t.figures ?? {})).get(id);
 
 const WORDS: Readonly<Record<string, string>> = { path: 'path without sidecars', tls: 'TLS', total: 'in all' };
 
 const words = (t: HopTerm): string => (Object.hasOwn(WORDS, t.name) ? (WORDS[t.name] ?? t.name) : t.name.replaceAll('_', ' '));
 
 export function hops(model: Model, all: readonly Hops[]): View | null {
-  const figures = FIGURES.filter((f) => all.some((one) => one.terms.some((t) => figureOf(t, f.id))));
+  const figures = FIGURES.filter((f) => all.some((one) => (one.terms ?? []).some((t) => figureOf(t, f.id))));
   if (figures.length === 0) return null;
   let figure = figures[0]?.id ?? '';
   const live = new Live((_selection, chart) => all.flatMap((one): Child[] => {
     const of = model.factors.flatMap((f) => (one.cell && Object.hasOwn(one.cell, f.factor) ? [`${factorWords(f.factor)} ${one.cell[f.factor] ?? ''}`] : [])).join(', ');
     const title = FIGURES.find((f) => f.id === figure)?.title ?? figure;
     const scale = scaleOf(one, figure);
-    const rows = one.terms.flatMap((t, i): ForestRow[] => {
+    const rows = (one.terms ?? []).flatMap((t, i): ForestRow[] => {
       const p = figureOf(t, figure);
       if (!p || p.verdict === 'invalid') return [];
       const kind = t.name === 'total' ? 2 : t.name === 'residual' ? 1 : 0;
@@ -41,7 +41,7 @@ export function hops(model: Model, all: readonly Hops[]): View | null {
     return [
       of === '' ? null : h('h3', {}, `At ${of}`),
       chart(forest({ name: `What a request’s way is made of: ${title}, with 95% intervals`, title: `${title}, ${scale.unit}`, rows, scale, format: (v) => tickText(v / scale.div) })),
-      h('ul', {}, one.says.map((s) => h('li', {}, s))),
+      h('ul', {}, (one.says ?? []).map((s) => h('li', {}, s))),
       folded('The parts as a table', termTable(one, figures.map((f) => f.id))),
     ];
   }));
@@ -58,7 +58,7 @@ export function hops(model: Model, all: readonly Hops[]): View | null {
 }
 
 function scaleOf(one: Hops, id: string): Scale {
-  const all = one.terms.flatMap((t) => figureOf(t, id) ?? []).filter((p) => p.verdict !== 'invalid');
+  const all = (one.terms ?? []).flatMap((t) => figureOf(t, id) ?? []).filter((p) => p.verdict !== 'invalid');
   const unit = all[0]?.unit ?? 'us';
   return unit === 'us/request' ? { div: 1, unit: 'µs' } : scaleFor(unit, Math.max(0, ...all.map((p) => Math.abs(p.estimate))));
 }
@@ -66,7 +66,7 @@ function scaleOf(one: Hops, id: string): Scale {
 function termTable(one: Hops, figures: readonly string[]): HTMLElement {
   const scales = new Map(figures.map((id) => [id, scaleOf(one, id)]));
   return table('What a request’s way is made of', [{ head: 'part' }, ...figures.map((id) => ({ head: `${FIGURES.find((f) => f.id === id)?.text ?? id}, ${scales.get(id)?.unit ?? ''}`, number: true })), { head: 'what it is', prose: true }],
-    one.terms.map((t): CellText[] => [words(t),
+    (one.terms ?? []).map((t): CellText[] => [words(t),
       ...figures.map((id): CellText => {
         const p = figureOf(t, id);
         const scale = scales.get(id);

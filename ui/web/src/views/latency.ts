@@ -3,7 +3,7 @@
 
 import { airy, nines } from '../chart/axis';
 import { lineChart, type Series } from '../chart/line';
-import type { CellSummary, Point } from '../data';
+import type { CellSummary, CurvePoint } from '../documents';
 import { h } from '../dom';
 import { count, percent, percentileName, plain, scaleFor, value } from '../format';
 import type { Model } from '../model';
@@ -47,12 +47,12 @@ function logByDefault(cells: readonly CellSummary[]): boolean {
   return ys.length > 0 && Math.max(...ys) / Math.min(...ys) > 20;
 }
 
-function series(model: Model, cells: readonly CellSummary[], of: (c: CellSummary) => readonly Point[] | null): Series[] {
+function series(model: Model, cells: readonly CellSummary[], of: (c: CellSummary) => readonly CurvePoint[] | null): Series[] {
   return cells.map((c) => ({ label: model.label(c.cell, cells), look: model.look(c.cell), points: of(c) ?? [] })).filter((one) => one.points.length > 0);
 }
 
 /** Percentiles that more than one request stands behind. */
-export function supported(c: CellSummary): readonly Point[] {
+export function supported(c: CellSummary): readonly CurvePoint[] {
   const last = Math.min(99.999, 100 * (1 - 1 / Math.max(c.requests, 10)));
   return (c.percentiles ?? []).filter((p) => p.x <= last);
 }

@@ -1,6 +1,6 @@
 // What the proxies of a stated mesh would cost, by cell.
 
-import type { Finding } from '../data';
+import type { Finding } from '../documents';
 import { h } from '../dom';
 import { fixed, interval, magnitude } from '../format';
 import { key, type Model } from '../model';

@@ -4,7 +4,7 @@
 import { airy } from '../chart/axis';
 import { forest, type ForestRow } from '../chart/forest';
 import { lineChart, type Series } from '../chart/line';
-import type { CellSummary, Finding } from '../data';
+import type { CellSummary, Finding } from '../documents';
 import { h, type Child } from '../dom';
 import { interval, oneValue, percent, plain, plural, scaleFor, type Scale } from '../format';
 import { factorWords, key, level, levelWords, pick, stands, verdictWords, type Model } from '../model';

@@ -2,7 +2,7 @@
 
 import type { Chart } from '../chart/figure';
 import { swatch } from '../chart/line';
-import type { CellSummary } from '../data';
+import type { CellSummary } from '../documents';
 import { append, h, uniqueId, type Child } from '../dom';
 import { factorWords, level, levelWords, type Model, type Selection } from '../model';
 

@@ -2,7 +2,7 @@
 
 import { forest, type ForestRow } from '../chart/forest';
 import type { Chart } from '../chart/figure';
-import type { Published } from '../data';
+import type { Published } from '../documents';
 import { h } from '../dom';
 import { oneValue, quantity, scaleFor, value, type Scale } from '../format';
 import { findingWords, stands, type Model } from '../model';

@@ -3,7 +3,7 @@
 
 import { bars, type BarRow } from '../chart/bars';
 import type { Chart } from '../chart/figure';
-import type { ControlSummary, Holding, OwnerBytes, Profile, ProfileCost } from '../data';
+import type { ControlSummary, Holding, OwnerBytes, Profile, ProfileCost } from '../documents';
 import { h, type Child } from '../dom';
 import { count, fixed, percent, plain, plural, scaleFor, value } from '../format';
 import type { Model } from '../model';
@@ -138,7 +138,7 @@ export function controlCost(model: Model, slice: Slice): View | null {
           each(c, seconds(c.simulator_cpu)), value(scaleFor('cores', c.idle_cores), c.idle_cores), value(scaleFor('bytes', c.heap_bytes), c.heap_bytes),
           value(scaleFor('bytes', c.alloc_bytes / Math.max(1, c.committed)), c.alloc_bytes / Math.max(1, c.committed)),
           value(scaleFor('bytes', c.alloc_bytes / Math.max(1, c.window_s)), c.alloc_bytes / Math.max(1, c.window_s)),
-          c.goroutines === undefined ? '–' : count(c.goroutines),
+          c.goroutines === 0 ? '–' : count(c.goroutines),
         ])),
       metricsTable(shown),
       ...shown.flatMap(({ cell, control }) => profiles(model.label(cell.cell, cells), control.profiles ?? [])),

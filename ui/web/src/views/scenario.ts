@@ -4,11 +4,10 @@
 import { swatch } from '../chart/line';
 import { services } from '../chart/services';
 import { kinds, timeline } from '../chart/timeline';
-import type { CellSummary } from '../data';
+import type { CellSummary, ScenarioSummary, ScenarioWindow } from '../documents';
 import { h, type Child } from '../dom';
 import { count, fixed, magnitude, plain, plural, scaleFor, value } from '../format';
 import { key, type Model } from '../model';
-import type { Counts, ScenarioSummary, ScenarioWindow } from '../scenario';
 import { choice, folded, Live, notes, section, table, type CellText, type View } from './parts';
 
 interface Judged {
@@ -23,7 +22,7 @@ const share = (v: number): string => {
   return p === 0 ? '0%' : `${fixed(p, Math.max(0, Math.min(4, 1 - magnitude(p))))}%`;
 };
 
-const list = (counts: Counts | null | undefined): string => Object.entries(counts ?? {}).filter(([, n]) => n !== 0).sort((a, b) => b[1] - a[1]).map(([name, n]) => `${name} ${count(n)}`).join(', ');
+const list = (counts: Readonly<Record<string, number>> | undefined): string => Object.entries(counts ?? {}).filter(([, n]) => n !== 0).sort((a, b) => b[1] - a[1]).map(([name, n]) => `${name} ${count(n)}`).join(', ');
 
 const after = (us: number | undefined): CellText => (us === undefined ? { text: '–', tone: 'dim' } : value(scaleFor('us', us), us));
 

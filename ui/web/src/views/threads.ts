@@ -2,7 +2,7 @@
 // or in the kernel, or ready and waiting for one.
 
 import { bars, type BarRow } from '../chart/bars';
-import type { CellSummary, ThreadRow, ThreadsSummary } from '../data';
+import type { CellSummary, ThreadRow, ThreadsSummary } from '../documents';
 import { h } from '../dom';
 import { count, fixed } from '../format';
 import { partColor, partWords, type Model } from '../model';

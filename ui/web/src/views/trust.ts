@@ -3,7 +3,7 @@
 
 import { airy } from '../chart/axis';
 import { lineChart, type Series } from '../chart/line';
-import type { Findings } from '../data';
+import type { Findings } from '../documents';
 import { h } from '../dom';
 import { count, percent, plain, plural, scaleFor, value } from '../format';
 import { findingWords, type Model } from '../model';

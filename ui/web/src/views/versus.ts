@@ -1,7 +1,7 @@
 // Versions of the proxy, and filters, side by side: findings that compare two
 // levels of one factor, one row for each measure; filters in both directions.
 
-import type { Finding } from '../data';
+import type { Finding } from '../documents';
 import { h } from '../dom';
 import { interval } from '../format';
 import type { Model } from '../model';

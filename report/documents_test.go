@@ -1,0 +1,177 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/meshtrial/meshtrial/profile"
+)
+
+const module = "github.com/meshtrial/meshtrial"
+
+// TestDocumentsSchema: what the page's types are generated from says what the
+// encoder writes.
+func TestDocumentsSchema(t *testing.T) {
+	golden(t, filepath.Join("..", "ui", "web", "documents.schema.json"), documentsSchema(t))
+}
+
+// documentsSchema describes every document that the HTML page may be given.
+func documentsSchema(t *testing.T) []byte {
+	t.Helper()
+	names := map[string]reflect.Type{}
+	r := &jsonschema.Reflector{Anonymous: true,
+		// A list of [json.RawMessage] in these documents is one of views.
+		Mapper: func(of reflect.Type) *jsonschema.Schema {
+			if of == reflect.TypeFor[json.RawMessage]() {
+				return &jsonschema.Schema{Ref: "#/$defs/View"}
+			}
+			return nil
+		},
+		Namer: func(of reflect.Type) string {
+			if other, ok := names[of.Name()]; ok && other != of && of.PkgPath() != "" {
+				t.Fatalf("the page would call both %v and %v %s", other, of, of.Name())
+			}
+			names[of.Name()] = of
+			return of.Name()
+		},
+	}
+	pages := []reflect.Type{reflect.TypeFor[Page](), reflect.TypeFor[ProfilePage]()}
+	for dir := range packagesOf(pages...) {
+		if err := r.AddGoComments(module+"/report", dir, jsonschema.WithFullComment()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := &jsonschema.Schema{Version: jsonschema.Version, Title: "PageDocument", Description: "What the page is given.", Definitions: jsonschema.Definitions{}}
+	for _, of := range pages {
+		one := r.ReflectFromType(of)
+		for name, def := range one.Definitions {
+			all.Definitions[name] = def
+		}
+		all.AnyOf = append(all.AnyOf, &jsonschema.Schema{Ref: one.Ref})
+	}
+	n := nulls{defs: all.Definitions, seen: map[reflect.Type]bool{}}
+	for _, of := range pages {
+		n.admit(nil, of)
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", " ")
+	if err := encoder.Encode(all); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// packagesOf are the folders of this module whose types the documents hold.
+func packagesOf(types ...reflect.Type) map[string]bool {
+	dirs, seen := map[string]bool{}, map[reflect.Type]bool{}
+	var visit func(reflect.Type)
+	visit = func(of reflect.Type) {
+		if seen[of] {
+			return
+		}
+		seen[of] = true
+		if dir, ok := strings.CutPrefix(of.PkgPath(), module); ok {
+			dirs[filepath.Join("..", filepath.FromSlash(dir))] = true
+		}
+		switch of.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+			visit(of.Elem())
+		case reflect.Struct:
+			for i := range of.NumField() {
+				visit(of.Field(i).Type)
+			}
+		}
+	}
+	for _, of := range append(types, reflect.TypeFor[profile.View]()) {
+		visit(of)
+	}
+	return dirs
+}
+
+// nulls admits null where the encoder writes it, which the reflector leaves
+// out: for lists, maps and pointers that are nil and not omitted then.
+type nulls struct {
+	defs jsonschema.Definitions
+	seen map[reflect.Type]bool
+}
+
+func (n nulls) admit(s *jsonschema.Schema, of reflect.Type) {
+	if of.PkgPath() != "" {
+		if n.seen[of] {
+			return
+		}
+		n.seen[of] = true
+		s = n.defs[of.Name()]
+	}
+	switch of.Kind() {
+	case reflect.Pointer:
+		n.admit(s, of.Elem())
+	case reflect.Slice, reflect.Array:
+		if of.Elem() == reflect.TypeFor[json.RawMessage]() {
+			n.admit(nil, reflect.TypeFor[profile.View]())
+			return
+		}
+		n.admit(s.Items, of.Elem())
+		s.Items = orNull(s.Items, of.Elem())
+	case reflect.Map:
+		n.admit(s.AdditionalProperties, of.Elem())
+		s.AdditionalProperties = orNull(s.AdditionalProperties, of.Elem())
+	case reflect.Struct:
+		for i := range of.NumField() {
+			field := of.Field(i)
+			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+			property, ok := s.Properties.Get(name)
+			if !ok {
+				continue
+			}
+			n.admit(property, field.Type)
+			if property.Ref != "" {
+				property.Description = "" // it would make a type of its own
+			}
+			if !strings.Contains(options, "omitempty") {
+				s.Properties.Set(name, orNull(property, field.Type))
+			}
+		}
+	}
+}
+
+// orNull is s or null if a value of the type can be nil.
+func orNull(s *jsonschema.Schema, of reflect.Type) *jsonschema.Schema {
+	switch of.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		either := &jsonschema.Schema{AnyOf: []*jsonschema.Schema{s, {Type: "null"}}, Description: s.Description}
+		s.Description = ""
+		return either
+	}
+	return s
+}
+
+// golden compares with a file, or with -update writes it.
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("differs from %s; if the change is wanted: make documents\n%s", path, firstDifference(string(got), string(want)))
+	}
+}
