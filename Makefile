@@ -34,7 +34,8 @@ test-lab: build ## tests on the real lab (root; builds the components first)
 	$(BIN) components build
 	$(GO) test $(TEST_FLAGS) -tags integration ./...
 
-test-web: ## tests of the page's own logic
+test-web: ## tests of the page's own logic (and the packages that Go tests build the page and the Wasm filters with)
+	cd mesh/istio/wasm && npm ci --no-audit --no-fund
 	cd $(NPM_DIR) && npm ci --no-audit --no-fund && npm run lint && npm test -- --testTimeout=60000 --hookTimeout=60000
 
 documents: ## write the types of the page's documents, and those its tests read, as the program has them now

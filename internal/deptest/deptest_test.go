@@ -17,7 +17,7 @@ const module = "github.com/meshtrial/meshtrial"
 // package of a lower line, and none of its own line or above; a
 // subpackage belongs to its parent's line and may be imported by it.
 var layers = [][]string{
-	{"errs", "record", "finding", "internal/leakcheck", "internal/wake", "protocol"},
+	{"errs", "record", "finding", "internal/leakcheck", "internal/nodetest", "internal/wake", "protocol"},
 	{"internal/jsonhttp", "internal/rawgrpc", "internal/confile", "internal/yamltree"},
 	{"stat", "ledger", "internal/procfs", "capacity/money"},
 	{"graph", "profile"},

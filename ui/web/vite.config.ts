@@ -1,23 +1,8 @@
 import { createHash } from 'node:crypto';
-import { readFileSync, readdirSync } from 'node:fs';
-import { join, relative, resolve, sep } from 'node:path';
+import { resolve } from 'node:path';
 import { defineConfig, type Plugin } from 'vite';
 
 const root = import.meta.dirname;
-
-/**
- * The digest of everything the page is built from: SHA-256 over the lines
- * "SHA-256 of the file, two spaces, its path", sorted by path. The Go test of
- * package ui computes the same.
- */
-function sourcesDigest(): string {
-  const files = ['index.html', 'package.json', 'package-lock.json', 'tsconfig.json', 'vite.config.ts'];
-  for (const entry of readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true })) {
-    if (entry.isFile()) files.push(relative(root, join(entry.parentPath, entry.name)).split(sep).join('/'));
-  }
-  const lines = files.sort().map((file) => `${sha256(readFileSync(join(root, file))).toString('hex')}  ${file}\n`);
-  return sha256(lines.join('')).toString('hex');
-}
 
 function sha256(data: string | Buffer): Buffer {
   return createHash('sha256').update(data).digest();
@@ -57,7 +42,6 @@ function onePage(): Plugin {
         .replace(/\s*<script type="module"[^>]*><\/script>/, '')
         .replace(/\s*<link rel="stylesheet"[^>]*>/, '')
         .replace('<!-- meshtrial:policy -->', () => `<meta http-equiv="Content-Security-Policy" content="${policy}">`)
-        .replace('<!-- meshtrial:sources -->', () => `<meta name="meshtrial-sources" content="${sourcesDigest()}">`)
         .replace('<!-- meshtrial:style -->', () => `<style>${style.trim()}</style>`)
         .replace('<!-- meshtrial:script -->', () => `<script type="module">${script}</script>`);
       if (html.includes('<!-- meshtrial:') || /<script[^>]*\ssrc=|<link\s/.test(html)) this.error('the page still refers to other files');

@@ -1,0 +1,60 @@
+// Package nodetest lets a test run programs of Node.js that a folder's
+// package-lock.json pins, to see that what is committed is what its sources
+// make.
+package nodetest
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// limit is far more than any of these programs takes.
+const limit = 3 * time.Minute
+
+// Program is a file of the packages of folder, as a path in it. The test is
+// skipped, with the reason, where Node.js or the packages are not there.
+func Program(t *testing.T, folder, file string) string {
+	t.Helper()
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("no Node.js on this machine: what is committed is not compared with what its sources make")
+	}
+	path := filepath.Join("node_modules", file)
+	if _, err := os.Stat(filepath.Join(folder, path)); err != nil {
+		t.Skipf("the packages of %s are not installed (make test-web does it): what is committed is not compared with what its sources make", folder)
+	}
+	return path
+}
+
+// DependsOn reads files and folders, so that go test runs the test again when
+// one of them has changed: it does not see what other programs read.
+func DependsOn(t *testing.T, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		err := filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				_, err = os.ReadFile(path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Run runs a script in folder.
+func Run(t *testing.T, folder, script string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", append([]string{script}, args...)...)
+	cmd.Dir = folder
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("node %s in %s: %v\n%s", script, folder, err, out)
+	}
+}
