@@ -2,6 +2,7 @@
 // selected, how a cell looks in every chart, and the words for things.
 
 import type { Cell, CellSummary, Finding, Findings, NoiseFloor } from './documents';
+import { kindOf, type Kind } from './kind';
 
 /** A cell's identity, as record.Cell.Key in Go. */
 export function key(cell: Cell | null | undefined): string {
@@ -48,10 +49,12 @@ export class Model {
   /** The factor that colours tell apart, and the one that dashes do. */
   readonly colorFactor: Factor | undefined;
   readonly dashFactor: Factor | undefined;
+  readonly kind: Kind;
   private readonly index = new Map<string, Finding>();
   private readonly plain = new Map<string, Finding>();
 
   constructor(readonly findings: Findings) {
+    this.kind = kindOf(findings.kind);
     this.cells = findings.cells ?? [];
     this.all = findings.findings ?? [];
     this.factors = (findings.factors ?? []).map((f) => ({ ...f, levels: f.levels ?? [] })).filter((f) => f.levels.length > 0);
@@ -116,11 +119,6 @@ export class Model {
   /** The whole cell in words. */
   fullLabel(cell: Cell | null): string {
     return this.factors.map((f) => levelWords(f, level(cell, f.factor))).join(' · ') || 'all';
-  }
-
-  /** Whether this is a study of the control plane. */
-  get controlled(): boolean {
-    return this.cells.some((c) => c.control);
   }
 
   /** Whether CPU was fitted to a rate. */

@@ -41,6 +41,17 @@ test('a run without anything in it is told, not stumbled over', () => {
   expect(source(root)).not.toMatch(broken);
 });
 
+test('the kind of study decides what is shown, not what its cells have', () => {
+  const shown = (kind: string): string[] => {
+    show(root, page('control-plane', { kind }));
+    return [...root.querySelectorAll('main > section')].map((e) => e.id);
+  };
+  expect(shown('control-plane')[0]).toBe('convergence');
+  expect(shown('data-plane')).not.toContain('convergence');
+  expect(shown('data-plane')[0]).toBe('overhead');
+  expect(shown('of another program')).toEqual(['validity', 'drift', 'findings', 'about', 'study']);
+});
+
 test('the distribution replaces the percentiles', () => {
   show(root, page('data-plane'));
   const before = root.querySelector('#latency svg.plot')?.getAttribute('aria-label');

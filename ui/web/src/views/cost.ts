@@ -125,8 +125,7 @@ export function memory(model: Model, slice: Slice): View | null {
   const parts = model.parts((c) => c.memory_bytes);
   if (parts.length === 0) return null;
   const scale = scaleFor('bytes', Math.max(...model.cells.flatMap((c) => Object.values(c.memory_bytes ?? {}))));
-  // Where no requests are measured the only real sidecars are those that changes are read from.
-  const words = (part: string): string => (model.controlled && part === 'server_proxy' ? 'real sidecars' : partWords(part));
+  const words = (part: string): string => model.kind.parts.get(part) ?? partWords(part);
   const live = new Live((selection, chart) => {
     const shown = slice.cells(selection).filter((c) => Object.keys(c.memory_bytes ?? {}).length > 0);
     if (shown.length === 0) return [nothing()];

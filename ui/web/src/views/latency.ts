@@ -10,8 +10,7 @@ import type { Model } from '../model';
 import { tickText } from './overhead';
 import { choice, folded, legend, Live, nothing, section, table, toggle, type Slice, type View } from './parts';
 
-export function latency(model: Model, slice: Slice): View | null {
-  if (model.controlled) return null;
+export function latency(model: Model, slice: Slice): View {
   let shape = 'percentiles';
   let log = logByDefault(model.cells);
   const live = new Live((selection, chart) => {

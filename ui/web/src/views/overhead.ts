@@ -36,7 +36,7 @@ const MEASURES: readonly Measure[] = [
 ];
 
 export function overhead(model: Model): View | null {
-  const names = new Set(model.all.filter((f) => f.against && (!model.controlled || f.verdict !== 'invalid')).map((f) => f.name));
+  const names = new Set(model.all.filter((f) => f.against && !(model.kind.hidesInvalid && f.verdict === 'invalid')).map((f) => f.name));
   const measures = MEASURES.filter((m) => names.has(`${m.id}_overhead`));
   if (measures.length === 0) return null;
   let measure: string = measures[0]?.id ?? '';
@@ -79,7 +79,7 @@ export function overhead(model: Model): View | null {
     }),
   );
   return {
-    element: section('overhead', numeric ? `Overhead against ${factorWords(numeric.factor)}` : model.controlled ? 'Against the baseline' : 'Overhead',
+    element: section('overhead', numeric ? `Overhead against ${factorWords(numeric.factor)}` : model.kind.differences,
       h('p', { class: 'lead' }, 'The difference to the baseline inside each block, with its 95% interval over blocks.'), controls, live.element),
     update: live.update,
   };

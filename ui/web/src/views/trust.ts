@@ -40,7 +40,6 @@ export function drift(model: Model, slice: Slice): View | null {
   const live = new Live((selection, chart) => {
     const shown = slice.cells(selection).filter((c) => (c.block_p50_us ?? []).length > 0);
     if (shown.length === 0) return [nothing()];
-    const what = model.controlled ? 'convergence' : 'latency';
     const values = shown.flatMap((c) => (c.block_p50_us ?? []).map((b) => b.value));
     const scale = scaleFor('us', Math.max(...values));
     const series: Series[] = shown.flatMap((c) => {
@@ -56,7 +55,7 @@ export function drift(model: Model, slice: Slice): View | null {
     return [
       legend(model, shown, true),
       chart(lineChart({
-        name: `Median ${what} of each cell in each block`,
+        name: `Median ${model.kind.measured} of each cell in each block`,
         series,
         x: { kind: 'linear', title: 'block', format: String, domain: airy(blocks, 'linear'), ticks: blocks.filter((_b, i) => i % step === 0).map((b) => ({ value: b, text: String(b) })) },
         y: { kind: 'log', title: `p50, ${scale.unit}`, format: (v) => tickText(v / scale.div) },
