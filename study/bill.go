@@ -206,7 +206,7 @@ func (d *decoder) checkBill(s *Study) {
 			continue
 		}
 		levels := b.part(name)
-		for _, f := range factors {
+		for _, f := range dataFactors {
 			level, ok := levels[f.Name]
 			if _, adds := additive[f.Name]; !ok || adds {
 				continue

@@ -212,18 +212,12 @@ func (f Factor) schema() *jsonschema.Schema {
 		s.Type = "integer"
 		s.Minimum = json.Number(strconv.FormatInt(f.low, 10))
 		s.Default = json.Number(f.Default)
-	case f.Name == FactorRate:
-		s.AnyOf = []*jsonschema.Schema{
-			{Type: "number", ExclusiveMinimum: "0", Maximum: json.Number(strconv.Itoa(maxRate))},
-			{Const: RateMax},
-		}
-		s.Default = json.Number(f.Default)
-	case f.Name == FactorChangeRate:
-		s.AnyOf = []*jsonschema.Schema{{Type: "number", ExclusiveMinimum: "0", Maximum: json.Number(strconv.Itoa(maxChangeRate))}, {Type: "string", Pattern: f.Pattern}}
-		s.Default = json.Number(f.Default)
-	case f.Name == FactorCPULimit, f.Name == FactorIstiodCPU, f.Name == FactorIstiodCPURequest, f.Name == FactorPushThrottle, f.Name == FactorRequestLimit:
-		s.AnyOf = []*jsonschema.Schema{{Type: "number", ExclusiveMinimum: "0"}, {Type: "string", Pattern: f.Pattern}}
+	case f.plain != nil:
+		s.AnyOf = f.plain.schema(f.Pattern)
 		s.Default = f.Default
+		if reNumber.MatchString(f.Default) {
+			s.Default = json.Number(f.Default)
+		}
 	default:
 		s.Type = "string"
 		for _, level := range f.Levels {
@@ -244,6 +238,18 @@ func (f Factor) schema() *jsonschema.Schema {
 		}
 	}
 	return s
+}
+
+// schema describes a number, and what else may stand in its place.
+func (p plainNumber) schema(pattern string) []*jsonschema.Schema {
+	number := &jsonschema.Schema{Type: "number", ExclusiveMinimum: "0"}
+	if p.max > 0 {
+		number.Maximum = json.Number(strconv.FormatInt(p.max, 10))
+	}
+	if p.word != "" {
+		return []*jsonschema.Schema{number, {Const: p.word}}
+	}
+	return []*jsonschema.Schema{number, {Type: "string", Pattern: pattern}}
 }
 
 // headersValue is a mapping of header names to values.

@@ -166,17 +166,14 @@ settings: {proxies: 7, gateways: 2, sidecar_scope: mesh, sidecar_hosts: "a/*,b/*
 	want := ControlLevels{
 		Proxies: 7, Gateways: 2, Services: 100, Endpoints: 1, Namespaces: 1, XDS: XDSDelta, Clients: ClientsGood,
 		Change: ChangeServiceGatewayVirtualService, ChangeRate: ChangeRate{RateConstant, []RatePart{{From: 2, To: 2}}}, ChangeArrival: ArrivalUniform,
-		SidecarScope: SidecarScopeMesh, SidecarHosts: []string{"a/*", "b/*"}, OutboundPolicy: OutboundAllowAny, ExportTo: "*",
-		DiscoverySelectors: &Selector{"k", "v", true}, DebounceAfter: 2500 * time.Millisecond, DebounceMax: 10 * time.Second,
-		PushThrottle: 9, RequestLimit: 12.5, IstiodReplicas: 1, IstiodCPU: "1500m", IstiodMemory: "1536Mi", Delta: true, XDSCache: true,
-		IstiodEnv: map[string]string{"A": "1", "B": "x=y"}, Istiod: "r/i:1",
+		SidecarScope: SidecarScopeMesh, ExportTo: "*", DiscoverySelectors: &Selector{"k", "v", true}, DebounceAfter: 2500 * time.Millisecond,
+		DebounceMax: 10 * time.Second, IstiodReplicas: 1,
 	}
 	if !reflect.DeepEqual(l, want) {
 		t.Errorf("got  %+v\nwant %+v", l, want)
 	}
 	plain, err := ControlOf(controlPlan(t, "control: {}\n").Cells[0])
-	if err != nil || plain.SidecarHosts != nil || plain.DiscoverySelectors != nil || plain.IstiodCPU != "" ||
-		plain.PushThrottle != 0 || plain.IstiodEnv != nil || plain.Istiod != "" || plain.Connected() != 50 {
+	if err != nil || plain.DiscoverySelectors != nil || plain.Connected() != 50 {
 		t.Errorf("%+v %v", plain, err)
 	}
 	if _, err := ControlOf(record.Cell{FactorProxies: "5"}); err == nil {

@@ -1,5 +1,12 @@
 package study
 
+import (
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
 // Names of the control plane's factors.
 const (
 	// Population.
@@ -105,6 +112,11 @@ func count(name string, scope Scope, def, unit, doc string, low int64, examples 
 		Pattern: `^[0-9]+$`, Examples: examples, parse: integerLevel(low, maxObjects), low: low, integer: true}
 }
 
+// people counts things that a population has, and names them.
+func people(name, def, unit, doc string, low int64, label func(string) string, field func(*ControlLevels) any, examples ...string) Factor {
+	return count(name, ScopePopulation, def, unit, doc, low, examples...).labelled(label).bound(into(field))
+}
+
 func controlChoice(name string, scope Scope, def, doc string, levels ...string) Factor {
 	f := choice(name, scope, def, doc, levels...)
 	f.Kind = ControlPlane
@@ -115,94 +127,91 @@ func controlText(name string, scope Scope, def, doc, pattern string, parse func(
 	return Factor{Name: name, Kind: ControlPlane, Scope: scope, Default: def, Doc: doc, Pattern: pattern, Examples: examples, parse: parse}
 }
 
-func numeric(f Factor, unit string) Factor {
-	f.Numeric, f.Unit = true, unit
-	return f
-}
+// controlFactors is the table of the control plane's factors, in the order
+// reports use.
+var controlFactors = slices.Concat(populationFactors, changeFactors, leverFactors)
 
-var controlFactors = []Factor{
-	count(FactorProxies, ScopePopulation, "50", "sidecars", "Simulated sidecars connected to istiod, beside gateways.", 0, "50", "2000"),
-	count(FactorGateways, ScopePopulation, "0", "gateways", "Simulated gateways connected to istiod (node type router).", 0, "0", "2"),
-	count(FactorRealPods, ScopePopulation, "0", "pods", "Real pods with real sidecars, beside the simulated ones.", 0, "0", "2"),
-	count(FactorServices, ScopePopulation, "100", "services", "Services of the simulated pods.", 0, "100", "1000"),
-	count(FactorEndpoints, ScopePopulation, "1", "endpoints", "Simulated pods behind each Service.", 0, "1", "10"),
-	count(FactorNamespaces, ScopePopulation, "1", "namespaces", "Namespaces that proxies and Services are spread over evenly.", 1, "1", "10"),
-	count(FactorServiceEntries, ScopePopulation, "0", "objects", "ServiceEntries that nobody uses.", 0, "0", "1000"),
-	count(FactorVirtualServices, ScopePopulation, "0", "objects", "VirtualServices that nobody uses.", 0, "0", "200"),
-	count(FactorDestinationRules, ScopePopulation, "0", "objects", "DestinationRules that nobody uses.", 0, "0", "200"),
-	count(FactorGatewayResources, ScopePopulation, "0", "objects", "Gateway resources that nobody uses.", 0, "0", "200"),
-	count(FactorAuthorizationPolicies, ScopePopulation, "0", "objects", "AuthorizationPolicies that nobody uses.", 0, "0", "200"),
+var populationFactors = []Factor{
+	people(FactorProxies, "50", "sidecars", "Simulated sidecars connected to istiod, beside gateways.", 0, counts("sidecar"),
+		func(l *ControlLevels) any { return &l.Proxies }, "50", "2000").phrased(grouped(says("with %s sidecars"))),
+	people(FactorGateways, "0", "gateways", "Simulated gateways connected to istiod (node type router).", 0, counts("gateway"),
+		func(l *ControlLevels) any { return &l.Gateways }, "0", "2"),
+	people(FactorRealPods, "0", "pods", "Real pods with real sidecars, beside the simulated ones.", 0, counts("real pod"),
+		func(l *ControlLevels) any { return &l.RealPods }, "0", "2"),
+	people(FactorServices, "100", "services", "Services of the simulated pods.", 0, counts("service"),
+		func(l *ControlLevels) any { return &l.Services }, "100", "1000").phrased(grouped(says("with %s services"))),
+	people(FactorEndpoints, "1", "endpoints", "Simulated pods behind each Service.", 0, endpointsLabel,
+		func(l *ControlLevels) any { return &l.Endpoints }, "1", "10").idleWhere(idleAt(FactorServices, "0")),
+	people(FactorNamespaces, "1", "namespaces", "Namespaces that proxies and Services are spread over evenly.", 1, counts("namespace"),
+		func(l *ControlLevels) any { return &l.Namespaces }, "1", "10"),
+	people(FactorServiceEntries, "0", "objects", "ServiceEntries that nobody uses.", 0, says("%s ServiceEntries"),
+		func(l *ControlLevels) any { return &l.ServiceEntries }, "0", "1000"),
+	people(FactorVirtualServices, "0", "objects", "VirtualServices that nobody uses.", 0, counts("VirtualService"),
+		func(l *ControlLevels) any { return &l.VirtualServices }, "0", "200"),
+	people(FactorDestinationRules, "0", "objects", "DestinationRules that nobody uses.", 0, counts("DestinationRule"),
+		func(l *ControlLevels) any { return &l.DestinationRules }, "0", "200"),
+	people(FactorGatewayResources, "0", "objects", "Gateway resources that nobody uses.", 0, counts("Gateway"),
+		func(l *ControlLevels) any { return &l.GatewayResources }, "0", "200"),
+	people(FactorAuthorizationPolicies, "0", "objects", "AuthorizationPolicies that nobody uses.", 0, says("%s AuthorizationPolicies"),
+		func(l *ControlLevels) any { return &l.AuthorizationPolicies }, "0", "200"),
 
 	controlChoice(FactorXDS, ScopeClients, XDSDelta,
 		"What the simulated proxies speak: delta xDS or state of the world.",
-		XDSDelta, XDSSotW),
+		XDSDelta, XDSSotW).
+		labelled(says("delta xDS", XDSSotW, "state of the world")).idleWhere(nobodyConnected).
+		bound(into(func(l *ControlLevels) any { return &l.XDS })),
 	controlChoice(FactorClients, ScopeClients, ClientsGood,
 		"How simulated proxies behave: well, or a share of them (control.bad_share) reads slowly, never acknowledges, rejects, connects anew all the time, or reads nothing more once it is synchronized.",
-		ClientsGood, ClientsSlowReader, ClientsNeverAcks, ClientsRejects, ClientsReconnectStorm, ClientsStopsReading),
+		ClientsGood, ClientsSlowReader, ClientsNeverAcks, ClientsRejects, ClientsReconnectStorm, ClientsStopsReading).
+		labelled(says("clients %s")).idleWhere(nobodyConnected).
+		bound(into(func(l *ControlLevels) any { return &l.Clients })),
+}
 
+var changeFactors = []Factor{
 	controlChoice(FactorChange, ScopeChanges, ChangeServiceGatewayVirtualService,
 		"What each change is. The first creates a Service, a Gateway and a VirtualService at once; no-op changes metadata that no proxy needs; mixed takes turns; trace repeats control.trace.",
 		ChangeServiceGatewayVirtualService, ChangeService, ChangeVirtualService, ChangeDestinationRule, ChangeGateway,
 		ChangeServiceEntry, ChangeSidecar, ChangeAuthorizationPolicy, ChangeTelemetry, ChangeEndpointsScale,
 		ChangeEndpointsReplace, ChangeEndpointsFlap, ChangeRollingRestart, ChangeNamespaceLabels, ChangePodLabels,
-		ChangeNoOp, ChangeMixed, ChangeTrace),
-	{
+		ChangeNoOp, ChangeMixed, ChangeTrace).
+		bound(into(func(l *ControlLevels) any { return &l.Change })),
+	Factor{
 		Name: FactorChangeRate, Kind: ControlPlane, Scope: ScopeChanges, Unit: "changes/s", Default: "0.4", Numeric: true,
 		Doc:      "Changes a second: a number; ramp:FROM:TO:TIME, evenly from one rate to another; or steps:RATE:TIME,RATE:TIME, one after the other. The last rate stays.",
 		Pattern:  changeRatePattern,
 		Examples: []string{"0.4", "10", "ramp:1:20:30s", "steps:1:10s,8:5s,1:10s"},
-		parse:    changeRateLevel,
-	},
+		parse:    changeRateLevel, plain: &plainNumber{max: maxChangeRate},
+	}.labelled(changeRateLabel).phrased(says("at %s changes a second")).idleWhere(idleAt(FactorChange, ChangeTrace)).
+		bound(read(func(l *ControlLevels) *ChangeRate { return &l.ChangeRate }, canonicalChangeRate)),
 	controlText(FactorChangeArrival, ScopeChanges, ArrivalUniform,
 		"How changes are spread over time: evenly (uniform), as from many independent people (poisson), all at once (burst), or N at once every so often (burst:N, at change_rate on the whole).",
-		burstPattern, arrivalLevel, ArrivalUniform, ArrivalPoisson, ArrivalBurst, "burst:10"),
+		burstPattern, arrivalLevel, ArrivalUniform, ArrivalPoisson, ArrivalBurst, "burst:10").
+		labelled(changeArrivalLabel).idleWhere(idleAt(FactorChange, ChangeTrace)).
+		bound(into(func(l *ControlLevels) any { return &l.ChangeArrival })),
+}
 
-	controlChoice(FactorSidecarScope, ScopeMesh, SidecarScopeNone,
-		"Where a Sidecar resource stands: none, one for the mesh in its root namespace, one in control.scope_namespace, or one for a workload there.",
-		SidecarScopeNone, SidecarScopeMesh, SidecarScopeNamespace, SidecarScopeWorkload),
-	controlText(FactorSidecarHosts, ScopeMesh, "./*,istio-system/*",
-		"Egress hosts of the Sidecar resource, as namespace/name, with a comma between them.",
-		`^[^/, ]+/[^/, ]+(,[^/, ]+/[^/, ]+)*$`, hostsLevel, "./*,istio-system/*", "istio-system/*,prometheus/*"),
-	controlChoice(FactorOutboundPolicy, ScopeMesh, OutboundAllowAny,
-		"outboundTrafficPolicy: whether proxies pass on what they have no configuration for; of the Sidecar resource, or of the mesh where there is none.",
-		OutboundAllowAny, OutboundRegistryOnly),
-	controlChoice(FactorExportTo, ScopeMesh, "*",
-		"Where Services, VirtualServices and DestinationRules are visible that do not say so: everywhere (*), in their own namespace (.), nowhere (~).",
-		"*", ".", "~"),
-	controlText(FactorDiscoverySelectors, ScopeMesh, LevelNone,
-		"Namespaces that istiod watches, by a label they have (key=value) or do not have (key!=value); none for all.",
-		`^(none|[^=! ]+!?=[^=! ]*)$`, selectorLevel, "none", "istio-discovery=enabled", "team!=other"),
-	controlChoice(FactorDNSCapture, ScopeMesh, "false",
-		"Whether sidecars answer DNS themselves, for which istiod sends them a table of names.", "true", "false"),
+func nobodyConnected(cell record.Cell) bool {
+	return cell[FactorProxies] == "0" && cell[FactorGateways] == "0"
+}
 
-	numeric(controlText(FactorDebounceAfter, ScopeIstiod, "100ms",
-		"PILOT_DEBOUNCE_AFTER: how long istiod waits for more changes after one.", durationPattern, debounceLevel, "100ms", "2500ms"), "s"),
-	numeric(controlText(FactorDebounceMax, ScopeIstiod, "10s",
-		"PILOT_DEBOUNCE_MAX: how long istiod waits at most while more changes come. Proved by the environment of the running istiod alone.", durationPattern, debounceLevel, "10s"), "s"),
-	controlChoice(FactorEDSDebounce, ScopeIstiod, "true",
-		"PILOT_ENABLE_EDS_DEBOUNCE: whether changes of endpoints are debounced too.", "true", "false"),
-	numeric(controlText(FactorPushThrottle, ScopeIstiod, LevelDefault,
-		"PILOT_PUSH_THROTTLE: proxies pushed to at a time. Proved by the environment of the running istiod alone, which shows it nowhere.", `^(default|[1-9][0-9]*)$`, orInteger(LevelDefault, 1, 10_000), "default", "100"), ""),
-	numeric(controlText(FactorRequestLimit, ScopeIstiod, LevelDefault,
-		"PILOT_MAX_REQUESTS_PER_SECOND: new streams and requests istiod takes a second. Proved by the environment of the running istiod alone, which shows it nowhere.", `^(default|[0-9]+(\.[0-9]+)?)$`, orNumber(LevelDefault, 1_000_000), "default", "100"), "requests/s"),
-	count(FactorIstiodReplicas, ScopeIstiod, "1", "replicas", "Replicas of istiod.", 1, "1", "2"),
-	numeric(controlText(FactorIstiodCPU, ScopeIstiod, LevelNone,
-		"CPU limit of istiod as Kubernetes writes it, or none.", `^(none|[0-9]+(\.[0-9]+)?m?)$`, cpuLevel, "none", "1", "500m"), "CPUs"),
-	numeric(controlText(FactorIstiodMemory, ScopeIstiod, LevelNone,
-		"Memory limit of istiod as Kubernetes writes it, or none.", `^(none|[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|k|M|G)?)$`, memoryLevel, "none", "1536Mi", "2Gi"), "bytes"),
-	numeric(controlText(FactorIstiodCPURequest, ScopeIstiod, LevelDefault,
-		"CPU request of istiod as Kubernetes writes it; default as the mesh was installed. It decides where istiod fits, and its share where CPU is short.",
-		`^(default|[0-9]+(\.[0-9]+)?m?)$`, orDefault(cpuLevel), "default", "1", "500m"), "CPUs"),
-	numeric(controlText(FactorIstiodMemRequest, ScopeIstiod, LevelDefault,
-		"Memory request of istiod as Kubernetes writes it; default as the mesh was installed.",
-		`^(default|[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|k|M|G)?)$`, orDefault(memoryLevel), "default", "1Gi"), "bytes"),
-	controlChoice(FactorDelta, ScopeMesh, "true",
-		"ISTIO_DELTA_XDS: whether real sidecars are told to speak delta xDS; simulated ones do what factor xds says.", "true", "false"),
-	controlChoice(FactorXDSCache, ScopeIstiod, "true",
-		"PILOT_ENABLE_XDS_CACHE: whether istiod keeps generated resources.", "true", "false"),
-	controlText(FactorIstiodEnv, ScopeIstiod, LevelNone,
-		"More of istiod's environment, NAME=VALUE with semicolons between them; a variable that is a lever goes by the lever's name.",
-		`^(none|[A-Za-z_][A-Za-z0-9_]*=[^;]*(;[A-Za-z_][A-Za-z0-9_]*=[^;]*)*)$`, envLevel, "none", "PILOT_ENABLE_CDS_CACHE=false"),
-	controlText(FactorIstiod, ScopeIstiod, LevelDefault,
-		"Image of istiod; default is the one the mesh was installed with.", `^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`, imageLevel, "default", "docker.io/istio/pilot:1.30.0"),
+func endpointsLabel(level string) string { return counts("endpoint")(level) + " a service" }
+
+func changeRateLabel(level string) string {
+	if kind, rest, ok := strings.Cut(level, ":"); ok {
+		return kind + " " + rest + " changes/s"
+	}
+	return level + " changes/s"
+}
+
+func changeArrivalLabel(level string) string {
+	if size, ok := strings.CutPrefix(level, ArrivalBurst+":"); ok {
+		return "bursts of " + size
+	}
+	return level
+}
+
+// canonicalChangeRate reads a rate that has been parsed once.
+func canonicalChangeRate(level string) ChangeRate {
+	rate, _ := parseChangeRate(level)
+	return rate
 }

@@ -1,56 +1,14 @@
 package study
 
 import (
-	"github.com/meshtrial/meshtrial/protocol"
+	"strconv"
+
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Names of the factors.
-const (
-	FactorSidecars    = "sidecars"
-	FactorConnections = "connections"
-	FactorRate        = "rate"
-	FactorArrival     = "arrival"
-	FactorProtocol    = "protocol"
-	FactorPayload     = "payload"
-	FactorKeepAlive   = "keep_alive"
-	FactorMTLS        = "mtls"
-	FactorTelemetry   = "telemetry"
-	FactorConcurrency = "concurrency"
-	FactorCPULimit    = "cpu_limit"
-	FactorEnvoy       = "envoy"
-)
-
-// Levels that code compares with.
-const (
-	SidecarsNone   = "none"
-	SidecarsServer = "server"
-	SidecarsClient = "client"
-	SidecarsBoth   = "both"
-
-	RateMax = "max" // as fast as the connections allow
-
-	ArrivalPoisson = "poisson"
-	ArrivalUniform = "uniform"
-	ArrivalBurst   = "burst"
-
-	MTLSStrict     = "strict"
-	MTLSPermissive = "permissive"
-	MTLSOff        = "off"
-
-	TelemetryOff       = "off"
-	TelemetryText      = "access-log-text"
-	TelemetryJSON      = "access-log-json"
-	TelemetryTextStats = "access-log-text+stats"
-	TelemetryJSONStats = "access-log-json+stats"
-
-	CPULimitNone = "none"
-	EnvoyDefault = "default" // the Envoy of the proxy image
-
-	// NotApplicable stands in a cell for a factor that means nothing there,
-	// as the proxies' settings where there is no proxy.
-	NotApplicable = "-"
-)
+// NotApplicable stands in a cell for a factor that means nothing there, as the
+// proxies' settings where there is no proxy.
+const NotApplicable = "-"
 
 // Scope is what a factor touches.
 type Scope string
@@ -64,12 +22,13 @@ const (
 	ScopeTimeline Scope = "timeline"     // which steps happen
 )
 
-// Factor is something a study can vary or fix.
+// Factor is something a study can vary or fix: all that the program knows of it
+// stands here, and whatever needs to know asks.
 type Factor struct {
 	Name    string
 	Doc     string // what it is, one or two sentences
 	Unit    string // of its levels; "" for names
-	Kind    Kind
+	Kind    Kind   // of the studies that have it; "" for several
 	Scope   Scope
 	Default string // canonical
 	// Levels are all its levels if it is a choice, else nil.
@@ -80,10 +39,44 @@ type Factor struct {
 	Examples []string
 	// Numeric says that levels order as numbers (for charts).
 	Numeric bool
-	parse   func(string) (string, *complaint)
+
+	// parse makes a level the one spelling of it.
+	parse func(string) (string, *complaint)
+	// value is a level as a number in the unit, false for words; nil: levels
+	// are plain numbers.
+	value func(string) (float64, bool)
 	// integer says that levels are whole numbers from low on.
 	integer bool
 	low     int64
+	// plain says that a file may write levels as numbers too; nil: it may not.
+	plain *plainNumber
+
+	// label names a cell by its level, as in "both · 16 connections"; nil: the
+	// level alone does.
+	label func(string) string
+	// phrase puts a level in a sentence, as in "at 16 connections"; nil: "with"
+	// and both names.
+	phrase func(string) string
+	// subject names what a level adds, as in "both sidecars are slower", and
+	// whether that is a plural; nil: both names.
+	subject func(string) (string, bool)
+	// short is the level's part of a pod's name; nil: both names.
+	short func(string) string
+
+	// idle says in which cells the factor means nothing; nil: in none.
+	idle func(record.Cell) bool
+	// becomes is the level that takes effect in a cell; nil: the cell's own.
+	becomes func(record.Cell) string
+	// bind puts a level into the struct of levels that the kind's trials act
+	// on; nil: they read the cell. See [into].
+	bind func(to any, f Factor, level string) error
+}
+
+// plainNumber describes levels that are numbers above 0, up to max if that is
+// not 0, or else one word; "" for whatever the pattern says.
+type plainNumber struct {
+	max  int64
+	word string
 }
 
 // FactorByName finds a factor of any kind.
@@ -96,111 +89,38 @@ func FactorByName(name string) (Factor, bool) {
 	return Factor{}, false
 }
 
-var factors = []Factor{
-	choice(FactorSidecars, ScopeTopology, SidecarsBoth,
-		"Which of the two pods has a sidecar.",
-		SidecarsNone, SidecarsServer, SidecarsClient, SidecarsBoth),
-	{
-		Name: FactorConnections, Kind: DataPlane, Scope: ScopeLoad, Unit: "connections", Default: "16", Numeric: true,
-		Doc:      "Connections the generator keeps to the worker; with keep_alive false, requests at once.",
-		Pattern:  `^[1-9][0-9]*$`,
-		Examples: []string{"2", "16", "64"},
-		parse:    integerLevel(1, 10_000), integer: true, low: 1,
-	},
-	{
-		Name: FactorRate, Kind: DataPlane, Scope: ScopeLoad, Unit: "requests/s", Default: "1000", Numeric: true,
-		Doc:      "Requests scheduled a second over all connections (open loop); max sends as fast as the connections allow.",
-		Pattern:  `^(max|[0-9]+(\.[0-9]+)?)$`,
-		Examples: []string{"1000", "max"},
-		parse:    rateLevel,
-	},
-	choice(FactorArrival, ScopeLoad, ArrivalPoisson,
-		"How requests are spread over time: poisson (independent users), uniform (evenly spaced), or burst (all connections fire together, as fortio does by default). Means nothing at rate max.",
-		ArrivalPoisson, ArrivalUniform, ArrivalBurst),
-	choice(FactorProtocol, ScopeLoad, protocol.HTTP1,
-		"What the generator speaks to the worker.",
-		protocol.Names(nil)...),
-	{
-		Name: FactorPayload, Kind: DataPlane, Scope: ScopeLoad, Unit: "bytes", Default: "1KiB", Numeric: true,
-		Doc:      "Size of a request's body, with its unit: 1KiB is 1,024 bytes, 1kB is 1,000.",
-		Pattern:  `^[0-9]+(\.[0-9]+)?(B|kB|KiB|MB|MiB)$`,
-		Examples: []string{"0B", "1KiB", "64KiB"},
-		parse:    payloadLevel,
-	},
-	choice(FactorKeepAlive, ScopeLoad, "true",
-		"Whether connections live on after a request; false opens a new one for each.",
-		"true", "false"),
-	choice(FactorMTLS, ScopeServer, MTLSStrict,
-		"What the server's sidecar accepts: strict mutual TLS only, permissive also plain text, off plain text only. A client without a sidecar speaks plain text, so strict becomes permissive there.",
-		MTLSStrict, MTLSPermissive, MTLSOff),
-	choice(FactorTelemetry, ScopeProxies, TelemetryOff,
-		"What the sidecars report about every request: an access log as text or JSON, with or without the mesh's request metrics.",
-		TelemetryOff, TelemetryText, TelemetryJSON, TelemetryTextStats, TelemetryJSONStats),
-	{
-		Name: FactorConcurrency, Kind: DataPlane, Scope: ScopeProxies, Unit: "threads", Default: "2", Numeric: true,
-		Doc:      "Worker threads of each sidecar.",
-		Pattern:  `^[1-9][0-9]*$`,
-		Examples: []string{"1", "2", "4"},
-		parse:    integerLevel(1, 128), integer: true, low: 1,
-	},
-	{
-		Name: FactorCPULimit, Kind: DataPlane, Scope: ScopeProxies, Unit: "CPUs", Default: CPULimitNone, Numeric: true,
-		Doc:      "CPU limit of each sidecar's container, as Kubernetes writes it (500m, 2), or none.",
-		Pattern:  `^(none|[0-9]+(\.[0-9]+)?m?)$`,
-		Examples: []string{"none", "500m", "2"},
-		parse:    cpuLevel,
-	},
-	{
-		Name: FactorEnvoy, Kind: DataPlane, Scope: ScopeProxies, Default: EnvoyDefault,
-		Doc:      "Version of Envoy in the sidecars; default is the one the proxy image comes with.",
-		Pattern:  `^(default|[0-9]+\.[0-9]+\.[0-9]+)$`,
-		Examples: []string{"default", "1.39.0"},
-		parse:    envoyLevel,
-	},
-	interceptionFactor,
-	{
-		Name: FactorFilters, Kind: DataPlane, Scope: ScopeServer, Default: FiltersNone,
-		Doc:      filtersDoc,
-		Pattern:  filtersPattern(),
-		Examples: []string{"none", "lua", "authz-allow-100+jwt", "planted-200"},
-		parse:    filtersLevel,
-	},
+// Canonical returns the one spelling of a level.
+func (f Factor) Canonical(level string) (string, error) {
+	out, c := f.parse(level)
+	if c != nil {
+		return "", c
+	}
+	return out, nil
 }
 
-// dataEffective is a full cell of the data plane as it takes effect: strict
-// mutual TLS becomes permissive where the client has no sidecar to speak it.
-func dataEffective(cell record.Cell) record.Cell {
+// Value returns a level of a numeric factor as a number in the factor's unit;
+// false for levels that are words.
+func (f Factor) Value(level string) (float64, bool) {
+	switch {
+	case !f.Numeric:
+		return 0, false
+	case f.value != nil:
+		return f.value(level)
+	}
+	v, err := strconv.ParseFloat(level, 64)
+	return v, err == nil
+}
+
+// effective is a full cell as it takes effect.
+func effective(table []Factor, cell record.Cell) record.Cell {
 	out := cell.With(nil)
-	client, server := HasClientProxy(cell), HasServerProxy(cell)
-	for _, f := range factors {
-		none := false
-		switch f.Scope {
-		case ScopeProxies:
-			none = !client && !server
-		case ScopeServer:
-			none = !server
-		}
-		if none {
+	for _, f := range table {
+		switch {
+		case f.idle != nil && f.idle(cell):
 			out[f.Name] = NotApplicable
+		case f.becomes != nil:
+			out[f.Name] = f.becomes(cell)
 		}
-	}
-	if server && !client && out[FactorMTLS] == MTLSStrict {
-		out[FactorMTLS] = MTLSPermissive
-	}
-	if out[FactorRate] == RateMax {
-		out[FactorArrival] = NotApplicable
 	}
 	return out
-}
-
-// HasClientProxy reports whether a cell's load pod has a sidecar.
-func HasClientProxy(cell record.Cell) bool {
-	s := cell[FactorSidecars]
-	return s == SidecarsClient || s == SidecarsBoth
-}
-
-// HasServerProxy reports whether a cell's worker pod has a sidecar.
-func HasServerProxy(cell record.Cell) bool {
-	s := cell[FactorSidecars]
-	return s == SidecarsServer || s == SidecarsBoth
 }

@@ -11,9 +11,10 @@ const (
 	InterceptionNone     = "none"
 )
 
-var interceptionFactor = choice(FactorInterception, ScopeProxies, InterceptionRedirect,
+var interceptionFactor = ofProxies(choice(FactorInterception, ScopeProxies, InterceptionRedirect,
 	"How connections come to the sidecars: redirect is by packet filter rules in the pod, as Istio does by default; none has no such rules: the client speaks to its sidecar's listener on the loopback, and the Service leads to a port of the server's sidecar. For HTTP and gRPC without TLS of the generator's own.",
-	InterceptionRedirect, InterceptionNone)
+	InterceptionRedirect, InterceptionNone).
+	labelled(says("interception %s")).shortened(says("no-redirect")))
 
 // checkInterception finds what cannot do without redirection.
 func (d *decoder) checkInterception(s *Study) {

@@ -50,7 +50,7 @@ func (k Kind) Factors() []Factor {
 	case Resilience:
 		return scenarioFactors
 	}
-	return factors
+	return dataFactors
 }
 
 // Factor finds a factor of the kind. One name may stand for factors of two
@@ -67,15 +67,7 @@ func (k Kind) Factor(name string) (Factor, bool) {
 // Effective returns a full cell as it takes effect: factors that mean nothing
 // there become [NotApplicable], and levels that cannot hold become those that
 // do.
-func (k Kind) Effective(cell record.Cell) record.Cell {
-	switch k {
-	case ControlPlane:
-		return controlEffective(cell)
-	case Resilience:
-		return scenarioEffective(cell)
-	}
-	return dataEffective(cell)
-}
+func (k Kind) Effective(cell record.Cell) record.Cell { return effective(k.Factors(), cell) }
 
 // Matches reports whether a cell of a plan is one that partial describes:
 // putting partial over it changes nothing.

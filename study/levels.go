@@ -31,15 +31,6 @@ func choice(name string, scope Scope, def, doc string, levels ...string) Factor 
 		}}
 }
 
-// Canonical returns the one spelling of a level.
-func (f Factor) Canonical(level string) (string, error) {
-	out, c := f.parse(level)
-	if c != nil {
-		return "", c
-	}
-	return out, nil
-}
-
 func (c *complaint) Error() string { return c.msg }
 
 var (
@@ -207,38 +198,25 @@ type Levels struct {
 // LevelsOf reads the generator's part of a cell. It fails only for a cell
 // that did not come from a plan.
 func LevelsOf(cell record.Cell) (Levels, error) {
-	full := make(record.Cell, len(cell))
-	for _, f := range factors {
-		level := cell[f.Name]
-		if level == NotApplicable {
-			full[f.Name] = level
-			continue
-		}
-		c, err := f.Canonical(level)
-		if err != nil {
-			return Levels{}, fmt.Errorf("cell %s: %s: %w", cell.Key(), f.Name, err)
-		}
-		full[f.Name] = c
+	var out Levels
+	return out, bind(dataFactors, cell, &out)
+}
+
+func bytesValue(level string) (float64, bool) {
+	b, c := parseBytes(level)
+	return float64(b), c == nil
+}
+
+func cpuValue(level string) (float64, bool) {
+	text, milli := strings.CutSuffix(level, "m")
+	v, err := strconv.ParseFloat(text, 64)
+	if milli {
+		v /= 1000
 	}
-	out := Levels{
-		Sidecars:  full[FactorSidecars],
-		Arrival:   full[FactorArrival],
-		Protocol:  full[FactorProtocol],
-		KeepAlive: full[FactorKeepAlive] == "true",
-	}
-	var err error
-	if out.Connections, err = strconv.Atoi(full[FactorConnections]); err != nil {
-		return Levels{}, fmt.Errorf("cell %s: connections: %w", cell.Key(), err)
-	}
-	if full[FactorRate] != RateMax {
-		if out.RateRPS, err = strconv.ParseFloat(full[FactorRate], 64); err != nil {
-			return Levels{}, fmt.Errorf("cell %s: rate: %w", cell.Key(), err)
-		}
-	}
-	payload, c := parseBytes(full[FactorPayload])
-	if c != nil {
-		return Levels{}, fmt.Errorf("cell %s: payload: %w", cell.Key(), c)
-	}
-	out.PayloadBytes = int64(payload)
-	return out, nil
+	return v, err == nil
+}
+
+func secondsValue(level string) (float64, bool) {
+	t, c := parseDuration(level)
+	return t.Seconds(), c == nil
 }

@@ -22,10 +22,10 @@ func parseOK(t *testing.T, text string, sets ...string) *Study {
 
 func TestParseDefaults(t *testing.T) {
 	s := parseOK(t, minimal)
-	if len(s.Settings) != len(factors) {
-		t.Errorf("settings have %d factors, want all %d", len(s.Settings), len(factors))
+	if len(s.Settings) != len(dataFactors) {
+		t.Errorf("settings have %d factors, want all %d", len(s.Settings), len(dataFactors))
 	}
-	for _, f := range factors {
+	for _, f := range dataFactors {
 		if s.Settings[f.Name] != f.Default {
 			t.Errorf("%s = %q, want the default %q", f.Name, s.Settings[f.Name], f.Default)
 		}

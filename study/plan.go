@@ -249,16 +249,11 @@ func (p *Plan) Label(cell record.Cell) string {
 		if level == "" || level == NotApplicable {
 			continue
 		}
-		parts = append(parts, levelLabel(f.Factor, level))
-	}
-	if len(parts) == 0 && p.Study.Kind == ControlPlane {
-		return levelLabel(FactorProxies, cell[FactorProxies])
-	}
-	if len(parts) == 0 && p.Study.Kind == Resilience {
-		return levelLabel(FactorMesh, cell[FactorMesh])
+		parts = append(parts, p.Study.Kind.label(f.Factor, level))
 	}
 	if len(parts) == 0 {
-		return cell[FactorSidecars]
+		first := p.Study.Kind.Factors()[0]
+		return first.Label(cell[first.Name])
 	}
 	return strings.Join(parts, " · ")
 }

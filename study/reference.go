@@ -21,7 +21,7 @@ func Reference() string {
 		fmt.Fprintf(&b, "| %s | `%s` |\n", p.About(), strings.Join(p.Measures(), "`, `"))
 	}
 	b.WriteString("\n## Factors\n\n")
-	writeFactors(&b, factors)
+	writeFactors(&b, dataFactors)
 	writeParts(&b)
 	b.WriteString(referenceData)
 	b.WriteString("\n## Factors of the control plane\n\n")

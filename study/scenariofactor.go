@@ -1,7 +1,6 @@
 package study
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -38,78 +37,124 @@ const (
 // of a client carries the value n modulo HashKeys.
 const HashKeys = 1000
 
-// scenarioFactors are the factors of resilience, in the order reports use.
-var scenarioFactors = func() []Factor {
-	shared := func(name, doc, def string) Factor {
-		f := Factor{}
-		for _, of := range factors {
-			if of.Name == name {
-				f = of
-			}
-		}
-		if f.Kind = ""; doc != "" {
-			f.Doc = doc
-		}
-		if def != "" {
-			f.Default = def
-		}
-		return f
+// scenarioFactors is the table of the factors of resilience, in the order
+// reports use.
+var scenarioFactors = []Factor{
+	resilient(choice(FactorMesh, ScopeTopology, MeshIstio, "The mesh whose sidecars the pods have.", MeshNone, MeshIstio, MeshLinkerd).
+		labelled(says("%s", MeshNone, "no mesh")).
+		bound(into(func(l *ScenarioLevels) any { return &l.Mesh }))),
+	sharedRate(),
+	shared(dataFactors, FactorConnections, "Connections each client keeps.", "8").
+		bound(into(func(l *ScenarioLevels) any { return &l.Connections })),
+	shared(dataFactors, FactorArrival, "", "").
+		bound(into(func(l *ScenarioLevels) any { return &l.Arrival })),
+	resilient(choice(FactorProtocol, ScopeLoad, protocol.HTTP1, "What the clients speak to the first service.", protocol.Names(protocol.Calls)...).
+		phrased(says("over %s")).
+		bound(into(func(l *ScenarioLevels) any { return &l.Protocol }))),
+	shared(dataFactors, FactorPayload, "", "0B").
+		bound(into(func(l *ScenarioLevels) any { return &l.Payload })),
+	meshLever(FactorRetries, LevelDefault,
+		"Attempts that the mesh makes after one that failed: its own default, off, or a number.", `^(default|off|[1-9][0-9]?)$`, retriesLevel, "default", "off", "3").
+		labelled(retriesLabel),
+	ofRetries(meshLever(FactorRetryOn, LevelDefault,
+		"What the mesh takes for a failure to be tried again, as Istio's retryOn says it, with a comma between.", `^(default|[a-z0-9-]+(,[a-z0-9-]+)*)$`, retryOnLevel, "default", "5xx,reset,connect-failure").
+		labelled(says("retry on %s"))),
+	ofRetries(meshLever(FactorPerTryTimeout, LevelNone,
+		"How long an attempt of the mesh may take, or none.", durationPattern, timeoutLevel, "none", "250ms").
+		labelled(says("per-try timeout %s"))),
+	meshLever(FactorRequestTimeout, LevelNone,
+		"How long the mesh gives a request with all its attempts, or none.", durationPattern, timeoutLevel, "none", "1s").
+		labelled(says("timeout %s")),
+	meshLever(FactorOutlierDetection, LevelOff,
+		"When a proxy ejects an endpoint: off, or errors (consecutive 5xx), interval, ejection (time) and max (share of endpoints).",
+		`^(off|(errors|interval|ejection|max)=.*)$`, outlierLevel, LevelOff, "errors=5 interval=1s ejection=5s max=100%").
+		labelled(says("outlier detection %s")),
+	meshLever(FactorCircuitBreaker, LevelOff,
+		"What a proxy lets through to a service at once: off, or connections, pending (requests that wait), requests (active, HTTP/2) and retries.",
+		`^(off|(connections|pending|requests|retries)=.*)$`, breakerLevel, LevelOff, "connections=10 pending=5").
+		labelled(says("circuit breaker %s")),
+	meshed(choice(FactorLoadBalancer, ScopeMesh, LevelDefault, "How a proxy chooses an endpoint; ring_hash hashes the header x-meshtrial-key.",
+		LevelDefault, "round_robin", "least_request", "random", "ring_hash").
+		labelled(says("load balancer %s"))),
+	meshed(choice(FactorMTLS, ScopeServer, MTLSPermissive, "What the services' sidecars accept: strict (mutual TLS only), permissive (plain text too), off. Callers with a sidecar follow.",
+		MTLSStrict, MTLSPermissive, MTLSOff).
+		labelled(says("mTLS %s")).
+		bound(asSet(func(l *ScenarioLevels) *string { return &l.MTLS }))),
+	resilient(choice(FactorDrain, ScopeServer, "true", "Whether workers drain when they are told to end: they serve on for a while, not ready, then finish what is under way. Otherwise they end at once.", "true", "false").
+		labelled(onOff("drain")).
+		bound(into(func(l *ScenarioLevels) any { return &l.Drain }))),
+	shared(controlFactors, FactorDebounceAfter, "", "").bound(nil).
+		idleWhere(func(cell record.Cell) bool { return cell[FactorMesh] == MeshNone || cell[FactorMesh] == MeshLinkerd }),
+	resilient(controlText(FactorSkip, ScopeTimeline, LevelNone,
+		"Steps of the timeline that do not happen: none, or their names with a comma between. Variants differ by it in what happens.",
+		`^(none|[a-z0-9-]+(,[a-z0-9-]+)*)$`, skipLevel, LevelNone, "warned").
+		labelled(skipLabel)),
+}
+
+// resilient is a factor of resilience alone.
+func resilient(f Factor) Factor { f.Kind = Resilience; return f }
+
+// meshed is a factor that means nothing without a mesh.
+func meshed(f Factor) Factor {
+	return resilient(f).idleWhere(idleAt(FactorMesh, MeshNone))
+}
+
+// meshLever is a setting of the mesh.
+func meshLever(name, def, doc, pattern string, parse func(string) (string, *complaint), examples ...string) Factor {
+	return meshed(controlText(name, ScopeMesh, def, doc, pattern, parse, examples...))
+}
+
+// ofRetries is a factor that means nothing where the mesh makes no retries.
+func ofRetries(f Factor) Factor {
+	return f.idleWhere(func(cell record.Cell) bool {
+		return cell[FactorMesh] == MeshNone || cell[FactorRetries] == LevelOff
+	})
+}
+
+// shared is a factor of another kind's table that studies of resilience have
+// too, with a document and a default of its own unless they are "".
+func shared(table []Factor, name, doc, def string) Factor {
+	i := slices.IndexFunc(table, func(f Factor) bool { return f.Name == name })
+	f := table[i]
+	f.Kind = ""
+	if doc != "" {
+		f.Doc = doc
 	}
-	rate := shared(FactorRate, "Requests scheduled a second by all clients together (open loop).", "100")
-	rate.Examples = []string{"100", "1000"}
-	rate.parse = func(s string) (string, *complaint) {
+	if def != "" {
+		f.Default = def
+	}
+	return f
+}
+
+// sharedRate is the rate without max: a scenario needs to know how many
+// requests are due.
+func sharedRate() Factor {
+	f := shared(dataFactors, FactorRate, "Requests scheduled a second by all clients together (open loop).", "100")
+	f.Examples = []string{"100", "1000"}
+	f.parse = func(s string) (string, *complaint) {
 		if s == RateMax {
 			return "", complain("a number of requests a second", "a scenario needs a rate, max has none")
 		}
 		return rateLevel(s)
 	}
-	own := func(f Factor) Factor { f.Kind = Resilience; return f }
-	text := func(name string, scope Scope, def, doc, pattern string, parse func(string) (string, *complaint), examples ...string) Factor {
-		return own(controlText(name, scope, def, doc, pattern, parse, examples...))
-	}
-	return []Factor{
-		own(choice(FactorMesh, ScopeTopology, MeshIstio, "The mesh whose sidecars the pods have.", MeshNone, MeshIstio, MeshLinkerd)),
-		rate,
-		shared(FactorConnections, "Connections each client keeps.", "8"),
-		shared(FactorArrival, "", ""),
-		own(choice(FactorProtocol, ScopeLoad, protocol.HTTP1, "What the clients speak to the first service.", protocol.Names(protocol.Calls)...)),
-		shared(FactorPayload, "", "0B"),
-		text(FactorRetries, ScopeMesh, LevelDefault,
-			"Attempts that the mesh makes after one that failed: its own default, off, or a number.", `^(default|off|[1-9][0-9]?)$`, retriesLevel, "default", "off", "3"),
-		text(FactorRetryOn, ScopeMesh, LevelDefault,
-			"What the mesh takes for a failure to be tried again, as Istio's retryOn says it, with a comma between.", `^(default|[a-z0-9-]+(,[a-z0-9-]+)*)$`, retryOnLevel, "default", "5xx,reset,connect-failure"),
-		text(FactorPerTryTimeout, ScopeMesh, LevelNone,
-			"How long an attempt of the mesh may take, or none.", durationPattern, timeoutLevel, "none", "250ms"),
-		text(FactorRequestTimeout, ScopeMesh, LevelNone,
-			"How long the mesh gives a request with all its attempts, or none.", durationPattern, timeoutLevel, "none", "1s"),
-		text(FactorOutlierDetection, ScopeMesh, LevelOff,
-			"When a proxy ejects an endpoint: off, or errors (consecutive 5xx), interval, ejection (time) and max (share of endpoints).",
-			`^(off|(errors|interval|ejection|max)=.*)$`, outlierLevel, LevelOff, "errors=5 interval=1s ejection=5s max=100%"),
-		text(FactorCircuitBreaker, ScopeMesh, LevelOff,
-			"What a proxy lets through to a service at once: off, or connections, pending (requests that wait), requests (active, HTTP/2) and retries.",
-			`^(off|(connections|pending|requests|retries)=.*)$`, breakerLevel, LevelOff, "connections=10 pending=5"),
-		own(choice(FactorLoadBalancer, ScopeMesh, LevelDefault, "How a proxy chooses an endpoint; ring_hash hashes the header x-meshtrial-key.",
-			LevelDefault, "round_robin", "least_request", "random", "ring_hash")),
-		own(choice(FactorMTLS, ScopeServer, MTLSPermissive, "What the services' sidecars accept: strict (mutual TLS only), permissive (plain text too), off. Callers with a sidecar follow.",
-			MTLSStrict, MTLSPermissive, MTLSOff)),
-		own(choice(FactorDrain, ScopeServer, "true", "Whether workers drain when they are told to end: they serve on for a while, not ready, then finish what is under way. Otherwise they end at once.", "true", "false")),
-		shareControl(FactorDebounceAfter),
-		text(FactorSkip, ScopeTimeline, LevelNone,
-			"Steps of the timeline that do not happen: none, or their names with a comma between. Variants differ by it in what happens.",
-			`^(none|[a-z0-9-]+(,[a-z0-9-]+)*)$`, skipLevel, LevelNone, "warned"),
-	}
-}()
+	return f.bound(into(func(l *ScenarioLevels) any { return &l.RateRPS }))
+}
 
-// shareControl is a lever of the control plane that studies of resilience
-// have too.
-func shareControl(name string) Factor {
-	for _, f := range controlFactors {
-		if f.Name == name {
-			f.Kind = ""
-			return f
-		}
+func retriesLabel(level string) string {
+	switch level {
+	case LevelDefault:
+		return "default retries"
+	case LevelOff:
+		return "no retries"
 	}
-	panic("no factor " + name)
+	return counts("retry")(level)
+}
+
+func skipLabel(level string) string {
+	if level == LevelNone {
+		return "every step"
+	}
+	return "without " + strings.ReplaceAll(level, ",", ", ")
 }
 
 func retriesLevel(s string) (string, *complaint) {
@@ -270,25 +315,6 @@ func settingsLevel(s, example string, known ...setting) (string, *complaint) {
 	return strings.Join(out, " "), nil
 }
 
-// meshLevers mean nothing without a mesh.
-var meshLevers = []string{FactorRetries, FactorRetryOn, FactorPerTryTimeout, FactorRequestTimeout, FactorOutlierDetection, FactorCircuitBreaker, FactorLoadBalancer, FactorMTLS, FactorDebounceAfter}
-
-func scenarioEffective(cell record.Cell) record.Cell {
-	out := cell.With(nil)
-	switch {
-	case cell[FactorMesh] == MeshNone:
-		for _, name := range meshLevers {
-			out[name] = NotApplicable
-		}
-	case cell[FactorMesh] == MeshLinkerd:
-		out[FactorDebounceAfter] = NotApplicable
-	}
-	if cell[FactorRetries] == LevelOff {
-		out[FactorRetryOn], out[FactorPerTryTimeout] = NotApplicable, NotApplicable
-	}
-	return out
-}
-
 // ScenarioLevels is a cell of a study of resilience with its levels as
 // values.
 type ScenarioLevels struct {
@@ -305,24 +331,6 @@ type ScenarioLevels struct {
 // ScenarioOf reads a cell of a study of resilience. It fails only for a cell
 // that did not come from such a plan.
 func ScenarioOf(cell record.Cell) (ScenarioLevels, error) {
-	fail := func(name string, err error) (ScenarioLevels, error) {
-		return ScenarioLevels{}, fmt.Errorf("cell %s: %s: %w", cell.Key(), name, err)
-	}
-	out := ScenarioLevels{Mesh: cell[FactorMesh], Arrival: cell[FactorArrival], Protocol: cell[FactorProtocol], Drain: cell[FactorDrain] == "true"}
-	if out.MTLS = cell[FactorMTLS]; out.MTLS == NotApplicable {
-		out.MTLS = ""
-	}
-	var err error
-	if out.RateRPS, err = strconv.ParseFloat(cell[FactorRate], 64); err != nil {
-		return fail(FactorRate, err)
-	}
-	if out.Connections, err = strconv.Atoi(cell[FactorConnections]); err != nil {
-		return fail(FactorConnections, err)
-	}
-	payload, c := parseBytes(cell[FactorPayload])
-	if c != nil {
-		return fail(FactorPayload, c)
-	}
-	out.Payload = int64(payload)
-	return out, nil
+	var out ScenarioLevels
+	return out, bind(scenarioFactors, cell, &out)
 }

@@ -3,7 +3,6 @@ package study
 import (
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/invopop/jsonschema"
 
@@ -156,28 +155,3 @@ func (v toleranceValue) encode() *node {
 }
 
 func (v toleranceValue) schema() *jsonschema.Schema { return ratioValue(v).schema() }
-
-// Value returns a level of a numeric factor as a number in the factor's unit;
-// false for levels that are words.
-func (f Factor) Value(level string) (float64, bool) {
-	if !f.Numeric {
-		return 0, false
-	}
-	switch f.Name {
-	case FactorPayload:
-		b, c := parseBytes(level)
-		return float64(b), c == nil
-	case FactorCPULimit, FactorIstiodCPU, FactorIstiodCPURequest:
-		if text, ok := strings.CutSuffix(level, "m"); ok {
-			v, err := strconv.ParseFloat(text, 64)
-			return v / 1000, err == nil
-		}
-	case FactorDebounceAfter, FactorDebounceMax:
-		t, c := parseDuration(level)
-		return t.Seconds(), c == nil
-	case FactorIstiodMemory, FactorIstiodMemRequest:
-		return memoryBytes(level)
-	}
-	v, err := strconv.ParseFloat(level, 64)
-	return v, err == nil
-}

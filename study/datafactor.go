@@ -1,0 +1,188 @@
+package study
+
+import (
+	"strings"
+
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Names of the factors.
+const (
+	FactorSidecars    = "sidecars"
+	FactorConnections = "connections"
+	FactorRate        = "rate"
+	FactorArrival     = "arrival"
+	FactorProtocol    = "protocol"
+	FactorPayload     = "payload"
+	FactorKeepAlive   = "keep_alive"
+	FactorMTLS        = "mtls"
+	FactorTelemetry   = "telemetry"
+	FactorConcurrency = "concurrency"
+	FactorCPULimit    = "cpu_limit"
+	FactorEnvoy       = "envoy"
+)
+
+// Levels that code compares with.
+const (
+	SidecarsNone   = "none"
+	SidecarsServer = "server"
+	SidecarsClient = "client"
+	SidecarsBoth   = "both"
+
+	RateMax = "max" // as fast as the connections allow
+
+	ArrivalPoisson = "poisson"
+	ArrivalUniform = "uniform"
+	ArrivalBurst   = "burst"
+
+	MTLSStrict     = "strict"
+	MTLSPermissive = "permissive"
+	MTLSOff        = "off"
+
+	TelemetryOff       = "off"
+	TelemetryText      = "access-log-text"
+	TelemetryJSON      = "access-log-json"
+	TelemetryTextStats = "access-log-text+stats"
+	TelemetryJSONStats = "access-log-json+stats"
+
+	CPULimitNone = "none"
+	EnvoyDefault = "default" // the Envoy of the proxy image
+)
+
+// dataFactors is the table of the data plane's factors, in the order reports
+// use.
+var dataFactors = []Factor{
+	choice(FactorSidecars, ScopeTopology, SidecarsBoth,
+		"Which of the two pods has a sidecar.",
+		SidecarsNone, SidecarsServer, SidecarsClient, SidecarsBoth).
+		bound(into(func(l *Levels) any { return &l.Sidecars })).
+		subjected(sidecarsSubject),
+	Factor{
+		Name: FactorConnections, Kind: DataPlane, Scope: ScopeLoad, Unit: "connections", Default: "16", Numeric: true,
+		Doc:      "Connections the generator keeps to the worker; with keep_alive false, requests at once.",
+		Pattern:  `^[1-9][0-9]*$`,
+		Examples: []string{"2", "16", "64"},
+		parse:    integerLevel(1, 10_000), integer: true, low: 1,
+	}.labelled(counts("connection")).phrased(after("at", counts("connection"))).
+		bound(into(func(l *Levels) any { return &l.Connections })),
+	Factor{
+		Name: FactorRate, Kind: DataPlane, Scope: ScopeLoad, Unit: "requests/s", Default: "1000", Numeric: true,
+		Doc:      "Requests scheduled a second over all connections (open loop); max sends as fast as the connections allow.",
+		Pattern:  `^(max|[0-9]+(\.[0-9]+)?)$`,
+		Examples: []string{"1000", "max"},
+		parse:    rateLevel, plain: &plainNumber{max: maxRate, word: RateMax},
+	}.labelled(says("%s rps", RateMax, "max rate")).phrased(grouped(says("at %s requests a second", RateMax, "as fast as possible"))).
+		bound(into(func(l *Levels) any { return &l.RateRPS })),
+	choice(FactorArrival, ScopeLoad, ArrivalPoisson,
+		"How requests are spread over time: poisson (independent users), uniform (evenly spaced), or burst (all connections fire together, as fortio does by default). Means nothing at rate max.",
+		ArrivalPoisson, ArrivalUniform, ArrivalBurst).
+		phrased(says("with %s arrivals", ArrivalPoisson, "with Poisson arrivals")).
+		idleWhere(func(cell record.Cell) bool { return cell[FactorRate] == RateMax }).
+		bound(into(func(l *Levels) any { return &l.Arrival })),
+	choice(FactorProtocol, ScopeLoad, protocol.HTTP1,
+		"What the generator speaks to the worker.",
+		protocol.Names(nil)...).
+		phrased(says("over %s")).
+		bound(into(func(l *Levels) any { return &l.Protocol })),
+	Factor{
+		Name: FactorPayload, Kind: DataPlane, Scope: ScopeLoad, Unit: "bytes", Default: "1KiB", Numeric: true,
+		Doc:      "Size of a request's body, with its unit: 1KiB is 1,024 bytes, 1kB is 1,000.",
+		Pattern:  `^[0-9]+(\.[0-9]+)?(B|kB|KiB|MB|MiB)$`,
+		Examples: []string{"0B", "1KiB", "64KiB"},
+		parse:    payloadLevel, value: bytesValue,
+	}.phrased(says("with payloads of %s bytes")).
+		bound(into(func(l *Levels) any { return &l.PayloadBytes })),
+	choice(FactorKeepAlive, ScopeLoad, "true",
+		"Whether connections live on after a request; false opens a new one for each.",
+		"true", "false").
+		labelled(says("new connections", "true", "keep-alive")).
+		bound(into(func(l *Levels) any { return &l.KeepAlive })),
+	ofServer(choice(FactorMTLS, ScopeServer, MTLSStrict,
+		"What the server's sidecar accepts: strict mutual TLS only, permissive also plain text, off plain text only. A client without a sidecar speaks plain text, so strict becomes permissive there.",
+		MTLSStrict, MTLSPermissive, MTLSOff).
+		labelled(says("mTLS %s")).becoming(mtlsBecomes)),
+	ofProxies(choice(FactorTelemetry, ScopeProxies, TelemetryOff,
+		"What the sidecars report about every request: an access log as text or JSON, with or without the mesh's request metrics.",
+		TelemetryOff, TelemetryText, TelemetryJSON, TelemetryTextStats, TelemetryJSONStats).
+		labelled(says("telemetry %s")).shortened(strings.NewReplacer("access-log-", "log-", "+", "-").Replace)),
+	ofProxies(Factor{
+		Name: FactorConcurrency, Kind: DataPlane, Unit: "threads", Default: "2", Numeric: true,
+		Doc:      "Worker threads of each sidecar.",
+		Pattern:  `^[1-9][0-9]*$`,
+		Examples: []string{"1", "2", "4"},
+		parse:    integerLevel(1, 128), integer: true, low: 1,
+	}.labelled(counts("thread")).phrased(says("with %s proxy threads")).shortened(says("c%s"))),
+	ofProxies(Factor{
+		Name: FactorCPULimit, Kind: DataPlane, Unit: "CPUs", Default: CPULimitNone, Numeric: true,
+		Doc:      "CPU limit of each sidecar's container, as Kubernetes writes it (500m, 2), or none.",
+		Pattern:  `^(none|[0-9]+(\.[0-9]+)?m?)$`,
+		Examples: []string{"none", "500m", "2"},
+		parse:    cpuLevel, value: cpuValue, plain: &plainNumber{},
+	}.labelled(says("CPU limit %s")).shortened(says("cpu%s"))),
+	ofProxies(Factor{
+		Name: FactorEnvoy, Kind: DataPlane, Default: EnvoyDefault,
+		Doc:      "Version of Envoy in the sidecars; default is the one the proxy image comes with.",
+		Pattern:  `^(default|[0-9]+\.[0-9]+\.[0-9]+)$`,
+		Examples: []string{"default", "1.39.0"},
+		parse:    envoyLevel,
+	}.labelled(says("Envoy %s")).shortened(func(level string) string { return "envoy" + strings.ReplaceAll(level, ".", "-") })),
+	interceptionFactor,
+	ofServer(Factor{
+		Name: FactorFilters, Kind: DataPlane, Default: FiltersNone,
+		Doc:      filtersDoc,
+		Pattern:  filtersPattern(),
+		Examples: []string{"none", "lua", "authz-allow-100+jwt", "planted-200"},
+		parse:    filtersLevel,
+	}.labelled(filtersLabel).shortened(func(level string) string { return strings.ReplaceAll(level, partSeparator, "-") })),
+}
+
+// ofProxies is a factor of the sidecars of both pods.
+func ofProxies(f Factor) Factor {
+	f.Scope = ScopeProxies
+	return f.idleWhere(func(cell record.Cell) bool { return !HasClientProxy(cell) && !HasServerProxy(cell) })
+}
+
+// ofServer is a factor of the server's sidecar.
+func ofServer(f Factor) Factor {
+	f.Scope = ScopeServer
+	return f.idleWhere(func(cell record.Cell) bool { return !HasServerProxy(cell) })
+}
+
+// mtlsBecomes is permissive for strict mutual TLS where the client has no
+// sidecar to speak it.
+func mtlsBecomes(cell record.Cell) string {
+	if level := cell[FactorMTLS]; level != MTLSStrict || HasClientProxy(cell) || !HasServerProxy(cell) {
+		return level
+	}
+	return MTLSPermissive
+}
+
+func sidecarsSubject(level string) (name string, many bool) {
+	switch level {
+	case SidecarsBoth:
+		return "both sidecars", true
+	case SidecarsServer, SidecarsClient:
+		return "the " + level + "'s sidecar", false
+	}
+	return FactorSidecars + " " + level, false
+}
+
+func filtersLabel(level string) string {
+	if level == FiltersNone {
+		return "no filters"
+	}
+	return strings.ReplaceAll(level, partSeparator, " + ")
+}
+
+// HasClientProxy reports whether a cell's load pod has a sidecar.
+func HasClientProxy(cell record.Cell) bool {
+	s := cell[FactorSidecars]
+	return s == SidecarsClient || s == SidecarsBoth
+}
+
+// HasServerProxy reports whether a cell's worker pod has a sidecar.
+func HasServerProxy(cell record.Cell) bool {
+	s := cell[FactorSidecars]
+	return s == SidecarsServer || s == SidecarsBoth
+}

@@ -1,0 +1,34 @@
+package study
+
+import "github.com/meshtrial/meshtrial/record"
+
+// What a table of factors adds to one, besides what it is.
+
+func (f Factor) labelled(say func(string) string) Factor { f.label = say; return f }
+
+func (f Factor) phrased(say func(string) string) Factor { f.phrase = say; return f }
+
+func (f Factor) subjected(say func(string) (string, bool)) Factor { f.subject = say; return f }
+
+func (f Factor) shortened(say func(string) string) Factor { f.short = say; return f }
+
+func (f Factor) idleWhere(idle func(record.Cell) bool) Factor { f.idle = idle; return f }
+
+func (f Factor) becoming(level func(record.Cell) string) Factor { f.becomes = level; return f }
+
+func (f Factor) bound(to func(any, Factor, string) error) Factor { f.bind = to; return f }
+
+// numeric makes a factor one of numbers in a unit; value reads them where they
+// are no plain numbers.
+func (f Factor) numeric(unit string, value func(string) (float64, bool)) Factor {
+	f.Numeric, f.Unit, f.value = true, unit, value
+	return f
+}
+
+// orPlain lets files write levels as plain numbers too.
+func (f Factor) orPlain() Factor { f.plain = &plainNumber{}; return f }
+
+// idleAt says that a factor means nothing where another has this level.
+func idleAt(factor, level string) func(record.Cell) bool {
+	return func(cell record.Cell) bool { return cell[factor] == level }
+}

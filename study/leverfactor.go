@@ -1,0 +1,80 @@
+package study
+
+// leverFactors are the settings of istiod and of the mesh that a study of the
+// control plane can vary.
+var leverFactors = []Factor{
+	controlChoice(FactorSidecarScope, ScopeMesh, SidecarScopeNone,
+		"Where a Sidecar resource stands: none, one for the mesh in its root namespace, one in control.scope_namespace, or one for a workload there.",
+		SidecarScopeNone, SidecarScopeMesh, SidecarScopeNamespace, SidecarScopeWorkload).
+		labelled(says("Sidecar of %s", SidecarScopeNone, "no Sidecar")).
+		bound(into(func(l *ControlLevels) any { return &l.SidecarScope })),
+	controlText(FactorSidecarHosts, ScopeMesh, "./*,istio-system/*",
+		"Egress hosts of the Sidecar resource, as namespace/name, with a comma between them.",
+		`^[^/, ]+/[^/, ]+(,[^/, ]+/[^/, ]+)*$`, hostsLevel, "./*,istio-system/*", "istio-system/*,prometheus/*").
+		labelled(says("egress %s")).idleWhere(idleAt(FactorSidecarScope, SidecarScopeNone)),
+	controlChoice(FactorOutboundPolicy, ScopeMesh, OutboundAllowAny,
+		"outboundTrafficPolicy: whether proxies pass on what they have no configuration for; of the Sidecar resource, or of the mesh where there is none.",
+		OutboundAllowAny, OutboundRegistryOnly),
+	controlChoice(FactorExportTo, ScopeMesh, "*",
+		"Where Services, VirtualServices and DestinationRules are visible that do not say so: everywhere (*), in their own namespace (.), nowhere (~).",
+		"*", ".", "~").labelled(says("exportTo %s")).
+		bound(into(func(l *ControlLevels) any { return &l.ExportTo })),
+	controlText(FactorDiscoverySelectors, ScopeMesh, LevelNone,
+		"Namespaces that istiod watches, by a label they have (key=value) or do not have (key!=value); none for all.",
+		`^(none|[^=! ]+!?=[^=! ]*)$`, selectorLevel, "none", "istio-discovery=enabled", "team!=other").
+		labelled(says("namespaces with %s", LevelNone, "all namespaces")).
+		bound(read(func(l *ControlLevels) **Selector { return &l.DiscoverySelectors }, parseSelector)),
+	controlChoice(FactorDNSCapture, ScopeMesh, "false",
+		"Whether sidecars answer DNS themselves, for which istiod sends them a table of names.", "true", "false").
+		labelled(onOff("DNS capture")).
+		bound(into(func(l *ControlLevels) any { return &l.DNSCapture })),
+
+	controlText(FactorDebounceAfter, ScopeIstiod, "100ms",
+		"PILOT_DEBOUNCE_AFTER: how long istiod waits for more changes after one.", durationPattern, debounceLevel, "100ms", "2500ms").
+		numeric("s", secondsValue).labelled(says("debounce %s")).
+		bound(into(func(l *ControlLevels) any { return &l.DebounceAfter })),
+	controlText(FactorDebounceMax, ScopeIstiod, "10s",
+		"PILOT_DEBOUNCE_MAX: how long istiod waits at most while more changes come. Proved by the environment of the running istiod alone.", durationPattern, debounceLevel, "10s").
+		numeric("s", secondsValue).labelled(says("debounce at most %s")).
+		bound(into(func(l *ControlLevels) any { return &l.DebounceMax })),
+	controlChoice(FactorEDSDebounce, ScopeIstiod, "true",
+		"PILOT_ENABLE_EDS_DEBOUNCE: whether changes of endpoints are debounced too.", "true", "false").
+		labelled(onOff("EDS debounce")).
+		bound(into(func(l *ControlLevels) any { return &l.EDSDebounce })),
+	controlText(FactorPushThrottle, ScopeIstiod, LevelDefault,
+		"PILOT_PUSH_THROTTLE: proxies pushed to at a time. Proved by the environment of the running istiod alone, which shows it nowhere.", `^(default|[1-9][0-9]*)$`, orInteger(LevelDefault, 1, 10_000), "default", "100").
+		numeric("", nil).orPlain().labelled(says("push throttle %s")),
+	controlText(FactorRequestLimit, ScopeIstiod, LevelDefault,
+		"PILOT_MAX_REQUESTS_PER_SECOND: new streams and requests istiod takes a second. Proved by the environment of the running istiod alone, which shows it nowhere.", `^(default|[0-9]+(\.[0-9]+)?)$`, orNumber(LevelDefault, 1_000_000), "default", "100").
+		numeric("requests/s", nil).orPlain().labelled(says("request limit %s")),
+	count(FactorIstiodReplicas, ScopeIstiod, "1", "replicas", "Replicas of istiod.", 1, "1", "2").
+		labelled(counts("replica")).
+		bound(into(func(l *ControlLevels) any { return &l.IstiodReplicas })),
+	controlText(FactorIstiodCPU, ScopeIstiod, LevelNone,
+		"CPU limit of istiod as Kubernetes writes it, or none.", `^(none|[0-9]+(\.[0-9]+)?m?)$`, cpuLevel, "none", "1", "500m").
+		numeric("CPUs", cpuValue).orPlain().labelled(says("istiod CPU %s")),
+	controlText(FactorIstiodMemory, ScopeIstiod, LevelNone,
+		"Memory limit of istiod as Kubernetes writes it, or none.", `^(none|[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|k|M|G)?)$`, memoryLevel, "none", "1536Mi", "2Gi").
+		numeric("bytes", memoryBytes).labelled(says("istiod memory %s")),
+	controlText(FactorIstiodCPURequest, ScopeIstiod, LevelDefault,
+		"CPU request of istiod as Kubernetes writes it; default as the mesh was installed. It decides where istiod fits, and its share where CPU is short.",
+		`^(default|[0-9]+(\.[0-9]+)?m?)$`, orDefault(cpuLevel), "default", "1", "500m").
+		numeric("CPUs", cpuValue).orPlain().labelled(says("istiod CPU request %s")),
+	controlText(FactorIstiodMemRequest, ScopeIstiod, LevelDefault,
+		"Memory request of istiod as Kubernetes writes it; default as the mesh was installed.",
+		`^(default|[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|k|M|G)?)$`, orDefault(memoryLevel), "default", "1Gi").
+		numeric("bytes", memoryBytes).labelled(says("istiod memory request %s")),
+	controlChoice(FactorDelta, ScopeMesh, "true",
+		"ISTIO_DELTA_XDS: whether real sidecars are told to speak delta xDS; simulated ones do what factor xds says.", "true", "false").
+		labelled(onOff("sidecars' delta")),
+	controlChoice(FactorXDSCache, ScopeIstiod, "true",
+		"PILOT_ENABLE_XDS_CACHE: whether istiod keeps generated resources.", "true", "false").
+		labelled(onOff("XDS cache")),
+	controlText(FactorIstiodEnv, ScopeIstiod, LevelNone,
+		"More of istiod's environment, NAME=VALUE with semicolons between them; a variable that is a lever goes by the lever's name.",
+		`^(none|[A-Za-z_][A-Za-z0-9_]*=[^;]*(;[A-Za-z_][A-Za-z0-9_]*=[^;]*)*)$`, envLevel, "none", "PILOT_ENABLE_CDS_CACHE=false").
+		labelled(says("%s", LevelNone, "environment as installed")),
+	controlText(FactorIstiod, ScopeIstiod, LevelDefault,
+		"Image of istiod; default is the one the mesh was installed with.", `^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`, imageLevel, "default", "docker.io/istio/pilot:1.30.0").
+		labelled(says("istiod %s")),
+}
