@@ -138,7 +138,7 @@ const apiServerPause = 10 * time.Second
 // istiod and the sidecars stay connected. That half of the sidecars read
 // slowly holds up only those.
 func (b *bench) testAPIServerStops(t *testing.T) {
-	status, err := local.GetStatus("")
+	status, err := local.GetStatus(filepath.Dir(b.lab.Kubeconfig()))
 	if err != nil {
 		t.Fatal(err)
 	}

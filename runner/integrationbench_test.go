@@ -29,7 +29,7 @@ import (
 )
 
 // TestMain has the tests share a lab.
-func TestMain(m *testing.M) { os.Exit(labtest.Sharing(m, "--envoy", otherEnvoy).Run()) }
+func TestMain(m *testing.M) { os.Exit(labtest.Sharing(m).Run()) }
 
 // bench is a local lab, and the program that runs studies in it.
 type bench struct {
@@ -43,7 +43,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	m, l := labtest.Shared(t)
-	b := &bench{program: m.Program, dir: t.TempDir(), env: os.Environ(), lab: l}
+	b := &bench{program: m.Program, dir: t.TempDir(), env: m.Env(t), lab: l}
 	var err error
 	if b.kube, err = kubernetes.NewForConfig(b.lab.RESTConfig()); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func newBench(t *testing.T) *bench {
 }
 
 // otherEnvoy is a version beside the default one.
-const otherEnvoy = "1.39.0"
+const otherEnvoy = labtest.OtherEnvoy
 
 func (b *bench) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(b.program, args...)

@@ -7,8 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/lab/local"
 )
 
 // A mesh is installed into a cluster that a kubeconfig reaches, refused where
@@ -22,7 +25,15 @@ func TestInstallIntoCluster(t *testing.T) {
 			t.Fatalf("lab down: exit code %d, %s", code, said)
 		}
 	}
+	clean, err := leakcheck.Take(leakcheck.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	l := m.Up(t, "--mesh", "none")
+	status, err := local.GetStatus(m.State())
+	if err != nil {
+		t.Fatal(err)
+	}
 	kubeconfig := l.Kubeconfig()
 	run := func(want int, says string, args ...string) {
 		t.Helper()
@@ -66,4 +77,9 @@ func TestInstallIntoCluster(t *testing.T) {
 	if got := kubectl("get", "namespaces", "-o", "name"); strings.Contains(got, "istio") || strings.Contains(got, "linkerd") {
 		t.Errorf("what was refused made something: %s", got)
 	}
+	// Nothing is left of a lab that is taken down while all of it runs.
+	if code, said := m.Run(t, "lab", "down"); code != 0 {
+		t.Fatalf("lab down: exit code %d, %s", code, said)
+	}
+	leakcheck.Check(t, clean, leakcheck.Options{Only: []string{"meshtrial-" + status.ID, "mtrial-" + status.ID, m.State()}}, 20*time.Second)
 }

@@ -36,6 +36,8 @@ type Options struct {
 	// one of these words: on a machine that others use too, the names of the
 	// test's own cgroups and interfaces.
 	Only []string
+	// But, if set, names what of that belongs to others, at the moment.
+	But func() []string
 	// Sysctls are files below /proc/sys whose value must not change.
 	Sysctls []string
 }
@@ -49,6 +51,7 @@ var HostFolders = []string{"/etc", "/opt", "/usr/libexec", "/var/lib/cni", "/var
 type Snapshot struct {
 	kinds map[string]map[string]bool
 	only  []string
+	but   []string
 }
 
 // narrowed are the kinds to which Options.Only applies.
@@ -57,6 +60,9 @@ var narrowed = []string{"process", "namespace", "cgroup", "interface", "route", 
 // Take lists what the machine has now.
 func Take(o Options) (*Snapshot, error) {
 	s := &Snapshot{kinds: map[string]map[string]bool{}, only: o.Only}
+	if o.But != nil {
+		s.but = o.But()
+	}
 	if o.Files == nil {
 		o.Files = HostFolders
 	}
@@ -97,7 +103,8 @@ func (s *Snapshot) counts(kind, what string) bool {
 	if len(s.only) == 0 || !slices.Contains(narrowed, kind) {
 		return true
 	}
-	return slices.ContainsFunc(s.only, func(word string) bool { return strings.Contains(what, word) })
+	has := func(word string) bool { return strings.Contains(what, word) }
+	return slices.ContainsFunc(s.only, has) && !slices.ContainsFunc(s.but, has)
 }
 
 // Check fails a test for everything that is new since before, after giving

@@ -63,6 +63,11 @@ func TestProcessesAndListeners(t *testing.T) {
 	if len(keep(found, "listener")) == 0 {
 		t.Errorf("the listener was not found in %q", found)
 	}
+	others := o
+	others.But = func() []string { return []string{"sleep 4711"} }
+	if found := keep(take(t, others).New(before), "sleep 4711"); len(found) > 0 {
+		t.Errorf("what is others' is found: %q", found)
+	}
 	listener.Close()
 	cmd.Process.Kill()
 	cmd.Wait()

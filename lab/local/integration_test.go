@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,108 +17,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/meshtrial/meshtrial/errs"
-	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 )
-
-// bench is a machine's worth of tools for these tests: the meshtrial program
-// and a state folder of its own.
-type bench struct {
-	labtest.Machine
-	state  string
-	before *leakcheck.Snapshot
-}
-
-func newBench(t *testing.T) *bench {
-	t.Helper()
-	m := labtest.New(t)
-	b := &bench{Machine: m, state: filepath.Join(os.Getenv("XDG_STATE_HOME"), "meshtrial", "lab")}
-	var err error
-	if b.before, err = leakcheck.Take(b.leaks()); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// leaks looks for what labs with these ids could leave.
-func (b *bench) leaks(ids ...string) leakcheck.Options {
-	only := []string{b.state}
-	for _, id := range ids {
-		only = append(only, "meshtrial-"+id)
-	}
-	return leakcheck.Options{Only: only}
-}
-
-// up starts a lab with the program.
-func (b *bench) up(t *testing.T, args ...string) *local.Lab {
-	t.Helper()
-	began := time.Now()
-	if code, out := b.Run(t, append([]string{"lab", "up"}, args...)...); code != 0 {
-		t.Fatalf("lab up: exit code %d\n%s", code, out)
-	}
-	l, err := local.Open("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("lab up in %.1f s, the command took %.1f s", l.UpTime().Seconds(), time.Since(began).Seconds())
-	return l
-}
-
-// down takes the lab down with the program and checks that nothing is left.
-func (b *bench) down(t *testing.T, ids ...string) {
-	t.Helper()
-	began := time.Now()
-	if code, out := b.Run(t, "lab", "down"); code != 0 {
-		t.Fatalf("lab down: exit code %d\n%s", code, out)
-	}
-	t.Logf("lab down in %.1f s", time.Since(began).Seconds())
-	leakcheck.Check(t, b.before, b.leaks(ids...), 20*time.Second)
-	left, err := os.ReadDir(b.state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range left {
-		if entry.Name() != "lock" {
-			t.Errorf("left in the state folder: %s", entry.Name())
-		}
-	}
-}
-
-// kubectl runs the lab's kubectl.
-func kubectl(t *testing.T, stdin string, args ...string) string {
-	t.Helper()
-	out, err := tryKubectl(stdin, args...)
-	if err != nil {
-		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return out
-}
-
-func tryKubectl(stdin string, args ...string) (string, error) {
-	status, err := local.GetStatus("")
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.Command(filepath.Join(local.ToolsDir(""), "kubectl"), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+status.Kubeconfig)
-	cmd.Stdin = strings.NewReader(stdin)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
-// eventually repeats check until it succeeds.
-func eventually(t *testing.T, limit time.Duration, what string, check func() error) {
-	t.Helper()
-	var err error
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if err = check(); err == nil {
-			return
-		}
-	}
-	t.Fatalf("%s: not within %s: %v", what, limit, err)
-}
 
 // serverYAML is a Deployment and Service that answer "hello" on port 8080:
 // the sidecar's own Envoy with a configuration of its own.
@@ -200,15 +101,15 @@ func TestLab(t *testing.T) {
 		}
 	})
 	t.Run("files are the owner's alone", func(t *testing.T) {
-		filepath.WalkDir(b.state, func(path string, entry os.DirEntry, err error) error {
+		filepath.WalkDir(b.State(), func(path string, entry os.DirEntry, err error) error {
 			if err != nil {
 				return nil
 			}
 			info, err := entry.Info()
-			if err == nil && entry.IsDir() && path == filepath.Join(b.state, status.ID) && info.Mode().Perm()&0o077 != 0 {
+			if err == nil && entry.IsDir() && path == filepath.Join(b.State(), status.ID) && info.Mode().Perm()&0o077 != 0 {
 				t.Errorf("%s has mode %v", path, info.Mode())
 			}
-			if path == filepath.Join(b.state, "kubeconfig") && info.Mode().Perm()&0o077 != 0 {
+			if path == filepath.Join(b.State(), "kubeconfig") && info.Mode().Perm()&0o077 != 0 {
 				t.Errorf("%s has mode %v", path, info.Mode())
 			}
 			return nil
@@ -228,7 +129,7 @@ func TestLab(t *testing.T) {
 			switch kind {
 			case "process", "namespace", "cgroup": // the lab's own
 			case "interface", "route":
-				if !strings.HasSuffix(found, "meshtrial-"+status.ID) {
+				if !strings.HasSuffix(found, "mtrial-"+status.ID) {
 					t.Error(found)
 				}
 			default: // a listener, a mount, a rule, a file
@@ -253,6 +154,8 @@ func TestLab(t *testing.T) {
 	t.Run("istioctl", func(t *testing.T) { proxyStatus(t, ctx, l) })
 	t.Run("simulated node", func(t *testing.T) { simulatedNode(t) })
 	t.Run("as a stranger's cluster", func(t *testing.T) { strangersCluster(t, ctx, l) })
+	t.Run("parts die", func(t *testing.T) { killParts(t, l, chance(t)) })
+	t.Run("the node dies", func(t *testing.T) { killNode(t) })
 	b.down(t, status.ID)
 }
 

@@ -1,0 +1,50 @@
+package labtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/meshtrial/meshtrial/lab/local"
+)
+
+// goneTime bounds the wait for a namespace to go.
+const goneTime = 4 * time.Minute
+
+// Namespace has a namespace that the test makes taken away at its end, pods
+// without their time to end, so that the lab's next test finds none of it.
+func Namespace(t *testing.T, l *local.Lab, name string) {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(l.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), goneTime)
+		defer cancel()
+		now := int64(0)
+		namespaces := kube.CoreV1().Namespaces()
+		for deleted := false; ; time.Sleep(100 * time.Millisecond) {
+			var refused error // or not answered by a busy API server
+			if !deleted {
+				refused = errors.Join(kube.AppsV1().Deployments(name).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
+					kube.CoreV1().Pods(name).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}),
+					namespaces.Delete(ctx, name, metav1.DeleteOptions{}))
+				deleted = refused == nil
+			}
+			_, err := namespaces.Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return
+			}
+			if ctx.Err() != nil {
+				t.Errorf("namespace %s does not go: %v", name, errors.Join(refused, err))
+				return
+			}
+		}
+	})
+}

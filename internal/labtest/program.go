@@ -1,0 +1,96 @@
+package labtest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/lab/local"
+)
+
+// programVariable names a program that is known to be current.
+const programVariable = "MESHTRIAL_PROGRAM"
+
+// built is the program as this process has built it.
+var built struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+// Program returns the path of the meshtrial program, built by `make build`
+// from the sources as they are. It skips the test without root, with which
+// everything that the program does to a machine is done.
+func Program(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a local lab takes root")
+	}
+	root := repository(t)
+	built.once.Do(func() {
+		if built.path = os.Getenv(programVariable); built.path == "" {
+			built.path, built.err = build(root)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return built.path
+}
+
+// build makes the program; of several packages' tests one after the other.
+func build(root string) (string, error) {
+	folder := filepath.Join(root, "bin")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	lock, err := os.Open(folder)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return "", fmt.Errorf("lock %s: %w", folder, err)
+	}
+	cmd := exec.Command("make", "--no-print-directory", "-C", root, "build")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("make build: %w\n%s", err, out)
+	}
+	return filepath.Join(folder, "meshtrial"), nil
+}
+
+// stale tells whether the lab of a state folder was started by another program
+// than this: its pods' image is that one.
+func stale(state, program string) (bool, error) {
+	status, err := local.GetStatus(state)
+	if err != nil {
+		return false, err
+	}
+	started, err := digest(fmt.Sprintf("/proc/%d/exe", status.InitPID))
+	if err != nil {
+		return false, err
+	}
+	now, err := digest(program)
+	return !bytes.Equal(started, now), err
+}
+
+func digest(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return nil, err
+	}
+	return sum.Sum(nil), nil
+}

@@ -1,0 +1,206 @@
+//go:build integration || verify
+
+package local_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/lab/local"
+)
+
+// victims are programs of a lab that get killed.
+var victims = []string{"kube-apiserver", "kubelet", "containerd", "etcd", "pilot-discovery", "envoy",
+	"kube-controller-manager", "kube-scheduler", "kube-proxy", "containerd-shim-runc-v2", "pilot-agent", "coredns"}
+
+// chance is the test's.
+func chance(t *testing.T) *rand.Rand { return rand.New(rand.NewPCG(labtest.Seed(t), 1)) }
+
+// pidsOf lists the processes of a lab, by its cgroup, that run a program.
+func pidsOf(id, program string) []int {
+	var pids []int
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		groups, _ := os.ReadFile(dir + "/cgroup")
+		if !strings.Contains(string(groups), "/meshtrial-"+id) {
+			continue
+		}
+		command, _ := os.ReadFile(dir + "/cmdline")
+		name, _, _ := strings.Cut(string(command), "\x00")
+		if filepath.Base(name) == program {
+			pid, _ := strconv.Atoi(filepath.Base(dir))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// killParts kills four parts of a lab at random moments, and waits until it has
+// mended itself.
+func killParts(t *testing.T, l *local.Lab, random *rand.Rand) {
+	t.Helper()
+	status, err := local.GetStatus("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, strings.NewReplacer("PROXY", l.Images().Proxy).Replace(meshedYAML), "apply", "-f", "-")
+	kubectl(t, "", "rollout", "status", "deploy/app", "-n", "killed", "--timeout=180s")
+	for range 4 {
+		victim := victims[random.IntN(len(victims))]
+		pids := pidsOf(status.ID, victim)
+		for end := time.Now().Add(time.Minute); len(pids) == 0; pids = pidsOf(status.ID, victim) {
+			if time.Now().After(end) {
+				t.Fatal("nothing to kill")
+			}
+			time.Sleep(time.Second) // it is being restarted; another may run
+			victim = victims[random.IntN(len(victims))]
+		}
+		if err := unix.Kill(pids[random.IntN(len(pids))], unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("killed %s", victim)
+		time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond)
+	}
+	mended(t, l)
+}
+
+// killNode kills the whole node.
+func killNode(t *testing.T) {
+	t.Helper()
+	status, err := local.GetStatus("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(status.InitPID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, "the status says that the lab is dead", func() error {
+		if status, err := local.GetStatus(""); err != nil || status.State != local.StateDead {
+			return fmt.Errorf("%+v, %v", status, err)
+		}
+		return nil
+	})
+}
+
+// killStart kills a `lab up` at a random moment, takes down what there is, and
+// checks that nothing is left on the host of any lab but those of others.
+func (b *bench) killStart(t *testing.T, random *rand.Rand) {
+	t.Helper()
+	cmd := b.Command(t, "lab", "up")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	moment := time.Duration(random.IntN(8000)) * time.Millisecond
+	time.Sleep(moment)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	t.Logf("killed lab up after %s", moment)
+	b.down(t)
+	leakcheck.Check(t, b.before, leakcheck.Options{Only: []string{"meshtrial-", "mtrial-"}, But: othersLabs}, 20*time.Second)
+}
+
+var labName = regexp.MustCompile(`/meshtrial(-[0-9a-f]{6})`)
+
+// othersLabs are the ends of the names of the labs whose inits run, here those of other
+// tests.
+func othersLabs() []string {
+	var names []string
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range lines {
+		line, _ := os.ReadFile(path) // a process may end at any time
+		if args := bytes.Split(line, []byte{0}); len(args) < 2 || string(args[1]) != "lab-init" {
+			continue
+		}
+		groups, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cgroup"))
+		for _, found := range labName.FindAllSubmatch(groups, -1) {
+			names = append(names, string(found[1]))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+const meshedYAML = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: killed, labels: {istio-injection: enabled}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: app, namespace: killed}
+spec:
+  selector: {matchLabels: {app: app}}
+  template:
+    metadata: {labels: {app: app}, annotations: {sidecar.istio.io/proxyCPU: 10m}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: app, image: "docker.io/meshtrial/pause:1"}]
+`
+
+// mended waits until every part of a lab works again: the node is ready, and
+// what ran is available.
+func mended(t *testing.T, l *local.Lab) {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(l.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
+	for _, d := range []struct{ namespace, name string }{{"kube-system", "coredns"}, {"istio-system", "istiod"}, {"killed", "app"}} {
+		if err := lab.WaitDeployment(ctx, client, d.namespace, d.name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Deployments stay available for a while without what was killed last.
+	var status *local.Status
+	eventually(t, time.Minute, "all components run", func() error {
+		var err error
+		if status, err = local.GetStatus(""); err != nil {
+			return err
+		}
+		var dead []error
+		for _, c := range status.Components {
+			if c.PID == 0 {
+				dead = append(dead, fmt.Errorf("%s does not run: %s", c.Name, c.LastExit))
+			}
+		}
+		return errors.Join(dead...)
+	})
+	for _, c := range status.Components {
+		if c.Restarts > 0 {
+			t.Logf("%s was restarted %d times", c.Name, c.Restarts)
+		}
+	}
+	// The mended node starts pods. What was killed last runs again, but may not
+	// answer yet.
+	eventually(t, 2*time.Minute, "the mended API server takes a restart", func() error {
+		out, err := tryKubectl("", "rollout", "restart", "-n", "killed", "deploy/app")
+		if err != nil {
+			err = fmt.Errorf("%w\n%s", err, out)
+		}
+		return err
+	})
+	if out, err := tryKubectl("", "rollout", "status", "-n", "killed", "deploy/app", "--timeout=240s"); err != nil {
+		t.Fatalf("a new pod after the kills: %v\n%s", err, out)
+	}
+}
