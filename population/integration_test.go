@@ -79,26 +79,3 @@ func TestEnsure(t *testing.T) {
 		t.Errorf("%d simulated nodes are left: %v", len(nodes.Items), err)
 	}
 }
-
-// TestHundreds makes a world that takes more than one node; thousands are
-// made by the bench of simulated sidecars.
-func TestHundreds(t *testing.T) {
-	config := labtest.Start(t).RESTConfig()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	began := time.Now()
-	ids, err := population.Ensure(ctx, config, population.Sizes{Namespaces: 5, Services: 150, EndpointsPerService: 2, Proxies: 300})
-	if err != nil || len(ids) != 300 {
-		t.Fatalf("%d proxies, %v", len(ids), err)
-	}
-	t.Logf("150 Services and 300 pods in %.1f s", time.Since(began).Seconds())
-	began = time.Now()
-	world, err := population.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := world.Remove(ctx); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("removed in %.1f s", time.Since(began).Seconds())
-}

@@ -106,16 +106,6 @@ func (s *site) injected(t *testing.T) mesh.ControlProxy {
 		Namespace: inside, Labels: live.Labels}
 }
 
-func failures(checks []record.Check) []string {
-	var out []string
-	for _, c := range checks {
-		if !c.OK {
-			out = append(out, c.Name+": "+c.Detail)
-		}
-	}
-	return out
-}
-
 // checkSoon repeats a check while a proxy connects again.
 func checkSoon(t *testing.T, plane *istio.ControlPlane, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	t.Helper()

@@ -1,6 +1,6 @@
-//go:build integration
+//go:build integration || verify
 
-package fidelity_test
+package xds_test
 
 import (
 	"os"

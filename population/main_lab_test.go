@@ -1,6 +1,6 @@
-//go:build integration
+//go:build integration || verify
 
-package istio_test
+package population_test
 
 import (
 	"os"

@@ -1,6 +1,6 @@
-//go:build integration
+//go:build integration || verify
 
-package population_test
+package istio_test
 
 import (
 	"os"

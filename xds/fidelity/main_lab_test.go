@@ -1,6 +1,6 @@
-//go:build integration
+//go:build verify
 
-package xds_test
+package fidelity_test
 
 import (
 	"os"

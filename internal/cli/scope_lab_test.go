@@ -1,0 +1,142 @@
+//go:build integration || verify
+
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/internal/labtest"
+	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/scope"
+)
+
+const scopeManifests = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: scoped, labels: {istio-injection: enabled}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: shop, namespace: scoped}
+spec: {selector: {app: shop}, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: shop-routes, namespace: scoped}
+spec: {hosts: [shop], http: [{route: [{destination: {host: shop, subset: v1}}]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: shop-subsets, namespace: scoped}
+spec: {host: shop, subsets: [{name: v1, labels: {app: shop}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: outside, namespace: scoped}
+spec: {hosts: [outside.example.com], resolution: STATIC, endpoints: [{address: 192.0.2.1}], ports: [{number: 80, name: http, protocol: HTTP}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shop, namespace: scoped}
+spec:
+  selector: {matchLabels: {app: shop}}
+  template:
+    metadata: {labels: {app: shop}}
+    spec:
+      containers: [{name: worker, image: "docker.io/meshtrial/meshtrial:lab", imagePullPolicy: IfNotPresent, args: [worker]}]
+`
+
+const scopeSidecar = `
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: {name: default, namespace: scoped}
+spec: {egress: [{hosts: ["./*"]}]}
+`
+
+// scopedShop is a sidecar whose configuration scope reads.
+type scopedShop struct {
+	t   *testing.T
+	lab *local.Lab
+}
+
+func newScopedShop(t *testing.T) scopedShop {
+	t.Helper()
+	s := scopedShop{t, labtest.Start(t)}
+	labtest.Namespace(t, s.lab, "scoped")
+	s.kubectl(scopeManifests, "apply", "-f", "-")
+	s.kubectl("", "-n", "scoped", "rollout", "status", "deployment/shop", "--timeout=240s")
+	return s
+}
+
+func (s scopedShop) kubectl(input string, args ...string) {
+	s.t.Helper()
+	labtest.Kubectl(s.t, s.lab, input, args...)
+}
+
+// read is what scope says of the sidecar, and its totals by owner.
+func (s scopedShop) read() (scope.Report, map[scope.Owner]scope.OwnerTotal) {
+	t := s.t
+	t.Helper()
+	var out, said bytes.Buffer
+	env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}
+	if err := Run(t.Context(), []string{"scope", "--lab", "local", "-n", "scoped", "--stats", "--top", "0", "--json"}, env); err != nil {
+		t.Fatalf("%v\n%s", err, said.String())
+	}
+	var r scope.Report
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	owners, sum := map[scope.Owner]scope.OwnerTotal{}, int64(0)
+	for _, o := range r.Owners {
+		owners[o.Owner], sum = o, sum+o.DumpBytes
+	}
+	if len(r.Proxies) != 1 || sum != r.DumpBytes || sum == 0 {
+		t.Fatalf("%d proxies, %d bytes, by owner %d", len(r.Proxies), r.DumpBytes, sum)
+	}
+	return r, owners
+}
+
+// known reads until every owner has brought something: a ready proxy may have
+// older configuration. It names those that have not after a minute.
+func (s scopedShop) known(owners ...scope.Owner) (scope.Report, map[scope.Owner]scope.OwnerTotal) {
+	s.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(500 * time.Millisecond) {
+		r, total := s.read()
+		lacks := slices.DeleteFunc(slices.Clone(owners), func(o scope.Owner) bool { return total[o].DumpBytes > 0 })
+		if len(lacks) == 0 {
+			return r, total
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("nothing was brought by %v", lacks)
+		}
+	}
+}
+
+// narrowed gives the sidecar a scope of its own namespace and reads until what
+// holds is true; it fails with what istiod's Services still have then.
+func (s scopedShop) narrowed(limit time.Duration, holds func(r scope.Report, owners map[scope.Owner]scope.OwnerTotal) bool) {
+	s.t.Helper()
+	s.kubectl(scopeSidecar, "apply", "-f", "-")
+	for deadline := time.Now().Add(limit); ; time.Sleep(500 * time.Millisecond) {
+		after, owners := s.read()
+		if holds(after, owners) {
+			return
+		}
+		if time.Now().After(deadline) {
+			var left []scope.Resource
+			for _, x := range after.Proxies[0].Largest {
+				if x.Owner == istiodService {
+					left = append(left, x)
+				}
+			}
+			s.t.Fatalf("istiod's services are still there: %d of %d bytes: %+v", owners[istiodService].DumpBytes, after.DumpBytes, left)
+		}
+	}
+}
+
+var istiodService = scope.Owner{Kind: "Service", Namespace: "istio-system", Name: "istiod"}
