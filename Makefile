@@ -7,11 +7,13 @@ GO          ?= go
 BIN         := bin/meshtrial
 STUDY       ?= quick
 NPM_DIR     := ui/web
-# Tests that need the lab share it and the machine's CPUs, so packages run in turn.
-TEST_FLAGS  ?= -p 1 -timeout 25m
 STATICCHECK ?= staticcheck-v0.8.2
+# Everything is compiled the same way, so that it is compiled once: for the
+# program, for its tests, and for the components of the lab.
+export CGO_ENABLED := 0
+export GOFLAGS     := -trimpath
 
-.PHONY: build run test test-unit test-lab test-web bench bench-scenarios lint staticcheck documents web wasm clean help
+.PHONY: build run test verify test-unit test-web bench bench-scenarios lint staticcheck documents web wasm clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -19,34 +21,36 @@ help: ## list the targets
 # Without the tables of debuggers (-s -w): a third smaller, and it is the
 # image of every pod; stack traces and profiles keep their names.
 build: ## build bin/meshtrial (static: it also runs inside the lab's pods)
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -ldflags "-s -w" -o $(BIN) ./cmd/meshtrial
+	$(GO) build -buildvcs=auto -ldflags "-s -w" -o $(BIN) ./cmd/meshtrial
 
 run: build ## build what is missing, start the lab, run studies/quick.yaml, write a report
 	$(BIN) run $(STUDY)
 
-test: build ## all tests: unit, web page, and on the real lab
-	@.ci/test
+test: build ## every behaviour once: unit, web page, and on the real lab (root)
+	@$(GO) run ./internal/testrun test
+
+verify: build ## the rest: what takes long on the lab, the race detector, fuzz targets, staticcheck
+	@$(GO) run ./internal/testrun verify
 
 test-unit: ## tests that need neither root nor a lab
-	$(GO) test $(TEST_FLAGS) ./...
+	$(GO) test ./...
 
-test-lab: build ## tests on the real lab (root; builds the components first)
-	$(BIN) components build
-	$(GO) test $(TEST_FLAGS) -tags integration ./...
+# The packages of Node.js that a folder's package-lock.json pins.
+%/node_modules/.package-lock.json: %/package-lock.json
+	cd $* && npm ci --no-audit --no-fund && touch node_modules/.package-lock.json
 
-test-web: ## tests of the page's own logic (and the packages that Go tests build the page and the Wasm filters with)
-	cd mesh/istio/wasm && npm ci --no-audit --no-fund
-	cd $(NPM_DIR) && npm ci --no-audit --no-fund && npm run lint && npm test -- --testTimeout=60000 --hookTimeout=60000
+test-web: $(NPM_DIR)/node_modules/.package-lock.json mesh/istio/wasm/node_modules/.package-lock.json ## tests of the page's own logic (and the packages that Go tests build the page and the Wasm filters with)
+	cd $(NPM_DIR) && npm run lint && npm test -- --testTimeout=60000 --hookTimeout=60000
 
-documents: ## write the types of the page's documents, and those its tests read, as the program has them now
+documents: $(NPM_DIR)/node_modules/.package-lock.json ## write the types of the page's documents, and those its tests read, as the program has them now
 	$(GO) test ./report -run 'TestDocumentsSchema|TestFixturesOfThePage' -count=1 -update
-	cd $(NPM_DIR) && npm ci --no-audit --no-fund && npm test -- test/documents.test.ts --update
+	cd $(NPM_DIR) && npm test -- test/documents.test.ts --update
 
-web: ## build the page that reports are made of
-	cd $(NPM_DIR) && npm ci --no-audit --no-fund && npm run build
+web: $(NPM_DIR)/node_modules/.package-lock.json ## build the page that reports are made of
+	cd $(NPM_DIR) && npm run build
 
-wasm: ## build the Wasm filters that parts of sidecars are
-	cd mesh/istio/wasm && npm ci --no-audit --no-fund && npm run build
+wasm: mesh/istio/wasm/node_modules/.package-lock.json ## build the Wasm filters that parts of sidecars are
+	cd mesh/istio/wasm && npm run build
 
 bench: build ## speed and truth targets, as ratios in one run (wants an idle machine)
 	$(GO) test ./stat -run TestSimulation -count=1 -v
@@ -63,14 +67,14 @@ bench-scenarios: build ## every shipped scenario ten times: the same verdict eac
 lint: ## formatting, vet, structure
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-formatted:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags integration ./...
+	$(GO) vet -tags integration,verify ./...
 	$(GO) test ./internal/deptest
 
 staticcheck: ## what staticcheck finds (the first time it has to be built: it wants the network)
 	@if [ ! -x bin/$(STATICCHECK) ]; then \
 	  GOBIN=$(CURDIR)/bin $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK:staticcheck-%=%) && mv bin/staticcheck bin/$(STATICCHECK) || \
 	  echo "staticcheck is not run: it is not in bin and cannot be had from here"; fi
-	@if [ -x bin/$(STATICCHECK) ]; then echo bin/$(STATICCHECK); bin/$(STATICCHECK) -tags integration ./...; fi
+	@if [ -x bin/$(STATICCHECK) ]; then echo bin/$(STATICCHECK); bin/$(STATICCHECK) -tags integration,verify ./...; fi
 
 clean: ## remove bin/ (the component cache stays: meshtrial components list says where)
 	rm -rf bin

@@ -34,7 +34,7 @@ var layers = [][]string{
 	{"kinds/dataplane", "kinds/controlplane", "kinds/resilience"},
 	{"kinds"},
 	{"internal/cli"},
-	{"cmd/meshtrial", "bench", "internal/deptest", "internal/testreport", "internal/labtest"},
+	{"cmd/meshtrial", "bench", "internal/deptest", "internal/testrun", "internal/labtest"},
 }
 
 // pure packages take values and return values.

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// within is in how many runs a test may need one second try.
+const within = 10
+
+// tries is a run of tests in the history: those that needed a second try.
+type tries struct {
+	Time  time.Time `json:"time"`
+	Tests []string  `json:"tests"`
+}
+
+// history is the file of second tries, a line a run, the newest last.
+type history struct {
+	path string // "" if there can be none
+	out  io.Writer
+	runs []tries
+}
+
+// openHistory reads the user's history; without one there is no past.
+func openHistory(out io.Writer) *history {
+	h := &history{out: out}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		h.complain(err)
+		return h
+	}
+	h.path = filepath.Join(dir, "meshtrial", "second-tries.jsonl")
+	text, err := os.ReadFile(h.path)
+	if err != nil && !os.IsNotExist(err) {
+		h.complain(err)
+		return h
+	}
+	h.runs = readTries(text)
+	return h
+}
+
+func (h *history) complain(err error) {
+	fmt.Fprintf(h.out, "second tries of earlier runs are not known: %v\n", err)
+}
+
+// readTries reads the runs of a history and leaves out what is none.
+func readTries(text []byte) []tries {
+	var out []tries
+	for scanner := bufio.NewScanner(bytes.NewReader(text)); scanner.Scan(); {
+		var r tries
+		if json.Unmarshal(scanner.Bytes(), &r) == nil {
+			out = append(out, r)
+		}
+	}
+	return out[max(0, len(out)-within+1):]
+}
+
+// judge has tests fail that needed a second try now and in one of the runs
+// before, and adds this run.
+func (h *history) judge(t *tally) {
+	now := tries{Time: time.Now().UTC(), Tests: []string{}}
+	for _, r := range t.disturbed {
+		now.Tests = append(now.Tests, r.String())
+		for _, run := range h.runs {
+			if slices.Contains(run.Tests, r.String()) {
+				r.reason = fmt.Sprintf("it needed a second try, for the second time in %d runs (before: %s)\n%s", within, run.Time.Format(time.DateTime), r.reason)
+				t.passed = slices.DeleteFunc(t.passed, r.same)
+				t.failed = append(t.failed, r)
+				break
+			}
+		}
+	}
+	h.runs = append(h.runs, now)
+	if err := h.write(); err != nil {
+		h.complain(err)
+	}
+}
+
+func (h *history) write() error {
+	if h.path == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	for _, r := range h.runs {
+		line, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		text.Write(append(line, '\n'))
+	}
+	if err := os.MkdirAll(filepath.Dir(h.path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(h.path, text.Bytes(), 0o644)
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// What is run. Files of tests on the lab that belong to "test" carry the build
+// tag integration, those of "verify" the tag verify; what both need carries
+// either, and has no tests.
+const (
+	modeTest   = "test"
+	modeVerify = "verify"
+)
+
+var tagOf = map[string]string{modeTest: "integration", modeVerify: "verify"}
+
+// job is one command.
+type job struct {
+	name    string
+	command []string
+	events  bool   // it prints the events of go test -json; else it is a step of its own
+	needs   string // a program without which it is skipped
+}
+
+// lane is what runs in turn, beside other lanes.
+type lane struct {
+	name string
+	lab  bool // its tests share a lab
+	jobs []job
+}
+
+// labLanes are the packages with tests on labs that share one, in their order:
+// names, or beginnings of names that end in "/". What is not here has labs of
+// its own.
+var labLanes = []struct {
+	name     string
+	packages []string
+}{
+	{"studies", []string{"runner", "site", "kinds/"}},
+	{"istiod", []string{"mesh/istio", "xds/fidelity", "xds"}},
+	{"cluster", []string{"churn", "population", "internal/cli"}},
+}
+
+// measuring are packages whose tests measure times: they have the machine to
+// themselves.
+var measuring = regexp.MustCompile(`^(bench|bench/worker|fault/.*|internal/(jsonhttp|leakcheck|rawgrpc|wake)|load|load/.*|observe|worker|worker/.*|xds/(control|server|stream))$`)
+
+// goPackage is a package of the repository with tests.
+type goPackage struct {
+	name        string // without the module's
+	integration bool   // it has tests on labs
+	verify      []string
+	fuzz        []string
+}
+
+// makePlan says what runs: stages in turn, of lanes side by side.
+func makePlan(mode string, packages []goPackage, root bool) [][]lane {
+	if mode == modeVerify {
+		return verifyPlan(packages, root)
+	}
+	components := lane{name: "components"}
+	if root {
+		components.jobs = []job{
+			{name: "components", command: []string{"bin/meshtrial", "components", "build"}},
+			// It is no part of a lab; a test checks that it works with one.
+			{name: "istioctl", command: []string{"bin/meshtrial", "components", "build", "istioctl"}},
+		}
+	}
+	var own, plain, alone []string
+	shared := map[string][]string{}
+	for _, p := range packages {
+		name := laneOf(p.name)
+		switch {
+		case p.integration && name != "":
+			shared[name] = append(shared[name], p.name)
+		case measuring.MatchString(p.name):
+			alone = append(alone, p.name)
+		case p.integration:
+			own = append(own, p.name)
+		default:
+			plain = append(plain, p.name)
+		}
+	}
+	tags := []string{"-tags", tagOf[mode]}
+	var beside []lane
+	for _, l := range labLanes {
+		if names := inOrder(shared[l.name], l.packages); len(names) > 0 {
+			beside = append(beside, lane{name: l.name, lab: true, jobs: []job{goTest(l.name, names, append(tags, "-p", "1")...)}})
+		}
+	}
+	beside = append(beside, lane{name: "own labs", jobs: []job{goTest("own labs", own, append(tags, "-p", "1")...)}},
+		lane{name: "the rest", jobs: []job{goTest("the rest", plain, append(tags, "-p", "2")...)}})
+	page := lane{name: "page", jobs: []job{{name: "page", needs: "npm", command: []string{"make", "--no-print-directory", "test-web"}}}}
+	return [][]lane{{components, page}, beside, {{name: "measuring", jobs: []job{goTest("measuring", alone, append(tags, "-p", "1")...)}}}}
+}
+
+func verifyPlan(packages []goPackage, root bool) [][]lane {
+	var beside []lane
+	lanes := map[string]int{}
+	checks := lane{name: "checks", jobs: []job{
+		{name: "staticcheck", command: []string{"make", "--no-print-directory", "staticcheck"}},
+	}}
+	components := lane{name: "components"}
+	if root {
+		components.jobs = []job{{name: "components", command: []string{"bin/meshtrial", "components", "build"}}}
+	}
+	var together, alone []string
+	for _, p := range packages {
+		if measuring.MatchString(p.name) {
+			alone = append(alone, p.name)
+		} else {
+			together = append(together, p.name)
+		}
+		if len(p.verify) == 0 {
+			continue
+		}
+		name := laneOf(p.name)
+		at, there := lanes[name]
+		if !there {
+			at = len(beside)
+			lanes[name] = at
+			beside = append(beside, lane{name: name, lab: name != ""})
+		}
+		beside[at].jobs = append(beside[at].jobs, goTest(p.name, []string{p.name}, "-tags", tagOf[modeVerify], "-run", only(p.verify)))
+	}
+	checks.jobs = append(checks.jobs, raceTest(together, "2"))
+	for _, p := range packages {
+		for _, target := range p.fuzz {
+			checks.jobs = append(checks.jobs, goTest(target, []string{p.name}, "-run", "^$", "-fuzz", only([]string{target}), "-fuzztime", "10s"))
+		}
+	}
+	return [][]lane{{components}, append(beside, checks), {{name: "measuring", jobs: []job{raceTest(alone, "1")}}}}
+}
+
+// goTest is a job that runs packages' tests.
+func goTest(name string, packages []string, flags ...string) job {
+	command := append([]string{"go", "test", "-json", "-vet=off", "-timeout", "25m"}, flags...)
+	for _, p := range packages {
+		command = append(command, module+p)
+	}
+	return job{name: name, command: command, events: true}
+}
+
+// raceTest runs them with the race detector, which takes a C compiler.
+func raceTest(packages []string, parallel string) job {
+	j := goTest("race detector", packages, "-race", "-p", parallel)
+	j.command, j.needs = append([]string{"env", "CGO_ENABLED=1"}, j.command...), "gcc"
+	return j
+}
+
+// only is the pattern of exactly these tests.
+func only(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
+
+// laneOf is the lane on whose lab a package's tests run; "" for none.
+func laneOf(pkg string) string {
+	for _, l := range labLanes {
+		if slices.ContainsFunc(l.packages, func(name string) bool { return belongs(pkg, name) }) {
+			return l.name
+		}
+	}
+	return ""
+}
+
+func belongs(pkg, name string) bool {
+	return pkg == name || strings.HasSuffix(name, "/") && strings.HasPrefix(pkg, name)
+}
+
+// inOrder sorts packages as the names they belong to stand.
+func inOrder(packages, names []string) []string {
+	var out []string
+	for _, name := range names {
+		for _, pkg := range packages {
+			if belongs(pkg, name) {
+				out = append(out, pkg)
+			}
+		}
+	}
+	return out
+}
+
+// listPackages lists the packages with tests.
+func listPackages(ctx context.Context) ([]goPackage, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-f",
+		`{{.ImportPath}} {{.Dir}}{{range .IgnoredGoFiles}} {{.}}{{end}}{{range .TestGoFiles}} {{.}}{{end}}{{range .XTestGoFiles}} {{.}}{{end}}`, "./...")
+	cmd.Stderr = os.Stderr
+	listed, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	var out []goPackage
+	for scanner := bufio.NewScanner(bytes.NewReader(listed)); scanner.Scan(); {
+		fields := strings.Fields(scanner.Text())
+		p := goPackage{name: short(fields[0])}
+		tested := false
+		for _, file := range fields[2:] {
+			if !strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			tested = true
+			text, err := os.ReadFile(filepath.Join(fields[1], file))
+			if err != nil {
+				return nil, err
+			}
+			p.read(text)
+		}
+		if tested {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+var (
+	testFunc = regexp.MustCompile(`(?m)^func (Test[A-Z]\w*)\(t \*testing\.T\)`)
+	fuzzFunc = regexp.MustCompile(`(?m)^func (Fuzz[A-Z]\w*)\(f \*testing\.F\)`)
+)
+
+// read notes what a test file has.
+func (p *goPackage) read(text []byte) {
+	names := func(pattern *regexp.Regexp) (out []string) {
+		for _, found := range pattern.FindAllSubmatch(text, -1) {
+			out = append(out, string(found[1]))
+		}
+		return out
+	}
+	switch first, _, _ := strings.Cut(string(text), "\n"); first {
+	case "//go:build " + tagOf[modeTest]:
+		p.integration = p.integration || len(names(testFunc)) > 0
+	case "//go:build " + tagOf[modeVerify]:
+		p.verify = append(p.verify, names(testFunc)...)
+	default:
+		p.fuzz = append(p.fuzz, names(fuzzFunc)...)
+	}
+}

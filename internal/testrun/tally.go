@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// event is one event of test2json (go doc test2json) or of a build
+// (go help buildjson).
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string // of what is built
+	FailedBuild string // in the failure of a package that did not build
+	Test        string
+	Elapsed     float64 // seconds
+	Output      string
+}
+
+type result struct {
+	pkg, test string // no test: a step, or the package itself died
+	elapsed   float64
+	reason    string
+}
+
+func (r result) String() string { return strings.TrimSuffix(short(r.pkg)+" "+r.test, " ") }
+
+// root is the test that a subtest is part of.
+func (r result) root() result {
+	test, _, _ := strings.Cut(r.test, "/")
+	return result{pkg: r.pkg, test: test}
+}
+
+func (r result) same(o result) bool { return r.pkg == o.pkg && r.test == o.test }
+
+// use is what tests had of a lab.
+type use struct {
+	starts  int
+	upS     float64            // seconds until it was up, of all starts
+	seconds map[string]float64 // by package
+}
+
+// tally is what the events of a run of tests add up to. Only tests and steps
+// count, not packages; a package that fails without a failed test (it did not
+// build, or died) counts as one failure.
+type tally struct {
+	out      io.Writer
+	output   map[string]*strings.Builder // by package and test, or by what is built
+	failedIn map[string]bool             // packages with a failed test
+
+	passed, failed, skipped []result
+	disturbed               []result // failed, and passed when run once more
+	minutes                 map[string]float64
+	labs                    map[string]*use // by the lab's name
+	onLabs                  map[string]bool // packages with tests on labs
+}
+
+func newTally(out io.Writer) *tally {
+	return &tally{out: out, output: map[string]*strings.Builder{}, failedIn: map[string]bool{},
+		minutes: map[string]float64{}, labs: map[string]*use{}, onLabs: map[string]bool{}}
+}
+
+// add takes what another tally has.
+func (t *tally) add(o *tally) {
+	t.passed, t.failed, t.skipped = append(t.passed, o.passed...), append(t.failed, o.failed...), append(t.skipped, o.skipped...)
+	for name, m := range o.minutes {
+		t.minutes[name] += m
+	}
+	for name, u := range o.labs {
+		mine := t.lab(name)
+		mine.starts, mine.upS = mine.starts+u.starts, mine.upS+u.upS
+		for pkg, s := range u.seconds {
+			mine.seconds[pkg] += s
+		}
+	}
+	for pkg := range o.onLabs {
+		t.onLabs[pkg] = true
+	}
+}
+
+func (t *tally) lab(name string) *use {
+	if t.labs[name] == nil {
+		t.labs[name] = &use{seconds: map[string]float64{}}
+	}
+	return t.labs[name]
+}
+
+// step counts something that is no test of Go's.
+func (t *tally) step(name string, err error) { t.timed(name, err, 0) }
+
+func (t *tally) timed(name string, err error, took time.Duration) {
+	r := result{pkg: name, elapsed: took.Seconds()}
+	word := "ok  "
+	if err != nil {
+		r.reason, word = err.Error(), "FAIL"
+		t.failed = append(t.failed, r)
+	} else {
+		t.passed = append(t.passed, r)
+	}
+	if took > 0 {
+		t.minutes[name] += took.Minutes()
+		fmt.Fprintf(t.out, "%s  %-32s %6.1f s\n", word, name, took.Seconds())
+	}
+}
+
+// read takes the events until the end of in.
+func (t *tally) read(in io.Reader) error {
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(nil, 16<<20)
+	for scanner.Scan() {
+		var e event
+		if json.Unmarshal(scanner.Bytes(), &e) != nil {
+			fmt.Fprintln(t.out, scanner.Text()) // the go command's own words
+			continue
+		}
+		t.take(e)
+	}
+	return scanner.Err()
+}
+
+func (t *tally) take(e event) {
+	key := e.Package + " " + e.Test
+	if e.ImportPath != "" {
+		key = e.ImportPath
+	}
+	switch e.Action {
+	case "start": // a package may come more than once
+		delete(t.failedIn, e.Package)
+		delete(t.output, key)
+	case "output", "build-output":
+		if t.output[key] == nil {
+			t.output[key] = &strings.Builder{}
+		}
+		t.output[key].WriteString(e.Output)
+		t.ofLab(e)
+	case "pass", "fail", "skip":
+		r := result{pkg: e.Package, test: e.Test, elapsed: e.Elapsed, reason: text(t.output[key])}
+		delete(t.output, key)
+		switch {
+		case e.Test == "":
+			t.endPackage(e, r)
+		case e.Action == "pass":
+			t.passed = append(t.passed, r)
+		case e.Action == "fail":
+			t.failedIn[e.Package] = true
+			t.failed = append(t.failed, r)
+		default:
+			r.reason = skipReason(r.reason)
+			t.skipped = append(t.skipped, r)
+		}
+	}
+}
+
+func (t *tally) endPackage(e event, r result) {
+	if e.Action == "skip" {
+		return // no test files
+	}
+	word := "ok  "
+	if e.Action == "fail" {
+		word = "FAIL"
+		if !t.failedIn[e.Package] {
+			if e.FailedBuild != "" {
+				r.reason = text(t.output[e.FailedBuild]) + "\n" + r.reason
+			}
+			t.failed = append(t.failed, r)
+		}
+	}
+	t.minutes[short(e.Package)] += e.Elapsed / 60
+	fmt.Fprintf(t.out, "%s  %-32s %6.1f s\n", word, short(e.Package), e.Elapsed)
+}
+
+// ofLabs are the lines that internal/labtest writes into tests' logs.
+var ofLabs = regexp.MustCompile(`: lab (\S+): (?:(wanted)|up in ([0-9.]+) s|used for ([0-9.]+) s)\n`)
+
+// ofLab notes what an output says of a lab.
+func (t *tally) ofLab(e event) {
+	found := ofLabs.FindStringSubmatch(e.Output)
+	if found == nil {
+		return
+	}
+	t.onLabs[e.Package] = true
+	u := t.lab(found[1])
+	if s, err := strconv.ParseFloat(found[3], 64); err == nil {
+		u.starts, u.upS = u.starts+1, u.upS+s
+	}
+	if s, err := strconv.ParseFloat(found[4], 64); err == nil {
+		u.seconds[short(e.Package)] += s
+	}
+}
+
+func text(b *strings.Builder) string {
+	if b == nil {
+		return ""
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// skipReason is what a test said when it skipped: the last line of its
+// output that is not the framework's, without the source position.
+func skipReason(output string) string {
+	reason := "no reason given"
+	for _, line := range strings.Split(output, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- ") {
+			continue
+		}
+		if at := strings.Index(line, ".go:"); at >= 0 {
+			if colon := strings.Index(line[at+4:], ": "); colon >= 0 {
+				line = line[at+4+colon+2:]
+			}
+		}
+		reason = line
+	}
+	return reason
+}
+
+func has(list []result, r result) bool { return slices.ContainsFunc(list, r.same) }
