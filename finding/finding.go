@@ -12,6 +12,9 @@ import (
 // Overhead ends the name of what a cell adds to its baseline.
 const Overhead = "_overhead"
 
+// SectionOther is the section of findings that no section of their own shows.
+const SectionOther = "other"
+
 // Def defines a finding. That of a compared finding also defines its
 // difference to the baseline, which has a name of its own; see [Table.Find].
 type Def struct {
@@ -96,6 +99,7 @@ func (d Def) family() string {
 func (d Def) difference() Def {
 	d.Of, d.Difference = d.Name, true
 	d.Name += Overhead
+	d.Words, d.Phrase, d.Row = "", "", ""
 	d.Doc, d.Section = "Its difference to the baseline.", d.Differences
 	d.Signed = true
 	return d

@@ -11,7 +11,7 @@ import (
 // it was tried, and what cannot be told from nothing.
 func TestBillAnswers(t *testing.T) {
 	f := billFindings(t)
-	said := strings.Join(Answers(f), "\n")
+	said := strings.Join(answersOf(f), "\n")
 	for _, want := range []string{"json-log costs ", "they interact, and together cost ", " less than apart", "Remove json-log, save ", "USD a month", "Within their intervals of zero: nothing.", "Removing these saves nothing that can be told from zero: nothing."} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not in\n%s", want, said)
@@ -33,9 +33,9 @@ func TestBillAnswers(t *testing.T) {
 
 // A part without valid trials stands there without figures.
 func TestBillWithoutFigures(t *testing.T) {
-	f := record.Findings{Validity: record.ValiditySummary{Trials: 2, Valid: 2}, Bills: []record.Bill{{Parts: []record.BillPart{
+	f := record.Findings{Kind: record.KindDataPlane, Validity: record.ValiditySummary{Trials: 2, Valid: 2}, Bills: []record.Bill{{Parts: []record.BillPart{
 		{Name: "lua", Figures: map[string]record.Priced{"cpu": {Unit: "us/request", Verdict: record.VerdictInvalid}}, Says: "lua: no price, for want of valid trials."}}}}}
-	if said := strings.Join(Answers(f), "\n"); !strings.Contains(said, "lua: no price") {
+	if said := strings.Join(answersOf(f), "\n"); !strings.Contains(said, "lua: no price") {
 		t.Error(said)
 	}
 	text := render(t, f, "text", Options{Width: 100})

@@ -17,7 +17,7 @@ const mostChanges = 24
 
 // RenderComparison writes a comparison of two runs for a terminal: the
 // verdict in words, then what became of each finding.
-func RenderComparison(w io.Writer, c analysis.Comparison, opt Options) error {
+func (kinds Kinds) RenderComparison(w io.Writer, c analysis.Comparison, opt Options) error {
 	if opt.Width <= 0 {
 		opt.Width = defaultWidth
 	}
@@ -26,7 +26,7 @@ func RenderComparison(w io.Writer, c analysis.Comparison, opt Options) error {
 	t.wrap("  run A  ", clean(c.A))
 	t.wrap("  run B  ", clean(c.B))
 	t.line("")
-	t.table(comparisonTable(c))
+	t.table(kinds.comparisonTable(c))
 	t.list("Warnings", c.Warnings)
 	_, err := io.WriteString(w, t.b.String())
 	return err
@@ -49,7 +49,7 @@ func comparisonWords(c analysis.Comparison) string {
 	return "Inconclusive: the intervals are too wide to say whether run B costs what run A does within " + margin + "."
 }
 
-func comparisonTable(c analysis.Comparison) table {
+func (kinds Kinds) comparisonTable(c analysis.Comparison) table {
 	t := table{
 		Title: "Change from A to B, with its 95% interval",
 		Columns: []column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {"A", true, 5}, {"B", true, 5},
@@ -69,7 +69,7 @@ func comparisonTable(c analysis.Comparison) table {
 		a, b := inMicroseconds(record.Findings{Findings: []record.Finding{change.A, change.B}}), change
 		fa, fb := a.Findings[0], a.Findings[1]
 		s := scaleFor(fa.Unit, math.Max(math.Abs(fa.Estimate), math.Abs(fb.Estimate)))
-		t.Rows = append(t.Rows, []text{{S: mark}, {S: findingWords(change.Name)}, {S: cellWords(change.Cell)},
+		t.Rows = append(t.Rows, []text{{S: mark}, {S: kinds.words(change.Name)}, {S: cellWords(change.Cell)},
 			side(fa, s), side(fb, s), {S: changeWords(b)}, verdict(change.Verdict), {S: change.Why, Style: styleDim}})
 	}
 	if decides {

@@ -10,18 +10,6 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// ofControl says whether findings are those of a control-plane study.
-func ofControl(f record.Findings) bool {
-	return f.Kind == record.KindControlPlane
-}
-
-// controlTables are the tables of a control-plane study before those that
-// every study has.
-func controlTables(f record.Findings) []table {
-	tables := []table{convergenceTable(f), edgesTable(f), leversTable(f), waterfallTable(f), secondSources(f), hiddenTable(f), amplificationTable(f), staleTable(f), trafficTable(f), wireTable(f), configTable(f), scopeConfigTable(f), joinTable(f), holdingTable(f), controlCostTable(f), machineTable(f), runtimeTable(f), metricsTable(f)}
-	return append(tables, profileTables(f)...)
-}
-
 // plainFindings indexes a cell's own values by name and cell.
 func plainFindings(f record.Findings) map[string]record.Finding {
 	out := map[string]record.Finding{}
@@ -44,9 +32,7 @@ type valueColumn struct {
 
 // net says that a value is without what is used idle: less than nothing is
 // noise, and no saving.
-func (v valueColumn) net() bool {
-	return v.name == "istiod_cpu_per_change" || v.name == "apiserver_cpu_per_change"
-}
+func (v valueColumn) net() bool { return controlKind().Findings.Must(v.name).Net }
 
 // single is a cell's value where its finding has none for want of blocks;
 // false if no trial is valid.
@@ -307,16 +293,4 @@ func wireOf(c *record.ControlSummary) (sum struct{ bytes, identical float64 }) {
 		sum.identical += float64(w.IdenticalBytes)
 	}
 	return sum
-}
-
-// controlShown are the findings that the tables of a control plane show.
-var controlShown = []string{"convergence_", "received_", "applied_", "stage_", "pushes", "push_bytes", "identical_share", "config_bytes", "scope_config_bytes", "join_", "istiod_", "alloc_bytes",
-	"apiserver_cpu", "simulator_cpu", "stale_proxy", "phantom_", "traffic_", "reported_convergence", "hidden_convergence"}
-
-// shownByControl says whether a finding repeats those tables.
-func shownByControl(x record.Finding) bool {
-	if x.Verdict != record.VerdictReal && (x.Name == "missed" || x.Name == "unacked" || x.Name == "failed_changes") {
-		return true
-	}
-	return slices.ContainsFunc(controlShown, func(prefix string) bool { return strings.HasPrefix(x.Name, prefix) })
 }

@@ -14,7 +14,7 @@ import (
 // the data plane.
 func TestControlReport(t *testing.T) {
 	f := tuning(t)
-	answers := Answers(f)
+	answers := answersOf(f)
 	for i, want := range []string{
 		"Variant sidecar cuts pushes from 480 to 80 ",
 		"Variant sidecar-debounce cuts pushes from 480 to 80 and raises the median time from commit to acknowledgement",
@@ -45,7 +45,7 @@ func TestControlReport(t *testing.T) {
 // What never arrived comes first, and is no figure among others.
 func TestControlFaultsComeFirst(t *testing.T) {
 	f := faulty(t)
-	answers := Answers(f)
+	answers := answersOf(f)
 	if !strings.HasPrefix(answers[0], "Not every change arrived: of 1,018 pairs of a change and a proxy that needed it, 6 never did (replicas-2)") ||
 		answers[1] != "The API server did not take 2 changes." {
 		t.Errorf("%q", answers)
@@ -120,7 +120,7 @@ func TestControlRendersWhatIsNotThere(t *testing.T) {
 		x := &invalid.Findings[i]
 		*x = record.Finding{Name: x.Name, Cell: x.Cell, Against: x.Against, Unit: x.Unit, Verdict: record.VerdictInvalid}
 	}
-	for _, f := range []record.Findings{empty, bare, invalid, {Cells: []record.CellSummary{{Control: &record.ControlSummary{}}}, Validity: record.ValiditySummary{Trials: 1, Valid: 1}}} {
+	for _, f := range []record.Findings{empty, bare, invalid, {Kind: record.KindControlPlane, Cells: []record.CellSummary{{Control: &record.ControlSummary{}}}, Validity: record.ValiditySummary{Trials: 1, Valid: 1}}} {
 		for _, format := range Formats {
 			if s := render(t, f, format, Options{}); format != "html" && strings.Contains(s, "NaN") || strings.Contains(s, "+Inf") {
 				t.Errorf("%s shows what is no number", format)

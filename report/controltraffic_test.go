@@ -26,7 +26,7 @@ func phantom(t *testing.T) record.Findings {
 // A report tells what the study measures, and nothing of what it does not.
 func TestOnlyWhatIsMeasuredIsTold(t *testing.T) {
 	f := phantom(t)
-	answers := Answers(f)
+	answers := answersOf(f)
 	said := strings.Join(answers, "\n")
 	for _, want := range []string{"With debounce 100ms, 24 of 28,000 requests", "went to an endpoint already gone", "failed for the caller", "costs istiod"} {
 		if !strings.Contains(said, want) {

@@ -14,7 +14,7 @@ import (
 // Column "kind" is finding, cell, verdict or noise_floor; factors have a column each,
 // and the baseline of a finding has columns against_FACTOR. Numbers have six
 // significant digits at most; JSON has them all.
-func renderCSV(w io.Writer, f record.Findings) error {
+func (k Kind) renderCSV(w io.Writer, f record.Findings) error {
 	out := csv.NewWriter(w)
 	factors := make([]string, len(f.Factors))
 	for i, factor := range f.Factors {
@@ -52,14 +52,21 @@ func renderCSV(w io.Writer, f record.Findings) error {
 		}
 	}
 	for _, c := range f.Cells {
-		for _, v := range cellValues(c) {
-			if err := row("cell", v.name, c.Cell, nil, csvNumber(v.value), v.low, v.high, v.unit, "", strconv.Itoa(c.Valid), "", ""); err != nil {
+		for _, v := range k.Values(c) {
+			if err := row("cell", v.Name, c.Cell, nil, csvNumber(v.Value), csvNumber(v.Low), csvNumber(v.High), v.Unit, "", strconv.Itoa(c.Valid), "", ""); err != nil {
 				return err
 			}
 		}
 	}
-	for _, c := range judged(f) {
-		if err := row("verdict", "verdict", c.Cell, nil, "", "", "", "", "", strconv.Itoa(c.Valid), c.Scenario.Verdict, "expected "+c.Scenario.Expected); err != nil {
+	for _, c := range f.Cells {
+		if k.Verdict == nil {
+			break
+		}
+		found, expected := k.Verdict(c)
+		if found == "" {
+			continue
+		}
+		if err := row("verdict", "verdict", c.Cell, nil, "", "", "", "", "", strconv.Itoa(c.Valid), found, "expected "+expected); err != nil {
 			return err
 		}
 	}
@@ -70,116 +77,6 @@ func renderCSV(w io.Writer, f record.Findings) error {
 	}
 	out.Flush()
 	return out.Error()
-}
-
-type cellValue struct {
-	name      string
-	value     float64
-	low, high string
-	unit      string
-}
-
-// addLatency adds what is known of a distribution of latencies.
-func addLatency(add func(name string, value float64, unit string), name string, l record.Latency) {
-	add(name+"_min", l.Min, "us")
-	add(name+"_p50", l.P50, "us")
-	add(name+"_p90", l.P90, "us")
-	add(name+"_p99", l.P99, "us")
-	add(name+"_p999", l.P999, "us")
-	add(name+"_max", l.Max, "us")
-	add(name+"_mean", l.Mean, "us")
-}
-
-// cellValues are the single values of a cell, curves left out.
-func cellValues(c record.CellSummary) []cellValue {
-	if c.Control != nil {
-		return controlValues(c)
-	}
-	var out []cellValue
-	add := func(name string, value float64, unit string) {
-		out = append(out, cellValue{name: name, value: value, unit: unit})
-	}
-	if c.Valid > 0 {
-		for _, l := range []struct {
-			name string
-			record.Latency
-		}{{"latency_intended", c.Intended}, {"latency_send", c.Send}} {
-			addLatency(add, l.name, l.Latency)
-		}
-		add("schedule_lag_p99", c.LagP99US, "us")
-	}
-	for _, part := range mapKeys(c.CPUPerRequest) {
-		cpu := c.CPUPerRequest[part]
-		add("cpu_"+part+"_user", cpu.UserUS, "us/request")
-		add("cpu_"+part+"_system", cpu.SystemUS, "us/request")
-		out = append(out, cellValue{"cpu_" + part, cpu.UserUS + cpu.SystemUS, csvNumber(cpu.LowUS), csvNumber(cpu.HighUS), "us/request"})
-	}
-	for _, part := range mapKeys(c.MemoryBytes) {
-		add("memory_"+part, float64(c.MemoryBytes[part]), "bytes")
-	}
-	add("requests", float64(c.Requests), "")
-	add("failed", float64(c.Failed), "")
-	add("trials", float64(c.Trials), "")
-	return out
-}
-
-// controlValues are the single values of a control-plane cell.
-func controlValues(c record.CellSummary) []cellValue {
-	var out []cellValue
-	add := func(name string, value float64, unit string) {
-		out = append(out, cellValue{name: name, value: value, unit: unit})
-	}
-	k := c.Control
-	if k.Pairs > 0 {
-		for _, l := range []struct {
-			name string
-			record.Latency
-		}{{"convergence", k.Convergence}, {"received", k.Received}, {"applied", appliedBy(k)}} {
-			if l.Latency == (record.Latency{}) {
-				continue // all proxies are real, or none is
-			}
-			addLatency(add, l.name, l.Latency)
-		}
-		add("simulator_lag_p99", k.SimulatorLagP99US, "us")
-	}
-	for _, s := range k.Stages {
-		add("stage_"+s.Name, s.MeanUS, "us")
-	}
-	if len(k.Stages) > 0 {
-		add("stage_residual", k.ResidualUS, "us")
-	}
-	for _, part := range mapKeys(k.Parts) {
-		add("cpu_"+part, k.Parts[part], "cores")
-	}
-	for _, kind := range mapKeys(k.Pushes) {
-		add("pushes_"+kind, k.Pushes[kind], "pushes")
-	}
-	for _, kind := range mapKeys(k.Wire) {
-		w := k.Wire[kind]
-		add("wire_"+kind+"_bytes", float64(w.Bytes), "bytes")
-		add("wire_"+kind+"_identical", float64(w.IdenticalBytes), "bytes")
-		add("wire_"+kind+"_responses", float64(w.Responses), "")
-		add("wire_"+kind+"_resources", float64(w.Resources), "")
-		add("wire_"+kind+"_nacks", float64(w.Nacks), "")
-	}
-	for _, kind := range mapKeys(k.ConfigBytes) {
-		add("config_"+kind, float64(k.ConfigBytes[kind]), "bytes")
-	}
-	for _, kind := range mapKeys(k.ScopeConfigBytes) {
-		add("scope_config_"+kind, float64(k.ScopeConfigBytes[kind]), "bytes")
-	}
-	if k.JoinUS > 0 {
-		add("join_time", k.JoinUS, "us")
-	}
-	for _, kind := range mapKeys(k.JoinBytes) {
-		add("join_bytes_"+kind, float64(k.JoinBytes[kind]), "bytes")
-	}
-	add("changes", float64(k.Committed), "")
-	add("failed", float64(k.Failed), "")
-	add("pairs", float64(k.Pairs), "")
-	add("missed", float64(k.Missed), "")
-	add("trials", float64(c.Trials), "")
-	return out
 }
 
 // csvNumber has six significant digits at most, and no exponent that a

@@ -4,9 +4,12 @@
 //
 // Data passes through it once:
 //
-//	record.Findings -> document (sections of words and tables) -> text, Markdown
-//	record.Findings -> page (findings and answers in words)    -> HTML, see package ui
-//	record.Findings                                            -> JSON, CSV, JUnit
+//	record.Findings -> document (answers, sections of tables) -> text, Markdown, JSON
+//	record.Findings -> page (findings, answers, sections)     -> HTML, see package ui
+//	record.Findings                                           -> CSV, JUnit
+//
+// What a report shows of a kind of study its [Kind] says: each [Section] is a
+// value that every format draws.
 //
 // Names and labels in findings come from study files, which anyone may have
 // written. No format lets them act: control characters are spelled out in
@@ -49,28 +52,36 @@ func CheckFormat(format string) error {
 // Render writes findings to w in the given format. It fails for an unknown
 // format (a usage error), for findings that JSON cannot hold (a NaN), and if
 // w does.
-func Render(w io.Writer, f record.Findings, format string, opt Options) error {
+func (kinds Kinds) Render(w io.Writer, f record.Findings, format string, opt Options) error {
 	if err := CheckFormat(format); err != nil {
+		return err
+	}
+	k, err := kinds.of(f)
+	if err != nil {
 		return err
 	}
 	switch format {
 	case "markdown":
-		return renderMarkdown(w, f)
+		return renderMarkdown(w, k.document(f))
 	case "json":
-		return renderJSON(w, f)
+		return renderJSON(w, f, k.document(f).Sections)
 	case "csv":
-		return renderCSV(w, f)
+		return k.renderCSV(w, f)
 	case "html":
-		return renderHTML(w, f)
+		return k.renderHTML(w, f)
 	case "junit":
-		return renderJUnit(w, f)
+		return k.renderJUnit(w, f)
 	default:
-		return renderText(w, f, opt)
+		return renderText(w, k.document(f), opt)
 	}
 }
 
-func renderJSON(w io.Writer, f record.Findings) error {
-	out, err := json.MarshalIndent(f, "", "  ")
+// renderJSON writes the findings, and what sections show of them.
+func renderJSON(w io.Writer, f record.Findings, sections []section) error {
+	out, err := json.MarshalIndent(struct {
+		record.Findings
+		Sections []section `json:"sections"`
+	}{f, sections}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("findings as JSON: %w", err)
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ type document struct {
 	Story    string
 	Facts    []fact // the run, the machine, the components
 	Answers  []string
-	Tables   []table
+	Sections []section
 	Says     []string // published beside measured, in sentences
 	Warnings []string
 	Study    string // resolved, YAML
@@ -24,21 +25,27 @@ type document struct {
 
 type fact struct{ Name, Text string }
 
+// section is a part of a report as it was drawn.
+type section struct {
+	Name   string  `json:"name"`
+	Tables []table `json:"tables"`
+}
+
 // table is a table with a title and remarks under it.
 type table struct {
-	Title   string
-	Columns []column
-	Rows    [][]text
-	Notes   []string
+	Title   string   `json:"title"`
+	Columns []column `json:"columns"`
+	Rows    [][]text `json:"rows"`
+	Notes   []string `json:"notes,omitempty"`
 }
 
 // column is a table column. Keep orders columns by importance: when a table
 // is too wide, the columns with the lowest Keep above 0 go first; 0 is never
 // left out.
 type column struct {
-	Head  string
-	Right bool
-	Keep  int
+	Head  string `json:"head"`
+	Right bool   `json:"right,omitempty"`
+	Keep  int    `json:"-"`
 }
 
 // text is a table cell and how it should look where colour is wanted.
@@ -46,6 +53,9 @@ type text struct {
 	S     string
 	Style style
 }
+
+// MarshalJSON writes what a cell says.
+func (t text) MarshalJSON() ([]byte, error) { return json.Marshal(t.S) }
 
 type style int
 
@@ -57,32 +67,26 @@ const (
 	styleStrong
 )
 
-func newDocument(f record.Findings) document {
+func (k Kind) document(f record.Findings) document {
 	f = inMicroseconds(f)
 	d := document{
 		Title:    f.Study,
 		Question: f.Question,
 		Story:    f.Story,
-		Answers:  Answers(f),
+		Answers:  k.answers(f),
 		Facts:    facts(f),
-		Warnings: warnings(f),
+		Warnings: k.warnings(f),
 		Study:    f.StudyYAML,
 	}
-	tables := append(append(billTables(f), hopTables(f)...), saturationTable(f), latencyTable(f), overheadTable(f), cpuTable(f), threadsTable(f), limitsTable(f), memoryTable(f), fitsTable(f), moneyTable(f))
-	tables = slices.Concat(tables, versusTables(f), profilesTables(f))
-	if ofControl(f) {
-		tables = controlTables(f)
-	}
-	if ofScenario(f) {
-		tables = scenarioTables(f)
-	}
-	conditions := conditionsTable(f)
-	if ofControl(f) && len(machineTable(f).Rows) > 0 {
-		conditions = table{} // it has them
-	}
-	for _, t := range append(tables, conditions, otherTable(f), noiseTable(f), publishedTable(f), assertionTable(f)) {
-		if len(t.Rows) > 0 {
-			d.Tables = append(d.Tables, t)
+	for _, s := range k.Sections {
+		drawn := section{Name: s.Name}
+		for _, t := range s.Tables(f) {
+			if len(t.Rows) > 0 {
+				drawn.Tables = append(drawn.Tables, t)
+			}
+		}
+		if len(drawn.Tables) > 0 {
+			d.Sections = append(d.Sections, drawn)
 		}
 	}
 	for _, p := range f.Published {

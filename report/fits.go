@@ -4,36 +4,20 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
-
-// fitWords are what findings of fits mean, by the end of their names. Those of
-// what a cost is made of come in their order.
-var fitWords = []struct{ end, memory, cpu string }{
-	{"_idle", "memory without requests", "CPU without requests"},
-	{"_slope", "", "CPU of each request on top of that"},
-	{"_per_rps", "memory for each request a second", ""},
-	{"_per_connection", "memory for each connection", "CPU of a request for each connection"},
-	{"_per_cluster", "memory for each cluster configured", "CPU of a request for each cluster configured"},
-	{"_per_listener", "memory for each listener configured", "CPU of a request for each listener configured"},
-	{"_per_route", "memory for each route before the one taken", "CPU of a request for each route before the one taken"},
-}
 
 // fitsTable says what the cost of each part is made of: what it uses idle, and
 // what each request, connection and piece of configuration adds.
 func fitsTable(f record.Findings) table {
 	t := table{Title: "What costs are made of (95% interval)", Columns: []column{{"", false, 0}, {"what", false, 0}, {"of cells", false, 3}, {"cost", true, 0}}}
-	for _, part := range []string{record.PartClientProxy, record.PartServerProxy} {
-		for _, w := range fitWords {
-			for _, kind := range []struct{ name, words string }{{"cpu_" + part + w.end, w.cpu}, {"memory_" + part + w.end, w.memory}} {
-				if kind.words == "" {
-					continue
-				}
-				for _, x := range f.Findings {
-					if x.Name != kind.name || x.Probe != "fit" || x.Verdict == record.VerdictInvalid {
-						continue
-					}
-					t.Rows = append(t.Rows, []text{{S: partWords(part)}, {S: kind.words}, {S: varyingWords(f, x.Cell)}, {S: fitScale(x).quantity(x.Estimate, x.Low, x.High)}})
-				}
+	for _, d := range dataKind().Findings.All() {
+		if d.Section != study.SectionFits {
+			continue
+		}
+		for _, x := range f.Findings {
+			if x.Name == d.Name && x.Verdict != record.VerdictInvalid {
+				t.Rows = append(t.Rows, []text{{S: partWords(d.Part)}, {S: d.Row}, {S: varyingWords(f, x.Cell)}, {S: fitScale(x).quantity(x.Estimate, x.Low, x.High)}})
 			}
 		}
 	}

@@ -25,14 +25,14 @@ import (
 // program made of made-up runs, by the same analysis as of any run.
 func TestFixturesOfThePage(t *testing.T) {
 	for name, document := range map[string]any{
-		"data-plane":    newPage(dataFindings(t)),
-		"bill":          newPage(billFindings(t)),
-		"hops":          newPage(hopsFindings(t)),
-		"control-plane": newPage(scoped(t)),
-		"phantom":       newPage(phantom(t)),
-		"resilience":    newPage(inconclusiveFindings(t)),
+		"data-plane":    pageOf(t, dataFindings(t)),
+		"bill":          pageOf(t, billFindings(t)),
+		"hops":          pageOf(t, hopsFindings(t)),
+		"control-plane": pageOf(t, scoped(t)),
+		"phantom":       pageOf(t, phantom(t)),
+		"resilience":    pageOf(t, inconclusiveFindings(t)),
 		"profile":       profilePage(t),
-		"empty":         newPage(record.Findings{}),
+		"empty":         pageOf(t, record.Findings{Kind: record.KindDataPlane}),
 	} {
 		golden(t, filepath.Join("..", "ui", "web", "test", "fixtures", name+".json"), sixDigits(t, document))
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -82,7 +83,7 @@ func inMicroseconds(f record.Findings) record.Findings {
 		}
 		return us, "us"
 	}
-	finding := func(x record.Finding) record.Finding {
+	inUS := func(x record.Finding) record.Finding {
 		var r float64
 		r, x.Unit = ratio(x.Unit)
 		x.Estimate, x.Low, x.High, x.MDE = x.Estimate*r, x.Low*r, x.High*r, x.MDE*r
@@ -90,7 +91,7 @@ func inMicroseconds(f record.Findings) record.Findings {
 	}
 	f.Findings = slices.Clone(f.Findings)
 	for i, x := range f.Findings {
-		f.Findings[i] = finding(x)
+		f.Findings[i] = inUS(x)
 	}
 	f.NoiseFloor = slices.Clone(f.NoiseFloor)
 	for i, x := range f.NoiseFloor {
@@ -102,7 +103,7 @@ func inMicroseconds(f record.Findings) record.Findings {
 		r, unit := ratio(x.Unit)
 		f.Published[i].Figure, f.Published[i].Unit = x.Figure*r, unit
 		if x.Measured != nil {
-			m := finding(*x.Measured)
+			m := inUS(*x.Measured)
 			f.Published[i].Measured = &m
 		}
 	}
@@ -213,7 +214,7 @@ func (s scale) parts(estimate, low, high float64) (e, span string) {
 // counts says that values are numbers of things, which need no decimals to
 // show how exact they are.
 func (s scale) counts() bool {
-	return s.Unit == "pushes" || s.Unit == "missed" || s.Unit == "changes" || s.Unit == "resources" || s.Unit == "goroutines" || s.Unit == "requests"
+	return finding.Counts(s.Unit)
 }
 
 func join(number, unit string) string {

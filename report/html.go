@@ -29,16 +29,17 @@ type ProfilePage struct {
 }
 
 // newPage makes the page's document from findings as a run has them.
-func newPage(f record.Findings) Page {
-	page := Page{Answers: Answers(f), Warnings: warnings(f), Profiles: f.Profiles}
+func (k Kind) newPage(f record.Findings) Page {
+	f = inMicroseconds(f)
+	page := Page{Answers: k.answers(f), Warnings: k.warnings(f), Profiles: f.Profiles}
 	f.Profiles = nil // once is enough
-	page.Findings = inMicroseconds(f)
+	page.Findings = f
 	return page
 }
 
 // renderHTML writes one file with the page and its data in it.
-func renderHTML(w io.Writer, f record.Findings) error {
-	return writePage(w, newPage(f))
+func (k Kind) renderHTML(w io.Writer, f record.Findings) error {
+	return writePage(w, k.newPage(f))
 }
 
 // WriteProfilePage writes one HTML file with flame graphs.

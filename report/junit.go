@@ -32,7 +32,7 @@ type junitMessage struct {
 
 // renderJUnit writes a test suite for build servers: a case that fails if no
 // trial is valid, and a case an assertion.
-func renderJUnit(w io.Writer, f record.Findings) error {
+func (k Kind) renderJUnit(w io.Writer, f record.Findings) error {
 	suite := junitSuite{Name: clean(f.Study), Stamp: clean(f.Started)}
 	valid := junitCase{Name: "trials are valid", Class: suite.Name, Out: clean(validityWords(f.Validity))}
 	if f.Validity.Valid == 0 {
@@ -46,8 +46,13 @@ func renderJUnit(w io.Writer, f record.Findings) error {
 		}
 		suite.Cases = append(suite.Cases, c)
 	}
-	for _, c := range judged(f) {
-		suite.Cases = append(suite.Cases, scenarioCases(suite.Name, c)...)
+	for _, c := range f.Cells {
+		if k.Cases == nil {
+			break
+		}
+		for _, one := range k.Cases(f.Study, c) {
+			suite.Cases = append(suite.Cases, one.junit())
+		}
 	}
 	for _, c := range suite.Cases {
 		suite.Tests++
@@ -64,4 +69,16 @@ func renderJUnit(w io.Writer, f record.Findings) error {
 	}
 	_, err = fmt.Fprintf(w, "%s%s\n", xml.Header, out)
 	return err
+}
+
+// junit is a case as build servers read it.
+func (c Case) junit() junitCase {
+	out := junitCase{Name: clean(c.Name), Class: clean(c.Class), Out: clean(c.Out)}
+	if c.Failure != "" {
+		out.Failure = &junitMessage{clean(c.Failure)}
+	}
+	if c.Error != "" {
+		out.Error = &junitMessage{clean(c.Error)}
+	}
+	return out
 }

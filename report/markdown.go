@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/meshtrial/meshtrial/record"
 )
 
 // renderMarkdown writes a report for a pull request or a wiki.
-func renderMarkdown(w io.Writer, f record.Findings) error {
-	d := newDocument(f)
+func renderMarkdown(w io.Writer, d document) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", markdown(d.Title))
 	if d.Question != "" {
@@ -30,11 +27,13 @@ func renderMarkdown(w io.Writer, f record.Findings) error {
 	for _, fact := range d.Facts {
 		fmt.Fprintf(&b, "- %s: %s\n", markdown(fact.Name), markdown(fact.Text))
 	}
-	for _, t := range d.Tables {
-		fmt.Fprintf(&b, "\n## %s\n\n", markdown(t.Title))
-		markdownTable(&b, t)
-		for _, note := range t.Notes {
-			fmt.Fprintf(&b, "\n%s\n", markdown(note))
+	for _, s := range d.Sections {
+		for _, t := range s.Tables {
+			fmt.Fprintf(&b, "\n## %s\n\n", markdown(t.Title))
+			markdownTable(&b, t)
+			for _, note := range t.Notes {
+				fmt.Fprintf(&b, "\n%s\n", markdown(note))
+			}
 		}
 	}
 	markdownList(&b, "Published beside measured, in words", d.Says)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -63,68 +64,26 @@ func factorWords(factor, level string) string {
 	return "with " + strings.ReplaceAll(factor, "_", " ") + " " + level
 }
 
-// measureWords says what a finding's name measures: "to the median latency".
-func measureWords(name string) string {
-	name = strings.TrimSuffix(name, "_overhead")
-	switch name {
-	case "latency_p50":
-		return "to the median latency"
-	case "latency_p90":
-		return "to the p90 latency"
-	case "latency_p99":
-		return "to the p99 latency"
-	case "latency_p999":
-		return "to the p99.9 latency"
+// measureWords says what a finding of a kind measures: "to the median
+// latency".
+func (k Kind) measureWords(name string) string {
+	name = strings.TrimSuffix(name, finding.Overhead)
+	if d, ok := k.Findings.Find(name); ok && d.Phrase != "" {
+		return "to " + d.Phrase
 	}
-	return "to " + findingWords(name)
+	return "to " + k.words(name)
 }
 
-// findingWords turns a finding's name into words.
-func findingWords(name string) string {
-	if words, ok := controlNames[name]; ok {
-		return words
+// findingWords are the words of a definition, or else of the finding's name.
+func findingWords(d finding.Def, name string) string {
+	if d.Words != "" {
+		return d.Words
 	}
 	name = strings.ReplaceAll(strings.ReplaceAll(name, "p999", "p99.9"), "_", " ")
 	if rest, ok := strings.CutPrefix(name, "cpu "); ok {
 		return "CPU " + rest
 	}
 	return name
-}
-
-// controlNames are findings of control-plane studies whose names are not
-// words by themselves.
-var controlNames = map[string]string{
-	"error_share":                    "share of requests that failed",
-	"attempt_ratio":                  "attempts a request",
-	"phantom_attempts":               "attempts at endpoints already gone",
-	"reported_convergence_p99":       "istiod's own p99 of convergence",
-	"hidden_convergence_p99":         "hidden by istiod's own p99 of convergence",
-	"istiod_cpu_per_change":          "istiod CPU a change",
-	"istiod_cpu_idle":                "istiod CPU idle",
-	"push_bytes_per_change":          "bytes received a change",
-	"pushes_per_change":              "pushes a change",
-	"alloc_bytes_per_change":         "bytes allocated a change",
-	"apiserver_cpu_per_change":       "API server CPU a change",
-	"stale_proxy_seconds_per_change": "stale proxy-seconds a change",
-	"phantom_requests":               "requests at endpoints already gone",
-	"phantom_share":                  "share of requests at endpoints already gone",
-	"phantom_failures":               "requests that failed at endpoints already gone",
-	"phantom_failure_share":          "share of requests that failed at endpoints already gone",
-	"phantom_hidden":                 "requests at endpoints already gone, saved by a retry",
-	"phantom_last":                   "last request at an endpoint after it was gone",
-	"traffic_failures":               "real requests that failed",
-	"traffic_latency_p99":            "p99 latency of real requests",
-	"traffic_residual":               "failures of real requests that the sidecar does not know",
-	"config_bytes":                   "configuration of a proxy",
-	"scope_config_bytes":             "configuration of a proxy in the scope's namespace",
-	"join_time":                      "until a new proxy has its configuration",
-	"join_bytes":                     "received by a new proxy",
-	"join_cache_hit_share":           "found in istiod's cache for a new proxy",
-	"xds_cache_hit_share":            "found in istiod's cache",
-	"config_dump_bytes":              "config dump of a real sidecar",
-	"unacked":                        "changes never acknowledged",
-	"missed":                         "changes that proxies never saw",
-	"failed_changes":                 "changes not taken",
 }
 
 // partWords names a part of a trial.

@@ -183,7 +183,7 @@ func checkNumbers(t *testing.T, ctx context.Context, f record.Findings) {
 		}
 		i++
 	}
-	if got, want := eval[string](t, ctx, `document.querySelector('h1').textContent`), Answers(f)[0]; got != want {
+	if got, want := eval[string](t, ctx, `document.querySelector('h1').textContent`), answersOf(f)[0]; got != want {
 		t.Errorf("headline %q, want %q", got, want)
 	}
 }
@@ -274,7 +274,7 @@ func TestSparsePagesInBrowser(t *testing.T) {
 		c := &invalid.Cells[i]
 		*c = record.CellSummary{Cell: c.Cell, Label: c.Label, Baseline: c.Baseline, Trials: 2}
 	}
-	for name, f := range map[string]record.Findings{"empty": {}, "invalid": invalid, "single": fixture("single", "", nil, 3)} {
+	for name, f := range map[string]record.Findings{"empty": {Kind: record.KindDataPlane}, "invalid": invalid, "single": fixture("single", "", nil, 3)} {
 		complaints := open(t, ctx, f, 1000)
 		text := eval[string](t, ctx, `document.body.innerText`)
 		if strings.Contains(text, "NaN") || strings.Contains(text, "undefined") || len(text) < 100 {
@@ -289,7 +289,7 @@ func TestSparsePagesInBrowser(t *testing.T) {
 
 func TestPageIsOneSmallFile(t *testing.T) {
 	var b bytes.Buffer
-	if err := Render(&b, record.Findings{}, "html", Options{}); err != nil {
+	if err := All().Render(&b, record.Findings{Kind: record.KindDataPlane}, "html", Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if b.Len() > 400<<10 {

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite the golden files; review the di
 func render(t *testing.T, f record.Findings, format string, opt Options) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Render(&b, f, format, opt); err != nil {
+	if err := All().Render(&b, f, format, opt); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -92,7 +92,7 @@ func firstDifference(got, want string) string {
 }
 
 func TestUnknownFormat(t *testing.T) {
-	err := Render(&bytes.Buffer{}, quick(), "openmetrics", Options{})
+	err := All().Render(&bytes.Buffer{}, quick(), "openmetrics", Options{})
 	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), `unknown report format "openmetrics"`) {
 		t.Errorf("got %v, code %d", err, errs.Code(err))
 	}
@@ -254,7 +254,7 @@ func TestRendersWhatIsNotThere(t *testing.T) {
 		*c = record.CellSummary{Cell: c.Cell, Label: c.Label, Baseline: c.Baseline, Trials: 2}
 	}
 	single := fixture("one", "", nil, 3)
-	for _, f := range []record.Findings{{}, invalid, single, {Findings: []record.Finding{{Name: "x", Verdict: "odd"}}, Validity: record.ValiditySummary{Trials: 1, Valid: 1}}} {
+	for _, f := range []record.Findings{{Kind: record.KindDataPlane}, invalid, single, {Kind: record.KindDataPlane, Findings: []record.Finding{{Name: "x", Verdict: "odd"}}, Validity: record.ValiditySummary{Trials: 1, Valid: 1}}} {
 		for _, format := range Formats {
 			render(t, f, format, Options{})
 		}

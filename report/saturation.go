@@ -11,7 +11,7 @@ import (
 // the bound, the knee of the latency's curve, and what ends it.
 func saturationTable(f record.Findings) table {
 	highest, knee := named(f, "highest_rate"), named(f, "knee_rate")
-	if len(highest) == 0 && len(knee) == 0 || ofControl(f) {
+	if len(highest) == 0 && len(knee) == 0 {
 		return table{}
 	}
 	t := table{Title: "How far the rate goes, requests a second (from the highest that holds to the first that does not)"}

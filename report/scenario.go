@@ -9,17 +9,6 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// ofScenario says whether findings are those of a study of resilience.
-func ofScenario(f record.Findings) bool {
-	return f.Kind == record.KindResilience
-}
-
-// scenarioTables are the tables of a study of resilience before those that
-// every study has.
-func scenarioTables(f record.Findings) []table {
-	return []table{verdictTable(f), scenarioAssertions(f), windowTable(f), stepTable(f), expectationTable(f), trafficEdges(f), balanceTable(f), faultTable(f), unreconciledTable(f), wholeTable(f), scenarioCost(f), moneyTable(f)}
-}
-
 // judged are the cells that have verdicts.
 func judged(f record.Findings) []record.CellSummary {
 	return slices.DeleteFunc(slices.Clone(f.Cells), func(c record.CellSummary) bool { return c.Scenario == nil })

@@ -17,7 +17,7 @@ func TestScenarioPage(t *testing.T) {
 		t.Skip("no MESHTRIAL_PAGE")
 	}
 	var b bytes.Buffer
-	if err := Render(&b, tenServersFindings(t), "html", Options{}); err != nil {
+	if err := All().Render(&b, tenServersFindings(t), "html", Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
@@ -27,7 +27,7 @@ func TestScenarioPage(t *testing.T) {
 
 func TestScenarioAnswers(t *testing.T) {
 	f := tenServersFindings(t)
-	answers := strings.Join(Answers(f), "\n")
+	answers := strings.Join(answersOf(f), "\n")
 	for _, want := range []string{
 		"Every verdict is the expected one: tuned (pass), no-detection (fail) and retries-off (fail).",
 		"The ledger reconciles to the request",
@@ -49,7 +49,7 @@ func TestScenarioAnswers(t *testing.T) {
 			}
 		}
 	}
-	if got := Answers(f)[0]; got != "No-detection came to pass and is expected to fail: held: 5 assertions." {
+	if got := answersOf(f)[0]; got != "No-detection came to pass and is expected to fail: held: 5 assertions." {
 		t.Errorf("the headline is %q", got)
 	}
 }
@@ -69,12 +69,12 @@ func TestMeshesCompared(t *testing.T) {
 		}
 	}
 	want := "Istio adds 600 mCPU (500–700) and linkerd adds 300 mCPU (250–350) to what the machine uses under the same load."
-	if got := Answers(f)[0]; got != want {
+	if got := answersOf(f)[0]; got != want {
 		t.Errorf("the headline is %q, want %q", got, want)
 	}
 	own := *f.Cells[1].Scenario
 	own.Steps, f.Cells[1].Scenario = make([]record.ScenarioStep, 1), &own
-	if got := Answers(f)[0]; strings.Contains(got, "adds") {
+	if got := answersOf(f)[0]; strings.Contains(got, "adds") {
 		t.Errorf("something happens, and the headline is %q", got)
 	}
 }
@@ -97,7 +97,7 @@ func TestScenarioJUnit(t *testing.T) {
 		"inconclusive": {inconclusiveFindings(t), 0, 1},
 	} {
 		var b bytes.Buffer
-		if err := Render(&b, c.f, "junit", Options{}); err != nil {
+		if err := All().Render(&b, c.f, "junit", Options{}); err != nil {
 			t.Fatal(err)
 		}
 		var suite junitSuite

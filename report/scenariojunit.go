@@ -9,33 +9,36 @@ import (
 // scenarioCases are a cell's test cases: one for its verdict, and one for each
 // assertion, all trials together. In a cell that is expected to fail only the
 // verdict can fail.
-func scenarioCases(suite string, c record.CellSummary) []junitCase {
+func scenarioCases(suite string, c record.CellSummary) []Case {
 	s := c.Scenario
-	class := suite + "." + clean(c.Label)
-	verdict := junitCase{Name: "verdict: " + s.Expected, Class: class, Out: clean(fmt.Sprintf("%s in %d of %d trials; %s", s.Expected, agreed(s), len(s.Trials), because(s)))}
+	if s == nil {
+		return nil
+	}
+	class := suite + "." + c.Label
+	verdict := Case{Name: "verdict: " + s.Expected, Class: class, Out: fmt.Sprintf("%s in %d of %d trials; %s", s.Expected, agreed(s), len(s.Trials), because(s))}
 	switch {
 	case s.Verdict == record.VerdictInconclusive:
-		verdict.Error = &junitMessage{clean("inconclusive: " + because(s))}
+		verdict.Error = "inconclusive: " + because(s)
 	case !s.AsExpected:
-		verdict.Failure = &junitMessage{clean(fmt.Sprintf("%s, expected %s: %s", s.Verdict, s.Expected, because(s)))}
+		verdict.Failure = fmt.Sprintf("%s, expected %s: %s", s.Verdict, s.Expected, because(s))
 	}
-	out := []junitCase{verdict}
+	out := []Case{verdict}
 	for i := range shownTrial(s).Assertions {
-		one := junitCase{Class: class}
+		one := Case{Class: class}
 		for _, t := range s.Trials {
 			if i >= len(t.Assertions) {
 				continue
 			}
 			a := t.Assertions[i]
-			one.Name = clean(assertionWords(a))
-			says := clean(fmt.Sprintf("trial %s: %s", t.Trial, a.Detail))
+			one.Name = assertionWords(a)
+			says := fmt.Sprintf("trial %s: %s", t.Trial, a.Detail)
 			switch {
 			case a.Outcome == record.VerdictFail && s.Expected == record.VerdictFail:
 				one.Out += says + " (failed, as the cell is expected to); "
-			case a.Outcome == record.VerdictFail && one.Failure == nil:
-				one.Failure = &junitMessage{says}
-			case a.Outcome == record.VerdictInconclusive && one.Error == nil:
-				one.Error = &junitMessage{says}
+			case a.Outcome == record.VerdictFail && one.Failure == "":
+				one.Failure = says
+			case a.Outcome == record.VerdictInconclusive && one.Error == "":
+				one.Error = says
 			default:
 				one.Out += says + "; "
 			}

@@ -325,11 +325,3 @@ func trialTable(f record.Findings, title string, columns []trialColumn) table {
 	}
 	return t
 }
-
-// scenarioShown are the findings that the tables of resilience show.
-var scenarioShown = []string{"error_share", "failed_requests", "attempt_ratio", "hidden_failures", "phantom_attempts", "longest_failing_run", "time_to_", "unreconciled_requests", "cpu_", "memory_", "latency_"}
-
-// shownByScenario says whether a finding repeats those tables.
-func shownByScenario(x record.Finding) bool {
-	return x.Against == nil && slices.ContainsFunc(scenarioShown, func(prefix string) bool { return strings.HasPrefix(x.Name, prefix) })
-}

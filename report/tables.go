@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -67,9 +68,9 @@ func latencyTable(f record.Findings) table {
 // overheadNote explains overhead intervals once.
 func overheadNote(f record.Findings, name string) string {
 	blocks, low := 0, math.MaxInt
-	for _, finding := range f.Findings {
-		if finding.Name == name {
-			blocks, low = max(blocks, finding.Blocks), min(low, finding.Blocks)
+	for _, x := range f.Findings {
+		if x.Name == name {
+			blocks, low = max(blocks, x.Blocks), min(low, x.Blocks)
 		}
 	}
 	n := plural(blocks, "block")
@@ -91,7 +92,7 @@ func overheadTable(f record.Findings) table {
 			continue
 		}
 		found = append(found, m)
-		t.Columns = append(t.Columns, column{findingWords(strings.TrimSuffix(strings.TrimPrefix(name, "latency_"), "_overhead")), true, 9 - len(found)})
+		t.Columns = append(t.Columns, column{strings.Replace(strings.TrimSuffix(strings.TrimPrefix(name, "latency_"), finding.Overhead), "p999", "p99.9", 1), true, 9 - len(found)})
 		for _, finding := range m {
 			largest = math.Max(largest, math.Abs(finding.Estimate))
 		}
@@ -126,43 +127,47 @@ func overheadTable(f record.Findings) table {
 	return t
 }
 
-// otherTable has the findings that the tables before it do not show.
-func otherTable(f record.Findings) table {
+// Other is the section of the findings that no section of their own shows.
+// Those that are not valid are left out where the kind says so.
+func Other(findings finding.Table, leaveInvalid bool) Section {
+	k := Kind{Findings: findings}
+	return one(finding.SectionOther, func(f record.Findings) table {
+		return otherTable(k, f, leaveInvalid)
+	})
+}
+
+// otherTable has the findings that other sections do not show.
+func otherTable(k Kind, f record.Findings, leaveInvalid bool) table {
 	t := table{Title: "Other findings", Columns: append([]column{{Head: "finding"}}, factorColumns(f)...)}
 	t.Columns = append(t.Columns, column{"estimate (95% interval)", true, 0}, column{"verdict", false, 8})
 	largest := map[string]float64{}
-	for _, finding := range f.Findings {
-		largest[finding.Name] = math.Max(largest[finding.Name], math.Abs(finding.Estimate))
+	for _, x := range f.Findings {
+		largest[x.Name] = math.Max(largest[x.Name], math.Abs(x.Estimate))
 	}
-	for _, finding := range f.Findings {
-		if shownElsewhere(finding) || finding.Verdict == record.VerdictInvalid && ofScenario(f) {
+	for _, x := range f.Findings {
+		if !k.isOther(x) || leaveInvalid && x.Verdict == record.VerdictInvalid {
 			continue
 		}
-		row := append([]text{{S: findingWords(finding.Name)}}, factorTexts(f, finding.Cell)...)
-		s := scaleFor(finding.Unit, largest[finding.Name])
-		cell := figure(f, finding, s)
+		row := append([]text{{S: k.words(x.Name)}}, factorTexts(f, x.Cell)...)
+		s := scaleFor(x.Unit, largest[x.Name])
+		cell := figure(f, x, s)
 		if cell.Style != styleDim && s.Unit != "" {
-			cell.S = withInterval(s, finding)
+			cell.S = withInterval(s, x)
 		}
-		t.Rows = append(t.Rows, append(row, cell, verdict(finding.Verdict)))
+		t.Rows = append(t.Rows, append(row, cell, verdict(x.Verdict)))
 	}
 	return t
 }
 
-// shownElsewhere says whether a finding repeats what the tables of latency,
-// CPU and memory show.
-func shownElsewhere(finding record.Finding) bool {
-	if finding.Name == "highest_rate" || finding.Name == "knee_rate" || finding.Probe == "money" || finding.Probe == "bill" || finding.Probe == "hop" || finding.Probe == "versus" || finding.Probe == "profile" || shownByControl(finding) || finding.Probe == "ledger" && shownByScenario(finding) {
-		return true
-	}
-	if finding.Against == nil {
-		return finding.Probe == "threads" || finding.Probe == "latency" || finding.Probe == "cpu" || finding.Probe == "memory"
-	}
-	return strings.HasPrefix(finding.Name, "latency_") && strings.HasSuffix(finding.Name, "_overhead")
+// isOther reports whether no other section shows a finding. What must not
+// happen, and did not, is no row.
+func (k Kind) isOther(x record.Finding) bool {
+	d, ok := k.Findings.Find(x.Name)
+	return !ok || d.Section == finding.SectionOther && !(d.Fault && x.Verdict != record.VerdictReal)
 }
 
 // publishedTable sets figures of the literature beside ours.
-func publishedTable(f record.Findings) table {
+func (k Kind) publishedTable(f record.Findings) table {
 	t := table{Title: "Published beside measured", Columns: []column{{Head: "source", Keep: 1}, {Head: "claim"}, {Head: "published", Right: true}, {Head: "measured (95% interval)", Right: true}}}
 	for _, p := range f.Published {
 		measured := text{"not measured", styleDim}
@@ -179,7 +184,7 @@ func publishedTable(f record.Findings) table {
 		}
 		claim := p.Claim
 		if slices.ContainsFunc(f.Published, func(q record.Published) bool { return q.Claim == p.Claim && q.Finding != p.Finding }) {
-			claim += " (" + findingWords(p.Finding) + ")"
+			claim += " (" + k.words(p.Finding) + ")"
 		}
 		t.Rows = append(t.Rows, []text{{S: p.Source}, {S: claim}, {S: scaleFor(p.Unit, largest).value(p.Figure)}, measured})
 	}
@@ -188,7 +193,7 @@ func publishedTable(f record.Findings) table {
 
 // noiseTable has a row a measure: the noise floor, as a range where several
 // baseline cells have one each.
-func noiseTable(f record.Findings) table {
+func (k Kind) noiseTable(f record.Findings, leaveZero bool) table {
 	t := table{Title: "Noise floor: what two identical baselines of a block differ by"}
 	t.Columns = []column{{Head: "measure"}, {"floor", true, 0}, {"of its value", true, 5}, {"baselines", true, 2}, {"blocks", true, 1}}
 	byMeasure := map[string][]record.NoiseFloor{}
@@ -212,7 +217,7 @@ func noiseTable(f record.Findings) table {
 		low, high := floors(func(n record.NoiseFloor) float64 { return n.Floor })
 		relLow, relHigh := floors(func(n record.NoiseFloor) float64 { return n.RelativeRatio })
 		_, blocks := floors(func(n record.NoiseFloor) float64 { return float64(n.Blocks) })
-		if high == 0 && ofControl(f) {
+		if high == 0 && leaveZero {
 			same++
 			continue
 		}
@@ -224,7 +229,7 @@ func noiseTable(f record.Findings) table {
 				relative = strings.TrimSuffix(p, "%") + "–" + relative
 			}
 		}
-		t.Rows = append(t.Rows, []text{{S: findingWords(measure)}, {S: floor}, {S: relative}, {S: count(len(all))}, {S: count(int(blocks))}})
+		t.Rows = append(t.Rows, []text{{S: k.words(measure)}, {S: floor}, {S: relative}, {S: count(len(all))}, {S: count(int(blocks))}})
 	}
 	if same > 0 && len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("%s in which identical baselines do not differ at all are left out.", plural(same, "measure")))

@@ -5,20 +5,17 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/meshtrial/meshtrial/record"
 )
 
 const defaultWidth = 100
 
 // renderText writes a report for a terminal.
-func renderText(w io.Writer, f record.Findings, opt Options) error {
+func renderText(w io.Writer, d document, opt Options) error {
 	if opt.Width <= 0 {
 		opt.Width = defaultWidth
 	}
 	opt.Width = max(opt.Width, 40)
 	t := &textWriter{opt: opt}
-	d := newDocument(f)
 	t.line(t.paint(styleStrong, clean(d.Title)))
 	if d.Question != "" {
 		t.wrap("", clean(d.Question))
@@ -45,9 +42,11 @@ func renderText(w io.Writer, f record.Findings, opt Options) error {
 			}
 		}
 	}
-	for _, table := range d.Tables {
-		t.line("")
-		t.table(table)
+	for _, s := range d.Sections {
+		for _, table := range s.Tables {
+			t.line("")
+			t.table(table)
+		}
 	}
 	t.list("Published beside measured, in words", d.Says)
 	t.list("Warnings", d.Warnings)

@@ -109,7 +109,7 @@ func TestSaturation(t *testing.T) {
 			t.Errorf("the text lacks %q", want)
 		}
 	}
-	answers := strings.Join(Answers(f), "\n")
+	answers := strings.Join(answersOf(f), "\n")
 	for _, want := range []string{
 		"2,830 requests a second keep within the bound with sidecars both, 3,080 do not.",
 		"4,000 requests a second keep within the bound with sidecars server; what more would do is not known, since the machine or the generator gives out first.",
@@ -143,7 +143,7 @@ func TestMoneyTable(t *testing.T) {
 			t.Errorf("the text lacks %q", want)
 		}
 	}
-	if answers := strings.Join(Answers(f), "\n"); !strings.Contains(answers, "would cost 48,200 (47,000–49,800) USD a month (both) and 24,100 (23,500–24,900) USD a month (client).") {
+	if answers := strings.Join(answersOf(f), "\n"); !strings.Contains(answers, "would cost 48,200 (47,000–49,800) USD a month (both) and 24,100 (23,500–24,900) USD a month (client).") {
 		t.Error(answers)
 	}
 }

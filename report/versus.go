@@ -6,18 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
-
-// versusMeasures are what levels are compared by, as findings name them.
-var versusMeasures = []struct{ name, words string }{
-	{"cpu_client_proxy", "CPU a request of the client's proxy"},
-	{"cpu_server_proxy", "CPU a request of the server's proxy"},
-	{"latency_p50", "median latency"},
-	{"latency_p99", "99th percentile of latency"},
-	{"memory_client_proxy", "memory of the client's proxy"},
-	{"memory_server_proxy", "memory of the server's proxy"},
-}
 
 // a pairing is a comparison of two levels of one factor.
 type pairing struct {
@@ -31,13 +23,14 @@ type pairing struct {
 
 // pairings are what findings set side by side, in the order of measures.
 func pairings(f record.Findings) (out []pairing) {
-	for _, m := range versusMeasures {
+	table := dataKind().Findings
+	for _, of := range study.VersusMeasures() {
 		for _, x := range f.Findings {
-			rest, ok := strings.CutPrefix(x.Name, m.name+"_")
-			if !ok || x.Probe != "versus" {
+			d, ok := table.Find(x.Name)
+			if !ok || d.Source != finding.FromVersus || d.Of != of {
 				continue
 			}
-			p := pairing{Finding: x, of: m.name, measure: m.words, saved: strings.HasPrefix(rest, "saved_by_"), factor: "envoy"}
+			p := pairing{Finding: x, of: d.Of, measure: d.Row, saved: d.Section == study.SectionFilters, factor: "envoy"}
 			if p.saved {
 				p.factor = "filters"
 			}
@@ -72,11 +65,6 @@ func filterPairings(f record.Findings) []pairing {
 		first[there] = true
 		return false
 	})
-}
-
-// versusTables set versions of the proxy, and filters, side by side.
-func versusTables(f record.Findings) []table {
-	return []table{versionsTable(pairings(f)), filtersTable(f, filterPairings(f))}
 }
 
 func versionsTable(list []pairing) table {

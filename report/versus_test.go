@@ -31,7 +31,7 @@ func TestVersionAnswers(t *testing.T) {
 	if got := filterAnswers(f); len(got) != 0 {
 		t.Errorf("there are no filters: %q", got)
 	}
-	tables := versusTables(f)
+	tables := []table{versionsTable(pairings(f)), filtersTable(f, filterPairings(f))}
 	if len(tables[0].Rows) != 5 || len(tables[1].Rows) != 0 || tables[0].Rows[0][0].S != "1.2.0" || tables[0].Rows[0][1].S != "1.1.0" {
 		t.Errorf("%+v", tables)
 	}
@@ -61,7 +61,7 @@ func TestFilterPairs(t *testing.T) {
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	table := versusTables(f)[1]
+	table := filtersTable(f, filterPairings(f))
 	var rows []string
 	for _, row := range table.Rows {
 		var cells []string
@@ -73,7 +73,7 @@ func TestFilterPairs(t *testing.T) {
 	if got, want := strings.Join(rows, "\n"), "wasm|none|concurrency 1|14 (12–16)%|30 (28–32)%\nwasm|lua|concurrency 1|not told from 0|–\nwasm|none|concurrency 2|too few blocks|–"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if rest := otherTable(f); len(rest.Rows) != 0 {
+	if rest := otherTable(dataKind(), f, false); len(rest.Rows) != 0 {
 		t.Errorf("told twice: %+v", rest.Rows)
 	}
 }

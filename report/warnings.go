@@ -7,32 +7,33 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 )
 
 // warnings are the run's warnings and those of its findings, each once.
 // Warnings that differ in their figures only count as one, with the figures'
 // range; those of findings name them, or of many the first and their number.
-func warnings(f record.Findings) []string {
-	var groups warningGroups
+func (k Kind) warnings(f record.Findings) []string {
+	groups := warningGroups{words: k.words}
 	for _, w := range append(slices.Clone(f.Warnings), f.Machine.Remarks...) {
 		groups.add(w, nil)
 	}
 	for i := range f.Findings {
-		finding := &f.Findings[i]
-		if tooFewPairs(*finding) || strings.HasPrefix(finding.Name, "limit_") { // the tables say "not reached", or tell the evidence
+		x := &f.Findings[i]
+		if d, ok := k.Findings.Find(x.Name); tooFewPairs(*x) || ok && d.Source == finding.FromLimits { // the tables say "not reached", or tell the evidence
 			continue
 		}
-		for _, w := range finding.Warnings {
+		for _, w := range x.Warnings {
 			// The tables say "below noise" with the floor already.
-			if finding.Verdict != record.VerdictBelowNoise || !strings.HasPrefix(w, "identical baselines differ") {
-				groups.add(w, finding)
+			if x.Verdict != record.VerdictBelowNoise || !strings.HasPrefix(w, "identical baselines differ") {
+				groups.add(w, x)
 			}
 		}
 	}
 	var out []string
 	for _, g := range groups.all {
-		out = append(out, g.words())
+		out = append(out, g.line(groups.words))
 	}
 	return out
 }
@@ -44,7 +45,10 @@ type warningGroup struct {
 	of             []*record.Finding // none for the run's own
 }
 
-type warningGroups struct{ all []*warningGroup }
+type warningGroups struct {
+	all   []*warningGroup
+	words func(name string) string // of a finding
+}
 
 func (g *warningGroups) add(w string, of *record.Finding) {
 	shape, general := generally(w)
@@ -66,8 +70,8 @@ const (
 	manyFindings     = 10
 )
 
-// words is a group's one line.
-func (g *warningGroup) words() string {
+// line is a group's one line.
+func (g *warningGroup) line(words func(string) string) string {
 	w := g.texts[0]
 	switch {
 	case len(g.texts) > 1 && g.general != "": // their figures have several units
@@ -75,7 +79,7 @@ func (g *warningGroup) words() string {
 	case !namesOne(w): // figures of different trials make no range
 		w = analysis.Spread(g.texts)
 	}
-	names := g.names()
+	names := g.names(words)
 	switch n := len(g.of); {
 	case n == 0:
 		return w
@@ -91,11 +95,11 @@ func (g *warningGroup) words() string {
 }
 
 // names are the group's findings in words, each name once with its cells.
-func (g *warningGroup) names() []string {
+func (g *warningGroup) names(words func(string) string) []string {
 	var order []string
 	cells := map[string][]string{}
 	for _, x := range g.of {
-		name := findingWords(strings.TrimSuffix(x.Name, "_overhead"))
+		name := words(strings.TrimSuffix(x.Name, finding.Overhead))
 		if x.Against != nil {
 			name = "difference of " + name
 		}

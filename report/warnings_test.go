@@ -39,7 +39,7 @@ func TestWarningsNameTheirFindings(t *testing.T) {
 			[]string{"2–4 of 9 late (pushes with none and slow)"}},
 		{"in the tables", []record.Finding{noise}, nil},
 	} {
-		if got := warnings(record.Findings{Findings: tt.findings}); !slices.Equal(got, tt.want) {
+		if got := controlKind().warnings(record.Findings{Findings: tt.findings}); !slices.Equal(got, tt.want) {
 			t.Errorf("%s:\n%s\nwant\n%s", tt.name, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 		}
 	}

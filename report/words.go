@@ -11,26 +11,16 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Answers are a study's answers in words: the first is the headline.
+// dataAnswers are the answers of a data-plane study.
 //
 // Where cells differ from their baselines in one factor only, each level gets
 // a sentence, or all together a few if they are many. Where another factor is a
 // number (connections), the sentences compare its ends, one for each level of
 // the remaining factors (arrivals), and the headline says how the overhead
 // grows.
-func Answers(f record.Findings) []string {
-	f = inMicroseconds(f)
-	if f.Validity.Valid == 0 {
-		return []string{fmt.Sprintf("No answer: none of %s is valid.", plural(f.Validity.Trials, "trial"))}
-	}
-	if ofControl(f) {
-		return controlAnswers(f)
-	}
-	if ofScenario(f) {
-		return scenarioAnswers(f)
-	}
+func dataAnswers(f record.Findings) []string {
 	if bills := append(billAnswers(f), hopAnswers(f)...); len(bills) > 0 {
-		return slices.Concat(bills, limitAnswers(f), moneyAnswers(f))
+		return append(bills, limitAnswers(f)...)
 	}
 	a := newAnswering(f)
 	var latency []string
@@ -44,12 +34,12 @@ func Answers(f record.Findings) []string {
 	}
 	searches := slices.Concat(searchAnswers(f), versionAnswers(f), filterAnswers(f))
 	if len(f.Profiles) > 0 { // the study asks where the CPU goes
-		return slices.Concat(busyAnswers(f), cpuAnswers(f, nil), searches, fitAnswers(f, a.top), latency, moneyAnswers(f))
+		return slices.Concat(busyAnswers(f), cpuAnswers(f, nil), searches, fitAnswers(f, a.top), latency)
 	}
 	if fits := fitAnswers(f, a.top); len(fits) > 0 { // the study asks what CPU depends on
-		return slices.Concat(searches, fits, latency, limitAnswers(f), moneyAnswers(f))
+		return slices.Concat(searches, fits, latency, limitAnswers(f))
 	}
-	return slices.Concat(searches, latency, cpuAnswers(f, a.top), limitAnswers(f), moneyAnswers(f))
+	return slices.Concat(searches, latency, cpuAnswers(f, a.top), limitAnswers(f))
 }
 
 // plainAnswers says what a study measured that compares nothing.
@@ -203,7 +193,7 @@ func (a *answering) grouped() []string {
 		}
 	}
 	answers = append(a.costly(more), answers...)
-	what := measureWords(a.name)
+	what := a.words(a.name)
 	adds := func(labels []string) string {
 		if len(labels) == 1 {
 			return labels[0] + " adds"
@@ -245,7 +235,7 @@ func (a *answering) costly(all []record.Finding) []string {
 		return fmt.Sprintf("%s (%s, %s)", join(e, s.Unit), a.label(f.Cell), span)
 	}
 	return []string{fmt.Sprintf("%d of %d cells add something %s%s, by estimate between %s and %s, each with its 95%% interval.",
-		len(all), len(a.tops), measureWords(a.name), a.from(most), end(least), end(most))}
+		len(all), len(a.tops), a.words(a.name), a.from(most), end(least), end(most))}
 }
 
 // label is a cell's name in legends.
@@ -282,7 +272,7 @@ func (a *answering) sentence(finding record.Finding, context string) string {
 		adds = "add"
 	}
 	s := scaleOf(finding)
-	where := " " + measureWords(finding.Name) + context
+	where := " " + a.words(finding.Name) + context
 	switch finding.Verdict {
 	case record.VerdictInvalid:
 		return fmt.Sprintf("What %s %s%s is not known: too few valid trials.", lowerFirst(who), adds, where)
@@ -358,7 +348,7 @@ func (a *answering) varied() []string {
 		s := scaleFor(first.Unit, math.Max(first.Estimate, last.Estimate))
 		sentences = append(sentences, upperFirst(strings.TrimSpace(fmt.Sprintf("%s, %s %s %s %s %s and %s %s.",
 			strings.TrimSpace(context), lowerFirst(who), adds,
-			s.quantity(first.Estimate, first.Low, first.High), measureWords(first.Name), factorWords(a.numeric, first.Cell[a.numeric]),
+			s.quantity(first.Estimate, first.Low, first.High), a.words(first.Name), factorWords(a.numeric, first.Cell[a.numeric]),
 			s.quantity(last.Estimate, last.Low, last.High), factorWords(a.numeric, last.Cell[a.numeric])))))
 		growth = append(growth, growthWords(first, last)+context)
 	}
@@ -374,11 +364,14 @@ func (a *answering) varied() []string {
 		}
 		end := factorWords(a.numeric, levels[len(levels)-1])
 		head := fmt.Sprintf("From %s to %s, what %s %s %s %s.", levels[0],
-			strings.TrimPrefix(strings.TrimPrefix(end, "at "), "with "), lowerFirst(who), verb, measureWords(a.name), sequence(growth))
+			strings.TrimPrefix(strings.TrimPrefix(end, "at "), "with "), lowerFirst(who), verb, a.words(a.name), sequence(growth))
 		sentences = append([]string{head}, sentences...)
 	}
 	return sentences
 }
+
+// words say what a finding measures: "to the median latency".
+func (a *answering) words(name string) string { return dataKind().measureWords(name) }
 
 // growthWords says in words how an overhead changes from one end of a factor
 // to the other.

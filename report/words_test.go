@@ -101,14 +101,14 @@ func TestAnswers(t *testing.T) {
 	} {
 		f := base
 		f.Findings = c.findings
-		if got := Answers(f); len(got) == 0 || got[0] != c.want {
+		if got := answersOf(f); len(got) == 0 || got[0] != c.want {
 			t.Errorf("%s: got %q\nwant %q", c.name, got, c.want)
 		}
 	}
-	if got := Answers(record.Findings{Validity: record.ValiditySummary{Trials: 3}})[0]; got != "No answer: none of 3 trials is valid." {
+	if got := answersOf(record.Findings{Kind: record.KindDataPlane, Validity: record.ValiditySummary{Trials: 3}})[0]; got != "No answer: none of 3 trials is valid." {
 		t.Errorf("got %q", got)
 	}
-	if got := Answers(twoPod())[0]; !strings.HasPrefix(got, "From 2 to 64 connections, what both sidecars add to the median latency grows by ") || !strings.HasSuffix(got, "stays the same within its interval with uniform arrivals and grows 16-fold with burst arrivals.") {
+	if got := answersOf(twoPod())[0]; !strings.HasPrefix(got, "From 2 to 64 connections, what both sidecars add to the median latency grows by ") || !strings.HasSuffix(got, "stays the same within its interval with uniform arrivals and grows 16-fold with burst arrivals.") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -119,11 +119,11 @@ func TestAnswersOfOtherStudies(t *testing.T) {
 		return record.CellSummary{Cell: record.Cell{"sidecars": sidecars}, Label: sidecars, Valid: 4, Intended: record.Latency{P50: p50, P99: p99}}
 	}
 	single := record.Findings{Validity: valid, Cells: []record.CellSummary{cell("both", 412, 1310)}}
-	if got, want := Answers(single)[0], "The median latency is 0.412 ms, and 1 of 100 requests takes over 1.31 ms."; got != want {
+	if got, want := answersOf(single)[0], "The median latency is 0.412 ms, and 1 of 100 requests takes over 1.31 ms."; got != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 	several := record.Findings{Validity: valid, Factors: []record.FactorLevels{sidecars}, Cells: []record.CellSummary{cell("none", 90, 200), cell("both", 412, 1310)}}
-	if got, want := Answers(several)[0], "The median latency lies between 0.0900 ms (none) and 0.412 ms (both)."; got != want {
+	if got, want := answersOf(several)[0], "The median latency lies between 0.0900 ms (none) and 0.412 ms (both)."; got != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 
@@ -133,21 +133,21 @@ func TestAnswersOfOtherStudies(t *testing.T) {
 	rates := several
 	rates.Factors = append([]record.FactorLevels{{Factor: "rate", Levels: []string{"100", "1000"}}}, several.Factors...)
 	rates.Findings = []record.Finding{fitted("cpu_client_proxy_slope", "us/request", 110), fitted("cpu_client_proxy_idle", "mCPU", 20)}
-	if got, want := Answers(rates)[0], "Each request costs the client's proxy 110 µs (99–121) of CPU, on top of 20 mCPU (18–22) that it uses without any."; got != want {
+	if got, want := answersOf(rates)[0], "Each request costs the client's proxy 110 µs (99–121) of CPU, on top of 20 mCPU (18–22) that it uses without any."; got != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 	twice := rates
 	other := fitted("cpu_client_proxy_slope", "us/request", 90)
 	other.Cell = record.Cell{"sidecars": "server"}
 	twice.Findings = append(twice.Findings[:2:2], other)
-	if got := Answers(twice)[0]; strings.HasPrefix(got, "Each request costs") {
+	if got := answersOf(twice)[0]; strings.HasPrefix(got, "Each request costs") {
 		t.Errorf("one of two fits is taken for the answer: %q", got)
 	}
 }
 
 // many is a study of six cells beside a baseline.
 func many() record.Findings {
-	f := record.Findings{Factors: []record.FactorLevels{{Factor: "variant"}}, NoiseFloor: []record.NoiseFloor{{Measure: "latency_p50", Unit: "us", Floor: 4}}}
+	f := record.Findings{Kind: record.KindDataPlane, Factors: []record.FactorLevels{{Factor: "variant"}}, NoiseFloor: []record.NoiseFloor{{Measure: "latency_p50", Unit: "us", Floor: 4}}}
 	f.Validity.Trials, f.Validity.Valid = 7, 7
 	base := record.Cell{"variant": "bare"}
 	f.Cells = append(f.Cells, record.CellSummary{Cell: base, Label: "bare", Trials: 1, Valid: 1})
@@ -165,7 +165,7 @@ func many() record.Findings {
 // Of many cells only those have sentences of their own in which there is
 // something to say.
 func TestManyCellsAreToldTogether(t *testing.T) {
-	got := strings.Join(Answers(many()), "\n")
+	got := strings.Join(answersOf(many()), "\n")
 	want := "Variant b adds 50 µs (95% interval 40–60) to the median latency of 0.0 µs.\n" +
 		"f, c and a add nothing to the median latency that can be told from what two identical baselines differ by (4.00 µs). An effect of 9.00 µs would have been found in any of them, in 4 of 5 runs like this.\n" +
 		"What d adds to the median latency is too wide to call.\n" +
@@ -187,7 +187,7 @@ func TestManyCostlyCellsAreToldTogether(t *testing.T) {
 			one.Estimate, one.Low, one.High = -20, -30, -10
 		}
 	}
-	got := strings.Join(Answers(f), "\n")
+	got := strings.Join(answersOf(f), "\n")
 	want := "5 of 6 cells add something to the median latency of 0.0 µs, by estimate between 50 µs (a, 40–60) and 100 µs (f, 90–110), each with its 95% interval.\n" +
 		"Variant b takes 20 µs (95% interval 10–30) off the median latency of 0.0 µs."
 	if got != want {
@@ -202,7 +202,7 @@ func TestThreadsFirst(t *testing.T) {
 	f.Cells[2].Threads = map[string]record.ThreadsSummary{record.PartServerProxy: {Rows: []record.ThreadRow{
 		{Name: "worker_0", Worker: true, UserRatio: 0.4, SystemRatio: 0.1, WaitRatio: 0.2}, {Name: "worker_1", Worker: true, UserRatio: 0.1}, {Name: "main", UserRatio: 0.9}}}}
 	want := "No proxy was at the limit of its threads: the worker that was busiest on average ran for 50% of the time and waited for a CPU for 20% (server's proxy, b)."
-	if got := Answers(f); len(got) < 2 || got[0] != want {
+	if got := answersOf(f); len(got) < 2 || got[0] != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
 	if page := render(t, f, "html", Options{}); !strings.Contains(page, "busiest on average ran for 50% of the time") {
@@ -211,7 +211,7 @@ func TestThreadsFirst(t *testing.T) {
 	s := f.Cells[2].Threads[record.PartServerProxy]
 	s.Limit, s.Says = record.LimitCPU, "its limit held it back"
 	f.Cells[2].Threads[record.PartServerProxy] = s
-	if got := Answers(f); got[0] != "b: Its limit held it back." {
+	if got := answersOf(f); got[0] != "b: Its limit held it back." {
 		t.Errorf("%q", got)
 	}
 }

@@ -142,8 +142,8 @@ func configFindings() []finding.Def {
 	return append(out,
 		finding.Def{Name: "join_cache_hit_share", Unit: finding.UnitRatio, Words: "found in istiod's cache for a new proxy",
 			Doc: "Share of istiod's reads of its cache meanwhile that found the resource there; needs PILOT_XDS_CACHE_STATS."},
-		finding.Def{Name: "xds_cache_hit_share", Unit: finding.UnitRatio, Doc: "The same in the window.", Words: "found in istiod's cache", Section: SectionOther},
-		bytes("config_dump_bytes", "Config dump of a real sidecar in scope_namespace, JSON, without endpoints; needs real_pods.", "config dump of a real sidecar", SectionOther))
+		finding.Def{Name: "xds_cache_hit_share", Unit: finding.UnitRatio, Doc: "The same in the window.", Words: "found in istiod's cache", Section: finding.SectionOther},
+		bytes("config_dump_bytes", "Config dump of a real sidecar in scope_namespace, JSON, without endpoints; needs real_pods.", "config dump of a real sidecar", finding.SectionOther))
 }
 
 func costFindings() []finding.Def {
@@ -190,8 +190,8 @@ func stalenessFindings() []finding.Def {
 
 func faultFindings() []finding.Def {
 	return []finding.Def{
-		{Name: "missed", Unit: finding.UnitMissed, Doc: "Pairs of a change and a proxy that needed it and never had it, a trial.", Words: "changes that proxies never saw", Section: SectionOther, Fault: true},
-		{Name: "unacked", Unit: finding.UnitMissed, Doc: "Pairs of a change and a proxy that was sent it and never acknowledged it, a trial.", Words: "changes never acknowledged", Section: SectionOther, Fault: true},
-		{Name: "failed_changes", Unit: finding.UnitChanges, Doc: "Changes that the API server did not take, a trial.", Words: "changes not taken", Section: SectionOther, Fault: true},
+		{Name: "missed", Unit: finding.UnitMissed, Doc: "Pairs of a change and a proxy that needed it and never had it, a trial.", Words: "changes that proxies never saw", Section: finding.SectionOther, Fault: true},
+		{Name: "unacked", Unit: finding.UnitMissed, Doc: "Pairs of a change and a proxy that was sent it and never acknowledged it, a trial.", Words: "changes never acknowledged", Section: finding.SectionOther, Fault: true},
+		{Name: "failed_changes", Unit: finding.UnitChanges, Doc: "Changes that the API server did not take, a trial.", Words: "changes not taken", Section: finding.SectionOther, Fault: true},
 	}
 }

@@ -8,11 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Sections of reports of all kinds.
-const (
-	SectionOther = "other" // findings that no section of their own shows
-	SectionMoney = "money"
-)
+// SectionMoney is the section of findings in money.
+const SectionMoney = "money"
 
 // Sections of reports of data-plane studies.
 const (
@@ -96,14 +93,14 @@ func latencyFindings() []finding.Def {
 			Probe: MeasureLatency, Section: SectionLatency, Compared: true, Differences: q.differences, Decides: q.name == "p50"})
 	}
 	return append(out, finding.Def{Name: FindingThroughput, Unit: finding.UnitThroughput, Doc: "Requests answered a second, where the rate is `max`.",
-		Probe: ProbeThroughput, Section: SectionOther, MoreIsBetter: true})
+		Probe: ProbeThroughput, Section: finding.SectionOther, MoreIsBetter: true})
 }
 
 func cpuFindings() []finding.Def {
 	var out []finding.Def
 	for _, part := range cpuParts {
 		out = append(out, finding.Def{Name: "cpu_" + part + "_per_request", Unit: finding.UnitPerRequest, Doc: "CPU time of " + partDocs[part] + " for each answered request.",
-			Probe: MeasureCPU, Part: part, Section: SectionCPU, Compared: part == record.PartMachine, Differences: SectionOther, Decides: part != record.PartControl})
+			Probe: MeasureCPU, Part: part, Section: SectionCPU, Compared: part == record.PartMachine, Differences: finding.SectionOther, Decides: part != record.PartControl})
 	}
 	return out
 }
@@ -189,7 +186,7 @@ func searchFindings() []finding.Def {
 
 // highestFinding is what searches along any factor find.
 func highestFinding() finding.Def {
-	return finding.Def{Name: Highest + "*", Unit: finding.UnitLevel, Doc: "Highest level of a factor that keeps within a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionOther}
+	return finding.Def{Name: Highest + "*", Unit: finding.UnitLevel, Doc: "Highest level of a factor that keeps within a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: finding.SectionOther}
 }
 
 // versusMeasure is a measure by which two levels of a factor are compared.
@@ -202,6 +199,15 @@ var versusMeasures = []versusMeasure{
 	{"cpu_client_proxy", "CPU a request of the client's proxy", false}, {"cpu_server_proxy", "CPU a request of the server's proxy", true},
 	{"latency_p50", "median latency", true}, {"latency_p99", "99th percentile of latency", false},
 	{"memory_client_proxy", "memory of the client's proxy", false}, {"memory_server_proxy", "memory of the server's proxy", true},
+}
+
+// VersusMeasures lists what two levels of a factor are compared by.
+func VersusMeasures() []string {
+	out := make([]string, len(versusMeasures))
+	for i, m := range versusMeasures {
+		out[i] = m.name
+	}
+	return out
 }
 
 func (m versusMeasure) finding(words, level, doc, section string) finding.Def {
@@ -252,7 +258,7 @@ func fitFindings() []finding.Def {
 			if !has(one.parts, part) {
 				continue
 			}
-			section := SectionOther
+			section := finding.SectionOther
 			if has(proxyParts, part) {
 				section = SectionFits
 			}

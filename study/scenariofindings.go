@@ -48,12 +48,12 @@ func ledgerFindings() []finding.Def {
 		return d
 	}
 	return []finding.Def{
-		compared(worded(whole("error_share", finding.UnitRatio, "Requests that failed, of all that were scheduled."), "share of requests that failed"), SectionOther),
-		compared(whole("failed_requests", finding.UnitRequests, "Requests that failed."), SectionOther),
-		compared(worded(whole("attempt_ratio", finding.UnitAttempts, "Attempts of the clients' proxies for each request."), "attempts a request"), SectionOther),
-		compared(whole("hidden_failures", finding.UnitRequests, "Attempts that failed and were made again."), SectionOther),
-		compared(worded(whole("phantom_attempts", finding.UnitRequests, "Attempts at an endpoint that was already gone."), "attempts at endpoints already gone"), SectionOther),
-		compared(whole("longest_failing_run", finding.UnitMicroseconds, "Longest time in which no request succeeded while some were due."), SectionOther),
+		compared(worded(whole("error_share", finding.UnitRatio, "Requests that failed, of all that were scheduled."), "share of requests that failed"), finding.SectionOther),
+		compared(whole("failed_requests", finding.UnitRequests, "Requests that failed."), finding.SectionOther),
+		compared(worded(whole("attempt_ratio", finding.UnitAttempts, "Attempts of the clients' proxies for each request."), "attempts a request"), finding.SectionOther),
+		compared(whole("hidden_failures", finding.UnitRequests, "Attempts that failed and were made again."), finding.SectionOther),
+		compared(worded(whole("phantom_attempts", finding.UnitRequests, "Attempts at an endpoint that was already gone."), "attempts at endpoints already gone"), finding.SectionOther),
+		compared(whole("longest_failing_run", finding.UnitMicroseconds, "Longest time in which no request succeeded while some were due."), finding.SectionOther),
 		whole("time_to_detect", finding.UnitMicroseconds, "From a step's begin to the first request that failed: the longest over steps."),
 		whole("time_to_recover", finding.UnitMicroseconds, "From a step's begin to the last request that failed before the next step: the longest over steps."),
 		whole("time_to_eject", finding.UnitMicroseconds, "From a step's begin until a proxy took the endpoint out: the longest over steps."),
@@ -76,9 +76,9 @@ func answeredFindings() []finding.Def {
 
 // useFindings are the CPU that parts use.
 func useFindings() []finding.Def {
-	out := []finding.Def{compared(finding.Def{Name: "cpu_" + partControlPlane, Unit: finding.UnitMilliCPU, Doc: "CPU of the control plane, in thousandths of a CPU.", Section: SectionUse}, SectionOther)}
+	out := []finding.Def{compared(finding.Def{Name: "cpu_" + partControlPlane, Unit: finding.UnitMilliCPU, Doc: "CPU of the control plane, in thousandths of a CPU.", Section: SectionUse}, finding.SectionOther)}
 	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy, record.PartMachine} {
-		out = append(out, compared(finding.Def{Name: "cpu_" + part, Unit: finding.UnitMilliCPU, Doc: "CPU of this part, in thousandths of a CPU; of proxies the mean of one.", Part: part, Section: SectionUse, Decides: true}, SectionOther))
+		out = append(out, compared(finding.Def{Name: "cpu_" + part, Unit: finding.UnitMilliCPU, Doc: "CPU of this part, in thousandths of a CPU; of proxies the mean of one.", Part: part, Section: SectionUse, Decides: true}, finding.SectionOther))
 	}
 	return append(out, finding.Def{Name: FindingProxyRequest, Unit: finding.UnitPerRequest, Section: SectionUse, Decides: true,
 		Doc: "CPU time that a proxy spends on a request which passes it, the mean over all proxies."})
@@ -86,9 +86,9 @@ func useFindings() []finding.Def {
 
 // residentFindings are the memory that parts have.
 func residentFindings() []finding.Def {
-	out := []finding.Def{compared(finding.Def{Name: "memory_" + partControlPlane, Unit: finding.UnitBytes, Doc: "Memory of the control plane.", Section: SectionUse}, SectionOther)}
+	out := []finding.Def{compared(finding.Def{Name: "memory_" + partControlPlane, Unit: finding.UnitBytes, Doc: "Memory of the control plane.", Section: SectionUse}, finding.SectionOther)}
 	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy} {
-		out = append(out, compared(finding.Def{Name: "memory_" + part, Unit: finding.UnitBytes, Doc: "Proportional set size of a proxy, the mean of one.", Part: part, Section: SectionUse}, SectionOther))
+		out = append(out, compared(finding.Def{Name: "memory_" + part, Unit: finding.UnitBytes, Doc: "Proportional set size of a proxy, the mean of one.", Part: part, Section: SectionUse}, finding.SectionOther))
 	}
 	return out
 }

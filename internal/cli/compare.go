@@ -68,7 +68,7 @@ func runCompare(ctx context.Context, env *Env, f compareFlags, dirA, dirB string
 	if f.json {
 		err = writeJSON(env.Stdout, comparison)
 	} else {
-		err = report.RenderComparison(env.Stdout, comparison, options)
+		err = report.All().RenderComparison(env.Stdout, comparison, options)
 	}
 	if err != nil {
 		return err

@@ -112,7 +112,7 @@ func runReport(ctx context.Context, env *Env, f reportFlags, dir string) error {
 		return err
 	}
 	var b bytes.Buffer
-	if err := report.Render(&b, findings, f.format, options); err != nil {
+	if err := report.All().Render(&b, findings, f.format, options); err != nil {
 		return err
 	}
 	if f.out == "" {

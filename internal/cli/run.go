@@ -401,7 +401,7 @@ func writeFindings(ctx context.Context, dir string) (record.Findings, error) {
 		return findings, err
 	}
 	var page strings.Builder
-	if err := report.Render(&page, findings, "html", report.Options{}); err != nil {
+	if err := report.All().Render(&page, findings, "html", report.Options{}); err != nil {
 		return findings, err
 	}
 	return findings, d.WriteFile(reportFile, []byte(page.String()))
@@ -412,10 +412,10 @@ const reportFile = "report.html"
 // present prints the findings and where everything is.
 func present(env *Env, f runFlags, dir string, findings record.Findings) error {
 	if f.json {
-		return report.Render(env.Stdout, findings, "json", report.Options{})
+		return report.All().Render(env.Stdout, findings, "json", report.Options{})
 	}
 	options := report.Options{Width: terminalWidth(env.Stdout), Color: terminalWidth(env.Stdout) > 0 && os.Getenv("NO_COLOR") == ""}
-	if err := report.Render(env.Stdout, findings, "text", options); err != nil {
+	if err := report.All().Render(env.Stdout, findings, "text", options); err != nil {
 		return err
 	}
 	path, err := filepath.Abs(filepath.Join(dir, reportFile))

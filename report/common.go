@@ -1,0 +1,32 @@
+package report
+
+import (
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Names of sections that reports of all kinds have.
+const (
+	sectionConditions = "conditions"
+	sectionNoise      = "noise"
+	sectionPublished  = "published"
+	sectionAssertions = "assertions"
+)
+
+// Conditions is the section of what the windows of a cell's trials had in
+// common beside what was measured.
+func Conditions() Section { return one(sectionConditions, conditionsTable) }
+
+// Common are the sections that end a report: findings that no other section
+// shows, the noise floor, published figures and assertions. Exactly says that
+// identical baselines of the kind often do not differ at all, which is not
+// worth a row, and leaveInvalid that findings without a figure are not either.
+func Common(findings finding.Table, exactly, leaveInvalid bool) []Section {
+	k := Kind{Findings: findings}
+	return []Section{
+		Other(findings, leaveInvalid),
+		one(sectionNoise, func(f record.Findings) table { return k.noiseTable(f, exactly) }),
+		one(sectionPublished, k.publishedTable),
+		one(sectionAssertions, assertionTable),
+	}
+}

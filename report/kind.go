@@ -1,0 +1,123 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// A Kind is what reports know of a kind of study.
+type Kind struct {
+	// Name is what findings call it: [record.KindDataPlane] or another.
+	Name string
+	// Findings are those that its studies can have.
+	Findings finding.Table
+	// Sections are in the order of reports.
+	Sections []Section
+	// Answers are what a study found in words, the headline first. Those of
+	// sections follow.
+	Answers func(f record.Findings) []string
+	// Values are a cell's own figures, beside its findings.
+	Values func(c record.CellSummary) []Value
+	// Verdict is what a cell came to and what was expected of it, "" for a
+	// cell without any; nil where no cell has one.
+	Verdict func(c record.CellSummary) (found, expected string)
+	// Cases are a cell's test cases for build servers; nil for none.
+	Cases func(suite string, c record.CellSummary) []Case
+}
+
+// A Section is a part of a report: what it shows of findings, whatever the
+// format.
+type Section struct {
+	// Name is what definitions of findings call it; see [finding.Def].
+	Name string
+	// Tables are what it shows; those without rows are left out.
+	Tables func(f record.Findings) []table
+	// Answers are sentences for the head of a report; nil for none.
+	Answers func(f record.Findings) []string
+}
+
+// one makes a section of one table.
+func one(name string, draw func(f record.Findings) table) Section {
+	return Section{Name: name, Tables: func(f record.Findings) []table { return []table{draw(f)} }}
+}
+
+// answering is a section that also has sentences for the head of a report.
+func (s Section) answering(answers func(f record.Findings) []string) Section {
+	s.Answers = answers
+	return s
+}
+
+// Value is a figure of a cell by name. Low and High are its interval, both
+// NaN if it has none.
+type Value struct {
+	Name      string
+	Value     float64
+	Low, High float64
+	Unit      string
+}
+
+// Case is a test case as build servers have it: it failed or could not be
+// decided if a message says why.
+type Case struct {
+	Name, Class, Out string
+	Failure, Error   string
+}
+
+// Kinds are the kinds of study that can be reported.
+type Kinds []Kind
+
+// of finds the kind of findings.
+func (kinds Kinds) of(f record.Findings) (Kind, error) {
+	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == f.Kind })
+	if i < 0 {
+		return Kind{}, fmt.Errorf("findings of run %s are of kind %q, which this program does not know", f.Run, f.Kind)
+	}
+	return kinds[i], nil
+}
+
+func (k Kind) answers(f record.Findings) []string {
+	if f.Validity.Valid == 0 {
+		return []string{fmt.Sprintf("No answer: none of %s is valid.", plural(f.Validity.Trials, "trial"))}
+	}
+	out := k.Answers(f)
+	for _, s := range k.Sections {
+		if s.Answers != nil {
+			out = append(out, s.Answers(f)...)
+		}
+	}
+	return out
+}
+
+// words name a finding of any kind: a name means the same in all of them.
+func (kinds Kinds) words(name string) string {
+	for _, one := range kinds {
+		if d, ok := one.Findings.Find(name); ok {
+			return findingWords(d, name)
+		}
+	}
+	return findingWords(finding.Def{}, name)
+}
+
+// words name a finding.
+func (k Kind) words(name string) string {
+	d, _ := k.Findings.Find(name)
+	return findingWords(d, name)
+}
+
+// unless leaves a section out where a table has rows that tell the same.
+func (s Section) unless(told func(f record.Findings) table) Section {
+	all := s.Tables
+	s.Tables = func(f record.Findings) []table {
+		if len(told(f).Rows) > 0 {
+			return nil
+		}
+		return all(f)
+	}
+	return s
+}
+
+// All are the kinds of study that there are.
+func All() Kinds { return Kinds{controlKind(), scenarioKind(), dataKind()} }
