@@ -3,10 +3,8 @@ package analysis
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -36,16 +34,16 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 	if err != nil {
 		return record.Findings{}, err
 	}
-	ofTrials, ofFindings, err := sortAssertions(plan.Study, slices.Concat(plan.Study.Assert, assert))
+	k := kindOf(plan.Study.Kind)
+	ofTrials, ofFindings, err := k.sorted(plan.Study, slices.Concat(plan.Study.Assert, assert))
 	if err != nil {
 		return record.Findings{}, err
 	}
 	assertions := &Assertions{exprs: ofFindings}
-	o, err := observe(plan, run)
+	o, err := observe(plan, run, ofTrials...)
 	if err != nil {
 		return record.Findings{}, err
 	}
-	o.assertions = ofTrials
 	measures := measuresOf(plan.Study)
 	f := record.Findings{
 		Schema: record.Schema, Kind: run.Header.Kind, Study: run.Header.Study, Question: plan.Study.Question, Run: run.Header.RunID,
@@ -54,48 +52,19 @@ func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 		Validity: o.validity(), Stop: o.whyEnded(), Factors: o.factors(), StudyYAML: string(run.StudyYAML), Money: moneyWords(plan.Study.Money),
 		Findings: o.findings(measures), Cells: o.summaries(),
 	}
-	if plan.Study.Kind == study.Resilience {
-		f.Story = strings.Join(strings.Fields(plan.Study.Story), " ")
+	if k.finish != nil {
+		k.finish(plan.Study, &f)
 	}
 	var odd []string
 	f.NoiseFloor, odd = o.floors(measures)
 	f.Warnings = append(o.trialWarnings(), odd...)
-	for _, s := range sourcesOf(plan.Study.Kind) {
+	for _, s := range k.sources {
 		s.add(o, &f)
 	}
 	f.Warnings = append(f.Warnings, plan.Resonances()...)
 	f.Published = o.published(f.Findings)
 	f.Assertions = assertions.Judge(f)
 	return withoutNulls(f), nil
-}
-
-// A source adds the findings that no single trial has, with whatever else a
-// report tells of them.
-type source struct {
-	of  finding.Source
-	add func(o *observations, f *record.Findings)
-}
-
-// sourcesOf lists a plane's sources, in the order of reports.
-func sourcesOf(p study.Kind) []source {
-	searches := source{finding.FromSearch, func(o *observations, f *record.Findings) {
-		f.Findings = append(append(f.Findings, o.searches()...), o.knees()...)
-	}}
-	if p != study.DataPlane {
-		return []source{searches}
-	}
-	return []source{
-		{finding.FromFits, func(o *observations, f *record.Findings) {
-			fits := o.fits()
-			f.Findings = append(append(f.Findings, fits...), o.moneyFits(fits)...)
-		}},
-		{finding.FromLimits, func(o *observations, f *record.Findings) { f.Findings = append(f.Findings, o.limits()...) }},
-		{finding.FromProfile, (*observations).addProfiles},
-		{finding.FromVersus, func(o *observations, f *record.Findings) { f.Findings = append(f.Findings, o.versus()...) }},
-		{finding.FromBill, (*observations).addBills},
-		{finding.FromHops, (*observations).addHops},
-		searches,
-	}
 }
 
 // withoutNulls makes lists that programs read lists also when they are empty.

@@ -29,12 +29,6 @@ type verdict struct {
 	inferred bool
 }
 
-// istiodsChecks are those that fail because of what istiod does, or cannot do.
-// Those of its death are its own whatever else fails; that proxies are not
-// connected is only where nothing else is wrong: on a machine that is too busy
-// our own sidecars lose their streams.
-var istiodsChecks = map[string]bool{"istiod-lived": true, "istiod-metrics": true, "connected": false}
-
 // failed names a check that made all of some trials invalid, with its detail,
 // and says whether it is one of those that fail because of what is searched;
 // one that is comes before others.
@@ -78,18 +72,15 @@ func (o *observations) verdict(s study.Search, cell, block int) verdict {
 	label := o.plan.Label(o.plan.Cells[cell])
 	valid := o.trials[cell][block]
 	if len(valid) == 0 {
-		own, who := istiodsChecks, "istiod"
-		if o.plan.Study.Kind == study.DataPlane {
-			own, who = proxiesChecks, "the mesh"
-		}
-		why, its := failed(o.tried[cell][block], own)
+		who := o.kind.search.who
+		why, its := failed(o.tried[cell][block], o.kind.search.ownChecks)
 		v := verdict{answer: broke, why: fmt.Sprintf("at %s no trial is valid (%s)", label, why)}
 		if !its {
 			v = verdict{answer: unknown, why: fmt.Sprintf("at %s no trial is valid (%s): what %s can do there is not known", label, why, who)}
 		}
-		return o.whose(v, s, cell, block)
+		return o.corrected(v, s, cell, block)
 	}
-	if share := o.missedShare(valid); m.beyond > 0 && share > m.beyond {
+	if share := o.lost(valid); m.beyond > 0 && share > m.beyond {
 		return verdict{answer: broke, why: fmt.Sprintf("at %s, %s of what proxies needed never came, or was never acknowledged: %s is beyond any bound", label, percent(share), s.Finding)}
 	}
 	if m.unguarded != nil {
@@ -106,9 +97,26 @@ func (o *observations) verdict(s study.Search, cell, block int) verdict {
 		return verdict{answer: unknown, why: fmt.Sprintf("at %s there is no %s", label, s.Finding)}
 	case v > s.Bound.Value:
 		broken := verdict{answer: broke, why: fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, s.Finding, quantity(v, m.Unit), quantity(s.Bound.Value, s.Bound.Unit))}
-		return o.whose(broken, s, cell, block)
+		return o.corrected(broken, s, cell, block)
 	}
 	return verdict{answer: held}
+}
+
+// corrected is a verdict as the kind has it: where something else gave out than
+// what is searched.
+func (o *observations) corrected(v verdict, s study.Search, cell, block int) verdict {
+	if o.kind.search.whose == nil {
+		return v
+	}
+	return o.kind.search.whose(o, v, s, cell, block)
+}
+
+// lost is the share of what trials never saw.
+func (o *observations) lost(trials []*record.Trial) float64 {
+	if o.kind.search.lost == nil {
+		return 0
+	}
+	return o.kind.search.lost(o, trials)
 }
 
 // verdicts are a block's answers about all levels of a climb.

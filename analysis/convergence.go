@@ -50,11 +50,12 @@ type changeTimes struct {
 
 // converged reads a trial's events, once.
 func (o *observations) converged(t *record.Trial) *convergence {
-	if c, ok := o.convergences[t.ID]; ok {
+	all := o.own.(map[string]*convergence)
+	if c, ok := all[t.ID]; ok {
 		return c
 	}
 	c := convergenceOf(o.events[t.ID])
-	o.convergences[t.ID] = c
+	all[t.ID] = c
 	return c
 }
 

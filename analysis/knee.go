@@ -21,7 +21,7 @@ const kneeRatio = 2
 // interval goes from there to the next rate that was measured. Rates at which
 // no trial is valid count as beyond it.
 func (o *observations) knees() []record.Finding {
-	if o.plan.Study.Kind != study.DataPlane || !o.plan.Study.Measured(study.MeasureLatency) {
+	if !o.plan.Study.Measured(study.MeasureLatency) {
 		return nil
 	}
 	if !slices.ContainsFunc(o.plan.Study.Search, func(s study.Search) bool { return s.Factor == study.FactorRate }) {

@@ -64,13 +64,7 @@ var (
 
 // measuresOf lists what a study measures, in the order of reports.
 func measuresOf(s *study.Study) []measure {
-	switch s.Kind {
-	case study.ControlPlane:
-		return defined(s, controlMeasures(s))
-	case study.Resilience:
-		return defined(s, scenarioMeasures(s))
-	}
-	return defined(s, dataMeasures(s))
+	return defined(s, kindOf(s.Kind).measures(s))
 }
 
 // defined joins measures with the definitions of their findings, and leaves

@@ -18,7 +18,7 @@ import (
 // see [observations.moneyFits].
 func moneyMeasures(s *study.Study) []measure {
 	m := s.Money
-	if m == nil || s.Kind != study.DataPlane {
+	if m == nil {
 		return nil
 	}
 	// Against cells without proxies, a cell costs what it costs.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -22,24 +21,22 @@ type observations struct {
 	trials []map[int][]*record.Trial
 	counts map[string]stat.Counts // intended latency in microseconds by trial
 	blocks []int                  // that have any trial, ascending
-	// events are the changes of control-plane trials by trial, and what
-	// they say once somebody has asked.
-	events       map[string][]*record.Event
-	convergences map[string]*convergence
-	tried        []map[int][]*record.Trial // of each cell by block, valid or not
-	brokenIn     map[int][]int             // see broken
-	// assertions are those about single trials of resilience, scenarios what
-	// these trials come to once somebody has asked.
-	assertions []study.Expr
-	scenarios  map[string]*trialScenario
-	waits      map[string]graph.Waiting // at services, as arithmetic expects it
+	// events are the changes or steps of trials, by trial.
+	events   map[string][]*record.Event
+	tried    []map[int][]*record.Trial // of each cell by block, valid or not
+	brokenIn map[int][]int             // see broken
+	kind     kind
+	own      any // what the kind keeps of trials
 }
 
 // observe sorts a run's trials by the plan's cells. Trials of cells that the
-// plan does not know belong to another study: that is an error.
-func observe(plan *study.Plan, run record.Run) (*observations, error) {
-	o := &observations{plan: plan, run: run, counts: map[string]stat.Counts{},
-		events: map[string][]*record.Event{}, convergences: map[string]*convergence{}, brokenIn: map[int][]int{}, scenarios: map[string]*trialScenario{}, waits: map[string]graph.Waiting{}}
+// plan does not know belong to another study: that is an error. The kind is
+// given the assertions about single trials.
+func observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) (*observations, error) {
+	o := &observations{plan: plan, run: run, counts: map[string]stat.Counts{}, events: map[string][]*record.Event{}, brokenIn: map[int][]int{}, kind: kindOf(plan.Study.Kind)}
+	if o.kind.begin != nil {
+		o.own = o.kind.begin(ofTrials)
+	}
 	for i := range run.Events {
 		e := &run.Events[i]
 		o.events[e.Trial] = append(o.events[e.Trial], e)
@@ -92,10 +89,12 @@ func (o *observations) latency(t *record.Trial) stat.Counts {
 	return c
 }
 
-// histogram is the trial's latency; of a trial of resilience by its requests.
+// histogram is the trial's latency.
 func (o *observations) histogram(t *record.Trial) record.TrialHist {
-	if s := o.scenario(t); s != nil && s.hist != nil {
-		return record.TrialHist{Intended: s.hist}
+	if o.kind.histogram != nil {
+		if h, ok := o.kind.histogram(o, t); ok {
+			return h
+		}
 	}
 	return o.run.Hist[t.ID]
 }

@@ -73,8 +73,8 @@ func (c *comparing) says(p study.Published, f *record.Finding, cell int) string 
 	if why := c.arrivalWords(p, f, cell); why != "" {
 		sentences = append(sentences, why)
 	}
-	if c.o.plan.Study.Kind == study.ControlPlane {
-		sentences = append(sentences, c.controlWords(p, f, cell)...)
+	if c.o.kind.published != nil {
+		sentences = append(sentences, c.o.kind.published(c, p, f, cell)...)
 	}
 	return strings.Join(sentences, " ")
 }

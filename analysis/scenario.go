@@ -89,24 +89,21 @@ type trialScenario struct {
 	forgives int64
 }
 
-// scenario is what a trial of resilience comes to, once somebody has asked;
-// nil for others.
+// scenario is what a trial of resilience comes to, once somebody has asked.
 func (o *observations) scenario(t *record.Trial) *trialScenario {
-	if o.plan.Study.Kind != study.Resilience {
-		return nil
-	}
-	s, ok := o.scenarios[t.ID]
+	all := o.own.(*scenarios)
+	s, ok := all.trials[t.ID]
 	if !ok {
-		s = o.readScenario(t)
-		o.scenarios[t.ID] = s
+		s = o.readScenario(t, all)
+		all.trials[t.ID] = s
 	}
 	return s
 }
 
 // readScenario makes all that a trial says; its single requests are let go of
 // afterwards.
-func (o *observations) readScenario(t *record.Trial) *trialScenario {
-	s := &trialScenario{trial: t, study: o.plan.Study, waits: o.waits}
+func (o *observations) readScenario(t *record.Trial, all *scenarios) *trialScenario {
+	s := &trialScenario{trial: t, study: o.plan.Study, waits: all.waits}
 	doubt := func(format string, args ...any) { s.unknown = append(s.unknown, fmt.Sprintf(format, args...)) }
 	if !t.Validity.Valid {
 		for _, c := range t.Validity.Checks {
@@ -141,7 +138,7 @@ func (o *observations) readScenario(t *record.Trial) *trialScenario {
 			s.readPunctual(book, o.events[t.ID])
 		}
 	}
-	s.judge(o.assertions)
+	s.judge(all.assertions)
 	s.requests, s.punctual = nil, nil
 	return s
 }

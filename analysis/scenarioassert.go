@@ -16,32 +16,9 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// CheckStudy checks a study's assertions, and the conditions of its timeline,
-// before anything starts: syntax, types, and the names of findings, factors,
-// windows and steps. The error gives the place and is one of usage.
-func CheckStudy(s *study.Study) error {
-	_, _, err := sortAssertions(s, s.Assert)
-	if err != nil || s.Kind != study.Resilience {
-		return err
-	}
-	for _, step := range s.Scenario.Timeline.Steps {
-		if step.When == "" {
-			continue
-		}
-		if _, err := CompileCondition(step.When); err != nil {
-			return fmt.Errorf("step %q: %w", step.Name, err)
-		}
-	}
-	return nil
-}
-
 // sortAssertions checks assertions and tells those about single trials, which
-// a study of resilience can have, from those about the run's findings.
+// these studies can have, from those about the run's findings.
 func sortAssertions(s *study.Study, exprs []study.Expr) (trials, whole []study.Expr, err error) {
-	if s.Kind != study.Resilience {
-		_, err := CompileAssertions(exprs)
-		return nil, exprs, err
-	}
 	ofTrial, err := trialEnv(nil)
 	if err != nil {
 		return nil, nil, err

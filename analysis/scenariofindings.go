@@ -20,7 +20,7 @@ func scenarioMeasures(s *study.Study) []measure {
 func ofScenario(of func(s *trialScenario) float64) func(*observations, *record.Trial) float64 {
 	return func(o *observations, t *record.Trial) float64 {
 		s := o.scenario(t)
-		if s == nil || s.summary == nil {
+		if s.summary == nil {
 			return math.NaN()
 		}
 		return of(s)

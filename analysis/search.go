@@ -180,15 +180,14 @@ func (o *observations) close(c study.Climb, level int) []string {
 		c.Search.Finding, quantity(f.High, f.Unit), quantity(c.Search.Bound.Value, c.Search.Bound.Unit))}
 }
 
-// loose warns of a bound on a percentile over pairs of fewer changes than would
-// reach it.
+// loose warns of a bound on a measure that is less exact than it looks.
 func (o *observations) loose(c study.Climb, level int) []string {
 	m, _, ok := measureNamed(o.plan.Study, c.Search.Finding)
-	if !ok || m.changes == 0 {
+	if !ok || o.kind.search.loose == nil {
 		return nil
 	}
 	cell := c.Cells[level]
-	w := o.fewChanges(o.valid(cell), m.changes)
+	w := o.kind.search.loose(o, o.valid(cell), m)
 	if w == "" {
 		return nil
 	}

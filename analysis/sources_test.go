@@ -31,7 +31,7 @@ func TestFindingsHaveSources(t *testing.T) {
 			computed = append(computed, m.Name)
 		}
 		sources := map[finding.Source]int{}
-		for _, source := range sourcesOf(p) {
+		for _, source := range kindOf(p).sources {
 			sources[source.of] = 0
 		}
 		for _, d := range p.Findings().All() {

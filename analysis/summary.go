@@ -8,7 +8,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // How dense curves are.
@@ -61,24 +60,8 @@ func (o *observations) summary(cell int) record.CellSummary {
 			s.BlockP50US = append(s.BlockP50US, record.BlockValue{Block: t.Block, Repeat: t.Repeat, Value: p50})
 		}
 	}
-	if o.plan.Study.Kind == study.ControlPlane {
-		s.Control = o.controlSummary(valid)
-		for _, t := range valid {
-			if !o.plan.Study.Measured(study.MeasureConvergence) {
-				break
-			}
-			if p50 := o.converged(t).acked.Quantile(0.5); finite(p50) {
-				s.BlockP50US = append(s.BlockP50US, record.BlockValue{Block: t.Block, Repeat: t.Repeat, Value: p50})
-			}
-		}
-	}
-	if o.plan.Study.Kind == study.Resilience {
-		s.Scenario = o.scenarioSummary(cell)
-		for _, t := range valid {
-			if one := o.scenario(t); one.summary != nil {
-				s.Requests, s.Failed = s.Requests+one.total.Requests, s.Failed+one.total.Failed
-			}
-		}
+	if o.kind.summarize != nil {
+		o.kind.summarize(o, cell, valid, &s)
 	}
 	counts := stat.FromHistogram(intended, nsToUS)
 	s.Intended, s.Send = latencyOf(intended, counts), latencyOf(send, stat.FromHistogram(send, nsToUS))

@@ -26,7 +26,7 @@ var generatorsChecks = map[string]bool{"schedule-lag": true, "generator-cpu": tr
 // if the machine's CPUs were all in use.
 func (o *observations) whose(v verdict, s study.Search, cell, block int) verdict {
 	full := o.plan.Cells[cell]
-	if o.plan.Study.Kind != study.DataPlane || !study.HasClientProxy(full) && !study.HasServerProxy(full) {
+	if !study.HasClientProxy(full) && !study.HasServerProxy(full) {
 		return v
 	}
 	tried := o.tried[cell][block]

@@ -1,0 +1,102 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// A kind is what analysis asks of a kind of study. Whatever is nil the kind has
+// nothing to add to.
+type kind struct {
+	name study.Kind
+
+	// measures are the numbers of a trial, in the order of reports, and sources
+	// what makes the findings that no single trial has.
+	measures func(s *study.Study) []measure
+	sources  []source
+
+	// assertions tells those about single trials from those about the run's
+	// findings, and checks both; check finds what else is wrong with a study
+	// before anything starts.
+	assertions func(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings []study.Expr, err error)
+	check      func(s *study.Study) error
+
+	// begin makes what the kind keeps of a run's trials while it is analysed:
+	// [observations.own]. It is given the assertions about single trials.
+	begin func(ofTrials []study.Expr) any
+	// histogram is a trial's latency where the run keeps none.
+	histogram func(o *observations, t *record.Trial) (record.TrialHist, bool)
+	// summarize adds to the summary of a cell, finish to a run's findings.
+	summarize func(o *observations, cell int, valid []*record.Trial, s *record.CellSummary)
+	finish    func(s *study.Study, f *record.Findings)
+	// published says what else a published figure and ours have to do with
+	// each other.
+	published func(c *comparing, p study.Published, f *record.Finding, cell int) []string
+
+	search searched
+}
+
+// searched is what a kind says of searches' bounds.
+type searched struct {
+	// who has a limit that is searched, and ownChecks are those that fail
+	// because of what it does, or cannot do. Those that are true are its own
+	// whatever else fails, the others where nothing else is wrong.
+	who       string
+	ownChecks map[string]bool
+	// lost is the share of what a measure is about that trials never saw, so
+	// that it lies beyond any bound.
+	lost func(o *observations, trials []*record.Trial) float64
+	// whose corrects a verdict where something else gave out.
+	whose func(o *observations, v verdict, s study.Search, cell, block int) verdict
+	// loose says why a measure of some trials is less exact than it looks; ""
+	// if it is not.
+	loose func(o *observations, trials []*record.Trial, m measure) string
+}
+
+// A source adds the findings that no single trial has, with whatever else a
+// report tells of them.
+type source struct {
+	of  finding.Source
+	add func(o *observations, f *record.Findings)
+}
+
+// fromSearches is the source of how far factors go, in all kinds.
+func fromSearches() source {
+	return source{finding.FromSearch, func(o *observations, f *record.Findings) { f.Findings = append(f.Findings, o.searches()...) }}
+}
+
+// kinds are those that there are.
+func kinds() []kind { return []kind{dataKind(), controlKind(), scenarioKind()} }
+
+// kindOf finds a kind by its name.
+func kindOf(name study.Kind) kind {
+	i := slices.IndexFunc(kinds(), func(k kind) bool { return k.name == name })
+	if i < 0 {
+		panic(fmt.Sprintf("analysis: there is no kind of study called %q", name))
+	}
+	return kinds()[i]
+}
+
+// sorted checks assertions and tells those about single trials.
+func (k kind) sorted(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings []study.Expr, err error) {
+	if k.assertions != nil {
+		return k.assertions(s, exprs)
+	}
+	_, err = CompileAssertions(exprs)
+	return nil, exprs, err
+}
+
+// CheckStudy checks a study's assertions, and the conditions of its timeline,
+// before anything starts: syntax, types, and the names of findings, factors,
+// windows and steps. The error gives the place and is one of usage.
+func CheckStudy(s *study.Study) error {
+	k := kindOf(s.Kind)
+	if _, _, err := k.sorted(s, s.Assert); err != nil || k.check == nil {
+		return err
+	}
+	return k.check(s)
+}

@@ -1,0 +1,58 @@
+package analysis
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// scenarioKind is what analysis asks of studies of resilience.
+func scenarioKind() kind {
+	return kind{
+		name:       study.Resilience,
+		measures:   scenarioMeasures,
+		sources:    []source{fromSearches()},
+		assertions: sortAssertions,
+		check:      checkConditions,
+		begin: func(ofTrials []study.Expr) any {
+			return &scenarios{assertions: ofTrials, trials: map[string]*trialScenario{}, waits: map[string]graph.Waiting{}}
+		},
+		histogram: func(o *observations, t *record.Trial) (record.TrialHist, bool) {
+			s := o.scenario(t)
+			return record.TrialHist{Intended: s.hist}, s.hist != nil
+		},
+		summarize: func(o *observations, cell int, valid []*record.Trial, s *record.CellSummary) {
+			s.Scenario = o.scenarioSummary(cell)
+			for _, t := range valid {
+				if one := o.scenario(t); one.summary != nil {
+					s.Requests, s.Failed = s.Requests+one.total.Requests, s.Failed+one.total.Failed
+				}
+			}
+		},
+		finish: func(s *study.Study, f *record.Findings) { f.Story = strings.Join(strings.Fields(s.Story), " ") },
+		search: searched{who: "istiod", ownChecks: istiodsChecks},
+	}
+}
+
+// scenarios are what a run's trials come to, as far as somebody has asked.
+type scenarios struct {
+	assertions []study.Expr // about single trials
+	trials     map[string]*trialScenario
+	waits      map[string]graph.Waiting // at services, as arithmetic expects it
+}
+
+// checkConditions checks the conditions of a timeline.
+func checkConditions(s *study.Study) error {
+	for _, step := range s.Scenario.Timeline.Steps {
+		if step.When == "" {
+			continue
+		}
+		if _, err := CompileCondition(step.When); err != nil {
+			return fmt.Errorf("step %q: %w", step.Name, err)
+		}
+	}
+	return nil
+}
