@@ -1,5 +1,7 @@
 package mesh
 
+import "github.com/meshtrial/meshtrial/study"
+
 // InterceptionNone is the level of the factor interception at which nothing
 // redirects connections to sidecars.
 const InterceptionNone = "none"
@@ -14,5 +16,5 @@ func OwnPort(worker int) int { return worker + ownPorts }
 
 // Uncaptured says that nothing redirects connections to a workload's sidecar.
 func (w Workload) Uncaptured() bool {
-	return w.Proxy != nil && w.Proxy.Interception == InterceptionNone
+	return w.Proxy != nil && w.Proxy.Level(study.FactorInterception) == InterceptionNone
 }

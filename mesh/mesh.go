@@ -15,12 +15,15 @@ package mesh
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -30,21 +33,47 @@ import (
 // pods; its value is the workload's name.
 const AppLabel = "app.kubernetes.io/name"
 
-// Proxy is what a workload asks of its sidecar, in the spelling of the
-// factors of the same names.
+// Proxy is what a workload asks of its sidecar.
 type Proxy struct {
-	MTLS        string // strict, permissive or off: what the workload's inbound side accepts
-	Telemetry   string // off, access-log-text, access-log-json, ...+stats; or TelemetryLedger
-	Concurrency string // worker threads
-	CPULimit    string // Kubernetes quantity, or none
-	Envoy       string // version, or "" for the mesh's own
-	// Interception is how connections come to it: redirect (also if empty), or
-	// [InterceptionNone].
-	Interception string
-	Filters      string // parts switched on beside those of the mesh; see study.Parts
+	// Levels are the levels of the factors that touch it, in their spelling; the
+	// level of telemetry may be [TelemetryLedger]. A factor that is not there
+	// stands as the mesh has it.
+	Levels record.Cell
 	// CertificateTTL is how long the workload's certificates are valid; it
 	// gets a new one when half of it has passed. 0 leaves both to the mesh.
 	CertificateTTL time.Duration
+}
+
+// Equal says that two sidecars are asked for the same.
+func (p Proxy) Equal(other Proxy) bool {
+	return maps.Equal(p.Levels, other.Levels) && p.CertificateTTL == other.CertificateTTL
+}
+
+// Level is the level of a factor, "" for one that is not there.
+func (p Proxy) Level(factor string) string { return p.Levels[factor] }
+
+// Set is the level of a factor if it sets anything, "" for one that leaves the
+// mesh as it is.
+func (p Proxy) Set(factor string) string {
+	switch level := p.Levels[factor]; level {
+	case LevelNone, LevelDefault, study.NotApplicable:
+		return ""
+	default:
+		return level
+	}
+}
+
+// Unknown is a lack for each factor of sidecars that an adapter does not know
+// and that is not at its default: what nobody applies must not be measured
+// under its name.
+func (p Proxy) Unknown(known ...string) []Lack {
+	var out []Lack
+	for _, f := range study.DataPlane.Factors() {
+		if level := p.Level(f.Name); level != "" && level != f.Default && level != study.NotApplicable && !slices.Contains(known, f.Name) {
+			out = append(out, Lack{Factor: f.Name, Level: level, Reason: "this mesh has no such setting of its sidecars"})
+		}
+	}
+	return out
 }
 
 // Workload is a Deployment of a role: the load generator or the worker.

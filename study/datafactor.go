@@ -101,7 +101,7 @@ var dataFactors = []Factor{
 	ofServer(choice(FactorMTLS, ScopeServer, MTLSStrict,
 		"What the server's sidecar accepts: strict mutual TLS only, permissive also plain text, off plain text only. A client without a sidecar speaks plain text, so strict becomes permissive there.",
 		MTLSStrict, MTLSPermissive, MTLSOff).
-		labelled(says("mTLS %s")).becoming(mtlsBecomes)),
+		labelled(says("mTLS %s")).shortened(says("mtls-%s")).becoming(mtlsBecomes)),
 	ofProxies(choice(FactorTelemetry, ScopeProxies, TelemetryOff,
 		"What the sidecars report about every request: an access log as text or JSON, with or without the mesh's request metrics.",
 		TelemetryOff, TelemetryText, TelemetryJSON, TelemetryTextStats, TelemetryJSONStats).

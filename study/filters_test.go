@@ -145,7 +145,7 @@ func TestFiltersVariant(t *testing.T) {
 	if got := ServerVariant(cell).Name(); got != "sidecar-lua-authz-allow-100" {
 		t.Errorf("the server is %s", got)
 	}
-	if got := ClientVariant(cell).Filters; got != "" {
+	if got := ClientVariant(cell).Level(FactorFilters); got != "" {
 		t.Errorf("the client has filters %s", got)
 	}
 }

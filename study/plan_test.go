@@ -211,9 +211,8 @@ func TestVariants(t *testing.T) {
 	if got, want := names(p.ServerVariants()), "plain sidecar-mtls-permissive sidecar-mtls-permissive-log-json-stats sidecar sidecar-log-json-stats"; got != want {
 		t.Errorf("worker pods: %s, want %s", got, want)
 	}
-	long := Variant{Sidecar: true, MTLS: MTLSPermissive, Telemetry: TelemetryJSONStats, Concurrency: "16", CPULimit: "1500m", Envoy: "1.39.0"}
-	other := long
-	other.Envoy = "1.38.0"
+	levels := record.Cell{FactorMTLS: MTLSPermissive, FactorTelemetry: TelemetryJSONStats, FactorConcurrency: "16", FactorCPULimit: "1500m", FactorEnvoy: "1.39.0"}
+	long, other := SidecarWith(levels), SidecarWith(levels.With(record.Cell{FactorEnvoy: "1.38.0"}))
 	if len(long.Name()) > maxVariantName || long.Name() == other.Name() {
 		t.Errorf("%s, %s", long.Name(), other.Name())
 	}
@@ -226,7 +225,7 @@ func TestVariantNames(t *testing.T) {
 		for _, telemetry := range []string{TelemetryOff, TelemetryText, TelemetryJSON, TelemetryTextStats, TelemetryJSONStats} {
 			for _, cpu := range []string{"none", "500m", "1"} {
 				for _, envoy := range []string{"default", "1.39.0", "1.38.0"} {
-					v := Variant{Sidecar: true, MTLS: mtls, Telemetry: telemetry, Concurrency: "2", CPULimit: cpu, Envoy: envoy}
+					v := SidecarWith(record.Cell{FactorMTLS: mtls, FactorTelemetry: telemetry, FactorConcurrency: "2", FactorCPULimit: cpu, FactorEnvoy: envoy})
 					name := v.Name()
 					if strict := mtls == MTLSStrict; strict { // as a client's: never in one role
 						continue

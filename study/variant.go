@@ -9,26 +9,52 @@ import (
 )
 
 // Variant is how a pod must be deployed for a cell: with or without a
-// sidecar, and with which settings. Cells that differ only in load share
-// variants. Fields that mean nothing are empty. Variants compare with ==.
+// sidecar, and with which levels of the factors that touch it. Cells that
+// differ only in load share variants. Variants compare with ==.
 type Variant struct {
-	Sidecar     bool
-	MTLS        string // server pod only: what its sidecar accepts
-	Telemetry   string
-	Concurrency string
-	CPULimit    string
-	Envoy       string
-	// Interception is redirect or none.
-	Interception string
-	Filters      string // server pod only: parts switched on in its sidecar
+	Sidecar bool
+	levels  string // of a cell, as its key has them
 }
+
+// SidecarWith is a pod with a sidecar at these levels.
+func SidecarWith(levels record.Cell) Variant {
+	var set []string
+	for _, f := range dataFactors {
+		if level := levels[f.Name]; level != "" && f.ofSidecar() {
+			set = append(set, f.Name+"="+level)
+		}
+	}
+	return Variant{Sidecar: true, levels: strings.Join(set, "\n")}
+}
+
+// ofSidecar says that a factor touches sidecars.
+func (f Factor) ofSidecar() bool { return f.Scope == ScopeProxies || f.Scope == ScopeServer }
+
+// Levels are those of the factors that touch the sidecar.
+func (v Variant) Levels() record.Cell {
+	out := record.Cell{}
+	for line := range strings.Lines(v.levels) {
+		factor, level, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		out[factor] = level
+	}
+	return out
+}
+
+// Level is the level of a factor; "" where that does not touch the sidecar.
+func (v Variant) Level(factor string) string { return v.Levels()[factor] }
 
 // ClientVariant returns how the load pod of a cell is deployed.
 func ClientVariant(cell record.Cell) Variant {
 	if !HasClientProxy(cell) {
 		return Variant{}
 	}
-	return proxyVariant(cell)
+	levels := DataPlane.Effective(cell)
+	for _, f := range dataFactors {
+		if f.Scope == ScopeServer {
+			delete(levels, f.Name)
+		}
+	}
+	return SidecarWith(levels)
 }
 
 // ServerVariant returns how the worker pod of a cell is deployed.
@@ -36,22 +62,7 @@ func ServerVariant(cell record.Cell) Variant {
 	if !HasServerProxy(cell) {
 		return Variant{}
 	}
-	v := proxyVariant(cell)
-	v.MTLS = DataPlane.Effective(cell)[FactorMTLS]
-	v.Filters = cell[FactorFilters]
-	return v
-}
-
-func proxyVariant(cell record.Cell) Variant {
-	return Variant{
-		Sidecar:     true,
-		Telemetry:   cell[FactorTelemetry],
-		Concurrency: cell[FactorConcurrency],
-		CPULimit:    cell[FactorCPULimit],
-		Envoy:       cell[FactorEnvoy],
-
-		Interception: cell[FactorInterception],
-	}
+	return SidecarWith(DataPlane.Effective(cell))
 }
 
 // maxVariantName leaves room for a role in front of it in the name of a
@@ -65,18 +76,12 @@ func (v Variant) Name() string {
 		return "plain"
 	}
 	parts := []string{"sidecar"}
-	add := func(factor, level, text string) {
-		if f, _ := FactorByName(factor); level != "" && level != f.Default {
-			parts = append(parts, text)
+	levels := v.Levels()
+	for _, f := range dataFactors {
+		if level := levels[f.Name]; level != "" && level != f.Default {
+			parts = append(parts, f.shortName(level))
 		}
 	}
-	add(FactorMTLS, v.MTLS, "mtls-"+v.MTLS)
-	add(FactorTelemetry, v.Telemetry, strings.NewReplacer("access-log-", "log-", "+", "-").Replace(v.Telemetry))
-	add(FactorConcurrency, v.Concurrency, "c"+v.Concurrency)
-	add(FactorCPULimit, v.CPULimit, "cpu"+v.CPULimit)
-	add(FactorInterception, v.Interception, "no-redirect")
-	add(FactorEnvoy, v.Envoy, "envoy"+strings.ReplaceAll(v.Envoy, ".", "-"))
-	add(FactorFilters, v.Filters, strings.ReplaceAll(v.Filters, partSeparator, "-"))
 	name := strings.Join(parts, "-")
 	if len(name) > maxVariantName {
 		h := fnv.New32a()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // installation is what a cluster has of Istio.
@@ -65,7 +66,7 @@ func (i installation) server(t *testing.T) *rest.Config {
 
 func TestCheck(t *testing.T) {
 	const config = "defaultProviders:\n  metrics: [prometheus]\nextensionProviders:\n- name: meshtrial-json\n"
-	sidecar := []mesh.Proxy{{Telemetry: "off"}}
+	sidecar := []mesh.Proxy{{Levels: record.Cell{"telemetry": "off"}}}
 	for _, tt := range []struct {
 		name      string
 		has       installation
@@ -73,14 +74,14 @@ func TestCheck(t *testing.T) {
 		err, hint string
 		metrics   string
 	}{
-		{name: "all is there", has: installation{[]string{"hub/pilot:1.31.0"}, 1, true, config}, proxies: []mesh.Proxy{{Telemetry: "access-log-json"}}, metrics: "prometheus"},
+		{name: "all is there", has: installation{[]string{"hub/pilot:1.31.0"}, 1, true, config}, proxies: []mesh.Proxy{{Levels: record.Cell{"telemetry": "access-log-json"}}}, metrics: "prometheus"},
 		{name: "no metrics by default", has: installation{[]string{"hub/pilot:1.31.0"}, 2, true, "extensionProviders: []\n"}, proxies: sidecar},
 		{name: "a revision has no such ConfigMap", has: installation{[]string{"hub/pilot:1.31.0"}, 1, true, ""}, proxies: sidecar},
 		{name: "without sidecars the injector does not matter", has: installation{[]string{"hub/pilot:1.31.0"}, 1, false, config}, metrics: "prometheus"},
 		{name: "no istiod", has: installation{nil, 0, true, config}, proxies: sidecar, err: "no istiod in namespace istio-system", hint: "meshtrial lab up"},
 		{name: "istiod does not run", has: installation{[]string{"hub/pilot:1.31.0"}, 0, true, config}, proxies: sidecar, err: "no available replica", hint: "kubectl -n istio-system describe"},
 		{name: "no injector", has: installation{[]string{"hub/pilot:1.31.0"}, 1, false, config}, proxies: sidecar, err: "no sidecar injector", hint: "kubectl get mutatingwebhookconfigurations"},
-		{name: "no provider", has: installation{[]string{"hub/pilot:1.31.0"}, 1, true, "{}"}, proxies: []mesh.Proxy{{Telemetry: "access-log-json"}}, err: "access log provider", hint: "meshConfig.extensionProviders"},
+		{name: "no provider", has: installation{[]string{"hub/pilot:1.31.0"}, 1, true, "{}"}, proxies: []mesh.Proxy{{Levels: record.Cell{"telemetry": "access-log-json"}}}, err: "access log provider", hint: "meshConfig.extensionProviders"},
 		{name: "garbled configuration", has: installation{[]string{"hub/pilot:1.31.0"}, 1, true, "extensionProviders: {"}, proxies: sidecar, err: "ConfigMap istio-system/istio"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -275,7 +275,7 @@ const maxPatches = 500
 // parts are the objects that switch on the parts of a workload's sidecar, but
 // for EnvoyFilters of the user's.
 func (m *Mesh) parts(w mesh.Workload) ([]*unstructured.Unstructured, error) {
-	list, err := study.Parts(w.Proxy.Filters)
+	list, err := study.Parts(w.Proxy.Set(study.FactorFilters))
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
@@ -299,14 +299,14 @@ func (m *Mesh) parts(w mesh.Workload) ([]*unstructured.Unstructured, error) {
 
 // decorateParts puts into a pod's proxy configuration what parts need there.
 func (m *Mesh) decorateParts(w mesh.Workload, config *proxyConfig) error {
-	parts, err := study.Parts(w.Proxy.Filters)
+	parts, err := study.Parts(w.Proxy.Set(study.FactorFilters))
 	if err != nil {
 		return fmt.Errorf("workload %s: %w", w.Name, err)
 	}
 	if _, err := m.parts(w); err != nil {
 		return err
 	}
-	if len(parts) > 0 && !withStats(w.Proxy.Telemetry) {
+	if len(parts) > 0 && !withStats(w.Proxy.Level(study.FactorTelemetry)) {
 		config.StatsMatcher.InclusionRegexps = slices.Concat(config.StatsMatcher.InclusionRegexps, filterStats)
 	}
 	for _, p := range parts {

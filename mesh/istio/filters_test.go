@@ -24,8 +24,7 @@ import (
 )
 
 func withParts(level string) mesh.Workload {
-	return mesh.Workload{Name: "server-a", Namespace: "ns", Proxy: &mesh.Proxy{
-		MTLS: "strict", Telemetry: "off", Concurrency: "2", CPULimit: "none", Filters: level}}
+	return mesh.Workload{Name: "server-a", Namespace: "ns", Proxy: &mesh.Proxy{Levels: record.Cell{"mtls": "strict", "telemetry": "off", "concurrency": "2", "cpu_limit": "none", "filters": level}}}
 }
 
 // everyPart is a level with all kinds of parts that go together.

@@ -7,12 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 func TestUncapturedWorkloads(t *testing.T) {
-	proxy := mesh.Proxy{MTLS: "strict", Telemetry: "off", Concurrency: "2", CPULimit: "none", Interception: "none"}
-	redirected := proxy
-	redirected.Interception = "redirect"
+	proxy := mesh.Proxy{Levels: record.Cell{"mtls": "strict", "telemetry": "off", "concurrency": "2", "cpu_limit": "none", "interception": "none"}}
+	redirected := mesh.Proxy{Levels: proxy.Levels.With(record.Cell{"interception": "redirect"})}
 	for _, c := range []struct {
 		w    mesh.Workload
 		want []string // in the Sidecar

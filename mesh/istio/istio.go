@@ -14,9 +14,11 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -113,6 +115,10 @@ func (*Mesh) StatsFilter() string {
 	return "^(" + strings.Join(slices.Concat(verifiedStats, filterStats), "|") + ")$"
 }
 
+// sidecarFactors are the factors of sidecars that Decorate and Policies apply.
+var sidecarFactors = []string{study.FactorMTLS, study.FactorTelemetry, study.FactorConcurrency, study.FactorCPULimit,
+	study.FactorEnvoy, study.FactorInterception, study.FactorFilters}
+
 // Decorate asks the injector for w's sidecar with its levers, or for none.
 func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	if pod.Labels == nil {
@@ -125,14 +131,17 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 		pod.Labels["sidecar.istio.io/inject"] = "false"
 		return nil
 	}
-	config := proxyConfig{Hold: true, StatsMatcher: statsMatcher{verifiedStats}}
-	if _, err := fmt.Sscan(w.Proxy.Concurrency, &config.Concurrency); err != nil {
-		return fmt.Errorf("workload %s: concurrency %q: %w", w.Name, w.Proxy.Concurrency, err)
+	for _, lack := range w.Proxy.Unknown(sidecarFactors...) {
+		return fmt.Errorf("workload %s: %w", w.Name, errs.Usage("mesh istio cannot give %s=%s: %s", lack.Factor, lack.Level, lack.Reason))
 	}
-	if withStats(w.Proxy.Telemetry) {
+	config := proxyConfig{Hold: true, StatsMatcher: statsMatcher{verifiedStats}}
+	if _, err := fmt.Sscan(w.Proxy.Level(study.FactorConcurrency), &config.Concurrency); err != nil {
+		return fmt.Errorf("workload %s: concurrency %q: %w", w.Name, w.Proxy.Level(study.FactorConcurrency), err)
+	}
+	if withStats(w.Proxy.Level(study.FactorTelemetry)) {
 		config.StatsMatcher.InclusionRegexps = []string{".*"}
 	}
-	if w.Proxy.Telemetry == mesh.TelemetryLedger {
+	if w.Proxy.Level(study.FactorTelemetry) == mesh.TelemetryLedger {
 		config.StatsMatcher.InclusionRegexps = slices.Concat(verifiedStats, resilienceStats)
 		config.FileFlush = ledgerFlush
 	}
@@ -156,11 +165,11 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	// chart's default limit, so that "none" is none.
 	pod.Annotations["sidecar.istio.io/proxyCPU"] = "10m"
 	pod.Annotations["sidecar.istio.io/proxyMemory"] = "32Mi"
-	if limit := w.Proxy.CPULimit; limit != "" && limit != "none" {
+	if limit := w.Proxy.Set(study.FactorCPULimit); limit != "" {
 		pod.Annotations["sidecar.istio.io/proxyCPULimit"] = limit
 	}
 	if m.ProxyImage != nil {
-		image, err := m.ProxyImage(w.Proxy.Envoy)
+		image, err := m.ProxyImage(w.Proxy.Set(study.FactorEnvoy))
 		if err != nil {
 			return fmt.Errorf("workload %s: %w", w.Name, err)
 		}
@@ -182,11 +191,11 @@ func (m *Mesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured 
 		}
 		out = append(out,
 			object("security.istio.io/v1", "PeerAuthentication", w, map[string]any{
-				"mtls": map[string]any{"mode": peerMode(w.Proxy.MTLS)},
+				"mtls": map[string]any{"mode": peerMode(w.Proxy.Level(study.FactorMTLS))},
 			}),
-			object("telemetry.istio.io/v1", "Telemetry", w, m.telemetry(w.Proxy.Telemetry)),
+			object("telemetry.istio.io/v1", "Telemetry", w, m.telemetry(w.Proxy.Level(study.FactorTelemetry))),
 		)
-		if w.Proxy.Telemetry == mesh.TelemetryLedger {
+		if w.Proxy.Level(study.FactorTelemetry) == mesh.TelemetryLedger {
 			out = append(out, attemptLedger(w))
 		}
 		if w.Uncaptured() {

@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -24,7 +25,7 @@ func compiled(t *testing.T) *regexp.Regexp {
 }
 
 func proxy(change func(*mesh.Proxy)) *mesh.Proxy {
-	p := &mesh.Proxy{MTLS: "strict", Telemetry: "off", Concurrency: "2", CPULimit: "none"}
+	p := &mesh.Proxy{Levels: record.Cell{"mtls": "strict", "telemetry": "off", "concurrency": "2", "cpu_limit": "none"}}
 	if change != nil {
 		change(p)
 	}
@@ -54,20 +55,20 @@ func TestDecorate(t *testing.T) {
 		{name: "no sidecar", inject: "false", annotations: map[string]string{}},
 		{name: "defaults", proxy: proxy(nil), inject: "true", concurrency: 2,
 			annotations: map[string]string{"proxyCPU": "10m", "proxyMemory": "32Mi"}},
-		{name: "a thread", proxy: proxy(func(p *mesh.Proxy) { p.Concurrency = "1" }), inject: "true", concurrency: 1,
+		{name: "a thread", proxy: proxy(func(p *mesh.Proxy) { p.Levels["concurrency"] = "1" }), inject: "true", concurrency: 1,
 			annotations: map[string]string{"proxyCPU": "10m", "proxyMemory": "32Mi"}},
-		{name: "limit", proxy: proxy(func(p *mesh.Proxy) { p.CPULimit = "500m" }), inject: "true", concurrency: 2,
+		{name: "limit", proxy: proxy(func(p *mesh.Proxy) { p.Levels["cpu_limit"] = "500m" }), inject: "true", concurrency: 2,
 			annotations: map[string]string{"proxyCPU": "10m", "proxyMemory": "32Mi", "proxyCPULimit": "500m"}},
-		{name: "access log alone", proxy: proxy(func(p *mesh.Proxy) { p.Telemetry = "access-log-text" }), inject: "true", concurrency: 2,
+		{name: "access log alone", proxy: proxy(func(p *mesh.Proxy) { p.Levels["telemetry"] = "access-log-text" }), inject: "true", concurrency: 2,
 			annotations: map[string]string{"proxyCPU": "10m", "proxyMemory": "32Mi"}},
-		{name: "all statistics", proxy: proxy(func(p *mesh.Proxy) { p.Telemetry = "access-log-json+stats" }), inject: "true", concurrency: 2, allStats: true,
+		{name: "all statistics", proxy: proxy(func(p *mesh.Proxy) { p.Levels["telemetry"] = "access-log-json+stats" }), inject: "true", concurrency: 2, allStats: true,
 			annotations: map[string]string{"proxyCPU": "10m", "proxyMemory": "32Mi"}},
 		{name: "the lab's image", proxy: proxy(nil), images: images, inject: "true", concurrency: 2,
 			annotations: map[string]string{"proxyCPU": "10m", "proxyMemory": "32Mi", "proxyImage": "hub/proxyv2:1"}},
-		{name: "another Envoy", proxy: proxy(func(p *mesh.Proxy) { p.Envoy = "1.39.0" }), images: images, inject: "true", concurrency: 2,
+		{name: "another Envoy", proxy: proxy(func(p *mesh.Proxy) { p.Levels["envoy"] = "1.39.0" }), images: images, inject: "true", concurrency: 2,
 			annotations: map[string]string{"proxyCPU": "10m", "proxyMemory": "32Mi", "proxyImage": "hub/proxyv2:1-envoy1.39.0"}},
-		{name: "an Envoy there is not", proxy: proxy(func(p *mesh.Proxy) { p.Envoy = "9.9.9" }), images: images, err: "no such image"},
-		{name: "concurrency is no number", proxy: proxy(func(p *mesh.Proxy) { p.Concurrency = "many" }), err: `workload server: concurrency "many"`},
+		{name: "an Envoy there is not", proxy: proxy(func(p *mesh.Proxy) { p.Levels["envoy"] = "9.9.9" }), images: images, err: "no such image"},
+		{name: "concurrency is no number", proxy: proxy(func(p *mesh.Proxy) { p.Levels["concurrency"] = "many" }), err: `workload server: concurrency "many"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := corev1.PodTemplateSpec{}
@@ -114,7 +115,7 @@ func TestPolicies(t *testing.T) {
 	var workloads []mesh.Workload
 	want := map[string]any{}
 	for level, mode := range map[string]string{"strict": "STRICT", "permissive": "PERMISSIVE", "off": "DISABLE", "": "PERMISSIVE"} {
-		workloads = append(workloads, mesh.Workload{Name: "server-" + level, Namespace: "ns", Proxy: proxy(func(p *mesh.Proxy) { p.MTLS = level })})
+		workloads = append(workloads, mesh.Workload{Name: "server-" + level, Namespace: "ns", Proxy: proxy(func(p *mesh.Proxy) { p.Levels["mtls"] = level })})
 		want["server-"+level] = mode
 	}
 	workloads = append(workloads, mesh.Workload{Name: "plain", Namespace: "ns"})
@@ -176,7 +177,7 @@ func TestNeedProviders(t *testing.T) {
 		{meshConfig{}, "access-log-json", false}, {meshConfig{}, "access-log-json+stats", false},
 		{with, "access-log-json", true}, {with, "access-log-json+stats", true},
 	} {
-		err := needProviders(tt.config, []mesh.Proxy{{Telemetry: "off"}, {Telemetry: tt.level}})
+		err := needProviders(tt.config, []mesh.Proxy{{Levels: record.Cell{"telemetry": "off"}}, {Levels: record.Cell{"telemetry": tt.level}}})
 		if (err == nil) != tt.ok {
 			t.Errorf("%s, providers %v: %v", tt.level, tt.config.ExtensionProviders, err)
 		}

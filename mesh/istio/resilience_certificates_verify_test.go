@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Short-lived certificates run out while istiod is away: peers refuse new
@@ -27,7 +28,7 @@ func TestCertificatesExpireOnIstio(t *testing.T) {
 	s := scene{t: t, lab: l, mesh: m, dialer: lab.NewDialer(l.RESTConfig())}
 	defer s.dialer.Close()
 	ctx := t.Context()
-	proxy := &mesh.Proxy{MTLS: "strict", Telemetry: mesh.TelemetryLedger, Concurrency: "1", CPULimit: "none"}
+	proxy := &mesh.Proxy{Levels: record.Cell{"mtls": "strict", "telemetry": mesh.TelemetryLedger, "concurrency": "1", "cpu_limit": "none"}}
 	short := *proxy
 	short.CertificateTTL = 20 * time.Second
 	s.up(mesh.Workload{Name: "bar", Namespace: resilient, Proxy: &short, ControlPort: 15900},

@@ -29,7 +29,7 @@ func TestResilienceOnIstio(t *testing.T) {
 	s := scene{t: t, lab: l, mesh: m, dialer: lab.NewDialer(l.RESTConfig())}
 	defer s.dialer.Close()
 	ctx := t.Context()
-	proxy := &mesh.Proxy{MTLS: "strict", Telemetry: mesh.TelemetryLedger, Concurrency: "1", CPULimit: "none"}
+	proxy := &mesh.Proxy{Levels: record.Cell{"mtls": "strict", "telemetry": mesh.TelemetryLedger, "concurrency": "1", "cpu_limit": "none"}}
 	short := *proxy
 	short.CertificateTTL = 20 * time.Second
 	bar := mesh.Workload{Name: "bar", Namespace: resilient, Proxy: &short, ControlPort: 15900}

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // ledgerProvider is the access log provider whose lines the ledger reads.
@@ -52,7 +53,7 @@ func needProviders(config meshConfig, proxies []mesh.Proxy) error {
 	for _, p := range proxies {
 	needs:
 		for _, need := range providers {
-			if !strings.HasPrefix(p.Telemetry, need.level) {
+			if !strings.HasPrefix(p.Level(study.FactorTelemetry), need.level) {
 				continue
 			}
 			for _, provider := range config.ExtensionProviders {
@@ -64,7 +65,7 @@ func needProviders(config meshConfig, proxies []mesh.Proxy) error {
 			for _, f := range need.fields {
 				fmt.Fprintf(&labels, "\n        %s: %q", f[0], f[1])
 			}
-			return errs.WithHint(errs.Usage("istio: %s needs an access log provider that this mesh lacks: %s", purpose(p.Telemetry), need.name),
+			return errs.WithHint(errs.Usage("istio: %s needs an access log provider that this mesh lacks: %s", purpose(p.Level(study.FactorTelemetry)), need.name),
 				"add to meshConfig.extensionProviders (a lab that is taken down and up again has it):\n- name: %s\n  envoyFileAccessLog:\n    path: /dev/stdout\n    logFormat:\n      labels:%s",
 				need.name, labels.String())
 		}

@@ -128,7 +128,7 @@ func TestDecorateForTheLedger(t *testing.T) {
 		metadata map[string]string
 	}{
 		{"no ledger", proxy(nil), "", false, nil},
-		{"ledger", proxy(func(p *mesh.Proxy) { p.Telemetry = mesh.TelemetryLedger }), ledgerFlush, true, nil},
+		{"ledger", proxy(func(p *mesh.Proxy) { p.Levels["telemetry"] = mesh.TelemetryLedger }), ledgerFlush, true, nil},
 		{"short-lived", proxy(func(p *mesh.Proxy) { p.CertificateTTL = 20e9 }), "", false, map[string]string{"SECRET_TTL": "20s", "SECRET_GRACE_PERIOD_RATIO": "0.5"}},
 	} {
 		pod := corev1.PodTemplateSpec{}
@@ -227,7 +227,7 @@ func TestCertificate(t *testing.T) {
 // workload with all fields of an attempt, for listeners of every port.
 func TestLedgerPolicies(t *testing.T) {
 	level := func(telemetry string) mesh.Workload {
-		return mesh.Workload{Name: "bar", Namespace: "ns", Proxy: proxy(func(p *mesh.Proxy) { p.Telemetry = telemetry })}
+		return mesh.Workload{Name: "bar", Namespace: "ns", Proxy: proxy(func(p *mesh.Proxy) { p.Levels["telemetry"] = telemetry })}
 	}
 	for _, o := range (&Mesh{}).Policies([]mesh.Workload{level("access-log-json"), {Name: "plain", Namespace: "ns"}}) {
 		if o.GetKind() == "EnvoyFilter" || o.GetName() != "bar" {
@@ -264,7 +264,7 @@ func TestLedgerNeedsItsProvider(t *testing.T) {
 	if err := yaml.Unmarshal([]byte("extensionProviders:\n- name: other\n- name: meshtrial-ledger\n"), &with); err != nil {
 		t.Fatal(err)
 	}
-	proxies := []mesh.Proxy{{Telemetry: "off"}, {Telemetry: mesh.TelemetryLedger}}
+	proxies := []mesh.Proxy{{Levels: record.Cell{"telemetry": "off"}}, {Levels: record.Cell{"telemetry": mesh.TelemetryLedger}}}
 	if err := needProviders(with, proxies); err != nil {
 		t.Error(err)
 	}

@@ -100,9 +100,9 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	if err := refuse(*w.Proxy); err != nil {
 		return fmt.Errorf("workload %s: %w", w.Name, err)
 	}
-	threads, err := strconv.Atoi(w.Proxy.Concurrency)
+	threads, err := strconv.Atoi(w.Proxy.Level(study.FactorConcurrency))
 	if err != nil || threads < 1 {
-		return fmt.Errorf("workload %s: concurrency %q is no number of threads", w.Name, w.Proxy.Concurrency)
+		return fmt.Errorf("workload %s: concurrency %q is no number of threads", w.Name, w.Proxy.Level(study.FactorConcurrency))
 	}
 	set := func(name, value string) { pod.Annotations[configPrefix+name] = value }
 	pod.Annotations[injectAnnotation] = "enabled"
@@ -115,11 +115,11 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 		return fmt.Errorf("workload %s: %w", w.Name, err)
 	}
 	set("proxy-additional-env", string(env))
-	if limit := w.Proxy.CPULimit; limit != "" && limit != study.CPULimitNone {
+	if limit := w.Proxy.Set(study.FactorCPULimit); limit != "" {
 		set("proxy-cpu-limit", limit)
 	}
-	set("default-inbound-policy", inboundPolicy(w.Proxy.MTLS))
-	if format := accessLog(w.Proxy.Telemetry); format != "" {
+	set("default-inbound-policy", inboundPolicy(w.Proxy.Level(study.FactorMTLS)))
+	if format := accessLog(w.Proxy.Level(study.FactorTelemetry)); format != "" {
 		set("access-log", format)
 	}
 	if w.ControlPort != 0 {
@@ -176,18 +176,19 @@ func lacksOfProxy(p mesh.Proxy) []mesh.Lack {
 	lack := func(factor, level, reason string) {
 		out = append(out, mesh.Lack{Factor: factor, Level: level, Reason: reason})
 	}
-	if p.MTLS == study.MTLSOff {
-		lack(study.FactorMTLS, p.MTLS, noPlainText)
+	if p.Level(study.FactorMTLS) == study.MTLSOff {
+		lack(study.FactorMTLS, p.Level(study.FactorMTLS), noPlainText)
 	}
-	if strings.HasSuffix(p.Telemetry, "+stats") {
-		lack(study.FactorTelemetry, p.Telemetry, "Linkerd's proxies always keep all their metrics, so there is nothing to add; leave +stats out")
+	if strings.HasSuffix(p.Level(study.FactorTelemetry), "+stats") {
+		lack(study.FactorTelemetry, p.Level(study.FactorTelemetry), "Linkerd's proxies always keep all their metrics, so there is nothing to add; leave +stats out")
 	}
-	if p.Envoy != "" {
-		lack(study.FactorEnvoy, p.Envoy, "Linkerd's proxy is not Envoy")
+	if p.Set(study.FactorEnvoy) != "" {
+		lack(study.FactorEnvoy, p.Set(study.FactorEnvoy), "Linkerd's proxy is not Envoy")
 	}
-	if p.Filters != "" {
-		lack(study.FactorFilters, p.Filters, "Linkerd's proxy is not Envoy and has no such parts")
+	if p.Set(study.FactorFilters) != "" {
+		lack(study.FactorFilters, p.Set(study.FactorFilters), "Linkerd's proxy is not Envoy and has no such parts")
 	}
+	out = append(out, p.Unknown(study.FactorMTLS, study.FactorTelemetry, study.FactorConcurrency, study.FactorCPULimit, study.FactorEnvoy, study.FactorFilters)...)
 	if p.CertificateTTL != 0 {
 		lack("certificates", p.CertificateTTL.String(), "how long certificates live is set for the whole mesh, at Linkerd's installation, and its proxies do not show theirs")
 	}

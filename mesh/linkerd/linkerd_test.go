@@ -29,14 +29,14 @@ func TestDecorate(t *testing.T) {
 		want  map[string]string
 	}{
 		{"none", nil, map[string]string{"linkerd.io/inject": "disabled"}},
-		{"plain", &mesh.Proxy{MTLS: "strict", Telemetry: "off", Concurrency: "2", CPULimit: "none"}, map[string]string{
+		{"plain", &mesh.Proxy{Levels: record.Cell{"mtls": "strict", "telemetry": "off", "concurrency": "2", "cpu_limit": "none"}}, map[string]string{
 			"linkerd.io/inject": "enabled", "config.linkerd.io/proxy-additional-env": threads("2"), "config.linkerd.io/default-inbound-policy": "all-authenticated",
 			"config.linkerd.io/skip-inbound-ports": "15991", "config.linkerd.io/opaque-ports": "8090,9000"}},
-		{"all", &mesh.Proxy{MTLS: "permissive", Telemetry: mesh.TelemetryLedger, Concurrency: "1", CPULimit: "500m"}, map[string]string{
+		{"all", &mesh.Proxy{Levels: record.Cell{"mtls": "permissive", "telemetry": mesh.TelemetryLedger, "concurrency": "1", "cpu_limit": "500m"}}, map[string]string{
 			"linkerd.io/inject": "enabled", "config.linkerd.io/proxy-additional-env": threads("1"), "config.linkerd.io/default-inbound-policy": "all-unauthenticated",
 			"config.linkerd.io/skip-inbound-ports": "15991", "config.linkerd.io/opaque-ports": "8090,9000",
 			"config.linkerd.io/access-log": "json", "config.linkerd.io/proxy-cpu-limit": "500m"}},
-		{"apache", &mesh.Proxy{MTLS: "permissive", Telemetry: "access-log-text", Concurrency: "1"}, map[string]string{
+		{"apache", &mesh.Proxy{Levels: record.Cell{"mtls": "permissive", "telemetry": "access-log-text", "concurrency": "1"}}, map[string]string{
 			"linkerd.io/inject": "enabled", "config.linkerd.io/proxy-additional-env": threads("1"), "config.linkerd.io/default-inbound-policy": "all-unauthenticated",
 			"config.linkerd.io/skip-inbound-ports": "15991", "config.linkerd.io/opaque-ports": "8090,9000", "config.linkerd.io/access-log": "apache"}},
 	} {
@@ -56,10 +56,11 @@ func TestDecorate(t *testing.T) {
 // What Linkerd lacks is refused before anything is created.
 func TestDecorateRefuses(t *testing.T) {
 	for name, p := range map[string]mesh.Proxy{
-		"mtls=off":                        {MTLS: "off", Concurrency: "1"},
-		"telemetry=access-log-json+stats": {Telemetry: "access-log-json+stats", Concurrency: "1"},
-		"envoy=1.39.0":                    {Envoy: "1.39.0", Concurrency: "1"},
-		"certificates=10s":                {CertificateTTL: 10e9, Concurrency: "1"},
+		"mtls=off":                        {Levels: record.Cell{"mtls": "off", "concurrency": "1"}},
+		"telemetry=access-log-json+stats": {Levels: record.Cell{"telemetry": "access-log-json+stats", "concurrency": "1"}},
+		"envoy=1.39.0":                    {Levels: record.Cell{"envoy": "1.39.0", "concurrency": "1"}},
+		"interception=none":               {Levels: record.Cell{"interception": "none", "concurrency": "1"}},
+		"certificates=10s":                {Levels: record.Cell{"concurrency": "1"}, CertificateTTL: 10e9},
 	} {
 		pod := podWithPorts()
 		err := (&Mesh{}).Decorate(mesh.Workload{Name: "w", Proxy: &p}, &pod)
@@ -68,7 +69,7 @@ func TestDecorateRefuses(t *testing.T) {
 		}
 	}
 	pod := podWithPorts()
-	if err := (&Mesh{}).Decorate(mesh.Workload{Name: "w", Proxy: &mesh.Proxy{Concurrency: "many"}}, &pod); err == nil {
+	if err := (&Mesh{}).Decorate(mesh.Workload{Name: "w", Proxy: &mesh.Proxy{Levels: record.Cell{"concurrency": "many"}}}, &pod); err == nil {
 		t.Error("took a number of threads that is none")
 	}
 }

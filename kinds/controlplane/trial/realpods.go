@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
@@ -80,8 +81,7 @@ func (c *controlPlane) findReal(ctx context.Context, namespace string, count int
 
 // realDeployment makes workers with sidecars.
 func (c *controlPlane) realDeployment(namespace string, count int, wish string) (*appsv1.Deployment, error) {
-	w := mesh.Workload{Name: site.RoleReal, Namespace: namespace, ControlPort: site.WorkerControlPort, Proxy: &mesh.Proxy{
-		MTLS: study.MTLSPermissive, Telemetry: study.TelemetryOff, Concurrency: "2", CPULimit: study.CPULimitNone}}
+	w := mesh.Workload{Name: site.RoleReal, Namespace: namespace, ControlPort: site.WorkerControlPort, Proxy: &mesh.Proxy{Levels: record.Cell{study.FactorMTLS: study.MTLSPermissive, study.FactorTelemetry: study.TelemetryOff, study.FactorConcurrency: "2", study.FactorCPULimit: study.CPULimitNone}}}
 	pod := site.WorkerPod(w, c.o.Lab.Images(), c.Run)
 	if err := c.o.Mesh.Decorate(w, &pod); err != nil {
 		return nil, err

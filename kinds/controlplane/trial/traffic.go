@@ -98,8 +98,7 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 }
 
 func (c *controlPlane) trafficWorkload(namespace, name string, port int) mesh.Workload {
-	return mesh.Workload{Name: name, Namespace: namespace, ControlPort: port, Proxy: &mesh.Proxy{
-		MTLS: study.MTLSPermissive, Telemetry: study.TelemetryOff, Concurrency: "2", CPULimit: study.CPULimitNone}}
+	return mesh.Workload{Name: name, Namespace: namespace, ControlPort: port, Proxy: &mesh.Proxy{Levels: record.Cell{study.FactorMTLS: study.MTLSPermissive, study.FactorTelemetry: study.TelemetryOff, study.FactorConcurrency: "2", study.FactorCPULimit: study.CPULimitNone}}}
 }
 
 // ensureDeployment brings a Deployment of pods with sidecars to what is

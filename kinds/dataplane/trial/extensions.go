@@ -22,7 +22,7 @@ import (
 func (d *deployed) setHeaders() error {
 	var levels []string
 	for v := range d.servers {
-		if level := filtersOf(v); level != "" {
+		if level := v.Level(study.FactorFilters); level != "" && level != study.FiltersNone {
 			levels = append(levels, level)
 		}
 	}

@@ -29,7 +29,7 @@ func newTopology(namespace string, plan *study.Plan) topology {
 	for _, v := range plan.ServerVariants() {
 		t.servers[v] = mesh.Workload{Name: "server-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), ControlPort: site.WorkerControlPort,
 			Extensions: extensionsOf(plan.Study, v)}
-		if study.HasPart(v.Filters, study.PartTracing) || study.HasPart(v.Filters, study.PartOTLPLog) {
+		if study.HasPart(v.Level(study.FactorFilters), study.PartTracing) || study.HasPart(v.Level(study.FactorFilters), study.PartOTLPLog) {
 			t.sink = &mesh.Workload{Name: mesh.SinkName, Namespace: namespace, ControlPort: site.WorkerControlPort}
 		}
 	}
@@ -40,21 +40,12 @@ func proxyOf(v study.Variant) *mesh.Proxy {
 	if !v.Sidecar {
 		return nil
 	}
-	return &mesh.Proxy{MTLS: v.MTLS, Telemetry: v.Telemetry, Concurrency: v.Concurrency, CPULimit: v.CPULimit, Envoy: envoyVersion(v.Envoy), Interception: v.Interception,
-		Filters: filtersOf(v)}
-}
-
-// filtersOf is a variant's level of the factor filters, "" for none.
-func filtersOf(v study.Variant) string {
-	if v.Filters == study.FiltersNone {
-		return ""
-	}
-	return v.Filters
+	return &mesh.Proxy{Levels: v.Levels()}
 }
 
 // extensionsOf are the EnvoyFilters of the user's that a variant has.
 func extensionsOf(s *study.Study, v study.Variant) []mesh.Extension {
-	parts, _ := study.Parts(v.Filters) // levels of a plan can be read
+	parts, _ := study.Parts(v.Level(study.FactorFilters)) // levels of a plan can be read
 	var out []mesh.Extension
 	for _, p := range parts {
 		if f, ok := s.EnvoyFilterOf(p.File); ok && p.Kind == study.PartEnvoyFilter {
@@ -62,15 +53,6 @@ func extensionsOf(s *study.Study, v study.Variant) []mesh.Extension {
 		}
 	}
 	return out
-}
-
-// envoyVersion is the version a level of the factor envoy names, "" for the
-// mesh's own.
-func envoyVersion(level string) string {
-	if level == study.EnvoyDefault {
-		return ""
-	}
-	return level
 }
 
 // workloads lists every workload, servers first.

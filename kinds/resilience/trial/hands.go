@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/fault/drive"
 	"github.com/meshtrial/meshtrial/site"
+	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -240,7 +241,7 @@ func (s *scene) upgrade(r *fault.Restart) (map[string]string, error) {
 		return nil, errs.Usage("pods of %s have no sidecar whose version could change", r.Service)
 	}
 	w := s.workload(&one)
-	w.Proxy.Envoy = r.Proxy
+	w.Proxy.Levels[study.FactorEnvoy] = r.Proxy
 	pod := &corev1.PodTemplateSpec{}
 	err := s.mesh.Decorate(w, pod)
 	return pod.Annotations, err

@@ -85,7 +85,7 @@ func TestSceneWithoutLedger(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if w := s.workload(nil); w.Proxy.Telemetry != study.TelemetryOff || s.proxiesLog() || s.ledgerSide() != record.LedgerClients {
+		if w := s.workload(nil); w.Proxy.Level(study.FactorTelemetry) != study.TelemetryOff || s.proxiesLog() || s.ledgerSide() != record.LedgerClients {
 			t.Errorf("%s: %+v", m.Name(), w.Proxy)
 		}
 		o := s.ledgerOptions(nil)

@@ -90,7 +90,7 @@ func (s *scene) workload(one *graph.Service) mesh.Workload {
 		sidecar = sidecar && one.Sidecar
 	}
 	if sidecar {
-		w.Proxy = &mesh.Proxy{MTLS: s.levels.MTLS, Telemetry: s.telemetry(), Concurrency: "1", CPULimit: study.CPULimitNone}
+		w.Proxy = &mesh.Proxy{Levels: record.Cell{study.FactorMTLS: s.levels.MTLS, study.FactorTelemetry: s.telemetry(), study.FactorConcurrency: "1", study.FactorCPULimit: study.CPULimitNone}}
 		if one != nil && shortLived(s.scenario)[one.Name] {
 			w.Proxy.CertificateTTL = certificateTTL
 		}

@@ -236,7 +236,7 @@ func fitScenario(ctx context.Context, o *runner.Options, plan *study.Plan) ([]re
 			checked[m.Name()] = true
 			var proxies []mesh.Proxy
 			for _, w := range s.workloads() {
-				if w.Proxy != nil && !slices.Contains(proxies, *w.Proxy) {
+				if w.Proxy != nil && !slices.ContainsFunc(proxies, w.Proxy.Equal) {
 					proxies = append(proxies, *w.Proxy)
 				}
 			}

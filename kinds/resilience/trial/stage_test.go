@@ -280,7 +280,7 @@ func TestScenarioMTLS(t *testing.T) {
 		}
 		front, _ := s.scenario.Graph.Service("front")
 		level, meshed := want[cell[study.FactorVariant]]
-		if w := s.workload(&front); meshed != (w.Proxy != nil) || meshed && w.Proxy.MTLS != level {
+		if w := s.workload(&front); meshed != (w.Proxy != nil) || meshed && w.Proxy.Level(study.FactorMTLS) != level {
 			t.Errorf("%s: %+v, want %q", cell[study.FactorVariant], w.Proxy, level)
 		}
 	}
