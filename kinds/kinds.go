@@ -6,21 +6,27 @@ package kinds
 import (
 	controlplane "github.com/meshtrial/meshtrial/kinds/controlplane/trial"
 	dataplane "github.com/meshtrial/meshtrial/kinds/dataplane/trial"
+	dataverdict "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	resilience "github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // Kind is a kind of study: what it supplies to each part of the program.
 type Kind struct {
 	Name  study.Kind
 	Trial runner.Kind // carries trials through
+	// Judge judges a trial from what it saw, under Limits; nil: its trials
+	// write that down no further than their record.
+	Judge  verdict.Judge
+	Limits []verdict.Limit
 }
 
 var table = []Kind{
-	{study.DataPlane, dataplane.Kind},
-	{study.ControlPlane, controlplane.Kind},
-	{study.Resilience, resilience.Kind},
+	{study.DataPlane, dataplane.Kind, dataverdict.Judge, dataverdict.Limits},
+	{study.ControlPlane, controlplane.Kind, nil, nil},
+	{study.Resilience, resilience.Kind, nil, nil},
 }
 
 // Of is the kind of a study.

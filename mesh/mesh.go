@@ -106,32 +106,37 @@ type Endpoint struct {
 // Evidence is what was counted from just before a trial's first request
 // until just after its last.
 type Evidence struct {
-	Cell     record.Cell // effective levels
-	Endpoint Endpoint
+	Cell     record.Cell `json:"cell"` // effective levels
+	Endpoint Endpoint    `json:"endpoint"`
 	// Requests is how many requests the generator sent and saw an end of;
 	// Unknown is how many it gave up on, which may or may not have arrived.
-	Requests, Unknown int64
+	Requests int64 `json:"requests"`
+	Unknown  int64 `json:"unknown"`
 	// Connections the generator opened; Probes is how many of them it closed
 	// again without a byte, which a proxy may pass on or not.
-	Connections, Probes int64
+	Connections int64 `json:"connections"`
+	Probes      int64 `json:"probes"`
 	// Client and Server are how far the proxies' statistics rose; nil where
 	// the pod has no sidecar. ClientTotal and ServerTotal are their values
 	// at the end, counted from the proxy's start.
-	Client, Server           map[string]float64
-	ClientTotal, ServerTotal map[string]float64
+	Client      map[string]float64 `json:"client"`
+	Server      map[string]float64 `json:"server"`
+	ClientTotal map[string]float64 `json:"client_total"`
+	ServerTotal map[string]float64 `json:"server_total"`
 	// Worker is how far the worker's counters rose.
-	Worker map[string]float64
+	Worker map[string]float64 `json:"worker"`
 	// ClientConfig and ServerConfig are the configurations in force in the
 	// proxies after the trial, as their admin interface gives them.
-	ClientConfig, ServerConfig []byte
+	ClientConfig, ServerConfig []byte `json:"-"`
 	// ClientProxy and ServerProxy are what the running sidecars say of
 	// themselves; nil where the pod has none.
-	ClientProxy, ServerProxy *ProxyState
+	ClientProxy *ProxyState `json:"client_proxy"`
+	ServerProxy *ProxyState `json:"server_proxy"`
 	// Extensions are those of the server's workload, by their names.
-	Extensions map[string]Extended
+	Extensions map[string]Extended `json:"extensions,omitempty"`
 	// FiltersVary says that the study has cells with parts switched on: then
 	// one that is there by itself cannot be measured.
-	FiltersVary bool
+	FiltersVary bool `json:"filters_vary,omitempty"`
 }
 
 // ProxyState is what a running sidecar is, as opposed to what was asked for.

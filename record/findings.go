@@ -18,6 +18,8 @@ type Findings struct {
 	Machine   Machine         `json:"machine"`
 	Parts     []Component     `json:"components"`
 	Validity  ValiditySummary `json:"validity"`
+	// Rules are those by which the trials were judged.
+	Rules Rules `json:"rules"`
 	// Stop says why the run ended: "interval narrow enough", "limit"...
 	Stop       string       `json:"stop"`
 	NoiseFloor []NoiseFloor `json:"noise_floor"`

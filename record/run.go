@@ -28,6 +28,15 @@ type Header struct {
 	// Components are the measured binaries and what they lack.
 	Components []Component `json:"components"`
 	Meshtrial  string      `json:"meshtrial"` // version of this program
+	// Rules are those by which its trials were judged.
+	Rules Rules `json:"rules"`
+}
+
+// Rules say by what trials were judged.
+type Rules struct {
+	Version int `json:"version"`
+	// Limits are the bounds of checks by name, with the values in force.
+	Limits map[string]float64 `json:"limits"`
 }
 
 // Machine is where the run took place.
@@ -72,6 +81,10 @@ type Run struct {
 	// resilience, as package ledger writes a book; the error is fs.ErrNotExist
 	// if there is nothing. Nil for runs of which nobody kept any.
 	Requests func(trial string) (io.ReadCloser, error)
+	// Evidence reads what a trial saw, from which it was judged, as JSON; the
+	// error is fs.ErrNotExist if there is nothing. Nil for runs of which nobody
+	// kept any.
+	Evidence func(trial string) ([]byte, error)
 	// Profile opens a file of a trial's profiles by the name that the trial
 	// has for it. Nil for runs of which nobody kept any.
 	Profile func(file string) (io.ReadCloser, error)

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -40,6 +41,9 @@ type Completed struct {
 	Files  []Artefact
 	// Requests is what was written of each request, packed; nil for nothing.
 	Requests []byte
+	// Evidence is what the trial saw, a value of its kind that JSON can hold;
+	// nil for nothing.
+	Evidence any
 }
 
 // Artefact is a file that a trial leaves beside its line.
@@ -147,7 +151,7 @@ func (r *run) trial(ctx context.Context, job Job) (Completed, error) {
 	}
 	trial.Ended = time.Now().UTC()
 	trial.Validity.Valid = false
-	trial.Validity.Checks = append(trial.Validity.Checks, record.Check{Name: "carried-through", Detail: err.Error()})
+	trial.Validity.Checks = append(trial.Validity.Checks, record.Check{Name: CheckCarriedThrough, Detail: err.Error()})
 	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("trial %s was lost (%v); looking for the pods again", job.ID, err)})
 	if err := r.pods.Reconnect(ctx); err != nil {
 		return Completed{}, errs.WithHint(err, "completed trials are kept; go on with --resume %s", r.dir.Path())
@@ -155,6 +159,9 @@ func (r *run) trial(ctx context.Context, job Job) (Completed, error) {
 	trial.Log = nil
 	return trial, nil
 }
+
+// CheckCarriedThrough is the check that a trial fails which came to no end.
+const CheckCarriedThrough = "carried-through"
 
 // keep makes a trial durable.
 func (r *run) keep(t Completed) error {
@@ -175,6 +182,15 @@ func (r *run) keep(t Completed) error {
 		}
 		if _, err := write(t.Trial.ID, f.Name, f.Data); err != nil {
 			return err
+		}
+	}
+	if t.Evidence != nil {
+		document, err := json.Marshal(t.Evidence)
+		if err == nil {
+			err = r.dir.WriteEvidence(t.Trial.ID, document)
+		}
+		if err != nil {
+			return fmt.Errorf("evidence of trial %s: %w", t.Trial.ID, err)
 		}
 	}
 	if t.Requests != nil {

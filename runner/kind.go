@@ -77,7 +77,3 @@ func Placed(plan *study.Plan, cell record.Cell, err error, hint string, factors 
 	}
 	return plan.Study.Place(factors...).Errorf(hint, "cell %s: %s", plan.Label(cell), text)
 }
-
-// WarnSteal is the share of CPU time that the hypervisor may take without a
-// word.
-const WarnSteal = 0.02

@@ -42,7 +42,9 @@ type Options struct {
 	// Version of this program, and what it knows of the measured binaries.
 	Version    string
 	Components []record.Component
-	Remarks    []string // what is wrong with the machine, for the report
+	// Rules are those by which trials are judged, for the header.
+	Rules   record.Rules
+	Remarks []string // what is wrong with the machine, for the report
 	// Enough is asked after each block from the study's least number on:
 	// whether the intervals are narrow enough, and in which words. nil:
 	// never before the limits.
@@ -169,7 +171,7 @@ func (r *run) open(ctx context.Context) error {
 	}
 	r.header = record.Header{
 		Schema: record.Schema, Kind: string(r.o.Study.Kind), RunID: NewRunID(r.started), Study: r.o.Study.Name, Started: r.started.UTC(), Seed: seed,
-		Lab: r.o.Lab.Kind(), Components: append(components, r.o.Components...), Meshtrial: r.o.Version,
+		Lab: r.o.Lab.Kind(), Components: append(components, r.o.Components...), Meshtrial: r.o.Version, Rules: r.o.Rules,
 	}
 	r.header.Machine.Remarks = r.o.Remarks
 	r.dir, err = store.Create(r.o.Out, r.header, r.o.Source, r.o.Study.Marshal())

@@ -145,6 +145,7 @@ func Load(ctx context.Context, path string) (run record.Run, notes []string, err
 	}
 	run = record.Run{Header: c.Header, StudyYAML: c.Resolved, Trials: c.Trials, Events: c.Events, Hist: map[string]record.TrialHist{},
 		Requests: func(trial string) (io.ReadCloser, error) { return OpenRequests(path, trial) },
+		Evidence: func(trial string) ([]byte, error) { return ReadEvidence(path, trial) },
 		Profile:  func(file string) (io.ReadCloser, error) { return OpenProfile(path, file) }}
 	for _, t := range c.Trials {
 		if ctx.Err() != nil {

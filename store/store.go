@@ -15,13 +15,14 @@
 //	series/                   recorded metrics, as a journal of Prometheus
 //	configs/ profiles/        configuration dumps and pprof profiles, by trial
 //	requests/TRIAL.jsonl.zst  what clients, proxies and workers wrote of each request
+//	evidence/TRIAL.json.zst   what a trial saw, from which it is judged
 //	findings.json             record.Findings, can be made again
 //	log.txt                   what the program said
 //
 // The rules that make them durable: a file that is written once goes to a
 // temporary name, is synced and renamed, and its directory is synced; a line
 // of trials.jsonl is one write and one sync, taken back if it fails half
-// way; a trial's histograms, requests and events are in place before its line is. What a crash
+// way; a trial's histograms, requests, evidence and events are in place before its line is. What a crash
 // leaves is then at most an unfinished last line, and events of a trial
 // without a line, which readers drop with a note, and temporary files, which the next writer removes.
 //
@@ -60,6 +61,7 @@ const (
 	DirConfigs   = "configs"
 	DirProfiles  = "profiles"
 	DirRequests  = "requests"
+	DirEvidence  = "evidence"
 )
 
 const tempPrefix = ".tmp-"
@@ -292,7 +294,7 @@ func (d *Dir) writeOf(dir, trialID, name string, data []byte) (string, error) {
 // addresses, and a heap profile's labels may too.
 func private(name string) bool {
 	top, _, _ := strings.Cut(filepath.ToSlash(filepath.Clean(name)), "/")
-	return top == DirConfigs || top == DirProfiles || top == DirRequests
+	return top == DirConfigs || top == DirProfiles || top == DirRequests || top == DirEvidence
 }
 
 var reFileName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
@@ -373,7 +375,7 @@ func (d *Dir) closeFiles() error {
 
 // removeTemps removes what an interrupted writer left unfinished.
 func (d *Dir) removeTemps() {
-	for _, dir := range []string{d.path, filepath.Join(d.path, DirHist), filepath.Join(d.path, DirConfigs), filepath.Join(d.path, DirProfiles), filepath.Join(d.path, DirRequests)} {
+	for _, dir := range []string{d.path, filepath.Join(d.path, DirHist), filepath.Join(d.path, DirConfigs), filepath.Join(d.path, DirProfiles), filepath.Join(d.path, DirRequests), filepath.Join(d.path, DirEvidence)} {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			continue

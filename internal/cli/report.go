@@ -25,8 +25,11 @@ type reportFlags struct {
 	json   bool
 	out    string
 	assert []string
-	color  string
-	width  int
+	// rejudge judges the trials again, under limits NAME=VALUE.
+	rejudge bool
+	limits  []string
+	color   string
+	width   int
 }
 
 func newReportCommand(env *Env) *cobra.Command {
@@ -37,6 +40,8 @@ func newReportCommand(env *Env) *cobra.Command {
 		Long: "Make a report of the run in directory RUN, whole or not, from what it recorded.\n\n" +
 			"Assertions are expressions in CEL over the findings, beside those of the study:\n" +
 			"  --assert 'finding(\"latency_p50_overhead\", {\"sidecars\": \"both\"}).high < 1000'\n\n" +
+			"--rejudge judges all trials again from what they saw, by today's rules; --limit sets\n" +
+			"a bound of theirs to another value, as --limit schedule-lag=0.5.\n\n" +
 			"Exit codes: 0 report made, 3 an assertion failed, or a verdict is not the one that\n" +
 			"the study expects, 4 the run answers nothing, because no trial, or too few of each\n" +
 			"comparison, are valid, or because a verdict is inconclusive.",
@@ -48,6 +53,8 @@ func newReportCommand(env *Env) *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "short for --format json")
 	flags.StringVar(&f.out, "out", "", "file to write instead of standard output")
 	flags.StringArrayVar(&f.assert, "assert", nil, "CEL expression that must hold; may be given several times")
+	flags.BoolVar(&f.rejudge, "rejudge", false, "judge the trials again from what they saw, by today's rules")
+	flags.StringArrayVar(&f.limits, "limit", nil, "bound NAME=VALUE to judge by, with --rejudge; may be given several times")
 	addTextFlags(cmd, &f.color, &f.width)
 	cmd.MarkFlagsMutuallyExclusive("json", "format")
 	return cmd
@@ -104,6 +111,9 @@ func runReport(ctx context.Context, env *Env, f reportFlags, dir string) error {
 		exprs = append(exprs, study.Expr{Text: text, Pos: study.Pos{File: "--assert"}})
 	}
 	run, err := loadRun(ctx, env, dir)
+	if err == nil {
+		run, err = rejudged(env, f, run)
+	}
 	if err != nil {
 		return err
 	}

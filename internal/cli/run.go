@@ -27,6 +27,7 @@ import (
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -107,7 +108,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 		return err
 	}
 	options := runner.Options{
-		Study: s, Kind: kinds.Of(s).Trial, Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
+		Study: s, Kind: kinds.Of(s).Trial, Rules: verdict.Limits(nil).Rules(kinds.Of(s).Limits), Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
 		Out: f.out, Version: Version(), Components: measured,
 		Remarks: remarks,
 		Enough:  analysis.Enough,

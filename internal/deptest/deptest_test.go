@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"churn"},
 	{"lab/local", "lab/cluster", "mesh"},
 	{"mesh/none", "mesh/istio", "mesh/linkerd"},
-	{"site"},
+	{"site", "verdict"},
 	{"runner"},
 	{"kinds/dataplane", "kinds/controlplane", "kinds/resilience"},
 	{"kinds"},
@@ -39,7 +39,7 @@ var layers = [][]string{
 
 // pure packages take values and return values.
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "report", "scope", "xds/wire", "fault", "graph", "ledger", "capacity/money",
-	"profile", "load/arrival", "internal/yamltree", "finding", "protocol"}
+	"profile", "verdict", "kinds/dataplane/verdict", "load/arrival", "internal/yamltree", "finding", "protocol"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}

@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // Limits of what a control-plane trial may be believed with.
@@ -84,7 +84,7 @@ func (t *controlTrial) judge(ctx context.Context, events []record.Event, sum tol
 	check("searched", sum.unsearched == 0, "%d contents could not be searched for markers any more", sum.unsearched)
 	check("announced", sum.unlooked == 0, "%d changes that proxies lack may have come to them before they looked for these", sum.unlooked)
 	v.Checks = append(v.Checks, t.c.mesh.Check(ctx, t.levers, t.evidence())...)
-	if p := t.out.Pressure; p != nil && p.StealRatio > runner.WarnSteal {
+	if p := t.out.Pressure; p != nil && p.StealRatio > verdict.Steal.Default {
 		warn("the hypervisor took %.1f%% of the CPU time", p.StealRatio*100)
 	}
 	if len(t.c.reals) > 0 && t.envoys != nil {

@@ -1,6 +1,11 @@
 package trial
 
 import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -20,7 +25,7 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 			part := partOf(target.Name)
 			cpu, err := after.Since(before)
 			if err != nil {
-				out.Validity.Checks = append(out.Validity.Checks, record.Check{Name: "cpu-" + part, Detail: err.Error()})
+				t.seen.Unread = append(t.seen.Unread, record.Check{Name: "cpu-" + part, Detail: err.Error()})
 				continue
 			}
 			out.CPU[part] = out.CPU[part].Plus(cpu)
@@ -41,7 +46,7 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 		if node == t.server.pod.Node {
 			cpu, pressure, err := e.after.Machine.Since(e.before.Machine)
 			if err != nil {
-				out.Validity.Checks = append(out.Validity.Checks, record.Check{Name: "cpu-machine", Detail: err.Error()})
+				t.seen.Unread = append(t.seen.Unread, record.Check{Name: "cpu-machine", Detail: err.Error()})
 				continue
 			}
 			out.CPU[record.PartMachine], out.Pressure = cpu, &pressure
@@ -79,18 +84,17 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 			Service: t.server.Name, Namespace: t.server.Namespace,
 			Port: endpointOf(t.cell, t.o.Study.Load).Port, Opaque: t.o.Study.Load.TLS || !protocol.Of(t.cell[study.FactorProtocol]).Headers,
 		},
-		Requests:     answered,
-		Unknown:      total.Scheduled - answered,
-		Connections:  result.Opened + result.Probes + total.Connects,
-		Probes:       result.Probes,
-		ClientConfig: after.clientConfig, ServerConfig: after.serverConfig,
+		Requests:    answered,
+		Unknown:     total.Scheduled - answered,
+		Connections: result.Opened + result.Probes + total.Connects,
+		Probes:      result.Probes,
 		ClientProxy: t.client.pod.State, ServerProxy: t.server.pod.State,
 		Extensions: t.server.extended, FiltersVary: t.o.Study.HasParts(),
 	}
 	out.Counters = map[string]map[string]float64{}
 	note := func(part string, values map[string]float64, err error) map[string]float64 {
 		if err != nil {
-			out.Validity.Checks = append(out.Validity.Checks, record.Check{Name: "counters-" + part, Detail: err.Error()})
+			t.seen.Unread = append(t.seen.Unread, record.Check{Name: "counters-" + part, Detail: err.Error()})
 			return nil
 		}
 		out.Counters[part] = values
@@ -109,4 +113,17 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		t.workerConnections(out, record.PartServerProxy)
 	}
 	return e
+}
+
+// edges are when the counters were read beside when the window began and ended.
+func (t *trialRun) edges(w record.Window, sampled map[string]edges) []verdict.Edge {
+	end := w.Start.Add(time.Duration(w.Seconds * float64(time.Second)))
+	var out []verdict.Edge
+	for _, node := range slices.Sorted(maps.Keys(sampled)) {
+		e := sampled[node]
+		out = append(out, verdict.Edge{Node: node,
+			Before: time.Unix(0, e.before.EndNS).Sub(w.Start.Add(t.skew[node])),
+			After:  time.Unix(0, e.after.EndNS).Sub(end.Add(t.skew[node]))})
+	}
+	return out
 }

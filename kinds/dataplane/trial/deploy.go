@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
@@ -198,7 +199,9 @@ func (d *deployed) connect(ctx context.Context) error {
 func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Completed, error) {
 	if refused := d.refused(job.Cell); refused != nil {
 		now := time.Now().UTC()
-		return runner.Completed{Trial: record.Trial{Schema: record.Schema, Cell: job.Cell, Started: now, Ended: now, Validity: *refused}}, nil
+		trial, seen := record.Trial{Schema: record.Schema, Cell: job.Cell, Started: now, Ended: now}, verdict.Evidence{Refused: refused}
+		trial.Validity = verdict.Of(trial, seen, d.o.Rules.Limits, d.o.Mesh.Verify)
+		return runner.Completed{Trial: trial, Evidence: seen}, nil
 	}
 	t, err := newTrial(d, d.o, job.Cell, job.Seed)
 	if err != nil {
@@ -212,11 +215,12 @@ func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Complete
 	files, err := t.profiles(ctx, &trial)
 	if err != nil && ctx.Err() == nil {
 		// What the window measured stands.
-		trial.Validity.Warnings = append(trial.Validity.Warnings, fmt.Sprintf("no profiles: %v", err))
+		t.seen.Unprofiled = append(t.seen.Unprofiled, fmt.Sprintf("no profiles: %v", err))
 		err = nil
 	}
 	trial.Ended = time.Now().UTC() // the limit of a run's time counts profiles too
-	return runner.Completed{Trial: trial, Log: log, Files: files}, err
+	trial.Validity = verdict.Of(trial, t.seen, d.o.Rules.Limits, d.o.Mesh.Verify)
+	return runner.Completed{Trial: trial, Log: log, Files: files, Evidence: t.seen}, err
 }
 
 // Reconnect finds the pods again after something broke, waiting until they

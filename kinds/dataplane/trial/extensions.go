@@ -179,20 +179,17 @@ func refusal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || strings.Contains(err.Error(), "admission webhook")
 }
 
-// refused is the validity of a cell's trials if an extension of its server is
-// not in force; nil if all are. Such trials are not measured.
-func (d *deployed) refused(cell record.Cell) *record.Validity {
+// refused are the extensions of a cell's server that are not in force. Its
+// trials are not measured then.
+func (d *deployed) refused(cell record.Cell) []record.Check {
 	server := d.workers[study.ServerVariant(cell)]
 	if server == nil {
 		return nil
 	}
-	var out *record.Validity
+	var out []record.Check
 	for _, x := range server.Extensions {
 		if problem := server.extended[x.Name].Problem; problem != "" {
-			if out == nil {
-				out = &record.Validity{}
-			}
-			out.Checks = append(out.Checks, record.Check{Name: "server-" + study.PartEnvoyFilter + "-" + x.Name, Detail: problem})
+			out = append(out, record.Check{Name: "server-" + study.PartEnvoyFilter + "-" + x.Name, Detail: problem})
 		}
 	}
 	return out

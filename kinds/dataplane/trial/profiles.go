@@ -68,7 +68,7 @@ func (t *trialRun) profiles(ctx context.Context, out *record.Trial) ([]runner.Ar
 		files = append(files, more...)
 		out.Profiles = append(out.Profiles, p)
 		if p.Error != "" {
-			out.Validity.Warnings = append(out.Validity.Warnings, fmt.Sprintf("no profile of the %s: %s", partWords(part), p.Error))
+			t.seen.Unprofiled = append(t.seen.Unprofiled, fmt.Sprintf("no profile of the %s: %s", partWords(part), p.Error))
 		}
 	}
 	return files, nil

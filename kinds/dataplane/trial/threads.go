@@ -3,7 +3,6 @@ package trial
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -22,20 +21,8 @@ type workerCounter interface {
 	WorkerStat(name string) bool
 }
 
-// Limits of how far threads and cgroup may differ in their accounts of CPU
-// time: as a share of it, and at least in seconds, since one switch of threads
-// at the wrong moment is that much. Where the cgroup's counter rose by more
-// while threads were read, they may differ by that, up to a larger share: a
-// reading that was slower than that proves nothing.
-const (
-	maxThreadsRatio   = 0.01
-	maxUnsureRatio    = 0.03
-	leastThreadsSlack = 1e-3
-)
-
 // threads turns the samples of threads around the window into the trial's,
-// by part, and checks them against the kernel's own account. What cannot be
-// read is a warning.
+// by part. What cannot be read is noted.
 func (t *trialRun) threads(out *record.Trial, sampled map[string]edges) {
 	if !t.o.Study.Measured(study.MeasureThreads) {
 		return
@@ -47,13 +34,12 @@ func (t *trialRun) threads(out *record.Trial, sampled map[string]edges) {
 			part := partOf(target.Name)
 			threads, err := threadsBetween(e.before.Targets[target.Name], e.after.Targets[target.Name])
 			if err != nil { // what a trial measured does not depend on it
-				out.Validity.Warnings = append(out.Validity.Warnings, fmt.Sprintf("threads of the %s were not measured: %v", strings.ReplaceAll(part, "_", " "), err))
+				t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("threads of the %s were not measured: %v", strings.ReplaceAll(part, "_", " "), err))
 				continue
 			}
 			out.Threads[part] = addThreads(out.Threads[part], threads)
 		}
 	}
-	out.Validity.Checks = append(out.Validity.Checks, checkThreads(out.Threads)...)
 }
 
 func threadsBetween(before, after observe.Sample) (record.Threads, error) {
@@ -75,22 +61,6 @@ func addThreads(a, b record.Threads) record.Threads {
 		QuotaCores: a.QuotaCores + b.QuotaCores,
 		Periods:    a.Periods + b.Periods, Throttled: a.Throttled + b.Throttled, ThrottledS: a.ThrottledS + b.ThrottledS,
 	}
-}
-
-// checkThreads says for each part whether its threads' times add up to what
-// the kernel charged to its cgroup.
-func checkThreads(parts map[string]record.Threads) []record.Check {
-	var out []record.Check
-	for _, part := range slices.Sorted(maps.Keys(parts)) {
-		th := parts[part]
-		slack := max(maxThreadsRatio*th.CPUS, leastThreadsSlack, min(th.UnsureS, maxUnsureRatio*th.CPUS))
-		out = append(out, record.Check{
-			Name: "threads-" + part, OK: math.Abs(th.UnaccountedS) <= slack,
-			Detail: fmt.Sprintf("threads used %.2f ms, the cgroup %.2f ms of CPU time (give or take %.2f)",
-				(th.CPUS-th.UnaccountedS)*1e3, th.CPUS*1e3, slack*1e3),
-		})
-	}
-	return out
 }
 
 // workerConnections notes at each worker thread of a proxy how many connections

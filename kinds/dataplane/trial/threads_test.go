@@ -1,6 +1,8 @@
 package trial
 
 import (
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/runner"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/mesh/none"
@@ -8,31 +10,6 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
-
-// Threads that do not add up to their cgroup make a trial invalid; what one
-// switch at the wrong moment, or a reading that took long, makes up does not.
-func TestCheckThreads(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		in   record.Threads
-		ok   bool
-	}{
-		{"agree", record.Threads{CPUS: 1, UnaccountedS: 0.009}, true},
-		{"threads say more", record.Threads{CPUS: 1, UnaccountedS: -0.011}, false},
-		{"threads say less", record.Threads{CPUS: 1, UnaccountedS: 0.011}, false},
-		{"nearly idle", record.Threads{CPUS: 0.005, UnaccountedS: 0.0009}, true},
-		{"nearly idle, and something came and went", record.Threads{CPUS: 0.005, UnaccountedS: 0.002}, false},
-		{"read slowly", record.Threads{CPUS: 1, UnaccountedS: 0.019, UnsureS: 0.02}, true},
-		{"read slowly, and differ by more", record.Threads{CPUS: 1, UnaccountedS: 0.021, UnsureS: 0.02}, false},
-		{"read too slowly to tell", record.Threads{CPUS: 1, UnaccountedS: 0.031, UnsureS: 0.2}, false},
-		{"read too slowly, and agree", record.Threads{CPUS: 1, UnaccountedS: 0.029, UnsureS: 0.2}, true},
-	} {
-		checks := checkThreads(map[string]record.Threads{record.PartClientProxy: c.in})
-		if len(checks) != 1 || checks[0].OK != c.ok || checks[0].Name != "threads-client_proxy" {
-			t.Errorf("%s: %+v", c.name, checks)
-		}
-	}
-}
 
 func threadsSample(at int64, total uint64, run ...uint64) *observe.ThreadsSample {
 	s := &observe.ThreadsSample{AtUnixNS: at, CPU: observe.CPUSample{TotalNS: total, Inode: 5},
@@ -53,27 +30,25 @@ func (workerMesh) AcceptedByWorker(rise map[string]float64) map[int]int64 {
 }
 
 func TestThreadsOfATrial(t *testing.T) {
-	j := faultless(t)
-	j.trial.o.Mesh = workerMesh{}
-	j.trial.targets = map[string][]observe.Target{"a": {{Name: record.PartClientProxy}, {Name: record.PartWorker}}}
-	with := func(s observe.Snapshot, threads *observe.ThreadsSample) observe.Snapshot {
-		s.Targets = map[string]observe.Sample{record.PartClientProxy: {Threads: threads}, record.PartWorker: {}}
-		return s
+	trial := &trialRun{o: &runner.Options{Study: studytest.Parse(t, studytest.ThreeCells), Mesh: workerMesh{}},
+		targets: map[string][]observe.Target{"a": {{Name: record.PartClientProxy}, {Name: record.PartWorker}}}}
+	snapshot := func(threads *observe.ThreadsSample) observe.Snapshot {
+		return observe.Snapshot{Targets: map[string]observe.Sample{record.PartClientProxy: {Threads: threads}, record.PartWorker: {}}}
 	}
-	e := j.sampled["a"]
-	j.sampled["a"] = edges{with(e.before, threadsSample(0, 1e9, 1e8, 4e8, 5e8)), with(e.after, threadsSample(2e9, 4e9, 2e8, 18e8, 20e8))}
+	sampled := map[string]edges{"a": {snapshot(threadsSample(0, 1e9, 1e8, 4e8, 5e8)), snapshot(threadsSample(2e9, 4e9, 2e8, 18e8, 20e8))}}
 
-	j.trial.o.Study.Measures = []string{study.MeasureCPU}
-	j.trial.threads(j.out, j.sampled)
-	if j.out.Threads != nil {
+	out := &record.Trial{}
+	trial.o.Study.Measures = []string{study.MeasureCPU}
+	trial.threads(out, sampled)
+	if out.Threads != nil {
 		t.Fatal("threads without being asked for")
 	}
-	j.trial.o.Study.Measures = append(j.trial.o.Study.Measures, study.MeasureThreads)
-	j.trial.threads(j.out, j.sampled)
-	j.out.Counters = map[string]map[string]float64{record.PartClientProxy: {"worker_1": 12, "upstream_rq_total": 7}}
-	j.trial.workerConnections(j.out, record.PartClientProxy)
+	trial.o.Study.Measures = append(trial.o.Study.Measures, study.MeasureThreads)
+	trial.threads(out, sampled)
+	out.Counters = map[string]map[string]float64{record.PartClientProxy: {"worker_1": 12, "upstream_rq_total": 7}}
+	trial.workerConnections(out, record.PartClientProxy)
 
-	got := j.out.Threads[record.PartClientProxy]
+	got := out.Threads[record.PartClientProxy]
 	if len(got.Threads) != 3 || got.CPUS != 3 || got.UnaccountedS > 1e-9 || got.Threads[2].CPU.TotalS() != 1.5 {
 		t.Errorf("threads %+v", got)
 	}
@@ -83,17 +58,10 @@ func TestThreadsOfATrial(t *testing.T) {
 	if got.Threads[1].Accepted != nil {
 		t.Error("worker 0 has connections that nobody counted")
 	}
-	if counters := j.out.Counters[record.PartClientProxy]; len(counters) != 1 || counters["upstream_rq_total"] != 7 {
+	if counters := out.Counters[record.PartClientProxy]; len(counters) != 1 || counters["upstream_rq_total"] != 7 {
 		t.Errorf("counters %v", counters)
 	}
-	bad := map[string]bool{}
-	for _, c := range j.out.Validity.Checks {
-		bad[c.Name] = !c.OK
-	}
-	if len(bad) != 1 || bad["threads-client_proxy"] {
-		t.Errorf("checks %+v", j.out.Validity.Checks)
-	}
-	if w := j.out.Validity.Warnings; len(w) != 1 || w[0] != "threads of the worker were not measured: the observer did not read them" {
-		t.Errorf("warnings %q", w)
+	if w := trial.seen.Unmeasured; len(w) != 1 || w[0] != "threads of the worker were not measured: the observer did not read them" {
+		t.Errorf("not measured: %q", w)
 	}
 }

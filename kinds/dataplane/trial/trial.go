@@ -7,6 +7,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/observe"
@@ -28,6 +29,7 @@ type trialRun struct {
 	client *loadRole
 	server *workerRole
 	spec   load.Spec
+	seen   verdict.Evidence
 
 	targets map[string][]observe.Target // by node
 	started loadcontrol.Started
@@ -128,7 +130,7 @@ func (t *trialRun) findTargets() {
 	}
 }
 
-// measure runs the trial and returns its record and histogram log. An error
+// measure runs the trial and returns its record, not judged yet, and its histogram log. An error
 // means that the trial could not be carried through.
 func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	out := record.Trial{Schema: record.Schema, Cell: t.cell, Started: time.Now().UTC()}
@@ -179,8 +181,10 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	t.costs(&out, sampled)
 	withIdle(out.Memory, idle)
 	t.threads(&out, sampled)
-	evidence := t.evidence(&out, result, before, after)
-	t.judge(&out, window, sampled, evidence)
+	t.seen.Loops, t.seen.Connections = t.spec.Threads, t.spec.Connections
+	t.seen.Mesh = t.evidence(&out, result, before, after)
+	t.seen.ClientConfig, t.seen.ServerConfig = after.clientConfig, after.serverConfig
+	t.seen.Edges = t.edges(out.Window, sampled)
 	var log bytes.Buffer
 	if err := result.WriteLog(&log, from, to); err != nil {
 		return out, nil, fmt.Errorf("histograms: %w", err)

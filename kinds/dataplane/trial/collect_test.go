@@ -2,12 +2,12 @@ package trial
 
 import (
 	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/load/loadtest"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,142 +15,8 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
-
-// judged is a trial without fault, with everything that judge looks at.
-type judged struct {
-	trial    *trialRun
-	out      *record.Trial
-	window   *load.Window
-	sampled  map[string]edges
-	evidence mesh.Evidence
-}
-
-func faultless(t *testing.T) *judged {
-	plan := studytest.Plan(t, studytest.ThreeCells)
-	start := time.Unix(1_790_000_000, 0).UTC()
-	edge := func(at time.Time) observe.Snapshot { return observe.Snapshot{EndNS: at.UnixNano()} }
-	j := &judged{
-		trial: &trialRun{
-			o: &runner.Options{Study: plan.Study, Mesh: none.Mesh{}}, cell: plan.Cells[0].With(nil), spec: load.DefaultSpec("http://server:8080/"),
-			skew: map[string]time.Duration{},
-		},
-		out: &record.Trial{
-			Window:   record.Window{Start: start, Seconds: 2, Intervals: 8},
-			Warmup:   record.Warmup{Steady: true},
-			Pressure: &record.Pressure{},
-			Load: &record.Load{
-				Scheduled: 10000, Completed: 10000, CPU: record.CPU{UserS: 0.5, SystemS: 0.5},
-				Intended: record.Latency{P50: 400, P99: 2000}, Lag: record.Lag{P50: 20, P99: 100},
-			},
-		},
-		window: &load.Window{Account: load.Account{Scheduled: 10000, Completed: 10000, Failed: map[string]int64{}}},
-		sampled: map[string]edges{
-			"a": {edge(start.Add(time.Millisecond)), edge(start.Add(2*time.Second - time.Millisecond))},
-			"b": {edge(start), edge(start.Add(2 * time.Second))},
-		},
-		evidence: mesh.Evidence{Requests: 12000, Worker: map[string]float64{"requests": 12000, "through_proxy": 0}},
-	}
-	return j
-}
-
-func (j *judged) judge() record.Validity {
-	j.trial.judge(j.out, j.window, j.sampled, j.evidence)
-	return j.out.Validity
-}
-
-// Each fault makes a trial invalid, by the check that is about it and no
-// other; what is within the limits does not.
-func TestJudge(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		change func(*judged)
-		fails  string // names of failed checks
-		warns  string // part of the only warning
-	}{
-		{name: "no fault"},
-		{name: "the account does not balance", change: func(j *judged) { j.window.Scheduled++ }, fails: "account"},
-		{name: "a few failed", change: func(j *judged) {
-			j.window.Completed -= 10
-			j.window.Failed["reset"] = 10
-		}},
-		{name: "too many failed", change: func(j *judged) {
-			j.window.Completed -= 11
-			j.window.Failed["reset"], j.window.Failed["timeout"] = 5, 6
-		}, fails: "served"},
-		{name: "too many unfinished", change: func(j *judged) {
-			j.window.Completed -= 11
-			j.window.Unfinished, j.out.Load.Unfinished = 11, 11
-		}, fails: "served"},
-		{name: "nothing completed", change: func(j *judged) { j.out.Load.Completed = 0 }, fails: "served"},
-		{name: "late at the median", change: func(j *judged) { j.out.Load.Lag.P50 = 101 }, fails: "schedule-lag"},
-		{name: "a quarter late at the median", change: func(j *judged) { j.out.Load.Lag.P50 = 100 }},
-		{name: "late in the tail is weighed beside the effect, later", change: func(j *judged) { j.out.Load.Lag.P99 = 3000 }},
-		{name: "generator without CPU to spare", change: func(j *judged) { j.out.Load.CPU.UserS = 1.4 }, fails: "generator-cpu"},
-		{name: "two threads have twice the CPU", change: func(j *judged) {
-			j.trial.spec.Threads = 2
-			j.out.Load.CPU.UserS = 1.4
-		}},
-		{name: "at rate max neither matters", change: func(j *judged) {
-			j.trial.cell[study.FactorRate] = study.RateMax
-			j.out.Load.CPU.UserS, j.out.Load.Lag.P50 = 1.9, 1000
-		}},
-		{name: "first edge early", change: func(j *judged) { j.sampled["b"] = edges{shifted(j.sampled["b"].before, -21), j.sampled["b"].after} }, fails: "cpu-edges"},
-		{name: "second edge late", change: func(j *judged) { j.sampled["a"] = edges{j.sampled["a"].before, shifted(j.sampled["a"].after, 22)} }, fails: "cpu-edges"},
-		{name: "a node whose clock is ahead", change: func(j *judged) {
-			j.sampled["b"] = edges{shifted(j.sampled["b"].before, 5000), shifted(j.sampled["b"].after, 5000)}
-			j.trial.skew["b"] = 5 * time.Second
-		}},
-		{name: "a request that the worker did not see", change: func(j *judged) { j.evidence.Worker["requests"]-- }, fails: "worker-requests"},
-		{name: "a request of somebody else's", change: func(j *judged) { j.evidence.Worker["requests"]++ }, fails: "worker-requests"},
-		{name: "a request of unknown fate", change: func(j *judged) {
-			j.evidence.Worker["requests"]++
-			j.evidence.Unknown = 1
-		}},
-		{name: "TCP has messages, not requests", change: func(j *judged) {
-			j.trial.cell[study.FactorProtocol] = protocol.TCP
-			j.evidence.Worker["requests"] = 5
-		}},
-		{name: "what the mesh says", change: func(j *judged) { j.evidence.Worker["through_proxy"] = 1 }, fails: "no-proxy"},
-		{name: "counters that could not be read", change: func(j *judged) {
-			j.out.Validity.Checks = []record.Check{{Name: "cpu-worker", Detail: "restarted within the window"}}
-		}, fails: "cpu-worker"},
-		{name: "not steady", change: func(j *judged) { j.out.Warmup = record.Warmup{Why: "not steady after 3 s"} }, warns: "not steady after 3 s"},
-		{name: "steal", change: func(j *judged) { j.out.Pressure.StealRatio = 0.031 }, warns: "3.1%"},
-		{name: "no pressure known", change: func(j *judged) { j.out.Pressure = nil }},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			j := faultless(t)
-			if tt.change != nil {
-				tt.change(j)
-			}
-			v := j.judge()
-			var failed []string
-			for _, c := range v.Checks {
-				if !c.OK {
-					failed = append(failed, c.Name)
-				}
-				if c.Name == "" || c.Detail == "" {
-					t.Errorf("a check does not say what it found: %+v", c)
-				}
-			}
-			if got := strings.Join(failed, " "); got != tt.fails || v.Valid != (tt.fails == "") {
-				t.Errorf("valid %v, failed %q, want %q", v.Valid, got, tt.fails)
-			}
-			if warned := strings.Join(v.Warnings, "; "); !strings.Contains(warned, tt.warns) || (tt.warns == "") != (warned == "") {
-				t.Errorf("warnings %q, want %q", warned, tt.warns)
-			}
-		})
-	}
-}
-
-func shifted(s observe.Snapshot, ms int) observe.Snapshot {
-	s.EndNS += int64(ms) * int64(time.Millisecond)
-	return s
-}
 
 // The evidence has the whole trial's requests and connections, whatever the
 // window was.
@@ -179,8 +45,8 @@ func TestEvidence(t *testing.T) {
 	// A proxy that began again has counters that fell.
 	out = &record.Trial{}
 	e = trial.evidence(out, sent, counters{server: envoy(25)}, counters{server: envoy(5)})
-	if e.Server != nil || len(out.Validity.Checks) != 1 || out.Validity.Checks[0].Name != "counters-server_proxy" || out.Validity.Checks[0].OK {
-		t.Errorf("server %v, checks %+v", e.Server, out.Validity.Checks)
+	if unread := trial.seen.Unread; e.Server != nil || len(unread) != 1 || unread[0].Name != "counters-server_proxy" || unread[0].OK {
+		t.Errorf("server %v, unread %+v", e.Server, unread)
 	}
 }
 
@@ -240,8 +106,8 @@ func TestCosts(t *testing.T) {
 		t.Errorf("cost of a proxy that restarted: %v, pressure %v", out.CPU, out.Pressure)
 	}
 	names := func(c record.Check) bool { return c.Name == "cpu-server_proxy" && !c.OK }
-	if len(out.Validity.Checks) != 1 || !slices.ContainsFunc(out.Validity.Checks, names) {
-		t.Errorf("checks %+v", out.Validity.Checks)
+	if unread := trial.seen.Unread; len(unread) != 1 || !slices.ContainsFunc(unread, names) {
+		t.Errorf("unread %+v", unread)
 	}
 }
 
@@ -268,5 +134,20 @@ func TestFirstInterval(t *testing.T) {
 		if got := firstInterval(tt.finished, begin, tt.now, tt.interval, tt.slowest); got != tt.want {
 			t.Errorf("%+v: %d", tt, got)
 		}
+	}
+}
+
+// Edges are told by the clock of the generator, whatever a node's clock says.
+func TestEdges(t *testing.T) {
+	start := time.Unix(1_790_000_000, 0).UTC()
+	at := func(d time.Duration) observe.Snapshot { return observe.Snapshot{EndNS: start.Add(d).UnixNano()} }
+	trial := &trialRun{skew: map[string]time.Duration{"b": 5 * time.Second}}
+	got := trial.edges(record.Window{Start: start, Seconds: 2}, map[string]edges{
+		"b": {at(5 * time.Second), at(7*time.Second + time.Millisecond)},
+		"a": {at(-time.Millisecond), at(2 * time.Second)},
+	})
+	want := []verdict.Edge{{Node: "a", Before: -time.Millisecond}, {Node: "b", After: time.Millisecond}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
 	}
 }

@@ -1,0 +1,149 @@
+package verdict
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
+)
+
+// What a trial may be believed with.
+var (
+	served = verdict.Limit{Name: "served", Default: 0.001, Unit: "ratio",
+		Doc: "requests of the window that may fail or stay unfinished: the latencies leave them out"}
+	// What lateness in the tail means for a finding is weighed beside the
+	// finding's effect, in package analysis.
+	scheduleLag = verdict.Limit{Name: "schedule-lag", Default: 0.25, Unit: "ratio",
+		Doc: "how much of the median latency the generator's own median lateness may be: more, and it did not keep the schedule at all"}
+	sendTime = verdict.Limit{Name: "send-time", Default: 10, Unit: "us",
+		Doc: "what it may take the generator to send one of many requests that are due at once"}
+	generatorCPU = verdict.Limit{Name: "generator-cpu", Default: 0.9, Unit: "ratio",
+		Doc: "share of a CPU above which one loop of the generator cannot be trusted to keep its schedule"}
+	cpuEdges = verdict.Limit{Name: "cpu-edges", Default: 0.01, Unit: "ratio",
+		Doc: "how far the readings of CPU counters may be from the window's edges, as a share of the window"}
+	threads = verdict.Limit{Name: "threads", Default: 0.01, Unit: "ratio",
+		Doc: "how far threads and their cgroup may differ in their accounts of CPU time"}
+	// Where the cgroup's counter rose by more while threads were read, they
+	// may differ by that: a reading that was slower than this proves nothing.
+	threadsUnsure = verdict.Limit{Name: "threads-unsure", Default: 0.03, Unit: "ratio",
+		Doc: "the same where the cgroup's counter rose while the threads were read"}
+	threadsLeast = verdict.Limit{Name: "threads-least", Default: 1e-3, Unit: "s",
+		Doc: "the same at least: one switch of threads at the wrong moment is that much"}
+)
+
+// Limits are all of the kind's.
+var Limits = []verdict.Limit{served, scheduleLag, sendTime, generatorCPU, cpuEdges, threads, threadsUnsure, threadsLeast, verdict.Steal}
+
+// Judge implements [verdict.Judge].
+func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
+	var e Evidence
+	if err := json.Unmarshal(c.Evidence, &e); err != nil {
+		return c.Trial, nil, fmt.Errorf("evidence of trial %s: %w", c.Trial.ID, err)
+	}
+	c.Trial.Validity = Of(c.Trial, e, c.Limits, c.Verify)
+	return c.Trial, c.Events, nil
+}
+
+// Of says whether a trial may be believed. verify is the mesh's proof of mode.
+func Of(t record.Trial, e Evidence, l verdict.Limits, verify func(mesh.Evidence) []record.Check) record.Validity {
+	var s verdict.Sheet
+	if len(e.Refused) > 0 {
+		s.Add(e.Refused...)
+		return s.Validity()
+	}
+	s.Add(e.Unread...)
+	s.Add(checkThreads(t.Threads, l)...)
+	checkLoad(&s, t, e, l)
+	checkEdges(&s, t.Window, e.Edges, l)
+	m := e.mesh()
+	// Of what is echoed a worker counts what each read returned.
+	if m.Worker != nil && !protocol.Of(t.Cell[study.FactorProtocol]).Echo {
+		s.Add(mesh.Expect("worker-requests", m.Worker["requests"],
+			float64(m.Requests)+float64(m.Unknown)/2, float64(m.Unknown)/2, "requests the worker served"))
+	}
+	s.Add(verify(m)...)
+	for _, text := range e.Unmeasured {
+		s.Warn("%s", text)
+	}
+	if !t.Warmup.Steady {
+		s.Warn("%s", t.Warmup.Why)
+	}
+	s.WarnSteal(t.Pressure, l)
+	for _, text := range e.Unprofiled {
+		s.Warn("%s", text)
+	}
+	return s.Validity()
+}
+
+// checkLoad looks at the account, and at whether the generator kept its
+// schedule.
+func checkLoad(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
+	load := t.Load
+	failed := int64(0)
+	for _, n := range load.Failed {
+		failed += n
+	}
+	s.Check("account", load.Scheduled == load.Completed+failed+load.Unfinished, "scheduled %d = completed %d + failed %d + unfinished %d",
+		load.Scheduled, load.Completed, failed, load.Unfinished)
+	lost := failed + load.Unfinished
+	s.Check("served", load.Completed > 0 && float64(lost) <= l.Of(served)*float64(load.Scheduled),
+		"%d of %d requests failed or stayed unfinished%s", lost, load.Scheduled, kindsOf(load.Failed))
+	if t.Cell[study.FactorRate] == study.RateMax {
+		return
+	}
+	burst := 0.0
+	if t.Cell[study.FactorArrival] == study.ArrivalBurst {
+		// The middle request of a burst waits for those sent before it: they
+		// leave one after another, as from any generator.
+		burst = l.Of(sendTime) * float64(e.Connections) / 2
+	}
+	s.Check("schedule-lag", load.Lag.P50 <= l.Of(scheduleLag)*load.Intended.P50+burst,
+		"the generator was late by %.0f us at the median, beside a median latency of %.0f us (at p99 by %.0f beside %.0f)",
+		load.Lag.P50, load.Intended.P50, load.Lag.P99, load.Intended.P99)
+	share := load.CPU.TotalS() / (t.Window.Seconds * float64(max(1, e.Loops)))
+	s.Check("generator-cpu", share <= l.Of(generatorCPU), "the generator used %.0f%% of a CPU", share*100)
+}
+
+// kindsOf lists failures by kind, "" if there are none.
+func kindsOf(failed map[string]int64) string {
+	out := ""
+	for _, kind := range slices.Sorted(maps.Keys(failed)) {
+		out += fmt.Sprintf(", %s %d", kind, failed[kind])
+	}
+	return out
+}
+
+// checkEdges compares when the counters were read with when the window
+// began and ended.
+func checkEdges(s *verdict.Sheet, w record.Window, edges []Edge, l verdict.Limits) {
+	worst := time.Duration(0)
+	for _, e := range edges {
+		worst = max(worst, e.Before.Abs(), e.After.Abs())
+	}
+	limit := time.Duration(l.Of(cpuEdges) * w.Seconds * float64(time.Second))
+	s.Check("cpu-edges", worst <= limit, "CPU counters were read within %v of the window's edges, limit %v", worst.Round(time.Microsecond), limit)
+}
+
+// checkThreads says for each part whether its threads' times add up to what
+// the kernel charged to its cgroup.
+func checkThreads(parts map[string]record.Threads, l verdict.Limits) []record.Check {
+	var out []record.Check
+	for _, part := range slices.Sorted(maps.Keys(parts)) {
+		th := parts[part]
+		slack := max(l.Of(threads)*th.CPUS, l.Of(threadsLeast), min(th.UnsureS, l.Of(threadsUnsure)*th.CPUS))
+		out = append(out, record.Check{
+			Name: "threads-" + part, OK: math.Abs(th.UnaccountedS) <= slack,
+			Detail: fmt.Sprintf("threads used %.2f ms, the cgroup %.2f ms of CPU time (give or take %.2f)",
+				(th.CPUS-th.UnaccountedS)*1e3, th.CPUS*1e3, slack*1e3),
+		})
+	}
+	return out
+}

@@ -1,0 +1,227 @@
+package verdict
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/none"
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
+)
+
+// seen is a trial and what it saw.
+type seen struct {
+	trial record.Trial
+	seen  Evidence
+}
+
+// faultless has everything that the rules look at, and nothing wrong.
+func faultless() *seen {
+	return &seen{
+		trial: record.Trial{
+			ID:       "b000-t00",
+			Cell:     record.Cell{study.FactorSidecars: study.SidecarsNone, study.FactorRate: "100", study.FactorArrival: study.ArrivalPoisson, study.FactorProtocol: protocol.HTTP1},
+			Window:   record.Window{Start: time.Unix(1_790_000_000, 0).UTC(), Seconds: 2, Intervals: 8},
+			Warmup:   record.Warmup{Steady: true},
+			Pressure: &record.Pressure{},
+			Load: &record.Load{
+				Scheduled: 10000, Completed: 10000, Failed: map[string]int64{}, CPU: record.CPU{UserS: 0.5, SystemS: 0.5},
+				Intended: record.Latency{P50: 400, P99: 2000}, Lag: record.Lag{P50: 20, P99: 100},
+			},
+		},
+		seen: Evidence{
+			Loops: 1, Connections: 16,
+			Edges: []Edge{{Node: "a", Before: time.Millisecond, After: -time.Millisecond}, {Node: "b"}},
+			Mesh:  mesh.Evidence{Requests: 12000, Worker: map[string]float64{"requests": 12000, "through_proxy": 0}},
+		},
+	}
+}
+
+func (j *seen) judge() record.Validity { return Of(j.trial, j.seen, nil, none.Mesh{}.Verify) }
+
+// Each fault makes a trial invalid, by the check that is about it and no
+// other; what is within the limits does not.
+func TestJudge(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*seen)
+		fails  string // names of failed checks
+		warns  string // part of the only warning
+	}{
+		{name: "no fault"},
+		{name: "the account does not balance", change: func(j *seen) { j.trial.Load.Scheduled++ }, fails: "account"},
+		{name: "a few failed", change: func(j *seen) {
+			j.trial.Load.Completed -= 10
+			j.trial.Load.Failed["reset"] = 10
+		}},
+		{name: "too many failed", change: func(j *seen) {
+			j.trial.Load.Completed -= 11
+			j.trial.Load.Failed["reset"], j.trial.Load.Failed["timeout"] = 5, 6
+		}, fails: "served"},
+		{name: "too many unfinished", change: func(j *seen) {
+			j.trial.Load.Completed -= 11
+			j.trial.Load.Unfinished = 11
+		}, fails: "served"},
+		{name: "nothing completed", change: func(j *seen) { j.trial.Load.Completed, j.trial.Load.Unfinished = 0, 10000 }, fails: "served"},
+		{name: "late at the median", change: func(j *seen) { j.trial.Load.Lag.P50 = 101 }, fails: "schedule-lag"},
+		{name: "a quarter late at the median", change: func(j *seen) { j.trial.Load.Lag.P50 = 100 }},
+		{name: "late in the tail is weighed beside the effect, later", change: func(j *seen) { j.trial.Load.Lag.P99 = 3000 }},
+		{name: "generator without CPU to spare", change: func(j *seen) { j.trial.Load.CPU.UserS = 1.4 }, fails: "generator-cpu"},
+		{name: "two threads have twice the CPU", change: func(j *seen) {
+			j.seen.Loops = 2
+			j.trial.Load.CPU.UserS = 1.4
+		}},
+		{name: "at rate max neither matters", change: func(j *seen) {
+			j.trial.Cell[study.FactorRate] = study.RateMax
+			j.trial.Load.CPU.UserS, j.trial.Load.Lag.P50 = 1.9, 1000
+		}},
+		{name: "first edge early", change: func(j *seen) { j.seen.Edges[1].Before = -21 * time.Millisecond }, fails: "cpu-edges"},
+		{name: "second edge late", change: func(j *seen) { j.seen.Edges[0].After = 21 * time.Millisecond }, fails: "cpu-edges"},
+		{name: "a request that the worker did not see", change: func(j *seen) { j.seen.Mesh.Worker["requests"]-- }, fails: "worker-requests"},
+		{name: "a request of somebody else's", change: func(j *seen) { j.seen.Mesh.Worker["requests"]++ }, fails: "worker-requests"},
+		{name: "a request of unknown fate", change: func(j *seen) {
+			j.seen.Mesh.Worker["requests"]++
+			j.seen.Mesh.Unknown = 1
+		}},
+		{name: "TCP has messages, not requests", change: func(j *seen) {
+			j.trial.Cell[study.FactorProtocol] = protocol.TCP
+			j.seen.Mesh.Worker["requests"] = 5
+		}},
+		{name: "what the mesh says", change: func(j *seen) { j.seen.Mesh.Worker["through_proxy"] = 1 }, fails: "no-proxy"},
+		{name: "counters that could not be read", change: func(j *seen) {
+			j.seen.Unread = []record.Check{{Name: "cpu-worker", Detail: "restarted within the window"}}
+		}, fails: "cpu-worker"},
+		{name: "not steady", change: func(j *seen) { j.trial.Warmup = record.Warmup{Why: "not steady after 3 s"} }, warns: "not steady after 3 s"},
+		{name: "steal", change: func(j *seen) { j.trial.Pressure.StealRatio = 0.031 }, warns: "3.1%"},
+		{name: "an extension that is not in force", change: func(j *seen) {
+			j.seen.Refused = []record.Check{{Name: "server-envoyfilter-x", Detail: "refused"}}
+		}, fails: "server-envoyfilter-x"},
+		{name: "what was not measured", change: func(j *seen) { j.seen.Unmeasured = []string{"threads"} }, warns: "threads"},
+		{name: "what was not profiled", change: func(j *seen) { j.seen.Unprofiled = []string{"no profiles"} }, warns: "no profiles"},
+		{name: "no pressure known", change: func(j *seen) { j.trial.Pressure = nil }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			j := faultless()
+			if tt.change != nil {
+				tt.change(j)
+			}
+			v := j.judge()
+			var failed []string
+			for _, c := range v.Checks {
+				if !c.OK {
+					failed = append(failed, c.Name)
+				}
+				if c.Name == "" || c.Detail == "" {
+					t.Errorf("a check does not say what it found: %+v", c)
+				}
+			}
+			if got := strings.Join(failed, " "); got != tt.fails || v.Valid != (tt.fails == "") {
+				t.Errorf("valid %v, failed %q, want %q", v.Valid, got, tt.fails)
+			}
+			if warned := strings.Join(v.Warnings, "; "); !strings.Contains(warned, tt.warns) || (tt.warns == "") != (warned == "") {
+				t.Errorf("warnings %q, want %q", warned, tt.warns)
+			}
+		})
+	}
+}
+
+// A burst's requests leave one after another; its middle one may be that late.
+func TestBurst(t *testing.T) {
+	j := faultless()
+	j.trial.Load.Lag.P50 = 100 + 10*16/2
+	if v := j.judge(); v.Valid {
+		t.Error("so late without bursts")
+	}
+	j.trial.Cell[study.FactorArrival] = study.ArrivalBurst
+	if v := j.judge(); !v.Valid {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Threads that do not add up to their cgroup make a trial invalid; what one
+// switch at the wrong moment, or a reading that took long, makes up does not.
+func TestCheckThreads(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		in   record.Threads
+		ok   bool
+	}{
+		{"agree", record.Threads{CPUS: 1, UnaccountedS: 0.009}, true},
+		{"threads say more", record.Threads{CPUS: 1, UnaccountedS: -0.011}, false},
+		{"threads say less", record.Threads{CPUS: 1, UnaccountedS: 0.011}, false},
+		{"nearly idle", record.Threads{CPUS: 0.005, UnaccountedS: 0.0009}, true},
+		{"nearly idle, and something came and went", record.Threads{CPUS: 0.005, UnaccountedS: 0.002}, false},
+		{"read slowly", record.Threads{CPUS: 1, UnaccountedS: 0.019, UnsureS: 0.02}, true},
+		{"read slowly, and differ by more", record.Threads{CPUS: 1, UnaccountedS: 0.021, UnsureS: 0.02}, false},
+		{"read too slowly to tell", record.Threads{CPUS: 1, UnaccountedS: 0.031, UnsureS: 0.2}, false},
+		{"read too slowly, and agree", record.Threads{CPUS: 1, UnaccountedS: 0.029, UnsureS: 0.2}, true},
+	} {
+		checks := checkThreads(map[string]record.Threads{record.PartClientProxy: c.in}, nil)
+		if len(checks) != 1 || checks[0].OK != c.ok || checks[0].Name != "threads-client_proxy" {
+			t.Errorf("%s: %+v", c.name, checks)
+		}
+	}
+}
+
+// What a trial saw survives being written down, whatever its configurations
+// are, and gets the same verdict from there as often as one likes.
+func TestJudgedAgain(t *testing.T) {
+	for name, config := range map[string]string{"none": "", "JSON": `{"configs": [1, 2.5, "é"]}`, "no text": "\xff\xfe\x00"} {
+		j := faultless()
+		j.trial.Warmup = record.Warmup{Why: "not steady"}
+		if config != "" {
+			j.seen.ClientConfig = Dump(config)
+		}
+		j.trial.Validity = j.judge()
+		document, err := json.Marshal(j.seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Evidence
+		if err := json.Unmarshal(document, &back); err != nil || !reflect.DeepEqual(back, j.seen) {
+			t.Errorf("%s: %v: %+v", name, err, back)
+		}
+		c := verdict.Case{Trial: j.trial, Evidence: document, Verify: none.Mesh{}.Verify}
+		for range 2 {
+			got, _, err := Judge(c)
+			if err != nil || !reflect.DeepEqual(got, j.trial) {
+				t.Errorf("%s: %v: %+v", name, err, got.Validity)
+			}
+		}
+	}
+	if _, _, err := Judge(verdict.Case{Evidence: []byte("{")}); err == nil {
+		t.Error("half a document was judged")
+	}
+}
+
+// Each limit decides something: with it at its narrowest a trial that was
+// fine is not, or is warned of.
+func TestEveryLimitCounts(t *testing.T) {
+	for _, limit := range Limits {
+		j := faultless()
+		j.trial.Threads = map[string]record.Threads{record.PartWorker: {CPUS: 1, UnaccountedS: 0.009}}
+		j.trial.Load.Completed, j.trial.Load.Unfinished = 9999, 1
+		j.trial.Pressure.StealRatio = 0.01
+		switch limit {
+		case sendTime:
+			j.trial.Cell[study.FactorArrival], j.trial.Load.Lag.P50 = study.ArrivalBurst, 150
+		case threadsUnsure:
+			j.trial.Threads[record.PartWorker] = record.Threads{CPUS: 1, UnaccountedS: 0.02, UnsureS: 0.02}
+		case threadsLeast:
+			j.trial.Threads[record.PartWorker] = record.Threads{CPUS: 0.005, UnaccountedS: 0.0009}
+		}
+		if v := j.judge(); !v.Valid || len(v.Warnings) > 0 {
+			t.Errorf("%s: %+v", limit.Name, v)
+		}
+		narrow := Of(j.trial, j.seen, verdict.Limits{limit.Name: 0}, none.Mesh{}.Verify)
+		if narrow.Valid && len(narrow.Warnings) == 0 {
+			t.Errorf("%s: nothing comes of 0", limit.Name)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package store
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	evidenceSuffix = ".json.zst"
+	// maxEvidence bounds what a trial's evidence may unpack to, in bytes.
+	maxEvidence = 1 << 30
+)
+
+// WriteEvidence stores what a trial saw, a document of JSON, packed by
+// Zstandard, under evidence/. It must come before Append.
+func (d *Dir) WriteEvidence(trialID string, document []byte) error {
+	if !reTrialID.MatchString(trialID) {
+		return fmt.Errorf("trial ID %q cannot name a file", trialID)
+	}
+	if _, err := d.Subdir(DirEvidence); err != nil {
+		return err
+	}
+	packer, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return err
+	}
+	packed := packer.EncodeAll(document, nil)
+	if err := packer.Close(); err != nil {
+		return err
+	}
+	return d.WriteFile(DirEvidence+"/"+trialID+evidenceSuffix, packed)
+}
+
+// ReadEvidence is what [Dir.WriteEvidence] stored of a trial in the run
+// directory at path. The error is fs.ErrNotExist if there is nothing.
+func ReadEvidence(path, trialID string) ([]byte, error) {
+	if !reTrialID.MatchString(trialID) {
+		return nil, fmt.Errorf("trial ID %q cannot name a file", trialID)
+	}
+	file, err := openFile(filepath.Join(path, DirEvidence, trialID+evidenceSuffix))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	unpacked, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
+	if err != nil {
+		return nil, damaged(path, err)
+	}
+	defer unpacked.Close()
+	data, err := io.ReadAll(io.LimitReader(unpacked, maxEvidence+1))
+	if err == nil && len(data) > maxEvidence {
+		err = fmt.Errorf("more than %d bytes", maxEvidence)
+	}
+	if err != nil {
+		return nil, damaged(path, fmt.Errorf("evidence of trial %s: %w", trialID, err))
+	}
+	return data, nil
+}

@@ -1,0 +1,152 @@
+// Package verdict is what the rules share by which trials are believed or not.
+//
+//	evidence (what a trial saw, on disk) + limits -> a kind's rules -> record.Validity
+//
+// A trial writes down what it saw and decides nothing: its kind's rules, pure
+// functions below kinds, decide from that, when the trial has ended and again
+// whenever somebody asks, under the limits of that day or under limits given.
+// What a check compares with is a [Limit], defined once beside the rule.
+package verdict
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Version is that of the rules: it rises when the same evidence under the same
+// limits may get another verdict.
+const Version = 1
+
+// Limit is a bound that a check compares with.
+type Limit struct {
+	Name    string // schedule-lag: the check's, with an aspect where it has several
+	Default float64
+	Unit    string // ratio, us, ms, s; "" for a plain number
+	Doc     string // what it bounds
+}
+
+// Limits are bounds by name that differ from their defaults.
+type Limits map[string]float64
+
+// Of is the value in force of a limit.
+func (l Limits) Of(limit Limit) float64 {
+	if v, ok := l[limit.Name]; ok {
+		return v
+	}
+	return limit.Default
+}
+
+// Rules says by which rules something is judged: all of a kind's limits, with
+// the values in force.
+func (l Limits) Rules(all []Limit) record.Rules {
+	r := record.Rules{Version: Version, Limits: map[string]float64{}}
+	for _, limit := range all {
+		r.Limits[limit.Name] = l.Of(limit)
+	}
+	return r
+}
+
+// ParseLimits reads NAME=VALUE texts. A name that no limit has, and a value
+// that is no number of zero or more, are usage errors.
+func ParseLimits(texts []string, all []Limit) (Limits, error) {
+	out := Limits{}
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, errs.WithHint(errs.Usage("--limit %s: a limit is NAME=VALUE", text), "for example --limit %s=%g", all[0].Name, all[0].Default)
+		}
+		if !slices.ContainsFunc(all, func(l Limit) bool { return l.Name == name }) {
+			names := make([]string, len(all))
+			for i, l := range all {
+				names[i] = l.Name
+			}
+			return nil, errs.WithHint(errs.Usage("--limit %s: there is no such limit", name), "the limits are %s", strings.Join(names, ", "))
+		}
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(v >= 0) || v > 1e18 {
+			return nil, errs.Usage("--limit %s: %q is no number of zero or more", name, value)
+		}
+		out[name] = v
+	}
+	return out, nil
+}
+
+// Outdated says in words what of the rules that something was judged by is no
+// longer there, or has another value now; "" if nothing.
+func Outdated(by record.Rules, all []Limit) string {
+	var words []string
+	if by.Version != Version {
+		words = append(words, fmt.Sprintf("by rules of version %d, today's are version %d", by.Version, Version))
+	}
+	for _, name := range slices.Sorted(maps.Keys(by.Limits)) {
+		i := slices.IndexFunc(all, func(l Limit) bool { return l.Name == name })
+		switch {
+		case i < 0:
+			words = append(words, fmt.Sprintf("by a limit %s, which no rule has any more", name))
+		case all[i].Default != by.Limits[name]:
+			words = append(words, fmt.Sprintf("with %s %g in place of %g", name, by.Limits[name], all[i].Default))
+		}
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return "trials were judged " + strings.Join(words, ", ")
+}
+
+// Case is a trial to be judged.
+type Case struct {
+	Plan *study.Plan
+	// Trial is its record. What measures are made of is not judged again.
+	Trial  record.Trial
+	Events []record.Event // of the trial
+	// Evidence is what the trial wrote down, as JSON.
+	Evidence []byte
+	Limits   Limits
+	// Verify is the proof of mode of the mesh that the study names.
+	Verify func(mesh.Evidence) []record.Check
+}
+
+// Judge makes a trial's record, and its events, of what it saw. It fails only
+// if the evidence cannot be read.
+type Judge func(Case) (record.Trial, []record.Event, error)
+
+// Sheet collects what a trial's rules find.
+type Sheet struct{ v record.Validity }
+
+// Check notes whether something holds, with the detail in words.
+func (s *Sheet) Check(name string, ok bool, format string, args ...any) {
+	s.Add(record.Check{Name: name, OK: ok, Detail: fmt.Sprintf(format, args...)})
+}
+
+// Add notes checks made elsewhere.
+func (s *Sheet) Add(checks ...record.Check) { s.v.Checks = append(s.v.Checks, checks...) }
+
+// Warn notes what a reader of the trial should know.
+func (s *Sheet) Warn(format string, args ...any) {
+	s.v.Warnings = append(s.v.Warnings, fmt.Sprintf(format, args...))
+}
+
+// Validity is valid if every check holds.
+func (s *Sheet) Validity() record.Validity {
+	v := s.v
+	v.Valid = !slices.ContainsFunc(v.Checks, func(c record.Check) bool { return !c.OK })
+	return v
+}
+
+// Steal is the share of CPU time that the hypervisor may take without a word.
+var Steal = Limit{Name: "steal", Default: 0.02, Unit: "ratio", Doc: "CPU time that the hypervisor may take of a window without a warning"}
+
+// WarnSteal warns of a window in which the hypervisor took more.
+func (s *Sheet) WarnSteal(p *record.Pressure, l Limits) {
+	if p != nil && p.StealRatio > l.Of(Steal) {
+		s.Warn("the hypervisor took %.1f%% of the CPU time", p.StealRatio*100)
+	}
+}
