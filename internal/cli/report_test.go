@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"github.com/meshtrial/meshtrial/kinds"
+	"github.com/meshtrial/meshtrial/verdict"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -50,6 +52,7 @@ func writeSimulated(t *testing.T, dir string, blocks int, overhead, scatter floa
 	}
 	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	header := record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: filepath.Base(dir), Study: s.Name, Started: start, Seed: 5, Lab: "local",
+		Rules:   verdict.Limits(nil).Rules(kinds.Of(s).Limits),
 		Machine: record.Machine{CPUModel: "simulated", CPUs: 2, Kernel: "6.1"}}
 	d, err := store.Create(dir, header, []byte(simulatedStudy), s.Marshal())
 	if err != nil {

@@ -49,6 +49,7 @@ export interface Findings {
     readonly machine: Machine;
     readonly components: (readonly Component[] | null);
     readonly validity: ValiditySummary;
+    readonly rules: Rules;
     /**
      * Stop says why the run ended: "interval narrow enough", "limit"...
      */
@@ -162,6 +163,18 @@ export interface InvalidReason {
     readonly check: string;
     readonly trials: number;
     readonly example: string;
+}
+/**
+ * Rules say by what trials were judged.
+ */
+export interface Rules {
+    readonly version: number;
+    /**
+     * Limits are the bounds of checks by name, with the values in force.
+     */
+    readonly limits: ({
+        readonly [k: string]: number;
+    } | null);
 }
 /**
  * NoiseFloor is what two identical baselines of a block differ by; no
