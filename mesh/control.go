@@ -9,32 +9,13 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
-// Levers are what a trial's cell asks of the control plane, in the spelling
-// of the factors; see [LeversOf].
+// Levers are what a trial's cell asks of the control plane; see [LeversOf].
 type Levers struct {
-	SidecarScope       string   // none, mesh, namespace, workload: whom Sidecar resources select
-	SidecarHosts       []string // their egress hosts
-	OutboundPolicy     string   // ALLOW_ANY, REGISTRY_ONLY: in the Sidecars, without them mesh-wide
-	ExportTo           string   // *, . or ~: for objects that say nothing themselves
-	DiscoverySelectors string   // none, key=value, key!=value: the namespaces that are looked at
-	DebounceAfter      string   // duration
-	DebounceMax        string   // duration
-	EDSDebounce        string   // true, false
-	PushThrottle       string   // default, or a number of concurrent pushes
-	RequestLimit       string   // default, or a number of requests a second
-	Replicas           string   // number
-	CPU                string   // none, or a Kubernetes quantity
-	Memory             string   // none, or a Kubernetes quantity
-	CPURequest         string   // default, or a Kubernetes quantity
-	MemoryRequest      string   // default, or a Kubernetes quantity
-	Delta              string   // true, false: what real proxies are told to speak
-	XDSCache           string   // true, false
-	DNSCapture         string   // true, false: what real proxies are told
-	Env                string   // none, or NAME=VALUE;NAME=VALUE
-	Image              string   // default, or an image reference
-
+	// Levels are those of every factor of [study.Levers], in its spelling.
+	Levels record.Cell
 	// Namespaces get a Sidecar each at scope namespace and workload.
 	Namespaces []string
 	// Workload selects the pods that have one at scope workload.
@@ -43,51 +24,45 @@ type Levers struct {
 
 // Level none and default, as factors spell them.
 const (
-	LevelNone    = "none"
-	LevelDefault = "default"
+	LevelNone    = study.LevelNone
+	LevelDefault = study.LevelDefault
 )
 
-// leverFactors ties the factors to the fields, with the level that stands
-// for a factor which a cell lacks.
-var leverFactors = []struct {
-	factor, level string
-	set           func(*Levers, string)
-}{
-	{"sidecar_scope", LevelNone, func(l *Levers, v string) { l.SidecarScope = v }},
-	{"sidecar_hosts", "./*,istio-system/*", func(l *Levers, v string) { l.SidecarHosts = splitList(v, ",") }},
-	{"outbound_policy", "ALLOW_ANY", func(l *Levers, v string) { l.OutboundPolicy = v }},
-	{"export_to", "*", func(l *Levers, v string) { l.ExportTo = v }},
-	{"discovery_selectors", LevelNone, func(l *Levers, v string) { l.DiscoverySelectors = v }},
-	{"debounce_after", "100ms", func(l *Levers, v string) { l.DebounceAfter = v }},
-	{"debounce_max", "10s", func(l *Levers, v string) { l.DebounceMax = v }},
-	{"eds_debounce", "true", func(l *Levers, v string) { l.EDSDebounce = v }},
-	{"push_throttle", LevelDefault, func(l *Levers, v string) { l.PushThrottle = v }},
-	{"request_limit", LevelDefault, func(l *Levers, v string) { l.RequestLimit = v }},
-	{"istiod_replicas", "1", func(l *Levers, v string) { l.Replicas = v }},
-	{"istiod_cpu", LevelNone, func(l *Levers, v string) { l.CPU = v }},
-	{"istiod_memory", LevelNone, func(l *Levers, v string) { l.Memory = v }},
-	{"istiod_cpu_request", LevelDefault, func(l *Levers, v string) { l.CPURequest = v }},
-	{"istiod_memory_request", LevelDefault, func(l *Levers, v string) { l.MemoryRequest = v }},
-	{"delta", "true", func(l *Levers, v string) { l.Delta = v }},
-	{"xds_cache", "true", func(l *Levers, v string) { l.XDSCache = v }},
-	{"dns_capture", "false", func(l *Levers, v string) { l.DNSCapture = v }},
-	{"istiod_env", LevelNone, func(l *Levers, v string) { l.Env = v }},
-	{"istiod", LevelDefault, func(l *Levers, v string) { l.Image = v }},
-}
-
-// LeversOf reads the levers out of a cell. A factor that the cell lacks
-// stands at its default, which is Istio's. Namespaces and Workload are the
-// caller's to set.
+// LeversOf reads the levers out of a cell. A factor that the cell lacks, or
+// that means nothing there, stands at its default, which is Istio's.
+// Namespaces and Workload are the caller's to set.
 func LeversOf(cell record.Cell) Levers {
-	var l Levers
-	for _, f := range leverFactors {
-		level, ok := cell[f.factor]
-		if !ok {
-			level = f.level
+	l := Levers{Levels: record.Cell{}}
+	for _, f := range study.Levers() {
+		level, ok := cell[f.Name]
+		if !ok || level == study.NotApplicable {
+			level = f.Default
 		}
-		f.set(&l, level)
+		l.Levels[f.Name] = level
 	}
 	return l
+}
+
+// Level is the level of a factor.
+func (l Levers) Level(factor string) string { return l.Levels[factor] }
+
+// With are the levers with one at another level.
+func (l Levers) With(factor, level string) Levers {
+	l.Levels = l.Levels.With(record.Cell{factor: level})
+	return l
+}
+
+// Hosts are the egress hosts of the Sidecars.
+func (l Levers) Hosts() []string { return splitList(l.Level(study.FactorSidecarHosts), ",") }
+
+// Refuse says which lever has a level that cannot be.
+func (l Levers) Refuse() error {
+	for _, f := range study.Levers() {
+		if _, err := f.Canonical(l.Level(f.Name)); err != nil {
+			return errs.Usage("%s %q: %v", f.Name, l.Level(f.Name), err)
+		}
+	}
+	return nil
 }
 
 func splitList(text, separator string) []string {
@@ -100,19 +75,20 @@ func splitList(text, separator string) []string {
 	return out
 }
 
-// EnvVars are the variables that Env names.
+// EnvVars are the variables that istiod_env names.
 func (l Levers) EnvVars() (map[string]string, error) {
 	vars := map[string]string{}
-	if l.Env == "" || l.Env == LevelNone {
+	env := l.Level(study.FactorIstiodEnv)
+	if env == "" || env == LevelNone {
 		return vars, nil
 	}
-	for _, item := range splitList(l.Env, ";") {
+	for _, item := range splitList(env, ";") {
 		name, value, ok := strings.Cut(item, "=")
 		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, errs.Usage("istiod_env %q: %q is not NAME=VALUE", l.Env, item)
+			return nil, errs.Usage("istiod_env %q: %q is not NAME=VALUE", env, item)
 		}
 		if _, twice := vars[name]; twice {
-			return nil, errs.Usage("istiod_env %q sets %s twice", l.Env, name)
+			return nil, errs.Usage("istiod_env %q sets %s twice", env, name)
 		}
 		vars[name] = value
 	}

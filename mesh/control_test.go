@@ -2,42 +2,37 @@ package mesh
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
-// Every field of Levers that a cell decides has a factor, and no factor sets
-// another's field.
+// A lever that a cell lacks, or that means nothing there, stands at its
+// default; what is no lever is left out.
 func TestLeversOf(t *testing.T) {
 	defaults := LeversOf(nil)
-	if defaults.DebounceAfter != "100ms" || defaults.PushThrottle != LevelDefault || !slices.Equal(defaults.SidecarHosts, []string{"./*", "istio-system/*"}) {
-		t.Errorf("defaults %+v", defaults)
+	if err := defaults.Refuse(); err != nil {
+		t.Error(err)
 	}
-	set := map[string]bool{}
-	for _, f := range leverFactors {
-		l := LeversOf(record.Cell{f.factor: "another", "proxies": "50"})
-		a, b := reflect.ValueOf(defaults), reflect.ValueOf(l)
-		var moved []string
-		for i := range a.NumField() {
-			if !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
-				moved = append(moved, a.Type().Field(i).Name)
+	for _, f := range study.Levers() {
+		l := LeversOf(record.Cell{f.Name: "another", "proxies": "50", study.FactorSidecarHosts + "x": "y"})
+		if len(l.Levels) != len(study.Levers()) {
+			t.Errorf("%v", l.Levels)
+		}
+		for name, level := range l.Levels {
+			if want := defaults.Level(name); name == f.Name && level != "another" || name != f.Name && level != want {
+				t.Errorf("%s with %s set: %s", name, f.Name, level)
 			}
 		}
-		if len(moved) != 1 || set[moved[0]] {
-			t.Errorf("factor %s sets %v", f.factor, moved)
-			continue
+		if l := LeversOf(record.Cell{f.Name: study.NotApplicable}); l.Level(f.Name) != f.Default {
+			t.Errorf("%s that means nothing: %s", f.Name, l.Level(f.Name))
 		}
-		set[moved[0]] = true
 	}
-	fields := reflect.TypeFor[Levers]()
-	for i := range fields.NumField() {
-		if name := fields.Field(i).Name; !set[name] && name != "Namespaces" && name != "Workload" {
-			t.Errorf("no factor sets %s", name)
-		}
+	if got := defaults.Hosts(); !slices.Equal(got, []string{"./*", "istio-system/*"}) {
+		t.Errorf("hosts %v", got)
 	}
 }
 
@@ -45,13 +40,13 @@ func TestEnvVars(t *testing.T) {
 	for text, want := range map[string]map[string]string{
 		"none": {}, "": {}, "A=1": {"A": "1"}, "A=1; B=x=y;": {"A": "1", "B": "x=y"}, "A=": {"A": ""},
 	} {
-		got, err := Levers{Env: text}.EnvVars()
+		got, err := LeversOf(record.Cell{study.FactorIstiodEnv: text}).EnvVars()
 		if err != nil || !maps.Equal(got, want) {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"A", "=1", "A=1;A=2"} {
-		if _, err := (Levers{Env: text}).EnvVars(); errs.Code(err) != errs.CodeUsage {
+		if _, err := LeversOf(record.Cell{study.FactorIstiodEnv: text}).EnvVars(); errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -191,38 +192,34 @@ func selectorLevel(s string) (string, *complaint) {
 	return key + "=" + value, nil
 }
 
-// leverOf names the lever that sets a variable of istiod's environment.
-var leverOf = map[string]string{
-	"PILOT_DEBOUNCE_AFTER": FactorDebounceAfter, "PILOT_DEBOUNCE_MAX": FactorDebounceMax,
-	"PILOT_ENABLE_EDS_DEBOUNCE": FactorEDSDebounce, "PILOT_PUSH_THROTTLE": FactorPushThrottle,
-	"PILOT_MAX_REQUESTS_PER_SECOND": FactorRequestLimit,
-	"PILOT_ENABLE_XDS_CACHE":        FactorXDSCache,
-}
-
-// envLevel is a piece of istiod's environment, sorted by name.
-func envLevel(s string) (string, *complaint) {
-	if s == LevelNone {
-		return s, nil
-	}
-	var out []string
-	seen := map[string]bool{}
-	for item := range strings.SplitSeq(s, ";") {
-		name, value, ok := strings.Cut(strings.TrimSpace(item), "=")
-		switch {
-		case !ok || !reEnvName.MatchString(name):
-			return "", complain("NAME=VALUE with semicolons between them, or none", "%q is no variable of an environment", clip(item, 40))
-		case leverOf[name] != "":
-			return "", complain("use the factor "+leverOf[name], "%s is a lever with a name of its own", name)
-		case seen[name]:
-			return "", complain("", "%s is given twice", name)
-		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) || len(value) > 4096:
-			return "", complain("", "the value of %s has a control character or is longer than 4096 bytes", name)
+// envLevel is a piece of istiod's environment, sorted by name, without the
+// variables of other levers.
+func envLevel(levers []Factor) func(string) (string, *complaint) {
+	return func(s string) (string, *complaint) {
+		if s == LevelNone {
+			return s, nil
 		}
-		seen[name] = true
-		out = append(out, name+"="+strings.TrimSpace(value))
+		var out []string
+		seen := map[string]bool{}
+		for item := range strings.SplitSeq(s, ";") {
+			name, value, ok := strings.Cut(strings.TrimSpace(item), "=")
+			lever := slices.IndexFunc(levers, func(f Factor) bool { return f.Lever.Env == name })
+			switch {
+			case !ok || !reEnvName.MatchString(name):
+				return "", complain("NAME=VALUE with semicolons between them, or none", "%q is no variable of an environment", clip(item, 40))
+			case lever >= 0:
+				return "", complain("use the factor "+levers[lever].Name, "%s is a lever with a name of its own", name)
+			case seen[name]:
+				return "", complain("", "%s is given twice", name)
+			case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) || len(value) > 4096:
+				return "", complain("", "the value of %s has a control character or is longer than 4096 bytes", name)
+			}
+			seen[name] = true
+			out = append(out, name+"="+strings.TrimSpace(value))
+		}
+		sort.Strings(out)
+		return strings.Join(out, ";"), nil
 	}
-	sort.Strings(out)
-	return strings.Join(out, ";"), nil
 }
 
 func imageLevel(s string) (string, *complaint) {

@@ -40,6 +40,9 @@ type Factor struct {
 	// Numeric says that levels order as numbers (for charts).
 	Numeric bool
 
+	// Lever says how istiod is given the level, where that takes no code.
+	Lever Lever
+
 	// parse makes a level the one spelling of it.
 	parse func(string) (string, *complaint)
 	// value is a level as a number in the unit, false for words; nil: levels
@@ -77,6 +80,14 @@ type Factor struct {
 type plainNumber struct {
 	max  int64
 	word string
+}
+
+// Lever is a place where istiod reads a setting whose value is the level itself.
+// Level default leaves it as istiod has it. The zero value is for settings that
+// an adapter applies by code of its own.
+type Lever struct {
+	Env           string // a variable of istiod's environment
+	ProxyMetadata string // of all sidecars, in the mesh configuration
 }
 
 // FactorByName finds a factor of any kind.

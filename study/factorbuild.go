@@ -28,6 +28,12 @@ func (f Factor) numeric(unit string, value func(string) (float64, bool)) Factor 
 // orPlain lets files write levels as plain numbers too.
 func (f Factor) orPlain() Factor { f.plain = &plainNumber{}; return f }
 
+// env says which variable of istiod's environment holds the level.
+func (f Factor) env(name string) Factor { f.Lever.Env = name; return f }
+
+// metadata says which field of all sidecars' metadata holds the level.
+func (f Factor) metadata(name string) Factor { f.Lever.ProxyMetadata = name; return f }
+
 // idleAt says that a factor means nothing where another has this level.
 func idleAt(factor, level string) func(record.Cell) bool {
 	return func(cell record.Cell) bool { return cell[factor] == level }

@@ -1,8 +1,15 @@
 package study
 
-// leverFactors are the settings of istiod and of the mesh that a study of the
-// control plane can vary.
-var leverFactors = []Factor{
+import "slices"
+
+// Levers are the factors that set something of istiod or of the mesh. The caller
+// must not change them.
+func Levers() []Factor { return leverFactors }
+
+var leverFactors = append(slices.Clone(namedLevers), otherEnvironment(namedLevers), imageLever)
+
+// namedLevers are the settings that have a name of their own.
+var namedLevers = []Factor{
 	controlChoice(FactorSidecarScope, ScopeMesh, SidecarScopeNone,
 		"Where a Sidecar resource stands: none, one for the mesh in its root namespace, one in control.scope_namespace, or one for a workload there.",
 		SidecarScopeNone, SidecarScopeMesh, SidecarScopeNamespace, SidecarScopeWorkload).
@@ -26,27 +33,27 @@ var leverFactors = []Factor{
 		bound(read(func(l *ControlLevels) **Selector { return &l.DiscoverySelectors }, parseSelector)),
 	controlChoice(FactorDNSCapture, ScopeMesh, "false",
 		"Whether sidecars answer DNS themselves, for which istiod sends them a table of names.", "true", "false").
-		labelled(onOff("DNS capture")).
+		metadata("ISTIO_META_DNS_CAPTURE").labelled(onOff("DNS capture")).
 		bound(into(func(l *ControlLevels) any { return &l.DNSCapture })),
 
 	controlText(FactorDebounceAfter, ScopeIstiod, "100ms",
 		"PILOT_DEBOUNCE_AFTER: how long istiod waits for more changes after one.", durationPattern, debounceLevel, "100ms", "2500ms").
-		numeric("s", secondsValue).labelled(says("debounce %s")).
+		numeric("s", secondsValue).env("PILOT_DEBOUNCE_AFTER").labelled(says("debounce %s")).
 		bound(into(func(l *ControlLevels) any { return &l.DebounceAfter })),
 	controlText(FactorDebounceMax, ScopeIstiod, "10s",
 		"PILOT_DEBOUNCE_MAX: how long istiod waits at most while more changes come. Proved by the environment of the running istiod alone.", durationPattern, debounceLevel, "10s").
-		numeric("s", secondsValue).labelled(says("debounce at most %s")).
+		numeric("s", secondsValue).env("PILOT_DEBOUNCE_MAX").labelled(says("debounce at most %s")).
 		bound(into(func(l *ControlLevels) any { return &l.DebounceMax })),
 	controlChoice(FactorEDSDebounce, ScopeIstiod, "true",
 		"PILOT_ENABLE_EDS_DEBOUNCE: whether changes of endpoints are debounced too.", "true", "false").
-		labelled(onOff("EDS debounce")).
+		env("PILOT_ENABLE_EDS_DEBOUNCE").labelled(onOff("EDS debounce")).
 		bound(into(func(l *ControlLevels) any { return &l.EDSDebounce })),
 	controlText(FactorPushThrottle, ScopeIstiod, LevelDefault,
 		"PILOT_PUSH_THROTTLE: proxies pushed to at a time. Proved by the environment of the running istiod alone, which shows it nowhere.", `^(default|[1-9][0-9]*)$`, orInteger(LevelDefault, 1, 10_000), "default", "100").
-		numeric("", nil).orPlain().labelled(says("push throttle %s")),
+		numeric("", nil).orPlain().env("PILOT_PUSH_THROTTLE").labelled(says("push throttle %s")),
 	controlText(FactorRequestLimit, ScopeIstiod, LevelDefault,
 		"PILOT_MAX_REQUESTS_PER_SECOND: new streams and requests istiod takes a second. Proved by the environment of the running istiod alone, which shows it nowhere.", `^(default|[0-9]+(\.[0-9]+)?)$`, orNumber(LevelDefault, 1_000_000), "default", "100").
-		numeric("requests/s", nil).orPlain().labelled(says("request limit %s")),
+		numeric("requests/s", nil).orPlain().env("PILOT_MAX_REQUESTS_PER_SECOND").labelled(says("request limit %s")),
 	count(FactorIstiodReplicas, ScopeIstiod, "1", "replicas", "Replicas of istiod.", 1, "1", "2").
 		labelled(counts("replica")).
 		bound(into(func(l *ControlLevels) any { return &l.IstiodReplicas })),
@@ -66,15 +73,21 @@ var leverFactors = []Factor{
 		numeric("bytes", memoryBytes).labelled(says("istiod memory request %s")),
 	controlChoice(FactorDelta, ScopeMesh, "true",
 		"ISTIO_DELTA_XDS: whether real sidecars are told to speak delta xDS; simulated ones do what factor xds says.", "true", "false").
-		labelled(onOff("sidecars' delta")),
+		metadata("ISTIO_DELTA_XDS").labelled(onOff("sidecars' delta")),
 	controlChoice(FactorXDSCache, ScopeIstiod, "true",
 		"PILOT_ENABLE_XDS_CACHE: whether istiod keeps generated resources.", "true", "false").
-		labelled(onOff("XDS cache")),
-	controlText(FactorIstiodEnv, ScopeIstiod, LevelNone,
-		"More of istiod's environment, NAME=VALUE with semicolons between them; a variable that is a lever goes by the lever's name.",
-		`^(none|[A-Za-z_][A-Za-z0-9_]*=[^;]*(;[A-Za-z_][A-Za-z0-9_]*=[^;]*)*)$`, envLevel, "none", "PILOT_ENABLE_CDS_CACHE=false").
-		labelled(says("%s", LevelNone, "environment as installed")),
-	controlText(FactorIstiod, ScopeIstiod, LevelDefault,
-		"Image of istiod; default is the one the mesh was installed with.", `^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`, imageLevel, "default", "docker.io/istio/pilot:1.30.0").
-		labelled(says("istiod %s")),
+		env("PILOT_ENABLE_XDS_CACHE").labelled(onOff("XDS cache")),
 }
+
+// otherEnvironment is the rest of istiod's environment, without the variables
+// that are levers.
+func otherEnvironment(levers []Factor) Factor {
+	return controlText(FactorIstiodEnv, ScopeIstiod, LevelNone,
+		"More of istiod's environment, NAME=VALUE with semicolons between them; a variable that is a lever goes by the lever's name.",
+		`^(none|[A-Za-z_][A-Za-z0-9_]*=[^;]*(;[A-Za-z_][A-Za-z0-9_]*=[^;]*)*)$`, envLevel(levers), "none", "PILOT_ENABLE_CDS_CACHE=false").
+		labelled(says("%s", LevelNone, "environment as installed"))
+}
+
+var imageLever = controlText(FactorIstiod, ScopeIstiod, LevelDefault,
+	"Image of istiod; default is the one the mesh was installed with.", `^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`, imageLevel, "default", "docker.io/istio/pilot:1.30.0").
+	labelled(says("istiod %s"))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Levers of istiod's environment are proved by the environment of the running
@@ -38,12 +39,12 @@ func checkCache(s state, l mesh.Levers, e mesh.ControlEvidence) record.Check {
 	for _, r := range s.replicas {
 		detail = "istiod's XDS cache holds " + r.cache
 		holds = holds || r.cache != "0B"
-		if l.XDSCache == "false" && r.cache != "0B" {
+		if l.Level(study.FactorXDSCache) == "false" && r.cache != "0B" {
 			wrong = append(wrong, fmt.Sprintf("the cache of %s should be off, but holds %s", r.pod, r.cache))
 		}
 	}
-	plain := l.DiscoverySelectors == mesh.LevelNone && (l.Env == mesh.LevelNone || l.Env == "")
-	if pushes := rose(e, "pilot_xds_pushes", ""); l.XDSCache == "true" && plain && pushes > 0 && !holds {
+	plain := l.Level(study.FactorDiscoverySelectors) == mesh.LevelNone && (l.Level(study.FactorIstiodEnv) == mesh.LevelNone || l.Level(study.FactorIstiodEnv) == "")
+	if pushes := rose(e, "pilot_xds_pushes", ""); l.Level(study.FactorXDSCache) == "true" && plain && pushes > 0 && !holds {
 		wrong = append(wrong, fmt.Sprintf("the cache should be on, but holds nothing after %.0f pushes", pushes))
 	}
 	return check("xds-cache", wrong, detail)
@@ -57,19 +58,19 @@ func checkEDSDebounce(l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	endpoints := rose(e, triggers, `type="endpoint"`)
 	others := rose(e, triggers, "") - endpoints
 	debounced := e.Rises["pilot_debounce_time_count"]
-	if endpoints == 0 || l.EDSDebounce != "true" && others > 0 {
+	if endpoints == 0 || l.Level(study.FactorEDSDebounce) != "true" && others > 0 {
 		return nil // nothing shows
 	}
-	return []record.Check{{Name: "eds-debounce", OK: (debounced > 0) == (l.EDSDebounce == "true"),
-		Detail: fmt.Sprintf("endpoints triggered %.0f pushes, %.0f pushes were debounced; the cell says eds_debounce: %s", endpoints, debounced, l.EDSDebounce)}}
+	return []record.Check{{Name: "eds-debounce", OK: (debounced > 0) == (l.Level(study.FactorEDSDebounce) == "true"),
+		Detail: fmt.Sprintf("endpoints triggered %.0f pushes, %.0f pushes were debounced; the cell says eds_debounce: %s", endpoints, debounced, l.Level(study.FactorEDSDebounce))}}
 }
 
 // checkDebounce: no push leaves sooner than debounce_after, or debounce_max
 // where that came first, after the change that caused it.
 func checkDebounce(l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	count, sum := e.Rises["pilot_debounce_time_count"], e.Rises["pilot_debounce_time_sum"]
-	after, err := duration("debounce_after", l.DebounceAfter)
-	if err != nil || count == 0 {
+	after := debounce(l, study.FactorDebounceAfter)
+	if count == 0 {
 		return nil // nothing was debounced
 	}
 	mean := sum / count

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -113,9 +114,9 @@ func check(name string, wrong []string, right string) record.Check {
 }
 
 func checkReplicas(s state, l mesh.Levers) record.Check {
-	ok := fmt.Sprint(len(s.replicas)) == l.Replicas && len(s.pods) == len(s.replicas)
+	ok := fmt.Sprint(len(s.replicas)) == l.Level(study.FactorIstiodReplicas) && len(s.pods) == len(s.replicas)
 	return record.Check{Name: "istiod-replicas", OK: ok,
-		Detail: fmt.Sprintf("%d of istiod's %d pods are ready; the cell says %s", len(s.replicas), len(s.pods), l.Replicas)}
+		Detail: fmt.Sprintf("%d of istiod's %d pods are ready; the cell says %s", len(s.replicas), len(s.pods), l.Level(study.FactorIstiodReplicas))}
 }
 
 // checkEnvironment looks at the environment of the running processes.
@@ -238,8 +239,8 @@ func checkImage(s state, l mesh.Levers) record.Check {
 		if !slices.Contains(images, container.Image) {
 			images = append(images, container.Image)
 		}
-		if l.Image != mesh.LevelDefault && l.Image != "" && container.Image != l.Image {
-			wrong = append(wrong, fmt.Sprintf("%s runs %s, wanted %s", s.pods[i].Name, container.Image, l.Image))
+		if l.Level(study.FactorIstiod) != mesh.LevelDefault && l.Level(study.FactorIstiod) != "" && container.Image != l.Level(study.FactorIstiod) {
+			wrong = append(wrong, fmt.Sprintf("%s runs %s, wanted %s", s.pods[i].Name, container.Image, l.Level(study.FactorIstiod)))
 		}
 	}
 	if len(images) > 1 {
@@ -252,11 +253,7 @@ func checkImage(s state, l mesh.Levers) record.Check {
 func checkMesh(s state, l mesh.Levers) []record.Check {
 	wrong, right := map[string][]string{}, map[string]string{}
 	for _, r := range s.replicas {
-		fields, err := meshFields(r.mesh, l)
-		if err != nil {
-			return []record.Check{{Name: "mesh-config", Detail: err.Error()}}
-		}
-		for name, pair := range fields {
+		for name, pair := range meshFields(r.mesh, l) {
 			right[name] = fmt.Sprint(pair[1])
 			if !agree(pair) {
 				wrong[name] = append(wrong[name], fmt.Sprintf("in the running %s it is %v, wanted %v", r.pod, pair[0], pair[1]))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Istiod answers /debug to anyone on its pod's loopback, which is where the
@@ -126,31 +127,30 @@ func outboundMode(mode string) string {
 
 // meshFields are the parts of an active MeshConfig that levers set: what is
 // there and what should be, by name.
-func meshFields(active map[string]any, l mesh.Levers) (map[string][2]any, error) {
-	selectors, err := discoverySelectors(l.DiscoverySelectors)
-	if err != nil {
-		return nil, err
-	}
+func meshFields(active map[string]any, l mesh.Levers) map[string][2]any {
 	policy, _ := active["outboundTrafficPolicy"].(map[string]any)
 	mode, _ := policy["mode"].(string)
 	wantMode := "ALLOW_ANY"
-	if l.SidecarScope == mesh.LevelNone {
-		wantMode = l.OutboundPolicy
+	if l.Level(study.FactorSidecarScope) == mesh.LevelNone {
+		wantMode = l.Level(study.FactorOutboundPolicy)
 	}
 	found, _ := active["discoverySelectors"].([]any)
 	proxy, _ := active["defaultConfig"].(map[string]any)
 	metadata, _ := proxy["proxyMetadata"].(map[string]any)
 	out := map[string][2]any{
 		"outbound_policy":     {outboundMode(mode), wantMode},
-		"discovery_selectors": {found, selectors},
-		"delta":               {metadata["ISTIO_DELTA_XDS"], any(l.Delta)},
-		"dns_capture":         {metadata["ISTIO_META_DNS_CAPTURE"], any(l.DNSCapture)},
+		"discovery_selectors": {found, discoverySelectors(l.Level(study.FactorDiscoverySelectors))},
+	}
+	for _, f := range study.Levers() {
+		if f.Lever.ProxyMetadata != "" {
+			out[f.Name] = [2]any{metadata[f.Lever.ProxyMetadata], any(l.Level(f.Name))}
+		}
 	}
 	for _, field := range exportFields {
 		to, _ := active[field].([]any)
-		out["export_to "+field] = [2]any{to, []any{l.ExportTo}}
+		out["export_to "+field] = [2]any{to, []any{l.Level(study.FactorExportTo)}}
 	}
-	return out, nil
+	return out
 }
 
 // agree compares a value of JSON with one of ours.
@@ -194,11 +194,7 @@ func (c *ControlPlane) meshDiffers(ctx context.Context, l mesh.Levers) (string, 
 		if err != nil {
 			return "", err
 		}
-		fields, err := meshFields(active, l)
-		if err != nil {
-			return "", err
-		}
-		for name, pair := range fields {
+		for name, pair := range meshFields(active, l) {
 			if !agree(pair) {
 				return fmt.Sprintf("%s of %s is %v, not %v", name, pod.Name, pair[0], pair[1]), nil
 			}

@@ -11,88 +11,46 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Istiod's environment for the levers (pilot/pkg/features/tuning.go, xds.go).
-const (
-	envDebounceAfter = "PILOT_DEBOUNCE_AFTER"
-	envDebounceMax   = "PILOT_DEBOUNCE_MAX"
-	envEDSDebounce   = "PILOT_ENABLE_EDS_DEBOUNCE"
-	envPushThrottle  = "PILOT_PUSH_THROTTLE"
-	envRequestLimit  = "PILOT_MAX_REQUESTS_PER_SECOND"
-	envXDSCache      = "PILOT_ENABLE_XDS_CACHE"
-)
-
 // environment is what istiod's environment must hold: a value, or nil for a
 // variable that must be absent, so that istiod's own default holds.
 func environment(l mesh.Levers) (map[string]*string, error) {
+	if err := l.Refuse(); err != nil {
+		return nil, err
+	}
+	if after, most := debounce(l, study.FactorDebounceAfter), debounce(l, study.FactorDebounceMax); most < after {
+		return nil, errs.Usage("debounce_max %s is less than debounce_after %s", most, after)
+	}
 	out := map[string]*string{}
-	set := func(name, value string) { out[name] = &value }
-	after, err := duration("debounce_after", l.DebounceAfter)
-	if err != nil {
-		return nil, err
-	}
-	most, err := duration("debounce_max", l.DebounceMax)
-	if err != nil {
-		return nil, err
-	}
-	if most < after {
-		return nil, errs.Usage("debounce_max %s is less than debounce_after %s", l.DebounceMax, l.DebounceAfter)
-	}
-	set(envDebounceAfter, after.String())
-	set(envDebounceMax, most.String())
-	for _, b := range []struct{ factor, name, level string }{
-		{"eds_debounce", envEDSDebounce, l.EDSDebounce},
-		{"xds_cache", envXDSCache, l.XDSCache},
-	} {
-		if err := boolean(b.factor, b.level); err != nil {
-			return nil, err
+	for _, f := range study.Levers() {
+		switch level := l.Level(f.Name); {
+		case f.Lever.Env == "":
+		case level == mesh.LevelDefault:
+			out[f.Lever.Env] = nil
+		default:
+			out[f.Lever.Env] = &level
 		}
-		set(b.name, b.level)
-	}
-	out[envPushThrottle], out[envRequestLimit] = nil, nil
-	if l.PushThrottle != mesh.LevelDefault {
-		if n, err := strconv.Atoi(l.PushThrottle); err != nil || n < 1 {
-			return nil, errs.Usage("push_throttle %q: want default or a number of at least 1", l.PushThrottle)
-		}
-		set(envPushThrottle, l.PushThrottle)
-	}
-	if l.RequestLimit != mesh.LevelDefault {
-		if n, err := strconv.ParseFloat(l.RequestLimit, 64); err != nil || !(n > 0) {
-			return nil, errs.Usage("request_limit %q: want default or a number above 0", l.RequestLimit)
-		}
-		set(envRequestLimit, l.RequestLimit)
 	}
 	more, err := l.EnvVars()
 	if err != nil {
 		return nil, err
 	}
 	for name, value := range more {
-		if _, taken := out[name]; taken {
-			return nil, errs.Usage("istiod_env sets %s, which has a factor of its own", name)
-		}
-		set(name, value)
+		out[name] = &value
 	}
 	return out, nil
 }
 
-func duration(factor, level string) (time.Duration, error) {
-	d, err := time.ParseDuration(level)
-	if err != nil || d < 0 {
-		return 0, errs.Usage("%s %q: want a duration such as 100ms", factor, level)
-	}
-	return d, nil
-}
-
-func boolean(factor, level string) error {
-	if level != "true" && level != "false" {
-		return errs.Usage("%s %q: want true or false", factor, level)
-	}
-	return nil
+// debounce reads a level that has been read once.
+func debounce(l mesh.Levers, factor string) time.Duration {
+	d, _ := time.ParseDuration(l.Level(factor))
+	return d
 }
 
 // quantity parses a limit; nil for none.
@@ -108,9 +66,9 @@ func quantity(factor, level string) (*resource.Quantity, error) {
 }
 
 func replicas(l mesh.Levers) (int32, error) {
-	n, err := strconv.ParseInt(l.Replicas, 10, 32)
+	n, err := strconv.ParseInt(l.Level(study.FactorIstiodReplicas), 10, 32)
 	if err != nil || n < 1 || n > 100 {
-		return 0, errs.Usage("istiod_replicas %q: want a number from 1 to 100", l.Replicas)
+		return 0, errs.Usage("istiod_replicas %q: want a number from 1 to 100", l.Level(study.FactorIstiodReplicas))
 	}
 	return int32(n), nil
 }
@@ -150,8 +108,8 @@ func desiredDeployment(original appsv1.DeploymentSpec, l mesh.Levers) (appsv1.De
 		setRequest(container, r.name, request)
 		setLimit(container, r.name, limit)
 	}
-	if l.Image != mesh.LevelDefault && l.Image != "" {
-		container.Image = l.Image
+	if l.Level(study.FactorIstiod) != mesh.LevelDefault && l.Level(study.FactorIstiod) != "" {
+		container.Image = l.Level(study.FactorIstiod)
 	}
 	if container.ReadinessProbe != nil {
 		container.ReadinessProbe.PeriodSeconds = 1
@@ -179,8 +137,8 @@ type resourceLever struct {
 
 func resourceLevers(l mesh.Levers) []resourceLever {
 	return []resourceLever{
-		{"istiod_cpu", l.CPU, l.CPURequest, corev1.ResourceCPU},
-		{"istiod_memory", l.Memory, l.MemoryRequest, corev1.ResourceMemory},
+		{"istiod_cpu", l.Level(study.FactorIstiodCPU), l.Level(study.FactorIstiodCPURequest), corev1.ResourceCPU},
+		{"istiod_memory", l.Level(study.FactorIstiodMemory), l.Level(study.FactorIstiodMemRequest), corev1.ResourceMemory},
 	}
 }
 
@@ -229,32 +187,21 @@ func desiredMeshConfig(original string, l mesh.Levers) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	selectors, err := discoverySelectors(l.DiscoverySelectors)
-	if err != nil {
+	if err := l.Refuse(); err != nil {
 		return "", err
 	}
 	delete(config, "discoverySelectors")
-	if selectors != nil {
+	if selectors := discoverySelectors(l.Level(study.FactorDiscoverySelectors)); selectors != nil {
 		config["discoverySelectors"] = selectors
 	}
-	switch l.OutboundPolicy {
-	case "ALLOW_ANY", "REGISTRY_ONLY":
-	default:
-		return "", errs.Usage("outbound_policy %q: want ALLOW_ANY or REGISTRY_ONLY", l.OutboundPolicy)
-	}
 	delete(config, "outboundTrafficPolicy")
-	if l.OutboundPolicy != "ALLOW_ANY" && l.SidecarScope == mesh.LevelNone { // otherwise in the Sidecars
-		config["outboundTrafficPolicy"] = map[string]any{"mode": l.OutboundPolicy}
-	}
-	switch l.ExportTo {
-	case "*", ".", "~":
-	default:
-		return "", errs.Usage("export_to %q: want *, . or ~", l.ExportTo)
+	if l.Level(study.FactorOutboundPolicy) != "ALLOW_ANY" && l.Level(study.FactorSidecarScope) == mesh.LevelNone { // otherwise in the Sidecars
+		config["outboundTrafficPolicy"] = map[string]any{"mode": l.Level(study.FactorOutboundPolicy)}
 	}
 	for _, field := range exportFields {
 		delete(config, field)
-		if l.ExportTo != "*" {
-			config[field] = []any{l.ExportTo}
+		if l.Level(study.FactorExportTo) != "*" {
+			config[field] = []any{l.Level(study.FactorExportTo)}
 		}
 	}
 	proxy, _ := config["defaultConfig"].(map[string]any)
@@ -265,13 +212,11 @@ func desiredMeshConfig(original string, l mesh.Levers) (string, error) {
 	if metadata == nil {
 		metadata = map[string]any{}
 	}
-	if err := boolean("delta", l.Delta); err != nil {
-		return "", err
+	for _, f := range study.Levers() {
+		if f.Lever.ProxyMetadata != "" {
+			metadata[f.Lever.ProxyMetadata] = l.Level(f.Name)
+		}
 	}
-	if err := boolean("dns_capture", l.DNSCapture); err != nil {
-		return "", err
-	}
-	metadata["ISTIO_DELTA_XDS"], metadata["ISTIO_META_DNS_CAPTURE"] = l.Delta, l.DNSCapture
 	proxy["proxyMetadata"], config["defaultConfig"] = metadata, proxy
 	text, err := yaml.Marshal(config)
 	if err != nil {
@@ -296,18 +241,16 @@ func parseMeshConfig(text string) (map[string]any, error) {
 
 // discoverySelectors translates key=value into matchLabels and key!=value
 // into a matchExpression NotIn; nil for none.
-func discoverySelectors(level string) ([]any, error) {
-	if level == mesh.LevelNone || level == "" {
-		return nil, nil
+func discoverySelectors(level string) []any {
+	if level == mesh.LevelNone {
+		return nil
 	}
-	if key, value, ok := strings.Cut(level, "!="); ok && key != "" && value != "" {
+	key, value, _ := strings.Cut(level, "=")
+	if key, not := strings.CutSuffix(key, "!"); not {
 		return []any{map[string]any{"matchExpressions": []any{
-			map[string]any{"key": key, "operator": "NotIn", "values": []any{value}}}}}, nil
+			map[string]any{"key": key, "operator": "NotIn", "values": []any{value}}}}}
 	}
-	if key, value, ok := strings.Cut(level, "="); ok && key != "" && value != "" {
-		return []any{map[string]any{"matchLabels": map[string]any{key: value}}}, nil
-	}
-	return nil, errs.Usage("discovery_selectors %q: want none, KEY=VALUE or KEY!=VALUE", level)
+	return []any{map[string]any{"matchLabels": map[string]any{key: value}}}
 }
 
 // sidecarName is the name of our Sidecars; the mesh-wide one's too.
@@ -317,8 +260,11 @@ const sidecarName = "default"
 // See istio.io/api/networking/v1 Sidecar: one without a selector in the root
 // namespace holds mesh-wide, elsewhere for its namespace.
 func desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
+	if err := l.Refuse(); err != nil {
+		return nil, err
+	}
 	var namespaces []string
-	switch l.SidecarScope {
+	switch l.Level(study.FactorSidecarScope) {
 	case mesh.LevelNone, "":
 		return nil, nil
 	case "mesh":
@@ -326,25 +272,20 @@ func desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
 	case "namespace", "workload":
 		namespaces = l.Namespaces
 		if len(namespaces) == 0 {
-			return nil, fmt.Errorf("istio: sidecar_scope %s, but no namespace to set it in", l.SidecarScope)
+			return nil, fmt.Errorf("istio: sidecar_scope %s, but no namespace to set it in", l.Level(study.FactorSidecarScope))
 		}
-	default:
-		return nil, errs.Usage("sidecar_scope %q: want none, mesh, namespace or workload", l.SidecarScope)
-	}
-	if len(l.SidecarHosts) == 0 {
-		return nil, errs.Usage("sidecar_scope %s needs sidecar_hosts", l.SidecarScope)
 	}
 	var out []*unstructured.Unstructured
 	for _, namespace := range namespaces {
-		hosts := make([]any, len(l.SidecarHosts))
-		for i, host := range l.SidecarHosts {
-			hosts[i] = host
+		var hosts []any
+		for _, host := range l.Hosts() {
+			hosts = append(hosts, host)
 		}
 		spec := map[string]any{
 			"egress":                []any{map[string]any{"hosts": hosts}},
-			"outboundTrafficPolicy": map[string]any{"mode": l.OutboundPolicy},
+			"outboundTrafficPolicy": map[string]any{"mode": l.Level(study.FactorOutboundPolicy)},
 		}
-		if l.SidecarScope == "workload" {
+		if l.Level(study.FactorSidecarScope) == "workload" {
 			if len(l.Workload) == 0 {
 				return nil, fmt.Errorf("istio: sidecar_scope workload, but no labels to select it by")
 			}

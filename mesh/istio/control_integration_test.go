@@ -27,6 +27,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // site is a cluster with Istio, and one injected pod in it.
@@ -186,30 +187,29 @@ func TestLeversOnIstiod(t *testing.T) {
 		t.Errorf("the autoscaler is not held: %+v, %v", held.Spec, err)
 	}
 	for name, change := range map[string]struct {
-		set   func(*mesh.Levers)
-		fails []string
+		factor, level string
+		fails         []string
 	}{
-		"scope":     {func(l *mesh.Levers) { l.SidecarScope = "none" }, []string{"mesh outbound_policy", "sidecar-scope"}},
-		"hosts":     {func(l *mesh.Levers) { l.SidecarHosts = []string{"istio-system/*"} }, []string{"sidecar-scope"}},
-		"policy":    {func(l *mesh.Levers) { l.OutboundPolicy = "ALLOW_ANY" }, []string{"sidecar-scope"}},
-		"export":    {func(l *mesh.Levers) { l.ExportTo = "*" }, []string{"mesh export_to defaultDestinationRuleExportTo", "mesh export_to defaultServiceExportTo", "mesh export_to defaultVirtualServiceExportTo"}},
-		"selectors": {func(l *mesh.Levers) { l.DiscoverySelectors = "meshtrial-out=yes" }, []string{"mesh discovery_selectors"}},
-		"after":     {func(l *mesh.Levers) { l.DebounceAfter = "100ms" }, []string{"env PILOT_DEBOUNCE_AFTER"}},
-		"max":       {func(l *mesh.Levers) { l.DebounceMax = "10s" }, []string{"env PILOT_DEBOUNCE_MAX"}},
-		"eds":       {func(l *mesh.Levers) { l.EDSDebounce = "true" }, []string{"env PILOT_ENABLE_EDS_DEBOUNCE"}},
-		"throttle":  {func(l *mesh.Levers) { l.PushThrottle = "default" }, []string{"env PILOT_PUSH_THROTTLE"}},
-		"limit":     {func(l *mesh.Levers) { l.RequestLimit = "100" }, []string{"env PILOT_MAX_REQUESTS_PER_SECOND"}},
-		"replicas":  {func(l *mesh.Levers) { l.Replicas = "1" }, []string{"istiod-replicas"}},
-		"cpu":       {func(l *mesh.Levers) { l.CPU = "none" }, []string{"istiod-cpu"}},
-		"memory":    {func(l *mesh.Levers) { l.Memory = "2Gi" }, []string{"istiod-memory"}},
-		"delta":     {func(l *mesh.Levers) { l.Delta = "true" }, []string{"mesh delta"}},
-		"cache":     {func(l *mesh.Levers) { l.XDSCache = "true" }, []string{"env PILOT_ENABLE_XDS_CACHE"}},
-		"dns":       {func(l *mesh.Levers) { l.DNSCapture = "false" }, []string{"mesh dns_capture"}},
-		"env":       {func(l *mesh.Levers) { l.Env = "GOGC=100" }, []string{"env GOGC"}},
-		"image":     {func(l *mesh.Levers) { l.Image = "docker.io/istio/pilot:other" }, []string{"istiod-image"}},
+		"scope":     {study.FactorSidecarScope, "none", []string{"mesh outbound_policy", "sidecar-scope"}},
+		"hosts":     {study.FactorSidecarHosts, "istio-system/*", []string{"sidecar-scope"}},
+		"policy":    {study.FactorOutboundPolicy, "ALLOW_ANY", []string{"sidecar-scope"}},
+		"export":    {study.FactorExportTo, "*", []string{"mesh export_to defaultDestinationRuleExportTo", "mesh export_to defaultServiceExportTo", "mesh export_to defaultVirtualServiceExportTo"}},
+		"selectors": {study.FactorDiscoverySelectors, "meshtrial-out=yes", []string{"mesh discovery_selectors"}},
+		"after":     {study.FactorDebounceAfter, "100ms", []string{"env PILOT_DEBOUNCE_AFTER"}},
+		"max":       {study.FactorDebounceMax, "10s", []string{"env PILOT_DEBOUNCE_MAX"}},
+		"eds":       {study.FactorEDSDebounce, "true", []string{"env PILOT_ENABLE_EDS_DEBOUNCE"}},
+		"throttle":  {study.FactorPushThrottle, "default", []string{"env PILOT_PUSH_THROTTLE"}},
+		"limit":     {study.FactorRequestLimit, "100", []string{"env PILOT_MAX_REQUESTS_PER_SECOND"}},
+		"replicas":  {study.FactorIstiodReplicas, "1", []string{"istiod-replicas"}},
+		"cpu":       {study.FactorIstiodCPU, "none", []string{"istiod-cpu"}},
+		"memory":    {study.FactorIstiodMemory, "2Gi", []string{"istiod-memory"}},
+		"delta":     {study.FactorDelta, "true", []string{"mesh delta"}},
+		"cache":     {study.FactorXDSCache, "true", []string{"env PILOT_ENABLE_XDS_CACHE"}},
+		"dns":       {study.FactorDNSCapture, "false", []string{"mesh dns_capture"}},
+		"env":       {study.FactorIstiodEnv, "GOGC=100", []string{"env GOGC"}},
+		"image":     {study.FactorIstiod, "docker.io/istio/pilot:other", []string{"istiod-image"}},
 	} {
-		wrong := all
-		change.set(&wrong)
+		wrong := all.With(change.factor, change.level)
 		for began := time.Now(); ; time.Sleep(500 * time.Millisecond) { // a proxy may be connecting again
 			var names []string
 			for _, c := range plane.Check(ctx, wrong, evidence) {
@@ -230,7 +230,7 @@ func TestLeversOnIstiod(t *testing.T) {
 
 	// What is forbidden or cannot be is refused before anything changes.
 	bad := all
-	bad.DebounceAfter = "soon"
+	bad = bad.With(study.FactorDebounceAfter, "soon")
 	if _, err := plane.Apply(ctx, bad, false); err == nil || !strings.Contains(err.Error(), "debounce_after") {
 		t.Errorf("debounce_after soon: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // checkSidecars compares the Sidecar that istiod found for proxies, and what
@@ -34,20 +35,20 @@ func checkSidecars(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Chec
 		looked++
 		expected := ""
 		for _, w := range wanted {
-			if l.SidecarScope == "mesh" || w.GetNamespace() == proxy.Namespace && (l.SidecarScope != "workload" || selects(l.Workload, proxy.Labels)) {
+			if l.Level(study.FactorSidecarScope) == "mesh" || w.GetNamespace() == proxy.Namespace && (l.Level(study.FactorSidecarScope) != "workload" || selects(l.Workload, proxy.Labels)) {
 				expected = w.GetNamespace() + "/" + w.GetName()
 			}
 		}
 		wrong = append(wrong, scopeDiffers(s.sidecars[proxy.ID], expected, proxy, l)...)
 		if expected != "" {
-			wrong = append(wrong, outside(proxy, l.SidecarHosts)...)
+			wrong = append(wrong, outside(proxy, l.Hosts())...)
 		}
 	}
 	if len(wanted) > 0 && looked == 0 && len(wrong) == 0 {
 		wrong = append(wrong, "no connected proxy was given to look at")
 	}
 	return []record.Check{check("sidecar-scope", wrong,
-		fmt.Sprintf("%s: istiod's scopes of %d proxies are as the cell says", l.SidecarScope, looked))}
+		fmt.Sprintf("%s: istiod's scopes of %d proxies are as the cell says", l.Level(study.FactorSidecarScope), looked))}
 }
 
 func selects(selector, labels map[string]string) bool {
@@ -77,11 +78,11 @@ func scopeDiffers(got activeSidecar, expected string, proxy mesh.ControlProxy, l
 	for _, egress := range got.Sidecar.Egress {
 		hosts = append(hosts, egress.Hosts...)
 	}
-	if !slices.Equal(hosts, l.SidecarHosts) {
-		wrong = append(wrong, fmt.Sprintf("proxy %s: egress hosts are %v, wanted %v", proxy.ID, hosts, l.SidecarHosts))
+	if !slices.Equal(hosts, l.Hosts()) {
+		wrong = append(wrong, fmt.Sprintf("proxy %s: egress hosts are %v, wanted %v", proxy.ID, hosts, l.Hosts()))
 	}
-	if mode := outboundMode(got.OutboundTrafficPolicy.Mode); mode != l.OutboundPolicy {
-		wrong = append(wrong, fmt.Sprintf("proxy %s: outbound policy is %s, wanted %s", proxy.ID, mode, l.OutboundPolicy))
+	if mode := outboundMode(got.OutboundTrafficPolicy.Mode); mode != l.Level(study.FactorOutboundPolicy) {
+		wrong = append(wrong, fmt.Sprintf("proxy %s: outbound policy is %s, wanted %s", proxy.ID, mode, l.Level(study.FactorOutboundPolicy)))
 	}
 	return wrong
 }

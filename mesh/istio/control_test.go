@@ -16,6 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // charted is istiod's Deployment as its chart makes it.
@@ -98,12 +99,12 @@ func TestDesiredDeployment(t *testing.T) {
 	for _, e := range c.Env {
 		env[e.Name] = e.Value
 	}
-	for name, want := range map[string]string{envDebounceAfter: "2.5s", envDebounceMax: "10s", envRequestLimit: "12.5", "GOGC": "50", "CLUSTER_ID": "Kubernetes", envXDSCache: "true"} {
+	for name, want := range map[string]string{"PILOT_DEBOUNCE_AFTER": "2500ms", "PILOT_DEBOUNCE_MAX": "10s", "PILOT_MAX_REQUESTS_PER_SECOND": "12.5", "GOGC": "50", "CLUSTER_ID": "Kubernetes", "PILOT_ENABLE_XDS_CACHE": "true"} {
 		if env[name] != want {
 			t.Errorf("%s=%q, want %q", name, env[name], want)
 		}
 	}
-	if _, set := env[envPushThrottle]; set {
+	if _, set := env["PILOT_PUSH_THROTTLE"]; set {
 		t.Error("default leaves the installation's own throttle")
 	}
 	if *spec.Replicas != 2 || spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || spec.Strategy.RollingUpdate != nil {
@@ -184,11 +185,12 @@ func TestDesiredSidecars(t *testing.T) {
 	if want := `{"egress":[{"hosts":["./*","istio-system/*"]}],"outboundTrafficPolicy":{"mode":"REGISTRY_ONLY"},"workloadSelector":{"labels":{"app":"web"}}}`; err != nil || string(spec) != want {
 		t.Errorf("%v\n%s", err, spec)
 	}
-	l.SidecarScope = "mesh"
+	l = l.With(study.FactorSidecarScope, "mesh")
 	if got, err = desiredSidecars(l); err != nil || len(got) != 1 || got[0].GetNamespace() != Namespace {
 		t.Errorf("%v, %v", got, err)
 	}
-	l.SidecarScope, l.Namespaces = "namespace", nil
+	l = l.With(study.FactorSidecarScope, "namespace")
+	l.Namespaces = nil
 	if _, err = desiredSidecars(l); err == nil {
 		t.Error("no namespace")
 	}
@@ -230,10 +232,10 @@ func proxyUnder(s state, l mesh.Levers, namespace string, scoped bool) mesh.Cont
 		Clusters: []string{"BlackHoleCluster", "outbound|80||web." + namespace + ".svc.cluster.local", "outbound|443||example.org"}}
 	text := `{"name":"default-sidecar","namespace":"` + namespace + `"}`
 	if scoped {
-		hosts, _ := json.Marshal(l.SidecarHosts)
+		hosts, _ := json.Marshal(l.Hosts())
 		mode := ""
-		if l.OutboundPolicy != "REGISTRY_ONLY" {
-			mode = `"mode":"` + l.OutboundPolicy + `"`
+		if l.Level(study.FactorOutboundPolicy) != "REGISTRY_ONLY" {
+			mode = `"mode":"` + l.Level(study.FactorOutboundPolicy) + `"`
 		}
 		text = `{"name":"default","namespace":"` + namespace + `","outboundTrafficPolicy":{` + mode + `},"sidecar":{"egress":[{"hosts":` + string(hosts) + `}]}}`
 	}
@@ -251,24 +253,24 @@ func TestJudge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLevers(t)
 		n := 1
-		if l.Replicas == "3" {
+		if l.Level(study.FactorIstiodReplicas) == "3" {
 			n = 3
 		}
 		s := ran(l, n)
-		e := mesh.ControlEvidence{Proxies: []mesh.ControlProxy{proxyUnder(s, l, "a", l.SidecarScope != "none"), proxyUnder(s, l, "c", l.SidecarScope == "mesh")}}
+		e := mesh.ControlEvidence{Proxies: []mesh.ControlProxy{proxyUnder(s, l, "a", l.Level(study.FactorSidecarScope) != "none"), proxyUnder(s, l, "c", l.Level(study.FactorSidecarScope) == "mesh")}}
 		if bad := failed(judge(s, l, e)); bad != nil {
 			t.Fatalf("%+v fails %v", l, bad)
 		}
 		other := drawLevers(t)
 		// A default image or throttle is whatever is there; the policy of no
 		// Sidecar and the scope's hosts are looked at elsewhere.
-		if l.DebounceAfter != other.DebounceAfter && !slices.Contains(failed(judge(s, other, e)), "env "+envDebounceAfter) {
+		if l.Level(study.FactorDebounceAfter) != other.Level(study.FactorDebounceAfter) && !slices.Contains(failed(judge(s, other, e)), "env "+"PILOT_DEBOUNCE_AFTER") {
 			t.Error("another debounce_after is not found out")
 		}
-		if l.SidecarScope != other.SidecarScope && (l.SidecarScope == "none" || other.SidecarScope == "none") && !slices.Contains(failed(judge(s, other, e)), "sidecar-scope") {
+		if l.Level(study.FactorSidecarScope) != other.Level(study.FactorSidecarScope) && (l.Level(study.FactorSidecarScope) == "none" || other.Level(study.FactorSidecarScope) == "none") && !slices.Contains(failed(judge(s, other, e)), "sidecar-scope") {
 			t.Error("another scope is not found out")
 		}
-		if l.CPU != other.CPU && !slices.Contains(failed(judge(s, other, e)), "istiod-cpu") {
+		if l.Level(study.FactorIstiodCPU) != other.Level(study.FactorIstiodCPU) && !slices.Contains(failed(judge(s, other, e)), "istiod-cpu") {
 			t.Error("another CPU limit is not found out")
 		}
 	})
@@ -285,8 +287,8 @@ func TestJudgeChecksEveryPoint(t *testing.T) {
 	}{
 		{"nothing", nil, func(*state, *mesh.ControlEvidence) {}, ""},
 		{"nothing, scoped", scoped, func(*state, *mesh.ControlEvidence) {}, ""},
-		{"a variable is missing", nil, func(s *state, _ *mesh.ControlEvidence) { delete(s.replicas[0].env, envXDSCache) }, "env " + envXDSCache},
-		{"a variable too many", nil, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].env[envPushThrottle] = "3" }, "env " + envPushThrottle},
+		{"a variable is missing", nil, func(s *state, _ *mesh.ControlEvidence) { delete(s.replicas[0].env, "PILOT_ENABLE_XDS_CACHE") }, "env " + "PILOT_ENABLE_XDS_CACHE"},
+		{"a variable too many", nil, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].env["PILOT_PUSH_THROTTLE"] = "3" }, "env " + "PILOT_PUSH_THROTTLE"},
 		{"istiod says nothing", nil, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].err = errs.Usage("refused") }, "istiod"},
 		{"one pod not ready", nil, func(s *state, _ *mesh.ControlEvidence) { s.pods = append(s.pods, s.pods[0]) }, "istiod-replicas"},
 		{"Go takes more processors", record.Cell{"istiod_cpu": "1"}, func(s *state, _ *mesh.ControlEvidence) { s.replicas[0].metrics[metricGoMaxProcs] = 2 }, "istiod-cpu"},
@@ -350,7 +352,7 @@ func TestJudgeChecksEveryPoint(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l := mesh.LeversOf(tt.cell)
 			s := ran(l, 1)
-			e := mesh.ControlEvidence{Proxies: []mesh.ControlProxy{proxyUnder(s, l, "a", l.SidecarScope == "mesh")}}
+			e := mesh.ControlEvidence{Proxies: []mesh.ControlProxy{proxyUnder(s, l, "a", l.Level(study.FactorSidecarScope) == "mesh")}}
 			tt.change(&s, &e)
 			if bad := strings.Join(failed(judge(s, l, e)), " "); bad != tt.fails {
 				t.Errorf("fails %q, want %q", bad, tt.fails)

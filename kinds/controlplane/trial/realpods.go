@@ -36,7 +36,7 @@ func (c *controlPlane) ensureReal(ctx context.Context, l study.ControlLevels, le
 		}
 		return nil
 	}
-	wish := fmt.Sprintf("delta=%s dns=%s", levers.Delta, levers.DNSCapture)
+	wish := fmt.Sprintf("delta=%s dns=%s", levers.Level(study.FactorDelta), levers.Level(study.FactorDNSCapture))
 	c.say("%d real pods with sidecars", l.RealPods)
 	d, err := c.realDeployment(namespace, l.RealPods, wish)
 	if err != nil {

@@ -40,12 +40,14 @@ func sizesOf(c *study.Control, l study.ControlLevels) population.Sizes {
 
 // leversOf are the levers that a cell asks for.
 func leversOf(c *study.Control, cell record.Cell, sizes population.Sizes) mesh.Levers {
-	l := mesh.LeversOf(effectiveLevers(cell))
+	l := mesh.LeversOf(cell)
 	l.Namespaces = []string{namespaceName(c, c.ScopeNamespace)}
-	for i, host := range l.SidecarHosts {
+	hosts := l.Hosts()
+	for i, host := range hosts {
 		namespace, name, _ := strings.Cut(host, "/")
-		l.SidecarHosts[i] = namespaceName(c, namespace) + "/" + name
+		hosts[i] = namespaceName(c, namespace) + "/" + name
 	}
+	l = l.With(study.FactorSidecarHosts, strings.Join(hosts, ","))
 	l.Workload = map[string]string{population.AppLabel: firstWorkload(l.Namespaces[0], sizes)}
 	return l
 }
@@ -59,18 +61,6 @@ func firstWorkload(namespace string, sizes population.Sizes) string {
 		}
 	}
 	return population.ClientsDeployment
-}
-
-// effectiveLevers leaves out the factors that have no effect in the cell, so
-// that those levers stand at their defaults.
-func effectiveLevers(cell record.Cell) record.Cell {
-	out := record.Cell{}
-	for factor, level := range cell {
-		if level != study.NotApplicable {
-			out[factor] = level
-		}
-	}
-	return out
 }
 
 // churnSpec says what changes in a trial of a cell.
@@ -188,15 +178,15 @@ func badProxies(n int, share float64) []int {
 
 // visibility is what the levers let proxies see.
 func visibility(l mesh.Levers) churn.Visibility {
-	v := churn.Visibility{ExportTo: l.ExportTo}
-	switch l.SidecarScope {
+	v := churn.Visibility{ExportTo: l.Level(study.FactorExportTo)}
+	switch l.Level(study.FactorSidecarScope) {
 	case study.SidecarScopeMesh:
-		v.EgressHosts = func(population.Identity) []string { return l.SidecarHosts }
+		v.EgressHosts = func(population.Identity) []string { return l.Hosts() }
 	case study.SidecarScopeNamespace, study.SidecarScopeWorkload:
 		v.EgressHosts = func(p population.Identity) []string {
 			for _, ns := range l.Namespaces {
-				if p.Namespace == ns && (l.SidecarScope == study.SidecarScopeNamespace || p.Workload == l.Workload[population.AppLabel]) {
-					return l.SidecarHosts
+				if p.Namespace == ns && (l.Level(study.FactorSidecarScope) == study.SidecarScopeNamespace || p.Workload == l.Workload[population.AppLabel]) {
+					return l.Hosts()
 				}
 			}
 			return nil

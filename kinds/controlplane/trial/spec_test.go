@@ -55,8 +55,8 @@ func TestLeversOfCell(t *testing.T) {
 	}
 	levers := leversOf(s.Control, cell, sizes)
 	second := population.Namespace(1)
-	if levers.SidecarScope != "namespace" || levers.DebounceAfter != "250ms" || !slices.Equal(levers.Namespaces, []string{second}) ||
-		!slices.Equal(levers.SidecarHosts, []string{second + "/*", "istio-system/*"}) || levers.Workload[population.AppLabel] != "svc-1" {
+	if levers.Level(study.FactorSidecarScope) != "namespace" || levers.Level(study.FactorDebounceAfter) != "250ms" || !slices.Equal(levers.Namespaces, []string{second}) ||
+		!slices.Equal(levers.Hosts(), []string{second + "/*", "istio-system/*"}) || levers.Workload[population.AppLabel] != "svc-1" {
 		t.Errorf("levers %+v", levers)
 	}
 	// Without a Sidecar its hosts do not apply, and must not reach the mesh
@@ -65,8 +65,8 @@ func TestLeversOfCell(t *testing.T) {
 	if cell[study.FactorSidecarHosts] != study.NotApplicable {
 		t.Fatalf("hosts %s", cell[study.FactorSidecarHosts])
 	}
-	if levers := leversOf(s.Control, cell, sizes); slices.Contains(levers.SidecarHosts, study.NotApplicable+"/") {
-		t.Errorf("hosts %v", levers.SidecarHosts)
+	if levers := leversOf(s.Control, cell, sizes); slices.Contains(levers.Hosts(), study.NotApplicable+"/") {
+		t.Errorf("hosts %v", levers.Hosts())
 	}
 }
 
@@ -198,12 +198,12 @@ func TestVisibility(t *testing.T) {
 	proxy := func(namespace, workload string) population.Identity {
 		return population.Identity{Type: population.Sidecar, Namespace: namespace, Workload: workload}
 	}
-	levers := mesh.Levers{ExportTo: "*", SidecarHosts: []string{"./*"}, Namespaces: []string{"mm-1"}, Workload: map[string]string{population.AppLabel: "svc-1"}}
+	levers := mesh.Levers{Levels: record.Cell{study.FactorExportTo: "*", study.FactorSidecarHosts: "./*"}, Namespaces: []string{"mm-1"}, Workload: map[string]string{population.AppLabel: "svc-1"}}
 	for _, tt := range []struct {
 		scope                      string
 		selected, neighbour, other bool // have the Sidecar
 	}{{"none", false, false, false}, {"mesh", true, true, true}, {"namespace", true, true, false}, {"workload", true, false, false}} {
-		levers.SidecarScope = tt.scope
+		levers := levers.With(study.FactorSidecarScope, tt.scope)
 		v := visibility(levers)
 		has := func(p population.Identity) bool { return v.EgressHosts != nil && v.EgressHosts(p) != nil }
 		if has(proxy("mm-1", "svc-1")) != tt.selected || has(proxy("mm-1", "svc-4")) != tt.neighbour || has(proxy("mm-0", "svc-0")) != tt.other {

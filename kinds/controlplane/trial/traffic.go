@@ -77,7 +77,7 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 		return fmt.Errorf("create Service %s: %w", service.Name, err)
 	}
 	images := c.o.Lab.Images()
-	wish := fmt.Sprintf("delta=%s dns=%s", levers.Delta, levers.DNSCapture)
+	wish := fmt.Sprintf("delta=%s dns=%s", levers.Level(study.FactorDelta), levers.Level(study.FactorDNSCapture))
 	for _, w := range []struct {
 		mesh.Workload
 		pod   corev1.PodTemplateSpec

@@ -21,12 +21,12 @@ type toldPlane struct {
 }
 
 func (p *toldPlane) Apply(_ context.Context, l mesh.Levers, _ bool) (mesh.Applied, error) {
-	p.applied = l.DebounceAfter
+	p.applied = l.Level(study.FactorDebounceAfter)
 	return mesh.Applied{Restarted: true, Took: 2 * time.Second}, nil
 }
 
 func (p *toldPlane) Check(_ context.Context, l mesh.Levers, _ mesh.ControlEvidence) []record.Check {
-	if l.DebounceAfter != p.applied {
+	if l.Level(study.FactorDebounceAfter) != p.applied {
 		return []record.Check{{Name: "levers", Detail: "asked for others than those that were set"}}
 	}
 	return p.says
