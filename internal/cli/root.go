@@ -80,7 +80,6 @@ func newRootCommand(env *Env) *cobra.Command {
 		Args:          noArguments,
 		RunE:          func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
-	root.SetVersionTemplate("meshtrial {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "%s --help shows its flags", cmd.CommandPath())
 	})
