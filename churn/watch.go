@@ -12,13 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic/dynamicinformer"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -27,8 +25,8 @@ import (
 // objects that changes write and, where the controllers work, the pods and
 // EndpointSlices of the population.
 type watcher struct {
-	cancel   context.CancelFunc
-	stopping []func() // wait for the informers to end
+	cancel context.CancelFunc
+	done   sync.WaitGroup // the informers
 
 	mu sync.Mutex
 	// seen are the writes of each change that were in a watch, by its index.
@@ -67,10 +65,17 @@ func (d *Driver) watchAll(ctx context.Context) (*watcher, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w := &watcher{cancel: cancel, seen: map[int]*showing{}, pods: map[string]map[string]*corev1.Pod{}, slices: map[string]map[string][]string{}, waiters: map[string][]*waiter{}}
 	var synced []cache.InformerSynced
+	follow := func(informer cache.SharedIndexInformer, handle cache.ResourceEventHandler) error {
+		handler, err := informer.AddEventHandler(handle)
+		if err != nil {
+			w.stop()
+			return err
+		}
+		synced = append(synced, handler.HasSynced)
+		w.done.Go(func() { informer.RunWithContext(ctx) })
+		return nil
+	}
 	watched := map[schema.GroupVersionResource]bool{}
-	own := dynamicinformer.NewFilteredDynamicSharedInformerFactory(d.dynamic, 0, metav1.NamespaceAll, func(o *metav1.ListOptions) {
-		o.LabelSelector = Label + "=" + d.plan.Spec.Trial
-	})
 	pods := false
 	for i := range d.plan.Changes {
 		c := &d.plan.Changes[i]
@@ -85,33 +90,22 @@ func (d *Driver) watchAll(ctx context.Context) (*watcher, error) {
 				continue
 			}
 			watched[r.GroupVersionResource] = true
-			handler, err := own.ForResource(r.GroupVersionResource).Informer().AddEventHandler(handlers(w.object))
-			if err != nil {
-				cancel()
+			own := kubernetes.Informer(d.dynamic, d.dynamic.Resource(r.GroupVersionResource), Label+"="+d.plan.Spec.Trial, &unstructured.Unstructured{})
+			if err := follow(own, handlers(w.object)); err != nil {
 				return nil, err
 			}
-			synced = append(synced, handler.HasSynced)
 		}
 	}
-	own.Start(ctx.Done())
-	w.stopping = append(w.stopping, own.Shutdown)
 	if pods {
-		factory := informers.NewSharedInformerFactoryWithOptions(d.kube, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.LabelSelector = d.plan.Spec.watched()
-		}))
-		for informer, add := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
-			factory.Core().V1().Pods().Informer():                w.podHandlers(),
-			factory.Discovery().V1().EndpointSlices().Informer(): w.sliceHandlers(),
+		selector := d.plan.Spec.watched()
+		for informer, handle := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
+			kubernetes.Informer(d.kube, d.kube.CoreV1().Pods(""), selector, &corev1.Pod{}):                               w.podHandlers(),
+			kubernetes.Informer(d.kube, d.kube.DiscoveryV1().EndpointSlices(""), selector, &discoveryv1.EndpointSlice{}): w.sliceHandlers(),
 		} {
-			handler, err := informer.AddEventHandler(add)
-			if err != nil {
-				cancel()
+			if err := follow(informer, handle); err != nil {
 				return nil, err
 			}
-			synced = append(synced, handler.HasSynced)
 		}
-		factory.Start(ctx.Done())
-		w.stopping = append(w.stopping, factory.Shutdown)
 	}
 	limit, end := context.WithTimeout(begin, requestTimeout)
 	defer end()
@@ -125,9 +119,7 @@ func (d *Driver) watchAll(ctx context.Context) (*watcher, error) {
 // stop ends the watches.
 func (w *watcher) stop() {
 	w.cancel()
-	for _, wait := range w.stopping {
-		wait()
-	}
+	w.done.Wait()
 }
 
 // handlers call f with what was added or updated.

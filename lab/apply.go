@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,11 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 )
 
 // FieldManager is the name under which meshtrial applies objects.
@@ -74,10 +72,7 @@ func ParseObjects(documents []byte) ([]*unstructured.Unstructured, error) {
 // It may be used from several goroutines.
 type Applier struct {
 	client dynamic.Interface
-
-	mu     sync.Mutex
-	mapper *restmapper.DeferredDiscoveryRESTMapper
-	reset  time.Time // when the mapper last forgot what it knew
+	kinds  *kinds
 }
 
 // NewApplier returns an Applier for the cluster of config.
@@ -88,12 +83,11 @@ func NewApplier(config *rest.Config) (*Applier, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := discovery.NewDiscoveryClientForConfig(config)
+	typed, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(found))
-	return &Applier{client: client, mapper: mapper}, nil
+	return &Applier{client: client, kinds: newKinds(typed.Discovery())}, nil
 }
 
 // Apply applies every object of the YAML documents: namespaces and CRDs
@@ -156,7 +150,7 @@ func (a *Applier) applyOne(ctx context.Context, object *unstructured.Unstructure
 }
 
 func (a *Applier) patch(ctx context.Context, object *unstructured.Unstructured, body []byte) error {
-	resource, err := a.resource(object)
+	resource, err := a.resource(ctx, object)
 	if err != nil {
 		return err
 	}
@@ -181,7 +175,7 @@ func (a *Applier) DeleteObjects(ctx context.Context, objects []*unstructured.Uns
 	background := metav1.DeletePropagationBackground
 	var all []error
 	for i := len(objects) - 1; i >= 0; i-- {
-		resource, err := a.resource(objects[i])
+		resource, err := a.resource(ctx, objects[i])
 		if meta.IsNoMatchError(err) {
 			continue
 		}
@@ -197,43 +191,31 @@ func (a *Applier) DeleteObjects(ctx context.Context, objects []*unstructured.Uns
 
 // Open finds where objects of a kind are in the API, for one object: one
 // without a namespace, of a kind that has them, is put into the given one.
-func (a *Applier) Open(object *unstructured.Unstructured, namespace string) (dynamic.ResourceInterface, error) {
-	kind := object.GroupVersionKind()
-	a.mu.Lock()
-	mapping, err := a.mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	a.mu.Unlock()
+func (a *Applier) Open(ctx context.Context, object *unstructured.Unstructured, namespace string) (dynamic.ResourceInterface, error) {
+	at, err := a.kinds.find(ctx, object.GroupVersionKind())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", describe(object), err)
 	}
-	if object.GetNamespace() == "" && mapping.Scope.Name() != meta.RESTScopeNameRoot {
+	if object.GetNamespace() == "" && at.namespaced {
 		object.SetNamespace(namespace)
 	}
-	return a.resource(object)
+	return a.resource(ctx, object)
 }
 
-// resource finds the REST endpoint of an object's kind. A kind that is
-// unknown makes the next call look again, at most four times a second.
-func (a *Applier) resource(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
-	kind := object.GroupVersionKind()
-	a.mu.Lock()
-	mapping, err := a.mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if meta.IsNoMatchError(err) && time.Since(a.reset) > 250*time.Millisecond {
-		a.mapper.Reset()
-		mapping, err = a.mapper.RESTMapping(kind.GroupKind(), kind.Version)
-		a.reset = time.Now()
-	}
-	a.mu.Unlock()
+// resource finds the REST endpoint of an object's kind.
+func (a *Applier) resource(ctx context.Context, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	at, err := a.kinds.find(ctx, object.GroupVersionKind())
 	if err != nil {
 		return nil, err
 	}
-	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
-		return a.client.Resource(mapping.Resource), nil
+	if !at.namespaced {
+		return a.client.Resource(at.resource), nil
 	}
 	namespace := object.GetNamespace()
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
-	return a.client.Resource(mapping.Resource).Namespace(namespace), nil
+	return a.client.Resource(at.resource).Namespace(namespace), nil
 }
 
 // temporary tells whether a refusal goes away by itself while a cluster or a

@@ -14,10 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 )
 
 // Installation is a mesh's control plane as objects to apply.
@@ -179,7 +179,7 @@ func (i Installation) note(made []reference) (*unstructured.Unstructured, error)
 
 // readNote reads what [Installation.Add] noted of a mesh.
 func (a *Applier) readNote(ctx context.Context, mesh, namespace string) ([]reference, error) {
-	resource, err := a.resource(reference{"v1", "ConfigMap", namespace, noteName}.object())
+	resource, err := a.resource(ctx, reference{"v1", "ConfigMap", namespace, noteName}.object())
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (a *Applier) present(ctx context.Context, objects []*unstructured.Unstructu
 	group.SetLimit(16)
 	for n, o := range objects {
 		group.Go(func() error {
-			resource, err := a.resource(o)
+			resource, err := a.resource(ctx, o)
 			if meta.IsNoMatchError(err) {
 				return nil
 			}
@@ -325,7 +325,7 @@ func removalOrder(made []reference) [][]reference {
 // used names an object of the kind that a definition defines; "" if there is
 // none, or no such definition.
 func (a *Applier) used(ctx context.Context, definition reference) (string, error) {
-	resource, err := a.resource(definition.object())
+	resource, err := a.resource(ctx, definition.object())
 	if err != nil {
 		return "", err
 	}
@@ -362,7 +362,7 @@ func (a *Applier) used(ctx context.Context, definition reference) (string, error
 
 // waitGone waits until an object is gone.
 func (a *Applier) waitGone(ctx context.Context, r reference) error {
-	resource, err := a.resource(r.object())
+	resource, err := a.resource(ctx, r.object())
 	if err != nil {
 		return err
 	}

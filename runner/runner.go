@@ -248,7 +248,7 @@ func (r *run) describe(ctx context.Context, pods Stage) error {
 		}
 	}
 	r.header.Machine.Nodes = len(at.Observers)
-	if version, err := at.Kube.Discovery().ServerVersion(); err == nil {
+	if version, err := at.Kube.Discovery().ServerVersion(ctx); err == nil {
 		r.header.Machine.Kubernetes = version.GitVersion
 	}
 	seen := map[string]bool{}

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 )
 
 // endingTimeout bounds the wait for pods of earlier runs: as long as most pods

@@ -10,7 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 )
 
 // A run waits for the pods of runs that have ended, and for no others; for
@@ -39,7 +40,7 @@ func TestAwaitEnding(t *testing.T) {
 		{name: "interrupted", cancel: 2 * time.Second, waits: []string{"meshtrial-ending"}, seconds: 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			kube := fake.NewSimpleClientset(namespace("meshtrial-ending", "a", true), pod("meshtrial-ending"),
+			kube := fakecluster.New(namespace("meshtrial-ending", "a", true), pod("meshtrial-ending"),
 				namespace("meshtrial-empty", "b", true), namespace("meshtrial-at-work", "c", false), pod("meshtrial-at-work"),
 				namespace("theirs", "d", true), pod("theirs"))
 			synctest.Test(t, func(t *testing.T) {
@@ -70,7 +71,7 @@ func TestAwaitEnding(t *testing.T) {
 			})
 		})
 	}
-	if left, err := AwaitEnding(t.Context(), fake.NewSimpleClientset(namespace("meshtrial-at-work", "c", false), pod("meshtrial-at-work")), func(of []string) {
+	if left, err := AwaitEnding(t.Context(), fakecluster.New(namespace("meshtrial-at-work", "c", false), pod("meshtrial-at-work")), func(of []string) {
 		t.Errorf("waits for %v", of)
 	}); err != nil || left != nil {
 		t.Errorf("%v, %v", left, err)

@@ -9,11 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 )
 
 // EndpointWatch follows EndpointSlices and pods. It owns its goroutines; stop
@@ -32,24 +31,25 @@ const watchTime = 30 * time.Second
 // each as it comes, changes and goes (deleted, with the last state known),
 // until stop. Each kind has a goroutine of its own. The context bounds the
 // beginning alone.
-func WatchEndpoints(ctx context.Context, kube kubernetes.Interface, namespace, selector string,
+func WatchEndpoints(ctx context.Context, client kubernetes.Interface, namespace, selector string,
 	onSlice func(slice *discoveryv1.EndpointSlice, deleted bool), onPod func(pod *corev1.Pod, deleted bool)) (*EndpointWatch, error) {
 	w := &EndpointWatch{}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w.cancel = cancel
-	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = selector }))
-	slices, err1 := tell(factory.Discovery().V1().EndpointSlices().Informer(), onSlice)
-	pods, err2 := tell(factory.Core().V1().Pods().Informer(), onPod)
+	slices := kubernetes.Informer(client, client.DiscoveryV1().EndpointSlices(namespace), selector, &discoveryv1.EndpointSlice{})
+	pods := kubernetes.Informer(client, client.CoreV1().Pods(namespace), selector, &corev1.Pod{})
+	slicesSynced, err1 := tell(slices, onSlice)
+	podsSynced, err2 := tell(pods, onPod)
 	if err := errors.Join(err1, err2); err != nil {
 		cancel()
 		return nil, err
 	}
-	factory.Start(life.Done())
-	w.done.Go(func() { <-life.Done(); factory.Shutdown() })
+	for _, informer := range []cache.SharedIndexInformer{slices, pods} {
+		w.done.Go(func() { informer.RunWithContext(life) })
+	}
 	limited, end := context.WithTimeout(ctx, watchTime)
 	defer end()
-	synced := cache.WaitForCacheSync(limited.Done(), slices, pods)
+	synced := cache.WaitForCacheSync(limited.Done(), slicesSynced, podsSynced)
 	switch {
 	case ctx.Err() != nil:
 		w.Stop()

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
 )
 
 // A watch tells of what is there before it returns, of changes and of what
@@ -27,7 +27,7 @@ func TestWatchEndpoints(t *testing.T) {
 		return &discoveryv1.EndpointSlice{ObjectMeta: meta("a", "s", "mine"), Endpoints: []discoveryv1.Endpoint{
 			{Addresses: []string{"10.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: Ptr(ready)}}, {Addresses: []string{"10.0.0.2", "10.0.0.3"}}}}
 	}
-	kube := fake.NewClientset(slice(true), &corev1.Pod{ObjectMeta: meta("a", "p", "mine")},
+	kube := fakecluster.New(slice(true), &corev1.Pod{ObjectMeta: meta("a", "p", "mine")},
 		&corev1.Pod{ObjectMeta: meta("a", "other", "yours")}, &corev1.Pod{ObjectMeta: meta("b", "p", "mine")})
 	var mu sync.Mutex
 	var told []string
@@ -91,7 +91,7 @@ func TestWatchEndpointsCancelled(t *testing.T) {
 	leakcheck.Goroutines(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := WatchEndpoints(ctx, fake.NewClientset(), "a", "", func(*discoveryv1.EndpointSlice, bool) {}, func(*corev1.Pod, bool) {}); err == nil {
+	if _, err := WatchEndpoints(ctx, fakecluster.New(), "a", "", func(*discoveryv1.EndpointSlice, bool) {}, func(*corev1.Pod, bool) {}); err == nil {
 		t.Error("a watch began without time for it")
 	}
 }

@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 )
 
 // ended starts a process, lets it end, and returns it as an owner, waited
@@ -118,7 +119,7 @@ func TestLeftovers(t *testing.T) {
 		namespace("theirs", "r", &gone, ""),
 		going,
 	}
-	kube := fake.NewSimpleClientset(all...)
+	kube := fakecluster.New(all...)
 	left, err := Leftovers(t.Context(), kube)
 	if err != nil {
 		t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/mesh/none"
 )
@@ -26,7 +26,7 @@ func TestAwaitRoot(t *testing.T) {
 	const late = 9 * time.Second
 	t.Run("it comes late", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			kube, begin := fake.NewClientset(root("istio-system")), time.Now()
+			kube, begin := fakecluster.New(root("istio-system")), time.Now()
 			time.AfterFunc(late, func() { kube.Tracker().Add(root("new")) })
 			if err := awaitRoot(t.Context(), kube, &istio.Mesh{}, "new"); err != nil {
 				t.Fatal(err)
@@ -38,7 +38,7 @@ func TestAwaitRoot(t *testing.T) {
 	})
 	t.Run("it never comes", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			kube, begin := fake.NewClientset(root("istio-system")), time.Now()
+			kube, begin := fakecluster.New(root("istio-system")), time.Now()
 			if err := awaitRoot(t.Context(), kube, &istio.Mesh{}, "new"); err != nil || time.Since(begin) < rootTime {
 				t.Errorf("%v after %v", err, time.Since(begin))
 			}
@@ -52,13 +52,13 @@ func TestAwaitRoot(t *testing.T) {
 	t.Run("nothing to wait for", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
-			if err := awaitRoot(t.Context(), fake.NewClientset(), &istio.Mesh{}, "new"); err != nil {
+			if err := awaitRoot(t.Context(), fakecluster.New(), &istio.Mesh{}, "new"); err != nil {
 				t.Errorf("no namespace has one: %v", err)
 			}
-			if err := awaitRoot(t.Context(), fake.NewClientset(root("istio-system")), none.Mesh{}, "new"); err != nil {
+			if err := awaitRoot(t.Context(), fakecluster.New(root("istio-system")), none.Mesh{}, "new"); err != nil {
 				t.Errorf("another mesh: %v", err)
 			}
-			shy := fake.NewClientset(root("istio-system"))
+			shy := fakecluster.New(root("istio-system"))
 			shy.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, k8sruntime.Object, error) {
 				return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("not yours"))
 			})

@@ -14,10 +14,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/signals"
 )
@@ -155,7 +155,7 @@ func (f *pushTestFlags) selects() (name, address string, err error) {
 }
 
 func controlPlaneTest(ctx context.Context, env *Env, f pushTestFlags) (err error) {
-	config, err := f.config()
+	config, err := f.config(ctx)
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (f *pushTestFlags) ready(ctx context.Context, config *rest.Config) (version
 		return "", fmt.Errorf("namespace %s: %w", f.target, err)
 	}
 	for _, version := range []string{"v1", "v1beta1", "v1alpha3"} {
-		_, err := kube.Discovery().ServerResourcesForGroupVersion("networking.istio.io/" + version)
+		_, err := kube.Discovery().ServerResourcesForGroupVersion(ctx, "networking.istio.io/"+version)
 		if err == nil {
 			return version, nil
 		}

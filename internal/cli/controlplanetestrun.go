@@ -33,7 +33,7 @@ func (f *pushTestFlags) meter(ctx context.Context, p *progress) (meter, error) {
 		remote, err := openPrometheus(f.prometheus, f.headers)
 		return &prometheusMeter{remote: remote, selector: f.selector, progress: p}, err
 	}
-	from, err := newIstiods(&f.istiodFlags)
+	from, err := newIstiods(ctx, &f.istiodFlags)
 	if err != nil {
 		return nil, err
 	}

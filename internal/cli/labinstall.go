@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/mesh/istio"
@@ -140,7 +140,7 @@ func (m *clusterMesh) checkSource() error {
 
 // act does something to the cluster and says what came of it.
 func (m *clusterMesh) act(ctx context.Context, env *Env, did string, do func(context.Context, *Env, *rest.Config) (lab.Changed, error)) error {
-	config, err := cluster.Reach(m.cluster)
+	config, err := cluster.Reach(ctx, m.cluster)
 	if err != nil {
 		return err
 	}

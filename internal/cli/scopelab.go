@@ -13,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/scope"
@@ -27,7 +27,7 @@ const scopeTimeout = 2 * time.Minute
 // labProxies reads the configuration of the running proxies, one after the
 // other. A proxy that cannot be read is a note, unless none can.
 func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) (proxies []scope.Proxy, notes []string, err error) {
-	config, err := readConfig(f.lab, f.kubeconfig, f.context)
+	config, err := readConfig(ctx, f.lab, f.kubeconfig, f.context)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -281,7 +281,7 @@ func limited(ctx context.Context, d time.Duration) (context.Context, context.Can
 
 // signalsLive reads istiod itself into a database of its own.
 func signalsLive(ctx context.Context, env *Env, f signalsFlags, o signals.Options) (err error) {
-	from, err := newIstiods(&f.istiodFlags)
+	from, err := newIstiods(ctx, &f.istiodFlags)
 	if err != nil {
 		return err
 	}

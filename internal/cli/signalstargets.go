@@ -12,10 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
@@ -54,13 +54,13 @@ func (f *istiodFlags) check() error {
 }
 
 // config returns how to reach the cluster.
-func (f *istiodFlags) config() (*rest.Config, error) {
-	return readConfig(f.lab, f.kubeconfig, f.context)
+func (f *istiodFlags) config(ctx context.Context) (*rest.Config, error) {
+	return readConfig(ctx, f.lab, f.kubeconfig, f.context)
 }
 
 // readConfig returns how to reach a lab. Unlike a study, which needs many
 // rights, reading asks for none beforehand.
-func readConfig(kind, kubeconfig, context string) (*rest.Config, error) {
+func readConfig(ctx context.Context, kind, kubeconfig, kubecontext string) (*rest.Config, error) {
 	if kind == lab.KindLocal {
 		l, err := local.Open("")
 		if err != nil {
@@ -68,7 +68,7 @@ func readConfig(kind, kubeconfig, context string) (*rest.Config, error) {
 		}
 		return l.RESTConfig(), nil
 	}
-	return cluster.Reach(cluster.Options{Kubeconfig: kubeconfig, Context: context})
+	return cluster.Reach(ctx, cluster.Options{Kubeconfig: kubeconfig, Context: kubecontext})
 }
 
 // istiodPort is where istiod serves its metrics.
@@ -87,8 +87,8 @@ type istiods struct {
 	clients   map[string]*http.Client
 }
 
-func newIstiods(f *istiodFlags) (*istiods, error) {
-	config, err := f.config()
+func newIstiods(ctx context.Context, f *istiodFlags) (*istiods, error) {
+	config, err := f.config(ctx)
 	if err != nil {
 		return nil, err
 	}

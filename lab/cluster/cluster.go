@@ -22,11 +22,11 @@ import (
 	"golang.org/x/sync/errgroup"
 	authorization "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 )
 
@@ -100,7 +100,7 @@ var needed = []permission{
 
 // Reach reads the kubeconfig and sees that the cluster answers. It asks for no
 // rights: enough for what needs fewer of them than a study.
-func Reach(o Options) (*rest.Config, error) {
+func Reach(ctx context.Context, o Options) (*rest.Config, error) {
 	l, err := load(o)
 	if err != nil {
 		return nil, err
@@ -109,15 +109,15 @@ func Reach(o Options) (*rest.Config, error) {
 	if err != nil {
 		return nil, errs.Usage("kubeconfig: %v", err)
 	}
-	if err := l.reach(client); err != nil {
+	if err := l.reach(ctx, client); err != nil {
 		return nil, err
 	}
 	return l.config, nil
 }
 
 // reach asks the cluster for its version, which everybody may.
-func (l *Lab) reach(client kubernetes.Interface) error {
-	version, err := client.Discovery().ServerVersion()
+func (l *Lab) reach(ctx context.Context, client kubernetes.Interface) error {
+	version, err := client.Discovery().ServerVersion(ctx)
 	if err != nil {
 		return errs.WithHint(fmt.Errorf("the cluster of context %s does not answer: %w", l.context, err),
 			"kubectl --kubeconfig %s --context %s version", l.kubeconfig, l.context)
@@ -173,7 +173,7 @@ func Open(ctx context.Context, o Options) (*Lab, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	if err := l.reach(client); err != nil {
+	if err := l.reach(ctx, client); err != nil {
 		return nil, err
 	}
 	lacks, err := missing(ctx, client)

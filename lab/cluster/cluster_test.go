@@ -127,19 +127,19 @@ func TestOpenBadInput(t *testing.T) {
 // What needs no rights still learns that the cluster is there, before anything
 // is done for it.
 func TestReach(t *testing.T) {
-	config, err := Reach(Options{Kubeconfig: fakeAPI(t, func(authorization.ResourceAttributes) bool { return false })})
+	config, err := Reach(t.Context(), Options{Kubeconfig: fakeAPI(t, func(authorization.ResourceAttributes) bool { return false })})
 	if err != nil || config == nil {
 		t.Errorf("a cluster that allows nothing: %v", err)
 	}
 	away := kubeconfig(t, "http://127.0.0.1:1")
-	if _, err := Reach(Options{Kubeconfig: away}); err == nil || errs.Code(err) != errs.CodeFailure || !strings.Contains(errs.Hint(err), away) {
+	if _, err := Reach(t.Context(), Options{Kubeconfig: away}); err == nil || errs.Code(err) != errs.CodeFailure || !strings.Contains(errs.Hint(err), away) {
 		t.Errorf("a cluster that does not answer: %v (hint %q)", err, errs.Hint(err))
 	}
 }
 
 // A device never ends: it is refused before it is read.
 func TestEndlessKubeconfig(t *testing.T) {
-	if _, err := Reach(Options{Kubeconfig: "/dev/zero"}); err == nil || errs.Code(err) != errs.CodeUsage {
+	if _, err := Reach(t.Context(), Options{Kubeconfig: "/dev/zero"}); err == nil || errs.Code(err) != errs.CodeUsage {
 		t.Errorf("%v", err)
 	}
 }

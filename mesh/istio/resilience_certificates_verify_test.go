@@ -10,7 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/meshtrial/meshtrial/internal/labtest"
 	"github.com/meshtrial/meshtrial/lab"
@@ -39,14 +39,8 @@ func TestCertificatesExpireOnIstio(t *testing.T) {
 	kube := kubeOf(t, l)
 	replicas := func(n int32) {
 		deployments := kube.AppsV1().Deployments(istio.Namespace)
-		err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { // its controller writes to it too
-			scale, err := deployments.GetScale(ctx, "istiod", metav1.GetOptions{})
-			if err == nil {
-				scale.Spec.Replicas = n
-				_, err = deployments.UpdateScale(context.WithoutCancel(ctx), "istiod", scale, metav1.UpdateOptions{})
-			}
-			return err
-		})
+		patch := fmt.Appendf(nil, `{"spec": {"replicas": %d}}`, n)
+		_, err := deployments.Patch(context.WithoutCancel(ctx), "istiod", types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
@@ -51,7 +51,7 @@ func TestAwaitEndpoints(t *testing.T) {
 				Endpoints:  []discoveryv1.Endpoint{{Conditions: discoveryv1.EndpointConditions{Ready: ready}}},
 			}
 		}
-		kube, begin := fake.NewClientset(slice("a", &no), slice("b", nil)), time.Now()
+		kube, begin := fakecluster.New(slice("a", &no), slice("b", nil)), time.Now()
 		time.AfterFunc(3*time.Second, func() { kube.Tracker().Add(slice("c", &yes)) })
 		d := &deployed{
 			Site:     &site.Site{Kube: kube, Namespace: "n"},

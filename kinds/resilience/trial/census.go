@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -15,7 +16,6 @@ import (
 	"github.com/meshtrial/meshtrial/site"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/client-go/kubernetes"
 )
 
 // census knows the pods of a trial and the endpoints of its services, as the

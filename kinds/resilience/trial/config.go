@@ -82,7 +82,7 @@ func (h *hands) config(ctx context.Context, c *fault.Config) (drive.Hand, error)
 	var all []*changed
 	var names []string
 	put := func(object *unstructured.Unstructured, gone bool) error {
-		at, err := h.apply.Open(object, h.Namespace)
+		at, err := h.apply.Open(ctx, object, h.Namespace)
 		if err != nil {
 			return err
 		}

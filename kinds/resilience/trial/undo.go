@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/site"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 )
 
 // undoName is the ConfigMap in a run's namespace that says how to put back
@@ -98,7 +98,7 @@ func restoreNotes(ctx context.Context, kube kubernetes.Interface, apply *lab.App
 func (n undoNote) restore(ctx context.Context, apply *lab.Applier) error {
 	what := fmt.Sprintf("%s %s/%s", n.Before.GetKind(), n.Before.GetNamespace(), n.Before.GetName())
 	fail := func(err error) error { return fmt.Errorf("put back %s: %w", what, err) }
-	at, err := apply.Open(n.Before, "")
+	at, err := apply.Open(ctx, n.Before, "")
 	if err != nil {
 		return fail(err)
 	}

@@ -1,0 +1,232 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/gentype"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+// Client is an [Interface] to a real API server.
+type Client struct {
+	groups     map[schema.GroupVersion]rest.Interface
+	parameters runtime.ParameterCodec
+}
+
+var _ Interface = (*Client)(nil)
+
+// NewForConfig returns a client. Its groups share connections, and the limit
+// of requests per second if the configuration has one.
+func NewForConfig(config *rest.Config) (*Client, error) {
+	shared := rest.CopyConfig(config)
+	if shared.UserAgent == "" {
+		shared.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	if shared.RateLimiter == nil && shared.QPS > 0 {
+		if shared.Burst <= 0 {
+			return nil, fmt.Errorf("%g requests a second at most, but no burst", shared.QPS)
+		}
+		shared.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(shared.QPS, shared.Burst)
+	}
+	http, err := rest.HTTPClientFor(shared)
+	if err != nil {
+		return nil, err
+	}
+	types := newScheme()
+	c := &Client{groups: map[schema.GroupVersion]rest.Interface{}, parameters: runtime.NewParameterCodec(types)}
+	codecs := rest.CodecFactoryForGeneratedClient(types, serializer.NewCodecFactory(types)).WithoutConversion()
+	for _, group := range []schema.GroupVersion{corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion,
+		admissionv1.SchemeGroupVersion, autoscalingv2.SchemeGroupVersion, authorizationv1.SchemeGroupVersion} {
+		own := *shared
+		own.GroupVersion, own.NegotiatedSerializer, own.APIPath = &group, codecs, "/apis"
+		if group.Group == "" {
+			own.APIPath = "/api"
+		}
+		if c.groups[group], err = rest.RESTClientForConfigAndClient(&own, http); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// newScheme knows the types that are sent and received.
+func newScheme() *runtime.Scheme {
+	types := runtime.NewScheme()
+	metav1.AddToGroupVersion(types, schema.GroupVersion{Version: "v1"})
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, discoveryv1.AddToScheme, admissionv1.AddToScheme,
+		autoscalingv2.AddToScheme, authorizationv1.AddToScheme, authenticationv1.AddToScheme} {
+		utilruntime.Must(add(types))
+	}
+	return types
+}
+
+type object[T any] interface {
+	*T
+	runtime.Object
+	metav1.Object
+}
+
+type list[L any] interface {
+	*L
+	runtime.Object
+}
+
+// objects returns the client of a resource.
+func objects[T, L any, PT object[T], PL list[L]](c *Client, group schema.GroupVersion, resource, namespace string) *gentype.ClientWithList[PT, PL] {
+	return gentype.NewClientWithList[PT, PL](resource, c.groups[group], c.parameters, namespace,
+		func() PT { return new(T) }, func() PL { return new(L) }, gentype.PrefersProtobuf[PT]())
+}
+
+// CoreV1 implements [Interface].
+func (c *Client) CoreV1() CoreV1 { return core{c} }
+
+// AppsV1 implements [Interface].
+func (c *Client) AppsV1() AppsV1 { return apps{c} }
+
+// DiscoveryV1 implements [Interface].
+func (c *Client) DiscoveryV1() DiscoveryV1 { return discovery{c} }
+
+// AdmissionregistrationV1 implements [Interface].
+func (c *Client) AdmissionregistrationV1() AdmissionregistrationV1 { return admission{c} }
+
+// AutoscalingV2 implements [Interface].
+func (c *Client) AutoscalingV2() AutoscalingV2 { return autoscaling{c} }
+
+// AuthorizationV1 implements [Interface].
+func (c *Client) AuthorizationV1() AuthorizationV1 { return authorization{c} }
+
+// Discovery implements [Interface].
+func (c *Client) Discovery() Discovery { return server{c.groups[corev1.SchemeGroupVersion]} }
+
+type core struct{ c *Client }
+
+func (g core) RESTClient() rest.Interface { return g.c.groups[corev1.SchemeGroupVersion] }
+
+func (g core) ConfigMaps(namespace string) ConfigMaps {
+	return objects[corev1.ConfigMap, corev1.ConfigMapList](g.c, corev1.SchemeGroupVersion, "configmaps", namespace)
+}
+
+func (g core) Namespaces() Namespaces {
+	return objects[corev1.Namespace, corev1.NamespaceList](g.c, corev1.SchemeGroupVersion, "namespaces", "")
+}
+
+func (g core) Nodes() Nodes {
+	return objects[corev1.Node, corev1.NodeList](g.c, corev1.SchemeGroupVersion, "nodes", "")
+}
+
+func (g core) Secrets(namespace string) Secrets {
+	return objects[corev1.Secret, corev1.SecretList](g.c, corev1.SchemeGroupVersion, "secrets", namespace)
+}
+
+func (g core) Services(namespace string) Services {
+	return objects[corev1.Service, corev1.ServiceList](g.c, corev1.SchemeGroupVersion, "services", namespace)
+}
+
+func (g core) Pods(namespace string) Pods {
+	return pods{objects[corev1.Pod, corev1.PodList](g.c, corev1.SchemeGroupVersion, "pods", namespace), g.c.parameters}
+}
+
+type pods struct {
+	*gentype.ClientWithList[*corev1.Pod, *corev1.PodList]
+	parameters runtime.ParameterCodec
+}
+
+func (p pods) GetLogs(name string, opts *corev1.PodLogOptions) *rest.Request {
+	return p.GetClient().Get().Namespace(p.GetNamespace()).Name(name).Resource("pods").SubResource("log").VersionedParams(opts, p.parameters)
+}
+
+func (g core) ServiceAccounts(namespace string) ServiceAccounts { return serviceAccounts{g, namespace} }
+
+type serviceAccounts struct {
+	core
+	namespace string
+}
+
+func (s serviceAccounts) CreateToken(ctx context.Context, name string, request *authenticationv1.TokenRequest, opts metav1.CreateOptions) (*authenticationv1.TokenRequest, error) {
+	answer := &authenticationv1.TokenRequest{}
+	err := s.RESTClient().Post().UseProtobufAsDefault().Namespace(s.namespace).Resource("serviceaccounts").Name(name).SubResource("token").
+		VersionedParams(&opts, s.c.parameters).Body(request).Do(ctx).Into(answer)
+	return answer, err
+}
+
+type apps struct{ c *Client }
+
+func (g apps) DaemonSets(namespace string) DaemonSets {
+	return objects[appsv1.DaemonSet, appsv1.DaemonSetList](g.c, appsv1.SchemeGroupVersion, "daemonsets", namespace)
+}
+
+func (g apps) Deployments(namespace string) Deployments {
+	return objects[appsv1.Deployment, appsv1.DeploymentList](g.c, appsv1.SchemeGroupVersion, "deployments", namespace)
+}
+
+func (g apps) ReplicaSets(namespace string) ReplicaSets {
+	return objects[appsv1.ReplicaSet, appsv1.ReplicaSetList](g.c, appsv1.SchemeGroupVersion, "replicasets", namespace)
+}
+
+type discovery struct{ c *Client }
+
+func (g discovery) EndpointSlices(namespace string) EndpointSlices {
+	return objects[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](g.c, discoveryv1.SchemeGroupVersion, "endpointslices", namespace)
+}
+
+type admission struct{ c *Client }
+
+func (g admission) MutatingWebhookConfigurations() MutatingWebhooks {
+	return objects[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](g.c, admissionv1.SchemeGroupVersion,
+		"mutatingwebhookconfigurations", "")
+}
+
+type autoscaling struct{ c *Client }
+
+func (g autoscaling) HorizontalPodAutoscalers(namespace string) Autoscalers {
+	return objects[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList](g.c, autoscalingv2.SchemeGroupVersion,
+		"horizontalpodautoscalers", namespace)
+}
+
+type authorization struct{ c *Client }
+
+func (g authorization) SelfSubjectAccessReviews() AccessReviews {
+	return gentype.NewClient("selfsubjectaccessreviews", g.c.groups[authorizationv1.SchemeGroupVersion], g.c.parameters, "",
+		func() *authorizationv1.SelfSubjectAccessReview { return &authorizationv1.SelfSubjectAccessReview{} },
+		gentype.PrefersProtobuf[*authorizationv1.SelfSubjectAccessReview]())
+}
+
+// server asks an API server about itself.
+type server struct{ rest rest.Interface }
+
+func (s server) ServerVersion(ctx context.Context) (*version.Info, error) {
+	answer, err := s.rest.Get().AbsPath("/version").Do(ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	info := &version.Info{}
+	if err := json.Unmarshal(answer, info); err != nil {
+		return nil, fmt.Errorf("version of the API server: %w", err)
+	}
+	return info, nil
+}
+
+func (s server) ServerResourcesForGroupVersion(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error) {
+	path := "/apis/" + groupVersion
+	if groupVersion == "v1" {
+		path = "/api/v1"
+	}
+	answer := &metav1.APIResourceList{}
+	return answer, s.rest.Get().AbsPath(path).Do(ctx).Into(answer)
+}

@@ -1,0 +1,113 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// Each resource is asked for where the API has it, and the answer is read.
+func TestClient(t *testing.T) {
+	var asked string
+	answers := map[string]string{
+		"GET /version":                                    `{"gitVersion": "v1.36.3"}`,
+		"GET /apis/networking.istio.io/v1":                `{"kind": "APIResourceList", "apiVersion": "v1", "resources": [{"name": "gateways", "kind": "Gateway", "namespaced": true}]}`,
+		"GET /api/v1/namespaces/a/pods/p/log?container=c": "a line",
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Method + " " + r.URL.RequestURI()
+		if answer, ok := answers[asked]; ok {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, answer)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
+	}))
+	defer server.Close()
+	c, err := NewForConfig(&rest.Config{Host: server.URL, QPS: 100, Burst: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, list, get := t.Context(), metav1.ListOptions{LabelSelector: "a=b"}, metav1.GetOptions{}
+	for want, ask := range map[string]func() error{
+		"GET /api/v1/namespaces/a/configmaps/x":      func() error { _, err := c.CoreV1().ConfigMaps("a").Get(ctx, "x", get); return err },
+		"GET /api/v1/namespaces?labelSelector=a%3Db": func() error { _, err := c.CoreV1().Namespaces().List(ctx, list); return err },
+		"GET /api/v1/nodes/x":                        func() error { _, err := c.CoreV1().Nodes().Get(ctx, "x", get); return err },
+		"GET /api/v1/namespaces/a/secrets/x":         func() error { _, err := c.CoreV1().Secrets("a").Get(ctx, "x", get); return err },
+		"DELETE /api/v1/namespaces/a/services/x":     func() error { return c.CoreV1().Services("a").Delete(ctx, "x", metav1.DeleteOptions{}) },
+		"POST /api/v1/namespaces/a/pods": func() error {
+			_, err := c.CoreV1().Pods("a").Create(ctx, &corev1.Pod{}, metav1.CreateOptions{})
+			return err
+		},
+		"GET /api/v1/pods?labelSelector=a%3Db":         func() error { _, err := c.CoreV1().Pods("").List(ctx, list); return err },
+		"GET /apis/apps/v1/namespaces/a/daemonsets/x":  func() error { _, err := c.AppsV1().DaemonSets("a").Get(ctx, "x", get); return err },
+		"GET /apis/apps/v1/namespaces/a/replicasets/x": func() error { _, err := c.AppsV1().ReplicaSets("a").Get(ctx, "x", get); return err },
+		"DELETE /apis/apps/v1/namespaces/a/deployments?labelSelector=a%3Db": func() error {
+			return c.AppsV1().Deployments("a").DeleteCollection(ctx, metav1.DeleteOptions{}, list)
+		},
+		"PATCH /apis/discovery.k8s.io/v1/namespaces/a/endpointslices/x": func() error {
+			_, err := c.DiscoveryV1().EndpointSlices("a").Patch(ctx, "x", types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
+			return err
+		},
+		"GET /apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations?labelSelector=a%3Db": func() error {
+			_, err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, list)
+			return err
+		},
+		"GET /apis/autoscaling/v2/namespaces/a/horizontalpodautoscalers?labelSelector=a%3Db": func() error {
+			_, err := c.AutoscalingV2().HorizontalPodAutoscalers("a").List(ctx, list)
+			return err
+		},
+		"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews": func() error {
+			_, err := c.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{}, metav1.CreateOptions{})
+			return err
+		},
+		"POST /api/v1/namespaces/a/serviceaccounts/x/token": func() error {
+			_, err := c.CoreV1().ServiceAccounts("a").CreateToken(ctx, "x", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+			return err
+		},
+		"GET /apis/none/v1": func() error { _, err := c.Discovery().ServerResourcesForGroupVersion(ctx, "none/v1"); return err },
+	} {
+		if err := ask(); asked != want || !apierrors.IsNotFound(err) {
+			t.Errorf("asked %s, want %s; error %v", asked, want, err)
+		}
+	}
+	if v, err := c.Discovery().ServerVersion(ctx); err != nil || v.GitVersion != "v1.36.3" {
+		t.Errorf("version %+v, %v", v, err)
+	}
+	if r, err := c.Discovery().ServerResourcesForGroupVersion(ctx, "networking.istio.io/v1"); err != nil || len(r.APIResources) != 1 || r.APIResources[0].Kind != "Gateway" {
+		t.Errorf("resources %+v, %v", r, err)
+	}
+	log, err := c.CoreV1().Pods("a").GetLogs("p", &corev1.PodLogOptions{Container: "c"}).Stream(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if text, err := io.ReadAll(log); err != nil || string(text) != "a line" {
+		t.Errorf("log %q, %v", text, err)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := c.Discovery().ServerVersion(ended); err == nil || !strings.Contains(err.Error(), "cancel") {
+		t.Errorf("asked after the context ended: %v", err)
+	}
+}
+
+func TestNewForConfigRefuses(t *testing.T) {
+	if _, err := NewForConfig(&rest.Config{Host: "http://127.0.0.1:1", QPS: 5}); err == nil {
+		t.Error("a limit without a burst is taken")
+	}
+}
