@@ -23,7 +23,7 @@ help: ## list the targets
 # Without gRPC's traces (grpcnotrace), whose page is a template: templates call
 # methods by name, for which the linker would keep every method of every type.
 build: ## build bin/meshtrial (static: it also runs inside the lab's pods)
-	$(GO) build -buildvcs=auto -tags grpcnotrace -ldflags "-s -w" -o $(BIN) ./cmd/meshtrial
+	@GO="$(GO)" .ci/build -buildvcs=auto -tags grpcnotrace -ldflags "-s -w" -o $(BIN) ./cmd/meshtrial
 
 run: build ## build what is missing, start the lab, run studies/quick.yaml, write a report
 	$(BIN) run $(STUDY)

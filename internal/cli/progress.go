@@ -11,17 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// progress tells a person at a terminal what is going on: one line on
-// stderr, rewritten in place. Where stderr is no terminal it says nothing,
-// but for what is said with note.
+// progress says on stderr what is going on: at a terminal in one line that is
+// rewritten in place, elsewhere in a line now and then, so that whoever reads
+// along is never left alone for long.
 type progress struct {
 	out   io.Writer
 	width int // of the terminal; 0: not a terminal
 	start time.Time
 
 	mu    sync.Mutex
-	shown bool
+	shown bool        // at a terminal: there is a line to take away
+	going string      // elsewhere: what goes on; "" while nothing does
+	timer *time.Timer // elsewhere: when it is said next
 }
+
+// sayEvery is how often a progress that is no terminal says what goes on.
+const sayEvery = 15 * time.Second
 
 func newProgress(out io.Writer) *progress {
 	return &progress{out: out, width: terminalWidth(out), start: time.Now()}
@@ -46,12 +51,17 @@ func terminalWidth(w io.Writer) int {
 
 // say replaces the line.
 func (p *progress) say(format string, args ...any) {
-	if p.width == 0 {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := fmt.Sprintf("%5.0f s  ", time.Since(p.start).Seconds()) + strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")
+	if p.width == 0 {
+		p.going = text
+		if p.timer == nil {
+			p.timer = time.AfterFunc(sayEvery, p.sayGoing)
+		}
+		return
+	}
+	text = p.timed(text)
 	if runes := []rune(text); len(runes) >= p.width {
 		text = string(runes[:p.width-1])
 	}
@@ -59,18 +69,42 @@ func (p *progress) say(format string, args ...any) {
 	p.shown = true
 }
 
+// timed puts the time since the beginning before a text.
+func (p *progress) timed(text string) string {
+	return fmt.Sprintf("%5.0f s  %s", time.Since(p.start).Seconds(), text)
+}
+
+// sayGoing prints what goes on, and does so again later.
+func (p *progress) sayGoing() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.going == "" {
+		p.timer = nil
+		return
+	}
+	fmt.Fprintln(p.out, p.timed(p.going))
+	p.timer.Reset(sayEvery)
+}
+
 // note prints a line that stays, terminal or not.
 func (p *progress) note(format string, args ...any) {
-	p.clear()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.takeAway()
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
-// clear takes the line away.
+// clear takes the line away: nothing goes on any more.
 func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.takeAway()
+}
+
+func (p *progress) takeAway() {
 	if p.shown {
 		fmt.Fprint(p.out, "\r\x1b[K")
 		p.shown = false
 	}
+	p.going = ""
 }

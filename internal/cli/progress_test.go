@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Where stderr is no terminal nobody waits more than 20 s for a line, whether
+// much is said or nothing new, until there is nothing to wait for.
+func TestProgressElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		p := newProgress(&out)
+		quiet := time.Duration(0)
+		longest := quiet
+		wait := func(n int, each time.Duration, text string) {
+			for range n {
+				before := out.Len()
+				if text != "" {
+					p.say("%s", text)
+				}
+				time.Sleep(each)
+				synctest.Wait()
+				quiet += each
+				if out.Len() > before {
+					quiet = 0
+				}
+				longest = max(longest, quiet)
+			}
+		}
+		wait(1, 14*time.Second, "short")
+		if out.Len() > 0 {
+			t.Errorf("what is over soon is said: %q", out.String())
+		}
+		wait(300, 100*time.Millisecond, "compiling\nmuch")
+		wait(90, time.Second, "") // one long step
+		if lines := strings.Count(out.String(), "\n"); lines < 6 || lines > 12 || longest > 20*time.Second {
+			t.Errorf("%d lines in 134 s, silence of %v:\n%s", lines, longest, out.String())
+		}
+		if !strings.Contains(out.String(), "   30 s  compiling much\n") {
+			t.Errorf("no time, or no text:\n%s", out.String())
+		}
+		p.note("done")
+		said := out.Len()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if out.Len() != said || !strings.HasSuffix(out.String(), "done\n") {
+			t.Errorf("it goes on when it is over:\n%s", out.String())
+		}
+		p.say("again")
+		time.Sleep(16 * time.Second)
+		synctest.Wait()
+		if !strings.HasSuffix(out.String(), "again\n") {
+			t.Errorf("nothing is said the second time:\n%s", out.String())
+		}
+		p.clear()
+		time.Sleep(sayEvery)
+	})
+}
