@@ -45,7 +45,7 @@ test-web: $(NPM_DIR)/node_modules/.package-lock.json mesh/istio/wasm/node_module
 	cd $(NPM_DIR) && npm run lint && npm test -- --testTimeout=60000 --hookTimeout=60000
 
 documents: $(NPM_DIR)/node_modules/.package-lock.json ## write the types of the page's documents, and those its tests read, as the program has them now
-	$(GO) test ./report -run 'TestDocumentsSchema|TestFixturesOfThePage' -count=1 -update
+	$(GO) test ./report ./kinds/reports -run 'TestDocumentsSchema|TestFixturesOfThePage' -count=1 -update
 	cd $(NPM_DIR) && npm test -- test/documents.test.ts --update
 
 web: $(NPM_DIR)/node_modules/.package-lock.json ## build the page that reports are made of

@@ -15,7 +15,7 @@ const (
 
 // Conditions is the section of what the windows of a cell's trials had in
 // common beside what was measured.
-func Conditions() Section { return one(sectionConditions, conditionsTable) }
+func Conditions() Section { return One(sectionConditions, conditionsTable) }
 
 // Common are the sections that end a report: findings that no other section
 // shows, the noise floor, published figures and assertions. Exactly says that
@@ -25,8 +25,8 @@ func Common(findings finding.Table, exactly, leaveInvalid bool) []Section {
 	k := Kind{Findings: findings}
 	return []Section{
 		Other(findings, leaveInvalid),
-		one(sectionNoise, func(f record.Findings) table { return k.noiseTable(f, exactly) }),
-		one(sectionPublished, k.publishedTable),
-		one(sectionAssertions, assertionTable),
+		One(sectionNoise, func(f record.Findings) Table { return k.noiseTable(f, exactly) }),
+		One(sectionPublished, k.publishedTable),
+		One(sectionAssertions, assertionTable),
 	}
 }

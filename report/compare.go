@@ -22,7 +22,7 @@ func (kinds Kinds) RenderComparison(w io.Writer, c analysis.Comparison, opt Opti
 		opt.Width = defaultWidth
 	}
 	t := &textWriter{opt: opt}
-	t.wrapStyled("", clean(comparisonWords(c)), styleStrong)
+	t.wrapStyled("", clean(comparisonWords(c)), StyleStrong)
 	t.wrap("  run A  ", clean(c.A))
 	t.wrap("  run B  ", clean(c.B))
 	t.line("")
@@ -49,10 +49,10 @@ func comparisonWords(c analysis.Comparison) string {
 	return "Inconclusive: the intervals are too wide to say whether run B costs what run A does within " + margin + "."
 }
 
-func (kinds Kinds) comparisonTable(c analysis.Comparison) table {
-	t := table{
+func (kinds Kinds) comparisonTable(c analysis.Comparison) Table {
+	t := Table{
 		Title: "Change from A to B, with its 95% interval",
-		Columns: []column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {"A", true, 5}, {"B", true, 5},
+		Columns: []Column{{Head: ""}, {Head: "finding"}, {Head: "cell"}, {"A", true, 5}, {"B", true, 5},
 			{"change", true, 0}, {"verdict", false, 0}, {"why", false, 1}},
 	}
 	left := 0
@@ -68,27 +68,27 @@ func (kinds Kinds) comparisonTable(c analysis.Comparison) table {
 		}
 		a, b := inMicroseconds(record.Findings{Findings: []record.Finding{change.A, change.B}}), change
 		fa, fb := a.Findings[0], a.Findings[1]
-		s := scaleFor(fa.Unit, math.Max(math.Abs(fa.Estimate), math.Abs(fb.Estimate)))
-		t.Rows = append(t.Rows, []text{{S: mark}, {S: kinds.words(change.Name)}, {S: cellWords(change.Cell)},
-			side(fa, s), side(fb, s), {S: changeWords(b)}, verdict(change.Verdict), {S: change.Why, Style: styleDim}})
+		s := ScaleFor(fa.Unit, math.Max(math.Abs(fa.Estimate), math.Abs(fb.Estimate)))
+		t.Rows = append(t.Rows, []Text{{S: mark}, {S: kinds.words(change.Name)}, {S: cellWords(change.Cell)},
+			side(fa, s), side(fb, s), {S: changeWords(b)}, Verdict(change.Verdict), {S: change.Why, Style: StyleDim}})
 	}
 	if decides {
 		t.Notes = append(t.Notes, "* decides the verdict of the whole.")
 	}
 	if left > 0 {
-		t.Notes = append(t.Notes, plural(left, "further finding")+" the same; --json has them all.")
+		t.Notes = append(t.Notes, Plural(left, "further finding")+" the same; --json has them all.")
 	}
 	return t
 }
 
 // side is a run's own figure.
-func side(f record.Finding, s scale) text {
+func side(f record.Finding, s Scale) Text {
 	switch f.Verdict {
 	case record.VerdictInvalid, record.VerdictBelowNoise:
-		return text{verdictWords(f.Verdict), styleDim}
+		return Text{verdictWords(f.Verdict), StyleDim}
 	}
 	s.Unit = strings.TrimSuffix(s.Unit, " a request") // the name says so
-	return text{S: s.value(f.Estimate)}
+	return Text{S: s.Value(f.Estimate)}
 }
 
 // changeWords is a change in percent: "+4% (-1 to +9)".
@@ -97,9 +97,9 @@ func changeWords(c analysis.Change) string {
 		return "–"
 	}
 	e, low, high := 100*c.ChangeRatio, 100*c.LowRatio, 100*c.HighRatio
-	d := min(decimals(e, low, high), 1)
+	d := min(Decimals(e, low, high), 1)
 	signed := func(v float64) string {
-		if s := fixed(v, d); v > 0 {
+		if s := Fixed(v, d); v > 0 {
 			return "+" + s
 		} else {
 			return s
@@ -111,9 +111,9 @@ func changeWords(c analysis.Change) string {
 // cellWords are a cell's levels: "both, 16 connections".
 func cellWords(cell record.Cell) string {
 	var parts []string
-	for _, factor := range keys(cell) {
+	for _, factor := range Keys(cell) {
 		level := cell[factor]
-		if !math.IsNaN(number(level)) {
+		if !math.IsNaN(Number(level)) {
 			level += " " + strings.ReplaceAll(factor, "_", " ")
 		}
 		parts = append(parts, level)

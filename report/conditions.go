@@ -12,30 +12,30 @@ const maxConditionRows = 12
 
 // conditionsTable has what the windows of a cell's trials had in common
 // beside their latency and cost: connections, and the machine's state.
-func conditionsTable(f record.Findings) table {
-	t := table{Title: "Connections, and the machine's state (medians of the trials)", Columns: factorColumns(f)}
+func conditionsTable(f record.Findings) Table {
+	t := Table{Title: "Connections, and the machine's state (medians of the trials)", Columns: FactorColumns(f)}
 	pods, states := false, false
 	for _, c := range f.Cells {
 		pods, states = pods || len(c.Connections) > 0, states || c.Pressure != nil
 	}
 	if pods {
-		t.Columns = append(t.Columns, column{"client pod", true, 3}, column{"server pod", true, 3}, column{"retransmitted", true, 1})
+		t.Columns = append(t.Columns, Column{"client pod", true, 3}, Column{"server pod", true, 3}, Column{"retransmitted", true, 1})
 	}
 	if states {
-		t.Columns = append(t.Columns, column{"CPUs busy", true, 4}, column{"tasks waited for one", true, 2}, column{"stolen", true, 2})
+		t.Columns = append(t.Columns, Column{"CPUs busy", true, 4}, Column{"tasks waited for one", true, 2}, Column{"stolen", true, 2})
 	}
 	if !pods && !states || len(f.Cells) > maxConditionRows {
 		return t
 	}
 	for _, c := range f.Cells {
-		row := factorTexts(f, c.Cell)
+		row := FactorTexts(f, c.Cell)
 		if pods {
 			row = append(row, connectionCells(c.Connections)...)
 		}
 		if p := c.Pressure; states && p != nil {
-			row = append(row, text{S: percent(p.BusyRatio)}, text{S: percent(p.CPUSomeRatio)}, text{S: percent(p.StealRatio)})
+			row = append(row, Text{S: Percent(p.BusyRatio)}, Text{S: Percent(p.CPUSomeRatio)}, Text{S: Percent(p.StealRatio)})
 		} else if states {
-			row = append(row, text{"–", styleDim}, text{"–", styleDim}, text{"–", styleDim})
+			row = append(row, Text{"–", StyleDim}, Text{"–", StyleDim}, Text{"–", StyleDim})
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -47,18 +47,18 @@ func conditionsTable(f record.Findings) table {
 
 // connectionCells are a pod's open connections, and both pods' segments that
 // were sent again.
-func connectionCells(pods map[string]record.Connections) []text {
+func connectionCells(pods map[string]record.Connections) []Text {
 	client, haveClient := pods[record.PartGenerator]
 	server, haveServer := pods[record.PartWorker]
-	open := func(c record.Connections, have bool) text {
+	open := func(c record.Connections, have bool) Text {
 		if !have {
-			return text{"–", styleDim}
+			return Text{"–", StyleDim}
 		}
-		return text{S: count(c.Established)}
+		return Text{S: Count(c.Established)}
 	}
-	again := text{"–", styleDim}
+	again := Text{"–", StyleDim}
 	if haveClient || haveServer {
-		again = text{S: strconv.FormatInt(client.Retransmitted+server.Retransmitted, 10)}
+		again = Text{S: strconv.FormatInt(client.Retransmitted+server.Retransmitted, 10)}
 	}
-	return []text{open(client, haveClient), open(server, haveServer), again}
+	return []Text{open(client, haveClient), open(server, haveServer), again}
 }

@@ -14,7 +14,7 @@ func TestConditions(t *testing.T) {
 		{Cell: record.Cell{"sidecars": "both"}},
 	}
 	f := record.Findings{Factors: []record.FactorLevels{{Factor: "sidecars", Levels: []string{"none", "both"}}}, Cells: cells}
-	texts := func(row []text) string {
+	texts := func(row []Text) string {
 		var out []string
 		for _, cell := range row {
 			out = append(out, cell.S)

@@ -88,7 +88,7 @@ func csvNumber(v float64) string {
 	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
-	if m := magnitude(v); m < 15 && m > -6 {
+	if m := Magnitude(v); m < 15 && m > -6 {
 		s := strconv.FormatFloat(v, 'f', max(0, 5-m), 64)
 		if strings.Contains(s, ".") {
 			s = strings.TrimRight(strings.TrimRight(s, "0"), ".")

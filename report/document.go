@@ -28,43 +28,43 @@ type fact struct{ Name, Text string }
 // section is a part of a report as it was drawn.
 type section struct {
 	Name   string  `json:"name"`
-	Tables []table `json:"tables"`
+	Tables []Table `json:"tables"`
 }
 
-// table is a table with a title and remarks under it.
-type table struct {
+// Table is a table with a title and remarks under it.
+type Table struct {
 	Title   string   `json:"title"`
-	Columns []column `json:"columns"`
-	Rows    [][]text `json:"rows"`
+	Columns []Column `json:"columns"`
+	Rows    [][]Text `json:"rows"`
 	Notes   []string `json:"notes,omitempty"`
 }
 
-// column is a table column. Keep orders columns by importance: when a table
+// Column is a table column. Keep orders columns by importance: when a table
 // is too wide, the columns with the lowest Keep above 0 go first; 0 is never
 // left out.
-type column struct {
+type Column struct {
 	Head  string `json:"head"`
 	Right bool   `json:"right,omitempty"`
 	Keep  int    `json:"-"`
 }
 
-// text is a table cell and how it should look where colour is wanted.
-type text struct {
+// Text is a table cell and how it should look where colour is wanted.
+type Text struct {
 	S     string
-	Style style
+	Style Style
 }
 
 // MarshalJSON writes what a cell says.
-func (t text) MarshalJSON() ([]byte, error) { return json.Marshal(t.S) }
+func (t Text) MarshalJSON() ([]byte, error) { return json.Marshal(t.S) }
 
-type style int
+type Style int
 
 const (
-	styleNone style = iota
-	styleGood
-	styleBad
-	styleDim
-	styleStrong
+	StyleNone Style = iota
+	StyleGood
+	StyleBad
+	StyleDim
+	StyleStrong
 )
 
 func (k Kind) document(f record.Findings) document {
@@ -108,10 +108,10 @@ func facts(f record.Findings) []fact {
 	}
 	add(&machine, "%s", m.CPUModel)
 	if m.CPUs > 0 {
-		machine = append(machine, plural(m.CPUs, "CPU"))
+		machine = append(machine, Plural(m.CPUs, "CPU"))
 	}
 	if m.MemoryBytes > 0 {
-		machine = append(machine, fixed(float64(m.MemoryBytes)/(1<<30), 0)+" GiB")
+		machine = append(machine, Fixed(float64(m.MemoryBytes)/(1<<30), 0)+" GiB")
 	}
 	add(&machine, "%s", m.OS)
 	add(&machine, "Linux %s", strings.TrimPrefix(m.Kernel, "Linux "))
@@ -124,7 +124,7 @@ func facts(f record.Findings) []fact {
 	add(&lab, "Kubernetes %s", m.Kubernetes)
 	add(&lab, "%s", m.ContainerRun)
 	if m.Nodes > 0 {
-		lab = append(lab, plural(m.Nodes, "node"))
+		lab = append(lab, Plural(m.Nodes, "node"))
 	}
 	var parts []string
 	for _, c := range f.Parts {
@@ -149,9 +149,9 @@ func facts(f record.Findings) []fact {
 
 // validityWords counts trials and says why some are not valid.
 func validityWords(v record.ValiditySummary) string {
-	s := fmt.Sprintf("%s of %s valid, in %s", count(v.Valid), plural(v.Trials, "trial"), plural(v.Blocks, "block"))
+	s := fmt.Sprintf("%s of %s valid, in %s", Count(v.Valid), Plural(v.Trials, "trial"), Plural(v.Blocks, "block"))
 	for _, r := range v.Reasons {
-		s += fmt.Sprintf("; %s failed in %s", strings.ReplaceAll(r.Check, "_", " "), plural(r.Trials, "trial"))
+		s += fmt.Sprintf("; %s failed in %s", strings.ReplaceAll(r.Check, "_", " "), Plural(r.Trials, "trial"))
 		if r.Example != "" {
 			s += " (" + r.Example + ")"
 		}
@@ -159,26 +159,26 @@ func validityWords(v record.ValiditySummary) string {
 	return s
 }
 
-// factorColumns are the columns that name a cell.
-func factorColumns(f record.Findings) []column {
+// FactorColumns are the columns that name a cell.
+func FactorColumns(f record.Findings) []Column {
 	if len(f.Factors) == 0 {
-		return []column{{Head: "cell"}}
+		return []Column{{Head: "cell"}}
 	}
-	var columns []column
+	var columns []Column
 	for _, factor := range f.Factors {
-		columns = append(columns, column{Head: strings.ReplaceAll(factor.Factor, "_", " "), Right: numbers(factor.Levels)})
+		columns = append(columns, Column{Head: strings.ReplaceAll(factor.Factor, "_", " "), Right: Numbers(factor.Levels)})
 	}
 	return columns
 }
 
-// factorTexts are a cell's levels in the order of factorColumns.
-func factorTexts(f record.Findings, cell record.Cell) []text {
+// FactorTexts are a cell's levels in the order of factorColumns.
+func FactorTexts(f record.Findings, cell record.Cell) []Text {
 	if len(f.Factors) == 0 {
-		return []text{{S: "all"}}
+		return []Text{{S: "all"}}
 	}
-	var row []text
+	var row []Text
 	for _, factor := range f.Factors {
-		row = append(row, text{S: cell[factor.Factor]})
+		row = append(row, Text{S: cell[factor.Factor]})
 	}
 	return row
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -174,4 +175,20 @@ func golden(t *testing.T, path string, got []byte) {
 	if !bytes.Equal(got, want) {
 		t.Errorf("differs from %s; if the change is wanted: make documents\n%s", path, firstDifference(string(got), string(want)))
 	}
+}
+
+var update = flag.Bool("update", false, "rewrite the golden files; review the difference")
+
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range g {
+		if i >= len(w) || g[i] != w[i] {
+			other := "(end)"
+			if i < len(w) {
+				other = w[i]
+			}
+			return "got  " + g[i] + "\nwant " + other
+		}
+	}
+	return "it is shorter"
 }

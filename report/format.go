@@ -13,10 +13,10 @@ import (
 // The rules of this file are also those of ui/web/src/format.ts; both are
 // tested against testdata/format.json.
 
-// scale says how a group of values of one unit is shown: divided by Div and
+// Scale says how a group of values of one unit is shown: divided by Div and
 // named Unit. All values of a table column share one scale, so that they can
 // be compared at a glance.
-type scale struct {
+type Scale struct {
 	Div  float64
 	Unit string
 }
@@ -24,11 +24,11 @@ type scale struct {
 // timeUnits maps the units of time in findings to microseconds.
 var timeUnits = map[string]float64{"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6}
 
-// scaleFor chooses the scale for values of a unit whose largest magnitude is
+// ScaleFor chooses the scale for values of a unit whose largest magnitude is
 // largest: times in µs below 0.2 ms, in ms below 10 s; bytes in kB, MB or GB;
 // ratios in percent; cores of which none is used whole in thousandths. A
 // "/request" suffix stays.
-func scaleFor(unit string, largest float64) scale {
+func ScaleFor(unit string, largest float64) Scale {
 	base, per, found := strings.Cut(unit, "/")
 	suffix := ""
 	if found {
@@ -40,33 +40,33 @@ func scaleFor(unit string, largest float64) scale {
 	if us, ok := timeUnits[base]; ok {
 		switch largest *= us; {
 		case largest < 200:
-			return scale{1 / us, "µs" + suffix}
+			return Scale{1 / us, "µs" + suffix}
 		case largest < 1e7:
-			return scale{1e3 / us, "ms" + suffix}
+			return Scale{1e3 / us, "ms" + suffix}
 		default:
-			return scale{1e6 / us, "s" + suffix}
+			return Scale{1e6 / us, "s" + suffix}
 		}
 	}
 	switch base {
 	case "bytes":
 		switch {
 		case largest < 1e6:
-			return scale{1e3, "kB" + suffix}
+			return Scale{1e3, "kB" + suffix}
 		case largest < 1e10:
-			return scale{1e6, "MB" + suffix}
+			return Scale{1e6, "MB" + suffix}
 		default:
-			return scale{1e9, "GB" + suffix}
+			return Scale{1e9, "GB" + suffix}
 		}
 	case "ratio":
-		return scale{0.01, "%"}
+		return Scale{0.01, "%"}
 	case "rps":
-		return scale{1, "requests/s"}
+		return Scale{1, "requests/s"}
 	case "cores":
 		if largest < 1 {
-			return scale{1e-3, "mCPU"}
+			return Scale{1e-3, "mCPU"}
 		}
 	}
-	return scale{1, unit}
+	return Scale{1, unit}
 }
 
 // inMicroseconds returns findings whose times are all in microseconds, so
@@ -110,8 +110,8 @@ func inMicroseconds(f record.Findings) record.Findings {
 	return f
 }
 
-// magnitude is the power of ten of v's first digit; 0 for 0.
-func magnitude(v float64) int {
+// Magnitude is the power of ten of v's first digit; 0 for 0.
+func Magnitude(v float64) int {
 	v = math.Abs(v)
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0
@@ -119,30 +119,30 @@ func magnitude(v float64) int {
 	return int(math.Floor(math.Log10(v)))
 }
 
-// decimals says how many digits after the point an estimate and its interval
+// Decimals says how many digits after the point an estimate and its interval
 // deserve, in shown units: one digit of the half width, two if it starts with
 // 1, and never more than four significant digits of the estimate.
-func decimals(estimate, low, high float64) int {
+func Decimals(estimate, low, high float64) int {
 	half := (high - low) / 2
-	most := 3 - magnitude(estimate)
+	most := 3 - Magnitude(estimate)
 	if !(half > 0) || math.IsInf(half, 0) {
-		return clamp(most-1, 0, 6)
+		return Clamp(most-1, 0, 6)
 	}
-	d := -magnitude(half)
+	d := -Magnitude(half)
 	if half*math.Pow10(d) < 2 {
 		d++
 	}
-	if biggest := 3 - magnitude(math.Max(math.Abs(low), math.Abs(high))); biggest < most {
+	if biggest := 3 - Magnitude(math.Max(math.Abs(low), math.Abs(high))); biggest < most {
 		most = biggest
 	}
-	return clamp(min(d, most), 0, 6)
+	return Clamp(min(d, most), 0, 6)
 }
 
-func clamp(v, low, high int) int { return max(low, min(v, high)) }
+func Clamp(v, low, high int) int { return max(low, min(v, high)) }
 
-// fixed formats v with d digits after the point, thousands grouped, and
+// Fixed formats v with d digits after the point, thousands grouped, and
 // never "-0".
-func fixed(v float64, d int) string {
+func Fixed(v float64, d int) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "?"
 	}
@@ -164,39 +164,39 @@ func fixed(v float64, d int) string {
 	return sign + whole + frac
 }
 
-// plain formats a value without interval with three significant digits,
+// Plain formats a value without interval with three significant digits,
 // without its unit.
-func (s scale) plain(v float64) string {
+func (s Scale) Plain(v float64) string {
 	v /= s.Div
 	if v == 0 {
 		return "0"
 	}
 	if s.counts() && v == math.Trunc(v) {
-		return fixed(v, 0)
+		return Fixed(v, 0)
 	}
-	return fixed(v, clamp(2-magnitude(v), 0, 6))
+	return Fixed(v, Clamp(2-Magnitude(v), 0, 6))
 }
 
-// value is plain with its unit.
-func (s scale) value(v float64) string { return join(s.plain(v), s.Unit) }
+// Value is plain with its unit.
+func (s Scale) Value(v float64) string { return Join(s.Plain(v), s.Unit) }
 
-// interval formats an estimate with its interval, without unit:
+// Interval formats an estimate with its interval, without unit:
 // "0.31 (0.28–0.34)".
-func (s scale) interval(estimate, low, high float64) string {
-	e, span := s.parts(estimate, low, high)
+func (s Scale) Interval(estimate, low, high float64) string {
+	e, span := s.Parts(estimate, low, high)
 	return e + " (" + span + ")"
 }
 
-// quantity is interval with the unit behind the estimate:
+// Quantity is interval with the unit behind the estimate:
 // "0.31 ms (0.28–0.34)".
-func (s scale) quantity(estimate, low, high float64) string {
-	e, span := s.parts(estimate, low, high)
-	return join(e, s.Unit) + " (" + span + ")"
+func (s Scale) Quantity(estimate, low, high float64) string {
+	e, span := s.Parts(estimate, low, high)
+	return Join(e, s.Unit) + " (" + span + ")"
 }
 
-func (s scale) parts(estimate, low, high float64) (e, span string) {
+func (s Scale) Parts(estimate, low, high float64) (e, span string) {
 	estimate, low, high = estimate/s.Div, low/s.Div, high/s.Div
-	d := decimals(estimate, low, high)
+	d := Decimals(estimate, low, high)
 	if s.counts() && low == high && estimate == math.Trunc(estimate) {
 		d = 0
 	}
@@ -204,20 +204,20 @@ func (s scale) parts(estimate, low, high float64) (e, span string) {
 	if low < 0 {
 		dash = " to "
 	}
-	if !oneValue(low, high) && fixed(low, d) == fixed(high, d) { // much narrower than the digits that are told
+	if !OneValue(low, high) && Fixed(low, d) == Fixed(high, d) { // much narrower than the digits that are told
 		half := math.Max(high-estimate, estimate-low)
-		return fixed(estimate, d), "to within " + fixed(half, clamp(-magnitude(half), 0, 9))
+		return Fixed(estimate, d), "to within " + Fixed(half, Clamp(-Magnitude(half), 0, 9))
 	}
-	return fixed(estimate, d), fixed(low, d) + dash + fixed(high, d)
+	return Fixed(estimate, d), Fixed(low, d) + dash + Fixed(high, d)
 }
 
 // counts says that values are numbers of things, which need no decimals to
 // show how exact they are.
-func (s scale) counts() bool {
+func (s Scale) counts() bool {
 	return finding.Counts(s.Unit)
 }
 
-func join(number, unit string) string {
+func Join(number, unit string) string {
 	switch unit {
 	case "":
 		return number
@@ -227,13 +227,13 @@ func join(number, unit string) string {
 	return number + " " + unit
 }
 
-// count formats a whole number with its thousands grouped.
-func count[T int | int64](n T) string { return fixed(float64(n), 0) }
+// Count formats a whole number with its thousands grouped.
+func Count[T int | int64](n T) string { return Fixed(float64(n), 0) }
 
-// plural is "1 block", "12 blocks".
-func plural[T int | int64](n T, noun string) string {
+// Plural is "1 block", "12 blocks".
+func Plural[T int | int64](n T, noun string) string {
 	if n == 1 {
-		return count(n) + " " + noun
+		return Count(n) + " " + noun
 	}
-	return count(n) + " " + noun + "s"
+	return Count(n) + " " + noun + "s"
 }

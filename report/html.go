@@ -28,8 +28,16 @@ type ProfilePage struct {
 	Profiles []profile.View `json:"profiles"`
 }
 
-// newPage makes the page's document from findings as a run has them.
-func (k Kind) newPage(f record.Findings) Page {
+// Page makes the page's document from findings as a run has them.
+func (kinds Kinds) Page(f record.Findings) (Page, error) {
+	k, err := kinds.of(f)
+	if err != nil {
+		return Page{}, err
+	}
+	return k.page(f), nil
+}
+
+func (k Kind) page(f record.Findings) Page {
 	f = inMicroseconds(f)
 	page := Page{Answers: k.answers(f), Warnings: k.warnings(f), Profiles: f.Profiles}
 	f.Profiles = nil // once is enough
@@ -39,7 +47,7 @@ func (k Kind) newPage(f record.Findings) Page {
 
 // renderHTML writes one file with the page and its data in it.
 func (k Kind) renderHTML(w io.Writer, f record.Findings) error {
-	return writePage(w, k.newPage(f))
+	return writePage(w, k.page(f))
 }
 
 // WriteProfilePage writes one HTML file with flame graphs.

@@ -21,6 +21,8 @@ type Kind struct {
 	Answers func(f record.Findings) []string
 	// Values are a cell's own figures, beside its findings.
 	Values func(c record.CellSummary) []Value
+	// Told says that tables tell what a finding warns of; nil for none.
+	Told func(x record.Finding) bool
 	// Verdict is what a cell came to and what was expected of it, "" for a
 	// cell without any; nil where no cell has one.
 	Verdict func(c record.CellSummary) (found, expected string)
@@ -34,18 +36,18 @@ type Section struct {
 	// Name is what definitions of findings call it; see [finding.Def].
 	Name string
 	// Tables are what it shows; those without rows are left out.
-	Tables func(f record.Findings) []table
+	Tables func(f record.Findings) []Table
 	// Answers are sentences for the head of a report; nil for none.
 	Answers func(f record.Findings) []string
 }
 
-// one makes a section of one table.
-func one(name string, draw func(f record.Findings) table) Section {
-	return Section{Name: name, Tables: func(f record.Findings) []table { return []table{draw(f)} }}
+// One makes a section of one table.
+func One(name string, draw func(f record.Findings) Table) Section {
+	return Section{Name: name, Tables: func(f record.Findings) []Table { return []Table{draw(f)} }}
 }
 
-// answering is a section that also has sentences for the head of a report.
-func (s Section) answering(answers func(f record.Findings) []string) Section {
+// Answering is a section that also has sentences for the head of a report.
+func (s Section) Answering(answers func(f record.Findings) []string) Section {
 	s.Answers = answers
 	return s
 }
@@ -80,7 +82,7 @@ func (kinds Kinds) of(f record.Findings) (Kind, error) {
 
 func (k Kind) answers(f record.Findings) []string {
 	if f.Validity.Valid == 0 {
-		return []string{fmt.Sprintf("No answer: none of %s is valid.", plural(f.Validity.Trials, "trial"))}
+		return []string{fmt.Sprintf("No answer: none of %s is valid.", Plural(f.Validity.Trials, "trial"))}
 	}
 	out := k.Answers(f)
 	for _, s := range k.Sections {
@@ -107,10 +109,10 @@ func (k Kind) words(name string) string {
 	return findingWords(d, name)
 }
 
-// unless leaves a section out where a table has rows that tell the same.
-func (s Section) unless(told func(f record.Findings) table) Section {
+// Unless leaves a section out where a table has rows that tell the same.
+func (s Section) Unless(told func(f record.Findings) Table) Section {
 	all := s.Tables
-	s.Tables = func(f record.Findings) []table {
+	s.Tables = func(f record.Findings) []Table {
 		if len(told(f).Rows) > 0 {
 			return nil
 		}
@@ -118,6 +120,3 @@ func (s Section) unless(told func(f record.Findings) table) Section {
 	}
 	return s
 }
-
-// All are the kinds of study that there are.
-func All() Kinds { return Kinds{controlKind(), scenarioKind(), dataKind()} }

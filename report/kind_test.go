@@ -1,90 +1,23 @@
 package report
 
 import (
-	"cmp"
-	"io"
-	"slices"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/finding"
-	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
-// What a definition says a section shows, a section of that name does; and no
-// two sections of a report have one name.
-func TestFindingsHaveSections(t *testing.T) {
-	for i, k := range All() {
-		var names []string
-		for _, s := range k.Sections {
-			if s.Name == "" || s.Tables == nil || slices.Contains(names, s.Name) {
-				t.Errorf("kind %d: section %q has no name or draws nothing, or is there twice", i, s.Name)
-			}
-			names = append(names, s.Name)
-		}
-		for _, d := range k.Findings.All() {
-			if d.Section != "" && !slices.Contains(names, d.Section) {
-				t.Errorf("kind %d: %s is to be shown in %q, which is no section", i, d.Name, d.Section)
-			}
-			if d.Compared && d.Differences != "" && !slices.Contains(names, d.Differences) {
-				t.Errorf("kind %d: differences of %s are to be shown in %q, which is no section", i, d.Name, d.Differences)
-			}
-		}
-	}
-}
-
-// A name means the same in every kind, so that comparisons can name a finding
-// without knowing of which kind it is.
-func TestFindingsOfOneNameHaveOneName(t *testing.T) {
-	words := map[string]string{}
-	for _, k := range All() {
-		for _, d := range k.Findings.All() {
-			says := k.words(d.Name)
-			if said, ok := words[d.Name]; ok && said != says {
-				t.Errorf("%s is %q and %q", d.Name, said, says)
-			}
-			words[d.Name] = says
-		}
-	}
-}
-
 func TestWordsOfFindings(t *testing.T) {
+	kinds := Kinds{{Findings: study.ControlPlane.Findings()}, {Findings: study.Resilience.Findings()}, {Findings: study.DataPlane.Findings()}}
 	for name, want := range map[string]string{
 		"latency_p999_overhead": "latency p99.9 overhead", "cpu_client_proxy_per_request": "CPU client proxy per request",
 		"istiod_cpu_per_change": "istiod CPU a change", "error_share": "share of requests that failed", "unheard_of": "unheard of",
 	} {
-		if got := All().words(name); got != want {
+		if got := kinds.words(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if got := dataKind().measureWords("latency_p999" + finding.Overhead); got != "to the p99.9 latency" {
+	if got := kinds[2].MeasureWords("latency_p999" + finding.Overhead); got != "to the p99.9 latency" {
 		t.Errorf("got %q", got)
 	}
-}
-
-// answersOf are those of findings of any kind; those made by hand are of the
-// data plane if they do not say.
-func answersOf(f record.Findings) []string {
-	f.Kind = cmp.Or(f.Kind, record.KindDataPlane)
-	k, err := All().of(f)
-	if err != nil {
-		panic(err)
-	}
-	return k.answers(inMicroseconds(f))
-}
-
-func TestUnknownKind(t *testing.T) {
-	err := All().Render(io.Discard, record.Findings{Run: "r", Kind: "of another time"}, "text", Options{})
-	if err == nil || err.Error() != `findings of run r are of kind "of another time", which this program does not know` {
-		t.Errorf("got %v", err)
-	}
-}
-
-// pageOf is the page's document of findings of any kind.
-func pageOf(t *testing.T, f record.Findings) Page {
-	t.Helper()
-	k, err := All().of(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k.newPage(f)
 }

@@ -49,7 +49,7 @@ func renderMarkdown(w io.Writer, d document) error {
 	return err
 }
 
-func markdownTable(b *strings.Builder, t table) {
+func markdownTable(b *strings.Builder, t Table) {
 	var head, rule []string
 	for _, c := range t.Columns {
 		head = append(head, markdown(c.Head))

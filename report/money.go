@@ -10,14 +10,14 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// moneyTable has what a stated mesh's proxies would cost, a row a cell.
-func moneyTable(f record.Findings) table {
+// MoneyTable has what a stated mesh's proxies would cost, a row a cell.
+func MoneyTable(f record.Findings) Table {
 	names := []string{"money_cores", "money_cpu", "money_memory", "money_month", "money_month_overhead", "money_cpu_fit"}
 	heads := []string{"cores", "CPU", "memory", "in all", "against baseline", "CPU, from idle cost and slope"}
-	t := table{Title: "What the proxies of a stated mesh would cost a month", Columns: factorColumns(f)}
+	t := Table{Title: "What the proxies of a stated mesh would cost a month", Columns: FactorColumns(f)}
 	var found []map[string]record.Finding
 	for i, name := range names {
-		by := named(f, name)
+		by := Named(f, name)
 		for key, finding := range by {
 			if finding.Verdict == record.VerdictInvalid {
 				delete(by, key)
@@ -34,24 +34,24 @@ func moneyTable(f record.Findings) table {
 			}
 			break
 		}
-		t.Columns = append(t.Columns, column{head, true, 9 - i})
+		t.Columns = append(t.Columns, Column{head, true, 9 - i})
 	}
 	if len(found) == 0 {
-		return table{}
+		return Table{}
 	}
 	for _, c := range f.Cells {
-		row, any := factorTexts(f, c.Cell), false
+		row, any := FactorTexts(f, c.Cell), false
 		for _, by := range found {
 			finding, ok := by[c.Cell.Key()]
 			if !ok {
-				finding, ok = by[withoutRate(c.Cell).Key()] // a fit over rates
+				finding, ok = by[WithoutRate(c.Cell).Key()] // a fit over rates
 			}
 			if !ok {
-				row = append(row, text{"–", styleDim})
+				row = append(row, Text{"–", StyleDim})
 				continue
 			}
 			any = any || finding.Estimate != 0
-			row = append(row, text{S: wholeInterval(finding)})
+			row = append(row, Text{S: WholeInterval(finding)})
 		}
 		if any {
 			t.Rows = append(t.Rows, row)
@@ -63,8 +63,8 @@ func moneyTable(f record.Findings) table {
 	return t
 }
 
-// named are the findings of a name by their cell, compared or not.
-func named(f record.Findings, name string) map[string]record.Finding {
+// Named are the findings of a name by their cell, compared or not.
+func Named(f record.Findings, name string) map[string]record.Finding {
 	out := map[string]record.Finding{}
 	for _, finding := range f.Findings {
 		if finding.Name == name {
@@ -84,7 +84,7 @@ func onlyZero(by map[string]record.Finding) []string {
 	return out
 }
 
-func withoutRate(cell record.Cell) record.Cell {
+func WithoutRate(cell record.Cell) record.Cell {
 	out := cell.With(nil)
 	delete(out, "rate")
 	return out
@@ -93,10 +93,10 @@ func withoutRate(cell record.Cell) record.Cell {
 // monthWords are a unit of money in a sentence: "USD a month".
 func monthWords(unit string) string { return strings.Replace(unit, "/", " a ", 1) }
 
-// wholeInterval writes money and cores, of which fractions say nothing.
-func wholeInterval(x record.Finding) string {
+// WholeInterval writes money and cores, of which fractions say nothing.
+func WholeInterval(x record.Finding) string {
 	if math.Abs(x.Estimate) < 100 {
-		return scale{1, ""}.interval(x.Estimate, x.Low, x.High)
+		return Scale{1, ""}.Interval(x.Estimate, x.Low, x.High)
 	}
 	dash := "–"
 	if x.Low < 0 {
@@ -107,17 +107,17 @@ func wholeInterval(x record.Finding) string {
 
 // rounded writes v in three figures of the largest of x.
 func rounded(v float64, x record.Finding) string {
-	unit := math.Pow10(max(0, magnitude(math.Max(math.Abs(x.Low), math.Abs(x.High)))-2))
-	return fixed(math.Round(v/unit)*unit, 0)
+	unit := math.Pow10(max(0, Magnitude(math.Max(math.Abs(x.Low), math.Abs(x.High)))-2))
+	return Fixed(math.Round(v/unit)*unit, 0)
 }
 
 // toldCosts is of how many cells the answers tell the cost: of more only the
 // most expensive one.
 const toldCosts = 3
 
-// moneyAnswers says what a few cells cost, or the most expensive of many, and
+// MoneyAnswers says what a few cells cost, or the most expensive of many, and
 // the largest saving that a cell shows against its baseline.
-func moneyAnswers(f record.Findings) []string {
+func MoneyAnswers(f record.Findings) []string {
 	var out []string
 	var costs []record.Finding
 	saves := record.Finding{}
@@ -143,15 +143,15 @@ func moneyAnswers(f record.Findings) []string {
 	}
 	var each []string
 	for _, x := range costs {
-		each = append(each, fmt.Sprintf("%s %s%s", wholeInterval(x), monthWords(x.Unit), label(x.Cell)))
+		each = append(each, fmt.Sprintf("%s %s%s", WholeInterval(x), monthWords(x.Unit), label(x.Cell)))
 	}
 	if len(each) > 0 {
-		out = append(out, fmt.Sprintf("The proxies of a mesh with %s would cost %s.", f.Money, sequence(each)))
+		out = append(out, fmt.Sprintf("The proxies of a mesh with %s would cost %s.", f.Money, Sequence(each)))
 	}
 	if saves.Estimate < 0 {
 		saved := saves
 		saved.Estimate, saved.Low, saved.High = -saves.Estimate, -saves.High, -saves.Low
-		out = append(out, fmt.Sprintf("The cheapest%s saves %s %s of that.", label(saves.Cell), wholeInterval(saved), monthWords(saves.Unit)))
+		out = append(out, fmt.Sprintf("The cheapest%s saves %s %s of that.", label(saves.Cell), WholeInterval(saved), monthWords(saves.Unit)))
 	}
 	return out
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// subject names what is compared with the baseline, and says whether the
+// Subject names what is compared with the baseline, and says whether the
 // name is a plural.
-func subject(finding record.Finding) (name string, many bool) {
+func Subject(finding record.Finding) (name string, many bool) {
 	var parts []string
-	for _, factor := range keys(finding.Cell) {
+	for _, factor := range Keys(finding.Cell) {
 		level := finding.Cell[factor]
 		if finding.Against[factor] == level {
 			continue
@@ -33,11 +33,11 @@ func subject(finding record.Finding) (name string, many bool) {
 		parts = append(parts, strings.ReplaceAll(factor, "_", " ")+" "+level)
 	}
 	many = many || len(parts) > 1
-	return upperFirst(strings.Join(parts, " and ")), many
+	return UpperFirst(strings.Join(parts, " and ")), many
 }
 
-// factorWords puts a factor's level in words: "at 16 connections".
-func factorWords(factor, level string) string {
+// FactorWords puts a factor's level in words: "at 16 connections".
+func FactorWords(factor, level string) string {
 	switch factor {
 	case "connections":
 		if level == "1" {
@@ -48,8 +48,8 @@ func factorWords(factor, level string) string {
 		if level == "max" {
 			return "as fast as possible"
 		}
-		if n := number(level); !math.IsNaN(n) {
-			level = count(int64(n))
+		if n := Number(level); !math.IsNaN(n) {
+			level = Count(int64(n))
 		}
 		return "at " + level + " requests a second"
 	case "arrival":
@@ -64,9 +64,9 @@ func factorWords(factor, level string) string {
 	return "with " + strings.ReplaceAll(factor, "_", " ") + " " + level
 }
 
-// measureWords says what a finding of a kind measures: "to the median
+// MeasureWords says what a finding of a kind measures: "to the median
 // latency".
-func (k Kind) measureWords(name string) string {
+func (k Kind) MeasureWords(name string) string {
 	name = strings.TrimSuffix(name, finding.Overhead)
 	if d, ok := k.Findings.Find(name); ok && d.Phrase != "" {
 		return "to " + d.Phrase
@@ -86,8 +86,8 @@ func findingWords(d finding.Def, name string) string {
 	return name
 }
 
-// partWords names a part of a trial.
-func partWords(part string) string {
+// PartWords names a part of a trial.
+func PartWords(part string) string {
 	switch part {
 	case record.PartClientProxy:
 		return "client's proxy"
@@ -116,9 +116,9 @@ func verdictWords(verdict string) string {
 	return verdict
 }
 
-// noiseOf finds the noise floor that a finding was judged by: that of its
+// NoiseOf finds the noise floor that a finding was judged by: that of its
 // measure in its baseline cell, or else the largest of its measure.
-func noiseOf(f record.Findings, finding record.Finding) (record.NoiseFloor, bool) {
+func NoiseOf(f record.Findings, finding record.Finding) (record.NoiseFloor, bool) {
 	measure := strings.TrimSuffix(finding.Name, "_overhead")
 	var best record.NoiseFloor
 	ok := false
@@ -136,12 +136,12 @@ func noiseOf(f record.Findings, finding record.Finding) (record.NoiseFloor, bool
 	return best, ok
 }
 
-func scaleOf(finding record.Finding) scale {
-	return scaleFor(finding.Unit, math.Max(math.Abs(finding.Estimate), math.Max(math.Abs(finding.Low), math.Abs(finding.High))))
+func ScaleOf(finding record.Finding) Scale {
+	return ScaleFor(finding.Unit, math.Max(math.Abs(finding.Estimate), math.Max(math.Abs(finding.Low), math.Abs(finding.High))))
 }
 
-// pick is the part of a cell that the factors name.
-func pick(cell record.Cell, factors []string) record.Cell {
+// Pick is the part of a cell that the factors name.
+func Pick(cell record.Cell, factors []string) record.Cell {
 	out := record.Cell{}
 	for _, factor := range factors {
 		if level, ok := cell[factor]; ok {
@@ -151,8 +151,8 @@ func pick(cell record.Cell, factors []string) record.Cell {
 	return out
 }
 
-// keys are a cell's factors, sorted.
-func keys(cell record.Cell) []string {
+// Keys are a cell's factors, sorted.
+func Keys(cell record.Cell) []string {
 	out := make([]string, 0, len(cell))
 	for factor := range cell {
 		out = append(out, factor)
@@ -161,8 +161,8 @@ func keys(cell record.Cell) []string {
 	return out
 }
 
-// number parses a level; NaN if it is none.
-func number(level string) float64 {
+// Number parses a level; NaN if it is none.
+func Number(level string) float64 {
 	v, err := strconv.ParseFloat(level, 64)
 	if err != nil || math.IsInf(v, 0) {
 		return math.NaN()
@@ -170,24 +170,24 @@ func number(level string) float64 {
 	return v
 }
 
-// numbers says whether every level is a number.
-func numbers(levels []string) bool {
+// Numbers says whether every level is a number.
+func Numbers(levels []string) bool {
 	for _, level := range levels {
-		if math.IsNaN(number(level)) {
+		if math.IsNaN(Number(level)) {
 			return false
 		}
 	}
 	return len(levels) > 0
 }
 
-func percent(ratio float64) string {
+func Percent(ratio float64) string {
 	if math.IsNaN(ratio) || math.IsInf(ratio, 0) {
 		return "?"
 	}
-	return fixed(100*ratio, 0) + "%"
+	return Fixed(100*ratio, 0) + "%"
 }
 
-func upperFirst(s string) string {
+func UpperFirst(s string) string {
 	if s == "" {
 		return s
 	}
@@ -195,7 +195,7 @@ func upperFirst(s string) string {
 	return strings.ToUpper(string(r[0])) + string(r[1:])
 }
 
-func lowerFirst(s string) string {
+func LowerFirst(s string) string {
 	if s == "" {
 		return s
 	}
@@ -203,8 +203,8 @@ func lowerFirst(s string) string {
 	return strings.ToLower(string(r[0])) + string(r[1:])
 }
 
-// sequence joins words: "a", "a and b", "a, b and c".
-func sequence(words []string) string {
+// Sequence joins words: "a", "a and b", "a, b and c".
+func Sequence(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
 	}

@@ -19,15 +19,15 @@ func RenderProfile(w io.Writer, s profile.Summary, top int, opt Options) error {
 	}
 	opt.Width = max(opt.Width, 40)
 	t := &textWriter{opt: opt}
-	title := s.Title + ": " + profileSum(s) + " in " + plural(s.Samples, "sample")
+	title := s.Title + ": " + profileSum(s) + " in " + Plural(s.Samples, "sample")
 	if s.SpanS >= 0.1 {
-		title += fmt.Sprintf(" over %s s", fixed(s.SpanS, 1))
+		title += fmt.Sprintf(" over %s s", Fixed(s.SpanS, 1))
 	}
-	t.line(t.paint(styleStrong, title))
+	t.line(t.paint(StyleStrong, title))
 	if !s.Enough {
-		t.wrap("", fmt.Sprintf("Names of functions are missing: %s of the time in user space has one. What follows goes by modules and by the kernel's functions; functions of the program are not told.", sharePercent(s.Trust)))
+		t.wrap("", fmt.Sprintf("Names of functions are missing: %s of the time in user space has one. What follows goes by modules and by the kernel's functions; functions of the program are not told.", SharePercent(s.Trust)))
 	}
-	tables := []table{profileBinaries(s), profileThreads(s), profileCentres(s, top), profileFilters(s)}
+	tables := []Table{profileBinaries(s), profileThreads(s), ProfileCentres(s, top), ProfileFilters(s)}
 	tables = append(tables, profileDiff(s, top), profileFunctions(s, "Functions that cost most themselves", slices.DeleteFunc(slices.Clone(s.Self), func(c record.ProfileCost) bool { return c.Flat == 0 }), top))
 	if s.Enough {
 		tables = append(tables, profileFunctions(s, "Functions that cost most with all that they call", s.Cumulative, top))
@@ -50,39 +50,39 @@ func profileSum(s profile.Summary) string {
 	switch s.Unit {
 	case profile.UnitNanoseconds:
 		if s.Kind == profile.KindCPU {
-			return scaleFor("ns", total).value(total) + " of CPU"
+			return ScaleFor("ns", total).Value(total) + " of CPU"
 		}
-		return scaleFor("ns", total).value(total)
+		return ScaleFor("ns", total).Value(total)
 	case "bytes":
-		return scaleFor("bytes", total).value(total)
+		return ScaleFor("bytes", total).Value(total)
 	case profile.UnitSamples, "count":
 		return "taken"
 	}
-	return count(s.Total) + " " + s.Unit
+	return Count(s.Total) + " " + s.Unit
 }
 
-// sharePercent writes a share with a decimal where it is small.
-func sharePercent(v float64) string {
+// SharePercent writes a share with a decimal where it is small.
+func SharePercent(v float64) string {
 	if v != 0 && v < 0.0995 {
-		return fixed(100*v, 1) + "%"
+		return Fixed(100*v, 1) + "%"
 	}
-	return fixed(100*v, 0) + "%"
+	return Fixed(100*v, 0) + "%"
 }
 
-// shareInterval writes a share with its interval.
-func shareInterval(share, low, high float64) string {
-	return scaleFor("ratio", 1).interval(share, low, high) + "%"
+// ShareInterval writes a share with its interval.
+func ShareInterval(share, low, high float64) string {
+	return ScaleFor("ratio", 1).Interval(share, low, high) + "%"
 }
 
-func profileBinaries(s profile.Summary) table {
-	t := table{Title: "Where the names come from", Columns: []column{{"binary", false, 0}, {"of all", true, 0}, {"named", true, 0}, {"its file holds", false, 3}, {"build id", false, 1}}}
+func profileBinaries(s profile.Summary) Table {
+	t := Table{Title: "Where the names come from", Columns: []Column{{"binary", false, 0}, {"of all", true, 0}, {"named", true, 0}, {"its file holds", false, 3}, {"build id", false, 1}}}
 	for _, b := range s.Binaries {
 		if float64(b.Weight) < 0.005*float64(s.Total) {
 			continue
 		}
-		named := text{S: sharePercent(b.Resolved)}
+		named := Text{S: SharePercent(b.Resolved)}
 		if b.Resolved < profile.TrustedShare {
-			named.Style = styleBad
+			named.Style = StyleBad
 		}
 		holds := b.Type
 		if holds == "" {
@@ -92,7 +92,7 @@ func profileBinaries(s profile.Summary) table {
 		if id == "" {
 			id = "–"
 		}
-		t.Rows = append(t.Rows, []text{{S: b.Path}, {S: sharePercent(float64(b.Weight) / float64(max(s.Total, 1)))}, named, {S: holds}, {S: id[:min(len(id), 16)]}})
+		t.Rows = append(t.Rows, []Text{{S: b.Path}, {S: SharePercent(float64(b.Weight) / float64(max(s.Total, 1)))}, named, {S: holds}, {S: id[:min(len(id), 16)]}})
 		if b.Why != "" {
 			t.Notes = append(t.Notes, path.Base(b.Path)+": "+b.Why+".")
 		}
@@ -100,8 +100,8 @@ func profileBinaries(s profile.Summary) table {
 	return t
 }
 
-func profileThreads(s profile.Summary) table {
-	t := table{Title: "By thread", Columns: []column{{"thread", false, 0}, {"threads", true, 1}, {"of all", true, 0}, {"of it in the kernel", true, 2}}}
+func profileThreads(s profile.Summary) Table {
+	t := Table{Title: "By thread", Columns: []Column{{"thread", false, 0}, {"threads", true, 1}, {"of all", true, 0}, {"of it in the kernel", true, 2}}}
 	if len(s.Threads) < 2 && (len(s.Threads) == 0 || s.Threads[0].Name == "") {
 		return t
 	}
@@ -115,7 +115,7 @@ func profileThreads(s profile.Summary) table {
 		if name == "" {
 			name = "?"
 		}
-		t.Rows = append(t.Rows, []text{{S: name}, {S: count(c.Threads)}, {S: sharePercent(c.Share)}, {S: sharePercent(float64(c.Kernel) / float64(max(c.Weight, 1)))}})
+		t.Rows = append(t.Rows, []Text{{S: name}, {S: Count(c.Threads)}, {S: SharePercent(c.Share)}, {S: SharePercent(float64(c.Kernel) / float64(max(c.Weight, 1)))}})
 	}
 	if rest > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("%d more names of threads have less than 0.1%% each.", rest))
@@ -123,22 +123,22 @@ func profileThreads(s profile.Summary) table {
 	return t
 }
 
-// profileCentres has where the time went. Without names it has little to tell
+// ProfileCentres has where the time went. Without names it has little to tell
 // but the kernel.
-func profileCentres(s profile.Summary, top int) table {
-	t := table{Title: "Cost centres", Columns: []column{{"group", false, 0}, {"centre", false, 0}, {"of all (95% interval)", true, 0}, {"in the kernel for it", true, 2}, {"in its stacks", true, 1}}}
+func ProfileCentres(s profile.Summary, top int) Table {
+	t := Table{Title: "Cost centres", Columns: []Column{{"group", false, 0}, {"centre", false, 0}, {"of all (95% interval)", true, 0}, {"in the kernel for it", true, 2}, {"in its stacks", true, 1}}}
 	if s.Kind != profile.KindCPU {
-		return table{}
+		return Table{}
 	}
 	for i, c := range s.Costs.Centres {
 		if c.Weight == 0 && c.Kernel == 0 || top > 0 && i >= top {
 			continue
 		}
-		kernel := text{"–", styleDim}
+		kernel := Text{"–", StyleDim}
 		if c.Kernel > 0 {
-			kernel = text{S: sharePercent(float64(c.Kernel) / float64(s.Costs.Total))}
+			kernel = Text{S: SharePercent(float64(c.Kernel) / float64(s.Costs.Total))}
 		}
-		t.Rows = append(t.Rows, []text{{S: c.Group}, {S: c.Name}, {S: shareInterval(c.Share, c.Low, c.High)}, kernel, {S: sharePercent(float64(c.Within) / float64(max(s.Costs.Total, 1)))}})
+		t.Rows = append(t.Rows, []Text{{S: c.Group}, {S: c.Name}, {S: ShareInterval(c.Share, c.Low, c.High)}, kernel, {S: SharePercent(float64(c.Within) / float64(max(s.Costs.Total, 1)))}})
 	}
 	if left := len(s.Costs.Centres) - len(t.Rows); left > 0 && len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("%d more are not shown; --top 0 or --format json has them.", left))
@@ -147,29 +147,29 @@ func profileCentres(s profile.Summary, top int) table {
 	return t
 }
 
-func profileFilters(s profile.Summary) table {
-	t := table{Title: "Filters of the configuration", Columns: []column{{"filter", false, 0}, {"kind", false, 2}, {"of all (95% interval)", true, 0}, {"in its stacks", true, 1}, {"chains", true, 1}}}
+func ProfileFilters(s profile.Summary) Table {
+	t := Table{Title: "Filters of the configuration", Columns: []Column{{"filter", false, 0}, {"kind", false, 2}, {"of all (95% interval)", true, 0}, {"in its stacks", true, 1}, {"chains", true, 1}}}
 	shared := false
 	for _, f := range s.Costs.Filters {
 		name := f.Name
 		if f.Plugin != "" && f.Plugin != f.Name {
 			name += " (" + f.Plugin + ")"
 		}
-		row := []text{{S: name}, {S: f.Group}}
+		row := []Text{{S: name}, {S: f.Group}}
 		switch {
 		case !s.Enough:
-			row = append(row, text{"no names", styleDim}, text{})
+			row = append(row, Text{"no names", StyleDim}, Text{})
 		case !f.Seen:
-			row = append(row, text{"never seen", styleDim}, text{})
+			row = append(row, Text{"never seen", StyleDim}, Text{})
 		default:
-			value := shareInterval(f.Share, f.Low, f.High)
+			value := ShareInterval(f.Share, f.Low, f.High)
 			if f.Shared {
 				value += " *"
 				shared = true
 			}
-			row = append(row, text{S: value}, text{S: sharePercent(f.Within)})
+			row = append(row, Text{S: value}, Text{S: SharePercent(f.Within)})
 		}
-		t.Rows = append(t.Rows, append(row, text{S: count(f.Places)}))
+		t.Rows = append(t.Rows, append(row, Text{S: Count(f.Places)}))
 	}
 	if shared {
 		t.Notes = append(t.Notes, "* of all filters of this kind together: they have the same functions.")
@@ -178,10 +178,10 @@ func profileFilters(s profile.Summary) table {
 }
 
 // profileDiff has the paths whose own share changed most.
-func profileDiff(s profile.Summary, top int) table {
-	t := table{Title: "What changed most, in points of all", Columns: []column{{"function", false, 0}, {"itself (95% interval)", true, 0}, {"with calls", true, 2}, {"before", true, 1}, {"after", true, 1}, {"", false, 0}}}
+func profileDiff(s profile.Summary, top int) Table {
+	t := Table{Title: "What changed most, in points of all", Columns: []Column{{"function", false, 0}, {"itself (95% interval)", true, 0}, {"with calls", true, 2}, {"before", true, 1}, {"after", true, 1}, {"", false, 0}}}
 	if s.Against == nil {
-		return table{}
+		return Table{}
 	}
 	for _, d := range s.Against.Paths {
 		if top > 0 && len(t.Rows) >= top {
@@ -197,32 +197,32 @@ func profileDiff(s profile.Summary, top int) table {
 		case d.New:
 			word = "new"
 		}
-		t.Rows = append(t.Rows, []text{{S: d.Frames[len(d.Frames)-1].Label()}, {S: points(d.Self, d.SelfLow, d.SelfHigh)}, {S: points(d.Delta, d.Low, d.High)}, {S: sharePercent(d.Before)}, {S: sharePercent(d.After)}, {S: word}})
+		t.Rows = append(t.Rows, []Text{{S: d.Frames[len(d.Frames)-1].Label()}, {S: points(d.Self, d.SelfLow, d.SelfHigh)}, {S: points(d.Delta, d.Low, d.High)}, {S: SharePercent(d.Before)}, {S: SharePercent(d.After)}, {S: word}})
 	}
 	if len(t.Rows) == 0 {
-		t.Rows = append(t.Rows, []text{{S: "nothing that is told apart from chance"}})
+		t.Rows = append(t.Rows, []Text{{S: "nothing that is told apart from chance"}})
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("Shares of %s before and %s after. %s; for each path by itself, so that of a hundred that did not change some five seem to.", plural(s.Against.Before.Samples, "sample"), plural(s.Against.After.Samples, "sample"), s.Against.Method))
+	t.Notes = append(t.Notes, fmt.Sprintf("Shares of %s before and %s after. %s; for each path by itself, so that of a hundred that did not change some five seem to.", Plural(s.Against.Before.Samples, "sample"), Plural(s.Against.After.Samples, "sample"), s.Against.Method))
 	t.Notes = append(t.Notes, s.Against.Warnings...)
 	return t
 }
 
 // points writes a difference of shares in percentage points.
 func points(delta, low, high float64) string {
-	out := scale{Div: 0.01}.interval(delta, low, high)
+	out := Scale{Div: 0.01}.Interval(delta, low, high)
 	if delta > 0 {
 		out = "+" + out
 	}
 	return out
 }
 
-func profileFunctions(s profile.Summary, title string, costs []record.ProfileCost, top int) table {
-	t := table{Title: title, Columns: []column{{"itself", true, 0}, {"with calls", true, 0}, {"function", false, 0}}}
+func profileFunctions(s profile.Summary, title string, costs []record.ProfileCost, top int) Table {
+	t := Table{Title: title, Columns: []Column{{"itself", true, 0}, {"with calls", true, 0}, {"function", false, 0}}}
 	for i, c := range costs {
 		if top > 0 && i >= top {
 			break
 		}
-		t.Rows = append(t.Rows, []text{{S: sharePercent(float64(c.Flat) / float64(max(s.Total, 1)))}, {S: sharePercent(float64(c.Cumulative) / float64(max(s.Total, 1)))}, {S: strings.TrimSpace(c.Function)}})
+		t.Rows = append(t.Rows, []Text{{S: SharePercent(float64(c.Flat) / float64(max(s.Total, 1)))}, {S: SharePercent(float64(c.Cumulative) / float64(max(s.Total, 1)))}, {S: strings.TrimSpace(c.Function)}})
 	}
 	return t
 }

@@ -19,15 +19,15 @@ func RenderScope(w io.Writer, r scope.Report, top int, opt Options) error {
 	}
 	opt.Width = max(opt.Width, 40)
 	t := &textWriter{opt: opt}
-	title := "Configuration of " + plural(len(r.Proxies), "proxy")
+	title := "Configuration of " + Plural(len(r.Proxies), "proxy")
 	if len(r.Proxies) != 1 {
-		title = "Configuration of " + count(len(r.Proxies)) + " proxies"
+		title = "Configuration of " + Count(len(r.Proxies)) + " proxies"
 	}
-	t.line(t.paint(styleStrong, title+", "+scaleFor("bytes", float64(r.DumpBytes)).value(float64(r.DumpBytes))+" as JSON"))
+	t.line(t.paint(StyleStrong, title+", "+ScaleFor("bytes", float64(r.DumpBytes)).Value(float64(r.DumpBytes))+" as JSON"))
 	if r.WireBytes > 0 {
-		t.wrap("", scaleFor("bytes", float64(r.WireBytes)).value(float64(r.WireBytes))+" on the wire.")
+		t.wrap("", ScaleFor("bytes", float64(r.WireBytes)).Value(float64(r.WireBytes))+" on the wire.")
 	}
-	for _, tb := range []table{scopeProxies(r, top), scopeTypes(r), scopeOwners(r), scopeResources(r, top), scopeUncalled(r)} {
+	for _, tb := range []Table{scopeProxies(r, top), scopeTypes(r), scopeOwners(r), scopeResources(r, top), scopeUncalled(r)} {
 		if len(tb.Rows) > 0 {
 			t.line("")
 			t.table(tb)
@@ -39,86 +39,86 @@ func RenderScope(w io.Writer, r scope.Report, top int, opt Options) error {
 }
 
 // bytesColumn scales the values of a column alike.
-func bytesColumn(values []int64) scale {
+func bytesColumn(values []int64) Scale {
 	largest := 0.0
 	for _, v := range values {
 		largest = math.Max(largest, float64(v))
 	}
-	return scaleFor("bytes", largest)
+	return ScaleFor("bytes", largest)
 }
 
-// kilo shows bytes in the column's unit with one decimal, so that small and
+// Kilo shows bytes in the column's unit with one decimal, so that small and
 // large values can be compared.
-func (s scale) kilo(bytes int64) text { return text{S: fixed(float64(bytes)/s.Div, 1)} }
+func (s Scale) Kilo(bytes int64) Text { return Text{S: Fixed(float64(bytes)/s.Div, 1)} }
 
-func share(part, whole int64) text {
+func Share(part, whole int64) Text {
 	if whole == 0 {
-		return text{"–", styleDim}
+		return Text{"–", StyleDim}
 	}
-	return text{S: fixed(100*float64(part)/float64(whole), 1) + "%"}
+	return Text{S: Fixed(100*float64(part)/float64(whole), 1) + "%"}
 }
 
 // wired is a table's column of bytes on the wire; absent where nobody told.
 type wired struct {
-	scale
+	Scale
 	told bool
 }
 
 func wireColumn(r scope.Report) wired {
-	return wired{scale: bytesColumn([]int64{r.WireBytes}), told: r.WireBytes > 0}
+	return wired{Scale: bytesColumn([]int64{r.WireBytes}), told: r.WireBytes > 0}
 }
 
-func (w wired) head(t *table) {
+func (w wired) head(t *Table) {
 	if w.told {
-		t.Columns = append(t.Columns, column{"wire, " + w.Unit, true, 4})
+		t.Columns = append(t.Columns, Column{"wire, " + w.Unit, true, 4})
 	}
 }
 
-func (w wired) cell(row []text, bytes int64) []text {
+func (w wired) cell(row []Text, bytes int64) []Text {
 	switch {
 	case !w.told:
 		return row
 	case bytes == 0:
-		return append(row, text{"–", styleDim})
+		return append(row, Text{"–", StyleDim})
 	}
-	return append(row, w.kilo(bytes))
+	return append(row, w.Kilo(bytes))
 }
 
-func scopeProxies(r scope.Report, top int) table {
+func scopeProxies(r scope.Report, top int) Table {
 	var values []int64
 	for _, p := range r.Proxies {
 		values = append(values, p.DumpBytes)
 	}
 	s := bytesColumn(values)
-	t := table{Title: "By proxy, " + s.Unit, Columns: []column{{"proxy", false, 0}, {"total", true, 0}}}
+	t := Table{Title: "By proxy, " + s.Unit, Columns: []Column{{"proxy", false, 0}, {"total", true, 0}}}
 	for _, typ := range r.Types {
-		t.Columns = append(t.Columns, column{typ.Type, true, 1 + len(r.Types) - len(t.Columns) + 2})
+		t.Columns = append(t.Columns, Column{typ.Type, true, 1 + len(r.Types) - len(t.Columns) + 2})
 	}
-	t.Columns = append(t.Columns, column{"resources", true, 1})
+	t.Columns = append(t.Columns, Column{"resources", true, 1})
 	w := wireColumn(r)
 	w.head(&t)
 	alike := slices.ContainsFunc(r.Proxies, func(p scope.Proxy) bool { return p.Alike > 0 })
 	if alike {
-		t.Columns = append(t.Columns, column{"stands for", true, 2})
+		t.Columns = append(t.Columns, Column{"stands for", true, 2})
 	}
 	for i, p := range r.Proxies {
 		if top > 0 && i == top {
-			t.Notes = append(t.Notes, count(len(r.Proxies)-top)+" more are not shown; --json has them.")
+			t.Notes = append(t.Notes, Count(len(r.Proxies)-top)+" more are not shown; --json has them.")
 			break
 		}
-		row := []text{{S: p.Name}, s.kilo(p.DumpBytes)}
+		row := []Text{{S: p.Name}, s.Kilo(p.DumpBytes)}
 		for _, typ := range r.Types {
-			cell := text{"–", styleDim}
+			cell := Text{"–", StyleDim}
 			for _, have := range p.Types {
 				if have.Type == typ.Type {
-					cell = s.kilo(have.DumpBytes)
+					cell = s.Kilo(have.DumpBytes)
 				}
 			}
 			row = append(row, cell)
 		}
-		row = w.cell(append(row, text{S: count(p.Resources)}), p.WireBytes)
+		row = w.cell(append(row, Text{S: Count(p.Resources)}), p.WireBytes)
 		if alike && p.Alike > 0 {
-			row = append(row, text{S: count(p.Alike)})
+			row = append(row, Text{S: Count(p.Alike)})
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -135,49 +135,49 @@ func countSimulated(r scope.Report) int {
 	return n
 }
 
-func scopeTypes(r scope.Report) table {
+func scopeTypes(r scope.Report) Table {
 	s := bytesColumn([]int64{r.DumpBytes})
-	t := table{Title: "By type, " + s.Unit, Columns: []column{{"type", false, 0}, {"bytes", true, 0}, {"share", true, 0}, {"resources", true, 2}, {"not sent", true, 1}}}
+	t := Table{Title: "By type, " + s.Unit, Columns: []Column{{"type", false, 0}, {"bytes", true, 0}, {"share", true, 0}, {"resources", true, 2}, {"not sent", true, 1}}}
 	w := wireColumn(r)
 	w.head(&t)
 	static := int64(0)
 	for _, x := range r.Types {
-		t.Rows = append(t.Rows, w.cell([]text{{S: x.Type}, s.kilo(x.DumpBytes), share(x.DumpBytes, r.DumpBytes), {S: count(x.Resources)}, s.kilo(x.StaticBytes)}, x.WireBytes))
+		t.Rows = append(t.Rows, w.cell([]Text{{S: x.Type}, s.Kilo(x.DumpBytes), Share(x.DumpBytes, r.DumpBytes), {S: Count(x.Resources)}, s.Kilo(x.StaticBytes)}, x.WireBytes))
 		static += x.StaticBytes
 	}
-	t.Rows = append(t.Rows, w.cell([]text{{"total", styleStrong}, s.kilo(r.DumpBytes), {S: "100%"}, {}, s.kilo(static)}, r.WireBytes))
+	t.Rows = append(t.Rows, w.cell([]Text{{"total", StyleStrong}, s.Kilo(r.DumpBytes), {S: "100%"}, {}, s.Kilo(static)}, r.WireBytes))
 	if simulated := countSimulated(r); simulated > 0 {
-		t.Notes = append(t.Notes, "Of "+plural(simulated, "simulated sidecar")+" JSON is what Envoy would print of the same resources; there is no bootstrap.")
+		t.Notes = append(t.Notes, "Of "+Plural(simulated, "simulated sidecar")+" JSON is what Envoy would print of the same resources; there is no bootstrap.")
 	}
 	t.Notes = append(t.Notes, "Not sent by istiod: the bootstrap and what it holds, copies of what stands in a listener, the frame of the dump.")
 	return t
 }
 
-func scopeOwners(r scope.Report) table {
+func scopeOwners(r scope.Report) Table {
 	values := []int64{0}
 	for _, o := range r.Owners {
 		values = append(values, o.DumpBytes)
 	}
 	s := bytesColumn(values)
-	t := table{Title: "Who brought it, " + s.Unit, Columns: []column{{"owner", false, 0}, {"bytes", true, 0}, {"share", true, 0}, {"proxies", true, 3}, {"resources", true, 2}, {"shapes", true, 1}}}
+	t := Table{Title: "Who brought it, " + s.Unit, Columns: []Column{{"owner", false, 0}, {"bytes", true, 0}, {"share", true, 0}, {"proxies", true, 3}, {"resources", true, 2}, {"shapes", true, 1}}}
 	w := wireColumn(r)
 	w.head(&t)
 	for _, o := range r.Owners {
-		st := styleNone
+		st := StyleNone
 		switch o.Owner.Kind {
 		case scope.KindMesh, scope.KindDump, scope.KindShared, scope.KindUnattributed:
-			st = styleDim
+			st = StyleDim
 		}
-		shapes := text{}
+		shapes := Text{}
 		if o.ShapedBytes > 0 {
-			shapes = s.kilo(o.ShapedBytes)
+			shapes = s.Kilo(o.ShapedBytes)
 		}
-		t.Rows = append(t.Rows, w.cell([]text{{o.Owner.String(), st}, s.kilo(o.DumpBytes), share(o.DumpBytes, r.DumpBytes), {S: count(o.Proxies)}, {S: count(o.Resources)}, shapes}, o.WireBytes))
+		t.Rows = append(t.Rows, w.cell([]Text{{o.Owner.String(), st}, s.Kilo(o.DumpBytes), Share(o.DumpBytes, r.DumpBytes), {S: Count(o.Proxies)}, {S: Count(o.Resources)}, shapes}, o.WireBytes))
 	}
 	if x := r.OtherOwners; x != nil {
-		t.Rows = append(t.Rows, w.cell([]text{{plural(x.Owners, "more owner"), styleDim}, s.kilo(x.DumpBytes), share(x.DumpBytes, r.DumpBytes), {}, {}, {}}, x.WireBytes))
+		t.Rows = append(t.Rows, w.cell([]Text{{Plural(x.Owners, "more owner"), StyleDim}, s.Kilo(x.DumpBytes), Share(x.DumpBytes, r.DumpBytes), {}, {}, {}}, x.WireBytes))
 	}
-	t.Rows = append(t.Rows, w.cell([]text{{"total", styleStrong}, s.kilo(r.DumpBytes), {S: "100%"}, {}, {}, {}}, r.WireBytes))
+	t.Rows = append(t.Rows, w.cell([]Text{{"total", StyleStrong}, s.Kilo(r.DumpBytes), {S: "100%"}, {}, {}, {}}, r.WireBytes))
 	t.Notes = append(t.Notes, "Mesh is istiod's and the injector's own; shared serves several owners; unattributed is explained by no metadata, often an EnvoyFilter's. "+
 		"Shapes: bytes counted with others, in resources that this one changed.")
 	if r.Uncalled == nil {
@@ -186,9 +186,9 @@ func scopeOwners(r scope.Report) table {
 	return t
 }
 
-func scopeResources(r scope.Report, top int) table {
+func scopeResources(r scope.Report, top int) Table {
 	if len(r.Proxies) != 1 {
-		return table{}
+		return Table{}
 	}
 	largest := r.Proxies[0].Largest
 	if top > 0 {
@@ -199,28 +199,28 @@ func scopeResources(r scope.Report, top int) table {
 		values = append(values, x.DumpBytes)
 	}
 	s := bytesColumn(values)
-	t := table{Title: "Largest resources, " + s.Unit, Columns: []column{{"type", false, 0}, {"resource", false, 0}, {"bytes", true, 0}, {"owner", false, 1}}}
+	t := Table{Title: "Largest resources, " + s.Unit, Columns: []Column{{"type", false, 0}, {"resource", false, 0}, {"bytes", true, 0}, {"owner", false, 1}}}
 	for _, x := range largest {
-		t.Rows = append(t.Rows, []text{{S: x.Type}, {S: x.Name}, s.kilo(x.DumpBytes), {S: x.Owner.String()}})
+		t.Rows = append(t.Rows, []Text{{S: x.Type}, {S: x.Name}, s.Kilo(x.DumpBytes), {S: x.Owner.String()}})
 	}
 	return t
 }
 
-func scopeUncalled(r scope.Report) table {
+func scopeUncalled(r scope.Report) Table {
 	u := r.Uncalled
 	if u == nil {
-		return table{}
+		return Table{}
 	}
 	s := bytesColumn([]int64{u.DumpBytes})
-	t := table{Title: "Held and never called, clusters and endpoints, " + s.Unit, Columns: []column{{"owner", false, 0}, {"bytes", true, 0}, {"clusters", true, 1}, {"proxies", true, 2}}}
+	t := Table{Title: "Held and never called, clusters and endpoints, " + s.Unit, Columns: []Column{{"owner", false, 0}, {"bytes", true, 0}, {"clusters", true, 1}, {"proxies", true, 2}}}
 	for _, o := range u.Owners {
-		t.Rows = append(t.Rows, []text{{S: o.Owner.String()}, s.kilo(o.DumpBytes), {S: count(o.Clusters)}, {S: count(o.Proxies)}})
+		t.Rows = append(t.Rows, []Text{{S: o.Owner.String()}, s.Kilo(o.DumpBytes), {S: Count(o.Clusters)}, {S: Count(o.Proxies)}})
 	}
-	t.Rows = append(t.Rows, []text{{"all outbound clusters never called", styleStrong}, s.kilo(u.NeverBytes), {S: count(u.Never)}})
+	t.Rows = append(t.Rows, []Text{{"all outbound clusters never called", StyleStrong}, s.Kilo(u.NeverBytes), {S: Count(u.Never)}})
 	t.Notes = append(t.Notes, fmt.Sprintf("Of %s with %s. Counted from the start of each proxy, at the endpoints it has now: a call that has not come yet, or whose endpoints are gone, is not seen.",
-		plural(u.Clusters, "outbound cluster"), s.value(float64(u.DumpBytes))))
+		Plural(u.Clusters, "outbound cluster"), s.Value(float64(u.DumpBytes))))
 	if left := u.OwnersInTotal - len(u.Owners); left > 0 {
-		t.Notes = append(t.Notes, plural(left, "more owner")+" not shown.")
+		t.Notes = append(t.Notes, Plural(left, "more owner")+" not shown.")
 	}
 	return t
 }

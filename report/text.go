@@ -16,7 +16,7 @@ func renderText(w io.Writer, d document, opt Options) error {
 	}
 	opt.Width = max(opt.Width, 40)
 	t := &textWriter{opt: opt}
-	t.line(t.paint(styleStrong, clean(d.Title)))
+	t.line(t.paint(StyleStrong, clean(d.Title)))
 	if d.Question != "" {
 		t.wrap("", clean(d.Question))
 	}
@@ -36,7 +36,7 @@ func renderText(w io.Writer, d document, opt Options) error {
 		t.line("")
 		for i, answer := range d.Answers {
 			if i == 0 {
-				t.wrapStyled("", clean(answer), styleStrong)
+				t.wrapStyled("", clean(answer), StyleStrong)
 			} else {
 				t.wrap("", clean(answer))
 			}
@@ -65,27 +65,27 @@ func (t *textWriter) line(s string) {
 }
 
 // paint puts s, which must be clean, in the colours of a style.
-func (t *textWriter) paint(st style, s string) string {
+func (t *textWriter) paint(st Style, s string) string {
 	if !t.opt.Color || s == "" {
 		return s
 	}
 	switch st {
-	case styleGood:
+	case StyleGood:
 		return "\x1b[32m" + s + "\x1b[0m"
-	case styleBad:
+	case StyleBad:
 		return "\x1b[31m" + s + "\x1b[0m"
-	case styleDim:
+	case StyleDim:
 		return "\x1b[2m" + s + "\x1b[0m"
-	case styleStrong:
+	case StyleStrong:
 		return "\x1b[1m" + s + "\x1b[0m"
 	}
 	return s
 }
 
 // wrap writes words after a first prefix; further lines are indented as far.
-func (t *textWriter) wrap(prefix, words string) { t.wrapStyled(prefix, words, styleNone) }
+func (t *textWriter) wrap(prefix, words string) { t.wrapStyled(prefix, words, StyleNone) }
 
-func (t *textWriter) wrapStyled(prefix, words string, st style) {
+func (t *textWriter) wrapStyled(prefix, words string, st Style) {
 	indent := strings.Repeat(" ", utf8.RuneCountInString(prefix))
 	line, length := "", 0
 	for _, word := range strings.Fields(words) {
@@ -107,7 +107,7 @@ func (t *textWriter) list(title string, items []string) {
 		return
 	}
 	t.line("")
-	t.line(t.paint(styleStrong, title))
+	t.line(t.paint(StyleStrong, title))
 	for _, item := range items {
 		t.wrap("  - ", clean(item))
 	}
@@ -115,7 +115,7 @@ func (t *textWriter) list(title string, items []string) {
 
 // table draws a table, leaving out the least important columns until it fits
 // and saying so.
-func (t *textWriter) table(tb table) {
+func (t *textWriter) table(tb Table) {
 	widths := make([]int, len(tb.Columns))
 	cells := make([][]string, len(tb.Rows))
 	for i, c := range tb.Columns {
@@ -156,12 +156,12 @@ func (t *textWriter) table(tb table) {
 		left = append(left, tb.Columns[shown[drop]].Head)
 		shown = slices.Delete(shown, drop, drop+1)
 	}
-	t.wrapStyled("", clean(tb.Title), styleStrong)
+	t.wrapStyled("", clean(tb.Title), StyleStrong)
 	if total() > t.opt.Width {
 		t.records(tb)
 		return
 	}
-	draw := func(at func(i int) (string, style)) {
+	draw := func(at func(i int) (string, Style)) {
 		var b strings.Builder
 		for _, i := range shown {
 			s, st := at(i)
@@ -175,13 +175,13 @@ func (t *textWriter) table(tb table) {
 		}
 		t.line(b.String())
 	}
-	draw(func(i int) (string, style) { return clean(tb.Columns[i].Head), styleDim })
+	draw(func(i int) (string, Style) { return clean(tb.Columns[i].Head), StyleDim })
 	for r, row := range tb.Rows {
-		draw(func(i int) (string, style) {
+		draw(func(i int) (string, Style) {
 			if i < len(row) {
 				return cells[r][i], row[i].Style
 			}
-			return "", styleNone
+			return "", StyleNone
 		})
 	}
 	for _, note := range tb.Notes {
@@ -194,7 +194,7 @@ func (t *textWriter) table(tb table) {
 }
 
 // records draws a table that is too wide as one paragraph a row.
-func (t *textWriter) records(tb table) {
+func (t *textWriter) records(tb Table) {
 	for _, row := range tb.Rows {
 		var parts []string
 		for i, cell := range row {

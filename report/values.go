@@ -6,13 +6,13 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// single is a value without an interval.
-func single(name string, value float64, unit string) Value {
+// Single is a value without an interval.
+func Single(name string, value float64, unit string) Value {
 	return Value{Name: name, Value: value, Low: math.NaN(), High: math.NaN(), Unit: unit}
 }
 
-// addLatency adds what is known of a distribution of latencies.
-func addLatency(add func(name string, value float64, unit string), name string, l record.Latency) {
+// AddLatency adds what is known of a distribution of latencies.
+func AddLatency(add func(name string, value float64, unit string), name string, l record.Latency) {
 	add(name+"_min", l.Min, "us")
 	add(name+"_p50", l.P50, "us")
 	add(name+"_p90", l.P90, "us")
@@ -22,26 +22,26 @@ func addLatency(add func(name string, value float64, unit string), name string, 
 	add(name+"_mean", l.Mean, "us")
 }
 
-// dataValues are the single values of a cell of the data plane, or of resilience, curves left out.
-func dataValues(c record.CellSummary) []Value {
+// RequestValues are the single values of a cell whose trials send requests, curves left out.
+func RequestValues(c record.CellSummary) []Value {
 	var out []Value
-	add := func(name string, value float64, unit string) { out = append(out, single(name, value, unit)) }
+	add := func(name string, value float64, unit string) { out = append(out, Single(name, value, unit)) }
 	if c.Valid > 0 {
 		for _, l := range []struct {
 			name string
 			record.Latency
 		}{{"latency_intended", c.Intended}, {"latency_send", c.Send}} {
-			addLatency(add, l.name, l.Latency)
+			AddLatency(add, l.name, l.Latency)
 		}
 		add("schedule_lag_p99", c.LagP99US, "us")
 	}
-	for _, part := range mapKeys(c.CPUPerRequest) {
+	for _, part := range MapKeys(c.CPUPerRequest) {
 		cpu := c.CPUPerRequest[part]
 		add("cpu_"+part+"_user", cpu.UserUS, "us/request")
 		add("cpu_"+part+"_system", cpu.SystemUS, "us/request")
 		out = append(out, Value{"cpu_" + part, cpu.UserUS + cpu.SystemUS, cpu.LowUS, cpu.HighUS, "us/request"})
 	}
-	for _, part := range mapKeys(c.MemoryBytes) {
+	for _, part := range MapKeys(c.MemoryBytes) {
 		add("memory_"+part, float64(c.MemoryBytes[part]), "bytes")
 	}
 	add("requests", float64(c.Requests), "")

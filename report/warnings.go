@@ -21,7 +21,7 @@ func (k Kind) warnings(f record.Findings) []string {
 	}
 	for i := range f.Findings {
 		x := &f.Findings[i]
-		if d, ok := k.Findings.Find(x.Name); tooFewPairs(*x) || ok && d.Source == finding.FromLimits { // the tables say "not reached", or tell the evidence
+		if k.Told != nil && k.Told(*x) {
 			continue
 		}
 		for _, w := range x.Warnings {
@@ -70,6 +70,9 @@ const (
 	manyFindings     = 10
 )
 
+// MaxNamedCells bounds the cells that a note names.
+const MaxNamedCells = 4
+
 // line is a group's one line.
 func (g *warningGroup) line(words func(string) string) string {
 	w := g.texts[0]
@@ -86,11 +89,11 @@ func (g *warningGroup) line(words func(string) string) string {
 	case n == 1:
 		return names[0] + ": " + w
 	case len(names) <= maxNamedFindings:
-		return fmt.Sprintf("%s (%s)", w, sequence(names))
+		return fmt.Sprintf("%s (%s)", w, Sequence(names))
 	case n > manyFindings:
-		return fmt.Sprintf("%s (%s)", w, plural(n, "finding"))
+		return fmt.Sprintf("%s (%s)", w, Plural(n, "finding"))
 	default:
-		return fmt.Sprintf("%s (%s, the first %s)", w, plural(n, "finding"), names[0])
+		return fmt.Sprintf("%s (%s, the first %s)", w, Plural(n, "finding"), names[0])
 	}
 }
 
@@ -112,9 +115,9 @@ func (g *warningGroup) names(words func(string) string) []string {
 		}
 	}
 	for i, name := range order {
-		if of := cells[name]; len(of) > maxNamedCells {
+		if of := cells[name]; len(of) > MaxNamedCells {
 			order[i] += fmt.Sprintf(" in %d cells", len(of))
-		} else if where := sequence(of); where != "" {
+		} else if where := Sequence(of); where != "" {
 			order[i] += " with " + where
 		}
 	}
@@ -124,7 +127,7 @@ func (g *warningGroup) names(words func(string) string) []string {
 // levelsOf names the cell of a finding by its levels; "" if nothing varies.
 func levelsOf(x record.Finding) string {
 	var parts []string
-	for _, factor := range keys(x.Cell) {
+	for _, factor := range Keys(x.Cell) {
 		level := x.Cell[factor]
 		if factor != "variant" && factor != "sidecars" {
 			level = strings.ReplaceAll(factor, "_", " ") + " " + level

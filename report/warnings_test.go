@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // A warning of a finding names it; one of many is one line, in whatever units
@@ -39,7 +40,8 @@ func TestWarningsNameTheirFindings(t *testing.T) {
 			[]string{"2–4 of 9 late (pushes with none and slow)"}},
 		{"in the tables", []record.Finding{noise}, nil},
 	} {
-		if got := controlKind().warnings(record.Findings{Findings: tt.findings}); !slices.Equal(got, tt.want) {
+		got := Kind{Findings: study.ControlPlane.Findings()}.warnings(record.Findings{Findings: tt.findings})
+		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s:\n%s\nwant\n%s", tt.name, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 		}
 	}

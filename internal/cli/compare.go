@@ -10,8 +10,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/kinds/reports"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/report"
 	"github.com/spf13/cobra"
 )
 
@@ -68,7 +68,7 @@ func runCompare(ctx context.Context, env *Env, f compareFlags, dirA, dirB string
 	if f.json {
 		err = writeJSON(env.Stdout, comparison)
 	} else {
-		err = report.All().RenderComparison(env.Stdout, comparison, options)
+		err = reports.All().RenderComparison(env.Stdout, comparison, options)
 	}
 	if err != nil {
 		return err

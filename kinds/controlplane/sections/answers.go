@@ -1,0 +1,273 @@
+package sections
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// controlAnswers are a control-plane study's answers in words: what never
+// came, what searches found, what each lever does, and where the time goes.
+func controlAnswers(f record.Findings) []string {
+	answers := faultAnswers(f)
+	answers = append(answers, report.SearchAnswers(f)...)
+	answers = append(answers, trafficAnswers(f)...)
+	levers := leverAnswers(f)
+	answers = append(answers, levers...)
+	if c, ok := describedCell(f); ok {
+		answers = append(answers, cellAnswers(f, c)...)
+	}
+	return answers
+}
+
+// describedCell is the cell whose convergence is told in full: the baseline,
+// or the first with a valid trial.
+func describedCell(f record.Findings) (record.CellSummary, bool) {
+	best := -1
+	for i, c := range f.Cells {
+		if c.Valid == 0 || c.Control == nil || c.Control.Pairs == 0 {
+			continue
+		}
+		if best < 0 || c.Baseline && !f.Cells[best].Baseline {
+			best = i
+		}
+	}
+	if best < 0 {
+		return record.CellSummary{}, false
+	}
+	return f.Cells[best], true
+}
+
+// faultAnswers tells of changes that did not arrive.
+func faultAnswers(f record.Findings) []string {
+	var missed, pairs int64
+	failed := 0
+	var where []string
+	for _, c := range f.Cells {
+		if c.Control == nil {
+			continue
+		}
+		missed, pairs, failed = missed+c.Control.Missed, pairs+c.Control.Pairs, failed+c.Control.Failed
+		if c.Control.Missed > 0 {
+			where = append(where, c.Label)
+		}
+	}
+	var out []string
+	if missed > 0 {
+		if len(where) > 3 {
+			where = append(where[:3], fmt.Sprintf("%d more", len(where)-3))
+		}
+		out = append(out, fmt.Sprintf("Not every change arrived: of %s pairs of a change and a proxy that needed it, %s never did (%s).",
+			report.Count(missed+pairs), report.Count(missed), report.Sequence(where)))
+	}
+	if failed > 0 {
+		out = append(out, fmt.Sprintf("The API server did not take %s.", report.Plural(failed, "change")))
+	}
+	return out
+}
+
+// maxLeverAnswers is how many levers have a sentence each; the table has all.
+const maxLeverAnswers = 6
+
+// leverAnswers says what each cell changes against its baseline, those first
+// that save the most pushes.
+func leverAnswers(f record.Findings) []string {
+	type lever struct {
+		sentence string
+		saved    float64
+	}
+	var levers []lever
+	var idle []string // cells that change neither
+	plain := report.OwnValues(f)
+	pushes, p50 := report.Differences(f, "pushes_overhead"), report.Differences(f, "convergence_p50_overhead")
+	for _, c := range f.Cells {
+		var parts []string
+		saved := 0.0
+		var about record.Finding
+		if x, ok := pushes[c.Cell.Key()]; ok {
+			about = x
+			if part, share := leverPart(plain, x, "pushes"); part != "" {
+				parts, saved = append(parts, part), 1-share
+			}
+		}
+		if x, ok := p50[c.Cell.Key()]; ok {
+			about = x
+			if part, _ := leverPart(plain, x, "the median time from commit to acknowledgement"); part != "" {
+				parts = append(parts, part)
+			}
+		}
+		if len(parts) == 0 || about.Against == nil {
+			continue
+		}
+		if strings.Count(strings.Join(parts, " "), "leaves ") == len(parts) {
+			idle = append(idle, c.Label)
+			continue
+		}
+		who, many := report.Subject(about)
+		if many {
+			who = strings.ReplaceAll(who, " and ", ", ")
+		}
+		levers = append(levers, lever{fmt.Sprintf("%s %s.", who, report.Sequence(parts)), saved})
+	}
+	slices.SortStableFunc(levers, func(a, b lever) int {
+		switch {
+		case a.saved > b.saved:
+			return -1
+		case a.saved < b.saved:
+			return 1
+		}
+		return 0
+	})
+	var out []string
+	for _, l := range levers[:min(len(levers), maxLeverAnswers)] {
+		out = append(out, l.sentence)
+	}
+	if len(idle) > 0 {
+		out = append(out, fmt.Sprintf("Neither pushes nor convergence can be told from the baseline's with %s.", report.Sequence(idle)))
+	}
+	return out
+}
+
+// leverPart says what became of one figure: "cuts pushes from 514 to 70";
+// nothing if it cannot be told. share is what is left of the baseline's.
+func leverPart(plain map[string]record.Finding, x record.Finding, what string) (part string, share float64) {
+	name := strings.TrimSuffix(x.Name, "_overhead")
+	own, ok := plain[name+"\x00"+x.Cell.Key()]
+	base, okBase := plain[name+"\x00"+x.Against.Key()]
+	if !ok || !okBase || own.Verdict != record.VerdictMeasured || base.Verdict != record.VerdictMeasured {
+		return "", 1
+	}
+	s := report.ScaleFor(x.Unit, math.Max(own.Estimate, base.Estimate))
+	value := s.Value
+	if s.Unit == "pushes" { // the sentence says so
+		value = s.Plain
+	}
+	from, to := s.Plain(base.Estimate), value(own.Estimate)
+	switch {
+	case x.Verdict == record.VerdictBelowNoise:
+		return "leaves " + what + " at " + value(base.Estimate), 1
+	case x.Verdict != record.VerdictReal:
+		return "", 1
+	case x.Estimate < 0:
+		return fmt.Sprintf("cuts %s from %s to %s", what, from, to), own.Estimate / base.Estimate
+	}
+	return fmt.Sprintf("raises %s from %s to %s", what, from, to), own.Estimate / base.Estimate
+}
+
+// cellAnswers tells how long changes take in one cell, where the time goes,
+// what istiod says of it, and what they cost; of that, what was measured.
+func cellAnswers(f record.Findings, c record.CellSummary) []string {
+	out := convergenceAnswers(f, c)
+	if x, ok := report.OwnValues(f)["istiod_cpu_per_change\x00"+c.Cell.Key()]; ok && x.Verdict == record.VerdictMeasured {
+		with := ""
+		if len(out) == 0 && len(f.Cells) > 1 { // no sentence before this one says which cell
+			with = "With " + c.Label + ", "
+		}
+		out = append(out, report.UpperFirst(fmt.Sprintf("%sa change costs istiod %s of CPU time.", with, quantityOf(report.ScaleOf(x), x))))
+	}
+	return out
+}
+
+// convergenceAnswers is the part of it about time.
+func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
+	k := c.Control
+	plain := report.OwnValues(f)
+	in := "Half"
+	switch {
+	case c.Baseline:
+		in = "In the baseline (" + c.Label + "), half"
+	case len(f.Cells) > 1:
+		in = "With " + c.Label + ", half"
+	}
+	if k.Convergence == (record.Latency{}) {
+		if k.Applied == nil {
+			return nil
+		}
+		s := report.ScaleFor("us", k.Applied.Max)
+		return []string{fmt.Sprintf("%s of the changes are in force in an Envoy %s after their commit, all that came within %s.", in, s.Value(k.Applied.P50), s.Value(k.Applied.Max))}
+	}
+	s := report.ScaleFor("us", k.Convergence.P99)
+	p99 := ""
+	if x, ok := plain["convergence_p99\x00"+c.Cell.Key()]; ok && x.Verdict == record.VerdictMeasured {
+		p99 = s.Quantity(x.Estimate, x.Low, x.High)
+	} else if v := pairsReach(100, func(l record.Latency) float64 { return l.P99 })(k); !math.IsNaN(v) {
+		p99 = s.Value(v)
+	}
+	out := convergenceSentences(in, k, p99)
+	longest := record.Stage{}
+	for _, stage := range k.Stages {
+		if stage.MeanUS > longest.MeanUS {
+			longest = stage
+		}
+	}
+	if longest.MeanUS > 0 && k.MeanUS > 0 {
+		s := report.ScaleFor("us", k.MeanUS)
+		out = append(out, fmt.Sprintf("Of %s on average, %s takes %s (%s).", s.Value(k.MeanUS), stageWords(longest.Name), s.Value(longest.MeanUS), report.Percent(longest.MeanUS/k.MeanUS)))
+	}
+	reported, ok := plain["reported_convergence_p99\x00"+c.Cell.Key()]
+	hidden, okHidden := plain["hidden_convergence_p99\x00"+c.Cell.Key()]
+	if ok && okHidden && reported.Verdict == record.VerdictMeasured && hidden.Verdict == record.VerdictMeasured {
+		says := report.ScaleOf(reported).Value(reported.Estimate)
+		says += firstBucketWords(k)
+		out = append(out, "istiod's own 99th percentile says "+says+hiddenWords(hidden)+".")
+	}
+	return out
+}
+
+// hiddenWords says what istiod's own percentile hides, as far as the interval
+// of that tells it from nothing.
+func hiddenWords(hidden record.Finding) string {
+	s := report.ScaleOf(hidden)
+	switch {
+	case hidden.Low > 0:
+		return ": it hides " + s.Value(hidden.Estimate)
+	case hidden.High < 0: // its buckets are wide
+		return ", more than it takes: the figure is a straight line through a wide bucket of its histogram"
+	}
+	return fmt.Sprintf("; whether it hides anything cannot be told, since what it takes is between %s less and %s more than that", s.Value(-hidden.Low), s.Value(hidden.High))
+}
+
+// firstBucketWords says in how many trials istiod's own figure means no more
+// than that it lies in the first bucket of its histogram.
+func firstBucketWords(k *record.ControlSummary) string {
+	switch n := k.ReportedFirstTrials; {
+	case n == 0:
+		return ""
+	case n >= k.ReportedTrials:
+		return ", which only means that it lies in its first bucket"
+	default:
+		return fmt.Sprintf(" on average, though in %d of %d trials only that it lies in its first bucket", n, k.ReportedTrials)
+	}
+}
+
+// quantityOf writes a finding's estimate with its interval, the unit without
+// what it is for.
+func quantityOf(s report.Scale, x record.Finding) string {
+	s.Unit = strings.TrimSuffix(s.Unit, " a change")
+	return report.WithInterval(s, x)
+}
+
+// stageWords names a stage in a sentence.
+func stageWords(name string) string {
+	switch name {
+	case record.StageWatch:
+		return "istiod's watch of the API server"
+	case record.StageDebounce:
+		return "debouncing"
+	case record.StagePushContext:
+		return "computing the push context"
+	case record.StageQueue:
+		return "waiting for a proxy's turn"
+	case record.StageGenerate:
+		return "generating resources"
+	case record.StageWire:
+		return "the wire"
+	case record.StageAck:
+		return "the acknowledgement"
+	}
+	return name
+}

@@ -1,0 +1,283 @@
+package sections
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// valueColumn is a column that shows a finding of each cell. Where too few
+// blocks leave it without an interval, sum gives the value over all trials;
+// nil for none.
+type valueColumn struct {
+	head, name string
+	keep       int
+	sum        func(c *record.ControlSummary) float64
+}
+
+// net says that a value is without what is used idle: less than nothing is
+// noise, and no saving.
+func (v valueColumn) net() bool { return Kind().Findings.Must(v.name).Net }
+
+// single is a cell's value where its finding has none for want of blocks;
+// false if no trial is valid.
+func (v valueColumn) single(c record.CellSummary) (float64, bool) {
+	if v.sum == nil || c.Control == nil || c.Valid == 0 {
+		return 0, false
+	}
+	value := v.sum(c.Control)
+	return value, !math.IsNaN(value) && !math.IsInf(value, 0)
+}
+
+// valueTable has a row a cell and a column a finding, each column in one
+// unit, which its head names. Columns that no cell has are left out; so are
+// all rows if none is left.
+func valueTable(f record.Findings, title string, columns []valueColumn) report.Table {
+	t := report.Table{Title: title, Columns: report.FactorColumns(f)}
+	plain := report.OwnValues(f)
+	var shown []valueColumn
+	var scales []report.Scale
+	for _, c := range columns {
+		largest, unit := math.Inf(-1), ""
+		for _, cell := range f.Cells {
+			if x, ok := plain[c.name+"\x00"+cell.Cell.Key()]; ok {
+				unit = x.Unit
+				largest = math.Max(largest, math.Abs(x.Estimate))
+				if v, ok := c.single(cell); ok && x.Verdict == record.VerdictInvalid {
+					largest = math.Max(largest, math.Abs(v))
+				}
+			}
+		}
+		if unit == "" {
+			continue
+		}
+		s := report.ScaleFor(unit, largest)
+		head := c.head
+		if named := strings.TrimSuffix(s.Unit, " a change"); named != "" && named != unit {
+			head += ", " + named
+		} else if unit == "cores" {
+			head += ", cores"
+		}
+		shown, scales = append(shown, c), append(scales, s)
+		t.Columns = append(t.Columns, report.Column{Head: head, Right: true, Keep: c.keep})
+	}
+	if len(shown) == 0 {
+		return t
+	}
+	for _, cell := range f.Cells {
+		row := report.FactorTexts(f, cell.Cell)
+		for i, c := range shown {
+			x, ok := plain[c.name+"\x00"+cell.Cell.Key()]
+			single, okSingle := c.single(cell)
+			switch {
+			case !ok && notReached(c.name, cell):
+				row = append(row, report.Text{S: "not reached", Style: report.StyleDim})
+			case !ok:
+				row = append(row, report.Text{S: "–", Style: report.StyleDim})
+			case x.Verdict == record.VerdictBelowNoise, x.Verdict == record.VerdictInvalid && okSingle && single <= 0 && c.net():
+				row = append(row, report.Text{S: "noise", Style: report.StyleDim})
+			case x.Verdict != record.VerdictInvalid && report.OneValue(x.Low, x.High):
+				row = append(row, report.Text{S: scales[i].Plain(x.Estimate) + report.AllSame})
+			case x.Verdict == record.VerdictInvalid && okSingle:
+				row = append(row, report.Text{S: scales[i].Plain(single)})
+			default:
+				row = append(row, report.Figure(f, x, scales[i]))
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// convergenceTable has a row a cell: how long a change takes to the proxies,
+// and what the cell adds to its baseline.
+func convergenceTable(f record.Findings) report.Table {
+	t := valueTable(f, "Convergence by cell: from a change's commit to the proxies' acknowledgement (95% interval)", []valueColumn{
+		{"p50", "convergence_p50", 9, func(c *record.ControlSummary) float64 { return c.Convergence.P50 }},
+		{"p99", "convergence_p99", 8, pairsReach(100, func(l record.Latency) float64 { return l.P99 })},
+		{"p99.9", "convergence_p999", 1, pairsReach(1000, func(l record.Latency) float64 { return l.P999 })},
+		{"max", "convergence_max", 4, func(c *record.ControlSummary) float64 { return c.Convergence.Max }},
+		{"first proxy", "convergence_first", 3, func(c *record.ControlSummary) float64 { return c.FirstUS }},
+		{"last proxy", "convergence_last", 6, func(c *record.ControlSummary) float64 { return c.LastUS }},
+		{"in force in Envoy p50", "applied_p50", 3, appliedOf(func(l *record.Latency) float64 { return l.P50 })},
+		{"p99", "applied_p99", 1, nil},
+		{"max", "applied_max", 1, appliedOf(func(l *record.Latency) float64 { return l.Max })},
+	})
+	if len(t.Rows) == 0 {
+		return t
+	}
+	t.Columns = append(t.Columns, report.Column{Head: "changes", Right: true, Keep: 2}, report.Column{Head: "never seen", Right: true, Keep: 7}, report.Column{Head: "valid", Right: true, Keep: 5})
+	for i, c := range f.Cells {
+		never := report.Text{S: "–", Style: report.StyleDim}
+		changes := never
+		if s := c.Control; s != nil {
+			changes, never = report.Text{S: report.Count(s.Committed)}, report.Text{S: "none"}
+			if s.Missed > 0 {
+				never = report.Text{S: report.Count(s.Missed) + " of " + report.Count(s.Missed+s.Pairs), Style: report.StyleBad}
+			}
+		}
+		valid := report.Text{S: fmt.Sprintf("%d/%d", c.Valid, c.Trials)}
+		if c.Valid < c.Trials {
+			valid.Style = report.StyleBad
+		}
+		t.Rows[i] = append(t.Rows[i], changes, never, valid)
+	}
+	t.Notes = append(t.Notes, pairsNote(f), "First and last proxy: medians over changes, each of which weighs the same. Never seen: pairs of a change and a proxy that needed it and never had it.")
+	return t
+}
+
+// leversTable has what each cell changes against its baseline, as a share.
+func leversTable(f record.Findings) report.Table {
+	columns := []valueColumn{
+		{"p50", "convergence_p50_overhead", 9, nil}, {"p99", "convergence_p99_overhead", 6, nil}, {"pushes", "pushes_overhead", 8, nil},
+		{"bytes a change", "push_bytes_per_change_overhead", 7, nil}, {"configuration", "config_bytes_overhead", 4, nil},
+		{"istiod CPU a change", "istiod_cpu_per_change_overhead", 5, nil}, {"istiod memory", "istiod_memory_overhead", 2, nil},
+		{"stale proxy-seconds", "stale_proxy_seconds_per_change_overhead", 1, nil},
+		{"requests at gone endpoints", "phantom_requests_overhead", 6, nil}, {"failed there", "phantom_failures_overhead", 6, nil},
+	}
+	t := report.Table{Title: "Against the baseline (95% interval)", Columns: report.FactorColumns(f)}
+	var found []map[string]record.Finding
+	for _, c := range columns {
+		if m := report.Differences(f, c.name); slices.ContainsFunc(slices.Collect(maps.Values(m)), func(x record.Finding) bool { return x.Verdict != record.VerdictInvalid }) {
+			found = append(found, m)
+			t.Columns = append(t.Columns, report.Column{Head: c.head, Right: true, Keep: c.keep})
+		}
+	}
+	for _, c := range f.Cells {
+		row, any := report.FactorTexts(f, c.Cell), false
+		for _, m := range found {
+			x, ok := m[c.Cell.Key()]
+			any = any || ok && x.Verdict != record.VerdictInvalid
+			if ok && x.Verdict == record.VerdictInvalid && tooFewPairs(x) {
+				row = append(row, report.Text{S: "not reached", Style: report.StyleDim})
+				continue
+			}
+			row = append(row, change(x, ok))
+		}
+		if any {
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "\"noise\" means that two identical baselines of a block differ by as much; ? that the interval includes zero.")
+	}
+	return t
+}
+
+// change is a difference as a share of the baseline's own value.
+func change(x record.Finding, ok bool) report.Text {
+	switch {
+	case !ok:
+		return report.Text{S: "–", Style: report.StyleDim}
+	case x.Verdict == record.VerdictInvalid:
+		return report.Text{S: "not valid", Style: report.StyleDim}
+	case x.Verdict == record.VerdictBelowNoise:
+		return report.Text{S: "noise", Style: report.StyleDim}
+	case x.Relative == nil:
+		s := report.ScaleOf(x)
+		return report.Text{S: s.Quantity(x.Estimate, x.Low, x.High)}
+	}
+	out := report.Relative(x)
+	if x.Verdict == record.VerdictInconclusive {
+		return report.Text{S: out.S + " ?", Style: report.StyleDim}
+	}
+	return out
+}
+
+// hiddenTable sets istiod's own indicator beside what was measured.
+func hiddenTable(f record.Findings) report.Table {
+	t := valueTable(f, "What istiod's own indicator, pilot_proxy_convergence_time, hides: 99th percentile (95% interval)", []valueColumn{
+		{"istiod says", "reported_convergence_p99", 8, reportedP99},
+		{"commit to acknowledgement", "convergence_p99", 9, pairsReach(100, func(l record.Latency) float64 { return l.P99 })},
+		{"hidden", "hidden_convergence_p99", 7, func(c *record.ControlSummary) float64 {
+			return pairsReach(100, func(l record.Latency) float64 { return l.P99 })(c) - reportedP99(c)
+		}},
+	})
+	if len(t.Columns) < len(report.FactorColumns(f))+3 {
+		return report.Table{}
+	}
+	if note := firstBucketNote(f); note != "" {
+		t.Notes = append(t.Notes, note)
+	}
+	return t
+}
+
+// firstBucketNote says in how many trials istiod's own figure lies in the first
+// bucket of its histogram, and where; "" if in none.
+func firstBucketNote(f record.Findings) string {
+	first, all := 0, 0
+	var not []string // cells that have others
+	for _, c := range f.Cells {
+		k := c.Control
+		if k == nil || k.ReportedTrials == 0 {
+			continue
+		}
+		first, all = first+k.ReportedFirstTrials, all+k.ReportedTrials
+		if others := k.ReportedTrials - k.ReportedFirstTrials; others > 0 {
+			not = append(not, fmt.Sprintf("%d of %d with %s", others, k.ReportedTrials, c.Label))
+		}
+	}
+	const line = "is a straight line through 0 to 100 ms and says no more than \"below\""
+	switch {
+	case first == 0:
+		return ""
+	case first == all:
+		return fmt.Sprintf("In all %d trials istiod's figure lies in its histogram's first bucket: it %s.", all, line)
+	}
+	where := ""
+	if len(not) <= report.MaxNamedCells {
+		where = " (not in " + strings.Join(not, ", ") + ")"
+	}
+	return fmt.Sprintf("In %d of %d trials%s istiod's figure lies in its histogram's first bucket and %s; in the others it is as rough a line through a later one.", first, all, where, line)
+}
+
+// reportedP99 is istiod's own 99th percentile, NaN if it has none.
+func reportedP99(c *record.ControlSummary) float64 {
+	if c.ReportedP99US == nil {
+		return math.NaN()
+	}
+	return *c.ReportedP99US
+}
+
+// amplificationTable has what a change sets off.
+func amplificationTable(f record.Findings) report.Table {
+	return valueTable(f, "Push amplification (95% interval)", []valueColumn{
+		{"pushes", "pushes", 7, pushesOf},
+		{"pushes a change", "pushes_per_change", 9, func(c *record.ControlSummary) float64 { return pushesOf(c) * float64(c.Trials) / float64(c.Committed) }},
+		{"received a change", "push_bytes_per_change", 8, func(c *record.ControlSummary) float64 { return wireOf(c).bytes / float64(c.Committed) }},
+		{"of it identical", "identical_share", 6, func(c *record.ControlSummary) float64 { return wireOf(c).identical / wireOf(c).bytes }},
+	})
+}
+
+// staleTable has how long proxies held endpoints that were gone.
+func staleTable(f record.Findings) report.Table {
+	return valueTable(f, "How long proxies held endpoints already gone, all proxies together (95% interval)", []valueColumn{
+		{"for each change", "stale_proxy_seconds_per_change", 9, func(c *record.ControlSummary) float64 { return 1e6 * c.StaleProxySeconds / float64(c.Committed) }},
+	})
+}
+
+// pushesOf are a trial's pushes, NaN if istiod counts none.
+func pushesOf(c *record.ControlSummary) float64 {
+	if len(c.Pushes) == 0 {
+		return math.NaN()
+	}
+	sum := 0.0
+	for _, kind := range report.MapKeys(c.Pushes) {
+		sum += c.Pushes[kind]
+	}
+	return sum
+}
+
+// wireOf is what came over the wire, all types together.
+func wireOf(c *record.ControlSummary) (sum struct{ bytes, identical float64 }) {
+	for _, w := range c.Wire {
+		sum.bytes += float64(w.Bytes)
+		sum.identical += float64(w.IdenticalBytes)
+	}
+	return sum
+}

@@ -1,0 +1,135 @@
+package sections
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/internal/reporttest"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// A control-plane report says what each lever does, and has no empty tables of
+// the data plane.
+func TestControlReport(t *testing.T) {
+	f := reporttest.Tuning(t)
+	answers := answersOf(f)
+	for i, want := range []string{
+		"Variant sidecar cuts pushes from 480 to 80 ",
+		"Variant sidecar-debounce cuts pushes from 480 to 80 and raises the median time from commit to acknowledgement",
+		"Neither pushes nor convergence can be told from the baseline's with replicas-2 and discovery-selectors.",
+		"In the baseline (none), half of the 960 pairs of a change and a proxy take at most 119 ms from commit to acknowledgement, and 1 of 100 takes more than 127.2 ms (",
+		"Of those 80 changes, half are at half of their proxies after 119 ms, and at the last of them after 127 ms.",
+		"debouncing takes 100 ms",
+		"it hides 28.2 ms",
+		"A change costs istiod 22",
+	} {
+		if i >= len(answers) || !strings.Contains(answers[i], want) {
+			t.Errorf("answer %d is not %q: %q", i, want, answers)
+		}
+	}
+	s := render(t, f, "text", report.Options{Width: 200})
+	for _, want := range []string{"Convergence by cell", "Against the baseline", "Where the time goes", "hides", "Push amplification", "by type", "Cost of the control plane", "Published beside measured"} {
+		if !strings.Contains(s, want) {
+			t.Errorf("no table %q", want)
+		}
+	}
+	for _, no := range []string{"CPU a request", "Latency by cell", "requests", "received p50", "stage "} {
+		if strings.Contains(s, no) {
+			t.Errorf("%q in a report of the control plane:\n%s", no, s)
+		}
+	}
+}
+
+// What never arrived comes first, and is no figure among others.
+func TestControlFaultsComeFirst(t *testing.T) {
+	f := reporttest.Faulty(t)
+	answers := answersOf(f)
+	if !strings.HasPrefix(answers[0], "Not every change arrived: of 1,018 pairs of a change and a proxy that needed it, 6 never did (replicas-2)") ||
+		answers[1] != "The API server did not take 2 changes." {
+		t.Errorf("%q", answers)
+	}
+	s := render(t, f, "text", report.Options{Width: 200})
+	for _, want := range []string{"6 of 218", "changes that proxies never saw", "more than 5% or 2 ms is unexplained", "proxies 10, 11, 12", "context deadline exceeded"} {
+		if !strings.Contains(s, want) {
+			t.Errorf("%q is not told", want)
+		}
+	}
+}
+
+func TestSearchAnswers(t *testing.T) {
+	find := func(low, high float64) record.Finding {
+		return record.Finding{Name: "highest_proxies", Unit: "sidecars", Low: low, Estimate: low, High: high, Cell: record.Cell{"change_rate": "2"}, Verdict: record.VerdictMeasured}
+	}
+	for want, x := range map[string]record.Finding{
+		"1,000 sidecars keep within the bound at 2 changes a second, 2,000 do not.":              find(1000, 2000),
+		"Already 500 sidecars are too many at 2 changes a second.":                               find(0, 500),
+		"All that was tried keeps within the bound at 2 changes a second, up to 4,000 sidecars.": find(4000, 4000),
+	} {
+		if got := report.SearchAnswers(record.Findings{Findings: []record.Finding{x}}); len(got) != 1 || got[0] != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := report.SearchAnswers(record.Findings{Findings: []record.Finding{{Name: "highest_proxies", Verdict: record.VerdictInvalid}}}); got != nil {
+		t.Errorf("%q", got)
+	}
+}
+
+// The document alone has all that a page draws.
+func TestControlJSON(t *testing.T) {
+	var f record.Findings
+	if err := json.Unmarshal([]byte(render(t, reporttest.Tuning(t), "json", report.Options{})), &f); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range f.Cells {
+		k := c.Control
+		if k == nil || len(k.Percentiles) < 5 || len(k.CDF) < 5 || len(k.Stages) != 6 || len(k.Changes) == 0 || len(k.Wire) != 2 || len(k.ConfigBytes) != 3 || len(c.BlockP50US) < 4 {
+			t.Fatalf("%s: %+v", c.Label, k)
+		}
+	}
+}
+
+func TestControlCSV(t *testing.T) {
+	rows, err := csv.NewReader(strings.NewReader(render(t, reporttest.Tuning(t), "csv", report.Options{}))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, value := slices.Index(rows[0], "name"), slices.Index(rows[0], "value")
+	seen := map[string]string{}
+	for _, row := range rows[1:] {
+		if row[2] == "cell" && row[4] == "none" {
+			seen[row[name]] = row[value]
+		}
+	}
+	if seen["pushes_cds"] != "120" || seen["missed"] != "0" || seen["stage_debounce"] != "100000" || seen["latency_intended_p50"] != "" {
+		t.Errorf("%v", seen)
+	}
+}
+
+// Control-plane findings at the edge of what can be render in every format.
+func TestControlRendersWhatIsNotThere(t *testing.T) {
+	empty := reporttest.Tuning(t)
+	for i := range empty.Cells {
+		empty.Cells[i].Control = &record.ControlSummary{}
+	}
+	bare := empty
+	bare.Findings, bare.NoiseFloor, bare.Published = nil, nil, nil
+	invalid := reporttest.Tuning(t)
+	for i := range invalid.Findings {
+		x := &invalid.Findings[i]
+		*x = record.Finding{Name: x.Name, Cell: x.Cell, Against: x.Against, Unit: x.Unit, Verdict: record.VerdictInvalid}
+	}
+	for _, f := range []record.Findings{empty, bare, invalid, {Kind: record.KindControlPlane, Cells: []record.CellSummary{{Control: &record.ControlSummary{}}}, Validity: record.ValiditySummary{Trials: 1, Valid: 1}}} {
+		for _, format := range report.Formats {
+			if s := render(t, f, format, report.Options{}); format != "html" && strings.Contains(s, "NaN") || strings.Contains(s, "+Inf") {
+				t.Errorf("%s shows what is no number", format)
+			}
+		}
+	}
+	if s := render(t, invalid, "text", report.Options{Width: 200}); !strings.Contains(s, "not valid") {
+		t.Error("invalid findings are not told")
+	}
+}

@@ -1,0 +1,191 @@
+package sections
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// controlCostTable has what the control plane spends.
+func controlCostTable(f record.Findings) report.Table {
+	t := valueTable(f, "Cost of the control plane (95% interval)", []valueColumn{
+		{head: "istiod CPU a change", name: "istiod_cpu_per_change", keep: 9, sum: func(c *record.ControlSummary) float64 {
+			return 1e6 * (c.IstiodCPU.TotalS() - c.IdleCores*c.WindowSeconds) / float64(c.Committed)
+		}},
+		{head: "idle", name: "istiod_cpu_idle", keep: 7, sum: func(c *record.ControlSummary) float64 { return c.IdleCores }},
+		{head: "memory", name: "istiod_memory", keep: 8, sum: func(c *record.ControlSummary) float64 { return float64(c.MemoryBytes) }},
+		{head: "API server CPU a change", name: "apiserver_cpu_per_change", keep: 3, sum: func(c *record.ControlSummary) float64 {
+			if c.APIServerCPU == nil {
+				return math.NaN()
+			}
+			return 1e6 * (c.APIServerCPU.TotalS() - apiIdle(c)*c.APIServerSeconds) / float64(c.Committed)
+		}},
+		{head: "its idle", name: "apiserver_cpu_idle", keep: 2, sum: func(c *record.ControlSummary) float64 {
+			if c.APIServerIdleCores == nil {
+				return math.NaN()
+			}
+			return apiIdle(c)
+		}},
+		{head: "simulator of istiod", name: "simulator_cpu_share", keep: 2, sum: func(c *record.ControlSummary) float64 { return c.SimulatorCPU.TotalS() / c.IstiodCPU.TotalS() }},
+	})
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "CPU a change is without what is used idle, which is the median of the cell's trials.")
+	}
+	return t
+}
+
+// apiIdle is what kube-apiserver uses idle, 0 if nobody measured it.
+func apiIdle(c *record.ControlSummary) float64 {
+	if c.APIServerIdleCores == nil {
+		return 0
+	}
+	return *c.APIServerIdleCores
+}
+
+// runtimeTable has what istiod's Go runtime says.
+func runtimeTable(f record.Findings) report.Table {
+	return valueTable(f, "istiod's Go runtime (95% interval)", []valueColumn{
+		{head: "heap in use", name: "istiod_heap", keep: 8, sum: func(c *record.ControlSummary) float64 { return float64(c.HeapBytes) }},
+		{head: "allocated a change", name: "alloc_bytes_per_change", keep: 7, sum: func(c *record.ControlSummary) float64 { return float64(c.AllocBytes) / float64(c.Committed) }},
+		{head: "allocated", name: "alloc_bytes_per_second", keep: 6, sum: func(c *record.ControlSummary) float64 { return float64(c.AllocBytes) / c.WindowSeconds }},
+		{head: "goroutines", name: "istiod_goroutines", keep: 5, sum: func(c *record.ControlSummary) float64 { return float64(c.Goroutines) }},
+	})
+}
+
+// metricsTable has what istiod's metrics do not say.
+func metricsTable(f record.Findings) report.Table {
+	t := report.Table{Title: "What istiod's metrics do not say", Columns: []report.Column{{Head: "what it means"}, {Head: "metrics"}}}
+	for _, kind := range []struct {
+		of    func(*record.ControlSummary) []string
+		means report.Text
+	}{
+		{func(c *record.ControlSummary) []string { return c.Missing }, report.Text{S: "this istiod does not have it: what rests on it is missing, not zero", Style: report.StyleBad}},
+		{func(c *record.ControlSummary) []string { return c.Uncounted }, report.Text{S: "shown only after the first error of its kind: zero, or unknown to this version"}},
+	} {
+		if names := typesOf(f, kind.of); len(names) > 0 {
+			t.Rows = append(t.Rows, []report.Text{kind.means, {S: strings.Join(names, ", ")}})
+		}
+	}
+	return t
+}
+
+// How many functions of each kind of profile a report names.
+const profiledFunctions = 8
+
+// profileTables have where istiod spends its CPU, waits for locks, blocks and
+// keeps memory, in one cell.
+func profileTables(f record.Findings) []report.Table {
+	described, ok := describedCell(f)
+	if ok && len(described.Control.Profiles) == 0 {
+		ok = false
+		for _, c := range f.Cells {
+			if c.Control != nil && len(c.Control.Profiles) > 0 {
+				described, ok = c, true
+				break
+			}
+		}
+	}
+	if !ok {
+		return nil
+	}
+	var out []report.Table
+	for _, p := range described.Control.Profiles {
+		t := report.Table{Title: profileTitle(p, described, len(f.Cells) > 1),
+			Columns: []report.Column{{Head: "itself", Right: true}, {Head: "with calls", Right: true}, {Head: "function"}}}
+		out = append(out, profileRows(t, p, p.Flat, "themselves"), profileRows(t, p, p.Cumulative, "with all that they call"))
+	}
+	return out
+}
+
+// profileTitle says what a profile is of.
+func profileTitle(p record.Profile, c record.CellSummary, label bool) string {
+	what := map[string]string{"cpu": "CPU", "mutex": "waiting for locks", "block": "blocked", "heap": "memory in use"}[p.Kind]
+	if what == "" {
+		what = p.Kind
+	}
+	s := fmt.Sprintf("istiod %d: %s", p.Replica, what)
+	if p.Total > 0 {
+		s += ", " + profileAmount(p, p.Total) + " in all"
+		if n := cpuSamples(p); n > 0 {
+			s += " (" + report.Plural(n, "sample") + ")"
+		}
+	}
+	if p.Kind != "heap" {
+		s += fmt.Sprintf(" in %s s", report.Fixed(p.Seconds, 0))
+	}
+	if label {
+		s += " (" + c.Label + ")"
+	}
+	return s
+}
+
+// profileRows are a profile's dearest functions.
+func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, by string) report.Table {
+	t.Title += ", functions that cost most " + by
+	samples := cpuSamples(p)
+	for _, c := range costs[:min(len(costs), profiledFunctions)] {
+		if c.Cumulative <= 0 || p.Total <= 0 {
+			continue
+		}
+		t.Rows = append(t.Rows, []report.Text{{S: profileShare(c.Flat, p.Total, samples)}, {S: profileShare(c.Cumulative, p.Total, samples)}, {S: shortFunction(c.Function)}})
+	}
+	if samples > 0 && samples < fewSamples && len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("Only %s: one is %s of all, and a function with a few may as well have none.", report.Plural(samples, "sample"), report.Percent(1/float64(samples))))
+	}
+	if p.Flame != "" && len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "Flame graph: profiles/"+p.Flame)
+	}
+	return t
+}
+
+// Go's runtime looks at what runs once in each 10 ms of CPU time that a
+// process uses (runtime/pprof, 100 Hz).
+const cpuSampleNS = 10_000_000
+
+// Below fewSamples a CPU profile has a warning, below manySamples its shares
+// have no decimals.
+const (
+	fewSamples  = 100
+	manySamples = 1000
+)
+
+// cpuSamples is how many samples a CPU profile is of; 0 for other kinds.
+func cpuSamples(p record.Profile) int64 {
+	if p.Kind != "cpu" || p.Unit != "nanoseconds" {
+		return 0
+	}
+	return p.Total / cpuSampleNS
+}
+
+// profileShare is a part of a profile of that many samples, 0 for unknown.
+func profileShare(v, total, samples int64) string {
+	decimals := 1
+	if samples > 0 && samples < manySamples {
+		decimals = 0
+	}
+	return report.Fixed(100*float64(v)/float64(total), decimals) + "%"
+}
+
+// shortFunction cuts the import path off a function's name.
+func shortFunction(name string) string {
+	// The path ends at the last slash before the receiver or arguments.
+	end := strings.IndexAny(name, "([")
+	if end < 0 {
+		end = len(name)
+	}
+	return name[strings.LastIndex(name[:end], "/")+1:]
+}
+
+// profileAmount writes a value of a profile.
+func profileAmount(p record.Profile, v int64) string {
+	switch p.Unit {
+	case "nanoseconds":
+		return report.ScaleFor("us", float64(v)/1e3).Value(float64(v) / 1e3)
+	case "bytes":
+		return report.ScaleFor("bytes", float64(v)).Value(float64(v))
+	}
+	return report.Count(v) + " " + p.Unit
+}

@@ -1,0 +1,103 @@
+package sections
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// appliedOf reads when real Envoys had changes in force, NaN without any.
+func appliedOf(of func(l *record.Latency) float64) func(c *record.ControlSummary) float64 {
+	return func(c *record.ControlSummary) float64 {
+		if c.Applied == nil {
+			return math.NaN()
+		}
+		return of(c.Applied)
+	}
+}
+
+// edgesTable has three rows a cell: how long changes take to the first proxy,
+// to half of them and to the last, over the changes of all trials.
+func edgesTable(f record.Findings) report.Table {
+	t := report.Table{Columns: append(report.FactorColumns(f), report.Column{Head: "acknowledged by"})}
+	largest, short := 0.0, false
+	for _, c := range f.Cells {
+		if c.Control != nil && c.Control.Edges != nil {
+			largest = math.Max(largest, valueOr(c.Control.Edges.Last.Max, 0))
+			largest = math.Max(largest, valueOr(c.Control.Edges.Last.P50, 0))
+		}
+	}
+	if largest == 0 {
+		return report.Table{}
+	}
+	s := report.ScaleFor("us", largest)
+	t.Title = "First, median and last proxy to acknowledge a change, over changes, " + s.Unit
+	for _, head := range []string{"p50", "p90", "p99", "p99.9", "max"} {
+		t.Columns = append(t.Columns, report.Column{Head: head, Right: true})
+	}
+	t.Columns = append(t.Columns, report.Column{Head: "changes", Right: true, Keep: 1})
+	for _, c := range f.Cells {
+		if c.Control == nil || c.Control.Edges == nil {
+			continue
+		}
+		e := c.Control.Edges
+		for i, edge := range []struct {
+			name string
+			q    record.ChangeQuantiles
+		}{{"the first", e.First}, {"half", e.Median}, {"the last", e.Last}} {
+			row := report.FactorTexts(f, c.Cell)
+			if i > 0 { // the cell is named once
+				for k := range row {
+					row[k] = report.Text{}
+				}
+			}
+			row = append(row, report.Text{S: edge.name})
+			for _, v := range []*float64{edge.q.P50, edge.q.P90, edge.q.P99, edge.q.P999, edge.q.Max} {
+				if v == nil {
+					row, short = append(row, report.Text{S: "not reached", Style: report.StyleDim}), true
+					continue
+				}
+				row = append(row, report.Text{S: s.Plain(*v)})
+			}
+			t.Rows = append(t.Rows, append(row, report.Text{S: report.Count(e.Changes)}))
+		}
+	}
+	if note := followedNote(f); note != "" {
+		t.Notes = append(t.Notes, note)
+	}
+	if short {
+		t.Notes = append(t.Notes, "Not reached: a percentile takes as many changes as leave one beyond it, 10 for p90, 100 for p99, 1,000 for p99.9; a change that no proxy acknowledged lies beyond all others.")
+	}
+	return t
+}
+
+func valueOr(v *float64, without float64) float64 {
+	if v == nil {
+		return without
+	}
+	return *v
+}
+
+// appliedBy is when real Envoys had changes in force, all zero without any.
+func appliedBy(c *record.ControlSummary) record.Latency {
+	if c.Applied == nil {
+		return record.Latency{}
+	}
+	return *c.Applied
+}
+
+// followedNote says how many of the changes committed the figures over changes
+// are of, where that is not all: some show in no proxy's configuration (a
+// Gateway by itself, for one), or the API server did not take them.
+func followedNote(f record.Findings) string {
+	for _, c := range f.Cells {
+		if c.Control == nil || c.Control.Edges == nil || c.Control.Committed <= c.Control.Edges.Changes {
+			continue
+		}
+		return fmt.Sprintf("Changes: those that a simulated proxy acknowledged, or should have; some of those committed show in none (a Gateway without a route, for one): here %s of %s with %s. What is counted a change, such as pushes, is divided by all.",
+			report.Count(c.Control.Edges.Changes), report.Count(c.Control.Committed), c.Label)
+	}
+	return ""
+}

@@ -1,0 +1,103 @@
+package sections
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// How much of who brought what stands in a report; meshtrial scope --run has
+// the rest.
+const (
+	shownHoldings = 2 // proxies of each cell
+	shownOwners   = 4 // of each proxy
+)
+
+// holdingTable says who pays for what: single proxies of each cell and the
+// owners that brought most of what they held.
+func holdingTable(f record.Findings) report.Table {
+	var dumps, wires []int64
+	more := 0
+	for _, c := range f.Cells {
+		if c.Control == nil {
+			continue
+		}
+		for _, h := range c.Control.Holdings {
+			dumps, wires = append(dumps, h.DumpBytes), append(wires, h.WireBytes)
+		}
+		more += max(0, len(c.Control.Holdings)-shownHoldings)
+	}
+	if len(dumps) == 0 {
+		return report.Table{}
+	}
+	// In one unit for all, so that an owner of a few kB shows beside a MB.
+	dump, wire := report.ScaleFor("bytes", math.Min(1e5, largestOf(dumps))), report.ScaleFor("bytes", math.Min(1e5, largestOf(wires)))
+	t := report.Table{Title: "Who brought a proxy's configuration", Columns: append(report.FactorColumns(f), report.Column{Head: "proxy", Keep: 8}, report.Column{Head: "owner", Keep: 9},
+		report.Column{Head: "JSON, " + dump.Unit, Right: true, Keep: 9}, report.Column{Head: "share", Right: true, Keep: 7}, report.Column{Head: "wire, " + wire.Unit, Right: true, Keep: 6}, report.Column{Head: "resources", Right: true, Keep: 2})}
+	for _, c := range f.Cells {
+		if c.Control == nil {
+			continue
+		}
+		for i, h := range c.Control.Holdings {
+			if i == shownHoldings {
+				break
+			}
+			row := func(first bool, owner string, bytes record.OwnerBytes, st report.Style) {
+				cells, proxy := report.FactorTexts(f, c.Cell), report.Text{S: proxyWords(h)}
+				if !first {
+					proxy = report.Text{}
+					for k := range cells {
+						cells[k] = report.Text{}
+					}
+				}
+				onWire := report.Text{S: "–", Style: report.StyleDim}
+				if h.WireBytes > 0 {
+					onWire = wire.Kilo(bytes.WireBytes)
+				}
+				t.Rows = append(t.Rows, append(cells, proxy, report.Text{S: owner, Style: st}, dump.Kilo(bytes.DumpBytes), report.Share(bytes.DumpBytes, h.DumpBytes), onWire, report.Text{S: report.Count(bytes.Resources)}))
+			}
+			row(true, "all", record.OwnerBytes{DumpBytes: h.DumpBytes, WireBytes: h.WireBytes, Resources: h.Resources}, report.StyleStrong)
+			rest, others := h.Others, h.OtherOwners
+			for k, o := range h.Owners {
+				if k < shownOwners {
+					row(false, o.Owner, o, report.StyleNone)
+					continue
+				}
+				others++
+				rest.DumpBytes, rest.WireBytes, rest.Resources = rest.DumpBytes+o.DumpBytes, rest.WireBytes+o.WireBytes, rest.Resources+o.Resources
+			}
+			if others > 0 {
+				row(false, report.Plural(others, "more owner"), rest, report.StyleDim)
+			}
+		}
+	}
+	t.Notes = append(t.Notes, "Of a simulated proxy JSON is what Envoy would print of the same resources; of a real one it is the config dump with endpoints and bootstrap, which does not tell the size on the wire.")
+	if more > 0 {
+		t.Notes = append(t.Notes, "More proxies ("+report.Count(more)+") and all owners: meshtrial scope --run DIR.")
+	} else {
+		t.Notes = append(t.Notes, "All owners: meshtrial scope --run DIR.")
+	}
+	return t
+}
+
+func largestOf(values []int64) float64 {
+	return float64(slices.Max(values))
+}
+
+// proxyWords says which proxy it is and for how many it stands.
+func proxyWords(h record.Holding) string {
+	kind := h.Type
+	if kind == "router" {
+		kind = "gateway"
+	}
+	if h.Real {
+		return "real " + kind + " in " + h.Namespace
+	}
+	if h.Proxies == 1 {
+		return kind + " in " + h.Namespace
+	}
+	return fmt.Sprintf("one of %s %ss, in %s", report.Count(h.Proxies), kind, h.Namespace)
+}

@@ -1,0 +1,89 @@
+package sections
+
+import (
+	"math"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// controlParts are the parts of a control-plane study in the order of columns,
+// with what is left out first where there is little room.
+var controlParts = []struct {
+	part, words string
+	keep        int
+}{
+	{record.PartControl, "istiod", 9}, {record.PartSimulator, "simulated sidecars", 6}, {record.PartServerProxy, "real sidecars", 7},
+	{record.PartAPIServer, "API server", 5}, {record.PartClientProxy, "callers' sidecars", 3}, {record.PartWorker, "workers", 2}, {record.PartGenerator, "load generators", 2},
+	{record.PartRest, "rest", 8}, {record.PartMachine, "whole machine", 8},
+}
+
+// machineTable has who used the machine's CPUs in the windows, beside the state
+// that it was in.
+func machineTable(f record.Findings) report.Table {
+	t := report.Table{Columns: report.FactorColumns(f)}
+	largest, machines, rest, states := 0.0, 0, false, false
+	present := map[string]bool{}
+	for _, c := range f.Cells {
+		if c.Control == nil {
+			continue
+		}
+		for part, cores := range c.Control.Parts {
+			present[part] = true
+			largest = math.Max(largest, cores)
+			rest = rest || part == record.PartRest
+		}
+		if len(c.Control.Parts) > 0 {
+			machines++
+		}
+		states = states || c.Pressure != nil
+	}
+	if machines == 0 {
+		return t
+	}
+	s := report.Scale{Div: 1e-3, Unit: "mCPU"}
+	if largest >= 100 {
+		s = report.Scale{Div: 1, Unit: "cores"}
+	}
+	t.Title = "Who used the machine in the windows, mean " + s.Unit
+	for _, p := range controlParts {
+		if present[p.part] {
+			t.Columns = append(t.Columns, report.Column{Head: p.words, Right: true, Keep: p.keep})
+		}
+	}
+	if states {
+		t.Columns = append(t.Columns, report.Column{Head: "CPUs busy", Right: true, Keep: 8}, report.Column{Head: "tasks waited for one", Right: true, Keep: 4}, report.Column{Head: "stolen", Right: true, Keep: 1})
+	}
+	for _, c := range f.Cells {
+		if c.Control == nil || len(c.Control.Parts) == 0 {
+			continue
+		}
+		row := report.FactorTexts(f, c.Cell)
+		for _, p := range controlParts {
+			cores, ok := c.Control.Parts[p.part]
+			switch {
+			case !present[p.part]:
+			case !ok:
+				row = append(row, report.Text{S: "–", Style: report.StyleDim})
+			default:
+				row = append(row, report.Text{S: report.Fixed(cores/s.Div, report.Clamp(1-report.Magnitude(cores/s.Div), 0, 2))})
+			}
+		}
+		if p := c.Pressure; states && p != nil {
+			row = append(row, report.Text{S: report.Percent(p.BusyRatio)}, report.Text{S: report.Percent(p.CPUSomeRatio)}, report.Text{S: report.Percent(p.StealRatio)})
+		} else if states {
+			row = append(row, report.Text{S: "–", Style: report.StyleDim}, report.Text{S: "–", Style: report.StyleDim}, report.Text{S: "–", Style: report.StyleDim})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	if rest {
+		t.Notes = append(t.Notes, restNote)
+	}
+	if states {
+		t.Notes = append(t.Notes, "CPUs busy: of all CPU time; tasks waited for one: share of the time in which some task did.")
+	}
+	return t
+}
+
+// restNote says what the rest of a machine is.
+const restNote = "Rest: whatever none of these counters has, such as kubelet, etcd, controllers, containerd, meshtrial itself and the kernel. The API server's share is by its own metrics."

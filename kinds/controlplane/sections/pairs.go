@@ -1,0 +1,82 @@
+package sections
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// pairsReach reads a percentile of convergence over the pairs of all trials,
+// NaN where they are fewer than leave one beyond it.
+func pairsReach(needs int64, of func(l record.Latency) float64) func(c *record.ControlSummary) float64 {
+	return func(c *record.ControlSummary) float64 {
+		if c.Acknowledged < needs {
+			return math.NaN()
+		}
+		return of(c.Convergence)
+	}
+}
+
+// notReached says whether a cell lacks a percentile because its pairs of a
+// change and a proxy leave none beyond it.
+func notReached(name string, c record.CellSummary) bool {
+	if c.Control == nil || c.Valid == 0 {
+		return false
+	}
+	kind, percentile, _ := strings.Cut(name, "_")
+	if percentile != "p90" && percentile != "p99" && percentile != "p999" {
+		return name == "hidden_convergence_p99" && c.Control.Acknowledged > 0 && c.Control.ReportedTrials > 0
+	}
+	return kind == "convergence" && c.Control.Acknowledged > 0 || kind == "applied" && c.Control.Applied != nil
+}
+
+// tooFewPairs says whether that is why a difference is not valid.
+func tooFewPairs(x record.Finding) bool {
+	return slices.ContainsFunc(x.Warnings, func(w string) bool { return strings.HasPrefix(w, "too few pairs of a change and a proxy") })
+}
+
+// pairsNote says what percentiles over pairs are of: how many pairs and
+// changes the cells have, and what it takes.
+func pairsNote(f record.Findings) string {
+	low, high, few, many := int64(math.MaxInt64), int64(0), math.MaxInt, 0
+	for _, c := range f.Cells {
+		if c.Control == nil || c.Control.Edges == nil || c.Control.Trials == 0 {
+			continue
+		}
+		pairs, changes := c.Control.Acknowledged/int64(c.Control.Trials), c.Control.Edges.Changes/c.Control.Trials
+		low, high = min(low, pairs), max(high, pairs)
+		few, many = min(few, changes), max(many, changes)
+	}
+	const rule = "a percentile takes as many pairs in a trial as leave one beyond it, 100 for p99, 1,000 for p99.9, and is the more exact the more changes they are of"
+	if many == 0 {
+		return "p50 to max are over pairs of a change and a proxy: " + rule + "."
+	}
+	return fmt.Sprintf("p50 to max are over pairs of a change and a proxy, %s of %s in a trial: %s.", span(low, high), span(int64(few), int64(many))+" changes", rule)
+}
+
+// span is a range of counts: "40–140", or "40".
+func span(low, high int64) string {
+	if low == high {
+		return report.Count(low)
+	}
+	return report.Count(low) + "–" + report.Count(high)
+}
+
+// convergenceSentences tell how long changes take in a cell: over pairs, and
+// change by change. in begins the first: "In the baseline (none), half".
+func convergenceSentences(in string, k *record.ControlSummary, p99 string) []string {
+	s := report.ScaleFor("us", k.Convergence.P99)
+	first := fmt.Sprintf("%s of the %s pairs of a change and a proxy take at most %s from commit to acknowledgement", in, report.Count(k.Acknowledged), s.Value(k.Convergence.P50))
+	if p99 != "" {
+		first += fmt.Sprintf(", and 1 of 100 takes more than %s", p99)
+	}
+	out := []string{first + "."}
+	if e := k.Edges; e != nil && e.Median.P50 != nil && e.Last.P50 != nil {
+		out = append(out, fmt.Sprintf("Of those %s, half are at half of their proxies after %s, and at the last of them after %s.", report.Plural(e.Changes, "change"), s.Value(k.MedianUS), s.Value(k.LastUS)))
+	}
+	return out
+}

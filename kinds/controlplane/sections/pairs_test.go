@@ -1,0 +1,49 @@
+package sections
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// What is told over pairs and over changes is told apart, each with how many
+// there are.
+func TestConvergenceSentences(t *testing.T) {
+	us := func(v float64) *float64 { return &v }
+	k := &record.ControlSummary{Acknowledged: 560, Convergence: record.Latency{P50: 156_000, P99: 233_000}, MedianUS: 150_000, LastUS: 155_000,
+		Edges: &record.Edges{Changes: 80, Median: record.ChangeQuantiles{P50: us(150_000)}, Last: record.ChangeQuantiles{P50: us(155_000)}}}
+	got := strings.Join(convergenceSentences("Half", k, "233 ms"), " ")
+	if want := "Half of the 560 pairs of a change and a proxy take at most 156 ms from commit to acknowledgement, and 1 of 100 takes more than 233 ms. " +
+		"Of those 80 changes, half are at half of their proxies after 150 ms, and at the last of them after 155 ms."; got != want {
+		t.Errorf("%s", got)
+	}
+	if got := strings.Join(convergenceSentences("Half", k, ""), " "); strings.Contains(got, "1 of 100") {
+		t.Errorf("without a p99: %s", got)
+	}
+}
+
+func TestNotReached(t *testing.T) {
+	k := &record.ControlSummary{Trials: 2, Acknowledged: 80, Convergence: record.Latency{P99: 5}, ReportedTrials: 2, Edges: &record.Edges{Changes: 40}}
+	c := record.CellSummary{Valid: 2, Control: k}
+	for name, want := range map[string]bool{"convergence_p99": true, "convergence_p999": true, "convergence_p50": false, "applied_p99": false, "hidden_convergence_p99": true, "pushes": false} {
+		if got := notReached(name, c); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if notReached("convergence_p99", record.CellSummary{Control: k}) || notReached("convergence_p99", record.CellSummary{Valid: 1}) {
+		t.Error("not valid is not not reached")
+	}
+	p99 := func(l record.Latency) float64 { return l.P99 }
+	if !math.IsNaN(pairsReach(100, p99)(k)) || pairsReach(80, p99)(k) != 5 {
+		t.Error("80 pairs")
+	}
+	other := record.CellSummary{Control: &record.ControlSummary{Trials: 1, Acknowledged: 1140, Edges: &record.Edges{Changes: 20}}}
+	if got := pairsNote(record.Findings{Cells: []record.CellSummary{c, other, {}}}); !strings.Contains(got, "a proxy, 40–1,140 of 20 changes in a trial: a percentile") {
+		t.Error(got)
+	}
+	if got := pairsNote(record.Findings{}); strings.Contains(got, "in a trial:") {
+		t.Error(got)
+	}
+}

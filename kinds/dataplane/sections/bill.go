@@ -1,0 +1,212 @@
+package sections
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// billColumns are what a bill's table tells of each part beside its rank, name
+// and verdict: by the name of what is priced.
+var billColumns = []struct {
+	name, head string
+	keep       int
+}{
+	{"cpu", "CPU a request", 9},
+	{"share", "share of the proxies' CPU", 6},
+	{"cpu_client_proxy", "client's proxy", 2},
+	{"cpu_server_proxy", "server's proxy", 2},
+	{"latency_p50", "p50", 5},
+	{"latency_p99", "p99", 3},
+	{"memory", "idle memory", 4},
+	{"money", "a month", 7},
+}
+
+// billTables has what the parts of each bill cost, and what removing them
+// saves.
+func billTables(f record.Findings) []report.Table {
+	var out []report.Table
+	for _, b := range f.Bills {
+		of := ""
+		if len(b.Cell) > 0 {
+			of = " (" + factorWordsOf(f, b.Cell) + ")"
+		}
+		var sums []record.Priced
+		if s := b.Together; s != nil {
+			sums = []record.Priced{s.Sum, s.Together, s.Interaction}
+		}
+		added, largest := billTable("What each part costs, over the base without it"+of, b.Parts, sums...)
+		if s := b.Together; s != nil && len(added.Rows) > 0 {
+			for _, line := range []struct {
+				name string
+				of   record.Priced
+			}{{"sum of " + report.Plural(len(s.Parts), "part"), s.Sum}, {"all together", s.Together}, {"beyond the sum", s.Interaction}} {
+				row := make([]report.Text, len(added.Columns))
+				row[1], row[2] = report.Text{S: line.name, Style: report.StyleStrong}, pricedText(line.of, largest)
+				row[len(row)-1] = report.Verdict(line.of.Verdict)
+				added.Rows = append(added.Rows, row)
+			}
+			added.Notes = append([]string{s.Says}, added.Notes...)
+		}
+		removed, _ := billTable("What is saved without each part, of all together"+of, b.Removed)
+		out = append(out, added, removed)
+	}
+	return out
+}
+
+// factorWordsOf names some of a cell's levels in the order of the factors.
+func factorWordsOf(f record.Findings, cell record.Cell) string {
+	var words []string
+	for _, factor := range f.Factors {
+		if level, ok := cell[factor.Factor]; ok {
+			words = append(words, strings.ReplaceAll(factor.Factor, "_", " ")+" "+level)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// billTable is a list of parts, dearest first, with the largest of the figures
+// in its column of CPU, among which sums will stand.
+func billTable(title string, parts []record.BillPart, sums ...record.Priced) (report.Table, record.Priced) {
+	t := report.Table{Title: title, Columns: []report.Column{{Head: "place", Right: true, Keep: 8}, {Head: "part"}}}
+	if len(parts) == 0 {
+		return report.Table{}, record.Priced{}
+	}
+	var names []string
+	largest := map[string]record.Priced{}
+	for _, c := range billColumns {
+		var figures []record.Priced
+		for _, p := range parts {
+			if figure, ok := p.Figures[c.name]; ok {
+				figures = append(figures, figure)
+			}
+		}
+		if len(figures) == 0 {
+			continue
+		}
+		if c.name == "cpu" {
+			figures = append(figures, sums...)
+		}
+		names, largest[c.name] = append(names, c.name), farthest(figures)
+		t.Columns = append(t.Columns, report.Column{Head: headWithUnit(c.head, largest[c.name]), Right: true, Keep: c.keep})
+	}
+	t.Columns = append(t.Columns, report.Column{Head: "verdict", Keep: 1})
+	for _, p := range parts {
+		row := []report.Text{{S: places(p)}, {S: p.Name}}
+		for _, name := range names {
+			figure, ok := p.Figures[name]
+			if !ok {
+				row = append(row, report.Text{S: "–", Style: report.StyleDim})
+				continue
+			}
+			row = append(row, pricedText(figure, largest[name]))
+		}
+		t.Rows = append(t.Rows, append(row, report.Verdict(p.Figures["cpu"].Verdict)))
+	}
+	t.Notes = append(t.Notes, fmt.Sprintf("Intervals of this list hold for all its %s at once with 95%%: Student's t on differences inside blocks, widened for their number. Parts that cannot be told apart share places.", report.Plural(len(parts), "part")))
+	return t, largest["cpu"]
+}
+
+// farthest is the figure whose interval reaches farthest from zero: a column
+// has its scale.
+func farthest(figures []record.Priced) record.Priced {
+	return slices.MaxFunc(figures, func(a, b record.Priced) int { return cmp.Compare(reach(a), reach(b)) })
+}
+
+func reach(p record.Priced) float64 {
+	if p.Verdict == record.VerdictInvalid {
+		return 0
+	}
+	return math.Max(math.Abs(p.Estimate), math.Max(math.Abs(p.Low), math.Abs(p.High)))
+}
+
+func headWithUnit(head string, p record.Priced) string {
+	s := billScale(p)
+	if s.Unit == "" {
+		return head
+	}
+	return head + ", " + strings.TrimSuffix(strings.TrimSuffix(s.Unit, " a request"), " a month")
+}
+
+// billScale is the scale of a column by its largest figure.
+func billScale(p record.Priced) report.Scale {
+	if strings.HasSuffix(p.Unit, "/month") {
+		return report.Scale{Div: 1, Unit: strings.TrimSuffix(p.Unit, "/month")}
+	}
+	if p.Unit == "us/request" { // however large: lists are compared
+		return report.Scale{Div: 1, Unit: "µs a request"}
+	}
+	return report.ScaleFor(p.Unit, math.Abs(p.Estimate))
+}
+
+// pricedText is a figure on the scale of the largest of its column.
+func pricedText(p, largest record.Priced) report.Text {
+	if p.Verdict == record.VerdictInvalid {
+		return report.Text{S: "not valid", Style: report.StyleDim}
+	}
+	if strings.HasSuffix(p.Unit, "/month") {
+		return report.Text{S: report.WholeInterval(record.Finding{Estimate: p.Estimate, Low: p.Low, High: p.High})}
+	}
+	return report.Text{S: billScale(largest).Interval(p.Estimate, p.Low, p.High)}
+}
+
+// places are those that a part may have.
+func places(p record.BillPart) string {
+	switch {
+	case p.RankLow == 0:
+		return "–"
+	case p.RankLow == p.RankHigh:
+		return strconv.Itoa(p.RankLow)
+	}
+	return fmt.Sprintf("%d–%d", p.RankLow, p.RankHigh)
+}
+
+// billAnswers says what a bill comes to: the dearest part, whether the parts
+// add up, what removing which saves, and which cost nothing.
+func billAnswers(f record.Findings) []string {
+	var out []string
+	for _, b := range f.Bills {
+		of := ""
+		if len(b.Cell) > 0 {
+			of = "At " + factorWordsOf(f, b.Cell) + ": "
+		}
+		for i, p := range b.Parts {
+			if i == 0 || p.RankLow == 1 {
+				out = append(out, of+p.Says)
+			}
+		}
+		if b.Together != nil {
+			out = append(out, of+b.Together.Says)
+		}
+		for _, p := range b.Removed {
+			if p.Figures["cpu"].Verdict == record.VerdictReal {
+				out = append(out, of+p.Says)
+			}
+		}
+		none := func(parts []record.BillPart) []string {
+			var names []string
+			for _, p := range parts {
+				if cpu := p.Figures["cpu"]; cpu.Verdict != record.VerdictInvalid && cpu.Low <= 0 && cpu.High >= 0 {
+					names = append(names, p.Name)
+				}
+			}
+			return names
+		}
+		if names := none(b.Parts); len(names) > 0 {
+			out = append(out, of+"Within their intervals of zero: "+strings.Join(names, ", ")+".")
+		}
+		if names := none(b.Removed); len(names) > 0 {
+			out = append(out, of+"Removing these saves nothing that can be told from zero: "+strings.Join(names, ", ")+".")
+		}
+		if i := slices.IndexFunc(b.Parts, func(p record.BillPart) bool { return p.RankLow == 0 }); i >= 0 {
+			out = append(out, of+b.Parts[i].Says)
+		}
+	}
+	return out
+}

@@ -1,0 +1,51 @@
+package sections
+
+import (
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// fitsTable says what the cost of each part is made of: what it uses idle, and
+// what each request, connection and piece of configuration adds.
+func fitsTable(f record.Findings) report.Table {
+	t := report.Table{Title: "What costs are made of (95% interval)", Columns: []report.Column{{Head: ""}, {Head: "what"}, {Head: "of cells", Keep: 3}, {Head: "cost", Right: true}}}
+	for _, d := range Kind().Findings.All() {
+		if d.Section != study.SectionFits {
+			continue
+		}
+		for _, x := range f.Findings {
+			if x.Name == d.Name && x.Verdict != record.VerdictInvalid {
+				t.Rows = append(t.Rows, []report.Text{{S: report.PartWords(d.Part)}, {S: d.Row}, {S: varyingWords(f, x.Cell)}, {S: fitScale(x).Quantity(x.Estimate, x.Low, x.High)}})
+			}
+		}
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "Straight lines through all trials along rate, connections or configuration, whatever bends they have.")
+	}
+	return t
+}
+
+// fitScale shows small slopes in small units.
+func fitScale(x record.Finding) report.Scale {
+	if base, per, ok := strings.Cut(x.Unit, "/"); ok && base == "ns" {
+		return report.Scale{Div: 1, Unit: "ns a " + strings.Replace(per, "/", " and ", 1)}
+	}
+	return report.ScaleFor(x.Unit, max(x.Estimate, -x.Estimate))
+}
+
+// varyingWords are the levels of a cell that others differ in.
+func varyingWords(f record.Findings, cell record.Cell) string {
+	var out []string
+	for _, l := range f.Factors {
+		if level, ok := cell[l.Factor]; ok && len(l.Levels) > 1 {
+			out = append(out, strings.ReplaceAll(l.Factor, "_", " ")+" "+level)
+		}
+	}
+	if out == nil {
+		return "all"
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,101 @@
+package sections
+
+import (
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// hopColumns are what terms of a request's way are told in.
+var hopColumns = []struct {
+	name, head string
+	keep       int
+}{
+	{"latency_p50", "p50", 9},
+	{"latency_p99", "p99", 4},
+	{"cpu_pods", "CPU of all pods a request", 8},
+	{"cpu_kernel", "of it in the kernel", 6},
+	{"cpu_machine", "CPU of the whole machine", 2},
+}
+
+// hopTables has what a request's way through the sidecars is made of.
+func hopTables(f record.Findings) []report.Table {
+	var out []report.Table
+	for _, h := range f.Hops {
+		title := "What a request's way through the sidecars is made of"
+		if len(h.Cell) > 0 {
+			title += " (" + factorWordsOf(f, h.Cell) + ")"
+		}
+		t := report.Table{Title: title, Columns: []report.Column{{Head: "part"}}}
+		var names []string
+		largest := map[string]record.Priced{}
+		for _, c := range hopColumns {
+			var figures []record.Priced
+			for _, term := range h.Terms {
+				if p, ok := term.Figures[c.name]; ok {
+					figures = append(figures, p)
+				}
+			}
+			if len(figures) == 0 {
+				continue
+			}
+			names, largest[c.name] = append(names, c.name), farthest(figures)
+			t.Columns = append(t.Columns, report.Column{Head: headWithUnit(c.head, largest[c.name]), Right: true, Keep: c.keep})
+		}
+		t.Columns = append(t.Columns, report.Column{Head: "what it is", Keep: 1})
+		for i, term := range h.Terms {
+			st := report.StyleNone
+			if i == len(h.Terms)-1 {
+				st = report.StyleStrong
+			}
+			row := []report.Text{{S: hopTermWords(term.Name), Style: st}}
+			for _, name := range names {
+				p, ok := term.Figures[name]
+				if !ok || p.Verdict == record.VerdictInvalid {
+					row = append(row, report.Text{S: "not valid", Style: report.StyleDim})
+					continue
+				}
+				cell := pricedText(p, largest[name])
+				if cell.Style = st; p.Verdict == record.VerdictInconclusive {
+					cell.Style = report.StyleDim
+				}
+				row = append(row, cell)
+			}
+			t.Rows = append(t.Rows, append(row, report.Text{S: term.Doc, Style: report.StyleDim}))
+		}
+		t.Notes = append(t.Notes, "Each part is a difference of cells inside blocks, with its 95% interval; in every block the parts and the residual add up to the whole. Percentiles need not add up by themselves: the residual says by how much.")
+		out = append(out, t)
+	}
+	return out
+}
+
+func hopTermWords(name string) string {
+	switch name {
+	case "path":
+		return "path without sidecars"
+	case "tls":
+		return "TLS"
+	case "total":
+		return "in all"
+	}
+	return strings.ReplaceAll(name, "_", " ")
+}
+
+// hopAnswers says how a request's cost splits.
+func hopAnswers(f record.Findings) []string {
+	var out []string
+	for _, h := range f.Hops {
+		of := ""
+		if len(h.Cell) > 0 {
+			of = "At " + factorWordsOf(f, h.Cell) + ": "
+		}
+		for _, says := range h.Says {
+			out = append(out, of+says)
+		}
+		if len(h.Says) == 0 {
+			out = append(out, of+"What a request's way is made of is not known: too few blocks have a valid trial of every cell.")
+		}
+	}
+	return out
+}

@@ -1,0 +1,129 @@
+package sections
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// latencyTable has a row a cell: percentiles from intended send time, and
+// what the cell adds to its baseline at the median.
+func latencyTable(f record.Findings) report.Table {
+	largest := 0.0
+	for _, c := range f.Cells {
+		if c.Valid > 0 {
+			largest = math.Max(largest, c.Intended.P50)
+		}
+	}
+	s := report.ScaleFor("us", largest)
+	t := report.Table{Title: "Latency by cell, " + s.Unit + ", from when each request should have left"}
+	t.Columns = append(report.FactorColumns(f), report.Column{Head: "p50", Right: true, Keep: 9}, report.Column{Head: "p90", Right: true, Keep: 4}, report.Column{Head: "p99", Right: true, Keep: 6}, report.Column{Head: "p99.9", Right: true, Keep: 5})
+	name, findings := "latency_p50_overhead", report.Differences(f, "latency_p50_overhead")
+	if len(findings) > 0 {
+		t.Columns = append(t.Columns, report.Column{Head: "adds at p50 (95% interval)", Right: true}, report.Column{Head: "of baseline", Right: true, Keep: 2}, report.Column{Head: "verdict", Keep: 8})
+	}
+	t.Columns = append(t.Columns, report.Column{Head: "valid", Right: true, Keep: 3}, report.Column{Head: "requests", Right: true, Keep: 1})
+	failed := int64(0)
+	for _, c := range f.Cells {
+		row := report.FactorTexts(f, c.Cell)
+		for _, v := range []float64{c.Intended.P50, c.Intended.P90, c.Intended.P99, c.Intended.P999} {
+			if c.Valid == 0 {
+				row = append(row, report.Text{S: "–", Style: report.StyleDim})
+			} else {
+				row = append(row, report.Text{S: s.Plain(v)})
+			}
+		}
+		if len(findings) > 0 {
+			finding, ok := findings[c.Cell.Key()]
+			switch {
+			case c.Baseline:
+				row = append(row, report.Text{S: "baseline", Style: report.StyleDim}, report.Text{}, report.Text{})
+			case !ok:
+				row = append(row, report.Text{S: "–", Style: report.StyleDim}, report.Text{}, report.Text{})
+			default:
+				row = append(row, report.Figure(f, finding, s), report.Relative(finding), report.Verdict(finding.Verdict))
+			}
+		}
+		valid := report.Text{S: fmt.Sprintf("%d/%d", c.Valid, c.Trials)}
+		if c.Valid < c.Trials {
+			valid.Style = report.StyleBad
+		}
+		row = append(row, valid, report.Text{S: report.Count(c.Requests)})
+		t.Rows = append(t.Rows, row)
+		failed += c.Failed
+	}
+	if failed > 0 {
+		t.Notes = append(t.Notes, report.Plural(failed, "request")+" failed; failed requests have no latency.")
+	}
+	if len(findings) > 0 {
+		t.Notes = append(t.Notes, overheadNote(f, name))
+	}
+	return t
+}
+
+// overheadNote explains overhead intervals once.
+func overheadNote(f record.Findings, name string) string {
+	blocks, low := 0, math.MaxInt
+	for _, x := range f.Findings {
+		if x.Name == name {
+			blocks, low = max(blocks, x.Blocks), min(low, x.Blocks)
+		}
+	}
+	n := report.Plural(blocks, "block")
+	if low < blocks {
+		n = fmt.Sprintf("%d to %s", low, n)
+	}
+	return "Overhead is the difference inside a block, over " + n + "; \"below noise\" means that two identical baselines differ by as much."
+}
+
+// overheadTable has what cells add at the other percentiles.
+func overheadTable(f record.Findings) report.Table {
+	names := []string{"latency_p90_overhead", "latency_p99_overhead", "latency_p999_overhead"}
+	var found []map[string]record.Finding
+	t := report.Table{Columns: report.FactorColumns(f)}
+	largest := 0.0
+	for _, name := range names {
+		m := report.Differences(f, name)
+		if len(m) == 0 {
+			continue
+		}
+		found = append(found, m)
+		t.Columns = append(t.Columns, report.Column{Head: strings.Replace(strings.TrimSuffix(strings.TrimPrefix(name, "latency_"), finding.Overhead), "p999", "p99.9", 1), Right: true, Keep: 9 - len(found)})
+		for _, finding := range m {
+			largest = math.Max(largest, math.Abs(finding.Estimate))
+		}
+	}
+	s := report.ScaleFor("us", largest)
+	t.Title = "What it adds in the tail, " + s.Unit + " (95% interval)"
+	for _, c := range f.Cells {
+		row, any := report.FactorTexts(f, c.Cell), false
+		for _, m := range found {
+			finding, ok := m[c.Cell.Key()]
+			if !ok {
+				row = append(row, report.Text{S: "–", Style: report.StyleDim})
+				continue
+			}
+			any = true
+			cell := report.Figure(f, finding, s)
+			if finding.Verdict == record.VerdictInconclusive {
+				cell.S += " ?"
+			}
+			row = append(row, cell)
+		}
+		if any {
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	for _, row := range t.Rows {
+		if slices.ContainsFunc(row, func(c report.Text) bool { return strings.HasSuffix(c.S, " ?") }) {
+			t.Notes = append(t.Notes, "? inconclusive: the interval includes zero, or the generator itself was late by much of it; the warnings say which.")
+			break
+		}
+	}
+	return t
+}

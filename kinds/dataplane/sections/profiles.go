@@ -1,0 +1,77 @@
+package sections
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// Bounds of the tables of a run's profiles.
+const (
+	maxProfileTables = 6
+	maxCentres       = 12
+)
+
+// profilesTables are where the proxies of a run spent their CPU time, and what
+// profiling them cost.
+func profilesTables(f record.Findings) []report.Table {
+	var out []report.Table
+	told := map[string]bool{}
+	for i, raw := range f.Profiles {
+		if i == maxProfileTables {
+			last := &out[len(out)-1]
+			last.Notes = append(last.Notes, "Profiles of "+report.Plural(len(f.Profiles)-i, "more")+" are on the page.")
+			break
+		}
+		var v profile.View
+		if json.Unmarshal(raw, &v) != nil || v.Costs == nil {
+			continue
+		}
+		s := profile.Summary{Title: v.Title, Kind: v.Kind, Unit: v.Unit, Total: v.Total, Samples: v.Samples, Trust: v.Trust, Enough: v.Enough, Advice: v.Advice, Costs: *v.Costs}
+		t := report.ProfileCentres(s, maxCentres)
+		t.Title = "Where the CPU time goes: " + v.Title + ", " + report.Plural(v.Samples, "sample")
+		for n, note := range t.Notes {
+			t.Notes[n] = strings.Replace(note, "--top 0 or --format json has them", "the page has them", 1)
+		}
+		if !s.Enough {
+			missing := "Names of functions are missing: " + report.SharePercent(s.Trust) + " of the time in user space has one."
+			if advice := strings.Join(s.Advice, ". "); advice != "" && !told[advice] {
+				told[advice] = true
+				missing += " " + advice + "."
+			}
+			t.Notes = append(t.Notes, missing)
+		}
+		out = append(out, t)
+		if filters := report.ProfileFilters(s); len(filters.Rows) > 0 && s.Enough {
+			filters.Title += ": " + v.Title
+			out = append(out, filters)
+		}
+	}
+	if t := profilingTable(f); len(t.Rows) > 0 {
+		out = append(out, t)
+	}
+	return out
+}
+
+// profilingTable is what profiling added to the CPU of what was profiled.
+func profilingTable(f record.Findings) report.Table {
+	t := report.Table{Title: "What profiling itself cost", Columns: append(report.FactorColumns(f), report.Column{Head: "proxy"}, report.Column{Head: "CPU more than in the window (95% interval)", Right: true}, report.Column{Head: "verdict", Keep: 2})}
+	for _, finding := range f.Findings {
+		part, ok := strings.CutPrefix(finding.Name, "profile_cost_")
+		if !ok {
+			continue
+		}
+		value := report.Text{S: report.ShareInterval(finding.Estimate, finding.Low, finding.High)}
+		if finding.Verdict == record.VerdictInvalid {
+			value = report.Text{S: "too few blocks", Style: report.StyleDim}
+		}
+		t.Rows = append(t.Rows, append(report.FactorTexts(f, finding.Cell), report.Text{S: strings.TrimSuffix(part, "_proxy")}, value, report.Verdict(finding.Verdict)))
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "The same load ran once more for the profiles, so that they are in no other figure.")
+	}
+	return t
+}

@@ -1,0 +1,62 @@
+package sections
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// saturationTable has how far the rate goes, a row a mode: the highest within
+// the bound, the knee of the latency's curve, and what ends it.
+func saturationTable(f record.Findings) report.Table {
+	highest, knee := report.Named(f, "highest_rate"), report.Named(f, "knee_rate")
+	if len(highest) == 0 && len(knee) == 0 {
+		return report.Table{}
+	}
+	t := report.Table{Title: "How far the rate goes, requests a second (from the highest that holds to the first that does not)"}
+	factors := slices.DeleteFunc(slices.Clone(f.Factors), func(l record.FactorLevels) bool { return l.Factor == "rate" })
+	for _, l := range factors {
+		t.Columns = append(t.Columns, report.Column{Head: strings.ReplaceAll(l.Factor, "_", " "), Right: report.Numbers(l.Levels)})
+	}
+	t.Columns = append(t.Columns, report.Column{Head: "within the bound", Right: true}, report.Column{Head: "knee", Right: true, Keep: 5}, report.Column{Head: "blocks", Right: true, Keep: 1}, report.Column{Head: "what ends it", Keep: 3})
+	seen := map[string]bool{}
+	for _, c := range f.Cells {
+		cell := report.WithoutRate(c.Cell)
+		h, haveH := highest[cell.Key()]
+		k, haveK := knee[cell.Key()]
+		if seen[cell.Key()] || !haveH && !haveK {
+			continue
+		}
+		seen[cell.Key()] = true
+		var row []report.Text
+		for _, l := range factors {
+			row = append(row, report.Text{S: cell[l.Factor]})
+		}
+		blocks := report.Text{S: "–", Style: report.StyleDim}
+		if haveH {
+			blocks = report.Text{S: report.Count(h.Blocks)}
+		}
+		t.Rows = append(t.Rows, append(row, reachText(h, haveH), reachText(k, haveK), blocks, report.Text{S: strings.Join(h.Warnings, "; ")}))
+	}
+	t.Notes = append(t.Notes, "The knee is the highest rate at which the 99th percentile stays within twice what it is at the lowest. "+
+		"A limit of the generator, or of the machine that all share, is not one of the proxies, and is not told as such.")
+	return t
+}
+
+// reachText is from where to where a limit lies; "or more" where nothing that
+// was measured is beyond it, or what is gave out for another reason.
+func reachText(x record.Finding, ok bool) report.Text {
+	switch {
+	case !ok || x.Verdict == record.VerdictInvalid:
+		return report.Text{S: "–", Style: report.StyleDim}
+	case x.Low == 0 && x.High == 0:
+		return report.Text{S: "not known", Style: report.StyleBad}
+	case x.Low == 0:
+		return report.Text{S: "below " + report.Amount(x.High)}
+	case x.High > x.Low:
+		return report.Text{S: report.Amount(x.Low) + "–" + report.Amount(x.High), Style: report.StyleStrong}
+	}
+	return report.Text{S: report.Amount(x.Low) + " or more"}
+}

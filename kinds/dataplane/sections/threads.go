@@ -1,0 +1,199 @@
+package sections
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// maxThreadRows is how many rows the table of threads has at most: where there
+// are more, they are on the page and in the JSON report, and the table has one for
+// all workers of a proxy.
+const maxThreadRows = 48
+
+// threadParts are the parts whose threads are shown, proxies first.
+var threadParts = []string{record.PartClientProxy, record.PartServerProxy, record.PartWorker, record.PartGenerator, record.PartControl}
+
+// threadsTable has what the threads of proxies did, one row for each that
+// matters; where there is room also those of the other parts, and where there is
+// none a row for all workers of a proxy.
+func threadsTable(f record.Findings) report.Table {
+	t := report.Table{Title: "Threads: share of the time on a CPU", Columns: append(report.FactorColumns(f), report.Column{Head: "part"}, report.Column{Head: "thread"}, report.Column{Head: "user", Right: true, Keep: 8}, report.Column{Head: "kernel", Right: true, Keep: 8},
+		report.Column{Head: "waited for a CPU", Right: true, Keep: 6}, report.Column{Head: "CPU taken a second", Right: true, Keep: 2}, report.Column{Head: "connections", Right: true, Keep: 4}, report.Column{Head: "threads", Right: true, Keep: 1})}
+	n := countThreadRows(f, threadParts)
+	parts := threadParts
+	if n > maxThreadRows {
+		parts = threadParts[:2]
+		n = countThreadRows(f, parts)
+	}
+	if n > maxThreadRows {
+		return workersTable(f)
+	}
+	if n == 0 {
+		return report.Table{}
+	}
+	worst := 0.0
+	for _, c := range f.Cells {
+		for _, part := range parts {
+			s := c.Threads[part]
+			for _, r := range s.Rows {
+				t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), threadTexts(part, s, r)...))
+			}
+			worst = max(worst, s.DisagreementRatio)
+		}
+	}
+	t.Notes = append(t.Notes, fmt.Sprintf("Of one CPU's time, means of the trials. Connections: accepted in a trial. "+
+		"Each trial's threads add up to what the kernel charged to their containers, within %s or 1 ms.", percentOf(max(worst, 0.0001))))
+	return t
+}
+
+// workersOf are a proxy's workers: the busiest, and the mean of all; n is 0
+// without any.
+func workersOf(s record.ThreadsSummary) (busiest record.ThreadRow, mean float64, n int) {
+	for _, r := range s.Rows {
+		if !r.Worker {
+			continue
+		}
+		if n == 0 || r.BusyRatio() > busiest.BusyRatio() {
+			busiest = r
+		}
+		mean, n = mean+r.BusyRatio(), n+1
+	}
+	return busiest, mean / float64(max(n, 1)), n
+}
+
+// workersTable has a row for the workers of each proxy of each cell.
+func workersTable(f record.Findings) report.Table {
+	t := report.Table{Title: "Worker threads: share of the time on a CPU", Columns: append(report.FactorColumns(f), report.Column{Head: "part"}, report.Column{Head: "workers", Right: true, Keep: 3}, report.Column{Head: "busiest", Right: true, Keep: 9},
+		report.Column{Head: "in the kernel", Right: true, Keep: 4}, report.Column{Head: "mean of all", Right: true, Keep: 6}, report.Column{Head: "busiest waited for a CPU", Right: true, Keep: 7}, report.Column{Head: "limit", Keep: 5})}
+	for _, c := range f.Cells {
+		for _, part := range threadParts[:2] {
+			s := c.Threads[part]
+			top, mean, n := workersOf(s)
+			if n == 0 {
+				continue
+			}
+			limit := report.Text{S: "–", Style: report.StyleDim}
+			if s.Limit != "" {
+				limit = report.Text{S: limitWords(s.Limit), Style: report.StyleBad}
+			}
+			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: report.PartWords(part)}, report.Text{S: strconv.Itoa(n)}, report.Text{S: percentOf(top.BusyRatio())},
+				report.Text{S: percentOf(top.SystemRatio)}, report.Text{S: percentOf(mean)}, report.Text{S: percentOf(top.WaitRatio)}, limit))
+		}
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "Of one CPU's time, means of the trials; the busiest is the worker that was so on average. The page and the JSON report have each thread.")
+	}
+	return t
+}
+
+// busyAnswers says what holds proxies back, and if nothing does, how busy their
+// busiest worker was.
+func busyAnswers(f record.Findings) []string {
+	if limits := limitAnswers(f); len(limits) > 0 {
+		return limits
+	}
+	var top record.ThreadRow
+	where, workers := "", 0
+	for _, c := range f.Cells {
+		for _, part := range threadParts[:2] {
+			if r, _, n := workersOf(c.Threads[part]); n > 0 && r.BusyRatio() > top.BusyRatio() {
+				top, workers, where = r, n, report.PartWords(part)+", "+c.Label
+			}
+		}
+	}
+	if workers == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("No proxy was at the limit of its threads: the worker that was busiest on average ran for %s of the time and waited for a CPU for %s (%s).",
+		percentOf(top.BusyRatio()), percentOf(top.WaitRatio), where)}
+}
+
+func countThreadRows(f record.Findings, parts []string) int {
+	n := 0
+	for _, c := range f.Cells {
+		for _, part := range parts {
+			n += len(c.Threads[part].Rows)
+		}
+	}
+	return n
+}
+
+func threadTexts(part string, s record.ThreadsSummary, r record.ThreadRow) []report.Text {
+	busy := report.StyleNone
+	if s.Limit != "" && r.Worker {
+		busy = report.StyleBad
+	}
+	connections := report.Text{S: "–", Style: report.StyleDim}
+	if n := r.Accepted; n != nil {
+		connections = report.Text{S: report.Count(*n)}
+	}
+	return []report.Text{
+		{S: report.PartWords(part)}, {S: r.Name}, {S: percentOf(r.UserRatio), Style: busy}, {S: percentOf(r.SystemRatio), Style: busy},
+		{S: percentOf(r.WaitRatio)}, {S: report.Fixed(r.InvoluntaryPerS, 0)}, connections, {S: strconv.Itoa(r.Threads)},
+	}
+}
+
+// percentOf is a share with a digit after the point where it is small.
+func percentOf(ratio float64) string {
+	if ratio < 0.0995 {
+		return report.Fixed(100*ratio, 1) + "%"
+	}
+	return report.Percent(ratio)
+}
+
+// limitsTable has what holds proxies back, where anything does.
+func limitsTable(f record.Findings) report.Table {
+	t := report.Table{Title: "What holds proxies back", Columns: append(report.FactorColumns(f), report.Column{Head: "part"}, report.Column{Head: "limit"}, report.Column{Head: "evidence"})}
+	for _, c := range f.Cells {
+		for _, part := range threadParts {
+			if s := c.Threads[part]; s.Limit != "" {
+				t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: report.PartWords(part)}, report.Text{S: limitWords(s.Limit), Style: report.StyleBad}, report.Text{S: s.Says}))
+			}
+		}
+	}
+	return t
+}
+
+// limitWords names a limit.
+func limitWords(limit string) string {
+	switch limit {
+	case record.LimitConcurrency:
+		return "concurrency"
+	case record.LimitCPU:
+		return "CPU limit"
+	case record.LimitImbalance:
+		return "uneven workers"
+	case record.LimitMain:
+		return "main thread"
+	case record.LimitMachine:
+		return "the machine"
+	}
+	return limit
+}
+
+// maxLimitAnswers is how many limits are told in sentences; the table has all.
+const maxLimitAnswers = 3
+
+// limitAnswers says what holds proxies back, those of the last cells first:
+// studies go from little to much.
+func limitAnswers(f record.Findings) []string {
+	var out []string
+	for i := len(f.Cells) - 1; i >= 0 && len(out) < maxLimitAnswers; i-- {
+		c := f.Cells[i]
+		for _, part := range threadParts[:2] {
+			s := c.Threads[part]
+			if s.Limit == "" || len(out) == maxLimitAnswers {
+				continue
+			}
+			where := ""
+			if c.Label != "" && len(f.Cells) > 1 {
+				where = c.Label + ": "
+			}
+			out = append(out, where+report.UpperFirst(s.Says)+".")
+		}
+	}
+	return out
+}

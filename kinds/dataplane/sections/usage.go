@@ -1,0 +1,120 @@
+package sections
+
+import (
+	"math"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// cpuTable has CPU a request by part.
+func cpuTable(f record.Findings) report.Table {
+	parts := []string{record.PartClientProxy, record.PartServerProxy, record.PartWorker, record.PartGenerator, record.PartMachine, record.PartControl}
+	keep := map[string]int{record.PartClientProxy: 9, record.PartServerProxy: 9, record.PartWorker: 4, record.PartGenerator: 3, record.PartMachine: 6, record.PartControl: 1}
+	t := report.Table{Title: "CPU a request, µs: user + kernel (95% interval of the sum)", Columns: report.FactorColumns(f)}
+	var shown []string
+	for _, part := range report.WithRest(parts, f.Cells, func(c record.CellSummary) []string { return report.MapKeys(c.CPUPerRequest) }) {
+		shown = append(shown, part)
+		t.Columns = append(t.Columns, report.Column{Head: strings.ReplaceAll(report.PartWords(part), "'s", ""), Right: true, Keep: max(1, keep[part])})
+	}
+	if len(shown) == 0 {
+		return t
+	}
+	s := report.Scale{Div: 1, Unit: "µs"}
+	for _, c := range f.Cells {
+		row := report.FactorTexts(f, c.Cell)
+		for _, part := range shown {
+			cpu, ok := c.CPUPerRequest[part]
+			if !ok {
+				row = append(row, report.Text{S: "–", Style: report.StyleDim})
+				continue
+			}
+			_, span := s.Parts(cpu.UserUS+cpu.SystemUS, cpu.LowUS, cpu.HighUS)
+			d := report.Decimals(cpu.UserUS+cpu.SystemUS, cpu.LowUS, cpu.HighUS)
+			sum := report.Fixed(cpu.UserUS, d) + " + " + report.Fixed(cpu.SystemUS, d)
+			if cpu.HighUS > cpu.LowUS { // a single block has no interval
+				sum += " (" + span + ")"
+			}
+			row = append(row, report.Text{S: sum})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// memoryTable has each part's memory.
+func memoryTable(f record.Findings) report.Table {
+	parts := []string{record.PartClientProxy, record.PartServerProxy, record.PartWorker, record.PartGenerator, record.PartControl}
+	shown := report.WithRest(parts, f.Cells, func(c record.CellSummary) []string { return report.MapKeys(c.MemoryBytes) })
+	t := report.Table{Title: "Memory, MB (proportional set size)"}
+	for _, factor := range memoryFactors(f) {
+		t.Columns = append(t.Columns, report.Column{Head: strings.ReplaceAll(factor, "_", " ")})
+	}
+	if len(t.Columns) == 0 {
+		t.Columns = []report.Column{{Head: "cell"}}
+	}
+	if len(shown) == 0 {
+		return t
+	}
+	for i, part := range shown {
+		t.Columns = append(t.Columns, report.Column{Head: strings.ReplaceAll(report.PartWords(part), "'s", ""), Right: true, Keep: 9 - min(i, 8)})
+	}
+	s := report.Scale{Div: 1e6, Unit: "MB"}
+	type span struct{ low, high float64 }
+	var groups []record.Cell
+	spans := map[string]map[string]span{}
+	factors := memoryFactors(f)
+	for _, c := range f.Cells {
+		group := report.Pick(c.Cell, factors)
+		key := group.Key()
+		if spans[key] == nil {
+			groups, spans[key] = append(groups, group), map[string]span{}
+		}
+		for part, bytes := range c.MemoryBytes {
+			v := float64(bytes)
+			old, ok := spans[key][part]
+			if !ok {
+				old = span{v, v}
+			}
+			spans[key][part] = span{math.Min(old.low, v), math.Max(old.high, v)}
+		}
+	}
+	for _, group := range groups {
+		var row []report.Text
+		for _, factor := range factors {
+			row = append(row, report.Text{S: group[factor]})
+		}
+		if len(factors) == 0 {
+			row = append(row, report.Text{S: "all"})
+		}
+		for _, part := range shown {
+			v, ok := spans[group.Key()][part]
+			switch low, high := s.Plain(v.low), s.Plain(v.high); {
+			case !ok:
+				row = append(row, report.Text{S: "–", Style: report.StyleDim})
+			case low == high:
+				row = append(row, report.Text{S: low})
+			default:
+				row = append(row, report.Text{S: low + "–" + high})
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// memoryFactors are the factors that rows of the memory table have: all of
+// a small study, and of a large one those that make other cells than the
+// baseline's (a range then spans the others).
+func memoryFactors(f record.Findings) []string {
+	compared := newAnswering(f).compared
+	if len(f.Cells) > 12 && len(compared) > 0 {
+		return compared
+	}
+	var all []string
+	for _, factor := range f.Factors {
+		all = append(all, factor.Factor)
+	}
+	return all
+}

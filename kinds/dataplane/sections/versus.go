@@ -1,0 +1,230 @@
+package sections
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// a pairing is a comparison of two levels of one factor.
+type pairing struct {
+	record.Finding
+	of            string // the measure, as findings name it
+	measure       string // in words
+	factor        string
+	level, before string
+	saved         bool // the share that goes with the other level
+}
+
+// pairings are what findings set side by side, in the order of measures.
+func pairings(f record.Findings) (out []pairing) {
+	table := Kind().Findings
+	for _, of := range study.VersusMeasures() {
+		for _, x := range f.Findings {
+			d, ok := table.Find(x.Name)
+			if !ok || d.Source != finding.FromVersus || d.Of != of {
+				continue
+			}
+			p := pairing{Finding: x, of: d.Of, measure: d.Row, saved: d.Section == study.SectionFilters, factor: "envoy"}
+			if p.saved {
+				p.factor = "filters"
+			}
+			p.level, p.before = cmp.Or(x.Cell[p.factor], x.Cell["variant"]), cmp.Or(x.Against[p.factor], x.Against["variant"])
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// filterPairings are those of filters, each pair in the direction that saves CPU.
+func filterPairings(f record.Findings) []pairing {
+	saves := map[[3]string]bool{}
+	key := func(p pairing, level, before string) [3]string {
+		return [3]string{level, before, cellBeside(f, p.Cell, p.factor)}
+	}
+	list := slices.DeleteFunc(pairings(f), func(p pairing) bool { return !p.saved })
+	for _, p := range list {
+		if p.of == "cpu_server_proxy" && p.Verdict != record.VerdictInvalid {
+			saves[key(p, p.level, p.before)] = p.Estimate > 0
+		}
+	}
+	first := map[[3]string]bool{} // where CPU does not tell which, the first stays
+	return slices.DeleteFunc(list, func(p pairing) bool {
+		there, back := key(p, p.level, p.before), key(p, p.before, p.level)
+		if _, both := saves[back]; both && saves[there] != saves[back] {
+			return saves[back]
+		}
+		if first[back] {
+			return true
+		}
+		first[there] = true
+		return false
+	})
+}
+
+func versionsTable(list []pairing) report.Table {
+	t := report.Table{Title: "Versions of Envoy side by side: what changed from one to the other (95% interval)",
+		Columns: []report.Column{{Head: "version"}, {Head: "against"}, {Head: "of"}, {Head: "change", Right: true}, {Head: ""}}}
+	for _, p := range list {
+		if !p.saved {
+			t.Rows = append(t.Rows, []report.Text{{S: p.level}, {S: p.before}, {S: p.measure}, p.share(), report.Verdict(p.Verdict)})
+		}
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "Blocks are paired: both versions ran within minutes of each other. Above 0 the newer uses more, or is slower. The intervals of a measure hold for all pairs of versions at once.")
+	}
+	return t
+}
+
+type filtersColumn struct {
+	of, head string // of a pairing; of the column
+	keep     int
+}
+
+// filtersColumns are in what filters are compared.
+var filtersColumns = []filtersColumn{{"cpu_server_proxy", "CPU a request", 9}, {"memory_server_proxy", "memory", 8}, {"latency_p50", "median latency", 3}}
+
+// filtersTable has a row for each pair of filters.
+func filtersTable(f record.Findings, list []pairing) report.Table {
+	t := report.Table{Title: "Filters of the server's proxy: what goes with another in their place (95% interval)",
+		Columns: []report.Column{{Head: "filters"}, {Head: "in their place"}, {Head: "other factors"}}}
+	shown := slices.DeleteFunc(slices.Clone(filtersColumns), func(c filtersColumn) bool {
+		return !slices.ContainsFunc(list, func(p pairing) bool { return p.of == c.of })
+	})
+	for _, c := range shown {
+		t.Columns = append(t.Columns, report.Column{Head: c.head, Right: true, Keep: c.keep})
+	}
+	rows := map[[3]string]int{}
+	for _, p := range list {
+		at := slices.IndexFunc(shown, func(c filtersColumn) bool { return c.of == p.of })
+		if at < 0 {
+			continue
+		}
+		key := [3]string{p.level, p.before, cellBeside(f, p.Cell, p.factor)}
+		i, seen := rows[key]
+		if !seen {
+			i = len(t.Rows)
+			rows[key] = i
+			row := []report.Text{{S: key[0]}, {S: key[1]}, {S: key[2]}}
+			for range shown {
+				row = append(row, report.Text{S: "–", Style: report.StyleDim})
+			}
+			t.Rows = append(t.Rows, row)
+		}
+		t.Rows[i][3+at] = p.share()
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "Shares of what the proxy with the filters uses, or of the latency with it. Blocks are paired, and the intervals of a column hold for all its rows at once. \"not told from 0\": the interval includes zero.")
+	}
+	return t
+}
+
+// share is the figure, where there is one.
+func (p pairing) share() report.Text {
+	switch {
+	case p.Verdict == record.VerdictInvalid:
+		return report.Text{S: "too few blocks", Style: report.StyleDim}
+	case p.saved && p.Verdict != record.VerdictReal:
+		return report.Text{S: "not told from 0", Style: report.StyleDim}
+	}
+	return report.Text{S: report.ShareInterval(p.Estimate, p.Low, p.High)}
+}
+
+// cellBeside are the levels of a cell in factors that vary, but for one, or the
+// variants' names where they stand for it.
+func cellBeside(f record.Findings, cell record.Cell, factor string) string {
+	rest := cell.With(nil)
+	if _, ok := rest[factor]; !ok {
+		delete(rest, "variant") // it stands for the factor
+	}
+	delete(rest, factor)
+	if words := varyingWords(f, rest); words != "all" {
+		return words
+	}
+	return "–"
+}
+
+// maxFilterAnswers is how many filters are told in sentences; the table has all.
+const maxFilterAnswers = 3
+
+// filterAnswers say which filters of the server's proxy take a share of its CPU
+// that goes with others in their place.
+func filterAnswers(f record.Findings) (out []string) {
+	told, open := 0, 0
+	for _, p := range filterPairings(f) {
+		switch {
+		case p.of != "cpu_server_proxy" || p.Verdict == record.VerdictInvalid:
+		case p.Verdict != record.VerdictReal:
+			open++
+		default:
+			if told++; told > maxFilterAnswers {
+				continue
+			}
+			where := ""
+			if beside := cellBeside(f, p.Cell, p.factor); beside != "–" {
+				where = " (" + beside + ")"
+			}
+			out = append(out, fmt.Sprintf("With %s in place of %s the server's proxy uses %s less CPU a request%s.", p.before, p.level, report.ShareInterval(p.Estimate, p.Low, p.High), where))
+		}
+	}
+	if told > maxFilterAnswers {
+		out = append(out, fmt.Sprintf("The table of filters has %s more.", report.Count(int64(told-maxFilterAnswers))))
+	}
+	switch {
+	case open == 1 && told == 0:
+		out = append(out, "What the filters take of the CPU of the server's proxy cannot be told from nothing.")
+	case open > 0 && told == 0:
+		out = append(out, fmt.Sprintf("What filters take of the CPU of the server's proxy cannot be told from nothing in any of %s.", report.Plural(open, "comparison")))
+	case open > 0:
+		out = append(out, fmt.Sprintf("In %s nothing can be told from what blocks differ by.", report.Plural(open, "other comparison")))
+	}
+	return out
+}
+
+// versionAnswers say which versions got better or worse, and of the rest that
+// nothing is told apart.
+func versionAnswers(f record.Findings) (out []string) {
+	type step struct{ level, before string }
+	var steps []step
+	worse, better := map[step][]string{}, map[step][]string{}
+	for _, p := range pairings(f) {
+		if p.saved || p.Verdict == record.VerdictInvalid {
+			continue
+		}
+		s := step{p.level, p.before}
+		if _, seen := worse[s]; !seen {
+			steps = append(steps, s)
+			worse[s] = nil
+		}
+		if p.Verdict != record.VerdictReal {
+			continue
+		}
+		size := fmt.Sprintf("%s by %s", p.measure, report.ShareInterval(max(p.Estimate, -p.Estimate), min(max(p.Low, -p.Low), max(p.High, -p.High)), max(p.Low, -p.Low, p.High, -p.High)))
+		if p.Estimate > 0 {
+			worse[s] = append(worse[s], size)
+		} else {
+			better[s] = append(better[s], size)
+		}
+	}
+	for _, s := range steps {
+		says := fmt.Sprintf("Envoy %s against %s: ", s.level, s.before)
+		switch {
+		case len(worse[s]) == 0 && len(better[s]) == 0:
+			says += "nothing that can be told from chance"
+		case len(better[s]) == 0:
+			says += "a regression: more " + strings.Join(worse[s], ", ")
+		case len(worse[s]) == 0:
+			says += "less " + strings.Join(better[s], ", ") + ", and nothing more of anything"
+		default:
+			says += "less " + strings.Join(better[s], ", ") + "; but a regression: more " + strings.Join(worse[s], ", ")
+		}
+		out = append(out, says+".")
+	}
+	return out
+}

@@ -1,0 +1,173 @@
+package reports
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// browser starts a headless Chromium that ends with the test, and skips the
+// test where there is none.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("short: no browser")
+	}
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("no Chromium on this machine (Debian package chromium): the page was not looked at")
+	}
+	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(3*time.Minute), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))...)
+	ctx, cancel := chromedp.NewContext(alloc)
+	t.Cleanup(func() {
+		limited, done := context.WithTimeout(ctx, 15*time.Second)
+		defer done()
+		if err := chromedp.Cancel(limited); err != nil {
+			t.Logf("ending the browser: %v", err)
+		}
+		cancel()
+		cancelAlloc()
+	})
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start Chromium: %v", err)
+	}
+	return ctx
+}
+
+// watch collects what a page must not do: errors on the console, exceptions,
+// dialogs, and requests beyond the file itself.
+func watch(t *testing.T, ctx context.Context, file string) func() []string {
+	t.Helper()
+	listening, stop := context.WithCancel(ctx)
+	t.Cleanup(stop)
+	var mu sync.Mutex
+	var bad []string
+	add := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		bad = append(bad, fmt.Sprintf(format, args...))
+	}
+	err := chromedp.Listen(listening, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			add("exception: %s at %s:%d", e.ExceptionDetails.Text, e.ExceptionDetails.URL, e.ExceptionDetails.LineNumber)
+			if e.ExceptionDetails.Exception != nil {
+				add("exception: %s", e.ExceptionDetails.Exception.Description)
+			}
+		case *runtime.EventConsoleAPICalled:
+			add("console %s: %v", e.Type, e.Args)
+		case *log.EventEntryAdded:
+			add("log %s: %s", e.Entry.Level, e.Entry.Text)
+		case *network.EventRequestWillBeSent:
+			if e.Request.URL != file {
+				add("request of %s", e.Request.URL)
+			}
+		case *page.EventJavascriptDialogOpening:
+			add("dialog: %s", e.Message)
+			go func() {
+				_, _ = chromedp.Call(ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{})
+			}()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() []string {
+		stop()
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(bad)
+	}
+}
+
+// open writes findings as HTML and opens the file in the browser.
+func open(t *testing.T, ctx context.Context, f record.Findings, width int64) (complaints func() []string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(path, []byte(render(t, f, "html", report.Options{})), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := (&url.URL{Scheme: "file", Path: path}).String()
+	complaints = watch(t, ctx, address)
+	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, log.Enable, cdp.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	if err := chromedp.Do(limited, chromedp.EmulateViewport(width, 900), chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("#app[data-ready]"))); err != nil {
+		t.Fatal(err)
+	}
+	return complaints
+}
+
+// settle waits for two frames, so that charts have seen their new width.
+const settle = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true), 30))))`
+
+func eval[T any](t *testing.T, ctx context.Context, js string) T {
+	t.Helper()
+	limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	if _, err := chromedp.Run(limited, chromedp.Evaluate[bool](settle, chromedp.EvalAwaitPromise)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := chromedp.Run(limited, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatalf("%s: %v", js, err)
+	}
+	return out
+}
+
+// scheme sets the colour scheme that the reader prefers.
+func scheme(t *testing.T, ctx context.Context, name string) {
+	t.Helper()
+	params := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}
+	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, params); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// picture keeps a screenshot where MESHTRIAL_PICTURES names a folder.
+func picture(t *testing.T, ctx context.Context, name string) {
+	t.Helper()
+	dir := os.Getenv("MESHTRIAL_PICTURES")
+	if dir == "" {
+		return
+	}
+	eval[bool](t, ctx, settle)
+	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

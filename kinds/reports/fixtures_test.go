@@ -1,0 +1,325 @@
+package reports
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/internal/reporttest"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// TestFixturesOfThePage: the tests of the page read documents that this
+// program made of made-up runs, by the same analysis as of any run.
+func TestFixturesOfThePage(t *testing.T) {
+	for name, document := range map[string]any{
+		"data-plane":    pageOf(t, dataFindings(t)),
+		"bill":          pageOf(t, reporttest.Bill(t)),
+		"hops":          pageOf(t, hopsFindings(t)),
+		"control-plane": pageOf(t, scoped(t)),
+		"phantom":       pageOf(t, reporttest.Phantom(t)),
+		"resilience":    pageOf(t, reporttest.Inconclusive(t)),
+		"profile":       profilePage(t),
+		"empty":         pageOf(t, record.Findings{Kind: record.KindDataPlane}),
+	} {
+		golden(t, filepath.Join("..", "..", "ui", "web", "test", "fixtures", name+".json"), sixDigits(t, document))
+	}
+}
+
+// sixDigits is a document as JSON with six digits of every fraction, which are
+// the same on every kind of CPU.
+func sixDigits(t *testing.T, document any) []byte {
+	t.Helper()
+	data, err := json.Marshal(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var tree any
+	if err := decoder.Decode(&tree); err != nil {
+		t.Fatal(err)
+	}
+	var round func(any) any
+	round = func(v any) any {
+		switch v := v.(type) {
+		case map[string]any:
+			for key := range v {
+				v[key] = round(v[key])
+			}
+		case []any:
+			for i := range v {
+				v[i] = round(v[i])
+			}
+		case json.Number:
+			if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".e") {
+				return json.Number(strconv.FormatFloat(f, 'g', 6, 64))
+			}
+		}
+		return v
+	}
+	if data, err = json.Marshal(round(tree)); err != nil {
+		t.Fatal(err)
+	}
+	return append(data, '\n')
+}
+
+// madeUp is a run of a study whose trials fill makes.
+func madeUp(t *testing.T, text string, blocks int, fill func(run *record.Run, trial *record.Trial, r *rand.Rand)) record.Run {
+	t.Helper()
+	s, err := study.Parse([]byte(text), "study.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := study.NewPlan(s, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	run := record.Run{StudyYAML: s.Marshal(), Hist: map[string]record.TrialHist{},
+		Header: record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: "20261121-100000-" + s.Name, Study: s.Name, Started: start, Seed: 3, Lab: "local", Meshtrial: "0.1.0",
+			Machine: record.Machine{CPUModel: "Xeon", CPUs: 2, MemoryBytes: 24 << 30, Kernel: "6.8.0", OS: "Debian 13"}}}
+	r := rand.New(rand.NewPCG(5, 6))
+	for block := range blocks {
+		for order, slot := range plan.Block(block) {
+			trial := record.Trial{Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: plan.Cells[slot.Cell], Repeat: slot.Repeat,
+				Started: start, Ended: start.Add(3 * time.Second), Window: record.Window{Start: start, Seconds: 2, Intervals: 8}, Validity: record.Validity{Valid: true}}
+			fill(&run, &trial, r)
+			run.Trials = append(run.Trials, trial)
+		}
+	}
+	return run
+}
+
+func analysed(t *testing.T, run record.Run) record.Findings {
+	t.Helper()
+	f, err := analysis.Analyze(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// sendRequests gives a trial 2,000 requests of a median latency, and each
+// proxy CPU for them, all in microseconds.
+func sendRequests(t *testing.T, run *record.Run, trial *record.Trial, r *rand.Rand, median, cpu float64) {
+	t.Helper()
+	trial.Load = &record.Load{RateRPS: 1000, Scheduled: 2000, Completed: 2000, AchievedRPS: 1000, Lag: record.Lag{P99: 20}}
+	trial.CPU, trial.Memory = map[string]record.CPU{}, map[string]record.Memory{}
+	parts := map[string]float64{record.PartGenerator: 26, record.PartWorker: 25, record.PartMachine: 90}
+	if study.HasClientProxy(trial.Cell) {
+		parts[record.PartClientProxy] = cpu
+		parts[record.PartMachine] += cpu
+	}
+	if study.HasServerProxy(trial.Cell) {
+		parts[record.PartServerProxy] = 0.9 * cpu
+		parts[record.PartMachine] += 0.9 * cpu
+	}
+	for _, part := range slices.Sorted(maps.Keys(parts)) {
+		seconds := parts[part] * 2000e-6 * math.Exp(0.004*r.NormFloat64())
+		trial.CPU[part] = record.CPU{UserS: 0.7 * seconds, SystemS: 0.3 * seconds}
+		if part != record.PartMachine {
+			trial.Memory[part] = record.Memory{PSSBytes: int64(45e6 + 2e5*r.NormFloat64())}
+		}
+	}
+	hist := hdrhistogram.New(1, 60_000_000_000, 3)
+	level := median * math.Exp(0.01*r.NormFloat64())
+	for range 400 {
+		if err := hist.RecordValue(int64(1000 * level * math.Exp(0.3*r.NormFloat64()))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run.Hist[trial.ID] = record.TrialHist{Intended: hist, Send: hist}
+}
+
+const dataText = `
+name: small-quick
+question: What do Istio's sidecars cost?
+settings: {rate: 1000, concurrency: 2}
+factors: {sidecars: [none, server, both]}
+baseline: {sidecars: none}
+blocks: {min: 4, max: 4}
+stop: none
+measures: [latency, cpu, memory, threads, profile]
+money: {rps: 1000000, core_month: 40}
+published:
+- {source: Istio 1.2 (2019), claim: both sidecars, finding: latency_p50_overhead, cell: {sidecars: both}, figure: 3, unit: ms}
+assert:
+- finding("latency_p50_overhead", {"sidecars":"both"}).high < 1000.0
+- finding("latency_p50_overhead", {"sidecars":"both"}).high < 10.0
+`
+
+// dataFindings are of a run of the data plane with threads, profiles and one
+// trial that is not valid. The server's sidecar adds nothing to the latency.
+func dataFindings(t *testing.T) record.Findings {
+	t.Helper()
+	profiles := map[string][]byte{}
+	run := madeUp(t, dataText, 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
+		both := trial.Cell[study.FactorSidecars] == study.SidecarsBoth
+		median := 100.0
+		if both {
+			median = 500
+		}
+		sendRequests(t, run, trial, r, median, 105)
+		trial.Pressure = &record.Pressure{CPUSomeRatio: 0.05, StealRatio: 0.01, BusyRatio: 0.31}
+		trial.Connections = map[string]record.Connections{record.PartGenerator: {Established: 17, Retransmitted: 1}}
+		trial.Threads = map[string]record.Threads{record.PartWorker: {Seconds: 2, CPUS: 0.05, Threads: []record.Thread{{Process: "meshtrial", PID: 9, TID: 9, Name: "meshtrial", CPU: record.CPU{UserS: 0.05}}}}}
+		if both {
+			trial.Threads[record.PartClientProxy] = fullWorkers()
+			trial.Profiles = []record.Profiled{{Part: record.PartClientProxy, File: trial.ID + ".pb.gz", Seconds: 2}}
+			profiles[trial.ID+".pb.gz"] = pprofOf(t, stacks(0))
+		}
+		if both && trial.Block == 1 {
+			trial.Validity = record.Validity{Checks: []record.Check{{Name: "schedule_lag", Detail: "the generator's own lag p99 was 412 us"}}}
+		}
+	})
+	run.Profile = func(file string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(profiles[file])), nil }
+	return analysed(t, run)
+}
+
+// fullWorkers are threads of a proxy whose two workers have no time left.
+func fullWorkers() record.Threads {
+	accepted := []int64{10, 6}
+	th := record.Threads{Seconds: 2, CPUS: 3.81}
+	for i := range accepted {
+		th.Threads = append(th.Threads, record.Thread{Process: "envoy", PID: 7, TID: 8 + i, Name: fmt.Sprintf("wrk:worker_%d", i),
+			CPU: record.CPU{UserS: 1.2, SystemS: 0.7}, WaitS: 0.08, Involuntary: 60, Voluntary: 1000, Accepted: &accepted[i]})
+	}
+	th.Threads = append(th.Threads, record.Thread{Process: "envoy", PID: 7, TID: 7, Name: "envoy", CPU: record.CPU{UserS: 0.01}})
+	return th
+}
+
+const hopsText = `
+name: small-hops
+question: What is a request's way made of?
+settings: {rate: 1000}
+hops: {}
+blocks: {min: 4, max: 4}
+stop: none
+measures: [latency, cpu]
+`
+
+// hopsFindings are of a world in which each proxy adds 100 µs and TLS 30; the
+// cell with TLS is not valid, so that TLS has no figure.
+func hopsFindings(t *testing.T) record.Findings {
+	t.Helper()
+	return analysed(t, madeUp(t, hopsText, 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
+		median := 150.0
+		if study.HasClientProxy(trial.Cell) {
+			median += 100
+		}
+		if study.HasServerProxy(trial.Cell) {
+			median += 100
+		}
+		sendRequests(t, run, trial, r, median, 80)
+		trial.Validity.Valid = trial.Cell[study.FactorVariant] != study.HopTLS
+	}))
+}
+
+// scoped is a run of studies/sidecar-scope with what single proxies held, new
+// proxies and real ones, and istiod's own figure in the first bucket of its
+// histogram: in every trial without a Sidecar, in some of those with one.
+func scoped(t *testing.T) record.Findings {
+	t.Helper()
+	return reporttest.ControlPlane(t, "sidecar-scope", 2, func(trial *record.Trial, events []record.Event) {
+		c := trial.Control
+		c.RealProxies = 1
+		for i := range events {
+			seen := &events[i].Seen
+			if len(seen.AckedUS) == 1 { // of the real proxy's namespace alone
+				continue
+			}
+			seen.AppliedUS = []int64{seen.AckedUS[0] + 10_000}
+			for range seen.AckedUS[1:] {
+				seen.AppliedUS = append(seen.AppliedUS, -1)
+			}
+		}
+		if trial.Cell[study.FactorVariant] != "none" && trial.Block == 0 {
+			c.Istiod[`pilot_proxy_convergence_time_bucket{le="0.1"}`] = 1
+		}
+		c.Missing = []string{"pilot_debounce_time"}
+		c.ScopeConfig = map[string]int64{"cds": 4_000}
+		c.Join = &record.Join{Proxy: "new.test-1", Namespace: "test-1", TotalUS: 9_400, Types: map[string]record.JoinType{"cds": {Responses: 1, Resources: 35, Bytes: 117_000}}}
+		held := record.Holding{Proxy: "a.test-1", Namespace: "test-1", Type: "router", Proxies: 2, DumpBytes: 10_000, WireBytes: 2_500, Resources: 20,
+			Others: record.OwnerBytes{DumpBytes: 200, WireBytes: 50, Resources: 2}, OtherOwners: 1}
+		for i, bytes := range []int64{4_000, 3_000, 2_000, 500, 300} {
+			held.Owners = append(held.Owners, record.OwnerBytes{Owner: fmt.Sprintf("Service test-1/s-%d", i), DumpBytes: bytes, WireBytes: bytes / 4, Resources: 2})
+		}
+		c.Holdings = []record.Holding{held}
+	})
+}
+
+// stacks is what perf script prints of a program of two threads: main calls a
+// and b, and a the kernel; a library has no names. before is how much more b
+// cost, and a function that is gone since.
+func stacks(before int) string {
+	var out strings.Builder
+	sample := func(thread string, second, weight int, frames ...string) {
+		if weight == 0 {
+			return
+		}
+		fmt.Fprintf(&out, "%s 1/2 %d.000000: %d cpu-clock: \n", thread, second, weight)
+		for _, frame := range frames {
+			fmt.Fprintf(&out, "\t%s\n", frame)
+		}
+		out.WriteString("\n")
+	}
+	const mainFrame, a, b, lib = "55a1 main+0x1 (/bin/x)", "55b1 a+0x1 (/bin/x)", "55c1 b+0x1 (/bin/x)", "7f01 [unknown] (/lib/libx.so)"
+	for second := 1; second <= 40; second++ {
+		wobble := second % 3
+		sample("wrk:worker_0", second, 10, a, mainFrame)
+		sample("wrk:worker_0", second, 40+wobble, "ffffffff81000001 tcp_sendmsg+0x1 ([kernel.kallsyms])", a, mainFrame)
+		sample("main", second, 30+before, b, mainFrame)
+		sample("main", second, 20-wobble, lib)
+		sample("main", second, before, "55d1 gone+0x1 (/bin/x)", mainFrame)
+	}
+	return out.String()
+}
+
+func perfScript(t *testing.T, text string) *profile.Profile {
+	t.Helper()
+	p, err := profile.ReadPerfScript(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func pprofOf(t *testing.T, script string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := perfScript(t, script).WritePprof(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// profilePage is the page of one profile beside an older one, and of the
+// configuration's filters.
+func profilePage(t *testing.T) report.ProfilePage {
+	t.Helper()
+	now, before := []*profile.Profile{perfScript(t, stacks(0))}, []*profile.Profile{perfScript(t, stacks(20))}
+	_, view := profile.Summarise("a proxy", now, []profile.ConfigFilter{{Group: "HTTP filter", Name: "fault", Centre: "envoy.filters.http.fault", Places: 2}}, 10)
+	d, err := profile.Compare(before, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view.AddDiff(d, "yesterday")
+	return report.ProfilePage{Profiles: []profile.View{view}}
+}

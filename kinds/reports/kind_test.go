@@ -1,0 +1,100 @@
+package reports
+
+import (
+	"bytes"
+	"cmp"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// What a definition says a section shows, a section of that name does; and no
+// two sections of a report have one name.
+func TestFindingsHaveSections(t *testing.T) {
+	for i, k := range All() {
+		var names []string
+		for _, s := range k.Sections {
+			if s.Name == "" || s.Tables == nil || slices.Contains(names, s.Name) {
+				t.Errorf("kind %d: section %q has no name or draws nothing, or is there twice", i, s.Name)
+			}
+			names = append(names, s.Name)
+		}
+		for _, d := range k.Findings.All() {
+			if d.Section != "" && !slices.Contains(names, d.Section) {
+				t.Errorf("kind %d: %s is to be shown in %q, which is no section", i, d.Name, d.Section)
+			}
+			if d.Compared && d.Differences != "" && !slices.Contains(names, d.Differences) {
+				t.Errorf("kind %d: differences of %s are to be shown in %q, which is no section", i, d.Name, d.Differences)
+			}
+		}
+	}
+}
+
+// A name means the same in every kind, so that comparisons can name a finding
+// without knowing of which kind it is.
+func TestFindingsOfOneNameHaveOneName(t *testing.T) {
+	words := map[string]string{}
+	for _, k := range All() {
+		for _, d := range k.Findings.All() {
+			says := k.MeasureWords(d.Name)
+			if said, ok := words[d.Name]; ok && said != says {
+				t.Errorf("%s is %q and %q", d.Name, said, says)
+			}
+			words[d.Name] = says
+		}
+	}
+}
+
+// answersOf are those of findings of any kind; those made by hand are of the
+// data plane if they do not say.
+func answersOf(f record.Findings) []string {
+	f.Kind = cmp.Or(f.Kind, record.KindDataPlane)
+	page, err := All().Page(f)
+	if err != nil {
+		panic(err)
+	}
+	return page.Answers
+}
+
+// pageOf is the page's document of findings of any kind.
+func pageOf(t *testing.T, f record.Findings) report.Page {
+	t.Helper()
+	page, err := All().Page(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page
+}
+
+// golden compares with a file, or with -update writes it.
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("differs from %s; if the change is wanted: make documents\n%s", path, firstDifference(string(got), string(want)))
+	}
+}
+
+func TestUnknownKind(t *testing.T) {
+	err := All().Render(io.Discard, record.Findings{Run: "r", Kind: "of another time"}, "text", report.Options{})
+	if err == nil || err.Error() != `findings of run r are of kind "of another time", which this program does not know` {
+		t.Errorf("got %v", err)
+	}
+}

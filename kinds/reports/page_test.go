@@ -1,0 +1,341 @@
+package reports
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/meshtrial/meshtrial/internal/reporttest"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+type drawn struct {
+	Name   string
+	Width  float64
+	Height float64
+	Shapes int
+	Broken int
+}
+
+// charts lists the charts of the page: shapes are marks with an extent,
+// broken are attributes that hold no number where one belongs.
+const charts = `[...document.querySelectorAll('.chart svg.plot')].map(svg => {
+  const box = svg.getBoundingClientRect();
+  const shapes = [...svg.querySelectorAll('.marks path, .marks rect')].filter(e => { const b = e.getBoundingClientRect(); return b.width > 0.5 || b.height > 0.5; });
+  const broken = [...svg.querySelectorAll('*')].filter(e => [...e.attributes].some(a => /NaN|Infinity|undefined/.test(a.value)) || /NaN|Infinity|undefined/.test(e.textContent));
+  return {Name: svg.getAttribute('aria-label') || '', Width: box.width, Height: box.height, Shapes: shapes.length, Broken: broken.length};
+})`
+
+func TestPageInBrowser(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		f        record.Findings
+		sections []string
+	}{
+		{"quick", reporttest.Quick(), []string{"overhead", "latency", "cpu", "memory", "validity", "drift", "findings", "assertions", "about", "study"}},
+		{"two-pod-latency", reporttest.TwoPod(), []string{"overhead", "latency", "published", "cpu", "memory", "validity", "drift", "findings", "about", "study"}},
+		{"ten-servers", reporttest.TenServers(t), []string{"verdicts", "timeline", "ledger", "overhead", "latency", "validity", "drift", "findings", "about", "study"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx := browser(t)
+			complaints := open(t, ctx, c.f, 1200)
+			checkCharts(t, ctx, len(c.sections))
+			if got := eval[[]string](t, ctx, `[...document.querySelectorAll('main > section')].map(s => s.id)`); !slices.Equal(got, c.sections) {
+				t.Errorf("sections %v, want %v", got, c.sections)
+			}
+			checkNumbers(t, ctx, c.f)
+			picture(t, ctx, c.name+"-light")
+
+			light := eval[string](t, ctx, `getComputedStyle(document.body).backgroundColor`)
+			scheme(t, ctx, "dark")
+			if dark := eval[string](t, ctx, `getComputedStyle(document.body).backgroundColor`); dark == light {
+				t.Errorf("dark and light look the same: %s", dark)
+			}
+			picture(t, ctx, c.name+"-dark")
+			if texts := eval[[]string](t, ctx, faint); len(texts) > 0 {
+				t.Errorf("too faint in the dark: %q", texts)
+			}
+			scheme(t, ctx, "light")
+			if texts := eval[[]string](t, ctx, faint); len(texts) > 0 {
+				t.Errorf("too faint in the light: %q", texts)
+			}
+			checkKeyboard(t, ctx)
+			checkFilter(t, ctx, c.f)
+
+			if err := chromedp.Do(ctx, chromedp.EmulateViewport(360, 740)); err != nil {
+				t.Fatal(err)
+			}
+			checkCharts(t, ctx, len(c.sections))
+			if over := eval[float64](t, ctx, `document.documentElement.scrollWidth - window.innerWidth`); over > 0 {
+				t.Errorf("a narrow screen scrolls sideways by %.0f pixels", over)
+			}
+			picture(t, ctx, c.name+"-narrow")
+			for _, complaint := range complaints() {
+				t.Error(complaint)
+			}
+		})
+	}
+}
+
+// checkCharts demands that every chart drew something, without broken numbers
+// and with a name.
+func checkCharts(t *testing.T, ctx context.Context, sections int) {
+	t.Helper()
+	all := eval[[]drawn](t, ctx, charts)
+	if len(all) < sections/2 {
+		t.Errorf("only %d charts", len(all))
+	}
+	for _, chart := range all {
+		if chart.Name == "" || chart.Width < 250 || chart.Height < 60 || chart.Shapes < 2 || chart.Broken > 0 {
+			t.Errorf("chart is not right: %+v", chart)
+		}
+	}
+	if text := eval[string](t, ctx, `document.body.innerText`); strings.Contains(text, "NaN") || strings.Contains(text, "undefined") || strings.Contains(text, "[object") {
+		t.Error("the page shows NaN, undefined or an object")
+	}
+	if unnamed := eval[[]string](t, ctx, `[...document.querySelectorAll('section, input, fieldset, [role=img], [role=group], [role=region]')].filter(e =>
+		!(e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.querySelector('legend') || e.closest('label'))).map(e => e.outerHTML.slice(0, 80))`); len(unnamed) > 0 {
+		t.Errorf("no accessible name: %v", unnamed)
+	}
+}
+
+// faint lists texts whose contrast with what is behind them is below 4.5, the
+// level AA of WCAG 2 for small text.
+const faint = `(() => {
+  const parse = c => { const m = c.match(/[\d.]+/g).map(Number); return {rgb: m.slice(0, 3), a: m.length > 3 ? m[3] : 1}; };
+  const light = rgb => { const [r, g, b] = rgb.map(v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const behind = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.a > 0.99) return c.rgb; } return [255, 255, 255]; };
+  const out = new Set();
+  for (const e of document.querySelectorAll('body *')) {
+    if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility() || e.closest('script, style, noscript')) continue;
+    const style = getComputedStyle(e);
+    const [a, b] = [light(parse(e instanceof SVGElement ? style.fill : style.color).rgb), light(behind(e))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) out.add(ratio.toFixed(2) + ' ' + e.tagName + '.' + (e.getAttribute('class') || '') + ' ' + e.textContent.slice(0, 30));
+  }
+  return [...out];
+})()`
+
+// checkNumbers compares what the page's tables show with the findings, by
+// way of this package's own rules for writing numbers.
+func checkNumbers(t *testing.T, ctx context.Context, f record.Findings) {
+	t.Helper()
+	rows := eval[map[string][][]string](t, ctx, `Object.fromEntries([...document.querySelectorAll('table.data')].map(t => [t.caption.textContent,
+		[...t.tBodies[0].rows].map(r => [...r.cells].map(c => c.textContent.replaceAll('−', '-')))]))`)
+	find := func(prefix string) [][]string {
+		for caption, table := range rows {
+			if strings.HasPrefix(caption, prefix) {
+				return table
+			}
+		}
+		t.Fatalf("no table %q", prefix)
+		return nil
+	}
+	latency := find("Latency, ")
+	if len(latency) != len(f.Cells) {
+		t.Fatalf("latency has %d rows, want %d", len(latency), len(f.Cells))
+	}
+	largest := 0.0
+	for _, c := range f.Cells {
+		largest = max(largest, c.Intended.P50)
+	}
+	s := report.ScaleFor("us", largest)
+	for i, c := range f.Cells {
+		want := []string{s.Plain(c.Intended.P50), s.Plain(c.Intended.P90), s.Plain(c.Intended.P99), s.Plain(c.Intended.P999), s.Plain(c.Intended.Max)}
+		if !slices.Equal(latency[i][1:6], want) {
+			t.Errorf("row %d shows %v, the findings say %v", i, latency[i][1:6], want)
+		}
+	}
+	overhead := find("Overhead, ")
+	largest = 0
+	for _, x := range f.Findings {
+		if strings.HasPrefix(x.Name, "latency_") {
+			largest = max(largest, x.High, x.Estimate, -x.Low)
+		}
+	}
+	s = report.ScaleFor("us", largest)
+	names := []string{"latency_p50_overhead", "latency_p90_overhead", "latency_p99_overhead", "latency_p999_overhead"}
+	i := 0
+	for _, c := range f.Cells {
+		if c.Baseline {
+			continue
+		}
+		for k, name := range names {
+			x := report.Differences(f, name)[c.Cell.Key()]
+			if want := report.Figure(f, x, s).S; overhead[i][1+3*k] != want {
+				t.Errorf("%s of %s shows %q, want %q", name, c.Label, overhead[i][1+3*k], want)
+			}
+			// The page gives the share without its interval.
+			if want, _, _ := strings.Cut(report.Relative(x).S, " ("); overhead[i][2+3*k] != want {
+				t.Errorf("%s of %s is %q of its baseline, want %q", name, c.Label, overhead[i][2+3*k], want)
+			}
+			if want := report.Verdict(x.Verdict).S; overhead[i][3+3*k] != want {
+				t.Errorf("%s of %s is called %q, want %q", name, c.Label, overhead[i][3+3*k], want)
+			}
+		}
+		i++
+	}
+	if got, want := eval[string](t, ctx, `document.querySelector('h1').textContent`), answersOf(f)[0]; got != want {
+		t.Errorf("headline %q, want %q", got, want)
+	}
+}
+
+// checkKeyboard reads a value off a chart with the arrow keys.
+func checkKeyboard(t *testing.T, ctx context.Context) {
+	t.Helper()
+	if err := chromedp.Do(ctx, chromedp.Focus(chromedp.CSS("#latency .chart")), chromedp.KeyEvent(kb.ArrowLeft), chromedp.KeyEvent(kb.ArrowLeft)); err != nil {
+		t.Fatal(err)
+	}
+	if text := eval[string](t, ctx, `document.querySelector('#latency .readout:not([hidden])')?.innerText ?? ''`); !strings.Contains(text, "p99.9") {
+		t.Errorf("arrow keys read %q off the latency chart", text)
+	}
+	if err := chromedp.Do(ctx, chromedp.KeyEvent(kb.Escape)); err != nil {
+		t.Fatal(err)
+	}
+	if !eval[bool](t, ctx, `document.querySelector('#latency .readout').hidden`) {
+		t.Error("Escape does not put the reading away")
+	}
+}
+
+// checkFilter takes one level of the first factor away and puts it back.
+func checkFilter(t *testing.T, ctx context.Context, f record.Findings) {
+	t.Helper()
+	status := func() string { return eval[string](t, ctx, `document.querySelector('.filters .status').textContent`) }
+	all := fmt.Sprintf("%d of %d cells shown", len(f.Cells), len(f.Cells))
+	if got := status(); got != all {
+		t.Errorf("status %q, want %q", got, all)
+	}
+	rows := `document.querySelectorAll('#latency table.data tbody tr').length`
+	eval[bool](t, ctx, `document.querySelector('.filters input').click() ?? true`)
+	left := len(f.Cells) - len(f.Cells)/len(f.Factors[0].Levels)
+	if got := status(); got != fmt.Sprintf("%d of %d cells shown", left, len(f.Cells)) || eval[int](t, ctx, rows) != left {
+		t.Errorf("after a filter: %q, %d rows, want %d", got, eval[int](t, ctx, rows), left)
+	}
+	eval[bool](t, ctx, `document.querySelector('.filters button').click() ?? true`)
+	if got := status(); got != all || eval[int](t, ctx, rows) != len(f.Cells) {
+		t.Errorf("after Show all: %q", got)
+	}
+	// Nothing selected: the page says so and stays whole.
+	eval[bool](t, ctx, `[...document.querySelectorAll('.filters fieldset:first-of-type input')].forEach(i => i.click()) ?? true`)
+	if n := eval[int](t, ctx, `document.querySelectorAll('.empty').length`); n < 3 {
+		t.Errorf("with no cell selected only %d sections say so", n)
+	}
+	eval[bool](t, ctx, `document.querySelector('.filters button').click() ?? true`)
+}
+
+func TestHostileNamesInBrowser(t *testing.T) {
+	ctx := browser(t)
+	complaints := open(t, ctx, reporttest.Hostile(), 1200)
+	checkCharts(t, ctx, 8)
+	for _, complaint := range complaints() {
+		t.Error(complaint)
+	}
+	if n := eval[int](t, ctx, `document.querySelectorAll('img, iframe, object, embed, b, i, u, script:not([type="application/json"]):not([type=module])').length`); n != 0 {
+		t.Errorf("findings became %d elements", n)
+	}
+	if n := eval[int](t, ctx, `document.scripts.length`); n != 2 {
+		t.Errorf("%d scripts, want 2", n)
+	}
+	text := eval[string](t, ctx, `document.getElementById('app').textContent`)
+	for _, want := range []string{"<img src=x onerror=alert(2)>", "<i>both</i>", "</script><script>alert(1)</script>", `\u202eabc\u2028`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not show %q as text", want)
+		}
+	}
+	if strings.ContainsAny(text, "\u202e\x1b\x07") {
+		t.Error("characters that hide or reorder text reach the reader")
+	}
+	// Even an element that gets in cannot act: the policy names one script.
+	eval[bool](t, ctx, `(() => { const s = document.createElement('script'); s.textContent = 'window.ran = true'; document.body.append(s); return true; })()`)
+	if eval[bool](t, ctx, `window.ran === true`) {
+		t.Error("the content security policy lets another script run")
+	}
+	if !eval[bool](t, ctx, `new Promise(done => fetch('https://example.invalid/').then(() => done(false), () => done(true)))`) {
+		t.Error("the content security policy lets the page fetch")
+	}
+	picture(t, ctx, "hostile")
+}
+
+// Findings with next to nothing in them must still make a page.
+func TestSparsePagesInBrowser(t *testing.T) {
+	ctx := browser(t)
+	invalid := reporttest.Quick()
+	invalid.Validity = record.ValiditySummary{Trials: 8, Invalid: 8, Blocks: 2, Reasons: []record.InvalidReason{{Check: "mode_active", Trials: 8, Example: "the server's proxy counted no request"}}}
+	invalid.Findings, invalid.NoiseFloor, invalid.Assertions = nil, nil, nil
+	for i := range invalid.Cells {
+		c := &invalid.Cells[i]
+		*c = record.CellSummary{Cell: c.Cell, Label: c.Label, Baseline: c.Baseline, Trials: 2}
+	}
+	for name, f := range map[string]record.Findings{"empty": {Kind: record.KindDataPlane}, "invalid": invalid, "single": reporttest.Fixture("single", "", nil, 3)} {
+		complaints := open(t, ctx, f, 1000)
+		text := eval[string](t, ctx, `document.body.innerText`)
+		if strings.Contains(text, "NaN") || strings.Contains(text, "undefined") || len(text) < 100 {
+			t.Errorf("%s: %s", name, text)
+		}
+		for _, complaint := range complaints() {
+			t.Errorf("%s: %s", name, complaint)
+		}
+		picture(t, ctx, name)
+	}
+}
+
+func TestPageIsOneSmallFile(t *testing.T) {
+	var b bytes.Buffer
+	if err := All().Render(&b, record.Findings{Kind: record.KindDataPlane}, "html", report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() > 400<<10 {
+		t.Errorf("the page alone has %d bytes", b.Len())
+	}
+}
+
+// TestPictureOfARun draws the picture of a report for the README from the
+// findings.json of a run:
+//
+//	MESHTRIAL_PICTURE_OF=$PWD/runs/RUN/findings.json go test ./report -run PictureOfARun
+//
+// docs/report.png is the top of the page; the whole page goes to the folder
+// that MESHTRIAL_PICTURES names, if it does.
+func TestPictureOfARun(t *testing.T) {
+	path := os.Getenv("MESHTRIAL_PICTURE_OF")
+	if path == "" {
+		t.Skip("MESHTRIAL_PICTURE_OF names no findings.json")
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f record.Findings
+	if err := json.Unmarshal(data, &f); err != nil {
+		t.Fatal(err)
+	}
+	ctx := browser(t)
+	complaints := open(t, ctx, f, 1060)
+	checkCharts(t, ctx, 4)
+	picture(t, ctx, f.Study)
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1060, 1760, chromedp.EmulateScale(0.85))); err != nil {
+		t.Fatal(err)
+	}
+	eval[bool](t, ctx, settle)
+	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join("..", "..", "docs", "report.png"), png, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("docs/report.png: %d bytes", len(png))
+	for _, complaint := range complaints() {
+		t.Error(complaint)
+	}
+}

@@ -1,0 +1,328 @@
+package sections
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// windowTable has a row for each window of each cell, by the trial that is
+// shown.
+func windowTable(f record.Findings) report.Table {
+	cells := judged(f)
+	largest := 0.0
+	for _, c := range cells {
+		largest = max(largest, c.Scenario.Total.Latency.P99)
+	}
+	us := report.ScaleFor("us", largest)
+	t := report.Table{Title: "Windows between steps; latency in " + us.Unit + ", of answered requests from when they were due", Columns: append(report.FactorColumns(f),
+		report.Column{Head: "window"}, report.Column{Head: "from", Right: true, Keep: 9}, report.Column{Head: "to", Right: true, Keep: 2}, report.Column{Head: "requests", Right: true, Keep: 8}, report.Column{Head: "failed", Right: true}, report.Column{Head: "by kind", Keep: 6},
+		report.Column{Head: "p50", Right: true, Keep: 7}, report.Column{Head: "p90", Right: true, Keep: 1}, report.Column{Head: "p99", Right: true, Keep: 8}, report.Column{Head: "max", Right: true, Keep: 3}, report.Column{Head: "longest failing run", Right: true, Keep: 5},
+		report.Column{Head: "attempts", Right: true, Keep: 6}, report.Column{Head: "hidden", Right: true, Keep: 4}, report.Column{Head: "at gone endpoints", Right: true, Keep: 4}, report.Column{Head: "fewer ready", Right: true, Keep: 3}, report.Column{Head: "ejected", Right: true, Keep: 3})}
+	for _, c := range cells {
+		s := c.Scenario
+		if s.Shown == "" {
+			continue
+		}
+		windows := append(slices.Clone(s.Windows), s.Total)
+		if len(s.Windows) == 1 {
+			windows = windows[1:] // nothing happens: the window is the whole
+		}
+		for _, w := range windows {
+			run := report.ScaleFor("us", w.LongestFailUS)
+			row := append(report.FactorTexts(f, c.Cell), report.Text{S: w.Name}, report.Text{S: seconds(w.FromS)}, report.Text{S: seconds(w.ToS)}, report.Text{S: report.Count(w.Requests)}, failedText(w), report.Text{S: byCount(w.FailedBy)})
+			for _, v := range []float64{w.Latency.P50, w.Latency.P90, w.Latency.P99, w.Latency.Max} {
+				if w.Answered == 0 {
+					row = append(row, report.Text{S: "–", Style: report.StyleDim})
+				} else {
+					row = append(row, report.Text{S: us.Plain(v)})
+				}
+			}
+			attempts := report.Text{S: report.Fixed(w.Attempts, 2)}
+			if w.Attempts == 0 {
+				attempts = report.Text{S: "–", Style: report.StyleDim}
+			}
+			row = append(row, report.Text{S: run.Value(w.LongestFailUS)}, attempts, report.Text{S: report.Count(w.Hidden)}, report.Text{S: report.Count(w.Phantom)}, report.Text{S: fewer(s, w)}, report.Text{S: byCount(w.Ejected)})
+			if w.Name == s.Total.Name {
+				for i := range row {
+					row[i].Style = report.StyleStrong
+				}
+			}
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "A window is named after the step that begins it; NAME.end begins when a step is undone. Fewer ready: the fewest endpoints of services that had not all; ejected: the most. Attempts: a request, between the two services that have the most.")
+	}
+	return t
+}
+
+// fewer lists services with fewer endpoints than the graph gives them.
+func fewer(s *record.ScenarioSummary, w record.ScenarioWindow) string {
+	out := map[string]int{}
+	for _, n := range s.Graph.Nodes {
+		if ready, ok := w.Ready[n.Service]; ok && ready < n.Replicas {
+			out[n.Service] = ready
+		}
+	}
+	return ready(out)
+}
+
+// ready lists numbers by name, zeros too: none left is what matters most.
+func ready(m map[string]int) string {
+	var out []string
+	for _, name := range report.MapKeys(m) {
+		out = append(out, fmt.Sprintf("%s %d", name, m[name]))
+	}
+	return strings.Join(out, ", ")
+}
+
+func failedText(w record.ScenarioWindow) report.Text {
+	out := report.Text{S: report.Count(w.Failed) + " (" + errorShare(w.ErrorShare) + ")"}
+	if w.Failed > 0 {
+		out.Style = report.StyleBad
+	}
+	return out
+}
+
+// stepTable says when each step happened, and what it did.
+func stepTable(f record.Findings) report.Table {
+	t := report.Table{Title: "Steps", Columns: append(report.FactorColumns(f), report.Column{Head: "step"}, report.Column{Head: "does", Keep: 7}, report.Column{Head: "at", Right: true, Keep: 9}, report.Column{Head: "late", Right: true, Keep: 2},
+		report.Column{Head: "to detect", Right: true, Keep: 8}, report.Column{Head: "to eject", Right: true, Keep: 6}, report.Column{Head: "to recover", Right: true, Keep: 8}, report.Column{Head: "longest failing run", Right: true, Keep: 5}, report.Column{Head: "failed", Right: true, Keep: 7}, report.Column{Head: "proof", Keep: 1})}
+	for _, c := range judged(f) {
+		for _, one := range c.Scenario.Steps {
+			after := func(us *float64) report.Text {
+				if us == nil {
+					return report.Text{S: "–", Style: report.StyleDim}
+				}
+				return report.Text{S: report.ScaleFor("us", *us).Value(*us)}
+			}
+			recovered := after(one.RecoverUS)
+			if one.StillFailing {
+				recovered = report.Text{S: "still failing", Style: report.StyleBad}
+			}
+			proof := report.Text{S: one.Proof}
+			switch {
+			case one.Error != "":
+				proof = report.Text{S: one.Error, Style: report.StyleBad}
+			case one.ProvenS == 0:
+				proof = report.Text{S: "not proven", Style: report.StyleBad}
+			}
+			at := seconds(one.BeginS)
+			if one.EndS > 0 {
+				at += " to " + seconds(one.EndS)
+			}
+			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: one.Name}, report.Text{S: one.Op + " " + one.Object}, report.Text{S: at}, report.Text{S: report.ScaleFor("us", 1e3).Value(one.LateUS)},
+				after(one.DetectUS), after(one.EjectUS), recovered, report.Text{S: report.ScaleFor("us", one.LongestFailUS).Value(one.LongestFailUS)}, report.Text{S: report.Count(one.Failed)}, proof))
+		}
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "Each time is from the step's begin until the next step: to detect until the first request failed, to eject until a proxy took an endpoint out, to recover until the last request failed.")
+	}
+	return t
+}
+
+// expectationTable sets arithmetic beside what was found.
+func expectationTable(f record.Findings) report.Table {
+	t := report.Table{Title: "Expected beside found", Columns: append(report.FactorColumns(f), report.Column{Head: "window"}, report.Column{Head: "demand", Right: true, Keep: 7}, report.Column{Head: "tightest", Keep: 5}, report.Column{Head: "capacity", Right: true, Keep: 8}, report.Column{Head: "left", Right: true, Keep: 8},
+		report.Column{Head: "expected to fail", Right: true}, report.Column{Head: "failed", Right: true}, report.Column{Head: "attempts bound", Right: true, Keep: 4}, report.Column{Head: "attempts", Right: true, Keep: 4}, report.Column{Head: "surprise", Keep: 3})}
+	var retries []string
+	for _, c := range judged(f) {
+		s := c.Scenario
+		if s.Shown == "" {
+			continue
+		}
+		if !slices.Contains(retries, s.Retries) {
+			retries = append(retries, s.Retries)
+		}
+		for _, w := range s.Windows {
+			e := w.Expected
+			tight, capacity, left := report.Text{S: "nothing bounded", Style: report.StyleDim}, report.Text{S: "–", Style: report.StyleDim}, report.Text{S: "–", Style: report.StyleDim}
+			if e.Service != "" {
+				tight = report.Text{S: fmt.Sprintf("%s, %s", e.Service, report.Plural(e.Replicas, "replica"))}
+				capacity = report.Text{S: report.Fixed(e.CapacityRPS, 0) + "/s"}
+			}
+			if e.Service != "" && e.DemandRPS > 0 {
+				left = report.Text{S: report.Fixed(100*(e.CapacityRPS/e.DemandRPS-1), 0) + "%"}
+				if e.CapacityRPS < e.DemandRPS {
+					left.Style = report.StyleBad
+				}
+			}
+			attempts := report.Text{S: "–", Style: report.StyleDim}
+			if w.Attempts > 0 {
+				attempts = report.Text{S: report.Fixed(w.Attempts, 2)}
+			}
+			surprise := report.Text{S: strings.Join(w.Surprises, "; ")}
+			if surprise.S != "" {
+				surprise.Style = report.StyleStrong
+			}
+			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: w.Name}, report.Text{S: report.Fixed(e.DemandRPS, 0) + "/s"}, tight, capacity, left, report.Text{S: errorShare(e.ErrorShare)}, report.Text{S: errorShare(w.ErrorShare)},
+				report.Text{S: report.Fixed(e.Attempts, 0)}, attempts, surprise))
+		}
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("Arithmetic knows replicas, concurrency, service times and shares that fail, and that nobody takes a broken endpoint out; it knows nothing of proxies, networks and timeouts. Attempts are bounded by retries: %s.", strings.Join(retries, ", ")))
+	}
+	return t
+}
+
+// trafficEdges has the traffic between services over the whole trial.
+func trafficEdges(f record.Findings) report.Table {
+	t := report.Table{Title: "Traffic between services, by the callers' proxies", Columns: append(report.FactorColumns(f), report.Column{Head: "from"}, report.Column{Head: "to"}, report.Column{Head: "requests/s", Right: true, Keep: 9}, report.Column{Head: "attempts/s", Right: true, Keep: 4}, report.Column{Head: "failed", Right: true, Keep: 8}, report.Column{Head: "p50", Right: true, Keep: 6}, report.Column{Head: "p99", Right: true, Keep: 6}, report.Column{Head: "flags", Keep: 5})}
+	largest := 0.0
+	for _, c := range judged(f) {
+		for _, e := range c.Scenario.Total.Edges {
+			largest = max(largest, e.P99US)
+		}
+	}
+	us := report.ScaleFor("us", largest)
+	for _, c := range judged(f) {
+		long := c.Scenario.Seconds
+		for _, e := range c.Scenario.Total.Edges {
+			failed := report.Text{S: errorShare(float64(e.Failed) / float64(max(e.Requests, 1)))}
+			if e.Failed > 0 {
+				failed.Style = report.StyleBad
+			}
+			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: e.From}, report.Text{S: e.To}, report.Text{S: rate(e.Requests, long)}, report.Text{S: rate(e.Attempts, long)}, failed,
+				report.Text{S: us.Value(e.P50US)}, report.Text{S: us.Value(e.P99US)}, report.Text{S: byCount(e.Flags)}))
+		}
+	}
+	return t
+}
+
+func rate(n int64, s float64) string {
+	if s <= 0 {
+		return "–"
+	}
+	v := float64(n) / s
+	return report.Fixed(v, report.Clamp(2-report.Magnitude(v), 0, 2))
+}
+
+// balanceTable has the ledger's equations.
+func balanceTable(f record.Findings) report.Table {
+	t := report.Table{Title: "Ledger: what left one station and arrived at the next", Columns: append(report.FactorColumns(f), report.Column{Head: "balance"}, report.Column{Head: "left", Right: true, Keep: 9}, report.Column{Head: "arrived", Right: true, Keep: 9}, report.Column{Head: "lost, by cause", Keep: 6}, report.Column{Head: "holds"})}
+	for _, c := range judged(f) {
+		for _, e := range c.Scenario.Ledger.Equations {
+			holds := report.Text{S: "yes", Style: report.StyleGood}
+			if !e.Holds {
+				holds = report.Text{S: fmt.Sprintf("no: %s missing, %s too many", report.Count(e.Missing), report.Count(e.Surplus)), Style: report.StyleBad}
+			}
+			if e.Open {
+				holds.S += " (more may be sent than anybody writes)"
+			}
+			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: e.Name}, report.Text{S: report.Count(e.Left)}, report.Text{S: report.Count(e.Arrived)}, report.Text{S: byCount(e.Lost)}, holds))
+		}
+	}
+	return t
+}
+
+// faultTable says where and how requests failed.
+func faultTable(f record.Findings) report.Table {
+	t := report.Table{Title: "Where requests failed", Columns: append(report.FactorColumns(f), report.Column{Head: "requests", Right: true}, report.Column{Head: "hop"}, report.Column{Head: "service"}, report.Column{Head: "flag"}, report.Column{Head: "meaning", Keep: 5}, report.Column{Head: "usual cause", Keep: 3})}
+	for _, c := range judged(f) {
+		for _, x := range c.Scenario.Ledger.Faults {
+			flag := x.Flag
+			if flag == "" {
+				flag = "none"
+			}
+			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: report.Count(x.Count)}, report.Text{S: hopWords(x.Hop)}, report.Text{S: x.Service}, report.Text{S: flag}, report.Text{S: x.Meaning}, report.Text{S: x.Cause}))
+		}
+		if hidden := byCount(c.Scenario.Ledger.HiddenBy); hidden != "" {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s: retries hid attempts that failed by %s.", c.Label, hidden))
+		}
+	}
+	return t
+}
+
+// maxUnreconciled is how many requests of a cell a text names; findings have
+// all of them.
+const maxUnreconciled = 20
+
+func unreconciledTable(f record.Findings) report.Table {
+	t := report.Table{Title: "Requests that do not reconcile", Columns: append(report.FactorColumns(f), report.Column{Head: "request"}, report.Column{Head: "at", Right: true}, report.Column{Head: "outcome"}, report.Column{Head: "lacks"})}
+	for _, c := range judged(f) {
+		all := c.Scenario.Ledger.Unreconciled
+		for _, r := range all[:min(len(all), maxUnreconciled)] {
+			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: r.ID}, report.Text{S: seconds(r.AtS)}, report.Text{S: r.Outcome}, report.Text{S: strings.Join(r.Lacks, "; ")}))
+		}
+		if n := len(all) - maxUnreconciled; n > 0 {
+			t.Notes = append(t.Notes, fmt.Sprintf("%s: %s more are in the findings (--format json).", c.Label, report.Plural(n, "request")))
+		}
+	}
+	return t
+}
+
+// trialColumn is a column that shows a finding of each cell, or the shown
+// trial's own value where there are too few for an interval.
+type trialColumn struct {
+	head, name string
+	keep       int
+}
+
+// wholeTable has the findings over whole trials, of all of a cell's.
+func wholeTable(f record.Findings) report.Table {
+	return trialTable(f, "Over all trials (95% interval)", []trialColumn{
+		{"failed", "error_share", 9}, {"p50", "latency_p50", 5}, {"p99", "latency_p99", 7}, {"attempts", "attempt_ratio", 4}, {"hidden failures", "hidden_failures", 3},
+		{"attempts at gone endpoints", "phantom_attempts", 3}, {"longest failing run", "longest_failing_run", 8},
+		{"to detect", "time_to_detect", 6}, {"to eject", "time_to_eject", 5}, {"to recover", "time_to_recover", 6},
+	})
+}
+
+// scenarioCost has CPU and memory by cell.
+func scenarioCost(f record.Findings) report.Table {
+	return trialTable(f, "CPU and memory (95% interval)", []trialColumn{
+		{"control plane", "cpu_control_plane", 8}, {"a client's proxy", "cpu_client_proxy", 9}, {"a server's proxy", "cpu_server_proxy", 9},
+		{"first service's", "cpu_entry_proxy", 7}, {"last services'", "cpu_last_proxy", 7}, {"a request and proxy", "cpu_proxy_per_request", 6}, {"machine", "cpu_machine", 3},
+		{"control plane memory", "memory_control_plane", 5}, {"client's proxy memory", "memory_client_proxy", 4}, {"server's proxy memory", "memory_server_proxy", 4},
+		{"first service's proxy memory", "memory_entry_proxy", 2}, {"last services' proxy memory", "memory_last_proxy", 2},
+	})
+}
+
+// trialTable has a row a cell and a column a finding, each with its unit.
+// Columns that no cell has are left out.
+func trialTable(f record.Findings, title string, columns []trialColumn) report.Table {
+	t := report.Table{Title: title, Columns: report.FactorColumns(f)}
+	plain := report.OwnValues(f)
+	for _, c := range judged(f) {
+		t.Rows = append(t.Rows, report.FactorTexts(f, c.Cell))
+	}
+	single := false
+	for _, one := range columns {
+		cells := judged(f)
+		shown := make([]report.Text, len(cells))
+		any := false
+		for i, c := range cells {
+			x, ok := plain[one.name+"\x00"+c.Cell.Key()]
+			v, own := c.Scenario.Values[one.name]
+			shown[i] = report.Text{S: "–", Style: report.StyleDim}
+			switch {
+			case ok && x.Verdict != record.VerdictInvalid && x.Low < x.High:
+				shown[i] = report.Text{S: report.ScaleOf(x).Quantity(x.Estimate, x.Low, x.High)}
+			case ok && x.Verdict != record.VerdictInvalid:
+				shown[i] = report.Text{S: report.ScaleOf(x).Value(x.Estimate)}
+			case ok && own:
+				shown[i] = report.Text{S: report.ScaleFor(x.Unit, v).Value(v) + " *"}
+				single = true
+			}
+			shown[i].S = strings.Replace(shown[i].S, " attempts/request", "", 1) // the head says it
+			any = any || shown[i].Style != report.StyleDim
+		}
+		if !any {
+			continue
+		}
+		t.Columns = append(t.Columns, report.Column{Head: one.head, Right: true, Keep: one.keep})
+		for i := range t.Rows {
+			t.Rows[i] = append(t.Rows[i], shown[i])
+		}
+	}
+	if single {
+		t.Notes = append(t.Notes, "* of one trial: too few for an interval.")
+	}
+	if len(t.Columns) == len(report.FactorColumns(f)) {
+		t.Rows = nil
+	}
+	return t
+}

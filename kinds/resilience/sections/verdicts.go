@@ -1,0 +1,311 @@
+package sections
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// judged are the cells that have verdicts.
+func judged(f record.Findings) []record.CellSummary {
+	return slices.DeleteFunc(slices.Clone(f.Cells), func(c record.CellSummary) bool { return c.Scenario == nil })
+}
+
+func outcome(verdict string, good bool) report.Text {
+	switch {
+	case verdict == record.VerdictInconclusive:
+		return report.Text{S: verdict, Style: report.StyleBad}
+	case good:
+		return report.Text{S: verdict, Style: report.StyleGood}
+	}
+	return report.Text{S: verdict, Style: report.StyleBad}
+}
+
+// agreed counts a cell's trials that came to the expected verdict.
+func agreed(s *record.ScenarioSummary) int {
+	n := 0
+	for _, t := range s.Trials {
+		if t.Verdict == s.Expected {
+			n++
+		}
+	}
+	return n
+}
+
+// verdictTable sets the verdict that the study expects beside the one found.
+func verdictTable(f record.Findings) report.Table {
+	t := report.Table{Title: "Verdicts", Columns: append(report.FactorColumns(f), report.Column{Head: "expected"}, report.Column{Head: "found"}, report.Column{Head: "trials as expected", Right: true, Keep: 6}, report.Column{Head: "because", Keep: 5})}
+	for _, c := range judged(f) {
+		s := c.Scenario
+		t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: s.Expected}, outcome(s.Verdict, s.AsExpected),
+			report.Text{S: fmt.Sprintf("%d of %d", agreed(s), len(s.Trials))}, report.Text{S: because(s)}))
+	}
+	return t
+}
+
+// because says what a cell's verdict rests on, by the trial that is shown.
+func because(s *record.ScenarioSummary) string {
+	i := slices.IndexFunc(s.Trials, func(t record.TrialVerdict) bool { return t.Verdict == s.Verdict })
+	if i < 0 {
+		return "no trial"
+	}
+	t := s.Trials[i]
+	switch t.Verdict {
+	case record.VerdictInconclusive:
+		if len(t.Why) > 0 {
+			return t.Why[0]
+		}
+	case record.VerdictFail:
+		for _, a := range t.Assertions {
+			if a.Outcome == record.VerdictFail {
+				return assertionWords(a) + ": " + a.Detail
+			}
+		}
+	case record.VerdictPass:
+		if n := len(t.Assertions); n > 0 {
+			return "held: " + report.Plural(n, "assertion")
+		}
+		return "the study asserts nothing"
+	}
+	return ""
+}
+
+// assertionWords is an assertion with the time that it is about.
+func assertionWords(a record.ScenarioAssertion) string {
+	if a.Time == "" {
+		return a.Expr
+	}
+	return a.Expr + " " + a.Time
+}
+
+// scenarioAssertions has a row for each cell and assertion, by the trial that
+// is shown.
+func scenarioAssertions(f record.Findings) report.Table {
+	t := report.Table{Title: "Assertions", Columns: append(report.FactorColumns(f), report.Column{Head: "outcome"}, report.Column{Head: "assertion"}, report.Column{Head: "detail"})}
+	for _, c := range judged(f) {
+		for _, a := range shownTrial(c.Scenario).Assertions {
+			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), outcome(a.Outcome, a.Outcome == record.VerdictPass), report.Text{S: assertionWords(a)}, report.Text{S: a.Detail}))
+		}
+	}
+	return t
+}
+
+// shownTrial is the verdict of the trial whose figures are shown.
+func shownTrial(s *record.ScenarioSummary) record.TrialVerdict {
+	for _, t := range s.Trials {
+		if t.Trial == s.Shown {
+			return t
+		}
+	}
+	if len(s.Trials) > 0 {
+		return s.Trials[0]
+	}
+	return record.TrialVerdict{}
+}
+
+// seconds writes a time of the timeline.
+func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" }
+
+// errorShare writes a share of requests: with enough digits to be told from none.
+func errorShare(v float64) string {
+	switch p := 100 * v; {
+	case p == 0:
+		return "0%"
+	case p < 1:
+		return strconv.FormatFloat(p, 'g', 2, 64) + "%"
+	case p < 10:
+		return strconv.FormatFloat(p, 'f', 1, 64) + "%"
+	default:
+		return strconv.FormatFloat(p, 'f', 0, 64) + "%"
+	}
+}
+
+// byCount lists counts by name, most first: "timeout 12, reset 3".
+func byCount[N int | int64](m map[string]N) string {
+	names := report.MapKeys(m)
+	slices.SortStableFunc(names, func(a, b string) int { return int(m[b] - m[a]) })
+	var out []string
+	for _, name := range names {
+		if m[name] != 0 {
+			out = append(out, name+" "+report.Count(int64(m[name])))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// Answers of studies of resilience.
+
+const maxSurprises = 6
+
+// scenarioAnswers are the verdicts in words, then what surprises. Where nothing
+// happens to any cell, what meshes cost comes first: that is the question then.
+func scenarioAnswers(f record.Findings) []string {
+	cells := judged(f)
+	costs := append(meshAnswers(f), report.MoneyAnswers(f)...)
+	happens := slices.ContainsFunc(cells, func(c record.CellSummary) bool { return len(c.Scenario.Steps) > 0 })
+	if steady := meshOverheads(f); !happens && steady != "" {
+		return slices.Concat([]string{steady}, costs, verdictAnswers(f, cells, nil))
+	}
+	return verdictAnswers(f, cells, costs)
+}
+
+// verdictAnswers are the verdicts, the ledger, what else is known, and what
+// surprises.
+func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []string) []string {
+	var odd, doubtful, good []string
+	requests, unreconciled, reconciled := int64(0), 0, true
+	for _, c := range cells {
+		s := c.Scenario
+		switch {
+		case s.Verdict == record.VerdictInconclusive:
+			doubtful = append(doubtful, fmt.Sprintf("%s is inconclusive (%s)", c.Label, because(s)))
+		case !s.AsExpected:
+			odd = append(odd, fmt.Sprintf("%s came to %s and is expected to %s: %s.", report.UpperFirst(c.Label), s.Verdict, s.Expected, because(s)))
+		default:
+			good = append(good, fmt.Sprintf("%s (%s)", c.Label, s.Verdict))
+		}
+		if s.Shown != "" {
+			requests += s.Ledger.Requests
+			unreconciled += len(s.Ledger.Unreconciled)
+			reconciled = reconciled && s.Ledger.Reconciled
+		}
+	}
+	var out []string
+	switch {
+	case len(cells) == 0:
+		return nil
+	case len(odd) == 0 && len(doubtful) == 0 && len(cells) == 1:
+		out = append(out, fmt.Sprintf("The verdict is the expected one: %s, in %s.", cells[0].Scenario.Verdict, report.Plural(len(cells[0].Scenario.Trials), "trial")))
+	case len(odd) == 0 && len(doubtful) == 0:
+		out = append(out, fmt.Sprintf("Every verdict is the expected one: %s.", report.Sequence(good)))
+	default:
+		out = append(out, odd...)
+		if len(doubtful) > 0 {
+			out = append(out, "Not every verdict can be given: "+report.Sequence(doubtful)+".")
+		}
+		if len(good) > 0 {
+			out = append(out, "As expected: "+report.Sequence(good)+".")
+		}
+	}
+	for _, c := range cells {
+		if s := c.Scenario; s.Shown != "" {
+			out = append(out, trialWords(f, c))
+		}
+	}
+	switch {
+	case requests == 0:
+	case reconciled:
+		out = append(out, fmt.Sprintf("The ledger reconciles to the request: client, proxies and workers tell the same story of each of %s.%s", report.Plural(requests, "request"), inboundWords(cells)))
+	default:
+		out = append(out, fmt.Sprintf("The ledger does not reconcile for %s of %s; the report names them.", report.Count(unreconciled), report.Plural(requests, "request")))
+	}
+	out = append(out, costs...)
+	surprises := 0
+	for _, c := range cells {
+		for _, w := range c.Scenario.Windows {
+			for _, words := range w.Surprises {
+				if surprises++; surprises <= maxSurprises {
+					prefix := "Surprise: "
+					if len(cells) > 1 {
+						prefix = "Surprise with " + c.Label + ": "
+					}
+					out = append(out, prefix+words+".")
+				}
+			}
+		}
+	}
+	if surprises > maxSurprises {
+		out = append(out, fmt.Sprintf("%s more are in the windows' table.", report.Plural(surprises-maxSurprises, "surprise")))
+	}
+	return out
+}
+
+// inboundWords says what a ledger lacks whose proxies write about what they
+// receive alone.
+func inboundWords(cells []record.CellSummary) string {
+	var some []string
+	for _, c := range cells {
+		if c.Scenario.LedgerOf == record.LedgerInbound {
+			some = append(some, c.Label)
+		}
+	}
+	switch {
+	case len(some) == 0:
+		return ""
+	case len(some) == len(cells):
+		some = nil
+	}
+	with := ""
+	if len(some) > 0 {
+		with = " with " + report.Sequence(some)
+	}
+	out := fmt.Sprintf(" The proxies%s write nothing about what they send, so attempts that never arrived anywhere are not known.", with)
+	unwritten := int64(0)
+	for _, c := range cells {
+		unwritten += c.Scenario.Ledger.Unwritten
+	}
+	if unwritten > 0 {
+		out += fmt.Sprintf(" Their logs leave out %s that workers wrote about.", report.Plural(unwritten, "request"))
+	}
+	return out
+}
+
+// trialWords describes a cell's trial in a sentence.
+func trialWords(f record.Findings, c record.CellSummary) string {
+	s := c.Scenario
+	w := s.Total
+	name := report.UpperFirst(c.Label)
+	if len(f.Factors) == 0 {
+		name = "The trial"
+	}
+	out := fmt.Sprintf("%s: %s of %s failed (%s)", name, report.Count(w.Failed), report.Plural(w.Requests, "request"), errorShare(w.ErrorShare))
+	if w.Failed > 0 {
+		us := report.ScaleFor("us", w.LongestFailUS)
+		out += fmt.Sprintf("; the longest time without a success was %s", us.Value(w.LongestFailUS))
+	}
+	if w.Hidden > 0 {
+		out += fmt.Sprintf("; retries hid %s", report.Plural(w.Hidden, "failure"))
+	}
+	if len(s.Ledger.Faults) > 0 {
+		out += "; most failed at " + faultWords(s.Ledger.Faults[0])
+	}
+	return out + "."
+}
+
+// faultWords says where and how requests failed.
+func faultWords(x record.LedgerFault) string {
+	out := hopWords(x.Hop)
+	if x.Service != "" {
+		out += " of " + x.Service
+	}
+	if x.Hop == "network" && x.Service != "" {
+		out = "the network on the way to " + x.Service
+	}
+	if x.Flag != "" {
+		out += " with " + x.Flag
+		if x.Meaning != "" {
+			out += " (" + x.Meaning + ")"
+		}
+	}
+	return out
+}
+
+func hopWords(hop string) string {
+	switch hop {
+	case "client":
+		return "the client"
+	case "client-proxy":
+		return "the calling proxy"
+	case "network":
+		return "the network"
+	case "server-proxy":
+		return "the called proxy"
+	case "worker":
+		return "the worker"
+	}
+	return hop
+}

@@ -1,0 +1,118 @@
+package sections
+
+import (
+	"bytes"
+	"encoding/xml"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/internal/reporttest"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+func TestScenarioPage(t *testing.T) {
+	path := os.Getenv("MESHTRIAL_PAGE")
+	if path == "" {
+		t.Skip("no MESHTRIAL_PAGE")
+	}
+	var b bytes.Buffer
+	if err := (report.Kinds{Kind()}).Render(&b, reporttest.TenServers(t), "html", report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestScenarioAnswers(t *testing.T) {
+	f := reporttest.TenServers(t)
+	answers := strings.Join(answersOf(f), "\n")
+	for _, want := range []string{
+		"Every verdict is the expected one: tuned (pass), no-detection (fail) and retries-off (fail).",
+		"The ledger reconciles to the request",
+		"Surprise with ",
+	} {
+		if !strings.Contains(answers, want) {
+			t.Errorf("no %q in\n%s", want, answers)
+		}
+	}
+	f.Cells = slices.Clone(f.Cells)
+	for i := range f.Cells {
+		if i == 1 {
+			own := *f.Cells[i].Scenario
+			s := &own
+			s.Trials, f.Cells[i].Scenario = slices.Clone(s.Trials), s
+			s.Verdict, s.AsExpected = record.VerdictPass, false
+			for k := range s.Trials {
+				s.Trials[k].Verdict = record.VerdictPass
+			}
+		}
+	}
+	if got := answersOf(f)[0]; got != "No-detection came to pass and is expected to fail: held: 5 assertions." {
+		t.Errorf("the headline is %q", got)
+	}
+}
+
+// Where nothing happens to any mesh, what each adds comes before the verdicts.
+func TestMeshesCompared(t *testing.T) {
+	f := reporttest.TenServers(t)
+	f.Factors = []record.FactorLevels{{Factor: "mesh", Levels: []string{"none", "istio", "linkerd"}}}
+	f.Cells = slices.Clone(f.Cells[:3])
+	for i, mesh := range f.Factors[0].Levels {
+		own := *f.Cells[i].Scenario
+		own.Steps, f.Cells[i].Scenario = nil, &own
+		f.Cells[i].Cell, f.Cells[i].Label = record.Cell{"mesh": mesh}, mesh
+		if i > 0 {
+			f.Findings = append(f.Findings, record.Finding{Name: "cpu_machine_overhead", Probe: "cpu", Unit: "cores", Cell: f.Cells[i].Cell, Against: record.Cell{"mesh": "none"},
+				Estimate: 0.6 / float64(i), Low: 0.5 / float64(i), High: 0.7 / float64(i), Verdict: record.VerdictReal, Blocks: 5})
+		}
+	}
+	want := "Istio adds 600 mCPU (500–700) and linkerd adds 300 mCPU (250–350) to what the machine uses under the same load."
+	if got := answersOf(f)[0]; got != want {
+		t.Errorf("the headline is %q, want %q", got, want)
+	}
+	own := *f.Cells[1].Scenario
+	own.Steps, f.Cells[1].Scenario = make([]record.ScenarioStep, 1), &own
+	if got := answersOf(f)[0]; strings.Contains(got, "adds") {
+		t.Errorf("something happens, and the headline is %q", got)
+	}
+}
+
+func TestScenarioCSV(t *testing.T) {
+	got := render(t, reporttest.TenServers(t), "csv", report.Options{})
+	for _, want := range []string{"verdict,verdict,tuned", ",pass,expected pass\n", "verdict,verdict,retries-off", ",fail,expected fail\n", "finding,error_share,retries-off"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+func TestScenarioJUnit(t *testing.T) {
+	for name, c := range map[string]struct {
+		f                record.Findings
+		failures, errors int
+	}{
+		"as expected":  {reporttest.TenServers(t), 0, 0},
+		"inconclusive": {reporttest.Inconclusive(t), 0, 1},
+	} {
+		var b bytes.Buffer
+		if err := (report.Kinds{Kind()}).Render(&b, c.f, "junit", report.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		var suite struct {
+			Tests    int `xml:"tests,attr"`
+			Failures int `xml:"failures,attr"`
+			Errors   int `xml:"errors,attr"`
+		}
+		if err := xml.Unmarshal(b.Bytes(), &suite); err != nil {
+			t.Fatal(err)
+		}
+		// One for validity, and for each of three cells a verdict and five assertions.
+		if suite.Tests != 1+3*6 || suite.Failures != c.failures || suite.Errors < c.errors {
+			t.Errorf("%s: %d tests, %d failures, %d errors", name, suite.Tests, suite.Failures, suite.Errors)
+		}
+	}
+}

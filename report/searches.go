@@ -1,0 +1,76 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// maxSearchAnswers is how many searches have a sentence each; the tables have
+// all.
+const maxSearchAnswers = 6
+
+// SearchAnswers says how far searched factors go.
+func SearchAnswers(f record.Findings) []string {
+	var out []string
+	for _, x := range f.Findings {
+		if len(out) == maxSearchAnswers {
+			break
+		}
+		factor, ok := strings.CutPrefix(x.Name, "highest_")
+		if !ok || x.Verdict == record.VerdictInvalid {
+			continue
+		}
+		var context []string
+		for _, other := range Keys(x.Cell) {
+			context = append(context, controlFactorWords(other, x.Cell[other]))
+		}
+		where := ""
+		if len(context) > 0 {
+			where = " " + strings.Join(context, ", ")
+		}
+		unit := x.Unit
+		if unit == "" {
+			unit = strings.ReplaceAll(factor, "_", " ")
+		}
+		unit = strings.Replace(unit, "/s", " a second", 1)
+		low, high := Amount(x.Low), Amount(x.High)
+		switch {
+		case x.Verdict == record.VerdictInconclusive && x.Low == 0:
+			out = append(out, UpperFirst(fmt.Sprintf("how many %s keep within the bound%s is not known: the machine or the generator gives out first.", unit, where)))
+		case x.Verdict == record.VerdictInconclusive:
+			out = append(out, UpperFirst(fmt.Sprintf("%s %s keep within the bound%s; what more would do is not known, since the machine or the generator gives out first.", low, unit, where)))
+		case x.Low == 0 && x.High > 0:
+			out = append(out, UpperFirst(fmt.Sprintf("already %s %s are too many%s.", high, unit, where)))
+		case x.High > x.Low:
+			out = append(out, UpperFirst(fmt.Sprintf("%s %s keep within the bound%s, %s do not.", low, unit, where, high)))
+		default:
+			out = append(out, UpperFirst(fmt.Sprintf("all that was tried keeps within the bound%s, up to %s %s.", where, low, unit)))
+		}
+	}
+	return out
+}
+
+// Amount writes a level of a factor.
+func Amount(v float64) string {
+	if v == math.Trunc(v) {
+		return Fixed(v, 0)
+	}
+	return Fixed(v, Clamp(1-Magnitude(v), 0, 6))
+}
+
+// controlFactorWords puts a level of a control-plane factor in words.
+func controlFactorWords(factor, level string) string {
+	switch factor {
+	case "proxies", "services":
+		if n := Number(level); !math.IsNaN(n) {
+			level = Amount(n)
+		}
+		return "with " + level + " " + strings.Replace(factor, "proxies", "sidecars", 1)
+	case "change_rate":
+		return "at " + level + " changes a second"
+	}
+	return FactorWords(factor, level)
+}
