@@ -4,14 +4,10 @@ package runner_test
 
 import (
 	"bytes"
-	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,32 +15,12 @@ import (
 	"github.com/meshtrial/meshtrial/store"
 )
 
-// tinyControl is a study of the control plane: 10 Services, 8 proxies.
-const tinyControl = `
-control: {changes: %d, settle: 2m, quiet: 1s, idle: 500ms}
-settings: {services: 10, proxies: 7, gateways: 1, change: service, change_rate: 1}
-blocks: {min: %d, max: %[2]d}
-`
-
-// controlStudy writes such a study and returns its path.
-func (b *bench) controlStudy(t *testing.T, name string, changes, blocks int) string {
-	t.Helper()
-	path := filepath.Join(b.dir, name+".yaml")
-	text := "name: " + name + "\nquestion: Does every change arrive?\n" + fmt.Sprintf(strings.TrimSpace(tinyControl), changes, blocks) + "\n"
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // TestControlRuns runs studies of the control plane through the program, on
 // one lab.
 func TestControlRuns(t *testing.T) {
 	b := newBench(t)
 	t.Run("a study", func(t *testing.T) {
-		out := filepath.Join(b.dir, "plain")
-		code, text := b.meshtrial(t, "run", b.controlStudy(t, "plain", 3, 1), "--out", out)
-		measured(t, code, text)
+		_, out := b.attempt(t, b.controlStudy(t, "plain", 3, 1))
 		run := b.verifyControl(t, out, 1, 3)
 		for _, e := range run.Events {
 			if e.Expected != 8 || len(e.Seen.Proxy) != 8 || len(e.Missed) > 0 {
@@ -75,7 +51,6 @@ func TestControlRuns(t *testing.T) {
 		b.undone(t)
 	})
 	t.Run("istiod killed", b.testIstiodKilled)
-	t.Run("interrupted, killed, resumed", b.testControlInterruptions)
 }
 
 // soonUS is more than the way of a change takes on a machine however busy, in
@@ -88,49 +63,6 @@ func inTime(trial record.Trial) bool {
 	return !slices.ContainsFunc(trial.Validity.Checks, func(c record.Check) bool {
 		return !c.OK && slices.Contains([]string{"driver-schedule", "api-server", "commits-noted"}, c.Name)
 	})
-}
-
-// verifyControl reads a run of the control plane and checks its accounts.
-func (b *bench) verifyControl(t *testing.T, out string, trials, changes int) record.Run {
-	t.Helper()
-	run, notes, err := store.Load(t.Context(), out)
-	if err != nil || len(notes) > 0 {
-		t.Fatalf("%v, %v", err, notes)
-	}
-	if len(run.Trials) != trials || len(run.Events) != trials*changes {
-		t.Fatalf("%d trials of %d, %d changes of %d", len(run.Trials), trials, len(run.Events), trials*changes)
-	}
-	planned := map[string]int{}
-	for _, e := range run.Events {
-		if e.Change != planned[e.Trial] {
-			t.Errorf("trial %s: change %d comes after %d others", e.Trial, e.Change, planned[e.Trial])
-		}
-		planned[e.Trial]++
-		if (e.CommittedNS == 0) != (e.Error != "") {
-			t.Errorf("trial %s, change %d: committed at %d, error %q", e.Trial, e.Change, e.CommittedNS, e.Error)
-		}
-		if e.Expected != len(e.Seen.Proxy)+len(e.Missed)+e.Superseded {
-			t.Errorf("trial %s, change %d: %d needed it, %d had it, %d missed it, %d superseded", e.Trial, e.Change, e.Expected, len(e.Seen.Proxy), len(e.Missed), e.Superseded)
-		}
-		once := slices.Clone(e.Seen.Proxy)
-		slices.Sort(once)
-		if len(slices.Compact(once)) != len(e.Seen.Proxy) {
-			t.Errorf("trial %s, change %d: a proxy is counted twice: %v", e.Trial, e.Change, e.Seen.Proxy)
-		}
-	}
-	for _, trial := range run.Trials {
-		checks := map[string]record.Check{}
-		for _, c := range trial.Validity.Checks {
-			checks[c.Name] = c
-		}
-		if c := checks["account"]; !c.OK {
-			t.Errorf("trial %s: %s", trial.ID, c.Detail)
-		}
-		if trial.Control == nil || trial.Control.Changes != changes {
-			t.Errorf("trial %s: %+v", trial.ID, trial.Control)
-		}
-	}
-	return run
 }
 
 // testIstiodKilled kills istiod between two changes: sidecars come back,
@@ -182,94 +114,5 @@ func (b *bench) testIstiodKilled(t *testing.T) {
 			t.Errorf("change %d: missed by %v, %s", e.Change, e.Missed, e.Error)
 		}
 	}
-	b.undone(t)
-}
-
-// changed waits until a trial has made a number of changes, of a run that must
-// not end before.
-func (b *bench) changed(t *testing.T, count int, ended <-chan struct{}) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		select {
-		case <-ended:
-			t.Fatalf("the run ended before %d changes were seen", count)
-		default:
-		}
-		list, err := b.kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{LabelSelector: "meshtrial.dev/churn"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(list.Items) >= count {
-			return
-		}
-	}
-	t.Fatalf("no trial has made %d changes", count)
-}
-
-// undone checks that a run left nothing: no namespace, no simulated pods, and
-// istiod as it was.
-func (b *bench) undone(t *testing.T) {
-	t.Helper()
-	b.gone(t)
-	nodes, err := b.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: "meshtrial.dev/population"})
-	if err != nil || len(nodes.Items) > 0 {
-		t.Errorf("%d simulated nodes are left, %v", len(nodes.Items), err)
-	}
-	istiod, err := b.kube.AppsV1().Deployments("istio-system").Get(t.Context(), "istiod", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for key := range istiod.Annotations {
-		if strings.HasPrefix(key, "meshtrial.dev/") {
-			t.Errorf("istiod still has annotation %s", key)
-		}
-	}
-}
-
-// testControlInterruptions interrupts a run, which then cleans up; kills
-// another, which leaves everything for the next; and resumes to the end.
-func (b *bench) testControlInterruptions(t *testing.T) {
-	out := filepath.Join(b.dir, "stopped")
-	const changes = 6 // some seconds of them come after the signal
-	file := b.controlStudy(t, "stopped", changes, 2)
-	start := func(args ...string) (stop func(syscall.Signal)) {
-		cmd := b.command(args...)
-		var text bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &text, &text
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan struct{})
-		var err error
-		go func() {
-			defer close(ended)
-			err = cmd.Wait()
-		}()
-		return func(signal syscall.Signal) {
-			defer func() {
-				if t.Failed() {
-					_ = cmd.Process.Kill()
-					<-ended
-					t.Logf("%s", &text)
-				}
-			}()
-			b.changed(t, 2, ended)
-			if err := cmd.Process.Signal(signal); err != nil {
-				t.Fatal(err)
-			}
-			if <-ended; err == nil {
-				t.Errorf("%v did not end the run", signal)
-			}
-		}
-	}
-	start("run", file, "--out", out)(syscall.SIGINT)
-	b.undone(t)
-	start("run", "--resume", out)(syscall.SIGKILL)
-	if left := b.namespaces(t); len(left) == 0 {
-		t.Error("a killed run left no namespace to know it by")
-	}
-	code, text := b.meshtrial(t, "run", "--resume", out)
-	measured(t, code, text)
-	b.verifyControl(t, out, 2, changes)
 	b.undone(t)
 }

@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/meshtrial/meshtrial/load/loadtest"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/load/loadtest"
 
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/load"

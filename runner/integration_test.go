@@ -24,42 +24,47 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// TestRuns runs studies through the program, on one lab.
+// TestRuns runs studies through the program, on one lab; those that mostly wait
+// for pods run side by side. Beside them stands a namespace of which nobody knows
+// whether its run lives.
 func TestRuns(t *testing.T) {
 	b := newBench(t)
-	const tiny = `
+	t.Run("interrupted, killed, resumed", b.testInterruptions)
+	const foreign = "meshtrial-foreign"
+	namespaces := b.kube.CoreV1().Namespaces()
+	if _, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: foreign, Labels: map[string]string{"meshtrial.dev/run": "foreign"}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("side by side", func(t *testing.T) {
+		t.Run("in a cluster of a stranger", func(t *testing.T) {
+			t.Parallel()
+			b.testCluster(t, foreign)
+		})
+		b.testModes(t)
+	})
+	b.gone(t, foreign)
+	if !slices.Contains(b.namespaces(t), foreign) {
+		t.Error("a namespace of another run was removed")
+	}
+	if err := namespaces.Delete(t.Context(), foreign, metav1.DeleteOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// testCluster takes the local lab's kubeconfig as that of any cluster, which
+// has a namespace that a run may have left.
+func (b *bench) testCluster(t *testing.T, foreign string) {
+	out := filepath.Join(b.dir, "cluster")
+	cmd := b.command("run", b.study(t, "cluster", `
 settings: {rate: 200, connections: 4}
 factors: {sidecars: [none, both]}
 blocks: {min: 2, max: 2, limit: 20m}
-`
-	t.Run("a study", func(t *testing.T) {
-		text, out := b.measure(t, "tiny", tiny, 2)
-		if !strings.Contains(text, "report: "+filepath.Join(out, "report.html")) {
-			t.Errorf("the report's place is not told:\n%s", text)
-		}
-		b.gone(t)
-	})
-	t.Run("the same in a cluster of a stranger", func(t *testing.T) { b.testCluster(t, tiny) })
-	t.Run("interrupted, killed, resumed", b.testInterruptions)
-	t.Run("every mode", b.testModes)
-}
-
-// testCluster takes the local lab's kubeconfig as that of any cluster.
-// Beside the run stands a namespace of which nobody knows whether its run
-// lives.
-func (b *bench) testCluster(t *testing.T, text string) {
-	const foreign = "meshtrial-foreign"
-	_, err := b.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: foreign, Labels: map[string]string{"meshtrial.dev/run": "foreign"}}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := filepath.Join(b.dir, "cluster")
-	cmd := b.command("run", b.study(t, "cluster", text), "--out", out, "--json", "--lab", "cluster", "--image", b.lab.Images().Meshtrial)
+`), "--out", out, "--json", "--lab", "cluster", "--image", b.lab.Images().Meshtrial)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "KUBECONFIG=" + b.lab.Kubeconfig()}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err = cmd.Run()
+	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
@@ -75,13 +80,6 @@ func (b *bench) testCluster(t *testing.T, text string) {
 	}
 	if !strings.Contains(stderr.String(), "kubectl delete namespace "+foreign) {
 		t.Errorf("no warning of namespace %s:\n%s", foreign, &stderr)
-	}
-	b.gone(t, foreign)
-	if !slices.Contains(b.namespaces(t), foreign) {
-		t.Error("a namespace of another run was removed")
-	}
-	if err := b.kube.CoreV1().Namespaces().Delete(t.Context(), foreign, metav1.DeleteOptions{}); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -180,15 +178,6 @@ seed: 11
 	b.gone(t)
 }
 
-func mustParse(t *testing.T, text []byte) *study.Study {
-	t.Helper()
-	s, err := study.Parse(text, "resolved.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // testModes goes through the levels of every factor that changes what
 // passes between the pods, or how.
 func (b *bench) testModes(t *testing.T) {
@@ -214,8 +203,10 @@ factors: {telemetry: [off, access-log-text, access-log-json, access-log-text+sta
 `},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b.measure(t, tt.name, tt.text+once, 1)
+			t.Parallel()
+			if said := b.measure(t, tt.name, tt.text+once, 1); !strings.Contains(said, "report: "+filepath.Join(b.dir, tt.name)) {
+				t.Errorf("the report's place is not told:\n%s", said)
+			}
 		})
 	}
-	b.gone(t)
 }

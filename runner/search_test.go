@@ -2,11 +2,12 @@ package runner
 
 import (
 	"context"
-	"github.com/meshtrial/meshtrial/internal/studytest"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/meshtrial/meshtrial/internal/studytest"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"

@@ -45,8 +45,8 @@ var labLanes = []struct {
 	name     string
 	packages []string
 }{
-	{"studies", []string{"runner", "site", "kinds/"}},
-	{"istiod", []string{"mesh/istio", "xds/fidelity", "xds"}},
+	{"studies", []string{"runner"}},
+	{"istiod", []string{"mesh/istio", "xds/fidelity", "xds", "site", "kinds/"}},
 	{"cluster", []string{"churn", "population", "internal/cli"}},
 }
 

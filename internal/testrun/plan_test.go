@@ -60,7 +60,7 @@ func TestPlansLeaveNothingOut(t *testing.T) {
 }
 
 func TestLaneOf(t *testing.T) {
-	for pkg, want := range map[string]string{"runner": "studies", "kinds/dataplane/trial": "studies", "xds/fidelity": "istiod", "xds/stream": "", "lab/local": "", "kinds": ""} {
+	for pkg, want := range map[string]string{"runner": "studies", "kinds/dataplane/trial": "istiod", "xds/fidelity": "istiod", "xds/stream": "", "lab/local": "", "kinds": ""} {
 		if got := laneOf(pkg); got != want {
 			t.Errorf("%s runs in lane %q, want %q", pkg, got, want)
 		}

@@ -1,4 +1,4 @@
-//go:build integration
+//go:build verify
 
 package runner_test
 

@@ -1,0 +1,174 @@
+//go:build verify
+
+package runner_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// brief are overrides with which a study that comes with the program is over
+// soon: its figures are then too wide to mean much, but all of them are there.
+var brief = []string{"--set", "blocks.min=2", "--set", "blocks.max=2", "--set", "blocks.limit=20m", "--set", "warmup.min=0s", "--set", "warmup.max=500ms", "--set", "window=1s"}
+
+// shippedStudy is a study that comes with the program, as the program reads it.
+func (b *bench) shippedStudy(t *testing.T, out string) *study.Study {
+	t.Helper()
+	run, notes, err := store.Load(t.Context(), out)
+	if err != nil || len(notes) > 0 {
+		t.Fatalf("%v, %v", notes, err)
+	}
+	return mustParse(t, run.StudyYAML)
+}
+
+// TestShippedHops: every part of a request's way has its figures, and they add
+// up to the whole.
+func TestShippedHops(t *testing.T) {
+	b := newBench(t)
+	_, out := b.attempt(t, "hops", brief...)
+	f := readFindings(t, out)
+	if len(f.Hops) != 1 || len(f.Hops[0].Terms) < 6 || len(f.Hops[0].Says) == 0 {
+		t.Fatalf("the way is %+v", f.Hops)
+	}
+	terms := f.Hops[0].Terms
+	whole, parts := terms[len(terms)-1], terms[:len(terms)-1]
+	for _, of := range study.HopMeasures() {
+		sum := 0.0
+		for _, term := range parts {
+			if _, ok := term.Figures[of]; !ok {
+				t.Errorf("%s has no %s: %+v", term.Name, of, term.Figures)
+			}
+			sum += term.Figures[of].Estimate
+		}
+		if w := whole.Figures[of].Estimate; w <= 0 || sum < 0.98*w || sum > 1.02*w {
+			t.Errorf("%s of the parts is %v, of %s %v", of, sum, whole.Name, w)
+		}
+	}
+	b.gone(t)
+}
+
+// TestShippedBill: every part of a sidecar has its price, and the one that
+// burns 50 us a request has at least half of that.
+func TestShippedBill(t *testing.T) {
+	b := newBench(t)
+	_, out := b.attempt(t, "filter-bill", brief...)
+	want := b.shippedStudy(t, out).Bill
+	f := readFindings(t, out)
+	if len(f.Bills) != 1 || f.Bills[0].Together == nil {
+		t.Fatalf("the bill is %+v", f.Bills)
+	}
+	if len(f.Bills[0].Parts) != len(want.Parts) {
+		t.Errorf("%d parts of %d have a price", len(f.Bills[0].Parts), len(want.Parts))
+	}
+	planted := slices.IndexFunc(f.Bills[0].Parts, func(p record.BillPart) bool { return p.Name == "planted-50" })
+	if planted < 0 || f.Bills[0].Parts[planted].Figures["cpu"].Estimate < 25 {
+		t.Errorf("what was planted costs %+v", f.Bills[0].Parts)
+	}
+	b.gone(t)
+}
+
+// TestShippedSaturation: every variant has its highest rate, or the reason why
+// not, and nothing above a rate that broke the bound was measured.
+func TestShippedSaturation(t *testing.T) {
+	b := newBench(t)
+	out := filepath.Join(b.dir, "saturation")
+	code, said := b.meshtrial(t, "run", "saturation", "--out", out, "--set", "blocks.min=1", "--set", "blocks.max=1", "--set", "blocks.limit=20m",
+		"--set", "warmup.max=500ms", "--set", "window=1s", "--set", "rate=[500,2000,8000,32000]")
+	measured(t, code, said)
+	f := readFindings(t, out)
+	var variants []string
+	for _, one := range f.Findings {
+		if one.Name == study.Highest+study.FactorRate {
+			variants = append(variants, one.Cell[study.FactorVariant])
+			if one.Estimate <= 0 && len(one.Warnings) == 0 {
+				t.Errorf("no highest rate, and no reason: %+v", one)
+			}
+		}
+	}
+	if slices.Sort(variants); !slices.Equal(variants, []string{"no-sidecars", "one-thread", "quarter-cpu", "two-threads"}) {
+		t.Errorf("the highest rates are of %q\n%s", variants, said)
+	}
+	b.gone(t)
+}
+
+// TestShippedProfiles: both sidecars' profiles are kept, can be read and are in
+// the report.
+func TestShippedProfiles(t *testing.T) {
+	if _, err := exec.LookPath("perf"); err != nil {
+		t.Skip("pods are profiled by the kernel's perf, which is not installed")
+	}
+	b := newBench(t)
+	_, out := b.attempt(t, "sidecar-cpu", "--set", "blocks.min=1", "--set", "blocks.max=1", "--set", "blocks.limit=20m", "--set", "warmup.max=500ms", "--set", "window=1s",
+		"--set", "variant=[baseline,none-both]", "--set", "concurrency=1", "--set", "rate=500")
+	run, _, err := store.Load(t.Context(), out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := map[string]bool{}
+	for _, trial := range run.Trials {
+		for _, p := range trial.Profiles {
+			parts[p.Part] = true
+			if p.Error != "" || p.Samples == 0 {
+				t.Errorf("trial %s, %s: %d samples, %s", trial.ID, p.Part, p.Samples, p.Error)
+				continue
+			}
+			file, err := os.Open(filepath.Join(out, p.File))
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			if _, err := profile.ReadPprof(file); err != nil {
+				t.Errorf("%s: %v", p.File, err)
+			}
+			file.Close()
+		}
+	}
+	if !parts[record.PartClientProxy] || !parts[record.PartServerProxy] {
+		t.Errorf("profiles of %v", parts)
+	}
+	if f := readFindings(t, out); len(f.Profiles) == 0 || !json.Valid(f.Profiles[0]) {
+		t.Errorf("%d profiles in the findings", len(f.Profiles))
+	}
+	b.gone(t)
+}
+
+// TestShippedScenarios: steps that add pods, restart a service and replace
+// certificates are begun and proven.
+func TestShippedScenarios(t *testing.T) {
+	b := newBench(t)
+	for _, tt := range []struct {
+		study, variant string
+		steps          []string // with what they do
+	}{
+		{"consistent-hash", "hashed", []string{"more add", "fewer remove"}},
+		{"rolling-restart", "drain", []string{"restart restart"}},
+		{"certificate-rotation", "rotated", []string{"rotate certificates"}},
+		{"certificate-rotation", "expired", []string{"expire certificates"}},
+	} {
+		t.Run(tt.study+" "+tt.variant, func(t *testing.T) {
+			out := filepath.Join(b.dir, tt.study+"-"+tt.variant)
+			code, said := b.meshtrial(t, "run", tt.study, "--out", out, "--set", "variant="+tt.variant)
+			measured(t, code, said)
+			run, notes, err := store.Load(t.Context(), out)
+			if err != nil || len(notes) > 0 || len(run.Trials) != 1 || run.Trials[0].Scenario == nil || run.Trials[0].Scenario.Scheduled == 0 {
+				t.Fatalf("%d trials, %v, %v:\n%s", len(run.Trials), notes, err, said)
+			}
+			for _, step := range tt.steps {
+				i := slices.IndexFunc(run.Events, func(e record.Event) bool { return e.Step+" "+e.Op == step })
+				if i < 0 || run.Events[i].Error != "" || run.Events[i].Proof == "" {
+					t.Errorf("%s is not proven: %+v", step, run.Events)
+				}
+			}
+			b.gone(t)
+		})
+	}
+}
