@@ -3,13 +3,13 @@ package observe
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,19 +35,19 @@ const (
 
 // LogEvent is one such line.
 type LogEvent struct {
-	Kind LogKind
-	At   int64 // by istiod's clock, nanoseconds since 1970; the log has microseconds
+	Kind LogKind `json:"kind"`
+	At   int64   `json:"at_unix_ns"` // by istiod's clock; the log has microseconds
 
-	Events int           // LogDebounced: changes merged
-	Quiet  time.Duration // LogDebounced: since the last of them
-	Delay  time.Duration // LogDebounced: since the first of them
-	Config string        // LogDebounced: one of them, Kind/namespace/name, or the reasons
+	Events int           `json:"events,omitempty"`   // LogDebounced: changes merged
+	Quiet  time.Duration `json:"quiet_ns,omitempty"` // LogDebounced: since the last of them
+	Delay  time.Duration `json:"delay_ns,omitempty"` // LogDebounced: since the first of them
+	Config string        `json:"config,omitempty"`   // LogDebounced: one of them, Kind/namespace/name, or the reasons
 
-	Connected int // LogPushing: proxies
+	Connected int `json:"connected,omitempty"` // LogPushing: proxies
 
-	Type    string // LogSent: cds, eds, ...
-	Node    string // LogSent: the proxy, NAME.NAMESPACE
-	Request bool   // LogSent: the proxy had asked for it
+	Type    string `json:"type,omitempty"`    // LogSent: cds, eds, ...
+	Node    string `json:"node,omitempty"`    // LogSent: the proxy, NAME.NAMESPACE
+	Request bool   `json:"request,omitempty"` // LogSent: the proxy had asked for it
 }
 
 // ParseIstiodLine reads one line of istiod's log, as text or as JSON; ok is
@@ -179,36 +179,77 @@ func parseSent(message string) (LogEvent, bool) {
 	return e, ok && e.Node != ""
 }
 
-// IstiodLog gathers the pushes that one istiod logs. Read fills it, in a
-// goroutine of the caller's, while the log is followed; [MakeStages] reads it
-// afterwards.
+// IstiodLines are the lines of one istiod's log that tell of pushes.
+type IstiodLines struct {
+	// AheadNS is how far istiod's clock is ahead of the one that events
+	// are timed by, nanoseconds.
+	AheadNS int64 `json:"ahead_ns,omitempty"`
+	// FromNS and ToNS are when istiod's metrics were read before and after,
+	// by the events' clock, since 1970; 0 for no such readings.
+	FromNS int64 `json:"metrics_from_unix_ns,omitempty"`
+	ToNS   int64 `json:"metrics_to_unix_ns,omitempty"`
+	// Pushes are the lines of kinds LogDebounced and LogPushing, as they were
+	// logged.
+	Pushes []LogEvent `json:"pushes,omitempty"`
+	// Sent are the lines of kind LogSent, by type, proxy, and whether it had
+	// asked.
+	Sent []SentLines `json:"sent,omitempty"`
+}
+
+// SentLines are the lines that tell of what one proxy was sent of one type.
+type SentLines struct {
+	Type    string   `json:"type"` // cds, eds, ...
+	Node    string   `json:"node"` // NAME.NAMESPACE
+	Request bool     `json:"request,omitempty"`
+	At      Instants `json:"at_unix_ns"` // by istiod's clock, as they were logged
+}
+
+// Instants are nanoseconds since 1970, in JSON the first and then how much
+// later each is than the one before it.
+type Instants []int64
+
+// MarshalJSON implements json.Marshaler.
+func (i Instants) MarshalJSON() ([]byte, error) {
+	steps := make([]int64, len(i))
+	before := int64(0)
+	for k, at := range i {
+		steps[k], before = at-before, at
+	}
+	return json.Marshal(steps)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (i *Instants) UnmarshalJSON(data []byte) error {
+	if err := json.Unmarshal(data, (*[]int64)(i)); err != nil {
+		return err
+	}
+	at := int64(0)
+	for k, step := range *i {
+		at += step
+		(*i)[k] = at
+	}
+	return nil
+}
+
+// IstiodLog gathers the lines that tell of pushes. Read fills it, in a
+// goroutine of the caller's, while the log is followed; Lines says what has
+// come.
 type IstiodLog struct {
 	// AheadNS is how far istiod's clock is ahead of the one that events
 	// are timed by, nanoseconds.
 	AheadNS int64
-	// FromNS and ToNS are when istiod's metrics were read before and after,
-	// by the events' clock; 0 for no such readings.
-	FromNS, ToNS int64
 
 	mu     sync.Mutex
-	pushes []push    // in the order of their last changes
-	queued []push    // the same, as they were logged
-	open   *LogEvent // a LogDebounced whose LogPushing has not come
-	sent   map[sentKey][]int64
-	names  map[string]string // nodes, each kept once
+	pushes []LogEvent
+	sent   map[sentKey]Instants
 	last   int64
 	lines  int
 }
 
-// push is one push of istiod's to all proxies, by istiod's clock.
-type push struct {
-	first, lastChange int64 // when the merged changes came
-	stable            int64 // when debouncing ended
-	pushing           int64 // when proxies were queued
-	debounced         bool  // the first three are known
+type sentKey struct {
+	kind, node string
+	request    bool
 }
-
-type sentKey struct{ kind, node string }
 
 // maxLogLine bounds a line, in bytes; longer ones are skipped.
 const maxLogLine = 1 << 20
@@ -251,33 +292,18 @@ func (l *IstiodLog) Add(e LogEvent) {
 	defer l.mu.Unlock()
 	l.lines++
 	l.last = max(l.last, e.At)
-	switch e.Kind {
-	case LogDebounced:
-		l.open = &e
-	case LogPushing:
-		p := push{first: e.At, lastChange: e.At, stable: e.At, pushing: e.At}
-		if l.open != nil {
-			p = push{first: l.open.At - int64(l.open.Delay), lastChange: l.open.At - int64(l.open.Quiet),
-				stable: l.open.At, pushing: e.At, debounced: true}
-			l.open = nil
-		}
-		l.queued = append(l.queued, p)
-		// Mostly at the end: a push of endpoints that need not wait may
-		// overtake one that does.
-		i := sort.Search(len(l.pushes), func(i int) bool { return l.pushes[i].lastChange > p.lastChange })
-		l.pushes = slices.Insert(l.pushes, i, p)
-	case LogSent:
-		if l.sent == nil {
-			l.sent, l.names = map[sentKey][]int64{}, map[string]string{}
-		}
-		node, ok := l.names[e.Node]
-		if !ok {
-			node = strings.Clone(e.Node)
-			l.names[node] = node
-		}
-		key := sentKey{strings.Clone(e.Type), node}
-		l.sent[key] = append(l.sent[key], e.At)
+	if e.Kind != LogSent {
+		l.pushes = append(l.pushes, e)
+		return
 	}
+	if l.sent == nil {
+		l.sent = map[sentKey]Instants{}
+	}
+	key := sentKey{e.Type, e.Node, e.Request}
+	if _, known := l.sent[key]; !known { // a key must not hold a whole line
+		key.kind, key.node = strings.Clone(e.Type), strings.Clone(e.Node)
+	}
+	l.sent[key] = append(l.sent[key], e.At)
 }
 
 // Seen returns how many lines told of pushes, and the time of the latest by
@@ -288,39 +314,19 @@ func (l *IstiodLog) Seen() (lines int, last time.Time) {
 	return l.lines, time.Unix(0, l.last)
 }
 
-// knows tells whether anything was sent to a node here.
-func (l *IstiodLog) knows(node string) bool {
-	_, ok := l.names[node]
-	return ok
-}
-
-// before finds the latest line of a type and node that is not after an
-// instant, by the events' clock.
-func (l *IstiodLog) before(kind, node string, at int64) (int64, bool) {
-	times := l.sent[sentKey{kind, node}]
-	at += l.AheadNS
-	i := sort.Search(len(times), func(i int) bool { return times[i] > at })
-	if i == 0 {
-		return 0, false
+// Lines are the lines that have come.
+func (l *IstiodLog) Lines() IstiodLines {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := IstiodLines{AheadNS: l.AheadNS, Pushes: slices.Clone(l.pushes)}
+	for key, at := range l.sent {
+		out.Sent = append(out.Sent, SentLines{key.kind, key.node, key.request, slices.Clone(at)})
 	}
-	return times[i-1] - l.AheadNS, true
-}
-
-// carrying finds the push that a change went out with: the first that merged
-// something at or after the change was sent to the API server, and that began
-// before a proxy had it. All by the events' clock. endpoints says that the
-// change is one of endpoints alone, which need not wait when istiod does not
-// debounce them.
-func (l *IstiodLog) carrying(sent, received int64, endpoints bool) (push, bool) {
-	i := sort.Search(len(l.pushes), func(i int) bool { return l.pushes[i].lastChange-l.AheadNS >= sent })
-	for ; i < len(l.pushes); i++ {
-		p := l.pushes[i].moved(-l.AheadNS)
-		if p.lastChange > received {
-			break
+	slices.SortFunc(out.Sent, func(a, b SentLines) int {
+		if a.Request != b.Request && a.Node == b.Node && a.Type == b.Type {
+			return map[bool]int{false: -1, true: 1}[a.Request]
 		}
-		if (p.debounced || endpoints) && p.pushing <= received {
-			return p, true
-		}
-	}
-	return push{}, false
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Type, b.Type))
+	})
+	return out
 }

@@ -2,11 +2,16 @@ package observe
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 const (
@@ -72,11 +77,12 @@ func TestReadIstiodLog(t *testing.T) {
 	if lines, last := l.Seen(); lines != 3 || last.UnixMicro() != 1795268284542750 {
 		t.Errorf("%d lines, the last at %s", lines, last.UTC())
 	}
-	if len(l.pushes) != 1 || !l.pushes[0].debounced || l.pushes[0].stable-l.pushes[0].first != 1647796301 {
-		t.Errorf("pushes %+v", l.pushes)
+	lines := l.Lines()
+	if len(lines.Pushes) != 2 || lines.Pushes[0].Kind != LogDebounced || lines.Pushes[1].Kind != LogPushing {
+		t.Errorf("pushes %+v", lines.Pushes)
 	}
-	if !l.knows("web-6cb7876f97-qtfxl.t1") || l.knows("other.t1") {
-		t.Error("nodes")
+	if len(lines.Sent) != 1 || lines.Sent[0].Node != "web-6cb7876f97-qtfxl.t1" || !slices.Equal(lines.Sent[0].At, Instants{1795268284542750000}) {
+		t.Errorf("sent %+v", lines.Sent)
 	}
 }
 
@@ -121,5 +127,53 @@ func FuzzIstiodLine(f *testing.F) {
 		}
 		var l IstiodLog
 		l.Add(e)
+		checkKept(t, l.Lines())
 	})
+}
+
+// checkKept tells whether lines are the same after a way through JSON.
+func checkKept(t testing.TB, lines IstiodLines) {
+	t.Helper()
+	data, err := json.Marshal(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again IstiodLines
+	if err := json.Unmarshal(data, &again); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(again, lines) {
+		t.Errorf("%+v\nbecomes %+v\nby %s", lines, again, data)
+	}
+}
+
+func TestIstiodLinesAreKept(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		l := IstiodLog{AheadNS: rapid.Int64().Draw(rt, "ahead")}
+		for range rapid.IntRange(0, 20).Draw(rt, "lines") {
+			e := LogEvent{Kind: LogKind(rapid.IntRange(int(LogDebounced), int(LogSent)).Draw(rt, "kind")), At: rapid.Int64Range(0, 2e18).Draw(rt, "at")}
+			switch e.Kind {
+			case LogDebounced:
+				e.Events, e.Quiet, e.Delay, e.Config = rapid.IntRange(0, 9).Draw(rt, "events"), 3, 4, rapid.String().Draw(rt, "config")
+			case LogPushing:
+				e.Connected = rapid.IntRange(0, 9).Draw(rt, "connected")
+			case LogSent:
+				e.Type, e.Node = rapid.SampledFrom([]string{"cds", "eds"}).Draw(rt, "type"), rapid.SampledFrom([]string{"a.x", "b.x"}).Draw(rt, "node")
+				e.Request = rapid.Bool().Draw(rt, "request")
+			}
+			l.Add(e)
+		}
+		lines := l.Lines()
+		checkKept(t, lines)
+		if n, _ := l.Seen(); n != len(lines.Pushes)+sent(lines) {
+			rt.Errorf("%d lines, kept %+v", n, lines)
+		}
+	})
+}
+
+func sent(lines IstiodLines) (n int) {
+	for _, s := range lines.Sent {
+		n += len(s.At)
+	}
+	return n
 }

@@ -4,7 +4,7 @@ import "sort"
 
 // within tells whether a push, by istiod's clock, lies between the readings
 // of its metrics; without readings every one does.
-func (l *IstiodLog) within(p push) bool {
+func (l *pushLog) within(p push) bool {
 	return l.ToNS == 0 || p.pushing-l.AheadNS >= l.FromNS && p.pushing-l.AheadNS <= l.ToNS
 }
 
@@ -16,13 +16,13 @@ var loggedTypes = []string{"cds", "lds", "rds"}
 // two readings: how many pushes and sendings of theirs no log has, of how
 // many. A kubelet keeps the last 10 MB of a container's log at hand
 // (containerLogMaxSize) and what came before cannot be asked for any more.
-func LostLines(logs []*IstiodLog, rises map[string]float64) (lost, of int) {
+func LostLines(logs []IstiodLines, rises map[string]float64) (lost, of int) {
 	counted := map[string]int{"": int(rises[timeContext+"_count"])}
 	for _, kind := range loggedTypes {
 		counted[kind] = int(rises[series(timePush+"_count", kind)])
 	}
-	for _, l := range logs {
-		l.mu.Lock()
+	for _, lines := range logs {
+		l := newPushLog(lines)
 		for _, p := range l.pushes {
 			if l.within(p) {
 				counted[""]--
@@ -33,7 +33,6 @@ func LostLines(logs []*IstiodLog, rises map[string]float64) (lost, of int) {
 				counted[key.kind] -= l.between(times)
 			}
 		}
-		l.mu.Unlock()
 	}
 	of = int(rises[timeContext+"_count"])
 	for _, kind := range loggedTypes {
@@ -46,7 +45,7 @@ func LostLines(logs []*IstiodLog, rises map[string]float64) (lost, of int) {
 }
 
 // between counts instants between the readings of the metrics.
-func (l *IstiodLog) between(times []int64) int {
+func (l *pushLog) between(times []int64) int {
 	if l.ToNS == 0 {
 		return len(times)
 	}

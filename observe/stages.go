@@ -1,7 +1,9 @@
 package observe
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -16,7 +18,7 @@ type StagesInput struct {
 	Rises map[string]float64
 	// Logs are those of istiod's replicas; without them stages come from
 	// metrics alone.
-	Logs []*IstiodLog
+	Logs []IstiodLines
 }
 
 // Waterfall is the mean way of a change to a proxy that acknowledged it.
@@ -94,11 +96,10 @@ const (
 // A watch below zero means that istiod had been told before the commit was
 // noted.
 func MakeStages(in StagesInput) Waterfall {
-	for _, l := range in.Logs {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-	}
 	m := maker{in: in, stages: map[string]*stageSum{}}
+	for _, lines := range in.Logs {
+		m.logs = append(m.logs, newPushLog(lines))
+	}
 	for _, name := range record.Stages() {
 		m.stages[name] = &stageSum{by: map[string]int{}, checkedBy: map[string]int{}}
 	}
@@ -133,6 +134,7 @@ func (s *stageSum) compare(ns, other float64, source string) {
 // maker sums stages over pairs.
 type maker struct {
 	in     StagesInput
+	logs   []*pushLog
 	stages map[string]*stageSum
 	// meanWatch is the mean of those changes that opened their push; opened
 	// holds the change that did, by the instant of the push's first one.
@@ -163,7 +165,7 @@ func (m *maker) watched() {
 		if e.Error != "" || e.CommittedNS == 0 {
 			continue
 		}
-		for _, l := range m.in.Logs {
+		for _, l := range m.logs {
 			p, ok := l.carrying(last(e), math.MaxInt64, endpointsAlone(e))
 			if !ok || !p.debounced || p.first < last(e) {
 				continue
@@ -175,7 +177,8 @@ func (m *maker) watched() {
 		}
 	}
 	total := 0.0
-	for first, i := range m.opened {
+	for _, first := range slices.Sorted(maps.Keys(m.opened)) { // in one order: the same sum each time
+		i := m.opened[first]
 		total += float64(first - m.in.Events[i].CommittedNS)
 		m.watches++
 	}
@@ -293,7 +296,7 @@ func (m *maker) before(e *record.Event, p push) {
 }
 
 // turn adds queue and generation of a turn whose lines are in the log.
-func (m *maker) turn(sent []sending, pushing int64) {
+func (m *maker) turn(sent []sentType, pushing int64) {
 	generated, known := 0.0, true
 	for _, s := range sent {
 		mean, ok := m.mean(timePush, s.kind)

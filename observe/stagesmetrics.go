@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -18,7 +20,8 @@ func (m *maker) untimed() float64 {
 		return 1
 	}
 	turns, timed := m.in.Rises[timeTurn+"_count"], 0.0
-	for key, count := range m.in.Rises {
+	for _, key := range slices.Sorted(maps.Keys(m.in.Rises)) { // in one order: the same sum each time
+		count := m.in.Rises[key]
 		if kind, ok := kindOf(key, timePush+"_count"); ok && count > 0 {
 			// More than one a turn were answers to requests.
 			mean, _ := m.mean(timePush, kind)

@@ -21,7 +21,7 @@ func TestErrorsThatCancelAreCounted(t *testing.T) {
 	events := []record.Event{istiod.change(epoch, s, all, names, "eds"), istiod.change(epoch+1000*ms, s, all, names, "eds")}
 	rises := map[string]float64{timeQueue + "_count": 20, timeQueue + "_sum": 0, timeContext + "_count": 2, timeContext + "_sum": 0.002,
 		series(timePush+"_count", "eds"): 20, series(timePush+"_sum", "eds"): 1.2}
-	log := []*IstiodLog{istiod.log(t)}
+	log := []IstiodLines{istiod.log(t)}
 	staged := func() Waterfall {
 		return MakeStages(StagesInput{Events: events, Proxies: names, Logs: log, Rises: rises})
 	}

@@ -18,7 +18,7 @@ import (
 // riding finds the push of others that a change went out with: the first
 // whose push context was there after the change was sent to the API server,
 // if that was before a proxy had it. By the events' clock.
-func (l *IstiodLog) riding(sent, received int64) (push, bool) {
+func (l *pushLog) riding(sent, received int64) (push, bool) {
 	i := sort.Search(len(l.queued), func(i int) bool { return l.queued[i].pushing-l.AheadNS >= sent })
 	if i == len(l.queued) || l.queued[i].pushing-l.AheadNS > received {
 		return push{}, false
@@ -28,7 +28,7 @@ func (l *IstiodLog) riding(sent, received int64) (push, bool) {
 
 // during finds the latest push whose proxies had been queued by an instant.
 // By the events' clock.
-func (l *IstiodLog) during(at int64) (push, bool) {
+func (l *pushLog) during(at int64) (push, bool) {
 	i := sort.Search(len(l.queued), func(i int) bool { return l.queued[i].pushing-l.AheadNS > at })
 	if i == 0 {
 		return push{}, false
@@ -44,7 +44,7 @@ func (p push) moved(by int64) push {
 
 // told is when istiod was told of a change that went out by an instant with a
 // push of others: as the push of its own tells, which came later.
-func (m *maker) told(e *record.Event, l *IstiodLog, by int64) int64 {
+func (m *maker) told(e *record.Event, l *pushLog, by int64) int64 {
 	if own, ok := l.carrying(last(e), math.MaxInt64, endpointsAlone(e)); ok && own.debounced {
 		at, _ := m.entered(e, own)
 		return min(at, by)
@@ -57,7 +57,7 @@ func (m *maker) told(e *record.Event, l *IstiodLog, by int64) int64 {
 
 // boarded adds watch, debounce and push context of a change that went out with
 // a push of others: what was left of them when it came.
-func (m *maker) boarded(e *record.Event, l *IstiodLog, p push) {
+func (m *maker) boarded(e *record.Event, l *pushLog, p push) {
 	at := m.told(e, l, p.pushing)
 	m.stages[record.StageWatch].add(float64(at-e.CommittedNS), byRide)
 	m.stages[record.StageDebounce].add(float64(max(0, p.stable-at)), byRide)
@@ -66,7 +66,7 @@ func (m *maker) boarded(e *record.Event, l *IstiodLog, p push) {
 
 // joined adds the stages of a change of endpoints that came while a proxy's
 // turn was on: its endpoints were sent with that. false if no line tells so.
-func (m *maker) joined(e *record.Event, l *IstiodLog, node string, received int64) bool {
+func (m *maker) joined(e *record.Event, l *pushLog, node string, received int64) bool {
 	p, ok := l.during(last(e))
 	if !ok || !endpointsAlone(e) {
 		return false

@@ -75,7 +75,7 @@ func riders(t testing.TB, s truth, ahead int64, changes int, every, limit int64)
 			open, first, k = append(open, next), next.CommittedNS+s.watch, k+1
 		}
 	}
-	return StagesInput{Events: events, Proxies: []string{"p.a"}, Logs: []*IstiodLog{istiod.log(t)}, Rises: rises}, waited
+	return StagesInput{Events: events, Proxies: []string{"p.a"}, Logs: []IstiodLines{istiod.log(t)}, Rises: rises}, waited
 }
 
 func nanos(ns int64) string { return fmt.Sprintf("%dns", ns) }
@@ -141,7 +141,7 @@ func TestEndpointsJoinATurn(t *testing.T) {
 		e := record.Event{SentNS: epoch - ms, CommittedNS: epoch, Markers: []record.Marker{{Type: kind}},
 			Seen: record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{22_000}, AckedUS: []int64{23_000}}}
 		rises := map[string]float64{timeDebounce + "_count": 1, timeDebounce + "_sum": 0.091, timeContext + "_count": 1, timeContext + "_sum": 0.001}
-		w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []*IstiodLog{istiod.log(t)}, Rises: rises})
+		w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []IstiodLines{istiod.log(t)}, Rises: rises})
 		if got := meanOf(w, record.StageDebounce); math.Abs(got-want) > 1 || (math.Abs(w.ResidualUS) < 1) != (kind == "eds") {
 			t.Errorf("%s: debounce %.1f, want %.1f: %+v", kind, got, want, w)
 		}

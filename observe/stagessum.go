@@ -10,14 +10,14 @@ import (
 )
 
 // logOf finds the replica that a proxy is connected to.
-func (m *maker) logOf(node string) *IstiodLog {
-	for _, l := range m.in.Logs {
+func (m *maker) logOf(node string) *pushLog {
+	for _, l := range m.logs {
 		if l.knows(node) {
 			return l
 		}
 	}
-	if len(m.in.Logs) == 1 {
-		return m.in.Logs[0]
+	if len(m.logs) == 1 {
+		return m.logs[0]
 	}
 	return nil
 }
@@ -31,7 +31,7 @@ func (m *maker) debounceApart() (float64, bool) {
 		return 0, false
 	}
 	logged, n := 0.0, 0
-	for _, l := range m.in.Logs {
+	for _, l := range m.logs {
 		for _, p := range l.pushes {
 			if p.debounced && l.within(p) {
 				logged, n = logged+float64(p.pushing-p.first), n+1
@@ -101,8 +101,8 @@ func (m *maker) words(by map[string]int, whole bool) string {
 	return strings.Join(out, "; ")
 }
 
-// sending is a type of resources that was handed to a proxy's stream.
-type sending struct {
+// sentType is a type of resources that was handed to a proxy's stream.
+type sentType struct {
 	kind string
 	at   int64
 }
@@ -111,7 +111,7 @@ type sending struct {
 // among the types that show the change: the latest that is no earlier than
 // its push and no later than the reading, but for clockSlack. kind is ""
 // without one.
-func (l *IstiodLog) sentTo(e *record.Event, node string, pushing, received int64) (kind string, at int64) {
+func (l *pushLog) sentTo(e *record.Event, node string, pushing, received int64) (kind string, at int64) {
 	for _, marker := range e.Markers {
 		t, ok := l.before(marker.Type, node, received+int64(clockSlack))
 		if ok && t >= pushing && (kind == "" || t > at) {
@@ -124,8 +124,8 @@ func (l *IstiodLog) sentTo(e *record.Event, node string, pushing, received int64
 // turn lists what was sent in a turn of a proxy's up to a line, itself
 // included: walking back from it, each earlier type that was sent since the
 // push began.
-func (l *IstiodLog) turn(kind, node string, sent, pushing int64) []sending {
-	out := []sending{{kind, sent}}
+func (l *pushLog) turn(kind, node string, sent, pushing int64) []sentType {
+	out := []sentType{{kind, sent}}
 	order := len(pushOrder) // of types that follow
 	for i, k := range pushOrder {
 		if k == kind {
@@ -137,7 +137,7 @@ func (l *IstiodLog) turn(kind, node string, sent, pushing int64) []sending {
 		t, ok := l.before(pushOrder[i], node, at)
 		if ok && t >= pushing {
 			at = t
-			out = append(out, sending{pushOrder[i], t})
+			out = append(out, sentType{pushOrder[i], t})
 		}
 	}
 	slices.Reverse(out)

@@ -220,7 +220,7 @@ func (m *stagesMeasurer) measure(t *testing.T, c change) observe.Waterfall {
 			e.Seen.AckedUS = append(e.Seen.AckedUS, acked)
 		}
 	}
-	w := observe.MakeStages(observe.StagesInput{Events: events, Proxies: m.names, Rises: rises, Logs: []*observe.IstiodLog{log}})
+	w := observe.MakeStages(observe.StagesInput{Events: events, Proxies: m.names, Rises: rises, Logs: []observe.IstiodLines{log.Lines()}})
 	lines, _ := log.Seen()
 	t.Logf("%d pairs, %d from the log (%d lines), mean %.0f us, residual %.0f us (%.1f%%)", w.Pairs, w.Logged, lines, w.MeanUS, w.ResidualUS, 100*w.ResidualUS/w.MeanUS)
 	for _, stage := range w.Stages {

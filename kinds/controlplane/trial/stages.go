@@ -128,8 +128,8 @@ func (t *controlTrial) followLogs(ctx context.Context) {
 // metrics and the proxies' times.
 func (t *controlTrial) stages(ctx context.Context, events []record.Event) {
 	logs := t.readLogs(ctx)
-	for _, log := range logs {
-		log.FromNS, log.ToNS = t.before.scrape.At.UnixNano(), t.after.scrape.At.UnixNano()
+	for i := range logs {
+		logs[i].FromNS, logs[i].ToNS = t.before.scrape.At.UnixNano(), t.after.scrape.At.UnixNano()
 	}
 	if lost, of := observe.LostLines(logs, t.out.Control.Istiod); lost > 0 {
 		t.warn("%d of the %d lines that tell of istiod's pushes are not in its log any more, or never were: their stages come from its metrics", lost, of)
@@ -168,7 +168,7 @@ const earlyStage = 2000
 
 // readLogs returns what istiod's replicas wrote in the window, as far as it
 // can be had.
-func (t *controlTrial) readLogs(ctx context.Context) []*observe.IstiodLog {
+func (t *controlTrial) readLogs(ctx context.Context) []observe.IstiodLines {
 	ctx, cancel := context.WithTimeout(ctx, logsLimit)
 	defer cancel()
 	w := t.logs
@@ -186,5 +186,9 @@ func (t *controlTrial) readLogs(ctx context.Context) []*observe.IstiodLog {
 	if len(w.broken) > 0 {
 		t.warn("istiod's log was not read to its end: %v", errors.Join(w.broken...))
 	}
-	return w.logs
+	var lines []observe.IstiodLines
+	for _, log := range w.logs {
+		lines = append(lines, log.Lines())
+	}
+	return lines
 }
