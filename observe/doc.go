@@ -12,9 +12,7 @@
 // [ProxyStats] become rises of counters with [ProxyStats.Since], which
 // refuses a proxy that restarted in between. Of a control plane it scrapes
 // all replicas at once ([ScrapeAll], [Scrape.Since]), takes profiles
-// ([FetchProfile]) and follows the log ([IstiodLog]), from which
-// [MakeStages] works out where the time between a change and the proxies'
-// acknowledgements went.
+// ([FetchProfile]) and follows the log ([IstiodLog]).
 //
 // Reading is split from parsing: parsers of Envoy's and Prometheus' formats
 // take bytes, and those of the kernel's files are in internal/procfs.

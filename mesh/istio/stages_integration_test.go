@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane/stages"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
@@ -155,7 +156,7 @@ type stagesMeasurer struct {
 	made     map[string]int // changes so far, by kind
 }
 
-func (m *stagesMeasurer) measure(t *testing.T, c change) observe.Waterfall {
+func (m *stagesMeasurer) measure(t *testing.T, c change) stages.Waterfall {
 	t.Helper()
 	ctx := t.Context()
 	log := &observe.IstiodLog{}
@@ -220,7 +221,7 @@ func (m *stagesMeasurer) measure(t *testing.T, c change) observe.Waterfall {
 			e.Seen.AckedUS = append(e.Seen.AckedUS, acked)
 		}
 	}
-	w := observe.MakeStages(observe.StagesInput{Events: events, Proxies: m.names, Rises: rises, Logs: []observe.IstiodLines{log.Lines()}})
+	w := stages.Make(stages.Input{Events: events, Proxies: m.names, Rises: rises, Logs: []observe.IstiodLines{log.Lines()}})
 	lines, _ := log.Seen()
 	t.Logf("%d pairs, %d from the log (%d lines), mean %.0f us, residual %.0f us (%.1f%%)", w.Pairs, w.Logged, lines, w.MeanUS, w.ResidualUS, 100*w.ResidualUS/w.MeanUS)
 	for _, stage := range w.Stages {
@@ -256,7 +257,7 @@ func (m *stagesMeasurer) settle(t *testing.T, first int, log *observe.IstiodLog)
 
 // rightStages tells whether the residual is small, which may have to do with
 // the machine; what never may be fails the test.
-func rightStages(t *testing.T, c change, w observe.Waterfall, pairs int) bool {
+func rightStages(t *testing.T, c change, w stages.Waterfall, pairs int) bool {
 	t.Helper()
 	for _, stage := range w.Stages {
 		// A change's answer may come after the proxies had it; the first stage

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane/stages"
 	"sync"
 	"time"
 
@@ -131,20 +132,20 @@ func (t *controlTrial) stages(ctx context.Context, events []record.Event) {
 	for i := range logs {
 		logs[i].FromNS, logs[i].ToNS = t.before.scrape.At.UnixNano(), t.after.scrape.At.UnixNano()
 	}
-	if lost, of := observe.LostLines(logs, t.out.Control.Istiod); lost > 0 {
+	if lost, of := stages.LostLines(logs, t.out.Control.Istiod); lost > 0 {
 		t.warn("%d of the %d lines that tell of istiod's pushes are not in its log any more, or never were: their stages come from its metrics", lost, of)
 	}
 	var names []string
 	for _, p := range t.proxies() {
 		names = append(names, p.Name+"."+p.Namespace)
 	}
-	way := observe.MakeStages(observe.StagesInput{Events: events, Proxies: names, Rises: t.out.Control.Istiod, Logs: logs})
+	way := stages.Make(stages.Input{Events: events, Proxies: names, Rises: t.out.Control.Istiod, Logs: logs})
 	t.out.Control.Stages, t.out.Control.MissingStages, t.out.Control.Unexplained = way.Stages, way.Missing, way.Unexplained
 	t.warnStages(way)
 }
 
 // warnStages says what is odd about a waterfall.
-func (t *controlTrial) warnStages(way observe.Waterfall) {
+func (t *controlTrial) warnStages(way stages.Waterfall) {
 	if way.Pairs == 0 {
 		return
 	}

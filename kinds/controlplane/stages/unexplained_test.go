@@ -1,10 +1,11 @@
-package observe
+package stages
 
 import (
 	"fmt"
 	"math"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -21,9 +22,9 @@ func TestErrorsThatCancelAreCounted(t *testing.T) {
 	events := []record.Event{istiod.change(epoch, s, all, names, "eds"), istiod.change(epoch+1000*ms, s, all, names, "eds")}
 	rises := map[string]float64{timeQueue + "_count": 20, timeQueue + "_sum": 0, timeContext + "_count": 2, timeContext + "_sum": 0.002,
 		series(timePush+"_count", "eds"): 20, series(timePush+"_sum", "eds"): 1.2}
-	log := []IstiodLines{istiod.log(t)}
+	log := []observe.IstiodLines{istiod.log(t)}
 	staged := func() Waterfall {
-		return MakeStages(StagesInput{Events: events, Proxies: names, Logs: log, Rises: rises})
+		return Make(Input{Events: events, Proxies: names, Logs: log, Rises: rises})
 	}
 	if w := staged(); w.Unexplained == nil || *w.Unexplained != (record.Unexplained{Pairs: 20, LargestUS: w.Unexplained.LargestUS}) || math.Abs(w.Unexplained.LargestUS) > 5 {
 		t.Fatalf("nothing is wrong: %+v, %+v", w, w.Unexplained)
@@ -43,7 +44,7 @@ func TestErrorsThatCancelAreCounted(t *testing.T) {
 
 // Without acknowledgements there is nothing to say of pairs.
 func TestNoPairsNothingUnexplained(t *testing.T) {
-	if w := MakeStages(StagesInput{}); w.Unexplained != nil {
+	if w := Make(Input{}); w.Unexplained != nil {
 		t.Errorf("%+v", w)
 	}
 }

@@ -1,6 +1,10 @@
-package observe
+package stages
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/meshtrial/meshtrial/observe"
+)
 
 // within tells whether a push, by istiod's clock, lies between the readings
 // of its metrics; without readings every one does.
@@ -16,7 +20,7 @@ var loggedTypes = []string{"cds", "lds", "rds"}
 // two readings: how many pushes and sendings of theirs no log has, of how
 // many. A kubelet keeps the last 10 MB of a container's log at hand
 // (containerLogMaxSize) and what came before cannot be asked for any more.
-func LostLines(logs []IstiodLines, rises map[string]float64) (lost, of int) {
+func LostLines(logs []observe.IstiodLines, rises map[string]float64) (lost, of int) {
 	counted := map[string]int{"": int(rises[timeContext+"_count"])}
 	for _, kind := range loggedTypes {
 		counted[kind] = int(rises[series(timePush+"_count", kind)])

@@ -1,15 +1,16 @@
-package observe
+package stages
 
 import (
 	"maps"
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// StagesInput is what the stages of changes are worked out from.
-type StagesInput struct {
+// Input is what the stages of changes are worked out from.
+type Input struct {
 	Events []record.Event
 	// Proxies names the proxies of the events' sightings by their index, as
 	// istiod does: NAME.NAMESPACE.
@@ -18,7 +19,7 @@ type StagesInput struct {
 	Rises map[string]float64
 	// Logs are those of istiod's replicas; without them stages come from
 	// metrics alone.
-	Logs []IstiodLines
+	Logs []observe.IstiodLines
 }
 
 // Waterfall is the mean way of a change to a proxy that acknowledged it.
@@ -72,7 +73,7 @@ const (
 	timeTurn     = "pilot_proxy_convergence_time"   // from the enqueueing to the end of a proxy's turn
 )
 
-// MakeStages splits the time from each change's commit to each proxy's
+// Make splits the time from each change's commit to each proxy's
 // acknowledgement into stages.
 //
 // Each stage is a duration of its own, not the distance to where the next
@@ -95,7 +96,7 @@ const (
 //
 // A watch below zero means that istiod had been told before the commit was
 // noted.
-func MakeStages(in StagesInput) Waterfall {
+func Make(in Input) Waterfall {
 	m := maker{in: in, stages: map[string]*stageSum{}}
 	for _, lines := range in.Logs {
 		m.logs = append(m.logs, newPushLog(lines))
@@ -133,7 +134,7 @@ func (s *stageSum) compare(ns, other float64, source string) {
 
 // maker sums stages over pairs.
 type maker struct {
-	in     StagesInput
+	in     Input
 	logs   []*pushLog
 	stages map[string]*stageSum
 	// meanWatch is the mean of those changes that opened their push; opened

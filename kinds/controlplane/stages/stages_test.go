@@ -1,4 +1,4 @@
-package observe
+package stages
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"pgregory.net/rapid"
 )
@@ -23,8 +24,8 @@ func (i *istiodAt) line(at int64, text string) {
 	fmt.Fprintf(&i.lines, "%s\tinfo\tads\t%s\n", time.Unix(0, at).UTC().Format("2006-01-02T15:04:05.000000Z"), text)
 }
 
-func (i *istiodAt) log(t testing.TB) IstiodLines {
-	l := &IstiodLog{AheadNS: i.ahead}
+func (i *istiodAt) log(t testing.TB) observe.IstiodLines {
+	l := &observe.IstiodLog{AheadNS: i.ahead}
 	if err := l.Read(t.Context(), strings.NewReader(i.lines.String())); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestStagesAreTrue(t *testing.T) {
 		for timer, off := range map[string]int64{timeContext: offContext, timeQueue: offQueue, timeTurn: offTurn} {
 			rises[timer+"_sum"] += rises[timer+"_count"] * float64(off) / 1e9
 		}
-		w := MakeStages(StagesInput{Events: events, Proxies: names, Logs: []IstiodLines{istiod.log(t)}, Rises: rises})
+		w := Make(Input{Events: events, Proxies: names, Logs: []observe.IstiodLines{istiod.log(t)}, Rises: rises})
 		if w.Pairs != changes*n || w.Logged != w.Pairs {
 			rt.Fatalf("%d pairs, %d of them in the log", w.Pairs, w.Logged)
 		}
@@ -164,7 +165,7 @@ func TestStagesOfMergedChanges(t *testing.T) {
 			Markers: []record.Marker{{Type: "rds"}},
 			Seen:    record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{received * 1000}, AckedUS: []int64{(received + 1) * 1000}}})
 	}
-	w := MakeStages(StagesInput{Events: events, Proxies: names, Logs: []IstiodLines{istiod.log(t)}})
+	w := Make(Input{Events: events, Proxies: names, Logs: []observe.IstiodLines{istiod.log(t)}})
 	for name, want := range map[string]float64{record.StageWatch: 5000, record.StageDebounce: (130 + 150 + 100) / 3.0 * 1000,
 		record.StagePushContext: 1000, record.StageWire: 1000, record.StageAck: 1000} {
 		if got := meanOf(w, name); math.Abs(got-want) > 1 {
@@ -194,7 +195,7 @@ func TestStagesOfALateOpener(t *testing.T) {
 		e.Seen = record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{received}, AckedUS: []int64{received + 1000}}
 		events = append(events, e)
 	}
-	w := MakeStages(StagesInput{Events: events, Proxies: []string{"p.a"}, Logs: []IstiodLines{istiod.log(t)}})
+	w := Make(Input{Events: events, Proxies: []string{"p.a"}, Logs: []observe.IstiodLines{istiod.log(t)}})
 	if watch, debounce := meanOf(w, record.StageWatch), meanOf(w, record.StageDebounce); math.Abs(watch-(-60-2)*500) > 1 || math.Abs(debounce-(150+107)*500) > 1 {
 		t.Errorf("watch %.1f, debounce %.1f", watch, debounce)
 	}
@@ -215,7 +216,7 @@ func TestStagesOfEndpoints(t *testing.T) {
 	e.Seen = record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{(s.total() - s.ack) / 1000}, AckedUS: []int64{s.total() / 1000}}
 	rises := map[string]float64{timeQueue + "_count": 10, timeQueue + "_sum": 0.04, timeContext + "_count": 1, timeContext + "_sum": 0.001,
 		series(timePush+"_count", "eds"): 10, series(timePush+"_sum", "eds"): 0.02}
-	w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []IstiodLines{istiod.log(t)}, Rises: rises})
+	w := Make(Input{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []observe.IstiodLines{istiod.log(t)}, Rises: rises})
 	if w.Logged != 0 || math.Abs(w.ResidualUS-1000) > 1 || !slices.Equal(w.Missing, []string{record.StageWire}) || meanOf(w, record.StageQueue) != 4000 || meanOf(w, record.StageGenerate) != 2000 || !w.Within() {
 		t.Errorf("%+v", w)
 	}
@@ -224,7 +225,7 @@ func TestStagesOfEndpoints(t *testing.T) {
 	}
 	// A queue longer than what passed is not cut to it.
 	rises[timeQueue+"_sum"] = 0.2
-	w = MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []IstiodLines{istiod.log(t)}, Rises: rises})
+	w = Make(Input{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []observe.IstiodLines{istiod.log(t)}, Rises: rises})
 	if meanOf(w, record.StageQueue) != 20000 || math.Abs(w.ResidualUS+15000) > 1 || w.Within() {
 		t.Errorf("a queue that cannot be: %+v", w)
 	}
@@ -244,7 +245,7 @@ func TestStagesTakeNoOtherLine(t *testing.T) {
 		istiod.line(pushing+tt.at, "RDS: PUSH for node:p.a resources:1 size:1B")
 		e := record.Event{SentNS: epoch - ms, CommittedNS: epoch, Markers: []record.Marker{{Type: "rds"}},
 			Seen: record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{107000}, AckedUS: []int64{108000}}}
-		w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []IstiodLines{istiod.log(t)}})
+		w := Make(Input{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []observe.IstiodLines{istiod.log(t)}})
 		if (w.Logged == 1) != tt.full || slices.Contains(w.Missing, record.StageWire) == tt.full {
 			t.Errorf("%s: %+v", name, w)
 		}
@@ -264,7 +265,7 @@ func TestStagesOfALateAnswer(t *testing.T) {
 		e.CommittedNS += late
 		e.Seen.ReceivedUS[0] -= late / 1000
 		e.Seen.AckedUS[0] -= late / 1000
-		w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []IstiodLines{istiod.log(t)}, Rises: s.rises(1, 1)})
+		w := Make(Input{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []observe.IstiodLines{istiod.log(t)}, Rises: s.rises(1, 1)})
 		if got := meanOf(w, record.StageWatch); math.Abs(got+float64(late)/1000) > 1 || math.Abs(w.ResidualUS) > 1 {
 			t.Errorf("%d ms late: watch %.1f: %+v", late/ms, got, w)
 		}
@@ -288,13 +289,13 @@ func TestStagesWithoutDebounce(t *testing.T) {
 			Seen: record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{received * 1000}, AckedUS: []int64{received*1000 + 500}}}
 	}
 	rises := map[string]float64{"pilot_pushcontext_init_seconds_count": 1, "pilot_pushcontext_init_seconds_sum": 0.001}
-	in := StagesInput{Proxies: []string{"p.a"}, Logs: []IstiodLines{istiod.log(t)}, Rises: rises}
+	in := Input{Proxies: []string{"p.a"}, Logs: []observe.IstiodLines{istiod.log(t)}, Rises: rises}
 	in.Events = []record.Event{event("eds", 7)}
-	if w := MakeStages(in); meanOf(w, record.StageDebounce) != 0 || meanOf(w, record.StageWatch) != 4000 || meanOf(w, record.StagePushContext) != 1000 {
+	if w := Make(in); meanOf(w, record.StageDebounce) != 0 || meanOf(w, record.StageWatch) != 4000 || meanOf(w, record.StagePushContext) != 1000 {
 		t.Errorf("endpoints: %+v", w)
 	}
 	in.Events = []record.Event{event("rds", 100)}
-	if w := MakeStages(in); math.Abs(meanOf(w, record.StageDebounce)-92000) > 1 {
+	if w := Make(in); math.Abs(meanOf(w, record.StageDebounce)-92000) > 1 {
 		t.Errorf("another change: %+v", w)
 	}
 }
@@ -311,7 +312,7 @@ func TestStagesOfSteps(t *testing.T) {
 	push(epoch+103*ms, 100, 230) // the last came 3 ms after it was committed
 	e := record.Event{SentNS: epoch - 500*ms, CommittedNS: epoch, WatchedNS: epoch, Markers: []record.Marker{{Type: "eds"}},
 		Seen: record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{105_000}, AckedUS: []int64{106_000}}}
-	w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []IstiodLines{istiod.log(t)}})
+	w := Make(Input{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []observe.IstiodLines{istiod.log(t)}})
 	if meanOf(w, record.StageWatch) != 3000 || meanOf(w, record.StageDebounce) != 100_000 || w.Stages[0].CheckUS != nil {
 		t.Errorf("%+v", w)
 	}
@@ -329,7 +330,7 @@ func TestStagesOfReplicas(t *testing.T) {
 	e.Seen.Proxy = append(e.Seen.Proxy, other.Seen.Proxy...)
 	e.Seen.ReceivedUS = append(e.Seen.ReceivedUS, other.Seen.ReceivedUS...)
 	e.Seen.AckedUS = append(e.Seen.AckedUS, other.Seen.AckedUS...)
-	w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: names, Logs: []IstiodLines{a.log(t), b.log(t)},
+	w := Make(Input{Events: []record.Event{e}, Proxies: names, Logs: []observe.IstiodLines{a.log(t), b.log(t)},
 		Rises: s.rises(1, 2)})
 	if w.Logged != 2 || math.Abs(meanOf(w, record.StageDebounce)-110000) > 1 || math.Abs(w.ResidualUS) > 1 {
 		t.Errorf("%+v", w)
@@ -345,11 +346,11 @@ func TestStagesWithLittle(t *testing.T) {
 		{SentNS: epoch, CommittedNS: epoch, Markers: []record.Marker{{Type: "rds"}}, Seen: seen},
 		{SentNS: epoch, Error: "refused", Seen: seen},
 	}
-	w := MakeStages(StagesInput{Events: events, Proxies: []string{"p.a", "q.a"}})
+	w := Make(Input{Events: events, Proxies: []string{"p.a", "q.a"}})
 	if w.Pairs != 2 || w.MeanUS != 112000 || w.ResidualUS != 110000 || w.Within() || len(w.Stages) != 1 || len(w.Missing) != 6 {
 		t.Errorf("%+v", w)
 	}
-	w = MakeStages(StagesInput{Events: events, Proxies: []string{"p.a", "q.a"}, Rises: map[string]float64{
+	w = Make(Input{Events: events, Proxies: []string{"p.a", "q.a"}, Rises: map[string]float64{
 		"pilot_debounce_time_count": 2, "pilot_debounce_time_sum": 0.204, "pilot_pushcontext_init_seconds_count": 2, "pilot_pushcontext_init_seconds_sum": 0.004,
 		"pilot_proxy_queue_time_count": 4, "pilot_proxy_queue_time_sum": 0.004,
 		`pilot_xds_push_time_sum{type="cds"}`: 0.004, `pilot_xds_push_time_sum{type="rds"}`: 0.008, `pilot_xds_push_time_sum{type="sds"}`: 1,
@@ -357,7 +358,7 @@ func TestStagesWithLittle(t *testing.T) {
 	if meanOf(w, record.StageDebounce) != 100000 || math.Abs(meanOf(w, record.StageGenerate)-3000) > 0.01 || math.Abs(w.ResidualUS-4000) > 1 || !w.Within() {
 		t.Errorf("%+v", w)
 	}
-	if w := MakeStages(StagesInput{}); w.Pairs != 0 || w.Stages != nil || !w.Within() {
+	if w := Make(Input{}); w.Pairs != 0 || w.Stages != nil || !w.Within() {
 		t.Errorf("nothing: %+v", w)
 	}
 }
@@ -369,7 +370,7 @@ func TestStagesWithoutTimers(t *testing.T) {
 	var istiod istiodAt
 	names := []string{"p.a"}
 	e := istiod.change(epoch, s, []int32{0}, names, "rds")
-	w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: names, Logs: []IstiodLines{istiod.log(t)}})
+	w := Make(Input{Events: []record.Event{e}, Proxies: names, Logs: []observe.IstiodLines{istiod.log(t)}})
 	if !slices.Equal(w.Missing, []string{record.StageQueue, record.StageGenerate}) || math.Abs(w.ResidualUS-5000) > 1 || meanOf(w, record.StageDebounce) != 100000 || meanOf(w, record.StagePushContext) != 1000 {
 		t.Errorf("%+v", w)
 	}
@@ -384,14 +385,14 @@ func TestStagesApart(t *testing.T) {
 	rises := s.rises(1, 1)
 	rises[timeDebounce+"_sum"] += 0.02
 	log := istiod.log(t)
-	in := StagesInput{Events: []record.Event{e}, Proxies: names, Logs: []IstiodLines{log}, Rises: rises}
-	w := MakeStages(in)
+	in := Input{Events: []record.Event{e}, Proxies: names, Logs: []observe.IstiodLines{log}, Rises: rises}
+	w := Make(in)
 	if apart := w.Apart(); len(apart) != 1 || apart[0].Name != record.StageDebounce || math.Abs(*apart[0].CheckUS-120000) > 1 || !w.Within() {
 		t.Errorf("%+v", w)
 	}
 	// Of other pushes than the metrics are, the log says nothing of them.
 	in.Logs[0].FromNS, in.Logs[0].ToNS = epoch+s.total(), epoch+2*s.total()
-	w = MakeStages(in)
+	w = Make(in)
 	if len(w.Apart()) != 0 {
 		t.Errorf("%+v", w)
 	}
@@ -416,7 +417,7 @@ func TestLostLines(t *testing.T) {
 		"no readings":  {0, 0, 2, 0, 10},
 	} {
 		log.FromNS, log.ToNS = tt.from, tt.to
-		if lost, of := LostLines([]IstiodLines{log}, s.rises(tt.changes, 2)); lost != tt.lost || of != tt.of {
+		if lost, of := LostLines([]observe.IstiodLines{log}, s.rises(tt.changes, 2)); lost != tt.lost || of != tt.of {
 			t.Errorf("%s: %d of %d, want %d of %d", name, lost, of, tt.lost, tt.of)
 		}
 	}
@@ -436,7 +437,7 @@ func TestStagesOfAWatchedCommit(t *testing.T) {
 	if bySteps(&e) || last(&e) != e.SentNS {
 		t.Errorf("%+v is taken for one of several steps", e)
 	}
-	w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: names, Logs: []IstiodLines{istiod.log(t)}, Rises: s.rises(1, 1)})
+	w := Make(Input{Events: []record.Event{e}, Proxies: names, Logs: []observe.IstiodLines{istiod.log(t)}, Rises: s.rises(1, 1)})
 	if watch := w.Stages[0]; watch.MeanUS != 2000 || watch.CheckUS == nil || *watch.CheckUS != 0 || math.Abs(w.ResidualUS) > 1 {
 		t.Errorf("%+v", w)
 	}

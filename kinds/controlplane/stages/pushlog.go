@@ -1,14 +1,16 @@
-package observe
+package stages
 
 import (
 	"slices"
 	"sort"
+
+	"github.com/meshtrial/meshtrial/observe"
 )
 
 // pushLog is what one istiod's log tells of its pushes, by istiod's clock
 // where nothing else is said.
 type pushLog struct {
-	IstiodLines
+	observe.IstiodLines
 	pushes []push // in the order of their last changes
 	queued []push // the same, as they were logged
 	sent   map[sending][]int64
@@ -26,11 +28,11 @@ type push struct {
 // sending is a type of resources that proxies are sent.
 type sending struct{ kind, node string }
 
-func newPushLog(lines IstiodLines) *pushLog {
+func newPushLog(lines observe.IstiodLines) *pushLog {
 	l := &pushLog{IstiodLines: lines, sent: map[sending][]int64{}, nodes: map[string]bool{}}
-	var open *LogEvent // a LogDebounced whose LogPushing has not come
+	var open *observe.LogEvent // a LogDebounced whose LogPushing has not come
 	for i, e := range lines.Pushes {
-		if e.Kind == LogDebounced {
+		if e.Kind == observe.LogDebounced {
 			open = &lines.Pushes[i]
 			continue
 		}

@@ -1,10 +1,11 @@
-package observe
+package stages
 
 import (
 	"fmt"
 	"math"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 	"pgregory.net/rapid"
 )
@@ -13,7 +14,7 @@ import (
 // merges several changes into a push and lasts no longer than limit: the
 // change that comes while a push is made goes out with it, and opens the next
 // push nevertheless.
-func riders(t testing.TB, s truth, ahead int64, changes int, every, limit int64) (in StagesInput, waitedMS float64) {
+func riders(t testing.TB, s truth, ahead int64, changes int, every, limit int64) (in Input, waitedMS float64) {
 	istiod := istiodAt{ahead: ahead}
 	var events []record.Event
 	waited := 0.0
@@ -75,7 +76,7 @@ func riders(t testing.TB, s truth, ahead int64, changes int, every, limit int64)
 			open, first, k = append(open, next), next.CommittedNS+s.watch, k+1
 		}
 	}
-	return StagesInput{Events: events, Proxies: []string{"p.a"}, Logs: []IstiodLines{istiod.log(t)}, Rises: rises}, waited
+	return Input{Events: events, Proxies: []string{"p.a"}, Logs: []observe.IstiodLines{istiod.log(t)}, Rises: rises}, waited
 }
 
 func nanos(ns int64) string { return fmt.Sprintf("%dns", ns) }
@@ -86,7 +87,7 @@ func nanos(ns int64) string { return fmt.Sprintf("%dns", ns) }
 func TestStagesOfRiders(t *testing.T) {
 	s := truth{watch: 2 * ms, context: 6 * ms, queue: ms, generate: 4 * ms, wire: ms, ack: ms}
 	in, waited := riders(t, s, 7*ms, 12, 2500*ms, 9999*ms)
-	w := MakeStages(in)
+	w := Make(in)
 	if w.Pairs != 12 || w.Logged != 12 {
 		t.Fatalf("%+v", w)
 	}
@@ -103,7 +104,7 @@ func TestStagesOfRiders(t *testing.T) {
 	// wrongly of the others still shows.
 	in.Rises[timeQueue+"_sum"] += in.Rises[timeQueue+"_count"] * 3e-3
 	in.Rises[timeTurn+"_sum"] += in.Rises[timeTurn+"_count"] * 3e-3
-	if w = MakeStages(in); math.Abs(w.ResidualUS+3000) > 5 {
+	if w = Make(in); math.Abs(w.ResidualUS+3000) > 5 {
 		t.Errorf("%+v", w)
 	}
 }
@@ -116,7 +117,7 @@ func TestMergedChangesAddUp(t *testing.T) {
 			generate: some("generate", 2, 20_000) / 2000 * 2000, wire: some("wire", 0, 4000), ack: some("ack", 0, 4000)}
 		every := some("every", 200_000, 3_000_000)
 		in, waited := riders(t, s, some("ahead", -1e6, 1e6), rapid.IntRange(1, 20).Draw(rt, "changes"), every, some("limit", 100_000, 10_000_000))
-		w := MakeStages(in)
+		w := Make(in)
 		if w.Logged != w.Pairs {
 			rt.Fatalf("%+v", w)
 		}
@@ -141,7 +142,7 @@ func TestEndpointsJoinATurn(t *testing.T) {
 		e := record.Event{SentNS: epoch - ms, CommittedNS: epoch, Markers: []record.Marker{{Type: kind}},
 			Seen: record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{22_000}, AckedUS: []int64{23_000}}}
 		rises := map[string]float64{timeDebounce + "_count": 1, timeDebounce + "_sum": 0.091, timeContext + "_count": 1, timeContext + "_sum": 0.001}
-		w := MakeStages(StagesInput{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []IstiodLines{istiod.log(t)}, Rises: rises})
+		w := Make(Input{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []observe.IstiodLines{istiod.log(t)}, Rises: rises})
 		if got := meanOf(w, record.StageDebounce); math.Abs(got-want) > 1 || (math.Abs(w.ResidualUS) < 1) != (kind == "eds") {
 			t.Errorf("%s: debounce %.1f, want %.1f: %+v", kind, got, want, w)
 		}

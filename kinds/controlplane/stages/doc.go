@@ -1,0 +1,8 @@
+// Package stages splits the way of a change, from its commit to a proxy's
+// acknowledgement, into stages that add up.
+//
+//	events with their sightings + istiod's log lines + rises of its metrics -> Waterfall
+//
+// It is pure: [Make] works on what a trial wrote down, when the trial ends and
+// whenever somebody asks again.
+package stages
