@@ -9,14 +9,14 @@ import (
 
 // Scope says whose configuration a change is in.
 type Scope struct {
-	Sidecars bool // sidecars need it
-	Gateways bool // gateways need it
+	Sidecars bool `json:"sidecars,omitempty"` // sidecars need it
+	Gateways bool `json:"gateways,omitempty"` // gateways need it
 	// Namespaces whose proxies need it; nil: all.
-	Namespaces []string
+	Namespaces []string `json:"namespaces"`
 	// Owner is the namespace of the Service or host that it is about, which a
 	// Sidecar's egress hosts and exportTo may keep from a proxy; "" for what
 	// they do not touch (policies of the proxy itself).
-	Owner string
+	Owner string `json:"owner,omitempty"`
 }
 
 // Visibility is what the levers let proxies see. The zero value lets all see

@@ -5,6 +5,7 @@ package kinds
 
 import (
 	controlplane "github.com/meshtrial/meshtrial/kinds/controlplane/trial"
+	controlverdict "github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	dataplane "github.com/meshtrial/meshtrial/kinds/dataplane/trial"
 	dataverdict "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	resilience "github.com/meshtrial/meshtrial/kinds/resilience/trial"
@@ -25,7 +26,7 @@ type Kind struct {
 
 var table = []Kind{
 	{study.DataPlane, dataplane.Kind, dataverdict.Judge, dataverdict.Limits},
-	{study.ControlPlane, controlplane.Kind, nil, nil},
+	{study.ControlPlane, controlplane.Kind, controlverdict.Judge, controlverdict.Limits},
 	{study.Resilience, resilience.Kind, nil, nil},
 }
 

@@ -3,9 +3,13 @@ package trial
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/record"
@@ -13,38 +17,52 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// proxies are all proxies that may need a change: simulated ones first, then
-// the real ones.
-func (t *controlTrial) proxies() []population.Identity {
-	out := append([]population.Identity(nil), t.ids...)
-	for _, p := range t.c.reals {
-		out = append(out, population.Identity{Type: population.Sidecar, Name: p.Name, Namespace: p.Namespace, Workload: site.RoleReal})
-	}
-	return out
+// asked is what the cell and the study ask for, as far as rules depend on it.
+func (t *controlTrial) asked() verdict.Asked {
+	return verdict.Asked{Clients: t.levels.Clients, DebounceAfter: t.levels.DebounceAfter, EDSDebounce: t.levels.EDSDebounce,
+		Settle: t.c.study.Control.Settle, ScopeNamespace: t.levers.Namespaces[0]}
 }
 
-// witness asks who had which change until now, or until the window's end if it
+// audience is who may need the changes: simulated proxies first, then the real
+// ones, as the levers let them see.
+func (t *controlTrial) audience() verdict.Audience {
+	a := audienceOf(t.levers)
+	a.Simulated = len(t.ids)
+	for _, p := range t.ids {
+		a.Proxies = append(a.Proxies, verdict.Proxy{Type: p.Type, Name: p.Name, Namespace: p.Namespace, Workload: p.Workload})
+	}
+	for _, p := range t.c.reals {
+		a.Proxies = append(a.Proxies, verdict.Proxy{Type: population.Sidecar, Name: p.Name, Namespace: p.Namespace, Workload: site.RoleReal})
+	}
+	for _, c := range t.plan.Changes {
+		a.Scopes = append(a.Scopes, c.Scope)
+	}
+	return a
+}
+
+// audienceOf is what levers let proxies see.
+func audienceOf(l mesh.Levers) verdict.Audience {
+	return verdict.Audience{ExportTo: l.Level(study.FactorExportTo), SidecarScope: l.Level(study.FactorSidecarScope), EgressHosts: l.Hosts(),
+		Namespaces: l.Namespaces, Workload: l.Workload[population.AppLabel]}
+}
+
+// sight asks who had which change until now, or until the window's end if it
 // has one: what comes later is in none of its costs either.
-func (t *controlTrial) witness(ctx context.Context) ([]record.Event, toll, error) {
-	proxies := t.proxies()
-	seeing := visibility(t.levers)
-	w := witnesses{
-		proxies: len(proxies), simulated: len(t.ids), ahead: t.ahead, bad: t.misbehaving(),
-		needs: func(change int, proxy int32) bool { return t.plan.Changes[change].Needs(proxies[proxy], seeing) },
-	}
+func (t *controlTrial) sight(ctx context.Context) error {
 	if len(t.ids) > 0 {
-		var err error
-		if w.markers, err = t.c.fleet.Sightings(ctx, 0); err != nil {
-			return nil, toll{}, fmt.Errorf("sightings of the simulated sidecars: %w", err)
+		markers, err := t.c.fleet.Sightings(ctx, 0)
+		if err != nil {
+			return fmt.Errorf("sightings of the simulated sidecars: %w", err)
 		}
+		t.seen.Markers = markers
 	}
-	w.envoys = t.envoys.sightings(int32(len(t.ids)))
-	w.end = time.Now()
+	t.seen.Envoys = t.envoys.sightings(int32(len(t.ids)))
+	end := time.Now()
 	if t.out.Window.Seconds > 0 {
-		w.end = windowEnd(t.out.Window)
+		end = windowEnd(t.out.Window)
 	}
-	events, sum := account(t.driven, w)
-	return events, sum, nil
+	t.seen.EndNS = end.UnixNano()
+	return nil
 }
 
 // windowEnd is when a window ended.
@@ -54,45 +72,32 @@ func windowEnd(w record.Window) time.Time {
 
 // misbehaving are the simulated proxies that misbehave on purpose, by their
 // index.
-func (t *controlTrial) misbehaving() map[int32]bool {
-	out := map[int32]bool{}
+func (t *controlTrial) misbehaving() []int32 {
+	var out []int32
 	if l := t.levels.Clients; l != study.ClientsGood && l != study.NotApplicable {
 		for _, i := range badProxies(len(t.ids), float64(t.c.study.Control.BadShare)) {
-			out[int32(i)] = true
+			out = append(out, int32(i))
 		}
 	}
 	return out
 }
 
-// collect turns what was read into the trial's record, and judges it.
-func (t *controlTrial) collect(ctx context.Context) []record.Event {
-	events, sum, c := t.seen, t.toll, t.out.Control
+// collect turns counters into the trial's record, and reads what remains to be
+// seen.
+func (t *controlTrial) collect(ctx context.Context) {
+	c := t.out.Control
 	c.Proxies, c.Gateways, c.RealProxies = t.levels.Proxies, t.levels.Gateways, len(t.c.reals)
-	c.Changes, c.Committed = sum.planned, sum.committed
-	c.StaleProxySeconds = sum.stale
-	c.Wire = map[string]record.Wire{}
-	if len(t.ids) > 0 {
-		c.Wire = t.accountAfter.WireSince(t.accountBefore)
-		c.Config = t.accountAfter.Config
-		c.ScopeConfig = t.accountAfter.NamespaceConfig[t.levers.Namespaces[0]]
-		c.Simulator = since(t.accountAfter.CPU, t.accountBefore.CPU)
-		c.SimulatorLag = t.accountAfter.Lag
-		c.Reconnects = map[string]int64{}
-		for why, n := range t.accountAfter.Reconnects {
-			if rise := n - t.accountBefore.Reconnects[why]; rise > 0 {
-				c.Reconnects[why] = rise
-			}
-		}
+	t.seen.Before, t.seen.After = t.before.replicas(), t.after.replicas()
+	if err := observe.FillControl(c, t.before.scrape, t.after.scrape); err != nil {
+		t.seen.Unread = append(t.seen.Unread, record.Check{Name: "istiod-metrics", Detail: err.Error()})
 	}
-	metricsErr := observe.FillControl(c, t.before.scrape, t.after.scrape)
 	t.costAPIServer(c)
 	t.costs()
-	t.stages(ctx, events)
-	if err := t.recordConvergence(events); err != nil {
-		t.warn("true convergence was not recorded as series: %v", err)
+	t.seen.Logs = t.readLogs(ctx)
+	t.seen.Levers = t.c.mesh.Check(ctx, t.levers, t.leverEvidence())
+	if len(t.c.reals) > 0 {
+		t.seen.EnvoysEvery = max(envoyEvery, time.Duration(t.envoys.pause.Load()))
 	}
-	t.judge(ctx, events, sum, metricsErr)
-	return events
 }
 
 func since(after, before record.CPU) record.CPU {
@@ -103,14 +108,15 @@ func since(after, before record.CPU) record.CPU {
 func (t *controlTrial) costs() {
 	out := &t.out
 	out.CPU, out.Memory = map[string]record.CPU{}, map[string]record.Memory{}
-	for node, targets := range t.targets {
+	for _, node := range slices.Sorted(maps.Keys(t.targets)) {
+		targets := t.targets[node]
 		before, after := t.windowStart[node], t.windowEnd[node]
 		for _, target := range targets {
 			part := partIn(target.Name)
 			sample := after.Targets[target.Name]
 			cpu, err := sample.Since(before.Targets[target.Name])
 			if err != nil {
-				out.Validity.Checks = append(out.Validity.Checks, record.Check{Name: "cpu-" + part, Detail: err.Error()})
+				t.seen.Unread = append(t.seen.Unread, record.Check{Name: "cpu-" + part, Detail: err.Error()})
 				continue
 			}
 			out.CPU[part] = out.CPU[part].Plus(cpu)

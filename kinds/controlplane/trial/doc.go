@@ -9,8 +9,9 @@
 // sent any more. Then it measures istiod idle, makes the changes on their
 // schedule, each announced to the sidecars by its markers, and waits until
 // every proxy that needs a change has acknowledged it. Afterwards it collects
-// when each proxy had each change, istiod's metrics and log, and the cost,
-// checks that the levers took effect, and removes what the changes made.
-// Profiles are taken while the changes are made once more, so that they
-// disturb nothing.
+// what proxies showed when, istiod's metrics and log, and the cost, asks istiod
+// whether the levers took effect, and removes what the changes made. Profiles
+// are taken while the changes are made once more, so that they disturb nothing.
+// What was seen goes to package verdict, which decides what became of the
+// changes and whether the trial may be believed.
 package trial

@@ -66,10 +66,9 @@ func (w *envoyWatch) due(envoy, change int) bool {
 func (t *controlTrial) watchEnvoys(ctx context.Context) *envoyWatch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &envoyWatch{cancel: cancel}
-	proxies, seeing := t.proxies(), visibility(t.levers)
+	audience := t.seen.Audience
 	w.wants = func(envoy, change int) (bool, time.Duration) {
-		c := &t.plan.Changes[change]
-		return c.Needs(proxies[len(t.ids)+envoy], seeing), time.Duration(c.OffsetNS)
+		return audience.Needs(change, int32(audience.Simulated+envoy)), time.Duration(t.plan.Changes[change].OffsetNS)
 	}
 	for _, pod := range t.c.reals {
 		if pod.Proxy == nil {
@@ -111,7 +110,7 @@ func (w *envoyWatch) sightings(first int32) []xds.MarkerSightings {
 		for envoy, seen := range w.seen {
 			if at, ok := seen[i]; ok {
 				out[i].Proxy = append(out[i].Proxy, first+int32(envoy))
-				out[i].ReceivedNS, out[i].AckedNS = append(out[i].ReceivedNS, at), append(out[i].AckedNS, never)
+				out[i].ReceivedNS, out[i].AckedNS = append(out[i].ReceivedNS, at), append(out[i].AckedNS, -1)
 			}
 		}
 	}

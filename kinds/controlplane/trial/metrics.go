@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"k8s.io/client-go/rest"
@@ -22,40 +21,18 @@ type planeState struct {
 	apiAt time.Time
 }
 
-// lives names the containers that make up the control plane; a container
-// that was restarted has another life.
-func (s planeState) lives() []string {
-	var out []string
+// replicas are the containers that make up the control plane.
+func (s planeState) replicas() []verdict.Replica {
+	var out []verdict.Replica
 	for _, p := range s.pods {
 		out = append(out, containerLife(p))
 	}
-	slices.Sort(out)
 	return out
 }
 
 // containerLife names one container; restarted it has another name.
-func containerLife(p mesh.ControlPod) string {
-	return fmt.Sprintf("%s (restart %d)", p.Name, p.Restarts)
-}
-
-// same tells whether istiod lived on from one moment to another.
-func (s planeState) same(after planeState) bool { return slices.Equal(s.lives(), after.lives()) }
-
-// diff says which of istiod's containers ended or came between two moments.
-func (s planeState) diff(after planeState) string {
-	before, now := s.lives(), after.lives()
-	var parts []string
-	for _, life := range before {
-		if !slices.Contains(now, life) {
-			parts = append(parts, life+" ended")
-		}
-	}
-	for _, life := range now {
-		if !slices.Contains(before, life) {
-			parts = append(parts, life+" came")
-		}
-	}
-	return strings.Join(parts, ", ")
+func containerLife(p mesh.ControlPod) verdict.Replica {
+	return verdict.Replica{Pod: p.Name, Restarts: p.Restarts}
 }
 
 // look reads the metrics of all replicas and of kube-apiserver.

@@ -4,14 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/runner"
 	"sync"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -28,7 +29,7 @@ const (
 // whose cells are many and whose time is short, takes none.
 func (t *controlTrial) profiles(ctx context.Context) []runner.Artefact {
 	key := t.job.Cell.Key()
-	if t.job.Block > 0 || len(t.c.study.Search) > 0 || t.c.profiled[key] || !t.before.same(t.after) || len(t.after.pods) == 0 {
+	if t.job.Block > 0 || len(t.c.study.Search) > 0 || t.c.profiled[key] || !verdict.Lived(t.seen.Before, t.seen.After) || len(t.after.pods) == 0 {
 		return nil
 	}
 	t.c.profiled[key] = true

@@ -176,25 +176,6 @@ func badProxies(n int, share float64) []int {
 	return out
 }
 
-// visibility is what the levers let proxies see.
-func visibility(l mesh.Levers) churn.Visibility {
-	v := churn.Visibility{ExportTo: l.Level(study.FactorExportTo)}
-	switch l.Level(study.FactorSidecarScope) {
-	case study.SidecarScopeMesh:
-		v.EgressHosts = func(population.Identity) []string { return l.Hosts() }
-	case study.SidecarScopeNamespace, study.SidecarScopeWorkload:
-		v.EgressHosts = func(p population.Identity) []string {
-			for _, ns := range l.Namespaces {
-				if p.Namespace == ns && (l.Level(study.FactorSidecarScope) == study.SidecarScopeNamespace || p.Workload == l.Workload[population.AppLabel]) {
-					return l.Hosts()
-				}
-			}
-			return nil
-		}
-	}
-	return v
-}
-
 // trialLabel is a trial's name in the names of what its changes make: at most
 // 20 letters, and different in every attempt at a run.
 func trialLabel(run, id string) string {

@@ -1,15 +1,18 @@
 package trial
 
 import (
-	"github.com/meshtrial/meshtrial/internal/studytest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/internal/studytest"
+	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/xds"
 )
@@ -194,21 +197,18 @@ func TestChurnTimes(t *testing.T) {
 	}
 }
 
-func TestVisibility(t *testing.T) {
-	proxy := func(namespace, workload string) population.Identity {
-		return population.Identity{Type: population.Sidecar, Namespace: namespace, Workload: workload}
-	}
-	levers := mesh.Levers{Levels: record.Cell{study.FactorExportTo: "*", study.FactorSidecarHosts: "./*"}, Namespaces: []string{"mm-1"}, Workload: map[string]string{population.AppLabel: "svc-1"}}
-	for _, tt := range []struct {
-		scope                      string
-		selected, neighbour, other bool // have the Sidecar
-	}{{"none", false, false, false}, {"mesh", true, true, true}, {"namespace", true, true, false}, {"workload", true, false, false}} {
-		levers := levers.With(study.FactorSidecarScope, tt.scope)
-		v := visibility(levers)
-		has := func(p population.Identity) bool { return v.EgressHosts != nil && v.EgressHosts(p) != nil }
-		if has(proxy("mm-1", "svc-1")) != tt.selected || has(proxy("mm-1", "svc-4")) != tt.neighbour || has(proxy("mm-0", "svc-0")) != tt.other {
-			t.Errorf("scope %s", tt.scope)
-		}
+func TestAudience(t *testing.T) {
+	levers := mesh.Levers{Levels: record.Cell{study.FactorExportTo: "*", study.FactorSidecarScope: "workload", study.FactorSidecarHosts: "./*,mm-2/*"},
+		Namespaces: []string{"mm-1"}, Workload: map[string]string{population.AppLabel: "svc-1"}}
+	trial := &controlTrial{c: &controlPlane{reals: []site.Pod{{Name: "real-1", Namespace: "mm-1"}}}, levers: levers,
+		ids:  []population.Identity{{Type: population.Router, Name: "g", Namespace: "gateways", Workload: "gateway"}},
+		plan: &churn.Plan{Changes: []churn.Change{{Scope: churn.Scope{Sidecars: true, Owner: "mm-2"}}}}}
+	want := verdict.Audience{Simulated: 1, ExportTo: "*", SidecarScope: "workload", EgressHosts: []string{"./*", "mm-2/*"}, Namespaces: []string{"mm-1"}, Workload: "svc-1",
+		Proxies: []verdict.Proxy{{Type: population.Router, Name: "g", Namespace: "gateways", Workload: "gateway"},
+			{Type: population.Sidecar, Name: "real-1", Namespace: "mm-1", Workload: site.RoleReal}},
+		Scopes: []churn.Scope{{Sidecars: true, Owner: "mm-2"}}}
+	if got := trial.audience(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
 	}
 }
 

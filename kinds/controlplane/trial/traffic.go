@@ -284,38 +284,8 @@ func (t *controlTrial) endTraffic(ctx context.Context) error {
 		out.Residual -= n
 	}
 	t.out.Control.Traffic = &out
-	checks, warnings := judgeTraffic(out, load.Summarise(total.Wait).P99)
-	t.out.Validity.Checks = append(t.out.Validity.Checks, checks...)
-	for _, text := range warnings {
-		t.warn("%s", text)
-	}
+	t.seen.TrafficWaitUS = load.Summarise(total.Wait).P99
 	return nil
-}
-
-// Limits of what is said of traffic.
-const (
-	maxUnlogged = 0.001  // of the attempts, in which log and counter may differ, beside
-	leastLogged = 2      // attempts
-	maxWaitUS   = 1000.0 // that requests may wait for a free connection
-)
-
-// judgeTraffic checks the accounts of a trial's requests. waitP99 is how long
-// requests that were due waited for a free connection.
-func judgeTraffic(x record.Traffic, waitP99 float64) (checks []record.Check, warnings []string) {
-	sum := x.Completed + x.FailedTotal() + x.Unfinished
-	checks = append(checks, record.Check{Name: "traffic-account", OK: x.Requests == sum && x.Requests > 0,
-		Detail: fmt.Sprintf("%d requests = %d completed + %d failed + %d unfinished", x.Requests, x.Completed, x.FailedTotal(), x.Unfinished)})
-	logged := x.Attempts - x.Unconnected
-	slack := int64(max(leastLogged, maxUnlogged*float64(x.Counted)))
-	checks = append(checks, record.Check{Name: "traffic-log", OK: logged-x.GivenUp-x.Counted <= slack && x.Counted-logged <= slack,
-		Detail: fmt.Sprintf("%d attempts are in the log of the caller's sidecar, %d of them without a connection and %d given up, some before they had one; its counter says %d of the others", x.Attempts, x.Unconnected, x.GivenUp, x.Counted)})
-	if x.Residual != 0 {
-		warnings = append(warnings, fmt.Sprintf("the generator saw %d requests fail, its sidecar knows of %d", sum-x.Completed, sum-x.Completed-x.Residual))
-	}
-	if waitP99 > maxWaitUS {
-		warnings = append(warnings, fmt.Sprintf("1%% of the requests waited over %.0f ms for a free connection of %d, since others hung: fewer met endpoints already gone than their rate would have had", waitP99/1e3, x.Connections))
-	}
-	return checks, warnings
 }
 
 // stopTraffic ends what of the traffic still runs, also when the run itself

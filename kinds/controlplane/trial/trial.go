@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/churn"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/population"
@@ -33,24 +34,16 @@ type controlTrial struct {
 	plan    *churn.Plan
 	driver  *churn.Driver
 
-	ahead   time.Duration // how far the simulated sidecars' clock is ahead of ours
-	bound   time.Duration // of the error in that
-	clock   time.Duration // the same as measured, where it is less than the error too
+	seen    verdict.Evidence
 	targets map[string][]observe.Target
 	envoys  *envoyWatch
 	traffic *trafficWitness // nil without traffic
 	logs    *logWatch       // nil where istiod's log is read after the window
 	idleAPI apiIdle
 
-	before, after               planeState
-	accountBefore, accountAfter xds.Account
-	idleStart, idleEnd          map[string]observe.Snapshot // by node
-	windowStart, windowEnd      map[string]observe.Snapshot
-	driven                      []record.Event
-	driveErr                    error
-	seen                        []record.Event // at the window's end, with who had each change
-	toll                        toll
-	status                      xds.Status // at the end of the window
+	before, after          planeState
+	idleStart, idleEnd     map[string]observe.Snapshot // by node
+	windowStart, windowEnd map[string]observe.Snapshot
 }
 
 // newControlTrial prepares a trial.
@@ -68,7 +61,12 @@ func newControlTrial(c *controlPlane, job runner.Job) (*controlTrial, error) {
 // measure runs the trial. An error means that it could not be carried
 // through.
 func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err error) {
-	defer func() { done.Trial = t.out }()
+	defer func() {
+		if done.Evidence == nil { // it came to no verdict
+			t.out.Validity.Warnings = t.seen.Problems
+		}
+		done.Trial = t.out
+	}()
 	defer func() { err = errors.Join(err, cleanUp(t.driver)) }()
 	if err := t.prepare(ctx); err != nil {
 		return done, err
@@ -78,30 +76,43 @@ func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err 
 		return done, err
 	}
 	if err := t.window(ctx); err != nil {
-		done.Events = t.salvage(ctx)
+		if done.Events = t.salvage(ctx); done.Events != nil {
+			done.Evidence = t.seen
+		}
 		return done, err
 	}
-	done.Events = t.collect(ctx)
+	t.collect(ctx)
 	done.Files = append(t.configs(ctx), t.profiles(ctx)...)
+	t.out, done.Events = t.judge()
+	done.Evidence = t.seen
 	t.out.Ended = time.Now().UTC()
 	return done, ctx.Err()
+}
+
+// judge has the trial's record made whole of what was seen, and its changes'
+// true convergence recorded.
+func (t *controlTrial) judge() (record.Trial, []record.Event) {
+	out, events := verdict.Of(t.out, t.seen, t.c.o.Rules.Limits)
+	if err := t.recordConvergence(events); err != nil {
+		t.warn("true convergence was not recorded as series: %v", err)
+		return verdict.Of(t.out, t.seen, t.c.o.Rules.Limits)
+	}
+	return out, events
 }
 
 // salvage accounts for the changes of a trial that could not be carried
 // through after they were made: what was seen of them as far as that is known.
 func (t *controlTrial) salvage(ctx context.Context) []record.Event {
-	if ctx.Err() != nil || t.driven == nil {
+	if ctx.Err() != nil || t.seen.Changes == nil {
 		return nil
 	}
-	events, sum := t.seen, t.toll
-	if events == nil {
-		var err error
-		if events, sum, err = t.witness(ctx); err != nil {
-			events, sum = account(t.driven, witnesses{}) // nobody can be said to need, or to lack, anything
+	if t.out.Window.Seconds == 0 {
+		if err := t.sight(ctx); err != nil {
+			t.seen.Audience = verdict.Audience{} // nobody can be said to need, or to lack, anything
 		}
 	}
-	t.out.Control.Changes, t.out.Control.Committed = sum.planned, sum.committed
-	t.out.Validity.Checks = append(t.out.Validity.Checks, record.Check{Name: "account", OK: sum.balanced(), Detail: sum.String()})
+	var events []record.Event
+	t.out, events = verdict.Salvage(t.out, t.seen)
 	return events
 }
 
@@ -133,6 +144,7 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 		return err
 	}
 	t.driver, err = t.c.prepareDriver(limited, t.plan)
+	t.seen.Asked, t.seen.Audience, t.seen.Misbehaving = t.asked(), t.audience(), t.misbehaving()
 	return err
 }
 
@@ -273,7 +285,7 @@ func cleanUp(driver *churn.Driver) error {
 
 // warn notes what a reader of the trial should know.
 func (t *controlTrial) warn(format string, args ...any) {
-	t.out.Validity.Warnings = append(t.out.Validity.Warnings, fmt.Sprintf(format, args...))
+	t.seen.Problems = append(t.seen.Problems, fmt.Sprintf(format, args...))
 }
 
 // findTargets lists the containers that the trial's cost is read from.

@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"time"
 
+	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -18,11 +19,8 @@ import (
 // whether anything still comes; real Envoys are asked what they have in force.
 func (t *controlTrial) window(ctx context.Context) error {
 	var err error
-	if t.clock, t.bound, err = t.c.fleet.ClockOffset(ctx); err != nil {
+	if t.seen.Clock.Ahead, t.seen.Clock.Bound, err = t.c.fleet.ClockOffset(ctx); err != nil {
 		return fmt.Errorf("compare clocks with the simulated sidecars: %w", err)
-	}
-	if t.ahead = t.clock; t.ahead.Abs() <= t.bound {
-		t.ahead = 0 // as far as can be told it is one clock
 	}
 	if err := t.findTargets(ctx); err != nil {
 		return err
@@ -38,7 +36,7 @@ func (t *controlTrial) window(ctx context.Context) error {
 		return err
 	}
 	if len(t.ids) > 0 {
-		if t.accountBefore, err = t.c.fleet.Account(ctx); err != nil {
+		if t.seen.AccountBefore, err = t.c.fleet.Account(ctx); err != nil {
 			return fmt.Errorf("account of the simulated sidecars: %w", err)
 		}
 	}
@@ -54,12 +52,16 @@ func (t *controlTrial) window(ctx context.Context) error {
 	}
 	start := time.Now()
 	t.envoys.begin(start.Add(driveLead))
-	t.driven, t.driveErr = t.driver.Drive(ctx, start.Add(driveLead), t.announce)
+	driven, err := t.driver.Drive(ctx, start.Add(driveLead), t.announce)
+	t.seen.Changes = driven
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if len(t.driven) != len(t.plan.Changes) {
-		return fmt.Errorf("make the changes: %w", t.driveErr)
+	if len(driven) != len(t.plan.Changes) {
+		return fmt.Errorf("make the changes: %w", err)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.seen.DriveError = err.Error()
 	}
 	if err := t.settle(ctx); err != nil {
 		return err
@@ -73,11 +75,11 @@ func (t *controlTrial) window(ctx context.Context) error {
 		t.warn("istiod's metrics were not all recorded as series: %v", err)
 	}
 	if len(t.ids) > 0 {
-		if t.accountAfter, err = t.c.fleet.Account(ctx); err != nil {
+		if t.seen.AccountAfter, err = t.c.fleet.Account(ctx); err != nil {
 			return fmt.Errorf("account of the simulated sidecars: %w", err)
 		}
 	}
-	if t.seen, t.toll, err = t.witness(ctx); err != nil {
+	if err := t.sight(ctx); err != nil {
 		return err
 	}
 	t.compareClocks(ctx)
@@ -91,26 +93,14 @@ func (t *controlTrial) window(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// compareClocks looks at the end whether the simulated sidecars' clock is where
-// it was at the beginning.
+// compareClocks looks at the end where the simulated sidecars' clock is.
 func (t *controlTrial) compareClocks(ctx context.Context) {
 	ahead, bound, err := t.c.fleet.ClockOffset(ctx)
 	if err != nil {
 		t.warn("the simulated sidecars' clock could not be compared once more at the end: %v", err)
 		return
 	}
-	if moved := ahead - t.clock; drifted(moved, t.bound, bound) {
-		t.warn("the simulated sidecars' clock moved by %v (known to within %v) against this machine's in the window: times of the last changes are off by that", moved.Round(time.Microsecond), t.bound+bound)
-	}
-}
-
-// leastDrift is what times of convergence are told to.
-const leastDrift = time.Millisecond
-
-// drifted tells whether the difference of two clocks has changed by more than
-// the errors with which it was taken, before and after, explain.
-func drifted(moved, before, after time.Duration) bool {
-	return moved.Abs() > max(before+after, leastDrift)
+	t.seen.ClockAfter = &verdict.Clock{Ahead: ahead, Bound: bound}
 }
 
 // driveLead is how long before the first change the driver is told: its
@@ -185,22 +175,22 @@ func (t *controlTrial) settle(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("watch the simulated sidecars: %w", err)
 			}
-			t.status = s
+			t.seen.StreamError = s.LastError
 			lastChange = s.LastChangeUnixNS
-			quiet = s.NowUnixNS-max(s.LastChangeUnixNS, t.lastCommit()+int64(t.ahead)) >= wait
+			quiet = s.NowUnixNS-max(s.LastChangeUnixNS, t.lastCommit()+int64(t.seen.Clock.Known())) >= wait
 		}
 		late := time.Now().After(limit)
 		if quiet && (looked != lastChange || silent > 0 || len(t.c.reals) > 0) || late {
 			looked = lastChange
-			_, toll, err := t.witness(ctx)
-			if err != nil {
+			if err := t.sight(ctx); err != nil {
 				return err
 			}
-			silent = toll.silent
-			if toll.lacking+silent == 0 || late {
+			var lacking, expected int
+			lacking, silent, expected = t.seen.Outstanding()
+			if lacking+silent == 0 || late {
 				return nil
 			}
-			t.c.say("%d of %d sightings and %d acknowledgements are still to come", toll.lacking, toll.expected, silent)
+			t.c.say("%d of %d sightings and %d acknowledgements are still to come", lacking, expected, silent)
 		}
 		if err := wake.Pause(ctx, every); err != nil {
 			return err
@@ -211,7 +201,7 @@ func (t *controlTrial) settle(ctx context.Context) error {
 // lastCommit is when the last change was committed, nanoseconds since 1970.
 func (t *controlTrial) lastCommit() int64 {
 	last := int64(0)
-	for _, e := range t.driven {
+	for _, e := range t.seen.Changes {
 		last = max(last, e.CommittedNS)
 	}
 	return last

@@ -1,4 +1,4 @@
-package trial
+package verdict
 
 import (
 	"math"
@@ -34,7 +34,7 @@ type mark struct {
 
 // marks are the markers of each event, with what proxies showed of them until
 // the trial stopped looking.
-func (w witnesses) marks(events []record.Event) [][]mark {
+func (w observations) marks(events []record.Event) [][]mark {
 	out := make([][]mark, len(events))
 	place := make(map[int]int, len(events))
 	for i := range events {
@@ -56,7 +56,7 @@ func (w witnesses) marks(events []record.Event) [][]mark {
 // collect puts sightings to the markers that they are of: of each change in
 // the order of its markers. Clocks ahead are put right; what came after the
 // end did not come.
-func (w witnesses) collect(marks [][]mark, place map[int]int, from []xds.MarkerSightings, ahead time.Duration, as func(at, acked int64) sighting) {
+func (w observations) collect(marks [][]mark, place map[int]int, from []xds.MarkerSightings, ahead time.Duration, as func(at, acked int64) sighting) {
 	end := int64(math.MaxInt64)
 	if !w.end.IsZero() {
 		end = w.end.UnixNano()
@@ -162,7 +162,7 @@ func held(past map[string][]mark, m mark, p int32) bool {
 // that never did so held it until it had a later change that made up for this
 // one (at; math.MaxInt64 for none), until the endpoint was back, or until the
 // trial stopped looking.
-func (w witnesses) stale(e *record.Event, marks []mark, past map[string][]mark, later future, p int32, at int64) time.Duration {
+func (w observations) stale(e *record.Event, marks []mark, past map[string][]mark, later future, p int32, at int64) time.Duration {
 	sum := int64(0)
 	for _, m := range marks {
 		if !m.gone || m.kind != "eds" {

@@ -1,4 +1,4 @@
-package trial
+package verdict
 
 import (
 	"cmp"
@@ -14,8 +14,8 @@ import (
 // never stands in the columns of sightings for what did not happen.
 const never = -1
 
-// witnesses are all that is known of who had which change.
-type witnesses struct {
+// observations are all that is known of who had which change.
+type observations struct {
 	proxies   int // simulated, then real ones; sightings count them from 0
 	simulated int
 	// needs tells whether a proxy's configuration must show a change.
@@ -34,10 +34,10 @@ type witnesses struct {
 	end time.Time
 }
 
-// toll is the account of a trial's changes: each that was planned was
+// changeAccount is the account of a trial's changes: each that was planned was
 // committed or failed, each proxy that needed one saw it, missed it, or saw
 // only what superseded it.
-type toll struct {
+type changeAccount struct {
 	planned, committed, failed         int
 	expected, seen, missed, superseded int
 	// unacked of those seen by simulated proxies were never acknowledged.
@@ -60,11 +60,11 @@ type toll struct {
 	stale float64
 }
 
-func (t toll) balanced() bool {
+func (t changeAccount) balanced() bool {
 	return t.planned == t.committed+t.failed && t.expected == t.seen+t.missed+t.superseded
 }
 
-func (t toll) String() string {
+func (t changeAccount) String() string {
 	return fmt.Sprintf("%d changes planned = %d committed + %d failed; %d needed by a proxy = %d seen + %d missed + %d superseded",
 		t.planned, t.committed, t.failed, t.expected, t.seen, t.missed, t.superseded)
 }
@@ -90,8 +90,8 @@ func (s sighting) when() int64 {
 
 // account fills in who had each change, and counts. Events are in the order
 // of their changes, with what the driver noted of them.
-func account(events []record.Event, w witnesses) ([]record.Event, toll) {
-	t := toll{planned: len(events)}
+func account(events []record.Event, w observations) ([]record.Event, changeAccount) {
+	t := changeAccount{planned: len(events)}
 	out := slices.Clone(events)
 	marks := w.marks(out)
 	past := history(marks)
@@ -159,7 +159,7 @@ func (f future) overtook(e *record.Event, lacking []mark, p int32) (at int64, ok
 }
 
 // settle fills in who had one change.
-func (w witnesses) settle(e *record.Event, marks []mark, past map[string][]mark, later future, t *toll) {
+func (w observations) settle(e *record.Event, marks []mark, past map[string][]mark, later future, t *changeAccount) {
 	for p := range int32(w.proxies) {
 		s, lacking := joined(marks, past, p)
 		saw := len(lacking) == 0
@@ -215,7 +215,7 @@ func (w witnesses) settle(e *record.Event, marks []mark, past map[string][]mark,
 }
 
 // add appends a proxy to those that had a change.
-func (w witnesses) add(e *record.Event, proxy int32, s sighting) {
+func (w observations) add(e *record.Event, proxy int32, s sighting) {
 	since := func(ns int64) int64 {
 		if ns == never {
 			return never
@@ -259,4 +259,21 @@ func picked[T any](from []T, order []int) []T {
 		out[i] = from[at]
 	}
 	return out
+}
+
+// observations are what the rules know of who had which change.
+func (e Evidence) observations() observations {
+	o := observations{proxies: len(e.Audience.Proxies), simulated: e.Audience.Simulated, needs: e.Audience.Needs, bad: map[int32]bool{},
+		markers: e.Markers, ahead: e.Clock.Known(), envoys: e.Envoys, end: time.Unix(0, e.EndNS)}
+	for _, p := range e.Misbehaving {
+		o.bad[p] = true
+	}
+	return o
+}
+
+// Outstanding is how many of the sightings that are expected have not come,
+// and how many acknowledgements of those that have: of proxies that mean well.
+func (e Evidence) Outstanding() (sightings, acknowledgements, expected int) {
+	_, sum := account(e.Changes, e.observations())
+	return sum.lacking, sum.silent, sum.expected
 }

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"github.com/meshtrial/meshtrial/internal/wake"
-	"github.com/meshtrial/meshtrial/kinds/controlplane/stages"
+	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 	"sync"
 	"time"
 
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/record"
 )
 
 // Reading of istiod's log.
@@ -31,7 +30,7 @@ const (
 // logWatch reads the logs of istiod's replicas.
 type logWatch struct {
 	logs  []*observe.IstiodLog
-	lives map[string]bool // containers that are read; see [planeState.lives]
+	lives map[verdict.Replica]bool // containers that are read; see [containerLife]
 	stop  context.CancelFunc
 	ctx   context.Context
 	reads sync.WaitGroup
@@ -41,7 +40,7 @@ type logWatch struct {
 }
 
 func newLogWatch(ctx context.Context) *logWatch {
-	w := &logWatch{lives: map[string]bool{}}
+	w := &logWatch{lives: map[verdict.Replica]bool{}}
 	w.ctx, w.stop = context.WithCancel(ctx)
 	return w
 }
@@ -125,48 +124,6 @@ func (t *controlTrial) followLogs(ctx context.Context) {
 	}
 }
 
-// stages works out the stages of the changes' way from istiod's log, its
-// metrics and the proxies' times.
-func (t *controlTrial) stages(ctx context.Context, events []record.Event) {
-	logs := t.readLogs(ctx)
-	for i := range logs {
-		logs[i].FromNS, logs[i].ToNS = t.before.scrape.At.UnixNano(), t.after.scrape.At.UnixNano()
-	}
-	if lost, of := stages.LostLines(logs, t.out.Control.Istiod); lost > 0 {
-		t.warn("%d of the %d lines that tell of istiod's pushes are not in its log any more, or never were: their stages come from its metrics", lost, of)
-	}
-	var names []string
-	for _, p := range t.proxies() {
-		names = append(names, p.Name+"."+p.Namespace)
-	}
-	way := stages.Make(stages.Input{Events: events, Proxies: names, Rises: t.out.Control.Istiod, Logs: logs})
-	t.out.Control.Stages, t.out.Control.MissingStages, t.out.Control.Unexplained = way.Stages, way.Missing, way.Unexplained
-	t.warnStages(way)
-}
-
-// warnStages says what is odd about a waterfall.
-func (t *controlTrial) warnStages(way stages.Waterfall) {
-	if way.Pairs == 0 {
-		return
-	}
-	if !way.Within() {
-		t.warn("%.1f ms of a mean way of %.1f ms are in no stage (%d of %d sightings are in istiod's log from end to end)",
-			way.ResidualUS/1000, way.MeanUS/1000, way.Logged, way.Pairs)
-	}
-	for _, s := range way.Apart() {
-		t.warn("stage %s is %.1f ms by %s, but %.1f ms by %s", s.Name, s.MeanUS/1000, s.Source, *s.CheckUS/1000, s.CheckSource)
-	}
-	for _, s := range way.Stages {
-		if s.MeanUS < -earlyStage {
-			t.warn("stage %s is %.1f ms: its end was noted before its beginning", s.Name, s.MeanUS/1000)
-		}
-	}
-}
-
-// earlyStage is how far below zero a stage may be for the way of an answer
-// and the clocks, in microseconds.
-const earlyStage = 2000
-
 // readLogs returns what istiod's replicas wrote in the window, as far as it
 // can be had.
 func (t *controlTrial) readLogs(ctx context.Context) []observe.IstiodLines {
@@ -189,7 +146,9 @@ func (t *controlTrial) readLogs(ctx context.Context) []observe.IstiodLines {
 	}
 	var lines []observe.IstiodLines
 	for _, log := range w.logs {
-		lines = append(lines, log.Lines())
+		one := log.Lines()
+		one.FromNS, one.ToNS = t.before.scrape.At.UnixNano(), t.after.scrape.At.UnixNano()
+		lines = append(lines, one)
 	}
 	return lines
 }

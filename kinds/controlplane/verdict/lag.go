@@ -1,4 +1,4 @@
-package trial
+package verdict
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/xds"
 )
 
-// judgeLag checks how late the simulated sidecars were. When a message was
+// lag checks how late the simulated sidecars were. When a message was
 // received is the kernel's time of its last byte, which no lateness moves; but
 // the sidecar reads, works and answers later, so that every acknowledgement,
 // and with it the convergence, is later by that. Both that lag and the whole
@@ -18,23 +18,23 @@ import (
 // istiod has yet to send, as Envoy's of new clusters does for their endpoints,
 // is no lateness. Where the kernel gives no times, the lag of timers is all
 // that is known; then it is in the times of receipt too.
-func (t *controlTrial) judgeLag(events []record.Event, sum toll, check func(string, bool, string, ...any), warn func(string, ...any)) {
+func (r *ruling) lag() {
 	const name = "simulator-lag"
-	a := t.accountAfter
+	a := r.seen.AccountAfter
 	if a.LagCount == 0 {
-		check(name, false, "nothing tells how late the simulated sidecars were: no message and no timer was seen in the window")
+		r.Check(name, false, "nothing tells how late the simulated sidecars were: no message and no timer was seen in the window")
 		return
 	}
 	lag := fmt.Sprintf("the simulated sidecars read what had arrived late by %.0f us at the median and %.0f at p99", a.Lag.P50, a.Lag.P99)
 	if a.LagSource == xds.LagTimer {
 		lag = fmt.Sprintf("the simulated sidecars' timers were late by %.0f us at the median and %.0f at p99", a.Lag.P50, a.Lag.P99)
-		warn("the kernel gave no times of what arrived: receipts are later by what the simulated sidecars took to read, about as late as their timers are")
+		r.Warn("the kernel gave no times of what arrived: receipts are later by what the simulated sidecars took to read, about as late as their timers are")
 	}
-	acks := acknowledged(events)
+	acks, most := acknowledged(r.events), r.limits.Of(simulatorLagMost)
 	if len(acks) == 0 {
 		// Nothing to weigh it against; where nothing was to come, nothing is
 		// wrong with that.
-		check(name, sum.due == 0 && a.Lag.P99 <= mostSimulatorLag, "%s; of %d pairs of a change and a sidecar none was acknowledged to compare that with (at most %.0f us)", lag, sum.due, mostSimulatorLag)
+		r.Check(name, r.sum.due == 0 && a.Lag.P99 <= most, "%s; of %d pairs of a change and a sidecar none was acknowledged to compare that with (at most %.0f us)", lag, r.sum.due, most)
 		return
 	}
 	ok := true
@@ -45,11 +45,11 @@ func (t *controlTrial) judgeLag(events []record.Event, sum toll, check func(stri
 		lag  float64
 	}{{"median", 0.5, max(a.Lag.P50, a.Turn.P50)}, {"p99", 0.99, max(a.Lag.P99, a.Turn.P99)}} {
 		whole := ranked(acks, q.q)
-		limit := min(max(leastSimulatorLag, maxSimulatorLag*whole), max(mostSimulatorLag, tinySimulatorLag*whole))
+		limit := min(max(r.limits.Of(simulatorLagLeast), r.limits.Of(simulatorLag)*whole), max(most, r.limits.Of(simulatorLagTiny)*whole))
 		ok = ok && q.lag <= limit
 		beside = append(beside, fmt.Sprintf("%.0f us at the %s (limit %.0f)", whole, q.name, limit))
 	}
-	check(name, ok, "%s (%s), and had answered %.0f and %.0f us after the receipt, beside a convergence of %s and %s",
+	r.Check(name, ok, "%s (%s), and had answered %.0f and %.0f us after the receipt, beside a convergence of %s and %s",
 		lag, a.LagSource, a.Turn.P50, a.Turn.P99, beside[0], beside[1])
 }
 
@@ -76,23 +76,16 @@ func ranked(values []float64, q float64) float64 {
 	return values[max(0, int(math.Ceil(q*float64(len(values))))-1)]
 }
 
-// judgeCosts weighs the simulated sidecars' own cost.
-func (t *controlTrial) judgeCosts(warn func(string, ...any)) {
-	simulator, istiod := t.out.CPU[partSimulator].TotalS(), t.out.CPU[record.PartControl].TotalS()
-	if istiod > 0 && simulator > maxSimulatorShare*istiod {
-		warn("the simulated sidecars used %.0f%% of the CPU that istiod used", 100*simulator/istiod)
+// costs weighs what measuring costs: the simulated sidecars, and looking at
+// real Envoys.
+func (r *ruling) costs() {
+	cpu := r.trial.CPU
+	simulator, istiod := cpu[record.PartSimulator].TotalS(), cpu[record.PartControl].TotalS()
+	if r.seen.Audience.Simulated > 0 && istiod > 0 && simulator > r.limits.Of(simulatorCPU)*istiod {
+		r.Warn("the simulated sidecars used %.0f%% of the CPU that istiod used", 100*simulator/istiod)
 	}
-}
-
-// maxProbeShare is how much of the machine's CPU the real sidecars may use
-// before it is said: they carry no traffic of the study's, so that most of it
-// is for being asked what they have in force.
-const maxProbeShare = 0.05
-
-// judgeProbe weighs what it costs to look at real Envoys.
-func (t *controlTrial) judgeProbe(warn func(string, ...any)) {
-	own, all := t.out.CPU[record.PartServerProxy].TotalS(), t.out.CPU[record.PartMachine].TotalS()
-	if t.c.study.Control.Traffic == nil && all > 0 && own > maxProbeShare*all {
-		warn("the real sidecars used %.0f%% of the CPU that the machine used, most of it to say what they have in force: that is in what this trial measured", 100*own/all)
+	own, all := cpu[record.PartServerProxy].TotalS(), cpu[record.PartMachine].TotalS()
+	if r.trial.Control.Traffic == nil && all > 0 && own > r.limits.Of(realCPU)*all {
+		r.Warn("the real sidecars used %.0f%% of the CPU that the machine used, most of it to say what they have in force: that is in what this trial measured", 100*own/all)
 	}
 }

@@ -1,4 +1,4 @@
-package trial
+package verdict
 
 import (
 	"slices"
@@ -36,8 +36,8 @@ func saw(marker, change int, gone bool, us map[int32]int64) xds.MarkerSightings 
 
 func all(int, int32) bool { return true }
 
-func witnessed(proxies int, markers ...xds.MarkerSightings) witnesses {
-	return witnesses{proxies: proxies, simulated: proxies, needs: all, markers: markers, ahead: 5 * time.Millisecond, end: time.Unix(0, committedAt+int64(10*time.Second))}
+func witnessed(proxies int, markers ...xds.MarkerSightings) observations {
+	return observations{proxies: proxies, simulated: proxies, needs: all, markers: markers, ahead: 5 * time.Millisecond, end: time.Unix(0, committedAt+int64(10*time.Second))}
 }
 
 func TestAccount(t *testing.T) {
@@ -56,21 +56,21 @@ func TestAccount(t *testing.T) {
 		saw(3, 2, false, map[int32]int64{0: 10, 1: 20, 2: -30}),
 	)
 	w.markers[3].AckedNS[1] = -1
-	got, toll := account(events, w)
-	if !toll.balanced() {
-		t.Errorf("does not balance: %v", toll)
+	got, sum := account(events, w)
+	if !sum.balanced() {
+		t.Errorf("does not balance: %v", sum)
 	}
-	want := toll
+	want := sum
 	want.planned, want.committed, want.failed = 5, 4, 1
 	want.expected, want.seen, want.missed, want.superseded, want.unacked = 9, 6, 2, 1, 1
 	want.due, want.lacking, want.silent = 9, 2, 1
-	if toll != want {
-		t.Errorf("got %+v", toll)
+	if sum != want {
+		t.Errorf("got %+v", sum)
 	}
 	// Proxy 1 holds the endpoint to the end, 9 s after the commit; 0 for half
 	// a second, 2 for one, whatever it lacks besides.
-	if toll.stale < 10.49 || toll.stale > 10.51 {
-		t.Errorf("stale for %.3f s", toll.stale)
+	if sum.stale < 10.49 || sum.stale > 10.51 {
+		t.Errorf("stale for %.3f s", sum.stale)
 	}
 	if s := got[0].Seen; !slices.Equal(s.Proxy, []int32{1, 0}) || !slices.Equal(s.ReceivedUS, []int64{300, 900}) || !slices.Equal(s.AckedUS, []int64{400, 1000}) || s.AppliedUS != nil {
 		t.Errorf("change 0: %+v", s)
@@ -96,9 +96,9 @@ func TestAccountScope(t *testing.T) {
 	w := witnessed(2, saw(0, 0, false, map[int32]int64{0: 100, 1: 100}))
 	w.needs = func(_ int, p int32) bool { return p == 1 }
 	w.markers[0].Unknown = 4
-	events, toll := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
-	if toll.unneeded != 1 || toll.expected != 1 || toll.seen != 1 || toll.unsearched != 4 || !slices.Equal(events[0].Seen.Proxy, []int32{1}) {
-		t.Errorf("%+v, %+v", toll, events[0])
+	events, sum := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
+	if sum.unneeded != 1 || sum.expected != 1 || sum.seen != 1 || sum.unsearched != 4 || !slices.Equal(events[0].Seen.Proxy, []int32{1}) {
+		t.Errorf("%+v, %+v", sum, events[0])
 	}
 }
 
@@ -106,10 +106,10 @@ func TestAccountRealEnvoys(t *testing.T) {
 	w := witnessed(3, saw(0, 0, false, map[int32]int64{0: 100}))
 	w.simulated = 1
 	w.envoys = []xds.MarkerSightings{{Proxy: []int32{2, 1}, ReceivedNS: []int64{committedAt + 50_000, committedAt + 7_000_000}, AckedNS: []int64{-1, -1}}}
-	events, toll := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
+	events, sum := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
 	s := events[0].Seen
-	if toll.seen != 3 || toll.unacked != 0 || toll.silent != 0 || toll.due != 1 {
-		t.Errorf("%+v", toll)
+	if sum.seen != 3 || sum.unacked != 0 || sum.silent != 0 || sum.due != 1 {
+		t.Errorf("%+v", sum)
 	}
 	// All that is known of an Envoy is when it had the change in force.
 	if !slices.Equal(s.Proxy, []int32{2, 0, 1}) || !slices.Equal(s.AppliedUS, []int64{50, -1, 7000}) ||
@@ -123,18 +123,18 @@ func TestAccountMisbehaving(t *testing.T) {
 	w := witnessed(4, saw(0, 0, false, map[int32]int64{0: 100, 1: 100, 2: 100}))
 	w.markers[0].AckedNS[1], w.markers[0].AckedNS[2] = -1, -1
 	w.bad = map[int32]bool{2: true, 3: true}
-	_, toll := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
-	if toll.unacked != 2 || toll.silent != 1 || toll.missed != 1 || toll.lacking != 0 || toll.due != 2 {
-		t.Errorf("%+v", toll)
+	_, sum := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
+	if sum.unacked != 2 || sum.silent != 1 || sum.missed != 1 || sum.lacking != 0 || sum.due != 2 {
+		t.Errorf("%+v", sum)
 	}
 }
 
 // What comes after the trial stopped looking did not come.
 func TestAccountEnd(t *testing.T) {
 	w := witnessed(3, saw(0, 0, false, map[int32]int64{0: 9_999_950, 1: 9_999_800, 2: 10_000_001}))
-	events, toll := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
-	if toll.seen != 2 || toll.missed != 1 || toll.unacked != 1 || !slices.Equal(events[0].Missed, []int32{2}) || !slices.Equal(events[0].Seen.AckedUS, []int64{9_999_900, -1}) {
-		t.Errorf("%+v, %+v", toll, events[0])
+	events, sum := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
+	if sum.seen != 2 || sum.missed != 1 || sum.unacked != 1 || !slices.Equal(events[0].Missed, []int32{2}) || !slices.Equal(events[0].Seen.AckedUS, []int64{9_999_900, -1}) {
+		t.Errorf("%+v, %+v", sum, events[0])
 	}
 }
 
@@ -166,9 +166,9 @@ func TestAccountBalances(t *testing.T) {
 			events = append(events, e)
 		}
 		w.needs = func(c int, p int32) bool { return (c+int(p))%3 > 0 }
-		out, toll := account(events, w)
-		if !toll.balanced() || toll.planned != n || toll.stale < 0 {
-			t.Fatalf("%+v", toll)
+		out, sum := account(events, w)
+		if !sum.balanced() || sum.planned != n || sum.stale < 0 {
+			t.Fatalf("%+v", sum)
 		}
 		for _, e := range out {
 			once := map[int32]bool{}

@@ -1,55 +1,60 @@
-package trial
+package verdict
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/xds"
 )
 
-// verdicts collects checks.
-type verdicts map[string]record.Check
-
-func (j verdicts) check(name string, ok bool, format string, args ...any) {
-	j[name] = record.Check{Name: name, OK: ok, Detail: fmt.Sprintf(format, args...)}
+// rulingOn is a trial with simulated proxies that went well.
+func rulingOn(proxies int) *ruling {
+	r := &ruling{trial: record.Trial{Control: &record.Control{}, CPU: map[string]record.CPU{}}}
+	r.seen.Asked = Asked{Clients: study.ClientsGood, DebounceAfter: 100 * time.Millisecond, EDSDebounce: true, Settle: time.Minute}
+	r.seen.Audience = Audience{Proxies: make([]Proxy, proxies), Simulated: proxies}
+	r.seen.AccountAfter.Connected = proxies
+	return r
 }
 
-func controlTrialOf(t *testing.T, proxies int, sets ...string) *controlTrial {
-	s, cell, l := controlCell(t, sets...)
-	trial := &controlTrial{c: &controlPlane{study: s}, job: runner.Job{Cell: cell}, levels: l,
-		out: record.Trial{Control: &record.Control{}, CPU: map[string]record.CPU{}}}
-	trial.ids = make([]population.Identity, proxies)
-	trial.accountAfter.Connected = proxies
-	return trial
+// misbehaving has two of ten proxies do so.
+func misbehaving(clients string) func(*ruling) {
+	return func(r *ruling) { r.seen.Asked.Clients, r.seen.Misbehaving = clients, []int32{0, 5} }
+}
+
+// checks are those that were made, by name.
+func checks(r *ruling) map[string]record.Check {
+	out := map[string]record.Check{}
+	for _, c := range r.Validity().Checks {
+		out[c.Name] = c
+	}
+	return out
 }
 
 func TestJudgeFleet(t *testing.T) {
 	for name, tt := range map[string]struct {
-		sets                          []string
-		edit                          func(*controlTrial)
+		clients                       string
+		edit                          func(*ruling)
 		connected, understood, accept bool
 	}{
-		"all well":        {nil, func(*controlTrial) {}, true, true, true},
-		"a stream lost":   {nil, func(c *controlTrial) { c.out.Control.Reconnects = map[string]int64{"reset": 1} }, false, true, true},
-		"one is away":     {nil, func(c *controlTrial) { c.accountAfter.Connected-- }, false, true, true},
-		"not understood":  {nil, func(c *controlTrial) { c.accountAfter.Errors = 1 }, true, false, true},
-		"rejected":        {nil, func(c *controlTrial) { c.out.Control.Wire = map[string]record.Wire{"cds": {Nacks: 1}} }, true, true, false},
-		"on purpose":      {[]string{"clients=rejects"}, func(c *controlTrial) { c.out.Control.Wire = map[string]record.Wire{"cds": {Nacks: 1}} }, true, true, true},
-		"a storm":         {[]string{"clients=reconnect-storm"}, func(c *controlTrial) { c.accountAfter.Connected -= 2 }, true, true, true},
-		"more than those": {[]string{"clients=reconnect-storm"}, func(c *controlTrial) { c.accountAfter.Connected -= 3 }, false, true, true},
+		"all well":        {study.ClientsGood, func(*ruling) {}, true, true, true},
+		"a stream lost":   {study.ClientsGood, func(r *ruling) { r.trial.Control.Reconnects = map[string]int64{"reset": 1} }, false, true, true},
+		"one is away":     {study.ClientsGood, func(r *ruling) { r.seen.AccountAfter.Connected-- }, false, true, true},
+		"not understood":  {study.ClientsGood, func(r *ruling) { r.seen.AccountAfter.Errors = 1 }, true, false, true},
+		"rejected":        {study.ClientsGood, func(r *ruling) { r.trial.Control.Wire = map[string]record.Wire{"cds": {Nacks: 1}} }, true, true, false},
+		"on purpose":      {study.ClientsRejects, func(r *ruling) { r.trial.Control.Wire = map[string]record.Wire{"cds": {Nacks: 1}} }, true, true, true},
+		"a storm":         {study.ClientsReconnectStorm, func(r *ruling) { r.seen.AccountAfter.Connected -= 2 }, true, true, true},
+		"more than those": {study.ClientsReconnectStorm, func(r *ruling) { r.seen.AccountAfter.Connected -= 3 }, false, true, true},
 	} {
-		c := controlTrialOf(t, 10, tt.sets...)
-		tt.edit(c)
-		j := verdicts{}
-		c.judgeFleet(j.check, c.levels.Clients == study.ClientsGood)
-		if j["connected"].OK != tt.connected || j["understood"].OK != tt.understood || j["accepted"].OK != tt.accept {
+		r := rulingOn(10)
+		if tt.clients != study.ClientsGood {
+			misbehaving(tt.clients)(r)
+		}
+		tt.edit(r)
+		r.fleet()
+		if j := checks(r); j["connected"].OK != tt.connected || j["understood"].OK != tt.understood || j["accepted"].OK != tt.accept {
 			t.Errorf("%s: %v", name, j)
 		}
 	}
@@ -74,23 +79,24 @@ func TestJudgeCommits(t *testing.T) {
 	taken := seenAfter(12_000) // along with one that waited
 	taken.CommittedNS += int64(120 * time.Millisecond)
 	for name, tt := range map[string]struct {
-		sets   []string
-		events []record.Event
-		ok     bool
+		undebounced bool
+		events      []record.Event
+		ok          bool
 	}{
-		"taken along":        {nil, []record.Event{seenAfter(132_000), taken}, true},
-		"as istiod waits":    {nil, spaced(seenAfter(101_000, 130_000), seenAfter(95_000)), true},
-		"one sooner":         {nil, []record.Event{seenAfter(101_000, 80_000)}, false},
-		"waits for nothing":  {[]string{"eds_debounce=false"}, []record.Event{seenAfter(3000, -2000)}, true},
-		"before its commit":  {[]string{"eds_debounce=false"}, []record.Event{seenAfter(-30_000)}, false},
-		"one of many":        {nil, spaced(append(slices.Repeat([]record.Event{seenAfter(101_000)}, 9), seenAfter(5000))...), true},
-		"two of many":        {nil, spaced(append(slices.Repeat([]record.Event{seenAfter(101_000)}, 8), seenAfter(5000), seenAfter(5000))...), false},
-		"nobody has one yet": {nil, []record.Event{seenAfter()}, true},
-		"an Envoy, polled":   {nil, []record.Event{seenAfter(-1)}, true},
+		"taken along":        {false, []record.Event{seenAfter(132_000), taken}, true},
+		"as istiod waits":    {false, spaced(seenAfter(101_000, 130_000), seenAfter(95_000)), true},
+		"one sooner":         {false, []record.Event{seenAfter(101_000, 80_000)}, false},
+		"waits for nothing":  {true, []record.Event{seenAfter(3000, -2000)}, true},
+		"before its commit":  {true, []record.Event{seenAfter(-30_000)}, false},
+		"one of many":        {false, spaced(append(slices.Repeat([]record.Event{seenAfter(101_000)}, 9), seenAfter(5000))...), true},
+		"two of many":        {false, spaced(append(slices.Repeat([]record.Event{seenAfter(101_000)}, 8), seenAfter(5000), seenAfter(5000))...), false},
+		"nobody has one yet": {false, []record.Event{seenAfter()}, true},
+		"an Envoy, polled":   {false, []record.Event{seenAfter(-1)}, true},
 	} {
-		c, j := controlTrialOf(t, 1, tt.sets...), verdicts{}
-		c.judgeCommits(tt.events, j.check)
-		if got := j["commits-noted"]; got.OK != tt.ok || got.Name == "" {
+		r := rulingOn(1)
+		r.seen.Asked.EDSDebounce, r.events = !tt.undebounced, tt.events
+		r.commits()
+		if got := checks(r)["commits-noted"]; got.OK != tt.ok || got.Name == "" {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -141,10 +147,11 @@ func TestJudgeDriver(t *testing.T) {
 		"some late by what is short": {converging(late(20, every(100*ms), thirds), 6000*ms), true},
 		"none was planned":           {nil, true},
 	} {
-		c, j := controlTrialOf(t, 1), verdicts{}
-		c.driven = tt.events
-		if c.judgeDriver(tt.events, j.check); j["driver-schedule"].OK != tt.ok || j["driver-schedule"].Name == "" {
-			t.Errorf("%s: %+v", name, j["driver-schedule"])
+		r := rulingOn(1)
+		r.seen.Changes, r.events = tt.events, tt.events
+		r.schedule()
+		if got := checks(r)["driver-schedule"]; got.OK != tt.ok || got.Name == "" {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
@@ -178,63 +185,61 @@ func TestJudgeLag(t *testing.T) {
 		"nothing was to come":             {0.1 * ms, 0.2 * ms, 0, xds.LagKernel, nil, 0, true, 0},
 		"nothing was to come, yet so bad": {50 * ms, 150 * ms, 0, xds.LagKernel, nil, 0, false, 0},
 	} {
-		c, j := controlTrialOf(t, 3), verdicts{}
-		c.accountAfter.Lag, c.accountAfter.LagSource, c.accountAfter.LagCount = record.Lag{P50: tt.p50, P99: tt.p99}, tt.source, 10
-		c.accountAfter.Turn = record.Lag{P50: tt.turn, P99: tt.turn}
-		warned := 0
-		c.judgeLag(tt.events, toll{due: tt.due}, j.check, func(string, ...any) { warned++ })
-		if got := j["simulator-lag"]; got.OK != tt.ok || warned != tt.warnings || got.Name == "" {
+		judge := func(count int64) (record.Check, int) {
+			r := rulingOn(3)
+			a := &r.seen.AccountAfter
+			a.Lag, a.LagSource, a.LagCount = record.Lag{P50: tt.p50, P99: tt.p99}, tt.source, count
+			a.Turn = record.Lag{P50: tt.turn, P99: tt.turn}
+			r.events, r.sum.due = tt.events, tt.due
+			r.lag()
+			return checks(r)["simulator-lag"], len(r.Validity().Warnings)
+		}
+		if got, warned := judge(10); got.OK != tt.ok || warned != tt.warnings || got.Name == "" {
 			t.Errorf("%s: %+v, %d warnings", name, got, warned)
 		}
-		c.accountAfter.LagCount = 0
-		if c.judgeLag(tt.events, toll{due: tt.due}, j.check, t.Errorf); j["simulator-lag"].OK {
-			t.Errorf("%s: nothing was measured, and that is fine: %+v", name, j["simulator-lag"])
+		if got, warned := judge(0); got.OK || got.Name == "" || warned > 0 {
+			t.Errorf("%s: nothing was measured, and that is fine: %+v", name, got)
 		}
 	}
 }
 
 func TestJudgeCosts(t *testing.T) {
 	for simulator, want := range map[float64]int{0.4: 0, 0.6: 1} {
-		c, warned := controlTrialOf(t, 1), 0
-		c.out.CPU[record.PartControl], c.out.CPU[partSimulator] = record.CPU{UserS: 1}, record.CPU{UserS: simulator}
-		if c.judgeCosts(func(string, ...any) { warned++ }); warned != want {
-			t.Errorf("%v of istiod's CPU: %d warnings", simulator, warned)
+		r := rulingOn(1)
+		r.trial.CPU[record.PartControl], r.trial.CPU[record.PartSimulator] = record.CPU{UserS: 1}, record.CPU{UserS: simulator}
+		if r.costs(); len(r.Validity().Warnings) != want {
+			t.Errorf("%v of istiod's CPU: %q", simulator, r.Validity().Warnings)
+		}
+	}
+	for real, want := range map[float64]int{0.04: 0, 0.06: 1} {
+		r := rulingOn(1)
+		r.trial.CPU[record.PartMachine], r.trial.CPU[record.PartServerProxy] = record.CPU{UserS: 1}, record.CPU{UserS: real}
+		if r.costs(); len(r.Validity().Warnings) != want {
+			t.Errorf("%v of the machine's CPU: %q", real, r.Validity().Warnings)
+		}
+		r = rulingOn(1)
+		r.trial.CPU[record.PartMachine], r.trial.CPU[record.PartServerProxy], r.trial.Control.Traffic = record.CPU{UserS: 1}, record.CPU{UserS: real}, &record.Traffic{}
+		if r.costs(); len(r.Validity().Warnings) != 0 {
+			t.Errorf("%v of the machine's CPU, with traffic: %q", real, r.Validity().Warnings)
 		}
 	}
 }
 
-func TestPlaneLives(t *testing.T) {
-	a, b, again := mesh.ControlPod{Name: "a"}, mesh.ControlPod{Name: "b"}, mesh.ControlPod{Name: "a", Restarts: 1}
-	state := func(pods ...mesh.ControlPod) planeState { return planeState{pods: pods} }
+func TestLived(t *testing.T) {
+	a, b, again := Replica{Pod: "a"}, Replica{Pod: "b"}, Replica{Pod: "a", Restarts: 1}
 	for name, tt := range map[string]struct {
-		before, after planeState
-		diff          string
+		before, after []Replica
+		changed       string
 	}{
-		"lived on":  {state(a, b), state(b, a), ""},
-		"replaced":  {state(a), state(b), "a (restart 0) ended, b (restart 0) came"},
-		"restarted": {state(a, b), state(again, b), "a (restart 0) ended, a (restart 1) came"},
-		"one died":  {state(a, b), state(b), "a (restart 0) ended"},
-		"all died":  {state(a), state(), "a (restart 0) ended"},
+		"lived on":  {[]Replica{a, b}, []Replica{b, a}, ""},
+		"replaced":  {[]Replica{a}, []Replica{b}, "a (restart 0) ended, b (restart 0) came"},
+		"restarted": {[]Replica{a, b}, []Replica{again, b}, "a (restart 0) ended, a (restart 1) came"},
+		"one died":  {[]Replica{a, b}, []Replica{b}, "a (restart 0) ended"},
+		"all died":  {[]Replica{a}, nil, "a (restart 0) ended"},
 	} {
-		if got := tt.before.diff(tt.after); got != tt.diff || tt.before.same(tt.after) != (tt.diff == "") {
-			t.Errorf("%s: %q, same %v", name, got, tt.before.same(tt.after))
+		if got := cameAndWent(tt.before, tt.after); got != tt.changed || Lived(tt.before, tt.after) != (tt.changed == "") {
+			t.Errorf("%s: %q, lived %v", name, got, Lived(tt.before, tt.after))
 		}
-	}
-}
-
-func TestControlEvidence(t *testing.T) {
-	c := controlTrialOf(t, 0)
-	for i := range 9 {
-		c.ids = append(c.ids, population.Identity{Type: population.Sidecar, Name: fmt.Sprint("p", i), Namespace: population.Namespace(i % 3), Workload: fmt.Sprint("svc-", i)})
-	}
-	c.levers = mesh.Levers{Namespaces: []string{population.Namespace(1)}, Workload: map[string]string{population.AppLabel: "svc-4"}}
-	var ids []string
-	for _, p := range c.evidence().Proxies {
-		ids = append(ids, p.ID)
-	}
-	// One of each namespace, and the workload that a Sidecar may select.
-	if !slices.Equal(ids, []string{"p0.mm-0", "p1.mm-1", "p2.mm-2", "p4.mm-1"}) {
-		t.Errorf("asks for %v", ids)
 	}
 }
 
@@ -252,19 +257,20 @@ func TestJudgeAnswers(t *testing.T) {
 	}{
 		"none":           {nil, true},
 		"shown, stood":   {[]record.Event{shown}, false},
-		"at once":        {[]record.Event{answered("Service/a/b", 10*time.Millisecond), answered("Service/a/c", maxAnswer)}, true},
+		"at once":        {[]record.Event{answered("Service/a/b", 10*time.Millisecond), answered("Service/a/c", 2*time.Second)}, true},
 		"one stood":      {[]record.Event{answered("Service/a/b", 10*time.Millisecond), answered("Service/a/c", 9*time.Second)}, false},
 		"never answered": {[]record.Event{{Object: "Service/a/b", SentNS: committedAt, Error: "no answer"}}, true},
 		"a roll-out":     {[]record.Event{answered("Deployment/a/b", 9*time.Second)}, true},
 	} {
-		j := verdicts{}
-		if judgeAnswers(tt.events, j.check); j["api-server"].OK != tt.ok {
-			t.Errorf("%s: %v", name, j)
+		r := rulingOn(1)
+		r.events = tt.events
+		if r.answers(); checks(r)["api-server"].OK != tt.ok {
+			t.Errorf("%s: %v", name, checks(r))
 		}
 	}
 }
 
-func TestDrifted(t *testing.T) {
+func TestDrift(t *testing.T) {
 	const us = time.Microsecond
 	for _, tt := range []struct {
 		moved, before, after time.Duration
@@ -273,8 +279,15 @@ func TestDrifted(t *testing.T) {
 		{0, 0, 0, false}, {900 * us, 10 * us, 10 * us, false}, {1100 * us, 10 * us, 10 * us, true}, {-1100 * us, 10 * us, 10 * us, true},
 		{5000 * us, 4000 * us, 2000 * us, false}, {-7000 * us, 4000 * us, 2000 * us, true},
 	} {
-		if got := drifted(tt.moved, tt.before, tt.after); got != tt.want {
-			t.Errorf("%v with bounds %v and %v: %v", tt.moved, tt.before, tt.after, got)
+		r := rulingOn(1)
+		r.seen.Clock, r.seen.ClockAfter = Clock{Ahead: 3 * us, Bound: tt.before}, &Clock{Ahead: 3*us + tt.moved, Bound: tt.after}
+		if r.drift(); (len(r.Validity().Warnings) == 1) != tt.want {
+			t.Errorf("%v with bounds %v and %v: %q", tt.moved, tt.before, tt.after, r.Validity().Warnings)
+		}
+		r = rulingOn(1)
+		r.seen.Clock.Ahead = tt.moved
+		if r.drift(); len(r.Validity().Warnings) != 0 {
+			t.Errorf("a clock that was not compared again: %q", r.Validity().Warnings)
 		}
 	}
 }

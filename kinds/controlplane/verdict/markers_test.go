@@ -1,4 +1,4 @@
-package trial
+package verdict
 
 import (
 	"testing"
@@ -101,8 +101,8 @@ func TestStaleness(t *testing.T) {
 		},
 	} {
 		var events []record.Event
-		w := witnesses{proxies: tt.proxies, simulated: tt.proxies, needs: all, end: time.Unix(0, at(10))}
-		real := witnesses{proxies: tt.proxies, needs: all, end: w.end, envoys: []xds.MarkerSightings{}}
+		w := observations{proxies: tt.proxies, simulated: tt.proxies, needs: all, end: time.Unix(0, at(10))}
+		real := observations{proxies: tt.proxies, needs: all, end: w.end, envoys: []xds.MarkerSightings{}}
 		for i, c := range tt.changes {
 			e := record.Event{Change: i, Object: c.object, CommittedNS: at(c.seconds)}
 			for _, m := range c.marks {
@@ -117,13 +117,13 @@ func TestStaleness(t *testing.T) {
 			}
 			events = append(events, e)
 		}
-		for kind, w := range map[string]witnesses{"simulated": w, "real": real} {
-			_, toll := account(events, w)
-			if d := toll.stale - tt.stale; d < -1e-6 || d > 1e-6 {
-				t.Errorf("%s, %s: stale for %.3f s, want %.3f", name, kind, toll.stale, tt.stale)
+		for kind, w := range map[string]observations{"simulated": w, "real": real} {
+			_, sum := account(events, w)
+			if d := sum.stale - tt.stale; d < -1e-6 || d > 1e-6 {
+				t.Errorf("%s, %s: stale for %.3f s, want %.3f", name, kind, sum.stale, tt.stale)
 			}
-			if toll.seen != tt.seen || toll.superseded != tt.superseded || toll.missed != tt.missed {
-				t.Errorf("%s, %s: %+v", name, kind, toll)
+			if sum.seen != tt.seen || sum.superseded != tt.superseded || sum.missed != tt.missed {
+				t.Errorf("%s, %s: %+v", name, kind, sum)
 			}
 		}
 	}
@@ -155,13 +155,13 @@ func TestStays(t *testing.T) {
 		// Scaled up and down again.
 		"never there": {[]record.Event{e(0, 1, "A", false, 0), e(1, 1.05, "A", true, 1.05)}, []*xds.Stays{nil, stays(1.2)}, 0, 1},
 	} {
-		w := witnesses{proxies: 1, simulated: 1, needs: all, end: time.Unix(0, at(10))}
+		w := observations{proxies: 1, simulated: 1, needs: all, end: time.Unix(0, at(10))}
 		for i, s := range tt.stays {
 			w.markers = append(w.markers, xds.MarkerSightings{Change: i, Type: "eds", Gone: tt.events[i].Markers[0].Gone, Stays: s})
 		}
-		events, toll := account(tt.events, w)
-		if d := toll.stale - tt.stale; d < -1e-6 || d > 1e-6 || toll.seen != tt.seen || toll.superseded != 1 || toll.missed != 0 {
-			t.Errorf("%s: %+v", name, toll)
+		events, sum := account(tt.events, w)
+		if d := sum.stale - tt.stale; d < -1e-6 || d > 1e-6 || sum.seen != tt.seen || sum.superseded != 1 || sum.missed != 0 {
+			t.Errorf("%s: %+v", name, sum)
 		}
 		if us := events[1].Seen.ReceivedUS; len(us) != 1 || us[0] != 150_000 {
 			t.Errorf("%s: received after %v us", name, us)
@@ -178,15 +178,15 @@ func TestUnlooked(t *testing.T) {
 	}{
 		"since the start": {0, nil, 0}, "before the commit": {0.9, nil, 0}, "after, yet all have it": {1.5, []int32{0, 1}, 0}, "after, and one lacks it": {1.5, []int32{0}, 1},
 	} {
-		w := witnesses{proxies: 2, simulated: 2, needs: all, end: time.Unix(0, at(10))}
+		w := observations{proxies: 2, simulated: 2, needs: all, end: time.Unix(0, at(10))}
 		s := xds.MarkerSightings{Change: 0, Type: "cds", SearchedFromNS: at(tt.from)}
 		for _, p := range tt.seen {
 			s.Proxy, s.ReceivedNS, s.AckedNS = append(s.Proxy, p), append(s.ReceivedNS, at(2)), append(s.AckedNS, at(2))
 		}
 		w.markers = []xds.MarkerSightings{s}
-		_, toll := account([]record.Event{{Object: "x", CommittedNS: at(1), Markers: []record.Marker{{Type: "cds", Text: "x"}}}}, w)
-		if toll.unlooked != tt.want {
-			t.Errorf("%s: %+v", name, toll)
+		_, sum := account([]record.Event{{Object: "x", CommittedNS: at(1), Markers: []record.Marker{{Type: "cds", Text: "x"}}}}, w)
+		if sum.unlooked != tt.want {
+			t.Errorf("%s: %+v", name, sum)
 		}
 	}
 }

@@ -1,0 +1,22 @@
+package trial
+
+import (
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/population"
+)
+
+// leverEvidence is what proves the levers.
+func (t *controlTrial) leverEvidence() mesh.ControlEvidence {
+	e := mesh.ControlEvidence{Rises: t.out.Control.Istiod}
+	seen := map[string]bool{}
+	for _, id := range t.ids {
+		key := id.Namespace + "/" + id.Workload
+		gateway := id.Type == population.Router
+		if seen[id.Namespace] && key != t.levers.Namespaces[0]+"/"+t.levers.Workload[population.AppLabel] || seen[key] {
+			continue
+		}
+		seen[id.Namespace], seen[key] = true, true
+		e.Proxies = append(e.Proxies, mesh.ControlProxy{ID: id.Name + "." + id.Namespace, Namespace: id.Namespace, Labels: id.Labels, Gateway: gateway})
+	}
+	return e
+}

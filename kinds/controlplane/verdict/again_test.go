@@ -1,0 +1,289 @@
+package verdict
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
+	"github.com/meshtrial/meshtrial/xds"
+	"pgregory.net/rapid"
+)
+
+// aTrial is one in which a change a second reaches some simulated sidecars and
+// a real one, as it was collected.
+func aTrial(proxies, changes int) (record.Trial, Evidence) {
+	const ms = int64(time.Millisecond)
+	t := record.Trial{
+		Schema: record.Schema, ID: "b000-t00", Cell: record.Cell{study.FactorClients: study.ClientsGood},
+		Window: record.Window{Start: time.Unix(0, committedAt).UTC(), Seconds: float64(changes) + 1}, Pressure: &record.Pressure{StealRatio: 0.03},
+		CPU: map[string]record.CPU{record.PartControl: {UserS: 2}, record.PartSimulator: {UserS: 0.5}, record.PartMachine: {UserS: 4}},
+		Control: &record.Control{Proxies: proxies, RealProxies: 1, Istiod: map[string]float64{
+			"pilot_pushcontext_init_seconds_count": float64(changes), "pilot_pushcontext_init_seconds_sum": 0.002 * float64(changes),
+			"pilot_proxy_queue_time_count": float64(proxies * changes), "pilot_proxy_queue_time_sum": 0.0003,
+			"pilot_proxy_convergence_time_count": float64(proxies * changes), "pilot_proxy_convergence_time_sum": 0.0171,
+			`pilot_xds_push_time_count{type="cds"}`: float64(proxies * changes), `pilot_xds_push_time_sum{type="cds"}`: 0.013,
+			`pilot_xds_push_time_count{type="lds"}`: 3, `pilot_xds_push_time_sum{type="lds"}`: 0.0007,
+			`pilot_xds_push_time_count{type="rds"}`: 7, `pilot_xds_push_time_sum{type="rds"}`: 0.0011,
+			`pilot_xds_pushes{type="cds"}`: float64((proxies + 1) * changes),
+		}},
+	}
+	e := Evidence{
+		Asked:  Asked{Clients: study.ClientsGood, DebounceAfter: 100 * time.Millisecond, EDSDebounce: true, Settle: time.Minute, ScopeNamespace: "mm-0"},
+		Clock:  Clock{Ahead: 5 * time.Millisecond, Bound: 20 * time.Microsecond},
+		Before: []Replica{{Pod: "istiod-1"}}, After: []Replica{{Pod: "istiod-1"}},
+		EndNS:  committedAt + int64(changes+1)*1000*ms,
+		Envoys: []xds.MarkerSightings{}, EnvoysEvery: 40 * time.Millisecond,
+		AccountBefore: xds.Account{CPU: record.CPU{UserS: 1}},
+		AccountAfter: xds.Account{Connected: proxies, CPU: record.CPU{UserS: 1.5}, Lag: record.Lag{P50: 90, P99: 900}, Turn: record.Lag{P50: 200, P99: 1500},
+			LagSource: xds.LagKernel, LagCount: 99, Wire: map[string]record.Wire{"cds": {Responses: int64(proxies * changes), Acks: int64(proxies * changes)}},
+			Config: map[string]int64{"cds": 1000}, NamespaceConfig: map[string]map[string]int64{"mm-0": {"cds": 900}}},
+		Levers: []record.Check{{Name: "lever-debounce", OK: true, Detail: "as asked"}}, Problems: []string{"a thing that could not be read"},
+	}
+	clockAfter := e.Clock
+	e.ClockAfter = &clockAfter
+	for p := range proxies + 1 {
+		e.Audience.Proxies = append(e.Audience.Proxies, Proxy{Type: population.Sidecar, Name: fmt.Sprint("p", p), Namespace: "mm-0"})
+	}
+	e.Audience.Simulated = proxies
+	log := observe.IstiodLog{AheadNS: -3000}
+	for i := range changes {
+		m := record.Marker{Change: i, Type: "cds", Text: fmt.Sprint("x", i)}
+		c := change(i, fmt.Sprint("Service/a/", i), m)
+		c.Schema, c.PlannedNS, c.SentNS, c.AnsweredNS = record.Schema, c.CommittedNS-2*ms, c.CommittedNS-ms, c.CommittedNS
+		e.Changes, e.Audience.Scopes = append(e.Changes, c), append(e.Audience.Scopes, churn.Scope{Sidecars: true, Namespaces: []string{"mm-0"}})
+		us := map[int32]int64{}
+		stable := c.CommittedNS + 110*ms - 3000
+		log.Add(observe.LogEvent{Kind: observe.LogDebounced, At: stable, Events: 1, Quiet: 100 * time.Millisecond, Delay: 100 * time.Millisecond})
+		log.Add(observe.LogEvent{Kind: observe.LogPushing, At: stable + 2*ms, Connected: proxies})
+		for p := range int32(proxies) {
+			us[p] = 120_000 + int64(p)*700
+			log.Add(observe.LogEvent{Kind: observe.LogSent, At: stable + 4*ms, Type: "cds", Node: fmt.Sprintf("p%d.mm-0", p)})
+		}
+		e.Markers = append(e.Markers, saw(i, i, false, us))
+		e.Envoys = append(e.Envoys, xds.MarkerSightings{Change: i, Marker: i, Type: "cds", Proxy: []int32{int32(proxies)}, ReceivedNS: []int64{c.CommittedNS + 150*ms}, AckedNS: []int64{-1}})
+	}
+	e.Logs = []observe.IstiodLines{log.Lines()}
+	return t, e
+}
+
+func encoded(t testing.TB, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// judged is a trial as its evidence on disk has it judged.
+func judged(t testing.TB, trial record.Trial, e Evidence, l verdict.Limits) []byte {
+	t.Helper()
+	out, events, err := Judge(verdict.Case{Trial: trial, Evidence: encoded(t, e), Limits: l})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(encoded(t, out), encoded(t, events)...)
+}
+
+func TestATrialIsJudged(t *testing.T) {
+	trial, e := aTrial(3, 4)
+	before := encoded(t, trial)
+	out, events := Of(trial, e, nil)
+	for _, c := range out.Validity.Checks {
+		if !c.OK {
+			t.Errorf("%+v", c)
+		}
+	}
+	if !out.Validity.Valid || len(out.Validity.Checks) < 13 {
+		t.Errorf("%+v", out.Validity)
+	}
+	if got := strings.Join(out.Validity.Warnings, "; "); !strings.Contains(got, "could not be read") || !strings.Contains(got, "3.0%") || !strings.Contains(got, "within 40ms") {
+		t.Errorf("warnings %q", got)
+	}
+	c := out.Control
+	if c.Changes != 4 || c.Committed != 4 || c.Wire["cds"].Responses != 12 || c.ScopeConfig["cds"] != 900 || c.Simulator.UserS != 0.5 || c.SimulatorLag.P99 != 900 {
+		t.Errorf("%+v", c)
+	}
+	if len(c.Stages) == 0 || c.Unexplained == nil || c.Unexplained.Pairs != 12 {
+		t.Errorf("stages %+v, %+v", c.Stages, c.Unexplained)
+	}
+	if len(events) != 4 || events[0].Expected != 4 || len(events[0].Seen.Proxy) != 4 || events[0].Seen.AppliedUS[3] != 150_000 {
+		t.Errorf("%+v", events)
+	}
+	if after := encoded(t, trial); !bytes.Equal(before, after) {
+		t.Error("the record given was changed")
+	}
+}
+
+// Whatever was seen, what is on disk is what was seen, and it is judged the
+// same each time, whatever the record was made of it before.
+func TestJudgedAgain(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		trial, e := aTrial(rapid.IntRange(1, 4).Draw(rt, "proxies"), rapid.IntRange(1, 5).Draw(rt, "changes"))
+		spoil(rt, &trial, &e)
+		var kept Evidence
+		if err := json.Unmarshal(encoded(t, e), &kept); err != nil {
+			rt.Fatal(err)
+		}
+		if !reflect.DeepEqual(kept, e) {
+			rt.Fatalf("seen %+v\nkept %+v", e, kept)
+		}
+		first, events := Of(trial, e, nil)
+		for i := range events {
+			events[i].Trial = trial.ID
+		}
+		then := append(encoded(t, first), encoded(t, events)...)
+		if again := judged(t, first, e, nil); !bytes.Equal(then, again) {
+			rt.Errorf("judged at once\n%s\nand again\n%s", then, again)
+		}
+		if again := judged(t, trial, e, nil); !bytes.Equal(then, again) {
+			rt.Errorf("judged at once\n%s\nand from the record as it was before\n%s", then, again)
+		}
+	})
+}
+
+// spoil makes some things go wrong.
+func spoil(rt *rapid.T, trial *record.Trial, e *Evidence) {
+	wrong := func(name string) bool { return rapid.IntRange(0, 3).Draw(rt, name) == 0 }
+	if wrong("refused") {
+		e.Changes[0].Error, e.Changes[0].CommittedNS = "refused", 0
+	}
+	if wrong("driver") {
+		e.DriveError = "it stood still"
+	}
+	if wrong("lacking") {
+		e.Markers[0].Proxy, e.Markers[0].ReceivedNS, e.Markers[0].AckedNS = []int32{}, []int64{}, []int64{}
+	}
+	if wrong("unacknowledged") && len(e.Markers[0].AckedNS) > 0 {
+		e.Markers[0].AckedNS[0] = -1
+	}
+	if wrong("restarted") {
+		e.After = []Replica{{Pod: "istiod-1", Restarts: 1}}
+	}
+	if wrong("log") {
+		e.Logs = nil
+	}
+	if wrong("clock") {
+		e.ClockAfter = nil
+	}
+	if wrong("streams") {
+		e.AccountAfter.Reconnects, e.StreamError = map[string]int64{"reset": 2, "eof": 1}, "reset by peer"
+	}
+	if wrong("bad") {
+		e.Asked.Clients, e.Misbehaving = study.ClientsNeverAcks, []int32{0}
+	}
+	if wrong("unread") {
+		e.Unread = []record.Check{{Name: "cpu-istiod", Detail: "restarted within the window"}}
+	}
+	if wrong("traffic") {
+		trial.Control.Traffic, e.TrafficWaitUS = &record.Traffic{Requests: 9, Completed: 8, Failed: map[string]int64{}}, 3000.5
+	}
+	if wrong("nobody needs it") {
+		e.Audience.Scopes[0].Namespaces = []string{}
+	}
+	if wrong("stays") {
+		e.Markers[0].Stays = &xds.Stays{Proxy: []int32{0}, ReceivedNS: []int64{committedAt + 7e6}, AckedNS: []int64{-1}}
+	}
+}
+
+// Every limit that is given is the one that counts.
+func TestLimitsChangeTheVerdict(t *testing.T) {
+	for _, tt := range []struct {
+		limits  verdict.Limits
+		edit    func(*record.Trial, *Evidence)
+		check   string // that fails under the limits only
+		warning string // that is there under the limits only
+	}{
+		{limits: verdict.Limits{"simulator-lag": 0, "simulator-lag-least": 10}, check: "simulator-lag"},
+		{limits: verdict.Limits{"simulator-lag-most": 50, "simulator-lag-tiny": 0}, check: "simulator-lag"},
+		{limits: verdict.Limits{"driver-schedule": 0, "driver-schedule-least": 0}, edit: spread, check: "driver-schedule"},
+		{limits: verdict.Limits{"driver-schedule-moved": 0, "driver-schedule-beside": 0, "driver-schedule-least": 0, "driver-schedule": 1}, edit: spread, check: "driver-schedule"},
+		{limits: verdict.Limits{"driver-schedule-moved": 0, "driver-schedule-beside": 0, "driver-schedule-least": 0, "driver-schedule": 1, "driver-schedule-moved-share": 0}, edit: spread, check: "driver-schedule"},
+		{limits: verdict.Limits{"commits-noted": 0, "commits-noted-share": 0}, edit: func(_ *record.Trial, e *Evidence) { e.Asked.DebounceAfter = 121 * time.Millisecond }, check: "commits-noted"},
+		{limits: verdict.Limits{"api-server": 0.0005}, check: "api-server"},
+		{limits: verdict.Limits{"pushes": 0, "pushes-share": 0, "pushes-real": 0}, check: "pushes"},
+		{limits: verdict.Limits{"simulator-cpu": 0.1}, warning: "of the CPU that istiod used"},
+		{limits: verdict.Limits{"real-sidecars-cpu": 0.001}, edit: func(t *record.Trial, _ *Evidence) { t.CPU[record.PartServerProxy] = record.CPU{UserS: 0.1} }, warning: "the real sidecars used"},
+		{limits: verdict.Limits{"clock-bound": 0.01}, warning: "clock is known to within"},
+		{limits: verdict.Limits{"clock-drift": 0.1}, edit: func(_ *record.Trial, e *Evidence) { e.ClockAfter.Ahead += 500 * time.Microsecond }, warning: "clock moved by"},
+		{limits: verdict.Limits{"traffic-wait": 10}, edit: traffic, warning: "for a free connection"},
+		{limits: verdict.Limits{"traffic-log": 0, "traffic-log-least": 0}, edit: traffic, check: "traffic-log"},
+		{limits: verdict.Limits{"stage-early": 0}, edit: func(_ *record.Trial, e *Evidence) { e.Logs[0].AheadNS += 11e6 }, warning: "before its beginning"},
+		{limits: verdict.Limits{"steal": 0.01}, edit: func(t *record.Trial, _ *Evidence) { t.Pressure.StealRatio = 0.015 }, warning: "hypervisor"},
+	} {
+		trial, e := aTrial(3, 4)
+		if tt.edit != nil {
+			tt.edit(&trial, &e)
+		}
+		for name := range tt.limits {
+			if !slices.ContainsFunc(Limits, func(l verdict.Limit) bool { return l.Name == name }) {
+				t.Errorf("%s is no limit", name)
+			}
+		}
+		fails := func(l verdict.Limits) (check, warning bool) {
+			out, _ := Of(trial, e, l)
+			check = slices.ContainsFunc(out.Validity.Checks, func(c record.Check) bool { return c.Name == tt.check && !c.OK })
+			return check, slices.ContainsFunc(out.Validity.Warnings, func(w string) bool { return tt.warning != "" && strings.Contains(w, tt.warning) })
+		}
+		if check, warning := fails(nil); check || warning {
+			t.Errorf("%v: the same without", tt.limits)
+		}
+		if check, warning := fails(tt.limits); check != (tt.check != "") || warning != (tt.warning != "") {
+			t.Errorf("%v: check fails %v, warning %v", tt.limits, check, warning)
+		}
+	}
+}
+
+// spread has one change leave 20 ms late.
+func spread(_ *record.Trial, e *Evidence) {
+	e.Changes[3].SentNS += 20e6
+	e.Changes[3].CommittedNS += 20e6
+}
+
+// traffic is accounted for but for one attempt.
+func traffic(t *record.Trial, e *Evidence) {
+	t.Control.Traffic, e.TrafficWaitUS = &record.Traffic{Requests: 100, Completed: 100, Failed: map[string]int64{}, Attempts: 100, Counted: 99}, 50
+}
+
+func TestDamagedEvidence(t *testing.T) {
+	trial, good := aTrial(2, 2)
+	for name, damage := range map[string]func(*record.Trial, *Evidence){
+		"another kind":    func(t *record.Trial, _ *Evidence) { t.Control = nil },
+		"proxies":         func(_ *record.Trial, e *Evidence) { e.Audience.Simulated = 9 },
+		"scopes":          func(_ *record.Trial, e *Evidence) { e.Audience.Scopes = nil },
+		"columns":         func(_ *record.Trial, e *Evidence) { e.Markers[0].AckedNS = nil },
+		"columns of stay": func(_ *record.Trial, e *Evidence) { e.Markers[0].Stays = &xds.Stays{Proxy: []int32{1}} },
+	} {
+		trial, e := trial, good
+		e.Markers = slices.Clone(good.Markers)
+		damage(&trial, &e)
+		if _, _, err := Judge(verdict.Case{Trial: trial, Evidence: encoded(t, e)}); err == nil || !strings.Contains(err.Error(), "evidence of trial b000-t00") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, _, err := Judge(verdict.Case{Trial: trial, Evidence: []byte("[]")}); err == nil {
+		t.Error("a list is taken")
+	}
+}
+
+// Of a trial that broke off its changes are told, with the little that is
+// known.
+func TestSalvage(t *testing.T) {
+	trial, e := aTrial(2, 3)
+	e.Audience = Audience{}
+	out, events := Salvage(trial, e)
+	if out.Control.Changes != 3 || out.Control.Committed != 3 || len(events) != 3 || events[0].Expected != 0 || len(out.Validity.Checks) != 1 || !out.Validity.Checks[0].OK {
+		t.Errorf("%+v, %+v", out.Validity, events)
+	}
+}

@@ -1,0 +1,173 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/churn"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/population"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/xds"
+)
+
+// Evidence is what a trial saw, beside what its record has.
+type Evidence struct {
+	Asked Asked `json:"asked"`
+	// Changes are what the driver noted of each change, in their order, and
+	// DriveError why it could not go on; "" if it could.
+	Changes    []record.Event `json:"changes"`
+	DriveError string         `json:"drive_error,omitempty"`
+	Audience   Audience       `json:"audience"`
+	// Misbehaving are the simulated proxies that do so on purpose.
+	Misbehaving []int32 `json:"misbehaving,omitempty"`
+
+	// Markers are what the simulated proxies saw, by their clock: those of a
+	// change in the order of its event. Envoys are when real ones were seen to
+	// have markers in force, by this machine's clock; nil without any.
+	Markers []xds.MarkerSightings `json:"markers,omitempty"`
+	Envoys  []xds.MarkerSightings `json:"envoys"`
+	// EnvoysEvery is the longest time between two looks at an Envoy.
+	EnvoysEvery time.Duration `json:"envoys_every_ns,omitempty"`
+	// Clock is how far the simulated proxies' clock is ahead of this machine's,
+	// compared before the window, and ClockAfter after it; nil if that failed.
+	Clock      Clock  `json:"clock"`
+	ClockAfter *Clock `json:"clock_after,omitempty"`
+	// EndNS is when the trial stopped looking, nanoseconds since 1970: what
+	// came later does not count.
+	EndNS int64 `json:"end_unix_ns"`
+
+	// Before and After are istiod's replicas at the window's edges.
+	Before []Replica `json:"istiod_before"`
+	After  []Replica `json:"istiod_after"`
+	// AccountBefore and AccountAfter are those of the simulated proxies, and
+	// StreamError what went wrong last with a stream of theirs.
+	AccountBefore xds.Account `json:"account_before"`
+	AccountAfter  xds.Account `json:"account_after"`
+	StreamError   string      `json:"stream_error,omitempty"`
+	// Logs is what istiod's replicas wrote of their pushes.
+	Logs []observe.IstiodLines `json:"logs,omitempty"`
+	// Levers is what istiod said when it was asked whether its levers are in
+	// force.
+	Levers []record.Check `json:"levers,omitempty"`
+	// TrafficWaitUS is how long the slowest hundredth of the requests that were
+	// due waited at least for a free connection.
+	TrafficWaitUS float64 `json:"traffic_wait_p99_us,omitempty"`
+
+	// Unread are counters that could not be read, or that began anew.
+	Unread []record.Check `json:"unread,omitempty"`
+	// Problems say in words what could not be seen, and what was odd.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// Asked is what the cell and the study ask for, as far as rules depend on it.
+type Asked struct {
+	Clients       string        `json:"clients"` // as the factor has it
+	DebounceAfter time.Duration `json:"debounce_after_ns"`
+	EDSDebounce   bool          `json:"eds_debounce"`
+	// Settle is how long the trial waits for sightings after the last change.
+	Settle time.Duration `json:"settle_ns"`
+	// ScopeNamespace is the one that a Sidecar of scope namespace is for.
+	ScopeNamespace string `json:"scope_namespace"`
+}
+
+// good tells whether no proxy misbehaves on purpose.
+func (a Asked) good() bool { return a.Clients == study.ClientsGood || a.Clients == study.NotApplicable }
+
+// Clock is how far a clock is ahead of another, and the bound of the error in
+// that.
+type Clock struct {
+	Ahead time.Duration `json:"ahead_ns"`
+	Bound time.Duration `json:"bound_ns"`
+}
+
+// Known is how far the clock is ahead as far as can be told: within the bound
+// it is the same clock.
+func (c Clock) Known() time.Duration {
+	if c.Ahead.Abs() <= c.Bound {
+		return 0
+	}
+	return c.Ahead
+}
+
+// Audience is who may need changes.
+type Audience struct {
+	// Proxies are the simulated ones first, then the real ones; sightings
+	// count them from 0.
+	Proxies   []Proxy `json:"proxies"`
+	Simulated int     `json:"simulated"`
+	// Scopes are those of the changes.
+	Scopes []churn.Scope `json:"scopes"`
+	// What the levers let proxies see: the mesh's default for exports, and the
+	// Sidecar resource with its egress hosts, which applies to all sidecars, to
+	// those of some namespaces, or to those of one workload there.
+	ExportTo     string   `json:"export_to,omitempty"`
+	SidecarScope string   `json:"sidecar_scope,omitempty"`
+	EgressHosts  []string `json:"egress_hosts"`
+	Namespaces   []string `json:"namespaces"`
+	Workload     string   `json:"workload,omitempty"`
+}
+
+// Proxy is one that may need a change.
+type Proxy struct {
+	Type      string `json:"type"` // as population names it
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Workload  string `json:"workload,omitempty"`
+}
+
+// Real is how many of the proxies are real.
+func (a Audience) Real() int { return len(a.Proxies) - a.Simulated }
+
+// Needs tells whether a proxy's configuration must show a change.
+func (a Audience) Needs(change int, proxy int32) bool {
+	p := a.Proxies[proxy]
+	return churn.Change{Scope: a.Scopes[change]}.Needs(population.Identity{Type: p.Type, Name: p.Name, Namespace: p.Namespace, Workload: p.Workload}, a.visibility())
+}
+
+func (a Audience) visibility() churn.Visibility {
+	v := churn.Visibility{ExportTo: a.ExportTo}
+	switch a.SidecarScope {
+	case study.SidecarScopeMesh:
+		v.EgressHosts = func(population.Identity) []string { return a.EgressHosts }
+	case study.SidecarScopeNamespace, study.SidecarScopeWorkload:
+		v.EgressHosts = func(p population.Identity) []string {
+			if slices.Contains(a.Namespaces, p.Namespace) && (a.SidecarScope == study.SidecarScopeNamespace || p.Workload == a.Workload) {
+				return a.EgressHosts
+			}
+			return nil
+		}
+	}
+	return v
+}
+
+// Replica is a container of istiod's; one that was restarted is another.
+type Replica struct {
+	Pod      string `json:"pod"`
+	Restarts int32  `json:"restarts"`
+}
+
+func (r Replica) String() string { return fmt.Sprintf("%s (restart %d)", r.Pod, r.Restarts) }
+
+// Lived tells whether all replicas of istiod lived on from before to after.
+func Lived(before, after []Replica) bool { return cameAndWent(before, after) == "" }
+
+// cameAndWent says which of istiod's containers ended or came between two
+// moments; "" if none did.
+func cameAndWent(before, after []Replica) string {
+	var parts []string
+	for _, r := range before {
+		if !slices.Contains(after, r) {
+			parts = append(parts, r.String()+" ended")
+		}
+	}
+	for _, r := range after {
+		if !slices.Contains(before, r) {
+			parts = append(parts, r.String()+" came")
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,244 @@
+package verdict
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
+)
+
+// Judge implements [verdict.Judge].
+func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
+	var e Evidence
+	err := json.Unmarshal(c.Evidence, &e)
+	if err == nil {
+		err = e.check(c.Trial)
+	}
+	if err != nil {
+		return c.Trial, nil, fmt.Errorf("evidence of trial %s: %w", c.Trial.ID, err)
+	}
+	trial, events := Of(c.Trial, e, c.Limits)
+	for i := range events {
+		events[i].Trial = trial.ID
+	}
+	return trial, events, nil
+}
+
+// check finds what rules could not work with.
+func (e Evidence) check(t record.Trial) error {
+	if t.Control == nil {
+		return fmt.Errorf("the trial is not one of the control plane")
+	}
+	a := e.Audience
+	if a.Simulated < 0 || a.Simulated > len(a.Proxies) {
+		return fmt.Errorf("%d of %d proxies are simulated", a.Simulated, len(a.Proxies))
+	}
+	for _, c := range e.Changes {
+		if c.Change < 0 || c.Change >= len(a.Scopes) {
+			return fmt.Errorf("nothing says who needs change %d", c.Change)
+		}
+	}
+	for _, m := range slices.Concat(e.Markers, e.Envoys) {
+		n := len(m.Proxy)
+		if len(m.ReceivedNS) != n || len(m.AckedNS) != n || m.Stays != nil && (len(m.Stays.ReceivedNS) != len(m.Stays.Proxy) || len(m.Stays.AckedNS) != len(m.Stays.Proxy)) {
+			return fmt.Errorf("the sightings of change %d have columns of different lengths", m.Change)
+		}
+	}
+	return nil
+}
+
+// Of makes a trial's record whole: what became of its changes, by which way,
+// and whether it may be believed. The events are the changes with who had them
+// when. What the record has of this already is made anew.
+func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Event) {
+	r := newRuling(t, e, l)
+	r.count()
+	waterfall := r.stages()
+	for _, text := range e.Problems {
+		r.Warn("%s", text)
+	}
+	r.drift()
+	r.traffic()
+	r.Add(e.Unread...)
+	r.odd(waterfall)
+	r.changes()
+	if e.Audience.Simulated > 0 {
+		r.fleet()
+	}
+	r.schedule()
+	r.answers()
+	r.commits()
+	r.missing()
+	r.Add(e.Levers...)
+	r.WarnSteal(t.Pressure, l)
+	if e.EnvoysEvery > 0 {
+		r.Warn("when real Envoys had a change in force is known to within %v", e.EnvoysEvery.Round(time.Millisecond))
+	}
+	r.pushes()
+	if e.Audience.Simulated > 0 {
+		r.lag()
+	}
+	r.costs()
+	r.trial.Validity = r.Validity()
+	return r.trial, r.events
+}
+
+// Salvage says of a trial that could not be carried through after its changes
+// were made what became of them, as far as it is known.
+func Salvage(t record.Trial, e Evidence) (record.Trial, []record.Event) {
+	r := newRuling(t, e, nil)
+	for _, text := range e.Problems {
+		r.Warn("%s", text)
+	}
+	r.trial.Control.Changes, r.trial.Control.Committed = r.sum.planned, r.sum.committed
+	r.Check("account", r.sum.balanced(), "%v", r.sum)
+	r.trial.Validity = r.Validity()
+	return r.trial, r.events
+}
+
+// ruling is a trial that is being judged.
+type ruling struct {
+	verdict.Sheet
+	trial  record.Trial
+	seen   Evidence
+	limits verdict.Limits
+	events []record.Event
+	sum    changeAccount
+}
+
+func newRuling(t record.Trial, e Evidence, l verdict.Limits) *ruling {
+	control := *t.Control
+	t.Control = &control // the caller's stays as it is
+	r := &ruling{trial: t, seen: e, limits: l}
+	r.events, r.sum = account(e.Changes, e.observations())
+	return r
+}
+
+// count fills in what the accounts of changes and of the simulated proxies
+// say.
+func (r *ruling) count() {
+	c, before, after := r.trial.Control, r.seen.AccountBefore, r.seen.AccountAfter
+	c.Changes, c.Committed = r.sum.planned, r.sum.committed
+	c.StaleProxySeconds = r.sum.stale
+	c.Wire = map[string]record.Wire{}
+	if r.seen.Audience.Simulated == 0 {
+		return
+	}
+	c.Wire = after.WireSince(before)
+	c.Config = after.Config
+	c.ScopeConfig = after.NamespaceConfig[r.seen.Asked.ScopeNamespace]
+	c.Simulator = record.CPU{UserS: after.CPU.UserS - before.CPU.UserS, SystemS: after.CPU.SystemS - before.CPU.SystemS,
+		ThrottledS: after.CPU.ThrottledS - before.CPU.ThrottledS}
+	c.SimulatorLag = after.Lag
+	c.Reconnects = map[string]int64{}
+	for why, n := range after.Reconnects {
+		if rise := n - before.Reconnects[why]; rise > 0 {
+			c.Reconnects[why] = rise
+		}
+	}
+}
+
+// drift compares where the simulated sidecars' clock was at the end with where
+// it was at the beginning.
+func (r *ruling) drift() {
+	before, after := r.seen.Clock, r.seen.ClockAfter
+	if after == nil {
+		return
+	}
+	if moved := after.Ahead - before.Ahead; moved.Abs() > max(before.Bound+after.Bound, r.lasting(clockDrift)) {
+		r.Warn("the simulated sidecars' clock moved by %v (known to within %v) against this machine's in the window: times of the last changes are off by that", moved.Round(time.Microsecond), before.Bound+after.Bound)
+	}
+}
+
+// changes checks whether all were made, while istiod lived.
+func (r *ruling) changes() {
+	r.Check("account", r.sum.balanced(), "%v", r.sum)
+	r.Check("committed", r.sum.failed == 0, "%d of %d changes were not taken by the API server%s", r.sum.failed, r.sum.planned, firstError(r.events, r.seen.DriveError))
+	changed := cameAndWent(r.seen.Before, r.seen.After)
+	r.Check("istiod-lived", changed == "", "istiod's replicas from before the first change to the end: %s", orNone(changed, "the same"))
+}
+
+// missing says which sightings are not there, and which may only seem so.
+func (r *ruling) missing() {
+	sum := r.sum
+	if sum.missed > 0 {
+		r.Warn("%d of %d sightings never came within %v of the last change: proxies that needed a change do not have it", sum.missed, sum.expected, r.seen.Asked.Settle)
+	}
+	if sum.unneeded > 0 {
+		r.Warn("%d times a proxy was sent a change that its scope keeps from it", sum.unneeded)
+	}
+	if bound := r.seen.Clock.Bound; bound > r.lasting(clockBound) {
+		r.Warn("the simulated sidecars' clock is known to within %v", bound.Round(time.Microsecond))
+	}
+	r.Check("searched", sum.unsearched == 0, "%d contents could not be searched for markers any more", sum.unsearched)
+	r.Check("announced", sum.unlooked == 0, "%d changes that proxies lack may have come to them before they looked for these", sum.unlooked)
+}
+
+// fleet checks the simulated sidecars: whether all stayed connected, and
+// whether they understood everything.
+func (r *ruling) fleet() {
+	a, simulated := r.seen.AccountAfter, r.seen.Audience.Simulated
+	lost := int64(0)
+	var why []string
+	for _, reason := range slices.Sorted(maps.Keys(r.trial.Control.Reconnects)) {
+		n := r.trial.Control.Reconnects[reason]
+		lost += n
+		why = append(why, fmt.Sprintf("%s %d", reason, n))
+	}
+	if r.seen.Asked.good() {
+		r.Check("connected", lost == 0 && a.Connected == simulated, "%d of %d proxies are connected at the end, %d streams were lost in the window%s%s",
+			a.Connected, simulated, lost, strings.Join(prefixed(": ", why), ", "), strings.Join(prefixed("; the last: ", r.lastError(lost)), ""))
+	} else {
+		bad := len(r.seen.Misbehaving)
+		r.Check("connected", a.Connected >= simulated-bad, "%d of %d proxies are connected at the end, %d of them misbehave on purpose",
+			a.Connected, simulated, bad)
+	}
+	r.Check("understood", a.Errors == r.seen.AccountBefore.Errors, "%d messages could not be understood in the window", a.Errors-r.seen.AccountBefore.Errors)
+	nacks := int64(0)
+	for _, w := range r.trial.Control.Wire {
+		nacks += w.Nacks
+	}
+	r.Check("accepted", nacks == 0 || r.seen.Asked.Clients == study.ClientsRejects, "%d responses were rejected", nacks)
+}
+
+// lastError is what went wrong last with a stream, if one was lost.
+func (r *ruling) lastError(lost int64) []string {
+	if lost == 0 || r.seen.StreamError == "" {
+		return nil
+	}
+	return []string{r.seen.StreamError}
+}
+
+// firstError says why changes failed, with the first reason.
+func firstError(changes []record.Event, driveError string) string {
+	for _, e := range changes {
+		if e.Error != "" {
+			return fmt.Sprintf("; change %d (%s %s): %s", e.Change, e.Op, e.Object, e.Error)
+		}
+	}
+	if driveError != "" {
+		return "; " + driveError
+	}
+	return ""
+}
+
+func orNone(text, none string) string {
+	if text == "" {
+		return none
+	}
+	return text
+}
+
+// prefixed puts a prefix before the first of several texts.
+func prefixed(prefix string, texts []string) []string {
+	if len(texts) == 0 {
+		return nil
+	}
+	return append([]string{prefix + texts[0]}, texts[1:]...)
+}

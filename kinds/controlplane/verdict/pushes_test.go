@@ -1,0 +1,66 @@
+package verdict
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+func TestPushesFit(t *testing.T) {
+	for _, tt := range []struct {
+		pushed          float64
+		received        int64
+		simulated, real int
+		fits            bool
+	}{
+		{0, 0, 10, 0, true},
+		{100, 100, 10, 0, true},
+		{102, 100, 10, 0, true}, // at the window's edge
+		{120, 100, 10, 0, false},
+		{100, 120, 10, 0, false}, // more came than was pushed
+		{1010, 1000, 10, 0, true},
+		{130, 120, 12, 1, true},  // ten each
+		{160, 120, 12, 1, false}, // forty for one real sidecar
+		{100, 120, 12, 1, false},
+		{7, 0, 12, 1, true},
+		{7, 0, 12, 0, false},
+	} {
+		if got := new(ruling).pushesFit(tt.pushed, tt.received, tt.simulated, tt.real); got != tt.fits {
+			t.Errorf("%+v: %v", tt, got)
+		}
+	}
+}
+
+func TestJudgePushes(t *testing.T) {
+	judge := func(change func(*ruling)) (record.Check, bool) {
+		r := rulingOn(10)
+		r.trial.Control = &record.Control{Istiod: map[string]float64{`pilot_xds_pushes{type="cds"}`: 10, `pilot_xds_pushes{type="eds"}`: 50, "pilot_services": 7},
+			Wire: map[string]record.Wire{"cds": {Responses: 10}, "eds": {Responses: 20}}}
+		if change != nil {
+			change(r)
+		}
+		r.pushes()
+		c, judged := checks(r)["pushes"]
+		return c, judged
+	}
+	if c, judged := judge(nil); !judged || c.OK || !strings.Contains(c.Detail, "cds 10 pushed, 10 received, eds 50 pushed, 20 received (!)") {
+		t.Errorf("%+v", c)
+	}
+	if c, judged := judge(func(r *ruling) { r.trial.Control.Wire["eds"] = record.Wire{Responses: 50} }); !judged || !c.OK {
+		t.Errorf("%+v", c)
+	}
+	for name, change := range map[string]func(*ruling){
+		"changes never came":   func(r *ruling) { r.sum.missed = 1 },
+		"streams broke":        func(r *ruling) { r.trial.Control.Reconnects = map[string]int64{"connection": 1} },
+		"nothing was counted":  func(r *ruling) { r.trial.Control.Istiod = nil },
+		"no simulated sidecar": func(r *ruling) { r.seen.Audience.Simulated = 0 },
+		"istiod began anew":    func(r *ruling) { r.seen.After = []Replica{{Pod: "new"}} },
+		"slow readers":         misbehaving(study.ClientsSlowReader),
+	} {
+		if _, judged := judge(change); judged {
+			t.Errorf("%s, and yet it is judged", name)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package verdict
+
+import "github.com/meshtrial/meshtrial/kinds/controlplane/stages"
+
+// stages fills in the stages of the changes' way, from istiod's log, its
+// metrics and the proxies' times.
+func (r *ruling) stages() stages.Waterfall {
+	var names []string
+	for _, p := range r.seen.Audience.Proxies {
+		names = append(names, p.Name+"."+p.Namespace)
+	}
+	c := r.trial.Control
+	w := stages.Make(stages.Input{Events: r.events, Proxies: names, Rises: c.Istiod, Logs: r.seen.Logs})
+	c.Stages, c.MissingStages, c.Unexplained = w.Stages, w.Missing, w.Unexplained
+	return w
+}
+
+// odd says what is odd about a waterfall.
+func (r *ruling) odd(w stages.Waterfall) {
+	if lost, of := stages.LostLines(r.seen.Logs, r.trial.Control.Istiod); lost > 0 {
+		r.Warn("%d of the %d lines that tell of istiod's pushes are not in its log any more, or never were: their stages come from its metrics", lost, of)
+	}
+	if w.Pairs == 0 {
+		return
+	}
+	if !w.Within() {
+		r.Warn("%.1f ms of a mean way of %.1f ms are in no stage (%d of %d sightings are in istiod's log from end to end)",
+			w.ResidualUS/1000, w.MeanUS/1000, w.Logged, w.Pairs)
+	}
+	for _, s := range w.Apart() {
+		r.Warn("stage %s is %.1f ms by %s, but %.1f ms by %s", s.Name, s.MeanUS/1000, s.Source, *s.CheckUS/1000, s.CheckSource)
+	}
+	for _, s := range w.Stages {
+		if s.MeanUS < -r.limits.Of(stageEarly) {
+			r.Warn("stage %s is %.1f ms: its end was noted before its beginning", s.Name, s.MeanUS/1000)
+		}
+	}
+}
