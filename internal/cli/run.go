@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 	"time"
 
@@ -19,10 +18,6 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
 	"github.com/meshtrial/meshtrial/lab/local"
-	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/mesh/istio"
-	"github.com/meshtrial/meshtrial/mesh/linkerd"
-	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/runner"
@@ -295,51 +290,6 @@ func closeLab(l lab.Lab, p *progress) error {
 	return l.Close()
 }
 
-// envoyVersions are the versions of Envoy that the plan names.
-func envoyVersions(plan *study.Plan) []string {
-	seen := map[string]bool{}
-	for _, cell := range plan.Cells {
-		if v := cell[study.FactorEnvoy]; v != "" && v != study.EnvoyDefault && v != study.NotApplicable {
-			seen[v] = true
-		}
-	}
-	if plan.Study.Kind == study.Resilience {
-		for _, step := range plan.Study.Scenario.Timeline.Steps {
-			if r := step.Action.Restart; r != nil && r.Proxy != "" {
-				seen[r.Proxy] = true
-			}
-		}
-	}
-	versions := make([]string, 0, len(seen))
-	for v := range seen {
-		versions = append(versions, v)
-	}
-	sort.Strings(versions)
-	return versions
-}
-
-// newMesh makes the adapter that a study names.
-func newMesh(name string, images lab.Images) mesh.Mesh {
-	switch name {
-	case study.MeshNone:
-		return none.Mesh{}
-	case study.MeshLinkerd:
-		return &linkerd.Mesh{}
-	}
-	return &istio.Mesh{ProxyImage: images.ProxyFor}
-}
-
-// meshesOf makes the adapters of the meshes that a plan's cells name.
-func meshesOf(plan *study.Plan, images lab.Images) map[string]mesh.Mesh {
-	out := map[string]mesh.Mesh{}
-	for _, cell := range plan.Cells {
-		if name := cell[study.FactorMesh]; name != "" && out[name] == nil {
-			out[name] = newMesh(name, images)
-		}
-	}
-	return out
-}
-
 // condition compiles a condition of a step.
 func condition(expr string) (func(record.Moment) (bool, error), error) {
 	c, err := analysis.CompileCondition(expr)
@@ -347,11 +297,6 @@ func condition(expr string) (func(record.Moment) (bool, error), error) {
 		return nil, err
 	}
 	return c.Holds, nil
-}
-
-// openControl finds the control plane under test.
-func openControl(ctx context.Context, where lab.Lab) (*istio.ControlPlane, error) {
-	return istio.NewControlPlane(ctx, where.RESTConfig(), "")
 }
 
 // showEvent tells a person what the runner does.

@@ -21,12 +21,20 @@ import (
 // off is the value of an address flag that turns its listener off.
 const off = "off"
 
+// workerFlags are the flags of `meshtrial worker`.
+type workerFlags struct {
+	options    worker.Options
+	listen     map[string]*string // by listener
+	service    string
+	seed       uint64
+	configFile string
+	tokenFile  string
+
+	logRequests, json, verbose bool
+}
+
 func newWorkerCommand(env *Env) *cobra.Command {
-	options := worker.Options{}
-	listen := map[string]*string{} // by listener
-	var service, configFile, tokenFile string
-	var seed uint64
-	var asJSON, verbose, logRequests bool
+	f := workerFlags{listen: map[string]*string{}}
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Serve the workload under test: any node of a service graph",
@@ -39,99 +47,119 @@ func newWorkerCommand(env *Env) *cobra.Command {
 			"no access control and stays on a loopback address, unless a token is given.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			options.Listen = map[string]string{}
-			for listener, address := range listen {
-				if *address != off {
-					options.Listen[listener] = *address
-				}
-			}
-			for _, address := range []*string{&options.Control, &options.Health} {
-				if *address == off {
-					*address = ""
-				}
-			}
-			serviceTime, err := parseService(cmd.Context(), service)
+			options, err := f.read(cmd, env)
 			if err != nil {
 				return err
 			}
-			serviceTime.Seed = seed
-			options.Config.ServiceTime = serviceTime
-			if configFile != "" {
-				for _, name := range []string{"service-time", "response-bytes", "tcp-message-bytes", "seed"} {
-					if cmd.Flags().Changed(name) {
-						return errs.Usage("--%s stands beside --config, which says everything", name)
-					}
-				}
-				if options.Config, err = readWorkerConfig(cmd.Context(), configFile); err != nil {
-					return err
-				}
-			}
-			if options.Token, err = readToken(cmd.Context(), tokenFile); err != nil {
-				return err
-			}
-			options.Crash = func() { os.Exit(crashCode) }
-			if logRequests {
-				if asJSON {
-					return errs.Usage("--log-requests and --json both write to standard output: give one of them")
-				}
-				options.RequestLog = env.Stdout
-			}
-			if verbose {
-				options.Log = slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
-			}
-			w, err := worker.New(options)
-			if err != nil {
-				return err
-			}
-			addresses := w.Addresses()
-			out := json.NewEncoder(env.Stdout)
-			if asJSON {
-				if err := out.Encode(map[string]any{"schema": control.Schema, "addresses": addresses}); err != nil {
-					w.Close()
-					return err
-				}
-			} else {
-				for _, name := range slices.Sorted(maps.Keys(addresses)) {
-					fmt.Fprintf(env.Stderr, "%-8s %s\n", name, addresses[name])
-				}
-			}
-			err = w.Serve(cmd.Context())
-			if asJSON {
-				if encodeErr := out.Encode(w.Counters()); err == nil {
-					err = encodeErr
-				}
-			} else {
-				printServed(env, w.Counters())
-			}
-			return err
+			return runWorker(cmd.Context(), env, options, f.json)
 		},
 	}
+	f.add(cmd)
+	return cmd
+}
+
+// add declares the flags.
+func (f *workerFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	address := func(value *string, name string, preset string, usage string) {
 		flags.StringVar(value, name, preset, usage+`, or "off"`)
 	}
-	address(&options.Control, "control", fmt.Sprintf("127.0.0.1:%d", control.ControlPort), "loopback `address` of the control server")
-	address(&options.Health, "health", fmt.Sprintf(":%d", control.HealthPort), "`address` for health probes, which are not counted")
+	address(&f.options.Control, "control", fmt.Sprintf("127.0.0.1:%d", control.ControlPort), "loopback `address` of the control server")
+	address(&f.options.Health, "health", fmt.Sprintf(":%d", control.HealthPort), "`address` for health probes, which are not counted")
 	for _, e := range protocol.Endpoints() {
-		listen[e.Listener] = new(string)
+		f.listen[e.Listener] = new(string)
 		preset, usage := fmt.Sprintf(":%d", e.Port), "`address` for "+e.Doc
 		if e.TLS {
 			preset, usage = off, fmt.Sprintf("%s, such as :%d", usage, e.Port)
 		}
-		address(listen[e.Listener], e.Flag, preset, usage)
+		address(f.listen[e.Listener], e.Flag, preset, usage)
 	}
-	flags.Int64Var(&options.Config.ResponseBytes, "response-bytes", control.EchoBody, "`size` of each answer's body in bytes; -1 echoes the request's")
-	flags.Int64Var(&options.Config.TCPMessageBytes, "tcp-message-bytes", 0, "how many `bytes` make a TCP request; 0: whatever arrives at once")
-	flags.StringVar(&service, "service-time", control.None, "none, fixed:1ms, exponential:1ms, lognormal:1ms,0.5 (mean, sigma) or recorded:FILE (microseconds a line)")
-	flags.Uint64Var(&seed, "seed", 1, "`seed` of the service times")
-	flags.StringVar(&configFile, "config", "", "`file` with the whole behaviour, a document as GET /v1/config answers it; or the document itself, which begins with {")
-	flags.StringVar(&tokenFile, "control-token-file", "", "`file` with a token that callers of the control server must send; it may then listen for others")
-	flags.IntVar(&options.MaxConnections, "max-connections", 10_000, "close further connections")
-	flags.DurationVar(&options.DrainTimeout, "drain-timeout", 10*time.Second, "how long requests under way may take after an interrupt")
-	flags.BoolVar(&logRequests, "log-requests", false, "print a JSON line for every request that has an x-request-id")
-	flags.BoolVar(&asJSON, "json", false, "print the addresses when ready and the counters at the end as JSON lines")
-	flags.BoolVar(&verbose, "verbose", false, "log what happens to standard error")
-	return cmd
+	flags.Int64Var(&f.options.Config.ResponseBytes, "response-bytes", control.EchoBody, "`size` of each answer's body in bytes; -1 echoes the request's")
+	flags.Int64Var(&f.options.Config.TCPMessageBytes, "tcp-message-bytes", 0, "how many `bytes` make a TCP request; 0: whatever arrives at once")
+	flags.StringVar(&f.service, "service-time", control.None, "none, fixed:1ms, exponential:1ms, lognormal:1ms,0.5 (mean, sigma) or recorded:FILE (microseconds a line)")
+	flags.Uint64Var(&f.seed, "seed", 1, "`seed` of the service times")
+	flags.StringVar(&f.configFile, "config", "", "`file` with the whole behaviour, a document as GET /v1/config answers it; or the document itself, which begins with {")
+	flags.StringVar(&f.tokenFile, "control-token-file", "", "`file` with a token that callers of the control server must send; it may then listen for others")
+	flags.IntVar(&f.options.MaxConnections, "max-connections", 10_000, "close further connections")
+	flags.DurationVar(&f.options.DrainTimeout, "drain-timeout", 10*time.Second, "how long requests under way may take after an interrupt")
+	flags.BoolVar(&f.logRequests, "log-requests", false, "print a JSON line for every request that has an x-request-id")
+	flags.BoolVar(&f.json, "json", false, "print the addresses when ready and the counters at the end as JSON lines")
+	flags.BoolVar(&f.verbose, "verbose", false, "log what happens to standard error")
+}
+
+// read makes a worker's options of the flags as they were given.
+func (f *workerFlags) read(cmd *cobra.Command, env *Env) (worker.Options, error) {
+	ctx, o := cmd.Context(), f.options
+	o.Listen = map[string]string{}
+	for listener, address := range f.listen {
+		if *address != off {
+			o.Listen[listener] = *address
+		}
+	}
+	for _, address := range []*string{&o.Control, &o.Health} {
+		if *address == off {
+			*address = ""
+		}
+	}
+	var err error
+	if o.Config.ServiceTime, err = parseService(ctx, f.service); err != nil {
+		return o, err
+	}
+	o.Config.ServiceTime.Seed = f.seed
+	if f.configFile != "" {
+		for _, name := range []string{"service-time", "response-bytes", "tcp-message-bytes", "seed"} {
+			if cmd.Flags().Changed(name) {
+				return o, errs.Usage("--%s stands beside --config, which says everything", name)
+			}
+		}
+		if o.Config, err = readWorkerConfig(ctx, f.configFile); err != nil {
+			return o, err
+		}
+	}
+	if o.Token, err = readToken(ctx, f.tokenFile); err != nil {
+		return o, err
+	}
+	o.Crash = func() { os.Exit(crashCode) }
+	if f.logRequests {
+		if f.json {
+			return o, errs.Usage("--log-requests and --json both write to standard output: give one of them")
+		}
+		o.RequestLog = env.Stdout
+	}
+	if f.verbose {
+		o.Log = slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return o, nil
+}
+
+// runWorker serves until it is interrupted, and says where it listens and what
+// it served.
+func runWorker(ctx context.Context, env *Env, options worker.Options, asJSON bool) error {
+	w, err := worker.New(options)
+	if err != nil {
+		return err
+	}
+	addresses := w.Addresses()
+	out := json.NewEncoder(env.Stdout)
+	if asJSON {
+		if err := out.Encode(map[string]any{"schema": control.Schema, "addresses": addresses}); err != nil {
+			w.Close()
+			return err
+		}
+	} else {
+		for _, name := range slices.Sorted(maps.Keys(addresses)) {
+			fmt.Fprintf(env.Stderr, "%-8s %s\n", name, addresses[name])
+		}
+	}
+	err = w.Serve(ctx)
+	if asJSON {
+		if encodeErr := out.Encode(w.Counters()); err == nil {
+			err = encodeErr
+		}
+	} else {
+		printServed(env, w.Counters())
+	}
+	return err
 }
 
 // Bounds of files, bytes.

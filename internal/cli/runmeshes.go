@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"context"
+	"sort"
+
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/mesh/linkerd"
+	"github.com/meshtrial/meshtrial/mesh/none"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// envoyVersions are the versions of Envoy that the plan names.
+func envoyVersions(plan *study.Plan) []string {
+	seen := map[string]bool{}
+	for _, cell := range plan.Cells {
+		if v := cell[study.FactorEnvoy]; v != "" && v != study.EnvoyDefault && v != study.NotApplicable {
+			seen[v] = true
+		}
+	}
+	if plan.Study.Kind == study.Resilience {
+		for _, step := range plan.Study.Scenario.Timeline.Steps {
+			if r := step.Action.Restart; r != nil && r.Proxy != "" {
+				seen[r.Proxy] = true
+			}
+		}
+	}
+	versions := make([]string, 0, len(seen))
+	for v := range seen {
+		versions = append(versions, v)
+	}
+	sort.Strings(versions)
+	return versions
+}
+
+// newMesh makes the adapter that a study names.
+func newMesh(name string, images lab.Images) mesh.Mesh {
+	switch name {
+	case study.MeshNone:
+		return none.Mesh{}
+	case study.MeshLinkerd:
+		return &linkerd.Mesh{}
+	}
+	return &istio.Mesh{ProxyImage: images.ProxyFor}
+}
+
+// meshesOf makes the adapters of the meshes that a plan's cells name.
+func meshesOf(plan *study.Plan, images lab.Images) map[string]mesh.Mesh {
+	out := map[string]mesh.Mesh{}
+	for _, cell := range plan.Cells {
+		if name := cell[study.FactorMesh]; name != "" && out[name] == nil {
+			out[name] = newMesh(name, images)
+		}
+	}
+	return out
+}
+
+// openControl finds the control plane under test.
+func openControl(ctx context.Context, where lab.Lab) (*istio.ControlPlane, error) {
+	return istio.NewControlPlane(ctx, where.RESTConfig(), "")
+}
