@@ -200,79 +200,98 @@ func (p *parser) takes(line, id []byte, object, start, bad bool) bool {
 	return false
 }
 
+// envoyLine is a line of an access log as far as it has been read.
+type envoyLine struct {
+	*parser
+	entry                     ProxyEntry
+	id                        []byte
+	cluster, authority, local string
+	us, ms                    int64 // -1: not there
+	start, bad                bool  // it has a time; a field could not be read
+}
+
 func (p *parser) line(line []byte, each func(ProxyEntry)) {
 	if line[0] != '{' {
 		p.lines.Foreign++
 		return
 	}
-	var id []byte
-	var cluster, authority, local string
-	e := ProxyEntry{Service: p.source.Service, Pod: p.source.Pod, GRPC: -1, Attempts: -1}
-	var us, ms int64 = -1, -1
-	start, bad := false, false
-	object := scanObject(line, func(key, value []byte) {
-		if len(value) == 0 || len(value) == 1 && value[0] == '-' {
-			return
-		}
-		name := string(key) // not copied to the heap by the switch
-		if full, ok := aliases[name]; ok {
-			name = full
-		}
-		whole := func(most int64) int64 {
-			n, err := strconv.ParseInt(string(value), 10, 64)
-			if err != nil || n < 0 || n > most {
-				bad = true
-			}
-			return n
-		}
-		switch name {
-		case "kind":
-			e.One = string(value) == attemptKind
-		case "id":
-			id = append(id[:0], value...)
-		case "start":
-			e.StartNS, start = parseTime(string(value))
-			bad = bad || !start
-		case "us":
-			us = whole(math.MaxInt64 / 1000)
-		case "ms":
-			ms = whole(math.MaxInt64 / 1_000_000)
-		case "status":
-			e.Status = int(whole(999))
-		case "grpc":
-			e.GRPC = int(whole(math.MaxInt32))
-		case "attempts":
-			e.Attempts = int(whole(math.MaxUint16))
-		case "attempt":
-			e.Attempt = int(whole(math.MaxUint16))
-		case "flags":
-			e.Flags = p.share(value)
-		case "details":
-			e.Details = p.share(value)
-		case "closed":
-			e.Closed = p.share(value)
-		case "transport":
-			e.Transport = p.share(value)
-		case "host":
-			e.Host = p.share(value)
-		case "cluster":
-			cluster = p.share(value)
-		case "authority":
-			authority = p.share(value)
-		case "local":
-			local = p.share(value)
-		}
-	})
-	if !p.takes(line, id, object, start, bad) {
+	l := envoyLine{parser: p, entry: ProxyEntry{Service: p.source.Service, Pod: p.source.Pod, GRPC: -1, Attempts: -1}, us: -1, ms: -1}
+	object := scanObject(line, l.field)
+	if !p.takes(line, l.id, object, l.start, l.bad) {
 		return
 	}
-	e.ID = string(id)
-	e.StartNS -= p.source.ZeroNS
+	p.lines.Entries++
+	each(l.whole())
+}
+
+// field takes a field of the line.
+func (l *envoyLine) field(key, value []byte) {
+	if len(value) == 0 || len(value) == 1 && value[0] == '-' {
+		return
+	}
+	name := string(key) // not copied to the heap by the switch
+	if full, ok := aliases[name]; ok {
+		name = full
+	}
+	e := &l.entry
+	switch name {
+	case "kind":
+		e.One = string(value) == attemptKind
+	case "id":
+		l.id = append(l.id[:0], value...)
+	case "start":
+		e.StartNS, l.start = parseTime(string(value))
+		l.bad = l.bad || !l.start
+	case "us":
+		l.us = l.number(value, math.MaxInt64/1000)
+	case "ms":
+		l.ms = l.number(value, math.MaxInt64/1_000_000)
+	case "status":
+		e.Status = int(l.number(value, 999))
+	case "grpc":
+		e.GRPC = int(l.number(value, math.MaxInt32))
+	case "attempts":
+		e.Attempts = int(l.number(value, math.MaxUint16))
+	case "attempt":
+		e.Attempt = int(l.number(value, math.MaxUint16))
+	case "flags":
+		e.Flags = l.share(value)
+	case "details":
+		e.Details = l.share(value)
+	case "closed":
+		e.Closed = l.share(value)
+	case "transport":
+		e.Transport = l.share(value)
+	case "host":
+		e.Host = l.share(value)
+	case "cluster":
+		l.cluster = l.share(value)
+	case "authority":
+		l.authority = l.share(value)
+	case "local":
+		l.local = l.share(value)
+	}
+}
+
+// number reads one of at most most, or says that the line is bad.
+func (l *envoyLine) number(value []byte, most int64) int64 {
+	n, err := strconv.ParseInt(string(value), 10, 64)
+	if err != nil || n < 0 || n > most {
+		l.bad = true
+	}
+	return n
+}
+
+// whole is the entry that all fields together make.
+func (l *envoyLine) whole() ProxyEntry {
+	e := l.entry
+	e.ID = string(l.id)
+	e.StartNS -= l.source.ZeroNS
 	switch {
-	case us >= 0:
-		e.DurationNS = us * 1000
-	case ms >= 0:
-		e.DurationNS = ms * 1e6
+	case l.us >= 0:
+		e.DurationNS = l.us * 1000
+	case l.ms >= 0:
+		e.DurationNS = l.ms * 1e6
 	}
 	if e.Attempts < 0 || e.One { // not in Istio's own format, and always 0 in a log of attempts
 		e.Attempts = 0
@@ -280,9 +299,8 @@ func (p *parser) line(line []byte, each func(ProxyEntry)) {
 			e.Attempts = 1
 		}
 	}
-	e.Side, e.To = p.direction(cluster, authority, local)
-	p.lines.Entries++
-	each(e)
+	e.Side, e.To = l.direction(l.cluster, l.authority, l.local)
+	return e
 }
 
 // direction tells inbound from outbound by the names that Istio gives to
