@@ -112,36 +112,10 @@ func (t *tcpEcho) serveConn(conn net.Conn) {
 			taken += extra
 			buffer = make([]byte, size)
 		}
-		if conn.SetReadDeadline(time.Now().Add(w.options.IdleTimeout)) != nil {
+		n, ended, ok := t.readMessage(conn, buffer, size)
+		if !ok {
 			return
 		}
-		if !t.mark(conn, false) {
-			return
-		}
-		limit := size
-		if limit == 0 {
-			limit = tcpReadBytes
-		}
-		n, err := conn.Read(buffer[:limit])
-		if n > 0 && n < size {
-			// The rest of a message that has begun must come within the
-			// read timeout.
-			if conn.SetReadDeadline(time.Now().Add(w.options.ReadTimeout)) != nil {
-				return
-			}
-			t.mark(conn, true)
-			var more int
-			more, err = io.ReadFull(conn, buffer[n:size])
-			n += more
-		}
-		if n < size || n == 0 {
-			if n > 0 {
-				t.counted.bytesIn.Add(int64(n))
-				t.counted.answered(http.StatusBadRequest)
-			}
-			return
-		}
-		t.mark(conn, true)
 		x := Exchange{Protocol: t.counted.name, counted: t.counted, echo: true, Header: noHeader, Body: buffer[:n], BodyBytes: int64(n), Start: time.Now()}
 		if err := current.serve(t.ctx, &x); err != nil || x.Status != http.StatusOK {
 			if errors.Is(err, errReset) {
@@ -149,26 +123,61 @@ func (t *tcpEcho) serveConn(conn net.Conn) {
 			}
 			return
 		}
-		if x.slow > 0 {
-			err := w.trickle(t.ctx, x.Reply, x.slow, func(data []byte) error {
-				if err := conn.SetWriteDeadline(time.Now().Add(w.options.ReadTimeout)); err != nil {
-					return err
-				}
-				_, err := conn.Write(data)
-				return err
-			})
-			if err != nil {
-				return
-			}
-			continue
-		}
-		if conn.SetWriteDeadline(time.Now().Add(w.options.ReadTimeout)) != nil {
-			return
-		}
-		if _, writeErr := conn.Write(x.Reply); writeErr != nil || err != nil {
+		if err := t.reply(conn, &x); err != nil || ended && x.slow == 0 {
 			return
 		}
 	}
+}
+
+// readMessage reads a message of size bytes, or what arrives at once if size is
+// 0, and says how long it is. ended says that nothing more will come; ok is
+// false if there is no whole message.
+func (t *tcpEcho) readMessage(conn net.Conn, buffer []byte, size int) (n int, ended, ok bool) {
+	w := t.w
+	if conn.SetReadDeadline(time.Now().Add(w.options.IdleTimeout)) != nil || !t.mark(conn, false) {
+		return 0, false, false
+	}
+	limit := size
+	if limit == 0 {
+		limit = tcpReadBytes
+	}
+	n, err := conn.Read(buffer[:limit])
+	if n > 0 && n < size {
+		// The rest of a message that has begun must come within the
+		// read timeout.
+		if conn.SetReadDeadline(time.Now().Add(w.options.ReadTimeout)) != nil {
+			return n, false, false
+		}
+		t.mark(conn, true)
+		var more int
+		more, err = io.ReadFull(conn, buffer[n:size])
+		n += more
+	}
+	if n < size || n == 0 {
+		if n > 0 {
+			t.counted.bytesIn.Add(int64(n))
+			t.counted.answered(http.StatusBadRequest)
+		}
+		return n, false, false
+	}
+	t.mark(conn, true)
+	return n, err != nil, true
+}
+
+// reply sends the answer, slowly if that is the worker's behaviour.
+func (t *tcpEcho) reply(conn net.Conn, x *Exchange) error {
+	if x.slow > 0 {
+		return t.w.trickle(t.ctx, x.Reply, x.slow, func(data []byte) error { return t.send(conn, data) })
+	}
+	return t.send(conn, x.Reply)
+}
+
+func (t *tcpEcho) send(conn net.Conn, data []byte) error {
+	if err := conn.SetWriteDeadline(time.Now().Add(t.w.options.ReadTimeout)); err != nil {
+		return err
+	}
+	_, err := conn.Write(data)
+	return err
 }
 
 // tcpStatus is what the counters of TCP call an HTTP status.
