@@ -9,6 +9,7 @@ import (
 	dataplane "github.com/meshtrial/meshtrial/kinds/dataplane/trial"
 	dataverdict "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	resilience "github.com/meshtrial/meshtrial/kinds/resilience/trial"
+	resverdict "github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/verdict"
@@ -27,7 +28,7 @@ type Kind struct {
 var table = []Kind{
 	{study.DataPlane, dataplane.Kind, dataverdict.Judge, dataverdict.Limits},
 	{study.ControlPlane, controlplane.Kind, controlverdict.Judge, controlverdict.Limits},
-	{study.Resilience, resilience.Kind, nil, nil},
+	{study.Resilience, resilience.Kind, resverdict.Judge, resverdict.Limits},
 }
 
 // Of is the kind of a study.

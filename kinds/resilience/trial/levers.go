@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/fault/drive"
+	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
@@ -61,12 +62,12 @@ const (
 )
 
 // proveLevers waits until every proxy has the cell's levers in force, and
-// notes the proof as checks.
+// notes what each of them has.
 func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, leverTime)
 	defer cancel()
 	if m, ok := t.scene.mesh.(mesh.Teller); ok && t.scene.meshed() {
-		return t.toldLevers(limited, m)
+		return t.provePolicies(limited, m)
 	}
 	m, ok := t.scene.mesh.(mesh.Resilience)
 	if !ok || !t.scene.meshed() || m.ConfigPath() == "" {
@@ -74,26 +75,13 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 	}
 	group, groupCtx := errgroup.WithContext(limited)
 	group.SetLimit(leverMany)
-	var mu sync.Mutex
-	sum := map[string]*record.Check{}
-	var order []string
+	var asked []*verdict.Proxy
 	prove := func(r *resident, by func(config []byte) []record.Check) {
-		group.Go(func() error {
-			checks, err := t.leversOf(groupCtx, m, r, by)
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, c := range checks {
-				if sum[c.Name] == nil {
-					sum[c.Name] = &c
-					order = append(order, c.Name)
-				} else if !c.OK && sum[c.Name].OK {
-					*sum[c.Name] = c
-				}
-			}
-			return nil
+		seen := &verdict.Proxy{Pod: r.Name}
+		asked = append(asked, seen)
+		group.Go(func() (err error) {
+			seen.Checks, err = t.leversOf(groupCtx, m, r, by)
+			return err
 		})
 	}
 	for _, r := range t.callers() {
@@ -118,15 +106,15 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("prove the levers: %w", err)
 	}
-	for _, name := range order {
-		t.out.Validity.Checks = append(t.out.Validity.Checks, *sum[name])
+	for _, seen := range asked {
+		t.evidence.Proxies = append(t.evidence.Proxies, *seen)
 	}
 	return nil
 }
 
-// toldLevers waits until the control plane tells proxies the cell's levers, and
-// notes the proof as checks.
-func (t *scenarioTrial) toldLevers(ctx context.Context, m mesh.Teller) error {
+// provePolicies waits until the control plane tells proxies the cell's levers,
+// and notes what it tells them.
+func (t *scenarioTrial) provePolicies(ctx context.Context, m mesh.Teller) error {
 	var routes []mesh.Route
 	for _, r := range t.callers() {
 		for _, route := range t.routesOf(r.Service) {
@@ -141,7 +129,7 @@ func (t *scenarioTrial) toldLevers(ctx context.Context, m mesh.Teller) error {
 		cancel()
 		late := wake.Pause(ctx, leverEvery) != nil
 		if err == nil && (late || !slices.ContainsFunc(checks, func(c record.Check) bool { return !c.OK })) {
-			t.out.Validity.Checks = append(t.out.Validity.Checks, checks...)
+			t.evidence.Policies = checks
 			return nil
 		}
 		if late {
@@ -160,10 +148,9 @@ func (t *scenarioTrial) leversOf(ctx context.Context, m mesh.Resilience, r *resi
 		if err == nil {
 			checks = by(config)
 			missing := ""
-			for i := range checks {
-				if !checks[i].OK {
-					checks[i].Detail = r.Name + ": " + checks[i].Detail
-					missing = checks[i].Detail
+			for _, c := range checks {
+				if !c.OK {
+					missing = c.Detail
 				}
 			}
 			if missing == "" {

@@ -5,13 +5,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/site"
 	"io"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -197,7 +195,7 @@ func (s *scribe) settle(ctx context.Context, options ledger.Options, clients []l
 			looked = now
 			b := s.book(options, clients)
 			if quiet || now.Sub(begin) > scribeLimit || b.Account().Reconciled {
-				return b, s.problem()
+				return b, nil
 			}
 		}
 		if err := wake.Pause(ctx, scribeLook/5); err != nil {
@@ -206,16 +204,10 @@ func (s *scribe) settle(ctx context.Context, options ledger.Options, clients []l
 	}
 }
 
-// problem is why the logs may lack something; nil if nothing is known.
-func (s *scribe) problem() error {
+// problems are the logs that could not be read to their ends, with why, and how
+// the lines of proxies were read.
+func (s *scribe) problems() (map[string]string, ledger.Lines) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []error
-	for _, who := range slices.Sorted(maps.Keys(s.failures)) {
-		all = append(all, fmt.Errorf("log of %s: %s", who, s.failures[who]))
-	}
-	if s.lines.Damaged > 0 {
-		all = append(all, fmt.Errorf("%d lines of proxies' logs are damaged", s.lines.Damaged))
-	}
-	return errors.Join(all...)
+	return maps.Clone(s.failures), s.lines
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
@@ -41,7 +42,7 @@ type looks struct {
 	last    map[string]usage
 	machine [2]map[string]observe.MachineSample // first and last, by node
 	memory  map[string]int64
-	missed  error // why a look failed last
+	missed  []verdict.Missed
 }
 
 // usage is what a container had used.
@@ -56,13 +57,17 @@ func (t *scenarioTrial) watch(ctx context.Context) *looks {
 		machine: [2]map[string]observe.MachineSample{{}, {}}}
 	ctx, l.cancel = context.WithCancel(ctx)
 	begin := t.zero.Add(-time.Until(t.zero) / 2)
-	l.done.Go(func() { l.every(ctx, begin, lookEvery, func(context.Context) error { l.sample(); return nil }) })
-	l.done.Go(func() { l.every(ctx, begin, costEvery, func(ctx context.Context) error { return l.cost(ctx, false) }) })
+	l.done.Go(func() {
+		l.every(ctx, "endpoints", begin, lookEvery, func(context.Context) error { l.sample(); return nil })
+	})
+	l.done.Go(func() {
+		l.every(ctx, ofCounters, begin, costEvery, func(ctx context.Context) error { return l.cost(ctx, false) })
+	})
 	// Where nothing happens, nobody is taken out, and asking costs the proxies CPU.
 	m, ok := t.scene.mesh.(mesh.Resilience)
 	if ok && t.scene.meshed() && m.EjectedFilter() != "" && len(t.timeline.Steps) > 0 {
 		l.done.Go(func() {
-			l.every(ctx, begin, ejectedEvery, func(ctx context.Context) error { return l.ejections(ctx, m) })
+			l.every(ctx, "ejections", begin, ejectedEvery, func(ctx context.Context) error { return l.ejections(ctx, m) })
 		})
 	}
 	return l
@@ -79,26 +84,28 @@ func (l *looks) stop() {
 	l.done.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), lastLookTime)
 	defer cancel()
-	l.note(errors.Join(l.cost(ctx, false), l.cost(ctx, true)))
+	since := time.Now()
+	if err := errors.Join(l.cost(ctx, false), l.cost(ctx, true)); err != nil {
+		l.miss(verdict.Missed{Of: ofCounters, Error: err.Error(), AtNS: time.Now().UnixNano(), SinceNS: since.UnixNano(), Every: costEvery, Last: true})
+	}
 }
 
 // lastLookTime bounds the last look: without it the trial is worth nothing, and
 // memory is added up page by page.
 const lastLookTime = 30 * time.Second
 
-// mostUnseen is how long nothing may be seen. A single look that fails, as on a
-// busy machine, takes nothing away: counters go on, and endpoints are looked at
-// again.
-const mostUnseen = 3 * time.Second
+// ofCounters names looks at CPU and memory.
+const ofCounters = "counters"
 
-func (l *looks) every(ctx context.Context, at time.Time, d time.Duration, look func(context.Context) error) {
+// every looks again and again, and notes when that fails.
+func (l *looks) every(ctx context.Context, of string, at time.Time, d time.Duration, look func(context.Context) error) {
 	seen := time.Now()
 	for ; wake.Pause(ctx, time.Until(at)) == nil; at = at.Add(d) {
 		switch err := look(ctx); {
 		case err == nil:
 			seen = time.Now()
-		case ctx.Err() == nil && time.Since(seen) > mostUnseen+d:
-			l.note(err)
+		case ctx.Err() == nil:
+			l.miss(verdict.Missed{Of: of, Error: err.Error(), AtNS: seen.Add(time.Since(seen)).UnixNano(), SinceNS: seen.UnixNano(), Every: d})
 		}
 		for time.Until(at) < -d { // a look that took long leaves some out
 			at = at.Add(d)
@@ -106,13 +113,10 @@ func (l *looks) every(ctx context.Context, at time.Time, d time.Duration, look f
 	}
 }
 
-func (l *looks) note(err error) {
-	if err == nil {
-		return
-	}
+func (l *looks) miss(m verdict.Missed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.missed = err
+	l.missed = append(l.missed, m)
 }
 
 // sample looks at the endpoints.

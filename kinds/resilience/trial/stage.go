@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
@@ -34,8 +35,9 @@ type stage struct {
 	seen []site.Pod
 	// ahead is how far the clocks of nodes are ahead of ours, where that is
 	// more than the error of knowing it; bound is the largest such error.
-	ahead map[string]int64
-	bound time.Duration
+	ahead  map[string]int64
+	bound  time.Duration
+	clocks map[string]verdict.Clock // as measured last
 
 	faults *site.FaultRoles // nil: no step acts on nodes
 
@@ -142,7 +144,7 @@ const (
 
 // compareClocks measures the clocks of all nodes that have an observer.
 func (s *stage) compareClocks(ctx context.Context) error {
-	s.bound = 0
+	s.bound, s.clocks = 0, map[string]verdict.Clock{}
 	for node, observer := range s.Observers {
 		ahead, bound, err := observer.ClockOffset(ctx)
 		for since := time.Now(); err != nil && time.Since(since) < roleTime && wake.Pause(ctx, roleEvery) == nil; {
@@ -151,6 +153,7 @@ func (s *stage) compareClocks(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("compare clocks with node %s: %w", node, err)
 		}
+		s.clocks[node] = verdict.Clock{Ahead: ahead, Bound: bound}
 		delete(s.ahead, node)
 		if ahead.Abs() > bound {
 			s.ahead[node] = int64(ahead)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -526,29 +527,44 @@ func TestDisturbs(t *testing.T) {
 	}
 }
 
-// A look that fails once is made again; one that fails for long is missed.
+// A look that fails is noted with when one last succeeded; one that fails once
+// is made again, one that fails for long makes the trial worth nothing.
 func TestLooksThatFail(t *testing.T) {
 	for name, c := range map[string]struct {
-		fails func(n int) bool
-		want  bool
+		fails         func(n int) bool
+		missed, since int // how many, and how long before the last of them one succeeded, seconds
+		borne         bool
 	}{
-		"never":      {func(int) bool { return false }, false},
-		"some times": {func(n int) bool { return n%3 == 1 }, false},
-		"for long":   {func(n int) bool { return n > 2 }, true},
+		"never":      {func(int) bool { return false }, 0, 0, true},
+		"some times": {func(n int) bool { return n%3 == 1 }, 7, 1, true},
+		"for long":   {func(n int) bool { return n > 2 }, 18, 18, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 19500*time.Millisecond)
 				defer cancel()
 				l, n := &looks{}, 0
-				l.every(ctx, time.Now(), time.Second, func(context.Context) error {
+				l.every(ctx, "counters", time.Now(), time.Second, func(context.Context) error {
 					if n++; c.fails(n) {
 						return errors.New("nobody answers")
 					}
 					return nil
 				})
-				if (l.missed != nil) != c.want || n < 19 {
-					t.Errorf("missed %v after %d looks", l.missed, n)
+				if len(l.missed) != c.missed || n != 20 {
+					t.Fatalf("missed %v after %d looks", l.missed, n)
+				}
+				if c.missed > 0 {
+					last := l.missed[c.missed-1]
+					since := int(time.Duration(last.AtNS - last.SinceNS).Seconds())
+					last.AtNS, last.SinceNS = 0, 0
+					if want := (verdict.Missed{Of: "counters", Error: "nobody answers", Every: time.Second}); last != want || since != c.since {
+						t.Errorf("%+v, %d s", last, since)
+					}
+				}
+				seen := verdict.Evidence{Collected: &verdict.Collected{Missed: l.missed}}
+				checks := verdict.Of(record.Trial{Scenario: &record.Scenario{}}, nil, seen, nil).Checks
+				if at := slices.IndexFunc(checks, func(c record.Check) bool { return c.Name == "looks" }); at < 0 || checks[at].OK != c.borne {
+					t.Errorf("judged by %+v", checks)
 				}
 			})
 		})

@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/fault/drive"
 	"github.com/meshtrial/meshtrial/graph"
+	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
@@ -45,6 +46,8 @@ type scenarioTrial struct {
 	zero   time.Time // of the timeline, by our clock
 	events []record.Event
 	looks  *looks
+
+	evidence verdict.Evidence
 }
 
 // newScenarioTrial prepares a trial.
@@ -62,7 +65,10 @@ func newScenarioTrial(s *stage, job runner.Job) (*scenarioTrial, error) {
 // measure runs the trial. An error means that it could not be carried
 // through.
 func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err error) {
-	defer func() { done.Trial, done.Events = t.out, t.events }()
+	defer func() {
+		t.out.Validity = verdict.Of(t.out, t.events, t.evidence, t.o.Rules.Limits)
+		done.Trial, done.Events, done.Evidence = t.out, t.events, t.evidence
+	}()
 	defer func() { err = errors.Join(err, t.clear()) }()
 	t.say("trial %s%s", t.job.ID, store.Begins)
 	if err := t.compareClocks(ctx); err != nil {
@@ -268,9 +274,9 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	}
 	pods, gone := t.census.account()
 	options := t.scene.ledgerOptions(gone)
-	book, problem := t.scribe.settle(ctx, options, got.entries)
-	if book == nil {
-		return nil, problem
+	book, err := t.scribe.settle(ctx, options, got.entries)
+	if err != nil {
+		return nil, err
 	}
 	t.looks.stop()
 	out := t.out.Scenario
@@ -290,7 +296,7 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	out.Samples, out.CPU, out.Memory = t.looks.samples, t.looks.cpu(), t.looks.memory
 	out.ClockErrorUS = float64(t.bound) / float64(time.Microsecond)
 	t.out.Window = record.Window{Start: t.zero.UTC(), Seconds: t.timeline.Duration.Seconds(), Intervals: int(math.Round(t.timeline.Duration.Seconds() / loadInterval.Seconds()))}
-	t.judge(got, book, problem)
+	t.evidence.Collected = t.witness(got, book)
 	return book, nil
 }
 

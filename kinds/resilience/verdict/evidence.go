@@ -1,0 +1,99 @@
+// Package verdict says whether a trial of resilience may be believed, from
+// what the trial saw.
+//
+//	Evidence (written down by package trial) + record.Trial + its events + limits -> record.Validity
+//
+// It is pure: a run is judged by it when its trials end, and years later. What
+// was written about single requests is judged elsewhere, by packages ledger
+// and analysis.
+package verdict
+
+import (
+	"time"
+
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Evidence is what a trial saw, beside what its record and its events have.
+type Evidence struct {
+	// Debounce is what istiod said of the lever that the trial set; nil if it
+	// set none.
+	Debounce *Debounce `json:"debounce,omitempty"`
+	// Policies is what the control plane tells all callers of the cell's
+	// levers, where it can be asked; Proxies is what single proxies had in
+	// force, in the order in which they were asked.
+	Policies []record.Check `json:"policies,omitempty"`
+	Proxies  []Proxy        `json:"proxies,omitempty"`
+	// Collected is what was read after the timeline; nil if the trial did not
+	// come so far.
+	Collected *Collected `json:"collected,omitempty"`
+}
+
+// Debounce is a control plane that was given the cell's debounce.
+type Debounce struct {
+	Level string `json:"level"` // of the cell
+	// Restarted says that istiod was started anew with it, Took how long that
+	// took, nanoseconds.
+	Restarted bool          `json:"restarted"`
+	Took      time.Duration `json:"took_ns"`
+	// Checks compare every replica's own word with all levers of the cell.
+	Checks []record.Check `json:"checks"`
+}
+
+// Proxy is one proxy's configuration beside the cell's levers: the last look,
+// with all levers in force or when the time was up.
+type Proxy struct {
+	Pod    string         `json:"pod"`
+	Checks []record.Check `json:"checks"`
+}
+
+// Collected is what a trial that came to the end of its timeline left, beside
+// its record.
+type Collected struct {
+	// Logged requests are in the clients' logs; Lost says how many the clients
+	// had no room for.
+	Logged int64 `json:"logged"`
+	Lost   int64 `json:"lost"`
+	// Logs says by pod and container why its log could not be read to its end,
+	// Lines how the lines of proxies were read.
+	Logs  map[string]string `json:"logs,omitempty"`
+	Lines ledger.Lines      `json:"lines"`
+	// Missed are samples that could not be taken, in the order in which they
+	// failed.
+	Missed []Missed `json:"missed,omitempty"`
+	// Clocks are those of nodes beside ours, by node.
+	Clocks map[string]Clock `json:"clocks,omitempty"`
+	// Ledger is whether the requests balance: they are in requests/.
+	Ledger Ledger `json:"ledger"`
+}
+
+// Missed is a sample that could not be taken.
+type Missed struct {
+	Of    string `json:"of"` // what was sampled: counters, ejections
+	Error string `json:"error"`
+	// AtNS is when that was known, SinceNS when such a sample last succeeded or
+	// the first was due. Wall clock, nanoseconds since 1970.
+	AtNS    int64 `json:"at_unix_ns"`
+	SinceNS int64 `json:"since_unix_ns"`
+	// Every is how often one is due, nanoseconds.
+	Every time.Duration `json:"every_ns"`
+	// Last says that it was the one at the end, which no later one stands in
+	// for.
+	Last bool `json:"last,omitempty"`
+}
+
+// Clock is how far a node's clock is ahead of ours, as measured, and the
+// largest error of that, nanoseconds.
+type Clock struct {
+	Ahead time.Duration `json:"ahead_ns"`
+	Bound time.Duration `json:"bound_ns"`
+}
+
+// Ledger is the account of all requests, as package ledger makes it.
+type Ledger struct {
+	Requests     int64 `json:"requests"`
+	Reconciled   bool  `json:"reconciled"`
+	Unreconciled int64 `json:"unreconciled"`
+	Orphans      int64 `json:"orphans"`
+}

@@ -1,0 +1,184 @@
+package verdict
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
+)
+
+// What a trial may be believed with.
+var (
+	// Assertions about moments look at seconds.
+	scheduleLag = verdict.Limit{Name: "schedule-lag", Default: 1000, Unit: "ms",
+		Doc: "how late 99% of the requests may leave by the clients' own fault: later, and the load was not what was asked for"}
+	// Between the two, assertions that late requests decide are not judged; see
+	// package analysis.
+	scheduleLagWarning = verdict.Limit{Name: "schedule-lag-warning", Default: 10, Unit: "ms",
+		Doc: "the same without a warning: windows are cut to this"}
+	stepLate   = verdict.Limit{Name: "step-late", Default: 5, Unit: "ms", Doc: "how late a step may begin without a warning"}
+	unsampled  = verdict.Limit{Name: "samples", Default: 3, Unit: "s", Doc: "how long nobody may see ejected endpoints or CPU, beyond the time between two samples: counters go on, so a single sample that fails on a busy machine takes nothing away"}
+	nsPerMilli = float64(time.Millisecond)
+)
+
+// Limits are all of the kind's.
+var Limits = []verdict.Limit{scheduleLag, scheduleLagWarning, stepLate, unsampled}
+
+// Judge implements [verdict.Judge].
+func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
+	var e Evidence
+	if err := json.Unmarshal(c.Evidence, &e); err != nil {
+		return c.Trial, nil, fmt.Errorf("evidence of trial %s: %w", c.Trial.ID, err)
+	}
+	c.Trial.Validity = Of(c.Trial, c.Events, e, c.Limits)
+	return c.Trial, c.Events, nil
+}
+
+// Of says whether a trial may be believed. One that did not come to its end
+// may not, whatever is said here: only what was seen of it until then is.
+func Of(t record.Trial, events []record.Event, e Evidence, l verdict.Limits) record.Validity {
+	var s verdict.Sheet
+	if e.Debounce != nil {
+		s.Add(checkDebounce(*e.Debounce))
+	}
+	s.Add(e.Policies...)
+	s.Add(checkProxies(e.Proxies)...)
+	if e.Collected == nil || t.Scenario == nil {
+		return s.Validity()
+	}
+	checkClients(&s, t.Scenario, *e.Collected, l)
+	checkLogs(&s, *e.Collected)
+	checkSteps(&s, events)
+	checkSamples(&s, e.Collected.Missed, l)
+	warnSteps(&s, events, l)
+	if b := e.Collected.Ledger; !b.Reconciled {
+		s.Warn("%d of %d requests are not reconciled, %d orphans", b.Unreconciled, b.Requests, b.Orphans)
+	}
+	return s.Validity()
+}
+
+// checkDebounce sums up what the replicas say of themselves: not valid if one
+// of them has another lever than the cell, or nothing was looked at.
+func checkDebounce(d Debounce) record.Check {
+	how := "had it already"
+	if d.Restarted {
+		how = fmt.Sprintf("was started anew with it, which took %.1f s", d.Took.Seconds())
+	}
+	sum := record.Check{Name: strings.ReplaceAll(study.FactorDebounceAfter, "_", "-"), OK: len(d.Checks) > 0,
+		Detail: fmt.Sprintf("the cell says %s; istiod %s", d.Level, how)}
+	var wrong []string
+	for _, c := range d.Checks {
+		if !c.OK {
+			wrong = append(wrong, c.Name+": "+c.Detail)
+		}
+	}
+	switch {
+	case len(d.Checks) == 0:
+		sum.Detail += ", but says nothing of itself"
+	case len(wrong) > 0:
+		sum.OK = false
+		sum.Detail += ", but what it says of itself differs: " + strings.Join(wrong, "; ")
+	default:
+		sum.Detail += fmt.Sprintf(", and says so of itself, as of all its levers (%d checks)", len(d.Checks))
+	}
+	return sum
+}
+
+// checkProxies makes one check of each name: that of the first proxy, or of the
+// first that lacks the lever.
+func checkProxies(proxies []Proxy) []record.Check {
+	var out []record.Check
+	for _, p := range proxies {
+		for _, c := range p.Checks {
+			if !c.OK {
+				c.Detail = p.Pod + ": " + c.Detail
+			}
+			at := slices.IndexFunc(out, func(o record.Check) bool { return o.Name == c.Name })
+			switch {
+			case at < 0:
+				out = append(out, c)
+			case !c.OK && out[at].OK:
+				out[at] = c
+			}
+		}
+	}
+	return out
+}
+
+// checkClients looks at the clients' account, at their logs, and at whether
+// they kept their schedules.
+func checkClients(s *verdict.Sheet, out *record.Scenario, c Collected, l verdict.Limits) {
+	failed := int64(0)
+	for _, n := range out.Failed {
+		failed += n
+	}
+	s.Check("account", out.Scheduled == out.Completed+failed+out.Unfinished && out.Scheduled > 0,
+		"%d requests scheduled = %d completed + %d failed + %d unfinished", out.Scheduled, out.Completed, failed, out.Unfinished)
+	s.Check("request-log", c.Lost == 0 && c.Logged == out.Scheduled,
+		"%d requests are in the clients' logs, %d were scheduled", c.Logged, out.Scheduled)
+	lag, most := out.Lag.P99/1e3, l.Of(scheduleLag)
+	s.Check("schedule-lag", lag <= most, "99%% of the requests left within %.2f ms of their time, %.0f ms are borne", lag, most)
+	if lag > l.Of(scheduleLagWarning) {
+		s.Warn("1%% of the requests left more than %.1f ms after their time, by the clients' own fault: the machine was busy", lag)
+	}
+}
+
+// checkLogs says whether all logs of proxies and workers were read to their
+// ends.
+func checkLogs(s *verdict.Sheet, c Collected) {
+	var problems []string
+	for _, container := range slices.Sorted(maps.Keys(c.Logs)) {
+		problems = append(problems, fmt.Sprintf("log of %s: %s", container, c.Logs[container]))
+	}
+	if c.Lines.Damaged > 0 {
+		problems = append(problems, fmt.Sprintf("%d lines of proxies' logs are damaged", c.Lines.Damaged))
+	}
+	checkNone(s, "logs", strings.Join(problems, "\n"), "the logs of all proxies and workers were read to their ends")
+}
+
+// checkSteps names the steps that did not take effect, or are not known to.
+func checkSteps(s *verdict.Sheet, events []record.Event) {
+	var unproven []string
+	for _, e := range events {
+		if e.Error != "" {
+			unproven = append(unproven, fmt.Sprintf("%s: %s", e.Step, e.Error))
+		}
+	}
+	checkNone(s, "steps", strings.Join(unproven, "; "), fmt.Sprintf("%d steps took effect", len(events)))
+}
+
+// checkSamples says whether ejected endpoints and CPU were seen all the time.
+func checkSamples(s *verdict.Sheet, missed []Missed, l verdict.Limits) {
+	longest := time.Duration(l.Of(unsampled) * float64(time.Second))
+	problem := ""
+	for _, m := range missed {
+		if m.Last || time.Duration(m.AtNS-m.SinceNS) > longest+m.Every {
+			problem = m.Error
+		}
+	}
+	checkNone(s, "looks", problem, "endpoints and CPU were looked at all the time")
+}
+
+// warnSteps names the steps that began late.
+func warnSteps(s *verdict.Sheet, events []record.Event, l verdict.Limits) {
+	for _, e := range events {
+		if late := float64(e.SentNS-e.PlannedNS) / nsPerMilli; late > l.Of(stepLate) {
+			s.Warn("step %s began %.1f ms late", e.Step, late)
+		}
+	}
+}
+
+// checkNone holds if there is no problem, which is its detail otherwise.
+func checkNone(s *verdict.Sheet, name, problem, well string) {
+	if problem == "" {
+		s.Check(name, true, "%s", well)
+		return
+	}
+	s.Check(name, false, "%s", problem)
+}

@@ -1,0 +1,232 @@
+package verdict
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/verdict"
+)
+
+// judged is all that a trial is judged by.
+type judged struct {
+	trial  record.Trial
+	events []record.Event
+	seen   Evidence
+	limits verdict.Limits
+}
+
+const ms = int64(time.Millisecond)
+
+// good is a trial that nothing is wrong with.
+func good() *judged {
+	ok := func(name string) record.Check { return record.Check{Name: name, OK: true, Detail: "as the cell says"} }
+	return &judged{
+		trial: record.Trial{ID: "b000-t00", Scenario: &record.Scenario{Scheduled: 100, Completed: 90, Failed: map[string]int64{"timeout": 7}, Unfinished: 3,
+			Lag: record.Lag{P50: 20, P99: 400, Max: 2000}}},
+		events: []record.Event{
+			{Kind: "step", Step: "gone", Op: "remove", Object: "bar-1", PlannedNS: 1000 * ms, SentNS: 1001 * ms, Proof: "the EndpointSlices of bar have 1 endpoints without it"},
+			{Kind: "step", Step: "gone", Op: "end remove", Object: "bar-1", PlannedNS: 2000 * ms, SentNS: 2001 * ms},
+		},
+		seen: Evidence{
+			Debounce: &Debounce{Level: "1s", Restarted: true, Took: 2 * time.Second, Checks: []record.Check{ok("env"), ok("env")}},
+			Policies: []record.Check{ok("retries")},
+			Proxies:  []Proxy{{Pod: "front-1", Checks: []record.Check{ok("circuit-breaker"), ok("outlier")}}, {Pod: "front-2", Checks: []record.Check{ok("circuit-breaker"), ok("outlier")}}},
+			Collected: &Collected{Logged: 100, Lines: ledger.Lines{Entries: 300, Other: 5, Foreign: 2},
+				Missed: []Missed{{Of: "counters", Error: "busy", AtNS: 5000 * ms, SinceNS: 3900 * ms, Every: time.Second}},
+				Clocks: map[string]Clock{"node-1": {Ahead: 3 * time.Millisecond, Bound: 200 * time.Microsecond}},
+				Ledger: Ledger{Requests: 100, Reconciled: true}},
+		},
+	}
+}
+
+func (j *judged) verdict() record.Validity { return Of(j.trial, j.events, j.seen, j.limits) }
+
+// failing are the names of checks that do not hold.
+func failing(v record.Validity) []string {
+	var out []string
+	for _, c := range v.Checks {
+		if !c.OK {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
+
+func TestOf(t *testing.T) {
+	lacks := record.Check{Name: "outlier", Detail: "no outlier detection"}
+	for _, c := range []struct {
+		name   string
+		change func(*judged)
+		fails  string // the one check that does
+		detail string // part of its detail
+		warns  string // part of the one warning
+	}{
+		{name: "as it should be", change: func(*judged) {}},
+		{name: "account", change: func(j *judged) { j.trial.Scenario.Completed++ }, fails: "account",
+			detail: "100 requests scheduled = 91 completed + 7 failed + 3 unfinished"},
+		{name: "nothing scheduled", change: func(j *judged) {
+			j.trial.Scenario, j.seen.Collected.Logged = &record.Scenario{}, 0
+		}, fails: "account"},
+		{name: "a request without a line", change: func(j *judged) { j.seen.Collected.Logged-- }, fails: "request-log",
+			detail: "99 requests are in the clients' logs, 100 were scheduled"},
+		{name: "requests that had no room", change: func(j *judged) { j.seen.Collected.Lost = 1 }, fails: "request-log"},
+		{name: "late", change: func(j *judged) { j.trial.Scenario.Lag.P99 = 10_001 }, warns: "more than 10.0 ms after their time"},
+		{name: "too late", change: func(j *judged) { j.trial.Scenario.Lag.P99 = 1_000_001 }, fails: "schedule-lag", warns: "1000.0 ms"},
+		{name: "late within a limit given", change: func(j *judged) {
+			j.trial.Scenario.Lag.P99 = 1_500_000
+			j.limits = verdict.Limits{"schedule-lag": 2000, "schedule-lag-warning": 1500}
+		}},
+		{name: "not late, but for a limit given", change: func(j *judged) { j.limits = verdict.Limits{"schedule-lag": 0.3} }, fails: "schedule-lag",
+			detail: "within 0.40 ms of their time"},
+		{name: "logs", change: func(j *judged) {
+			j.seen.Collected.Logs = map[string]string{"front-2/proxy": "gone", "bar-1/worker": "reset"}
+			j.seen.Collected.Lines.Damaged = 4
+		}, fails: "logs", detail: "log of bar-1/worker: reset\nlog of front-2/proxy: gone\n4 lines of proxies' logs are damaged"},
+		{name: "steps", change: func(j *judged) { j.events[0].Error, j.events[1].Error = "not proven: it stays", "refused" }, fails: "steps",
+			detail: "gone: not proven: it stays; gone: refused"},
+		{name: "a step in time", change: func(j *judged) { j.events[1].SentNS = j.events[1].PlannedNS + 5*ms }},
+		{name: "a late step", change: func(j *judged) { j.events[1].SentNS = j.events[1].PlannedNS + 6*ms }, warns: "step gone began 6.0 ms late"},
+		{name: "a late step within a limit given", change: func(j *judged) {
+			j.events[1].SentNS = j.events[1].PlannedNS + 6*ms
+			j.limits = verdict.Limits{"step-late": 6}
+		}},
+		{name: "samples missed for a while", change: func(j *judged) { j.seen.Collected.Missed[0].SinceNS = 1000 * ms }},
+		{name: "samples missed for long", change: func(j *judged) { j.seen.Collected.Missed[0].SinceNS = 1000*ms - 1 }, fails: "looks", detail: "busy"},
+		{name: "samples missed for long within a limit given", change: func(j *judged) {
+			j.seen.Collected.Missed[0].SinceNS = 1000*ms - 1
+			j.limits = verdict.Limits{"samples": 3.5}
+		}},
+		{name: "the last sample missed", change: func(j *judged) { j.seen.Collected.Missed[0].Last = true }, fails: "looks"},
+		{name: "not reconciled", change: func(j *judged) {
+			j.seen.Collected.Ledger = Ledger{Requests: 100, Unreconciled: 2, Orphans: 1}
+		}, warns: "2 of 100 requests are not reconciled, 1 orphans"},
+		{name: "a lever that the control plane tells nobody", change: func(j *judged) { j.seen.Policies[0].OK = false }, fails: "retries"},
+		{name: "a lever that one proxy lacks", change: func(j *judged) { j.seen.Proxies[1].Checks[1] = lacks }, fails: "outlier", detail: "front-2: no outlier detection"},
+		{name: "a lever that all lack", change: func(j *judged) {
+			j.seen.Proxies[0].Checks[1], j.seen.Proxies[1].Checks[1] = lacks, lacks
+		}, fails: "outlier", detail: "front-1: no outlier detection"},
+		{name: "another debounce", change: func(j *judged) {
+			j.seen.Debounce.Checks[1] = record.Check{Name: "env", Detail: "is 100ms; wanted 1s"}
+		}, fails: "debounce-after", detail: "differs: env: is 100ms; wanted 1s"},
+		{name: "a debounce that nothing shows", change: func(j *judged) { j.seen.Debounce.Checks = nil }, fails: "debounce-after", detail: "says nothing of itself"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := good()
+			c.change(j)
+			v := j.verdict()
+			if got := strings.Join(failing(v), " "); got != c.fails || v.Valid != (c.fails == "") {
+				t.Errorf("valid %v, fails %q, want %q: %+v", v.Valid, got, c.fails, v.Checks)
+			}
+			if c.fails != "" {
+				at := slices.IndexFunc(v.Checks, func(k record.Check) bool { return k.Name == c.fails })
+				if at >= 0 && !strings.Contains(v.Checks[at].Detail, c.detail) {
+					t.Errorf("%s: %q", c.fails, v.Checks[at].Detail)
+				}
+			}
+			if text := strings.Join(v.Warnings, "\n"); (c.warns == "") != (text == "") || !strings.Contains(text, c.warns) || len(v.Warnings) > 1 {
+				t.Errorf("warnings %q, want %q", v.Warnings, c.warns)
+			}
+		})
+	}
+}
+
+// All checks are made, each once, and say what was seen where all is well.
+func TestChecks(t *testing.T) {
+	want := map[string]string{
+		"debounce-after":  "the cell says 1s; istiod was started anew with it, which took 2.0 s, and says so of itself, as of all its levers (2 checks)",
+		"retries":         "as the cell says",
+		"circuit-breaker": "as the cell says",
+		"outlier":         "as the cell says",
+		"account":         "100 requests scheduled = 90 completed + 7 failed + 3 unfinished",
+		"request-log":     "100 requests are in the clients' logs, 100 were scheduled",
+		"schedule-lag":    "99% of the requests left within 0.40 ms of their time, 1000 ms are borne",
+		"logs":            "the logs of all proxies and workers were read to their ends",
+		"steps":           "2 steps took effect",
+		"looks":           "endpoints and CPU were looked at all the time",
+	}
+	got := map[string]string{}
+	for _, c := range good().verdict().Checks {
+		if _, twice := got[c.Name]; twice {
+			t.Errorf("%s is checked twice", c.Name)
+		}
+		got[c.Name] = c.Detail
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	j := good()
+	j.seen.Debounce.Restarted = false
+	if detail := j.verdict().Checks[0].Detail; !strings.Contains(detail, "istiod had it already") {
+		t.Error(detail)
+	}
+}
+
+// Of a trial that was given up only what had been seen until then is said.
+func TestGivenUp(t *testing.T) {
+	j := good()
+	j.seen.Collected = nil
+	j.events[0].Error = "not proven"
+	var names []string
+	for _, c := range j.verdict().Checks {
+		names = append(names, c.Name)
+	}
+	if got := strings.Join(names, " "); got != "debounce-after retries circuit-breaker outlier" {
+		t.Errorf("checks %s", got)
+	}
+}
+
+// Evidence is the same after it has been on disk, and so is every verdict on
+// it, as often as it is made.
+func TestJudgeFromDisk(t *testing.T) {
+	j := good()
+	j.seen.Collected.Logs = map[string]string{"b": "reset", "a": "gone", "c": "gone"}
+	j.trial.Scenario.Lag.P99 = 20_000
+	text, err := json.Marshal(j.seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Evidence
+	if err := json.Unmarshal(text, &again); err != nil || !reflect.DeepEqual(again, j.seen) {
+		t.Errorf("%v\n got %+v\nwant %+v", err, again, j.seen)
+	}
+	var documents [][]byte
+	for range 2 {
+		trial, events, err := Judge(verdict.Case{Trial: j.trial, Events: j.events, Evidence: text})
+		if err != nil || !reflect.DeepEqual(trial.Validity, j.verdict()) || !reflect.DeepEqual(events, j.events) {
+			t.Fatalf("%v\n got %+v\nwant %+v", err, trial.Validity, j.verdict())
+		}
+		document, err := json.Marshal(trial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, document)
+	}
+	if !bytes.Equal(documents[0], documents[1]) {
+		t.Errorf("judged twice:\n%s\n%s", documents[0], documents[1])
+	}
+	trial, _, err := Judge(verdict.Case{Trial: j.trial, Events: j.events, Evidence: text, Limits: verdict.Limits{"schedule-lag": 19}})
+	if err != nil || !slices.Equal(failing(trial.Validity), []string{"schedule-lag", "logs"}) {
+		t.Errorf("under another limit %v: %+v", err, trial.Validity)
+	}
+	if _, _, err := Judge(verdict.Case{Trial: j.trial, Evidence: text[:9]}); err == nil || !strings.Contains(err.Error(), "b000-t00") {
+		t.Errorf("evidence that ends early: %v", err)
+	}
+}
+
+// A limit has one name and says what it bounds.
+func TestLimits(t *testing.T) {
+	seen := map[string]bool{}
+	for _, l := range Limits {
+		if seen[l.Name] || l.Unit == "" || l.Doc == "" || l.Default <= 0 {
+			t.Errorf("%+v", l)
+		}
+		seen[l.Name] = true
+	}
+}
