@@ -67,10 +67,7 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	var store *logStore
 	if spec.RequestLog {
 		store = newLogStore(shards, MaxLoggedRequests)
-		col.logs = make([]*shardLog, shards)
-		for i := range col.logs {
-			col.logs[i] = &shardLog{store: store}
-		}
+		col.logs = shardLogs(store, shards)
 	}
 	// The event loop keeps a processor of Go's scheduler busy; the collector
 	// and the caller need another one, whatever the CPU quota says.
@@ -103,15 +100,34 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	eng.begin(epoch)
 	r.changer.set = eng.change
 	r.stop = func(i int) {
-		r.cut(d, func(lead time.Duration) int64 {
-			now := time.Since(epoch)
-			if end := int64(i+1) * interval; i >= 0 && i < maxIntervals && end > int64(now) {
-				return end
-			}
-			return max(0, int64(now+lead))
-		})
+		r.cut(d, func(lead time.Duration) int64 { return stopAt(i, interval, time.Since(epoch), lead) })
 		eng.wake()
 	}
+	r.drive(ctx, eng, col, store, d)
+	return r, nil
+}
+
+// stopAt is the offset at which a run ends that is to end with an interval, or
+// as soon as it can if that is over, or is none.
+func stopAt(i int, interval int64, now, lead time.Duration) int64 {
+	if end := int64(i+1) * interval; i >= 0 && i < maxIntervals && end > int64(now) {
+		return end
+	}
+	return max(0, int64(now+lead))
+}
+
+// shardLogs are the logs of all shards, kept in one store.
+func shardLogs(store *logStore, shards int) []*shardLog {
+	out := make([]*shardLog, shards)
+	for i := range out {
+		out[i] = &shardLog{store: store}
+	}
+	return out
+}
+
+// drive has the engine send the schedule and the collector collect, until all
+// is filed or the context ends. store is nil where nobody wants the requests.
+func (r *Running) drive(ctx context.Context, eng engine, col *collector, store *logStore, d *deadline) {
 	var all sync.WaitGroup
 	all.Go(col.run)
 	cancelled := context.AfterFunc(ctx, func() {
@@ -128,11 +144,10 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 		cancelled()
 		if store != nil {
 			store.close()
-			r.result.Requests = newRequestLog(&spec, epoch, col.logs)
+			r.result.Requests = newRequestLog(&r.spec, r.Epoch, col.logs)
 		}
 		r.finish(d)
 	}()
-	return r, nil
 }
 
 // publish adds a finished interval.
