@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/meshtrial/meshtrial/components"
 	"github.com/meshtrial/meshtrial/doctor"
@@ -220,48 +219,20 @@ func (u *starter) start(ctx context.Context, lock *os.File) (*Lab, error) {
 		Schema: recordSchema, ID: id, Phase: phaseStarting, BootID: bootID(), Started: u.began.UTC(),
 		HostInterface: hostInterface(id), Network: addresses, Cgroup: "/meshtrial-" + id, ImageStore: store.dir, Images: u.imagesOf(),
 	}
-	host := sysctls{"/proc/sys"}
-	if u.record.Sysctls, err = host.toRaise(inotifyInstances, needInotify); err != nil {
+	if err := u.note(); err != nil {
 		return nil, err
 	}
-	if err := u.paths.writeRecord(u.record); err != nil {
-		return nil, err
-	}
-	for name := range u.record.Sysctls {
-		if err := host.set(map[string]int{name: needInotify}); err != nil {
-			u.say("%v: some forty sidecars will fit", err)
-		}
-	}
-	s := &spec{
-		ID: id, Dir: u.paths.dir(id), ImageStore: store.dir, Network: addresses, Cgroup: u.record.Cgroup,
-		Programs: map[string]components.Program{}, CNI: u.set.Dir("cni"), Images: u.images, Pause: components.PauseRef,
-	}
-	for _, name := range programNames {
-		program, ok := u.set.Program(name)
-		if !ok {
-			return nil, fmt.Errorf("the components have no program %s", name)
-		}
-		s.Programs[name] = program
-	}
-	s.Keep = s.keep()
-	pki, kubeconfigs, err := pkiFiles(addresses, u.began)
+	s, err := u.spec()
 	if err != nil {
 		return nil, err
 	}
-	if err := s.writeFiles(pki, kubeconfigs); err != nil {
-		return nil, fmt.Errorf("write the lab's files: %w", err)
-	}
-	if err := writeFile(u.paths.kubeconfig(), kubeconfigs["admin"]); err != nil {
+	config, err := u.writeFiles(s)
+	if err != nil {
 		return nil, err
 	}
 	if err := groups.create(u.record.Cgroup); err != nil {
 		return nil, err
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfigs["admin"])
-	if err != nil {
-		return nil, err
-	}
-	config.QPS, config.Burst = clientQPS, clientBurst
 	l := &Lab{record: u.record, paths: u.paths, config: config, builder: u.builder, linkerd: u.linkerd, down: u.o.DownOnClose}
 	in, err := u.startInit(s, groups, lock, storeLock)
 	if err != nil {

@@ -1,0 +1,66 @@
+package local
+
+import (
+	"fmt"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/meshtrial/meshtrial/components"
+)
+
+// note writes down what the lab will consist of, and raises the machine's
+// limits that are too low for it.
+func (u *starter) note() (err error) {
+	host := sysctls{"/proc/sys"}
+	if u.record.Sysctls, err = host.toRaise(inotifyInstances, needInotify); err != nil {
+		return err
+	}
+	if err := u.paths.writeRecord(u.record); err != nil {
+		return err
+	}
+	for name := range u.record.Sysctls {
+		if err := host.set(map[string]int{name: needInotify}); err != nil {
+			u.say("%v: some forty sidecars will fit", err)
+		}
+	}
+	return nil
+}
+
+// spec says what init makes the lab of.
+func (u *starter) spec() (*spec, error) {
+	s := &spec{
+		ID: u.record.ID, Dir: u.paths.dir(u.record.ID), ImageStore: u.record.ImageStore, Network: u.record.Network, Cgroup: u.record.Cgroup,
+		Programs: map[string]components.Program{}, CNI: u.set.Dir("cni"), Images: u.images, Pause: components.PauseRef,
+	}
+	for _, name := range programNames {
+		program, ok := u.set.Program(name)
+		if !ok {
+			return nil, fmt.Errorf("the components have no program %s", name)
+		}
+		s.Programs[name] = program
+	}
+	s.Keep = s.keep()
+	return s, nil
+}
+
+// writeFiles writes what init reads, and the kubeconfig by which everybody
+// reaches the lab, as a configuration of clients too.
+func (u *starter) writeFiles(s *spec) (*rest.Config, error) {
+	pki, kubeconfigs, err := pkiFiles(s.Network, u.began)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.writeFiles(pki, kubeconfigs); err != nil {
+		return nil, fmt.Errorf("write the lab's files: %w", err)
+	}
+	if err := writeFile(u.paths.kubeconfig(), kubeconfigs["admin"]); err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfigs["admin"])
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = clientQPS, clientBurst
+	return config, nil
+}
