@@ -1,7 +1,6 @@
 package sections
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -162,81 +161,6 @@ func (a *answering) flat() []string {
 		}
 	}
 	return answers
-}
-
-// maxSentences is of how many cells each gets a sentence of its own.
-const maxSentences = 4
-
-// grouped answers a study of many cells: what is real has its sentences, or one
-// for all if there are many, and the rest is told together.
-func (a *answering) grouped() []string {
-	var answers []string
-	var more []record.Finding     // real, and costs something
-	rest := map[string][]string{} // labels by verdict
-	floor, missed := "", 0.0
-	var s report.Scale
-	for _, top := range slices.Backward(a.tops) {
-		p50, ok := a.find(a.name, top)
-		switch {
-		case !ok:
-		case p50.Verdict == record.VerdictReal && p50.Low > 0:
-			more = append(more, p50)
-		case p50.Verdict == record.VerdictReal:
-			answers = append(answers, a.sentence(p50, a.from(p50)))
-		default:
-			rest[p50.Verdict] = append(rest[p50.Verdict], a.label(p50.Cell))
-			if n, ok := report.NoiseOf(a.f, p50); ok && p50.Verdict == record.VerdictBelowNoise {
-				floor = " (" + report.ScaleOf(p50).Value(n.Floor) + ")"
-			}
-			if p50.Verdict == record.VerdictBelowNoise && p50.MDE > missed {
-				missed, s = p50.MDE, report.ScaleFor(p50.Unit, p50.MDE)
-			}
-		}
-	}
-	answers = append(a.costly(more), answers...)
-	what := a.words(a.name)
-	adds := func(labels []string) string {
-		if len(labels) == 1 {
-			return labels[0] + " adds"
-		}
-		return report.Sequence(labels) + " add"
-	}
-	if labels := rest[record.VerdictBelowNoise]; len(labels) > 0 {
-		says := fmt.Sprintf("%s nothing %s that can be told from what two identical baselines differ by%s.", adds(labels), what, floor)
-		if missed > 0 {
-			says += fmt.Sprintf(" An effect of %s would have been found in any of them, in 4 of 5 runs like this.", s.Value(missed))
-		}
-		answers = append(answers, says)
-	}
-	if labels := rest[record.VerdictInconclusive]; len(labels) > 0 {
-		answers = append(answers, fmt.Sprintf("What %s %s is too wide to call.", adds(labels), what))
-	}
-	if labels := rest[record.VerdictInvalid]; len(labels) > 0 {
-		answers = append(answers, fmt.Sprintf("What %s %s is not known: too few valid trials.", adds(labels), what))
-	}
-	return answers
-}
-
-// costly tells of cells that add something: from which adds least to which adds
-// most, if they are many beside one baseline.
-func (a *answering) costly(all []record.Finding) []string {
-	var answers []string
-	differs := func(f record.Finding) bool { return f.Against.Key() != all[0].Against.Key() || f.Unit != all[0].Unit }
-	if len(all) <= maxSentences || slices.ContainsFunc(all, differs) {
-		for _, f := range all {
-			answers = append(answers, a.sentence(f, a.from(f)))
-		}
-		return answers
-	}
-	least := slices.MinFunc(all, func(x, y record.Finding) int { return cmp.Compare(x.Estimate, y.Estimate) })
-	most := slices.MaxFunc(all, func(x, y record.Finding) int { return cmp.Compare(x.Estimate, y.Estimate) })
-	s := report.ScaleFor(most.Unit, most.Estimate)
-	end := func(f record.Finding) string {
-		e, span := s.Parts(f.Estimate, f.Low, f.High)
-		return fmt.Sprintf("%s (%s, %s)", report.Join(e, s.Unit), a.label(f.Cell), span)
-	}
-	return []string{fmt.Sprintf("%d of %d cells add something %s%s, by estimate between %s and %s, each with its 95%% interval.",
-		len(all), len(a.tops), a.words(a.name), a.from(most), end(least), end(most))}
 }
 
 // label is a cell's name in legends.
@@ -415,69 +339,4 @@ func (a *answering) levels(factor string) []string {
 		}
 	}
 	return []string{""}
-}
-
-// fitAnswers says what each proxy's CPU is made of, where the study varies the
-// rate: what a further request costs, and what is used without any. Nothing
-// if other factors vary as well.
-func fitAnswers(f record.Findings, top record.Cell) []string {
-	var answers []string
-	for _, part := range []string{record.PartClientProxy, record.PartServerProxy} {
-		slope, okSlope := onlyFinding(f, "cpu_"+part+"_slope", top)
-		idle, okIdle := onlyFinding(f, "cpu_"+part+"_idle", top)
-		if !okSlope || !okIdle {
-			continue
-		}
-		s := report.Scale{Div: 1, Unit: "µs"}
-		answers = append(answers, fmt.Sprintf("Each request costs the %s %s of CPU, on top of %s that it uses without any.", report.PartWords(part),
-			s.Quantity(slope.Estimate, slope.Low, slope.High), report.Scale{Div: 1, Unit: "mCPU"}.Quantity(idle.Estimate, idle.Low, idle.High)))
-	}
-	return answers
-}
-
-// onlyFinding is the one measured finding of a name in the cells with top's
-// levels; false if there is none or several.
-func onlyFinding(f record.Findings, name string, top record.Cell) (found record.Finding, ok bool) {
-	for _, x := range f.Findings {
-		if x.Name != name || x.Verdict != record.VerdictMeasured || report.Pick(x.Cell, report.Keys(top)).Key() != top.Key() {
-			continue
-		}
-		if ok {
-			return found, false
-		}
-		found, ok = x, true
-	}
-	return found, ok
-}
-
-// cpuAnswers says what a request costs in CPU in each proxy, over the cells
-// that have top's levels (all cells if top is nil).
-func cpuAnswers(f record.Findings, top record.Cell) []string {
-	var answers []string
-	for _, part := range []string{record.PartClientProxy, record.PartServerProxy} {
-		low, high, n := math.Inf(1), math.Inf(-1), 0
-		var only record.CPUPerRequest
-		for _, cell := range f.Cells {
-			cpu, ok := cell.CPUPerRequest[part]
-			if !ok || report.Pick(cell.Cell, report.Keys(top)).Key() != top.Key() {
-				continue
-			}
-			only, n = cpu, n+1
-			low, high = math.Min(low, cpu.UserUS+cpu.SystemUS), math.Max(high, cpu.UserUS+cpu.SystemUS)
-		}
-		s := report.ScaleFor("us", high)
-		switch {
-		case n == 1:
-			sum := only.UserUS + only.SystemUS
-			cost := s.Value(sum)
-			if only.HighUS > only.LowUS {
-				cost = s.Quantity(sum, only.LowUS, only.HighUS)
-			}
-			answers = append(answers, fmt.Sprintf("A request costs the %s %s of CPU, %s of it in the kernel.", report.PartWords(part),
-				cost, report.Percent(only.SystemUS/sum)))
-		case n > 1:
-			answers = append(answers, fmt.Sprintf("A request costs the %s between %s and %s of CPU.", report.PartWords(part), s.Plain(low), s.Value(high)))
-		}
-	}
-	return answers
 }

@@ -1,0 +1,80 @@
+package analysis
+
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// book reads what was written about a trial's requests.
+func (o *observations) book(t *record.Trial) (*ledger.Book, error) {
+	if o.run.Requests == nil {
+		return nil, errors.New("the run keeps none")
+	}
+	r, err := o.run.Requests(t.ID)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("there is no such file")
+	}
+	if err != nil {
+		return nil, err
+	}
+	book, err := ledger.Read(r, BookOptions(o.plan.Study, t))
+	if closeErr := r.Close(); err == nil {
+		err = closeErr
+	}
+	return book, err
+}
+
+// maxNamed bounds how many requests findings name.
+const maxNamed = 1000
+
+// BookOptions are the stations that a trial's requests pass, by its study's
+// graph and its pods.
+func BookOptions(s *study.Study, t *record.Trial) ledger.Options {
+	options := ledger.Options{Client: fault.LoadService, Entry: s.Scenario.Entry, Services: map[string]ledger.Station{}, Names: maxNamed}
+	sidecars := map[string]bool{}
+	if t.Scenario != nil {
+		for _, p := range t.Scenario.Pods {
+			sidecars[p.Service] = sidecars[p.Service] || p.Sidecar
+		}
+		options.Gone = gone(t.Scenario.Pods)
+	}
+	options.ClientProxy = sidecars[fault.LoadService]
+	if t.Scenario != nil {
+		switch t.Scenario.Ledger {
+		case record.LedgerClients:
+			options.ClientProxy = false
+			return options
+		case record.LedgerInbound:
+			options.ClientProxy, options.InboundOnly = false, true
+		}
+	}
+	callers := s.Scenario.Graph.Callers()
+	for _, one := range s.Scenario.Graph.Services {
+		options.Services[one.Name] = ledger.Station{Sidecar: sidecars[one.Name], CalledBy: callers[one.Name]}
+	}
+	return options
+}
+
+// gone are the addresses that pods left, each until the next pod that has it
+// was ready.
+func gone(pods []record.ScenarioPod) []ledger.Gone {
+	var out []ledger.Gone
+	for _, p := range pods {
+		if p.GoneNS == 0 || p.IP == "" || p.Service == fault.LoadService {
+			continue
+		}
+		g := ledger.Gone{Address: p.IP, FromNS: p.GoneNS, UntilNS: p.BackNS}
+		for _, q := range pods {
+			if q.IP == p.IP && q.ReadyNS > p.GoneNS && (g.UntilNS == 0 || q.ReadyNS < g.UntilNS) {
+				g.UntilNS = q.ReadyNS
+			}
+		}
+		out = append(out, g)
+	}
+	return out
+}

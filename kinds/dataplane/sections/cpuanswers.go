@@ -1,0 +1,74 @@
+package sections
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// fitAnswers says what each proxy's CPU is made of, where the study varies the
+// rate: what a further request costs, and what is used without any. Nothing
+// if other factors vary as well.
+func fitAnswers(f record.Findings, top record.Cell) []string {
+	var answers []string
+	for _, part := range []string{record.PartClientProxy, record.PartServerProxy} {
+		slope, okSlope := onlyFinding(f, "cpu_"+part+"_slope", top)
+		idle, okIdle := onlyFinding(f, "cpu_"+part+"_idle", top)
+		if !okSlope || !okIdle {
+			continue
+		}
+		s := report.Scale{Div: 1, Unit: "µs"}
+		answers = append(answers, fmt.Sprintf("Each request costs the %s %s of CPU, on top of %s that it uses without any.", report.PartWords(part),
+			s.Quantity(slope.Estimate, slope.Low, slope.High), report.Scale{Div: 1, Unit: "mCPU"}.Quantity(idle.Estimate, idle.Low, idle.High)))
+	}
+	return answers
+}
+
+// onlyFinding is the one measured finding of a name in the cells with top's
+// levels; false if there is none or several.
+func onlyFinding(f record.Findings, name string, top record.Cell) (found record.Finding, ok bool) {
+	for _, x := range f.Findings {
+		if x.Name != name || x.Verdict != record.VerdictMeasured || report.Pick(x.Cell, report.Keys(top)).Key() != top.Key() {
+			continue
+		}
+		if ok {
+			return found, false
+		}
+		found, ok = x, true
+	}
+	return found, ok
+}
+
+// cpuAnswers says what a request costs in CPU in each proxy, over the cells
+// that have top's levels (all cells if top is nil).
+func cpuAnswers(f record.Findings, top record.Cell) []string {
+	var answers []string
+	for _, part := range []string{record.PartClientProxy, record.PartServerProxy} {
+		low, high, n := math.Inf(1), math.Inf(-1), 0
+		var only record.CPUPerRequest
+		for _, cell := range f.Cells {
+			cpu, ok := cell.CPUPerRequest[part]
+			if !ok || report.Pick(cell.Cell, report.Keys(top)).Key() != top.Key() {
+				continue
+			}
+			only, n = cpu, n+1
+			low, high = math.Min(low, cpu.UserUS+cpu.SystemUS), math.Max(high, cpu.UserUS+cpu.SystemUS)
+		}
+		s := report.ScaleFor("us", high)
+		switch {
+		case n == 1:
+			sum := only.UserUS + only.SystemUS
+			cost := s.Value(sum)
+			if only.HighUS > only.LowUS {
+				cost = s.Quantity(sum, only.LowUS, only.HighUS)
+			}
+			answers = append(answers, fmt.Sprintf("A request costs the %s %s of CPU, %s of it in the kernel.", report.PartWords(part),
+				cost, report.Percent(only.SystemUS/sum)))
+		case n > 1:
+			answers = append(answers, fmt.Sprintf("A request costs the %s between %s and %s of CPU.", report.PartWords(part), s.Plain(low), s.Value(high)))
+		}
+	}
+	return answers
+}

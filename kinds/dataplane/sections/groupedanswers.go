@@ -1,0 +1,85 @@
+package sections
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+// maxSentences is of how many cells each gets a sentence of its own.
+const maxSentences = 4
+
+// grouped answers a study of many cells: what is real has its sentences, or one
+// for all if there are many, and the rest is told together.
+func (a *answering) grouped() []string {
+	var answers []string
+	var more []record.Finding     // real, and costs something
+	rest := map[string][]string{} // labels by verdict
+	floor, missed := "", 0.0
+	var s report.Scale
+	for _, top := range slices.Backward(a.tops) {
+		p50, ok := a.find(a.name, top)
+		switch {
+		case !ok:
+		case p50.Verdict == record.VerdictReal && p50.Low > 0:
+			more = append(more, p50)
+		case p50.Verdict == record.VerdictReal:
+			answers = append(answers, a.sentence(p50, a.from(p50)))
+		default:
+			rest[p50.Verdict] = append(rest[p50.Verdict], a.label(p50.Cell))
+			if n, ok := report.NoiseOf(a.f, p50); ok && p50.Verdict == record.VerdictBelowNoise {
+				floor = " (" + report.ScaleOf(p50).Value(n.Floor) + ")"
+			}
+			if p50.Verdict == record.VerdictBelowNoise && p50.MDE > missed {
+				missed, s = p50.MDE, report.ScaleFor(p50.Unit, p50.MDE)
+			}
+		}
+	}
+	answers = append(a.costly(more), answers...)
+	what := a.words(a.name)
+	adds := func(labels []string) string {
+		if len(labels) == 1 {
+			return labels[0] + " adds"
+		}
+		return report.Sequence(labels) + " add"
+	}
+	if labels := rest[record.VerdictBelowNoise]; len(labels) > 0 {
+		says := fmt.Sprintf("%s nothing %s that can be told from what two identical baselines differ by%s.", adds(labels), what, floor)
+		if missed > 0 {
+			says += fmt.Sprintf(" An effect of %s would have been found in any of them, in 4 of 5 runs like this.", s.Value(missed))
+		}
+		answers = append(answers, says)
+	}
+	if labels := rest[record.VerdictInconclusive]; len(labels) > 0 {
+		answers = append(answers, fmt.Sprintf("What %s %s is too wide to call.", adds(labels), what))
+	}
+	if labels := rest[record.VerdictInvalid]; len(labels) > 0 {
+		answers = append(answers, fmt.Sprintf("What %s %s is not known: too few valid trials.", adds(labels), what))
+	}
+	return answers
+}
+
+// costly tells of cells that add something: from which adds least to which adds
+// most, if they are many beside one baseline.
+func (a *answering) costly(all []record.Finding) []string {
+	var answers []string
+	differs := func(f record.Finding) bool { return f.Against.Key() != all[0].Against.Key() || f.Unit != all[0].Unit }
+	if len(all) <= maxSentences || slices.ContainsFunc(all, differs) {
+		for _, f := range all {
+			answers = append(answers, a.sentence(f, a.from(f)))
+		}
+		return answers
+	}
+	least := slices.MinFunc(all, func(x, y record.Finding) int { return cmp.Compare(x.Estimate, y.Estimate) })
+	most := slices.MaxFunc(all, func(x, y record.Finding) int { return cmp.Compare(x.Estimate, y.Estimate) })
+	s := report.ScaleFor(most.Unit, most.Estimate)
+	end := func(f record.Finding) string {
+		e, span := s.Parts(f.Estimate, f.Low, f.High)
+		return fmt.Sprintf("%s (%s, %s)", report.Join(e, s.Unit), a.label(f.Cell), span)
+	}
+	return []string{fmt.Sprintf("%d of %d cells add something %s%s, by estimate between %s and %s, each with its 95%% interval.",
+		len(all), len(a.tops), a.words(a.name), a.from(most), end(least), end(most))}
+}
