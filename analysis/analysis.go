@@ -29,22 +29,22 @@ func Plan(run record.Run) (*study.Plan, error) {
 // own assertions and those given beside them. It fails if the run's study
 // cannot be read, if a trial belongs to another study, or if an assertion is
 // no valid expression.
-func Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
+func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 	plan, err := Plan(run)
 	if err != nil {
 		return record.Findings{}, err
 	}
-	k := kindOf(plan.Study.Kind)
+	k := kinds.of(plan.Study)
 	ofTrials, ofFindings, err := k.sorted(plan.Study, slices.Concat(plan.Study.Assert, assert))
 	if err != nil {
 		return record.Findings{}, err
 	}
 	assertions := &Assertions{exprs: ofFindings}
-	o, err := observe(plan, run, ofTrials...)
+	o, err := k.observe(plan, run, ofTrials...)
 	if err != nil {
 		return record.Findings{}, err
 	}
-	measures := measuresOf(plan.Study)
+	measures := o.measures()
 	f := record.Findings{
 		Schema: record.Schema, Kind: run.Header.Kind, Study: run.Header.Study, Question: plan.Study.Question, Run: run.Header.RunID,
 		Started: run.Header.Started.UTC().Format(time.RFC3339), Seed: run.Header.Seed, Lab: run.Header.Lab,

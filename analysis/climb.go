@@ -65,7 +65,7 @@ func failed(trials []*record.Trial, ownChecks map[string]bool) (why string, own 
 
 // verdict is what a block's own trials of a cell say of a search's bound.
 func (o *observations) verdict(s study.Search, cell, block int) verdict {
-	m, overhead, ok := measureNamed(o.plan.Study, s.Finding)
+	m, overhead, ok := o.measureNamed(s.Finding)
 	if !ok || len(o.tried[cell][block]) == 0 {
 		return verdict{}
 	}
@@ -187,8 +187,8 @@ func (o *observations) brokenBelow(cell, block int) (below int, ok bool) {
 // blocks begin with the two ends that earlier ones found: where both answer
 // as before that is all, else the block goes on from there, down or up, by
 // its own answers.
-func Next(plan *study.Plan, run record.Run, block int) (order int, ok bool, err error) {
-	o, err := observe(plan, run)
+func (kinds Kinds) Next(plan *study.Plan, run record.Run, block int) (order int, ok bool, err error) {
+	o, err := kinds.of(plan.Study).observe(plan, run)
 	if err != nil {
 		return 0, false, err
 	}

@@ -51,7 +51,7 @@ func searchRun(t interface{ Fatal(...any) }, all record.Run, blocks int) (record
 	var tried []string
 	for block := range blocks {
 		for n := 0; ; n++ {
-			order, more, err := Next(plan, run, block)
+			order, more, err := All().Next(plan, run, block)
 			if err != nil || n > plan.BlockSize() {
 				t.Fatal("block without end", tried, err)
 			}
@@ -136,7 +136,7 @@ func TestRefineNoise(t *testing.T) {
 func TestRefineAny(t *testing.T) {
 	for _, limit := range []int{5, 10, 11, 15, 19, 20, 21, 33, 39, 47, 79, 80} {
 		run, tried := searchRun(t, refineRun(t, 1, limited(func(int) int { return limit })), 1)
-		findings, err := Analyze(run)
+		findings, err := All().Analyze(run)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,11 +64,11 @@ type Change struct {
 // the margin (a fraction, 0.05 for 5%) do not count: see [stat.Judge]. It
 // fails if nothing can be matched (a usage error), or a run cannot be read. A run
 // without valid trials makes the comparison inconclusive.
-func Compare(a, b record.Run, margin float64) (Comparison, error) {
+func (kinds Kinds) Compare(a, b record.Run, margin float64) (Comparison, error) {
 	if !(margin >= 0) || math.IsInf(margin, 0) {
 		return Comparison{}, errs.WithHint(errs.Usage("margin %v is not a share", margin), "as in --margin 5%%")
 	}
-	oa, ob, err := both(a, b)
+	oa, ob, err := kinds.both(a, b)
 	if err != nil {
 		return Comparison{}, err
 	}
@@ -82,7 +82,7 @@ func Compare(a, b record.Run, margin float64) (Comparison, error) {
 	c.Warnings = append(c.Warnings, differences(a, b, oa.plan.Study, ob.plan.Study)...)
 	unmatched := 0
 	var pairings []pairing
-	for _, m := range measuresOf(oa.plan.Study) {
+	for _, m := range oa.measures() {
 		for cell := range oa.plan.Cells {
 			p, ok, wanted := newPairing(oa, ob, m, cell)
 			if ok {
@@ -151,14 +151,14 @@ func tooFew(changes []Change) string {
 	return ""
 }
 
-func both(a, b record.Run) (oa, ob *observations, err error) {
+func (kinds Kinds) both(a, b record.Run) (oa, ob *observations, err error) {
 	out := make([]*observations, 2)
 	for i, run := range []record.Run{a, b} {
 		plan, err := Plan(run)
 		if err != nil {
 			return nil, nil, err
 		}
-		if out[i], err = observe(plan, run); err != nil {
+		if out[i], err = kinds.of(plan.Study).observe(plan, run); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -34,7 +34,7 @@ func costOf(t *testing.T, blocks int, spoil func(block int, t *record.Trial)) *o
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := observe(plan, run)
+	o, err := All().of(plan.Study).observe(plan, run)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,11 +13,11 @@ import (
 // Enough says whether a run under way has measured enough by its study's stop
 // rule, and why, or why not. It looks at whole blocks only, and asks that the
 // rule held one block before too: see [stat.StopRule].
-func Enough(plan *study.Plan, run record.Run) (stop bool, why string) {
+func (kinds Kinds) Enough(plan *study.Plan, run record.Run) (stop bool, why string) {
 	if plan.Study.Stop == nil {
 		return false, "the study has no stop rule"
 	}
-	o, err := observe(plan, run)
+	o, err := kinds.of(plan.Study).observe(plan, run)
 	if err != nil {
 		return false, err.Error()
 	}
@@ -41,7 +41,7 @@ func (o *observations) enough(n int) (bool, string) {
 func (o *observations) look(n int) (stat.Look, []int) {
 	s := o.plan.Study
 	look := stat.Look{Blocks: n}
-	m, overhead, ok := measureNamed(s, s.Stop.Finding)
+	m, overhead, ok := o.measureNamed(s.Stop.Finding)
 	if !ok || n < 1 {
 		return look, nil
 	}

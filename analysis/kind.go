@@ -69,16 +69,16 @@ func fromSearches() source {
 	return source{finding.FromSearch, func(o *observations, f *record.Findings) { f.Findings = append(f.Findings, o.searches()...) }}
 }
 
-// kinds are those that there are.
-func kinds() []kind { return []kind{dataKind(), controlKind(), scenarioKind()} }
+// Kinds are the kinds of study that can be analysed.
+type Kinds []kind
 
-// kindOf finds a kind by its name.
-func kindOf(name study.Kind) kind {
-	i := slices.IndexFunc(kinds(), func(k kind) bool { return k.name == name })
+// of finds the kind of a study.
+func (kinds Kinds) of(s *study.Study) kind {
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == s.Kind })
 	if i < 0 {
-		panic(fmt.Sprintf("analysis: there is no kind of study called %q", name))
+		panic(fmt.Sprintf("analysis: there is no kind of study called %q", s.Kind))
 	}
-	return kinds()[i]
+	return kinds[i]
 }
 
 // sorted checks assertions and tells those about single trials.
@@ -93,8 +93,8 @@ func (k kind) sorted(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings [
 // CheckStudy checks a study's assertions, and the conditions of its timeline,
 // before anything starts: syntax, types, and the names of findings, factors,
 // windows and steps. The error gives the place and is one of usage.
-func CheckStudy(s *study.Study) error {
-	k := kindOf(s.Kind)
+func (kinds Kinds) CheckStudy(s *study.Study) error {
+	k := kinds.of(s)
 	if _, _, err := k.sorted(s, s.Assert); err != nil || k.check == nil {
 		return err
 	}

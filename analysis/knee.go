@@ -28,7 +28,7 @@ func (o *observations) knees() []record.Finding {
 		return nil
 	}
 	var p99 measure
-	for _, m := range measuresOf(o.plan.Study) {
+	for _, m := range o.measures() {
 		if m.quantile == 0.99 {
 			p99 = m
 		}

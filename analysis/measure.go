@@ -62,9 +62,9 @@ var (
 	memoryParts = cpuParts[:len(cpuParts)-1]
 )
 
-// measuresOf lists what a study measures, in the order of reports.
-func measuresOf(s *study.Study) []measure {
-	return defined(s, kindOf(s.Kind).measures(s))
+// measures lists what the study measures, in the order of reports.
+func (o *observations) measures() []measure {
+	return defined(o.plan.Study, o.kind.measures(o.plan.Study))
 }
 
 // defined joins measures with the definitions of their findings, and leaves
@@ -105,9 +105,9 @@ func dataMeasures(s *study.Study) []measure {
 
 // measureNamed finds the measure that a finding's name speaks of, and whether
 // the finding is the difference to the baseline.
-func measureNamed(s *study.Study, name string) (m measure, overhead, ok bool) {
+func (o *observations) measureNamed(name string) (m measure, overhead, ok bool) {
 	name, overhead = strings.CutSuffix(name, finding.Overhead)
-	for _, m := range measuresOf(s) {
+	for _, m := range o.measures() {
 		if m.Name == name && (!overhead || m.Compared) {
 			return m, overhead, true
 		}

@@ -32,8 +32,8 @@ type observations struct {
 // observe sorts a run's trials by the plan's cells. Trials of cells that the
 // plan does not know belong to another study: that is an error. The kind is
 // given the assertions about single trials.
-func observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) (*observations, error) {
-	o := &observations{plan: plan, run: run, counts: map[string]stat.Counts{}, events: map[string][]*record.Event{}, brokenIn: map[int][]int{}, kind: kindOf(plan.Study.Kind)}
+func (k kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) (*observations, error) {
+	o := &observations{plan: plan, run: run, counts: map[string]stat.Counts{}, events: map[string][]*record.Event{}, brokenIn: map[int][]int{}, kind: k}
 	if o.kind.begin != nil {
 		o.own = o.kind.begin(ofTrials)
 	}

@@ -76,7 +76,7 @@ func TestSearchOfFewPairs(t *testing.T) {
 // What neither run's pairs reach is no change to wait for.
 func TestCompareOfFewPairs(t *testing.T) {
 	run := simulateControl(t, controlStudy, 3, tuned)
-	c, err := Compare(run, run, 0.05)
+	c, err := All().Compare(run, run, 0.05)
 	if err != nil {
 		t.Fatal(err)
 	}

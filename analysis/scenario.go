@@ -87,12 +87,12 @@ type trialScenario struct {
 	forgives int64
 }
 
-// scenario is what a trial of resilience comes to, once somebody has asked.
-func (o *observations) scenario(t *record.Trial) *trialScenario {
+// scenarioOfTrial is what a trial of resilience comes to, once somebody has asked.
+func scenarioOfTrial(o *observations, t *record.Trial) *trialScenario {
 	all := o.own.(*scenarios)
 	s, ok := all.trials[t.ID]
 	if !ok {
-		s = o.readScenario(t, all)
+		s = readScenario(o, t, all)
 		all.trials[t.ID] = s
 	}
 	return s
@@ -100,7 +100,7 @@ func (o *observations) scenario(t *record.Trial) *trialScenario {
 
 // readScenario makes all that a trial says; its single requests are let go of
 // afterwards.
-func (o *observations) readScenario(t *record.Trial, all *scenarios) *trialScenario {
+func readScenario(o *observations, t *record.Trial, all *scenarios) *trialScenario {
 	s := &trialScenario{trial: t, study: o.plan.Study, waits: all.waits}
 	doubt := func(format string, args ...any) { s.unknown = append(s.unknown, fmt.Sprintf(format, args...)) }
 	if !t.Validity.Valid {
@@ -125,7 +125,7 @@ func (o *observations) readScenario(t *record.Trial, all *scenarios) *trialScena
 		for _, why := range s.unproven() {
 			s.unknown = append(s.unknown, why)
 		}
-		book, err := o.book(t)
+		book, err := bookOf(o, t)
 		switch {
 		case err != nil:
 			doubt("its requests are not known: %v", err)

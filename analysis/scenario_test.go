@@ -115,11 +115,11 @@ func TestScenarioWindowsAddUp(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		o, err := observe(plan, run)
+		o, err := All().of(plan.Study).observe(plan, run)
 		if err != nil {
 			r.Fatal(err)
 		}
-		s := o.scenario(&run.Trials[0]).summary // one trial is enough
+		s := scenarioOfTrial(o, &run.Trials[0]).summary // one trial is enough
 		var sum record.ScenarioWindow
 		to := 0.0
 		for _, w := range s.Windows {
@@ -313,7 +313,7 @@ func TestScenarioAssertions(t *testing.T) {
 		{study.Expr{Text: "latency_p99 < 10.5 && rate > 80.0", Timed: true}, "pass", ""},
 		{study.Expr{Text: "requests == 100", Timed: true, After: "sick", Until: "gone"}, "inconclusive", "no time between"},
 	} {
-		got, err := Analyze(run, c.e)
+		got, err := All().Analyze(run, c.e)
 		if err != nil {
 			t.Errorf("%s: %v", c.e.Text, err)
 			continue
@@ -324,7 +324,7 @@ func TestScenarioAssertions(t *testing.T) {
 			t.Errorf("%s (%s): %s, %q; want %s, %q", c.e.Text, a.Time, a.Outcome, a.Detail, c.want, c.detail)
 		}
 	}
-	got, err := Analyze(run, study.Expr{Text: `validity.invalid == 0`})
+	got, err := All().Analyze(run, study.Expr{Text: `validity.invalid == 0`})
 	if err != nil || len(got.Assertions) != 1 || !got.Assertions[0].Passed {
 		t.Errorf("an assertion about findings: %+v, %v", got.Assertions, err)
 	}
@@ -335,7 +335,7 @@ func TestScenarioAssertionsChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckStudy(s); err != nil {
+	if err := All().CheckStudy(s); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ expr, want string }{
@@ -351,7 +351,7 @@ func TestScenarioAssertionsChecked(t *testing.T) {
 		text := strings.Replace(fourSeconds, `- window("gone").error_share < 0.05`, "- "+c.expr, 1)
 		s, err := study.Parse([]byte(text), "study.yaml", nil)
 		if err == nil {
-			err = CheckStudy(s)
+			err = All().CheckStudy(s)
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) || errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "study.yaml:") {
 			t.Errorf("%s: %v, want %q", c.expr, err, c.want)

@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// book reads what was written about a trial's requests.
-func (o *observations) book(t *record.Trial) (*ledger.Book, error) {
+// bookOf reads what was written about a trial's requests.
+func bookOf(o *observations, t *record.Trial) (*ledger.Book, error) {
 	if o.run.Requests == nil {
 		return nil, errors.New("the run keeps none")
 	}

@@ -19,7 +19,7 @@ func scenarioMeasures(s *study.Study) []measure {
 // ofScenario is a measure of what a trial came to; NaN if nobody knows.
 func ofScenario(of func(s *trialScenario) float64) func(*observations, *record.Trial) float64 {
 	return func(o *observations, t *record.Trial) float64 {
-		s := o.scenario(t)
+		s := scenarioOfTrial(o, t)
 		if s.summary == nil {
 			return math.NaN()
 		}
@@ -70,7 +70,7 @@ func stillFailing(o *observations, cell int) []string {
 	n, example := 0, ""
 	all := o.valid(cell)
 	for _, t := range all {
-		for _, one := range o.scenario(t).steps {
+		for _, one := range scenarioOfTrial(o, t).steps {
 			if one.StillFailing {
 				n++
 				example = fmt.Sprintf("step %q of trial %s", one.Name, t.ID)
@@ -88,7 +88,7 @@ func stillFailing(o *observations, cell int) []string {
 func unreconciledExample(o *observations, cell int) []string {
 	n, trials, example := int64(0), 0, ""
 	for _, t := range o.valid(cell) {
-		s := o.scenario(t)
+		s := scenarioOfTrial(o, t)
 		if s.summary == nil || s.total.Unreconciled == 0 {
 			continue
 		}

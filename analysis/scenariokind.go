@@ -21,13 +21,13 @@ func scenarioKind() kind {
 			return &scenarios{assertions: ofTrials, trials: map[string]*trialScenario{}, waits: map[string]graph.Waiting{}}
 		},
 		histogram: func(o *observations, t *record.Trial) (record.TrialHist, bool) {
-			s := o.scenario(t)
+			s := scenarioOfTrial(o, t)
 			return record.TrialHist{Intended: s.hist}, s.hist != nil
 		},
 		summarize: func(o *observations, cell int, valid []*record.Trial, s *record.CellSummary) {
-			s.Scenario = o.scenarioSummary(cell)
+			s.Scenario = scenarioSummary(o, cell)
 			for _, t := range valid {
-				if one := o.scenario(t); one.summary != nil {
+				if one := scenarioOfTrial(o, t); one.summary != nil {
 					s.Requests, s.Failed = s.Requests+one.total.Requests, s.Failed+one.total.Failed
 				}
 			}

@@ -38,7 +38,7 @@ func TestScenarioLag(t *testing.T) {
 		{study.Expr{Text: `total.answered >= 399`}, "pass"},
 		{study.Expr{Text: `ledger.reconciled && ledger.orphans == 0`}, "pass"},
 	} {
-		got, err := Analyze(run, c.e)
+		got, err := All().Analyze(run, c.e)
 		if err != nil {
 			t.Errorf("%s: %v", c.e.Text, err)
 			continue
@@ -58,7 +58,7 @@ func TestScenarioLag(t *testing.T) {
 		return made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.Lag{P99: 900, Max: 20_000} }}
 	})
 	for text, want := range map[string]string{`total.latency_max < 100.0`: "fail", `window("gone").rate > 95.0`: "pass"} {
-		got, err := Analyze(full, study.Expr{Text: text})
+		got, err := All().Analyze(full, study.Expr{Text: text})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestScenarioLag(t *testing.T) {
 	quiet := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
 		return made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.Lag{P99: 900, Max: 9_000} }}
 	})
-	got, err := Analyze(quiet, study.Expr{Text: `total.latency_max < 100.0`})
+	got, err := All().Analyze(quiet, study.Expr{Text: `total.latency_max < 100.0`})
 	if err != nil {
 		t.Fatal(err)
 	}

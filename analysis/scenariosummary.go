@@ -135,12 +135,12 @@ func (s *trialScenario) named(n ledger.Named) record.LedgerRequest {
 
 // scenarioSummary is what a cell's trials came to: their verdicts, and the
 // figures of the first whose verdict is the cell's.
-func (o *observations) scenarioSummary(cell int) *record.ScenarioSummary {
+func scenarioSummary(o *observations, cell int) *record.ScenarioSummary {
 	expected := o.plan.Study.Expected(o.plan.Cells[cell])
 	var all []*trialScenario
 	for _, block := range o.blocks {
 		for _, t := range o.tried[cell][block] {
-			all = append(all, o.scenario(t))
+			all = append(all, scenarioOfTrial(o, t))
 		}
 	}
 	verdict := expected
@@ -162,7 +162,7 @@ func (o *observations) scenarioSummary(cell int) *record.ScenarioSummary {
 			shown := *all[i].summary
 			out = &shown
 			out.Values = map[string]float64{}
-			for _, m := range measuresOf(o.plan.Study) {
+			for _, m := range o.measures() {
 				if v := m.of(o, all[i].trial); finite(v) {
 					out.Values[m.Name] = v
 				}

@@ -165,7 +165,7 @@ func endBlocks(b bracket) int {
 // close warns of a finding that keeps within the bound, but whose interval
 // over blocks does not.
 func (o *observations) close(c study.Climb, level int) []string {
-	m, overhead, ok := measureNamed(o.plan.Study, c.Search.Finding)
+	m, overhead, ok := o.measureNamed(c.Search.Finding)
 	cell := c.Cells[level]
 	var f record.Finding
 	if base, compared := o.baseline(cell); overhead && compared {
@@ -182,7 +182,7 @@ func (o *observations) close(c study.Climb, level int) []string {
 
 // loose warns of a bound on a measure that is less exact than it looks.
 func (o *observations) loose(c study.Climb, level int) []string {
-	m, _, ok := measureNamed(o.plan.Study, c.Search.Finding)
+	m, _, ok := o.measureNamed(c.Search.Finding)
 	if !ok || o.kind.search.loose == nil {
 		return nil
 	}

@@ -24,14 +24,14 @@ func TestFindingsHaveSources(t *testing.T) {
 			s.Scenario = &study.Scenario{}
 		}
 		var computed []string
-		for _, m := range measuresOf(s) {
+		for _, m := range defined(s, All().of(s).measures(s)) {
 			if slices.Contains(computed, m.Name) {
 				t.Errorf("%s: %s is computed twice", p, m.Name)
 			}
 			computed = append(computed, m.Name)
 		}
 		sources := map[finding.Source]int{}
-		for _, source := range kindOf(p).sources {
+		for _, source := range All().of(s).sources {
 			sources[source.of] = 0
 		}
 		for _, d := range p.Findings().All() {

@@ -33,12 +33,12 @@ func (o *observations) versus() []record.Finding {
 		}
 	}
 	for _, d := range versions {
-		for _, m := range versusMeasures(o.plan.Study, study.ChangeSince) {
+		for _, m := range o.versusMeasures(study.ChangeSince) {
 			out = append(out, o.duel(d, m, allOf(len(versions)), study.ChangeSince, func(of, against float64) float64 { return of/against - 1 })...)
 		}
 	}
 	for _, d := range filters {
-		for _, m := range versusMeasures(o.plan.Study, study.SavedBy) {
+		for _, m := range o.versusMeasures(study.SavedBy) {
 			out = append(out, o.duel(d, m, allOf(pairs), study.SavedBy, func(of, against float64) float64 { return 1 - against/of })...)
 		}
 	}
@@ -47,9 +47,9 @@ func (o *observations) versus() []record.Finding {
 
 // versusMeasures are what two levels are compared by, of those that have a
 // finding whose name ends so.
-func versusMeasures(s *study.Study, words string) []measure {
+func (o *observations) versusMeasures(words string) []measure {
 	table := study.DataPlane.Findings()
-	return slices.DeleteFunc(measuresOf(s), func(m measure) bool {
+	return slices.DeleteFunc(o.measures(), func(m measure) bool {
 		_, ok := table.Find(versusName(m, words) + "*")
 		return !ok
 	})

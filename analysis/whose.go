@@ -67,7 +67,7 @@ func (o *observations) notTheirs(s study.Search, cell, block int, tried []*recor
 	if !ok {
 		return ""
 	}
-	m, overhead, ok := measureNamed(o.plan.Study, s.Finding)
+	m, overhead, ok := o.measureNamed(s.Finding)
 	if !ok || overhead {
 		return "" // the difference to it is what is searched
 	}

@@ -100,7 +100,7 @@ func TestScenarioSteps(t *testing.T) {
 		}
 		t.Logf("%s, %.2f ms late: %s", o.Name, float64(begin.SentNS-begin.PlannedNS)/1e6, begin.Proof)
 	}
-	findings, err := analysis.Analyze(run)
+	findings, err := analysis.All().Analyze(run)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func runCompare(ctx context.Context, env *Env, f compareFlags, dirA, dirB string
 	if err != nil {
 		return err
 	}
-	comparison, err := analysis.Compare(a, b, margin)
+	comparison, err := analysis.All().Compare(a, b, margin)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func TestDocuments(t *testing.T) {
 				_, err = study.NewPlan(s, 1)
 			}
 			if err == nil {
-				err = analysis.CheckStudy(s)
+				err = analysis.All().CheckStudy(s)
 			}
 			if err != nil {
 				t.Errorf("%s: a study in it: %v", name, err)

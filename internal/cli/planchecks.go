@@ -15,7 +15,7 @@ func checkedPlan(s *study.Study, seed uint64) (*study.Plan, error) {
 	if err != nil {
 		return nil, errs.WithCode(err, errs.CodeUsage)
 	}
-	if err := analysis.CheckStudy(s); err != nil {
+	if err := analysis.All().CheckStudy(s); err != nil {
 		return nil, err
 	}
 	return p, kinds.Of(s).Trial.Check(p)

@@ -118,7 +118,7 @@ func runReport(ctx context.Context, env *Env, f reportFlags, dir string) error {
 	if err != nil {
 		return err
 	}
-	findings, err := analysis.Analyze(run, exprs...)
+	findings, err := analysis.All().Analyze(run, exprs...)
 	if err != nil {
 		return err
 	}

@@ -107,8 +107,8 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 		Study: s, Kind: kinds.Of(s).Trial, Rules: verdict.Limits(nil).Rules(kinds.Of(s).Limits), Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
 		Out: f.out, Version: Version(), Components: measured,
 		Remarks: remarks,
-		Enough:  analysis.Enough,
-		Next:    analysis.Next,
+		Enough:  analysis.All().Enough,
+		Next:    analysis.All().Next,
 		Meshes:  meshesOf(plan, where.Images()), Condition: condition,
 	}
 	if f.resume != "" {
@@ -335,7 +335,7 @@ func writeFindings(ctx context.Context, dir string) (record.Findings, error) {
 	if err != nil {
 		return record.Findings{}, err
 	}
-	findings, err := analysis.Analyze(run)
+	findings, err := analysis.All().Analyze(run)
 	if err != nil {
 		return record.Findings{}, err
 	}

@@ -83,7 +83,7 @@ func Bill(t *testing.T) record.Findings {
 			run.Trials = append(run.Trials, trial)
 		}
 	}
-	f, err := analysis.Analyze(run)
+	f, err := analysis.All().Analyze(run)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func ControlPlane(t *testing.T, name string, blocks int, spoil func(*record.Tria
 			run.Trials, run.Events = append(run.Trials, trial), append(run.Events, events...)
 		}
 	}
-	f, err := analysis.Analyze(run)
+	f, err := analysis.All().Analyze(run)
 	if err != nil {
 		t.Fatal(err)
 	}

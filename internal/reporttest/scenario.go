@@ -114,7 +114,7 @@ func Resilience(t *testing.T, spoil func(*record.Trial, []record.Event)) record.
 		}
 		return io.NopCloser(bytes.NewReader(files[trial])), nil
 	}
-	f, err := analysis.Analyze(run)
+	f, err := analysis.All().Analyze(run)
 	if err != nil {
 		t.Fatal(err)
 	}

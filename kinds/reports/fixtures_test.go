@@ -109,7 +109,7 @@ func madeUp(t *testing.T, text string, blocks int, fill func(run *record.Run, tr
 
 func analysed(t *testing.T, run record.Run) record.Findings {
 	t.Helper()
-	f, err := analysis.Analyze(run)
+	f, err := analysis.All().Analyze(run)
 	if err != nil {
 		t.Fatal(err)
 	}
