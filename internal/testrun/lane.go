@@ -78,7 +78,7 @@ func (r *runner) job(ctx context.Context, j job, env []string, t *tally) {
 	t.timed(j.name, err, time.Since(began))
 }
 
-// down takes a lane's lab down and checks that its folder says so.
+// down takes a lane's lab down, checks that its folder says so, and removes it.
 func (r *runner) down(ctx context.Context, home string) error {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
@@ -94,7 +94,7 @@ func (r *runner) down(ctx context.Context, home string) error {
 			return fmt.Errorf("lab down leaves %s in its folder", entry.Name())
 		}
 	}
-	return nil
+	return os.RemoveAll(home)
 }
 
 // alone runs tests of one package once more, with a lab of their own.

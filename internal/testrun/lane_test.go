@@ -18,7 +18,7 @@ func shell(name, script string) job {
 func testRunner(t *testing.T, out *strings.Builder, left string) *runner {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "meshtrial")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"$@\" > $XDG_STATE_HOME/meshtrial/lab/"+left+"\n"), 0o755); err != nil {
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"$@\" | tee -a $0.said > $XDG_STATE_HOME/meshtrial/lab/"+left+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return &runner{out: &lines{out: out}, program: program, labs: t.TempDir(), env: os.Environ()}
@@ -92,7 +92,7 @@ func TestInterrupt(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(marks, "next")); err == nil {
 		t.Error("the lane went on")
 	}
-	if text, err := os.ReadFile(filepath.Join(r.labs, "one", "meshtrial", "lab", "lock")); err != nil || string(text) != "lab down\n" {
+	if text, err := os.ReadFile(r.program + ".said"); err != nil || string(text) != "lab down\n" {
 		t.Errorf("the lab was not taken down: %q, %v", text, err)
 	}
 }
