@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/version"
-	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 )
@@ -79,18 +78,12 @@ func newScheme() *runtime.Scheme {
 type object[T any] interface {
 	*T
 	runtime.Object
-	metav1.Object
-}
-
-type list[L any] interface {
-	*L
-	runtime.Object
 }
 
 // objects returns the client of a resource.
-func objects[T, L any, PT object[T], PL list[L]](c *Client, group schema.GroupVersion, resource, namespace string) *gentype.ClientWithList[PT, PL] {
-	return gentype.NewClientWithList[PT, PL](resource, c.groups[group], c.parameters, namespace,
-		func() PT { return new(T) }, func() PL { return new(L) }, gentype.PrefersProtobuf[PT]())
+func objects[T, L any, PT object[T], PL object[L]](c *Client, group schema.GroupVersion, name, namespace string) *resource[PT, PL] {
+	return &resource[PT, PL]{name: name, namespace: namespace, rest: c.groups[group], parameters: c.parameters,
+		newObject: func() PT { return new(T) }, newList: func() PL { return new(L) }}
 }
 
 // CoreV1 implements [Interface].
@@ -139,16 +132,15 @@ func (g core) Services(namespace string) Services {
 }
 
 func (g core) Pods(namespace string) Pods {
-	return pods{objects[corev1.Pod, corev1.PodList](g.c, corev1.SchemeGroupVersion, "pods", namespace), g.c.parameters}
+	return pods{objects[corev1.Pod, corev1.PodList](g.c, corev1.SchemeGroupVersion, "pods", namespace)}
 }
 
 type pods struct {
-	*gentype.ClientWithList[*corev1.Pod, *corev1.PodList]
-	parameters runtime.ParameterCodec
+	*resource[*corev1.Pod, *corev1.PodList]
 }
 
 func (p pods) GetLogs(name string, opts *corev1.PodLogOptions) *rest.Request {
-	return p.GetClient().Get().Namespace(p.GetNamespace()).Name(name).Resource("pods").SubResource("log").VersionedParams(opts, p.parameters)
+	return p.rest.Get().Namespace(p.namespace).Resource(p.name).Name(name).SubResource("log").VersionedParams(opts, p.parameters)
 }
 
 func (g core) ServiceAccounts(namespace string) ServiceAccounts { return serviceAccounts{g, namespace} }
@@ -202,9 +194,15 @@ func (g autoscaling) HorizontalPodAutoscalers(namespace string) Autoscalers {
 type authorization struct{ c *Client }
 
 func (g authorization) SelfSubjectAccessReviews() AccessReviews {
-	return gentype.NewClient("selfsubjectaccessreviews", g.c.groups[authorizationv1.SchemeGroupVersion], g.c.parameters, "",
-		func() *authorizationv1.SelfSubjectAccessReview { return &authorizationv1.SelfSubjectAccessReview{} },
-		gentype.PrefersProtobuf[*authorizationv1.SelfSubjectAccessReview]())
+	return accessReviews{g.c}
+}
+
+type accessReviews struct{ c *Client }
+
+func (r accessReviews) Create(ctx context.Context, review *authorizationv1.SelfSubjectAccessReview, opts metav1.CreateOptions) (*authorizationv1.SelfSubjectAccessReview, error) {
+	answer := &authorizationv1.SelfSubjectAccessReview{}
+	return answer, r.c.groups[authorizationv1.SchemeGroupVersion].Post().UseProtobufAsDefault().Resource("selfsubjectaccessreviews").
+		VersionedParams(&opts, r.c.parameters).Body(review).Do(ctx).Into(answer)
 }
 
 // server asks an API server about itself.

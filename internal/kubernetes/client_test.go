@@ -24,6 +24,9 @@ func TestClient(t *testing.T) {
 	answers := map[string]string{
 		"GET /version":                                    `{"gitVersion": "v1.36.3"}`,
 		"GET /apis/networking.istio.io/v1":                `{"kind": "APIResourceList", "apiVersion": "v1", "resources": [{"name": "gateways", "kind": "Gateway", "namespaced": true}]}`,
+		"GET /api/v1/namespaces/a/pods/p":                 `{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}, "status": {"phase": "Running"}}`,
+		"GET /api/v1/nodes?timeout=7s&timeoutSeconds=7":              `{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "n"}}]}`,
+		"GET /api/v1/namespaces/a/secrets?watch=true":     `{"type": "ADDED", "object": {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "s"}}}`,
 		"GET /api/v1/namespaces/a/pods/p/log?container=c": "a line",
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -51,6 +54,10 @@ func TestClient(t *testing.T) {
 		"DELETE /api/v1/namespaces/a/services/x":     func() error { return c.CoreV1().Services("a").Delete(ctx, "x", metav1.DeleteOptions{}) },
 		"POST /api/v1/namespaces/a/pods": func() error {
 			_, err := c.CoreV1().Pods("a").Create(ctx, &corev1.Pod{}, metav1.CreateOptions{})
+			return err
+		},
+		"PUT /api/v1/namespaces/a/configmaps/x": func() error {
+			_, err := c.CoreV1().ConfigMaps("a").Update(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.UpdateOptions{})
 			return err
 		},
 		"GET /api/v1/pods?labelSelector=a%3Db":         func() error { _, err := c.CoreV1().Pods("").List(ctx, list); return err },
@@ -90,6 +97,21 @@ func TestClient(t *testing.T) {
 	}
 	if r, err := c.Discovery().ServerResourcesForGroupVersion(ctx, "networking.istio.io/v1"); err != nil || len(r.APIResources) != 1 || r.APIResources[0].Kind != "Gateway" {
 		t.Errorf("resources %+v, %v", r, err)
+	}
+	if pod, err := c.CoreV1().Pods("a").Get(ctx, "p", get); err != nil || pod.Name != "p" || pod.Status.Phase != corev1.PodRunning {
+		t.Errorf("pod %+v, %v", pod, err)
+	}
+	seven := int64(7)
+	if nodes, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{TimeoutSeconds: &seven}); err != nil || len(nodes.Items) != 1 || nodes.Items[0].Name != "n" {
+		t.Errorf("nodes %+v, %v", nodes, err)
+	}
+	secrets, err := c.CoreV1().Secrets("a").Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer secrets.Stop()
+	if e := <-secrets.ResultChan(); e.Type != "ADDED" || e.Object.(*corev1.Secret).Name != "s" {
+		t.Errorf("watched %+v", e)
 	}
 	log, err := c.CoreV1().Pods("a").GetLogs("p", &corev1.PodLogOptions{Container: "c"}).Stream(ctx)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package kubernetes holds typed clients of the few parts of the Kubernetes API that
-// this program speaks. They are client-go's generic client with a scheme of
-// its own: client-go's ready-made clients register every group of the API in
+// this program speaks. They stand on client-go's REST client with a scheme of
+// their own: client-go's ready-made clients register every group of the API in
 // every version, a sixth of the binary and of what each process starts with.
 package kubernetes
 
