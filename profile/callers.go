@@ -3,13 +3,14 @@ package profile
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 )
 
 // reStart matches functions that nobody calls: where threads and programs
 // begin.
-var reStart = regexp.MustCompile(`^(?:_start|main|_?_?libc_start\w*|__libc_start_call_main|start_thread|__?clone3?|thread_start|runtime\.\S+|std::sys::\S*thread\S*|_?rust_eh\S*)(?:@.*)?$`)
+var reStart = lazyregexp.New(`^(?:_start|main|_?_?libc_start\w*|__libc_start_call_main|start_thread|__?clone3?|thread_start|runtime\.\S+|std::sys::\S*thread\S*|_?rust_eh\S*)(?:@.*)?$`)
 
 // shallow is how many frames a stack in user space may have before it must
 // begin where threads do: helpers of the C library, which keep no frame

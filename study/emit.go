@@ -3,8 +3,9 @@ package study
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 )
 
 // style says how a value is written.
@@ -94,11 +95,11 @@ func emitFlow(b *bytes.Buffer, n *node) {
 }
 
 var (
-	rePlain = regexp.MustCompile(`^[A-Za-z0-9_/][A-Za-z0-9_./+% -]*$`)
+	rePlain = lazyregexp.New(`^[A-Za-z0-9_/][A-Za-z0-9_./+% -]*$`)
 	// Levels that YAML 1.1 takes for a truth value.
-	reOldBool = regexp.MustCompile(`^(on|off|yes|no)$`)
+	reOldBool = lazyregexp.New(`^(on|off|yes|no)$`)
 	// Words and numbers that YAML 1.1 or 1.2 reads as something else.
-	reTyped = regexp.MustCompile(`^(?i:true|false|yes|no|on|off|y|n|null|[-+.]?(inf|nan)|[-+.0-9][-+.0-9_a-fox]*([ep%].*)?)$`)
+	reTyped = lazyregexp.New(`^(?i:true|false|yes|no|on|off|y|n|null|[-+.]?(inf|nan)|[-+.0-9][-+.0-9_a-fox]*([ep%].*)?)$`)
 )
 
 func scalarText(text string, s style) string {

@@ -2,22 +2,22 @@ package study
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/invopop/jsonschema"
 
+	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 	"github.com/meshtrial/meshtrial/record"
 )
 
 var (
-	reName     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	reToken    = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
-	rePath     = regexp.MustCompile(`^/[\x21-\x7e]*$`)
-	reCurrency = regexp.MustCompile(`^[A-Za-z]{1,8}$`)
+	reName     = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	reToken    = lazyregexp.New("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
+	rePath     = lazyregexp.New(`^/[\x21-\x7e]*$`)
+	reCurrency = lazyregexp.New(`^[A-Za-z]{1,8}$`)
 	// A method as RFC 9110 spells the registered ones; CONNECT carries none.
-	reMethod = regexp.MustCompile(`^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$`)
+	reMethod = lazyregexp.New(`^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$`)
 )
 
 // root is the study file: every field, where it goes, and what it means.

@@ -3,11 +3,11 @@ package study
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -34,8 +34,8 @@ func choice(name string, scope Scope, def, doc string, levels ...string) Factor 
 func (c *complaint) Error() string { return c.msg }
 
 var (
-	reNumber = regexp.MustCompile(`^[0-9]+(_[0-9]+)*(\.[0-9]+)?$`)
-	reUnit   = regexp.MustCompile(`^([0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?)\s*([A-Za-z/]*)$`)
+	reNumber = lazyregexp.New(`^[0-9]+(_[0-9]+)*(\.[0-9]+)?$`)
+	reUnit   = lazyregexp.New(`^([0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?)\s*([A-Za-z/]*)$`)
 )
 
 // number parses a plain decimal number; it knows the usual ways to be wrong.
@@ -60,10 +60,10 @@ func number(s string) (float64, *complaint) {
 }
 
 var (
-	reExponent  = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?[eE][+-]?[0-9]+$`)
-	reThousands = regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$`)
-	reDecimal   = regexp.MustCompile(`^[0-9]+,[0-9]+$`)
-	reList      = regexp.MustCompile(`^[0-9._]+(,\s*[0-9._]+)+$`)
+	reExponent  = lazyregexp.New(`^[0-9]+(\.[0-9]+)?[eE][+-]?[0-9]+$`)
+	reThousands = lazyregexp.New(`^[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$`)
+	reDecimal   = lazyregexp.New(`^[0-9]+,[0-9]+$`)
+	reList      = lazyregexp.New(`^[0-9._]+(,\s*[0-9._]+)+$`)
 )
 
 // noNumber guesses what somebody meant by a text that is no plain number.
@@ -172,7 +172,7 @@ func cpuLevel(s string) (string, *complaint) {
 	return strconv.FormatInt(m, 10) + "m", nil
 }
 
-var reVersion = regexp.MustCompile(`^v?(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})$`)
+var reVersion = lazyregexp.New(`^v?(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})$`)
 
 func envoyLevel(s string) (string, *complaint) {
 	if s == EnvoyDefault {

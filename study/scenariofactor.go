@@ -1,7 +1,6 @@
 package study
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -198,7 +198,7 @@ func (c *Scenario) TimelineOf(cell record.Cell) fault.Timeline {
 	return c.Timeline.Without(skipped(cell[FactorSkip]))
 }
 
-var reRetryOn = regexp.MustCompile(`^[a-z0-9-]+(,[a-z0-9-]+)*$`)
+var reRetryOn = lazyregexp.New(`^[a-z0-9-]+(,[a-z0-9-]+)*$`)
 
 func retryOnLevel(s string) (string, *complaint) {
 	if !reRetryOn.MatchString(s) || len(s) > 200 {

@@ -1,14 +1,14 @@
 package study
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 )
 
-var reSetPath = regexp.MustCompile(`^[a-z0-9_]+(\.[A-Za-z0-9_-]+)*$`)
+var reSetPath = lazyregexp.New(`^[a-z0-9_]+(\.[A-Za-z0-9_-]+)*$`)
 
 // override applies one "path=value" to the tree. What it puts there is
 // placed at the flag, so that complaints name it.

@@ -3,7 +3,6 @@ package study
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -11,12 +10,13 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 )
 
 // textValue is free text, trimmed.
 type textValue struct {
 	to      *string
-	pattern *regexp.Regexp
+	pattern *lazyregexp.Regexp
 	hint    string
 	oneOf   []string
 }
