@@ -28,10 +28,12 @@ func documentsSchema(t *testing.T) []byte {
 	t.Helper()
 	names := map[string]reflect.Type{}
 	r := &jsonschema.Reflector{Anonymous: true,
-		// A list of [json.RawMessage] in these documents is one of views.
 		Mapper: func(of reflect.Type) *jsonschema.Schema {
-			if of == reflect.TypeFor[json.RawMessage]() {
+			switch of {
+			case reflect.TypeFor[json.RawMessage](): // lists of them are of views
 				return &jsonschema.Schema{Ref: "#/$defs/View"}
+			case reflect.TypeFor[text](): // encodes itself
+				return &jsonschema.Schema{Type: "string"}
 			}
 			return nil
 		},
@@ -40,7 +42,7 @@ func documentsSchema(t *testing.T) []byte {
 				t.Fatalf("the page would call both %v and %v %s", other, of, of.Name())
 			}
 			names[of.Name()] = of
-			return of.Name()
+			return nameOf(of)
 		},
 	}
 	pages := []reflect.Type{reflect.TypeFor[Page](), reflect.TypeFor[ProfilePage]()}
@@ -70,6 +72,9 @@ func documentsSchema(t *testing.T) []byte {
 	}
 	return out.Bytes()
 }
+
+// nameOf is what the page calls a type.
+func nameOf(of reflect.Type) string { return upperFirst(of.Name()) }
 
 // packagesOf are the folders of this module whose types the documents hold.
 func packagesOf(types ...reflect.Type) map[string]bool {
@@ -111,7 +116,9 @@ func (n nulls) admit(s *jsonschema.Schema, of reflect.Type) {
 			return
 		}
 		n.seen[of] = true
-		s = n.defs[of.Name()]
+		if s = n.defs[nameOf(of)]; s == nil { // a number or a text by another name
+			return
+		}
 	}
 	switch of.Kind() {
 	case reflect.Pointer:

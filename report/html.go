@@ -19,6 +19,9 @@ type Page struct {
 	Answers []string `json:"answers"`
 	// Warnings has each warning once, with the number of findings it stands at.
 	Warnings []string `json:"warnings"`
+	// Sections are the report's as other formats have them: the page draws the
+	// tables of those that it has no picture of.
+	Sections []section `json:"sections"`
 	// Profiles are of trials that were profiled: each a profile.View.
 	Profiles []json.RawMessage `json:"profiles,omitempty"`
 }
@@ -38,11 +41,9 @@ func (kinds Kinds) Page(f record.Findings) (Page, error) {
 }
 
 func (k Kind) page(f record.Findings) Page {
-	f = inMicroseconds(f)
-	page := Page{Answers: k.answers(f), Warnings: k.warnings(f), Profiles: f.Profiles}
+	d, profiles := k.document(f), f.Profiles
 	f.Profiles = nil // once is enough
-	page.Findings = f
-	return page
+	return Page{Findings: inMicroseconds(f), Answers: d.Answers, Warnings: d.Warnings, Sections: d.Sections, Profiles: profiles}
 }
 
 // renderHTML writes one file with the page and its data in it.

@@ -44,7 +44,7 @@ func TestPageInBrowser(t *testing.T) {
 	}{
 		{"quick", reporttest.Quick(), []string{"overhead", "latency", "cpu", "memory", "validity", "drift", "findings", "assertions", "about", "study"}},
 		{"two-pod-latency", reporttest.TwoPod(), []string{"overhead", "latency", "published", "cpu", "memory", "validity", "drift", "findings", "about", "study"}},
-		{"ten-servers", reporttest.TenServers(t), []string{"verdicts", "timeline", "ledger", "overhead", "latency", "validity", "drift", "findings", "about", "study"}},
+		{"ten-servers", reporttest.TenServers(t), []string{"verdicts", "timeline", "ledger", "overhead", "latency", "whole-trials", "cpu-and-memory", "validity", "drift", "findings", "about", "study"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := browser(t)

@@ -18,6 +18,11 @@ export interface Page {
      */
     readonly warnings: (readonly string[] | null);
     /**
+     * Sections are the report's as other formats have them: the page draws the
+     * tables of those that it has no picture of.
+     */
+    readonly sections: (readonly Section[] | null);
+    /**
      * Profiles are of trials that were profiled: each a profile.View.
      */
     readonly profiles?: readonly View[];
@@ -1690,6 +1695,20 @@ export interface DiffSide {
     readonly unit: string;
     readonly samples: number;
     readonly blocks: number;
+}
+export interface Section {
+    readonly name: string;
+    readonly tables: (readonly Table[] | null);
+}
+export interface Table {
+    readonly title: string;
+    readonly columns: (readonly Column[] | null);
+    readonly rows: (readonly (readonly string[] | null)[] | null);
+    readonly notes?: readonly string[];
+}
+export interface Column {
+    readonly head: string;
+    readonly right?: boolean;
 }
 /**
  * ProfilePage is the document that the page of `meshtrial profile` draws.

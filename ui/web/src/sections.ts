@@ -21,6 +21,7 @@ import { published } from './views/published';
 import { amplification, controlCost } from './views/pushed';
 import { saturation } from './views/saturation';
 import { happened, ledger, verdicts } from './views/scenario';
+import { tables } from './views/tables';
 import { threads } from './views/threads';
 import { drift, validity } from './views/trust';
 import { versus } from './views/versus';
@@ -50,11 +51,19 @@ const controlPlane = ({ model, slice }: Given): Section[] => [
   amplification(model, slice), controlCost(model, slice), machine(model), memory(model, slice), versus(model), fits(model),
 ];
 
-const resilience = ({ model, slice }: Given): Section[] => [
-  verdicts(model), happened(model), ledger(model), overhead(model), latency(model, slice), published(model), cpu(model, slice), memory(model, slice), versus(model),
+const resilience = ({ model, slice, page }: Given): Section[] => [
+  verdicts(model), happened(model), ledger(model), overhead(model), latency(model, slice), published(model), cpu(model, slice), memory(model, slice), versus(model), money(model, page.findings.money ?? ''),
 ];
 
 const KINDS: Readonly<Record<string, (given: Given) => Section[]>> = { 'data-plane': dataPlane, 'control-plane': controlPlane, resilience };
+
+/** Sections of other formats that a view of the page draws; any other is shown as its tables. */
+const DRAWN: ReadonlySet<string> = new Set([
+  'bill', 'hops', 'saturation', 'latency', 'tail', 'cpu', 'threads', 'limits', 'memory', 'fits', 'money', 'versions', 'filters', 'profiles',
+  'convergence', 'edges', 'levers', 'waterfall', 'second sources', 'hidden', 'amplification', 'stale', 'traffic', 'wire', 'config', 'scope config', 'join', 'holdings', 'cost', 'machine', 'runtime', 'metrics',
+  'verdicts', 'assertions about trials', 'windows', 'steps', 'arithmetic', 'traffic between services', 'balance', 'faults', 'unreconciled',
+  'conditions', 'other', 'noise', 'published', 'assertions',
+]);
 
 /** All sections of a page; of an unknown kind those that every kind has. */
 export function sections(given: Given): Section[] {
@@ -63,6 +72,7 @@ export function sections(given: Given): Section[] {
   const own = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
   return [
     ...(own?.(given) ?? []),
+    ...(page.sections ?? []).filter((s) => !DRAWN.has(s.name)).map(tables),
     validity(model), drift(model, slice), conditions(model), others(model), assertions(page), about(page.findings), study(page.findings),
   ];
 }

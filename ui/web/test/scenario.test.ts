@@ -4,7 +4,7 @@
 import { beforeEach, expect, test } from 'vitest';
 import { h } from '../src/dom';
 import { show } from '../src/main';
-import { broken, cells, page, press, source, texts } from './fixtures';
+import { broken, cells, page, press, rows, source, texts } from './fixtures';
 
 let root: HTMLElement;
 beforeEach(() => {
@@ -17,6 +17,20 @@ test('a scenario shows verdicts, timeline, graph and ledger', () => {
   expect([...root.querySelectorAll('main > section')].map((e) => e.id).slice(0, 3)).toEqual(['verdicts', 'timeline', 'ledger']);
   expect(root.querySelectorAll('.services .box, .services rect').length).toBeGreaterThanOrEqual(3);
   expect(source(root)).not.toMatch(broken);
+});
+
+test('a section without a picture is there as its tables', () => {
+  const given = page('resilience');
+  const use = (given.sections ?? []).find((s) => s.name === 'CPU and memory');
+  const [numbers] = use?.tables ?? [];
+  if (!numbers) throw new Error('no table');
+  show(root, given);
+  const section = root.querySelector('#cpu-and-memory');
+  expect(section?.querySelector('h2')?.textContent).toBe('CPU and memory');
+  expect(section?.querySelector('caption')?.textContent).toBe(numbers.title);
+  expect(texts(root, '#cpu-and-memory thead th')).toEqual((numbers.columns ?? []).map((c) => c.head));
+  expect(rows(section)).toEqual(numbers.rows);
+  expect(root.querySelectorAll('#windows, #steps')).toHaveLength(0); // the timeline has them
 });
 
 test('an assertion that does not hold is told with its moment, a step without proof with its reason', () => {
