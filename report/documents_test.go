@@ -32,7 +32,7 @@ func documentsSchema(t *testing.T) []byte {
 			switch of {
 			case reflect.TypeFor[json.RawMessage](): // lists of them are of views
 				return &jsonschema.Schema{Ref: "#/$defs/View"}
-			case reflect.TypeFor[text](): // encodes itself
+			case reflect.TypeFor[Text](): // encodes itself
 				return &jsonschema.Schema{Type: "string"}
 			}
 			return nil
@@ -74,7 +74,7 @@ func documentsSchema(t *testing.T) []byte {
 }
 
 // nameOf is what the page calls a type.
-func nameOf(of reflect.Type) string { return upperFirst(of.Name()) }
+func nameOf(of reflect.Type) string { return UpperFirst(of.Name()) }
 
 // packagesOf are the folders of this module whose types the documents hold.
 func packagesOf(types ...reflect.Type) map[string]bool {

@@ -1,10 +1,14 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/ui"
@@ -19,11 +23,21 @@ type Page struct {
 	Answers []string `json:"answers"`
 	// Warnings has each warning once, with the number of findings it stands at.
 	Warnings []string `json:"warnings"`
+	// Names are of the findings that it has, in the order of reports.
+	Names []FindingName `json:"names"`
 	// Sections are the report's as other formats have them: the page draws the
 	// tables of those that it has no picture of.
 	Sections []section `json:"sections"`
 	// Profiles are of trials that were profiled: each a profile.View.
 	Profiles []json.RawMessage `json:"profiles,omitempty"`
+}
+
+// FindingName is what a finding is called, and the section of a report that shows it.
+type FindingName struct {
+	Name    string `json:"name"`              // as findings have it
+	Words   string `json:"words"`             // in tables and warnings
+	Phrase  string `json:"phrase"`            // what a difference adds to: "to the median latency"
+	Section string `json:"section,omitempty"` // "" if only documents for programs have it
 }
 
 // ProfilePage is the document that the page of `meshtrial profile` draws.
@@ -43,7 +57,37 @@ func (kinds Kinds) Page(f record.Findings) (Page, error) {
 func (k Kind) page(f record.Findings) Page {
 	d, profiles := k.document(f), f.Profiles
 	f.Profiles = nil // once is enough
-	return Page{Findings: inMicroseconds(f), Answers: d.Answers, Warnings: d.Warnings, Sections: d.Sections, Profiles: profiles}
+	return Page{Findings: inMicroseconds(f), Answers: d.Answers, Warnings: d.Warnings, Names: k.named(f), Sections: d.Sections, Profiles: profiles}
+}
+
+// named names all that the page may show of findings.
+func (k Kind) named(f record.Findings) []FindingName {
+	place, last := map[string]int{}, len(k.Findings.All())
+	for i, d := range k.Findings.All() {
+		place[d.Name] = i
+	}
+	var names []string
+	for _, x := range f.Findings {
+		names = append(names, x.Name, strings.TrimSuffix(x.Name, finding.Overhead))
+	}
+	for _, x := range f.NoiseFloor {
+		names = append(names, x.Measure)
+	}
+	for _, x := range f.Published {
+		names = append(names, x.Finding)
+	}
+	slices.Sort(names)
+	var out []FindingName
+	at := map[string]int{}
+	for _, name := range slices.Compact(names) {
+		d, ok := k.Findings.Find(name)
+		if at[name] = last; ok {
+			at[name] = place[d.Name]
+		}
+		out = append(out, FindingName{Name: name, Words: k.words(name), Phrase: k.MeasureWords(name), Section: d.Section})
+	}
+	slices.SortStableFunc(out, func(a, b FindingName) int { return cmp.Compare(at[a.Name], at[b.Name]) })
+	return out
 }
 
 // renderHTML writes one file with the page and its data in it.

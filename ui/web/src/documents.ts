@@ -18,6 +18,10 @@ export interface Page {
      */
     readonly warnings: (readonly string[] | null);
     /**
+     * Names are of the findings that it has, in the order of reports.
+     */
+    readonly names: (readonly FindingName[] | null);
+    /**
      * Sections are the report's as other formats have them: the page draws the
      * tables of those that it has no picture of.
      */
@@ -1696,16 +1700,45 @@ export interface DiffSide {
     readonly samples: number;
     readonly blocks: number;
 }
+/**
+ * FindingName is what a finding is called, and the section of a report that shows it.
+ */
+export interface FindingName {
+    /**
+     * as findings have it
+     */
+    readonly name: string;
+    /**
+     * in tables and warnings
+     */
+    readonly words: string;
+    /**
+     * what a difference adds to: "to the median latency"
+     */
+    readonly phrase: string;
+    /**
+     * "" if only documents for programs have it
+     */
+    readonly section?: string;
+}
 export interface Section {
     readonly name: string;
     readonly tables: (readonly Table[] | null);
 }
+/**
+ * Table is a table with a title and remarks under it.
+ */
 export interface Table {
     readonly title: string;
     readonly columns: (readonly Column[] | null);
     readonly rows: (readonly (readonly string[] | null)[] | null);
     readonly notes?: readonly string[];
 }
+/**
+ * Column is a table column. Keep orders columns by importance: when a table
+ * is too wide, the columns with the lowest Keep above 0 go first; 0 is never
+ * left out.
+ */
 export interface Column {
     readonly head: string;
     readonly right?: boolean;

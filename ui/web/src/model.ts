@@ -1,7 +1,7 @@
 // What the views ask of findings: which factors vary, which cells are
 // selected, how a cell looks in every chart, and the words for things.
 
-import type { Cell, CellSummary, Finding, Findings, NoiseFloor } from './documents';
+import type { Cell, CellSummary, Finding, Findings, FindingName, NoiseFloor } from './documents';
 import { kindOf, type Kind } from './kind';
 
 /** A cell's identity, as record.Cell.Key in Go. */
@@ -53,7 +53,7 @@ export class Model {
   private readonly index = new Map<string, Finding>();
   private readonly plain = new Map<string, Finding>();
 
-  constructor(readonly findings: Findings) {
+  constructor(readonly findings: Findings, readonly names: readonly FindingName[] = []) {
     this.kind = kindOf(findings.kind);
     this.cells = findings.cells ?? [];
     this.all = findings.findings ?? [];
@@ -77,6 +77,11 @@ export class Model {
     const first = this.factors.find((f) => compared.has(f.factor) && f.levels.length > 1);
     this.colorFactor = others.at(-1) ?? first ?? this.numeric;
     this.dashFactor = this.colorFactor === first ? undefined : first;
+  }
+
+  /** A finding's name in words: the program's, or else those of the name itself. */
+  words(name: string): string {
+    return this.names.find((n) => n.name === name)?.words ?? name.replaceAll('_', ' ');
   }
 
   /** The overhead finding of a measure for a cell. */
@@ -181,11 +186,6 @@ export function levelWords(factor: Factor, l: string): string {
 const PLAIN = new Set(['arrival', 'protocol', 'sidecars', 'variant']);
 
 export const factorWords = (factor: string): string => factor.replaceAll('_', ' ');
-
-/** A finding's name in words. */
-export function findingWords(name: string): string {
-  return name.replace('p999', 'p99.9').replaceAll('_', ' ').replace(/^cpu/, 'CPU');
-}
 
 /** Whether a finding stands by its figure: it is real, or a plain value. */
 export const stands = (verdict: string): boolean => verdict === 'real' || verdict === 'measured';

@@ -2,7 +2,7 @@
 
 import type { Findings } from '../documents';
 import { h, type Child } from '../dom';
-import { findingWords, verdictWords, type Model } from '../model';
+import { verdictWords, type Model } from '../model';
 import { fixed, interval, scaleFor } from '../format';
 import { folded, section, table } from './parts';
 
@@ -15,7 +15,7 @@ export function others(model: Model): HTMLElement | null {
     rest.map((f) => {
       const scale = scaleFor(f.unit, largest.get(f.name) ?? 0);
       const silent = f.verdict === 'below_noise' || f.verdict === 'invalid';
-      return [findingWords(f.name), model.fullLabel(f.cell), { text: silent ? verdictWords(f.verdict) : interval(scale, f.estimate, f.low, f.high), ...((f.warnings ?? []).length > 0 ? { note: (f.warnings ?? []).join('; ') } : {}) }, scale.unit, verdictWords(f.verdict), String(f.blocks)];
+      return [model.words(f.name), model.fullLabel(f.cell), { text: silent ? verdictWords(f.verdict) : interval(scale, f.estimate, f.low, f.high), ...((f.warnings ?? []).length > 0 ? { note: (f.warnings ?? []).join('; ') } : {}) }, scale.unit, verdictWords(f.verdict), String(f.blocks)];
     }));
   return section('findings', 'Other findings', rest.length > 12 ? folded(`${rest.length} findings as a table`, numbers) : numbers);
 }

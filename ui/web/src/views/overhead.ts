@@ -14,30 +14,22 @@ interface Measure {
   readonly id: string;
   /** In a switch or the head of a column. */
   readonly text: string;
-  /** In a title: "added at p50", "added to pushes". */
+  /** In a title: "to the median latency". */
   readonly to: string;
 }
 
-const quantile = (id: string, p: string, of: string): Measure => ({ id: `${id}_${p.replace('.', '')}`, text: of + p, to: `at ${of}${p}` });
+const DIFFERENCE = '_overhead';
 
-const amount = (id: string, text: string): Measure => ({ id, text, to: `to ${text}` });
-
-const MEASURES: readonly Measure[] = [
-  ...['p50', 'p90', 'p99', 'p99.9'].map((p) => quantile('latency', p, '')),
-  ...['p50', 'p99'].map((p) => quantile('convergence', p, 'convergence ')),
-  amount('pushes', 'pushes'),
-  amount('push_bytes_per_change', 'bytes pushed'),
-  amount('config_bytes', 'configuration'),
-  amount('stale_proxy_seconds_per_change', 'stale proxy-seconds'),
-  amount('phantom_requests', 'requests at gone endpoints'),
-  amount('phantom_failures', 'failures there'),
-  amount('istiod_cpu_per_change', 'istiod’s CPU'),
-  amount('istiod_memory', 'istiod’s memory'),
-];
+/** The measures whose differences are drawn: latency, and what levers of the control plane are for. */
+function measuresOf(model: Model): Measure[] {
+  const found = new Map(model.all.filter((f) => f.against && !(model.kind.hidesInvalid && f.verdict === 'invalid')).map((f) => [f.name, f]));
+  return model.names
+    .filter((n) => n.name.endsWith(DIFFERENCE) && found.has(n.name) && (n.section === 'levers' || found.get(n.name)?.probe === 'latency'))
+    .map((n) => ({ id: n.name.slice(0, -DIFFERENCE.length), text: model.words(n.name.slice(0, -DIFFERENCE.length)), to: n.phrase }));
+}
 
 export function overhead(model: Model): View | null {
-  const names = new Set(model.all.filter((f) => f.against && !(model.kind.hidesInvalid && f.verdict === 'invalid')).map((f) => f.name));
-  const measures = MEASURES.filter((m) => names.has(`${m.id}_overhead`));
+  const measures = measuresOf(model);
   if (measures.length === 0) return null;
   let measure: string = measures[0]?.id ?? '';
   let log = false;
@@ -69,7 +61,7 @@ export function overhead(model: Model): View | null {
     return drawn;
   });
   const controls = numeric && h('div', { class: 'controls' },
-    choice(measures[0]?.id.startsWith('latency') ? 'percentile' : 'measure', measures, measure, (id) => {
+    choice('measure', measures, measure, (id) => {
       measure = id;
       live.again();
     }),
@@ -166,7 +158,7 @@ function lines(model: Model, cells: readonly CellSummary[], measure: string, sca
       .sort((a, b) => a.x - b.x),
   }));
   const levels = (numeric?.levels ?? []).map(Number).filter((v) => cells.some((c) => Number(level(c.cell, numeric?.factor ?? '')) === v));
-  const to = MEASURES.find((m) => m.id === measure)?.to ?? '';
+  const to = measuresOf(model).find((m) => m.id === measure)?.to ?? '';
   const unit = numeric?.unit ?? factorWords(numeric?.factor ?? '');
   return lineChart({
     name: `Overhead ${to} against ${factorWords(numeric?.factor ?? '')}, ${comparedLabel(model, cells[0]).toLowerCase()}, with 95% intervals`,

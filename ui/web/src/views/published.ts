@@ -5,7 +5,7 @@ import type { Chart } from '../chart/figure';
 import type { Published } from '../documents';
 import { h } from '../dom';
 import { oneValue, quantity, scaleFor, value, type Scale } from '../format';
-import { findingWords, stands, type Model } from '../model';
+import { stands, type Model } from '../model';
 import { tickText } from './overhead';
 import { section, table } from './parts';
 
@@ -20,14 +20,14 @@ export function published(model: Model): HTMLElement | null {
     charts.length > 0 && h('p', { class: 'key' }, h('span', {}, h('span', { class: 'published-key', 'aria-hidden': 'true' }), 'published'), h('span', {}, h('span', { class: 'measured-key', 'aria-hidden': 'true' }), 'measured here, with its 95% interval')),
     charts.map((chart) => chart.element),
     table('Published and measured', [{ head: 'claim' }, { head: 'source' }, { head: 'published', number: true }, { head: 'measured (95% interval)', number: true }, { head: 'in words', prose: true }],
-      all.map((p) => [claim(p, all), p.source, value(scaleOf([p]), p.figure), p.measured ? measured(p, scaleOf([p])) : { text: 'not measured', tone: 'dim' as const }, p.says])),
+      all.map((p) => [claim(p, all, model), p.source, value(scaleOf([p]), p.figure), p.measured ? measured(p, scaleOf([p])) : { text: 'not measured', tone: 'dim' as const }, p.says])),
   );
 }
 
 /** A claim, with what was measured where several findings stand beside it. */
-function claim(p: Published, all: readonly Published[]): string {
+function claim(p: Published, all: readonly Published[], model: Model): string {
   const several = all.some((q) => q.claim === p.claim && q.finding !== p.finding);
-  return several ? `${p.claim} (${findingWords(p.finding)})` : p.claim;
+  return several ? `${p.claim} (${model.words(p.finding)})` : p.claim;
 }
 
 /** One scale for published and measured figures. */
@@ -61,7 +61,7 @@ function compare(group: readonly Published[], all: readonly Published[], model: 
     if (!m) return [];
     const look = model.look(m.cell);
     return [{
-      label: claim(p, all),
+      label: claim(p, all, model),
       color: look.color,
       shape: look.dash,
       estimate: m.estimate,

@@ -6,7 +6,7 @@ import { lineChart, type Series } from '../chart/line';
 import type { Findings } from '../documents';
 import { h } from '../dom';
 import { count, percent, plain, plural, scaleFor, value } from '../format';
-import { findingWords, type Model } from '../model';
+import type { Model } from '../model';
 import { tickText } from './overhead';
 import { folded, legend, Live, nothing, section, table, type Slice, type View } from './parts';
 
@@ -20,7 +20,7 @@ export function validity(model: Model): HTMLElement {
       h('div', { class: 'bar' }, h('div', { style: `width:${(100 * share).toFixed(2)}%` })),
       h('p', {}, `${count(v.valid)} of ${plural(v.trials, 'trial')} may be believed, in ${plural(v.blocks, 'block')}.`)),
     (v.reasons ?? []).length > 0 && h('ul', { class: 'reasons' }, (v.reasons ?? []).map((r) =>
-      h('li', {}, h('strong', {}, findingWords(r.check)), ` failed in ${plural(r.trials, 'trial')}`, r.example !== '' && h('span', { class: 'note' }, r.example)))),
+      h('li', {}, h('strong', {}, r.check.replaceAll('_', ' ')), ` failed in ${plural(r.trials, 'trial')}`, r.example !== '' && h('span', { class: 'note' }, r.example)))),
     noise(model.findings, model),
   );
 }
@@ -29,7 +29,7 @@ function noise(f: Findings, model: Model): HTMLElement | null {
   const floors = f.noise_floor ?? [];
   if (floors.length === 0) return null;
   const numbers = table('Noise floor', [{ head: 'measure' }, { head: 'baseline' }, { head: 'floor', number: true }, { head: 'of its value', number: true }, { head: 'blocks', number: true }],
-    floors.map((n) => [findingWords(n.measure), model.fullLabel(n.cell), value(scaleFor(n.unit, n.floor), n.floor), percent(n.relative_ratio), count(n.blocks)]));
+    floors.map((n) => [model.words(n.measure), model.fullLabel(n.cell), value(scaleFor(n.unit, n.floor), n.floor), percent(n.relative_ratio), count(n.blocks)]));
   return h('div', {},
     h('p', {}, 'The baseline runs twice in every block. What the two differ by is the noise floor; no overhead below it is called real.'),
     floors.length > 8 ? folded(`Noise floor of ${plural(floors.length, 'baseline measure')}`, numbers) : numbers);
