@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Subject names what is compared with the baseline, and says whether the
@@ -19,49 +20,23 @@ func Subject(finding record.Finding) (name string, many bool) {
 		if finding.Against[factor] == level {
 			continue
 		}
-		if factor == "sidecars" {
-			switch level {
-			case "both":
-				many = true
-				parts = append(parts, "both sidecars")
-				continue
-			case "server", "client":
-				parts = append(parts, "the "+level+"'s sidecar")
-				continue
-			}
-		}
-		parts = append(parts, strings.ReplaceAll(factor, "_", " ")+" "+level)
+		name, plural := factorOf(factor).Subject(level)
+		many = many || plural
+		parts = append(parts, name)
 	}
 	many = many || len(parts) > 1
 	return UpperFirst(strings.Join(parts, " and ")), many
 }
 
 // FactorWords puts a factor's level in words: "at 16 connections".
-func FactorWords(factor, level string) string {
-	switch factor {
-	case "connections":
-		if level == "1" {
-			return "at 1 connection"
-		}
-		return "at " + level + " connections"
-	case "rate":
-		if level == "max" {
-			return "as fast as possible"
-		}
-		if n := Number(level); !math.IsNaN(n) {
-			level = Count(int64(n))
-		}
-		return "at " + level + " requests a second"
-	case "arrival":
-		return "with " + strings.Replace(level, "poisson", "Poisson", 1) + " arrivals"
-	case "protocol":
-		return "over " + level
-	case "payload":
-		return "with payloads of " + level + " bytes"
-	case "concurrency":
-		return "with " + level + " proxy threads"
+func FactorWords(factor, level string) string { return factorOf(factor).Phrase(level) }
+
+// factorOf is a factor by its name, also where no study has it.
+func factorOf(name string) study.Factor {
+	if f, ok := study.FactorByName(name); ok {
+		return f
 	}
-	return "with " + strings.ReplaceAll(factor, "_", " ") + " " + level
+	return study.Factor{Name: name}
 }
 
 // MeasureWords says what a finding of a kind measures: "to the median

@@ -25,7 +25,7 @@ func SearchAnswers(f record.Findings) []string {
 		}
 		var context []string
 		for _, other := range Keys(x.Cell) {
-			context = append(context, controlFactorWords(other, x.Cell[other]))
+			context = append(context, FactorWords(other, x.Cell[other]))
 		}
 		where := ""
 		if len(context) > 0 {
@@ -59,18 +59,4 @@ func Amount(v float64) string {
 		return Fixed(v, 0)
 	}
 	return Fixed(v, Clamp(1-Magnitude(v), 0, 6))
-}
-
-// controlFactorWords puts a level of a control-plane factor in words.
-func controlFactorWords(factor, level string) string {
-	switch factor {
-	case "proxies", "services":
-		if n := Number(level); !math.IsNaN(n) {
-			level = Amount(n)
-		}
-		return "with " + level + " " + strings.Replace(factor, "proxies", "sidecars", 1)
-	case "change_rate":
-		return "at " + level + " changes a second"
-	}
-	return FactorWords(factor, level)
 }

@@ -9,12 +9,6 @@ import (
 // the pods, snapshots, the durable write.
 const switchTime = 300 * time.Millisecond
 
-// What parts of a trial of resilience take, seen on two cores.
-const (
-	deployTime  = 12 * time.Second // pods with sidecars, until all are ready
-	collectTime = 3 * time.Second  // logs of all proxies and workers
-)
-
 // Estimate is how long a plan takes, without deploying.
 type Estimate struct {
 	Trials int           // a block
@@ -55,15 +49,7 @@ func (p *Plan) turns(cell int) time.Duration {
 
 // cellTime is how long a trial of a cell takes, at least and at most.
 func (p *Plan) cellTime(cell int) (shortest, longest time.Duration) {
-	s := p.Study
-	if s.Kind == ControlPlane {
-		return s.controlTrial(p.Cells[cell])
-	}
-	if s.Kind == Resilience {
-		base := deployTime + s.Scenario.Timeline.Duration + collectTime
-		return base + s.Warmup.Min, base + s.Warmup.Max
-	}
-	return s.Warmup.Min + s.Window + switchTime, s.Warmup.Max + s.Window + switchTime
+	return p.Study.Kind.spec().trial(p.Study, p.Cells[cell])
 }
 
 // Steps is the most trials that a climb makes in a block: one at each given

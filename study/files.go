@@ -2,7 +2,6 @@ package study
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -14,48 +13,8 @@ const maxValues = 10_000
 // in, so that its resolved form needs nothing else.
 func (s *Study) WithFiles(read func(name string) ([]byte, error)) (*Study, error) {
 	out := *s
-	if t := &out.Workload.ServiceTime; t.File != "" {
-		times, err := readLines(read, "workload.service_time.file", t.File, maxValues, "recorded times", "a duration a line, as 1.5ms", parseTime)
-		if err != nil {
-			return nil, err
-		}
-		t.File, t.Values = "", times
-	}
-	if s.Kind == ControlPlane && s.Control.TraceFile != "" {
-		control := *s.Control
-		changes, err := readLines(read, "control.trace_file", control.TraceFile, maxTrace, "recorded changes", "a change a line, as 1.5s endpoints-scale", parseTraceChange)
-		if err != nil {
-			return nil, err
-		}
-		for i := 1; i < len(changes); i++ {
-			if changes[i].At < changes[i-1].At {
-				return nil, Pos{File: control.TraceFile}.Errorf("put the lines in the order of time", "change %d comes before the one above it", i+1)
-			}
-		}
-		control.TraceFile, control.Trace = "", changes
-		out.Control = &control
-	}
-	if s.Kind == Resilience && s.Scenario.Isotope != "" {
-		scenario, err := s.Scenario.withIsotope(read)
-		if err != nil {
-			return nil, err
-		}
-		out.Scenario = scenario
-	}
-	out.EnvoyFilters = slices.Clone(s.EnvoyFilters)
-	for i := range out.EnvoyFilters {
-		f := &out.EnvoyFilters[i]
-		if f.File == "" {
-			continue
-		}
-		data, err := read(f.File)
-		if err == nil {
-			err = f.parse(data)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("envoy_filters.%s: %w", f.Name, err)
-		}
-		f.File = ""
+	if err := s.Kind.spec().files(&out, read); err != nil {
+		return nil, err
 	}
 	return &out, nil
 }

@@ -7,17 +7,6 @@ import (
 	"github.com/meshtrial/meshtrial/finding"
 )
 
-// Findings is the table of the kind's findings.
-func (k Kind) Findings() finding.Table {
-	switch k {
-	case ControlPlane:
-		return controlFindings
-	case Resilience:
-		return scenarioFindings
-	}
-	return dataFindings
-}
-
 // FindingNames lists the findings of all kinds that a stop rule, a published
 // figure or an assertion can name.
 func FindingNames() []string {

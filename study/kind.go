@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -30,28 +32,55 @@ func kindNames() []string {
 	return out
 }
 
-// About is what studies of the kind are about, in words: "the data plane".
-func (k Kind) About() string {
+// spec is what a kind of study supplies to this package; each stands in a file
+// of its own.
+type spec struct {
+	about string // in words: "the data plane"
+	// section is the part of a file that makes a study one of the kind, "" for
+	// the one that needs none; byDefault is what it says where a file only
+	// names the kind, "" where the file must have the section.
+	section, byDefault string
+	example            string // a level, for hints
+	factors            []Factor
+	measures           []string
+	findings           finding.Table
+
+	// begin changes the defaults of all studies to those of the kind.
+	begin func(*Study)
+	// resolve fills in what depends on other fields, before settings have
+	// their defaults.
+	resolve func(*decoder, *Study)
+	// check finds what is wrong between fields, checkPlan between cells.
+	check     func(*decoder, *Study)
+	checkPlan func(*decoder, *Plan)
+	// files puts in the contents of files that the study names.
+	files func(s *Study, read func(name string) ([]byte, error)) error
+	// trial is how long a trial of a cell takes, at least and at most.
+	trial func(*Study, record.Cell) (shortest, longest time.Duration)
+}
+
+func (k Kind) spec() spec {
 	switch k {
 	case ControlPlane:
-		return "the control plane"
+		return controlSpec()
 	case Resilience:
-		return "resilience"
+		return resilienceSpec()
 	}
-	return "the data plane"
+	return dataSpec()
 }
+
+// About is what studies of the kind are about, in words: "the data plane".
+func (k Kind) About() string { return k.spec().about }
 
 // Factors returns the table of the kind's factors, in the order reports use.
 // The caller must not change it.
-func (k Kind) Factors() []Factor {
-	switch k {
-	case ControlPlane:
-		return controlFactors
-	case Resilience:
-		return scenarioFactors
-	}
-	return dataFactors
-}
+func (k Kind) Factors() []Factor { return k.spec().factors }
+
+// Measures returns every measure of the kind, in the order reports use.
+func (k Kind) Measures() []string { return k.spec().measures }
+
+// Findings is the table of the kind's findings.
+func (k Kind) Findings() finding.Table { return k.spec().findings }
 
 // Factor finds a factor of the kind. One name may stand for factors of two
 // kinds that differ a little.
@@ -75,9 +104,6 @@ func (k Kind) Matches(cell, partial record.Cell) bool {
 	return k.Effective(cell.With(partial)).Key() == cell.Key()
 }
 
-// sections are the parts of a file that make a study one of a kind.
-var sections = map[Kind]string{ControlPlane: "control", Resilience: "timeline"}
-
 func only(k ...Kind) []Kind { return k }
 
 // kindOf finds the kind of a file that has been read into a tree: the one it
@@ -89,7 +115,7 @@ func kindOf(root *node) Kind {
 		}
 	}
 	for _, k := range Kinds() {
-		if s := sections[k]; s != "" && root.get(s) != nil {
+		if s := k.spec().section; s != "" && root.get(s) != nil {
 			return k
 		}
 	}
@@ -103,15 +129,15 @@ func (d *decoder) checkKind() {
 		return
 	}
 	for _, of := range Kinds() {
-		section := sections[of]
+		section := of.spec().section
 		if section == "" {
 			continue
 		}
 		switch n := d.root.get(section); {
 		case n != nil && of != d.kind:
 			d.fail(n.pos, "leave it out, or say kind: "+string(of), "the section %s is for studies of %s, and this is one of %s", section, of.About(), d.kind.About())
-		case n == nil && of == d.kind && of == Resilience:
-			d.fail(d.pos("kind"), "add the section timeline, or leave kind out", "a study of resilience needs a timeline")
+		case n == nil && of == d.kind && of.spec().byDefault == "":
+			d.fail(d.pos("kind"), "add the section "+section+", or leave kind out", "a study of %s needs a %s", of.About(), section)
 		}
 	}
 }
@@ -133,14 +159,15 @@ func allFactors() []Factor {
 // foreign is the complaint about something that belongs to another kind.
 func foreign(what string, of, here Kind) *complaint {
 	hint := "leave it out"
-	switch s := sections[of]; {
-	case s != "" && here == DataPlane:
-		hint = fmt.Sprintf("leave it out, or add the section %s, which makes this a study of %s", s, of.About())
-		if of == ControlPlane {
-			hint = "leave it out, or add the section control: {}, which makes this a study of the control plane"
+	switch s := of.spec(); {
+	case s.section != "" && here == DataPlane:
+		section := s.section
+		if s.byDefault != "" {
+			section += ": " + s.byDefault
 		}
-	case s == "":
-		hint = fmt.Sprintf("leave it out; a study without the section %s is one of the data plane", sections[here])
+		hint = fmt.Sprintf("leave it out, or add the section %s, which makes this a study of %s", section, s.about)
+	case s.section == "":
+		hint = fmt.Sprintf("leave it out; a study without the section %s is one of %s", here.spec().section, s.about)
 	}
 	return complain(hint, "%s belongs to %s, and this study is one of %s", what, of.About(), here.About())
 }

@@ -2,11 +2,9 @@ package study
 
 import (
 	"errors"
-	"math"
 	"sort"
 	"time"
 
-	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -56,15 +54,7 @@ func (s *Study) Marshal() []byte { return emit(root(s).of(s.Kind).encode()) }
 func defaultsOf(k Kind) *Study {
 	s := defaults()
 	s.Kind = k
-	if k == ControlPlane {
-		s.Control = defaultControl()
-		s.Workload, s.Load, s.Warmup, s.Window, s.Interval = Workload{}, Load{}, Warmup{}, 0, 0
-	}
-	if k == Resilience {
-		s.Scenario = defaultScenario()
-		s.Workload, s.Window, s.Interval = Workload{}, 0, 0
-		s.Blocks = Blocks{Min: 1, Max: 1, Limit: 30 * time.Minute}
-	}
+	k.spec().begin(s)
 	return s
 }
 
@@ -90,12 +80,7 @@ func (d *decoder) resolve(s *Study) {
 	if len(s.Measures) == 0 {
 		s.Measures = defaultMeasures(d.kind)
 	}
-	if s.Kind == ControlPlane && s.Control.ScopeNamespace == "" {
-		s.Control.ScopeNamespace = s.Control.Namespace + "-1"
-	}
-	if s.Kind == Resilience {
-		d.resolveScenario(s)
-	}
+	s.Kind.spec().resolve(d, s)
 	d.resolveBill(s)
 	d.resolveHops(s)
 	d.resolveVariants(s)
@@ -165,27 +150,9 @@ func (s *Study) varied(factor string) []string {
 // check finds what is wrong between fields.
 func (d *decoder) check(s *Study) {
 	d.checkTimes(s)
-	switch s.Kind {
-	case ControlPlane:
-		d.checkControl(s)
-	case Resilience:
-		d.checkScenario(s)
-	default:
-		d.checkLoad(s)
-		d.checkFilters(s)
-		d.checkServiceTime(&s.Workload.ServiceTime)
-		d.checkInterception(s)
-	}
+	s.Kind.spec().check(d, s)
 	d.checkVariants(s)
 	d.checkSearches(s)
-	if s.Mesh == MeshNone && s.Kind == DataPlane {
-		for _, level := range s.levels(FactorSidecars) {
-			if level != SidecarsNone {
-				d.fail(d.pos("mesh"), "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
-				break
-			}
-		}
-	}
 	if m := duplicate(s.Measures); m != "" {
 		d.fail(d.pos("measures"), "", "measure %s is given twice", m)
 	}
@@ -197,12 +164,7 @@ func (d *decoder) check(s *Study) {
 	switch {
 	case err == nil:
 		d.checkStop(s, p)
-		d.checkFilterCells(p)
-		d.checkBillCells(p)
-		d.checkHopCells(p)
-		if s.Kind == ControlPlane {
-			d.checkPopulation(p)
-		}
+		s.Kind.spec().checkPlan(d, p)
 	case errors.As(err, &fault):
 		d.complain(d.planPos(fault), &complaint{msg: fault.about + ": " + fault.msg, hint: fault.hint})
 	default:
@@ -237,36 +199,6 @@ func (d *decoder) checkTimes(s *Study) {
 	}
 	if s.Blocks.Min > s.Blocks.Max {
 		d.fail(d.pos("blocks"), "", "blocks.min %d is more than blocks.max %d", s.Blocks.Min, s.Blocks.Max)
-	}
-	if s.Kind == DataPlane && (s.Window%s.Interval != 0 || s.Window < s.Interval) {
-		n := max(1, math.Round(float64(s.Window)/float64(s.Interval)))
-		d.fail(d.pos("window"), "for example "+formatDuration(time.Duration(n)*s.Interval),
-			"window %s is no whole number of intervals of %s", formatDuration(s.Window), formatDuration(s.Interval))
-	}
-}
-
-func (d *decoder) checkLoad(s *Study) {
-	if name := s.speaks(func(p protocol.Protocol) bool { return p.Echo }); name != "" && has(s.levels(FactorPayload), "0B") {
-		d.fail(d.pos("factors", FactorPayload), "give payload at least 1B, or leave "+name+" out", "protocol %s echoes the payload and cannot do so with payload 0B", name)
-	}
-}
-
-func (d *decoder) checkServiceTime(t *ServiceTime) {
-	at := func(f string) Pos { return d.pos("workload", "service_time", f) }
-	recorded := t.Distribution == DistributionRecorded
-	switch {
-	case recorded && (t.File == "") == (len(t.Values) == 0):
-		d.fail(at("distribution"), "", "distribution recorded needs either values or a file")
-	case recorded && t.Mean != 0:
-		d.fail(at("mean"), "leave it out", "recorded times have their own mean")
-	case !recorded && (t.File != "" || len(t.Values) > 0):
-		d.fail(at("distribution"), "use distribution: recorded, or leave values and file out", "distribution %s takes no recorded times", t.Distribution)
-	case t.Distribution != DistributionLognormal && t.Sigma != 0:
-		d.fail(at("sigma"), "leave it out", "sigma is for distribution lognormal")
-	case t.Distribution == DistributionLognormal && t.Sigma == 0:
-		d.fail(at("distribution"), "as sigma: 0.5", "distribution lognormal needs a sigma above 0")
-	case (t.Distribution == DistributionLognormal || t.Distribution == DistributionExponential) && t.Mean == 0:
-		d.fail(at("distribution"), "as mean: 1ms", "distribution %s needs a mean above 0", t.Distribution)
 	}
 }
 

@@ -26,10 +26,8 @@ func (d *decoder) places() map[string]Pos {
 			note(v)
 		}
 	}
-	for _, section := range sections {
-		if n := d.root.get(section); n != nil {
-			out[section] = n.pos
-		}
+	if section := d.kind.spec().section; d.root.get(section) != nil {
+		out[section] = d.root.get(section).pos
 	}
 	return out
 }
@@ -39,7 +37,7 @@ func (d *decoder) places() map[string]Pos {
 // acts on a cell. Where it names none of them it is the section that makes the
 // study one of its kind.
 func (s *Study) Place(factors ...string) Pos {
-	for _, name := range append(factors, sections[s.Kind]) {
+	for _, name := range append(factors, s.Kind.spec().section) {
 		if p, ok := s.places[name]; ok {
 			return p
 		}

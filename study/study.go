@@ -105,17 +105,6 @@ const (
 // MeasureLedger, of studies of resilience, is what became of every request.
 const MeasureLedger = "ledger"
 
-// Measures returns every measure of the kind, in the order reports use.
-func (k Kind) Measures() []string {
-	switch k {
-	case Resilience:
-		return []string{MeasureLedger, MeasureLatency, MeasureCPU, MeasureMemory}
-	case ControlPlane:
-		return []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals}
-	}
-	return []string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure, MeasureThreads, MeasureProfile}
-}
-
 // defaultMeasures are those of a study that names none: all but the signals
 // of the control plane, which are scraped within the window, at istiod's cost,
 // and profiles, which take time of their own.

@@ -1,0 +1,112 @@
+package study
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+func dataSpec() spec {
+	return spec{
+		about:    "the data plane",
+		example:  FactorSidecars + ": " + SidecarsNone,
+		factors:  dataFactors,
+		measures: []string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure, MeasureThreads, MeasureProfile},
+		findings: dataFindings,
+		begin:    func(*Study) {},
+		resolve:  func(*decoder, *Study) {},
+		check: func(d *decoder, s *Study) {
+			d.checkWindow(s)
+			d.checkLoad(s)
+			d.checkFilters(s)
+			d.checkServiceTime(&s.Workload.ServiceTime)
+			d.checkInterception(s)
+			d.checkNoMesh(s)
+		},
+		checkPlan: func(d *decoder, p *Plan) {
+			d.checkFilterCells(p)
+			d.checkBillCells(p)
+			d.checkHopCells(p)
+		},
+		files: dataFiles,
+		trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) {
+			return s.Warmup.Min + s.Window + switchTime, s.Warmup.Max + s.Window + switchTime
+		},
+	}
+}
+
+// dataFiles puts in recorded service times and EnvoyFilters.
+func dataFiles(s *Study, read func(name string) ([]byte, error)) error {
+	if t := &s.Workload.ServiceTime; t.File != "" {
+		times, err := readLines(read, "workload.service_time.file", t.File, maxValues, "recorded times", "a duration a line, as 1.5ms", parseTime)
+		if err != nil {
+			return err
+		}
+		t.File, t.Values = "", times
+	}
+	s.EnvoyFilters = slices.Clone(s.EnvoyFilters)
+	for i := range s.EnvoyFilters {
+		f := &s.EnvoyFilters[i]
+		if f.File == "" {
+			continue
+		}
+		data, err := read(f.File)
+		if err == nil {
+			err = f.parse(data)
+		}
+		if err != nil {
+			return fmt.Errorf("envoy_filters.%s: %w", f.Name, err)
+		}
+		f.File = ""
+	}
+	return nil
+}
+
+func (d *decoder) checkWindow(s *Study) {
+	if s.Window%s.Interval != 0 || s.Window < s.Interval {
+		n := max(1, math.Round(float64(s.Window)/float64(s.Interval)))
+		d.fail(d.pos("window"), "for example "+formatDuration(time.Duration(n)*s.Interval),
+			"window %s is no whole number of intervals of %s", formatDuration(s.Window), formatDuration(s.Interval))
+	}
+}
+
+// checkNoMesh finds sidecars of no mesh.
+func (d *decoder) checkNoMesh(s *Study) {
+	if s.Mesh == MeshNone {
+		for _, level := range s.levels(FactorSidecars) {
+			if level != SidecarsNone {
+				d.fail(d.pos("mesh"), "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
+				break
+			}
+		}
+	}
+}
+
+func (d *decoder) checkLoad(s *Study) {
+	if name := s.speaks(func(p protocol.Protocol) bool { return p.Echo }); name != "" && has(s.levels(FactorPayload), "0B") {
+		d.fail(d.pos("factors", FactorPayload), "give payload at least 1B, or leave "+name+" out", "protocol %s echoes the payload and cannot do so with payload 0B", name)
+	}
+}
+
+func (d *decoder) checkServiceTime(t *ServiceTime) {
+	at := func(f string) Pos { return d.pos("workload", "service_time", f) }
+	recorded := t.Distribution == DistributionRecorded
+	switch {
+	case recorded && (t.File == "") == (len(t.Values) == 0):
+		d.fail(at("distribution"), "", "distribution recorded needs either values or a file")
+	case recorded && t.Mean != 0:
+		d.fail(at("mean"), "leave it out", "recorded times have their own mean")
+	case !recorded && (t.File != "" || len(t.Values) > 0):
+		d.fail(at("distribution"), "use distribution: recorded, or leave values and file out", "distribution %s takes no recorded times", t.Distribution)
+	case t.Distribution != DistributionLognormal && t.Sigma != 0:
+		d.fail(at("sigma"), "leave it out", "sigma is for distribution lognormal")
+	case t.Distribution == DistributionLognormal && t.Sigma == 0:
+		d.fail(at("distribution"), "as sigma: 0.5", "distribution lognormal needs a sigma above 0")
+	case (t.Distribution == DistributionLognormal || t.Distribution == DistributionExponential) && t.Mean == 0:
+		d.fail(at("distribution"), "as mean: 1ms", "distribution %s needs a mean above 0", t.Distribution)
+	}
+}

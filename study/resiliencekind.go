@@ -1,0 +1,45 @@
+package study
+
+import (
+	"time"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// What parts of a trial of resilience take, seen on two cores.
+const (
+	deployTime  = 12 * time.Second // pods with sidecars, until all are ready
+	collectTime = 3 * time.Second  // logs of all proxies and workers
+)
+
+func resilienceSpec() spec {
+	return spec{
+		about: "resilience", section: "timeline",
+		example:  FactorRetries + ": " + LevelOff,
+		factors:  scenarioFactors,
+		measures: []string{MeasureLedger, MeasureLatency, MeasureCPU, MeasureMemory},
+		findings: scenarioFindings,
+		begin: func(s *Study) {
+			s.Scenario = defaultScenario()
+			s.Workload, s.Window, s.Interval = Workload{}, 0, 0
+			s.Blocks = Blocks{Min: 1, Max: 1, Limit: 30 * time.Minute}
+		},
+		resolve:   (*decoder).resolveScenario,
+		check:     (*decoder).checkScenario,
+		checkPlan: func(*decoder, *Plan) {},
+		files: func(s *Study, read func(name string) ([]byte, error)) error {
+			if s.Scenario.Isotope != "" {
+				scenario, err := s.Scenario.withIsotope(read)
+				if err != nil {
+					return err
+				}
+				s.Scenario = scenario
+			}
+			return nil
+		},
+		trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) {
+			base := deployTime + s.Scenario.Timeline.Duration + collectTime
+			return base + s.Warmup.Min, base + s.Warmup.Max
+		},
+	}
+}
