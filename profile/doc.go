@@ -14,4 +14,7 @@
 //
 // Everything here takes bytes and gives values. Subpackage perf runs the
 // programs that read and take profiles.
+//
+// Size: readers, names and accounts all work inside the one compact model,
+// which is nobody else's.
 package profile

@@ -19,4 +19,7 @@
 // hierarchy, one folder of state. The lock file next to the record is held
 // by init for as long as it lives, which makes the lock the truth about
 // whether a lab runs.
+//
+// Size: what is made, what is supervised and what is removed must name the
+// same things, and a lab is never started without the code that removes it.
 package local

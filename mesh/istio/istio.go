@@ -5,6 +5,9 @@
 // statistics), PeerAuthentication and Telemetry resources selected by
 // workload for the rest. After a trial the sidecars' own counters must agree
 // with what the generator sent, or the trial is invalid.
+//
+// Size: a lever is set, proved and read back by the names that Istio and Envoy
+// have for it, which nobody else needs to know.
 package istio
 
 import (
