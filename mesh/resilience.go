@@ -75,13 +75,13 @@ type ServerChecker interface {
 	CheckServer(config []byte, port int, cell record.Cell) []record.Check
 }
 
-// Teller is a mesh whose proxies do not tell their configuration, but whose
+// PolicyChecker is a mesh whose proxies do not tell their configuration, but whose
 // control plane tells what it gives them.
-type Teller interface {
-	// Told proves the cell's levers for the routes by what the control plane
+type PolicyChecker interface {
+	// CheckPolicies proves the cell's levers for the routes by what the control plane
 	// tells proxies that call them. It takes its time to hear of changes: ask
 	// until all checks are OK. [Mesh.Check] comes before it.
-	Told(ctx context.Context, routes []Route, cell record.Cell) ([]record.Check, error)
+	CheckPolicies(ctx context.Context, routes []Route, cell record.Cell) ([]record.Check, error)
 }
 
 // TrafficFactors are the levers on requests.

@@ -62,8 +62,8 @@ func (l *loss) of(trial, why string) {
 	}
 }
 
-// told are the notes, with how many more there are.
-func (l *loss) told() []string {
+// allNotes are the notes, with how many more there are.
+func (l *loss) allNotes() []string {
 	if l.left == 0 {
 		return l.notes
 	}

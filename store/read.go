@@ -97,7 +97,7 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 // Read reads a run's records, neither its histograms nor its events.
 func Read(path string) (Contents, error) {
 	c, _, err := read(path)
-	c.Notes = append(c.Notes, c.lost.told()...)
+	c.Notes = append(c.Notes, c.lost.allNotes()...)
 	return c, err
 }
 
@@ -163,7 +163,7 @@ func Load(ctx context.Context, path string) (run record.Run, notes []string, err
 		run.Hist[t.ID] = h
 	}
 	c.lost.judge(run.Trials)
-	return run, append(c.Notes, c.lost.told()...), nil
+	return run, append(c.Notes, c.lost.allNotes()...), nil
 }
 
 func read(path string) (c Contents, whole int64, err error) {

@@ -18,7 +18,7 @@ import (
 const notThere = "on this machine: meshtrial lab up --linkerd DIR, with a folder of Linkerd's programs and charts, or a release; a study of several meshes can go without: --set mesh=[none,istio]"
 
 // Check finds Linkerd's control plane ready, and an injector; it also notes
-// where the policy controller is asked, so call it before Told.
+// where the policy controller is asked, so call it before CheckPolicies.
 func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.Proxy) ([]record.Component, error) {
 	client, err := kubernetes.NewForConfig(cluster)
 	if err != nil {

@@ -27,10 +27,10 @@ import (
 // pod, answers proxies.
 const policyPort = 8090
 
-// Told asks the policy controller what it tells proxies of each route, as
+// CheckPolicies asks the policy controller what it tells proxies of each route, as
 // `linkerd diagnostics policy` does, and checks that it is what the cell asks
 // for. It answers all callers of a namespace alike.
-func (m *Mesh) Told(ctx context.Context, routes []mesh.Route, cell record.Cell) ([]record.Check, error) {
+func (m *Mesh) CheckPolicies(ctx context.Context, routes []mesh.Route, cell record.Cell) ([]record.Check, error) {
 	if m.cluster == nil {
 		return nil, errors.New("linkerd: nobody has checked the cluster")
 	}
@@ -58,7 +58,7 @@ func (m *Mesh) Told(ctx context.Context, routes []mesh.Route, cell record.Cell) 
 	}
 	defer conn.Close()
 	policies := outbound.NewOutboundPoliciesClient(conn)
-	var all []told
+	var all []routePolicy
 	for _, r := range routes {
 		answer, err := policies.Get(ctx, &outbound.TrafficSpec{
 			SourceWorkload: r.Namespace + ":meshtrial",
@@ -67,18 +67,18 @@ func (m *Mesh) Told(ctx context.Context, routes []mesh.Route, cell record.Cell) 
 		if err != nil {
 			return nil, fmt.Errorf("linkerd: ask the policy controller about %s:%d: %w", r.Name, r.Port, err)
 		}
-		of, err := toldOf(answer, cell[study.FactorProtocol])
+		of, err := policyOf(answer, cell[study.FactorProtocol])
 		if err != nil {
 			return nil, fmt.Errorf("linkerd: what the policy controller tells of %s:%d: %w", r.Name, r.Port, err)
 		}
 		of.service = r.Name
 		all = append(all, of)
 	}
-	return checkTold(all, wantedOf(cell)), nil
+	return checkRoutes(all, wantedOf(cell)), nil
 }
 
-// told is what proxies are told of a route.
-type told struct {
+// routePolicy is what proxies are told of a route.
+type routePolicy struct {
 	service  string
 	routes   int // of HTTP, that requests may take
 	retries  int
@@ -90,9 +90,9 @@ type told struct {
 	min, max time.Duration
 }
 
-// toldOf reads an answer: what stands for the protocol that callers speak,
+// policyOf reads an answer: what stands for the protocol that callers speak,
 // which proxies tell by the first bytes where a port says nothing.
-func toldOf(policy *outbound.OutboundPolicy, speaks string) (told, error) {
+func policyOf(policy *outbound.OutboundPolicy, speaks string) (routePolicy, error) {
 	var routes []*outbound.HttpRoute
 	var breaker *outbound.FailureAccrual
 	switch p := policy.GetProtocol().GetKind().(type) {
@@ -107,13 +107,13 @@ func toldOf(policy *outbound.OutboundPolicy, speaks string) (told, error) {
 	case *outbound.ProxyProtocol_Http2_:
 		routes, breaker = p.Http2.GetRoutes(), p.Http2.GetFailureAccrual()
 	default:
-		return told{}, fmt.Errorf("its protocol is %T, not HTTP", p)
+		return routePolicy{}, fmt.Errorf("its protocol is %T, not HTTP", p)
 	}
 	if len(routes) != 1 || len(routes[0].GetRules()) != 1 {
-		return told{}, fmt.Errorf("%d routes, where the default route alone is expected", len(routes))
+		return routePolicy{}, fmt.Errorf("%d routes, where the default route alone is expected", len(routes))
 	}
 	rule := routes[0].GetRules()[0]
-	out := told{routes: 1, timeout: rule.GetTimeouts().GetRequest().AsDuration()}
+	out := routePolicy{routes: 1, timeout: rule.GetTimeouts().GetRequest().AsDuration()}
 	if r := rule.GetRetry(); r != nil {
 		out.retries, out.try = int(r.GetMaxRetries()), r.GetTimeout().AsDuration()
 		for _, s := range r.GetConditions().GetStatusRanges() {
@@ -128,14 +128,14 @@ func toldOf(policy *outbound.OutboundPolicy, speaks string) (told, error) {
 	return out, nil
 }
 
-// checkTold compares what proxies are told with what the cell asks for.
-func checkTold(all []told, w wanted) []record.Check {
+// checkRoutes compares what proxies are told with what the cell asks for.
+func checkRoutes(all []routePolicy, w wanted) []record.Check {
 	var out []record.Check
-	check := func(name string, same func(told) bool, got func(told) string, want string) {
+	check := func(name string, same func(routePolicy) bool, got func(routePolicy) string, want string) {
 		c := record.Check{Name: name, OK: true, Detail: "the policy controller tells proxies: " + want}
-		for _, t := range all {
-			if !same(t) {
-				c.OK, c.Detail = false, fmt.Sprintf("of %s the policy controller tells proxies: %s, and the cell asks for: %s", t.service, got(t), want)
+		for _, p := range all {
+			if !same(p) {
+				c.OK, c.Detail = false, fmt.Sprintf("of %s the policy controller tells proxies: %s, and the cell asks for: %s", p.service, got(p), want)
 				break
 			}
 		}
@@ -151,19 +151,19 @@ func checkTold(all []told, w wanted) []record.Check {
 	if w.retries > 0 {
 		ranges = rangesOf(w.conditions)
 	}
-	check("retries", func(t told) bool {
-		return t.retries == w.retries && slices.Equal(t.statuses, ranges) && t.try == w.try
-	}, func(t told) string { return words(t.retries, t.statuses, t.try) }, words(w.retries, ranges, w.try))
-	check("request-timeout", func(t told) bool { return t.timeout == w.timeout },
-		func(t told) string { return "timeout " + t.timeout.String() }, "timeout "+w.timeout.String())
+	check("retries", func(p routePolicy) bool {
+		return p.retries == w.retries && slices.Equal(p.statuses, ranges) && p.try == w.try
+	}, func(p routePolicy) string { return words(p.retries, p.statuses, p.try) }, words(w.retries, ranges, w.try))
+	check("request-timeout", func(p routePolicy) bool { return p.timeout == w.timeout },
+		func(p routePolicy) string { return "timeout " + p.timeout.String() }, "timeout "+w.timeout.String())
 	breaker := func(on bool, n int, low, high time.Duration) string {
 		if !on {
 			return "no failure accrual"
 		}
 		return fmt.Sprintf("failure accrual after %d in a row, for %v to %v", n, low, high)
 	}
-	check("outlier-detection", func(t told) bool {
-		return t.accrual == w.accrual && t.failures == w.failures && t.min == w.min && t.max == w.max
-	}, func(t told) string { return breaker(t.accrual, t.failures, t.min, t.max) }, breaker(w.accrual, w.failures, w.min, w.max))
+	check("outlier-detection", func(p routePolicy) bool {
+		return p.accrual == w.accrual && p.failures == w.failures && p.min == w.min && p.max == w.max
+	}, func(p routePolicy) string { return breaker(p.accrual, p.failures, p.min, p.max) }, breaker(w.accrual, w.failures, w.min, w.max))
 	return out
 }

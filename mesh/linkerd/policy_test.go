@@ -48,14 +48,14 @@ func TestTold(t *testing.T) {
 		{"other conditions", all, cellOf("retries", "3", "retry_on", "5xx", "per_try_timeout", "1s", "request_timeout", "2s", "outlier_detection", "errors=5 ejection=5s"), []string{"retries"}},
 		{"sooner", all, cellOf("retries", "3", "retry_on", "5xx,429", "per_try_timeout", "1s", "request_timeout", "2s", "outlier_detection", "errors=4 ejection=5s"), []string{"outlier-detection"}},
 	} {
-		of, err := toldOf(tt.policy, protocol.HTTP1)
+		of, err := policyOf(tt.policy, protocol.HTTP1)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
 		of.service = "bar"
 		var wrong []string
-		for _, c := range checkTold([]told{of}, wantedOf(tt.cell)) {
+		for _, c := range checkRoutes([]routePolicy{of}, wantedOf(tt.cell)) {
 			if c.Detail == "" {
 				t.Errorf("%s: %s says nothing", tt.name, c.Name)
 			}
@@ -77,7 +77,7 @@ func TestToldRefuses(t *testing.T) {
 		"routes":  policy(&outbound.ProxyProtocol_Http1{Routes: append(routes(&outbound.HttpRoute_Rule{}), routes(&outbound.HttpRoute_Rule{})...)}),
 		"none":    policy(&outbound.ProxyProtocol_Http1{}),
 	} {
-		if _, err := toldOf(p, protocol.HTTP1); err == nil {
+		if _, err := policyOf(p, protocol.HTTP1); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}

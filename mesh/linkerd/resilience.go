@@ -19,8 +19,8 @@ import (
 )
 
 var (
-	_ mesh.Resilience = (*Mesh)(nil)
-	_ mesh.Teller     = (*Mesh)(nil)
+	_ mesh.Resilience    = (*Mesh)(nil)
+	_ mesh.PolicyChecker = (*Mesh)(nil)
 )
 
 // Annotations of a Service, for what callers' proxies do with its requests.
@@ -192,7 +192,7 @@ func levers(cell record.Cell) map[string]string {
 // Traffic returns none: Services carry all of it in annotations.
 func (*Mesh) Traffic(mesh.Route, record.Cell) []*unstructured.Unstructured { return nil }
 
-// ConfigPath returns "": proxies do not tell; see Told.
+// ConfigPath returns "": proxies do not tell; see CheckPolicies.
 func (*Mesh) ConfigPath() string { return "" }
 
 // CheckTraffic has nothing to check.

@@ -42,9 +42,9 @@ func (p push) moved(by int64) push {
 	return p
 }
 
-// told is when istiod was told of a change that went out by an instant with a
+// notifiedAt is when istiod was told of a change that went out by an instant with a
 // push of others: as the push of its own tells, which came later.
-func (m *maker) told(e *record.Event, l *pushLog, by int64) int64 {
+func (m *maker) notifiedAt(e *record.Event, l *pushLog, by int64) int64 {
 	if own, ok := l.carrying(last(e), math.MaxInt64, endpointsAlone(e)); ok && own.debounced {
 		at, _ := m.entered(e, own)
 		return min(at, by)
@@ -58,7 +58,7 @@ func (m *maker) told(e *record.Event, l *pushLog, by int64) int64 {
 // boarded adds watch, debounce and push context of a change that went out with
 // a push of others: what was left of them when it came.
 func (m *maker) boarded(e *record.Event, l *pushLog, p push) {
-	at := m.told(e, l, p.pushing)
+	at := m.notifiedAt(e, l, p.pushing)
 	m.stages[record.StageWatch].add(float64(at-e.CommittedNS), byRide)
 	m.stages[record.StageDebounce].add(float64(max(0, p.stable-at)), byRide)
 	m.stages[record.StagePushContext].add(float64(p.pushing-max(at, p.stable)), byRide)
@@ -75,7 +75,7 @@ func (m *maker) joined(e *record.Event, l *pushLog, node string, received int64)
 	if kind == "" || sent < last(e) {
 		return false
 	}
-	at := m.told(e, l, sent)
+	at := m.notifiedAt(e, l, sent)
 	for name, took := range map[string]int64{record.StageWatch: at - e.CommittedNS, record.StageDebounce: 0, record.StagePushContext: 0,
 		record.StageQueue: 0, record.StageGenerate: sent - at} {
 		m.stages[name].add(float64(took), byRide)

@@ -66,7 +66,7 @@ const (
 func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, leverTime)
 	defer cancel()
-	if m, ok := t.scene.mesh.(mesh.Teller); ok && t.scene.meshed() {
+	if m, ok := t.scene.mesh.(mesh.PolicyChecker); ok && t.scene.meshed() {
 		return t.provePolicies(limited, m)
 	}
 	m, ok := t.scene.mesh.(mesh.Resilience)
@@ -114,7 +114,7 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 
 // provePolicies waits until the control plane tells proxies the cell's levers,
 // and notes what it tells them.
-func (t *scenarioTrial) provePolicies(ctx context.Context, m mesh.Teller) error {
+func (t *scenarioTrial) provePolicies(ctx context.Context, m mesh.PolicyChecker) error {
 	var routes []mesh.Route
 	for _, r := range t.callers() {
 		for _, route := range t.routesOf(r.Service) {
@@ -125,7 +125,7 @@ func (t *scenarioTrial) provePolicies(ctx context.Context, m mesh.Teller) error 
 	}
 	for {
 		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), site.StopTimeout)
-		checks, err := m.Told(asking, routes, t.scene.cell)
+		checks, err := m.CheckPolicies(asking, routes, t.scene.cell)
 		cancel()
 		late := wake.Pause(ctx, leverEvery) != nil
 		if err == nil && (late || !slices.ContainsFunc(checks, func(c record.Check) bool { return !c.OK })) {
