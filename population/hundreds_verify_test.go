@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/population"
 )
 
-// TestHundreds makes a world that takes more than one node, looks for it in the
+// TestHundreds makes a world of more pods than are put on one node, looks for it in the
 // cluster, and removes it; thousands are made by the bench of simulated
 // sidecars.
 func TestHundreds(t *testing.T) {
@@ -49,12 +49,12 @@ func TestHundreds(t *testing.T) {
 		return len(made.Items), pods, len(on)
 	}
 	began := time.Now()
-	ids, err := population.Ensure(ctx, config, population.Sizes{Namespaces: 5, Services: 150, EndpointsPerService: 2, Proxies: 300})
-	if err != nil || len(ids) != 300 {
+	ids, err := population.Ensure(ctx, config, population.Sizes{Namespaces: 5, Services: 150, EndpointsPerService: 6, Proxies: 900})
+	if err != nil || len(ids) != 900 {
 		t.Fatalf("%d proxies, %v", len(ids), err)
 	}
-	t.Logf("150 Services and 300 pods in %.1f s", time.Since(began).Seconds())
-	if services, pods, nodes := count(); services != 150 || pods != 300 || nodes < 2 {
+	t.Logf("150 Services and 900 pods in %.1f s", time.Since(began).Seconds())
+	if services, pods, nodes := count(); services != 150 || pods != 900 || nodes < 2 {
 		t.Errorf("the cluster has %d Services and %d ready pods, on %d nodes", services, pods, nodes)
 	}
 	began = time.Now()
