@@ -53,8 +53,8 @@ type Def struct {
 	// must not happen: one is enough to be real, none is not worth a row.
 	Signed, Net, Fault bool
 
-	// Difference says that this is the difference of a compared finding, of
-	// the name Of.
+	// Difference says that this is the difference of a compared finding. Of
+	// names that, or the measure by which two levels are set side by side.
 	Difference bool
 	Of         string
 }
