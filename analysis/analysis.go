@@ -44,7 +44,7 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 	if err != nil {
 		return record.Findings{}, err
 	}
-	measures := o.measures()
+	measures := o.Measures()
 	f := record.Findings{
 		Schema: record.Schema, Kind: run.Header.Kind, Study: run.Header.Study, Question: plan.Study.Question, Run: run.Header.RunID,
 		Started: run.Header.Started.UTC().Format(time.RFC3339), Seed: run.Header.Seed, Lab: run.Header.Lab,
@@ -52,13 +52,13 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 		Validity: o.validity(), Rules: run.Header.Rules, Stop: o.whyEnded(), Factors: o.factors(), StudyYAML: string(run.StudyYAML), Money: moneyWords(plan.Study.Money),
 		Findings: o.findings(measures), Cells: o.summaries(),
 	}
-	if k.finish != nil {
-		k.finish(plan.Study, &f)
+	if k.Finish != nil {
+		k.Finish(plan.Study, &f)
 	}
 	var odd []string
 	f.NoiseFloor, odd = o.floors(measures)
 	f.Warnings = append(o.trialWarnings(), odd...)
-	for _, s := range k.sources {
+	for _, s := range k.Sources {
 		s.add(o, &f)
 	}
 	f.Warnings = append(f.Warnings, plan.Resonances()...)

@@ -202,11 +202,11 @@ func TestAnalyzeShort(t *testing.T) {
 		t.Errorf("validity: %+v", f.Validity)
 	}
 	run.Trials[0].Cell = record.Cell{"sidecars": "none"}
-	if _, err := All().Analyze(run); err == nil {
+	if _, err := bothKinds().Analyze(run); err == nil {
 		t.Error("a trial of another study was taken")
 	}
 	run.StudyYAML = []byte("name: [")
-	if _, err := All().Analyze(run); err == nil {
+	if _, err := bothKinds().Analyze(run); err == nil {
 		t.Error("a broken study was taken")
 	}
 }
@@ -220,7 +220,7 @@ func TestEnough(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return All().Enough(plan, run)
+		return bothKinds().Enough(plan, run)
 	}
 	noisy := quiet()
 	noisy.trial = 0.4

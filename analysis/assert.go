@@ -170,16 +170,16 @@ func compile(env *cel.Env, e study.Expr) (*cel.Ast, error) {
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
 		msg, hint := explain(first.Message)
-		return nil, faultAt(e, first.Location.Line(), first.Location.Column(), hint, "assertion: %s", msg)
+		return nil, FaultAt(e, first.Location.Line(), first.Location.Column(), hint, "assertion: %s", msg)
 	}
 	if t := ast.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
-		return nil, faultAt(e, 1, 0, "compare it with something, as in ... < 1000", "assertion: the expression is %s, not true or false", withArticle(t.String()))
+		return nil, FaultAt(e, 1, 0, "compare it with something, as in ... < 1000", "assertion: the expression is %s, not true or false", WithArticle(t.String()))
 	}
 	return ast, checkNames(ast, e)
 }
 
-// withArticle puts "a" or "an" before the name of a type.
-func withArticle(name string) string {
+// WithArticle puts "a" or "an" before the name of a type.
+func WithArticle(name string) string {
 	if name != "uint" && strings.ContainsAny(name[:min(1, len(name))], "aeiou") {
 		return "an " + name
 	}
@@ -199,10 +199,10 @@ func explain(message string) (msg, hint string) {
 	return message, ""
 }
 
-// faultAt is an error at a place inside an expression: line from 1, column from
+// FaultAt is an error at a place inside an expression: line from 1, column from
 // 0. Where the expression stands in one line of a file, the place in the file
 // is given.
-func faultAt(e study.Expr, line, column int, hint, format string, args ...any) error {
+func FaultAt(e study.Expr, line, column int, hint, format string, args ...any) error {
 	pos := e.Pos
 	if pos.Line > 0 && line == 1 && pos.Column > 0 {
 		text := []rune(pos.Text)

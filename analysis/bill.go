@@ -23,42 +23,42 @@ func allOf(n int) float64 { return 1 - (1-stat.DefaultLevel)/float64(max(n, 1)) 
 // pricing is a bill in one combination of the other factors: the plan's cell
 // of each variant.
 type pricing struct {
-	o     *observations
+	o     *Observations
 	cells map[string]int // by variant
 	cell  record.Cell    // the other factors
 	floor int            // the cell that runs twice, -1 for none
 }
 
 // billMeasures are what a bill prices, by [study.BillMeasures].
-func billMeasures(s *study.Study) []measure {
-	var out []measure
+func billMeasures(s *study.Study) []Measure {
+	var out []Measure
 	table := study.DataPlane.Findings()
-	add := func(name string, needs bool, of func(*observations, *record.Trial) float64) {
+	add := func(name string, needs bool, of func(*Observations, *record.Trial) float64) {
 		if needs {
-			m := measureOf(name, of)
+			m := MeasureOf(name, of)
 			m.Unit = s.UnitOf(table.Must(study.FindingBill + "_" + name))
 			out = append(out, m)
 		}
 	}
-	cpu := func(parts ...string) func(*observations, *record.Trial) float64 {
-		return func(_ *observations, t *record.Trial) float64 {
+	cpu := func(parts ...string) func(*Observations, *record.Trial) float64 {
+		return func(_ *Observations, t *record.Trial) float64 {
 			return ofProxies(t, parts, func(part string) float64 { return cpuPerRequest(t, part, record.CPU.TotalS) })
 		}
 	}
-	quantile := func(q float64) func(*observations, *record.Trial) float64 {
-		return func(o *observations, t *record.Trial) float64 { return o.latency(t).Quantile(q) }
+	quantile := func(q float64) func(*Observations, *record.Trial) float64 {
+		return func(o *Observations, t *record.Trial) float64 { return o.Latency(t).Quantile(q) }
 	}
 	add(study.BillCPU, true, cpu(proxyParts...))
 	add(study.BillClientCPU, true, cpu(record.PartClientProxy))
 	add(study.BillServerCPU, true, cpu(record.PartServerProxy))
 	add(study.BillP50, s.Measured(study.MeasureLatency), quantile(0.5))
 	add(study.BillP99, s.Measured(study.MeasureLatency), quantile(0.99))
-	add(study.BillMemory, s.Measured(study.MeasureMemory), func(_ *observations, t *record.Trial) float64 {
+	add(study.BillMemory, s.Measured(study.MeasureMemory), func(_ *Observations, t *record.Trial) float64 {
 		return ofProxies(t, proxyParts, func(part string) float64 { return idleMemory(t, part) })
 	})
 	for _, m := range moneyMeasures(s) {
 		if m.Name == study.FindingMoneyMonth {
-			add(study.BillMoney, true, m.of)
+			add(study.BillMoney, true, m.Of)
 		}
 	}
 	return out
@@ -86,15 +86,15 @@ func ofProxies(t *record.Trial, parts []string, of func(part string) float64) fl
 }
 
 // addBills adds what the parts of the study's bill cost.
-func (o *observations) addBills(f *record.Findings) {
+func (o *Observations) addBills(f *record.Findings) {
 	bills, priced := o.bills()
 	f.Bills, f.Findings = bills, append(f.Findings, priced...)
 }
 
 // bills prices the parts of the study's bill, for each combination of its
 // other factors; the findings say the same by name.
-func (o *observations) bills() (out []record.Bill, findings []record.Finding) {
-	b := o.plan.Study.Bill
+func (o *Observations) bills() (out []record.Bill, findings []record.Finding) {
+	b := o.Plan.Study.Bill
 	if b == nil {
 		return nil, nil
 	}
@@ -116,7 +116,7 @@ func (o *observations) bills() (out []record.Bill, findings []record.Finding) {
 		var removed priceList
 		if whole, ok := p.variant(b.Together...); ok && b.Removes() {
 			for _, part := range b.Parts {
-				if name, ok := o.plan.Study.BillWithout(part.Name); ok && slices.Contains(b.Together, part.Name) {
+				if name, ok := o.Plan.Study.BillWithout(part.Name); ok && slices.Contains(b.Together, part.Name) {
 					if cell, ok := p.cells[name]; ok {
 						removed = append(removed, price{part: part, cell: cell, against: whole, sign: -1})
 					}
@@ -130,10 +130,10 @@ func (o *observations) bills() (out []record.Bill, findings []record.Finding) {
 }
 
 // pricings are the plan's cells by combination of the other factors.
-func (o *observations) pricings() []*pricing {
+func (o *Observations) pricings() []*pricing {
 	var order []*pricing
 	by := map[string]*pricing{}
-	for i, cell := range o.plan.Cells {
+	for i, cell := range o.Plan.Cells {
 		rest := o.short(i)
 		delete(rest, study.FactorVariant)
 		p := by[rest.Key()]
@@ -143,7 +143,7 @@ func (o *observations) pricings() []*pricing {
 			order = append(order, p)
 		}
 		p.cells[cell[study.FactorVariant]] = i
-		if o.plan.IsBaseline(cell) {
+		if o.Plan.IsBaseline(cell) {
 			p.floor = i
 		}
 	}
@@ -152,7 +152,7 @@ func (o *observations) pricings() []*pricing {
 
 // variant is the cell with exactly these parts on.
 func (p *pricing) variant(parts ...string) (int, bool) {
-	name, ok := p.o.plan.Study.BillVariant(parts...)
+	name, ok := p.o.Plan.Study.BillVariant(parts...)
 	if !ok {
 		return 0, false
 	}
@@ -171,22 +171,22 @@ type price struct {
 type priceList []price
 
 // blocks are a part's price in every block, NaN where a trial is missing.
-func (p *pricing) blocks(one price, m measure) []float64 {
-	out := make([]float64, len(p.o.blocks))
-	for i, b := range p.o.blocks {
+func (p *pricing) blocks(one price, m Measure) []float64 {
+	out := make([]float64, len(p.o.Blocks))
+	for i, b := range p.o.Blocks {
 		out[i] = one.sign * (p.o.block(one.cell, b, m) - p.o.block(one.against, b, m))
 	}
 	return out
 }
 
 // shares are a part's CPU as a share of what the proxies use where it is on.
-func (p *pricing) shares(one price, m measure) []float64 {
+func (p *pricing) shares(one price, m Measure) []float64 {
 	out := p.blocks(one, m)
 	with := one.cell
 	if one.sign < 0 {
 		with = one.against
 	}
-	for i, b := range p.o.blocks {
+	for i, b := range p.o.Blocks {
 		out[i] /= p.o.block(with, b, m)
 	}
 	return out
@@ -195,12 +195,12 @@ func (p *pricing) shares(one price, m measure) []float64 {
 // priced makes the parts of a list, dearest first, and their findings.
 func (p *pricing) priced(list priceList, prefix string, findings []record.Finding) ([]record.BillPart, []record.Finding) {
 	level := allOf(len(list))
-	measures := billMeasures(p.o.plan.Study)
+	measures := billMeasures(p.o.Plan.Study)
 	parts := make([]record.BillPart, len(list))
 	costs := make([][]float64, len(list))
 	for i, one := range list {
 		parts[i] = record.BillPart{Name: one.part.Name, Levels: one.part.Levels, Figures: map[string]record.Priced{}}
-		add := func(m measure, name string, values []float64, say func(float64) string) {
+		add := func(m Measure, name string, values []float64, say func(float64) string) {
 			e := stat.Mean(values, stat.Options{Level: level, Say: say})
 			f := p.o.named(prefix+"_"+name, p.o.short(one.cell))
 			f.Against = p.o.short(one.against)
@@ -231,14 +231,14 @@ func (p *pricing) priced(list priceList, prefix string, findings []record.Findin
 // without says that a figure is about a proxy that neither cell has.
 func (p *pricing) without(name string, one price) bool {
 	has := func(of func(record.Cell) bool) bool {
-		return of(p.o.plan.Cells[one.cell]) || of(p.o.plan.Cells[one.against])
+		return of(p.o.Plan.Cells[one.cell]) || of(p.o.Plan.Cells[one.against])
 	}
 	return name == study.BillClientCPU && !has(study.HasClientProxy) || name == study.BillServerCPU && !has(study.HasServerProxy)
 }
 
 // estimated puts an estimate into a finding, judged by what identical cells of
 // the bill differ by; a share only by its interval.
-func (p *pricing) estimated(f record.Finding, e stat.Estimate, m measure, share bool) record.Finding {
+func (p *pricing) estimated(f record.Finding, e stat.Estimate, m Measure, share bool) record.Finding {
 	f.Blocks = e.Blocks
 	if e.Blocks < minPairs || !e.Defined() {
 		return invalid(f, e.Blocks)
@@ -310,13 +310,13 @@ func dearest(a, b record.BillPart) int {
 // together sets all parts at once beside the sum of what each adds alone; nil
 // if the study does not have both.
 func (p *pricing) together(list priceList) *record.BillSum {
-	b := p.o.plan.Study.Bill
+	b := p.o.Plan.Study.Bill
 	base, haveBase := p.cells[study.BillBase]
 	whole, haveWhole := p.variant(b.Together...)
 	if !haveBase || !haveWhole || !b.Whole() {
 		return nil
 	}
-	m := billMeasures(p.o.plan.Study)[0]
+	m := billMeasures(p.o.Plan.Study)[0]
 	all := p.blocks(price{cell: whole, against: base, sign: 1}, m)
 	sums := make([]float64, len(all))
 	n := 0
@@ -352,7 +352,7 @@ func (p *pricing) together(list priceList) *record.BillSum {
 func wholeBlocks(of []float64, figures ...[]float64) {
 	n := 0
 	for _, v := range of {
-		if finite(v) {
+		if Finite(v) {
 			n++
 		}
 	}
@@ -360,7 +360,7 @@ func wholeBlocks(of []float64, figures ...[]float64) {
 		return
 	}
 	for i, v := range of {
-		if finite(v) {
+		if Finite(v) {
 			continue
 		}
 		for _, values := range figures {
@@ -371,7 +371,7 @@ func wholeBlocks(of []float64, figures ...[]float64) {
 
 // sumFindings are the sums of a bill as findings.
 func (p *pricing) sumFindings(sum *record.BillSum) []record.Finding {
-	whole, _ := p.variant(p.o.plan.Study.Bill.Together...)
+	whole, _ := p.variant(p.o.Plan.Study.Bill.Together...)
 	base := p.cells[study.BillBase]
 	var out []record.Finding
 	for _, one := range []struct {

@@ -91,7 +91,7 @@ func checkNames(a *cel.Ast, e study.Expr) error {
 		if args[0].Kind() == ast.LiteralKind {
 			if name, ok := args[0].AsLiteral().Value().(string); ok && !study.IsFinding(name) {
 				line, column := place(args[0])
-				return faultAt(e, line, column, "findings are "+strings.Join(study.FindingNames(), ", "), "assertion: unknown finding %q", name)
+				return FaultAt(e, line, column, "findings are "+strings.Join(study.FindingNames(), ", "), "assertion: unknown finding %q", name)
 			}
 		}
 		if len(args) < 2 || args[1].Kind() != ast.MapKind {
@@ -105,7 +105,7 @@ func checkNames(a *cel.Ast, e study.Expr) error {
 			factor, ok := key.AsLiteral().Value().(string)
 			if _, known := study.FactorByName(factor); ok && !known {
 				line, column := place(key)
-				return faultAt(e, line, column, "factors are "+strings.Join(factorNames(), ", "), "assertion: unknown factor %q", factor)
+				return FaultAt(e, line, column, "factors are "+strings.Join(factorNames(), ", "), "assertion: unknown factor %q", factor)
 			}
 		}
 	}

@@ -64,16 +64,16 @@ func failed(trials []*record.Trial, ownChecks map[string]bool) (why string, own 
 }
 
 // verdict is what a block's own trials of a cell say of a search's bound.
-func (o *observations) verdict(s study.Search, cell, block int) verdict {
+func (o *Observations) verdict(s study.Search, cell, block int) verdict {
 	m, overhead, ok := o.measureNamed(s.Finding)
-	if !ok || len(o.tried[cell][block]) == 0 {
+	if !ok || len(o.Tried[cell][block]) == 0 {
 		return verdict{}
 	}
-	label := o.plan.Label(o.plan.Cells[cell])
+	label := o.Plan.Label(o.Plan.Cells[cell])
 	valid := o.trials[cell][block]
 	if len(valid) == 0 {
-		who := o.kind.search.who
-		why, its := failed(o.tried[cell][block], o.kind.search.ownChecks)
+		who := o.kind.Search.Who
+		why, its := failed(o.Tried[cell][block], o.kind.Search.OwnChecks)
 		v := verdict{answer: broke, why: fmt.Sprintf("at %s no trial is valid (%s)", label, why)}
 		if !its {
 			v = verdict{answer: unknown, why: fmt.Sprintf("at %s no trial is valid (%s): what %s can do there is not known", label, why, who)}
@@ -84,7 +84,7 @@ func (o *observations) verdict(s study.Search, cell, block int) verdict {
 		return verdict{answer: broke, why: fmt.Sprintf("at %s, %s of what proxies needed never came, or was never acknowledged: %s is beyond any bound", label, percent(share), s.Finding)}
 	}
 	if m.unguarded != nil {
-		m.of = m.unguarded
+		m.Of = m.unguarded
 	}
 	v := o.block(cell, block, m)
 	if base, ok := o.baseline(cell); overhead && ok {
@@ -104,23 +104,23 @@ func (o *observations) verdict(s study.Search, cell, block int) verdict {
 
 // corrected is a verdict as the kind has it: where something else gave out than
 // what is searched.
-func (o *observations) corrected(v verdict, s study.Search, cell, block int) verdict {
-	if o.kind.search.whose == nil {
+func (o *Observations) corrected(v verdict, s study.Search, cell, block int) verdict {
+	if o.kind.Search.whose == nil {
 		return v
 	}
-	return o.kind.search.whose(o, v, s, cell, block)
+	return o.kind.Search.whose(o, v, s, cell, block)
 }
 
 // lost is the share of what trials never saw.
-func (o *observations) lost(trials []*record.Trial) float64 {
-	if o.kind.search.lost == nil {
+func (o *Observations) lost(trials []*record.Trial) float64 {
+	if o.kind.Search.lost == nil {
 		return 0
 	}
-	return o.kind.search.lost(o, trials)
+	return o.kind.Search.lost(o, trials)
 }
 
 // verdicts are a block's answers about all levels of a climb.
-func (o *observations) verdicts(c study.Climb, block int) []verdict {
+func (o *Observations) verdicts(c study.Climb, block int) []verdict {
 	out := make([]verdict, len(c.Cells))
 	for i, cell := range c.Cells {
 		out[i] = o.verdict(c.Search, cell, block)
@@ -129,19 +129,19 @@ func (o *observations) verdicts(c study.Climb, block int) []verdict {
 		}
 		if below, ok := o.brokenBelow(cell, block); ok {
 			out[i] = verdict{answer: broke, inferred: true,
-				why: fmt.Sprintf("%s was not measured: %s breaks a bound already", o.plan.Label(o.plan.Cells[cell]), o.plan.Label(o.plan.Cells[below]))}
+				why: fmt.Sprintf("%s was not measured: %s breaks a bound already", o.Plan.Label(o.Plan.Cells[cell]), o.Plan.Label(o.Plan.Cells[below]))}
 		}
 	}
 	return out
 }
 
 // broken lists the cells that break a bound in a block.
-func (o *observations) broken(block int) []int {
+func (o *Observations) broken(block int) []int {
 	if out, ok := o.brokenIn[block]; ok {
 		return out
 	}
 	out := []int{}
-	for _, c := range o.plan.Climbs() {
+	for _, c := range o.Plan.Climbs() {
 		for _, cell := range c.Cells {
 			if o.verdict(c.Search, cell, block).answer == broke {
 				out = append(out, cell)
@@ -155,19 +155,19 @@ func (o *observations) broken(block int) []int {
 // brokenBelow names a cell that breaks a bound in a block and lies no higher
 // than this one in all factors that are searched, so that this one need not be
 // measured.
-func (o *observations) brokenBelow(cell, block int) (below int, ok bool) {
+func (o *Observations) brokenBelow(cell, block int) (below int, ok bool) {
 	for _, other := range o.broken(block) {
 		if other == cell {
 			continue
 		}
-		above, a, b := true, o.plan.Cells[cell].With(nil), o.plan.Cells[other].With(nil)
-		for _, s := range o.plan.Study.Search {
+		above, a, b := true, o.Plan.Cells[cell].With(nil), o.Plan.Cells[other].With(nil)
+		for _, s := range o.Plan.Study.Search {
 			factor, _ := study.FactorByName(s.Factor)
 			x, okX := factor.Value(a[s.Factor])
 			y, okY := factor.Value(b[s.Factor])
 			above = above && (okX && okY && x >= y || a[s.Factor] == b[s.Factor])
 		}
-		for _, s := range o.plan.Study.Search {
+		for _, s := range o.Plan.Study.Search {
 			delete(a, s.Factor)
 			delete(b, s.Factor)
 		}
@@ -196,16 +196,16 @@ func (kinds Kinds) Next(plan *study.Plan, run record.Run, block int) (order int,
 	return order, ok, nil
 }
 
-func (o *observations) next(block int) (order int, ok bool) {
-	climbs := o.plan.Climbs()
+func (o *Observations) next(block int) (order int, ok bool) {
+	climbs := o.Plan.Climbs()
 	searched := map[int]bool{}
 	for _, c := range climbs {
 		for _, cell := range c.Cells {
 			searched[cell] = true
 		}
 	}
-	for cell := range o.plan.Cells {
-		if searched[cell] || o.plan.Refined(o.plan.Cells[cell]) {
+	for cell := range o.Plan.Cells {
+		if searched[cell] || o.Plan.Refined(o.Plan.Cells[cell]) {
 			continue
 		}
 		if order, ok := o.turn(cell, block); ok {
@@ -215,7 +215,7 @@ func (o *observations) next(block int) (order int, ok bool) {
 	for _, c := range climbs {
 		// A cell that was begun (a baseline has two turns) is ended first.
 		for _, cell := range c.Cells {
-			if len(o.tried[cell][block]) > 0 {
+			if len(o.Tried[cell][block]) > 0 {
 				if order, ok := o.turn(cell, block); ok {
 					return order, true
 				}
@@ -230,15 +230,15 @@ func (o *observations) next(block int) (order int, ok bool) {
 
 // turn is the place in a block of the next trial of a cell, or of what it is
 // compared with, that has not ended.
-func (o *observations) turn(cell, block int) (order int, ok bool) {
+func (o *Observations) turn(cell, block int) (order int, ok bool) {
 	cells := []int{cell}
 	if base, ok := o.baseline(cell); ok {
 		cells = []int{base, cell}
 	}
-	slots := o.plan.Block(block)
+	slots := o.Plan.Block(block)
 	for _, want := range cells {
 		for order, slot := range slots {
-			done := slices.ContainsFunc(o.tried[want][block], func(t *record.Trial) bool { return t.Order == order })
+			done := slices.ContainsFunc(o.Tried[want][block], func(t *record.Trial) bool { return t.Order == order })
 			if slot.Cell == want && !done {
 				return order, true
 			}
@@ -248,7 +248,7 @@ func (o *observations) turn(cell, block int) (order int, ok bool) {
 }
 
 // step is the level of a climb to be tried next in a block.
-func (o *observations) step(c study.Climb, block int) (level int, ok bool) {
+func (o *Observations) step(c study.Climb, block int) (level int, ok bool) {
 	all := o.verdicts(c, block)
 	low, high := -1, len(all)
 	for i, v := range all {
@@ -263,7 +263,7 @@ func (o *observations) step(c study.Climb, block int) (level int, ok bool) {
 	}
 	earlier := o.bracket(c, func(b int) bool { return b < block })
 	open := func(i int) bool { return i > low && i < high && all[i].answer == untried }
-	stands := func(i int) bool { return !o.plan.Refined(o.plan.Cells[c.Cells[i]]) }
+	stands := func(i int) bool { return !o.Plan.Refined(o.Plan.Cells[c.Cells[i]]) }
 	switch {
 	case low < 0: // nothing holds yet
 		for _, i := range []int{earlier.low, earlier.end} {
@@ -286,7 +286,7 @@ func (o *observations) step(c study.Climb, block int) (level int, ok bool) {
 		}
 		return firstOf(all, func(i int) bool { return stands(i) && open(i) })
 	}
-	a, b := c.Level(o.plan, c.Cells[low]), c.Level(o.plan, c.Cells[high])
+	a, b := c.Level(o.Plan, c.Cells[low]), c.Level(o.Plan, c.Cells[high])
 	if b <= a*(1+float64(c.Search.Tolerance)) {
 		return 0, false
 	}
@@ -295,7 +295,7 @@ func (o *observations) step(c study.Climb, block int) (level int, ok bool) {
 		if !open(i) {
 			continue
 		}
-		if d := math.Abs(math.Log(c.Level(o.plan, c.Cells[i])) - (math.Log(a)+math.Log(b))/2); !(d >= distance) {
+		if d := math.Abs(math.Log(c.Level(o.Plan, c.Cells[i])) - (math.Log(a)+math.Log(b))/2); !(d >= distance) {
 			best, distance, ok = i, d, true
 		}
 	}

@@ -51,7 +51,7 @@ func searchRun(t interface{ Fatal(...any) }, all record.Run, blocks int) (record
 	var tried []string
 	for block := range blocks {
 		for n := 0; ; n++ {
-			order, more, err := All().Next(plan, run, block)
+			order, more, err := bothKinds().Next(plan, run, block)
 			if err != nil || n > plan.BlockSize() {
 				t.Fatal("block without end", tried, err)
 			}
@@ -136,7 +136,7 @@ func TestRefineNoise(t *testing.T) {
 func TestRefineAny(t *testing.T) {
 	for _, limit := range []int{5, 10, 11, 15, 19, 20, 21, 33, 39, 47, 79, 80} {
 		run, tried := searchRun(t, refineRun(t, 1, limited(func(int) int { return limit })), 1)
-		findings, err := All().Analyze(run)
+		findings, err := bothKinds().Analyze(run)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +183,7 @@ func TestFailed(t *testing.T) {
 		for _, name := range strings.Fields(test.checks) {
 			one.Validity.Checks = append(one.Validity.Checks, record.Check{Name: name})
 		}
-		if why, own := failed([]*record.Trial{one}, istiodsChecks); why != test.why || own != test.own {
+		if why, own := failed([]*record.Trial{one}, IstiodsChecks); why != test.why || own != test.own {
 			t.Errorf("%q: %q, %v; want %q, %v", test.checks, why, own, test.why, test.own)
 		}
 	}

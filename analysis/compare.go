@@ -79,11 +79,11 @@ func (kinds Kinds) Compare(a, b record.Run, margin float64) (Comparison, error) 
 	if a.Header.Study != b.Header.Study {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("the runs are of different studies, %s and %s", a.Header.Study, b.Header.Study))
 	}
-	c.Warnings = append(c.Warnings, differences(a, b, oa.plan.Study, ob.plan.Study)...)
+	c.Warnings = append(c.Warnings, differences(a, b, oa.Plan.Study, ob.Plan.Study)...)
 	unmatched := 0
 	var pairings []pairing
-	for _, m := range oa.measures() {
-		for cell := range oa.plan.Cells {
+	for _, m := range oa.Measures() {
+		for cell := range oa.Plan.Cells {
 			p, ok, wanted := newPairing(oa, ob, m, cell)
 			if ok {
 				pairings = append(pairings, p)
@@ -151,8 +151,8 @@ func tooFew(changes []Change) string {
 	return ""
 }
 
-func (kinds Kinds) both(a, b record.Run) (oa, ob *observations, err error) {
-	out := make([]*observations, 2)
+func (kinds Kinds) both(a, b record.Run) (oa, ob *Observations, err error) {
+	out := make([]*Observations, 2)
 	for i, run := range []record.Run{a, b} {
 		plan, err := Plan(run)
 		if err != nil {
@@ -175,10 +175,10 @@ type pairing struct {
 
 // newPairing finds a finding in both runs; ok is false if run B lacks it,
 // wanted says whether run A has it.
-func newPairing(a, b *observations, m measure, cell int) (p pairing, ok, wanted bool) {
+func newPairing(a, b *Observations, m Measure, cell int) (p pairing, ok, wanted bool) {
 	base, compared := a.baseline(cell)
 	overhead := m.Compared && compared
-	if m.quantile > 0 && !overhead && len(a.plan.Study.Baseline) > 0 {
+	if m.Quantile > 0 && !overhead && len(a.Plan.Study.Baseline) > 0 {
 		return p, false, false // a baseline's own latency is the machine's
 	}
 	if overhead {
@@ -203,7 +203,7 @@ func newPairing(a, b *observations, m measure, cell int) (p pairing, ok, wanted 
 		return p, false, true
 	}
 	p.va, p.vb = a.changeValues(cell, base, m, overhead), b.changeValues(other, otherBase, m, overhead)
-	p.decides, p.upward = decides(a.plan.Study, p.a, m), m.MoreIsBetter
+	p.decides, p.upward = decides(a.Plan.Study, p.a, m), m.MoreIsBetter
 	return p, true, true
 }
 
@@ -249,7 +249,7 @@ func (p pairing) withoutRatio(e stat.Estimate) (verdict, why string) {
 }
 
 // changeValues are the numbers of each block that two runs are compared by.
-func (o *observations) changeValues(cell, base int, m measure, overhead bool) []float64 {
+func (o *Observations) changeValues(cell, base int, m Measure, overhead bool) []float64 {
 	if !overhead {
 		return o.values(cell, m)
 	}
@@ -262,13 +262,13 @@ func (o *observations) changeValues(cell, base int, m measure, overhead bool) []
 
 // counterpart finds the one cell of b that has the levels of a cell of the
 // other run.
-func counterpart(b *observations, short record.Cell) (int, bool) {
+func counterpart(b *Observations, short record.Cell) (int, bool) {
 	match := -1
-	for i, cell := range b.plan.Cells {
+	for i, cell := range b.Plan.Cells {
 		if !has(cell, short) {
 			continue
 		}
-		if b.plan.Short(cell).Key() == short.Key() {
+		if b.Plan.Short(cell).Key() == short.Key() {
 			return i, true
 		}
 		if match >= 0 {
@@ -281,7 +281,7 @@ func counterpart(b *observations, short record.Cell) (int, bool) {
 
 // decides reports whether the comparison as a whole waits for a finding of a
 // measure.
-func decides(s *study.Study, f record.Finding, m measure) bool {
+func decides(s *study.Study, f record.Finding, m Measure) bool {
 	if s.Stop != nil {
 		return f.Name == s.Stop.Finding && has(f.Cell, shared(s.Stop.Of, f.Cell))
 	}

@@ -44,7 +44,7 @@ func TestCompare(t *testing.T) {
 		{"better", scaled(1.5), quiet(), 8, record.VerdictBetter},
 		{"noisy", noisy, noisy, 4, record.VerdictInconclusive},
 	} {
-		got, err := All().Compare(simulate(t, quickStudy, c.blocks, 21, c.a), simulate(t, quickStudy, c.blocks, 22, c.b), 0.1)
+		got, err := bothKinds().Compare(simulate(t, quickStudy, c.blocks, 21, c.a), simulate(t, quickStudy, c.blocks, 22, c.b), 0.1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestCompareNothing(t *testing.T) {
 		{"few and few", thin, thin, "both runs have too few valid trials for an interval of what decides"},
 		{"wide", simulate(t, quickStudy, 4, 21, noisy), simulate(t, quickStudy, 4, 22, noisy), ""},
 	} {
-		got, err := All().Compare(c.a, c.b, 0.05)
+		got, err := bothKinds().Compare(c.a, c.b, 0.05)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -103,7 +103,7 @@ func TestCompareNothing(t *testing.T) {
 // TestCompareChange: figures of one change, and a sidecar that costs nothing
 // in either run.
 func TestCompareChange(t *testing.T) {
-	got, err := All().Compare(simulate(t, quickStudy, 10, 23, quiet()), simulate(t, quickStudy, 10, 24, scaled(1.5)), 0.05)
+	got, err := bothKinds().Compare(simulate(t, quickStudy, 10, 23, quiet()), simulate(t, quickStudy, 10, 24, scaled(1.5)), 0.05)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,14 +137,14 @@ func TestCompareChange(t *testing.T) {
 // TestCompareOthers: what cannot be compared is refused, what differs is said.
 func TestCompareOthers(t *testing.T) {
 	a := simulate(t, quickStudy, 4, 25, quiet())
-	if _, err := All().Compare(a, a, -1); errs.Code(err) != errs.CodeUsage {
+	if _, err := bothKinds().Compare(a, a, -1); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("negative margin: %v", err)
 	}
 	b := simulate(t, strings.Replace(quickStudy, "connections: 16", "connections: 32", 1), 4, 26, quiet())
 	b.Header.Machine.CPUModel = "another"
 	b.Header.Components = []record.Component{{Name: "envoy", Version: "2"}}
 	a.Header.Components = []record.Component{{Name: "envoy", Version: "1"}}
-	got, err := All().Compare(a, b, 0.05)
+	got, err := bothKinds().Compare(a, b, 0.05)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestCompareOthers(t *testing.T) {
 		`"both"`, `"server"`, "[latency, cpu, memory]", "[latency]").Replace(quickStudy)
 	one := strings.NewReplacer("[none, server, client, both]", "[none, client]", "of: {sidecars: both}", "of: {sidecars: client}",
 		`"both"`, `"client"`, "[latency, cpu, memory]", "[latency]").Replace(quickStudy)
-	if _, err := All().Compare(simulate(t, alien, 4, 27, quiet()), simulate(t, one, 4, 28, quiet()), 0.05); errs.Code(err) != errs.CodeUsage {
+	if _, err := bothKinds().Compare(simulate(t, alien, 4, 27, quiet()), simulate(t, one, 4, 28, quiet()), 0.05); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("nothing in common: %v", err)
 	}
 }

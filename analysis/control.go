@@ -13,13 +13,13 @@ import (
 
 // controlMeasures lists what a control-plane study measures, in the order of
 // reports.
-func controlMeasures(s *study.Study) []measure {
+func controlMeasures(s *study.Study) []Measure {
 	return slices.Concat(convergenceMeasures(), amplificationMeasures(), configMeasures(), costMeasures(), stalenessMeasures(s.Control.Traffic != nil))
 }
 
 // ofControl is a measure of what a trial counted; NaN if it counted nothing.
-func ofControl(of func(c *record.Control) float64) func(*observations, *record.Trial) float64 {
-	return func(_ *observations, t *record.Trial) float64 {
+func ofControl(of func(c *record.Control) float64) func(*Observations, *record.Trial) float64 {
+	return func(_ *Observations, t *record.Trial) float64 {
 		if t.Control == nil {
 			return math.NaN()
 		}
@@ -27,26 +27,26 @@ func ofControl(of func(c *record.Control) float64) func(*observations, *record.T
 	}
 }
 
-func convergenceMeasures() []measure {
-	var out []measure
+func convergenceMeasures() []Measure {
+	var out []Measure
 	add := func(name string, of func(c *convergence) float64) {
-		out = append(out, measureOf(name, func(o *observations, t *record.Trial) float64 { return of(o.converged(t)) }))
+		out = append(out, MeasureOf(name, func(o *Observations, t *record.Trial) float64 { return of(o.converged(t)) }))
 	}
 	for _, q := range edgeQuantiles {
-		add("convergence_"+q.name, func(c *convergence) float64 { return reached(c.acked, q.q) })
+		add("convergence_"+q.Name, func(c *convergence) float64 { return reached(c.acked, q.Q) })
 		m := &out[len(out)-1]
-		m.beyond = math.Max(1-q.q, 1e-9) // of the largest, any
-		m.changes = changesFor(q.q)
-		m.unguarded = func(o *observations, t *record.Trial) float64 { return o.converged(t).acked.Quantile(q.q) }
+		m.beyond = math.Max(1-q.Q, 1e-9) // of the largest, any
+		m.changes = changesFor(q.Q)
+		m.unguarded = func(o *Observations, t *record.Trial) float64 { return o.converged(t).acked.Quantile(q.Q) }
 		m.warn = either(survivors(m.beyond), fewChanges(m.changes))
 	}
 	for _, edge := range edges {
 		for _, q := range edgeQuantiles {
-			name := "convergence_" + edge.name + "_" + q.name
-			if q.q == 0.5 {
+			name := "convergence_" + edge.name + "_" + q.Name
+			if q.Q == 0.5 {
 				name = "convergence_" + edge.name
 			}
-			add(name, func(c *convergence) float64 { return overChanges(edge.of(c), c.lacking, q.q) })
+			add(name, func(c *convergence) float64 { return overChanges(edge.of(c), c.lacking, q.Q) })
 		}
 	}
 	add("received_p50", func(c *convergence) float64 { return c.received.Quantile(0.5) })
@@ -54,44 +54,44 @@ func convergenceMeasures() []measure {
 	add("received_p99", func(c *convergence) float64 { return reached(c.received, 0.99) })
 	add("received_max", func(c *convergence) float64 { return c.received.Quantile(1) })
 	for _, q := range edgeQuantiles {
-		add("applied_"+q.name, func(c *convergence) float64 { return reached(c.applied, q.q) })
+		add("applied_"+q.Name, func(c *convergence) float64 { return reached(c.applied, q.Q) })
 	}
 	out = append(out,
-		measureOf("reported_convergence_p99", func(_ *observations, t *record.Trial) float64 { return reported(t) }).warning(firstBucket),
-		measureOf("hidden_convergence_p99", func(o *observations, t *record.Trial) float64 {
+		MeasureOf("reported_convergence_p99", func(_ *Observations, t *record.Trial) float64 { return reported(t) }).Warning(firstBucket),
+		MeasureOf("hidden_convergence_p99", func(o *Observations, t *record.Trial) float64 {
 			return reached(o.converged(t).acked, 0.99) - reported(t)
 		}))
 	for _, stage := range record.Stages() {
-		out = append(out, measureOf("stage_"+stage, ofControl(func(c *record.Control) float64 {
+		out = append(out, MeasureOf("stage_"+stage, ofControl(func(c *record.Control) float64 {
 			for _, s := range c.Stages {
 				if s.Name == stage {
 					return s.MeanUS
 				}
 			}
 			return math.NaN()
-		})).warning(stageApart(stage)))
+		})).Warning(stageApart(stage)))
 	}
 	out = append(out,
-		measureOf("stage_residual", func(o *observations, t *record.Trial) float64 { rest, _ := o.residual(t); return rest }).warning(largeResidual),
-		measureOf("stage_residual_share", ofControl(func(c *record.Control) float64 {
+		MeasureOf("stage_residual", func(o *Observations, t *record.Trial) float64 { rest, _ := o.residual(t); return rest }).Warning(largeResidual),
+		MeasureOf("stage_residual_share", ofControl(func(c *record.Control) float64 {
 			if c.Unexplained == nil || c.Unexplained.Pairs == 0 {
 				return math.NaN()
 			}
 			return float64(c.Unexplained.Beyond) / float64(c.Unexplained.Pairs)
-		})).warning(unexplainedPairs))
+		})).Warning(unexplainedPairs))
 	// A trial without events says nothing about what was missed.
-	counted := func(of func(c *convergence) int) func(o *observations, t *record.Trial) float64 {
-		return func(o *observations, t *record.Trial) float64 {
-			if t.Control == nil || len(o.events[t.ID]) == 0 {
+	counted := func(of func(c *convergence) int) func(o *Observations, t *record.Trial) float64 {
+		return func(o *Observations, t *record.Trial) float64 {
+			if t.Control == nil || len(o.Events[t.ID]) == 0 {
 				return math.NaN()
 			}
 			return float64(of(o.converged(t)))
 		}
 	}
 	return append(out,
-		measureOf("missed", counted(func(c *convergence) int { return c.missed })).warning(missedExample),
-		measureOf("unacked", counted(func(c *convergence) int { return c.unacked })).warning(unackedShare),
-		measureOf("failed_changes", counted(func(c *convergence) int { return c.failed })).warning(failedExample))
+		MeasureOf("missed", counted(func(c *convergence) int { return c.missed })).Warning(missedExample),
+		MeasureOf("unacked", counted(func(c *convergence) int { return c.unacked })).Warning(unackedShare),
+		MeasureOf("failed_changes", counted(func(c *convergence) int { return c.failed })).Warning(failedExample))
 }
 
 // reported is istiod's own 99th percentile of convergence, in microseconds.
@@ -105,8 +105,8 @@ func reported(t *record.Trial) float64 {
 
 // firstBucket warns of figures that are nothing but the line through a
 // histogram's first bucket.
-func firstBucket(o *observations, cell int) []string {
-	n, upto, all := 0, 0.0, o.valid(cell)
+func firstBucket(o *Observations, cell int) []string {
+	n, upto, all := 0, 0.0, o.Valid(cell)
 	for _, t := range all {
 		if t.Control == nil {
 			continue
@@ -124,10 +124,10 @@ func firstBucket(o *observations, cell int) []string {
 }
 
 // missedExample says which changes proxies never saw.
-func missedExample(o *observations, cell int) []string {
+func missedExample(o *Observations, cell int) []string {
 	pairs, needed, trials := 0, 0, 0
 	example := ""
-	for _, t := range o.valid(cell) {
+	for _, t := range o.Valid(cell) {
 		c := o.converged(t)
 		needed += c.pairs + c.missed
 		if c.missed == 0 {
@@ -146,9 +146,9 @@ func missedExample(o *observations, cell int) []string {
 
 // unackedShare says how many pairs have no time of acknowledgement, which
 // convergence therefore leaves out.
-func unackedShare(o *observations, cell int) []string {
+func unackedShare(o *Observations, cell int) []string {
 	pairs, unacked := 0, 0
-	for _, t := range o.valid(cell) {
+	for _, t := range o.Valid(cell) {
 		c := o.converged(t)
 		pairs, unacked = pairs+c.pairs, unacked+c.unacked
 	}
@@ -173,11 +173,11 @@ func someOf(proxies []int32) string {
 }
 
 // failedExample says why the API server did not take changes.
-func failedExample(o *observations, cell int) []string {
+func failedExample(o *Observations, cell int) []string {
 	n := 0
 	example := ""
-	for _, t := range o.valid(cell) {
-		for _, e := range o.events[t.ID] {
+	for _, t := range o.Valid(cell) {
+		for _, e := range o.Events[t.ID] {
 			if e.Error == "" {
 				continue
 			}
@@ -193,7 +193,7 @@ func failedExample(o *observations, cell int) []string {
 }
 
 // perChange divides by the changes that were committed.
-func perChange(of func(c *record.Control) float64) func(*observations, *record.Trial) float64 {
+func perChange(of func(c *record.Control) float64) func(*Observations, *record.Trial) float64 {
 	return ofControl(func(c *record.Control) float64 {
 		if c.Committed <= 0 {
 			return math.NaN()
@@ -202,15 +202,15 @@ func perChange(of func(c *record.Control) float64) func(*observations, *record.T
 	})
 }
 
-func amplificationMeasures() []measure {
-	out := []measure{measureOf("pushes", ofControl(func(c *record.Control) float64 { return pushes(c.Istiod, "") }))}
+func amplificationMeasures() []Measure {
+	out := []Measure{MeasureOf("pushes", ofControl(func(c *record.Control) float64 { return pushes(c.Istiod, "") }))}
 	for _, kind := range study.XDSTypes() {
-		out = append(out, measureOf("pushes_"+kind, ofControl(func(c *record.Control) float64 { return pushes(c.Istiod, kind) })))
+		out = append(out, MeasureOf("pushes_"+kind, ofControl(func(c *record.Control) float64 { return pushes(c.Istiod, kind) })))
 	}
 	return append(out,
-		measureOf("pushes_per_change", perChange(func(c *record.Control) float64 { return pushes(c.Istiod, "") })),
-		measureOf("push_bytes_per_change", perChange(func(c *record.Control) float64 { return float64(wireSum(c).Bytes) })),
-		measureOf("identical_share", ofControl(func(c *record.Control) float64 {
+		MeasureOf("pushes_per_change", perChange(func(c *record.Control) float64 { return pushes(c.Istiod, "") })),
+		MeasureOf("push_bytes_per_change", perChange(func(c *record.Control) float64 { return float64(wireSum(c).Bytes) })),
+		MeasureOf("identical_share", ofControl(func(c *record.Control) float64 {
 			w := wireSum(c)
 			if w.Bytes <= 0 {
 				return math.NaN()
@@ -236,8 +236,8 @@ func addWire(a, b record.Wire) record.Wire {
 	}
 }
 
-func configMeasures() []measure {
-	var out []measure
+func configMeasures() []Measure {
+	var out []Measure
 	for _, sizes := range []struct {
 		name string
 		of   func(c *record.Control) map[string]int64
@@ -245,22 +245,22 @@ func configMeasures() []measure {
 		{"config_bytes", func(c *record.Control) map[string]int64 { return c.Config }},
 		{"scope_config_bytes", func(c *record.Control) map[string]int64 { return c.ScopeConfig }},
 	} {
-		out = append(out, measureOf(sizes.name, ofControl(func(c *record.Control) float64 {
+		out = append(out, MeasureOf(sizes.name, ofControl(func(c *record.Control) float64 {
 			sum := int64(0)
 			for _, bytes := range sizes.of(c) {
 				sum += bytes
 			}
-			return positive(float64(sum))
+			return Positive(float64(sum))
 		})))
 		for _, kind := range study.XDSTypes() {
-			out = append(out, measureOf(sizes.name+"_"+kind, ofControl(func(c *record.Control) float64 { return positive(float64(sizes.of(c)[kind])) })))
+			out = append(out, MeasureOf(sizes.name+"_"+kind, ofControl(func(c *record.Control) float64 { return Positive(float64(sizes.of(c)[kind])) })))
 		}
 	}
 	return append(out, joinMeasures()...)
 }
 
-// positive is NaN for what was not measured, which is recorded as 0.
-func positive(v float64) float64 {
+// Positive is NaN for what was not measured, which is recorded as 0.
+func Positive(v float64) float64 {
 	if v <= 0 {
 		return math.NaN()
 	}
@@ -273,13 +273,13 @@ func istiodMemory(t *record.Trial) float64 {
 	if m.PSSBytes > 0 {
 		return float64(m.PSSBytes)
 	}
-	return positive(float64(m.CgroupBytes))
+	return Positive(float64(m.CgroupBytes))
 }
 
 // stalenessMeasures are about endpoints already gone: who held them, and where
 // real requests run what those met.
-func stalenessMeasures(traffic bool) []measure {
-	out := []measure{measureOf("stale_proxy_seconds_per_change", perChange(func(c *record.Control) float64 { return c.StaleProxySeconds }))}
+func stalenessMeasures(traffic bool) []Measure {
+	out := []Measure{MeasureOf("stale_proxy_seconds_per_change", perChange(func(c *record.Control) float64 { return c.StaleProxySeconds }))}
 	if traffic {
 		out = append(out, trafficMeasures()...)
 	}

@@ -221,7 +221,7 @@ func TestControlStopRule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stop, why := All().Enough(plan, run); !stop || !strings.Contains(why, "narrow enough") {
+	if stop, why := bothKinds().Enough(plan, run); !stop || !strings.Contains(why, "narrow enough") {
 		t.Errorf("%v: %s", stop, why)
 	}
 }
@@ -233,11 +233,11 @@ func TestCompareControl(t *testing.T) {
 		w.debounceMS *= 1.5
 		return w
 	})
-	c, err := All().Compare(a, b, 0.05)
+	c, err := bothKinds().Compare(a, b, 0.05)
 	if err != nil || c.Verdict != record.VerdictWorse {
 		t.Errorf("%s: %v", c.Verdict, err)
 	}
-	if same, err := All().Compare(a, a, 0.05); err != nil || same.Verdict == record.VerdictWorse || same.Verdict == record.VerdictBetter {
+	if same, err := bothKinds().Compare(a, a, 0.05); err != nil || same.Verdict == record.VerdictWorse || same.Verdict == record.VerdictBetter {
 		t.Errorf("%s: %v", same.Verdict, err)
 	}
 }

@@ -29,12 +29,12 @@ func apiIdleCores(c *record.Control) float64 {
 // if none measured it. A trial's own idle time is a second or two, in which a
 // single garbage collection doubles the figure; times a window many times as
 // long that would be the whole difference.
-func (o *observations) idleOf(t *record.Trial, of func(*record.Control) float64) float64 {
-	cell, ok := o.plan.Index(t.Cell)
+func (o *Observations) idleOf(t *record.Trial, of func(*record.Control) float64) float64 {
+	cell, ok := o.Plan.Index(t.Cell)
 	if !ok {
 		return math.NaN()
 	}
-	return medianIdle(o.valid(cell), of)
+	return medianIdle(o.Valid(cell), of)
 }
 
 // medianIdle is the median of idle use over trials, NaN if none measured it.
@@ -44,7 +44,7 @@ func medianIdle(trials []*record.Trial, of func(*record.Control) float64) float6
 		if t.Control == nil {
 			continue
 		}
-		if v := of(t.Control); finite(v) {
+		if v := of(t.Control); Finite(v) {
 			all = append(all, v)
 		}
 	}
@@ -57,16 +57,16 @@ func netPerChange(used, seconds, idle float64, committed int) float64 {
 	if committed <= 0 {
 		return math.NaN()
 	}
-	if finite(idle) {
+	if Finite(idle) {
 		used -= idle * seconds
 	}
 	return used * 1e6 / float64(committed)
 }
 
 // grossWarning says that idle use is in a figure, where nobody measured it.
-func grossWarning(of func(*record.Control) float64) func(o *observations, cell int) []string {
-	return func(o *observations, cell int) []string {
-		if finite(medianIdle(o.valid(cell), of)) {
+func grossWarning(of func(*record.Control) float64) func(o *Observations, cell int) []string {
+	return func(o *Observations, cell int) []string {
+		if Finite(medianIdle(o.Valid(cell), of)) {
 			return nil
 		}
 		return []string{"idle use was not measured and is in it"}
@@ -82,7 +82,7 @@ func noiseWarning(f record.Finding) string {
 	return "its interval reaches zero: idle use varies by as much"
 }
 
-func costMeasures() []measure {
+func costMeasures() []Measure {
 	istiod := func(t *record.Trial) float64 {
 		cpu, ok := t.CPU[record.PartControl]
 		if !ok {
@@ -90,32 +90,32 @@ func costMeasures() []measure {
 		}
 		return cpu.TotalS()
 	}
-	return []measure{
-		measureOf("istiod_cpu_per_change", func(o *observations, t *record.Trial) float64 {
+	return []Measure{
+		MeasureOf("istiod_cpu_per_change", func(o *Observations, t *record.Trial) float64 {
 			if t.Control == nil {
 				return math.NaN()
 			}
 			return netPerChange(istiod(t), t.Window.Seconds, o.idleOf(t, idleCores), t.Control.Committed)
-		}).warning(grossWarning(idleCores)),
-		measureOf("istiod_cpu_idle", ofControl(idleCores)),
-		measureOf("istiod_memory", func(_ *observations, t *record.Trial) float64 { return istiodMemory(t) }),
-		measureOf("istiod_heap", ofControl(func(c *record.Control) float64 { return positive(float64(c.HeapBytes)) })),
-		measureOf("istiod_goroutines", ofControl(func(c *record.Control) float64 { return positive(float64(c.Goroutines)) })),
-		measureOf("alloc_bytes_per_change", perChange(func(c *record.Control) float64 { return positive(float64(c.AllocBytes)) })),
-		measureOf("alloc_bytes_per_second", func(_ *observations, t *record.Trial) float64 {
+		}).Warning(grossWarning(idleCores)),
+		MeasureOf("istiod_cpu_idle", ofControl(idleCores)),
+		MeasureOf("istiod_memory", func(_ *Observations, t *record.Trial) float64 { return istiodMemory(t) }),
+		MeasureOf("istiod_heap", ofControl(func(c *record.Control) float64 { return Positive(float64(c.HeapBytes)) })),
+		MeasureOf("istiod_goroutines", ofControl(func(c *record.Control) float64 { return Positive(float64(c.Goroutines)) })),
+		MeasureOf("alloc_bytes_per_change", perChange(func(c *record.Control) float64 { return Positive(float64(c.AllocBytes)) })),
+		MeasureOf("alloc_bytes_per_second", func(_ *Observations, t *record.Trial) float64 {
 			if t.Control == nil || !(t.Window.Seconds > 0) {
 				return math.NaN()
 			}
-			return positive(float64(t.Control.AllocBytes)) / t.Window.Seconds
+			return Positive(float64(t.Control.AllocBytes)) / t.Window.Seconds
 		}),
-		measureOf("apiserver_cpu_per_change", func(o *observations, t *record.Trial) float64 {
+		MeasureOf("apiserver_cpu_per_change", func(o *Observations, t *record.Trial) float64 {
 			if t.Control == nil || t.Control.APIServer == nil {
 				return math.NaN()
 			}
 			return netPerChange(t.Control.APIServer.TotalS(), apiSeconds(t), o.idleOf(t, apiIdleCores), t.Control.Committed)
-		}).warning(grossWarning(apiIdleCores)),
-		measureOf("apiserver_cpu_idle", ofControl(apiIdleCores)),
-		measureOf("simulator_cpu_share", func(_ *observations, t *record.Trial) float64 {
+		}).Warning(grossWarning(apiIdleCores)),
+		MeasureOf("apiserver_cpu_idle", ofControl(apiIdleCores)),
+		MeasureOf("simulator_cpu_share", func(_ *Observations, t *record.Trial) float64 {
 			if t.Control == nil || !(istiod(t) > 0) {
 				return math.NaN()
 			}
@@ -136,7 +136,7 @@ func apiSeconds(t *record.Trial) float64 {
 // mean cores by part; nil where nobody counted. kube-apiserver's own window is
 // another's, so that of it the rate counts. What several nodes' parts leave of
 // one node's machine says nothing.
-func (o *observations) coresByPart(trials []*record.Trial) map[string]float64 {
+func (o *Observations) coresByPart(trials []*record.Trial) map[string]float64 {
 	used, seconds := map[string]float64{}, map[string]float64{}
 	add := func(part string, cpu, over float64) {
 		used[part], seconds[part] = used[part]+cpu, seconds[part]+over
@@ -160,7 +160,7 @@ func (o *observations) coresByPart(trials []*record.Trial) map[string]float64 {
 		out[part] = cpu / seconds[part]
 	}
 	machine, ok := out[record.PartMachine]
-	if o.run.Header.Machine.Nodes > 1 {
+	if o.Run.Header.Machine.Nodes > 1 {
 		delete(out, record.PartMachine)
 	} else if ok {
 		for _, part := range slices.Sorted(maps.Keys(out)) { // in one order: the same sum each time

@@ -19,7 +19,7 @@ settings: {proxies: 5}
 blocks: {min: 3, max: 6}
 `
 
-func costOf(t *testing.T, blocks int, spoil func(block int, t *record.Trial)) *observations {
+func costOf(t *testing.T, blocks int, spoil func(block int, t *record.Trial)) *Observations {
 	t.Helper()
 	block := -1
 	run := simulateControl(t, costStudy, blocks, func(record.Cell) controlWorld {
@@ -34,16 +34,16 @@ func costOf(t *testing.T, blocks int, spoil func(block int, t *record.Trial)) *o
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := All().of(plan.Study).observe(plan, run)
+	o, err := bothKinds().of(plan.Study).observe(plan, run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return o
 }
 
-func plainCost(t *testing.T, o *observations, name string) record.Finding {
+func plainCost(t *testing.T, o *Observations, name string) record.Finding {
 	t.Helper()
-	i := slices.IndexFunc(costMeasures(), func(m measure) bool { return m.Name == name })
+	i := slices.IndexFunc(costMeasures(), func(m Measure) bool { return m.Name == name })
 	if i < 0 {
 		t.Fatalf("no measure %s", name)
 	}
@@ -119,7 +119,7 @@ func TestMissingStages(t *testing.T) {
 	if got := stageApart(record.StageDebounce)(o, 0); len(got) != 1 || !strings.Contains(got[0], "in 1 of 2 trials a second source differs") {
 		t.Errorf("debounce: %q", got)
 	}
-	s := o.controlSummary(o.valid(0))
+	s := o.controlSummary(o.Valid(0))
 	if len(s.Stages) != 2 || !slices.Contains(s.MissingStages, record.StageQueue) || slices.Contains(s.MissingStages, record.StageWire) {
 		t.Fatalf("%+v, missing %v", s.Stages, s.MissingStages)
 	}
@@ -157,20 +157,20 @@ func TestCoresByPart(t *testing.T) {
 			}
 		}
 	}
-	check(o.coresByPart(o.valid(0)), want)
-	if s := o.controlSummary(o.valid(0)); s.Parts[record.PartRest] != o.coresByPart(o.valid(0))[record.PartRest] {
+	check(o.coresByPart(o.Valid(0)), want)
+	if s := o.controlSummary(o.Valid(0)); s.Parts[record.PartRest] != o.coresByPart(o.Valid(0))[record.PartRest] {
 		t.Errorf("%v", s.Parts)
 	}
-	o.run.Header.Machine.Nodes = 3
+	o.Run.Header.Machine.Nodes = 3
 	delete(want, record.PartMachine)
 	delete(want, record.PartRest)
-	check(o.coresByPart(o.valid(0)), want)
+	check(o.coresByPart(o.Valid(0)), want)
 	// Counters that are read at other instants leave no less than nothing.
 	o = costOf(t, 2, func(_ int, trial *record.Trial) {
 		trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 10}, record.PartMachine: {UserS: 9.5}}
 		trial.Control.APIServer = nil
 	})
-	if rest := o.coresByPart(o.valid(0))[record.PartRest]; rest != 0 {
+	if rest := o.coresByPart(o.Valid(0))[record.PartRest]; rest != 0 {
 		t.Errorf("the rest is %g", rest)
 	}
 }

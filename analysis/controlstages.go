@@ -11,7 +11,7 @@ import (
 
 // residual is what the stages of a trial leave unexplained of the measured
 // mean from commit to acknowledgement, in microseconds, and that mean.
-func (o *observations) residual(t *record.Trial) (rest, mean float64) {
+func (o *Observations) residual(t *record.Trial) (rest, mean float64) {
 	mean = o.converged(t).acked.Mean()
 	if t.Control == nil || len(t.Control.Stages) == 0 {
 		return math.NaN(), mean
@@ -24,12 +24,12 @@ func (o *observations) residual(t *record.Trial) (rest, mean float64) {
 }
 
 // largeResidual warns of waterfalls that do not add up.
-func largeResidual(o *observations, cell int) []string {
+func largeResidual(o *Observations, cell int) []string {
 	n, all := 0, 0
 	var rest, mean float64
-	for _, t := range o.valid(cell) {
+	for _, t := range o.Valid(cell) {
 		r, m := o.residual(t)
-		if !finite(r) || !finite(m) {
+		if !Finite(r) || !Finite(m) {
 			continue
 		}
 		if all++; math.Abs(r) > record.MaxResidualUS(m) {
@@ -47,10 +47,10 @@ func largeResidual(o *observations, cell int) []string {
 
 // stageApart warns where two sources of a stage differ by more than a
 // waterfall may leave unexplained, or where only some trials have the stage.
-func stageApart(name string) func(o *observations, cell int) []string {
-	return func(o *observations, cell int) []string {
+func stageApart(name string) func(o *Observations, cell int) []string {
+	return func(o *Observations, cell int) []string {
 		var out []string
-		apart, lacking, all := 0, 0, o.valid(cell)
+		apart, lacking, all := 0, 0, o.Valid(cell)
 		var worst record.Stage
 		for _, t := range all {
 			i := -1
@@ -63,7 +63,7 @@ func stageApart(name string) func(o *observations, cell int) []string {
 			}
 			s := t.Control.Stages[i]
 			_, mean := o.residual(t)
-			if s.CheckUS == nil || !finite(mean) || !(math.Abs(*s.CheckUS-s.MeanUS) > record.MaxResidualUS(mean)) {
+			if s.CheckUS == nil || !Finite(mean) || !(math.Abs(*s.CheckUS-s.MeanUS) > record.MaxResidualUS(mean)) {
 				continue
 			}
 			if apart++; apart == 1 || math.Abs(*s.CheckUS-s.MeanUS) > math.Abs(*worst.CheckUS-worst.MeanUS) {
@@ -86,8 +86,8 @@ func stageApart(name string) func(o *observations, cell int) []string {
 const maxUnexplained = 0.05
 
 // unexplainedPairs warns where errors of single pairs cancel in the mean.
-func unexplainedPairs(o *observations, cell int) []string {
-	u := unexplained(o.valid(cell))
+func unexplainedPairs(o *Observations, cell int) []string {
+	u := unexplained(o.Valid(cell))
 	if u == nil || float64(u.Beyond) <= maxUnexplained*float64(u.Pairs) {
 		return nil
 	}

@@ -72,7 +72,7 @@ func TestHiddenWords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := All().of(plan.Study).observe(plan, run)
+		o, err := bothKinds().of(plan.Study).observe(plan, run)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ const maxChangePoints = 500
 
 // controlSummary describes the valid trials of a control-plane cell: what
 // happened to the changes, and of the rest what the study measures.
-func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSummary {
+func (o *Observations) controlSummary(valid []*record.Trial) *record.ControlSummary {
 	s := &record.ControlSummary{
 		Percentiles: []record.CurvePoint{}, CDF: []record.CurvePoint{}, Changes: []record.ChangePoint{}, Stages: []record.Stage{},
 		Pushes: map[string]float64{}, Wire: map[string]record.Wire{}, ConfigBytes: map[string]int64{},
@@ -30,7 +30,7 @@ func (o *observations) controlSummary(valid []*record.Trial) *record.ControlSumm
 		return s
 	}
 	o.countChanges(s, trials)
-	measured := o.plan.Study.Measured
+	measured := o.Plan.Study.Measured
 	if measured(study.MeasureConvergence) {
 		o.summarizeChanges(s, trials)
 		o.summarizeStages(s, trials)
@@ -89,14 +89,14 @@ func summarizePushes(s *record.ControlSummary, trials []*record.Trial) {
 		}
 	}
 	for _, kind := range study.XDSTypes() {
-		if v := meanOf(trials, func(t *record.Trial) float64 { return pushes(t.Control.Istiod, kind) }); finite(v) {
+		if v := meanOf(trials, func(t *record.Trial) float64 { return pushes(t.Control.Istiod, kind) }); Finite(v) {
 			s.Pushes[kind] = v
 		}
 	}
 }
 
 // summarizeCost puts in what the control plane, and its simulator, spent.
-func (o *observations) summarizeCost(s *record.ControlSummary, trials []*record.Trial) {
+func (o *Observations) summarizeCost(s *record.ControlSummary, trials []*record.Trial) {
 	for _, t := range trials {
 		c := t.Control
 		s.IstiodCPU = addCPU(s.IstiodCPU, t.CPU[record.PartControl])
@@ -112,24 +112,24 @@ func (o *observations) summarizeCost(s *record.ControlSummary, trials []*record.
 	s.HeapBytes = int64(medianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.HeapBytes) }))
 	var memory []float64
 	for _, t := range trials {
-		if v := istiodMemory(t); finite(v) {
+		if v := istiodMemory(t); Finite(v) {
 			memory = append(memory, v)
 		}
 	}
 	if len(memory) > 0 {
 		s.MemoryBytes = int64(math.Round(median(memory)))
 	}
-	if idle := medianIdle(trials, idleCores); finite(idle) {
+	if idle := medianIdle(trials, idleCores); Finite(idle) {
 		s.IdleCores = idle
 	}
-	if idle := medianIdle(trials, apiIdleCores); finite(idle) {
+	if idle := medianIdle(trials, apiIdleCores); Finite(idle) {
 		s.APIServerIdleCores = &idle
 	}
 	s.Goroutines = int64(medianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.Goroutines) }))
 }
 
 // countChanges puts in what became of the changes.
-func (o *observations) countChanges(s *record.ControlSummary, trials []*record.Trial) {
+func (o *Observations) countChanges(s *record.ControlSummary, trials []*record.Trial) {
 	for _, t := range trials {
 		c := o.converged(t)
 		s.Failed += c.failed
@@ -141,7 +141,7 @@ func (o *observations) countChanges(s *record.ControlSummary, trials []*record.T
 }
 
 // summarizeChanges puts in how long changes took.
-func (o *observations) summarizeChanges(s *record.ControlSummary, trials []*record.Trial) {
+func (o *Observations) summarizeChanges(s *record.ControlSummary, trials []*record.Trial) {
 	var acked, received, applied []stat.Counts
 	edges := &convergence{} // the changes of all trials
 	for i, t := range trials {
@@ -173,7 +173,7 @@ func (o *observations) summarizeChanges(s *record.ControlSummary, trials []*reco
 // changeQuantiles are those that there are enough changes for.
 func changeQuantiles(values []float64, lacking int) record.ChangeQuantiles {
 	at := func(q float64) *float64 {
-		if v := overChanges(values, lacking, q); finite(v) {
+		if v := overChanges(values, lacking, q); Finite(v) {
 			return &v
 		}
 		return nil
@@ -194,7 +194,7 @@ func changePoints(c *convergence) []record.ChangePoint {
 }
 
 // summarizeStages puts in the waterfall, and what istiod itself reports.
-func (o *observations) summarizeStages(s *record.ControlSummary, trials []*record.Trial) {
+func (o *Observations) summarizeStages(s *record.ControlSummary, trials []*record.Trial) {
 	for _, name := range record.Stages() {
 		if stage, ok := stageOver(trials, name); ok {
 			s.Stages = append(s.Stages, stage)
@@ -202,18 +202,18 @@ func (o *observations) summarizeStages(s *record.ControlSummary, trials []*recor
 			s.MissingStages = append(s.MissingStages, name)
 		}
 	}
-	if mean := meanOf(trials, func(t *record.Trial) float64 { _, m := o.residual(t); return m }); finite(mean) {
+	if mean := meanOf(trials, func(t *record.Trial) float64 { _, m := o.residual(t); return m }); Finite(mean) {
 		s.MeanUS = mean
 	}
-	if rest := meanOf(trials, func(t *record.Trial) float64 { r, _ := o.residual(t); return r }); finite(rest) {
+	if rest := meanOf(trials, func(t *record.Trial) float64 { r, _ := o.residual(t); return r }); Finite(rest) {
 		s.ResidualUS = rest
 	}
 	s.Unexplained = unexplained(trials)
-	if p99 := meanOf(trials, reported); finite(p99) {
+	if p99 := meanOf(trials, reported); Finite(p99) {
 		s.ReportedP99US = &p99
 		for _, t := range trials {
 			v, first := histogramQuantile(0.99, histogram(t.Control.Istiod, metricConvergence))
-			if finite(v) {
+			if Finite(v) {
 				s.ReportedTrials++
 			}
 			if first {
@@ -274,7 +274,7 @@ func latencyOfCounts(c stat.Counts) record.Latency {
 func meanOf(trials []*record.Trial, number func(*record.Trial) float64) float64 {
 	sum, n := 0.0, 0
 	for _, t := range trials {
-		if v := number(t); finite(v) {
+		if v := number(t); Finite(v) {
 			sum, n = sum+v, n+1
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // ofTraffic is a measure of what real requests met; NaN where none were sent.
-func ofTraffic(of func(t *record.Traffic) float64) func(*observations, *record.Trial) float64 {
+func ofTraffic(of func(t *record.Traffic) float64) func(*Observations, *record.Trial) float64 {
 	return ofControl(func(c *record.Control) float64 {
 		if c.Traffic == nil || c.Traffic.Requests <= 0 {
 			return math.NaN()
@@ -17,38 +17,38 @@ func ofTraffic(of func(t *record.Traffic) float64) func(*observations, *record.T
 	})
 }
 
-func trafficMeasures() []measure {
-	share := func(of func(t *record.Traffic) int64) func(*observations, *record.Trial) float64 {
+func trafficMeasures() []Measure {
+	share := func(of func(t *record.Traffic) int64) func(*Observations, *record.Trial) float64 {
 		return ofTraffic(func(t *record.Traffic) float64 { return float64(of(t)) / float64(t.Requests) })
 	}
-	plain := func(of func(t *record.Traffic) int64) func(*observations, *record.Trial) float64 {
+	plain := func(of func(t *record.Traffic) int64) func(*Observations, *record.Trial) float64 {
 		return ofTraffic(func(t *record.Traffic) float64 { return float64(of(t)) })
 	}
 	met := func(t *record.Traffic) int64 { return t.PhantomRequests }
 	failures := func(t *record.Traffic) int64 { return t.PhantomFailures }
 	hidden := func(t *record.Traffic) int64 { return t.PhantomHidden }
-	return []measure{
-		measureOf("phantom_requests", plain(met)),
-		measureOf("phantom_share", share(met)),
-		measureOf("phantom_failures", plain(failures)),
-		measureOf("phantom_failure_share", share(failures)),
-		measureOf("phantom_hidden", plain(hidden)).warning(slowlyHidden),
-		measureOf("phantom_last", ofTraffic(func(t *record.Traffic) float64 {
+	return []Measure{
+		MeasureOf("phantom_requests", plain(met)),
+		MeasureOf("phantom_share", share(met)),
+		MeasureOf("phantom_failures", plain(failures)),
+		MeasureOf("phantom_failure_share", share(failures)),
+		MeasureOf("phantom_hidden", plain(hidden)).Warning(slowlyHidden),
+		MeasureOf("phantom_last", ofTraffic(func(t *record.Traffic) float64 {
 			if t.PhantomAttempts == 0 {
 				return math.NaN()
 			}
 			return t.LastPhantomUS
 		})),
-		measureOf("traffic_failures", plain(func(t *record.Traffic) int64 { return t.FailedTotal() + t.Unfinished })),
-		measureOf("traffic_latency_p99", ofTraffic(func(t *record.Traffic) float64 { return positive(t.Latency.P99) })),
-		measureOf("traffic_residual", plain(func(t *record.Traffic) int64 { return t.Residual })).warning(unexplainedFailures),
+		MeasureOf("traffic_failures", plain(func(t *record.Traffic) int64 { return t.FailedTotal() + t.Unfinished })),
+		MeasureOf("traffic_latency_p99", ofTraffic(func(t *record.Traffic) float64 { return Positive(t.Latency.P99) })),
+		MeasureOf("traffic_residual", plain(func(t *record.Traffic) int64 { return t.Residual })).Warning(unexplainedFailures),
 	}
 }
 
 // slowlyHidden says what it cost requests to be saved.
-func slowlyHidden(o *observations, cell int) []string {
+func slowlyHidden(o *Observations, cell int) []string {
 	longest := 0.0
-	for _, t := range o.valid(cell) {
+	for _, t := range o.Valid(cell) {
 		if t.Control != nil && t.Control.Traffic != nil {
 			longest = max(longest, t.Control.Traffic.HiddenMaxUS)
 		}
@@ -60,8 +60,8 @@ func slowlyHidden(o *observations, cell int) []string {
 }
 
 // unexplainedFailures warns of failures that only one side knows of.
-func unexplainedFailures(o *observations, cell int) []string {
-	for _, t := range o.valid(cell) {
+func unexplainedFailures(o *Observations, cell int) []string {
+	for _, t := range o.Valid(cell) {
 		if t.Control == nil || t.Control.Traffic == nil || t.Control.Traffic.Residual == 0 {
 			continue
 		}

@@ -20,8 +20,8 @@ func (c *comparing) controlWords(p study.Published, f *record.Finding, cell int)
 	case p.Finding == "reported_convergence_p99" || p.Finding == "convergence_p99" && p.Figure < 1e5:
 		out = append(out, c.hiddenWords(cell)...)
 	case p.Finding == "pushes":
-		if s := c.o.controlSummary(c.o.valid(cell)); s.Committed > 0 && s.Proxies+s.Gateways > 0 {
-			per := f.Estimate * float64(len(c.o.valid(cell))) / float64(s.Committed)
+		if s := c.o.controlSummary(c.o.Valid(cell)); s.Committed > 0 && s.Proxies+s.Gateways > 0 {
+			per := f.Estimate * float64(len(c.o.Valid(cell))) / float64(s.Committed)
 			out = append(out, fmt.Sprintf("Istiod counts a push for each proxy and type of resource: %s for each change committed, with %d proxies.",
 				figures(per), s.Proxies+s.Gateways+s.RealProxies))
 		}
@@ -47,8 +47,8 @@ func (c *comparing) sameChange(p study.Published, f *record.Finding, cell int) s
 	if g == nil || g.Verdict != record.VerdictMeasured || !(g.Estimate > 0) || !(f.Estimate > 0) {
 		return ""
 	}
-	for _, q := range c.o.plan.Study.Published {
-		if q.Source != p.Source || q.Finding != p.Finding || !(q.Figure > 0) || !c.o.plan.Study.Kind.Matches(c.o.plan.Cells[base], q.Cell) {
+	for _, q := range c.o.Plan.Study.Published {
+		if q.Source != p.Source || q.Finding != p.Finding || !(q.Figure > 0) || !c.o.Plan.Study.Kind.Matches(c.o.Plan.Cells[base], q.Cell) {
 			continue
 		}
 		published, ours := p.Figure/q.Figure, f.Estimate/g.Estimate
@@ -59,7 +59,7 @@ func (c *comparing) sameChange(p study.Published, f *record.Finding, cell int) s
 		case overlap(f, g):
 			agree = "Ours lie within each other's intervals."
 		}
-		return fmt.Sprintf("Against %s the published figure %s, ours %s. %s", c.o.plan.Label(c.o.plan.Cells[base]), fold(published), fold(ours), agree)
+		return fmt.Sprintf("Against %s the published figure %s, ours %s. %s", c.o.Plan.Label(c.o.Plan.Cells[base]), fold(published), fold(ours), agree)
 	}
 	return ""
 }
@@ -67,7 +67,7 @@ func (c *comparing) sameChange(p study.Published, f *record.Finding, cell int) s
 // hiddenWords says what istiod's own figure leaves out.
 func (c *comparing) hiddenWords(cell int) []string {
 	var out []string
-	s := c.o.controlSummary(c.o.valid(cell))
+	s := c.o.controlSummary(c.o.Valid(cell))
 	if n := s.ReportedFirstTrials; n > 0 {
 		where := ""
 		if n < s.ReportedTrials {
@@ -95,7 +95,7 @@ func (c *comparing) hiddenWords(cell int) []string {
 
 // missedShare is the share of the pairs of a change and a proxy that needed
 // it which never had it, or never acknowledged it, over some trials.
-func (o *observations) missedShare(trials []*record.Trial) float64 {
+func (o *Observations) missedShare(trials []*record.Trial) float64 {
 	pairs, missed, unacked := 0, 0, 0
 	for _, t := range trials {
 		c := o.converged(t)

@@ -49,12 +49,12 @@ type changeTimes struct {
 }
 
 // converged reads a trial's events, once.
-func (o *observations) converged(t *record.Trial) *convergence {
-	all := o.own.(map[string]*convergence)
+func (o *Observations) converged(t *record.Trial) *convergence {
+	all := o.Own.(map[string]*convergence)
 	if c, ok := all[t.ID]; ok {
 		return c
 	}
-	c := convergenceOf(o.events[t.ID])
+	c := convergenceOf(o.Events[t.ID])
 	all[t.ID] = c
 	return c
 }
@@ -122,13 +122,13 @@ var edges = []struct {
 }
 
 // edgeQuantiles are those of edges over changes.
-var edgeQuantiles = append(slices.Clone(quantiles), quantile{"max", 1})
+var edgeQuantiles = append(slices.Clone(Quantiles), quantile{"max", 1})
 
 // survivors warns of percentiles that are of those alone who had a change and
 // said so, where more lack it than the percentile leaves beyond it.
-func survivors(beyond float64) func(o *observations, cell int) []string {
-	return func(o *observations, cell int) []string {
-		share := o.missedShare(o.valid(cell))
+func survivors(beyond float64) func(o *Observations, cell int) []string {
+	return func(o *Observations, cell int) []string {
+		share := o.missedShare(o.Valid(cell))
 		if share <= beyond {
 			return nil
 		}

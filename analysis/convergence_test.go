@@ -40,7 +40,7 @@ func TestOverChanges(t *testing.T) {
 		values := upTo(tt.changes)
 		got := []float64{}
 		for _, q := range edgeQuantiles {
-			v := overChanges(values, tt.lacking, q.q)
+			v := overChanges(values, tt.lacking, q.Q)
 			if math.IsNaN(v) {
 				v = -1
 			}

@@ -25,21 +25,21 @@ func (kinds Kinds) Enough(plan *study.Plan, run record.Run) (stop bool, why stri
 }
 
 // enough asks the stop rule after n blocks.
-func (o *observations) enough(n int) (bool, string) {
-	s := o.plan.Study
+func (o *Observations) enough(n int) (bool, string) {
+	s := o.Plan.Study
 	rule := stat.StopRule{RelativeWidth: 2 * float64(s.Stop.HalfWidth), MinBlocks: s.Blocks.Min}
 	now, cells := o.look(n)
 	before, _ := o.look(n - 1)
 	d := rule.Decide(now, before)
 	if d.Widest >= 0 && d.Widest < len(cells) {
-		d.Why = fmt.Sprintf("%s at %s: %s", s.Stop.Finding, o.plan.Label(o.plan.Cells[cells[d.Widest]]), d.Why)
+		d.Why = fmt.Sprintf("%s at %s: %s", s.Stop.Finding, o.Plan.Label(o.Plan.Cells[cells[d.Widest]]), d.Why)
 	}
 	return d.Stop, d.Why
 }
 
 // look gathers the estimates that the stop rule is about, and their cells.
-func (o *observations) look(n int) (stat.Look, []int) {
-	s := o.plan.Study
+func (o *Observations) look(n int) (stat.Look, []int) {
+	s := o.Plan.Study
 	look := stat.Look{Blocks: n}
 	m, overhead, ok := o.measureNamed(s.Stop.Finding)
 	if !ok || n < 1 {
@@ -47,7 +47,7 @@ func (o *observations) look(n int) (stat.Look, []int) {
 	}
 	short := o.until(n)
 	var cells []int
-	for _, cell := range o.plan.Matching(s.Stop.Of) {
+	for _, cell := range o.Plan.Matching(s.Stop.Of) {
 		base, ok := o.baseline(cell)
 		switch {
 		case overhead && ok:
@@ -67,16 +67,16 @@ func (o *observations) look(n int) (stat.Look, []int) {
 
 // wholeBlocks counts the blocks, from the first, all of whose trials ended, or
 // were left out by a search.
-func (o *observations) wholeBlocks() int {
-	if len(o.plan.Study.Search) > 0 {
+func (o *Observations) wholeBlocks() int {
+	if len(o.Plan.Study.Search) > 0 {
 		return o.searchedBlocks()
 	}
 	ended := map[int]int{}
-	for i := range o.run.Trials {
-		ended[o.run.Trials[i].Block]++
+	for i := range o.Run.Trials {
+		ended[o.Run.Trials[i].Block]++
 	}
 	n := 0
-	for ended[n] >= o.plan.BlockSize() {
+	for ended[n] >= o.Plan.BlockSize() {
 		n++
 	}
 	return n
@@ -84,9 +84,9 @@ func (o *observations) wholeBlocks() int {
 
 // searchedBlocks is wholeBlocks for a study that searches: blocks that need
 // no further trial.
-func (o *observations) searchedBlocks() int {
+func (o *Observations) searchedBlocks() int {
 	for n := 0; ; n++ {
-		if _, more := o.next(n); more || !slices.Contains(o.blocks, n) {
+		if _, more := o.next(n); more || !slices.Contains(o.Blocks, n) {
 			return n
 		}
 	}
@@ -94,11 +94,11 @@ func (o *observations) searchedBlocks() int {
 
 // whyEnded says, from what a run left behind, why it ended where it did, and
 // what the stop rule still asked for if it was not that.
-func (o *observations) whyEnded() string {
+func (o *Observations) whyEnded() string {
 	n := o.wholeBlocks()
-	limits := o.plan.Study.Blocks
+	limits := o.Plan.Study.Blocks
 	open := ""
-	if o.plan.Study.Stop != nil {
+	if o.Plan.Study.Stop != nil {
 		stop, why := o.enough(n)
 		if stop && n >= limits.Min {
 			return why
@@ -116,16 +116,16 @@ func (o *observations) whyEnded() string {
 
 // elapsed is the time from the first trial's start to the last one's end, and
 // that of the longest block, or for a study that searches the longest trial.
-func (o *observations) elapsed() (total, longest time.Duration) {
+func (o *Observations) elapsed() (total, longest time.Duration) {
 	type span struct{ from, to time.Time }
 	blocks := map[int]span{}
 	var all span
-	for i := range o.run.Trials {
-		t := &o.run.Trials[i]
+	for i := range o.Run.Trials {
+		t := &o.Run.Trials[i]
 		for _, s := range []*span{&all} {
 			extend(&s.from, &s.to, t)
 		}
-		if len(o.plan.Study.Search) > 0 {
+		if len(o.Plan.Study.Search) > 0 {
 			longest = max(longest, t.Ended.Sub(t.Started))
 			continue
 		}

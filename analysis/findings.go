@@ -10,8 +10,8 @@ import (
 )
 
 // named is the finding of a name as it is defined, without figures yet.
-func (o *observations) named(name string, cell record.Cell) record.Finding {
-	s := o.plan.Study
+func (o *Observations) named(name string, cell record.Cell) record.Finding {
+	s := o.Plan.Study
 	d := s.Kind.Findings().Must(name)
 	return record.Finding{Name: name, Probe: d.Probe, Unit: s.UnitOf(d), Cell: cell}
 }
@@ -20,20 +20,20 @@ func (o *observations) named(name string, cell record.Cell) record.Finding {
 const minPairs = 2
 
 // findings lists every cell's findings: overheads first, then plain values.
-func (o *observations) findings(measures []measure) []record.Finding {
+func (o *Observations) findings(measures []Measure) []record.Finding {
 	var out []record.Finding
 	for _, m := range measures {
 		if !m.Compared {
 			continue
 		}
-		for cell := range o.plan.Cells {
+		for cell := range o.Plan.Cells {
 			if base, ok := o.baseline(cell); ok && !o.skipped(cell) {
 				out = append(out, o.overhead(cell, base, m))
 			}
 		}
 	}
 	for _, m := range measures {
-		for cell := range o.plan.Cells {
+		for cell := range o.Plan.Cells {
 			if f, ok := o.plain(cell, m); ok {
 				out = append(out, f)
 			}
@@ -44,22 +44,22 @@ func (o *observations) findings(measures []measure) []record.Finding {
 
 // difference estimates what a cell adds to its baseline, absolute and as a
 // share of the baseline.
-func (o *observations) difference(cell, base int, m measure) (e, relative stat.Estimate, bootstrap *record.Range) {
-	options := stat.Options{Seed: o.run.Header.Seed, Say: m.say}
-	if m.quantile > 0 {
+func (o *Observations) difference(cell, base int, m Measure) (e, relative stat.Estimate, bootstrap *record.Range) {
+	options := stat.Options{Seed: o.Run.Header.Seed, Say: m.say}
+	if m.Quantile > 0 {
 		blocks := o.quantileBlocks(cell, base)
-		q := stat.QuantileDifference(blocks, m.quantile, options)
-		if finite(q.BootstrapLow) && finite(q.BootstrapHigh) {
+		q := stat.QuantileDifference(blocks, m.Quantile, options)
+		if Finite(q.BootstrapLow) && Finite(q.BootstrapHigh) {
 			bootstrap = &record.Range{Low: q.BootstrapLow, High: q.BootstrapHigh}
 		}
-		return q.Estimate, stat.RelativeDifference(stat.QuantilePairs(blocks, m.quantile), options), bootstrap
+		return q.Estimate, stat.RelativeDifference(stat.QuantilePairs(blocks, m.Quantile), options), bootstrap
 	}
 	pairs := o.pairs(cell, base, m)
 	return stat.Difference(pairs, options), stat.RelativeDifference(pairs, options), nil
 }
 
 // overhead is the finding of what a cell adds to its baseline.
-func (o *observations) overhead(cell, base int, m measure) record.Finding {
+func (o *Observations) overhead(cell, base int, m Measure) record.Finding {
 	f := record.Finding{
 		Name: m.Name + finding.Overhead, Probe: m.Probe, Unit: m.Unit,
 		Cell: o.short(cell), Against: o.short(base),
@@ -84,7 +84,7 @@ func (o *observations) overhead(cell, base int, m measure) record.Finding {
 		f.Warnings = append(f.Warnings, why)
 	}
 	o.doubtLag(&f, cell, base, m)
-	if mde := stat.MinimumDetectable(e, floor, stat.DefaultPower); finite(mde) {
+	if mde := stat.MinimumDetectable(e, floor, stat.DefaultPower); Finite(mde) {
 		f.MDE = mde
 	}
 	if relative.Defined() {
@@ -94,7 +94,7 @@ func (o *observations) overhead(cell, base int, m measure) record.Finding {
 }
 
 // plain is the finding of a cell's own value; false if the cell has none.
-func (o *observations) plain(cell int, m measure) (record.Finding, bool) {
+func (o *Observations) plain(cell int, m Measure) (record.Finding, bool) {
 	values := o.values(cell, m)
 	f := record.Finding{Name: m.Name, Probe: m.Probe, Unit: m.Unit, Cell: o.short(cell), Verdict: record.VerdictMeasured}
 	if values == nil {
@@ -124,12 +124,12 @@ func (o *observations) plain(cell int, m measure) (record.Finding, bool) {
 
 // faults is the finding of what must not happen in a cell, a trial: from its
 // fewest in a trial to its most. One is enough to be real.
-func (o *observations) faults(f record.Finding, cell int, m measure) record.Finding {
+func (o *Observations) faults(f record.Finding, cell int, m Measure) record.Finding {
 	n := 0
 	f.Low = math.Inf(1)
-	for _, t := range o.valid(cell) {
-		v := m.of(o, t)
-		if !finite(v) {
+	for _, t := range o.Valid(cell) {
+		v := m.Of(o, t)
+		if !Finite(v) {
 			continue
 		}
 		n++
@@ -156,4 +156,4 @@ func invalid(f record.Finding, blocks int) record.Finding {
 	return f
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

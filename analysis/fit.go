@@ -61,19 +61,19 @@ func numberLevel(level string) (float64, string, bool) {
 // connections and of what the proxy's configuration has, CPU a request and
 // memory. One level alone would spread the idle cost over its requests. The
 // cell of such a finding lacks the axis' factor.
-func (o *observations) fits() []record.Finding {
+func (o *Observations) fits() []record.Finding {
 	var out []record.Finding
 	for _, a := range axes {
 		for _, g := range o.along(a) {
 			if len(g.cells) < 2 {
 				continue
 			}
-			if o.plan.Study.Measured(study.MeasureCPU) {
+			if o.Plan.Study.Measured(study.MeasureCPU) {
 				for _, part := range a.parts(cpuParts) {
 					out = append(out, o.fitCPU(a, g, part)...)
 				}
 			}
-			if o.plan.Study.Measured(study.MeasureMemory) {
+			if o.Plan.Study.Measured(study.MeasureMemory) {
 				for _, part := range a.parts(proxyParts) {
 					out = append(out, o.fitMemory(a, g, part)...)
 				}
@@ -102,10 +102,10 @@ type track struct {
 }
 
 // along groups the measured cells that lie on an axis by all others.
-func (o *observations) along(a axis) []*track {
+func (o *Observations) along(a axis) []*track {
 	var groups []*track
 	byKey := map[string]*track{}
-	for i, cell := range o.plan.Cells {
+	for i, cell := range o.Plan.Cells {
 		_, shared, ok := a.on(cell[a.factor])
 		if !ok || o.skipped(i) {
 			continue
@@ -116,7 +116,7 @@ func (o *observations) along(a axis) []*track {
 		}
 		g := byKey[rest.Key()]
 		if g == nil {
-			g = &track{cell: o.plan.Short(rest)}
+			g = &track{cell: o.Plan.Short(rest)}
 			byKey[rest.Key()] = g
 			groups = append(groups, g)
 		}
@@ -127,21 +127,21 @@ func (o *observations) along(a axis) []*track {
 
 // without is a cell but for a factor, and for the name of its variant if that
 // is what sets the factor.
-func (o *observations) without(cell record.Cell, factor string) record.Cell {
+func (o *Observations) without(cell record.Cell, factor string) record.Cell {
 	rest := cell.With(nil)
 	delete(rest, factor)
-	if slices.ContainsFunc(o.plan.Study.Variants, func(v study.NamedLevels) bool { _, sets := v.Levels[factor]; return sets }) {
+	if slices.ContainsFunc(o.Plan.Study.Variants, func(v study.NamedLevels) bool { _, sets := v.Levels[factor]; return sets }) {
 		delete(rest, study.FactorVariant)
 	}
 	return rest
 }
 
 // points are where the valid trials of a line's cells lie.
-func (o *observations) points(a axis, g *track, y func(*record.Trial) (float64, bool)) []stat.FitPoint {
+func (o *Observations) points(a axis, g *track, y func(*record.Trial) (float64, bool)) []stat.FitPoint {
 	var out []stat.FitPoint
 	for _, i := range g.cells {
-		level, _, _ := a.on(o.plan.Cells[i][a.factor])
-		for _, t := range o.valid(i) {
+		level, _, _ := a.on(o.Plan.Cells[i][a.factor])
+		for _, t := range o.Valid(i) {
 			at, okX := level, true
 			if a.at != nil {
 				at, okX = a.at(t)
@@ -157,7 +157,7 @@ func (o *observations) points(a axis, g *track, y func(*record.Trial) (float64, 
 
 // fitCPU fits the CPU that a part uses: along traffic its seconds a second,
 // along others its seconds a request.
-func (o *observations) fitCPU(a axis, g *track, part string) []record.Finding {
+func (o *Observations) fitCPU(a axis, g *track, part string) []record.Finding {
 	points := o.points(a, g, func(t *record.Trial) (float64, bool) {
 		cpu, ok := t.CPU[part]
 		if a.traffic {
@@ -183,10 +183,10 @@ func (o *observations) fitCPU(a axis, g *track, part string) []record.Finding {
 	}
 }
 
-func (o *observations) fitMemory(a axis, g *track, part string) []record.Finding {
+func (o *Observations) fitMemory(a axis, g *track, part string) []record.Finding {
 	points := o.points(a, g, func(t *record.Trial) (float64, bool) {
 		v := memory(t, part)
-		return v, finite(v)
+		return v, Finite(v)
 	})
 	if len(points) == 0 {
 		return nil
@@ -201,7 +201,7 @@ func (o *observations) fitMemory(a axis, g *track, part string) []record.Finding
 }
 
 // fitted is the finding of a fit's intercept or slope.
-func (o *observations) fitted(g *track, fit stat.Line, name string, scale float64, e stat.Estimate) record.Finding {
+func (o *Observations) fitted(g *track, fit stat.Line, name string, scale float64, e stat.Estimate) record.Finding {
 	f := o.named(name, g.cell)
 	f.Blocks, f.Verdict = e.Blocks, record.VerdictMeasured
 	if e.Blocks < minPairs || !e.Defined() {

@@ -177,7 +177,7 @@ func fill(trial *record.Trial, run *record.Run, r *rand.Rand, drift float64, w w
 
 func analyze(t *testing.T, run record.Run) record.Findings {
 	t.Helper()
-	f, err := All().Analyze(run)
+	f, err := bothKinds().Analyze(run)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,10 @@ const histogramResolution = 1e-3
 
 // floor is the A/A noise floor of a measure in a baseline cell, with the mean
 // value there.
-func (o *observations) floor(base int, m measure) (f stat.Floor, level float64) {
+func (o *Observations) floor(base int, m Measure) (f stat.Floor, level float64) {
 	f = stat.NoiseFloor(o.twice(base, m), stat.Options{})
 	level = stat.Mean(o.values(base, m), stat.Options{}).Value
-	if m.quantile > 0 && !math.IsNaN(level) {
+	if m.Quantile > 0 && !math.IsNaN(level) {
 		f = f.AtLeast(histogramResolution * level)
 	}
 	return f, level
@@ -24,13 +24,13 @@ func (o *observations) floor(base int, m measure) (f stat.Floor, level float64) 
 
 // floors lists the noise floors of every measure that is compared, by
 // baseline cell, and what is odd about them.
-func (o *observations) floors(measures []measure) (out []record.NoiseFloor, warnings []string) {
+func (o *Observations) floors(measures []Measure) (out []record.NoiseFloor, warnings []string) {
 	for _, m := range measures {
 		if !m.Compared {
 			continue
 		}
-		for cell := range o.plan.Cells {
-			if !o.plan.IsBaseline(o.plan.Cells[cell]) {
+		for cell := range o.Plan.Cells {
+			if !o.Plan.IsBaseline(o.Plan.Cells[cell]) {
 				continue
 			}
 			f, level := o.floor(cell, m)
@@ -43,7 +43,7 @@ func (o *observations) floors(measures []measure) (out []record.NoiseFloor, warn
 			}
 			out = append(out, n)
 			if f.Systematic {
-				warnings = append(warnings, "noise floor of "+m.Name+" at "+o.plan.Label(o.plan.Cells[cell])+
+				warnings = append(warnings, "noise floor of "+m.Name+" at "+o.Plan.Label(o.Plan.Cells[cell])+
 					": identical baselines differ systematically, the first from the second in a block")
 			}
 		}

@@ -16,10 +16,10 @@ const (
 
 // holdingMeasures are sizes of config dumps, and how often istiod had a
 // resource ready.
-func holdingMeasures() []measure {
-	return []measure{
-		measureOf("config_dump_bytes", ofControl(dumpBytes)),
-		measureOf("xds_cache_hit_share", ofControl(func(c *record.Control) float64 {
+func holdingMeasures() []Measure {
+	return []Measure{
+		MeasureOf("config_dump_bytes", ofControl(dumpBytes)),
+		MeasureOf("xds_cache_hit_share", ofControl(func(c *record.Control) float64 {
 			hits, counted := c.Istiod[cacheHits]
 			misses, counted2 := c.Istiod[cacheMisses]
 			if !counted && !counted2 {
@@ -27,7 +27,7 @@ func holdingMeasures() []measure {
 			}
 			return hitShare(hits, misses)
 		})),
-		measureOf("join_cache_hit_share", ofControl(func(c *record.Control) float64 {
+		MeasureOf("join_cache_hit_share", ofControl(func(c *record.Control) float64 {
 			if c.Join == nil {
 				return math.NaN()
 			}
@@ -49,7 +49,7 @@ func hitShare(hits, misses float64) float64 {
 func dumpBytes(c *record.Control) float64 {
 	for _, h := range c.Holdings {
 		if h.Real {
-			return positive(float64(h.DumpBytes - h.EndpointDumpBytes))
+			return Positive(float64(h.DumpBytes - h.EndpointDumpBytes))
 		}
 	}
 	return math.NaN()

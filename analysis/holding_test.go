@@ -8,7 +8,7 @@ import (
 )
 
 func TestHoldingMeasures(t *testing.T) {
-	of := map[string]measure{}
+	of := map[string]Measure{}
 	for _, m := range holdingMeasures() {
 		of[m.Name] = m
 	}
@@ -33,7 +33,7 @@ func TestHoldingMeasures(t *testing.T) {
 		{"join_cache_hit_share", &record.Control{}, math.NaN()},
 		{"join_cache_hit_share", &record.Control{Join: &record.Join{}}, math.NaN()},
 	} {
-		got := of[c.name].of(nil, &record.Trial{Control: c.of})
+		got := of[c.name].Of(nil, &record.Trial{Control: c.of})
 		if got != c.truth && !(math.IsNaN(got) && math.IsNaN(c.truth)) {
 			t.Errorf("%s of %+v: %g, want %g", c.name, c.of, got, c.truth)
 		}

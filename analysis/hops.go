@@ -17,23 +17,23 @@ import (
 var hopParts = []string{record.PartGenerator, record.PartClientProxy, record.PartServerProxy, record.PartWorker}
 
 // hopMeasures are what terms are told in, by [study.HopMeasures].
-func hopMeasures(s *study.Study) []measure {
-	var out []measure
-	add := func(name, unit string, of func(*observations, *record.Trial) float64) {
-		m := measureOf(name, of)
+func hopMeasures(s *study.Study) []Measure {
+	var out []Measure
+	add := func(name, unit string, of func(*Observations, *record.Trial) float64) {
+		m := MeasureOf(name, of)
 		m.Unit = unit
 		out = append(out, m)
 	}
 	if s.Measured(study.MeasureLatency) {
-		for _, q := range quantiles {
-			if name := "latency_" + q.name; name == study.HopP50 || name == study.HopP99 {
-				add(name, finding.UnitMicroseconds, func(o *observations, t *record.Trial) float64 { return o.latency(t).Quantile(q.q) })
+		for _, q := range Quantiles {
+			if name := "latency_" + q.Name; name == study.HopP50 || name == study.HopP99 {
+				add(name, finding.UnitMicroseconds, func(o *Observations, t *record.Trial) float64 { return o.Latency(t).Quantile(q.Q) })
 			}
 		}
 	}
 	if s.Measured(study.MeasureCPU) {
-		pods := func(of func(record.CPU) float64) func(*observations, *record.Trial) float64 {
-			return func(_ *observations, t *record.Trial) float64 {
+		pods := func(of func(record.CPU) float64) func(*Observations, *record.Trial) float64 {
+			return func(_ *Observations, t *record.Trial) float64 {
 				sum := 0.0
 				for _, part := range hopParts {
 					if part == record.PartClientProxy && !study.HasClientProxy(t.Cell) || part == record.PartServerProxy && !study.HasServerProxy(t.Cell) {
@@ -46,7 +46,7 @@ func hopMeasures(s *study.Study) []measure {
 		}
 		add(study.HopPods, finding.UnitPerRequest, pods(record.CPU.TotalS))
 		add(study.HopKernel, finding.UnitPerRequest, pods(func(c record.CPU) float64 { return c.SystemS }))
-		add(study.HopMachine, finding.UnitPerRequest, func(_ *observations, t *record.Trial) float64 {
+		add(study.HopMachine, finding.UnitPerRequest, func(_ *Observations, t *record.Trial) float64 {
 			return cpuPerRequest(t, record.PartMachine, record.CPU.TotalS)
 		})
 	}
@@ -54,7 +54,7 @@ func hopMeasures(s *study.Study) []measure {
 }
 
 // addHops adds what a request's way is made of.
-func (o *observations) addHops(f *record.Findings) {
+func (o *Observations) addHops(f *record.Findings) {
 	hops, terms := o.hops()
 	f.Hops, f.Findings = hops, append(f.Findings, terms...)
 }
@@ -62,14 +62,14 @@ func (o *observations) addHops(f *record.Findings) {
 // hops splits the cost of a request into its terms, for each combination of
 // the study's other factors. Every term is a sum of cells inside a block, so
 // that in each block the terms add up to the whole.
-func (o *observations) hops() (out []record.Hops, findings []record.Finding) {
-	h := o.plan.Study.Hops
+func (o *Observations) hops() (out []record.Hops, findings []record.Finding) {
+	h := o.Plan.Study.Hops
 	if h == nil {
 		return nil, nil
 	}
 	for _, p := range o.pricings() {
 		one := record.Hops{Cell: p.cell}
-		measures := hopMeasures(o.plan.Study)
+		measures := hopMeasures(o.Plan.Study)
 		values := p.terms(h.Terms(), measures)
 		for i, term := range h.Terms() {
 			t := record.HopTerm{Name: term.Name, Doc: term.Doc, Figures: map[string]record.Priced{}}
@@ -93,10 +93,10 @@ func (o *observations) hops() (out []record.Hops, findings []record.Finding) {
 
 // terms are the values of all terms in every block, by measure. All are of the
 // same blocks, those with every cell, if there are enough of them.
-func (p *pricing) terms(terms []study.HopTerm, measures []measure) map[string][][]float64 {
+func (p *pricing) terms(terms []study.HopTerm, measures []Measure) map[string][][]float64 {
 	out := map[string][][]float64{}
 	for _, m := range measures {
-		all := make([]float64, len(p.o.blocks))
+		all := make([]float64, len(p.o.Blocks))
 		for _, term := range terms {
 			values := p.term(term, m)
 			out[m.Name] = append(out[m.Name], values)
@@ -110,9 +110,9 @@ func (p *pricing) terms(terms []study.HopTerm, measures []measure) map[string][]
 }
 
 // term is a term's value in every block, NaN where a cell is missing.
-func (p *pricing) term(term study.HopTerm, m measure) []float64 {
-	out := make([]float64, len(p.o.blocks))
-	for i, b := range p.o.blocks {
+func (p *pricing) term(term study.HopTerm, m Measure) []float64 {
+	out := make([]float64, len(p.o.Blocks))
+	for i, b := range p.o.Blocks {
 		for _, variant := range slices.Sorted(maps.Keys(term.Of)) { // one order: sums of floats depend on it
 			cell, ok := p.cells[variant]
 			if !ok {

@@ -9,24 +9,24 @@ import (
 
 // ofJoin is a measure of how a new proxy came by its configuration; NaN if
 // none did.
-func ofJoin(of func(j *record.Join) float64) func(*observations, *record.Trial) float64 {
+func ofJoin(of func(j *record.Join) float64) func(*Observations, *record.Trial) float64 {
 	return ofControl(func(c *record.Control) float64 {
 		if c.Join == nil {
 			return math.NaN()
 		}
-		return positive(of(c.Join))
+		return Positive(of(c.Join))
 	})
 }
 
-func joinMeasures() []measure {
-	out := []measure{
-		measureOf("join_time", ofJoin(func(j *record.Join) float64 { return float64(j.TotalUS) })),
-		measureOf("join_bytes", ofJoin(func(j *record.Join) float64 { return float64(j.Bytes()) })),
+func joinMeasures() []Measure {
+	out := []Measure{
+		MeasureOf("join_time", ofJoin(func(j *record.Join) float64 { return float64(j.TotalUS) })),
+		MeasureOf("join_bytes", ofJoin(func(j *record.Join) float64 { return float64(j.Bytes()) })),
 	}
 	for _, kind := range study.XDSTypes() {
 		out = append(out,
-			measureOf("join_bytes_"+kind, ofJoin(func(j *record.Join) float64 { return float64(j.Types[kind].Bytes) })),
-			measureOf("join_resources_"+kind, ofJoin(func(j *record.Join) float64 { return float64(j.Types[kind].Resources) })))
+			MeasureOf("join_bytes_"+kind, ofJoin(func(j *record.Join) float64 { return float64(j.Types[kind].Bytes) })),
+			MeasureOf("join_resources_"+kind, ofJoin(func(j *record.Join) float64 { return float64(j.Types[kind].Resources) })))
 	}
 	return append(out, holdingMeasures()...)
 }

@@ -11,70 +11,70 @@ import (
 
 // A kind is what analysis asks of a kind of study. Whatever is nil the kind has
 // nothing to add to.
-type kind struct {
-	name study.Kind
+type Kind struct {
+	Name study.Kind
 
-	// measures are the numbers of a trial, in the order of reports, and sources
+	// Measures are the numbers of a trial, in the order of reports, and sources
 	// what makes the findings that no single trial has.
-	measures func(s *study.Study) []measure
-	sources  []source
+	Measures func(s *study.Study) []Measure
+	Sources  []Source
 
-	// assertions tells those about single trials from those about the run's
+	// Assertions tells those about single trials from those about the run's
 	// findings, and checks both; check finds what else is wrong with a study
 	// before anything starts.
-	assertions func(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings []study.Expr, err error)
-	check      func(s *study.Study) error
+	Assertions func(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings []study.Expr, err error)
+	Check      func(s *study.Study) error
 
-	// begin makes what the kind keeps of a run's trials while it is analysed:
+	// Begin makes what the kind keeps of a run's trials while it is analysed:
 	// [observations.own]. It is given the assertions about single trials.
-	begin func(ofTrials []study.Expr) any
-	// histogram is a trial's latency where the run keeps none.
-	histogram func(o *observations, t *record.Trial) (record.TrialHist, bool)
-	// summarize adds to the summary of a cell, finish to a run's findings.
-	summarize func(o *observations, cell int, valid []*record.Trial, s *record.CellSummary)
-	finish    func(s *study.Study, f *record.Findings)
+	Begin func(ofTrials []study.Expr) any
+	// Histogram is a trial's latency where the run keeps none.
+	Histogram func(o *Observations, t *record.Trial) (record.TrialHist, bool)
+	// Summarize adds to the summary of a cell, finish to a run's findings.
+	Summarize func(o *Observations, cell int, valid []*record.Trial, s *record.CellSummary)
+	Finish    func(s *study.Study, f *record.Findings)
 	// published says what else a published figure and ours have to do with
 	// each other.
 	published func(c *comparing, p study.Published, f *record.Finding, cell int) []string
 
-	search searched
+	Search Searched
 }
 
-// searched is what a kind says of searches' bounds.
-type searched struct {
-	// who has a limit that is searched, and ownChecks are those that fail
+// Searched is what a kind says of searches' bounds.
+type Searched struct {
+	// Who has a limit that is searched, and ownChecks are those that fail
 	// because of what it does, or cannot do. Those that are true are its own
 	// whatever else fails, the others where nothing else is wrong.
-	who       string
-	ownChecks map[string]bool
+	Who       string
+	OwnChecks map[string]bool
 	// lost is the share of what a measure is about that trials never saw, so
 	// that it lies beyond any bound.
-	lost func(o *observations, trials []*record.Trial) float64
+	lost func(o *Observations, trials []*record.Trial) float64
 	// whose corrects a verdict where something else gave out.
-	whose func(o *observations, v verdict, s study.Search, cell, block int) verdict
+	whose func(o *Observations, v verdict, s study.Search, cell, block int) verdict
 	// loose says why a measure of some trials is less exact than it looks; ""
 	// if it is not.
-	loose func(o *observations, trials []*record.Trial, m measure) string
+	loose func(o *Observations, trials []*record.Trial, m Measure) string
 }
 
 // A source adds the findings that no single trial has, with whatever else a
 // report tells of them.
-type source struct {
+type Source struct {
 	of  finding.Source
-	add func(o *observations, f *record.Findings)
+	add func(o *Observations, f *record.Findings)
 }
 
-// fromSearches is the source of how far factors go, in all kinds.
-func fromSearches() source {
-	return source{finding.FromSearch, func(o *observations, f *record.Findings) { f.Findings = append(f.Findings, o.searches()...) }}
+// FromSearches is the source of how far factors go, in all kinds.
+func FromSearches() Source {
+	return Source{finding.FromSearch, func(o *Observations, f *record.Findings) { f.Findings = append(f.Findings, o.searches()...) }}
 }
 
 // Kinds are the kinds of study that can be analysed.
-type Kinds []kind
+type Kinds []Kind
 
 // of finds the kind of a study.
-func (kinds Kinds) of(s *study.Study) kind {
-	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == s.Kind })
+func (kinds Kinds) of(s *study.Study) Kind {
+	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == s.Kind })
 	if i < 0 {
 		panic(fmt.Sprintf("analysis: there is no kind of study called %q", s.Kind))
 	}
@@ -82,9 +82,9 @@ func (kinds Kinds) of(s *study.Study) kind {
 }
 
 // sorted checks assertions and tells those about single trials.
-func (k kind) sorted(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings []study.Expr, err error) {
-	if k.assertions != nil {
-		return k.assertions(s, exprs)
+func (k Kind) sorted(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings []study.Expr, err error) {
+	if k.Assertions != nil {
+		return k.Assertions(s, exprs)
 	}
 	_, err = CompileAssertions(exprs)
 	return nil, exprs, err
@@ -95,8 +95,8 @@ func (k kind) sorted(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings [
 // windows and steps. The error gives the place and is one of usage.
 func (kinds Kinds) CheckStudy(s *study.Study) error {
 	k := kinds.of(s)
-	if _, _, err := k.sorted(s, s.Assert); err != nil || k.check == nil {
+	if _, _, err := k.sorted(s, s.Assert); err != nil || k.Check == nil {
 		return err
 	}
-	return k.check(s)
+	return k.Check(s)
 }

@@ -20,16 +20,16 @@ const kneeRatio = 2
 // 99th percentile stays within twice what it is at the lowest one. The
 // interval goes from there to the next rate that was measured. Rates at which
 // no trial is valid count as beyond it.
-func (o *observations) knees() []record.Finding {
-	if !o.plan.Study.Measured(study.MeasureLatency) {
+func (o *Observations) knees() []record.Finding {
+	if !o.Plan.Study.Measured(study.MeasureLatency) {
 		return nil
 	}
-	if !slices.ContainsFunc(o.plan.Study.Search, func(s study.Search) bool { return s.Factor == study.FactorRate }) {
+	if !slices.ContainsFunc(o.Plan.Study.Search, func(s study.Search) bool { return s.Factor == study.FactorRate }) {
 		return nil
 	}
-	var p99 measure
-	for _, m := range o.measures() {
-		if m.quantile == 0.99 {
+	var p99 Measure
+	for _, m := range o.Measures() {
+		if m.Quantile == 0.99 {
 			p99 = m
 		}
 	}
@@ -42,16 +42,16 @@ func (o *observations) knees() []record.Finding {
 	return out
 }
 
-func (o *observations) knee(g *track, p99 measure) (record.Finding, bool) {
+func (o *Observations) knee(g *track, p99 Measure) (record.Finding, bool) {
 	type point struct{ rate, us float64 }
 	var points []point
 	blocks := 0
 	for _, cell := range g.cells {
-		if len(o.tried[cell]) == 0 {
+		if len(o.Tried[cell]) == 0 {
 			continue
 		}
-		rate, _ := strconv.ParseFloat(o.plan.Cells[cell][study.FactorRate], 64)
-		values := slices.DeleteFunc(slices.Clone(o.values(cell, p99)), func(v float64) bool { return !finite(v) })
+		rate, _ := strconv.ParseFloat(o.Plan.Cells[cell][study.FactorRate], 64)
+		values := slices.DeleteFunc(slices.Clone(o.values(cell, p99)), func(v float64) bool { return !Finite(v) })
 		us := math.Inf(1)
 		if len(values) > 0 {
 			us = median(values)

@@ -15,9 +15,9 @@ const maxLagRatio = 0.25
 // lateness is how late the generator was in a cell at the quantile's part of
 // the distribution, in microseconds, in the middle of the cell's trials: at
 // the median for p50, at p90 for p90, at p99 for whatever lies beyond.
-func (o *observations) lateness(cell int, quantile float64) float64 {
+func (o *Observations) lateness(cell int, quantile float64) float64 {
 	var lags []float64
-	for _, t := range o.valid(cell) {
+	for _, t := range o.Valid(cell) {
 		if t.Load == nil || t.Load.RateRPS == 0 {
 			continue // as fast as possible: there is no schedule
 		}
@@ -37,11 +37,11 @@ func (o *observations) lateness(cell int, quantile float64) float64 {
 }
 
 // doubtLag takes back a verdict that the generator itself may have caused.
-func (o *observations) doubtLag(f *record.Finding, cell, base int, m measure) {
-	if m.quantile == 0 || f.Verdict != record.VerdictReal {
+func (o *Observations) doubtLag(f *record.Finding, cell, base int, m Measure) {
+	if m.Quantile == 0 || f.Verdict != record.VerdictReal {
 		return
 	}
-	lag := math.Max(o.lateness(cell, m.quantile), o.lateness(base, m.quantile))
+	lag := math.Max(o.lateness(cell, m.Quantile), o.lateness(base, m.Quantile))
 	if lag <= maxLagRatio*math.Abs(f.Estimate) {
 		return
 	}

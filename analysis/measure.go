@@ -13,12 +13,12 @@ import (
 
 // A measure turns a trial into one number: a finding's definition, and how it
 // is computed.
-type measure struct {
+type Measure struct {
 	finding.Def
 	// alone says that cells of this study are not set against their baseline.
 	alone bool
-	// quantile is the latency quantile that the measure is; 0 for others.
-	quantile float64
+	// Quantile is the latency quantile that the measure is; 0 for others.
+	Quantile float64
 	// beyond is the share of pairs of a change and a proxy that lie above
 	// the value, in measures of convergence that are a percentile of them.
 	beyond float64
@@ -28,32 +28,32 @@ type measure struct {
 	// unguarded is such a percentile of however few pairs. Searches go by it:
 	// they ask only whether more than its share of the pairs lies beyond a
 	// bound, which of few pairs the slowest answers.
-	unguarded func(*observations, *record.Trial) float64
-	of        func(*observations, *record.Trial) float64 // NaN if the trial has none
+	unguarded func(*Observations, *record.Trial) float64
+	Of        func(*Observations, *record.Trial) float64 // NaN if the trial has none
 	// warn says what is odd about a cell's value; nil for nothing.
-	warn func(o *observations, cell int) []string
+	warn func(o *Observations, cell int) []string
 }
 
-// measureOf is how the finding of a name is computed from a trial.
-func measureOf(name string, of func(*observations, *record.Trial) float64) measure {
-	return measure{Def: finding.Def{Name: name}, of: of}
+// MeasureOf is how the finding of a name is computed from a trial.
+func MeasureOf(name string, of func(*Observations, *record.Trial) float64) Measure {
+	return Measure{Def: finding.Def{Name: name}, Of: of}
 }
 
-// warning is a measure that says what is odd about a cell's value.
-func (m measure) warning(warn func(o *observations, cell int) []string) measure {
+// Warning is a measure that says what is odd about a cell's value.
+func (m Measure) Warning(warn func(o *Observations, cell int) []string) Measure {
 	m.warn = warn
 	return m
 }
 
 // say writes a value of the measure with its unit.
-func (m measure) say(v float64) string { return quantity(v, m.Unit) }
+func (m Measure) say(v float64) string { return quantity(v, m.Unit) }
 
 type quantile struct {
-	name string
-	q    float64
+	Name string
+	Q    float64
 }
 
-var quantiles = []quantile{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}}
+var Quantiles = []quantile{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}}
 
 // cpuParts and memoryParts are the parts of a trial in the order of reports.
 var (
@@ -62,16 +62,16 @@ var (
 	memoryParts = cpuParts[:len(cpuParts)-1]
 )
 
-// measures lists what the study measures, in the order of reports.
-func (o *observations) measures() []measure {
-	return defined(o.plan.Study, o.kind.measures(o.plan.Study))
+// Measures lists what the study measures, in the order of reports.
+func (o *Observations) Measures() []Measure {
+	return defined(o.Plan.Study, o.kind.Measures(o.Plan.Study))
 }
 
 // defined joins measures with the definitions of their findings, and leaves
 // out those of what the study does not measure.
-func defined(s *study.Study, all []measure) []measure {
+func defined(s *study.Study, all []Measure) []Measure {
 	table, probes := s.Kind.Findings(), s.Kind.Measures()
-	var out []measure
+	var out []Measure
 	for _, m := range all {
 		m.Def = table.Must(m.Name)
 		if slices.Contains(probes, m.Probe) && !s.Measured(m.Probe) {
@@ -84,40 +84,40 @@ func defined(s *study.Study, all []measure) []measure {
 }
 
 // dataMeasures lists what data-plane studies measure.
-func dataMeasures(s *study.Study) []measure {
-	var out []measure
-	for _, q := range quantiles {
-		m := measureOf("latency_"+q.name, func(o *observations, t *record.Trial) float64 { return o.latency(t).Quantile(q.q) })
-		m.quantile = q.q
+func dataMeasures(s *study.Study) []Measure {
+	var out []Measure
+	for _, q := range Quantiles {
+		m := MeasureOf("latency_"+q.Name, func(o *Observations, t *record.Trial) float64 { return o.Latency(t).Quantile(q.Q) })
+		m.Quantile = q.Q
 		out = append(out, m)
 	}
 	if s.Measured(study.MeasureLatency) {
-		out = append(out, measureOf(study.FindingThroughput, throughput))
+		out = append(out, MeasureOf(study.FindingThroughput, throughput))
 	}
 	for _, part := range cpuParts {
-		out = append(out, measureOf("cpu_"+part+"_per_request", func(_ *observations, t *record.Trial) float64 { return cpuPerRequest(t, part, record.CPU.TotalS) }))
+		out = append(out, MeasureOf("cpu_"+part+"_per_request", func(_ *Observations, t *record.Trial) float64 { return cpuPerRequest(t, part, record.CPU.TotalS) }))
 	}
 	for _, part := range memoryParts {
-		out = append(out, measureOf("memory_"+part, func(_ *observations, t *record.Trial) float64 { return memory(t, part) }))
+		out = append(out, MeasureOf("memory_"+part, func(_ *Observations, t *record.Trial) float64 { return memory(t, part) }))
 	}
 	return slices.Concat(out, threadMeasures(), moneyMeasures(s))
 }
 
 // measureNamed finds the measure that a finding's name speaks of, and whether
 // the finding is the difference to the baseline.
-func (o *observations) measureNamed(name string) (m measure, overhead, ok bool) {
+func (o *Observations) measureNamed(name string) (m Measure, overhead, ok bool) {
 	name, overhead = strings.CutSuffix(name, finding.Overhead)
-	for _, m := range o.measures() {
+	for _, m := range o.Measures() {
 		if m.Name == name && (!overhead || m.Compared) {
 			return m, overhead, true
 		}
 	}
-	return measure{}, overhead, false
+	return Measure{}, overhead, false
 }
 
 // throughput is requests answered a second, where the cell asks for as many as
 // possible; elsewhere the schedule sets it and it says nothing.
-func throughput(_ *observations, t *record.Trial) float64 {
+func throughput(_ *Observations, t *record.Trial) float64 {
 	if t.Load == nil || t.Cell[study.FactorRate] != study.RateMax || t.Window.Seconds <= 0 {
 		return math.NaN()
 	}
@@ -144,11 +144,11 @@ func memory(t *record.Trial, part string) float64 {
 
 // block is what a cell measured in a block: the mean of its valid trials
 // there, NaN if there are none.
-func (o *observations) block(cell, block int, m measure) float64 {
+func (o *Observations) block(cell, block int, m Measure) float64 {
 	var sum float64
 	n := 0
 	for _, t := range o.trials[cell][block] {
-		if v := m.of(o, t); !math.IsNaN(v) {
+		if v := m.Of(o, t); !math.IsNaN(v) {
 			sum, n = sum+v, n+1
 		}
 	}
@@ -156,10 +156,10 @@ func (o *observations) block(cell, block int, m measure) float64 {
 }
 
 // values are a cell's numbers, one for each block; nil if no trial has one.
-func (o *observations) values(cell int, m measure) []float64 {
+func (o *Observations) values(cell int, m Measure) []float64 {
 	var out []float64
 	any := false
-	for _, b := range o.blocks {
+	for _, b := range o.Blocks {
 		v := o.block(cell, b, m)
 		any = any || !math.IsNaN(v)
 		out = append(out, v)
@@ -171,24 +171,24 @@ func (o *observations) values(cell int, m measure) []float64 {
 }
 
 // pairs set a cell beside its baseline, one pair for each block.
-func (o *observations) pairs(cell, base int, m measure) []stat.Pair {
+func (o *Observations) pairs(cell, base int, m Measure) []stat.Pair {
 	var out []stat.Pair
-	for _, b := range o.blocks {
+	for _, b := range o.Blocks {
 		out = append(out, stat.Pair{Base: o.block(base, b, m), Test: o.block(cell, b, m)})
 	}
 	return out
 }
 
 // quantileBlocks are the distributions behind pairs.
-func (o *observations) quantileBlocks(cell, base int) []stat.QuantileBlock {
+func (o *Observations) quantileBlocks(cell, base int) []stat.QuantileBlock {
 	var out []stat.QuantileBlock
-	for _, block := range o.blocks {
+	for _, block := range o.Blocks {
 		var b stat.QuantileBlock
 		for _, t := range o.trials[base][block] {
-			b.Base = append(b.Base, o.latency(t))
+			b.Base = append(b.Base, o.Latency(t))
 		}
 		if tests := o.trials[cell][block]; len(tests) > 0 {
-			b.Test = o.latency(tests[0])
+			b.Test = o.Latency(tests[0])
 		}
 		out = append(out, b)
 	}
@@ -196,14 +196,14 @@ func (o *observations) quantileBlocks(cell, base int) []stat.QuantileBlock {
 }
 
 // twice are the two trials of a baseline cell in each block that has both.
-func (o *observations) twice(base int, m measure) []stat.Pair {
+func (o *Observations) twice(base int, m Measure) []stat.Pair {
 	var out []stat.Pair
-	for _, b := range o.blocks {
+	for _, b := range o.Blocks {
 		trials := o.trials[base][b]
 		if len(trials) < 2 {
 			continue
 		}
-		out = append(out, stat.Pair{Base: m.of(o, trials[0]), Test: m.of(o, trials[1])})
+		out = append(out, stat.Pair{Base: m.Of(o, trials[0]), Test: m.Of(o, trials[1])})
 	}
 	return out
 }

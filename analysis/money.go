@@ -16,17 +16,17 @@ import (
 // intervals are those of trials, and differences those within blocks. The
 // idle cost of proxies is in it as far as the trial's own requests share it;
 // see [observations.moneyFits].
-func moneyMeasures(s *study.Study) []measure {
+func moneyMeasures(s *study.Study) []Measure {
 	m := s.Money
 	if m == nil {
 		return nil
 	}
 	// Against cells without proxies, a cell costs what it costs.
 	compared := len(s.Baseline) > 0 && baselineLevel(s, study.FactorSidecars) != study.SidecarsNone
-	var out []measure
+	var out []Measure
 	add := func(name string, needs bool, line func(money.Bill) money.Value) {
 		if needs {
-			one := measureOf(name, func(_ *observations, t *record.Trial) float64 {
+			one := MeasureOf(name, func(_ *Observations, t *record.Trial) float64 {
 				u, ok := trialUse(m, t)
 				if !ok {
 					return math.NaN()
@@ -86,8 +86,8 @@ func trialUse(m *money.Mesh, t *record.Trial) (money.Use, bool) {
 // moneyFits prices what fits over rates say, where the rate varies and the
 // mesh says how many proxies it has: each request at the slope, and each proxy
 // what it uses when idle. So it does not matter at which rate was measured.
-func (o *observations) moneyFits(fits []record.Finding) []record.Finding {
-	m := o.plan.Study.Money
+func (o *Observations) moneyFits(fits []record.Finding) []record.Finding {
+	m := o.Plan.Study.Money
 	if m == nil || m.Proxies <= 0 {
 		return nil
 	}

@@ -35,7 +35,7 @@ func changesFor(q float64) int {
 
 // pairsOf counts the acknowledged pairs of some trials, and the changes that
 // they are of.
-func (o *observations) pairsOf(trials []*record.Trial) (pairs, changes int) {
+func (o *Observations) pairsOf(trials []*record.Trial) (pairs, changes int) {
 	for _, t := range trials {
 		c := o.converged(t)
 		pairs, changes = pairs+int(c.acked.Total()), changes+len(c.first)
@@ -45,16 +45,16 @@ func (o *observations) pairsOf(trials []*record.Trial) (pairs, changes int) {
 
 // fewChanges warns of percentiles over pairs of fewer changes than would reach
 // them, in the trial that has fewest.
-func fewChanges(needs int) func(o *observations, cell int) []string {
-	return func(o *observations, cell int) []string {
-		if w := o.fewChanges(o.valid(cell), needs); w != "" {
+func fewChanges(needs int) func(o *Observations, cell int) []string {
+	return func(o *Observations, cell int) []string {
+		if w := o.fewChanges(o.Valid(cell), needs); w != "" {
 			return []string{w}
 		}
 		return nil
 	}
 }
 
-func (o *observations) fewChanges(trials []*record.Trial, needs int) string {
+func (o *Observations) fewChanges(trials []*record.Trial, needs int) string {
 	pairs, changes := 0, math.MaxInt
 	for _, t := range trials {
 		if p, n := o.pairsOf([]*record.Trial{t}); p > 0 && n < changes {
@@ -69,14 +69,14 @@ func (o *observations) fewChanges(trials []*record.Trial, needs int) string {
 
 // tooFew says why a percentile over pairs has no value in a cell that has valid
 // trials; "" if that is not why.
-func (o *observations) tooFew(cell int, m measure) string {
-	if m.changes == 0 || o.values(cell, m) != nil || len(o.valid(cell)) == 0 {
+func (o *Observations) tooFew(cell int, m Measure) string {
+	if m.changes == 0 || o.values(cell, m) != nil || len(o.Valid(cell)) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("too few pairs of a change and a proxy in a trial: it takes %d to leave one beyond this percentile", m.changes)
 }
 
 // either warns of what either warns of.
-func either(a, b func(o *observations, cell int) []string) func(o *observations, cell int) []string {
-	return func(o *observations, cell int) []string { return append(a(o, cell), b(o, cell)...) }
+func either(a, b func(o *Observations, cell int) []string) func(o *Observations, cell int) []string {
+	return func(o *Observations, cell int) []string { return append(a(o, cell), b(o, cell)...) }
 }

@@ -28,8 +28,8 @@ func TestReached(t *testing.T) {
 	} {
 		c := stat.FromSamples(make([]float64, tt.pairs))
 		for i, q := range edgeQuantiles {
-			if told := !math.IsNaN(reached(c, q.q)); told != tt.told[i] {
-				t.Errorf("%d pairs, %s: told %v", tt.pairs, q.name, told)
+			if told := !math.IsNaN(reached(c, q.Q)); told != tt.told[i] {
+				t.Errorf("%d pairs, %s: told %v", tt.pairs, q.Name, told)
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func TestSearchOfFewPairs(t *testing.T) {
 // What neither run's pairs reach is no change to wait for.
 func TestCompareOfFewPairs(t *testing.T) {
 	run := simulateControl(t, controlStudy, 3, tuned)
-	c, err := All().Compare(run, run, 0.05)
+	c, err := bothKinds().Compare(run, run, 0.05)
 	if err != nil {
 		t.Fatal(err)
 	}

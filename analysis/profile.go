@@ -35,28 +35,28 @@ type profiled struct {
 
 // profiles reads what the valid trials of a cell have of each proxy. What
 // cannot be read is a warning.
-func (o *observations) profiles(cell int) (out []profiled, warnings []string) {
-	if !o.plan.Study.Measured(study.MeasureProfile) {
+func (o *Observations) profiles(cell int) (out []profiled, warnings []string) {
+	if !o.Plan.Study.Measured(study.MeasureProfile) {
 		return nil, nil
 	}
 	for _, part := range proxyParts {
 		all := profiled{part: part}
-		for _, t := range o.valid(cell) {
+		for _, t := range o.Valid(cell) {
 			for _, p := range t.Profiles {
 				if p.Part != part {
 					continue
 				}
 				all.trials, all.of = append(all.trials, t), append(all.of, p)
-				if p.File == "" || o.run.Profile == nil {
+				if p.File == "" || o.Run.Profile == nil {
 					continue
 				}
-				read, err := readProfile(o.run, p.File)
+				read, err := readProfile(o.Run, p.File)
 				if err != nil {
 					warnings = append(warnings, fmt.Sprintf("profile of trial %s: %v", t.ID, err))
 					continue
 				}
 				all.profiles = append(all.profiles, read)
-				if filters, err := readFilters(o.run, p.Filters); err == nil && all.filters == nil {
+				if filters, err := readFilters(o.Run, p.Filters); err == nil && all.filters == nil {
 					all.filters = filters
 				}
 			}
@@ -95,15 +95,15 @@ func readFilters(run record.Run, file string) (filters []profile.ConfigFilter, e
 }
 
 // addProfiles adds what profiles say.
-func (o *observations) addProfiles(f *record.Findings) {
+func (o *Observations) addProfiles(f *record.Findings) {
 	found, views, unread := o.profileFindings()
 	f.Profiles, f.Findings, f.Warnings = views, append(f.Findings, found...), append(f.Warnings, unread...)
 }
 
 // profileFindings are each cost centre's share of a proxy's CPU time, how far
 // names go, and what profiling itself cost; and what the page draws.
-func (o *observations) profileFindings() (out []record.Finding, views []json.RawMessage, warnings []string) {
-	for cell := range o.plan.Cells {
+func (o *Observations) profileFindings() (out []record.Finding, views []json.RawMessage, warnings []string) {
+	for cell := range o.Plan.Cells {
 		all, lost := o.profiles(cell)
 		warnings = append(warnings, lost...)
 		for _, one := range all {
@@ -112,7 +112,7 @@ func (o *observations) profileFindings() (out []record.Finding, views []json.Raw
 				continue
 			}
 			title := strings.ReplaceAll(one.part, "_", " ")
-			if label := o.plan.Label(o.plan.Cells[cell]); label != "" {
+			if label := o.Plan.Label(o.Plan.Cells[cell]); label != "" {
 				title += ", " + label
 			}
 			summary, view := profile.Summarise(title, one.profiles, one.filters, 0)
@@ -150,7 +150,7 @@ func slug(s string) string {
 
 // profileCost is how much more CPU a proxy used while it was profiled than in
 // its trial's window, with the same load at a fixed rate.
-func (o *observations) profileCost(cell int, one profiled) []record.Finding {
+func (o *Observations) profileCost(cell int, one profiled) []record.Finding {
 	var ratios []float64
 	for i, t := range one.trials {
 		cpu, ok := t.CPU[one.part]

@@ -13,7 +13,7 @@ import (
 // published sets every figure of the literature beside our finding, with a
 // sentence on where they differ and why. A figure whose cell leaves a factor
 // open stands beside each of the cells it fits.
-func (o *observations) published(findings []record.Finding) []record.Published {
+func (o *Observations) published(findings []record.Finding) []record.Published {
 	index := map[string]*record.Finding{}
 	for i := range findings {
 		f := &findings[i]
@@ -21,10 +21,10 @@ func (o *observations) published(findings []record.Finding) []record.Published {
 	}
 	c := &comparing{o: o, index: index}
 	var out []record.Published
-	for _, p := range o.plan.Study.Published {
+	for _, p := range o.Plan.Study.Published {
 		entry := record.Published{Source: p.Source, Claim: p.Claim, Finding: p.Finding, Cell: p.Cell, Figure: p.Figure, Unit: p.Unit}
 		matched := false
-		cells := o.plan.Matching(p.Cell)
+		cells := o.Plan.Matching(p.Cell)
 		for _, cell := range cells {
 			f := c.find(p.Finding, cell)
 			if f == nil {
@@ -49,7 +49,7 @@ func (o *observations) published(findings []record.Finding) []record.Published {
 
 // comparing sets published figures beside measured ones.
 type comparing struct {
-	o     *observations
+	o     *Observations
 	index map[string]*record.Finding
 }
 
@@ -107,12 +107,12 @@ func (c *comparing) arrivalWords(p study.Published, f *record.Finding, cell int)
 	if f.Probe != study.MeasureLatency {
 		return ""
 	}
-	arrival := c.o.plan.Cells[cell][study.FactorArrival]
+	arrival := c.o.Plan.Cells[cell][study.FactorArrival]
 	for _, other := range []string{study.ArrivalBurst, study.ArrivalPoisson, study.ArrivalUniform} {
 		if other == arrival || (other != study.ArrivalBurst) == (arrival != study.ArrivalBurst) {
 			continue
 		}
-		i, ok := c.o.plan.Index(c.o.plan.Study.Kind.Effective(c.o.plan.Cells[cell].With(record.Cell{study.FactorArrival: other})))
+		i, ok := c.o.Plan.Index(c.o.Plan.Study.Kind.Effective(c.o.Plan.Cells[cell].With(record.Cell{study.FactorArrival: other})))
 		if !ok {
 			continue
 		}
@@ -141,7 +141,7 @@ func (c *comparing) trends(all []record.Published) []record.Published {
 	groups := map[string][]int{}
 	var order []string
 	factor := ""
-	for _, varying := range c.o.plan.Varying {
+	for _, varying := range c.o.Plan.Varying {
 		if f, ok := study.FactorByName(varying.Factor); ok && f.Numeric {
 			factor = varying.Factor
 			break
@@ -208,7 +208,7 @@ func (c *comparing) trend(low, high record.Published, factor string) string {
 	var burst, spread float64
 	var flat bool
 	arrivals := []string{low.Cell[study.FactorArrival]}
-	for _, varying := range c.o.plan.Varying {
+	for _, varying := range c.o.Plan.Varying {
 		if varying.Factor == study.FactorArrival {
 			arrivals = varying.Levels
 		}

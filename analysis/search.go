@@ -11,9 +11,9 @@ import (
 // level of a searched factor at which the study's bound holds. Its interval
 // goes from there to the first level at which it does not. The cell of such a
 // finding lacks the factor.
-func (o *observations) searches() []record.Finding {
+func (o *Observations) searches() []record.Finding {
 	var out []record.Finding
-	for _, c := range o.plan.Climbs() {
+	for _, c := range o.Plan.Climbs() {
 		if f, ok := o.search(c); ok {
 			out = append(out, f)
 		}
@@ -42,10 +42,10 @@ type bracket struct {
 
 // bracket gathers the answers of some blocks. What was only inferred counts
 // where nothing was measured.
-func (o *observations) bracket(c study.Climb, of func(block int) bool) bracket {
+func (o *Observations) bracket(c study.Climb, of func(block int) bool) bracket {
 	out := bracket{levels: make([]tally, len(c.Cells)), low: -1, high: -1, end: -1}
 	inferred := make([]string, len(c.Cells))
-	for _, block := range o.blocks {
+	for _, block := range o.Blocks {
 		if !of(block) {
 			continue
 		}
@@ -97,7 +97,7 @@ func (o *observations) bracket(c study.Climb, of func(block int) bool) bracket {
 
 // search is the finding of one climb; false if none of its levels was
 // measured and nothing says why.
-func (o *observations) search(c study.Climb) (record.Finding, bool) {
+func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 	rest := o.short(c.Cells[0])
 	delete(rest, c.Search.Factor)
 	f := o.named(study.Highest+c.Search.Factor, rest)
@@ -108,10 +108,10 @@ func (o *observations) search(c study.Climb) (record.Finding, bool) {
 	for i, t := range b.levels {
 		if t.held > 0 && t.broke > 0 {
 			disputed = i
-			f.Warnings = append(f.Warnings, fmt.Sprintf("at %s the bound of %s holds in %d of %d blocks (%s): the limit is not sharper than this", o.plan.Label(o.plan.Cells[c.Cells[i]]), bound, t.held, t.held+t.broke, t.brokeWhy))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("at %s the bound of %s holds in %d of %d blocks (%s): the limit is not sharper than this", o.Plan.Label(o.Plan.Cells[c.Cells[i]]), bound, t.held, t.held+t.broke, t.brokeWhy))
 		}
 		if t.held > 0 && t.crowded > 0 {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("at %s the bound of %s holds in %d of %d blocks: %s", o.plan.Label(o.plan.Cells[c.Cells[i]]), bound, t.held, t.held+t.crowded, t.crowdedWhy))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("at %s the bound of %s holds in %d of %d blocks: %s", o.Plan.Label(o.Plan.Cells[c.Cells[i]]), bound, t.held, t.held+t.crowded, t.crowdedWhy))
 			disputed = i
 		}
 		if t.unknown > 0 && t.held+t.broke+t.crowded == 0 {
@@ -122,7 +122,7 @@ func (o *observations) search(c study.Climb) (record.Finding, bool) {
 		return f, false
 	}
 	if b.low >= 0 {
-		f.Estimate, f.Blocks = c.Level(o.plan, c.Cells[b.low]), b.levels[b.low].held
+		f.Estimate, f.Blocks = c.Level(o.Plan, c.Cells[b.low]), b.levels[b.low].held
 		f.Low, f.High = f.Estimate, f.Estimate
 		f.Warnings = append(f.Warnings, o.close(c, b.low)...)
 		f.Warnings = append(f.Warnings, o.loose(c, b.low)...)
@@ -131,15 +131,15 @@ func (o *observations) search(c study.Climb) (record.Finding, bool) {
 	case b.end >= 0 && b.high != b.end:
 		f.Verdict = record.VerdictInconclusive
 		f.Warnings = append(f.Warnings, b.levels[b.end].crowdedWhy,
-			fmt.Sprintf("what gives out at %s is not what is searched: its limit lies at or above the highest level that holds", o.plan.Label(o.plan.Cells[c.Cells[b.end]])))
+			fmt.Sprintf("what gives out at %s is not what is searched: its limit lies at or above the highest level that holds", o.Plan.Label(o.Plan.Cells[c.Cells[b.end]])))
 	case b.high >= 0:
-		f.High = c.Level(o.plan, c.Cells[b.high])
+		f.High = c.Level(o.Plan, c.Cells[b.high])
 		f.Warnings = append(f.Warnings, b.levels[b.high].brokeWhy)
 		if b.low < 0 {
 			f.Blocks = b.levels[b.high].broke
 		}
 	case disputed >= 0:
-		f.High = c.Level(o.plan, c.Cells[disputed])
+		f.High = c.Level(o.Plan, c.Cells[disputed])
 		f.Warnings = append(f.Warnings, "no level breaks the bound in every block: the limit may lie higher")
 	default:
 		f.Warnings = append(f.Warnings, fmt.Sprintf("no level that was measured breaks the bound of %s: the limit lies higher", bound))
@@ -147,7 +147,7 @@ func (o *observations) search(c study.Climb) (record.Finding, bool) {
 	if b.low < 0 {
 		f.Warnings = append(f.Warnings, "no level keeps within the bound")
 	}
-	if (f.Blocks == 1 || endBlocks(b) == 1) && len(o.blocks) > 1 {
+	if (f.Blocks == 1 || endBlocks(b) == 1) && len(o.Blocks) > 1 {
 		f.Warnings = append(f.Warnings, "an end of the interval was measured in one block only")
 	}
 	return f, true
@@ -164,7 +164,7 @@ func endBlocks(b bracket) int {
 
 // close warns of a finding that keeps within the bound, but whose interval
 // over blocks does not.
-func (o *observations) close(c study.Climb, level int) []string {
+func (o *Observations) close(c study.Climb, level int) []string {
 	m, overhead, ok := o.measureNamed(c.Search.Finding)
 	cell := c.Cells[level]
 	var f record.Finding
@@ -176,20 +176,20 @@ func (o *observations) close(c study.Climb, level int) []string {
 	if !ok || f.Verdict == record.VerdictInvalid || !(f.High > c.Search.Bound.Value) {
 		return nil
 	}
-	return []string{fmt.Sprintf("at %s the interval of %s reaches %s, beyond the bound of %s", o.plan.Label(o.plan.Cells[cell]),
+	return []string{fmt.Sprintf("at %s the interval of %s reaches %s, beyond the bound of %s", o.Plan.Label(o.Plan.Cells[cell]),
 		c.Search.Finding, quantity(f.High, f.Unit), quantity(c.Search.Bound.Value, c.Search.Bound.Unit))}
 }
 
 // loose warns of a bound on a measure that is less exact than it looks.
-func (o *observations) loose(c study.Climb, level int) []string {
+func (o *Observations) loose(c study.Climb, level int) []string {
 	m, _, ok := o.measureNamed(c.Search.Finding)
-	if !ok || o.kind.search.loose == nil {
+	if !ok || o.kind.Search.loose == nil {
 		return nil
 	}
 	cell := c.Cells[level]
-	w := o.kind.search.loose(o, o.valid(cell), m)
+	w := o.kind.Search.loose(o, o.Valid(cell), m)
 	if w == "" {
 		return nil
 	}
-	return []string{fmt.Sprintf("at %s %s: %s", o.plan.Label(o.plan.Cells[cell]), c.Search.Finding, w)}
+	return []string{fmt.Sprintf("at %s %s: %s", o.Plan.Label(o.Plan.Cells[cell]), c.Search.Finding, w)}
 }

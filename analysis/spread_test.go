@@ -30,13 +30,13 @@ func TestSpread(t *testing.T) {
 
 // What many trials warned of is told once, with the worst of them.
 func TestTrialWarnings(t *testing.T) {
-	o := &observations{}
+	o := &Observations{}
 	for i, w := range []string{"the simulated sidecars used 103% of the CPU that istiod used", "the simulated sidecars used 435% of the CPU that istiod used", "", "alone: 3 ms"} {
 		trial := record.Trial{ID: []string{"b000-t00", "b000-t01", "b000-t02", "b000-t03"}[i]}
 		if w != "" {
 			trial.Validity.Warnings = []string{w, "asked every 20ms"}
 		}
-		o.run.Trials = append(o.run.Trials, trial)
+		o.Run.Trials = append(o.Run.Trials, trial)
 	}
 	got := strings.Join(o.trialWarnings(), "\n")
 	if want := "2 of 4 trials, b000-t00 the first: the simulated sidecars used 103–435% of the CPU that istiod used\n" +

@@ -18,15 +18,15 @@ const (
 
 // summaries describes every cell of the plan, all blocks together, but for
 // those that a search did not need.
-func (o *observations) summaries() []record.CellSummary {
-	trials := make([]int, len(o.plan.Cells))
-	for i := range o.run.Trials {
-		if cell, ok := o.plan.Index(o.run.Trials[i].Cell); ok {
+func (o *Observations) summaries() []record.CellSummary {
+	trials := make([]int, len(o.Plan.Cells))
+	for i := range o.Run.Trials {
+		if cell, ok := o.Plan.Index(o.Run.Trials[i].Cell); ok {
 			trials[cell]++
 		}
 	}
-	out := make([]record.CellSummary, 0, len(o.plan.Cells))
-	for cell := range o.plan.Cells {
+	out := make([]record.CellSummary, 0, len(o.Plan.Cells))
+	for cell := range o.Plan.Cells {
 		if o.skipped(cell) {
 			continue
 		}
@@ -37,10 +37,10 @@ func (o *observations) summaries() []record.CellSummary {
 	return out
 }
 
-func (o *observations) summary(cell int) record.CellSummary {
-	valid := o.valid(cell)
+func (o *Observations) summary(cell int) record.CellSummary {
+	valid := o.Valid(cell)
 	s := record.CellSummary{
-		Cell: o.short(cell), Label: o.plan.Label(o.plan.Cells[cell]), Baseline: o.plan.IsBaseline(o.plan.Cells[cell]),
+		Cell: o.short(cell), Label: o.Plan.Label(o.Plan.Cells[cell]), Baseline: o.Plan.IsBaseline(o.Plan.Cells[cell]),
 		Valid: len(valid), CPUPerRequest: map[string]record.CPUPerRequest{}, MemoryBytes: map[string]int64{},
 		Percentiles: []record.CurvePoint{}, CDF: []record.CurvePoint{}, BlockP50US: []record.BlockValue{},
 	}
@@ -56,15 +56,15 @@ func (o *observations) summary(cell int) record.CellSummary {
 			}
 			lag = append(lag, t.Load.Lag.P99)
 		}
-		if p50 := o.latency(t).Quantile(0.5); finite(p50) {
+		if p50 := o.Latency(t).Quantile(0.5); Finite(p50) {
 			s.BlockP50US = append(s.BlockP50US, record.BlockValue{Block: t.Block, Repeat: t.Repeat, Value: p50})
 		}
 	}
-	if o.kind.summarize != nil {
-		o.kind.summarize(o, cell, valid, &s)
+	if o.kind.Summarize != nil {
+		o.kind.Summarize(o, cell, valid, &s)
 	}
-	counts := stat.FromHistogram(intended, nsToUS)
-	s.Intended, s.Send = latencyOf(intended, counts), latencyOf(send, stat.FromHistogram(send, nsToUS))
+	counts := stat.FromHistogram(intended, NsToUS)
+	s.Intended, s.Send = latencyOf(intended, counts), latencyOf(send, stat.FromHistogram(send, NsToUS))
 	s.Percentiles, s.CDF = curve(counts.PercentileCurve(percentileSteps)), curve(counts.CDF(cdfPoints))
 	if len(lag) > 0 {
 		s.LagP99US = median(lag) // of the trials'
@@ -79,7 +79,7 @@ func (o *observations) summary(cell int) record.CellSummary {
 	for _, part := range memoryParts {
 		var bytes []float64
 		for _, t := range valid {
-			if v := memory(t, part); finite(v) {
+			if v := memory(t, part); Finite(v) {
 				bytes = append(bytes, v)
 			}
 		}
@@ -147,16 +147,16 @@ func medianOf[T any](all []T, number func(T) float64) float64 {
 
 // cpu is what a request costs a part, user and kernel apart, with the
 // interval of the sum; false if the cell lacks the part.
-func (o *observations) cpu(cell int, part string) (record.CPUPerRequest, bool) {
+func (o *Observations) cpu(cell int, part string) (record.CPUPerRequest, bool) {
 	mean := func(of func(record.CPU) float64) stat.Estimate {
-		return stat.Mean(o.values(cell, measure{of: func(_ *observations, t *record.Trial) float64 {
+		return stat.Mean(o.values(cell, Measure{Of: func(_ *Observations, t *record.Trial) float64 {
 			return cpuPerRequest(t, part, of)
 		}}), stat.Options{})
 	}
 	user := mean(func(c record.CPU) float64 { return c.UserS })
 	system := mean(func(c record.CPU) float64 { return c.SystemS })
 	total := mean(record.CPU.TotalS)
-	if !finite(total.Value) {
+	if !Finite(total.Value) {
 		return record.CPUPerRequest{}, false
 	}
 	out := record.CPUPerRequest{UserUS: user.Value, SystemUS: system.Value, LowUS: total.Value, HighUS: total.Value}
@@ -183,7 +183,7 @@ func latencyOf(h *hdrhistogram.Histogram, c stat.Counts) record.Latency {
 		return record.Latency{}
 	}
 	return record.Latency{
-		Min: float64(h.Min()) * nsToUS, Max: float64(h.Max()) * nsToUS, Mean: c.Mean(),
+		Min: float64(h.Min()) * NsToUS, Max: float64(h.Max()) * NsToUS, Mean: c.Mean(),
 		P50: c.Quantile(0.5), P90: c.Quantile(0.9), P99: c.Quantile(0.99), P999: c.Quantile(0.999),
 	}
 }

@@ -35,11 +35,11 @@ const (
 )
 
 // threadMeasures are what threads say of proxies.
-func threadMeasures() []measure {
-	var out []measure
+func threadMeasures() []Measure {
+	var out []Measure
 	add := func(name string, of func(record.Threads) float64) {
 		for _, part := range proxyParts {
-			out = append(out, measureOf(name+"_"+part, func(_ *observations, t *record.Trial) float64 {
+			out = append(out, MeasureOf(name+"_"+part, func(_ *Observations, t *record.Trial) float64 {
 				th, ok := t.Threads[part]
 				if !ok || th.Seconds <= 0 {
 					return math.NaN()
@@ -114,9 +114,9 @@ func throttled(th record.Threads) float64 {
 const pauseProcess = "pause"
 
 // threads says what the parts' threads did in a cell; nil if no trial has any.
-func (o *observations) threads(cell int) map[string]record.ThreadsSummary {
+func (o *Observations) threads(cell int) map[string]record.ThreadsSummary {
 	out := map[string]record.ThreadsSummary{}
-	valid := o.valid(cell)
+	valid := o.Valid(cell)
 	for _, part := range memoryParts {
 		var all []record.Threads
 		for _, t := range valid {
@@ -143,7 +143,7 @@ func threadsSummary(part string, all []record.Threads, machine *record.Pressure)
 	for _, th := range all {
 		s.Cores += th.CPUS / th.Seconds / n
 		s.QuotaCores = th.QuotaCores
-		if v := throttled(th); finite(v) {
+		if v := throttled(th); Finite(v) {
 			s.ThrottledRatio += v / n
 		}
 		if th.CPUS > 0 {
@@ -191,7 +191,7 @@ func threadsSummary(part string, all []record.Threads, machine *record.Pressure)
 	slices.SortStableFunc(s.Rows, func(a, b record.ThreadRow) int {
 		return cmp.Or(cmp.Compare(rowRank(a), rowRank(b)), cmp.Compare(a.Name, b.Name))
 	})
-	if v := imbalance(busy); finite(v) {
+	if v := imbalance(busy); Finite(v) {
 		s.ImbalanceRatio = v
 	}
 	s.Limit, s.Says = limitOf(part, s, machine)
@@ -336,13 +336,13 @@ func mean(v []float64) float64 {
 
 // limits are findings of what holds proxies back, with the evidence: the
 // busiest worker's share of the time, or that of throttled periods.
-func (o *observations) limits() []record.Finding {
-	if !o.plan.Study.Measured(study.MeasureThreads) {
+func (o *Observations) limits() []record.Finding {
+	if !o.Plan.Study.Measured(study.MeasureThreads) {
 		return nil
 	}
-	measures := defined(o.plan.Study, threadMeasures())
+	measures := defined(o.Plan.Study, threadMeasures())
 	var out []record.Finding
-	for cell := range o.plan.Cells {
+	for cell := range o.Plan.Cells {
 		all := o.threads(cell)
 		for _, part := range proxyParts {
 			s, ok := all[part]
@@ -355,7 +355,7 @@ func (o *observations) limits() []record.Finding {
 			}
 			f := o.named(study.FindingLimit+"_"+part, o.short(cell))
 			f.Verdict, f.Warnings = record.VerdictReal, []string{s.Says}
-			i := slices.IndexFunc(measures, func(m measure) bool { return m.Name == evidence+"_"+part })
+			i := slices.IndexFunc(measures, func(m Measure) bool { return m.Name == evidence+"_"+part })
 			if own, ok := o.plain(cell, measures[i]); ok && own.Verdict != record.VerdictInvalid {
 				f.Estimate, f.Low, f.High, f.Blocks = own.Estimate, own.Low, own.High, own.Blocks
 			} else {
@@ -371,7 +371,7 @@ func (o *observations) limits() []record.Finding {
 
 // meanFinite is the mean of those values that are numbers; 0 if none is.
 func meanFinite(v []float64) float64 {
-	v = slices.DeleteFunc(slices.Clone(v), func(x float64) bool { return !finite(x) })
+	v = slices.DeleteFunc(slices.Clone(v), func(x float64) bool { return !Finite(x) })
 	if len(v) == 0 {
 		return 0
 	}

@@ -9,11 +9,11 @@ import (
 )
 
 // validity counts a run's trials and says why some may not be believed.
-func (o *observations) validity() record.ValiditySummary {
-	v := record.ValiditySummary{Trials: len(o.run.Trials), Blocks: len(o.blocks)}
+func (o *Observations) validity() record.ValiditySummary {
+	v := record.ValiditySummary{Trials: len(o.Run.Trials), Blocks: len(o.Blocks)}
 	at := map[string]int{}
-	for i := range o.run.Trials {
-		t := &o.run.Trials[i]
+	for i := range o.Run.Trials {
+		t := &o.Run.Trials[i]
 		if t.Validity.Valid {
 			v.Valid++
 			continue
@@ -41,15 +41,15 @@ var digits = regexp.MustCompile(`(\B-)?[0-9]+(\.[0-9]+)?`)
 // trialWarnings gathers what trials warned of: warnings that differ only in
 // their figures are told together, with the range of the figures and the first
 // trial that has it.
-func (o *observations) trialWarnings() []string {
+func (o *Observations) trialWarnings() []string {
 	type group struct {
 		first string // trial
 		texts []string
 	}
 	var order []string
 	groups := map[string]*group{}
-	for i := range o.run.Trials {
-		t := &o.run.Trials[i]
+	for i := range o.Run.Trials {
+		t := &o.Run.Trials[i]
 		for _, w := range t.Validity.Warnings {
 			key := digits.ReplaceAllString(w, "0")
 			g := groups[key]
@@ -65,7 +65,7 @@ func (o *observations) trialWarnings() []string {
 	for _, key := range order {
 		g := groups[key]
 		if n := len(g.texts); n > 1 {
-			out = append(out, fmt.Sprintf("%d of %d trials, %s the first: %s", n, len(o.run.Trials), g.first, Spread(g.texts)))
+			out = append(out, fmt.Sprintf("%d of %d trials, %s the first: %s", n, len(o.Run.Trials), g.first, Spread(g.texts)))
 			continue
 		}
 		out = append(out, fmt.Sprintf("trial %s: %s", g.first, g.texts[0]))

@@ -23,12 +23,12 @@ type duel struct {
 // against the others (MEASURE_saved_by_FILTER: the share that goes if that is in
 // its place). Blocks are paired: both cells were measured within minutes. The
 // intervals of a measure hold for all comparisons of a factor at once.
-func (o *observations) versus() []record.Finding {
+func (o *Observations) versus() []record.Finding {
 	var out []record.Finding
 	versions, filters := o.versions(), o.filters()
 	pairs := 0 // two directions are one comparison
 	for _, d := range filters {
-		if o.plan.Cells[d.against][study.FactorFilters] == study.FiltersNone || d.of < d.against {
+		if o.Plan.Cells[d.against][study.FactorFilters] == study.FiltersNone || d.of < d.against {
 			pairs++
 		}
 	}
@@ -47,24 +47,24 @@ func (o *observations) versus() []record.Finding {
 
 // versusMeasures are what two levels are compared by, of those that have a
 // finding whose name ends so.
-func (o *observations) versusMeasures(words string) []measure {
+func (o *Observations) versusMeasures(words string) []Measure {
 	table := study.DataPlane.Findings()
-	return slices.DeleteFunc(o.measures(), func(m measure) bool {
+	return slices.DeleteFunc(o.Measures(), func(m Measure) bool {
 		_, ok := table.Find(versusName(m, words) + "*")
 		return !ok
 	})
 }
 
 // versusName begins the name of such a finding.
-func versusName(m measure, words string) string {
+func versusName(m Measure, words string) string {
 	return strings.TrimSuffix(m.Name, "_per_request") + words
 }
 
 // versions are the pairs of cells that differ in the version of Envoy.
-func (o *observations) versions() (out []duel) {
+func (o *Observations) versions() (out []duel) {
 	for _, cells := range o.alike(study.FactorEnvoy) {
 		slices.SortFunc(cells, func(a, b int) int {
-			return compareVersions(o.plan.Cells[a][study.FactorEnvoy], o.plan.Cells[b][study.FactorEnvoy])
+			return compareVersions(o.Plan.Cells[a][study.FactorEnvoy], o.Plan.Cells[b][study.FactorEnvoy])
 		})
 		for i := 1; i < len(cells); i++ {
 			out = append(out, o.duelOf(cells[i], cells[i-1], study.FactorEnvoy))
@@ -79,14 +79,14 @@ func (o *observations) versions() (out []duel) {
 // filters are the pairs of cells that differ in the filters of the server's
 // proxy, of which the first has some: two that both have some are there in both
 // directions.
-func (o *observations) filters() (out []duel) {
-	if o.plan.Study.Bill != nil {
+func (o *Observations) filters() (out []duel) {
+	if o.Plan.Study.Bill != nil {
 		return nil // the bill tells it
 	}
 	for _, cells := range o.alike(study.FactorFilters) {
 		for _, of := range cells {
 			for _, against := range cells {
-				level, other := o.plan.Cells[of][study.FactorFilters], o.plan.Cells[against][study.FactorFilters]
+				level, other := o.Plan.Cells[of][study.FactorFilters], o.Plan.Cells[against][study.FactorFilters]
 				if level != study.FiltersNone && level != other {
 					out = append(out, o.duelOf(of, against, study.FactorFilters))
 				}
@@ -96,15 +96,15 @@ func (o *observations) filters() (out []duel) {
 	return out
 }
 
-func (o *observations) duelOf(of, against int, factor string) duel {
-	return duel{of, against, o.plan.Cells[against][factor]}
+func (o *Observations) duelOf(of, against int, factor string) duel {
+	return duel{of, against, o.Plan.Cells[against][factor]}
 }
 
 // alike groups the measured cells by all factors but one, which means
 // something there; groups of one are left out.
-func (o *observations) alike(factor string) (out [][]int) {
+func (o *Observations) alike(factor string) (out [][]int) {
 	byKey := map[string]int{}
-	for i, cell := range o.plan.Cells {
+	for i, cell := range o.Plan.Cells {
 		if level := cell[factor]; level == "" || level == study.NotApplicable || o.skipped(i) {
 			continue
 		}
@@ -122,7 +122,7 @@ func (o *observations) alike(factor string) (out [][]int) {
 
 // duel compares two cells in one measure, block by block, with an interval of
 // that level.
-func (o *observations) duel(d duel, m measure, level float64, words string, of func(of, against float64) float64) []record.Finding {
+func (o *Observations) duel(d duel, m Measure, level float64, words string, of func(of, against float64) float64) []record.Finding {
 	mine, others := o.byBlock(d.of, m), o.byBlock(d.against, m)
 	var values []float64
 	for block, v := range mine {
@@ -150,10 +150,10 @@ func (o *observations) duel(d duel, m measure, level float64, words string, of f
 
 // byBlock are a cell's values in each block, the mean where a block has
 // several.
-func (o *observations) byBlock(cell int, m measure) map[int]float64 {
+func (o *Observations) byBlock(cell int, m Measure) map[int]float64 {
 	sums, n := map[int]float64{}, map[int]float64{}
-	for _, t := range o.valid(cell) {
-		if v := m.of(o, t); finite(v) {
+	for _, t := range o.Valid(cell) {
+		if v := m.Of(o, t); Finite(v) {
 			sums[t.Block] += v
 			n[t.Block]++
 		}

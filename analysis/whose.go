@@ -24,12 +24,12 @@ var generatorsChecks = map[string]bool{"schedule-lag": true, "generator-cpu": tr
 // limit is its own, whatever else is. Otherwise it is not, if the same load is
 // beyond the bound without sidecars, if the generator could not keep it up, or
 // if the machine's CPUs were all in use.
-func (o *observations) whose(v verdict, s study.Search, cell, block int) verdict {
-	full := o.plan.Cells[cell]
+func (o *Observations) whose(v verdict, s study.Search, cell, block int) verdict {
+	full := o.Plan.Cells[cell]
 	if !study.HasClientProxy(full) && !study.HasServerProxy(full) {
 		return v
 	}
-	tried := o.tried[cell][block]
+	tried := o.Tried[cell][block]
 	for _, t := range tried {
 		for _, part := range proxyParts {
 			th, ok := t.Threads[part]
@@ -51,7 +51,7 @@ func (o *observations) whose(v verdict, s study.Search, cell, block int) verdict
 
 // notTheirs says why what trials of a cell show is not the proxies' doing; ""
 // if nothing says so.
-func (o *observations) notTheirs(s study.Search, cell, block int, tried []*record.Trial) string {
+func (o *Observations) notTheirs(s study.Search, cell, block int, tried []*record.Trial) string {
 	for _, t := range tried {
 		for _, c := range t.Validity.Checks {
 			if !c.OK && generatorsChecks[c.Name] {
@@ -62,8 +62,8 @@ func (o *observations) notTheirs(s study.Search, cell, block int, tried []*recor
 			return fmt.Sprintf("the machine's CPUs were %s busy, and no proxy was at a limit of its own", percent(p.BusyRatio))
 		}
 	}
-	bare := o.plan.Study.Kind.Effective(o.plan.Cells[cell].With(record.Cell{study.FactorSidecars: study.SidecarsNone}))
-	i, ok := o.plan.Index(bare)
+	bare := o.Plan.Study.Kind.Effective(o.Plan.Cells[cell].With(record.Cell{study.FactorSidecars: study.SidecarsNone}))
+	i, ok := o.Plan.Index(bare)
 	if !ok {
 		return ""
 	}

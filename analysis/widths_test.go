@@ -32,7 +32,7 @@ func TestRatioWords(t *testing.T) {
 
 // Warnings have the units of their findings.
 func TestWarningsHaveUnits(t *testing.T) {
-	us := measure{Def: finding.Def{Unit: finding.UnitMicroseconds}}
+	us := Measure{Def: finding.Def{Unit: finding.UnitMicroseconds}}
 	for _, tt := range []struct {
 		e    stat.Estimate
 		want string
@@ -46,7 +46,7 @@ func TestWarningsHaveUnits(t *testing.T) {
 			t.Errorf("%s", why)
 		}
 	}
-	e := stat.Mean([]float64{5e6, 5.1e6, 5.2e6, 5e6, 5.1e6, 5.2e6, 900e6}, stat.Options{Say: measure{Def: finding.Def{Unit: finding.UnitBytes}}.say})
+	e := stat.Mean([]float64{5e6, 5.1e6, 5.2e6, 5e6, 5.1e6, 5.2e6, 900e6}, stat.Options{Say: Measure{Def: finding.Def{Unit: finding.UnitBytes}}.say})
 	if got := strings.Join(e.Warnings, "\n"); !strings.Contains(got, "one block (value 900 MB) lies far") {
 		t.Error(got)
 	}

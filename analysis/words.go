@@ -56,7 +56,7 @@ func quantity(v float64, unit string) string {
 
 // figures writes a number with two or three significant figures.
 func figures(v float64) string {
-	if v == 0 || !finite(v) {
+	if v == 0 || !Finite(v) {
 		return "0"
 	}
 	digits := 2

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
@@ -93,7 +93,7 @@ func TestScenario(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	book, err := ledger.Read(r, analysis.BookOptions(s, trial))
+	book, err := ledger.Read(r, findings.BookOptions(s, trial))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
@@ -100,11 +101,11 @@ func TestScenarioSteps(t *testing.T) {
 		}
 		t.Logf("%s, %.2f ms late: %s", o.Name, float64(begin.SentNS-begin.PlannedNS)/1e6, begin.Proof)
 	}
-	findings, err := analysis.All().Analyze(run)
+	found, err := analyses.All().Analyze(run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range findings.Cells[0].Scenario.Trials[0].Assertions {
+	for _, a := range found.Cells[0].Scenario.Trials[0].Assertions {
 		switch a.Outcome {
 		case record.VerdictFail:
 			t.Errorf("%s: %s", a.Expr, a.Detail)
@@ -117,7 +118,7 @@ func TestScenarioSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	book, err := ledger.Read(r, analysis.BookOptions(s, trial))
+	book, err := ledger.Read(r, findings.BookOptions(s, trial))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/kinds/reports"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/spf13/cobra"
@@ -61,7 +62,7 @@ func runCompare(ctx context.Context, env *Env, f compareFlags, dirA, dirB string
 	if err != nil {
 		return err
 	}
-	comparison, err := analysis.All().Compare(a, b, margin)
+	comparison, err := analyses.All().Compare(a, b, margin)
 	if err != nil {
 		return err
 	}

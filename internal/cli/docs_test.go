@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/fault"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -63,7 +63,7 @@ func TestDocuments(t *testing.T) {
 				_, err = study.NewPlan(s, 1)
 			}
 			if err == nil {
-				err = analysis.All().CheckStudy(s)
+				err = analyses.All().CheckStudy(s)
 			}
 			if err != nil {
 				t.Errorf("%s: a study in it: %v", name, err)

@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/kinds"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -15,7 +15,7 @@ func checkedPlan(s *study.Study, seed uint64) (*study.Plan, error) {
 	if err != nil {
 		return nil, errs.WithCode(err, errs.CodeUsage)
 	}
-	if err := analysis.All().CheckStudy(s); err != nil {
+	if err := analyses.All().CheckStudy(s); err != nil {
 		return nil, err
 	}
 	return p, kinds.Of(s).Trial.Check(p)

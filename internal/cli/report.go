@@ -11,8 +11,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/kinds/reports"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -118,7 +118,7 @@ func runReport(ctx context.Context, env *Env, f reportFlags, dir string) error {
 	if err != nil {
 		return err
 	}
-	findings, err := analysis.All().Analyze(run, exprs...)
+	findings, err := analyses.All().Analyze(run, exprs...)
 	if err != nil {
 		return err
 	}

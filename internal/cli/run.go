@@ -9,11 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/doctor"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/kinds"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/kinds/reports"
+	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
 	"github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/cluster"
@@ -107,8 +108,8 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 		Study: s, Kind: kinds.Of(s).Trial, Rules: verdict.Limits(nil).Rules(kinds.Of(s).Limits), Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
 		Out: f.out, Version: Version(), Components: measured,
 		Remarks: remarks,
-		Enough:  analysis.All().Enough,
-		Next:    analysis.All().Next,
+		Enough:  analyses.All().Enough,
+		Next:    analyses.All().Next,
 		Meshes:  meshesOf(plan, where.Images()), Condition: condition,
 	}
 	if f.resume != "" {
@@ -292,7 +293,7 @@ func closeLab(l lab.Lab, p *progress) error {
 
 // condition compiles a condition of a step.
 func condition(expr string) (func(record.Moment) (bool, error), error) {
-	c, err := analysis.CompileCondition(expr)
+	c, err := findings.CompileCondition(expr)
 	if err != nil {
 		return nil, err
 	}
@@ -335,7 +336,7 @@ func writeFindings(ctx context.Context, dir string) (record.Findings, error) {
 	if err != nil {
 		return record.Findings{}, err
 	}
-	findings, err := analysis.All().Analyze(run)
+	findings, err := analyses.All().Analyze(run)
 	if err != nil {
 		return record.Findings{}, err
 	}

@@ -26,21 +26,22 @@ var layers = [][]string{
 	{"internal/studytest"},
 	{"analysis", "store", "studies", "load", "worker", "observe", "doctor", "components", "ui", "xds", "scope", "signals"},
 	{"report", "lab", "population"},
-	{"churn", "internal/reporttest"},
+	{"churn"},
 	{"lab/local", "lab/cluster", "mesh"},
 	{"mesh/none", "mesh/istio", "mesh/linkerd"},
 	{"site", "verdict"},
 	{"runner"},
 	{"kinds/dataplane", "kinds/controlplane", "kinds/resilience"},
 	{"kinds"},
-	{"internal/cli"},
+	{"internal/cli", "internal/reporttest"},
 	{"cmd/meshtrial", "bench", "internal/deptest", "internal/testrun", "internal/labtest"},
 }
 
 // pure packages take values and return values.
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "report", "scope", "xds/wire", "fault", "graph", "ledger", "capacity/money",
 	"profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "load/arrival", "internal/yamltree", "finding", "protocol",
-	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections", "kinds/reports"}
+	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections", "kinds/reports",
+	"kinds/resilience/findings", "kinds/analyses"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}

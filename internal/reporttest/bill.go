@@ -8,7 +8,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -83,7 +83,7 @@ func Bill(t *testing.T) record.Findings {
 			run.Trials = append(run.Trials, trial)
 		}
 	}
-	f, err := analysis.All().Analyze(run)
+	f, err := analyses.All().Analyze(run)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
@@ -50,7 +50,7 @@ func ControlPlane(t *testing.T, name string, blocks int, spoil func(*record.Tria
 			run.Trials, run.Events = append(run.Trials, trial), append(run.Events, events...)
 		}
 	}
-	f, err := analysis.All().Analyze(run)
+	f, err := analyses.All().Analyze(run)
 	if err != nil {
 		t.Fatal(err)
 	}

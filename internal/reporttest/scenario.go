@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -114,7 +114,7 @@ func Resilience(t *testing.T, spoil func(*record.Trial, []record.Event)) record.
 		}
 		return io.NopCloser(bytes.NewReader(files[trial])), nil
 	}
-	f, err := analysis.All().Analyze(run)
+	f, err := analyses.All().Analyze(run)
 	if err != nil {
 		t.Fatal(err)
 	}

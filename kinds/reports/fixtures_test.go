@@ -17,8 +17,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/internal/reporttest"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/profile"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -109,7 +109,7 @@ func madeUp(t *testing.T, text string, blocks int, fill func(run *record.Run, tr
 
 func analysed(t *testing.T, run record.Run) record.Findings {
 	t.Helper()
-	f, err := analysis.All().Analyze(run)
+	f, err := analyses.All().Analyze(run)
 	if err != nil {
 		t.Fatal(err)
 	}

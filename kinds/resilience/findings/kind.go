@@ -1,30 +1,31 @@
-package analysis
+package findings
 
 import (
 	"fmt"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// scenarioKind is what analysis asks of studies of resilience.
-func scenarioKind() kind {
-	return kind{
-		name:       study.Resilience,
-		measures:   scenarioMeasures,
-		sources:    []source{fromSearches()},
-		assertions: sortAssertions,
-		check:      checkConditions,
-		begin: func(ofTrials []study.Expr) any {
+// Kind is what analysis asks of studies of resilience.
+func Kind() analysis.Kind {
+	return analysis.Kind{
+		Name:       study.Resilience,
+		Measures:   scenarioMeasures,
+		Sources:    []analysis.Source{analysis.FromSearches()},
+		Assertions: sortAssertions,
+		Check:      checkConditions,
+		Begin: func(ofTrials []study.Expr) any {
 			return &scenarios{assertions: ofTrials, trials: map[string]*trialScenario{}, waits: map[string]graph.Waiting{}}
 		},
-		histogram: func(o *observations, t *record.Trial) (record.TrialHist, bool) {
+		Histogram: func(o *analysis.Observations, t *record.Trial) (record.TrialHist, bool) {
 			s := scenarioOfTrial(o, t)
 			return record.TrialHist{Intended: s.hist}, s.hist != nil
 		},
-		summarize: func(o *observations, cell int, valid []*record.Trial, s *record.CellSummary) {
+		Summarize: func(o *analysis.Observations, cell int, valid []*record.Trial, s *record.CellSummary) {
 			s.Scenario = scenarioSummary(o, cell)
 			for _, t := range valid {
 				if one := scenarioOfTrial(o, t); one.summary != nil {
@@ -32,8 +33,8 @@ func scenarioKind() kind {
 				}
 			}
 		},
-		finish: func(s *study.Study, f *record.Findings) { f.Story = strings.Join(strings.Fields(s.Story), " ") },
-		search: searched{who: "istiod", ownChecks: istiodsChecks},
+		Finish: func(s *study.Study, f *record.Findings) { f.Story = strings.Join(strings.Fields(s.Story), " ") },
+		Search: analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks},
 	}
 }
 

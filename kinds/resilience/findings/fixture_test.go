@@ -1,13 +1,17 @@
-package analysis
+package findings
 
 import (
 	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/capacity/money"
+	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -185,5 +189,43 @@ func without(requests func(string) (io.ReadCloser, error), text string) func(str
 			}
 		}
 		return io.NopCloser(bytes.NewReader(out)), err
+	}
+}
+
+func analyze(t *testing.T, run record.Run) record.Findings {
+	t.Helper()
+	f, err := (analysis.Kinds{Kind()}).Analyze(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func get(t *testing.T, f record.Findings, name string, cell record.Cell) record.Finding {
+	t.Helper()
+	i := slices.IndexFunc(f.Findings, func(x record.Finding) bool { return x.Name == name && x.Against == nil && x.Cell.Key() == cell.Key() })
+	if i < 0 {
+		t.Fatalf("no finding %s at %s", name, cell.Key())
+	}
+	return f.Findings[i]
+}
+
+// Everything that is defined as a number of each trial has a measure that
+// computes it.
+func TestFindingsHaveSources(t *testing.T) {
+	mesh := money.Published()
+	mesh.Proxies, mesh.GBMonth = 10, 1
+	s := &study.Study{Kind: study.Resilience, Measures: study.Resilience.Measures(), Money: &mesh, Scenario: &study.Scenario{}}
+	var computed []string
+	for _, m := range Kind().Measures(s) {
+		if slices.Contains(computed, m.Name) {
+			t.Errorf("%s is computed twice", m.Name)
+		}
+		computed = append(computed, m.Name)
+	}
+	for _, d := range study.Resilience.Findings().All() {
+		if d.Source == finding.FromTrials && !d.Difference && !slices.Contains(computed, d.Name) {
+			t.Errorf("no measure computes %s", d.Name)
+		}
 	}
 }

@@ -1,9 +1,10 @@
-package analysis
+package findings
 
 import (
 	"errors"
 	"io/fs"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/record"
@@ -11,18 +12,18 @@ import (
 )
 
 // bookOf reads what was written about a trial's requests.
-func bookOf(o *observations, t *record.Trial) (*ledger.Book, error) {
-	if o.run.Requests == nil {
+func bookOf(o *analysis.Observations, t *record.Trial) (*ledger.Book, error) {
+	if o.Run.Requests == nil {
 		return nil, errors.New("the run keeps none")
 	}
-	r, err := o.run.Requests(t.ID)
+	r, err := o.Run.Requests(t.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.New("there is no such file")
 	}
 	if err != nil {
 		return nil, err
 	}
-	book, err := ledger.Read(r, BookOptions(o.plan.Study, t))
+	book, err := ledger.Read(r, BookOptions(o.Plan.Study, t))
 	if closeErr := r.Close(); err == nil {
 		err = closeErr
 	}

@@ -1,4 +1,4 @@
-package analysis
+package findings
 
 import (
 	"fmt"
@@ -6,19 +6,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
 // scenarioMeasures lists what a study of resilience measures over a whole
 // trial, in the order of reports.
-func scenarioMeasures(s *study.Study) []measure {
+func scenarioMeasures(s *study.Study) []analysis.Measure {
 	return slices.Concat(ledgerMeasures(), scenarioLatency(), scenarioCPU(), scenarioMemory(), scenarioMoney(s))
 }
 
 // ofScenario is a measure of what a trial came to; NaN if nobody knows.
-func ofScenario(of func(s *trialScenario) float64) func(*observations, *record.Trial) float64 {
-	return func(o *observations, t *record.Trial) float64 {
+func ofScenario(of func(s *trialScenario) float64) func(*analysis.Observations, *record.Trial) float64 {
+	return func(o *analysis.Observations, t *record.Trial) float64 {
 		s := scenarioOfTrial(o, t)
 		if s.summary == nil {
 			return math.NaN()
@@ -27,14 +28,14 @@ func ofScenario(of func(s *trialScenario) float64) func(*observations, *record.T
 	}
 }
 
-func ledgerMeasures() []measure {
-	one := func(name string, of func(s *trialScenario) float64) measure {
-		return measureOf(name, ofScenario(of))
+func ledgerMeasures() []analysis.Measure {
+	one := func(name string, of func(s *trialScenario) float64) analysis.Measure {
+		return analysis.MeasureOf(name, ofScenario(of))
 	}
-	return []measure{
+	return []analysis.Measure{
 		one("error_share", func(s *trialScenario) float64 { return s.total.ErrorShare }),
 		one("failed_requests", func(s *trialScenario) float64 { return float64(s.total.Failed) }),
-		one("attempt_ratio", func(s *trialScenario) float64 { return positive(s.account.Amplification()) }),
+		one("attempt_ratio", func(s *trialScenario) float64 { return analysis.Positive(s.account.Amplification()) }),
 		one("hidden_failures", func(s *trialScenario) float64 { return float64(s.total.Hidden) }),
 		one("phantom_attempts", func(s *trialScenario) float64 {
 			if s.trial.Scenario.Ledger != "" {
@@ -48,9 +49,9 @@ func ledgerMeasures() []measure {
 		}),
 		one("time_to_recover", func(s *trialScenario) float64 {
 			return longest(s, func(one timed) *float64 { return one.RecoverUS })
-		}).warning(stillFailing),
+		}).Warning(stillFailing),
 		one("time_to_eject", func(s *trialScenario) float64 { return longest(s, func(one timed) *float64 { return one.EjectUS }) }),
-		one("unreconciled_requests", func(s *trialScenario) float64 { return float64(s.total.Unreconciled) }).warning(unreconciledExample),
+		one("unreconciled_requests", func(s *trialScenario) float64 { return float64(s.total.Unreconciled) }).Warning(unreconciledExample),
 	}
 }
 
@@ -66,9 +67,9 @@ func longest(s *trialScenario, of func(one timed) *float64) float64 {
 }
 
 // stillFailing warns of steps after which failures went on to the next.
-func stillFailing(o *observations, cell int) []string {
+func stillFailing(o *analysis.Observations, cell int) []string {
 	n, example := 0, ""
-	all := o.valid(cell)
+	all := o.Valid(cell)
 	for _, t := range all {
 		for _, one := range scenarioOfTrial(o, t).steps {
 			if one.StillFailing {
@@ -85,9 +86,9 @@ func stillFailing(o *observations, cell int) []string {
 }
 
 // unreconciledExample names one such request.
-func unreconciledExample(o *observations, cell int) []string {
+func unreconciledExample(o *analysis.Observations, cell int) []string {
 	n, trials, example := int64(0), 0, ""
-	for _, t := range o.valid(cell) {
+	for _, t := range o.Valid(cell) {
 		s := scenarioOfTrial(o, t)
 		if s.summary == nil || s.total.Unreconciled == 0 {
 			continue
@@ -104,11 +105,11 @@ func unreconciledExample(o *observations, cell int) []string {
 	return []string{fmt.Sprintf("%d requests in %d trials do not reconcile%s", n, trials, example)}
 }
 
-func scenarioLatency() []measure {
-	var out []measure
-	for _, q := range quantiles {
-		m := measureOf("latency_"+q.name, func(o *observations, t *record.Trial) float64 { return o.latency(t).Quantile(q.q) })
-		m.quantile = q.q
+func scenarioLatency() []analysis.Measure {
+	var out []analysis.Measure
+	for _, q := range analysis.Quantiles {
+		m := analysis.MeasureOf("latency_"+q.Name, func(o *analysis.Observations, t *record.Trial) float64 { return o.Latency(t).Quantile(q.Q) })
+		m.Quantile = q.Q
 		out = append(out, m)
 	}
 	return out
@@ -120,7 +121,7 @@ const (
 	proxySuffix     = ".proxy"
 )
 
-func scenarioCPU() []measure {
+func scenarioCPU() []analysis.Measure {
 	use := func(s *trialScenario, part string) float64 {
 		cpu, ok := s.trial.Scenario.CPU[part]
 		if !ok || s.length <= 0 {
@@ -128,10 +129,10 @@ func scenarioCPU() []measure {
 		}
 		return cpu.TotalS() / (float64(s.length) / 1e9) * 1000
 	}
-	one := func(name string, of func(s *trialScenario) float64) measure {
-		return measureOf(name, ofScenario(of))
+	one := func(name string, of func(s *trialScenario) float64) analysis.Measure {
+		return analysis.MeasureOf(name, ofScenario(of))
 	}
-	out := []measure{one("cpu_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) })}
+	out := []analysis.Measure{one("cpu_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) })}
 	for _, role := range proxyRoles {
 		out = append(out, one("cpu_"+role.part, func(s *trialScenario) float64 { return perProxy(s, role.is, use) }))
 	}
@@ -178,13 +179,13 @@ func lived(s *trialScenario, p record.ScenarioPod) float64 {
 	return float64(max(0, to-from)) / float64(s.length)
 }
 
-func scenarioMemory() []measure {
+func scenarioMemory() []analysis.Measure {
 	use := func(s *trialScenario, part string) float64 {
 		bytes, ok := s.trial.Scenario.Memory[part]
 		if !ok {
 			return math.NaN()
 		}
-		return positive(float64(bytes))
+		return analysis.Positive(float64(bytes))
 	}
 	// Memory is of the pods at the end.
 	atEnd := func(s *trialScenario, is roleOf) float64 {
@@ -208,10 +209,10 @@ func scenarioMemory() []measure {
 		}
 		return total / float64(max(n, 1))
 	}
-	one := func(name string, of func(s *trialScenario) float64) measure {
-		return measureOf(name, ofScenario(of))
+	one := func(name string, of func(s *trialScenario) float64) analysis.Measure {
+		return analysis.MeasureOf(name, ofScenario(of))
 	}
-	out := []measure{one("memory_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) })}
+	out := []analysis.Measure{one("memory_control_plane", func(s *trialScenario) float64 { return use(s, scenarioControl) })}
 	for _, role := range proxyRoles {
 		out = append(out, one("memory_"+role.part, func(s *trialScenario) float64 { return atEnd(s, role.is) }))
 	}

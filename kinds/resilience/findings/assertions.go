@@ -1,4 +1,4 @@
-package analysis
+package findings
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/parser"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -39,9 +40,9 @@ func sortAssertions(s *study.Study, exprs []study.Expr) (trials, whole []study.E
 		if issues.Err() == nil {
 			if m := mentions(tree); m["finding"] || m["findings"] || m["validity"] {
 				if m["window"] || m["step"] || m["steps"] || m["windows"] || m["total"] || m["ledger"] || m["expected"] {
-					return nil, nil, faultAt(e, 1, 0, "write one assertion for each", "assertion: it speaks of the run's findings and of a single trial at once")
+					return nil, nil, analysis.FaultAt(e, 1, 0, "write one assertion for each", "assertion: it speaks of the run's findings and of a single trial at once")
 				}
-				if _, err := CompileAssertions([]study.Expr{e}); err != nil {
+				if _, err := analysis.CompileAssertions([]study.Expr{e}); err != nil {
 					return nil, nil, err
 				}
 				whole = append(whole, e)
@@ -80,10 +81,10 @@ func compileIn(env *cel.Env, e study.Expr, known string) (*cel.Ast, error) {
 		case strings.Contains(first.Message, "found no matching overload for '_"):
 			hint = "numbers that are calculated with must be of one kind: write 2.0 beside a share, not 2"
 		}
-		return nil, faultAt(e, first.Location.Line(), first.Location.Column(), hint, "assertion: %s", first.Message)
+		return nil, analysis.FaultAt(e, first.Location.Line(), first.Location.Column(), hint, "assertion: %s", first.Message)
 	}
 	if t := tree.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
-		return nil, faultAt(e, 1, 0, "compare it with something, as in ... < 0.01", "assertion: the expression is %s, not true or false", withArticle(t.String()))
+		return nil, analysis.FaultAt(e, 1, 0, "compare it with something, as in ... < 0.01", "assertion: the expression is %s, not true or false", analysis.WithArticle(t.String()))
 	}
 	return tree, nil
 }
@@ -107,7 +108,7 @@ func checkWindows(tree *cel.Ast, e study.Expr, timeline *fault.Timeline) error {
 			}
 			if name, ok := arg.AsLiteral().Value().(string); ok && !slices.Contains(known, name) {
 				at := native.SourceInfo().GetStartLocation(arg.ID())
-				return faultAt(e, at.Line(), at.Column(), "there are "+strings.Join(known, ", "), "assertion: there is no %s %q", function, name)
+				return analysis.FaultAt(e, at.Line(), at.Column(), "there are "+strings.Join(known, ", "), "assertion: there is no %s %q", function, name)
 			}
 		}
 	}

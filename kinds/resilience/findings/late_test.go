@@ -1,9 +1,10 @@
-package analysis
+package findings
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -38,7 +39,7 @@ func TestScenarioLag(t *testing.T) {
 		{study.Expr{Text: `total.answered >= 399`}, "pass"},
 		{study.Expr{Text: `ledger.reconciled && ledger.orphans == 0`}, "pass"},
 	} {
-		got, err := All().Analyze(run, c.e)
+		got, err := (analysis.Kinds{Kind()}).Analyze(run, c.e)
 		if err != nil {
 			t.Errorf("%s: %v", c.e.Text, err)
 			continue
@@ -58,7 +59,7 @@ func TestScenarioLag(t *testing.T) {
 		return made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.Lag{P99: 900, Max: 20_000} }}
 	})
 	for text, want := range map[string]string{`total.latency_max < 100.0`: "fail", `window("gone").rate > 95.0`: "pass"} {
-		got, err := All().Analyze(full, study.Expr{Text: text})
+		got, err := (analysis.Kinds{Kind()}).Analyze(full, study.Expr{Text: text})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,7 @@ func TestScenarioLag(t *testing.T) {
 	quiet := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
 		return made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.Lag{P99: 900, Max: 9_000} }}
 	})
-	got, err := All().Analyze(quiet, study.Expr{Text: `total.latency_max < 100.0`})
+	got, err := (analysis.Kinds{Kind()}).Analyze(quiet, study.Expr{Text: `total.latency_max < 100.0`})
 	if err != nil {
 		t.Fatal(err)
 	}

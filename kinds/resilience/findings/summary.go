@@ -1,4 +1,4 @@
-package analysis
+package findings
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -135,11 +136,11 @@ func (s *trialScenario) named(n ledger.Named) record.LedgerRequest {
 
 // scenarioSummary is what a cell's trials came to: their verdicts, and the
 // figures of the first whose verdict is the cell's.
-func scenarioSummary(o *observations, cell int) *record.ScenarioSummary {
-	expected := o.plan.Study.Expected(o.plan.Cells[cell])
+func scenarioSummary(o *analysis.Observations, cell int) *record.ScenarioSummary {
+	expected := o.Plan.Study.Expected(o.Plan.Cells[cell])
 	var all []*trialScenario
-	for _, block := range o.blocks {
-		for _, t := range o.tried[cell][block] {
+	for _, block := range o.Blocks {
+		for _, t := range o.Tried[cell][block] {
 			all = append(all, scenarioOfTrial(o, t))
 		}
 	}
@@ -162,8 +163,8 @@ func scenarioSummary(o *observations, cell int) *record.ScenarioSummary {
 			shown := *all[i].summary
 			out = &shown
 			out.Values = map[string]float64{}
-			for _, m := range o.measures() {
-				if v := m.of(o, all[i].trial); finite(v) {
+			for _, m := range o.Measures() {
+				if v := m.Of(o, all[i].trial); analysis.Finite(v) {
 					out.Values[m.Name] = v
 				}
 			}

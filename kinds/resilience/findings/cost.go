@@ -1,8 +1,9 @@
-package analysis
+package findings
 
 import (
 	"math"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/capacity/money"
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/graph"
@@ -78,7 +79,7 @@ func proxyUse(s *trialScenario) (seconds, passes float64) {
 // scenarioMoney are what the proxies of a stated mesh would need and cost if
 // each request took of them what it took in a trial. What the proxies use when
 // idle is in it as far as the trial's own requests share it.
-func scenarioMoney(s *study.Study) []measure {
+func scenarioMoney(s *study.Study) []analysis.Measure {
 	m := s.Money
 	if m == nil || !s.Measured(study.MeasureCPU) {
 		return nil
@@ -89,14 +90,14 @@ func scenarioMoney(s *study.Study) []measure {
 			return money.Bill{}, false
 		}
 		use := money.Use{CPUPerHop: m.PerHop(money.Exact(seconds / passes))}
-		if bytes := meanMemory(t); finite(bytes) {
+		if bytes := meanMemory(t); analysis.Finite(bytes) {
 			use.MemoryBytes = money.Exact(bytes)
 		}
 		return m.Price(use), true
 	}
-	var out []measure
+	var out []analysis.Measure
 	add := func(name string, line func(money.Bill) money.Value) {
-		out = append(out, measureOf(name, ofScenario(func(t *trialScenario) float64 {
+		out = append(out, analysis.MeasureOf(name, ofScenario(func(t *trialScenario) float64 {
 			if b, ok := price(t); ok {
 				return line(b).Estimate
 			}

@@ -1,4 +1,4 @@
-package analysis
+package findings
 
 import (
 	"errors"
@@ -200,12 +200,12 @@ func trialEnv(s *trialScenario) (*cel.Env, error) {
 			return env.CELTypeAdapter().NativeToValue(v)
 		}
 	}
-	window, step := cel.ObjectType("analysis.assertWindow"), cel.ObjectType("analysis.assertStep")
+	window, step := objectOf[assertWindow](), objectOf[assertStep]()
 	env, err := cel.NewEnv(
 		cel.CrossTypeNumericComparisons(true),
 		ext.NativeTypes(reflect.TypeFor[assertWindow](), reflect.TypeFor[assertStep](), reflect.TypeFor[assertLedger](), reflect.TypeFor[assertExpected](), ext.ParseStructTag("json")),
 		cel.Variable("total", window), cel.Variable("windows", cel.ListType(window)), cel.Variable("steps", cel.ListType(step)),
-		cel.Variable("ledger", cel.ObjectType("analysis.assertLedger")), cel.Variable("expected", cel.ObjectType("analysis.assertExpected")),
+		cel.Variable("ledger", objectOf[assertLedger]()), cel.Variable("expected", objectOf[assertExpected]()),
 		cel.Function("window", cel.Overload("window_name", []*cel.Type{cel.StringType}, window, cel.UnaryBinding(named(func(name string) (any, error) {
 			for _, w := range s.windows {
 				if slices.Contains(w.Names, name) {
@@ -360,3 +360,6 @@ func momentNames() string {
 	}
 	return strings.Join(out, ", ") + ", ready(service), ejected(service)"
 }
+
+// objectOf is the type of a value of ours as expressions know it.
+func objectOf[T any]() *cel.Type { return cel.ObjectType(reflect.TypeFor[T]().String()) }

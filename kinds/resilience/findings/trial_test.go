@@ -1,4 +1,4 @@
-package analysis
+package findings
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/record"
@@ -111,15 +112,12 @@ func TestScenarioWindowsAddUp(t *testing.T) {
 					return []record.Event{stepEvent(trial, "gone", "remove", at[0]*ms), stepEvent(trial, "sick", "worker", at[1]*ms), end}
 				}}
 		})
-		plan, err := Plan(run)
+		run.Trials = run.Trials[:1] // one is enough
+		f, err := (analysis.Kinds{Kind()}).Analyze(run)
 		if err != nil {
 			r.Fatal(err)
 		}
-		o, err := All().of(plan.Study).observe(plan, run)
-		if err != nil {
-			r.Fatal(err)
-		}
-		s := scenarioOfTrial(o, &run.Trials[0]).summary // one trial is enough
+		s := f.Cells[slices.IndexFunc(f.Cells, func(c record.CellSummary) bool { return c.Scenario.Shown != "" })].Scenario
 		var sum record.ScenarioWindow
 		to := 0.0
 		for _, w := range s.Windows {
@@ -313,7 +311,7 @@ func TestScenarioAssertions(t *testing.T) {
 		{study.Expr{Text: "latency_p99 < 10.5 && rate > 80.0", Timed: true}, "pass", ""},
 		{study.Expr{Text: "requests == 100", Timed: true, After: "sick", Until: "gone"}, "inconclusive", "no time between"},
 	} {
-		got, err := All().Analyze(run, c.e)
+		got, err := (analysis.Kinds{Kind()}).Analyze(run, c.e)
 		if err != nil {
 			t.Errorf("%s: %v", c.e.Text, err)
 			continue
@@ -324,7 +322,7 @@ func TestScenarioAssertions(t *testing.T) {
 			t.Errorf("%s (%s): %s, %q; want %s, %q", c.e.Text, a.Time, a.Outcome, a.Detail, c.want, c.detail)
 		}
 	}
-	got, err := All().Analyze(run, study.Expr{Text: `validity.invalid == 0`})
+	got, err := (analysis.Kinds{Kind()}).Analyze(run, study.Expr{Text: `validity.invalid == 0`})
 	if err != nil || len(got.Assertions) != 1 || !got.Assertions[0].Passed {
 		t.Errorf("an assertion about findings: %+v, %v", got.Assertions, err)
 	}
@@ -335,7 +333,7 @@ func TestScenarioAssertionsChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := All().CheckStudy(s); err != nil {
+	if err := (analysis.Kinds{Kind()}).CheckStudy(s); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ expr, want string }{
@@ -351,7 +349,7 @@ func TestScenarioAssertionsChecked(t *testing.T) {
 		text := strings.Replace(fourSeconds, `- window("gone").error_share < 0.05`, "- "+c.expr, 1)
 		s, err := study.Parse([]byte(text), "study.yaml", nil)
 		if err == nil {
-			err = All().CheckStudy(s)
+			err = (analysis.Kinds{Kind()}).CheckStudy(s)
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) || errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "study.yaml:") {
 			t.Errorf("%s: %v, want %q", c.expr, err, c.want)

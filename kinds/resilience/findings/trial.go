@@ -1,4 +1,4 @@
-package analysis
+package findings
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/ledger"
@@ -88,8 +89,8 @@ type trialScenario struct {
 }
 
 // scenarioOfTrial is what a trial of resilience comes to, once somebody has asked.
-func scenarioOfTrial(o *observations, t *record.Trial) *trialScenario {
-	all := o.own.(*scenarios)
+func scenarioOfTrial(o *analysis.Observations, t *record.Trial) *trialScenario {
+	all := o.Own.(*scenarios)
 	s, ok := all.trials[t.ID]
 	if !ok {
 		s = readScenario(o, t, all)
@@ -100,8 +101,8 @@ func scenarioOfTrial(o *observations, t *record.Trial) *trialScenario {
 
 // readScenario makes all that a trial says; its single requests are let go of
 // afterwards.
-func readScenario(o *observations, t *record.Trial, all *scenarios) *trialScenario {
-	s := &trialScenario{trial: t, study: o.plan.Study, waits: all.waits}
+func readScenario(o *analysis.Observations, t *record.Trial, all *scenarios) *trialScenario {
+	s := &trialScenario{trial: t, study: o.Plan.Study, waits: all.waits}
 	doubt := func(format string, args ...any) { s.unknown = append(s.unknown, fmt.Sprintf(format, args...)) }
 	if !t.Validity.Valid {
 		for _, c := range t.Validity.Checks {
@@ -121,7 +122,7 @@ func readScenario(o *observations, t *record.Trial, all *scenarios) *trialScenar
 	}
 	if t.Scenario != nil {
 		s.length = t.Scenario.EndNS - t.Scenario.StartNS
-		s.happened(o.events[t.ID])
+		s.happened(o.Events[t.ID])
 		for _, why := range s.unproven() {
 			s.unknown = append(s.unknown, why)
 		}
@@ -133,7 +134,7 @@ func readScenario(o *observations, t *record.Trial, all *scenarios) *trialScenar
 			doubt("its timeline has no length")
 		default:
 			s.read(book)
-			s.readPunctual(book, o.events[t.ID])
+			s.readPunctual(book, o.Events[t.ID])
 		}
 	}
 	s.judge(all.assertions)
@@ -300,7 +301,7 @@ func (s *trialScenario) read(book *ledger.Book) {
 		return true
 	})
 	slices.SortStableFunc(s.requests, func(a, b sent) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.due, b.due)) })
-	s.counts = stat.FromHistogram(s.hist, nsToUS)
+	s.counts = stat.FromHistogram(s.hist, analysis.NsToUS)
 	s.cut(book)
 	s.measureSteps()
 	s.summary = s.summarize()

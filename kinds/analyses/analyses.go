@@ -1,0 +1,12 @@
+// Package analyses is the table of what analysis asks of the kinds of study.
+package analyses
+
+import (
+	"github.com/meshtrial/meshtrial/analysis"
+	resilience "github.com/meshtrial/meshtrial/kinds/resilience/findings"
+)
+
+// All are the kinds of study that there are.
+func All() analysis.Kinds {
+	return analysis.Kinds{analysis.DataPlane(), analysis.ControlPlane(), resilience.Kind()}
+}
