@@ -205,10 +205,9 @@ func TestKinds(t *testing.T) {
 			}
 			t.Run(kind+" "+endpoints, func(t *testing.T) {
 				spec := churn.Spec{Trial: fmt.Sprintf("it-%s-%d", endpoints[:1], i), Kind: kind, Arrival: churn.ArrivalUniform,
-					Shape: arrival.Shape{Kind: arrival.Constant, RateRPS: 1}, Count: 2, Seed: 1, Endpoints: endpoints, Population: sizes}
+					Shape: arrival.Shape{Kind: arrival.Constant, RateRPS: 2}, Count: 2, Seed: 1, Endpoints: endpoints, Population: sizes}
 				if kind == churn.KindEndpointsFlap || kind == churn.KindEndpointsScale {
 					spec.Count = 8 // there and back
-					spec.Shape.RateRPS = 2
 				}
 				drive(t, ctx, config, spec, envoys)
 			})
@@ -287,7 +286,7 @@ func drive(t *testing.T, ctx context.Context, config *rest.Config, spec churn.Sp
 	before := settled(t, ctx, config, spec.Trial, envoys)
 	var mu sync.Mutex
 	var announced []record.Marker
-	start := time.Now().Add(time.Second)
+	start := time.Now().Add(300 * time.Millisecond)
 	events, err := driver.Drive(ctx, start, func(_ context.Context, markers []record.Marker) error {
 		mu.Lock()
 		defer mu.Unlock()
