@@ -1,4 +1,4 @@
-// Documents that the Go program made of made-up runs (report/fixtures_test.go);
+// Documents that the Go program made of made-up runs (kinds/reports/fixtures_test.go);
 // `make documents` writes them again.
 
 import { readFileSync } from 'node:fs';
