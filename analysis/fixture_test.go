@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -143,8 +144,12 @@ func simulate(t *testing.T, text string, blocks int, seed uint64, w world) recor
 }
 
 func fill(trial *record.Trial, run *record.Run, r *rand.Rand, drift float64, w world) {
-	rps, err := strconv.ParseFloat(trial.Cell[study.FactorRate], 64)
+	asked, err := rate.Parse(trial.Cell[study.FactorRate])
 	if err != nil {
+		panic(err)
+	}
+	rps := asked.RPS()
+	if asked.IsMax() {
 		rps = 50_000 * (1 + w.trial*r.NormFloat64())
 	}
 	n := int64(min(rps, 1500) * trial.Window.Seconds)
@@ -158,7 +163,7 @@ func fill(trial *record.Trial, run *record.Run, r *rand.Rand, drift float64, w w
 	}
 	run.Hist[trial.ID] = record.TrialHist{Intended: hist, Send: hist}
 	completed := int64(rps * trial.Window.Seconds)
-	trial.Load = &record.Load{RateRPS: rps, Scheduled: completed, Completed: completed, AchievedRPS: rps, Lag: record.Lag{P99: 20}}
+	trial.Load = &record.Load{Rate: asked, Scheduled: completed, Completed: completed, AchievedRPS: rps, Lag: record.Lag{P99: 20}}
 	parts := []string{record.PartGenerator, record.PartWorker, record.PartMachine}
 	if study.HasClientProxy(trial.Cell) {
 		parts = append(parts, record.PartClientProxy)

@@ -18,7 +18,7 @@ const maxLagRatio = 0.25
 func (o *Observations) lateness(cell int, quantile float64) float64 {
 	var lags []float64
 	for _, t := range o.Valid(cell) {
-		if t.Load == nil || t.Load.RateRPS == 0 {
+		if t.Load == nil || t.Load.Rate.IsMax() {
 			continue // as fast as possible: there is no schedule
 		}
 		switch lag := t.Load.Lag; {

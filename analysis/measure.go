@@ -118,7 +118,7 @@ func (o *Observations) measureNamed(name string) (m Measure, overhead, ok bool) 
 // throughput is requests answered a second, where the cell asks for as many as
 // possible; elsewhere the schedule sets it and it says nothing.
 func throughput(_ *Observations, t *record.Trial) float64 {
-	if t.Load == nil || t.Cell[study.FactorRate] != study.RateMax || t.Window.Seconds <= 0 {
+	if t.Load == nil || !t.Load.Rate.IsMax() || t.Window.Seconds <= 0 {
 		return math.NaN()
 	}
 	return float64(t.Load.Completed) / t.Window.Seconds

@@ -155,7 +155,7 @@ func (o *Observations) profileCost(cell int, one profiled) []record.Finding {
 	for i, t := range one.trials {
 		cpu, ok := t.CPU[one.part]
 		p := one.of[i]
-		if !ok || p.CPU == nil || p.CPUSeconds <= 0 || t.Window.Seconds <= 0 || t.Load == nil || t.Load.RateRPS <= 0 {
+		if !ok || p.CPU == nil || p.CPUSeconds <= 0 || t.Window.Seconds <= 0 || t.Load == nil || t.Load.Rate.RPS() <= 0 {
 			continue
 		}
 		if before := cpu.TotalS() / t.Window.Seconds; before > 0 {

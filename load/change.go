@@ -176,7 +176,7 @@ func (r *Running) cut(d *deadline, at func(lead time.Duration) int64) {
 		return
 	default:
 	}
-	changing := r.spec.Rate != Max && r.spec.Trace == nil
+	changing := !r.spec.Rate.IsMax() && r.spec.Trace == nil
 	for lead := changeLead; changing && lead <= maxChangeLead; lead *= 2 {
 		end := at(lead)
 		if end >= d.end.Load() {
@@ -201,7 +201,7 @@ var (
 // mayChange says whether the rate of the run can be rps.
 func (r *Running) mayChange(rps float64) error {
 	switch {
-	case r.spec.Rate == Max:
+	case r.spec.Rate.IsMax():
 		return errors.New("rate_rps: a run at rate max has no schedule that could change")
 	case r.spec.Trace != nil:
 		return errors.New("rate_rps: a run that replays a trace has no rate that could change")

@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/load/arrival"
 	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/rate"
 )
 
 // drawPlan draws a Spec with some schedule and changes of its rate.
@@ -26,17 +27,17 @@ func drawPlan(t *rapid.T) (Spec, []RateChange) {
 	spec.DurationS, spec.Seed = 5, rapid.Uint64().Draw(t, "seed")
 	spec.Connections = rapid.IntRange(1, 200).Draw(t, "burst")
 	spec.Arrival = rapid.SampledFrom([]string{Poisson, Uniform, Burst}).Draw(t, "arrival")
-	rate := rapid.Float64Range(0, 800)
+	rps := rapid.Float64Range(0, 800)
 	switch rapid.IntRange(0, 2).Draw(t, "shape") {
 	case 0:
-		spec.Rate = Rate(1 + rate.Draw(t, "rate"))
+		spec.Rate = rate.Rate(1 + rps.Draw(t, "rate"))
 	case 1:
 		spec.Rate = 0
-		spec.Shape = &arrival.Shape{Kind: arrival.Ramp, FromRPS: rate.Draw(t, "from"), ToRPS: 1 + rate.Draw(t, "to"), OverS: rapid.Float64Range(0.1, 7).Draw(t, "over")}
+		spec.Shape = &arrival.Shape{Kind: arrival.Ramp, FromRPS: rps.Draw(t, "from"), ToRPS: 1 + rps.Draw(t, "to"), OverS: rapid.Float64Range(0.1, 7).Draw(t, "over")}
 	case 2:
 		spec.Rate = 0
 		spec.Shape = &arrival.Shape{Kind: arrival.Steps, Steps: []arrival.Step{
-			{RateRPS: rate.Draw(t, "one"), DurationS: 1.5}, {RateRPS: 0, DurationS: 0.7}, {RateRPS: 1 + rate.Draw(t, "three"), DurationS: 1},
+			{RateRPS: rps.Draw(t, "one"), DurationS: 1.5}, {RateRPS: 0, DurationS: 0.7}, {RateRPS: 1 + rps.Draw(t, "three"), DurationS: 1},
 		}}
 	}
 	if rapid.Bool().Draw(t, "shared") {
@@ -44,7 +45,7 @@ func drawPlan(t *rapid.T) (Spec, []RateChange) {
 	}
 	var changes []RateChange
 	for range rapid.IntRange(1, 5).Draw(t, "changes") {
-		rps := rate.Draw(t, "changed rate")
+		rps := rps.Draw(t, "changed rate")
 		if rapid.IntRange(0, 3).Draw(t, "pause") == 0 {
 			rps = 0
 		}
@@ -279,7 +280,7 @@ func TestSetRateRefusals(t *testing.T) {
 		change func(*Spec)
 		rps    float64
 	}{
-		"max":      {func(s *Spec) { s.Rate = Max }, 5},
+		"max":      {func(s *Spec) { s.Rate = rate.Max }, 5},
 		"trace":    {func(s *Spec) { s.Rate, s.Arrival, s.Trace = 0, Recorded, &arrival.Trace{OffsetsNS: []int64{0, 5e9}} }, 5},
 		"negative": {func(*Spec) {}, -1},
 		"NaN":      {func(*Spec) {}, math.NaN()},

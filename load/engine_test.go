@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/load/arrival"
+	"github.com/meshtrial/meshtrial/rate"
 )
 
 // tcpServer accepts connections and handles each on a goroutine of its own,
@@ -96,14 +97,14 @@ func quick(url string) Spec {
 // is due at a fixed time, so the run is stopped once it has made some requests.
 func mustRun(t *testing.T, spec Spec) *Result {
 	t.Helper()
-	if spec.Rate == Max {
+	if spec.Rate.IsMax() {
 		spec.DurationS = 60
 	}
 	running, err := Start(context.Background(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if spec.Rate == Max {
+	if spec.Rate.IsMax() {
 		reach(t, running, func(p Progress) bool { return p.Completed+p.Failed >= 200 })
 		running.Stop()
 	}
@@ -150,7 +151,7 @@ func checkResult(t *testing.T, r *Result) {
 	if !w.Balanced() {
 		t.Errorf("the account does not balance: %+v", w.Account)
 	}
-	if r.Spec.Rate != Max && !r.Interrupted && w.Scheduled != total {
+	if !r.Spec.Rate.IsMax() && !r.Interrupted && w.Scheduled != total {
 		t.Errorf("scheduled %d, the schedule has %d", w.Scheduled, total)
 	}
 	for i := range r.Intervals {
@@ -158,7 +159,7 @@ func checkResult(t *testing.T, r *Result) {
 		if iv.Index != i || !iv.Balanced() {
 			t.Errorf("interval %d: %+v", i, iv.Account)
 		}
-		if r.Spec.Rate != Max && !r.Interrupted && iv.Scheduled != planned[i] {
+		if !r.Spec.Rate.IsMax() && !r.Interrupted && iv.Scheduled != planned[i] {
 			t.Errorf("interval %d: scheduled %d, the schedule has %d", i, iv.Scheduled, planned[i])
 		}
 		if count(iv.Intended) != iv.Completed || count(iv.Send) != iv.Completed {
@@ -177,9 +178,9 @@ func TestHTTP1(t *testing.T) {
 		"poisson":      func(s *Spec) {},
 		"uniform":      func(s *Spec) { s.Arrival = Uniform },
 		"burst":        func(s *Spec) { s.Arrival = Burst },
-		"max":          func(s *Spec) { s.Rate = Max },
+		"max":          func(s *Spec) { s.Rate = rate.Max },
 		"threads":      func(s *Spec) { s.Threads = 3 },
-		"max, threads": func(s *Spec) { s.Rate = Max; s.Threads = 2 },
+		"max, threads": func(s *Spec) { s.Rate = rate.Max; s.Threads = 2 },
 		"payload":      func(s *Spec) { s.PayloadBytes = 300_000; s.Rate = 50 },
 		"one":          func(s *Spec) { s.Connections = 1 },
 	} {
@@ -335,7 +336,7 @@ func TestFailures(t *testing.T) {
 		if w.Completed != 1 || w.Failed[FailConnect] == 0 {
 			t.Errorf("%+v", w.Account)
 		}
-		spec.Rate = Max
+		spec.Rate = rate.Max
 		if _, err := Run(context.Background(), spec, nil); err == nil || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("nothing listens, but: %v", err)
 		}
@@ -379,10 +380,10 @@ func TestCancelAndStop(t *testing.T) {
 	spec := quick("http://" + addr + "/")
 	spec.DurationS = 60
 	t.Run("cancel", func(t *testing.T) {
-		for _, rate := range []Rate{400, Max} {
+		for _, asked := range []rate.Rate{400, rate.Max} {
 			ctx, cancel := context.WithCancel(context.Background())
 			s := spec
-			s.Rate = rate
+			s.Rate = asked
 			r, err := Run(ctx, s, func(iv Summary) {
 				if iv.Completed > 0 { // at rate max the first may have none
 					cancel()

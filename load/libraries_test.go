@@ -18,6 +18,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/rate"
 )
 
 // TestLibraries runs the protocols that go through other libraries, over TLS
@@ -70,7 +71,7 @@ func TestLibraries(t *testing.T) {
 					spec.TLS = &TLS{InsecureSkipVerify: true}
 				}
 				if mode == "max" {
-					spec.Rate = Max
+					spec.Rate = rate.Max
 				}
 				spec.KeepAlive = mode != "new connections"
 				w := mustRun(t, spec).Total()

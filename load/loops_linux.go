@@ -35,7 +35,7 @@ func newLoops(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, co
 			wire: w, endpoint: newEndpoint(addr), poll: p, sockets: p,
 			conns: make([]conn, n), free: newFIFO(base), spare: spareFrom(base, n), waiting: newList(), resting: newList(),
 			buf: make([]byte, readBuffer), deadline: d, change: ls.last,
-			careful: spec.RequestLog && spec.Rate != Max, keepAlive: spec.KeepAlive, max: spec.Rate == Max,
+			careful: spec.RequestLog && !spec.Rate.IsMax(), keepAlive: spec.KeepAlive, max: spec.Rate.IsMax(),
 			timeout: int64(seconds(spec.TimeoutS)), drain: int64(seconds(spec.DrainS)),
 			rec: col.recorder(i),
 		}

@@ -89,7 +89,7 @@ func (s *Spec) streams(p protocol.Protocol) int {
 		return 1
 	case s.StreamsPerConnection > 0:
 		return s.StreamsPerConnection
-	case s.Rate == Max:
+	case s.Rate.IsMax():
 		return 1
 	}
 	return defaultStreams
@@ -107,7 +107,7 @@ func newPool(spec *Spec, t target, addr *net.TCPAddr, d *deadline, e *edges, col
 	streams := spec.streams(t.protocol)
 	n := spec.Connections * streams
 	p := &pool{
-		poll: poll, deadline: d, edges: e, max: spec.Rate == Max, keep: spec.KeepAlive,
+		poll: poll, deadline: d, edges: e, max: spec.Rate.IsMax(), keep: spec.KeepAlive,
 		timeout: seconds(spec.TimeoutS), drain: int64(seconds(spec.DrainS)),
 		rec:   col.recorder(0),
 		slots: make([]slot, n), free: newFIFO(n),

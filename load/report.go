@@ -4,20 +4,21 @@ import (
 	"fmt"
 	"sort"
 
+	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
 )
 
 // reportSchema is the version of a [Report].
-const reportSchema = 1
+const reportSchema = 2
 
 // Report is the document of `meshtrial load --json`.
 type Report struct {
-	Schema      int     `json:"schema"`
-	URL         string  `json:"url"`
-	Protocol    string  `json:"protocol"`
-	Arrival     string  `json:"arrival"`
-	RateRPS     float64 `json:"rate_rps"` // the mean asked for; 0 for max
-	Connections int     `json:"connections"`
+	Schema      int       `json:"schema"`
+	URL         string    `json:"url"`
+	Protocol    string    `json:"protocol"`
+	Arrival     string    `json:"arrival"`
+	Rate        rate.Rate `json:"rate_rps"` // the mean asked for
+	Connections int       `json:"connections"`
 	// MaxConnections is up to how many there may be; 0: Connections.
 	MaxConnections int `json:"max_connections,omitempty"`
 
@@ -70,10 +71,12 @@ func (r *Result) Report() Report {
 		Connects: w.Connects, Clamped: w.Clamped, CPU: w.CPU,
 	}
 	switch {
+	case r.Spec.Rate.IsMax():
+		rep.Rate = rate.Max
 	case r.Spec.Rate > 0 && len(r.Changes) == 0:
-		rep.RateRPS = float64(r.Spec.Rate) * r.Spec.fraction()
-	case r.Spec.Rate != Max && rep.DurationS > 0: // it changes: its mean
-		rep.RateRPS = float64(w.Scheduled) / rep.DurationS
+		rep.Rate = rate.Rate(r.Spec.Rate.RPS() * r.Spec.fraction())
+	case rep.DurationS > 0: // it changes: its mean
+		rep.Rate = rate.Rate(float64(w.Scheduled) / rep.DurationS)
 	}
 	verdict := Judge(w, &r.Spec)
 	rep.Valid, rep.Warnings = verdict.Valid, verdict.Warnings
@@ -130,7 +133,7 @@ func Judge(w *Window, spec *Spec) Verdict {
 		}
 	}
 	latency, lag := Summarise(w.Intended), summariseLag(w.Lag)
-	if spec.Rate != Max {
+	if !spec.Rate.IsMax() {
 		if lag.P50 > max(lagFloorUS, latency.P50/4) {
 			invalid("half of the requests left over %.0f us late by the generator's own fault, beside a median latency of %.0f us", lag.P50, latency.P50)
 		} else if lag.P99 > max(lagFloorUS, latency.P99/4) {

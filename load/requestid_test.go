@@ -16,6 +16,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/rate"
 )
 
 // heard collects the values of two headers, as a server sees them.
@@ -75,11 +76,11 @@ func TestRequestIDs(t *testing.T) {
 		{"http2", plain.URL, protocol.HTTP2, 1},
 		{"grpc", "grpc://" + l.Addr().String(), protocol.GRPC, 1},
 	} {
-		for _, rate := range []Rate{400, Max} {
-			t.Run(fmt.Sprintf("%s at %v", tt.name, rate), func(t *testing.T) {
+		for _, asked := range []rate.Rate{400, rate.Max} {
+			t.Run(fmt.Sprintf("%s at %v", tt.name, asked), func(t *testing.T) {
 				seen.clear()
 				spec := quick(tt.url)
-				spec.Protocol, spec.Threads, spec.Rate, spec.DurationS, spec.PayloadBytes = tt.protocol, tt.threads, rate, 0.2, 10
+				spec.Protocol, spec.Threads, spec.Rate, spec.DurationS, spec.PayloadBytes = tt.protocol, tt.threads, asked, 0.2, 10
 				spec.RequestID, spec.HeaderKey = "mm-t1-c0", &HeaderKey{Name: "X-User", Values: 5}
 				if strings.HasPrefix(tt.url, "https") {
 					spec.TLS = &TLS{InsecureSkipVerify: true}

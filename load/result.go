@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -165,19 +166,16 @@ func (w *Window) AchievedRPS() float64 {
 	return float64(w.Completed) / (float64(w.DurationNS) / 1e9)
 }
 
-// Record returns the window as a trial keeps it; rate 0 stands for max.
-func (w *Window) Record(rate Rate) *record.Load {
+// Record returns the window as a trial keeps it; asked is the rate that was to be.
+func (w *Window) Record(asked rate.Rate) *record.Load {
 	return &record.Load{
-		RateRPS:   rate.number(),
+		Rate:      asked,
 		Scheduled: w.Scheduled, Completed: w.Completed, Failed: w.Failed, Unfinished: w.Unfinished,
 		AchievedRPS: w.AchievedRPS(),
 		Intended:    Summarise(w.Intended), Send: Summarise(w.Send), Lag: summariseLag(w.Lag),
 		CPU: record.CPU{UserS: w.CPU.User, SystemS: w.CPU.System},
 	}
 }
-
-// number is the rate as a plain number, 0 for Max.
-func (r Rate) number() float64 { return max(0, float64(r)) }
 
 // Total returns the whole run as one window.
 func (r *Result) Total() *Window {

@@ -5,13 +5,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/url"
 	"strconv"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/load/arrival"
 	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/rate"
 )
 
 // Arrivals.
@@ -27,55 +27,6 @@ const (
 	// Recorded replays a trace.
 	Recorded = "trace"
 )
-
-// Rate is in requests a second, or [Max]. Its zero value means not given.
-type Rate float64
-
-// Max asks for as many requests as the connections can carry: each sends its
-// next request when its response has come. In JSON it is the string "max".
-const Max Rate = -1
-
-// MarshalJSON implements [json.Marshaler].
-func (r Rate) MarshalJSON() ([]byte, error) {
-	if r == Max {
-		return []byte(`"max"`), nil
-	}
-	return json.Marshal(float64(r))
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (r *Rate) UnmarshalJSON(data []byte) error {
-	if string(data) == `"max"` {
-		*r = Max
-		return nil
-	}
-	var f float64
-	if err := json.Unmarshal(data, &f); err != nil {
-		return fmt.Errorf(`rate: want a number of requests a second or "max", got %.40s`, data)
-	}
-	*r = Rate(f)
-	return nil
-}
-
-// ParseRate reads a rate as the command line and studies spell it.
-func ParseRate(s string) (Rate, error) {
-	if s == "max" {
-		return Max, nil
-	}
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(f > 0) || math.IsInf(f, 0) {
-		return 0, errs.Usage(`rate %q: want a positive number of requests a second or "max"`, s)
-	}
-	return Rate(f), nil
-}
-
-// String returns the rate as [ParseRate] reads it.
-func (r Rate) String() string {
-	if r == Max {
-		return "max"
-	}
-	return strconv.FormatFloat(float64(r), 'f', -1, 64)
-}
 
 // Header is one header line of a request.
 type Header struct {
@@ -153,7 +104,7 @@ type Spec struct {
 	// header, for meshes that choose a server by its hash.
 	HeaderKey *HeaderKey `json:"header_key,omitempty"`
 
-	Rate    Rate           `json:"rate_rps,omitempty"`
+	Rate    rate.Rate      `json:"rate_rps,omitempty"`
 	Arrival string         `json:"arrival"`
 	Shape   *arrival.Shape `json:"shape,omitempty"` // how the rate changes; constant if nil
 	Trace   *arrival.Trace `json:"trace,omitempty"` // for Recorded

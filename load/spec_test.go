@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/load/arrival"
 	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/rate"
 )
 
 func TestSpecErrors(t *testing.T) {
@@ -43,7 +44,7 @@ func TestSpecErrors(t *testing.T) {
 		"ca_pem holds no cert":   func(s *Spec) { s.URL = "https://h/"; s.TLS = &TLS{CAPEM: "root:x:0:0"} },
 		"client certificate":     func(s *Spec) { s.URL = "https://h/"; s.TLS = &TLS{CertPEM: "x", KeyPEM: "y"} },
 		"max_connections 3":      func(s *Spec) { s.MaxConnections = 3 },
-		"are always busy":        func(s *Spec) { s.MaxConnections, s.Rate = 99, Max },
+		"are always busy":        func(s *Spec) { s.MaxConnections, s.Rate = 99, rate.Max },
 		"see streams":            func(s *Spec) { s.MaxConnections, s.Protocol = 99, protocol.HTTP2 },
 		"only in plain text":     func(s *Spec) { s.MaxConnections, s.URL = 99, "https://h/" },
 		"request_id \"a b\"":     func(s *Spec) { s.RequestID = "a b" },
@@ -55,7 +56,7 @@ func TestSpecErrors(t *testing.T) {
 		"carries the request":    func(s *Spec) { s.RequestID, s.HeaderKey = "a", &HeaderKey{"X-Request-ID", 1} },
 		"request_log: some":      func(s *Spec) { s.RequestLog, s.Rate, s.DurationS = true, 10_000, 500 },
 		"share: index 3 of 3":    func(s *Spec) { s.Share = &Share{3, 3} },
-		"nothing to share":       func(s *Spec) { s.Share, s.Rate = &Share{0, 3}, Max },
+		"nothing to share":       func(s *Spec) { s.Share, s.Rate = &Share{0, 3}, rate.Max },
 		"start_at_unix_ns -1":    func(s *Spec) { s.StartAtUnixNS = -1 },
 		"its key need":           func(s *Spec) { s.URL = "https://h/"; s.TLS = &TLS{CertPEM: "x"} },
 	} {
@@ -77,7 +78,7 @@ func TestParseSpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := DefaultSpec("http://h:80/")
-	want.Rate, want.KeepAlive = Max, false
+	want.Rate, want.KeepAlive = rate.Max, false
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

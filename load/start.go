@@ -62,7 +62,7 @@ func start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	if t.looped() {
 		shards = spec.Threads
 	}
-	col := newCollector(shards, interval, spec.Rate == Max, e, func(iv Interval, s Summary) { r.publish(iv, s, observe) })
+	col := newCollector(shards, interval, spec.Rate.IsMax(), e, func(iv Interval, s Summary) { r.publish(iv, s, observe) })
 	r.progress = col.progress
 	var store *logStore
 	if spec.RequestLog {
@@ -181,7 +181,7 @@ func (s *Spec) schedule() arrival.Schedule {
 	if s.Trace != nil {
 		return s.takeTurns(s.Trace.Replay(s.DurationS))
 	}
-	if s.Rate == Max {
+	if s.Rate.IsMax() {
 		return nil
 	}
 	shape := s.shape().Scaled(s.portion())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/rate"
 )
 
 // TestStartTogether: several generators begin at one instant, whoever was
@@ -74,10 +75,10 @@ func TestStartTogether(t *testing.T) {
 	if _, err := Start(context.Background(), spec); err == nil || !strings.Contains(err.Error(), "ahead, more than") {
 		t.Errorf("a start tomorrow: %v", err)
 	}
-	for _, rate := range []Rate{400, Max} {
+	for _, asked := range []rate.Rate{400, rate.Max} {
 		for _, speaks := range []string{protocol.HTTP1, protocol.HTTP2} {
 			spec := quick(plain.URL)
-			spec.Protocol, spec.Rate = speaks, rate
+			spec.Protocol, spec.Rate = speaks, asked
 			spec.StartAtUnixNS = time.Now().Add(time.Minute).UnixNano()
 			running, err := Start(context.Background(), spec)
 			if err != nil {
@@ -89,7 +90,7 @@ func TestStartTogether(t *testing.T) {
 			running.Stop()
 			r, err := running.Result(context.Background())
 			if err != nil || r.Total().Scheduled != 0 || r.EndNS != 0 || r.Report().Valid {
-				t.Errorf("%s at %v, stopped before its start: %+v, %v", speaks, rate, r.Total().Account, err)
+				t.Errorf("%s at %v, stopped before its start: %+v, %v", speaks, asked, r.Total().Account, err)
 			}
 		}
 	}
@@ -129,16 +130,16 @@ func TestMergeShares(t *testing.T) {
 		spec := quick("http://" + addr + "/")
 		spec.DurationS, spec.Share = 0.2, &Share{Index: i, Of: 2}
 		results[i] = mustRun(t, spec)
-		if rep := results[i].Report(); rep.RateRPS != 200 {
-			t.Errorf("one of two at 400 rps reports %v", rep.RateRPS)
+		if rep := results[i].Report(); rep.Rate != 200 {
+			t.Errorf("one of two at 400 rps reports %v", rep.Rate)
 		}
 	}
 	sum, err := Merge(results...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rep := sum.Report(); rep.RateRPS != 400 || rep.Scheduled != results[0].Total().Scheduled+results[1].Total().Scheduled {
-		t.Errorf("both report %v rps, %d requests", rep.RateRPS, rep.Scheduled)
+	if rep := sum.Report(); rep.Rate != 400 || rep.Scheduled != results[0].Total().Scheduled+results[1].Total().Scheduled {
+		t.Errorf("both report %v rps, %d requests", rep.Rate, rep.Scheduled)
 	}
 	if results[0].Spec.Share == nil {
 		t.Error("merging changed what it merged")

@@ -88,7 +88,7 @@ func (s *Spec) validateMaxConnections(t target) error {
 		return fmt.Errorf("max_connections %d: %s carries many requests on each connection; see streams_per_connection", n, t.protocol.Name)
 	case t.tls:
 		return fmt.Errorf("max_connections %d: only in plain text; with TLS give more connections", n)
-	case s.Rate == Max:
+	case s.Rate.IsMax():
 		return fmt.Errorf("max_connections %d: at rate max all connections are always busy", n)
 	case n < s.Connections:
 		return fmt.Errorf("max_connections %d: less than the %d connections", n, s.Connections)
@@ -128,7 +128,7 @@ func (s *Spec) validateLog(t target) error {
 	if s.RequestID != "" && s.HeaderKey != nil && strings.EqualFold(s.HeaderKey.Name, requestIDHeader) {
 		return fmt.Errorf("header_key: %s carries the request's id", s.HeaderKey.Name)
 	}
-	if !s.RequestLog || s.Rate == Max { // at rate max the log tells what it lost
+	if !s.RequestLog || s.Rate.IsMax() { // at rate max the log tells what it lost
 		return nil
 	}
 	if n := s.expected(); n > MaxLoggedRequests {
@@ -167,7 +167,7 @@ func (s *Spec) validateSchedule() error {
 	if s.Share != nil && (s.Share.Of < 1 || s.Share.Of > maxShares || s.Share.Index < 0 || s.Share.Index >= s.Share.Of) {
 		return fmt.Errorf("share: index %d of %d: want an index from 0 on, of at most %d generators", s.Share.Index, s.Share.Of, maxShares)
 	}
-	if s.Share != nil && s.Rate == Max {
+	if s.Share != nil && s.Rate.IsMax() {
 		return fmt.Errorf("share: rate max is nothing to share")
 	}
 	if s.StartAtUnixNS < 0 {
@@ -194,7 +194,7 @@ func (s *Spec) validateSchedule() error {
 		if err := s.Shape.Validate(); err != nil {
 			return fmt.Errorf("shape: %w", err)
 		}
-	case s.Rate != Max && !(s.Rate > 0 && s.Rate <= maxRateRPS):
+	case !s.Rate.IsMax() && !(s.Rate > 0 && s.Rate <= maxRateRPS):
 		return fmt.Errorf("rate_rps %v: want a positive number of at most %.0f, or \"max\"", float64(s.Rate), maxRateRPS)
 	}
 	return nil

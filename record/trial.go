@@ -4,6 +4,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"github.com/meshtrial/meshtrial/rate"
 )
 
 // Cell is one combination of levels: factor name to level, both in their
@@ -133,7 +135,7 @@ type Check struct {
 // Load is the window's account and latency, by intended send time.
 // Scheduled == Completed + sum(Failed) + Unfinished.
 type Load struct {
-	RateRPS     float64          `json:"rate_rps"` // 0 for as fast as possible
+	Rate        rate.Rate        `json:"rate_rps"`
 	Scheduled   int64            `json:"scheduled"`
 	Completed   int64            `json:"completed"`
 	Failed      map[string]int64 `json:"failed,omitempty"`

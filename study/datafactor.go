@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -29,8 +30,6 @@ const (
 	SidecarsServer = "server"
 	SidecarsClient = "client"
 	SidecarsBoth   = "both"
-
-	RateMax = "max" // as fast as the connections allow
 
 	ArrivalPoisson = "poisson"
 	ArrivalUniform = "uniform"
@@ -71,14 +70,14 @@ var dataFactors = []Factor{
 		Doc:      "Requests scheduled a second over all connections (open loop); max sends as fast as the connections allow.",
 		Pattern:  `^(max|[0-9]+(\.[0-9]+)?)$`,
 		Examples: []string{"1000", "max"},
-		parse:    rateLevel, plain: &plainNumber{max: maxRate, word: RateMax},
-	}.labelled(says("%s rps", RateMax, "max rate")).phrased(grouped(says("at %s requests a second", RateMax, "as fast as possible"))).
-		bound(into(func(l *Levels) any { return &l.RateRPS })),
+		parse:    rateLevel, plain: &plainNumber{max: maxRate, word: rate.Word},
+	}.labelled(says("%s rps", rate.Word, "max rate")).phrased(grouped(says("at %s requests a second", rate.Word, "as fast as possible"))).
+		bound(into(func(l *Levels) any { return &l.Rate })),
 	choice(FactorArrival, ScopeLoad, ArrivalPoisson,
 		"How requests are spread over time: poisson (independent users), uniform (evenly spaced), or burst (all connections fire together, as fortio does by default). Means nothing at rate max.",
 		ArrivalPoisson, ArrivalUniform, ArrivalBurst).
 		phrased(says("with %s arrivals", ArrivalPoisson, "with Poisson arrivals")).
-		idleWhere(func(cell record.Cell) bool { return cell[FactorRate] == RateMax }).
+		idleWhere(func(cell record.Cell) bool { return cell[FactorRate] == rate.Word }).
 		bound(into(func(l *Levels) any { return &l.Arrival })),
 	choice(FactorProtocol, ScopeLoad, protocol.HTTP1,
 		"What the generator speaks to the worker.",

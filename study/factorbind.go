@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -49,6 +50,12 @@ func into[L any](field func(*L) any) func(any, Factor, string) error {
 			*field = int64(v)
 		case *float64:
 			*field = v
+		case *rate.Rate:
+			r, err := rate.Parse(level)
+			if err != nil {
+				return err
+			}
+			*field = r
 		case *time.Duration:
 			d, c := parseDuration(level)
 			if c == nil {

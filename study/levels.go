@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
+	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -113,7 +114,7 @@ func integerLevel(low, high int64) func(string) (string, *complaint) {
 const maxRate = 10_000_000
 
 func rateLevel(s string) (string, *complaint) {
-	if s == RateMax {
+	if s == rate.Word {
 		return s, nil
 	}
 	if m := reUnit.FindStringSubmatch(s); m != nil && m[2] != "" {
@@ -188,8 +189,8 @@ func envoyLevel(s string) (string, *complaint) {
 type Levels struct {
 	Sidecars     string
 	Connections  int
-	RateRPS      float64 // 0: as fast as possible
-	Arrival      string  // NotApplicable at rate max
+	Rate         rate.Rate
+	Arrival      string // NotApplicable at rate max
 	Protocol     string
 	PayloadBytes int64
 	KeepAlive    bool

@@ -249,7 +249,7 @@ func TestLevelsOf(t *testing.T) {
 	if err != nil || a != (Levels{SidecarsBoth, 3, 500, ArrivalPoisson, protocol.HTTP2, 64 << 10, false}) {
 		t.Errorf("%+v %v", a, err)
 	}
-	if b, err := LevelsOf(p.Cells[1]); err != nil || b.RateRPS != 0 || b.Arrival != NotApplicable {
+	if b, err := LevelsOf(p.Cells[1]); err != nil || !b.Rate.IsMax() || b.Arrival != NotApplicable {
 		t.Errorf("%+v %v", b, err)
 	}
 	if _, err := LevelsOf(record.Cell{}); err == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -132,12 +133,12 @@ func sharedRate() Factor {
 	f := shared(dataFactors, FactorRate, "Requests scheduled a second by all clients together (open loop).", "100")
 	f.Examples = []string{"100", "1000"}
 	f.parse = func(s string) (string, *complaint) {
-		if s == RateMax {
+		if s == rate.Word {
 			return "", complain("a number of requests a second", "a scenario needs a rate, max has none")
 		}
 		return rateLevel(s)
 	}
-	return f.bound(into(func(l *ScenarioLevels) any { return &l.RateRPS }))
+	return f.bound(into(func(l *ScenarioLevels) any { return &l.Rate }))
 }
 
 func retriesLabel(level string) string {
@@ -319,8 +320,8 @@ func settingsLevel(s, example string, known ...setting) (string, *complaint) {
 // values.
 type ScenarioLevels struct {
 	Mesh        string
-	RateRPS     float64 // of all clients together
-	Connections int     // of each client
+	Rate        rate.Rate // of all clients together, never max
+	Connections int       // of each client
 	Arrival     string
 	Protocol    string
 	Payload     int64

@@ -143,15 +143,15 @@ var percentiles = []float64{50, 75, 90, 95, 99, 99.9, 99.99}
 // printLoad writes the report for people.
 func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 	var b strings.Builder
-	rate := "as fast as possible"
-	if r.RateRPS > 0 {
-		rate = fmt.Sprintf("%s arrivals at %.6g rps", r.Arrival, r.RateRPS)
+	asked := "as fast as possible"
+	if !r.Rate.IsMax() {
+		asked = fmt.Sprintf("%s arrivals at %.6g rps", r.Arrival, r.Rate.RPS())
 	}
 	keep := ""
 	if !r.KeepAlive {
 		keep = ", a new one for each request"
 	}
-	fmt.Fprintf(&b, "%s  %s\n%s, %d connections%s, %.4g s, seed %d\n\n", r.URL, r.Protocol, rate, r.Connections, keep, r.DurationS, r.Seed)
+	fmt.Fprintf(&b, "%s  %s\n%s, %d connections%s, %.4g s, seed %d\n\n", r.URL, r.Protocol, asked, r.Connections, keep, r.DurationS, r.Seed)
 
 	w := result.Total()
 	fmt.Fprintf(&b, "latency    intended        send\n")
@@ -179,7 +179,7 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 		fmt.Fprintf(&b, "  failed: %d %s\n", r.Failed[kind], kind)
 	}
 	fmt.Fprintf(&b, "achieved  %.6g rps, at most %d in flight, %d bytes sent, %d read\n", r.AchievedRPS, r.MaxInFlight, r.BytesSent, r.BytesRead)
-	if r.RateRPS > 0 {
+	if !r.Rate.IsMax() {
 		fmt.Fprintf(&b, "own lag   p50 %s  p99 %s  max %s\n", micros(r.Lag.P50), micros(r.Lag.P99), micros(r.Lag.Max))
 		fmt.Fprintf(&b, "waited    p50 %s  p99 %s  max %s  for a free connection\n", micros(r.Wait.P50), micros(r.Wait.P99), micros(r.Wait.Max))
 	}

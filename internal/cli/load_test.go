@@ -60,7 +60,7 @@ func TestLoadCommand(t *testing.T) {
 	if (code == 0) != report.Valid || (code != 0 && code != errs.CodeInvalid) || stderr != "" {
 		t.Errorf("exit code %d, valid %v, stderr %q", code, report.Valid, stderr)
 	}
-	if report.Schema != 1 || report.RateRPS != 200 || report.Arrival != "poisson" || report.DurationS != 0.5 || report.Scheduled == 0 || report.Scheduled != report.Completed {
+	if report.Schema != 2 || report.Rate != 200 || report.Arrival != "poisson" || report.DurationS != 0.5 || report.Scheduled == 0 || report.Scheduled != report.Completed {
 		t.Errorf("%+v", report)
 	}
 	file, err := os.Open(log)

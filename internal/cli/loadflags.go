@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/load/arrival"
 	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/rate"
 	"github.com/spf13/pflag"
 )
 
@@ -120,7 +121,9 @@ func (f *loadFlags) setRate(s *load.Spec, changed func(string) bool) error {
 			s.DurationS = max(0.001, float64(last+1)/1e9)
 		}
 	default:
-		s.Rate, err = load.ParseRate(f.rate)
+		if s.Rate, err = rate.Parse(f.rate); err != nil {
+			return errs.WithCode(err, errs.CodeUsage)
+		}
 	}
 	return err
 }

@@ -17,7 +17,8 @@ const module = "github.com/meshtrial/meshtrial"
 // package of a lower line, and none of its own line or above; a
 // subpackage belongs to its parent's line and may be imported by it.
 var layers = [][]string{
-	{"errs", "record", "finding", "internal/leakcheck", "internal/nodetest", "internal/wake", "protocol"},
+	{"errs", "rate"},
+	{"record", "finding", "internal/leakcheck", "internal/nodetest", "internal/wake", "protocol"},
 	{"internal/jsonhttp", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "ledger", "internal/procfs", "capacity/money"},
 	{"graph", "profile"},
@@ -41,7 +42,7 @@ var layers = [][]string{
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "report", "scope", "xds/wire", "fault", "graph", "ledger", "capacity/money",
 	"profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "load/arrival", "internal/yamltree", "finding", "protocol",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections", "kinds/reports",
-	"kinds/resilience/findings", "kinds/analyses"}
+	"kinds/resilience/findings", "kinds/analyses", "rate"}
 
 // impure are imports that a pure package has no use for.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}

@@ -120,7 +120,7 @@ func analysed(t *testing.T, run record.Run) record.Findings {
 // proxy CPU for them, all in microseconds.
 func sendRequests(t *testing.T, run *record.Run, trial *record.Trial, r *rand.Rand, median, cpu float64) {
 	t.Helper()
-	trial.Load = &record.Load{RateRPS: 1000, Scheduled: 2000, Completed: 2000, AchievedRPS: 1000, Lag: record.Lag{P99: 20}}
+	trial.Load = &record.Load{Rate: 1000, Scheduled: 2000, Completed: 2000, AchievedRPS: 1000, Lag: record.Lag{P99: 20}}
 	trial.CPU, trial.Memory = map[string]record.CPU{}, map[string]record.Memory{}
 	parts := map[string]float64{record.PartGenerator: 26, record.PartWorker: 25, record.PartMachine: 90}
 	if study.HasClientProxy(trial.Cell) {

@@ -25,6 +25,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -199,7 +200,7 @@ func (s scene) requests(id string, count, connections int, arrival string) int64
 	client := loadcontrol.NewClient("http://load", s.dialer.Role(resilient, s.pods("clients")[0].Name, 15901))
 	spec := load.DefaultSpec("http://bar." + resilient + ":8080/")
 	spec.Headers = []load.Header{{Name: "x-request-id", Value: id}}
-	spec.Connections, spec.Rate, spec.Arrival, spec.DurationS = connections, load.Rate(count), arrival, 1
+	spec.Connections, spec.Rate, spec.Arrival, spec.DurationS = connections, rate.Rate(count), arrival, 1
 	run, err := client.Start(s.t.Context(), spec)
 	if err != nil {
 		s.t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/population"
 	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	appsv1 "k8s.io/api/apps/v1"
@@ -159,7 +160,7 @@ func (c *controlPlane) findCaller(ctx context.Context, namespace string) error {
 // trafficSpec is what the generator does in a trial. The runner ends it.
 func trafficSpec(t *study.Traffic, s population.Service, longest time.Duration, seed uint64) (load.Spec, error) {
 	spec := load.DefaultSpec(fmt.Sprintf("http://%s:%d/", s.Host(), population.ServicePort))
-	spec.Connections, spec.Rate, spec.Arrival, spec.Seed = t.Connections, load.Rate(t.Rate), t.Arrival, seed
+	spec.Connections, spec.Rate, spec.Arrival, spec.Seed = t.Connections, rate.Rate(t.Rate), t.Arrival, seed
 	spec.TimeoutS = t.Timeout.Seconds()
 	// All that is out when the schedule ends has its answer, or failed, before
 	// the generator does.

@@ -17,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/studies"
 	"github.com/meshtrial/meshtrial/study"
@@ -279,11 +280,11 @@ func TestLoadSpec(t *testing.T) {
 	if !reflect.DeepEqual(spec, want) {
 		t.Errorf("got  %+v\nwant %+v", spec, want)
 	}
-	spec, err = loadSpec(s, cell(record.Cell{study.FactorRate: study.RateMax, study.FactorArrival: study.NotApplicable, study.FactorKeepAlive: "false"}), "http://server:8080/x", 1)
+	spec, err = loadSpec(s, cell(record.Cell{study.FactorRate: rate.Word, study.FactorArrival: study.NotApplicable, study.FactorKeepAlive: "false"}), "http://server:8080/x", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if spec.Rate != load.Max || spec.KeepAlive {
+	if spec.Rate != rate.Max || spec.KeepAlive {
 		t.Errorf("rate %v, keep-alive %v", spec.Rate, spec.KeepAlive)
 	}
 	// Short intervals leave the runner as much time as it may stand still for.

@@ -84,10 +84,8 @@ func loadSpec(s *study.Study, cell record.Cell, url string, seed uint64) (load.S
 	spec.Connections = levels.Connections
 	spec.KeepAlive = levels.KeepAlive
 	spec.Seed = seed
-	if levels.RateRPS == 0 {
-		spec.Rate = load.Max
-	} else {
-		spec.Rate = load.Rate(levels.RateRPS)
+	spec.Rate = levels.Rate
+	if !spec.Rate.IsMax() {
 		spec.Arrival = levels.Arrival
 	}
 	if !protocol.Of(levels.Protocol).Methods {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/verdict"
@@ -96,7 +97,7 @@ func checkLoad(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 	lost := failed + load.Unfinished
 	s.Check("served", load.Completed > 0 && float64(lost) <= l.Of(served)*float64(load.Scheduled),
 		"%d of %d requests failed or stayed unfinished%s", lost, load.Scheduled, kindsOf(load.Failed))
-	if t.Cell[study.FactorRate] == study.RateMax {
+	if t.Cell[study.FactorRate] == rate.Word {
 		return
 	}
 	burst := 0.0

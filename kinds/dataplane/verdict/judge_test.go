@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/rate"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/verdict"
@@ -78,7 +79,7 @@ func TestJudge(t *testing.T) {
 			j.trial.Load.CPU.UserS = 1.4
 		}},
 		{name: "at rate max neither matters", change: func(j *seen) {
-			j.trial.Cell[study.FactorRate] = study.RateMax
+			j.trial.Cell[study.FactorRate] = rate.Word
 			j.trial.Load.CPU.UserS, j.trial.Load.Lag.P50 = 1.9, 1000
 		}},
 		{name: "first edge early", change: func(j *seen) { j.seen.Edges[1].Before = -21 * time.Millisecond }, fails: "cpu-edges"},

@@ -35,7 +35,7 @@ type some struct {
 func (s *trialScenario) standingAt(at int64) standing {
 	c := s.study.Scenario
 	levels, _ := study.ScenarioOf(s.trial.Cell)
-	now := standing{removed: map[string]int{}, broken: map[string]float64{}, failing: map[string]float64{}, some: map[string][]some{}, rate: levels.RateRPS, graph: c.Graph.WithDefaults()}
+	now := standing{removed: map[string]int{}, broken: map[string]float64{}, failing: map[string]float64{}, some: map[string][]some{}, rate: levels.Rate.RPS(), graph: c.Graph.WithDefaults()}
 	for _, one := range s.steps {
 		if one.action == nil || one.begin > at || one.end > 0 && one.end <= at || one.AppliedS == 0 {
 			continue

@@ -51,7 +51,7 @@ func (s *scene) loadSpec(i int) (load.Spec, error) {
 		spec.Headers = append(spec.Headers, load.Header{Name: name, Value: l.Headers[name]})
 	}
 	spec.PayloadBytes = int(s.levels.Payload)
-	spec.Rate, spec.Arrival, spec.Seed = load.Rate(s.levels.RateRPS), s.levels.Arrival, s.seed
+	spec.Rate, spec.Arrival, spec.Seed = s.levels.Rate, s.levels.Arrival, s.seed
 	spec.Share = &load.Share{Index: i, Of: c.Clients}
 	spec.Connections = s.levels.Connections
 	if !speaks.Multiplexed {
@@ -71,7 +71,7 @@ func (s *scene) loadSpec(i int) (load.Spec, error) {
 
 // mostRPS is the highest rate of the timeline.
 func (s *scene) mostRPS() float64 {
-	most := s.levels.RateRPS
+	most := s.levels.Rate.RPS()
 	timeline := s.scenario.TimelineOf(s.cell)
 	for _, step := range timeline.Steps {
 		if step.Action.Load != nil {

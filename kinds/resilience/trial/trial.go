@@ -19,7 +19,6 @@ import (
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/ledger"
-	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
@@ -291,7 +290,7 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	}
 	out.Pods = pods
 	out.Scheduled, out.Completed, out.Failed, out.Unfinished = got.total.Scheduled, got.total.Completed, got.total.Failed, got.total.Unfinished
-	t.out.Load = got.total.Record(load.Rate(t.scene.levels.RateRPS))
+	t.out.Load = got.total.Record(t.scene.levels.Rate)
 	out.Lag = t.out.Load.Lag
 	out.Samples, out.CPU, out.Memory = t.looks.samples, t.looks.cpu(), t.looks.memory
 	out.ClockErrorUS = float64(t.bound) / float64(time.Microsecond)

@@ -136,7 +136,7 @@ func (c *census) lives(uid string) bool {
 // rate changes the clients' rate, at one instant for all, for so long if that
 // is not 0.
 func (h *hands) rate(l *fault.Load, lasting time.Duration) drive.Hand {
-	usual := h.scene.levels.RateRPS
+	usual := h.scene.levels.Rate.RPS()
 	set := func(ctx context.Context, rps float64) error {
 		return h.clients.each(ctx, func(ctx context.Context, _ int, one *client) error {
 			_, err := one.api.SetRate(ctx, one.started.Run, rps, time.Time{})
