@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"slices"
 	"time"
 
 	"github.com/meshtrial/meshtrial/graph"
@@ -17,4 +18,29 @@ type Behaviour struct {
 	// Failures replace those in force; empty and not nil: none any longer.
 	Failures []graph.Failure
 	Ready    *bool // what the readiness probe is told
+}
+
+// In is a graph with a service all of whose workers behave so.
+func (b Behaviour) In(g graph.Graph, service string) graph.Graph {
+	out := g
+	out.Services = slices.Clone(g.Services)
+	for i := range out.Services {
+		one := &out.Services[i]
+		if one.Name != service {
+			continue
+		}
+		if b.ServiceTime != nil {
+			one.ServiceTime = *b.ServiceTime
+		}
+		if b.Concurrency != nil {
+			one.Concurrency = *b.Concurrency
+		}
+		if b.CPU != nil {
+			one.CPU = *b.CPU
+		}
+		if b.Failures != nil {
+			one.Failures = nil // counted already
+		}
+	}
+	return out
 }

@@ -22,6 +22,11 @@ type Problem struct {
 
 func (p Problem) Error() string { return p.Text }
 
+// OneAction is the problem of a step that does not say one thing to do.
+func OneAction(step string) Problem {
+	return Problem{Hint: "exactly one of " + strings.Join(KindNames(), ", "), Text: fmt.Sprintf("step %q says nothing, or more than one thing, to do", step)}
+}
+
 // Check finds what contradicts itself in a timeline: times that are negative
 // or beyond its end, names given twice, steps that overlap on the same thing.
 // Whether services exist is the caller's to check.
@@ -32,7 +37,7 @@ func (t *Timeline) Check() []Problem {
 	}
 	names := map[string]int{}
 	for i, s := range t.Steps {
-		kind := s.Action.Kind()
+		kind := s.Kind()
 		switch first, twice := names[s.Name]; {
 		case s.Name == "":
 			fail(i, "name", "give it one: windows are called by it", "a step has no name")
@@ -42,7 +47,8 @@ func (t *Timeline) Check() []Problem {
 		names[s.Name] = i
 		switch {
 		case kind == "":
-			fail(i, "", "exactly one of "+strings.Join(Kinds(), ", "), "step %q says nothing, or more than one thing, to do", s.Name)
+			p := OneAction(s.Name)
+			fail(i, "", p.Hint, "%s", p.Text)
 		case s.At < 0:
 			fail(i, "at", "", "step %q begins before the load", s.Name)
 		case s.At > t.Duration:
@@ -61,7 +67,7 @@ func (t *Timeline) Check() []Problem {
 			fail(i, "times", fmt.Sprintf("at most %d", MaxOccurrences), "step %q repeats too often", s.Name)
 		case s.Times > 1 && s.At+time.Duration(s.Times-1)*s.Every > t.Duration:
 			fail(i, "times", "make the timeline longer", "turn %d of step %q begins after the timeline's end at %v", s.Times, s.Name, t.Duration)
-		case s.For > 0 && !reversible(s.Action):
+		case s.For > 0 && !s.Action.Reversible():
 			fail(i, "for", "leave for out, and give the way back a step of its own", "what step %q does (%s) is not undone by itself", s.Name, kind)
 		case s.For > 0 && s.Times > 1 && s.For > s.Every:
 			fail(i, "for", "", "step %q lasts %v and comes again every %v: it overlaps itself", s.Name, s.For, s.Every)
@@ -76,17 +82,6 @@ func (t *Timeline) Check() []Problem {
 		out = append(out, t.overlaps(all)...)
 	}
 	return out
-}
-
-// reversible says whether an action has an end of its own.
-func reversible(a Action) bool {
-	switch {
-	case a.Restart != nil, a.Certificates != nil:
-		return false
-	case a.Process != nil:
-		return a.Process.Do == DoPause || a.Process.Of == OfControlPlane
-	}
-	return true
 }
 
 // overlaps finds occurrences that act on the same thing at the same time, so
@@ -104,73 +99,13 @@ func (t *Timeline) overlaps(all []Occurrence) []Problem {
 			if a.End == 0 { // a stands already and b comes and goes on top of it
 				overlap = false
 			}
-			if overlap && a.target() == b.target() {
+			if overlap && a.Holds() == b.Holds() {
 				out = append(out, Problem{Step: b.Step, Field: "at", Hint: "let one end before the other begins",
-					Text: fmt.Sprintf("%q begins at %v, while %q still acts on the same %s until %v", b.Name, b.Begin, a.Name, a.target(), a.End)})
+					Text: fmt.Sprintf("%q begins at %v, while %q still acts on the same %s until %v", b.Name, b.Begin, a.Name, a.Holds(), a.End)})
 			}
 		}
 	}
 	return out
-}
-
-// target names what an action acts on, in the sense of overlaps.
-func (a Action) target() string {
-	switch {
-	case a.Remove != nil:
-		return "replicas of " + a.Remove.Service
-	case a.Add != nil:
-		return "replicas of " + a.Add.Service
-	case a.Restart != nil:
-		return "replicas of " + a.Restart.Service
-	case a.Worker != nil:
-		return "workers of " + a.Worker.Service
-	case a.Process != nil && a.Process.Of == OfControlPlane:
-		return a.Process.Of
-	case a.Process != nil:
-		return a.Process.Of + " of " + a.Process.Service
-	case a.Network != nil:
-		return "network from " + a.Network.From + " to " + a.Network.To
-	case a.Load != nil:
-		return "load"
-	case a.Certificates != nil:
-		return "certificates of " + a.Certificates.Service
-	case a.Config != nil:
-		names := make([]string, 0, len(a.Config.Apply))
-		for _, o := range a.Config.Apply {
-			names = append(names, objectName(o))
-		}
-		slices.Sort(names)
-		return "objects " + strings.Join(names, ", ")
-	}
-	return ""
-}
-
-// Target names what the action acts on, for records and reports.
-func (a Action) Target() string {
-	if a.Remove != nil {
-		return a.Remove.Service
-	}
-	if a.Add != nil {
-		return a.Add.Service
-	}
-	if a.Restart != nil {
-		return a.Restart.Service
-	}
-	if a.Worker != nil {
-		return a.Worker.Service
-	}
-	return a.target()
-}
-
-func objectName(o map[string]any) string {
-	meta, _ := o["metadata"].(map[string]any)
-	parts := []string{fmt.Sprint(o["kind"])}
-	for _, key := range []string{"namespace", "name"} {
-		if s, _ := meta[key].(string); s != "" {
-			parts = append(parts, s)
-		}
-	}
-	return strings.Join(parts, "/")
 }
 
 // Announced follows the name of a load step in the name of the step that
@@ -185,8 +120,8 @@ func (t *Timeline) Without(names []string) Timeline {
 		if slices.Contains(names, s.Name) {
 			continue
 		}
-		if l := s.Action.Load; l != nil && slices.Contains(names, s.Name+Announced) {
-			s.Action.Load = &Load{Rate: l.Rate}
+		if l, ok := s.Action.(*Load); ok && slices.Contains(names, s.Name+Announced) {
+			s.Action = &Load{Rate: l.Rate}
 		}
 		out.Steps = append(out.Steps, s)
 	}

@@ -12,12 +12,12 @@ import (
 )
 
 func remove(service string) fault.Action {
-	return fault.Action{Remove: &fault.Replicas{Service: service, Replicas: 1}}
+	return &fault.Remove{Replicas: fault.Replicas{Service: service, Count: 1}}
 }
 
 func TestCheck(t *testing.T) {
 	pause := func(of, service string) fault.Action {
-		return fault.Action{Process: &fault.Process{Of: of, Service: service, Do: fault.DoPause}}
+		return &fault.Process{Of: of, Service: service, Do: fault.DoPause}
 	}
 	second := time.Second
 	for name, test := range map[string]struct {
@@ -32,14 +32,13 @@ func TestCheck(t *testing.T) {
 		"no name":           {steps: []fault.Step{{At: second, Action: remove("bar")}}, field: "name", text: "no name"},
 		"name twice":        {steps: []fault.Step{{Name: "a", Action: remove("bar")}, {Name: "a", Action: remove("bar")}}, step: 1, field: "name", text: "name of step 1"},
 		"no action":         {steps: []fault.Step{{Name: "a"}}, text: "nothing, or more"},
-		"two actions":       {steps: []fault.Step{{Name: "a", Action: fault.Action{Load: &fault.Load{Rate: 1}, Add: &fault.Replicas{}}}}, text: "more than one"},
 		"negative time":     {steps: []fault.Step{{Name: "a", At: -1, Action: remove("bar")}}, field: "at", text: "before the load"},
 		"after the end":     {steps: []fault.Step{{Name: "a", At: 11 * second, Action: remove("bar")}}, field: "at", text: "after the timeline's end"},
 		"turn after end":    {steps: []fault.Step{{Name: "a", At: 8 * second, Every: second, Times: 4, Action: remove("bar")}}, field: "times", text: "turn 4"},
 		"times alone":       {steps: []fault.Step{{Name: "a", Times: 4, Action: remove("bar")}}, field: "every", text: "how far apart"},
 		"every alone":       {steps: []fault.Step{{Name: "a", Every: second, Action: remove("bar")}}, field: "times", text: "how often"},
 		"condition repeats": {steps: []fault.Step{{Name: "a", When: "true", Every: second, Times: 2, Action: remove("bar")}}, field: "when", text: "cannot repeat"},
-		"no way back":       {steps: []fault.Step{{Name: "a", For: second, Action: fault.Action{Restart: &fault.Restart{Service: "bar"}}}}, field: "for", text: "not undone by itself"},
+		"no way back":       {steps: []fault.Step{{Name: "a", For: second, Action: &fault.Restart{Service: "bar"}}}, field: "for", text: "not undone by itself"},
 		"overlaps itself":   {steps: []fault.Step{{Name: "a", Every: second, Times: 2, For: 2 * second, Action: pause(fault.OfWorker, "bar")}}, field: "for", text: "overlaps itself"},
 		"overlap": {steps: []fault.Step{{Name: "a", At: second, For: 3 * second, Action: pause(fault.OfWorker, "bar")}, {Name: "b", At: 2 * second, For: second, Action: pause(fault.OfWorker, "bar")}},
 			step: 1, field: "at", text: `"b" begins at 2s, while "a"`},
@@ -71,7 +70,7 @@ func TestCheck(t *testing.T) {
 func TestPlan(t *testing.T) {
 	line := fault.Timeline{Duration: time.Minute, Steps: []fault.Step{
 		{Name: "late", At: 20 * time.Second, Action: remove("bar")},
-		{Name: "many", At: 10 * time.Second, Every: 10 * time.Second, Times: 3, For: 5 * time.Second, Action: fault.Action{Load: &fault.Load{Rate: 5}}},
+		{Name: "many", At: 10 * time.Second, Every: 10 * time.Second, Times: 3, For: 5 * time.Second, Action: &fault.Load{Rate: 5}},
 	}}
 	var got []string
 	for _, o := range line.Plan() {

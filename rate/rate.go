@@ -13,6 +13,9 @@ import (
 // command line, in documents.
 const Word = "max"
 
+// Highest is the highest rate that a study may ask for.
+const Highest = 10_000_000
+
 // Rate is in requests a second, or [Max]. Its zero value means that none is
 // given. In JSON it is a number, or the string "max".
 type Rate float64

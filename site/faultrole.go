@@ -117,17 +117,10 @@ func (f *FaultRoles) At(name string) (node.Client, error) {
 func OffersFor(t *fault.Timeline) []string {
 	need := map[string]bool{}
 	for _, step := range t.Steps {
-		switch n, p := step.Action.Network, step.Action.Process; {
-		case p != nil:
-			need[node.OfferProcess] = true
-		case n != nil:
-			need[node.OfferCut] = need[node.OfferCut] || n.Cut
-			need[node.OfferLose] = need[node.OfferLose] || n.Lose > 0
-			need[node.OfferDelay] = need[node.OfferDelay] || n.Delay > 0
-			need[node.OfferRate] = need[node.OfferRate] || n.Rate > 0
+		for _, one := range step.Action.Needs() {
+			need[one] = true
 		}
 	}
-	maps.DeleteFunc(need, func(_ string, needed bool) bool { return !needed })
 	return slices.Sorted(maps.Keys(need))
 }
 

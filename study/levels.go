@@ -111,7 +111,7 @@ func integerLevel(low, high int64) func(string) (string, *complaint) {
 	}
 }
 
-const maxRate = 10_000_000
+const maxRate = rate.Highest
 
 func rateLevel(s string) (string, *complaint) {
 	if s == rate.Word {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -60,6 +61,7 @@ func TestScenarioRefused(t *testing.T) {
 		"overlapping turns": {steps("{name: slow, at: 1s, for: 3s, every: 2s, times: 2, worker: {service: bar, set: {cpu: 1ms}}}"), ":14:", "overlaps itself"},
 		"one name twice":    {steps("{name: gone, at: 2s, remove: {service: bar}}"), ":14:", "has the name of step 1"},
 		"no action":         {steps("{name: idle, at: 2s}"), ":14:", "nothing, or more than one thing"},
+		"two actions":       {steps("{name: both, at: 2s, remove: {service: bar}, add: {service: bar}}"), ":14:", "nothing, or more than one thing"},
 		"no way back":       {steps("{name: again, at: 2s, for: 1s, restart: {service: bar}}"), ":14:", "not undone by itself"},
 		"whose worker":      {steps("{name: dead, at: 2s, process: {of: worker, do: kill}}"), ":14:", "say whose worker"},
 		"nothing to packets": {steps("{name: cut, at: 2s, network: {from: front, to: bar}}"), ":14:",
@@ -91,7 +93,7 @@ func TestTimelineOf(t *testing.T) {
 		timeline := s.Scenario.TimelineOf(record.Cell{FactorSkip: level})
 		var got []string
 		for _, step := range timeline.Steps {
-			if l := step.Action.Load; l != nil && l.Announced > 0 {
+			if l, ok := step.Action.(*fault.Load); ok && l.Announced > 0 {
 				step.Name += " announced"
 			}
 			got = append(got, step.Name)
@@ -100,7 +102,7 @@ func TestTimelineOf(t *testing.T) {
 			t.Errorf("skip %s: %q, want %q", level, got, want)
 		}
 	}
-	if s.Scenario.Timeline.Steps[1].Action.Load.Announced == 0 {
+	if s.Scenario.Timeline.Steps[1].Action.(*fault.Load).Announced == 0 {
 		t.Error("the study itself has changed")
 	}
 	if f, _ := Resilience.Factor(FactorSkip); f.Name != "" {

@@ -36,18 +36,8 @@ func (d *decoder) resolveScenario(s *Study) {
 		c.Entry = roots[0]
 	}
 	for i := range c.Timeline.Steps {
-		a := &c.Timeline.Steps[i].Action
-		for _, r := range []*fault.Replicas{a.Remove, a.Add} {
-			if r != nil && r.Replicas == 0 {
-				r.Replicas = 1
-			}
-		}
-		if a.Worker != nil {
-			for k := range a.Worker.Set.Failures {
-				if f := &a.Worker.Set.Failures[k]; f.How == "" {
-					f.How = graph.FailStatus
-				}
-			}
+		if a := c.Timeline.Steps[i].Action; a != nil {
+			a.Settle()
 		}
 	}
 }
@@ -87,24 +77,18 @@ func (d *decoder) checkScenario(s *Study) {
 		d.fail(d.pos(at...), p.Hint, "%s", p.Text)
 	}
 	for i, step := range c.Timeline.Steps {
-		at := func(field string) Pos { return d.pos("timeline", "steps", i, step.Action.Kind(), field) }
-		for _, r := range serviceRefs(step.Action) {
-			if r.name == fault.LoadService && r.clients || known(r.name) {
+		if step.Action == nil {
+			continue
+		}
+		at := func(field string) Pos { return d.pos("timeline", "steps", i, step.Kind(), field) }
+		for _, r := range step.Action.Services() {
+			if r.Clients && r.Service == fault.LoadService || known(r.Service) {
 				continue
 			}
-			d.fail(at(r.field), errs.Suggest(r.name, names), "there is no service %q", r.name)
+			d.fail(at(r.Field), errs.Suggest(r.Service, names), "there is no service %q", r.Service)
 		}
-		if step.Action.Process != nil && step.Action.Process.Of != fault.OfControlPlane && step.Action.Process.Service == "" {
-			d.fail(at("of"), "as service: "+c.Entry, "say whose %s", step.Action.Process.Of)
-		}
-		if n := step.Action.Network; n != nil && !n.Cut && n.Lose == 0 && n.Delay == 0 && n.Rate == 0 {
-			d.fail(d.pos("timeline", "steps", i, fault.KindNetwork), "cut: true, lose: 10%, delay: 5ms or rate: 1mbit", "step %q does nothing to the network", step.Name)
-		}
-		if l := step.Action.Load; l != nil && l.Announced > 0 && (l.Service == "" || l.Replicas == 0) {
-			d.fail(at("announced"), "as service: "+c.Entry+", replicas: 10", "an announced load says which service gets how many replicas")
-		}
-		if o := step.Action.Config; o != nil && len(o.Apply) == 0 && len(o.Delete) == 0 {
-			d.fail(d.pos("timeline", "steps", i, fault.KindConfig), "give apply or delete", "step %q changes no object", step.Name)
+		for _, p := range step.Action.Check(step.Name, c.Entry) {
+			d.fail(at(p.Field), p.Hint, "%s", p.Text)
 		}
 	}
 	d.checkMoments(s)
@@ -118,35 +102,6 @@ func (d *decoder) checkScenario(s *Study) {
 
 func (d *decoder) hasVariant(s *Study, name string) bool {
 	return has(s.levels(FactorVariant), name)
-}
-
-type serviceRef struct {
-	field, name string
-	clients     bool // the clients can stand there too
-}
-
-// serviceRefs are the services that an action names.
-func serviceRefs(a fault.Action) []serviceRef {
-	one := func(name string) []serviceRef { return []serviceRef{{"service", name, false}} }
-	switch {
-	case a.Remove != nil:
-		return one(a.Remove.Service)
-	case a.Add != nil:
-		return one(a.Add.Service)
-	case a.Restart != nil:
-		return one(a.Restart.Service)
-	case a.Worker != nil:
-		return one(a.Worker.Service)
-	case a.Certificates != nil:
-		return one(a.Certificates.Service)
-	case a.Process != nil && a.Process.Service != "":
-		return []serviceRef{{"service", a.Process.Service, a.Process.Of != fault.OfWorker}}
-	case a.Load != nil && a.Load.Service != "":
-		return one(a.Load.Service)
-	case a.Network != nil:
-		return []serviceRef{{"from", a.Network.From, true}, {"to", a.Network.To, false}}
-	}
-	return nil
 }
 
 // graphPos is the place of a field that package graph names by its path, as
@@ -196,9 +151,9 @@ func (c *Scenario) withIsotope(read func(name string) ([]byte, error)) (*Scenari
 		return nil, missing("load.to", out.Entry)
 	}
 	for _, step := range out.Timeline.Steps {
-		for _, r := range serviceRefs(step.Action) {
-			if _, ok := out.Graph.Service(r.name); !ok && !(r.clients && r.name == fault.LoadService) {
-				return nil, missing("step "+step.Name, r.name)
+		for _, r := range step.Action.Services() {
+			if _, ok := out.Graph.Service(r.Service); !ok && !(r.Clients && r.Service == fault.LoadService) {
+				return nil, missing("step "+step.Name, r.Service)
 			}
 		}
 	}
@@ -224,7 +179,8 @@ func (d *decoder) checkMoments(s *Study) {
 func (d *decoder) checkSkips(s *Study) {
 	var names []string
 	for _, step := range s.Scenario.Timeline.Steps {
-		if names = append(names, step.Name); step.Action.Load != nil && step.Action.Load.Announced > 0 {
+		names = append(names, step.Name)
+		if l, ok := step.Action.(*fault.Load); ok && l.Announced > 0 {
 			names = append(names, step.Name+fault.Announced)
 		}
 	}

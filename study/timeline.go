@@ -22,88 +22,113 @@ func timelineSection(t *fault.Timeline) object {
 }
 
 func stepValue(s *fault.Step) value {
-	a := &s.Action
-	return object{name: "a step", fields: []field{
+	o := object{name: "a step", fields: []field{
 		{name: "name", required: true, doc: "Short name, also of the window that begins with the step.", value: textValue{to: &s.Name, pattern: reName, hint: "lower-case letters, digits and dashes, as first-server-gone"}},
 		{name: "at", doc: "When it begins, after the first request; with when, the earliest.", value: durationValue{to: &s.At, high: time.Hour, omitZero: true}},
 		{name: "when", doc: "CEL condition on what the clients saw in the last second: error_share, rate, latency_p99 (ms). The step begins when it first holds.", value: textValue{to: &s.When}},
 		{name: "every", doc: "How far apart its turns are, if it repeats.", value: durationValue{to: &s.Every, high: time.Hour, omitZero: true}},
 		{name: "times", doc: "How many turns it has.", value: wholeValue{to: &s.Times, low: 1, high: fault.MaxOccurrences}},
 		{name: "for", doc: "How long until it is undone; the trial's end if left out.", value: durationValue{to: &s.For, high: time.Hour, omitZero: true}},
-		{name: "remove", doc: "Takes replicas from a service.", value: part(&a.Remove, func(r *fault.Replicas) object { return replicas("remove", r) })},
-		{name: "add", doc: "Gives a service more replicas.", value: part(&a.Add, func(r *fault.Replicas) object { return replicas("add", r) })},
-		{name: "restart", doc: "Replaces every pod of a service, a few at a time, as kubectl rollout restart does.", value: part(&a.Restart, func(r *fault.Restart) object {
-			return object{name: "restart", flow: true, fields: []field{serviceField(&r.Service),
-				{name: "proxy", doc: "Version of Envoy in the new pods' sidecars; as before if left out.", value: textValue{to: &r.Proxy, pattern: reVersion, hint: "as 1.39.0"}}}}
-		})},
-		{name: "worker", doc: "Changes how replicas of a service behave, all in one change.", value: part(&a.Worker, func(w *fault.Worker) object {
-			return object{name: "worker", fields: []field{serviceField(&w.Service), pickField(&w.Pick),
-				{name: "set", required: true, doc: "What changes; the rest stays as it is.", value: behaviour(&w.Set)}}}
-		})},
-		{name: "process", doc: "Kills or pauses processes.", value: part(&a.Process, func(p *fault.Process) object {
-			return object{name: "process", flow: true, fields: []field{
-				{name: "of", required: true, doc: "What kind of process.", value: textValue{to: &p.Of, oneOf: []string{fault.OfControlPlane, fault.OfProxy, fault.OfAgent, fault.OfWorker}}},
-				{name: "service", doc: "Whose; not for istiod.", value: textValue{to: &p.Service, pattern: reLabel, hint: "a service of the graph"}}, pickField(&p.Pick),
-				{name: "do", required: true, doc: "kill (SIGKILL, and istiod is kept away until the step ends) or pause (SIGSTOP until it ends).", value: textValue{to: &p.Do, oneOf: []string{fault.DoKill, fault.DoPause}}},
-			}}
-		})},
-		{name: "network", doc: "Disturbs packets from one service's pods to another's.", value: part(&a.Network, func(n *fault.Network) object {
-			return object{name: "network", flow: true, fields: []field{
-				{name: "from", required: true, doc: "Service that sends, or clients.", value: textValue{to: &n.From, pattern: reLabel, hint: "a service of the graph, or clients"}},
-				{name: "to", required: true, doc: "Service that receives.", value: textValue{to: &n.To, pattern: reLabel, hint: "a service of the graph"}}, pickField(&n.Pick),
-				{name: "cut", doc: "Drops every packet.", value: flagValue{&n.Cut}},
-				{name: "lose", doc: "Drops a share of the packets.", value: portionValue{&n.Lose}},
-				{name: "delay", doc: "Holds every packet for so long.", value: durationValue{to: &n.Delay, high: 10 * time.Second, omitZero: true}},
-				{name: "rate", doc: "Lets so many bits a second pass, as 1mbit.", value: bitsValue{&n.Rate}},
-			}}
-		})},
-		{name: "config", doc: "Changes objects of the Kubernetes API.", value: part(&a.Config, func(c *fault.Config) object {
-			return object{name: "config", fields: []field{
-				{name: "apply", doc: "Manifests (YAML, separated by ---). Objects without a namespace go to the trial's own. When the step ends they are as they were.", value: manifestsValue{&c.Apply}},
-				{name: "delete", doc: "Objects that go.", value: listValue[fault.ObjectRef]{to: &c.Delete, element: objectRef}},
-				{name: "rejected", doc: "Whether proxies are expected to reject it: the proof is then that they did.", value: flagValue{&c.Rejected}},
-			}}
-		})},
-		{name: "load", doc: "Changes the clients' rate.", value: part(&a.Load, func(l *fault.Load) object {
-			return object{name: "load", flow: true, fields: []field{
-				{name: "rate", required: true, doc: "Requests a second in all.", value: floatValue{to: &l.Rate, high: maxRate}},
-				{name: "announced", doc: "How long before the step the service is given more replicas; unannounced if left out.", value: durationValue{to: &l.Announced, high: time.Hour, omitZero: true}},
-				{name: "service", doc: "The service that is prepared (announced).", value: textValue{to: &l.Service, pattern: reLabel, hint: "a service of the graph"}},
-				{name: "replicas", doc: "Its replicas then (announced).", value: wholeValue{to: &l.Replicas, low: 1, high: maxReplicas}},
-			}}
-		})},
-		{name: "certificates", doc: "Has workload certificates replaced, or lets them run out.", value: part(&a.Certificates, func(c *fault.Certificates) object {
-			return object{name: "certificates", flow: true, fields: []field{serviceField(&c.Service),
-				{name: "do", required: true, doc: "rotate or expire.", value: textValue{to: &c.Do, oneOf: []string{fault.DoRotate, fault.DoExpire}}}}}
-		})},
 	}}
+	for _, kind := range fault.Kinds() {
+		o.fields = append(o.fields, field{name: kind.Name, doc: kind.Doc, value: actionValue{to: &s.Action, kind: kind}})
+	}
+	return oneAction{o, s}
 }
 
-// maxReplicas bounds the pods of a service.
-const maxReplicas = 1000
-
-func replicas(name string, r *fault.Replicas) object {
-	return object{name: name, flow: true, fields: []field{serviceField(&r.Service),
-		{name: "replicas", doc: "How many; 1 if left out.", value: wholeValue{to: &r.Replicas, low: 1, high: maxReplicas}},
-		{name: "abrupt", doc: "Whether pods end at once, without the time to drain (remove).", value: flagValue{&r.Abrupt}},
-	}}
+// oneAction is a step's mapping, which says one thing to do.
+type oneAction struct {
+	object
+	step *fault.Step
 }
 
-func serviceField(to *string) field {
-	return field{name: "service", required: true, doc: "A service of the graph.", value: textValue{to: to, pattern: reLabel, hint: "a service of the graph"}}
+func (v oneAction) decode(d *decoder, n *node) {
+	v.object.decode(d, n)
+	said := 0
+	for _, k := range n.keys {
+		if has(fault.KindNames(), k.name) {
+			said++
+		}
+	}
+	if said > 1 {
+		p := fault.OneAction(v.step.Name)
+		d.fail(n.pos, p.Hint, "%s", p.Text)
+	}
 }
 
-func pickField(to *int) field {
-	return field{name: "pick", doc: "How many of its pods, the first by name; all if left out.", value: wholeValue{to: to, low: 1, high: maxReplicas}}
+// actionValue is what a step does, if it is of a kind.
+type actionValue struct {
+	to   *fault.Action
+	kind fault.Kind
 }
 
-func objectRef(r *fault.ObjectRef) value {
-	return object{name: "an object", flow: true, fields: []field{
-		{name: "apiVersion", required: true, doc: "As in its manifest.", value: textValue{to: &r.APIVersion}},
-		{name: "kind", required: true, doc: "As in its manifest.", value: textValue{to: &r.Kind}},
-		{name: "namespace", doc: "The trial's own if left out.", value: textValue{to: &r.Namespace, pattern: reLabel, hint: namespaceHint}},
-		{name: "name", required: true, doc: "Its name.", value: textValue{to: &r.Name}},
-	}}
+func (v actionValue) object(a fault.Action) object {
+	return object{name: v.kind.Name, flow: !v.kind.Long, fields: actionFields(a.Fields())}
+}
+
+func (v actionValue) decode(d *decoder, n *node) {
+	*v.to = v.kind.New()
+	v.object(*v.to).decode(d, n)
+}
+
+func (v actionValue) encode() *node {
+	if *v.to == nil || (*v.to).Kind() != v.kind.Name {
+		return nil
+	}
+	if n := v.object(*v.to).encode(); n != nil {
+		return n
+	}
+	return &node{kind: mapping, style: styleFlow}
+}
+
+func (v actionValue) schema() *jsonschema.Schema { return v.object(v.kind.New()).schema() }
+
+// actionFields reads, writes and describes what package fault says of an
+// action.
+func actionFields(all []fault.Field) []field {
+	out := make([]field, len(all))
+	for i, f := range all {
+		out[i] = field{name: f.Name, doc: f.Doc, required: f.Required, value: actionField(f.Value)}
+	}
+	return out
+}
+
+func actionField(v fault.Value) value {
+	switch v := v.(type) {
+	case fault.Text:
+		return textValue{to: v.To, oneOf: v.OneOf}
+	case fault.Version:
+		return textValue{to: v.To, pattern: reVersion, hint: "as 1.39.0"}
+	case fault.Namespace:
+		return textValue{to: v.To, pattern: reLabel, hint: namespaceHint}
+	case fault.Service:
+		hint := "a service of the graph"
+		if v.Clients {
+			hint += ", or " + fault.LoadService
+		}
+		return textValue{to: v.To, pattern: reLabel, hint: hint}
+	case fault.Count:
+		return wholeValue{to: v.To, low: 1, high: v.Most}
+	case fault.Flag:
+		return flagValue{v.To}
+	case fault.Share:
+		return portionValue{v.To}
+	case fault.Number:
+		return floatValue{to: v.To, high: v.Most}
+	case fault.Time:
+		return durationValue{to: v.To, high: v.Most, omitZero: true}
+	case fault.Bits:
+		return bitsValue{v.To}
+	case fault.Manifests:
+		return manifestsValue{v.To}
+	case fault.Objects:
+		return listValue[fault.ObjectRef]{to: v.To, element: func(r *fault.ObjectRef) value {
+			return object{name: "an object", flow: true, fields: actionFields(r.Fields())}
+		}}
+	case fault.Behaviours:
+		return behaviour(v.To)
+	}
+	panic(fmt.Sprintf("study: no field can be a %T", v)) // a type of package fault that is not above
 }
 
 // partValue is a mapping that need not be there.

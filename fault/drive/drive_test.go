@@ -61,7 +61,7 @@ func (h *hand) Prove(ctx context.Context) (string, error) {
 }
 
 func step(name string, at, lasting time.Duration) fault.Step {
-	return fault.Step{Name: name, At: at, For: lasting, Action: fault.Action{Remove: &fault.Replicas{Service: name, Replicas: 1}}}
+	return fault.Step{Name: name, At: at, For: lasting, Action: &fault.Remove{Replicas: fault.Replicas{Service: name, Count: 1}}}
 }
 
 const ms = time.Millisecond
@@ -137,7 +137,7 @@ func stepsOnTime(t *testing.T) (wrong []string) {
 		if e.Change != i || e.Kind != drive.EventKind || e.Error != "" {
 			t.Errorf("event %d: %+v", i, e)
 		}
-		if e.Op == fault.KindRemove && (e.Proof != "seen" || e.WatchedNS < e.CommittedNS || e.CommittedNS < e.SentNS || e.Object != "pod of "+e.Step) {
+		if e.Op == "remove" && (e.Proof != "seen" || e.WatchedNS < e.CommittedNS || e.CommittedNS < e.SentNS || e.Object != "pod of "+e.Step) {
 			t.Errorf("event %+v", e)
 		}
 		if late := e.SentNS - e.PlannedNS; late < 0 {

@@ -1,5 +1,7 @@
 package node
 
+import "github.com/meshtrial/meshtrial/fault"
+
 // Schema is the version of the fault role's documents.
 const Schema = 1
 
@@ -153,11 +155,11 @@ type FaultsAnswer struct {
 
 // Things that a node may offer.
 const (
-	OfferProcess = "process" // kill and pause, and find again what was paused
-	OfferCut     = "cut"
-	OfferLose    = "lose"
-	OfferDelay   = "delay"
-	OfferRate    = "rate"
+	OfferProcess = fault.NeedProcess // kill and pause, and find again what was paused
+	OfferCut     = fault.NeedCut
+	OfferLose    = fault.NeedLose
+	OfferDelay   = fault.NeedDelay
+	OfferRate    = fault.NeedRate
 )
 
 // Offer says whether a node can do something.

@@ -97,7 +97,7 @@ func TestDocumentsNameAllSteps(t *testing.T) {
 	if !ok || !end {
 		t.Fatal("docs/scenarios.md has no section on steps")
 	}
-	for _, kind := range fault.Kinds() {
+	for _, kind := range fault.KindNames() {
 		if !regexp.MustCompile("(?m)^\\|[^|]*`" + kind + "`").MatchString(steps) {
 			t.Errorf("docs/scenarios.md says nothing of the step %s", kind)
 		}

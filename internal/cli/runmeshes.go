@@ -4,6 +4,7 @@ import (
 	"context"
 	"sort"
 
+	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
@@ -22,7 +23,7 @@ func envoyVersions(plan *study.Plan) []string {
 	}
 	if plan.Study.Kind == study.Resilience {
 		for _, step := range plan.Study.Scenario.Timeline.Steps {
-			if r := step.Action.Restart; r != nil && r.Proxy != "" {
+			if r, ok := step.Action.(*fault.Restart); ok && r.Proxy != "" {
 				seen[r.Proxy] = true
 			}
 		}

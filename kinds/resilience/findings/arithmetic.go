@@ -3,7 +3,6 @@ package findings
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,135 +15,39 @@ import (
 
 // standing is what the steps have made of the services by some moment.
 type standing struct {
-	removed map[string]int     // replicas
-	broken  map[string]float64 // share of a service's endpoints that cannot answer
-	failing map[string]float64 // share of a service's requests that its workers fail
-	some    map[string][]some  // workers of a service that behave otherwise than the rest
-	rate    float64
-	graph   graph.Graph
+	fault.Standing
 	unknown []string // steps that change what arithmetic does not know
-}
-
-// some are replicas of a service that behave otherwise.
-type some struct {
-	count int
-	set   fault.Behaviour
 }
 
 // standingAt applies every step that is in force in a window that begins then.
 func (s *trialScenario) standingAt(at int64) standing {
 	c := s.study.Scenario
 	levels, _ := study.ScenarioOf(s.trial.Cell)
-	now := standing{removed: map[string]int{}, broken: map[string]float64{}, failing: map[string]float64{}, some: map[string][]some{}, rate: levels.Rate.RPS(), graph: c.Graph.WithDefaults()}
+	now := standing{Standing: fault.NewStanding(c.Graph.WithDefaults(), levels.Rate.RPS())}
 	for _, one := range s.steps {
 		if one.action == nil || one.begin > at || one.end > 0 && one.end <= at || one.AppliedS == 0 {
 			continue
 		}
-		now.apply(one.action.Action)
-		if a := one.action; a.Config != nil || a.Certificates != nil || a.Restart != nil || a.Process != nil && a.Process.Do == fault.DoKill || a.Network != nil && !a.Network.Cut {
+		if !one.action.Expect(&now.Standing) {
 			now.unknown = append(now.unknown, one.Name)
 		}
 	}
-	for _, one := range now.graph.Services {
+	for _, one := range now.Graph.Services {
 		share := 0.0
 		for _, f := range one.Failures {
 			share += f.Share
 		}
-		now.failing[one.Name] = math.Min(1, now.failing[one.Name]+share)
+		now.Failing[one.Name] = math.Min(1, now.Failing[one.Name]+share)
 	}
 	return now
-}
-
-// apply puts one action in force.
-func (n *standing) apply(a fault.Action) {
-	part := func(service string, pick int) float64 {
-		one, _ := n.graph.Service(service)
-		left := one.Replicas - n.removed[service]
-		if pick == fault.All || left <= 0 || pick >= left {
-			return 1
-		}
-		return float64(pick) / float64(left)
-	}
-	breaks := func(service string, share float64) {
-		n.broken[service] = math.Min(1, n.broken[service]+share)
-	}
-	switch {
-	case a.Remove != nil:
-		n.removed[a.Remove.Service] += a.Remove.Replicas
-	case a.Add != nil:
-		n.removed[a.Add.Service] -= a.Add.Replicas
-	case a.Load != nil:
-		n.rate = a.Load.Rate
-		if a.Load.Announced > 0 {
-			one, _ := n.graph.Service(a.Load.Service)
-			n.removed[a.Load.Service] = one.Replicas - a.Load.Replicas
-		}
-	case a.Process != nil && a.Process.Of != fault.OfControlPlane && a.Process.Of != fault.OfAgent && a.Process.Do == fault.DoPause:
-		breaks(a.Process.Service, part(a.Process.Service, a.Process.Pick))
-	case a.Network != nil && a.Network.Cut:
-		breaks(a.Network.To, part(a.Network.To, a.Network.Pick))
-	case a.Worker != nil:
-		n.behave(a.Worker, part(a.Worker.Service, a.Worker.Pick))
-	}
-}
-
-// behave changes workers. Those that are not ready are as good as removed.
-func (n *standing) behave(w *fault.Worker, share float64) {
-	if w.Set.Failures != nil {
-		failing := 0.0
-		for _, f := range w.Set.Failures {
-			failing += f.Share
-		}
-		n.failing[w.Service] = math.Min(1, failing*share)
-	}
-	one, _ := n.graph.Service(w.Service)
-	count := w.Pick
-	if share >= 1 {
-		count = one.Replicas - n.removed[w.Service]
-	}
-	if w.Set.Ready != nil && !*w.Set.Ready {
-		n.removed[w.Service] += count
-		return
-	}
-	if share < 1 {
-		n.some[w.Service] = append(n.some[w.Service], some{count, w.Set})
-		return
-	}
-	n.graph = changedGraph(n.graph, w.Service, w.Set)
-}
-
-// changedGraph is a graph with a service all of whose workers behave
-// otherwise.
-func changedGraph(g graph.Graph, service string, set fault.Behaviour) graph.Graph {
-	out := g
-	out.Services = slices.Clone(g.Services)
-	for i := range out.Services {
-		one := &out.Services[i]
-		if one.Name != service {
-			continue
-		}
-		if set.ServiceTime != nil {
-			one.ServiceTime = *set.ServiceTime
-		}
-		if set.Concurrency != nil {
-			one.Concurrency = *set.Concurrency
-		}
-		if set.CPU != nil {
-			one.CPU = *set.CPU
-		}
-		if set.Failures != nil {
-			one.Failures = nil // counted already
-		}
-	}
-	return out
 }
 
 // capacity is what is left of a service: the sum over its replicas, some of
 // which may behave otherwise.
 func (n *standing) capacity(flow graph.Flow, service string, gone int) graph.Capacity {
 	c := flow.Capacity(service, gone)
-	for _, s := range n.some[service] {
-		other, err := changedGraph(n.graph, service, s.set).Flow(flow.Load)
+	for _, s := range n.Some[service] {
+		other, err := s.Set.In(n.Graph, service).Flow(flow.Load)
 		if err != nil {
 			continue
 		}
@@ -152,10 +55,10 @@ func (n *standing) capacity(flow graph.Flow, service string, gone int) graph.Cap
 		if c.Bounded = c.Bounded && changed.Bounded; !c.Bounded || c.Replicas == 0 {
 			return graph.Capacity{Service: service, Replicas: c.Replicas, RPS: c.RPS}
 		}
-		count := float64(min(s.count, c.Replicas))
+		count := float64(min(s.Count, c.Replicas))
 		c.MaxRPS += count * (changed.MaxRPS - flow.Capacity(service, gone).MaxRPS) / float64(c.Replicas)
 	}
-	if len(n.some[service]) > 0 && c.Bounded && c.RPS > 0 && c.MaxRPS > 0 {
+	if len(n.Some[service]) > 0 && c.Bounded && c.RPS > 0 && c.MaxRPS > 0 {
 		c.Utilisation, c.Unserved = c.RPS/c.MaxRPS, math.Max(0, 1-c.MaxRPS/c.RPS)
 	}
 	return c
@@ -217,40 +120,40 @@ func spare(e record.ScenarioExpectation) float64 {
 // expectation is what arithmetic says while these steps are in force.
 func (s *trialScenario) expectation(now standing) record.ScenarioExpectation {
 	retries, _ := retriesOf(s.trial.Cell)
-	e := record.ScenarioExpectation{DemandRPS: now.rate, Attempts: graph.Amplification(1, retries)}
+	e := record.ScenarioExpectation{DemandRPS: now.Rate, Attempts: graph.Amplification(1, retries)}
 	entry := s.study.Scenario.Entry
-	flow, err := now.graph.Flow(graph.Load{Entry: entry, RPS: now.rate})
+	flow, err := now.Graph.Flow(graph.Load{Entry: entry, RPS: now.Rate})
 	if err != nil {
 		return e
 	}
 	unserved, most := 0.0, -1.0
 	good := 1.0
-	for _, one := range now.graph.Services {
+	for _, one := range now.Graph.Services {
 		f, _ := flow.Service(one.Name)
 		if f.Visits == 0 {
 			continue
 		}
-		gone := now.removed[one.Name]
+		gone := now.Removed[one.Name]
 		if gone < 0 { // more replicas than the graph has
-			grown := now.graph
-			grown.Services = append([]graph.Service(nil), now.graph.Services...)
+			grown := now.Graph
+			grown.Services = append([]graph.Service(nil), now.Graph.Services...)
 			for i := range grown.Services {
 				if grown.Services[i].Name == one.Name {
 					grown.Services[i].Replicas -= gone
 				}
 			}
-			if flow, err = grown.Flow(graph.Load{Entry: entry, RPS: now.rate}); err != nil {
+			if flow, err = grown.Flow(graph.Load{Entry: entry, RPS: now.Rate}); err != nil {
 				return e
 			}
-			now.graph, gone = grown, 0
+			now.Graph, gone = grown, 0
 		}
 		c := now.capacity(flow, one.Name, gone)
 		if c.Bounded && c.Utilisation > most {
 			most = c.Utilisation
 			// What is broken serves nothing, if it is asked or not.
-			e.Service, e.Replicas, e.CapacityRPS = one.Name, c.Replicas, (1-now.broken[one.Name])*c.MaxRPS/f.Visits
+			e.Service, e.Replicas, e.CapacityRPS = one.Name, c.Replicas, (1-now.Broken[one.Name])*c.MaxRPS/f.Visits
 			e.P50US, e.P99US = 0, 0
-			if len(now.some[one.Name]) == 0 {
+			if len(now.Some[one.Name]) == 0 {
 				if wait := s.waiting(flow, now, one.Name, gone); wait.Stable {
 					e.P50US, e.P99US = micros(wait.P50), micros(wait.P99)
 				}
@@ -259,7 +162,7 @@ func (s *trialScenario) expectation(now standing) record.ScenarioExpectation {
 		unserved = math.Max(unserved, c.Unserved)
 		// An attempt fails if it meets a broken endpoint, or a worker that
 		// fails; the next one is a new chance.
-		share := math.Min(1, now.broken[one.Name]+(1-now.broken[one.Name])*now.failing[one.Name])
+		share := math.Min(1, now.Broken[one.Name]+(1-now.Broken[one.Name])*now.Failing[one.Name])
 		e.Broken = math.Max(e.Broken, share)
 		good *= math.Pow(1-math.Pow(share, float64(retries+1)), math.Min(f.Visits, 1000))
 	}
@@ -273,7 +176,7 @@ func (s *trialScenario) expectation(now standing) record.ScenarioExpectation {
 // waiting simulates the queue at a service, once for all windows that are
 // alike.
 func (s *trialScenario) waiting(flow graph.Flow, now standing, service string, gone int) graph.Waiting {
-	key := fmt.Sprint(service, gone, now.rate, now.graph)
+	key := fmt.Sprint(service, gone, now.Rate, now.Graph)
 	w, ok := s.waits[key]
 	if !ok {
 		w = flow.Waiting(service, gone, 1)

@@ -21,8 +21,8 @@ const certificateTTL = 10 * time.Second
 func shortLived(c *study.Scenario) map[string]bool {
 	out := map[string]bool{}
 	for _, step := range c.Timeline.Steps {
-		if step.Action.Certificates != nil {
-			out[step.Action.Certificates.Service] = true
+		if a, ok := step.Action.(*fault.Certificates); ok {
+			out[a.Service] = true
 		}
 	}
 	return out
@@ -32,11 +32,17 @@ func shortLived(c *study.Scenario) map[string]bool {
 // which the control plane is taken away.
 func expires(t *fault.Timeline) bool {
 	for _, step := range t.Steps {
-		if c := step.Action.Certificates; c != nil && c.Do == fault.DoExpire {
+		if a, ok := step.Action.(*fault.Certificates); ok && a.Do == fault.DoExpire {
 			return true
 		}
 	}
 	return false
+}
+
+// Certificates implements [fault.Performer].
+func (r *ready) Certificates(a *fault.Certificates) (err error) {
+	r.hand, err = r.certificates(r.ctx, a)
+	return err
 }
 
 // certificates has them replaced, as they are all the time, or nobody there

@@ -77,6 +77,12 @@ func objectOf(o map[string]any) (*unstructured.Unstructured, error) {
 	return out, nil
 }
 
+// Config implements [fault.Performer].
+func (r *ready) Config(a *fault.Config) (err error) {
+	r.hand, err = r.config(r.ctx, a)
+	return err
+}
+
 // config changes objects of the Kubernetes API.
 func (h *hands) config(ctx context.Context, c *fault.Config) (drive.Hand, error) {
 	var all []*changed

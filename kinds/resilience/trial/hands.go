@@ -66,26 +66,23 @@ func (h *hand) End(ctx context.Context) error {
 
 // Ready implements drive.Hands.
 func (h *hands) Ready(ctx context.Context, o fault.Occurrence) (drive.Hand, error) {
-	switch {
-	case o.Remove != nil:
-		return h.remove(ctx, o.Remove)
-	case o.Add != nil:
-		return h.add(o.Add), nil
-	case o.Restart != nil:
-		return h.restart(o.Restart)
-	case o.Worker != nil:
-		return h.worker(ctx, o.Worker)
-	case o.Load != nil:
-		return h.rate(o.Load, o.For), nil
-	case o.Config != nil:
-		return h.config(ctx, o.Config)
-	case o.Certificates != nil:
-		return h.certificates(ctx, o.Certificates)
-	}
-	if h.node == nil {
+	r := ready{hands: h, ctx: ctx, lasting: o.For}
+	if len(o.Needs()) > 0 && h.node == nil {
 		return nil, fmt.Errorf("steps of kind %s cannot be carried out here", o.Kind())
 	}
-	return h.node.Ready(ctx, o)
+	if err := o.Perform(&r); err != nil {
+		return nil, err
+	}
+	return r.hand, nil
+}
+
+// ready makes the hand of one occurrence: it is the performer that the
+// occurrence's action calls back.
+type ready struct {
+	*hands
+	ctx     context.Context // of making it ready
+	lasting time.Duration   // of the occurrence; 0: to the timeline's end
+	hand    drive.Hand
 }
 
 // over says that the timeline has come to its end, or is given up: then it is
@@ -113,8 +110,14 @@ func (h *hands) choose(service string, n int) ([]*resident, error) {
 	return pods[:n], nil
 }
 
-func (h *hands) remove(ctx context.Context, r *fault.Replicas) (drive.Hand, error) {
-	chosen, err := h.choose(r.Service, r.Replicas)
+// Remove implements [fault.Performer].
+func (r *ready) Remove(a *fault.Remove) (err error) {
+	r.hand, err = r.remove(r.ctx, a)
+	return err
+}
+
+func (h *hands) remove(ctx context.Context, r *fault.Remove) (drive.Hand, error) {
+	chosen, err := h.choose(r.Service, r.Count)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +135,7 @@ func (h *hands) remove(ctx context.Context, r *fault.Replicas) (drive.Hand, erro
 	return &hand{
 		target: strings.Join(names, ", "),
 		begin: func(ctx context.Context) error {
-			if err := h.scale(ctx, r.Service, -r.Replicas); err != nil || !r.Abrupt {
+			if err := h.scale(ctx, r.Service, -r.Count); err != nil || !r.Abrupt {
 				return err
 			}
 			for _, name := range names {
@@ -155,7 +158,7 @@ func (h *hands) remove(ctx context.Context, r *fault.Replicas) (drive.Hand, erro
 			}
 			return fmt.Sprintf("the EndpointSlices of %s have %d endpoints without it", r.Service, left), nil
 		},
-		end: func(ctx context.Context) error { return h.rescale(ctx, r.Service, r.Replicas) },
+		end: func(ctx context.Context) error { return h.rescale(ctx, r.Service, r.Count) },
 	}, nil
 }
 
@@ -180,16 +183,22 @@ func (h *hands) rescale(ctx context.Context, service string, by int) error {
 	return h.scale(ctx, service, by)
 }
 
-func (h *hands) add(r *fault.Replicas) drive.Hand {
+// Add implements [fault.Performer].
+func (r *ready) Add(a *fault.Add) error {
+	r.hand = r.add(a)
+	return nil
+}
+
+func (h *hands) add(r *fault.Add) drive.Hand {
 	var before map[string]bool
 	return &hand{
 		target: r.Service,
 		begin: func(ctx context.Context) error {
 			before = h.uids(r.Service)
-			return h.scale(ctx, r.Service, r.Replicas)
+			return h.scale(ctx, r.Service, r.Count)
 		},
-		prove: func(ctx context.Context) (string, error) { return h.proveNew(ctx, r.Service, before, r.Replicas, nil) },
-		end:   func(ctx context.Context) error { return h.rescale(ctx, r.Service, -r.Replicas) },
+		prove: func(ctx context.Context) (string, error) { return h.proveNew(ctx, r.Service, before, r.Count, nil) },
+		end:   func(ctx context.Context) error { return h.rescale(ctx, r.Service, -r.Count) },
 	}
 }
 
@@ -252,14 +261,21 @@ func (s *scene) upgrade(r *fault.Restart) (map[string]string, error) {
 func (s *scene) fitUpgrades() error {
 	timeline := s.scenario.TimelineOf(s.cell)
 	for _, step := range timeline.Steps {
-		if step.Action.Restart == nil {
+		restart, ok := step.Action.(*fault.Restart)
+		if !ok {
 			continue
 		}
-		if _, err := s.upgrade(step.Action.Restart); err != nil {
+		if _, err := s.upgrade(restart); err != nil {
 			return fmt.Errorf("step %q: %w", step.Name, err)
 		}
 	}
 	return nil
+}
+
+// Restart implements [fault.Performer].
+func (r *ready) Restart(a *fault.Restart) (err error) {
+	r.hand, err = r.restart(a)
+	return err
 }
 
 func (h *hands) restart(r *fault.Restart) (drive.Hand, error) {

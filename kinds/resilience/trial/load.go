@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
@@ -74,8 +75,8 @@ func (s *scene) mostRPS() float64 {
 	most := s.levels.Rate.RPS()
 	timeline := s.scenario.TimelineOf(s.cell)
 	for _, step := range timeline.Steps {
-		if step.Action.Load != nil {
-			most = max(most, step.Action.Load.Rate)
+		if l, ok := step.Action.(*fault.Load); ok {
+			most = max(most, l.Rate)
 		}
 	}
 	return most

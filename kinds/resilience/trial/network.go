@@ -12,6 +12,12 @@ import (
 	"github.com/meshtrial/meshtrial/fault/node"
 )
 
+// Network implements [fault.Performer].
+func (r *ready) Network(a *fault.Network) (err error) {
+	r.hand, err = r.node.network(r.ctx, a)
+	return err
+}
+
 // network disturbs packets as they come in at the pods they go to: there
 // their senders have their own addresses.
 func (h *nodeHands) network(ctx context.Context, n *fault.Network) (drive.Hand, error) {

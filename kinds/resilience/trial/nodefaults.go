@@ -150,6 +150,12 @@ func (h *nodeHands) victims(ctx context.Context, pods []faultPod, kind string, c
 	return out, group.Wait()
 }
 
+// Process implements [fault.Performer].
+func (r *ready) Process(a *fault.Process) (err error) {
+	r.hand, err = r.node.process(r.ctx, a, r.lasting)
+	return err
+}
+
 // process kills or pauses.
 func (h *nodeHands) process(ctx context.Context, p *fault.Process, lasting time.Duration) (drive.Hand, error) {
 	var pods []faultPod
@@ -316,15 +322,4 @@ func newNodeHands(t *scenarioTrial, roles *site.FaultRoles) *nodeHands {
 		h.control = linkerdControl(t.Kube, t.Run)
 	}
 	return h
-}
-
-// Ready implements drive.Hands for actions on processes and on the network.
-func (h *nodeHands) Ready(ctx context.Context, o fault.Occurrence) (drive.Hand, error) {
-	switch {
-	case o.Process != nil:
-		return h.process(ctx, o.Process, o.For)
-	case o.Network != nil:
-		return h.network(ctx, o.Network)
-	}
-	return nil, fmt.Errorf("steps of kind %s are not carried out on nodes", o.Kind())
 }

@@ -109,7 +109,7 @@ func (b *faultBench) act(t *testing.T, a fault.Action, lasting time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	o := fault.Occurrence{Action: a, For: lasting}
-	hand, err := b.hands.Ready(ctx, o)
+	hand, err := (&hands{node: b.hands}).Ready(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestFaultsOnNodes(t *testing.T) {
 	b := newFaultBench(t)
 	t.Run("what the node offers", func(t *testing.T) {
 		seen, err := b.hands.roles.Check(t.Context(), &fault.Timeline{Steps: []fault.Step{
-			{Action: fault.Action{Process: &fault.Process{}}}, {Action: fault.Action{Network: &fault.Network{Cut: true, Lose: 0.1, Delay: 1, Rate: 1}}}}})
+			{Action: &fault.Process{}}, {Action: &fault.Network{Cut: true, Lose: 0.1, Delay: 1, Rate: 1}}}})
 		if err != nil || len(seen) != 5 {
 			t.Errorf("%q, %v", seen, err)
 		}
@@ -163,13 +163,13 @@ func TestFaultsOnNodes(t *testing.T) {
 	t.Run("packets", func(t *testing.T) {
 		for _, n := range []fault.Network{{Cut: true}, {Lose: 0.3}, {Delay: 5 * time.Millisecond}, {Rate: 1_000_000}} {
 			n.From, n.To = faultClient, faultServer
-			b.act(t, fault.Action{Network: &n}, time.Second)
+			b.act(t, &n, time.Second)
 		}
 		b.none(t)
 	})
 	t.Run("paused", func(t *testing.T) {
 		for _, of := range []string{fault.OfProxy, fault.OfAgent, fault.OfWorker, fault.OfControlPlane} {
-			b.act(t, fault.Action{Process: &fault.Process{Of: of, Service: faultServer, Do: fault.DoPause}}, time.Second)
+			b.act(t, &fault.Process{Of: of, Service: faultServer, Do: fault.DoPause}, time.Second)
 		}
 		b.none(t)
 	})
@@ -178,7 +178,7 @@ func TestFaultsOnNodes(t *testing.T) {
 	t.Run("killed", func(t *testing.T) {
 		for _, of := range []string{fault.OfWorker, fault.OfProxy} {
 			before := b.pods(t, faultServer)[0].containers
-			b.act(t, fault.Action{Process: &fault.Process{Of: of, Service: faultServer, Do: fault.DoKill}}, 0)
+			b.act(t, &fault.Process{Of: of, Service: faultServer, Do: fault.DoKill}, 0)
 			b.eventually(t, "another container", func() bool {
 				now := b.pods(t, faultServer)[0].containers
 				return now[site.RoleWorker] != before[site.RoleWorker] || now["istio-proxy"] != before["istio-proxy"]
@@ -186,7 +186,7 @@ func TestFaultsOnNodes(t *testing.T) {
 		}
 	})
 	t.Run("the control plane away", func(t *testing.T) {
-		b.act(t, fault.Action{Process: &fault.Process{Of: fault.OfControlPlane, Do: fault.DoKill}}, 5*time.Second)
+		b.act(t, &fault.Process{Of: fault.OfControlPlane, Do: fault.DoKill}, 5*time.Second)
 		if _, _, err := b.hands.control.list(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -301,5 +301,5 @@ func (b *faultBench) testDeadRole(t *testing.T) {
 	}
 	// Packets flow again: a fault that touches none counts some.
 	n := fault.Network{From: faultClient, To: faultServer, Delay: time.Millisecond}
-	b.act(t, fault.Action{Network: &n}, time.Second)
+	b.act(t, &n, time.Second)
 }

@@ -168,8 +168,8 @@ func (l *looks) ejections(ctx context.Context, m mesh.Resilience) error {
 // not answer.
 func disturbs(t *fault.Timeline, service string) bool {
 	return slices.ContainsFunc(t.Steps, func(s fault.Step) bool {
-		p := s.Action.Process
-		return p != nil && (p.Of == fault.OfProxy || p.Of == fault.OfAgent) && (p.Service == service || p.Service == fault.LoadService && service == roleClients)
+		p, ok := s.Action.(*fault.Process)
+		return ok && (p.Of == fault.OfProxy || p.Of == fault.OfAgent) && (p.Service == service || p.Service == fault.LoadService && service == roleClients)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
@@ -271,13 +272,19 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 	}
 	timeline := plan.Study.Scenario.TimelineOf(cell)
 	for _, step := range timeline.Steps {
+		if m.AdminPort() == 0 {
+			continue // without a mesh such steps say so themselves
+		}
 		missing := ""
-		switch {
-		case m.AdminPort() == 0: // without a mesh such steps say so themselves
-		case step.Action.Certificates != nil && r.CertificatePath() == "":
-			missing = "its proxies do not show their certificates"
-		case step.Action.Config != nil && r.ConfigPath() == "" && (step.Action.Config.Rejected || slices.ContainsFunc(step.Action.Config.Apply, ofMesh)):
-			missing = "its proxies do not tell their configuration, so nothing could prove that a change took effect"
+		switch a := step.Action.(type) {
+		case *fault.Certificates:
+			if r.CertificatePath() == "" {
+				missing = "its proxies do not show their certificates"
+			}
+		case *fault.Config:
+			if r.ConfigPath() == "" && (a.Rejected || slices.ContainsFunc(a.Apply, ofMesh)) {
+				missing = "its proxies do not tell their configuration, so nothing could prove that a change took effect"
+			}
 		}
 		if missing != "" {
 			return runner.Placed(plan, cell, errs.Usage("step %s cannot be carried out with mesh %s: %s", step.Name, m.Name(), missing), "", study.FactorMesh)

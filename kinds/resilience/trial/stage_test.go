@@ -295,7 +295,7 @@ func TestAnnounced(t *testing.T) {
 		t.Fatal(problems)
 	}
 	last := line.Steps[len(line.Steps)-1]
-	if len(line.Steps) != 3 || last.Name != "sale-announced" || last.At != 6*time.Second || last.Action.Add == nil || *last.Action.Add != (fault.Replicas{Service: "bar", Replicas: 2}) {
+	if len(line.Steps) != 3 || last.Name != "sale-announced" || last.At != 6*time.Second || !reflect.DeepEqual(last.Action, &fault.Add{Replicas: fault.Replicas{Service: "bar", Count: 2}}) {
 		t.Errorf("%+v", last)
 	}
 	if len(s.scenario.Timeline.Steps) != 2 {
@@ -510,18 +510,18 @@ func TestDescribeStep(t *testing.T) {
 // A proxy that a step stops need not answer; all others must.
 func TestDisturbs(t *testing.T) {
 	step := func(of, service string) fault.Step {
-		return fault.Step{Action: fault.Action{Process: &fault.Process{Of: of, Service: service, Do: fault.DoKill}}}
+		return fault.Step{Action: &fault.Process{Of: of, Service: service, Do: fault.DoKill}}
 	}
 	for _, c := range []struct {
 		step fault.Step
 		want string // the services that it disturbs
 	}{
 		{step(fault.OfProxy, "front"), "front"}, {step(fault.OfAgent, "bar"), "bar"}, {step(fault.OfProxy, fault.LoadService), roleClients},
-		{step(fault.OfWorker, "bar"), ""}, {step(fault.OfControlPlane, ""), ""}, {fault.Step{Action: fault.Action{Restart: &fault.Restart{Service: "bar"}}}, ""},
+		{step(fault.OfWorker, "bar"), ""}, {step(fault.OfControlPlane, ""), ""}, {fault.Step{Action: &fault.Restart{Service: "bar"}}, ""},
 	} {
 		for _, service := range []string{"front", "bar", roleClients} {
 			if got := disturbs(&fault.Timeline{Steps: []fault.Step{c.step}}, service); got != (service == c.want) {
-				t.Errorf("%+v disturbs %s: %v", c.step.Action.Process, service, got)
+				t.Errorf("%+v disturbs %s: %v", c.step.Action, service, got)
 			}
 		}
 	}

@@ -378,14 +378,14 @@ func packRequests(book *ledger.Book) ([]byte, error) {
 func announced(line fault.Timeline, g graph.Graph) fault.Timeline {
 	out := fault.Timeline{Duration: line.Duration, Steps: slices.Clone(line.Steps)}
 	for _, step := range line.Steps {
-		l := step.Action.Load
-		if l == nil || l.Announced == 0 {
+		l, ok := step.Action.(*fault.Load)
+		if !ok || l.Announced == 0 {
 			continue
 		}
 		one, _ := g.Service(l.Service)
 		if more := l.Replicas - one.Replicas; more > 0 {
 			out.Steps = append(out.Steps, fault.Step{Name: step.Name + fault.Announced, At: max(0, step.At-l.Announced),
-				Action: fault.Action{Add: &fault.Replicas{Service: l.Service, Replicas: more}}})
+				Action: &fault.Add{Replicas: fault.Replicas{Service: l.Service, Count: more}}})
 		}
 	}
 	return out

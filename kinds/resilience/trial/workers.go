@@ -47,6 +47,12 @@ func changeBehaviour(c *control.Config, b fault.Behaviour, seed uint64) {
 	}
 }
 
+// Worker implements [fault.Performer].
+func (r *ready) Worker(a *fault.Worker) (err error) {
+	r.hand, err = r.worker(r.ctx, a)
+	return err
+}
+
 // worker changes replicas of a service in one change: all hold it ready before
 // the step begins.
 func (h *hands) worker(ctx context.Context, w *fault.Worker) (drive.Hand, error) {
@@ -131,6 +137,12 @@ func (c *census) lives(uid string) bool {
 	defer c.mu.Unlock()
 	r := c.pods[uid]
 	return r != nil && !r.leaving
+}
+
+// Load implements [fault.Performer].
+func (r *ready) Load(a *fault.Load) error {
+	r.hand = r.rate(a, r.lasting)
+	return nil
 }
 
 // rate changes the clients' rate, at one instant for all, for so long if that

@@ -1,0 +1,68 @@
+package fault
+
+import (
+	"time"
+
+	"github.com/meshtrial/meshtrial/rate"
+)
+
+// Load changes the clients' rate.
+type Load struct {
+	usual
+	Rate float64 // requests a second in all
+	// Announced tells the mesh's operator beforehand: replicas of Service
+	// are raised to Replicas this long before the step.
+	Announced time.Duration
+	Service   string
+	Replicas  int
+}
+
+var loadKind = Kind{Name: "load", Doc: "Changes the clients' rate.", New: func() Action { return &Load{} }}
+
+// Kind implements [Action].
+func (*Load) Kind() string { return loadKind.Name }
+
+// Fields implements [Action].
+func (a *Load) Fields() []Field {
+	return []Field{
+		{Name: "rate", Required: true, Doc: "Requests a second in all.", Value: Number{&a.Rate, rate.Highest}},
+		{Name: "announced", Doc: "How long before the step the service is given more replicas; unannounced if left out.", Value: Time{&a.Announced, time.Hour}},
+		{Name: "service", Doc: "The service that is prepared (announced).", Value: Service{To: &a.Service}},
+		{Name: "replicas", Doc: "Its replicas then (announced).", Value: Count{&a.Replicas, MaxReplicas}},
+	}
+}
+
+// Check implements [Action].
+func (a *Load) Check(_, service string) []Problem {
+	if a.Announced == 0 || a.Service != "" && a.Replicas > 0 {
+		return nil
+	}
+	return []Problem{{Field: "announced", Hint: "as service: " + service + ", replicas: 10", Text: "an announced load says which service gets how many replicas"}}
+}
+
+// Services implements [Action].
+func (a *Load) Services() []Reference {
+	if a.Service == "" {
+		return nil
+	}
+	return []Reference{{Field: "service", Service: a.Service}}
+}
+
+// Target implements [Action].
+func (a *Load) Target() string { return a.Holds() }
+
+// Holds implements [Action].
+func (*Load) Holds() string { return "load" }
+
+// Expect implements [Action].
+func (a *Load) Expect(n *Standing) bool {
+	n.Rate = a.Rate
+	if a.Announced > 0 {
+		one, _ := n.Graph.Service(a.Service)
+		n.Removed[a.Service] = one.Replicas - a.Replicas
+	}
+	return true
+}
+
+// Perform implements [Action].
+func (a *Load) Perform(p Performer) error { return p.Load(a) }

@@ -1,0 +1,79 @@
+package fault
+
+import (
+	"fmt"
+	"time"
+)
+
+// Network disturbs packets from one service's pods to another's. At most one
+// of the disturbances may be set where a kernel cannot combine them.
+type Network struct {
+	usual
+	From, To string // services; LoadService stands for the clients
+	Pick     int    // pods of To; All for every one
+	Cut      bool
+	Lose     float64       // share of packets, 0..1
+	Delay    time.Duration // of each packet
+	Rate     int64         // bits a second; 0 for no limit
+}
+
+var networkKind = Kind{Name: "network", Doc: "Disturbs packets from one service's pods to another's.", New: func() Action { return &Network{} }}
+
+// Kind implements [Action].
+func (*Network) Kind() string { return networkKind.Name }
+
+// Fields implements [Action].
+func (a *Network) Fields() []Field {
+	return []Field{
+		{Name: "from", Required: true, Doc: "Service that sends, or clients.", Value: Service{To: &a.From, Clients: true}},
+		{Name: "to", Required: true, Doc: "Service that receives.", Value: Service{To: &a.To}}, pickField(&a.Pick),
+		{Name: "cut", Doc: "Drops every packet.", Value: Flag{&a.Cut}},
+		{Name: "lose", Doc: "Drops a share of the packets.", Value: Share{&a.Lose}},
+		{Name: "delay", Doc: "Holds every packet for so long.", Value: Time{&a.Delay, 10 * time.Second}},
+		{Name: "rate", Doc: "Lets so many bits a second pass, as 1mbit.", Value: Bits{&a.Rate}},
+	}
+}
+
+// Check implements [Action].
+func (a *Network) Check(step, _ string) []Problem {
+	if len(a.Needs()) > 0 {
+		return nil
+	}
+	return []Problem{{Hint: "cut: true, lose: 10%, delay: 5ms or rate: 1mbit", Text: fmt.Sprintf("step %q does nothing to the network", step)}}
+}
+
+// Services implements [Action].
+func (a *Network) Services() []Reference {
+	return []Reference{{Field: "from", Service: a.From, Clients: true}, {Field: "to", Service: a.To}}
+}
+
+// Target implements [Action].
+func (a *Network) Target() string { return a.Holds() }
+
+// Holds implements [Action].
+func (a *Network) Holds() string { return "network from " + a.From + " to " + a.To }
+
+// Needs implements [Action].
+func (a *Network) Needs() []string {
+	var out []string
+	for _, one := range []struct {
+		asked bool
+		need  string
+	}{{a.Cut, NeedCut}, {a.Lose > 0, NeedLose}, {a.Delay > 0, NeedDelay}, {a.Rate > 0, NeedRate}} {
+		if one.asked {
+			out = append(out, one.need)
+		}
+	}
+	return out
+}
+
+// Expect implements [Action]: only what is cut off altogether is known.
+func (a *Network) Expect(n *Standing) bool {
+	if a.Cut {
+		n.breaks(a.To, a.Pick)
+	}
+	return a.Cut
+}
+
+// Perform implements [Action].
+func (a *Network) Perform(p Performer) error { return p.Network(a) }

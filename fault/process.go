@@ -1,0 +1,87 @@
+package fault
+
+import "fmt"
+
+// What a process action is about.
+const (
+	OfControlPlane = "istiod" // the mesh's control plane, whichever it is
+	OfProxy        = "envoy"  // the sidecar's proxy
+	OfAgent        = "agent"  // what starts the proxy and fetches its certificates
+	OfWorker       = "worker"
+)
+
+// What is done to a process.
+const (
+	DoKill  = "kill"  // SIGKILL; Kubernetes starts it again
+	DoPause = "pause" // SIGSTOP, and SIGCONT at the end
+)
+
+// Process kills or pauses processes.
+type Process struct {
+	usual
+	Of      string
+	Service string // whose; not for the control plane
+	Pick    int    // pods, the first by name; All for every one
+	Do      string
+}
+
+var processKind = Kind{Name: "process", Doc: "Kills or pauses processes.", New: func() Action { return &Process{} }}
+
+// Kind implements [Action].
+func (*Process) Kind() string { return processKind.Name }
+
+// Fields implements [Action].
+func (a *Process) Fields() []Field {
+	return []Field{
+		{Name: "of", Required: true, Doc: "What kind of process.", Value: Text{To: &a.Of, OneOf: []string{OfControlPlane, OfProxy, OfAgent, OfWorker}}},
+		{Name: "service", Doc: "Whose; not for istiod.", Value: Service{To: &a.Service}}, pickField(&a.Pick),
+		{Name: "do", Required: true, Doc: "kill (SIGKILL, and istiod is kept away until the step ends) or pause (SIGSTOP until it ends).", Value: Text{To: &a.Do, OneOf: []string{DoKill, DoPause}}},
+	}
+}
+
+// Check implements [Action].
+func (a *Process) Check(_, service string) []Problem {
+	if a.Of == OfControlPlane || a.Service != "" {
+		return nil
+	}
+	return []Problem{{Field: "of", Hint: "as service: " + service, Text: fmt.Sprintf("say whose %s", a.Of)}}
+}
+
+// Services implements [Action].
+func (a *Process) Services() []Reference {
+	if a.Service == "" {
+		return nil
+	}
+	return []Reference{{Field: "service", Service: a.Service, Clients: a.Of != OfWorker}}
+}
+
+// Target implements [Action].
+func (a *Process) Target() string { return a.Holds() }
+
+// Holds implements [Action].
+func (a *Process) Holds() string {
+	if a.Of == OfControlPlane {
+		return a.Of
+	}
+	return a.Of + " of " + a.Service
+}
+
+// Reversible implements [Action].
+func (a *Process) Reversible() bool { return a.Do == DoPause || a.Of == OfControlPlane }
+
+// Needs implements [Action].
+func (*Process) Needs() []string { return []string{NeedProcess} }
+
+// Expect implements [Action]: how soon a killed process is back is not known.
+func (a *Process) Expect(n *Standing) bool {
+	if a.Do != DoPause {
+		return false
+	}
+	if a.Of == OfProxy || a.Of == OfWorker {
+		n.breaks(a.Service, a.Pick)
+	}
+	return true
+}
+
+// Perform implements [Action].
+func (a *Process) Perform(p Performer) error { return p.Process(a) }
