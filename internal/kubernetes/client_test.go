@@ -25,7 +25,7 @@ func TestClient(t *testing.T) {
 		"GET /version":                                    `{"gitVersion": "v1.36.3"}`,
 		"GET /apis/networking.istio.io/v1":                `{"kind": "APIResourceList", "apiVersion": "v1", "resources": [{"name": "gateways", "kind": "Gateway", "namespaced": true}]}`,
 		"GET /api/v1/namespaces/a/pods/p":                 `{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}, "status": {"phase": "Running"}}`,
-		"GET /api/v1/nodes?timeout=7s&timeoutSeconds=7":              `{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "n"}}]}`,
+		"GET /api/v1/nodes?timeout=7s&timeoutSeconds=7":   `{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "n"}}]}`,
 		"GET /api/v1/namespaces/a/secrets?watch=true":     `{"type": "ADDED", "object": {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "s"}}}`,
 		"GET /api/v1/namespaces/a/pods/p/log?container=c": "a line",
 	}
