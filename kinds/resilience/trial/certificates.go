@@ -39,11 +39,7 @@ func expires(t *fault.Timeline) bool {
 	return false
 }
 
-// Certificates implements [fault.Performer].
-func (r *ready) Certificates(a *fault.Certificates) (err error) {
-	r.hand, err = r.certificates(r.ctx, a)
-	return err
-}
+func (r *ready) Certificates(a *fault.Certificates) error { return r.holds(r.certificates(r.ctx, a)) }
 
 // certificates has them replaced, as they are all the time, or nobody there
 // who could.

@@ -77,11 +77,7 @@ func objectOf(o map[string]any) (*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// Config implements [fault.Performer].
-func (r *ready) Config(a *fault.Config) (err error) {
-	r.hand, err = r.config(r.ctx, a)
-	return err
-}
+func (r *ready) Config(a *fault.Config) error { return r.holds(r.config(r.ctx, a)) }
 
 // config changes objects of the Kubernetes API.
 func (h *hands) config(ctx context.Context, c *fault.Config) (drive.Hand, error) {

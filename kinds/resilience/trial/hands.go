@@ -85,6 +85,12 @@ type ready struct {
 	hand    drive.Hand
 }
 
+// holds keeps the hand that a method of the performer has made.
+func (r *ready) holds(hand drive.Hand, err error) error {
+	r.hand = hand
+	return err
+}
+
 // over says that the timeline has come to its end, or is given up: then it is
 // of no use to put back what goes with the trial's own pods.
 func (h *hands) over() bool {
@@ -110,11 +116,7 @@ func (h *hands) choose(service string, n int) ([]*resident, error) {
 	return pods[:n], nil
 }
 
-// Remove implements [fault.Performer].
-func (r *ready) Remove(a *fault.Remove) (err error) {
-	r.hand, err = r.remove(r.ctx, a)
-	return err
-}
+func (r *ready) Remove(a *fault.Remove) error { return r.holds(r.remove(r.ctx, a)) }
 
 func (h *hands) remove(ctx context.Context, r *fault.Remove) (drive.Hand, error) {
 	chosen, err := h.choose(r.Service, r.Count)
@@ -183,11 +185,7 @@ func (h *hands) rescale(ctx context.Context, service string, by int) error {
 	return h.scale(ctx, service, by)
 }
 
-// Add implements [fault.Performer].
-func (r *ready) Add(a *fault.Add) error {
-	r.hand = r.add(a)
-	return nil
-}
+func (r *ready) Add(a *fault.Add) error { return r.holds(r.add(a), nil) }
 
 func (h *hands) add(r *fault.Add) drive.Hand {
 	var before map[string]bool
@@ -272,11 +270,7 @@ func (s *scene) fitUpgrades() error {
 	return nil
 }
 
-// Restart implements [fault.Performer].
-func (r *ready) Restart(a *fault.Restart) (err error) {
-	r.hand, err = r.restart(a)
-	return err
-}
+func (r *ready) Restart(a *fault.Restart) error { return r.holds(r.restart(a)) }
 
 func (h *hands) restart(r *fault.Restart) (drive.Hand, error) {
 	marks := map[string]string{"kubectl.kubernetes.io/restartedAt": time.Now().UTC().Format(time.RFC3339Nano)}

@@ -12,11 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/fault/node"
 )
 
-// Network implements [fault.Performer].
-func (r *ready) Network(a *fault.Network) (err error) {
-	r.hand, err = r.node.network(r.ctx, a)
-	return err
-}
+func (r *ready) Network(a *fault.Network) error { return r.holds(r.node.network(r.ctx, a)) }
 
 // network disturbs packets as they come in at the pods they go to: there
 // their senders have their own addresses.

@@ -150,11 +150,7 @@ func (h *nodeHands) victims(ctx context.Context, pods []faultPod, kind string, c
 	return out, group.Wait()
 }
 
-// Process implements [fault.Performer].
-func (r *ready) Process(a *fault.Process) (err error) {
-	r.hand, err = r.node.process(r.ctx, a, r.lasting)
-	return err
-}
+func (r *ready) Process(a *fault.Process) error { return r.holds(r.node.process(r.ctx, a, r.lasting)) }
 
 // process kills or pauses.
 func (h *nodeHands) process(ctx context.Context, p *fault.Process, lasting time.Duration) (drive.Hand, error) {

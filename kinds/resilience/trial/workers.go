@@ -47,11 +47,7 @@ func changeBehaviour(c *control.Config, b fault.Behaviour, seed uint64) {
 	}
 }
 
-// Worker implements [fault.Performer].
-func (r *ready) Worker(a *fault.Worker) (err error) {
-	r.hand, err = r.worker(r.ctx, a)
-	return err
-}
+func (r *ready) Worker(a *fault.Worker) error { return r.holds(r.worker(r.ctx, a)) }
 
 // worker changes replicas of a service in one change: all hold it ready before
 // the step begins.
@@ -139,11 +135,7 @@ func (c *census) lives(uid string) bool {
 	return r != nil && !r.leaving
 }
 
-// Load implements [fault.Performer].
-func (r *ready) Load(a *fault.Load) error {
-	r.hand = r.rate(a, r.lasting)
-	return nil
-}
+func (r *ready) Load(a *fault.Load) error { return r.holds(r.rate(a, r.lasting), nil) }
 
 // rate changes the clients' rate, at one instant for all, for so long if that
 // is not 0.
