@@ -142,7 +142,7 @@ func TestControlFaults(t *testing.T) {
 		if c[study.FactorVariant] == "sidecar" {
 			w.spoil = func(trial *record.Trial, events []record.Event) {
 				e := &events[2]
-				e.Seen = record.Sightings{Proxy: e.Seen.Proxy[:5], ReceivedUS: e.Seen.ReceivedUS[:5], AckedUS: []int64{-1, 5000, 5000, 5000, 5000}}
+				e.Seen = record.Sightings{Proxy: e.Seen.Proxy[:5], ReceivedUS: e.Seen.ReceivedUS[:5], AckedUS: []int64{record.Never, 5000, 5000, 5000, 5000}}
 				e.Missed = []int32{5, 6, 7, 8, 9, 10, 11, 12}
 				events[3].Error, events[3].Seen = "admission webhook: no", record.Sightings{}
 				trial.Control.Stages[0].MeanUS -= 50_000

@@ -10,10 +10,6 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// never stands in sightings for what did not happen; other times may lie a
-// little below zero.
-const never = -1
-
 // convergence is what a trial's events say: how long each change took to each
 // proxy, in microseconds after its commit.
 type convergence struct {
@@ -78,14 +74,14 @@ func convergenceOf(events []*record.Event) *convergence {
 		unacked := 0
 		for i, at := range e.Seen.ReceivedUS {
 			c.pairs++
-			if i < len(e.Seen.AppliedUS) && e.Seen.AppliedUS[i] != never {
+			if i < len(e.Seen.AppliedUS) && e.Seen.AppliedUS[i] != record.Never {
 				// Of a real Envoy nobody knows when it received and
 				// acknowledged.
 				applied = append(applied, float64(e.Seen.AppliedUS[i]))
 				continue
 			}
 			received = append(received, float64(at))
-			if i < len(e.Seen.AckedUS) && e.Seen.AckedUS[i] != never {
+			if i < len(e.Seen.AckedUS) && e.Seen.AckedUS[i] != record.Never {
 				own = append(own, float64(e.Seen.AckedUS[i]))
 			} else {
 				unacked++

@@ -60,9 +60,9 @@ func TestOverChanges(t *testing.T) {
 func TestConvergenceOfEnvoys(t *testing.T) {
 	c := convergenceOf([]*record.Event{
 		{Expected: 4, Missed: []int32{3}, Seen: record.Sightings{Proxy: []int32{0, 1, 2},
-			ReceivedUS: []int64{100, 200, -1}, AckedUS: []int64{150, -1, -1}, AppliedUS: []int64{-1, -1, 5000}}},
-		{Expected: 2, Missed: []int32{0}, Seen: record.Sightings{Proxy: []int32{2}, ReceivedUS: []int64{-1}, AckedUS: []int64{-1}, AppliedUS: []int64{7000}}},
-		{Expected: 1, Seen: record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{900}, AckedUS: []int64{-1}}},
+			ReceivedUS: []int64{100, 200, record.Never}, AckedUS: []int64{150, record.Never, record.Never}, AppliedUS: []int64{record.Never, record.Never, 5000}}},
+		{Expected: 2, Missed: []int32{0}, Seen: record.Sightings{Proxy: []int32{2}, ReceivedUS: []int64{record.Never}, AckedUS: []int64{record.Never}, AppliedUS: []int64{7000}}},
+		{Expected: 1, Seen: record.Sightings{Proxy: []int32{0}, ReceivedUS: []int64{900}, AckedUS: []int64{record.Never}}},
 		{Expected: 1, Superseded: 1},
 		{}, // shows nowhere
 	})
@@ -89,7 +89,7 @@ func TestSurvivors(t *testing.T) {
 		w := tuned(c)
 		if c["variant"] == "sidecar" {
 			w.spoil = func(_ *record.Trial, events []record.Event) { // 2 of 130 pairs, 1.5%
-				events[0].Seen.AckedUS[3], events[1].Seen.AckedUS[4] = -1, -1
+				events[0].Seen.AckedUS[3], events[1].Seen.AckedUS[4] = record.Never, record.Never
 			}
 		}
 		return w

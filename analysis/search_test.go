@@ -109,7 +109,7 @@ func TestUnacked(t *testing.T) {
 			w.spoil = func(_ *record.Trial, events []record.Event) {
 				for i := range events {
 					for k := range events[i].Seen.AckedUS {
-						events[i].Seen.AckedUS[k] = -1
+						events[i].Seen.AckedUS[k] = record.Never
 					}
 				}
 			}

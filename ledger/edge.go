@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Edge is the traffic from one service to another as the callers' proxies saw
@@ -96,7 +98,7 @@ func (b *Book) goneAt(host string, ns int64) (Gone, bool) {
 	}
 	for _, address := range [...]string{host, withoutPort(host)} {
 		for _, g := range b.gone[address] {
-			if ns >= g.FromNS && (g.UntilNS == 0 || g.UntilNS == Never || ns < g.UntilNS) {
+			if ns >= g.FromNS && (g.UntilNS == 0 || g.UntilNS == record.Never || ns < g.UntilNS) {
 				return g, true
 			}
 		}

@@ -2,11 +2,9 @@ package ledger
 
 import (
 	"fmt"
-	"math"
-)
 
-// Never stands for a time at which something did not happen.
-const Never int64 = math.MinInt64
+	"github.com/meshtrial/meshtrial/record"
+)
 
 // IDPrefix begins the ids of our own requests. They are not 36 characters
 // long, so Envoy does not take them for UUIDs and leaves them as they are.
@@ -128,7 +126,7 @@ func (c *ClientEntry) answered() bool {
 }
 
 // sent says that bytes of the request left the client.
-func (c *ClientEntry) sent() bool { return c.SentNS != Never }
+func (c *ClientEntry) sent() bool { return c.SentNS != record.Never }
 
 // viaUpstream are the details of an answer that the upstream gave.
 const viaUpstream = "via_upstream"

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // TestFile: a book written and read again gives the same account.
 func TestFile(t *testing.T) {
 	b, _ := recorded(t, true, nil)
-	b.AddClient(ClientEntry{ID: "mm-unsent", SentNS: Never, DoneNS: Never, Outcome: OutcomeUnfinished})
+	b.AddClient(ClientEntry{ID: "mm-unsent", SentNS: record.Never, DoneNS: record.Never, Outcome: OutcomeUnfinished})
 	var file bytes.Buffer
 	if err := b.Write(&file); err != nil {
 		t.Fatal(err)

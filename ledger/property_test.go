@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/ledger"
+	"github.com/meshtrial/meshtrial/record"
 	"pgregory.net/rapid"
 )
 
@@ -29,7 +30,7 @@ func TestConservation(t *testing.T) {
 			c := client(pick(outcomes, "outcome"), status.Draw(t, "status"))
 			c.ID, c.IntendedNS = id(), rapid.Int64Range(-10, 99).Draw(t, "intended")
 			if rapid.Bool().Draw(t, "not sent") {
-				c.SentNS = ledger.Never
+				c.SentNS = record.Never
 			}
 			ids[c.ID] = true
 			b.AddClient(c)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // The stations of most tests: load -> front -> bar, all with proxies; old has
@@ -75,9 +76,9 @@ func stories() []story {
 	type P = []ledger.ProxyEntry
 	type W = []ledger.WorkerEntry
 	unsent := client(ledger.OutcomeUnfinished, 0)
-	unsent.SentNS, unsent.DoneNS = ledger.Never, ledger.Never
+	unsent.SentNS, unsent.DoneNS = record.Never, record.Never
 	refused := client(ledger.OutcomeConnect, 0)
-	refused.SentNS = ledger.Never
+	refused.SentNS = record.Never
 	return []story{
 		{"all is well", nil, C{client(ok, 200)}, with(out("front", "bar", "", 200, 1), in("bar", "", 200)), W{work("front", 200, answered), work("bar", 200, answered)}, ledger.ClassOK, "", "", "", ""},
 		{"a call that a retry saved", nil, C{client(ok, 200)}, with(out("front", "bar", "", 200, 2), in("bar", "", 503), in("bar", "", 200)), W{work("front", 200, answered), work("bar", 503, answered), work("bar", 200, answered)}, ledger.ClassRetried, "", "", "", ""},

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // logEntry is a request in memory: 32 bytes.
@@ -61,7 +63,7 @@ func (s *logStore) fill() {
 	for s.left.Add(-1) >= 0 {
 		chunk := new([logChunk]logEntry)
 		for i := 0; i < logChunk; i += logPages {
-			chunk[i].sent = Never
+			chunk[i].sent = record.Never
 		}
 		select {
 		case s.ready <- chunk:
@@ -100,7 +102,7 @@ func (l *shardLog) add(intended int64) *logEntry {
 	}
 	l.n++
 	e := &l.chunks[len(l.chunks)-1][i]
-	e.intended, e.sent, e.done = intended, Never, Never
+	e.intended, e.sent, e.done = intended, record.Never, record.Never
 	return e
 }
 
@@ -144,7 +146,7 @@ func (l *RequestLog) All() iter.Seq[Request] {
 }
 
 // Write writes the log as lines of JSON: its header, then a [Request] a line.
-// Times that are [Never] are left out.
+// Times that are [record.Never] are left out.
 func (l *RequestLog) Write(w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	h := &l.header
@@ -175,10 +177,10 @@ func (r *Request) append(b []byte) []byte {
 	}
 	field(`{"n":`, r.N)
 	field(`,"intended_ns":`, r.IntendedNS)
-	if r.SentNS != Never {
+	if r.SentNS != record.Never {
 		field(`,"sent_ns":`, r.SentNS)
 	}
-	if r.DoneNS != Never {
+	if r.DoneNS != record.Never {
 		field(`,"done_ns":`, r.DoneNS)
 	}
 	b = append(b, `,"outcome":"`...)

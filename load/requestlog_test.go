@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/meshtrial/meshtrial/internal/leakcheck"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // checkLog compares the log of requests with the account, and their intended
@@ -35,7 +36,7 @@ func checkLog(t *testing.T, r *Result, times []int64) {
 		if err := req.check(); err != nil {
 			t.Fatalf("%+v: %v", req, err)
 		}
-		if req.SentNS != Never && req.SentNS < req.IntendedNS || req.DoneNS != Never && req.DoneNS < req.SentNS {
+		if req.SentNS != record.Never && req.SentNS < req.IntendedNS || req.DoneNS != record.Never && req.DoneNS < req.SentNS {
 			t.Fatalf("%+v: its times are in disorder", req)
 		}
 		if times != nil && !r.Interrupted && req.IntendedNS != times[req.N] {
@@ -95,7 +96,7 @@ func TestStatusInLog(t *testing.T) {
 		switch {
 		case req.Outcome == FailStatus && req.Status == 503:
 			status++
-		case req.Outcome == OutcomeUnfinished && req.SentNS == Never:
+		case req.Outcome == OutcomeUnfinished && req.SentNS == record.Never:
 			unsent++
 		case req.Outcome == OutcomeUnfinished:
 			out++
@@ -132,7 +133,7 @@ func TestLogStream(t *testing.T) {
 			r.Outcome, r.Status = FailEOF, 0
 		case 2:
 			rec.abandon(req)
-			r.SentNS, r.DoneNS, r.Outcome, r.Status = Never, Never, OutcomeUnfinished, 0
+			r.SentNS, r.DoneNS, r.Outcome, r.Status = record.Never, record.Never, OutcomeUnfinished, 0
 		}
 		want = append(want, r)
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // MaxLoggedRequests bounds the request log of a run, and so its memory:
@@ -19,9 +21,6 @@ const (
 	OutcomeOK         = "ok"
 	OutcomeUnfinished = "unfinished" // not sent, or still out, when the run ended
 )
-
-// Never stands for a time at which something did not happen.
-const Never int64 = -1
 
 // Request is what became of one request. Times are nanoseconds since the
 // run's start, as the package comment defines them.
@@ -115,7 +114,7 @@ func ReadRequests(file string, r io.Reader, each func(*RequestsHeader, Request) 
 		return fail("schema %d, %d requests, %d lost: not the header of a request log", h.Schema, h.Requests, h.Lost)
 	}
 	for i := int64(0); ; i++ {
-		req := Request{SentNS: Never, DoneNS: Never}
+		req := Request{SentNS: record.Never, DoneNS: record.Never}
 		err := next(&req)
 		if errors.Is(err, io.EOF) && i == h.Requests {
 			return h, nil
@@ -135,14 +134,17 @@ func ReadRequests(file string, r io.Reader, each func(*RequestsHeader, Request) 
 	}
 }
 
+// negative says that a time is one that no request can have.
+func negative(at int64) bool { return at < 0 && at != record.Never }
+
 // check says what no request can be.
 func (r *Request) check() error {
 	switch {
 	case outcomeIndex(r.Outcome) < 0:
 		return fmt.Errorf("outcome %.40q", r.Outcome)
-	case r.N < 0 || r.IntendedNS < 0 || r.SentNS < Never || r.DoneNS < Never:
+	case r.N < 0 || r.IntendedNS < 0 || negative(r.SentNS) || negative(r.DoneNS):
 		return errors.New("a negative number or time")
-	case r.SentNS == Never && r.DoneNS != Never, (r.DoneNS == Never) != (r.Outcome == OutcomeUnfinished):
+	case r.SentNS == record.Never && r.DoneNS != record.Never, (r.DoneNS == record.Never) != (r.Outcome == OutcomeUnfinished):
 		return fmt.Errorf("outcome %s does not go with its times", r.Outcome)
 	}
 	return nil

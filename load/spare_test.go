@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/record"
 	"pgregory.net/rapid"
 )
 
@@ -92,7 +93,7 @@ func TestSpare(t *testing.T) {
 func late(r *Result) time.Duration {
 	var lags []int64
 	for req := range r.Requests.All() {
-		if req.SentNS != Never {
+		if req.SentNS != record.Never {
 			lags = append(lags, req.SentNS-req.IntendedNS)
 		}
 	}

@@ -75,11 +75,11 @@ type Event struct {
 // since the answer and our own watch take their way too.
 type Sightings struct {
 	Proxy      []int32 `json:"proxy"`
-	ReceivedUS []int64 `json:"received_us"`
-	AckedUS    []int64 `json:"acked_us"` // -1: never acknowledged
-	// AppliedUS is when a real Envoy had it in force; absent for simulated
-	// proxies, -1 for those that never had.
-	AppliedUS []int64 `json:"applied_us,omitempty"`
+	ReceivedUS Times   `json:"received_us"`
+	AckedUS    Times   `json:"acked_us"` // Never: not acknowledged
+	// AppliedUS is when a real Envoy had it in force; absent without such
+	// proxies, Never for the simulated ones.
+	AppliedUS Times `json:"applied_us,omitempty"`
 }
 
 // Control is what a control-plane trial counted in its window.

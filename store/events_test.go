@@ -24,7 +24,7 @@ func changes(i, n int) []record.Event {
 			Schema: record.Schema, Trial: trial(i).ID, Change: c, Kind: "service", Op: "create", Object: "Service/a/b",
 			Markers:   []record.Marker{{Change: c, Type: "cds", Text: "mark\n\"é\""}},
 			PlannedNS: 1, SentNS: 2, CommittedNS: 1_700_000_000_000_000_000 + int64(c), Expected: 3,
-			Seen:   record.Sightings{Proxy: []int32{0, 2}, ReceivedUS: []int64{-10, 20}, AckedUS: []int64{5, -1}},
+			Seen:   record.Sightings{Proxy: []int32{0, 2}, ReceivedUS: []int64{-10, 20}, AckedUS: []int64{-1, record.Never}},
 			Missed: []int32{1},
 		})
 	}

@@ -83,7 +83,7 @@ func TestLateMarkers(t *testing.T) {
 					if r := m.ReceivedNS[k]; r < before || r > after {
 						t.Errorf("marker %d, proxy %d: received %d, not from %d to %d", i, p, r, before, after)
 					}
-					if a := m.AckedNS[k]; p == 3 && a != -1 || p != 3 && (a < m.ReceivedNS[k] || a > after) {
+					if a := m.AckedNS[k]; p == 3 && a != record.Never || p != 3 && (a < m.ReceivedNS[k] || a > after) {
 						t.Errorf("marker %d, proxy %d: acknowledged %d", i, p, a)
 					}
 				}
@@ -115,7 +115,7 @@ func TestLateAck(t *testing.T) {
 	if _, err := f.Announce([]record.Marker{{Type: "cds", Text: "b"}}); err != nil {
 		t.Fatal(err)
 	}
-	if seen := f.Sightings(0)[0]; len(seen.Proxy) != 1 || seen.AckedNS[0] != -1 {
+	if seen := f.Sightings(0)[0]; len(seen.Proxy) != 1 || seen.AckedNS[0] != record.Never {
 		t.Fatalf("%+v", seen)
 	}
 	s.push(1, wire.EndpointType, map[string]proto.Message{"b": &endpoint.ClusterLoadAssignment{ClusterName: "b"}})

@@ -1,6 +1,10 @@
 package xds
 
-import "time"
+import (
+	"time"
+
+	"github.com/meshtrial/meshtrial/record"
+)
 
 // memory is what proxies took of late: which step, when they got it and when
 // they acknowledged it. A marker that is announced after a proxy got what it
@@ -143,7 +147,7 @@ func (s *sightings) found(m int32, t *taken) {
 	defer s.mu.Unlock()
 	acked := t.acked
 	if acked == 0 {
-		acked = -1
+		acked = record.Never
 	}
 	i := s.see(m, t.proxy, t.received, acked)
 	if i < 0 || acked > 0 {

@@ -3,6 +3,8 @@ package xds
 import (
 	"slices"
 	"sync"
+
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // sighting has who saw one marker.
@@ -71,7 +73,7 @@ func (n *noted) collect(f *Fleet, p *proxy, s *step, at int64) {
 		f.sightings.grow(m).unknown++
 	}
 	for _, m := range shows.seen {
-		if i := f.sightings.see(m, p.index, at, -1); i >= 0 {
+		if i := f.sightings.see(m, p.index, at, record.Never); i >= 0 {
 			n.entries = append(n.entries, noteEntry{marker: m, at: i})
 		}
 	}
@@ -80,7 +82,7 @@ func (n *noted) collect(f *Fleet, p *proxy, s *step, at int64) {
 		if one.has(p.index) || len(one.stay.proxy) >= maxStays*f.sightings.proxies {
 			continue
 		}
-		n.entries = append(n.entries, noteEntry{marker: m, at: one.stay.add(p.index, at, -1), stay: true})
+		n.entries = append(n.entries, noteEntry{marker: m, at: one.stay.add(p.index, at, record.Never), stay: true})
 	}
 }
 
@@ -155,7 +157,7 @@ func (f *Fleet) Sightings(from int) []MarkerSightings {
 	out := []MarkerSightings{}
 	for i := max(from, 0); i < len(markers); i++ {
 		m := &markers[i]
-		one := MarkerSightings{Change: m.Change, Marker: i, Type: m.Type, Gone: m.Gone, Proxy: []int32{}, ReceivedNS: []int64{}, AckedNS: []int64{}}
+		one := MarkerSightings{Change: m.Change, Marker: i, Type: m.Type, Gone: m.Gone, Proxy: []int32{}, ReceivedNS: []int64{}, AckedNS: record.Times{}}
 		if i < len(f.sightings.list) {
 			s := &f.sightings.list[i]
 			one.Proxy = append(one.Proxy, s.proxy...)

@@ -46,9 +46,9 @@ type MarkerSightings struct {
 	Type   string `json:"type"`
 	Gone   bool   `json:"gone,omitempty"`
 
-	Proxy      []int32 `json:"proxy"`
-	ReceivedNS []int64 `json:"received_unix_ns"`
-	AckedNS    []int64 `json:"acked_unix_ns"` // -1: not acknowledged (yet)
+	Proxy      []int32      `json:"proxy"`
+	ReceivedNS []int64      `json:"received_unix_ns"`
+	AckedNS    record.Times `json:"acked_unix_ns"` // Never: not acknowledged (yet)
 	// Unknown counts contents that could not be searched for this marker
 	// since their bytes were no longer kept: proxies may be missing.
 	Unknown int `json:"unknown,omitempty"`
@@ -68,9 +68,9 @@ type MarkerSightings struct {
 // committed, and before it ever showed the change before, was sent both
 // together: it has the change from then on.
 type Stays struct {
-	Proxy      []int32 `json:"proxy"`
-	ReceivedNS []int64 `json:"received_unix_ns"`
-	AckedNS    []int64 `json:"acked_unix_ns"`
+	Proxy      []int32      `json:"proxy"`
+	ReceivedNS []int64      `json:"received_unix_ns"`
+	AckedNS    record.Times `json:"acked_unix_ns"`
 }
 
 // After returns the marker's sightings with those of its stays that are from

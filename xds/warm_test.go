@@ -117,7 +117,7 @@ func TestNoACKIsHeldForEver(t *testing.T) {
 			}
 			acked := func(marker int) bool {
 				one := f.Sightings(marker)[0]
-				return len(one.AckedNS) == 2 && !slices.Contains(one.AckedNS, -1)
+				return len(one.AckedNS) == 2 && !slices.Contains(one.AckedNS, record.Never)
 			}
 			// Twice: the second is held after the timer of the first.
 			s.push(2, wire.ClusterType, clusters("a", "late"))
@@ -138,7 +138,7 @@ func TestHeldACKOutlivesItsStream(t *testing.T) {
 	}
 	s.push(1, wire.ClusterType, clusters("late"))
 	eventually(t, "the marker", func() bool { return len(f.Sightings(0)[0].Proxy) == 1 })
-	if at := f.Sightings(0)[0].AckedNS[0]; at != -1 {
+	if at := f.Sightings(0)[0].AckedNS[0]; at != record.Never {
 		t.Fatalf("acknowledged at %d without endpoints", at)
 	}
 	s.live()[0].end <- status.Error(codes.Unavailable, "gone")

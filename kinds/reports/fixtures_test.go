@@ -247,7 +247,7 @@ func scoped(t *testing.T) record.Findings {
 			}
 			seen.AppliedUS = []int64{seen.AckedUS[0] + 10_000}
 			for range seen.AckedUS[1:] {
-				seen.AppliedUS = append(seen.AppliedUS, -1)
+				seen.AppliedUS = append(seen.AppliedUS, record.Never)
 			}
 		}
 		if trial.Cell[study.FactorVariant] != "none" && trial.Block == 0 {

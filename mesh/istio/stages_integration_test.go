@@ -215,8 +215,8 @@ func (m *stagesMeasurer) measure(t *testing.T, c change) stages.Waterfall {
 			e.Seen.Proxy = append(e.Seen.Proxy, p)
 			e.Seen.ReceivedUS = append(e.Seen.ReceivedUS, (seen.ReceivedNS[k]-e.CommittedNS)/1000)
 			acked := (seen.AckedNS[k] - e.CommittedNS) / 1000
-			if seen.AckedNS[k] < 0 {
-				acked = -1
+			if seen.AckedNS[k] == record.Never {
+				acked = record.Never
 			}
 			e.Seen.AckedUS = append(e.Seen.AckedUS, acked)
 		}

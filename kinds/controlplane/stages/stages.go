@@ -194,7 +194,7 @@ func (m *maker) event(e *record.Event) {
 	}
 	var own []ownWay
 	for k, acked := range e.Seen.AckedUS {
-		if acked == neverAcked || k >= len(e.Seen.ReceivedUS) || k >= len(e.Seen.Proxy) {
+		if acked == record.Never || k >= len(e.Seen.ReceivedUS) || k >= len(e.Seen.Proxy) {
 			continue
 		}
 		node := ""
@@ -317,9 +317,6 @@ func (m *maker) turn(sent []sentType, pushing int64) {
 		m.place = logged - queued - generated
 	}
 }
-
-// neverAcked stands for no acknowledgement in record.Sightings.
-const neverAcked = -1
 
 // clockSlack is how much clocks and the log's microseconds may be off, and
 // how much later than a proxy reads istiod may write that it has sent.

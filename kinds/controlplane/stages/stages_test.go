@@ -341,7 +341,7 @@ func TestStagesOfReplicas(t *testing.T) {
 // in the residual; changes that failed or were never acknowledged do not
 // count.
 func TestStagesWithLittle(t *testing.T) {
-	seen := record.Sightings{Proxy: []int32{0, 1, 9}, ReceivedUS: []int64{110000, 110000, 110000}, AckedUS: []int64{112000, -1, 112000}}
+	seen := record.Sightings{Proxy: []int32{0, 1, 9}, ReceivedUS: []int64{110000, 110000, 110000}, AckedUS: []int64{112000, record.Never, 112000}}
 	events := []record.Event{
 		{SentNS: epoch, CommittedNS: epoch, Markers: []record.Marker{{Type: "rds"}}, Seen: seen},
 		{SentNS: epoch, Error: "refused", Seen: seen},

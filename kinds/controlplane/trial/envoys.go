@@ -110,7 +110,7 @@ func (w *envoyWatch) sightings(first int32) []xds.MarkerSightings {
 		for envoy, seen := range w.seen {
 			if at, ok := seen[i]; ok {
 				out[i].Proxy = append(out[i].Proxy, first+int32(envoy))
-				out[i].ReceivedNS, out[i].AckedNS = append(out[i].ReceivedNS, at), append(out[i].AckedNS, -1)
+				out[i].ReceivedNS, out[i].AckedNS = append(out[i].ReceivedNS, at), append(out[i].AckedNS, record.Never)
 			}
 		}
 	}

@@ -77,7 +77,7 @@ func TestEnvoyWatch(t *testing.T) {
 		"dynamic_endpoint_configs": `{"endpoint_config": {"cluster_name": "outbound|80||a", "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {"socket_address": {"address": "10.0.0.1"}}}}]}]}}`,
 	}, there)
 	got := w.sightings(5)
-	if shown() != [4]int{1, 1} || got[1].Proxy[0] != 5 || got[1].ReceivedNS[0] < before || got[1].AckedNS[0] != -1 || got[1].Change != 0 || !got[2].Gone {
+	if shown() != [4]int{1, 1} || got[1].Proxy[0] != 5 || got[1].ReceivedNS[0] < before || got[1].AckedNS[0] != record.Never || got[1].Change != 0 || !got[2].Gone {
 		t.Errorf("seen %v", got)
 	}
 	look(admin{"dynamic_endpoint_configs": `{"endpoint_config": {"cluster_name": "outbound|80||a", "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {"socket_address": {"address": "10.0.0.12"}}}}]}]}}`}, there)

@@ -121,9 +121,6 @@ func (c *controlPlane) metricsPage(ctx context.Context, p mesh.ControlPod) (io.R
 	return resp.Body, nil
 }
 
-// neverAcked stands for no acknowledgement in record.Sightings.
-const neverAcked = -1
-
 // recordConvergence adds the trial's true convergence to the series.
 func (t *controlTrial) recordConvergence(events []record.Event) error {
 	if t.c.series == nil {
@@ -136,7 +133,7 @@ func (t *controlTrial) recordConvergence(events []record.Event) error {
 	}
 	for _, e := range events {
 		for _, us := range e.Seen.AckedUS {
-			if us != neverAcked {
+			if us != record.Never {
 				c.Observe(float64(us) / 1e6)
 			}
 		}

@@ -11,9 +11,6 @@ import (
 	"github.com/meshtrial/meshtrial/xds"
 )
 
-// never stands in the columns of sightings for what did not happen.
-const never = -1
-
 // observations are all that is known of who had which change.
 type observations struct {
 	proxies   int // simulated, then real ones; sightings count them from 0
@@ -70,7 +67,7 @@ func (t changeAccount) String() string {
 }
 
 // sighting is when a proxy had a change or a marker, nanoseconds since 1970
-// by this machine's clock; -1: never, or not known. Simulated proxies receive
+// by this machine's clock, or [record.Never]. Simulated proxies receive
 // and acknowledge; of real Envoys it is known only when a poll of their admin
 // interface showed it in force.
 type sighting struct {
@@ -82,7 +79,7 @@ type sighting struct {
 
 // when is the first that is known of it.
 func (s sighting) when() int64 {
-	if s.received == never {
+	if s.received == record.Never {
 		return s.applied
 	}
 	return s.received
@@ -99,7 +96,7 @@ func account(events []record.Event, w observations) ([]record.Event, changeAccou
 	later := future{objects: map[string]map[int32]int64{}, marks: map[markKey]map[int32]int64{}, back: map[markKey]int64{}}
 	for i := len(out) - 1; i >= 0; i-- {
 		e := &out[i]
-		e.Seen = record.Sightings{Proxy: []int32{}, ReceivedUS: []int64{}, AckedUS: []int64{}}
+		e.Seen = record.Sightings{Proxy: []int32{}, ReceivedUS: record.Times{}, AckedUS: record.Times{}}
 		e.Missed, e.Expected, e.Superseded = nil, 0, 0
 		if e.Error != "" || e.CommittedNS == 0 {
 			t.failed++
@@ -179,7 +176,7 @@ func (w observations) settle(e *record.Event, marks []mark, past map[string][]ma
 		case saw:
 			at = s.when()
 			w.add(e, p, s)
-			if simulated && s.acked == never {
+			if simulated && s.acked == record.Never {
 				t.unacked++
 				if patient {
 					t.silent++
@@ -217,14 +214,10 @@ func (w observations) settle(e *record.Event, marks []mark, past map[string][]ma
 // add appends a proxy to those that had a change.
 func (w observations) add(e *record.Event, proxy int32, s sighting) {
 	since := func(ns int64) int64 {
-		if ns == never {
-			return never
+		if ns == record.Never {
+			return record.Never
 		}
-		us := (ns - e.CommittedNS) / 1000
-		if us == never {
-			return 0
-		}
-		return us
+		return (ns - e.CommittedNS) / 1000
 	}
 	e.Seen.Proxy = append(e.Seen.Proxy, proxy)
 	e.Seen.ReceivedUS = append(e.Seen.ReceivedUS, since(s.received))
@@ -241,7 +234,7 @@ func sortSightings(s *record.Sightings) {
 		order[i] = i
 	}
 	had := func(i int) int64 {
-		if s.AppliedUS != nil && s.AppliedUS[i] != never {
+		if s.AppliedUS != nil && s.AppliedUS[i] != record.Never {
 			return s.AppliedUS[i]
 		}
 		return s.ReceivedUS[i]

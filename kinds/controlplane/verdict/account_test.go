@@ -55,7 +55,7 @@ func TestAccount(t *testing.T) {
 		saw(2, 1, true, map[int32]int64{0: 500_000, 2: 1_000_000}), // 1 only half of it
 		saw(3, 2, false, map[int32]int64{0: 10, 1: 20, 2: -30}),
 	)
-	w.markers[3].AckedNS[1] = -1
+	w.markers[3].AckedNS[1] = record.Never
 	got, sum := account(events, w)
 	if !sum.balanced() {
 		t.Errorf("does not balance: %v", sum)
@@ -81,7 +81,7 @@ func TestAccount(t *testing.T) {
 	if !slices.Equal(got[1].Missed, []int32{1, 2}) || !slices.Equal(got[1].Seen.ReceivedUS, []int64{500_000}) {
 		t.Errorf("change 1: %+v", got[1])
 	}
-	if s := got[2].Seen; !slices.Equal(s.Proxy, []int32{2, 0, 1}) || !slices.Equal(s.AckedUS, []int64{70, 110, -1}) {
+	if s := got[2].Seen; !slices.Equal(s.Proxy, []int32{2, 0, 1}) || !slices.Equal(s.AckedUS, []int64{70, 110, record.Never}) {
 		t.Errorf("change 2: %+v", s)
 	}
 	if got[3].Expected != 0 || got[4].Expected != 0 || len(got[4].Seen.Proxy) != 0 {
@@ -105,15 +105,15 @@ func TestAccountScope(t *testing.T) {
 func TestAccountRealEnvoys(t *testing.T) {
 	w := witnessed(3, saw(0, 0, false, map[int32]int64{0: 100}))
 	w.simulated = 1
-	w.envoys = []xds.MarkerSightings{{Proxy: []int32{2, 1}, ReceivedNS: []int64{committedAt + 50_000, committedAt + 7_000_000}, AckedNS: []int64{-1, -1}}}
+	w.envoys = []xds.MarkerSightings{{Proxy: []int32{2, 1}, ReceivedNS: []int64{committedAt + 50_000, committedAt + 7_000_000}, AckedNS: record.Times{record.Never, record.Never}}}
 	events, sum := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
 	s := events[0].Seen
 	if sum.seen != 3 || sum.unacked != 0 || sum.silent != 0 || sum.due != 1 {
 		t.Errorf("%+v", sum)
 	}
 	// All that is known of an Envoy is when it had the change in force.
-	if !slices.Equal(s.Proxy, []int32{2, 0, 1}) || !slices.Equal(s.AppliedUS, []int64{50, -1, 7000}) ||
-		!slices.Equal(s.ReceivedUS, []int64{-1, 100, -1}) || !slices.Equal(s.AckedUS, []int64{-1, 200, -1}) {
+	if !slices.Equal(s.Proxy, []int32{2, 0, 1}) || !slices.Equal(s.AppliedUS, []int64{50, record.Never, 7000}) ||
+		!slices.Equal(s.ReceivedUS, []int64{record.Never, 100, record.Never}) || !slices.Equal(s.AckedUS, []int64{record.Never, 200, record.Never}) {
 		t.Errorf("%+v", s)
 	}
 }
@@ -121,7 +121,7 @@ func TestAccountRealEnvoys(t *testing.T) {
 // What proxies that misbehave on purpose lack is told, and not waited for.
 func TestAccountMisbehaving(t *testing.T) {
 	w := witnessed(4, saw(0, 0, false, map[int32]int64{0: 100, 1: 100, 2: 100}))
-	w.markers[0].AckedNS[1], w.markers[0].AckedNS[2] = -1, -1
+	w.markers[0].AckedNS[1], w.markers[0].AckedNS[2] = record.Never, record.Never
 	w.bad = map[int32]bool{2: true, 3: true}
 	_, sum := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
 	if sum.unacked != 2 || sum.silent != 1 || sum.missed != 1 || sum.lacking != 0 || sum.due != 2 {
@@ -133,7 +133,7 @@ func TestAccountMisbehaving(t *testing.T) {
 func TestAccountEnd(t *testing.T) {
 	w := witnessed(3, saw(0, 0, false, map[int32]int64{0: 9_999_950, 1: 9_999_800, 2: 10_000_001}))
 	events, sum := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
-	if sum.seen != 2 || sum.missed != 1 || sum.unacked != 1 || !slices.Equal(events[0].Missed, []int32{2}) || !slices.Equal(events[0].Seen.AckedUS, []int64{9_999_900, -1}) {
+	if sum.seen != 2 || sum.missed != 1 || sum.unacked != 1 || !slices.Equal(events[0].Missed, []int32{2}) || !slices.Equal(events[0].Seen.AckedUS, []int64{9_999_900, record.Never}) {
 		t.Errorf("%+v, %+v", sum, events[0])
 	}
 }

@@ -116,7 +116,7 @@ func (r *ruling) commits() {
 // commit.
 func firstReceived(e record.Event) (first time.Duration, known bool) {
 	for _, us := range e.Seen.ReceivedUS {
-		if at := time.Duration(us) * time.Microsecond; us != never && (!known || at < first) {
+		if at := time.Duration(us) * time.Microsecond; us != record.Never && (!known || at < first) {
 			first, known = at, true
 		}
 	}

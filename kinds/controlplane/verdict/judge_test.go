@@ -91,7 +91,7 @@ func TestJudgeCommits(t *testing.T) {
 		"one of many":        {false, spaced(append(slices.Repeat([]record.Event{seenAfter(101_000)}, 9), seenAfter(5000))...), true},
 		"two of many":        {false, spaced(append(slices.Repeat([]record.Event{seenAfter(101_000)}, 8), seenAfter(5000), seenAfter(5000))...), false},
 		"nobody has one yet": {false, []record.Event{seenAfter()}, true},
-		"an Envoy, polled":   {false, []record.Event{seenAfter(-1)}, true},
+		"an Envoy, polled":   {false, []record.Event{seenAfter(record.Never)}, true},
 	} {
 		r := rulingOn(1)
 		r.seen.Asked.EDSDebounce, r.events = !tt.undebounced, tt.events
@@ -180,8 +180,8 @@ func TestJudgeLag(t *testing.T) {
 		"quick to read, slow to answer":   {0.1 * ms, 0.1 * ms, 30 * ms, xds.LagKernel, fast, 3, false, 0},
 		"timers in time":                  {0.1 * ms, 5 * ms, 0, xds.LagTimer, fast, 3, true, 1},
 		"timers late":                     {20 * ms, 50 * ms, 0, xds.LagTimer, fast, 3, false, 1},
-		"none was acknowledged":           {0.1 * ms, 0.2 * ms, 0, xds.LagKernel, acked(-1), 3, false, 0},
-		"Envoys alone":                    {0.1 * ms, 0.2 * ms, 0, xds.LagKernel, acked(-1, -1), 0, true, 0},
+		"none was acknowledged":           {0.1 * ms, 0.2 * ms, 0, xds.LagKernel, acked(record.Never), 3, false, 0},
+		"Envoys alone":                    {0.1 * ms, 0.2 * ms, 0, xds.LagKernel, acked(record.Never, record.Never), 0, true, 0},
 		"nothing was to come":             {0.1 * ms, 0.2 * ms, 0, xds.LagKernel, nil, 0, true, 0},
 		"nothing was to come, yet so bad": {50 * ms, 150 * ms, 0, xds.LagKernel, nil, 0, false, 0},
 	} {

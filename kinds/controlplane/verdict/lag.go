@@ -58,7 +58,7 @@ func (r *ruling) lag() {
 func acknowledged(events []record.Event) (acks []float64) {
 	for _, e := range events {
 		for _, us := range e.Seen.AckedUS {
-			if us != never {
+			if us != record.Never {
 				acks = append(acks, float64(us))
 			}
 		}

@@ -48,8 +48,8 @@ func (w observations) marks(events []record.Event) [][]mark {
 			out[i] = append(out[i], mark{markKey: markKey{m.Type, m.Resource, m.Text, m.Gone}, change: i, committed: e.CommittedNS, goneNS: gone, sights: map[int32]sighting{}})
 		}
 	}
-	w.collect(out, place, w.markers, w.ahead, func(at, acked int64) sighting { return sighting{received: at, acked: acked, applied: never} })
-	w.collect(out, place, w.envoys, 0, func(at, _ int64) sighting { return sighting{received: never, acked: never, applied: at} })
+	w.collect(out, place, w.markers, w.ahead, func(at, acked int64) sighting { return sighting{received: at, acked: acked, applied: record.Never} })
+	w.collect(out, place, w.envoys, 0, func(at, _ int64) sighting { return sighting{received: record.Never, acked: record.Never, applied: at} })
 	return out
 }
 
@@ -81,11 +81,11 @@ func (w observations) collect(marks [][]mark, place map[int]int, from []xds.Mark
 			showed[p] = s.ReceivedNS[n]
 		}
 		for n, p := range all.Proxy {
-			at, acked := all.ReceivedNS[n]-int64(ahead), int64(never)
+			at, acked := all.ReceivedNS[n]-int64(ahead), record.Never
 			if at > end {
 				continue
 			}
-			if all.AckedNS[n] >= 0 && all.AckedNS[n]-int64(ahead) <= end {
+			if all.AckedNS[n] != record.Never && all.AckedNS[n]-int64(ahead) <= end {
 				acked = all.AckedNS[n] - int64(ahead)
 			}
 			one := as(at, acked)
@@ -100,7 +100,7 @@ func (w observations) collect(marks [][]mark, place map[int]int, from []xds.Mark
 // as where one push brings two changes. What it lacks is empty if it had the
 // change.
 func joined(marks []mark, past map[string][]mark, p int32) (s sighting, lacking []mark) {
-	s = sighting{received: never, acked: never, applied: never}
+	s = sighting{received: record.Never, acked: record.Never, applied: record.Never}
 	seen := 0
 	for _, m := range marks {
 		one, ok := m.sights[p]
@@ -110,9 +110,9 @@ func joined(marks []mark, past map[string][]mark, p int32) (s sighting, lacking 
 			}
 			continue
 		}
-		if seen++; seen == 1 || one.acked == never {
+		if seen++; seen == 1 || one.acked == record.Never {
 			s.acked = one.acked
-		} else if s.acked != never {
+		} else if s.acked != record.Never {
 			s.acked = max(s.acked, one.acked)
 		}
 		s.received, s.applied = max(s.received, one.received), max(s.applied, one.applied)

@@ -145,7 +145,7 @@ func (m made) request(book *ledger.Book, t *record.Trial, id string, due int64) 
 	case "":
 		book.AddWorker(ledger.WorkerEntry{ID: id, Service: "bar", Pod: "bar-0", StartNS: zero + due, EndNS: zero + due + 10*ms, Status: 200, Ended: ledger.EndAnswered})
 	case ledger.OutcomeUnfinished:
-		client.Outcome, client.DoneNS, client.Status = kind, ledger.Never, 0
+		client.Outcome, client.DoneNS, client.Status = kind, record.Never, 0
 	case ledger.OutcomeStatus: // the proxy could not connect
 		client.Outcome, client.DoneNS, client.Status = kind, zero+due+after, 503
 		proxy.Status, proxy.Flags, proxy.Details, proxy.Host, proxy.Attempts, proxy.DurationNS = 503, "URX,UF", "upstream_reset_before_response_started", "10.0.0.2:80", 3, after

@@ -36,7 +36,7 @@ const secondNS = int64(1_000_000_000)
 type sent struct {
 	at     int64 // by which it counts to a window
 	due    int64
-	done   int64 // ledger.Never: still out at the end
+	done   int64 // record.Never: still out at the end
 	ok     bool
 	failed bool
 	kind   string // of failure
@@ -155,7 +155,7 @@ func (s *trialScenario) readPunctual(book *ledger.Book, events []*record.Event) 
 	}
 	rest := book.Without(func(c *ledger.ClientEntry) bool {
 		wait := c.SentNS - c.IntendedNS
-		late := c.SentNS != ledger.Never && wait > grid && wait <= most
+		late := c.SentNS != record.Never && wait > grid && wait <= most
 		if late {
 			s.late++
 		}
@@ -283,7 +283,7 @@ func (s *trialScenario) read(book *ledger.Book) {
 		c := r.Client
 		one := sent{at: s.moment(c), due: c.IntendedNS - zero, done: c.DoneNS, ok: c.Outcome == ledger.OutcomeOK}
 		one.key, one.host = keyOf(r)
-		if c.DoneNS != ledger.Never {
+		if c.DoneNS != record.Never {
 			one.done -= zero
 		}
 		switch {
@@ -314,7 +314,7 @@ func (s *trialScenario) read(book *ledger.Book) {
 func (s *trialScenario) moment(c *ledger.ClientEntry) int64 {
 	zero := s.trial.Scenario.StartNS
 	due := c.IntendedNS - zero
-	if c.Outcome == ledger.OutcomeOK || c.Outcome == ledger.OutcomeUnfinished || c.DoneNS == ledger.Never {
+	if c.Outcome == ledger.OutcomeOK || c.Outcome == ledger.OutcomeUnfinished || c.DoneNS == record.Never {
 		return due
 	}
 	first := true

@@ -215,7 +215,7 @@ func (s *trialScenario) edges(a *ledger.Account, requests []sent, w record.Scena
 func (s *trialScenario) measureSteps() {
 	var failures []int64 // when clients were told
 	for i := range s.requests {
-		if r := &s.requests[i]; r.failed && r.done != ledger.Never {
+		if r := &s.requests[i]; r.failed && r.done != record.Never {
 			failures = append(failures, r.done)
 		}
 	}

@@ -199,8 +199,8 @@ func (c *clients) collect(ctx context.Context) (outcome, error) {
 		ahead := c.ahead[one.Node]
 		header, err := one.api.EachRequest(ctx, one.started.Run, func(h *load.RequestsHeader, r load.Request) error {
 			at := func(ns int64) int64 {
-				if ns == load.Never {
-					return ledger.Never
+				if ns == record.Never {
+					return record.Never
 				}
 				return h.StartUnixNS - ahead + ns
 			}
