@@ -19,8 +19,7 @@ import (
 type Kind struct {
 	Name  study.Kind
 	Trial runner.Kind // carries trials through
-	// Judge judges a trial from what it saw, under Limits; nil: its trials
-	// write that down no further than their record.
+	// Judge judges a trial from what it saw, under Limits.
 	Judge  verdict.Judge
 	Limits []verdict.Limit
 }

@@ -25,9 +25,6 @@ func Rejudge(run record.Run, limits verdict.Limits, verify func(mesh string) fun
 	if !ok {
 		return run, nil, errs.Usage("run %s is of kind %q, which this program does not know", run.Header.RunID, run.Header.Kind)
 	}
-	if kind.Judge == nil {
-		return run, nil, errs.Usage("runs of kind %s keep no evidence yet: they cannot be judged again", kind.Name)
-	}
 	plan, err := analysis.Plan(run)
 	if err != nil {
 		return run, nil, err

@@ -26,7 +26,7 @@ import (
 func TestTable(t *testing.T) {
 	for _, name := range study.Kinds() {
 		k, ok := Named(name)
-		if !ok || k.Trial == nil {
+		if !ok || k.Trial == nil || k.Judge == nil || len(k.Limits) == 0 {
 			t.Errorf("kind %s is not in the table", name)
 		}
 		seen := map[string]bool{}
