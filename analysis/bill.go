@@ -49,8 +49,9 @@ func billMeasures(s *study.Study) []Measure {
 		return func(o *Observations, t *record.Trial) float64 { return o.Latency(t).Quantile(q) }
 	}
 	add(study.BillCPU, true, cpu(proxyParts...))
-	add(study.BillClientCPU, true, cpu(record.PartClientProxy))
-	add(study.BillServerCPU, true, cpu(record.PartServerProxy))
+	for _, part := range proxyParts {
+		add(study.BillCPUOf(part), true, cpu(part))
+	}
 	add(study.BillP50, s.Measured(study.MeasureLatency), quantile(0.5))
 	add(study.BillP99, s.Measured(study.MeasureLatency), quantile(0.99))
 	add(study.BillMemory, s.Measured(study.MeasureMemory), func(_ *Observations, t *record.Trial) float64 {
@@ -77,8 +78,8 @@ func idleMemory(t *record.Trial, part string) float64 {
 // where it has none, NaN where one was not measured.
 func ofProxies(t *record.Trial, parts []string, of func(part string) float64) float64 {
 	sum := 0.0
-	for _, part := range parts {
-		if part == record.PartClientProxy && study.HasClientProxy(t.Cell) || part == record.PartServerProxy && study.HasServerProxy(t.Cell) {
+	for _, part := range study.WayOfTrial(t).Parts() {
+		if slices.Contains(parts, part) {
 			sum += of(part)
 		}
 	}
@@ -230,10 +231,8 @@ func (p *pricing) priced(list priceList, prefix string, findings []record.Findin
 
 // without says that a figure is about a proxy that neither cell has.
 func (p *pricing) without(name string, one price) bool {
-	has := func(of func(record.Cell) bool) bool {
-		return of(p.o.Plan.Cells[one.cell]) || of(p.o.Plan.Cells[one.against])
-	}
-	return name == study.BillClientCPU && !has(study.HasClientProxy) || name == study.BillServerCPU && !has(study.HasServerProxy)
+	i := slices.IndexFunc(proxyParts, func(part string) bool { return name == study.BillCPUOf(part) })
+	return i >= 0 && !p.o.passes(one.cell, proxyParts[i]) && !p.o.passes(one.against, proxyParts[i])
 }
 
 // estimated puts an estimate into a finding, judged by what identical cells of

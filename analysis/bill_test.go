@@ -96,7 +96,7 @@ func TestBillFindsWhatIsPlanted(t *testing.T) {
 		if p.RankLow != i+1 || p.RankHigh != i+1 {
 			t.Errorf("%s: places %d to %d", p.Name, p.RankLow, p.RankHigh)
 		}
-		half := p.Figures[study.BillServerCPU].Estimate
+		half := p.Figures[study.BillCPUOf(record.PartServerProxy)].Estimate
 		if math.Abs(half-want/2) > 2 {
 			t.Errorf("%s: %g at the server's proxy, planted %g", p.Name, half, want/2)
 		}
@@ -293,7 +293,7 @@ func TestBillOfOneProxy(t *testing.T) {
 	text := strings.Replace(strings.Replace(billStudy, "sidecars: both", "sidecars: server", 1), "    tls: {mtls: strict}\n", "", 1)
 	b := billOf(t, analyze(t, simulate(t, text, 6, 1, billWorld(planted{costly: 50}, 0.004))))
 	figures := b.Parts[0].Figures
-	if _, ok := figures[study.BillClientCPU]; ok || figures[study.BillCPU] != figures[study.BillServerCPU] || math.Abs(figures[study.BillCPU].Estimate-50) > 3 {
+	if _, ok := figures[study.BillCPUOf(record.PartClientProxy)]; ok || figures[study.BillCPU] != figures[study.BillCPUOf(record.PartServerProxy)] || math.Abs(figures[study.BillCPU].Estimate-50) > 3 {
 		t.Errorf("%+v", figures)
 	}
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// hopParts are those whose CPU a request's way is made of.
-var hopParts = []string{record.PartGenerator, record.PartClientProxy, record.PartServerProxy, record.PartWorker}
-
 // hopMeasures are what terms are told in, by [study.HopMeasures].
 func hopMeasures(s *study.Study) []Measure {
 	var out []Measure
@@ -35,10 +32,7 @@ func hopMeasures(s *study.Study) []Measure {
 		pods := func(of func(record.CPU) float64) func(*Observations, *record.Trial) float64 {
 			return func(_ *Observations, t *record.Trial) float64 {
 				sum := 0.0
-				for _, part := range hopParts {
-					if part == record.PartClientProxy && !study.HasClientProxy(t.Cell) || part == record.PartServerProxy && !study.HasServerProxy(t.Cell) {
-						continue
-					}
+				for _, part := range slices.Concat(study.WayOfTrial(t).Parts(), []string{record.PartGenerator, record.PartWorker}) {
 					sum += cpuPerRequest(t, part, of)
 				}
 				return sum

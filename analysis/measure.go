@@ -57,9 +57,9 @@ var Quantiles = []quantile{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0
 
 // cpuParts and memoryParts are the parts of a trial in the order of reports.
 var (
-	cpuParts = []string{record.PartClientProxy, record.PartServerProxy, record.PartGenerator,
-		record.PartWorker, record.PartControl, record.PartMachine}
-	memoryParts = cpuParts[:len(cpuParts)-1]
+	proxyParts  = record.ProxyParts()
+	memoryParts = slices.Concat(proxyParts, []string{record.PartGenerator, record.PartWorker, record.PartControl})
+	cpuParts    = slices.Concat(memoryParts, []string{record.PartMachine})
 )
 
 // Measures lists what the study measures, in the order of reports.

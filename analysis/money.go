@@ -57,29 +57,38 @@ func baselineLevel(s *study.Study, factor string) string {
 	return s.Baseline[factor]
 }
 
-// trialUse is what a hop's proxies take of one request, where each of them is
-// as those of a trial are on the mean, with a sidecar at one end as with two;
-// false for a trial without any.
+// trialUse is what a hop's proxies take of one request. Sidecars are each as
+// those of a trial are on the mean, with one at one end as with two. Where
+// requests pass proxies that others share, a hop takes what the trial's way took,
+// whatever the mesh says of proxies a hop; how many of those there are it does
+// not say, so their memory has no price (NaN). False for a trial without any.
 func trialUse(m *money.Mesh, t *record.Trial) (money.Use, bool) {
 	var u money.Use
 	if t.Load == nil || t.Load.Completed <= 0 {
 		return u, false
 	}
-	proxies, seconds, bytes := 0.0, 0.0, 0.0
+	proxies, seconds, bytes, shared := 0.0, 0.0, 0.0, false
 	for _, part := range proxyParts {
 		cpu, ok := t.CPU[part]
 		if !ok {
 			continue
 		}
+		p, _ := record.ProxyOf(part)
+		shared = shared || p.Place.Shared()
 		proxies++
 		seconds += cpu.TotalS() / float64(t.Load.Completed)
 		bytes += float64(t.Memory[part].PSSBytes)
 	}
-	if proxies == 0 {
+	switch {
+	case proxies == 0:
 		return u, false
+	case shared:
+		if u.CPUPerHop = money.Exact(seconds); m.Proxies > 0 {
+			u.MemoryBytes = money.Exact(math.NaN())
+		}
+	default:
+		u.CPUPerHop, u.MemoryBytes = m.PerHop(money.Exact(seconds/proxies)), money.Exact(bytes/proxies)
 	}
-	u.MemoryBytes = money.Exact(bytes / proxies)
-	u.CPUPerHop = m.PerHop(money.Exact(seconds / proxies))
 	return u, true
 }
 
@@ -97,8 +106,9 @@ func (o *Observations) moneyFits(fits []record.Finding) []record.Finding {
 	}
 	var order []string
 	by := map[string]*parts{}
+	sidecarParts := record.Way(proxyParts).At(record.PlaceSidecar)
 	for _, f := range fits {
-		for _, part := range proxyParts {
+		for _, part := range sidecarParts {
 			idle := f.Name == "cpu_"+part+study.FitIdle
 			if !idle && f.Name != "cpu_"+part+study.FitSlope {
 				continue

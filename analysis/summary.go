@@ -60,6 +60,9 @@ func (o *Observations) summary(cell int) record.CellSummary {
 			s.BlockP50US = append(s.BlockP50US, record.BlockValue{Block: t.Block, Repeat: t.Repeat, Value: p50})
 		}
 	}
+	if len(valid) > 0 {
+		s.Way = valid[0].Way
+	}
 	if o.kind.Summarize != nil {
 		o.kind.Summarize(o, cell, valid, &s)
 	}

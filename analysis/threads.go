@@ -11,9 +11,6 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// proxyParts are the parts whose threads findings are about.
-var proxyParts = []string{record.PartClientProxy, record.PartServerProxy}
-
 // From which shares on something holds a proxy back.
 const (
 	// fullRatio of the time a thread runs that has no time left: requests
@@ -257,9 +254,9 @@ func limitOf(part string, s record.ThreadsSummary, machine *record.Pressure) (li
 		inUse = machine.BusyRatio
 		state = fmt.Sprintf("; the machine's CPUs were %s busy", percent(inUse))
 	}
-	name := map[string]string{record.PartClientProxy: "the client's proxy", record.PartServerProxy: "the server's proxy"}[part]
-	if name == "" {
-		name = part
+	name := part
+	if p, ok := record.ProxyOf(part); ok {
+		name = "the " + p.Name
 	}
 	ran := fmt.Sprintf("%s of %s ran %s of the time", workersWords(len(busy)), name, percents(busy))
 	held := ""

@@ -26,7 +26,7 @@ var generatorsChecks = map[string]bool{"schedule-lag": true, "generator-cpu": tr
 // if the machine's CPUs were all in use.
 func (o *Observations) whose(v verdict, s study.Search, cell, block int) verdict {
 	full := o.Plan.Cells[cell]
-	if !study.HasClientProxy(full) && !study.HasServerProxy(full) {
+	if len(study.WayOf(full)) == 0 {
 		return v
 	}
 	tried := o.Tried[cell][block]
@@ -47,6 +47,14 @@ func (o *Observations) whose(v verdict, s study.Search, cell, block int) verdict
 		return verdict{answer: crowded, why: v.why + ": " + why}
 	}
 	return v
+}
+
+// passes says that the requests of a cell pass a proxy.
+func (o *Observations) passes(cell int, part string) bool {
+	for _, t := range o.Valid(cell) {
+		return study.WayOfTrial(t).Has(part)
+	}
+	return study.WayOf(o.Plan.Cells[cell]).Has(part)
 }
 
 // notTheirs says why what trials of a cell show is not the proxies' doing; ""

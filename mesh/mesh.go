@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/observe"
@@ -81,7 +82,10 @@ type Workload struct {
 	Name      string
 	Namespace string
 	Proxy     *Proxy // nil: no sidecar
-	Client    bool   // it sends requests, as opposed to serving them
+	// Carrier is the level of the factor sidecars where other proxies than
+	// sidecars carry its requests; else "".
+	Carrier string
+	Client  bool // it sends requests, as opposed to serving them
 	// ControlPort is the port of the role's control server, which must not
 	// pass through the sidecar.
 	ControlPort int
@@ -116,22 +120,14 @@ type Evidence struct {
 	// again without a byte, which a proxy may pass on or not.
 	Connections int64 `json:"connections"`
 	Probes      int64 `json:"probes"`
-	// Client and Server are how far the proxies' statistics rose; nil where
-	// the pod has no sidecar. ClientTotal and ServerTotal are their values
-	// at the end, counted from the proxy's start.
-	Client      map[string]float64 `json:"client"`
-	Server      map[string]float64 `json:"server"`
-	ClientTotal map[string]float64 `json:"client_total"`
-	ServerTotal map[string]float64 `json:"server_total"`
+	// Way is what the cell's requests should have passed. Both pods may be on
+	// one node.
+	Way record.Way `json:"way"`
+	// Proxies are those that were found, by part: of that way, and
+	// sidecars of the two pods that should not be there.
+	Proxies map[string]*Passed `json:"proxies"`
 	// Worker is how far the worker's counters rose.
 	Worker map[string]float64 `json:"worker"`
-	// ClientConfig and ServerConfig are the configurations in force in the
-	// proxies after the trial, as their admin interface gives them.
-	ClientConfig, ServerConfig []byte `json:"-"`
-	// ClientProxy and ServerProxy are what the running sidecars say of
-	// themselves; nil where the pod has none.
-	ClientProxy *ProxyState `json:"client_proxy"`
-	ServerProxy *ProxyState `json:"server_proxy"`
 	// Extensions are those of the server's workload, by their names.
 	Extensions map[string]Extended `json:"extensions,omitempty"`
 	// FiltersVary says that the study has cells with parts switched on: then
@@ -139,10 +135,46 @@ type Evidence struct {
 	FiltersVary bool `json:"filters_vary,omitempty"`
 }
 
-// ProxyState is what a running sidecar is, as opposed to what was asked for.
+// Passed is what was seen of a proxy on the way.
+type Passed struct {
+	// Rise is how far its statistics rose, nil if they could not be read; Total
+	// is their values at the end, counted from the proxy's start.
+	Rise  map[string]float64 `json:"rise"`
+	Total map[string]float64 `json:"total"`
+	// Config is the configuration in force after the trial, as the admin
+	// interface gives it.
+	Config []byte `json:"-"`
+	// State is what the proxy says of itself; nil if it does not.
+	State *ProxyState `json:"state"`
+}
+
+// Read is what was seen of a proxy, if its statistics could be read; else nil.
+func (e Evidence) Read(part string) *Passed {
+	if p := e.Proxies[part]; p != nil && p.Rise != nil {
+		return p
+	}
+	return nil
+}
+
+// ProxyState is what a running proxy is, as opposed to what was asked for.
 type ProxyState struct {
 	Version  string // from the proxy itself
 	CPULimit string // of the running container; "none" without one
+}
+
+// Proxies says how the proxies of a mesh at one place are found and asked.
+type Proxies struct {
+	// Containers of a pod that make a proxy; the first is the proxy itself.
+	Containers []string
+	// Namespace and Selector of their pods, where they have pods of their own:
+	// those at other places than [record.PlaceSidecar].
+	Namespace, Selector string
+	// AdminPort is a proxy's admin port on the pod's loopback; Admin asks a
+	// proxy whose admin port the client's connections go to.
+	AdminPort int
+	Admin     func(client *http.Client) Admin
+	// Stats is a regular expression for the statistics that Verify looks at.
+	Stats string
 }
 
 // Mesh is an adapter.
@@ -161,20 +193,12 @@ type Mesh interface {
 	// Policies are the objects that give the workloads the levers that pods
 	// cannot carry.
 	Policies(workloads []Workload) []*unstructured.Unstructured
-	// ProxyContainers names the containers of a pod that make its sidecar.
-	ProxyContainers() []string
+	// Proxies are those at a place; without containers if the mesh has none
+	// there.
+	Proxies(place record.Place) Proxies
 	// ControlPlane says where the pods of the mesh's control plane are: their
 	// namespace ("" for any) and a label selector; "" for none.
 	ControlPlane() (namespace, selector string)
-	// AdminPort is the proxy's admin port on the pod's loopback, 0 if the
-	// mesh has none.
-	AdminPort() int
-	// Admin asks a proxy whose admin port the client's connections go to; nil
-	// if the mesh has none.
-	Admin(client *http.Client) Admin
-	// StatsFilter is a regular expression for the proxy statistics that
-	// Verify looks at.
-	StatsFilter() string
 	// Verify checks that the mode which the cell names was active.
 	Verify(e Evidence) []record.Check
 }
@@ -192,6 +216,27 @@ type Admin interface {
 	Config(ctx context.Context) ([]byte, error)
 	// Get reads a path.
 	Get(ctx context.Context, path string, query url.Values) ([]byte, error)
+}
+
+// Sidecars are the sidecars of a mesh.
+func Sidecars(m Mesh) Proxies { return m.Proxies(record.PlaceSidecar) }
+
+// OnTheWay is a helper of Verify: whether each proxy of the way was there, and
+// no sidecar that is not on it.
+func OnTheWay(e Evidence) []record.Check {
+	var checks []record.Check
+	for _, p := range record.Proxies {
+		want, is := e.Way.Has(p.Part), e.Read(p.Part) != nil
+		switch {
+		case p.Place == record.PlaceSidecar:
+			word := map[bool]string{true: "has a sidecar", false: "has no sidecar"}
+			checks = append(checks, record.Check{Name: p.Side + "-sidecar", OK: is == want, Detail: "the pod " + word[is] + "; the cell says it " + word[want]})
+		case want:
+			word := map[bool]string{true: "its statistics were read", false: "its statistics could not be read"}
+			checks = append(checks, record.Check{Name: strings.ReplaceAll(p.Part, "_", "-") + "-present", OK: is, Detail: p.Noun + " is on the way of the requests; " + word[is]})
+		}
+	}
+	return checks
 }
 
 // Expect is a helper of Verify: a check that got equals want within slack.

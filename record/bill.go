@@ -19,7 +19,7 @@ type Bill struct {
 type BillPart struct {
 	Name   string `json:"name"`
 	Levels Cell   `json:"levels"` // that it changes
-	// Figures are by what is priced (study.BillMeasures): cpu, latency_p50...
+	// Figures are by what is priced (study.BillCPU and its like): cpu, latency_p50...
 	// Of a removed part they are what is saved.
 	Figures map[string]Priced `json:"figures"`
 	// RankLow and RankHigh are the first and the last place that it may have by

@@ -144,8 +144,10 @@ type CellSummary struct {
 	Baseline bool   `json:"baseline"`
 	Trials   int    `json:"trials"`
 	Valid    int    `json:"valid"`
-	Requests int64  `json:"requests"`
-	Failed   int64  `json:"failed"`
+	// Way is what the cell's requests passed.
+	Way      Way   `json:"way,omitempty"`
+	Requests int64 `json:"requests"`
+	Failed   int64 `json:"failed"`
 	// Intended and Send are over all valid trials, in microseconds.
 	Intended Latency `json:"latency_intended_us"`
 	Send     Latency `json:"latency_send_us"`

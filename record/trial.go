@@ -55,6 +55,8 @@ type Trial struct {
 	Validity Validity  `json:"validity"`
 
 	Load *Load `json:"load,omitempty"`
+	// Way is what the cell's requests passed.
+	Way Way `json:"way,omitempty"`
 	// CPU holds CPU time used in the window by part. Parts are the Part
 	// constants; a part a cell lacks is absent, not zero.
 	CPU map[string]CPU `json:"cpu,omitempty"`
@@ -84,14 +86,12 @@ type Trial struct {
 	Hist string `json:"hist,omitempty"`
 }
 
-// Parts of a trial that cost something.
+// Parts of a trial that cost something, beside proxies.
 const (
-	PartClientProxy = "client_proxy" // the client pod's sidecar (Envoy and its agent)
-	PartServerProxy = "server_proxy"
-	PartGenerator   = "generator" // the load role's container
-	PartWorker      = "worker"    // the worker role's container
-	PartControl     = "control"   // istiod
-	PartMachine     = "machine"   // all CPUs of the node that hosts the server pod, idle excluded
+	PartGenerator = "generator" // the load role's container
+	PartWorker    = "worker"    // the worker role's container
+	PartControl   = "control"   // istiod
+	PartMachine   = "machine"   // all CPUs of the node that hosts the server pod, idle excluded
 )
 
 // Further parts of a control-plane trial; its real sidecars are

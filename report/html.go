@@ -25,6 +25,8 @@ type Page struct {
 	Warnings []string `json:"warnings"`
 	// Names are of the findings that it has, in the order of reports.
 	Names []FindingName `json:"names"`
+	// Proxies name the parts of trials that are proxies, in the order of reports.
+	Proxies []PartName `json:"proxies"`
 	// Sections are the report's as other formats have them: the page draws the
 	// tables of those that it has no picture of.
 	Sections []section `json:"sections"`
@@ -38,6 +40,20 @@ type FindingName struct {
 	Words   string `json:"words"`             // in tables and warnings
 	Phrase  string `json:"phrase"`            // what a difference adds to: "to the median latency"
 	Section string `json:"section,omitempty"` // "" if only documents for programs have it
+}
+
+// PartName is what a part of a trial is called.
+type PartName struct {
+	Part  string `json:"part"` // as documents have it
+	Words string `json:"words"`
+}
+
+func proxyNames() []PartName {
+	var out []PartName
+	for _, part := range record.ProxyParts() {
+		out = append(out, PartName{part, PartWords(part)})
+	}
+	return out
 }
 
 // ProfilePage is the document that the page of `meshtrial profile` draws.
@@ -57,7 +73,7 @@ func (kinds Kinds) Page(f record.Findings) (Page, error) {
 func (k Kind) page(f record.Findings) Page {
 	d, profiles := k.document(f), f.Profiles
 	f.Profiles = nil // once is enough
-	return Page{Findings: inMicroseconds(f), Answers: d.Answers, Warnings: d.Warnings, Names: k.named(f), Sections: d.Sections, Profiles: profiles}
+	return Page{Findings: inMicroseconds(f), Answers: d.Answers, Warnings: d.Warnings, Names: k.named(f), Proxies: proxyNames(), Sections: d.Sections, Profiles: profiles}
 }
 
 // named names all that the page may show of findings.

@@ -63,11 +63,10 @@ func findingWords(d finding.Def, name string) string {
 
 // PartWords names a part of a trial.
 func PartWords(part string) string {
+	if p, ok := record.ProxyOf(part); ok {
+		return p.Name
+	}
 	switch part {
-	case record.PartClientProxy:
-		return "client's proxy"
-	case record.PartServerProxy:
-		return "server's proxy"
 	case record.PartGenerator:
 		return "load generator"
 	case record.PartControl:

@@ -37,6 +37,10 @@ func TestRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("side by side", func(t *testing.T) {
+		t.Run("through shared proxies", func(t *testing.T) {
+			t.Parallel()
+			b.testShared(t)
+		})
 		t.Run("in a cluster of a stranger", func(t *testing.T) {
 			t.Parallel()
 			b.testCluster(t, foreign)

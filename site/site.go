@@ -100,7 +100,7 @@ type Pod struct {
 	Name, Namespace string
 	UID, Node       string
 	Containers      map[string]string // name to container ID
-	Proxy           mesh.Admin        // nil: it has no sidecar
+	Proxy           mesh.Admin        // nil: it has no proxy
 	State           *mesh.ProxyState
 }
 
@@ -203,18 +203,49 @@ func PodOf(pod *corev1.Pod) Pod {
 
 func (s *Site) NewPod(ctx context.Context, pod *corev1.Pod, m mesh.Mesh) (Pod, error) {
 	ref := PodOf(pod)
-	for _, name := range m.ProxyContainers() {
+	return ref, s.askProxy(ctx, &ref, pod, mesh.Sidecars(m))
+}
+
+// askProxy opens a line to the proxy of a pod, if it has one, and asks it what
+// it is.
+func (s *Site) askProxy(ctx context.Context, ref *Pod, pod *corev1.Pod, proxies mesh.Proxies) error {
+	for _, name := range proxies.Containers {
 		if ref.Containers[name] == "" {
 			continue
 		}
-		ref.Proxy = m.Admin(s.HTTP(pod, m.AdminPort()))
+		ref.Proxy = proxies.Admin(s.HTTP(pod, proxies.AdminPort))
 		version, err := ref.Proxy.Version(ctx)
 		if err != nil {
-			return ref, fmt.Errorf("sidecar of pod %s: %w", pod.Name, err)
+			return fmt.Errorf("proxy of pod %s: %w", pod.Name, err)
 		}
 		ref.State = &mesh.ProxyState{Version: version, CPULimit: CPULimit(pod, name)}
 	}
-	return ref, nil
+	return nil
+}
+
+// FindProxy is the ready pod of a mesh's proxy that has a pod of its own: the one
+// on a node, or any for "".
+func (s *Site) FindProxy(ctx context.Context, proxies mesh.Proxies, node string) (Pod, error) {
+	pods, err := s.Kube.CoreV1().Pods(proxies.Namespace).List(ctx, metav1.ListOptions{LabelSelector: proxies.Selector})
+	if err != nil {
+		return Pod{}, fmt.Errorf("list the proxies %s: %w", proxies.Selector, err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !lab.PodReady(pod) || node != "" && pod.Spec.NodeName != node {
+			continue
+		}
+		if s.Observers[pod.Spec.NodeName].HTTPClient == nil {
+			return Pod{}, fmt.Errorf("no observer runs on node %s, where the proxy %s is", pod.Spec.NodeName, pod.Name)
+		}
+		ref := PodOf(pod)
+		return ref, s.askProxy(ctx, &ref, pod, proxies)
+	}
+	where := ""
+	if node != "" {
+		where = " on node " + node
+	}
+	return Pod{}, fmt.Errorf("no proxy %s is ready%s", proxies.Selector, where)
 }
 
 // CPULimit is a container's CPU limit as Kubernetes writes it, "none"

@@ -54,9 +54,10 @@ const (
 var dataFactors = []Factor{
 	choice(FactorSidecars, ScopeTopology, SidecarsBoth,
 		"Which of the two pods has a sidecar.",
-		SidecarsNone, SidecarsServer, SidecarsClient, SidecarsBoth).
+		carrierLevels("")...).
+		amongst(func() []string { return carrierLevels("") }).
 		bound(into(func(l *Levels) any { return &l.Sidecars })).
-		subjected(sidecarsSubject),
+		subjected(carrierSubject),
 	Factor{
 		Name: FactorConnections, Kind: DataPlane, Scope: ScopeLoad, Unit: "connections", Default: "16", Numeric: true,
 		Doc:      "Connections the generator keeps to the worker; with keep_alive false, requests at once.",
@@ -139,7 +140,7 @@ var dataFactors = []Factor{
 // ofProxies is a factor of the sidecars of both pods.
 func ofProxies(f Factor) Factor {
 	f.Scope = ScopeProxies
-	return f.idleWhere(func(cell record.Cell) bool { return !HasClientProxy(cell) && !HasServerProxy(cell) })
+	return f.idleWhere(func(cell record.Cell) bool { return !proxied(cell) })
 }
 
 // ofServer is a factor of the server's sidecar.
@@ -157,31 +158,9 @@ func mtlsBecomes(cell record.Cell) string {
 	return MTLSPermissive
 }
 
-func sidecarsSubject(level string) (name string, many bool) {
-	switch level {
-	case SidecarsBoth:
-		return "both sidecars", true
-	case SidecarsServer, SidecarsClient:
-		return "the " + level + "'s sidecar", false
-	}
-	return FactorSidecars + " " + level, false
-}
-
 func filtersLabel(level string) string {
 	if level == FiltersNone {
 		return "no filters"
 	}
 	return strings.ReplaceAll(level, partSeparator, " + ")
-}
-
-// HasClientProxy reports whether a cell's load pod has a sidecar.
-func HasClientProxy(cell record.Cell) bool {
-	s := cell[FactorSidecars]
-	return s == SidecarsClient || s == SidecarsBoth
-}
-
-// HasServerProxy reports whether a cell's worker pod has a sidecar.
-func HasServerProxy(cell record.Cell) bool {
-	s := cell[FactorSidecars]
-	return s == SidecarsServer || s == SidecarsBoth
 }

@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/finding"
@@ -67,16 +68,18 @@ const (
 
 // Parts of a trial that findings tell apart, in the order of reports.
 var (
-	cpuParts = []string{record.PartClientProxy, record.PartServerProxy, record.PartGenerator,
-		record.PartWorker, record.PartControl, record.PartMachine}
-	memoryParts = cpuParts[:len(cpuParts)-1]
-	proxyParts  = cpuParts[:2]
+	proxyParts  = record.ProxyParts()
+	memoryParts = slices.Concat(proxyParts, []string{record.PartGenerator, record.PartWorker, record.PartControl})
+	cpuParts    = slices.Concat(memoryParts, []string{record.PartMachine})
 )
 
-// partDocs name parts in sentences of the reference.
-var partDocs = map[string]string{
-	record.PartClientProxy: "the client's sidecar", record.PartServerProxy: "the server's sidecar", record.PartGenerator: "the load generator",
-	record.PartWorker: "the workload", record.PartControl: "the control plane", record.PartMachine: "the whole machine",
+// partDoc names a part in a sentence of the reference.
+func partDoc(part string) string {
+	if p, ok := record.ProxyOf(part); ok {
+		return p.Noun
+	}
+	return map[string]string{record.PartGenerator: "the load generator", record.PartWorker: "the workload",
+		record.PartControl: "the control plane", record.PartMachine: "the whole machine"}[part]
 }
 
 // dataFindings are the findings of data-plane studies.
@@ -99,7 +102,7 @@ func latencyFindings() []finding.Def {
 func cpuFindings() []finding.Def {
 	var out []finding.Def
 	for _, part := range cpuParts {
-		out = append(out, finding.Def{Name: "cpu_" + part + "_per_request", Unit: finding.UnitPerRequest, Doc: "CPU time of " + partDocs[part] + " for each answered request.",
+		out = append(out, finding.Def{Name: "cpu_" + part + "_per_request", Unit: finding.UnitPerRequest, Doc: "CPU time of " + partDoc(part) + " for each answered request.",
 			Probe: MeasureCPU, Part: part, Section: SectionCPU, Compared: part == record.PartMachine, Differences: finding.SectionOther, Decides: part != record.PartControl})
 	}
 	return out
@@ -108,7 +111,7 @@ func cpuFindings() []finding.Def {
 func memoryFindings() []finding.Def {
 	var out []finding.Def
 	for _, part := range memoryParts {
-		out = append(out, finding.Def{Name: "memory_" + part, Unit: finding.UnitBytes, Doc: "Proportional set size of " + partDocs[part] + ".",
+		out = append(out, finding.Def{Name: "memory_" + part, Unit: finding.UnitBytes, Doc: "Proportional set size of " + partDoc(part) + ".",
 			Probe: MeasureMemory, Part: part, Section: SectionMemory})
 	}
 	return out
@@ -126,13 +129,13 @@ func threadFindings() []finding.Def {
 	} {
 		for _, part := range proxyParts {
 			d := one
-			d.Name, d.Doc, d.Part = d.Name+"_"+part, fmt.Sprintf(d.Doc, partDocs[part]), part
+			d.Name, d.Doc, d.Part = d.Name+"_"+part, fmt.Sprintf(d.Doc, partDoc(part)), part
 			d.Probe, d.Section = MeasureThreads, SectionThreads
 			out = append(out, d)
 		}
 	}
 	for _, part := range proxyParts {
-		out = append(out, finding.Def{Name: FindingLimit + "_" + part, Unit: finding.UnitRatio, Doc: "What holds " + partDocs[part] + " back, in words, with its evidence.",
+		out = append(out, finding.Def{Name: FindingLimit + "_" + part, Unit: finding.UnitRatio, Doc: "What holds " + partDoc(part) + " back, in words, with its evidence.",
 			Probe: MeasureThreads, Part: part, Source: finding.FromLimits, Section: SectionLimits})
 	}
 	return out
@@ -148,7 +151,7 @@ func profileFindings() []finding.Def {
 	} {
 		for _, part := range proxyParts {
 			d := one
-			d.Name, d.Doc, d.Part = d.Name+part, fmt.Sprintf(d.Doc, partDocs[part]), part
+			d.Name, d.Doc, d.Part = d.Name+part, fmt.Sprintf(d.Doc, partDoc(part)), part
 			if one.Name == FindingCentre+"_" {
 				d.Name += "_*" // what centres there are only a run shows
 			}
@@ -192,13 +195,23 @@ func highestFinding() finding.Def {
 // versusMeasure is a measure by which two levels of a factor are compared.
 type versusMeasure struct {
 	name, words string
-	saved       bool // filters are compared by it, too
+	saved       bool   // filters are compared by it, too
+	part        string // whose it is; "" for none
 }
 
-var versusMeasures = []versusMeasure{
-	{"cpu_client_proxy", "CPU a request of the client's proxy", false}, {"cpu_server_proxy", "CPU a request of the server's proxy", true},
-	{"latency_p50", "median latency", true}, {"latency_p99", "99th percentile of latency", false},
-	{"memory_client_proxy", "memory of the client's proxy", false}, {"memory_server_proxy", "memory of the server's proxy", true},
+var versusMeasures = slices.Concat(
+	ofEachProxy("cpu_", "CPU a request of the "),
+	[]versusMeasure{{"latency_p50", "median latency", true, ""}, {"latency_p99", "99th percentile of latency", false, ""}},
+	ofEachProxy("memory_", "memory of the "))
+
+// ofEachProxy is a measure of each proxy; filters are those of the server's
+// sidecar.
+func ofEachProxy(name, words string) []versusMeasure {
+	var out []versusMeasure
+	for _, p := range record.Proxies {
+		out = append(out, versusMeasure{name + p.Part, words + p.Name, p.Part == record.PartServerProxy, p.Part})
+	}
+	return out
 }
 
 // VersusMeasures lists what two levels of a factor are compared by.
@@ -211,7 +224,7 @@ func VersusMeasures() []string {
 }
 
 func (m versusMeasure) finding(words, level, doc, section string) finding.Def {
-	return finding.Def{Name: m.name + words + level, Unit: finding.UnitRatio, Doc: doc, Row: m.words, Of: m.name,
+	return finding.Def{Name: m.name + words + level, Unit: finding.UnitRatio, Doc: doc, Row: m.words, Of: m.name, Part: m.part,
 		Probe: ProbeVersus, Source: finding.FromVersus, Section: section, Signed: true}
 }
 
@@ -265,12 +278,12 @@ func fitFindings() []finding.Def {
 			d := finding.Def{Probe: ProbeFit, Source: finding.FromFits, Part: part, Section: section, Signed: true}
 			if one.cpu != "" {
 				d.Name, d.Unit, d.Row = "cpu_"+part+one.end, one.cpuUnit, one.cpu
-				d.Doc = "Of " + partDocs[part] + ": " + one.cpu + "."
+				d.Doc = "Of " + partDoc(part) + ": " + one.cpu + "."
 				out = append(out, d)
 			}
 			if one.memory != "" && has(proxyParts, part) {
 				d.Name, d.Unit, d.Row = "memory_"+part+one.end, one.memoryUnit, one.memory
-				d.Doc = "Of " + partDocs[part] + ": " + one.memory + "."
+				d.Doc = "Of " + partDoc(part) + ": " + one.memory + "."
 				out = append(out, d)
 			}
 		}
@@ -291,9 +304,9 @@ var fits = []fit{
 	{end: FitSlope, cpu: "CPU of each request on top of that", cpuUnit: finding.UnitPerRequest, parts: cpuParts},
 	{end: FitPerRPS, memory: "memory for each request a second", memoryUnit: finding.UnitBytesPerRate, parts: proxyParts},
 	perFit("connection", "each connection", proxyParts),
-	perFit("cluster", "each cluster configured", proxyParts[1:]),
-	perFit("listener", "each listener configured", proxyParts[1:]),
-	perFit("route", "each route before the one taken", proxyParts[1:]),
+	perFit("cluster", "each cluster configured", []string{record.PartServerProxy}),
+	perFit("listener", "each listener configured", []string{record.PartServerProxy}),
+	perFit("route", "each route before the one taken", []string{record.PartServerProxy}),
 }
 
 // perFit is a slope along what comes in numbers.
@@ -341,43 +354,40 @@ const (
 
 // What a bill prices.
 const (
-	BillCPU       = "cpu" // of all proxies
-	BillClientCPU = "cpu_client_proxy"
-	BillServerCPU = "cpu_server_proxy"
-	BillP50       = "latency_p50"
-	BillP99       = "latency_p99"
-	BillMemory    = "memory" // of all proxies, idle
-	BillShare     = "share"  // of the CPU of all proxies where the part is on
-	BillMoney     = "money"  // a month, of the study's mesh
+	BillCPU    = "cpu" // of all proxies; cpu_PROXY is that of one
+	BillP50    = "latency_p50"
+	BillP99    = "latency_p99"
+	BillMemory = "memory" // of all proxies, idle
+	BillShare  = "share"  // of the CPU of all proxies where the part is on
+	BillMoney  = "money"  // a month, of the study's mesh
 )
 
-// billMeasures are what a bill prices, with units and words.
-var billMeasures = []struct{ name, unit, words string }{
-	{BillCPU, finding.UnitPerRequest, "the CPU of all proxies a request"}, {BillClientCPU, finding.UnitPerRequest, "the CPU of the client's sidecar a request"},
-	{BillServerCPU, finding.UnitPerRequest, "the CPU of the server's sidecar a request"}, {BillP50, finding.UnitMicroseconds, "the median latency"},
-	{BillP99, finding.UnitMicroseconds, "the 99th percentile of latency"}, {BillMemory, finding.UnitBytes, "the idle memory of all proxies"},
-	{BillShare, finding.UnitRatio, "the CPU of the proxies that have it, as a share"}, {BillMoney, finding.UnitMoney, "the section money's month"},
-}
+// BillCPUOf is the name of what is priced of one proxy.
+func BillCPUOf(proxy string) string { return BillCPU + "_" + proxy }
 
-// BillMeasures lists what a bill prices.
-func BillMeasures() []string {
-	out := make([]string, len(billMeasures))
-	for i, m := range billMeasures {
-		out[i] = m.name
+// billMeasures are what a bill prices, with units and words.
+type billMeasure struct{ name, part, unit, words string }
+
+func billMeasures() []billMeasure {
+	out := []billMeasure{{BillCPU, "", finding.UnitPerRequest, "the CPU of all proxies a request"}}
+	for _, p := range record.Proxies {
+		out = append(out, billMeasure{BillCPUOf(p.Part), p.Part, finding.UnitPerRequest, "the CPU of " + p.Noun + " a request"})
 	}
-	return out
+	return append(out, billMeasure{BillP50, "", finding.UnitMicroseconds, "the median latency"},
+		billMeasure{BillP99, "", finding.UnitMicroseconds, "the 99th percentile of latency"}, billMeasure{BillMemory, "", finding.UnitBytes, "the idle memory of all proxies"},
+		billMeasure{BillShare, "", finding.UnitRatio, "the CPU of the proxies that have it, as a share"}, billMeasure{BillMoney, "", finding.UnitMoney, "the section money's month"})
 }
 
 func billFindings() []finding.Def {
 	var out []finding.Def
-	add := func(name, unit, doc string) {
-		out = append(out, finding.Def{Name: name, Unit: unit, Doc: doc, Probe: FindingBill, Source: finding.FromBill, Section: SectionBill, Signed: true})
+	add := func(name, part, unit, doc string) {
+		out = append(out, finding.Def{Name: name, Part: part, Unit: unit, Doc: doc, Probe: FindingBill, Source: finding.FromBill, Section: SectionBill, Signed: true})
 	}
-	for _, m := range billMeasures {
-		add(FindingBill+"_"+m.name, m.unit, "What a part of a bill adds to "+m.words+".")
-		add(FindingSaved+"_"+m.name, m.unit, "What all parts together without it save of "+m.words+".")
+	for _, m := range billMeasures() {
+		add(FindingBill+"_"+m.name, m.part, m.unit, "What a part of a bill adds to "+m.words+".")
+		add(FindingSaved+"_"+m.name, m.part, m.unit, "What all parts together without it save of "+m.words+".")
 	}
-	add(FindingBillSum, finding.UnitPerRequest, "The CPU of the parts that are on together, added up.")
-	add(FindingInteraction, finding.UnitPerRequest, "The CPU of all of them together beyond that sum.")
+	add(FindingBillSum, "", finding.UnitPerRequest, "The CPU of the parts that are on together, added up.")
+	add(FindingInteraction, "", finding.UnitPerRequest, "The CPU of all of them together beyond that sum.")
 	return out
 }

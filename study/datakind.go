@@ -25,7 +25,7 @@ func dataSpec() spec {
 			d.checkFilters(s)
 			d.checkServiceTime(&s.Workload.ServiceTime)
 			d.checkInterception(s)
-			d.checkNoMesh(s)
+			d.checkCarriers(s)
 		},
 		checkPlan: func(d *decoder, p *Plan) {
 			d.checkFilterCells(p)
@@ -71,18 +71,6 @@ func (d *decoder) checkWindow(s *Study) {
 		n := max(1, math.Round(float64(s.Window)/float64(s.Interval)))
 		d.fail(d.pos("window"), "for example "+formatDuration(time.Duration(n)*s.Interval),
 			"window %s is no whole number of intervals of %s", formatDuration(s.Window), formatDuration(s.Interval))
-	}
-}
-
-// checkNoMesh finds sidecars of no mesh.
-func (d *decoder) checkNoMesh(s *Study) {
-	if s.Mesh == MeshNone {
-		for _, level := range s.levels(FactorSidecars) {
-			if level != SidecarsNone {
-				d.fail(d.pos("mesh"), "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
-				break
-			}
-		}
 	}
 }
 

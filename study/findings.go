@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // FindingNames lists the findings of all kinds that a stop rule, a published
@@ -23,7 +24,16 @@ func FindingNames() []string {
 
 // FindingNames lists the findings of the kind's studies that a study file can
 // name.
-func (k Kind) FindingNames() []string { return k.Findings().Names() }
+func (k Kind) FindingNames() []string {
+	return slices.DeleteFunc(k.Findings().Names(), func(name string) bool { return !reached(k.Findings().Must(name)) })
+}
+
+// reached says that studies can have a finding: it is about no proxy that
+// requests pass in none of the meshes.
+func reached(d finding.Def) bool {
+	_, proxy := record.ProxyOf(d.Part)
+	return !proxy || slices.ContainsFunc(carriers(""), func(c Carrier) bool { return c.Way.Has(d.Part) })
+}
 
 // IsFinding reports whether studies of any kind have a finding of a name.
 func IsFinding(name string) bool {

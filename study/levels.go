@@ -3,6 +3,7 @@ package study
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,15 +22,19 @@ func complain(hint, format string, args ...any) *complaint {
 }
 
 func choice(name string, scope Scope, def, doc string, levels ...string) Factor {
-	return Factor{Name: name, Kind: DataPlane, Scope: scope, Default: def, Doc: doc, Levels: levels,
-		parse: func(s string) (string, *complaint) {
-			for _, level := range levels {
-				if s == level {
-					return s, nil
-				}
-			}
-			return "", complain(errs.Suggest(s, levels), "unknown level %q", clip(s, 40))
-		}}
+	f := Factor{Name: name, Kind: DataPlane, Scope: scope, Default: def, Doc: doc, Levels: levels}
+	return f.amongst(func() []string { return levels })
+}
+
+// amongst lets a factor have the levels that are there when one is read.
+func (f Factor) amongst(levels func() []string) Factor {
+	f.parse = func(s string) (string, *complaint) {
+		if all := levels(); !slices.Contains(all, s) {
+			return "", complain(errs.Suggest(s, all), "unknown level %q", clip(s, 40))
+		}
+		return s, nil
+	}
+	return f
 }
 
 func (c *complaint) Error() string { return c.msg }

@@ -89,8 +89,8 @@ func (d *decoder) resolve(s *Study) {
 		case fixed && s.varies(f.Name):
 			d.fail(d.pos("settings", f.Name), "leave it out of one of them", "%s is both in settings and in factors", f.Name)
 		case fixed || s.varies(f.Name):
-		case f.Name == FactorSidecars && s.Mesh == MeshNone:
-			s.Settings[f.Name] = SidecarsNone
+		case f.Name == FactorSidecars && !has(carrierLevels(s.Mesh), f.Default):
+			s.Settings[f.Name] = carrierLevels(s.Mesh)[0]
 		case f.Name == FactorMesh:
 			s.Settings[f.Name] = s.Mesh
 		default:

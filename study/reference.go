@@ -42,6 +42,9 @@ func writeFindings(b *strings.Builder, p Kind) {
 	fmt.Fprintf(b, "\nOf studies of %s:\n\n| finding | what it is | unit |\n|---|---|---|\n", p.About())
 	var run []finding.Def
 	for _, d := range p.Findings().All() {
+		if !reached(d) {
+			continue
+		}
 		if d.Named() {
 			fmt.Fprintf(b, "| `%s` | %s | %s |\n", d.Name, d.Doc, d.Unit)
 		} else {

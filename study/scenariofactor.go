@@ -41,7 +41,7 @@ const HashKeys = 1000
 // scenarioFactors is the table of the factors of resilience, in the order
 // reports use.
 var scenarioFactors = []Factor{
-	resilient(choice(FactorMesh, ScopeTopology, MeshIstio, "The mesh whose sidecars the pods have.", MeshNone, MeshIstio, MeshLinkerd).
+	resilient(choice(FactorMesh, ScopeTopology, MeshIstio, "The mesh whose sidecars the pods have.", Meshes()...).
 		labelled(says("%s", MeshNone, "no mesh")).
 		bound(into(func(l *ScenarioLevels) any { return &l.Mesh }))),
 	sharedRate(),

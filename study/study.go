@@ -15,7 +15,7 @@ type Study struct {
 	Title    string
 	Question string
 	Story    string // prose for the report, optional
-	Mesh     string // MeshNone or MeshIstio
+	Mesh     string // one of Meshes
 
 	// Settings holds the level of every factor that does not vary.
 	Settings record.Cell
@@ -69,16 +69,6 @@ type Study struct {
 	// places are where factors stand in the file; see [Study.Place].
 	places map[string]Pos
 }
-
-// Meshes a study can name.
-const (
-	MeshNone    = "none"
-	MeshIstio   = "istio"
-	MeshLinkerd = "linkerd"
-)
-
-// Meshes lists them.
-func Meshes() []string { return []string{MeshNone, MeshIstio, MeshLinkerd} }
 
 // Measures: the probes a study can ask for.
 const (

@@ -13,6 +13,9 @@ import (
 // differ only in load share variants. Variants compare with ==.
 type Variant struct {
 	Sidecar bool
+	// Carrier is the cell's level of the factor sidecars where other proxies than
+	// sidecars carry the pod's requests; else "".
+	Carrier string
 	levels  string // of a cell, as its key has them
 }
 
@@ -46,7 +49,7 @@ func (v Variant) Level(factor string) string { return v.Levels()[factor] }
 // ClientVariant returns how the load pod of a cell is deployed.
 func ClientVariant(cell record.Cell) Variant {
 	if !HasClientProxy(cell) {
-		return Variant{}
+		return Variant{Carrier: sharedCarrier(cell)}
 	}
 	levels := DataPlane.Effective(cell)
 	for _, f := range dataFactors {
@@ -54,28 +57,47 @@ func ClientVariant(cell record.Cell) Variant {
 			delete(levels, f.Name)
 		}
 	}
-	return SidecarWith(levels)
+	v := SidecarWith(levels)
+	v.Carrier = sharedCarrier(cell)
+	return v
 }
 
 // ServerVariant returns how the worker pod of a cell is deployed.
 func ServerVariant(cell record.Cell) Variant {
 	if !HasServerProxy(cell) {
-		return Variant{}
+		return Variant{Carrier: sharedCarrier(cell)}
 	}
-	return SidecarWith(DataPlane.Effective(cell))
+	v := SidecarWith(DataPlane.Effective(cell))
+	v.Carrier = sharedCarrier(cell)
+	return v
+}
+
+// sharedCarrier is who carries a cell's requests, if it is not sidecars alone.
+func sharedCarrier(cell record.Cell) string {
+	way := WayOf(cell)
+	if len(way) == len(way.At(record.PlaceSidecar)) {
+		return ""
+	}
+	return cell[FactorSidecars]
 }
 
 // maxVariantName leaves room for a role in front of it in the name of a
 // Kubernetes object (63 characters), and for a pod's suffix.
 const maxVariantName = 40
 
-// Name is short, stable and fit to be part of a Kubernetes name: "plain"
-// without a sidecar, else "sidecar" and what differs from the defaults.
+// Name is short, stable and fit to be part of a Kubernetes name: without a
+// sidecar "plain" or who carries the pod's requests, else "sidecar" and what
+// differs from the defaults.
 func (v Variant) Name() string {
-	if !v.Sidecar {
-		return "plain"
-	}
 	parts := []string{"sidecar"}
+	switch {
+	case !v.Sidecar && v.Carrier == "":
+		return "plain"
+	case !v.Sidecar:
+		return v.Carrier
+	case v.Carrier != "":
+		parts = append(parts, v.Carrier)
+	}
 	levels := v.Levels()
 	for _, f := range dataFactors {
 		if level := levels[f.Name]; level != "" && level != f.Default {

@@ -18,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/scope"
 )
 
@@ -45,8 +46,8 @@ func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) (p
 			notes = append(notes, note)
 		}
 	}
-	var mesh istio.Mesh
-	pods := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !hasProxy(pod, mesh.ProxyContainers()) })
+	sidecars := (&istio.Mesh{}).Proxies(record.PlaceSidecar)
+	pods := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !hasProxy(pod, sidecars.Containers) })
 	if len(pods) == 0 {
 		return nil, nil, errs.WithHint(fmt.Errorf("no running pod with a sidecar"), "look with: kubectl get pods --all-namespaces")
 	}
@@ -64,7 +65,7 @@ func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) (p
 	for i, pod := range pods {
 		name := pod.Namespace + "/" + pod.Name
 		line.say("reading proxy %d of %d: %s", i+1, len(pods), name)
-		p, failure := readProxy(ctx, dialer.Client(pod.Namespace, pod.Name, mesh.AdminPort()), name, f.stats, o)
+		p, failure := readProxy(ctx, dialer.Client(pod.Namespace, pod.Name, sidecars.AdminPort), name, f.stats, o)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()

@@ -291,7 +291,8 @@ func TestVerifyFilters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			checks := verifyFilters(mesh.Evidence{Cell: record.Cell{"filters": tt.level}, Endpoint: mesh.Endpoint{Port: 8080}, Requests: 100,
-				Server: tt.stats, ServerConfig: tt.dump, Worker: map[string]float64{"lua_header": tt.worker}, FiltersVary: tt.vary, Extensions: tt.ext})
+				Worker: map[string]float64{"lua_header": tt.worker}, FiltersVary: tt.vary, Extensions: tt.ext},
+				&mesh.Passed{Rise: tt.stats, Config: tt.dump})
 			failed := ""
 			for _, c := range checks {
 				if !c.OK && failed == "" {

@@ -28,13 +28,13 @@ const rejectedStats = `(listener_manager\.lds|cluster_manager\.cds)\.update_reje
 
 // verifyFilters checks that the server's sidecar has the parts that the cell
 // names and no others, and that those that count, counted the requests.
-func verifyFilters(e mesh.Evidence) []record.Check {
+func verifyFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
 	const name = "server-filters"
 	want, err := study.Parts(e.Cell[study.FactorFilters])
 	if err != nil {
 		return []record.Check{{Name: name, Detail: err.Error()}}
 	}
-	have, err := readParts(e.ServerConfig, e.Endpoint.Port)
+	have, err := readParts(p.Config, e.Endpoint.Port)
 	if err != nil {
 		return []record.Check{{Name: name, Detail: err.Error()}}
 	}
@@ -67,19 +67,19 @@ func verifyFilters(e mesh.Evidence) []record.Check {
 		detail += "; the proxy refused configuration: " + strings.Join(have.refused, "; ")
 	}
 	checks = append(checks, record.Check{Name: name, OK: slices.Equal(got, known) && len(have.refused) == 0, Detail: detail})
-	for _, p := range want {
-		checks = append(checks, counted(p, want, e)...)
+	for _, part := range want {
+		checks = append(checks, counted(part, want, e, p)...)
 	}
 	return checks
 }
 
 // counted checks a part by what it counted.
-func counted(p study.Part, all []study.Part, e mesh.Evidence) []record.Check {
+func counted(p study.Part, all []study.Part, e mesh.Evidence, seen *mesh.Passed) []record.Check {
 	low, high := float64(e.Requests), float64(e.Requests+e.Unknown)
 	expect := func(got float64, times float64, what string) record.Check {
 		return mesh.Expect("server-"+p.Kind, got, (low+high)/2*times, (high-low)/2*times, what)
 	}
-	stat := func(prefix, suffix string) float64 { return sum(e.Server, prefix, suffix) }
+	stat := func(prefix, suffix string) float64 { return sum(seen.Rise, prefix, suffix) }
 	switch p.Kind {
 	case study.PartLua, study.PartLuaNoop, study.PartPlanted:
 		own := ".lua." + statPrefix(p.Kind)
@@ -94,7 +94,7 @@ func counted(p study.Part, all []study.Part, e mesh.Evidence) []record.Check {
 	case study.PartWasm:
 		return []record.Check{expect(e.Worker["wasm_header"], 1, "requests that reached the worker with the filter's header")}
 	case study.PartWasmNoop:
-		active := e.ServerTotal["wasm.envoy.wasm.runtime.v8.active"]
+		active := seen.Total["wasm.envoy.wasm.runtime.v8.active"]
 		return []record.Check{{Name: "server-" + p.Kind, OK: active > 0, Detail: fmt.Sprintf("%.0f Wasm machines run in the proxy", active)}}
 	case study.PartAuthzAllow, study.PartAuthzDeny:
 		filters := 0
@@ -118,7 +118,7 @@ func counted(p study.Part, all []study.Part, e mesh.Evidence) []record.Check {
 			Detail: fmt.Sprintf("%.0f entries of the access log sent in the window, %.0f dropped", sent, dropped)}}
 	case study.PartTracing:
 		// Spans are sent some at a time, not at each request.
-		sent := e.Server["tracing.opentelemetry.spans_sent"]
+		sent := seen.Rise["tracing.opentelemetry.spans_sent"]
 		return []record.Check{{Name: "server-" + p.Kind, OK: sent > 0 && sent >= low/2-spansHeld, Detail: fmt.Sprintf("%.0f spans sent for %d requests", sent, e.Requests)}}
 	}
 	return nil

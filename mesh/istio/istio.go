@@ -71,15 +71,16 @@ func (*Mesh) RootConfigMap() string { return rootCAConfigMap }
 // agent.
 func (*Mesh) ReceivedStats() string { return `^cluster\.xds-grpc;?\.upstream_cx_rx_bytes_total$` }
 
-// ProxyContainers names the injected container. Its init container ends
+// Proxies are sidecars: the injected container, whose init container ends
 // before the pod serves.
-func (*Mesh) ProxyContainers() []string { return []string{proxyContainer} }
-
-// AdminPort is Envoy's admin port on the pod's loopback.
-func (*Mesh) AdminPort() int { return adminPort }
-
-// Admin is Envoy's.
-func (*Mesh) Admin(client *http.Client) mesh.Admin { return observe.EnvoyAdmin{HTTPClient: client} }
+func (*Mesh) Proxies(place record.Place) mesh.Proxies {
+	if place != record.PlaceSidecar {
+		return mesh.Proxies{}
+	}
+	return mesh.Proxies{Containers: []string{proxyContainer}, AdminPort: adminPort,
+		Admin: func(client *http.Client) mesh.Admin { return observe.EnvoyAdmin{HTTPClient: client} },
+		Stats: "^(" + strings.Join(slices.Concat(verifiedStats, filterStats), "|") + ")$"}
+}
 
 // ControlPlane is istiod of any revision, in whichever namespace.
 func (*Mesh) ControlPlane() (namespace, selector string) { return "", "app=istiod" }
@@ -111,11 +112,6 @@ var verifiedStats = []string{
 	`filesystem\.write_buffered`,
 	`server\.concurrency`,
 	workerStats,
-}
-
-// StatsFilter selects the statistics of Verify.
-func (*Mesh) StatsFilter() string {
-	return "^(" + strings.Join(slices.Concat(verifiedStats, filterStats), "|") + ")$"
 }
 
 // sidecarFactors are the factors of sidecars that Decorate and Policies apply.

@@ -17,7 +17,7 @@ import (
 
 func compiled(t *testing.T) *regexp.Regexp {
 	t.Helper()
-	filter, err := regexp.Compile((&Mesh{}).StatsFilter())
+	filter, err := regexp.Compile(mesh.Sidecars(&Mesh{}).Stats)
 	if err != nil {
 		t.Fatal(err)
 	}

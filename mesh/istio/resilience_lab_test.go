@@ -164,7 +164,7 @@ func (s scene) pods(name string) []corev1.Pod {
 }
 
 func (s scene) admin(pod string) observe.EnvoyAdmin {
-	return observe.EnvoyAdmin{HTTPClient: s.dialer.Client(resilient, pod, s.mesh.AdminPort())}
+	return observe.EnvoyAdmin{HTTPClient: s.dialer.Client(resilient, pod, mesh.Sidecars(s.mesh).AdminPort)}
 }
 
 // until waits until a cell is in force in the client's proxy and returns what

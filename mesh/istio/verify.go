@@ -19,32 +19,24 @@ const adminLines = 10
 // the proxies are of the version, thread count and CPU limit asked for, and
 // their configuration has what no counter shows.
 func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
-	sidecars := e.Cell["sidecars"]
-	client := sidecars == "client" || sidecars == "both"
-	server := sidecars == "server" || sidecars == "both"
-	checks := []record.Check{
-		present("client-sidecar", e.Client != nil, client),
-		present("server-sidecar", e.Server != nil, server),
+	checks := mesh.OnTheWay(e)
+	for _, part := range e.Way.At(record.PlaceSidecar) {
+		p := e.Read(part)
+		if p == nil {
+			continue
+		}
+		side, prefix := record.SideClient, fmt.Sprintf("cluster.outbound|%d||%s.%s.svc.", e.Endpoint.Port, e.Endpoint.Service, e.Endpoint.Namespace)
+		if part == record.PartServerProxy {
+			side, prefix = record.SideServer, fmt.Sprintf("cluster.inbound|%d|", inboundPort(e))
+		}
+		checks = append(checks, passed(side+"-requests", e, p.Rise, prefix, "the "+side+" proxy")...)
+		checks = append(checks, m.levers(side, e, p)...)
+		checks = append(checks, configured(side, e, p.Config)...)
+		if part == record.PartServerProxy {
+			checks = append(checks, verifyFilters(e, p)...)
+		}
 	}
-	if client && e.Client != nil {
-		prefix := fmt.Sprintf("cluster.outbound|%d||%s.%s.svc.", e.Endpoint.Port, e.Endpoint.Service, e.Endpoint.Namespace)
-		checks = append(checks, passed("client-requests", e, e.Client, prefix, "the client proxy")...)
-		checks = append(checks, m.levers("client", e, e.Client, e.ClientTotal, e.ClientProxy)...)
-		checks = append(checks, configured("client", e, e.ClientConfig)...)
-	}
-	if server && e.Server != nil {
-		prefix := fmt.Sprintf("cluster.inbound|%d|", inboundPort(e))
-		checks = append(checks, passed("server-requests", e, e.Server, prefix, "the server proxy")...)
-		checks = append(checks, m.levers("server", e, e.Server, e.ServerTotal, e.ServerProxy)...)
-		checks = append(checks, configured("server", e, e.ServerConfig)...)
-		checks = append(checks, verifyFilters(e)...)
-	}
-	return append(checks, tlsChecks(e, client, server)...)
-}
-
-func present(name string, got, want bool) record.Check {
-	word := map[bool]string{true: "has a sidecar", false: "has no sidecar"}
-	return record.Check{Name: name, OK: got == want, Detail: "the pod " + word[got] + "; the cell says it " + word[want]}
+	return append(checks, tlsChecks(e)...)
 }
 
 // passed compares a proxy's upstream counter with what the generator sent.
@@ -58,12 +50,13 @@ func passed(name string, e mesh.Evidence, stats map[string]float64, prefix, who 
 }
 
 // levers checks what the proxy is and whether it logged.
-func (m *Mesh) levers(side string, e mesh.Evidence, stats, totals map[string]float64, state *mesh.ProxyState) []record.Check {
+func (m *Mesh) levers(side string, e mesh.Evidence, p *mesh.Passed) []record.Check {
+	state := p.State
 	var checks []record.Check
 	if want, err := strconv.ParseFloat(e.Cell["concurrency"], 64); err == nil {
-		checks = append(checks, mesh.Expect(side+"-concurrency", totals["server.concurrency"], want, 0, "worker threads of the proxy"))
+		checks = append(checks, mesh.Expect(side+"-concurrency", p.Total["server.concurrency"], want, 0, "worker threads of the proxy"))
 	}
-	logged := stats["filesystem.write_buffered"]
+	logged := p.Rise["filesystem.write_buffered"]
 	if withAccessLog(e.Cell["telemetry"]) {
 		want := float64(e.Requests)
 		if e.Endpoint.Opaque {
@@ -106,13 +99,18 @@ func isVersion(got, want string) bool {
 
 // tlsChecks proves mTLS twice: by handshakes the server's proxy counted,
 // and by the certificate header on each request that reached the worker.
-func tlsChecks(e mesh.Evidence, client, server bool) []record.Check {
+func tlsChecks(e mesh.Evidence) []record.Check {
+	client, server := e.Way.Has(record.PartClientProxy), e.Way.Has(record.PartServerProxy)
 	encrypted := client && server && e.Cell["mtls"] != "off"
 	var checks []record.Check
 	if server {
+		seen := e.Proxies[record.PartServerProxy]
+		if seen == nil {
+			seen = &mesh.Passed{}
+		}
 		// Proxies keep connections between trials: an encrypted trial may
 		// use one whose handshake is older, a plain one makes none.
-		all, now := sum(e.ServerTotal, "listener.", ".ssl.handshake"), sum(e.Server, "listener.", ".ssl.handshake")
+		all, now := sum(seen.Total, "listener.", ".ssl.handshake"), sum(seen.Rise, "listener.", ".ssl.handshake")
 		ok := encrypted && all > 0 || !encrypted && now == 0
 		checks = append(checks, record.Check{Name: "tls-handshakes", OK: ok,
 			Detail: fmt.Sprintf("TLS handshakes at the server proxy: %.0f in this trial, %.0f since it started; the cell says mTLS is %s", now, all, word(encrypted))})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 	"pgregory.net/rapid"
 )
 
@@ -24,6 +25,7 @@ func trial(levels record.Cell) mesh.Evidence {
 		Cell:     cell,
 		Endpoint: mesh.Endpoint{Service: "server-sidecar", Namespace: "meshtrial-1", Port: 8080, Opaque: cell["protocol"] == "tcp"},
 		Requests: requests, Connections: connections,
+		Way: study.WayOf(cell), Proxies: map[string]*mesh.Passed{},
 		Worker: map[string]float64{"requests": requests},
 	}
 	client := cell["sidecars"] == "client" || cell["sidecars"] == "both"
@@ -42,12 +44,6 @@ func trial(levels record.Cell) mesh.Evidence {
 		}
 	}
 	config := dumpOf(cell["mtls"], log, withStats(cell["telemetry"]))
-	if client {
-		e.ClientConfig = config
-	}
-	if server {
-		e.ServerConfig = config
-	}
 	logged := 2.0 // of the admin interface
 	if withAccessLog(cell["telemetry"]) {
 		logged += requests
@@ -60,16 +56,14 @@ func trial(levels record.Cell) mesh.Evidence {
 		totals["server.concurrency"] = 1
 	}
 	if client {
-		e.ClientProxy, e.ClientTotal = state(), maps.Clone(totals)
-		e.Client = map[string]float64{"filesystem.write_buffered": logged,
+		e.Proxies["client_proxy"] = &mesh.Passed{State: state(), Total: maps.Clone(totals), Config: config, Rise: map[string]float64{"filesystem.write_buffered": logged,
 			"cluster.outbound|8080||server-sidecar.meshtrial-1.svc.cluster.local.upstream_rq_total": requests,
 			"cluster.outbound|8080||server-sidecar.meshtrial-1.svc.cluster.local.upstream_cx_total": connections,
 			"cluster.outbound|8080||other.meshtrial-1.svc.cluster.local.upstream_rq_total":          7,
-		}
+		}}
 	}
 	if server {
-		e.ServerProxy, e.ServerTotal = state(), maps.Clone(totals)
-		e.Server = map[string]float64{"filesystem.write_buffered": logged,
+		e.Proxies["server_proxy"] = &mesh.Passed{State: state(), Total: maps.Clone(totals), Config: config, Rise: map[string]float64{"filesystem.write_buffered": logged,
 			"cluster.inbound|8080||.upstream_rq_total":    requests,
 			"cluster.inbound|8080||.upstream_cx_total":    connections,
 			"listener.0.0.0.0_15006.ssl.handshake":        0,
@@ -77,10 +71,10 @@ func trial(levels record.Cell) mesh.Evidence {
 			"listener.0.0.0.0_15090.downstream_cx_total":  1,
 			"cluster.agent.upstream_rq_total":             4,
 			"http.inbound_0.0.0.0_8080.downstream_rq_2xx": requests,
-		}
+		}}
 		if client && cell["mtls"] != "off" {
-			e.Server["listener.0.0.0.0_15006.ssl.handshake"] = 2
-			e.ServerTotal["listener.0.0.0.0_15006.ssl.handshake"] = 5
+			serverOf(&e).Rise["listener.0.0.0.0_15006.ssl.handshake"] = 2
+			serverOf(&e).Total["listener.0.0.0.0_15006.ssl.handshake"] = 5
 			e.Worker["client_cert"] = requests
 		}
 	}
@@ -89,6 +83,10 @@ func trial(levels record.Cell) mesh.Evidence {
 	}
 	return e
 }
+
+func clientOf(e *mesh.Evidence) *mesh.Passed { return e.Proxies["client_proxy"] }
+
+func serverOf(e *mesh.Evidence) *mesh.Passed { return e.Proxies["server_proxy"] }
 
 func failed(checks []record.Check) []string {
 	var out []string
@@ -164,7 +162,7 @@ func TestVerifyRefusesMislabelledCells(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := trial(tt.ran)
-			e.Cell = trial(tt.labels).Cell
+			e.Cell, e.Way = trial(tt.labels).Cell, trial(tt.labels).Way
 			if bad := failed((&Mesh{}).Verify(e)); !slices.Equal(bad, tt.fails) {
 				t.Errorf("fails %v, want %v", bad, tt.fails)
 			}
@@ -182,56 +180,56 @@ func TestVerifyChecksEveryNumber(t *testing.T) {
 		change func(*mesh.Evidence)
 		fails  string // "" for none
 	}{
-		{"a request too few at the client proxy", nil, func(e *mesh.Evidence) { e.Client[out+"upstream_rq_total"]-- }, "client-requests"},
-		{"a request too many at the client proxy", nil, func(e *mesh.Evidence) { e.Client[out+"upstream_rq_total"]++ }, "client-requests"},
-		{"a request too few at the server proxy", nil, func(e *mesh.Evidence) { e.Server[in+"upstream_rq_total"]-- }, "server-requests"},
+		{"a request too few at the client proxy", nil, func(e *mesh.Evidence) { clientOf(e).Rise[out+"upstream_rq_total"]-- }, "client-requests"},
+		{"a request too many at the client proxy", nil, func(e *mesh.Evidence) { clientOf(e).Rise[out+"upstream_rq_total"]++ }, "client-requests"},
+		{"a request too few at the server proxy", nil, func(e *mesh.Evidence) { serverOf(e).Rise[in+"upstream_rq_total"]-- }, "server-requests"},
 		{"requests to another service", nil, func(e *mesh.Evidence) {
-			delete(e.Client, out+"upstream_rq_total")
-			e.Client["cluster.outbound|8080||other.meshtrial-1.svc.cluster.local.upstream_rq_total"] = requests
+			delete(clientOf(e).Rise, out+"upstream_rq_total")
+			clientOf(e).Rise["cluster.outbound|8080||other.meshtrial-1.svc.cluster.local.upstream_rq_total"] = requests
 		}, "client-requests"},
 		{"requests to another port", nil, func(e *mesh.Evidence) {
-			delete(e.Server, in+"upstream_rq_total")
-			e.Server["cluster.inbound|18080||.upstream_rq_total"] = requests
+			delete(serverOf(e).Rise, in+"upstream_rq_total")
+			serverOf(e).Rise["cluster.inbound|18080||.upstream_rq_total"] = requests
 		}, "server-requests"},
 		{"a request of unknown fate that arrived", nil, func(e *mesh.Evidence) {
 			e.Unknown = 1
-			e.Client[out+"upstream_rq_total"]++
+			clientOf(e).Rise[out+"upstream_rq_total"]++
 		}, ""},
 		{"two arrived where one may have", nil, func(e *mesh.Evidence) {
 			e.Unknown = 1
-			e.Client[out+"upstream_rq_total"] += 2
+			clientOf(e).Rise[out+"upstream_rq_total"] += 2
 		}, "client-requests"},
-		{"requests do not matter for TCP", tcp, func(e *mesh.Evidence) { e.Client[out+"upstream_rq_total"] = 0 }, ""},
-		{"a connection too many", tcp, func(e *mesh.Evidence) { e.Client[out+"upstream_cx_total"]++ }, "client-requests"},
-		{"a connection too few", tcp, func(e *mesh.Evidence) { e.Server[in+"upstream_cx_total"]-- }, "server-requests"},
+		{"requests do not matter for TCP", tcp, func(e *mesh.Evidence) { clientOf(e).Rise[out+"upstream_rq_total"] = 0 }, ""},
+		{"a connection too many", tcp, func(e *mesh.Evidence) { clientOf(e).Rise[out+"upstream_cx_total"]++ }, "client-requests"},
+		{"a connection too few", tcp, func(e *mesh.Evidence) { serverOf(e).Rise[in+"upstream_cx_total"]-- }, "server-requests"},
 		{"a probe that was passed on", tcp, func(e *mesh.Evidence) {
 			e.Connections, e.Probes = e.Connections+1, 1
-			e.Client[out+"upstream_cx_total"]++
-			e.Server[in+"upstream_cx_total"]++
+			clientOf(e).Rise[out+"upstream_cx_total"]++
+			serverOf(e).Rise[in+"upstream_cx_total"]++
 		}, ""},
 		{"a probe that was not", tcp, func(e *mesh.Evidence) { e.Connections, e.Probes = e.Connections+1, 1 }, ""},
 		{"more than the probe missing", tcp, func(e *mesh.Evidence) {
 			e.Connections, e.Probes = e.Connections+1, 1
-			e.Server[in+"upstream_cx_total"]--
+			serverOf(e).Rise[in+"upstream_cx_total"]--
 		}, "server-requests"},
-		{"a line missing in the log", log, func(e *mesh.Evidence) { e.Server["filesystem.write_buffered"] = requests - 1 }, "server-access-log"},
-		{"no line for TCP yet", record.Cell{"protocol": "tcp", "telemetry": "access-log-text"}, func(e *mesh.Evidence) { e.Client["filesystem.write_buffered"] = 0 }, ""},
-		{"more lines than the admin interface writes", nil, func(e *mesh.Evidence) { e.Client["filesystem.write_buffered"] = adminLines + 1 }, "client-access-log"},
-		{"concurrency unknown", nil, func(e *mesh.Evidence) { delete(e.ServerTotal, "server.concurrency") }, "server-concurrency"},
+		{"a line missing in the log", log, func(e *mesh.Evidence) { serverOf(e).Rise["filesystem.write_buffered"] = requests - 1 }, "server-access-log"},
+		{"no line for TCP yet", record.Cell{"protocol": "tcp", "telemetry": "access-log-text"}, func(e *mesh.Evidence) { clientOf(e).Rise["filesystem.write_buffered"] = 0 }, ""},
+		{"more lines than the admin interface writes", nil, func(e *mesh.Evidence) { clientOf(e).Rise["filesystem.write_buffered"] = adminLines + 1 }, "client-access-log"},
+		{"concurrency unknown", nil, func(e *mesh.Evidence) { delete(serverOf(e).Total, "server.concurrency") }, "server-concurrency"},
 		{"one certificate missing", nil, func(e *mesh.Evidence) { e.Worker["client_cert"]-- }, "client-certificates"},
 		{"one in plain text, mTLS off", record.Cell{"mtls": "off"}, func(e *mesh.Evidence) { e.Worker["client_cert"]++ }, "client-certificates"},
-		{"handshake of an earlier trial", nil, func(e *mesh.Evidence) { e.Server["listener.0.0.0.0_15006.ssl.handshake"] = 0 }, ""},
+		{"handshake of an earlier trial", nil, func(e *mesh.Evidence) { serverOf(e).Rise["listener.0.0.0.0_15006.ssl.handshake"] = 0 }, ""},
 		{"never a handshake", nil, func(e *mesh.Evidence) {
-			e.Server["listener.0.0.0.0_15006.ssl.handshake"] = 0
-			e.ServerTotal["listener.0.0.0.0_15006.ssl.handshake"] = 0
+			serverOf(e).Rise["listener.0.0.0.0_15006.ssl.handshake"] = 0
+			serverOf(e).Total["listener.0.0.0.0_15006.ssl.handshake"] = 0
 		}, "tls-handshakes"},
-		{"a handshake, mTLS off", record.Cell{"mtls": "off"}, func(e *mesh.Evidence) { e.Server["listener.0.0.0.0_15006.ssl.handshake"] = 1 }, "tls-handshakes"},
-		{"older handshakes, mTLS off", record.Cell{"mtls": "off"}, func(e *mesh.Evidence) { e.ServerTotal["listener.0.0.0.0_15006.ssl.handshake"] = 3 }, ""},
-		{"a patch release of Envoy", record.Cell{"envoy": "1.39.0"}, func(e *mesh.Evidence) { e.ClientProxy.Version = "1.39.01" }, "client-envoy"},
-		{"a build of that Envoy", record.Cell{"envoy": "1.39.0"}, func(e *mesh.Evidence) { e.ClientProxy.Version = "1.39.0-dev" }, ""},
-		{"limit of the server alone", nil, func(e *mesh.Evidence) { e.ServerProxy.CPULimit = "2" }, "server-cpu-limit"},
-		{"a proxy that says nothing of itself", nil, func(e *mesh.Evidence) { e.ServerProxy = nil }, "server-envoy"},
-		{"counters that could not be read", nil, func(e *mesh.Evidence) { e.Client = nil }, "client-sidecar"},
+		{"a handshake, mTLS off", record.Cell{"mtls": "off"}, func(e *mesh.Evidence) { serverOf(e).Rise["listener.0.0.0.0_15006.ssl.handshake"] = 1 }, "tls-handshakes"},
+		{"older handshakes, mTLS off", record.Cell{"mtls": "off"}, func(e *mesh.Evidence) { serverOf(e).Total["listener.0.0.0.0_15006.ssl.handshake"] = 3 }, ""},
+		{"a patch release of Envoy", record.Cell{"envoy": "1.39.0"}, func(e *mesh.Evidence) { clientOf(e).State.Version = "1.39.01" }, "client-envoy"},
+		{"a build of that Envoy", record.Cell{"envoy": "1.39.0"}, func(e *mesh.Evidence) { clientOf(e).State.Version = "1.39.0-dev" }, ""},
+		{"limit of the server alone", nil, func(e *mesh.Evidence) { serverOf(e).State.CPULimit = "2" }, "server-cpu-limit"},
+		{"a proxy that says nothing of itself", nil, func(e *mesh.Evidence) { serverOf(e).State = nil }, "server-envoy"},
+		{"counters that could not be read", nil, func(e *mesh.Evidence) { clientOf(e).Rise = nil }, "client-sidecar"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := trial(tt.cell)
@@ -247,7 +245,7 @@ func TestVerifyChecksEveryNumber(t *testing.T) {
 // pods are told to record.
 func TestStatsFilterHasWhatVerifyReads(t *testing.T) {
 	filter := compiled(t)
-	for name := range trial(nil).Client {
+	for name := range trial(nil).Proxies["client_proxy"].Rise {
 		if !filter.MatchString(name) {
 			t.Errorf("the filter leaves out %s", name)
 		}

@@ -52,15 +52,16 @@ var _ mesh.Mesh = (*Mesh)(nil)
 // Name returns "linkerd".
 func (*Mesh) Name() string { return study.MeshLinkerd }
 
-// ProxyContainers names the injected container. Whatever redirects the pod's
+// Proxies are sidecars: the injected container. Whatever redirects the pod's
 // traffic ends before the pod serves.
-func (*Mesh) ProxyContainers() []string { return []string{proxyContainer} }
-
-// AdminPort is the proxy's admin port.
-func (*Mesh) AdminPort() int { return adminPort }
-
-// Admin is the proxy's own.
-func (*Mesh) Admin(client *http.Client) mesh.Admin { return observe.LinkerdAdmin{HTTPClient: client} }
+func (*Mesh) Proxies(place record.Place) mesh.Proxies {
+	if place != record.PlaceSidecar {
+		return mesh.Proxies{}
+	}
+	return mesh.Proxies{Containers: []string{proxyContainer}, AdminPort: adminPort,
+		Admin: func(client *http.Client) mesh.Admin { return observe.LinkerdAdmin{HTTPClient: client} },
+		Stats: strings.Join(verifiedStats, "|")}
+}
 
 // ControlPlane is what Linkerd's chart installs: destination with the policy
 // controller, identity, and the proxy injector. Their pods have sidecars,
@@ -77,9 +78,6 @@ var verifiedStats = []string{`^request_total\{`, `^response_total\{`, `^tcp_open
 // it does not start more than there are CPUs, whatever it is told. Proxies built
 // without tokio's unstable features lack it.
 const workersStat = "tokio_rt_workers"
-
-// StatsFilter selects the series of Verify.
-func (*Mesh) StatsFilter() string { return strings.Join(verifiedStats, "|") }
 
 // Policies returns none: everything is said in annotations.
 func (*Mesh) Policies([]mesh.Workload) []*unstructured.Unstructured { return nil }

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // recorded is what the proxy of a pod told that receives requests and calls a
@@ -38,7 +39,7 @@ func recorded(t *testing.T, filter string) observe.ProxyStats {
 }
 
 func TestVerifyRecorded(t *testing.T) {
-	stats := recorded(t, (&Mesh{}).StatsFilter())
+	stats := recorded(t, mesh.Sidecars(&Mesh{}).Stats)
 	if len(stats.Gauges) != 1 || stats.Gauges[workersStat] != 1 {
 		t.Errorf("gauges: %v, want that of one worker thread", stats.Gauges)
 	}
@@ -51,8 +52,7 @@ func TestVerifyRecorded(t *testing.T) {
 	at := func(service string, port int, requests float64, levels ...string) mesh.Evidence {
 		e := mesh.Evidence{
 			Cell:     record.Cell{"sidecars": "both", "concurrency": "1", "telemetry": "off", "mtls": "strict", "cpu_limit": "none"},
-			Endpoint: mesh.Endpoint{Service: service, Namespace: "test", Port: port}, Requests: int64(requests),
-			ClientConfig: env, ServerConfig: env, ClientProxy: &mesh.ProxyState{CPULimit: "none"}, ServerProxy: &mesh.ProxyState{CPULimit: "none"},
+			Endpoint: mesh.Endpoint{Service: service, Namespace: "test", Port: port}, Requests: int64(requests), Proxies: map[string]*mesh.Passed{},
 		}
 		for i := 0; i < len(levels); i += 2 {
 			e.Cell[levels[i]] = levels[i+1]
@@ -76,11 +76,8 @@ func TestVerifyRecorded(t *testing.T) {
 		{"permissive", at("client", 8080, received, "mtls", "permissive"), "server", []string{"server-mtls"}},
 		{"a limit", at("server", 8080, sent, "cpu_limit", "500m"), "client", []string{"client-cpu-limit"}},
 	} {
-		if tt.side == "client" {
-			tt.e.Client, tt.e.ClientTotal = stats.Counters, stats.Values()
-		} else {
-			tt.e.Server, tt.e.ServerTotal = stats.Counters, stats.Values()
-		}
+		tt.e.Way = study.WayOf(tt.e.Cell)
+		tt.e.Proxies[tt.side+"_proxy"] = &mesh.Passed{Rise: stats.Counters, Total: stats.Values(), Config: env, State: &mesh.ProxyState{CPULimit: "none"}}
 		bad := map[string]bool{}
 		for _, c := range (&Mesh{}).Verify(tt.e) {
 			if !c.OK && c.Name != "client-sidecar" && c.Name != "server-sidecar" { // one side is recorded
@@ -114,7 +111,7 @@ func TestWorkersOfProxies(t *testing.T) {
 		{"not counted, and told otherwise", "1", nil, false, "was told to run"},
 	} {
 		e := mesh.Evidence{Cell: record.Cell{"concurrency": "2", "telemetry": "off"}}
-		checks := runs("client", e, []byte(`{"LINKERD2_PROXY_CORES_MAX":"`+c.told+`"}`), c.stats, nil)
+		checks := runs("client", e, &mesh.Passed{Config: []byte(`{"LINKERD2_PROXY_CORES_MAX":"` + c.told + `"}`), Total: c.stats})
 		if checks[0].Name != "client-concurrency" || checks[0].OK != c.ok || !strings.Contains(checks[0].Detail, c.want) {
 			t.Errorf("%s: %+v", c.name, checks[0])
 		}

@@ -16,30 +16,23 @@ import (
 // encrypted or not as the cell says, and the proxies run with the threads, the
 // log and the CPU limit asked for.
 func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
-	sidecars := e.Cell[study.FactorSidecars]
-	client := sidecars == study.SidecarsClient || sidecars == study.SidecarsBoth
-	server := sidecars == study.SidecarsServer || sidecars == study.SidecarsBoth
-	checks := []record.Check{
-		present("client-sidecar", e.Client != nil, client),
-		present("server-sidecar", e.Server != nil, server),
-	}
-	encrypted := client && server
-	if client && e.Client != nil {
+	checks := mesh.OnTheWay(e)
+	sidecars := e.Way.At(record.PlaceSidecar)
+	for _, part := range sidecars {
+		p := e.Read(part)
+		if p == nil {
+			continue
+		}
+		side, peer := record.SideClient, "dst"
 		labels := map[string]string{"direction": "outbound", "dst_service": e.Endpoint.Service, "dst_namespace": e.Endpoint.Namespace}
-		checks = append(checks, passed("client", e, e.Client, labels, "dst", encrypted)...)
-		checks = append(checks, runs("client", e, e.ClientConfig, e.ClientTotal, e.ClientProxy)...)
-	}
-	if server && e.Server != nil {
-		labels := map[string]string{"direction": "inbound", "target_port": strconv.Itoa(e.Endpoint.Port)}
-		checks = append(checks, passed("server", e, e.Server, labels, "src", encrypted)...)
-		checks = append(checks, runs("server", e, e.ServerConfig, e.ServerTotal, e.ServerProxy)...)
+		if part == record.PartServerProxy {
+			side, peer = record.SideServer, "src"
+			labels = map[string]string{"direction": "inbound", "target_port": strconv.Itoa(e.Endpoint.Port)}
+		}
+		checks = append(checks, passed(side, e, p.Rise, labels, peer, len(sidecars) == 2)...)
+		checks = append(checks, runs(side, e, p)...)
 	}
 	return checks
-}
-
-func present(name string, got, want bool) record.Check {
-	word := map[bool]string{true: "has a sidecar", false: "has no sidecar"}
-	return record.Check{Name: name, OK: got == want, Detail: "the pod " + word[got] + "; the cell says it " + word[want]}
 }
 
 // passed compares a proxy's counters with what the generator sent, and how
@@ -65,9 +58,9 @@ func passed(side string, e mesh.Evidence, stats map[string]float64, labels map[s
 
 // runs checks what the proxy runs with: how many worker threads it counts, and
 // what else it was started with.
-func runs(side string, e mesh.Evidence, environment []byte, stats map[string]float64, state *mesh.ProxyState) []record.Check {
+func runs(side string, e mesh.Evidence, p *mesh.Passed) []record.Check {
 	var env map[string]*string // null: it is no text
-	if err := json.Unmarshal(environment, &env); err != nil {
+	if err := json.Unmarshal(p.Config, &env); err != nil {
 		return []record.Check{{Name: side + "-environment", Detail: fmt.Sprintf("the proxy's environment cannot be read: %v", err)}}
 	}
 	of := func(name string) string {
@@ -81,7 +74,7 @@ func runs(side string, e mesh.Evidence, environment []byte, stats map[string]flo
 		checks = append(checks, record.Check{Name: side + "-" + name, OK: got == want, Detail: fmt.Sprintf("%s: %q, the cell says %q", what, got, want)})
 	}
 	if want := e.Cell[study.FactorConcurrency]; want != "" {
-		if workers, ok := stats[workersStat]; ok {
+		if workers, ok := p.Total[workersStat]; ok {
 			check("concurrency", "worker threads that the proxy runs", strconv.FormatFloat(workers, 'f', -1, 64), want)
 		} else {
 			check("concurrency", "worker threads that the proxy was told to run (it does not tell how many it does)", of(envCoresMax), want)
@@ -91,8 +84,8 @@ func runs(side string, e mesh.Evidence, environment []byte, stats map[string]flo
 	if mtls := e.Cell[study.FactorMTLS]; side == "server" && mtls != "" {
 		check("mtls", "whom the proxy takes requests from", of(envPolicy), inboundPolicy(mtls))
 	}
-	if want := e.Cell[study.FactorCPULimit]; want != "" && state != nil {
-		check("cpu-limit", "the proxy's CPU limit", state.CPULimit, want)
+	if want := e.Cell[study.FactorCPULimit]; want != "" && p.State != nil {
+		check("cpu-limit", "the proxy's CPU limit", p.State.CPULimit, want)
 	}
 	return checks
 }

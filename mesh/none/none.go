@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/ledger"
@@ -50,20 +49,11 @@ func (Mesh) DecorateService(*corev1.Service, record.Cell) {}
 // Policies returns none.
 func (Mesh) Policies([]mesh.Workload) []*unstructured.Unstructured { return nil }
 
-// ProxyContainers returns none.
-func (Mesh) ProxyContainers() []string { return nil }
+// Proxies returns none.
+func (Mesh) Proxies(record.Place) mesh.Proxies { return mesh.Proxies{} }
 
 // ControlPlane returns none.
 func (Mesh) ControlPlane() (namespace, selector string) { return "", "" }
-
-// AdminPort returns 0.
-func (Mesh) AdminPort() int { return 0 }
-
-// Admin returns nil.
-func (Mesh) Admin(*http.Client) mesh.Admin { return nil }
-
-// StatsFilter returns "".
-func (Mesh) StatsFilter() string { return "" }
 
 // Verify checks that no request carried a proxy's mark.
 func (Mesh) Verify(e mesh.Evidence) []record.Check {

@@ -302,7 +302,7 @@ func (t *controlTrial) findTargets(ctx context.Context) error {
 	role := t.c.role
 	t.targets[role.Node] = append(t.targets[role.Node], observe.Target{Name: partSimulator, PodUID: role.UID, ContainerID: role.Containers[site.RoleXDS]})
 	for i, p := range t.c.reals {
-		for _, name := range t.c.o.Mesh.ProxyContainers() {
+		for _, name := range mesh.Sidecars(t.c.o.Mesh).Containers {
 			if id := p.Containers[name]; id != "" {
 				t.targets[p.Node] = append(t.targets[p.Node], observe.Target{Name: fmt.Sprintf("%s-%d", record.PartServerProxy, i), PodUID: p.UID, ContainerID: id})
 			}

@@ -10,22 +10,23 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/study"
 )
 
-// billColumns are what a bill's table tells of each part beside its rank, name
-// and verdict: by the name of what is priced.
-var billColumns = []struct {
-	name, head string
+// billColumn is a figure that a bill's table tells of each part.
+type billColumn struct {
+	name, head string // name of what is priced
 	keep       int
-}{
-	{"cpu", "CPU a request", 9},
-	{"share", "share of the proxies' CPU", 6},
-	{"cpu_client_proxy", "client's proxy", 2},
-	{"cpu_server_proxy", "server's proxy", 2},
-	{"latency_p50", "p50", 5},
-	{"latency_p99", "p99", 3},
-	{"memory", "idle memory", 4},
-	{"money", "a month", 7},
+}
+
+// billColumns are those beside a part's rank, name and verdict.
+func billColumns() []billColumn {
+	out := []billColumn{{study.BillCPU, "CPU a request", 9}, {study.BillShare, "share of the proxies' CPU", 6}}
+	for _, p := range record.Proxies {
+		out = append(out, billColumn{study.BillCPUOf(p.Part), p.Name, 2})
+	}
+	return append(out, billColumn{study.BillP50, "p50", 5}, billColumn{study.BillP99, "p99", 3},
+		billColumn{study.BillMemory, "idle memory", 4}, billColumn{study.BillMoney, "a month", 7})
 }
 
 // billTables has what the parts of each bill cost, and what removing them
@@ -80,7 +81,7 @@ func billTable(title string, parts []record.BillPart, sums ...record.Priced) (re
 	}
 	var names []string
 	largest := map[string]record.Priced{}
-	for _, c := range billColumns {
+	for _, c := range billColumns() {
 		var figures []record.Priced
 		for _, p := range parts {
 			if figure, ok := p.Figures[c.name]; ok {

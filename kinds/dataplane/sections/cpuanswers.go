@@ -13,7 +13,7 @@ import (
 // if other factors vary as well.
 func fitAnswers(f record.Findings, top record.Cell) []string {
 	var answers []string
-	for _, part := range []string{record.PartClientProxy, record.PartServerProxy} {
+	for _, part := range record.ProxyParts() {
 		slope, okSlope := onlyFinding(f, "cpu_"+part+"_slope", top)
 		idle, okIdle := onlyFinding(f, "cpu_"+part+"_idle", top)
 		if !okSlope || !okIdle {
@@ -45,7 +45,7 @@ func onlyFinding(f record.Findings, name string, top record.Cell) (found record.
 // that have top's levels (all cells if top is nil).
 func cpuAnswers(f record.Findings, top record.Cell) []string {
 	var answers []string
-	for _, part := range []string{record.PartClientProxy, record.PartServerProxy} {
+	for _, part := range record.ProxyParts() {
 		low, high, n := math.Inf(1), math.Inf(-1), 0
 		var only record.CPUPerRequest
 		for _, cell := range f.Cells {

@@ -2,6 +2,7 @@ package sections
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -14,7 +15,7 @@ import (
 const maxThreadRows = 48
 
 // threadParts are the parts whose threads are shown, proxies first.
-var threadParts = []string{record.PartClientProxy, record.PartServerProxy, record.PartWorker, record.PartGenerator, record.PartControl}
+var threadParts = slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator, record.PartControl})
 
 // threadsTable has what the threads of proxies did, one row for each that
 // matters; where there is room also those of the other parts, and where there is
@@ -25,7 +26,7 @@ func threadsTable(f record.Findings) report.Table {
 	n := countThreadRows(f, threadParts)
 	parts := threadParts
 	if n > maxThreadRows {
-		parts = threadParts[:2]
+		parts = record.ProxyParts()
 		n = countThreadRows(f, parts)
 	}
 	if n > maxThreadRows {
@@ -69,7 +70,7 @@ func workersTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Worker threads: share of the time on a CPU", Columns: append(report.FactorColumns(f), report.Column{Head: "part"}, report.Column{Head: "workers", Right: true, Keep: 3}, report.Column{Head: "busiest", Right: true, Keep: 9},
 		report.Column{Head: "in the kernel", Right: true, Keep: 4}, report.Column{Head: "mean of all", Right: true, Keep: 6}, report.Column{Head: "busiest waited for a CPU", Right: true, Keep: 7}, report.Column{Head: "limit", Keep: 5})}
 	for _, c := range f.Cells {
-		for _, part := range threadParts[:2] {
+		for _, part := range record.ProxyParts() {
 			s := c.Threads[part]
 			top, mean, n := workersOf(s)
 			if n == 0 {
@@ -98,7 +99,7 @@ func busyAnswers(f record.Findings) []string {
 	var top record.ThreadRow
 	where, workers := "", 0
 	for _, c := range f.Cells {
-		for _, part := range threadParts[:2] {
+		for _, part := range record.ProxyParts() {
 			if r, _, n := workersOf(c.Threads[part]); n > 0 && r.BusyRatio() > top.BusyRatio() {
 				top, workers, where = r, n, report.PartWords(part)+", "+c.Label
 			}
@@ -183,7 +184,7 @@ func limitAnswers(f record.Findings) []string {
 	var out []string
 	for i := len(f.Cells) - 1; i >= 0 && len(out) < maxLimitAnswers; i-- {
 		c := f.Cells[i]
-		for _, part := range threadParts[:2] {
+		for _, part := range record.ProxyParts() {
 			s := c.Threads[part]
 			if s.Limit == "" || len(out) == maxLimitAnswers {
 				continue

@@ -2,6 +2,7 @@ package sections
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -10,8 +11,11 @@ import (
 
 // cpuTable has CPU a request by part.
 func cpuTable(f record.Findings) report.Table {
-	parts := []string{record.PartClientProxy, record.PartServerProxy, record.PartWorker, record.PartGenerator, record.PartMachine, record.PartControl}
-	keep := map[string]int{record.PartClientProxy: 9, record.PartServerProxy: 9, record.PartWorker: 4, record.PartGenerator: 3, record.PartMachine: 6, record.PartControl: 1}
+	parts := slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator, record.PartMachine, record.PartControl})
+	keep := map[string]int{record.PartWorker: 4, record.PartGenerator: 3, record.PartMachine: 6, record.PartControl: 1}
+	for _, proxy := range record.ProxyParts() {
+		keep[proxy] = 9
+	}
 	t := report.Table{Title: "CPU a request, µs: user + kernel (95% interval of the sum)", Columns: report.FactorColumns(f)}
 	var shown []string
 	for _, part := range report.WithRest(parts, f.Cells, func(c record.CellSummary) []string { return report.MapKeys(c.CPUPerRequest) }) {
@@ -45,7 +49,7 @@ func cpuTable(f record.Findings) report.Table {
 
 // memoryTable has each part's memory.
 func memoryTable(f record.Findings) report.Table {
-	parts := []string{record.PartClientProxy, record.PartServerProxy, record.PartWorker, record.PartGenerator, record.PartControl}
+	parts := slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator, record.PartControl})
 	shown := report.WithRest(parts, f.Cells, func(c record.CellSummary) []string { return report.MapKeys(c.MemoryBytes) })
 	t := report.Table{Title: "Memory, MB (proportional set size)"}
 	for _, factor := range memoryFactors(f) {

@@ -88,7 +88,7 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		Unknown:     total.Scheduled - answered,
 		Connections: result.Opened + result.Probes + total.Connects,
 		Probes:      result.Probes,
-		ClientProxy: t.client.pod.State, ServerProxy: t.server.pod.State,
+		Way:         t.way, Proxies: map[string]*mesh.Passed{},
 		Extensions: t.server.extended, FiltersVary: t.o.Study.HasParts(),
 	}
 	out.Counters = map[string]map[string]float64{}
@@ -102,15 +102,10 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 	}
 	worker, err := after.worker.Since(before.worker)
 	e.Worker = note(record.PartWorker, worker, err)
-	if after.client != nil && before.client != nil {
-		values, err := after.client.Since(*before.client)
-		e.Client, e.ClientTotal = note(record.PartClientProxy, values, err), after.client.Values()
-		t.workerConnections(out, record.PartClientProxy)
-	}
-	if after.server != nil && before.server != nil {
-		values, err := after.server.Since(*before.server)
-		e.Server, e.ServerTotal = note(record.PartServerProxy, values, err), after.server.Values()
-		t.workerConnections(out, record.PartServerProxy)
+	for part, now := range after.proxies {
+		values, err := now.Since(before.proxies[part])
+		e.Proxies[part] = &mesh.Passed{Rise: note(part, values, err), Total: now.Values(), State: t.proxies[part].State}
+		t.workerConnections(out, part)
 	}
 	return e
 }

@@ -24,29 +24,30 @@ func TestEvidence(t *testing.T) {
 	plan := studytest.Plan(t, studytest.ThreeCells)
 	worker := &workerRole{Workload: mesh.Workload{Name: "server-plain", Namespace: "ns"}}
 	trial := &trialRun{o: &runner.Options{Study: plan.Study, Mesh: none.Mesh{}}, cell: plan.Cells[1], client: &loadRole{}, server: worker}
-	envoy := func(value float64) *observe.ProxyStats {
-		return &observe.ProxyStats{Taken: time.Unix(100, 0), Uptime: time.Minute, Counters: map[string]float64{"c": value}}
+	envoy := func(value float64) counters {
+		return counters{proxies: map[string]observe.ProxyStats{record.PartServerProxy: {Taken: time.Unix(100, 0), Uptime: time.Minute, Counters: map[string]float64{"c": value}}}}
 	}
 	sent := loadtest.Result(load.Account{Scheduled: 100, Completed: 90, Failed: map[string]int64{load.FailStatus: 4, load.FailTimeout: 5}, Unfinished: 1}, 8, 3)
 	out := &record.Trial{}
-	e := trial.evidence(out, sent, counters{server: envoy(5)}, counters{server: envoy(25)})
+	e := trial.evidence(out, sent, envoy(5), envoy(25))
 	if e.Requests != 94 || e.Unknown != 6 || e.Connections != 11 || e.Probes != 0 {
 		t.Errorf("%d requests, %d unknown, %d connections, %d probes", e.Requests, e.Unknown, e.Connections, e.Probes)
 	}
 	if want := (mesh.Endpoint{Service: "server-plain", Namespace: "ns", Port: 8080}); e.Endpoint != want {
 		t.Errorf("endpoint %+v", e.Endpoint)
 	}
-	if e.Client != nil || !maps.Equal(e.Server, map[string]float64{"c": 20}) || e.ServerTotal["c"] != 25 {
-		t.Errorf("client %v, server %v of %v", e.Client, e.Server, e.ServerTotal)
+	server := e.Read(record.PartServerProxy)
+	if e.Read(record.PartClientProxy) != nil || server == nil || !maps.Equal(server.Rise, map[string]float64{"c": 20}) || server.Total["c"] != 25 {
+		t.Fatalf("client %v, server %+v", e.Read(record.PartClientProxy), server)
 	}
-	if !maps.Equal(out.Counters[record.PartServerProxy], e.Server) {
+	if !maps.Equal(out.Counters[record.PartServerProxy], server.Rise) {
 		t.Errorf("the trial's record has counters %v", out.Counters)
 	}
 	// A proxy that began again has counters that fell.
 	out = &record.Trial{}
-	e = trial.evidence(out, sent, counters{server: envoy(25)}, counters{server: envoy(5)})
-	if unread := trial.seen.Unread; e.Server != nil || len(unread) != 1 || unread[0].Name != "counters-server_proxy" || unread[0].OK {
-		t.Errorf("server %v, unread %+v", e.Server, unread)
+	e = trial.evidence(out, sent, envoy(25), envoy(5))
+	if unread := trial.seen.Unread; e.Read(record.PartServerProxy) != nil || len(unread) != 1 || unread[0].Name != "counters-server_proxy" || unread[0].OK {
+		t.Errorf("server %v, unread %+v", e.Proxies[record.PartServerProxy], unread)
 	}
 }
 

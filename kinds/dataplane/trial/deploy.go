@@ -28,6 +28,9 @@ type deployed struct {
 	o       *runner.Options
 	loads   map[study.Variant]*loadRole
 	workers map[study.Variant]*workerRole
+	// onNodes are the mesh's proxies by node, others those with pods of their
+	// own by part, as far as the plan's requests pass them.
+	onNodes, others map[string]site.Pod
 	// profilers are there if the study asks for profiles.
 	profilers *site.ProfileRoles
 	// headers are what requests carry for parts of sidecars, in all cells.
@@ -101,8 +104,7 @@ func (d *deployed) create(ctx context.Context) error {
 	if err := applier.ApplyObjects(ctx, d.o.Mesh.Policies(d.workloads())); err != nil {
 		return err
 	}
-	for _, service := range d.services(d.Run) {
-		d.o.Mesh.DecorateService(service, nil)
+	for _, service := range d.services(d.o.Mesh, d.Run) {
 		if _, err := d.Kube.CoreV1().Services(d.Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create Service %s: %w", service.Name, err)
 		}
@@ -182,13 +184,11 @@ func (d *deployed) connect(ctx context.Context) error {
 		}
 		d.workers[v] = role
 	}
+	if err := d.findShared(ctx); err != nil {
+		return err
+	}
 	if d.profilers != nil {
-		var nodes []string
-		for _, pod := range d.Pods() {
-			nodes = append(nodes, pod.Node)
-		}
-		slices.Sort(nodes)
-		if err := d.profilers.Connect(ctx, slices.Compact(nodes)); err != nil {
+		if err := d.profilers.Connect(ctx, d.nodes()); err != nil {
 			return err
 		}
 	}
@@ -249,6 +249,19 @@ func (d *deployed) Pods() []site.Pod {
 		out = append(out, w.pod)
 	}
 	return out
+}
+
+// nodes are those of the workloads' pods, and of the proxies that they share.
+func (d *deployed) nodes() []string {
+	var out []string
+	for _, pod := range d.Pods() {
+		out = append(out, pod.Node)
+	}
+	for _, pod := range d.others {
+		out = append(out, pod.Node)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // configure tells every worker what the study says of the workload.

@@ -41,8 +41,8 @@ func (t *trialRun) profiles(ctx context.Context, out *record.Trial) ([]runner.Ar
 	if _, _, err := t.warmUp(ctx); err != nil {
 		return nil, err
 	}
-	var dumps counters
-	if err := t.readConfigs(ctx, &dumps); err != nil {
+	dumps, err := t.readConfigs(ctx)
+	if err != nil {
 		return nil, err
 	}
 	before, after, taken, err := t.takeProfiles(ctx, parts, how)
@@ -55,11 +55,7 @@ func (t *trialRun) profiles(ctx context.Context, out *record.Trial) ([]runner.Ar
 		if edge, ok := before[parts[part].node]; ok && p.Error == "" && !p.Ended {
 			t.profiledCPU(&p, edge, after[parts[part].node], taken[part].answer)
 		}
-		dump := dumps.clientConfig
-		if part == record.PartServerProxy {
-			dump = dumps.serverConfig
-		}
-		if filters, err := profile.ReadFilters(dump); err == nil && p.Error == "" {
+		if filters, err := profile.ReadFilters(dumps[part]); err == nil && p.Error == "" {
 			if data, err := json.Marshal(filters); err == nil {
 				more = append(more, runner.Artefact{Profile: true, Name: part + ".filters.json", Data: data})
 				p.Filters = t.profileFile(part + ".filters.json")
@@ -68,17 +64,10 @@ func (t *trialRun) profiles(ctx context.Context, out *record.Trial) ([]runner.Ar
 		files = append(files, more...)
 		out.Profiles = append(out.Profiles, p)
 		if p.Error != "" {
-			t.seen.Unprofiled = append(t.seen.Unprofiled, fmt.Sprintf("no profile of the %s: %s", partWords(part), p.Error))
+			t.seen.Unprofiled = append(t.seen.Unprofiled, fmt.Sprintf("no profile of %s: %s", nounOf(part), p.Error))
 		}
 	}
 	return files, nil
-}
-
-func partWords(part string) string {
-	if part == record.PartServerProxy {
-		return "server proxy"
-	}
-	return "client proxy"
 }
 
 func (t *trialRun) profileFile(name string) string {
@@ -88,15 +77,14 @@ func (t *trialRun) profileFile(name string) string {
 // profileTarget is a container to profile.
 type profileTarget struct{ node, container string }
 
-// profiledParts are the sidecars of the trial.
+// profiledParts are the proxies of the trial.
 func (t *trialRun) profiledParts() map[string]profileTarget {
 	out := map[string]profileTarget{}
-	for _, container := range t.o.Mesh.ProxyContainers() {
-		if id := t.client.pod.Containers[container]; id != "" {
-			out[record.PartClientProxy] = profileTarget{t.client.pod.Node, id}
-		}
-		if id := t.server.pod.Containers[container]; id != "" {
-			out[record.PartServerProxy] = profileTarget{t.server.pod.Node, id}
+	for part, pod := range t.proxies {
+		for _, container := range containersOf(t.o.Mesh, part) {
+			if id := pod.Containers[container]; id != "" {
+				out[part] = profileTarget{pod.Node, id}
+			}
 		}
 	}
 	return out

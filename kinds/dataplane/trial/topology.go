@@ -18,16 +18,18 @@ type topology struct {
 	servers map[study.Variant]mesh.Workload
 	// sink takes what sidecars send about requests; nil if none does.
 	sink *mesh.Workload
+	// cells are the plan's.
+	cells []record.Cell
 }
 
 // newTopology lays out a Deployment for each variant of the plan's pods.
 func newTopology(namespace string, plan *study.Plan) topology {
-	t := topology{clients: map[study.Variant]mesh.Workload{}, servers: map[study.Variant]mesh.Workload{}}
+	t := topology{clients: map[study.Variant]mesh.Workload{}, servers: map[study.Variant]mesh.Workload{}, cells: plan.Cells}
 	for _, v := range plan.ClientVariants() {
-		t.clients[v] = mesh.Workload{Name: "client-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), Client: true, ControlPort: site.LoadControlPort}
+		t.clients[v] = mesh.Workload{Name: "client-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), Carrier: v.Carrier, Client: true, ControlPort: site.LoadControlPort}
 	}
 	for _, v := range plan.ServerVariants() {
-		t.servers[v] = mesh.Workload{Name: "server-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), ControlPort: site.WorkerControlPort,
+		t.servers[v] = mesh.Workload{Name: "server-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), Carrier: v.Carrier, ControlPort: site.WorkerControlPort,
 			Extensions: extensionsOf(plan.Study, v)}
 		if study.HasPart(v.Level(study.FactorFilters), study.PartTracing) || study.HasPart(v.Level(study.FactorFilters), study.PartOTLPLog) {
 			t.sink = &mesh.Workload{Name: mesh.SinkName, Namespace: namespace, ControlPort: site.WorkerControlPort}
@@ -120,7 +122,9 @@ func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*ap
 	return out, nil
 }
 
-func (t topology) services(run string) []*corev1.Service {
+// services makes the Services of the servers and of the sink, decorated by the
+// mesh.
+func (t topology) services(m mesh.Mesh, run string) []*corev1.Service {
 	var out []*corev1.Service
 	add := func(w mesh.Workload) {
 		s := &corev1.Service{
@@ -130,6 +134,11 @@ func (t topology) services(run string) []*corev1.Service {
 		for _, p := range site.AllPorts() {
 			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: p.PortName, Port: int32(p.Port), TargetPort: targetOf(w, p)})
 		}
+		var carried record.Cell
+		if w.Carrier != "" {
+			carried = record.Cell{study.FactorSidecars: w.Carrier}
+		}
+		m.DecorateService(s, carried)
 		out = append(out, s)
 	}
 	for _, w := range t.servers {

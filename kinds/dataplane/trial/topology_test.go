@@ -110,7 +110,7 @@ func TestNamesAreValid(t *testing.T) {
 			t.Errorf("namespace %s: %v", namespace, bad)
 		}
 		services := map[string]*corev1.Service{}
-		for _, s := range top.services(run) {
+		for _, s := range top.services(&istio.Mesh{}, run) {
 			services[s.Name] = s
 			if bad := validation.IsDNS1035Label(s.Name); bad != nil {
 				t.Errorf("%s: Service %s: %v", name, s.Name, bad)
@@ -211,7 +211,7 @@ func TestSecurity(t *testing.T) {
 func TestPorts(t *testing.T) {
 	plan := studytest.Plan(t, everyVariant)
 	var service *corev1.Service
-	for _, s := range newTopology("ns", plan).services("run") {
+	for _, s := range newTopology("ns", plan).services(&istio.Mesh{}, "run") {
 		service = s
 	}
 	for _, tt := range []struct {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sort"
+	"sync"
 	"time"
 
 	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
@@ -30,6 +31,10 @@ type trialRun struct {
 	server *workerRole
 	spec   load.Spec
 	seen   verdict.Evidence
+	// way is what the cell's requests pass, proxies the pods of those there are:
+	// of the way, and sidecars that should not be there.
+	way     record.Way
+	proxies map[string]site.Pod
 
 	targets map[string][]observe.Target // by node
 	started loadcontrol.Started
@@ -40,11 +45,12 @@ type trialRun struct {
 	slowest time.Duration
 }
 
-// counters are what worker and proxies counted at one moment.
+// counters are what worker and proxies counted at one moment; those of proxies
+// are by part.
 type counters struct {
-	worker                     workercontrol.Counters
-	client, server             *observe.ProxyStats
-	clientConfig, serverConfig []byte // after the trial only
+	worker  workercontrol.Counters
+	proxies map[string]observe.ProxyStats
+	configs map[string][]byte // in force after the trial, only then
 }
 
 // edges are a node's snapshots at the two edges of the window.
@@ -59,6 +65,9 @@ func newTrial(d *deployed, o *runner.Options, cell record.Cell, seed uint64) (*t
 		return nil, fmt.Errorf("cell %s: its pods are not deployed", cell.Key())
 	}
 	var err error
+	if t.way, t.proxies, err = d.wayOf(cell, t.client.pod, t.server.pod); err != nil {
+		return nil, err
+	}
 	if t.spec, err = loadSpec(o.Study, cell, url(t.server.Workload, cell, o.Study.Load), seed); err != nil {
 		return nil, err
 	}
@@ -119,9 +128,10 @@ func (t *trialRun) findTargets() {
 	}
 	add(record.PartGenerator, t.client.pod, site.RoleLoad)
 	add(record.PartWorker, t.server.pod, site.RoleWorker)
-	for _, container := range t.o.Mesh.ProxyContainers() {
-		add(record.PartClientProxy, t.client.pod, container)
-		add(record.PartServerProxy, t.server.pod, container)
+	for _, part := range record.ProxyParts() {
+		for _, container := range containersOf(t.o.Mesh, part) {
+			add(part, t.proxies[part], container)
+		}
 	}
 	for i, pod := range t.d.Control {
 		t.targets[pod.Node] = append(t.targets[pod.Node], observe.Target{Name: fmt.Sprintf("%s-%d", record.PartControl, i), PodUID: pod.UID})
@@ -131,7 +141,7 @@ func (t *trialRun) findTargets() {
 // measure runs the trial and returns its record, not judged yet, and its histogram log. An error
 // means that the trial could not be carried through.
 func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
-	out := record.Trial{Schema: record.Schema, Cell: t.cell, Started: time.Now().UTC()}
+	out := record.Trial{Schema: record.Schema, Cell: t.cell, Way: t.way, Started: time.Now().UTC()}
 	before, err := t.count(ctx)
 	if err != nil {
 		return out, nil, err
@@ -162,7 +172,7 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	}
 	after, err := t.count(ctx)
 	if err == nil {
-		err = t.readConfigs(ctx, &after)
+		after.configs, err = t.readConfigs(ctx)
 	}
 	if err != nil {
 		return out, nil, err
@@ -181,7 +191,10 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	t.threads(&out, sampled)
 	t.seen.Loops, t.seen.Connections = t.spec.Threads, t.spec.Connections
 	t.seen.Mesh = t.evidence(&out, result, before, after)
-	t.seen.ClientConfig, t.seen.ServerConfig = after.clientConfig, after.serverConfig
+	t.seen.Configs = map[string]verdict.Dump{}
+	for part, config := range after.configs {
+		t.seen.Configs[part] = config
+	}
 	t.seen.Edges = t.edges(out.Window, sampled)
 	var log bytes.Buffer
 	if err := result.WriteLog(&log, from, to); err != nil {
@@ -216,7 +229,7 @@ func (t *trialRun) stop() {
 
 // count reads the counters of worker and proxies.
 func (t *trialRun) count(ctx context.Context) (counters, error) {
-	var c counters
+	c := counters{proxies: map[string]observe.ProxyStats{}}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		if c.worker, err = t.server.api.Counters(ctx); err != nil {
@@ -224,41 +237,33 @@ func (t *trialRun) count(ctx context.Context) (counters, error) {
 		}
 		return err
 	})
-	proxy := func(pod site.Pod, into **observe.ProxyStats, who string) {
-		if pod.Proxy == nil {
-			return
-		}
+	var mu sync.Mutex
+	for part, pod := range t.proxies {
 		group.Go(func() error {
-			stats, err := pod.Proxy.Stats(ctx, t.o.Mesh.StatsFilter())
+			stats, err := pod.Proxy.Stats(ctx, proxiesOf(t.o.Mesh, part).Stats)
 			if err != nil {
-				return fmt.Errorf("counters of the %s proxy: %w", who, err)
+				return fmt.Errorf("counters of %s: %w", nounOf(part), err)
 			}
-			*into = &stats
+			mu.Lock()
+			defer mu.Unlock()
+			c.proxies[part] = stats
 			return nil
 		})
 	}
-	proxy(t.client.pod, &c.client, "client")
-	proxy(t.server.pod, &c.server, "server")
 	return c, group.Wait()
 }
 
-// readConfigs reads the configurations in force in the proxies.
-func (t *trialRun) readConfigs(ctx context.Context, c *counters) error {
-	for _, side := range []struct {
-		pod  site.Pod
-		into *[]byte
-		who  string
-	}{{t.client.pod, &c.clientConfig, "client"}, {t.server.pod, &c.serverConfig, "server"}} {
-		if side.pod.Proxy == nil {
-			continue
-		}
-		dump, err := side.pod.Proxy.Config(ctx)
+// readConfigs reads the configurations in force in the proxies, by part.
+func (t *trialRun) readConfigs(ctx context.Context) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for part, pod := range t.proxies {
+		dump, err := pod.Proxy.Config(ctx)
 		if err != nil {
-			return fmt.Errorf("configuration of the %s proxy: %w", side.who, err)
+			return nil, fmt.Errorf("configuration of %s: %w", nounOf(part), err)
 		}
-		*side.into = dump
+		out[part] = dump
 	}
-	return nil
+	return out, nil
 }
 
 // measureSkew compares the generator's clock with this machine's, and those

@@ -35,10 +35,9 @@ type Evidence struct {
 	Unprofiled []string `json:"unprofiled,omitempty"`
 	// Mesh is what proves the mode, without the configurations.
 	Mesh mesh.Evidence `json:"mesh"`
-	// ClientConfig and ServerConfig are the configurations in force in the
-	// proxies after the trial.
-	ClientConfig Dump `json:"client_config"`
-	ServerConfig Dump `json:"server_config"`
+	// Configs are the configurations in force in the proxies after the trial, by
+	// part.
+	Configs map[string]Dump `json:"configs,omitempty"`
 }
 
 // Edge is how far from the window's edges a node's counters were read, its
@@ -84,6 +83,13 @@ func (d *Dump) UnmarshalJSON(data []byte) error {
 // mesh is what the mesh's adapter looks at.
 func (e Evidence) mesh() mesh.Evidence {
 	m := e.Mesh
-	m.ClientConfig, m.ServerConfig = e.ClientConfig, e.ServerConfig
+	m.Proxies = map[string]*mesh.Passed{}
+	for part, p := range e.Mesh.Proxies {
+		if p != nil {
+			with := *p
+			with.Config = e.Configs[part]
+			m.Proxies[part] = &with
+		}
+	}
 	return m
 }

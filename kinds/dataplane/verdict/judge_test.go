@@ -177,7 +177,7 @@ func TestJudgedAgain(t *testing.T) {
 		j := faultless()
 		j.trial.Warmup = record.Warmup{Why: "not steady"}
 		if config != "" {
-			j.seen.ClientConfig = Dump(config)
+			j.seen.Configs = map[string]Dump{record.PartClientProxy: Dump(config)}
 		}
 		j.trial.Validity = j.judge()
 		document, err := json.Marshal(j.seen)

@@ -34,12 +34,13 @@ func (t *scenarioTrial) callers() []*resident {
 
 // admin is a line to the admin port of a pod's proxy.
 func (t *scenarioTrial) admin(r *resident) mesh.Admin {
-	return t.scene.mesh.Admin(t.Dialer.Client(t.Namespace, r.Name, t.scene.mesh.AdminPort()))
+	sidecars := mesh.Sidecars(t.scene.mesh)
+	return sidecars.Admin(t.Dialer.Client(t.Namespace, r.Name, sidecars.AdminPort))
 }
 
 // findSidecars asks the sidecars what they are, once a run.
 func (t *scenarioTrial) findSidecars(ctx context.Context) error {
-	if len(t.seen) > 0 || !t.scene.meshed() || t.scene.mesh.AdminPort() == 0 {
+	if len(t.seen) > 0 || !t.scene.meshed() || mesh.Sidecars(t.scene.mesh).AdminPort == 0 {
 		return nil
 	}
 	for _, r := range t.callers() {

@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/fault/drive"
 	"github.com/meshtrial/meshtrial/fault/node"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/site"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -293,7 +294,7 @@ func proveStates(ctx context.Context, all []victim, word string, right func(stat
 func newNodeHands(t *scenarioTrial, roles *site.FaultRoles) *nodeHands {
 	h := &nodeHands{
 		roles:   roles,
-		proxies: t.scene.mesh.ProxyContainers(),
+		proxies: mesh.Sidecars(t.scene.mesh).Containers,
 		pods: func(service string) []faultPod {
 			if service == fault.LoadService {
 				service = roleClients

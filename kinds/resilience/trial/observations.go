@@ -299,7 +299,7 @@ func (t *scenarioTrial) targets() (map[string][]observe.Target, map[string]strin
 		}
 		put(r.Node, r.Service+partWorker, r.uid, r.containers[site.RoleWorker])
 		put(r.Node, r.Service+partWorker, r.uid, r.containers[site.RoleLoad])
-		for _, name := range t.scene.mesh.ProxyContainers() {
+		for _, name := range mesh.Sidecars(t.scene.mesh).Containers {
 			put(r.Node, r.Service+partProxy, r.uid, r.containers[name])
 		}
 	}

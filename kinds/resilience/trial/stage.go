@@ -272,7 +272,7 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 	}
 	timeline := plan.Study.Scenario.TimelineOf(cell)
 	for _, step := range timeline.Steps {
-		if m.AdminPort() == 0 {
+		if mesh.Sidecars(m).AdminPort == 0 {
 			continue // without a mesh such steps say so themselves
 		}
 		missing := ""

@@ -4,6 +4,11 @@
  */
 export type PageDocument = (Page | ProfilePage);
 /**
+ * Way lists the proxies that a request passes, by their parts, in order. A
+ * proxy that it passes twice is there twice.
+ */
+export type Way = readonly string[];
+/**
  * Page is the document that the HTML page of a run draws. The types of
  * ui/web/src/documents.ts are made from it: make documents.
  */
@@ -21,6 +26,10 @@ export interface Page {
      * Names are of the findings that it has, in the order of reports.
      */
     readonly names: (readonly FindingName[] | null);
+    /**
+     * Proxies name the parts of trials that are proxies, in the order of reports.
+     */
+    readonly proxies: (readonly PartName[] | null);
     /**
      * Sections are the report's as other formats have them: the page draws the
      * tables of those that it has no picture of.
@@ -284,6 +293,7 @@ export interface CellSummary {
     readonly baseline: boolean;
     readonly trials: number;
     readonly valid: number;
+    readonly way?: Way;
     readonly requests: number;
     readonly failed: number;
     readonly latency_intended_us: Latency;
@@ -1439,7 +1449,7 @@ export interface BillPart {
     readonly name: string;
     readonly levels: (Cell | null);
     /**
-     * Figures are by what is priced (study.BillMeasures): cpu, latency_p50...
+     * Figures are by what is priced (study.BillCPU and its like): cpu, latency_p50...
      * Of a removed part they are what is saved.
      */
     readonly figures: ({
@@ -1720,6 +1730,16 @@ export interface FindingName {
      * "" if only documents for programs have it
      */
     readonly section?: string;
+}
+/**
+ * PartName is what a part of a trial is called.
+ */
+export interface PartName {
+    /**
+     * as documents have it
+     */
+    readonly part: string;
+    readonly words: string;
 }
 export interface Section {
     readonly name: string;

@@ -14,7 +14,7 @@ import { Slice, type View } from './views/parts';
 
 /** Draws a report into root. */
 export function show(root: HTMLElement, page: Page): void {
-  const model = new Model(page.findings, page.names ?? []);
+  const model = new Model(page.findings, page.names ?? [], page.proxies ?? []);
   const all = sections({ model, slice: new Slice(model), page });
   const update = (selection: Parameters<View['update']>[0]): void => {
     for (const one of all) if (one && 'update' in one) one.update(selection);

@@ -1,7 +1,7 @@
 // What the views ask of findings: which factors vary, which cells are
 // selected, how a cell looks in every chart, and the words for things.
 
-import type { Cell, CellSummary, Finding, Findings, FindingName, NoiseFloor } from './documents';
+import type { Cell, CellSummary, Finding, Findings, FindingName, NoiseFloor, PartName } from './documents';
 import { kindOf, type Kind } from './kind';
 
 /** A cell's identity, as record.Cell.Key in Go. */
@@ -53,7 +53,7 @@ export class Model {
   private readonly index = new Map<string, Finding>();
   private readonly plain = new Map<string, Finding>();
 
-  constructor(readonly findings: Findings, readonly names: readonly FindingName[] = []) {
+  constructor(readonly findings: Findings, readonly names: readonly FindingName[] = [], readonly proxies: readonly PartName[] = []) {
     this.kind = kindOf(findings.kind);
     this.cells = findings.cells ?? [];
     this.all = findings.findings ?? [];
@@ -146,28 +146,28 @@ export class Model {
   /** Every part that a cell has something for, the usual ones first. */
   parts(of: (cell: CellSummary) => Readonly<Record<string, unknown>> | null): string[] {
     const present = new Set(this.cells.flatMap((c) => Object.keys(of(c) ?? {})));
-    const known = PARTS.filter((p) => present.has(p));
-    return [...known, ...[...present].filter((p) => !PARTS.includes(p)).sort()];
+    const usual = [...this.proxies.map((p) => p.part), ...OTHERS];
+    return [...usual.filter((p) => present.has(p)), ...[...present].filter((p) => !usual.includes(p)).sort()];
+  }
+
+  partWords(part: string): string {
+    return this.proxies.find((p) => p.part === part)?.words.replaceAll("'", '’') ?? PART_WORDS.get(part) ?? part.replaceAll('_', ' ');
   }
 }
 
-const PARTS = ['client_proxy', 'server_proxy', 'worker', 'generator', 'control', 'machine'];
+/** Parts of a trial that are no proxies, in the order of reports. */
+const OTHERS = ['worker', 'generator', 'control', 'machine'];
+
+const PART_WORDS: ReadonlyMap<string, string> = new Map([
+  ['generator', 'load generator'], ['control', 'control plane'], ['machine', 'whole machine'],
+]);
+
+const COLORS = ['client_proxy', 'server_proxy', ...OTHERS, 'node_proxy', 'waypoint', 'gateway'];
 
 /** A colour for a part of a trial, the same in every chart. */
 export function partColor(part: string): string {
-  const i = PARTS.indexOf(part);
+  const i = COLORS.indexOf(part.replace(/^(client|server)_node/, 'node'));
   return `var(--part-${i < 0 ? 5 : i})`;
-}
-
-export function partWords(part: string): string {
-  const words: Readonly<Record<string, string>> = {
-    client_proxy: 'client proxy',
-    server_proxy: 'server proxy',
-    generator: 'load generator',
-    control: 'control plane',
-    machine: 'whole machine',
-  };
-  return Object.hasOwn(words, part) ? (words[part] ?? part) : part.replaceAll('_', ' ');
 }
 
 export function isNumeric(factor: Factor): boolean {

@@ -9,10 +9,11 @@ import { factorWords, stands, verdictWords, type Model } from '../model';
 import { tickText } from './overhead';
 import { choice, folded, Live, section, table, type CellText, type View } from './parts';
 
-const FIGURES: readonly { readonly id: string; readonly text: string; readonly title: string }[] = [
+interface Figure { readonly id: string; readonly text: string; readonly title: string }
+
+const figuresOf = (model: Model): readonly Figure[] => [
   { id: 'cpu', text: 'CPU', title: 'CPU of the proxies a request' },
-  { id: 'cpu_client_proxy', text: 'client’s proxy', title: 'CPU of the client’s proxy a request' },
-  { id: 'cpu_server_proxy', text: 'server’s proxy', title: 'CPU of the server’s proxy a request' },
+  ...model.proxies.map((p) => ({ id: `cpu_${p.part}`, text: model.partWords(p.part), title: `CPU of the ${model.partWords(p.part)} a request` })),
   { id: 'latency_p50', text: 'p50', title: 'median latency' },
   { id: 'latency_p99', text: 'p99', title: '99th percentile of latency' },
   { id: 'memory', text: 'idle memory', title: 'idle memory of the proxies' },
@@ -24,11 +25,11 @@ const figureOf = (p: BillPart, id: string): Priced | undefined => new Map(Object
 export function bill(model: Model, bills: readonly Bill[]): View | null {
   const parts = bills.flatMap((b) => [...(b.parts ?? []), ...(b.removed ?? [])]);
   if (parts.length === 0) return null;
-  const figures = FIGURES.filter((f) => parts.some((p) => figureOf(p, f.id)));
+  const figures = figuresOf(model).filter((f) => parts.some((p) => figureOf(p, f.id)));
   let figure = 'cpu';
   const live = new Live((_selection, chart) => bills.flatMap((b): Child[] => {
     const of = model.factors.flatMap((f) => (b.cell && Object.hasOwn(b.cell, f.factor) ? [`${factorWords(f.factor)} ${b.cell[f.factor] ?? ''}`] : [])).join(', ');
-    const title = FIGURES.find((f) => f.id === figure)?.title ?? figure;
+    const title = figuresOf(model).find((f) => f.id === figure)?.title ?? figure;
     const list = (heading: string, name: string, shown: readonly BillPart[], sums: readonly (readonly [string, Priced])[]): Child => {
       const scale = common([...shown.flatMap((p) => figureOf(p, figure) ?? []), ...sums.map(([, p]) => p)]);
       const rows = [
@@ -46,7 +47,7 @@ export function bill(model: Model, bills: readonly Bill[]): View | null {
         list('What each part costs', 'Parts over the base', b.parts ?? [], sums),
         list('What is saved without it, of all together', 'Parts taken away', b.removed ?? [], [])),
       t ? h('p', {}, t.says) : null,
-      folded('The bill as a table', billTable(b, figures.map((f) => f.id))),
+      folded('The bill as a table', billTable(model, b, figures.map((f) => f.id))),
     ];
   }));
   const control = choice('figure', figures.map(({ id, text }) => ({ id, text })), figure, (id) => {
@@ -88,10 +89,10 @@ function row(label: string, p: Priced | undefined, scale: Scale, color: string, 
   return [{ label, color, shape, estimate: p.estimate, low: p.low, high: p.high, hollow: !stands(p.verdict), says: says(p, scale) }];
 }
 
-function billTable(b: Bill, figures: readonly string[]): HTMLElement {
+function billTable(model: Model, b: Bill, figures: readonly string[]): HTMLElement {
   const rows = [...(b.parts ?? []).map((p) => ({ p, what: 'added' })), ...(b.removed ?? []).map((p) => ({ p, what: 'saved without it' }))];
   const scales = new Map(figures.map((id) => [id, common(rows.flatMap(({ p }) => figureOf(p, id) ?? []))]));
-  const head = (id: string): string => `${FIGURES.find((f) => f.id === id)?.text ?? id}, ${(scales.get(id)?.unit ?? '').replace(' a request', '')}`;
+  const head = (id: string): string => `${figuresOf(model).find((f) => f.id === id)?.text ?? id}, ${(scales.get(id)?.unit ?? '').replace(' a request', '')}`;
   return table('The bill', [{ head: 'part' }, { head: 'direction' }, { head: 'place', number: true }, ...figures.map((id) => ({ head: head(id), number: true })), { head: 'share of the proxies’ CPU', number: true }, { head: 'verdict' }],
     rows.map(({ p, what }): CellText[] => [p.name, what, places(p),
       ...figures.map((id): CellText => {

@@ -6,7 +6,7 @@ import { lineChart, type Series } from '../chart/line';
 import type { CellSummary } from '../documents';
 import { h, type Child } from '../dom';
 import { interval, percent, plain, quantity, scaleFor } from '../format';
-import { factorWords, key, level, levelWords, partColor, partWords, pick, type Model } from '../model';
+import { factorWords, key, level, levelWords, partColor, pick, type Model } from '../model';
 import { groupBy, tickText } from './overhead';
 import { choice, folded, legend, Live, nothing, section, table, type Slice, type View } from './parts';
 
@@ -21,7 +21,7 @@ export function cpu(model: Model, slice: Slice): View | null {
     if (shown.length === 0) return [nothing()];
     const machine = shown.some((c) => c.cpu_us_per_request && Object.hasOwn(c.cpu_us_per_request, 'machine'));
     return [
-      partLegend(stacked, true, machine),
+      partLegend(stacked, true, machine, (part) => model.partWords(part)),
       chart(bars({
         name: 'CPU time a request by cell, stacked by part, kernel time hatched',
         title: 'CPU a request, µs',
@@ -51,8 +51,8 @@ function cpuRow(model: Model, c: CellSummary, shown: readonly CellSummary[], par
     if (!one) return [];
     sum += one.user_us + one.system_us;
     return [
-      { color: partColor(part), value: one.user_us, hatched: false, says: `${partWords(part)}, user: ${plain(MICRO, one.user_us)} µs` },
-      { color: partColor(part), value: one.system_us, hatched: true, says: `${partWords(part)}, kernel: ${plain(MICRO, one.system_us)} µs` },
+      { color: partColor(part), value: one.user_us, hatched: false, says: `${model.partWords(part)}, user: ${plain(MICRO, one.user_us)} µs` },
+      { color: partColor(part), value: one.system_us, hatched: true, says: `${model.partWords(part)}, kernel: ${plain(MICRO, one.system_us)} µs` },
     ];
   });
   const total = machine ? machine.user_us + machine.system_us : 0;
@@ -64,7 +64,7 @@ function cpuRow(model: Model, c: CellSummary, shown: readonly CellSummary[], par
   };
 }
 
-function partLegend(parts: readonly string[], kernel: boolean, machine: boolean, words: (part: string) => string = partWords): HTMLElement {
+function partLegend(parts: readonly string[], kernel: boolean, machine: boolean, words: (part: string) => string): HTMLElement {
   return h('div', { class: 'legend' }, h('ul', {},
     parts.map((part) => h('li', {}, h('span', { class: 'box', style: `background:${partColor(part)}`, 'aria-hidden': 'true' }), words(part))),
     kernel && h('li', {}, h('span', { class: 'box kernel', 'aria-hidden': 'true' }), 'hatched: in the kernel'),
@@ -81,7 +81,7 @@ function cpuLines(model: Model, parts: readonly string[]): View {
     if (!numeric || shown.length === 0) return [nothing()];
     const others = model.factors.filter((f) => f !== numeric);
     const series: Series[] = groupBy(shown, (c) => key(pick(c.cell, others.map((f) => f.factor)))).map((group) => ({
-      label: others.filter((f) => f.levels.length > 1).map((f) => levelWords(f, level(group[0]?.cell, f.factor))).join(' · ') || partWords(part),
+      label: others.filter((f) => f.levels.length > 1).map((f) => levelWords(f, level(group[0]?.cell, f.factor))).join(' · ') || model.partWords(part),
       look: model.look(group[0]?.cell ?? null),
       points: group.flatMap((c) => {
         const one = c.cpu_us_per_request?.[part];
@@ -93,7 +93,7 @@ function cpuLines(model: Model, parts: readonly string[]): View {
     return [
       legend(model, shown, true),
       chart(lineChart({
-        name: `CPU time a request of the ${partWords(part)} against ${factorWords(numeric.factor)}, with 95% intervals`,
+        name: `CPU time a request of the ${model.partWords(part)} against ${factorWords(numeric.factor)}, with 95% intervals`,
         series,
         x: { kind: levels.every((v) => v > 0) ? 'log' : 'linear', title: unit, format: String, ticks: levels.map((v) => ({ value: v, text: v.toLocaleString('en') })) },
         y: { kind: 'linear', title: 'CPU a request, µs', format: tickText, fromZero: true },
@@ -104,7 +104,7 @@ function cpuLines(model: Model, parts: readonly string[]): View {
       })),
     ];
   });
-  const control = choice('part', parts.map((p) => ({ id: p, text: partWords(p) })), part, (p) => {
+  const control = choice('part', parts.map((p) => ({ id: p, text: model.partWords(p) })), part, (p) => {
     part = p;
     live.again();
   });
@@ -112,7 +112,7 @@ function cpuLines(model: Model, parts: readonly string[]): View {
 }
 
 function cpuTable(model: Model, cells: readonly CellSummary[], parts: readonly string[]): HTMLElement {
-  return table('CPU a request, µs (95% interval), and its share in the kernel', [{ head: 'cell' }, ...parts.flatMap((p) => [{ head: partWords(p), number: true }, { head: 'kernel', number: true }])],
+  return table('CPU a request, µs (95% interval), and its share in the kernel', [{ head: 'cell' }, ...parts.flatMap((p) => [{ head: model.partWords(p), number: true }, { head: 'kernel', number: true }])],
     cells.map((c) => [model.label(c.cell, cells), ...parts.flatMap((p) => {
       const one = new Map(Object.entries(c.cpu_us_per_request ?? {})).get(p);
       if (!one) return ['–', ''];
@@ -125,7 +125,7 @@ export function memory(model: Model, slice: Slice): View | null {
   const parts = model.parts((c) => c.memory_bytes);
   if (parts.length === 0) return null;
   const scale = scaleFor('bytes', Math.max(...model.cells.flatMap((c) => Object.values(c.memory_bytes ?? {}))));
-  const words = (part: string): string => model.kind.parts.get(part) ?? partWords(part);
+  const words = (part: string): string => model.kind.parts.get(part) ?? model.partWords(part);
   const live = new Live((selection, chart) => {
     const shown = slice.cells(selection).filter((c) => Object.keys(c.memory_bytes ?? {}).length > 0);
     if (shown.length === 0) return [nothing()];

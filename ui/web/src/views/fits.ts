@@ -4,7 +4,7 @@
 import type { Finding } from '../documents';
 import { h } from '../dom';
 import { quantity, scaleFor, type Scale } from '../format';
-import { levelWords, partWords, type Model } from '../model';
+import { levelWords, type Model } from '../model';
 import { section, table } from './parts';
 
 const WORDS: readonly { readonly end: string; readonly cpu?: string; readonly memory?: string }[] = [
@@ -18,12 +18,12 @@ const WORDS: readonly { readonly end: string; readonly cpu?: string; readonly me
 ];
 
 export function fits(model: Model): HTMLElement | null {
-  const rows = ['client_proxy', 'server_proxy'].flatMap((part) => WORDS.flatMap((w) => [
+  const rows = model.proxies.flatMap(({ part }) => WORDS.flatMap((w) => [
     { name: `cpu_${part}${w.end}`, words: w.cpu },
     { name: `memory_${part}${w.end}`, words: w.memory },
   ]).flatMap(({ name, words }) => words === undefined ? [] : model.all
     .filter((f) => f.name === name && f.probe === 'fit' && f.verdict !== 'invalid')
-    .map((f) => [`${partWords(part)}: ${words}`, cellWords(model, f), quantity(scale(f), f.estimate, f.low, f.high)])));
+    .map((f) => [`${model.partWords(part)}: ${words}`, cellWords(model, f), quantity(scale(f), f.estimate, f.low, f.high)])));
   if (rows.length === 0) return null;
   return section('fits', 'What costs are made of',
     h('p', { class: 'lead' }, 'Straight lines through all trials along rate, connections or configuration, whatever bends they have.'),

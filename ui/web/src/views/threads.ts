@@ -5,7 +5,7 @@ import { bars, type BarRow } from '../chart/bars';
 import type { CellSummary, ThreadRow, ThreadsSummary } from '../documents';
 import { h } from '../dom';
 import { count, fixed } from '../format';
-import { partColor, partWords, type Model } from '../model';
+import { partColor, type Model } from '../model';
 import { tickText } from './overhead';
 import { choice, folded, Live, nothing, section, table, type CellText, type Column, type Slice, type View } from './parts';
 
@@ -28,9 +28,9 @@ export function threads(model: Model, slice: Slice): View | null {
     if (shown.length === 0 || part === undefined) return [nothing()];
     const one = part;
     return [
-      legend(one),
+      legend(model, one),
       chart(bars({
-        name: `Threads of the ${partWords(one)}: share of the time on a CPU, kernel time hatched, and waiting for one`,
+        name: `Threads of the ${model.partWords(one)}: share of the time on a CPU, kernel time hatched, and waiting for one`,
         title: 'share of one CPU’s time, %',
         rows: shown.flatMap((c) => barRows(model, c, shown, one)),
         format: tickText,
@@ -39,7 +39,7 @@ export function threads(model: Model, slice: Slice): View | null {
       folded('Threads as a table', threadTable(model, model.selected(selection).filter(has), one)),
     ];
   });
-  const control = choice('part', parts.map((p) => ({ id: p, text: partWords(p) })), part, (p) => {
+  const control = choice('part', parts.map((p) => ({ id: p, text: model.partWords(p) })), part, (p) => {
     part = p;
     live.again();
   });
@@ -63,10 +63,10 @@ function barRows(model: Model, c: CellSummary, shown: readonly CellSummary[], pa
   }));
 }
 
-function legend(part: string): HTMLElement {
+function legend(model: Model, part: string): HTMLElement {
   const box = (color: string): HTMLElement => h('span', { class: 'box', style: `background:${color}`, 'aria-hidden': 'true' });
   return h('div', { class: 'legend' }, h('ul', {},
-    h('li', {}, box(partColor(part)), partWords(part)),
+    h('li', {}, box(partColor(part)), model.partWords(part)),
     h('li', {}, h('span', { class: 'box kernel', 'aria-hidden': 'true' }), 'hatched: in the kernel'),
     h('li', {}, box('var(--rule)'), 'ready, waiting for a CPU'),
   ));
@@ -76,7 +76,7 @@ function legend(part: string): HTMLElement {
 function limits(model: Model, cells: readonly CellSummary[], parts: readonly string[]): HTMLElement | null {
   const rows = cells.flatMap((c) => parts.flatMap((part): CellText[][] => {
     const t = threadsOf(c, part);
-    return t?.limit ? [[model.label(c.cell, cells), partWords(part), { text: Object.hasOwn(LIMITS, t.limit) ? (LIMITS[t.limit] ?? t.limit) : t.limit, tone: 'bad' }, t.says ?? '']] : [];
+    return t?.limit ? [[model.label(c.cell, cells), model.partWords(part), { text: Object.hasOwn(LIMITS, t.limit) ? (LIMITS[t.limit] ?? t.limit) : t.limit, tone: 'bad' }, t.says ?? '']] : [];
   }));
   if (rows.length === 0) return null;
   return table('What holds proxies back', [{ head: 'cell' }, { head: 'part' }, { head: 'limit' }, { head: 'evidence', prose: true }], rows);
@@ -84,8 +84,8 @@ function limits(model: Model, cells: readonly CellSummary[], parts: readonly str
 
 function threadTable(model: Model, cells: readonly CellSummary[], part: string): HTMLElement {
   const columns: Column[] = [{ head: 'cell' }, { head: 'thread' },
-    ...['user', 'kernel', 'waited for a CPU', 'gave it away, a second', 'it was taken, a second', 'connections accepted', 'threads'].map((head) => ({ head, number: true }))];
-  return table(`Threads of the ${partWords(part)}`, columns, cells.flatMap((c) => (threadsOf(c, part)?.rows ?? []).map((r) => [model.label(c.cell, cells), ...numbers(r)])));
+    ...['user', 'kernel', 'waited for a CPU', 'voluntary context switches/s', 'involuntary context switches/s', 'connections accepted', 'threads'].map((head) => ({ head, number: true }))];
+  return table(`Threads of the ${model.partWords(part)}`, columns, cells.flatMap((c) => (threadsOf(c, part)?.rows ?? []).map((r) => [model.label(c.cell, cells), ...numbers(r)])));
 }
 
 function numbers(r: ThreadRow): CellText[] {

@@ -7,19 +7,17 @@ import { interval } from '../format';
 import type { Model } from '../model';
 import { section, table, type CellText } from './parts';
 
-const MEASURES: Readonly<Record<string, string>> = {
-  cpu_client_proxy: 'CPU a request of the client’s proxy',
-  cpu_server_proxy: 'CPU a request of the server’s proxy',
-  latency_p50: 'median latency',
-  latency_p99: '99th percentile of latency',
-  memory_client_proxy: 'memory of the client’s proxy',
-  memory_server_proxy: 'memory of the server’s proxy',
-};
+const measures = (model: Model): readonly (readonly [string, string])[] => [
+  ...model.proxies.map(({ part }) => [`cpu_${part}`, `CPU a request of the ${model.partWords(part)}`] as const),
+  ['latency_p50', 'median latency'],
+  ['latency_p99', '99th percentile of latency'],
+  ...model.proxies.map(({ part }) => [`memory_${part}`, `memory of the ${model.partWords(part)}`] as const),
+];
 
 export function versus(model: Model): HTMLElement | null {
   const all = model.all.filter((f) => f.probe === 'versus');
   if (all.length === 0) return null;
-  const rows = (word: string, factor: string): CellText[][] => Object.entries(MEASURES).flatMap(([name, words]) => all
+  const rows = (word: string, factor: string): CellText[][] => measures(model).flatMap(([name, words]) => all
     .filter((f) => f.name.startsWith(`${name}_${word}_`))
     .map((f): CellText[] => [
       f.cell?.[factor] ?? f.cell?.['variant'] ?? '', f.against?.[factor] ?? f.against?.['variant'] ?? '', words,

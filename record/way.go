@@ -1,0 +1,110 @@
+package record
+
+import "slices"
+
+// Place is where a proxy runs, and so whose requests pass it.
+type Place string
+
+// Places of proxies.
+const (
+	PlaceSidecar  Place = "sidecar"  // in a pod: the pod's own requests
+	PlaceNode     Place = "node"     // on a node: those of all its pods
+	PlaceWaypoint Place = "waypoint" // a Deployment of its own: those to the Services that use it
+	PlaceGateway  Place = "gateway"  // at the edge of the mesh: those that come in there
+)
+
+// Shared says that other workloads' requests pass a proxy at this place too:
+// what it uses is not one workload's alone.
+func (p Place) Shared() bool { return p != PlaceSidecar }
+
+// Sides of a request, whose pod or node a proxy belongs to.
+const (
+	SideClient = "client"
+	SideServer = "server"
+)
+
+// Parts of a trial that are proxies.
+const (
+	PartClientProxy = "client_proxy" // the client pod's sidecar (with Istio, Envoy and its agent)
+	PartServerProxy = "server_proxy"
+
+	PartClientNode = "client_node_proxy" // on the client pod's node
+	PartServerNode = "server_node_proxy"
+	PartNode       = "node_proxy" // on the node of both pods, where they share one
+	PartWaypoint   = "waypoint"
+	PartGateway    = "gateway"
+)
+
+// Proxy is a proxy that requests can pass.
+type Proxy struct {
+	Part  string // its name among the parts of trials
+	Place Place
+	Side  string // whose pod or node it belongs to; "" for none's, or both
+	// Name is its short name, as columns have it; Noun names it in a sentence.
+	Name, Noun string
+}
+
+// Proxies lists those there are, in the order of reports.
+var Proxies = []Proxy{
+	{PartClientProxy, PlaceSidecar, SideClient, "client's proxy", "the client's sidecar"},
+	{PartServerProxy, PlaceSidecar, SideServer, "server's proxy", "the server's sidecar"},
+	{PartNode, PlaceNode, "", "node's proxy", "the node's proxy"},
+	{PartClientNode, PlaceNode, SideClient, "client's node's proxy", "the proxy of the client's node"},
+	{PartServerNode, PlaceNode, SideServer, "server's node's proxy", "the proxy of the server's node"},
+	{PartWaypoint, PlaceWaypoint, "", "waypoint", "the waypoint"},
+	{PartGateway, PlaceGateway, "", "gateway", "the gateway"},
+}
+
+// ProxyOf is the proxy that a part of a trial is; false for other parts.
+func ProxyOf(part string) (Proxy, bool) {
+	i := slices.IndexFunc(Proxies, func(p Proxy) bool { return p.Part == part })
+	if i < 0 {
+		return Proxy{}, false
+	}
+	return Proxies[i], true
+}
+
+// ProxyParts lists the parts of trials that are proxies, in the order of
+// reports.
+func ProxyParts() []string {
+	out := make([]string, len(Proxies))
+	for i, p := range Proxies {
+		out[i] = p.Part
+	}
+	return out
+}
+
+// Way lists the proxies that a request passes, by their parts, in order. A
+// proxy that it passes twice is there twice.
+type Way []string
+
+// Has says whether requests pass a proxy.
+func (w Way) Has(part string) bool { return slices.Contains(w, part) }
+
+// At lists the parts on the way that are at a place, each once.
+func (w Way) At(place Place) []string {
+	var out []string
+	for _, part := range w {
+		if p, ok := ProxyOf(part); ok && p.Place == place && !slices.Contains(out, part) {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// Parts lists the proxies on the way, each once, in the order of reports.
+func (w Way) Parts() []string {
+	return slices.DeleteFunc(ProxyParts(), func(part string) bool { return !w.Has(part) })
+}
+
+// OnOneNode is the way where both pods are on one node, whose proxy is then
+// that of either.
+func (w Way) OnOneNode() Way {
+	out := slices.Clone(w)
+	for i, part := range out {
+		if p, ok := ProxyOf(part); ok && p.Place == PlaceNode {
+			out[i] = PartNode
+		}
+	}
+	return out
+}

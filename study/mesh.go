@@ -1,0 +1,141 @@
+package study
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Meshes that code compares with.
+const (
+	MeshNone    = "none"
+	MeshIstio   = "istio"
+	MeshLinkerd = "linkerd"
+)
+
+// A Mesh is one that studies can name.
+type Mesh struct {
+	Name string
+	// Carriers are who can carry requests in it.
+	Carriers []Carrier
+}
+
+// A Carrier says who carries a cell's requests: it is a level of the factor
+// sidecars.
+type Carrier struct {
+	Level string
+	// Way is what requests pass. A proxy of the client's node and one of the
+	// server's stand there even if a run has both pods on one node.
+	Way record.Way
+	// Subject names it in a sentence, Many says that this is a plural.
+	Subject string
+	Many    bool
+}
+
+var (
+	byNone    = Carrier{Level: SidecarsNone, Subject: "no sidecar"}
+	bySidecar = []Carrier{byNone,
+		{SidecarsServer, record.Way{record.PartServerProxy}, "the server's sidecar", false},
+		{SidecarsClient, record.Way{record.PartClientProxy}, "the client's sidecar", false},
+		{SidecarsBoth, record.Way{record.PartClientProxy, record.PartServerProxy}, "both sidecars", true}}
+)
+
+// meshes is the table of meshes. A level means the same in each of them.
+var meshes = []Mesh{
+	{MeshNone, []Carrier{byNone}},
+	{MeshIstio, bySidecar},
+	{MeshLinkerd, bySidecar},
+}
+
+// AddMesh makes a mesh known that does not come with the program. It is for
+// the beginning of a program, before anything else is asked of this package.
+func AddMesh(m Mesh) { meshes = append(meshes, m) }
+
+// Meshes lists the names of those a study can name.
+func Meshes() []string {
+	out := make([]string, len(meshes))
+	for i, m := range meshes {
+		out[i] = m.Name
+	}
+	return out
+}
+
+// carriers are those of one mesh, or of all for "".
+func carriers(mesh string) []Carrier {
+	var out []Carrier
+	for _, m := range meshes {
+		for _, c := range m.Carriers {
+			if (mesh == "" || m.Name == mesh) && !slices.ContainsFunc(out, func(o Carrier) bool { return o.Level == c.Level }) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// carrierLevels are the levels of the factor sidecars in one mesh, or in all
+// for "".
+func carrierLevels(mesh string) []string {
+	var out []string
+	for _, c := range carriers(mesh) {
+		out = append(out, c.Level)
+	}
+	return out
+}
+
+// carrierOf is a carrier by its level; one without proxies for no level.
+func carrierOf(level string) Carrier {
+	for _, c := range carriers("") {
+		if c.Level == level {
+			return c
+		}
+	}
+	return Carrier{}
+}
+
+// WayOf is the way of the requests of a cell of the data plane.
+func WayOf(cell record.Cell) record.Way { return carrierOf(cell[FactorSidecars]).Way }
+
+// WayOfTrial is the way that a trial's requests went. Both pods of a run can
+// be on one node.
+func WayOfTrial(t *record.Trial) record.Way {
+	if t.Way != nil {
+		return t.Way
+	}
+	return WayOf(t.Cell)
+}
+
+// carrierSubject puts a level of the factor sidecars in words.
+func carrierSubject(level string) (name string, many bool) {
+	if c := carrierOf(level); c.Subject != "" && level != SidecarsNone {
+		return c.Subject, c.Many
+	}
+	return FactorSidecars + " " + level, false
+}
+
+// proxied says that a cell has a sidecar somewhere: what sidecars are asked
+// for means something there.
+func proxied(cell record.Cell) bool { return len(WayOf(cell).At(record.PlaceSidecar)) > 0 }
+
+// HasClientProxy reports whether a cell's load pod has a sidecar.
+func HasClientProxy(cell record.Cell) bool { return WayOf(cell).Has(record.PartClientProxy) }
+
+// HasServerProxy reports whether a cell's worker pod has a sidecar.
+func HasServerProxy(cell record.Cell) bool { return WayOf(cell).Has(record.PartServerProxy) }
+
+// checkCarriers finds who cannot carry requests in the study's mesh.
+func (d *decoder) checkCarriers(s *Study) {
+	can := carrierLevels(s.Mesh)
+	for _, level := range s.levels(FactorSidecars) {
+		switch {
+		case slices.Contains(can, level):
+			continue
+		case s.Mesh == MeshNone:
+			d.fail(d.pos("mesh"), "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
+		default:
+			d.fail(d.pos("mesh"), "one of "+strings.Join(can, ", "), "mesh %s has no sidecars: %s", s.Mesh, level)
+		}
+		break
+	}
+}
