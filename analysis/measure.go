@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/probe"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -64,7 +65,8 @@ var (
 
 // Measures lists what the study measures, in the order of reports.
 func (o *Observations) Measures() []Measure {
-	return defined(o.Plan.Study, o.kind.Measures(o.Plan.Study))
+	s := o.Plan.Study
+	return slices.DeleteFunc(defined(s, o.kind.Measures(s)), func(m Measure) bool { return s.Lacks(m.Part) })
 }
 
 // defined joins measures with the definitions of their findings, and leaves
@@ -100,7 +102,26 @@ func dataMeasures(s *study.Study) []Measure {
 	for _, part := range memoryParts {
 		out = append(out, MeasureOf("memory_"+part, func(_ *Observations, t *record.Trial) float64 { return memory(t, part) }))
 	}
-	return slices.Concat(out, threadMeasures(), moneyMeasures(s))
+	return slices.Concat(out, threadMeasures(), probeMeasures(), moneyMeasures(s))
+}
+
+// probeMeasures are what probes count for each answered request.
+func probeMeasures() []Measure {
+	var out []Measure
+	for _, p := range probe.All {
+		for _, f := range p.Figures {
+			for _, part := range study.ProbedParts() {
+				out = append(out, MeasureOf(study.ProbeFinding(f.Name, part), func(_ *Observations, t *record.Trial) float64 {
+					rise, ok := t.Probed[part][f.Name]
+					if !ok || t.Load == nil || t.Load.Completed <= 0 {
+						return math.NaN()
+					}
+					return float64(rise) / float64(t.Load.Completed)
+				}))
+			}
+		}
+	}
+	return out
 }
 
 // measureNamed finds the measure that a finding's name speaks of, and whether

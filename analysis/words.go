@@ -24,6 +24,10 @@ func quantity(v float64, unit string) string {
 			return figures(v/1e3) + " ms" + suffix
 		}
 		return figures(v) + " µs" + suffix
+	case finding.UnitBytesRequest:
+		return quantity(v, finding.UnitBytes) + " a request"
+	case finding.UnitPackets:
+		return figures(v) + " packets a request"
 	case finding.UnitPerChange:
 		return quantity(v, finding.UnitMicroseconds) + " a change"
 	case finding.UnitBytesPerChange:

@@ -7,6 +7,8 @@ const (
 	UnitMicroseconds = "us"
 	UnitPerRequest   = "us/request"
 	UnitBytes        = "bytes"
+	UnitBytesRequest = "bytes/request"
+	UnitPackets      = "packets/request"
 
 	UnitPerChange        = "us/change"
 	UnitBytesPerChange   = "bytes/change"

@@ -44,6 +44,9 @@ type SnapshotsRequest struct {
 	// instant and after the last, so that reading them is not part of what is
 	// between; each has the cgroup's counters of its own moment beside it.
 	Threads bool `json:"threads"`
+	// Probes names those to read of all targets, at the first and the last
+	// instant, after their CPU counters.
+	Probes []string `json:"probes,omitempty"`
 }
 
 // SnapshotsAnswer has one snapshot for each instant.
@@ -80,6 +83,9 @@ type Sample struct {
 	Net      *NetSample    `json:"net,omitempty"`
 	// Threads, at the first and the last instant of a request for them.
 	Threads *ThreadsSample `json:"threads,omitempty"`
+	// Probed are the counters of probes by figure, likewise. One that cannot be
+	// read has no figure here.
+	Probed map[string]uint64 `json:"probed,omitempty"`
 }
 
 // CPUSample is a cgroup's CPU counters.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/probe"
 	"golang.org/x/sys/unix"
 )
 
@@ -182,6 +183,21 @@ func (r *reader) net(procRoot string) *NetSample {
 			sample.TimeWait = uint64(max(procfs.ParseSockstat(data)["TCP.tw"], 0))
 		}
 		return sample
+	}
+	return nil
+}
+
+// probe reads a probe's counters of the target, nil if it has no process that
+// can be read.
+func (r *reader) probe(procRoot string, p probe.Probe) map[string]uint64 {
+	pids, err := r.finder.processes(r.path)
+	if err != nil {
+		return nil
+	}
+	for _, pid := range pids {
+		if counted, err := p.Read(os.DirFS(filepath.Join(procRoot, strconv.Itoa(pid)))); err == nil {
+			return counted
+		}
 	}
 	return nil
 }

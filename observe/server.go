@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/procfs"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/probe"
 )
 
 // maxRequestBytes and maxRequests bound what a request may cost.
@@ -151,6 +153,11 @@ func validate(request SnapshotsRequest, now time.Time) error {
 			return fmt.Errorf("at_unix_ns[%d] is more than %d s ahead of the node's clock", i, MaxWaitS)
 		}
 	}
+	for i, name := range request.Probes {
+		if _, ok := probe.Of(name); !ok {
+			return fmt.Errorf("probes[%d]: there is no probe %q", i, name)
+		}
+	}
 	names := map[string]bool{}
 	for i, target := range request.Targets {
 		if target.Name == "" || names[target.Name] {
@@ -210,6 +217,9 @@ func (s *Server) take(ctx context.Context, request SnapshotsRequest) ([]Snapshot
 		}
 		if request.Memory && (first || last) {
 			s.addDetails(request, readers, &snapshot, last)
+		}
+		if first || last {
+			s.addProbes(request, readers, &snapshot)
 		}
 		snapshots = append(snapshots, snapshot)
 	}
@@ -281,5 +291,24 @@ func (s *Server) addDetails(request SnapshotsRequest, readers []*reader, snapsho
 			sample.Memory = r.memory(s.options.ProcRoot)
 		}
 		snapshot.Targets[name] = sample
+	}
+}
+
+// addProbes adds the counters of probes to a snapshot.
+func (s *Server) addProbes(request SnapshotsRequest, readers []*reader, snapshot *Snapshot) {
+	for _, name := range request.Probes {
+		p, _ := probe.Of(name)
+		for i, r := range readers {
+			target := snapshot.Targets[request.Targets[i].Name]
+			counted := r.probe(s.options.ProcRoot, p)
+			if target.Error != "" || counted == nil {
+				continue
+			}
+			if target.Probed == nil {
+				target.Probed = map[string]uint64{}
+			}
+			maps.Copy(target.Probed, counted)
+			snapshot.Targets[request.Targets[i].Name] = target
+		}
 	}
 }

@@ -65,6 +65,7 @@ func procTree(t *testing.T) string {
 		"4243/smaps_rollup":     "0-1 ---p 0 00:00 0 [rollup]\nRss:  30 kB\nPss:  20 kB\n",
 		"4242/net/snmp":         "Tcp: RtoMin MaxConn ActiveOpens PassiveOpens CurrEstab InSegs OutSegs RetransSegs\nTcp: 200 -1 11 12 4 100 90 1\n",
 		"4242/net/sockstat":     "TCP: inuse 5 orphan 0 tw 6 alloc 7 mem 1\n",
+		"4242/net/dev":          "head\neth0: 10 1 0 0 0 0 0 0 20 2 0 0 0 0 0 0\n",
 		"sys/kernel/osrelease":  "6.1\n",
 		"self/this/is/not/read": "",
 	})
@@ -135,6 +136,20 @@ func TestSnapshotOfAFakeV2Node(t *testing.T) {
 	}
 	if x.Memory.CgroupBytes != 999 || x.Memory.PSSBytes != 200*1024 {
 		t.Errorf("%+v", x.Memory)
+	}
+	request := SnapshotsRequest{AtUnixNS: []int64{1, 2, 3}, Targets: []Target{{Name: "x", ContainerID: testContainer}}, Probes: []string{"network"}}
+	shots, err := c.Snapshots(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []uint64{30, 0, 30} { // at the edges alone
+		if got := shots[i].Targets["x"].Probed["network_bytes"]; got != want {
+			t.Errorf("snapshot %d has %d bytes, want %d", i, got, want)
+		}
+	}
+	request.Probes = []string{"nothing"}
+	if _, err := c.Snapshots(t.Context(), request); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), `probes[0]: there is no probe "nothing"`) {
+		t.Errorf("%v", err)
 	}
 }
 

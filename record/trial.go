@@ -73,6 +73,9 @@ type Trial struct {
 	Pressure *Pressure                     `json:"pressure,omitempty"`
 	// Threads of the parts, where the study asks for them.
 	Threads map[string]Threads `json:"threads,omitempty"`
+	// Probed are how far the counters of the study's probes rose in the window,
+	// by part, of whose pod they are, and figure.
+	Probed map[string]map[string]uint64 `json:"probed,omitempty"`
 	// Profiles say where proxies spent their CPU time; nil if the study does
 	// not ask.
 	Profiles []Profiled `json:"profiles,omitempty"`

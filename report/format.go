@@ -61,6 +61,8 @@ func ScaleFor(unit string, largest float64) Scale {
 		return Scale{0.01, "%"}
 	case "rps":
 		return Scale{1, "requests/s"}
+	case "packets":
+		return Scale{1, "packets" + suffix}
 	case "cores":
 		if largest < 1 {
 			return Scale{1e-3, "mCPU"}

@@ -30,7 +30,7 @@ question: What do shared proxies cost?
 mesh: shared
 settings: {rate: 200, connections: 4}
 factors: {sidecars: [none, waypoint]}
-measures: [latency, cpu, memory, threads]
+measures: [latency, cpu, memory, threads, network]
 money: {rps: 1000000, core_month: 40, currency: USD}
 blocks: {min: 2, max: 2, limit: 20m}
 ` + strings.TrimPrefix(short, "\n")
@@ -64,7 +64,7 @@ blocks: {min: 2, max: 2, limit: 20m}
 			t.Errorf("trial %s went %v", trial.ID, trial.Way)
 		}
 		for _, part := range way {
-			if trial.CPU[part].TotalS() <= 0 || trial.Memory[part].PSSBytes < 1<<20 || len(trial.Threads[part].Threads) == 0 || trial.Counters[part]["cluster.next.upstream_rq_total"] == 0 {
+			if trial.CPU[part].TotalS() <= 0 || trial.Memory[part].PSSBytes < 1<<20 || len(trial.Threads[part].Threads) == 0 || trial.Probed[part]["network_bytes"] == 0 || trial.Counters[part]["cluster.next.upstream_rq_total"] == 0 {
 				t.Errorf("trial %s: %s used %+v, %+v, has %d threads, counted %v", trial.ID, part, trial.CPU[part], trial.Memory[part], len(trial.Threads[part].Threads), trial.Counters[part])
 			}
 		}

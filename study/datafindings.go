@@ -84,7 +84,7 @@ func partDoc(part string) string {
 
 // dataFindings are the findings of data-plane studies.
 var dataFindings = finding.NewTable(savedFindings(), latencyFindings(), cpuFindings(), memoryFindings(), threadFindings(),
-	profileFindings(), moneyFindings(), billFindings(), hopFindings(), searchFindings(), fitFindings(), versusFindings())
+	probeFindings(), profileFindings(), moneyFindings(), billFindings(), hopFindings(), searchFindings(), fitFindings(), versusFindings())
 
 func latencyFindings() []finding.Def {
 	var out []finding.Def

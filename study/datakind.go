@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/meshtrial/meshtrial/probe"
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -15,7 +16,7 @@ func dataSpec() spec {
 		about:    "the data plane",
 		example:  FactorSidecars + ": " + SidecarsNone,
 		factors:  dataFactors,
-		measures: []string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure, MeasureThreads, MeasureProfile},
+		measures: slices.Concat([]string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure, MeasureThreads, MeasureProfile}, probe.Names()),
 		findings: dataFindings,
 		begin:    func(*Study) {},
 		resolve:  func(*decoder, *Study) {},

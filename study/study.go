@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/capacity/money"
+	"github.com/meshtrial/meshtrial/probe"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -97,9 +98,12 @@ const MeasureLedger = "ledger"
 
 // defaultMeasures are those of a study that names none: all but the signals
 // of the control plane, which are scraped within the window, at istiod's cost,
-// and profiles, which take time of their own.
+// profiles, which take time of their own, and probes.
 func defaultMeasures(k Kind) []string {
-	return slices.DeleteFunc(k.Measures(), func(m string) bool { return m == MeasureSignals || m == MeasureProfile })
+	return slices.DeleteFunc(k.Measures(), func(m string) bool {
+		_, probed := probe.Of(m)
+		return m == MeasureSignals || m == MeasureProfile || probed
+	})
 }
 
 // Workload is what the worker does with a request, in every cell.

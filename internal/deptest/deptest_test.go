@@ -19,7 +19,7 @@ const module = "github.com/meshtrial/meshtrial"
 var layers = [][]string{
 	{"errs", "rate"},
 	{"record", "finding", "internal/leakcheck", "internal/nodetest", "internal/wake", "protocol"},
-	{"internal/jsonhttp", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
+	{"probe", "internal/jsonhttp", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "ledger", "internal/procfs", "capacity/money"},
 	{"graph", "profile"},
 	{"fault"},
@@ -40,7 +40,7 @@ var layers = [][]string{
 
 // pure packages take values and return values.
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "report", "scope", "xds/wire", "fault", "graph", "ledger", "capacity/money",
-	"profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "load/arrival", "internal/yamltree", "finding", "protocol",
+	"profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "load/arrival", "internal/yamltree", "finding", "protocol", "probe",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections", "kinds/reports",
 	"kinds/resilience/findings", "kinds/analyses", "rate"}
 

@@ -18,6 +18,7 @@ import (
 // memory and pressure.
 func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 	out.CPU, out.Memory, out.Connections = map[string]record.CPU{}, map[string]record.Memory{}, map[string]record.Connections{}
+	out.Probed = map[string]map[string]uint64{}
 	for node, targets := range t.targets {
 		e := sampled[node]
 		for _, target := range targets {
@@ -38,6 +39,11 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 				}
 			}
 		}
+		for _, pod := range study.ProbedParts() {
+			if rise := probed(e.before.Targets[pod].Probed, e.after.Targets[pod].Probed); len(rise) > 0 {
+				out.Probed[pod] = rise
+			}
+		}
 		for _, pod := range []string{record.PartGenerator, record.PartWorker} {
 			if before, after := e.before.Targets[pod].Net, e.after.Targets[pod].Net; before != nil && after != nil {
 				out.Connections[pod] = connections(*before, *after)
@@ -52,6 +58,18 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 			out.CPU[record.PartMachine], out.Pressure = cpu, &pressure
 		}
 	}
+}
+
+// probed is how far counters rose; one that fell, or was not read twice, is not
+// there.
+func probed(before, after map[string]uint64) map[string]uint64 {
+	out := map[string]uint64{}
+	for name, now := range after {
+		if was, ok := before[name]; ok && now >= was {
+			out[name] = now - was
+		}
+	}
+	return out
 }
 
 // connections are a pod's connections at the end of the window, and how far

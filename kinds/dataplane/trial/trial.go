@@ -314,7 +314,7 @@ func (t *trialRun) window(ctx context.Context, finished int) (from, to int, samp
 			shots, err := t.d.Observers[node].Snapshots(ctx, observe.SnapshotsRequest{
 				AtUnixNS: []int64{start.Add(skew).UnixNano(), end.Add(skew).UnixNano()},
 				Targets:  targets, Memory: t.o.Study.Measured(study.MeasureMemory) || t.o.Study.Measured(study.MeasureConnections),
-				Threads: t.o.Study.Measured(study.MeasureThreads),
+				Threads: t.o.Study.Measured(study.MeasureThreads), Probes: t.o.Study.Probes(),
 			})
 			if err != nil {
 				return fmt.Errorf("observe node %s: %w", node, err)

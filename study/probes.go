@@ -1,0 +1,59 @@
+package study
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/probe"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Probes are those that the study measures.
+func (s *Study) Probes() []string {
+	return slices.DeleteFunc(probe.Names(), func(name string) bool { return !s.Measured(name) })
+}
+
+// ProbedParts are the parts of a trial whose pods are probed: a sidecar's is
+// that of the role beside it.
+func ProbedParts() []string {
+	out := []string{record.PartGenerator, record.PartWorker}
+	for _, p := range record.Proxies {
+		if p.Place.Shared() {
+			out = append(out, p.Part)
+		}
+	}
+	return out
+}
+
+// Lacks says that a part is a shared proxy that no cell's requests can pass.
+func (s *Study) Lacks(part string) bool {
+	p, proxy := record.ProxyOf(part)
+	return proxy && p.Place.Shared() && !slices.ContainsFunc(s.levels(FactorSidecars), func(level string) bool {
+		way := carrierOf(level).Way
+		return way.Has(part) || way.OnOneNode().Has(part)
+	})
+}
+
+// probeFindings are what probes count of the pods of parts.
+func probeFindings() []finding.Def {
+	var out []finding.Def
+	for _, p := range probe.All {
+		for _, f := range p.Figures {
+			for _, part := range ProbedParts() {
+				doc := f.Doc
+				if strings.Contains(doc, "%s") {
+					doc = fmt.Sprintf(doc, "the pod of "+partDoc(part))
+				}
+				out = append(out, finding.Def{Name: ProbeFinding(f.Name, part), Unit: f.Unit, Doc: doc, Words: f.Words + ", " + partDoc(part),
+					Probe: p.Name, Part: part, Section: finding.SectionOther, Compared: true, Differences: finding.SectionOther})
+			}
+		}
+	}
+	return out
+}
+
+// ProbeFinding is the name of the finding of a probe's figure:
+// "network_bytes_worker_per_request".
+func ProbeFinding(figure, part string) string { return figure + "_" + part + "_per_request" }
