@@ -1,7 +1,5 @@
 package load
 
-import "github.com/meshtrial/meshtrial/protocol"
-
 // dialect is how the generator speaks a protocol: one of its fields is given.
 type dialect struct {
 	// wire makes the bytes of requests of which a connection carries one at a
@@ -11,13 +9,9 @@ type dialect struct {
 	caller func(*Spec, target, *dialer) caller
 }
 
-// dialects has one for each of the protocols, by its name.
-var dialects = map[string]dialect{
-	protocol.HTTP1: {wire: newHTTPWire},
-	protocol.HTTP2: {caller: newHTTP2Caller},
-	protocol.GRPC:  {caller: newGRPCCaller},
-	protocol.TCP:   {wire: newEchoWire},
-}
+// dialects has one for each of the protocols, by its name. The file that speaks
+// a protocol puts it here when the program starts.
+var dialects = map[string]dialect{}
 
 // looped tells whether the event loop sends to the target, or the pool.
 func (t target) looped() bool { return !t.tls && dialects[t.protocol.Name].wire != nil }

@@ -15,7 +15,11 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
+
+	"github.com/meshtrial/meshtrial/protocol"
 )
+
+func init() { dialects[protocol.GRPC] = dialect{caller: newGRPCCaller} }
 
 // grpcCaller makes unary calls over one connection.
 type grpcCaller struct {

@@ -13,7 +13,11 @@ import (
 	"sync"
 
 	"golang.org/x/net/http2"
+
+	"github.com/meshtrial/meshtrial/protocol"
 )
+
+func init() { dialects[protocol.HTTP2] = dialect{caller: newHTTP2Caller} }
 
 // http2Caller makes HTTP/2 requests over one connection, shared by all of
 // its streams.

@@ -6,7 +6,13 @@ import (
 	"math/rand/v2"
 
 	"github.com/meshtrial/meshtrial/load/http1"
+	"github.com/meshtrial/meshtrial/protocol"
 )
+
+func init() {
+	dialects[protocol.HTTP1] = dialect{wire: newHTTPWire}
+	dialects[protocol.TCP] = dialect{wire: newEchoWire}
+}
 
 // wire is a protocol of one request at a time on a connection, as bytes:
 // what to send, and when the answer is complete.

@@ -3,9 +3,9 @@
 // generator may say, the URLs and ports, the names by which meshes tell one
 // protocol from another, and how a worker accounts for what it served.
 //
-// A new protocol is an entry of the table in this file, an engine in package
-// load (its table is load/dialects.go) and a server in package worker (its
-// table is worker/serving.go).
+// A new protocol is an entry of the table in this file, a file of package load
+// that speaks it (load/dialects.go says how) and one of package worker that
+// serves it (worker/serving.go).
 package protocol
 
 import (

@@ -81,10 +81,8 @@ func newCounters(started time.Time) *counters {
 	c := &counters{started: started}
 	for _, name := range protocol.Counters() {
 		p := &protocolCounters{name: name, statusName: strconv.Itoa}
-		for _, s := range servings() {
-			if s.protocol == name {
-				p.statusName = s.status
-			}
+		if s, ok := servings[name]; ok {
+			p.statusName = s.status
 		}
 		c.protocols = append(c.protocols, p)
 	}

@@ -83,7 +83,7 @@ func (w *Worker) callers(calls []control.Call) ([]*caller, error) {
 			needed[key] = w.peers[key]
 		}
 		if needed[key] == nil {
-			if needed[key], err = servingOf(speaks).dial(target.Host); err != nil {
+			if needed[key], err = servings[speaks].dial(target.Host); err != nil {
 				return nil, err
 			}
 		}

@@ -18,6 +18,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
+func init() {
+	servings[protocol.GRPC] = serving{(*Worker).grpcServer, (*Worker).grpcsServer, grpcStatus, dialGRPC}
+}
+
 func (w *Worker) grpcServer(l net.Listener) (server, error) { return w.serveGRPC(l) }
 
 func (w *Worker) grpcsServer(l net.Listener) (server, error) {

@@ -8,11 +8,17 @@ import (
 	"net"
 	"net/http"
 	"net/textproto"
+	"strconv"
 	"time"
 
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/worker/control"
 )
+
+func init() {
+	servings[protocol.HTTP1] = serving{(*Worker).http1Server, (*Worker).httpsServer, strconv.Itoa, dialHTTP((*http.Protocols).SetHTTP1)}
+	servings[protocol.HTTP2] = serving{(*Worker).http2Server, (*Worker).httpsServer, strconv.Itoa, dialHTTP((*http.Protocols).SetUnencryptedHTTP2)}
+}
 
 // newHTTPServer returns a server whose requests of HTTP/1.1 and of HTTP/2 are
 // counted as those of two protocols.

@@ -3,15 +3,12 @@ package worker
 import (
 	"context"
 	"net"
-	"net/http"
-	"strconv"
 
 	"github.com/meshtrial/meshtrial/protocol"
 )
 
 // serving is how a worker serves a protocol.
 type serving struct {
-	protocol string
 	// plain and secure build the servers of its endpoints.
 	plain, secure func(*Worker, net.Listener) (server, error)
 	// status is what the protocol calls an HTTP status.
@@ -21,25 +18,9 @@ type serving struct {
 	dial func(host string) (peer, error)
 }
 
-// servings has one for each of the protocols.
-func servings() []serving {
-	return []serving{
-		{protocol.HTTP1, (*Worker).http1Server, (*Worker).httpsServer, strconv.Itoa, dialHTTP((*http.Protocols).SetHTTP1)},
-		{protocol.HTTP2, (*Worker).http2Server, (*Worker).httpsServer, strconv.Itoa, dialHTTP((*http.Protocols).SetUnencryptedHTTP2)},
-		{protocol.GRPC, (*Worker).grpcServer, (*Worker).grpcsServer, grpcStatus, dialGRPC},
-		{protocol.TCP, (*Worker).tcpServer, (*Worker).tcpsServer, tcpStatus, nil},
-	}
-}
-
-// servingOf is how a protocol is served.
-func servingOf(name string) serving {
-	for _, s := range servings() {
-		if s.protocol == name {
-			return s
-		}
-	}
-	return serving{}
-}
+// servings has one for each of the protocols, by its name. The file that serves
+// a protocol puts it here when the program starts.
+var servings = map[string]serving{}
 
 // part is one of the worker's servers.
 type part struct {
@@ -57,12 +38,12 @@ func (w *Worker) parts() []part {
 	}
 	for _, e := range protocol.Endpoints() {
 		p := part{name: e.Listener, address: w.options.Listen[e.Listener], counted: w.counters.protocol(e.Counter)}
-		for _, s := range servings() {
+		for name, s := range servings {
 			switch e {
-			case protocol.Of(s.protocol).Plain:
+			case protocol.Of(name).Plain:
 				p.build = s.plain
-			case protocol.Of(s.protocol).TLS:
-				p.build = s.secure
+			case protocol.Of(name).TLS:
+				p.build = s.secure // of protocols that share an endpoint it is the same
 			}
 		}
 		out = append(out, p)

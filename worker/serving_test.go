@@ -10,7 +10,7 @@ import (
 // TestServings: every protocol is served, and counts a success by its name.
 func TestServings(t *testing.T) {
 	for _, p := range protocol.All() {
-		s := servingOf(p.Name)
+		s := servings[p.Name]
 		if s.plain == nil || s.secure == nil || (s.dial != nil) != p.Calls {
 			t.Errorf("%s: %+v", p.Name, s)
 			continue
@@ -19,7 +19,7 @@ func TestServings(t *testing.T) {
 			t.Errorf("%s: a success is %q, a failure %q", p.Name, good, bad)
 		}
 	}
-	if len(servings()) != len(protocol.All()) {
-		t.Errorf("%d servings for %d protocols", len(servings()), len(protocol.All()))
+	if len(servings) != len(protocol.All()) {
+		t.Errorf("%d servings for %d protocols", len(servings), len(protocol.All()))
 	}
 }

@@ -13,6 +13,10 @@ import (
 	"github.com/meshtrial/meshtrial/protocol"
 )
 
+func init() {
+	servings[protocol.TCP] = serving{(*Worker).tcpServer, (*Worker).tcpsServer, tcpStatus, nil}
+}
+
 // tcpReadBytes is a connection's buffer, and the most that one read without
 // a message size takes for a request.
 const tcpReadBytes = 16 << 10
