@@ -65,11 +65,11 @@ type cellValue struct {
 
 func (v cellValue) decode(d *decoder, n *node) {
 	if n.kind != mapping {
-		d.fail(n.pos, "as {"+d.kind.spec().example+"}", "%s maps factors to levels; this is %s", v.name, n.what())
+		d.fail(n.pos, "as {"+d.kind.spec().Example+"}", "%s maps factors to levels; this is %s", v.name, n.what())
 		return
 	}
 	if len(n.keys) == 0 && !v.empty {
-		d.fail(n.pos, "as {"+d.kind.spec().example+"}", "%s names no factor", v.name)
+		d.fail(n.pos, "as {"+d.kind.spec().Example+"}", "%s names no factor", v.name)
 		return
 	}
 	out := record.Cell{}
@@ -120,7 +120,7 @@ type factorsValue struct{ to *[]record.FactorLevels }
 
 func (v factorsValue) decode(d *decoder, n *node) {
 	if n.kind != mapping {
-		d.fail(n.pos, "as {"+strings.Replace(d.kind.spec().example, ": ", ": [", 1)+", ...]}", "factors maps factors to lists of levels; this is %s", n.what())
+		d.fail(n.pos, "as {"+strings.Replace(d.kind.spec().Example, ": ", ": [", 1)+", ...]}", "factors maps factors to lists of levels; this is %s", n.what())
 		return
 	}
 	for i, k := range n.keys {

@@ -1,13 +1,13 @@
 package study
 
-func controlSpec() spec {
-	return spec{
-		about: "the control plane", section: "control", byDefault: "{}",
-		example:  FactorSidecarScope + ": " + SidecarScopeNone,
-		factors:  controlFactors,
-		measures: []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals},
-		findings: controlFindings,
-		begin: func(s *Study) {
+func controlSpec() Spec {
+	return Spec{
+		About: "the control plane", section: "control", byDefault: "{}",
+		Example:  FactorSidecarScope + ": " + SidecarScopeNone,
+		Factors:  controlFactors,
+		Measures: []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals},
+		Findings: controlFindings,
+		Begin: func(s *Study) {
 			s.Control = defaultControl()
 			s.Workload, s.Load, s.Warmup, s.Window, s.Interval = Workload{}, Load{}, Warmup{}, 0, 0
 		},
@@ -19,7 +19,7 @@ func controlSpec() spec {
 		check:     (*decoder).checkControl,
 		checkPlan: (*decoder).checkPopulation,
 		files:     traceFile,
-		trial:     (*Study).controlTrial,
+		Trial:     (*Study).controlTrial,
 	}
 }
 

@@ -11,15 +11,13 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-func dataSpec() spec {
-	return spec{
-		about:    "the data plane",
-		example:  FactorSidecars + ": " + SidecarsNone,
-		factors:  dataFactors,
-		measures: slices.Concat([]string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure, MeasureThreads, MeasureProfile}, probe.Names()),
-		findings: dataFindings,
-		begin:    func(*Study) {},
-		resolve:  func(*decoder, *Study) {},
+func dataSpec() Spec {
+	return Spec{
+		About:    "the data plane",
+		Example:  FactorSidecars + ": " + SidecarsNone,
+		Factors:  dataFactors,
+		Measures: slices.Concat([]string{MeasureLatency, MeasureCPU, MeasureMemory, MeasureConnections, MeasureEnvoy, MeasurePressure, MeasureThreads, MeasureProfile}, probe.Names()),
+		Findings: dataFindings,
 		check: func(d *decoder, s *Study) {
 			d.checkWindow(s)
 			d.checkLoad(s)
@@ -34,7 +32,7 @@ func dataSpec() spec {
 			d.checkHopCells(p)
 		},
 		files: dataFiles,
-		trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) {
+		Trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) {
 			return s.Warmup.Min + s.Window + switchTime, s.Warmup.Max + s.Window + switchTime
 		},
 	}

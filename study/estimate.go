@@ -49,7 +49,7 @@ func (p *Plan) turns(cell int) time.Duration {
 
 // cellTime is how long a trial of a cell takes, at least and at most.
 func (p *Plan) cellTime(cell int) (shortest, longest time.Duration) {
-	return p.Study.Kind.spec().trial(p.Study, p.Cells[cell])
+	return p.Study.Kind.spec().Trial(p.Study, p.Cells[cell])
 }
 
 // Steps is the most trials that a climb makes in a block: one at each given

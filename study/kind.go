@@ -21,8 +21,20 @@ const (
 	Resilience   Kind = record.KindResilience   // requests while things break
 )
 
+// added are the kinds whose specs other packages have.
+var (
+	added []Kind
+	specs = map[Kind]Spec{}
+)
+
+// AddKind makes a kind of study known. It is for the beginning of a program,
+// before anything else is asked of this package.
+func AddKind(k Kind, s Spec) {
+	added, specs[k] = append(added, k), s
+}
+
 // Kinds lists all of them.
-func Kinds() []Kind { return []Kind{DataPlane, ControlPlane, Resilience} }
+func Kinds() []Kind { return append([]Kind{DataPlane, ControlPlane, Resilience}, added...) }
 
 func kindNames() []string {
 	var out []string
@@ -32,21 +44,26 @@ func kindNames() []string {
 	return out
 }
 
-// spec is what a kind of study supplies to this package; each stands in a file
+// Spec is what a kind of study supplies to this package; each stands in a file
 // of its own.
-type spec struct {
-	about string // in words: "the data plane"
-	// section is the part of a file that makes a study one of the kind, "" for
-	// the one that needs none; byDefault is what it says where a file only
-	// names the kind, "" where the file must have the section.
-	section, byDefault string
-	example            string // a level, for hints
-	factors            []Factor
-	measures           []string
-	findings           finding.Table
+type Spec struct {
+	About    string // in words: "the data plane"
+	Example  string // a level, for hints
+	Factors  []Factor
+	Measures []string
+	Findings finding.Table
+	// Begin changes the defaults of all studies to those of the kind; nil: they
+	// stay.
+	Begin func(*Study)
+	// Check says what is wrong with a study; nil: nothing can be.
+	Check func(*Study) error
+	// Trial is how long a trial of a cell takes, at least and at most.
+	Trial func(*Study, record.Cell) (shortest, longest time.Duration)
 
-	// begin changes the defaults of all studies to those of the kind.
-	begin func(*Study)
+	// section is the part of a file that makes a study one of the kind, "" for
+	// those that need none; byDefault is what it says where a file only names
+	// the kind, "" where the file must have the section.
+	section, byDefault string
 	// resolve fills in what depends on other fields, before settings have
 	// their defaults.
 	resolve func(*decoder, *Study)
@@ -55,32 +72,59 @@ type spec struct {
 	checkPlan func(*decoder, *Plan)
 	// files puts in the contents of files that the study names.
 	files func(s *Study, read func(name string) ([]byte, error)) error
-	// trial is how long a trial of a cell takes, at least and at most.
-	trial func(*Study, record.Cell) (shortest, longest time.Duration)
 }
 
-func (k Kind) spec() spec {
+// spec is what the kind supplies. What it leaves out does nothing.
+func (k Kind) spec() Spec {
+	var s Spec
 	switch k {
 	case ControlPlane:
-		return controlSpec()
+		s = controlSpec()
 	case Resilience:
-		return resilienceSpec()
+		s = resilienceSpec()
+	default:
+		var ok bool
+		if s, ok = specs[k]; !ok {
+			s = dataSpec()
+		}
 	}
-	return dataSpec()
+	if s.Begin == nil {
+		s.Begin = func(*Study) {}
+	}
+	if s.resolve == nil {
+		s.resolve = func(*decoder, *Study) {}
+	}
+	if s.check == nil {
+		s.check = func(d *decoder, study *Study) {
+			if s.Check == nil {
+				return
+			}
+			if err := s.Check(study); err != nil {
+				d.fail(d.pos("kind"), "", "%v", err)
+			}
+		}
+	}
+	if s.checkPlan == nil {
+		s.checkPlan = func(*decoder, *Plan) {}
+	}
+	if s.files == nil {
+		s.files = func(*Study, func(string) ([]byte, error)) error { return nil }
+	}
+	return s
 }
 
 // About is what studies of the kind are about, in words: "the data plane".
-func (k Kind) About() string { return k.spec().about }
+func (k Kind) About() string { return k.spec().About }
 
 // Factors returns the table of the kind's factors, in the order reports use.
 // The caller must not change it.
-func (k Kind) Factors() []Factor { return k.spec().factors }
+func (k Kind) Factors() []Factor { return k.spec().Factors }
 
 // Measures returns every measure of the kind, in the order reports use.
-func (k Kind) Measures() []string { return k.spec().measures }
+func (k Kind) Measures() []string { return k.spec().Measures }
 
 // Findings is the table of the kind's findings.
-func (k Kind) Findings() finding.Table { return k.spec().findings }
+func (k Kind) Findings() finding.Table { return k.spec().Findings }
 
 // Factor finds a factor of the kind. One name may stand for factors of two
 // kinds that differ a little.
@@ -165,9 +209,11 @@ func foreign(what string, of, here Kind) *complaint {
 		if s.byDefault != "" {
 			section += ": " + s.byDefault
 		}
-		hint = fmt.Sprintf("leave it out, or add the section %s, which makes this a study of %s", section, s.about)
+		hint = fmt.Sprintf("leave it out, or add the section %s, which makes this a study of %s", section, s.About)
+	case s.section == "" && of != DataPlane:
+		hint = "leave it out, or say kind: " + string(of)
 	case s.section == "":
-		hint = fmt.Sprintf("leave it out; a study without the section %s is one of %s", here.spec().section, s.about)
+		hint = fmt.Sprintf("leave it out; a study without the section %s is one of %s", here.spec().section, s.About)
 	}
 	return complain(hint, "%s belongs to %s, and this study is one of %s", what, of.About(), here.About())
 }

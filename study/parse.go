@@ -54,7 +54,7 @@ func (s *Study) Marshal() []byte { return emit(root(s).of(s.Kind).encode()) }
 func defaultsOf(k Kind) *Study {
 	s := defaults()
 	s.Kind = k
-	k.spec().begin(s)
+	k.spec().Begin(s)
 	return s
 }
 

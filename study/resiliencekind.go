@@ -12,21 +12,20 @@ const (
 	collectTime = 3 * time.Second  // logs of all proxies and workers
 )
 
-func resilienceSpec() spec {
-	return spec{
-		about: "resilience", section: "timeline",
-		example:  FactorRetries + ": " + LevelOff,
-		factors:  scenarioFactors,
-		measures: []string{MeasureLedger, MeasureLatency, MeasureCPU, MeasureMemory},
-		findings: scenarioFindings,
-		begin: func(s *Study) {
+func resilienceSpec() Spec {
+	return Spec{
+		About: "resilience", section: "timeline",
+		Example:  FactorRetries + ": " + LevelOff,
+		Factors:  scenarioFactors,
+		Measures: []string{MeasureLedger, MeasureLatency, MeasureCPU, MeasureMemory},
+		Findings: scenarioFindings,
+		Begin: func(s *Study) {
 			s.Scenario = defaultScenario()
 			s.Workload, s.Window, s.Interval = Workload{}, 0, 0
 			s.Blocks = Blocks{Min: 1, Max: 1, Limit: 30 * time.Minute}
 		},
-		resolve:   (*decoder).resolveScenario,
-		check:     (*decoder).checkScenario,
-		checkPlan: func(*decoder, *Plan) {},
+		resolve: (*decoder).resolveScenario,
+		check:   (*decoder).checkScenario,
 		files: func(s *Study, read func(name string) ([]byte, error)) error {
 			if s.Scenario.Isotope != "" {
 				scenario, err := s.Scenario.withIsotope(read)
@@ -37,7 +36,7 @@ func resilienceSpec() spec {
 			}
 			return nil
 		},
-		trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) {
+		Trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) {
 			base := deployTime + s.Scenario.Timeline.Duration + collectTime
 			return base + s.Warmup.Min, base + s.Warmup.Max
 		},

@@ -30,7 +30,7 @@ var oversized = map[string]int{
 
 	"analysis":               9300,
 	"kinds/resilience/trial": 4300,
-	"study":                  9900,
+	"study":                  9990,
 }
 
 // sizes are lines of packages, files and functions outside tests, by package

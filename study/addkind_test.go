@@ -1,0 +1,56 @@
+package study
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// A kind that another package has is as good as those of this one: its files are
+// read, its mistakes have places, and what belongs to others is refused.
+func TestAddedKind(t *testing.T) {
+	const noise Kind = "noise"
+	AddKind(noise, Spec{
+		About: "noise", Example: "spin: 1", Measures: []string{"busy"},
+		Factors:  []Factor{NewInteger(noise, "spin", "threads", "0", "Threads that spin.", 0, 8), NewChoice(noise, "where", "here", "Where.", "here", "there")},
+		Findings: finding.NewTable([]finding.Def{{Name: "busy", Unit: finding.UnitRatio, Doc: "Busy.", Probe: "busy", Section: finding.SectionOther}}),
+		Check: func(s *Study) error {
+			if s.Blocks.Min < 2 {
+				return errors.New("one block says nothing")
+			}
+			return nil
+		},
+		Trial: func(s *Study, _ record.Cell) (shortest, longest time.Duration) { return s.Window, s.Window },
+	})
+	t.Cleanup(func() { added, specs = nil, map[Kind]Spec{} })
+	const text = "name: n\nquestion: How busy?\nkind: noise\nfactors: {spin: [0, 2]}\nsettings: {where: there}\nbaseline: {spin: 0}\n"
+	s, err := Parse([]byte(text), "noise.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := NewPlan(s, 1)
+	if err != nil || len(plan.Cells) != 2 || plan.Cells[1]["spin"] != "2" || plan.Cells[1]["where"] != "there" || len(plan.Cells[1]) != 2 {
+		t.Fatalf("%v: cells %v", err, plan.Cells)
+	}
+	again, err := Parse(s.Marshal(), "resolved.yaml", nil)
+	if err != nil || again.Kind != noise || len(again.Measures) != 1 {
+		t.Errorf("written and read: %v, %+v", err, again)
+	}
+	for change, want := range map[string]string{
+		"settings: {where: there}": "settings: {where: nowhere}|unknown level \"nowhere\"",
+		"factors: {spin: [0, 2]}":  "factors: {spin: [0, 9]}|9",
+		"kind: noise":              "kind: data-plane|leave it out, or say kind: noise",
+		"baseline: {spin: 0}":      "baseline: {spin: 0}\nblocks: {min: 1, max: 2}|noise.yaml:3:7: one block says nothing",
+	} {
+		to, says, _ := strings.Cut(want, "|")
+		_, err := Parse([]byte(strings.Replace(text, change, to, 1)), "noise.yaml", nil)
+		if err == nil || !strings.Contains(err.Error()+errs.Hint(err), says) {
+			t.Errorf("%s: %v, want %q", to, err, says)
+		}
+	}
+}
