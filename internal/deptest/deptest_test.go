@@ -19,9 +19,9 @@ const module = "github.com/meshtrial/meshtrial"
 var layers = [][]string{
 	{"errs", "rate"},
 	{"record", "finding", "internal/leakcheck", "internal/nodetest", "internal/wake", "protocol"},
-	{"probe", "internal/jsonhttp", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
+	{"internal/jsonhttp", "internal/rawgrpc", "internal/confile", "internal/yamltree", "internal/kubernetes", "internal/lazyregexp"},
 	{"stat", "ledger", "internal/procfs", "capacity/money"},
-	{"graph", "profile"},
+	{"graph", "profile", "probe"},
 	{"fault"},
 	{"study"},
 	{"internal/studytest"},
