@@ -9,21 +9,25 @@ STUDY       ?= quick
 NPM_DIR     := ui/web
 STATICCHECK ?= staticcheck-v0.8.2
 # Everything is compiled the same way, so that it is compiled once: for the
-# program, for its tests, and for the components of the lab.
+# program, for its tests, and for the components of the lab, whose tags these
+# are (components/gobuild.go; a test holds them together). notest is without
+# the methods that fill Kubernetes' types at random; vtprotobuf and disable_pgv
+# are how istiod has Envoy's messages. grpcnotrace is without gRPC's traces,
+# whose page is a template: templates call methods by name, for which the linker
+# would keep every method of every type.
+TAGS := notest,grpcnotrace,vtprotobuf,disable_pgv
 export CGO_ENABLED := 0
-export GOFLAGS     := -trimpath
+export GOFLAGS     := -trimpath -tags=$(TAGS)
 
-.PHONY: build run test verify test-unit test-web bench bench-scenarios lint staticcheck documents web wasm clean help
+.PHONY: build run test verify test-unit test-web bench bench-scenarios lint staticcheck documents web wasm environment clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
 
 # Without the tables of debuggers (-s -w): a third smaller, and it is the
 # image of every pod; stack traces and profiles keep their names.
-# Without gRPC's traces (grpcnotrace), whose page is a template: templates call
-# methods by name, for which the linker would keep every method of every type.
 build: ## build bin/meshtrial (static: it also runs inside the lab's pods)
-	@GO="$(GO)" .ci/build -buildvcs=auto -tags grpcnotrace -ldflags "-s -w" -o $(BIN) ./cmd/meshtrial
+	@GO="$(GO)" .ci/build -buildvcs=auto -ldflags "-s -w" -o $(BIN) ./cmd/meshtrial
 
 run: build ## build what is missing, start the lab, run studies/quick.yaml, write a report
 	$(BIN) run $(STUDY)
@@ -69,14 +73,17 @@ bench-scenarios: build ## every shipped scenario ten times: the same verdict eac
 lint: ## formatting, vet, structure
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt-formatted:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags integration,verify ./...
+	$(GO) vet -tags integration,verify,$(TAGS) ./...
 	$(GO) test ./internal/deptest
 
 staticcheck: ## what staticcheck finds (the first time it has to be built: it wants the network)
 	@if [ ! -x bin/$(STATICCHECK) ]; then \
 	  GOBIN=$(CURDIR)/bin $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK:staticcheck-%=%) && mv bin/staticcheck bin/$(STATICCHECK) || \
 	  echo "staticcheck is not run: it is not in bin and cannot be had from here"; fi
-	@if [ -x bin/$(STATICCHECK) ]; then echo bin/$(STATICCHECK); bin/$(STATICCHECK) -tags integration,verify ./...; fi
+	@if [ -x bin/$(STATICCHECK) ]; then echo bin/$(STATICCHECK); bin/$(STATICCHECK) -tags integration,verify,$(TAGS) ./...; fi
+
+environment: ## how everything here is compiled: eval "$$(make environment)"
+	@echo 'export CGO_ENABLED=$(CGO_ENABLED) GOFLAGS="$(GOFLAGS)" TAGS=$(TAGS)'
 
 clean: ## remove bin/ (the component cache stays: meshtrial components list says where)
 	rm -rf bin

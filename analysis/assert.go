@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"cel.dev/cel-go/cel"
+	"github.com/google/cel-go/cel"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"

@@ -3,7 +3,6 @@ package signals
 import (
 	"bytes"
 	"encoding/json"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +18,7 @@ func TestWriteRules(t *testing.T) {
 	for _, o := range exports {
 		var text bytes.Buffer
 		must(t, WriteRules(&text, o))
-		groups, problems := rulefmt.Parse(text.Bytes(), false, model.LegacyValidation, newParser(), slog.New(slog.DiscardHandler))
+		groups, problems := rulefmt.Parse(text.Bytes(), false, model.LegacyValidation, newParser())
 		for _, p := range problems {
 			t.Error(p)
 		}

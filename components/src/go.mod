@@ -10,10 +10,11 @@ module github.com/meshtrial/meshtrial/components/src
 go 1.26.0
 
 // istio.io/istio pins pseudo-versions of these that the module proxy may not
-// offer any more; the releases beside them carry the same API.
+// offer any more; the releases beside them carry the same API. (Those of
+// go-control-plane are required instead, because meshtrial's own go.mod does: a
+// package is compiled under the version that is required, not the one that
+// replaces it, so that it would be compiled twice.)
 replace (
-	github.com/envoyproxy/go-control-plane/contrib => github.com/envoyproxy/go-control-plane/contrib v1.36.1-0.20260729145720-a2d8c7492908
-	github.com/envoyproxy/go-control-plane/envoy => github.com/envoyproxy/go-control-plane/envoy v1.39.0
 	istio.io/api => istio.io/api v1.31.1
 	istio.io/client-go => istio.io/client-go v1.31.1
 )
@@ -134,8 +135,8 @@ require (
 	github.com/docker/go-units v0.5.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
-	github.com/envoyproxy/go-control-plane/contrib v1.36.1-0.20260713214202-ca8ce173c36f // indirect
-	github.com/envoyproxy/go-control-plane/envoy v1.37.1-0.20260713214202-ca8ce173c36f // indirect
+	github.com/envoyproxy/go-control-plane/contrib v1.36.1-0.20260729145720-a2d8c7492908 // indirect
+	github.com/envoyproxy/go-control-plane/envoy v1.39.0 // indirect
 	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
 	github.com/euank/go-kmsg-parser v2.0.0+incompatible // indirect
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect

@@ -101,7 +101,7 @@ func (r *runner) down(ctx context.Context, home string) error {
 func (r *runner) alone(ctx context.Context, mode, pkg string, names []string) *tally {
 	fmt.Fprintf(r.out, "once more, alone: %s %s\n", short(pkg), strings.Join(names, " "))
 	t := newTally(r.out)
-	t.goTest(ctx, goTest("", []string{short(pkg)}, "-tags", tagOf[mode], "-count=1", "-run", only(names)).command, r.env)
+	t.goTest(ctx, goTest("", []string{short(pkg)}, "-tags", tags(mode), "-count=1", "-run", only(names)).command, r.env)
 	return t
 }
 

@@ -23,6 +23,17 @@ const (
 
 var tagOf = map[string]string{modeTest: "integration", modeVerify: "verify"}
 
+// tags are the build tags of a mode, beside those with which the Makefile has
+// everything compiled: a flag -tags takes their place.
+func tags(mode string) string {
+	for flag := range strings.FieldsSeq(os.Getenv("GOFLAGS")) {
+		if always, ok := strings.CutPrefix(flag, "-tags="); ok {
+			return tagOf[mode] + "," + always
+		}
+	}
+	return tagOf[mode]
+}
+
 // job is one command.
 type job struct {
 	name    string
@@ -90,17 +101,17 @@ func makePlan(mode string, packages []goPackage, root bool) [][]lane {
 			plain = append(plain, p.name)
 		}
 	}
-	tags := []string{"-tags", tagOf[mode]}
+	flags := []string{"-tags", tags(mode)}
 	var beside []lane
 	for _, l := range labLanes {
 		if names := inOrder(shared[l.name], l.packages); len(names) > 0 {
-			beside = append(beside, lane{name: l.name, lab: true, jobs: []job{goTest(l.name, names, append(tags, "-p", "1")...)}})
+			beside = append(beside, lane{name: l.name, lab: true, jobs: []job{goTest(l.name, names, append(flags, "-p", "1")...)}})
 		}
 	}
-	beside = append(beside, lane{name: "own labs", jobs: []job{goTest("own labs", own, append(tags, "-p", "1")...)}},
-		lane{name: "the rest", jobs: []job{goTest("the rest", plain, append(tags, "-p", "2")...)}})
+	beside = append(beside, lane{name: "own labs", jobs: []job{goTest("own labs", own, append(flags, "-p", "1")...)}},
+		lane{name: "the rest", jobs: []job{goTest("the rest", plain, append(flags, "-p", "2")...)}})
 	page := lane{name: "page", jobs: []job{{name: "page", needs: "npm", command: []string{"make", "--no-print-directory", "test-web"}}}}
-	return [][]lane{{components, page}, beside, {{name: "measuring", jobs: []job{goTest("measuring", alone, append(tags, "-p", "1")...)}}}}
+	return [][]lane{{components, page}, beside, {{name: "measuring", jobs: []job{goTest("measuring", alone, append(flags, "-p", "1")...)}}}}
 }
 
 func verifyPlan(packages []goPackage, root bool) [][]lane {
@@ -130,7 +141,7 @@ func verifyPlan(packages []goPackage, root bool) [][]lane {
 			lanes[name] = at
 			beside = append(beside, lane{name: name, lab: name != ""})
 		}
-		beside[at].jobs = append(beside[at].jobs, goTest(p.name, []string{p.name}, "-tags", tagOf[modeVerify], "-run", only(p.verify)))
+		beside[at].jobs = append(beside[at].jobs, goTest(p.name, []string{p.name}, "-tags", tags(modeVerify), "-run", only(p.verify)))
 	}
 	checks.jobs = append(checks.jobs, raceTest(together, "2"))
 	for _, p := range packages {

@@ -80,3 +80,15 @@ func TestRead(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// A mode's tag stands beside those with which everything is compiled.
+func TestTags(t *testing.T) {
+	t.Setenv("GOFLAGS", "-trimpath -tags=a,b -mod=readonly")
+	if got := tags(modeVerify); got != "verify,a,b" {
+		t.Errorf("beside those of GOFLAGS: %s", got)
+	}
+	t.Setenv("GOFLAGS", "-trimpath")
+	if got := tags(modeTest); got != "integration" {
+		t.Errorf("without any: %s", got)
+	}
+}

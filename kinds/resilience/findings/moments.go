@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"cel.dev/cel-go/cel"
+	"github.com/google/cel-go/cel"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
