@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/bench/internal/labs"
 	"github.com/meshtrial/meshtrial/bench/internal/programs"
 	"github.com/meshtrial/meshtrial/load"
 )
@@ -41,27 +41,24 @@ var needs = []struct{ name, how string }{
 func newBench(ctx context.Context, serverCPU, clientCPU int, each time.Duration, log io.Writer) (*bench, error) {
 	var missing []string
 	found := map[string]string{}
+	if _, err := os.Stat(labs.Program); err != nil {
+		missing = append(missing, fmt.Sprintf("  %-8s make build, and start this in the same folder", "meshtrial"))
+	}
 	for _, need := range needs {
 		if found[need.name] = programs.Find(need.name); found[need.name] == "" {
 			missing = append(missing, fmt.Sprintf("  %-8s %s", need.name, need.how))
 		}
 	}
 	if missing != nil {
-		return nil, fmt.Errorf("programs are missing that the load engine is compared with; get them by\n%s", strings.Join(missing, "\n"))
+		return nil, fmt.Errorf("programs are missing that this bench runs; get them by\n%s", strings.Join(missing, "\n"))
 	}
 	dir, err := os.MkdirTemp("", "meshtrial-bench-")
 	if err != nil {
 		return nil, err
 	}
 	b := &bench{
-		dir: dir, meshtrial: filepath.Join(dir, "meshtrial"), wrk: found["wrk"], fortio: found["fortio"], nginx: found["nginx"],
+		dir: dir, meshtrial: labs.Program, wrk: found["wrk"], fortio: found["fortio"], nginx: found["nginx"],
 		serverCPU: serverCPU, clientCPU: clientCPU, each: each, log: log, stopNginx: func() {},
-	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", b.meshtrial, "github.com/meshtrial/meshtrial/cmd/meshtrial")
-	build.Stderr = log
-	if err := build.Run(); err != nil {
-		b.close()
-		return nil, fmt.Errorf("build meshtrial: %w", err)
 	}
 	server, err := programs.Nginx(ctx, b.nginx, b.dir, b.serverCPU)
 	if err != nil {
