@@ -43,13 +43,9 @@ func walkPage(page []byte, each func(series []byte, metric func() labels.Labels,
 	if !utf8Text(page) {
 		return errors.New("metrics page: not text")
 	}
-	kind := "text/plain"
+	parser := textparse.NewPromParser(page, labels.NewSymbolTable(), false)
 	if bytes.HasSuffix(bytes.TrimRight(page, "\n"), []byte("\n# EOF")) {
-		kind = "application/openmetrics-text"
-	}
-	parser, err := textparse.New(page, kind, labels.NewSymbolTable(), textparse.ParserOptions{OpenMetricsSkipSTSeries: true})
-	if err != nil {
-		return fmt.Errorf("metrics page: %w", err)
+		parser = textparse.NewOpenMetricsParser(page, labels.NewSymbolTable(), textparse.WithOMParserSTSeriesSkipped())
 	}
 	var family []byte
 	var rises bool // the family's samples never fall
