@@ -4,12 +4,16 @@
 package kinds
 
 import (
+	controlsections "github.com/meshtrial/meshtrial/kinds/controlplane/sections"
 	controlplane "github.com/meshtrial/meshtrial/kinds/controlplane/trial"
 	controlverdict "github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
+	datasections "github.com/meshtrial/meshtrial/kinds/dataplane/sections"
 	dataplane "github.com/meshtrial/meshtrial/kinds/dataplane/trial"
 	dataverdict "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
+	ressections "github.com/meshtrial/meshtrial/kinds/resilience/sections"
 	resilience "github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	resverdict "github.com/meshtrial/meshtrial/kinds/resilience/verdict"
+	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/verdict"
@@ -22,12 +26,33 @@ type Kind struct {
 	// Judge judges a trial from what it saw, under Limits.
 	Judge  verdict.Judge
 	Limits []verdict.Limit
+	// Report is what reports know of it.
+	Report func() report.Kind
+	// Spec is what it supplies to study files; nil for those of package study.
+	Spec *study.Spec
 }
 
 var table = []Kind{
-	{study.DataPlane, dataplane.Kind, dataverdict.Judge, dataverdict.Limits},
-	{study.ControlPlane, controlplane.Kind, controlverdict.Judge, controlverdict.Limits},
-	{study.Resilience, resilience.Kind, resverdict.Judge, resverdict.Limits},
+	{study.ControlPlane, controlplane.Kind, controlverdict.Judge, controlverdict.Limits, controlsections.Kind, nil},
+	{study.Resilience, resilience.Kind, resverdict.Judge, resverdict.Limits, ressections.Kind, nil},
+	{study.DataPlane, dataplane.Kind, dataverdict.Judge, dataverdict.Limits, datasections.Kind, nil},
+}
+
+func init() {
+	for _, k := range table {
+		if k.Spec != nil {
+			study.AddKind(k.Name, *k.Spec)
+		}
+	}
+}
+
+// Reports are the kinds as reports know them.
+func Reports() report.Kinds {
+	var out report.Kinds
+	for _, k := range table {
+		out = append(out, k.Report())
+	}
+	return out
 }
 
 // Of is the kind of a study.

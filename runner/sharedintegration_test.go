@@ -11,7 +11,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
-	"github.com/meshtrial/meshtrial/kinds/reports"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -136,7 +135,7 @@ func sharedReported(t *testing.T, run record.Run) {
 		t.Error("no price")
 	}
 	var page bytes.Buffer
-	if err := reports.All().Render(&page, f, "text", report.Options{Width: 200}); err != nil {
+	if err := kinds.Reports().Render(&page, f, "text", report.Options{Width: 200}); err != nil {
 		t.Fatal(err)
 	}
 	for _, words := range []string{"node proxy", "waypoint", "The node's proxy with a waypoint"} {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
-	"github.com/meshtrial/meshtrial/kinds/reports"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/spf13/cobra"
 )
@@ -69,7 +69,7 @@ func runCompare(ctx context.Context, env *Env, f compareFlags, dirA, dirB string
 	if f.json {
 		err = writeJSON(env.Stdout, comparison)
 	} else {
-		err = reports.All().RenderComparison(env.Stdout, comparison, options)
+		err = kinds.Reports().RenderComparison(env.Stdout, comparison, options)
 	}
 	if err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"syscall"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
-	"github.com/meshtrial/meshtrial/kinds/reports"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/store"
@@ -123,7 +123,7 @@ func runReport(ctx context.Context, env *Env, f reportFlags, dir string) error {
 		return err
 	}
 	var b bytes.Buffer
-	if err := reports.All().Render(&b, findings, f.format, options); err != nil {
+	if err := kinds.Reports().Render(&b, findings, f.format, options); err != nil {
 		return err
 	}
 	if f.out == "" {

@@ -13,7 +13,6 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
-	"github.com/meshtrial/meshtrial/kinds/reports"
 	"github.com/meshtrial/meshtrial/kinds/resilience/findings"
 	"github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	"github.com/meshtrial/meshtrial/lab"
@@ -349,7 +348,7 @@ func writeFindings(ctx context.Context, dir string) (record.Findings, error) {
 		return findings, err
 	}
 	var page strings.Builder
-	if err := reports.All().Render(&page, findings, "html", report.Options{}); err != nil {
+	if err := kinds.Reports().Render(&page, findings, "html", report.Options{}); err != nil {
 		return findings, err
 	}
 	return findings, d.WriteFile(reportFile, []byte(page.String()))
@@ -360,10 +359,10 @@ const reportFile = "report.html"
 // present prints the findings and where everything is.
 func present(env *Env, f runFlags, dir string, findings record.Findings) error {
 	if f.json {
-		return reports.All().Render(env.Stdout, findings, "json", report.Options{})
+		return kinds.Reports().Render(env.Stdout, findings, "json", report.Options{})
 	}
 	options := report.Options{Width: terminalWidth(env.Stdout), Color: terminalWidth(env.Stdout) > 0 && os.Getenv("NO_COLOR") == ""}
-	if err := reports.All().Render(env.Stdout, findings, "text", options); err != nil {
+	if err := kinds.Reports().Render(env.Stdout, findings, "text", options); err != nil {
 		return err
 	}
 	path, err := filepath.Abs(filepath.Join(dir, reportFile))

@@ -35,13 +35,13 @@ var layers = [][]string{
 	{"kinds/dataplane", "kinds/controlplane", "kinds/resilience"},
 	{"kinds"},
 	{"internal/cli", "internal/reporttest"},
-	{"cmd/meshtrial", "bench", "internal/deptest", "internal/testrun", "internal/labtest"},
+	{"cmd/meshtrial", "bench", "internal/deptest", "internal/extending", "internal/testrun", "internal/labtest"},
 }
 
 // pure packages take values and return values.
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "report", "scope", "xds/wire", "fault", "graph", "ledger", "capacity/money",
 	"profile", "verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "load/arrival", "internal/yamltree", "finding", "protocol", "probe",
-	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections", "kinds/reports",
+	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
 	"kinds/resilience/findings", "kinds/analyses", "rate"}
 
 // impure are imports that a pure package has no use for.

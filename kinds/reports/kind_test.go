@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -16,7 +17,7 @@ import (
 // What a definition says a section shows, a section of that name does; and no
 // two sections of a report have one name.
 func TestFindingsHaveSections(t *testing.T) {
-	for i, k := range All() {
+	for i, k := range kinds.Reports() {
 		var names []string
 		for _, s := range k.Sections {
 			if s.Name == "" || s.Tables == nil || slices.Contains(names, s.Name) {
@@ -39,7 +40,7 @@ func TestFindingsHaveSections(t *testing.T) {
 // without knowing of which kind it is.
 func TestFindingsOfOneNameHaveOneName(t *testing.T) {
 	words := map[string]string{}
-	for _, k := range All() {
+	for _, k := range kinds.Reports() {
 		for _, d := range k.Findings.All() {
 			says := k.MeasureWords(d.Name)
 			if said, ok := words[d.Name]; ok && said != says {
@@ -54,7 +55,7 @@ func TestFindingsOfOneNameHaveOneName(t *testing.T) {
 // data plane if they do not say.
 func answersOf(f record.Findings) []string {
 	f.Kind = cmp.Or(f.Kind, record.KindDataPlane)
-	page, err := All().Page(f)
+	page, err := kinds.Reports().Page(f)
 	if err != nil {
 		panic(err)
 	}
@@ -64,7 +65,7 @@ func answersOf(f record.Findings) []string {
 // pageOf is the page's document of findings of any kind.
 func pageOf(t *testing.T, f record.Findings) report.Page {
 	t.Helper()
-	page, err := All().Page(f)
+	page, err := kinds.Reports().Page(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func golden(t *testing.T, path string, got []byte) {
 }
 
 func TestUnknownKind(t *testing.T) {
-	err := All().Render(io.Discard, record.Findings{Run: "r", Kind: "of another time"}, "text", report.Options{})
+	err := kinds.Reports().Render(io.Discard, record.Findings{Run: "r", Kind: "of another time"}, "text", report.Options{})
 	if err == nil || err.Error() != `findings of run r are of kind "of another time", which this program does not know` {
 		t.Errorf("got %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/meshtrial/meshtrial/internal/reporttest"
+	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -291,7 +292,7 @@ func TestSparsePagesInBrowser(t *testing.T) {
 
 func TestPageIsOneSmallFile(t *testing.T) {
 	var b bytes.Buffer
-	if err := All().Render(&b, record.Findings{Kind: record.KindDataPlane}, "html", report.Options{}); err != nil {
+	if err := kinds.Reports().Render(&b, record.Findings{Kind: record.KindDataPlane}, "html", report.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if b.Len() > 400<<10 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/internal/reporttest"
+	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -23,7 +24,7 @@ var update = flag.Bool("update", false, "rewrite the golden files; review the di
 func render(t *testing.T, f record.Findings, format string, opt report.Options) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := All().Render(&b, f, format, opt); err != nil {
+	if err := kinds.Reports().Render(&b, f, format, opt); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -94,7 +95,7 @@ func firstDifference(got, want string) string {
 }
 
 func TestUnknownFormat(t *testing.T) {
-	err := All().Render(&bytes.Buffer{}, reporttest.Quick(), "openmetrics", report.Options{})
+	err := kinds.Reports().Render(&bytes.Buffer{}, reporttest.Quick(), "openmetrics", report.Options{})
 	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), `unknown report format "openmetrics"`) {
 		t.Errorf("got %v, code %d", err, errs.Code(err))
 	}

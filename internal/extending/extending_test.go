@@ -1,0 +1,102 @@
+package extending
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// change is one that docs/extending.md shows, as a patch below docs/extending.
+type change struct {
+	patch string
+	// files is how many it may touch beside tests; own are the folders of its
+	// own, whose files do not count.
+	files int
+	own   []string
+	// tests are the packages that must pass with it.
+	tests []string
+}
+
+var changes = []change{
+	{"factor", 3, nil, []string{"./study", "./mesh/istio"}},
+	{"lever", 2, nil, []string{"./study", "./mesh/istio"}},
+	{"probe", 4, nil, []string{"./probe", "./study", "./analysis"}},
+	{"protocol", 4, nil, []string{"./protocol", "./load", "./worker"}},
+	{"fault-step", 3, nil, []string{"./fault/...", "./study", "./kinds/resilience/trial"}},
+	{"section", 3, nil, []string{"./kinds/dataplane/sections"}},
+}
+
+const root = "../.."
+
+func (c change) path() string { return filepath.Join("docs", "extending", c.patch+".patch") }
+
+var reFile = regexp.MustCompile(`^diff --git a/(\S+) b/`)
+
+// touched are the files that a patch changes, but for tests and its own folders.
+func (c change) touched(t *testing.T) []string {
+	t.Helper()
+	file, err := os.Open(filepath.Join(root, c.path()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var out []string
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if m := reFile.FindStringSubmatch(lines.Text()); m != nil && !strings.HasSuffix(m[1], "_test.go") && !c.owns(m[1]) {
+			out = append(out, m[1])
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (c change) owns(file string) bool {
+	for _, folder := range c.own {
+		if strings.HasPrefix(file, folder+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// Each change applies to the program as it is and touches few files, which the
+// document names.
+func TestChangesApply(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "extending.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	patches, err := filepath.Glob(filepath.Join(root, "docs", "extending", "*.patch"))
+	if err != nil || len(patches) != len(changes) {
+		t.Errorf("%d patches for %d changes (%v)", len(patches), len(changes), err)
+	}
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git, which applies the changes")
+	}
+	for _, c := range changes {
+		t.Run(c.patch, func(t *testing.T) {
+			check := exec.Command("git", "apply", "--check", c.path())
+			check.Dir = root
+			if out, err := check.CombinedOutput(); err != nil {
+				t.Errorf("%s does not apply any more; make it anew: %v\n%s", c.path(), err, out)
+			}
+			touched := c.touched(t)
+			if len(touched) == 0 || len(touched) > c.files {
+				t.Errorf("%s touches %d files, at most %d are right: %v", c.patch, len(touched), c.files, touched)
+			}
+			for _, words := range append(touched, "extending/"+c.patch+".patch") {
+				if !strings.Contains(string(text), words) {
+					t.Errorf("docs/extending.md does not name %s", words)
+				}
+			}
+		})
+	}
+}
