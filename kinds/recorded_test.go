@@ -1,0 +1,73 @@
+package kinds_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/kinds"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/store"
+)
+
+// A run of each kind, as the program left it, is still read, judged and analysed as
+// it was when it was made: the same verdicts from its evidence, the same
+// findings.json. Whoever means to change that records the runs anew, from the
+// study.yaml of each.
+func TestRecordedRuns(t *testing.T) {
+	for _, name := range []string{"data-plane", "control-plane", "resilience"} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join("testdata", name)
+			run, left, err := store.Load(t.Context(), dir)
+			if err != nil || len(run.Trials) == 0 {
+				t.Fatalf("%d trials, %v, %v", len(run.Trials), left, err)
+			}
+			again, notes, err := kinds.Rejudge(run, nil, func(string) func(mesh.Evidence) []record.Check { return (&istio.Mesh{}).Verify })
+			if err != nil || len(notes) > 0 {
+				t.Fatalf("judged again: %v, %v", notes, err)
+			}
+			for i, trial := range run.Trials {
+				if !reflect.DeepEqual(again.Trials[i].Validity, trial.Validity) {
+					t.Errorf("trial %s: %+v, judged again %+v", trial.ID, trial.Validity, again.Trials[i].Validity)
+				}
+			}
+			for what, r := range map[string]record.Run{"": run, "judged again: ": again} {
+				f, err := analyses.All().Analyze(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := json.Marshal(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := os.ReadFile(filepath.Join(dir, store.FileFindings))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var compact bytes.Buffer
+				if err := json.Compact(&compact, want); err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(got, compact.Bytes()) {
+					t.Errorf("%sthe findings differ from those recorded: %s", what, firstDifference(got, compact.Bytes()))
+				}
+			}
+		})
+	}
+}
+
+// firstDifference shows two texts where they first differ.
+func firstDifference(got, want []byte) string {
+	i := 0
+	for i < min(len(got), len(want)) && got[i] == want[i] {
+		i++
+	}
+	around := func(b []byte) string { return string(b[max(0, i-100):min(len(b), i+100)]) }
+	return around(got) + "\n  recorded: " + around(want)
+}
