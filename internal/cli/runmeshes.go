@@ -36,16 +36,15 @@ func envoyVersions(plan *study.Plan) []string {
 	return versions
 }
 
-// newMesh makes the adapter that a study names.
-func newMesh(name string, images lab.Images) mesh.Mesh {
-	switch name {
-	case study.MeshNone:
-		return none.Mesh{}
-	case study.MeshLinkerd:
-		return &linkerd.Mesh{}
-	}
-	return &istio.Mesh{ProxyImage: images.ProxyFor}
+// adapters make the adapter of each mesh, by its name.
+var adapters = map[string]func(lab.Images) mesh.Mesh{
+	study.MeshNone:    func(lab.Images) mesh.Mesh { return none.Mesh{} },
+	study.MeshIstio:   func(images lab.Images) mesh.Mesh { return &istio.Mesh{ProxyImage: images.ProxyFor} },
+	study.MeshLinkerd: func(lab.Images) mesh.Mesh { return &linkerd.Mesh{} },
 }
+
+// newMesh makes the adapter that a study names.
+func newMesh(name string, images lab.Images) mesh.Mesh { return adapters[name](images) }
 
 // meshesOf makes the adapters of the meshes that a plan's cells name.
 func meshesOf(plan *study.Plan, images lab.Images) map[string]mesh.Mesh {
