@@ -28,6 +28,8 @@ var changes = []change{
 	{"protocol", 4, nil, []string{"./protocol", "./load", "./worker"}},
 	{"fault-step", 3, nil, []string{"./fault/...", "./study", "./kinds/resilience/trial"}},
 	{"section", 3, nil, []string{"./kinds/dataplane/sections"}},
+	{"mesh", 2, []string{"mesh/shared"}, []string{"./mesh/shared", "./study"}},
+	{"kind", 2, []string{"kinds/noise"}, []string{"./kinds/noise/...", "./kinds"}},
 }
 
 const root = "../.."
