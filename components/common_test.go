@@ -77,7 +77,7 @@ func TestMakefileCompilesAlike(t *testing.T) {
 	for _, want := range []string{
 		`TAGS := ` + commonTags,
 		`export CGO_ENABLED := 0`,
-		`export GOFLAGS +:= -trimpath -tags=\$\(TAGS\)`,
+		`export GOFLAGS +:= -trimpath -gcflags=all=-dwarf=false -tags=\$\(TAGS\)`,
 	} {
 		if !regexp.MustCompile(`(?m)^` + want + `$`).Match(makefile) {
 			t.Errorf("the Makefile has no line %s", want)
@@ -85,7 +85,7 @@ func TestMakefileCompilesAlike(t *testing.T) {
 	}
 	// What decides how a package is compiled, beside tags; the rest is for the
 	// linker, or says where things come from.
-	compiler := []string{"-trimpath"}
+	compiler := []string{"-trimpath", "-gcflags"}
 	for _, u := range goUnits() {
 		for _, flag := range u.flags() {
 			name, _, _ := strings.Cut(flag, "=")

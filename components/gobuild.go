@@ -81,7 +81,7 @@ func (u goUnit) flags() []string {
 	for _, s := range u.stamps {
 		linker += " -X " + s
 	}
-	return []string{"-trimpath", "-buildvcs=false", "-mod=readonly", "-tags=" + u.tags, "-ldflags=" + linker}
+	return []string{"-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false", "-mod=readonly", "-tags=" + u.tags, "-ldflags=" + linker}
 }
 
 // toolchain runs the go command in components/src.
