@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/meshtrial/meshtrial/lab"
 )
 
 // Where stderr is no terminal nobody waits more than 20 s for a line, whether
@@ -59,4 +61,18 @@ func TestProgressElsewhere(t *testing.T) {
 		p.clear()
 		time.Sleep(sayEvery)
 	})
+}
+
+// A look at the machine is over when it is: what is said next comes from
+// whoever goes on, who may keep a progress of its own.
+func TestMachineRemarksEndTheirLine(t *testing.T) {
+	p := newProgress(&bytes.Buffer{})
+	if _, err := machineRemarks(t.Context(), p, runFlags{lab: lab.KindLocal}); err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.going != "" {
+		t.Errorf("it goes on saying %q", p.going)
+	}
 }

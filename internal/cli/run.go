@@ -271,6 +271,7 @@ func machineRemarks(ctx context.Context, p *progress, f runFlags) ([]string, err
 		return nil, nil
 	}
 	p.say("looking at the machine")
+	defer p.clear()
 	facts, err := doctor.Gather(ctx, os.DirFS("/"), doctor.ThisHost{})
 	switch {
 	case ctx.Err() != nil:
