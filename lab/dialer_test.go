@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	//lint:ignore SA1019 client-go's dialer makes connections of this one
 	"k8s.io/apimachinery/pkg/util/httpstream"
 )
 

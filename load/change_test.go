@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/h2c"
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -141,10 +139,20 @@ func TestChangedCounts(t *testing.T) {
 	})
 }
 
+// newPlainServer serves HTTP/1.1 and, without TLS, HTTP/2.
+func newPlainServer(handler http.Handler) *httptest.Server {
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	return server
+}
+
 // plainServer answers HTTP/1.1 and, without TLS, HTTP/2.
 func plainServer(t *testing.T) *httptest.Server {
 	t.Helper()
-	server := httptest.NewServer(h2c.NewHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), &http2.Server{}))
+	server := newPlainServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
 	return server
 }

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/h2c"
 	"google.golang.org/grpc"
 
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
@@ -36,7 +34,7 @@ func TestLibraries(t *testing.T) {
 	secure.EnableHTTP2 = true
 	secure.StartTLS()
 	defer secure.Close()
-	plain := httptest.NewServer(h2c.NewHandler(echo, &http2.Server{}))
+	plain := newPlainServer(echo)
 	defer plain.Close()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -100,7 +98,7 @@ func TestLibraries(t *testing.T) {
 	})
 	t.Run("cancel", func(t *testing.T) {
 		hang := make(chan struct{})
-		server := httptest.NewServer(h2c.NewHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }), &http2.Server{}))
+		server := newPlainServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
 		defer server.Close()
 		defer close(hang)
 		ctx, cancel := context.WithCancel(context.Background())

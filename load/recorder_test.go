@@ -15,7 +15,6 @@ import (
 func TestRecorder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const interval = 100
-		type event struct{ intended, sent, done, outcome int64 } // outcome: 0 completed, 1 failed, 2 abandoned
 		var sealed []*tally
 		rec := recorder{interval: interval, stride: 1, done: &progress{}, fresh: newTally, seal: func(x *tally) { sealed = append(sealed, x) }}
 		var out []*request

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/h2c"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
@@ -46,7 +44,7 @@ func TestRequestIDs(t *testing.T) {
 	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		seen.add(r.Header.Get("X-Request-Id"), r.Header.Get("X-User"))
 	})
-	plain := httptest.NewServer(h2c.NewHandler(handler, &http2.Server{}))
+	plain := newPlainServer(handler)
 	defer plain.Close()
 	secure := httptest.NewTLSServer(handler)
 	defer secure.Close()

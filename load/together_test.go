@@ -3,15 +3,11 @@ package load
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/h2c"
 
 	"github.com/meshtrial/meshtrial/internal/leakcheck"
 	"github.com/meshtrial/meshtrial/protocol"
@@ -23,7 +19,7 @@ import (
 func TestStartTogether(t *testing.T) {
 	leakcheck.Goroutines(t)
 	addr := tcpServer(t, answering(func(int64) string { return okAnswer }))
-	plain := httptest.NewServer(h2c.NewHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), &http2.Server{}))
+	plain := newPlainServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer plain.Close()
 	at, ahead := time.Time{}, time.Second
 	var late atomic.Bool

@@ -16,7 +16,7 @@ func FuzzPage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, page []byte) {
 		var samples int
 		err := walkPage(page, func(series []byte, metric func() labels.Labels, _ *int64, _ float64, _ bool) error {
-			if metric().Get(labels.MetricName) == "" && len(series) == 0 {
+			if metric().Get(metricName) == "" && len(series) == 0 {
 				t.Error("a sample without a series")
 			}
 			samples++

@@ -14,6 +14,9 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
+// metricName is the label that a series' name is.
+const metricName = "__name__"
+
 // chunkSamples is how many samples a chunk holds before the next begins:
 // enough to pack them well, few enough to skip what a query does not want.
 const chunkSamples = 120
@@ -59,7 +62,7 @@ func (m *memory) define(s *stored) {
 	defer m.mu.Unlock()
 	s.ref = chunks.HeadSeriesRef(len(m.series) + 1)
 	m.series = append(m.series, s)
-	hash, name := s.labels.Hash(), s.labels.Get(labels.MetricName)
+	hash, name := s.labels.Hash(), s.labels.Get(metricName)
 	m.byLabels[hash] = append(m.byLabels[hash], s)
 	m.byName[name] = append(m.byName[name], s)
 }
@@ -154,7 +157,7 @@ func (m *memory) each(matchers []*labels.Matcher, f func(*stored)) {
 	defer m.mu.RUnlock()
 	candidates := m.series
 	for _, match := range matchers {
-		if match.Name == labels.MetricName && match.Type == labels.MatchEqual {
+		if match.Name == metricName && match.Type == labels.MatchEqual {
 			candidates = m.byName[match.Value]
 		}
 	}

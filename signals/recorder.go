@@ -71,7 +71,7 @@ func (r *Recorder) Append(at time.Time, samples []Sample) error {
 	return r.write(at, func(add *batch, ms int64) error {
 		for _, s := range samples {
 			b := labels.NewScratchBuilder(len(s.Labels) + 1)
-			b.Add(labels.MetricName, s.Name)
+			b.Add(metricName, s.Name)
 			for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 				b.Add(name, s.Labels[name])
 			}

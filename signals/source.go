@@ -159,8 +159,8 @@ func (s *Series) Has(ctx context.Context, names []string, from, to time.Time) (m
 	defer q.Close()
 	has := make(map[string]bool, len(names))
 	for _, name := range names {
-		found, _, err := q.LabelValues(ctx, labels.MetricName, &storage.LabelHints{Limit: 1},
-			labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, name))
+		found, _, err := q.LabelValues(ctx, metricName, &storage.LabelHints{Limit: 1},
+			labels.MustNewMatcher(labels.MatchEqual, metricName, name))
 		if err != nil {
 			return nil, fmt.Errorf("names of metrics: %w", err)
 		}
@@ -171,7 +171,7 @@ func (s *Series) Has(ctx context.Context, names []string, from, to time.Time) (m
 
 func split(l labels.Labels) (name string, own map[string]string) {
 	own = l.Map()
-	name = own[labels.MetricName]
-	delete(own, labels.MetricName)
+	name = own[metricName]
+	delete(own, metricName)
 	return name, own
 }

@@ -33,7 +33,7 @@ func spin(ctx context.Context, d time.Duration) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		churn(200)
+		runtime.KeepAlive(churn(200))
 	}
 	return nil
 }

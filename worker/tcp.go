@@ -89,7 +89,8 @@ func (t *tcpEcho) serve() error {
 // isTemporary is net/http's own test for an Accept that is worth repeating.
 func isTemporary(err error) bool {
 	var netError net.Error
-	return errors.As(err, &netError) && netError.Temporary() //nolint:staticcheck // no other test exists
+	//lint:ignore SA1019 no other test exists
+	return errors.As(err, &netError) && netError.Temporary()
 }
 
 func (t *tcpEcho) serveConn(conn net.Conn) {

@@ -19,7 +19,7 @@ import (
 // (linux/netfilter/nfnetlink_queue.h). All numbers in its messages are
 // big-endian.
 const (
-	queuePacket       = unix.NFNL_SUBSYS_QUEUE<<8 | 0 // the kernel's: a packet waits
+	queuePacket       = unix.NFNL_SUBSYS_QUEUE << 8   // the kernel's: a packet waits
 	queueVerdict      = unix.NFNL_SUBSYS_QUEUE<<8 | 1 // ours: of one packet
 	queueConfig       = unix.NFNL_SUBSYS_QUEUE<<8 | 2
 	queueVerdictBatch = unix.NFNL_SUBSYS_QUEUE<<8 | 3 // of all packets up to one

@@ -194,7 +194,7 @@ func (g autoscaling) HorizontalPodAutoscalers(namespace string) Autoscalers {
 type authorization struct{ c *Client }
 
 func (g authorization) SelfSubjectAccessReviews() AccessReviews {
-	return accessReviews{g.c}
+	return accessReviews(g)
 }
 
 type accessReviews struct{ c *Client }

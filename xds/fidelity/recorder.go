@@ -157,11 +157,7 @@ func (r *Recorder) handle(_ any, down grpc.ServerStream) error {
 		cancel(forward(down.RecvMsg, up.SendMsg, s, s.observer.request))
 	}()
 	go func() {
-		err := forward(up.RecvMsg, down.SendMsg, s, s.observer.response)
-		if err == nil {
-			err = io.EOF
-		}
-		cancel(err)
+		cancel(forward(up.RecvMsg, down.SendMsg, s, s.observer.response))
 	}()
 	<-ctx.Done()
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, context.Canceled) {

@@ -106,7 +106,7 @@ func TestDelta(t *testing.T) {
 	}
 	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: EndpointType, ResponseNonce: m.GetNonce()})
 	ask(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: EndpointType, ResourceNamesSubscribe: []string{ClusterName(2)}})
-	m = take(EndpointType, ClusterName(2))
+	take(EndpointType, ClusterName(2))
 
 	// Only what is subscribed to is pushed.
 	other, err := SyntheticEndpoints(0, 1, "marker")

@@ -352,7 +352,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(marshal(f, testListener(f)))
 	f.Add(marshal(f, testCluster("a", "b")))
 	f.Add([]byte{2<<3 | 2, 0xff, 0xff, 0xff, 0xff, 0x0f})
-	f.Add([]byte{5<<3 | 0, 1})
+	f.Add([]byte{5 << 3, 1})
 	f.Add([]byte{1<<3 | 3, 1<<3 | 3, 1<<3 | 4})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, parse := range []func([]byte) (response, error){parseDelta, parseSotW} {

@@ -123,9 +123,7 @@ func readScenario(o *analysis.Observations, t *record.Trial, all *scenarios) *tr
 	if t.Scenario != nil {
 		s.length = t.Scenario.EndNS - t.Scenario.StartNS
 		s.happened(o.Events[t.ID])
-		for _, why := range s.unproven() {
-			s.unknown = append(s.unknown, why)
-		}
+		s.unknown = append(s.unknown, s.unproven()...)
 		book, err := bookOf(o, t)
 		switch {
 		case err != nil:

@@ -43,15 +43,15 @@ func (t *scenarioTrial) findSidecars(ctx context.Context) error {
 	if len(t.seen) > 0 || !t.scene.meshed() || mesh.Sidecars(t.scene.mesh).AdminPort == 0 {
 		return nil
 	}
-	for _, r := range t.callers() {
-		pod := r.volatile
-		ref, err := t.NewPod(ctx, pod, t.scene.mesh)
-		if err != nil {
-			return err
-		}
-		t.seen = append(t.seen, ref)
-		return nil // they are made alike
+	callers := t.callers()
+	if len(callers) == 0 {
+		return nil
 	}
+	ref, err := t.NewPod(ctx, callers[0].volatile, t.scene.mesh) // they are made alike
+	if err != nil {
+		return err
+	}
+	t.seen = append(t.seen, ref)
 	return nil
 }
 

@@ -98,8 +98,7 @@ type clients struct {
 	all   []*client
 	ahead map[string]int64
 
-	mu    sync.Mutex
-	asked time.Time
+	mu sync.Mutex
 }
 
 // each does something with all clients at once.

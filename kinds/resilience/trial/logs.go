@@ -43,7 +43,6 @@ type scribe struct {
 	lines    ledger.Lines
 	last     time.Time // when the last entry came
 	failures map[string]string
-	open     int
 }
 
 // readLog reads a proxy's log, as [mesh.Resilience] does.
