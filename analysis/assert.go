@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -113,7 +114,7 @@ func describe(f record.Finding) string {
 		return fmt.Sprintf("%s at %s", f.Name, cellWords(f.Cell))
 	}
 	return fmt.Sprintf("%s at %s is %s (%s to %s), %s", f.Name, cellWords(f.Cell),
-		quantity(f.Estimate, f.Unit), quantity(f.Low, f.Unit), quantity(f.High, f.Unit), strings.ReplaceAll(f.Verdict, "_", " "))
+		words.Quantity(f.Estimate, f.Unit), words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit), strings.ReplaceAll(f.Verdict, "_", " "))
 }
 
 func cellWords(c record.Cell) string {

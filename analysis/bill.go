@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
@@ -217,7 +218,7 @@ func (p *pricing) priced(list priceList, prefix string, findings []record.Findin
 			add(m, m.Name, values, m.say)
 			if m.Name == study.BillCPU {
 				costs[i] = values
-				add(m, study.BillShare, p.shares(one, m), percent)
+				add(m, study.BillShare, p.shares(one, m), words.Percent)
 			}
 		}
 	}
@@ -351,7 +352,7 @@ func (p *pricing) together(list priceList) *record.BillSum {
 func wholeBlocks(of []float64, figures ...[]float64) {
 	n := 0
 	for _, v := range of {
-		if Finite(v) {
+		if stat.Finite(v) {
 			n++
 		}
 	}
@@ -359,7 +360,7 @@ func wholeBlocks(of []float64, figures ...[]float64) {
 		return
 	}
 	for i, v := range of {
-		if Finite(v) {
+		if stat.Finite(v) {
 			continue
 		}
 		for _, values := range figures {

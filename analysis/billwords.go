@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -12,9 +13,9 @@ import (
 // span writes a figure of a bill with its interval.
 func span(p record.Priced) string {
 	if p.Unit == finding.UnitPerRequest { // microseconds throughout: a bill is a list to compare
-		return fmt.Sprintf("%s µs a request (%s to %s)", figures(p.Estimate), figures(p.Low), figures(p.High))
+		return fmt.Sprintf("%s µs a request (%s to %s)", words.Figures(p.Estimate), words.Figures(p.Low), words.Figures(p.High))
 	}
-	at, low, high := quantity(p.Estimate, p.Unit), quantity(p.Low, p.Unit), quantity(p.High, p.Unit)
+	at, low, high := words.Quantity(p.Estimate, p.Unit), words.Quantity(p.Low, p.Unit), words.Quantity(p.High, p.Unit)
 	_, unit, _ := strings.Cut(at, " ")
 	short := func(s string) string {
 		if number, other, _ := strings.Cut(s, " "); other == unit {
@@ -40,7 +41,7 @@ func partWords(p record.BillPart, removed bool) string {
 		return fmt.Sprintf("%s: no more than identical cells differ by, %s of CPU.", p.Name, span(cpu))
 	}
 	share := p.Figures[study.BillShare]
-	rest := []string{fmt.Sprintf("%s of what the proxies use", percent(abs(share.Estimate)))}
+	rest := []string{fmt.Sprintf("%s of what the proxies use", words.Percent(abs(share.Estimate)))}
 	for _, name := range []string{study.BillP50, study.BillP99} {
 		if l, ok := p.Figures[name]; ok && l.Verdict == record.VerdictReal {
 			rest = append(rest, fmt.Sprintf("%s %s", strings.TrimPrefix(name, "latency_"), span(l)))
@@ -51,13 +52,13 @@ func partWords(p record.BillPart, removed bool) string {
 	}
 	switch {
 	case removed && cpu.Estimate > 0:
-		return fmt.Sprintf("Remove %s, save %s of CPU: %s.", p.Name, span(cpu), list(rest))
+		return fmt.Sprintf("Remove %s, save %s of CPU: %s.", p.Name, span(cpu), words.List(rest))
 	case removed:
 		return fmt.Sprintf("Without %s the proxies use more, not less: %s of CPU is saved.", p.Name, span(cpu))
 	case cpu.Estimate < 0:
 		return fmt.Sprintf("%s makes the proxies use less: it costs %s of CPU.", p.Name, span(cpu))
 	}
-	return fmt.Sprintf("%s costs %s of CPU: %s.", p.Name, span(cpu), list(rest))
+	return fmt.Sprintf("%s costs %s of CPU: %s.", p.Name, span(cpu), words.List(rest))
 }
 
 // sumWords says whether the parts add up.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -81,7 +82,7 @@ func (o *Observations) verdict(s study.Search, cell, block int) verdict {
 		return o.corrected(v, s, cell, block)
 	}
 	if share := o.lost(valid); m.beyond > 0 && share > m.beyond {
-		return verdict{answer: broke, why: fmt.Sprintf("at %s, %s of what proxies needed never came, or was never acknowledged: %s is beyond any bound", label, percent(share), s.Finding)}
+		return verdict{answer: broke, why: fmt.Sprintf("at %s, %s of what proxies needed never came, or was never acknowledged: %s is beyond any bound", label, words.Percent(share), s.Finding)}
 	}
 	if m.unguarded != nil {
 		m.Of = m.unguarded
@@ -96,7 +97,7 @@ func (o *Observations) verdict(s study.Search, cell, block int) verdict {
 	case math.IsNaN(v):
 		return verdict{answer: unknown, why: fmt.Sprintf("at %s there is no %s", label, s.Finding)}
 	case v > s.Bound.Value:
-		broken := verdict{answer: broke, why: fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, s.Finding, quantity(v, m.Unit), quantity(s.Bound.Value, s.Bound.Unit))}
+		broken := verdict{answer: broke, why: fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, s.Finding, words.Quantity(v, m.Unit), words.Quantity(s.Bound.Value, s.Bound.Unit))}
 		return o.corrected(broken, s, cell, block)
 	}
 	return verdict{answer: held}

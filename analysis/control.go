@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -120,7 +121,7 @@ func firstBucket(o *Observations, cell int) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("in %d of %d trials it lies in the first bucket of istiod's histogram, from 0 to %s: "+
-		"the figure is a straight line through that bucket and says no more than that it is below its end", n, len(all), quantity(upto*1e6, finding.UnitMicroseconds))}
+		"the figure is a straight line through that bucket and says no more than that it is below its end", n, len(all), words.Quantity(upto*1e6, finding.UnitMicroseconds))}
 }
 
 // missedExample says which changes proxies never saw.

@@ -1,12 +1,12 @@
 package analysis
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // idleCores is the CPU that istiod used before the first change, in cores.
@@ -44,7 +44,7 @@ func medianIdle(trials []*record.Trial, of func(*record.Control) float64) float6
 		if t.Control == nil {
 			continue
 		}
-		if v := of(t.Control); Finite(v) {
+		if v := of(t.Control); stat.Finite(v) {
 			all = append(all, v)
 		}
 	}
@@ -57,7 +57,7 @@ func netPerChange(used, seconds, idle float64, committed int) float64 {
 	if committed <= 0 {
 		return math.NaN()
 	}
-	if Finite(idle) {
+	if stat.Finite(idle) {
 		used -= idle * seconds
 	}
 	return used * 1e6 / float64(committed)
@@ -66,20 +66,11 @@ func netPerChange(used, seconds, idle float64, committed int) float64 {
 // grossWarning says that idle use is in a figure, where nobody measured it.
 func grossWarning(of func(*record.Control) float64) func(o *Observations, cell int) []string {
 	return func(o *Observations, cell int) []string {
-		if Finite(medianIdle(o.Valid(cell), of)) {
+		if stat.Finite(medianIdle(o.Valid(cell), of)) {
 			return nil
 		}
 		return []string{"idle use was not measured and is in it"}
 	}
-}
-
-// noiseWarning is why a net cost has the verdict that it cannot be told from
-// nothing.
-func noiseWarning(f record.Finding) string {
-	if f.Estimate <= 0 {
-		return fmt.Sprintf("less was used than idle, by %s: idle use varies by as much, and nothing was saved", quantity(-f.Estimate, f.Unit))
-	}
-	return "its interval reaches zero: idle use varies by as much"
 }
 
 func costMeasures() []Measure {

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -18,7 +19,7 @@ func ControlPlane() Kind {
 				return
 			}
 			for _, t := range valid {
-				if p50 := o.converged(t).acked.Quantile(0.5); Finite(p50) {
+				if p50 := o.converged(t).acked.Quantile(0.5); stat.Finite(p50) {
 					s.BlockP50US = append(s.BlockP50US, record.BlockValue{Block: t.Block, Repeat: t.Repeat, Value: p50})
 				}
 			}

@@ -5,8 +5,10 @@ import (
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // residual is what the stages of a trial leave unexplained of the measured
@@ -29,7 +31,7 @@ func largeResidual(o *Observations, cell int) []string {
 	var rest, mean float64
 	for _, t := range o.Valid(cell) {
 		r, m := o.residual(t)
-		if !Finite(r) || !Finite(m) {
+		if !stat.Finite(r) || !stat.Finite(m) {
 			continue
 		}
 		if all++; math.Abs(r) > record.MaxResidualUS(m) {
@@ -42,7 +44,7 @@ func largeResidual(o *Observations, cell int) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("in %d of %d trials the stages leave more than %s unexplained, at most %s of %s",
-		n, all, record.ResidualRule(""), quantity(rest, finding.UnitMicroseconds), quantity(mean, finding.UnitMicroseconds))}
+		n, all, record.ResidualRule(""), words.Quantity(rest, finding.UnitMicroseconds), words.Quantity(mean, finding.UnitMicroseconds))}
 }
 
 // stageApart warns where two sources of a stage differ by more than a
@@ -63,7 +65,7 @@ func stageApart(name string) func(o *Observations, cell int) []string {
 			}
 			s := t.Control.Stages[i]
 			_, mean := o.residual(t)
-			if s.CheckUS == nil || !Finite(mean) || !(math.Abs(*s.CheckUS-s.MeanUS) > record.MaxResidualUS(mean)) {
+			if s.CheckUS == nil || !stat.Finite(mean) || !(math.Abs(*s.CheckUS-s.MeanUS) > record.MaxResidualUS(mean)) {
 				continue
 			}
 			if apart++; apart == 1 || math.Abs(*s.CheckUS-s.MeanUS) > math.Abs(*worst.CheckUS-worst.MeanUS) {
@@ -72,7 +74,7 @@ func stageApart(name string) func(o *Observations, cell int) []string {
 		}
 		if apart > 0 {
 			out = append(out, fmt.Sprintf("in %d of %d trials a second source differs by more than %s, at most %s by %s, %s by %s", apart, len(all), record.ResidualRule("the whole"),
-				quantity(worst.MeanUS, finding.UnitMicroseconds), worst.Source, quantity(*worst.CheckUS, finding.UnitMicroseconds), worst.CheckSource))
+				words.Quantity(worst.MeanUS, finding.UnitMicroseconds), worst.Source, words.Quantity(*worst.CheckUS, finding.UnitMicroseconds), worst.CheckSource))
 		}
 		if lacking > 0 {
 			out = append(out, fmt.Sprintf("in %d of %d trials nobody measured it", lacking, len(all)))
@@ -92,7 +94,7 @@ func unexplainedPairs(o *Observations, cell int) []string {
 		return nil
 	}
 	w := fmt.Sprintf("%d of %d pairs of a change and a proxy miss their own stages by more than %s, one by %s: in the mean such errors cancel",
-		u.Beyond, u.Pairs, record.ResidualRule("their time"), quantity(u.LargestUS, finding.UnitMicroseconds))
+		u.Beyond, u.Pairs, record.ResidualRule("their time"), words.Quantity(u.LargestUS, finding.UnitMicroseconds))
 	if u.Unlogged > 0 {
 		w += fmt.Sprintf("; %d of them are of pushes that istiod does not log by proxy, whose turn nobody knows", u.Unlogged)
 	}

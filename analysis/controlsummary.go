@@ -89,7 +89,7 @@ func summarizePushes(s *record.ControlSummary, trials []*record.Trial) {
 		}
 	}
 	for _, kind := range study.XDSTypes() {
-		if v := meanOf(trials, func(t *record.Trial) float64 { return pushes(t.Control.Istiod, kind) }); Finite(v) {
+		if v := meanOf(trials, func(t *record.Trial) float64 { return pushes(t.Control.Istiod, kind) }); stat.Finite(v) {
 			s.Pushes[kind] = v
 		}
 	}
@@ -112,17 +112,17 @@ func (o *Observations) summarizeCost(s *record.ControlSummary, trials []*record.
 	s.HeapBytes = int64(medianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.HeapBytes) }))
 	var memory []float64
 	for _, t := range trials {
-		if v := istiodMemory(t); Finite(v) {
+		if v := istiodMemory(t); stat.Finite(v) {
 			memory = append(memory, v)
 		}
 	}
 	if len(memory) > 0 {
-		s.MemoryBytes = int64(math.Round(median(memory)))
+		s.MemoryBytes = int64(math.Round(stat.Median(memory)))
 	}
-	if idle := medianIdle(trials, idleCores); Finite(idle) {
+	if idle := medianIdle(trials, idleCores); stat.Finite(idle) {
 		s.IdleCores = idle
 	}
-	if idle := medianIdle(trials, apiIdleCores); Finite(idle) {
+	if idle := medianIdle(trials, apiIdleCores); stat.Finite(idle) {
 		s.APIServerIdleCores = &idle
 	}
 	s.Goroutines = int64(medianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.Goroutines) }))
@@ -162,7 +162,7 @@ func (o *Observations) summarizeChanges(s *record.ControlSummary, trials []*reco
 	}
 	s.Percentiles, s.CDF = curve(all.PercentileCurve(percentileSteps)), curve(all.CDF(cdfPoints))
 	if len(edges.first) > 0 {
-		s.FirstUS, s.MedianUS, s.LastUS = median(edges.first), median(edges.median), median(edges.last)
+		s.FirstUS, s.MedianUS, s.LastUS = stat.Median(edges.first), stat.Median(edges.median), stat.Median(edges.last)
 		s.Edges = &record.Edges{
 			Changes: len(edges.first) + edges.lacking, Lacking: edges.lacking,
 			First: changeQuantiles(edges.first, edges.lacking), Median: changeQuantiles(edges.median, edges.lacking), Last: changeQuantiles(edges.last, edges.lacking),
@@ -173,7 +173,7 @@ func (o *Observations) summarizeChanges(s *record.ControlSummary, trials []*reco
 // changeQuantiles are those that there are enough changes for.
 func changeQuantiles(values []float64, lacking int) record.ChangeQuantiles {
 	at := func(q float64) *float64 {
-		if v := overChanges(values, lacking, q); Finite(v) {
+		if v := overChanges(values, lacking, q); stat.Finite(v) {
 			return &v
 		}
 		return nil
@@ -202,18 +202,18 @@ func (o *Observations) summarizeStages(s *record.ControlSummary, trials []*recor
 			s.MissingStages = append(s.MissingStages, name)
 		}
 	}
-	if mean := meanOf(trials, func(t *record.Trial) float64 { _, m := o.residual(t); return m }); Finite(mean) {
+	if mean := meanOf(trials, func(t *record.Trial) float64 { _, m := o.residual(t); return m }); stat.Finite(mean) {
 		s.MeanUS = mean
 	}
-	if rest := meanOf(trials, func(t *record.Trial) float64 { r, _ := o.residual(t); return r }); Finite(rest) {
+	if rest := meanOf(trials, func(t *record.Trial) float64 { r, _ := o.residual(t); return r }); stat.Finite(rest) {
 		s.ResidualUS = rest
 	}
 	s.Unexplained = unexplained(trials)
-	if p99 := meanOf(trials, reported); Finite(p99) {
+	if p99 := meanOf(trials, reported); stat.Finite(p99) {
 		s.ReportedP99US = &p99
 		for _, t := range trials {
 			v, first := histogramQuantile(0.99, histogram(t.Control.Istiod, metricConvergence))
-			if Finite(v) {
+			if stat.Finite(v) {
 				s.ReportedTrials++
 			}
 			if first {
@@ -274,7 +274,7 @@ func latencyOfCounts(c stat.Counts) record.Latency {
 func meanOf(trials []*record.Trial, number func(*record.Trial) float64) float64 {
 	sum, n := 0.0, 0
 	for _, t := range trials {
-		if v := number(t); Finite(v) {
+		if v := number(t); stat.Finite(v) {
 			sum, n = sum+v, n+1
 		}
 	}

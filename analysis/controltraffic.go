@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -56,7 +57,7 @@ func slowlyHidden(o *Observations, cell int) []string {
 	if longest < 1e6 {
 		return nil
 	}
-	return []string{fmt.Sprintf("a retry hid them from the caller's view of failures, not of time: up to %s were lost before", quantity(longest, "us"))}
+	return []string{fmt.Sprintf("a retry hid them from the caller's view of failures, not of time: up to %s were lost before", words.Quantity(longest, "us"))}
 }
 
 // unexplainedFailures warns of failures that only one side knows of.

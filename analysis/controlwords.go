@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -23,7 +24,7 @@ func (c *comparing) controlWords(p study.Published, f *record.Finding, cell int)
 		if s := c.o.controlSummary(c.o.Valid(cell)); s.Committed > 0 && s.Proxies+s.Gateways > 0 {
 			per := f.Estimate * float64(len(c.o.Valid(cell))) / float64(s.Committed)
 			out = append(out, fmt.Sprintf("Istiod counts a push for each proxy and type of resource: %s for each change committed, with %d proxies.",
-				figures(per), s.Proxies+s.Gateways+s.RealProxies))
+				words.Figures(per), s.Proxies+s.Gateways+s.RealProxies))
 		}
 	case p.Finding == "join_time":
 		out = append(out, "Both are from a new proxy's first request to istiod's last push to it. The published one is of a pod with an Envoy, which builds what it has before it asks for more, and has the pushes in it that the pod's own coming sets off; ours is of istiod and the wire alone, when the pod has been known for a while.")
@@ -59,7 +60,7 @@ func (c *comparing) sameChange(p study.Published, f *record.Finding, cell int) s
 		case overlap(f, g):
 			agree = "Ours lie within each other's intervals."
 		}
-		return fmt.Sprintf("Against %s the published figure %s, ours %s. %s", c.o.Plan.Label(c.o.Plan.Cells[base]), fold(published), fold(ours), agree)
+		return fmt.Sprintf("Against %s the published figure %s, ours %s. %s", c.o.Plan.Label(c.o.Plan.Cells[base]), words.Fold(published), words.Fold(ours), agree)
 	}
 	return ""
 }
@@ -79,16 +80,16 @@ func (c *comparing) hiddenWords(cell int) []string {
 	if whole == nil || hidden == nil || whole.Verdict != record.VerdictMeasured || hidden.Verdict != record.VerdictMeasured {
 		return out
 	}
-	took := quantity(whole.Estimate, whole.Unit)
+	took := words.Quantity(whole.Estimate, whole.Unit)
 	switch {
 	case hidden.Low > 0:
 		out = append(out, fmt.Sprintf("Istiod's clock starts after debouncing and stops when it has sent: from commit to acknowledgement the 99th percentile is %s, %s of it hidden.",
-			took, quantity(hidden.Estimate, hidden.Unit)))
+			took, words.Quantity(hidden.Estimate, hidden.Unit)))
 	case hidden.High < 0:
 		out = append(out, fmt.Sprintf("From commit to acknowledgement the 99th percentile is %s, less than istiod's figure: that is a straight line through a wide bucket of its histogram.", took))
 	default:
 		out = append(out, fmt.Sprintf("Istiod's clock starts after debouncing and stops when it has sent: from commit to acknowledgement the 99th percentile is %s. Whether istiod's figure hides any of it cannot be told here: the two differ by %s to %s.",
-			took, quantity(hidden.Low, hidden.Unit), quantity(hidden.High, hidden.Unit)))
+			took, words.Quantity(hidden.Low, hidden.Unit), words.Quantity(hidden.High, hidden.Unit)))
 	}
 	return out
 }

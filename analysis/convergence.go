@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -94,7 +95,7 @@ func convergenceOf(events []*record.Event) *convergence {
 		times := changeTimes{committedNS: e.CommittedNS, kind: e.Kind, first: math.NaN(), median: math.NaN(), last: math.NaN(), proxies: len(own)}
 		if len(own) > 0 {
 			sort.Float64s(own)
-			times.first, times.median, times.last = own[0], median(own), own[len(own)-1]
+			times.first, times.median, times.last = own[0], stat.Median(own), own[len(own)-1]
 			c.first = append(c.first, times.first)
 			c.median = append(c.median, times.median)
 			c.last = append(c.last, times.last)
@@ -128,7 +129,7 @@ func survivors(beyond float64) func(o *Observations, cell int) []string {
 		if share <= beyond {
 			return nil
 		}
-		return []string{fmt.Sprintf("%s of what proxies needed never came, or was never acknowledged: of all together this percentile was not reached, the figure is of the others", percent(share))}
+		return []string{fmt.Sprintf("%s of what proxies needed never came, or was never acknowledged: of all together this percentile was not reached, the figure is of the others", words.Percent(share))}
 	}
 }
 
@@ -143,7 +144,7 @@ func overChanges(values []float64, lacking int, q float64) float64 {
 	}
 	sorted := slices.Sorted(slices.Values(values))
 	if q == 0.5 && lacking == 0 {
-		return median(sorted)
+		return stat.Median(sorted)
 	}
 	rank := max(1, int(math.Ceil(q*float64(n)-1e-9)))
 	if rank > len(sorted) {
@@ -157,5 +158,5 @@ func medianOrNaN(x []float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
 	}
-	return median(x)
+	return stat.Median(x)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -49,7 +50,7 @@ func (o *Observations) difference(cell, base int, m Measure) (e, relative stat.E
 	if m.Quantile > 0 {
 		blocks := o.quantileBlocks(cell, base)
 		q := stat.QuantileDifference(blocks, m.Quantile, options)
-		if Finite(q.BootstrapLow) && Finite(q.BootstrapHigh) {
+		if stat.Finite(q.BootstrapLow) && stat.Finite(q.BootstrapHigh) {
 			bootstrap = &record.Range{Low: q.BootstrapLow, High: q.BootstrapHigh}
 		}
 		return q.Estimate, stat.RelativeDifference(stat.QuantilePairs(blocks, m.Quantile), options), bootstrap
@@ -84,7 +85,7 @@ func (o *Observations) overhead(cell, base int, m Measure) record.Finding {
 		f.Warnings = append(f.Warnings, why)
 	}
 	o.doubtLag(&f, cell, base, m)
-	if mde := stat.MinimumDetectable(e, floor, stat.DefaultPower); Finite(mde) {
+	if mde := stat.MinimumDetectable(e, floor, stat.DefaultPower); stat.Finite(mde) {
 		f.MDE = mde
 	}
 	if relative.Defined() {
@@ -122,6 +123,15 @@ func (o *Observations) plain(cell int, m Measure) (record.Finding, bool) {
 	return f, true
 }
 
+// noiseWarning is why a net cost has the verdict that it cannot be told from
+// nothing.
+func noiseWarning(f record.Finding) string {
+	if f.Estimate <= 0 {
+		return fmt.Sprintf("less was used than idle, by %s: idle use varies by as much, and nothing was saved", words.Quantity(-f.Estimate, f.Unit))
+	}
+	return "its interval reaches zero: idle use varies by as much"
+}
+
 // faults is the finding of what must not happen in a cell, a trial: from its
 // fewest in a trial to its most. One is enough to be real.
 func (o *Observations) faults(f record.Finding, cell int, m Measure) record.Finding {
@@ -129,7 +139,7 @@ func (o *Observations) faults(f record.Finding, cell int, m Measure) record.Find
 	f.Low = math.Inf(1)
 	for _, t := range o.Valid(cell) {
 		v := m.Of(o, t)
-		if !Finite(v) {
+		if !stat.Finite(v) {
 			continue
 		}
 		n++
@@ -155,5 +165,3 @@ func invalid(f record.Finding, blocks int) record.Finding {
 	f.Warnings = append(f.Warnings, fmt.Sprintf("blocks with the valid trials it needs: %d; an interval takes %d", blocks, minPairs))
 	return f
 }
-
-func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

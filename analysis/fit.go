@@ -186,7 +186,7 @@ func (o *Observations) fitCPU(a axis, g *track, part string) []record.Finding {
 func (o *Observations) fitMemory(a axis, g *track, part string) []record.Finding {
 	points := o.points(a, g, func(t *record.Trial) (float64, bool) {
 		v := memory(t, part)
-		return v, Finite(v)
+		return v, stat.Finite(v)
 	})
 	if len(points) == 0 {
 		return nil

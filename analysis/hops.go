@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -166,22 +167,22 @@ func hopWords(h record.Hops, name string) string {
 		case withinZero(f):
 			zero = append(zero, word)
 		default:
-			parts = append(parts, fmt.Sprintf("%s %s", word, percent(f.Estimate/total.Estimate)))
+			parts = append(parts, fmt.Sprintf("%s %s", word, words.Percent(f.Estimate/total.Estimate)))
 		}
 	}
-	says := fmt.Sprintf("Of %s, %s: %s.", what, span(total), list(parts))
+	says := fmt.Sprintf("Of %s, %s: %s.", what, span(total), words.List(parts))
 	if len(parts) == 0 {
 		says = fmt.Sprintf("No part of %s, %s, can be told.", what, span(total))
 	}
 	if len(unknown) > 0 {
-		says += " Not known: " + list(unknown) + "."
+		says += " Not known: " + words.List(unknown) + "."
 	}
 	// Shares of what cannot be told from zero would only be read as figures.
 	if withinZero(residual) {
 		zero = append(zero, fmt.Sprintf("the residual (%s)", span(residual)))
 	}
 	if len(zero) > 0 {
-		says += " Not told from zero: " + list(zero) + "."
+		says += " Not told from zero: " + words.List(zero) + "."
 	}
 	if withinZero(residual) {
 		return says

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -51,10 +53,10 @@ func (o *Observations) knee(g *track, p99 Measure) (record.Finding, bool) {
 			continue
 		}
 		rate, _ := strconv.ParseFloat(o.Plan.Cells[cell][study.FactorRate], 64)
-		values := slices.DeleteFunc(slices.Clone(o.values(cell, p99)), func(v float64) bool { return !Finite(v) })
+		values := slices.DeleteFunc(slices.Clone(o.values(cell, p99)), func(v float64) bool { return !stat.Finite(v) })
 		us := math.Inf(1)
 		if len(values) > 0 {
-			us = median(values)
+			us = stat.Median(values)
 			blocks = max(blocks, len(values))
 		}
 		points = append(points, point{rate, us})
@@ -68,15 +70,15 @@ func (o *Observations) knee(g *track, p99 Measure) (record.Finding, bool) {
 	bound := kneeRatio * points[0].us
 	for i, p := range points {
 		if p.us > bound {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("p99 is %s at %s requests a second, %s at %s and %s at %s", quantity(points[0].us, finding.UnitMicroseconds), grouped(points[0].rate),
-				quantity(points[i-1].us, finding.UnitMicroseconds), grouped(points[i-1].rate), kneeBeyond(p.us), grouped(p.rate)))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("p99 is %s at %s requests a second, %s at %s and %s at %s", words.Quantity(points[0].us, finding.UnitMicroseconds), words.Grouped(points[0].rate),
+				words.Quantity(points[i-1].us, finding.UnitMicroseconds), words.Grouped(points[i-1].rate), kneeBeyond(p.us), words.Grouped(p.rate)))
 			f.High = p.rate
 			return f, true
 		}
 		f.Estimate, f.Low, f.High = p.rate, p.rate, p.rate
 	}
-	f.Warnings = append(f.Warnings, fmt.Sprintf("no rate that was measured is beyond the knee: p99 is %s at %s requests a second and %s at %s", quantity(points[0].us, finding.UnitMicroseconds), grouped(points[0].rate),
-		quantity(points[len(points)-1].us, finding.UnitMicroseconds), grouped(points[len(points)-1].rate)))
+	f.Warnings = append(f.Warnings, fmt.Sprintf("no rate that was measured is beyond the knee: p99 is %s at %s requests a second and %s at %s", words.Quantity(points[0].us, finding.UnitMicroseconds), words.Grouped(points[0].rate),
+		words.Quantity(points[len(points)-1].us, finding.UnitMicroseconds), words.Grouped(points[len(points)-1].rate)))
 	return f, true
 }
 
@@ -84,5 +86,5 @@ func kneeBeyond(us float64) string {
 	if math.IsInf(us, 1) {
 		return "without a valid trial"
 	}
-	return quantity(us, finding.UnitMicroseconds)
+	return words.Quantity(us, finding.UnitMicroseconds)
 }

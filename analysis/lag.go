@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // maxLagRatio is how much of a latency effect the generator's own lateness
@@ -33,7 +34,7 @@ func (o *Observations) lateness(cell int, quantile float64) float64 {
 	if len(lags) == 0 {
 		return 0
 	}
-	return median(lags)
+	return stat.Median(lags)
 }
 
 // doubtLag takes back a verdict that the generator itself may have caused.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/finding"
 	"github.com/meshtrial/meshtrial/probe"
 	"github.com/meshtrial/meshtrial/record"
@@ -47,7 +48,7 @@ func (m Measure) Warning(warn func(o *Observations, cell int) []string) Measure 
 }
 
 // say writes a value of the measure with its unit.
-func (m Measure) say(v float64) string { return quantity(v, m.Unit) }
+func (m Measure) say(v float64) string { return words.Quantity(v, m.Unit) }
 
 type quantile struct {
 	Name string

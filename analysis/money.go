@@ -3,9 +3,8 @@ package analysis
 import (
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/capacity/money"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -147,7 +146,7 @@ func (o *Observations) moneyFits(fits []record.Finding) []record.Finding {
 		}
 		b := m.Price(u)
 		f.Estimate, f.Low, f.High = b.CPU.Estimate, b.CPU.Low, b.CPU.High
-		f.Warnings = []string{fmt.Sprintf("of %s cores: %s of them for %s proxies that are there, whether busy or not", figures(b.Cores.Estimate), figures(u.IdleCores.Estimate*m.Proxies), grouped(m.Proxies))}
+		f.Warnings = []string{fmt.Sprintf("of %s cores: %s of them for %s proxies that are there, whether busy or not", words.Figures(b.Cores.Estimate), words.Figures(u.IdleCores.Estimate*m.Proxies), words.Grouped(m.Proxies))}
 		out = append(out, f)
 	}
 	return out
@@ -165,32 +164,17 @@ func moneyWords(m *money.Mesh) string {
 	}
 	hops := "each one call between services"
 	if m.Hops != 1 {
-		hops = "each " + grouped(m.Hops) + " calls between services"
+		hops = "each " + words.Grouped(m.Hops) + " calls between services"
 	}
-	s := fmt.Sprintf("%s requests a second, %s, %s proxies a call that cost what a cell's do on average, %s %s a core and month", grouped(m.RPS), hops, grouped(m.ProxiesPerHop), grouped(m.CoreMonth), m.Currency)
+	s := fmt.Sprintf("%s requests a second, %s, %s proxies a call that cost what a cell's do on average, %s %s a core and month", words.Grouped(m.RPS), hops, words.Grouped(m.ProxiesPerHop), words.Grouped(m.CoreMonth), m.Currency)
 	if m.Utilisation < 1 {
-		s += fmt.Sprintf(" with %s of the cores in use", percent(m.Utilisation))
+		s += fmt.Sprintf(" with %s of the cores in use", words.Percent(m.Utilisation))
 	}
 	if m.Proxies > 0 {
-		s += fmt.Sprintf("; %s proxies in all, %s requests a second at each", grouped(m.Proxies), grouped(math.Round(m.RateOfOne())))
+		s += fmt.Sprintf("; %s proxies in all, %s requests a second at each", words.Grouped(m.Proxies), words.Grouped(math.Round(m.RateOfOne())))
 		if m.GBMonth > 0 {
-			s += fmt.Sprintf(", %s %s a GB of memory and month", grouped(m.GBMonth), m.Currency)
+			s += fmt.Sprintf(", %s %s a GB of memory and month", words.Grouped(m.GBMonth), m.Currency)
 		}
 	}
 	return s
-}
-
-// grouped writes a number with its thousands apart.
-func grouped(v float64) string {
-	if v < 0 {
-		return "-" + grouped(-v)
-	}
-	whole, fraction, _ := strings.Cut(strconv.FormatFloat(v, 'f', -1, 64), ".")
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if fraction != "" {
-		fraction = "." + fraction
-	}
-	return whole + fraction
 }

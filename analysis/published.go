@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -60,14 +61,14 @@ func (c *comparing) find(name string, cell int) *record.Finding {
 
 // says compares one figure with one finding in words.
 func (c *comparing) says(p study.Published, f *record.Finding, cell int) string {
-	figure := quantity(p.Figure, p.Unit)
+	figure := words.Quantity(p.Figure, p.Unit)
 	switch f.Verdict {
 	case record.VerdictInvalid:
 		return "Not measured: too few valid trials."
 	case record.VerdictBelowNoise:
 		return fmt.Sprintf("Published %s; here nothing that can be told from what two identical baselines differ by.", figure)
 	case record.VerdictInconclusive:
-		return fmt.Sprintf("Published %s; here between %s and %s, too wide to compare.", figure, quantity(f.Low, f.Unit), quantity(f.High, f.Unit))
+		return fmt.Sprintf("Published %s; here between %s and %s, too wide to compare.", figure, words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit))
 	}
 	sentences := []string{ratioWords(p, f)}
 	if why := c.arrivalWords(p, f, cell); why != "" {
@@ -81,20 +82,20 @@ func (c *comparing) says(p study.Published, f *record.Finding, cell int) string 
 
 // ratioWords says how a measured value relates to a published one.
 func ratioWords(p study.Published, f *record.Finding) string {
-	measured, figure := quantity(f.Estimate, f.Unit), quantity(p.Figure, p.Unit)
+	measured, figure := words.Quantity(f.Estimate, f.Unit), words.Quantity(p.Figure, p.Unit)
 	switch {
 	case p.Figure >= f.Low && p.Figure <= f.High && tooWide(f):
-		return fmt.Sprintf("The published %s cannot be told from what was measured here, nor much else: %s to %s is too wide to compare.", figure, quantity(f.Low, f.Unit), quantity(f.High, f.Unit))
+		return fmt.Sprintf("The published %s cannot be told from what was measured here, nor much else: %s to %s is too wide to compare.", figure, words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit))
 	case p.Figure == f.Low && f.Low == f.High:
 		return fmt.Sprintf("Agrees: all blocks gave the published %s.", figure)
 	case p.Figure >= f.Low && p.Figure <= f.High:
-		return fmt.Sprintf("Agrees: the published %s lies within the interval of what was measured here, %s to %s.", figure, quantity(f.Low, f.Unit), quantity(f.High, f.Unit))
+		return fmt.Sprintf("Agrees: the published %s lies within the interval of what was measured here, %s to %s.", figure, words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit))
 	case p.Figure <= 0 || f.Estimate <= 0:
 		return fmt.Sprintf("Measured %s where %s was published: the direction differs.", measured, figure)
 	case f.Estimate > p.Figure:
-		return fmt.Sprintf("Measured %s, %s the published %s; machine and versions differ.", measured, times(f.Estimate/p.Figure), figure)
+		return fmt.Sprintf("Measured %s, %s the published %s; machine and versions differ.", measured, words.Times(f.Estimate/p.Figure), figure)
 	}
-	return fmt.Sprintf("Measured %s, %s of the published %s; machine and versions differ.", measured, share(f.Estimate/p.Figure), figure)
+	return fmt.Sprintf("Measured %s, %s of the published %s; machine and versions differ.", measured, words.Share(f.Estimate/p.Figure), figure)
 }
 
 // tooWide says whether an interval agrees with so much that agreeing says
@@ -122,15 +123,15 @@ func (c *comparing) arrivalWords(p study.Published, f *record.Finding, cell int)
 		}
 		switch {
 		case overlap(f, g):
-			return fmt.Sprintf("With %s arrivals it is the same within its interval, %s.", other, quantity(g.Estimate, g.Unit))
+			return fmt.Sprintf("With %s arrivals it is the same within its interval, %s.", other, words.Quantity(g.Estimate, g.Unit))
 		case arrival == study.ArrivalBurst && g.Estimate < f.Estimate:
 			return fmt.Sprintf("With %s arrivals the same cell has %s: %s of the above is the schedule's doing, all connections sending at once.",
-				other, quantity(g.Estimate, g.Unit), percent(1-g.Estimate/f.Estimate))
+				other, words.Quantity(g.Estimate, g.Unit), words.Percent(1-g.Estimate/f.Estimate))
 		case arrival == study.ArrivalBurst:
-			return fmt.Sprintf("With %s arrivals the same cell has %s.", other, quantity(g.Estimate, g.Unit))
+			return fmt.Sprintf("With %s arrivals the same cell has %s.", other, words.Quantity(g.Estimate, g.Unit))
 		}
 		return fmt.Sprintf("Load generators that let all connections send at once, as fortio does by default, measure the burst: %s here.",
-			quantity(g.Estimate, g.Unit))
+			words.Quantity(g.Estimate, g.Unit))
 	}
 	return ""
 }
@@ -231,7 +232,7 @@ func (c *comparing) trend(low, high record.Published, factor string) string {
 		case within:
 			parts = append(parts, "stays within its interval"+under)
 		default:
-			parts = append(parts, fold(growth)+under)
+			parts = append(parts, words.Fold(growth)+under)
 		}
 		if arrival == study.ArrivalBurst {
 			burst = growth
@@ -242,7 +243,7 @@ func (c *comparing) trend(low, high record.Published, factor string) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	s := fmt.Sprintf("From %s to %s %s the published figure %s; ours %s.", from, to, factor, fold(high.Figure/low.Figure), list(parts))
+	s := fmt.Sprintf("From %s to %s %s the published figure %s; ours %s.", from, to, factor, words.Fold(high.Figure/low.Figure), words.List(parts))
 	if burst >= 1.5 && spread > 0 && (spread < 1.25 || flat && spread < burst/2) {
 		s += " So the trend is the schedule's: requests that leave together queue behind one another, and more connections make a longer queue. It is no property of the sidecars."
 	}

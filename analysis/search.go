@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -103,7 +104,7 @@ func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 	f := o.named(study.Highest+c.Search.Factor, rest)
 	f.Unit, f.Verdict = c.Factor.Unit, record.VerdictMeasured
 	b := o.bracket(c, func(int) bool { return true })
-	bound := quantity(c.Search.Bound.Value, c.Search.Bound.Unit)
+	bound := words.Quantity(c.Search.Bound.Value, c.Search.Bound.Unit)
 	disputed := -1
 	for i, t := range b.levels {
 		if t.held > 0 && t.broke > 0 {
@@ -177,7 +178,7 @@ func (o *Observations) close(c study.Climb, level int) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("at %s the interval of %s reaches %s, beyond the bound of %s", o.Plan.Label(o.Plan.Cells[cell]),
-		c.Search.Finding, quantity(f.High, f.Unit), quantity(c.Search.Bound.Value, c.Search.Bound.Unit))}
+		c.Search.Finding, words.Quantity(f.High, f.Unit), words.Quantity(c.Search.Bound.Value, c.Search.Bound.Unit))}
 }
 
 // loose warns of a bound on a measure that is less exact than it looks.

@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"math"
-	"sort"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -56,7 +55,7 @@ func (o *Observations) summary(cell int) record.CellSummary {
 			}
 			lag = append(lag, t.Load.Lag.P99)
 		}
-		if p50 := o.Latency(t).Quantile(0.5); Finite(p50) {
+		if p50 := o.Latency(t).Quantile(0.5); stat.Finite(p50) {
 			s.BlockP50US = append(s.BlockP50US, record.BlockValue{Block: t.Block, Repeat: t.Repeat, Value: p50})
 		}
 	}
@@ -70,7 +69,7 @@ func (o *Observations) summary(cell int) record.CellSummary {
 	s.Intended, s.Send = latencyOf(intended, counts), latencyOf(send, stat.FromHistogram(send, NsToUS))
 	s.Percentiles, s.CDF = curve(counts.PercentileCurve(percentileSteps)), curve(counts.CDF(cdfPoints))
 	if len(lag) > 0 {
-		s.LagP99US = median(lag) // of the trials'
+		s.LagP99US = stat.Median(lag) // of the trials'
 	}
 	for _, part := range cpuParts {
 		if c, ok := o.cpu(cell, part); ok {
@@ -82,12 +81,12 @@ func (o *Observations) summary(cell int) record.CellSummary {
 	for _, part := range memoryParts {
 		var bytes []float64
 		for _, t := range valid {
-			if v := memory(t, part); Finite(v) {
+			if v := memory(t, part); stat.Finite(v) {
 				bytes = append(bytes, v)
 			}
 		}
 		if len(bytes) > 0 {
-			s.MemoryBytes[part] = int64(math.Round(median(bytes)))
+			s.MemoryBytes[part] = int64(math.Round(stat.Median(bytes)))
 		}
 	}
 	return s
@@ -145,7 +144,7 @@ func medianOf[T any](all []T, number func(T) float64) float64 {
 	for i, v := range all {
 		values[i] = number(v)
 	}
-	return median(values)
+	return stat.Median(values)
 }
 
 // cpu is what a request costs a part, user and kernel apart, with the
@@ -159,7 +158,7 @@ func (o *Observations) cpu(cell int, part string) (record.CPUPerRequest, bool) {
 	user := mean(func(c record.CPU) float64 { return c.UserS })
 	system := mean(func(c record.CPU) float64 { return c.SystemS })
 	total := mean(record.CPU.TotalS)
-	if !Finite(total.Value) {
+	if !stat.Finite(total.Value) {
 		return record.CPUPerRequest{}, false
 	}
 	out := record.CPUPerRequest{UserUS: user.Value, SystemUS: system.Value, LowUS: total.Value, HighUS: total.Value}
@@ -197,12 +196,4 @@ func curve(points []stat.Point) []record.CurvePoint {
 		out[i] = record.CurvePoint{X: p.X, Y: p.Y}
 	}
 	return out
-}
-
-// median of at least one value.
-func median(x []float64) float64 {
-	s := append([]float64(nil), x...)
-	sort.Float64s(s)
-	n := len(s)
-	return (s[(n-1)/2] + s[n/2]) / 2
 }

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -140,7 +141,7 @@ func threadsSummary(part string, all []record.Threads, machine *record.Pressure)
 	for _, th := range all {
 		s.Cores += th.CPUS / th.Seconds / n
 		s.QuotaCores = th.QuotaCores
-		if v := throttled(th); Finite(v) {
+		if v := throttled(th); stat.Finite(v) {
 			s.ThrottledRatio += v / n
 		}
 		if th.CPUS > 0 {
@@ -177,7 +178,7 @@ func threadsSummary(part string, all []record.Threads, machine *record.Pressure)
 	for _, name := range names {
 		r := rows[name]
 		if of := accepted[name]; len(of) > 0 {
-			n := int64(math.Round(median(of)))
+			n := int64(math.Round(stat.Median(of)))
 			r.Accepted = &n
 		}
 		if r.Worker {
@@ -188,7 +189,7 @@ func threadsSummary(part string, all []record.Threads, machine *record.Pressure)
 	slices.SortStableFunc(s.Rows, func(a, b record.ThreadRow) int {
 		return cmp.Or(cmp.Compare(rowRank(a), rowRank(b)), cmp.Compare(a.Name, b.Name))
 	})
-	if v := imbalance(busy); Finite(v) {
+	if v := imbalance(busy); stat.Finite(v) {
 		s.ImbalanceRatio = v
 	}
 	s.Limit, s.Says = limitOf(part, s, machine)
@@ -252,7 +253,7 @@ func limitOf(part string, s record.ThreadsSummary, machine *record.Pressure) (li
 	inUse, state := 0.0, ""
 	if machine != nil {
 		inUse = machine.BusyRatio
-		state = fmt.Sprintf("; the machine's CPUs were %s busy", percent(inUse))
+		state = fmt.Sprintf("; the machine's CPUs were %s busy", words.Percent(inUse))
 	}
 	name := part
 	if p, ok := record.ProxyOf(part); ok {
@@ -261,7 +262,7 @@ func limitOf(part string, s record.ThreadsSummary, machine *record.Pressure) (li
 	ran := fmt.Sprintf("%s of %s ran %s of the time", workersWords(len(busy)), name, percents(busy))
 	held := ""
 	if s.QuotaCores > 0 && s.ThrottledRatio > 0 {
-		held = fmt.Sprintf(", throttled in %s of the periods by a limit of %s CPUs", percent(s.ThrottledRatio), figures(s.QuotaCores))
+		held = fmt.Sprintf(", throttled in %s of the periods by a limit of %s CPUs", words.Percent(s.ThrottledRatio), words.Figures(s.QuotaCores))
 	}
 	switch all, most := slices.Min(busy), slices.Max(busy); {
 	case all >= fullRatio && inUse >= spareRatio:
@@ -279,7 +280,7 @@ func limitOf(part string, s record.ThreadsSummary, machine *record.Pressure) (li
 		}
 		return record.LimitMachine, fmt.Sprintf("%s%s, and %s ready without a CPU for %s%s: the machine limits it", ran, held, were, percents(wait), state)
 	case main >= fullRatio:
-		return record.LimitMain, fmt.Sprintf("the main thread of %s ran %s of the time: configuration, statistics and the admin interface wait for it%s", name, percent(main), state)
+		return record.LimitMain, fmt.Sprintf("the main thread of %s ran %s of the time: configuration, statistics and the admin interface wait for it%s", name, words.Percent(main), state)
 	}
 	return "", ""
 }
@@ -296,31 +297,28 @@ func workersWords(n int) string {
 
 // percents writes shares: "95% and 93%".
 func percents(v []float64) string {
-	words := make([]string, len(v))
+	if len(v) > 4 {
+		return fmt.Sprintf("%s to %s", words.Percent(slices.Min(v)), words.Percent(slices.Max(v)))
+	}
+	said := make([]string, len(v))
 	for i := range v {
-		words[i] = percent(v[i])
+		said[i] = words.Percent(v[i])
 	}
-	if len(words) > 4 {
-		return fmt.Sprintf("%s to %s", percent(slices.Min(v)), percent(slices.Max(v)))
-	}
-	if len(words) == 1 {
-		return words[0]
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+	return words.List(said)
 }
 
 // acceptedWords says how connections spread: " (12 and 4 accepted)".
 func acceptedWords(s record.ThreadsSummary) string {
-	var words []string
+	var said []string
 	for _, r := range s.Rows {
 		if r.Worker && r.Accepted != nil {
-			words = append(words, fmt.Sprint(*r.Accepted))
+			said = append(said, fmt.Sprint(*r.Accepted))
 		}
 	}
-	if len(words) < 2 {
+	if len(said) < 2 {
 		return ""
 	}
-	return " (" + strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1] + " accepted)"
+	return " (" + words.List(said) + " accepted)"
 }
 
 func mean(v []float64) float64 {
@@ -368,7 +366,7 @@ func (o *Observations) limits() []record.Finding {
 
 // meanFinite is the mean of those values that are numbers; 0 if none is.
 func meanFinite(v []float64) float64 {
-	v = slices.DeleteFunc(slices.Clone(v), func(x float64) bool { return !Finite(x) })
+	v = slices.DeleteFunc(slices.Clone(v), func(x float64) bool { return !stat.Finite(x) })
 	if len(v) == 0 {
 		return 0
 	}

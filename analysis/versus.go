@@ -153,7 +153,7 @@ func (o *Observations) duel(d duel, m Measure, level float64, words string, of f
 func (o *Observations) byBlock(cell int, m Measure) map[int]float64 {
 	sums, n := map[int]float64{}, map[int]float64{}
 	for _, t := range o.Valid(cell) {
-		if v := m.Of(o, t); Finite(v) {
+		if v := m.Of(o, t); stat.Finite(v) {
 			sums[t.Block] += v
 			n[t.Block]++
 		}

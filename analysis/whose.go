@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -67,7 +68,7 @@ func (o *Observations) notTheirs(s study.Search, cell, block int, tried []*recor
 			}
 		}
 		if p := t.Pressure; p != nil && p.BusyRatio >= busyRatio {
-			return fmt.Sprintf("the machine's CPUs were %s busy, and no proxy was at a limit of its own", percent(p.BusyRatio))
+			return fmt.Sprintf("the machine's CPUs were %s busy, and no proxy was at a limit of its own", words.Percent(p.BusyRatio))
 		}
 	}
 	bare := o.Plan.Study.Kind.Effective(o.Plan.Cells[cell].With(record.Cell{study.FactorSidecars: study.SidecarsNone}))
@@ -80,7 +81,7 @@ func (o *Observations) notTheirs(s study.Search, cell, block int, tried []*recor
 		return "" // the difference to it is what is searched
 	}
 	if v := o.block(i, block, m); v > s.Bound.Value {
-		return fmt.Sprintf("without sidecars %s is %s, beyond the bound as well", s.Finding, quantity(v, m.Unit))
+		return fmt.Sprintf("without sidecars %s is %s, beyond the bound as well", s.Finding, words.Quantity(v, m.Unit))
 	}
 	return ""
 }

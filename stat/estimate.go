@@ -74,7 +74,7 @@ func (e Estimate) Excludes(x float64) bool { return x < e.Low || x > e.High }
 
 // Defined reports whether the estimate has a value and a bounded interval.
 func (e Estimate) Defined() bool {
-	return finite(e.Value) && finite(e.Low) && finite(e.High)
+	return Finite(e.Value) && Finite(e.Low) && Finite(e.High)
 }
 
 func (e *Estimate) warn(format string, args ...any) {
@@ -135,7 +135,7 @@ func outlier(x []float64) (int, bool) {
 	if len(x) < 6 {
 		return 0, false
 	}
-	med := median(x)
+	med := Median(x)
 	dev := make([]float64, len(x))
 	at := 0
 	for i, v := range x {
@@ -144,7 +144,7 @@ func outlier(x []float64) (int, bool) {
 			at = i
 		}
 	}
-	mad := 1.4826 * median(dev)
+	mad := 1.4826 * Median(dev)
 	return at, mad > 0 && dev[at] > 6*mad
 }
 
@@ -168,7 +168,7 @@ func meanStdDev(x []float64) (mean, sd float64) {
 func keepFinite(values []float64) (kept []float64, lost int) {
 	kept = make([]float64, 0, len(values))
 	for _, v := range values {
-		if finite(v) {
+		if Finite(v) {
 			kept = append(kept, v)
 		} else {
 			lost++
@@ -177,4 +177,5 @@ func keepFinite(values []float64) (kept []float64, lost int) {
 	return kept, lost
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+// Finite says that a value is a number, and not an infinite one.
+func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -31,7 +31,7 @@ type Line struct {
 func LinearFit(points []FitPoint, weight func(x float64) float64, o Options) Line {
 	byBlock := map[int][]FitPoint{}
 	for _, p := range points {
-		if finite(p.X) && finite(p.Y) {
+		if Finite(p.X) && Finite(p.Y) {
 			byBlock[p.Block] = append(byBlock[p.Block], p)
 		}
 	}
@@ -47,7 +47,7 @@ func LinearFit(points []FitPoint, weight func(x float64) float64, o Options) Lin
 		a, b = append(a, intercept), append(b, slope)
 		for _, p := range byBlock[block] {
 			fitted := intercept + slope*p.X
-			if finite(fitted) && fitted != 0 {
+			if Finite(fitted) && fitted != 0 {
 				deviation[p.X] = append(deviation[p.X], p.Y/fitted-1)
 			}
 		}

@@ -25,11 +25,11 @@ func MinimumDetectable(e Estimate, f Floor, power float64) float64 {
 	if power <= 0 || power >= 1 || math.IsNaN(power) {
 		power = DefaultPower
 	}
-	if !finite(e.SE) || e.DF < 1 {
+	if !Finite(e.SE) || e.DF < 1 {
 		return math.NaN()
 	}
 	effect := noncentrality(e.DF, e.Level, power) * e.SE
-	if finite(f.Value) {
+	if Finite(f.Value) {
 		effect = math.Max(effect, f.Value+tQuantile(power, e.DF)*e.SE)
 	}
 	return effect

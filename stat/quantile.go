@@ -82,7 +82,7 @@ func QuantileDifference(blocks []QuantileBlock, q float64, o Options) QuantileEs
 	h := hierarchy{}
 	for i, p := range pairs {
 		d := p.Test - p.Base
-		if !finite(d) {
+		if !Finite(d) {
 			continue
 		}
 		h.add(blocks[i], q, d)

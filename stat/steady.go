@@ -82,7 +82,7 @@ func (w Warmup) name(series int) string {
 func truncation(x []float64, keep int) int {
 	first := 0
 	for i, v := range x {
-		if !finite(v) {
+		if !Finite(v) {
 			first = i + 1
 		}
 	}

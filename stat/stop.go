@@ -60,7 +60,7 @@ func (s StopRule) Decide(now, before Look) Decision {
 		return Decision{false, fmt.Sprintf("%d of at least %d blocks", now.Blocks, least), at}
 	case len(now.Estimates) == 0:
 		return Decision{false, "nothing estimated yet", -1}
-	case at >= 0 && !finite(ratio):
+	case at >= 0 && !Finite(ratio):
 		return Decision{false, "an estimate has no interval yet", at}
 	case at >= 0:
 		return Decision{false, fmt.Sprintf("an interval is %.0f%% of its value wide, and was to be %.0f%%", ratio*100, s.RelativeWidth*100), at}
@@ -75,7 +75,7 @@ func (s StopRule) atLimit(at int, ratio float64) string {
 	switch {
 	case at < 0:
 		return fmt.Sprintf("limit of %d blocks, intervals narrow enough", s.MaxBlocks)
-	case !finite(ratio):
+	case !Finite(ratio):
 		return fmt.Sprintf("limit of %d blocks, an estimate has no interval", s.MaxBlocks)
 	}
 	return fmt.Sprintf("limit of %d blocks, the widest interval is still %.0f%% of its value", s.MaxBlocks, ratio*100)

@@ -10,7 +10,7 @@ func Unpaired(a, b []float64, o Options) Estimate {
 	s := newTwoSamples(a, b, o)
 	e := s.Estimate
 	e.Method = "Welch's t on blocks of two runs"
-	if !finite(e.SE) {
+	if !Finite(e.SE) {
 		if len(s.a) > 0 && len(s.b) > 0 {
 			e.Value = s.meanB - s.meanA
 		}
@@ -46,7 +46,7 @@ func UnpairedRatio(a, b []float64, o Options) Estimate {
 	}
 	ratio := s.meanB / s.meanA
 	e.Value = ratio - 1
-	if !finite(e.SE) {
+	if !Finite(e.SE) {
 		return e
 	}
 	t := 0.0
@@ -106,7 +106,7 @@ func newTwoSamples(a, b []float64, o Options) twoSamples {
 		return s
 	}
 	ra, rb := s.varA/(s.varA+s.varB), s.varB/(s.varA+s.varB)
-	if df := 1 / (ra*ra/(na-1) + rb*rb/(nb-1)); finite(df) {
+	if df := 1 / (ra*ra/(na-1) + rb*rb/(nb-1)); Finite(df) {
 		s.DF = df
 	}
 	return s

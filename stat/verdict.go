@@ -37,7 +37,7 @@ func (e Estimate) CallIn(f Floor, say func(float64) string) (Call, string) {
 	switch {
 	case !e.Defined():
 		return Inconclusive, "too few blocks for an interval"
-	case !finite(f.Value):
+	case !Finite(f.Value):
 		return Inconclusive, "the noise floor is unknown"
 	}
 	size := math.Abs(e.Value)

@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -90,7 +91,7 @@ func scenarioMoney(s *study.Study) []analysis.Measure {
 			return money.Bill{}, false
 		}
 		use := money.Use{CPUPerHop: m.PerHop(money.Exact(seconds / passes))}
-		if bytes := meanMemory(t); analysis.Finite(bytes) {
+		if bytes := meanMemory(t); stat.Finite(bytes) {
 			use.MemoryBytes = money.Exact(bytes)
 		}
 		return m.Price(use), true

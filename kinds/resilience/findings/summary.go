@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 )
 
 // Bins of the series: a tenth of a second, or more where that would be too
@@ -164,7 +165,7 @@ func scenarioSummary(o *analysis.Observations, cell int) *record.ScenarioSummary
 			out = &shown
 			out.Values = map[string]float64{}
 			for _, m := range o.Measures() {
-				if v := m.Of(o, all[i].trial); analysis.Finite(v) {
+				if v := m.Of(o, all[i].trial); stat.Finite(v) {
 					out.Values[m.Name] = v
 				}
 			}

@@ -1,4 +1,4 @@
-package analysis
+package words
 
 import "testing"
 
@@ -18,7 +18,7 @@ func TestQuantities(t *testing.T) {
 		{0.056, "cores", "56 mCPU"},
 		{0, "USD/month", "0 USD a month"},
 	} {
-		if got := quantity(c.v, c.unit); got != c.want {
+		if got := Quantity(c.v, c.unit); got != c.want {
 			t.Errorf("%g %s: %q, want %q", c.v, c.unit, got, c.want)
 		}
 	}

@@ -1,0 +1,130 @@
+// Package words writes figures as people do: in the unit a reader would
+// choose, with two or three significant figures.
+package words
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// Quantity writes a value in the unit a reader would choose: 3.2 ms, 412 us,
+// 71.5 MB.
+func Quantity(v float64, unit string) string {
+	size := math.Abs(v)
+	switch unit {
+	case finding.UnitMicroseconds, finding.UnitPerRequest:
+		suffix := strings.TrimPrefix(unit, finding.UnitMicroseconds)
+		suffix = strings.Replace(suffix, "/", " a ", 1)
+		switch {
+		case size >= 1e6:
+			return Figures(v/1e6) + " s" + suffix
+		case size >= 200:
+			return Figures(v/1e3) + " ms" + suffix
+		}
+		return Figures(v) + " µs" + suffix
+	case finding.UnitBytesRequest:
+		return Quantity(v, finding.UnitBytes) + " a request"
+	case finding.UnitPackets:
+		return Figures(v) + " packets a request"
+	case finding.UnitPerChange:
+		return Quantity(v, finding.UnitMicroseconds) + " a change"
+	case finding.UnitBytesPerChange:
+		return Quantity(v, finding.UnitBytes) + " a change"
+	case finding.UnitPushesPerChange:
+		return Figures(v) + " pushes a change"
+	case finding.UnitSecondsPerChange:
+		return Figures(v) + " proxy-seconds a change"
+	case finding.UnitRatio:
+		return Percent(v)
+	case finding.UnitCores:
+		if size < 1 {
+			return Figures(v*1e3) + " mCPU"
+		}
+	case finding.UnitBytes:
+		if size >= 1e6 {
+			return Figures(v/1e6) + " MB"
+		}
+		return Figures(v/1e3) + " kB"
+	}
+	if money, ok := strings.CutSuffix(unit, "/month"); ok {
+		if size < 100 {
+			return Figures(v) + " " + money + " a month"
+		}
+		place := math.Pow10(int(math.Floor(math.Log10(size))) - 2)
+		return Grouped(math.Round(v/place)*place) + " " + money + " a month"
+	}
+	return Figures(v) + " " + unit
+}
+
+// Figures writes a number with two or three significant figures.
+func Figures(v float64) string {
+	if v == 0 || !stat.Finite(v) {
+		return "0"
+	}
+	digits := 2
+	if math.Abs(v) >= 100 {
+		digits = 3
+	}
+	place := digits - 1 - int(math.Floor(math.Log10(math.Abs(v))))
+	if place > 0 {
+		return strconv.FormatFloat(v, 'f', place, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64)
+}
+
+func Percent(v float64) string { return fmt.Sprintf("%.0f%%", v*100) }
+
+// Times writes a ratio above one.
+func Times(ratio float64) string {
+	if ratio < 1.1 {
+		return Percent(ratio-1) + " more than"
+	}
+	return Figures(ratio) + " times"
+}
+
+// Share writes a ratio below one.
+func Share(ratio float64) string {
+	if ratio < 0.01 {
+		return "less than 1%"
+	}
+	return Percent(ratio)
+}
+
+// Fold writes how something grows or shrinks.
+func Fold(ratio float64) string {
+	switch {
+	case ratio >= 1.05:
+		return "grows " + Figures(ratio) + "-fold"
+	case ratio > 0.95:
+		return "stays the same"
+	}
+	return "falls to " + Percent(ratio)
+}
+
+// List joins parts as people do.
+func List(parts []string) string {
+	if len(parts) < 2 {
+		return strings.Join(parts, "")
+	}
+	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
+}
+
+// Grouped writes a number with its thousands apart.
+func Grouped(v float64) string {
+	if v < 0 {
+		return "-" + Grouped(-v)
+	}
+	whole, fraction, _ := strings.Cut(strconv.FormatFloat(v, 'f', -1, 64), ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if fraction != "" {
+		fraction = "." + fraction
+	}
+	return whole + fraction
+}
