@@ -34,7 +34,7 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 	if err != nil {
 		return record.Findings{}, err
 	}
-	k := kinds.of(plan.Study)
+	k := kinds.Of(plan.Study)
 	ofTrials, ofFindings, err := k.sorted(plan.Study, slices.Concat(plan.Study.Assert, assert))
 	if err != nil {
 		return record.Findings{}, err
@@ -49,7 +49,7 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 		Schema: record.Schema, Kind: run.Header.Kind, Study: run.Header.Study, Question: plan.Study.Question, Run: run.Header.RunID,
 		Started: run.Header.Started.UTC().Format(time.RFC3339), Seed: run.Header.Seed, Lab: run.Header.Lab,
 		Meshtrial: run.Header.Meshtrial, Machine: run.Header.Machine, Parts: run.Header.Components,
-		Validity: o.validity(), Rules: run.Header.Rules, Stop: o.whyEnded(), Factors: o.factors(), StudyYAML: string(run.StudyYAML), Money: moneyWords(plan.Study.Money),
+		Validity: o.validity(), Rules: run.Header.Rules, Stop: o.whyEnded(), Factors: o.factors(), StudyYAML: string(run.StudyYAML),
 		Findings: o.findings(measures), Cells: o.summaries(),
 	}
 	if k.Finish != nil {
@@ -59,7 +59,7 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 	f.NoiseFloor, odd = o.floors(measures)
 	f.Warnings = append(o.trialWarnings(), odd...)
 	for _, s := range k.Sources {
-		s.add(o, &f)
+		s.Add(o, &f)
 	}
 	f.Warnings = append(f.Warnings, plan.Resonances()...)
 	f.Published = o.published(f.Findings)

@@ -43,20 +43,20 @@ func billMeasures(s *study.Study) []Measure {
 	}
 	cpu := func(parts ...string) func(*Observations, *record.Trial) float64 {
 		return func(_ *Observations, t *record.Trial) float64 {
-			return ofProxies(t, parts, func(part string) float64 { return cpuPerRequest(t, part, record.CPU.TotalS) })
+			return ofProxies(t, parts, func(part string) float64 { return CPUPerRequest(t, part, record.CPU.TotalS) })
 		}
 	}
 	quantile := func(q float64) func(*Observations, *record.Trial) float64 {
 		return func(o *Observations, t *record.Trial) float64 { return o.Latency(t).Quantile(q) }
 	}
-	add(study.BillCPU, true, cpu(proxyParts...))
-	for _, part := range proxyParts {
+	add(study.BillCPU, true, cpu(ProxyParts...))
+	for _, part := range ProxyParts {
 		add(study.BillCPUOf(part), true, cpu(part))
 	}
 	add(study.BillP50, s.Measured(study.MeasureLatency), quantile(0.5))
 	add(study.BillP99, s.Measured(study.MeasureLatency), quantile(0.99))
 	add(study.BillMemory, s.Measured(study.MeasureMemory), func(_ *Observations, t *record.Trial) float64 {
-		return ofProxies(t, proxyParts, func(part string) float64 { return idleMemory(t, part) })
+		return ofProxies(t, ProxyParts, func(part string) float64 { return idleMemory(t, part) })
 	})
 	for _, m := range moneyMeasures(s) {
 		if m.Name == study.FindingMoneyMonth {
@@ -72,7 +72,7 @@ func idleMemory(t *record.Trial, part string) float64 {
 	if m := t.Memory[part]; m.IdlePSSBytes > 0 {
 		return float64(m.IdlePSSBytes)
 	}
-	return memory(t, part)
+	return Memory(t, part)
 }
 
 // ofProxies adds up what those proxies used that the trial's cell has: nothing
@@ -136,7 +136,7 @@ func (o *Observations) pricings() []*pricing {
 	var order []*pricing
 	by := map[string]*pricing{}
 	for i, cell := range o.Plan.Cells {
-		rest := o.short(i)
+		rest := o.Short(i)
 		delete(rest, study.FactorVariant)
 		p := by[rest.Key()]
 		if p == nil {
@@ -176,7 +176,7 @@ type priceList []price
 func (p *pricing) blocks(one price, m Measure) []float64 {
 	out := make([]float64, len(p.o.Blocks))
 	for i, b := range p.o.Blocks {
-		out[i] = one.sign * (p.o.block(one.cell, b, m) - p.o.block(one.against, b, m))
+		out[i] = one.sign * (p.o.Block(one.cell, b, m) - p.o.Block(one.against, b, m))
 	}
 	return out
 }
@@ -189,7 +189,7 @@ func (p *pricing) shares(one price, m Measure) []float64 {
 		with = one.against
 	}
 	for i, b := range p.o.Blocks {
-		out[i] /= p.o.block(with, b, m)
+		out[i] /= p.o.Block(with, b, m)
 	}
 	return out
 }
@@ -204,8 +204,8 @@ func (p *pricing) priced(list priceList, prefix string, findings []record.Findin
 		parts[i] = record.BillPart{Name: one.part.Name, Levels: one.part.Levels, Figures: map[string]record.Priced{}}
 		add := func(m Measure, name string, values []float64, say func(float64) string) {
 			e := stat.Mean(values, stat.Options{Level: level, Say: say})
-			f := p.o.named(prefix+"_"+name, p.o.short(one.cell))
-			f.Against = p.o.short(one.against)
+			f := p.o.Named(prefix+"_"+name, p.o.Short(one.cell))
+			f.Against = p.o.Short(one.against)
 			f = p.estimated(f, e, m, name == study.BillShare)
 			parts[i].Figures[name] = record.Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: f.Unit, Blocks: f.Blocks, Verdict: f.Verdict}
 			findings = append(findings, f)
@@ -215,7 +215,7 @@ func (p *pricing) priced(list priceList, prefix string, findings []record.Findin
 				continue
 			}
 			values := p.blocks(one, m)
-			add(m, m.Name, values, m.say)
+			add(m, m.Name, values, m.Say)
 			if m.Name == study.BillCPU {
 				costs[i] = values
 				add(m, study.BillShare, p.shares(one, m), words.Percent)
@@ -232,26 +232,26 @@ func (p *pricing) priced(list priceList, prefix string, findings []record.Findin
 
 // without says that a figure is about a proxy that neither cell has.
 func (p *pricing) without(name string, one price) bool {
-	i := slices.IndexFunc(proxyParts, func(part string) bool { return name == study.BillCPUOf(part) })
-	return i >= 0 && !p.o.passes(one.cell, proxyParts[i]) && !p.o.passes(one.against, proxyParts[i])
+	i := slices.IndexFunc(ProxyParts, func(part string) bool { return name == study.BillCPUOf(part) })
+	return i >= 0 && !p.o.passes(one.cell, ProxyParts[i]) && !p.o.passes(one.against, ProxyParts[i])
 }
 
 // estimated puts an estimate into a finding, judged by what identical cells of
 // the bill differ by; a share only by its interval.
 func (p *pricing) estimated(f record.Finding, e stat.Estimate, m Measure, share bool) record.Finding {
 	f.Blocks = e.Blocks
-	if e.Blocks < minPairs || !e.Defined() {
-		return invalid(f, e.Blocks)
+	if e.Blocks < MinBlocks || !e.Defined() {
+		return Invalid(f, e.Blocks)
 	}
 	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings
 	floor := stat.Floor{}
 	if p.floor >= 0 && !share {
-		floor, _ = p.o.floor(p.floor, m)
+		floor, _ = p.o.Floor(p.floor, m)
 	}
 	if p.floor < 0 || math.IsNaN(floor.Value) {
 		floor = stat.Floor{} // nothing ran twice: the interval alone says
 	}
-	call, why := e.CallIn(floor, m.say)
+	call, why := e.CallIn(floor, m.Say)
 	f.Verdict = string(call)
 	if call != stat.Real && !share {
 		f.Warnings = append(f.Warnings, why)
@@ -338,7 +338,7 @@ func (p *pricing) together(list priceList) *record.BillSum {
 	}
 	wholeBlocks(beyond, all, sums)
 	figure := func(values []float64) record.Priced {
-		f := p.estimated(record.Finding{}, stat.Mean(values, stat.Options{Say: m.say}), m, false)
+		f := p.estimated(record.Finding{}, stat.Mean(values, stat.Options{Say: m.Say}), m, false)
 		return record.Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: m.Unit, Blocks: f.Blocks, Verdict: f.Verdict}
 	}
 	sum := &record.BillSum{Parts: b.Together, Sum: figure(sums), Together: figure(all), Interaction: figure(beyond)}
@@ -356,7 +356,7 @@ func wholeBlocks(of []float64, figures ...[]float64) {
 			n++
 		}
 	}
-	if n < minPairs {
+	if n < MinBlocks {
 		return
 	}
 	for i, v := range of {
@@ -378,8 +378,8 @@ func (p *pricing) sumFindings(sum *record.BillSum) []record.Finding {
 		name string
 		of   record.Priced
 	}{{study.FindingBill + "_" + study.BillCPU, sum.Together}, {study.FindingBillSum, sum.Sum}, {study.FindingInteraction, sum.Interaction}} {
-		f := p.o.named(one.name, p.o.short(whole))
-		f.Against, f.Blocks, f.Verdict = p.o.short(base), one.of.Blocks, one.of.Verdict
+		f := p.o.Named(one.name, p.o.Short(whole))
+		f.Against, f.Blocks, f.Verdict = p.o.Short(base), one.of.Blocks, one.of.Verdict
 		f.Estimate, f.Low, f.High = one.of.Estimate, one.of.Low, one.of.High
 		out = append(out, f)
 	}

@@ -10,24 +10,24 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// answer is what a block says of one level of a search.
-type answer int
+// Answer is what a block says of one level of a search.
+type Answer int
 
 const (
-	untried answer = iota
-	held           // within the bound
-	broke          // beyond it, by the doing of what is searched
-	crowded        // beyond it, by the doing of the machine or the generator
-	unknown        // tried, without a trial that may be believed
+	Untried Answer = iota
+	Held           // within the bound
+	Broke          // beyond it, by the doing of what is searched
+	Crowded        // beyond it, by the doing of the machine or the generator
+	Unknown        // tried, without a trial that may be believed
 )
 
-// verdict is a block's answer about a level, with what to say of it.
-type verdict struct {
-	answer answer
-	why    string // of all that did not hold
-	// inferred says that nothing was measured: a cell that asks for less
+// Verdict is a block's answer about a level, with what to say of it.
+type Verdict struct {
+	Answer Answer
+	Why    string // of all that did not hold
+	// Inferred says that nothing was measured: a cell that asks for less
 	// breaks a bound in this block already.
-	inferred bool
+	Inferred bool
 }
 
 // failed names a check that made all of some trials invalid, with its detail,
@@ -65,72 +65,72 @@ func failed(trials []*record.Trial, ownChecks map[string]bool) (why string, own 
 }
 
 // verdict is what a block's own trials of a cell say of a search's bound.
-func (o *Observations) verdict(s study.Search, cell, block int) verdict {
-	m, overhead, ok := o.measureNamed(s.Finding)
+func (o *Observations) verdict(s study.Search, cell, block int) Verdict {
+	m, overhead, ok := o.MeasureNamed(s.Finding)
 	if !ok || len(o.Tried[cell][block]) == 0 {
-		return verdict{}
+		return Verdict{}
 	}
 	label := o.Plan.Label(o.Plan.Cells[cell])
 	valid := o.trials[cell][block]
 	if len(valid) == 0 {
 		who := o.kind.Search.Who
 		why, its := failed(o.Tried[cell][block], o.kind.Search.OwnChecks)
-		v := verdict{answer: broke, why: fmt.Sprintf("at %s no trial is valid (%s)", label, why)}
+		v := Verdict{Answer: Broke, Why: fmt.Sprintf("at %s no trial is valid (%s)", label, why)}
 		if !its {
-			v = verdict{answer: unknown, why: fmt.Sprintf("at %s no trial is valid (%s): what %s can do there is not known", label, why, who)}
+			v = Verdict{Answer: Unknown, Why: fmt.Sprintf("at %s no trial is valid (%s): what %s can do there is not known", label, why, who)}
 		}
 		return o.corrected(v, s, cell, block)
 	}
-	if share := o.lost(valid); m.beyond > 0 && share > m.beyond {
-		return verdict{answer: broke, why: fmt.Sprintf("at %s, %s of what proxies needed never came, or was never acknowledged: %s is beyond any bound", label, words.Percent(share), s.Finding)}
+	if share := o.lost(valid); m.Beyond > 0 && share > m.Beyond {
+		return Verdict{Answer: Broke, Why: fmt.Sprintf("at %s, %s of what proxies needed never came, or was never acknowledged: %s is beyond any bound", label, words.Percent(share), s.Finding)}
 	}
-	if m.unguarded != nil {
-		m.Of = m.unguarded
+	if m.Unguarded != nil {
+		m.Of = m.Unguarded
 	}
-	v := o.block(cell, block, m)
-	if base, ok := o.baseline(cell); overhead && ok {
-		v -= o.block(base, block, m)
+	v := o.Block(cell, block, m)
+	if base, ok := o.Baseline(cell); overhead && ok {
+		v -= o.Block(base, block, m)
 	} else if overhead {
 		v = math.NaN()
 	}
 	switch {
 	case math.IsNaN(v):
-		return verdict{answer: unknown, why: fmt.Sprintf("at %s there is no %s", label, s.Finding)}
+		return Verdict{Answer: Unknown, Why: fmt.Sprintf("at %s there is no %s", label, s.Finding)}
 	case v > s.Bound.Value:
-		broken := verdict{answer: broke, why: fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, s.Finding, words.Quantity(v, m.Unit), words.Quantity(s.Bound.Value, s.Bound.Unit))}
+		broken := Verdict{Answer: Broke, Why: fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, s.Finding, words.Quantity(v, m.Unit), words.Quantity(s.Bound.Value, s.Bound.Unit))}
 		return o.corrected(broken, s, cell, block)
 	}
-	return verdict{answer: held}
+	return Verdict{Answer: Held}
 }
 
 // corrected is a verdict as the kind has it: where something else gave out than
 // what is searched.
-func (o *Observations) corrected(v verdict, s study.Search, cell, block int) verdict {
-	if o.kind.Search.whose == nil {
+func (o *Observations) corrected(v Verdict, s study.Search, cell, block int) Verdict {
+	if o.kind.Search.Whose == nil {
 		return v
 	}
-	return o.kind.Search.whose(o, v, s, cell, block)
+	return o.kind.Search.Whose(o, v, s, cell, block)
 }
 
 // lost is the share of what trials never saw.
 func (o *Observations) lost(trials []*record.Trial) float64 {
-	if o.kind.Search.lost == nil {
+	if o.kind.Search.Lost == nil {
 		return 0
 	}
-	return o.kind.Search.lost(o, trials)
+	return o.kind.Search.Lost(o, trials)
 }
 
 // verdicts are a block's answers about all levels of a climb.
-func (o *Observations) verdicts(c study.Climb, block int) []verdict {
-	out := make([]verdict, len(c.Cells))
+func (o *Observations) verdicts(c study.Climb, block int) []Verdict {
+	out := make([]Verdict, len(c.Cells))
 	for i, cell := range c.Cells {
 		out[i] = o.verdict(c.Search, cell, block)
-		if out[i].answer != untried {
+		if out[i].Answer != Untried {
 			continue
 		}
 		if below, ok := o.brokenBelow(cell, block); ok {
-			out[i] = verdict{answer: broke, inferred: true,
-				why: fmt.Sprintf("%s was not measured: %s breaks a bound already", o.Plan.Label(o.Plan.Cells[cell]), o.Plan.Label(o.Plan.Cells[below]))}
+			out[i] = Verdict{Answer: Broke, Inferred: true,
+				Why: fmt.Sprintf("%s was not measured: %s breaks a bound already", o.Plan.Label(o.Plan.Cells[cell]), o.Plan.Label(o.Plan.Cells[below]))}
 		}
 	}
 	return out
@@ -144,7 +144,7 @@ func (o *Observations) broken(block int) []int {
 	out := []int{}
 	for _, c := range o.Plan.Climbs() {
 		for _, cell := range c.Cells {
-			if o.verdict(c.Search, cell, block).answer == broke {
+			if o.verdict(c.Search, cell, block).Answer == Broke {
 				out = append(out, cell)
 			}
 		}
@@ -189,7 +189,7 @@ func (o *Observations) brokenBelow(cell, block int) (below int, ok bool) {
 // as before that is all, else the block goes on from there, down or up, by
 // its own answers.
 func (kinds Kinds) Next(plan *study.Plan, run record.Run, block int) (order int, ok bool, err error) {
-	o, err := kinds.of(plan.Study).observe(plan, run)
+	o, err := kinds.Of(plan.Study).observe(plan, run)
 	if err != nil {
 		return 0, false, err
 	}
@@ -233,7 +233,7 @@ func (o *Observations) next(block int) (order int, ok bool) {
 // compared with, that has not ended.
 func (o *Observations) turn(cell, block int) (order int, ok bool) {
 	cells := []int{cell}
-	if base, ok := o.baseline(cell); ok {
+	if base, ok := o.Baseline(cell); ok {
 		cells = []int{base, cell}
 	}
 	slots := o.Plan.Block(block)
@@ -253,17 +253,17 @@ func (o *Observations) step(c study.Climb, block int) (level int, ok bool) {
 	all := o.verdicts(c, block)
 	low, high := -1, len(all)
 	for i, v := range all {
-		if v.answer == held {
+		if v.Answer == Held {
 			low = i
 		}
 	}
 	for i := len(all) - 1; i > low; i-- {
-		if all[i].answer == broke || all[i].answer == crowded {
+		if all[i].Answer == Broke || all[i].Answer == Crowded {
 			high = i
 		}
 	}
 	earlier := o.bracket(c, func(b int) bool { return b < block })
-	open := func(i int) bool { return i > low && i < high && all[i].answer == untried }
+	open := func(i int) bool { return i > low && i < high && all[i].Answer == Untried }
 	stands := func(i int) bool { return !o.Plan.Refined(o.Plan.Cells[c.Cells[i]]) }
 	switch {
 	case low < 0: // nothing holds yet
@@ -303,7 +303,7 @@ func (o *Observations) step(c study.Climb, block int) (level int, ok bool) {
 	return best, ok
 }
 
-func firstOf(all []verdict, is func(int) bool) (int, bool) {
+func firstOf(all []Verdict, is func(int) bool) (int, bool) {
 	for i := range all {
 		if is(i) {
 			return i, true

@@ -158,7 +158,7 @@ func (kinds Kinds) both(a, b record.Run) (oa, ob *Observations, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if out[i], err = kinds.of(plan.Study).observe(plan, run); err != nil {
+		if out[i], err = kinds.Of(plan.Study).observe(plan, run); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -176,7 +176,7 @@ type pairing struct {
 // newPairing finds a finding in both runs; ok is false if run B lacks it,
 // wanted says whether run A has it.
 func newPairing(a, b *Observations, m Measure, cell int) (p pairing, ok, wanted bool) {
-	base, compared := a.baseline(cell)
+	base, compared := a.Baseline(cell)
 	overhead := m.Compared && compared
 	if m.Quantile > 0 && !overhead && len(a.Plan.Study.Baseline) > 0 {
 		return p, false, false // a baseline's own latency is the machine's
@@ -186,7 +186,7 @@ func newPairing(a, b *Observations, m Measure, cell int) (p pairing, ok, wanted 
 			return p, false, false // as a plain value it would not be there
 		}
 		p.a = a.overhead(cell, base, m)
-	} else if p.a, wanted = a.plain(cell, m); !wanted {
+	} else if p.a, wanted = a.Plain(cell, m); !wanted {
 		return p, false, false
 	}
 	other, ok := counterpart(b, p.a.Cell)
@@ -195,11 +195,11 @@ func newPairing(a, b *Observations, m Measure, cell int) (p pairing, ok, wanted 
 	}
 	otherBase := -1
 	if overhead {
-		if otherBase, ok = b.baseline(other); !ok {
+		if otherBase, ok = b.Baseline(other); !ok {
 			return p, false, true
 		}
 		p.b = b.overhead(other, otherBase, m)
-	} else if p.b, ok = b.plain(other, m); !ok {
+	} else if p.b, ok = b.Plain(other, m); !ok {
 		return p, false, true
 	}
 	p.va, p.vb = a.changeValues(cell, base, m, overhead), b.changeValues(other, otherBase, m, overhead)
@@ -251,7 +251,7 @@ func (p pairing) withoutRatio(e stat.Estimate) (verdict, why string) {
 // changeValues are the numbers of each block that two runs are compared by.
 func (o *Observations) changeValues(cell, base int, m Measure, overhead bool) []float64 {
 	if !overhead {
-		return o.values(cell, m)
+		return o.Values(cell, m)
 	}
 	var out []float64
 	for _, p := range o.pairs(cell, base, m) {

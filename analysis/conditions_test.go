@@ -18,13 +18,13 @@ func TestConditionsAreMedians(t *testing.T) {
 	if got, want := connections(trials), (map[string]record.Connections{record.PartGenerator: {Established: 12, Opened: 24, Accepted: 1, Retransmitted: 1}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("connections %+v, want %+v", got, want)
 	}
-	if got, want := pressure(trials), (&record.Pressure{BusyRatio: 0.4, CPUSomeRatio: 0.2, StealRatio: 0.01}); !reflect.DeepEqual(got, want) {
+	if got, want := Pressure(trials), (&record.Pressure{BusyRatio: 0.4, CPUSomeRatio: 0.2, StealRatio: 0.01}); !reflect.DeepEqual(got, want) {
 		t.Errorf("pressure %+v, want %+v", got, want)
 	}
 	if got := connections([]*record.Trial{{}}); len(got) != 0 {
 		t.Errorf("connections of nothing: %v", got)
 	}
-	if got := pressure(nil); got != nil {
+	if got := Pressure(nil); got != nil {
 		t.Errorf("pressure of nothing: %v", got)
 	}
 }

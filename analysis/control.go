@@ -36,10 +36,10 @@ func convergenceMeasures() []Measure {
 	for _, q := range edgeQuantiles {
 		add("convergence_"+q.Name, func(c *convergence) float64 { return reached(c.acked, q.Q) })
 		m := &out[len(out)-1]
-		m.beyond = math.Max(1-q.Q, 1e-9) // of the largest, any
-		m.changes = changesFor(q.Q)
-		m.unguarded = func(o *Observations, t *record.Trial) float64 { return o.converged(t).acked.Quantile(q.Q) }
-		m.warn = either(survivors(m.beyond), fewChanges(m.changes))
+		m.Beyond = math.Max(1-q.Q, 1e-9) // of the largest, any
+		m.Takes, m.Counted = changesFor(q.Q), "pairs of a change and a proxy"
+		m.Unguarded = func(o *Observations, t *record.Trial) float64 { return o.converged(t).acked.Quantile(q.Q) }
+		m.Warn = either(survivors(m.Beyond), fewChanges(m.Takes))
 	}
 	for _, edge := range edges {
 		for _, q := range edgeQuantiles {

@@ -34,7 +34,7 @@ func costOf(t *testing.T, blocks int, spoil func(block int, t *record.Trial)) *O
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := bothKinds().of(plan.Study).observe(plan, run)
+	o, err := bothKinds().Of(plan.Study).observe(plan, run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func plainCost(t *testing.T, o *Observations, name string) record.Finding {
 	}
 	m := costMeasures()[i]
 	m.Def = study.ControlPlane.Findings().Must(name)
-	f, ok := o.plain(0, m)
+	f, ok := o.Plain(0, m)
 	if !ok {
 		t.Fatalf("no finding %s", name)
 	}

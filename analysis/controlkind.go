@@ -24,13 +24,13 @@ func ControlPlane() Kind {
 				}
 			}
 		},
-		published: (*comparing).controlWords,
-		Search: Searched{Who: "istiod", OwnChecks: IstiodsChecks, lost: (*Observations).missedShare,
-			loose: func(o *Observations, trials []*record.Trial, m Measure) string {
-				if m.changes == 0 {
+		Published: (*Beside).controlWords,
+		Search: Searched{Who: "istiod", OwnChecks: IstiodsChecks, Lost: (*Observations).missedShare,
+			Loose: func(o *Observations, trials []*record.Trial, m Measure) string {
+				if m.Takes == 0 {
 					return ""
 				}
-				return o.fewChanges(trials, m.changes)
+				return o.fewChanges(trials, m.Takes)
 			}},
 	}
 }

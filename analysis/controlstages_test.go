@@ -72,13 +72,13 @@ func TestHiddenWords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := bothKinds().of(plan.Study).observe(plan, run)
+		o, err := bothKinds().Of(plan.Study).observe(plan, run)
 		if err != nil {
 			t.Fatal(err)
 		}
 		add("convergence_p99", 100_000, 120_000)
 		add("hidden_convergence_p99", tt.low, tt.high)
-		got := strings.Join((&comparing{o: o, index: index}).hiddenWords(0), " ")
+		got := strings.Join((&Beside{O: o, index: index}).hiddenWords(0), " ")
 		if !strings.Contains(got, tt.want) || strings.Contains(got, tt.not) {
 			t.Errorf("%g to %g: %s", tt.low, tt.high, got)
 		}

@@ -70,7 +70,7 @@ func (o *Observations) controlSummary(valid []*record.Trial) *record.ControlSumm
 	for _, t := range trials[1:] { // what one trial showed is known
 		s.Uncounted = slices.DeleteFunc(s.Uncounted, func(name string) bool { return !slices.Contains(t.Control.Uncounted, name) })
 	}
-	s.SimulatorLagP99US = medianOf(trials, func(t *record.Trial) float64 { return t.Control.SimulatorLag.P99 })
+	s.SimulatorLagP99US = stat.MedianOf(trials, func(t *record.Trial) float64 { return t.Control.SimulatorLag.P99 })
 	if !measured(study.MeasureConfig) {
 		return s
 	}
@@ -109,7 +109,7 @@ func (o *Observations) summarizeCost(s *record.ControlSummary, trials []*record.
 		s.AllocBytes += c.AllocBytes
 	}
 	s.Parts = o.coresByPart(trials)
-	s.HeapBytes = int64(medianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.HeapBytes) }))
+	s.HeapBytes = int64(stat.MedianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.HeapBytes) }))
 	var memory []float64
 	for _, t := range trials {
 		if v := istiodMemory(t); stat.Finite(v) {
@@ -125,7 +125,7 @@ func (o *Observations) summarizeCost(s *record.ControlSummary, trials []*record.
 	if idle := medianIdle(trials, apiIdleCores); stat.Finite(idle) {
 		s.APIServerIdleCores = &idle
 	}
-	s.Goroutines = int64(medianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.Goroutines) }))
+	s.Goroutines = int64(stat.MedianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.Goroutines) }))
 }
 
 // countChanges puts in what became of the changes.
@@ -160,7 +160,7 @@ func (o *Observations) summarizeChanges(s *record.ControlSummary, trials []*reco
 		l := latencyOfCounts(real)
 		s.Applied = &l
 	}
-	s.Percentiles, s.CDF = curve(all.PercentileCurve(percentileSteps)), curve(all.CDF(cdfPoints))
+	s.Percentiles, s.CDF = Curves(all)
 	if len(edges.first) > 0 {
 		s.FirstUS, s.MedianUS, s.LastUS = stat.Median(edges.first), stat.Median(edges.median), stat.Median(edges.last)
 		s.Edges = &record.Edges{

@@ -12,7 +12,7 @@ import (
 // controlWords says what a published figure of a control plane and ours have
 // to do with each other: whether they change alike from the baseline, and
 // what is counted differently.
-func (c *comparing) controlWords(p study.Published, f *record.Finding, cell int) []string {
+func (c *Beside) controlWords(p study.Published, f *record.Finding, cell int) []string {
 	var out []string
 	if s := c.sameChange(p, f, cell); s != "" {
 		out = append(out, s)
@@ -21,8 +21,8 @@ func (c *comparing) controlWords(p study.Published, f *record.Finding, cell int)
 	case p.Finding == "reported_convergence_p99" || p.Finding == "convergence_p99" && p.Figure < 1e5:
 		out = append(out, c.hiddenWords(cell)...)
 	case p.Finding == "pushes":
-		if s := c.o.controlSummary(c.o.Valid(cell)); s.Committed > 0 && s.Proxies+s.Gateways > 0 {
-			per := f.Estimate * float64(len(c.o.Valid(cell))) / float64(s.Committed)
+		if s := c.O.controlSummary(c.O.Valid(cell)); s.Committed > 0 && s.Proxies+s.Gateways > 0 {
+			per := f.Estimate * float64(len(c.O.Valid(cell))) / float64(s.Committed)
 			out = append(out, fmt.Sprintf("Istiod counts a push for each proxy and type of resource: %s for each change committed, with %d proxies.",
 				words.Figures(per), s.Proxies+s.Gateways+s.RealProxies))
 		}
@@ -39,17 +39,17 @@ func (c *comparing) controlWords(p study.Published, f *record.Finding, cell int)
 }
 
 // sameChange sets the published ratio of a cell to its baseline beside ours.
-func (c *comparing) sameChange(p study.Published, f *record.Finding, cell int) string {
-	base, ok := c.o.baseline(cell)
+func (c *Beside) sameChange(p study.Published, f *record.Finding, cell int) string {
+	base, ok := c.O.Baseline(cell)
 	if !ok || strings.HasSuffix(p.Finding, "_overhead") {
 		return ""
 	}
-	g := c.find(p.Finding, base)
+	g := c.Find(p.Finding, base)
 	if g == nil || g.Verdict != record.VerdictMeasured || !(g.Estimate > 0) || !(f.Estimate > 0) {
 		return ""
 	}
-	for _, q := range c.o.Plan.Study.Published {
-		if q.Source != p.Source || q.Finding != p.Finding || !(q.Figure > 0) || !c.o.Plan.Study.Kind.Matches(c.o.Plan.Cells[base], q.Cell) {
+	for _, q := range c.O.Plan.Study.Published {
+		if q.Source != p.Source || q.Finding != p.Finding || !(q.Figure > 0) || !c.O.Plan.Study.Kind.Matches(c.O.Plan.Cells[base], q.Cell) {
 			continue
 		}
 		published, ours := p.Figure/q.Figure, f.Estimate/g.Estimate
@@ -57,18 +57,18 @@ func (c *comparing) sameChange(p study.Published, f *record.Finding, cell int) s
 		switch {
 		case (published < 0.95) == (ours < 0.95) && (published > 1.05) == (ours > 1.05):
 			agree = "The direction agrees."
-		case overlap(f, g):
+		case Overlap(f, g):
 			agree = "Ours lie within each other's intervals."
 		}
-		return fmt.Sprintf("Against %s the published figure %s, ours %s. %s", c.o.Plan.Label(c.o.Plan.Cells[base]), words.Fold(published), words.Fold(ours), agree)
+		return fmt.Sprintf("Against %s the published figure %s, ours %s. %s", c.O.Plan.Label(c.O.Plan.Cells[base]), words.Fold(published), words.Fold(ours), agree)
 	}
 	return ""
 }
 
 // hiddenWords says what istiod's own figure leaves out.
-func (c *comparing) hiddenWords(cell int) []string {
+func (c *Beside) hiddenWords(cell int) []string {
 	var out []string
-	s := c.o.controlSummary(c.o.Valid(cell))
+	s := c.O.controlSummary(c.O.Valid(cell))
 	if n := s.ReportedFirstTrials; n > 0 {
 		where := ""
 		if n < s.ReportedTrials {
@@ -76,7 +76,7 @@ func (c *comparing) hiddenWords(cell int) []string {
 		}
 		out = append(out, "Such a figure is read off a histogram whose first bucket ends at 100 ms; within it, it is a straight line and says only \"below\"."+where)
 	}
-	whole, hidden := c.find("convergence_p99", cell), c.find("hidden_convergence_p99", cell)
+	whole, hidden := c.Find("convergence_p99", cell), c.Find("hidden_convergence_p99", cell)
 	if whole == nil || hidden == nil || whole.Verdict != record.VerdictMeasured || hidden.Verdict != record.VerdictMeasured {
 		return out
 	}

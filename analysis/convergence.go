@@ -119,7 +119,7 @@ var edges = []struct {
 }
 
 // edgeQuantiles are those of edges over changes.
-var edgeQuantiles = append(slices.Clone(Quantiles), quantile{"max", 1})
+var edgeQuantiles = append(slices.Clone(Quantiles), Quantile{"max", 1})
 
 // survivors warns of percentiles that are of those alone who had a change and
 // said so, where more lack it than the percentile leaves beyond it.

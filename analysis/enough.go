@@ -17,7 +17,7 @@ func (kinds Kinds) Enough(plan *study.Plan, run record.Run) (stop bool, why stri
 	if plan.Study.Stop == nil {
 		return false, "the study has no stop rule"
 	}
-	o, err := kinds.of(plan.Study).observe(plan, run)
+	o, err := kinds.Of(plan.Study).observe(plan, run)
 	if err != nil {
 		return false, err.Error()
 	}
@@ -41,22 +41,22 @@ func (o *Observations) enough(n int) (bool, string) {
 func (o *Observations) look(n int) (stat.Look, []int) {
 	s := o.Plan.Study
 	look := stat.Look{Blocks: n}
-	m, overhead, ok := o.measureNamed(s.Stop.Finding)
+	m, overhead, ok := o.MeasureNamed(s.Stop.Finding)
 	if !ok || n < 1 {
 		return look, nil
 	}
 	short := o.until(n)
 	var cells []int
 	for _, cell := range o.Plan.Matching(s.Stop.Of) {
-		base, ok := o.baseline(cell)
+		base, ok := o.Baseline(cell)
 		switch {
 		case overhead && ok:
-			floor, _ := short.floor(base, m)
+			floor, _ := short.Floor(base, m)
 			look.Estimates = append(look.Estimates, stat.Difference(short.pairs(cell, base, m), stat.Options{}))
 			look.Floors = append(look.Floors, floor)
 			cells = append(cells, cell)
 		case !overhead:
-			if values := short.values(cell, m); values != nil {
+			if values := short.Values(cell, m); values != nil {
 				look.Estimates = append(look.Estimates, stat.Mean(values, stat.Options{}))
 				cells = append(cells, cell)
 			}

@@ -10,15 +10,15 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// named is the finding of a name as it is defined, without figures yet.
-func (o *Observations) named(name string, cell record.Cell) record.Finding {
+// Named is the finding of a name as it is defined, without figures yet.
+func (o *Observations) Named(name string, cell record.Cell) record.Finding {
 	s := o.Plan.Study
 	d := s.Kind.Findings().Must(name)
 	return record.Finding{Name: name, Probe: d.Probe, Unit: s.UnitOf(d), Cell: cell}
 }
 
-// minPairs is how many blocks an interval needs.
-const minPairs = 2
+// MinBlocks is how many blocks an interval needs.
+const MinBlocks = 2
 
 // findings lists every cell's findings: overheads first, then plain values.
 func (o *Observations) findings(measures []Measure) []record.Finding {
@@ -28,14 +28,14 @@ func (o *Observations) findings(measures []Measure) []record.Finding {
 			continue
 		}
 		for cell := range o.Plan.Cells {
-			if base, ok := o.baseline(cell); ok && !o.skipped(cell) {
+			if base, ok := o.Baseline(cell); ok && !o.Skipped(cell) {
 				out = append(out, o.overhead(cell, base, m))
 			}
 		}
 	}
 	for _, m := range measures {
 		for cell := range o.Plan.Cells {
-			if f, ok := o.plain(cell, m); ok {
+			if f, ok := o.Plain(cell, m); ok {
 				out = append(out, f)
 			}
 		}
@@ -46,7 +46,7 @@ func (o *Observations) findings(measures []Measure) []record.Finding {
 // difference estimates what a cell adds to its baseline, absolute and as a
 // share of the baseline.
 func (o *Observations) difference(cell, base int, m Measure) (e, relative stat.Estimate, bootstrap *record.Range) {
-	options := stat.Options{Seed: o.Run.Header.Seed, Say: m.say}
+	options := stat.Options{Seed: o.Run.Header.Seed, Say: m.Say}
 	if m.Quantile > 0 {
 		blocks := o.quantileBlocks(cell, base)
 		q := stat.QuantileDifference(blocks, m.Quantile, options)
@@ -63,23 +63,23 @@ func (o *Observations) difference(cell, base int, m Measure) (e, relative stat.E
 func (o *Observations) overhead(cell, base int, m Measure) record.Finding {
 	f := record.Finding{
 		Name: m.Name + finding.Overhead, Probe: m.Probe, Unit: m.Unit,
-		Cell: o.short(cell), Against: o.short(base),
+		Cell: o.Short(cell), Against: o.Short(base),
 	}
 	e, relative, bootstrap := o.difference(cell, base, m)
 	f.Blocks = e.Blocks
-	if e.Blocks < minPairs || !e.Defined() {
+	if e.Blocks < MinBlocks || !e.Defined() {
 		for _, c := range []int{cell, base} {
 			if why := o.tooFew(c, m); why != "" {
 				f.Verdict, f.Warnings = record.VerdictInvalid, []string{why}
 				return f
 			}
 		}
-		return invalid(f, e.Blocks)
+		return Invalid(f, e.Blocks)
 	}
 	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings
 	f.Bootstrap = bootstrap
-	floor, _ := o.floor(base, m)
-	call, why := e.CallIn(floor, m.say)
+	floor, _ := o.Floor(base, m)
+	call, why := e.CallIn(floor, m.Say)
 	f.Verdict = string(call)
 	if call != stat.Real {
 		f.Warnings = append(f.Warnings, why)
@@ -94,20 +94,20 @@ func (o *Observations) overhead(cell, base int, m Measure) record.Finding {
 	return f
 }
 
-// plain is the finding of a cell's own value; false if the cell has none.
-func (o *Observations) plain(cell int, m Measure) (record.Finding, bool) {
-	values := o.values(cell, m)
-	f := record.Finding{Name: m.Name, Probe: m.Probe, Unit: m.Unit, Cell: o.short(cell), Verdict: record.VerdictMeasured}
+// Plain is the finding of a cell's own value; false if the cell has none.
+func (o *Observations) Plain(cell int, m Measure) (record.Finding, bool) {
+	values := o.Values(cell, m)
+	f := record.Finding{Name: m.Name, Probe: m.Probe, Unit: m.Unit, Cell: o.Short(cell), Verdict: record.VerdictMeasured}
 	if values == nil {
 		return f, false
 	}
-	e := stat.Mean(values, stat.Options{Say: m.say})
+	e := stat.Mean(values, stat.Options{Say: m.Say})
 	f.Blocks = e.Blocks
 	if m.Fault {
 		return o.faults(f, cell, m), true
 	}
-	if e.Blocks < minPairs || !e.Defined() {
-		return invalid(f, e.Blocks), true
+	if e.Blocks < MinBlocks || !e.Defined() {
+		return Invalid(f, e.Blocks), true
 	}
 	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings
 	if !m.Signed {
@@ -117,8 +117,8 @@ func (o *Observations) plain(cell int, m Measure) (record.Finding, bool) {
 		f.Verdict = record.VerdictBelowNoise
 		f.Warnings = append(f.Warnings, noiseWarning(f))
 	}
-	if m.warn != nil {
-		f.Warnings = append(f.Warnings, m.warn(o, cell)...)
+	if m.Warn != nil {
+		f.Warnings = append(f.Warnings, m.Warn(o, cell)...)
 	}
 	return f, true
 }
@@ -149,9 +149,18 @@ func (o *Observations) faults(f record.Finding, cell int, m Measure) record.Find
 	f.Estimate /= float64(n) // at least one trial has a value
 	if f.High > 0 {
 		f.Verdict = record.VerdictReal
-		f.Warnings = m.warn(o, cell)
+		f.Warnings = m.Warn(o, cell)
 	}
 	return f
+}
+
+// tooFew says why a percentile of what trials count has no value in a cell that
+// has valid trials; "" if that is not why.
+func (o *Observations) tooFew(cell int, m Measure) string {
+	if m.Takes == 0 || o.Values(cell, m) != nil || len(o.Valid(cell)) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("too few %s in a trial: it takes %d to leave one beyond this percentile", m.Counted, m.Takes)
 }
 
 // notNegative is the lower end of an interval of a quantity that cannot lie
@@ -159,9 +168,9 @@ func (o *Observations) faults(f record.Finding, cell int, m Measure) record.Find
 // blocks have intervals that reach there.
 func notNegative(low float64) float64 { return math.Max(0, low) }
 
-// invalid is a finding that too few valid trials leave without a figure.
-func invalid(f record.Finding, blocks int) record.Finding {
+// Invalid is a finding that too few valid trials leave without a figure.
+func Invalid(f record.Finding, blocks int) record.Finding {
 	f.Verdict = record.VerdictInvalid
-	f.Warnings = append(f.Warnings, fmt.Sprintf("blocks with the valid trials it needs: %d; an interval takes %d", blocks, minPairs))
+	f.Warnings = append(f.Warnings, fmt.Sprintf("blocks with the valid trials it needs: %d; an interval takes %d", blocks, MinBlocks))
 	return f
 }

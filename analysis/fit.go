@@ -69,12 +69,12 @@ func (o *Observations) fits() []record.Finding {
 				continue
 			}
 			if o.Plan.Study.Measured(study.MeasureCPU) {
-				for _, part := range a.parts(cpuParts) {
+				for _, part := range a.parts(CPUParts) {
 					out = append(out, o.fitCPU(a, g, part)...)
 				}
 			}
 			if o.Plan.Study.Measured(study.MeasureMemory) {
-				for _, part := range a.parts(proxyParts) {
+				for _, part := range a.parts(ProxyParts) {
 					out = append(out, o.fitMemory(a, g, part)...)
 				}
 			}
@@ -90,7 +90,7 @@ func (a axis) parts(all []string) []string {
 	case study.FactorFilters:
 		return []string{record.PartServerProxy}
 	case study.FactorConnections:
-		return proxyParts
+		return ProxyParts
 	}
 	return all
 }
@@ -107,7 +107,7 @@ func (o *Observations) along(a axis) []*track {
 	byKey := map[string]*track{}
 	for i, cell := range o.Plan.Cells {
 		_, shared, ok := a.on(cell[a.factor])
-		if !ok || o.skipped(i) {
+		if !ok || o.Skipped(i) {
 			continue
 		}
 		rest := o.without(cell, a.factor)
@@ -185,7 +185,7 @@ func (o *Observations) fitCPU(a axis, g *track, part string) []record.Finding {
 
 func (o *Observations) fitMemory(a axis, g *track, part string) []record.Finding {
 	points := o.points(a, g, func(t *record.Trial) (float64, bool) {
-		v := memory(t, part)
+		v := Memory(t, part)
 		return v, stat.Finite(v)
 	})
 	if len(points) == 0 {
@@ -202,10 +202,10 @@ func (o *Observations) fitMemory(a axis, g *track, part string) []record.Finding
 
 // fitted is the finding of a fit's intercept or slope.
 func (o *Observations) fitted(g *track, fit stat.Line, name string, scale float64, e stat.Estimate) record.Finding {
-	f := o.named(name, g.cell)
+	f := o.Named(name, g.cell)
 	f.Blocks, f.Verdict = e.Blocks, record.VerdictMeasured
-	if e.Blocks < minPairs || !e.Defined() {
-		return invalid(f, e.Blocks)
+	if e.Blocks < MinBlocks || !e.Defined() {
+		return Invalid(f, e.Blocks)
 	}
 	f.Estimate, f.Low, f.High = e.Value*scale, e.Low*scale, e.High*scale
 	f.Warnings = append(append([]string(nil), e.Warnings...), fit.Warnings...)

@@ -11,11 +11,11 @@ import (
 // value: 3 significant digits. No difference below it can be seen.
 const histogramResolution = 1e-3
 
-// floor is the A/A noise floor of a measure in a baseline cell, with the mean
+// Floor is the A/A noise floor of a measure in a baseline cell, with the mean
 // value there.
-func (o *Observations) floor(base int, m Measure) (f stat.Floor, level float64) {
+func (o *Observations) Floor(base int, m Measure) (f stat.Floor, level float64) {
 	f = stat.NoiseFloor(o.twice(base, m), stat.Options{})
-	level = stat.Mean(o.values(base, m), stat.Options{}).Value
+	level = stat.Mean(o.Values(base, m), stat.Options{}).Value
 	if m.Quantile > 0 && !math.IsNaN(level) {
 		f = f.AtLeast(histogramResolution * level)
 	}
@@ -33,11 +33,11 @@ func (o *Observations) floors(measures []Measure) (out []record.NoiseFloor, warn
 			if !o.Plan.IsBaseline(o.Plan.Cells[cell]) {
 				continue
 			}
-			f, level := o.floor(cell, m)
+			f, level := o.Floor(cell, m)
 			if math.IsNaN(f.Value) || math.IsNaN(level) {
 				continue
 			}
-			n := record.NoiseFloor{Measure: m.Name, Cell: o.short(cell), Floor: f.Value, Unit: m.Unit, Blocks: f.Blocks}
+			n := record.NoiseFloor{Measure: m.Name, Cell: o.Short(cell), Floor: f.Value, Unit: m.Unit, Blocks: f.Blocks}
 			if level > 0 {
 				n.RelativeRatio = f.Value / level
 			}

@@ -34,7 +34,7 @@ func hopMeasures(s *study.Study) []Measure {
 			return func(_ *Observations, t *record.Trial) float64 {
 				sum := 0.0
 				for _, part := range slices.Concat(study.WayOfTrial(t).Parts(), []string{record.PartGenerator, record.PartWorker}) {
-					sum += cpuPerRequest(t, part, of)
+					sum += CPUPerRequest(t, part, of)
 				}
 				return sum
 			}
@@ -42,7 +42,7 @@ func hopMeasures(s *study.Study) []Measure {
 		add(study.HopPods, finding.UnitPerRequest, pods(record.CPU.TotalS))
 		add(study.HopKernel, finding.UnitPerRequest, pods(func(c record.CPU) float64 { return c.SystemS }))
 		add(study.HopMachine, finding.UnitPerRequest, func(_ *Observations, t *record.Trial) float64 {
-			return cpuPerRequest(t, record.PartMachine, record.CPU.TotalS)
+			return CPUPerRequest(t, record.PartMachine, record.CPU.TotalS)
 		})
 	}
 	return out
@@ -69,8 +69,8 @@ func (o *Observations) hops() (out []record.Hops, findings []record.Finding) {
 		for i, term := range h.Terms() {
 			t := record.HopTerm{Name: term.Name, Doc: term.Doc, Figures: map[string]record.Priced{}}
 			for _, m := range measures {
-				f := o.named(study.HopFinding(term.Name, m.Name), p.cell.With(nil))
-				f = termFinding(f, stat.Mean(values[m.Name][i], stat.Options{Say: m.say}), len(term.Of) > 1)
+				f := o.Named(study.HopFinding(term.Name, m.Name), p.cell.With(nil))
+				f = termFinding(f, stat.Mean(values[m.Name][i], stat.Options{Say: m.Say}), len(term.Of) > 1)
 				t.Figures[m.Name] = record.Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: f.Unit, Blocks: f.Blocks, Verdict: f.Verdict}
 				findings = append(findings, f)
 			}
@@ -114,7 +114,7 @@ func (p *pricing) term(term study.HopTerm, m Measure) []float64 {
 				out[i] = math.NaN()
 				continue
 			}
-			out[i] += term.Of[variant] * p.o.block(cell, b, m)
+			out[i] += term.Of[variant] * p.o.Block(cell, b, m)
 		}
 	}
 	return out
@@ -124,8 +124,8 @@ func (p *pricing) term(term study.HopTerm, m Measure) []float64 {
 // its interval excludes zero.
 func termFinding(f record.Finding, e stat.Estimate, difference bool) record.Finding {
 	f.Blocks = e.Blocks
-	if e.Blocks < minPairs || !e.Defined() {
-		return invalid(f, e.Blocks)
+	if e.Blocks < MinBlocks || !e.Defined() {
+		return Invalid(f, e.Blocks)
 	}
 	f.Estimate, f.Low, f.High, f.Warnings, f.Verdict = e.Value, e.Low, e.High, e.Warnings, record.VerdictMeasured
 	if difference {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -45,7 +46,7 @@ func summarizeScope(s *record.ControlSummary, trials []*record.Trial) {
 	if len(joined) == 0 {
 		return
 	}
-	s.JoinUS = medianOf(joined, func(t *record.Trial) float64 { return float64(t.Control.Join.TotalUS) })
+	s.JoinUS = stat.MedianOf(joined, func(t *record.Trial) float64 { return float64(t.Control.Join.TotalUS) })
 	s.JoinBytes = mediansByType(joined, func(c *record.Control) map[string]int64 {
 		out := map[string]int64{}
 		for kind, t := range c.Join.Types {
@@ -65,7 +66,7 @@ func mediansByType(trials []*record.Trial, of func(c *record.Control) map[string
 				out = map[string]int64{}
 			}
 			if _, done := out[kind]; !done {
-				out[kind] = int64(math.Round(medianOf(trials, func(t *record.Trial) float64 { return float64(of(t.Control)[kind]) })))
+				out[kind] = int64(math.Round(stat.MedianOf(trials, func(t *record.Trial) float64 { return float64(of(t.Control)[kind]) })))
 			}
 		}
 	}

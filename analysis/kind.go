@@ -33,9 +33,9 @@ type Kind struct {
 	// Summarize adds to the summary of a cell, finish to a run's findings.
 	Summarize func(o *Observations, cell int, valid []*record.Trial, s *record.CellSummary)
 	Finish    func(s *study.Study, f *record.Findings)
-	// published says what else a published figure and ours have to do with
+	// Published says what else a published figure and ours have to do with
 	// each other.
-	published func(c *comparing, p study.Published, f *record.Finding, cell int) []string
+	Published func(c *Beside, p study.Published, f *record.Finding, cell int) []string
 
 	Search Searched
 }
@@ -47,21 +47,21 @@ type Searched struct {
 	// whatever else fails, the others where nothing else is wrong.
 	Who       string
 	OwnChecks map[string]bool
-	// lost is the share of what a measure is about that trials never saw, so
+	// Lost is the share of what a measure is about that trials never saw, so
 	// that it lies beyond any bound.
-	lost func(o *Observations, trials []*record.Trial) float64
-	// whose corrects a verdict where something else gave out.
-	whose func(o *Observations, v verdict, s study.Search, cell, block int) verdict
-	// loose says why a measure of some trials is less exact than it looks; ""
+	Lost func(o *Observations, trials []*record.Trial) float64
+	// Whose corrects a verdict where something else gave out.
+	Whose func(o *Observations, v Verdict, s study.Search, cell, block int) Verdict
+	// Loose says why a measure of some trials is less exact than it looks; ""
 	// if it is not.
-	loose func(o *Observations, trials []*record.Trial, m Measure) string
+	Loose func(o *Observations, trials []*record.Trial, m Measure) string
 }
 
 // A source adds the findings that no single trial has, with whatever else a
 // report tells of them.
 type Source struct {
-	of  finding.Source
-	add func(o *Observations, f *record.Findings)
+	Of  finding.Source
+	Add func(o *Observations, f *record.Findings)
 }
 
 // FromSearches is the source of how far factors go, in all kinds.
@@ -72,8 +72,8 @@ func FromSearches() Source {
 // Kinds are the kinds of study that can be analysed.
 type Kinds []Kind
 
-// of finds the kind of a study.
-func (kinds Kinds) of(s *study.Study) Kind {
+// Of finds the kind of a study.
+func (kinds Kinds) Of(s *study.Study) Kind {
 	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == s.Kind })
 	if i < 0 {
 		panic(fmt.Sprintf("analysis: there is no kind of study called %q", s.Kind))
@@ -94,7 +94,7 @@ func (k Kind) sorted(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings [
 // before anything starts: syntax, types, and the names of findings, factors,
 // windows and steps. The error gives the place and is one of usage.
 func (kinds Kinds) CheckStudy(s *study.Study) error {
-	k := kinds.of(s)
+	k := kinds.Of(s)
 	if _, _, err := k.sorted(s, s.Assert); err != nil || k.Check == nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (o *Observations) knee(g *track, p99 Measure) (record.Finding, bool) {
 			continue
 		}
 		rate, _ := strconv.ParseFloat(o.Plan.Cells[cell][study.FactorRate], 64)
-		values := slices.DeleteFunc(slices.Clone(o.values(cell, p99)), func(v float64) bool { return !stat.Finite(v) })
+		values := slices.DeleteFunc(slices.Clone(o.Values(cell, p99)), func(v float64) bool { return !stat.Finite(v) })
 		us := math.Inf(1)
 		if len(values) > 0 {
 			us = stat.Median(values)
@@ -65,7 +65,7 @@ func (o *Observations) knee(g *track, p99 Measure) (record.Finding, bool) {
 	if len(points) < 3 || math.IsInf(points[0].us, 1) {
 		return record.Finding{}, false
 	}
-	f := o.named(study.FindingKnee, g.cell)
+	f := o.Named(study.FindingKnee, g.cell)
 	f.Blocks, f.Verdict = blocks, record.VerdictMeasured
 	bound := kneeRatio * points[0].us
 	for i, p := range points {

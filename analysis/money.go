@@ -32,7 +32,7 @@ func moneyMeasures(s *study.Study) []Measure {
 				}
 				return line(m.Price(u)).Estimate
 			})
-			one.alone = !compared
+			one.Alone = !compared
 			out = append(out, one)
 		}
 	}
@@ -67,7 +67,7 @@ func trialUse(m *money.Mesh, t *record.Trial) (money.Use, bool) {
 		return u, false
 	}
 	proxies, seconds, bytes, shared := 0.0, 0.0, 0.0, false
-	for _, part := range proxyParts {
+	for _, part := range ProxyParts {
 		cpu, ok := t.CPU[part]
 		if !ok {
 			continue
@@ -105,7 +105,7 @@ func (o *Observations) moneyFits(fits []record.Finding) []record.Finding {
 	}
 	var order []string
 	by := map[string]*parts{}
-	sidecarParts := record.Way(proxyParts).At(record.PlaceSidecar)
+	sidecarParts := record.Way(ProxyParts).At(record.PlaceSidecar)
 	for _, f := range fits {
 		for _, part := range sidecarParts {
 			idle := f.Name == "cpu_"+part+study.FitIdle
@@ -127,7 +127,7 @@ func (o *Observations) moneyFits(fits []record.Finding) []record.Finding {
 	var out []record.Finding
 	for _, key := range order {
 		p := by[key]
-		f := o.named(study.FindingMoneyFit, p.cell)
+		f := o.Named(study.FindingMoneyFit, p.cell)
 		f.Verdict, f.Blocks = record.VerdictMeasured, math.MaxInt
 		var u money.Use
 		ok := true

@@ -108,9 +108,9 @@ func (o *Observations) Valid(cell int) []*record.Trial {
 	return out
 }
 
-// skipped says that a cell is one that a search might have measured between
+// Skipped says that a cell is one that a search might have measured between
 // the study's own levels, and did not.
-func (o *Observations) skipped(cell int) bool {
+func (o *Observations) Skipped(cell int) bool {
 	return len(o.Tried[cell]) == 0 && o.Plan.Refined(o.Plan.Cells[cell])
 }
 
@@ -144,9 +144,9 @@ func (o *Observations) factors() []record.FactorLevels {
 	return out
 }
 
-// baseline returns the index of the cell that a cell is compared with; false
+// Baseline returns the index of the cell that a cell is compared with; false
 // if there is none, or if the cell is a baseline itself.
-func (o *Observations) baseline(cell int) (int, bool) {
+func (o *Observations) Baseline(cell int) (int, bool) {
 	base, ok := o.Plan.BaselineOf(o.Plan.Cells[cell])
 	if !ok {
 		return 0, false
@@ -155,5 +155,5 @@ func (o *Observations) baseline(cell int) (int, bool) {
 	return i, ok && i != cell
 }
 
-// short is the part of a cell that varies in the study.
-func (o *Observations) short(cell int) record.Cell { return o.Plan.Short(o.Plan.Cells[cell]) }
+// Short is the part of a cell that varies in the study.
+func (o *Observations) Short(cell int) record.Cell { return o.Plan.Short(o.Plan.Cells[cell]) }

@@ -67,15 +67,6 @@ func (o *Observations) fewChanges(trials []*record.Trial, needs int) string {
 	return fmt.Sprintf("a trial has %d pairs of a change and a proxy, but of %d changes: pairs of one change are alike, and it takes %d changes to leave one beyond this percentile", pairs, changes, needs)
 }
 
-// tooFew says why a percentile over pairs has no value in a cell that has valid
-// trials; "" if that is not why.
-func (o *Observations) tooFew(cell int, m Measure) string {
-	if m.changes == 0 || o.values(cell, m) != nil || len(o.Valid(cell)) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("too few pairs of a change and a proxy in a trial: it takes %d to leave one beyond this percentile", m.changes)
-}
-
 // either warns of what either warns of.
 func either(a, b func(o *Observations, cell int) []string) func(o *Observations, cell int) []string {
 	return func(o *Observations, cell int) []string { return append(a(o, cell), b(o, cell)...) }

@@ -39,7 +39,7 @@ func (o *Observations) profiles(cell int) (out []profiled, warnings []string) {
 	if !o.Plan.Study.Measured(study.MeasureProfile) {
 		return nil, nil
 	}
-	for _, part := range proxyParts {
+	for _, part := range ProxyParts {
 		all := profiled{part: part}
 		for _, t := range o.Valid(cell) {
 			for _, p := range t.Profiles {
@@ -116,14 +116,14 @@ func (o *Observations) profileFindings() (out []record.Finding, views []json.Raw
 				title += ", " + label
 			}
 			summary, view := profile.Summarise(title, one.profiles, one.filters, 0)
-			known := o.named(study.FindingProfileNamed+"_"+one.part, o.short(cell))
+			known := o.Named(study.FindingProfileNamed+"_"+one.part, o.Short(cell))
 			known.Estimate, known.Low, known.High, known.Blocks, known.Verdict = summary.Trust, summary.Trust, summary.Trust, len(one.profiles), record.VerdictMeasured
 			out = append(out, known)
 			for _, c := range summary.Costs.Centres {
 				if c.Share < leastCentre {
 					continue
 				}
-				f := o.named(study.FindingCentre+"_"+one.part+"_"+slug(c.Group+" "+c.Name), o.short(cell))
+				f := o.Named(study.FindingCentre+"_"+one.part+"_"+slug(c.Group+" "+c.Name), o.Short(cell))
 				f.Estimate, f.Low, f.High, f.Blocks, f.Verdict = c.Share, c.Low, c.High, summary.Costs.Blocks, record.VerdictMeasured
 				if summary.Samples < fewSamples {
 					f.Warnings = append(f.Warnings, fmt.Sprintf("of %d samples only", summary.Samples))
@@ -166,10 +166,10 @@ func (o *Observations) profileCost(cell int, one profiled) []record.Finding {
 		return nil
 	}
 	e := stat.Mean(ratios, stat.Options{})
-	f := o.named(study.FindingProfileCost+"_"+one.part, o.short(cell))
+	f := o.Named(study.FindingProfileCost+"_"+one.part, o.Short(cell))
 	f.Blocks, f.Verdict, f.Warnings = e.Blocks, record.VerdictMeasured, slices.Clone(e.Warnings)
-	if !e.Defined() || e.Blocks < minPairs || math.IsNaN(e.Value) {
-		return []record.Finding{invalid(f, e.Blocks)} // no interval is no number
+	if !e.Defined() || e.Blocks < MinBlocks || math.IsNaN(e.Value) {
+		return []record.Finding{Invalid(f, e.Blocks)} // no interval is no number
 	}
 	f.Estimate, f.Low, f.High = e.Value, e.Low, e.High
 	switch {

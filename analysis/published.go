@@ -15,19 +15,14 @@ import (
 // sentence on where they differ and why. A figure whose cell leaves a factor
 // open stands beside each of the cells it fits.
 func (o *Observations) published(findings []record.Finding) []record.Published {
-	index := map[string]*record.Finding{}
-	for i := range findings {
-		f := &findings[i]
-		index[f.Name+"\x00"+f.Cell.Key()] = f
-	}
-	c := &comparing{o: o, index: index}
+	c := NewBeside(o, findings)
 	var out []record.Published
 	for _, p := range o.Plan.Study.Published {
 		entry := record.Published{Source: p.Source, Claim: p.Claim, Finding: p.Finding, Cell: p.Cell, Figure: p.Figure, Unit: p.Unit}
 		matched := false
 		cells := o.Plan.Matching(p.Cell)
 		for _, cell := range cells {
-			f := c.find(p.Finding, cell)
+			f := c.Find(p.Finding, cell)
 			if f == nil {
 				continue
 			}
@@ -48,19 +43,29 @@ func (o *Observations) published(findings []record.Finding) []record.Published {
 	return c.trends(out)
 }
 
-// comparing sets published figures beside measured ones.
-type comparing struct {
-	o     *Observations
+// Beside sets published figures beside measured ones.
+type Beside struct {
+	O     *Observations
 	index map[string]*record.Finding
 }
 
-// find returns a cell's finding of that name, or nil.
-func (c *comparing) find(name string, cell int) *record.Finding {
-	return c.index[name+"\x00"+c.o.short(cell).Key()]
+// NewBeside is for the findings of a run.
+func NewBeside(o *Observations, findings []record.Finding) *Beside {
+	c := &Beside{O: o, index: map[string]*record.Finding{}}
+	for i := range findings {
+		f := &findings[i]
+		c.index[f.Name+"\x00"+f.Cell.Key()] = f
+	}
+	return c
+}
+
+// Find returns a cell's finding of that name, or nil.
+func (c *Beside) Find(name string, cell int) *record.Finding {
+	return c.index[name+"\x00"+c.O.Short(cell).Key()]
 }
 
 // says compares one figure with one finding in words.
-func (c *comparing) says(p study.Published, f *record.Finding, cell int) string {
+func (c *Beside) says(p study.Published, f *record.Finding, cell int) string {
 	figure := words.Quantity(p.Figure, p.Unit)
 	switch f.Verdict {
 	case record.VerdictInvalid:
@@ -74,8 +79,8 @@ func (c *comparing) says(p study.Published, f *record.Finding, cell int) string 
 	if why := c.arrivalWords(p, f, cell); why != "" {
 		sentences = append(sentences, why)
 	}
-	if c.o.kind.published != nil {
-		sentences = append(sentences, c.o.kind.published(c, p, f, cell)...)
+	if c.O.kind.Published != nil {
+		sentences = append(sentences, c.O.kind.Published(c, p, f, cell)...)
 	}
 	return strings.Join(sentences, " ")
 }
@@ -104,25 +109,25 @@ func tooWide(f *record.Finding) bool { return !(f.Low > 0 && f.High <= 2*f.Low) 
 
 // arrivalWords says what the arrival of requests alone does to a latency,
 // where the study varies it.
-func (c *comparing) arrivalWords(p study.Published, f *record.Finding, cell int) string {
+func (c *Beside) arrivalWords(p study.Published, f *record.Finding, cell int) string {
 	if f.Probe != study.MeasureLatency {
 		return ""
 	}
-	arrival := c.o.Plan.Cells[cell][study.FactorArrival]
+	arrival := c.O.Plan.Cells[cell][study.FactorArrival]
 	for _, other := range []string{study.ArrivalBurst, study.ArrivalPoisson, study.ArrivalUniform} {
 		if other == arrival || (other != study.ArrivalBurst) == (arrival != study.ArrivalBurst) {
 			continue
 		}
-		i, ok := c.o.Plan.Index(c.o.Plan.Study.Kind.Effective(c.o.Plan.Cells[cell].With(record.Cell{study.FactorArrival: other})))
+		i, ok := c.O.Plan.Index(c.O.Plan.Study.Kind.Effective(c.O.Plan.Cells[cell].With(record.Cell{study.FactorArrival: other})))
 		if !ok {
 			continue
 		}
-		g := c.find(p.Finding, i)
+		g := c.Find(p.Finding, i)
 		if g == nil || g.Verdict != record.VerdictReal && g.Verdict != record.VerdictMeasured || g.Estimate <= 0 || f.Estimate <= 0 {
 			continue
 		}
 		switch {
-		case overlap(f, g):
+		case Overlap(f, g):
 			return fmt.Sprintf("With %s arrivals it is the same within its interval, %s.", other, words.Quantity(g.Estimate, g.Unit))
 		case arrival == study.ArrivalBurst && g.Estimate < f.Estimate:
 			return fmt.Sprintf("With %s arrivals the same cell has %s: %s of the above is the schedule's doing, all connections sending at once.",
@@ -138,11 +143,11 @@ func (c *comparing) arrivalWords(p study.Published, f *record.Finding, cell int)
 
 // trends adds to the last of several published figures that differ in one
 // numeric factor (connections, for one) how they and ours grow along it.
-func (c *comparing) trends(all []record.Published) []record.Published {
+func (c *Beside) trends(all []record.Published) []record.Published {
 	groups := map[string][]int{}
 	var order []string
 	factor := ""
-	for _, varying := range c.o.Plan.Varying {
+	for _, varying := range c.O.Plan.Varying {
 		if f, ok := study.FactorByName(varying.Factor); ok && f.Numeric {
 			factor = varying.Factor
 			break
@@ -200,7 +205,7 @@ func ends(all []record.Published, group []int, factor string) (low, high int) {
 
 // trend compares the growth of a published figure with ours, for every
 // arrival that was measured.
-func (c *comparing) trend(low, high record.Published, factor string) string {
+func (c *Beside) trend(low, high record.Published, factor string) string {
 	if low.Figure <= 0 || high.Figure <= 0 || low.Claim == high.Claim {
 		return ""
 	}
@@ -209,7 +214,7 @@ func (c *comparing) trend(low, high record.Published, factor string) string {
 	var burst, spread float64
 	var flat bool
 	arrivals := []string{low.Cell[study.FactorArrival]}
-	for _, varying := range c.o.Plan.Varying {
+	for _, varying := range c.O.Plan.Varying {
 		if varying.Factor == study.FactorArrival {
 			arrivals = varying.Levels
 		}
@@ -227,7 +232,7 @@ func (c *comparing) trend(low, high record.Published, factor string) string {
 			continue
 		}
 		growth := b.Estimate / a.Estimate
-		within := overlap(a, b)
+		within := Overlap(a, b)
 		switch {
 		case within:
 			parts = append(parts, "stays within its interval"+under)
@@ -250,8 +255,8 @@ func (c *comparing) trend(low, high record.Published, factor string) string {
 	return s
 }
 
-// overlap reports whether the intervals of two findings meet.
-func overlap(a, b *record.Finding) bool { return a.Low <= b.High && b.Low <= a.High }
+// Overlap reports whether the intervals of two findings meet.
+func Overlap(a, b *record.Finding) bool { return a.Low <= b.High && b.Low <= a.High }
 
 // grown says whether a finding has a positive figure to take ratios of.
 func grown(f *record.Finding) bool {

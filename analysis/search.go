@@ -53,21 +53,21 @@ func (o *Observations) bracket(c study.Climb, of func(block int) bool) bracket {
 		for i, v := range o.verdicts(c, block) {
 			t := &out.levels[i]
 			switch {
-			case v.inferred:
-				inferred[i] = v.why
-			case v.answer == held:
+			case v.Inferred:
+				inferred[i] = v.Why
+			case v.Answer == Held:
 				t.held++
-			case v.answer == broke:
+			case v.Answer == Broke:
 				if t.broke++; t.brokeWhy == "" {
-					t.brokeWhy = v.why
+					t.brokeWhy = v.Why
 				}
-			case v.answer == crowded:
+			case v.Answer == Crowded:
 				if t.crowded++; t.crowdedWhy == "" {
-					t.crowdedWhy = v.why
+					t.crowdedWhy = v.Why
 				}
-			case v.answer == unknown:
+			case v.Answer == Unknown:
 				if t.unknown++; t.unknownWhy == "" {
-					t.unknownWhy = v.why
+					t.unknownWhy = v.Why
 				}
 			}
 		}
@@ -99,9 +99,9 @@ func (o *Observations) bracket(c study.Climb, of func(block int) bool) bracket {
 // search is the finding of one climb; false if none of its levels was
 // measured and nothing says why.
 func (o *Observations) search(c study.Climb) (record.Finding, bool) {
-	rest := o.short(c.Cells[0])
+	rest := o.Short(c.Cells[0])
 	delete(rest, c.Search.Factor)
-	f := o.named(study.Highest+c.Search.Factor, rest)
+	f := o.Named(study.Highest+c.Search.Factor, rest)
 	f.Unit, f.Verdict = c.Factor.Unit, record.VerdictMeasured
 	b := o.bracket(c, func(int) bool { return true })
 	bound := words.Quantity(c.Search.Bound.Value, c.Search.Bound.Unit)
@@ -166,13 +166,13 @@ func endBlocks(b bracket) int {
 // close warns of a finding that keeps within the bound, but whose interval
 // over blocks does not.
 func (o *Observations) close(c study.Climb, level int) []string {
-	m, overhead, ok := o.measureNamed(c.Search.Finding)
+	m, overhead, ok := o.MeasureNamed(c.Search.Finding)
 	cell := c.Cells[level]
 	var f record.Finding
-	if base, compared := o.baseline(cell); overhead && compared {
+	if base, compared := o.Baseline(cell); overhead && compared {
 		f = o.overhead(cell, base, m)
 	} else if ok && !overhead {
-		f, ok = o.plain(cell, m)
+		f, ok = o.Plain(cell, m)
 	}
 	if !ok || f.Verdict == record.VerdictInvalid || !(f.High > c.Search.Bound.Value) {
 		return nil
@@ -183,12 +183,12 @@ func (o *Observations) close(c study.Climb, level int) []string {
 
 // loose warns of a bound on a measure that is less exact than it looks.
 func (o *Observations) loose(c study.Climb, level int) []string {
-	m, _, ok := o.measureNamed(c.Search.Finding)
-	if !ok || o.kind.Search.loose == nil {
+	m, _, ok := o.MeasureNamed(c.Search.Finding)
+	if !ok || o.kind.Search.Loose == nil {
 		return nil
 	}
 	cell := c.Cells[level]
-	w := o.kind.Search.loose(o, o.Valid(cell), m)
+	w := o.kind.Search.Loose(o, o.Valid(cell), m)
 	if w == "" {
 		return nil
 	}

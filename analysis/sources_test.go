@@ -24,15 +24,15 @@ func TestFindingsHaveSources(t *testing.T) {
 			continue // proved where it lives
 		}
 		var computed []string
-		for _, m := range defined(s, bothKinds().of(s).Measures(s)) {
+		for _, m := range Defined(s, bothKinds().Of(s).Measures(s)) {
 			if slices.Contains(computed, m.Name) {
 				t.Errorf("%s: %s is computed twice", p, m.Name)
 			}
 			computed = append(computed, m.Name)
 		}
 		sources := map[finding.Source]int{}
-		for _, source := range bothKinds().of(s).Sources {
-			sources[source.of] = 0
+		for _, source := range bothKinds().Of(s).Sources {
+			sources[source.Of] = 0
 		}
 		for _, d := range p.Findings().All() {
 			n, known := sources[d.Source]

@@ -26,7 +26,7 @@ func (o *Observations) summaries() []record.CellSummary {
 	}
 	out := make([]record.CellSummary, 0, len(o.Plan.Cells))
 	for cell := range o.Plan.Cells {
-		if o.skipped(cell) {
+		if o.Skipped(cell) {
 			continue
 		}
 		s := o.summary(cell)
@@ -39,7 +39,7 @@ func (o *Observations) summaries() []record.CellSummary {
 func (o *Observations) summary(cell int) record.CellSummary {
 	valid := o.Valid(cell)
 	s := record.CellSummary{
-		Cell: o.short(cell), Label: o.Plan.Label(o.Plan.Cells[cell]), Baseline: o.Plan.IsBaseline(o.Plan.Cells[cell]),
+		Cell: o.Short(cell), Label: o.Plan.Label(o.Plan.Cells[cell]), Baseline: o.Plan.IsBaseline(o.Plan.Cells[cell]),
 		Valid: len(valid), CPUPerRequest: map[string]record.CPUPerRequest{}, MemoryBytes: map[string]int64{},
 		Percentiles: []record.CurvePoint{}, CDF: []record.CurvePoint{}, BlockP50US: []record.BlockValue{},
 	}
@@ -67,21 +67,20 @@ func (o *Observations) summary(cell int) record.CellSummary {
 	}
 	counts := stat.FromHistogram(intended, NsToUS)
 	s.Intended, s.Send = latencyOf(intended, counts), latencyOf(send, stat.FromHistogram(send, NsToUS))
-	s.Percentiles, s.CDF = curve(counts.PercentileCurve(percentileSteps)), curve(counts.CDF(cdfPoints))
+	s.Percentiles, s.CDF = Curves(counts)
 	if len(lag) > 0 {
 		s.LagP99US = stat.Median(lag) // of the trials'
 	}
-	for _, part := range cpuParts {
+	for _, part := range CPUParts {
 		if c, ok := o.cpu(cell, part); ok {
 			s.CPUPerRequest[part] = c
 		}
 	}
-	s.Connections, s.Pressure = connections(valid), pressure(valid)
-	s.Threads = o.threads(cell)
-	for _, part := range memoryParts {
+	s.Connections, s.Pressure = connections(valid), Pressure(valid)
+	for _, part := range MemoryParts {
 		var bytes []float64
 		for _, t := range valid {
-			if v := memory(t, part); stat.Finite(v) {
+			if v := Memory(t, part); stat.Finite(v) {
 				bytes = append(bytes, v)
 			}
 		}
@@ -106,7 +105,7 @@ func connections(trials []*record.Trial) map[string]record.Connections {
 			continue
 		}
 		of := func(number func(record.Connections) int64) int64 {
-			return int64(math.Round(medianOf(all, func(c record.Connections) float64 { return float64(number(c)) })))
+			return int64(math.Round(stat.MedianOf(all, func(c record.Connections) float64 { return float64(number(c)) })))
 		}
 		out[pod] = record.Connections{
 			Established:   of(func(c record.Connections) int64 { return c.Established }),
@@ -118,8 +117,8 @@ func connections(trials []*record.Trial) map[string]record.Connections {
 	return out
 }
 
-// pressure is the median of the trials' pressure, nil if none recorded it.
-func pressure(trials []*record.Trial) *record.Pressure {
+// Pressure is the median of the trials' pressure, nil if none recorded it.
+func Pressure(trials []*record.Trial) *record.Pressure {
 	var all []record.Pressure
 	for _, t := range trials {
 		if t.Pressure != nil {
@@ -130,29 +129,20 @@ func pressure(trials []*record.Trial) *record.Pressure {
 		return nil
 	}
 	return &record.Pressure{
-		CPUSomeRatio:    medianOf(all, func(p record.Pressure) float64 { return p.CPUSomeRatio }),
-		MemorySomeRatio: medianOf(all, func(p record.Pressure) float64 { return p.MemorySomeRatio }),
-		IOSomeRatio:     medianOf(all, func(p record.Pressure) float64 { return p.IOSomeRatio }),
-		StealRatio:      medianOf(all, func(p record.Pressure) float64 { return p.StealRatio }),
-		BusyRatio:       medianOf(all, func(p record.Pressure) float64 { return p.BusyRatio }),
+		CPUSomeRatio:    stat.MedianOf(all, func(p record.Pressure) float64 { return p.CPUSomeRatio }),
+		MemorySomeRatio: stat.MedianOf(all, func(p record.Pressure) float64 { return p.MemorySomeRatio }),
+		IOSomeRatio:     stat.MedianOf(all, func(p record.Pressure) float64 { return p.IOSomeRatio }),
+		StealRatio:      stat.MedianOf(all, func(p record.Pressure) float64 { return p.StealRatio }),
+		BusyRatio:       stat.MedianOf(all, func(p record.Pressure) float64 { return p.BusyRatio }),
 	}
-}
-
-// medianOf is the median of a number that each of at least one value has.
-func medianOf[T any](all []T, number func(T) float64) float64 {
-	values := make([]float64, len(all))
-	for i, v := range all {
-		values[i] = number(v)
-	}
-	return stat.Median(values)
 }
 
 // cpu is what a request costs a part, user and kernel apart, with the
 // interval of the sum; false if the cell lacks the part.
 func (o *Observations) cpu(cell int, part string) (record.CPUPerRequest, bool) {
 	mean := func(of func(record.CPU) float64) stat.Estimate {
-		return stat.Mean(o.values(cell, Measure{Of: func(_ *Observations, t *record.Trial) float64 {
-			return cpuPerRequest(t, part, of)
+		return stat.Mean(o.Values(cell, Measure{Of: func(_ *Observations, t *record.Trial) float64 {
+			return CPUPerRequest(t, part, of)
 		}}), stat.Options{})
 	}
 	user := mean(func(c record.CPU) float64 { return c.UserS })
@@ -188,6 +178,11 @@ func latencyOf(h *hdrhistogram.Histogram, c stat.Counts) record.Latency {
 		Min: float64(h.Min()) * NsToUS, Max: float64(h.Max()) * NsToUS, Mean: c.Mean(),
 		P50: c.Quantile(0.5), P90: c.Quantile(0.9), P99: c.Quantile(0.99), P999: c.Quantile(0.999),
 	}
+}
+
+// Curves are a distribution by percentile, and as shares of requests.
+func Curves(c stat.Counts) (percentiles, cdf []record.CurvePoint) {
+	return curve(c.PercentileCurve(percentileSteps)), curve(c.CDF(cdfPoints))
 }
 
 func curve(points []stat.Point) []record.CurvePoint {

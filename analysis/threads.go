@@ -36,7 +36,7 @@ const (
 func threadMeasures() []Measure {
 	var out []Measure
 	add := func(name string, of func(record.Threads) float64) {
-		for _, part := range proxyParts {
+		for _, part := range ProxyParts {
 			out = append(out, MeasureOf(name+"_"+part, func(_ *Observations, t *record.Trial) float64 {
 				th, ok := t.Threads[part]
 				if !ok || th.Seconds <= 0 {
@@ -115,7 +115,7 @@ const pauseProcess = "pause"
 func (o *Observations) threads(cell int) map[string]record.ThreadsSummary {
 	out := map[string]record.ThreadsSummary{}
 	valid := o.Valid(cell)
-	for _, part := range memoryParts {
+	for _, part := range MemoryParts {
 		var all []record.Threads
 		for _, t := range valid {
 			if th, ok := t.Threads[part]; ok && th.Seconds > 0 {
@@ -123,7 +123,7 @@ func (o *Observations) threads(cell int) map[string]record.ThreadsSummary {
 			}
 		}
 		if len(all) > 0 {
-			out[part] = threadsSummary(part, all, pressure(valid))
+			out[part] = threadsSummary(part, all, Pressure(valid))
 		}
 	}
 	if len(out) == 0 {
@@ -335,11 +335,11 @@ func (o *Observations) limits() []record.Finding {
 	if !o.Plan.Study.Measured(study.MeasureThreads) {
 		return nil
 	}
-	measures := defined(o.Plan.Study, threadMeasures())
+	measures := Defined(o.Plan.Study, threadMeasures())
 	var out []record.Finding
 	for cell := range o.Plan.Cells {
 		all := o.threads(cell)
-		for _, part := range proxyParts {
+		for _, part := range ProxyParts {
 			s, ok := all[part]
 			if !ok || s.Limit == "" {
 				continue
@@ -348,13 +348,13 @@ func (o *Observations) limits() []record.Finding {
 			if s.Limit == record.LimitCPU {
 				evidence = study.FindingThrottled
 			}
-			f := o.named(study.FindingLimit+"_"+part, o.short(cell))
+			f := o.Named(study.FindingLimit+"_"+part, o.Short(cell))
 			f.Verdict, f.Warnings = record.VerdictReal, []string{s.Says}
 			i := slices.IndexFunc(measures, func(m Measure) bool { return m.Name == evidence+"_"+part })
-			if own, ok := o.plain(cell, measures[i]); ok && own.Verdict != record.VerdictInvalid {
+			if own, ok := o.Plain(cell, measures[i]); ok && own.Verdict != record.VerdictInvalid {
 				f.Estimate, f.Low, f.High, f.Blocks = own.Estimate, own.Low, own.High, own.Blocks
 			} else {
-				v := o.values(cell, measures[i])
+				v := o.Values(cell, measures[i])
 				f.Estimate = meanFinite(v)
 				f.Low, f.High, f.Blocks = f.Estimate, f.Estimate, own.Blocks
 			}

@@ -105,7 +105,7 @@ func (o *Observations) duelOf(of, against int, factor string) duel {
 func (o *Observations) alike(factor string) (out [][]int) {
 	byKey := map[string]int{}
 	for i, cell := range o.Plan.Cells {
-		if level := cell[factor]; level == "" || level == study.NotApplicable || o.skipped(i) {
+		if level := cell[factor]; level == "" || level == study.NotApplicable || o.Skipped(i) {
 			continue
 		}
 		key := o.without(cell, factor).Key()
@@ -136,10 +136,10 @@ func (o *Observations) duel(d duel, m Measure, level float64, words string, of f
 	slices.Sort(values) // maps have no order
 	e := stat.Mean(values, stat.Options{Level: level})
 	name := versusName(m, words) + slug(d.level)
-	f := o.named(name, o.short(d.of))
-	f.Against, f.Blocks, f.Verdict, f.Warnings = o.short(d.against), e.Blocks, record.VerdictReal, slices.Clone(e.Warnings)
-	if e.Blocks < minPairs || !e.Defined() {
-		return []record.Finding{invalid(f, e.Blocks)} // no interval is no number
+	f := o.Named(name, o.Short(d.of))
+	f.Against, f.Blocks, f.Verdict, f.Warnings = o.Short(d.against), e.Blocks, record.VerdictReal, slices.Clone(e.Warnings)
+	if e.Blocks < MinBlocks || !e.Defined() {
+		return []record.Finding{Invalid(f, e.Blocks)} // no interval is no number
 	}
 	f.Estimate, f.Low, f.High = e.Value, e.Low, e.High
 	if f.Low <= 0 && f.High >= 0 {

@@ -25,27 +25,27 @@ var generatorsChecks = map[string]bool{"schedule-lag": true, "generator-cpu": tr
 // limit is its own, whatever else is. Otherwise it is not, if the same load is
 // beyond the bound without sidecars, if the generator could not keep it up, or
 // if the machine's CPUs were all in use.
-func (o *Observations) whose(v verdict, s study.Search, cell, block int) verdict {
+func (o *Observations) whose(v Verdict, s study.Search, cell, block int) Verdict {
 	full := o.Plan.Cells[cell]
 	if len(study.WayOf(full)) == 0 {
 		return v
 	}
 	tried := o.Tried[cell][block]
 	for _, t := range tried {
-		for _, part := range proxyParts {
+		for _, part := range ProxyParts {
 			th, ok := t.Threads[part]
 			if !ok || th.Seconds <= 0 {
 				continue
 			}
 			own := threadsSummary(part, []record.Threads{th}, t.Pressure)
-			if v.answer == broke && own.Limit != "" && own.Limit != record.LimitMachine {
-				v.why += ": " + own.Says
+			if v.Answer == Broke && own.Limit != "" && own.Limit != record.LimitMachine {
+				v.Why += ": " + own.Says
 				return v
 			}
 		}
 	}
 	if why := o.notTheirs(s, cell, block, tried); why != "" {
-		return verdict{answer: crowded, why: v.why + ": " + why}
+		return Verdict{Answer: Crowded, Why: v.Why + ": " + why}
 	}
 	return v
 }
@@ -76,11 +76,11 @@ func (o *Observations) notTheirs(s study.Search, cell, block int, tried []*recor
 	if !ok {
 		return ""
 	}
-	m, overhead, ok := o.measureNamed(s.Finding)
+	m, overhead, ok := o.MeasureNamed(s.Finding)
 	if !ok || overhead {
 		return "" // the difference to it is what is searched
 	}
-	if v := o.block(i, block, m); v > s.Bound.Value {
+	if v := o.Block(i, block, m); v > s.Bound.Value {
 		return fmt.Sprintf("without sidecars %s is %s, beyond the bound as well", s.Finding, words.Quantity(v, m.Unit))
 	}
 	return ""

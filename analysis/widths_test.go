@@ -42,11 +42,11 @@ func TestWarningsHaveUnits(t *testing.T) {
 		{stat.Estimate{Value: 1000, Low: -1000, High: 2000}, "identical baselines differ by up to 21 ms"},
 	} {
 		tt.e.Blocks = 2
-		if _, why := tt.e.CallIn(stat.Floor{Value: 20_837}, us.say); why != tt.want {
+		if _, why := tt.e.CallIn(stat.Floor{Value: 20_837}, us.Say); why != tt.want {
 			t.Errorf("%s", why)
 		}
 	}
-	e := stat.Mean([]float64{5e6, 5.1e6, 5.2e6, 5e6, 5.1e6, 5.2e6, 900e6}, stat.Options{Say: Measure{Def: finding.Def{Unit: finding.UnitBytes}}.say})
+	e := stat.Mean([]float64{5e6, 5.1e6, 5.2e6, 5e6, 5.1e6, 5.2e6, 900e6}, stat.Options{Say: Measure{Def: finding.Def{Unit: finding.UnitBytes}}.Say})
 	if got := strings.Join(e.Warnings, "\n"); !strings.Contains(got, "one block (value 900 MB) lies far") {
 		t.Error(got)
 	}

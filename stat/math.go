@@ -19,3 +19,12 @@ func Median(x []float64) float64 {
 	n := len(s)
 	return (s[(n-1)/2] + s[n/2]) / 2
 }
+
+// MedianOf is the median of a number that each of at least one value has.
+func MedianOf[T any](all []T, number func(T) float64) float64 {
+	values := make([]float64, len(all))
+	for i, v := range all {
+		values[i] = number(v)
+	}
+	return Median(values)
+}
