@@ -25,6 +25,15 @@ func Plan(run record.Run) (*study.Plan, error) {
 	return plan, nil
 }
 
+// Observe sorts a run's trials by its plan. It fails as [Kinds.Analyze] does.
+func (kinds Kinds) Observe(run record.Run) (*Observations, error) {
+	plan, err := Plan(run)
+	if err != nil {
+		return nil, err
+	}
+	return kinds.Of(plan.Study).observe(plan, run)
+}
+
 // Analyze draws the findings from a run, whole or not, and judges the study's
 // own assertions and those given beside them. It fails if the run's study
 // cannot be read, if a trial belongs to another study, or if an assertion is

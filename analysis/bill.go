@@ -88,19 +88,19 @@ func ofProxies(t *record.Trial, parts []string, of func(part string) float64) fl
 }
 
 // addBills adds what the parts of the study's bill cost.
-func (o *Observations) addBills(f *record.Findings) {
-	bills, priced := o.bills()
+func addBills(o *Observations, f *record.Findings) {
+	bills, priced := bills(o)
 	f.Bills, f.Findings = bills, append(f.Findings, priced...)
 }
 
 // bills prices the parts of the study's bill, for each combination of its
 // other factors; the findings say the same by name.
-func (o *Observations) bills() (out []record.Bill, findings []record.Finding) {
+func bills(o *Observations) (out []record.Bill, findings []record.Finding) {
 	b := o.Plan.Study.Bill
 	if b == nil {
 		return nil, nil
 	}
-	for _, p := range o.pricings() {
+	for _, p := range pricings(o) {
 		bill := record.Bill{Cell: p.cell, Level: stat.DefaultLevel, Parts: []record.BillPart{}}
 		var list priceList
 		if base, ok := p.cells[study.BillBase]; ok && b.Adds() {
@@ -132,7 +132,7 @@ func (o *Observations) bills() (out []record.Bill, findings []record.Finding) {
 }
 
 // pricings are the plan's cells by combination of the other factors.
-func (o *Observations) pricings() []*pricing {
+func pricings(o *Observations) []*pricing {
 	var order []*pricing
 	by := map[string]*pricing{}
 	for i, cell := range o.Plan.Cells {
@@ -233,7 +233,7 @@ func (p *pricing) priced(list priceList, prefix string, findings []record.Findin
 // without says that a figure is about a proxy that neither cell has.
 func (p *pricing) without(name string, one price) bool {
 	i := slices.IndexFunc(ProxyParts, func(part string) bool { return name == study.BillCPUOf(part) })
-	return i >= 0 && !p.o.passes(one.cell, ProxyParts[i]) && !p.o.passes(one.against, ProxyParts[i])
+	return i >= 0 && !passes(p.o, one.cell, ProxyParts[i]) && !passes(p.o, one.against, ProxyParts[i])
 }
 
 // estimated puts an estimate into a finding, judged by what identical cells of

@@ -154,11 +154,7 @@ func tooFew(changes []Change) string {
 func (kinds Kinds) both(a, b record.Run) (oa, ob *Observations, err error) {
 	out := make([]*Observations, 2)
 	for i, run := range []record.Run{a, b} {
-		plan, err := Plan(run)
-		if err != nil {
-			return nil, nil, err
-		}
-		if out[i], err = kinds.Of(plan.Study).observe(plan, run); err != nil {
+		if out[i], err = kinds.Observe(run); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -31,14 +31,14 @@ func ofControl(of func(c *record.Control) float64) func(*Observations, *record.T
 func convergenceMeasures() []Measure {
 	var out []Measure
 	add := func(name string, of func(c *convergence) float64) {
-		out = append(out, MeasureOf(name, func(o *Observations, t *record.Trial) float64 { return of(o.converged(t)) }))
+		out = append(out, MeasureOf(name, func(o *Observations, t *record.Trial) float64 { return of(converged(o, t)) }))
 	}
 	for _, q := range edgeQuantiles {
 		add("convergence_"+q.Name, func(c *convergence) float64 { return reached(c.acked, q.Q) })
 		m := &out[len(out)-1]
 		m.Beyond = math.Max(1-q.Q, 1e-9) // of the largest, any
 		m.Takes, m.Counted = changesFor(q.Q), "pairs of a change and a proxy"
-		m.Unguarded = func(o *Observations, t *record.Trial) float64 { return o.converged(t).acked.Quantile(q.Q) }
+		m.Unguarded = func(o *Observations, t *record.Trial) float64 { return converged(o, t).acked.Quantile(q.Q) }
 		m.Warn = either(survivors(m.Beyond), fewChanges(m.Takes))
 	}
 	for _, edge := range edges {
@@ -60,7 +60,7 @@ func convergenceMeasures() []Measure {
 	out = append(out,
 		MeasureOf("reported_convergence_p99", func(_ *Observations, t *record.Trial) float64 { return reported(t) }).Warning(firstBucket),
 		MeasureOf("hidden_convergence_p99", func(o *Observations, t *record.Trial) float64 {
-			return reached(o.converged(t).acked, 0.99) - reported(t)
+			return reached(converged(o, t).acked, 0.99) - reported(t)
 		}))
 	for _, stage := range record.Stages() {
 		out = append(out, MeasureOf("stage_"+stage, ofControl(func(c *record.Control) float64 {
@@ -73,7 +73,7 @@ func convergenceMeasures() []Measure {
 		})).Warning(stageApart(stage)))
 	}
 	out = append(out,
-		MeasureOf("stage_residual", func(o *Observations, t *record.Trial) float64 { rest, _ := o.residual(t); return rest }).Warning(largeResidual),
+		MeasureOf("stage_residual", func(o *Observations, t *record.Trial) float64 { rest, _ := residual(o, t); return rest }).Warning(largeResidual),
 		MeasureOf("stage_residual_share", ofControl(func(c *record.Control) float64 {
 			if c.Unexplained == nil || c.Unexplained.Pairs == 0 {
 				return math.NaN()
@@ -86,7 +86,7 @@ func convergenceMeasures() []Measure {
 			if t.Control == nil || len(o.Events[t.ID]) == 0 {
 				return math.NaN()
 			}
-			return float64(of(o.converged(t)))
+			return float64(of(converged(o, t)))
 		}
 	}
 	return append(out,
@@ -129,7 +129,7 @@ func missedExample(o *Observations, cell int) []string {
 	pairs, needed, trials := 0, 0, 0
 	example := ""
 	for _, t := range o.Valid(cell) {
-		c := o.converged(t)
+		c := converged(o, t)
 		needed += c.pairs + c.missed
 		if c.missed == 0 {
 			continue
@@ -150,7 +150,7 @@ func missedExample(o *Observations, cell int) []string {
 func unackedShare(o *Observations, cell int) []string {
 	pairs, unacked := 0, 0
 	for _, t := range o.Valid(cell) {
-		c := o.converged(t)
+		c := converged(o, t)
 		pairs, unacked = pairs+c.pairs, unacked+c.unacked
 	}
 	if unacked == 0 {

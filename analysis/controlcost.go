@@ -29,7 +29,7 @@ func apiIdleCores(c *record.Control) float64 {
 // if none measured it. A trial's own idle time is a second or two, in which a
 // single garbage collection doubles the figure; times a window many times as
 // long that would be the whole difference.
-func (o *Observations) idleOf(t *record.Trial, of func(*record.Control) float64) float64 {
+func idleOf(o *Observations, t *record.Trial, of func(*record.Control) float64) float64 {
 	cell, ok := o.Plan.Index(t.Cell)
 	if !ok {
 		return math.NaN()
@@ -86,7 +86,7 @@ func costMeasures() []Measure {
 			if t.Control == nil {
 				return math.NaN()
 			}
-			return netPerChange(istiod(t), t.Window.Seconds, o.idleOf(t, idleCores), t.Control.Committed)
+			return netPerChange(istiod(t), t.Window.Seconds, idleOf(o, t, idleCores), t.Control.Committed)
 		}).Warning(grossWarning(idleCores)),
 		MeasureOf("istiod_cpu_idle", ofControl(idleCores)),
 		MeasureOf("istiod_memory", func(_ *Observations, t *record.Trial) float64 { return istiodMemory(t) }),
@@ -103,7 +103,7 @@ func costMeasures() []Measure {
 			if t.Control == nil || t.Control.APIServer == nil {
 				return math.NaN()
 			}
-			return netPerChange(t.Control.APIServer.TotalS(), apiSeconds(t), o.idleOf(t, apiIdleCores), t.Control.Committed)
+			return netPerChange(t.Control.APIServer.TotalS(), apiSeconds(t), idleOf(o, t, apiIdleCores), t.Control.Committed)
 		}).Warning(grossWarning(apiIdleCores)),
 		MeasureOf("apiserver_cpu_idle", ofControl(apiIdleCores)),
 		MeasureOf("simulator_cpu_share", func(_ *Observations, t *record.Trial) float64 {
@@ -127,7 +127,7 @@ func apiSeconds(t *record.Trial) float64 {
 // mean cores by part; nil where nobody counted. kube-apiserver's own window is
 // another's, so that of it the rate counts. What several nodes' parts leave of
 // one node's machine says nothing.
-func (o *Observations) coresByPart(trials []*record.Trial) map[string]float64 {
+func coresByPart(o *Observations, trials []*record.Trial) map[string]float64 {
 	used, seconds := map[string]float64{}, map[string]float64{}
 	add := func(part string, cpu, over float64) {
 		used[part], seconds[part] = used[part]+cpu, seconds[part]+over

@@ -119,7 +119,7 @@ func TestMissingStages(t *testing.T) {
 	if got := stageApart(record.StageDebounce)(o, 0); len(got) != 1 || !strings.Contains(got[0], "in 1 of 2 trials a second source differs") {
 		t.Errorf("debounce: %q", got)
 	}
-	s := o.controlSummary(o.Valid(0))
+	s := controlSummary(o, o.Valid(0))
 	if len(s.Stages) != 2 || !slices.Contains(s.MissingStages, record.StageQueue) || slices.Contains(s.MissingStages, record.StageWire) {
 		t.Fatalf("%+v, missing %v", s.Stages, s.MissingStages)
 	}
@@ -157,20 +157,20 @@ func TestCoresByPart(t *testing.T) {
 			}
 		}
 	}
-	check(o.coresByPart(o.Valid(0)), want)
-	if s := o.controlSummary(o.Valid(0)); s.Parts[record.PartRest] != o.coresByPart(o.Valid(0))[record.PartRest] {
+	check(coresByPart(o, o.Valid(0)), want)
+	if s := controlSummary(o, o.Valid(0)); s.Parts[record.PartRest] != coresByPart(o, o.Valid(0))[record.PartRest] {
 		t.Errorf("%v", s.Parts)
 	}
 	o.Run.Header.Machine.Nodes = 3
 	delete(want, record.PartMachine)
 	delete(want, record.PartRest)
-	check(o.coresByPart(o.Valid(0)), want)
+	check(coresByPart(o, o.Valid(0)), want)
 	// Counters that are read at other instants leave no less than nothing.
 	o = costOf(t, 2, func(_ int, trial *record.Trial) {
 		trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 10}, record.PartMachine: {UserS: 9.5}}
 		trial.Control.APIServer = nil
 	})
-	if rest := o.coresByPart(o.Valid(0))[record.PartRest]; rest != 0 {
+	if rest := coresByPart(o, o.Valid(0))[record.PartRest]; rest != 0 {
 		t.Errorf("the rest is %g", rest)
 	}
 }

@@ -14,23 +14,23 @@ func ControlPlane() Kind {
 		Sources:  []Source{FromSearches()},
 		Begin:    func([]study.Expr) any { return map[string]*convergence{} },
 		Summarize: func(o *Observations, _ int, valid []*record.Trial, s *record.CellSummary) {
-			s.Control = o.controlSummary(valid)
+			s.Control = controlSummary(o, valid)
 			if !o.Plan.Study.Measured(study.MeasureConvergence) {
 				return
 			}
 			for _, t := range valid {
-				if p50 := o.converged(t).acked.Quantile(0.5); stat.Finite(p50) {
+				if p50 := converged(o, t).acked.Quantile(0.5); stat.Finite(p50) {
 					s.BlockP50US = append(s.BlockP50US, record.BlockValue{Block: t.Block, Repeat: t.Repeat, Value: p50})
 				}
 			}
 		},
-		Published: (*Beside).controlWords,
-		Search: Searched{Who: "istiod", OwnChecks: IstiodsChecks, Lost: (*Observations).missedShare,
+		Published: controlWords,
+		Search: Searched{Who: "istiod", OwnChecks: IstiodsChecks, Lost: missedShare,
 			Loose: func(o *Observations, trials []*record.Trial, m Measure) string {
 				if m.Takes == 0 {
 					return ""
 				}
-				return o.fewChanges(trials, m.Takes)
+				return fewChangesOf(o, trials, m.Takes)
 			}},
 	}
 }

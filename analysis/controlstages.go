@@ -13,8 +13,8 @@ import (
 
 // residual is what the stages of a trial leave unexplained of the measured
 // mean from commit to acknowledgement, in microseconds, and that mean.
-func (o *Observations) residual(t *record.Trial) (rest, mean float64) {
-	mean = o.converged(t).acked.Mean()
+func residual(o *Observations, t *record.Trial) (rest, mean float64) {
+	mean = converged(o, t).acked.Mean()
 	if t.Control == nil || len(t.Control.Stages) == 0 {
 		return math.NaN(), mean
 	}
@@ -30,7 +30,7 @@ func largeResidual(o *Observations, cell int) []string {
 	n, all := 0, 0
 	var rest, mean float64
 	for _, t := range o.Valid(cell) {
-		r, m := o.residual(t)
+		r, m := residual(o, t)
 		if !stat.Finite(r) || !stat.Finite(m) {
 			continue
 		}
@@ -64,7 +64,7 @@ func stageApart(name string) func(o *Observations, cell int) []string {
 				continue
 			}
 			s := t.Control.Stages[i]
-			_, mean := o.residual(t)
+			_, mean := residual(o, t)
 			if s.CheckUS == nil || !stat.Finite(mean) || !(math.Abs(*s.CheckUS-s.MeanUS) > record.MaxResidualUS(mean)) {
 				continue
 			}

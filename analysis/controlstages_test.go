@@ -63,22 +63,18 @@ func TestHiddenWords(t *testing.T) {
 		{-50_000, -20_000, "less than istiod's figure", "cannot"},
 	} {
 		cell := record.Cell{"variant": "none"}
-		index := map[string]*record.Finding{}
+		var beside []record.Finding
 		add := func(name string, low, high float64) {
-			index[name+"\x00"+cell.Key()] = &record.Finding{Name: name, Cell: cell, Estimate: (low + high) / 2, Low: low, High: high, Unit: finding.UnitMicroseconds, Verdict: record.VerdictMeasured}
+			beside = append(beside, record.Finding{Name: name, Cell: cell, Estimate: (low + high) / 2, Low: low, High: high, Unit: finding.UnitMicroseconds, Verdict: record.VerdictMeasured})
 		}
 		run := simulateControl(t, controlStudy, 1, tuned)
-		plan, err := Plan(run)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := bothKinds().Of(plan.Study).observe(plan, run)
+		o, err := bothKinds().Observe(run)
 		if err != nil {
 			t.Fatal(err)
 		}
 		add("convergence_p99", 100_000, 120_000)
 		add("hidden_convergence_p99", tt.low, tt.high)
-		got := strings.Join((&Beside{O: o, index: index}).hiddenWords(0), " ")
+		got := strings.Join(hiddenWords(NewBeside(o, beside), 0), " ")
 		if !strings.Contains(got, tt.want) || strings.Contains(got, tt.not) {
 			t.Errorf("%g to %g: %s", tt.low, tt.high, got)
 		}

@@ -14,7 +14,7 @@ const maxChangePoints = 500
 
 // controlSummary describes the valid trials of a control-plane cell: what
 // happened to the changes, and of the rest what the study measures.
-func (o *Observations) controlSummary(valid []*record.Trial) *record.ControlSummary {
+func controlSummary(o *Observations, valid []*record.Trial) *record.ControlSummary {
 	s := &record.ControlSummary{
 		Percentiles: []record.CurvePoint{}, CDF: []record.CurvePoint{}, Changes: []record.ChangePoint{}, Stages: []record.Stage{},
 		Pushes: map[string]float64{}, Wire: map[string]record.Wire{}, ConfigBytes: map[string]int64{},
@@ -29,17 +29,17 @@ func (o *Observations) controlSummary(valid []*record.Trial) *record.ControlSumm
 	if len(trials) == 0 {
 		return s
 	}
-	o.countChanges(s, trials)
+	countChanges(o, s, trials)
 	measured := o.Plan.Study.Measured
 	if measured(study.MeasureConvergence) {
-		o.summarizeChanges(s, trials)
-		o.summarizeStages(s, trials)
+		summarizeChanges(o, s, trials)
+		summarizeStages(o, s, trials)
 	}
 	if measured(study.MeasureAmplification) {
 		summarizePushes(s, trials)
 	}
 	if measured(study.MeasureCost) {
-		o.summarizeCost(s, trials)
+		summarizeCost(o, s, trials)
 	}
 	for _, t := range trials {
 		c := t.Control
@@ -96,7 +96,7 @@ func summarizePushes(s *record.ControlSummary, trials []*record.Trial) {
 }
 
 // summarizeCost puts in what the control plane, and its simulator, spent.
-func (o *Observations) summarizeCost(s *record.ControlSummary, trials []*record.Trial) {
+func summarizeCost(o *Observations, s *record.ControlSummary, trials []*record.Trial) {
 	for _, t := range trials {
 		c := t.Control
 		s.IstiodCPU = addCPU(s.IstiodCPU, t.CPU[record.PartControl])
@@ -108,7 +108,7 @@ func (o *Observations) summarizeCost(s *record.ControlSummary, trials []*record.
 		}
 		s.AllocBytes += c.AllocBytes
 	}
-	s.Parts = o.coresByPart(trials)
+	s.Parts = coresByPart(o, trials)
 	s.HeapBytes = int64(stat.MedianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.HeapBytes) }))
 	var memory []float64
 	for _, t := range trials {
@@ -129,9 +129,9 @@ func (o *Observations) summarizeCost(s *record.ControlSummary, trials []*record.
 }
 
 // countChanges puts in what became of the changes.
-func (o *Observations) countChanges(s *record.ControlSummary, trials []*record.Trial) {
+func countChanges(o *Observations, s *record.ControlSummary, trials []*record.Trial) {
 	for _, t := range trials {
-		c := o.converged(t)
+		c := converged(o, t)
 		s.Failed += c.failed
 		s.Pairs += int64(c.pairs)
 		s.Unacked += int64(c.unacked)
@@ -141,11 +141,11 @@ func (o *Observations) countChanges(s *record.ControlSummary, trials []*record.T
 }
 
 // summarizeChanges puts in how long changes took.
-func (o *Observations) summarizeChanges(s *record.ControlSummary, trials []*record.Trial) {
+func summarizeChanges(o *Observations, s *record.ControlSummary, trials []*record.Trial) {
 	var acked, received, applied []stat.Counts
 	edges := &convergence{} // the changes of all trials
 	for i, t := range trials {
-		c := o.converged(t)
+		c := converged(o, t)
 		acked, received, applied = append(acked, c.acked), append(received, c.received), append(applied, c.applied)
 		edges.first, edges.median, edges.last = append(edges.first, c.first...), append(edges.median, c.median...), append(edges.last, c.last...)
 		edges.lacking += c.lacking
@@ -194,7 +194,7 @@ func changePoints(c *convergence) []record.ChangePoint {
 }
 
 // summarizeStages puts in the waterfall, and what istiod itself reports.
-func (o *Observations) summarizeStages(s *record.ControlSummary, trials []*record.Trial) {
+func summarizeStages(o *Observations, s *record.ControlSummary, trials []*record.Trial) {
 	for _, name := range record.Stages() {
 		if stage, ok := stageOver(trials, name); ok {
 			s.Stages = append(s.Stages, stage)
@@ -202,10 +202,10 @@ func (o *Observations) summarizeStages(s *record.ControlSummary, trials []*recor
 			s.MissingStages = append(s.MissingStages, name)
 		}
 	}
-	if mean := meanOf(trials, func(t *record.Trial) float64 { _, m := o.residual(t); return m }); stat.Finite(mean) {
+	if mean := meanOf(trials, func(t *record.Trial) float64 { _, m := residual(o, t); return m }); stat.Finite(mean) {
 		s.MeanUS = mean
 	}
-	if rest := meanOf(trials, func(t *record.Trial) float64 { r, _ := o.residual(t); return r }); stat.Finite(rest) {
+	if rest := meanOf(trials, func(t *record.Trial) float64 { r, _ := residual(o, t); return r }); stat.Finite(rest) {
 		s.ResidualUS = rest
 	}
 	s.Unexplained = unexplained(trials)

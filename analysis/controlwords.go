@@ -12,16 +12,16 @@ import (
 // controlWords says what a published figure of a control plane and ours have
 // to do with each other: whether they change alike from the baseline, and
 // what is counted differently.
-func (c *Beside) controlWords(p study.Published, f *record.Finding, cell int) []string {
+func controlWords(c *Beside, p study.Published, f *record.Finding, cell int) []string {
 	var out []string
-	if s := c.sameChange(p, f, cell); s != "" {
+	if s := sameChange(c, p, f, cell); s != "" {
 		out = append(out, s)
 	}
 	switch {
 	case p.Finding == "reported_convergence_p99" || p.Finding == "convergence_p99" && p.Figure < 1e5:
-		out = append(out, c.hiddenWords(cell)...)
+		out = append(out, hiddenWords(c, cell)...)
 	case p.Finding == "pushes":
-		if s := c.O.controlSummary(c.O.Valid(cell)); s.Committed > 0 && s.Proxies+s.Gateways > 0 {
+		if s := controlSummary(c.O, c.O.Valid(cell)); s.Committed > 0 && s.Proxies+s.Gateways > 0 {
 			per := f.Estimate * float64(len(c.O.Valid(cell))) / float64(s.Committed)
 			out = append(out, fmt.Sprintf("Istiod counts a push for each proxy and type of resource: %s for each change committed, with %d proxies.",
 				words.Figures(per), s.Proxies+s.Gateways+s.RealProxies))
@@ -39,7 +39,7 @@ func (c *Beside) controlWords(p study.Published, f *record.Finding, cell int) []
 }
 
 // sameChange sets the published ratio of a cell to its baseline beside ours.
-func (c *Beside) sameChange(p study.Published, f *record.Finding, cell int) string {
+func sameChange(c *Beside, p study.Published, f *record.Finding, cell int) string {
 	base, ok := c.O.Baseline(cell)
 	if !ok || strings.HasSuffix(p.Finding, "_overhead") {
 		return ""
@@ -66,9 +66,9 @@ func (c *Beside) sameChange(p study.Published, f *record.Finding, cell int) stri
 }
 
 // hiddenWords says what istiod's own figure leaves out.
-func (c *Beside) hiddenWords(cell int) []string {
+func hiddenWords(c *Beside, cell int) []string {
 	var out []string
-	s := c.O.controlSummary(c.O.Valid(cell))
+	s := controlSummary(c.O, c.O.Valid(cell))
 	if n := s.ReportedFirstTrials; n > 0 {
 		where := ""
 		if n < s.ReportedTrials {
@@ -96,10 +96,10 @@ func (c *Beside) hiddenWords(cell int) []string {
 
 // missedShare is the share of the pairs of a change and a proxy that needed
 // it which never had it, or never acknowledged it, over some trials.
-func (o *Observations) missedShare(trials []*record.Trial) float64 {
+func missedShare(o *Observations, trials []*record.Trial) float64 {
 	pairs, missed, unacked := 0, 0, 0
 	for _, t := range trials {
-		c := o.converged(t)
+		c := converged(o, t)
 		pairs, missed = pairs+c.pairs, missed+c.missed
 		unacked += c.unacked
 	}

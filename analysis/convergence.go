@@ -46,7 +46,7 @@ type changeTimes struct {
 }
 
 // converged reads a trial's events, once.
-func (o *Observations) converged(t *record.Trial) *convergence {
+func converged(o *Observations, t *record.Trial) *convergence {
 	all := o.Own.(map[string]*convergence)
 	if c, ok := all[t.ID]; ok {
 		return c
@@ -125,7 +125,7 @@ var edgeQuantiles = append(slices.Clone(Quantiles), Quantile{"max", 1})
 // said so, where more lack it than the percentile leaves beyond it.
 func survivors(beyond float64) func(o *Observations, cell int) []string {
 	return func(o *Observations, cell int) []string {
-		share := o.missedShare(o.Valid(cell))
+		share := missedShare(o, o.Valid(cell))
 		if share <= beyond {
 			return nil
 		}

@@ -17,20 +17,22 @@ func DataPlane() Kind {
 		Measures: dataMeasures,
 		Sources: []Source{
 			{finding.FromFits, func(o *Observations, f *record.Findings) {
-				fits := o.fits()
-				f.Findings = append(append(f.Findings, fits...), o.moneyFits(fits)...)
+				fits := fits(o)
+				f.Findings = append(append(f.Findings, fits...), moneyFits(o, fits)...)
 			}},
-			{finding.FromLimits, func(o *Observations, f *record.Findings) { f.Findings = append(f.Findings, o.limits()...) }},
-			{finding.FromProfile, (*Observations).addProfiles},
-			{finding.FromVersus, func(o *Observations, f *record.Findings) { f.Findings = append(f.Findings, o.versus()...) }},
-			{finding.FromBill, (*Observations).addBills},
-			{finding.FromHops, (*Observations).addHops},
+			{finding.FromLimits, func(o *Observations, f *record.Findings) { f.Findings = append(f.Findings, limits(o)...) }},
+			{finding.FromProfile, addProfiles},
+			{finding.FromVersus, func(o *Observations, f *record.Findings) { f.Findings = append(f.Findings, versus(o)...) }},
+			{finding.FromBill, addBills},
+			{finding.FromHops, addHops},
 			FromSearches(),
-			{finding.FromSearch, func(o *Observations, f *record.Findings) { f.Findings = append(f.Findings, o.knees()...) }},
+			{finding.FromSearch, func(o *Observations, f *record.Findings) { f.Findings = append(f.Findings, knees(o)...) }},
 		},
-		Summarize: func(o *Observations, cell int, _ []*record.Trial, s *record.CellSummary) { s.Threads = o.threads(cell) },
-		Finish:    func(s *study.Study, f *record.Findings) { f.Money = moneyWords(s.Money) },
-		Search:    Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: (*Observations).whose},
+		Summarize: func(o *Observations, cell int, _ []*record.Trial, s *record.CellSummary) {
+			s.Threads = threads(o, cell)
+		},
+		Finish: func(s *study.Study, f *record.Findings) { f.Money = moneyWords(s.Money) },
+		Search: Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
 	}
 }
 

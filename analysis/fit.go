@@ -61,21 +61,21 @@ func numberLevel(level string) (float64, string, bool) {
 // connections and of what the proxy's configuration has, CPU a request and
 // memory. One level alone would spread the idle cost over its requests. The
 // cell of such a finding lacks the axis' factor.
-func (o *Observations) fits() []record.Finding {
+func fits(o *Observations) []record.Finding {
 	var out []record.Finding
 	for _, a := range axes {
-		for _, g := range o.along(a) {
+		for _, g := range along(o, a) {
 			if len(g.cells) < 2 {
 				continue
 			}
 			if o.Plan.Study.Measured(study.MeasureCPU) {
 				for _, part := range a.parts(CPUParts) {
-					out = append(out, o.fitCPU(a, g, part)...)
+					out = append(out, fitCPU(o, a, g, part)...)
 				}
 			}
 			if o.Plan.Study.Measured(study.MeasureMemory) {
 				for _, part := range a.parts(ProxyParts) {
-					out = append(out, o.fitMemory(a, g, part)...)
+					out = append(out, fitMemory(o, a, g, part)...)
 				}
 			}
 		}
@@ -102,7 +102,7 @@ type track struct {
 }
 
 // along groups the measured cells that lie on an axis by all others.
-func (o *Observations) along(a axis) []*track {
+func along(o *Observations, a axis) []*track {
 	var groups []*track
 	byKey := map[string]*track{}
 	for i, cell := range o.Plan.Cells {
@@ -110,7 +110,7 @@ func (o *Observations) along(a axis) []*track {
 		if !ok || o.Skipped(i) {
 			continue
 		}
-		rest := o.without(cell, a.factor)
+		rest := without(o, cell, a.factor)
 		if shared != "" {
 			rest[a.factor] = shared
 		}
@@ -127,7 +127,7 @@ func (o *Observations) along(a axis) []*track {
 
 // without is a cell but for a factor, and for the name of its variant if that
 // is what sets the factor.
-func (o *Observations) without(cell record.Cell, factor string) record.Cell {
+func without(o *Observations, cell record.Cell, factor string) record.Cell {
 	rest := cell.With(nil)
 	delete(rest, factor)
 	if slices.ContainsFunc(o.Plan.Study.Variants, func(v study.NamedLevels) bool { _, sets := v.Levels[factor]; return sets }) {
@@ -137,7 +137,7 @@ func (o *Observations) without(cell record.Cell, factor string) record.Cell {
 }
 
 // points are where the valid trials of a line's cells lie.
-func (o *Observations) points(a axis, g *track, y func(*record.Trial) (float64, bool)) []stat.FitPoint {
+func points(o *Observations, a axis, g *track, y func(*record.Trial) (float64, bool)) []stat.FitPoint {
 	var out []stat.FitPoint
 	for _, i := range g.cells {
 		level, _, _ := a.on(o.Plan.Cells[i][a.factor])
@@ -157,8 +157,8 @@ func (o *Observations) points(a axis, g *track, y func(*record.Trial) (float64, 
 
 // fitCPU fits the CPU that a part uses: along traffic its seconds a second,
 // along others its seconds a request.
-func (o *Observations) fitCPU(a axis, g *track, part string) []record.Finding {
-	points := o.points(a, g, func(t *record.Trial) (float64, bool) {
+func fitCPU(o *Observations, a axis, g *track, part string) []record.Finding {
+	points := points(o, a, g, func(t *record.Trial) (float64, bool) {
 		cpu, ok := t.CPU[part]
 		if a.traffic {
 			return cpu.TotalS() / t.Window.Seconds, ok && t.Window.Seconds > 0
@@ -173,18 +173,18 @@ func (o *Observations) fitCPU(a axis, g *track, part string) []record.Finding {
 	}
 	if !a.traffic {
 		fit := stat.LinearFit(points, func(float64) float64 { return 1 }, stat.Options{})
-		return []record.Finding{o.fitted(g, fit, "cpu_"+part+a.cpu, 1e9, fit.Slope)}
+		return []record.Finding{fitted(o, g, fit, "cpu_"+part+a.cpu, 1e9, fit.Slope)}
 	}
 	// CPU scatters in proportion to itself, and nearly so to the rate.
 	fit := stat.LinearFit(points, func(x float64) float64 { return x }, stat.Options{})
 	return []record.Finding{
-		o.fitted(g, fit, "cpu_"+part+study.FitIdle, 1e3, fit.Intercept),
-		o.fitted(g, fit, "cpu_"+part+a.cpu, 1e6, fit.Slope),
+		fitted(o, g, fit, "cpu_"+part+study.FitIdle, 1e3, fit.Intercept),
+		fitted(o, g, fit, "cpu_"+part+a.cpu, 1e6, fit.Slope),
 	}
 }
 
-func (o *Observations) fitMemory(a axis, g *track, part string) []record.Finding {
-	points := o.points(a, g, func(t *record.Trial) (float64, bool) {
+func fitMemory(o *Observations, a axis, g *track, part string) []record.Finding {
+	points := points(o, a, g, func(t *record.Trial) (float64, bool) {
 		v := Memory(t, part)
 		return v, stat.Finite(v)
 	})
@@ -193,15 +193,15 @@ func (o *Observations) fitMemory(a axis, g *track, part string) []record.Finding
 	}
 	// Memory scatters by about as much everywhere.
 	fit := stat.LinearFit(points, func(float64) float64 { return 1 }, stat.Options{})
-	out := []record.Finding{o.fitted(g, fit, "memory_"+part+a.memory, 1, fit.Slope)}
+	out := []record.Finding{fitted(o, g, fit, "memory_"+part+a.memory, 1, fit.Slope)}
 	if a.traffic {
-		out = append(out, o.fitted(g, fit, "memory_"+part+study.FitIdle, 1, fit.Intercept))
+		out = append(out, fitted(o, g, fit, "memory_"+part+study.FitIdle, 1, fit.Intercept))
 	}
 	return out
 }
 
 // fitted is the finding of a fit's intercept or slope.
-func (o *Observations) fitted(g *track, fit stat.Line, name string, scale float64, e stat.Estimate) record.Finding {
+func fitted(o *Observations, g *track, fit stat.Line, name string, scale float64, e stat.Estimate) record.Finding {
 	f := o.Named(name, g.cell)
 	f.Blocks, f.Verdict = e.Blocks, record.VerdictMeasured
 	if e.Blocks < MinBlocks || !e.Defined() {

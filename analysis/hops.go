@@ -49,20 +49,20 @@ func hopMeasures(s *study.Study) []Measure {
 }
 
 // addHops adds what a request's way is made of.
-func (o *Observations) addHops(f *record.Findings) {
-	hops, terms := o.hops()
+func addHops(o *Observations, f *record.Findings) {
+	hops, terms := hops(o)
 	f.Hops, f.Findings = hops, append(f.Findings, terms...)
 }
 
 // hops splits the cost of a request into its terms, for each combination of
 // the study's other factors. Every term is a sum of cells inside a block, so
 // that in each block the terms add up to the whole.
-func (o *Observations) hops() (out []record.Hops, findings []record.Finding) {
+func hops(o *Observations) (out []record.Hops, findings []record.Finding) {
 	h := o.Plan.Study.Hops
 	if h == nil {
 		return nil, nil
 	}
-	for _, p := range o.pricings() {
+	for _, p := range pricings(o) {
 		one := record.Hops{Cell: p.cell}
 		measures := hopMeasures(o.Plan.Study)
 		values := p.terms(h.Terms(), measures)

@@ -22,7 +22,7 @@ const kneeRatio = 2
 // 99th percentile stays within twice what it is at the lowest one. The
 // interval goes from there to the next rate that was measured. Rates at which
 // no trial is valid count as beyond it.
-func (o *Observations) knees() []record.Finding {
+func knees(o *Observations) []record.Finding {
 	if !o.Plan.Study.Measured(study.MeasureLatency) {
 		return nil
 	}
@@ -36,15 +36,15 @@ func (o *Observations) knees() []record.Finding {
 		}
 	}
 	var out []record.Finding
-	for _, g := range o.along(axes[0]) {
-		if f, ok := o.knee(g, p99); ok {
+	for _, g := range along(o, axes[0]) {
+		if f, ok := knee(o, g, p99); ok {
 			out = append(out, f)
 		}
 	}
 	return out
 }
 
-func (o *Observations) knee(g *track, p99 Measure) (record.Finding, bool) {
+func knee(o *Observations, g *track, p99 Measure) (record.Finding, bool) {
 	type point struct{ rate, us float64 }
 	var points []point
 	blocks := 0

@@ -94,7 +94,7 @@ func trialUse(m *money.Mesh, t *record.Trial) (money.Use, bool) {
 // moneyFits prices what fits over rates say, where the rate varies and the
 // mesh says how many proxies it has: each request at the slope, and each proxy
 // what it uses when idle. So it does not matter at which rate was measured.
-func (o *Observations) moneyFits(fits []record.Finding) []record.Finding {
+func moneyFits(o *Observations, fits []record.Finding) []record.Finding {
 	m := o.Plan.Study.Money
 	if m == nil || m.Proxies <= 0 {
 		return nil

@@ -35,9 +35,9 @@ func changesFor(q float64) int {
 
 // pairsOf counts the acknowledged pairs of some trials, and the changes that
 // they are of.
-func (o *Observations) pairsOf(trials []*record.Trial) (pairs, changes int) {
+func pairsOf(o *Observations, trials []*record.Trial) (pairs, changes int) {
 	for _, t := range trials {
-		c := o.converged(t)
+		c := converged(o, t)
 		pairs, changes = pairs+int(c.acked.Total()), changes+len(c.first)
 	}
 	return pairs, changes
@@ -47,17 +47,17 @@ func (o *Observations) pairsOf(trials []*record.Trial) (pairs, changes int) {
 // them, in the trial that has fewest.
 func fewChanges(needs int) func(o *Observations, cell int) []string {
 	return func(o *Observations, cell int) []string {
-		if w := o.fewChanges(o.Valid(cell), needs); w != "" {
+		if w := fewChangesOf(o, o.Valid(cell), needs); w != "" {
 			return []string{w}
 		}
 		return nil
 	}
 }
 
-func (o *Observations) fewChanges(trials []*record.Trial, needs int) string {
+func fewChangesOf(o *Observations, trials []*record.Trial, needs int) string {
 	pairs, changes := 0, math.MaxInt
 	for _, t := range trials {
-		if p, n := o.pairsOf([]*record.Trial{t}); p > 0 && n < changes {
+		if p, n := pairsOf(o, []*record.Trial{t}); p > 0 && n < changes {
 			pairs, changes = p, n
 		}
 	}

@@ -35,7 +35,7 @@ type profiled struct {
 
 // profiles reads what the valid trials of a cell have of each proxy. What
 // cannot be read is a warning.
-func (o *Observations) profiles(cell int) (out []profiled, warnings []string) {
+func profiles(o *Observations, cell int) (out []profiled, warnings []string) {
 	if !o.Plan.Study.Measured(study.MeasureProfile) {
 		return nil, nil
 	}
@@ -95,19 +95,19 @@ func readFilters(run record.Run, file string) (filters []profile.ConfigFilter, e
 }
 
 // addProfiles adds what profiles say.
-func (o *Observations) addProfiles(f *record.Findings) {
-	found, views, unread := o.profileFindings()
+func addProfiles(o *Observations, f *record.Findings) {
+	found, views, unread := profileFindings(o)
 	f.Profiles, f.Findings, f.Warnings = views, append(f.Findings, found...), append(f.Warnings, unread...)
 }
 
 // profileFindings are each cost centre's share of a proxy's CPU time, how far
 // names go, and what profiling itself cost; and what the page draws.
-func (o *Observations) profileFindings() (out []record.Finding, views []json.RawMessage, warnings []string) {
+func profileFindings(o *Observations) (out []record.Finding, views []json.RawMessage, warnings []string) {
 	for cell := range o.Plan.Cells {
-		all, lost := o.profiles(cell)
+		all, lost := profiles(o, cell)
 		warnings = append(warnings, lost...)
 		for _, one := range all {
-			out = append(out, o.profileCost(cell, one)...)
+			out = append(out, profileCost(o, cell, one)...)
 			if len(one.profiles) == 0 {
 				continue
 			}
@@ -150,7 +150,7 @@ func slug(s string) string {
 
 // profileCost is how much more CPU a proxy used while it was profiled than in
 // its trial's window, with the same load at a fixed rate.
-func (o *Observations) profileCost(cell int, one profiled) []record.Finding {
+func profileCost(o *Observations, cell int, one profiled) []record.Finding {
 	var ratios []float64
 	for i, t := range one.trials {
 		cpu, ok := t.CPU[one.part]

@@ -112,7 +112,7 @@ func throttled(th record.Threads) float64 {
 const pauseProcess = "pause"
 
 // threads says what the parts' threads did in a cell; nil if no trial has any.
-func (o *Observations) threads(cell int) map[string]record.ThreadsSummary {
+func threads(o *Observations, cell int) map[string]record.ThreadsSummary {
 	out := map[string]record.ThreadsSummary{}
 	valid := o.Valid(cell)
 	for _, part := range MemoryParts {
@@ -331,14 +331,14 @@ func mean(v []float64) float64 {
 
 // limits are findings of what holds proxies back, with the evidence: the
 // busiest worker's share of the time, or that of throttled periods.
-func (o *Observations) limits() []record.Finding {
+func limits(o *Observations) []record.Finding {
 	if !o.Plan.Study.Measured(study.MeasureThreads) {
 		return nil
 	}
 	measures := Defined(o.Plan.Study, threadMeasures())
 	var out []record.Finding
 	for cell := range o.Plan.Cells {
-		all := o.threads(cell)
+		all := threads(o, cell)
 		for _, part := range ProxyParts {
 			s, ok := all[part]
 			if !ok || s.Limit == "" {

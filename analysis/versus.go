@@ -23,9 +23,9 @@ type duel struct {
 // against the others (MEASURE_saved_by_FILTER: the share that goes if that is in
 // its place). Blocks are paired: both cells were measured within minutes. The
 // intervals of a measure hold for all comparisons of a factor at once.
-func (o *Observations) versus() []record.Finding {
+func versus(o *Observations) []record.Finding {
 	var out []record.Finding
-	versions, filters := o.versions(), o.filters()
+	versions, filters := versions(o), filters(o)
 	pairs := 0 // two directions are one comparison
 	for _, d := range filters {
 		if o.Plan.Cells[d.against][study.FactorFilters] == study.FiltersNone || d.of < d.against {
@@ -33,13 +33,13 @@ func (o *Observations) versus() []record.Finding {
 		}
 	}
 	for _, d := range versions {
-		for _, m := range o.versusMeasures(study.ChangeSince) {
-			out = append(out, o.duel(d, m, allOf(len(versions)), study.ChangeSince, func(of, against float64) float64 { return of/against - 1 })...)
+		for _, m := range versusMeasures(o, study.ChangeSince) {
+			out = append(out, fought(o, d, m, allOf(len(versions)), study.ChangeSince, func(of, against float64) float64 { return of/against - 1 })...)
 		}
 	}
 	for _, d := range filters {
-		for _, m := range o.versusMeasures(study.SavedBy) {
-			out = append(out, o.duel(d, m, allOf(pairs), study.SavedBy, func(of, against float64) float64 { return 1 - against/of })...)
+		for _, m := range versusMeasures(o, study.SavedBy) {
+			out = append(out, fought(o, d, m, allOf(pairs), study.SavedBy, func(of, against float64) float64 { return 1 - against/of })...)
 		}
 	}
 	return out
@@ -47,7 +47,7 @@ func (o *Observations) versus() []record.Finding {
 
 // versusMeasures are what two levels are compared by, of those that have a
 // finding whose name ends so.
-func (o *Observations) versusMeasures(words string) []Measure {
+func versusMeasures(o *Observations, words string) []Measure {
 	table := study.DataPlane.Findings()
 	return slices.DeleteFunc(o.Measures(), func(m Measure) bool {
 		_, ok := table.Find(versusName(m, words) + "*")
@@ -61,16 +61,16 @@ func versusName(m Measure, words string) string {
 }
 
 // versions are the pairs of cells that differ in the version of Envoy.
-func (o *Observations) versions() (out []duel) {
-	for _, cells := range o.alike(study.FactorEnvoy) {
+func versions(o *Observations) (out []duel) {
+	for _, cells := range alike(o, study.FactorEnvoy) {
 		slices.SortFunc(cells, func(a, b int) int {
 			return compareVersions(o.Plan.Cells[a][study.FactorEnvoy], o.Plan.Cells[b][study.FactorEnvoy])
 		})
 		for i := 1; i < len(cells); i++ {
-			out = append(out, o.duelOf(cells[i], cells[i-1], study.FactorEnvoy))
+			out = append(out, duelOf(o, cells[i], cells[i-1], study.FactorEnvoy))
 		}
 		if last := len(cells) - 1; last > 1 {
-			out = append(out, o.duelOf(cells[last], cells[0], study.FactorEnvoy))
+			out = append(out, duelOf(o, cells[last], cells[0], study.FactorEnvoy))
 		}
 	}
 	return out
@@ -79,16 +79,16 @@ func (o *Observations) versions() (out []duel) {
 // filters are the pairs of cells that differ in the filters of the server's
 // proxy, of which the first has some: two that both have some are there in both
 // directions.
-func (o *Observations) filters() (out []duel) {
+func filters(o *Observations) (out []duel) {
 	if o.Plan.Study.Bill != nil {
 		return nil // the bill tells it
 	}
-	for _, cells := range o.alike(study.FactorFilters) {
+	for _, cells := range alike(o, study.FactorFilters) {
 		for _, of := range cells {
 			for _, against := range cells {
 				level, other := o.Plan.Cells[of][study.FactorFilters], o.Plan.Cells[against][study.FactorFilters]
 				if level != study.FiltersNone && level != other {
-					out = append(out, o.duelOf(of, against, study.FactorFilters))
+					out = append(out, duelOf(o, of, against, study.FactorFilters))
 				}
 			}
 		}
@@ -96,19 +96,19 @@ func (o *Observations) filters() (out []duel) {
 	return out
 }
 
-func (o *Observations) duelOf(of, against int, factor string) duel {
+func duelOf(o *Observations, of, against int, factor string) duel {
 	return duel{of, against, o.Plan.Cells[against][factor]}
 }
 
 // alike groups the measured cells by all factors but one, which means
 // something there; groups of one are left out.
-func (o *Observations) alike(factor string) (out [][]int) {
+func alike(o *Observations, factor string) (out [][]int) {
 	byKey := map[string]int{}
 	for i, cell := range o.Plan.Cells {
 		if level := cell[factor]; level == "" || level == study.NotApplicable || o.Skipped(i) {
 			continue
 		}
-		key := o.without(cell, factor).Key()
+		key := without(o, cell, factor).Key()
 		at, ok := byKey[key]
 		if !ok {
 			at = len(out)
@@ -120,10 +120,10 @@ func (o *Observations) alike(factor string) (out [][]int) {
 	return slices.DeleteFunc(out, func(cells []int) bool { return len(cells) < 2 })
 }
 
-// duel compares two cells in one measure, block by block, with an interval of
+// fought compares two cells in one measure, block by block, with an interval of
 // that level.
-func (o *Observations) duel(d duel, m Measure, level float64, words string, of func(of, against float64) float64) []record.Finding {
-	mine, others := o.byBlock(d.of, m), o.byBlock(d.against, m)
+func fought(o *Observations, d duel, m Measure, level float64, words string, of func(of, against float64) float64) []record.Finding {
+	mine, others := byBlock(o, d.of, m), byBlock(o, d.against, m)
 	var values []float64
 	for block, v := range mine {
 		if other, ok := others[block]; ok && v > 0 && other > 0 {
@@ -150,7 +150,7 @@ func (o *Observations) duel(d duel, m Measure, level float64, words string, of f
 
 // byBlock are a cell's values in each block, the mean where a block has
 // several.
-func (o *Observations) byBlock(cell int, m Measure) map[int]float64 {
+func byBlock(o *Observations, cell int, m Measure) map[int]float64 {
 	sums, n := map[int]float64{}, map[int]float64{}
 	for _, t := range o.Valid(cell) {
 		if v := m.Of(o, t); stat.Finite(v) {

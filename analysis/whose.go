@@ -25,7 +25,7 @@ var generatorsChecks = map[string]bool{"schedule-lag": true, "generator-cpu": tr
 // limit is its own, whatever else is. Otherwise it is not, if the same load is
 // beyond the bound without sidecars, if the generator could not keep it up, or
 // if the machine's CPUs were all in use.
-func (o *Observations) whose(v Verdict, s study.Search, cell, block int) Verdict {
+func whose(o *Observations, v Verdict, s study.Search, cell, block int) Verdict {
 	full := o.Plan.Cells[cell]
 	if len(study.WayOf(full)) == 0 {
 		return v
@@ -44,14 +44,14 @@ func (o *Observations) whose(v Verdict, s study.Search, cell, block int) Verdict
 			}
 		}
 	}
-	if why := o.notTheirs(s, cell, block, tried); why != "" {
+	if why := notTheirs(o, s, cell, block, tried); why != "" {
 		return Verdict{Answer: Crowded, Why: v.Why + ": " + why}
 	}
 	return v
 }
 
 // passes says that the requests of a cell pass a proxy.
-func (o *Observations) passes(cell int, part string) bool {
+func passes(o *Observations, cell int, part string) bool {
 	for _, t := range o.Valid(cell) {
 		return study.WayOfTrial(t).Has(part)
 	}
@@ -60,7 +60,7 @@ func (o *Observations) passes(cell int, part string) bool {
 
 // notTheirs says why what trials of a cell show is not the proxies' doing; ""
 // if nothing says so.
-func (o *Observations) notTheirs(s study.Search, cell, block int, tried []*record.Trial) string {
+func notTheirs(o *Observations, s study.Search, cell, block int, tried []*record.Trial) string {
 	for _, t := range tried {
 		for _, c := range t.Validity.Checks {
 			if !c.OK && generatorsChecks[c.Name] {
