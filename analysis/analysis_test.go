@@ -1,13 +1,16 @@
-package analysis
+package analysis_test
 
 import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -16,8 +19,8 @@ var bothSidecars = record.Cell{"sidecars": "both"}
 
 // TestAnalyze: what was put into the simulated lab comes out.
 func TestAnalyze(t *testing.T) {
-	run := simulate(t, quickStudy, 8, 1, quiet())
-	f := analyze(t, run)
+	run := analysistest.Simulate(t, analysistest.QuickStudy, 8, 1, analysistest.Quiet())
+	f := analysistest.Analyze(t, kinds, run)
 	for _, c := range []struct {
 		name     string
 		sidecars string
@@ -34,16 +37,16 @@ func TestAnalyze(t *testing.T) {
 		{"cpu_server_proxy_per_request", "server", 100, record.VerdictMeasured},
 		{"memory_client_proxy", "client", 40e6, record.VerdictMeasured},
 	} {
-		x := get(t, f, c.name, record.Cell{"sidecars": c.sidecars})
+		x := analysistest.Get(t, f, c.name, record.Cell{"sidecars": c.sidecars})
 		if x.Verdict != c.verdict || math.Abs(x.Estimate/c.truth-1) > 0.1 || x.Low > c.truth*1.03 || x.High < c.truth*0.97 || x.Blocks != 8 {
 			t.Errorf("%s of %s: %+v, want %s of about %g", c.name, c.sidecars, x, c.verdict, c.truth)
 		}
 	}
-	nothing := get(t, f, "latency_p50_overhead", record.Cell{"sidecars": "client"})
+	nothing := analysistest.Get(t, f, "latency_p50_overhead", record.Cell{"sidecars": "client"})
 	if nothing.Verdict != record.VerdictBelowNoise || len(nothing.Warnings) == 0 {
 		t.Errorf("a sidecar without cost: %+v", nothing)
 	}
-	p50 := get(t, f, "latency_p50_overhead", bothSidecars)
+	p50 := analysistest.Get(t, f, "latency_p50_overhead", bothSidecars)
 	if p50.Relative == nil || math.Abs(p50.Relative.Estimate-4) > 0.4 || p50.MDE <= 0 || p50.MDE > 50 || p50.Against["sidecars"] != "none" {
 		t.Errorf("relative overhead, effect or baseline: %+v", p50)
 	}
@@ -68,7 +71,7 @@ func TestAnalyze(t *testing.T) {
 
 // TestAnalyzeCells: summaries and curves of each cell.
 func TestAnalyzeCells(t *testing.T) {
-	f := analyze(t, simulate(t, quickStudy, 4, 2, quiet()))
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 4, 2, analysistest.Quiet()))
 	if len(f.Cells) != 4 {
 		t.Fatalf("%d cells", len(f.Cells))
 	}
@@ -103,8 +106,8 @@ func TestAnalyzeCells(t *testing.T) {
 
 // TestAnalyzePure: the same run gives the same document, and it is JSON.
 func TestAnalyzePure(t *testing.T) {
-	run := simulate(t, sweepStudy, 4, 3, quiet())
-	a, b := analyze(t, run), analyze(t, run)
+	run := analysistest.Simulate(t, analysistest.SweepStudy, 4, 3, analysistest.Quiet())
+	a, b := analysistest.Analyze(t, kinds, run), analysistest.Analyze(t, kinds, run)
 	if !reflect.DeepEqual(a, b) {
 		t.Error("the same run gave two answers")
 	}
@@ -115,21 +118,21 @@ func TestAnalyzePure(t *testing.T) {
 
 // TestAnalyzeInvalid: an invalid trial yields nothing, and says why.
 func TestAnalyzeInvalid(t *testing.T) {
-	w := quiet()
-	w.spoil = func(trial *record.Trial) {
+	w := analysistest.Quiet()
+	w.Spoil = func(trial *record.Trial) {
 		if trial.Cell[study.FactorSidecars] == "both" && trial.Block > 0 || trial.Cell[study.FactorSidecars] == "server" && trial.Block == 1 {
 			trial.Validity = record.Validity{Checks: []record.Check{{Name: "schedule-lag", Detail: "late by 900 us"}, {Name: "account", OK: true}}}
 		}
 		trial.Validity.Warnings = []string{"the hypervisor took " + string(rune('1'+trial.Block)) + ".5% of the CPU time"}
 	}
-	f := analyze(t, simulate(t, quickStudy, 4, 4, w))
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 4, 4, w))
 	for _, name := range []string{"latency_p50_overhead", "latency_p50", "cpu_client_proxy_per_request"} {
-		x := get(t, f, name, bothSidecars)
+		x := analysistest.Get(t, f, name, bothSidecars)
 		if x.Verdict != record.VerdictInvalid || x.Estimate != 0 || len(x.Warnings) == 0 {
 			t.Errorf("one valid trial: %+v", x)
 		}
 	}
-	server := get(t, f, "latency_p50_overhead", record.Cell{"sidecars": "server"})
+	server := analysistest.Get(t, f, "latency_p50_overhead", record.Cell{"sidecars": "server"})
 	if server.Blocks != 3 || server.Verdict == record.VerdictInvalid || !strings.Contains(strings.Join(server.Warnings, " "), "1 of 4 blocks") {
 		t.Errorf("three valid trials: %+v", server)
 	}
@@ -147,14 +150,14 @@ func TestAnalyzeInvalid(t *testing.T) {
 // TestPlainNotNegative: two blocks that scatter have wide intervals, but none
 // that lets a latency or a CPU time be less than nothing.
 func TestPlainNotNegative(t *testing.T) {
-	run := simulate(t, quickStudy, 2, 5, quiet())
+	run := analysistest.Simulate(t, analysistest.QuickStudy, 2, 5, analysistest.Quiet())
 	for i := range run.Trials {
 		for part, cpu := range run.Trials[i].CPU {
 			cpu.UserS *= 1 + 9*float64(run.Trials[i].Block)
 			run.Trials[i].CPU[part] = cpu
 		}
 	}
-	f := analyze(t, run)
+	f := analysistest.Analyze(t, kinds, run)
 	wide := 0
 	for _, x := range f.Findings {
 		if x.Against != nil {
@@ -182,8 +185,8 @@ func TestPlainNotNegative(t *testing.T) {
 // TestAnalyzeShort: runs that were cut short are reports too.
 func TestAnalyzeShort(t *testing.T) {
 	for blocks := range 3 {
-		run := simulate(t, quickStudy, blocks, 5, quiet())
-		f := analyze(t, run)
+		run := analysistest.Simulate(t, analysistest.QuickStudy, blocks, 5, analysistest.Quiet())
+		f := analysistest.Analyze(t, kinds, run)
 		if _, err := json.Marshal(f); err != nil {
 			t.Errorf("%d blocks: %v", blocks, err)
 		}
@@ -196,17 +199,17 @@ func TestAnalyzeShort(t *testing.T) {
 			}
 		}
 	}
-	run := simulate(t, quickStudy, 2, 5, quiet())
+	run := analysistest.Simulate(t, analysistest.QuickStudy, 2, 5, analysistest.Quiet())
 	run.Trials = run.Trials[:8] // in the middle of the second block
-	if f := analyze(t, run); f.Validity.Trials != 8 {
+	if f := analysistest.Analyze(t, kinds, run); f.Validity.Trials != 8 {
 		t.Errorf("validity: %+v", f.Validity)
 	}
 	run.Trials[0].Cell = record.Cell{"sidecars": "none"}
-	if _, err := bothKinds().Analyze(run); err == nil {
+	if _, err := kinds.Analyze(run); err == nil {
 		t.Error("a trial of another study was taken")
 	}
 	run.StudyYAML = []byte("name: [")
-	if _, err := bothKinds().Analyze(run); err == nil {
+	if _, err := kinds.Analyze(run); err == nil {
 		t.Error("a broken study was taken")
 	}
 }
@@ -214,76 +217,76 @@ func TestAnalyzeShort(t *testing.T) {
 // TestEnough: the stop rule asks for a minimum of blocks and for two narrow
 // looks, and names what holds it up.
 func TestEnough(t *testing.T) {
-	ask := func(text string, blocks int, w world) (bool, string) {
-		run := simulate(t, text, blocks, 6, w)
-		plan, err := Plan(run)
+	ask := func(text string, blocks int, w analysistest.World) (bool, string) {
+		run := analysistest.Simulate(t, text, blocks, 6, w)
+		plan, err := analysis.Plan(run)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return bothKinds().Enough(plan, run)
+		return kinds.Enough(plan, run)
 	}
-	noisy := quiet()
-	noisy.trial = 0.4
+	noisy := analysistest.Quiet()
+	noisy.Noise = 0.4
 	for _, c := range []struct {
 		name   string
 		text   string
 		blocks int
-		w      world
+		w      analysistest.World
 		stop   bool
 		why    string
 	}{
-		{"none", quickStudy, 0, quiet(), false, "0 of at least 4"},
-		{"too few", quickStudy, 3, quiet(), false, "3 of at least 4"},
-		{"first look", quickStudy, 4, quiet(), false, "confirmed"},
-		{"second look", quickStudy, 5, quiet(), true, "narrow enough after 5 blocks"},
-		{"noisy", quickStudy, 6, noisy, false, "both"},
-		{"no rule", sweepStudy, 6, quiet(), false, "no stop rule"},
-		{"everywhere", strings.Replace(quickStudy, ", of: {sidecars: both}", "", 1), 6, quiet(), true, "narrow enough"},
+		{"none", analysistest.QuickStudy, 0, analysistest.Quiet(), false, "0 of at least 4"},
+		{"too few", analysistest.QuickStudy, 3, analysistest.Quiet(), false, "3 of at least 4"},
+		{"first look", analysistest.QuickStudy, 4, analysistest.Quiet(), false, "confirmed"},
+		{"second look", analysistest.QuickStudy, 5, analysistest.Quiet(), true, "narrow enough after 5 blocks"},
+		{"noisy", analysistest.QuickStudy, 6, noisy, false, "both"},
+		{"no rule", analysistest.SweepStudy, 6, analysistest.Quiet(), false, "no stop rule"},
+		{"everywhere", strings.Replace(analysistest.QuickStudy, ", of: {sidecars: both}", "", 1), 6, analysistest.Quiet(), true, "narrow enough"},
 	} {
 		if stop, why := ask(c.text, c.blocks, c.w); stop != c.stop || !strings.Contains(why, c.why) {
 			t.Errorf("%s: %v, %q", c.name, stop, why)
 		}
 	}
 	// A limit of time is told from an interruption.
-	run := simulate(t, strings.Replace(quickStudy, "limit: 10m", "limit: 60s", 1), 4, 6, quiet())
-	if f := analyze(t, run); !strings.Contains(f.Stop, "time limit of 1m0s after 4 blocks; narrow enough, to be confirmed by one more block") {
+	run := analysistest.Simulate(t, strings.Replace(analysistest.QuickStudy, "limit: 10m", "limit: 60s", 1), 4, 6, analysistest.Quiet())
+	if f := analysistest.Analyze(t, kinds, run); !strings.Contains(f.Stop, "time limit of 1m0s after 4 blocks; narrow enough, to be confirmed by one more block") {
 		t.Errorf("ended because: %s", f.Stop)
 	}
 	run.Trials[0].Started = run.Trials[0].Started.Add(2 * time.Second)
-	if f := analyze(t, run); f.Stop == "" {
+	if f := analysistest.Analyze(t, kinds, run); f.Stop == "" {
 		t.Error("no reason")
 	}
 }
 
 // TestFit: idle cost and slope of CPU come out where the rate varies.
 func TestFit(t *testing.T) {
-	f := analyze(t, simulate(t, rateStudy, 6, 7, quiet()))
-	idle := get(t, f, "cpu_client_proxy_idle", bothSidecars)
-	slope := get(t, f, "cpu_client_proxy_slope", bothSidecars)
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.RateStudy, 6, 7, analysistest.Quiet()))
+	idle := analysistest.Get(t, f, "cpu_client_proxy_idle", bothSidecars)
+	slope := analysistest.Get(t, f, "cpu_client_proxy_slope", bothSidecars)
 	if math.Abs(idle.Estimate-20) > 6 || idle.Unit != "mCPU" || math.Abs(slope.Estimate-110) > 8 || slope.Low > 112 || slope.High < 108 {
 		t.Errorf("idle %+v, slope %+v", idle, slope)
 	}
 	if _, ok := slope.Cell["rate"]; ok {
 		t.Errorf("a slope has no rate: %v", slope.Cell)
 	}
-	quick := analyze(t, simulate(t, quickStudy, 4, 7, quiet()))
-	if _, err := findOne(quick, "cpu_client_proxy_slope", bothSidecars); err == nil {
+	quick := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 4, 7, analysistest.Quiet()))
+	if slices.ContainsFunc(quick.Findings, func(f record.Finding) bool { return f.Name == "cpu_client_proxy_slope" }) {
 		t.Error("a slope from one rate")
 	}
 }
 
 // TestThroughput: cells that ask for as much as possible tell how much.
 func TestThroughput(t *testing.T) {
-	f := analyze(t, simulate(t, strings.Replace(quickStudy, "rate: 1000", "rate: max", 1), 4, 8, quiet()))
-	if x := get(t, f, "throughput", bothSidecars); math.Abs(x.Estimate/50_000-1) > 0.05 || x.Unit != "rps" {
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, strings.Replace(analysistest.QuickStudy, "rate: 1000", "rate: max", 1), 4, 8, analysistest.Quiet()))
+	if x := analysistest.Get(t, f, "throughput", bothSidecars); math.Abs(x.Estimate/50_000-1) > 0.05 || x.Unit != "rps" {
 		t.Errorf("throughput: %+v", x)
 	}
 }
 
 // TestPublished: figures beside ours, and what the schedule does to a trend.
 func TestPublished(t *testing.T) {
-	w := quiet()
-	w.latency = func(c record.Cell) float64 {
+	w := analysistest.Quiet()
+	w.Latency = func(c record.Cell) float64 {
 		if c[study.FactorSidecars] == "none" {
 			return 100
 		}
@@ -292,7 +295,7 @@ func TestPublished(t *testing.T) {
 		}
 		return map[string]float64{"16": 3100, "64": 12500}[c[study.FactorConnections]]
 	}
-	f := analyze(t, simulate(t, sweepStudy, 6, 9, w))
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.SweepStudy, 6, 9, w))
 	if len(f.Published) != 3 {
 		t.Fatalf("published: %+v", f.Published)
 	}
@@ -315,13 +318,13 @@ func TestPublished(t *testing.T) {
 	t.Log(high.Says)
 	// Where latency grows with connections whatever the arrivals, no artefact
 	// is claimed.
-	w.latency = func(c record.Cell) float64 {
+	w.Latency = func(c record.Cell) float64 {
 		if c[study.FactorSidecars] == "none" {
 			return 100
 		}
 		return map[string]float64{"16": 3100, "64": 12500}[c[study.FactorConnections]]
 	}
-	f = analyze(t, simulate(t, sweepStudy, 6, 9, w))
+	f = analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.SweepStudy, 6, 9, w))
 	if strings.Contains(f.Published[1].Says, "schedule's.") {
 		t.Errorf("a real trend is called an artefact: %s", f.Published[1].Says)
 	}
@@ -330,15 +333,15 @@ func TestPublished(t *testing.T) {
 // TestWhyEndedOfOneBlock: one block is no blocks.
 func TestWhyEndedOfOneBlock(t *testing.T) {
 	one := strings.NewReplacer("{min: 4, max: 8, limit: 10m}", "{min: 1, max: 1}",
-		"stop: {finding: latency_p50_overhead, half_width: 7.5%, of: {sidecars: both}}", "stop: none").Replace(quickStudy)
-	if got := analyze(t, simulate(t, one, 1, 3, quiet())).Stop; got != "the only block done" {
+		"stop: {finding: latency_p50_overhead, half_width: 7.5%, of: {sidecars: both}}", "stop: none").Replace(analysistest.QuickStudy)
+	if got := analysistest.Analyze(t, kinds, analysistest.Simulate(t, one, 1, 3, analysistest.Quiet())).Stop; got != "the only block done" {
 		t.Errorf("one of one: %q", got)
 	}
-	if got := analyze(t, simulate(t, one, 0, 3, quiet())).Stop; got != "interrupted after 0 of at most 1 block" {
+	if got := analysistest.Analyze(t, kinds, analysistest.Simulate(t, one, 0, 3, analysistest.Quiet())).Stop; got != "interrupted after 0 of at most 1 block" {
 		t.Errorf("none of one: %q", got)
 	}
 	limited := strings.Replace(one, "{min: 1, max: 1}", "{min: 1, max: 8, limit: 1s}", 1)
-	if got := analyze(t, simulate(t, limited, 1, 3, quiet())).Stop; got != "time limit of 1s after 1 block" {
+	if got := analysistest.Analyze(t, kinds, analysistest.Simulate(t, limited, 1, 3, analysistest.Quiet())).Stop; got != "time limit of 1s after 1 block" {
 		t.Errorf("one in a second: %q", got)
 	}
 }

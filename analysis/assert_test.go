@@ -1,9 +1,11 @@
-package analysis
+package analysis_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -11,7 +13,7 @@ import (
 
 // TestAssertions: what holds, what does not, and what cannot be said.
 func TestAssertions(t *testing.T) {
-	f := analyze(t, simulate(t, quickStudy, 5, 10, quiet()))
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 5, 10, analysistest.Quiet()))
 	for _, c := range []struct {
 		expr   string
 		passed bool
@@ -34,7 +36,7 @@ func TestAssertions(t *testing.T) {
 		{`finding("cpu_control_per_request", {"sidecars": "both"}).high < 1000`, false, "this run has no finding"},
 		{`true || finding("latency_p50_overhead").high < 1000`, true, "true"},
 	} {
-		a, err := CompileAssertions([]study.Expr{{Text: c.expr}})
+		a, err := analysis.CompileAssertions([]study.Expr{{Text: c.expr}})
 		if err != nil {
 			t.Errorf("%s: %v", c.expr, err)
 			continue
@@ -49,9 +51,9 @@ func TestAssertions(t *testing.T) {
 // TestAssertionsAboutNothing: where a finding has no figure, none is taken for
 // zero, by whatever way an expression comes to it.
 func TestAssertionsAboutNothing(t *testing.T) {
-	w := quiet()
-	w.spoil = func(t *record.Trial) { t.Validity.Valid = t.Cell["sidecars"] != "both" }
-	f := analyze(t, simulate(t, quickStudy, 5, 10, w))
+	w := analysistest.Quiet()
+	w.Spoil = func(t *record.Trial) { t.Validity.Valid = t.Cell["sidecars"] != "both" }
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 5, 10, w))
 	const p50 = `findings.filter(f, f.name == "latency_p50_overhead")`
 	const both = `.filter(f, f.cell.sidecars == "both")`
 	for _, c := range []struct {
@@ -80,7 +82,7 @@ func TestAssertionsAboutNothing(t *testing.T) {
 		{p50 + `[0] == ` + p50 + `[0]`, true, "true"},
 		{`size(findings) == 0`, false, "false"},
 	} {
-		a, err := CompileAssertions([]study.Expr{{Text: c.expr}})
+		a, err := analysis.CompileAssertions([]study.Expr{{Text: c.expr}})
 		if err != nil {
 			t.Errorf("%s: %v", c.expr, err)
 			continue
@@ -111,7 +113,7 @@ func TestAssertionFaults(t *testing.T) {
 		{``, "", ""},
 	} {
 		line := "  - " + c.expr
-		_, err := CompileAssertions([]study.Expr{{Text: c.expr, Pos: study.Pos{File: "study.yaml", Line: 7, Column: 5, Text: line}}})
+		_, err := analysis.CompileAssertions([]study.Expr{{Text: c.expr, Pos: study.Pos{File: "study.yaml", Line: 7, Column: 5, Text: line}}})
 		if err == nil {
 			t.Errorf("%s: no error", c.expr)
 			continue
@@ -121,7 +123,7 @@ func TestAssertionFaults(t *testing.T) {
 		}
 	}
 	// From a flag there is no line, but there is a character.
-	_, err := CompileAssertions([]study.Expr{{Text: "1 +", Pos: study.Pos{File: "--assert"}}})
+	_, err := analysis.CompileAssertions([]study.Expr{{Text: "1 +", Pos: study.Pos{File: "--assert"}}})
 	if err == nil || !strings.Contains(err.Error(), "--assert 1 +: ") || !strings.Contains(err.Error(), "character 4") {
 		t.Errorf("flag: %v", err)
 	}
@@ -134,7 +136,7 @@ func TestAssertionOfFlag(t *testing.T) {
 		"1 +\n<2": "--assert 1 + <2: assertion: ",
 		"latency": "(character 1 of the expression)",
 	} {
-		_, err := CompileAssertions([]study.Expr{{Text: expr, Pos: study.Pos{File: "--assert"}}})
+		_, err := analysis.CompileAssertions([]study.Expr{{Text: expr, Pos: study.Pos{File: "--assert"}}})
 		if err == nil || !strings.Contains(err.Error(), want) || errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%s: %v", expr, err)
 		}
@@ -146,7 +148,7 @@ func FuzzCompileAssertions(f *testing.F) {
 	f.Add(`findings.all(f, f.high < 1.0)`)
 	f.Add(`finding(1, {2: 3})`)
 	f.Fuzz(func(t *testing.T, text string) {
-		_, err := CompileAssertions([]study.Expr{{Text: text, Pos: study.Pos{File: "x", Line: 1, Column: 1, Text: text}}})
+		_, err := analysis.CompileAssertions([]study.Expr{{Text: text, Pos: study.Pos{File: "x", Line: 1, Column: 1, Text: text}}})
 		if err != nil && errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%q: %v has code %d", text, err, errs.Code(err))
 		}

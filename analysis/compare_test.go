@@ -1,22 +1,23 @@
-package analysis
+package analysis_test
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
 // scaled is the quiet world with sidecars that cost factor times as much.
-func scaled(factor float64) world {
-	w := quiet()
-	base := w.latency
-	w.latency = func(c record.Cell) float64 { return 100 + factor*(base(c)-100) }
-	cpu := w.cpu
-	w.cpu = func(c record.Cell, part string, rps float64) float64 {
+func scaled(factor float64) analysistest.World {
+	w := analysistest.Quiet()
+	base := w.Latency
+	w.Latency = func(c record.Cell) float64 { return 100 + factor*(base(c)-100) }
+	cpu := w.CPU
+	w.CPU = func(c record.Cell, part string, rps float64) float64 {
 		bare := c.With(record.Cell{study.FactorSidecars: "none"})
 		switch part {
 		case record.PartMachine:
@@ -31,20 +32,20 @@ func scaled(factor float64) world {
 
 // TestCompare: better, worse, same and inconclusive, as the worlds are.
 func TestCompare(t *testing.T) {
-	noisy := quiet()
-	noisy.trial = 0.3
+	noisy := analysistest.Quiet()
+	noisy.Noise = 0.3
 	for _, c := range []struct {
 		name   string
-		a, b   world
+		a, b   analysistest.World
 		blocks int
 		want   string
 	}{
-		{"same", quiet(), quiet(), 12, record.VerdictSame},
-		{"worse", quiet(), scaled(1.5), 8, record.VerdictWorse},
-		{"better", scaled(1.5), quiet(), 8, record.VerdictBetter},
+		{"same", analysistest.Quiet(), analysistest.Quiet(), 12, record.VerdictSame},
+		{"worse", analysistest.Quiet(), scaled(1.5), 8, record.VerdictWorse},
+		{"better", scaled(1.5), analysistest.Quiet(), 8, record.VerdictBetter},
 		{"noisy", noisy, noisy, 4, record.VerdictInconclusive},
 	} {
-		got, err := bothKinds().Compare(simulate(t, quickStudy, c.blocks, 21, c.a), simulate(t, quickStudy, c.blocks, 22, c.b), 0.1)
+		got, err := kinds.Compare(analysistest.Simulate(t, analysistest.QuickStudy, c.blocks, 21, c.a), analysistest.Simulate(t, analysistest.QuickStudy, c.blocks, 22, c.b), 0.1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,17 +65,17 @@ func TestCompare(t *testing.T) {
 
 // TestCompareNothing: a run without valid trials is no matter of intervals.
 func TestCompareNothing(t *testing.T) {
-	good := simulate(t, quickStudy, 4, 25, quiet())
-	empty := simulate(t, quickStudy, 0, 25, quiet())
-	broken := quiet()
-	broken.spoil = func(t *record.Trial) { t.Validity.Valid = false }
-	spoilt := simulate(t, quickStudy, 4, 25, broken)
-	few := quiet()
-	few.spoil = func(t *record.Trial) { t.Validity.Valid = t.Block == 0 }
-	thin := simulate(t, quickStudy, 4, 25, few)
-	noisy := quiet()
-	noisy.trial = 0.3
-	plain := strings.NewReplacer("baseline: {sidecars: none}\n", "", "latency_p50_overhead", "latency_p50").Replace(quickStudy)
+	good := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, analysistest.Quiet())
+	empty := analysistest.Simulate(t, analysistest.QuickStudy, 0, 25, analysistest.Quiet())
+	broken := analysistest.Quiet()
+	broken.Spoil = func(t *record.Trial) { t.Validity.Valid = false }
+	spoilt := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, broken)
+	few := analysistest.Quiet()
+	few.Spoil = func(t *record.Trial) { t.Validity.Valid = t.Block == 0 }
+	thin := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, few)
+	noisy := analysistest.Quiet()
+	noisy.Noise = 0.3
+	plain := strings.NewReplacer("baseline: {sidecars: none}\n", "", "latency_p50_overhead", "latency_p50").Replace(analysistest.QuickStudy)
 	for _, c := range []struct {
 		name string
 		a, b record.Run
@@ -84,12 +85,12 @@ func TestCompareNothing(t *testing.T) {
 		{"A empty", empty, good, "run A has no valid trial"},
 		{"B invalid", good, spoilt, "run B has no valid trial"},
 		{"both", spoilt, empty, "neither run has a valid trial"},
-		{"plain values", simulate(t, plain, 4, 25, quiet()), simulate(t, plain, 0, 25, quiet()), "run B has no valid trial"},
+		{"plain values", analysistest.Simulate(t, plain, 4, 25, analysistest.Quiet()), analysistest.Simulate(t, plain, 0, 25, analysistest.Quiet()), "run B has no valid trial"},
 		{"few", good, thin, "run B has too few valid trials for an interval of what decides"},
 		{"few and few", thin, thin, "both runs have too few valid trials for an interval of what decides"},
-		{"wide", simulate(t, quickStudy, 4, 21, noisy), simulate(t, quickStudy, 4, 22, noisy), ""},
+		{"wide", analysistest.Simulate(t, analysistest.QuickStudy, 4, 21, noisy), analysistest.Simulate(t, analysistest.QuickStudy, 4, 22, noisy), ""},
 	} {
-		got, err := bothKinds().Compare(c.a, c.b, 0.05)
+		got, err := kinds.Compare(c.a, c.b, 0.05)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -103,7 +104,7 @@ func TestCompareNothing(t *testing.T) {
 // TestCompareChange: figures of one change, and a sidecar that costs nothing
 // in either run.
 func TestCompareChange(t *testing.T) {
-	got, err := bothKinds().Compare(simulate(t, quickStudy, 10, 23, quiet()), simulate(t, quickStudy, 10, 24, scaled(1.5)), 0.05)
+	got, err := kinds.Compare(analysistest.Simulate(t, analysistest.QuickStudy, 10, 23, analysistest.Quiet()), analysistest.Simulate(t, analysistest.QuickStudy, 10, 24, scaled(1.5)), 0.05)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,15 +137,15 @@ func TestCompareChange(t *testing.T) {
 
 // TestCompareOthers: what cannot be compared is refused, what differs is said.
 func TestCompareOthers(t *testing.T) {
-	a := simulate(t, quickStudy, 4, 25, quiet())
-	if _, err := bothKinds().Compare(a, a, -1); errs.Code(err) != errs.CodeUsage {
+	a := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, analysistest.Quiet())
+	if _, err := kinds.Compare(a, a, -1); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("negative margin: %v", err)
 	}
-	b := simulate(t, strings.Replace(quickStudy, "connections: 16", "connections: 32", 1), 4, 26, quiet())
+	b := analysistest.Simulate(t, strings.Replace(analysistest.QuickStudy, "connections: 16", "connections: 32", 1), 4, 26, analysistest.Quiet())
 	b.Header.Machine.CPUModel = "another"
 	b.Header.Components = []record.Component{{Name: "envoy", Version: "2"}}
 	a.Header.Components = []record.Component{{Name: "envoy", Version: "1"}}
-	got, err := bothKinds().Compare(a, b, 0.05)
+	got, err := kinds.Compare(a, b, 0.05)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,10 +156,10 @@ func TestCompareOthers(t *testing.T) {
 		}
 	}
 	alien := strings.NewReplacer("[none, server, client, both]", "[none, server]", "of: {sidecars: both}", "of: {sidecars: server}",
-		`"both"`, `"server"`, "[latency, cpu, memory]", "[latency]").Replace(quickStudy)
+		`"both"`, `"server"`, "[latency, cpu, memory]", "[latency]").Replace(analysistest.QuickStudy)
 	one := strings.NewReplacer("[none, server, client, both]", "[none, client]", "of: {sidecars: both}", "of: {sidecars: client}",
-		`"both"`, `"client"`, "[latency, cpu, memory]", "[latency]").Replace(quickStudy)
-	if _, err := bothKinds().Compare(simulate(t, alien, 4, 27, quiet()), simulate(t, one, 4, 28, quiet()), 0.05); errs.Code(err) != errs.CodeUsage {
+		`"both"`, `"client"`, "[latency, cpu, memory]", "[latency]").Replace(analysistest.QuickStudy)
+	if _, err := kinds.Compare(analysistest.Simulate(t, alien, 4, 27, analysistest.Quiet()), analysistest.Simulate(t, one, 4, 28, analysistest.Quiet()), 0.05); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("nothing in common: %v", err)
 	}
 }

@@ -100,3 +100,9 @@ func (kinds Kinds) CheckStudy(s *study.Study) error {
 	}
 	return k.Check(s)
 }
+
+// IstiodsChecks are those that fail because of what istiod does, or cannot do.
+// Those of its death are its own whatever else fails; that proxies are not
+// connected is only where nothing else is wrong: on a machine that is too busy
+// our own sidecars lose their streams.
+var IstiodsChecks = map[string]bool{"istiod-lived": true, "istiod-metrics": true, "connected": false}

@@ -180,3 +180,11 @@ func (o *Observations) twice(base int, m Measure) []stat.Pair {
 	}
 	return out
 }
+
+// Positive is NaN for what was not measured, which is recorded as 0.
+func Positive(v float64) float64 {
+	if v <= 0 {
+		return math.NaN()
+	}
+	return v
+}

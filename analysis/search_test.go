@@ -1,9 +1,10 @@
-package analysis
+package analysis_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -25,19 +26,19 @@ func failing(check string) func(*record.Trial, []record.Event) {
 }
 
 func TestSearch(t *testing.T) {
-	run := simulateControl(t, searchStudy, 2, func(c record.Cell) controlWorld {
-		w := controlWorld{debounceMS: 100, pushes: 5}
+	run := analysistest.SimulateControl(t, searchStudy, 2, func(c record.Cell) analysistest.ControlWorld {
+		w := analysistest.ControlWorld{DebounceMS: 100, Pushes: 5}
 		if c[study.FactorChangeRate] == "10" {
-			w.debounceMS = 400
+			w.DebounceMS = 400
 		}
 		return w
 	})
-	f := analyze(t, run)
-	x := get(t, f, "highest_proxies", record.Cell{"change_rate": "1"})
+	f := analysistest.Analyze(t, kinds, run)
+	x := analysistest.Get(t, f, "highest_proxies", record.Cell{"change_rate": "1"})
 	if x.Estimate != 20 || x.Low != 20 || x.High != 40 || x.Unit != "sidecars" || x.Verdict != record.VerdictMeasured || x.Cell[study.FactorProxies] != "" {
 		t.Errorf("%+v", x)
 	}
-	if y := get(t, f, "highest_proxies", record.Cell{"change_rate": "10"}); y.Estimate != 0 || y.High != 10 || !strings.Contains(strings.Join(y.Warnings, ""), "no level keeps") {
+	if y := analysistest.Get(t, f, "highest_proxies", record.Cell{"change_rate": "10"}); y.Estimate != 0 || y.High != 10 || !strings.Contains(strings.Join(y.Warnings, ""), "no level keeps") {
 		t.Errorf("%+v", y)
 	}
 	for name, spoil := range map[string]func(*record.Trial, []record.Event){
@@ -48,34 +49,34 @@ func TestSearch(t *testing.T) {
 			}
 		},
 	} {
-		run := simulateControl(t, searchStudy, 1, func(c record.Cell) controlWorld {
-			w := controlWorld{debounceMS: 10}
+		run := analysistest.SimulateControl(t, searchStudy, 1, func(c record.Cell) analysistest.ControlWorld {
+			w := analysistest.ControlWorld{DebounceMS: 10}
 			if c[study.FactorProxies] == "40" {
-				w.spoil = spoil
+				w.Spoil = spoil
 			}
 			return w
 		})
-		if x := get(t, analyze(t, run), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 40 || !strings.Contains(strings.Join(x.Warnings, ""), name) {
+		if x := analysistest.Get(t, analysistest.Analyze(t, kinds, run), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 40 || !strings.Contains(strings.Join(x.Warnings, ""), name) {
 			t.Errorf("%s: %+v", name, x)
 		}
 	}
 	// A trial that fails for the machine's sake says nothing of istiod.
-	machine := simulateControl(t, searchStudy, 1, func(c record.Cell) controlWorld {
-		w := controlWorld{debounceMS: 10}
+	machine := analysistest.SimulateControl(t, searchStudy, 1, func(c record.Cell) analysistest.ControlWorld {
+		w := analysistest.ControlWorld{DebounceMS: 10}
 		if c[study.FactorProxies] == "40" {
-			w.spoil = failing("simulator-lag")
+			w.Spoil = failing("simulator-lag")
 		}
 		return w
 	})
-	if x := get(t, analyze(t, machine), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 20 || !strings.Contains(strings.Join(x.Warnings, ""), "no trial is valid (simulator-lag: it failed): what istiod can do there is not known") {
+	if x := analysistest.Get(t, analysistest.Analyze(t, kinds, machine), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 20 || !strings.Contains(strings.Join(x.Warnings, ""), "no trial is valid (simulator-lag: it failed): what istiod can do there is not known") {
 		t.Errorf("%+v", x)
 	}
 	// What was left out above a cell that breaks the bound counts as such.
-	left := simulateControl(t, searchStudy, 2, func(c record.Cell) controlWorld {
+	left := analysistest.SimulateControl(t, searchStudy, 2, func(c record.Cell) analysistest.ControlWorld {
 		if c[study.FactorProxies] == "10" && c[study.FactorChangeRate] == "1" {
-			return controlWorld{debounceMS: 50}
+			return analysistest.ControlWorld{DebounceMS: 50}
 		}
-		return controlWorld{debounceMS: 500}
+		return analysistest.ControlWorld{DebounceMS: 500}
 	})
 	kept := left.Trials[:0]
 	for _, trial := range left.Trials {
@@ -85,28 +86,28 @@ func TestSearch(t *testing.T) {
 		}
 	}
 	left.Trials = kept
-	g := analyze(t, left)
-	if x := get(t, g, "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 10 || x.High != 20 {
+	g := analysistest.Analyze(t, kinds, left)
+	if x := analysistest.Get(t, g, "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 10 || x.High != 20 {
 		t.Errorf("%+v", x)
 	}
-	if x := get(t, g, "highest_proxies", record.Cell{"change_rate": "10"}); x.Estimate != 0 || x.High != 10 {
+	if x := analysistest.Get(t, g, "highest_proxies", record.Cell{"change_rate": "10"}); x.Estimate != 0 || x.High != 10 {
 		t.Errorf("%+v", x)
 	}
 	if !strings.Contains(g.Stop, "after 2 of at most 3 blocks") {
 		t.Errorf("two blocks with cells left out: %s", g.Stop)
 	}
-	open := simulateControl(t, searchStudy, 2, func(record.Cell) controlWorld { return controlWorld{debounceMS: 1} })
-	if x := get(t, analyze(t, open), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 40 || !strings.Contains(strings.Join(x.Warnings, ""), "lies higher") {
+	open := analysistest.SimulateControl(t, searchStudy, 2, func(record.Cell) analysistest.ControlWorld { return analysistest.ControlWorld{DebounceMS: 1} })
+	if x := analysistest.Get(t, analysistest.Analyze(t, kinds, open), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 40 || !strings.Contains(strings.Join(x.Warnings, ""), "lies higher") {
 		t.Errorf("%+v", x)
 	}
 }
 
 // TestUnacked: what no proxy acknowledged has no convergence, and is said.
 func TestUnacked(t *testing.T) {
-	run := simulateControl(t, searchStudy, 1, func(c record.Cell) controlWorld {
-		w := controlWorld{debounceMS: 10}
+	run := analysistest.SimulateControl(t, searchStudy, 1, func(c record.Cell) analysistest.ControlWorld {
+		w := analysistest.ControlWorld{DebounceMS: 10}
 		if c[study.FactorProxies] == "40" {
-			w.spoil = func(_ *record.Trial, events []record.Event) {
+			w.Spoil = func(_ *record.Trial, events []record.Event) {
 				for i := range events {
 					for k := range events[i].Seen.AckedUS {
 						events[i].Seen.AckedUS[k] = record.Never
@@ -116,15 +117,15 @@ func TestUnacked(t *testing.T) {
 		}
 		return w
 	})
-	f := analyze(t, run)
-	x := get(t, f, "unacked", record.Cell{"change_rate": "1", "proxies": "40"})
+	f := analysistest.Analyze(t, kinds, run)
+	x := analysistest.Get(t, f, "unacked", record.Cell{"change_rate": "1", "proxies": "40"})
 	if x.Estimate <= 0 || x.Verdict != record.VerdictReal || !strings.Contains(strings.Join(x.Warnings, ""), "never acknowledged") {
 		t.Errorf("%+v", x)
 	}
-	if x := get(t, f, "unacked", record.Cell{"change_rate": "1", "proxies": "20"}); x.Estimate != 0 || x.Verdict == record.VerdictReal {
+	if x := analysistest.Get(t, f, "unacked", record.Cell{"change_rate": "1", "proxies": "20"}); x.Estimate != 0 || x.Verdict == record.VerdictReal {
 		t.Errorf("%+v", x)
 	}
-	if x := get(t, f, "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 40 {
+	if x := analysistest.Get(t, f, "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 40 {
 		t.Errorf("%+v", x)
 	}
 }

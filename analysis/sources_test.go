@@ -1,11 +1,13 @@
-package analysis
+package analysis_test
 
 import (
 	"slices"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/capacity/money"
 	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -24,14 +26,14 @@ func TestFindingsHaveSources(t *testing.T) {
 			continue // proved where it lives
 		}
 		var computed []string
-		for _, m := range Defined(s, bothKinds().Of(s).Measures(s)) {
+		for _, m := range analysis.Defined(s, kinds.Of(s).Measures(s)) {
 			if slices.Contains(computed, m.Name) {
 				t.Errorf("%s: %s is computed twice", p, m.Name)
 			}
 			computed = append(computed, m.Name)
 		}
 		sources := map[finding.Source]int{}
-		for _, source := range bothKinds().Of(s).Sources {
+		for _, source := range kinds.Of(s).Sources {
 			sources[source.Of] = 0
 		}
 		for _, d := range p.Findings().All() {
@@ -54,5 +56,5 @@ func TestFindingsHaveSources(t *testing.T) {
 	}
 }
 
-// bothKinds are those that live in this package.
-func bothKinds() Kinds { return Kinds{DataPlane(), ControlPlane()} }
+// kinds are all there are.
+var kinds = analyses.All()

@@ -28,7 +28,6 @@ var oversized = map[string]int{
 	"internal/reporttest/requests.go Fixture": 108,
 	"kinds/resilience/trial/config.go config": 84,
 
-	"analysis":               9300,
 	"kinds/resilience/trial": 4300,
 	"study":                  9990,
 }

@@ -1,0 +1,211 @@
+// Package analysistest makes runs of simulated labs whose truth is known, for
+// tests of what is found in them.
+package analysistest
+
+import (
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/analysis"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/meshtrial/meshtrial/rate"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// QuickStudy has one factor; client's sidecar costs nothing in the simulated
+// lab, so that there is something to find below the noise.
+const QuickStudy = `
+name: quick
+title: Quick
+question: What do sidecars cost?
+mesh: istio
+settings: {rate: 1000, connections: 16}
+factors:
+  sidecars: [none, server, client, both]
+baseline: {sidecars: none}
+blocks: {min: 4, max: 8, limit: 10m}
+stop: {finding: latency_p50_overhead, half_width: 7.5%, of: {sidecars: both}}
+measures: [latency, cpu, memory]
+assert:
+  - 'finding("latency_p50_overhead", {"sidecars": "both"}).high < 1000'
+`
+
+// SweepStudy varies what the published trend is about.
+const SweepStudy = `
+name: sweep
+title: Sweep
+question: Does latency grow with connections?
+mesh: istio
+settings: {rate: 1000}
+factors:
+  sidecars: [none, both]
+  connections: [16, 64]
+  arrival: [uniform, burst]
+baseline: {sidecars: none}
+blocks: {min: 4, max: 6}
+stop: none
+measures: [latency, cpu]
+published:
+  - {source: Istio 1.2 (2019), claim: 16 connections, finding: latency_p50_overhead, cell: {sidecars: both, connections: 16, arrival: burst}, figure: 3, unit: ms}
+  - {source: Istio 1.2 (2019), claim: 64 connections, finding: latency_p50_overhead, cell: {sidecars: both, connections: 64, arrival: burst}, figure: 12, unit: ms}
+  - {source: Istio 1.2 (2019), claim: server alone, finding: latency_p50_overhead, cell: {sidecars: server}, figure: 2, unit: ms}
+`
+
+// RateStudy varies the rate of requests.
+const RateStudy = `
+name: rate
+title: Rate
+question: What does a proxy's CPU depend on?
+mesh: istio
+settings: {connections: 16}
+factors:
+  sidecars: [none, both]
+  rate: [250, 1000, 3000]
+baseline: {sidecars: none}
+blocks: {min: 4, max: 6}
+stop: none
+measures: [latency, cpu]
+`
+
+// A World says what trials of a cell are like, before noise.
+type World struct {
+	Latency func(record.Cell) float64 // median, microseconds
+	Noise   float64                   // noise of a trial, a fraction
+	CPU     func(cell record.Cell, part string, rps float64) float64
+	Spoil   func(t *record.Trial) // what goes wrong
+}
+
+// Quiet is the world most tests use: 100 us without sidecars, 300 us more
+// with the server's.
+func Quiet() World {
+	return World{
+		Latency: func(c record.Cell) float64 {
+			return 100 + map[string]float64{"server": 300, "both": 400}[c[study.FactorSidecars]]
+		},
+		Noise: 0.02,
+		CPU: func(c record.Cell, part string, rps float64) float64 {
+			switch part {
+			case record.PartClientProxy:
+				return 0.02 + 110e-6*rps
+			case record.PartServerProxy:
+				return 0.01 + 90e-6*rps
+			case record.PartMachine:
+				v := 0.1 + 100e-6*rps
+				if study.HasClientProxy(c) {
+					v += 0.02 + 110e-6*rps
+				}
+				if study.HasServerProxy(c) {
+					v += 0.01 + 90e-6*rps
+				}
+				return v
+			}
+			return 20e-6 * rps
+		},
+	}
+}
+
+// Simulate runs a study for some blocks in a world.
+func Simulate(t *testing.T, text string, blocks int, seed uint64, w World) record.Run {
+	t.Helper()
+	s, err := study.Parse([]byte(text), "study.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := study.NewPlan(s, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	run := record.Run{
+		Header:    record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: "run-" + strconv.FormatUint(seed, 10), Study: s.Name, Started: start, Seed: seed, Lab: "local"},
+		StudyYAML: s.Marshal(), Hist: map[string]record.TrialHist{},
+	}
+	r := rand.New(rand.NewPCG(seed, 99))
+	at := start
+	for block := range blocks {
+		drift := 1 + 0.05*r.NormFloat64()
+		for order, slot := range plan.Block(block) {
+			cell := plan.Cells[slot.Cell]
+			trial := record.Trial{
+				Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Repeat: slot.Repeat,
+				Started: at, Ended: at.Add(3 * time.Second), Window: record.Window{Start: at, Seconds: 2, Intervals: 8},
+				Validity: record.Validity{Valid: true}, CPU: map[string]record.CPU{}, Memory: map[string]record.Memory{},
+			}
+			at = trial.Ended
+			fill(&trial, &run, r, drift, w)
+			if w.Spoil != nil {
+				w.Spoil(&trial)
+			}
+			run.Trials = append(run.Trials, trial)
+		}
+	}
+	return run
+}
+
+func fill(trial *record.Trial, run *record.Run, r *rand.Rand, drift float64, w World) {
+	asked, err := rate.Parse(trial.Cell[study.FactorRate])
+	if err != nil {
+		panic(err)
+	}
+	rps := asked.RPS()
+	if asked.IsMax() {
+		rps = 50_000 * (1 + w.Noise*r.NormFloat64())
+	}
+	n := int64(min(rps, 1500) * trial.Window.Seconds)
+	hist := hdrhistogram.New(1, 60_000_000_000, 3)
+	level := w.Latency(trial.Cell) * drift * math.Exp(w.Noise*r.NormFloat64())
+	for range n {
+		ns := 1000 * level * math.Exp(0.3*r.NormFloat64())
+		if err := hist.RecordValue(int64(ns)); err != nil {
+			panic(err)
+		}
+	}
+	run.Hist[trial.ID] = record.TrialHist{Intended: hist, Send: hist}
+	completed := int64(rps * trial.Window.Seconds)
+	trial.Load = &record.Load{Rate: asked, Scheduled: completed, Completed: completed, AchievedRPS: rps, Lag: record.Lag{P99: 20}}
+	parts := []string{record.PartGenerator, record.PartWorker, record.PartMachine}
+	if study.HasClientProxy(trial.Cell) {
+		parts = append(parts, record.PartClientProxy)
+	}
+	if study.HasServerProxy(trial.Cell) {
+		parts = append(parts, record.PartServerProxy)
+	}
+	for _, part := range parts {
+		total := w.CPU(trial.Cell, part, rps) * drift * math.Exp(w.Noise*r.NormFloat64()) * trial.Window.Seconds
+		trial.CPU[part] = record.CPU{UserS: 0.6 * total, SystemS: 0.4 * total}
+		if part != record.PartMachine {
+			trial.Memory[part] = record.Memory{PSSBytes: int64(40e6 * (1 + 0.01*r.NormFloat64()))}
+		}
+	}
+}
+
+// Analyze draws the findings of a run.
+func Analyze(t *testing.T, kinds analysis.Kinds, run record.Run) record.Findings {
+	t.Helper()
+	f, err := kinds.Analyze(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// Get is the one finding of a name in the cells that have some levels.
+func Get(t *testing.T, f record.Findings, name string, cell record.Cell) record.Finding {
+	t.Helper()
+	var found []record.Finding
+	for _, x := range f.Findings {
+		if x.Name == name && x.Cell.With(cell).Key() == x.Cell.Key() {
+			found = append(found, x)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d findings %s in cells %v", len(found), name, cell)
+	}
+	return found[0]
+}

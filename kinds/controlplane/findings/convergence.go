@@ -1,0 +1,163 @@
+package findings
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// convergence is what a trial's events say: how long each change took to each
+// proxy, in microseconds after its commit.
+type convergence struct {
+	acked    stat.Counts // over all pairs of a change and a proxy
+	received stat.Counts
+	applied  stat.Counts // of real Envoys only
+
+	// first, median and last have an entry for each change that any proxy
+	// acknowledged: when the first proxy had, half of those that ever did,
+	// and all of them. lacking changes were acknowledged by none of those that
+	// needed them.
+	first, median, last []float64
+	lacking             int
+	// changes lists the same by change, with the time of the commit.
+	changes []changeTimes
+
+	failed  int // changes that the API server did not take
+	missed  int // pairs of a change and a proxy that needed it and never had it
+	pairs   int // that had it
+	unacked int // of them, never acknowledged
+	// superseded are pairs where a later change's configuration came in one
+	// with this one's.
+	superseded int
+	// example describes the first miss.
+	example *record.Event
+}
+
+type changeTimes struct {
+	committedNS         int64
+	kind                string
+	first, median, last float64 // NaN if no proxy had it
+	proxies             int
+}
+
+// converged reads a trial's events, once.
+func converged(o *analysis.Observations, t *record.Trial) *convergence {
+	all := o.Own.(map[string]*convergence)
+	if c, ok := all[t.ID]; ok {
+		return c
+	}
+	c := convergenceOf(o.Events[t.ID])
+	all[t.ID] = c
+	return c
+}
+
+func convergenceOf(events []*record.Event) *convergence {
+	c := &convergence{}
+	var acked, received, applied []float64
+	for _, e := range events {
+		if e.Error != "" {
+			c.failed++
+			continue
+		}
+		c.superseded += e.Superseded
+		if n := len(e.Missed); n > 0 {
+			c.missed += n
+			if c.example == nil {
+				c.example = e
+			}
+		}
+		var own []float64
+		unacked := 0
+		for i, at := range e.Seen.ReceivedUS {
+			c.pairs++
+			if i < len(e.Seen.AppliedUS) && e.Seen.AppliedUS[i] != record.Never {
+				// Of a real Envoy nobody knows when it received and
+				// acknowledged.
+				applied = append(applied, float64(e.Seen.AppliedUS[i]))
+				continue
+			}
+			received = append(received, float64(at))
+			if i < len(e.Seen.AckedUS) && e.Seen.AckedUS[i] != record.Never {
+				own = append(own, float64(e.Seen.AckedUS[i]))
+			} else {
+				unacked++
+			}
+		}
+		c.unacked += unacked
+		if len(own) == 0 && len(e.Missed)+unacked > 0 {
+			c.lacking++
+		}
+		times := changeTimes{committedNS: e.CommittedNS, kind: e.Kind, first: math.NaN(), median: math.NaN(), last: math.NaN(), proxies: len(own)}
+		if len(own) > 0 {
+			sort.Float64s(own)
+			times.first, times.median, times.last = own[0], stat.Median(own), own[len(own)-1]
+			c.first = append(c.first, times.first)
+			c.median = append(c.median, times.median)
+			c.last = append(c.last, times.last)
+			acked = append(acked, own...)
+		}
+		c.changes = append(c.changes, times)
+	}
+	c.acked, c.received, c.applied = stat.FromSamples(acked), stat.FromSamples(received), stat.FromSamples(applied)
+	return c
+}
+
+// edges are what is told of each change by itself: when the first proxy had
+// acknowledged it, half of them, and the last.
+var edges = []struct {
+	name string
+	of   func(c *convergence) []float64
+}{
+	{"first", func(c *convergence) []float64 { return c.first }},
+	{"median", func(c *convergence) []float64 { return c.median }},
+	{"last", func(c *convergence) []float64 { return c.last }},
+}
+
+// edgeQuantiles are those of edges over changes.
+var edgeQuantiles = append(slices.Clone(analysis.Quantiles), analysis.Quantile{Name: "max", Q: 1})
+
+// survivors warns of percentiles that are of those alone who had a change and
+// said so, where more lack it than the percentile leaves beyond it.
+func survivors(beyond float64) func(o *analysis.Observations, cell int) []string {
+	return func(o *analysis.Observations, cell int) []string {
+		share := missedShare(o, o.Valid(cell))
+		if share <= beyond {
+			return nil
+		}
+		return []string{fmt.Sprintf("%s of what proxies needed never came, or was never acknowledged: of all together this percentile was not reached, the figure is of the others", words.Percent(share))}
+	}
+}
+
+// overChanges is a quantile of one figure a change, of which lacking more have
+// none: theirs lies beyond all others. It is NaN where the changes do not
+// reach it: a quantile takes as many as leave one beyond it, 10 for the 90th
+// percentile, 100 for the 99th.
+func overChanges(values []float64, lacking int, q float64) float64 {
+	n := len(values) + lacking
+	if len(values) == 0 || q < 1 && q > 0.5 && float64(n)*(1-q) < 1-1e-9 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	if q == 0.5 && lacking == 0 {
+		return stat.Median(sorted)
+	}
+	rank := max(1, int(math.Ceil(q*float64(n)-1e-9)))
+	if rank > len(sorted) {
+		return math.NaN()
+	}
+	return sorted[rank-1]
+}
+
+// medianOrNaN is the median of any number of values.
+func medianOrNaN(x []float64) float64 {
+	if len(x) == 0 {
+		return math.NaN()
+	}
+	return stat.Median(x)
+}

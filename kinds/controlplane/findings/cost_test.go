@@ -1,0 +1,170 @@
+package findings
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// costStudy is one cell in some blocks.
+const costStudy = `
+name: cost
+question: What does a change cost?
+control: {changes: 10}
+settings: {proxies: 5}
+blocks: {min: 3, max: 6}
+`
+
+func costOf(t *testing.T, blocks int, spoil func(block int, t *record.Trial)) *analysis.Observations {
+	t.Helper()
+	block := -1
+	run := analysistest.SimulateControl(t, costStudy, blocks, func(record.Cell) analysistest.ControlWorld {
+		block++
+		return analysistest.ControlWorld{DebounceMS: 100, Pushes: 50, Spoil: func(t *record.Trial, _ []record.Event) { spoil(block, t) }}
+	})
+	o, err := kinds.Observe(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func plainCost(t *testing.T, o *analysis.Observations, name string) record.Finding {
+	t.Helper()
+	i := slices.IndexFunc(costMeasures(), func(m analysis.Measure) bool { return m.Name == name })
+	if i < 0 {
+		t.Fatalf("no measure %s", name)
+	}
+	m := costMeasures()[i]
+	m.Def = study.ControlPlane.Findings().Must(name)
+	f, ok := o.Plain(0, m)
+	if !ok {
+		t.Fatalf("no finding %s", name)
+	}
+	return f
+}
+
+// One idle time with a garbage collection in it is no base: the cell's median
+// is.
+func TestIdleIsTheCellsMedian(t *testing.T) {
+	o := costOf(t, 3, func(block int, trial *record.Trial) {
+		trial.Control.IdleSeconds, trial.Control.Idle = 1, record.CPU{UserS: 0.02}
+		trial.Control.APIServer, trial.Control.APIServerSeconds = &record.CPU{UserS: 1}, 25
+		trial.Control.APIServerIdle, trial.Control.APIServerIdleSeconds = &record.CPU{UserS: 0.02}, 1
+		if block == 1 {
+			trial.Control.Idle, trial.Control.APIServerIdle = record.CPU{UserS: 0.5}, &record.CPU{UserS: 0.5}
+		}
+	})
+	// 2 s of istiod's and 1 s of the API server's, less 25 s of 2%, over 10.
+	for name, want := range map[string]float64{"istiod_cpu_per_change": 150_000, "apiserver_cpu_per_change": 50_000} {
+		if f := plainCost(t, o, name); math.Abs(f.Estimate-want) > 1e-6 || f.Verdict != record.VerdictMeasured || strings.Contains(strings.Join(f.Warnings, " "), "idle") {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+// Less than idle is noise and no saving; without an idle time what is used
+// idle is in the figure, and the finding says so.
+func TestNetCostsBelowNothing(t *testing.T) {
+	o := costOf(t, 3, func(block int, trial *record.Trial) {
+		trial.Control.IdleSeconds, trial.Control.Idle = 1, record.CPU{UserS: 0.1 + 0.001*float64(block)}
+		trial.Control.APIServerIdle, trial.Control.APIServerIdleSeconds = nil, 0
+	})
+	f := plainCost(t, o, "istiod_cpu_per_change")
+	if f.Estimate >= 0 || f.Verdict != record.VerdictBelowNoise || !strings.Contains(strings.Join(f.Warnings, " "), "nothing was saved") {
+		t.Errorf("%+v", f)
+	}
+	f = plainCost(t, o, "apiserver_cpu_per_change")
+	if f.Verdict != record.VerdictMeasured || !strings.Contains(strings.Join(f.Warnings, " "), "idle use was not measured") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// What istiod allocates a second is over the window.
+func TestIstiodsMemory(t *testing.T) {
+	o := costOf(t, 3, func(_ int, trial *record.Trial) { trial.Control.Goroutines = 700 })
+	for name, want := range map[string]float64{"istiod_heap": 30e6, "istiod_goroutines": 700, "alloc_bytes_per_second": 2e6, "istiod_memory": 120e6} {
+		if f := plainCost(t, o, name); f.Estimate != want || f.Unit == "" {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+// A stage that some trials did not measure is warned of, and one that none
+// did is missing; what remains adds up.
+func TestMissingStages(t *testing.T) {
+	o := costOf(t, 2, func(block int, trial *record.Trial) {
+		if block == 0 {
+			check := trial.Control.Stages[0].MeanUS + 9000
+			trial.Control.Stages[0].CheckUS, trial.Control.Stages[0].CheckSource = &check, "another clock"
+			return
+		}
+		trial.Control.Stages = trial.Control.Stages[:1] // no wire
+	})
+	if got := stageApart(record.StageWire)(o, 0); len(got) != 1 || !strings.Contains(got[0], "in 1 of 2 trials nobody measured it") {
+		t.Errorf("wire: %q", got)
+	}
+	if got := stageApart(record.StageDebounce)(o, 0); len(got) != 1 || !strings.Contains(got[0], "in 1 of 2 trials a second source differs") {
+		t.Errorf("debounce: %q", got)
+	}
+	s := controlSummary(o, o.Valid(0))
+	if len(s.Stages) != 2 || !slices.Contains(s.MissingStages, record.StageQueue) || slices.Contains(s.MissingStages, record.StageWire) {
+		t.Fatalf("%+v, missing %v", s.Stages, s.MissingStages)
+	}
+	sum := s.ResidualUS
+	for _, stage := range s.Stages {
+		sum += stage.MeanUS
+	}
+	if math.Abs(sum-s.MeanUS) > 1 {
+		t.Errorf("stages and residual make %g of %g", sum, s.MeanUS)
+	}
+	if check := s.Stages[0].CheckUS; check == nil || math.Abs(*check-s.Stages[0].MeanUS-9000) > 1e-6 {
+		t.Errorf("check %v", check)
+	}
+}
+
+// Who used the machine adds up, whoever's counters lack or have other windows;
+// one node's machine is no sum of what several nodes' parts used.
+func TestCoresByPart(t *testing.T) {
+	fill := func(_ int, trial *record.Trial) {
+		trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 1, SystemS: 0.25}, record.PartSimulator: {UserS: 0.5},
+			record.PartServerProxy: {UserS: 12.5}, record.PartMachine: {UserS: 20, SystemS: 5}}
+		trial.Control.APIServer, trial.Control.APIServerSeconds = &record.CPU{UserS: 5}, 50 // twice the window
+	}
+	o := costOf(t, 3, fill)
+	want := map[string]float64{record.PartControl: 0.05, record.PartSimulator: 0.02, record.PartServerProxy: 0.5,
+		record.PartAPIServer: 0.1, record.PartMachine: 1, record.PartRest: 0.33}
+	check := func(got, want map[string]float64) {
+		t.Helper()
+		if len(got) != len(want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		for part, cores := range want {
+			if v, ok := got[part]; !ok || math.Abs(v-cores) > 1e-9 {
+				t.Errorf("%s: %g, want %g", part, v, cores)
+			}
+		}
+	}
+	check(coresByPart(o, o.Valid(0)), want)
+	if s := controlSummary(o, o.Valid(0)); s.Parts[record.PartRest] != coresByPart(o, o.Valid(0))[record.PartRest] {
+		t.Errorf("%v", s.Parts)
+	}
+	o.Run.Header.Machine.Nodes = 3
+	delete(want, record.PartMachine)
+	delete(want, record.PartRest)
+	check(coresByPart(o, o.Valid(0)), want)
+	// Counters that are read at other instants leave no less than nothing.
+	o = costOf(t, 2, func(_ int, trial *record.Trial) {
+		trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 10}, record.PartMachine: {UserS: 9.5}}
+		trial.Control.APIServer = nil
+	})
+	if rest := coresByPart(o, o.Valid(0))[record.PartRest]; rest != 0 {
+		t.Errorf("the rest is %g", rest)
+	}
+}

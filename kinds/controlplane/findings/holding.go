@@ -1,0 +1,68 @@
+package findings
+
+import (
+	"math"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Series of istiod's cache of generated resources
+// (pilot/pkg/model/typed_xds_cache.go); counted where PILOT_XDS_CACHE_STATS is
+// set.
+const (
+	cacheHits   = `xds_cache_reads{type="hit"}`
+	cacheMisses = `xds_cache_reads{type="miss"}`
+)
+
+// holdingMeasures are sizes of config dumps, and how often istiod had a
+// resource ready.
+func holdingMeasures() []analysis.Measure {
+	return []analysis.Measure{
+		analysis.MeasureOf("config_dump_bytes", ofControl(dumpBytes)),
+		analysis.MeasureOf("xds_cache_hit_share", ofControl(func(c *record.Control) float64 {
+			hits, counted := c.Istiod[cacheHits]
+			misses, counted2 := c.Istiod[cacheMisses]
+			if !counted && !counted2 {
+				return math.NaN()
+			}
+			return hitShare(hits, misses)
+		})),
+		analysis.MeasureOf("join_cache_hit_share", ofControl(func(c *record.Control) float64 {
+			if c.Join == nil {
+				return math.NaN()
+			}
+			return hitShare(c.Join.CacheHits, c.Join.CacheMisses)
+		})),
+	}
+}
+
+// hitShare is NaN where nothing was read.
+func hitShare(hits, misses float64) float64 {
+	if !(hits+misses > 0) {
+		return math.NaN()
+	}
+	return hits / (hits + misses)
+}
+
+// dumpBytes is the size of a real sidecar's config dump as published figures
+// have it, without endpoints.
+func dumpBytes(c *record.Control) float64 {
+	for _, h := range c.Holdings {
+		if h.Real {
+			return analysis.Positive(float64(h.DumpBytes - h.EndpointDumpBytes))
+		}
+	}
+	return math.NaN()
+}
+
+// holdings are those of the first trial that kept the most kinds of proxies.
+func holdings(trials []*record.Trial) []record.Holding {
+	var out []record.Holding
+	for _, t := range trials {
+		if len(t.Control.Holdings) > len(out) {
+			out = t.Control.Holdings
+		}
+	}
+	return out
+}

@@ -1,0 +1,75 @@
+package findings
+
+import (
+	"math"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// ofJoin is a measure of how a new proxy came by its configuration; NaN if
+// none did.
+func ofJoin(of func(j *record.Join) float64) func(*analysis.Observations, *record.Trial) float64 {
+	return ofControl(func(c *record.Control) float64 {
+		if c.Join == nil {
+			return math.NaN()
+		}
+		return analysis.Positive(of(c.Join))
+	})
+}
+
+func joinMeasures() []analysis.Measure {
+	out := []analysis.Measure{
+		analysis.MeasureOf("join_time", ofJoin(func(j *record.Join) float64 { return float64(j.TotalUS) })),
+		analysis.MeasureOf("join_bytes", ofJoin(func(j *record.Join) float64 { return float64(j.Bytes()) })),
+	}
+	for _, kind := range study.XDSTypes() {
+		out = append(out,
+			analysis.MeasureOf("join_bytes_"+kind, ofJoin(func(j *record.Join) float64 { return float64(j.Types[kind].Bytes) })),
+			analysis.MeasureOf("join_resources_"+kind, ofJoin(func(j *record.Join) float64 { return float64(j.Types[kind].Resources) })))
+	}
+	return append(out, holdingMeasures()...)
+}
+
+// summarizeScope puts in what proxies of the scope's namespace hold, and how
+// a new one came by it.
+func summarizeScope(s *record.ControlSummary, trials []*record.Trial) {
+	s.ScopeConfigBytes = mediansByType(trials, func(c *record.Control) map[string]int64 { return c.ScopeConfig })
+	s.Holdings = holdings(trials)
+	var joined []*record.Trial
+	for _, t := range trials {
+		if t.Control.Join != nil {
+			joined = append(joined, t)
+		}
+	}
+	if len(joined) == 0 {
+		return
+	}
+	s.JoinUS = stat.MedianOf(joined, func(t *record.Trial) float64 { return float64(t.Control.Join.TotalUS) })
+	s.JoinBytes = mediansByType(joined, func(c *record.Control) map[string]int64 {
+		out := map[string]int64{}
+		for kind, t := range c.Join.Types {
+			out[kind] = t.Bytes
+		}
+		return out
+	})
+}
+
+// mediansByType has the median over trials of each type that any has; nil if
+// none has any.
+func mediansByType(trials []*record.Trial, of func(c *record.Control) map[string]int64) map[string]int64 {
+	var out map[string]int64
+	for _, t := range trials {
+		for kind := range of(t.Control) {
+			if out == nil {
+				out = map[string]int64{}
+			}
+			if _, done := out[kind]; !done {
+				out[kind] = int64(math.Round(stat.MedianOf(trials, func(t *record.Trial) float64 { return float64(of(t.Control)[kind]) })))
+			}
+		}
+	}
+	return out
+}

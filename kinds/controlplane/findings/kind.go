@@ -1,0 +1,42 @@
+// Package findings is what analysis asks of studies of the control plane: how
+// long changes took to each proxy (convergence.go, pairs.go), the stages of
+// their way (stages.go), pushes, sizes and staleness (measures.go, series.go),
+// what istiod spent (cost.go), how new proxies join (join.go), and what real
+// requests met (traffic.go). It is pure.
+package findings
+
+import (
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Kind is what analysis asks of studies of the control plane.
+func Kind() analysis.Kind {
+	return analysis.Kind{
+		Name:     study.ControlPlane,
+		Measures: controlMeasures,
+		Sources:  []analysis.Source{analysis.FromSearches()},
+		Begin:    func([]study.Expr) any { return map[string]*convergence{} },
+		Summarize: func(o *analysis.Observations, _ int, valid []*record.Trial, s *record.CellSummary) {
+			s.Control = controlSummary(o, valid)
+			if !o.Plan.Study.Measured(study.MeasureConvergence) {
+				return
+			}
+			for _, t := range valid {
+				if p50 := converged(o, t).acked.Quantile(0.5); stat.Finite(p50) {
+					s.BlockP50US = append(s.BlockP50US, record.BlockValue{Block: t.Block, Repeat: t.Repeat, Value: p50})
+				}
+			}
+		},
+		Published: controlWords,
+		Search: analysis.Searched{Who: "istiod", OwnChecks: analysis.IstiodsChecks, Lost: missedShare,
+			Loose: func(o *analysis.Observations, trials []*record.Trial, m analysis.Measure) string {
+				if m.Takes == 0 {
+					return ""
+				}
+				return fewChangesOf(o, trials, m.Takes)
+			}},
+	}
+}

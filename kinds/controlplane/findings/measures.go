@@ -1,0 +1,281 @@
+package findings
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// controlMeasures lists what a control-plane study measures, in the order of
+// reports.
+func controlMeasures(s *study.Study) []analysis.Measure {
+	return slices.Concat(convergenceMeasures(), amplificationMeasures(), configMeasures(), costMeasures(), stalenessMeasures(s.Control.Traffic != nil))
+}
+
+// ofControl is a measure of what a trial counted; NaN if it counted nothing.
+func ofControl(of func(c *record.Control) float64) func(*analysis.Observations, *record.Trial) float64 {
+	return func(_ *analysis.Observations, t *record.Trial) float64 {
+		if t.Control == nil {
+			return math.NaN()
+		}
+		return of(t.Control)
+	}
+}
+
+func convergenceMeasures() []analysis.Measure {
+	var out []analysis.Measure
+	add := func(name string, of func(c *convergence) float64) {
+		out = append(out, analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 { return of(converged(o, t)) }))
+	}
+	for _, q := range edgeQuantiles {
+		add("convergence_"+q.Name, func(c *convergence) float64 { return reached(c.acked, q.Q) })
+		m := &out[len(out)-1]
+		m.Beyond = math.Max(1-q.Q, 1e-9) // of the largest, any
+		m.Takes, m.Counted = changesFor(q.Q), "pairs of a change and a proxy"
+		m.Unguarded = func(o *analysis.Observations, t *record.Trial) float64 { return converged(o, t).acked.Quantile(q.Q) }
+		m.Warn = either(survivors(m.Beyond), fewChanges(m.Takes))
+	}
+	for _, edge := range edges {
+		for _, q := range edgeQuantiles {
+			name := "convergence_" + edge.name + "_" + q.Name
+			if q.Q == 0.5 {
+				name = "convergence_" + edge.name
+			}
+			add(name, func(c *convergence) float64 { return overChanges(edge.of(c), c.lacking, q.Q) })
+		}
+	}
+	add("received_p50", func(c *convergence) float64 { return c.received.Quantile(0.5) })
+	add("received_p90", func(c *convergence) float64 { return reached(c.received, 0.9) })
+	add("received_p99", func(c *convergence) float64 { return reached(c.received, 0.99) })
+	add("received_max", func(c *convergence) float64 { return c.received.Quantile(1) })
+	for _, q := range edgeQuantiles {
+		add("applied_"+q.Name, func(c *convergence) float64 { return reached(c.applied, q.Q) })
+	}
+	out = append(out,
+		analysis.MeasureOf("reported_convergence_p99", func(_ *analysis.Observations, t *record.Trial) float64 { return reported(t) }).Warning(firstBucket),
+		analysis.MeasureOf("hidden_convergence_p99", func(o *analysis.Observations, t *record.Trial) float64 {
+			return reached(converged(o, t).acked, 0.99) - reported(t)
+		}))
+	for _, stage := range record.Stages() {
+		out = append(out, analysis.MeasureOf("stage_"+stage, ofControl(func(c *record.Control) float64 {
+			for _, s := range c.Stages {
+				if s.Name == stage {
+					return s.MeanUS
+				}
+			}
+			return math.NaN()
+		})).Warning(stageApart(stage)))
+	}
+	out = append(out,
+		analysis.MeasureOf("stage_residual", func(o *analysis.Observations, t *record.Trial) float64 { rest, _ := residual(o, t); return rest }).Warning(largeResidual),
+		analysis.MeasureOf("stage_residual_share", ofControl(func(c *record.Control) float64 {
+			if c.Unexplained == nil || c.Unexplained.Pairs == 0 {
+				return math.NaN()
+			}
+			return float64(c.Unexplained.Beyond) / float64(c.Unexplained.Pairs)
+		})).Warning(unexplainedPairs))
+	// A trial without events says nothing about what was missed.
+	counted := func(of func(c *convergence) int) func(o *analysis.Observations, t *record.Trial) float64 {
+		return func(o *analysis.Observations, t *record.Trial) float64 {
+			if t.Control == nil || len(o.Events[t.ID]) == 0 {
+				return math.NaN()
+			}
+			return float64(of(converged(o, t)))
+		}
+	}
+	return append(out,
+		analysis.MeasureOf("missed", counted(func(c *convergence) int { return c.missed })).Warning(missedExample),
+		analysis.MeasureOf("unacked", counted(func(c *convergence) int { return c.unacked })).Warning(unackedShare),
+		analysis.MeasureOf("failed_changes", counted(func(c *convergence) int { return c.failed })).Warning(failedExample))
+}
+
+// reported is istiod's own 99th percentile of convergence, in microseconds.
+func reported(t *record.Trial) float64 {
+	if t.Control == nil {
+		return math.NaN()
+	}
+	v, _ := histogramQuantile(0.99, histogram(t.Control.Istiod, metricConvergence))
+	return v * 1e6
+}
+
+// firstBucket warns of figures that are nothing but the line through a
+// histogram's first bucket.
+func firstBucket(o *analysis.Observations, cell int) []string {
+	n, upto, all := 0, 0.0, o.Valid(cell)
+	for _, t := range all {
+		if t.Control == nil {
+			continue
+		}
+		buckets := histogram(t.Control.Istiod, metricConvergence)
+		if _, first := histogramQuantile(0.99, buckets); first {
+			n, upto = n+1, buckets[0].upto
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("in %d of %d trials it lies in the first bucket of istiod's histogram, from 0 to %s: "+
+		"the figure is a straight line through that bucket and says no more than that it is below its end", n, len(all), words.Quantity(upto*1e6, finding.UnitMicroseconds))}
+}
+
+// missedExample says which changes proxies never saw.
+func missedExample(o *analysis.Observations, cell int) []string {
+	pairs, needed, trials := 0, 0, 0
+	example := ""
+	for _, t := range o.Valid(cell) {
+		c := converged(o, t)
+		needed += c.pairs + c.missed
+		if c.missed == 0 {
+			continue
+		}
+		pairs, trials = pairs+c.missed, trials+1
+		if e := c.example; example == "" {
+			example = fmt.Sprintf("trial %s, change %d (%s %s): proxies %s", t.ID, e.Change, e.Op, e.Object, someOf(e.Missed))
+		}
+	}
+	if pairs == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d of %d pairs of a change and a proxy that needed it, in %d trials, as %s", pairs, needed, trials, example)}
+}
+
+// unackedShare says how many pairs have no time of acknowledgement, which
+// convergence therefore leaves out.
+func unackedShare(o *analysis.Observations, cell int) []string {
+	pairs, unacked := 0, 0
+	for _, t := range o.Valid(cell) {
+		c := converged(o, t)
+		pairs, unacked = pairs+c.pairs, unacked+c.unacked
+	}
+	if unacked == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d of %d pairs of a change and a proxy that was sent it were never acknowledged: convergence is of the others", unacked, pairs)}
+}
+
+// someOf lists the first few of many proxies.
+func someOf(proxies []int32) string {
+	const most = 5
+	var out []string
+	for i, p := range proxies {
+		if i == most {
+			out = append(out, fmt.Sprintf("and %d more", len(proxies)-most))
+			break
+		}
+		out = append(out, fmt.Sprint(p))
+	}
+	return strings.Join(out, ", ")
+}
+
+// failedExample says why the API server did not take changes.
+func failedExample(o *analysis.Observations, cell int) []string {
+	n := 0
+	example := ""
+	for _, t := range o.Valid(cell) {
+		for _, e := range o.Events[t.ID] {
+			if e.Error == "" {
+				continue
+			}
+			if n++; example == "" {
+				example = fmt.Sprintf("trial %s, change %d (%s %s): %s", t.ID, e.Change, e.Op, e.Object, e.Error)
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d changes were not taken, as %s", n, example)}
+}
+
+// perChange divides by the changes that were committed.
+func perChange(of func(c *record.Control) float64) func(*analysis.Observations, *record.Trial) float64 {
+	return ofControl(func(c *record.Control) float64 {
+		if c.Committed <= 0 {
+			return math.NaN()
+		}
+		return of(c) / float64(c.Committed)
+	})
+}
+
+func amplificationMeasures() []analysis.Measure {
+	out := []analysis.Measure{analysis.MeasureOf("pushes", ofControl(func(c *record.Control) float64 { return pushes(c.Istiod, "") }))}
+	for _, kind := range study.XDSTypes() {
+		out = append(out, analysis.MeasureOf("pushes_"+kind, ofControl(func(c *record.Control) float64 { return pushes(c.Istiod, kind) })))
+	}
+	return append(out,
+		analysis.MeasureOf("pushes_per_change", perChange(func(c *record.Control) float64 { return pushes(c.Istiod, "") })),
+		analysis.MeasureOf("push_bytes_per_change", perChange(func(c *record.Control) float64 { return float64(wireSum(c).Bytes) })),
+		analysis.MeasureOf("identical_share", ofControl(func(c *record.Control) float64 {
+			w := wireSum(c)
+			if w.Bytes <= 0 {
+				return math.NaN()
+			}
+			return float64(w.IdenticalBytes) / float64(w.Bytes)
+		})))
+}
+
+// wireSum is what came over the wire, all types together.
+func wireSum(c *record.Control) record.Wire {
+	var sum record.Wire
+	for _, w := range c.Wire {
+		sum = addWire(sum, w)
+	}
+	return sum
+}
+
+func addWire(a, b record.Wire) record.Wire {
+	return record.Wire{
+		Responses: a.Responses + b.Responses, Bytes: a.Bytes + b.Bytes, Resources: a.Resources + b.Resources,
+		Identical: a.Identical + b.Identical, IdenticalBytes: a.IdenticalBytes + b.IdenticalBytes,
+		Removed: a.Removed + b.Removed, Acks: a.Acks + b.Acks, Nacks: a.Nacks + b.Nacks,
+	}
+}
+
+func configMeasures() []analysis.Measure {
+	var out []analysis.Measure
+	for _, sizes := range []struct {
+		name string
+		of   func(c *record.Control) map[string]int64
+	}{
+		{"config_bytes", func(c *record.Control) map[string]int64 { return c.Config }},
+		{"scope_config_bytes", func(c *record.Control) map[string]int64 { return c.ScopeConfig }},
+	} {
+		out = append(out, analysis.MeasureOf(sizes.name, ofControl(func(c *record.Control) float64 {
+			sum := int64(0)
+			for _, bytes := range sizes.of(c) {
+				sum += bytes
+			}
+			return analysis.Positive(float64(sum))
+		})))
+		for _, kind := range study.XDSTypes() {
+			out = append(out, analysis.MeasureOf(sizes.name+"_"+kind, ofControl(func(c *record.Control) float64 { return analysis.Positive(float64(sizes.of(c)[kind])) })))
+		}
+	}
+	return append(out, joinMeasures()...)
+}
+
+// istiodMemory is istiod's memory in bytes at the end of the window.
+func istiodMemory(t *record.Trial) float64 {
+	m := t.Memory[record.PartControl]
+	if m.PSSBytes > 0 {
+		return float64(m.PSSBytes)
+	}
+	return analysis.Positive(float64(m.CgroupBytes))
+}
+
+// stalenessMeasures are about endpoints already gone: who held them, and where
+// real requests run what those met.
+func stalenessMeasures(traffic bool) []analysis.Measure {
+	out := []analysis.Measure{analysis.MeasureOf("stale_proxy_seconds_per_change", perChange(func(c *record.Control) float64 { return c.StaleProxySeconds }))}
+	if traffic {
+		out = append(out, trafficMeasures()...)
+	}
+	return out
+}

@@ -1,0 +1,74 @@
+package findings
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// Percentiles over pairs of a change and a proxy are told where the pairs leave
+// one beyond them. Pairs of one change are alike, since istiod debounces and
+// computes once for all proxies: how exact a percentile is, its changes decide.
+// So beside it stands of how many changes it is, with a warning where those
+// would not reach it by themselves.
+
+// reached is a quantile of pairs of a change and a proxy, NaN where they are
+// too few to leave one beyond it: the 90th percentile takes 10, the 99th 100,
+// the 99.9th 1,000.
+func reached(c stat.Counts, q float64) float64 {
+	if q < 1 && q > 0.5 && float64(c.Total())*(1-q) < 1-1e-9 {
+		return math.NaN()
+	}
+	return c.Quantile(q)
+}
+
+// changesFor is how many changes leave one beyond a quantile; 0 for the median
+// and the maximum, which any number has.
+func changesFor(q float64) int {
+	if q <= 0.5 || q >= 1 {
+		return 0
+	}
+	return int(math.Round(1 / (1 - q)))
+}
+
+// pairsOf counts the acknowledged pairs of some trials, and the changes that
+// they are of.
+func pairsOf(o *analysis.Observations, trials []*record.Trial) (pairs, changes int) {
+	for _, t := range trials {
+		c := converged(o, t)
+		pairs, changes = pairs+int(c.acked.Total()), changes+len(c.first)
+	}
+	return pairs, changes
+}
+
+// fewChanges warns of percentiles over pairs of fewer changes than would reach
+// them, in the trial that has fewest.
+func fewChanges(needs int) func(o *analysis.Observations, cell int) []string {
+	return func(o *analysis.Observations, cell int) []string {
+		if w := fewChangesOf(o, o.Valid(cell), needs); w != "" {
+			return []string{w}
+		}
+		return nil
+	}
+}
+
+func fewChangesOf(o *analysis.Observations, trials []*record.Trial, needs int) string {
+	pairs, changes := 0, math.MaxInt
+	for _, t := range trials {
+		if p, n := pairsOf(o, []*record.Trial{t}); p > 0 && n < changes {
+			pairs, changes = p, n
+		}
+	}
+	if changes >= needs {
+		return ""
+	}
+	return fmt.Sprintf("a trial has %d pairs of a change and a proxy, but of %d changes: pairs of one change are alike, and it takes %d changes to leave one beyond this percentile", pairs, changes, needs)
+}
+
+// either warns of what either warns of.
+func either(a, b func(o *analysis.Observations, cell int) []string) func(o *analysis.Observations, cell int) []string {
+	return func(o *analysis.Observations, cell int) []string { return append(a(o, cell), b(o, cell)...) }
+}

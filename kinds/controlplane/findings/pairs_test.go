@@ -1,0 +1,94 @@
+package findings
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// A percentile over pairs takes as many pairs as leave one beyond it; the
+// median and the maximum take any.
+func TestReached(t *testing.T) {
+	for _, tt := range []struct {
+		pairs int
+		told  [5]bool // p50, p90, p99, p99.9, max
+	}{
+		{0, [5]bool{}},
+		{1, [5]bool{true, false, false, false, true}},
+		{9, [5]bool{true, false, false, false, true}},
+		{10, [5]bool{true, true, false, false, true}},
+		{99, [5]bool{true, true, false, false, true}},
+		{100, [5]bool{true, true, true, false, true}},
+		{999, [5]bool{true, true, true, false, true}},
+		{1000, [5]bool{true, true, true, true, true}},
+	} {
+		c := stat.FromSamples(make([]float64, tt.pairs))
+		for i, q := range edgeQuantiles {
+			if told := !math.IsNaN(reached(c, q.Q)); told != tt.told[i] {
+				t.Errorf("%d pairs, %s: told %v", tt.pairs, q.Name, told)
+			}
+		}
+	}
+}
+
+// A percentile over pairs says of how many changes it is where those alone
+// would not reach it; without the pairs it has no figure, and says why.
+func TestPairsOfFewChanges(t *testing.T) {
+	f := analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, analysistest.ControlStudy, 3, analysistest.Tuned)) // 10 changes, 13 proxies
+	none, slow := record.Cell{study.FactorVariant: "none"}, record.Cell{study.FactorVariant: "slow"}
+	p99 := analysistest.Get(t, f, "convergence_p99", none)
+	if !strings.Contains(strings.Join(p99.Warnings, "\n"), "a trial has 130 pairs of a change and a proxy, but of 10 changes") {
+		t.Errorf("%+v", p99)
+	}
+	if x := analysistest.Get(t, f, "convergence_p90", none); strings.Contains(strings.Join(x.Warnings, "\n"), "pairs of a change") {
+		t.Errorf("10 changes reach the 90th percentile: %+v", x)
+	}
+	for _, x := range f.Findings {
+		if x.Name == "convergence_p999" {
+			t.Errorf("130 pairs have a p99.9: %+v", x)
+		}
+	}
+	x := analysistest.Get(t, f, "convergence_p999_overhead", slow)
+	if x.Verdict != record.VerdictInvalid || len(x.Warnings) != 1 || !strings.Contains(x.Warnings[0], "too few pairs of a change and a proxy in a trial: it takes 1000") {
+		t.Errorf("%+v", x)
+	}
+	for _, c := range f.Cells {
+		if c.Control.Acknowledged != 390*int64(c.Trials/3) {
+			t.Errorf("%s: %d pairs", c.Label, c.Control.Acknowledged)
+		}
+	}
+}
+
+// A search goes on where pairs are too few for its percentile, by the slowest
+// of them, and says of how few changes its answer is.
+func TestSearchOfFewPairs(t *testing.T) {
+	run, _ := analysistest.Climbed(t, kinds, analysistest.Refined(t, 1, analysistest.Limited(func(int) int { return 29 })), 1)
+	x := analysistest.Get(t, analysistest.Analyze(t, kinds, run), "highest_proxies", record.Cell{})
+	if x.Low != 28 || !strings.Contains(strings.Join(x.Warnings, "\n"), "at 28 sidecars convergence_p99: a trial has ") {
+		t.Errorf("%+v", x)
+	}
+}
+
+// What neither run's pairs reach is no change to wait for.
+func TestCompareOfFewPairs(t *testing.T) {
+	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 3, analysistest.Tuned)
+	c, err := kinds.Compare(run, run, 0.05)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reached := false
+	for _, x := range c.Changes {
+		reached = reached || x.Name == "convergence_p99_overhead"
+		if strings.HasPrefix(x.Name, "convergence_p999") {
+			t.Errorf("%+v", x)
+		}
+	}
+	if !reached {
+		t.Error("130 pairs have a p99")
+	}
+}

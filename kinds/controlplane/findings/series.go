@@ -1,0 +1,139 @@
+package findings
+
+import (
+	"math"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// Metrics of istiod that findings are made from (pilot/pkg/xds/monitoring.go).
+const (
+	metricPushes      = "pilot_xds_pushes"
+	metricConvergence = "pilot_proxy_convergence_time" // seconds
+)
+
+// parseSeries reads the name and labels of a series as Prometheus' text
+// format writes it: name{label="value",...}, with \\, \" and \n in values.
+// ok is false for anything else.
+func parseSeries(key string) (name string, labels map[string]string, ok bool) {
+	name, rest, found := strings.Cut(key, "{")
+	if name == "" {
+		return "", nil, false
+	}
+	labels = map[string]string{}
+	if !found {
+		return name, labels, true
+	}
+	for {
+		rest = strings.TrimLeft(rest, " ,")
+		if rest == "}" {
+			return name, labels, true
+		}
+		label, value, found := strings.Cut(rest, `="`)
+		if !found || label == "" {
+			return "", nil, false
+		}
+		text, end := unquote(value)
+		if end < 0 {
+			return "", nil, false
+		}
+		labels[strings.TrimSpace(label)] = text
+		rest = value[end:]
+	}
+}
+
+// unquote reads a label's value up to its quote; end is the place behind it,
+// -1 if there is none.
+func unquote(s string) (text string, end int) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			return b.String(), i + 1
+		case s[i] == '\\' && i+1 < len(s):
+			i++
+			if s[i] == 'n' {
+				b.WriteByte('\n')
+			} else {
+				b.WriteByte(s[i])
+			}
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return "", -1
+}
+
+// pushes sums istiod's pushes of one type, all types if that is "". NaN if
+// istiod has no such series: what was not counted is not nothing. Pushes that
+// failed on their way have types of their own (cds_senderr) and are no pushes.
+func pushes(series map[string]float64, kind string) float64 {
+	sum, any := 0.0, false
+	for key, v := range series {
+		name, labels, ok := parseSeries(key)
+		if !ok || name != metricPushes || strings.Contains(labels["type"], "err") || kind != "" && labels["type"] != kind {
+			continue
+		}
+		sum, any = sum+v, true
+	}
+	if !any {
+		return math.NaN()
+	}
+	return sum
+}
+
+// bucket is a histogram's bucket: how many values were at most upto.
+type bucket struct{ upto, count float64 }
+
+// histogram gathers the buckets of a histogram over all of its series, as
+// sum by (le) does.
+func histogram(series map[string]float64, metric string) []bucket {
+	by := map[float64]float64{}
+	for key, v := range series {
+		name, labels, ok := parseSeries(key)
+		if !ok || name != metric+"_bucket" {
+			continue
+		}
+		upto, err := strconv.ParseFloat(labels["le"], 64) // "+Inf" too
+		if err != nil || math.IsNaN(upto) {
+			continue
+		}
+		by[upto] += v
+	}
+	out := make([]bucket, 0, len(by))
+	for upto, n := range by {
+		out = append(out, bucket{upto, n})
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].upto < out[j].upto })
+	return out
+}
+
+// histogramQuantile is PromQL's histogram_quantile: a straight line within
+// the bucket that the quantile falls into, from 0 in the first, and the upper
+// end of the last finite bucket for all that lies beyond. first says that it
+// fell into the first bucket, where the figure is nothing but that line. NaN
+// without values, or without a bucket to +Inf.
+func histogramQuantile(q float64, buckets []bucket) (value float64, first bool) {
+	n := len(buckets)
+	if n < 2 || !math.IsInf(buckets[n-1].upto, 1) || buckets[n-1].count <= 0 {
+		return math.NaN(), false
+	}
+	rank := q * buckets[n-1].count
+	i := sort.Search(n-1, func(i int) bool { return buckets[i].count >= rank })
+	switch {
+	case i == n-1:
+		return buckets[n-2].upto, false
+	case i == 0 && buckets[0].upto <= 0:
+		return buckets[0].upto, true
+	}
+	start, below := 0.0, 0.0
+	if i > 0 {
+		start, below = buckets[i-1].upto, buckets[i-1].count
+	}
+	inside := buckets[i].count - below
+	if inside <= 0 {
+		return start, i == 0
+	}
+	return start + (buckets[i].upto-start)*(rank-below)/inside, i == 0
+}

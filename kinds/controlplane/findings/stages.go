@@ -1,0 +1,122 @@
+package findings
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+)
+
+// residual is what the stages of a trial leave unexplained of the measured
+// mean from commit to acknowledgement, in microseconds, and that mean.
+func residual(o *analysis.Observations, t *record.Trial) (rest, mean float64) {
+	mean = converged(o, t).acked.Mean()
+	if t.Control == nil || len(t.Control.Stages) == 0 {
+		return math.NaN(), mean
+	}
+	rest = mean
+	for _, s := range t.Control.Stages {
+		rest -= s.MeanUS
+	}
+	return rest, mean
+}
+
+// largeResidual warns of waterfalls that do not add up.
+func largeResidual(o *analysis.Observations, cell int) []string {
+	n, all := 0, 0
+	var rest, mean float64
+	for _, t := range o.Valid(cell) {
+		r, m := residual(o, t)
+		if !stat.Finite(r) || !stat.Finite(m) {
+			continue
+		}
+		if all++; math.Abs(r) > record.MaxResidualUS(m) {
+			if n++; math.Abs(r) > math.Abs(rest) {
+				rest, mean = r, m
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("in %d of %d trials the stages leave more than %s unexplained, at most %s of %s",
+		n, all, record.ResidualRule(""), words.Quantity(rest, finding.UnitMicroseconds), words.Quantity(mean, finding.UnitMicroseconds))}
+}
+
+// stageApart warns where two sources of a stage differ by more than a
+// waterfall may leave unexplained, or where only some trials have the stage.
+func stageApart(name string) func(o *analysis.Observations, cell int) []string {
+	return func(o *analysis.Observations, cell int) []string {
+		var out []string
+		apart, lacking, all := 0, 0, o.Valid(cell)
+		var worst record.Stage
+		for _, t := range all {
+			i := -1
+			if t.Control != nil {
+				i = slices.IndexFunc(t.Control.Stages, func(s record.Stage) bool { return s.Name == name })
+			}
+			if i < 0 {
+				lacking++
+				continue
+			}
+			s := t.Control.Stages[i]
+			_, mean := residual(o, t)
+			if s.CheckUS == nil || !stat.Finite(mean) || !(math.Abs(*s.CheckUS-s.MeanUS) > record.MaxResidualUS(mean)) {
+				continue
+			}
+			if apart++; apart == 1 || math.Abs(*s.CheckUS-s.MeanUS) > math.Abs(*worst.CheckUS-worst.MeanUS) {
+				worst = s
+			}
+		}
+		if apart > 0 {
+			out = append(out, fmt.Sprintf("in %d of %d trials a second source differs by more than %s, at most %s by %s, %s by %s", apart, len(all), record.ResidualRule("the whole"),
+				words.Quantity(worst.MeanUS, finding.UnitMicroseconds), worst.Source, words.Quantity(*worst.CheckUS, finding.UnitMicroseconds), worst.CheckSource))
+		}
+		if lacking > 0 {
+			out = append(out, fmt.Sprintf("in %d of %d trials nobody measured it", lacking, len(all)))
+		}
+		return out
+	}
+}
+
+// maxUnexplained is the share of the pairs of a cell whose own stages may miss
+// more than a waterfall may: what two clocks and a log of microseconds leave.
+const maxUnexplained = 0.05
+
+// unexplainedPairs warns where errors of single pairs cancel in the mean.
+func unexplainedPairs(o *analysis.Observations, cell int) []string {
+	u := unexplained(o.Valid(cell))
+	if u == nil || float64(u.Beyond) <= maxUnexplained*float64(u.Pairs) {
+		return nil
+	}
+	w := fmt.Sprintf("%d of %d pairs of a change and a proxy miss their own stages by more than %s, one by %s: in the mean such errors cancel",
+		u.Beyond, u.Pairs, record.ResidualRule("their time"), words.Quantity(u.LargestUS, finding.UnitMicroseconds))
+	if u.Unlogged > 0 {
+		w += fmt.Sprintf("; %d of them are of pushes that istiod does not log by proxy, whose turn nobody knows", u.Unlogged)
+	}
+	return []string{w}
+}
+
+// unexplained adds up the trials' pairs; nil if none counted them.
+func unexplained(trials []*record.Trial) *record.Unexplained {
+	var sum *record.Unexplained
+	for _, t := range trials {
+		if t.Control == nil || t.Control.Unexplained == nil {
+			continue
+		}
+		if sum == nil {
+			sum = &record.Unexplained{}
+		}
+		u := t.Control.Unexplained
+		sum.Pairs, sum.Beyond, sum.Unlogged = sum.Pairs+u.Pairs, sum.Beyond+u.Beyond, sum.Unlogged+u.Unlogged
+		if math.Abs(u.LargestUS) > math.Abs(sum.LargestUS) {
+			sum.LargestUS = u.LargestUS
+		}
+	}
+	return sum
+}

@@ -1,0 +1,84 @@
+package findings
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Errors of single pairs that cancel in the mean are told by their share, and
+// warned of when they are many; where nobody counted them, nothing is said.
+func TestUnexplainedPairs(t *testing.T) {
+	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 3, func(c record.Cell) analysistest.ControlWorld {
+		w := analysistest.Tuned(c)
+		w.Spoil = func(trial *record.Trial, _ []record.Event) {
+			switch c[study.FactorVariant] {
+			case "none":
+				trial.Control.Unexplained = &record.Unexplained{Pairs: 40, Beyond: 8, Unlogged: 3, LargestUS: -8e6}
+			case "sidecar":
+				trial.Control.Unexplained = &record.Unexplained{Pairs: 40, Beyond: 2, LargestUS: 20_000}
+			}
+		}
+		return w
+	})
+	f := analysistest.Analyze(t, kinds, run)
+	at := func(v string) record.Cell { return record.Cell{"variant": v} }
+	many := analysistest.Get(t, f, "stage_residual_share", at("none"))
+	want := "48 of 240 pairs of a change and a proxy miss their own stages by more than 5% of their time or 2 ms, one by -8.0 s: in the mean such errors cancel; 18 of them are of pushes that istiod does not log by proxy"
+	if many.Estimate != 0.2 || many.Unit != finding.UnitRatio || !strings.Contains(strings.Join(many.Warnings, "\n"), want) {
+		t.Errorf("%+v", many)
+	}
+	if few := analysistest.Get(t, f, "stage_residual_share", at("sidecar")); few.Estimate != 0.05 || strings.Contains(strings.Join(few.Warnings, ""), "pairs") {
+		t.Errorf("%+v", few)
+	}
+	if x := analysistest.Get(t, f, "stage_residual", at("none")); strings.Contains(strings.Join(x.Warnings, ""), "unexplained") {
+		t.Errorf("the mean is within its bound: %+v", x)
+	}
+	for _, x := range f.Findings {
+		if x.Name == "stage_residual_share" && x.Cell["variant"] == "slow" {
+			t.Errorf("a share of what nobody counted: %+v", x)
+		}
+	}
+	if u := f.Cells[0].Control.Unexplained; u == nil || *u != (record.Unexplained{Pairs: 240, Beyond: 48, Unlogged: 18, LargestUS: -8e6}) {
+		t.Errorf("%+v", u)
+	}
+	if f.Cells[2].Control.Unexplained != nil {
+		t.Errorf("%+v", f.Cells[2].Control.Unexplained)
+	}
+}
+
+// That istiod's own percentile hides something is said only where the interval
+// tells it from nothing.
+func TestHiddenWords(t *testing.T) {
+	for _, tt := range []struct {
+		low, high float64
+		want, not string
+	}{
+		{10_000, 20_000, "15 ms of it hidden", "cannot"},
+		{-20_000, 50_000, "Whether istiod's figure hides any of it cannot be told here: the two differ by -20 ms to 50 ms.", "of it hidden"},
+		{-50_000, 20_000, "cannot be told here", "less than"},
+		{-50_000, -20_000, "less than istiod's figure", "cannot"},
+	} {
+		cell := record.Cell{"variant": "none"}
+		var beside []record.Finding
+		add := func(name string, low, high float64) {
+			beside = append(beside, record.Finding{Name: name, Cell: cell, Estimate: (low + high) / 2, Low: low, High: high, Unit: finding.UnitMicroseconds, Verdict: record.VerdictMeasured})
+		}
+		run := analysistest.SimulateControl(t, analysistest.ControlStudy, 1, analysistest.Tuned)
+		o, err := kinds.Observe(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add("convergence_p99", 100_000, 120_000)
+		add("hidden_convergence_p99", tt.low, tt.high)
+		got := strings.Join(hiddenWords(analysis.NewBeside(o, beside), 0), " ")
+		if !strings.Contains(got, tt.want) || strings.Contains(got, tt.not) {
+			t.Errorf("%g to %g: %s", tt.low, tt.high, got)
+		}
+	}
+}

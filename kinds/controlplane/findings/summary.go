@@ -1,0 +1,294 @@
+package findings
+
+import (
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// maxChangePoints bounds the changes that a summary lists one by one.
+const maxChangePoints = 500
+
+// controlSummary describes the valid trials of a control-plane cell: what
+// happened to the changes, and of the rest what the study measures.
+func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.ControlSummary {
+	s := &record.ControlSummary{
+		Percentiles: []record.CurvePoint{}, CDF: []record.CurvePoint{}, Changes: []record.ChangePoint{}, Stages: []record.Stage{},
+		Pushes: map[string]float64{}, Wire: map[string]record.Wire{}, ConfigBytes: map[string]int64{},
+	}
+	var trials []*record.Trial
+	for _, t := range valid {
+		if t.Control != nil {
+			trials = append(trials, t)
+		}
+	}
+	s.Trials = len(trials)
+	if len(trials) == 0 {
+		return s
+	}
+	countChanges(o, s, trials)
+	measured := o.Plan.Study.Measured
+	if measured(study.MeasureConvergence) {
+		summarizeChanges(o, s, trials)
+		summarizeStages(o, s, trials)
+	}
+	if measured(study.MeasureAmplification) {
+		summarizePushes(s, trials)
+	}
+	if measured(study.MeasureCost) {
+		summarizeCost(o, s, trials)
+	}
+	for _, t := range trials {
+		c := t.Control
+		s.Proxies, s.Gateways, s.RealProxies = c.Proxies, c.Gateways, c.RealProxies
+		s.Committed += c.Committed
+		for why, n := range c.Reconnects {
+			if s.Reconnects == nil {
+				s.Reconnects = map[string]int64{}
+			}
+			s.Reconnects[why] += n
+		}
+		for _, name := range c.Missing {
+			if !slices.Contains(s.Missing, name) {
+				s.Missing = append(s.Missing, name)
+			}
+		}
+		s.WindowSeconds += t.Window.Seconds
+		if len(s.Profiles) == 0 {
+			s.Profiles = c.Profiles
+		}
+		if measured(study.MeasureStaleness) {
+			s.StaleProxySeconds += c.StaleProxySeconds
+			addTraffic(s, c.Traffic)
+		}
+	}
+	slices.Sort(s.Missing)
+	s.Uncounted = slices.Clone(trials[0].Control.Uncounted)
+	for _, t := range trials[1:] { // what one trial showed is known
+		s.Uncounted = slices.DeleteFunc(s.Uncounted, func(name string) bool { return !slices.Contains(t.Control.Uncounted, name) })
+	}
+	s.SimulatorLagP99US = stat.MedianOf(trials, func(t *record.Trial) float64 { return t.Control.SimulatorLag.P99 })
+	if !measured(study.MeasureConfig) {
+		return s
+	}
+	if sizes := mediansByType(trials, func(c *record.Control) map[string]int64 { return c.Config }); sizes != nil {
+		s.ConfigBytes = sizes
+	}
+	summarizeScope(s, trials)
+	return s
+}
+
+// summarizePushes puts in what istiod pushed and proxies received.
+func summarizePushes(s *record.ControlSummary, trials []*record.Trial) {
+	for _, t := range trials {
+		for kind, w := range t.Control.Wire {
+			s.Wire[kind] = addWire(s.Wire[kind], w)
+		}
+	}
+	for _, kind := range study.XDSTypes() {
+		if v := meanOf(trials, func(t *record.Trial) float64 { return pushes(t.Control.Istiod, kind) }); stat.Finite(v) {
+			s.Pushes[kind] = v
+		}
+	}
+}
+
+// summarizeCost puts in what the control plane, and its simulator, spent.
+func summarizeCost(o *analysis.Observations, s *record.ControlSummary, trials []*record.Trial) {
+	for _, t := range trials {
+		c := t.Control
+		s.IstiodCPU = addCPU(s.IstiodCPU, t.CPU[record.PartControl])
+		s.SimulatorCPU = addCPU(s.SimulatorCPU, c.Simulator)
+		if c.APIServer != nil {
+			sum := addCPU(valueOf(s.APIServerCPU), *c.APIServer)
+			s.APIServerCPU = &sum
+			s.APIServerSeconds += apiSeconds(t)
+		}
+		s.AllocBytes += c.AllocBytes
+	}
+	s.Parts = coresByPart(o, trials)
+	s.HeapBytes = int64(stat.MedianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.HeapBytes) }))
+	var memory []float64
+	for _, t := range trials {
+		if v := istiodMemory(t); stat.Finite(v) {
+			memory = append(memory, v)
+		}
+	}
+	if len(memory) > 0 {
+		s.MemoryBytes = int64(math.Round(stat.Median(memory)))
+	}
+	if idle := medianIdle(trials, idleCores); stat.Finite(idle) {
+		s.IdleCores = idle
+	}
+	if idle := medianIdle(trials, apiIdleCores); stat.Finite(idle) {
+		s.APIServerIdleCores = &idle
+	}
+	s.Goroutines = int64(stat.MedianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.Goroutines) }))
+}
+
+// countChanges puts in what became of the changes.
+func countChanges(o *analysis.Observations, s *record.ControlSummary, trials []*record.Trial) {
+	for _, t := range trials {
+		c := converged(o, t)
+		s.Failed += c.failed
+		s.Pairs += int64(c.pairs)
+		s.Unacked += int64(c.unacked)
+		s.Superseded += int64(c.superseded)
+		s.Missed += int64(c.missed)
+	}
+}
+
+// summarizeChanges puts in how long changes took.
+func summarizeChanges(o *analysis.Observations, s *record.ControlSummary, trials []*record.Trial) {
+	var acked, received, applied []stat.Counts
+	edges := &convergence{} // the changes of all trials
+	for i, t := range trials {
+		c := converged(o, t)
+		acked, received, applied = append(acked, c.acked), append(received, c.received), append(applied, c.applied)
+		edges.first, edges.median, edges.last = append(edges.first, c.first...), append(edges.median, c.median...), append(edges.last, c.last...)
+		edges.lacking += c.lacking
+		if i == 0 {
+			s.Changes = changePoints(c)
+		}
+	}
+	all := stat.Merge(acked...)
+	s.Acknowledged = all.Total()
+	s.Convergence, s.Received = latencyOfCounts(all), latencyOfCounts(stat.Merge(received...))
+	if real := stat.Merge(applied...); real.Total() > 0 {
+		l := latencyOfCounts(real)
+		s.Applied = &l
+	}
+	s.Percentiles, s.CDF = analysis.Curves(all)
+	if len(edges.first) > 0 {
+		s.FirstUS, s.MedianUS, s.LastUS = stat.Median(edges.first), stat.Median(edges.median), stat.Median(edges.last)
+		s.Edges = &record.Edges{
+			Changes: len(edges.first) + edges.lacking, Lacking: edges.lacking,
+			First: changeQuantiles(edges.first, edges.lacking), Median: changeQuantiles(edges.median, edges.lacking), Last: changeQuantiles(edges.last, edges.lacking),
+		}
+	}
+}
+
+// changeQuantiles are those that there are enough changes for.
+func changeQuantiles(values []float64, lacking int) record.ChangeQuantiles {
+	at := func(q float64) *float64 {
+		if v := overChanges(values, lacking, q); stat.Finite(v) {
+			return &v
+		}
+		return nil
+	}
+	return record.ChangeQuantiles{P50: at(0.5), P90: at(0.9), P99: at(0.99), P999: at(0.999), Max: at(1)}
+}
+
+func changePoints(c *convergence) []record.ChangePoint {
+	out := []record.ChangePoint{}
+	for _, x := range c.changes[:min(len(c.changes), maxChangePoints)] {
+		p := record.ChangePoint{AtS: float64(x.committedNS-c.changes[0].committedNS) / 1e9, Kind: x.kind, Proxies: x.proxies, FirstUS: -1, MedianUS: -1, LastUS: -1}
+		if x.proxies > 0 {
+			p.FirstUS, p.MedianUS, p.LastUS = x.first, x.median, x.last
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// summarizeStages puts in the waterfall, and what istiod itself reports.
+func summarizeStages(o *analysis.Observations, s *record.ControlSummary, trials []*record.Trial) {
+	for _, name := range record.Stages() {
+		if stage, ok := stageOver(trials, name); ok {
+			s.Stages = append(s.Stages, stage)
+		} else if len(s.Stages) > 0 || slices.ContainsFunc(trials, func(t *record.Trial) bool { return len(t.Control.Stages) > 0 }) {
+			s.MissingStages = append(s.MissingStages, name)
+		}
+	}
+	if mean := meanOf(trials, func(t *record.Trial) float64 { _, m := residual(o, t); return m }); stat.Finite(mean) {
+		s.MeanUS = mean
+	}
+	if rest := meanOf(trials, func(t *record.Trial) float64 { r, _ := residual(o, t); return r }); stat.Finite(rest) {
+		s.ResidualUS = rest
+	}
+	s.Unexplained = unexplained(trials)
+	if p99 := meanOf(trials, reported); stat.Finite(p99) {
+		s.ReportedP99US = &p99
+		for _, t := range trials {
+			v, first := histogramQuantile(0.99, histogram(t.Control.Istiod, metricConvergence))
+			if stat.Finite(v) {
+				s.ReportedTrials++
+			}
+			if first {
+				s.ReportedFirstTrials++
+			}
+		}
+	}
+}
+
+// stageOver is a stage's mean over the trials, as sums of which a waterfall
+// is made: a trial that has other stages but not this one has it in its
+// residual, and counts as nothing here. false if no trial has it.
+func stageOver(trials []*record.Trial, name string) (out record.Stage, ok bool) {
+	out.Name = name
+	n, checked, apart := 0, 0, 0.0
+	for _, t := range trials {
+		if len(t.Control.Stages) == 0 {
+			continue
+		}
+		n++
+		for _, stage := range t.Control.Stages {
+			if stage.Name != name {
+				continue
+			}
+			ok = true
+			out.MeanUS += stage.MeanUS
+			out.Source = stage.Source
+			if stage.CheckUS != nil {
+				checked++
+				apart += *stage.CheckUS - stage.MeanUS
+				out.CheckSource = stage.CheckSource
+			}
+		}
+	}
+	if !ok {
+		return out, false
+	}
+	out.MeanUS /= float64(n)
+	if checked > 0 {
+		check := out.MeanUS + apart/float64(checked)
+		out.CheckUS = &check
+	}
+	return out, true
+}
+
+// latencyOfCounts summarises plain values in microseconds.
+func latencyOfCounts(c stat.Counts) record.Latency {
+	if c.Total() == 0 {
+		return record.Latency{}
+	}
+	return record.Latency{
+		Min: c.Quantile(0), Max: c.Quantile(1), Mean: c.Mean(),
+		P50: c.Quantile(0.5), P90: c.Quantile(0.9), P99: c.Quantile(0.99), P999: c.Quantile(0.999),
+	}
+}
+
+// meanOf is the mean of what trials have a number for, NaN if none has.
+func meanOf(trials []*record.Trial, number func(*record.Trial) float64) float64 {
+	sum, n := 0.0, 0
+	for _, t := range trials {
+		if v := number(t); stat.Finite(v) {
+			sum, n = sum+v, n+1
+		}
+	}
+	return sum / float64(n)
+}
+
+func addCPU(a, b record.CPU) record.CPU {
+	return record.CPU{UserS: a.UserS + b.UserS, SystemS: a.SystemS + b.SystemS, ThrottledS: a.ThrottledS + b.ThrottledS}
+}
+
+func valueOf[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}

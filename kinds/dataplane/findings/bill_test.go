@@ -1,0 +1,329 @@
+package findings
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// billStudy has parts of existing factors; what they cost is the world's.
+const billStudy = `
+name: bill
+title: Bill
+question: What does each part cost?
+mesh: istio
+settings: {sidecars: both, rate: 1000, mtls: "off"}
+bill:
+  parts:
+    costly: {telemetry: access-log-json}
+    cheap: {concurrency: 4}
+    nothing: {cpu_limit: 1500m}
+    tls: {mtls: strict}
+blocks: {min: 8, max: 8, limit: 10m}
+stop: none
+measures: [latency, cpu, memory]
+`
+
+// planted are the microseconds a request that parts cost each proxy.
+type planted struct{ costly, cheap, nothing, tls, together float64 }
+
+// billWorld is one in which parts cost what is planted, all at once together
+// more than their sum.
+func billWorld(p planted, noise float64) analysistest.World {
+	w := analysistest.Quiet()
+	w.Noise = noise
+	w.CPU = func(c record.Cell, part string, rps float64) float64 {
+		if part != record.PartClientProxy && part != record.PartServerProxy {
+			return 100e-6 * rps
+		}
+		us := 100.0
+		if c[study.FactorTelemetry] == study.TelemetryJSON {
+			us += p.costly
+		}
+		if c[study.FactorConcurrency] == "4" {
+			us += p.cheap
+		}
+		if c[study.FactorCPULimit] != study.CPULimitNone {
+			us += p.nothing
+		}
+		if c[study.FactorMTLS] == study.MTLSStrict {
+			us += p.tls
+		}
+		if c[study.FactorTelemetry] == study.TelemetryJSON && c[study.FactorConcurrency] == "4" && c[study.FactorMTLS] == study.MTLSStrict && c[study.FactorCPULimit] != study.CPULimitNone {
+			us += p.together
+		}
+		return us * 1e-6 * rps
+	}
+	return w
+}
+
+func billOf(t *testing.T, f record.Findings) record.Bill {
+	t.Helper()
+	if len(f.Bills) != 1 {
+		t.Fatalf("%d bills", len(f.Bills))
+	}
+	return f.Bills[0]
+}
+
+func names(parts []record.BillPart) string {
+	var out []string
+	for _, p := range parts {
+		out = append(out, p.Name)
+	}
+	return strings.Join(out, " ")
+}
+
+// What is planted is found, in order, with the parts' sum beside all together.
+func TestBillFindsWhatIsPlanted(t *testing.T) {
+	b := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 8, 1, billWorld(planted{costly: 50, cheap: 5, tls: 20, together: 12}, 0.004))))
+	if got := names(b.Parts); got != "costly tls cheap nothing" {
+		t.Fatal(got)
+	}
+	for i, want := range []float64{100, 40, 10, 0} { // two proxies
+		p := b.Parts[i]
+		cpu := p.Figures[study.BillCPU]
+		if cpu.Low > want || cpu.High < want || math.Abs(cpu.Estimate-want) > 3 || cpu.Unit != finding.UnitPerRequest || cpu.Blocks != 8 {
+			t.Errorf("%s: %+v, planted %g", p.Name, cpu, want)
+		}
+		if p.RankLow != i+1 || p.RankHigh != i+1 {
+			t.Errorf("%s: places %d to %d", p.Name, p.RankLow, p.RankHigh)
+		}
+		half := p.Figures[study.BillCPUOf(record.PartServerProxy)].Estimate
+		if math.Abs(half-want/2) > 2 {
+			t.Errorf("%s: %g at the server's proxy, planted %g", p.Name, half, want/2)
+		}
+		if share := p.Figures[study.BillShare].Estimate; math.Abs(share-want/(200+want)) > 0.02 {
+			t.Errorf("%s: share %g", p.Name, share)
+		}
+		if m := p.Figures[study.BillMemory]; m.Unit != finding.UnitBytes || !withinZero(m) {
+			t.Errorf("%s: memory %+v", p.Name, m)
+		}
+	}
+	if says := b.Parts[3].Says; !strings.Contains(says, "within its interval of zero") {
+		t.Errorf("a part that costs nothing: %s", says)
+	}
+	if says := b.Parts[0].Says; !strings.HasPrefix(says, "costly costs ") || !strings.Contains(says, "of what the proxies use") {
+		t.Errorf("the dearest: %s", says)
+	}
+	s := b.Together
+	for _, c := range []struct {
+		what string
+		got  record.Priced
+		want float64
+	}{{"sum", s.Sum, 150}, {"together", s.Together, 174}, {"interaction", s.Interaction, 24}} {
+		if c.got.Low > c.want || c.got.High < c.want || c.got.High-c.got.Low > 12 {
+			t.Errorf("%s: %+v, planted %g", c.what, c.got, c.want)
+		}
+	}
+	if !strings.Contains(s.Says, "they interact") || !strings.Contains(s.Says, "more than apart") {
+		t.Error(s.Says)
+	}
+}
+
+// Parts that cannot be told apart share places.
+func TestBillRanksOverlap(t *testing.T) {
+	b := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 6, 5, billWorld(planted{costly: 50, cheap: 10, tls: 10.05}, 0.01))))
+	for _, p := range b.Parts {
+		low, high := 2, 3
+		switch p.Name {
+		case "costly":
+			low, high = 1, 1
+		case "nothing":
+			low, high = 4, 4
+		}
+		if p.RankLow != low || p.RankHigh != high {
+			t.Errorf("%s: places %d to %d, want %d to %d", p.Name, p.RankLow, p.RankHigh, low, high)
+		}
+	}
+}
+
+// Only a trial without a part says what removing it saves.
+func TestBillRemoves(t *testing.T) {
+	w := billWorld(planted{costly: 50, cheap: 5, tls: 20, together: 12}, 0.004)
+	text := strings.Replace(billStudy, "bill:\n", "money: {rps: 1000000, core_month: 40}\nbill:\n  direct: remove\n", 1)
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 8, 3, w))
+	b := billOf(t, f)
+	if len(b.Parts) != 0 || names(b.Removed) != "costly tls cheap nothing" {
+		t.Fatalf("%s; %s", names(b.Parts), names(b.Removed))
+	}
+	// Without any of them the 12 that they cost together go too.
+	for i, want := range []float64{124, 64, 34, 24} {
+		cpu := b.Removed[i].Figures[study.BillCPU]
+		if cpu.Low > want || cpu.High < want || math.Abs(cpu.Estimate-want) > 4 {
+			t.Errorf("%s: %+v, planted %g", b.Removed[i].Name, cpu, want)
+		}
+	}
+	if says := b.Removed[0].Says; !strings.HasPrefix(says, "Remove costly, save 1") || !strings.Contains(says, "USD a month") {
+		t.Error(says)
+	}
+	money := b.Removed[0].Figures[study.BillMoney]
+	if want := 124e-6 * 1e6 * 40; money.Low > want || money.High < want || money.Unit != "USD/month" {
+		t.Errorf("saved %+v, want %g", money, want)
+	}
+	saved := analysistest.Get(t, f, "saved_cpu", record.Cell{"variant": "without-costly"})
+	if saved.Against["variant"] != study.BillTogether || saved.Verdict != record.VerdictReal {
+		t.Errorf("%+v", saved)
+	}
+	if add := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 4, 3, w))); len(add.Removed) != 0 || strings.Contains(add.Parts[0].Says, "save") {
+		t.Errorf("nothing was removed, but: %s", add.Parts[0].Says)
+	}
+}
+
+// Memory is that of idle proxies where somebody read it.
+func TestBillOfIdleMemory(t *testing.T) {
+	w := billWorld(planted{}, 0.004)
+	w.Spoil = func(tr *record.Trial) {
+		for part, m := range tr.Memory {
+			m.IdlePSSBytes = 40e6
+			if tr.Cell[study.FactorTelemetry] == study.TelemetryJSON {
+				m.IdlePSSBytes += 3e6
+			}
+			tr.Memory[part] = m
+		}
+	}
+	for _, p := range billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 4, 1, w))).Parts {
+		want := 0.0
+		if p.Name == "costly" {
+			want = 6e6
+		}
+		if m := p.Figures[study.BillMemory]; m.Estimate != want {
+			t.Errorf("%s: %+v, want %g", p.Name, m, want)
+		}
+	}
+}
+
+// A part whose trials are missing or not valid has no price, stands last, and
+// takes the sum with it; the others keep theirs.
+func TestBillWithoutTrials(t *testing.T) {
+	w := billWorld(planted{costly: 50, tls: 20, cheap: 5}, 0.004)
+	w.Spoil = func(tr *record.Trial) {
+		if tr.Cell[study.FactorVariant] == "costly" && tr.Block > 0 {
+			tr.Validity.Valid = false
+		}
+	}
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 6, 2, w))
+	b := billOf(t, f)
+	if got := names(b.Parts); got != "tls cheap nothing costly" {
+		t.Fatal(got)
+	}
+	last := b.Parts[3]
+	if last.RankLow != 0 || last.Figures[study.BillCPU].Verdict != record.VerdictInvalid || !strings.Contains(last.Says, "no price") {
+		t.Errorf("%+v", last)
+	}
+	if b.Parts[0].RankLow != 1 || b.Parts[2].RankHigh != 3 {
+		t.Errorf("places %+v", b.Parts)
+	}
+	if b.Together.Interaction.Verdict != record.VerdictInvalid || b.Together.Together.Verdict != record.VerdictReal || !strings.Contains(b.Together.Says, "not all parts") {
+		t.Errorf("%+v", b.Together)
+	}
+	for _, n := range []int{0, 1} {
+		b := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, n, 2, billWorld(planted{}, 0.004))))
+		for _, p := range b.Parts {
+			if p.Figures[study.BillCPU].Verdict != record.VerdictInvalid {
+				t.Errorf("%d blocks: %s: %+v", n, p.Name, p.Figures)
+			}
+		}
+	}
+}
+
+// Where a trial of one part is lost, all together and the sum are of the same
+// blocks, so that what they differ by is their difference.
+func TestBillAddsUpWithALostTrial(t *testing.T) {
+	w := billWorld(planted{costly: 50, tls: 20}, 0.05)
+	w.Spoil = func(tr *record.Trial) {
+		if tr.Cell[study.FactorVariant] == "costly" && tr.Block == 2 {
+			tr.Validity.Valid = false
+		}
+	}
+	s := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 6, 2, w))).Together
+	if s.Together.Blocks != 5 || math.Abs(s.Together.Estimate-s.Sum.Estimate-s.Interaction.Estimate) > 1e-9 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Places hold for all parts at once: of parts that cost the same, hardly ever
+// is one told to be dearer than another.
+func TestBillPlacesOfEqualParts(t *testing.T) {
+	told, worlds := 0, 300
+	for seed := range worlds {
+		rng := rand.New(rand.NewPCG(uint64(seed), 1))
+		parts := make([]record.BillPart, 8)
+		costs := make([][]float64, len(parts))
+		for i := range parts {
+			parts[i].Figures = map[string]record.Priced{study.BillCPU: {Verdict: record.VerdictReal}}
+			for range 6 {
+				costs[i] = append(costs[i], 10+rng.NormFloat64())
+			}
+		}
+		rankParts(parts, costs)
+		if slices.ContainsFunc(parts, func(p record.BillPart) bool { return p.RankLow != 1 || p.RankHigh != len(parts) }) {
+			told++
+		}
+	}
+	if told > worlds*5/100 {
+		t.Errorf("in %d of %d lists of equal parts one is told to be dearer than another", told, worlds)
+	}
+}
+
+// A bill for each combination of the other factors, and none for other studies.
+func TestBillsByFactor(t *testing.T) {
+	text := strings.Replace(billStudy, "rate: 1000, ", "", 1) + "factors: {rate: [500, 1000], variant: [base, costly, together]}\n"
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 4, 1, billWorld(planted{costly: 50}, 0.004)))
+	if len(f.Bills) != 2 || f.Bills[0].Cell["rate"] != "500" || f.Bills[1].Cell["rate"] != "1000" || names(f.Bills[0].Parts) != "costly" {
+		t.Fatalf("%+v", f.Bills)
+	}
+	if s := f.Bills[0].Together; s.Sum.Verdict != record.VerdictInvalid || s.Together.Verdict != record.VerdictReal {
+		t.Errorf("%+v", s)
+	}
+	if f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 4, 1, analysistest.Quiet())); len(f.Bills) != 0 {
+		t.Errorf("%+v", f.Bills)
+	}
+}
+
+// A server's sidecar alone has no client's figure.
+func TestBillOfOneProxy(t *testing.T) {
+	text := strings.Replace(strings.Replace(billStudy, "sidecars: both", "sidecars: server", 1), "    tls: {mtls: strict}\n", "", 1)
+	b := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 1, billWorld(planted{costly: 50}, 0.004))))
+	figures := b.Parts[0].Figures
+	if _, ok := figures[study.BillCPUOf(record.PartClientProxy)]; ok || figures[study.BillCPU] != figures[study.BillCPUOf(record.PartServerProxy)] || math.Abs(figures[study.BillCPU].Estimate-50) > 3 {
+		t.Errorf("%+v", figures)
+	}
+}
+
+// Whatever is planted: intervals hold their estimates, places lie within the
+// list and follow the order, and the interaction is what is left of the sum.
+func TestBillHoldsTogether(t *testing.T) {
+	text := strings.Replace(billStudy, "rate: 1000", "rate: 20", 1)
+	rapid.Check(t, func(r *rapid.T) {
+		us := rapid.Float64Range(0, 60)
+		p := planted{us.Draw(r, "costly"), us.Draw(r, "cheap"), 0, us.Draw(r, "tls"), us.Draw(r, "together")}
+		blocks := rapid.IntRange(2, 6).Draw(r, "blocks")
+		b := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, blocks, rapid.Uint64().Draw(r, "seed"), billWorld(p, 0.02))))
+		for i, part := range b.Parts {
+			for name, f := range part.Figures {
+				if f.Low > f.Estimate || f.High < f.Estimate || f.Blocks != blocks {
+					r.Fatalf("%s %s: %+v", part.Name, name, f)
+				}
+			}
+			if part.RankLow < 1 || part.RankLow > i+1 || part.RankHigh < i+1 || part.RankHigh > len(b.Parts) {
+				r.Fatalf("%s at place %d may have %d to %d", part.Name, i+1, part.RankLow, part.RankHigh)
+			}
+		}
+		s := b.Together
+		if math.Abs(s.Together.Estimate-s.Sum.Estimate-s.Interaction.Estimate) > 1e-9 {
+			r.Fatalf("%+v", s)
+		}
+		if !slices.IsSortedFunc(b.Parts, dearest) {
+			r.Fatal(names(b.Parts))
+		}
+	})
+}

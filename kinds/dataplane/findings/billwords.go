@@ -1,0 +1,86 @@
+package findings
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// span writes a figure of a bill with its interval.
+func span(p record.Priced) string {
+	if p.Unit == finding.UnitPerRequest { // microseconds throughout: a bill is a list to compare
+		return fmt.Sprintf("%s µs a request (%s to %s)", words.Figures(p.Estimate), words.Figures(p.Low), words.Figures(p.High))
+	}
+	at, low, high := words.Quantity(p.Estimate, p.Unit), words.Quantity(p.Low, p.Unit), words.Quantity(p.High, p.Unit)
+	_, unit, _ := strings.Cut(at, " ")
+	short := func(s string) string {
+		if number, other, _ := strings.Cut(s, " "); other == unit {
+			return number
+		}
+		return s
+	}
+	return fmt.Sprintf("%s (%s to %s)", at, short(low), short(high))
+}
+
+// withinZero says whether an interval holds zero.
+func withinZero(p record.Priced) bool { return p.Low <= 0 && p.High >= 0 }
+
+// partWords says what a part costs, or what was saved without it.
+func partWords(p record.BillPart, removed bool) string {
+	cpu := p.Figures[study.BillCPU]
+	switch {
+	case cpu.Verdict == record.VerdictInvalid:
+		return fmt.Sprintf("%s: no price, for want of valid trials.", p.Name)
+	case withinZero(cpu):
+		return fmt.Sprintf("%s is within its interval of zero: %s of CPU.", p.Name, span(cpu))
+	case cpu.Verdict != record.VerdictReal:
+		return fmt.Sprintf("%s: no more than identical cells differ by, %s of CPU.", p.Name, span(cpu))
+	}
+	share := p.Figures[study.BillShare]
+	rest := []string{fmt.Sprintf("%s of what the proxies use", words.Percent(abs(share.Estimate)))}
+	for _, name := range []string{study.BillP50, study.BillP99} {
+		if l, ok := p.Figures[name]; ok && l.Verdict == record.VerdictReal {
+			rest = append(rest, fmt.Sprintf("%s %s", strings.TrimPrefix(name, "latency_"), span(l)))
+		}
+	}
+	if m, ok := p.Figures[study.BillMoney]; ok && m.Verdict == record.VerdictReal {
+		rest = append(rest, span(m))
+	}
+	switch {
+	case removed && cpu.Estimate > 0:
+		return fmt.Sprintf("Remove %s, save %s of CPU: %s.", p.Name, span(cpu), words.List(rest))
+	case removed:
+		return fmt.Sprintf("Without %s the proxies use more, not less: %s of CPU is saved.", p.Name, span(cpu))
+	case cpu.Estimate < 0:
+		return fmt.Sprintf("%s makes the proxies use less: it costs %s of CPU.", p.Name, span(cpu))
+	}
+	return fmt.Sprintf("%s costs %s of CPU: %s.", p.Name, span(cpu), words.List(rest))
+}
+
+// sumWords says whether the parts add up.
+func sumWords(s *record.BillSum) string {
+	i := s.Interaction
+	switch {
+	case s.Together.Verdict == record.VerdictInvalid:
+		return "All together were not measured, for want of valid trials."
+	case i.Verdict == record.VerdictInvalid:
+		return fmt.Sprintf("All together cost %s of CPU; not all parts were measured alone.", span(s.Together))
+	}
+	said := fmt.Sprintf("All together cost %s of CPU, one by one they add up to %s: ", span(s.Together), span(s.Sum))
+	switch {
+	case withinZero(i):
+		return said + fmt.Sprintf("the difference of %s is within its interval of zero, so nothing shows that they interact.", span(i))
+	case i.Verdict != record.VerdictReal:
+		return said + fmt.Sprintf("the difference of %s is no more than identical cells differ by.", span(i))
+	case i.Estimate > 0:
+		return said + fmt.Sprintf("they interact, and together cost %s more than apart.", span(i))
+	}
+	i.Estimate, i.Low, i.High = -i.Estimate, -i.High, -i.Low
+	return said + fmt.Sprintf("they interact, and together cost %s less than apart.", span(i))
+}
+
+func abs(v float64) float64 { return max(v, -v) }

@@ -1,0 +1,214 @@
+package findings
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// An axis is a number that cells differ in and that costs are fitted against.
+type axis struct {
+	factor string
+	// on is where a level of the factor lies, and what of it cells that differ
+	// along the axis share, "" for nothing; false if nowhere.
+	on func(level string) (at float64, rest string, ok bool)
+	// traffic says that the axis is traffic itself: CPU is fitted in all, with
+	// what is used without any. Along other axes it is that of a request.
+	traffic bool
+	// cpu and memory are what ends the names of the slopes.
+	cpu, memory string
+	// at is where a trial lies, if that is more exact than its level.
+	at func(*record.Trial) (float64, bool)
+}
+
+// axes are what costs are fitted against, in the order of reports: traffic,
+// and the size of the server's proxy's configuration.
+var axes = append([]axis{
+	{factor: study.FactorRate, on: numberLevel, traffic: true, cpu: study.FitSlope, memory: study.FitPerRPS, at: func(t *record.Trial) (float64, bool) {
+		if _, err := strconv.ParseFloat(t.Cell[study.FactorRate], 64); err != nil || t.Load == nil || t.Window.Seconds <= 0 {
+			return 0, false
+		}
+		return float64(t.Load.Completed) / t.Window.Seconds, true
+	}},
+	{factor: study.FactorConnections, on: numberLevel, cpu: "_per_connection", memory: "_per_connection"},
+}, sizeAxes()...)
+
+// sizeAxes are the parts of a proxy's configuration that come in numbers.
+func sizeAxes() (out []axis) {
+	for kind, one := range map[string]string{study.PartClusters: "cluster", study.PartListeners: "listener", study.PartRoutes: "route"} {
+		out = append(out, axis{factor: study.FactorFilters, on: func(level string) (float64, string, bool) {
+			n, rest, ok := study.PartNumber(level, kind)
+			return float64(n), rest, ok
+		}, cpu: "_per_" + one, memory: "_per_" + one})
+	}
+	slices.SortFunc(out, func(a, b axis) int { return strings.Compare(a.cpu, b.cpu) })
+	return out
+}
+
+// numberLevel is where a level lies that is a number.
+func numberLevel(level string) (float64, string, bool) {
+	v, err := strconv.ParseFloat(level, 64)
+	return v, "", err == nil
+}
+
+// fits finds what each part costs when idle and with each further step along
+// an axis that varies: of the rate, CPU (cpu_PART_idle, thousandths of a CPU,
+// and cpu_PART_slope) and memory (memory_PART_idle and memory_PART_per_rps); of
+// connections and of what the proxy's configuration has, CPU a request and
+// memory. One level alone would spread the idle cost over its requests. The
+// cell of such a finding lacks the axis' factor.
+func fits(o *analysis.Observations) []record.Finding {
+	var out []record.Finding
+	for _, a := range axes {
+		for _, g := range along(o, a) {
+			if len(g.cells) < 2 {
+				continue
+			}
+			if o.Plan.Study.Measured(study.MeasureCPU) {
+				for _, part := range a.parts(analysis.CPUParts) {
+					out = append(out, fitCPU(o, a, g, part)...)
+				}
+			}
+			if o.Plan.Study.Measured(study.MeasureMemory) {
+				for _, part := range a.parts(analysis.ProxyParts) {
+					out = append(out, fitMemory(o, a, g, part)...)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// parts are those whose cost an axis may change: the configuration's size is
+// that of the server's proxy alone, and connections cost proxies.
+func (a axis) parts(all []string) []string {
+	switch a.factor {
+	case study.FactorFilters:
+		return []string{record.PartServerProxy}
+	case study.FactorConnections:
+		return analysis.ProxyParts
+	}
+	return all
+}
+
+// A track is the cells that differ in one factor of numbers only.
+type track struct {
+	cell  record.Cell // what they share
+	cells []int
+}
+
+// along groups the measured cells that lie on an axis by all others.
+func along(o *analysis.Observations, a axis) []*track {
+	var groups []*track
+	byKey := map[string]*track{}
+	for i, cell := range o.Plan.Cells {
+		_, shared, ok := a.on(cell[a.factor])
+		if !ok || o.Skipped(i) {
+			continue
+		}
+		rest := without(o, cell, a.factor)
+		if shared != "" {
+			rest[a.factor] = shared
+		}
+		g := byKey[rest.Key()]
+		if g == nil {
+			g = &track{cell: o.Plan.Short(rest)}
+			byKey[rest.Key()] = g
+			groups = append(groups, g)
+		}
+		g.cells = append(g.cells, i)
+	}
+	return groups
+}
+
+// without is a cell but for a factor, and for the name of its variant if that
+// is what sets the factor.
+func without(o *analysis.Observations, cell record.Cell, factor string) record.Cell {
+	rest := cell.With(nil)
+	delete(rest, factor)
+	if slices.ContainsFunc(o.Plan.Study.Variants, func(v study.NamedLevels) bool { _, sets := v.Levels[factor]; return sets }) {
+		delete(rest, study.FactorVariant)
+	}
+	return rest
+}
+
+// points are where the valid trials of a line's cells lie.
+func points(o *analysis.Observations, a axis, g *track, y func(*record.Trial) (float64, bool)) []stat.FitPoint {
+	var out []stat.FitPoint
+	for _, i := range g.cells {
+		level, _, _ := a.on(o.Plan.Cells[i][a.factor])
+		for _, t := range o.Valid(i) {
+			at, okX := level, true
+			if a.at != nil {
+				at, okX = a.at(t)
+			}
+			v, okY := y(t)
+			if okX && okY {
+				out = append(out, stat.FitPoint{X: at, Y: v, Block: t.Block})
+			}
+		}
+	}
+	return out
+}
+
+// fitCPU fits the CPU that a part uses: along traffic its seconds a second,
+// along others its seconds a request.
+func fitCPU(o *analysis.Observations, a axis, g *track, part string) []record.Finding {
+	points := points(o, a, g, func(t *record.Trial) (float64, bool) {
+		cpu, ok := t.CPU[part]
+		if a.traffic {
+			return cpu.TotalS() / t.Window.Seconds, ok && t.Window.Seconds > 0
+		}
+		if !ok || t.Load == nil || t.Load.Completed == 0 {
+			return 0, false
+		}
+		return cpu.TotalS() / float64(t.Load.Completed), true
+	})
+	if len(points) == 0 {
+		return nil
+	}
+	if !a.traffic {
+		fit := stat.LinearFit(points, func(float64) float64 { return 1 }, stat.Options{})
+		return []record.Finding{fitted(o, g, fit, "cpu_"+part+a.cpu, 1e9, fit.Slope)}
+	}
+	// CPU scatters in proportion to itself, and nearly so to the rate.
+	fit := stat.LinearFit(points, func(x float64) float64 { return x }, stat.Options{})
+	return []record.Finding{
+		fitted(o, g, fit, "cpu_"+part+study.FitIdle, 1e3, fit.Intercept),
+		fitted(o, g, fit, "cpu_"+part+a.cpu, 1e6, fit.Slope),
+	}
+}
+
+func fitMemory(o *analysis.Observations, a axis, g *track, part string) []record.Finding {
+	points := points(o, a, g, func(t *record.Trial) (float64, bool) {
+		v := analysis.Memory(t, part)
+		return v, stat.Finite(v)
+	})
+	if len(points) == 0 {
+		return nil
+	}
+	// Memory scatters by about as much everywhere.
+	fit := stat.LinearFit(points, func(float64) float64 { return 1 }, stat.Options{})
+	out := []record.Finding{fitted(o, g, fit, "memory_"+part+a.memory, 1, fit.Slope)}
+	if a.traffic {
+		out = append(out, fitted(o, g, fit, "memory_"+part+study.FitIdle, 1, fit.Intercept))
+	}
+	return out
+}
+
+// fitted is the finding of a fit's intercept or slope.
+func fitted(o *analysis.Observations, g *track, fit stat.Line, name string, scale float64, e stat.Estimate) record.Finding {
+	f := o.Named(name, g.cell)
+	f.Blocks, f.Verdict = e.Blocks, record.VerdictMeasured
+	if e.Blocks < analysis.MinBlocks || !e.Defined() {
+		return analysis.Invalid(f, e.Blocks)
+	}
+	f.Estimate, f.Low, f.High = e.Value*scale, e.Low*scale, e.High*scale
+	f.Warnings = append(append([]string(nil), e.Warnings...), fit.Warnings...)
+	return f
+}

@@ -1,0 +1,88 @@
+package findings
+
+import (
+	"fmt"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// proxiesChecks are those of a trial of the data plane that fail because of
+// what sidecars cannot do, where nothing else is wrong: requests are lost.
+var proxiesChecks = map[string]bool{"served": false}
+
+// generatorsChecks are those that say that the load itself was not what was
+// asked for.
+var generatorsChecks = map[string]bool{"schedule-lag": true, "generator-cpu": true}
+
+// whose corrects a verdict on a cell of the data plane that lies beyond a
+// bound, or is not valid, where the machine or the generator is what gave out:
+// that says nothing about the proxies. In a cell without any proxy there is
+// nothing else to be measured.
+//
+// Where a proxy's own threads are full, or its CPU limit holds it back, the
+// limit is its own, whatever else is. Otherwise it is not, if the same load is
+// beyond the bound without sidecars, if the generator could not keep it up, or
+// if the machine's CPUs were all in use.
+func whose(o *analysis.Observations, v analysis.Verdict, s study.Search, cell, block int) analysis.Verdict {
+	full := o.Plan.Cells[cell]
+	if len(study.WayOf(full)) == 0 {
+		return v
+	}
+	tried := o.Tried[cell][block]
+	for _, t := range tried {
+		for _, part := range analysis.ProxyParts {
+			th, ok := t.Threads[part]
+			if !ok || th.Seconds <= 0 {
+				continue
+			}
+			own := threadsSummary(part, []record.Threads{th}, t.Pressure)
+			if v.Answer == analysis.Broke && own.Limit != "" && own.Limit != record.LimitMachine {
+				v.Why += ": " + own.Says
+				return v
+			}
+		}
+	}
+	if why := notTheirs(o, s, cell, block, tried); why != "" {
+		return analysis.Verdict{Answer: analysis.Crowded, Why: v.Why + ": " + why}
+	}
+	return v
+}
+
+// passes says that the requests of a cell pass a proxy.
+func passes(o *analysis.Observations, cell int, part string) bool {
+	for _, t := range o.Valid(cell) {
+		return study.WayOfTrial(t).Has(part)
+	}
+	return study.WayOf(o.Plan.Cells[cell]).Has(part)
+}
+
+// notTheirs says why what trials of a cell show is not the proxies' doing; ""
+// if nothing says so.
+func notTheirs(o *analysis.Observations, s study.Search, cell, block int, tried []*record.Trial) string {
+	for _, t := range tried {
+		for _, c := range t.Validity.Checks {
+			if !c.OK && generatorsChecks[c.Name] {
+				return c.Detail
+			}
+		}
+		if p := t.Pressure; p != nil && p.BusyRatio >= busyRatio {
+			return fmt.Sprintf("the machine's CPUs were %s busy, and no proxy was at a limit of its own", words.Percent(p.BusyRatio))
+		}
+	}
+	bare := o.Plan.Study.Kind.Effective(o.Plan.Cells[cell].With(record.Cell{study.FactorSidecars: study.SidecarsNone}))
+	i, ok := o.Plan.Index(bare)
+	if !ok {
+		return ""
+	}
+	m, overhead, ok := o.MeasureNamed(s.Finding)
+	if !ok || overhead {
+		return "" // the difference to it is what is searched
+	}
+	if v := o.Block(i, block, m); v > s.Bound.Value {
+		return fmt.Sprintf("without sidecars %s is %s, beyond the bound as well", s.Finding, words.Quantity(v, m.Unit))
+	}
+	return ""
+}

@@ -1,0 +1,128 @@
+package findings
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+const rateSearch = `
+name: far
+question: How far?
+factors:
+  sidecars: [none, both]
+  rate: [500, 1000, 2000, 4000, 8000]
+baseline: {}
+search: [{factor: rate, finding: latency_p99, bound: 10 ms, tolerance: 10%}]
+blocks: {min: 1, max: 3}
+stop: none
+measures: [latency, pressure, threads]
+`
+
+// rateRun is a run in which the pair with sidecars takes long beyond a rate,
+// and the one without beyond another; how says what trials with sidecars show
+// then.
+func rateRun(t *testing.T, both, none float64, how func(*record.Trial)) record.Run {
+	slow := hdrhistogram.New(1, 60_000_000_000, 3)
+	for range 1000 {
+		_ = slow.RecordValue(50_000_000)
+	}
+	var late []string
+	w := analysistest.Quiet()
+	w.Spoil = func(t *record.Trial) {
+		rate, _ := strconv.ParseFloat(t.Cell[study.FactorRate], 64)
+		t.Pressure = &record.Pressure{BusyRatio: 0.5}
+		sidecars, limit := study.HasClientProxy(t.Cell), none
+		if sidecars {
+			limit = both
+			t.Threads = map[string]record.Threads{record.PartClientProxy: proxyThreads(0.01, [2]float64{0.4, 0.01}, [2]float64{0.4, 0.01})}
+		}
+		if rate > limit {
+			late = append(late, t.ID)
+			if sidecars {
+				how(t)
+			}
+		}
+	}
+	run := analysistest.Simulate(t, rateSearch, 3, 11, w)
+	for _, id := range late {
+		run.Hist[id] = record.TrialHist{Intended: slow, Send: slow}
+	}
+	return run
+}
+
+func fullThreads(t *record.Trial) {
+	t.Threads[record.PartClientProxy] = proxyThreads(0.01, [2]float64{0.95, 0.01}, [2]float64{0.94, 0.01})
+}
+
+// A search along the rate climbs, halves and confirms, and what ends it is the
+// proxies' limit only where it is theirs.
+func TestHowFarTheRateGoes(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		both, none  float64
+		how         func(*record.Trial)
+		low, high   float64 // of both
+		verdict     string
+		says        []string
+		lowN, highN float64 // without sidecars
+	}{
+		{name: "threads are full", both: 2900, none: 1e9, how: fullThreads, low: 2830, high: 3080, verdict: record.VerdictMeasured, says: []string{"beyond the bound of 10 ms", "its concurrency of 2 limits it"}, lowN: 8000, highN: 8000},
+		{name: "queues, but nothing is full", both: 2900, none: 1e9, how: func(*record.Trial) {}, low: 2830, high: 3080, verdict: record.VerdictMeasured, says: []string{"beyond the bound of 10 ms"}, lowN: 8000, highN: 8000},
+		{name: "the machine is full", both: 2900, none: 1e9, how: func(t *record.Trial) { t.Pressure.BusyRatio = 0.97 }, low: 2830, high: 2830, verdict: record.VerdictInconclusive,
+			says: []string{"the machine's CPUs were 97% busy", "not what is searched"}, lowN: 8000, highN: 8000},
+		{name: "threads are full on a full machine", both: 2900, none: 1e9, how: func(t *record.Trial) { fullThreads(t); t.Pressure.BusyRatio = 0.97 }, low: 2830, high: 2830, verdict: record.VerdictInconclusive,
+			says: []string{"97% busy"}, lowN: 8000, highN: 8000},
+		{name: "the generator cannot", both: 2900, none: 1e9, how: func(t *record.Trial) {
+			t.Validity = record.Validity{Checks: []record.Check{{Name: "generator-cpu", Detail: "the generator used 96% of a CPU"}}}
+		}, low: 2830, high: 2830, verdict: record.VerdictInconclusive, says: []string{"96% of a CPU"}, lowN: 8000, highN: 8000},
+		{name: "requests are lost", both: 2900, none: 1e9, how: func(t *record.Trial) {
+			t.Validity = record.Validity{Checks: []record.Check{{Name: "served", Detail: "90 of 1000 requests failed"}}}
+		}, low: 2830, high: 3080, verdict: record.VerdictMeasured, says: []string{"90 of 1000 requests failed"}, lowN: 8000, highN: 8000},
+		{name: "neither can without sidecars", both: 2900, none: 2950, how: func(*record.Trial) {}, low: 2830, high: 2830, verdict: record.VerdictInconclusive,
+			says: []string{"without sidecars latency_p99 is"}, lowN: 2830, highN: 3080},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run, tried := analysistest.Climbed(t, kinds, rateRun(t, c.both, c.none, c.how), 2)
+			f := analysistest.Analyze(t, kinds, run)
+			x := analysistest.Get(t, f, "highest_rate", record.Cell{"sidecars": "both"})
+			if x.Low != c.low || x.High != c.high || x.Verdict != c.verdict || x.Blocks != 2 {
+				t.Errorf("%+v\n%v", x, tried)
+			}
+			for _, part := range c.says {
+				if !strings.Contains(strings.Join(x.Warnings, "\n"), part) {
+					t.Errorf("%q lacks %q", x.Warnings, part)
+				}
+			}
+			if x := analysistest.Get(t, f, "highest_rate", record.Cell{"sidecars": "none"}); x.Low != c.lowN || x.High != c.highN {
+				t.Errorf("without sidecars %+v", x)
+			}
+			// Each block tries both ends: the second needs no more.
+			second := slices.DeleteFunc(slices.Clone(tried), func(s string) bool { return !strings.HasPrefix(s, "1:") })
+			if len(second) > 4 {
+				t.Errorf("the second block tried %v", second)
+			}
+		})
+	}
+}
+
+func TestKnee(t *testing.T) {
+	run, _ := analysistest.Climbed(t, kinds, rateRun(t, 2900, 1e9, fullThreads), 2)
+	f := analysistest.Analyze(t, kinds, run)
+	x := analysistest.Get(t, f, "knee_rate", record.Cell{"sidecars": "both"})
+	if x.Low != 2830 || x.High != 3080 || !strings.Contains(fmt.Sprint(x.Warnings), "50 ms at 3,080") {
+		t.Errorf("%+v", x)
+	}
+	x = analysistest.Get(t, f, "knee_rate", record.Cell{"sidecars": "none"})
+	if x.Low != 8000 || x.High != 8000 || !strings.Contains(fmt.Sprint(x.Warnings), "no rate that was measured is beyond the knee") {
+		t.Errorf("%+v", x)
+	}
+}

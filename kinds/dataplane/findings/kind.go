@@ -1,0 +1,95 @@
+// Package findings is what analysis asks of studies of the data plane: latency
+// and what requests cost (kind.go), what named parts of a sidecar cost (bill.go,
+// billwords.go) and a mesh a month (money.go), what a request's way is made of
+// (hops.go), what holds a proxy back (threads.go) and what it runs (profile.go),
+// idle cost and slope of CPU against rate (fit.go), where the tail bends up
+// (knee.go), how versions and filters do beside each other (versus.go), and
+// whether a proxy or something else gave out (gaveout.go). It is pure.
+package findings
+
+import (
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/probe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Kind is what analysis asks of studies of the data plane.
+func Kind() analysis.Kind {
+	return analysis.Kind{
+		Name:     study.DataPlane,
+		Measures: dataMeasures,
+		Sources: []analysis.Source{
+			{Of: finding.FromFits, Add: func(o *analysis.Observations, f *record.Findings) {
+				fits := fits(o)
+				f.Findings = append(append(f.Findings, fits...), moneyFits(o, fits)...)
+			}},
+			{Of: finding.FromLimits, Add: func(o *analysis.Observations, f *record.Findings) { f.Findings = append(f.Findings, limits(o)...) }},
+			{Of: finding.FromProfile, Add: addProfiles},
+			{Of: finding.FromVersus, Add: func(o *analysis.Observations, f *record.Findings) { f.Findings = append(f.Findings, versus(o)...) }},
+			{Of: finding.FromBill, Add: addBills},
+			{Of: finding.FromHops, Add: addHops},
+			analysis.FromSearches(),
+			{Of: finding.FromSearch, Add: func(o *analysis.Observations, f *record.Findings) { f.Findings = append(f.Findings, knees(o)...) }},
+		},
+		Summarize: func(o *analysis.Observations, cell int, _ []*record.Trial, s *record.CellSummary) {
+			s.Threads = threads(o, cell)
+		},
+		Finish: func(s *study.Study, f *record.Findings) { f.Money = moneyWords(s.Money) },
+		Search: analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
+	}
+}
+
+// dataMeasures lists what data-plane studies measure.
+func dataMeasures(s *study.Study) []analysis.Measure {
+	var out []analysis.Measure
+	for _, q := range analysis.Quantiles {
+		m := analysis.MeasureOf("latency_"+q.Name, func(o *analysis.Observations, t *record.Trial) float64 { return o.Latency(t).Quantile(q.Q) })
+		m.Quantile = q.Q
+		out = append(out, m)
+	}
+	if s.Measured(study.MeasureLatency) {
+		out = append(out, analysis.MeasureOf(study.FindingThroughput, throughput))
+	}
+	for _, part := range analysis.CPUParts {
+		out = append(out, analysis.MeasureOf("cpu_"+part+"_per_request", func(_ *analysis.Observations, t *record.Trial) float64 {
+			return analysis.CPUPerRequest(t, part, record.CPU.TotalS)
+		}))
+	}
+	for _, part := range analysis.MemoryParts {
+		out = append(out, analysis.MeasureOf("memory_"+part, func(_ *analysis.Observations, t *record.Trial) float64 { return analysis.Memory(t, part) }))
+	}
+	return slices.Concat(out, threadMeasures(), probeMeasures(), moneyMeasures(s))
+}
+
+// probeMeasures are what probes count for each answered request.
+func probeMeasures() []analysis.Measure {
+	var out []analysis.Measure
+	for _, p := range probe.All {
+		for _, f := range p.Figures {
+			for _, part := range study.ProbedParts() {
+				out = append(out, analysis.MeasureOf(study.ProbeFinding(f.Name, part), func(_ *analysis.Observations, t *record.Trial) float64 {
+					rise, ok := t.Probed[part][f.Name]
+					if !ok || t.Load == nil || t.Load.Completed <= 0 {
+						return math.NaN()
+					}
+					return float64(rise) / float64(t.Load.Completed)
+				}))
+			}
+		}
+	}
+	return out
+}
+
+// throughput is requests answered a second, where the cell asks for as many as
+// possible; elsewhere the schedule sets it and it says nothing.
+func throughput(_ *analysis.Observations, t *record.Trial) float64 {
+	if t.Load == nil || !t.Load.Rate.IsMax() || t.Window.Seconds <= 0 {
+		return math.NaN()
+	}
+	return float64(t.Load.Completed) / t.Window.Seconds
+}

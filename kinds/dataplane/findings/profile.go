@@ -1,0 +1,183 @@
+package findings
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/profile"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// Bounds of what is read of a run's profiles, in bytes.
+const (
+	maxProfileFile = 256 << 20
+	maxFilterFile  = 64 << 20
+)
+
+// leastCentre is the share of CPU time from which a cost centre is a finding.
+const leastCentre = 0.005
+
+// profiled are a cell's profiles of one part, a block each.
+type profiled struct {
+	part     string
+	profiles []*profile.Profile
+	filters  []profile.ConfigFilter
+	trials   []*record.Trial
+	of       []record.Profiled
+}
+
+// profiles reads what the valid trials of a cell have of each proxy. What
+// cannot be read is a warning.
+func profiles(o *analysis.Observations, cell int) (out []profiled, warnings []string) {
+	if !o.Plan.Study.Measured(study.MeasureProfile) {
+		return nil, nil
+	}
+	for _, part := range analysis.ProxyParts {
+		all := profiled{part: part}
+		for _, t := range o.Valid(cell) {
+			for _, p := range t.Profiles {
+				if p.Part != part {
+					continue
+				}
+				all.trials, all.of = append(all.trials, t), append(all.of, p)
+				if p.File == "" || o.Run.Profile == nil {
+					continue
+				}
+				read, err := readProfile(o.Run, p.File)
+				if err != nil {
+					warnings = append(warnings, fmt.Sprintf("profile of trial %s: %v", t.ID, err))
+					continue
+				}
+				all.profiles = append(all.profiles, read)
+				if filters, err := readFilters(o.Run, p.Filters); err == nil && all.filters == nil {
+					all.filters = filters
+				}
+			}
+		}
+		if len(all.of) > 0 {
+			out = append(out, all)
+		}
+	}
+	return out, warnings
+}
+
+func readProfile(run record.Run, file string) (*profile.Profile, error) {
+	in, err := run.Profile(file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	p, err := profile.ReadPprof(io.LimitReader(in, maxProfileFile))
+	if err != nil {
+		return nil, err
+	}
+	p.Distrust(nil) // names were judged where the binaries were
+	return p, nil
+}
+
+func readFilters(run record.Run, file string) (filters []profile.ConfigFilter, err error) {
+	if file == "" {
+		return nil, nil
+	}
+	in, err := run.Profile(file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return filters, json.NewDecoder(io.LimitReader(in, maxFilterFile)).Decode(&filters)
+}
+
+// addProfiles adds what profiles say.
+func addProfiles(o *analysis.Observations, f *record.Findings) {
+	found, views, unread := profileFindings(o)
+	f.Profiles, f.Findings, f.Warnings = views, append(f.Findings, found...), append(f.Warnings, unread...)
+}
+
+// profileFindings are each cost centre's share of a proxy's CPU time, how far
+// names go, and what profiling itself cost; and what the page draws.
+func profileFindings(o *analysis.Observations) (out []record.Finding, views []json.RawMessage, warnings []string) {
+	for cell := range o.Plan.Cells {
+		all, lost := profiles(o, cell)
+		warnings = append(warnings, lost...)
+		for _, one := range all {
+			out = append(out, profileCost(o, cell, one)...)
+			if len(one.profiles) == 0 {
+				continue
+			}
+			title := strings.ReplaceAll(one.part, "_", " ")
+			if label := o.Plan.Label(o.Plan.Cells[cell]); label != "" {
+				title += ", " + label
+			}
+			summary, view := profile.Summarise(title, one.profiles, one.filters, 0)
+			known := o.Named(study.FindingProfileNamed+"_"+one.part, o.Short(cell))
+			known.Estimate, known.Low, known.High, known.Blocks, known.Verdict = summary.Trust, summary.Trust, summary.Trust, len(one.profiles), record.VerdictMeasured
+			out = append(out, known)
+			for _, c := range summary.Costs.Centres {
+				if c.Share < leastCentre {
+					continue
+				}
+				f := o.Named(study.FindingCentre+"_"+one.part+"_"+slug(c.Group+" "+c.Name), o.Short(cell))
+				f.Estimate, f.Low, f.High, f.Blocks, f.Verdict = c.Share, c.Low, c.High, summary.Costs.Blocks, record.VerdictMeasured
+				if summary.Samples < fewSamples {
+					f.Warnings = append(f.Warnings, fmt.Sprintf("of %d samples only", summary.Samples))
+				}
+				out = append(out, f)
+			}
+			if data, err := json.Marshal(view); err == nil {
+				views = append(views, data)
+			}
+		}
+	}
+	return out, views, warnings
+}
+
+// fewSamples is the number below which shares deserve a warning.
+const fewSamples = 200
+
+// reSlug is what a cost centre's name has that a finding's must not.
+var reSlug = regexp.MustCompile(`[^a-z0-9]+`)
+
+func slug(s string) string {
+	return strings.Trim(reSlug.ReplaceAllString(strings.ToLower(s), "_"), "_")
+}
+
+// profileCost is how much more CPU a proxy used while it was profiled than in
+// its trial's window, with the same load at a fixed rate.
+func profileCost(o *analysis.Observations, cell int, one profiled) []record.Finding {
+	var ratios []float64
+	for i, t := range one.trials {
+		cpu, ok := t.CPU[one.part]
+		p := one.of[i]
+		if !ok || p.CPU == nil || p.CPUSeconds <= 0 || t.Window.Seconds <= 0 || t.Load == nil || t.Load.Rate.RPS() <= 0 {
+			continue
+		}
+		if before := cpu.TotalS() / t.Window.Seconds; before > 0 {
+			ratios = append(ratios, p.CPU.TotalS()/p.CPUSeconds/before-1)
+		}
+	}
+	if len(ratios) == 0 {
+		return nil
+	}
+	e := stat.Mean(ratios, stat.Options{})
+	f := o.Named(study.FindingProfileCost+"_"+one.part, o.Short(cell))
+	f.Blocks, f.Verdict, f.Warnings = e.Blocks, record.VerdictMeasured, slices.Clone(e.Warnings)
+	if !e.Defined() || e.Blocks < analysis.MinBlocks || math.IsNaN(e.Value) {
+		return []record.Finding{analysis.Invalid(f, e.Blocks)} // no interval is no number
+	}
+	f.Estimate, f.Low, f.High = e.Value, e.Low, e.High
+	switch {
+	case f.Low <= 0 && f.High >= 0:
+		f.Verdict = record.VerdictBelowNoise
+	default:
+		f.Verdict = record.VerdictReal
+	}
+	return []record.Finding{f}
+}

@@ -1,0 +1,375 @@
+package findings
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// From which shares on something holds a proxy back.
+const (
+	// fullRatio of the time a thread runs that has no time left: requests
+	// queue for it long before it runs all the time.
+	fullRatio = 0.85
+	// throttledRatio of periods: fewer than one in twenty leave even the 99th
+	// percentile of most latencies alone.
+	throttledRatio = 0.05
+	// waitRatio of the time for which workers are ready and have no CPU, on a
+	// machine of which busyRatio is in use.
+	waitRatio = 0.15
+	busyRatio = 0.9
+	// spareRatio is the share of the machine in use beyond which more threads
+	// only share what there is.
+	spareRatio = 0.95
+	// idleRatio of the busiest worker's time: below half of it the others have
+	// room for what it does.
+	idleRatio = 0.5
+)
+
+// threadMeasures are what threads say of proxies.
+func threadMeasures() []analysis.Measure {
+	var out []analysis.Measure
+	add := func(name string, of func(record.Threads) float64) {
+		for _, part := range analysis.ProxyParts {
+			out = append(out, analysis.MeasureOf(name+"_"+part, func(_ *analysis.Observations, t *record.Trial) float64 {
+				th, ok := t.Threads[part]
+				if !ok || th.Seconds <= 0 {
+					return math.NaN()
+				}
+				return of(th)
+			}))
+		}
+	}
+	add(study.FindingBusiestWorker, func(th record.Threads) float64 {
+		busy := workersBusy(th)
+		if len(busy) == 0 {
+			return math.NaN()
+		}
+		return slices.Max(busy)
+	})
+	add(study.FindingImbalance, func(th record.Threads) float64 { return imbalance(workersBusy(th)) })
+	add(study.FindingWorkerWait, func(th record.Threads) float64 {
+		var wait float64
+		n := 0
+		for _, t := range th.Threads {
+			if _, ok := t.Worker(); ok {
+				wait, n = wait+t.WaitS, n+1
+			}
+		}
+		return wait / float64(n) / th.Seconds
+	})
+	add(study.FindingThrottled, throttled)
+	add(study.FindingInvoluntary, func(th record.Threads) float64 {
+		var n int64
+		for _, t := range th.Threads {
+			n += t.Involuntary
+		}
+		return float64(n) / th.Seconds
+	})
+	return out
+}
+
+// workersBusy are the shares of the time for which a proxy's workers ran.
+func workersBusy(th record.Threads) []float64 {
+	var out []float64
+	for _, t := range th.Threads {
+		if _, ok := t.Worker(); ok {
+			out = append(out, t.CPU.TotalS()/th.Seconds)
+		}
+	}
+	return out
+}
+
+// imbalance is how much more than the mean the busiest did, as a share of the
+// mean; NaN for fewer than two.
+func imbalance(busy []float64) float64 {
+	sum := 0.0
+	for _, b := range busy {
+		sum += b
+	}
+	if len(busy) < 2 || sum <= 0 {
+		return math.NaN()
+	}
+	return slices.Max(busy)*float64(len(busy))/sum - 1
+}
+
+// throttled is the share of periods in which the CPU limit held a part back;
+// NaN without a limit.
+func throttled(th record.Threads) float64 {
+	if th.QuotaCores <= 0 {
+		return math.NaN()
+	}
+	return float64(th.Throttled) / float64(max(th.Periods, 1))
+}
+
+// pauseProcess holds a pod's namespaces and does nothing else.
+const pauseProcess = "pause"
+
+// threads says what the parts' threads did in a cell; nil if no trial has any.
+func threads(o *analysis.Observations, cell int) map[string]record.ThreadsSummary {
+	out := map[string]record.ThreadsSummary{}
+	valid := o.Valid(cell)
+	for _, part := range analysis.MemoryParts {
+		var all []record.Threads
+		for _, t := range valid {
+			if th, ok := t.Threads[part]; ok && th.Seconds > 0 {
+				all = append(all, th)
+			}
+		}
+		if len(all) > 0 {
+			out[part] = threadsSummary(part, all, analysis.Pressure(valid))
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+func threadsSummary(part string, all []record.Threads, machine *record.Pressure) record.ThreadsSummary {
+	n := float64(len(all))
+	s := record.ThreadsSummary{Trials: len(all)}
+	var names []string
+	rows := map[string]*record.ThreadRow{}
+	accepted := map[string][]float64{}
+	for _, th := range all {
+		s.Cores += th.CPUS / th.Seconds / n
+		s.QuotaCores = th.QuotaCores
+		if v := throttled(th); stat.Finite(v) {
+			s.ThrottledRatio += v / n
+		}
+		if th.CPUS > 0 {
+			s.DisagreementRatio = math.Max(s.DisagreementRatio, math.Abs(th.UnaccountedS)/th.CPUS)
+		}
+		proxies := withWorkers(th)
+		count := map[string]int{}
+		for _, t := range th.Threads {
+			name := rowName(t, proxies)
+			if name == pauseProcess {
+				continue
+			}
+			r := rows[name]
+			if r == nil {
+				_, worker := t.Worker()
+				r = &record.ThreadRow{Name: name, Worker: worker}
+				rows[name], names = r, append(names, name)
+			}
+			count[name]++
+			r.UserRatio += t.CPU.UserS / th.Seconds / n
+			r.SystemRatio += t.CPU.SystemS / th.Seconds / n
+			r.WaitRatio += t.WaitS / th.Seconds / n
+			r.VoluntaryPerS += float64(t.Voluntary) / th.Seconds / n
+			r.InvoluntaryPerS += float64(t.Involuntary) / th.Seconds / n
+			if t.Accepted != nil {
+				accepted[name] = append(accepted[name], float64(*t.Accepted))
+			}
+		}
+		for name, k := range count {
+			rows[name].Threads = max(rows[name].Threads, k)
+		}
+	}
+	var busy []float64
+	for _, name := range names {
+		r := rows[name]
+		if of := accepted[name]; len(of) > 0 {
+			n := int64(math.Round(stat.Median(of)))
+			r.Accepted = &n
+		}
+		if r.Worker {
+			busy = append(busy, r.BusyRatio())
+		}
+		s.Rows = append(s.Rows, *r)
+	}
+	slices.SortStableFunc(s.Rows, func(a, b record.ThreadRow) int {
+		return cmp.Or(cmp.Compare(rowRank(a), rowRank(b)), cmp.Compare(a.Name, b.Name))
+	})
+	if v := imbalance(busy); stat.Finite(v) {
+		s.ImbalanceRatio = v
+	}
+	s.Limit, s.Says = limitOf(part, s, machine)
+	return s
+}
+
+// withWorkers are the processes that have worker threads.
+func withWorkers(th record.Threads) map[int]bool {
+	out := map[int]bool{}
+	for _, t := range th.Threads {
+		if _, ok := t.Worker(); ok {
+			out[t.PID] = true
+		}
+	}
+	return out
+}
+
+// rowName is the row that a thread counts to: workers and the main thread of a
+// proxy have one each, its others one together, and other processes one each.
+func rowName(t record.Thread, proxies map[int]bool) string {
+	n, worker := t.Worker()
+	switch {
+	case worker:
+		return fmt.Sprintf("worker_%d", n)
+	case proxies[t.PID] && t.Main():
+		return "main"
+	case proxies[t.PID]:
+		return "others"
+	}
+	return t.Process
+}
+
+func rowRank(r record.ThreadRow) int {
+	switch {
+	case r.Worker:
+		return 0
+	case r.Name == "main":
+		return 1
+	case r.Name == "others":
+		return 2
+	}
+	return 3
+}
+
+// limitOf says what holds a part back, with the evidence in words; "" if
+// nothing does.
+func limitOf(part string, s record.ThreadsSummary, machine *record.Pressure) (limit, says string) {
+	var busy, wait []float64
+	main := 0.0
+	for _, r := range s.Rows {
+		switch {
+		case r.Worker:
+			busy, wait = append(busy, r.BusyRatio()), append(wait, r.WaitRatio)
+		case r.Name == "main":
+			main = r.BusyRatio()
+		}
+	}
+	if len(busy) == 0 {
+		return "", ""
+	}
+	inUse, state := 0.0, ""
+	if machine != nil {
+		inUse = machine.BusyRatio
+		state = fmt.Sprintf("; the machine's CPUs were %s busy", words.Percent(inUse))
+	}
+	name := part
+	if p, ok := record.ProxyOf(part); ok {
+		name = "the " + p.Name
+	}
+	ran := fmt.Sprintf("%s of %s ran %s of the time", workersWords(len(busy)), name, percents(busy))
+	held := ""
+	if s.QuotaCores > 0 && s.ThrottledRatio > 0 {
+		held = fmt.Sprintf(", throttled in %s of the periods by a limit of %s CPUs", words.Percent(s.ThrottledRatio), words.Figures(s.QuotaCores))
+	}
+	switch all, most := slices.Min(busy), slices.Max(busy); {
+	case all >= fullRatio && inUse >= spareRatio:
+		return record.LimitMachine, fmt.Sprintf("%s%s%s: it takes what the machine has, and more threads would only share that", ran, held, state)
+	case all >= fullRatio:
+		return record.LimitConcurrency, fmt.Sprintf("%s%s: its concurrency of %d limits it%s", ran, held, len(busy), state)
+	case s.QuotaCores > 0 && s.ThrottledRatio >= throttledRatio:
+		return record.LimitCPU, fmt.Sprintf("%s%s: that limit holds it back%s", ran, held, state)
+	case most >= fullRatio && all < idleRatio*most:
+		return record.LimitImbalance, fmt.Sprintf("%s%s: its connections are unevenly spread over its workers%s, and the busiest limits it%s", ran, held, acceptedWords(s), state)
+	case mean(wait) >= waitRatio && inUse >= busyRatio:
+		were := "were"
+		if len(wait) == 1 {
+			were = "was"
+		}
+		return record.LimitMachine, fmt.Sprintf("%s%s, and %s ready without a CPU for %s%s: the machine limits it", ran, held, were, percents(wait), state)
+	case main >= fullRatio:
+		return record.LimitMain, fmt.Sprintf("the main thread of %s ran %s of the time: configuration, statistics and the admin interface wait for it%s", name, words.Percent(main), state)
+	}
+	return "", ""
+}
+
+func workersWords(n int) string {
+	switch n {
+	case 1:
+		return "the one worker"
+	case 2:
+		return "both workers"
+	}
+	return fmt.Sprintf("all %d workers", n)
+}
+
+// percents writes shares: "95% and 93%".
+func percents(v []float64) string {
+	if len(v) > 4 {
+		return fmt.Sprintf("%s to %s", words.Percent(slices.Min(v)), words.Percent(slices.Max(v)))
+	}
+	said := make([]string, len(v))
+	for i := range v {
+		said[i] = words.Percent(v[i])
+	}
+	return words.List(said)
+}
+
+// acceptedWords says how connections spread: " (12 and 4 accepted)".
+func acceptedWords(s record.ThreadsSummary) string {
+	var said []string
+	for _, r := range s.Rows {
+		if r.Worker && r.Accepted != nil {
+			said = append(said, fmt.Sprint(*r.Accepted))
+		}
+	}
+	if len(said) < 2 {
+		return ""
+	}
+	return " (" + words.List(said) + " accepted)"
+}
+
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
+
+// limits are findings of what holds proxies back, with the evidence: the
+// busiest worker's share of the time, or that of throttled periods.
+func limits(o *analysis.Observations) []record.Finding {
+	if !o.Plan.Study.Measured(study.MeasureThreads) {
+		return nil
+	}
+	measures := analysis.Defined(o.Plan.Study, threadMeasures())
+	var out []record.Finding
+	for cell := range o.Plan.Cells {
+		all := threads(o, cell)
+		for _, part := range analysis.ProxyParts {
+			s, ok := all[part]
+			if !ok || s.Limit == "" {
+				continue
+			}
+			evidence := study.FindingBusiestWorker
+			if s.Limit == record.LimitCPU {
+				evidence = study.FindingThrottled
+			}
+			f := o.Named(study.FindingLimit+"_"+part, o.Short(cell))
+			f.Verdict, f.Warnings = record.VerdictReal, []string{s.Says}
+			i := slices.IndexFunc(measures, func(m analysis.Measure) bool { return m.Name == evidence+"_"+part })
+			if own, ok := o.Plain(cell, measures[i]); ok && own.Verdict != record.VerdictInvalid {
+				f.Estimate, f.Low, f.High, f.Blocks = own.Estimate, own.Low, own.High, own.Blocks
+			} else {
+				v := o.Values(cell, measures[i])
+				f.Estimate = meanFinite(v)
+				f.Low, f.High, f.Blocks = f.Estimate, f.Estimate, own.Blocks
+			}
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// meanFinite is the mean of those values that are numbers; 0 if none is.
+func meanFinite(v []float64) float64 {
+	v = slices.DeleteFunc(slices.Clone(v), func(x float64) bool { return !stat.Finite(x) })
+	if len(v) == 0 {
+		return 0
+	}
+	return mean(v)
+}

@@ -1,0 +1,145 @@
+package findings
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+const threadsStudy = `
+name: threads
+question: What do threads do?
+settings: {rate: 1000}
+factors: {sidecars: [none, both]}
+blocks: {min: 4, max: 6}
+stop: none
+measures: [cpu, pressure, threads]
+`
+
+// proxyThreads are a proxy's threads in a window of two seconds: its workers'
+// shares of the time on a CPU and waiting for one, and of the main thread's.
+func proxyThreads(main float64, workers ...[2]float64) record.Threads {
+	const seconds = 2
+	th := record.Threads{Seconds: seconds}
+	add := func(process string, pid, tid int, name string, busy, wait float64) {
+		th.Threads = append(th.Threads, record.Thread{Process: process, PID: pid, TID: tid, Name: name, WaitS: wait * seconds,
+			CPU: record.CPU{UserS: 0.75 * busy * seconds, SystemS: 0.25 * busy * seconds}, Voluntary: 200, Involuntary: 20})
+		th.CPUS += busy * seconds
+	}
+	add("pilot-agent", 1, 1, "pilot-agent", 0.01, 0)
+	add("pilot-agent", 1, 5, "pilot-agent", 0.01, 0)
+	add("envoy", 20, 20, "envoy", main, 0)
+	add("envoy", 20, 21, "dog:main_thread", 0.001, 0)
+	for i, w := range workers {
+		add("envoy", 20, 30+i, "wrk:worker_"+string(rune('0'+i)), w[0], w[1])
+		accepted := int64(12 - 8*i)
+		th.Threads[len(th.Threads)-1].Accepted = &accepted
+	}
+	return th
+}
+
+func TestWhatHoldsAProxyBack(t *testing.T) {
+	limited := func(th record.Threads, quota float64, throttled int64) record.Threads {
+		th.QuotaCores, th.Periods, th.Throttled = quota, 20, throttled
+		return th
+	}
+	for _, c := range []struct {
+		name    string
+		threads record.Threads
+		busy    float64 // of the machine
+		limit   string
+		says    []string
+	}{
+		{"nothing", proxyThreads(0.02, [2]float64{0.5, 0.02}, [2]float64{0.45, 0.02}), 0.5, "", nil},
+		{"both workers full", proxyThreads(0.02, [2]float64{0.95, 0.02}, [2]float64{0.93, 0.03}), 0.6, record.LimitConcurrency,
+			[]string{"both workers of the client's proxy ran 95% and 93% of the time", "its concurrency of 2 limits it", "the machine's CPUs were 60% busy"}},
+		{"full and throttled", limited(proxyThreads(0.02, [2]float64{0.95, 0}, [2]float64{0.95, 0}), 2, 6), 0.6, record.LimitConcurrency,
+			[]string{"95% and 95%", "throttled in 30% of the periods by a limit of 2.0 CPUs", "concurrency of 2"}},
+		{"one worker", proxyThreads(0.02, [2]float64{0.9, 0}), 0.6, record.LimitConcurrency, []string{"the one worker of the client's proxy ran 90% of the time"}},
+		{"full, and the machine too", proxyThreads(0.02, [2]float64{0.95, 0.02}, [2]float64{0.93, 0.03}), 0.99, record.LimitMachine, []string{"99% busy", "more threads would only share"}},
+		{"throttled", limited(proxyThreads(0.02, [2]float64{0.25, 0.3}, [2]float64{0.24, 0.3}), 0.5, 8), 0.5, record.LimitCPU,
+			[]string{"25% and 24%", "throttled in 40% of the periods by a limit of 0.50 CPUs", "that limit holds it back"}},
+		{"hardly throttled", limited(proxyThreads(0.02, [2]float64{0.2, 0}), 0.5, 0), 0.5, "", nil},
+		{"uneven", proxyThreads(0.02, [2]float64{0.95, 0.02}, [2]float64{0.2, 0}), 0.6, record.LimitImbalance, []string{"95% and 20%", "unevenly", "(12 and 4 accepted)"}},
+		{"the machine is full of others", proxyThreads(0.02, [2]float64{0.5, 0.3}, [2]float64{0.5, 0.3}), 0.97, record.LimitMachine, []string{"were ready without a CPU for 30% and 30%", "the machine limits it"}},
+		{"waiting on a machine with room", proxyThreads(0.02, [2]float64{0.5, 0.3}, [2]float64{0.5, 0.3}), 0.6, "", nil},
+		{"main thread", proxyThreads(0.9, [2]float64{0.1, 0}), 0.6, record.LimitMain, []string{"main thread of the client's proxy ran 90%"}},
+	} {
+		s := threadsSummary(record.PartClientProxy, []record.Threads{c.threads}, &record.Pressure{BusyRatio: c.busy})
+		if s.Limit != c.limit || (s.Limit == "") != (s.Says == "") {
+			t.Errorf("%s: %q, %q", c.name, s.Limit, s.Says)
+		}
+		for _, part := range c.says {
+			if !strings.Contains(s.Says, part) {
+				t.Errorf("%s: %q lacks %q", c.name, s.Says, part)
+			}
+		}
+	}
+}
+
+func TestThreadRows(t *testing.T) {
+	th := proxyThreads(0.03, [2]float64{0.6, 0.1}, [2]float64{0.2, 0.05})
+	th.UnaccountedS = 0.004
+	s := threadsSummary(record.PartServerProxy, []record.Threads{th, th}, nil)
+	var names []string
+	for _, r := range s.Rows {
+		names = append(names, r.Name)
+	}
+	if got := strings.Join(names, " "); got != "worker_0 worker_1 main others pilot-agent" {
+		t.Fatalf("rows %s", got)
+	}
+	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+	w := s.Rows[0]
+	if !w.Worker || !near(w.UserRatio, 0.45) || !near(w.SystemRatio, 0.15) || !near(w.WaitRatio, 0.1) || !near(w.InvoluntaryPerS, 10) || *w.Accepted != 12 {
+		t.Errorf("worker 0 %+v", w)
+	}
+	if agent := s.Rows[4]; agent.Threads != 2 || !near(agent.BusyRatio(), 0.02) || agent.Accepted != nil {
+		t.Errorf("agent %+v", agent)
+	}
+	if !near(s.Cores, th.CPUS/2) || !near(s.ImbalanceRatio, 0.5) || !near(s.DisagreementRatio, 0.004/th.CPUS) {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A run's findings about threads have intervals, and those about limits the
+// evidence in words.
+func TestThreadFindings(t *testing.T) {
+	w := analysistest.Quiet()
+	w.Spoil = func(t *record.Trial) {
+		t.Pressure = &record.Pressure{BusyRatio: 0.6}
+		if !study.HasClientProxy(t.Cell) {
+			return
+		}
+		shift := 0.01 * float64(t.Block)
+		t.Threads = map[string]record.Threads{
+			record.PartClientProxy: proxyThreads(0.02, [2]float64{0.90 + shift, 0.02}, [2]float64{0.88 + shift, 0.02}),
+			record.PartServerProxy: proxyThreads(0.02, [2]float64{0.5, 0.02}, [2]float64{0.3, 0.02}),
+		}
+	}
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, threadsStudy, 4, 3, w))
+	both := record.Cell{"sidecars": "both"}
+	x := analysistest.Get(t, f, "worker_busiest_client_proxy", both)
+	if math.Abs(x.Estimate-0.915) > 1e-9 || !(x.Low < 0.915 && x.High > 0.915 && x.Low > 0.85) || x.Unit != "ratio" || x.Verdict != record.VerdictMeasured {
+		t.Errorf("%+v", x)
+	}
+	if x := analysistest.Get(t, f, "worker_imbalance_server_proxy", both); math.Abs(x.Estimate-0.25) > 1e-9 {
+		t.Errorf("imbalance %+v", x)
+	}
+	if x := analysistest.Get(t, f, "limit_client_proxy", both); math.Abs(x.Estimate-0.915) > 1e-9 || x.Blocks != 4 || len(x.Warnings) != 1 || !strings.Contains(x.Warnings[0], "concurrency of 2 limits it") {
+		t.Errorf("%+v", x)
+	}
+	for _, x := range f.Findings {
+		if x.Name == "limit_server_proxy" || strings.HasPrefix(x.Name, "throttled_") {
+			t.Errorf("%+v", x)
+		}
+	}
+	for _, c := range f.Cells {
+		if got := len(c.Threads); (c.Cell["sidecars"] == "both") != (got == 2) {
+			t.Errorf("%s has threads of %d parts", c.Label, got)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package findings
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// A duel is two cells that differ in one factor only.
+type duel struct {
+	of, against int // cells of the plan
+	level       string
+}
+
+// versus sets versions of the proxy side by side, each against the one before
+// it and the newest against the oldest (MEASURE_change_since_VERSION: the share
+// by which it grew), and filters of the server's proxy, each against none and
+// against the others (MEASURE_saved_by_FILTER: the share that goes if that is in
+// its place). Blocks are paired: both cells were measured within minutes. The
+// intervals of a measure hold for all comparisons of a factor at once.
+func versus(o *analysis.Observations) []record.Finding {
+	var out []record.Finding
+	versions, filters := versions(o), filters(o)
+	pairs := 0 // two directions are one comparison
+	for _, d := range filters {
+		if o.Plan.Cells[d.against][study.FactorFilters] == study.FiltersNone || d.of < d.against {
+			pairs++
+		}
+	}
+	for _, d := range versions {
+		for _, m := range versusMeasures(o, study.ChangeSince) {
+			out = append(out, fought(o, d, m, allOf(len(versions)), study.ChangeSince, func(of, against float64) float64 { return of/against - 1 })...)
+		}
+	}
+	for _, d := range filters {
+		for _, m := range versusMeasures(o, study.SavedBy) {
+			out = append(out, fought(o, d, m, allOf(pairs), study.SavedBy, func(of, against float64) float64 { return 1 - against/of })...)
+		}
+	}
+	return out
+}
+
+// versusMeasures are what two levels are compared by, of those that have a
+// finding whose name ends so.
+func versusMeasures(o *analysis.Observations, words string) []analysis.Measure {
+	table := study.DataPlane.Findings()
+	return slices.DeleteFunc(o.Measures(), func(m analysis.Measure) bool {
+		_, ok := table.Find(versusName(m, words) + "*")
+		return !ok
+	})
+}
+
+// versusName begins the name of such a finding.
+func versusName(m analysis.Measure, words string) string {
+	return strings.TrimSuffix(m.Name, "_per_request") + words
+}
+
+// versions are the pairs of cells that differ in the version of Envoy.
+func versions(o *analysis.Observations) (out []duel) {
+	for _, cells := range alike(o, study.FactorEnvoy) {
+		slices.SortFunc(cells, func(a, b int) int {
+			return compareVersions(o.Plan.Cells[a][study.FactorEnvoy], o.Plan.Cells[b][study.FactorEnvoy])
+		})
+		for i := 1; i < len(cells); i++ {
+			out = append(out, duelOf(o, cells[i], cells[i-1], study.FactorEnvoy))
+		}
+		if last := len(cells) - 1; last > 1 {
+			out = append(out, duelOf(o, cells[last], cells[0], study.FactorEnvoy))
+		}
+	}
+	return out
+}
+
+// filters are the pairs of cells that differ in the filters of the server's
+// proxy, of which the first has some: two that both have some are there in both
+// directions.
+func filters(o *analysis.Observations) (out []duel) {
+	if o.Plan.Study.Bill != nil {
+		return nil // the bill tells it
+	}
+	for _, cells := range alike(o, study.FactorFilters) {
+		for _, of := range cells {
+			for _, against := range cells {
+				level, other := o.Plan.Cells[of][study.FactorFilters], o.Plan.Cells[against][study.FactorFilters]
+				if level != study.FiltersNone && level != other {
+					out = append(out, duelOf(o, of, against, study.FactorFilters))
+				}
+			}
+		}
+	}
+	return out
+}
+
+func duelOf(o *analysis.Observations, of, against int, factor string) duel {
+	return duel{of, against, o.Plan.Cells[against][factor]}
+}
+
+// alike groups the measured cells by all factors but one, which means
+// something there; groups of one are left out.
+func alike(o *analysis.Observations, factor string) (out [][]int) {
+	byKey := map[string]int{}
+	for i, cell := range o.Plan.Cells {
+		if level := cell[factor]; level == "" || level == study.NotApplicable || o.Skipped(i) {
+			continue
+		}
+		key := without(o, cell, factor).Key()
+		at, ok := byKey[key]
+		if !ok {
+			at = len(out)
+			byKey[key] = at
+			out = append(out, nil)
+		}
+		out[at] = append(out[at], i)
+	}
+	return slices.DeleteFunc(out, func(cells []int) bool { return len(cells) < 2 })
+}
+
+// fought compares two cells in one measure, block by block, with an interval of
+// that level.
+func fought(o *analysis.Observations, d duel, m analysis.Measure, level float64, words string, of func(of, against float64) float64) []record.Finding {
+	mine, others := byBlock(o, d.of, m), byBlock(o, d.against, m)
+	var values []float64
+	for block, v := range mine {
+		if other, ok := others[block]; ok && v > 0 && other > 0 {
+			values = append(values, of(v, other))
+		}
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	slices.Sort(values) // maps have no order
+	e := stat.Mean(values, stat.Options{Level: level})
+	name := versusName(m, words) + slug(d.level)
+	f := o.Named(name, o.Short(d.of))
+	f.Against, f.Blocks, f.Verdict, f.Warnings = o.Short(d.against), e.Blocks, record.VerdictReal, slices.Clone(e.Warnings)
+	if e.Blocks < analysis.MinBlocks || !e.Defined() {
+		return []record.Finding{analysis.Invalid(f, e.Blocks)} // no interval is no number
+	}
+	f.Estimate, f.Low, f.High = e.Value, e.Low, e.High
+	if f.Low <= 0 && f.High >= 0 {
+		f.Verdict = record.VerdictBelowNoise
+	}
+	return []record.Finding{f}
+}
+
+// byBlock are a cell's values in each block, the mean where a block has
+// several.
+func byBlock(o *analysis.Observations, cell int, m analysis.Measure) map[int]float64 {
+	sums, n := map[int]float64{}, map[int]float64{}
+	for _, t := range o.Valid(cell) {
+		if v := m.Of(o, t); stat.Finite(v) {
+			sums[t.Block] += v
+			n[t.Block]++
+		}
+	}
+	for block := range sums {
+		sums[block] /= n[block]
+	}
+	return sums
+}
+
+// compareVersions orders versions by their numbers; default is the newest.
+func compareVersions(a, b string) int {
+	if (a == study.EnvoyDefault) != (b == study.EnvoyDefault) {
+		if a == study.EnvoyDefault {
+			return 1
+		}
+		return -1
+	}
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range min(len(as), len(bs)) {
+		x, _ := strconv.Atoi(as[i])
+		y, _ := strconv.Atoi(bs[i])
+		if x != y {
+			return cmp.Compare(x, y)
+		}
+	}
+	return cmp.Compare(len(as), len(bs))
+}

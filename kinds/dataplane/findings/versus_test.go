@@ -1,0 +1,160 @@
+package findings
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/finding"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+const versionsStudy = `
+name: versions
+title: Versions
+question: Is it faster?
+mesh: istio
+settings: {rate: 1000, connections: 16}
+factors:
+  sidecars: [none, both]
+  envoy: [1.9.9, 1.10.0, 1.11.0]
+baseline: {sidecars: none}
+blocks: {min: 8, max: 8}
+stop: none
+measures: [latency, cpu, memory]
+`
+
+// Versions are compared in the order of their numbers; a regression that was
+// put in is found, and nothing where there is none.
+func TestVersions(t *testing.T) {
+	w := analysistest.Quiet()
+	plain := w.CPU
+	w.CPU = func(c record.Cell, part string, rps float64) float64 {
+		v := plain(c, part, rps)
+		if part == record.PartServerProxy && c[study.FactorEnvoy] == "1.11.0" {
+			v *= 1.25
+		}
+		return v
+	}
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, versionsStudy, 8, 3, w))
+	cell := func(version string) record.Cell {
+		return record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorEnvoy: version}
+	}
+	for name, want := range map[string]struct {
+		version string
+		change  float64
+	}{
+		"cpu_server_proxy_change_since_1_10_0": {"1.11.0", 0.25},
+		"cpu_server_proxy_change_since_1_9_9":  {"1.11.0", 0.25},
+		"cpu_client_proxy_change_since_1_10_0": {"1.11.0", 0},
+	} {
+		x := analysistest.Get(t, f, name, cell(want.version))
+		if math.Abs(x.Estimate-want.change) > 0.06 || (x.Verdict == record.VerdictReal) != (want.change != 0) || x.Unit != finding.UnitRatio || x.Against[study.FactorEnvoy] == "" || x.Blocks != 8 {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+	if x := analysistest.Get(t, f, "latency_p50_change_since_1_9_9", cell("1.10.0")); math.Abs(x.Estimate) > 0.05 {
+		t.Errorf("%+v", x)
+	}
+	for _, x := range f.Findings {
+		if x.Probe == study.ProbeVersus && x.Cell[study.FactorEnvoy] == "1.9.9" {
+			t.Errorf("the oldest has nothing before it: %s", x.Name)
+		}
+		if x.Probe == study.ProbeVersus && !study.IsFinding(x.Name) {
+			t.Errorf("assertions do not know %s", x.Name)
+		}
+	}
+}
+
+// Of too few blocks there is no interval, and findings stay what JSON can hold.
+func TestVersionsOfOneBlock(t *testing.T) {
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, versionsStudy, 1, 3, analysistest.Quiet()))
+	if _, err := json.Marshal(f); err != nil {
+		t.Fatal(err)
+	}
+	x := analysistest.Get(t, f, "cpu_server_proxy_change_since_1_10_0", record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorEnvoy: "1.11.0"})
+	if x.Verdict != record.VerdictInvalid || x.Low != 0 || len(x.Warnings) == 0 {
+		t.Errorf("%+v", x)
+	}
+}
+
+const partsStudy = `
+name: parts
+title: Parts
+question: What do they take?
+mesh: istio
+settings: {rate: 1000}
+variants:
+  plain: {connections: 16, filters: none}
+  many: {connections: 64, filters: none}
+  wasm: {connections: 16, filters: wasm}
+  lua: {connections: 16, filters: lua}
+  some: {connections: 16, filters: clusters-100}
+  more: {connections: 16, filters: clusters-1000}
+factors:
+  variant: [plain, many, wasm, lua, some, more]
+baseline: {variant: plain}
+blocks: {min: 8, max: 8}
+stop: none
+measures: [latency, cpu, memory]
+published:
+  - {source: s, claim: c, finding: cpu_server_proxy_saved_by_none, cell: {variant: wasm}, figure: 0.2, unit: ratio}
+`
+
+// Filters are compared with none and with each other; what is in numbers gives
+// slopes, also where variants set it.
+func TestFiltersAndSizes(t *testing.T) {
+	w := analysistest.Quiet()
+	plain := w.CPU
+	w.CPU = func(c record.Cell, part string, rps float64) float64 {
+		v := plain(c, part, rps)
+		if part == record.PartServerProxy {
+			v *= map[string]float64{"wasm": 1.25, "lua": 1.125}[c[study.FactorFilters]] + map[bool]float64{true: 1}[c[study.FactorFilters] != "wasm" && c[study.FactorFilters] != "lua"]
+			if n, _, ok := study.PartNumber(c[study.FactorFilters], study.PartClusters); ok {
+				v += rps * float64(n) * 10e-9 // 10 ns a request and cluster
+			}
+		}
+		return v
+	}
+	w.Spoil = func(trial *record.Trial) {
+		n, _, _ := study.PartNumber(trial.Cell[study.FactorFilters], study.PartClusters)
+		m := trial.Memory[record.PartServerProxy]
+		m.PSSBytes += int64(20_000 * n)
+		trial.Memory[record.PartServerProxy] = m
+	}
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, partsStudy, 8, 5, w))
+	one := func(name, variant string) record.Finding {
+		for _, x := range f.Findings {
+			if x.Name == name && (variant == "" || x.Cell[study.FactorVariant] == variant) {
+				return x
+			}
+		}
+		t.Errorf("there is no %s", name)
+		return record.Finding{}
+	}
+	for name, want := range map[string]struct {
+		variant     string
+		value, near float64
+	}{
+		"cpu_server_proxy_saved_by_none":  {"wasm", 0.2, 0.04},
+		"cpu_server_proxy_saved_by_lua":   {"wasm", 0.1, 0.04},
+		"cpu_server_proxy_per_cluster":    {"", 10, 3},
+		"memory_server_proxy_per_cluster": {"", 20_000, 1000},
+	} {
+		if x := one(name, want.variant); math.Abs(x.Estimate-want.value) > want.near || x.Low > want.value+want.near || x.High < want.value-want.near {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+	if x := one("memory_server_proxy_per_connection", ""); x.Low > 0 || x.High < 0 {
+		t.Errorf("connections cost nothing here: %+v", x)
+	}
+	if len(f.Published) != 1 || f.Published[0].Measured == nil || !strings.Contains(f.Published[0].Says, "Agrees") {
+		t.Errorf("%+v", f.Published)
+	}
+	if x := one("cpu_server_proxy_per_cluster", ""); !study.IsFinding(x.Name) || x.Cell[study.FactorFilters] != "" {
+		t.Errorf("%+v", x)
+	}
+}
