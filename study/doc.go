@@ -17,4 +17,8 @@
 // A cell is recorded as it takes effect ([Effective]), not as it was asked
 // for: without a sidecar the settings of a proxy mean nothing, so all cells
 // that differ only in them are one cell, measured once and shared.
+//
+// Size: a study is one type with a section for each kind; one strict parser, one
+// table of factors and one plan read all of it, so that a file's every complaint
+// has its place and cells of all kinds mean the same.
 package study

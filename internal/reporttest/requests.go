@@ -119,82 +119,111 @@ func Fixture(name, question string, factors []record.FactorLevels, blocks int) r
 		cells = next
 	}
 	for i, cell := range cells {
-		m := modelOf(cell)
-		baseline := cell["sidecars"] == "none"
-		var label []string
-		for _, factor := range factors {
-			label = append(label, strings.TrimSpace(cell[factor.Factor]+" "+factor.Unit))
-		}
-		c := record.CellSummary{Cell: cell, Label: strings.Join(label, " · "), Baseline: baseline, Trials: blocks, Valid: blocks,
-			Requests: int64(blocks) * 4000, Intended: m.latency(), LagP99US: 41 + float64(i%5),
-			CPUPerRequest: map[string]record.CPUPerRequest{}, MemoryBytes: map[string]int64{}}
-		c.Send = c.Intended
-		c.Send.P50 -= 3
-		c.Percentiles, c.CDF = m.curves()
-		repeats := 1
-		if baseline {
-			c.Trials, c.Valid, repeats = 2*blocks, 2*blocks, 2
-		}
-		for block := range blocks {
-			for repeat := range repeats {
-				drift := 1 + 0.03*math.Sin(float64(block)/2)
-				c.BlockP50US = append(c.BlockP50US, record.BlockValue{Block: block, Repeat: repeat, Value: m.median * drift * math.Exp(0.015*rng.NormFloat64())})
-			}
-		}
-		for _, part := range slices.Sorted(maps.Keys(cpuPart)) {
-			us := cpuPart[part]
-			if part == record.PartClientProxy && cell["sidecars"] != "both" && cell["sidecars"] != "client" ||
-				part == record.PartServerProxy && cell["sidecars"] != "both" && cell["sidecars"] != "server" {
-				continue
-			}
-			user, system := us[0]*(1+0.02*rng.NormFloat64()), us[1]*(1+0.02*rng.NormFloat64())
-			c.CPUPerRequest[part] = record.CPUPerRequest{UserUS: user, SystemUS: system, LowUS: 0.96 * (user + system), HighUS: 1.05 * (user + system)}
-			c.MemoryBytes[part] = map[string]int64{record.PartClientProxy: 71_500_000, record.PartServerProxy: 69_200_000, record.PartWorker: 14_100_000, record.PartGenerator: 18_300_000}[part]
-		}
-		machine := 40.0
-		for _, part := range slices.Sorted(maps.Keys(c.CPUPerRequest)) { // in one order, or sums differ in the last digit
-			machine += c.CPUPerRequest[part].UserUS + c.CPUPerRequest[part].SystemUS
-		}
-		c.CPUPerRequest[record.PartMachine] = record.CPUPerRequest{UserUS: machine * .55, SystemUS: machine * .45, LowUS: machine * .97, HighUS: machine * 1.04}
+		c := cellOf(cell, factors, i, blocks, rng)
 		f.Cells = append(f.Cells, c)
 		f.Validity.Trials += c.Trials
-		if baseline {
-			for _, n := range []struct {
-				measure      string
-				ratio, value float64
-			}{{"latency_p50", .02, m.median}, {"latency_p90", .035, c.Intended.P90}, {"latency_p99", .11, c.Intended.P99}, {"latency_p999", .4, c.Intended.P999}} {
-				f.NoiseFloor = append(f.NoiseFloor, record.NoiseFloor{Measure: n.measure, Cell: cell, Floor: n.ratio * n.value, Unit: "us", Blocks: blocks, RelativeRatio: n.ratio})
-			}
-			continue
+		if c.Baseline {
+			f.NoiseFloor = append(f.NoiseFloor, floorsOf(c, blocks)...)
+		} else {
+			f.Findings = append(f.Findings, overheadsOf(c, len(f.Findings), blocks, rng)...)
 		}
-		against := cell.With(record.Cell{"sidecars": "none"})
-		base := modelOf(against)
-		for _, q := range []struct {
-			name     string
-			at, wide float64
-		}{{"p50", .5, .045}, {"p90", .9, .07}, {"p99", .99, .16}, {"p999", .999, .45}} {
-			extra := m.quantile(q.at) - base.quantile(q.at)
-			half := q.wide*extra*math.Sqrt(12/float64(blocks)) + 2
-			x := record.Finding{Name: "latency_" + q.name + "_overhead", Probe: "latency", Cell: cell, Against: against, Estimate: extra + 0.1*half*rng.NormFloat64(),
-				Unit: "us", Blocks: blocks, Verdict: record.VerdictReal, MDE: 1.4 * half}
-			x.Low, x.High = x.Estimate-0.95*half, x.Estimate+1.05*half
-			switch {
-			case q.name == "p999" && len(f.Findings)%3 == 0:
-				x.Verdict, x.Low = record.VerdictInconclusive, -0.2*half
-				x.Warnings = []string{"fewer than 10 requests a trial lie beyond p99.9: its interval is rough"}
-			case q.name == "p99" && cell["sidecars"] == "server" && cell["arrival"] != "burst":
-				x.Estimate, x.Low, x.High, x.Verdict = 12, -31, 52, record.VerdictBelowNoise
-			}
-			value := base.quantile(q.at)
-			x.Relative = &record.Ratio{Estimate: x.Estimate / value, Low: x.Low / value, High: x.High / value}
-			f.Findings = append(f.Findings, x)
-		}
-		machineBase := 40.0 + 25 + 26
-		f.Findings = append(f.Findings, record.Finding{Name: "cpu_machine_per_request_overhead", Probe: "cpu", Cell: cell, Against: against, Estimate: machine - machineBase,
-			Low: 0.94 * (machine - machineBase), High: 1.07 * (machine - machineBase), Unit: "us/request", Blocks: blocks, Verdict: record.VerdictReal})
 	}
 	f.Validity.Valid, f.Validity.Blocks = f.Validity.Trials, blocks
 	return f
+}
+
+// cellOf is the summary of a cell, with noise.
+func cellOf(cell record.Cell, factors []record.FactorLevels, i, blocks int, rng *rand.Rand) record.CellSummary {
+	m := modelOf(cell)
+	baseline := cell["sidecars"] == "none"
+	var label []string
+	for _, factor := range factors {
+		label = append(label, strings.TrimSpace(cell[factor.Factor]+" "+factor.Unit))
+	}
+	c := record.CellSummary{Cell: cell, Label: strings.Join(label, " · "), Baseline: baseline, Trials: blocks, Valid: blocks,
+		Requests: int64(blocks) * 4000, Intended: m.latency(), LagP99US: 41 + float64(i%5),
+		CPUPerRequest: map[string]record.CPUPerRequest{}, MemoryBytes: map[string]int64{}}
+	c.Send = c.Intended
+	c.Send.P50 -= 3
+	c.Percentiles, c.CDF = m.curves()
+	repeats := 1
+	if baseline {
+		c.Trials, c.Valid, repeats = 2*blocks, 2*blocks, 2
+	}
+	for block := range blocks {
+		for repeat := range repeats {
+			drift := 1 + 0.03*math.Sin(float64(block)/2)
+			c.BlockP50US = append(c.BlockP50US, record.BlockValue{Block: block, Repeat: repeat, Value: m.median * drift * math.Exp(0.015*rng.NormFloat64())})
+		}
+	}
+	for _, part := range slices.Sorted(maps.Keys(cpuPart)) {
+		us := cpuPart[part]
+		if part == record.PartClientProxy && cell["sidecars"] != "both" && cell["sidecars"] != "client" ||
+			part == record.PartServerProxy && cell["sidecars"] != "both" && cell["sidecars"] != "server" {
+			continue
+		}
+		user, system := us[0]*(1+0.02*rng.NormFloat64()), us[1]*(1+0.02*rng.NormFloat64())
+		c.CPUPerRequest[part] = record.CPUPerRequest{UserUS: user, SystemUS: system, LowUS: 0.96 * (user + system), HighUS: 1.05 * (user + system)}
+		c.MemoryBytes[part] = map[string]int64{record.PartClientProxy: 71_500_000, record.PartServerProxy: 69_200_000, record.PartWorker: 14_100_000, record.PartGenerator: 18_300_000}[part]
+	}
+	machine := machineOf(c)
+	c.CPUPerRequest[record.PartMachine] = record.CPUPerRequest{UserUS: machine * .55, SystemUS: machine * .45, LowUS: machine * .97, HighUS: machine * 1.04}
+	return c
+}
+
+// machineOf is what a request costs the machine: what its parts do, and more.
+func machineOf(c record.CellSummary) float64 {
+	us := 40.0
+	for _, part := range slices.Sorted(maps.Keys(c.CPUPerRequest)) { // in one order, or sums differ in the last digit
+		if part != record.PartMachine {
+			us += c.CPUPerRequest[part].UserUS + c.CPUPerRequest[part].SystemUS
+		}
+	}
+	return us
+}
+
+// floorsOf are the noise floors of a baseline.
+func floorsOf(c record.CellSummary, blocks int) (out []record.NoiseFloor) {
+	m := modelOf(c.Cell)
+	for _, n := range []struct {
+		measure      string
+		ratio, value float64
+	}{{"latency_p50", .02, m.median}, {"latency_p90", .035, c.Intended.P90}, {"latency_p99", .11, c.Intended.P99}, {"latency_p999", .4, c.Intended.P999}} {
+		out = append(out, record.NoiseFloor{Measure: n.measure, Cell: c.Cell, Floor: n.ratio * n.value, Unit: "us", Blocks: blocks, RelativeRatio: n.ratio})
+	}
+	return out
+}
+
+// overheadsOf are what a cell adds to its baseline; before is how many findings
+// there are already.
+func overheadsOf(c record.CellSummary, before, blocks int, rng *rand.Rand) (out []record.Finding) {
+	cell, m := c.Cell, modelOf(c.Cell)
+	against := cell.With(record.Cell{"sidecars": "none"})
+	base := modelOf(against)
+	for _, q := range []struct {
+		name     string
+		at, wide float64
+	}{{"p50", .5, .045}, {"p90", .9, .07}, {"p99", .99, .16}, {"p999", .999, .45}} {
+		extra := m.quantile(q.at) - base.quantile(q.at)
+		half := q.wide*extra*math.Sqrt(12/float64(blocks)) + 2
+		x := record.Finding{Name: "latency_" + q.name + "_overhead", Probe: "latency", Cell: cell, Against: against, Estimate: extra + 0.1*half*rng.NormFloat64(),
+			Unit: "us", Blocks: blocks, Verdict: record.VerdictReal, MDE: 1.4 * half}
+		x.Low, x.High = x.Estimate-0.95*half, x.Estimate+1.05*half
+		switch {
+		case q.name == "p999" && (before+len(out))%3 == 0:
+			x.Verdict, x.Low = record.VerdictInconclusive, -0.2*half
+			x.Warnings = []string{"fewer than 10 requests a trial lie beyond p99.9: its interval is rough"}
+		case q.name == "p99" && cell["sidecars"] == "server" && cell["arrival"] != "burst":
+			x.Estimate, x.Low, x.High, x.Verdict = 12, -31, 52, record.VerdictBelowNoise
+		}
+		value := base.quantile(q.at)
+		x.Relative = &record.Ratio{Estimate: x.Estimate / value, Low: x.Low / value, High: x.High / value}
+		out = append(out, x)
+	}
+	machine, machineBase := machineOf(c), 40.0+25+26
+	out = append(out, record.Finding{Name: "cpu_machine_per_request_overhead", Probe: "cpu", Cell: cell, Against: against, Estimate: machine - machineBase,
+		Low: 0.94 * (machine - machineBase), High: 1.07 * (machine - machineBase), Unit: "us/request", Blocks: blocks, Verdict: record.VerdictReal})
+	return out
 }
 
 var Sidecars = record.FactorLevels{Factor: "sidecars", Levels: []string{"none", "server", "client", "both"}}

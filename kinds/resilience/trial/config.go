@@ -125,44 +125,55 @@ func (h *hands) config(ctx context.Context, c *fault.Config) (drive.Hand, error)
 			}
 		}
 	}
-	refused := ""
-	return &hand{
-		target: strings.Join(names, ", "),
-		begin: func(ctx context.Context) error {
-			for i, one := range all {
-				if err := one.act(ctx); err != nil {
-					if c.Rejected && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) {
-						refused = err.Error()
-						continue
-					}
-					return fmt.Errorf("change %s: %w", names[i], err)
-				}
+	w := &configuring{hands: h, config: c, objects: all, names: names, witness: witness}
+	return &hand{target: strings.Join(names, ", "), begin: w.begin, prove: w.prove, end: w.end}, nil
+}
+
+// configuring is the work of one step on objects of the Kubernetes API.
+type configuring struct {
+	*hands
+	config  *fault.Config
+	objects []*changed
+	names   []string // of the objects
+	witness *witness // nil if proxies are told of none of them
+	refused string   // by the API server, as the step expects
+}
+
+func (w *configuring) begin(ctx context.Context) error {
+	for i, one := range w.objects {
+		if err := one.act(ctx); err != nil {
+			if w.config.Rejected && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) {
+				w.refused = err.Error()
+				continue
 			}
-			return nil
-		},
-		prove: func(ctx context.Context) (string, error) {
-			switch {
-			case refused != "":
-				return "the API server refused it: " + refused, nil
-			case c.Rejected:
-				return witness.rejected(ctx)
-			case !slices.ContainsFunc(all, (*changed).ofMesh):
-				return proveObjects(ctx, all)
-			}
-			return witness.changed(ctx)
-		},
-		end: func(ctx context.Context) error {
-			var errs []error
-			for _, one := range slices.Backward(all) {
-				err := one.before.restore(ctx, h.apply)
-				if err == nil && one.forget != nil {
-					err = one.forget(ctx)
-				}
-				errs = append(errs, err)
-			}
-			return errors.Join(errs...)
-		},
-	}, nil
+			return fmt.Errorf("change %s: %w", w.names[i], err)
+		}
+	}
+	return nil
+}
+
+func (w *configuring) prove(ctx context.Context) (string, error) {
+	switch {
+	case w.refused != "":
+		return "the API server refused it: " + w.refused, nil
+	case w.config.Rejected:
+		return w.witness.rejected(ctx)
+	case !slices.ContainsFunc(w.objects, (*changed).ofMesh):
+		return proveObjects(ctx, w.objects)
+	}
+	return w.witness.changed(ctx)
+}
+
+func (w *configuring) end(ctx context.Context) error {
+	var errs []error
+	for _, one := range slices.Backward(w.objects) {
+		err := one.before.restore(ctx, w.apply)
+		if err == nil && one.forget != nil {
+			err = one.forget(ctx)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // meshGroups are the ends of the API groups that proxies are configured by.
