@@ -59,7 +59,11 @@ func ParseObjects(documents []byte) ([]*unstructured.Unstructured, error) {
 			continue
 		}
 		err = object.EachListItem(func(item runtime.Object) error {
-			objects = append(objects, item.(*unstructured.Unstructured))
+			one := item.(*unstructured.Unstructured)
+			if one.GetKind() == "" {
+				return errors.New("an item of its list has no kind")
+			}
+			objects = append(objects, one)
 			return nil
 		})
 		if err != nil {

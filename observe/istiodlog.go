@@ -51,9 +51,10 @@ type LogEvent struct {
 }
 
 // ParseIstiodLine reads one line of istiod's log, as text or as JSON; ok is
-// false for lines that tell of no push.
+// false for lines that tell of no push. Bytes that are no UTF-8 become U+FFFD, as
+// they do in the JSON that keeps events.
 func ParseIstiodLine(line []byte) (e LogEvent, ok bool) {
-	stamp, message, ok := splitLine(line)
+	stamp, message, ok := splitLine(bytes.ToValidUTF8(line, []byte("\uFFFD")))
 	if !ok {
 		return LogEvent{}, false
 	}

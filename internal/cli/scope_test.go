@@ -115,6 +115,9 @@ func TestHugeDumpTakesLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads 600 MB")
 	}
+	if raceDetector {
+		t.Skip("the race detector takes memory of its own")
+	}
 	for _, cut := range []bool{false, true} {
 		dump := &hugeDump{want: 500 << 20, cut: cut}
 		if cut {
