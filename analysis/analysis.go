@@ -66,7 +66,7 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 	}
 	var odd []string
 	f.NoiseFloor, odd = o.floors(measures)
-	f.Warnings = append(o.trialWarnings(), odd...)
+	f.Warnings = slices.Concat(o.otherRules(), o.trialWarnings(), odd)
 	for _, s := range k.Sources {
 		s.Add(o, &f)
 	}
@@ -74,6 +74,17 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 	f.Published = o.published(f.Findings)
 	f.Assertions = assertions.Judge(f)
 	return withoutNulls(f), nil
+}
+
+// otherRules warns of trials that were judged by other rules than today's.
+func (o *Observations) otherRules() []string {
+	if o.kind.Outdated == nil {
+		return nil
+	}
+	if words := o.kind.Outdated(o.Run.Header.Rules); words != "" {
+		return []string{words}
+	}
+	return nil
 }
 
 // withoutNulls makes lists that programs read lists also when they are empty.

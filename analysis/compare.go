@@ -79,6 +79,11 @@ func (kinds Kinds) Compare(a, b record.Run, margin float64) (Comparison, error) 
 	if a.Header.Study != b.Header.Study {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("the runs are of different studies, %s and %s", a.Header.Study, b.Header.Study))
 	}
+	for i, o := range []*Observations{oa, ob} {
+		for _, words := range o.otherRules() {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("run %s: %s", []string{"A", "B"}[i], words))
+		}
+	}
 	c.Warnings = append(c.Warnings, differences(a, b, oa.Plan.Study, ob.Plan.Study)...)
 	unmatched := 0
 	var pairings []pairing

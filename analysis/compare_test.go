@@ -2,6 +2,7 @@ package analysis_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // scaled is the quiet world with sidecars that cost factor times as much.
@@ -31,6 +33,24 @@ func scaled(factor float64) analysistest.World {
 }
 
 // TestCompare: better, worse, same and inconclusive, as the worlds are.
+// Whoever reads findings, or a comparison, is told of other rules than today's.
+func TestOtherRulesAreTold(t *testing.T) {
+	a := analysistest.Simulate(t, analysistest.QuickStudy, 4, 1, analysistest.Quiet())
+	b := analysistest.Simulate(t, analysistest.QuickStudy, 4, 2, analysistest.Quiet())
+	b.Header.Rules = record.Rules{Version: verdict.Version, Limits: map[string]float64{"served": 0.5}}
+	const want = "trials were judged with served 0.5 in place of"
+	if f := analysistest.Analyze(t, kinds, b); len(f.Warnings) == 0 || !strings.Contains(f.Warnings[0], want) {
+		t.Errorf("%q", f.Warnings)
+	}
+	if f := analysistest.Analyze(t, kinds, a); strings.Contains(strings.Join(f.Warnings, "\n"), "judged") {
+		t.Errorf("%q", f.Warnings)
+	}
+	c, err := kinds.Compare(a, b, 0.05)
+	if err != nil || !slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.HasPrefix(w, "run B: "+want) }) {
+		t.Errorf("%q, %v", c.Warnings, err)
+	}
+}
+
 func TestCompare(t *testing.T) {
 	noisy := analysistest.Quiet()
 	noisy.Noise = 0.3

@@ -25,6 +25,10 @@ type Kind struct {
 	Assertions func(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings []study.Expr, err error)
 	Check      func(s *study.Study) error
 
+	// Outdated says in words how rules by which trials were judged differ from
+	// today's; "" if they do not.
+	Outdated func(by record.Rules) string
+
 	// Begin makes what the kind keeps of a run's trials while it is analysed:
 	// [observations.own]. It is given the assertions about single trials.
 	Begin func(ofTrials []study.Expr) any

@@ -83,6 +83,9 @@ func ParseLimits(texts []string, all []Limit) (Limits, error) {
 // longer there, or has another value now; "" if nothing.
 func Outdated(by record.Rules, all []Limit) string {
 	var words []string
+	if by.Version == 0 && by.Limits == nil {
+		return "" // judged by nobody
+	}
 	if by.Version != Version {
 		words = append(words, fmt.Sprintf("by rules of version %d, today's are version %d", by.Version, Version))
 	}

@@ -6,6 +6,9 @@
 package findings
 
 import (
+	judged "github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
+	"github.com/meshtrial/meshtrial/verdict"
+
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
@@ -16,6 +19,7 @@ import (
 func Kind() analysis.Kind {
 	return analysis.Kind{
 		Name:     study.ControlPlane,
+		Outdated: func(by record.Rules) string { return verdict.Outdated(by, judged.Limits) },
 		Measures: controlMeasures,
 		Sources:  []analysis.Source{analysis.FromSearches()},
 		Begin:    func([]study.Expr) any { return map[string]*convergence{} },

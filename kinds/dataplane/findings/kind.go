@@ -8,6 +8,9 @@
 package findings
 
 import (
+	judged "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
+	"github.com/meshtrial/meshtrial/verdict"
+
 	"math"
 	"slices"
 
@@ -22,6 +25,7 @@ import (
 func Kind() analysis.Kind {
 	return analysis.Kind{
 		Name:     study.DataPlane,
+		Outdated: func(by record.Rules) string { return verdict.Outdated(by, judged.Limits) },
 		Measures: dataMeasures,
 		Sources: []analysis.Source{
 			{Of: finding.FromFits, Add: func(o *analysis.Observations, f *record.Findings) {
@@ -56,14 +60,26 @@ func dataMeasures(s *study.Study) []analysis.Measure {
 		out = append(out, analysis.MeasureOf(study.FindingThroughput, throughput))
 	}
 	for _, part := range analysis.CPUParts {
-		out = append(out, analysis.MeasureOf("cpu_"+part+"_per_request", func(_ *analysis.Observations, t *record.Trial) float64 {
+		out = append(out, ofPart(part, "cpu_"+part+"_per_request", func(_ *analysis.Observations, t *record.Trial) float64 {
 			return analysis.CPUPerRequest(t, part, record.CPU.TotalS)
 		}))
 	}
 	for _, part := range analysis.MemoryParts {
-		out = append(out, analysis.MeasureOf("memory_"+part, func(_ *analysis.Observations, t *record.Trial) float64 { return analysis.Memory(t, part) }))
+		out = append(out, ofPart(part, "memory_"+part, func(_ *analysis.Observations, t *record.Trial) float64 { return analysis.Memory(t, part) }))
 	}
 	return slices.Concat(out, threadMeasures(), probeMeasures(), moneyMeasures(s))
+}
+
+// ofPart is a measure of a part. One of a proxy that others share has what it
+// does for them in it, and says so.
+func ofPart(part, name string, of func(*analysis.Observations, *record.Trial) float64) analysis.Measure {
+	m := analysis.MeasureOf(name, of)
+	if p, ok := record.ProxyOf(part); ok && p.Place.Shared() {
+		m = m.Warning(func(*analysis.Observations, int) []string {
+			return []string{"other pods share this proxy: whatever it did for them in the windows is in the figure"}
+		})
+	}
+	return m
 }
 
 // probeMeasures are what probes count for each answered request.

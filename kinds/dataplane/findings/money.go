@@ -27,7 +27,7 @@ func moneyMeasures(s *study.Study) []analysis.Measure {
 	add := func(name string, needs bool, line func(money.Bill) money.Value) {
 		if needs {
 			one := analysis.MeasureOf(name, func(_ *analysis.Observations, t *record.Trial) float64 {
-				u, ok := trialUse(m, t)
+				u, ok := trialUse(s, t)
 				if !ok {
 					return math.NaN()
 				}
@@ -38,12 +38,17 @@ func moneyMeasures(s *study.Study) []analysis.Measure {
 		}
 	}
 	cpu := s.Measured(study.MeasureCPU)
-	memory := s.Measured(study.MeasureMemory) && m.Proxies > 0 && m.GBMonth > 0
+	memory := memoryPriced(s)
 	add(study.FindingMoneyCores, cpu, func(b money.Bill) money.Value { return b.Cores })
 	add(study.FindingMoneyCPU, cpu && memory, func(b money.Bill) money.Value { return b.CPU })
 	add(study.FindingMoneyMemory, memory, func(b money.Bill) money.Value { return b.Memory })
 	add(study.FindingMoneyMonth, cpu, func(b money.Bill) money.Value { return b.Total })
 	return out
+}
+
+// memoryPriced says that findings in money are about memory too.
+func memoryPriced(s *study.Study) bool {
+	return s.Measured(study.MeasureMemory) && s.Money.Proxies > 0 && s.Money.GBMonth > 0
 }
 
 // baselineLevel is the level of a factor that the study's baseline names, by
@@ -61,9 +66,11 @@ func baselineLevel(s *study.Study, factor string) string {
 // those of a trial are on the mean, with one at one end as with two. Where
 // requests pass proxies that others share, a hop takes what the trial's way took,
 // whatever the mesh says of proxies a hop; how many of those there are it does
-// not say, so their memory has no price (NaN). False for a trial without any.
-func trialUse(m *money.Mesh, t *record.Trial) (money.Use, bool) {
+// not say, so their memory has no price (NaN). Nor has memory that could not be
+// read. False for a trial without any.
+func trialUse(s *study.Study, t *record.Trial) (money.Use, bool) {
 	var u money.Use
+	m, priced := s.Money, memoryPriced(s)
 	if t.Load == nil || t.Load.Completed <= 0 {
 		return u, false
 	}
@@ -77,13 +84,15 @@ func trialUse(m *money.Mesh, t *record.Trial) (money.Use, bool) {
 		shared = shared || p.Place.Shared()
 		proxies++
 		seconds += cpu.TotalS() / float64(t.Load.Completed)
-		bytes += float64(t.Memory[part].PSSBytes)
+		if priced {
+			bytes += analysis.Memory(t, part)
+		}
 	}
 	switch {
 	case proxies == 0:
 		return u, false
 	case shared:
-		if u.CPUPerHop = money.Exact(seconds); m.Proxies > 0 {
+		if u.CPUPerHop = money.Exact(seconds); priced {
 			u.MemoryBytes = money.Exact(math.NaN())
 		}
 	default:

@@ -53,6 +53,46 @@ func TestMoney(t *testing.T) {
 	}
 }
 
+// Memory that could not be read in a trial is not priced as none, and where
+// memory has no price, shared proxies have one all the same.
+func TestMoneyWithoutMemory(t *testing.T) {
+	cell := record.Cell{"sidecars": "both", "rate": "1000"}
+	w := analysistest.Quiet()
+	w.Spoil = func(t *record.Trial) {
+		if m, ok := t.Memory[record.PartClientProxy]; ok && t.Block == 2 {
+			m.PSSBytes = 0
+			t.Memory[record.PartClientProxy] = m
+		}
+	}
+	text := strings.Replace(moneyStudy, "[latency, cpu]", "[latency, cpu, memory]", 1)
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 5, w))
+	for name, want := range map[string]float64{"money_memory": 200, "money_month": 100_000*2*(200e-6+0.03/1000)*60 + 200} {
+		if x := analysistest.Get(t, f, name, cell); math.Abs(x.Estimate-want) > 0.02*want || x.Blocks != 5 {
+			t.Errorf("%s: %+v, want %g of 5 blocks", name, x, want)
+		}
+	}
+	w.Spoil = func(t *record.Trial) {
+		if cpu, ok := t.CPU[record.PartServerProxy]; ok {
+			delete(t.CPU, record.PartServerProxy)
+			t.CPU[record.PartWaypoint] = cpu
+		}
+	}
+	text = strings.Replace(moneyStudy, "gb_month: 5", "gb_month: 0", 1)
+	f = analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 5, w))
+	if x := analysistest.Get(t, f, "money_month", cell); math.Abs(x.Estimate/(100_000*2*(200e-6+0.03/1000)*60)-1) > 0.05 {
+		t.Errorf("%+v", x)
+	}
+}
+
+// A figure of a proxy that others share says so.
+func TestSharedPartsSaySo(t *testing.T) {
+	for part, shared := range map[string]bool{record.PartWaypoint: true, record.PartClientNode: true, record.PartServerProxy: false, record.PartWorker: false} {
+		if m := ofPart(part, "memory_"+part, nil); (m.Warn != nil) != shared || shared && !strings.Contains(m.Warn(nil, 0)[0], "share") {
+			t.Errorf("%s: %+v", part, m)
+		}
+	}
+}
+
 // What a lever saves is a paired difference, priced.
 func TestMoneySaved(t *testing.T) {
 	text := `

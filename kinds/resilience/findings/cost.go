@@ -8,7 +8,6 @@ import (
 	"github.com/meshtrial/meshtrial/fault"
 	"github.com/meshtrial/meshtrial/graph"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/stat"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -85,14 +84,15 @@ func scenarioMoney(s *study.Study) []analysis.Measure {
 	if m == nil || !s.Measured(study.MeasureCPU) {
 		return nil
 	}
+	priced := s.Measured(study.MeasureMemory) && m.Proxies > 0 && m.GBMonth > 0
 	price := func(t *trialScenario) (money.Bill, bool) {
 		seconds, passes := proxyUse(t)
 		if math.IsNaN(passes) {
 			return money.Bill{}, false
 		}
 		use := money.Use{CPUPerHop: m.PerHop(money.Exact(seconds / passes))}
-		if bytes := meanMemory(t); stat.Finite(bytes) {
-			use.MemoryBytes = money.Exact(bytes)
+		if priced {
+			use.MemoryBytes = money.Exact(meanMemory(t))
 		}
 		return m.Price(use), true
 	}
@@ -106,7 +106,7 @@ func scenarioMoney(s *study.Study) []analysis.Measure {
 		})))
 	}
 	add(study.FindingMoneyCores, func(b money.Bill) money.Value { return b.Cores })
-	if s.Measured(study.MeasureMemory) && m.Proxies > 0 && m.GBMonth > 0 {
+	if priced {
 		add(study.FindingMoneyCPU, func(b money.Bill) money.Value { return b.CPU })
 		add(study.FindingMoneyMemory, func(b money.Bill) money.Value { return b.Memory })
 	}
@@ -114,7 +114,8 @@ func scenarioMoney(s *study.Study) []analysis.Measure {
 	return out
 }
 
-// meanMemory is that of one proxy at a trial's end, in bytes; NaN without any.
+// meanMemory is that of one proxy at a trial's end, in bytes; NaN without any,
+// or if that of a service's proxies could not be read.
 func meanMemory(s *trialScenario) float64 {
 	total, n := 0.0, 0
 	seen := map[string]bool{}
@@ -123,9 +124,9 @@ func meanMemory(s *trialScenario) float64 {
 			continue
 		}
 		n++
-		if bytes, ok := s.trial.Scenario.Memory[p.Service+proxySuffix]; ok && !seen[p.Service] {
+		if !seen[p.Service] {
 			seen[p.Service] = true
-			total += float64(bytes)
+			total += analysis.Positive(float64(s.trial.Scenario.Memory[p.Service+proxySuffix]))
 		}
 	}
 	return total / float64(n)

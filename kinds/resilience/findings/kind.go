@@ -1,6 +1,9 @@
 package findings
 
 import (
+	judged "github.com/meshtrial/meshtrial/kinds/resilience/verdict"
+	"github.com/meshtrial/meshtrial/verdict"
+
 	"fmt"
 	"strings"
 
@@ -14,6 +17,7 @@ import (
 func Kind() analysis.Kind {
 	return analysis.Kind{
 		Name:       study.Resilience,
+		Outdated:   func(by record.Rules) string { return verdict.Outdated(by, judged.Limits) },
 		Measures:   scenarioMeasures,
 		Sources:    []analysis.Source{analysis.FromSearches()},
 		Assertions: sortAssertions,
