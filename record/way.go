@@ -81,6 +81,14 @@ type Way []string
 // Has says whether requests pass a proxy.
 func (w Way) Has(part string) bool { return slices.Contains(w, part) }
 
+// Shared says that requests pass a proxy that others share.
+func (w Way) Shared() bool {
+	return slices.ContainsFunc(w, func(part string) bool {
+		p, ok := ProxyOf(part)
+		return ok && p.Place.Shared()
+	})
+}
+
 // At lists the parts on the way that are at a place, each once.
 func (w Way) At(place Place) []string {
 	var out []string

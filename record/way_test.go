@@ -18,6 +18,9 @@ func TestWay(t *testing.T) {
 	if got := one.At(PlaceNode); !slices.Equal(got, []string{PartNode}) {
 		t.Errorf("on the one node: %v", got)
 	}
+	if !one.Shared() || (Way{PartClientProxy, PartServerProxy}).Shared() || (Way{}).Shared() {
+		t.Error("shared ways")
+	}
 	if got := one.Parts(); !slices.Equal(got, []string{PartNode, PartWaypoint}) {
 		t.Errorf("parts: %v", got)
 	}

@@ -43,7 +43,10 @@ func Kind() analysis.Kind {
 		Summarize: func(o *analysis.Observations, cell int, _ []*record.Trial, s *record.CellSummary) {
 			s.Threads = threads(o, cell)
 		},
-		Finish: func(s *study.Study, f *record.Findings) { f.Money = moneyWords(s.Money) },
+		Finish: func(s *study.Study, f *record.Findings) {
+			shared := slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return c.Way.Shared() })
+			f.Money = moneyWords(s.Money, shared)
+		},
 		Search: analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
 	}
 }

@@ -3,6 +3,7 @@ package findings
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
@@ -151,7 +152,7 @@ func moneyFits(o *analysis.Observations, fits []record.Finding) []record.Finding
 			ok = ok && one.Verdict == record.VerdictMeasured
 			f.Blocks = min(f.Blocks, one.Blocks)
 		}
-		if !ok {
+		if !ok || passesShared(o, p.cell) {
 			continue
 		}
 		b := m.Price(u)
@@ -162,13 +163,24 @@ func moneyFits(o *analysis.Observations, fits []record.Finding) []record.Finding
 	return out
 }
 
+// passesShared says that requests of cells with some levels pass proxies that
+// others share: what those use when idle is nobody's alone, so no fit has a price.
+func passesShared(o *analysis.Observations, levels record.Cell) bool {
+	for i, cell := range o.Plan.Cells {
+		if cell.With(levels).Key() == cell.Key() && slices.ContainsFunc(o.Valid(i), func(t *record.Trial) bool { return study.WayOfTrial(t).Shared() }) {
+			return true
+		}
+	}
+	return false
+}
+
 func asMoney(f record.Finding) money.Value {
 	return money.Value{Estimate: f.Estimate, Low: f.Low, High: f.High}
 }
 
 // moneyWords says which mesh findings in money are about, and at which prices;
-// "" if there are none.
-func moneyWords(m *money.Mesh) string {
+// "" if there are none. shared: requests of some cells pass shared proxies.
+func moneyWords(m *money.Mesh, shared bool) string {
 	if m == nil {
 		return ""
 	}
@@ -185,6 +197,9 @@ func moneyWords(m *money.Mesh) string {
 		if m.GBMonth > 0 {
 			s += fmt.Sprintf(", %s %s a GB of memory and month", words.Grouped(m.GBMonth), m.Currency)
 		}
+	}
+	if shared {
+		s += "; where pods share proxies, a call costs what its own way did, and their memory has no price"
 	}
 	return s
 }

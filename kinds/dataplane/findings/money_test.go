@@ -75,12 +75,21 @@ func TestMoneyWithoutMemory(t *testing.T) {
 		if cpu, ok := t.CPU[record.PartServerProxy]; ok {
 			delete(t.CPU, record.PartServerProxy)
 			t.CPU[record.PartWaypoint] = cpu
+			t.Way = record.Way{record.PartClientProxy, record.PartWaypoint}
 		}
 	}
 	text = strings.Replace(moneyStudy, "gb_month: 5", "gb_month: 0", 1)
 	f = analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 5, w))
 	if x := analysistest.Get(t, f, "money_month", cell); math.Abs(x.Estimate/(100_000*2*(200e-6+0.03/1000)*60)-1) > 0.05 {
 		t.Errorf("%+v", x)
+	}
+	if !strings.HasSuffix(f.Money, "a call costs what its own way did, and their memory has no price") {
+		t.Error(f.Money)
+	}
+	for _, x := range f.Findings {
+		if x.Name == "money_cpu_fit" && x.Cell["sidecars"] == "both" {
+			t.Errorf("a fit of half of the way has a price: %+v", x)
+		}
 	}
 }
 
