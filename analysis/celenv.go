@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -105,19 +104,9 @@ func checkNames(a *cel.Ast, e study.Expr) error {
 			factor, ok := key.AsLiteral().Value().(string)
 			if _, known := study.FactorByName(factor); ok && !known {
 				line, column := place(key)
-				return FaultAt(e, line, column, "factors are "+strings.Join(factorNames(), ", "), "assertion: unknown factor %q", factor)
+				return FaultAt(e, line, column, "factors are "+strings.Join(study.FactorNames(), ", "), "assertion: unknown factor %q", factor)
 			}
 		}
 	}
 	return nil
-}
-
-func factorNames() []string {
-	var out []string
-	for _, f := range append(slices.Clone(study.DataPlane.Factors()), study.ControlPlane.Factors()...) {
-		out = append(out, f.Name)
-	}
-	out = append(out, study.FactorVariant)
-	slices.Sort(out)
-	return out
 }

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -98,6 +99,16 @@ func FactorByName(name string) (Factor, bool) {
 		}
 	}
 	return Factor{}, false
+}
+
+// FactorNames lists the factors of all kinds of study by name.
+func FactorNames() []string {
+	var out []string
+	for _, f := range allFactors() {
+		out = append(out, f.Name)
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Canonical returns the one spelling of a level.

@@ -259,7 +259,7 @@ func compared(env *cel.Env, tree *cel.Ast, values any) []string {
 			if err != nil {
 				continue
 			}
-			if words := fmt.Sprintf("%s is %s", text, valueWords(text, value.Value())); !slices.Contains(out, words) {
+			if words := fmt.Sprintf("%s is %s", text, valueWords(unitOf(side), value.Value())); !slices.Contains(out, words) {
 				out = append(out, words)
 			}
 		}
@@ -267,22 +267,32 @@ func compared(env *cel.Env, tree *cel.Ast, values any) []string {
 	return out
 }
 
-// valueWords writes a value with the unit that the name of its field has.
-func valueWords(text string, value any) string {
+// unitOf is the unit of an expression that is a field; "" of any other, as of
+// the ratio of two.
+func unitOf(of ast.Expr) string {
+	if of.Kind() != ast.SelectKind {
+		return ""
+	}
+	return fieldUnits[of.AsSelect().FieldName()]
+}
+
+// valueWords writes a value with its unit: s, ms, rps, share of 1, or "".
+func valueWords(unit string, value any) string {
 	v, ok := value.(float64)
 	if !ok {
 		return fmt.Sprint(value)
 	}
-	field := text[strings.LastIndexAny(text, ". ")+1:]
 	switch {
-	case math.IsInf(v, 1):
+	case math.IsInf(v, 1) && (unit == "s" || unit == "ms"):
 		return "never"
-	case strings.HasSuffix(field, "share") || field == "spare" || field == "moved":
+	case math.IsInf(v, 1):
+		return "infinite"
+	case unit == "share":
 		return percentWords(v)
-	case strings.HasPrefix(field, "latency_"), slices.Contains([]string{"detect", "eject", "recover", "late", "longest_failing_run"}, field):
-		return short(v) + " ms"
-	case slices.Contains([]string{"rate", "due", "demand", "capacity"}, field):
+	case unit == "rps":
 		return short(v) + "/s"
+	case unit != "":
+		return short(v) + " " + unit
 	}
 	return short(v)
 }

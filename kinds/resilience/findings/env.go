@@ -19,31 +19,31 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// assertWindow is a window as assertions see it: times in seconds, latencies
-// and runs in milliseconds, rates a second.
+// assertWindow is a window as assertions see it. Here as below the tag unit says
+// what a field is in: s, ms, rps, or a share of 1.
 type assertWindow struct {
 	Name              string           `json:"name"`
-	From              float64          `json:"from"`
-	To                float64          `json:"to"`
+	From              float64          `json:"from" unit:"s"`
+	To                float64          `json:"to" unit:"s"`
 	Requests          int64            `json:"requests"`
 	Answered          int64            `json:"answered"`
 	Failed            int64            `json:"failed"`
 	Unfinished        int64            `json:"unfinished"`
 	FailedBy          map[string]int64 `json:"failed_by"`
-	ErrorShare        float64          `json:"error_share"`
-	Due               float64          `json:"due"`
-	Rate              float64          `json:"rate"`
-	LatencyP50        float64          `json:"latency_p50"`
-	LatencyP90        float64          `json:"latency_p90"`
-	LatencyP99        float64          `json:"latency_p99"`
-	LatencyMax        float64          `json:"latency_max"`
-	LongestFailingRun float64          `json:"longest_failing_run"`
+	ErrorShare        float64          `json:"error_share" unit:"share"`
+	Due               float64          `json:"due" unit:"rps"`
+	Rate              float64          `json:"rate" unit:"rps"`
+	LatencyP50        float64          `json:"latency_p50" unit:"ms"`
+	LatencyP90        float64          `json:"latency_p90" unit:"ms"`
+	LatencyP99        float64          `json:"latency_p99" unit:"ms"`
+	LatencyMax        float64          `json:"latency_max" unit:"ms"`
+	LongestFailingRun float64          `json:"longest_failing_run" unit:"ms"`
 	Attempts          float64          `json:"attempts"`
 	Hidden            int64            `json:"hidden"`
 	Phantom           int64            `json:"phantom"`
 	PhantomAttempts   int64            `json:"phantom_attempts"`
 	Unreconciled      int64            `json:"unreconciled"`
-	Moved             float64          `json:"moved"`
+	Moved             float64          `json:"moved" unit:"share"`
 	Ready             map[string]int64 `json:"ready"`
 	Ejected           map[string]int64 `json:"ejected"`
 	Expected          assertExpected   `json:"expected"`
@@ -51,24 +51,24 @@ type assertWindow struct {
 
 // assertExpected is what arithmetic says.
 type assertExpected struct {
-	ErrorShare float64 `json:"error_share"`
+	ErrorShare float64 `json:"error_share" unit:"share"`
 	Attempts   float64 `json:"attempts"`
-	Demand     float64 `json:"demand"`
-	Capacity   float64 `json:"capacity"` // infinite where nothing bounds it
-	Spare      float64 `json:"spare"`    // capacity over demand, less one
+	Demand     float64 `json:"demand" unit:"rps"`
+	Capacity   float64 `json:"capacity" unit:"rps"` // infinite where nothing bounds it
+	Spare      float64 `json:"spare" unit:"share"`  // capacity over demand, less one
 }
 
 // assertStep is a step's turn. What never came took for ever: infinity.
 type assertStep struct {
 	Name              string  `json:"name"`
 	Op                string  `json:"op"`
-	Begin             float64 `json:"begin"` // seconds
-	End               float64 `json:"end"`
-	Late              float64 `json:"late"` // milliseconds, as what follows
-	Detect            float64 `json:"detect"`
-	Eject             float64 `json:"eject"`
-	Recover           float64 `json:"recover"`
-	LongestFailingRun float64 `json:"longest_failing_run"`
+	Begin             float64 `json:"begin" unit:"s"` // seconds
+	End               float64 `json:"end" unit:"s"`
+	Late              float64 `json:"late" unit:"ms"` // milliseconds, as what follows
+	Detect            float64 `json:"detect" unit:"ms"`
+	Eject             float64 `json:"eject" unit:"ms"`
+	Recover           float64 `json:"recover" unit:"ms"`
+	LongestFailingRun float64 `json:"longest_failing_run" unit:"ms"`
 	Failed            int64   `json:"failed"`
 	Proven            bool    `json:"proven"`
 	StillFailing      bool    `json:"still_failing"`
@@ -92,6 +92,21 @@ type assertLedger struct {
 	Hops            map[string]int64 `json:"hops"`
 	Flags           map[string]int64 `json:"flags"`
 	Services        map[string]int64 `json:"services"`
+}
+
+// fieldUnits are the units of fields by name, wherever they stand.
+var fieldUnits = unitsOf(map[string]string{}, assertWindow{}, assertExpected{}, assertStep{}, assertLedger{})
+
+// unitsOf adds the units of the structs' fields.
+func unitsOf(units map[string]string, structs ...any) map[string]string {
+	for _, s := range structs {
+		for field := range reflect.TypeOf(s).Fields() {
+			if unit := field.Tag.Get("unit"); unit != "" {
+				units[field.Tag.Get("json")] = unit
+			}
+		}
+	}
+	return units
 }
 
 // clientKinds are the kinds of failure that clients know.
@@ -275,19 +290,20 @@ func momentEnv(current *record.Moment) (*cel.Env, error) {
 var momentVariables = []struct {
 	name  string
 	whole bool
+	unit  string
 	of    func(*record.Moment) any
 }{
-	{"error_share", false, func(m *record.Moment) any { return m.ErrorShare }},
-	{"rate", false, func(m *record.Moment) any { return m.RateRPS }},
-	{"requests", true, func(m *record.Moment) any { return m.Requests }},
-	{"failed", true, func(m *record.Moment) any { return m.Failed }},
-	{"latency_p50", false, func(m *record.Moment) any { return m.P50MS }},
-	{"latency_p90", false, func(m *record.Moment) any { return m.P90MS }},
-	{"latency_p99", false, func(m *record.Moment) any { return m.P99MS }},
-	{"latency_max", false, func(m *record.Moment) any { return m.MaxMS }},
-	{"ready", true, func(m *record.Moment) any { return int64(sum(m.Ready)) }},
-	{"ejected", true, func(m *record.Moment) any { return int64(sum(m.Ejected)) }},
-	{"at", false, func(m *record.Moment) any { return m.AtS }},
+	{"error_share", false, "share", func(m *record.Moment) any { return m.ErrorShare }},
+	{"rate", false, "rps", func(m *record.Moment) any { return m.RateRPS }},
+	{"requests", true, "", func(m *record.Moment) any { return m.Requests }},
+	{"failed", true, "", func(m *record.Moment) any { return m.Failed }},
+	{"latency_p50", false, "ms", func(m *record.Moment) any { return m.P50MS }},
+	{"latency_p90", false, "ms", func(m *record.Moment) any { return m.P90MS }},
+	{"latency_p99", false, "ms", func(m *record.Moment) any { return m.P99MS }},
+	{"latency_max", false, "ms", func(m *record.Moment) any { return m.MaxMS }},
+	{"ready", true, "", func(m *record.Moment) any { return int64(sum(m.Ready)) }},
+	{"ejected", true, "", func(m *record.Moment) any { return int64(sum(m.Ejected)) }},
+	{"at", false, "s", func(m *record.Moment) any { return m.AtS }},
 }
 
 func momentValues(m *record.Moment) map[string]any {

@@ -127,7 +127,7 @@ func (r *momentRun) says(i int) string {
 	var out []string
 	for _, v := range momentVariables {
 		if value, ok := r.values[i][v.name]; ok {
-			out = append(out, v.name+" "+valueWords(v.name, value))
+			out = append(out, v.name+" "+valueWords(v.unit, value))
 		}
 	}
 	if len(out) == 0 {
@@ -152,9 +152,9 @@ func (r *momentRun) between(low, high int, held bool) string {
 			least, most, any = math.Min(least, x), math.Max(most, x), true
 		}
 		if any && least < most {
-			out = append(out, fmt.Sprintf("%s from %s to %s", v.name, valueWords(v.name, least), valueWords(v.name, most)))
+			out = append(out, fmt.Sprintf("%s from %s to %s", v.name, valueWords(v.unit, least), valueWords(v.unit, most)))
 		} else if any {
-			out = append(out, v.name+" "+valueWords(v.name, least))
+			out = append(out, v.name+" "+valueWords(v.unit, least))
 		}
 	}
 	return strings.Join(out, ", ")
