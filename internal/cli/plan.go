@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,28 +16,66 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
+// planner is what plans of a kind of study say beside what all do.
+type planner struct {
+	columns []string // of a cell
+	row     func(p *study.Plan, cell record.Cell) ([]string, error)
+	deploys func(p *study.Plan) (string, error) // nil if a plan does not know
+	time    string                              // what the estimate holds, or not
+	// fill adds to a cell in JSON; nil if there is nothing to add.
+	fill func(p *study.Plan, cell record.Cell, one *plannedCell) error
+}
+
+var planners = map[study.Kind]planner{
+	study.DataPlane: {[]string{"load pod", "worker pod"}, dataRow, deploysData, "without starting pods", fillData},
+	study.ControlPlane: {[]string{"simulated sidecars", "simulated gateways", "real pods", "services", "istiod pods"}, controlRow, deploysControl,
+		"without making the simulated pods", fillControl},
+	study.Resilience: {[]string{"mesh", "expected"}, scenarioRow, deploysScenario, "starting pods included", fillScenario},
+}
+
+// plannerOf is that of a kind; of one that says nothing of its plans, what all
+// kinds have.
+func plannerOf(k study.Kind) planner {
+	if one, ok := planners[k]; ok {
+		return one
+	}
+	return planner{row: func(*study.Plan, record.Cell) ([]string, error) { return nil, nil }, time: "without starting pods"}
+}
+
+// writeCells prints a line for each cell that the study names.
+func (k planner) writeCells(t io.Writer, p *study.Plan) error {
+	fmt.Fprintln(t, strings.Join(append([]string{"cell", "compared with", "trials a block"}, k.columns...), "\t"))
+	for _, cell := range givenCells(p) {
+		against, trials := place(p, cell)
+		own, err := k.row(p, cell)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(t, strings.Join(append([]string{p.Label(cell), against, fmt.Sprint(trials)}, own...), "\t"))
+	}
+	return nil
+}
+
 // writePlan prints what a study comes to, for people: its cells, what each is
 // compared with, and what it deploys.
 func writePlan(w io.Writer, p *study.Plan) error {
 	s, e := p.Study, p.Estimate()
 	fmt.Fprintf(w, "%s: %s\n%s\n\n", s.Name, s.Title, s.Question)
-	cells, deploys, pods := writeDataCells, deploysData, "without starting pods"
-	switch s.Kind {
-	case study.ControlPlane:
-		cells, deploys, pods = writeControlCells, deploysControl, "without making the simulated pods"
-	case study.Resilience:
-		cells, deploys, pods = writeScenarioCells, deploysScenario, "starting pods included"
-	}
+	k := plannerOf(s.Kind)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if err := cells(t, p); err != nil {
+	if err := k.writeCells(t, p); err != nil {
 		return err
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	deployed, err := deploys(p)
-	if err != nil {
-		return err
+	deployed := ""
+	if k.deploys != nil {
+		words, err := k.deploys(p)
+		if err != nil {
+			return err
+		}
+		deployed = "; " + words
 	}
 	blocks := count(s.Blocks.Max, "block")
 	if s.Blocks.Min < s.Blocks.Max {
@@ -46,9 +85,9 @@ func writePlan(w io.Writer, p *study.Plan) error {
 	if len(s.Search) > 0 {
 		trials = "at most " + trials
 	}
-	fmt.Fprintf(w, "\n%s, %s; %s; %s\n", count(len(givenCells(p)), "cell"), trials, blocks, deployed)
+	fmt.Fprintf(w, "\n%s, %s; %s%s\n", count(len(givenCells(p)), "cell"), trials, blocks, deployed)
 	writeSearches(w, p)
-	fmt.Fprintf(w, "time: %s, %s\n", span(e), pods)
+	fmt.Fprintf(w, "time: %s, %s\n", span(e), k.time)
 	for _, n := range planNotes(p) {
 		n.write(w)
 	}
@@ -57,7 +96,7 @@ func writePlan(w io.Writer, p *study.Plan) error {
 		fixed = append(fixed, factor+"="+level)
 	}
 	sort.Strings(fixed)
-	_, err = fmt.Fprintf(w, "fixed: %s\n", strings.Join(fixed, " "))
+	_, err := fmt.Fprintf(w, "fixed: %s\n", strings.Join(fixed, " "))
 	return err
 }
 
@@ -142,37 +181,28 @@ func place(p *study.Plan, cell record.Cell) (against string, trials int) {
 	return against, trials
 }
 
-func writeDataCells(t io.Writer, p *study.Plan) error {
-	fmt.Fprintln(t, "cell\tcompared with\ttrials a block\tload pod\tworker pod")
-	for _, cell := range givenCells(p) {
-		against, trials := place(p, cell)
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", p.Label(cell), against, trials,
-			study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name())
-	}
-	return nil
+func dataRow(_ *study.Plan, cell record.Cell) ([]string, error) {
+	return []string{study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name()}, nil
 }
 
 func deploysData(p *study.Plan) (string, error) {
 	return fmt.Sprintf("pods at once: %d load, %d worker", len(p.ClientVariants()), len(p.ServerVariants())), nil
 }
 
-// writeControlCells prints the cells of a study of the control plane. Each of
-// its trials begins with a fresh istiod, so a cell's trials of a block are
-// istiod's restarts as well.
-func writeControlCells(t io.Writer, p *study.Plan) error {
-	fmt.Fprintln(t, "cell\tcompared with\ttrials a block\tsimulated sidecars\tsimulated gateways\treal pods\tservices\tistiod pods")
-	for _, cell := range givenCells(p) {
-		l, err := study.ControlOf(cell)
-		if err != nil {
-			return err
-		}
-		against, trials := place(p, cell)
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", p.Label(cell), against, trials,
-			l.Proxies, l.Gateways, l.RealPods, l.Services, l.IstiodReplicas)
+func controlRow(_ *study.Plan, cell record.Cell) ([]string, error) {
+	l, err := study.ControlOf(cell)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	var out []string
+	for _, n := range []int{l.Proxies, l.Gateways, l.RealPods, l.Services, l.IstiodReplicas} {
+		out = append(out, strconv.Itoa(n))
+	}
+	return out, nil
 }
 
+// deploysControl says what trials deploy. Each begins with a fresh istiod, so
+// the trials of a block are istiod's restarts as well.
 func deploysControl(p *study.Plan) (string, error) {
 	connected, real := 0, 0
 	for _, cell := range p.Cells {
@@ -233,23 +263,27 @@ func planCell(p *study.Plan, cell record.Cell) (plannedCell, error) {
 	if b, ok := p.BaselineOf(cell); ok {
 		one.Against = b
 	}
-	switch p.Study.Kind {
-	case study.DataPlane:
-		one.Load, one.Worker = study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name()
-		return one, nil
-	case study.Resilience:
-		c := p.Study.Scenario
-		one.Mesh, one.Expected = cell[study.FactorMesh], plannedVerdict(p, cell)
-		one.Clients, one.ServicePods = c.Clients, c.Graph.Pods()
-		return one, nil
+	if fill := plannerOf(p.Study.Kind).fill; fill != nil {
+		if err := fill(p, cell, &one); err != nil {
+			return one, err
+		}
 	}
+	return one, nil
+}
+
+func fillData(_ *study.Plan, cell record.Cell, one *plannedCell) error {
+	one.Load, one.Worker = study.ClientVariant(cell).Name(), study.ServerVariant(cell).Name()
+	return nil
+}
+
+func fillControl(_ *study.Plan, cell record.Cell, one *plannedCell) error {
 	l, err := study.ControlOf(cell)
 	if err != nil {
-		return one, err
+		return err
 	}
 	one.Deploys = &plannedControl{Proxies: l.Proxies, Gateways: l.Gateways, RealPods: l.RealPods,
-		Services: l.Services, Istiod: l.IstiodReplicas, Restarts: trials}
-	return one, nil
+		Services: l.Services, Istiod: l.IstiodReplicas, Restarts: one.Trials}
+	return nil
 }
 
 func writePlanJSON(w io.Writer, p *study.Plan) error {

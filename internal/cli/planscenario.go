@@ -2,24 +2,24 @@ package cli
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// writeScenarioCells prints the cells of a study of resilience, each with the
-// verdict that the study expects of it.
-func writeScenarioCells(t io.Writer, p *study.Plan) error {
-	fmt.Fprintln(t, "cell\tcompared with\ttrials a block\tmesh\texpected")
-	for _, cell := range givenCells(p) {
-		against, trials := place(p, cell)
-		expected := plannedVerdict(p, cell)
-		if expected == "" {
-			expected = "-"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", p.Label(cell), against, trials, cell[study.FactorMesh], expected)
+// scenarioRow is the mesh of a cell, and the verdict that is expected of it.
+func scenarioRow(p *study.Plan, cell record.Cell) ([]string, error) {
+	expected := plannedVerdict(p, cell)
+	if expected == "" {
+		expected = "-"
 	}
+	return []string{cell[study.FactorMesh], expected}, nil
+}
+
+func fillScenario(p *study.Plan, cell record.Cell, one *plannedCell) error {
+	c := p.Study.Scenario
+	one.Mesh, one.Expected = cell[study.FactorMesh], plannedVerdict(p, cell)
+	one.Clients, one.ServicePods = c.Clients, c.Graph.Pods()
 	return nil
 }
 
