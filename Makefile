@@ -81,7 +81,7 @@ lint: ## formatting, vet, structure
 staticcheck: ## what staticcheck finds (the first time it has to be built: it wants the network)
 	@if [ ! -x bin/$(STATICCHECK) ]; then \
 	  GOBIN=$(CURDIR)/bin $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK:staticcheck-%=%) && mv bin/staticcheck bin/$(STATICCHECK) || \
-	  echo "staticcheck is not run: it is not in bin and cannot be had from here"; fi
+	  echo "not run: staticcheck is not in bin and cannot be had from here"; fi
 	@if [ -x bin/$(STATICCHECK) ]; then echo bin/$(STATICCHECK); bin/$(STATICCHECK) -tags integration,verify,$(TAGS) ./...; fi
 
 environment: ## how everything here is compiled: eval "$$(make environment)"

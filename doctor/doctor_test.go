@@ -115,6 +115,9 @@ func judge(t *testing.T, root fstest.MapFS, host fakeHost) map[string]Line {
 			t.Errorf("line without a detail, or not ok without a mend, or ok with one: %+v", line)
 		}
 	}
+	if len(out) == 0 {
+		t.Fatal("nothing was judged")
+	}
 	return out
 }
 

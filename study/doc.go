@@ -8,13 +8,12 @@
 //	  -> [NewPlan]  the cells, what each is compared with, what must be deployed
 //	  -> [Plan.Block] the random order of one pass over the cells
 //
-// What can be varied stands in a table for each plane of the mesh, [Factors]
-// and [ControlFactors]: the parser, the JSON Schema that editors use
-// ([Schema]) and the documentation come from them. A study with a section
-// control is one of the control plane; [ControlOf] reads its cells as
-// [LevelsOf] does those of the data plane.
+// What can be varied stands in one table for each kind of study
+// ([Kind.Factors]): the parser, the JSON Schema that editors use ([Schema]) and
+// the documentation come from it. [LevelsOf] reads the cells of the data plane,
+// [ControlOf] those of the control plane.
 //
-// A cell is recorded as it takes effect ([Effective]), not as it was asked
+// A cell is recorded as it takes effect ([Kind.Effective]), not as it was asked
 // for: without a sidecar the settings of a proxy mean nothing, so all cells
 // that differ only in them are one cell, measured once and shared.
 //

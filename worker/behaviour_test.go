@@ -526,7 +526,7 @@ func TestChangesOfMany(t *testing.T) {
 	}
 
 	// One that refuses leaves all as they were.
-	_, err = control.ChangeAll(t.Context(), clients, func(i int, c *control.Config) {
+	_, err = control.StageAll(t.Context(), clients, func(i int, c *control.Config) {
 		if c.ResponseBytes = 7; i == 3 {
 			c.Queue = -1
 		}

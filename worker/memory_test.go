@@ -53,8 +53,8 @@ func TestFloodedProcess(t *testing.T) {
 // bound and goes on answering. Its peak is the kernel's own account of the
 // process.
 func TestFloodedWorkerKeepsItsMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes some seconds")
+	if testing.Short() || raceDetector {
+		t.Skip("it takes some seconds, and the race detector takes memory of its own")
 	}
 	path := filepath.Join(t.TempDir(), "address")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -29,7 +29,11 @@ func TestOffers(t *testing.T) {
 	asRoot(t)
 	leakcheck.Goroutines(t)
 	s := newServer(t)
-	for _, o := range s.offers(t.Context()) {
+	offers := s.offers(t.Context())
+	if len(offers) == 0 {
+		t.Error("nothing is offered")
+	}
+	for _, o := range offers {
 		t.Logf("%s: %v: %s", o.What, o.OK, o.Detail)
 		if !o.OK {
 			t.Errorf("%s: %s", o.What, o.Detail)

@@ -14,27 +14,27 @@ import (
 // much is said or nothing new, until there is nothing to wait for.
 func TestProgressElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out lockedBuffer
 		p := newProgress(&out)
 		quiet := time.Duration(0)
 		longest := quiet
 		wait := func(n int, each time.Duration, text string) {
 			for range n {
-				before := out.Len()
+				before := len(out.String())
 				if text != "" {
 					p.say("%s", text)
 				}
 				time.Sleep(each)
 				synctest.Wait()
 				quiet += each
-				if out.Len() > before {
+				if len(out.String()) > before {
 					quiet = 0
 				}
 				longest = max(longest, quiet)
 			}
 		}
 		wait(1, 14*time.Second, "short")
-		if out.Len() > 0 {
+		if len(out.String()) > 0 {
 			t.Errorf("what is over soon is said: %q", out.String())
 		}
 		wait(300, 100*time.Millisecond, "compiling\nmuch")
@@ -46,10 +46,10 @@ func TestProgressElsewhere(t *testing.T) {
 			t.Errorf("no time, or no text:\n%s", out.String())
 		}
 		p.note("done")
-		said := out.Len()
+		said := len(out.String())
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if out.Len() != said || !strings.HasSuffix(out.String(), "done\n") {
+		if len(out.String()) != said || !strings.HasSuffix(out.String(), "done\n") {
 			t.Errorf("it goes on when it is over:\n%s", out.String())
 		}
 		p.say("again")

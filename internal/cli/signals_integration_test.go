@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -51,27 +50,6 @@ var notHere = map[string]string{
 	signals.MetricConvergence + "_bucket":    "measured by simulated sidecars",
 	signals.MetricConvergence + "_sum":       "measured by simulated sidecars",
 	signals.MetricConvergence + "_count":     "measured by simulated sidecars",
-}
-
-// lockedBuffer is read while it is written to.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.text = append(b.text, p...)
-	return len(p), nil
-}
-
-// lines are the whole lines so far.
-func (b *lockedBuffer) lines() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	lines := strings.Split(string(b.text), "\n")
-	return lines[:len(lines)-1]
 }
 
 // TestSignalsOfALab runs the published test against a real istiod with real

@@ -22,10 +22,6 @@ const (
 	maxPackage  = 4000
 )
 
-// oversized is what has more lines, and how many at the most: they may only
-// become fewer. Whatever is within its bound again leaves the list.
-var oversized = map[string]int{}
-
 // sizes are lines of packages, files and functions outside tests, by package
 // folder, path, and path with the function's name.
 type sizes struct {
@@ -112,17 +108,8 @@ func TestSizes(t *testing.T) {
 	maps.Copy(large, above(s.files, maxFile))
 	maps.Copy(large, above(s.functions, maxFunction))
 	for _, name := range slices.Sorted(maps.Keys(large)) {
-		if most, known := oversized[name]; !known {
-			t.Errorf("%s has %d lines: a function has at most %d, a file %d, a package %d (or says why: see CONTRIBUTING.md)",
-				name, large[name], maxFunction, maxFile, maxPackage)
-		} else if large[name] > most {
-			t.Errorf("%s has grown from %d to %d lines: what is too large may only shrink", name, most, large[name])
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(oversized)) {
-		if large[name] == 0 {
-			t.Errorf("%s is within its bound, or gone: take it off the list", name)
-		}
+		t.Errorf("%s has %d lines: a function has at most %d, a file %d, a package %d (or says why: see CONTRIBUTING.md)",
+			name, large[name], maxFunction, maxFile, maxPackage)
 	}
 }
 

@@ -6,9 +6,9 @@ import "slices"
 // not the machine.
 const maxAgain = 5
 
-// roots are the failed tests that may be run again: no part of another, of a
-// package with tests on labs that did not die. There are none if more than most
-// tests failed.
+// roots are the failed tests that may be run again: no part of another, on a
+// lab, of a package that did not die. There are none if more than most tests
+// failed.
 func (t *tally) roots(most int) []result {
 	var roots []result
 	for _, r := range t.failed {
@@ -19,12 +19,8 @@ func (t *tally) roots(most int) []result {
 	if len(roots) > most {
 		return nil
 	}
-	return slices.DeleteFunc(roots, func(r result) bool { return !t.onLabs[r.pkg] || t.died(r.pkg) })
+	return slices.DeleteFunc(roots, func(r result) bool { return t.dead[r.pkg] || !has(t.onLabs, r) })
 }
-
-// died tells whether a package failed as such: its process ended before its
-// tests did, or there was none.
-func (t *tally) died(pkg string) bool { return has(t.failed, result{pkg: pkg}) }
 
 // again has failed tests run once more, each package's by one call of alone,
 // and takes each for what it was then.
@@ -59,7 +55,7 @@ func (t *tally) replace(pkg string, names []string, second *tally) {
 	for _, name := range names {
 		root := result{pkg: pkg, test: name}
 		of := func(r result) bool { return r.root().same(root) }
-		if !has(second.passed, root) || has(second.failed, result{pkg: pkg}) {
+		if !has(second.passed, root) || second.dead[pkg] {
 			t.failed = append(t.failed, result{pkg: pkg, test: name, reason: "(once more, alone)\n" + reasons(second, of)})
 			continue
 		}

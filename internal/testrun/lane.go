@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -72,11 +73,18 @@ func (r *runner) job(ctx context.Context, j job, env []string, t *tally) {
 	cmd := command(ctx, j.command, env)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	err := cmd.Run()
+	if why := notRun.FindSubmatch(said.Bytes()); why != nil && err == nil {
+		t.skipped = append(t.skipped, result{pkg: j.name, reason: string(why[1])})
+		return
+	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w\n%s", strings.Join(j.command, " "), err, &said)
 	}
 	t.timed(j.name, err, time.Since(began))
 }
+
+// notRun is how a step says that it did nothing, and why.
+var notRun = regexp.MustCompile(`(?m)^not run: (.*)$`)
 
 // down takes a lane's lab down, checks that its folder says so, and removes it.
 func (r *runner) down(ctx context.Context, home string) error {
@@ -107,7 +115,7 @@ func (r *runner) alone(ctx context.Context, mode, pkg string, names []string) *t
 
 // goTest runs a command that prints the events of go test -json.
 func (t *tally) goTest(ctx context.Context, args, env []string) {
-	cmd := command(ctx, args, env)
+	cmd, before := command(ctx, args, env), len(t.failed)
 	read, write := io.Pipe()
 	cmd.Stdout, cmd.Stderr = write, write
 	done := make(chan error, 1)
@@ -121,7 +129,7 @@ func (t *tally) goTest(ctx context.Context, args, env []string) {
 		err = failed
 	}
 	// Exit code 1 is that of failed tests, of which the events tell.
-	if err != nil && (cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 || len(t.failed) == 0) {
+	if err != nil && (cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 || len(t.failed) == before) {
 		t.step(strings.Join(args[:min(len(args), 8)], " "), err)
 	}
 }

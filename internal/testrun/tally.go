@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -49,22 +50,24 @@ type use struct {
 
 // tally is what the events of a run of tests add up to. Only tests and steps
 // count, not packages; a package that fails without a failed test (it did not
-// build, or died) counts as one failure.
+// build, or died before any test began) counts as one failure.
 type tally struct {
 	out      io.Writer
 	output   map[string]*strings.Builder // by package and test, or by what is built
 	failedIn map[string]bool             // packages with a failed test
+	running  []result                    // tests that have begun and not ended, in their order
+	dead     map[string]bool             // packages whose process ended before its tests did
 
 	passed, failed, skipped []result
 	disturbed               []result // failed, and passed when run once more
 	minutes                 map[string]float64
 	labs                    map[string]*use // by the lab's name
-	onLabs                  map[string]bool // packages with tests on labs
+	onLabs                  []result        // tests on labs, no parts of others
 }
 
 func newTally(out io.Writer) *tally {
-	return &tally{out: out, output: map[string]*strings.Builder{}, failedIn: map[string]bool{},
-		minutes: map[string]float64{}, labs: map[string]*use{}, onLabs: map[string]bool{}}
+	return &tally{out: out, output: map[string]*strings.Builder{}, failedIn: map[string]bool{}, dead: map[string]bool{},
+		minutes: map[string]float64{}, labs: map[string]*use{}}
 }
 
 // add takes what another tally has.
@@ -80,9 +83,8 @@ func (t *tally) add(o *tally) {
 			mine.seconds[pkg] += s
 		}
 	}
-	for pkg := range o.onLabs {
-		t.onLabs[pkg] = true
-	}
+	t.onLabs = append(t.onLabs, o.onLabs...)
+	maps.Copy(t.dead, o.dead)
 }
 
 func (t *tally) lab(name string) *use {
@@ -134,6 +136,8 @@ func (t *tally) take(e event) {
 	case "start": // a package may come more than once
 		delete(t.failedIn, e.Package)
 		delete(t.output, key)
+	case "run":
+		t.running = append(t.running, result{pkg: e.Package, test: e.Test})
 	case "output", "build-output":
 		if t.output[key] == nil {
 			t.output[key] = &strings.Builder{}
@@ -143,6 +147,7 @@ func (t *tally) take(e event) {
 	case "pass", "fail", "skip":
 		r := result{pkg: e.Package, test: e.Test, elapsed: e.Elapsed, reason: text(t.output[key])}
 		delete(t.output, key)
+		t.running = slices.DeleteFunc(t.running, r.same)
 		switch {
 		case e.Test == "":
 			t.endPackage(e, r)
@@ -165,15 +170,46 @@ func (t *tally) endPackage(e event, r result) {
 	word := "ok  "
 	if e.Action == "fail" {
 		word = "FAIL"
-		if !t.failedIn[e.Package] {
-			if e.FailedBuild != "" {
-				r.reason = text(t.output[e.FailedBuild]) + "\n" + r.reason
-			}
+		if e.FailedBuild != "" {
+			r.reason = text(t.output[e.FailedBuild]) + "\n" + r.reason
+		}
+		died := t.unfinished(e.Package)
+		if died || deadly.MatchString(r.reason) {
+			t.dead[e.Package] = true
+		}
+		switch {
+		case !t.failedIn[e.Package]:
+			t.dead[e.Package] = true
 			t.failed = append(t.failed, r)
+		case died:
+			last := &t.failed[len(t.failed)-1]
+			last.reason += "\n" + r.reason
 		}
 	}
 	t.minutes[short(e.Package)] += e.Elapsed / 60
 	fmt.Fprintf(t.out, "%s  %-32s %6.1f s\n", word, short(e.Package), e.Elapsed)
+}
+
+// deadly is what the go command says of a package's process that did not end
+// as one with failed tests does: with exit code 1.
+var deadly = regexp.MustCompile(`(?m)^(signal: .*|exit status ([02-9]|1\d+))$`)
+
+// unfinished takes a package's tests that have not ended, when the package has,
+// for failed ones, and says whether there are any.
+func (t *tally) unfinished(pkg string) (any bool) {
+	for _, r := range t.running {
+		if r.pkg != pkg {
+			continue
+		}
+		any = true
+		key := r.pkg + " " + r.test
+		r.reason = "it did not end: the process of its package did\n" + text(t.output[key])
+		delete(t.output, key)
+		t.failedIn[pkg] = true
+		t.failed = append(t.failed, r)
+	}
+	t.running = slices.DeleteFunc(t.running, func(r result) bool { return r.pkg == pkg })
+	return any
 }
 
 // ofLabs are the lines that internal/labtest writes into tests' logs.
@@ -185,7 +221,9 @@ func (t *tally) ofLab(e event) {
 	if found == nil {
 		return
 	}
-	t.onLabs[e.Package] = true
+	if root := (result{pkg: e.Package, test: e.Test}).root(); !has(t.onLabs, root) {
+		t.onLabs = append(t.onLabs, root)
+	}
 	u := t.lab(found[1])
 	if s, err := strconv.ParseFloat(found[3], 64); err == nil {
 		u.starts, u.upS = u.starts+1, u.upS+s

@@ -40,6 +40,9 @@ func TestReport(t *testing.T) {
 		{"a failed test counts once", events + out("TestC", "    c_test.go:1: wrong\n") + ev("fail", "TestC") + ev("fail", ""), false,
 			[]string{"1 passed, 1 failed, 1 skipped", "c_test.go:1: wrong"}},
 		{"a package that died", events + out("", "panic: oh\n") + ev("fail", ""), false, []string{"1 passed, 1 failed, 1 skipped", "panic: oh"}},
+		{"tests that do not end have failed", events + ev("run", "TestC") + ev("run", "TestC/x") + out("TestC/x", "panic: test timed out after 25m0s\n") + out("", "FAIL\n") + ev("fail", ""), false,
+			[]string{"1 passed, 2 failed, 1 skipped", "FAILED: p TestC\nit did not end", "FAILED: p TestC/x\nit did not end: the process of its package did\npanic: test timed out"}},
+		{"tests that end have not", ev("run", "TestC") + ev("pass", "TestC") + ev("fail", ""), false, []string{"1 passed, 1 failed", "FAILED: p\n"}},
 		{"a package that did not build counts once", events +
 			`{"ImportPath":"z [z.test]","Action":"build-output","Output":"z.go:1: no\n"}
 {"ImportPath":"z [z.test]","Action":"build-fail"}
@@ -91,6 +94,11 @@ func TestAgain(t *testing.T) {
 		{"too many", first + ev("fail", "TestC"), ev("pass", "TestA"), 1, false, []string{"3 failed"}, "asked"},
 		{"on no lab", strings.Replace(first, "lab of-p", "of-p", 1), ev("pass", "TestA"), 1, false, []string{"2 failed"}, "asked"},
 		{"a package that died", died, ev("pass", "TestB"), 1, false, []string{"1 passed, 1 failed", "panic: oh"}, "asked"},
+		{"dies of another test", first[:len(first)-len(ev("fail", ""))] + ev("run", "TestC") + ev("fail", ""), ev("pass", "TestA"), 9, false, []string{"3 failed", "p TestC"}, "asked"},
+		{"dies by a signal", first[:len(first)-len(ev("fail", ""))] + out("", "signal: killed\n") + ev("fail", ""), ev("pass", "TestA"), 9, false, []string{"2 failed"}, "asked"},
+		{"dies by a panic", first[:len(first)-len(ev("fail", ""))] + out("", "exit status 2\n") + ev("fail", ""), ev("pass", "TestA"), 9, false, []string{"2 failed"}, "asked"},
+		{"ends as failed tests do", first[:len(first)-len(ev("fail", ""))] + out("", "FAIL\nexit status 1\n") + ev("fail", ""), ev("pass", "TestA/x") + ev("pass", "TestA"), 9, true, []string{"0 failed", "second tries: 1"}, "FAILED"},
+		{"another test of its package", first[:len(first)-len(ev("fail", ""))] + ev("fail", "TestC") + ev("fail", ""), ev("pass", "TestA") + ev("pass", "TestC"), 9, false, []string{"1 failed", "asked for [TestA]\n", "FAILED: p TestC"}, "FAILED: p TestA"},
 		{"a build", `{"Action":"fail","Package":"z","FailedBuild":"z"}` + "\n" + first, ev("pass", "TestA"), 1, false, []string{"3 failed"}, "asked"},
 	}
 	for _, tt := range tests {

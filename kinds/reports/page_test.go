@@ -303,7 +303,7 @@ func TestPageIsOneSmallFile(t *testing.T) {
 // TestPictureOfARun draws the picture of a report for the README from the
 // findings.json of a run:
 //
-//	MESHTRIAL_PICTURE_OF=$PWD/runs/RUN/findings.json go test ./report -run PictureOfARun
+//	MESHTRIAL_PICTURE_OF=$PWD/runs/RUN/findings.json go test ./kinds/reports -run PictureOfARun
 //
 // docs/report.png is the top of the page; the whole page goes to the folder
 // that MESHTRIAL_PICTURES names, if it does.

@@ -3,7 +3,6 @@ package istio
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/meshtrial/meshtrial/errs"
@@ -48,7 +47,7 @@ func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.P
 		ready = ready || d.Status.AvailableReplicas > 0
 		for _, c := range d.Spec.Template.Spec.Containers {
 			if c.Name == "discovery" {
-				components = append(components, record.Component{Name: "istiod", Version: tag(c.Image), Source: c.Image})
+				components = append(components, record.Component{Name: "istiod", Version: mesh.Version(c.Image), Source: c.Image})
 			}
 		}
 	}
@@ -88,16 +87,4 @@ func readMeshConfig(ctx context.Context, client kubernetes.Interface) (meshConfi
 		return config, fmt.Errorf("istio: mesh configuration (ConfigMap %s/istio, key mesh): %w", Namespace, err)
 	}
 	return config, nil
-}
-
-// tag is the part of an image reference after the last colon of its name.
-func tag(image string) string {
-	name := image[strings.LastIndex(image, "/")+1:]
-	if at := strings.Index(name, "@"); at >= 0 {
-		return name[at+1:]
-	}
-	if colon := strings.Index(name, ":"); colon >= 0 {
-		return name[colon+1:]
-	}
-	return "latest"
 }

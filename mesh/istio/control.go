@@ -188,7 +188,7 @@ func (c *ControlPlane) Discovery(ctx context.Context) (mesh.Discovery, error) {
 	out.Plaintext = fmt.Sprintf("%s:%d", out.ServerName, plaintextPort)
 	out.TLS = fmt.Sprintf("%s:%d", out.ServerName, tlsPort)
 	if container := containerOf(&d.Spec.Template.Spec); container != nil {
-		out.Version = tag(container.Image)
+		out.Version = mesh.Version(container.Image)
 		for _, env := range container.Env {
 			if env.Name == "CLUSTER_ID" && env.Value != "" {
 				out.ClusterID = env.Value

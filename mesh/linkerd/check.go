@@ -51,7 +51,7 @@ func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.P
 			case !strings.Contains(c.Image, "controller"):
 				continue
 			}
-			if version := tag(c.Image); !seen[name+version] {
+			if version := mesh.Version(c.Image); !seen[name+version] {
 				seen[name+version] = true
 				components = append(components, record.Component{Name: name, Version: version, Source: c.Image})
 			}
@@ -71,16 +71,4 @@ func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.P
 		}
 	}
 	return components, nil
-}
-
-// tag is the part of an image reference after the last colon of its name.
-func tag(image string) string {
-	name := image[strings.LastIndex(image, "/")+1:]
-	if at := strings.Index(name, "@"); at >= 0 {
-		return name[at+1:]
-	}
-	if colon := strings.Index(name, ":"); colon >= 0 {
-		return name[colon+1:]
-	}
-	return "latest"
 }

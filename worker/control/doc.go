@@ -14,7 +14,7 @@
 //	GET    /healthz                 200 while serving, 503 while draining
 //	GET    /readyz                  the same, and 503 if not_ready is set
 //
-// A change of many workers goes in two phases, see [ChangeAll]: all of them
+// A change of many workers goes in two phases, see [StageAll]: all of them
 // check and build it first, then all put it in force at the same instant.
 //
 // Errors are JSON, {"error": "...", "hint": "..."}. Documents are parsed

@@ -50,7 +50,7 @@ func cpuAnswers(f record.Findings, top record.Cell) []string {
 		var only record.CPUPerRequest
 		for _, cell := range f.Cells {
 			cpu, ok := cell.CPUPerRequest[part]
-			if !ok || report.Pick(cell.Cell, report.Keys(top)).Key() != top.Key() {
+			if !ok || cpu.UserUS+cpu.SystemUS == 0 || report.Pick(cell.Cell, report.Keys(top)).Key() != top.Key() {
 				continue
 			}
 			only, n = cpu, n+1

@@ -3,7 +3,6 @@ package sections
 import (
 	"bytes"
 	"encoding/xml"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,20 +11,6 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
-
-func TestScenarioPage(t *testing.T) {
-	path := os.Getenv("MESHTRIAL_PAGE")
-	if path == "" {
-		t.Skip("no MESHTRIAL_PAGE")
-	}
-	var b bytes.Buffer
-	if err := (report.Kinds{Kind()}).Render(&b, reporttest.TenServers(t), "html", report.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestScenarioAnswers(t *testing.T) {
 	f := reporttest.TenServers(t)

@@ -41,7 +41,7 @@ func (c Client) Requests(ctx context.Context, from int64) (Requests, error) {
 	return out, c.do(ctx, http.MethodGet, fmt.Sprintf("/v1/requests?from=%d", from), nil, &out)
 }
 
-// undoTimeout bounds what ChangeAll does to take a change back.
+// undoTimeout bounds what it takes to take a change of all back.
 const undoTimeout = 10 * time.Second
 
 // Pending is a change that all of a number of workers hold ready.
@@ -120,13 +120,4 @@ func (p *Pending) Commit(ctx context.Context, at time.Time) ([]Committed, error)
 		}
 	}
 	return nil, errors.Join(errs...)
-}
-
-// ChangeAll changes all workers at once, or none.
-func ChangeAll(ctx context.Context, clients []Client, change func(worker int, c *Config)) ([]Committed, error) {
-	p, err := StageAll(ctx, clients, change)
-	if err != nil {
-		return nil, err
-	}
-	return p.Commit(ctx, time.Time{})
 }

@@ -1,0 +1,16 @@
+package mesh
+
+import "strings"
+
+// Version is the version of a component as its image names it: the tag, or
+// the digest.
+func Version(image string) string {
+	name := image[strings.LastIndex(image, "/")+1:]
+	if _, digest, ok := strings.Cut(name, "@"); ok {
+		return digest
+	}
+	if _, tag, ok := strings.Cut(name, ":"); ok {
+		return tag
+	}
+	return "latest"
+}
