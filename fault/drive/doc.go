@@ -3,8 +3,8 @@
 //
 // Data passes through it this way:
 //
-//	fault.Timeline -> Plan -> Hands.Ready (ahead of time) -> Hand.Begin (on time)
-//	    -> Hand.Prove -> Hand.End -> record.Event, one for each begin and each end
+//	fault.Timeline -> Plan -> Executor.Ready (ahead of time) -> Execution.Begin (on time)
+//	    -> Execution.Prove -> Execution.End -> record.Event, one for each begin and each end
 //
 // Occurrences run side by side, since a proof may take longer than the next
 // step is away. What still stands at the end, or when the context ends, is

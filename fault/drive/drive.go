@@ -13,16 +13,16 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Hands make ready what occurrences do.
-type Hands interface {
+// An Executor makes ready what occurrences do.
+type Executor interface {
 	// Ready looks up and prepares whatever an occurrence needs, ahead of its
 	// time and without any effect that others could see.
-	Ready(ctx context.Context, o fault.Occurrence) (Hand, error)
+	Ready(ctx context.Context, o fault.Occurrence) (Execution, error)
 }
 
-// Hand carries one occurrence out. Begin and End are called at most once, End
+// An Execution carries one occurrence out. Begin and End are called at most once, End
 // only after Begin was called, also if that failed.
-type Hand interface {
+type Execution interface {
 	// Target names what is acted upon, down to the pod where it is one.
 	Target() string
 	// Begin acts and returns when the action is in force, as far as its own
@@ -59,10 +59,10 @@ const (
 
 // Driver carries out one timeline.
 type Driver struct {
-	hands Hands
-	sense Sense
-	tell  func(record.Event)
-	timer *wake.Timer
+	executor Executor
+	sense    Sense
+	tell     func(record.Event)
+	timer    *wake.Timer
 
 	mu       sync.Mutex
 	standing []*occurrence // begun and not ended, in the order of their begin
@@ -72,8 +72,8 @@ type Driver struct {
 // occurrence is one under way.
 type occurrence struct {
 	fault.Occurrence
-	hand  Hand
-	ended bool
+	execution Execution
+	ended     bool
 }
 
 // Run carries out the occurrences of a timeline whose zero is start, and
@@ -81,13 +81,13 @@ type occurrence struct {
 // undone. tell hears of each begin and end as soon as its proof is known, one
 // at a time. The error joins what could not be undone and why Run ended
 // early; what went wrong with single steps is in their events.
-func Run(ctx context.Context, start time.Time, t *fault.Timeline, hands Hands, sense Sense, tell func(record.Event)) error {
+func Run(ctx context.Context, start time.Time, t *fault.Timeline, executor Executor, sense Sense, tell func(record.Event)) error {
 	timer, err := wake.New()
 	if err != nil {
 		return fmt.Errorf("timeline: %w", err)
 	}
 	defer timer.Close()
-	d := &Driver{hands: hands, sense: sense, tell: tell, timer: timer}
+	d := &Driver{executor: executor, sense: sense, tell: tell, timer: timer}
 	over := start.Add(t.Duration)
 	limited, cancel := context.WithDeadline(ctx, over)
 	defer cancel()
@@ -108,25 +108,25 @@ func (d *Driver) carry(ctx, until context.Context, start time.Time, o *occurrenc
 	if d.timer.Until(until, planned.Add(-lead)) != nil {
 		return
 	}
-	hand, err := d.hands.Ready(until, o.Occurrence)
+	execution, err := d.executor.Ready(until, o.Occurrence)
 	if err != nil {
 		if until.Err() == nil || ctx.Err() == nil {
 			d.say(record.Event{Op: o.Kind(), Object: o.Target(), Step: o.Name, PlannedNS: planned.UnixNano(), Error: err.Error()})
 		}
 		return
 	}
-	o.hand = hand
+	o.execution = execution
 	if d.timer.Until(until, planned) != nil {
 		return
 	}
 	if o.When != "" {
 		if planned, err = d.await(until, o.When); err != nil {
-			d.say(record.Event{Op: o.Kind(), Object: hand.Target(), Step: o.Name, PlannedNS: start.Add(o.Begin).UnixNano(), Error: err.Error()})
+			d.say(record.Event{Op: o.Kind(), Object: execution.Target(), Step: o.Name, PlannedNS: start.Add(o.Begin).UnixNano(), Error: err.Error()})
 			return
 		}
 	}
 	d.stand(o)
-	d.act(ctx, record.Event{Op: o.Kind(), Object: hand.Target(), Step: o.Name, PlannedNS: planned.UnixNano()}, hand.Begin, hand.Prove)
+	d.act(ctx, record.Event{Op: o.Kind(), Object: execution.Target(), Step: o.Name, PlannedNS: planned.UnixNano()}, execution.Begin, execution.Prove)
 	if o.For == 0 || d.timer.Until(until, planned.Add(o.For)) != nil {
 		return
 	}
@@ -165,8 +165,8 @@ func (d *Driver) end(ctx context.Context, o *occurrence, planned time.Time) erro
 		return nil
 	}
 	var err error
-	d.act(ctx, record.Event{Op: OpEnd + o.Kind(), Object: o.hand.Target(), Step: o.Name, PlannedNS: planned.UnixNano()},
-		func(ctx context.Context) error { err = o.hand.End(ctx); return err }, nil)
+	d.act(ctx, record.Event{Op: OpEnd + o.Kind(), Object: o.execution.Target(), Step: o.Name, PlannedNS: planned.UnixNano()},
+		func(ctx context.Context) error { err = o.execution.End(ctx); return err }, nil)
 	if err != nil {
 		return fmt.Errorf("step %q is not undone: %w", o.Name, err)
 	}

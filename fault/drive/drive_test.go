@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// recorder is hands that write down what they are told.
+// recorder is an executor that writes down what it is told.
 type recorder struct {
 	mu   sync.Mutex
 	did  []string
@@ -34,24 +34,24 @@ func (r *recorder) note(what string) error {
 	return r.fail[what]
 }
 
-func (r *recorder) Ready(_ context.Context, o fault.Occurrence) (drive.Hand, error) {
+func (r *recorder) Ready(_ context.Context, o fault.Occurrence) (drive.Execution, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.fail["ready "+o.Name]; err != nil {
 		return nil, err
 	}
-	return &hand{r, o.Name}, nil
+	return &execution{r, o.Name}, nil
 }
 
-type hand struct {
+type execution struct {
 	r    *recorder
 	name string
 }
 
-func (h *hand) Target() string              { return "pod of " + h.name }
-func (h *hand) Begin(context.Context) error { return h.r.note("begin " + h.name) }
-func (h *hand) End(context.Context) error   { return h.r.note("end " + h.name) }
-func (h *hand) Prove(ctx context.Context) (string, error) {
+func (h *execution) Target() string              { return "pod of " + h.name }
+func (h *execution) Begin(context.Context) error { return h.r.note("begin " + h.name) }
+func (h *execution) End(context.Context) error   { return h.r.note("end " + h.name) }
+func (h *execution) Prove(ctx context.Context) (string, error) {
 	select {
 	case <-time.After(h.r.slow):
 	case <-ctx.Done():

@@ -86,13 +86,13 @@ func (c *controlPods) deployments(ctx context.Context) ([]appsv1.Deployment, err
 // away takes the control plane away until the end: its processes are killed,
 // and no pods may take their place. (Processes that are killed again and again
 // come back later and later, so that would not last as long as it should.)
-func (c *controlPods) away(ctx context.Context, target, kind string, victims []victim) (drive.Hand, error) {
+func (c *controlPods) away(ctx context.Context, target, kind string, victims []victim) (drive.Execution, error) {
 	all, err := c.deployments(ctx)
 	if err != nil {
 		return nil, err
 	}
 	killed := killAll(target, kind, victims)
-	return &hand{
+	return &execution{
 		target: target,
 		begin: func(ctx context.Context) error {
 			if err := killed.Begin(ctx); err != nil {

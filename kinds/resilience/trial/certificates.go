@@ -43,7 +43,7 @@ func (r *ready) Certificates(a *fault.Certificates) error { return r.holds(r.cer
 
 // certificates has them replaced, as they are all the time, or nobody there
 // who could.
-func (h *hands) certificates(ctx context.Context, c *fault.Certificates) (drive.Hand, error) {
+func (h *executor) certificates(ctx context.Context, c *fault.Certificates) (drive.Execution, error) {
 	m, ok := h.scene.mesh.(mesh.Resilience)
 	if !ok || !h.scene.meshed() || m.CertificatePath() == "" {
 		return nil, fmt.Errorf("the proxies of mesh %s do not tell their certificates, so nothing could prove that they changed", h.scene.mesh.Name())
@@ -56,7 +56,7 @@ func (h *hands) certificates(ctx context.Context, c *fault.Certificates) (drive.
 		return h.expire(ctx, c, m, pods)
 	}
 	var before []mesh.Certificate
-	return &hand{
+	return &execution{
 		target: c.Service,
 		begin: func(ctx context.Context) error {
 			before, err = h.shown(ctx, m, pods)
@@ -74,7 +74,7 @@ func (h *hands) certificates(ctx context.Context, c *fault.Certificates) (drive.
 }
 
 // expire keeps away who signs certificates until they have run out.
-func (h *hands) expire(ctx context.Context, c *fault.Certificates, m mesh.Resilience, pods []*resident) (drive.Hand, error) {
+func (h *executor) expire(ctx context.Context, c *fault.Certificates, m mesh.Resilience, pods []*resident) (drive.Execution, error) {
 	if h.node == nil {
 		return nil, fmt.Errorf("the control plane of mesh %s cannot be taken away", m.Name())
 	}
@@ -82,7 +82,7 @@ func (h *hands) expire(ctx context.Context, c *fault.Certificates, m mesh.Resili
 	if err != nil {
 		return nil, err
 	}
-	return &hand{
+	return &execution{
 		target: c.Service,
 		begin:  away.Begin,
 		prove: func(ctx context.Context) (string, error) {
@@ -96,7 +96,7 @@ func (h *hands) expire(ctx context.Context, c *fault.Certificates, m mesh.Resili
 }
 
 // shown reads the certificates that proxies show.
-func (h *hands) shown(ctx context.Context, m mesh.Resilience, pods []*resident) ([]mesh.Certificate, error) {
+func (h *executor) shown(ctx context.Context, m mesh.Resilience, pods []*resident) ([]mesh.Certificate, error) {
 	out := make([]mesh.Certificate, len(pods))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(leverMany)
@@ -115,7 +115,7 @@ func (h *hands) shown(ctx context.Context, m mesh.Resilience, pods []*resident) 
 	return out, group.Wait()
 }
 
-func (h *hands) untilShown(ctx context.Context, m mesh.Resilience, pods []*resident, right func(int, mesh.Certificate) bool) error {
+func (h *executor) untilShown(ctx context.Context, m mesh.Resilience, pods []*resident, right func(int, mesh.Certificate) bool) error {
 	for {
 		now, err := h.shown(ctx, m, pods)
 		if err == nil {

@@ -80,7 +80,7 @@ func objectOf(o map[string]any) (*unstructured.Unstructured, error) {
 func (r *ready) Config(a *fault.Config) error { return r.holds(r.config(r.ctx, a)) }
 
 // config changes objects of the Kubernetes API.
-func (h *hands) config(ctx context.Context, c *fault.Config) (drive.Hand, error) {
+func (h *executor) config(ctx context.Context, c *fault.Config) (drive.Execution, error) {
 	var all []*changed
 	var names []string
 	put := func(object *unstructured.Unstructured, gone bool) error {
@@ -125,13 +125,13 @@ func (h *hands) config(ctx context.Context, c *fault.Config) (drive.Hand, error)
 			}
 		}
 	}
-	w := &configuring{hands: h, config: c, objects: all, names: names, witness: witness}
-	return &hand{target: strings.Join(names, ", "), begin: w.begin, prove: w.prove, end: w.end}, nil
+	w := &configuring{executor: h, config: c, objects: all, names: names, witness: witness}
+	return &execution{target: strings.Join(names, ", "), begin: w.begin, prove: w.prove, end: w.end}, nil
 }
 
 // configuring is the work of one step on objects of the Kubernetes API.
 type configuring struct {
-	*hands
+	*executor
 	config  *fault.Config
 	objects []*changed
 	names   []string // of the objects
@@ -206,7 +206,7 @@ func proveObjects(ctx context.Context, all []*changed) (string, error) {
 // witness sees by the proxies themselves that their configuration changes, or
 // that they refuse a change.
 type witness struct {
-	h       *hands
+	h       *executor
 	mesh    mesh.Resilience
 	pods    []*resident
 	configs map[string][sha256.Size]byte
@@ -218,7 +218,7 @@ type witness struct {
 const rejections = `\.update_rejected$`
 
 // witness looks at the proxies' configuration before a change.
-func (h *hands) witness(ctx context.Context) (*witness, error) {
+func (h *executor) witness(ctx context.Context) (*witness, error) {
 	m, ok := h.scene.mesh.(mesh.Resilience)
 	if !ok || !h.scene.meshed() || m.ConfigPath() == "" {
 		return nil, fmt.Errorf("the proxies of mesh %s do not tell their configuration, so nothing could prove that a change took effect", h.scene.mesh.Name())

@@ -2,7 +2,7 @@
 // service graph while things break.
 //
 //	graph, cell -> scene (values) -> pods of the trial's own -> levers proved, requests flow
-//	    -> timeline (fault/drive with hands) -> logs of clients, proxies, workers -> ledger.Book
+//	    -> timeline (fault/drive with an executor) -> logs of clients, proxies, workers -> ledger.Book
 //
 // Every trial makes the services of its graph and its clients anew, and takes
 // them away again. All clients begin at one instant, the zero of the timeline.
@@ -12,6 +12,6 @@
 // is noted in it before they do, so that a later run can put it back if this
 // one dies.
 //
-// Size: every action of a timeline is a hand here, small and by itself; they
+// Size: every action of a timeline is an execution here, small and by itself; they
 // share the pods, objects and promises of one trial, and nothing else uses them.
 package trial

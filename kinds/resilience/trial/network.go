@@ -16,7 +16,7 @@ func (r *ready) Network(a *fault.Network) error { return r.holds(r.node.network(
 
 // network disturbs packets as they come in at the pods they go to: there
 // their senders have their own addresses.
-func (h *nodeHands) network(ctx context.Context, n *fault.Network) (drive.Hand, error) {
+func (h *nodeExecutor) network(ctx context.Context, n *fault.Network) (drive.Execution, error) {
 	to, err := h.choose(n.To, n.Pick)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (h *nodeHands) network(ctx context.Context, n *fault.Network) (drive.Hand, 
 	}
 	var mu sync.Mutex
 	var begun []standingFault
-	return &hand{
+	return &execution{
 		target: fmt.Sprintf("packets from %s to %s", n.From, namesOf(to)),
 		begin: func(ctx context.Context) error {
 			return each(ctx, all, func(ctx context.Context, i int, v victim) error {

@@ -42,8 +42,8 @@ func faultPods(all []*resident) []faultPod {
 	return out
 }
 
-// nodeHands make ready what steps do to processes and to packets.
-type nodeHands struct {
+// nodeExecutor makes ready what steps do to processes and to packets.
+type nodeExecutor struct {
 	roles *site.FaultRoles
 	// pods lists the living pods of a service by name; fault.LoadService are
 	// the clients.
@@ -57,7 +57,7 @@ type nodeHands struct {
 	control *controlPods
 }
 
-// standingFault is one that a hand has begun, with the lease that is kept.
+// standingFault is one that an execution has begun, with the lease that is kept.
 type standingFault struct {
 	client  node.Client
 	pod     faultPod
@@ -89,7 +89,7 @@ func undoFaults(ctx context.Context, all []standingFault) error {
 
 // choose takes the first n pods of a service by name; fault.All for every
 // one.
-func (h *nodeHands) choose(service string, n int) ([]faultPod, error) {
+func (h *nodeExecutor) choose(service string, n int) ([]faultPod, error) {
 	pods := h.pods(service)
 	if n == fault.All {
 		n = len(pods)
@@ -117,7 +117,7 @@ type victim struct {
 }
 
 // victims looks for the container of each pod that has processes of a kind.
-func (h *nodeHands) victims(ctx context.Context, pods []faultPod, kind string, containers []string) ([]victim, error) {
+func (h *nodeExecutor) victims(ctx context.Context, pods []faultPod, kind string, containers []string) ([]victim, error) {
 	out := make([]victim, len(pods))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
@@ -154,7 +154,7 @@ func (h *nodeHands) victims(ctx context.Context, pods []faultPod, kind string, c
 func (r *ready) Process(a *fault.Process) error { return r.holds(r.node.process(r.ctx, a, r.lasting)) }
 
 // process kills or pauses.
-func (h *nodeHands) process(ctx context.Context, p *fault.Process, lasting time.Duration) (drive.Hand, error) {
+func (h *nodeExecutor) process(ctx context.Context, p *fault.Process, lasting time.Duration) (drive.Execution, error) {
 	var pods []faultPod
 	var containers []string
 	kind := ""
@@ -193,8 +193,8 @@ func (h *nodeHands) process(ctx context.Context, p *fault.Process, lasting time.
 }
 
 // killAll ends processes for good; Kubernetes starts them again.
-func killAll(target, kind string, all []victim) drive.Hand {
-	return &hand{
+func killAll(target, kind string, all []victim) drive.Execution {
+	return &execution{
 		target: target,
 		begin: func(ctx context.Context) error {
 			return each(ctx, all, func(ctx context.Context, _ int, v victim) error {
@@ -209,10 +209,10 @@ func killAll(target, kind string, all []victim) drive.Hand {
 }
 
 // pauseAll stops processes until the end.
-func pauseAll(target, kind string, all []victim) drive.Hand {
+func pauseAll(target, kind string, all []victim) drive.Execution {
 	var mu sync.Mutex
 	var begun []standingFault
-	return &hand{
+	return &execution{
 		target: target,
 		begin: func(ctx context.Context) error {
 			return each(ctx, all, func(ctx context.Context, _ int, v victim) error {
@@ -290,9 +290,9 @@ func proveStates(ctx context.Context, all []victim, word string, right func(stat
 	}
 }
 
-// newNodeHands are the hands of a trial for what happens on nodes.
-func newNodeHands(t *scenarioTrial, roles *site.FaultRoles) *nodeHands {
-	h := &nodeHands{
+// newNodeExecutor is the executor of a trial for what happens on nodes.
+func newNodeExecutor(t *scenarioTrial, roles *site.FaultRoles) *nodeExecutor {
+	h := &nodeExecutor{
 		roles:   roles,
 		proxies: mesh.Sidecars(t.scene.mesh).Containers,
 		pods: func(service string) []faultPod {

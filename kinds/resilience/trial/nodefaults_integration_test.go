@@ -27,7 +27,7 @@ import (
 // fault role.
 type faultBench struct {
 	*site.Site
-	hands *nodeHands
+	executor *nodeExecutor
 }
 
 const (
@@ -78,7 +78,7 @@ func newFaultBench(t *testing.T) *faultBench {
 		t.Fatal(err)
 	}
 	b := &faultBench{Site: s}
-	b.hands = &nodeHands{roles: roles, proxies: []string{"istio-proxy"}, control: istioControl(s.Kube, s.Run),
+	b.executor = &nodeExecutor{roles: roles, proxies: []string{"istio-proxy"}, control: istioControl(s.Kube, s.Run),
 		pods:      func(service string) []faultPod { return b.pods(t, service) },
 		addresses: func(context.Context, string) ([]string, error) { return nil, nil },
 	}
@@ -109,30 +109,30 @@ func (b *faultBench) act(t *testing.T, a fault.Action, lasting time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	o := fault.Occurrence{Action: a, For: lasting}
-	hand, err := (&hands{node: b.hands}).Ready(ctx, o)
+	execution, err := (&executor{node: b.executor}).Ready(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	err = hand.Begin(ctx)
+	err = execution.Begin(ctx)
 	began := time.Since(begin)
 	text := ""
 	if err == nil {
-		text, err = hand.Prove(ctx)
+		text, err = execution.Prove(ctx)
 	}
 	proven := time.Since(begin)
 	begin = time.Now()
-	ended := hand.End(ctx)
-	t.Logf("%s: begun in %v, proven after %v (%s), ended in %v", hand.Target(), began.Round(10*time.Microsecond), proven.Round(time.Millisecond), text, time.Since(begin).Round(time.Millisecond))
+	ended := execution.End(ctx)
+	t.Logf("%s: begun in %v, proven after %v (%s), ended in %v", execution.Target(), began.Round(10*time.Microsecond), proven.Round(time.Millisecond), text, time.Since(begin).Round(time.Millisecond))
 	if err != nil || ended != nil {
-		t.Errorf("%s: %v; %v", hand.Target(), err, ended)
+		t.Errorf("%s: %v; %v", execution.Target(), err, ended)
 	}
 }
 
 // none fails if a fault stands on the node.
 func (b *faultBench) none(t *testing.T) {
 	t.Helper()
-	for name, client := range b.hands.roles.ByNode {
+	for name, client := range b.executor.roles.ByNode {
 		if list, err := client.List(t.Context()); err != nil || len(list) > 0 {
 			t.Errorf("node %s: %+v, %v", name, list, err)
 		}
@@ -153,7 +153,7 @@ func (b *faultBench) eventually(t *testing.T, what string, holds func() bool) {
 func TestFaultsOnNodes(t *testing.T) {
 	b := newFaultBench(t)
 	t.Run("what the node offers", func(t *testing.T) {
-		seen, err := b.hands.roles.Check(t.Context(), &fault.Timeline{Steps: []fault.Step{
+		seen, err := b.executor.roles.Check(t.Context(), &fault.Timeline{Steps: []fault.Step{
 			{Action: &fault.Process{}}, {Action: &fault.Network{Cut: true, Lose: 0.1, Delay: 1, Rate: 1}}}})
 		if err != nil || len(seen) != 5 {
 			t.Errorf("%q, %v", seen, err)
@@ -187,21 +187,21 @@ func TestFaultsOnNodes(t *testing.T) {
 	})
 	t.Run("the control plane away", func(t *testing.T) {
 		b.act(t, &fault.Process{Of: fault.OfControlPlane, Do: fault.DoKill}, 5*time.Second)
-		if _, _, err := b.hands.control.list(t.Context()); err != nil {
+		if _, _, err := b.executor.control.list(t.Context()); err != nil {
 			t.Error(err)
 		}
 		// What a run that died took away comes back.
-		found, err := b.hands.control.deployments(t.Context())
+		found, err := b.executor.control.deployments(t.Context())
 		if err != nil || len(found) != 1 || found[0].Labels[awayLabel] != "" {
 			t.Fatalf("%+v, %v", found, err)
 		}
-		if err := b.hands.control.takeAway(t.Context(), found[0]); err != nil {
+		if err := b.executor.control.takeAway(t.Context(), found[0]); err != nil {
 			t.Fatal(err)
 		}
 		if err := restoreAway(t.Context(), b.Kube, b.Run); err != nil {
 			t.Error(err)
 		}
-		again, err := b.hands.control.deployments(t.Context())
+		again, err := b.executor.control.deployments(t.Context())
 		if err != nil || replicasOf(&again[0]) != replicasOf(&found[0]) || again[0].Labels[awayLabel] != "" {
 			t.Errorf("%+v, %v", again, err)
 		}
@@ -240,7 +240,7 @@ func (b *faultBench) onlyIstiod(t *testing.T) string {
 // testDeadRunner begins faults whose leases nobody keeps.
 func (b *faultBench) testDeadRunner(t *testing.T) {
 	pod := b.pods(t, faultServer)[0]
-	client, err := b.hands.roles.At(pod.node)
+	client, err := b.executor.roles.At(pod.node)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func (b *faultBench) testDeadRunner(t *testing.T) {
 // Kubernetes starts in its place puts things right.
 func (b *faultBench) testDeadRole(t *testing.T) {
 	pod, role := b.pods(t, faultServer)[0], b.pods(t, site.RoleFault)[0]
-	client, err := b.hands.roles.At(pod.node)
+	client, err := b.executor.roles.At(pod.node)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,11 +284,11 @@ func (b *faultBench) testDeadRole(t *testing.T) {
 		return len(now) == 1 && now[0].containers[site.RoleFault] != role.containers[site.RoleFault]
 	})
 	b.Redial()
-	if err := b.hands.roles.Connect(t.Context()); err != nil {
+	if err := b.executor.roles.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.none(t)
-	if client, err = b.hands.roles.At(pod.node); err != nil {
+	if client, err = b.executor.roles.At(pod.node); err != nil {
 		t.Fatal(err)
 	}
 	if now, err := client.Look(t.Context(), f.Processes); err != nil || now[0].State == "T" || now[0].State == node.Gone {

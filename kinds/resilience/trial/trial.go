@@ -236,9 +236,9 @@ func (t *scenarioTrial) play(ctx context.Context) error {
 	}
 	t.looks = t.watch(ctx)
 	defer t.looks.stop()
-	hands := newHands(ctx, t)
+	executor := newExecutor(ctx, t)
 	t.say("the timeline: %v, %d steps", t.timeline.Duration, len(t.timeline.Plan()))
-	err := drive.Run(ctx, t.zero, &t.timeline, hands, t.sense(), func(e record.Event) {
+	err := drive.Run(ctx, t.zero, &t.timeline, executor, t.sense(), func(e record.Event) {
 		t.events = append(t.events, e)
 		t.say("%s", describeStep(e, t.zero))
 	})

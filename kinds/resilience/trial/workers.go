@@ -51,7 +51,7 @@ func (r *ready) Worker(a *fault.Worker) error { return r.holds(r.worker(r.ctx, a
 
 // worker changes replicas of a service in one change: all hold it ready before
 // the step begins.
-func (h *hands) worker(ctx context.Context, w *fault.Worker) (drive.Hand, error) {
+func (h *executor) worker(ctx context.Context, w *fault.Worker) (drive.Execution, error) {
 	chosen, err := h.choose(w.Service, w.Pick)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (h *hands) worker(ctx context.Context, w *fault.Worker) (drive.Hand, error)
 	if err != nil {
 		return nil, err
 	}
-	return &hand{
+	return &execution{
 		target: strings.Join(names, ", "),
 		begin: func(ctx context.Context) error {
 			_, err := pending.Commit(ctx, time.Time{})
@@ -139,7 +139,7 @@ func (r *ready) Load(a *fault.Load) error { return r.holds(r.rate(a, r.lasting),
 
 // rate changes the clients' rate, at one instant for all, for so long if that
 // is not 0.
-func (h *hands) rate(l *fault.Load, lasting time.Duration) drive.Hand {
+func (h *executor) rate(l *fault.Load, lasting time.Duration) drive.Execution {
 	usual := h.scene.levels.Rate.RPS()
 	set := func(ctx context.Context, rps float64) error {
 		return h.clients.each(ctx, func(ctx context.Context, _ int, one *client) error {
@@ -149,7 +149,7 @@ func (h *hands) rate(l *fault.Load, lasting time.Duration) drive.Hand {
 	}
 	var sent int64
 	var begun time.Time
-	return &hand{
+	return &execution{
 		target: roleClients,
 		begin: func(ctx context.Context) error {
 			err := set(ctx, l.Rate)

@@ -20,80 +20,80 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// hands make ready what the steps of a trial's timeline do.
-type hands struct {
+// executor makes ready what the steps of a trial's timeline do.
+type executor struct {
 	*scenarioTrial
 	run  context.Context // of the timeline
-	node *nodeHands      // nil: no step acts on nodes
+	node *nodeExecutor   // nil: no step acts on nodes
 
 	mu     sync.Mutex
 	want   map[string]int  // replicas by service
 	doomed map[string]bool // pods that a step has chosen to go, by UID
 }
 
-func newHands(ctx context.Context, t *scenarioTrial) *hands {
-	h := &hands{scenarioTrial: t, run: ctx, want: map[string]int{}, doomed: map[string]bool{}}
+func newExecutor(ctx context.Context, t *scenarioTrial) *executor {
+	h := &executor{scenarioTrial: t, run: ctx, want: map[string]int{}, doomed: map[string]bool{}}
 	for _, one := range t.scene.scenario.Graph.Services {
 		h.want[one.Name] = one.Replicas
 	}
 	if t.faults != nil {
-		h.node = newNodeHands(t, t.faults)
+		h.node = newNodeExecutor(t, t.faults)
 	}
 	return h
 }
 
-// hand is one occurrence, made of functions. prove and end may be nil: there
+// execution is one occurrence, made of functions. prove and end may be nil: there
 // is nothing that could show, or to be undone.
-type hand struct {
+type execution struct {
 	target string
 	begin  func(context.Context) error
 	prove  func(context.Context) (string, error)
 	end    func(context.Context) error
 }
 
-func (h *hand) Target() string { return h.target }
+func (h *execution) Target() string { return h.target }
 
-func (h *hand) Begin(ctx context.Context) error { return h.begin(ctx) }
+func (h *execution) Begin(ctx context.Context) error { return h.begin(ctx) }
 
-func (h *hand) Prove(ctx context.Context) (string, error) { return h.prove(ctx) }
+func (h *execution) Prove(ctx context.Context) (string, error) { return h.prove(ctx) }
 
-func (h *hand) End(ctx context.Context) error {
+func (h *execution) End(ctx context.Context) error {
 	if h.end == nil {
 		return nil
 	}
 	return h.end(ctx)
 }
 
-// Ready implements drive.Hands.
-func (h *hands) Ready(ctx context.Context, o fault.Occurrence) (drive.Hand, error) {
-	r := ready{hands: h, ctx: ctx, lasting: o.For}
+// Ready implements drive.Executor.
+func (h *executor) Ready(ctx context.Context, o fault.Occurrence) (drive.Execution, error) {
+	r := ready{executor: h, ctx: ctx, lasting: o.For}
 	if len(o.Needs()) > 0 && h.node == nil {
 		return nil, fmt.Errorf("steps of kind %s cannot be carried out here", o.Kind())
 	}
 	if err := o.Perform(&r); err != nil {
 		return nil, err
 	}
-	return r.hand, nil
+	return r.execution, nil
 }
 
-// ready makes the hand of one occurrence: it is the performer that the
+// ready makes the execution of one occurrence: it is the performer that the
 // occurrence's action calls back.
 type ready struct {
-	*hands
-	ctx     context.Context // of making it ready
-	lasting time.Duration   // of the occurrence; 0: to the timeline's end
-	hand    drive.Hand
+	*executor
+	ctx       context.Context // of making it ready
+	lasting   time.Duration   // of the occurrence; 0: to the timeline's end
+	execution drive.Execution
 }
 
-// holds keeps the hand that a method of the performer has made.
-func (r *ready) holds(hand drive.Hand, err error) error {
-	r.hand = hand
+// holds keeps the execution that a method of the performer has made.
+func (r *ready) holds(execution drive.Execution, err error) error {
+	r.execution = execution
 	return err
 }
 
 // over says that the timeline has come to its end, or is given up: then it is
 // of no use to put back what goes with the trial's own pods.
-func (h *hands) over() bool {
+func (h *executor) over() bool {
 	return h.run.Err() != nil || !time.Now().Before(h.zero.Add(h.timeline.Duration))
 }
 
@@ -103,7 +103,7 @@ const deletionCost = "controller.kubernetes.io/pod-deletion-cost"
 
 // choose takes n pods of a service, the first by name that no step has chosen
 // yet; 0 for all.
-func (h *hands) choose(service string, n int) ([]*resident, error) {
+func (h *executor) choose(service string, n int) ([]*resident, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	pods := slices.DeleteFunc(h.census.living(service), func(r *resident) bool { return h.doomed[r.uid] })
@@ -118,7 +118,7 @@ func (h *hands) choose(service string, n int) ([]*resident, error) {
 
 func (r *ready) Remove(a *fault.Remove) error { return r.holds(r.remove(r.ctx, a)) }
 
-func (h *hands) remove(ctx context.Context, r *fault.Remove) (drive.Hand, error) {
+func (h *executor) remove(ctx context.Context, r *fault.Remove) (drive.Execution, error) {
 	chosen, err := h.choose(r.Service, r.Count)
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (h *hands) remove(ctx context.Context, r *fault.Remove) (drive.Hand, error)
 			return nil, fmt.Errorf("choose pod %s to go: %w", pod.Name, err)
 		}
 	}
-	return &hand{
+	return &execution{
 		target: strings.Join(names, ", "),
 		begin: func(ctx context.Context) error {
 			if err := h.scale(ctx, r.Service, -r.Count); err != nil || !r.Abrupt {
@@ -165,7 +165,7 @@ func (h *hands) remove(ctx context.Context, r *fault.Remove) (drive.Hand, error)
 }
 
 // scale changes the replicas of a service by some.
-func (h *hands) scale(ctx context.Context, service string, by int) error {
+func (h *executor) scale(ctx context.Context, service string, by int) error {
 	h.mu.Lock()
 	h.want[service] = max(0, h.want[service]+by)
 	patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, h.want[service])
@@ -178,7 +178,7 @@ func (h *hands) scale(ctx context.Context, service string, by int) error {
 }
 
 // rescale is scale for the end of a step.
-func (h *hands) rescale(ctx context.Context, service string, by int) error {
+func (h *executor) rescale(ctx context.Context, service string, by int) error {
 	if h.over() {
 		return nil
 	}
@@ -187,9 +187,9 @@ func (h *hands) rescale(ctx context.Context, service string, by int) error {
 
 func (r *ready) Add(a *fault.Add) error { return r.holds(r.add(a), nil) }
 
-func (h *hands) add(r *fault.Add) drive.Hand {
+func (h *executor) add(r *fault.Add) drive.Execution {
 	var before map[string]bool
-	return &hand{
+	return &execution{
 		target: r.Service,
 		begin: func(ctx context.Context) error {
 			before = h.uids(r.Service)
@@ -200,7 +200,7 @@ func (h *hands) add(r *fault.Add) drive.Hand {
 	}
 }
 
-func (h *hands) uids(service string) map[string]bool {
+func (h *executor) uids(service string) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range h.census.living(service) {
 		out[r.uid] = true
@@ -210,7 +210,7 @@ func (h *hands) uids(service string) map[string]bool {
 
 // proveNew waits until so many pods that were not there before are endpoints,
 // and none of old is.
-func (h *hands) proveNew(ctx context.Context, service string, before map[string]bool, count int, old map[string]bool) (string, error) {
+func (h *executor) proveNew(ctx context.Context, service string, before map[string]bool, count int, old map[string]bool) (string, error) {
 	fresh, stale := 0, 0
 	err := h.census.await(ctx, func() bool {
 		fresh, stale = 0, 0
@@ -272,7 +272,7 @@ func (s *scene) fitUpgrades() error {
 
 func (r *ready) Restart(a *fault.Restart) error { return r.holds(r.restart(a)) }
 
-func (h *hands) restart(r *fault.Restart) (drive.Hand, error) {
+func (h *executor) restart(r *fault.Restart) (drive.Execution, error) {
 	marks := map[string]string{"kubectl.kubernetes.io/restartedAt": time.Now().UTC().Format(time.RFC3339Nano)}
 	asked, err := h.scene.upgrade(r)
 	if err != nil {
@@ -284,7 +284,7 @@ func (h *hands) restart(r *fault.Restart) (drive.Hand, error) {
 		return nil, fmt.Errorf("restart %s: %w", r.Service, err)
 	}
 	var before map[string]bool
-	return &hand{
+	return &execution{
 		target: r.Service,
 		begin: func(ctx context.Context) error {
 			before = h.uids(r.Service)
