@@ -84,6 +84,9 @@ type Trial struct {
 	Control *Control `json:"control,omitempty"`
 	// Scenario is what a trial of resilience counted; nil in others.
 	Scenario *Scenario `json:"scenario,omitempty"`
+	// EventLines is how many lines of events.jsonl are the trial's. Package
+	// store counts them when it writes them; older records do not have it.
+	EventLines int `json:"event_lines,omitempty"`
 	// Hist is the path of the HDR interval log relative to the run
 	// directory; tags "intended" and "send"; "" if the trial got no window.
 	Hist string `json:"hist,omitempty"`

@@ -25,6 +25,7 @@ const mostNotes = 5
 // being read. A nil *loss takes nothing: the first such fault is an error.
 type loss struct {
 	first error // of a line that cannot be read; nil if all can
+	short error // of a trial whose events are not all there; nil if none lacks any
 	trial bool  // a trial's own line is gone
 	notes []string
 	left  int // notes that are not given

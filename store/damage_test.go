@@ -3,8 +3,10 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -143,6 +145,91 @@ func TestEventLineLost(t *testing.T) {
 			t.Errorf("line %d: resume: %v", line, err)
 		}
 	}
+}
+
+// Lines of events.jsonl that are gone whole leave no trace in it: the record of
+// their trial tells, and nothing is made of that trial, nor beside it.
+func TestEventLinesGone(t *testing.T) {
+	without := func(gone ...int) func(string) error {
+		return func(path string) error { return dropLines(path, gone...) }
+	}
+	for name, c := range map[string]struct {
+		damage  func(events string) error
+		doubted map[int]int // trial and how many of its three are left
+	}{
+		"the last":      {without(11), map[int]int{3: 2}},
+		"a trial's all": {without(3, 4, 5), map[int]int{1: 0}},
+		"of two":        {without(0, 7), map[int]int{0: 2, 2: 2}},
+		"the file":      {os.Remove, map[int]int{0: 0, 1: 0, 2: 0, 3: 0}},
+		"half the last": {func(path string) error {
+			info, err := os.Stat(path)
+			return errors.Join(err, os.Truncate(path, info.Size()-9))
+		}, map[int]int{3: 2}},
+	} {
+		path := measured(t)
+		if err := c.damage(filepath.Join(path, FileEvents)); err != nil {
+			t.Fatal(err)
+		}
+		run, notes, err := Load(t.Context(), path)
+		if err != nil || len(run.Trials) != 4 {
+			t.Fatalf("%s: %v: %d trials", name, err, len(run.Trials))
+		}
+		for i, tr := range run.Trials {
+			left, doubted := c.doubted[i]
+			if tr.Validity.Valid == doubted {
+				t.Errorf("%s: trial %s: %+v", name, tr.ID, tr.Validity)
+				continue
+			}
+			if !doubted {
+				continue
+			}
+			why := fmt.Sprintf("events.jsonl has %d of its 3 lines", left)
+			if check := tr.Validity.Checks[0]; check.Name != CheckStored || check.OK || check.Detail != why {
+				t.Errorf("%s: trial %s: %+v, want %s", name, tr.ID, check, why)
+			}
+			if !slices.Contains(notes, "trial "+tr.ID+" is not valid: "+why) {
+				t.Errorf("%s: notes %q", name, notes)
+			}
+		}
+		if _, _, err := Resume(path, nil, 0); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "of its 3 lines") || !strings.Contains(errs.Hint(err), "take its line out of trials.jsonl") {
+			t.Errorf("%s: resume: %v, hint %q", name, err, errs.Hint(err))
+		}
+	}
+}
+
+// Older records count the changes of the control plane alone.
+func TestEventLinesGoneOfOlderRecords(t *testing.T) {
+	path := measured(t)
+	name := filepath.Join(path, FileTrials)
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(data), `"event_lines":3`, `"control":{"changes":3}`, 1)
+	if err := os.WriteFile(name, []byte(strings.ReplaceAll(text, `,"event_lines":3`, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(path, FileEvents)); err != nil {
+		t.Fatal(err)
+	}
+	if run, notes, err := Load(t.Context(), path); err != nil || len(notes) != 1 || run.Trials[0].Validity.Valid || !run.Trials[1].Validity.Valid {
+		t.Errorf("%v, notes %q", err, notes)
+	}
+}
+
+// dropLines takes whole lines, from 0, out of a file.
+func dropLines(path string, gone ...int) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var out []string
+	for i, line := range strings.SplitAfter(string(data), "\n") {
+		if !slices.Contains(gone, i) {
+			out = append(out, line)
+		}
+	}
+	return os.WriteFile(path, []byte(strings.Join(out, "")), 0o600)
 }
 
 // spoilLine makes one line of a file, from 0, unreadable.

@@ -198,6 +198,30 @@ func parseEvents(name string, r io.Reader, ended map[string]bool, lost *loss) (e
 	}
 }
 
+// countEvents finds the trials that have fewer events than their records
+// count: whole lines that are gone leave no other trace.
+func (c *Contents) countEvents() {
+	have := map[string]int{}
+	for _, e := range c.Events {
+		have[e.Trial]++
+	}
+	for _, t := range c.Trials {
+		want := t.EventLines
+		if want == 0 && t.Control != nil {
+			want = t.Control.Changes // of older records
+		}
+		if have[t.ID] >= want || c.lost.doubt[t.ID] != "" {
+			continue
+		}
+		why := fmt.Sprintf("%s has %d of its %d lines", FileEvents, have[t.ID], want)
+		if c.lost.short == nil {
+			c.lost.short = fmt.Errorf("trial %s: %s", t.ID, why)
+		}
+		c.lost.of(t.ID, why)
+		c.lost.note(fmt.Sprintf("trial %s is not valid: %s", t.ID, why))
+	}
+}
+
 // readLine reads up to a newline, which it leaves out. With io.EOF it returns
 // what there was after the last one.
 func readLine(r *bufio.Reader) ([]byte, error) {

@@ -35,7 +35,8 @@ type Contents struct {
 // Resume opens the directory of an earlier run to go on with it. Resolved
 // and seed, if not nil and 0, must be that run's, or it fails: trials of
 // different studies must not meet in one run. An unfinished last line is
-// removed from the file. A run with lines that cannot be read elsewhere is refused.
+// removed from the file. A run with lines that cannot be read elsewhere is
+// refused, and so is one that lacks events of a trial that ended.
 func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, err error) {
 	if _, err := readHeader(path); err != nil {
 		return nil, Contents{}, err
@@ -66,6 +67,10 @@ func Resume(path string, resolved []byte, seed uint64) (dir *Dir, c Contents, er
 	if first := c.lost.first; first != nil {
 		return nil, c, errs.WithHint(damaged(path, first),
 			"`meshtrial report` reads the rest; to go on, take that line out of the file, and with a trial's line those of its changes out of %s", FileEvents)
+	}
+	if short := c.lost.short; short != nil {
+		return nil, c, errs.WithHint(damaged(path, short),
+			"`meshtrial report` reads the rest; to have that trial made again, take its line out of %s, and those that are left of it out of %s", FileTrials, FileEvents)
 	}
 	if resolved != nil && !bytes.Equal(resolved, c.Resolved) {
 		return nil, c, errs.WithHint(errs.Usage("run %s was made from another study, or other --set flags", path),
@@ -122,6 +127,7 @@ func (c *Contents) readEvents(path string) (whole int64, err error) {
 		return 0, damaged(path, err)
 	}
 	c.Events, c.Notes = events, append(c.Notes, notes...)
+	c.countEvents()
 	return whole, nil
 }
 

@@ -9,7 +9,7 @@
 //
 //	study.yaml resolved.yaml  the study as given, and with every default
 //	machine.json              record.Header; written last when a run is made
-//	trials.jsonl              record.Trial, a line each
+//	trials.jsonl              record.Trial, a line each, with the count of its events
 //	events.jsonl              record.Event, a line each: the trials' changes and steps; absent if there are none
 //	hist/TRIAL.hlog           HDR interval logs, nanoseconds, tags intended, send
 //	series/                   recorded metrics, as a journal of Prometheus
@@ -20,11 +20,11 @@
 //	log.txt                   what the program said
 //
 // The rules that make them durable: a file that is written once goes to a
-// temporary name, is synced and renamed, and its directory is synced; a line
-// of trials.jsonl is one write and one sync, taken back if it fails half
-// way; a trial's histograms, requests, evidence and events are in place before its line is. What a crash
-// leaves is then at most an unfinished last line, and events of a trial
-// without a line, which readers drop with a note, and temporary files, which the next writer removes.
+// temporary name, is synced and renamed, and its directory is synced; a line of
+// trials.jsonl is one write and one sync, taken back if it fails half way; what
+// else there is of a trial is in place before its line is. What a crash leaves
+// is at most an unfinished last line and events of a trial without one, which
+// readers drop with a note, and temporary files, which the next writer removes.
 //
 // One writer owns a directory, by a lock (flock) on the directory itself
 // that the kernel gives back however the writer ends. Readers need no lock.
@@ -216,11 +216,12 @@ func (d *Dir) WriteHist(trialID string, log []byte) (string, error) {
 
 // Append makes a trial and its events durable: when it returns nil, they
 // survive whatever comes. When it fails, the files are as they were. Events
-// are noted as the trial's.
+// are noted as the trial's, and counted in its line.
 func (d *Dir) Append(t record.Trial, events ...record.Event) error {
 	if t.Schema == 0 {
 		t.Schema = record.Schema
 	}
+	t.EventLines = len(events)
 	line, err := json.Marshal(t)
 	if err != nil {
 		return fmt.Errorf("trial %s: %w", t.ID, err)
@@ -328,10 +329,7 @@ func (d *Dir) WriteFile(name string, data []byte) error {
 	if private(name) {
 		mode = 0o600
 	}
-	if err := writeAtomic(filepath.Join(d.path, filepath.FromSlash(name)), data, mode); err != nil {
-		return explain(err, d.path)
-	}
-	return nil
+	return explain(writeAtomic(filepath.Join(d.path, filepath.FromSlash(name)), data, mode), d.path)
 }
 
 // Log appends to log.txt. It is a convenience for people: what is written
