@@ -15,9 +15,11 @@ import (
 	"github.com/meshtrial/meshtrial/internal/studytest"
 
 	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
 )
 
 func TestBlocks(t *testing.T) {
@@ -361,6 +363,32 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	if _, err := store.Read(elsewhere); err == nil {
 		t.Error("a refused run left a directory")
+	}
+}
+
+// A run is gone on with under the limits that it was judged by, and no others.
+func TestResumeUnderOtherRules(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "run")
+	s := studytest.Parse(t, studytest.ThreeCells)
+	open := func(resume bool, lag float64) error {
+		r := &run{o: &Options{Study: s, Kind: anyKind{}, Source: []byte("source\n"), Lab: noCluster{}, Mesh: none.Mesh{}, Out: out, Resume: resume,
+			Rules: record.Rules{Version: verdict.Version, Limits: map[string]float64{"lag": lag}}, Version: "v7", Progress: func(Event) {}}, started: time.Now(), now: time.Now}
+		err := r.open(t.Context())
+		if err == nil {
+			err = r.dir.Close()
+		}
+		return err
+	}
+	if err := errors.Join(open(false, 0.25), open(true, 0.25)); err != nil {
+		t.Fatal(err)
+	}
+	err := open(true, 0.5)
+	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "with lag 0.25 in place of 0.5") ||
+		!strings.Contains(errs.Hint(err), "report "+out+" --rejudge") || !strings.Contains(errs.Hint(err), "meshtrial v7") {
+		t.Errorf("%v, hint %q", err, errs.Hint(err))
+	}
+	if err := open(true, 0.25); err != nil {
+		t.Errorf("after it was refused: %v", err)
 	}
 }
 

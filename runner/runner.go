@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/store"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // Options say what to run, where, and where to leave it.
@@ -42,7 +43,8 @@ type Options struct {
 	// Version of this program, and what it knows of the measured binaries.
 	Version    string
 	Components []record.Component
-	// Rules are those by which trials are judged, for the header.
+	// Rules are those by which trials are judged, for the header: a run that
+	// was judged by others is not gone on with.
 	Rules   record.Rules
 	Remarks []string // what is wrong with the machine, for the report
 	// Enough is asked after each block from the study's least number on:
@@ -198,7 +200,10 @@ func (r *run) reopen(ctx context.Context) error {
 		return err
 	}
 	r.dir, r.header, r.trials, r.events = dir, contents.Header, contents.Trials, contents.Events
-	if r.plan, err = study.NewPlan(r.o.Study, r.header.Seed); err == nil {
+	if err = SameRules(r.o.Out, r.header, r.o.Rules); err == nil {
+		r.plan, err = study.NewPlan(r.o.Study, r.header.Seed)
+	}
+	if err == nil {
 		err = r.plan.CheckTrials(r.trials)
 	}
 	if err == nil {
@@ -222,6 +227,18 @@ func (r *run) reopen(ctx context.Context) error {
 	// Pods of the earlier attempt may be on their way out: a new namespace.
 	r.header.RunID = NewRunID(r.started)
 	return nil
+}
+
+// SameRules refuses to go on with the run at path if its trials were judged by
+// other rules than today's: verdicts of different rules must not meet in one
+// run.
+func SameRules(path string, h record.Header, today record.Rules) error {
+	words := verdict.Differ(h.Rules, today)
+	if words == "" {
+		return nil
+	}
+	return errs.WithHint(errs.Usage("run %s cannot be gone on with: its %s", path, words),
+		"`meshtrial report %s --rejudge` judges what is there by today's rules; to measure more, make a new run with --out, or go on with meshtrial %s, which made this one", path, h.Meshtrial)
 }
 
 // NewRunID names a run by its start, with a suffix so that two never meet.

@@ -81,21 +81,23 @@ func ParseLimits(texts []string, all []Limit) (Limits, error) {
 
 // Outdated says in words what of the rules that something was judged by is no
 // longer there, or has another value now; "" if nothing.
-func Outdated(by record.Rules, all []Limit) string {
+func Outdated(by record.Rules, all []Limit) string { return Differ(by, Limits(nil).Rules(all)) }
+
+// Differ is [Outdated] where today's rules are known by their values.
+func Differ(by, today record.Rules) string {
 	var words []string
 	if by.Version == 0 && by.Limits == nil {
 		return "" // judged by nobody
 	}
-	if by.Version != Version {
-		words = append(words, fmt.Sprintf("by rules of version %d, today's are version %d", by.Version, Version))
+	if by.Version != today.Version {
+		words = append(words, fmt.Sprintf("by rules of version %d, today's are version %d", by.Version, today.Version))
 	}
 	for _, name := range slices.Sorted(maps.Keys(by.Limits)) {
-		i := slices.IndexFunc(all, func(l Limit) bool { return l.Name == name })
-		switch {
-		case i < 0:
+		switch value, ok := today.Limits[name]; {
+		case !ok:
 			words = append(words, fmt.Sprintf("by a limit %s, which no rule has any more", name))
-		case all[i].Default != by.Limits[name]:
-			words = append(words, fmt.Sprintf("with %s %g in place of %g", name, by.Limits[name], all[i].Default))
+		case value != by.Limits[name]:
+			words = append(words, fmt.Sprintf("with %s %g in place of %g", name, by.Limits[name], value))
 		}
 	}
 	if len(words) == 0 {

@@ -104,7 +104,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 		return err
 	}
 	options := runner.Options{
-		Study: s, Kind: kinds.Of(s).Trial, Rules: verdict.Limits(nil).Rules(kinds.Of(s).Limits), Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
+		Study: s, Kind: kinds.Of(s).Trial, Rules: rulesOf(s), Source: source, Lab: where, Mesh: newMesh(s.Mesh, where.Images()),
 		Out: f.out, Version: Version(), Components: measured,
 		Remarks: remarks,
 		Enough:  analyses.All().Enough,
@@ -172,19 +172,25 @@ func prepare(ctx context.Context, env *Env, f runFlags, args []string) (*study.S
 	}
 	switch {
 	case f.resume != "":
-		// Another study, or another process at work in the directory.
-		dir, _, err := store.Resume(f.resume, s.Marshal(), s.Seed)
+		// Another study, other rules, or another process at work in the directory.
+		dir, contents, err := store.Resume(f.resume, s.Marshal(), s.Seed)
+		if err == nil {
+			err = errors.Join(runner.SameRules(f.resume, contents.Header, rulesOf(s)), dir.Close())
+		}
 		if err != nil {
 			return fail(err)
 		}
-		err = dir.Close()
-		return s, source, plan, err
 	case f.out != "":
 		if err := store.Vacant(f.out); err != nil {
 			return fail(err)
 		}
 	}
 	return s, source, plan, nil
+}
+
+// rulesOf are the rules by which trials of a study are judged.
+func rulesOf(s *study.Study) record.Rules {
+	return verdict.Limits(nil).Rules(kinds.Of(s).Limits)
 }
 
 // check finds flags that do not go together.
