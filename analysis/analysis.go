@@ -5,11 +5,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Plan makes the plan that a run followed from its resolved study and seed.
+// Plan makes the plan that a run followed from its resolved study and seed. It
+// fails if that plan would not have made the run's trials.
 func Plan(run record.Run) (*study.Plan, error) {
 	s, err := study.Parse(run.StudyYAML, "resolved.yaml", nil)
 	if err != nil {
@@ -21,6 +23,10 @@ func Plan(run record.Run) (*study.Plan, error) {
 	plan, err := study.NewPlan(s, run.Header.Seed)
 	if err != nil {
 		return nil, fmt.Errorf("study of run %s: %w", run.Header.RunID, err)
+	}
+	if err := plan.CheckTrials(run.Trials); err != nil {
+		return nil, errs.WithHint(errs.Usage("run %s does not follow its plan: %v", run.Header.RunID, err),
+			"one of its files is from another run, or was changed: put it back from a copy of the run directory")
 	}
 	return plan, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -204,9 +205,24 @@ func TestAnalyzeShort(t *testing.T) {
 	if f := analysistest.Analyze(t, kinds, run); f.Validity.Trials != 8 {
 		t.Errorf("validity: %+v", f.Validity)
 	}
-	run.Trials[0].Cell = record.Cell{"sidecars": "none"}
-	if _, err := kinds.Analyze(run); err == nil {
-		t.Error("a trial of another study was taken")
+	if _, err := kinds.Observe(run); err != nil {
+		t.Fatal(err)
+	}
+	// Trials that the plan would not have made.
+	for name, change := range map[string]func(*record.Run){
+		"another study": func(r *record.Run) { r.Trials[2].Cell = record.Cell{"sidecars": "none"} },
+		"another name":  func(r *record.Run) { r.Trials[2].ID = "b009-t00" },
+		"another place": func(r *record.Run) { r.Trials[2].Order, r.Trials[2].ID = 99, "b000-t99" },
+		"another seed":  func(r *record.Run) { r.Header.Seed += 1000 },
+	} {
+		other := run
+		other.Trials = slices.Clone(run.Trials)
+		change(&other)
+		_, err := kinds.Analyze(other)
+		_, same := kinds.Observe(other)
+		if errs.Code(err) != errs.CodeUsage || errs.Code(same) != errs.CodeUsage || !strings.Contains(err.Error(), "trial ") || errs.Hint(err) == "" {
+			t.Errorf("%s: %v, %v", name, err, same)
+		}
 	}
 	run.StudyYAML = []byte("name: [")
 	if _, err := kinds.Analyze(run); err == nil {
