@@ -63,7 +63,7 @@ func aRun(t *testing.T) record.Run {
 			Window: record.Window{Start: time.Unix(1_790_000_000, 0).UTC(), Seconds: 2}, Warmup: record.Warmup{Steady: true},
 			Load: &record.Load{Scheduled: 200, Completed: 200, Intended: record.Latency{P50: 400}, Lag: record.Lag{P50: 20}},
 		}
-		seen := dataverdict.Evidence{Loops: 1, Mesh: mesh.Evidence{Requests: 200, Worker: map[string]float64{"requests": 200, "through_proxy": 0}}}
+		seen := dataverdict.Evidence{Loops: 1, Connections: 4, Edges: []dataverdict.Edge{{Node: "n"}}, Mesh: mesh.Evidence{Cell: trial.Cell, Requests: 200, Worker: map[string]float64{"requests": 200, "through_proxy": 0}}}
 		trial.Validity = dataverdict.Of(trial, seen, nil, noMesh("none"))
 		data, err := json.Marshal(seen)
 		if err != nil {

@@ -123,6 +123,23 @@ type Case struct {
 // if the evidence cannot be read.
 type Judge func(Case) (record.Trial, []record.Event, error)
 
+// CheckNamed finds a check among a trial's evidence that has no name, and says
+// its place.
+func CheckNamed(place string, checks []record.Check) error {
+	if i := slices.IndexFunc(checks, func(c record.Check) bool { return c.Name == "" }); i >= 0 {
+		return fmt.Errorf("%s[%d]: a check without a name", place, i)
+	}
+	return nil
+}
+
+// CheckCount finds a count among a trial's evidence that is none.
+func CheckCount(place string, n int64) error {
+	if n < 0 {
+		return fmt.Errorf("%s: %d is below zero", place, n)
+	}
+	return nil
+}
+
 // Sheet collects what a trial's rules find.
 type Sheet struct{ v record.Validity }
 

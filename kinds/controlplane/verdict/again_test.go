@@ -272,8 +272,10 @@ func TestDamagedEvidence(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, _, err := Judge(verdict.Case{Trial: trial, Evidence: []byte("[]")}); err == nil {
-		t.Error("a list is taken")
+	for _, text := range []string{"", "[]", "{}", "null"} {
+		if _, _, err := Judge(verdict.Case{Trial: trial, Evidence: []byte(text)}); err == nil {
+			t.Errorf("%q is taken", text)
+		}
 	}
 }
 

@@ -35,6 +35,9 @@ func (e Evidence) check(t record.Trial) error {
 	if t.Control == nil {
 		return fmt.Errorf("the trial is not one of the control plane")
 	}
+	if e.EndNS <= 0 {
+		return fmt.Errorf("end_unix_ns: %d, nothing says when the trial stopped looking", e.EndNS)
+	}
 	a := e.Audience
 	if a.Simulated < 0 || a.Simulated > len(a.Proxies) {
 		return fmt.Errorf("%d of %d proxies are simulated", a.Simulated, len(a.Proxies))

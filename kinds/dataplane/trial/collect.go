@@ -112,7 +112,7 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 	out.Counters = map[string]map[string]float64{}
 	note := func(part string, values map[string]float64, err error) map[string]float64 {
 		if err != nil {
-			t.seen.Unread = append(t.seen.Unread, record.Check{Name: "counters-" + part, Detail: err.Error()})
+			t.seen.Unread = append(t.seen.Unread, record.Check{Name: verdict.UnreadCounters + part, Detail: err.Error()})
 			return nil
 		}
 		out.Counters[part] = values

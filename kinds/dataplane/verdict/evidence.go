@@ -7,13 +7,18 @@
 package verdict
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 	"unicode/utf8"
 
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // Evidence is what a trial saw, beside what its record has.
@@ -93,3 +98,63 @@ func (e Evidence) mesh() mesh.Evidence {
 	}
 	return m
 }
+
+// check finds what rules could not work with, or would take for a trial that is
+// fine: what was never written looks like what was never wrong. It names the
+// place.
+func (e Evidence) check(t record.Trial) error {
+	if err := cmp.Or(verdict.CheckNamed("refused", e.Refused), verdict.CheckNamed("unread", e.Unread)); err != nil {
+		return err
+	}
+	if len(e.Refused) > 0 {
+		return nil // nothing was measured
+	}
+	m := e.Mesh
+	switch {
+	case t.Load == nil:
+		return errors.New("the trial is not one of the data plane")
+	case !maps.Equal(m.Cell, t.Cell):
+		return fmt.Errorf("mesh.cell: %q, and the trial's is %q: it is another trial's", m.Cell.Key(), t.Cell.Key())
+	case e.Loops < 1:
+		return fmt.Errorf("loops: %d, a generator has at least one", e.Loops)
+	case e.Connections < 1:
+		return fmt.Errorf("connections: %d, a generator keeps at least one", e.Connections)
+	case len(e.Edges) == 0:
+		return errors.New("edges: nothing says when counters were read")
+	}
+	for i, edge := range e.Edges {
+		if edge.Node == "" {
+			return fmt.Errorf("edges[%d]: no node", i)
+		}
+	}
+	return cmp.Or(verdict.CheckCount("mesh.requests", m.Requests), verdict.CheckCount("mesh.unknown", m.Unknown),
+		verdict.CheckCount("mesh.connections", m.Connections), verdict.CheckCount("mesh.probes", m.Probes), e.checkCounted())
+}
+
+// checkCounted finds counters that are not there although nothing says that
+// they could not be read.
+func (e Evidence) checkCounted() error {
+	read := func(place, part string, values map[string]float64) error {
+		if values == nil && !slices.ContainsFunc(e.Unread, func(c record.Check) bool { return c.Name == UnreadCounters+part }) {
+			return fmt.Errorf("%s: no counters, and nothing says why", place)
+		}
+		return nil
+	}
+	if err := read("mesh.worker", record.PartWorker, e.Mesh.Worker); err != nil {
+		return err
+	}
+	for _, part := range slices.Sorted(maps.Keys(e.Mesh.Proxies)) {
+		place, p := "mesh.proxies."+part, e.Mesh.Proxies[part]
+		if p == nil {
+			return fmt.Errorf("%s: nothing", place)
+		}
+		if err := read(place+".rise", part, p.Rise); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// UnreadCounters begins the name of the check, in [Evidence.Unread], of a part
+// whose counters could not be read.
+const UnreadCounters = "counters-"

@@ -46,7 +46,11 @@ var Limits = []verdict.Limit{served, scheduleLag, sendTime, generatorCPU, cpuEdg
 // Judge implements [verdict.Judge].
 func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
 	var e Evidence
-	if err := json.Unmarshal(c.Evidence, &e); err != nil {
+	err := json.Unmarshal(c.Evidence, &e)
+	if err == nil {
+		err = e.check(c.Trial)
+	}
+	if err != nil {
 		return c.Trial, nil, fmt.Errorf("evidence of trial %s: %w", c.Trial.ID, err)
 	}
 	c.Trial.Validity = Of(c.Trial, e, c.Limits, c.Verify)

@@ -2,12 +2,14 @@ package verdict
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/mesh/none"
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/rate"
@@ -24,7 +26,7 @@ type seen struct {
 
 // faultless has everything that the rules look at, and nothing wrong.
 func faultless() *seen {
-	return &seen{
+	j := &seen{
 		trial: record.Trial{
 			ID:       "b000-t00",
 			Cell:     record.Cell{study.FactorSidecars: study.SidecarsNone, study.FactorRate: "100", study.FactorArrival: study.ArrivalPoisson, study.FactorProtocol: protocol.HTTP1},
@@ -42,6 +44,8 @@ func faultless() *seen {
 			Mesh:  mesh.Evidence{Requests: 12000, Worker: map[string]float64{"requests": 12000, "through_proxy": 0}},
 		},
 	}
+	j.seen.Mesh.Cell = maps.Clone(j.trial.Cell)
+	return j
 }
 
 func (j *seen) judge() record.Validity { return Of(j.trial, j.seen, nil, none.Mesh{}.Verify) }
@@ -196,9 +200,98 @@ func TestJudgedAgain(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := Judge(verdict.Case{Evidence: []byte("{")}); err == nil {
-		t.Error("half a document was judged")
+}
+
+// What is no evidence of the trial is not judged, and the place is named.
+func TestDamagedEvidence(t *testing.T) {
+	for place, damage := range map[string]func(*seen){
+		"not one of the data plane": func(j *seen) { j.trial.Load = nil },
+		"mesh.cell":                 func(j *seen) { j.seen.Mesh.Cell[study.FactorRate] = "200" },
+		"loops":                     func(j *seen) { j.seen.Loops = 0 },
+		"connections":               func(j *seen) { j.seen.Connections = -1 },
+		"edges":                     func(j *seen) { j.seen.Edges = nil },
+		"edges[1]":                  func(j *seen) { j.seen.Edges[1].Node = "" },
+		"unread[0]":                 func(j *seen) { j.seen.Unread = []record.Check{{}} },
+		"refused[1]":                func(j *seen) { j.seen.Refused = []record.Check{{Name: "x"}, {}} },
+		"mesh.requests":             func(j *seen) { j.seen.Mesh.Requests = -1 },
+		"mesh.unknown":              func(j *seen) { j.seen.Mesh.Unknown = -1 },
+		"mesh.connections":          func(j *seen) { j.seen.Mesh.Connections = -1 },
+		"mesh.probes":               func(j *seen) { j.seen.Mesh.Probes = -1 },
+		"mesh.worker":               func(j *seen) { j.seen.Mesh.Worker = nil },
+		"mesh.proxies.a":            func(j *seen) { j.seen.Mesh.Proxies = map[string]*mesh.Passed{"a": nil} },
+		"mesh.proxies.a.rise":       func(j *seen) { j.seen.Mesh.Proxies = map[string]*mesh.Passed{"a": {}} },
+	} {
+		j := faultless()
+		damage(j)
+		document, err := json.Marshal(j.seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Judge(verdict.Case{Trial: j.trial, Evidence: document, Verify: none.Mesh{}.Verify}); err == nil || !strings.HasPrefix(err.Error(), "evidence of trial b000-t00: ") || !strings.Contains(err.Error(), place) {
+			t.Errorf("%s: %v", place, err)
+		}
 	}
+	for _, text := range []string{"", "{", "{}", "null", "[]", `{"loops": "x"}`} {
+		if _, _, err := Judge(verdict.Case{Trial: faultless().trial, Evidence: []byte(text), Verify: none.Mesh{}.Verify}); err == nil {
+			t.Errorf("%q was judged", text)
+		}
+	}
+}
+
+// What could not be read, or was never measured, is evidence too.
+func TestEvidenceOfLittle(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*seen)
+		fails  string
+	}{
+		"unread": {func(j *seen) {
+			j.seen.Mesh.Worker, j.seen.Unread = nil, []record.Check{{Name: UnreadCounters + record.PartWorker, Detail: "reset"}}
+		}, UnreadCounters + record.PartWorker},
+		"refused": {func(j *seen) {
+			j.trial.Load, j.seen = nil, Evidence{Refused: []record.Check{{Name: "extension", Detail: "not there"}}}
+		}, "extension"},
+	} {
+		j := faultless()
+		c.change(j)
+		document, err := json.Marshal(j.seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := Judge(verdict.Case{Trial: j.trial, Evidence: document, Verify: none.Mesh{}.Verify})
+		if err != nil || got.Validity.Valid || got.Validity.Checks[0].Name != c.fails {
+			t.Errorf("%s: %v: %+v", name, err, got.Validity)
+		}
+	}
+}
+
+// Whatever stands in a file, it is judged or refused, by the mesh's proof too.
+func FuzzJudge(f *testing.F) {
+	j := faultless()
+	document, err := json.Marshal(j.seen)
+	if err != nil {
+		f.Fatal(err)
+	}
+	j.seen.Mesh.Proxies = map[string]*mesh.Passed{record.PartServerProxy: {Rise: map[string]float64{"x": 1}, State: &mesh.ProxyState{}}}
+	j.seen.Configs = map[string]Dump{record.PartServerProxy: Dump("{}")}
+	more, err := json.Marshal(j.seen)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(document, true)
+	f.Add(more, true)
+	f.Add([]byte(`{"refused": [{"name": "x"}]}`), false)
+	f.Add([]byte("null"), false)
+	f.Fuzz(func(t *testing.T, text []byte, load bool) {
+		trial := faultless().trial
+		if !load {
+			trial.Load = nil
+		}
+		for _, verify := range []func(mesh.Evidence) []record.Check{none.Mesh{}.Verify, (&istio.Mesh{}).Verify} {
+			if got, _, err := Judge(verdict.Case{Trial: trial, Evidence: text, Verify: verify}); err == nil && len(got.Validity.Checks) == 0 {
+				t.Error("judged by nothing")
+			}
+		}
+	})
 }
 
 // Each limit decides something: with it at its narrowest a trial that was

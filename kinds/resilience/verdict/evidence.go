@@ -9,10 +9,14 @@
 package verdict
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/meshtrial/meshtrial/ledger"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // Evidence is what a trial saw, beside what its record and its events have.
@@ -96,4 +100,34 @@ type Ledger struct {
 	Reconciled   bool  `json:"reconciled"`
 	Unreconciled int64 `json:"unreconciled"`
 	Orphans      int64 `json:"orphans"`
+}
+
+// check finds what rules could not work with, or would take for a trial that is
+// fine: what was never written looks like what was never wrong. It names the
+// place. It is asked of trials that came to their end.
+func (e Evidence) check(t record.Trial) error {
+	c := e.Collected
+	switch {
+	case t.Scenario == nil:
+		return errors.New("the trial is not one of resilience")
+	case c == nil:
+		return errors.New("collected: nothing, although the timeline came to its end")
+	}
+	checks := []error{verdict.CheckNamed("policies", e.Policies)}
+	if e.Debounce != nil {
+		checks = append(checks, verdict.CheckNamed("debounce.checks", e.Debounce.Checks))
+	}
+	for i, p := range e.Proxies {
+		checks = append(checks, verdict.CheckNamed(fmt.Sprintf("proxies[%d].checks", i), p.Checks))
+	}
+	for i, m := range c.Missed {
+		if m.Error == "" {
+			checks = append(checks, fmt.Errorf("collected.missed[%d]: nothing says why", i))
+		}
+		checks = append(checks, verdict.CheckCount(fmt.Sprintf("collected.missed[%d].every_ns", i), int64(m.Every)))
+	}
+	return cmp.Or(append(checks,
+		verdict.CheckCount("collected.logged", c.Logged), verdict.CheckCount("collected.lost", c.Lost), verdict.CheckCount("collected.lines.Damaged", c.Lines.Damaged),
+		verdict.CheckCount("collected.ledger.requests", c.Ledger.Requests), verdict.CheckCount("collected.ledger.unreconciled", c.Ledger.Unreconciled),
+		verdict.CheckCount("collected.ledger.orphans", c.Ledger.Orphans))...)
 }

@@ -33,7 +33,11 @@ var Limits = []verdict.Limit{scheduleLag, scheduleLagWarning, stepLate, unsample
 // Judge implements [verdict.Judge].
 func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
 	var e Evidence
-	if err := json.Unmarshal(c.Evidence, &e); err != nil {
+	err := json.Unmarshal(c.Evidence, &e)
+	if err == nil {
+		err = e.check(c.Trial)
+	}
+	if err != nil {
 		return c.Trial, nil, fmt.Errorf("evidence of trial %s: %w", c.Trial.ID, err)
 	}
 	c.Trial.Validity = Of(c.Trial, c.Events, e, c.Limits)

@@ -220,6 +220,54 @@ func TestJudgeFromDisk(t *testing.T) {
 	}
 }
 
+// What is no evidence of the trial is not judged, and the place is named.
+func TestDamagedEvidence(t *testing.T) {
+	for place, damage := range map[string]func(*judged){
+		"not one of resilience":         func(j *judged) { j.trial.Scenario = nil },
+		"collected: ":                   func(j *judged) { j.seen.Collected = nil },
+		"policies[0]":                   func(j *judged) { j.seen.Policies[0].Name = "" },
+		"debounce.checks[1]":            func(j *judged) { j.seen.Debounce.Checks[1].Name = "" },
+		"proxies[1].checks[0]":          func(j *judged) { j.seen.Proxies[1].Checks[0].Name = "" },
+		"collected.missed[0]":           func(j *judged) { j.seen.Collected.Missed[0].Error = "" },
+		"collected.missed[0].every_ns":  func(j *judged) { j.seen.Collected.Missed[0].Every = -1 },
+		"collected.logged":              func(j *judged) { j.seen.Collected.Logged = -1 },
+		"collected.lost":                func(j *judged) { j.seen.Collected.Lost = -1 },
+		"collected.lines.Damaged":       func(j *judged) { j.seen.Collected.Lines.Damaged = -1 },
+		"collected.ledger.requests":     func(j *judged) { j.seen.Collected.Ledger.Requests = -1 },
+		"collected.ledger.unreconciled": func(j *judged) { j.seen.Collected.Ledger.Unreconciled = -1 },
+		"collected.ledger.orphans":      func(j *judged) { j.seen.Collected.Ledger.Orphans = -1 },
+	} {
+		j := good()
+		damage(j)
+		text, err := json.Marshal(j.seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Judge(verdict.Case{Trial: j.trial, Events: j.events, Evidence: text}); err == nil || !strings.HasPrefix(err.Error(), "evidence of trial b000-t00: ") || !strings.Contains(err.Error(), place) {
+			t.Errorf("%s: %v", place, err)
+		}
+	}
+}
+
+// Whatever stands in a file, it is judged or refused.
+func FuzzJudge(f *testing.F) {
+	j := good()
+	text, err := json.Marshal(j.seen)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []string{string(text), "", "null", "{}", "[]", `{"collected": {}}`, `{"collected": {"logs": {"a": ""}, "missed": [{"error": "x", "at_unix_ns": -9223372036854775808, "since_unix_ns": 1}]}, "debounce": {}}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		j := good()
+		trial, _, err := Judge(verdict.Case{Trial: j.trial, Events: j.events, Evidence: text})
+		if err == nil && len(trial.Validity.Checks) == 0 {
+			t.Error("judged by nothing")
+		}
+	})
+}
+
 // A limit has one name and says what it bounds.
 func TestLimits(t *testing.T) {
 	seen := map[string]bool{}
