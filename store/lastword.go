@@ -13,7 +13,7 @@ import (
 )
 
 // Begins follows "trial ID" in the line of [FileLog] that tells a trial's
-// begin, in planes whose trials can be told of while they last.
+// begin, in kinds of study whose trials tell what they do while they last.
 const Begins = " begins"
 
 // maxLastWords is how much of the log's end is looked at.
