@@ -4,6 +4,7 @@
 package kinds
 
 import (
+	"github.com/meshtrial/meshtrial/errs"
 	controlsections "github.com/meshtrial/meshtrial/kinds/controlplane/sections"
 	controlplane "github.com/meshtrial/meshtrial/kinds/controlplane/trial"
 	controlverdict "github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
@@ -13,6 +14,7 @@ import (
 	ressections "github.com/meshtrial/meshtrial/kinds/resilience/sections"
 	resilience "github.com/meshtrial/meshtrial/kinds/resilience/trial"
 	resverdict "github.com/meshtrial/meshtrial/kinds/resilience/verdict"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
@@ -62,6 +64,17 @@ func Of(s *study.Study) Kind {
 		panic("kinds: a study of no kind: " + string(s.Kind))
 	}
 	return k
+}
+
+// OfRun is the kind of a recorded run's study. The error, of one that this
+// program does not know, is a usage error.
+func OfRun(h record.Header) (Kind, error) {
+	k, ok := Named(study.Kind(h.Kind))
+	if !ok {
+		return k, errs.WithHint(errs.Usage("run %s is of kind %q, which this program does not know", h.RunID, h.Kind),
+			"read it with meshtrial %s, which made it", h.Meshtrial)
+	}
+	return k, nil
 }
 
 // Named finds a kind by its name.

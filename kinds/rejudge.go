@@ -4,75 +4,118 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"reflect"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis"
-	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/store"
-	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // Rejudge judges all trials of a run again from what they saw, under today's
 // rules with the limits given. verify is the proof of mode of the mesh that
 // the run's study names. The notes say which trials keep the verdict they had,
-// and why. The run given is not changed.
+// and why; where others were judged by other rules than they, their warnings
+// say so too. If all keep theirs, the run keeps the rules it was judged by. The
+// run given is not changed.
 func Rejudge(run record.Run, limits verdict.Limits, verify func(mesh string) func(mesh.Evidence) []record.Check) (out record.Run, notes []string, err error) {
-	kind, ok := Named(study.Kind(run.Header.Kind))
-	if !ok {
-		return run, nil, errs.Usage("run %s is of kind %q, which this program does not know", run.Header.RunID, run.Header.Kind)
+	kind, err := OfRun(run.Header)
+	if err != nil {
+		return run, nil, err
 	}
 	plan, err := analysis.Plan(run)
 	if err != nil {
 		return run, nil, err
 	}
 	out = run
-	out.Header.Rules = limits.Rules(kind.Limits)
 	out.Trials, out.Events = slices.Clone(run.Trials), nil
 	events := map[string][]record.Event{}
 	for _, e := range run.Events {
 		events[e.Trial] = append(events[e.Trial], e)
 	}
+	var kept keeping
 	for i, t := range out.Trials {
-		c := verdict.Case{Plan: plan, Trial: t, Events: events[t.ID], Limits: limits, Verify: verify(plan.Study.Mesh)}
-		if note, err := evidenceOf(run, &c); err != nil {
-			return run, nil, err
-		} else if note != "" {
-			notes = append(notes, note)
-			out.Events = append(out.Events, c.Events...)
-			continue
+		c := verdict.Case{Trial: t, Events: events[t.ID], Limits: limits, Verify: verify(plan.Study.Mesh)}
+		judged, seen, ok := kept.judge(run, kind, c, i)
+		if ok {
+			out.Trials[i] = withLosses(judged, t)
 		}
-		judged, seen, err := kind.Judge(c)
-		if err != nil {
-			return run, nil, err
-		}
-		// What the run directory itself has lost stays lost.
-		for _, check := range t.Validity.Checks {
-			if check.Name == store.CheckStored {
-				judged.Validity.Checks = append(judged.Validity.Checks, check)
-				judged.Validity.Valid = judged.Validity.Valid && check.OK
-			}
-		}
-		out.Trials[i], out.Events = judged, append(out.Events, seen...)
+		out.Events = append(out.Events, seen...)
 	}
-	return out, notes, nil
+	if kept.judged == 0 {
+		return out, kept.told(len(out.Trials)), nil
+	}
+	out.Header.Rules = limits.Rules(kind.Limits)
+	if !reflect.DeepEqual(out.Header.Rules, run.Header.Rules) {
+		for _, i := range kept.trials {
+			v := &out.Trials[i].Validity
+			v.Warnings = append(slices.Clone(v.Warnings), "its verdict is that of the rules it was measured under, which differ from those that others were judged by")
+		}
+	}
+	return out, kept.told(len(out.Trials)), nil
 }
 
-// evidenceOf fills in what a trial saw, or says why it keeps its verdict.
-func evidenceOf(run record.Run, c *verdict.Case) (note string, err error) {
+// withLosses is a trial that was judged again, with what the run directory
+// itself has lost of it: that stays lost.
+func withLosses(judged, before record.Trial) record.Trial {
+	for _, check := range before.Validity.Checks {
+		if check.Name == store.CheckStored {
+			judged.Validity.Checks = append(judged.Validity.Checks, check)
+			judged.Validity.Valid = judged.Validity.Valid && check.OK
+		}
+	}
+	return judged
+}
+
+// keeping counts the trials that keep a verdict while others are judged again.
+type keeping struct {
+	judged int
+	trials []int // that keep a verdict which today's rules may not come to
+	notes  []string
+	// unseen are those that left nothing of what they saw, first the first.
+	unseen int
+	first  string
+}
+
+// judge judges a trial, the one at place i of its run, if it left what it saw.
+// The events are the trial's, judged or not.
+func (k *keeping) judge(run record.Run, kind Kind, c verdict.Case, i int) (record.Trial, []record.Event, bool) {
 	lost := slices.ContainsFunc(c.Trial.Validity.Checks, func(check record.Check) bool { return check.Name == runner.CheckCarriedThrough })
 	if lost {
-		return fmt.Sprintf("trial %s could not be carried through, which no rule changes", c.Trial.ID), nil
+		k.notes = append(k.notes, fmt.Sprintf("trial %s could not be carried through, which no rule changes", c.Trial.ID))
+		return c.Trial, c.Events, false
 	}
-	err = fs.ErrNotExist
+	err := fs.ErrNotExist
 	if run.Evidence != nil {
 		c.Evidence, err = run.Evidence(c.Trial.ID)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Sprintf("trial %s keeps its verdict: what it saw is not in the run directory", c.Trial.ID), nil
+	if err == nil {
+		var judged record.Trial
+		var seen []record.Event
+		if judged, seen, err = kind.Judge(c); err == nil {
+			k.judged++
+			return judged, seen, true
+		}
 	}
-	return "", err
+	k.trials = append(k.trials, i)
+	if !errors.Is(err, fs.ErrNotExist) {
+		k.notes = append(k.notes, fmt.Sprintf("trial %s keeps its verdict: %s cannot be used: %v", c.Trial.ID, store.EvidenceFile(c.Trial.ID), err))
+	} else if k.unseen++; k.unseen == 1 {
+		k.first = c.Trial.ID
+	}
+	return c.Trial, c.Events, false
+}
+
+// told are the notes on a run of so many trials.
+func (k *keeping) told(trials int) []string {
+	if k.unseen > 0 {
+		k.notes = append(k.notes, fmt.Sprintf("%d of %d trials, %s the first, keep their verdicts: what they saw is not in the run directory", k.unseen, trials, k.first))
+	}
+	if k.judged == 0 && trials > 0 {
+		k.notes = append(k.notes, "no trial was judged again: all verdicts are those of the rules that the run was judged by before")
+	}
+	return k.notes
 }

@@ -95,7 +95,7 @@ func TestRejudge(t *testing.T) {
 		if !slices.Equal(valid, []bool{true, false, true, false}) {
 			t.Errorf("valid: %v", valid)
 		}
-		if len(notes) != 2 || !strings.Contains(notes[0], "could not be carried through") || !strings.Contains(notes[1], "not in the run directory") {
+		if len(notes) != 2 || !strings.Contains(notes[0], "could not be carried through") || notes[1] != "1 of 4 trials, b000-t02 the first, keep their verdicts: what they saw is not in the run directory" {
 			t.Errorf("notes %q", notes)
 		}
 		if out.Header.Rules.Version != verdict.Version || out.Header.Rules.Limits["schedule-lag"] != 0.25 {
@@ -126,18 +126,53 @@ func TestRejudgeRefuses(t *testing.T) {
 	if _, _, err := Rejudge(run, nil, noMesh); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "sunspots") {
 		t.Errorf("another kind: %v", err)
 	}
-	run = aRun(t)
-	broken := errors.New("broken")
-	run.Evidence = func(string) ([]byte, error) { return nil, broken }
-	if _, _, err := Rejudge(run, nil, noMesh); !errors.Is(err, broken) {
-		t.Errorf("evidence that cannot be read: %v", err)
+}
+
+// What cannot be used of one trial's evidence costs that trial's new verdict
+// alone, and the note names the file.
+func TestRejudgeWithoutSomeEvidence(t *testing.T) {
+	for why, c := range map[string]struct {
+		data []byte
+		err  error
+	}{"broken": {err: errors.New("broken")}, "cannot unmarshal string": {data: []byte(`{"loops": "x"}`)}, "mesh.cell": {data: []byte(`{}`)}} {
+		run := aRun(t)
+		all := run.Evidence
+		run.Evidence = func(id string) ([]byte, error) {
+			if id == "b000-t03" {
+				return c.data, c.err
+			}
+			return all(id)
+		}
+		run.Header.Rules = record.Rules{Version: verdict.Version, Limits: map[string]float64{"schedule-lag": 0.5}}
+		out, notes, err := Rejudge(run, nil, noMesh)
+		if err != nil || !out.Trials[0].Validity.Valid || out.Header.Rules.Limits["schedule-lag"] != 0.25 {
+			t.Fatalf("%s: %v: %+v", why, err, out.Header.Rules)
+		}
+		if text := strings.Join(notes, "\n"); !strings.Contains(text, "trial b000-t03 keeps its verdict: evidence/b000-t03.json.zst cannot be used: ") || !strings.Contains(text, why) {
+			t.Errorf("%s: notes %q", why, notes)
+		}
+		for i, trial := range out.Trials {
+			kept := i == 2 || i == 3
+			if said := slices.ContainsFunc(trial.Validity.Warnings, func(w string) bool { return strings.Contains(w, "rules it was measured under") }); said != kept {
+				t.Errorf("%s: trial %s: warnings %q", why, trial.ID, trial.Validity.Warnings)
+			}
+			trial.Validity.Warnings = nil
+			if kept && !reflect.DeepEqual(trial, run.Trials[i]) {
+				t.Errorf("%s: trial %s: %+v, had %+v", why, trial.ID, trial.Validity, run.Trials[i].Validity)
+			}
+		}
 	}
-	run.Evidence = func(string) ([]byte, error) { return []byte(`{"loops": "x"}`), nil }
-	if _, _, err := Rejudge(run, nil, noMesh); err == nil || !strings.Contains(err.Error(), "evidence of trial b000-t00") {
-		t.Errorf("evidence that is none: %v", err)
-	}
+}
+
+// A run none of whose trials can be judged again stays what it is, its rules
+// too.
+func TestRejudgeNothing(t *testing.T) {
+	run := aRun(t)
 	run.Evidence = nil
-	if out, notes, err := Rejudge(run, nil, noMesh); err != nil || len(notes) != 4 || !reflect.DeepEqual(out.Trials, run.Trials) {
-		t.Errorf("no evidence at all: %v, %q", err, notes)
+	run.Header.Rules = record.Rules{Version: 77, Limits: map[string]float64{"moon": 1}}
+	out, notes, err := Rejudge(run, nil, noMesh)
+	if err != nil || len(notes) != 3 || !strings.Contains(notes[1], "3 of 4 trials") || !strings.Contains(notes[2], "no trial was judged again") ||
+		!reflect.DeepEqual(out.Trials, run.Trials) || !reflect.DeepEqual(out.Header, run.Header) {
+		t.Errorf("%v, %q: %+v", err, notes, out.Header.Rules)
 	}
 }

@@ -14,6 +14,9 @@ const (
 	maxEvidence = 1 << 30
 )
 
+// EvidenceFile is where a trial's evidence lies, relative to the run directory.
+func EvidenceFile(trialID string) string { return DirEvidence + "/" + trialID + evidenceSuffix }
+
 // WriteEvidence stores what a trial saw, a document of JSON, packed by
 // Zstandard, under evidence/. It must come before Append.
 func (d *Dir) WriteEvidence(trialID string, document []byte) error {
@@ -31,7 +34,7 @@ func (d *Dir) WriteEvidence(trialID string, document []byte) error {
 	if err := packer.Close(); err != nil {
 		return err
 	}
-	return d.WriteFile(DirEvidence+"/"+trialID+evidenceSuffix, packed)
+	return d.WriteFile(EvidenceFile(trialID), packed)
 }
 
 // ReadEvidence is what [Dir.WriteEvidence] stored of a trial in the run
@@ -40,7 +43,7 @@ func ReadEvidence(path, trialID string) ([]byte, error) {
 	if !reTrialID.MatchString(trialID) {
 		return nil, fmt.Errorf("trial ID %q cannot name a file", trialID)
 	}
-	file, err := openFile(filepath.Join(path, DirEvidence, trialID+evidenceSuffix))
+	file, err := openFile(filepath.Join(path, filepath.FromSlash(EvidenceFile(trialID))))
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/meshtrial/meshtrial/errs"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // Version is that of the rules: it rises when the same evidence under the same
@@ -108,7 +107,6 @@ func Differ(by, today record.Rules) string {
 
 // Case is a trial to be judged.
 type Case struct {
-	Plan *study.Plan
 	// Trial is its record. What measures are made of is not judged again.
 	Trial  record.Trial
 	Events []record.Event // of the trial

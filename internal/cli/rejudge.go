@@ -8,29 +8,28 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/verdict"
 )
 
 // rejudged is a run as the flags want it judged: as it was, with a word on
 // stderr if the rules have changed since, or anew.
 func rejudged(env *Env, f reportFlags, run record.Run) (record.Run, error) {
-	kind, _ := kinds.Named(study.Kind(run.Header.Kind))
+	kind, err := kinds.OfRun(run.Header)
 	if !f.rejudge {
 		if len(f.limits) > 0 {
 			return run, errs.WithHint(errs.Usage("--limit is of no use without --rejudge"), "give both")
 		}
-		if words := verdict.Outdated(run.Header.Rules, kind.Limits); words != "" && kind.Judge != nil {
+		if words := verdict.Outdated(run.Header.Rules, kind.Limits); words != "" && err == nil {
 			fmt.Fprintf(env.Stderr, "meshtrial: run %s: %s; --rejudge judges them by today's\n", run.Header.RunID, words)
 		}
 		return run, nil
 	}
-	limits := verdict.Limits{}
-	if len(f.limits) > 0 {
-		var err error
-		if limits, err = verdict.ParseLimits(f.limits, kind.Limits); err != nil {
-			return run, err
-		}
+	if err != nil {
+		return run, err
+	}
+	limits, err := verdict.ParseLimits(f.limits, kind.Limits)
+	if err != nil {
+		return run, err
 	}
 	out, notes, err := kinds.Rejudge(run, limits, func(name string) func(mesh.Evidence) []record.Check {
 		return newMesh(name, lab.Images{}).Verify
