@@ -34,6 +34,10 @@ func TestTable(t *testing.T) {
 			if seen[l.Name] || l.Name == "" || l.Doc == "" {
 				t.Errorf("kind %s: limit %+v", name, l)
 			}
+			// What is listed may be given.
+			if got, err := verdict.ParseLimits([]string{l.Name + "=" + l.Text(l.Default)}, k.Limits); err != nil || got[l.Name] != l.Default {
+				t.Errorf("kind %s: limit %s is shown as %s, which is %v, %v", name, l.Name, l.Text(l.Default), got, err)
+			}
 			seen[l.Name] = true
 		}
 	}

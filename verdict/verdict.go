@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -53,25 +52,23 @@ func (l Limits) Rules(all []Limit) record.Rules {
 	return r
 }
 
-// ParseLimits reads NAME=VALUE texts. A name that no limit has, and a value
-// that is no number of zero or more, are usage errors.
+// ParseLimits reads NAME=VALUE texts. A value is in the limit's unit, or has one:
+// 0.5, 50%, 2s. A name that no limit has, and a value that is none of the
+// limit's, are usage errors.
 func ParseLimits(texts []string, all []Limit) (Limits, error) {
 	out := Limits{}
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok {
-			return nil, errs.WithHint(errs.Usage("--limit %s: a limit is NAME=VALUE", text), "for example --limit %s=%g", all[0].Name, all[0].Default)
+			return nil, errs.WithHint(errs.Usage("--limit %s: a limit is NAME=VALUE", text), "the limits are\n%s", listed(all))
 		}
-		if !slices.ContainsFunc(all, func(l Limit) bool { return l.Name == name }) {
-			names := make([]string, len(all))
-			for i, l := range all {
-				names[i] = l.Name
-			}
-			return nil, errs.WithHint(errs.Usage("--limit %s: there is no such limit", name), "the limits are %s", strings.Join(names, ", "))
+		i := slices.IndexFunc(all, func(l Limit) bool { return l.Name == name })
+		if i < 0 {
+			return nil, errs.WithHint(errs.Usage("--limit %s: there is no such limit", name), "the limits are\n%s", listed(all))
 		}
-		v, err := strconv.ParseFloat(value, 64)
-		if err != nil || !(v >= 0) || v > 1e18 {
-			return nil, errs.Usage("--limit %s: %q is no number of zero or more", name, value)
+		v, err := all[i].parse(value)
+		if err != nil {
+			return nil, err
 		}
 		out[name] = v
 	}

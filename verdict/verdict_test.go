@@ -8,19 +8,48 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-var two = []Limit{{Name: "lag", Default: 0.25}, {Name: "edges", Default: 0.01}}
+var two = []Limit{{Name: "lag", Default: 0.25, Unit: "ratio", Doc: "how late"}, {Name: "edges", Default: 0.01}}
 
 func TestParseLimits(t *testing.T) {
 	got, err := ParseLimits([]string{"lag=0.5", "lag=0.75", "edges=0"}, two)
 	if err != nil || got.Of(two[0]) != 0.75 || got.Of(two[1]) != 0 {
 		t.Errorf("%v, %v", got, err)
 	}
-	for text, want := range map[string]string{
-		"lag": "NAME=VALUE", "late=1": "no such limit", "lag=": "no number", "lag=-1": "no number", "lag=NaN": "no number", "lag=Inf": "no number", "lag=1e400": "no number", "=1": "no such limit",
+	for text, want := range map[string]string{"lag": "NAME=VALUE", "late=1": "no such limit", "=1": "no such limit", "lag=5s": "no ratio"} {
+		for _, all := range [][]Limit{two, nil} {
+			_, err := ParseLimits([]string{text}, all)
+			if errs.Code(err) != errs.CodeUsage || all != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	}
+	_, err = ParseLimits([]string{"late=1"}, two)
+	if hint := errs.Hint(err); hint != "the limits are\nlag=25%: how late\nedges=0.01: " {
+		t.Errorf("hint %q", hint)
+	}
+}
+
+// A value is a number in the limit's unit, or has a unit.
+func TestValuesOfLimits(t *testing.T) {
+	for _, c := range []struct {
+		unit, text string
+		want       float64 // -1: refused
+	}{
+		{"ratio", "0.05", 0.05}, {"ratio", "5%", 0.05}, {"ratio", "0.1%", 0.001}, {"ratio", "5s", -1}, {"ratio", "%", -1}, {"ratio", "-5%", -1}, {"ratio", "NaN%", -1},
+		{"s", "2", 2}, {"s", "2s", 2}, {"s", "500ms", 0.5}, {"s", "1m30s", 90}, {"s", "5%", -1}, {"s", "-1s", -1},
+		{"ms", "2s", 2000}, {"ms", "10", 10}, {"us", "1.5ms", 1500}, {"us", "10us", 10}, {"us", "10µs", 10},
+		{"", "2", 2}, {"", "2s", -1}, {"", "200%", -1},
+		{"ratio", "", -1}, {"ratio", "-1", -1}, {"ratio", "NaN", -1}, {"ratio", "Inf", -1}, {"ratio", "1e400", -1}, {"s", "1e19", -1},
 	} {
-		_, err := ParseLimits([]string{text}, two)
-		if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
+		l := Limit{Name: "x", Unit: c.unit, Default: 1}
+		got, err := ParseLimits([]string{"x=" + c.text}, []Limit{l})
+		switch {
+		case c.want < 0:
+			if errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), l.Text(1)) {
+				t.Errorf("%q of a limit in %q: %v, %v, hint %q", c.text, c.unit, got, err, errs.Hint(err))
+			}
+		case err != nil || got["x"] != c.want:
+			t.Errorf("%q of a limit in %q: %v, %v, want %v", c.text, c.unit, got, err, c.want)
 		}
 	}
 }

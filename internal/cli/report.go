@@ -42,7 +42,8 @@ func newReportCommand(env *Env) *cobra.Command {
 			"Assertions are expressions in CEL over the findings, beside those of the study:\n" +
 			"  --assert 'finding(\"latency_p50_overhead\", {\"sidecars\": \"both\"}).high < 1000'\n\n" +
 			"--rejudge judges all trials again from what they saw, by today's rules; --limit sets\n" +
-			"a bound of theirs to another value, as --limit schedule-lag=0.5.\n\n" +
+			"a bound of theirs to another value, as --limit schedule-lag=50%; --limit help lists\n" +
+			"them all.\n\n" +
 			"Exit codes: 0 report made, 3 an assertion failed, or a verdict is not the one that\n" +
 			"the study expects, 4 the run answers nothing, because no trial, or too few of each\n" +
 			"comparison, are valid, or because a verdict is inconclusive.",

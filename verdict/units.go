@@ -1,0 +1,71 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+)
+
+// durations are the units of limits that are times.
+var durations = map[string]time.Duration{"us": time.Microsecond, "ms": time.Millisecond, "s": time.Second}
+
+// mostOf is the largest value that a limit may have.
+const mostOf = 1e18
+
+// Text is a value of the limit's with its unit, as --limit takes it: 25%, 10ms.
+func (l Limit) Text(v float64) string {
+	if l.Unit == "ratio" {
+		// A hundred times a ratio has digits that the ratio has not.
+		return strconv.FormatFloat(math.Round(v*1e10)/1e8, 'g', -1, 64) + "%"
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64) + l.Unit
+}
+
+// parse reads a value: a plain number in the limit's unit, a ratio in percent,
+// or a time with a unit of its own. What is none of these, or below zero, is a
+// usage error.
+func (l Limit) parse(text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	unit, isTime := durations[l.Unit]
+	switch percent, isPercent := strings.CutSuffix(text, "%"); {
+	case err == nil:
+	case isPercent && l.Unit == "ratio":
+		v, err = strconv.ParseFloat(percent, 64)
+		v /= 100
+	case isTime:
+		var d time.Duration
+		d, err = time.ParseDuration(text)
+		v = float64(d) / float64(unit)
+	}
+	if err != nil || !(v >= 0) || v > mostOf {
+		return 0, errs.WithHint(errs.Usage("--limit %s: %q is no %s of zero or more", l.Name, text, l.noun()), "its value is usually %s", l.Text(l.Default))
+	}
+	return v, nil
+}
+
+// noun says what a value of the limit's is.
+func (l Limit) noun() string {
+	if _, isTime := durations[l.Unit]; isTime {
+		return "time"
+	}
+	switch l.Unit {
+	case "ratio":
+		return "ratio"
+	case "":
+		return "number"
+	}
+	return "number of " + l.Unit
+}
+
+// listed are limits with their usual values and what they bound, a line each.
+func listed(all []Limit) string {
+	lines := make([]string, len(all))
+	for i, l := range all {
+		lines[i] = fmt.Sprintf("%s=%s: %s", l.Name, l.Text(l.Default), l.Doc)
+	}
+	return strings.Join(lines, "\n")
+}
