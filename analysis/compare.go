@@ -25,9 +25,32 @@ type Comparison struct {
 	Verdict string `json:"verdict"`
 	// Why says what an inconclusive verdict comes from where that is not the
 	// width of intervals.
-	Why      string   `json:"why,omitempty"`
+	Why string `json:"why,omitempty"`
+	// Lacking says which run has too few valid trials: RunA, RunB or both; ""
+	// for neither.
+	Lacking  string   `json:"lacking,omitempty"`
 	Changes  []Change `json:"changes"`
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// What a comparison may lack trials of.
+const (
+	LackingA    = "a"
+	LackingB    = "b"
+	LackingBoth = "both"
+)
+
+// lacking is which of two runs lacks something.
+func lacking(a, b bool) string {
+	switch {
+	case a && b:
+		return LackingBoth
+	case a:
+		return LackingA
+	case b:
+		return LackingB
+	}
+	return ""
 }
 
 // Change is what became of one finding from run A to run B.
@@ -100,8 +123,8 @@ func (kinds Kinds) Compare(a, b record.Run, margin float64) (Comparison, error) 
 	for _, p := range pairings {
 		c.Changes = append(c.Changes, p.change(margin, len(pairings)))
 	}
-	if c.Why = withoutTrials(oa.validity(), ob.validity()); c.Why != "" {
-		c.Verdict = record.VerdictInconclusive
+	if c.Lacking = lacking(oa.validity().Valid == 0, ob.validity().Valid == 0); c.Lacking != "" {
+		c.Verdict, c.Why = record.VerdictInconclusive, withoutTrials[c.Lacking]
 		return c, nil
 	}
 	if len(c.Changes) == 0 {
@@ -111,23 +134,26 @@ func (kinds Kinds) Compare(a, b record.Run, margin float64) (Comparison, error) 
 		c.Warnings = append(c.Warnings, fmt.Sprintf("%d findings of run %s have no counterpart in run %s", unmatched, c.A, c.B))
 	}
 	if c.Verdict = overall(c.Changes); c.Verdict == record.VerdictInconclusive {
-		c.Why = tooFew(c.Changes)
+		c.Lacking = tooFew(c.Changes)
+		c.Why = withTooFew[c.Lacking]
 	}
 	return c, nil
 }
 
-// withoutTrials says which of two runs has nothing to compare, "" if both have.
-func withoutTrials(a, b record.ValiditySummary) string {
-	switch {
-	case a.Valid == 0 && b.Valid == 0:
-		return "neither run has a valid trial"
-	case a.Valid == 0:
-		return "run A has no valid trial"
-	case b.Valid == 0:
-		return "run B has no valid trial"
+// withoutTrials says which of two runs has nothing to compare, withTooFew which
+// has too little.
+var (
+	withoutTrials = map[string]string{
+		LackingBoth: "neither run has a valid trial",
+		LackingA:    "run A has no valid trial",
+		LackingB:    "run B has no valid trial",
 	}
-	return ""
-}
+	withTooFew = map[string]string{
+		LackingBoth: "both runs have too few valid trials for an interval of the deciding finding",
+		LackingA:    "run A has too few valid trials for an interval of the deciding finding",
+		LackingB:    "run B has too few valid trials for an interval of the deciding finding",
+	}
+)
 
 // tooFew says which run lacks the trials for what decides, "" if neither does
 // of some deciding change.
@@ -144,16 +170,7 @@ func tooFew(changes []Change) string {
 		}
 		a, b = a || lackA, b || lackB
 	}
-	const lacks = "too few valid trials for an interval of what decides"
-	switch {
-	case a && b:
-		return "both runs have " + lacks
-	case a:
-		return "run A has " + lacks
-	case b:
-		return "run B has " + lacks
-	}
-	return ""
+	return lacking(a, b)
 }
 
 func (kinds Kinds) both(a, b record.Run) (oa, ob *Observations, err error) {

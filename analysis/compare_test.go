@@ -106,8 +106,8 @@ func TestCompareNothing(t *testing.T) {
 		{"B invalid", good, spoilt, "run B has no valid trial"},
 		{"both", spoilt, empty, "neither run has a valid trial"},
 		{"plain values", analysistest.Simulate(t, plain, 4, 25, analysistest.Quiet()), analysistest.Simulate(t, plain, 0, 25, analysistest.Quiet()), "run B has no valid trial"},
-		{"few", good, thin, "run B has too few valid trials for an interval of what decides"},
-		{"few and few", thin, thin, "both runs have too few valid trials for an interval of what decides"},
+		{"few", good, thin, "run B has too few valid trials for an interval of the deciding finding"},
+		{"few and few", thin, thin, "both runs have too few valid trials for an interval of the deciding finding"},
 		{"wide", analysistest.Simulate(t, analysistest.QuickStudy, 4, 21, noisy), analysistest.Simulate(t, analysistest.QuickStudy, 4, 22, noisy), ""},
 	} {
 		got, err := kinds.Compare(c.a, c.b, 0.05)

@@ -70,7 +70,8 @@ func (o *Observations) overhead(cell, base int, m Measure) record.Finding {
 	if e.Blocks < MinBlocks || !e.Defined() {
 		for _, c := range []int{cell, base} {
 			if why := o.tooFew(c, m); why != "" {
-				f.Verdict, f.Warnings = record.VerdictInvalid, []string{why}
+				f.Verdict = record.VerdictInvalid
+				f.Because(record.ReasonTooFew, why)
 				return f
 			}
 		}
@@ -82,7 +83,7 @@ func (o *Observations) overhead(cell, base int, m Measure) record.Finding {
 	call, why := e.CallIn(floor, m.Say)
 	f.Verdict = string(call)
 	if call != stat.Real {
-		f.Warnings = append(f.Warnings, why)
+		f.Because(string(why.Reason), why.Text)
 	}
 	o.doubtLag(&f, cell, base, m)
 	if mde := stat.MinimumDetectable(e, floor, stat.DefaultPower); stat.Finite(mde) {

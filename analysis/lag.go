@@ -47,6 +47,6 @@ func (o *Observations) doubtLag(f *record.Finding, cell, base int, m Measure) {
 		return
 	}
 	f.Verdict = record.VerdictInconclusive
-	f.Warnings = append(f.Warnings, fmt.Sprintf(
-		"the generator itself was late by %.0f us, large beside this effect: something else kept the machine busy", lag))
+	f.Because(record.ReasonLateLoad, fmt.Sprintf(
+		"the generator itself lagged by %.0f µs, which is large beside this effect: something else kept the machine busy", lag))
 }

@@ -42,7 +42,7 @@ func TestWarningsHaveUnits(t *testing.T) {
 		{stat.Estimate{Value: 1000, Low: -1000, High: 2000}, "identical baselines differ by up to 21 ms"},
 	} {
 		tt.e.Blocks = 2
-		if _, why := tt.e.CallIn(stat.Floor{Value: 20_837}, us.Say); why != tt.want {
+		if _, why := tt.e.CallIn(stat.Floor{Value: 20_837}, us.Say); why.Text != tt.want {
 			t.Errorf("%s", why)
 		}
 	}

@@ -115,7 +115,25 @@ type Finding struct {
 	// MDE is the smallest effect this run would have found in 80% of cases.
 	MDE      float64  `json:"minimum_detectable_effect,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+	// Reason says why the verdict is what it is, where programs need to know:
+	// ReasonWithinFloor and others. The first of Warnings says it in words.
+	Reason string `json:"reason,omitempty"`
 }
+
+// Because sets why a finding has its verdict: the reason for programs, "" for
+// none, and its warning in words.
+func (f *Finding) Because(reason, text string) {
+	f.Reason, f.Warnings = reason, append([]string{text}, f.Warnings...)
+}
+
+// Reasons of verdicts.
+const (
+	ReasonWithinFloor  = "within_floor"    // below_noise: identical baselines differ as much
+	ReasonIncludesZero = "includes_zero"   // inconclusive: beyond the noise floor, but the interval includes zero
+	ReasonTooWide      = "too_wide"        // inconclusive: the interval reaches far beyond the noise floor
+	ReasonLateLoad     = "late_generator"  // inconclusive: the generator's own lateness may be the effect
+	ReasonTooFew       = "too_few_counted" // invalid: trials count too few for this percentile
+)
 
 // Range is an interval.
 type Range struct {

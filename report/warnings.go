@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -17,17 +16,21 @@ import (
 func (k Kind) warnings(f record.Findings) []string {
 	groups := warningGroups{words: k.words}
 	for _, w := range append(slices.Clone(f.Warnings), f.Machine.Remarks...) {
-		groups.add(w, nil)
+		groups.add(w, "", nil)
 	}
 	for i := range f.Findings {
 		x := &f.Findings[i]
 		if k.Told != nil && k.Told(*x) {
 			continue
 		}
-		for _, w := range x.Warnings {
+		for j, w := range x.Warnings {
+			reason := "" // the first says the reason
+			if j == 0 {
+				reason = x.Reason
+			}
 			// The tables say "below noise" with the floor already.
-			if x.Verdict != record.VerdictBelowNoise || !strings.HasPrefix(w, "identical baselines differ") {
-				groups.add(w, x)
+			if reason != record.ReasonWithinFloor {
+				groups.add(w, reason, x)
 			}
 		}
 	}
@@ -40,7 +43,7 @@ func (k Kind) warnings(f record.Findings) []string {
 
 // warningGroup is several warnings that say the same, but for figures.
 type warningGroup struct {
-	shape, general string // see generally
+	shape, general string // what its warnings share, and say if their figures have several units
 	texts          []string
 	of             []*record.Finding // none for the run's own
 }
@@ -50,8 +53,12 @@ type warningGroups struct {
 	words func(name string) string // of a finding
 }
 
-func (g *warningGroups) add(w string, of *record.Finding) {
-	shape, general := generally(w)
+func (g *warningGroups) add(w, reason string, of *record.Finding) {
+	general := calls[reason]
+	shape := general
+	if shape == "" {
+		shape = shapeOf(w)
+	}
 	i := slices.IndexFunc(g.all, func(one *warningGroup) bool { return one.shape == shape })
 	if i < 0 {
 		i = len(g.all)
@@ -137,25 +144,11 @@ func levelsOf(x record.Finding) string {
 	return strings.Join(parts, ", ")
 }
 
-// calls are warnings that say why a difference could not be called, with what
-// they say of several whose figures have not the same unit.
-var calls = []struct {
-	is      *regexp.Regexp
-	general string
-}{
-	{regexp.MustCompile(`^the interval reaches .+, far beyond the noise floor of .+$`), "the interval reaches far beyond the noise floor: too wide to call"},
-	{regexp.MustCompile(`^the value exceeds the noise floor of .+ but its interval includes zero$`), "the value exceeds the noise floor but its interval includes zero"},
-}
-
-// generally is a warning without its figures, and for those of findings in
-// several units what it says without them.
-func generally(w string) (shape, general string) {
-	for _, c := range calls {
-		if c.is.MatchString(w) {
-			return c.general, c.general
-		}
-	}
-	return shapeOf(w), ""
+// calls are the reasons why a difference could not be called, with what they say
+// of several whose figures have not the same unit.
+var calls = map[string]string{
+	record.ReasonTooWide:      "the interval reaches far beyond the noise floor: too wide to call",
+	record.ReasonIncludesZero: "the value exceeds the noise floor but its interval includes zero",
 }
 
 // namesOne says whether a warning is about one trial, as an example or alone,

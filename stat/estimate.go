@@ -116,10 +116,7 @@ func meanOf(x []float64, o Options) Estimate {
 	e.SE = sd / math.Sqrt(float64(len(x)))
 	half := tQuantile(1-(1-e.Level)/2, e.DF) * e.SE
 	e.Low, e.High = mean-half, mean+half
-	switch {
-	case sd == 0:
-		e.warn("all %d blocks gave the same value: the interval has no width", len(x))
-	case len(x) < 4:
+	if sd > 0 && len(x) < 4 { // of values that are all the same, Low == High says it
 		e.warn("only %d blocks", len(x))
 	}
 	if i, far := outlier(x); far {

@@ -118,7 +118,7 @@ func TestDegenerate(t *testing.T) {
 			if e.Defined() && (e.Low > e.Value || e.High < e.Value) {
 				t.Fatalf("%+v lies outside its interval", e)
 			}
-			if call, why := e.Call(floor); call == Real && !e.Defined() || why == "" {
+			if call, why := e.Call(floor); call == Real && !e.Defined() || why.Text == "" {
 				t.Fatalf("called %s: %s of %v", call, why, e)
 			}
 			Judge(e, 0.05)

@@ -19,6 +19,24 @@ const (
 	Inconclusive Call = "inconclusive"
 )
 
+// A Reason says what a call that is not real rests on.
+type Reason string
+
+// Reasons of calls; "" where they are none of these.
+const (
+	WithinFloor  Reason = "within_floor"  // identical cells differ as much
+	IncludesZero Reason = "includes_zero" // beyond the floor, but the interval includes zero
+	TooWide      Reason = "too_wide"      // the interval reaches far beyond the floor
+)
+
+// Why explains a call: the reason for programs, and a text for people.
+type Why struct {
+	Reason Reason
+	Text   string
+}
+
+func (w Why) String() string { return w.Text }
+
 // noiseReach is how many floors the interval of a difference that is below
 // noise may reach.
 const noiseReach = 3
@@ -30,27 +48,27 @@ const noiseReach = 3
 // intervals of identical cells keep; beyond that the interval is too wide to
 // speak of nothing, and the call is inconclusive, as it is when interval or
 // floor are unknown.
-func (e Estimate) Call(f Floor) (Call, string) { return e.CallIn(f, digits) }
+func (e Estimate) Call(f Floor) (Call, Why) { return e.CallIn(f, digits) }
 
 // CallIn is Call with values put in words by say, which knows their unit.
-func (e Estimate) CallIn(f Floor, say func(float64) string) (Call, string) {
+func (e Estimate) CallIn(f Floor, say func(float64) string) (Call, Why) {
 	switch {
 	case !e.Defined():
-		return Inconclusive, "too few blocks for an interval"
+		return Inconclusive, Why{Text: "too few blocks for an interval"}
 	case !Finite(f.Value):
-		return Inconclusive, "the noise floor is unknown"
+		return Inconclusive, Why{Text: "the noise floor is unknown"}
 	}
 	size := math.Abs(e.Value)
 	reach := math.Max(math.Abs(e.Low), math.Abs(e.High))
 	switch {
 	case size > f.Value && e.Excludes(0):
-		return Real, fmt.Sprintf("the interval excludes zero and the value exceeds the noise floor of %s", say(f.Value))
+		return Real, Why{Text: fmt.Sprintf("the interval excludes zero and the value exceeds the noise floor of %s", say(f.Value))}
 	case size > f.Value:
-		return Inconclusive, fmt.Sprintf("the value exceeds the noise floor of %s but its interval includes zero", say(f.Value))
+		return Inconclusive, Why{IncludesZero, fmt.Sprintf("the value exceeds the noise floor of %s but its interval includes zero", say(f.Value))}
 	case e.Excludes(0) || reach <= noiseReach*f.Value:
-		return BelowNoise, fmt.Sprintf("identical baselines differ by up to %s", say(f.Value))
+		return BelowNoise, Why{WithinFloor, fmt.Sprintf("identical baselines differ by up to %s", say(f.Value))}
 	}
-	return Inconclusive, fmt.Sprintf("the interval reaches %s, far beyond the noise floor of %s", say(reach), say(f.Value))
+	return Inconclusive, Why{TooWide, fmt.Sprintf("the interval reaches %s, far beyond the noise floor of %s", say(reach), say(f.Value))}
 }
 
 // A Verdict says how a new value compares with an old one against a margin.

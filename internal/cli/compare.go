@@ -90,10 +90,10 @@ func inconclusive(c analysis.Comparison, dirA, dirB string) error {
 			"more blocks narrow the intervals; a wider --margin asks for less")
 	}
 	lacking := "RUN"
-	switch {
-	case strings.HasPrefix(c.Why, "run A "):
+	switch c.Lacking {
+	case analysis.LackingA:
 		lacking = dirA
-	case strings.HasPrefix(c.Why, "run B "):
+	case analysis.LackingB:
 		lacking = dirB
 	}
 	return errs.WithHint(errs.WithCode(fmt.Errorf("the comparison is inconclusive: %s", c.Why), errs.CodeInvalid),

@@ -54,7 +54,7 @@ func TestPairsOfFewChanges(t *testing.T) {
 		}
 	}
 	x := analysistest.Get(t, f, "convergence_p999_overhead", slow)
-	if x.Verdict != record.VerdictInvalid || len(x.Warnings) != 1 || !strings.Contains(x.Warnings[0], "too few pairs of a change and a proxy in a trial: it takes 1000") {
+	if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonTooFew || len(x.Warnings) != 1 || !strings.Contains(x.Warnings[0], "too few pairs of a change and a proxy in a trial: it takes 1000") {
 		t.Errorf("%+v", x)
 	}
 	for _, c := range f.Cells {

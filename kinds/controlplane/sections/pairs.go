@@ -3,7 +3,6 @@ package sections
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -36,7 +35,7 @@ func notReached(name string, c record.CellSummary) bool {
 
 // tooFewPairs says whether that is why a difference is not valid.
 func tooFewPairs(x record.Finding) bool {
-	return slices.ContainsFunc(x.Warnings, func(w string) bool { return strings.HasPrefix(w, "too few pairs of a change and a proxy") })
+	return x.Reason == record.ReasonTooFew
 }
 
 // pairsNote says what percentiles over pairs are of: how many pairs and

@@ -255,7 +255,7 @@ func (p *pricing) estimated(f record.Finding, e stat.Estimate, m analysis.Measur
 	call, why := e.CallIn(floor, m.Say)
 	f.Verdict = string(call)
 	if call != stat.Real && !share {
-		f.Warnings = append(f.Warnings, why)
+		f.Because(string(why.Reason), why.Text)
 	}
 	return f
 }

@@ -100,7 +100,7 @@ test('that istiod’s own percentile hides something is told only where it can b
 });
 
 test('remarks on differences name their cells, are merged and are few', () => {
-  const difference = (name: string, variant: string, warnings: string[], verdict = 'inconclusive') => ({ name: `${name}_overhead`, probe: 'x', cell: { variant }, against: { variant: 'none' }, estimate: 1, low: -1, high: 3, unit: 'us', blocks: 2, verdict, warnings });
+  const difference = (name: string, variant: string, warnings: string[], verdict = 'inconclusive') => ({ name: `${name}_overhead`, probe: 'x', cell: { variant }, against: { variant: 'none' }, estimate: 1, low: -1, high: 3, unit: 'us', blocks: 2, verdict, warnings, ...(verdict === 'below_noise' ? { reason: 'within_floor' } : {}) });
   const far = (ms: number) => `the interval reaches ${ms} ms, far beyond the noise floor of 21 ms`;
   const few = 'only 2 blocks';
   const [a, b] = ['test-1-and-system', 'test-1-only'] as const;

@@ -94,8 +94,8 @@ class Remarks {
       const f = model.overhead(m.id, c.cell);
       return f ? [{ measure: m.id, label: model.label(c.cell, shown), f }] : [];
     }));
-    // "below noise" stands beside the figure, with the floor, and so does "(same)".
-    this.all = found.flatMap(({ measure, label, f }) => (f.warnings ?? []).filter((text) => (f.verdict !== 'below_noise' || !text.startsWith('identical baselines differ')) && !/^all \d+ blocks gave the same value/.test(text))
+    // "below noise" stands beside the figure, with the floor; the first warning says the reason.
+    this.all = found.flatMap(({ measure, label, f }) => (f.warnings ?? []).slice(f.reason === 'within_floor' ? 1 : 0)
       .map((text) => ({ measure, label, text, shape: text.replace(/[\d.,]+/g, '#') })));
     this.ofMany = groupBy(this.all, (w) => w.text).filter((group) => this.widespread(group[0]?.text ?? '')).map((group) => `${group[0]?.text ?? ''} (${plural(group.length, 'difference')} of ${found.length})`);
   }
