@@ -322,7 +322,7 @@ func TestPublished(t *testing.T) {
 	if !strings.Contains(low.Says, "Agrees") || !strings.Contains(low.Says, "uniform arrivals") {
 		t.Errorf("16 connections: %s", low.Says)
 	}
-	for _, want := range []string{"From 16 to 64 connections", "published figure grows 4.0-fold", "stays within its interval under uniform arrivals", "schedule's"} {
+	for _, want := range []string{"From 16 to 64 connections", "published figure grows 4.0-fold", "stays within its interval under uniform arrivals", "comes from the schedule: requests"} {
 		if !strings.Contains(high.Says, want) {
 			t.Errorf("trend lacks %q: %s", want, high.Says)
 		}

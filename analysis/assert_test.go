@@ -61,7 +61,7 @@ func TestAssertionsAboutNothing(t *testing.T) {
 		passed bool
 		detail string
 	}{
-		{p50 + `.all(f, f.estimate < 1000.0)`, false, "latency_p50_overhead at sidecars both is not valid: blocks with"},
+		{p50 + `.all(f, f.estimate < 1000.0)`, false, "latency_p50_overhead at sidecars both is not valid: too few valid blocks"},
 		{p50 + `.all(f, f.low < 1000.0)`, false, "is not valid"},
 		{p50 + `.all(f, f.high < 1000.0)`, false, "is not valid"},
 		{p50 + both + `[0].estimate == 0.0`, false, "is not valid"},
@@ -71,7 +71,7 @@ func TestAssertionsAboutNothing(t *testing.T) {
 		{p50 + both + `.all(f, f.relative.high < 1.0)`, false, "is not valid"},
 		{p50 + both + `.all(f, f.bootstrap.high < 1.0)`, false, "is not valid"},
 		{p50 + both + `.all(f, f.minimum_detectable_effect < 100.0)`, false, "is not valid"},
-		{`finding("latency_p50_overhead", {"sidecars": "both"}).high < 1000`, false, "is not valid: blocks with"},
+		{`finding("latency_p50_overhead", {"sidecars": "both"}).high < 1000`, false, "is not valid: too few valid blocks"},
 		{`finding("latency_p50", {"sidecars": "none"}).relative.high < 1.0`, false, "latency_p50 at sidecars none has no relative"},
 		{`finding("latency_p50", {"sidecars": "none"}).minimum_detectable_effect < 1.0`, false, "has no minimum_detectable_effect"},
 		// What is known of such a finding may be asked for.

@@ -82,7 +82,7 @@ func (o *Observations) verdict(s study.Search, cell, block int) Verdict {
 		return o.corrected(v, s, cell, block)
 	}
 	if share := o.lost(valid); m.Beyond > 0 && share > m.Beyond {
-		return Verdict{Answer: Broke, Why: fmt.Sprintf("at %s, %s of what proxies needed never came, or was never acknowledged: %s is beyond any bound", label, words.Percent(share), s.Finding)}
+		return Verdict{Answer: Broke, Why: fmt.Sprintf("at %s, %s of what proxies needed never arrived or was never acknowledged: %s exceeds any bound", label, words.Percent(share), s.Finding)}
 	}
 	if m.Unguarded != nil {
 		m.Of = m.Unguarded

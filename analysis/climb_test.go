@@ -18,7 +18,7 @@ func TestRefine(t *testing.T) {
 	}
 	f := analysistest.Analyze(t, kinds, run)
 	x := analysistest.Get(t, f, "highest_proxies", record.Cell{})
-	if x.Low != 28 || x.Estimate != 28 || x.High != 31 || x.Blocks != 3 || len(x.Warnings) != 2 || !strings.Contains(x.Warnings[0], "a trial has 56 pairs of a change and a proxy, but of 2 changes") || !strings.Contains(x.Warnings[1], "at 31 sidecars, convergence_p99 is") {
+	if x.Low != 28 || x.Estimate != 28 || x.High != 31 || x.Blocks != 3 || len(x.Warnings) != 2 || !strings.Contains(x.Warnings[0], "a trial has 56 change-proxy pairs but only 2 changes") || !strings.Contains(x.Warnings[1], "at 31 sidecars, convergence_p99 is") {
 		t.Errorf("%+v", x)
 	}
 	if !strings.Contains(f.Stop, "all 3 blocks done") {

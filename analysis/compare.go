@@ -234,7 +234,7 @@ func (p pairing) change(margin float64, many int) Change {
 	case p.a.Verdict == record.VerdictInvalid || p.b.Verdict == record.VerdictInvalid:
 		c.Verdict, c.Why = record.VerdictInconclusive, "too few valid trials"
 	case p.a.Verdict == record.VerdictBelowNoise && p.b.Verdict == record.VerdictBelowNoise:
-		c.Verdict, c.Why = record.VerdictSame, "neither run can tell it from what two identical baselines differ by"
+		c.Verdict, c.Why = record.VerdictSame, "below the noise floor in both runs"
 	case e.Defined():
 		c.ChangeRatio, c.LowRatio, c.HighRatio, c.Bounded = e.Value, e.Low, e.High, true
 		v, why := p.judge(e, margin)
@@ -263,7 +263,7 @@ func (p pairing) withoutRatio(e stat.Estimate) (verdict, why string) {
 	if e.Defined() && e.Low > 0 && p.b.Verdict == record.VerdictReal {
 		return record.VerdictWorse, "from what may be nothing to something"
 	}
-	return record.VerdictInconclusive, "run A's value is not told apart from zero, so no share of it can be given"
+	return record.VerdictInconclusive, "run A's value is indistinguishable from zero, so the change has no ratio"
 }
 
 // changeValues are the numbers of each block that two runs are compared by.

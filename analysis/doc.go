@@ -3,7 +3,7 @@
 // later, on another machine, or judged under new assertions.
 //
 //	record.Run -> observations   valid trials by cell and block   observations.go
-//	           -> measures       one number a trial               measure.go
+//	           -> measures       one number per trial               measure.go
 //	           -> findings       differences inside blocks        findings.go
 //	           -> noise floors   what identical baselines show    floor.go
 //	           -> cell summaries, curves, validity                summary.go, validity.go

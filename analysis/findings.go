@@ -128,9 +128,9 @@ func (o *Observations) Plain(cell int, m Measure) (record.Finding, bool) {
 // nothing.
 func noiseWarning(f record.Finding) string {
 	if f.Estimate <= 0 {
-		return fmt.Sprintf("less was used than idle, by %s: idle use varies by as much, and nothing was saved", words.Quantity(-f.Estimate, f.Unit))
+		return fmt.Sprintf("use was %s below idle: idle use varies by that much, so nothing was saved", words.Quantity(-f.Estimate, f.Unit))
 	}
-	return "its interval reaches zero: idle use varies by as much"
+	return "its interval includes zero: idle use varies by that much"
 }
 
 // faults is the finding of what must not happen in a cell, a trial: from its
@@ -161,7 +161,7 @@ func (o *Observations) tooFew(cell int, m Measure) string {
 	if m.Takes == 0 || o.Values(cell, m) != nil || len(o.Valid(cell)) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("too few %s in a trial: it takes %d to leave one beyond this percentile", m.Counted, m.Takes)
+	return fmt.Sprintf("too few %s per trial: %d are needed to leave one beyond this percentile", m.Counted, m.Takes)
 }
 
 // notNegative is the lower end of an interval of a quantity that cannot lie
@@ -172,6 +172,6 @@ func notNegative(low float64) float64 { return math.Max(0, low) }
 // Invalid is a finding that too few valid trials leave without a figure.
 func Invalid(f record.Finding, blocks int) record.Finding {
 	f.Verdict = record.VerdictInvalid
-	f.Warnings = append(f.Warnings, fmt.Sprintf("blocks with the valid trials it needs: %d; an interval takes %d", blocks, MinBlocks))
+	f.Warnings = append(f.Warnings, fmt.Sprintf("too few valid blocks: %d; an interval needs %d", blocks, MinBlocks))
 	return f
 }

@@ -44,7 +44,7 @@ func (o *Observations) floors(measures []Measure) (out []record.NoiseFloor, warn
 			out = append(out, n)
 			if f.Systematic {
 				warnings = append(warnings, "noise floor of "+m.Name+" at "+o.Plan.Label(o.Plan.Cells[cell])+
-					": identical baselines differ systematically, the first from the second in a block")
+					": identical baselines differ systematically between first and second in a block")
 			}
 		}
 	}

@@ -22,7 +22,7 @@ type Measure struct {
 	Quantile float64
 	// Beyond is, in measures that are a percentile of what trials count, the
 	// share of it that lies above the value; takes how many of it leave one
-	// there, and counted what it is ("pairs of a change and a proxy").
+	// there, and counted what it is ("change-proxy pairs").
 	Beyond  float64
 	Takes   int
 	Counted string

@@ -71,7 +71,7 @@ func (c *Beside) says(p study.Published, f *record.Finding, cell int) string {
 	case record.VerdictInvalid:
 		return "Not measured: too few valid trials."
 	case record.VerdictBelowNoise:
-		return fmt.Sprintf("Published %s; here nothing that can be told from what two identical baselines differ by.", figure)
+		return fmt.Sprintf("Published %s; here no overhead above the noise floor.", figure)
 	case record.VerdictInconclusive:
 		return fmt.Sprintf("Published %s; here between %s and %s, too wide to compare.", figure, words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit))
 	}
@@ -90,7 +90,7 @@ func ratioWords(p study.Published, f *record.Finding) string {
 	measured, figure := words.Quantity(f.Estimate, f.Unit), words.Quantity(p.Figure, p.Unit)
 	switch {
 	case p.Figure >= f.Low && p.Figure <= f.High && tooWide(f):
-		return fmt.Sprintf("The published %s cannot be told from what was measured here, nor much else: %s to %s is too wide to compare.", figure, words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit))
+		return fmt.Sprintf("Inconclusive: the published %s lies within what was measured here, but %s to %s is too wide to compare.", figure, words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit))
 	case p.Figure == f.Low && f.Low == f.High:
 		return fmt.Sprintf("Agrees: all blocks gave the published %s.", figure)
 	case p.Figure >= f.Low && p.Figure <= f.High:
@@ -130,7 +130,7 @@ func (c *Beside) arrivalWords(p study.Published, f *record.Finding, cell int) st
 		case Overlap(f, g):
 			return fmt.Sprintf("With %s arrivals it is the same within its interval, %s.", other, words.Quantity(g.Estimate, g.Unit))
 		case arrival == study.ArrivalBurst && g.Estimate < f.Estimate:
-			return fmt.Sprintf("With %s arrivals the same cell has %s: %s of the above is the schedule's doing, all connections sending at once.",
+			return fmt.Sprintf("With %s arrivals the same cell has %s: %s of the above comes from the schedule, with all connections sending at once.",
 				other, words.Quantity(g.Estimate, g.Unit), words.Percent(1-g.Estimate/f.Estimate))
 		case arrival == study.ArrivalBurst:
 			return fmt.Sprintf("With %s arrivals the same cell has %s.", other, words.Quantity(g.Estimate, g.Unit))
@@ -250,7 +250,7 @@ func (c *Beside) trend(low, high record.Published, factor string) string {
 	}
 	s := fmt.Sprintf("From %s to %s %s the published figure %s; ours %s.", from, to, factor, words.Fold(high.Figure/low.Figure), words.List(parts))
 	if burst >= 1.5 && spread > 0 && (spread < 1.25 || flat && spread < burst/2) {
-		s += " So the trend is the schedule's: requests that leave together queue behind one another, and more connections make a longer queue. It is no property of the sidecars."
+		s += " So the trend comes from the schedule: requests sent together queue behind one another, and more connections make a longer queue. It is not a property of the sidecars."
 	}
 	return s
 }

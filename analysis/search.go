@@ -109,7 +109,7 @@ func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 	for i, t := range b.levels {
 		if t.held > 0 && t.broke > 0 {
 			disputed = i
-			f.Warnings = append(f.Warnings, fmt.Sprintf("at %s the bound of %s holds in %d of %d blocks (%s): the limit is not sharper than this", o.Plan.Label(o.Plan.Cells[c.Cells[i]]), bound, t.held, t.held+t.broke, t.brokeWhy))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("at %s the bound of %s holds in %d of %d blocks (%s): the limit is no sharper than this", o.Plan.Label(o.Plan.Cells[c.Cells[i]]), bound, t.held, t.held+t.broke, t.brokeWhy))
 		}
 		if t.held > 0 && t.crowded > 0 {
 			f.Warnings = append(f.Warnings, fmt.Sprintf("at %s the bound of %s holds in %d of %d blocks: %s", o.Plan.Label(o.Plan.Cells[c.Cells[i]]), bound, t.held, t.held+t.crowded, t.crowdedWhy))
@@ -132,7 +132,7 @@ func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 	case b.end >= 0 && b.high != b.end:
 		f.Verdict = record.VerdictInconclusive
 		f.Warnings = append(f.Warnings, b.levels[b.end].crowdedWhy,
-			fmt.Sprintf("what gives out at %s is not what is searched: its limit lies at or above the highest level that holds", o.Plan.Label(o.Plan.Cells[c.Cells[b.end]])))
+			fmt.Sprintf("at %s something else is the bottleneck: the limit lies at or above the highest level that holds", o.Plan.Label(o.Plan.Cells[c.Cells[b.end]])))
 	case b.high >= 0:
 		f.High = c.Level(o.Plan, c.Cells[b.high])
 		f.Warnings = append(f.Warnings, b.levels[b.high].brokeWhy)
@@ -143,13 +143,13 @@ func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 		f.High = c.Level(o.Plan, c.Cells[disputed])
 		f.Warnings = append(f.Warnings, "no level breaks the bound in every block: the limit may lie higher")
 	default:
-		f.Warnings = append(f.Warnings, fmt.Sprintf("no level that was measured breaks the bound of %s: the limit lies higher", bound))
+		f.Warnings = append(f.Warnings, fmt.Sprintf("no measured level breaks the bound of %s: the limit lies higher", bound))
 	}
 	if b.low < 0 {
-		f.Warnings = append(f.Warnings, "no level keeps within the bound")
+		f.Warnings = append(f.Warnings, "no level meets the bound")
 	}
 	if (f.Blocks == 1 || endBlocks(b) == 1) && len(o.Blocks) > 1 {
-		f.Warnings = append(f.Warnings, "an end of the interval was measured in one block only")
+		f.Warnings = append(f.Warnings, "one end of the interval was measured in only one block")
 	}
 	return f, true
 }

@@ -38,12 +38,12 @@ func TestSearch(t *testing.T) {
 	if x.Estimate != 20 || x.Low != 20 || x.High != 40 || x.Unit != "sidecars" || x.Verdict != record.VerdictMeasured || x.Cell[study.FactorProxies] != "" {
 		t.Errorf("%+v", x)
 	}
-	if y := analysistest.Get(t, f, "highest_proxies", record.Cell{"change_rate": "10"}); y.Estimate != 0 || y.High != 10 || !strings.Contains(strings.Join(y.Warnings, ""), "no level keeps") {
+	if y := analysistest.Get(t, f, "highest_proxies", record.Cell{"change_rate": "10"}); y.Estimate != 0 || y.High != 10 || !strings.Contains(strings.Join(y.Warnings, ""), "no level meets") {
 		t.Errorf("%+v", y)
 	}
 	for name, spoil := range map[string]func(*record.Trial, []record.Event){
 		"no trial is valid (istiod-lived: it failed)": failing("istiod-lived"),
-		"never came": func(_ *record.Trial, events []record.Event) {
+		"never arrived": func(_ *record.Trial, events []record.Event) {
 			for i := range events {
 				events[i].Missed = []int32{1}
 			}

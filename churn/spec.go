@@ -60,7 +60,7 @@ type Spec struct {
 	// dashes, at most 20.
 	Trial string
 	Kind  string
-	// Arrival of changes at the rate that Shape gives (changes a second;
+	// Arrival of changes at the rate that Shape gives (changes per second;
 	// constant, ramp or steps). The first is at 0 but for poisson.
 	Arrival string
 	Shape   arrival.Shape

@@ -103,7 +103,7 @@ func (f Facts) scaling() Line {
 	case len(f.Governors) == 1 && f.Governors[0] == "performance":
 		return ok("frequency scaling", "governor performance")
 	}
-	return warn("frequency scaling", "governor "+strings.Join(f.Governors, ", ")+": CPU time a request depends on the load",
+	return warn("frequency scaling", "governor "+strings.Join(f.Governors, ", ")+": CPU time per request depends on the load",
 		"for g in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo performance > $g; done")
 }
 

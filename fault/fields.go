@@ -48,7 +48,7 @@ type (
 		To   *time.Duration
 		Most time.Duration
 	}
-	// Bits is a number of bits a second with its unit.
+	// Bits is a number of bits per second with its unit.
 	Bits struct{ To *int64 }
 	// Manifests are objects of the Kubernetes API, as YAML in a text.
 	Manifests struct{ To *[]map[string]any }

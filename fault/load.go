@@ -9,7 +9,7 @@ import (
 // Load changes the clients' rate.
 type Load struct {
 	usual
-	Rate float64 // requests a second in all
+	Rate float64 // requests per second in all
 	// Announced tells the mesh's operator beforehand: replicas of Service
 	// are raised to Replicas this long before the step.
 	Announced time.Duration
@@ -25,7 +25,7 @@ func (*Load) Kind() string { return loadKind.Name }
 // Fields implements [Action].
 func (a *Load) Fields() []Field {
 	return []Field{
-		{Name: "rate", Required: true, Doc: "Requests a second in all.", Value: Number{&a.Rate, rate.Highest}},
+		{Name: "rate", Required: true, Doc: "Requests per second in all.", Value: Number{&a.Rate, rate.Highest}},
 		{Name: "announced", Doc: "How long before the step the service is given more replicas; unannounced if left out.", Value: Time{&a.Announced, time.Hour}},
 		{Name: "service", Doc: "The service that is prepared (announced).", Value: Service{To: &a.Service}},
 		{Name: "replicas", Doc: "Its replicas then (announced).", Value: Count{&a.Replicas, MaxReplicas}},

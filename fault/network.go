@@ -14,7 +14,7 @@ type Network struct {
 	Cut      bool
 	Lose     float64       // share of packets, 0..1
 	Delay    time.Duration // of each packet
-	Rate     int64         // bits a second; 0 for no limit
+	Rate     int64         // bits per second; 0 for no limit
 }
 
 var networkKind = Kind{Name: "network", Doc: "Disturbs packets from one service's pods to another's.", New: func() Action { return &Network{} }}
@@ -30,7 +30,7 @@ func (a *Network) Fields() []Field {
 		{Name: "cut", Doc: "Drops every packet.", Value: Flag{&a.Cut}},
 		{Name: "lose", Doc: "Drops a share of the packets.", Value: Share{&a.Lose}},
 		{Name: "delay", Doc: "Holds every packet for so long.", Value: Time{&a.Delay, 10 * time.Second}},
-		{Name: "rate", Doc: "Lets so many bits a second pass, as 1mbit.", Value: Bits{&a.Rate}},
+		{Name: "rate", Doc: "Lets so many bits per second pass, as 1mbit.", Value: Bits{&a.Rate}},
 	}
 }
 

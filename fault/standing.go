@@ -13,7 +13,7 @@ type Standing struct {
 	Broken  map[string]float64 // share of a service's endpoints that cannot answer
 	Failing map[string]float64 // share of a service's requests that its workers fail
 	Some    map[string][]Some  // workers of a service that behave otherwise than the rest
-	Rate    float64            // requests a second of all clients
+	Rate    float64            // requests per second of all clients
 	Graph   graph.Graph
 }
 

@@ -72,7 +72,7 @@ const (
 	FromVersus  Source = "versus"  // two levels of a factor side by side
 	FromProfile Source = "profile" // where a proxy spends its CPU time
 	FromBill    Source = "bill"    // what each part of a bill costs
-	FromHops    Source = "hops"    // what a request's way is made of
+	FromHops    Source = "hops"    // the cost breakdown of the request path
 )
 
 // Named reports whether a study file can name the finding, in a stop rule, a

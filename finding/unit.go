@@ -19,7 +19,7 @@ const (
 	UnitResources        = "resources"
 	UnitRequests         = "requests"
 	UnitAttempts         = "attempts/request"
-	UnitMissed           = "missed" // pairs of a change and a proxy
+	UnitMissed           = "missed" // change-proxy pairs
 	UnitCores            = "cores"
 	UnitMilliCPU         = "mCPU" // thousandths of a CPU
 	UnitGoroutines       = "goroutines"
@@ -30,7 +30,7 @@ const (
 	UnitRequestRate      = "requests/s"
 	UnitBytesPerRate     = "bytes/rps"
 
-	// UnitMoney stands for a currency a month that only the study knows,
+	// UnitMoney stands for a currency per month that only the study knows,
 	// UnitLevel for the unit of a factor's levels.
 	UnitMoney = "money"
 	UnitLevel = "of the factor"

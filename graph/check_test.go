@@ -13,7 +13,7 @@ import (
 )
 
 // chain is front -> bar, with ten replicas of bar as in the published
-// simulator: 100 ms a request.
+// simulator: 100 ms per request.
 func chain() graph.Graph {
 	return graph.Graph{Services: []graph.Service{
 		{Name: "front", Replicas: 2, Calls: []graph.Call{{To: "bar"}}},

@@ -26,23 +26,23 @@ func Example() {
 		return
 	}
 	for _, s := range flow.Services {
-		fmt.Printf("%-5s %3.0f requests a second, each for %v\n", s.Service, s.RPS, s.Hold)
+		fmt.Printf("%-5s %3.0f requests per second, each for %v\n", s.Service, s.RPS, s.Hold)
 	}
 	stock := flow.Capacity("stock", 1)
 	fmt.Printf("with one replica of stock gone: %.0f%% used, %.0f%% not served\n", 100*stock.Utilisation, 100*stock.Unserved)
 	// Output:
-	// front 100 requests a second, each for 15ms
-	// cart  100 requests a second, each for 15ms
-	// stock 100 requests a second, each for 15ms
+	// front 100 requests per second, each for 15ms
+	// cart  100 requests per second, each for 15ms
+	// stock 100 requests per second, each for 15ms
 	// with one replica of stock gone: 150% used, 33% not served
 }
 
 // Retries multiply where each layer makes its own.
 func ExampleAmplification() {
 	once := graph.Amplification(0.5, 2)
-	fmt.Printf("half of all attempts fail, two retries: %.2f attempts a request\n", once)
+	fmt.Printf("half of all attempts fail, two retries: %.2f attempts per request\n", once)
 	fmt.Printf("three layers that all retry: %.1f\n", once*once*once)
 	// Output:
-	// half of all attempts fail, two retries: 1.75 attempts a request
+	// half of all attempts fail, two retries: 1.75 attempts per request
 	// three layers that all retry: 5.4
 }

@@ -11,7 +11,7 @@ import (
 // Load is what a graph is asked for.
 type Load struct {
 	Entry string
-	RPS   float64 // requests a second at the entry, before any retry
+	RPS   float64 // requests per second at the entry, before any retry
 	// FailureShare is the share of attempts, 0 to 1, that fail on every call,
 	// the client's included, each by chance for itself. Retries is how often
 	// the mesh repeats one; workers repeat on top as their calls say.
@@ -82,7 +82,7 @@ func (g Graph) Flow(load Load) (Flow, error) {
 	case !ok:
 		return Flow{}, errs.Usage("load: there is no service %q in the graph", load.Entry)
 	case !(load.RPS >= 0) || math.IsInf(load.RPS, 1):
-		return Flow{}, errs.Usage("load: %v requests a second cannot be", load.RPS)
+		return Flow{}, errs.Usage("load: %v requests per second cannot be", load.RPS)
 	case !(load.FailureShare >= 0 && load.FailureShare <= 1):
 		return Flow{}, errs.Usage("load: a share of %v is out of range, 0 to 1 is possible", load.FailureShare)
 	case load.Retries < 0 || load.Retries > MaxRetries:

@@ -91,7 +91,7 @@ func TestFlowRefuses(t *testing.T) {
 	}
 }
 
-// TestCapacity: the published ten servers: 100 ms each, 100 requests a second
+// TestCapacity: the published ten servers: 100 ms each, 100 requests per second
 // from 10 clients, one server less every 10 s.
 func TestCapacity(t *testing.T) {
 	g := chain()

@@ -61,7 +61,7 @@ type Account struct {
 	names  int
 }
 
-// Amplification is attempts a request: 1 without retries, 0 if nothing was
+// Amplification is attempts per request: 1 without retries, 0 if nothing was
 // asked.
 func (a *Account) Amplification() float64 {
 	if a.Asked == 0 {

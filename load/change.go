@@ -206,7 +206,7 @@ func (r *Running) mayChange(rps float64) error {
 	case r.spec.Trace != nil:
 		return errors.New("rate_rps: a run that replays a trace has no rate that could change")
 	case !(rps >= 0 && rps <= maxRateRPS) || math.Signbit(rps):
-		return fmt.Errorf("rate_rps %v: want requests a second, between 0 and %.0f", rps, maxRateRPS)
+		return fmt.Errorf("rate_rps %v: want requests per second, between 0 and %.0f", rps, maxRateRPS)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/load"
 )
 
-// 200 requests a second for half a second, in even steps, whether or not the
+// 200 requests per second for half a second, in even steps, whether or not the
 // server keeps up: latency counts from the time that a request was meant to be
 // sent.
 func Example() {

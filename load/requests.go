@@ -13,7 +13,7 @@ import (
 )
 
 // MaxLoggedRequests bounds the request log of a run, and so its memory:
-// 32 bytes a request, 160 MB in all.
+// 32 bytes per request, 160 MB in all.
 const MaxLoggedRequests = 5_000_000
 
 // Outcomes of a request in the log; of failures it is their kind.

@@ -158,7 +158,7 @@ type Window struct {
 	CPU         CPU
 }
 
-// AchievedRPS is completed requests a second of the window.
+// AchievedRPS is completed requests per second of the window.
 func (w *Window) AchievedRPS() float64 {
 	if w.DurationNS <= 0 {
 		return 0

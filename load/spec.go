@@ -128,7 +128,7 @@ type Spec struct {
 }
 
 // DefaultSpec returns a Spec for url with every default filled in: 16
-// connections, 1,000 requests a second, Poisson arrivals, 10 s.
+// connections, 1,000 requests per second, Poisson arrivals, 10 s.
 func DefaultSpec(url string) Spec {
 	return Spec{
 		URL: url, Connections: 16, KeepAlive: true, Threads: 1,

@@ -84,7 +84,7 @@ func TestParseSpec(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{"url": "http://h/", "rat": 1}`:           `unknown field "rat"`,
-		`{"url": "http://h/", "rate_rps": "fast"}`: `want a number of requests a second or "max"`,
+		`{"url": "http://h/", "rate_rps": "fast"}`: `want a number of requests per second or "max"`,
 		`{"url": "http://h/"} {}`:                  "more than one",
 		`{"url": "http://h/", "rate_rps": -2}`:     "rate_rps -2",
 		`{"url": 3}`:                               "at byte",

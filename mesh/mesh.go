@@ -244,7 +244,7 @@ func Expect(name string, got, want, slack float64, what string) record.Check {
 	ok := got >= want-slack && got <= want+slack
 	detail := fmt.Sprintf("%s: %.0f, expected %.0f", what, got, want)
 	if slack > 0 {
-		detail += fmt.Sprintf(" (give or take %.0f)", slack)
+		detail += fmt.Sprintf(" (±%.0f)", slack)
 	}
 	return record.Check{Name: name, OK: ok, Detail: detail}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // TelemetryLedger is the level of [Proxy.Telemetry] by which a sidecar writes
-// to its standard output what the ledger of requests reads: a line a request,
-// on both sides, and on the calling side a line an attempt.
+// to its standard output what the ledger of requests reads: a line per request,
+// on both sides, and on the calling side a line per attempt.
 // [Mesh.Policies] has the objects that switch it on, [Mesh.Check] refuses a
 // mesh that cannot.
 const TelemetryLedger = "ledger"

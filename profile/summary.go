@@ -24,7 +24,7 @@ type Summary struct {
 	Binaries   []Binary             `json:"binaries"`
 	Threads    []ThreadCost         `json:"threads"`
 	Costs      Costs                `json:"costs"`
-	Self       []record.ProfileCost `json:"self"`       // functions that cost most themselves
+	Self       []record.ProfileCost `json:"self"`       // top functions by self cost
 	Cumulative []record.ProfileCost `json:"cumulative"` // with all that they call
 	Against    *Diff                `json:"against,omitempty"`
 }

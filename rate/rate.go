@@ -1,5 +1,5 @@
 // Package rate holds the rate of requests that a study asks for and a generator
-// keeps: a number of requests a second, or as many as there can be.
+// keeps: a number of requests per second, or as many as there can be.
 package rate
 
 import (
@@ -16,7 +16,7 @@ const Word = "max"
 // Highest is the highest rate that a study may ask for.
 const Highest = 10_000_000
 
-// Rate is in requests a second, or [Max]. Its zero value means that none is
+// Rate is in requests per second, or [Max]. Its zero value means that none is
 // given. In JSON it is a number, or the string "max".
 type Rate float64
 
@@ -32,7 +32,7 @@ func Parse(s string) (Rate, error) {
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(f > 0) || math.IsInf(f, 0) {
-		return 0, fmt.Errorf(`rate %q: want a positive number of requests a second or "max"`, s)
+		return 0, fmt.Errorf(`rate %q: want a positive number of requests per second or "max"`, s)
 	}
 	return Rate(f), nil
 }
@@ -40,7 +40,7 @@ func Parse(s string) (Rate, error) {
 // IsMax tells whether the rate has no bound, and so no schedule.
 func (r Rate) IsMax() bool { return r == Max }
 
-// RPS is the rate as a number, in requests a second; 0 if it has no bound or
+// RPS is the rate as a number, in requests per second; 0 if it has no bound or
 // is not given.
 func (r Rate) RPS() float64 { return max(0, float64(r)) }
 
@@ -69,7 +69,7 @@ func (r *Rate) UnmarshalJSON(data []byte) error {
 	}
 	var f float64
 	if err := json.Unmarshal(data, &f); err != nil || Rate(f).IsMax() {
-		return fmt.Errorf(`rate: want a number of requests a second or "max", got %.40s`, data)
+		return fmt.Errorf(`rate: want a number of requests per second or "max", got %.40s`, data)
 	}
 	*r = Rate(f)
 	return nil

@@ -40,7 +40,7 @@ type Priced struct {
 }
 
 // BillSum sets all parts together beside the sum of what each costs alone, in
-// CPU a request.
+// CPU per request.
 type BillSum struct {
 	Parts       []string `json:"parts"`
 	Sum         Priced   `json:"sum"`

@@ -167,7 +167,7 @@ type Profile struct {
 	Seconds float64 `json:"s"`
 	// Flame is the name of the flame graph under profiles/; "" without one.
 	Flame string `json:"flame,omitempty"`
-	// Flat and Cumulative have the functions that cost most themselves, and
+	// Flat and Cumulative have the top functions by self cost, and
 	// with all that they call.
 	Flat       []ProfileCost `json:"flat"`
 	Cumulative []ProfileCost `json:"cumulative"`
@@ -192,7 +192,7 @@ type Stage struct {
 	CheckSource string   `json:"check_source,omitempty"`
 }
 
-// Unexplained is by how much single pairs of a change and a proxy miss the sum
+// Unexplained is by how much single change-proxy pairs miss the sum
 // of their own stages.
 type Unexplained struct {
 	Pairs int `json:"pairs"` // looked at: those that were acknowledged

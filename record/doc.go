@@ -9,7 +9,7 @@
 //	report  renders Findings
 //
 // Units stand in field names: _s seconds, _us microseconds, _ns nanoseconds,
-// _bytes bytes, _rps requests a second, _ratio a plain fraction.
+// _bytes bytes, _rps requests per second, _ratio a plain fraction.
 package record
 
 // Schema is the version of every document of a run directory. Fields are

@@ -36,7 +36,7 @@ type Findings struct {
 	// Bills are what the parts of a study's bill cost, one for each combination
 	// of its other factors.
 	Bills []Bill `json:"bills,omitempty"`
-	// Hops are what a request's way through the sidecars is made of, likewise.
+	// Hops are the cost breakdown of the request path, likewise.
 	Hops []Hops `json:"hops,omitempty"`
 	// Profiles are where proxies spent their CPU time, by cell and part, as the
 	// page draws them: each a profile.View.
@@ -174,7 +174,7 @@ type CellSummary struct {
 	Percentiles []CurvePoint `json:"percentiles"`
 	// CDF has microseconds as X and the share of requests (0..1) as Y.
 	CDF []CurvePoint `json:"cdf"`
-	// CPUPerRequest is microseconds of CPU a request by part.
+	// CPUPerRequest is microseconds of CPU per request by part.
 	CPUPerRequest map[string]CPUPerRequest `json:"cpu_us_per_request"`
 	MemoryBytes   map[string]int64         `json:"memory_bytes"` // PSS by part, median over trials
 	LagP99US      float64                  `json:"schedule_lag_p99_us"`
@@ -191,7 +191,7 @@ type CellSummary struct {
 	// picture of drift; in control-plane studies its median convergence.
 	BlockP50US []BlockValue `json:"block_p50_us"`
 	// Control is what the trials of a control-plane study measured, in
-	// place of latency and CPU a request; nil in others.
+	// place of latency and CPU per request; nil in others.
 	Control *ControlSummary `json:"control,omitempty"`
 	// Scenario is what the trials of a study of resilience showed; nil in
 	// others.
@@ -209,7 +209,7 @@ type ControlSummary struct {
 
 	Committed int `json:"committed"` // changes, sum
 	Failed    int `json:"failed"`    // changes that the API server did not take, sum
-	// Pairs of a change and a proxy that had it, those that never
+	// Change-proxy pairs that had it, those that never
 	// acknowledged it, those where a later change came in one with it, and
 	// those that needed it and never had it; sums.
 	Pairs      int64 `json:"pairs"`
@@ -257,7 +257,7 @@ type ControlSummary struct {
 	ReportedTrials      int      `json:"reported_trials,omitempty"`
 	ReportedFirstTrials int      `json:"reported_first_bucket_trials,omitempty"`
 
-	// Pushes are istiod's by type, means a trial.
+	// Pushes are istiod's by type, means per trial.
 	Pushes map[string]float64 `json:"pushes"`
 	// Wire is what proxies received by type, sums.
 	Wire map[string]Wire `json:"wire"`
@@ -320,7 +320,7 @@ type ChangePoint struct {
 	LastUS   float64 `json:"last_us"`
 }
 
-// CPUPerRequest is microseconds of CPU a request, user and kernel apart.
+// CPUPerRequest is microseconds of CPU per request, user and kernel apart.
 type CPUPerRequest struct {
 	UserUS   float64 `json:"user_us"`
 	SystemUS float64 `json:"system_us"`

@@ -10,7 +10,7 @@ type Profiled struct {
 	// could not be had.
 	File    string  `json:"file,omitempty"`
 	Filters string  `json:"filters,omitempty"`
-	Hz      int     `json:"hz"` // samples a second of each thread's CPU time
+	Hz      int     `json:"hz"` // samples per second of each thread's CPU time
 	Graph   string  `json:"graph"`
 	Seconds float64 `json:"s"` // for which it was taken
 	Samples int64   `json:"samples"`

@@ -2,7 +2,7 @@ package record
 
 // A waterfall adds up if its stages leave no more than ResidualRatio of the
 // measured time unexplained, or LeastResidualUS if that is more. The same
-// holds for a single pair of a change and a proxy, and for what two sources of
+// holds for a single change-proxy pair, and for what two sources of
 // one stage may differ by.
 const (
 	ResidualRatio   = 0.05

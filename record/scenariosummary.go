@@ -98,7 +98,7 @@ type ScenarioWindow struct {
 	// Attempts of a request between the two services that have the most.
 	Attempts float64 `json:"attempts"`
 	Hidden   int64   `json:"hidden"` // attempts that failed and were made again
-	// Phantom are requests at endpoints already gone, PhantomAttempts attempts.
+	// Phantom are requests to stale endpoints, PhantomAttempts attempts.
 	Phantom         int64 `json:"phantom"`
 	PhantomAttempts int64 `json:"phantom_attempts"`
 	Unreconciled    int64 `json:"unreconciled"`
@@ -130,7 +130,7 @@ type ScenarioExpectation struct {
 	// Broken is the share of attempts that meet an endpoint which cannot
 	// answer, while nobody takes it out.
 	Broken float64 `json:"broken,omitempty"`
-	// Attempts is the bound of attempts a request.
+	// Attempts is the bound of attempts per request.
 	Attempts float64 `json:"attempts"`
 	// P50US and P99US are of the time at that service, waiting included; 0 if
 	// its queue grows without end or nothing bounds it.

@@ -116,7 +116,7 @@ type ThreadRow struct {
 	UserRatio   float64 `json:"user_ratio"`
 	SystemRatio float64 `json:"system_ratio"`
 	WaitRatio   float64 `json:"wait_ratio"` // ready, without a CPU
-	// Switches a second.
+	// Switches per second.
 	VoluntaryPerS   float64 `json:"voluntary_per_s"`
 	InvoluntaryPerS float64 `json:"involuntary_per_s"`
 	// Accepted counts the connections that a worker accepted in a trial, the

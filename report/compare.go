@@ -87,7 +87,7 @@ func side(f record.Finding, s Scale) Text {
 	case record.VerdictInvalid, record.VerdictBelowNoise:
 		return Text{verdictWords(f.Verdict), StyleDim}
 	}
-	s.Unit = strings.TrimSuffix(s.Unit, " a request") // the name says so
+	s.Unit = strings.TrimSuffix(s.Unit, " per request") // the name says so
 	return Text{S: s.Value(f.Estimate)}
 }
 

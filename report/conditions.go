@@ -13,7 +13,7 @@ const maxConditionRows = 12
 // conditionsTable has what the windows of a cell's trials had in common
 // beside their latency and cost: connections, and the machine's state.
 func conditionsTable(f record.Findings) Table {
-	t := Table{Title: "Connections, and the machine's state (medians of the trials)", Columns: FactorColumns(f)}
+	t := Table{Title: "Connections and machine state (medians over trials)", Columns: FactorColumns(f)}
 	pods, states := false, false
 	for _, c := range f.Cells {
 		pods, states = pods || len(c.Connections) > 0, states || c.Pressure != nil
@@ -22,7 +22,7 @@ func conditionsTable(f record.Findings) Table {
 		t.Columns = append(t.Columns, Column{"client pod", true, 3}, Column{"server pod", true, 3}, Column{"retransmitted", true, 1})
 	}
 	if states {
-		t.Columns = append(t.Columns, Column{"CPUs busy", true, 4}, Column{"tasks waited for one", true, 2}, Column{"stolen", true, 2})
+		t.Columns = append(t.Columns, Column{"CPUs busy", true, 4}, Column{"CPU pressure (PSI some)", true, 2}, Column{"steal", true, 2})
 	}
 	if !pods && !states || len(f.Cells) > maxConditionRows {
 		return t
@@ -40,7 +40,7 @@ func conditionsTable(f record.Findings) Table {
 		t.Rows = append(t.Rows, row)
 	}
 	if states {
-		t.Notes = append(t.Notes, "CPUs busy: of all CPU time; tasks waited for one: share of the time in which some task did.")
+		t.Notes = append(t.Notes, "CPUs busy: share of all CPU time; CPU pressure (PSI some): share of the time in which a runnable task waited for a CPU; steal: CPU time the hypervisor gave to others.")
 	}
 	return t
 }

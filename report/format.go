@@ -32,7 +32,7 @@ func ScaleFor(unit string, largest float64) Scale {
 	base, per, found := strings.Cut(unit, "/")
 	suffix := ""
 	if found {
-		suffix = " a " + per
+		suffix = " per " + per
 		if per == "s" {
 			suffix = "/s"
 		}

@@ -36,14 +36,14 @@ func renderMarkdown(w io.Writer, d document) error {
 			}
 		}
 	}
-	markdownList(&b, "Published beside measured, in words", d.Says)
+	markdownList(&b, "Published vs. measured, in words", d.Says)
 	markdownList(&b, "Warnings", d.Warnings)
 	if study := strings.TrimRight(cleanLines(d.Study), "\n"); study != "" {
 		fence := "```"
 		for strings.Contains(study, fence) {
 			fence += "`"
 		}
-		fmt.Fprintf(&b, "\n## Study, with every default filled in\n\n%syaml\n%s\n%s\n", fence, study, fence)
+		fmt.Fprintf(&b, "\n## Resolved study, with all defaults\n\n%syaml\n%s\n%s\n", fence, study, fence)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -14,7 +14,7 @@ import (
 func MoneyTable(f record.Findings) Table {
 	names := []string{"money_cores", "money_cpu", "money_memory", "money_month", "money_month_overhead", "money_cpu_fit"}
 	heads := []string{"cores", "CPU", "memory", "in all", "against baseline", "CPU, from idle cost and slope"}
-	t := Table{Title: "What the proxies of a stated mesh would cost a month", Columns: FactorColumns(f)}
+	t := Table{Title: "Monthly cost of the proxies in the stated mesh", Columns: FactorColumns(f)}
 	var found []map[string]record.Finding
 	for i, name := range names {
 		by := Named(f, name)
@@ -58,7 +58,7 @@ func MoneyTable(f record.Findings) Table {
 		}
 	}
 	if f.Money != "" {
-		t.Notes = append(t.Notes, "Of a mesh with "+f.Money+". Proxies only: what the mesh costs elsewhere, as in the kernel's interrupts and the control plane, comes on top.")
+		t.Notes = append(t.Notes, "For a mesh with "+f.Money+". Proxies only: other costs, such as kernel interrupts and the control plane, come on top.")
 	}
 	return t
 }
@@ -90,8 +90,8 @@ func WithoutRate(cell record.Cell) record.Cell {
 	return out
 }
 
-// monthWords are a unit of money in a sentence: "USD a month".
-func monthWords(unit string) string { return strings.Replace(unit, "/", " a ", 1) }
+// monthWords are a unit of money in a sentence: "USD per month".
+func monthWords(unit string) string { return strings.Replace(unit, "/", " per ", 1) }
 
 // WholeInterval writes money and cores, of which fractions say nothing.
 func WholeInterval(x record.Finding) string {

@@ -25,12 +25,12 @@ func RenderProfile(w io.Writer, s profile.Summary, top int, opt Options) error {
 	}
 	t.line(t.paint(StyleStrong, title))
 	if !s.Enough {
-		t.wrap("", fmt.Sprintf("Names of functions are missing: %s of the time in user space has one. What follows goes by modules and by the kernel's functions; functions of the program are not told.", SharePercent(s.Trust)))
+		t.wrap("", fmt.Sprintf("Symbols are missing: only %s of user-space time has a function name. Results are by module and kernel function.", SharePercent(s.Trust)))
 	}
 	tables := []Table{profileBinaries(s), profileThreads(s), ProfileCentres(s, top), ProfileFilters(s)}
-	tables = append(tables, profileDiff(s, top), profileFunctions(s, "Functions that cost most themselves", slices.DeleteFunc(slices.Clone(s.Self), func(c record.ProfileCost) bool { return c.Flat == 0 }), top))
+	tables = append(tables, profileDiff(s, top), profileFunctions(s, "Top functions by self cost", slices.DeleteFunc(slices.Clone(s.Self), func(c record.ProfileCost) bool { return c.Flat == 0 }), top))
 	if s.Enough {
-		tables = append(tables, profileFunctions(s, "Functions that cost most with all that they call", s.Cumulative, top))
+		tables = append(tables, profileFunctions(s, "Top functions by cumulative cost", s.Cumulative, top))
 	}
 	for _, tb := range tables {
 		if len(tb.Rows) > 0 {
@@ -75,7 +75,7 @@ func ShareInterval(share, low, high float64) string {
 }
 
 func profileBinaries(s profile.Summary) Table {
-	t := Table{Title: "Where the names come from", Columns: []Column{{"binary", false, 0}, {"of all", true, 0}, {"named", true, 0}, {"its file holds", false, 3}, {"build id", false, 1}}}
+	t := Table{Title: "Symbol coverage", Columns: []Column{{"binary", false, 0}, {"of all", true, 0}, {"named", true, 0}, {"its file holds", false, 3}, {"build id", false, 1}}}
 	for _, b := range s.Binaries {
 		if float64(b.Weight) < 0.005*float64(s.Total) {
 			continue
@@ -118,7 +118,7 @@ func profileThreads(s profile.Summary) Table {
 		t.Rows = append(t.Rows, []Text{{S: name}, {S: Count(c.Threads)}, {S: SharePercent(c.Share)}, {S: SharePercent(float64(c.Kernel) / float64(max(c.Weight, 1)))}})
 	}
 	if rest > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%d more names of threads have less than 0.1%% each.", rest))
+		t.Notes = append(t.Notes, fmt.Sprintf("%d more threads have less than 0.1%% each.", rest))
 	}
 	return t
 }
@@ -143,7 +143,7 @@ func ProfileCentres(s profile.Summary, top int) Table {
 	if left := len(s.Costs.Centres) - len(t.Rows); left > 0 && len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("%d more are not shown; --top 0 or --format json has them.", left))
 	}
-	t.Notes = append(t.Notes, "Each sample belongs to one centre: that of the innermost function that is known, or the kernel's. Intervals: "+s.Costs.Method+".")
+	t.Notes = append(t.Notes, "Each sample counts towards one centre: that of the innermost known function, or the kernel's. Intervals: "+s.Costs.Method+".")
 	return t
 }
 
@@ -172,14 +172,14 @@ func ProfileFilters(s profile.Summary) Table {
 		t.Rows = append(t.Rows, append(row, Text{S: Count(f.Places)}))
 	}
 	if shared {
-		t.Notes = append(t.Notes, "* of all filters of this kind together: they have the same functions.")
+		t.Notes = append(t.Notes, "* all filters of this kind together: they share functions.")
 	}
 	return t
 }
 
 // profileDiff has the paths whose own share changed most.
 func profileDiff(s profile.Summary, top int) Table {
-	t := Table{Title: "What changed most, in points of all", Columns: []Column{{"function", false, 0}, {"itself (95% interval)", true, 0}, {"with calls", true, 2}, {"before", true, 1}, {"after", true, 1}, {"", false, 0}}}
+	t := Table{Title: "Largest changes, in percentage points", Columns: []Column{{"function", false, 0}, {"itself (95% interval)", true, 0}, {"with calls", true, 2}, {"before", true, 1}, {"after", true, 1}, {"", false, 0}}}
 	if s.Against == nil {
 		return Table{}
 	}
@@ -200,9 +200,9 @@ func profileDiff(s profile.Summary, top int) Table {
 		t.Rows = append(t.Rows, []Text{{S: d.Frames[len(d.Frames)-1].Label()}, {S: points(d.Self, d.SelfLow, d.SelfHigh)}, {S: points(d.Delta, d.Low, d.High)}, {S: SharePercent(d.Before)}, {S: SharePercent(d.After)}, {S: word}})
 	}
 	if len(t.Rows) == 0 {
-		t.Rows = append(t.Rows, []Text{{S: "nothing that is told apart from chance"}})
+		t.Rows = append(t.Rows, []Text{{S: "no significant change"}})
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("Shares of %s before and %s after. %s; for each path by itself, so that of a hundred that did not change some five seem to.", Plural(s.Against.Before.Samples, "sample"), Plural(s.Against.After.Samples, "sample"), s.Against.Method))
+	t.Notes = append(t.Notes, fmt.Sprintf("Shares of %s before and %s after. %s; per path, so about 5 in 100 unchanged paths will appear to change.", Plural(s.Against.Before.Samples, "sample"), Plural(s.Against.After.Samples, "sample"), s.Against.Method))
 	t.Notes = append(t.Notes, s.Against.Warnings...)
 	return t
 }

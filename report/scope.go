@@ -149,7 +149,7 @@ func scopeTypes(r scope.Report) Table {
 	if simulated := countSimulated(r); simulated > 0 {
 		t.Notes = append(t.Notes, "Of "+Plural(simulated, "simulated sidecar")+" JSON is what Envoy would print of the same resources; there is no bootstrap.")
 	}
-	t.Notes = append(t.Notes, "Not sent by istiod: the bootstrap and what it holds, copies of what stands in a listener, the frame of the dump.")
+	t.Notes = append(t.Notes, "Not sent by istiod: the bootstrap and its contents, copies of listener contents, the framing of the dump.")
 	return t
 }
 
@@ -159,7 +159,7 @@ func scopeOwners(r scope.Report) Table {
 		values = append(values, o.DumpBytes)
 	}
 	s := bytesColumn(values)
-	t := Table{Title: "Who brought it, " + s.Unit, Columns: []Column{{"owner", false, 0}, {"bytes", true, 0}, {"share", true, 0}, {"proxies", true, 3}, {"resources", true, 2}, {"shapes", true, 1}}}
+	t := Table{Title: "By owner, " + s.Unit, Columns: []Column{{"owner", false, 0}, {"bytes", true, 0}, {"share", true, 0}, {"proxies", true, 3}, {"resources", true, 2}, {"shapes", true, 1}}}
 	w := wireColumn(r)
 	w.head(&t)
 	for _, o := range r.Owners {
@@ -178,10 +178,10 @@ func scopeOwners(r scope.Report) Table {
 		t.Rows = append(t.Rows, w.cell([]Text{{Plural(x.Owners, "more owner"), StyleDim}, s.Kilo(x.DumpBytes), Share(x.DumpBytes, r.DumpBytes), {}, {}, {}}, x.WireBytes))
 	}
 	t.Rows = append(t.Rows, w.cell([]Text{{"total", StyleStrong}, s.Kilo(r.DumpBytes), {S: "100%"}, {}, {}, {}}, r.WireBytes))
-	t.Notes = append(t.Notes, "Mesh is istiod's and the injector's own; shared serves several owners; unattributed is explained by no metadata, often an EnvoyFilter's. "+
+	t.Notes = append(t.Notes, "Mesh: istiod's and the injector's own. Shared: serves several owners. Unattributed: no metadata explains it, often an EnvoyFilter. "+
 		"Shapes: bytes counted with others, in resources that this one changed.")
 	if r.Uncalled == nil {
-		t.Notes = append(t.Notes, "Which of it a workload's traffic uses cannot be known from configuration; the proxies' counters tell what was called.")
+		t.Notes = append(t.Notes, "Configuration does not show which part a workload's traffic uses; the proxies' counters show what was called.")
 	}
 	return t
 }
@@ -212,12 +212,12 @@ func scopeUncalled(r scope.Report) Table {
 		return Table{}
 	}
 	s := bytesColumn([]int64{u.DumpBytes})
-	t := Table{Title: "Held and never called, clusters and endpoints, " + s.Unit, Columns: []Column{{"owner", false, 0}, {"bytes", true, 0}, {"clusters", true, 1}, {"proxies", true, 2}}}
+	t := Table{Title: "Configured but never called, clusters and endpoints, " + s.Unit, Columns: []Column{{"owner", false, 0}, {"bytes", true, 0}, {"clusters", true, 1}, {"proxies", true, 2}}}
 	for _, o := range u.Owners {
 		t.Rows = append(t.Rows, []Text{{S: o.Owner.String()}, s.Kilo(o.DumpBytes), {S: Count(o.Clusters)}, {S: Count(o.Proxies)}})
 	}
 	t.Rows = append(t.Rows, []Text{{"all outbound clusters never called", StyleStrong}, s.Kilo(u.NeverBytes), {S: Count(u.Never)}})
-	t.Notes = append(t.Notes, fmt.Sprintf("Of %s with %s. Counted from the start of each proxy, at the endpoints it has now: a call that has not come yet, or whose endpoints are gone, is not seen.",
+	t.Notes = append(t.Notes, fmt.Sprintf("Of %s with %s. Counted since each proxy started, for its current endpoints: calls still to come, or to removed endpoints, are not seen.",
 		Plural(u.Clusters, "outbound cluster"), s.Value(float64(u.DumpBytes))))
 	if left := u.OwnersInTotal - len(u.Owners); left > 0 {
 		t.Notes = append(t.Notes, Plural(left, "more owner")+" not shown.")

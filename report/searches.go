@@ -35,19 +35,19 @@ func SearchAnswers(f record.Findings) []string {
 		if unit == "" {
 			unit = strings.ReplaceAll(factor, "_", " ")
 		}
-		unit = strings.Replace(unit, "/s", " a second", 1)
+		unit = strings.Replace(unit, "/s", " per second", 1)
 		low, high := Amount(x.Low), Amount(x.High)
 		switch {
 		case x.Verdict == record.VerdictInconclusive && x.Low == 0:
-			out = append(out, UpperFirst(fmt.Sprintf("how many %s keep within the bound%s is not known: the machine or the generator gives out first.", unit, where)))
+			out = append(out, UpperFirst(fmt.Sprintf("how many %s meet the bound%s is unknown: the machine or the generator saturates first.", unit, where)))
 		case x.Verdict == record.VerdictInconclusive:
-			out = append(out, UpperFirst(fmt.Sprintf("%s %s keep within the bound%s; what more would do is not known, since the machine or the generator gives out first.", low, unit, where)))
+			out = append(out, UpperFirst(fmt.Sprintf("%s %s meet the bound%s; the limit beyond is unknown, since the machine or the generator saturates first.", low, unit, where)))
 		case x.Low == 0 && x.High > 0:
 			out = append(out, UpperFirst(fmt.Sprintf("already %s %s are too many%s.", high, unit, where)))
 		case x.High > x.Low:
-			out = append(out, UpperFirst(fmt.Sprintf("%s %s keep within the bound%s, %s do not.", low, unit, where, high)))
+			out = append(out, UpperFirst(fmt.Sprintf("%s %s meet the bound%s, %s do not.", low, unit, where, high)))
 		default:
-			out = append(out, UpperFirst(fmt.Sprintf("all that was tried keeps within the bound%s, up to %s %s.", where, low, unit)))
+			out = append(out, UpperFirst(fmt.Sprintf("every level tried meets the bound%s, up to %s %s.", where, low, unit)))
 		}
 	}
 	return out

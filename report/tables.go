@@ -51,7 +51,7 @@ func (k Kind) isOther(x record.Finding) bool {
 
 // publishedTable sets figures of the literature beside ours.
 func (k Kind) publishedTable(f record.Findings) Table {
-	t := Table{Title: "Published beside measured", Columns: []Column{{Head: "source", Keep: 1}, {Head: "claim"}, {Head: "published", Right: true}, {Head: "measured (95% interval)", Right: true}}}
+	t := Table{Title: "Published vs. measured", Columns: []Column{{Head: "source", Keep: 1}, {Head: "claim"}, {Head: "published", Right: true}, {Head: "measured (95% interval)", Right: true}}}
 	for _, p := range f.Published {
 		measured := Text{"not measured", StyleDim}
 		largest := math.Abs(p.Figure)
@@ -77,7 +77,7 @@ func (k Kind) publishedTable(f record.Findings) Table {
 // noiseTable has a row a measure: the noise floor, as a range where several
 // baseline cells have one each.
 func (k Kind) noiseTable(f record.Findings, leaveZero bool) Table {
-	t := Table{Title: "Noise floor: what two identical baselines of a block differ by"}
+	t := Table{Title: "Noise floor: how much two identical baselines of a block differ"}
 	t.Columns = []Column{{Head: "measure"}, {"floor", true, 0}, {"of its value", true, 5}, {"baselines", true, 2}, {"blocks", true, 1}}
 	byMeasure := map[string][]record.NoiseFloor{}
 	var order []string
@@ -115,7 +115,7 @@ func (k Kind) noiseTable(f record.Findings, leaveZero bool) Table {
 		t.Rows = append(t.Rows, []Text{{S: k.words(measure)}, {S: floor}, {S: relative}, {S: Count(len(all))}, {S: Count(int(blocks))}})
 	}
 	if same > 0 && len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%s in which identical baselines do not differ at all are left out.", Plural(same, "measure")))
+		t.Notes = append(t.Notes, fmt.Sprintf("%s with identical baselines are omitted.", Plural(same, "measure")))
 	}
 	return t
 }

@@ -48,7 +48,7 @@ func renderText(w io.Writer, d document, opt Options) error {
 			t.table(table)
 		}
 	}
-	t.list("Published beside measured, in words", d.Says)
+	t.list("Published vs. measured, in words", d.Says)
 	t.list("Warnings", d.Warnings)
 	_, err := io.WriteString(w, t.b.String())
 	return err
@@ -189,7 +189,7 @@ func (t *textWriter) table(tb Table) {
 	}
 	if len(left) > 0 {
 		slices.Sort(left)
-		t.wrap("  ", clean("Left out for want of width: "+strings.Join(left, ", ")+"."))
+		t.wrap("  ", clean("Columns omitted for width: "+strings.Join(left, ", ")+"."))
 	}
 }
 

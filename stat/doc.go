@@ -6,7 +6,7 @@
 // Data passes through it like this:
 //
 //	histograms of trials  -> Counts -> quantiles         histogram.go
-//	one number a trial    -> Pair (baseline, test)       pair.go
+//	one number per trial    -> Pair (baseline, test)       pair.go
 //	pairs of all blocks   -> Estimate with interval      estimate.go, pair.go, unpaired.go
 //	quantiles over blocks -> Estimate, resampled         bootstrap.go
 //	doubled baseline      -> Floor (A/A noise floor)     floor.go

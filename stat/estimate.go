@@ -81,7 +81,7 @@ func (e *Estimate) warn(format string, args ...any) {
 	e.Warnings = append(e.Warnings, fmt.Sprintf(format, args...))
 }
 
-// Mean estimates the mean over blocks from one value a block, with Student's
+// Mean estimates the mean over blocks from one value per block, with Student's
 // t interval. Values that are not finite are left out, with a warning.
 //
 // Values from few blocks are few facts: the interval is wide then, as it
@@ -108,7 +108,7 @@ func meanOf(x []float64, o Options) Estimate {
 		return e
 	case 1:
 		e.Value = x[0]
-		e.warn("one block: nothing is known about the spread between blocks")
+		e.warn("one block: the spread between blocks is unknown")
 		return e
 	}
 	mean, sd := meanStdDev(x)
@@ -120,7 +120,7 @@ func meanOf(x []float64, o Options) Estimate {
 		e.warn("only %d blocks", len(x))
 	}
 	if i, far := outlier(x); far {
-		e.warn("one block (value %s) lies far from the others; it is kept, and widens the interval", o.say(x[i]))
+		e.warn("one block (value %s) is an outlier; it is kept, and widens the interval", o.say(x[i]))
 	}
 	return e
 }

@@ -63,7 +63,7 @@ func LinearFit(points []FitPoint, weight func(x float64) float64, o Options) Lin
 	}
 	if bent {
 		line.Warnings = append(line.Warnings,
-			"the points do not lie on a line: idle cost and slope describe them badly")
+			"poor linear fit: do not rely on idle cost and slope")
 	}
 	return line
 }

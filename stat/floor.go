@@ -70,7 +70,7 @@ func NoiseFloor(aa []Pair, o Options) Floor {
 	chance := tQuantile(1-(1-o.level())/2, n) * largest * math.Sqrt(aaScale*square/n/n)
 	f.Value = math.Max(math.Abs(f.Bias), chance)
 	if len(d) < 4 {
-		f.warn("the noise floor rests on only %d blocks and is high for that reason", len(d))
+		f.warn("the noise floor rests on only %d blocks, which makes it high", len(d))
 	}
 	if len(d) >= 2 {
 		if e := meanOf(d, o); e.Excludes(0) {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// minTail is how many requests a trial should leave beyond a quantile before
+// minTail is how many requests per trial should leave beyond a quantile before
 // that quantile is trusted without a warning.
 const minTail = 10
 
@@ -38,7 +38,7 @@ type QuantileEstimate struct {
 	RequestShare float64
 }
 
-// QuantilePairs takes the q-quantile of every trial: one pair a block, the
+// QuantilePairs takes the q-quantile of every trial: one pair per block, the
 // baseline being the mean of its repeats.
 func QuantilePairs(blocks []QuantileBlock, q float64) []Pair {
 	pairs := make([]Pair, len(blocks))
@@ -93,7 +93,7 @@ func QuantileDifference(blocks []QuantileBlock, q float64, o Options) QuantileEs
 		}
 	}
 	if tail < minTail {
-		out.warn("%s rests on as few as %.3g requests a trial beyond it", quantileName(q), tail)
+		out.warn("%s rests on only %.3g requests per trial beyond it", quantileName(q), tail)
 	}
 	if len(h.value) < 2 || e.SE == 0 {
 		return out

@@ -59,7 +59,7 @@ func latency(u float64) float64 {
 // quantile draws the sample q-quantile of a trial's requests, by the Beta
 // distribution of order statistics instead of drawing every request.
 func (m machine) quantile(r *rand.Rand, q float64) float64 {
-	if q == 0 { // a mean over requests, such as CPU a request
+	if q == 0 { // a mean over requests, such as CPU per request
 		return 1 + 0.5*r.NormFloat64()/math.Sqrt(m.requests)
 	}
 	k := math.Min(rankOf(q, m.requests), m.requests)
@@ -177,7 +177,7 @@ func check(t *testing.T, coverage float64, runs int, upper bool, what ...any) {
 
 // TestSimulationCalls: A/A is called a difference in at most 5% of runs
 // whatever the noise and the number of blocks, and a 5% shift of a median or
-// of CPU a request is found in at least 80% with 8 blocks at 3% trial noise.
+// of CPU per request is found in at least 80% with 8 blocks at 3% trial noise.
 // The table shows both for every quantity: a p99.9 of 6,000 requests scatters
 // by 15%, and 5% of it is not found, as the minimum detectable effect says.
 func TestSimulationCalls(t *testing.T) {

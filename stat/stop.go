@@ -63,7 +63,7 @@ func (s StopRule) Decide(now, before Look) Decision {
 	case at >= 0 && !Finite(ratio):
 		return Decision{false, "an estimate has no interval yet", at}
 	case at >= 0:
-		return Decision{false, fmt.Sprintf("an interval is %.0f%% of its value wide, and was to be %.0f%%", ratio*100, s.RelativeWidth*100), at}
+		return Decision{false, fmt.Sprintf("an interval is still %.0f%% of its value wide, above the target of %.0f%%", ratio*100, s.RelativeWidth*100), at}
 	}
 	if was, _ := s.widest(before); before.Blocks < least || len(before.Estimates) != len(now.Estimates) || was >= 0 {
 		return Decision{false, "narrow enough, to be confirmed by one more block", -1}

@@ -41,7 +41,7 @@ func UnpairedRatio(a, b []float64, o Options) Estimate {
 	}
 	if !(s.meanA > 0) {
 		e.SE = math.NaN()
-		e.warn("there is no ratio to a value that is not above zero")
+		e.warn("no ratio: the reference value is not above zero")
 		return e
 	}
 	ratio := s.meanB / s.meanA
@@ -56,7 +56,7 @@ func UnpairedRatio(a, b []float64, o Options) Estimate {
 	g := t * t * s.varA / s.meanA / s.meanA
 	e.SE = math.Sqrt(s.varB+ratio*ratio*s.varA) / s.meanA
 	if g >= 1 {
-		e.warn("the value compared with is not told apart from zero: its ratio has no bounds")
+		e.warn("the reference value is indistinguishable from zero: the ratio is unbounded")
 		return e
 	}
 	half := t / s.meanA * math.Sqrt(s.varB*(1-g)+ratio*ratio*s.varA)
@@ -92,7 +92,7 @@ func newTwoSamples(a, b []float64, o Options) twoSamples {
 	}
 	s.meanA, s.meanB = mean(s.a), mean(s.b)
 	if s.Blocks < 2 {
-		s.warn("one block: nothing is known about the spread between blocks")
+		s.warn("one block: the spread between blocks is unknown")
 		return s
 	}
 	var sa, sb float64

@@ -139,7 +139,7 @@ func TestEveryFactorIsShown(t *testing.T) {
 func TestQuickIsWhatItSays(t *testing.T) {
 	_, p := load(t, "quick")
 	if len(p.Cells) != 4 || p.BlockSize() != 5 {
-		t.Errorf("%d cells, %d trials a block", len(p.Cells), p.BlockSize())
+		t.Errorf("%d cells, %d trials per block", len(p.Cells), p.BlockSize())
 	}
 	for _, c := range p.Cells {
 		if c[study.FactorRate] != "1000" || c[study.FactorConnections] != "16" || c[study.FactorArrival] != study.ArrivalPoisson {

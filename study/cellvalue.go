@@ -300,7 +300,7 @@ type exprValue struct{ to *Expr }
 
 func (v exprValue) object() object {
 	return object{name: "an assertion", flow: true, fields: []field{
-		{name: "expr", required: true, doc: "CEL over one moment: error_share, rate (answered a second), requests, failed, latency_p50, latency_p90, latency_p99 and latency_max (ms) of a sliding second, ready(service), ejected(service).", value: textValue{to: &v.to.Text}},
+		{name: "expr", required: true, doc: "CEL over one moment: error_share, rate (answered per second), requests, failed, latency_p50, latency_p90, latency_p99 and latency_max (ms) of a sliding second, ready(service), ejected(service).", value: textValue{to: &v.to.Text}},
 		{name: "after", doc: "Step whose begin is the begin of the time it is about; the timeline's begin if left out.", value: textValue{to: &v.to.After}},
 		{name: "until", doc: "Step whose begin ends that time; the timeline's end if left out.", value: textValue{to: &v.to.Until}},
 		{name: "within", doc: "It must come true at the latest after so long; if neither this nor for is given it must hold all the time.", value: durationValue{to: &v.to.Within, high: time.Hour, omitZero: true}},

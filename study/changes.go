@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// ChangeRate is how many changes a second come, as time goes on: each part
+// ChangeRate is how many changes per second come, as time goes on: each part
 // goes evenly from one rate to another, and the last one's end stays.
 type ChangeRate struct {
 	Kind  string // RateConstant, RateRamp or RateSteps
@@ -40,7 +40,7 @@ const (
 // changeRatePattern is that of the levels of factor change_rate.
 const changeRatePattern = `^([0-9]+(\.[0-9]+)?|ramp:[0-9.]+:[0-9.]+:[^:,]+|steps:[0-9.]+:[^:,]+(,[0-9.]+:[^:,]+)*)$`
 
-const changeRateHint = "changes a second as 0.4, ramp:FROM:TO:TIME as ramp:1:20:30s, or steps:RATE:TIME,RATE:TIME as steps:1:10s,8:5s"
+const changeRateHint = "changes per second as 0.4, ramp:FROM:TO:TIME as ramp:1:20:30s, or steps:RATE:TIME,RATE:TIME as steps:1:10s,8:5s"
 
 // parseChangeRate reads a level of factor change_rate. Ramps and steps are as
 // the load generator's flags --ramp and --steps have them.
@@ -49,7 +49,7 @@ func parseChangeRate(s string) (ChangeRate, *complaint) {
 	rate := func(text string, least float64) (float64, *complaint) {
 		v, c := number(text)
 		if c == nil && (v < least || v > maxChangeRate) {
-			c = complain(fmt.Sprintf("at most %d changes a second", maxChangeRate), "rate %s is out of range", clip(text, 20))
+			c = complain(fmt.Sprintf("at most %d changes per second", maxChangeRate), "rate %s is out of range", clip(text, 20))
 		}
 		return v, c
 	}
@@ -68,7 +68,7 @@ func parseChangeRate(s string) (ChangeRate, *complaint) {
 	}
 	switch {
 	case !worded:
-		text, c := numberLevel("changes a second", maxChangeRate)(s)
+		text, c := numberLevel("changes per second", maxChangeRate)(s)
 		if c != nil {
 			return ChangeRate{}, c
 		}
@@ -222,7 +222,7 @@ func arrivalLevel(s string) (string, *complaint) {
 	return ArrivalBurst + ":" + n, nil
 }
 
-// maxChanges is how many changes a trial may make.
+// maxChanges is how many changes per trial may make.
 const maxChanges = 40_000
 
 // Arrival is how a cell's changes come: uniform, poisson or burst, and for

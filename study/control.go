@@ -161,7 +161,7 @@ func controlSection(c *Control) object {
 			{name: "resolution", doc: "How their addresses are found.", value: textValue{to: &c.ServiceEntry.Resolution,
 				oneOf: []string{ResolutionDNS, ResolutionStatic, ResolutionNone}}},
 		}}},
-		{name: "traffic", doc: "Real load through every trial, from a pod with a sidecar to a Service of real pods with sidecars; {} takes every default. Requests that go to an endpoint already gone are counted.",
+		{name: "traffic", doc: "Real load through every trial, from a pod with a sidecar to a Service of real pods with sidecars; {} takes every default. Requests that go to a stale endpoint are counted.",
 			value: trafficValue{c}},
 		{name: "churn_on", doc: "Whose endpoints change (endpoints-scale, endpoints-replace, rolling-restart): traffic, those of the pods that serve the traffic, the default where there is traffic; or population, those of simulated Services.",
 			value: textValue{to: &c.ChurnOn, oneOf: []string{ChurnTraffic, ChurnPopulation}}},
@@ -307,7 +307,7 @@ func (d *decoder) checkPopulation(p *Plan) {
 		case !d.checkLevers(p, cell, l):
 			return
 		case p.Study.ChangesIn(cell) > 40_000:
-			d.fail(d.pos("control"), "at most 40000 are possible", "cell %s makes %d changes a trial", p.Label(cell), p.Study.ChangesIn(cell))
+			d.fail(d.pos("control"), "at most 40000 are possible", "cell %s makes %d changes per trial", p.Label(cell), p.Study.ChangesIn(cell))
 			return
 		}
 	}

@@ -114,7 +114,7 @@ func TestControlRefuses(t *testing.T) {
 		{"debounce", minimalControl + "settings: {debounce_after: 20s}\n", "4:28", "longer than debounce_max 10s", "raise debounce_max"},
 		{"burst", minimal + "control: {changes: 5}\nsettings: {change_arrival: \"burst:6\"}\n", "4:28", "bursts of 6 changes, but a trial makes 5", "at least 6 changes"},
 		{"searched twice", minimalControl + "factors: {proxies: [5, 10]}\nsearch:\n- {factor: proxies, finding: convergence_p99, bound: 2 s}\n- {factor: proxies, finding: convergence_p99, bound: 2000 ms, tolerance: 5%}\n", "7:3", "searched twice", "leave one"},
-		{"published unit", minimalControl + "published:\n- {source: s, claim: c, finding: pushes, cell: {proxies: 50}, figure: 3, unit: MB}\n", "5:80", "is no unit of pushes", "possible: pushes"},
+		{"published unit", minimalControl + "published:\n- {source: s, claim: c, finding: pushes, cell: {proxies: 50}, figure: 3, unit: MB}\n", "5:80", "is not a unit of pushes", "possible: pushes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse([]byte(c.text), "x.yaml", nil)
@@ -140,7 +140,7 @@ func TestControlEffective(t *testing.T) {
 		{"factors: {sidecar_scope: [none, mesh], sidecar_hosts: [\"./*\", \"*/*\"]}\n",
 			"no Sidecar; Sidecar of mesh · egress ./*; Sidecar of mesh · egress */*"},
 		{"factors: {services: [0, 10], endpoints: [1, 2]}\n",
-			"0 services; 10 services · 1 endpoint a service; 10 services · 2 endpoints a service"},
+			"0 services; 10 services · 1 endpoint per service; 10 services · 2 endpoints per service"},
 		{"settings: {gateways: 0, real_pods: 1}\nfactors: {proxies: [0, 1], xds: [delta, sotw]}\n",
 			"0 sidecars; 1 sidecar · delta xDS; 1 sidecar · state of the world"},
 	} {

@@ -177,11 +177,11 @@ var changeFactors = []Factor{
 		bound(into(func(l *ControlLevels) any { return &l.Change })),
 	Factor{
 		Name: FactorChangeRate, Kind: ControlPlane, Scope: ScopeChanges, Unit: "changes/s", Default: "0.4", Numeric: true,
-		Doc:      "Changes a second: a number; ramp:FROM:TO:TIME, evenly from one rate to another; or steps:RATE:TIME,RATE:TIME, one after the other. The last rate stays.",
+		Doc:      "Changes per second: a number; ramp:FROM:TO:TIME, evenly from one rate to another; or steps:RATE:TIME,RATE:TIME, one after the other. The last rate stays.",
 		Pattern:  changeRatePattern,
 		Examples: []string{"0.4", "10", "ramp:1:20:30s", "steps:1:10s,8:5s,1:10s"},
 		parse:    changeRateLevel, plain: &plainNumber{max: maxChangeRate},
-	}.labelled(changeRateLabel).phrased(says("at %s changes a second")).idleWhere(idleAt(FactorChange, ChangeTrace)).
+	}.labelled(changeRateLabel).phrased(says("at %s changes per second")).idleWhere(idleAt(FactorChange, ChangeTrace)).
 		bound(read(func(l *ControlLevels) *ChangeRate { return &l.ChangeRate }, canonicalChangeRate)),
 	controlText(FactorChangeArrival, ScopeChanges, ArrivalUniform,
 		"How changes are spread over time: evenly (uniform), as from many independent people (poisson), all at once (burst), or N at once every so often (burst:N, at change_rate on the whole).",
@@ -194,7 +194,7 @@ func nobodyConnected(cell record.Cell) bool {
 	return cell[FactorProxies] == "0" && cell[FactorGateways] == "0"
 }
 
-func endpointsLabel(level string) string { return counts("endpoint")(level) + " a service" }
+func endpointsLabel(level string) string { return counts("endpoint")(level) + " per service" }
 
 func changeRateLabel(level string) string {
 	if kind, rest, ok := strings.Cut(level, ":"); ok {

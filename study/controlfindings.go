@@ -86,9 +86,9 @@ func convergenceFindings() []finding.Def {
 		out = append(out, us("applied_"+p, "From commit until a real Envoy has the change in force, as polls of its admin interface show it.", section))
 	}
 	reported := us("reported_convergence_p99", "What istiod's own pilot_proxy_convergence_time says, as histogram_quantile reads it.", SectionHidden)
-	reported.Words = "istiod's own p99 of convergence"
+	reported.Words = "istiod's own p99 convergence"
 	hidden := us("hidden_convergence_p99", "What istiod's own figure leaves out: convergence_p99 less reported_convergence_p99.", SectionHidden)
-	hidden.Words, hidden.Signed = "hidden by istiod's own p99 of convergence", true
+	hidden.Words, hidden.Signed = "hidden by istiod's own p99 convergence", true
 	return append(out, compared(reported, ""), hidden)
 }
 
@@ -101,7 +101,7 @@ func stageFindings() []finding.Def {
 		finding.Def{Name: "stage_residual", Unit: finding.UnitMicroseconds, Section: SectionWaterfall, Signed: true,
 			Doc: "Mean from commit to acknowledgement, less the sum of the stages: by how much istiod's timers and its log disagree, and what nobody measures."},
 		finding.Def{Name: "stage_residual_share", Unit: finding.UnitRatio, Section: SectionWaterfall,
-			Doc: "Share of the pairs of a change and a proxy that their own stages miss by more than " + record.ResidualRule("their time") + ": errors either way, which cancel in stage_residual."})
+			Doc: "Share of the change-proxy pairs that differ from their own stages by more than " + record.ResidualRule("their time") + ": errors either way, which cancel in stage_residual."})
 }
 
 // byType is a finding of each type of resource.
@@ -119,8 +119,8 @@ func amplificationFindings() []finding.Def {
 	out := []finding.Def{compared(finding.Def{Name: "pushes", Unit: finding.UnitPushes, Doc: "istiod's pilot_xds_pushes in the window, all types.", Section: SectionAmplification}, SectionLevers)}
 	out = append(out, byType(finding.Def{Name: "pushes", Unit: finding.UnitPushes, Doc: "The same of one type."})...)
 	return append(out,
-		compared(finding.Def{Name: "pushes_per_change", Unit: finding.UnitPushesPerChange, Doc: "pushes for each change committed.", Words: "pushes a change", Section: SectionAmplification}, ""),
-		compared(finding.Def{Name: "push_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "What proxies received for each change committed.", Words: "bytes received a change", Section: SectionAmplification}, SectionLevers),
+		compared(finding.Def{Name: "pushes_per_change", Unit: finding.UnitPushesPerChange, Doc: "pushes for each change committed.", Words: "pushes per change", Section: SectionAmplification}, ""),
+		compared(finding.Def{Name: "push_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "What proxies received for each change committed.", Words: "bytes received per change", Section: SectionAmplification}, SectionLevers),
 		finding.Def{Name: "identical_share", Unit: finding.UnitRatio, Doc: "Share of those bytes in resources that the proxy had just so already.", Section: SectionAmplification})
 }
 
@@ -148,15 +148,15 @@ func configFindings() []finding.Def {
 
 func costFindings() []finding.Def {
 	return []finding.Def{
-		compared(finding.Def{Name: "istiod_cpu_per_change", Unit: finding.UnitPerChange, Words: "istiod CPU a change", Section: SectionCost, Signed: true, Net: true, Decides: true,
+		compared(finding.Def{Name: "istiod_cpu_per_change", Unit: finding.UnitPerChange, Words: "istiod CPU per change", Section: SectionCost, Signed: true, Net: true, Decides: true,
 			Doc: "istiod's CPU time in the window, less what it uses idle (median of the cell's trials), for each change committed."}, SectionLevers),
 		compared(finding.Def{Name: "istiod_cpu_idle", Unit: finding.UnitCores, Doc: "istiod's CPU before the first change, with all proxies connected.", Words: "istiod CPU idle", Section: SectionCost}, ""),
 		compared(finding.Def{Name: "istiod_memory", Unit: finding.UnitBytes, Doc: "istiod's memory at the end of the window.", Section: SectionCost}, SectionLevers),
 		{Name: "istiod_heap", Unit: finding.UnitBytes, Doc: "Memory in use on istiod's heap at the end of the window.", Section: SectionRuntime},
 		{Name: "istiod_goroutines", Unit: finding.UnitGoroutines, Doc: "istiod's goroutines at the end of the window.", Section: SectionRuntime},
-		compared(finding.Def{Name: "alloc_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "What istiod allocated for each change committed.", Words: "bytes allocated a change", Section: SectionRuntime}, ""),
-		{Name: "alloc_bytes_per_second", Unit: finding.UnitBytesPerSecond, Doc: "What istiod allocated a second in the window.", Section: SectionRuntime},
-		compared(finding.Def{Name: "apiserver_cpu_per_change", Unit: finding.UnitPerChange, Words: "API server CPU a change", Section: SectionCost, Signed: true, Net: true,
+		compared(finding.Def{Name: "alloc_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "What istiod allocated for each change committed.", Words: "bytes allocated per change", Section: SectionRuntime}, ""),
+		{Name: "alloc_bytes_per_second", Unit: finding.UnitBytesPerSecond, Doc: "What istiod allocated per second in the window.", Section: SectionRuntime},
+		compared(finding.Def{Name: "apiserver_cpu_per_change", Unit: finding.UnitPerChange, Words: "API server CPU per change", Section: SectionCost, Signed: true, Net: true,
 			Doc: "kube-apiserver's CPU time in the window, less what it uses idle (median of the cell's trials), for each change committed."}, ""),
 		{Name: "apiserver_cpu_idle", Unit: finding.UnitCores, Doc: "kube-apiserver's CPU before the first change.", Section: SectionCost, Signed: true},
 		{Name: "simulator_cpu_share", Unit: finding.UnitRatio, Doc: "CPU time of the simulated proxies over istiod's.", Section: SectionCost},
@@ -170,19 +170,19 @@ func stalenessFindings() []finding.Def {
 	share := func(name, words string) finding.Def {
 		return finding.Def{Name: name, Unit: finding.UnitRatio, Doc: "Their share of all requests.", Words: words, Section: SectionTraffic}
 	}
-	residual := requests("traffic_residual", "Failures that the generator saw, less those that the caller's sidecar knows of, a trial.", "failures of real requests that the sidecar does not know")
+	residual := requests("traffic_residual", "Failures that the generator saw, less those that the caller's sidecar knows of, per trial.", "failures of real requests that the sidecar does not know")
 	residual.Signed = true
 	return []finding.Def{
-		compared(finding.Def{Name: "stale_proxy_seconds_per_change", Unit: finding.UnitSecondsPerChange, Words: "stale proxy-seconds a change", Section: SectionStale,
-			Doc: "Time that proxies held endpoints already gone, for each change committed."}, SectionLevers),
-		compared(requests("phantom_requests", "Real requests of which an attempt went to an endpoint already gone, a trial.", "requests at endpoints already gone"), SectionLevers),
-		share("phantom_share", "share of requests at endpoints already gone"),
-		compared(requests("phantom_failures", "Those of them that failed for the caller, a trial.", "requests that failed at endpoints already gone"), SectionLevers),
-		share("phantom_failure_share", "share of requests that failed at endpoints already gone"),
-		requests("phantom_hidden", "Those that failed at an endpoint already gone and were saved by the sidecar's retry, a trial.", "requests at endpoints already gone, saved by a retry"),
+		compared(finding.Def{Name: "stale_proxy_seconds_per_change", Unit: finding.UnitSecondsPerChange, Words: "stale proxy-seconds per change", Section: SectionStale,
+			Doc: "Time that proxies kept stale endpoints, for each change committed."}, SectionLevers),
+		compared(requests("phantom_requests", "Real requests of which an attempt went to a stale endpoint, per trial.", "requests to stale endpoints"), SectionLevers),
+		share("phantom_share", "share of requests to stale endpoints"),
+		compared(requests("phantom_failures", "Those of them that failed for the caller, per trial.", "requests that failed at stale endpoints"), SectionLevers),
+		share("phantom_failure_share", "share of requests that failed at stale endpoints"),
+		requests("phantom_hidden", "Those that failed at a stale endpoint and were saved by the sidecar's retry, per trial.", "requests to stale endpoints, saved by a retry"),
 		compared(finding.Def{Name: "phantom_last", Unit: finding.UnitMicroseconds, Words: "last request at an endpoint after it was gone", Section: SectionTraffic,
 			Doc: "How long after an endpoint was gone the last attempt went to it: the longest of a trial."}, ""),
-		compared(requests("traffic_failures", "Real requests that failed for the caller for whatever reason, or had no end, a trial.", "real requests that failed"), ""),
+		compared(requests("traffic_failures", "Real requests that failed for the caller for whatever reason, or had no end, per trial.", "real requests that failed"), ""),
 		{Name: "traffic_latency_p99", Unit: finding.UnitMicroseconds, Doc: "99th percentile of the real requests' latency, by intended time.", Words: "p99 latency of real requests", Section: SectionTraffic},
 		residual,
 	}
@@ -190,8 +190,8 @@ func stalenessFindings() []finding.Def {
 
 func faultFindings() []finding.Def {
 	return []finding.Def{
-		{Name: "missed", Unit: finding.UnitMissed, Doc: "Pairs of a change and a proxy that needed it and never had it, a trial.", Words: "changes that proxies never saw", Section: finding.SectionOther, Fault: true},
-		{Name: "unacked", Unit: finding.UnitMissed, Doc: "Pairs of a change and a proxy that was sent it and never acknowledged it, a trial.", Words: "changes never acknowledged", Section: finding.SectionOther, Fault: true},
-		{Name: "failed_changes", Unit: finding.UnitChanges, Doc: "Changes that the API server did not take, a trial.", Words: "changes not taken", Section: finding.SectionOther, Fault: true},
+		{Name: "missed", Unit: finding.UnitMissed, Doc: "Change-proxy pairs where the proxy needed the change and never got it, per trial.", Words: "changes that proxies never saw", Section: finding.SectionOther, Fault: true},
+		{Name: "unacked", Unit: finding.UnitMissed, Doc: "Change-proxy pairs sent but never acknowledged, per trial.", Words: "changes never acknowledged", Section: finding.SectionOther, Fault: true},
+		{Name: "failed_changes", Unit: finding.UnitChanges, Doc: "Changes that the API server refused, per trial.", Words: "refused changes", Section: finding.SectionOther, Fault: true},
 	}
 }

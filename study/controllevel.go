@@ -50,7 +50,7 @@ func orInteger(word string, low, high int64) func(string) (string, *complaint) {
 
 // orNumber is a number above 0 or one word.
 func orNumber(word string, high float64) func(string) (string, *complaint) {
-	plain := numberLevel("requests a second", high)
+	plain := numberLevel("requests per second", high)
 	return func(s string) (string, *complaint) {
 		if s == word {
 			return s, nil

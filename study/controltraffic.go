@@ -10,7 +10,7 @@ import (
 // study: from a pod with a sidecar to a Service of real pods with sidecars.
 // Its words mean what they mean in studies of the data plane.
 type Traffic struct {
-	Rate        float64 // requests a second
+	Rate        float64 // requests per second
 	Connections int
 	Arrival     string
 	// Timeout is when a request without an answer has failed.
@@ -51,7 +51,7 @@ func (v trafficValue) section() object {
 		t = defaultTraffic()
 	}
 	return object{name: "traffic", flow: true, fields: []field{
-		{name: "rate", doc: "Requests scheduled a second over all connections (open loop).", value: floatValue{to: &t.Rate, high: 100_000}},
+		{name: "rate", doc: "Requests scheduled per second over all connections (open loop).", value: floatValue{to: &t.Rate, high: 100_000}},
 		{name: "connections", doc: "Connections the generator keeps to its sidecar. A request that hangs holds one.", value: intValue{&t.Connections, 1, 10_000}},
 		{name: "arrival", doc: "How requests are spread over time.", value: textValue{to: &t.Arrival, oneOf: []string{ArrivalPoisson, ArrivalUniform, ArrivalBurst}}},
 		{name: "timeout", doc: "A request without its answer after this long has failed. Longer than the 10 s that a sidecar gives a connection to come about, it shows what a retry saves in the end.",
@@ -76,7 +76,7 @@ func (v trafficValue) encode() *node {
 func (d *decoder) checkTraffic(s *Study) {
 	c := s.Control
 	if c.Traffic != nil && c.Traffic.Rate <= 0 {
-		d.fail(d.pos("control", "traffic", "rate"), "a number of requests a second", "there is no traffic at rate 0")
+		d.fail(d.pos("control", "traffic", "rate"), "a number of requests per second", "there is no traffic at rate 0")
 	}
 	if c.ChurnOn != ChurnTraffic {
 		return

@@ -68,11 +68,11 @@ var dataFactors = []Factor{
 		bound(into(func(l *Levels) any { return &l.Connections })),
 	Factor{
 		Name: FactorRate, Kind: DataPlane, Scope: ScopeLoad, Unit: "requests/s", Default: "1000", Numeric: true,
-		Doc:      "Requests scheduled a second over all connections (open loop); max sends as fast as the connections allow.",
+		Doc:      "Requests scheduled per second over all connections (open loop); max sends as fast as the connections allow.",
 		Pattern:  `^(max|[0-9]+(\.[0-9]+)?)$`,
 		Examples: []string{"1000", "max"},
 		parse:    rateLevel, plain: &plainNumber{max: maxRate, word: rate.Word},
-	}.labelled(says("%s rps", rate.Word, "max rate")).phrased(grouped(says("at %s requests a second", rate.Word, "as fast as possible"))).
+	}.labelled(says("%s rps", rate.Word, "max rate")).phrased(grouped(says("at %s requests per second", rate.Word, "as fast as possible"))).
 		bound(into(func(l *Levels) any { return &l.Rate })),
 	choice(FactorArrival, ScopeLoad, ArrivalPoisson,
 		"How requests are spread over time: poisson (independent users), uniform (evenly spaced), or burst (all connections fire together, as fortio does by default). Means nothing at rate max.",

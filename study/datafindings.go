@@ -95,7 +95,7 @@ func latencyFindings() []finding.Def {
 		out = append(out, finding.Def{Name: "latency_" + q.name, Unit: finding.UnitMicroseconds, Doc: q.doc + ", by intended time.", Phrase: q.phrase,
 			Probe: MeasureLatency, Section: SectionLatency, Compared: true, Differences: q.differences, Decides: q.name == "p50"})
 	}
-	return append(out, finding.Def{Name: FindingThroughput, Unit: finding.UnitThroughput, Doc: "Requests answered a second, where the rate is `max`.",
+	return append(out, finding.Def{Name: FindingThroughput, Unit: finding.UnitThroughput, Doc: "Requests answered per second, where the rate is `max`.",
 		Probe: ProbeThroughput, Section: finding.SectionOther, MoreIsBetter: true})
 }
 
@@ -135,7 +135,7 @@ func threadFindings() []finding.Def {
 		}
 	}
 	for _, part := range proxyParts {
-		out = append(out, finding.Def{Name: FindingLimit + "_" + part, Unit: finding.UnitRatio, Doc: "What holds " + partDoc(part) + " back, in words, with its evidence.",
+		out = append(out, finding.Def{Name: FindingLimit + "_" + part, Unit: finding.UnitRatio, Doc: "Bottleneck of " + partDoc(part) + ", with the evidence.",
 			Probe: MeasureThreads, Part: part, Source: finding.FromLimits, Section: SectionLimits})
 	}
 	return out
@@ -167,8 +167,8 @@ func profileFindings() []finding.Def {
 func moneyFindings() []finding.Def {
 	out := []finding.Def{
 		{Name: FindingMoneyCores, Unit: finding.UnitCores, Doc: "Cores that the proxies of the section money's mesh use."},
-		{Name: FindingMoneyCPU, Unit: finding.UnitMoney, Doc: "What those cost a month."},
-		{Name: FindingMoneyMemory, Unit: finding.UnitMoney, Doc: "What the proxies' memory costs a month."},
+		{Name: FindingMoneyCPU, Unit: finding.UnitMoney, Doc: "What those cost per month."},
+		{Name: FindingMoneyMemory, Unit: finding.UnitMoney, Doc: "What the proxies' memory costs per month."},
 		{Name: FindingMoneyMonth, Unit: finding.UnitMoney, Doc: "Both."},
 	}
 	for i := range out {
@@ -181,7 +181,7 @@ func moneyFindings() []finding.Def {
 // searchFindings are how far a factor goes.
 func searchFindings() []finding.Def {
 	return []finding.Def{
-		{Name: Highest + FactorRate, Unit: finding.UnitLevel, Doc: "Highest rate that keeps within a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
+		{Name: Highest + FactorRate, Unit: finding.UnitLevel, Doc: "Highest rate that meets a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
 		{Name: FindingKnee, Unit: finding.UnitRequestRate, Doc: "Highest rate at which the 99th percentile of latency stays within twice what it is at the lowest.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
 		highestFinding(),
 	}
@@ -189,7 +189,7 @@ func searchFindings() []finding.Def {
 
 // highestFinding is what searches along any factor find.
 func highestFinding() finding.Def {
-	return finding.Def{Name: Highest + "*", Unit: finding.UnitLevel, Doc: "Highest level of a factor that keeps within a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: finding.SectionOther}
+	return finding.Def{Name: Highest + "*", Unit: finding.UnitLevel, Doc: "Highest level of a factor that meets a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: finding.SectionOther}
 }
 
 // versusMeasure is a measure by which two levels of a factor are compared.
@@ -200,7 +200,7 @@ type versusMeasure struct {
 }
 
 var versusMeasures = slices.Concat(
-	ofEachProxy("cpu_", "CPU a request of the "),
+	ofEachProxy("cpu_", "CPU per request of the "),
 	[]versusMeasure{{"latency_p50", "median latency", true, ""}, {"latency_p99", "99th percentile of latency", false, ""}},
 	ofEachProxy("memory_", "memory of the "))
 
@@ -301,8 +301,8 @@ const (
 // fits are in the order of reports.
 var fits = []fit{
 	{end: FitIdle, cpu: "CPU without requests", cpuUnit: finding.UnitMilliCPU, memory: "memory without requests", memoryUnit: finding.UnitBytes, parts: cpuParts},
-	{end: FitSlope, cpu: "CPU of each request on top of that", cpuUnit: finding.UnitPerRequest, parts: cpuParts},
-	{end: FitPerRPS, memory: "memory for each request a second", memoryUnit: finding.UnitBytesPerRate, parts: proxyParts},
+	{end: FitSlope, cpu: "CPU per additional request", cpuUnit: finding.UnitPerRequest, parts: cpuParts},
+	{end: FitPerRPS, memory: "memory for each request per second", memoryUnit: finding.UnitBytesPerRate, parts: proxyParts},
 	perFit("connection", "each connection", proxyParts),
 	perFit("cluster", "each cluster configured", []string{record.PartServerProxy}),
 	perFit("listener", "each listener configured", []string{record.PartServerProxy}),
@@ -311,10 +311,10 @@ var fits = []fit{
 
 // perFit is a slope along what comes in numbers.
 func perFit(one, words string, parts []string) fit {
-	return fit{end: "_per_" + one, cpu: "CPU of a request for " + words, cpuUnit: "ns/request/" + one, memory: "memory for " + words, memoryUnit: "bytes/" + one, parts: parts}
+	return fit{end: "_per_" + one, cpu: "CPU per request for " + words, cpuUnit: "ns/request/" + one, memory: "memory for " + words, memoryUnit: "bytes/" + one, parts: parts}
 }
 
-// hopFindings are what a request's way is made of: terms in measures.
+// hopFindings are the cost breakdown of the request path: terms in measures.
 func hopFindings() []finding.Def {
 	var out []finding.Def
 	for _, term := range (&Hops{Interception: true}).Terms() {
@@ -336,8 +336,8 @@ func HopFinding(term, measure string) string { return FindingHop + "_" + term + 
 
 // hopDocs name what terms are told in.
 var hopDocs = map[string]string{
-	HopP50: "median latency", HopP99: "99th percentile of latency", HopPods: "CPU of all pods a request", HopKernel: "that in the kernel",
-	HopMachine: "CPU of the whole machine a request",
+	HopP50: "median latency", HopP99: "99th percentile of latency", HopPods: "CPU of all pods per request", HopKernel: "that in the kernel",
+	HopMachine: "CPU of the whole machine per request",
 }
 
 // Beginnings of the names of findings of a bill: what a part adds to the base,
@@ -369,9 +369,9 @@ func BillCPUOf(proxy string) string { return BillCPU + "_" + proxy }
 type billMeasure struct{ name, part, unit, words string }
 
 func billMeasures() []billMeasure {
-	out := []billMeasure{{BillCPU, "", finding.UnitPerRequest, "the CPU of all proxies a request"}}
+	out := []billMeasure{{BillCPU, "", finding.UnitPerRequest, "the CPU of all proxies per request"}}
 	for _, p := range record.Proxies {
-		out = append(out, billMeasure{BillCPUOf(p.Part), p.Part, finding.UnitPerRequest, "the CPU of " + p.Noun + " a request"})
+		out = append(out, billMeasure{BillCPUOf(p.Part), p.Part, finding.UnitPerRequest, "the CPU of " + p.Noun + " per request"})
 	}
 	return append(out, billMeasure{BillP50, "", finding.UnitMicroseconds, "the median latency"},
 		billMeasure{BillP99, "", finding.UnitMicroseconds, "the 99th percentile of latency"}, billMeasure{BillMemory, "", finding.UnitBytes, "the idle memory of all proxies"},

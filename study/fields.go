@@ -82,7 +82,7 @@ func root(s *Study) object {
 			value: listValue[Search]{to: &s.Search, element: search}},
 		{name: "assert", doc: "CEL expressions over the findings that must hold.",
 			value: listValue[Expr]{to: &s.Assert, element: func(e *Expr) value { return exprValue{e} }}},
-		{name: "money", doc: "A mesh and its prices: what its proxies would cost a month is told beside what was measured. {} is a million requests a second, two proxies a hop, 40 USD a core.",
+		{name: "money", doc: "A mesh and its prices: what its proxies would cost per month is told beside what was measured. {} is a million requests per second, two proxies per hop, 40 USD per core.",
 			value: moneyValue{&s.Money}},
 		{name: "profile", kinds: only(DataPlane), doc: "How the measure profile is taken: after each trial's window, while the same load runs once more.",
 			value: profileValue{&s.Profile}},

@@ -59,7 +59,7 @@ type PartKind struct {
 
 // partKinds are all of them, in the order of a level.
 var partKinds = []PartKind{
-	{Name: PartPlanted, Number: "CPU microseconds a request", Low: 1, High: 1_000_000,
+	{Name: PartPlanted, Number: "CPU microseconds per request", Low: 1, High: 1_000_000,
 		Doc: "A filter that costs what is known: a Lua script that computes until its thread's CPU clock, which stands still while the thread waits for a CPU, has advanced by N microseconds. It overshoots by at most 64 rounds of computing and one look at that clock. What comes on top, calling a script at all, is what lua-noop costs."},
 	{Name: PartPlantedNoop, Doc: "A filter that costs nothing anybody can measure: Envoy's own header mutation with no mutations. It stands in the chain and is called for each request."},
 	{Name: PartLua, Doc: "A Lua script that reads the request's :authority and sets a header to it."},

@@ -123,17 +123,17 @@ func rateLevel(s string) (string, *complaint) {
 		return s, nil
 	}
 	if m := reUnit.FindStringSubmatch(s); m != nil && m[2] != "" {
-		return "", complain("the unit is always requests a second: write "+m[1]+", or max", "%q has a unit", s)
+		return "", complain("the unit is always requests per second: write "+m[1]+", or max", "%q has a unit", s)
 	}
 	v, c := number(s)
 	if c != nil {
 		if c.hint == "" {
-			c.hint = "a number of requests a second, or max"
+			c.hint = "a number of requests per second, or max"
 		}
 		return "", c
 	}
 	if v <= 0 || v > maxRate {
-		return "", complain("from above 0 to 10000000 requests a second, or max", "rate %s is out of range", s)
+		return "", complain("from above 0 to 10000000 requests per second, or max", "rate %s is out of range", s)
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64), nil
 }

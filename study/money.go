@@ -13,8 +13,8 @@ import (
 // second one whose name ends in _overhead.
 const (
 	FindingMoneyCores  = "money_cores"  // cores that the proxies of such a mesh use
-	FindingMoneyCPU    = "money_cpu"    // what those cost a month
-	FindingMoneyMemory = "money_memory" // what the proxies' memory costs a month
+	FindingMoneyCPU    = "money_cpu"    // what those cost per month
+	FindingMoneyMemory = "money_memory" // what the proxies' memory costs per month
 	FindingMoneyMonth  = "money_month"  // both
 )
 
@@ -32,7 +32,7 @@ type moneyValue struct{ to **money.Mesh }
 func (v moneyValue) object(m *money.Mesh) object {
 	const most = 1e15
 	return object{name: "money", flow: true, fields: []field{
-		{name: "rps", doc: "Requests a second that enter the mesh, all services together.", value: floatValue{to: &m.RPS, high: most}},
+		{name: "rps", doc: "Requests per second that enter the mesh, all services together.", value: floatValue{to: &m.RPS, high: most}},
 		{name: "hops", doc: "Calls between services that each of them takes.", value: floatValue{to: &m.Hops, high: most}},
 		{name: "proxies_per_hop", doc: "Proxies that a call passes.", value: floatValue{to: &m.ProxiesPerHop, high: most}},
 		{name: "proxies", doc: "Proxies in all, whose idle cost and memory is paid for; 0: neither is counted.", value: floatValue{to: &m.Proxies, high: most}},

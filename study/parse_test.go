@@ -89,7 +89,7 @@ func TestParseRefuses(t *testing.T) {
 		{"enormous exponent", minimal + "settings: {rate: 1e300}\n", "3:18", "has an exponent", "write the number out"},
 		{"decimal comma", minimal + "settings: {rate: \"1,2\"}\n", "3:18", "no number", "1.2 with a decimal point, or a list in brackets, [1,2]"},
 		{"list without brackets", minimal + "settings: {connections: \"8,16,32\"}\n", "3:25", "no number", "write a list in brackets, [8,16,32]"},
-		{"commas and no number", minimal + "settings: {rate: \"a,b\"}\n", "3:18", "no number", "a number of requests a second"},
+		{"commas and no number", minimal + "settings: {rate: \"a,b\"}\n", "3:18", "no number", "a number of requests per second"},
 		{"fraction of a connection", minimal + "settings: {connections: 1.5}\n", "3:25", "no whole number", ""},
 		{"no connection", minimal + "settings: {connections: 0}\n", "3:25", "out of range", "from 1 to 10000"},
 		{"connections beyond 64 bits", minimal + "settings: {connections: 99999999999999999999}\n", "3:25", "out of range", ""},
@@ -136,7 +136,7 @@ func TestParseRefuses(t *testing.T) {
 		{"tcp without payload", minimal + "settings: {protocol: tcp, payload: 0B}\n", "", "cannot do so", ""},
 		{"header", minimal + "load: {headers: {content-length: 5}}\n", "3:18", "sets Content-Length itself", ""},
 		{"bool", minimal + "load: {tls: maybe}\n", "3:13", "neither true nor false", ""},
-		{"published unit", minimal + "published:\n- {source: s, claim: c, finding: latency_p50, cell: {sidecars: both}, figure: 3, unit: MB}\n", "4:88", "is no unit of latency_p50", "us"},
+		{"published unit", minimal + "published:\n- {source: s, claim: c, finding: latency_p50, cell: {sidecars: both}, figure: 3, unit: MB}\n", "4:88", "is not a unit of latency_p50", "us"},
 		{"bad name", "name: My Study\nquestion: y\n", "1:7", "cannot stand here", "lower-case"},
 		{"tab", "name: x\nquestion: y\nblocks:\n\tmin: 3\n", "4:", "", ""},
 		{"open bracket", minimal + "factors: {rate: [1, 2\n", "", "", "bracket"},
@@ -266,7 +266,7 @@ x.yaml:3:9: "2" lacks a unit
 x.yaml:4:18: rate: -5 is negative
     4 | settings: {rate: -5, payload: 1Kb}
       |                  ^
-      = a number of requests a second, or max
+      = a number of requests per second, or max
 x.yaml:4:31: payload: unknown unit "Kb" of a size
     4 | settings: {rate: -5, payload: 1Kb}
       |                               ^

@@ -10,7 +10,7 @@ import (
 
 // Profiling says how proxies are profiled.
 type Profiling struct {
-	Hz     int // samples a second of each thread's CPU time
+	Hz     int // samples per second of each thread's CPU time
 	Length time.Duration
 	Graph  string // GraphFP, GraphDwarf, GraphNone
 }
@@ -64,7 +64,7 @@ type profileValue struct{ to **Profiling }
 
 func (v profileValue) object(p *Profiling) object {
 	return object{name: "profile", flow: true, fields: []field{
-		{name: "hz", doc: "Samples a second of each thread's CPU time.", value: intValue{&p.Hz, 1, 10_000}},
+		{name: "hz", doc: "Samples per second of each thread's CPU time.", value: intValue{&p.Hz, 1, 10_000}},
 		{name: "length", doc: "How long a profile is taken for.", value: durationValue{to: &p.Length, low: time.Second, high: time.Hour}},
 		{name: "graph", doc: "How callers are found: by frame pointers, by debug information (dear), or not.", value: textValue{to: &p.Graph, oneOf: []string{GraphFP, GraphDwarf, GraphNone}}},
 	}}

@@ -229,7 +229,7 @@ own failure. A level without a valid trial for any other reason says nothing.
 In studies of the data plane the factor is ` + "`rate`" + `, as in
 ` + "`search: [{factor: rate, finding: latency_p99, bound: 10 ms, tolerance: 15%}]`" + `, with
 levels that double. A rate breaks the bound only by the sidecars' doing: where the
-generator or the machine gives out first, or where the same load is beyond the
+generator or the machine saturates first, or where the same load is beyond the
 bound without sidecars, the finding ` + "`highest_rate`" + ` ends at the highest level that
 held and is inconclusive. Such studies also have ` + "`knee_rate`" + `: the highest rate at
 which the 99th percentile of latency stays within twice what it is at the lowest.
@@ -268,7 +268,7 @@ figures are differences inside blocks, with Student's t over blocks. Intervals o
 a bill are wide enough to hold for all its parts at once with 95%, so that of many
 parts none is called dear by chance.
 
-Each part gets CPU and latency a request, memory, and its share of the CPU of the
+Each part gets CPU and latency per request, memory, and its share of the CPU of the
 proxies that have it (` + "`bill_cpu`, `bill_cpu_client_proxy`, `bill_latency_p50`, `bill_memory`, `bill_share`" + `...,
 and ` + "`bill_money`" + ` with the section money), and a rank; parts that cannot be told apart
 share it. ` + "`bill_sum`" + ` is the sum of the parts that are on together, ` + "`bill_interaction`" + ` what
@@ -299,8 +299,8 @@ costs beyond its proxies (interrupts, the control plane) is not in it.
 
 ## When changes come
 
-` + "`change_rate`" + ` is a number of changes a second, or a schedule as the load
-generator's flags have it: ` + "`ramp:1:20:30s`" + ` goes evenly from 1 to 20 a second in 30 s,
+` + "`change_rate`" + ` is a number of changes per second, or a schedule as the load
+generator's flags have it: ` + "`ramp:1:20:30s`" + ` goes evenly from 1 to 20 per second in 30 s,
 ` + "`steps:1:10s,8:5s,1:10s`" + ` holds one rate after the other; the last rate stays.
 ` + "`change_arrival: burst:10`" + ` makes changes in bursts of ten at once, as often as
 gives the rate on the whole; ` + "`burst`" + ` makes all at once. Recorded changes come from

@@ -130,11 +130,11 @@ func shared(table []Factor, name, doc, def string) Factor {
 // sharedRate is the rate without max: a scenario needs to know how many
 // requests are due.
 func sharedRate() Factor {
-	f := shared(dataFactors, FactorRate, "Requests scheduled a second by all clients together (open loop).", "100")
+	f := shared(dataFactors, FactorRate, "Requests scheduled per second by all clients together (open loop).", "100")
 	f.Examples = []string{"100", "1000"}
 	f.parse = func(s string) (string, *complaint) {
 		if s == rate.Word {
-			return "", complain("a number of requests a second", "a scenario needs a rate, max has none")
+			return "", complain("a number of requests per second", "a scenario needs a rate, max has none")
 		}
 		return rateLevel(s)
 	}

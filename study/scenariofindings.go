@@ -50,14 +50,14 @@ func ledgerFindings() []finding.Def {
 	return []finding.Def{
 		compared(worded(whole("error_share", finding.UnitRatio, "Requests that failed, of all that were scheduled."), "share of requests that failed"), finding.SectionOther),
 		compared(whole("failed_requests", finding.UnitRequests, "Requests that failed."), finding.SectionOther),
-		compared(worded(whole("attempt_ratio", finding.UnitAttempts, "Attempts of the clients' proxies for each request."), "attempts a request"), finding.SectionOther),
+		compared(worded(whole("attempt_ratio", finding.UnitAttempts, "Attempts of the clients' proxies for each request."), "attempts per request"), finding.SectionOther),
 		compared(whole("hidden_failures", finding.UnitRequests, "Attempts that failed and were made again."), finding.SectionOther),
-		compared(worded(whole("phantom_attempts", finding.UnitRequests, "Attempts at an endpoint that was already gone."), "attempts at endpoints already gone"), finding.SectionOther),
+		compared(worded(whole("phantom_attempts", finding.UnitRequests, "Attempts to a stale endpoint."), "attempts to stale endpoints"), finding.SectionOther),
 		compared(whole("longest_failing_run", finding.UnitMicroseconds, "Longest time in which no request succeeded while some were due."), finding.SectionOther),
 		whole("time_to_detect", finding.UnitMicroseconds, "From a step's begin to the first request that failed: the longest over steps."),
 		whole("time_to_recover", finding.UnitMicroseconds, "From a step's begin to the last request that failed before the next step: the longest over steps."),
 		whole("time_to_eject", finding.UnitMicroseconds, "From a step's begin until a proxy took the endpoint out: the longest over steps."),
-		{Name: "unreconciled_requests", Unit: finding.UnitRequests, Doc: "Requests of which client, proxies and workers do not tell the same story.", Section: SectionUnreconciled, Fault: true},
+		{Name: "unreconciled_requests", Unit: finding.UnitRequests, Doc: "Requests on which client, proxies and workers disagree.", Section: SectionUnreconciled, Fault: true},
 	}
 }
 

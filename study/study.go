@@ -30,7 +30,7 @@ type Study struct {
 	Variants []NamedLevels
 	// Bill asks what named parts cost, and makes the variants; nil: none.
 	Bill *Bill
-	// Hops asks what a request's way is made of, and makes the variants; nil:
+	// Hops asks the cost breakdown of the request path, and makes the variants; nil:
 	// nobody asks.
 	Hops *Hops
 	// EnvoyFilters are those of the user's that the factor filters names.

@@ -215,7 +215,7 @@ func (v portionValue) encode() *node {
 
 func (v portionValue) schema() *jsonschema.Schema { return ratioValue{}.schema() }
 
-// bitsValue is a number of bits a second with its unit; 0 left out.
+// bitsValue is a number of bits per second with its unit; 0 left out.
 type bitsValue struct{ to *int64 }
 
 var bitUnits = []struct {

@@ -86,7 +86,7 @@ func TestSearchSection(t *testing.T) {
 		{"factors: {proxies: [500, 100]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s}]\n", "4:20", "do not grow"},
 		{"search: [{factor: proxies, finding: convergence_p99, bound: 2 s}]\n", "4:19", "no factor of numbers"},
 		{"factors: {xds: [delta, sotw]}\nsearch: [{factor: xds, finding: convergence_p99, bound: 2 s}]\n", "5:19", "no factor of numbers"},
-		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2}]\n", "5:61", "no unit of convergence_p99"},
+		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2}]\n", "5:61", "not a unit of convergence_p99"},
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: latency_p99, bound: 2 s}]\n", "5:37", "belongs to the data plane"},
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99}]\n", "5:10", `lacks the field "bound"`},
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {proxies: 1}}]\n", "5:70", "is what is searched"},

@@ -15,7 +15,7 @@ import (
 type Exchange struct {
 	Protocol string // one of [protocol.Counters]
 	Path     string // "" for TCP
-	// Header returns a request header by its lower-case name, "" if it is
+	// Header returns per request header by its lower-case name, "" if it is
 	// absent. It is never nil.
 	Header func(name string) string
 	// Body is the request's body if the configuration in force echoes it;
@@ -35,7 +35,7 @@ type Exchange struct {
 	echo    bool              // the protocol answers with the request's body, whatever is configured
 	begun   time.Time         // when it got its place to be served; zero: Start
 	fate    *control.Failure  // drawn before anything else
-	slow    int64             // bytes a second at which Reply is to be sent; 0: at once
+	slow    int64             // bytes per second at which Reply is to be sent; 0: at once
 }
 
 // served is when the time of its service began.

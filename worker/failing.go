@@ -124,7 +124,7 @@ func resetConn(conn net.Conn) {
 // slowStep is how often a slow body gets its next bytes.
 const slowStep = 100 * time.Millisecond
 
-// trickle writes data at a number of bytes a second until it is out, a write
+// trickle writes data at a number of bytes per second until it is out, a write
 // fails or ctx ends.
 func (w *Worker) trickle(ctx context.Context, data []byte, bytesPerSecond int64, write func([]byte) error) error {
 	step := max(1, int(bytesPerSecond*int64(slowStep)/int64(time.Second)))

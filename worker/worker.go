@@ -40,7 +40,7 @@ type Options struct {
 	// Crash ends the process; nil: configurations that crash are refused.
 	Crash func()
 	// RequestLog gets a line of JSON, a [control.Request], for every request
-	// with an x-request-id; nil: none. It is written ten times a second, and
+	// with an x-request-id; nil: none. It is written ten times per second, and
 	// at the end.
 	RequestLog io.Writer
 

@@ -7,7 +7,7 @@ import (
 )
 
 // gate lets proxies connect as fast as istiod admits them, and does what is
-// due at some time. Istiod admits a number of streams a second; who waits
+// due at some time. Istiod admits a number of streams per second; who waits
 // longer than a second is turned away with ResourceExhausted. The gate
 // therefore grows the number of streams that wait for a first answer while
 // they get one, and shrinks it when one is turned away.

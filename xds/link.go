@@ -75,7 +75,7 @@ func (g *gate) place(p *proxy) *link {
 	return l
 }
 
-// shared is how many proxies a connection is for.
+// shared is how many proxies per connection is for.
 func (g *gate) shared(key linkKey) int {
 	if key.alone {
 		return 1

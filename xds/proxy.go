@@ -272,7 +272,7 @@ func (p *proxy) subscribe(k kind, d *diff) {
 	case p.fleet.spec.Mode == ModeDelta:
 		p.stream.SendShared(d.request)
 	default:
-		// Without deltas a request says the last nonce and all names.
+		// Without deltas per request says the last nonce and all names.
 		r := wire.SotWRequest{Version: []byte(p.versions[k]), TypeURL: kindURLs[k], Names: p.subscribed[k].names, Nonce: []byte(p.nonces[k])}
 		p.send(r.Append(p.link.scratch[:0]), nil)
 	}

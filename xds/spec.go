@@ -74,7 +74,7 @@ type Spec struct {
 	// SlowReadMS is how long a slow reader rests after each message.
 	SlowReadMS int `json:"slow_read_ms"`
 	// StormEveryS is how long a proxy of a reconnect storm keeps its stream,
-	// seconds, give or take half.
+	// seconds, ±50%.
 	StormEveryS float64 `json:"storm_every_s"`
 
 	// Seed of the fleet's random numbers: jitter of back-off and storms.

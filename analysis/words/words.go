@@ -19,7 +19,7 @@ func Quantity(v float64, unit string) string {
 	switch unit {
 	case finding.UnitMicroseconds, finding.UnitPerRequest:
 		suffix := strings.TrimPrefix(unit, finding.UnitMicroseconds)
-		suffix = strings.Replace(suffix, "/", " a ", 1)
+		suffix = strings.Replace(suffix, "/", " per ", 1)
 		switch {
 		case size >= 1e6:
 			return Figures(v/1e6) + " s" + suffix
@@ -28,17 +28,17 @@ func Quantity(v float64, unit string) string {
 		}
 		return Figures(v) + " µs" + suffix
 	case finding.UnitBytesRequest:
-		return Quantity(v, finding.UnitBytes) + " a request"
+		return Quantity(v, finding.UnitBytes) + " per request"
 	case finding.UnitPackets:
-		return Figures(v) + " packets a request"
+		return Figures(v) + " packets per request"
 	case finding.UnitPerChange:
-		return Quantity(v, finding.UnitMicroseconds) + " a change"
+		return Quantity(v, finding.UnitMicroseconds) + " per change"
 	case finding.UnitBytesPerChange:
-		return Quantity(v, finding.UnitBytes) + " a change"
+		return Quantity(v, finding.UnitBytes) + " per change"
 	case finding.UnitPushesPerChange:
-		return Figures(v) + " pushes a change"
+		return Figures(v) + " pushes per change"
 	case finding.UnitSecondsPerChange:
-		return Figures(v) + " proxy-seconds a change"
+		return Figures(v) + " proxy-seconds per change"
 	case finding.UnitRatio:
 		return Percent(v)
 	case finding.UnitCores:
@@ -53,10 +53,10 @@ func Quantity(v float64, unit string) string {
 	}
 	if money, ok := strings.CutSuffix(unit, "/month"); ok {
 		if size < 100 {
-			return Figures(v) + " " + money + " a month"
+			return Figures(v) + " " + money + " per month"
 		}
 		place := math.Pow10(int(math.Floor(math.Log10(size))) - 2)
-		return Grouped(math.Round(v/place)*place) + " " + money + " a month"
+		return Grouped(math.Round(v/place)*place) + " " + money + " per month"
 	}
 	return Figures(v) + " " + unit
 }

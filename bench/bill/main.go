@@ -1,5 +1,5 @@
 // Command bill checks the bill of a sidecar's parts against what is known: a
-// planted filter that costs so many CPU microseconds a request, and one that
+// planted filter that costs so many CPU microseconds per request, and one that
 // costs nothing.
 //
 //	make build && go run ./bench/bill -n 10
@@ -66,8 +66,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bill", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	rounds := flags.Int("n", 10, "how many rounds there are to be")
-	us := flags.Int("planted", 1000, "CPU microseconds a request that the planted filter burns")
-	rate := flags.Int("rate", 300, "requests a second")
+	us := flags.Int("planted", 1000, "CPU microseconds per request that the planted filter burns")
+	rate := flags.Int("rate", 300, "requests per second")
 	blocks := flags.Int("blocks", 6, "blocks of a round")
 	window := flags.Duration("window", 2*time.Second, "window of a trial, in quarters of a second")
 	limit := flags.Duration("limit", 0, "begin no round that would end later than this (default no limit)")

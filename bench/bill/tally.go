@@ -26,7 +26,7 @@ type line struct {
 	Valid     int       `json:"valid"`
 	Run       string    `json:"run,omitempty"` // its directory, if it is kept
 	// PlantedUS is what the planted filter burns; the prices are microseconds
-	// of CPU a request.
+	// of CPU per request.
 	PlantedUS int                      `json:"planted_us"`
 	Prices    map[string]record.Priced `json:"prices"`
 	// First and last place that the planted filter may have.

@@ -74,7 +74,7 @@ func TestStudyOfARound(t *testing.T) {
 	}
 	plan, err := study.NewPlan(s, 1)
 	if err != nil || plan.BlockSize() != 5 {
-		t.Fatalf("%d trials a block, %v", plan.BlockSize(), err)
+		t.Fatalf("%d trials per block, %v", plan.BlockSize(), err)
 	}
 	for _, name := range []string{partPlanted, partNothing, partCall} {
 		if _, ok := s.BillVariant(name); !ok {

@@ -53,8 +53,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o := overheadOptions{stderr: stderr}
 	flags.IntVar(&o.pairs, "pairs", 20, "pairs of windows of the part overhead")
 	flags.DurationVar(&o.each, "each", 5*time.Second, "length of each of its windows")
-	flags.IntVar(&o.rate, "rate", 4000, "its requests a second")
-	flags.IntVar(&o.hz, "hz", perf.DefaultHz, "its samples a second of CPU time")
+	flags.IntVar(&o.rate, "rate", 4000, "its requests per second")
+	flags.IntVar(&o.hz, "hz", perf.DefaultHz, "its samples per second of CPU time")
 	flags.StringVar(&o.graph, "graph", perf.GraphFP, "how it finds callers: fp, dwarf or none")
 	flags.IntVar(&o.serverCPU, "server-cpu", 0, "its core for Envoy")
 	flags.IntVar(&o.clientCPU, "client-cpu", 1, "its core for load and nginx")

@@ -1,11 +1,11 @@
 // Package money says what the proxies of a stated mesh cost: cores and memory
-// in currency a month. It is pure arithmetic on intervals. What a proxy uses
+// in currency per month. It is pure arithmetic on intervals. What a proxy uses
 // goes in as measured, with its interval ([Use]); what the mesh is like and
 // what a core costs is stated ([Mesh]); a [Bill] comes out, each of its lines
 // with the interval that follows.
 //
-//	CPU time a request, idle cores, bytes  +  requests, hops, proxies  ->  cores, bytes
-//	cores, bytes                           +  prices                   ->  money a month
+//	CPU time per request, idle cores, bytes  +  requests, hops, proxies  ->  cores, bytes
+//	cores, bytes                           +  prices                   ->  money per month
 //
 // Everything is linear in what was measured. So the price of a difference is
 // the difference of the prices, and whoever has a paired difference, which is
@@ -43,7 +43,7 @@ func (v Value) Plus(w Value) Value {
 
 // Mesh is what is paid for: a stated mesh and its prices.
 type Mesh struct {
-	// RPS are the requests a second that enter the mesh, all services
+	// RPS are the requests per second that enter the mesh, all services
 	// together.
 	RPS float64 `json:"rps"`
 	// Hops are the calls between services that each of them takes; 1 if each
@@ -63,9 +63,9 @@ type Mesh struct {
 	Currency    string  `json:"currency"`   // "USD"
 }
 
-// Published is the mesh of a published estimate: a million requests a second,
-// two proxies a hop, 40 USD a core and month. With 0.6 CPU-seconds for a
-// thousand requests a proxy it is 1,200 cores and 48,000 USD a month.
+// Published is the mesh of a published estimate: a million requests per second,
+// two proxies per hop, 40 USD per core-month. With 0.6 CPU-seconds for a
+// thousand requests a proxy it is 1,200 cores and 48,000 USD per month.
 func Published() Mesh {
 	return Mesh{RPS: 1e6, Hops: 1, ProxiesPerHop: 2, Utilisation: 1, CoreMonth: 40, Currency: "USD"}
 }
@@ -133,7 +133,7 @@ func (m Mesh) Price(u Use) Bill {
 	return b
 }
 
-// RateOfOne is the requests a second that one proxy of the mesh sees, if they
+// RateOfOne is the requests per second that one proxy of the mesh sees, if they
 // spread evenly; 0 if the mesh does not say how many proxies it has. Where a
 // proxy was measured at another rate, what it uses when idle weighs
 // differently on each request: then CPUPerHop wants the slope alone and

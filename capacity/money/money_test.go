@@ -12,8 +12,8 @@ func near(a, b float64) bool {
 	return math.Abs(a-b) <= 1e-9*math.Max(1, math.Max(math.Abs(a), math.Abs(b)))
 }
 
-// The published estimate: 0.6 vCPU for 1,000 requests a second, two proxies a
-// hop, a million requests a second, 40 USD a core and month.
+// The published estimate: 0.6 vCPU for 1,000 requests per second, two proxies a
+// hop, a million requests per second, 40 USD per core-month.
 func TestPublishedEstimate(t *testing.T) {
 	m := Published()
 	if err := m.Check(); err != nil {
@@ -47,7 +47,7 @@ func TestBillLines(t *testing.T) {
 		}
 	}
 	if r := m.RateOfOne(); !near(r, 60) {
-		t.Errorf("one proxy sees %g requests a second, want 60", r)
+		t.Errorf("one proxy sees %g requests per second, want 60", r)
 	}
 }
 

@@ -10,7 +10,7 @@ const maxBacklog = 500 * time.Millisecond
 // its length at the line's rate and then travels for its delay.
 type link struct {
 	delay time.Duration
-	rate  int64 // bits a second; 0: no limit
+	rate  int64 // bits per second; 0: no limit
 	free  int64 // when the last packet has been sent, in nanoseconds
 }
 

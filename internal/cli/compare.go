@@ -27,11 +27,11 @@ func newCompareCommand(env *Env) *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
 		Use:   "compare RUN_A RUN_B",
-		Short: "Say whether run B is better, worse or the same as run A",
+		Short: "Tell whether run B is better than, worse than or the same as run A",
 		Long: "Compare the findings of run B with those of run A: what sidecars add, each taken\n" +
-			"against its own run's baseline, and CPU and memory. A change within the margin does\n" +
-			"not count. Same is a claim as well: where the intervals are too wide for it, the\n" +
-			"answer is inconclusive.\n\n" +
+			"against its own run's baseline, and CPU and memory. Changes within the margin do\n" +
+			"not count. \"Same\" needs evidence too: if the intervals are too wide, the answer is\n" +
+			"inconclusive.\n\n" +
 			"Exit codes: 0 better or the same, 3 worse, 4 inconclusive.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,7 +39,7 @@ func newCompareCommand(env *Env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.margin, "margin", "5%", "change that does not matter, as a share of run A's value")
+	flags.StringVar(&f.margin, "margin", "5%", "change to ignore, as a share of run A's value")
 	flags.BoolVar(&f.json, "json", false, "print the comparison as JSON")
 	addTextFlags(cmd, &f.color, &f.width)
 	return cmd
@@ -87,7 +87,7 @@ func runCompare(ctx context.Context, env *Env, f compareFlags, dirA, dirB string
 func inconclusive(c analysis.Comparison, dirA, dirB string) error {
 	if c.Why == "" {
 		return errs.WithHint(errs.WithCode(errors.New("the comparison is inconclusive"), errs.CodeInvalid),
-			"more blocks narrow the intervals; a wider --margin asks for less")
+			"more blocks narrow the intervals; a wider --margin is easier to meet")
 	}
 	lacking := "RUN"
 	switch c.Lacking {
@@ -108,7 +108,7 @@ func parseMargin(text string) (float64, error) {
 		v /= 100
 	}
 	if err != nil || math.IsNaN(v) || v < 0 || v > 10 {
-		return 0, errs.WithHint(errs.Usage("--margin %q is no share", text), "write it as 5%% or 0.05")
+		return 0, errs.WithHint(errs.Usage("--margin %q is not a share", text), "write it as 5%% or 0.05")
 	}
 	if !percent && v > 1 {
 		return 0, errs.WithHint(errs.Usage("--margin %s would be %s%%", text, fmt.Sprint(100*v)), "write %s%% for a share of %v", text, v/100)

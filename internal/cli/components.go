@@ -20,10 +20,10 @@ func newComponentsCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "components",
 		Short: "List and build the programs and images of a local lab",
-		Long: "Programs of a local lab come from three places, pinned in one table: Go modules,\n" +
-			"which are built here, Envoy's wheel, and Debian packages. Images are assembled\n" +
-			"from them. All of it is kept in a cache ($MESHTRIAL_CACHE, otherwise meshtrial in\n" +
-			"the user's cache folder) and made once; `meshtrial lab up` makes what is missing.",
+		Long: "A local lab's programs come from three pinned sources: Go modules, which are built\n" +
+			"here, Envoy's wheel, and Debian packages. Images are assembled from them. They are\n" +
+			"built once and cached ($MESHTRIAL_CACHE, or meshtrial in the user's cache folder);\n" +
+			"`meshtrial lab up` builds what is missing.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
@@ -123,10 +123,10 @@ func newComponentsImages(env *Env) *cobra.Command {
 			case "official":
 				o.Official = true
 			default:
-				return errs.Usage("--images is built or official, not %q", images)
+				return errs.Usage("--images must be built or official, not %q", images)
 			}
 			if !o.Official && (o.Hub != "" || o.Tag != "") {
-				return errs.Usage("--hub and --tag name official images: use them with --images official")
+				return errs.Usage("--hub and --tag require --images official")
 			}
 			if o.MeshtrialBinary == "" {
 				program, err := os.Executable()

@@ -52,7 +52,7 @@ func (s *seconds) Set(text string) error {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 || d > time.Hour {
-		return errors.New("it takes seconds from 0 to 3600, such as 2.5, or a time such as 500ms")
+		return errors.New("want seconds from 0 to 3600, such as 2.5, or a duration such as 500ms")
 	}
 	*s = seconds(d)
 	return nil
@@ -75,12 +75,12 @@ func newControlPlaneTestCommand(env *Env) *cobra.Command {
 	f := pushTestFlags{delay: seconds(2500 * time.Millisecond)}
 	cmd := &cobra.Command{
 		Use:   "controlplane-test",
-		Short: "The published poor man's performance test of a control plane, and what it leaves out",
-		Long: "controlplane-test creates a Service, a Gateway and a VirtualService, waits --delay, and so\n" +
-			"on --reps times. Then it reports the number of pushes and the p99 of\n" +
-			"pilot_proxy_convergence_time over the test, and says what these two figures leave out.\n" +
-			"They come from a Prometheus server (--prometheus-url), or else from istiod itself,\n" +
-			"through the Kubernetes API. What it created it deletes again, also when interrupted.",
+		Short: "The published poor man's control plane performance test, and what it misses",
+		Long: "controlplane-test creates a Service, a Gateway and a VirtualService, waits --delay, and\n" +
+			"repeats --reps times. It then reports the number of pushes and the p99 of\n" +
+			"pilot_proxy_convergence_time over the test, and says what these two figures miss.\n" +
+			"They come from a Prometheus server (--prometheus-url) or from istiod itself, through\n" +
+			"the Kubernetes API. It deletes everything it created, also when interrupted.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
@@ -92,14 +92,14 @@ func newControlPlaneTestCommand(env *Env) *cobra.Command {
 	flags := cmd.Flags()
 	f.istiodFlags.register(flags)
 	flags.IntVar(&f.reps, "reps", 10, "how often to create the three resources")
-	flags.Var(&f.delay, "delay", "from one time to the next")
+	flags.Var(&f.delay, "delay", "pause between repetitions")
 	flags.StringVar(&f.gateway, "gateway", "ingressgateway", "the ingress gateway that the Gateways select, by its label istio=`NAME`; or its URL, to wait also until it serves the last one")
 	flags.StringVar(&f.target, "namespace", "default", "where to create the resources")
 	flags.StringVar(&f.app, "app", "catalog", "label app of the pods behind each Service; there may be none")
 	flags.StringVar(&f.prometheus, "prometheus-url", "", "ask the Prometheus server at this `URL` instead of istiod itself")
-	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "a header for that server, `\"Name: value\"`; may be given again")
+	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "a header for that server, `\"Name: value\"`; may be repeated")
 	flags.StringVar(&f.selector, "selector", "", "`labels` that istiod's metrics must have in that server, such as cluster=\"one\"")
-	flags.DurationVar(&f.settle, "settle", 10*time.Second, "how long to wait after the last time")
+	flags.DurationVar(&f.settle, "settle", 10*time.Second, "how long to wait after the last repetition")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
@@ -110,17 +110,17 @@ func (f *pushTestFlags) check() error {
 	}
 	switch {
 	case f.reps < 1 || f.reps > 10000:
-		return errs.Usage("--reps %d: it takes a number from 1 to 10000", f.reps)
+		return errs.Usage("--reps %d: must be 1 to 10000", f.reps)
 	case f.settle < 0 || f.settle > time.Hour:
-		return errs.Usage("--settle %s: it takes a time from 0s to 1h", f.settle)
+		return errs.Usage("--settle %s: must be 0s to 1h", f.settle)
 	case len(validation.IsDNS1123Label(f.target)) > 0:
 		return errs.Usage("--namespace %q is not the name of a namespace", f.target)
 	case f.app == "" || len(validation.IsValidLabelValue(f.app)) > 0:
 		return errs.Usage("--app %q is not the value of a label", f.app)
 	case len(f.headers) > 0 && f.prometheus == "":
-		return errs.Usage("--prometheus-header goes with --prometheus-url")
+		return errs.Usage("--prometheus-header requires --prometheus-url")
 	case f.selector != "" && f.prometheus == "":
-		return errs.Usage("--selector goes with --prometheus-url")
+		return errs.Usage("--selector requires --prometheus-url")
 	}
 	if _, _, err := f.selects(); err != nil {
 		return err
@@ -161,7 +161,7 @@ func controlPlaneTest(ctx context.Context, env *Env, f pushTestFlags) (err error
 	}
 	p := newProgress(env.Stderr)
 	defer p.clear()
-	p.say("looking at the cluster")
+	p.say("checking the cluster")
 	version, err := f.ready(ctx, config)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func controlPlaneTest(ctx context.Context, env *Env, f pushTestFlags) (err error
 	cleanErr := t.clean(ctx)
 	p.clear()
 	if ctx.Err() != nil && cleanErr == nil {
-		return errs.WithCode(errors.New("interrupted; what the test had created is deleted again"), errs.CodeInterrupted)
+		return errs.WithCode(errors.New("interrupted; everything the test created is deleted"), errs.CodeInterrupted)
 	}
 	if runErr != nil {
 		return errors.Join(runErr, cleanErr)
@@ -241,7 +241,7 @@ func (f *pushTestFlags) ready(ctx context.Context, config *rest.Config) (version
 // printPushTest writes the report for people.
 func printPushTest(w io.Writer, r pushTestReport) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d times a Service, a Gateway and a VirtualService in namespace %s, %g s apart; %g proxies; from %s\n\n",
+	fmt.Fprintf(&b, "%d × a Service, a Gateway and a VirtualService in namespace %s, %g s apart; %g proxies; from %s\n\n",
 		r.Reps, r.Namespace, r.DelayS, r.Proxies, r.Source)
 	fmt.Fprintf(&b, "pushes            %.0f\n", r.Pushes)
 	if p99 := r.Convergence.P99S; p99 != nil {
@@ -249,7 +249,7 @@ func printPushTest(w io.Writer, r pushTestReport) error {
 	} else {
 		fmt.Fprintf(&b, "convergence p99   no data\n")
 	}
-	fmt.Fprintf(&b, "\nWhat these figures leave out:\n")
+	fmt.Fprintf(&b, "\nWhat these figures miss:\n")
 	for _, text := range r.LeftOut {
 		fmt.Fprintf(&b, "  - %s\n", wrap(text, 100, "    "))
 	}

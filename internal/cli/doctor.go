@@ -17,10 +17,10 @@ func newDoctorCommand(env *Env) *cobra.Command {
 	var asJSON, measureOnly bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say whether this machine is fit to measure, and what is missing",
-		Long: "doctor looks at the machine and watches it for a second. Each line is ok, a\n" +
-			"warning (measuring works, with results to be read with care) or a failure, with\n" +
-			"the command that mends it. It changes nothing. The exit code is 1 if a line is\n" +
+		Short: "Check whether this machine is fit to measure, and what is missing",
+		Long: "doctor inspects the machine and samples it for a second. Each line is ok, a\n" +
+			"warning (you can measure, but read the results with care) or a failure, with the\n" +
+			"command that fixes it. doctor changes nothing. The exit code is 1 if any line is\n" +
 			"a failure.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,7 +51,7 @@ func newDoctorCommand(env *Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the lines as JSON")
-	cmd.Flags().BoolVar(&measureOnly, "no-lab", false, "leave out what only a local lab needs")
+	cmd.Flags().BoolVar(&measureOnly, "no-lab", false, "skip checks that only a local lab needs")
 	return cmd
 }
 

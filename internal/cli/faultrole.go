@@ -31,7 +31,7 @@ func newFaultCommand(env *Env) *cobra.Command {
 			for _, text := range addresses {
 				address, err := netip.ParseAddr(text)
 				if err != nil {
-					return errs.Usage("--node-address: %q is no IP address", text)
+					return errs.Usage("--node-address: %q is not an IP address", text)
 				}
 				options.Node = append(options.Node, address)
 			}

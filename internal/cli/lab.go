@@ -60,19 +60,19 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start the local lab with Istio, Linkerd or both installed",
-		Long: "Starts etcd, Kubernetes, containerd and CoreDNS in namespaces of their own, and installs Istio\n" +
-			"from its own charts. What is missing is built first. The lab runs on until `meshtrial lab down`.\n\n" +
-			"--linkerd installs Linkerd too, from its own charts: of a folder with its programs and charts, whose\n" +
-			"images are assembled here, or of a release, which is pulled. --mesh says which meshes there are.",
+		Long: "Starts etcd, Kubernetes, containerd and CoreDNS in their own namespaces, and installs Istio from its\n" +
+			"own charts. Missing components are built first. The lab keeps running until `meshtrial lab down`.\n\n" +
+			"--linkerd also installs Linkerd from its own charts: from a folder with its programs and charts, whose\n" +
+			"images are assembled here, or from a release, which is pulled. --mesh selects the meshes.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case images != "built" && images != "official":
-				return errs.Usage("--images is built or official, not %q", images)
+				return errs.Usage("--images must be built or official, not %q", images)
 			case images == "built" && (o.Hub != "" || o.Tag != ""):
-				return errs.Usage("--hub and --tag name official images: use them with --images official")
+				return errs.Usage("--hub and --tag require --images official")
 			case images == "official" && len(o.EnvoyVersions) > 0:
-				return errs.Usage("--envoy makes images of its own: use it with --images built")
+				return errs.Usage("--envoy requires --images built")
 			}
 			o.Official = images == "official"
 			if err := meshes.flagged(mesh, cmd.Flags().Changed("mesh"), o.Official); err != nil {
@@ -105,8 +105,8 @@ func newLabDownCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "down",
-		Short: "End the local lab and remove everything it left",
-		Long:  "Ends the lab if one runs, and removes what it, or one that crashed, left outside its namespaces.\nThe cache of components and images is kept.",
+		Short: "Stop the local lab and remove everything it left",
+		Long:  "Stops the lab if one is running, and removes what it, or a crashed one, left outside its namespaces.\nThe cache of components and images is kept.",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			began := time.Now()
@@ -119,7 +119,7 @@ func newLabDownCommand(env *Env) *cobra.Command {
 				return writeJSON(env.Stdout, map[string]any{"schema": 1, "was_running": was, "down_s": took.Seconds()})
 			}
 			if !was {
-				fmt.Fprintln(env.Stdout, "no lab was running; nothing is left of earlier ones")
+				fmt.Fprintln(env.Stdout, "no lab was running, and nothing is left of earlier ones")
 				return nil
 			}
 			fmt.Fprintf(env.Stdout, "lab down after %.1f s\n", took.Seconds())
@@ -134,7 +134,7 @@ func newLabStatusCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say how the local lab is; exit code 1 if it does not run",
+		Short: "Show the state of the local lab; exit code 1 if it is not running",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			status, err := local.GetStatus("")

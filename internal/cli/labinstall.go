@@ -69,11 +69,10 @@ func newLabInstallCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install MESH",
 		Short: "Install Istio or Linkerd into the cluster of a kubeconfig",
-		Long: "Installs a mesh from its own charts into a cluster that has nothing of it, and notes there what was\n" +
-			"made, so that `meshtrial lab uninstall` takes away that and nothing else. `meshtrial lab up` does it by\n" +
-			"itself on this machine.\n\n" +
-			"The cluster's nodes pull official images. Images assembled here (--images built, --linkerd DIR) are\n" +
-			"used where every node has them: on a local lab.",
+		Long: "Installs a mesh from its own charts into a cluster without one, and records what it created there, so\n" +
+			"that `meshtrial lab uninstall` removes exactly that. On this machine `meshtrial lab up` does it for you.\n\n" +
+			"The cluster's nodes pull official images. Images assembled here (--images built, --linkerd DIR) need\n" +
+			"to be on every node, as in a local lab.",
 		Example: "  meshtrial lab install linkerd --linkerd edge --kubeconfig staging.yaml\n" +
 			"  meshtrial run mesh-comparison --lab cluster --kubeconfig staging.yaml --image registry.example/meshtrial:1",
 		Args: cobra.ExactArgs(1),
@@ -100,9 +99,9 @@ func newLabUninstallCommand(env *Env) *cobra.Command {
 	var m clusterMesh
 	cmd := &cobra.Command{
 		Use:   "uninstall MESH",
-		Short: "Take away a mesh that lab install made, and nothing else",
-		Long: "Deletes what `meshtrial lab install` noted that it made: webhooks first, the namespace last.\n" +
-			"Definitions of kinds (CRDs) of which objects are left stay, with those.",
+		Short: "Remove a mesh that lab install made, and nothing else",
+		Long: "Deletes what `meshtrial lab install` recorded: webhooks first, the namespace last. CRDs that still\n" +
+			"have objects stay, with their objects.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := m.takes(args); err != nil {
@@ -120,13 +119,13 @@ func newLabUninstallCommand(env *Env) *cobra.Command {
 func (m *clusterMesh) checkSource() error {
 	switch {
 	case m.images != "built" && m.images != "official":
-		return errs.Usage("--images is built or official, not %q", m.images)
+		return errs.Usage("--images must be built or official, not %q", m.images)
 	case m.name == study.MeshIstio && m.linkerd != "":
-		return errs.Usage("--linkerd says where Linkerd comes from, and istio is to be installed")
+		return errs.Usage("--linkerd does not apply to istio")
 	case m.name == study.MeshLinkerd && (m.hub != "" || m.tag != "" || m.images == "built"):
 		return errs.Usage("--images, --hub and --tag name Istio's images: --linkerd says where Linkerd's come from")
 	case m.images == "built" && (m.hub != "" || m.tag != ""):
-		return errs.Usage("--hub and --tag name official images: use them with --images official")
+		return errs.Usage("--hub and --tag require --images official")
 	case m.name == study.MeshIstio:
 		return nil
 	}
@@ -235,7 +234,7 @@ func onNodes(ctx context.Context, config *rest.Config, images []string) error {
 	}
 	missing := lacking(nodes.Items, images)
 	if len(missing) > 0 {
-		return errs.WithHint(errs.WithCode(errors.Join(missing...), errs.CodeUsage), "take what a registry has: --images official, or a release of Linkerd (--linkerd edge)")
+		return errs.WithHint(errs.WithCode(errors.Join(missing...), errs.CodeUsage), "use images from a registry: --images official, or a release of Linkerd (--linkerd edge)")
 	}
 	return nil
 }

@@ -44,9 +44,9 @@ func TestInstallSource(t *testing.T) {
 	}{
 		{clusterMesh{name: "istio", images: "official"}, ""},
 		{clusterMesh{name: "istio", images: "built"}, ""},
-		{clusterMesh{name: "istio", images: "pulled"}, `--images is built or official, not "pulled"`},
-		{clusterMesh{name: "istio", images: "built", tag: "1"}, "use them with --images official"},
-		{clusterMesh{name: "istio", images: "official", linkerd: "edge"}, "istio is to be installed"},
+		{clusterMesh{name: "istio", images: "pulled"}, `--images must be built or official, not "pulled"`},
+		{clusterMesh{name: "istio", images: "built", tag: "1"}, "require --images official"},
+		{clusterMesh{name: "istio", images: "official", linkerd: "edge"}, "does not apply to istio"},
 		{clusterMesh{name: "linkerd", images: "official", hub: "x"}, "name Istio's images"},
 		{clusterMesh{name: "linkerd", images: "official"}, "edge"},
 		{clusterMesh{name: "linkerd", images: "official", linkerd: "edge-26.8.3"}, "edge-26.8.3"},

@@ -66,7 +66,7 @@ func (m *labMeshes) flagged(mesh string, meshGiven, official bool) error {
 	case m.linkerd != "" && !has:
 		m.names = append(m.names, study.MeshLinkerd)
 	case !has && len(m.linkerdSet) > 0:
-		return errs.Usage("--linkerd-set is for a lab with Linkerd: --linkerd says where it comes from")
+		return errs.Usage("--linkerd-set requires --linkerd")
 	case has && m.linkerd == "" && official:
 		m.linkerd = "edge"
 	}

@@ -30,7 +30,7 @@ func TestLabMeshes(t *testing.T) {
 		{name: "official", mesh: "istio,linkerd", given: true, official: true, want: "istio linkerd", source: "edge"},
 		{name: "nothing says where from", mesh: "linkerd", given: true, refused: "nothing says where it comes from"},
 		{name: "left out", mesh: "istio", given: true, from: "dir", refused: "leaves it out"},
-		{name: "settings of nothing", mesh: "istio", set: []string{"a=b"}, refused: "--linkerd-set is for a lab with Linkerd"},
+		{name: "settings of nothing", mesh: "istio", set: []string{"a=b"}, refused: "--linkerd-set requires --linkerd"},
 		{name: "unknown", mesh: "istio,consul", given: true, refused: `unknown mesh "consul"`},
 		{name: "twice", mesh: "istio,istio", given: true, refused: "names istio twice"},
 		{name: "none and one", mesh: "none,istio", given: true, refused: "not both"},

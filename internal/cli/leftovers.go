@@ -78,7 +78,7 @@ func restore(ctx context.Context, where lab.Lab, kube kubernetes.Interface, l si
 
 // leftoverWarning says what a namespace is that this program leaves alone.
 func leftoverWarning(l site.Leftover) string {
-	whose := "it does not say whose it is"
+	whose := "owner unknown"
 	switch {
 	case l.Dead:
 		whose = l.Owner + " is dead"

@@ -26,21 +26,21 @@ func newLoadCommand(env *Env) *cobra.Command {
 	f := &loadFlags{}
 	cmd := &cobra.Command{
 		Use:   "load URL",
-		Short: "Send load to a server on a fixed schedule and measure its latency",
-		Long: "load sends requests on a schedule that is fixed before the first of them (open\n" +
-			"loop), and measures each from when it should have left (intended) and from when\n" +
-			"it left (send). Every scheduled request is accounted for.\n\n" +
+		Short: "Send open-loop load to a server and measure its latency",
+		Long: "load sends requests on a schedule fixed in advance (open loop), and measures each\n" +
+			"from its intended send time (intended) and from its actual one (send). Every\n" +
+			"scheduled request is accounted for.\n\n" +
 			"URL is http://, https://, grpc://, grpcs://, tcp:// or tls://HOST:PORT[/PATH].\n" +
-			"Interrupted, it prints what it has.",
+			"When interrupted, it prints the results so far.",
 		Example: "  meshtrial load http://127.0.0.1:8080/ --rate 1000 --connections 16\n" +
 			"  meshtrial load http://127.0.0.1:8080/ --rate max --duration 5s\n" +
 			"  meshtrial load grpc://127.0.0.1:9090 --payload 1024 --ramp 100:5000",
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.control != "" && cmd.Flags().NFlag() > 1:
-				return errs.Usage("with --control the load comes in the request; leave the other flags out")
+				return errs.Usage("--control takes its loads over HTTP and allows no other flags")
 			case f.control != "" && len(args) > 0:
-				return errs.Usage("with --control the URL comes in the request, not on the command line")
+				return errs.Usage("--control takes the URL over HTTP, not on the command line")
 			case f.control == "" && len(args) != 1:
 				return errs.WithHint(errs.Usage("want one URL, got %d arguments", len(args)), "meshtrial load http://HOST:PORT/")
 			}
@@ -185,7 +185,7 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 	}
 	fmt.Fprintf(&b, "own CPU   %.3g s user, %.3g s system", r.CPU.User, r.CPU.System)
 	if r.Completed > 0 {
-		fmt.Fprintf(&b, ", %.3g us a request", r.CPU.Total()*1e6/float64(r.Completed))
+		fmt.Fprintf(&b, ", %.3g us per request", r.CPU.Total()*1e6/float64(r.Completed))
 	}
 	b.WriteString("\n")
 	if r.Valid {

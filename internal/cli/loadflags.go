@@ -33,27 +33,27 @@ type loadFlags struct {
 
 func (f *loadFlags) register(flags *pflag.FlagSet) {
 	d := load.DefaultSpec("")
-	flags.IntVarP(&f.connections, "connections", "c", d.Connections, "how many `connections` to use")
-	flags.IntVar(&f.maxConnections, "max-connections", 0, "open more `connections` while all are busy, up to so many in all (plain http1 and tcp; default: no more than --connections)")
-	flags.StringVarP(&f.rate, "rate", "r", d.Rate.String(), "requests a second, or max")
-	flags.DurationVarP(&f.duration, "duration", "d", defaultLoadDuration, "how long the schedule is; a trace and steps have a length of their own")
+	flags.IntVarP(&f.connections, "connections", "c", d.Connections, "number of `connections`")
+	flags.IntVar(&f.maxConnections, "max-connections", 0, "open more `connections` while all are busy, up to this total (plain http1 and tcp; default: --connections)")
+	flags.StringVarP(&f.rate, "rate", "r", d.Rate.String(), "requests per second, or max")
+	flags.DurationVarP(&f.duration, "duration", "d", defaultLoadDuration, "length of the schedule; traces and steps have their own")
 	flags.StringVar(&f.arrival, "arrival", d.Arrival, "poisson, uniform, or burst (all connections at one instant)")
 	flags.StringVar(&f.protocol, "protocol", "", protocol.List(protocol.Names(nil))+" (default: by the URL's scheme)")
 	flags.StringVar(&f.method, "method", "", "HTTP `method` (default GET, or POST with a payload)")
-	flags.StringArrayVarP(&f.headers, "header", "H", nil, "a header, `\"Name: value\"`; may be given again")
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "a header, `\"Name: value\"`; may be repeated")
 	flags.StringVar(&f.requestID, "request-id", "", "send x-request-id: this `prefix`, a hyphen and the request's number")
-	flags.StringVar(&f.headerKey, "header-key", "", "a header `NAME:VALUES` with one of so many values in turn, to choose servers by its hash")
-	flags.IntVar(&f.payload, "payload", 0, "send a generated payload of that many `bytes`")
+	flags.StringVar(&f.headerKey, "header-key", "", "a header `NAME:VALUES` that cycles through this many values, for hash-based load balancing")
+	flags.IntVar(&f.payload, "payload", 0, "send a generated payload of this many `bytes`")
 	flags.StringVar(&f.body, "body", "", "send this `text`, or the contents of a file with @FILE")
 	flags.BoolVar(&f.keepAlive, "keep-alive", true, "keep connections; false makes a new one for each request")
-	flags.IntVar(&f.streams, "streams", 0, "requests at once on a connection of http2 and grpc (default 100, or 1 at rate max)")
+	flags.IntVar(&f.streams, "streams", 0, "concurrent requests per http2 or grpc connection (default 100, or 1 at rate max)")
 	flags.IntVar(&f.threads, "threads", 1, "event loops for plain http1 and tcp")
 	flags.StringVar(&f.ramp, "ramp", "", "instead of a rate, `FROM:TO` rps over the duration, or FROM:TO:TIME")
 	flags.StringVar(&f.steps, "steps", "", "instead of a rate, `RATE:TIME,RATE:TIME,...`")
-	flags.StringVar(&f.trace, "trace", "", "instead of a rate, replay a `file`: a line a request, offset in seconds, and optionally payload bytes")
-	flags.Uint64Var(&f.seed, "seed", d.Seed, "seed of the schedule: the same one sends at the same times")
-	flags.DurationVar(&f.timeout, "timeout", secondsOf(d.TimeoutS), "how long a request may take until it has failed")
-	flags.DurationVar(&f.drain, "drain", secondsOf(d.DrainS), "how long to wait for what is still out at the end")
+	flags.StringVar(&f.trace, "trace", "", "instead of a rate, replay a `file`: a line per request, offset in seconds, and optionally payload bytes")
+	flags.Uint64Var(&f.seed, "seed", d.Seed, "seed of the schedule: the same seed sends at the same times")
+	flags.DurationVar(&f.timeout, "timeout", secondsOf(d.TimeoutS), "request timeout")
+	flags.DurationVar(&f.drain, "drain", secondsOf(d.DrainS), "how long to wait for outstanding requests at the end")
 	flags.DurationVar(&f.interval, "interval", secondsOf(d.IntervalS), "length of an interval of the record and of the log")
 	flags.StringVar(&f.ca, "ca", "", "`file` with certificates to trust, PEM")
 	flags.StringVar(&f.cert, "cert", "", "`file` with a client certificate, PEM")
@@ -61,7 +61,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.serverName, "server-name", "", "`name` for SNI and verification")
 	flags.BoolVar(&f.insecure, "insecure", false, "do not verify the server's certificate")
 	flags.StringVar(&f.log, "log", "", "write an HdrHistogram interval log to this `file`")
-	flags.StringVar(&f.requestLog, "request-log", "", "write what became of each request to this `file`, a line of JSON each")
+	flags.StringVar(&f.requestLog, "request-log", "", "write the outcome of each request to this `file`, one JSON line each")
 	flags.BoolVar(&f.json, "json", false, "print one JSON document")
 	flags.StringVar(&f.control, "control", "", "serve as the load role: take loads over HTTP at this loopback `address`")
 }
@@ -97,7 +97,7 @@ func (f *loadFlags) setRate(s *load.Spec, changed func(string) bool) error {
 		}
 	}
 	if given > 1 {
-		return errs.WithHint(errs.Usage("--rate, --ramp, --steps and --trace exclude each other"), "give one of them")
+		return errs.WithHint(errs.Usage("--rate, --ramp, --steps and --trace are mutually exclusive"), "give one of them")
 	}
 	var err error
 	switch {
@@ -113,7 +113,7 @@ func (f *loadFlags) setRate(s *load.Spec, changed func(string) bool) error {
 		}
 	case changed("trace"):
 		if changed("arrival") {
-			return errs.Usage("--trace gives the arrivals itself; leave --arrival out")
+			return errs.Usage("--trace and --arrival are mutually exclusive")
 		}
 		s.Rate, s.Arrival = 0, load.Recorded
 		if s.Trace, err = readTrace(f.trace); err == nil && !changed("duration") {
@@ -137,7 +137,7 @@ func parseRamp(text string, durationS float64) (*arrival.Shape, error) {
 	from, err1 := strconv.ParseFloat(parts[0], 64)
 	to, err2 := strconv.ParseFloat(parts[1], 64)
 	if err1 != nil || err2 != nil {
-		return nil, errs.Usage("--ramp %q: FROM and TO are requests a second", text)
+		return nil, errs.Usage("--ramp %q: FROM and TO are requests per second", text)
 	}
 	shape := &arrival.Shape{Kind: arrival.Ramp, FromRPS: from, ToRPS: to, OverS: durationS}
 	if len(parts) == 3 {
@@ -170,7 +170,7 @@ func parseSteps(text string) (*arrival.Shape, float64, error) {
 func readTrace(path string) (*arrival.Trace, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, errs.WithHint(err, "--trace takes a text file: a line a request, its offset in seconds, and optionally its payload in bytes")
+		return nil, errs.WithHint(err, "--trace takes a text file: a line per request, its offset in seconds, and optionally its payload in bytes")
 	}
 	defer file.Close()
 	return arrival.ParseTrace(path, file)

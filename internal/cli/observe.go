@@ -13,7 +13,7 @@ func newObserveCommand(env *Env) *cobra.Command {
 	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "observe",
-		Short: "Serve what containers and the machine cost: CPU, memory, pressure",
+		Short: "Serve resource use of containers and the machine: CPU, memory, pressure",
 		Long: "observe is the role that runs on each node (a DaemonSet) and reads cgroups and\n" +
 			"/proc at the instants it is asked for. It needs the node's PID namespace\n" +
 			"(hostPID), the node's /sys/fs/cgroup mounted read-only, and to read the memory\n" +

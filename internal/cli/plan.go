@@ -44,7 +44,7 @@ func plannerOf(k study.Kind) planner {
 
 // writeCells prints a line for each cell that the study names.
 func (k planner) writeCells(t io.Writer, p *study.Plan) error {
-	fmt.Fprintln(t, strings.Join(append([]string{"cell", "compared with", "trials a block"}, k.columns...), "\t"))
+	fmt.Fprintln(t, strings.Join(append([]string{"cell", "compared with", "trials per block"}, k.columns...), "\t"))
 	for _, cell := range givenCells(p) {
 		against, trials := place(p, cell)
 		own, err := k.row(p, cell)
@@ -81,7 +81,7 @@ func writePlan(w io.Writer, p *study.Plan) error {
 	if s.Blocks.Min < s.Blocks.Max {
 		blocks = fmt.Sprintf("%d to %s", s.Blocks.Min, blocks)
 	}
-	trials := count(e.Trials, "trial") + " a block"
+	trials := count(e.Trials, "trial") + " per block"
 	if len(s.Search) > 0 {
 		trials = "at most " + trials
 	}
@@ -216,7 +216,7 @@ func deploysControl(p *study.Plan) (string, error) {
 	if real > 0 {
 		out += ", " + count(real, "real pod")
 	}
-	return out + fmt.Sprintf("; istiod restarts before each trial, %s a block", count(p.Estimate().Trials, "time")), nil
+	return out + fmt.Sprintf("; istiod restarts before each trial, %s per block", count(p.Estimate().Trials, "time")), nil
 }
 
 func proxies(n int) string {

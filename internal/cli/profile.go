@@ -58,13 +58,13 @@ func newProfileCommand(env *Env) *cobra.Command {
 	var f profileFlags
 	cmd := &cobra.Command{
 		Use:   "profile {FILE... | POD[/CONTAINER] | --pid PID | --pprof URL | --admin URL}",
-		Short: "Say where a program's time goes: a profile of a file, a process or a pod",
-		Long: "Reads profiles (perf script, perf.data, folded stacks, pprof), or takes one: of a process of\n" +
-			"this machine with perf, of a pod's container with the perf of its node, of a Go server's pprof\n" +
-			"endpoint, or of Envoy's admin interface where its build can. Says what it costs by thread, by\n" +
-			"cost centre of a proxy, and by function. Names that perf guessed are not believed; where names\n" +
-			"are missing it says how to get them, and --debug names debug files, taken by build id. Several\n" +
-			"files are blocks of one measurement. --format html is a flame graph.",
+		Short: "Show where a program's CPU time goes: profile a file, a process or a pod",
+		Long: "Reads profiles (perf script, perf.data, folded stacks, pprof) or takes one: of a local process\n" +
+			"with perf, of a pod's container with perf on its node, from a Go server's pprof endpoint, or\n" +
+			"from Envoy's admin interface if its build supports it. Shows CPU time by thread, by cost centre\n" +
+			"of a proxy, and by function. Symbols that perf guessed are discarded; where symbols are\n" +
+			"missing it says how to get them, and --debug names debug files, matched by build id. Several\n" +
+			"files are blocks of one measurement. --format html writes a flame graph.",
 		Example: "    meshtrial profile perf.txt --config-dump sidecar.json\n" +
 			"    meshtrial profile after.folded --against before.folded --format html --out diff.html\n" +
 			"    meshtrial profile productpage-v1-abc/istio-proxy -n shop --length 60s\n" +
@@ -74,15 +74,15 @@ func newProfileCommand(env *Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return runProfile(cmd.Context(), env, f, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.against, "against", nil, "profile `FILE` to compare with: what was before; may be repeated, as blocks of one measurement")
+	flags.StringArrayVar(&f.against, "against", nil, "baseline profile `FILE` to compare with; may be repeated, as blocks of one measurement")
 	flags.StringVar(&f.format, "format", "text", strings.Join(profileFormats, ", "))
 	flags.StringVar(&f.out, "out", "", "`FILE` to write instead of standard output")
-	flags.StringVar(&f.configDump, "config-dump", "", "answer of the proxy's /config_dump, a `FILE`: says which of its filters were seen")
+	flags.StringVar(&f.configDump, "config-dump", "", "`FILE` with the proxy's /config_dump: shows which of its filters were seen")
 	flags.StringVar(&f.perf, "perf", "", "`PATH` of the program perf (default: where distributions put it)")
-	flags.StringArrayVar(&f.debug, "debug", nil, "`PATH` of a debug file, or of a directory of some, that names what has no names; taken by build id; may be repeated")
-	flags.IntVar(&f.pid, "pid", 0, "profile a process of this machine, with all its threads")
+	flags.StringArrayVar(&f.debug, "debug", nil, "`PATH` of a debug file, or of a directory of them, for missing symbols; matched by build id; may be repeated")
+	flags.IntVar(&f.pid, "pid", 0, "profile a process on this machine, with all its threads")
 	flags.StringVar(&f.pprof, "pprof", "", "profile a Go server: the `URL` before /debug/pprof")
-	flags.StringVar(&f.admin, "admin", "", "profile an Envoy by its admin interface at this `URL`, where its build can")
+	flags.StringVar(&f.admin, "admin", "", "profile an Envoy through its admin interface at this `URL`, if its build supports it")
 	flags.StringVar(&f.kind, "kind", "cpu", "with --pprof or a pod: cpu, heap, mutex or block; with --admin or a pod of Envoy: cpu, heap, peak-heap or alloc")
 	flags.IntVar(&f.port, "port", 0, "with a pod and another kind than cpu: where it serves pprof or Envoy's admin interface (default 15000 of an Istio sidecar, 8080 of others)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "default", "namespace of the pod")
@@ -90,9 +90,9 @@ func newProfileCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.istiod.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&f.istiod.context, "context", "", "with --lab cluster: a context of the kubeconfig")
 	flags.StringVar(&f.image, "image", "", "with --lab cluster: an image of this program that its nodes can pull")
-	flags.DurationVar(&f.length, "length", 30*time.Second, "how long to take a profile for")
-	flags.IntVar(&f.hz, "hz", perf.DefaultHz, "samples a second of CPU time")
-	flags.StringVar(&f.graph, "graph", perf.GraphFP, "how perf finds callers: fp (frame pointers), dwarf (debug information, dear) or none")
+	flags.DurationVar(&f.length, "length", 30*time.Second, "how long to profile")
+	flags.IntVar(&f.hz, "hz", perf.DefaultHz, "samples per second of CPU time")
+	flags.StringVar(&f.graph, "graph", perf.GraphFP, "how perf finds callers: fp (frame pointers), dwarf (debug information, expensive) or none")
 	flags.IntVar(&f.top, "top", 20, "entries of each list; 0 for all")
 	addTextFlags(cmd, &f.color, &f.width)
 	return cmd
@@ -156,25 +156,25 @@ func (f profileFlags) check(args []string) error {
 	case sources != 1:
 		return errs.WithHint(errs.Usage("profile takes files, a pod, --pid, --pprof or --admin: one of them"), "meshtrial profile --help shows examples")
 	case !slices.Contains(profileFormats, f.format):
-		return errs.Usage("unknown --format %q, it takes %s", f.format, strings.Join(profileFormats, ", "))
+		return errs.Usage("unknown --format %q: must be %s", f.format, strings.Join(profileFormats, ", "))
 	case f.length <= 0 || f.length > perf.MaxSeconds*time.Second:
-		return errs.Usage("--length %v, it must be above 0 and at most %d s", f.length, perf.MaxSeconds)
+		return errs.Usage("--length %v: must be above 0 and at most %d s", f.length, perf.MaxSeconds)
 	case f.hz < 1 || f.hz > perf.MaxHz:
-		return errs.Usage("--hz %d, it must be 1 to %d", f.hz, perf.MaxHz)
+		return errs.Usage("--hz %d: must be 1 to %d", f.hz, perf.MaxHz)
 	case !slices.Contains([]string{perf.GraphFP, perf.GraphDwarf, perf.GraphNone}, f.graph):
-		return errs.Usage("--graph %q, it takes fp, dwarf or none", f.graph)
+		return errs.Usage("--graph %q: must be fp, dwarf or none", f.graph)
 	case !slices.Contains([]string{"cpu", "heap", "mutex", "block", observe.ProfilePeakHeap, observe.ProfileAlloc}, f.kind):
-		return errs.Usage("--kind %q, it takes cpu, heap, mutex, block, peak-heap or alloc", f.kind)
+		return errs.Usage("--kind %q: must be cpu, heap, mutex, block, peak-heap or alloc", f.kind)
 	case f.pid != 0 && f.kind != "cpu":
-		return errs.WithHint(errs.Usage("--kind %s, and perf takes CPU profiles", f.kind), "--pprof or --admin names a server that has others")
+		return errs.WithHint(errs.Usage("--kind %s: perf takes CPU profiles only", f.kind), "--pprof or --admin names a server that has others")
 	case f.port < 0 || f.port > 65535:
-		return errs.Usage("--port %d is no port", f.port)
+		return errs.Usage("--port %d is not a port", f.port)
 	case f.pid < 0:
-		return errs.Usage("--pid %d is no process", f.pid)
+		return errs.Usage("--pid %d is not a process", f.pid)
 	case f.top < 0:
-		return errs.Usage("--top is not negative")
+		return errs.Usage("--top must not be negative")
 	case len(f.against) > 0 && (f.format == "folded" || f.format == "pprof"):
-		return errs.Usage("--against has no place in --format %s: use text, html or json", f.format)
+		return errs.Usage("--against does not work with --format %s: use text, html or json", f.format)
 	}
 	if err := (perf.Options{PIDs: []int{1}, Hz: f.hz, Length: f.length, Graph: f.graph}).Check(); err != nil {
 		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "lower --hz or --length, or take --graph fp")
@@ -240,7 +240,7 @@ func readProfiles(ctx context.Context, env *Env, f profileFlags, names []string)
 			return out, err
 		}
 		if p.Kind != cmp.Or(kindOf(out.blocks), p.Kind) {
-			return out, errs.Usage("%s is a %s profile, and %s is a %s profile: blocks of one measurement are alike", name, p.Kind, names[0], kindOf(out.blocks))
+			return out, errs.Usage("%s is a %s profile, and %s is a %s profile: blocks of one measurement must be of one kind", name, p.Kind, names[0], kindOf(out.blocks))
 		}
 		out.blocks = append(out.blocks, p)
 	}

@@ -17,7 +17,7 @@ func rejudged(env *Env, f reportFlags, run record.Run) (record.Run, error) {
 	kind, err := kinds.OfRun(run.Header)
 	if !f.rejudge {
 		if len(f.limits) > 0 {
-			return run, errs.WithHint(errs.Usage("--limit is of no use without --rejudge"), "give both")
+			return run, errs.WithHint(errs.Usage("--limit requires --rejudge"), "give both")
 		}
 		if words := verdict.Outdated(run.Header.Rules, kind.Limits); words != "" && err == nil {
 			fmt.Fprintf(env.Stderr, "meshtrial: run %s: %s; --rejudge judges them by today's\n", run.Header.RunID, words)

@@ -37,16 +37,15 @@ func newReportCommand(env *Env) *cobra.Command {
 	var f reportFlags
 	cmd := &cobra.Command{
 		Use:   "report RUN",
-		Short: "Make a report of a run, judged anew if wanted",
-		Long: "Make a report of the run in directory RUN, whole or not, from what it recorded.\n\n" +
-			"Assertions are expressions in CEL over the findings, beside those of the study:\n" +
+		Short: "Write a report of a run, optionally rejudged",
+		Long: "Write a report of the run in directory RUN, complete or not, from its records.\n\n" +
+			"Assertions are CEL expressions over the findings, in addition to the study's own:\n" +
 			"  --assert 'finding(\"latency_p50_overhead\", {\"sidecars\": \"both\"}).high < 1000'\n\n" +
-			"--rejudge judges all trials again from what they saw, by today's rules; --limit sets\n" +
-			"a bound of theirs to another value, as --limit schedule-lag=50%; --limit help lists\n" +
-			"them all.\n\n" +
-			"Exit codes: 0 report made, 3 an assertion failed, or a verdict is not the one that\n" +
-			"the study expects, 4 the run answers nothing, because no trial, or too few of each\n" +
-			"comparison, are valid, or because a verdict is inconclusive.",
+			"--rejudge judges all trials again from their records, by today's rules; --limit sets\n" +
+			"a bound of those rules, as in --limit schedule-lag=50%; --limit help lists them all.\n\n" +
+			"Exit codes: 0 report written, 3 an assertion failed or a verdict is not the expected\n" +
+			"one, 4 no answer: no valid trial, too few in each comparison, or an inconclusive\n" +
+			"verdict.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runReport(cmd.Context(), env, f, args[0]) },
 	}
@@ -54,9 +53,9 @@ func newReportCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.format, "format", "text", strings.Join(report.Formats, ", "))
 	flags.BoolVar(&f.json, "json", false, "short for --format json")
 	flags.StringVar(&f.out, "out", "", "file to write instead of standard output")
-	flags.StringArrayVar(&f.assert, "assert", nil, "CEL expression that must hold; may be given several times")
-	flags.BoolVar(&f.rejudge, "rejudge", false, "judge the trials again from what they saw, by today's rules")
-	flags.StringArrayVar(&f.limits, "limit", nil, "bound NAME=VALUE to judge by, with --rejudge; may be given several times")
+	flags.StringArrayVar(&f.assert, "assert", nil, "CEL expression that must hold; may be repeated")
+	flags.BoolVar(&f.rejudge, "rejudge", false, "judge the trials again from their records, by today's rules")
+	flags.StringArrayVar(&f.limits, "limit", nil, "bound NAME=VALUE to judge by, with --rejudge; may be repeated")
 	addTextFlags(cmd, &f.color, &f.width)
 	cmd.MarkFlagsMutuallyExclusive("json", "format")
 	return cmd
@@ -65,7 +64,7 @@ func newReportCommand(env *Env) *cobra.Command {
 // addTextFlags adds the flags on how text is drawn.
 func addTextFlags(cmd *cobra.Command, color *string, width *int) {
 	cmd.Flags().StringVar(color, "color", "auto", "colour text: auto (on a terminal, unless NO_COLOR is set), always, never")
-	cmd.Flags().IntVar(width, "width", 0, "columns a table may take (default: the terminal's, otherwise 100)")
+	cmd.Flags().IntVar(width, "width", 0, "maximum table width in columns (default: the terminal's, otherwise 100)")
 }
 
 // textOptions are how text is drawn on w.
@@ -73,7 +72,7 @@ func textOptions(w io.Writer, color string, width int) (report.Options, error) {
 	terminal := terminalWidth(w)
 	options := report.Options{Width: width}
 	if width < 0 {
-		return options, errs.Usage("--width %d is no number of columns", width)
+		return options, errs.Usage("--width %d is not a number of columns", width)
 	}
 	if width == 0 {
 		options.Width = terminal
@@ -85,7 +84,7 @@ func textOptions(w io.Writer, color string, width int) (report.Options, error) {
 		options.Color = true
 	case "never":
 	default:
-		return options, errs.WithHint(errs.Usage("unknown --color %q", color), "it takes auto, always or never")
+		return options, errs.WithHint(errs.Usage("unknown --color %q", color), "must be auto, always or never")
 	}
 	return options, nil
 }
@@ -106,7 +105,7 @@ func runReport(ctx context.Context, env *Env, f reportFlags, dir string) error {
 		return err
 	}
 	if f.format == "html" && f.out == "" && terminalWidth(env.Stdout) > 0 {
-		return errs.WithHint(errs.Usage("an HTML report is nothing for a terminal"), "give it a file: --out report.html")
+		return errs.WithHint(errs.Usage("refusing to write HTML to a terminal"), "write it to a file: --out report.html")
 	}
 	var exprs []study.Expr
 	for _, text := range f.assert {
@@ -178,7 +177,7 @@ func judgement(f record.Findings) error {
 		}
 	}
 	if compared > 0 && answered == 0 && !judged(f) {
-		return errs.WithHint(errs.WithCode(errors.New("the run answers nothing: each comparison has too few valid trials"), errs.CodeInvalid),
+		return errs.WithHint(errs.WithCode(errors.New("the run has no answer: each comparison has too few valid trials"), errs.CodeInvalid),
 			"the report's line on validity says why; `meshtrial doctor` says what disturbs this machine")
 	}
 	return nil

@@ -74,8 +74,8 @@ func newRootCommand(env *Env) *cobra.Command {
 		Short: "A performance lab for service meshes",
 		Long: "meshtrial starts a real one-node Kubernetes with a real Istio on this machine,\n" +
 			"measures what the mesh costs, and says how far the answer can be trusted.\n\n" +
-			"Exit codes of every command: 0 success, 1 failure, 2 wrong usage or input, 3 what was to\n" +
-			"hold does not (an assertion, an expected verdict, a margin, an alert), 4 not valid or\n" +
+			"Exit codes of every command: 0 success, 1 failure, 2 wrong usage or input, 3 a check\n" +
+			"failed (an assertion, an expected verdict, a margin, an alert), 4 not valid or\n" +
 			"inconclusive, 130 interrupted.",
 		Version:       Version(),
 		SilenceErrors: true,
@@ -111,7 +111,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	case cmd.HasAvailableSubCommands():
 		return unknownCommand(cmd, args[0])
 	}
-	return errs.WithHint(errs.Usage("%s: unexpected argument %q", cmd.CommandPath(), args[0]), "it is called as: %s", cmd.UseLine())
+	return errs.WithHint(errs.Usage("%s: unexpected argument %q", cmd.CommandPath(), args[0]), "usage: %s", cmd.UseLine())
 }
 
 // unknownCommand is the error about a word that is no command of parent.
@@ -136,7 +136,7 @@ func markUsageErrors(cmd *cobra.Command) {
 		cmd.Args = func(c *cobra.Command, args []string) error {
 			err := check(c, args)
 			if err != nil && errs.Code(err) == errs.CodeFailure {
-				err = errs.WithHint(errs.Usage("%s: %s given", c.CommandPath(), count(len(args), "argument")), "it is called as: %s", c.UseLine())
+				err = errs.WithHint(errs.Usage("%s: %s given", c.CommandPath(), count(len(args), "argument")), "usage: %s", c.UseLine())
 			}
 			return err
 		}

@@ -50,16 +50,16 @@ func newRunCommand(env *Env) *cobra.Command {
 		Long: "Run a study: a name of `meshtrial study list`, or a file.\n\n" +
 			"With --lab local (the default) it runs in the lab on this machine; if none is up,\n" +
 			"one is started and taken down again afterwards. With --lab cluster it runs in the\n" +
-			"cluster of a kubeconfig. The results are in a directory of their own; everything\n" +
-			"completed is kept whatever happens, and --resume goes on from there.\n\n" +
-			"Exit codes: 0 run made, 3 an assertion failed, or a verdict is not the one that the\n" +
-			"study expects, 4 the run answers nothing, or a verdict is inconclusive.",
+			"cluster of a kubeconfig. Results go to a new directory; completed trials are always\n" +
+			"kept, and --resume continues from them.\n\n" +
+			"Exit codes: 0 run completed, 3 an assertion failed or a verdict is not the expected\n" +
+			"one, 4 the run has no answer or a verdict is inconclusive.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
 				return errs.Usage("one study at a time, got %d", len(args))
 			case len(args) == 0 && f.resume == "":
-				return errs.WithHint(errs.Usage("which study?"), "meshtrial study list names those that come with meshtrial")
+				return errs.WithHint(errs.Usage("no study given"), "meshtrial study list names the shipped studies")
 			}
 			return nil
 		},
@@ -69,10 +69,10 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.lab, "lab", lab.KindLocal, "where to run: local (a lab on this machine) or cluster (a kubeconfig's)")
 	addSetFlag(cmd, &f.sets)
 	flags.StringVar(&f.out, "out", "", "run directory to make (default runs/STUDY-TIME)")
-	flags.StringVar(&f.resume, "resume", "", "go on with the run in this directory")
+	flags.StringVar(&f.resume, "resume", "", "continue the run in this directory")
 	flags.BoolVar(&f.json, "json", false, "print the findings as JSON")
-	flags.BoolVar(&f.keepLab, "keep-lab", false, "leave a lab that this command started running")
-	flags.StringVar(&f.linkerd, "linkerd", "", "where Linkerd comes from if a lab with it must be started: a folder or a release (default $"+linkerdVariable+")")
+	flags.BoolVar(&f.keepLab, "keep-lab", false, "keep the lab running if this command started it")
+	flags.StringVar(&f.linkerd, "linkerd", "", "source of Linkerd if a lab with it must be started: a folder or a release (default $"+linkerdVariable+")")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --lab cluster: its kubeconfig (default $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&f.context, "context", "", "with --lab cluster: a context of the kubeconfig")
 	flags.StringVar(&f.image, "image", "", "with --lab cluster: the image of the roles, where the cluster can pull it")
@@ -142,7 +142,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	}
 	if runErr != nil {
 		return errs.WithHint(fmt.Errorf("the run did not finish (%d trials are kept): %w", outcome.Trials, runErr),
-			"go on with: meshtrial run --resume %s", outcome.Dir)
+			"continue with: meshtrial run --resume %s", outcome.Dir)
 	}
 	return judgement(findings)
 }
@@ -196,7 +196,7 @@ func rulesOf(s *study.Study) record.Rules {
 // check finds flags that do not go together.
 func (f runFlags) check() error {
 	if f.out != "" && f.resume != "" {
-		return errs.Usage("--out and --resume name the same thing: give one of them")
+		return errs.Usage("--out and --resume are mutually exclusive")
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func (f runFlags) checkLab() error {
 	case lab.KindLocal:
 		for _, flag := range [][2]string{{"--kubeconfig", f.kubeconfig}, {"--context", f.context}, {"--image", f.image}} {
 			if flag[1] != "" {
-				return errs.WithHint(errs.Usage("%s is for a cluster of yours, and this is the local lab", flag[0]), "add --lab cluster")
+				return errs.WithHint(errs.Usage("%s requires --lab cluster", flag[0]), "add --lab cluster")
 			}
 		}
 	case lab.KindCluster:
@@ -276,14 +276,14 @@ func machineRemarks(ctx context.Context, p *progress, f runFlags) ([]string, err
 	if f.lab != lab.KindLocal {
 		return nil, nil
 	}
-	p.say("looking at the machine")
+	p.say("checking the machine")
 	defer p.clear()
 	facts, err := doctor.Gather(ctx, os.DirFS("/"), doctor.ThisHost{})
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return []string{fmt.Sprintf("whether the machine is fit to measure is not known: %v", err)}, nil
+		return []string{fmt.Sprintf("whether the machine is fit to measure is unknown: %v", err)}, nil
 	}
 	return doctor.Remarks(doctor.JudgeMachine(facts)), nil
 }

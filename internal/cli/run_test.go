@@ -152,7 +152,7 @@ func TestLeftoverWarning(t *testing.T) {
 	}{
 		{site.Leftover{Namespace: "meshtrial-1", Since: at, Owner: "process 7 on host", Dead: true}, "process 7 on host is dead"},
 		{site.Leftover{Namespace: "meshtrial-1", Since: at, Owner: "process 7 on host"}, "of process 7 on host, which cannot be seen from here"},
-		{site.Leftover{Namespace: "meshtrial-1", Since: at}, "does not say whose it is"},
+		{site.Leftover{Namespace: "meshtrial-1", Since: at}, "owner unknown"},
 	} {
 		got := leftoverWarning(tt.leftover)
 		if !strings.Contains(got, tt.want) || !strings.Contains(got, "kubectl delete namespace meshtrial-1") {

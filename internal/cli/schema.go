@@ -36,7 +36,7 @@ func newStudyListCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the studies that come with meshtrial",
+		Short: "List the shipped studies",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			type listed struct {
@@ -112,7 +112,7 @@ func newStudyShowCommand(env *Env) *cobra.Command {
 	var source bool
 	cmd := &cobra.Command{
 		Use:   "show STUDY",
-		Short: "Print a study with every default filled in",
+		Short: "Print a study with all defaults filled in",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, data, err := loadStudy(cmd.Context(), env, args[0], sets)
@@ -127,7 +127,7 @@ func newStudyShowCommand(env *Env) *cobra.Command {
 		},
 	}
 	addSetFlag(cmd, &sets)
-	cmd.Flags().BoolVar(&source, "source", false, "print the file as it is instead, a start for one's own")
+	cmd.Flags().BoolVar(&source, "source", false, "print the file as it is, as a start for your own")
 	return cmd
 }
 
@@ -167,7 +167,7 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 					all = append(all, checked{arg, s.Name, len(p.Cells), e.Trials, e.Min.Seconds(), e.Max.Seconds(), notes})
 					continue
 				}
-				if _, err := fmt.Fprintf(env.Stdout, "%s: ok: %s, %s a block, %s\n", arg,
+				if _, err := fmt.Fprintf(env.Stdout, "%s: ok: %s, %s per block, %s\n", arg,
 					count(len(p.Cells), "cell"), count(e.Trials, "trial"), span(e)); err != nil {
 					return err
 				}
@@ -191,7 +191,7 @@ func newStudyPlanCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "plan STUDY",
-		Short: "Print what a study comes to: cells, trials a block, pods, time",
+		Short: "Print what a study will run: cells, trials per block, pods, time",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, _, err := loadStudy(cmd.Context(), env, args[0], sets)

@@ -67,7 +67,7 @@ func TestStudyFromStandardInput(t *testing.T) {
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	if want := "-: ok: 2 cells, 2 trials a block, 26s to 4m7s\n"; out.String() != want {
+	if want := "-: ok: 2 cells, 2 trials per block, 26s to 4m7s\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }

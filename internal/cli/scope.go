@@ -38,12 +38,12 @@ func newScopeCommand(env *Env) *cobra.Command {
 	var f scopeFlags
 	cmd := &cobra.Command{
 		Use:   "scope {--dump FILE... | --run DIR | --lab local|cluster}",
-		Short: "Say what the proxies' configuration weighs and who brought it",
+		Short: "Show the size of the proxies' configuration and who owns it",
 		Long: "Counts every byte of the proxies' configuration once: by proxy, by type, and by the\n" +
-			"Service, VirtualService, DestinationRule, ServiceEntry... that brought it, from config\n" +
-			"dumps and recorded configuration in files, in a run's directory, or of the sidecars of a\n" +
-			"running lab. Which part of it a workload uses no dump can tell; --stats asks the proxies\n" +
-			"what they called so far.",
+			"Service, VirtualService, DestinationRule, ServiceEntry... that caused it. Reads config\n" +
+			"dumps and recorded configuration from files, from a run's directory, or from the\n" +
+			"sidecars of a running lab. A dump cannot tell which part a workload uses; --stats asks\n" +
+			"the proxies what they have called so far.",
 		Example: "    meshtrial scope --dump sidecar.json\n    meshtrial scope --lab local --namespace shop --stats\n" +
 			"    meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz && meshtrial scope --dump shop.xds.gz",
 		Args: cobra.ArbitraryArgs,
@@ -65,7 +65,7 @@ func newScopeCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pods (default: all)")
 	flags.StringVarP(&f.selector, "selector", "l", "", "label selector of the pods, such as app=catalog")
-	flags.IntVar(&f.proxies, "proxies", 50, "read at most so many proxies of a lab, 0 for all")
+	flags.IntVar(&f.proxies, "proxies", 50, "read at most this many proxies of a lab, 0 for all")
 	flags.BoolVar(&f.stats, "stats", false, "with --lab: ask each proxy which clusters it called")
 	flags.IntVar(&f.top, "top", 20, "entries of each list; 0 for all that are kept")
 	flags.IntVar(&f.keep, "keep", scope.DefaultKeep, "largest resources to keep of each proxy")
@@ -128,19 +128,19 @@ func (f scopeFlags) check() error {
 	case sources != 1:
 		return errs.WithHint(errs.Usage("scope reads config dumps from one source"), "name it with --dump FILE..., --run DIR or --lab local|cluster")
 	case f.lab != "" && f.lab != "local" && f.lab != "cluster":
-		return errs.Usage("--lab is local or cluster, not %q", f.lab)
+		return errs.Usage("--lab must be local or cluster, not %q", f.lab)
 	case f.lab == "" && (f.namespace != "" || f.selector != ""):
-		return errs.Usage("--namespace and --selector choose pods of a lab: use them with --lab")
+		return errs.Usage("--namespace and --selector require --lab")
 	case f.lab != "cluster" && (f.kubeconfig != "" || f.context != ""):
-		return errs.Usage("--kubeconfig and --context name a cluster: use them with --lab cluster")
+		return errs.Usage("--kubeconfig and --context require --lab cluster")
 	case f.lab == "" && f.stats:
-		return errs.WithHint(errs.Usage("--stats asks running proxies: use it with --lab"), "for a dump, --clusters takes the answer of /clusters?format=json")
+		return errs.WithHint(errs.Usage("--stats requires --lab"), "for a dump, --clusters takes the answer of /clusters?format=json")
 	case len(f.clusters) > 0 && len(f.clusters) != len(f.dumps):
 		return errs.Usage("%d --clusters for %d dumps: give one for each, in their order", len(f.clusters), len(f.dumps))
 	case f.top < 0 || f.keep < 0 || f.proxies < 0:
-		return errs.Usage("--top, --keep and --proxies are not negative")
+		return errs.Usage("--top, --keep and --proxies must not be negative")
 	case f.json && f.csv:
-		return errs.Usage("--json or --csv, not both")
+		return errs.Usage("--json and --csv are mutually exclusive")
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ type tableFlags struct {
 }
 
 func (f *tableFlags) register(flags *pflag.FlagSet) {
-	flags.DurationVar(&f.window, "window", time.Minute, "what rates and quantiles look back on")
+	flags.DurationVar(&f.window, "window", time.Minute, "look-back window of rates and quantiles")
 	flags.StringVar(&f.selector, "selector", "", "`labels` that istiod's metrics must have, such as cluster=\"one\"")
 	flags.StringVar(&f.process, "process-selector", "", "`labels` of istiod's process_* and go_* metrics (default app=\"istiod\")")
 	flags.StringVar(&f.container, "container-selector", "", "`labels` of istiod's container in the kubelets' metrics (default container=\"discovery\",pod=~\"istiod.*\")")
@@ -51,7 +51,7 @@ func (f *tableFlags) register(flags *pflag.FlagSet) {
 func (f *tableFlags) options() (signals.Options, error) {
 	o := signals.Options{Window: f.window, Selector: f.selector, Process: f.process, Container: f.container}
 	if f.window < time.Second || f.window > 24*time.Hour {
-		return o, errs.Usage("--window %s: it takes a time from 1s to 24h", f.window)
+		return o, errs.Usage("--window %s: must be 1s to 24h", f.window)
 	}
 	if err := o.Check(); err != nil {
 		return o, errs.WithHint(errs.Usage("%v", err), "selectors are written as in PromQL, without braces: --selector 'cluster=\"one\"'")
@@ -64,12 +64,12 @@ func newSignalsCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "signals",
 		Short: "Show the golden signals of a control plane: live, of a run, or of a Prometheus",
-		Long: "signals shows the latency, saturation, traffic and errors of istiod as PromQL gives\n" +
-			"them: of a running istiod, whose metrics it reads through the Kubernetes API; of a\n" +
-			"Prometheus server (--prometheus-url); or of what a run recorded (--run).\n\n" +
-			"It watches two alerts: a convergence p99 over 1 s, or over 2 s, for 10 s. It ends with\n" +
-			"exit code 3 if one is firing at the end of a live watch, or fired during a run.\n" +
-			"A metric that is not there is said to be missing; it is never shown as zero.",
+		Long: "signals evaluates istiod's latency, saturation, traffic and errors in PromQL: from a\n" +
+			"running istiod, through the Kubernetes API; from a Prometheus server\n" +
+			"(--prometheus-url); or from a run's records (--run).\n\n" +
+			"It watches two alerts: convergence p99 over 1 s, or over 2 s, for 10 s. The exit code\n" +
+			"is 3 if one is firing at the end of a live watch, or fired during a run.\n" +
+			"A missing metric is shown as missing, never as zero.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := f.check(cmd.Flags().Changed)
@@ -89,7 +89,7 @@ func newSignalsCommand(env *Env) *cobra.Command {
 	f.istiodFlags.register(flags)
 	f.tableFlags.register(flags)
 	flags.StringVar(&f.prometheus, "prometheus-url", "", "ask the Prometheus server at this `URL` instead of istiod itself")
-	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "a header for that server, `\"Name: value\"`; may be given again")
+	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "a header for that server, `\"Name: value\"`; may be repeated")
 	flags.StringVar(&f.run, "run", "", "show what the run in this `directory` recorded, or --record")
 	flags.StringVar(&f.record, "record", "", "keep what is read from istiod in this `directory`, as a run does")
 	flags.DurationVar(&f.duration, "duration", 0, "how long to watch (default: until interrupted)")
@@ -107,7 +107,7 @@ func (f *signalsFlags) check(changed func(string) bool) (signals.Options, error)
 		return signals.Options{}, errs.Usage(format, args...)
 	}
 	if f.run != "" && f.prometheus != "" {
-		return fail("--run and --prometheus-url exclude each other: give one of them")
+		return fail("--run and --prometheus-url are mutually exclusive: give one of them")
 	}
 	if f.run != "" || f.prometheus != "" {
 		for _, name := range []string{"lab", "kubeconfig", "context", "istio-namespace", "record"} {
@@ -124,16 +124,16 @@ func (f *signalsFlags) check(changed func(string) bool) (signals.Options, error)
 		}
 	}
 	if len(f.headers) > 0 && f.prometheus == "" {
-		return fail("--prometheus-header goes with --prometheus-url")
+		return fail("--prometheus-header requires --prometheus-url")
 	}
 	if f.interval < 100*time.Millisecond || f.interval > 5*time.Minute {
-		return fail("--interval %s: it takes a time from 100ms to 5m", f.interval)
+		return fail("--interval %s: must be 100ms to 5m", f.interval)
 	}
 	if changed("timeout") && f.prometheus == "" {
-		return fail("--timeout goes with --prometheus-url")
+		return fail("--timeout requires --prometheus-url")
 	}
 	if f.timeout < 100*time.Millisecond || f.timeout > 10*time.Minute {
-		return fail("--timeout %s: it takes a time from 100ms to 10m", f.timeout)
+		return fail("--timeout %s: must be 100ms to 10m", f.timeout)
 	}
 	if f.duration < 0 || f.once && changed("duration") {
 		return fail("--duration takes a time above zero, and not together with --once")

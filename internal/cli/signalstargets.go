@@ -45,7 +45,7 @@ func (f *istiodFlags) check() error {
 	case lab.KindLocal:
 		for _, flag := range [][2]string{{"--kubeconfig", f.kubeconfig}, {"--context", f.context}} {
 			if flag[1] != "" {
-				return errs.WithHint(errs.Usage("%s is for a cluster of yours, and this is the local lab", flag[0]), "add --lab cluster")
+				return errs.WithHint(errs.Usage("%s requires --lab cluster", flag[0]), "add --lab cluster")
 			}
 		}
 		return nil

@@ -39,7 +39,7 @@ func NewForConfig(config *rest.Config) (*Client, error) {
 	}
 	if shared.RateLimiter == nil && shared.QPS > 0 {
 		if shared.Burst <= 0 {
-			return nil, fmt.Errorf("%g requests a second at most, but no burst", shared.QPS)
+			return nil, fmt.Errorf("%g requests per second at most, but no burst", shared.QPS)
 		}
 		shared.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(shared.QPS, shared.Burst)
 	}

@@ -32,7 +32,7 @@ money: {rps: 1000000, core_month: 40}
 `
 
 // Bill are those of a run in which parts cost what is written here, in
-// microseconds a request at each proxy; nothing here was measured.
+// microseconds per request at each proxy; nothing here was measured.
 func Bill(t *testing.T) record.Findings {
 	t.Helper()
 	s, err := study.Parse([]byte(BillText), "bill.yaml", nil)

@@ -83,7 +83,7 @@ func modelOf(cell record.Cell) model {
 	return m
 }
 
-var cpuPart = map[string][2]float64{ // user, system µs a request
+var cpuPart = map[string][2]float64{ // user, system µs per request
 	record.PartClientProxy: {58, 47}, record.PartServerProxy: {52, 41},
 	record.PartWorker: {9, 16}, record.PartGenerator: {7, 19},
 }
@@ -212,7 +212,7 @@ func overheadsOf(c record.CellSummary, before, blocks int, rng *rand.Rand) (out 
 		switch {
 		case q.name == "p999" && (before+len(out))%3 == 0:
 			x.Verdict, x.Low = record.VerdictInconclusive, -0.2*half
-			x.Warnings = []string{"fewer than 10 requests a trial lie beyond p99.9: its interval is rough"}
+			x.Warnings = []string{"fewer than 10 requests per trial lie beyond p99.9: its interval is rough"}
 		case q.name == "p99" && cell["sidecars"] == "server" && cell["arrival"] != "burst":
 			x.Estimate, x.Low, x.High, x.Verdict = 12, -31, 52, record.VerdictBelowNoise
 		}
@@ -230,7 +230,7 @@ var Sidecars = record.FactorLevels{Factor: "sidecars", Levels: []string{"none", 
 
 // Quick is a run of studies/quick: four cells, one invalid trial.
 func Quick() record.Findings {
-	f := Fixture("quick", "What do Istio's sidecars cost at 1,000 requests a second over 16 connections?", []record.FactorLevels{Sidecars}, 6)
+	f := Fixture("quick", "What do Istio's sidecars cost at 1,000 requests per second over 16 connections?", []record.FactorLevels{Sidecars}, 6)
 	f.Validity.Valid--
 	f.Validity.Invalid = 1
 	f.Validity.Reasons = []record.InvalidReason{{Check: "schedule_lag", Trials: 1, Example: "b003-t02: the generator's own lag p99 was 412 us, over 20% of the p50 of 297 us"}}

@@ -168,7 +168,7 @@ func (m *shop) events() []record.Event {
 			CommittedNS: m.zero + at*milli + late + 4*milli, WatchedNS: m.zero + at*milli + late + 60*milli, Proof: proof}
 	}
 	out := []record.Event{event("gone", "remove", "stock-9", 4000, "the EndpointSlices of stock have 9 endpoints ready"), event("sick", "worker", "stock-0", 8000, "the worker says that it fails 100% by status 503"),
-		event("sick", "end worker", "stock-0", 12000, ""), event("sale", "load", "clients", 15000, "the clients' schedules have 300 a second"), event("sale", "end load", "clients", 18000, "")}
+		event("sick", "end worker", "stock-0", 12000, ""), event("sale", "load", "clients", 15000, "the clients' schedules have 300 per second"), event("sale", "end load", "clients", 18000, "")}
 	for i := range out {
 		out[i].Change = i
 	}

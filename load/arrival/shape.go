@@ -82,7 +82,7 @@ type segment struct {
 	start float64 // seconds
 	count float64 // requests wanted before start
 	rate  float64 // at start
-	slope float64 // change of rate a second
+	slope float64 // change of rate per second
 	end   float64 // seconds; +Inf for the last
 }
 

@@ -19,7 +19,7 @@ const (
 func (*Mesh) LogContainer() string { return proxyContainer }
 
 // AttemptLog is an EnvoyFilter for w's sidecar alone: the router's upstream log
-// has a line an attempt, and the connection manager's access log one for each
+// has a line per attempt, and the connection manager's access log one for each
 // request that failed. Istio's Telemetry can ask for neither.
 func (*Mesh) AttemptLog(w mesh.Workload, port int) *unstructured.Unstructured {
 	failed := map[string]any{"or_filter": map[string]any{"filters": []any{
@@ -38,7 +38,7 @@ func (*Mesh) AttemptLog(w mesh.Workload, port int) *unstructured.Unstructured {
 	)
 }
 
-// upstreamLog has the router write a line an attempt, for listeners of a port,
+// upstreamLog has the router write a line per attempt, for listeners of a port,
 // or for all with port 0.
 // See envoy.extensions.filters.http.router.v3.Router, upstream_log.
 func upstreamLog(port int, format map[string]any) map[string]any {

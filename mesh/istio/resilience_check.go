@@ -30,8 +30,8 @@ func (*Mesh) CheckTraffic(config []byte, routes []mesh.Route, cell record.Cell, 
 		return []record.Check{{Name: "traffic", Detail: err.Error()}}
 	}
 	checks := []record.Check{
-		ledgerCheck("ledger-requests", have.requestLog, ledger, "a line a request"),
-		ledgerCheck("ledger-attempts", have.attemptLog, ledger, "a line an attempt"),
+		ledgerCheck("ledger-requests", have.requestLog, ledger, "a line per request"),
+		ledgerCheck("ledger-attempts", have.attemptLog, ledger, "a line per attempt"),
 	}
 	for _, lever := range trafficLevers {
 		right, applies := lever.want(cell)

@@ -97,8 +97,8 @@ func TestCheckTrafficFinds(t *testing.T) {
 		{"all", `virtual-service/bar`, `virtual-service/other`, "traffic-routes", "made by meshtrial-resilience/virtual-service/other, expected meshtrial-resilience/virtual-service/bar"},
 		{"all", `destination-rule/bar`, `destination-rule/other`, "traffic-clusters", "destination-rule/other"},
 		{"default", `"dynamic_active_clusters"`, `"dynamic_warming_clusters"`, "traffic-clusters", "no cluster"},
-		{"default", `"upstream_log"`, `"x"`, "ledger-attempts", "a line an attempt: false"},
-		{"default", `%REQ(X-REQUEST-ID)%`, `%REQ(X-OTHER)%`, "ledger-requests", "a line a request: false"},
+		{"default", `"upstream_log"`, `"x"`, "ledger-attempts", "a line per attempt: false"},
+		{"default", `%REQ(X-REQUEST-ID)%`, `%REQ(X-OTHER)%`, "ledger-requests", "a line per request: false"},
 	} {
 		text := trafficDump(t, tt.dump)
 		if !strings.Contains(text, tt.old) {

@@ -29,7 +29,7 @@ const (
 
 // Bounds of a recording.
 const (
-	DefaultHz  = 99 // not in step with what happens a hundred times a second
+	DefaultHz  = 99 // not in step with what happens a hundred times per second
 	MaxHz      = 10_000
 	MaxSeconds = 3600
 	maxPIDs    = 1000
@@ -41,7 +41,7 @@ const (
 // Options say what to record.
 type Options struct {
 	PIDs   []int
-	Hz     int // samples a second of each thread's CPU time
+	Hz     int // samples per second of each thread's CPU time
 	Length time.Duration
 	Graph  string
 	// Started is called when perf samples; it may be nil.
@@ -68,7 +68,7 @@ func (o Options) Check() error {
 	case slices.ContainsFunc(o.PIDs, func(pid int) bool { return pid <= 0 }):
 		return fmt.Errorf("process numbers are above 0")
 	case o.Hz < 1 || o.Hz > MaxHz:
-		return fmt.Errorf("%d samples a second, it must be 1 to %d", o.Hz, MaxHz)
+		return fmt.Errorf("%d samples per second, it must be 1 to %d", o.Hz, MaxHz)
 	case o.Length <= 0 || o.Length > MaxSeconds*time.Second:
 		return fmt.Errorf("a profile of %v, it must be above 0 and at most %d s", o.Length, MaxSeconds)
 	case o.Graph == GraphDwarf && profile.CopiesOfStacks(o.Hz, o.Length) > DefaultMaxBytes:
@@ -125,7 +125,7 @@ func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 	}
 	switch {
 	case out.Full:
-		out.Profile.Notes = append(out.Profile.Notes, fmt.Sprintf("perf's file had reached %d MiB after %.1f s of %.1f s, and perf was stopped: take fewer samples a second, or another call graph", t.maxBytes()>>20, out.Seconds, o.Length.Seconds()))
+		out.Profile.Notes = append(out.Profile.Notes, fmt.Sprintf("perf's file had reached %d MiB after %.1f s of %.1f s, and perf was stopped: take fewer samples per second, or another call graph", t.maxBytes()>>20, out.Seconds, o.Length.Seconds()))
 	case out.Ended:
 		out.Profile.Notes = append(out.Profile.Notes, fmt.Sprintf("the processes ended after %.1f s of %.1f s", out.Seconds, o.Length.Seconds()))
 	}

@@ -103,7 +103,7 @@ func (t *times) Pop() any {
 	return x
 }
 
-// Stall is an open-loop schedule that meets one stall: Rate requests a second
+// Stall is an open-loop schedule that meets one stall: Rate requests per second
 // at even distances for Duration seconds, each answered after Base seconds,
 // except that from some moment on nothing is answered for Stop seconds, and
 // what gathered in that time is answered all at once after it.

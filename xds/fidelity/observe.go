@@ -71,7 +71,7 @@ func (o *observer) of(url string) *typeState {
 	return t
 }
 
-// answer says which responses a request's nonce and version belong to, and
+// answer says which responses per request's nonce and version belong to, and
 // whether it answers one.
 func (t *typeState) answer(nonce, version string, failed bool, s *Step) {
 	s.Nonce, s.Version = None, None

@@ -15,7 +15,7 @@ import (
 // convergence is what a trial's events say: how long each change took to each
 // proxy, in microseconds after its commit.
 type convergence struct {
-	acked    stat.Counts // over all pairs of a change and a proxy
+	acked    stat.Counts // over all change-proxy pairs
 	received stat.Counts
 	applied  stat.Counts // of real Envoys only
 
@@ -29,7 +29,7 @@ type convergence struct {
 	changes []changeTimes
 
 	failed  int // changes that the API server did not take
-	missed  int // pairs of a change and a proxy that needed it and never had it
+	missed  int // change-proxy pairs where the proxy needed the change and never got it
 	pairs   int // that had it
 	unacked int // of them, never acknowledged
 	// superseded are pairs where a later change's configuration came in one
@@ -130,11 +130,11 @@ func survivors(beyond float64) func(o *analysis.Observations, cell int) []string
 		if share <= beyond {
 			return nil
 		}
-		return []string{fmt.Sprintf("%s of what proxies needed never came, or was never acknowledged: of all together this percentile was not reached, the figure is of the others", words.Percent(share))}
+		return []string{fmt.Sprintf("%s of what proxies needed never arrived or was never acknowledged: over all of it this percentile was not reached; the figure covers the rest", words.Percent(share))}
 	}
 }
 
-// overChanges is a quantile of one figure a change, of which lacking more have
+// overChanges is a quantile of one figure per change, of which lacking more have
 // none: theirs lies beyond all others. It is NaN where the changes do not
 // reach it: a quantile takes as many as leave one beyond it, 10 for the 90th
 // percentile, 100 for the 99th.

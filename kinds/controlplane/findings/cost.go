@@ -70,7 +70,7 @@ func grossWarning(of func(*record.Control) float64) func(o *analysis.Observation
 		if stat.Finite(medianIdle(o.Valid(cell), of)) {
 			return nil
 		}
-		return []string{"idle use was not measured and is in it"}
+		return []string{"includes idle use, which was not measured"}
 	}
 }
 

@@ -81,12 +81,12 @@ func TestNetCostsBelowNothing(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	f = plainCost(t, o, "apiserver_cpu_per_change")
-	if f.Verdict != record.VerdictMeasured || !strings.Contains(strings.Join(f.Warnings, " "), "idle use was not measured") {
+	if f.Verdict != record.VerdictMeasured || !strings.Contains(strings.Join(f.Warnings, " "), "includes idle use, which was not measured") {
 		t.Errorf("%+v", f)
 	}
 }
 
-// What istiod allocates a second is over the window.
+// What istiod allocates per second is over the window.
 func TestIstiodsMemory(t *testing.T) {
 	o := costOf(t, 3, func(_ int, trial *record.Trial) { trial.Control.Goroutines = 700 })
 	for name, want := range map[string]float64{"istiod_heap": 30e6, "istiod_goroutines": 700, "alloc_bytes_per_second": 2e6, "istiod_memory": 120e6} {
@@ -107,7 +107,7 @@ func TestMissingStages(t *testing.T) {
 		}
 		trial.Control.Stages = trial.Control.Stages[:1] // no wire
 	})
-	if got := stageApart(record.StageWire)(o, 0); len(got) != 1 || !strings.Contains(got[0], "in 1 of 2 trials nobody measured it") {
+	if got := stageApart(record.StageWire)(o, 0); len(got) != 1 || !strings.Contains(got[0], "not measured in 1 of 2 trials") {
 		t.Errorf("wire: %q", got)
 	}
 	if got := stageApart(record.StageDebounce)(o, 0); len(got) != 1 || !strings.Contains(got[0], "in 1 of 2 trials a second source differs") {

@@ -38,7 +38,7 @@ func convergenceMeasures() []analysis.Measure {
 		add("convergence_"+q.Name, func(c *convergence) float64 { return reached(c.acked, q.Q) })
 		m := &out[len(out)-1]
 		m.Beyond = math.Max(1-q.Q, 1e-9) // of the largest, any
-		m.Takes, m.Counted = changesFor(q.Q), "pairs of a change and a proxy"
+		m.Takes, m.Counted = changesFor(q.Q), "change-proxy pairs"
 		m.Unguarded = func(o *analysis.Observations, t *record.Trial) float64 { return converged(o, t).acked.Quantile(q.Q) }
 		m.Warn = either(survivors(m.Beyond), fewChanges(m.Takes))
 	}
@@ -121,8 +121,8 @@ func firstBucket(o *analysis.Observations, cell int) []string {
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("in %d of %d trials it lies in the first bucket of istiod's histogram, from 0 to %s: "+
-		"the figure is a straight line through that bucket and says no more than that it is below its end", n, len(all), words.Quantity(upto*1e6, finding.UnitMicroseconds))}
+	return []string{fmt.Sprintf("in %d of %d trials it falls into the first bucket of istiod's histogram, 0 to %s: "+
+		"the figure is interpolated across that bucket and only says that it is below its upper bound", n, len(all), words.Quantity(upto*1e6, finding.UnitMicroseconds))}
 }
 
 // missedExample says which changes proxies never saw.
@@ -143,7 +143,7 @@ func missedExample(o *analysis.Observations, cell int) []string {
 	if pairs == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d of %d pairs of a change and a proxy that needed it, in %d trials, as %s", pairs, needed, trials, example)}
+	return []string{fmt.Sprintf("%d of %d change-proxy pairs, in %d trials, for example %s", pairs, needed, trials, example)}
 }
 
 // unackedShare says how many pairs have no time of acknowledgement, which
@@ -157,7 +157,7 @@ func unackedShare(o *analysis.Observations, cell int) []string {
 	if unacked == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d of %d pairs of a change and a proxy that was sent it were never acknowledged: convergence is of the others", unacked, pairs)}
+	return []string{fmt.Sprintf("%d of %d change-proxy pairs were sent but never acknowledged; convergence covers the others", unacked, pairs)}
 }
 
 // someOf lists the first few of many proxies.
@@ -191,7 +191,7 @@ func failedExample(o *analysis.Observations, cell int) []string {
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d changes were not taken, as %s", n, example)}
+	return []string{fmt.Sprintf("the API server refused %d changes, for example %s", n, example)}
 }
 
 // perChange divides by the changes that were committed.
@@ -270,7 +270,7 @@ func istiodMemory(t *record.Trial) float64 {
 	return analysis.Positive(float64(m.CgroupBytes))
 }
 
-// stalenessMeasures are about endpoints already gone: who held them, and where
+// stalenessMeasures are about stale endpoints: who held them, and where
 // real requests run what those met.
 func stalenessMeasures(traffic bool) []analysis.Measure {
 	out := []analysis.Measure{analysis.MeasureOf("stale_proxy_seconds_per_change", perChange(func(c *record.Control) float64 { return c.StaleProxySeconds }))}

@@ -9,13 +9,13 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// Percentiles over pairs of a change and a proxy are told where the pairs leave
+// Percentiles over change-proxy pairs are told where the pairs leave
 // one beyond them. Pairs of one change are alike, since istiod debounces and
 // computes once for all proxies: how exact a percentile is, its changes decide.
 // So beside it stands of how many changes it is, with a warning where those
 // would not reach it by themselves.
 
-// reached is a quantile of pairs of a change and a proxy, NaN where they are
+// reached is a quantile of change-proxy pairs, NaN where they are
 // too few to leave one beyond it: the 90th percentile takes 10, the 99th 100,
 // the 99.9th 1,000.
 func reached(c stat.Counts, q float64) float64 {
@@ -65,7 +65,7 @@ func fewChangesOf(o *analysis.Observations, trials []*record.Trial, needs int) s
 	if changes >= needs {
 		return ""
 	}
-	return fmt.Sprintf("a trial has %d pairs of a change and a proxy, but of %d changes: pairs of one change are alike, and it takes %d changes to leave one beyond this percentile", pairs, changes, needs)
+	return fmt.Sprintf("a trial has %d change-proxy pairs but only %d changes: pairs of one change are correlated, and %d changes are needed to leave one beyond this percentile", pairs, changes, needs)
 }
 
 // either warns of what either warns of.

@@ -42,7 +42,7 @@ func TestPairsOfFewChanges(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, analysistest.ControlStudy, 3, analysistest.Tuned)) // 10 changes, 13 proxies
 	none, slow := record.Cell{study.FactorVariant: "none"}, record.Cell{study.FactorVariant: "slow"}
 	p99 := analysistest.Get(t, f, "convergence_p99", none)
-	if !strings.Contains(strings.Join(p99.Warnings, "\n"), "a trial has 130 pairs of a change and a proxy, but of 10 changes") {
+	if !strings.Contains(strings.Join(p99.Warnings, "\n"), "a trial has 130 change-proxy pairs but only 10 changes") {
 		t.Errorf("%+v", p99)
 	}
 	if x := analysistest.Get(t, f, "convergence_p90", none); strings.Contains(strings.Join(x.Warnings, "\n"), "pairs of a change") {
@@ -54,7 +54,7 @@ func TestPairsOfFewChanges(t *testing.T) {
 		}
 	}
 	x := analysistest.Get(t, f, "convergence_p999_overhead", slow)
-	if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonTooFew || len(x.Warnings) != 1 || !strings.Contains(x.Warnings[0], "too few pairs of a change and a proxy in a trial: it takes 1000") {
+	if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonTooFew || len(x.Warnings) != 1 || !strings.Contains(x.Warnings[0], "too few change-proxy pairs per trial: 1000") {
 		t.Errorf("%+v", x)
 	}
 	for _, c := range f.Cells {

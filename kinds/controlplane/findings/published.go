@@ -73,9 +73,9 @@ func hiddenWords(c *analysis.Beside, cell int) []string {
 	if n := s.ReportedFirstTrials; n > 0 {
 		where := ""
 		if n < s.ReportedTrials {
-			where = fmt.Sprintf(" That is so in %d of %d trials here.", n, s.ReportedTrials)
+			where = fmt.Sprintf(" This applies to %d of %d trials here.", n, s.ReportedTrials)
 		}
-		out = append(out, "Such a figure is read off a histogram whose first bucket ends at 100 ms; within it, it is a straight line and says only \"below\"."+where)
+		out = append(out, "Such a figure comes from a histogram whose first bucket ends at 100 ms; inside it the value is interpolated and only says \"below\"."+where)
 	}
 	whole, hidden := c.Find("convergence_p99", cell), c.Find("hidden_convergence_p99", cell)
 	if whole == nil || hidden == nil || whole.Verdict != record.VerdictMeasured || hidden.Verdict != record.VerdictMeasured {
@@ -84,18 +84,18 @@ func hiddenWords(c *analysis.Beside, cell int) []string {
 	took := words.Quantity(whole.Estimate, whole.Unit)
 	switch {
 	case hidden.Low > 0:
-		out = append(out, fmt.Sprintf("Istiod's clock starts after debouncing and stops when it has sent: from commit to acknowledgement the 99th percentile is %s, %s of it hidden.",
+		out = append(out, fmt.Sprintf("Istiod's clock starts after debouncing and stops on send; from commit to ACK the p99 is %s, %s of it hidden.",
 			took, words.Quantity(hidden.Estimate, hidden.Unit)))
 	case hidden.High < 0:
-		out = append(out, fmt.Sprintf("From commit to acknowledgement the 99th percentile is %s, less than istiod's figure: that is a straight line through a wide bucket of its histogram.", took))
+		out = append(out, fmt.Sprintf("From commit to ACK the p99 is %s, less than istiod's figure, which is interpolated across a wide histogram bucket.", took))
 	default:
-		out = append(out, fmt.Sprintf("Istiod's clock starts after debouncing and stops when it has sent: from commit to acknowledgement the 99th percentile is %s. Whether istiod's figure hides any of it cannot be told here: the two differ by %s to %s.",
+		out = append(out, fmt.Sprintf("Istiod's clock starts after debouncing and stops on send; from commit to ACK the p99 is %s. Whether istiod's figure hides any of it is inconclusive here: the two differ by %s to %s.",
 			took, words.Quantity(hidden.Low, hidden.Unit), words.Quantity(hidden.High, hidden.Unit)))
 	}
 	return out
 }
 
-// missedShare is the share of the pairs of a change and a proxy that needed
+// missedShare is the share of the change-proxy pairs that needed
 // it which never had it, or never acknowledged it, over some trials.
 func missedShare(o *analysis.Observations, trials []*record.Trial) float64 {
 	pairs, missed, unacked := 0, 0, 0

@@ -13,7 +13,7 @@ import (
 )
 
 // residual is what the stages of a trial leave unexplained of the measured
-// mean from commit to acknowledgement, in microseconds, and that mean.
+// mean from commit to ACK, in microseconds, and that mean.
 func residual(o *analysis.Observations, t *record.Trial) (rest, mean float64) {
 	mean = converged(o, t).acked.Mean()
 	if t.Control == nil || len(t.Control.Stages) == 0 {
@@ -78,7 +78,7 @@ func stageApart(name string) func(o *analysis.Observations, cell int) []string {
 				words.Quantity(worst.MeanUS, finding.UnitMicroseconds), worst.Source, words.Quantity(*worst.CheckUS, finding.UnitMicroseconds), worst.CheckSource))
 		}
 		if lacking > 0 {
-			out = append(out, fmt.Sprintf("in %d of %d trials nobody measured it", lacking, len(all)))
+			out = append(out, fmt.Sprintf("not measured in %d of %d trials", lacking, len(all)))
 		}
 		return out
 	}
@@ -94,10 +94,10 @@ func unexplainedPairs(o *analysis.Observations, cell int) []string {
 	if u == nil || float64(u.Beyond) <= maxUnexplained*float64(u.Pairs) {
 		return nil
 	}
-	w := fmt.Sprintf("%d of %d pairs of a change and a proxy miss their own stages by more than %s, one by %s: in the mean such errors cancel",
+	w := fmt.Sprintf("%d of %d change-proxy pairs differ from their own stages by more than %s, one by %s; such errors cancel in the mean",
 		u.Beyond, u.Pairs, record.ResidualRule("their time"), words.Quantity(u.LargestUS, finding.UnitMicroseconds))
 	if u.Unlogged > 0 {
-		w += fmt.Sprintf("; %d of them are of pushes that istiod does not log by proxy, whose turn nobody knows", u.Unlogged)
+		w += fmt.Sprintf("; %d of them belong to pushes that istiod does not log per proxy", u.Unlogged)
 	}
 	return []string{w}
 }

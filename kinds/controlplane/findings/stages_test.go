@@ -29,7 +29,7 @@ func TestUnexplainedPairs(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, run)
 	at := func(v string) record.Cell { return record.Cell{"variant": v} }
 	many := analysistest.Get(t, f, "stage_residual_share", at("none"))
-	want := "48 of 240 pairs of a change and a proxy miss their own stages by more than 5% of their time or 2 ms, one by -8.0 s: in the mean such errors cancel; 18 of them are of pushes that istiod does not log by proxy"
+	want := "48 of 240 change-proxy pairs differ from their own stages by more than 5% of their time or 2 ms, one by -8.0 s; such errors cancel in the mean; 18 of them belong to pushes that istiod does not log per proxy"
 	if many.Estimate != 0.2 || many.Unit != finding.UnitRatio || !strings.Contains(strings.Join(many.Warnings, "\n"), want) {
 		t.Errorf("%+v", many)
 	}
@@ -59,10 +59,10 @@ func TestHiddenWords(t *testing.T) {
 		low, high float64
 		want, not string
 	}{
-		{10_000, 20_000, "15 ms of it hidden", "cannot"},
-		{-20_000, 50_000, "Whether istiod's figure hides any of it cannot be told here: the two differ by -20 ms to 50 ms.", "of it hidden"},
-		{-50_000, 20_000, "cannot be told here", "less than"},
-		{-50_000, -20_000, "less than istiod's figure", "cannot"},
+		{10_000, 20_000, "15 ms of it hidden", "inconclusive"},
+		{-20_000, 50_000, "Whether istiod's figure hides any of it is inconclusive here: the two differ by -20 ms to 50 ms.", "of it hidden"},
+		{-50_000, 20_000, "is inconclusive here", "less than"},
+		{-50_000, -20_000, "less than istiod's figure", "inconclusive"},
 	} {
 		cell := record.Cell{"variant": "none"}
 		var beside []record.Finding

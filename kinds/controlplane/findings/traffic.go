@@ -58,7 +58,7 @@ func slowlyHidden(o *analysis.Observations, cell int) []string {
 	if longest < 1e6 {
 		return nil
 	}
-	return []string{fmt.Sprintf("a retry hid them from the caller's view of failures, not of time: up to %s were lost before", words.Quantity(longest, "us"))}
+	return []string{fmt.Sprintf("a retry hid the failure from the caller but not the delay: up to %s before the retry", words.Quantity(longest, "us"))}
 }
 
 // unexplainedFailures warns of failures that only one side knows of.
@@ -68,7 +68,7 @@ func unexplainedFailures(o *analysis.Observations, cell int) []string {
 			continue
 		}
 		x := t.Control.Traffic
-		return []string{fmt.Sprintf("the generator saw %d requests fail, its sidecar %d (trial %s)", x.FailedTotal()+x.Unfinished, x.FailedTotal()+x.Unfinished-x.Residual, t.ID)}
+		return []string{fmt.Sprintf("the generator saw %d failed requests, its sidecar %d (trial %s)", x.FailedTotal()+x.Unfinished, x.FailedTotal()+x.Unfinished-x.Residual, t.ID)}
 	}
 	return nil
 }

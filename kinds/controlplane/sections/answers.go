@@ -61,11 +61,11 @@ func faultAnswers(f record.Findings) []string {
 		if len(where) > 3 {
 			where = append(where[:3], fmt.Sprintf("%d more", len(where)-3))
 		}
-		out = append(out, fmt.Sprintf("Not every change arrived: of %s pairs of a change and a proxy that needed it, %s never did (%s).",
+		out = append(out, fmt.Sprintf("Some changes never arrived: of %s change-proxy pairs, %s never did (%s).",
 			report.Count(missed+pairs), report.Count(missed), report.Sequence(where)))
 	}
 	if failed > 0 {
-		out = append(out, fmt.Sprintf("The API server did not take %s.", report.Plural(failed, "change")))
+		out = append(out, fmt.Sprintf("The API server refused %s.", report.Plural(failed, "change")))
 	}
 	return out
 }
@@ -96,7 +96,7 @@ func leverAnswers(f record.Findings) []string {
 		}
 		if x, ok := p50[c.Cell.Key()]; ok {
 			about = x
-			if part, _ := leverPart(plain, x, "the median time from commit to acknowledgement"); part != "" {
+			if part, _ := leverPart(plain, x, "the median time from commit to ACK"); part != "" {
 				parts = append(parts, part)
 			}
 		}
@@ -127,7 +127,7 @@ func leverAnswers(f record.Findings) []string {
 		out = append(out, l.sentence)
 	}
 	if len(idle) > 0 {
-		out = append(out, fmt.Sprintf("Neither pushes nor convergence can be told from the baseline's with %s.", report.Sequence(idle)))
+		out = append(out, fmt.Sprintf("Neither pushes nor convergence differ from the baseline above the noise floor with %s.", report.Sequence(idle)))
 	}
 	return out
 }
@@ -188,7 +188,7 @@ func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 			return nil
 		}
 		s := report.ScaleFor("us", k.Applied.Max)
-		return []string{fmt.Sprintf("%s of the changes are in force in an Envoy %s after their commit, all that came within %s.", in, s.Value(k.Applied.P50), s.Value(k.Applied.Max))}
+		return []string{fmt.Sprintf("%s of the changes are active in an Envoy %s after commit, and all that arrived within %s.", in, s.Value(k.Applied.P50), s.Value(k.Applied.Max))}
 	}
 	s := report.ScaleFor("us", k.Convergence.P99)
 	p99 := ""
@@ -213,7 +213,7 @@ func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 	if ok && okHidden && reported.Verdict == record.VerdictMeasured && hidden.Verdict == record.VerdictMeasured {
 		says := report.ScaleOf(reported).Value(reported.Estimate)
 		says += firstBucketWords(k)
-		out = append(out, "istiod's own 99th percentile says "+says+hiddenWords(hidden)+".")
+		out = append(out, "istiod's own p99 says "+says+hiddenWords(hidden)+".")
 	}
 	return out
 }
@@ -226,9 +226,9 @@ func hiddenWords(hidden record.Finding) string {
 	case hidden.Low > 0:
 		return ": it hides " + s.Value(hidden.Estimate)
 	case hidden.High < 0: // its buckets are wide
-		return ", more than it takes: the figure is a straight line through a wide bucket of its histogram"
+		return ", more than the true value: the figure is interpolated across a wide histogram bucket"
 	}
-	return fmt.Sprintf("; whether it hides anything cannot be told, since what it takes is between %s less and %s more than that", s.Value(-hidden.Low), s.Value(hidden.High))
+	return fmt.Sprintf("; whether it hides anything is inconclusive: the true value is between %s below and %s above it", s.Value(-hidden.Low), s.Value(hidden.High))
 }
 
 // firstBucketWords says in how many trials istiod's own figure means no more
@@ -238,16 +238,16 @@ func firstBucketWords(k *record.ControlSummary) string {
 	case n == 0:
 		return ""
 	case n >= k.ReportedTrials:
-		return ", which only means that it lies in its first bucket"
+		return ", which only says that it falls into the first histogram bucket"
 	default:
-		return fmt.Sprintf(" on average, though in %d of %d trials only that it lies in its first bucket", n, k.ReportedTrials)
+		return fmt.Sprintf(" on average, though in %d of %d trials it falls into the first histogram bucket", n, k.ReportedTrials)
 	}
 }
 
 // quantityOf writes a finding's estimate with its interval, the unit without
 // what it is for.
 func quantityOf(s report.Scale, x record.Finding) string {
-	s.Unit = strings.TrimSuffix(s.Unit, " a change")
+	s.Unit = strings.TrimSuffix(s.Unit, " per change")
 	return report.WithInterval(s, x)
 }
 

@@ -69,7 +69,7 @@ func wireTable(f record.Findings) report.Table {
 	types := typesOf(f, func(c *record.ControlSummary) []string {
 		return slices.DeleteFunc(report.MapKeys(c.Wire), func(kind string) bool { return c.Wire[kind].Bytes == 0 })
 	})
-	return bytesTable(f, "Received a change by all proxies together, %s by type", types, func(c *record.ControlSummary, kind string) (float64, bool) {
+	return bytesTable(f, "Bytes received per change by all proxies, %s by type", types, func(c *record.ControlSummary, kind string) (float64, bool) {
 		w, ok := c.Wire[kind]
 		return float64(w.Bytes) / math.Max(1, float64(c.Committed)), ok
 	})
@@ -113,5 +113,5 @@ func joinTable(f record.Findings) report.Table {
 	for i, kind := range []string{"cds", "eds", "lds", "rds", "nds"} {
 		columns = append(columns, valueColumn{kind, "join_bytes_" + kind, 7 - i, func(c *record.ControlSummary) float64 { return float64(c.JoinBytes[kind]) }})
 	}
-	return valueTable(f, "One more proxy connects in the scope's namespace (95% interval)", columns)
+	return valueTable(f, "A new proxy joins in the scope's namespace (95% interval)", columns)
 }

@@ -58,7 +58,7 @@ func valueTable(f record.Findings, title string, columns []valueColumn) report.T
 		}
 		s := report.ScaleFor(unit, largest)
 		head := c.head
-		if named := strings.TrimSuffix(s.Unit, " a change"); named != "" && named != unit {
+		if named := strings.TrimSuffix(s.Unit, " per change"); named != "" && named != unit {
 			head += ", " + named
 		} else if unit == "cores" {
 			head += ", cores"
@@ -97,14 +97,14 @@ func valueTable(f record.Findings, title string, columns []valueColumn) report.T
 // convergenceTable has a row a cell: how long a change takes to the proxies,
 // and what the cell adds to its baseline.
 func convergenceTable(f record.Findings) report.Table {
-	t := valueTable(f, "Convergence by cell: from a change's commit to the proxies' acknowledgement (95% interval)", []valueColumn{
+	t := valueTable(f, "Convergence by cell: from commit to proxy ACK (95% interval)", []valueColumn{
 		{"p50", "convergence_p50", 9, func(c *record.ControlSummary) float64 { return c.Convergence.P50 }},
 		{"p99", "convergence_p99", 8, pairsReach(100, func(l record.Latency) float64 { return l.P99 })},
 		{"p99.9", "convergence_p999", 1, pairsReach(1000, func(l record.Latency) float64 { return l.P999 })},
 		{"max", "convergence_max", 4, func(c *record.ControlSummary) float64 { return c.Convergence.Max }},
 		{"first proxy", "convergence_first", 3, func(c *record.ControlSummary) float64 { return c.FirstUS }},
 		{"last proxy", "convergence_last", 6, func(c *record.ControlSummary) float64 { return c.LastUS }},
-		{"in force in Envoy p50", "applied_p50", 3, appliedOf(func(l *record.Latency) float64 { return l.P50 })},
+		{"active in Envoy p50", "applied_p50", 3, appliedOf(func(l *record.Latency) float64 { return l.P50 })},
 		{"p99", "applied_p99", 1, nil},
 		{"max", "applied_max", 1, appliedOf(func(l *record.Latency) float64 { return l.Max })},
 	})
@@ -127,7 +127,7 @@ func convergenceTable(f record.Findings) report.Table {
 		}
 		t.Rows[i] = append(t.Rows[i], changes, never, valid)
 	}
-	t.Notes = append(t.Notes, pairsNote(f), "First and last proxy: medians over changes, each of which weighs the same. Never seen: pairs of a change and a proxy that needed it and never had it.")
+	t.Notes = append(t.Notes, pairsNote(f), "First and last proxy: medians over changes, equally weighted. Never seen: change-proxy pairs where the proxy needed the change and never got it.")
 	return t
 }
 
@@ -135,10 +135,10 @@ func convergenceTable(f record.Findings) report.Table {
 func leversTable(f record.Findings) report.Table {
 	columns := []valueColumn{
 		{"p50", "convergence_p50_overhead", 9, nil}, {"p99", "convergence_p99_overhead", 6, nil}, {"pushes", "pushes_overhead", 8, nil},
-		{"bytes a change", "push_bytes_per_change_overhead", 7, nil}, {"configuration", "config_bytes_overhead", 4, nil},
-		{"istiod CPU a change", "istiod_cpu_per_change_overhead", 5, nil}, {"istiod memory", "istiod_memory_overhead", 2, nil},
+		{"bytes per change", "push_bytes_per_change_overhead", 7, nil}, {"configuration", "config_bytes_overhead", 4, nil},
+		{"istiod CPU per change", "istiod_cpu_per_change_overhead", 5, nil}, {"istiod memory", "istiod_memory_overhead", 2, nil},
 		{"stale proxy-seconds", "stale_proxy_seconds_per_change_overhead", 1, nil},
-		{"requests at gone endpoints", "phantom_requests_overhead", 6, nil}, {"failed there", "phantom_failures_overhead", 6, nil},
+		{"requests to stale endpoints", "phantom_requests_overhead", 6, nil}, {"failed there", "phantom_failures_overhead", 6, nil},
 	}
 	t := report.Table{Title: "Against the baseline (95% interval)", Columns: report.FactorColumns(f)}
 	var found []map[string]record.Finding
@@ -164,7 +164,7 @@ func leversTable(f record.Findings) report.Table {
 		}
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "\"noise\" means that two identical baselines of a block differ by as much; ? that the interval includes zero.")
+		t.Notes = append(t.Notes, "\"noise\": no more than two identical baselines in a block differ by; ?: the interval includes zero.")
 	}
 	return t
 }
@@ -191,9 +191,9 @@ func change(x record.Finding, ok bool) report.Text {
 
 // hiddenTable sets istiod's own indicator beside what was measured.
 func hiddenTable(f record.Findings) report.Table {
-	t := valueTable(f, "What istiod's own indicator, pilot_proxy_convergence_time, hides: 99th percentile (95% interval)", []valueColumn{
+	t := valueTable(f, "p99 convergence: pilot_proxy_convergence_time vs. commit-to-ACK (95% interval)", []valueColumn{
 		{"istiod says", "reported_convergence_p99", 8, reportedP99},
-		{"commit to acknowledgement", "convergence_p99", 9, pairsReach(100, func(l record.Latency) float64 { return l.P99 })},
+		{"commit to ACK", "convergence_p99", 9, pairsReach(100, func(l record.Latency) float64 { return l.P99 })},
 		{"hidden", "hidden_convergence_p99", 7, func(c *record.ControlSummary) float64 {
 			return pairsReach(100, func(l record.Latency) float64 { return l.P99 })(c) - reportedP99(c)
 		}},
@@ -222,18 +222,18 @@ func firstBucketNote(f record.Findings) string {
 			not = append(not, fmt.Sprintf("%d of %d with %s", others, k.ReportedTrials, c.Label))
 		}
 	}
-	const line = "is a straight line through 0 to 100 ms and says no more than \"below\""
+	const line = "is interpolated between 0 and 100 ms and only says \"below\""
 	switch {
 	case first == 0:
 		return ""
 	case first == all:
-		return fmt.Sprintf("In all %d trials istiod's figure lies in its histogram's first bucket: it %s.", all, line)
+		return fmt.Sprintf("In all %d trials istiod's figure falls into the first histogram bucket: it %s.", all, line)
 	}
 	where := ""
 	if len(not) <= report.MaxNamedCells {
 		where = " (not in " + strings.Join(not, ", ") + ")"
 	}
-	return fmt.Sprintf("In %d of %d trials%s istiod's figure lies in its histogram's first bucket and %s; in the others it is as rough a line through a later one.", first, all, where, line)
+	return fmt.Sprintf("In %d of %d trials%s istiod's figure falls into the first histogram bucket and %s; in the others it is interpolated just as coarsely across a later one.", first, all, where, line)
 }
 
 // reportedP99 is istiod's own 99th percentile, NaN if it has none.
@@ -248,15 +248,15 @@ func reportedP99(c *record.ControlSummary) float64 {
 func amplificationTable(f record.Findings) report.Table {
 	return valueTable(f, "Push amplification (95% interval)", []valueColumn{
 		{"pushes", "pushes", 7, pushesOf},
-		{"pushes a change", "pushes_per_change", 9, func(c *record.ControlSummary) float64 { return pushesOf(c) * float64(c.Trials) / float64(c.Committed) }},
-		{"received a change", "push_bytes_per_change", 8, func(c *record.ControlSummary) float64 { return wireOf(c).bytes / float64(c.Committed) }},
-		{"of it identical", "identical_share", 6, func(c *record.ControlSummary) float64 { return wireOf(c).identical / wireOf(c).bytes }},
+		{"pushes per change", "pushes_per_change", 9, func(c *record.ControlSummary) float64 { return pushesOf(c) * float64(c.Trials) / float64(c.Committed) }},
+		{"received per change", "push_bytes_per_change", 8, func(c *record.ControlSummary) float64 { return wireOf(c).bytes / float64(c.Committed) }},
+		{"identical", "identical_share", 6, func(c *record.ControlSummary) float64 { return wireOf(c).identical / wireOf(c).bytes }},
 	})
 }
 
 // staleTable has how long proxies held endpoints that were gone.
 func staleTable(f record.Findings) report.Table {
-	return valueTable(f, "How long proxies held endpoints already gone, all proxies together (95% interval)", []valueColumn{
+	return valueTable(f, "How long proxies kept stale endpoints, summed over proxies (95% interval)", []valueColumn{
 		{"for each change", "stale_proxy_seconds_per_change", 9, func(c *record.ControlSummary) float64 { return 1e6 * c.StaleProxySeconds / float64(c.Committed) }},
 	})
 }

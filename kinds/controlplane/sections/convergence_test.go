@@ -19,10 +19,10 @@ func TestControlReport(t *testing.T) {
 	answers := answersOf(f)
 	for i, want := range []string{
 		"Variant sidecar cuts pushes from 480 to 80 ",
-		"Variant sidecar-debounce cuts pushes from 480 to 80 and raises the median time from commit to acknowledgement",
-		"Neither pushes nor convergence can be told from the baseline's with replicas-2 and discovery-selectors.",
-		"In the baseline (none), half of the 960 pairs of a change and a proxy take at most 119 ms from commit to acknowledgement, and 1 of 100 takes more than 127.2 ms (",
-		"Of those 80 changes, half are at half of their proxies after 119 ms, and at the last of them after 127 ms.",
+		"Variant sidecar-debounce cuts pushes from 480 to 80 and raises the median time from commit to ACK",
+		"Neither pushes nor convergence differ from the baseline above the noise floor with replicas-2 and discovery-selectors.",
+		"In the baseline (none), half of the 960 change-proxy pairs take at most 119 ms from commit to ACK, and 1 in 100 takes more than 127.2 ms (",
+		"Of those 80 changes, half reach half of their proxies within 119 ms and the last one within 127 ms.",
 		"debouncing takes 100 ms",
 		"it hides 28.2 ms",
 		"A change costs istiod 22",
@@ -32,12 +32,12 @@ func TestControlReport(t *testing.T) {
 		}
 	}
 	s := render(t, f, "text", report.Options{Width: 200})
-	for _, want := range []string{"Convergence by cell", "Against the baseline", "Where the time goes", "hides", "Push amplification", "by type", "Cost of the control plane", "Published beside measured"} {
+	for _, want := range []string{"Convergence by cell", "Against the baseline", "Where the time goes", "hides", "Push amplification", "by type", "Cost of the control plane", "Published vs. measured"} {
 		if !strings.Contains(s, want) {
 			t.Errorf("no table %q", want)
 		}
 	}
-	for _, no := range []string{"CPU a request", "Latency by cell", "requests", "received p50", "stage "} {
+	for _, no := range []string{"CPU per request", "Latency by cell", "requests", "received p50"} {
 		if strings.Contains(s, no) {
 			t.Errorf("%q in a report of the control plane:\n%s", no, s)
 		}
@@ -48,8 +48,8 @@ func TestControlReport(t *testing.T) {
 func TestControlFaultsComeFirst(t *testing.T) {
 	f := reporttest.Faulty(t)
 	answers := answersOf(f)
-	if !strings.HasPrefix(answers[0], "Not every change arrived: of 1,018 pairs of a change and a proxy that needed it, 6 never did (replicas-2)") ||
-		answers[1] != "The API server did not take 2 changes." {
+	if !strings.HasPrefix(answers[0], "Some changes never arrived: of 1,018 change-proxy pairs, 6 never did (replicas-2)") ||
+		answers[1] != "The API server refused 2 changes." {
 		t.Errorf("%q", answers)
 	}
 	s := render(t, f, "text", report.Options{Width: 200})
@@ -65,9 +65,9 @@ func TestSearchAnswers(t *testing.T) {
 		return record.Finding{Name: "highest_proxies", Unit: "sidecars", Low: low, Estimate: low, High: high, Cell: record.Cell{"change_rate": "2"}, Verdict: record.VerdictMeasured}
 	}
 	for want, x := range map[string]record.Finding{
-		"1,000 sidecars keep within the bound at 2 changes a second, 2,000 do not.":              find(1000, 2000),
-		"Already 500 sidecars are too many at 2 changes a second.":                               find(0, 500),
-		"All that was tried keeps within the bound at 2 changes a second, up to 4,000 sidecars.": find(4000, 4000),
+		"1,000 sidecars meet the bound at 2 changes per second, 2,000 do not.":             find(1000, 2000),
+		"Already 500 sidecars are too many at 2 changes per second.":                       find(0, 500),
+		"Every level tried meets the bound at 2 changes per second, up to 4,000 sidecars.": find(4000, 4000),
 	} {
 		if got := report.SearchAnswers(record.Findings{Findings: []record.Finding{x}}); len(got) != 1 || got[0] != want {
 			t.Errorf("%q, want %q", got, want)

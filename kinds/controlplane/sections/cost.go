@@ -12,18 +12,18 @@ import (
 // controlCostTable has what the control plane spends.
 func controlCostTable(f record.Findings) report.Table {
 	t := valueTable(f, "Cost of the control plane (95% interval)", []valueColumn{
-		{head: "istiod CPU a change", name: "istiod_cpu_per_change", keep: 9, sum: func(c *record.ControlSummary) float64 {
+		{head: "istiod CPU per change", name: "istiod_cpu_per_change", keep: 9, sum: func(c *record.ControlSummary) float64 {
 			return 1e6 * (c.IstiodCPU.TotalS() - c.IdleCores*c.WindowSeconds) / float64(c.Committed)
 		}},
 		{head: "idle", name: "istiod_cpu_idle", keep: 7, sum: func(c *record.ControlSummary) float64 { return c.IdleCores }},
 		{head: "memory", name: "istiod_memory", keep: 8, sum: func(c *record.ControlSummary) float64 { return float64(c.MemoryBytes) }},
-		{head: "API server CPU a change", name: "apiserver_cpu_per_change", keep: 3, sum: func(c *record.ControlSummary) float64 {
+		{head: "API server CPU per change", name: "apiserver_cpu_per_change", keep: 3, sum: func(c *record.ControlSummary) float64 {
 			if c.APIServerCPU == nil {
 				return math.NaN()
 			}
 			return 1e6 * (c.APIServerCPU.TotalS() - apiIdle(c)*c.APIServerSeconds) / float64(c.Committed)
 		}},
-		{head: "its idle", name: "apiserver_cpu_idle", keep: 2, sum: func(c *record.ControlSummary) float64 {
+		{head: "API server idle", name: "apiserver_cpu_idle", keep: 2, sum: func(c *record.ControlSummary) float64 {
 			if c.APIServerIdleCores == nil {
 				return math.NaN()
 			}
@@ -32,7 +32,7 @@ func controlCostTable(f record.Findings) report.Table {
 		{head: "simulator of istiod", name: "simulator_cpu_share", keep: 2, sum: func(c *record.ControlSummary) float64 { return c.SimulatorCPU.TotalS() / c.IstiodCPU.TotalS() }},
 	})
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "CPU a change is without what is used idle, which is the median of the cell's trials.")
+		t.Notes = append(t.Notes, "CPU per change excludes idle use, the median over the cell's trials.")
 	}
 	return t
 }
@@ -49,7 +49,7 @@ func apiIdle(c *record.ControlSummary) float64 {
 func runtimeTable(f record.Findings) report.Table {
 	return valueTable(f, "istiod's Go runtime (95% interval)", []valueColumn{
 		{head: "heap in use", name: "istiod_heap", keep: 8, sum: func(c *record.ControlSummary) float64 { return float64(c.HeapBytes) }},
-		{head: "allocated a change", name: "alloc_bytes_per_change", keep: 7, sum: func(c *record.ControlSummary) float64 { return float64(c.AllocBytes) / float64(c.Committed) }},
+		{head: "allocated per change", name: "alloc_bytes_per_change", keep: 7, sum: func(c *record.ControlSummary) float64 { return float64(c.AllocBytes) / float64(c.Committed) }},
 		{head: "allocated", name: "alloc_bytes_per_second", keep: 6, sum: func(c *record.ControlSummary) float64 { return float64(c.AllocBytes) / c.WindowSeconds }},
 		{head: "goroutines", name: "istiod_goroutines", keep: 5, sum: func(c *record.ControlSummary) float64 { return float64(c.Goroutines) }},
 	})
@@ -57,13 +57,13 @@ func runtimeTable(f record.Findings) report.Table {
 
 // metricsTable has what istiod's metrics do not say.
 func metricsTable(f record.Findings) report.Table {
-	t := report.Table{Title: "What istiod's metrics do not say", Columns: []report.Column{{Head: "what it means"}, {Head: "metrics"}}}
+	t := report.Table{Title: "Missing istiod metrics", Columns: []report.Column{{Head: "what it means"}, {Head: "metrics"}}}
 	for _, kind := range []struct {
 		of    func(*record.ControlSummary) []string
 		means report.Text
 	}{
-		{func(c *record.ControlSummary) []string { return c.Missing }, report.Text{S: "this istiod does not have it: what rests on it is missing, not zero", Style: report.StyleBad}},
-		{func(c *record.ControlSummary) []string { return c.Uncounted }, report.Text{S: "shown only after the first error of its kind: zero, or unknown to this version"}},
+		{func(c *record.ControlSummary) []string { return c.Missing }, report.Text{S: "this istiod does not export it: anything derived from it is missing, not zero", Style: report.StyleBad}},
+		{func(c *record.ControlSummary) []string { return c.Uncounted }, report.Text{S: "exported only after the first such error: zero, or unknown to this version"}},
 	} {
 		if names := typesOf(f, kind.of); len(names) > 0 {
 			t.Rows = append(t.Rows, []report.Text{kind.means, {S: strings.Join(names, ", ")}})
@@ -95,7 +95,7 @@ func profileTables(f record.Findings) []report.Table {
 	for _, p := range described.Control.Profiles {
 		t := report.Table{Title: profileTitle(p, described, len(f.Cells) > 1),
 			Columns: []report.Column{{Head: "itself", Right: true}, {Head: "with calls", Right: true}, {Head: "function"}}}
-		out = append(out, profileRows(t, p, p.Flat, "themselves"), profileRows(t, p, p.Cumulative, "with all that they call"))
+		out = append(out, profileRows(t, p, p.Flat, "self"), profileRows(t, p, p.Cumulative, "cumulative"))
 	}
 	return out
 }
@@ -124,7 +124,7 @@ func profileTitle(p record.Profile, c record.CellSummary, label bool) string {
 
 // profileRows are a profile's dearest functions.
 func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, by string) report.Table {
-	t.Title += ", functions that cost most " + by
+	t.Title += ", top functions by cost, " + by
 	samples := cpuSamples(p)
 	for _, c := range costs[:min(len(costs), profiledFunctions)] {
 		if c.Cumulative <= 0 || p.Total <= 0 {
@@ -133,7 +133,7 @@ func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, b
 		t.Rows = append(t.Rows, []report.Text{{S: profileShare(c.Flat, p.Total, samples)}, {S: profileShare(c.Cumulative, p.Total, samples)}, {S: shortFunction(c.Function)}})
 	}
 	if samples > 0 && samples < fewSamples && len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("Only %s: one is %s of all, and a function with a few may as well have none.", report.Plural(samples, "sample"), report.Percent(1/float64(samples))))
+		t.Notes = append(t.Notes, fmt.Sprintf("Only %s: one sample is %s of the total, so small counts mean little.", report.Plural(samples, "sample"), report.Percent(1/float64(samples))))
 	}
 	if p.Flame != "" && len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, "Flame graph: profiles/"+p.Flame)

@@ -38,7 +38,7 @@ func says(t *testing.T, text string, want ...string) {
 // in what is unexplained.
 func TestMissingStageIsShown(t *testing.T) {
 	text := rendered(t, waterfallTable(reporttest.Tuning(t)))
-	says(t, text, "wire", "–", "nobody measured this stage")
+	says(t, text, "wire", "–", "not measured; included in unexplained")
 }
 
 func TestSecondSources(t *testing.T) {
@@ -65,7 +65,7 @@ func TestSecondSources(t *testing.T) {
 // What istiod's processes cost, keep and run.
 func TestCostTables(t *testing.T) {
 	f := reporttest.Tuning(t)
-	says(t, rendered(t, controlCostTable(f)), "istiod CPU a change", "API server CPU a change", "its idle", "median of the cell's trials")
+	says(t, rendered(t, controlCostTable(f)), "istiod CPU per change", "API server CPU per change", "API server idle", "median over the cell's trials")
 	says(t, rendered(t, runtimeTable(f)), "heap in use", "allocated, MB/s", "goroutines", "640")
 	says(t, rendered(t, metricsTable(f)), "pilot_xds_write_timeout", "zero, or unknown")
 }
@@ -95,7 +95,7 @@ func TestProfileTables(t *testing.T) {
 			text += one.Title + "\n" + rendered(t, one)
 		}
 	}
-	says(t, text, "istiod 0: CPU, 2,000 ms in all (200 samples) in 27 s (none), functions that cost most themselves", " 15%", " 21%", "scanobject",
+	says(t, text, "istiod 0: CPU, 2,000 ms in all (200 samples) in 27 s (none)", " 15%", " 21%", "scanobject",
 		"xds.(*DiscoveryServer).pushDeltaXds", " 70%", "proto.MarshalOptions.marshal[...]", "profiles/b000-t00-istiod-0-cpu.svg", "istiod 0: blocked, 90.0 s in all in", "88.9%")
 	if strings.Contains(text, "waiting for locks") || strings.Contains(text, "istio.io/") {
 		t.Error(text)
@@ -110,12 +110,12 @@ func TestProfileSamples(t *testing.T) {
 		share string
 		note  string
 	}{
-		{510_000_000, "6%", "Only 51 samples: one is 2% of all"},
+		{510_000_000, "6%", "Only 51 samples: one sample is 2% of the total"},
 		{1_000_000_000, "3%", ""},
 		{10_000_000_000, "0.3%", ""},
 	} {
 		p := record.Profile{Kind: "cpu", Unit: "nanoseconds", Total: tt.total, Flat: []record.ProfileCost{{Function: "f", Flat: 30_000_000, Cumulative: 30_000_000}}}
-		one := profileRows(report.Table{}, p, p.Flat, "themselves")
+		one := profileRows(report.Table{}, p, p.Flat, "self")
 		if got := one.Rows[0][0].S; got != tt.share {
 			t.Errorf("%d: %s, want %s", tt.total, got, tt.share)
 		}

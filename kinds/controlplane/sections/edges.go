@@ -33,7 +33,7 @@ func edgesTable(f record.Findings) report.Table {
 		return report.Table{}
 	}
 	s := report.ScaleFor("us", largest)
-	t.Title = "First, median and last proxy to acknowledge a change, over changes, " + s.Unit
+	t.Title = "First, median and last proxy to ACK a change, over changes, " + s.Unit
 	for _, head := range []string{"p50", "p90", "p99", "p99.9", "max"} {
 		t.Columns = append(t.Columns, report.Column{Head: head, Right: true})
 	}
@@ -68,7 +68,7 @@ func edgesTable(f record.Findings) report.Table {
 		t.Notes = append(t.Notes, note)
 	}
 	if short {
-		t.Notes = append(t.Notes, "Not reached: a percentile takes as many changes as leave one beyond it, 10 for p90, 100 for p99, 1,000 for p99.9; a change that no proxy acknowledged lies beyond all others.")
+		t.Notes = append(t.Notes, "Not reached: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9); a change that no proxy acknowledged ranks slowest.")
 	}
 	return t
 }
@@ -96,7 +96,7 @@ func followedNote(f record.Findings) string {
 		if c.Control == nil || c.Control.Edges == nil || c.Control.Committed <= c.Control.Edges.Changes {
 			continue
 		}
-		return fmt.Sprintf("Changes: those that a simulated proxy acknowledged, or should have; some of those committed show in none (a Gateway without a route, for one): here %s of %s with %s. What is counted a change, such as pushes, is divided by all.",
+		return fmt.Sprintf("Changes: those a simulated proxy acknowledged or should have; some committed changes reach none (a Gateway without a route, for one): here %s of %s with %s. Per-change figures, such as pushes, are divided by all.",
 			report.Count(c.Control.Edges.Changes), report.Count(c.Control.Committed), c.Label)
 	}
 	return ""

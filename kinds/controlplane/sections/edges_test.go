@@ -44,7 +44,7 @@ func TestEdgesTable(t *testing.T) {
 func TestAnswersOfEnvoysAlone(t *testing.T) {
 	k := &record.ControlSummary{Pairs: 20, Applied: &record.Latency{P50: 130_000, Max: 190_000}}
 	got := cellAnswers(record.Findings{Cells: make([]record.CellSummary, 1)}, record.CellSummary{Control: k})
-	if want := "Half of the changes are in force in an Envoy 130 ms after their commit, all that came within 190 ms."; len(got) != 1 || got[0] != want {
+	if want := "Half of the changes are active in an Envoy 130 ms after commit, and all that arrived within 190 ms."; len(got) != 1 || got[0] != want {
 		t.Errorf("%q", got)
 	}
 	if got := cellAnswers(record.Findings{}, record.CellSummary{Control: &record.ControlSummary{}}); got != nil {

@@ -35,7 +35,7 @@ func holdingTable(f record.Findings) report.Table {
 	}
 	// In one unit for all, so that an owner of a few kB shows beside a MB.
 	dump, wire := report.ScaleFor("bytes", math.Min(1e5, largestOf(dumps))), report.ScaleFor("bytes", math.Min(1e5, largestOf(wires)))
-	t := report.Table{Title: "Who brought a proxy's configuration", Columns: append(report.FactorColumns(f), report.Column{Head: "proxy", Keep: 8}, report.Column{Head: "owner", Keep: 9},
+	t := report.Table{Title: "Proxy configuration by owner", Columns: append(report.FactorColumns(f), report.Column{Head: "proxy", Keep: 8}, report.Column{Head: "owner", Keep: 9},
 		report.Column{Head: "JSON, " + dump.Unit, Right: true, Keep: 9}, report.Column{Head: "share", Right: true, Keep: 7}, report.Column{Head: "wire, " + wire.Unit, Right: true, Keep: 6}, report.Column{Head: "resources", Right: true, Keep: 2})}
 	for _, c := range f.Cells {
 		if c.Control == nil {
@@ -74,7 +74,7 @@ func holdingTable(f record.Findings) report.Table {
 			}
 		}
 	}
-	t.Notes = append(t.Notes, "Of a simulated proxy JSON is what Envoy would print of the same resources; of a real one it is the config dump with endpoints and bootstrap, which does not tell the size on the wire.")
+	t.Notes = append(t.Notes, "JSON: for a simulated proxy, what Envoy would print for the same resources; for a real one, its config dump with endpoints and bootstrap, which does not show the size on the wire.")
 	if more > 0 {
 		t.Notes = append(t.Notes, "More proxies ("+report.Count(more)+") and all owners: meshtrial scope --run DIR.")
 	} else {

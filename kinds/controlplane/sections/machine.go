@@ -45,14 +45,14 @@ func machineTable(f record.Findings) report.Table {
 	if largest >= 100 {
 		s = report.Scale{Div: 1, Unit: "cores"}
 	}
-	t.Title = "Who used the machine in the windows, mean " + s.Unit
+	t.Title = "CPU by component during the windows, mean " + s.Unit
 	for _, p := range controlParts {
 		if present[p.part] {
 			t.Columns = append(t.Columns, report.Column{Head: p.words, Right: true, Keep: p.keep})
 		}
 	}
 	if states {
-		t.Columns = append(t.Columns, report.Column{Head: "CPUs busy", Right: true, Keep: 8}, report.Column{Head: "tasks waited for one", Right: true, Keep: 4}, report.Column{Head: "stolen", Right: true, Keep: 1})
+		t.Columns = append(t.Columns, report.Column{Head: "CPUs busy", Right: true, Keep: 8}, report.Column{Head: "CPU pressure (PSI some)", Right: true, Keep: 4}, report.Column{Head: "steal", Right: true, Keep: 1})
 	}
 	for _, c := range f.Cells {
 		if c.Control == nil || len(c.Control.Parts) == 0 {
@@ -80,10 +80,10 @@ func machineTable(f record.Findings) report.Table {
 		t.Notes = append(t.Notes, restNote)
 	}
 	if states {
-		t.Notes = append(t.Notes, "CPUs busy: of all CPU time; tasks waited for one: share of the time in which some task did.")
+		t.Notes = append(t.Notes, "CPUs busy: share of all CPU time; CPU pressure (PSI some): share of the time in which a runnable task waited for a CPU; steal: CPU time the hypervisor gave to others.")
 	}
 	return t
 }
 
 // restNote says what the rest of a machine is.
-const restNote = "Rest: whatever none of these counters has, such as kubelet, etcd, controllers, containerd, meshtrial itself and the kernel. The API server's share is by its own metrics."
+const restNote = "Rest: everything these counters miss, such as kubelet, etcd, controllers, containerd, meshtrial itself and the kernel. The API server's share comes from its own metrics."

@@ -19,8 +19,8 @@ func TestMachineTable(t *testing.T) {
 		}
 	}
 	text := rendered(t, machineTable(f))
-	says(t, text, "Who used the machine in the windows, mean mCPU", "istiod  simulated sidecars  real sidecars  API server  rest  whole machine  CPUs busy",
-		"462", "23%", "–", "Rest: whatever none of these counters has")
+	says(t, text, "CPU by component during the windows, mean mCPU", "istiod  simulated sidecars  real sidecars  API server  rest  whole machine  CPUs busy",
+		"462", "23%", "–", "Rest: everything these counters miss")
 	document := render(t, f, "text", report.Options{Width: 200})
 	if n := strings.Count(document, "CPUs busy  "); n != 1 {
 		t.Errorf("the machine's state is told %d times:\n%s", n, document)
@@ -48,11 +48,11 @@ func TestPairsOffNote(t *testing.T) {
 	}
 	for want, cells := range map[string][]record.CellSummary{
 		"": {{}, {Control: &record.ControlSummary{}}},
-		"None of the 1,040 pairs of a change and a proxy misses their own stages by more than 5% of their time or 2 ms.": {cell("none", 520, 0), cell("slow", 520, 0)},
-		"Single pairs of a change and a proxy miss their own stages by more than 5% of their time or 2 ms: 2 of 520 with none and 20 of 260 with slow.": {
+		"None of the 1,040 change-proxy pairs differ from the sum of their stages by more than 5% of their time or 2 ms.": {cell("none", 520, 0), cell("slow", 520, 0)},
+		"Single change-proxy pairs differ from the sum of their stages by more than 5% of their time or 2 ms: 2 of 520 with none and 20 of 260 with slow.": {
 			cell("none", 520, 2), cell("sidecar", 520, 0), cell("slow", 260, 20)},
-		"2 of 520 pairs of a change and a proxy miss their own stages by more than 5% of their time or 2 ms.": {cell("all", 520, 2)},
-		"10 of 50 pairs of a change and a proxy miss their own stages by more than 5% of their time or 2 ms.": {
+		"2 of 520 change-proxy pairs differ from the sum of their stages by more than 5% of their time or 2 ms.": {cell("all", 520, 2)},
+		"10 of 50 change-proxy pairs differ from the sum of their stages by more than 5% of their time or 2 ms.": {
 			cell("a", 10, 2), cell("b", 10, 2), cell("c", 10, 2), cell("d", 10, 2), cell("e", 10, 2)},
 	} {
 		if got := pairsOffNote(record.Findings{Cells: cells}); got != want {
@@ -69,9 +69,9 @@ func TestHiddenWords(t *testing.T) {
 		want                string
 	}{
 		{10_000, 14_900, 20_000, ": it hides 14.9 ms"},
-		{-40_000, 14_900, 70_000, "; whether it hides anything cannot be told, since what it takes is between 40.0 ms less and 70.0 ms more than that"},
-		{0, 14_900, 30_000, "; whether it hides anything cannot be told"},
-		{-30_000, -14_900, -1000, ", more than it takes: the figure is a straight line through a wide bucket of its histogram"},
+		{-40_000, 14_900, 70_000, "; whether it hides anything is inconclusive: the true value is between 40.0 ms below and 70.0 ms above it"},
+		{0, 14_900, 30_000, "; whether it hides anything is inconclusive"},
+		{-30_000, -14_900, -1000, ", more than the true value: the figure is interpolated across a wide histogram bucket"},
 	} {
 		if got := hiddenWords(record.Finding{Low: tt.low, Estimate: tt.estimate, High: tt.high, Unit: "us"}); !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%q, want %q", got, tt.want)

@@ -50,11 +50,11 @@ func pairsNote(f record.Findings) string {
 		low, high = min(low, pairs), max(high, pairs)
 		few, many = min(few, changes), max(many, changes)
 	}
-	const rule = "a percentile takes as many pairs in a trial as leave one beyond it, 100 for p99, 1,000 for p99.9, and is the more exact the more changes they are of"
+	const rule = "a percentile needs enough pairs per trial to leave one beyond it (100 for p99, 1,000 for p99.9), and gains precision with the number of changes"
 	if many == 0 {
-		return "p50 to max are over pairs of a change and a proxy: " + rule + "."
+		return "p50 to max are over change-proxy pairs: " + rule + "."
 	}
-	return fmt.Sprintf("p50 to max are over pairs of a change and a proxy, %s of %s in a trial: %s.", span(low, high), span(int64(few), int64(many))+" changes", rule)
+	return fmt.Sprintf("p50 to max are over change-proxy pairs, %s from %s per trial: %s.", span(low, high), span(int64(few), int64(many))+" changes", rule)
 }
 
 // span is a range of counts: "40–140", or "40".
@@ -69,13 +69,13 @@ func span(low, high int64) string {
 // change by change. in begins the first: "In the baseline (none), half".
 func convergenceSentences(in string, k *record.ControlSummary, p99 string) []string {
 	s := report.ScaleFor("us", k.Convergence.P99)
-	first := fmt.Sprintf("%s of the %s pairs of a change and a proxy take at most %s from commit to acknowledgement", in, report.Count(k.Acknowledged), s.Value(k.Convergence.P50))
+	first := fmt.Sprintf("%s of the %s change-proxy pairs take at most %s from commit to ACK", in, report.Count(k.Acknowledged), s.Value(k.Convergence.P50))
 	if p99 != "" {
-		first += fmt.Sprintf(", and 1 of 100 takes more than %s", p99)
+		first += fmt.Sprintf(", and 1 in 100 takes more than %s", p99)
 	}
 	out := []string{first + "."}
 	if e := k.Edges; e != nil && e.Median.P50 != nil && e.Last.P50 != nil {
-		out = append(out, fmt.Sprintf("Of those %s, half are at half of their proxies after %s, and at the last of them after %s.", report.Plural(e.Changes, "change"), s.Value(k.MedianUS), s.Value(k.LastUS)))
+		out = append(out, fmt.Sprintf("Of those %s, half reach half of their proxies within %s and the last one within %s.", report.Plural(e.Changes, "change"), s.Value(k.MedianUS), s.Value(k.LastUS)))
 	}
 	return out
 }

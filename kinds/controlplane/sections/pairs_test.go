@@ -15,11 +15,11 @@ func TestConvergenceSentences(t *testing.T) {
 	k := &record.ControlSummary{Acknowledged: 560, Convergence: record.Latency{P50: 156_000, P99: 233_000}, MedianUS: 150_000, LastUS: 155_000,
 		Edges: &record.Edges{Changes: 80, Median: record.ChangeQuantiles{P50: us(150_000)}, Last: record.ChangeQuantiles{P50: us(155_000)}}}
 	got := strings.Join(convergenceSentences("Half", k, "233 ms"), " ")
-	if want := "Half of the 560 pairs of a change and a proxy take at most 156 ms from commit to acknowledgement, and 1 of 100 takes more than 233 ms. " +
-		"Of those 80 changes, half are at half of their proxies after 150 ms, and at the last of them after 155 ms."; got != want {
+	if want := "Half of the 560 change-proxy pairs take at most 156 ms from commit to ACK, and 1 in 100 takes more than 233 ms. " +
+		"Of those 80 changes, half reach half of their proxies within 150 ms and the last one within 155 ms."; got != want {
 		t.Errorf("%s", got)
 	}
-	if got := strings.Join(convergenceSentences("Half", k, ""), " "); strings.Contains(got, "1 of 100") {
+	if got := strings.Join(convergenceSentences("Half", k, ""), " "); strings.Contains(got, "1 in 100") {
 		t.Errorf("without a p99: %s", got)
 	}
 }
@@ -40,10 +40,10 @@ func TestNotReached(t *testing.T) {
 		t.Error("80 pairs")
 	}
 	other := record.CellSummary{Control: &record.ControlSummary{Trials: 1, Acknowledged: 1140, Edges: &record.Edges{Changes: 20}}}
-	if got := pairsNote(record.Findings{Cells: []record.CellSummary{c, other, {}}}); !strings.Contains(got, "a proxy, 40–1,140 of 20 changes in a trial: a percentile") {
+	if got := pairsNote(record.Findings{Cells: []record.CellSummary{c, other, {}}}); !strings.Contains(got, "change-proxy pairs, 40–1,140 from 20 changes per trial: a percentile") {
 		t.Error(got)
 	}
-	if got := pairsNote(record.Findings{}); strings.Contains(got, "in a trial:") {
+	if got := pairsNote(record.Findings{}); strings.Contains(got, "per trial:") {
 		t.Error(got)
 	}
 }

@@ -25,8 +25,8 @@ func trafficTable(f record.Findings) report.Table {
 			return each(func(t *record.Traffic) float64 { return float64(of(t)) / float64(c.Trials) })(c)
 		}
 	}
-	t := valueTable(f, "Requests at endpoints already gone, a trial (95% interval)", []valueColumn{
-		{"met one", "phantom_requests", 9, mean(func(t *record.Traffic) int64 { return t.PhantomRequests })},
+	t := valueTable(f, "Requests to stale endpoints per trial (95% interval)", []valueColumn{
+		{"hit one", "phantom_requests", 9, mean(func(t *record.Traffic) int64 { return t.PhantomRequests })},
 		{"of all", "phantom_share", 6, each(func(t *record.Traffic) float64 { return float64(t.PhantomRequests) / float64(t.Requests) })},
 		{"failed", "phantom_failures", 8, mean(func(t *record.Traffic) int64 { return t.PhantomFailures })},
 		{"of all", "phantom_failure_share", 7, each(func(t *record.Traffic) float64 { return float64(t.PhantomFailures) / float64(t.Requests) })},
@@ -39,8 +39,8 @@ func trafficTable(f record.Findings) report.Table {
 	if len(t.Rows) == 0 || len(t.Columns) == len(report.FactorColumns(f)) {
 		return report.Table{}
 	}
-	t.Notes = append(t.Notes, "Gone: no EndpointSlice has the endpoint any more. Last one after: how long after that an attempt still went to it. "+
-		"P99: of the requests' latency, by intended time. Unexplained: failures that the generator saw and the caller's sidecar did not.")
+	t.Notes = append(t.Notes, "Stale: no EndpointSlice lists the endpoint any more. Last one after: time from then to the last attempt to it. "+
+		"p99: request latency from intended send time. Unexplained: failures the generator saw and the caller's sidecar did not.")
 	return t
 }
 
@@ -62,7 +62,7 @@ func trafficAnswers(f record.Findings) []string {
 			where = "With " + c.Label + ", "
 		}
 		if x.PhantomRequests == 0 {
-			out = append(out, report.UpperFirst(fmt.Sprintf("%snone of %s requests went to an endpoint already gone, while %s went.",
+			out = append(out, report.UpperFirst(fmt.Sprintf("%snone of %s requests went to a stale endpoint, while %s went.",
 				where, report.Count(x.Requests), report.Plural(x.Gone, "endpoint"))))
 			continue
 		}
@@ -79,10 +79,10 @@ func trafficAnswers(f record.Findings) []string {
 			hidden += ", after up to " + s.Value(x.HiddenMaxUS)
 		}
 		fate(x.PhantomHidden, hidden)
-		fate(x.PhantomServed, "were still served by a pod on its way out")
-		fate(x.PhantomOpen, "have no known end")
+		fate(x.PhantomServed, "were still served by a terminating pod")
+		fate(x.PhantomOpen, "have an unknown outcome")
 		last := report.ScaleFor("us", x.LastPhantomUS)
-		out = append(out, report.UpperFirst(fmt.Sprintf("%s%s of %s requests (%s) went to an endpoint already gone, the last %s after it had: %s.", where,
+		out = append(out, report.UpperFirst(fmt.Sprintf("%s%s of %s requests (%s) went to a stale endpoint, the last %s after it had: %s.", where,
 			report.Count(x.PhantomRequests), report.Count(x.Requests), shareWords(float64(x.PhantomRequests)/float64(x.Requests)), last.Value(x.LastPhantomUS), strings.Join(fates, "; "))))
 	}
 	return out

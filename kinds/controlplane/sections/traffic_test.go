@@ -15,13 +15,13 @@ func TestOnlyWhatIsMeasuredIsTold(t *testing.T) {
 	f := reporttest.Phantom(t)
 	answers := answersOf(f)
 	said := strings.Join(answers, "\n")
-	for _, want := range []string{"With debounce 100ms, 24 of 28,000 requests", "went to an endpoint already gone", "failed for the caller", "costs istiod"} {
+	for _, want := range []string{"With debounce 100ms, 24 of 28,000 requests", "went to a stale endpoint", "failed for the caller", "costs istiod"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not among the answers: %q", want, answers)
 		}
 	}
 	s := render(t, f, "text", report.Options{Width: 200})
-	for _, want := range []string{"Requests at endpoints already gone", "requests at gone endpoints", "Cost of the control plane"} {
+	for _, want := range []string{"Requests to stale endpoints", "requests to stale endpoints", "Cost of the control plane"} {
 		if !strings.Contains(s, want) {
 			t.Errorf("no table %q:\n%s", want, s)
 		}

@@ -17,7 +17,7 @@ var stageNames = map[string]string{
 }
 
 // ackNote says what else is in an acknowledgement's time.
-const ackNote = "Ack: a proxy acknowledges a new cluster only when it has its endpoints, as Envoy does, so that istiod's time to send those is in it."
+const ackNote = "ACK: like Envoy, a proxy acknowledges a new cluster only once it has its endpoints, so istiod's time to send those is included."
 
 // waterfallTable has a row a cell: where the mean time from commit to
 // acknowledgement goes. No stage is left out where there is little room, since
@@ -42,7 +42,7 @@ func waterfallTable(f record.Findings) report.Table {
 	}
 	s := report.ScaleFor("us", math.Min(largest, 9e6))            // short stages stay readable in ms
 	digits := report.Clamp(3-report.Magnitude(least/s.Div), 1, 3) // a thousandth of the whole
-	t.Title = "Where the time goes, mean " + s.Unit + " from commit to acknowledgement"
+	t.Title = "Where the time goes, mean " + s.Unit + " from commit to ACK"
 	for _, c := range f.Cells {
 		if c.Control != nil {
 			for _, name := range c.Control.MissingStages {
@@ -85,21 +85,21 @@ func waterfallTable(f record.Findings) report.Table {
 		t.Notes = append(t.Notes, ackNote)
 	}
 	if bad {
-		t.Notes = append(t.Notes, "Where more than "+record.ResidualRule("")+" is unexplained, the stages do not tell the whole story.")
+		t.Notes = append(t.Notes, "Where more than "+record.ResidualRule("")+" is unexplained, the stages are incomplete.")
 	}
 	if note := pairsOffNote(f); note != "" {
 		t.Notes = append(t.Notes, note)
 	}
 	if early {
-		t.Notes = append(t.Notes, "A watch below zero: istiod had been told of the change before the API server's answer, and our own watch, came through here.")
+		t.Notes = append(t.Notes, "Negative watch: istiod learnt of the change before the API server's response and our own watch event arrived here.")
 	}
 	if lacking {
-		t.Notes = append(t.Notes, "–: nobody measured this stage; its time is in the unexplained part.")
+		t.Notes = append(t.Notes, "–: not measured; included in unexplained.")
 	}
 	return t
 }
 
-// pairsOffNote says how many single pairs of a change and a proxy their own
+// pairsOffNote says how many single change-proxy pairs their own
 // stages miss, which means may hide; "" if nobody counted them.
 func pairsOffNote(f record.Findings) string {
 	pairs, beyond := 0, 0
@@ -115,17 +115,17 @@ func pairsOffNote(f record.Findings) string {
 		}
 	}
 	own := func(verb string) string {
-		return "of a change and a proxy " + verb + " their own stages by more than " + record.ResidualRule("their time")
+		return verb + " from the sum of their stages by more than " + record.ResidualRule("their time")
 	}
 	switch {
 	case pairs == 0:
 		return ""
 	case beyond == 0:
-		return fmt.Sprintf("None of the %s %s.", report.Plural(pairs, "pair"), own("misses"))
+		return fmt.Sprintf("None of the %s %s.", report.Plural(pairs, "change-proxy pair"), own("differ"))
 	case len(where) <= report.MaxNamedCells && len(f.Cells) > 1:
-		return fmt.Sprintf("Single pairs %s: %s.", own("miss"), report.Sequence(where))
+		return fmt.Sprintf("Single change-proxy pairs %s: %s.", own("differ"), report.Sequence(where))
 	}
-	return fmt.Sprintf("%s of %s %s.", report.Count(beyond), report.Plural(pairs, "pair"), own("miss"))
+	return fmt.Sprintf("%s of %s %s.", report.Count(beyond), report.Plural(pairs, "change-proxy pair"), own("differ"))
 }
 
 // secondSources has a row a stage that two sources tell of: what each says, in
@@ -139,11 +139,11 @@ func secondSources(f record.Findings) report.Table {
 	}
 	k := described.Control
 	s := report.ScaleFor("us", math.Min(k.MeanUS, 9e6))
-	t.Title = "Stages by a second source, mean " + s.Unit
+	t.Title = "Stages cross-checked against a second source, mean " + s.Unit
 	if len(f.Cells) > 1 {
 		t.Title += " (" + described.Label + ")"
 	}
-	t.Columns = []report.Column{{Head: "part of the way"}, {Head: "shown", Right: true, Keep: 9}, {Head: "from", Keep: 4}, {Head: "second source", Right: true, Keep: 8}, {Head: "from", Keep: 3}, {Head: "cells apart", Right: true, Keep: 6}}
+	t.Columns = []report.Column{{Head: "stage"}, {Head: "shown", Right: true, Keep: 9}, {Head: "from", Keep: 4}, {Head: "second source", Right: true, Keep: 8}, {Head: "from", Keep: 3}, {Head: "cells apart", Right: true, Keep: 6}}
 	digits := report.Clamp(3-report.Magnitude(k.MeanUS/s.Div), 1, 3)
 	for _, stage := range k.Stages {
 		if stage.CheckUS == nil {

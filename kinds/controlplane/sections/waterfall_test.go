@@ -32,8 +32,8 @@ func TestWaterfallLeavesOutNoStage(t *testing.T) {
 		if strings.Contains(out, "variant: ") != (more != "") {
 			t.Errorf("with %d factors:\n%s", len(factors), out)
 		}
-		if !slices.ContainsFunc(table.Notes, func(n string) bool { return strings.HasPrefix(n, "A watch below zero") }) {
-			t.Errorf("nothing is said of a watch below zero: %q", table.Notes)
+		if !slices.ContainsFunc(table.Notes, func(n string) bool { return strings.HasPrefix(n, "Negative watch") }) {
+			t.Errorf("nothing is said of a negative watch: %q", table.Notes)
 		}
 	}
 }
@@ -50,12 +50,12 @@ func TestFirstBucketWords(t *testing.T) {
 	}{
 		{[]record.CellSummary{cell("none", 0, 4)}, "", ""},
 		{[]record.CellSummary{{Label: "none", Control: &record.ControlSummary{}}, {}}, "", ""},
-		{[]record.CellSummary{cell("none", 4, 4), cell("sidecar", 2, 2)}, ", which only means that it lies in its first bucket",
-			"In all 6 trials istiod's figure lies in its histogram's first bucket: it is a straight line through 0 to 100 ms"},
-		{[]record.CellSummary{cell("none", 2, 4), cell("sidecar", 2, 2)}, " on average, though in 2 of 4 trials only that it lies in its first bucket",
-			"In 4 of 6 trials (not in 2 of 4 with none) istiod's figure lies in its histogram's first bucket and is"},
-		{slices.Repeat([]record.CellSummary{cell("none", 2, 4)}, 5), " on average, though in 2 of 4 trials only that it lies in its first bucket",
-			"In 10 of 20 trials istiod's figure lies"},
+		{[]record.CellSummary{cell("none", 4, 4), cell("sidecar", 2, 2)}, ", which only says that it falls into the first histogram bucket",
+			"In all 6 trials istiod's figure falls into the first histogram bucket: it is interpolated between 0 and 100 ms"},
+		{[]record.CellSummary{cell("none", 2, 4), cell("sidecar", 2, 2)}, " on average, though in 2 of 4 trials it falls into the first histogram bucket",
+			"In 4 of 6 trials (not in 2 of 4 with none) istiod's figure falls into the first histogram bucket and is"},
+		{slices.Repeat([]record.CellSummary{cell("none", 2, 4)}, 5), " on average, though in 2 of 4 trials it falls into the first histogram bucket",
+			"In 10 of 20 trials istiod's figure falls"},
 	} {
 		if got := firstBucketWords(tt.cells[0].Control); got != tt.words {
 			t.Errorf("%q, want %q", got, tt.words)

@@ -28,8 +28,8 @@ type Waterfall struct {
 	// the others.
 	Stages  []record.Stage
 	Missing []string
-	// MeanUS is the measured mean from commit to acknowledgement over all
-	// Pairs of a change and a proxy; ResidualUS is what the stages' sum
+	// MeanUS is the measured mean from commit to ACK over all
+	// Change-proxy pairs; ResidualUS is what the stages' sum
 	// lacks of it, below zero where they say more than passed.
 	MeanUS, ResidualUS float64
 	Pairs              int

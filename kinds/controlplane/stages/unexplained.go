@@ -6,7 +6,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// ownWay is what the stages say of one pair of a change and a proxy,
+// ownWay is what the stages say of one change-proxy pair,
 // nanoseconds.
 type ownWay struct {
 	took, staged float64 // measured, and the sum of its stages

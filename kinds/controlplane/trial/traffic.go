@@ -52,7 +52,7 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 	}
 	logger, ok := c.o.Mesh.(mesh.AttemptLogger)
 	if !ok {
-		return fmt.Errorf("mesh %s cannot log what its sidecars attempt, by which requests at endpoints already gone are counted", c.o.Mesh.Name())
+		return fmt.Errorf("mesh %s cannot log what its sidecars attempt, by which requests to stale endpoints are counted", c.o.Mesh.Name())
 	}
 	namespace := levers.Namespaces[0]
 	c.say("%d real pods that serve requests, and one that sends them", c.study.Control.Traffic.Endpoints)
@@ -193,7 +193,7 @@ func (t *controlTrial) startTraffic(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.c.say("%g requests a second to %d pods", c.Traffic.Rate, c.Traffic.Endpoints)
+	t.c.say("%g requests per second to %d pods", c.Traffic.Rate, c.Traffic.Endpoints)
 	if t.traffic, err = t.c.witnessTraffic(ctx, service); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ type trafficWitness struct {
 }
 
 // maxAttemptLines bounds what is kept of a trial's log: an hour at 2,000
-// attempts a second.
+// attempts per second.
 const maxAttemptLines = 8_000_000
 
 // witnessTraffic begins to watch and to read the log.
@@ -99,7 +99,7 @@ func (w *trafficWitness) line(text string) {
 	w.lines = append(w.lines, l)
 }
 
-// A sidecar writes its log once a second (Istio's file-flush-interval), and
+// A sidecar writes its log once per second (Istio's file-flush-interval), and
 // the kubelet passes it on at once.
 const (
 	logQuiet = 2500 * time.Millisecond

@@ -52,7 +52,7 @@ type changeAccount struct {
 	// unlooked are changes that somebody missed, but may have had before
 	// proxies looked for a marker of theirs.
 	unlooked int
-	// stale is how long proxies held endpoints already gone, in seconds, over
+	// stale is how long proxies held stale endpoints, in seconds, over
 	// all endpoints and proxies.
 	stale float64
 }

@@ -20,7 +20,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// aTrial is one in which a change a second reaches some simulated sidecars and
+// aTrial is one in which a change per second reaches some simulated sidecars and
 // a real one, as it was collected.
 func aTrial(proxies, changes int) (record.Trial, Evidence) {
 	const ms = int64(time.Millisecond)

@@ -33,7 +33,7 @@ stop: none
 measures: [latency, cpu, memory]
 `
 
-// planted are the microseconds a request that parts cost each proxy.
+// planted are the microseconds per request that parts cost each proxy.
 type planted struct{ costly, cheap, nothing, tls, together float64 }
 
 // billWorld is one in which parts cost what is planted, all at once together
@@ -108,7 +108,7 @@ func TestBillFindsWhatIsPlanted(t *testing.T) {
 			t.Errorf("%s: memory %+v", p.Name, m)
 		}
 	}
-	if says := b.Parts[3].Says; !strings.Contains(says, "within its interval of zero") {
+	if says := b.Parts[3].Says; !strings.Contains(says, "indistinguishable from zero") {
 		t.Errorf("a part that costs nothing: %s", says)
 	}
 	if says := b.Parts[0].Says; !strings.HasPrefix(says, "costly costs ") || !strings.Contains(says, "of what the proxies use") {
@@ -124,7 +124,7 @@ func TestBillFindsWhatIsPlanted(t *testing.T) {
 			t.Errorf("%s: %+v, planted %g", c.what, c.got, c.want)
 		}
 	}
-	if !strings.Contains(s.Says, "they interact") || !strings.Contains(s.Says, "more than apart") {
+	if !strings.Contains(s.Says, "they interact") || !strings.Contains(s.Says, "more than the sum") {
 		t.Error(s.Says)
 	}
 }
@@ -162,7 +162,7 @@ func TestBillRemoves(t *testing.T) {
 			t.Errorf("%s: %+v, planted %g", b.Removed[i].Name, cpu, want)
 		}
 	}
-	if says := b.Removed[0].Says; !strings.HasPrefix(says, "Remove costly, save 1") || !strings.Contains(says, "USD a month") {
+	if says := b.Removed[0].Says; !strings.HasPrefix(says, "Remove costly, save 1") || !strings.Contains(says, "USD per month") {
 		t.Error(says)
 	}
 	money := b.Removed[0].Figures[study.BillMoney]
@@ -216,7 +216,7 @@ func TestBillWithoutTrials(t *testing.T) {
 		t.Fatal(got)
 	}
 	last := b.Parts[3]
-	if last.RankLow != 0 || last.Figures[study.BillCPU].Verdict != record.VerdictInvalid || !strings.Contains(last.Says, "no price") {
+	if last.RankLow != 0 || last.Figures[study.BillCPU].Verdict != record.VerdictInvalid || !strings.Contains(last.Says, "not measured") {
 		t.Errorf("%+v", last)
 	}
 	if b.Parts[0].RankLow != 1 || b.Parts[2].RankHigh != 3 {

@@ -13,7 +13,7 @@ import (
 // span writes a figure of a bill with its interval.
 func span(p record.Priced) string {
 	if p.Unit == finding.UnitPerRequest { // microseconds throughout: a bill is a list to compare
-		return fmt.Sprintf("%s µs a request (%s to %s)", words.Figures(p.Estimate), words.Figures(p.Low), words.Figures(p.High))
+		return fmt.Sprintf("%s µs per request (%s to %s)", words.Figures(p.Estimate), words.Figures(p.Low), words.Figures(p.High))
 	}
 	at, low, high := words.Quantity(p.Estimate, p.Unit), words.Quantity(p.Low, p.Unit), words.Quantity(p.High, p.Unit)
 	_, unit, _ := strings.Cut(at, " ")
@@ -34,11 +34,11 @@ func partWords(p record.BillPart, removed bool) string {
 	cpu := p.Figures[study.BillCPU]
 	switch {
 	case cpu.Verdict == record.VerdictInvalid:
-		return fmt.Sprintf("%s: no price, for want of valid trials.", p.Name)
+		return fmt.Sprintf("%s: not measured, too few valid trials.", p.Name)
 	case withinZero(cpu):
-		return fmt.Sprintf("%s is within its interval of zero: %s of CPU.", p.Name, span(cpu))
+		return fmt.Sprintf("%s is indistinguishable from zero: %s of CPU.", p.Name, span(cpu))
 	case cpu.Verdict != record.VerdictReal:
-		return fmt.Sprintf("%s: no more than identical cells differ by, %s of CPU.", p.Name, span(cpu))
+		return fmt.Sprintf("%s: within the noise floor, %s of CPU.", p.Name, span(cpu))
 	}
 	share := p.Figures[study.BillShare]
 	rest := []string{fmt.Sprintf("%s of what the proxies use", words.Percent(abs(share.Estimate)))}
@@ -66,21 +66,21 @@ func sumWords(s *record.BillSum) string {
 	i := s.Interaction
 	switch {
 	case s.Together.Verdict == record.VerdictInvalid:
-		return "All together were not measured, for want of valid trials."
+		return "The total was not measured: too few valid trials."
 	case i.Verdict == record.VerdictInvalid:
-		return fmt.Sprintf("All together cost %s of CPU; not all parts were measured alone.", span(s.Together))
+		return fmt.Sprintf("Together they cost %s of CPU; not all parts were measured alone.", span(s.Together))
 	}
-	said := fmt.Sprintf("All together cost %s of CPU, one by one they add up to %s: ", span(s.Together), span(s.Sum))
+	said := fmt.Sprintf("Together they cost %s of CPU; individually they add up to %s: ", span(s.Together), span(s.Sum))
 	switch {
 	case withinZero(i):
-		return said + fmt.Sprintf("the difference of %s is within its interval of zero, so nothing shows that they interact.", span(i))
+		return said + fmt.Sprintf("the difference of %s is indistinguishable from zero, so there is no sign of interaction.", span(i))
 	case i.Verdict != record.VerdictReal:
-		return said + fmt.Sprintf("the difference of %s is no more than identical cells differ by.", span(i))
+		return said + fmt.Sprintf("the difference of %s is within the noise floor.", span(i))
 	case i.Estimate > 0:
-		return said + fmt.Sprintf("they interact, and together cost %s more than apart.", span(i))
+		return said + fmt.Sprintf("they interact, and together cost %s more than the sum.", span(i))
 	}
 	i.Estimate, i.Low, i.High = -i.Estimate, -i.High, -i.Low
-	return said + fmt.Sprintf("they interact, and together cost %s less than apart.", span(i))
+	return said + fmt.Sprintf("they interact, and together cost %s less than the sum.", span(i))
 }
 
 func abs(v float64) float64 { return max(v, -v) }

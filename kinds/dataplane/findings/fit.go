@@ -59,7 +59,7 @@ func numberLevel(level string) (float64, string, bool) {
 // fits finds what each part costs when idle and with each further step along
 // an axis that varies: of the rate, CPU (cpu_PART_idle, thousandths of a CPU,
 // and cpu_PART_slope) and memory (memory_PART_idle and memory_PART_per_rps); of
-// connections and of what the proxy's configuration has, CPU a request and
+// connections and of what the proxy's configuration has, CPU per request and
 // memory. One level alone would spread the idle cost over its requests. The
 // cell of such a finding lacks the axis' factor.
 func fits(o *analysis.Observations) []record.Finding {
@@ -156,7 +156,7 @@ func points(o *analysis.Observations, a axis, g *track, y func(*record.Trial) (f
 	return out
 }
 
-// fitCPU fits the CPU that a part uses: along traffic its seconds a second,
+// fitCPU fits the CPU that a part uses: along traffic its seconds per second,
 // along others its seconds a request.
 func fitCPU(o *analysis.Observations, a axis, g *track, part string) []record.Finding {
 	points := points(o, a, g, func(t *record.Trial) (float64, bool) {

@@ -69,7 +69,7 @@ func notTheirs(o *analysis.Observations, s study.Search, cell, block int, tried 
 			}
 		}
 		if p := t.Pressure; p != nil && p.BusyRatio >= busyRatio {
-			return fmt.Sprintf("the machine's CPUs were %s busy, and no proxy was at a limit of its own", words.Percent(p.BusyRatio))
+			return fmt.Sprintf("the machine's CPUs were %s busy, and no proxy was at its own limit", words.Percent(p.BusyRatio))
 		}
 	}
 	bare := o.Plan.Study.Kind.Effective(o.Plan.Cells[cell].With(record.Cell{study.FactorSidecars: study.SidecarsNone}))

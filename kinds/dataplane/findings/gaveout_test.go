@@ -78,7 +78,7 @@ func TestHowFarTheRateGoes(t *testing.T) {
 		{name: "threads are full", both: 2900, none: 1e9, how: fullThreads, low: 2830, high: 3080, verdict: record.VerdictMeasured, says: []string{"beyond the bound of 10 ms", "its concurrency of 2 limits it"}, lowN: 8000, highN: 8000},
 		{name: "queues, but nothing is full", both: 2900, none: 1e9, how: func(*record.Trial) {}, low: 2830, high: 3080, verdict: record.VerdictMeasured, says: []string{"beyond the bound of 10 ms"}, lowN: 8000, highN: 8000},
 		{name: "the machine is full", both: 2900, none: 1e9, how: func(t *record.Trial) { t.Pressure.BusyRatio = 0.97 }, low: 2830, high: 2830, verdict: record.VerdictInconclusive,
-			says: []string{"the machine's CPUs were 97% busy", "not what is searched"}, lowN: 8000, highN: 8000},
+			says: []string{"the machine's CPUs were 97% busy", "something else is the bottleneck"}, lowN: 8000, highN: 8000},
 		{name: "threads are full on a full machine", both: 2900, none: 1e9, how: func(t *record.Trial) { fullThreads(t); t.Pressure.BusyRatio = 0.97 }, low: 2830, high: 2830, verdict: record.VerdictInconclusive,
 			says: []string{"97% busy"}, lowN: 8000, highN: 8000},
 		{name: "the generator cannot", both: 2900, none: 1e9, how: func(t *record.Trial) {
@@ -122,7 +122,7 @@ func TestKnee(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	x = analysistest.Get(t, f, "knee_rate", record.Cell{"sidecars": "none"})
-	if x.Low != 8000 || x.High != 8000 || !strings.Contains(fmt.Sprint(x.Warnings), "no rate that was measured is beyond the knee") {
+	if x.Low != 8000 || x.High != 8000 || !strings.Contains(fmt.Sprint(x.Warnings), "no measured rate is beyond the knee") {
 		t.Errorf("%+v", x)
 	}
 }

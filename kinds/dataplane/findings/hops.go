@@ -49,7 +49,7 @@ func hopMeasures(s *study.Study) []analysis.Measure {
 	return out
 }
 
-// addHops adds what a request's way is made of.
+// addHops adds the cost breakdown of the request path.
 func addHops(o *analysis.Observations, f *record.Findings) {
 	hops, terms := hops(o)
 	f.Hops, f.Findings = hops, append(f.Findings, terms...)
@@ -140,7 +140,7 @@ func termFinding(f record.Finding, e stat.Estimate, difference bool) record.Find
 
 // hopMeasureWords name what terms are told in.
 var hopMeasureWords = map[string]string{
-	study.HopP50: "the median latency", study.HopP99: "the 99th percentile of latency", study.HopPods: "the CPU of all pods a request",
+	study.HopP50: "the median latency", study.HopP99: "the 99th percentile of latency", study.HopPods: "the CPU of all pods per request",
 }
 
 // hopWords says how the whole is split, largest terms in their order; "" for
@@ -173,7 +173,7 @@ func hopWords(h record.Hops, name string) string {
 	}
 	says := fmt.Sprintf("Of %s, %s: %s.", what, span(total), words.List(parts))
 	if len(parts) == 0 {
-		says = fmt.Sprintf("No part of %s, %s, can be told.", what, span(total))
+		says = fmt.Sprintf("No part of %s, %s, is significant.", what, span(total))
 	}
 	if len(unknown) > 0 {
 		says += " Not known: " + words.List(unknown) + "."
@@ -183,10 +183,10 @@ func hopWords(h record.Hops, name string) string {
 		zero = append(zero, fmt.Sprintf("the residual (%s)", span(residual)))
 	}
 	if len(zero) > 0 {
-		says += " Not told from zero: " + words.List(zero) + "."
+		says += " Indistinguishable from zero: " + words.List(zero) + "."
 	}
 	if withinZero(residual) {
 		return says
 	}
-	return says + fmt.Sprintf(" The residual is %s: both sidecars together do not cost what they cost one by one.", span(residual))
+	return says + fmt.Sprintf(" The residual is %s: both sidecars together do not cost the sum of each alone.", span(residual))
 }

@@ -82,7 +82,7 @@ func TestHopsFindWhatIsPlanted(t *testing.T) {
 			t.Errorf("told: %v", sums)
 		}
 		said := strings.Join(h.Says, "\n")
-		if extra == 0 && !strings.Contains(said, "Not told from zero: the residual (") || extra != 0 && !strings.Contains(said, "do not cost what they cost one by one") {
+		if extra == 0 && !strings.Contains(said, "Indistinguishable from zero: the residual (") || extra != 0 && !strings.Contains(said, "do not cost the sum of each alone") {
 			t.Error(said)
 		}
 		if got := analysistest.Get(t, f, "hop_tls_latency_p50", record.Cell{}); got.Verdict != record.VerdictReal || got.Blocks != 8 {

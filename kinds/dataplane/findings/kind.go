@@ -1,6 +1,6 @@
 // Package findings is what analysis asks of studies of the data plane: latency
 // and what requests cost (kind.go), what named parts of a sidecar cost (bill.go,
-// billwords.go) and a mesh a month (money.go), what a request's way is made of
+// billwords.go) and a mesh per month (money.go), the cost breakdown of the request path
 // (hops.go), what holds a proxy back (threads.go) and what it runs (profile.go),
 // idle cost and slope of CPU against rate (fit.go), where the tail bends up
 // (knee.go), how versions and filters do beside each other (versus.go), and
@@ -79,7 +79,7 @@ func ofPart(part, name string, of func(*analysis.Observations, *record.Trial) fl
 	m := analysis.MeasureOf(name, of)
 	if p, ok := record.ProxyOf(part); ok && p.Place.Shared() {
 		m = m.Warning(func(*analysis.Observations, int) []string {
-			return []string{"other pods share this proxy: whatever it did for them in the windows is in the figure"}
+			return []string{"other pods share this proxy: its work for them during the windows is included"}
 		})
 	}
 	return m
@@ -104,7 +104,7 @@ func probeMeasures() []analysis.Measure {
 	return out
 }
 
-// throughput is requests answered a second, where the cell asks for as many as
+// throughput is requests answered per second, where the cell asks for as many as
 // possible; elsewhere the schedule sets it and it says nothing.
 func throughput(_ *analysis.Observations, t *record.Trial) float64 {
 	if t.Load == nil || !t.Load.Rate.IsMax() || t.Window.Seconds <= 0 {

@@ -71,14 +71,14 @@ func knee(o *analysis.Observations, g *track, p99 analysis.Measure) (record.Find
 	bound := kneeRatio * points[0].us
 	for i, p := range points {
 		if p.us > bound {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("p99 is %s at %s requests a second, %s at %s and %s at %s", words.Quantity(points[0].us, finding.UnitMicroseconds), words.Grouped(points[0].rate),
+			f.Warnings = append(f.Warnings, fmt.Sprintf("p99 is %s at %s requests per second, %s at %s and %s at %s", words.Quantity(points[0].us, finding.UnitMicroseconds), words.Grouped(points[0].rate),
 				words.Quantity(points[i-1].us, finding.UnitMicroseconds), words.Grouped(points[i-1].rate), kneeBeyond(p.us), words.Grouped(p.rate)))
 			f.High = p.rate
 			return f, true
 		}
 		f.Estimate, f.Low, f.High = p.rate, p.rate, p.rate
 	}
-	f.Warnings = append(f.Warnings, fmt.Sprintf("no rate that was measured is beyond the knee: p99 is %s at %s requests a second and %s at %s", words.Quantity(points[0].us, finding.UnitMicroseconds), words.Grouped(points[0].rate),
+	f.Warnings = append(f.Warnings, fmt.Sprintf("no measured rate is beyond the knee: p99 is %s at %s requests per second and %s at %s", words.Quantity(points[0].us, finding.UnitMicroseconds), words.Grouped(points[0].rate),
 		words.Quantity(points[len(points)-1].us, finding.UnitMicroseconds), words.Grouped(points[len(points)-1].rate)))
 	return f, true
 }

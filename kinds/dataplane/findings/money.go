@@ -13,7 +13,7 @@ import (
 )
 
 // moneyMeasures are what the proxies of a stated mesh would need and cost if
-// each request took of them what it took in a trial: a figure a trial, so that
+// each request took of them what it took in a trial: a figure per trial, so that
 // intervals are those of trials, and differences those within blocks. The
 // idle cost of proxies is in it as far as the trial's own requests share it;
 // see [observations.moneyFits].
@@ -66,7 +66,7 @@ func baselineLevel(s *study.Study, factor string) string {
 // trialUse is what a hop's proxies take of one request. Sidecars are each as
 // those of a trial are on the mean, with one at one end as with two. Where
 // requests pass proxies that others share, a hop takes what the trial's way took,
-// whatever the mesh says of proxies a hop; how many of those there are it does
+// whatever the mesh says of proxies per hop; how many of those there are it does
 // not say, so their memory has no price (NaN). Nor has memory that could not be
 // read. False for a trial without any.
 func trialUse(s *study.Study, t *record.Trial) (money.Use, bool) {
@@ -157,7 +157,7 @@ func moneyFits(o *analysis.Observations, fits []record.Finding) []record.Finding
 		}
 		b := m.Price(u)
 		f.Estimate, f.Low, f.High = b.CPU.Estimate, b.CPU.Low, b.CPU.High
-		f.Warnings = []string{fmt.Sprintf("of %s cores: %s of them for %s proxies that are there, whether busy or not", words.Figures(b.Cores.Estimate), words.Figures(u.IdleCores.Estimate*m.Proxies), words.Grouped(m.Proxies))}
+		f.Warnings = []string{fmt.Sprintf("of %s cores: %s of them for %s idle proxies", words.Figures(b.Cores.Estimate), words.Figures(u.IdleCores.Estimate*m.Proxies), words.Grouped(m.Proxies))}
 		out = append(out, f)
 	}
 	return out
@@ -188,18 +188,18 @@ func moneyWords(m *money.Mesh, shared bool) string {
 	if m.Hops != 1 {
 		hops = "each " + words.Grouped(m.Hops) + " calls between services"
 	}
-	s := fmt.Sprintf("%s requests a second, %s, %s proxies a call that cost what a cell's do on average, %s %s a core and month", words.Grouped(m.RPS), hops, words.Grouped(m.ProxiesPerHop), words.Grouped(m.CoreMonth), m.Currency)
+	s := fmt.Sprintf("%s requests per second, %s, %s proxies per call at the cell's average cost, %s %s per core-month", words.Grouped(m.RPS), hops, words.Grouped(m.ProxiesPerHop), words.Grouped(m.CoreMonth), m.Currency)
 	if m.Utilisation < 1 {
 		s += fmt.Sprintf(" with %s of the cores in use", words.Percent(m.Utilisation))
 	}
 	if m.Proxies > 0 {
-		s += fmt.Sprintf("; %s proxies in all, %s requests a second at each", words.Grouped(m.Proxies), words.Grouped(math.Round(m.RateOfOne())))
+		s += fmt.Sprintf("; %s proxies in all, %s requests per second at each", words.Grouped(m.Proxies), words.Grouped(math.Round(m.RateOfOne())))
 		if m.GBMonth > 0 {
-			s += fmt.Sprintf(", %s %s a GB of memory and month", words.Grouped(m.GBMonth), m.Currency)
+			s += fmt.Sprintf(", %s %s per GB-month of memory", words.Grouped(m.GBMonth), m.Currency)
 		}
 	}
 	if shared {
-		s += "; where pods share proxies, a call costs what its own way did, and their memory has no price"
+		s += "; where pods share proxies, a call costs what its own path did, and their memory is not priced"
 	}
 	return s
 }

@@ -13,7 +13,7 @@ const moneyStudy = analysistest.RateStudy + `
 money: {rps: 100000, hops: 2, proxies: 1000, core_month: 30, gb_month: 5, currency: EUR, utilisation: 50%}
 `
 
-// In the quiet world a hop's proxies take 200 us a request and 30 mCPU when
+// In the quiet world a hop's proxies take 200 us per request and 30 mCPU when
 // idle, and 40 MB each.
 func TestMoney(t *testing.T) {
 	text := strings.NewReplacer("[latency, cpu]", "[latency, cpu, memory]", "[none, both]", "[none, client, both]").Replace(moneyStudy)
@@ -46,7 +46,7 @@ func TestMoney(t *testing.T) {
 			t.Errorf("without proxies: %+v", x)
 		}
 	}
-	for _, part := range []string{"100,000 requests a second", "2 calls", "30 EUR a core", "50% of the cores", "1,000 proxies in all, 400 requests a second at each", "5 EUR a GB"} {
+	for _, part := range []string{"100,000 requests per second", "2 calls", "30 EUR per core", "50% of the cores", "1,000 proxies in all, 400 requests per second at each", "5 EUR per GB-month"} {
 		if !strings.Contains(f.Money, part) {
 			t.Errorf("%q lacks %q", f.Money, part)
 		}
@@ -83,7 +83,7 @@ func TestMoneyWithoutMemory(t *testing.T) {
 	if x := analysistest.Get(t, f, "money_month", cell); math.Abs(x.Estimate/(100_000*2*(200e-6+0.03/1000)*60)-1) > 0.05 {
 		t.Errorf("%+v", x)
 	}
-	if !strings.HasSuffix(f.Money, "a call costs what its own way did, and their memory has no price") {
+	if !strings.HasSuffix(f.Money, "a call costs what its own path did, and their memory is not priced") {
 		t.Error(f.Money)
 	}
 	for _, x := range f.Findings {

@@ -267,21 +267,21 @@ func limitOf(part string, s record.ThreadsSummary, machine *record.Pressure) (li
 	}
 	switch all, most := slices.Min(busy), slices.Max(busy); {
 	case all >= fullRatio && inUse >= spareRatio:
-		return record.LimitMachine, fmt.Sprintf("%s%s%s: it takes what the machine has, and more threads would only share that", ran, held, state)
+		return record.LimitMachine, fmt.Sprintf("%s%s%s: it uses all that the machine has, and more threads would not help", ran, held, state)
 	case all >= fullRatio:
 		return record.LimitConcurrency, fmt.Sprintf("%s%s: its concurrency of %d limits it%s", ran, held, len(busy), state)
 	case s.QuotaCores > 0 && s.ThrottledRatio >= throttledRatio:
 		return record.LimitCPU, fmt.Sprintf("%s%s: that limit holds it back%s", ran, held, state)
 	case most >= fullRatio && all < idleRatio*most:
-		return record.LimitImbalance, fmt.Sprintf("%s%s: its connections are unevenly spread over its workers%s, and the busiest limits it%s", ran, held, acceptedWords(s), state)
+		return record.LimitImbalance, fmt.Sprintf("%s%s: connections are unevenly spread over its workers%s, and the busiest limits it%s", ran, held, acceptedWords(s), state)
 	case mean(wait) >= waitRatio && inUse >= busyRatio:
 		were := "were"
 		if len(wait) == 1 {
 			were = "was"
 		}
-		return record.LimitMachine, fmt.Sprintf("%s%s, and %s ready without a CPU for %s%s: the machine limits it", ran, held, were, percents(wait), state)
+		return record.LimitMachine, fmt.Sprintf("%s%s, and %s in the run queue for %s%s: the machine limits it", ran, held, were, percents(wait), state)
 	case main >= fullRatio:
-		return record.LimitMain, fmt.Sprintf("the main thread of %s ran %s of the time: configuration, statistics and the admin interface wait for it%s", name, words.Percent(main), state)
+		return record.LimitMain, fmt.Sprintf("the main thread of %s ran %s of the time: it delays configuration, statistics and the admin interface%s", name, words.Percent(main), state)
 	}
 	return "", ""
 }

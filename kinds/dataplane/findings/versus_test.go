@@ -114,7 +114,7 @@ func TestFiltersAndSizes(t *testing.T) {
 		if part == record.PartServerProxy {
 			v *= map[string]float64{"wasm": 1.25, "lua": 1.125}[c[study.FactorFilters]] + map[bool]float64{true: 1}[c[study.FactorFilters] != "wasm" && c[study.FactorFilters] != "lua"]
 			if n, _, ok := study.PartNumber(c[study.FactorFilters], study.PartClusters); ok {
-				v += rps * float64(n) * 10e-9 // 10 ns a request and cluster
+				v += rps * float64(n) * 10e-9 // 10 ns per request and cluster
 			}
 		}
 		return v

@@ -62,7 +62,7 @@ func plainAnswers(f record.Findings) []string {
 	case 0:
 		return nil
 	case 1:
-		return []string{fmt.Sprintf("The median latency is %s, and 1 of 100 requests takes over %s.", s.Value(high.Intended.P50), s.Value(high.Intended.P99))}
+		return []string{fmt.Sprintf("The median latency is %s, and 1 in 100 requests takes over %s.", s.Value(high.Intended.P50), s.Value(high.Intended.P99))}
 	}
 	return []string{fmt.Sprintf("The median latency lies between %s (%s) and %s (%s).", s.Value(low.Intended.P50), low.Label, s.Value(high.Intended.P50), high.Label)}
 }
@@ -200,13 +200,13 @@ func (a *answering) sentence(finding record.Finding, context string) string {
 	where := " " + a.words(finding.Name) + context
 	switch finding.Verdict {
 	case record.VerdictInvalid:
-		return fmt.Sprintf("What %s %s%s is not known: too few valid trials.", report.LowerFirst(who), adds, where)
+		return fmt.Sprintf("What %s %s%s is unknown: too few valid trials.", report.LowerFirst(who), adds, where)
 	case record.VerdictBelowNoise:
 		floor := ""
 		if n, ok := report.NoiseOf(a.f, finding); ok {
 			floor = " (" + s.Value(n.Floor) + ")"
 		}
-		return fmt.Sprintf("%s %s nothing%s that can be told from what two identical baselines differ by%s.%s", who, adds, where, floor, missed(finding, s))
+		return fmt.Sprintf("%s %s no overhead%s above the noise floor%s.%s", who, adds, where, floor, missed(finding, s))
 	case record.VerdictInconclusive:
 		_, span := s.Parts(finding.Estimate, finding.Low, finding.High)
 		return fmt.Sprintf("%s %s between %s%s: too wide to call.", who, adds, strings.Replace(strings.Replace(span, "–", " and ", 1), " to ", " and ", 1)+" "+s.Unit, where) + missed(finding, s)
@@ -228,7 +228,7 @@ func missed(finding record.Finding, s report.Scale) string {
 	if finding.MDE <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(" An effect of %s would have been found in 4 of 5 runs like this.", s.Value(finding.MDE))
+	return fmt.Sprintf(" Minimum detectable effect at 80%% power: %s.", s.Value(finding.MDE))
 }
 
 // varied answers a study in which other factors vary beside the compared

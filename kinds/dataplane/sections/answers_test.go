@@ -32,11 +32,11 @@ func TestAnswers(t *testing.T) {
 		{"faster", []record.Finding{overhead("latency_p50_overhead", "both", -50, -60, -41, "real")},
 			"Both sidecars take 50 µs (95% interval 41–60) off the median latency."},
 		{"below noise", []record.Finding{overhead("latency_p50_overhead", "both", 3, -4, 9, "below_noise")},
-			"Both sidecars add nothing to the median latency that can be told from what two identical baselines differ by."},
+			"Both sidecars add no overhead to the median latency above the noise floor."},
 		{"inconclusive", []record.Finding{overhead("latency_p50_overhead", "both", 40, -10, 90, "inconclusive")},
 			"Both sidecars add between -10 and 90 µs to the median latency: too wide to call."},
 		{"invalid", []record.Finding{overhead("latency_p50_overhead", "both", 0, 0, 0, "invalid")},
-			"What both sidecars add to the median latency is not known: too few valid trials."},
+			"What both sidecars add to the median latency is unknown: too few valid trials."},
 	} {
 		f := base
 		f.Findings = c.findings
@@ -58,7 +58,7 @@ func TestAnswersOfOtherStudies(t *testing.T) {
 		return record.CellSummary{Cell: record.Cell{"sidecars": sidecars}, Label: sidecars, Valid: 4, Intended: record.Latency{P50: p50, P99: p99}}
 	}
 	single := record.Findings{Validity: valid, Cells: []record.CellSummary{cell("both", 412, 1310)}}
-	if got, want := answersOf(single)[0], "The median latency is 0.412 ms, and 1 of 100 requests takes over 1.31 ms."; got != want {
+	if got, want := answersOf(single)[0], "The median latency is 0.412 ms, and 1 in 100 requests takes over 1.31 ms."; got != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 	several := record.Findings{Validity: valid, Factors: []record.FactorLevels{reporttest.Sidecars}, Cells: []record.CellSummary{cell("none", 90, 200), cell("both", 412, 1310)}}
@@ -106,9 +106,9 @@ func many() record.Findings {
 func TestManyCellsAreToldTogether(t *testing.T) {
 	got := strings.Join(answersOf(many()), "\n")
 	want := "Variant b adds 50 µs (95% interval 40–60) to the median latency of 0.0 µs.\n" +
-		"f, c and a add nothing to the median latency that can be told from what two identical baselines differ by (4.00 µs). An effect of 9.00 µs would have been found in any of them, in 4 of 5 runs like this.\n" +
+		"f, c and a add no overhead to the median latency above the noise floor (4.00 µs). Minimum detectable effect at 80% power: 9.00 µs.\n" +
 		"What d adds to the median latency is too wide to call.\n" +
-		"What e adds to the median latency is not known: too few valid trials."
+		"What e adds to the median latency is unknown: too few valid trials."
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -127,7 +127,7 @@ func TestManyCostlyCellsAreToldTogether(t *testing.T) {
 		}
 	}
 	got := strings.Join(answersOf(f), "\n")
-	want := "5 of 6 cells add something to the median latency of 0.0 µs, by estimate between 50 µs (a, 40–60) and 100 µs (f, 90–110), each with its 95% interval.\n" +
+	want := "5 of 6 cells add overhead to the median latency of 0.0 µs, from 50 µs (a, 40–60) to 100 µs (f, 90–110), with 95% intervals.\n" +
 		"Variant b takes 20 µs (95% interval 10–30) off the median latency of 0.0 µs."
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -140,11 +140,11 @@ func TestThreadsFirst(t *testing.T) {
 	f.Profiles = []json.RawMessage{[]byte("{}")}
 	f.Cells[2].Threads = map[string]record.ThreadsSummary{record.PartServerProxy: {Rows: []record.ThreadRow{
 		{Name: "worker_0", Worker: true, UserRatio: 0.4, SystemRatio: 0.1, WaitRatio: 0.2}, {Name: "worker_1", Worker: true, UserRatio: 0.1}, {Name: "main", UserRatio: 0.9}}}}
-	want := "No proxy was at the limit of its threads: the worker that was busiest on average ran for 50% of the time and waited for a CPU for 20% (server's proxy, b)."
+	want := "No proxy thread was saturated: the busiest worker was on-CPU 50% of the time, with a run-queue wait of 20% (server's proxy, b)."
 	if got := answersOf(f); len(got) < 2 || got[0] != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
-	if page := render(t, f, "html", report.Options{}); !strings.Contains(page, "busiest on average ran for 50% of the time") {
+	if page := render(t, f, "html", report.Options{}); !strings.Contains(page, "busiest worker was on-CPU 50% of the time") {
 		t.Error("the page begins otherwise")
 	}
 	s := f.Cells[2].Threads[record.PartServerProxy]

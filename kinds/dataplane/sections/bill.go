@@ -21,12 +21,12 @@ type billColumn struct {
 
 // billColumns are those beside a part's rank, name and verdict.
 func billColumns() []billColumn {
-	out := []billColumn{{study.BillCPU, "CPU a request", 9}, {study.BillShare, "share of the proxies' CPU", 6}}
+	out := []billColumn{{study.BillCPU, "CPU per request", 9}, {study.BillShare, "share of the proxies' CPU", 6}}
 	for _, p := range record.Proxies {
 		out = append(out, billColumn{study.BillCPUOf(p.Part), p.Name, 2})
 	}
 	return append(out, billColumn{study.BillP50, "p50", 5}, billColumn{study.BillP99, "p99", 3},
-		billColumn{study.BillMemory, "idle memory", 4}, billColumn{study.BillMoney, "a month", 7})
+		billColumn{study.BillMemory, "idle memory", 4}, billColumn{study.BillMoney, "per month", 7})
 }
 
 // billTables has what the parts of each bill cost, and what removing them
@@ -42,7 +42,7 @@ func billTables(f record.Findings) []report.Table {
 		if s := b.Together; s != nil {
 			sums = []record.Priced{s.Sum, s.Together, s.Interaction}
 		}
-		added, largest := billTable("What each part costs, over the base without it"+of, b.Parts, sums...)
+		added, largest := billTable("Cost of each part over the base"+of, b.Parts, sums...)
 		if s := b.Together; s != nil && len(added.Rows) > 0 {
 			for _, line := range []struct {
 				name string
@@ -55,7 +55,7 @@ func billTables(f record.Findings) []report.Table {
 			}
 			added.Notes = append([]string{s.Says}, added.Notes...)
 		}
-		removed, _ := billTable("What is saved without each part, of all together"+of, b.Removed)
+		removed, _ := billTable("Savings from removing each part"+of, b.Removed)
 		out = append(out, added, removed)
 	}
 	return out
@@ -110,7 +110,7 @@ func billTable(title string, parts []record.BillPart, sums ...record.Priced) (re
 		}
 		t.Rows = append(t.Rows, append(row, report.Verdict(p.Figures["cpu"].Verdict)))
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("Intervals of this list hold for all its %s at once with 95%%: Student's t on differences inside blocks, widened for their number. Parts that cannot be told apart share places.", report.Plural(len(parts), "part")))
+	t.Notes = append(t.Notes, fmt.Sprintf("Simultaneous 95%% intervals for all %s: Student's t on within-block differences, widened for their number. Parts that cannot be ranked share a rank.", report.Plural(len(parts), "part")))
 	return t, largest["cpu"]
 }
 
@@ -132,7 +132,7 @@ func headWithUnit(head string, p record.Priced) string {
 	if s.Unit == "" {
 		return head
 	}
-	return head + ", " + strings.TrimSuffix(strings.TrimSuffix(s.Unit, " a request"), " a month")
+	return head + ", " + strings.TrimSuffix(strings.TrimSuffix(s.Unit, " per request"), " per month")
 }
 
 // billScale is the scale of a column by its largest figure.
@@ -141,7 +141,7 @@ func billScale(p record.Priced) report.Scale {
 		return report.Scale{Div: 1, Unit: strings.TrimSuffix(p.Unit, "/month")}
 	}
 	if p.Unit == "us/request" { // however large: lists are compared
-		return report.Scale{Div: 1, Unit: "µs a request"}
+		return report.Scale{Div: 1, Unit: "µs per request"}
 	}
 	return report.ScaleFor(p.Unit, math.Abs(p.Estimate))
 }
@@ -200,10 +200,10 @@ func billAnswers(f record.Findings) []string {
 			return names
 		}
 		if names := none(b.Parts); len(names) > 0 {
-			out = append(out, of+"Within their intervals of zero: "+strings.Join(names, ", ")+".")
+			out = append(out, of+"Indistinguishable from zero: "+strings.Join(names, ", ")+".")
 		}
 		if names := none(b.Removed); len(names) > 0 {
-			out = append(out, of+"Removing these saves nothing that can be told from zero: "+strings.Join(names, ", ")+".")
+			out = append(out, of+"No significant saving from removing: "+strings.Join(names, ", ")+".")
 		}
 		if i := slices.IndexFunc(b.Parts, func(p record.BillPart) bool { return p.RankLow == 0 }); i >= 0 {
 			out = append(out, of+b.Parts[i].Says)

@@ -11,7 +11,7 @@ import (
 // fitsTable says what the cost of each part is made of: what it uses idle, and
 // what each request, connection and piece of configuration adds.
 func fitsTable(f record.Findings) report.Table {
-	t := report.Table{Title: "What costs are made of (95% interval)", Columns: []report.Column{{Head: ""}, {Head: "what"}, {Head: "of cells", Keep: 3}, {Head: "cost", Right: true}}}
+	t := report.Table{Title: "Fixed and marginal costs (95% interval)", Columns: []report.Column{{Head: ""}, {Head: "what"}, {Head: "of cells", Keep: 3}, {Head: "cost", Right: true}}}
 	for _, d := range Kind().Findings.All() {
 		if d.Section != study.SectionFits {
 			continue
@@ -23,7 +23,7 @@ func fitsTable(f record.Findings) report.Table {
 		}
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Straight lines through all trials along rate, connections or configuration, whatever bends they have.")
+		t.Notes = append(t.Notes, "Linear fits over all trials against rate, connections or configuration size; curvature is not modelled.")
 	}
 	return t
 }
@@ -31,7 +31,7 @@ func fitsTable(f record.Findings) report.Table {
 // fitScale shows small slopes in small units.
 func fitScale(x record.Finding) report.Scale {
 	if base, per, ok := strings.Cut(x.Unit, "/"); ok && base == "ns" {
-		return report.Scale{Div: 1, Unit: "ns a " + strings.Replace(per, "/", " and ", 1)}
+		return report.Scale{Div: 1, Unit: "ns per " + strings.Replace(per, "/", " and ", 1)}
 	}
 	return report.ScaleFor(x.Unit, max(x.Estimate, -x.Estimate))
 }

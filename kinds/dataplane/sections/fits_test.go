@@ -33,9 +33,9 @@ func TestFitsTable(t *testing.T) {
 		got = append(got, strings.Join(cells, " | "))
 	}
 	want := []string{
-		"server's proxy | CPU of each request on top of that | sidecars both | 110 µs a request (99–121)",
-		"server's proxy | memory for each cluster configured | sidecars both | 22 kB a cluster (19–24)",
-		"server's proxy | CPU of a request for each route before the one taken | sidecars both | 42 ns a request and route (38–46)",
+		"server's proxy | CPU per additional request | sidecars both | 110 µs per request (99–121)",
+		"server's proxy | memory for each cluster configured | sidecars both | 22 kB per cluster (19–24)",
+		"server's proxy | CPU per request for each route before the one taken | sidecars both | 42 ns per request and route (38–46)",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") || len(table.Notes) == 0 {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -47,9 +47,9 @@ func (a *answering) grouped() []string {
 		return report.Sequence(labels) + " add"
 	}
 	if labels := rest[record.VerdictBelowNoise]; len(labels) > 0 {
-		says := fmt.Sprintf("%s nothing %s that can be told from what two identical baselines differ by%s.", adds(labels), what, floor)
+		says := fmt.Sprintf("%s no overhead %s above the noise floor%s.", adds(labels), what, floor)
 		if missed > 0 {
-			says += fmt.Sprintf(" An effect of %s would have been found in any of them, in 4 of 5 runs like this.", s.Value(missed))
+			says += fmt.Sprintf(" Minimum detectable effect at 80%% power: %s.", s.Value(missed))
 		}
 		answers = append(answers, says)
 	}
@@ -57,7 +57,7 @@ func (a *answering) grouped() []string {
 		answers = append(answers, fmt.Sprintf("What %s %s is too wide to call.", adds(labels), what))
 	}
 	if labels := rest[record.VerdictInvalid]; len(labels) > 0 {
-		answers = append(answers, fmt.Sprintf("What %s %s is not known: too few valid trials.", adds(labels), what))
+		answers = append(answers, fmt.Sprintf("What %s %s is unknown: too few valid trials.", adds(labels), what))
 	}
 	return answers
 }
@@ -80,6 +80,6 @@ func (a *answering) costly(all []record.Finding) []string {
 		e, span := s.Parts(f.Estimate, f.Low, f.High)
 		return fmt.Sprintf("%s (%s, %s)", report.Join(e, s.Unit), a.label(f.Cell), span)
 	}
-	return []string{fmt.Sprintf("%d of %d cells add something %s%s, by estimate between %s and %s, each with its 95%% interval.",
+	return []string{fmt.Sprintf("%d of %d cells add overhead %s%s, from %s to %s, with 95%% intervals.",
 		len(all), len(a.tops), a.words(a.name), a.from(most), end(least), end(most))}
 }

@@ -14,16 +14,16 @@ var hopColumns = []struct {
 }{
 	{"latency_p50", "p50", 9},
 	{"latency_p99", "p99", 4},
-	{"cpu_pods", "CPU of all pods a request", 8},
+	{"cpu_pods", "CPU of all pods per request", 8},
 	{"cpu_kernel", "of it in the kernel", 6},
 	{"cpu_machine", "CPU of the whole machine", 2},
 }
 
-// hopTables has what a request's way through the sidecars is made of.
+// hopTables has the cost breakdown of the request path.
 func hopTables(f record.Findings) []report.Table {
 	var out []report.Table
 	for _, h := range f.Hops {
-		title := "What a request's way through the sidecars is made of"
+		title := "Cost breakdown of the request path"
 		if len(h.Cell) > 0 {
 			title += " (" + factorWordsOf(f, h.Cell) + ")"
 		}
@@ -64,7 +64,7 @@ func hopTables(f record.Findings) []report.Table {
 			}
 			t.Rows = append(t.Rows, append(row, report.Text{S: term.Doc, Style: report.StyleDim}))
 		}
-		t.Notes = append(t.Notes, "Each part is a difference of cells inside blocks, with its 95% interval; in every block the parts and the residual add up to the whole. Percentiles need not add up by themselves: the residual says by how much.")
+		t.Notes = append(t.Notes, "Each part is a within-block difference with its 95% interval; in every block the parts and the residual add up to the total. Percentiles are not additive: the residual says by how much.")
 		out = append(out, t)
 	}
 	return out
@@ -94,7 +94,7 @@ func hopAnswers(f record.Findings) []string {
 			out = append(out, of+says)
 		}
 		if len(h.Says) == 0 {
-			out = append(out, of+"What a request's way is made of is not known: too few blocks have a valid trial of every cell.")
+			out = append(out, of+"No cost breakdown of the request path: too few blocks have a valid trial of every cell.")
 		}
 	}
 	return out

@@ -21,11 +21,11 @@ func latencyTable(f record.Findings) report.Table {
 		}
 	}
 	s := report.ScaleFor("us", largest)
-	t := report.Table{Title: "Latency by cell, " + s.Unit + ", from when each request should have left"}
+	t := report.Table{Title: "Latency by cell, " + s.Unit + ", from intended send time"}
 	t.Columns = append(report.FactorColumns(f), report.Column{Head: "p50", Right: true, Keep: 9}, report.Column{Head: "p90", Right: true, Keep: 4}, report.Column{Head: "p99", Right: true, Keep: 6}, report.Column{Head: "p99.9", Right: true, Keep: 5})
 	name, findings := "latency_p50_overhead", report.Differences(f, "latency_p50_overhead")
 	if len(findings) > 0 {
-		t.Columns = append(t.Columns, report.Column{Head: "adds at p50 (95% interval)", Right: true}, report.Column{Head: "of baseline", Right: true, Keep: 2}, report.Column{Head: "verdict", Keep: 8})
+		t.Columns = append(t.Columns, report.Column{Head: "p50 overhead (95% interval)", Right: true}, report.Column{Head: "of baseline", Right: true, Keep: 2}, report.Column{Head: "verdict", Keep: 8})
 	}
 	t.Columns = append(t.Columns, report.Column{Head: "valid", Right: true, Keep: 3}, report.Column{Head: "requests", Right: true, Keep: 1})
 	failed := int64(0)
@@ -78,7 +78,7 @@ func overheadNote(f record.Findings, name string) string {
 	if low < blocks {
 		n = fmt.Sprintf("%d to %s", low, n)
 	}
-	return "Overhead is the difference inside a block, over " + n + "; \"below noise\" means that two identical baselines differ by as much."
+	return "Overhead is the within-block difference over " + n + "; \"below noise\": no more than two identical baselines differ by."
 }
 
 // overheadTable has what cells add at the other percentiles.
@@ -99,7 +99,7 @@ func overheadTable(f record.Findings) report.Table {
 		}
 	}
 	s := report.ScaleFor("us", largest)
-	t.Title = "What it adds in the tail, " + s.Unit + " (95% interval)"
+	t.Title = "Tail latency overhead, " + s.Unit + " (95% interval)"
 	for _, c := range f.Cells {
 		row, any := report.FactorTexts(f, c.Cell), false
 		for _, m := range found {
@@ -121,7 +121,7 @@ func overheadTable(f record.Findings) report.Table {
 	}
 	for _, row := range t.Rows {
 		if slices.ContainsFunc(row, func(c report.Text) bool { return strings.HasSuffix(c.S, " ?") }) {
-			t.Notes = append(t.Notes, "? inconclusive: the interval includes zero, or the generator itself was late by much of it; the warnings say which.")
+			t.Notes = append(t.Notes, "? inconclusive: the interval includes zero, or the generator's own lag is large beside it; see the warnings.")
 			break
 		}
 	}

@@ -37,7 +37,7 @@ func profilesTables(f record.Findings) []report.Table {
 			t.Notes[n] = strings.Replace(note, "--top 0 or --format json has them", "the page has them", 1)
 		}
 		if !s.Enough {
-			missing := "Names of functions are missing: " + report.SharePercent(s.Trust) + " of the time in user space has one."
+			missing := "Symbols are missing: only " + report.SharePercent(s.Trust) + " of user-space time has a function name."
 			if advice := strings.Join(s.Advice, ". "); advice != "" && !told[advice] {
 				told[advice] = true
 				missing += " " + advice + "."
@@ -58,7 +58,7 @@ func profilesTables(f record.Findings) []report.Table {
 
 // profilingTable is what profiling added to the CPU of what was profiled.
 func profilingTable(f record.Findings) report.Table {
-	t := report.Table{Title: "What profiling itself cost", Columns: append(report.FactorColumns(f), report.Column{Head: "proxy"}, report.Column{Head: "CPU more than in the window (95% interval)", Right: true}, report.Column{Head: "verdict", Keep: 2})}
+	t := report.Table{Title: "Profiling overhead", Columns: append(report.FactorColumns(f), report.Column{Head: "proxy"}, report.Column{Head: "extra CPU vs. the window (95% interval)", Right: true}, report.Column{Head: "verdict", Keep: 2})}
 	for _, finding := range f.Findings {
 		part, ok := strings.CutPrefix(finding.Name, "profile_cost_")
 		if !ok {
@@ -71,7 +71,7 @@ func profilingTable(f record.Findings) report.Table {
 		t.Rows = append(t.Rows, append(report.FactorTexts(f, finding.Cell), report.Text{S: strings.TrimSuffix(part, "_proxy")}, value, report.Verdict(finding.Verdict)))
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "The same load ran once more for the profiles, so that they are in no other figure.")
+		t.Notes = append(t.Notes, "Profiles were taken in a separate run of the same load, so they affect no other figure.")
 	}
 	return t
 }

@@ -21,8 +21,8 @@ var threadParts = slices.Concat(record.ProxyParts(), []string{record.PartWorker,
 // matters; where there is room also those of the other parts, and where there is
 // none a row for all workers of a proxy.
 func threadsTable(f record.Findings) report.Table {
-	t := report.Table{Title: "Threads: share of the time on a CPU", Columns: append(report.FactorColumns(f), report.Column{Head: "part"}, report.Column{Head: "thread"}, report.Column{Head: "user", Right: true, Keep: 8}, report.Column{Head: "kernel", Right: true, Keep: 8},
-		report.Column{Head: "waited for a CPU", Right: true, Keep: 6}, report.Column{Head: "CPU taken a second", Right: true, Keep: 2}, report.Column{Head: "connections", Right: true, Keep: 4}, report.Column{Head: "threads", Right: true, Keep: 1})}
+	t := report.Table{Title: "Threads: on-CPU time share", Columns: append(report.FactorColumns(f), report.Column{Head: "part"}, report.Column{Head: "thread"}, report.Column{Head: "user", Right: true, Keep: 8}, report.Column{Head: "kernel", Right: true, Keep: 8},
+		report.Column{Head: "run-queue wait", Right: true, Keep: 6}, report.Column{Head: "involuntary ctx switches/s", Right: true, Keep: 2}, report.Column{Head: "connections", Right: true, Keep: 4}, report.Column{Head: "threads", Right: true, Keep: 1})}
 	n := countThreadRows(f, threadParts)
 	parts := threadParts
 	if n > maxThreadRows {
@@ -45,8 +45,8 @@ func threadsTable(f record.Findings) report.Table {
 			worst = max(worst, s.DisagreementRatio)
 		}
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("Of one CPU's time, means of the trials. Connections: accepted in a trial. "+
-		"Each trial's threads add up to what the kernel charged to their containers, within %s or 1 ms.", percentOf(max(worst, 0.0001))))
+	t.Notes = append(t.Notes, fmt.Sprintf("Share of one CPU, mean over trials. Connections: accepted per trial. "+
+		"In each trial the threads add up to the CPU time of their cgroups, within %s or 1 ms.", percentOf(max(worst, 0.0001))))
 	return t
 }
 
@@ -67,8 +67,8 @@ func workersOf(s record.ThreadsSummary) (busiest record.ThreadRow, mean float64,
 
 // workersTable has a row for the workers of each proxy of each cell.
 func workersTable(f record.Findings) report.Table {
-	t := report.Table{Title: "Worker threads: share of the time on a CPU", Columns: append(report.FactorColumns(f), report.Column{Head: "part"}, report.Column{Head: "workers", Right: true, Keep: 3}, report.Column{Head: "busiest", Right: true, Keep: 9},
-		report.Column{Head: "in the kernel", Right: true, Keep: 4}, report.Column{Head: "mean of all", Right: true, Keep: 6}, report.Column{Head: "busiest waited for a CPU", Right: true, Keep: 7}, report.Column{Head: "limit", Keep: 5})}
+	t := report.Table{Title: "Worker threads: on-CPU time share", Columns: append(report.FactorColumns(f), report.Column{Head: "part"}, report.Column{Head: "workers", Right: true, Keep: 3}, report.Column{Head: "busiest", Right: true, Keep: 9},
+		report.Column{Head: "in the kernel", Right: true, Keep: 4}, report.Column{Head: "mean of all", Right: true, Keep: 6}, report.Column{Head: "run-queue wait of busiest", Right: true, Keep: 7}, report.Column{Head: "limit", Keep: 5})}
 	for _, c := range f.Cells {
 		for _, part := range record.ProxyParts() {
 			s := c.Threads[part]
@@ -85,7 +85,7 @@ func workersTable(f record.Findings) report.Table {
 		}
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Of one CPU's time, means of the trials; the busiest is the worker that was so on average. The page and the JSON report have each thread.")
+		t.Notes = append(t.Notes, "Share of one CPU, mean over trials; busiest: the worker that is busiest on average. The page and the JSON report list each thread.")
 	}
 	return t
 }
@@ -108,7 +108,7 @@ func busyAnswers(f record.Findings) []string {
 	if workers == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("No proxy was at the limit of its threads: the worker that was busiest on average ran for %s of the time and waited for a CPU for %s (%s).",
+	return []string{fmt.Sprintf("No proxy thread was saturated: the busiest worker was on-CPU %s of the time, with a run-queue wait of %s (%s).",
 		percentOf(top.BusyRatio()), percentOf(top.WaitRatio), where)}
 }
 
@@ -147,7 +147,7 @@ func percentOf(ratio float64) string {
 
 // limitsTable has what holds proxies back, where anything does.
 func limitsTable(f record.Findings) report.Table {
-	t := report.Table{Title: "What holds proxies back", Columns: append(report.FactorColumns(f), report.Column{Head: "part"}, report.Column{Head: "limit"}, report.Column{Head: "evidence"})}
+	t := report.Table{Title: "Proxy bottlenecks", Columns: append(report.FactorColumns(f), report.Column{Head: "part"}, report.Column{Head: "limit"}, report.Column{Head: "evidence"})}
 	for _, c := range f.Cells {
 		for _, part := range threadParts {
 			if s := c.Threads[part]; s.Limit != "" {

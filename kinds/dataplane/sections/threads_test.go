@@ -41,8 +41,8 @@ func threaded() record.Findings {
 func TestThreadsTable(t *testing.T) {
 	text := render(t, threaded(), "text", report.Options{Width: 140})
 	for _, want := range []string{
-		"Threads: share of the time on a CPU", "client's proxy  worker_0", "33%", "21%", "4.0%", "pilot-agent", "0.2%",
-		"within 0.4% or 1 ms", "What holds proxies back", "concurrency", "Both workers of the client's proxy ran 95% and 94% of the time",
+		"Threads: on-CPU time share", "client's proxy  worker_0", "33%", "21%", "4.0%", "pilot-agent", "0.2%",
+		"within 0.4% or 1 ms", "Proxy bottlenecks", "concurrency", "Both workers of the client's proxy ran 95% and 94% of the time",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q", want)
@@ -106,16 +106,16 @@ func saturated() record.Findings {
 func TestSaturation(t *testing.T) {
 	f := saturated()
 	text := render(t, f, "text", report.Options{Width: 160})
-	for _, want := range []string{"How far the rate goes", "8,000 or more", "4,000 or more", "2,830–3,080", "2,000–2,380", "its concurrency of 2 limits it", "97% busy"} {
+	for _, want := range []string{"Maximum sustainable rate", "8,000 or more", "4,000 or more", "2,830–3,080", "2,000–2,380", "its concurrency of 2 limits it", "97% busy"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q", want)
 		}
 	}
 	answers := strings.Join(answersOf(f), "\n")
 	for _, want := range []string{
-		"2,830 requests a second keep within the bound with sidecars both, 3,080 do not.",
-		"4,000 requests a second keep within the bound with sidecars server; what more would do is not known, since the machine or the generator gives out first.",
-		"up to 8,000 requests a second.",
+		"2,830 requests per second meet the bound with sidecars both, 3,080 do not.",
+		"4,000 requests per second meet the bound with sidecars server; the limit beyond is unknown, since the machine or the generator saturates first.",
+		"up to 8,000 requests per second.",
 	} {
 		if !strings.Contains(answers, want) {
 			t.Errorf("%q lacks %q", answers, want)
@@ -125,7 +125,7 @@ func TestSaturation(t *testing.T) {
 
 func TestMoneyTable(t *testing.T) {
 	f := reporttest.Quick()
-	f.Money = "100,000 requests a second, 40 USD a core and month"
+	f.Money = "100,000 requests per second, 40 USD per core-month"
 	add := func(name, unit, sidecars string, estimate, low, high float64, against record.Cell) {
 		f.Findings = append(f.Findings, record.Finding{Name: name, Probe: "money", Unit: unit, Cell: record.Cell{"sidecars": sidecars}, Against: against,
 			Estimate: estimate, Low: low, High: high, Verdict: record.VerdictReal, Blocks: 6})
@@ -140,12 +140,12 @@ func TestMoneyTable(t *testing.T) {
 		}
 	}
 	text := render(t, f, "text", report.Options{Width: 160})
-	for _, want := range []string{"What the proxies of a stated mesh would cost a month", "24.8 (24.2–25.8)", "48,200 (47,000–49,800)", "in all, USD/month", "Of a mesh with 100,000 requests"} {
+	for _, want := range []string{"Monthly cost of the proxies in the stated mesh", "24.8 (24.2–25.8)", "48,200 (47,000–49,800)", "in all, USD/month", "For a mesh with 100,000 requests"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q", want)
 		}
 	}
-	if answers := strings.Join(answersOf(f), "\n"); !strings.Contains(answers, "would cost 48,200 (47,000–49,800) USD a month (both) and 24,100 (23,500–24,900) USD a month (client).") {
+	if answers := strings.Join(answersOf(f), "\n"); !strings.Contains(answers, "would cost 48,200 (47,000–49,800) USD per month (both) and 24,100 (23,500–24,900) USD per month (client).") {
 		t.Error(answers)
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// cpuTable has CPU a request by part.
+// cpuTable has CPU per request by part.
 func cpuTable(f record.Findings) report.Table {
 	parts := slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator, record.PartMachine, record.PartControl})
 	keep := map[string]int{record.PartWorker: 4, record.PartGenerator: 3, record.PartMachine: 6, record.PartControl: 1}
 	for _, proxy := range record.ProxyParts() {
 		keep[proxy] = 9
 	}
-	t := report.Table{Title: "CPU a request, µs: user + kernel (95% interval of the sum)", Columns: report.FactorColumns(f)}
+	t := report.Table{Title: "CPU per request, µs: user + kernel (95% interval of the sum)", Columns: report.FactorColumns(f)}
 	var shown []string
 	for _, part := range report.WithRest(parts, f.Cells, func(c record.CellSummary) []string { return report.MapKeys(c.CPUPerRequest) }) {
 		shown = append(shown, part)

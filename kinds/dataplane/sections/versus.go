@@ -77,7 +77,7 @@ func versionsTable(list []pairing) report.Table {
 		}
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Blocks are paired: both versions ran within minutes of each other. Above 0 the newer uses more, or is slower. The intervals of a measure hold for all pairs of versions at once.")
+		t.Notes = append(t.Notes, "Blocks are paired: both versions ran within minutes of each other. Above 0 the newer uses more, or is slower. The intervals of a measure are simultaneous over all pairs of versions.")
 	}
 	return t
 }
@@ -88,12 +88,12 @@ type filtersColumn struct {
 }
 
 // filtersColumns are in what filters are compared.
-var filtersColumns = []filtersColumn{{"cpu_server_proxy", "CPU a request", 9}, {"memory_server_proxy", "memory", 8}, {"latency_p50", "median latency", 3}}
+var filtersColumns = []filtersColumn{{"cpu_server_proxy", "CPU per request", 9}, {"memory_server_proxy", "memory", 8}, {"latency_p50", "median latency", 3}}
 
 // filtersTable has a row for each pair of filters.
 func filtersTable(f record.Findings, list []pairing) report.Table {
-	t := report.Table{Title: "Filters of the server's proxy: what goes with another in their place (95% interval)",
-		Columns: []report.Column{{Head: "filters"}, {Head: "in their place"}, {Head: "other factors"}}}
+	t := report.Table{Title: "Filters of the server's proxy: what is saved by replacing them (95% interval)",
+		Columns: []report.Column{{Head: "filters"}, {Head: "replaced by"}, {Head: "other factors"}}}
 	shown := slices.DeleteFunc(slices.Clone(filtersColumns), func(c filtersColumn) bool {
 		return !slices.ContainsFunc(list, func(p pairing) bool { return p.of == c.of })
 	})
@@ -120,7 +120,7 @@ func filtersTable(f record.Findings, list []pairing) report.Table {
 		t.Rows[i][3+at] = p.share()
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Shares of what the proxy with the filters uses, or of the latency with it. Blocks are paired, and the intervals of a column hold for all its rows at once. \"not told from 0\": the interval includes zero.")
+		t.Notes = append(t.Notes, "Shares of what the proxy with the filters uses, or of the latency with it. Blocks are paired, and the intervals of a column are simultaneous. \"not significant\": the interval includes zero.")
 	}
 	return t
 }
@@ -131,7 +131,7 @@ func (p pairing) share() report.Text {
 	case p.Verdict == record.VerdictInvalid:
 		return report.Text{S: "too few blocks", Style: report.StyleDim}
 	case p.saved && p.Verdict != record.VerdictReal:
-		return report.Text{S: "not told from 0", Style: report.StyleDim}
+		return report.Text{S: "not significant", Style: report.StyleDim}
 	}
 	return report.Text{S: report.ShareInterval(p.Estimate, p.Low, p.High)}
 }
@@ -170,7 +170,7 @@ func filterAnswers(f record.Findings) (out []string) {
 			if beside := cellBeside(f, p.Cell, p.factor); beside != "–" {
 				where = " (" + beside + ")"
 			}
-			out = append(out, fmt.Sprintf("With %s in place of %s the server's proxy uses %s less CPU a request%s.", p.before, p.level, report.ShareInterval(p.Estimate, p.Low, p.High), where))
+			out = append(out, fmt.Sprintf("With %s in place of %s the server's proxy uses %s less CPU per request%s.", p.before, p.level, report.ShareInterval(p.Estimate, p.Low, p.High), where))
 		}
 	}
 	if told > maxFilterAnswers {
@@ -178,11 +178,11 @@ func filterAnswers(f record.Findings) (out []string) {
 	}
 	switch {
 	case open == 1 && told == 0:
-		out = append(out, "What the filters take of the CPU of the server's proxy cannot be told from nothing.")
+		out = append(out, "The filters' CPU cost in the server's proxy is indistinguishable from zero.")
 	case open > 0 && told == 0:
-		out = append(out, fmt.Sprintf("What filters take of the CPU of the server's proxy cannot be told from nothing in any of %s.", report.Plural(open, "comparison")))
+		out = append(out, fmt.Sprintf("The filters' CPU cost in the server's proxy is indistinguishable from zero in all %s.", report.Plural(open, "comparison")))
 	case open > 0:
-		out = append(out, fmt.Sprintf("In %s nothing can be told from what blocks differ by.", report.Plural(open, "other comparison")))
+		out = append(out, fmt.Sprintf("%s: no significant difference.", report.Plural(open, "other comparison")))
 	}
 	return out
 }
@@ -216,7 +216,7 @@ func versionAnswers(f record.Findings) (out []string) {
 		says := fmt.Sprintf("Envoy %s against %s: ", s.level, s.before)
 		switch {
 		case len(worse[s]) == 0 && len(better[s]) == 0:
-			says += "nothing that can be told from chance"
+			says += "no significant difference"
 		case len(better[s]) == 0:
 			says += "a regression: more " + strings.Join(worse[s], ", ")
 		case len(worse[s]) == 0:

@@ -23,8 +23,8 @@ func TestVersionAnswers(t *testing.T) {
 		x("latency_p99", record.VerdictInvalid, 0.3, "1.2.0", "1.0.0"),
 	}}
 	got := strings.Join(versionAnswers(f), "\n")
-	want := "Envoy 1.2.0 against 1.1.0: less median latency by 5 (3–7)%; but a regression: more CPU a request of the server's proxy by 10 (8–12)%.\n" +
-		"Envoy 1.1.0 against 1.0.0: nothing that can be told from chance.\n" +
+	want := "Envoy 1.2.0 against 1.1.0: less median latency by 5 (3–7)%; but a regression: more CPU per request of the server's proxy by 10 (8–12)%.\n" +
+		"Envoy 1.1.0 against 1.0.0: no significant difference.\n" +
 		"Envoy 1.2.0 against 1.0.0: a regression: more memory of the server's proxy by 30 (28–32)%."
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -57,8 +57,8 @@ func TestFilterPairs(t *testing.T) {
 	back.Cell, back.Against = back.Against.With(record.Cell{"filters": "lua"}), record.Cell{"filters": "wasm", "concurrency": "1"}
 	f.Findings = append([]record.Finding{back}, f.Findings...)
 	got := strings.Join(filterAnswers(f), "\n")
-	want := "With none in place of wasm the server's proxy uses 14 (12–16)% less CPU a request (concurrency 1).\n" +
-		"In 1 other comparison nothing can be told from what blocks differ by."
+	want := "With none in place of wasm the server's proxy uses 14 (12–16)% less CPU per request (concurrency 1).\n" +
+		"1 other comparison: no significant difference."
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -71,7 +71,7 @@ func TestFilterPairs(t *testing.T) {
 		}
 		rows = append(rows, strings.Join(cells, "|"))
 	}
-	if got, want := strings.Join(rows, "\n"), "wasm|none|concurrency 1|14 (12–16)%|30 (28–32)%\nwasm|lua|concurrency 1|not told from 0|–\nwasm|none|concurrency 2|too few blocks|–"; got != want {
+	if got, want := strings.Join(rows, "\n"), "wasm|none|concurrency 1|14 (12–16)%|30 (28–32)%\nwasm|lua|concurrency 1|not significant|–\nwasm|none|concurrency 2|too few blocks|–"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if rest := report.Other(Kind().Findings, false).Tables(f)[0]; len(rest.Rows) != 0 {

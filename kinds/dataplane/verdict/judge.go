@@ -146,7 +146,7 @@ func checkThreads(parts map[string]record.Threads, l verdict.Limits) []record.Ch
 		slack := max(l.Of(threads)*th.CPUS, l.Of(threadsLeast), min(th.UnsureS, l.Of(threadsUnsure)*th.CPUS))
 		out = append(out, record.Check{
 			Name: "threads-" + part, OK: math.Abs(th.UnaccountedS) <= slack,
-			Detail: fmt.Sprintf("threads used %.2f ms, the cgroup %.2f ms of CPU time (give or take %.2f)",
+			Detail: fmt.Sprintf("threads used %.2f ms, the cgroup %.2f ms of CPU time (±%.2f)",
 				(th.CPUS-th.UnaccountedS)*1e3, th.CPUS*1e3, slack*1e3),
 		})
 	}

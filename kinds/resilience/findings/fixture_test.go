@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// fourSeconds is a study of 100 requests a second for 4 s: at 1 s one of two
+// fourSeconds is a study of 100 requests per second for 4 s: at 1 s one of two
 // workers goes, at 2 s all fail for half a second.
 const fourSeconds = `
 name: four-seconds

@@ -101,7 +101,7 @@ func TestScenarioSkips(t *testing.T) {
 // What steps do to some workers of a service changes what arithmetic expects of
 // all.
 func TestScenarioExpectsOfSome(t *testing.T) {
-	// Two workers, each 4 at once for 10 ms, bear 800 a second.
+	// Two workers, each 4 at once for 10 ms, bear 800 per second.
 	for name, c := range map[string]struct {
 		step     string
 		capacity float64

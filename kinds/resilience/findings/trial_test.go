@@ -51,7 +51,7 @@ func TestScenarioWindows(t *testing.T) {
 	}
 	// 80 requests with 1 attempt, 22 with 3.
 	if want := (80 + 22*3) / 102.0; math.Abs(gone.Attempts-want) > 1e-9 {
-		t.Errorf("%v attempts a request, want %v", gone.Attempts, want)
+		t.Errorf("%v attempts per request, want %v", gone.Attempts, want)
 	}
 	if gone.Hidden != 44 || gone.PhantomAttempts == 0 || gone.Ready["bar"] != 1 {
 		t.Errorf("hidden %d, phantom attempts %d, ready %v", gone.Hidden, gone.PhantomAttempts, gone.Ready)
@@ -179,7 +179,7 @@ func TestScenarioExpectation(t *testing.T) {
 	})
 	f := analyze(t, run)
 	good, planted := scenarioOf(t, f, "good"), scenarioOf(t, f, "planted")
-	// 2 replicas of 4 places for 10 ms: 800 a second; one left: 400.
+	// 2 replicas of 4 places for 10 ms: 800 per second; one left: 400.
 	for i, want := range []float64{800, 400, 400, 400} {
 		if e := good.Windows[i].Expected; math.Abs(e.CapacityRPS-want) > 1e-6 || e.DemandRPS != 100 || e.Attempts != 3 || e.Service != "bar" {
 			t.Errorf("window %s: %+v, want capacity %v", good.Windows[i].Name, e, want)

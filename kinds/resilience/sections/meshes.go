@@ -47,7 +47,7 @@ func meshAnswers(f record.Findings) []string {
 			if x.Verdict == record.VerdictReal {
 				parts = append(parts, fmt.Sprintf("half of the requests take %s longer than with %s", report.ScaleOf(x).Quantity(x.Estimate, x.Low, x.High), against))
 			} else {
-				parts = append(parts, fmt.Sprintf("whether half of the requests take longer than with %s cannot be told", against))
+				parts = append(parts, fmt.Sprintf("whether the median latency is higher than with %s is inconclusive", against))
 			}
 		}
 		if len(parts) > 0 && value("cpu_client_proxy") != "" {

@@ -18,10 +18,10 @@ func windowTable(f record.Findings) report.Table {
 		largest = max(largest, c.Scenario.Total.Latency.P99)
 	}
 	us := report.ScaleFor("us", largest)
-	t := report.Table{Title: "Windows between steps; latency in " + us.Unit + ", of answered requests from when they were due", Columns: append(report.FactorColumns(f),
+	t := report.Table{Title: "Windows between steps; latency in " + us.Unit + ", of answered requests, from intended send time", Columns: append(report.FactorColumns(f),
 		report.Column{Head: "window"}, report.Column{Head: "from", Right: true, Keep: 9}, report.Column{Head: "to", Right: true, Keep: 2}, report.Column{Head: "requests", Right: true, Keep: 8}, report.Column{Head: "failed", Right: true}, report.Column{Head: "by kind", Keep: 6},
 		report.Column{Head: "p50", Right: true, Keep: 7}, report.Column{Head: "p90", Right: true, Keep: 1}, report.Column{Head: "p99", Right: true, Keep: 8}, report.Column{Head: "max", Right: true, Keep: 3}, report.Column{Head: "longest failing run", Right: true, Keep: 5},
-		report.Column{Head: "attempts", Right: true, Keep: 6}, report.Column{Head: "hidden", Right: true, Keep: 4}, report.Column{Head: "at gone endpoints", Right: true, Keep: 4}, report.Column{Head: "fewer ready", Right: true, Keep: 3}, report.Column{Head: "ejected", Right: true, Keep: 3})}
+		report.Column{Head: "attempts", Right: true, Keep: 6}, report.Column{Head: "hidden", Right: true, Keep: 4}, report.Column{Head: "to stale endpoints", Right: true, Keep: 4}, report.Column{Head: "fewer ready", Right: true, Keep: 3}, report.Column{Head: "ejected", Right: true, Keep: 3})}
 	for _, c := range cells {
 		s := c.Scenario
 		if s.Shown == "" {
@@ -55,7 +55,7 @@ func windowTable(f record.Findings) report.Table {
 		}
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "A window is named after the step that begins it; NAME.end begins when a step is undone. Fewer ready: the fewest endpoints of services that had not all; ejected: the most. Attempts: a request, between the two services that have the most.")
+		t.Notes = append(t.Notes, "A window is named after the step that starts it; NAME.end starts when a step is undone. Fewer ready: the minimum of ready endpoints, for services below full; ejected: the maximum. Attempts: per request, between the two services that have the most.")
 	}
 	return t
 }
@@ -120,14 +120,14 @@ func stepTable(f record.Findings) report.Table {
 		}
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "Each time is from the step's begin until the next step: to detect until the first request failed, to eject until a proxy took an endpoint out, to recover until the last request failed.")
+		t.Notes = append(t.Notes, "Times run from the start of the step, up to the next: detect, to the first failed request; eject, until a proxy ejects an endpoint; recover, to the last failed request.")
 	}
 	return t
 }
 
 // expectationTable sets arithmetic beside what was found.
 func expectationTable(f record.Findings) report.Table {
-	t := report.Table{Title: "Expected beside found", Columns: append(report.FactorColumns(f), report.Column{Head: "window"}, report.Column{Head: "demand", Right: true, Keep: 7}, report.Column{Head: "tightest", Keep: 5}, report.Column{Head: "capacity", Right: true, Keep: 8}, report.Column{Head: "left", Right: true, Keep: 8},
+	t := report.Table{Title: "Expected vs. observed", Columns: append(report.FactorColumns(f), report.Column{Head: "window"}, report.Column{Head: "demand", Right: true, Keep: 7}, report.Column{Head: "tightest", Keep: 5}, report.Column{Head: "capacity", Right: true, Keep: 8}, report.Column{Head: "left", Right: true, Keep: 8},
 		report.Column{Head: "expected to fail", Right: true}, report.Column{Head: "failed", Right: true}, report.Column{Head: "attempts bound", Right: true, Keep: 4}, report.Column{Head: "attempts", Right: true, Keep: 4}, report.Column{Head: "surprise", Keep: 3})}
 	var retries []string
 	for _, c := range judged(f) {
@@ -164,7 +164,7 @@ func expectationTable(f record.Findings) report.Table {
 		}
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("Arithmetic knows replicas, concurrency, service times and shares that fail, and that nobody takes a broken endpoint out; it knows nothing of proxies, networks and timeouts. Attempts are bounded by retries: %s.", strings.Join(retries, ", ")))
+		t.Notes = append(t.Notes, fmt.Sprintf("Arithmetic knows replicas, concurrency, service times and shares that fail, and that nothing ejects a broken endpoint; it ignores proxies, networks and timeouts. Attempts are bounded by retries: %s.", strings.Join(retries, ", ")))
 	}
 	return t
 }
@@ -203,7 +203,7 @@ func rate(n int64, s float64) string {
 
 // balanceTable has the ledger's equations.
 func balanceTable(f record.Findings) report.Table {
-	t := report.Table{Title: "Ledger: what left one station and arrived at the next", Columns: append(report.FactorColumns(f), report.Column{Head: "balance"}, report.Column{Head: "left", Right: true, Keep: 9}, report.Column{Head: "arrived", Right: true, Keep: 9}, report.Column{Head: "lost, by cause", Keep: 6}, report.Column{Head: "holds"})}
+	t := report.Table{Title: "Ledger: requests sent vs. received between stations", Columns: append(report.FactorColumns(f), report.Column{Head: "balance"}, report.Column{Head: "left", Right: true, Keep: 9}, report.Column{Head: "arrived", Right: true, Keep: 9}, report.Column{Head: "lost, by cause", Keep: 6}, report.Column{Head: "holds"})}
 	for _, c := range judged(f) {
 		for _, e := range c.Scenario.Ledger.Equations {
 			holds := report.Text{S: "yes", Style: report.StyleGood}
@@ -211,7 +211,7 @@ func balanceTable(f record.Findings) report.Table {
 				holds = report.Text{S: fmt.Sprintf("no: %s missing, %s too many", report.Count(e.Missing), report.Count(e.Surplus)), Style: report.StyleBad}
 			}
 			if e.Open {
-				holds.S += " (more may be sent than anybody writes)"
+				holds.S += " (some senders do not log)"
 			}
 			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: e.Name}, report.Text{S: report.Count(e.Left)}, report.Text{S: report.Count(e.Arrived)}, report.Text{S: byCount(e.Lost)}, holds))
 		}
@@ -264,9 +264,9 @@ type trialColumn struct {
 
 // wholeTable has the findings over whole trials, of all of a cell's.
 func wholeTable(f record.Findings) report.Table {
-	return trialTable(f, "Over all trials (95% interval)", []trialColumn{
+	return trialTable(f, "All trials (95% interval)", []trialColumn{
 		{"failed", "error_share", 9}, {"p50", "latency_p50", 5}, {"p99", "latency_p99", 7}, {"attempts", "attempt_ratio", 4}, {"hidden failures", "hidden_failures", 3},
-		{"attempts at gone endpoints", "phantom_attempts", 3}, {"longest failing run", "longest_failing_run", 8},
+		{"attempts to stale endpoints", "phantom_attempts", 3}, {"longest failing run", "longest_failing_run", 8},
 		{"to detect", "time_to_detect", 6}, {"to eject", "time_to_eject", 5}, {"to recover", "time_to_recover", 6},
 	})
 }
@@ -275,7 +275,7 @@ func wholeTable(f record.Findings) report.Table {
 func scenarioCost(f record.Findings) report.Table {
 	return trialTable(f, "CPU and memory (95% interval)", []trialColumn{
 		{"control plane", "cpu_control_plane", 8}, {"a client's proxy", "cpu_client_proxy", 9}, {"a server's proxy", "cpu_server_proxy", 9},
-		{"first service's", "cpu_entry_proxy", 7}, {"last services'", "cpu_last_proxy", 7}, {"a request and proxy", "cpu_proxy_per_request", 6}, {"machine", "cpu_machine", 3},
+		{"first service's", "cpu_entry_proxy", 7}, {"last services'", "cpu_last_proxy", 7}, {"per request and proxy", "cpu_proxy_per_request", 6}, {"machine", "cpu_machine", 3},
 		{"control plane memory", "memory_control_plane", 5}, {"client's proxy memory", "memory_client_proxy", 4}, {"server's proxy memory", "memory_server_proxy", 4},
 		{"first service's proxy memory", "memory_entry_proxy", 2}, {"last services' proxy memory", "memory_last_proxy", 2},
 	})
@@ -319,7 +319,7 @@ func trialTable(f record.Findings, title string, columns []trialColumn) report.T
 		}
 	}
 	if single {
-		t.Notes = append(t.Notes, "* of one trial: too few for an interval.")
+		t.Notes = append(t.Notes, "* one trial: too few for an interval.")
 	}
 	if len(t.Columns) == len(report.FactorColumns(f)) {
 		t.Rows = nil

@@ -164,7 +164,7 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 		case s.Verdict == record.VerdictInconclusive:
 			doubtful = append(doubtful, fmt.Sprintf("%s is inconclusive (%s)", c.Label, because(s)))
 		case !s.AsExpected:
-			odd = append(odd, fmt.Sprintf("%s came to %s and is expected to %s: %s.", report.UpperFirst(c.Label), s.Verdict, s.Expected, because(s)))
+			odd = append(odd, fmt.Sprintf("%s came to %s; expected %s: %s.", report.UpperFirst(c.Label), s.Verdict, s.Expected, because(s)))
 		default:
 			good = append(good, fmt.Sprintf("%s (%s)", c.Label, s.Verdict))
 		}
@@ -185,7 +185,7 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 	default:
 		out = append(out, odd...)
 		if len(doubtful) > 0 {
-			out = append(out, "Not every verdict can be given: "+report.Sequence(doubtful)+".")
+			out = append(out, "Some verdicts are inconclusive: "+report.Sequence(doubtful)+".")
 		}
 		if len(good) > 0 {
 			out = append(out, "As expected: "+report.Sequence(good)+".")
@@ -199,7 +199,7 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 	switch {
 	case requests == 0:
 	case reconciled:
-		out = append(out, fmt.Sprintf("The ledger reconciles to the request: client, proxies and workers tell the same story of each of %s.%s", report.Plural(requests, "request"), inboundWords(cells)))
+		out = append(out, fmt.Sprintf("The ledger reconciles to the request: client, proxies and workers agree on each of %s.%s", report.Plural(requests, "request"), inboundWords(cells)))
 	default:
 		out = append(out, fmt.Sprintf("The ledger does not reconcile for %s of %s; the report names them.", report.Count(unreconciled), report.Plural(requests, "request")))
 	}

@@ -36,7 +36,7 @@ func TestScenarioAnswers(t *testing.T) {
 			}
 		}
 	}
-	if got := answersOf(f)[0]; got != "No-detection came to pass and is expected to fail: held: 5 assertions." {
+	if got := answersOf(f)[0]; got != "No-detection came to pass; expected fail: held: 5 assertions." {
 		t.Errorf("the headline is %q", got)
 	}
 }

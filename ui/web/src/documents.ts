@@ -99,7 +99,7 @@ export interface Findings {
      */
     readonly bills?: readonly Bill[];
     /**
-     * Hops are what a request's way through the sidecars is made of, likewise.
+     * Hops are the cost breakdown of the request path, likewise.
      */
     readonly hops?: readonly Hops[];
     /**
@@ -257,6 +257,11 @@ export interface Finding {
      */
     readonly minimum_detectable_effect?: number;
     readonly warnings?: readonly string[];
+    /**
+     * Reason says why the verdict is what it is, where programs need to know:
+     * ReasonWithinFloor and others. The first of Warnings says it in words.
+     */
+    readonly reason?: string;
 }
 /**
  * Ratio is a plain fraction with its 95% interval.
@@ -308,7 +313,7 @@ export interface CellSummary {
      */
     readonly cdf: (readonly CurvePoint[] | null);
     /**
-     * CPUPerRequest is microseconds of CPU a request by part.
+     * CPUPerRequest is microseconds of CPU per request by part.
      */
     readonly cpu_us_per_request: ({
         readonly [k: string]: CPUPerRequest;
@@ -363,7 +368,7 @@ export interface CurvePoint {
     readonly y: number;
 }
 /**
- * CPUPerRequest is microseconds of CPU a request, user and kernel apart.
+ * CPUPerRequest is microseconds of CPU per request, user and kernel apart.
  */
 export interface CPUPerRequest {
     readonly user_us: number;
@@ -476,7 +481,7 @@ export interface ThreadRow {
      */
     readonly wait_ratio: number;
     /**
-     * Switches a second.
+     * Switches per second.
      */
     readonly voluntary_per_s: number;
     readonly involuntary_per_s: number;
@@ -519,7 +524,7 @@ export interface ControlSummary {
      */
     readonly failed: number;
     /**
-     * Pairs of a change and a proxy that had it, those that never
+     * Change-proxy pairs that had it, those that never
      * acknowledged it, those where a later change came in one with it, and
      * those that needed it and never had it; sums.
      */
@@ -574,7 +579,7 @@ export interface ControlSummary {
     readonly reported_trials?: number;
     readonly reported_first_bucket_trials?: number;
     /**
-     * Pushes are istiod's by type, means a trial.
+     * Pushes are istiod's by type, means per trial.
      */
     readonly pushes: ({
         readonly [k: string]: number;
@@ -736,7 +741,7 @@ export interface Stage {
     readonly check_source?: string;
 }
 /**
- * Unexplained is by how much single pairs of a change and a proxy miss the sum
+ * Unexplained is by how much single change-proxy pairs miss the sum
  * of their own stages.
  */
 export interface Unexplained {
@@ -977,7 +982,7 @@ export interface Profile {
      */
     readonly flame?: string;
     /**
-     * Flat and Cumulative have the functions that cost most themselves, and
+     * Flat and Cumulative have the top functions by self cost, and
      * with all that they call.
      */
     readonly flat: (readonly ProfileCost[] | null);
@@ -1138,7 +1143,7 @@ export interface ScenarioWindow {
      */
     readonly hidden: number;
     /**
-     * Phantom are requests at endpoints already gone, PhantomAttempts attempts.
+     * Phantom are requests to stale endpoints, PhantomAttempts attempts.
      */
     readonly phantom: number;
     readonly phantom_attempts: number;
@@ -1207,7 +1212,7 @@ export interface ScenarioExpectation {
      */
     readonly broken?: number;
     /**
-     * Attempts is the bound of attempts a request.
+     * Attempts is the bound of attempts per request.
      */
     readonly attempts: number;
     /**
@@ -1476,7 +1481,7 @@ export interface Priced {
 }
 /**
  * BillSum sets all parts together beside the sum of what each costs alone, in
- * CPU a request.
+ * CPU per request.
  */
 export interface BillSum {
     readonly parts: (readonly string[] | null);

@@ -17,7 +17,7 @@ const TIME: Readonly<Record<string, number>> = { ns: 1e-3, us: 1, ms: 1e3, s: 1e
 export function scaleFor(unit: string, largest: number): Scale {
   const slash = unit.indexOf('/');
   const base = slash < 0 ? unit : unit.slice(0, slash);
-  const suffix = slash < 0 ? '' : ` a ${unit.slice(slash + 1)}`;
+  const suffix = slash < 0 ? '' : ` per ${unit.slice(slash + 1)}`;
   const us = Object.hasOwn(TIME, base) ? TIME[base] : undefined;
   if (us !== undefined) {
     const magnitude = largest * us;

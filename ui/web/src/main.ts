@@ -25,7 +25,7 @@ export function show(root: HTMLElement, page: Page): void {
     head(page),
     filters(model, update),
     h('main', { id: 'main', tabindex: -1 }, all.map((one) => (one && 'update' in one ? one.element : one))),
-    h('footer', {}, `Made by meshtrial ${page.findings.meshtrial} from run ${page.findings.run}. This file holds all it shows and asks nothing of the network.`),
+    h('footer', {}, `Made by meshtrial ${page.findings.meshtrial} from run ${page.findings.run}. Self-contained: this file makes no network requests.`),
   ]);
   update(model.initial());
 }
@@ -36,7 +36,7 @@ export function showProfiles(root: HTMLElement, views: readonly ProfileView[]): 
   append(root, [
     h('p', { class: 'brand' }, h('span', { class: 'mark', 'aria-hidden': 'true' }), 'meshtrial', h('span', { class: 'study' }, 'profile')),
     profilePage(views),
-    h('footer', {}, 'This file holds all it shows and asks nothing of the network.'),
+    h('footer', {}, 'Self-contained: this file makes no network requests.'),
   ]);
 }
 

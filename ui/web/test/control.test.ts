@@ -67,12 +67,12 @@ test('waterfalls of very different length have axes of their own, and a rest bel
   show(root, page('control-plane'));
   expect(plots()).toHaveLength(1);
   expect([...root.querySelectorAll('#waterfall rect.bar title')].map((t) => t.textContent)).toContain('unexplained: 1.74 ms');
-  expect(root.querySelector('#waterfall .key')?.textContent).toMatch(/^None of 1,632 pairs/);
+  expect(root.querySelector('#waterfall .key')?.textContent).toMatch(/^None of 1,632 change-proxy pairs/);
   const unexplained = { pairs: 258, beyond: 3, beyond_unlogged: 0, largest_us: 9_000 };
   shown({}, { mean_us: 5_019_000, residual_us: -40_000, unexplained });
   expect(plots().map((svg) => svg.getAttribute('aria-label')?.split(': ')[1])).toEqual(['none, test-1-only', 'test-1-and-system']);
   expect(plots().map((svg) => texts(svg, 'text.figure'))).toEqual([['153 ms, 1% unexplained', '111 ms, 1% unexplained'], ['5,019 ms, −1% unexplained']]);
-  expect(root.querySelector('#waterfall .key')?.textContent).toContain('runs past its mark the rest is negative');
+  expect(root.querySelector('#waterfall .key')?.textContent).toContain('runs past its mark, the unexplained part is negative');
   expect(root.querySelector('#waterfall table')?.textContent).toContain('3 of 258');
 });
 
@@ -80,7 +80,7 @@ test('who used the machine stands beside its state', () => {
   show(root, page('control-plane'));
   const head = texts(root, '#machine thead th');
   expect(head.slice(0, 2)).toEqual(['cell', 'istiod']);
-  expect(head.slice(-4)).toEqual(['whole machine', 'CPUs busy', 'tasks waited for one', 'stolen']);
+  expect(head.slice(-4)).toEqual(['whole machine', 'CPUs busy', 'CPU pressure (PSI some)', 'steal']);
   const all = rows(root.querySelector('#machine table'))[0]?.slice(1, -3).map((text) => Number(text.replaceAll(',', ''))) ?? [];
   const [machine = 0, ...parts] = [...all].reverse();
   expect(parts.reduce((a, b) => a + b, 0)).toBeCloseTo(machine, -1);
@@ -109,7 +109,7 @@ test('remarks on differences name their cells, are merged and are few', () => {
     difference('convergence_p99', b, ['odd']), difference('pushes', a, [few]), difference('pushes', b, ['identical baselines differ by up to 3 pushes'], 'below_noise'),
   ] }));
   expect(texts(root, '#overhead .warnings li')).toEqual([
-    `${a}: the interval reaches 293 ms, far beyond the noise floor of 21 ms (much the same: ${b})`, `${a}, ${b}: odd`, 'only 2 blocks (4 differences of 6)',
+    `${a}: the interval reaches 293 ms, far beyond the noise floor of 21 ms (similar: ${b})`, `${a}, ${b}: odd`, 'only 2 blocks (4 differences of 6)',
   ]);
   expect(texts(root, '#overhead .panel .warnings li')).toHaveLength(2);
 });
@@ -118,17 +118,17 @@ test('first, median and last proxy stand by percentile, and what too few changes
   show(root, page('control-plane'));
   expect(rows(root.querySelector('#convergence .edges')).filter((row) => row[0] === 'none').map((row) => row.slice(1))).toEqual([
     ['the first', '112', '114', 'not reached', 'not reached', '114', '32'], ['half', '153', '155', 'not reached', 'not reached', '155', '32'], ['the last', '193', '196', 'not reached', 'not reached', '196', '32']]);
-  expect(root.querySelector('#convergence .edges')?.textContent).toContain('a percentile takes as many changes');
+  expect(root.querySelector('#convergence .edges')?.textContent).toContain('a percentile needs enough changes');
 });
 
 test('when a change was in force in a real Envoy stands beside, where one is there', () => {
   shown({ unacked: 3 });
-  expect(texts(root, '#convergence thead th').slice(6, 9)).toEqual(['in force in Envoy, p50', 'p99', 'max']);
+  expect(texts(root, '#convergence thead th').slice(6, 9)).toEqual(['active in Envoy, p50', 'p99', 'max']);
   expect(figures('#convergence table').map((row) => row.slice(5, 8))).toEqual([['121', '122', '122'], ['–', '–', '–'], ['–', '–', '–']]);
   expect(figures('#convergence table')[0]?.[12]).toBe('3'); // never acknowledged
 });
 
-test('what is not measured has no section; requests at endpoints already gone have one', () => {
+test('what is not measured has no section; requests to stale endpoints have one', () => {
   show(root, page('phantom'));
   expect([...root.querySelectorAll('main > section')].map((e) => e.id).filter((id) => ['convergence', 'waterfall', 'gone', 'control-cost', 'drift'].includes(id))).toEqual(['gone', 'control-cost']);
   const traffic = first(cells('phantom')).control?.traffic;
@@ -143,7 +143,7 @@ test('what is not measured has no section; requests at endpoints already gone ha
 
 test('who brought a configuration, and what metrics do not say', () => {
   show(root, page('control-plane'));
-  const owners = rows(tableOf(root, 'Who brought a proxy’s configuration')).filter((row) => row[0] === 'none').map((row) => row.slice(1));
+  const owners = rows(tableOf(root, 'Proxy configuration by owner')).filter((row) => row[0] === 'none').map((row) => row.slice(1));
   expect(owners[0]).toEqual(['one of 2 gateways, in test-1', 'all', '10.0', '100%', '2.50', '20']);
   expect(owners).toHaveLength(6);
   expect(owners.at(-1)).toEqual(['one of 2 gateways, in test-1', '2 more owners', '0.500', '5%', '0.125', '4']);

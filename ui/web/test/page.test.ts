@@ -65,7 +65,7 @@ test('a finding below noise shows no figure of its own', () => {
   expect(row?.textContent).toMatch(/below noise \([\d.]+\)/);
 });
 
-test('connections and the machine’s state stand in a table', () => {
+test('connections and machine state stand in a table', () => {
   show(root, page('data-plane'));
   expect(rows(root.querySelector('#conditions table'))[0]?.slice(-6)).toEqual(['17', '–', '1', '31%', '5%', '1%']);
   show(root, page('bill'));

@@ -38,7 +38,7 @@ function draw(data: ScenarioSummary, width: number): SVGSVGElement {
 
   const requests = data.series.requests ?? [];
   const upper = makeAxis({ kind: 'linear', title: '', domain: airy([0, ...requests.map((n) => n / bin)], 'linear', true), format: short }, [top + errors, top], 36);
-  svg.append(frame(x, upper, left, right, top, top + errors, 'requests a second, those that failed in colour', false));
+  svg.append(frame(x, upper, left, right, top, top + errors, 'requests per second, those that failed in colour', false));
   const bars = s('g', { class: 'marks' });
   const step = (right - left) * (bin / data.s);
   requests.forEach((n, i) => {

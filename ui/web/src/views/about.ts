@@ -11,7 +11,7 @@ export function others(model: Model): HTMLElement | null {
   if (rest.length === 0) return null;
   const largest = new Map<string, number>();
   for (const f of rest) largest.set(f.name, Math.max(largest.get(f.name) ?? 0, Math.abs(f.estimate)));
-  const numbers = table('Findings beside latency', [{ head: 'finding' }, { head: 'cell' }, { head: 'estimate (95% interval)', number: true }, { head: 'unit' }, { head: 'verdict' }, { head: 'blocks', number: true }],
+  const numbers = table('Findings other than latency', [{ head: 'finding' }, { head: 'cell' }, { head: 'estimate (95% interval)', number: true }, { head: 'unit' }, { head: 'verdict' }, { head: 'blocks', number: true }],
     rest.map((f) => {
       const scale = scaleFor(f.unit, largest.get(f.name) ?? 0);
       const silent = f.verdict === 'below_noise' || f.verdict === 'invalid';
@@ -56,5 +56,5 @@ function shortDigest(digest: string): string {
 
 export function study(f: Findings): HTMLElement | null {
   if (f.study_yaml.trim() === '') return null;
-  return section('study', 'Study', folded('The study with every default filled in', h('pre', { tabindex: 0, 'aria-label': 'Resolved study, YAML' }, h('code', {}, f.study_yaml))));
+  return section('study', 'Study', folded('Resolved study, with all defaults', h('pre', { tabindex: 0, 'aria-label': 'Resolved study, YAML' }, h('code', {}, f.study_yaml))));
 }

@@ -12,12 +12,12 @@ import { choice, folded, Live, section, table, type CellText, type View } from '
 interface Figure { readonly id: string; readonly text: string; readonly title: string }
 
 const figuresOf = (model: Model): readonly Figure[] => [
-  { id: 'cpu', text: 'CPU', title: 'CPU of the proxies a request' },
-  ...model.proxies.map((p) => ({ id: `cpu_${p.part}`, text: model.partWords(p.part), title: `CPU of the ${model.partWords(p.part)} a request` })),
+  { id: 'cpu', text: 'CPU', title: 'CPU of the proxies per request' },
+  ...model.proxies.map((p) => ({ id: `cpu_${p.part}`, text: model.partWords(p.part), title: `CPU of the ${model.partWords(p.part)} per request` })),
   { id: 'latency_p50', text: 'p50', title: 'median latency' },
   { id: 'latency_p99', text: 'p99', title: '99th percentile of latency' },
   { id: 'memory', text: 'idle memory', title: 'idle memory of the proxies' },
-  { id: 'money', text: 'money', title: 'cost a month' },
+  { id: 'money', text: 'money', title: 'cost per month' },
 ];
 
 const figureOf = (p: BillPart, id: string): Priced | undefined => new Map(Object.entries(p.figures ?? {})).get(id);
@@ -44,8 +44,8 @@ export function bill(model: Model, bills: readonly Bill[]): View | null {
     return [
       of === '' ? null : h('h3', {}, `At ${of}`),
       h('div', { class: 'panels two' },
-        list('What each part costs', 'Parts over the base', b.parts ?? [], sums),
-        list('What is saved without it, of all together', 'Parts taken away', b.removed ?? [], [])),
+        list('Cost of each part', 'Parts over the base', b.parts ?? [], sums),
+        list('Savings from removing each part', 'Parts taken away', b.removed ?? [], [])),
       t ? h('p', {}, t.says) : null,
       folded('The bill as a table', billTable(model, b, figures.map((f) => f.id))),
     ];
@@ -56,7 +56,7 @@ export function bill(model: Model, bills: readonly Bill[]): View | null {
   });
   return {
     element: section('bill', 'The bill',
-      h('p', { class: 'lead' }, 'What a part costs is the difference to the same pods without it inside each block. The intervals of a list hold for all its parts at once with 95%. Before each name stands the place by CPU; parts that cannot be told apart share places. A hollow mark is not told apart from nothing.'),
+      h('p', { class: 'lead' }, 'A part’s cost is the within-block difference to the same pods without it. The 95% intervals of a list hold simultaneously. The number before each name is its rank by CPU; parts that cannot be ranked share one. Hollow marks are not significant.'),
       h('div', { class: 'controls' }, control), live.element),
     update: live.update,
   };
@@ -73,8 +73,8 @@ function common(all: readonly Priced[]): Scale {
   const valid = all.filter((p) => p.verdict !== 'invalid');
   const unit = all[0]?.unit ?? 'us/request';
   const [money, month] = unit.split('/');
-  if (month === 'month') return { div: 1, unit: `${money ?? ''} a month` };
-  if (unit === 'us/request') return { div: 1, unit: 'µs a request' };
+  if (month === 'month') return { div: 1, unit: `${money ?? ''} per month` };
+  if (unit === 'us/request') return { div: 1, unit: 'µs per request' };
   return scaleFor(unit, Math.max(0, ...valid.map((p) => Math.abs(p.estimate))));
 }
 
@@ -92,7 +92,7 @@ function row(label: string, p: Priced | undefined, scale: Scale, color: string, 
 function billTable(model: Model, b: Bill, figures: readonly string[]): HTMLElement {
   const rows = [...(b.parts ?? []).map((p) => ({ p, what: 'added' })), ...(b.removed ?? []).map((p) => ({ p, what: 'saved without it' }))];
   const scales = new Map(figures.map((id) => [id, common(rows.flatMap(({ p }) => figureOf(p, id) ?? []))]));
-  const head = (id: string): string => `${figuresOf(model).find((f) => f.id === id)?.text ?? id}, ${(scales.get(id)?.unit ?? '').replace(' a request', '')}`;
+  const head = (id: string): string => `${figuresOf(model).find((f) => f.id === id)?.text ?? id}, ${(scales.get(id)?.unit ?? '').replace(' per request', '')}`;
   return table('The bill', [{ head: 'part' }, { head: 'direction' }, { head: 'place', number: true }, ...figures.map((id) => ({ head: head(id), number: true })), { head: 'share of the proxies’ CPU', number: true }, { head: 'verdict' }],
     rows.map(({ p, what }): CellText[] => [p.name, what, places(p),
       ...figures.map((id): CellText => {

@@ -19,14 +19,14 @@ export function conditions(model: Model): View | null {
   const live = new Live((selection) => {
     const shown = model.selected(selection);
     if (shown.length === 0) return [nothing()];
-    const numbers = table('Connections, and the machine’s state, medians of the trials', columns, shown.map((c) => [
+    const numbers = table('Connections and machine state, medians over trials', columns, shown.map((c) => [
       model.label(c.cell, shown), ...(pods ? connections(c) : []), ...(states ? state(c) : []),
     ]));
     return [shown.length > 8 ? folded('Conditions as a table', numbers) : numbers];
   });
   return {
     element: section('conditions', 'Conditions',
-      h('p', { class: 'lead' }, 'How many connections each pod held at the end of the window, and how busy the machine was in it.'), live.element),
+      h('p', { class: 'lead' }, 'Connections per pod at the end of the window, and how busy the machine was during it.'), live.element),
     update: live.update,
   };
 }
@@ -48,22 +48,22 @@ export function machine(model: Model): View | null {
   const live = new Live((selection) => {
     const shown = model.selected(selection).filter((c) => Object.keys(cores(c)).length > 0);
     if (shown.length === 0) return [nothing()];
-    return [table(`CPU in the windows, mean ${unit.unit}${states ? ', and the machine’s state' : ''}`, columns, shown.map((c) => [
+    return [table(`CPU in the windows, mean ${unit.unit}${states ? ', and machine state' : ''}`, columns, shown.map((c) => [
       model.label(c.cell, shown),
       ...parts.map(([part]): CellText => (Object.hasOwn(cores(c), part) ? fixed((cores(c)[part] ?? 0) / unit.div, (cores(c)[part] ?? 0) / unit.div < 9.95 ? 1 : 0) : NONE)),
       ...(states ? state(c) : []),
     ]))];
   });
   return {
-    element: section('machine', 'Who used the machine',
-      h('p', { class: 'lead' }, 'The rest is what none of these counters has: kubelet, etcd, controllers, containerd, meshtrial itself and the kernel. CPUs busy is of all CPU time, beside it the share of the time in which a task waited for a CPU.'), live.element),
+    element: section('machine', 'CPU by component',
+      h('p', { class: 'lead' }, 'The rest is everything these counters miss: kubelet, etcd, controllers, containerd, meshtrial itself and the kernel. CPUs busy is the share of all CPU time; CPU pressure, the share of the time in which a runnable task waited for a CPU.'), live.element),
     update: live.update,
   };
 }
 
 const MILLI = { div: 1e-3, unit: 'mCPU' };
 
-const STATES = ['CPUs busy', 'tasks waited for one', 'stolen'];
+const STATES = ['CPUs busy', 'CPU pressure (PSI some)', 'steal'];
 
 function connections(c: CellSummary): CellText[] {
   const pod = new Map(Object.entries(c.connections ?? {}));

@@ -44,7 +44,7 @@ export function convergence(model: Model, slice: Slice): View | null {
   );
   return {
     element: section('convergence', 'Convergence',
-      h('p', { class: 'lead' }, 'From when the API server had committed a change until a proxy had acknowledged it; one for each change and each proxy that needed it.'), controls, live.element),
+      h('p', { class: 'lead' }, 'From the API server’s commit of a change to the proxy’s ACK; one sample per change and proxy that needed it.'), controls, live.element),
     update: live.update,
   };
 }
@@ -52,7 +52,7 @@ export function convergence(model: Model, slice: Slice): View | null {
 /** Whether the study measured how long changes took. */
 const timed = (c: ControlSummary | null | undefined): boolean => (c?.percentiles ?? []).length > 0 || (c?.applied_us?.p50 ?? 0) > 0;
 
-/** Percentiles that more than one acknowledged pair of a change and a proxy stands behind. */
+/** Percentiles that more than one acknowledged change-proxy pair stands behind. */
 function supported(c: ControlSummary) {
   const last = Math.min(99.999, 100 * (1 - 1 / Math.max(c.acknowledged_pairs, 10)));
   return (c.percentiles ?? []).filter((p) => p.x <= last);
@@ -112,7 +112,7 @@ function convergenceTable(model: Model, shown: readonly Controlled[]): HTMLEleme
   const cells = shown.map((c) => c.cell);
   const scale = scaleFor('us', Math.max(0, ...shown.map((c) => Math.max(c.control.convergence_us.p50, c.control.applied_us?.p50 ?? 0))));
   const real = shown.some((c) => c.control.applied_us);
-  const columns = ['p50', 'p90', 'p99', 'p99.9', 'max', ...(real ? ['in force in Envoy, p50', 'p99', 'max'] : []), 'istiod’s own p99', 'hidden by it', 'changes', 'never came', 'never acknowledged', 'valid trials'];
+  const columns = ['p50', 'p90', 'p99', 'p99.9', 'max', ...(real ? ['active in Envoy, p50', 'p99', 'max'] : []), 'istiod’s own p99', 'hidden by it', 'changes', 'never came', 'never acknowledged', 'valid trials'];
   return table(`Convergence, ${scale.unit}`, [{ head: 'cell' }, ...columns.map((head) => ({ head, number: true }))], shown.map(({ cell, control }): CellText[] => {
     const [c, applied, reported] = [control.convergence_us, control.applied_us, control.reported_p99_us];
     return [
@@ -155,8 +155,8 @@ function edgesTable(model: Model, shown: readonly Controlled[]): HTMLElement | n
   ]));
   const columns = [{ head: 'cell' }, { head: 'acknowledged by' }, ...['p50', 'p90', 'p99', 'p99.9', 'max', 'changes'].map((head) => ({ head, number: true }))];
   return h('div', { class: 'edges' },
-    table(`First, median and last proxy to acknowledge a change, over changes, ${scale.unit}`, columns, rows),
-    rows.some((row) => row.includes(NOT_REACHED)) && h('p', { class: 'key' }, 'Not reached: a percentile takes as many changes as leave one beyond it, 10 for p90, 100 for p99, 1,000 for p99.9; a change that no proxy acknowledged lies beyond all others.'));
+    table(`First, median and last proxy to ACK a change, over changes, ${scale.unit}`, columns, rows),
+    rows.some((row) => row.includes(NOT_REACHED)) && h('p', { class: 'key' }, 'Not reached: a percentile needs enough changes to leave one beyond it (10 for p90, 100 for p99, 1,000 for p99.9); a change that no proxy acknowledged ranks slowest.'));
 }
 
 const NOT_REACHED: CellText = { text: 'not reached', tone: 'dim' };
@@ -202,14 +202,14 @@ function stacked(model: Model, group: readonly Controlled[], cells: readonly Cel
     };
   });
   const of = named ? `: ${group.map((c) => model.label(c.cell.cell, cells)).join(', ')}` : '';
-  return bars({ name: `Mean time from commit to acknowledgement by cell, stacked by stage${of}`, title: `mean, ${scale.unit}`, rows, format: tickText });
+  return bars({ name: `Mean time from commit to ACK by cell, stacked by stage${of}`, title: `mean, ${scale.unit}`, rows, format: tickText });
 }
 
 /** How many single pairs their own stages miss, which means may hide. */
 function pairsOff(shown: readonly Controlled[]): string {
   const all = shown.flatMap(({ control }) => control.unexplained ?? []);
   const [pairs, beyond] = [all.reduce((n, u) => n + u.pairs, 0), all.reduce((n, u) => n + u.beyond, 0)];
-  return pairs === 0 ? '' : `${beyond === 0 ? 'None' : count(beyond)} of ${plural(pairs, 'pair')} of a change and a proxy ${beyond === 0 || beyond === 1 ? 'misses' : 'miss'} their own stages by more than 5% of their time or 2 ms.`;
+  return pairs === 0 ? '' : `${beyond === 0 ? 'None' : count(beyond)} of ${plural(pairs, 'change-proxy pair')} ${beyond === 1 ? 'differs' : 'differ'} from the sum of their stages by more than 5% of their time or 2 ms.`;
 }
 
 /** Where the mean time of a change goes. */
@@ -230,23 +230,23 @@ export function waterfall(model: Model, slice: Slice): View | null {
       keys(names, stageWords, 'measured mean', shown.some((c) => c.control.residual_us > 0) ? 'unexplained' : undefined),
       ...groups.map((group) => chart(stacked(model, group, cells, names, groups.length > 1))),
       h('p', { class: 'key' }, [
-        ...(groups.length > 1 ? ['Cells of very different length have axes of their own.'] : []),
-        ...(shown.some(({ control: c }) => c.residual_us < 0) ? ['Where a bar runs past its mark the rest is negative: the stages, each read from a source of its own, say more than passed.'] : []),
-        ...(shown.some(({ control: c }) => (c.stages ?? []).some((s) => s.mean_us < 0)) ? ['A stage below zero, as a watch that istiod was ahead of, has no piece; the others run past the mark by as much.'] : []),
+        ...(groups.length > 1 ? ['Cells of very different length have separate axes.'] : []),
+        ...(shown.some(({ control: c }) => c.residual_us < 0) ? ['Where a bar runs past its mark, the unexplained part is negative: the stages, measured independently, add up to more than the total.'] : []),
+        ...(shown.some(({ control: c }) => (c.stages ?? []).some((s) => s.mean_us < 0)) ? ['A negative stage, such as a watch that istiod beat, is not drawn; the others run past the mark by that much.'] : []),
         pairsOff(shown),
       ].filter(Boolean).join(' ')),
       folded('Stages as a table', table(`Stages, ${scale.unit}`, [{ head: 'stage' }, ...shown.map((c) => ({ head: model.label(c.cell.cell, cells), number: true })), { head: 'read from', prose: true }], [
         ...names.map((name): CellText[] => [stageWords(name), ...shown.map((c) => measured(scale, stageOf(c.control, name)?.mean_us)), sources.get(name) ?? '']),
-        ...missing.map((name): CellText[] => [stageWords(name), ...shown.map(() => '–'), 'not measured: it is in the unexplained part']),
+        ...missing.map((name): CellText[] => [stageWords(name), ...shown.map(() => '–'), 'not measured; included in unexplained']),
         ...checked.map((name): CellText[] => [`${stageWords(name)}, second source`, ...shown.map((c) => measured(scale, stageOf(c.control, name)?.check_us)), checks.get(name) ?? '']),
         ['unexplained', ...shown.map((c) => fixed(c.control.residual_us / scale.div, 2)), 'the measured mean less all stages'],
-        ...(shown.some((c) => c.control.unexplained) ? [['pairs off by more than 5% or 2 ms', ...shown.map(({ control }) => (control.unexplained ? `${count(control.unexplained.beyond)} of ${count(control.unexplained.pairs)}` : '–')), 'a change and a proxy each, which their own stages miss']] : []),
-        ['measured mean', ...shown.map((c) => plain(scale, c.control.mean_us)), 'commit to acknowledgement'],
+        ...(shown.some((c) => c.control.unexplained) ? [['pairs off by more than 5% or 2 ms', ...shown.map(({ control }) => (control.unexplained ? `${count(control.unexplained.beyond)} of ${count(control.unexplained.pairs)}` : '–')), 'change-proxy pairs that differ from the sum of their stages']] : []),
+        ['measured mean', ...shown.map((c) => plain(scale, c.control.mean_us)), 'commit to ACK'],
       ])),
     ];
   });
   return {
-    element: section('waterfall', 'Where the time goes', h('p', { class: 'lead' }, 'The mean way of a change, stage by stage. What the stages leave of the measured mean is shown, not hidden.'),
+    element: section('waterfall', 'Where the time goes', h('p', { class: 'lead' }, 'The average path of a change, stage by stage. What the stages do not account for is shown as unexplained.'),
       h('div', { class: 'controls' }, slice.control(live.again)), live.element),
     update: live.update,
   };

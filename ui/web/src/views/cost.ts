@@ -23,8 +23,8 @@ export function cpu(model: Model, slice: Slice): View | null {
     return [
       partLegend(stacked, true, machine, (part) => model.partWords(part)),
       chart(bars({
-        name: 'CPU time a request by cell, stacked by part, kernel time hatched',
-        title: 'CPU a request, µs',
+        name: 'CPU time per request by cell, stacked by part, kernel time hatched',
+        title: 'CPU per request, µs',
         rows: shown.map((c) => cpuRow(model, c, shown, stacked)),
         format: tickText,
       })),
@@ -33,7 +33,7 @@ export function cpu(model: Model, slice: Slice): View | null {
   });
   const against = model.numeric ? cpuLines(model, parts) : null;
   return {
-    element: section('cpu', 'CPU a request', h('p', { class: 'lead' }, 'Processor time from the kernel’s own accounts over the window, divided by the requests completed in it.'),
+    element: section('cpu', 'CPU per request', h('p', { class: 'lead' }, 'CPU time as the kernel accounts it over the window, divided by the requests completed in it.'),
       against?.element, h('div', { class: 'controls' }, slice.control(live.again)), live.element),
     update: (selection) => {
       live.update(selection);
@@ -93,10 +93,10 @@ function cpuLines(model: Model, parts: readonly string[]): View {
     return [
       legend(model, shown, true),
       chart(lineChart({
-        name: `CPU time a request of the ${model.partWords(part)} against ${factorWords(numeric.factor)}, with 95% intervals`,
+        name: `CPU time per request of the ${model.partWords(part)} against ${factorWords(numeric.factor)}, with 95% intervals`,
         series,
         x: { kind: levels.every((v) => v > 0) ? 'log' : 'linear', title: unit, format: String, ticks: levels.map((v) => ({ value: v, text: v.toLocaleString('en') })) },
-        y: { kind: 'linear', title: 'CPU a request, µs', format: tickText, fromZero: true },
+        y: { kind: 'linear', title: 'CPU per request, µs', format: tickText, fromZero: true },
         readX: (x) => `${x.toLocaleString('en')} ${unit}`,
         readY: (v) => plain(MICRO, v),
         markers: true,
@@ -112,7 +112,7 @@ function cpuLines(model: Model, parts: readonly string[]): View {
 }
 
 function cpuTable(model: Model, cells: readonly CellSummary[], parts: readonly string[]): HTMLElement {
-  return table('CPU a request, µs (95% interval), and its share in the kernel', [{ head: 'cell' }, ...parts.flatMap((p) => [{ head: model.partWords(p), number: true }, { head: 'kernel', number: true }])],
+  return table('CPU per request, µs (95% interval), and its share in the kernel', [{ head: 'cell' }, ...parts.flatMap((p) => [{ head: model.partWords(p), number: true }, { head: 'kernel', number: true }])],
     cells.map((c) => [model.label(c.cell, cells), ...parts.flatMap((p) => {
       const one = new Map(Object.entries(c.cpu_us_per_request ?? {})).get(p);
       if (!one) return ['–', ''];

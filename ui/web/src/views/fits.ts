@@ -1,4 +1,4 @@
-// What costs are made of: idle, and for each request, connection and piece of
+// Fixed and marginal costs: idle, and for each request, connection and piece of
 // configuration. The same as report/fits.go tells.
 
 import type { Finding } from '../documents';
@@ -9,12 +9,12 @@ import { section, table } from './parts';
 
 const WORDS: readonly { readonly end: string; readonly cpu?: string; readonly memory?: string }[] = [
   { end: '_idle', cpu: 'CPU without requests', memory: 'memory without requests' },
-  { end: '_slope', cpu: 'CPU of each request on top of that' },
-  { end: '_per_rps', memory: 'memory for each request a second' },
-  { end: '_per_connection', cpu: 'CPU of a request for each connection', memory: 'memory for each connection' },
-  { end: '_per_cluster', cpu: 'CPU of a request for each cluster configured', memory: 'memory for each cluster configured' },
-  { end: '_per_listener', cpu: 'CPU of a request for each listener configured', memory: 'memory for each listener configured' },
-  { end: '_per_route', cpu: 'CPU of a request for each route before the one taken', memory: 'memory for each route before the one taken' },
+  { end: '_slope', cpu: 'CPU per additional request' },
+  { end: '_per_rps', memory: 'memory for each request per second' },
+  { end: '_per_connection', cpu: 'CPU per request for each connection', memory: 'memory for each connection' },
+  { end: '_per_cluster', cpu: 'CPU per request for each cluster configured', memory: 'memory for each cluster configured' },
+  { end: '_per_listener', cpu: 'CPU per request for each listener configured', memory: 'memory for each listener configured' },
+  { end: '_per_route', cpu: 'CPU per request for each route before the one taken', memory: 'memory for each route before the one taken' },
 ];
 
 export function fits(model: Model): HTMLElement | null {
@@ -25,14 +25,14 @@ export function fits(model: Model): HTMLElement | null {
     .filter((f) => f.name === name && f.probe === 'fit' && f.verdict !== 'invalid')
     .map((f) => [`${model.partWords(part)}: ${words}`, cellWords(model, f), quantity(scale(f), f.estimate, f.low, f.high)])));
   if (rows.length === 0) return null;
-  return section('fits', 'What costs are made of',
-    h('p', { class: 'lead' }, 'Straight lines through all trials along rate, connections or configuration, whatever bends they have.'),
+  return section('fits', 'Fixed and marginal costs',
+    h('p', { class: 'lead' }, 'Linear fits over all trials against rate, connections or configuration size; curvature is not modelled.'),
     table('Idle cost and slopes, with 95% intervals', [{ head: 'what' }, { head: 'of cells' }, { head: 'cost', number: true }], rows));
 }
 
 function scale(f: Finding): Scale {
   const [base, ...per] = f.unit.split('/');
-  return base === 'ns' ? { div: 1, unit: `ns a ${per.join(' and ')}` } : scaleFor(f.unit, Math.abs(f.estimate));
+  return base === 'ns' ? { div: 1, unit: `ns per ${per.join(' and ')}` } : scaleFor(f.unit, Math.abs(f.estimate));
 }
 
 const cellWords = (model: Model, f: Finding): string => model.factors

@@ -24,9 +24,9 @@ const points = (v: number): string => `${v > 0 ? '+' : ''}${fixed(100 * v, 1)}`;
 export function profile(view: View, id: string): HTMLElement {
   return section(id, view.title,
     h('p', { class: 'lead' }, `${view.unit === 'samples' ? '' : `${amount(view, view.total)} in `}${plural(view.samples, 'sample')}.`,
-      view.against ? ` Compared with ${view.against.title}: red grew, blue shrank, grey is not told apart from chance.` : ''),
+      view.against ? ` Compared with ${view.against.title}: red grew, blue shrank, grey is not significant.` : ''),
     !view.enough && h('div', { class: 'callout' },
-      h('p', {}, h('strong', {}, 'Names of functions are missing. '), `${percent(view.trust)} of the time in user space has one, so that the picture shows modules and the kernel’s functions.`),
+      h('p', {}, h('strong', {}, 'Symbols are missing. '), `Only ${percent(view.trust)} of user-space time has a function name, so the graph shows modules and kernel functions.`),
       h('ul', {}, (view.advice ?? []).map((a) => h('li', {}, a)))),
     picture(view),
     view.costs && view.kind === 'cpu' ? centres(view) : null,
@@ -61,7 +61,7 @@ function picture(view: View): HTMLElement {
     const match = matcher(state.search);
     canvas.replaceChildren();
     if (!top || top.total <= 0) {
-      append(canvas, [h('p', { class: 'empty' }, 'No sample of this kind.')]);
+      append(canvas, [h('p', { class: 'empty' }, 'No samples of this kind.')]);
     } else {
       append(canvas, [flame({
         view, boxes: layout(view, zoom, THIN), upwards: state.shape === 'flame', match, changes: state.shape === 'inverted' ? undefined : all,
@@ -150,7 +150,7 @@ function centres(view: View): HTMLElement | null {
   return h('div', {}, h('h3', {}, 'Cost centres'),
     h('div', { class: 'scroll', role: 'region', 'aria-label': 'Cost centres', tabindex: 0 }, h('table', { class: 'data centres' }, head, h('tbody', {}, large.map(row)))),
     small.length > 0 && folded(`${plural(small.length, 'centre')} below half a percent`, h('table', { class: 'data centres' }, h('tbody', {}, small.map(row)))),
-    h('p', { class: 'note' }, `Each sample belongs to one centre: that of the innermost function that is known, or the kernel’s. Intervals: ${costs.method}.`));
+    h('p', { class: 'note' }, `Each sample counts towards one centre: that of the innermost known function, or the kernel’s. Intervals: ${costs.method}.`));
 }
 
 /** The filters of the configuration, with those never seen. */
@@ -163,7 +163,7 @@ function filters(view: View): HTMLElement | null {
     view.enough && f.seen ? percent(f.within) : '', count(f.places),
   ]);
   return h('div', {}, table('Filters of the configuration', [{ head: 'filter' }, { head: 'of all (95% interval)', number: true }, { head: 'in its stacks', number: true }, { head: 'chains', number: true }], rows),
-    all.some((f) => f.shared) && h('p', { class: 'note' }, '* of all filters of this kind together: they have the same functions.'));
+    all.some((f) => f.shared) && h('p', { class: 'note' }, '* all filters of this kind together: they share functions.'));
 }
 
 /** The paths that changed most. */
@@ -177,9 +177,9 @@ function changed(view: View): HTMLElement | null {
     percent(c.before), percent(c.after), c.after === 0 ? 'vanished' : c.before === 0 ? 'new' : '',
   ]);
   return h('div', {},
-    rows.length === 0 ? h('p', { class: 'empty' }, 'Nothing changed that is told apart from chance.')
-      : table('What changed most, with all it calls, in points of all', [{ head: 'function' }, { head: 'change (95% interval)', number: true }, { head: 'before', number: true }, { head: 'after', number: true }, { head: '' }], rows),
-    h('p', { class: 'note' }, `${plural(against.before.samples, 'sample')} before, ${plural(against.after.samples, 'sample')} after. ${against.method}; for each path by itself, so that of a hundred that did not change some five seem to.`));
+    rows.length === 0 ? h('p', { class: 'empty' }, 'No significant change.')
+      : table('Largest changes (cumulative), in percentage points', [{ head: 'function' }, { head: 'change (95% interval)', number: true }, { head: 'before', number: true }, { head: 'after', number: true }, { head: '' }], rows),
+    h('p', { class: 'note' }, `${plural(against.before.samples, 'sample')} before, ${plural(against.after.samples, 'sample')} after. ${against.method}; per path, so about 5 in 100 unchanged paths will appear to change.`));
 }
 
 /** The two callers of a path, the nearer first. */
@@ -196,7 +196,7 @@ function binaries(view: View): HTMLElement | null {
     b.why === undefined || b.why === '' ? b.path : { text: b.path, note: b.why }, percent(b.weight / Math.max(1, view.total)),
     { text: percent(b.resolved), ...(b.resolved < 0.5 ? { tone: 'bad' as const } : {}) }, b.type === undefined || b.type === '' ? '?' : b.type, b.build_id === undefined || b.build_id === '' ? '–' : b.build_id.slice(0, 16),
   ]);
-  return folded('Where the names come from', table('Binaries', [{ head: 'binary' }, { head: 'of all', number: true }, { head: 'named', number: true }, { head: 'its file holds' }, { head: 'build id' }], rows),
+  return folded('Symbol coverage', table('Binaries', [{ head: 'binary' }, { head: 'of all', number: true }, { head: 'named', number: true }, { head: 'its file holds' }, { head: 'build id' }], rows),
     view.enough && (view.advice ?? []).length > 0 && h('ul', {}, (view.advice ?? []).map((a) => h('li', {}, a))));
 }
 

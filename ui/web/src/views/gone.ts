@@ -10,12 +10,12 @@ import { controlled, keys, pieces, type Controlled } from './control';
 import { tickText } from './overhead';
 import { Live, notes, nothing, section, table, type CellText, type Slice, type View } from './parts';
 
-/** What became of requests that went to an endpoint already gone. */
+/** What became of requests that went to a stale endpoint. */
 const FATES: readonly { readonly id: string; readonly words: string; readonly of: (t: Traffic) => number }[] = [
   { id: 'failed', words: 'failed for the caller', of: (t) => t.phantom_failures },
   { id: 'hidden', words: 'saved by a retry', of: (t) => t.phantom_hidden },
-  { id: 'served', words: 'served by a pod on its way out', of: (t) => t.phantom_served },
-  { id: 'open', words: 'no known end', of: (t) => t.phantom_open },
+  { id: 'served', words: 'served by a terminating pod', of: (t) => t.phantom_served },
+  { id: 'open', words: 'unknown outcome', of: (t) => t.phantom_open },
 ];
 
 const PERCENT = { div: 1, unit: '%' };
@@ -45,14 +45,14 @@ export function gone(model: Model, slice: Slice): View | null {
     const warnings = model.all.filter((f) => !f.against && (f.name.startsWith('phantom_') || f.name.startsWith('traffic_'))).flatMap((f) => f.warnings ?? []);
     return [
       present.length > 0 && keys(present.map((f) => f.id), (id) => words.get(id) ?? id),
-      present.length > 0 && chart(bars({ name: 'Requests that went to an endpoint already gone, of all requests, by cell, stacked by what became of them', title: 'of all requests, %', rows, format: tickText })),
+      present.length > 0 && chart(bars({ name: 'Requests sent to stale endpoints, by cell, stacked by outcome', title: 'of all requests, %', rows, format: tickText })),
       met.length > 0 && trafficTable(model, met),
       shown.some((c) => c.control.stale_proxy_s > 0) && staleTable(model, shown),
       notes(warnings),
     ];
   });
   return {
-    element: section('gone', 'Endpoints already gone', h('p', { class: 'lead' }, 'An endpoint is gone when no EndpointSlice has it any more. A proxy that has not heard of it goes on sending requests there.'),
+    element: section('gone', 'Stale endpoints', h('p', { class: 'lead' }, 'An endpoint is stale once no EndpointSlice lists it. A proxy that has not been told keeps sending requests there.'),
       h('div', { class: 'controls' }, slice.control(live.again)), live.element),
     update: live.update,
   };
@@ -62,8 +62,8 @@ function trafficTable(model: Model, met: readonly { readonly cell: Controlled['c
   const cells = met.map((c) => c.cell);
   const last = scaleFor('us', Math.max(...met.map((c) => c.traffic.last_phantom_us)));
   const p99 = scaleFor('us', Math.max(...met.map((c) => c.traffic.latency_intended_us.p99)));
-  const heads = ['requests', 'endpoints that went', 'met one', 'of all', ...FATES.map((f) => f.words), `last one after, ${last.unit}`, 'all failures', `p99 of all, ${p99.unit}`, 'unexplained'];
-  return table('Requests at endpoints already gone, all trials together', [{ head: 'cell' }, ...heads.map((head) => ({ head, number: true }))], met.map(({ cell, traffic: t }): CellText[] => {
+  const heads = ['requests', 'endpoints removed', 'hit one', 'of all', ...FATES.map((f) => f.words), `last one after, ${last.unit}`, 'all failures', `p99 of all, ${p99.unit}`, 'unexplained'];
+  return table('Requests to stale endpoints, all trials', [{ head: 'cell' }, ...heads.map((head) => ({ head, number: true }))], met.map(({ cell, traffic: t }): CellText[] => {
     const failures = Object.values(t.failed ?? {}).reduce((a, b) => a + b, 0) + t.unfinished;
     return [
       model.label(cell.cell, cells), count(t.requests), count(t.addresses_gone),
@@ -76,6 +76,6 @@ function trafficTable(model: Model, met: readonly { readonly cell: Controlled['c
 function staleTable(model: Model, shown: readonly Controlled[]): HTMLElement {
   const cells = shown.map((c) => c.cell);
   const each = (c: Controlled): number => (1e6 * c.control.stale_proxy_s) / Math.max(1, c.control.committed);
-  return table('How long proxies held an endpoint already gone, all proxies together', [{ head: 'cell' }, { head: 'proxy-seconds in all', number: true }, { head: 'for each change', number: true }],
+  return table('How long proxies kept stale endpoints, summed over proxies', [{ head: 'cell' }, { head: 'proxy-seconds in all', number: true }, { head: 'for each change', number: true }],
     shown.map((c): CellText[] => [model.label(c.cell.cell, cells), fixed(c.control.stale_proxy_s, 1), value(scaleFor('us', each(c)), each(c))]));
 }

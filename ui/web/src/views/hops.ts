@@ -12,9 +12,9 @@ import { choice, folded, Live, section, table, type CellText, type View } from '
 const FIGURES: readonly { readonly id: string; readonly text: string; readonly title: string }[] = [
   { id: 'latency_p50', text: 'p50', title: 'median latency' },
   { id: 'latency_p99', text: 'p99', title: '99th percentile of latency' },
-  { id: 'cpu_pods', text: 'CPU of all pods', title: 'CPU of all pods a request' },
-  { id: 'cpu_kernel', text: 'of it in the kernel', title: 'CPU of all pods in the kernel a request' },
-  { id: 'cpu_machine', text: 'CPU of the machine', title: 'CPU of the whole machine a request' },
+  { id: 'cpu_pods', text: 'CPU of all pods', title: 'CPU of all pods per request' },
+  { id: 'cpu_kernel', text: 'of it in the kernel', title: 'CPU of all pods in the kernel per request' },
+  { id: 'cpu_machine', text: 'CPU of the machine', title: 'CPU of the whole machine per request' },
 ];
 
 const figureOf = (t: HopTerm, id: string): Priced | undefined => new Map(Object.entries(t.figures ?? {})).get(id);
@@ -40,7 +40,7 @@ export function hops(model: Model, all: readonly Hops[]): View | null {
     });
     return [
       of === '' ? null : h('h3', {}, `At ${of}`),
-      chart(forest({ name: `What a request’s way is made of: ${title}, with 95% intervals`, title: `${title}, ${scale.unit}`, rows, scale, format: (v) => tickText(v / scale.div) })),
+      chart(forest({ name: `Cost breakdown of the request path: ${title}, with 95% intervals`, title: `${title}, ${scale.unit}`, rows, scale, format: (v) => tickText(v / scale.div) })),
       h('ul', {}, (one.says ?? []).map((s) => h('li', {}, s))),
       folded('The parts as a table', termTable(one, figures.map((f) => f.id))),
     ];
@@ -50,8 +50,8 @@ export function hops(model: Model, all: readonly Hops[]): View | null {
     live.again();
   });
   return {
-    element: section('hops', 'What a request’s way is made of',
-      h('p', { class: 'lead' }, 'Each part is a difference of cells that have it and lack it, inside blocks, with its 95% interval. The parts and the residual add up to the whole in every block. A hollow mark’s interval holds zero.'),
+    element: section('hops', 'Cost breakdown of the request path',
+      h('p', { class: 'lead' }, 'Each part is the within-block difference between cells with and without it, with its 95% interval. In every block, the parts and the residual add up to the total. A hollow mark’s interval includes zero.'),
       h('div', { class: 'controls' }, control), live.element),
     update: live.update,
   };
@@ -65,7 +65,7 @@ function scaleOf(one: Hops, id: string): Scale {
 
 function termTable(one: Hops, figures: readonly string[]): HTMLElement {
   const scales = new Map(figures.map((id) => [id, scaleOf(one, id)]));
-  return table('What a request’s way is made of', [{ head: 'part' }, ...figures.map((id) => ({ head: `${FIGURES.find((f) => f.id === id)?.text ?? id}, ${scales.get(id)?.unit ?? ''}`, number: true })), { head: 'what it is', prose: true }],
+  return table('Cost breakdown of the request path', [{ head: 'part' }, ...figures.map((id) => ({ head: `${FIGURES.find((f) => f.id === id)?.text ?? id}, ${scales.get(id)?.unit ?? ''}`, number: true })), { head: 'what it is', prose: true }],
     (one.terms ?? []).map((t): CellText[] => [words(t),
       ...figures.map((id): CellText => {
         const p = figureOf(t, id);

@@ -36,7 +36,7 @@ export function latency(model: Model, slice: Slice): View {
     logSwitch,
   );
   return {
-    element: section('latency', 'Latency', h('p', { class: 'lead' }, 'From when each request should have left, so that a stall counts for every request it held up.'), controls, live.element),
+    element: section('latency', 'Latency', h('p', { class: 'lead' }, 'From intended send time, so a stall counts against every request it delays.'), controls, live.element),
     update: live.update,
   };
 }

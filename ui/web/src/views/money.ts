@@ -25,7 +25,7 @@ export function money(model: Model, stated: string): View | null {
   const live = new Live((selection) => {
     const shown = model.selected(selection).filter((c) => told.some((t) => t.by.get(key(c.cell ?? {}))));
     if (shown.length === 0) return [nothing()];
-    return [table('A month of the stated mesh, with 95% intervals', [{ head: 'cell' }, ...told.map((t) => ({ head: t.head, number: true }))],
+    return [table('Monthly cost of the stated mesh, with 95% intervals', [{ head: 'cell' }, ...told.map((t) => ({ head: t.head, number: true }))],
       shown.map((c) => [model.label(c.cell, shown), ...told.map((t): CellText => {
         const f = t.by.get(key(c.cell ?? {})) ?? t.by.get(key(without(c.cell ?? {}, 'rate')));
         return f ? whole(f) : { text: '–', tone: 'dim' };
@@ -33,7 +33,7 @@ export function money(model: Model, stated: string): View | null {
   });
   return {
     element: section('money', 'Money',
-      h('p', { class: 'lead' }, `What the proxies of a mesh with ${stated} would cost. Proxies only: what the mesh costs elsewhere, as in the kernel’s interrupts and the control plane, comes on top.`),
+      h('p', { class: 'lead' }, `What the proxies of a mesh with ${stated} would cost. Proxies only: other costs, such as kernel interrupts and the control plane, come on top.`),
       live.element),
     update: live.update,
   };

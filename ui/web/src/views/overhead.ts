@@ -51,7 +51,7 @@ export function overhead(model: Model): View | null {
       const said = new Remarks(model, shown, within);
       drawn.push(h('div', { class: 'panels two' }, within.map((m) => h('div', { class: 'panel' }, h('h3', {}, `Added ${m.to}`), chart(rows(model, shown, m)), notes(said.of(m))))));
       drawn.push(notes(said.ofMany));
-      drawn.push(h('p', { class: 'key' }, h('span', { class: 'noise-key', 'aria-hidden': 'true' }), 'Noise floor: what two identical baselines differ by. A hollow mark is not told apart from it.'));
+      drawn.push(h('p', { class: 'key' }, h('span', { class: 'noise-key', 'aria-hidden': 'true' }), 'Noise floor: how much two identical baselines differ. Hollow marks are not significant.'));
     }
     if (numeric) {
       const said = new Remarks(model, shown, within);
@@ -72,7 +72,7 @@ export function overhead(model: Model): View | null {
   );
   return {
     element: section('overhead', numeric ? `Overhead against ${factorWords(numeric.factor)}` : model.kind.differences,
-      h('p', { class: 'lead' }, 'The difference to the baseline inside each block, with its 95% interval over blocks.'), controls, live.element),
+      h('p', { class: 'lead' }, 'The within-block difference to the baseline, with its 95% interval over blocks.'), controls, live.element),
     update: live.update,
   };
 }
@@ -111,7 +111,7 @@ class Remarks {
       const [first, ...rest] = group;
       const [text, labels] = [first?.text ?? '', [...new Set(group.map((w) => w.label))]];
       if (rest.every((w) => w.text === text)) return `${labels.join(', ')}: ${text}`;
-      return `${labels[0] ?? ''}: ${text}` + (labels.length > 1 ? ` (much the same: ${labels.slice(1).join(', ')})` : '');
+      return `${labels[0] ?? ''}: ${text}` + (labels.length > 1 ? ` (similar: ${labels.slice(1).join(', ')})` : '');
     });
   }
 }

@@ -165,4 +165,4 @@ export class Slice {
   }
 }
 
-export const nothing = (): HTMLElement => h('p', { class: 'empty' }, 'No cell is selected that has such numbers.');
+export const nothing = (): HTMLElement => h('p', { class: 'empty' }, 'No selected cell has these figures.');

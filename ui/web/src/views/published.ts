@@ -15,8 +15,8 @@ export function published(model: Model): HTMLElement | null {
   const charts = comparable(all).map((group) => compare(group, all, model));
   return section(
     'published',
-    'Published beside measured',
-    h('p', { class: 'lead' }, 'Published figures come from other machines: directions and ratios are what should agree.'),
+    'Published vs. measured',
+    h('p', { class: 'lead' }, 'Published figures come from other machines: expect directions and ratios to agree, not absolute values.'),
     charts.length > 0 && h('p', { class: 'key' }, h('span', {}, h('span', { class: 'published-key', 'aria-hidden': 'true' }), 'published'), h('span', {}, h('span', { class: 'measured-key', 'aria-hidden': 'true' }), 'measured here, with its 95% interval')),
     charts.map((chart) => chart.element),
     table('Published and measured', [{ head: 'claim' }, { head: 'source' }, { head: 'published', number: true }, { head: 'measured (95% interval)', number: true }, { head: 'in words', prose: true }],

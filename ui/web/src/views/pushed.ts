@@ -27,7 +27,7 @@ export function amplification(model: Model, slice: Slice): View | null {
     ];
   });
   return {
-    element: section('amplification', 'What is pushed', h('p', { class: 'lead' }, 'A push that brings a proxy what it has already is work for nothing.'), h('div', { class: 'controls' }, slice.control(live.again)), live.element),
+    element: section('amplification', 'What is pushed', h('p', { class: 'lead' }, 'A push of configuration that the proxy already has is wasted work.'), h('div', { class: 'controls' }, slice.control(live.again)), live.element),
     update: live.update,
   };
 }
@@ -90,8 +90,8 @@ function ownersTable(model: Model, shown: readonly Controlled[]): HTMLElement | 
     const others = more.length + (held.other_owners ?? 0);
     return [row('all', held, 'strong'), ...named.map((o) => row(o.owner ?? '', o)), ...(others > 0 ? [row(plural(others, 'more owner'), rest, 'dim')] : [])];
   });
-  return folded('Who brought a proxy’s configuration', table('Who brought a proxy’s configuration', [{ head: 'cell' }, { head: 'proxy' }, { head: 'owner' }, ...[`JSON, ${dump.unit}`, 'share', `on the wire, ${wire.unit}`, 'resources'].map((head) => ({ head, number: true }))], rows),
-    h('p', { class: 'key' }, 'Of a simulated proxy JSON is what Envoy would print of the same resources; of a real one it is the config dump with endpoints and bootstrap, which does not tell the size on the wire. All owners: meshtrial scope --run DIR.'));
+  return folded('Proxy configuration by owner', table('Proxy configuration by owner', [{ head: 'cell' }, { head: 'proxy' }, { head: 'owner' }, ...[`JSON, ${dump.unit}`, 'share', `on the wire, ${wire.unit}`, 'resources'].map((head) => ({ head, number: true }))], rows),
+    h('p', { class: 'key' }, 'JSON: for a simulated proxy, what Envoy would print for the same resources; for a real one, its config dump with endpoints and bootstrap, which does not show the size on the wire. All owners: meshtrial scope --run DIR.'));
 }
 
 /** Which proxy it is, and for how many it stands. */
@@ -104,7 +104,7 @@ function holderWords(held: Holding): string {
 function wireTable(model: Model, shown: readonly Controlled[]): HTMLElement | null {
   const cells = shown.map((c) => c.cell);
   if (!shown.some((c) => Object.keys(c.control.wire ?? {}).length > 0)) return null;
-  return table('Pushed for each change committed', [{ head: 'cell' }, { head: 'type' }, ...['pushes', 'bytes', 'resources', 'the same already', 'acknowledged', 'rejected'].map((head) => ({ head, number: true }))],
+  return table('Pushed for each change committed', [{ head: 'cell' }, { head: 'type' }, ...['pushes', 'bytes', 'resources', 'unchanged', 'acknowledged', 'rejected'].map((head) => ({ head, number: true }))],
     shown.flatMap(({ cell, control }) => {
       const each = Math.max(1, control.committed);
       const types = Object.keys(control.wire ?? {}).sort();
@@ -131,7 +131,7 @@ export function controlCost(model: Model, slice: Slice): View | null {
     // Less than idle is noise, and no saving.
     const net = (c: ControlSummary, s: number): CellText => (s > 0 ? each(c, s) : { text: 'noise', tone: 'dim' });
     return [
-      table('Cost of a change', [{ head: 'cell' }, ...['istiod CPU', 'kube-apiserver CPU', 'simulated proxies’ CPU', 'istiod idle', 'istiod heap', 'allocated', 'allocated a second', 'goroutines'].map((head) => ({ head, number: true }))],
+      table('Cost of a change', [{ head: 'cell' }, ...['istiod CPU', 'kube-apiserver CPU', 'simulated proxies’ CPU', 'istiod idle', 'istiod heap', 'allocated', 'allocated per second', 'goroutines'].map((head) => ({ head, number: true }))],
         shown.map(({ cell, control: c }): CellText[] => [
           model.label(cell.cell, cells), net(c, seconds(c.istiod_cpu) - c.idle_cores * c.window_s),
           c.apiserver_cpu ? net(c, seconds(c.apiserver_cpu) - (c.apiserver_idle_cores ?? 0) * (c.apiserver_s ?? 0)) : '–',
@@ -145,22 +145,22 @@ export function controlCost(model: Model, slice: Slice): View | null {
     ];
   });
   return {
-    element: section('control-cost', 'What a change costs', h('p', { class: 'lead' }, 'CPU time in the window for each change committed, less what is used idle, and memory at its end.'), h('div', { class: 'controls' }, slice.control(live.again)), live.element),
+    element: section('control-cost', 'What a change costs', h('p', { class: 'lead' }, 'CPU time in the window per committed change, net of idle use, and memory at its end.'), h('div', { class: 'controls' }, slice.control(live.again)), live.element),
     update: live.update,
   };
 }
 
 const seconds = (cpu: { user_s: number; system_s: number } | undefined): number => (cpu ? cpu.user_s + cpu.system_s : 0);
 
-/** What istiod's metrics do not say; nothing if they say all. */
+/** Missing istiod metrics; nothing if they say all. */
 function metricsTable(shown: readonly Controlled[]): HTMLElement | null {
   const names = (of: (c: ControlSummary) => readonly string[] | null | undefined): string[] => [...new Set(shown.flatMap((c) => of(c.control) ?? []))].sort();
   const rows = [
-    ...names((c) => c.missing_metrics).map((name): CellText[] => [name, { text: 'this istiod does not have it: what rests on it is missing, not zero', tone: 'bad' }]),
-    ...names((c) => c.uncounted_metrics).map((name): CellText[] => [name, 'shown only after the first error of its kind: zero, or unknown to this version']),
+    ...names((c) => c.missing_metrics).map((name): CellText[] => [name, { text: 'this istiod does not export it: anything derived from it is missing, not zero', tone: 'bad' }]),
+    ...names((c) => c.uncounted_metrics).map((name): CellText[] => [name, 'exported only after the first such error: zero, or unknown to this version']),
   ];
   if (rows.length === 0) return null;
-  return folded('What istiod’s metrics do not say', table('What istiod’s metrics do not say', [{ head: 'metric' }, { head: 'what that means', prose: true }], rows));
+  return folded('Missing istiod metrics', table('Missing istiod metrics', [{ head: 'metric' }, { head: 'what that means', prose: true }], rows));
 }
 
 const PROFILES: Readonly<Record<string, string>> = { cpu: 'CPU', mutex: 'waiting for locks', block: 'blocked', heap: 'memory in use' };
@@ -170,8 +170,8 @@ function profiles(label: string, all: readonly Profile[]): Child[] {
   return all.filter((p) => p.total > 0).map((p) => {
     const what = `istiod ${String(p.replica)}, ${Object.hasOwn(PROFILES, p.kind) ? (PROFILES[p.kind] ?? p.kind) : p.kind}: ${label}`;
     const rows = (costs: readonly ProfileCost[] | null): CellText[][] => (costs ?? []).slice(0, 12).map((c) => [c.function, `${fixed((100 * c.flat) / p.total, 1)}%`, `${fixed((100 * c.cumulative) / p.total, 1)}%`]);
-    const columns = [{ head: 'function', prose: true }, { head: 'itself', number: true }, { head: 'with all it calls', number: true }];
-    return folded(`Profile: ${what}`, table(`${what}: functions that cost most themselves`, columns, rows(p.flat)), table(`${what}: functions that cost most with all they call`, columns, rows(p.cumulative)),
+    const columns = [{ head: 'function', prose: true }, { head: 'self', number: true }, { head: 'cumulative', number: true }];
+    return folded(`Profile: ${what}`, table(`${what}: top functions by self cost`, columns, rows(p.flat)), table(`${what}: top functions by cumulative cost`, columns, rows(p.cumulative)),
       p.flame === undefined ? null : h('p', {}, `Flame graph: profiles/${p.flame} in the run's directory.`));
   });
 }

@@ -34,9 +34,9 @@ export function saturation(model: Model, searched: boolean): View | null {
       chart(lineChart({
         name: `Latency (${QUANTILES[quantile]}) against the rate`,
         series,
-        x: { kind: 'log', title: 'requests a second', format: String, ticks: levels.map((v) => ({ value: v, text: v.toLocaleString('en') })) },
+        x: { kind: 'log', title: 'requests per second', format: String, ticks: levels.map((v) => ({ value: v, text: v.toLocaleString('en') })) },
         y: { kind: 'log', title: `${QUANTILES[quantile]} latency, µs`, format: tickText },
-        readX: (x) => `${x.toLocaleString('en')} requests a second`,
+        readX: (x) => `${x.toLocaleString('en')} requests per second`,
         readY: (v) => `${plain(scale, v)} ${scale.unit}`,
         markers: true,
         height: 300,
@@ -49,7 +49,7 @@ export function saturation(model: Model, searched: boolean): View | null {
   });
   return {
     element: section('saturation', 'Latency against the rate',
-      h('p', { class: 'lead' }, 'Over all valid trials of each rate that the search measured. Where a curve turns up, waiting begins to be most of the latency.'),
+      h('p', { class: 'lead' }, 'Over all valid trials at each rate measured. Where a curve turns up, queueing starts to dominate.'),
       h('div', { class: 'controls' }, control), live.element),
     update: live.update,
   };

@@ -41,7 +41,7 @@ export function verdicts(model: Model): HTMLElement | null {
     model.fullLabel(cell.cell), tone(a.outcome, a.outcome === 'pass'), [a.expr, a.time].filter(Boolean).join(' '), a.detail,
   ]));
   return section('verdicts', 'Verdicts',
-    table('Expected verdict beside the one found', [{ head: 'cell' }, { head: 'expected' }, { head: 'found' }, { head: 'trials as expected', number: true }, { head: 'because', prose: true }], rows),
+    table('Expected vs. actual verdict', [{ head: 'cell' }, { head: 'expected' }, { head: 'actual' }, { head: 'trials as expected', number: true }, { head: 'because', prose: true }], rows),
     folded(`${plural(assertions.length, 'assertion')} of one trial each, with when and by how much`,
       table('Assertions', [{ head: 'cell' }, { head: 'outcome' }, { head: 'assertion', prose: true }, { head: 'detail', prose: true }], assertions)));
 }
@@ -88,7 +88,7 @@ export function happened(model: Model): View | null {
         live.again();
       })),
       chart(services(`The service graph in ${at.name} with ${label}: rate, errors and latency on each edge`, data, at)),
-      h('p', { class: 'key' }, 'On each edge: requests a second (with attempts a request where there were more), the share that failed, median and p99 latency, by the caller’s proxy.'),
+      h('p', { class: 'key' }, 'On each edge: requests per second (with attempts per request where there were more), the share that failed, median and p99 latency, by the caller’s proxy.'),
       windowTable(data, label),
       stepTable(data),
       expectation(data),
@@ -114,7 +114,7 @@ function windowTable(data: ScenarioSummary, label: string): HTMLElement {
     after(w.longest_failing_run_us > 0 ? w.longest_failing_run_us : undefined), w.attempts > 0 ? w.attempts.toFixed(2) : '–', count(w.hidden), count(w.phantom), fewer(data, w), list(w.ejected),
   ];
   return table(`Windows with ${label}; times in s, latency in ${scale.unit}`,
-    [{ head: 'window' }, ...['from', 'to', 'due', 'failed'].map((head) => ({ head, number: true })), { head: 'by kind' }, ...['p50', 'p99', 'max', 'longest failing run', 'attempts a request', 'hidden failures', 'at gone endpoints'].map((head) => ({ head, number: true })), { head: 'fewer ready' }, { head: 'most ejected' }],
+    [{ head: 'window' }, ...['from', 'to', 'due', 'failed'].map((head) => ({ head, number: true })), { head: 'by kind' }, ...['p50', 'p99', 'max', 'longest failing run', 'attempts per request', 'hidden failures', 'to stale endpoints'].map((head) => ({ head, number: true })), { head: 'fewer ready' }, { head: 'most ejected' }],
     [...(data.windows ?? []), data.total].map(row));
 }
 
@@ -128,7 +128,7 @@ function stepTable(data: ScenarioSummary): HTMLElement {
 }
 
 function expectation(data: ScenarioSummary): HTMLElement {
-  return folded('Expected by arithmetic, beside what was found', table(`Expected beside found; ${data.retries}`,
+  return folded('Expected by arithmetic vs. observed', table(`Expected vs. observed; ${data.retries}`,
     [{ head: 'window' }, { head: 'demand', number: true }, { head: 'tightest service' }, { head: 'capacity', number: true }, { head: 'left', number: true }, { head: 'expected to fail', number: true }, { head: 'failed', number: true }, { head: 'attempts bound', number: true }, { head: 'attempts', number: true }, { head: 'surprise', prose: true }],
     (data.windows ?? []).map((w): CellText[] => {
       const e = w.expected;
@@ -149,15 +149,15 @@ export function ledger(model: Model): HTMLElement | null {
   const name = ({ cell }: Judged): string => model.fullLabel(cell.cell);
   const faults = all.flatMap((one) => (one.data.ledger.faults ?? []).map((f): CellText[] => [name(one), count(f.count), HOPS[f.hop] ?? f.hop, f.service ?? '', (f.flag ?? '') === '' ? 'none' : (f.flag ?? ''), f.meaning ?? '', f.cause ?? '']));
   const balances = all.flatMap((one) => (one.data.ledger.equations ?? []).map((e): CellText[] => [name(one), e.name, count(e.left), count(e.arrived), list(e.lost),
-    e.holds ? { text: e.open ? 'yes (more may be sent than anybody writes)' : 'yes', tone: 'good' } : { text: `no: ${count(e.missing ?? 0)} missing, ${count(e.surplus ?? 0)} too many`, tone: 'bad' }]));
+    e.holds ? { text: e.open ? 'yes (some senders do not log)' : 'yes', tone: 'good' } : { text: `no: ${count(e.missing ?? 0)} missing, ${count(e.surplus ?? 0)} too many`, tone: 'bad' }]));
   const odd = all.flatMap((one) => (one.data.ledger.unreconciled ?? []).map((r): CellText[] => [name(one), r.id, r.at_s.toFixed(3), r.outcome, (r.lacks ?? []).join('; ')]));
   const content: Child[] = [
     h('p', { class: 'lead' }, all.every(({ data }) => data.ledger.reconciled)
-      ? `Client, proxies and workers tell the same story of every one of ${count(all.reduce((n, { data }) => n + data.ledger.requests, 0))} requests.${inbound ? ' Linkerd\'s proxies write nothing about what they send, so attempts that never arrived are not known.' : ''}`
+      ? `Client, proxies and workers agree on every one of ${count(all.reduce((n, { data }) => n + data.ledger.requests, 0))} requests.${inbound ? ' Linkerd\'s proxies write nothing about what they send, so attempts that never arrived are not known.' : ''}`
       : `${plural(odd.length, 'request')} ${odd.length === 1 ? 'does' : 'do'} not reconcile; each is named.`),
     faults.length > 0 && table('Where requests failed', [{ head: 'cell' }, { head: 'requests', number: true }, { head: 'hop' }, { head: 'service' }, { head: 'flag' }, { head: 'meaning', prose: true }, { head: 'usual cause', prose: true }], faults),
     odd.length > 0 && folded(`${plural(odd.length, 'request')} that do not reconcile`, table('Requests that do not reconcile', [{ head: 'cell' }, { head: 'request' }, { head: 'at, s', number: true }, { head: 'outcome' }, { head: 'lacks', prose: true }], odd)),
-    folded('The balances between stations', table('What left one station and arrived at the next', [{ head: 'cell' }, { head: 'balance', prose: true }, { head: 'left', number: true }, { head: 'arrived', number: true }, { head: 'lost, by cause' }, { head: 'holds' }], balances)),
+    folded('The balances between stations', table('Requests sent vs. received between stations', [{ head: 'cell' }, { head: 'balance', prose: true }, { head: 'left', number: true }, { head: 'arrived', number: true }, { head: 'lost, by cause' }, { head: 'holds' }], balances)),
   ];
   return section('ledger', 'Ledger', ...content);
 }

@@ -30,7 +30,7 @@ export function threads(model: Model, slice: Slice): View | null {
     return [
       legend(model, one),
       chart(bars({
-        name: `Threads of the ${model.partWords(one)}: share of the time on a CPU, kernel time hatched, and waiting for one`,
+        name: `Threads of the ${model.partWords(one)}: on-CPU time share, kernel time hatched, and run-queue wait`,
         title: 'share of one CPU’s time, %',
         rows: shown.flatMap((c) => barRows(model, c, shown, one)),
         format: tickText,
@@ -45,7 +45,7 @@ export function threads(model: Model, slice: Slice): View | null {
   });
   return {
     element: section('threads', 'Threads',
-      h('p', { class: 'lead' }, 'What each thread did from just before the window to just after it, by the kernel’s own account; a thread at 100% has no time left. In every trial the threads add up to what was charged to their container.'),
+      h('p', { class: 'lead' }, 'Per-thread CPU time from just before the window to just after it, as the kernel accounts it; a thread at 100% is saturated. In every trial the threads add up to their cgroup’s CPU time.'),
       h('div', { class: 'controls' }, control, slice.control(live.again)), live.element),
     update: live.update,
   };
@@ -58,7 +58,7 @@ function barRows(model: Model, c: CellSummary, shown: readonly CellSummary[], pa
     pieces: [
       { color: partColor(part), value: 100 * r.user_ratio, hatched: false, says: `${r.name}, user: ${share(r.user_ratio)}` },
       { color: partColor(part), value: 100 * r.system_ratio, hatched: true, says: `${r.name}, kernel: ${share(r.system_ratio)}` },
-      { color: 'var(--rule)', value: 100 * r.wait_ratio, hatched: false, says: `${r.name}, ready without a CPU: ${share(r.wait_ratio)}` },
+      { color: 'var(--rule)', value: 100 * r.wait_ratio, hatched: false, says: `${r.name}, run-queue wait: ${share(r.wait_ratio)}` },
     ],
   }));
 }
@@ -68,23 +68,23 @@ function legend(model: Model, part: string): HTMLElement {
   return h('div', { class: 'legend' }, h('ul', {},
     h('li', {}, box(partColor(part)), model.partWords(part)),
     h('li', {}, h('span', { class: 'box kernel', 'aria-hidden': 'true' }), 'hatched: in the kernel'),
-    h('li', {}, box('var(--rule)'), 'ready, waiting for a CPU'),
+    h('li', {}, box('var(--rule)'), 'run-queue wait'),
   ));
 }
 
-/** What holds proxies back, where anything does. */
+/** Proxy bottlenecks, where anything does. */
 function limits(model: Model, cells: readonly CellSummary[], parts: readonly string[]): HTMLElement | null {
   const rows = cells.flatMap((c) => parts.flatMap((part): CellText[][] => {
     const t = threadsOf(c, part);
     return t?.limit ? [[model.label(c.cell, cells), model.partWords(part), { text: Object.hasOwn(LIMITS, t.limit) ? (LIMITS[t.limit] ?? t.limit) : t.limit, tone: 'bad' }, t.says ?? '']] : [];
   }));
   if (rows.length === 0) return null;
-  return table('What holds proxies back', [{ head: 'cell' }, { head: 'part' }, { head: 'limit' }, { head: 'evidence', prose: true }], rows);
+  return table('Proxy bottlenecks', [{ head: 'cell' }, { head: 'part' }, { head: 'limit' }, { head: 'evidence', prose: true }], rows);
 }
 
 function threadTable(model: Model, cells: readonly CellSummary[], part: string): HTMLElement {
   const columns: Column[] = [{ head: 'cell' }, { head: 'thread' },
-    ...['user', 'kernel', 'waited for a CPU', 'voluntary context switches/s', 'involuntary context switches/s', 'connections accepted', 'threads'].map((head) => ({ head, number: true }))];
+    ...['user', 'kernel', 'run-queue wait', 'voluntary ctx switches/s', 'involuntary ctx switches/s', 'connections accepted', 'threads'].map((head) => ({ head, number: true }))];
   return table(`Threads of the ${model.partWords(part)}`, columns, cells.flatMap((c) => (threadsOf(c, part)?.rows ?? []).map((r) => [model.label(c.cell, cells), ...numbers(r)])));
 }
 

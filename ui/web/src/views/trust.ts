@@ -18,7 +18,7 @@ export function validity(model: Model): HTMLElement {
     'Validity and noise',
     h('div', { class: 'meter', role: 'img', 'aria-label': `${v.valid} of ${v.trials} trials are valid` },
       h('div', { class: 'bar' }, h('div', { style: `width:${(100 * share).toFixed(2)}%` })),
-      h('p', {}, `${count(v.valid)} of ${plural(v.trials, 'trial')} may be believed, in ${plural(v.blocks, 'block')}.`)),
+      h('p', {}, `${count(v.valid)} of ${plural(v.trials, 'trial')} are valid, in ${plural(v.blocks, 'block')}.`)),
     (v.reasons ?? []).length > 0 && h('ul', { class: 'reasons' }, (v.reasons ?? []).map((r) =>
       h('li', {}, h('strong', {}, r.check.replaceAll('_', ' ')), ` failed in ${plural(r.trials, 'trial')}`, r.example !== '' && h('span', { class: 'note' }, r.example)))),
     noise(model.findings, model),
@@ -31,7 +31,7 @@ function noise(f: Findings, model: Model): HTMLElement | null {
   const numbers = table('Noise floor', [{ head: 'measure' }, { head: 'baseline' }, { head: 'floor', number: true }, { head: 'of its value', number: true }, { head: 'blocks', number: true }],
     floors.map((n) => [model.words(n.measure), model.fullLabel(n.cell), value(scaleFor(n.unit, n.floor), n.floor), percent(n.relative_ratio), count(n.blocks)]));
   return h('div', {},
-    h('p', {}, 'The baseline runs twice in every block. What the two differ by is the noise floor; no overhead below it is called real.'),
+    h('p', {}, 'The baseline runs twice in every block. The difference between the two is the noise floor; an overhead below it is not called real.'),
     floors.length > 8 ? folded(`Noise floor of ${plural(floors.length, 'baseline measure')}`, numbers) : numbers);
 }
 
@@ -72,7 +72,7 @@ export function drift(model: Model, slice: Slice): View | null {
     ];
   });
   return {
-    element: section('drift', 'Drift', h('p', { class: 'lead' }, 'The median of every cell in every block. Machines drift: differences are taken inside a block, where drift is common to both sides.'),
+    element: section('drift', 'Drift', h('p', { class: 'lead' }, 'The median of every cell in every block. Machines drift: differences are taken within a block, where drift affects both sides alike.'),
       h('div', { class: 'controls' }, slice.control(live.again)), live.element),
     update: live.update,
   };

@@ -8,7 +8,7 @@ import type { Model } from '../model';
 import { section, table, type CellText } from './parts';
 
 const measures = (model: Model): readonly (readonly [string, string])[] => [
-  ...model.proxies.map(({ part }) => [`cpu_${part}`, `CPU a request of the ${model.partWords(part)}`] as const),
+  ...model.proxies.map(({ part }) => [`cpu_${part}`, `CPU per request of the ${model.partWords(part)}`] as const),
   ['latency_p50', 'median latency'],
   ['latency_p99', '99th percentile of latency'],
   ...model.proxies.map(({ part }) => [`memory_${part}`, `memory of the ${model.partWords(part)}`] as const),
@@ -27,9 +27,9 @@ export function versus(model: Model): HTMLElement | null {
   const versions = rows('change_since', 'envoy');
   const filters = rows('saved_by', 'filters');
   return section('versus', 'Side by side',
-    h('p', { class: 'lead' }, 'Blocks are paired: both levels ran within minutes of each other. The intervals of a measure hold for all its comparisons at once. A difference whose interval reaches zero is grey.'),
+    h('p', { class: 'lead' }, 'Blocks are paired: both levels ran within minutes of each other. The intervals of a measure are simultaneous. A difference whose interval includes zero is grey.'),
     versions.length > 0 && table('Versions of Envoy: what changed, with 95% intervals; above 0 the newer uses more, or is slower', [{ head: 'version' }, { head: 'against' }, { head: 'of' }, { head: 'where' }, { head: 'change', number: true }], versions),
-    filters.length > 0 && table('Filters of the server’s proxy: the share that goes with another in their place, with 95% intervals', [{ head: 'filters' }, { head: 'in their place' }, { head: 'of' }, { head: 'where' }, { head: 'saved', number: true }], filters));
+    filters.length > 0 && table('Filters of the server’s proxy: the share saved by replacing them, with 95% intervals', [{ head: 'filters' }, { head: 'replaced by' }, { head: 'of' }, { head: 'where' }, { head: 'saved', number: true }], filters));
 }
 
 function share(f: Finding): CellText {
