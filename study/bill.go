@@ -313,10 +313,10 @@ type billValue struct{ to **Bill }
 func (v billValue) object(b *Bill) object {
 	return object{name: "bill", fields: []field{
 		{name: "base", doc: "Levels over the settings in every cell of the bill.", value: cellValue{to: &b.Base, name: "base", empty: true}},
-		{name: "parts", required: true, doc: "What is priced: names, each with the levels that it changes.", value: partsValue{&b.Parts}},
-		{name: "together", doc: "The parts that are on in the cell with all; all of them if left out.", value: listValue[string]{to: &b.Together, least: 1, flow: true,
+		{name: "parts", required: true, doc: "Parts to price: names, each with the levels that it changes.", value: partsValue{&b.Parts}},
+		{name: "together", doc: "The parts that are on in the cell with all parts; every part if left out.", value: listValue[string]{to: &b.Together, least: 1, flow: true,
 			element: func(s *string) value { return textValue{to: s, pattern: reName} }}},
-		{name: "direct", doc: "add puts each part over the base; remove takes each from all together, which alone shows what removing it saves; both.",
+		{name: "direct", doc: "add: each part added to the base; remove: each part removed from all together, which alone shows what removing it saves; both.",
 			value: textValue{to: &b.Direct, oneOf: []string{DirectAdd, DirectRemove, DirectBoth}}},
 	}}
 }

@@ -301,10 +301,10 @@ type exprValue struct{ to *Expr }
 func (v exprValue) object() object {
 	return object{name: "an assertion", flow: true, fields: []field{
 		{name: "expr", required: true, doc: "CEL over one moment: error_share, rate (answered per second), requests, failed, latency_p50, latency_p90, latency_p99 and latency_max (ms) of a sliding second, ready(service), ejected(service).", value: textValue{to: &v.to.Text}},
-		{name: "after", doc: "Step whose begin is the begin of the time it is about; the timeline's begin if left out.", value: textValue{to: &v.to.After}},
-		{name: "until", doc: "Step whose begin ends that time; the timeline's end if left out.", value: textValue{to: &v.to.Until}},
-		{name: "within", doc: "It must come true at the latest after so long; if neither this nor for is given it must hold all the time.", value: durationValue{to: &v.to.Within, high: time.Hour, omitZero: true}},
-		{name: "for", doc: "How long it must stay true once it has come true; once is enough if left out.", value: durationValue{to: &v.to.For, high: time.Hour, omitZero: true}},
+		{name: "after", doc: "Step whose start begins the period; the start of the timeline if left out.", value: textValue{to: &v.to.After}},
+		{name: "until", doc: "Step whose start ends the period; the end of the timeline if left out.", value: textValue{to: &v.to.Until}},
+		{name: "within", doc: "Deadline for it to come true; with neither this nor for, it must hold throughout.", value: durationValue{to: &v.to.Within, high: time.Hour, omitZero: true}},
+		{name: "for", doc: "How long it must then stay true; once is enough if left out.", value: durationValue{to: &v.to.For, high: time.Hour, omitZero: true}},
 	}}
 }
 
@@ -338,9 +338,9 @@ type stopValue struct{ to **Stop }
 
 func (v stopValue) object(s *Stop) object {
 	return object{name: "stop", flow: true, fields: []field{
-		{name: "finding", required: true, doc: "The finding whose interval must become narrow.", value: findingValue{&s.Finding}},
-		{name: "half_width", required: true, doc: "How far the interval may reach to either side, as a share of the estimate.", value: ratioValue{&s.HalfWidth}},
-		{name: "of", doc: "The cells it is asked of; all that are compared with a baseline if left out.", value: cellValue{to: &s.Of, name: "of"}},
+		{name: "finding", required: true, doc: "The finding whose interval must become narrow enough.", value: findingValue{&s.Finding}},
+		{name: "half_width", required: true, doc: "Target half-width of the interval, as a share of the estimate.", value: ratioValue{&s.HalfWidth}},
+		{name: "of", doc: "The cells it applies to; all that are compared with a baseline if left out.", value: cellValue{to: &s.Of, name: "of"}},
 	}}
 }
 

@@ -59,7 +59,7 @@ func convergenceFindings() []finding.Def {
 	for _, p := range []struct{ name, section, differences string }{
 		{"p50", SectionConvergence, SectionLevers}, {"p90", "", ""}, {"p99", SectionConvergence, SectionLevers}, {"p999", SectionConvergence, ""}, {"max", SectionConvergence, ""},
 	} {
-		d := compared(us("convergence_"+p.name, "From commit to a proxy's acknowledgement, over all changes and proxies.", p.section), p.differences)
+		d := compared(us("convergence_"+p.name, "From commit to a proxy's ACK, over all changes and proxies.", p.section), p.differences)
 		d.Decides = p.name == "p50" || p.name == "p99"
 		out = append(out, d)
 	}
@@ -83,7 +83,7 @@ func convergenceFindings() []finding.Def {
 		if p == "p90" || p == "p999" {
 			section = ""
 		}
-		out = append(out, us("applied_"+p, "From commit until a real Envoy has the change in force, as polls of its admin interface show it.", section))
+		out = append(out, us("applied_"+p, "From commit until the change is active in a real Envoy, by polling its admin interface.", section))
 	}
 	reported := us("reported_convergence_p99", "What istiod's own pilot_proxy_convergence_time says, as histogram_quantile reads it.", SectionHidden)
 	reported.Words = "istiod's own p99 convergence"
@@ -95,11 +95,11 @@ func convergenceFindings() []finding.Def {
 func stageFindings() []finding.Def {
 	var out []finding.Def
 	for _, s := range record.Stages() {
-		out = append(out, finding.Def{Name: "stage_" + s, Unit: finding.UnitMicroseconds, Doc: "Mean of this part of the way.", Section: SectionWaterfall, Signed: true})
+		out = append(out, finding.Def{Name: "stage_" + s, Unit: finding.UnitMicroseconds, Doc: "Mean duration of this stage.", Section: SectionWaterfall, Signed: true})
 	}
 	return append(out,
 		finding.Def{Name: "stage_residual", Unit: finding.UnitMicroseconds, Section: SectionWaterfall, Signed: true,
-			Doc: "Mean from commit to acknowledgement, less the sum of the stages: by how much istiod's timers and its log disagree, and what nobody measures."},
+			Doc: "Mean from commit to ACK, less the sum of the stages: how much istiod's timers and its log disagree, and what is not measured."},
 		finding.Def{Name: "stage_residual_share", Unit: finding.UnitRatio, Section: SectionWaterfall,
 			Doc: "Share of the change-proxy pairs that differ from their own stages by more than " + record.ResidualRule("their time") + ": errors either way, which cancel in stage_residual."})
 }
@@ -119,9 +119,9 @@ func amplificationFindings() []finding.Def {
 	out := []finding.Def{compared(finding.Def{Name: "pushes", Unit: finding.UnitPushes, Doc: "istiod's pilot_xds_pushes in the window, all types.", Section: SectionAmplification}, SectionLevers)}
 	out = append(out, byType(finding.Def{Name: "pushes", Unit: finding.UnitPushes, Doc: "The same of one type."})...)
 	return append(out,
-		compared(finding.Def{Name: "pushes_per_change", Unit: finding.UnitPushesPerChange, Doc: "pushes for each change committed.", Words: "pushes per change", Section: SectionAmplification}, ""),
-		compared(finding.Def{Name: "push_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "What proxies received for each change committed.", Words: "bytes received per change", Section: SectionAmplification}, SectionLevers),
-		finding.Def{Name: "identical_share", Unit: finding.UnitRatio, Doc: "Share of those bytes in resources that the proxy had just so already.", Section: SectionAmplification})
+		compared(finding.Def{Name: "pushes_per_change", Unit: finding.UnitPushesPerChange, Doc: "Pushes per committed change.", Words: "pushes per change", Section: SectionAmplification}, ""),
+		compared(finding.Def{Name: "push_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes that proxies received per committed change.", Words: "bytes received per change", Section: SectionAmplification}, SectionLevers),
+		finding.Def{Name: "identical_share", Unit: finding.UnitRatio, Doc: "Share of those bytes in resources that the proxy already had unchanged.", Section: SectionAmplification})
 }
 
 func configFindings() []finding.Def {
@@ -149,15 +149,15 @@ func configFindings() []finding.Def {
 func costFindings() []finding.Def {
 	return []finding.Def{
 		compared(finding.Def{Name: "istiod_cpu_per_change", Unit: finding.UnitPerChange, Words: "istiod CPU per change", Section: SectionCost, Signed: true, Net: true, Decides: true,
-			Doc: "istiod's CPU time in the window, less what it uses idle (median of the cell's trials), for each change committed."}, SectionLevers),
+			Doc: "istiod's CPU time in the window, net of idle use (median of the cell's trials), per committed change."}, SectionLevers),
 		compared(finding.Def{Name: "istiod_cpu_idle", Unit: finding.UnitCores, Doc: "istiod's CPU before the first change, with all proxies connected.", Words: "istiod CPU idle", Section: SectionCost}, ""),
 		compared(finding.Def{Name: "istiod_memory", Unit: finding.UnitBytes, Doc: "istiod's memory at the end of the window.", Section: SectionCost}, SectionLevers),
 		{Name: "istiod_heap", Unit: finding.UnitBytes, Doc: "Memory in use on istiod's heap at the end of the window.", Section: SectionRuntime},
 		{Name: "istiod_goroutines", Unit: finding.UnitGoroutines, Doc: "istiod's goroutines at the end of the window.", Section: SectionRuntime},
-		compared(finding.Def{Name: "alloc_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "What istiod allocated for each change committed.", Words: "bytes allocated per change", Section: SectionRuntime}, ""),
-		{Name: "alloc_bytes_per_second", Unit: finding.UnitBytesPerSecond, Doc: "What istiod allocated per second in the window.", Section: SectionRuntime},
+		compared(finding.Def{Name: "alloc_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes istiod allocated per committed change.", Words: "bytes allocated per change", Section: SectionRuntime}, ""),
+		{Name: "alloc_bytes_per_second", Unit: finding.UnitBytesPerSecond, Doc: "Bytes istiod allocated per second in the window.", Section: SectionRuntime},
 		compared(finding.Def{Name: "apiserver_cpu_per_change", Unit: finding.UnitPerChange, Words: "API server CPU per change", Section: SectionCost, Signed: true, Net: true,
-			Doc: "kube-apiserver's CPU time in the window, less what it uses idle (median of the cell's trials), for each change committed."}, ""),
+			Doc: "kube-apiserver's CPU time in the window, net of idle use (median of the cell's trials), per committed change."}, ""),
 		{Name: "apiserver_cpu_idle", Unit: finding.UnitCores, Doc: "kube-apiserver's CPU before the first change.", Section: SectionCost, Signed: true},
 		{Name: "simulator_cpu_share", Unit: finding.UnitRatio, Doc: "CPU time of the simulated proxies over istiod's.", Section: SectionCost},
 	}
@@ -170,20 +170,20 @@ func stalenessFindings() []finding.Def {
 	share := func(name, words string) finding.Def {
 		return finding.Def{Name: name, Unit: finding.UnitRatio, Doc: "Their share of all requests.", Words: words, Section: SectionTraffic}
 	}
-	residual := requests("traffic_residual", "Failures that the generator saw, less those that the caller's sidecar knows of, per trial.", "failures of real requests that the sidecar does not know")
+	residual := requests("traffic_residual", "Failures that the generator saw and the caller's sidecar did not, per trial.", "failures of real requests unknown to the sidecar")
 	residual.Signed = true
 	return []finding.Def{
 		compared(finding.Def{Name: "stale_proxy_seconds_per_change", Unit: finding.UnitSecondsPerChange, Words: "stale proxy-seconds per change", Section: SectionStale,
-			Doc: "Time that proxies kept stale endpoints, for each change committed."}, SectionLevers),
+			Doc: "Time that proxies kept stale endpoints, per committed change."}, SectionLevers),
 		compared(requests("phantom_requests", "Real requests of which an attempt went to a stale endpoint, per trial.", "requests to stale endpoints"), SectionLevers),
 		share("phantom_share", "share of requests to stale endpoints"),
 		compared(requests("phantom_failures", "Those of them that failed for the caller, per trial.", "requests that failed at stale endpoints"), SectionLevers),
 		share("phantom_failure_share", "share of requests that failed at stale endpoints"),
 		requests("phantom_hidden", "Those that failed at a stale endpoint and were saved by the sidecar's retry, per trial.", "requests to stale endpoints, saved by a retry"),
-		compared(finding.Def{Name: "phantom_last", Unit: finding.UnitMicroseconds, Words: "last request at an endpoint after it was gone", Section: SectionTraffic,
-			Doc: "How long after an endpoint was gone the last attempt went to it: the longest of a trial."}, ""),
-		compared(requests("traffic_failures", "Real requests that failed for the caller for whatever reason, or had no end, per trial.", "real requests that failed"), ""),
-		{Name: "traffic_latency_p99", Unit: finding.UnitMicroseconds, Doc: "99th percentile of the real requests' latency, by intended time.", Words: "p99 latency of real requests", Section: SectionTraffic},
+		compared(finding.Def{Name: "phantom_last", Unit: finding.UnitMicroseconds, Words: "last request to an endpoint after its removal", Section: SectionTraffic,
+			Doc: "Time from an endpoint's removal to the last attempt to it: the longest of a trial."}, ""),
+		compared(requests("traffic_failures", "Real requests that failed for the caller for any reason, or never completed, per trial.", "real requests that failed"), ""),
+		{Name: "traffic_latency_p99", Unit: finding.UnitMicroseconds, Doc: "99th percentile of the real requests' latency, from intended send time.", Words: "p99 latency of real requests", Section: SectionTraffic},
 		residual,
 	}
 }

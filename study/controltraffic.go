@@ -52,9 +52,9 @@ func (v trafficValue) section() object {
 	}
 	return object{name: "traffic", flow: true, fields: []field{
 		{name: "rate", doc: "Requests scheduled per second over all connections (open loop).", value: floatValue{to: &t.Rate, high: 100_000}},
-		{name: "connections", doc: "Connections the generator keeps to its sidecar. A request that hangs holds one.", value: intValue{&t.Connections, 1, 10_000}},
-		{name: "arrival", doc: "How requests are spread over time.", value: textValue{to: &t.Arrival, oneOf: []string{ArrivalPoisson, ArrivalUniform, ArrivalBurst}}},
-		{name: "timeout", doc: "A request without its answer after this long has failed. Longer than the 10 s that a sidecar gives a connection to come about, it shows what a retry saves in the end.",
+		{name: "connections", doc: "Connections from the generator to its sidecar. A hanging request occupies one.", value: intValue{&t.Connections, 1, 10_000}},
+		{name: "arrival", doc: "Arrival process of the requests.", value: textValue{to: &t.Arrival, oneOf: []string{ArrivalPoisson, ArrivalUniform, ArrivalBurst}}},
+		{name: "timeout", doc: "Request timeout. Longer than the sidecar's 10 s connection timeout, it shows what a retry saves in the end.",
 			value: durationValue{to: &t.Timeout, low: 100 * time.Millisecond, high: time.Minute}},
 		{name: "endpoints", doc: "Pods that serve the requests.", value: intValue{&t.Endpoints, 1, 100}},
 	}}

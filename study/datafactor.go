@@ -60,7 +60,7 @@ var dataFactors = []Factor{
 		subjected(carrierSubject),
 	Factor{
 		Name: FactorConnections, Kind: DataPlane, Scope: ScopeLoad, Unit: "connections", Default: "16", Numeric: true,
-		Doc:      "Connections the generator keeps to the worker; with keep_alive false, requests at once.",
+		Doc:      "Connections from the generator to the worker; with keep_alive false, concurrent requests.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"2", "16", "64"},
 		parse:    integerLevel(1, 10_000), integer: true, low: 1,
@@ -87,7 +87,7 @@ var dataFactors = []Factor{
 		bound(into(func(l *Levels) any { return &l.Protocol })),
 	Factor{
 		Name: FactorPayload, Kind: DataPlane, Scope: ScopeLoad, Unit: "bytes", Default: "1KiB", Numeric: true,
-		Doc:      "Size of a request's body, with its unit: 1KiB is 1,024 bytes, 1kB is 1,000.",
+		Doc:      "Request body size, with its unit: 1KiB is 1,024 bytes, 1kB is 1,000.",
 		Pattern:  `^[0-9]+(\.[0-9]+)?(B|kB|KiB|MB|MiB)$`,
 		Examples: []string{"0B", "1KiB", "64KiB"},
 		parse:    payloadLevel, value: bytesValue,
@@ -108,14 +108,14 @@ var dataFactors = []Factor{
 		labelled(says("telemetry %s")).shortened(strings.NewReplacer("access-log-", "log-", "+", "-").Replace)),
 	ofProxies(Factor{
 		Name: FactorConcurrency, Kind: DataPlane, Unit: "threads", Default: "2", Numeric: true,
-		Doc:      "Worker threads of each sidecar.",
+		Doc:      "Worker threads per sidecar.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"1", "2", "4"},
 		parse:    integerLevel(1, 128), integer: true, low: 1,
 	}.labelled(counts("thread")).phrased(says("with %s proxy threads")).shortened(says("c%s"))),
 	ofProxies(Factor{
 		Name: FactorCPULimit, Kind: DataPlane, Unit: "CPUs", Default: CPULimitNone, Numeric: true,
-		Doc:      "CPU limit of each sidecar's container, as Kubernetes writes it (500m, 2), or none.",
+		Doc:      "CPU limit of each sidecar's container, in Kubernetes notation (500m, 2), or none.",
 		Pattern:  `^(none|[0-9]+(\.[0-9]+)?m?)$`,
 		Examples: []string{"none", "500m", "2"},
 		parse:    cpuLevel, value: cpuValue, plain: &plainNumber{},

@@ -92,7 +92,7 @@ func latencyFindings() []finding.Def {
 		{"p50", "Median latency", "the median latency", SectionLatency}, {"p90", "90th percentile of latency", "the p90 latency", SectionTail},
 		{"p99", "99th percentile of latency", "the p99 latency", SectionTail}, {"p999", "99.9th percentile of latency", "the p99.9 latency", SectionTail},
 	} {
-		out = append(out, finding.Def{Name: "latency_" + q.name, Unit: finding.UnitMicroseconds, Doc: q.doc + ", by intended time.", Phrase: q.phrase,
+		out = append(out, finding.Def{Name: "latency_" + q.name, Unit: finding.UnitMicroseconds, Doc: q.doc + ", from intended send time.", Phrase: q.phrase,
 			Probe: MeasureLatency, Section: SectionLatency, Compared: true, Differences: q.differences, Decides: q.name == "p50"})
 	}
 	return append(out, finding.Def{Name: FindingThroughput, Unit: finding.UnitThroughput, Doc: "Requests answered per second, where the rate is `max`.",
@@ -121,10 +121,10 @@ func memoryFindings() []finding.Def {
 func threadFindings() []finding.Def {
 	var out []finding.Def
 	for _, one := range []finding.Def{
-		{Name: FindingBusiestWorker, Unit: finding.UnitRatio, Doc: "Share of the time for which the busiest worker thread of %s ran."},
-		{Name: FindingImbalance, Unit: finding.UnitRatio, Doc: "How much more than the mean of the workers of %s that is."},
-		{Name: FindingWorkerWait, Unit: finding.UnitRatio, Doc: "Share of the time for which workers of %s were ready without a CPU."},
-		{Name: FindingThrottled, Unit: finding.UnitRatio, Doc: "Share of periods in which its CPU limit held %s back."},
+		{Name: FindingBusiestWorker, Unit: finding.UnitRatio, Doc: "On-CPU share of the busiest worker thread of %s."},
+		{Name: FindingImbalance, Unit: finding.UnitRatio, Doc: "How far that exceeds the mean of the workers of %s."},
+		{Name: FindingWorkerWait, Unit: finding.UnitRatio, Doc: "Run-queue wait of the workers of %s, as a share of the time."},
+		{Name: FindingThrottled, Unit: finding.UnitRatio, Doc: "Share of periods in which its CPU limit throttled %s."},
 		{Name: FindingInvoluntary, Unit: finding.UnitPerSecond, Doc: "Involuntary context switches of the threads of %s."},
 	} {
 		for _, part := range proxyParts {
@@ -145,8 +145,8 @@ func threadFindings() []finding.Def {
 func profileFindings() []finding.Def {
 	var out []finding.Def
 	for _, one := range []finding.Def{
-		{Name: FindingProfileCost + "_", Unit: finding.UnitRatio, Doc: "How much more CPU %s uses while it is profiled.", Signed: true},
-		{Name: FindingProfileNamed + "_", Unit: finding.UnitRatio, Doc: "Share of the samples of %s in user space whose function is known."},
+		{Name: FindingProfileCost + "_", Unit: finding.UnitRatio, Doc: "Extra CPU of %s while profiled.", Signed: true},
+		{Name: FindingProfileNamed + "_", Unit: finding.UnitRatio, Doc: "Share of user-space samples of %s with a known function."},
 		{Name: FindingCentre + "_", Unit: finding.UnitRatio, Doc: "A cost centre's share of the CPU time of %s."},
 	} {
 		for _, part := range proxyParts {
@@ -166,7 +166,7 @@ func profileFindings() []finding.Def {
 // cost.
 func moneyFindings() []finding.Def {
 	out := []finding.Def{
-		{Name: FindingMoneyCores, Unit: finding.UnitCores, Doc: "Cores that the proxies of the section money's mesh use."},
+		{Name: FindingMoneyCores, Unit: finding.UnitCores, Doc: "Cores used by the proxies of the mesh in section money."},
 		{Name: FindingMoneyCPU, Unit: finding.UnitMoney, Doc: "What those cost per month."},
 		{Name: FindingMoneyMemory, Unit: finding.UnitMoney, Doc: "What the proxies' memory costs per month."},
 		{Name: FindingMoneyMonth, Unit: finding.UnitMoney, Doc: "Both."},
@@ -174,7 +174,7 @@ func moneyFindings() []finding.Def {
 	for i := range out {
 		out[i].Probe, out[i].Section, out[i].Compared, out[i].Differences = ProbeMoney, SectionMoney, true, SectionMoney
 	}
-	return append(out, finding.Def{Name: FindingMoneyFit, Unit: finding.UnitMoney, Doc: "The same of CPU with each request at the slope and each proxy at its idle cost.",
+	return append(out, finding.Def{Name: FindingMoneyFit, Unit: finding.UnitMoney, Doc: "Cost of CPU with each request at the slope and each proxy at its idle cost.",
 		Probe: ProbeMoney, Source: finding.FromFits, Section: SectionMoney})
 }
 
@@ -182,7 +182,7 @@ func moneyFindings() []finding.Def {
 func searchFindings() []finding.Def {
 	return []finding.Def{
 		{Name: Highest + FactorRate, Unit: finding.UnitLevel, Doc: "Highest rate that meets a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
-		{Name: FindingKnee, Unit: finding.UnitRequestRate, Doc: "Highest rate at which the 99th percentile of latency stays within twice what it is at the lowest.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
+		{Name: FindingKnee, Unit: finding.UnitRequestRate, Doc: "Highest rate at which p99 latency stays within twice its value at the lowest rate.", Probe: ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
 		highestFinding(),
 	}
 }
@@ -385,7 +385,7 @@ func billFindings() []finding.Def {
 	}
 	for _, m := range billMeasures() {
 		add(FindingBill+"_"+m.name, m.part, m.unit, "What a part of a bill adds to "+m.words+".")
-		add(FindingSaved+"_"+m.name, m.part, m.unit, "What all parts together without it save of "+m.words+".")
+		add(FindingSaved+"_"+m.name, m.part, m.unit, "What removing a part from all parts together saves of "+m.words+".")
 	}
 	add(FindingBillSum, "", finding.UnitPerRequest, "The CPU of the parts that are on together, added up.")
 	add(FindingInteraction, "", finding.UnitPerRequest, "The CPU of all of them together beyond that sum.")

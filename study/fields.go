@@ -24,28 +24,28 @@ var (
 // Parsing, resolved.yaml and the JSON Schema all follow it.
 func root(s *Study) object {
 	return object{name: "the study", fields: []field{
-		{name: "name", required: true, doc: "Short name, also that of its runs: lower-case letters, digits and dashes.",
+		{name: "name", required: true, doc: "Short name, also used for its runs: lower-case letters, digits and dashes.",
 			value: textValue{to: &s.Name, pattern: reName, hint: "lower-case letters, digits and dashes, as two-pod-latency"}},
 		{name: "kind", doc: "What a trial of the study does: send requests (data-plane), change configuration (control-plane), or break things (resilience). If left out: control-plane with the section control, resilience with the section timeline, data-plane with neither.",
 			value: textValue{to: (*string)(&s.Kind), oneOf: kindNames()}},
 		{name: "title", doc: "Heading of the report; the name if left out.", value: textValue{to: &s.Title}},
 		{name: "question", required: true, doc: "The one question the study asks, in words.", value: textValue{to: &s.Question}},
-		{name: "story", doc: "Prose for the report: what is behind the question, what to look at.", value: textValue{to: &s.Story}},
+		{name: "story", doc: "Prose for the report: the background of the question, and what to look at.", value: textValue{to: &s.Story}},
 		{name: "mesh", doc: "The mesh that injects sidecars.", value: textValue{to: &s.Mesh, oneOf: Meshes()}},
 		{name: "settings", doc: "Levels of factors that do not vary. A factor in neither settings nor factors has its default.",
 			value: cellValue{to: &s.Settings, name: "settings"}},
 		{name: "factors", doc: "What varies: every combination of levels is a cell, in the order given here.", value: factorsValue{&s.Factors}},
-		{name: "variants", doc: "Named sets of levels of several factors, put over the settings: the levels of a factor called variant. It varies over all of them unless settings or factors name some.",
+		{name: "variants", doc: "Named sets of levels of several factors, which override the settings: the levels of a factor called variant. It takes all of them unless settings or factors name some.",
 			value: variantsValue{to: &s.Variants, made: s.made()}},
-		{name: "bill", kinds: only(DataPlane), doc: "Prices named parts of a sidecar: each alone over a base, and all together. It makes the variants base, one by the name of each part, together, and without-PART.",
+		{name: "bill", kinds: only(DataPlane), doc: "Prices named parts of a sidecar: each alone over a base, and all together. It generates the variants base, one by the name of each part, together, and without-PART.",
 			value: billValue{&s.Bill}},
-		{name: "hops", kinds: only(DataPlane), doc: "Splits what a request costs into the way without sidecars, the client's and the server's sidecar, TLS and redirection, by cells that leave one out; {} takes every default. It makes the variants bare, client, server, both, tls and redirect.",
+		{name: "hops", kinds: only(DataPlane), doc: "Splits the cost of a request into the path without sidecars, the client's and the server's sidecar, TLS and redirection, by cells that leave one out; {} takes every default. It generates the variants bare, client, server, both, tls and redirect.",
 			value: hopsValue{&s.Hops}},
-		{name: "baseline", doc: "Put over a cell, these levels give the cell that it is compared with. If left out: {sidecars: none} if that varies, or the first of the variants that are measured. {} compares nothing.",
+		{name: "baseline", doc: "Levels that turn a cell into the one it is compared with. If left out: {sidecars: none} if that varies, or the first of the variants that are measured. {} compares nothing.",
 			value: cellValue{to: &s.Baseline, name: "baseline", empty: true}},
 		{name: "exclude", doc: "Combinations of levels to leave out.",
 			value: listValue[record.Cell]{to: &s.Exclude, element: func(c *record.Cell) value { return cellValue{to: c, name: "exclude"} }}},
-		{name: "envoy_filters", kinds: only(DataPlane), doc: "EnvoyFilters of yours for the factor filters, as {mine: mine.yaml}: the files, relative to the study.", value: envoyFiltersValue{&s.EnvoyFilters}},
+		{name: "envoy_filters", kinds: only(DataPlane), doc: "Your own EnvoyFilters for the factor filters, as {mine: mine.yaml}: the files, relative to the study.", value: envoyFiltersValue{&s.EnvoyFilters}},
 		{name: "control", doc: "Makes this a study of the control plane, with its own factors: changes are made and followed to every proxy. {} takes every default.",
 			value: controlValue{s}},
 		{name: "graph", kinds: only(Resilience), doc: "The services of a study of resilience, and who calls whom.", value: scenarioValue{s, func(c *Scenario) value { return graphValue{c} }}},
@@ -56,37 +56,37 @@ func root(s *Study) object {
 			{name: "to", kinds: only(Resilience), doc: "The service that the clients call; the one that no other calls if left out.", value: scenarioValue{s, func(c *Scenario) value {
 				return textValue{to: &c.Entry, pattern: reLabel, hint: "a service of the graph"}
 			}}},
-			{name: "clients", kinds: only(Resilience), doc: "Load generators, each a pod with a sidecar; the rate is of all together.", value: scenarioValue{s, func(c *Scenario) value { return intValue{&c.Clients, 1, 100} }}},
-			{name: "timeout", doc: "A request without its answer after this long has failed.", value: durationValue{to: &s.Load.Timeout, low: time.Millisecond, high: 10 * time.Minute}},
+			{name: "clients", kinds: only(Resilience), doc: "Load generators, each a pod with a sidecar; they share the rate.", value: scenarioValue{s, func(c *Scenario) value { return intValue{&c.Clients, 1, 100} }}},
+			{name: "timeout", doc: "Request timeout.", value: durationValue{to: &s.Load.Timeout, low: time.Millisecond, high: 10 * time.Minute}},
 			{name: "method", doc: "HTTP method. If left out: POST with a payload, GET without.", value: textValue{to: &s.Load.Method, pattern: reMethod, hint: "GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"}},
 			{name: "path", doc: "Path of HTTP requests.", value: textValue{to: &s.Load.Path, pattern: rePath, hint: "begin with /, without blanks"}},
-			{name: "headers", doc: "Headers of HTTP requests beside those the generator sets.", value: headersValue{&s.Load.Headers}},
-			{name: "tls", doc: "Whether the generator itself speaks TLS to the worker, beside what the mesh does.", value: boolValue{&s.Load.TLS}},
+			{name: "headers", doc: "Additional headers of HTTP requests.", value: headersValue{&s.Load.Headers}},
+			{name: "tls", doc: "Whether the generator itself speaks TLS to the worker, in addition to the mesh.", value: boolValue{&s.Load.TLS}},
 		}}},
 		{name: "warmup", kinds: only(DataPlane, Resilience), doc: "Time before a trial's window: until latency and CPU are steady, within these bounds.", value: object{name: "warmup", flow: true, fields: []field{
 			{name: "min", doc: "Shortest warm-up.", value: durationValue{to: &s.Warmup.Min, high: time.Hour}},
-			{name: "max", doc: "Longest warm-up; a trial that is not steady by then says so.", value: durationValue{to: &s.Warmup.Max, high: time.Hour}},
+			{name: "max", doc: "Longest warm-up; a trial that is not steady by then is marked.", value: durationValue{to: &s.Warmup.Max, high: time.Hour}},
 		}}},
 		{name: "window", kinds: only(DataPlane), doc: "How long a trial measures: a whole number of intervals.", value: durationValue{to: &s.Window, low: 100 * time.Millisecond, high: time.Hour}},
-		{name: "interval", kinds: only(DataPlane), doc: "The generator's unit of account.", value: durationValue{to: &s.Interval, low: 50 * time.Millisecond, high: time.Minute}},
+		{name: "interval", kinds: only(DataPlane), doc: "Reporting interval of the generator.", value: durationValue{to: &s.Interval, low: 50 * time.Millisecond, high: time.Minute}},
 		{name: "blocks", doc: "Passes over all cells, each in random order.", value: object{name: "blocks", flow: true, fields: []field{
-			{name: "min", doc: "Fewest blocks; from here on the stop rule is asked.", value: intValue{&s.Blocks.Min, 1, 10_000}},
-			{name: "max", doc: "Most blocks.", value: intValue{&s.Blocks.Max, 1, 10_000}},
-			{name: "limit", doc: "Time for all blocks: none begins that, going by the longest so far, would end later. The first always runs.", value: durationValue{to: &s.Blocks.Limit, low: time.Second}},
+			{name: "min", doc: "Minimum number of blocks; the stop rule applies from here on.", value: intValue{&s.Blocks.Min, 1, 10_000}},
+			{name: "max", doc: "Maximum number of blocks.", value: intValue{&s.Blocks.Max, 1, 10_000}},
+			{name: "limit", doc: "Time limit for all blocks: no block starts that would exceed it, judging by the longest so far. The first always runs.", value: durationValue{to: &s.Blocks.Limit, low: time.Second}},
 		}}},
-		{name: "stop", doc: "Ends the run before blocks.max, when an interval is narrow enough; none for no such rule.", value: stopValue{&s.Stop}},
+		{name: "stop", doc: "Ends the run before blocks.max once an interval is narrow enough; none for no such rule.", value: stopValue{&s.Stop}},
 		{name: "seed", doc: "Orders the blocks and spreads arrivals. 0: chosen when the run starts, and recorded.", value: seedValue{&s.Seed}},
-		{name: "measures", doc: "What is recorded; if left out, everything but signals, which scrape istiod within the window, and profile, which takes time of its own.",
+		{name: "measures", doc: "What to record; if left out, everything except signals, which scrapes istiod within the window, and profile, which takes extra time.",
 			value: listValue[string]{to: &s.Measures, least: 1, flow: true, element: func(m *string) value { return measureValue{m} }}},
-		{name: "search", doc: "Looks for the highest level of a factor at which a finding keeps within a bound; its levels grow, and those above one that breaks the bound need not be measured.",
+		{name: "search", doc: "Finds the highest level of a factor at which a finding meets a bound; levels increase, and those above one that breaks the bound need not be measured.",
 			value: listValue[Search]{to: &s.Search, element: search}},
 		{name: "assert", doc: "CEL expressions over the findings that must hold.",
 			value: listValue[Expr]{to: &s.Assert, element: func(e *Expr) value { return exprValue{e} }}},
-		{name: "money", doc: "A mesh and its prices: what its proxies would cost per month is told beside what was measured. {} is a million requests per second, two proxies per hop, 40 USD per core.",
+		{name: "money", doc: "A mesh and its prices: reports what its proxies would cost per month. {} is a million requests per second, two proxies per hop, 40 USD per core.",
 			value: moneyValue{&s.Money}},
-		{name: "profile", kinds: only(DataPlane), doc: "How the measure profile is taken: after each trial's window, while the same load runs once more.",
+		{name: "profile", kinds: only(DataPlane), doc: "How to profile: after each trial's window, while the same load runs once more.",
 			value: profileValue{&s.Profile}},
-		{name: "published", doc: "Figures of the literature to set beside the measured ones.",
+		{name: "published", doc: "Published figures to compare with the measured ones.",
 			value: listValue[Published]{to: &s.Published, element: published}},
 	}}
 }
@@ -94,16 +94,16 @@ func root(s *Study) object {
 func workload(w *Workload) object {
 	t := &w.ServiceTime
 	return object{name: "workload", fields: []field{
-		{name: "response", doc: "Size of an answer's body; echo sends the request's body back. TCP always echoes.", value: responseValue{&w.Response}},
-		{name: "service_time", doc: "How long the worker holds a request.", value: timeObject(&t.Distribution, &t.Mean, &t.Sigma, &t.Values,
-			field{name: "file", doc: "File of recorded times, a duration a line, beside the study (recorded).", value: textValue{to: &t.File}})},
+		{name: "response", doc: "Response body size; echo returns the request's body. TCP always echoes.", value: responseValue{&w.Response}},
+		{name: "service_time", doc: "Service time of the worker.", value: timeObject(&t.Distribution, &t.Mean, &t.Sigma, &t.Values,
+			field{name: "file", doc: "File of recorded times next to the study, one duration per line (recorded).", value: textValue{to: &t.File}})},
 	}}
 }
 
 // timeObject is a distribution of service times.
 func timeObject(distribution *string, mean *time.Duration, sigma *float64, values *[]time.Duration, more ...field) object {
 	return object{name: "service_time", flow: true, fields: append([]field{
-		{name: "distribution", doc: "How the times are spread.", value: textValue{to: distribution,
+		{name: "distribution", doc: "Distribution of the times.", value: textValue{to: distribution,
 			oneOf: []string{DistributionFixed, DistributionExponential, DistributionLognormal, DistributionRecorded}}},
 		{name: "mean", doc: "Mean of the distribution (not for recorded).", value: durationValue{to: mean, high: time.Minute, omitZero: true}},
 		{name: "sigma", doc: "Standard deviation of the time's natural logarithm (lognormal).", value: floatValue{to: sigma, high: 5, omitZero: true}},
@@ -116,8 +116,8 @@ func published(p *Published) value {
 	return object{name: "a published figure", fields: []field{
 		{name: "source", required: true, doc: "Where it was published.", value: textValue{to: &p.Source}},
 		{name: "claim", required: true, doc: "What was said, in words.", value: textValue{to: &p.Claim}},
-		{name: "finding", required: true, doc: "The finding it is set beside.", value: findingValue{&p.Finding}},
-		{name: "cell", required: true, doc: "The cell it speaks of.", value: cellValue{to: &p.Cell, name: "cell"}},
+		{name: "finding", required: true, doc: "The finding to compare it with.", value: findingValue{&p.Finding}},
+		{name: "cell", required: true, doc: "The cell it is about.", value: cellValue{to: &p.Cell, name: "cell"}},
 		{name: "figure", required: true, doc: "The figure.", value: floatValue{to: &p.Figure, high: 1e18}},
 		{name: "unit", required: true, doc: "Its unit, as the finding has it or as one counts in it: us, ms or s; us/request or ms/request; bytes, kB, MB, KiB or MiB; pushes.", value: textValue{to: &p.Unit}},
 	}}

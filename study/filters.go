@@ -60,8 +60,8 @@ type PartKind struct {
 // partKinds are all of them, in the order of a level.
 var partKinds = []PartKind{
 	{Name: PartPlanted, Number: "CPU microseconds per request", Low: 1, High: 1_000_000,
-		Doc: "A filter that costs what is known: a Lua script that computes until its thread's CPU clock, which stands still while the thread waits for a CPU, has advanced by N microseconds. It overshoots by at most 64 rounds of computing and one look at that clock. What comes on top, calling a script at all, is what lua-noop costs."},
-	{Name: PartPlantedNoop, Doc: "A filter that costs nothing anybody can measure: Envoy's own header mutation with no mutations. It stands in the chain and is called for each request."},
+		Doc: "A filter with a known cost: a Lua script that computes until its thread's CPU clock, which stands still while the thread waits for a CPU, has advanced by N microseconds. It overshoots by at most 64 rounds of computing and one look at that clock. What comes on top, calling a script at all, is what lua-noop costs."},
+	{Name: PartPlantedNoop, Doc: "A filter with no measurable cost: Envoy's own header mutation with no mutations. It is in the chain and is called for each request."},
 	{Name: PartLua, Doc: "A Lua script that reads the request's :authority and sets a header to it."},
 	{Name: PartLuaNoop, Doc: "A Lua script that does nothing: what calling one costs."},
 	{Name: PartWasm, Doc: "A Wasm filter on V8 that does what the part lua does. It is meshtrial's own, built from the sources in mesh/istio/wasm."},
@@ -80,7 +80,7 @@ var partKinds = []PartKind{
 	{Name: PartListeners, Number: "listeners", Low: 1, High: 2000, Doc: "N more listeners in the sidecar's configuration, without connections. Each is of some 200 bytes, added by an EnvoyFilter, so that no other sidecar has them."},
 	{Name: PartClusters, Number: "clusters", Low: 1, High: 5000, Doc: "N more clusters with an endpoint each, without requests, added as listeners are."},
 	{Name: PartRoutes, Number: "routes", Low: 1, High: 5000, Doc: "N more routes before the one that requests to the worker take. Envoy looks at one after the other."},
-	{Name: PartEnvoyFilter, File: true, Doc: "An EnvoyFilter of yours, from the file of that name in the study's envoy_filters, applied to the server's sidecar alone."},
+	{Name: PartEnvoyFilter, File: true, Doc: "Your own EnvoyFilter, from the file of that name in the study's envoy_filters, applied to the server's sidecar alone."},
 }
 
 // PartKinds returns the kinds of parts in the order of a level. The caller must

@@ -160,7 +160,7 @@ type hopsValue struct{ to **Hops }
 
 func (v hopsValue) object(h *Hops) object {
 	return object{name: "hops", flow: true, fields: []field{
-		{name: "interception", doc: "Whether redirection of connections to the sidecars is told apart; then all cells but the last go without.", value: boolValue{&h.Interception}},
+		{name: "interception", doc: "Whether to measure redirection separately; if so, all cells but the last go without it.", value: boolValue{&h.Interception}},
 	}}
 }
 

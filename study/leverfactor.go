@@ -49,10 +49,10 @@ var namedLevers = []Factor{
 		env("PILOT_ENABLE_EDS_DEBOUNCE").labelled(onOff("EDS debounce")).
 		bound(into(func(l *ControlLevels) any { return &l.EDSDebounce })),
 	controlText(FactorPushThrottle, ScopeIstiod, LevelDefault,
-		"PILOT_PUSH_THROTTLE: proxies pushed to at a time. Proved by the environment of the running istiod alone, which shows it nowhere.", `^(default|[1-9][0-9]*)$`, orInteger(LevelDefault, 1, 10_000), "default", "100").
+		"PILOT_PUSH_THROTTLE: proxies pushed to at a time. Proved only by the environment of the running istiod, which shows it nowhere else.", `^(default|[1-9][0-9]*)$`, orInteger(LevelDefault, 1, 10_000), "default", "100").
 		numeric("", nil).orPlain().env("PILOT_PUSH_THROTTLE").labelled(says("push throttle %s")),
 	controlText(FactorRequestLimit, ScopeIstiod, LevelDefault,
-		"PILOT_MAX_REQUESTS_PER_SECOND: new streams and requests istiod takes per second. Proved by the environment of the running istiod alone, which shows it nowhere.", `^(default|[0-9]+(\.[0-9]+)?)$`, orNumber(LevelDefault, 1_000_000), "default", "100").
+		"PILOT_MAX_REQUESTS_PER_SECOND: new streams and requests istiod accepts per second. Proved only by the environment of the running istiod, which shows it nowhere else.", `^(default|[0-9]+(\.[0-9]+)?)$`, orNumber(LevelDefault, 1_000_000), "default", "100").
 		numeric("requests/s", nil).orPlain().env("PILOT_MAX_REQUESTS_PER_SECOND").labelled(says("request limit %s")),
 	count(FactorIstiodReplicas, ScopeIstiod, "1", "replicas", "Replicas of istiod.", 1, "1", "2").
 		labelled(counts("replica")).

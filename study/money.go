@@ -33,13 +33,13 @@ func (v moneyValue) object(m *money.Mesh) object {
 	const most = 1e15
 	return object{name: "money", flow: true, fields: []field{
 		{name: "rps", doc: "Requests per second that enter the mesh, all services together.", value: floatValue{to: &m.RPS, high: most}},
-		{name: "hops", doc: "Calls between services that each of them takes.", value: floatValue{to: &m.Hops, high: most}},
+		{name: "hops", doc: "Calls between services per request.", value: floatValue{to: &m.Hops, high: most}},
 		{name: "proxies_per_hop", doc: "Proxies that a call passes.", value: floatValue{to: &m.ProxiesPerHop, high: most}},
-		{name: "proxies", doc: "Proxies in all, whose idle cost and memory is paid for; 0: neither is counted.", value: floatValue{to: &m.Proxies, high: most}},
-		{name: "utilisation", doc: "Share of the cores paid for that is in use: at 50% twice as many are bought.", value: ratioValue{(*Ratio)(&m.Utilisation)}},
-		{name: "core_month", doc: "Price of a core, a month.", value: floatValue{to: &m.CoreMonth, high: most}},
-		{name: "gb_month", doc: "Price of 10^9 bytes of memory, a month.", value: floatValue{to: &m.GBMonth, high: most}},
-		{name: "currency", doc: "Of the prices, as USD.", value: textValue{to: &m.Currency, pattern: reCurrency, hint: "one to eight letters, as USD"}},
+		{name: "proxies", doc: "Total proxies, to price their idle cost and memory; 0: neither is counted.", value: floatValue{to: &m.Proxies, high: most}},
+		{name: "utilisation", doc: "Share of the paid cores in use: at 50%, twice as many are bought.", value: ratioValue{(*Ratio)(&m.Utilisation)}},
+		{name: "core_month", doc: "Price per core-month.", value: floatValue{to: &m.CoreMonth, high: most}},
+		{name: "gb_month", doc: "Price per GB-month of memory (10^9 bytes).", value: floatValue{to: &m.GBMonth, high: most}},
+		{name: "currency", doc: "Currency of the prices, such as USD.", value: textValue{to: &m.Currency, pattern: reCurrency, hint: "one to eight letters, as USD"}},
 	}}
 }
 

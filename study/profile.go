@@ -65,8 +65,8 @@ type profileValue struct{ to **Profiling }
 func (v profileValue) object(p *Profiling) object {
 	return object{name: "profile", flow: true, fields: []field{
 		{name: "hz", doc: "Samples per second of each thread's CPU time.", value: intValue{&p.Hz, 1, 10_000}},
-		{name: "length", doc: "How long a profile is taken for.", value: durationValue{to: &p.Length, low: time.Second, high: time.Hour}},
-		{name: "graph", doc: "How callers are found: by frame pointers, by debug information (dear), or not.", value: textValue{to: &p.Graph, oneOf: []string{GraphFP, GraphDwarf, GraphNone}}},
+		{name: "length", doc: "Length of a profile.", value: durationValue{to: &p.Length, low: time.Second, high: time.Hour}},
+		{name: "graph", doc: "How callers are found: by frame pointers, by debug information (expensive), or not.", value: textValue{to: &p.Graph, oneOf: []string{GraphFP, GraphDwarf, GraphNone}}},
 	}}
 }
 

@@ -146,23 +146,22 @@ sidecar's cost at two rates:
 complete and check it; ` + "`meshtrial study check FILE`" + ` says what is wrong and where;
 ` + "`meshtrial study plan FILE`" + ` prints the cells, what each is compared with, and
 the time it takes. ` + "`meshtrial study show quick --source`" + ` prints a shipped study as
-a start for one's own.
+a template for your own.
 
 Every combination of levels is a cell. A block is one pass over all cells in
-random order, in which the cells that others are compared with run twice: what
-those two turns differ by is the noise floor. The same seed gives the same
-order.
+random order, in which baseline cells run twice: the difference between the two is
+the noise floor. The same seed gives the same order.
 
 Times, sizes and percentages carry their unit (` + "`250ms`, `1KiB`, `7.5%`" + `). A
-fault is reported with its place; nothing is started. ` + "`--set path=value`" + ` overrides
-a part of the file: ` + "`--set window=1s`, `--set blocks.max=6`" + `; a factor goes by its
-name alone, fixed by a level (` + "`--set rate=2000`" + `) or varied by a list
+fault is reported with its position; nothing is started. ` + "`--set path=value`" + ` overrides
+a part of the file: ` + "`--set window=1s`, `--set blocks.max=6`" + `; a factor is set by its
+name alone, fixed to a level (` + "`--set rate=2000`" + `) or varied by a list
 (` + "`--set connections=[8,16]`" + `), whichever it was before.
 
 `
 
 const referenceData = `
-What means nothing in a cell is recorded as ` + "`-`" + `, and cells that differ only in
+A factor that does not apply in a cell is recorded as ` + "`-`" + `, and cells that differ only in
 that are one cell, measured once: the proxies' settings where no pod has a
 sidecar, ` + "`mtls`" + ` where the server has none, ` + "`arrival`" + ` at rate ` + "`max`" + `. Strict mutual
 TLS cannot serve a client without a sidecar: such a cell (` + "`sidecars: server`" + `) is
@@ -209,8 +208,8 @@ kinds can have variants.
 ## Search
 
 ` + "`search: [{factor: proxies, finding: convergence_p99, bound: 2 s}]`" + ` asks for the
-highest number of proxies at which the 99th percentile of convergence keeps
-within 2 s, for every combination of the other factors. Each block climbs the
+highest number of proxies at which p99 convergence stays within 2 s, for every
+combination of the other factors. Each block climbs the
 given levels to the first that breaks the bound; higher ones need not be
 measured.
 
@@ -222,17 +221,17 @@ earlier ones found, and search on where either answers otherwise. The finding
 that tried it, with none below it that broke, to the lowest that broke in every
 such block, with none above it that held. So it is as wide as blocks disagree.
 
-Only what istiod itself fails at breaks a bound: the finding beyond it, changes
-that never came or were never acknowledged, or a trial made invalid by istiod's
+Only istiod's own failures break a bound: the finding exceeds it, changes never
+arrived or were never acknowledged, or the trial was made invalid by istiod's
 own failure. A level without a valid trial for any other reason says nothing.
 
 In studies of the data plane the factor is ` + "`rate`" + `, as in
 ` + "`search: [{factor: rate, finding: latency_p99, bound: 10 ms, tolerance: 15%}]`" + `, with
-levels that double. A rate breaks the bound only by the sidecars' doing: where the
-generator or the machine saturates first, or where the same load is beyond the
-bound without sidecars, the finding ` + "`highest_rate`" + ` ends at the highest level that
+levels that double. A rate breaks the bound only because of the sidecars: if the
+generator or the machine saturates first, or if the same load exceeds the bound
+without sidecars, the finding ` + "`highest_rate`" + ` ends at the highest level that
 held and is inconclusive. Such studies also have ` + "`knee_rate`" + `: the highest rate at
-which the 99th percentile of latency stays within twice what it is at the lowest.
+which p99 latency stays within twice its value at the lowest rate.
 
 ` + "`at: {change_rate: 2}`" + ` confines a search to some levels of the other factors, so
 that two searches need not measure all combinations:
@@ -249,7 +248,7 @@ search:
 
 ## Bill
 
-` + "`bill`" + ` asks what the parts of a sidecar cost, one by one:
+` + "`bill`" + ` prices the parts of a sidecar, one by one:
 
 ` + "```yaml" + `
 settings: {sidecars: both, mtls: "off"}
@@ -260,42 +259,42 @@ bill:
 measures: [latency, cpu, memory]
 ` + "```" + `
 
-It makes variants: ` + "`base`" + `, one of each part over the base, ` + "`together`" + ` of all (or of
+It generates variants: ` + "`base`" + `, one of each part over the base, ` + "`together`" + ` of all (or of
 those named in ` + "`together`" + `, as it must where two parts are levels of one factor), and
 with ` + "`direct: remove` or `both`" + ` one ` + "`without-PART`" + ` for each part of ` + "`together`" + `. Factors in
 ` + "`factors`" + ` vary beside them: there is one bill for each of their combinations. All
-figures are differences inside blocks, with Student's t over blocks. Intervals of
-a bill are wide enough to hold for all its parts at once with 95%, so that of many
-parts none is called dear by chance.
+figures are within-block differences, with Student's t over blocks. The intervals of
+a bill are simultaneous at 95%, so that of many parts none looks expensive by
+chance.
 
 Each part gets CPU and latency per request, memory, and its share of the CPU of the
 proxies that have it (` + "`bill_cpu`, `bill_cpu_client_proxy`, `bill_latency_p50`, `bill_memory`, `bill_share`" + `...,
-and ` + "`bill_money`" + ` with the section money), and a rank; parts that cannot be told apart
-share it. ` + "`bill_sum`" + ` is the sum of the parts that are on together, ` + "`bill_interaction`" + ` what
-all together cost beyond it. What removing a part saves is only told where that
-was tried, by ` + "`saved_cpu`" + ` and the like.
+and ` + "`bill_money`" + ` with the section money), and a rank; parts that cannot be ranked
+share one. ` + "`bill_sum`" + ` is the sum of the parts that are on together, ` + "`bill_interaction`" + ` what
+all together cost beyond it. The saving from removing a part is reported only if
+that was measured, by ` + "`saved_cpu`" + ` and the like.
 
 ## Hops
 
-` + "`hops: {}`" + ` splits what a request through two sidecars costs: the way without any,
+` + "`hops: {}`" + ` splits the cost of a request through two sidecars: the path without any,
 the client's and the server's sidecar in plain text, mutual TLS between them, and
-the redirection of connections to them. It makes variants, each with one thing more
+the redirection of connections to them. It generates variants, each adding one element
 (` + "`bare`, `client`, `server`, `both`, `tls`, `redirect`" + `); each term is a difference of two
-of them inside blocks (` + "`hop_client_proxy_latency_p50`" + ` and the like), and what is left
-of the whole stands beside them (` + "`hop_residual_`..." + `), with its interval.
+of them within blocks (` + "`hop_client_proxy_latency_p50`" + ` and the like), and the residual
+is reported with them (` + "`hop_residual_`..." + `), with its interval.
 
 ## Money
 
 ` + "`money: {rps: 1000000, proxies: 2000, core_month: 40, gb_month: 4}`" + ` states a mesh and
 its prices. Findings then say what its proxies would need and cost if each
-request took of them what it took in a trial: ` + "`money_cores`" + `, ` + "`money_cpu`" + `,
+request used as much of them as in a trial: ` + "`money_cores`" + `, ` + "`money_cpu`" + `,
 ` + "`money_memory`" + ` and ` + "`money_month`" + `, each with its interval, and with ` + "`_overhead`" + ` what a
-cell costs or saves against its baseline. Each of the mesh's proxies is as those of
-the cell are on the mean, whether the cell has them at both ends of a call or at
-one; ` + "`proxies_per_hop`" + ` says how many a call passes. Where the rate varies and ` + "`proxies`" + ` is
+cell costs or saves against its baseline. Each of the mesh's proxies counts as an average proxy of
+the cell, whether the cell has them at both ends of a call or at
+one; ` + "`proxies_per_hop`" + ` says how many each call passes. Where the rate varies and ` + "`proxies`" + ` is
 given, ` + "`money_cpu_fit`" + ` prices each request at the slope and each proxy at what it uses
-when idle, so that the rate at which was measured does not matter. What a mesh
-costs beyond its proxies (interrupts, the control plane) is not in it.
+when idle, so that the measured rate does not matter. What a mesh
+costs beyond its proxies (interrupts, the control plane) is not included.
 
 ## When changes come
 

@@ -69,8 +69,8 @@ func (v graphValue) schema() *jsonschema.Schema { return v.section().schema() }
 func generation(g *graph.Spec) object {
 	return object{name: "generate", flow: true, fields: []field{
 		{name: "services", required: true, doc: "How many services.", value: intValue{&g.Services, 1, graph.MaxServices}},
-		{name: "depth", required: true, doc: "Services on the longest way, the entry included.", value: intValue{&g.Depth, 1, 100}},
-		{name: "fan_out", required: true, doc: "Services that one calls, about.", value: intValue{&g.FanOut, 1, graph.MaxCalls}},
+		{name: "depth", required: true, doc: "Services on the longest path, including the entry.", value: intValue{&g.Depth, 1, 100}},
+		{name: "fan_out", required: true, doc: "Approximate number of services that each calls.", value: intValue{&g.FanOut, 1, graph.MaxCalls}},
 		{name: "seed", doc: "Chooses one of the graphs of this size.", value: seedValue{&g.Seed}},
 	}}
 }
@@ -116,23 +116,23 @@ func service(s *graph.Service) object {
 		{name: "replicas", doc: "Pods; 1 if left out.", value: wholeValue{to: &s.Replicas, low: 1, high: graph.MaxReplicas}},
 		{name: "sidecar", doc: "Whether its pods have a sidecar, where the mesh has any.", value: boolValue{&s.Sidecar}},
 		{name: "protocol", doc: "What it serves; http1 if left out.", value: textValue{to: &s.Protocol, oneOf: protocol.Names(protocol.Calls)}},
-		{name: "response", doc: "Size of an answer's body.", value: sizeValue{&s.ResponseBytes}},
-		{name: "service_time", doc: "How long a request is held.", value: graphTime(&s.ServiceTime)},
-		{name: "concurrency", doc: "Requests that a pod serves at once; no bound if left out.", value: wholeValue{to: &s.Concurrency, low: 1, high: graph.MaxConcurrency}},
-		{name: "queue", doc: "Requests that wait for that; more are refused with 503.", value: wholeValue{to: &s.Queue, low: 1, high: graph.MaxQueue}},
+		{name: "response", doc: "Response body size.", value: sizeValue{&s.ResponseBytes}},
+		{name: "service_time", doc: "Service time.", value: graphTime(&s.ServiceTime)},
+		{name: "concurrency", doc: "Concurrent requests per pod; unbounded if left out.", value: wholeValue{to: &s.Concurrency, low: 1, high: graph.MaxConcurrency}},
+		{name: "queue", doc: "Queue length; requests beyond it are refused with 503.", value: wholeValue{to: &s.Queue, low: 1, high: graph.MaxQueue}},
 		{name: "cpu", doc: "CPU time spent on each request.", value: durationValue{to: &s.CPU, high: graph.MaxTime, omitZero: true}},
 		{name: "failures", doc: "Shares of requests that fail.", value: listValue[graph.Failure]{to: &s.Failures, element: failure}},
 		{name: "calls", doc: "Services that it calls for each request, before it answers.", value: listValue[graph.Call]{to: &s.Calls, element: call}},
-		{name: "mode", doc: "Whether calls are made one after the other or all at once; sequence if left out.", value: textValue{to: &s.Mode, oneOf: []string{graph.Sequence, graph.Parallel}}},
+		{name: "mode", doc: "Whether calls are sequential or parallel; sequence if left out.", value: textValue{to: &s.Mode, oneOf: []string{graph.Sequence, graph.Parallel}}},
 	}}
 }
 
 func call(c *graph.Call) value {
 	return object{name: "a call", flow: true, fields: []field{
 		{name: "to", required: true, doc: "The service called.", value: textValue{to: &c.To, pattern: reLabel, hint: "a service of the graph"}},
-		{name: "request", doc: "Size of the request's body.", value: sizeValue{&c.RequestBytes}},
+		{name: "request", doc: "Request body size.", value: sizeValue{&c.RequestBytes}},
 		{name: "timeout", doc: "Of each attempt; 30s if left out.", value: durationValue{to: &c.Timeout, high: graph.MaxTimeout, omitZero: true}},
-		{name: "retries", doc: "The caller's own, beside the mesh's.", value: wholeValue{to: &c.Retries, low: 1, high: graph.MaxRetries}},
+		{name: "retries", doc: "The caller's own, in addition to the mesh's.", value: wholeValue{to: &c.Retries, low: 1, high: graph.MaxRetries}},
 		{name: "probability", doc: "Share of the requests for which the call is made; 100% if left out.", value: portionValue{&c.Probability}},
 		{name: "times", doc: "Requests that it makes; 1 if left out.", value: wholeValue{to: &c.Times, low: 1, high: graph.MaxTimes}},
 	}}
@@ -184,8 +184,8 @@ func (v sizeValue) schema() *jsonschema.Schema {
 // behaviour is what a step changes of a worker.
 func behaviour(b *fault.Behaviour) object {
 	return object{name: "set", fields: []field{
-		{name: "service_time", doc: "How long a request is held.", value: part(&b.ServiceTime, graphTime)},
-		{name: "response", doc: "Size of an answer's body.", value: orNone[int64]{to: &b.ResponseBytes, value: func(n *int64) value { return sizeValue{n} }}},
+		{name: "service_time", doc: "Service time.", value: part(&b.ServiceTime, graphTime)},
+		{name: "response", doc: "Response body size.", value: orNone[int64]{to: &b.ResponseBytes, value: func(n *int64) value { return sizeValue{n} }}},
 		{name: "concurrency", doc: "Requests served at once; 0 for no bound.", value: orNone[int]{to: &b.Concurrency, value: func(n *int) value { return intValue{n, 0, graph.MaxConcurrency} }}},
 		{name: "queue", doc: "Requests that wait for that.", value: orNone[int]{to: &b.Queue, value: func(n *int) value { return intValue{n, 0, graph.MaxQueue} }}},
 		{name: "cpu", doc: "CPU time spent on each request.", value: orNone[time.Duration]{to: &b.CPU, value: func(t *time.Duration) value { return durationValue{to: t, high: graph.MaxTime} }}},

@@ -48,15 +48,15 @@ func ledgerFindings() []finding.Def {
 		return d
 	}
 	return []finding.Def{
-		compared(worded(whole("error_share", finding.UnitRatio, "Requests that failed, of all that were scheduled."), "share of requests that failed"), finding.SectionOther),
+		compared(worded(whole("error_share", finding.UnitRatio, "Failed requests, as a share of all scheduled."), "share of requests that failed"), finding.SectionOther),
 		compared(whole("failed_requests", finding.UnitRequests, "Requests that failed."), finding.SectionOther),
-		compared(worded(whole("attempt_ratio", finding.UnitAttempts, "Attempts of the clients' proxies for each request."), "attempts per request"), finding.SectionOther),
-		compared(whole("hidden_failures", finding.UnitRequests, "Attempts that failed and were made again."), finding.SectionOther),
+		compared(worded(whole("attempt_ratio", finding.UnitAttempts, "Attempts of the clients' proxies per request."), "attempts per request"), finding.SectionOther),
+		compared(whole("hidden_failures", finding.UnitRequests, "Failed attempts that were retried."), finding.SectionOther),
 		compared(worded(whole("phantom_attempts", finding.UnitRequests, "Attempts to a stale endpoint."), "attempts to stale endpoints"), finding.SectionOther),
-		compared(whole("longest_failing_run", finding.UnitMicroseconds, "Longest time in which no request succeeded while some were due."), finding.SectionOther),
-		whole("time_to_detect", finding.UnitMicroseconds, "From a step's begin to the first request that failed: the longest over steps."),
-		whole("time_to_recover", finding.UnitMicroseconds, "From a step's begin to the last request that failed before the next step: the longest over steps."),
-		whole("time_to_eject", finding.UnitMicroseconds, "From a step's begin until a proxy took the endpoint out: the longest over steps."),
+		compared(whole("longest_failing_run", finding.UnitMicroseconds, "Longest period in which requests were due and none succeeded."), finding.SectionOther),
+		whole("time_to_detect", finding.UnitMicroseconds, "From a step's start to the first failed request: the longest over steps."),
+		whole("time_to_recover", finding.UnitMicroseconds, "From a step's start to the last failed request before the next step: the longest over steps."),
+		whole("time_to_eject", finding.UnitMicroseconds, "From a step's start until a proxy ejected the endpoint: the longest over steps."),
 		{Name: "unreconciled_requests", Unit: finding.UnitRequests, Doc: "Requests on which client, proxies and workers disagree.", Section: SectionUnreconciled, Fault: true},
 	}
 }
@@ -68,7 +68,7 @@ func answeredFindings() []finding.Def {
 		if d.Name == FindingThroughput {
 			continue
 		}
-		d.Doc, d.Section, d.Differences = "Latency of answered requests, by intended time.", SectionWhole, ""
+		d.Doc, d.Section, d.Differences = "Latency of answered requests, from intended send time.", SectionWhole, ""
 		out = append(out, d)
 	}
 	return out
@@ -76,19 +76,19 @@ func answeredFindings() []finding.Def {
 
 // useFindings are the CPU that parts use.
 func useFindings() []finding.Def {
-	out := []finding.Def{compared(finding.Def{Name: "cpu_" + partControlPlane, Unit: finding.UnitMilliCPU, Doc: "CPU of the control plane, in thousandths of a CPU.", Section: SectionUse}, finding.SectionOther)}
+	out := []finding.Def{compared(finding.Def{Name: "cpu_" + partControlPlane, Unit: finding.UnitMilliCPU, Doc: "CPU of the control plane, in millicores.", Section: SectionUse}, finding.SectionOther)}
 	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy, record.PartMachine} {
-		out = append(out, compared(finding.Def{Name: "cpu_" + part, Unit: finding.UnitMilliCPU, Doc: "CPU of this part, in thousandths of a CPU; of proxies the mean of one.", Part: part, Section: SectionUse, Decides: true}, finding.SectionOther))
+		out = append(out, compared(finding.Def{Name: "cpu_" + part, Unit: finding.UnitMilliCPU, Doc: "CPU of this part, in millicores; for proxies, the mean per proxy.", Part: part, Section: SectionUse, Decides: true}, finding.SectionOther))
 	}
 	return append(out, finding.Def{Name: FindingProxyRequest, Unit: finding.UnitPerRequest, Section: SectionUse, Decides: true,
-		Doc: "CPU time that a proxy spends on a request which passes it, the mean over all proxies."})
+		Doc: "CPU time a proxy spends per request that passes it, the mean over all proxies."})
 }
 
 // residentFindings are the memory that parts have.
 func residentFindings() []finding.Def {
 	out := []finding.Def{compared(finding.Def{Name: "memory_" + partControlPlane, Unit: finding.UnitBytes, Doc: "Memory of the control plane.", Section: SectionUse}, finding.SectionOther)}
 	for _, part := range []string{record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy} {
-		out = append(out, compared(finding.Def{Name: "memory_" + part, Unit: finding.UnitBytes, Doc: "Proportional set size of a proxy, the mean of one.", Part: part, Section: SectionUse}, finding.SectionOther))
+		out = append(out, compared(finding.Def{Name: "memory_" + part, Unit: finding.UnitBytes, Doc: "Proportional set size per proxy, mean.", Part: part, Section: SectionUse}, finding.SectionOther))
 	}
 	return out
 }

@@ -127,7 +127,7 @@ func newStudyShowCommand(env *Env) *cobra.Command {
 		},
 	}
 	addSetFlag(cmd, &sets)
-	cmd.Flags().BoolVar(&source, "source", false, "print the file as it is, as a start for your own")
+	cmd.Flags().BoolVar(&source, "source", false, "print the file as it is, as a template for your own")
 	return cmd
 }
 
