@@ -109,7 +109,7 @@ func (f *workerFlags) read(cmd *cobra.Command, env *Env) (worker.Options, error)
 	if f.configFile != "" {
 		for _, name := range []string{"service-time", "response-bytes", "tcp-message-bytes", "seed"} {
 			if cmd.Flags().Changed(name) {
-				return o, errs.Usage("--%s stands beside --config, which says everything", name)
+				return o, errs.Usage("--%s and --config are mutually exclusive", name)
 			}
 		}
 		if o.Config, err = readWorkerConfig(ctx, f.configFile); err != nil {

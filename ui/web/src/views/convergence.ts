@@ -139,7 +139,7 @@ function hidden(model: Model, cell: CellSummary, scale: Scale, all: number | und
   const f = model.value('hidden_convergence_p99', cell.cell);
   if (!f || f.verdict !== 'measured') return measured(scale, all);
   const text = interval(scale, f.estimate, f.low, f.high);
-  return f.low <= 0 && f.high >= 0 ? { text: `${text}: cannot be told`, tone: 'dim' } : text;
+  return f.low <= 0 && f.high >= 0 ? { text: `${text}: inconclusive`, tone: 'dim' } : text;
 }
 
 /** How long changes took to the first, the median and the last proxy; nothing where none was acknowledged. */
