@@ -75,7 +75,7 @@ func quantileBlocks(r *rand.Rand, lib []Counts, n int, noise, factor float64) []
 		for i, v := range c.values {
 			values[i] = v * scale
 		}
-		return Counts{values, c.upto}
+		return Counts{values: values, upto: c.upto}
 	}
 	blocks := make([]QuantileBlock, n)
 	for i := range blocks {

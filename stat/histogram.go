@@ -7,11 +7,20 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Counts is a distribution as counts by value: a trial's latencies. It is
-// immutable; the zero value is an empty distribution.
+// Counts is a distribution as counts by value: a trial's latencies, and how
+// many requests had none because they failed. It is immutable; the zero value is
+// an empty distribution.
 type Counts struct {
 	values []float64 // ascending
 	upto   []int64   // how many are at values[i] or below
+	lost   int64     // beyond all values
+}
+
+// WithLost adds n requests that failed or did not end: their latency is
+// infinite, so that they lie beyond every quantile that is a number.
+func (c Counts) WithLost(n int64) Counts {
+	c.lost += max(0, n)
+	return c
 }
 
 // FromHistogram takes the counts of an HdrHistogram, each at the middle of
@@ -54,13 +63,17 @@ func FromSamples(samples []float64) Counts {
 
 // Merge returns the distribution of all of them together.
 func Merge(parts ...Counts) Counts {
+	if len(parts) == 1 {
+		return parts[0]
+	}
 	total := make(map[float64]int64)
+	var c Counts
 	for _, p := range parts {
+		c.lost += p.lost
 		for i, v := range p.values {
 			total[v] += p.count(i)
 		}
 	}
-	var c Counts
 	for v := range total {
 		c.values = append(c.values, v)
 	}
@@ -80,27 +93,43 @@ func (c Counts) count(i int) int64 {
 	return c.upto[i] - c.upto[i-1]
 }
 
-// Total returns how many values were counted.
-func (c Counts) Total() int64 {
+// Total returns how many values were counted, with those of failed requests.
+func (c Counts) Total() int64 { return c.finite() + c.lost }
+
+// Lost returns how many requests have no latency because they failed.
+func (c Counts) Lost() int64 { return c.lost }
+
+// finite is how many values are numbers.
+func (c Counts) finite() int64 {
 	if len(c.upto) == 0 {
 		return 0
 	}
 	return c.upto[len(c.upto)-1]
 }
 
-// Mean returns the mean, NaN if empty.
+// below is how many are at v or below.
+func (c Counts) below(v float64) int64 {
+	i := sort.Search(len(c.values), func(i int) bool { return c.values[i] > v })
+	if i == 0 {
+		return 0
+	}
+	return c.upto[i-1]
+}
+
+// Mean returns the mean of the values that are numbers, NaN if there are none.
 func (c Counts) Mean() float64 {
-	if c.Total() == 0 {
+	if c.finite() == 0 {
 		return math.NaN()
 	}
 	var sum float64
 	for i, v := range c.values {
 		sum += v * float64(c.count(i))
 	}
-	return sum / float64(c.Total())
+	return sum / float64(c.finite())
 }
 
-// Quantile returns the q-quantile, q from 0 to 1, NaN if empty. It is the
+// Quantile returns the q-quantile, q from 0 to 1, NaN if empty, +Inf if it lies
+// among failed requests. It is the
 // approximately median-unbiased estimate whatever the distribution (type 8 of
 // Hyndman and Fan, "Sample quantiles in statistical packages", American
 // Statistician 1996).
@@ -119,13 +148,24 @@ func rankOf(q, n float64) float64 { return q*(n+1.0/3) + 1.0/3 }
 func (c Counts) between(place float64) float64 {
 	low := math.Floor(place)
 	a, b := c.at(int64(low)), c.at(int64(low)+1)
-	return a + (b-a)*(place-low)
+	return line(a, b, place-low)
+}
+
+// line is the value at a share of the way from a to b.
+func line(a, b, share float64) float64 {
+	if share == 0 || a == b {
+		return a
+	}
+	return a + (b-a)*share
 }
 
 // at returns the value of the given rank, from 1; ranks beyond either end
 // give the end.
 func (c Counts) at(rank int64) float64 {
 	i := sort.Search(len(c.upto), func(i int) bool { return c.upto[i] >= rank })
+	if i == len(c.values) && c.lost > 0 {
+		return math.Inf(1)
+	}
 	return c.values[min(i, len(c.values)-1)]
 }
 
@@ -145,18 +185,25 @@ func (c Counts) PercentileCurve(steps int) []Point {
 	for distance := 1.0; distance*total >= 1; distance /= 2 {
 		for i := range steps {
 			q := 1 - distance*(1-float64(i)/float64(2*steps))
+			v := c.Quantile(q)
 			if (1-q)*total < 1 {
 				break
 			}
-			curve = append(curve, Point{q * 100, c.Quantile(q)})
+			if math.IsInf(v, 1) {
+				return curve // from here on requests failed
+			}
+			curve = append(curve, Point{q * 100, v})
 		}
+	}
+	if c.lost > 0 {
+		return curve
 	}
 	return append(curve, Point{100, c.values[len(c.values)-1]})
 }
 
 // CDF returns the cumulative distribution: X the value, Y the share of values
 // at X or below, thinned to at most about max points evenly spaced in Y, both
-// ends kept.
+// ends kept. Failed requests are at no value: it ends below 1 then.
 func (c Counts) CDF(max int) []Point {
 	total := float64(c.Total())
 	if total == 0 || max < 2 {

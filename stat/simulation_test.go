@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"sort"
+	"strconv"
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -104,7 +106,12 @@ func (m machine) meanLevel(blocks int) float64 {
 	return 1 + 0.02*float64(blocks-1)/2
 }
 
+// simulationRuns is how many runs a cell of a table is simulated: full, a tenth
+// in a short test, or what MESHTRIAL_SIMULATIONS says.
 func simulationRuns(t *testing.T, full int) int {
+	if n, err := strconv.Atoi(os.Getenv("MESHTRIAL_SIMULATIONS")); err == nil {
+		return n
+	}
 	if testing.Short() {
 		return full / 10
 	}

@@ -1,0 +1,272 @@
+package stat
+
+import (
+	"math"
+	"sort"
+
+	gonum "gonum.org/v1/gonum/stat"
+)
+
+// MinBeyond is how many requests must lie beyond a quantile for it to be
+// estimated at all. Requests that queue are late together: of ten that lie
+// beyond, many are of one burst, and intervals then cover 84% in simulation; of
+// thirty they cover 91% and more.
+const MinBeyond = 30
+
+// farTail is the quantile from which on differences have the wider of two
+// intervals.
+const farTail = 0.95
+
+// PooledQuantile estimates the q-quantile (0 < q < 1) of the requests of all
+// units together, a unit being what varies by itself: a block, or all blocks of
+// one deployment.
+//
+// The mean of units' own quantiles is another number: in the tail a unit's
+// quantile rests on few requests and is biased, and more units do not help.
+//
+// Its interval holds two, both with Student's t over units. One comes from
+// leaving out each unit in turn (the jackknife: Efron and Tibshirani, chapter
+// 11), on logarithms: latencies lie above zero and their scatter grows with
+// them. The other turns the question round, as Woodruff did ("Confidence
+// intervals for medians and other position measures", J. American Statistical
+// Association 1952): how much does the share of requests beyond the quantile
+// vary from unit to unit, and which quantiles do its bounds stand for? In long
+// tails that reaches farther up than down, where a jackknife is too sure of
+// bursts that the run did not see. It ends at the largest latency seen.
+//
+// It is refused with fewer than [MinBeyond] requests beyond it: NaN, and a
+// warning. It is +Inf where it lies among requests that failed
+// ([Counts.WithLost]), and so is the upper bound where it might.
+func PooledQuantile(units []Counts, q float64, o Options) Estimate {
+	p := newPool(units)
+	e := p.begin(q, o)
+	e.Method = "Student's t on the pooled quantile, leaving out each block, and on the share beyond it"
+	if math.IsNaN(e.Value) {
+		return e
+	}
+	e.jackknife(len(p.units), func(out int) float64 { return math.Log(p.quantile(q, out)) })
+	e.Value, e.Low, e.High = p.quantile(q, none), math.Exp(e.Low), math.Exp(e.High)
+	if e.Defined() {
+		low, high := p.position(q, e.Level)
+		e.Low, e.High = math.Min(e.Low, low), math.Max(e.High, high)
+	}
+	return e
+}
+
+// PooledDifference estimates how much higher the q-quantile of the tested
+// cell's pooled requests is than that of the baseline's, in the unit of the
+// counts and as a fraction of the baseline's. Units are left out on both sides
+// together, so that drift from one to the next cancels. In the far tail the
+// interval of the difference also holds what the position intervals of both
+// sides (see [PooledQuantile]) give it, by recovering variances (Zou and Donner,
+// "Construction of confidence limits about effect measures", Statistics in
+// Medicine 2008) with the sides' correlation from leaving units out.
+func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, relative Estimate) {
+	var bases, tests []Counts
+	lost := 0
+	for _, u := range units {
+		base := Merge(u.Base...)
+		if base.Total() == 0 || u.Test.Total() == 0 {
+			lost++
+			continue
+		}
+		bases, tests = append(bases, base), append(tests, u.Test)
+	}
+	base, test := newPool(bases), newPool(tests)
+	difference, other := base.begin(q, o), test.begin(q, o)
+	difference.Method = "Student's t on the difference of pooled quantiles, leaving out each block"
+	if lost > 0 {
+		difference.warn("%d of %d blocks gave no number", lost, len(units))
+	}
+	if math.IsNaN(difference.Value) || math.IsNaN(other.Value) {
+		if !math.IsNaN(difference.Value) {
+			difference.Warnings = other.Warnings
+		}
+		difference.Value = math.NaN()
+		return difference, difference
+	}
+	relative = difference
+	relative.Method = "Student's t on the ratio of pooled quantiles, leaving out each block"
+	difference.jackknife(len(bases), func(out int) float64 { return test.quantile(q, out) - base.quantile(q, out) })
+	if q >= farTail && difference.Defined() {
+		low, high := recovered(base, test, q, difference.Level)
+		difference.Low, difference.High = math.Min(difference.Low, low), math.Max(difference.High, high)
+	}
+	relative.jackknife(len(bases), func(out int) float64 {
+		if b, t := base.quantile(q, out), test.quantile(q, out); b > 0 && t > 0 {
+			return math.Log(t / b)
+		}
+		return math.NaN()
+	})
+	relative.Value, relative.Low, relative.High = math.Expm1(relative.Value), math.Expm1(relative.Low), math.Expm1(relative.High)
+	return difference, relative
+}
+
+// recovered is the interval of the difference of two pooled quantiles, from
+// those of both and their correlation.
+func recovered(base, test pool, q, level float64) (low, high float64) {
+	b, t := base.quantile(q, none), test.quantile(q, none)
+	baseLow, baseHigh := base.position(q, level)
+	testLow, testHigh := test.position(q, level)
+	x, y := make([]float64, len(base.units)), make([]float64, len(base.units))
+	for i := range x {
+		x[i], y[i] = base.quantile(q, i), test.quantile(q, i)
+	}
+	together := gonum.Correlation(x, y, nil)
+	if !Finite(together) {
+		together = 0
+	}
+	reach := func(a, b float64) float64 { return math.Sqrt(math.Max(0, a*a+b*b-2*together*a*b)) }
+	return t - b - reach(t-testLow, baseHigh-b), t - b + reach(testHigh-t, b-baseLow)
+}
+
+// position is the interval of the pooled q-quantile by Woodruff's method, within
+// what was seen; of two units or more.
+func (p pool) position(q, level float64) (low, high float64) {
+	v := p.quantile(q, none)
+	n, total := float64(len(p.units)), float64(p.all.Total())
+	share := float64(p.all.below(v)) / total
+	var square float64
+	for _, u := range p.units {
+		d := float64(u.below(v)) - share*float64(u.Total())
+		square += d * d
+	}
+	reach := tQuantile(1-(1-level)/2, n-1) * math.Sqrt(square*n/(n-1)) / total
+	return p.all.Quantile(math.Max(0, q-reach)), p.all.Quantile(math.Min(1, q+reach))
+}
+
+// PseudoQuantiles gives each unit a value for the q-quantile of all units'
+// pooled requests (Tukey's pseudo-values, about the pooled quantile): their mean
+// is the pooled quantile, and their scatter the jackknife's, so that sums and
+// differences of quantiles can be estimated from them as from any values of
+// blocks. NaN for a unit without requests, and for all if too few lie beyond.
+func PseudoQuantiles(units []Counts, q float64) []float64 {
+	out := make([]float64, len(units))
+	for i := range out {
+		out[i] = math.NaN()
+	}
+	p := newPool(units)
+	if e := p.begin(q, Options{}); math.IsNaN(e.Value) {
+		return out
+	}
+	value, without := p.quantile(q, none), make([]float64, len(p.units))
+	if len(p.units) > 1 {
+		for i := range without {
+			without[i] = p.quantile(q, i)
+		}
+	}
+	middle, at := mean(without), 0
+	for i, u := range units {
+		if u.Total() == 0 {
+			continue
+		}
+		out[i] = value + float64(len(p.units)-1)*(middle-without[at])
+		at++
+	}
+	return out
+}
+
+// pool is a distribution that is the sum of others.
+type pool struct {
+	units []Counts
+	all   Counts
+}
+
+func newPool(units []Counts) pool {
+	var p pool
+	for _, u := range units {
+		if u.Total() > 0 {
+			p.units = append(p.units, u)
+		}
+	}
+	p.all = Merge(p.units...)
+	return p
+}
+
+// begin is an estimate of the pooled q-quantile without an interval yet; NaN if
+// it is refused.
+func (p pool) begin(q float64, o Options) Estimate {
+	e := Estimate{Value: math.NaN(), Low: math.Inf(-1), High: math.Inf(1), SE: math.NaN(), Level: o.level(), Blocks: len(p.units)}
+	beyond := math.Min(q, 1-q) * float64(p.all.Total())
+	switch {
+	case !(q > 0 && q < 1):
+		e.warn("quantile %g is not between 0 and 1", q)
+	case len(p.units) == 0:
+		e.warn("no block gave a number")
+	case beyond < MinBeyond:
+		e.warn("%s is not estimated: %.3g requests lie beyond it, and it takes %d", quantileName(q), beyond, MinBeyond)
+	default:
+		e.Value = p.all.Quantile(q)
+		if len(p.units) == 1 {
+			e.warn("one block: nothing is known about the spread between blocks")
+		}
+	}
+	return e
+}
+
+// none leaves nothing out.
+const none = -1
+
+// quantile is the q-quantile of all units but one.
+func (p pool) quantile(q float64, out int) float64 {
+	if out == none {
+		return p.all.Quantile(q)
+	}
+	without := p.units[out]
+	n := float64(p.all.Total() - without.Total())
+	place := rankOf(q, n)
+	low := math.Floor(place)
+	a, b := p.at(int64(low), without), p.at(int64(low)+1, without)
+	return line(a, b, place-low)
+}
+
+// at is the value of a rank, from 1, among all units' values without those of
+// one.
+func (p pool) at(rank int64, without Counts) float64 {
+	rank = max(1, min(rank, p.all.Total()-without.Total()))
+	i := sort.Search(len(p.all.values), func(i int) bool {
+		return p.all.upto[i]-without.below(p.all.values[i]) >= rank
+	})
+	if i == len(p.all.values) {
+		return math.Inf(1) // among those that failed
+	}
+	return p.all.values[i]
+}
+
+// jackknife completes an estimate of n units from its value and those without
+// one of them: at(none), at(0), and so on.
+func (e *Estimate) jackknife(n int, at func(out int) float64) {
+	e.Value = at(none)
+	if n < 2 {
+		return
+	}
+	x := make([]float64, n)
+	equal := true
+	for i := range x {
+		x[i] = at(i)
+		equal = equal && x[i] == e.Value
+	}
+	if math.IsInf(e.Value, 1) {
+		return
+	}
+	if equal {
+		e.SE, e.DF, e.Low, e.High = 0, float64(n-1), e.Value, e.Value
+		e.warn("all %d blocks gave the same value: the interval has no width", n)
+		return
+	}
+	m := mean(x)
+	var square float64
+	for _, v := range x {
+		square += (v - m) * (v - m)
+	}
+	if !Finite(square) {
+		return
+	}
+	e.DF = float64(n - 1)
+	e.SE = math.Sqrt(e.DF / float64(n) * square)
+	half := tQuantile(1-(1-e.Level)/2, e.DF) * e.SE
+	e.Low, e.High = e.Value-half, e.Value+half
+	if n < 4 {
+		e.warn("only %d blocks", n)
+	}
+}
