@@ -129,7 +129,7 @@ func (t *tally) goTest(ctx context.Context, args, env []string) {
 		err = failed
 	}
 	// Exit code 1 is that of failed tests, of which the events tell.
-	if err != nil && (cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 || len(t.failed) == before) {
+	if err != nil && (cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 || len(t.failed) == before && len(t.expired) == 0) {
 		t.step(strings.Join(args[:min(len(args), 8)], " "), err)
 	}
 }

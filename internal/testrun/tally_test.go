@@ -43,6 +43,8 @@ func TestReport(t *testing.T) {
 		{"tests that do not end have failed", events + ev("run", "TestC") + ev("run", "TestC/x") + out("TestC/x", "panic: test timed out after 25m0s\n") + out("", "FAIL\n") + ev("fail", ""), false,
 			[]string{"1 passed, 2 failed, 1 skipped", "FAILED: p TestC\nit did not end", "FAILED: p TestC/x\nit did not end: the process of its package did\npanic: test timed out"}},
 		{"tests that end have not", ev("run", "TestC") + ev("pass", "TestC") + ev("fail", ""), false, []string{"1 passed, 1 failed", "FAILED: p\n"}},
+		{"a fuzz target that runs out of time found nothing", out("FuzzA", "--- FAIL: FuzzA (11.02s)\n    context deadline exceeded\n") + ev("fail", "FuzzA") + out("", "exit status 1\n") + ev("fail", ""), true, []string{"1 passed, 0 failed"}},
+		{"a fuzz target that finds something", out("FuzzA", "--- FAIL: FuzzA (1.02s)\n    Failing input written to testdata/fuzz/FuzzA/1\n    context deadline exceeded\n") + ev("fail", "FuzzA") + ev("fail", ""), false, []string{"0 passed, 1 failed"}},
 		{"a package that did not build counts once", events +
 			`{"ImportPath":"z [z.test]","Action":"build-output","Output":"z.go:1: no\n"}
 {"ImportPath":"z [z.test]","Action":"build-fail"}
