@@ -102,8 +102,6 @@ func lacks(f record.Finding, field string) error {
 	case "estimate", "low", "high":
 	case "relative":
 		missing = f.Relative == nil
-	case "bootstrap":
-		missing = f.Bootstrap == nil
 	case "minimum_detectable_effect":
 		missing = f.MDE == 0
 	default:

@@ -84,9 +84,7 @@ func (o *Observations) verdict(s study.Search, cell, block int) Verdict {
 	if share := o.lost(valid); m.Beyond > 0 && share > m.Beyond {
 		return Verdict{Answer: Broke, Why: fmt.Sprintf("at %s, %s of what proxies needed never arrived or was never acknowledged: %s exceeds any bound", label, words.Percent(share), s.Finding)}
 	}
-	if m.Unguarded != nil {
-		m.Of = m.Unguarded
-	}
+	m = m.Searched()
 	v := o.Block(cell, block, m)
 	if base, ok := o.Baseline(cell); overhead && ok {
 		v -= o.Block(base, block, m)

@@ -200,7 +200,7 @@ func newPairing(a, b *Observations, m Measure, cell int) (p pairing, ok, wanted 
 		return p, false, false // a baseline's own latency is the machine's
 	}
 	if overhead {
-		if a.tooFew(cell, m) != "" || a.tooFew(base, m) != "" {
+		if a.lacks(cell, m) || a.lacks(base, m) {
 			return p, false, false // as a plain value it would not be there
 		}
 		p.a = a.overhead(cell, base, m)
@@ -233,8 +233,8 @@ func (p pairing) change(margin float64, many int) Change {
 	switch {
 	case p.a.Verdict == record.VerdictInvalid || p.b.Verdict == record.VerdictInvalid:
 		c.Verdict, c.Why = record.VerdictInconclusive, "too few valid trials"
-	case p.a.Verdict == record.VerdictBelowNoise && p.b.Verdict == record.VerdictBelowNoise:
-		c.Verdict, c.Why = record.VerdictSame, "below the noise floor in both runs"
+	case p.a.Verdict == record.VerdictNoEffect && p.b.Verdict == record.VerdictNoEffect:
+		c.Verdict, c.Why = record.VerdictSame, "no effect beyond the study's margin in both runs"
 	case e.Defined():
 		c.ChangeRatio, c.LowRatio, c.HighRatio, c.Bounded = e.Value, e.Low, e.High, true
 		v, why := p.judge(e, margin)

@@ -51,7 +51,8 @@ func (o *Observations) look(n int) (stat.Look, []int) {
 		base, ok := o.Baseline(cell)
 		switch {
 		case overhead && ok:
-			floor, _ := short.Floor(base, m)
+			floor, level := short.Floor(base, m)
+			look.Margins = append(look.Margins, short.Margin(level))
 			look.Estimates = append(look.Estimates, stat.Difference(short.pairs(cell, base, m), stat.Options{}))
 			look.Floors = append(look.Floors, floor)
 			cells = append(cells, cell)

@@ -45,18 +45,13 @@ func (o *Observations) findings(measures []Measure) []record.Finding {
 
 // difference estimates what a cell adds to its baseline, absolute and as a
 // share of the baseline.
-func (o *Observations) difference(cell, base int, m Measure) (e, relative stat.Estimate, bootstrap *record.Range) {
-	options := stat.Options{Seed: o.Run.Header.Seed, Say: m.Say}
+func (o *Observations) difference(cell, base int, m Measure) (e, relative stat.Estimate) {
+	options := stat.Options{Say: m.Say}
 	if m.Quantile > 0 {
-		blocks := o.quantileBlocks(cell, base)
-		q := stat.QuantileDifference(blocks, m.Quantile, options)
-		if stat.Finite(q.BootstrapLow) && stat.Finite(q.BootstrapHigh) {
-			bootstrap = &record.Range{Low: q.BootstrapLow, High: q.BootstrapHigh}
-		}
-		return q.Estimate, stat.RelativeDifference(stat.QuantilePairs(blocks, m.Quantile), options), bootstrap
+		return stat.PooledDifference(o.quantileBlocks(cell, base), m.Quantile, options)
 	}
 	pairs := o.pairs(cell, base, m)
-	return stat.Difference(pairs, options), stat.RelativeDifference(pairs, options), nil
+	return stat.Difference(pairs, options), stat.RelativeDifference(pairs, options)
 }
 
 // overhead is the finding of what a cell adds to its baseline.
@@ -65,22 +60,22 @@ func (o *Observations) overhead(cell, base int, m Measure) record.Finding {
 		Name: m.Name + finding.Overhead, Probe: m.Probe, Unit: m.Unit,
 		Cell: o.Short(cell), Against: o.Short(base),
 	}
-	e, relative, bootstrap := o.difference(cell, base, m)
+	e, relative := o.difference(cell, base, m)
 	f.Blocks = e.Blocks
 	if e.Blocks < MinBlocks || !e.Defined() {
 		for _, c := range []int{cell, base} {
-			if why := o.tooFew(c, m); why != "" {
+			if reason, text := o.valueless(c, m); reason != "" {
 				f.Verdict = record.VerdictInvalid
-				f.Because(record.ReasonTooFew, why)
+				f.Because(reason, text)
 				return f
 			}
 		}
 		return Invalid(f, e.Blocks)
 	}
 	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings
-	f.Bootstrap = bootstrap
-	floor, _ := o.Floor(base, m)
-	call, why := e.CallIn(floor, m.Say)
+	floor, level := o.Floor(base, m)
+	f.Margin = o.Margin(level)
+	call, why := e.CallIn(floor, f.Margin, m.Say)
 	f.Verdict = string(call)
 	if call != stat.Real {
 		f.Because(string(why.Reason), why.Text)
@@ -97,17 +92,21 @@ func (o *Observations) overhead(cell, base int, m Measure) record.Finding {
 
 // Plain is the finding of a cell's own value; false if the cell has none.
 func (o *Observations) Plain(cell int, m Measure) (record.Finding, bool) {
-	values := o.Values(cell, m)
 	f := record.Finding{Name: m.Name, Probe: m.Probe, Unit: m.Unit, Cell: o.Short(cell), Verdict: record.VerdictMeasured}
-	if values == nil {
+	e, ok := o.estimate(cell, m)
+	if !ok {
 		return f, false
 	}
-	e := stat.Mean(values, stat.Options{Say: m.Say})
 	f.Blocks = e.Blocks
 	if m.Fault {
 		return o.faults(f, cell, m), true
 	}
 	if e.Blocks < MinBlocks || !e.Defined() {
+		if reason, text := o.valueless(cell, m); reason != "" {
+			f.Verdict = record.VerdictInvalid
+			f.Because(reason, text)
+			return f, true
+		}
 		return Invalid(f, e.Blocks), true
 	}
 	f.Estimate, f.Low, f.High, f.Warnings = e.Value, e.Low, e.High, e.Warnings
@@ -115,13 +114,32 @@ func (o *Observations) Plain(cell int, m Measure) (record.Finding, bool) {
 		f.Low = notNegative(e.Low)
 	}
 	if m.Net && f.Low <= 0 {
-		f.Verdict = record.VerdictBelowNoise
+		f.Verdict = record.VerdictInconclusive
 		f.Warnings = append(f.Warnings, noiseWarning(f))
 	}
 	if m.Warn != nil {
 		f.Warnings = append(f.Warnings, m.Warn(o, cell)...)
 	}
 	return f, true
+}
+
+// estimate is that of a cell's own value; false if no trial has one.
+func (o *Observations) estimate(cell int, m Measure) (stat.Estimate, bool) {
+	options := stat.Options{Say: m.Say}
+	if m.Quantile > 0 {
+		e := stat.PooledQuantile(o.latencies(cell, bothTurns), m.Quantile, options)
+		return e, e.Blocks > 0
+	}
+	values := o.Values(cell, m)
+	return stat.Mean(values, options), values != nil
+}
+
+// Margin is the study's, for differences to a value; 0 if that is not known.
+func (o *Observations) Margin(level float64) float64 {
+	if !stat.Finite(level) {
+		return 0
+	}
+	return float64(o.Plan.Study.Margin) * math.Abs(level)
 }
 
 // noiseWarning is why a net cost has the verdict that it cannot be told from
@@ -155,13 +173,37 @@ func (o *Observations) faults(f record.Finding, cell int, m Measure) record.Find
 	return f
 }
 
-// tooFew says why a percentile of what trials count has no value in a cell that
-// has valid trials; "" if that is not why.
-func (o *Observations) tooFew(cell int, m Measure) string {
-	if m.Takes == 0 || o.Values(cell, m) != nil || len(o.Valid(cell)) == 0 {
-		return ""
+// valueless says why a percentile of a cell with valid trials has no value: it
+// lies among requests that failed, or too few of what is counted lie beyond it.
+// No reason if it is neither.
+func (o *Observations) valueless(cell int, m Measure) (reason, text string) {
+	if len(o.Valid(cell)) == 0 {
+		return "", ""
 	}
-	return fmt.Sprintf("too few %s per trial: %d are needed to leave one beyond this percentile", m.Counted, m.Takes)
+	if m.Quantile > 0 {
+		units := o.latencies(cell, bothTurns)
+		e, all := stat.PooledQuantile(units, m.Quantile, stat.Options{}), stat.Merge(units...)
+		switch {
+		case e.Blocks == 0 || e.Defined():
+		case math.IsNaN(e.Value):
+			return record.ReasonTooFew, e.Warnings[0]
+		case math.IsInf(e.Value, 1):
+			return record.ReasonNotReached, fmt.Sprintf("not reached: %d of %d requests failed", all.Lost(), all.Total())
+		case all.Lost() > 0 && e.Blocks >= MinBlocks:
+			return record.ReasonNotReached, fmt.Sprintf("not reached in some blocks: %d of %d requests failed", all.Lost(), all.Total())
+		}
+		return "", ""
+	}
+	if m.Takes == 0 || o.Values(cell, m) != nil {
+		return "", ""
+	}
+	return record.ReasonTooFew, fmt.Sprintf("too few %s per trial: %d are needed to leave one beyond this percentile", m.Counted, m.Takes)
+}
+
+// lacks says that a percentile of a cell has no value for want of what it counts.
+func (o *Observations) lacks(cell int, m Measure) bool {
+	reason, _ := o.valueless(cell, m)
+	return reason == record.ReasonTooFew
 }
 
 // notNegative is the lower end of an interval of a quantity that cannot lie

@@ -34,6 +34,9 @@ type Kind struct {
 	Begin func(ofTrials []study.Expr) any
 	// Histogram is a trial's latency where the run keeps none.
 	Histogram func(o *Observations, t *record.Trial) (record.TrialHist, bool)
+	// Failed is how many of a trial's requests have no latency, where the trial's
+	// record of its load does not say.
+	Failed func(o *Observations, t *record.Trial) int64
 	// Summarize adds to the summary of a cell, finish to a run's findings.
 	Summarize func(o *Observations, cell int, valid []*record.Trial, s *record.CellSummary)
 	Finish    func(s *study.Study, f *record.Findings)

@@ -40,6 +40,21 @@ func MeasureOf(name string, of func(*Observations, *record.Trial) float64) Measu
 	return Measure{Def: finding.Def{Name: name}, Of: of}
 }
 
+// LatencyQuantile is a quantile of the latency of all blocks' requests.
+func LatencyQuantile(name string, q float64) Measure {
+	m := MeasureOf(name, func(o *Observations, t *record.Trial) float64 { return o.Latency(t).Quantile(q) })
+	m.Quantile, m.Unguarded = q, m.Of
+	return m
+}
+
+// Searched is the measure as searches take it, of each trial by itself.
+func (m Measure) Searched() Measure {
+	if m.Unguarded != nil {
+		m.Of, m.Quantile = m.Unguarded, 0
+	}
+	return m
+}
+
 // Warning is a measure that says what is odd about a cell's value.
 func (m Measure) Warning(warn func(o *Observations, cell int) []string) Measure {
 	m.Warn = warn
@@ -116,8 +131,16 @@ func Memory(t *record.Trial, part string) float64 {
 }
 
 // Block is what a cell measured in a block: the mean of its valid trials
-// there, NaN if there are none.
+// there, NaN if there are none. Of a quantile it is the block's pseudo-value of
+// that of all blocks' requests: see [stat.PseudoQuantiles].
 func (o *Observations) Block(cell, block int, m Measure) float64 {
+	if m.Quantile > 0 {
+		at, ok := slices.BinarySearch(o.Blocks, block)
+		if !ok {
+			return math.NaN()
+		}
+		return o.pseudoValues(pooled{cell, m.Quantile, bothTurns})[at]
+	}
 	var sum float64
 	n := 0
 	for _, t := range o.trials[cell][block] {
@@ -126,6 +149,41 @@ func (o *Observations) Block(cell, block int, m Measure) float64 {
 		}
 	}
 	return sum / float64(n)
+}
+
+// pooled is a quantile of a cell's requests in all blocks, of one of a
+// baseline's two turns in each, or of both.
+type pooled struct {
+	cell     int
+	quantile float64
+	turn     int
+}
+
+const bothTurns = -1
+
+// pseudoValues are a quantile's, one for each block.
+func (o *Observations) pseudoValues(p pooled) []float64 {
+	out, ok := o.pseudo[p]
+	if !ok {
+		out = stat.PseudoQuantiles(o.latencies(p.cell, p.turn), p.quantile)
+		o.pseudo[p] = out
+	}
+	return out
+}
+
+// latencies are the distributions of a cell's latency, one for each block.
+func (o *Observations) latencies(cell, turn int) []stat.Counts {
+	out := make([]stat.Counts, len(o.Blocks))
+	for i, block := range o.Blocks {
+		var parts []stat.Counts
+		for _, t := range o.trials[cell][block] {
+			if turn == bothTurns || t.Repeat == turn {
+				parts = append(parts, o.Latency(t))
+			}
+		}
+		out[i] = stat.Merge(parts...)
+	}
+	return out
 }
 
 // Values are a cell's numbers, one for each block; nil if no trial has one.
@@ -154,26 +212,24 @@ func (o *Observations) pairs(cell, base int, m Measure) []stat.Pair {
 
 // quantileBlocks are the distributions behind pairs.
 func (o *Observations) quantileBlocks(cell, base int) []stat.QuantileBlock {
-	var out []stat.QuantileBlock
-	for _, block := range o.Blocks {
-		var b stat.QuantileBlock
-		for _, t := range o.trials[base][block] {
-			b.Base = append(b.Base, o.Latency(t))
-		}
-		if tests := o.trials[cell][block]; len(tests) > 0 {
-			b.Test = o.Latency(tests[0])
-		}
-		out = append(out, b)
+	bases, tests := o.latencies(base, bothTurns), o.latencies(cell, bothTurns)
+	out := make([]stat.QuantileBlock, len(bases))
+	for i := range out {
+		out[i] = stat.QuantileBlock{Base: bases[i : i+1], Test: tests[i]}
 	}
 	return out
 }
 
-// twice are the two trials of a baseline cell in each block that has both.
+// twice are the two turns of a baseline cell in each block that has both.
 func (o *Observations) twice(base int, m Measure) []stat.Pair {
 	var out []stat.Pair
-	for _, b := range o.Blocks {
+	for i, b := range o.Blocks {
 		trials := o.trials[base][b]
 		if len(trials) < 2 {
+			continue
+		}
+		if m.Quantile > 0 {
+			out = append(out, stat.Pair{Base: o.pseudoValues(pooled{base, m.Quantile, 0})[i], Test: o.pseudoValues(pooled{base, m.Quantile, 1})[i]})
 			continue
 		}
 		out = append(out, stat.Pair{Base: m.Of(o, trials[0]), Test: m.Of(o, trials[1])})

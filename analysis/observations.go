@@ -20,6 +20,7 @@ type Observations struct {
 	// trials has the valid trials of each cell of the plan by block.
 	trials []map[int][]*record.Trial
 	counts map[string]stat.Counts // intended latency in microseconds by trial
+	pseudo map[pooled][]float64   // by block, see pseudoValues
 	Blocks []int                  // that have any trial, ascending
 	// Events are the changes or steps of trials, by trial.
 	Events   map[string][]*record.Event
@@ -33,7 +34,7 @@ type Observations struct {
 // plan does not know belong to another study: that is an error. The kind is
 // given the assertions about single trials.
 func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) (*Observations, error) {
-	o := &Observations{Plan: plan, Run: run, counts: map[string]stat.Counts{}, Events: map[string][]*record.Event{}, brokenIn: map[int][]int{}, kind: k}
+	o := &Observations{Plan: plan, Run: run, counts: map[string]stat.Counts{}, pseudo: map[pooled][]float64{}, Events: map[string][]*record.Event{}, brokenIn: map[int][]int{}, kind: k}
 	if o.kind.Begin != nil {
 		o.Own = o.kind.Begin(ofTrials)
 	}
@@ -75,18 +76,35 @@ func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) 
 func (o *Observations) until(n int) *Observations {
 	short := *o
 	short.Blocks = o.Blocks[:min(n, len(o.Blocks))]
+	short.pseudo = map[pooled][]float64{}
 	return &short
 }
 
 // Latency is the trial's distribution of latency by intended time, in
-// microseconds; empty if it has none.
+// microseconds; empty if it has none. Requests that failed or did not end have
+// an infinite one.
 func (o *Observations) Latency(t *record.Trial) stat.Counts {
 	c, ok := o.counts[t.ID]
 	if !ok {
-		c = stat.FromHistogram(o.histogram(t).Intended, NsToUS)
+		c = stat.FromHistogram(o.histogram(t).Intended, NsToUS).WithLost(o.failed(t))
 		o.counts[t.ID] = c
 	}
 	return c
+}
+
+// failed is how many of a trial's requests failed or did not end.
+func (o *Observations) failed(t *record.Trial) int64 {
+	if o.kind.Failed != nil {
+		return o.kind.Failed(o, t)
+	}
+	if t.Load == nil {
+		return 0
+	}
+	sum := t.Load.Unfinished
+	for _, n := range t.Load.Failed {
+		sum += n
+	}
+	return sum
 }
 
 // histogram is the trial's latency.

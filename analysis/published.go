@@ -70,8 +70,8 @@ func (c *Beside) says(p study.Published, f *record.Finding, cell int) string {
 	switch f.Verdict {
 	case record.VerdictInvalid:
 		return "Not measured: too few valid trials."
-	case record.VerdictBelowNoise:
-		return fmt.Sprintf("Published %s; here no overhead above the noise floor.", figure)
+	case record.VerdictNoEffect:
+		return fmt.Sprintf("Published %s; here no overhead beyond %s.", figure, words.Quantity(f.Margin, f.Unit))
 	case record.VerdictInconclusive:
 		return fmt.Sprintf("Published %s; here between %s and %s, too wide to compare.", figure, words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit))
 	}

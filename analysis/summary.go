@@ -45,9 +45,11 @@ func (o *Observations) summary(cell int) record.CellSummary {
 	}
 	var intended, send *hdrhistogram.Histogram
 	var lag []float64
+	failed := int64(0)
 	for _, t := range valid {
 		h := o.histogram(t)
 		intended, send = merge(intended, h.Intended), merge(send, h.Send)
+		failed += o.failed(t)
 		if t.Load != nil {
 			s.Requests += t.Load.Scheduled
 			for _, n := range t.Load.Failed {
@@ -65,8 +67,9 @@ func (o *Observations) summary(cell int) record.CellSummary {
 	if o.kind.Summarize != nil {
 		o.kind.Summarize(o, cell, valid, &s)
 	}
-	counts := stat.FromHistogram(intended, NsToUS)
-	s.Intended, s.Send = latencyOf(intended, counts), latencyOf(send, stat.FromHistogram(send, NsToUS))
+	counts := stat.FromHistogram(intended, NsToUS).WithLost(failed)
+	s.Intended, s.NotReached = latencyOf(intended, counts)
+	s.Send, _ = latencyOf(send, stat.FromHistogram(send, NsToUS).WithLost(failed))
 	s.Percentiles, s.CDF = Curves(counts)
 	if len(lag) > 0 {
 		s.LagP99US = stat.Median(lag) // of the trials'
@@ -170,14 +173,26 @@ func merge(sum, h *hdrhistogram.Histogram) *hdrhistogram.Histogram {
 	return sum
 }
 
-func latencyOf(h *hdrhistogram.Histogram, c stat.Counts) record.Latency {
-	if c.Total() == 0 {
-		return record.Latency{}
+// latencyOf summarises a distribution, and names the percentiles that lie among
+// requests that failed. Those have no value, nor have those with too few
+// requests beyond them.
+func latencyOf(h *hdrhistogram.Histogram, c stat.Counts) (l record.Latency, notReached []string) {
+	if h == nil || h.TotalCount() == 0 {
+		return l, nil
 	}
-	return record.Latency{
-		Min: float64(h.Min()) * NsToUS, Max: float64(h.Max()) * NsToUS, Mean: c.Mean(),
-		P50: c.Quantile(0.5), P90: c.Quantile(0.9), P99: c.Quantile(0.99), P999: c.Quantile(0.999),
+	l = record.Latency{Min: float64(h.Min()) * NsToUS, Max: float64(h.Max()) * NsToUS, Mean: c.Mean()}
+	for i, to := range []*float64{&l.P50, &l.P90, &l.P99, &l.P999} {
+		q := Quantiles[i]
+		if (1-q.Q)*float64(c.Total()) < stat.MinBeyond {
+			continue
+		}
+		if v := c.Quantile(q.Q); math.IsInf(v, 1) {
+			notReached = append(notReached, q.Name)
+		} else {
+			*to = v
+		}
 	}
+	return l, notReached
 }
 
 // Curves are a distribution by percentile, and as shares of requests.

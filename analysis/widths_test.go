@@ -37,12 +37,12 @@ func TestWarningsHaveUnits(t *testing.T) {
 		e    stat.Estimate
 		want string
 	}{
-		{stat.Estimate{Value: 31_000, Low: -1000, High: 62_000}, "the value exceeds the noise floor of 21 ms but its interval includes zero"},
-		{stat.Estimate{Value: 1000, Low: -1000, High: 293_200}, "the interval reaches 293 ms, far beyond the noise floor of 21 ms"},
-		{stat.Estimate{Value: 1000, Low: -1000, High: 2000}, "identical baselines differ by up to 21 ms"},
+		{stat.Estimate{Value: 31_000, Low: -1000, High: 62_000}, "the interval includes zero and reaches beyond the margin of 5.0 ms"},
+		{stat.Estimate{Value: 6000, Low: 1000, High: 11_000}, "identical baselines differ by up to 21 ms"},
+		{stat.Estimate{Value: 1000, Low: -1000, High: 2000}, "the whole interval lies within the margin of 5.0 ms"},
 	} {
 		tt.e.Blocks = 2
-		if _, why := tt.e.CallIn(stat.Floor{Value: 20_837}, us.Say); why.Text != tt.want {
+		if _, why := tt.e.CallIn(stat.Floor{Value: 20_837}, 5000, us.Say); why.Text != tt.want {
 			t.Errorf("%s", why)
 		}
 	}

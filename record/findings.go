@@ -82,7 +82,7 @@ type NoiseFloor struct {
 // Verdicts of a finding.
 const (
 	VerdictReal         = "real"         // the interval excludes zero and the estimate exceeds the noise floor
-	VerdictBelowNoise   = "below_noise"  // not told apart from what identical baselines differ by
+	VerdictNoEffect     = "no_effect"    // the whole interval lies within the margin
 	VerdictInconclusive = "inconclusive" // the interval includes zero but is too wide to call it nothing
 	VerdictInvalid      = "invalid"      // too few valid trials
 	VerdictMeasured     = "measured"     // a plain value with interval, compared with nothing
@@ -109,9 +109,9 @@ type Finding struct {
 	// Relative is the overhead as a share of the baseline's own value,
 	// test/baseline - 1; absent for plain values.
 	Relative *Ratio `json:"relative,omitempty"`
-	// Bootstrap is the hierarchical bootstrap's 95% interval of a latency
-	// overhead, in the finding's unit; absent with fewer than six blocks.
-	Bootstrap *Range `json:"bootstrap,omitempty"`
+	// Margin is the difference, either way and in the finding's unit, that the
+	// study says does not matter; absent for plain values.
+	Margin float64 `json:"margin,omitempty"`
 	// MDE is the smallest effect this run would have found in 80% of cases.
 	MDE      float64  `json:"minimum_detectable_effect,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
@@ -128,18 +128,13 @@ func (f *Finding) Because(reason, text string) {
 
 // Reasons of verdicts.
 const (
-	ReasonWithinFloor  = "within_floor"    // below_noise: identical baselines differ as much
-	ReasonIncludesZero = "includes_zero"   // inconclusive: beyond the noise floor, but the interval includes zero
-	ReasonTooWide      = "too_wide"        // inconclusive: the interval reaches far beyond the noise floor
+	ReasonWithinMargin = "within_margin"   // no_effect: the whole interval lies within the margin
+	ReasonWithinFloor  = "within_floor"    // inconclusive: the interval excludes zero, but identical baselines differ as much
+	ReasonIncludesZero = "includes_zero"   // inconclusive: the interval includes zero and reaches beyond the margin
 	ReasonLateLoad     = "late_generator"  // inconclusive: the generator's own lateness may be the effect
-	ReasonTooFew       = "too_few_counted" // invalid: trials count too few for this percentile
+	ReasonTooFew       = "too_few_counted" // invalid: too few of what is counted lie beyond this percentile
+	ReasonNotReached   = "not_reached"     // invalid: this percentile lies among requests that failed
 )
-
-// Range is an interval.
-type Range struct {
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
-}
 
 // Ratio is a plain fraction with its 95% interval.
 type Ratio struct {
@@ -167,7 +162,11 @@ type CellSummary struct {
 	Requests int64 `json:"requests"`
 	Failed   int64 `json:"failed"`
 	// Intended and Send are over all valid trials, in microseconds.
+	// A percentile that too few requests lie beyond is 0.
 	Intended Latency `json:"latency_intended_us"`
+	// NotReached are percentiles, as p99, that lie among requests that failed or
+	// did not end: theirs is infinite.
+	NotReached []string `json:"not_reached,omitempty"`
 	Send     Latency `json:"latency_send_us"`
 	// Percentiles is the latency percentile curve (intended time): points of
 	// percentile (0..100) and microseconds, dense in the tail.

@@ -84,7 +84,7 @@ func (kinds Kinds) comparisonTable(c analysis.Comparison) Table {
 // side is a run's own figure.
 func side(f record.Finding, s Scale) Text {
 	switch f.Verdict {
-	case record.VerdictInvalid, record.VerdictBelowNoise:
+	case record.VerdictInvalid:
 		return Text{verdictWords(f.Verdict), StyleDim}
 	}
 	s.Unit = strings.TrimSuffix(s.Unit, " per request") // the name says so

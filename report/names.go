@@ -80,34 +80,14 @@ func PartWords(part string) string {
 // verdictWords puts a verdict in words.
 func verdictWords(verdict string) string {
 	switch verdict {
-	case record.VerdictBelowNoise:
-		return "below noise"
+	case record.VerdictNoEffect:
+		return "no effect"
 	case record.VerdictInvalid:
 		return "not valid"
 	case record.VerdictMeasured:
 		return "measured"
 	}
 	return verdict
-}
-
-// NoiseOf finds the noise floor that a finding was judged by: that of its
-// measure in its baseline cell, or else the largest of its measure.
-func NoiseOf(f record.Findings, finding record.Finding) (record.NoiseFloor, bool) {
-	measure := strings.TrimSuffix(finding.Name, "_overhead")
-	var best record.NoiseFloor
-	ok := false
-	for _, n := range f.NoiseFloor {
-		if n.Measure != measure {
-			continue
-		}
-		if finding.Against != nil && n.Cell.Key() == finding.Against.Key() {
-			return n, true
-		}
-		if !ok || n.Floor > best.Floor {
-			best, ok = n, true
-		}
-	}
-	return best, ok
 }
 
 func ScaleOf(finding record.Finding) Scale {

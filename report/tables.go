@@ -33,7 +33,7 @@ func otherTable(k Kind, f record.Findings, leaveInvalid bool) Table {
 		}
 		row := append([]Text{{S: k.words(x.Name)}}, FactorTexts(f, x.Cell)...)
 		s := ScaleFor(x.Unit, largest[x.Name])
-		cell := Figure(f, x, s)
+		cell := Figure(x, s)
 		if cell.Style != StyleDim && s.Unit != "" {
 			cell.S = WithInterval(s, x)
 		}
@@ -60,7 +60,7 @@ func (k Kind) publishedTable(f record.Findings) Table {
 				largest = math.Max(largest, m.High)
 			}
 			s := ScaleFor(m.Unit, math.Max(largest, m.High))
-			measured = Figure(f, *m, s)
+			measured = Figure(*m, s)
 			if measured.Style != StyleDim {
 				measured.S = WithInterval(s, *m)
 			}
@@ -133,15 +133,16 @@ func assertionTable(f record.Findings) Table {
 }
 
 // Figure is a finding's estimate and interval, or what is said in its stead.
-func Figure(f record.Findings, finding record.Finding, s Scale) Text {
+func Figure(finding record.Finding, s Scale) Text {
 	switch finding.Verdict {
 	case record.VerdictInvalid:
-		return Text{"not valid", StyleDim}
-	case record.VerdictBelowNoise:
-		if n, ok := NoiseOf(f, finding); ok {
-			return Text{"below noise (" + s.Plain(n.Floor) + ")", StyleDim}
+		if finding.Reason == record.ReasonNotReached {
+			return Text{"not reached", StyleBad}
 		}
-		return Text{"below noise", StyleDim}
+		if finding.Reason == record.ReasonTooFew {
+			return Text{"too few", StyleDim}
+		}
+		return Text{"not valid", StyleDim}
 	}
 	if alike(finding) {
 		return Text{S: s.Plain(finding.Estimate) + AllSame}
@@ -181,7 +182,7 @@ func allBlocks(n int) string {
 // Relative is an overhead as a share of its baseline's own value, where a
 // figure is given at all: "+549% (512–588)".
 func Relative(finding record.Finding) Text {
-	if finding.Relative == nil || finding.Verdict == record.VerdictInvalid || finding.Verdict == record.VerdictBelowNoise {
+	if finding.Relative == nil || finding.Verdict == record.VerdictInvalid {
 		return Text{"–", StyleDim}
 	}
 	e, span := Scale{0.01, "%"}.Parts(finding.Relative.Estimate, finding.Relative.Low, finding.Relative.High)

@@ -28,8 +28,8 @@ func (k Kind) warnings(f record.Findings) []string {
 			if j == 0 {
 				reason = x.Reason
 			}
-			// The tables say "below noise" with the floor already.
-			if reason != record.ReasonWithinFloor {
+			// The verdict says it already.
+			if reason != record.ReasonWithinMargin {
 				groups.add(w, reason, x)
 			}
 		}
@@ -147,8 +147,8 @@ func levelsOf(x record.Finding) string {
 // calls are the reasons why a difference could not be called, with what they say
 // of several whose figures have not the same unit.
 var calls = map[string]string{
-	record.ReasonTooWide:      "the interval reaches far beyond the noise floor: too wide to call",
-	record.ReasonIncludesZero: "the value exceeds the noise floor but its interval includes zero",
+	record.ReasonIncludesZero: "the interval includes zero and reaches beyond the margin",
+	record.ReasonWithinFloor:  "identical baselines differ by as much",
 }
 
 // namesOne says whether a warning is about one trial, as an example or alone,

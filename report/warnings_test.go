@@ -23,23 +23,23 @@ func TestWarningsNameTheirFindings(t *testing.T) {
 	}
 	wide := func(name, variant, warning string) record.Finding {
 		x := difference(name, variant)
-		x.Because(record.ReasonTooWide, warning)
+		x.Because(record.ReasonIncludesZero, warning)
 		return x
 	}
 	noise := difference("pushes", "sidecar")
-	noise.Verdict = record.VerdictBelowNoise
-	noise.Because(record.ReasonWithinFloor, "identical baselines differ by up to 21 ms")
+	noise.Verdict = record.VerdictNoEffect
+	noise.Because(record.ReasonWithinMargin, "the whole interval lies within the margin of 21 ms")
 	for _, tt := range []struct {
 		name     string
 		findings []record.Finding
 		want     []string
 	}{
-		{"one", []record.Finding{wide("convergence_p99", "sidecar", "the interval reaches 293 ms, far beyond the noise floor of 21 ms")},
-			[]string{"difference of convergence p99 with sidecar: the interval reaches 293 ms, far beyond the noise floor of 21 ms"}},
-		{"units", []record.Finding{wide("convergence_p99", "sidecar", "the interval reaches 293 ms, far beyond the noise floor of 21 ms"),
-			wide("istiod_memory", "sidecar", "the interval reaches 900 MB, far beyond the noise floor of 2 MB"),
-			wide("istiod_memory", "slow", "the interval reaches 90 kB, far beyond the noise floor of 2 kB")},
-			[]string{"the interval reaches far beyond the noise floor: too wide to call (difference of convergence p99 with sidecar and difference of istiod memory with sidecar and slow)"}},
+		{"one", []record.Finding{wide("convergence_p99", "sidecar", "the interval includes zero and reaches beyond the margin of 21 ms")},
+			[]string{"difference of convergence p99 with sidecar: the interval includes zero and reaches beyond the margin of 21 ms"}},
+		{"units", []record.Finding{wide("convergence_p99", "sidecar", "the interval includes zero and reaches beyond the margin of 21 ms"),
+			wide("istiod_memory", "sidecar", "the interval includes zero and reaches beyond the margin of 2 MB"),
+			wide("istiod_memory", "slow", "the interval includes zero and reaches beyond the margin of 2 kB")},
+			[]string{"the interval includes zero and reaches beyond the margin (difference of convergence p99 with sidecar and difference of istiod memory with sidecar and slow)"}},
 		{"many", append(many, record.Finding{Name: "missed", Cell: record.Cell{"proxies": "50"}, Warnings: []string{"3 of 7 pairs"}}),
 			[]string{"only 2 blocks (4 findings, the first difference of pushes with sidecar)", "changes that proxies never saw with proxies 50: 3 of 7 pairs"}},
 		{"range", []record.Finding{{Name: "pushes", Cell: at("none"), Warnings: []string{"2 of 9 late"}}, {Name: "pushes", Cell: at("slow"), Warnings: []string{"4 of 9 late"}}},

@@ -18,11 +18,6 @@ type Options struct {
 	// Say puts a value in words for warnings, with its unit; three digits
 	// without any if nil.
 	Say func(float64) string
-	// Seed starts the random numbers of resampling. Equal seeds give equal
-	// results.
-	Seed uint64
-	// Resamples is the number of bootstrap resamples, 1,000 if 0.
-	Resamples int
 }
 
 func (o Options) level() float64 {
@@ -37,13 +32,6 @@ func (o Options) say(v float64) string {
 		return digits(v)
 	}
 	return o.Say(v)
-}
-
-func (o Options) resamples() int {
-	if o.Resamples <= 0 {
-		return 1000
-	}
-	return o.Resamples
 }
 
 // An Estimate is a number with the interval that says how sure it is. Its

@@ -14,7 +14,7 @@ func Example() {
 
 	overhead := stat.Difference(pairs, stat.Options{})
 	floor := stat.NoiseFloor(twice, stat.Options{})
-	call, why := overhead.Call(floor)
+	call, why := overhead.Call(floor, 0.1) // 0.1 ms more would not matter
 
 	fmt.Printf("+%.2f ms, 95%% interval %.2f to %.2f\n", overhead.Value, overhead.Low, overhead.High)
 	fmt.Printf("%s: %s\n", call, why)

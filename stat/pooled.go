@@ -1,6 +1,7 @@
 package stat
 
 import (
+	"fmt"
 	"math"
 	"sort"
 
@@ -51,6 +52,13 @@ func PooledQuantile(units []Counts, q float64, o Options) Estimate {
 		e.Low, e.High = math.Min(e.Low, low), math.Max(e.High, high)
 	}
 	return e
+}
+
+// A QuantileBlock holds the latency distributions of one block: every repeat
+// of the baseline, and the cell under test.
+type QuantileBlock struct {
+	Base []Counts
+	Test Counts
 }
 
 // PooledDifference estimates how much higher the q-quantile of the tested
@@ -269,4 +277,9 @@ func (e *Estimate) jackknife(n int, at func(out int) float64) {
 	if n < 4 {
 		e.warn("only %d blocks", n)
 	}
+}
+
+// quantileName gives 0.999 as "p99.9".
+func quantileName(q float64) string {
+	return fmt.Sprintf("p%g", math.Round(q*1e7)/1e5)
 }

@@ -67,7 +67,7 @@ func (w queue) truth(quantiles []float64, factor float64) []float64 {
 // requests wait for each other. The mean of trials' quantiles stands beside, to
 // show why it is not used, and so does p99.9, which is told and not required.
 func TestSimulationPooled(t *testing.T) {
-	runs := simulationRuns(t, 200)
+	runs := simulationRuns(t, 80)
 	r := rand.New(rand.NewPCG(32, 32))
 	quantiles := []float64{0.5, 0.9, 0.99, 0.999}
 	for _, w := range queues {

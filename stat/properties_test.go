@@ -118,17 +118,21 @@ func TestDegenerate(t *testing.T) {
 			if e.Defined() && (e.Low > e.Value || e.High < e.Value) {
 				t.Fatalf("%+v lies outside its interval", e)
 			}
-			if call, why := e.Call(floor); call == Real && !e.Defined() || why.Text == "" {
+			if call, why := e.Call(floor, 0.1); call == Real && !e.Defined() || why.Text == "" {
 				t.Fatalf("called %s: %s of %v", call, why, e)
 			}
 			Judge(e, 0.05)
 			MinimumDetectable(e, floor, 0.8)
-			StopRule{RelativeWidth: 0.1, MaxBlocks: 9}.Decide(Look{8, []Estimate{e}, []Floor{floor}}, Look{})
+			StopRule{RelativeWidth: 0.1, MaxBlocks: 9}.Decide(Look{8, []Estimate{e}, []Floor{floor}, []float64{1}}, Look{})
 		}
 		Warmup{}.Detect(values, others)
 		q := rapid.Float64Range(-0.5, 1.5).Draw(t, "q")
 		blocks := []QuantileBlock{{[]Counts{FromSamples(values), FromSamples(others)}, FromSamples(others)}, {}}
-		QuantileDifference(blocks, q, Options{Resamples: 20})
+		d, _ := PooledDifference(blocks, q, Options{})
+		if d.Defined() && d.Excludes(d.Value) {
+			t.Fatalf("%+v lies outside its interval", d)
+		}
+		PseudoQuantiles(blocks[0].Base, q)
 		var points []FitPoint
 		for i, p := range pairs {
 			points = append(points, FitPoint{p.Base, p.Test, i % 3})
@@ -215,7 +219,7 @@ func TestFloor(t *testing.T) {
 	if f := NoiseFloor(biased, Options{}); f.Value < 3 || len(f.Warnings) == 0 {
 		t.Errorf("systematic difference: %+v", f)
 	}
-	if call, _ := (Estimate{Value: 2, Low: 1, High: 3}).Call(NoiseFloor(biased, Options{})); call != BelowNoise {
+	if call, _ := (Estimate{Value: 2, Low: 1, High: 3}).Call(NoiseFloor(biased, Options{}), 1); call != Inconclusive {
 		t.Errorf("overhead of 2 over a floor of 3 is %s", call)
 	}
 	if f := (Floor{Value: 1}).AtLeast(2); f.Value != 2 {
@@ -231,12 +235,18 @@ func TestVerdicts(t *testing.T) {
 		want Call
 	}{
 		{e(5, 6, 7), Real}, {e(-7, -6, -5), Real},
-		{e(0.2, 0.5, 0.8), BelowNoise}, {e(-1.5, 0.1, 1.7), BelowNoise},
-		{e(-1, 2, 5), Inconclusive}, {e(-9, 0.1, 9), Inconclusive}, {e(-2.9, 0.1, 2.9), BelowNoise},
-		{e(math.Inf(-1), 6, math.Inf(1)), Inconclusive}, {e(0, 0, 0), BelowNoise},
+		{e(0.2, 0.5, 0.8), NoEffect}, {e(-1.5, 0.1, 1.7), NoEffect}, {e(1.2, 1.5, 1.8), Real},
+		{e(-1, 2, 5), Inconclusive}, {e(-9, 0.1, 9), Inconclusive}, {e(-2.1, 0.1, 1.9), Inconclusive},
+		{e(0.1, 0.9, 2.2), Inconclusive}, {e(math.Inf(-1), 6, math.Inf(1)), Inconclusive}, {e(0, 0, 0), NoEffect},
 	} {
-		if got, why := c.e.Call(Floor{Value: 1}); got != c.want {
+		if got, why := c.e.Call(Floor{Value: 1}, 2); got != c.want {
 			t.Errorf("%v over floor 1 is %s (%s), want %s", c.e, got, why, c.want)
+		}
+		if got, _ := c.e.Call(Floor{Value: 1}, 0); got == NoEffect && (c.e.Low != 0 || c.e.High != 0) {
+			t.Errorf("%v is no effect without a margin", c.e)
+		}
+		if got, _ := c.e.Call(Floor{Value: math.NaN()}, 2); got == Real {
+			t.Errorf("%v is real over a floor that is not known", c.e)
 		}
 	}
 	for _, c := range []struct {
@@ -272,7 +282,8 @@ func TestStopRule(t *testing.T) {
 		{"limit", look(8, wide), look(7, wide), true},
 		{"absolute", look(5, small), look(4, small), true},
 		{"nothing", look(5), look(4), false},
-		{"within the floor", Look{5, []Estimate{noise}, []Floor{{Value: 6}}}, Look{4, []Estimate{noise}, []Floor{{Value: 6}}}, true},
+		{"no effect", Look{5, []Estimate{noise}, []Floor{{Value: 6}}, []float64{6}}, Look{4, []Estimate{noise}, []Floor{{Value: 6}}, []float64{6}}, true},
+		{"within the floor, beyond the margin", Look{5, []Estimate{noise}, []Floor{{Value: 6}}, []float64{4}}, Look{4, []Estimate{noise}, []Floor{{Value: 6}}, []float64{4}}, false},
 	} {
 		if got := rule.Decide(c.now, c.before); got.Stop != c.want || got.Why == "" {
 			t.Errorf("%s: %+v, want %v", c.name, got, c.want)

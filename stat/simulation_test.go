@@ -217,7 +217,7 @@ func (m machine) found(r *rand.Rand, runs, blocks int, q, shift float64) float64
 	for range runs {
 		pairs, aa := m.run(r, blocks, q, 1+shift, 0)
 		e := Difference(pairs, Options{})
-		if call, _ := e.Call(NoiseFloor(aa, Options{})); call == Real {
+		if call, _ := e.Call(NoiseFloor(aa, Options{}), 0); call == Real {
 			found++
 		}
 	}
@@ -356,6 +356,56 @@ func TestSimulationUnpaired(t *testing.T) {
 			t.Logf("noise %.2f, %2d and %2d blocks: ratio covered in %.1f%%, difference in %.1f%%", noise, blocks[0], blocks[1], cr*100, cd*100)
 			check(t, cr, runs, true, "ratio", noise, blocks)
 			check(t, cd, runs, true, "difference", noise, blocks)
+		}
+	}
+}
+
+// sortedQuantile is the type 7 quantile of ascending values, NaN if none.
+func sortedQuantile(s []float64, p float64) float64 {
+	if len(s) == 0 {
+		return math.NaN()
+	}
+	place := p * float64(len(s)-1)
+	i := min(int(place), len(s)-1)
+	if i+1 == len(s) {
+		return s[i]
+	}
+	return s[i] + (s[i+1]-s[i])*(place-float64(i))
+}
+
+// gamma draws a Gamma(shape, 1) variate, shape at least 1: Wilson and
+// Hilferty's cube for large shapes (its error vanishes there), Marsaglia and
+// Tsang's rejection (ACM TOMS 2000) for small ones.
+func gamma(r *rand.Rand, shape float64) float64 {
+	if shape > 200 {
+		c := 1 - 1/(9*shape) + r.NormFloat64()/(3*math.Sqrt(shape))
+		return shape * c * c * c
+	}
+	d := shape - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		z := r.NormFloat64()
+		v := 1 + c*z
+		if v <= 0 {
+			continue
+		}
+		v = v * v * v
+		if math.Log(1-r.Float64()) < 0.5*z*z+d-d*v+d*math.Log(v) {
+			return d * v
+		}
+	}
+}
+
+func TestGamma(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 13))
+	for _, shape := range []float64{1, 3.7, 150, 5000} {
+		x := make([]float64, 20000)
+		for i := range x {
+			x[i] = gamma(r, shape)
+		}
+		m, sd := meanStdDev(x)
+		if math.Abs(m/shape-1) > 5/math.Sqrt(shape*20000) || math.Abs(sd*sd/shape-1) > 0.06 {
+			t.Errorf("shape %g: mean %g, variance %g", shape, m, sd*sd)
 		}
 	}
 }

@@ -36,17 +36,18 @@ type Decision struct {
 }
 
 // A Look is what is known after a number of completed blocks: the estimates
-// that must be narrow, and their noise floors by index, if any.
+// that must be narrow, and their noise floors and margins by index, if any.
 type Look struct {
 	Blocks    int
 	Estimates []Estimate
 	Floors    []Floor
+	Margins   []float64
 }
 
 // Decide says whether to stop, given what is known now and what was known one
-// block before. The rule must hold for every estimate. An estimate that is
-// below noise (see [Estimate.Call]) is settled too: there is nothing whose share
-// its interval could be.
+// block before. The rule must hold for every estimate. One that is no effect (see
+// [Estimate.Call]) is settled too: there is nothing whose share its interval could
+// be.
 func (s StopRule) Decide(now, before Look) Decision {
 	least := s.MinBlocks
 	if least <= 0 {
@@ -91,7 +92,7 @@ func (s StopRule) widest(l Look) (at int, ratio float64) {
 		}
 		width := e.High - e.Low
 		if i < len(l.Floors) {
-			if call, _ := e.Call(l.Floors[i]); call == BelowNoise {
+			if call, _ := e.Call(l.Floors[i], l.Margins[i]); call == NoEffect {
 				continue
 			}
 		}

@@ -13,8 +13,8 @@ type Call string
 const (
 	// Real: the interval excludes zero and the value exceeds the floor.
 	Real Call = "real"
-	// BelowNoise: identical cells differ as much.
-	BelowNoise Call = "below_noise"
+	// NoEffect: the whole interval lies within the margin.
+	NoEffect Call = "no_effect"
 	// Inconclusive: too uncertain to be called something or nothing.
 	Inconclusive Call = "inconclusive"
 )
@@ -24,9 +24,9 @@ type Reason string
 
 // Reasons of calls; "" where they are none of these.
 const (
-	WithinFloor  Reason = "within_floor"  // identical cells differ as much
-	IncludesZero Reason = "includes_zero" // beyond the floor, but the interval includes zero
-	TooWide      Reason = "too_wide"      // the interval reaches far beyond the floor
+	WithinMargin Reason = "within_margin" // no effect: the whole interval lies within the margin
+	WithinFloor  Reason = "within_floor"  // inconclusive: the interval excludes zero, but identical cells differ as much
+	IncludesZero Reason = "includes_zero" // inconclusive: the interval includes zero and reaches beyond the margin
 )
 
 // Why explains a call: the reason for programs, and a text for people.
@@ -37,38 +37,34 @@ type Why struct {
 
 func (w Why) String() string { return w.Text }
 
-// noiseReach is how many floors the interval of a difference that is below
-// noise may reach.
-const noiseReach = 3
-
-// Call weighs the estimate of a difference against the noise floor, and says
-// why in words. A difference is real only if its interval excludes zero and
-// its size exceeds the floor. It is below noise if its size is within the
-// floor and its interval reaches no farther than three floors, which 9 in 10
-// intervals of identical cells keep; beyond that the interval is too wide to
-// speak of nothing, and the call is inconclusive, as it is when interval or
-// floor are unknown.
-func (e Estimate) Call(f Floor) (Call, Why) { return e.CallIn(f, digits) }
+// Call weighs the estimate of a difference against the noise floor and the
+// margin within which differences do not matter (0 or more, in the estimate's
+// unit; 0 for none), and says why in words. There are three answers. A
+// difference is real if its interval excludes zero and its size exceeds the
+// floor. There is no effect if the whole interval lies within the margin: that
+// is a claim, and needs evidence as any other (see [Judge]). Everything else is
+// inconclusive, however small the value.
+func (e Estimate) Call(f Floor, margin float64) (Call, Why) { return e.CallIn(f, margin, digits) }
 
 // CallIn is Call with values put in words by say, which knows their unit.
-func (e Estimate) CallIn(f Floor, say func(float64) string) (Call, Why) {
-	switch {
-	case !e.Defined():
+func (e Estimate) CallIn(f Floor, margin float64, say func(float64) string) (Call, Why) {
+	if !e.Defined() {
 		return Inconclusive, Why{Text: "too few blocks for an interval"}
-	case !Finite(f.Value):
-		return Inconclusive, Why{Text: "the noise floor is unknown"}
 	}
-	size := math.Abs(e.Value)
 	reach := math.Max(math.Abs(e.Low), math.Abs(e.High))
 	switch {
-	case size > f.Value && e.Excludes(0):
+	case e.Excludes(0) && math.Abs(e.Value) > f.Value:
 		return Real, Why{Text: fmt.Sprintf("the interval excludes zero and the value exceeds the noise floor of %s", say(f.Value))}
-	case size > f.Value:
-		return Inconclusive, Why{IncludesZero, fmt.Sprintf("the value exceeds the noise floor of %s but its interval includes zero", say(f.Value))}
-	case e.Excludes(0) || reach <= noiseReach*f.Value:
-		return BelowNoise, Why{WithinFloor, fmt.Sprintf("identical baselines differ by up to %s", say(f.Value))}
+	case reach <= margin:
+		return NoEffect, Why{WithinMargin, fmt.Sprintf("the whole interval lies within the margin of %s", say(margin))}
+	case e.Excludes(0) && !Finite(f.Value):
+		return Inconclusive, Why{Text: "the noise floor is unknown"}
+	case e.Excludes(0):
+		return Inconclusive, Why{WithinFloor, fmt.Sprintf("identical baselines differ by up to %s", say(f.Value))}
+	case margin > 0:
+		return Inconclusive, Why{IncludesZero, fmt.Sprintf("the interval includes zero and reaches beyond the margin of %s", say(margin))}
 	}
-	return Inconclusive, Why{TooWide, fmt.Sprintf("the interval reaches %s, far beyond the noise floor of %s", say(reach), say(f.Value))}
+	return Inconclusive, Why{IncludesZero, "the interval includes zero"}
 }
 
 // A Verdict says how a new value compares with an old one against a margin.

@@ -69,6 +69,7 @@ func defaults() *Study {
 		Window:   2 * time.Second,
 		Interval: 250 * time.Millisecond,
 		Blocks:   Blocks{Min: 4, Max: 12, Limit: 10 * time.Minute},
+		Margin:   0.05,
 	}
 }
 

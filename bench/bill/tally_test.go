@@ -31,7 +31,7 @@ func TestWhy(t *testing.T) {
 		{"nothing has a price", "priced 1.00 (0.50 to 1.50)", func(l *line) { l.Prices[partNothing] = price(1, 0.5) }},
 		{"nothing differs, as identical cells do", "", func(l *line) {
 			p := price(1, 0.5)
-			p.Verdict = record.VerdictBelowNoise
+			p.Verdict = record.VerdictInconclusive
 			l.Prices[partNothing] = p
 		}},
 		{"no valid trial", "want of valid trials", func(l *line) { l.Prices[partNothing] = record.Priced{Verdict: record.VerdictInvalid} }},

@@ -177,7 +177,7 @@ func TestJudgement(t *testing.T) {
 		want     int
 	}{
 		{run(15, record.VerdictReal, record.VerdictInvalid), errs.CodeOK},
-		{run(15, record.VerdictBelowNoise), errs.CodeOK},
+		{run(15, record.VerdictNoEffect), errs.CodeOK},
 		{run(15), errs.CodeOK}, // compares nothing
 		{run(10, record.VerdictInvalid, record.VerdictInvalid), errs.CodeInvalid},
 		{run(0), errs.CodeInvalid},

@@ -214,7 +214,7 @@ func overheadsOf(c record.CellSummary, before, blocks int, rng *rand.Rand) (out 
 			x.Verdict, x.Low = record.VerdictInconclusive, -0.2*half
 			x.Warnings = []string{"fewer than 10 requests per trial lie beyond p99.9: its interval is rough"}
 		case q.name == "p99" && cell["sidecars"] == "server" && cell["arrival"] != "burst":
-			x.Estimate, x.Low, x.High, x.Verdict = 12, -31, 52, record.VerdictBelowNoise
+			x.Estimate, x.Low, x.High, x.Verdict = 12, -31, 52, record.VerdictNoEffect
 		}
 		value := base.quantile(q.at)
 		x.Relative = &record.Ratio{Estimate: x.Estimate / value, Low: x.Low / value, High: x.High / value}

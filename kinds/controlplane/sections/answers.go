@@ -148,7 +148,7 @@ func leverPart(plain map[string]record.Finding, x record.Finding, what string) (
 	}
 	from, to := s.Plain(base.Estimate), value(own.Estimate)
 	switch {
-	case x.Verdict == record.VerdictBelowNoise:
+	case x.Verdict == record.VerdictNoEffect:
 		return "leaves " + what + " at " + value(base.Estimate), 1
 	case x.Verdict != record.VerdictReal:
 		return "", 1

@@ -20,10 +20,6 @@ type valueColumn struct {
 	sum        func(c *record.ControlSummary) float64
 }
 
-// net says that a value is without what is used idle: less than nothing is
-// noise, and no saving.
-func (v valueColumn) net() bool { return Kind().Findings.Must(v.name).Net }
-
 // single is a cell's value where its finding has none for want of blocks;
 // false if no trial is valid.
 func (v valueColumn) single(c record.CellSummary) (float64, bool) {
@@ -79,14 +75,14 @@ func valueTable(f record.Findings, title string, columns []valueColumn) report.T
 				row = append(row, report.Text{S: "not reached", Style: report.StyleDim})
 			case !ok:
 				row = append(row, report.Text{S: "–", Style: report.StyleDim})
-			case x.Verdict == record.VerdictBelowNoise, x.Verdict == record.VerdictInvalid && okSingle && single <= 0 && c.net():
-				row = append(row, report.Text{S: "noise", Style: report.StyleDim})
+			case x.Verdict == record.VerdictInconclusive:
+				row = append(row, report.Text{S: report.Figure(x, scales[i]).S + " ?", Style: report.StyleDim})
 			case x.Verdict != record.VerdictInvalid && report.OneValue(x.Low, x.High):
 				row = append(row, report.Text{S: scales[i].Plain(x.Estimate) + report.AllSame})
 			case x.Verdict == record.VerdictInvalid && okSingle:
 				row = append(row, report.Text{S: scales[i].Plain(single)})
 			default:
-				row = append(row, report.Figure(f, x, scales[i]))
+				row = append(row, report.Figure(x, scales[i]))
 			}
 		}
 		t.Rows = append(t.Rows, row)
@@ -176,8 +172,6 @@ func change(x record.Finding, ok bool) report.Text {
 		return report.Text{S: "–", Style: report.StyleDim}
 	case x.Verdict == record.VerdictInvalid:
 		return report.Text{S: "not valid", Style: report.StyleDim}
-	case x.Verdict == record.VerdictBelowNoise:
-		return report.Text{S: "noise", Style: report.StyleDim}
 	case x.Relative == nil:
 		s := report.ScaleOf(x)
 		return report.Text{S: s.Quantity(x.Estimate, x.Low, x.High)}

@@ -73,7 +73,7 @@ func TestSameInAllBlocks(t *testing.T) {
 	if got := report.WithInterval(s, x); got != "540 pushes (same in both blocks)" {
 		t.Error(got)
 	}
-	if got := report.Figure(record.Findings{}, x, s).S; got != "540 (same)" {
+	if got := report.Figure(x, s).S; got != "540 (same)" {
 		t.Error(got)
 	}
 	x.Probe = "search"

@@ -35,33 +35,34 @@ type pricing struct {
 func billMeasures(s *study.Study) []analysis.Measure {
 	var out []analysis.Measure
 	table := study.DataPlane.Findings()
-	add := func(name string, needs bool, of func(*analysis.Observations, *record.Trial) float64) {
-		if needs {
-			m := analysis.MeasureOf(name, of)
-			m.Unit = s.UnitOf(table.Must(study.FindingBill + "_" + name))
-			out = append(out, m)
-		}
+	put := func(m analysis.Measure) {
+		m.Unit = s.UnitOf(table.Must(study.FindingBill + "_" + m.Name))
+		out = append(out, m)
+	}
+	add := func(name string, of func(*analysis.Observations, *record.Trial) float64) {
+		put(analysis.MeasureOf(name, of))
 	}
 	cpu := func(parts ...string) func(*analysis.Observations, *record.Trial) float64 {
 		return func(_ *analysis.Observations, t *record.Trial) float64 {
 			return ofProxies(t, parts, func(part string) float64 { return analysis.CPUPerRequest(t, part, record.CPU.TotalS) })
 		}
 	}
-	quantile := func(q float64) func(*analysis.Observations, *record.Trial) float64 {
-		return func(o *analysis.Observations, t *record.Trial) float64 { return o.Latency(t).Quantile(q) }
-	}
-	add(study.BillCPU, true, cpu(analysis.ProxyParts...))
+	add(study.BillCPU, cpu(analysis.ProxyParts...))
 	for _, part := range analysis.ProxyParts {
-		add(study.BillCPUOf(part), true, cpu(part))
+		add(study.BillCPUOf(part), cpu(part))
 	}
-	add(study.BillP50, s.Measured(study.MeasureLatency), quantile(0.5))
-	add(study.BillP99, s.Measured(study.MeasureLatency), quantile(0.99))
-	add(study.BillMemory, s.Measured(study.MeasureMemory), func(_ *analysis.Observations, t *record.Trial) float64 {
-		return ofProxies(t, analysis.ProxyParts, func(part string) float64 { return idleMemory(t, part) })
-	})
+	if s.Measured(study.MeasureLatency) {
+		put(analysis.LatencyQuantile(study.BillP50, 0.5))
+		put(analysis.LatencyQuantile(study.BillP99, 0.99))
+	}
+	if s.Measured(study.MeasureMemory) {
+		add(study.BillMemory, func(_ *analysis.Observations, t *record.Trial) float64 {
+			return ofProxies(t, analysis.ProxyParts, func(part string) float64 { return idleMemory(t, part) })
+		})
+	}
 	for _, m := range moneyMeasures(s) {
 		if m.Name == study.FindingMoneyMonth {
-			add(study.BillMoney, true, m.Of)
+			add(study.BillMoney, m.Of)
 		}
 	}
 	return out
@@ -207,7 +208,7 @@ func (p *pricing) priced(list priceList, prefix string, findings []record.Findin
 			e := stat.Mean(values, stat.Options{Level: level, Say: say})
 			f := p.o.Named(prefix+"_"+name, p.o.Short(one.cell))
 			f.Against = p.o.Short(one.against)
-			f = p.estimated(f, e, m, name == study.BillShare)
+			f = p.estimated(f, e, m, p.level(one, m), name == study.BillShare)
 			parts[i].Figures[name] = record.Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: f.Unit, Blocks: f.Blocks, Verdict: f.Verdict}
 			findings = append(findings, f)
 		}
@@ -237,9 +238,15 @@ func (p *pricing) without(name string, one price) bool {
 	return i >= 0 && !passes(p.o, one.cell, analysis.ProxyParts[i]) && !passes(p.o, one.against, analysis.ProxyParts[i])
 }
 
+// level is a measure's value in the cell that a price is a difference to.
+func (p *pricing) level(one price, m analysis.Measure) float64 {
+	return stat.Mean(p.o.Values(one.against, m), stat.Options{}).Value
+}
+
 // estimated puts an estimate into a finding, judged by what identical cells of
-// the bill differ by; a share only by its interval.
-func (p *pricing) estimated(f record.Finding, e stat.Estimate, m analysis.Measure, share bool) record.Finding {
+// the bill differ by and by the study's margin of that level; a share, of
+// whatever, only by its interval and the margin.
+func (p *pricing) estimated(f record.Finding, e stat.Estimate, m analysis.Measure, level float64, share bool) record.Finding {
 	f.Blocks = e.Blocks
 	if e.Blocks < analysis.MinBlocks || !e.Defined() {
 		return analysis.Invalid(f, e.Blocks)
@@ -252,7 +259,10 @@ func (p *pricing) estimated(f record.Finding, e stat.Estimate, m analysis.Measur
 	if p.floor < 0 || math.IsNaN(floor.Value) {
 		floor = stat.Floor{} // nothing ran twice: the interval alone says
 	}
-	call, why := e.CallIn(floor, m.Say)
+	if f.Margin = float64(p.o.Plan.Study.Margin); !share {
+		f.Margin = p.o.Margin(level)
+	}
+	call, why := e.CallIn(floor, f.Margin, m.Say)
 	f.Verdict = string(call)
 	if call != stat.Real && !share {
 		f.Because(string(why.Reason), why.Text)
@@ -339,7 +349,7 @@ func (p *pricing) together(list priceList) *record.BillSum {
 	}
 	wholeBlocks(beyond, all, sums)
 	figure := func(values []float64) record.Priced {
-		f := p.estimated(record.Finding{}, stat.Mean(values, stat.Options{Say: m.Say}), m, false)
+		f := p.estimated(record.Finding{}, stat.Mean(values, stat.Options{Say: m.Say}), m, p.level(price{against: base}, m), false)
 		return record.Priced{Estimate: f.Estimate, Low: f.Low, High: f.High, Unit: m.Unit, Blocks: f.Blocks, Verdict: f.Verdict}
 	}
 	sum := &record.BillSum{Parts: b.Together, Sum: figure(sums), Together: figure(all), Interaction: figure(beyond)}

@@ -81,7 +81,7 @@ func notTheirs(o *analysis.Observations, s study.Search, cell, block int, tried 
 	if !ok || overhead {
 		return "" // the difference to it is what is searched
 	}
-	if v := o.Block(i, block, m); v > s.Bound.Value {
+	if v := o.Block(i, block, m.Searched()); v > s.Bound.Value {
 		return fmt.Sprintf("without sidecars %s is %s, beyond the bound as well", s.Finding, words.Quantity(v, m.Unit))
 	}
 	return ""

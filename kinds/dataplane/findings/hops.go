@@ -18,15 +18,17 @@ import (
 // hopMeasures are what terms are told in, by [study.HopMeasures].
 func hopMeasures(s *study.Study) []analysis.Measure {
 	var out []analysis.Measure
-	add := func(name, unit string, of func(*analysis.Observations, *record.Trial) float64) {
-		m := analysis.MeasureOf(name, of)
+	put := func(m analysis.Measure, unit string) {
 		m.Unit = unit
 		out = append(out, m)
+	}
+	add := func(name, unit string, of func(*analysis.Observations, *record.Trial) float64) {
+		put(analysis.MeasureOf(name, of), unit)
 	}
 	if s.Measured(study.MeasureLatency) {
 		for _, q := range analysis.Quantiles {
 			if name := "latency_" + q.Name; name == study.HopP50 || name == study.HopP99 {
-				add(name, finding.UnitMicroseconds, func(o *analysis.Observations, t *record.Trial) float64 { return o.Latency(t).Quantile(q.Q) })
+				put(analysis.LatencyQuantile(name, q.Q), finding.UnitMicroseconds)
 			}
 		}
 	}

@@ -55,9 +55,7 @@ func Kind() analysis.Kind {
 func dataMeasures(s *study.Study) []analysis.Measure {
 	var out []analysis.Measure
 	for _, q := range analysis.Quantiles {
-		m := analysis.MeasureOf("latency_"+q.Name, func(o *analysis.Observations, t *record.Trial) float64 { return o.Latency(t).Quantile(q.Q) })
-		m.Quantile = q.Q
-		out = append(out, m)
+		out = append(out, analysis.LatencyQuantile("latency_"+q.Name, q.Q))
 	}
 	if s.Measured(study.MeasureLatency) {
 		out = append(out, analysis.MeasureOf(study.FindingThroughput, throughput))

@@ -33,7 +33,7 @@ func knees(o *analysis.Observations) []record.Finding {
 	var p99 analysis.Measure
 	for _, m := range o.Measures() {
 		if m.Quantile == 0.99 {
-			p99 = m
+			p99 = m.Searched()
 		}
 	}
 	var out []record.Finding

@@ -175,7 +175,7 @@ func profileCost(o *analysis.Observations, cell int, one profiled) []record.Find
 	f.Estimate, f.Low, f.High = e.Value, e.Low, e.High
 	switch {
 	case f.Low <= 0 && f.High >= 0:
-		f.Verdict = record.VerdictBelowNoise
+		f.Verdict = record.VerdictInconclusive
 	default:
 		f.Verdict = record.VerdictReal
 	}

@@ -144,7 +144,10 @@ func fought(o *analysis.Observations, d duel, m analysis.Measure, level float64,
 	}
 	f.Estimate, f.Low, f.High = e.Value, e.Low, e.High
 	if f.Low <= 0 && f.High >= 0 {
-		f.Verdict = record.VerdictBelowNoise
+		f.Verdict = record.VerdictInconclusive
+		if f.Margin = float64(o.Plan.Study.Margin); -f.Margin <= f.Low && f.High <= f.Margin {
+			f.Verdict = record.VerdictNoEffect
+		}
 	}
 	return []record.Finding{f}
 }

@@ -201,12 +201,9 @@ func (a *answering) sentence(finding record.Finding, context string) string {
 	switch finding.Verdict {
 	case record.VerdictInvalid:
 		return fmt.Sprintf("What %s %s%s is unknown: too few valid trials.", report.LowerFirst(who), adds, where)
-	case record.VerdictBelowNoise:
-		floor := ""
-		if n, ok := report.NoiseOf(a.f, finding); ok {
-			floor = " (" + s.Value(n.Floor) + ")"
-		}
-		return fmt.Sprintf("%s %s no overhead%s above the noise floor%s.%s", who, adds, where, floor, missed(finding, s))
+	case record.VerdictNoEffect:
+		_, span := s.Parts(finding.Estimate, finding.Low, finding.High)
+		return fmt.Sprintf("%s %s no overhead%s beyond %s (95%% interval %s).", who, adds, where, s.Value(finding.Margin), span)
 	case record.VerdictInconclusive:
 		_, span := s.Parts(finding.Estimate, finding.Low, finding.High)
 		return fmt.Sprintf("%s %s between %s%s: too wide to call.", who, adds, strings.Replace(strings.Replace(span, "–", " and ", 1), " to ", " and ", 1)+" "+s.Unit, where) + missed(finding, s)

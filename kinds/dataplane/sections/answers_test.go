@@ -31,8 +31,8 @@ func TestAnswers(t *testing.T) {
 			"Both sidecars add 0.31 ms (95% interval 0.28–0.34) to the median latency."},
 		{"faster", []record.Finding{overhead("latency_p50_overhead", "both", -50, -60, -41, "real")},
 			"Both sidecars take 50 µs (95% interval 41–60) off the median latency."},
-		{"below noise", []record.Finding{overhead("latency_p50_overhead", "both", 3, -4, 9, "below_noise")},
-			"Both sidecars add no overhead to the median latency above the noise floor."},
+		{"no effect", []record.Finding{{Name: "latency_p50_overhead", Cell: record.Cell{"sidecars": "both"}, Against: record.Cell{"sidecars": "none"}, Estimate: 3, Low: -4, High: 9, Margin: 12, Unit: "us", Verdict: "no_effect"}},
+			"Both sidecars add no overhead to the median latency beyond 12.0 µs (95% interval -4 to 9)."},
 		{"inconclusive", []record.Finding{overhead("latency_p50_overhead", "both", 40, -10, 90, "inconclusive")},
 			"Both sidecars add between -10 and 90 µs to the median latency: too wide to call."},
 		{"invalid", []record.Finding{overhead("latency_p50_overhead", "both", 0, 0, 0, "invalid")},
@@ -90,12 +90,12 @@ func many() record.Findings {
 	f.Validity.Trials, f.Validity.Valid = 7, 7
 	base := record.Cell{"variant": "bare"}
 	f.Cells = append(f.Cells, record.CellSummary{Cell: base, Label: "bare", Trials: 1, Valid: 1})
-	for name, verdict := range map[string]string{"a": record.VerdictBelowNoise, "b": record.VerdictReal, "c": record.VerdictBelowNoise, "d": record.VerdictInconclusive, "e": record.VerdictInvalid, "f": record.VerdictBelowNoise} {
+	for name, verdict := range map[string]string{"a": record.VerdictNoEffect, "b": record.VerdictReal, "c": record.VerdictNoEffect, "d": record.VerdictInconclusive, "e": record.VerdictInvalid, "f": record.VerdictNoEffect} {
 		cell := record.Cell{"variant": name}
 		f.Factors[0].Levels = append(f.Factors[0].Levels, name)
 		f.Cells = append(f.Cells, record.CellSummary{Cell: cell, Label: name, Trials: 1, Valid: 1})
 		f.Findings = append(f.Findings, record.Finding{Name: "latency_p50_overhead", Probe: "latency", Unit: "us", Cell: cell, Against: base, Verdict: verdict,
-			Estimate: 50, Low: 40, High: 60, MDE: 9, Blocks: 4})
+			Estimate: 50, Low: 40, High: 60, MDE: 9, Margin: 4, Blocks: 4})
 	}
 	slices.SortFunc(f.Cells[1:], func(a, b record.CellSummary) int { return strings.Compare(a.Label, b.Label) })
 	return f
@@ -106,7 +106,7 @@ func many() record.Findings {
 func TestManyCellsAreToldTogether(t *testing.T) {
 	got := strings.Join(answersOf(many()), "\n")
 	want := "Variant b adds 50 µs (95% interval 40–60) to the median latency of 0.0 µs.\n" +
-		"f, c and a add no overhead to the median latency above the noise floor (4.00 µs). Minimum detectable effect at 80% power: 9.00 µs.\n" +
+		"f, c and a add no overhead to the median latency beyond 4.00 µs.\n" +
 		"What d adds to the median latency is too wide to call.\n" +
 		"What e adds to the median latency is unknown: too few valid trials."
 	if got != want {

@@ -149,7 +149,7 @@ func billScale(p record.Priced) report.Scale {
 // pricedText is a figure on the scale of the largest of its column.
 func pricedText(p, largest record.Priced) report.Text {
 	if p.Verdict == record.VerdictInvalid {
-		return report.Text{S: "not valid", Style: report.StyleDim}
+		return report.Text{S: "too few", Style: report.StyleDim}
 	}
 	if strings.HasSuffix(p.Unit, "/month") {
 		return report.Text{S: report.WholeInterval(record.Finding{Estimate: p.Estimate, Low: p.Low, High: p.High})}

@@ -18,7 +18,7 @@ func (a *answering) grouped() []string {
 	var answers []string
 	var more []record.Finding     // real, and costs something
 	rest := map[string][]string{} // labels by verdict
-	floor, missed := "", 0.0
+	margin := 0.0
 	var s report.Scale
 	for _, top := range slices.Backward(a.tops) {
 		p50, ok := a.find(a.name, top)
@@ -30,11 +30,8 @@ func (a *answering) grouped() []string {
 			answers = append(answers, a.sentence(p50, a.from(p50)))
 		default:
 			rest[p50.Verdict] = append(rest[p50.Verdict], a.label(p50.Cell))
-			if n, ok := report.NoiseOf(a.f, p50); ok && p50.Verdict == record.VerdictBelowNoise {
-				floor = " (" + report.ScaleOf(p50).Value(n.Floor) + ")"
-			}
-			if p50.Verdict == record.VerdictBelowNoise && p50.MDE > missed {
-				missed, s = p50.MDE, report.ScaleFor(p50.Unit, p50.MDE)
+			if p50.Verdict == record.VerdictNoEffect && p50.Margin > margin {
+				margin, s = p50.Margin, report.ScaleFor(p50.Unit, p50.Margin)
 			}
 		}
 	}
@@ -46,12 +43,8 @@ func (a *answering) grouped() []string {
 		}
 		return report.Sequence(labels) + " add"
 	}
-	if labels := rest[record.VerdictBelowNoise]; len(labels) > 0 {
-		says := fmt.Sprintf("%s no overhead %s above the noise floor%s.", adds(labels), what, floor)
-		if missed > 0 {
-			says += fmt.Sprintf(" Minimum detectable effect at 80%% power: %s.", s.Value(missed))
-		}
-		answers = append(answers, says)
+	if labels := rest[record.VerdictNoEffect]; len(labels) > 0 {
+		answers = append(answers, fmt.Sprintf("%s no overhead %s beyond %s.", adds(labels), what, s.Value(margin)))
 	}
 	if labels := rest[record.VerdictInconclusive]; len(labels) > 0 {
 		answers = append(answers, fmt.Sprintf("What %s %s is too wide to call.", adds(labels), what))

@@ -31,11 +31,17 @@ func latencyTable(f record.Findings) report.Table {
 	failed := int64(0)
 	for _, c := range f.Cells {
 		row := report.FactorTexts(f, c.Cell)
-		for _, v := range []float64{c.Intended.P50, c.Intended.P90, c.Intended.P99, c.Intended.P999} {
-			if c.Valid == 0 {
+		for _, p := range []struct {
+			name string
+			us   float64
+		}{{"p50", c.Intended.P50}, {"p90", c.Intended.P90}, {"p99", c.Intended.P99}, {"p999", c.Intended.P999}} {
+			switch {
+			case slices.Contains(c.NotReached, p.name):
+				row = append(row, report.Text{S: "not reached", Style: report.StyleBad})
+			case c.Valid == 0 || p.us == 0:
 				row = append(row, report.Text{S: "–", Style: report.StyleDim})
-			} else {
-				row = append(row, report.Text{S: s.Plain(v)})
+			default:
+				row = append(row, report.Text{S: s.Plain(p.us)})
 			}
 		}
 		if len(findings) > 0 {
@@ -46,7 +52,7 @@ func latencyTable(f record.Findings) report.Table {
 			case !ok:
 				row = append(row, report.Text{S: "–", Style: report.StyleDim}, report.Text{}, report.Text{})
 			default:
-				row = append(row, report.Figure(f, finding, s), report.Relative(finding), report.Verdict(finding.Verdict))
+				row = append(row, report.Figure(finding, s), report.Relative(finding), report.Verdict(finding.Verdict))
 			}
 		}
 		valid := report.Text{S: fmt.Sprintf("%d/%d", c.Valid, c.Trials)}
@@ -58,7 +64,7 @@ func latencyTable(f record.Findings) report.Table {
 		failed += c.Failed
 	}
 	if failed > 0 {
-		t.Notes = append(t.Notes, report.Plural(failed, "request")+" failed; failed requests have no latency.")
+		t.Notes = append(t.Notes, report.Plural(failed, "request")+" failed; they count as infinitely late in every percentile.")
 	}
 	if len(findings) > 0 {
 		t.Notes = append(t.Notes, overheadNote(f, name))
@@ -78,7 +84,7 @@ func overheadNote(f record.Findings, name string) string {
 	if low < blocks {
 		n = fmt.Sprintf("%d to %s", low, n)
 	}
-	return "Overhead is the within-block difference over " + n + "; \"below noise\": no more than two identical baselines differ by."
+	return "Overhead is the within-block difference over " + n + "; \"no effect\": the whole interval lies within the study's margin."
 }
 
 // overheadTable has what cells add at the other percentiles.
@@ -109,7 +115,7 @@ func overheadTable(f record.Findings) report.Table {
 				continue
 			}
 			any = true
-			cell := report.Figure(f, finding, s)
+			cell := report.Figure(finding, s)
 			if finding.Verdict == record.VerdictInconclusive {
 				cell.S += " ?"
 			}

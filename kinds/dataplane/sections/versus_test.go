@@ -18,7 +18,7 @@ func TestVersionAnswers(t *testing.T) {
 	f := record.Findings{Findings: []record.Finding{
 		x("cpu_server_proxy", record.VerdictReal, 0.1, "1.2.0", "1.1.0"),
 		x("latency_p50", record.VerdictReal, -0.05, "1.2.0", "1.1.0"),
-		x("cpu_server_proxy", record.VerdictBelowNoise, 0.01, "1.1.0", "1.0.0"),
+		x("cpu_server_proxy", record.VerdictNoEffect, 0.01, "1.1.0", "1.0.0"),
 		x("memory_server_proxy", record.VerdictReal, 0.3, "1.2.0", "1.0.0"),
 		x("latency_p99", record.VerdictInvalid, 0.3, "1.2.0", "1.0.0"),
 	}}
@@ -48,12 +48,12 @@ func TestFilterPairs(t *testing.T) {
 		Factors: []record.FactorLevels{{Factor: "filters", Levels: []string{"none", "wasm", "lua"}}, {Factor: "concurrency", Levels: []string{"1", "2"}}},
 		Findings: []record.Finding{
 			x("cpu_server_proxy", "none", record.VerdictReal, 0.14, "1"),
-			x("cpu_server_proxy", "lua", record.VerdictBelowNoise, 0.01, "1"),
+			x("cpu_server_proxy", "lua", record.VerdictNoEffect, 0.01, "1"),
 			x("cpu_server_proxy", "none", record.VerdictInvalid, 0.2, "2"),
 			x("memory_server_proxy", "none", record.VerdictReal, 0.3, "1"),
 		}}
 	// The other way around, as a study that names lua first has it too.
-	back := x("cpu_server_proxy", "wasm", record.VerdictBelowNoise, -0.01, "1")
+	back := x("cpu_server_proxy", "wasm", record.VerdictNoEffect, -0.01, "1")
 	back.Cell, back.Against = back.Against.With(record.Cell{"filters": "lua"}), record.Cell{"filters": "wasm", "concurrency": "1"}
 	f.Findings = append([]record.Finding{back}, f.Findings...)
 	got := strings.Join(filterAnswers(f), "\n")

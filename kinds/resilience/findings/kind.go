@@ -29,6 +29,14 @@ func Kind() analysis.Kind {
 			s := scenarioOfTrial(o, t)
 			return record.TrialHist{Intended: s.hist}, s.hist != nil
 		},
+		Failed: func(o *analysis.Observations, t *record.Trial) (n int64) {
+			for _, r := range scenarioOfTrial(o, t).requests {
+				if !r.ok {
+					n++
+				}
+			}
+			return n
+		},
 		Summarize: func(o *analysis.Observations, cell int, valid []*record.Trial, s *record.CellSummary) {
 			s.Scenario = scenarioSummary(o, cell)
 			for _, t := range valid {

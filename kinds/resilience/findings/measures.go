@@ -108,9 +108,7 @@ func unreconciledExample(o *analysis.Observations, cell int) []string {
 func scenarioLatency() []analysis.Measure {
 	var out []analysis.Measure
 	for _, q := range analysis.Quantiles {
-		m := analysis.MeasureOf("latency_"+q.Name, func(o *analysis.Observations, t *record.Trial) float64 { return o.Latency(t).Quantile(q.Q) })
-		m.Quantile = q.Q
-		out = append(out, m)
+		out = append(out, analysis.LatencyQuantile("latency_"+q.Name, q.Q))
 	}
 	return out
 }

@@ -251,7 +251,11 @@ export interface Finding {
     readonly blocks: number;
     readonly verdict: string;
     readonly relative?: Ratio;
-    readonly bootstrap?: Range;
+    /**
+     * Margin is the difference, either way and in the finding's unit, that the
+     * study says does not matter; absent for plain values.
+     */
+    readonly margin?: number;
     /**
      * MDE is the smallest effect this run would have found in 80% of cases.
      */
@@ -268,13 +272,6 @@ export interface Finding {
  */
 export interface Ratio {
     readonly estimate: number;
-    readonly low: number;
-    readonly high: number;
-}
-/**
- * Range is an interval.
- */
-export interface Range {
     readonly low: number;
     readonly high: number;
 }
@@ -302,6 +299,11 @@ export interface CellSummary {
     readonly requests: number;
     readonly failed: number;
     readonly latency_intended_us: Latency;
+    /**
+     * NotReached are percentiles, as p99, that lie among requests that failed or
+     * did not end: theirs is infinite.
+     */
+    readonly not_reached?: readonly string[];
     readonly latency_send_us: Latency;
     /**
      * Percentiles is the latency percentile curve (intended time): points of

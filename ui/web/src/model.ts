@@ -192,8 +192,8 @@ export const stands = (verdict: string): boolean => verdict === 'real' || verdic
 
 export function verdictWords(verdict: string): string {
   switch (verdict) {
-    case 'below_noise':
-      return 'below noise';
+    case 'no_effect':
+      return 'no effect';
     case 'invalid':
       return 'not valid';
   }

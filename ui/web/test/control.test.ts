@@ -100,13 +100,13 @@ test('that istiod’s own percentile hides something is told only where it can b
 });
 
 test('remarks on differences name their cells, are merged and are few', () => {
-  const difference = (name: string, variant: string, warnings: string[], verdict = 'inconclusive') => ({ name: `${name}_overhead`, probe: 'x', cell: { variant }, against: { variant: 'none' }, estimate: 1, low: -1, high: 3, unit: 'us', blocks: 2, verdict, warnings, ...(verdict === 'below_noise' ? { reason: 'within_floor' } : {}) });
+  const difference = (name: string, variant: string, warnings: string[], verdict = 'inconclusive') => ({ name: `${name}_overhead`, probe: 'x', cell: { variant }, against: { variant: 'none' }, estimate: 1, low: -1, high: 3, unit: 'us', blocks: 2, verdict, warnings, ...(verdict === 'no_effect' ? { reason: 'within_margin' } : {}) });
   const far = (ms: number) => `the interval reaches ${ms} ms, far beyond the noise floor of 21 ms`;
   const few = 'only 2 blocks';
   const [a, b] = ['test-1-and-system', 'test-1-only'] as const;
   show(root, page('control-plane', { noise_floor: [], findings: [
     difference('convergence_p50', a, [few, far(293)]), difference('convergence_p50', b, [few, far(120)]), difference('convergence_p99', a, [few, 'odd']),
-    difference('convergence_p99', b, ['odd']), difference('pushes', a, [few]), difference('pushes', b, ['identical baselines differ by up to 3 pushes'], 'below_noise'),
+    difference('convergence_p99', b, ['odd']), difference('pushes', a, [few]), difference('pushes', b, ['the whole interval lies within the margin of 3 pushes'], 'no_effect'),
   ] }));
   expect(texts(root, '#overhead .warnings li')).toEqual([
     `${a}: the interval reaches 293 ms, far beyond the noise floor of 21 ms (similar: ${b})`, `${a}, ${b}: odd`, 'only 2 blocks (4 differences of 6)',

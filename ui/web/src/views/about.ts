@@ -14,7 +14,7 @@ export function others(model: Model): HTMLElement | null {
   const numbers = table('Findings other than latency', [{ head: 'finding' }, { head: 'cell' }, { head: 'estimate (95% interval)', number: true }, { head: 'unit' }, { head: 'verdict' }, { head: 'blocks', number: true }],
     rest.map((f) => {
       const scale = scaleFor(f.unit, largest.get(f.name) ?? 0);
-      const silent = f.verdict === 'below_noise' || f.verdict === 'invalid';
+      const silent = f.verdict === 'invalid';
       return [model.words(f.name), model.fullLabel(f.cell), { text: silent ? verdictWords(f.verdict) : interval(scale, f.estimate, f.low, f.high), ...((f.warnings ?? []).length > 0 ? { note: (f.warnings ?? []).join('; ') } : {}) }, scale.unit, verdictWords(f.verdict), String(f.blocks)];
     }));
   return section('findings', 'Other findings', rest.length > 12 ? folded(`${rest.length} findings as a table`, numbers) : numbers);

@@ -79,7 +79,7 @@ function common(all: readonly Priced[]): Scale {
 }
 
 function says(p: Priced, scale: Scale): string {
-  if (p.verdict === 'invalid') return 'not valid';
+  if (p.verdict === 'invalid') return 'too few';
   if (p.unit.endsWith('/month') && Math.abs(p.estimate) >= 100) return `${fixed(p.estimate, 0)} (${fixed(p.low, 0)} to ${fixed(p.high, 0)})`;
   return interval(scale, p.estimate, p.low, p.high);
 }

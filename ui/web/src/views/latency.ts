@@ -90,7 +90,8 @@ function latencyTable(model: Model, cells: readonly CellSummary[]): HTMLElement 
   return table(`Latency, ${scale.unit}`, columns, cells.map((c) => {
     const l = c.latency_intended_us;
     const numbers = c.valid > 0
-      ? [...[l.p50, l.p90, l.p99, l.p999, l.max, c.latency_send_us.p50].map((v) => plain(scale, v)), plain({ div: 1, unit: 'µs' }, c.schedule_lag_p99_us)]
+      ? [...(['p50', 'p90', 'p99', 'p999'] as const).map((name) => (c.not_reached?.includes(name) ? 'not reached' : l[name] > 0 ? plain(scale, l[name]) : '–')),
+        ...[l.max, c.latency_send_us.p50].map((v) => plain(scale, v)), plain({ div: 1, unit: 'µs' }, c.schedule_lag_p99_us)]
       : Array.from({ length: 7 }, () => '–');
     return [model.label(c.cell, cells), ...numbers, count(c.requests), { text: count(c.failed), ...(c.failed > 0 ? { tone: 'bad' as const } : {}) },
       { text: `${c.valid}/${c.trials}`, ...(c.valid < c.trials ? { tone: 'bad' as const } : {}) }];

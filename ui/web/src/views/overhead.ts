@@ -94,8 +94,8 @@ class Remarks {
       const f = model.overhead(m.id, c.cell);
       return f ? [{ measure: m.id, label: model.label(c.cell, shown), f }] : [];
     }));
-    // "below noise" stands beside the figure, with the floor; the first warning says the reason.
-    this.all = found.flatMap(({ measure, label, f }) => (f.warnings ?? []).slice(f.reason === 'within_floor' ? 1 : 0)
+    // The verdict says "no effect" already; the first warning says the reason.
+    this.all = found.flatMap(({ measure, label, f }) => (f.warnings ?? []).slice(f.reason === 'within_margin' ? 1 : 0)
       .map((text) => ({ measure, label, text, shape: text.replace(/[\d.,]+/g, '#') })));
     this.ofMany = groupBy(this.all, (w) => w.text).filter((group) => this.widespread(group[0]?.text ?? '')).map((group) => `${group[0]?.text ?? ''} (${plural(group.length, 'difference')} of ${found.length})`);
   }
@@ -136,9 +136,8 @@ function comparedLabel(model: Model, cell: CellSummary | undefined): string {
 }
 
 /** What stands for a finding's figure. */
-export function says(f: Finding, scale: Scale, noise: number | undefined): string {
-  if (f.verdict === 'invalid') return 'not valid';
-  if (f.verdict === 'below_noise') return noise === undefined ? 'below noise' : `below noise (${plain(scale, noise)})`;
+export function says(f: Finding, scale: Scale): string {
+  if (f.verdict === 'invalid') return f.reason === 'not_reached' ? 'not reached' : f.reason === 'too_few_counted' ? 'too few' : 'not valid';
   return oneValue(f.low, f.high) ? `${plain(scale, f.estimate)} (same)` : interval(scale, f.estimate, f.low, f.high);
 }
 
@@ -152,8 +151,7 @@ function lines(model: Model, cells: readonly CellSummary[], measure: string, sca
       .flatMap((c) => {
         const f = model.overhead(measure, c.cell);
         if (!f || f.verdict === 'invalid') return [];
-        const noise = model.noise(f)?.floor;
-        return [{ x: Number(level(c.cell, numeric?.factor ?? '')), y: f.estimate, low: f.low, high: f.high, hollow: !stands(f.verdict), says: `${says(f, scale, noise)}${f.verdict === 'inconclusive' ? ' inconclusive' : ''}` }];
+        return [{ x: Number(level(c.cell, numeric?.factor ?? '')), y: f.estimate, low: f.low, high: f.high, hollow: !stands(f.verdict), says: `${says(f, scale)}${f.verdict === 'inconclusive' ? ' inconclusive' : ''}` }];
       })
       .sort((a, b) => a.x - b.x),
   }));
@@ -195,7 +193,7 @@ function rows(model: Model, cells: readonly CellSummary[], measure: Measure) {
       high: f.high,
       ...(noise === undefined ? {} : { noise }),
       hollow: !stands(f.verdict),
-      says: `${says(f, scale, noise)}${f.verdict === 'inconclusive' ? ' inconclusive' : ''}`,
+      says: `${says(f, scale)}${f.verdict === 'inconclusive' ? ' inconclusive' : ''}`,
     };
   });
   return forest({ name: `Overhead ${measure.to} by cell, with 95% intervals and the noise floor`, title: `added ${measure.to}, ${scale.unit}`, rows: list, scale, format: (v) => tickText(v / scale.div) });
@@ -203,7 +201,7 @@ function rows(model: Model, cells: readonly CellSummary[], measure: Measure) {
 
 /** An overhead as a share of its baseline's own value, where a figure is given at all. */
 function share(f: Finding): string {
-  if (!f.relative || f.verdict === 'invalid' || f.verdict === 'below_noise') return '–';
+  if (!f.relative || f.verdict === 'invalid') return '–';
   return (f.relative.estimate > 0 ? '+' : '') + percent(f.relative.estimate);
 }
 
@@ -219,7 +217,7 @@ function overheadTable(model: Model, cells: readonly CellSummary[], measures: re
       ...measures.flatMap((m): CellText[] => {
         const f = model.overhead(m.id, c.cell);
         if (!f) return ['–', '', ''];
-        const text = says(f, scales.get(m.id) ?? scaleFor(f.unit, f.estimate), model.noise(f)?.floor);
+        const text = says(f, scales.get(m.id) ?? scaleFor(f.unit, f.estimate));
         return [{ text, ...(f.verdict === 'real' ? {} : { tone: 'dim' as const }) }, share(f), verdictWords(f.verdict)];
       }),
     ]),

@@ -39,7 +39,6 @@ function measured(p: Published, scale: Scale): string {
   const m = p.measured;
   if (!m) return '';
   if (m.verdict === 'invalid') return 'not valid';
-  if (m.verdict === 'below_noise') return 'below noise';
   const own = m.unit === p.unit ? scale : scaleFor(m.unit, Math.abs(m.high));
   return oneValue(m.low, m.high) ? `${value(own, m.estimate)} (same)` : quantity(own, m.estimate, m.low, m.high);
 }
