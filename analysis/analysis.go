@@ -72,7 +72,7 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 	}
 	var odd []string
 	f.NoiseFloor, odd = o.floors(measures)
-	f.Warnings = slices.Concat(o.otherRules(), o.trialWarnings(), odd)
+	f.Warnings = slices.Concat(o.otherRules(), o.oneDeployment(), o.trialWarnings(), odd)
 	for _, s := range k.Sources {
 		s.Add(o, &f)
 	}

@@ -409,3 +409,46 @@ func TestPercentilesAmongFailures(t *testing.T) {
 		}
 	}
 }
+
+// What a pod happens to have is no effect: identical cells are called different
+// in few runs, though their pods differ, if pods are made anew; if one set of pods
+// serves all blocks they often are, and the findings say that it did.
+func TestPodsAreDrawnAgain(t *testing.T) {
+	w := analysistest.Quiet()
+	w.Latency = func(record.Cell) float64 { return 100 }
+	w.Pod, w.Noise = 0.05, 0.01
+	called := func(deployments, runs int) (n int) {
+		w.Deployments = deployments
+		for seed := range runs {
+			f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 6, uint64(seed+1), w))
+			if warned := strings.Contains(strings.Join(f.Warnings, "\n"), "one set of pods served all blocks"); warned != (deployments >= 6) {
+				t.Fatalf("%d blocks each: warned %v: %q", deployments, warned, f.Warnings)
+			}
+			if x := analysistest.Get(t, f, "latency_p50_overhead", bothSidecars); x.Verdict == record.VerdictReal {
+				n++
+			}
+		}
+		return n
+	}
+	const runs = 60
+	anew, kept := called(1, runs), called(6, runs)
+	t.Logf("called real in %d of %d runs with pods made anew for each block, in %d with the same pods", anew, runs, kept)
+	if anew > 7 || kept < 10 {
+		t.Errorf("called real in %d of %d runs with pods made anew for each block, in %d with the same pods", anew, runs, kept)
+	}
+}
+
+// Blocks of one deployment are one unit.
+func TestUnits(t *testing.T) {
+	w := analysistest.Quiet()
+	w.Deployments = 2
+	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 8, 3, w))
+	for _, x := range f.Findings {
+		if x.Verdict != record.VerdictInvalid && x.Blocks != 4 {
+			t.Errorf("%s rests on %d units, want 4 deployments of 2 blocks", x.Name, x.Blocks)
+		}
+	}
+	if x := analysistest.Get(t, f, "latency_p50_overhead", bothSidecars); x.Verdict != record.VerdictReal || x.Low > 400 || x.High < 400 {
+		t.Errorf("%+v", x)
+	}
+}

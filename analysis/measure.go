@@ -131,20 +131,34 @@ func Memory(t *record.Trial, part string) float64 {
 }
 
 // Block is what a cell measured in a block: the mean of its valid trials
-// there, NaN if there are none. Of a quantile it is the block's pseudo-value of
-// that of all blocks' requests: see [stat.PseudoQuantiles].
+// there, NaN if there are none.
 func (o *Observations) Block(cell, block int, m Measure) float64 {
-	if m.Quantile > 0 {
-		at, ok := slices.BinarySearch(o.Blocks, block)
-		if !ok {
-			return math.NaN()
-		}
-		return o.pseudoValues(pooled{cell, m.Quantile, bothTurns})[at]
-	}
 	var sum float64
 	n := 0
 	for _, t := range o.trials[cell][block] {
 		if v := m.Of(o, t); !math.IsNaN(v) {
+			sum, n = sum+v, n+1
+		}
+	}
+	return sum / float64(n)
+}
+
+// Unit is what a cell measured in a unit, by its place in [Observations.Units]:
+// the mean of the unit's blocks, NaN if there are none. Of a quantile it is the
+// unit's pseudo-value of that of all requests: see [stat.PseudoQuantiles].
+func (o *Observations) Unit(cell, unit int, m Measure) float64 {
+	if m.Quantile > 0 {
+		return o.pseudoValues(pooled{cell, m.Quantile, bothTurns})[unit]
+	}
+	return meanOf(o.Units[unit], func(block int) float64 { return o.Block(cell, block, m) })
+}
+
+// meanOf is the mean of those values of blocks that are numbers.
+func meanOf(blocks []int, value func(block int) float64) float64 {
+	var sum float64
+	n := 0
+	for _, block := range blocks {
+		if v := value(block); !math.IsNaN(v) {
 			sum, n = sum+v, n+1
 		}
 	}
@@ -161,7 +175,7 @@ type pooled struct {
 
 const bothTurns = -1
 
-// pseudoValues are a quantile's, one for each block.
+// pseudoValues are a quantile's, one for each unit.
 func (o *Observations) pseudoValues(p pooled) []float64 {
 	out, ok := o.pseudo[p]
 	if !ok {
@@ -171,14 +185,16 @@ func (o *Observations) pseudoValues(p pooled) []float64 {
 	return out
 }
 
-// latencies are the distributions of a cell's latency, one for each block.
+// latencies are the distributions of a cell's latency, one for each unit.
 func (o *Observations) latencies(cell, turn int) []stat.Counts {
-	out := make([]stat.Counts, len(o.Blocks))
-	for i, block := range o.Blocks {
+	out := make([]stat.Counts, len(o.Units))
+	for i, blocks := range o.Units {
 		var parts []stat.Counts
-		for _, t := range o.trials[cell][block] {
-			if turn == bothTurns || t.Repeat == turn {
-				parts = append(parts, o.Latency(t))
+		for _, block := range blocks {
+			for _, t := range o.trials[cell][block] {
+				if turn == bothTurns || t.Repeat == turn {
+					parts = append(parts, o.Latency(t))
+				}
 			}
 		}
 		out[i] = stat.Merge(parts...)
@@ -186,12 +202,12 @@ func (o *Observations) latencies(cell, turn int) []stat.Counts {
 	return out
 }
 
-// Values are a cell's numbers, one for each block; nil if no trial has one.
+// Values are a cell's numbers, one for each unit; nil if no trial has one.
 func (o *Observations) Values(cell int, m Measure) []float64 {
 	var out []float64
 	any := false
-	for _, b := range o.Blocks {
-		v := o.Block(cell, b, m)
+	for i := range o.Units {
+		v := o.Unit(cell, i, m)
 		any = any || !math.IsNaN(v)
 		out = append(out, v)
 	}
@@ -201,11 +217,20 @@ func (o *Observations) Values(cell int, m Measure) []float64 {
 	return out
 }
 
-// pairs set a cell beside its baseline, one pair for each block.
+// pairs set a cell beside its baseline, one pair for each unit: the mean of its
+// blocks that have both.
 func (o *Observations) pairs(cell, base int, m Measure) []stat.Pair {
-	var out []stat.Pair
-	for _, b := range o.Blocks {
-		out = append(out, stat.Pair{Base: o.Block(base, b, m), Test: o.Block(cell, b, m)})
+	out := make([]stat.Pair, len(o.Units))
+	for i, blocks := range o.Units {
+		if m.Quantile > 0 {
+			out[i] = stat.Pair{Base: o.Unit(base, i, m), Test: o.Unit(cell, i, m)}
+			continue
+		}
+		both := slices.DeleteFunc(slices.Clone(blocks), func(block int) bool {
+			return math.IsNaN(o.Block(base, block, m)) || math.IsNaN(o.Block(cell, block, m))
+		})
+		out[i].Base = meanOf(both, func(block int) float64 { return o.Block(base, block, m) })
+		out[i].Test = meanOf(both, func(block int) float64 { return o.Block(cell, block, m) })
 	}
 	return out
 }
@@ -220,19 +245,22 @@ func (o *Observations) quantileBlocks(cell, base int) []stat.QuantileBlock {
 	return out
 }
 
-// twice are the two turns of a baseline cell in each block that has both.
+// twice are the two turns of a baseline cell in each unit that has both.
 func (o *Observations) twice(base int, m Measure) []stat.Pair {
 	var out []stat.Pair
-	for i, b := range o.Blocks {
-		trials := o.trials[base][b]
-		if len(trials) < 2 {
+	for i, blocks := range o.Units {
+		both := slices.DeleteFunc(slices.Clone(blocks), func(block int) bool { return len(o.trials[base][block]) < 2 })
+		if len(both) == 0 {
 			continue
 		}
 		if m.Quantile > 0 {
 			out = append(out, stat.Pair{Base: o.pseudoValues(pooled{base, m.Quantile, 0})[i], Test: o.pseudoValues(pooled{base, m.Quantile, 1})[i]})
 			continue
 		}
-		out = append(out, stat.Pair{Base: m.Of(o, trials[0]), Test: m.Of(o, trials[1])})
+		turn := func(n int) float64 {
+			return meanOf(both, func(block int) float64 { return m.Of(o, o.trials[base][block][n]) })
+		}
+		out = append(out, stat.Pair{Base: turn(0), Test: turn(1)})
 	}
 	return out
 }

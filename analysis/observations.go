@@ -20,8 +20,11 @@ type Observations struct {
 	// trials has the valid trials of each cell of the plan by block.
 	trials []map[int][]*record.Trial
 	counts map[string]stat.Counts // intended latency in microseconds by trial
-	pseudo map[pooled][]float64   // by block, see pseudoValues
+	pseudo map[pooled][]float64   // by unit, see pseudoValues
 	Blocks []int                  // that have any trial, ascending
+	// Units are the blocks by what varies on its own: those that the same pods
+	// served are one, as whatever these pods happened to have is in all of them.
+	Units [][]int
 	// Events are the changes or steps of trials, by trial.
 	Events   map[string][]*record.Event
 	Tried    []map[int][]*record.Trial // of each cell by block, valid or not
@@ -64,6 +67,7 @@ func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) 
 		}
 	}
 	sort.Ints(o.Blocks)
+	o.Units = o.units()
 	for _, blocks := range o.trials {
 		for _, trials := range blocks {
 			sort.SliceStable(trials, func(i, j int) bool { return trials[i].Repeat < trials[j].Repeat })
@@ -72,10 +76,63 @@ func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) 
 	return o, nil
 }
 
+// units are the blocks by the deployments that served them: blocks that share
+// one are a unit. A block of trials with pods of their own is one by itself.
+func (o *Observations) units() (out [][]int) {
+	deployments := map[int][]int{} // by block
+	for i := range o.Run.Trials {
+		if t := &o.Run.Trials[i]; t.Deployment > 0 {
+			deployments[t.Block] = append(deployments[t.Block], t.Deployment)
+		}
+	}
+	last := map[int]int{} // unit by deployment
+	for _, block := range o.Blocks {
+		unit := len(out)
+		for _, d := range deployments[block] {
+			if at, ok := last[d]; ok {
+				unit = min(unit, at)
+			}
+		}
+		if unit == len(out) {
+			out = append(out, nil)
+		}
+		out[unit] = append(out[unit], block)
+		for _, d := range deployments[block] {
+			last[d] = unit
+		}
+	}
+	if len(out) == 1 && len(o.Blocks) > 1 {
+		return o.eachBlock()
+	}
+	return out
+}
+
+// eachBlock has each block as a unit, for want of a second deployment.
+func (o *Observations) eachBlock() (out [][]int) {
+	for _, block := range o.Blocks {
+		out = append(out, []int{block})
+	}
+	return out
+}
+
+// oneDeployment warns of a run whose every trial had the same pods.
+func (o *Observations) oneDeployment() []string {
+	for i := range o.Run.Trials {
+		if d := o.Run.Trials[i].Deployment; d == 0 || d != o.Run.Trials[0].Deployment {
+			return nil
+		}
+	}
+	if len(o.Blocks) < 2 {
+		return nil
+	}
+	return []string{"one set of pods served all blocks: what these pods happened to have (processors, memory layout, the spread of their connections) is in the figures, and not in their intervals; blocks.redeploy makes pods anew"}
+}
+
 // until returns the observations of the first n blocks alone.
 func (o *Observations) until(n int) *Observations {
 	short := *o
 	short.Blocks = o.Blocks[:min(n, len(o.Blocks))]
+	short.Units = short.units()
 	short.pseudo = map[pooled][]float64{}
 	return &short
 }

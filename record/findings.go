@@ -104,7 +104,7 @@ type Finding struct {
 	Low      float64 `json:"low"` // 95% interval
 	High     float64 `json:"high"`
 	Unit     string  `json:"unit"` // us, ms, us/request, bytes, ratio
-	Blocks   int     `json:"blocks"`
+	Blocks   int     `json:"blocks"` // or deployments, where one served several blocks
 	Verdict  string  `json:"verdict"`
 	// Relative is the overhead as a share of the baseline's own value,
 	// test/baseline - 1; absent for plain values.

@@ -47,6 +47,11 @@ type Trial struct {
 	// Repeat tells the two trials of a doubled baseline cell apart within a
 	// block: 0 for the first and for every other cell, 1 for the second.
 	Repeat int `json:"repeat"`
+	// Deployment counts the sets of pods that the run has had, from 1: trials of
+	// one deployment share whatever its pods happen to have (processors, memory
+	// layout, the spread of their connections). 0 where a trial has pods of its
+	// own.
+	Deployment int `json:"deployment,omitempty"`
 
 	Started  time.Time `json:"started"` // wall clock of the machine that runs the study
 	Ended    time.Time `json:"ended"`

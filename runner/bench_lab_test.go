@@ -204,6 +204,9 @@ func verify(t *testing.T, out string, blocks int) record.Run {
 			t.Errorf("trial %s stands at the place of %s", trial.ID, want)
 		}
 		verifyTrial(t, name, trial, run.Hist[trial.ID])
+		if before := run.Trials[max(0, i-1)]; trial.Deployment < 1 || before.Block != trial.Block && before.Deployment >= trial.Deployment {
+			t.Errorf("%s has pods of deployment %d, the trial before of %d: they are not made anew for each block", name, trial.Deployment, before.Deployment)
+		}
 	}
 	if m := run.Header.Machine; m.CPUs == 0 || m.Kubernetes == "" || !strings.HasPrefix(m.ContainerRun, "containerd ") || len(run.Header.Components) == 0 {
 		t.Errorf("the header does not say what was measured: %+v", run.Header)

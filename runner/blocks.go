@@ -30,7 +30,9 @@ type Job struct {
 	ID    string
 	Block int
 	Cell  record.Cell
-	Seed  uint64
+	// Repeat is 1 for the second turn of a baseline in a block.
+	Repeat int
+	Seed   uint64
 }
 
 // Completed is a trial and what is stored beside its line.

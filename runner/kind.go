@@ -34,6 +34,8 @@ type Deployment struct {
 	*Options
 	Plan  *study.Plan
 	RunID string
+	// Deployments is how many the run had in earlier attempts.
+	Deployments int
 	// Folder makes a folder of the run directory and returns its path.
 	Folder func(name string) (string, error)
 	// Tell reports what happens.

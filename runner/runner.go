@@ -104,7 +104,7 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 	outcome := func() Outcome {
 		return Outcome{Dir: r.dir.Path(), Plan: r.plan, Header: r.header, Trials: len(r.trials), Blocks: r.wholeBlocks(), Stop: r.stop}
 	}
-	stage, err := r.o.Kind.Deploy(ctx, Deployment{Options: r.o, Plan: r.plan, RunID: r.header.RunID, Folder: r.dir.Subdir, Tell: r.tell})
+	stage, err := r.o.Kind.Deploy(ctx, Deployment{Options: r.o, Plan: r.plan, RunID: r.header.RunID, Deployments: r.deployments(), Folder: r.dir.Subdir, Tell: r.tell})
 	if err != nil {
 		return outcome(), err
 	}
@@ -239,6 +239,14 @@ func SameRules(path string, h record.Header, today record.Rules) error {
 	}
 	return errs.WithHint(errs.Usage("run %s cannot be gone on with: its %s", path, words),
 		"`meshtrial report %s --rejudge` judges what is there by today's rules; to measure more, make a new run with --out, or go on with meshtrial %s, which made this one", path, h.Meshtrial)
+}
+
+// deployments is how many sets of pods the trials so far had.
+func (r *run) deployments() (n int) {
+	for i := range r.trials {
+		n = max(n, r.trials[i].Deployment)
+	}
+	return n
 }
 
 // NewRunID names a run by its start, with a suffix so that two never meet.

@@ -68,7 +68,7 @@ func defaults() *Study {
 		Warmup:   Warmup{Min: time.Second, Max: 8 * time.Second},
 		Window:   2 * time.Second,
 		Interval: 250 * time.Millisecond,
-		Blocks:   Blocks{Min: 4, Max: 12, Limit: 10 * time.Minute},
+		Blocks:   Blocks{Min: 4, Max: 12, Limit: 10 * time.Minute, Redeploy: 1},
 		Margin:   0.05,
 	}
 }

@@ -205,10 +205,10 @@ func TestVariants(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
-	if got, want := names(p.ClientVariants()), "plain sidecar sidecar-log-json-stats"; got != want {
+	if got, want := names(p.ClientVariants()), "plain plain-twin sidecar sidecar-log-json-stats"; got != want {
 		t.Errorf("load pods: %s, want %s", got, want)
 	}
-	if got, want := names(p.ServerVariants()), "plain sidecar-mtls-permissive sidecar-mtls-permissive-log-json-stats sidecar sidecar-log-json-stats"; got != want {
+	if got, want := names(p.ServerVariants()), "plain plain-twin sidecar-mtls-permissive sidecar-mtls-permissive-log-json-stats sidecar sidecar-log-json-stats"; got != want {
 		t.Errorf("worker pods: %s, want %s", got, want)
 	}
 	levels := record.Cell{FactorMTLS: MTLSPermissive, FactorTelemetry: TelemetryJSONStats, FactorConcurrency: "16", FactorCPULimit: "1500m", FactorEnvoy: "1.39.0"}

@@ -53,10 +53,10 @@ type Study struct {
 	// Interval is the generator's unit of account.
 	Interval time.Duration
 	Blocks   Blocks
-	Stop     *Stop  // nil: until Blocks ends the run
+	Stop     *Stop // nil: until Blocks ends the run
 	// Margin is the largest difference from the baseline, as a share of the
 	// baseline's value, that does not matter.
-	Margin Ratio
+	Margin   Ratio
 	Seed     uint64 // 0: chosen when the run starts, and recorded
 	Measures []string
 	// Search asks how far levels can go.
@@ -164,7 +164,7 @@ type Blocks struct {
 	// Limit is the time for all blocks: none begins that, going by the
 	// longest so far, would end later. The first always runs.
 	Limit time.Duration `json:"limit"`
-	// Redeploy is for how many blocks the same pods serve; 0 for the whole run.
+	// Redeploy is how many blocks one set of pods serves; 0 for the whole run.
 	Redeploy int `json:"redeploy"`
 }
 

@@ -16,7 +16,16 @@ type Variant struct {
 	// Carrier is the cell's level of the factor sidecars where other proxies than
 	// sidecars carry the pod's requests; else "".
 	Carrier string
-	levels  string // of a cell, as its key has them
+	// Twin is a second pod like it: what the two differ by is what pods differ by.
+	Twin   bool
+	levels string // of a cell, as its key has them
+}
+
+// For is the variant that measures a cell's trial of a repeat: the second turn
+// of a baseline in a block has pods of its own.
+func (v Variant) For(repeat int) Variant {
+	v.Twin = repeat > 0
+	return v
 }
 
 // SidecarWith is a pod with a sidecar at these levels.
@@ -89,6 +98,10 @@ const maxVariantName = 40
 // sidecar "plain" or who carries the pod's requests, else "sidecar" and what
 // differs from the defaults.
 func (v Variant) Name() string {
+	if v.Twin {
+		v.Twin = false
+		return v.Name() + "-twin"
+	}
 	parts := []string{"sidecar"}
 	switch {
 	case !v.Sidecar && v.Carrier == "":
@@ -114,19 +127,25 @@ func (v Variant) Name() string {
 }
 
 // ClientVariants returns the distinct load pods the plan needs, in the
-// order of its cells.
-func (p *Plan) ClientVariants() []Variant { return distinct(p.Cells, ClientVariant) }
+// order of its cells, with the twins of baselines.
+func (p *Plan) ClientVariants() []Variant { return p.distinct(ClientVariant) }
 
 // ServerVariants returns the distinct worker pods the plan needs.
-func (p *Plan) ServerVariants() []Variant { return distinct(p.Cells, ServerVariant) }
+func (p *Plan) ServerVariants() []Variant { return p.distinct(ServerVariant) }
 
-func distinct(cells []record.Cell, of func(record.Cell) Variant) []Variant {
+func (p *Plan) distinct(of func(record.Cell) Variant) []Variant {
 	var out []Variant
 	seen := map[Variant]bool{}
-	for _, cell := range cells {
-		if v := of(cell); !seen[v] {
-			seen[v] = true
-			out = append(out, v)
+	for i, cell := range p.Cells {
+		repeats := 1
+		if p.doubled[i] {
+			repeats = 2
+		}
+		for repeat := range repeats {
+			if v := of(cell).For(repeat); !seen[v] {
+				seen[v] = true
+				out = append(out, v)
+			}
 		}
 	}
 	return out

@@ -79,6 +79,10 @@ type World struct {
 	Noise   float64                   // noise of a trial, a fraction
 	CPU     func(cell record.Cell, part string, rps float64) float64
 	Spoil   func(t *record.Trial) // what goes wrong
+	// Deployments serve that many blocks each, 0 for pods that are not known, and
+	// Pod is the standard deviation of what a pod happens to have, a fraction.
+	Deployments int
+	Pod         float64
 }
 
 // Quiet is the world most tests use: 100 us without sidecars, 300 us more
@@ -128,8 +132,15 @@ func Simulate(t *testing.T, text string, blocks int, seed uint64, w World) recor
 	}
 	r := rand.New(rand.NewPCG(seed, 99))
 	at := start
+	pods := map[string]float64{}
 	for block := range blocks {
 		drift := 1 + 0.05*r.NormFloat64()
+		deployment := 0
+		if w.Deployments > 0 {
+			if deployment = 1 + block/w.Deployments; block%w.Deployments == 0 {
+				clear(pods)
+			}
+		}
 		for order, slot := range plan.Block(block) {
 			cell := plan.Cells[slot.Cell]
 			trial := record.Trial{
@@ -138,7 +149,12 @@ func Simulate(t *testing.T, text string, blocks int, seed uint64, w World) recor
 				Validity: record.Validity{Valid: true}, CPU: map[string]record.CPU{}, Memory: map[string]record.Memory{},
 			}
 			at = trial.Ended
-			fill(&trial, &run, r, drift, w)
+			trial.Deployment = deployment
+			pod := cell.Key() + strconv.Itoa(slot.Repeat)
+			if _, known := pods[pod]; !known && w.Pod > 0 {
+				pods[pod] = w.Pod * r.NormFloat64()
+			}
+			fill(&trial, &run, r, drift*(1+pods[pod]), w)
 			if w.Spoil != nil {
 				w.Spoil(&trial)
 			}

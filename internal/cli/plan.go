@@ -186,7 +186,15 @@ func dataRow(_ *study.Plan, cell record.Cell) ([]string, error) {
 }
 
 func deploysData(p *study.Plan) (string, error) {
-	return fmt.Sprintf("pods at once: %d load, %d worker", len(p.ClientVariants()), len(p.ServerVariants())), nil
+	anew := ""
+	switch n := p.Study.Blocks.Redeploy; n {
+	case 0:
+	case 1:
+		anew = ", made anew for each block"
+	default:
+		anew = fmt.Sprintf(", made anew every %d blocks", n)
+	}
+	return fmt.Sprintf("pods at once: %d load, %d worker%s", len(p.ClientVariants()), len(p.ServerVariants()), anew), nil
 }
 
 func controlRow(_ *study.Plan, cell record.Cell) ([]string, error) {

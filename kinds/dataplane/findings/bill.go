@@ -174,11 +174,11 @@ type price struct {
 
 type priceList []price
 
-// blocks are a part's price in every block, NaN where a trial is missing.
+// blocks are a part's price in every unit, NaN where a trial is missing.
 func (p *pricing) blocks(one price, m analysis.Measure) []float64 {
-	out := make([]float64, len(p.o.Blocks))
-	for i, b := range p.o.Blocks {
-		out[i] = one.sign * (p.o.Block(one.cell, b, m) - p.o.Block(one.against, b, m))
+	out := make([]float64, len(p.o.Units))
+	for i := range out {
+		out[i] = one.sign * (p.o.Unit(one.cell, i, m) - p.o.Unit(one.against, i, m))
 	}
 	return out
 }
@@ -190,8 +190,8 @@ func (p *pricing) shares(one price, m analysis.Measure) []float64 {
 	if one.sign < 0 {
 		with = one.against
 	}
-	for i, b := range p.o.Blocks {
-		out[i] /= p.o.Block(with, b, m)
+	for i := range out {
+		out[i] /= p.o.Unit(with, i, m)
 	}
 	return out
 }

@@ -94,7 +94,7 @@ func hops(o *analysis.Observations) (out []record.Hops, findings []record.Findin
 func (p *pricing) terms(terms []study.HopTerm, measures []analysis.Measure) map[string][][]float64 {
 	out := map[string][][]float64{}
 	for _, m := range measures {
-		all := make([]float64, len(p.o.Blocks))
+		all := make([]float64, len(p.o.Units))
 		for _, term := range terms {
 			values := p.term(term, m)
 			out[m.Name] = append(out[m.Name], values)
@@ -109,15 +109,15 @@ func (p *pricing) terms(terms []study.HopTerm, measures []analysis.Measure) map[
 
 // term is a term's value in every block, NaN where a cell is missing.
 func (p *pricing) term(term study.HopTerm, m analysis.Measure) []float64 {
-	out := make([]float64, len(p.o.Blocks))
-	for i, b := range p.o.Blocks {
+	out := make([]float64, len(p.o.Units))
+	for i := range out {
 		for _, variant := range slices.Sorted(maps.Keys(term.Of)) { // one order: sums of floats depend on it
 			cell, ok := p.cells[variant]
 			if !ok {
 				out[i] = math.NaN()
 				continue
 			}
-			out[i] += term.Of[variant] * p.o.Block(cell, b, m)
+			out[i] += term.Of[variant] * p.o.Unit(cell, i, m)
 		}
 	}
 	return out

@@ -35,6 +35,10 @@ type deployed struct {
 	profilers *site.ProfileRoles
 	// headers are what requests carry for parts of sidecars, in all cells.
 	headers []load.Header
+	// deployment counts the sets of pods that the run has had, from 1, and block
+	// is the first that the present one measures; -1 for none yet.
+	deployment, block int
+	tell              func(runner.Event)
 }
 
 type loadRole struct {
@@ -52,14 +56,15 @@ type workerRole struct {
 
 // deploy creates the topology and waits until every pod is ready and every
 // role answers. On error it removes what it made.
-func deploy(ctx context.Context, o *runner.Options, plan *study.Plan, run string) (d *deployed, err error) {
-	s, err := site.New(o.Lab, o.Mesh, run)
+func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
+	o, plan := r.Options, r.Plan
+	s, err := site.New(o.Lab, o.Mesh, r.RunID)
 	if err != nil {
 		return nil, err
 	}
 	d = &deployed{
 		Site: s, topology: newTopology(s.Namespace, plan), o: o,
-		loads: map[study.Variant]*loadRole{}, workers: map[study.Variant]*workerRole{},
+		loads: map[study.Variant]*loadRole{}, workers: map[study.Variant]*workerRole{}, deployment: r.Deployments + 1, block: -1, tell: r.Tell,
 	}
 	defer func() {
 		if err != nil {
@@ -197,17 +202,19 @@ func (d *deployed) connect(ctx context.Context) error {
 
 // Measure implements Stage.
 func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Completed, error) {
-	if refused := d.refused(job.Cell); refused != nil {
+	if err := d.renew(ctx, job.Block); err != nil {
+		return runner.Completed{Trial: record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC()}}, err
+	}
+	if refused := d.refused(job); refused != nil {
 		now := time.Now().UTC()
 		trial, seen := record.Trial{Schema: record.Schema, Cell: job.Cell, Started: now, Ended: now}, verdict.Evidence{Refused: refused}
 		trial.Validity = verdict.Of(trial, seen, d.o.Rules.Limits, d.o.Mesh.Verify)
 		return runner.Completed{Trial: trial, Evidence: seen}, nil
 	}
-	t, err := newTrial(d, d.o, job.Cell, job.Seed)
+	t, err := newTrial(d, d.o, job)
 	if err != nil {
 		return runner.Completed{Trial: record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC()}}, err
 	}
-	t.id = job.ID
 	trial, log, err := t.measure(ctx)
 	if err != nil {
 		return runner.Completed{Trial: trial, Log: log}, err

@@ -15,6 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/load"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -181,8 +182,8 @@ func refusal(err error) bool {
 
 // refused are the extensions of a cell's server that are not in force. Its
 // trials are not measured then.
-func (d *deployed) refused(cell record.Cell) []record.Check {
-	server := d.workers[study.ServerVariant(cell)]
+func (d *deployed) refused(job runner.Job) []record.Check {
+	server := d.workers[study.ServerVariant(job.Cell).For(job.Repeat)]
 	if server == nil {
 		return nil
 	}

@@ -47,7 +47,7 @@ func TestRefusedExtension(t *testing.T) {
 		}
 	}
 	for _, cell := range plan.Cells {
-		refused := d.refused(cell)
+		refused := d.refused(runner.Job{Cell: cell})
 		if !study.HasPart(cell[study.FactorFilters], study.PartEnvoyFilter) {
 			if refused != nil {
 				t.Errorf("cell %s is refused: %+v", cell.Key(), refused)

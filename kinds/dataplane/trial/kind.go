@@ -37,7 +37,7 @@ func (dataPlane) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) (
 // Deploy implements [Kind].
 func (dataPlane) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage, error) {
 	r.Tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("deploying %d client and %d server pods", len(r.Plan.ClientVariants()), len(r.Plan.ServerVariants()))})
-	d, err := deploy(ctx, r.Options, r.Plan, r.RunID)
+	d, err := deploy(ctx, r)
 	if err != nil {
 		return nil, err
 	}

@@ -57,9 +57,10 @@ type counters struct {
 type edges struct{ before, after observe.Snapshot }
 
 // newTrial prepares a cell's trial.
-func newTrial(d *deployed, o *runner.Options, cell record.Cell, seed uint64) (*trialRun, error) {
-	t := &trialRun{d: d, o: o, cell: cell,
-		client: d.loads[study.ClientVariant(cell)], server: d.workers[study.ServerVariant(cell)],
+func newTrial(d *deployed, o *runner.Options, job runner.Job) (*trialRun, error) {
+	cell := job.Cell
+	t := &trialRun{d: d, o: o, id: job.ID, cell: cell,
+		client: d.loads[study.ClientVariant(cell).For(job.Repeat)], server: d.workers[study.ServerVariant(cell).For(job.Repeat)],
 		skew: map[string]time.Duration{}}
 	if t.client == nil || t.server == nil {
 		return nil, fmt.Errorf("cell %s: its pods are not deployed", cell.Key())
@@ -68,7 +69,7 @@ func newTrial(d *deployed, o *runner.Options, cell record.Cell, seed uint64) (*t
 	if t.way, t.proxies, err = d.wayOf(cell, t.client.pod, t.server.pod); err != nil {
 		return nil, err
 	}
-	if t.spec, err = loadSpec(o.Study, cell, url(t.server.Workload, cell, o.Study.Load), seed); err != nil {
+	if t.spec, err = loadSpec(o.Study, cell, url(t.server.Workload, cell, o.Study.Load), job.Seed); err != nil {
 		return nil, err
 	}
 	t.spec.Headers = append(t.spec.Headers, d.headers...)
@@ -141,7 +142,7 @@ func (t *trialRun) findTargets() {
 // measure runs the trial and returns its record, not judged yet, and its histogram log. An error
 // means that the trial could not be carried through.
 func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
-	out := record.Trial{Schema: record.Schema, Cell: t.cell, Way: t.way, Started: time.Now().UTC()}
+	out := record.Trial{Schema: record.Schema, Cell: t.cell, Deployment: t.d.deployment, Way: t.way, Started: time.Now().UTC()}
 	before, err := t.count(ctx)
 	if err != nil {
 		return out, nil, err

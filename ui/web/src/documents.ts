@@ -248,6 +248,9 @@ export interface Finding {
      * us, ms, us/request, bytes, ratio
      */
     readonly unit: string;
+    /**
+     * or deployments, where one served several blocks
+     */
     readonly blocks: number;
     readonly verdict: string;
     readonly relative?: Ratio;

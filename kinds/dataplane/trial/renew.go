@@ -1,0 +1,81 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/meshtrial/meshtrial/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/runner"
+	"github.com/meshtrial/meshtrial/site"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// renewLook is how often the pods are looked at while they are made anew.
+const renewLook = 50 * time.Millisecond
+
+// renew makes all workloads' pods anew before the first trial of a block that
+// is to have others than those before, if the study says so. Whatever pods
+// happen to have is then drawn again, and becomes part of what varies between
+// blocks.
+func (d *deployed) renew(ctx context.Context, block int) error {
+	if d.block < 0 {
+		d.block = block
+	}
+	every := d.o.Study.Blocks.Redeploy
+	if every == 0 || block < d.block+every {
+		return nil
+	}
+	began := time.Now()
+	if err := d.replacePods(ctx); err != nil {
+		return err
+	}
+	if err := d.Reconnect(ctx); err != nil {
+		return err
+	}
+	d.block = block
+	d.deployment++
+	d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("deployment %d: all pods made anew in %.1f s", d.deployment, time.Since(began).Seconds())})
+	return nil
+}
+
+// replacePods deletes the pods of all workloads and waits until they are gone.
+// Their Deployments make others at once.
+func (d *deployed) replacePods(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
+	defer cancel()
+	old := map[string]bool{}
+	now := metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(1))}
+	for _, w := range d.workloads() {
+		pods, err := d.Kube.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + w.Name})
+		if err != nil {
+			return fmt.Errorf("pods of %s: %w", w.Name, err)
+		}
+		for _, pod := range pods.Items {
+			old[string(pod.UID)] = true
+			if err := d.Kube.CoreV1().Pods(d.Namespace).Delete(ctx, pod.Name, now); err != nil {
+				return fmt.Errorf("delete pod %s: %w", pod.Name, err)
+			}
+		}
+	}
+	for {
+		pods, err := d.Kube.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("wait for pods to go: %w", err)
+		}
+		left := 0
+		for _, pod := range pods.Items {
+			if old[string(pod.UID)] {
+				left++
+			}
+		}
+		if left == 0 {
+			return nil
+		}
+		if err := wake.Pause(ctx, renewLook); err != nil {
+			return errs.WithHint(fmt.Errorf("wait for %d pods to go: %w", left, err), "kubectl -n %s get pods", d.Namespace)
+		}
+	}
+}
