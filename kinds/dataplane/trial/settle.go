@@ -55,10 +55,14 @@ func (d *deployed) settle(ctx context.Context) error {
 	return err
 }
 
-// awaitEndpoints waits until each Service has an endpoint that is ready. Whoever
-// may not look goes on.
+// awaitEndpoints waits until each Service has its pod for an endpoint that is
+// ready, and no pod before it. Whoever may not look goes on.
 func (d *deployed) awaitEndpoints(ctx context.Context) error {
-	for _, w := range d.servers {
+	for v, w := range d.servers {
+		uid := ""
+		if role := d.workers[v]; role != nil {
+			uid = role.pod.UID
+		}
 		for {
 			slices, err := d.Kube.DiscoveryV1().EndpointSlices(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + w.Name})
 			if apierrors.IsForbidden(err) {
@@ -67,7 +71,7 @@ func (d *deployed) awaitEndpoints(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("endpoints of Service %s: %w", w.Name, err)
 			}
-			if hasReady(slices.Items) {
+			if hasReady(slices.Items, uid) {
 				break
 			}
 			if err := wake.Pause(ctx, toldLook); err != nil {
@@ -78,15 +82,21 @@ func (d *deployed) awaitEndpoints(ctx context.Context) error {
 	return nil
 }
 
-func hasReady(slices []discoveryv1.EndpointSlice) bool {
+// hasReady says that an endpoint is ready, and that all that are belong to the pod
+// of that UID ("": to any), as far as they say whose they are.
+func hasReady(slices []discoveryv1.EndpointSlice, uid string) (ready bool) {
 	for _, s := range slices {
 		for _, e := range s.Endpoints {
-			if e.Conditions.Ready != nil && *e.Conditions.Ready {
-				return true
+			if e.Conditions.Ready == nil || !*e.Conditions.Ready {
+				continue
 			}
+			if uid != "" && e.TargetRef != nil && string(e.TargetRef.UID) != uid {
+				return false
+			}
+			ready = true
 		}
 	}
-	return false
+	return ready
 }
 
 // awaitQuiet waits until what read counts has stood still for toldQuiet.

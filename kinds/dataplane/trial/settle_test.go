@@ -7,8 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -64,4 +66,34 @@ func TestAwaitEndpoints(t *testing.T) {
 			t.Errorf("after %v", took)
 		}
 	})
+}
+
+// Endpoints of pods that are no more are waited out.
+func TestHasReady(t *testing.T) {
+	yes, no := true, false
+	of := func(uid types.UID, ready *bool) discoveryv1.Endpoint {
+		e := discoveryv1.Endpoint{Conditions: discoveryv1.EndpointConditions{Ready: ready}}
+		if uid != "" {
+			e.TargetRef = &corev1.ObjectReference{UID: uid}
+		}
+		return e
+	}
+	for _, c := range []struct {
+		name, uid string
+		endpoints []discoveryv1.Endpoint
+		want      bool
+	}{
+		{"none", "new", nil, false},
+		{"its own", "new", []discoveryv1.Endpoint{of("new", &yes)}, true},
+		{"not ready", "new", []discoveryv1.Endpoint{of("new", &no)}, false},
+		{"the one before", "new", []discoveryv1.Endpoint{of("old", &yes)}, false},
+		{"both", "new", []discoveryv1.Endpoint{of("new", &yes), of("old", &yes)}, false},
+		{"the one before is going", "new", []discoveryv1.Endpoint{of("new", &yes), of("old", &no)}, true},
+		{"it does not say whose", "new", []discoveryv1.Endpoint{of("", &yes)}, true},
+		{"any", "", []discoveryv1.Endpoint{of("old", &yes)}, true},
+	} {
+		if got := hasReady([]discoveryv1.EndpointSlice{{Endpoints: c.endpoints}}, c.uid); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
 }

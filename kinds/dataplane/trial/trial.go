@@ -3,11 +3,15 @@ package trial
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"sort"
 	"sync"
 	"time"
 
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
 	"github.com/meshtrial/meshtrial/load"
 	loadcontrol "github.com/meshtrial/meshtrial/load/control"
@@ -154,7 +158,7 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	if err != nil {
 		return out, nil, err
 	}
-	if t.started, err = t.client.api.Start(ctx, t.spec); err != nil {
+	if t.started, err = t.start(ctx); err != nil {
 		return out, nil, fmt.Errorf("start the generator: %w", err)
 	}
 	defer t.stop()
@@ -202,6 +206,24 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 		return out, nil, fmt.Errorf("histograms: %w", err)
 	}
 	return out, log.Bytes(), nil
+}
+
+// startLimit bounds how long a start that reaches no server is tried again: a
+// node's rules follow a Service's new endpoints with a delay (kube-proxy's
+// minSyncPeriod is a second).
+const startLimit = 10 * time.Second
+
+// start starts the generator. A start that fails leaves nothing behind.
+func (t *trialRun) start(ctx context.Context) (loadcontrol.Started, error) {
+	limited, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	for {
+		started, err := t.client.api.Start(ctx, t.spec)
+		failed := (*jsonhttp.StatusError)(nil)
+		if err == nil || !errors.As(err, &failed) || failed.Status != http.StatusInternalServerError || wake.Pause(limited, toldLook) != nil {
+			return started, err
+		}
+	}
 }
 
 // stopEvery is how often the generator is asked whether its run has ended:
