@@ -94,6 +94,8 @@ func (o *Observations) verdict(s study.Search, cell, block int) Verdict {
 	switch {
 	case math.IsNaN(v):
 		return Verdict{Answer: Unknown, Why: fmt.Sprintf("at %s there is no %s", label, s.Finding)}
+	case math.IsInf(v, 1):
+		return o.corrected(Verdict{Answer: Broke, Why: fmt.Sprintf("at %s, %s is not reached: it lies among requests that failed", label, s.Finding)}, s, cell, block)
 	case v > s.Bound.Value:
 		broken := Verdict{Answer: Broke, Why: fmt.Sprintf("at %s, %s is %s, beyond the bound of %s", label, s.Finding, words.Quantity(v, m.Unit), words.Quantity(s.Bound.Value, s.Bound.Unit))}
 		return o.corrected(broken, s, cell, block)

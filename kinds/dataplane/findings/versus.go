@@ -121,20 +121,18 @@ func alike(o *analysis.Observations, factor string) (out [][]int) {
 	return slices.DeleteFunc(out, func(cells []int) bool { return len(cells) < 2 })
 }
 
-// fought compares two cells in one measure, block by block, with an interval of
+// fought compares two cells in one measure, unit by unit, with an interval of
 // that level.
 func fought(o *analysis.Observations, d duel, m analysis.Measure, level float64, words string, of func(of, against float64) float64) []record.Finding {
-	mine, others := byBlock(o, d.of, m), byBlock(o, d.against, m)
 	var values []float64
-	for block, v := range mine {
-		if other, ok := others[block]; ok && v > 0 && other > 0 {
+	for i := range o.Units {
+		if v, other := o.Unit(d.of, i, m), o.Unit(d.against, i, m); v > 0 && other > 0 {
 			values = append(values, of(v, other))
 		}
 	}
 	if len(values) == 0 {
 		return nil
 	}
-	slices.Sort(values) // maps have no order
 	e := stat.Mean(values, stat.Options{Level: level})
 	name := versusName(m, words) + slug(d.level)
 	f := o.Named(name, o.Short(d.of))
@@ -150,22 +148,6 @@ func fought(o *analysis.Observations, d duel, m analysis.Measure, level float64,
 		}
 	}
 	return []record.Finding{f}
-}
-
-// byBlock are a cell's values in each block, the mean where a block has
-// several.
-func byBlock(o *analysis.Observations, cell int, m analysis.Measure) map[int]float64 {
-	sums, n := map[int]float64{}, map[int]float64{}
-	for _, t := range o.Valid(cell) {
-		if v := m.Of(o, t); stat.Finite(v) {
-			sums[t.Block] += v
-			n[t.Block]++
-		}
-	}
-	for block := range sums {
-		sums[block] /= n[block]
-	}
-	return sums
 }
 
 // compareVersions orders versions by their numbers; default is the newest.
