@@ -40,6 +40,8 @@ type Kind struct {
 	// Summarize adds to the summary of a cell, finish to a run's findings.
 	Summarize func(o *Observations, cell int, valid []*record.Trial, s *record.CellSummary)
 	Finish    func(s *study.Study, f *record.Findings)
+	// Remarks are what else a run's findings warn of.
+	Remarks func(o *Observations) []string
 	// Published says what else a published figure and ours have to do with
 	// each other.
 	Published func(c *Beside, p study.Published, f *record.Finding, cell int) []string

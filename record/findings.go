@@ -103,7 +103,7 @@ type Finding struct {
 	Estimate float64 `json:"estimate"`
 	Low      float64 `json:"low"` // 95% interval
 	High     float64 `json:"high"`
-	Unit     string  `json:"unit"` // us, ms, us/request, bytes, ratio
+	Unit     string  `json:"unit"`   // us, ms, us/request, bytes, ratio
 	Blocks   int     `json:"blocks"` // or deployments, where one served several blocks
 	Verdict  string  `json:"verdict"`
 	// Relative is the overhead as a share of the baseline's own value,
@@ -167,7 +167,7 @@ type CellSummary struct {
 	// NotReached are percentiles, as p99, that lie among requests that failed or
 	// did not end: theirs is infinite.
 	NotReached []string `json:"not_reached,omitempty"`
-	Send     Latency `json:"latency_send_us"`
+	Send       Latency  `json:"latency_send_us"`
 	// Percentiles is the latency percentile curve (intended time): points of
 	// percentile (0..100) and microseconds, dense in the tail.
 	Percentiles []CurvePoint `json:"percentiles"`

@@ -47,7 +47,8 @@ func Kind() analysis.Kind {
 			shared := slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return c.Way.Shared() })
 			f.Money = moneyWords(s.Money, shared)
 		},
-		Search: analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
+		Remarks: unattributedCPU,
+		Search:  analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
 	}
 }
 
