@@ -87,7 +87,11 @@ func (o *Observations) verdict(s study.Search, cell, block int) Verdict {
 	m = m.Searched()
 	v := o.Block(cell, block, m)
 	if base, ok := o.Baseline(cell); overhead && ok {
-		v -= o.Block(base, block, m)
+		if own := o.Block(base, block, m); math.IsInf(own, 1) {
+			v = math.NaN()
+		} else {
+			v -= own
+		}
 	} else if overhead {
 		v = math.NaN()
 	}

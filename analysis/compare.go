@@ -164,7 +164,7 @@ func tooFew(changes []Change) string {
 		if c.Verdict != record.VerdictInconclusive || deciding && !c.Decides {
 			continue
 		}
-		lackA, lackB := c.A.Verdict == record.VerdictInvalid, c.B.Verdict == record.VerdictInvalid
+		lackA, lackB := c.A.Verdict == record.VerdictInvalid && !notReached(c.A), c.B.Verdict == record.VerdictInvalid && !notReached(c.B)
 		if !lackA && !lackB {
 			return "" // open though there are intervals
 		}
@@ -201,10 +201,10 @@ func newPairing(a, b *Observations, m Measure, cell int) (p pairing, ok, wanted 
 	}
 	if overhead {
 		if a.lacks(cell, m) || a.lacks(base, m) {
-			return p, false, false // as a plain value it would not be there
+			return p, false, false // too few requests tell of it
 		}
 		p.a = a.overhead(cell, base, m)
-	} else if p.a, wanted = a.Plain(cell, m); !wanted {
+	} else if p.a, wanted = a.Plain(cell, m); !wanted || a.lacks(cell, m) {
 		return p, false, false
 	}
 	other, ok := counterpart(b, p.a.Cell)
@@ -231,10 +231,16 @@ func (p pairing) change(margin float64, many int) Change {
 	e := stat.UnpairedRatio(p.va, p.vb, stat.Options{})
 	strict := stat.Options{Level: 1 - (1-stat.DefaultLevel)/float64(max(1, many))}
 	switch {
+	case notReached(p.a) && notReached(p.b):
+		c.Verdict, c.Why = record.VerdictInconclusive, "it lies among failed requests in both runs"
+	case notReached(p.b) && p.a.Verdict != record.VerdictInvalid:
+		c.Verdict, c.Why, c.Certain = record.VerdictWorse, "run B: "+p.b.Warnings[0], true
+	case notReached(p.a) && p.b.Verdict != record.VerdictInvalid:
+		c.Verdict, c.Why, c.Certain = record.VerdictBetter, "run A: "+p.a.Warnings[0], true
 	case p.a.Verdict == record.VerdictInvalid || p.b.Verdict == record.VerdictInvalid:
 		c.Verdict, c.Why = record.VerdictInconclusive, "too few valid trials"
-	case p.a.Verdict == record.VerdictNoEffect && p.b.Verdict == record.VerdictNoEffect:
-		c.Verdict, c.Why = record.VerdictSame, "no effect beyond the study's margin in both runs"
+	case within(p.a, margin) && within(p.b, margin):
+		c.Verdict, c.Why = record.VerdictSame, "no effect beyond the margin in both runs"
 	case e.Defined():
 		c.ChangeRatio, c.LowRatio, c.HighRatio, c.Bounded = e.Value, e.Low, e.High, true
 		v, why := p.judge(e, margin)
@@ -246,6 +252,15 @@ func (p pairing) change(margin float64, many int) Change {
 		c.Certain = c.Verdict == certain
 	}
 	return c
+}
+
+// notReached says that a percentile lies among requests that failed: it is worse
+// than any that does not.
+func notReached(f record.Finding) bool { return f.Reason == record.ReasonNotReached }
+
+// within says that a finding is no effect by its study, nor by this margin.
+func within(f record.Finding, margin float64) bool {
+	return f.Verdict == record.VerdictNoEffect && f.Relative != nil && -margin <= f.Relative.Low && f.Relative.High <= margin
 }
 
 // judge weighs a change against the margin, lower being better unless the

@@ -183,3 +183,37 @@ func TestCompareOthers(t *testing.T) {
 		t.Errorf("nothing in common: %v", err)
 	}
 }
+
+// A percentile that lies among failed requests is worse than any that does not.
+func TestCompareNotReached(t *testing.T) {
+	run := func(fail bool, seed uint64) record.Run {
+		w := analysistest.Quiet()
+		w.Spoil = func(trial *record.Trial) {
+			if fail && trial.Cell["sidecars"] == "both" {
+				trial.Load.Failed = map[string]int64{"status": 60}
+			}
+		}
+		return analysistest.Simulate(t, analysistest.QuickStudy, 6, seed, w)
+	}
+	for _, c := range []struct {
+		a, b bool
+		want string
+	}{{false, true, record.VerdictWorse}, {true, false, record.VerdictBetter}, {true, true, record.VerdictInconclusive}} {
+		comparison, err := kinds.Compare(run(c.a, 1), run(c.b, 2), 0.05)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, change := range comparison.Changes {
+			if change.Name == "latency_p99_overhead" && change.Cell["sidecars"] == "both" {
+				found = true
+				if change.Verdict != c.want || !strings.Contains(change.Why, "failed") {
+					t.Errorf("failures %v and %v: %s: %s", c.a, c.b, change.Verdict, change.Why)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("failures %v and %v: the change is not told", c.a, c.b)
+		}
+	}
+}

@@ -117,12 +117,17 @@ func (o *Observations) eachBlock() (out [][]int) {
 
 // oneDeployment warns of a run whose every trial had the same pods.
 func (o *Observations) oneDeployment() []string {
+	one := 0
 	for i := range o.Run.Trials {
-		if d := o.Run.Trials[i].Deployment; d == 0 || d != o.Run.Trials[0].Deployment {
+		switch d := o.Run.Trials[i].Deployment; {
+		case d == 0 || d == one: // of a lost trial it is not known
+		case one > 0:
 			return nil
+		default:
+			one = d
 		}
 	}
-	if len(o.Blocks) < 2 {
+	if one == 0 || len(o.Blocks) < 2 {
 		return nil
 	}
 	return []string{"one set of pods served all blocks: what these pods happened to have (processors, memory layout, the spread of their connections) is in the figures, and not in their intervals; blocks.redeploy makes pods anew"}

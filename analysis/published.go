@@ -69,11 +69,17 @@ func (c *Beside) says(p study.Published, f *record.Finding, cell int) string {
 	figure := words.Quantity(p.Figure, p.Unit)
 	switch f.Verdict {
 	case record.VerdictInvalid:
+		switch f.Reason {
+		case record.ReasonNotReached:
+			return fmt.Sprintf("Published %s; here it lies among failed requests.", figure)
+		case record.ReasonTooFew:
+			return "Not measured: too few requests."
+		}
 		return "Not measured: too few valid trials."
 	case record.VerdictNoEffect:
 		return fmt.Sprintf("Published %s; here no overhead beyond %s.", figure, words.Quantity(f.Margin, f.Unit))
 	case record.VerdictInconclusive:
-		return fmt.Sprintf("Published %s; here between %s and %s, too wide to compare.", figure, words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit))
+		return fmt.Sprintf("Published %s; here between %s and %s, inconclusive.", figure, words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit))
 	}
 	sentences := []string{ratioWords(p, f)}
 	if why := c.arrivalWords(p, f, cell); why != "" {

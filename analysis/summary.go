@@ -177,10 +177,9 @@ func merge(sum, h *hdrhistogram.Histogram) *hdrhistogram.Histogram {
 // requests that failed. Those have no value, nor have those with too few
 // requests beyond them.
 func latencyOf(h *hdrhistogram.Histogram, c stat.Counts) (l record.Latency, notReached []string) {
-	if h == nil || h.TotalCount() == 0 {
-		return l, nil
+	if h != nil && h.TotalCount() > 0 {
+		l = record.Latency{Min: float64(h.Min()) * NsToUS, Max: float64(h.Max()) * NsToUS, Mean: c.Mean()}
 	}
-	l = record.Latency{Min: float64(h.Min()) * NsToUS, Max: float64(h.Max()) * NsToUS, Mean: c.Mean()}
 	for i, to := range []*float64{&l.P50, &l.P90, &l.P99, &l.P999} {
 		q := Quantiles[i]
 		if (1-q.Q)*float64(c.Total()) < stat.MinBeyond {

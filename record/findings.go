@@ -83,7 +83,7 @@ type NoiseFloor struct {
 const (
 	VerdictReal         = "real"         // the interval excludes zero and the estimate exceeds the noise floor
 	VerdictNoEffect     = "no_effect"    // the whole interval lies within the margin
-	VerdictInconclusive = "inconclusive" // the interval includes zero but is too wide to call it nothing
+	VerdictInconclusive = "inconclusive" // neither: see the reason
 	VerdictInvalid      = "invalid"      // too few valid trials
 	VerdictMeasured     = "measured"     // a plain value with interval, compared with nothing
 	// Verdicts of `compare`.

@@ -132,6 +132,17 @@ func assertionTable(f record.Findings) Table {
 	return t
 }
 
+// WhyInvalid says why a finding has no figure.
+func WhyInvalid(f record.Finding) string {
+	switch f.Reason {
+	case record.ReasonNotReached:
+		return "it lies among failed requests"
+	case record.ReasonTooFew:
+		return "too few requests"
+	}
+	return "too few valid trials"
+}
+
 // Figure is a finding's estimate and interval, or what is said in its stead.
 func Figure(finding record.Finding, s Scale) Text {
 	switch finding.Verdict {

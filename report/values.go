@@ -31,7 +31,11 @@ func RequestValues(c record.CellSummary) []Value {
 			name string
 			record.Latency
 		}{{"latency_intended", c.Intended}, {"latency_send", c.Send}} {
-			AddLatency(add, l.name, l.Latency)
+			AddLatency(func(name string, value float64, unit string) {
+				if value > 0 { // else too few requests lie beyond it, or they failed
+					add(name, value, unit)
+				}
+			}, l.name, l.Latency)
 		}
 		add("schedule_lag_p99", c.LagP99US, "us")
 	}

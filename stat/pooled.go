@@ -107,6 +107,10 @@ func PooledDifference(units []QuantileBlock, q float64, o Options) (difference, 
 		return math.NaN()
 	})
 	relative.Value, relative.Low, relative.High = math.Expm1(relative.Value), math.Expm1(relative.Low), math.Expm1(relative.High)
+	if b := base.quantile(q, none); q >= farTail && difference.Defined() && relative.Defined() && b > 0 {
+		// What widens the one widens the other.
+		relative.Low, relative.High = math.Min(relative.Low, difference.Low/b), math.Max(relative.High, difference.High/b)
+	}
 	return difference, relative
 }
 

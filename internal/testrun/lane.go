@@ -116,6 +116,7 @@ func (r *runner) alone(ctx context.Context, mode, pkg string, names []string) *t
 // goTest runs a command that prints the events of go test -json.
 func (t *tally) goTest(ctx context.Context, args, env []string) {
 	cmd, before := command(ctx, args, env), len(t.failed)
+	clear(t.expired)
 	read, write := io.Pipe()
 	cmd.Stdout, cmd.Stderr = write, write
 	done := make(chan error, 1)

@@ -127,7 +127,7 @@ func leverAnswers(f record.Findings) []string {
 		out = append(out, l.sentence)
 	}
 	if len(idle) > 0 {
-		out = append(out, fmt.Sprintf("Neither pushes nor convergence differ from the baseline above the noise floor with %s.", report.Sequence(idle)))
+		out = append(out, fmt.Sprintf("Neither pushes nor convergence differ from the baseline beyond the margin with %s.", report.Sequence(idle)))
 	}
 	return out
 }

@@ -160,7 +160,7 @@ func leversTable(f record.Findings) report.Table {
 		}
 	}
 	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "\"noise\": no more than two identical baselines in a block differ by; ?: the interval includes zero.")
+		t.Notes = append(t.Notes, "?: inconclusive; the interval includes zero, or identical baselines differ by as much.")
 	}
 	return t
 }

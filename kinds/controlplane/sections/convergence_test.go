@@ -20,7 +20,7 @@ func TestControlReport(t *testing.T) {
 	for i, want := range []string{
 		"Variant sidecar cuts pushes from 480 to 80 ",
 		"Variant sidecar-debounce cuts pushes from 480 to 80 and raises the median time from commit to ACK",
-		"Neither pushes nor convergence differ from the baseline above the noise floor with replicas-2 and discovery-selectors.",
+		"Neither pushes nor convergence differ from the baseline beyond the margin with replicas-2 and discovery-selectors.",
 		"In the baseline (none), half of the 960 change-proxy pairs take at most 119 ms from commit to ACK, and 1 in 100 takes more than 127.2 ms (",
 		"Of those 80 changes, half reach half of their proxies within 119 ms and the last one within 127 ms.",
 		"debouncing takes 100 ms",

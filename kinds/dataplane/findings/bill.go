@@ -256,9 +256,6 @@ func (p *pricing) estimated(f record.Finding, e stat.Estimate, m analysis.Measur
 	if p.floor >= 0 && !share {
 		floor, _ = p.o.Floor(p.floor, m)
 	}
-	if p.floor < 0 || math.IsNaN(floor.Value) {
-		floor = stat.Floor{} // nothing ran twice: the interval alone says
-	}
 	if f.Margin = float64(p.o.Plan.Study.Margin); !share {
 		f.Margin = p.o.Margin(level)
 	}

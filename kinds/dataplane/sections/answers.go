@@ -46,7 +46,7 @@ func dataAnswers(f record.Findings) []string {
 func plainAnswers(f record.Findings) []string {
 	low, high, n := record.CellSummary{}, record.CellSummary{}, 0
 	for _, c := range f.Cells {
-		if c.Valid == 0 {
+		if c.Valid == 0 || c.Intended.P50 == 0 {
 			continue
 		}
 		if n == 0 || c.Intended.P50 < low.Intended.P50 {
@@ -62,6 +62,9 @@ func plainAnswers(f record.Findings) []string {
 	case 0:
 		return nil
 	case 1:
+		if high.Intended.P99 == 0 {
+			return []string{fmt.Sprintf("The median latency is %s.", s.Value(high.Intended.P50))}
+		}
 		return []string{fmt.Sprintf("The median latency is %s, and 1 in 100 requests takes over %s.", s.Value(high.Intended.P50), s.Value(high.Intended.P99))}
 	}
 	return []string{fmt.Sprintf("The median latency lies between %s (%s) and %s (%s).", s.Value(low.Intended.P50), low.Label, s.Value(high.Intended.P50), high.Label)}
@@ -200,11 +203,15 @@ func (a *answering) sentence(finding record.Finding, context string) string {
 	where := " " + a.words(finding.Name) + context
 	switch finding.Verdict {
 	case record.VerdictInvalid:
-		return fmt.Sprintf("What %s %s%s is unknown: too few valid trials.", report.LowerFirst(who), adds, where)
+		return fmt.Sprintf("What %s %s%s is unknown: %s.", report.LowerFirst(who), adds, where, report.WhyInvalid(finding))
 	case record.VerdictNoEffect:
 		_, span := s.Parts(finding.Estimate, finding.Low, finding.High)
 		return fmt.Sprintf("%s %s no overhead%s beyond %s (95%% interval %s).", who, adds, where, s.Value(finding.Margin), span)
 	case record.VerdictInconclusive:
+		if finding.Reason != record.ReasonIncludesZero && finding.Reason != "" {
+			e, span := s.Parts(finding.Estimate, finding.Low, finding.High)
+			return fmt.Sprintf("What %s %s%s is inconclusive: %s (95%% interval %s), but %s.", report.LowerFirst(who), adds, where, report.Join(e, s.Unit), span, finding.Warnings[0])
+		}
 		_, span := s.Parts(finding.Estimate, finding.Low, finding.High)
 		return fmt.Sprintf("%s %s between %s%s: too wide to call.", who, adds, strings.Replace(strings.Replace(span, "–", " and ", 1), " to ", " and ", 1)+" "+s.Unit, where) + missed(finding, s)
 	}

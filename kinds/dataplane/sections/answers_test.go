@@ -107,8 +107,8 @@ func TestManyCellsAreToldTogether(t *testing.T) {
 	got := strings.Join(answersOf(many()), "\n")
 	want := "Variant b adds 50 µs (95% interval 40–60) to the median latency of 0.0 µs.\n" +
 		"f, c and a add no overhead to the median latency beyond 4.00 µs.\n" +
-		"What d adds to the median latency is too wide to call.\n" +
-		"What e adds to the median latency is unknown: too few valid trials."
+		"What d adds to the median latency is inconclusive.\n" +
+		"What e adds to the median latency is unknown: too few valid trials or requests."
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

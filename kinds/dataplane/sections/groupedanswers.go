@@ -43,14 +43,16 @@ func (a *answering) grouped() []string {
 		}
 		return report.Sequence(labels) + " add"
 	}
-	if labels := rest[record.VerdictNoEffect]; len(labels) > 0 {
+	if labels := rest[record.VerdictNoEffect]; len(labels) > 0 && margin == 0 {
+		answers = append(answers, fmt.Sprintf("%s no overhead %s.", adds(labels), what))
+	} else if len(labels) > 0 {
 		answers = append(answers, fmt.Sprintf("%s no overhead %s beyond %s.", adds(labels), what, s.Value(margin)))
 	}
 	if labels := rest[record.VerdictInconclusive]; len(labels) > 0 {
-		answers = append(answers, fmt.Sprintf("What %s %s is too wide to call.", adds(labels), what))
+		answers = append(answers, fmt.Sprintf("What %s %s is inconclusive.", adds(labels), what))
 	}
 	if labels := rest[record.VerdictInvalid]; len(labels) > 0 {
-		answers = append(answers, fmt.Sprintf("What %s %s is unknown: too few valid trials.", adds(labels), what))
+		answers = append(answers, fmt.Sprintf("What %s %s is unknown: too few valid trials or requests.", adds(labels), what))
 	}
 	return answers
 }

@@ -202,7 +202,8 @@ func (d *deployed) connect(ctx context.Context) error {
 
 // Measure implements Stage.
 func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Completed, error) {
-	if err := d.renew(ctx, job.Block); err != nil {
+	renewed, err := d.renew(ctx, job.Block)
+	if err != nil {
 		return runner.Completed{Trial: record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC()}}, err
 	}
 	if refused := d.refused(job); refused != nil {
@@ -218,6 +219,9 @@ func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Complete
 	trial, log, err := t.measure(ctx)
 	if err != nil {
 		return runner.Completed{Trial: trial, Log: log}, err
+	}
+	if !renewed.IsZero() {
+		trial.Started = renewed
 	}
 	files, err := t.profiles(ctx, &trial)
 	if err != nil && ctx.Err() == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/runner"
 	"github.com/meshtrial/meshtrial/site"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -20,25 +21,28 @@ const renewLook = 50 * time.Millisecond
 // is to have others than those before, if the study says so. Whatever pods
 // happen to have is then drawn again, and becomes part of what varies between
 // blocks.
-func (d *deployed) renew(ctx context.Context, block int) error {
+//
+// It says since when, as that belongs to the time that the block takes; zero if
+// it made none.
+func (d *deployed) renew(ctx context.Context, block int) (began time.Time, err error) {
 	if d.block < 0 {
 		d.block = block
 	}
 	every := d.o.Study.Blocks.Redeploy
 	if every == 0 || block < d.block+every {
-		return nil
+		return began, nil
 	}
-	began := time.Now()
+	began = time.Now().UTC()
 	if err := d.replacePods(ctx); err != nil {
-		return err
+		return began, err
 	}
 	if err := d.Reconnect(ctx); err != nil {
-		return err
+		return began, err
 	}
 	d.block = block
 	d.deployment++
 	d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("deployment %d: all pods made anew in %.1f s", d.deployment, time.Since(began).Seconds())})
-	return nil
+	return began, nil
 }
 
 // replacePods deletes the pods of all workloads and waits until they are gone.
@@ -55,7 +59,7 @@ func (d *deployed) replacePods(ctx context.Context) error {
 		}
 		for _, pod := range pods.Items {
 			old[string(pod.UID)] = true
-			if err := d.Kube.CoreV1().Pods(d.Namespace).Delete(ctx, pod.Name, now); err != nil {
+			if err := d.Kube.CoreV1().Pods(d.Namespace).Delete(ctx, pod.Name, now); err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("delete pod %s: %w", pod.Name, err)
 			}
 		}

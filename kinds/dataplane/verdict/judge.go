@@ -19,7 +19,7 @@ import (
 // What a trial may be believed with.
 var (
 	served = verdict.Limit{Name: "served", Default: 0.001, Unit: "ratio",
-		Doc: "requests of the window that may fail or stay unfinished: the latencies leave them out"}
+		Doc: "requests of the window that may fail or stay unfinished: they count as infinitely late"}
 	// What lateness in the tail means for a finding is weighed beside the
 	// finding's effect, in package analysis.
 	scheduleLag = verdict.Limit{Name: "schedule-lag", Default: 0.25, Unit: "ratio",

@@ -303,6 +303,8 @@ func trialTable(f record.Findings, title string, columns []trialColumn) report.T
 				shown[i] = report.Text{S: report.ScaleOf(x).Quantity(x.Estimate, x.Low, x.High)}
 			case ok && x.Verdict != record.VerdictInvalid:
 				shown[i] = report.Text{S: report.ScaleOf(x).Value(x.Estimate)}
+			case ok && (x.Reason == record.ReasonTooFew || x.Reason == record.ReasonNotReached):
+				shown[i] = report.Figure(x, report.ScaleOf(x))
 			case ok && own:
 				shown[i] = report.Text{S: report.ScaleFor(x.Unit, v).Value(v) + " *"}
 				single = true

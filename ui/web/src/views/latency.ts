@@ -91,7 +91,7 @@ function latencyTable(model: Model, cells: readonly CellSummary[]): HTMLElement 
     const l = c.latency_intended_us;
     const numbers = c.valid > 0
       ? [...(['p50', 'p90', 'p99', 'p999'] as const).map((name) => (c.not_reached?.includes(name) ? 'not reached' : l[name] > 0 ? plain(scale, l[name]) : '–')),
-        ...[l.max, c.latency_send_us.p50].map((v) => plain(scale, v)), plain({ div: 1, unit: 'µs' }, c.schedule_lag_p99_us)]
+        ...[l.max, c.latency_send_us.p50].map((v) => (v > 0 ? plain(scale, v) : '–')), plain({ div: 1, unit: 'µs' }, c.schedule_lag_p99_us)]
       : Array.from({ length: 7 }, () => '–');
     return [model.label(c.cell, cells), ...numbers, count(c.requests), { text: count(c.failed), ...(c.failed > 0 ? { tone: 'bad' as const } : {}) },
       { text: `${c.valid}/${c.trials}`, ...(c.valid < c.trials ? { tone: 'bad' as const } : {}) }];
