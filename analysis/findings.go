@@ -24,7 +24,7 @@ const MinBlocks = 2
 func (o *Observations) findings(measures []Measure) []record.Finding {
 	var out []record.Finding
 	for _, m := range measures {
-		if !m.Compared {
+		if !m.Compared || o.unread(m) {
 			continue
 		}
 		for cell := range o.Plan.Cells {
@@ -41,6 +41,21 @@ func (o *Observations) findings(measures []Measure) []record.Finding {
 		}
 	}
 	return out
+}
+
+// unread says that no valid trial has a number of a measure, though there are
+// such trials: nobody read it.
+func (o *Observations) unread(m Measure) bool {
+	valid := false
+	for cell := range o.Plan.Cells {
+		for _, t := range o.Valid(cell) {
+			valid = true
+			if m.Quantile > 0 || m.Takes > 0 || !math.IsNaN(m.Of(o, t)) {
+				return false
+			}
+		}
+	}
+	return valid
 }
 
 // difference estimates what a cell adds to its baseline, absolute and as a

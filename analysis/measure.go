@@ -75,7 +75,8 @@ var Quantiles = []Quantile{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0
 var (
 	ProxyParts  = record.ProxyParts()
 	MemoryParts = slices.Concat(ProxyParts, []string{record.PartGenerator, record.PartWorker, record.PartControl})
-	CPUParts    = slices.Concat(MemoryParts, []string{record.PartMachine})
+	FitParts    = slices.Concat(MemoryParts, []string{record.PartMachine})
+	CPUParts    = slices.Concat(FitParts, []string{record.PartUnattributed})
 )
 
 // Measures lists what the study measures, in the order of reports.

@@ -44,6 +44,8 @@ type SnapshotsRequest struct {
 	// instant and after the last, so that reading them is not part of what is
 	// between; each has the cgroup's counters of its own moment beside it.
 	Threads bool `json:"threads"`
+	// Processes asks for the node's other processes, at the same times as threads.
+	Processes bool `json:"processes,omitempty"`
 	// Probes names those to read of all targets, at the first and the last
 	// instant, after their CPU counters.
 	Probes []string `json:"probes,omitempty"`
@@ -57,8 +59,9 @@ type SnapshotsAnswer struct {
 
 // SnapshotRequest asks for a sample at once.
 type SnapshotRequest struct {
-	Targets []Target `json:"targets"`
-	Memory  bool     `json:"memory"`
+	Targets   []Target `json:"targets"`
+	Memory    bool     `json:"memory"`
+	Processes bool     `json:"processes,omitempty"`
 }
 
 // Snapshot is what was read at one instant.
@@ -71,6 +74,9 @@ type Snapshot struct {
 	EndNS    int64             `json:"end_unix_ns"`
 	Machine  MachineSample     `json:"machine"`
 	Targets  map[string]Sample `json:"targets"`
+	// Processes are the node's, but for those of the targets, at the first and
+	// the last instant of a request for them.
+	Processes []ProcessSample `json:"processes,omitempty"`
 }
 
 // Sample is a target's counters. A target whose cgroup went away has Error
@@ -131,6 +137,9 @@ type NetSample struct {
 type MachineSample struct {
 	AtUnixNS int64 `json:"at_unix_ns"`
 	CPUs     int   `json:"cpus"`
+	// TotalNS is the run time of all tasks, as exact as that of a cgroup: cgroup
+	// v1's root. 0 where the kernel has no such sum; then ticks are all there is.
+	TotalNS uint64 `json:"total_ns,omitempty"`
 	// CPU time since boot in nanoseconds, counted in ticks (usually 10 ms).
 	UserNS    uint64 `json:"user_ns"` // with nice
 	SystemNS  uint64 `json:"system_ns"`

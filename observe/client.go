@@ -39,6 +39,12 @@ func (c Client) Snapshot(ctx context.Context, targets []Target, memory bool) (Sn
 	return out, c.do(ctx, http.MethodPost, "/v1/snapshot", SnapshotRequest{Targets: targets, Memory: memory}, &out)
 }
 
+// SnapshotAll is Snapshot with memory, and with the node's other processes.
+func (c Client) SnapshotAll(ctx context.Context, targets []Target, memory bool) (Snapshot, error) {
+	var out Snapshot
+	return out, c.do(ctx, http.MethodPost, "/v1/snapshot", SnapshotRequest{Targets: targets, Memory: memory, Processes: true}, &out)
+}
+
 // Machine describes the node.
 func (c Client) Machine(ctx context.Context) (record.Machine, error) {
 	var out record.Machine

@@ -205,12 +205,16 @@ func (r *reader) probe(procRoot string, p probe.Probe) map[string]uint64 {
 // machineReader reads the whole node.
 type machineReader struct {
 	stat                   *os.File
+	total                  *os.File // of all tasks; nil where no cgroup has it
 	cpuPSI, memPSI, blkPSI *os.File // nil without PSI
 }
 
-func openMachine(procRoot string) (*machineReader, error) {
+func openMachine(procRoot string, f *finder) (*machineReader, error) {
 	m := &machineReader{}
 	var err error
+	if f.version == 1 { // the root of version 2 has the kernel's ticks
+		m.total, _ = os.Open(filepath.Join(f.cpuacct, "cpuacct.usage"))
+	}
 	if m.stat, err = os.Open(filepath.Join(procRoot, "stat")); err != nil {
 		return nil, fmt.Errorf("observe: %w", err)
 	}
@@ -221,7 +225,7 @@ func openMachine(procRoot string) (*machineReader, error) {
 }
 
 func (m *machineReader) close() {
-	for _, file := range []*os.File{m.stat, m.cpuPSI, m.memPSI, m.blkPSI} {
+	for _, file := range []*os.File{m.stat, m.total, m.cpuPSI, m.memPSI, m.blkPSI} {
 		if file != nil {
 			file.Close()
 		}
@@ -234,6 +238,11 @@ func (m *machineReader) sample() (MachineSample, error) {
 		return MachineSample{}, err
 	}
 	out := MachineSample{AtUnixNS: time.Now().UnixNano()}
+	if m.total != nil {
+		if out.TotalNS, err = readUint(m.total); err != nil {
+			return MachineSample{}, err
+		}
+	}
 	stat, err := procfs.ParseStat(data)
 	if err != nil {
 		return MachineSample{}, err

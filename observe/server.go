@@ -97,7 +97,7 @@ func (s *Server) mux() *http.ServeMux {
 		var request SnapshotRequest
 		if jsonhttp.Read(w, r, &request) {
 			at := []int64{time.Now().UnixNano()}
-			s.serve(w, r, SnapshotsRequest{AtUnixNS: at, Targets: request.Targets, Memory: request.Memory}, func(all []Snapshot) any { return all[0] })
+			s.serve(w, r, SnapshotsRequest{AtUnixNS: at, Targets: request.Targets, Memory: request.Memory, Processes: request.Processes}, func(all []Snapshot) any { return all[0] })
 		}
 	})
 	mux.HandleFunc("POST /v1/snapshots", func(w http.ResponseWriter, r *http.Request) {
@@ -187,18 +187,15 @@ func (s *Server) take(ctx context.Context, request SnapshotsRequest) ([]Snapshot
 			return nil, err
 		}
 	}
-	machine, err := openMachine(s.options.ProcRoot)
+	machine, err := openMachine(s.options.ProcRoot, s.finder)
 	if err != nil {
 		return nil, err
 	}
 	defer machine.close()
 	snapshots := make([]Snapshot, 0, len(request.AtUnixNS))
-	var threads []*ThreadsSample // before the first instant
-	if request.Threads {
-		if err := s.waitUntil(ctx, time.Unix(0, request.AtUnixNS[0]).Add(-threadsLead)); err != nil {
-			return nil, fmt.Errorf("waiting for at_unix_ns[0]: %w", err)
-		}
-		threads = s.threads(readers)
+	around, err := s.before(ctx, request, readers)
+	if err != nil {
+		return nil, err
 	}
 	for i, at := range request.AtUnixNS {
 		if err := s.waitUntil(ctx, time.Unix(0, at)); err != nil {
@@ -209,11 +206,11 @@ func (s *Server) take(ctx context.Context, request SnapshotsRequest) ([]Snapshot
 		if err != nil {
 			return nil, err
 		}
-		if request.Threads && last && !first {
-			threads = s.threads(readers)
+		if last && !first {
+			around = s.around(request, readers)
 		}
-		if request.Threads && (first || last) {
-			addThreads(request, threads, &snapshot)
+		if first || last {
+			around.addTo(request, &snapshot)
 		}
 		if request.Memory && (first || last) {
 			s.addDetails(request, readers, &snapshot, last)
@@ -258,18 +255,52 @@ func sampleAll(request SnapshotsRequest, readers []*reader, machine *machineRead
 	return snapshot, err
 }
 
-// threads reads the threads of all targets.
-func (s *Server) threads(readers []*reader) []*ThreadsSample {
-	out := make([]*ThreadsSample, len(readers))
-	for i, r := range readers {
-		out[i] = r.threads(s.options.ProcRoot)
+// around is what is read shortly before the first instant and after the last,
+// because reading it takes a while.
+type around struct {
+	threads   []*ThreadsSample // in the order of the targets
+	processes []ProcessSample
+}
+
+// before reads it ahead of the first instant.
+func (s *Server) before(ctx context.Context, request SnapshotsRequest, readers []*reader) (around, error) {
+	if !request.Threads && !request.Processes {
+		return around{}, nil
+	}
+	if err := s.waitUntil(ctx, time.Unix(0, request.AtUnixNS[0]).Add(-threadsLead)); err != nil {
+		return around{}, fmt.Errorf("waiting for at_unix_ns[0]: %w", err)
+	}
+	return s.around(request, readers), nil
+}
+
+// around reads it now.
+func (s *Server) around(request SnapshotsRequest, readers []*reader) (out around) {
+	if request.Threads {
+		out.threads = make([]*ThreadsSample, len(readers))
+		for i, r := range readers {
+			out.threads[i] = r.threads(s.options.ProcRoot)
+		}
+	}
+	if request.Processes {
+		parts := map[int]bool{}
+		for _, r := range readers {
+			pids, err := s.finder.processes(r.path)
+			if err != nil {
+				continue // it ended
+			}
+			for _, pid := range pids {
+				parts[pid] = true
+			}
+		}
+		out.processes = Processes(s.options.ProcRoot, parts)
 	}
 	return out
 }
 
-// addThreads adds threads, in the order of the targets, to a snapshot.
-func addThreads(request SnapshotsRequest, threads []*ThreadsSample, snapshot *Snapshot) {
-	for i, sample := range threads {
+// addTo adds it to a snapshot.
+func (a around) addTo(request SnapshotsRequest, snapshot *Snapshot) {
+	snapshot.Processes = a.processes
+	for i, sample := range a.threads {
 		name := request.Targets[i].Name
 		target := snapshot.Targets[name]
 		target.Threads = sample

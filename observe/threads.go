@@ -42,6 +42,7 @@ type ThreadsSample struct {
 // ProcessSample is a process' own account.
 type ProcessSample struct {
 	PID     int    `json:"pid"`
+	Parent  int    `json:"parent,omitempty"`
 	Command string `json:"command"`
 	Start   uint64 `json:"start_ticks"` // since boot
 	// TotalNS is the run time of all its threads, also of those that have

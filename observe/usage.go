@@ -41,7 +41,8 @@ func (s Sample) Since(before Sample) (record.CPU, error) {
 
 // Since returns the CPU time the whole node used between two samples, idle
 // time, waiting and stolen time excluded, with interrupt handling counted as
-// system time; and how pressed it was.
+// system time; and how pressed it was. Where a cgroup has the exact sum, ticks
+// only divide it into user and system time.
 func (m MachineSample) Since(before MachineSample) (record.CPU, record.Pressure, error) {
 	elapsed := float64(m.AtUnixNS - before.AtUnixNS)
 	if elapsed <= 0 {
@@ -62,6 +63,10 @@ func (m MachineSample) Since(before MachineSample) (record.CPU, record.Pressure,
 	if all > 0 {
 		pressure.StealRatio = steal / all
 		pressure.BusyRatio = (user + system) / all
+	}
+	if before.TotalNS > 0 && m.TotalNS >= before.TotalNS && user+system > 0 {
+		total := rise(before.TotalNS, m.TotalNS)
+		user, system = total*user/(user+system), total*system/(user+system)
 	}
 	return record.CPU{UserS: user / 1e9, SystemS: system / 1e9}, pressure, nil
 }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -69,6 +70,16 @@ func (t Thread) Worker() (n int, ok bool) {
 	}
 	n, err := strconv.Atoi(text)
 	return n, err == nil && n >= 0
+}
+
+// Serving are the threads that serve requests, as far as their names tell: a
+// proxy's workers, or else all.
+func Serving(all []Thread) []Thread {
+	workers := slices.DeleteFunc(slices.Clone(all), func(t Thread) bool { _, ok := t.Worker(); return !ok })
+	if len(workers) == 0 {
+		return all
+	}
+	return workers
 }
 
 // Main reports whether the thread is the first of its process.

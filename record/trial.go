@@ -76,6 +76,11 @@ type Trial struct {
 	// was sent (Envoy's statistics by Envoy's names, the worker's by ours).
 	Counters map[string]map[string]float64 `json:"counters,omitempty"`
 	Pressure *Pressure                     `json:"pressure,omitempty"`
+	// Others is what the machine did in the window beside the parts; nil where
+	// that is not known, as on several nodes.
+	Others *Others `json:"others,omitempty"`
+	// Waits is how long the parts' threads waited for a CPU, by part.
+	Waits map[string]Wait `json:"waits,omitempty"`
 	// Threads of the parts, where the study asks for them.
 	Threads map[string]Threads `json:"threads,omitempty"`
 	// Probed are how far the counters of the study's probes rose in the window,
@@ -103,6 +108,9 @@ const (
 	PartWorker    = "worker"    // the worker role's container
 	PartControl   = "control"   // istiod
 	PartMachine   = "machine"   // all CPUs of the node that hosts the server pod, idle excluded
+	// PartUnattributed is what that node used and neither the study nor the
+	// cluster did: see [Others].
+	PartUnattributed = "unattributed"
 )
 
 // Further parts of a control-plane trial; its real sidecars are
@@ -112,6 +120,36 @@ const (
 	PartAPIServer = "apiserver" // kube-apiserver, by its own metrics
 	PartRest      = "rest"      // of the machine: whatever nobody else's counter has
 )
+
+// Others is what a machine used in a window beyond the parts of a trial, in
+// CPU-seconds.
+type Others struct {
+	// ClusterS was used by the cluster's own processes, the study's idle pods and
+	// this program; UnattributedS by nobody of the study. The latter may lie a
+	// little below zero, since the accounts are read one after another.
+	ClusterS      float64 `json:"cluster_s"`
+	UnattributedS float64 `json:"unattributed_s"`
+	// UnattributedRatio is its share of the time of all CPUs.
+	UnattributedRatio float64 `json:"unattributed_ratio"`
+	// Who are the processes outside the study that used a hundredth of a CPU or
+	// more, most first.
+	Who []ProcessUse `json:"who,omitempty"`
+}
+
+// ProcessUse is the CPU time of all processes of a name.
+type ProcessUse struct {
+	Command string  `json:"command"` // up to 15 bytes
+	CPUS    float64 `json:"cpu_s"`
+}
+
+// Wait is the time that the threads of a part that serve requests (see
+// [Serving]) were ready to run and had no CPU: the run-queue wait of the kernel's
+// schedstat, over Seconds that begin just before the window and end just after
+// it.
+type Wait struct {
+	WaitS   float64 `json:"wait_s"`
+	Seconds float64 `json:"s"`
+}
 
 // Warmup says how the time before the window went.
 type Warmup struct {

@@ -19,6 +19,7 @@ const (
 	SectionSaturation = "saturation"
 	SectionLatency    = "latency"
 	SectionTail       = "tail"
+	SectionWaiting    = "waiting"
 	SectionCPU        = "cpu"
 	SectionThreads    = "threads"
 	SectionLimits     = "limits"
@@ -42,6 +43,9 @@ const (
 const (
 	FindingThroughput = "throughput"
 	FindingKnee       = "knee_rate"
+	FindingMean       = "latency_mean"
+	FindingWaiting    = "latency_waiting"
+	FindingService    = "latency_service"
 	FindingMoneyFit   = FindingMoneyCPU + "_fit"
 )
 
@@ -70,7 +74,8 @@ const (
 var (
 	proxyParts  = record.ProxyParts()
 	memoryParts = slices.Concat(proxyParts, []string{record.PartGenerator, record.PartWorker, record.PartControl})
-	cpuParts    = slices.Concat(memoryParts, []string{record.PartMachine})
+	fitParts    = slices.Concat(memoryParts, []string{record.PartMachine})
+	cpuParts    = slices.Concat(fitParts, []string{record.PartUnattributed})
 )
 
 // partDoc names a part in a sentence of the reference.
@@ -79,11 +84,11 @@ func partDoc(part string) string {
 		return p.Noun
 	}
 	return map[string]string{record.PartGenerator: "the load generator", record.PartWorker: "the workload",
-		record.PartControl: "the control plane", record.PartMachine: "the whole machine"}[part]
+		record.PartControl: "the control plane", record.PartMachine: "the whole machine", record.PartUnattributed: "whoever is no part of the study"}[part]
 }
 
 // dataFindings are the findings of data-plane studies.
-var dataFindings = finding.NewTable(savedFindings(), latencyFindings(), cpuFindings(), memoryFindings(), threadFindings(),
+var dataFindings = finding.NewTable(savedFindings(), latencyFindings(), waitingFindings(), cpuFindings(), memoryFindings(), threadFindings(),
 	probeFindings(), profileFindings(), moneyFindings(), billFindings(), hopFindings(), searchFindings(), fitFindings(), versusFindings())
 
 func latencyFindings() []finding.Def {
@@ -99,11 +104,27 @@ func latencyFindings() []finding.Def {
 		Probe: ProbeThroughput, Section: finding.SectionOther, MoreIsBetter: true})
 }
 
+// waitingFindings divide the mean latency.
+func waitingFindings() []finding.Def {
+	var out []finding.Def
+	for _, one := range []finding.Def{
+		{Name: FindingMean, Doc: "Mean latency of answered requests, from intended send time.", Phrase: "the mean latency"},
+		{Name: FindingWaiting, Doc: "Run-queue wait of the threads that serve requests, in proxies and workload, for each request.", Phrase: "the wait for a CPU"},
+		{Name: FindingService, Doc: "Mean latency less that wait: what it would be where CPUs are plenty.", Phrase: "the mean latency without waiting for a CPU"},
+	} {
+		one.Unit, one.Probe, one.Compared, one.Differences = finding.UnitMicroseconds, MeasureLatency, true, SectionWaiting
+		out = append(out, one)
+	}
+	return out
+}
+
 func cpuFindings() []finding.Def {
 	var out []finding.Def
 	for _, part := range cpuParts {
+		unattributed := part == record.PartUnattributed
 		out = append(out, finding.Def{Name: "cpu_" + part + "_per_request", Unit: finding.UnitPerRequest, Doc: "CPU time of " + partDoc(part) + " for each answered request.",
-			Probe: MeasureCPU, Part: part, Section: SectionCPU, Compared: part == record.PartMachine, Differences: finding.SectionOther, Decides: part != record.PartControl})
+			Probe: MeasureCPU, Part: part, Section: SectionCPU, Compared: part == record.PartMachine, Differences: finding.SectionOther,
+			Decides: part != record.PartControl && !unattributed, Signed: unattributed})
 	}
 	return out
 }
@@ -266,7 +287,7 @@ type fit struct {
 // a factor of numbers. Those of proxies have a section of their own.
 func fitFindings() []finding.Def {
 	var out []finding.Def
-	for _, part := range cpuParts {
+	for _, part := range fitParts {
 		for _, one := range fits {
 			if !has(one.parts, part) {
 				continue
@@ -300,8 +321,8 @@ const (
 
 // fits are in the order of reports.
 var fits = []fit{
-	{end: FitIdle, cpu: "CPU without requests", cpuUnit: finding.UnitMilliCPU, memory: "memory without requests", memoryUnit: finding.UnitBytes, parts: cpuParts},
-	{end: FitSlope, cpu: "CPU per additional request", cpuUnit: finding.UnitPerRequest, parts: cpuParts},
+	{end: FitIdle, cpu: "CPU without requests", cpuUnit: finding.UnitMilliCPU, memory: "memory without requests", memoryUnit: finding.UnitBytes, parts: fitParts},
+	{end: FitSlope, cpu: "CPU per additional request", cpuUnit: finding.UnitPerRequest, parts: fitParts},
 	{end: FitPerRPS, memory: "memory for each request per second", memoryUnit: finding.UnitBytesPerRate, parts: proxyParts},
 	perFit("connection", "each connection", proxyParts),
 	perFit("cluster", "each cluster configured", []string{record.PartServerProxy}),

@@ -80,6 +80,10 @@ func (l *Lab) RESTConfig() *rest.Config { return rest.CopyConfig(l.config) }
 // Kubeconfig is the path of the administrator's kubeconfig.
 func (l *Lab) Kubeconfig() string { return l.paths.kubeconfig() }
 
+// Process is the id of the process on this machine from which all of the lab's
+// descend.
+func (l *Lab) Process() int { return l.record.InitPID }
+
 // Images are those in the lab's image store.
 func (l *Lab) Images() lab.Images { return l.record.Images }
 

@@ -15,7 +15,7 @@ var controlParts = []struct {
 }{
 	{record.PartControl, "istiod", 9}, {record.PartSimulator, "simulated sidecars", 6}, {record.PartServerProxy, "real sidecars", 7},
 	{record.PartAPIServer, "API server", 5}, {record.PartClientProxy, "callers' sidecars", 3}, {record.PartWorker, "workers", 2}, {record.PartGenerator, "load generators", 2},
-	{record.PartRest, "rest", 8}, {record.PartMachine, "whole machine", 8},
+	{record.PartRest, "rest", 8}, {record.PartUnattributed, "unattributed", 8}, {record.PartMachine, "whole machine", 8},
 }
 
 // machineTable has who used the machine's CPUs in the windows, beside the state
@@ -78,6 +78,9 @@ func machineTable(f record.Findings) report.Table {
 	}
 	if rest {
 		t.Notes = append(t.Notes, restNote)
+	}
+	if present[record.PartUnattributed] {
+		t.Notes = append(t.Notes, "Unattributed: processes outside the study.")
 	}
 	if states {
 		t.Notes = append(t.Notes, "CPUs busy: share of all CPU time; CPU pressure (PSI some): share of the time in which a runnable task waited for a CPU; steal: CPU time the hypervisor gave to others.")

@@ -135,6 +135,9 @@ func (t *controlTrial) costs() {
 			if err == nil {
 				out.CPU[record.PartMachine], out.Pressure = cpu, &pressure
 			}
+			if len(t.c.Observers) == 1 {
+				out.Others = site.Unattributed(out.CPU, float64(after.EndNS-before.EndNS)/1e9, before, after, t.host)
+			}
 		}
 	}
 }

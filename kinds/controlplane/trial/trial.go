@@ -44,6 +44,7 @@ type controlTrial struct {
 	before, after          planeState
 	idleStart, idleEnd     map[string]observe.Snapshot // by node
 	windowStart, windowEnd map[string]observe.Snapshot
+	host                   *observe.Host // beside the node, nil where there is none
 }
 
 // newControlTrial prepares a trial.
@@ -314,7 +315,7 @@ func (t *controlTrial) findTargets(ctx context.Context) error {
 // partSimulator is the simulated sidecars' part of a trial's cost.
 const partSimulator = record.PartSimulator
 
-// snapshot reads the counters of all nodes.
+// snapshot reads the counters of all nodes, and their other processes.
 func (t *controlTrial) snapshot(ctx context.Context, memory bool) (map[string]observe.Snapshot, error) {
 	out := make([]observe.Snapshot, 0, len(t.targets))
 	nodes := make([]string, 0, len(t.targets))
@@ -328,7 +329,7 @@ func (t *controlTrial) snapshot(ctx context.Context, memory bool) (map[string]ob
 			if err != nil {
 				return err
 			}
-			if out[i], err = o.Snapshot(ctx, t.targets[node], memory); err != nil {
+			if out[i], err = o.SnapshotAll(ctx, t.targets[node], memory); err != nil {
 				return fmt.Errorf("observe node %s: %w", node, err)
 			}
 			return nil

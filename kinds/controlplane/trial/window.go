@@ -47,6 +47,7 @@ func (t *controlTrial) window(ctx context.Context) error {
 	defer t.logs.close()
 	series := t.watchSeries(ctx)
 	defer func() { _ = series.stop() }()
+	t.host = t.c.Host()
 	if t.windowStart, err = t.snapshot(ctx, false); err != nil {
 		return err
 	}
@@ -66,6 +67,7 @@ func (t *controlTrial) window(ctx context.Context) error {
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
+	t.host = t.c.HostAfter(t.host)
 	if t.windowEnd, err = t.endSnapshot(ctx); err != nil {
 		return err
 	}

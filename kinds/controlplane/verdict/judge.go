@@ -79,6 +79,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 	r.commits()
 	r.missing()
 	r.Add(e.Levers...)
+	r.CheckUnattributed(t, l)
 	r.WarnSteal(t.Pressure, l)
 	if e.EnvoysEvery > 0 {
 		r.Warn("when real Envoys had a change in force is known to within %v", e.EnvoysEvery.Round(time.Millisecond))

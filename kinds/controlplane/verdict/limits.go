@@ -66,6 +66,7 @@ var (
 
 // Limits are all of the kind's.
 var Limits = []verdict.Limit{
+	verdict.Unattributed, verdict.UnattributedBusy,
 	simulatorLag, simulatorLagLeast, simulatorLagMost, simulatorLagTiny,
 	driverSchedule, driverMoved, driverMovedShare, driverBeside, driverLeast,
 	commitsNoted, commitsLate, apiServer, pushesEdge, pushesEdgeShare, pushesReal, trafficLog, trafficLogLeast,

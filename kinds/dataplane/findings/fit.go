@@ -70,7 +70,7 @@ func fits(o *analysis.Observations) []record.Finding {
 				continue
 			}
 			if o.Plan.Study.Measured(study.MeasureCPU) {
-				for _, part := range a.parts(analysis.CPUParts) {
+				for _, part := range a.parts(analysis.FitParts) {
 					out = append(out, fitCPU(o, a, g, part)...)
 				}
 			}

@@ -47,8 +47,7 @@ func Kind() analysis.Kind {
 			shared := slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return c.Way.Shared() })
 			f.Money = moneyWords(s.Money, shared)
 		},
-		Remarks: unattributedCPU,
-		Search:  analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
+		Search: analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
 	}
 }
 
@@ -58,6 +57,7 @@ func dataMeasures(s *study.Study) []analysis.Measure {
 	for _, q := range analysis.Quantiles {
 		out = append(out, analysis.LatencyQuantile("latency_"+q.Name, q.Q))
 	}
+	out = append(out, waitingMeasures()...)
 	if s.Measured(study.MeasureLatency) {
 		out = append(out, analysis.MeasureOf(study.FindingThroughput, throughput))
 	}

@@ -21,6 +21,7 @@ func Kind() report.Kind {
 			report.One(study.SectionSaturation, saturationTable),
 			report.One(study.SectionLatency, latencyTable),
 			report.One(study.SectionTail, overheadTable),
+			report.One(study.SectionWaiting, waitingTable),
 			report.One(study.SectionCPU, cpuTable),
 			report.One(study.SectionThreads, threadsTable),
 			report.One(study.SectionLimits, limitsTable),

@@ -11,8 +11,8 @@ import (
 
 // cpuTable has CPU per request by part.
 func cpuTable(f record.Findings) report.Table {
-	parts := slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator, record.PartMachine, record.PartControl})
-	keep := map[string]int{record.PartWorker: 4, record.PartGenerator: 3, record.PartMachine: 6, record.PartControl: 1}
+	parts := slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator, record.PartMachine, record.PartUnattributed, record.PartControl})
+	keep := map[string]int{record.PartWorker: 4, record.PartGenerator: 3, record.PartMachine: 6, record.PartUnattributed: 5, record.PartControl: 1}
 	for _, proxy := range record.ProxyParts() {
 		keep[proxy] = 9
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/protocol"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/site"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -56,6 +57,35 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 				continue
 			}
 			out.CPU[record.PartMachine], out.Pressure = cpu, &pressure
+		}
+	}
+}
+
+// others adds what the machine did beside the parts, where it is the only one.
+func (t *trialRun) others(out *record.Trial, sampled map[string]edges) {
+	if len(t.d.Observers) == 1 {
+		e := sampled[t.server.pod.Node]
+		out.Others = site.Unattributed(out.CPU, out.Window.Seconds, e.before, e.after, e.host)
+	}
+}
+
+// waits are how long the threads of parts that serve requests were ready to run
+// and had no CPU.
+func (t *trialRun) waits(out *record.Trial, sampled map[string]edges) {
+	out.Waits = map[string]record.Wait{}
+	for node, targets := range t.targets {
+		for _, target := range targets {
+			threads, err := threadsBetween(sampled[node].before.Targets[target.Name], sampled[node].after.Targets[target.Name])
+			if err != nil {
+				continue // where threads are measured, that says so
+			}
+			part := partOf(target.Name)
+			sum := out.Waits[part]
+			for _, th := range record.Serving(threads.Threads) {
+				sum.WaitS += th.WaitS
+			}
+			sum.Seconds = threads.Seconds
+			out.Waits[part] = sum
 		}
 	}
 }

@@ -67,14 +67,14 @@ func TestCosts(t *testing.T) {
 	}
 	sampled := map[string]edges{
 		"a": {
-			observe.Snapshot{Machine: machine(10, 0), Targets: map[string]observe.Sample{record.PartGenerator: sample(1e9, 0, &observe.NetSample{Established: 3, ActiveOpens: 100, Retransmits: 1}, nil)}},
-			observe.Snapshot{Machine: machine(12, 9e9), Targets: map[string]observe.Sample{record.PartGenerator: sample(2e9, 5e8, &observe.NetSample{Established: 17, ActiveOpens: 116, PassiveOpen: 2, Retransmits: 4}, nil)}},
+			before: observe.Snapshot{Machine: machine(10, 0), Targets: map[string]observe.Sample{record.PartGenerator: sample(1e9, 0, &observe.NetSample{Established: 3, ActiveOpens: 100, Retransmits: 1}, nil)}},
+			after:  observe.Snapshot{Machine: machine(12, 9e9), Targets: map[string]observe.Sample{record.PartGenerator: sample(2e9, 5e8, &observe.NetSample{Established: 17, ActiveOpens: 116, PassiveOpen: 2, Retransmits: 4}, nil)}},
 		},
 		"b": {
-			observe.Snapshot{Machine: machine(10, 0), Targets: map[string]observe.Sample{
+			before: observe.Snapshot{Machine: machine(10, 0), Targets: map[string]observe.Sample{
 				record.PartWorker: sample(5e9, 0, nil, nil), record.PartServerProxy: sample(9e9, 0, nil, nil),
 				record.PartControl + "-0": sample(0, 0, nil, nil), record.PartControl + "-1": sample(0, 0, nil, nil)}},
-			observe.Snapshot{Machine: machine(12, 1e9), Targets: map[string]observe.Sample{
+			after: observe.Snapshot{Machine: machine(12, 1e9), Targets: map[string]observe.Sample{
 				record.PartWorker:         sample(6e9, 0, nil, &observe.MemorySample{PSSBytes: 10, CgroupBytes: 20, Processes: 1}),
 				record.PartServerProxy:    sample(8e9, 0, nil, nil), // restarted
 				record.PartControl + "-0": sample(1e8, 0, nil, &observe.MemorySample{PSSBytes: 1, Processes: 1}),
@@ -144,8 +144,8 @@ func TestEdges(t *testing.T) {
 	at := func(d time.Duration) observe.Snapshot { return observe.Snapshot{EndNS: start.Add(d).UnixNano()} }
 	trial := &trialRun{skew: map[string]time.Duration{"b": 5 * time.Second}}
 	got := trial.edges(record.Window{Start: start, Seconds: 2}, map[string]edges{
-		"b": {at(5 * time.Second), at(7*time.Second + time.Millisecond)},
-		"a": {at(-time.Millisecond), at(2 * time.Second)},
+		"b": {before: at(5 * time.Second), after: at(7*time.Second + time.Millisecond)},
+		"a": {before: at(-time.Millisecond), after: at(2 * time.Second)},
 	})
 	want := []verdict.Edge{{Node: "a", Before: -time.Millisecond}, {Node: "b", After: time.Millisecond}}
 	if !slices.Equal(got, want) {

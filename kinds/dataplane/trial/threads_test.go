@@ -35,7 +35,7 @@ func TestThreadsOfATrial(t *testing.T) {
 	snapshot := func(threads *observe.ThreadsSample) observe.Snapshot {
 		return observe.Snapshot{Targets: map[string]observe.Sample{record.PartClientProxy: {Threads: threads}, record.PartWorker: {}}}
 	}
-	sampled := map[string]edges{"a": {snapshot(threadsSample(0, 1e9, 1e8, 4e8, 5e8)), snapshot(threadsSample(2e9, 4e9, 2e8, 18e8, 20e8))}}
+	sampled := map[string]edges{"a": {before: snapshot(threadsSample(0, 1e9, 1e8, 4e8, 5e8)), after: snapshot(threadsSample(2e9, 4e9, 2e8, 18e8, 20e8))}}
 
 	out := &record.Trial{}
 	trial.o.Study.Measures = []string{study.MeasureCPU}

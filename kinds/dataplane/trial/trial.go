@@ -58,7 +58,10 @@ type counters struct {
 }
 
 // edges are a node's snapshots at the two edges of the window.
-type edges struct{ before, after observe.Snapshot }
+type edges struct {
+	before, after observe.Snapshot
+	host          *observe.Host // beside the node, nil where there is none
+}
 
 // newTrial prepares a cell's trial.
 func newTrial(d *deployed, o *runner.Options, job runner.Job) (*trialRun, error) {
@@ -193,6 +196,8 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	out.Load = window.Record(t.spec.Rate)
 	t.costs(&out, sampled)
 	withIdle(out.Memory, idle)
+	t.others(&out, sampled)
+	t.waits(&out, sampled)
 	t.threads(&out, sampled)
 	t.seen.Loops, t.seen.Connections = t.spec.Threads, t.spec.Connections
 	t.seen.Mesh = t.evidence(&out, result, before, after)
@@ -326,6 +331,7 @@ func (t *trialRun) window(ctx context.Context, finished int) (from, to int, samp
 	}
 	start, end := begin.Add(time.Duration(from)*interval), begin.Add(time.Duration(to)*interval)
 	sampled = map[string]edges{}
+	host := t.d.Host()
 	results := make(chan struct {
 		node string
 		edges
@@ -337,7 +343,7 @@ func (t *trialRun) window(ctx context.Context, finished int) (from, to int, samp
 			shots, err := t.d.Observers[node].Snapshots(ctx, observe.SnapshotsRequest{
 				AtUnixNS: []int64{start.Add(skew).UnixNano(), end.Add(skew).UnixNano()},
 				Targets:  targets, Memory: t.o.Study.Measured(study.MeasureMemory) || t.o.Study.Measured(study.MeasureConnections),
-				Threads: t.o.Study.Measured(study.MeasureThreads), Probes: t.o.Study.Probes(),
+				Threads: true, Processes: node == t.server.pod.Node, Probes: t.o.Study.Probes(),
 			})
 			if err != nil {
 				return fmt.Errorf("observe node %s: %w", node, err)
@@ -345,7 +351,7 @@ func (t *trialRun) window(ctx context.Context, finished int) (from, to int, samp
 			results <- struct {
 				node string
 				edges
-			}{node, edges{shots[0], shots[1]}}
+			}{node, edges{before: shots[0], after: shots[1]}}
 			return nil
 		})
 	}
@@ -353,7 +359,11 @@ func (t *trialRun) window(ctx context.Context, finished int) (from, to int, samp
 		return 0, 0, nil, err
 	}
 	close(results)
+	host = t.d.HostAfter(host)
 	for r := range results {
+		if r.node == t.server.pod.Node {
+			r.host = host
+		}
 		sampled[r.node] = r.edges
 	}
 	return from, to, sampled, nil

@@ -41,7 +41,7 @@ var (
 )
 
 // Limits are all of the kind's.
-var Limits = []verdict.Limit{served, scheduleLag, sendTime, generatorCPU, cpuEdges, threads, threadsUnsure, threadsLeast, verdict.Steal}
+var Limits = []verdict.Limit{served, scheduleLag, sendTime, generatorCPU, cpuEdges, threads, threadsUnsure, threadsLeast, verdict.Steal, verdict.Unattributed, verdict.UnattributedBusy}
 
 // Judge implements [verdict.Judge].
 func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
@@ -81,6 +81,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits, verify func(mesh.Evidence)
 	if !t.Warmup.Steady {
 		s.Warn("%s", t.Warmup.Why)
 	}
+	s.CheckUnattributed(t, l)
 	s.WarnSteal(t.Pressure, l)
 	for _, text := range e.Unprofiled {
 		s.Warn("%s", text)

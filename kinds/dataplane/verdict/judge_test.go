@@ -302,7 +302,11 @@ func TestEveryLimitCounts(t *testing.T) {
 		j.trial.Threads = map[string]record.Threads{record.PartWorker: {CPUS: 1, UnaccountedS: 0.009}}
 		j.trial.Load.Completed, j.trial.Load.Unfinished = 9999, 1
 		j.trial.Pressure.StealRatio = 0.01
+		j.trial.Others = &record.Others{UnattributedRatio: 0.01}
+		j.trial.Pressure.BusyRatio = 0.9
 		switch limit {
+		case verdict.UnattributedBusy:
+			j.trial.Others.UnattributedRatio, j.trial.Pressure.BusyRatio = 0.3, 0.5
 		case sendTime:
 			j.trial.Cell[study.FactorArrival], j.trial.Load.Lag.P50 = study.ArrivalBurst, 150
 		case threadsUnsure:

@@ -136,7 +136,8 @@ func scenarioCPU() []analysis.Measure {
 	}
 	return append(out,
 		one(study.FindingProxyRequest, perProxyRequest),
-		one("cpu_"+record.PartMachine, func(s *trialScenario) float64 { return use(s, record.PartMachine) }))
+		one("cpu_"+record.PartMachine, func(s *trialScenario) float64 { return use(s, record.PartMachine) }),
+		one("cpu_"+record.PartUnattributed, func(s *trialScenario) float64 { return use(s, record.PartUnattributed) }))
 }
 
 // perProxy is the mean of one proxy of the services chosen, or of the clients:

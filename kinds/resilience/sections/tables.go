@@ -275,7 +275,7 @@ func wholeTable(f record.Findings) report.Table {
 func scenarioCost(f record.Findings) report.Table {
 	return trialTable(f, "CPU and memory (95% interval)", []trialColumn{
 		{"control plane", "cpu_control_plane", 8}, {"a client's proxy", "cpu_client_proxy", 9}, {"a server's proxy", "cpu_server_proxy", 9},
-		{"first service's", "cpu_entry_proxy", 7}, {"last services'", "cpu_last_proxy", 7}, {"per request and proxy", "cpu_proxy_per_request", 6}, {"machine", "cpu_machine", 3},
+		{"first service's", "cpu_entry_proxy", 7}, {"last services'", "cpu_last_proxy", 7}, {"per request and proxy", "cpu_proxy_per_request", 6}, {"machine", "cpu_machine", 3}, {"unattributed", "cpu_unattributed", 3},
 		{"control plane memory", "memory_control_plane", 5}, {"client's proxy memory", "memory_client_proxy", 4}, {"server's proxy memory", "memory_server_proxy", 4},
 		{"first service's proxy memory", "memory_entry_proxy", 2}, {"last services' proxy memory", "memory_last_proxy", 2},
 	})

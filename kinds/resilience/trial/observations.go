@@ -41,6 +41,8 @@ type looks struct {
 	first   map[string]usage          // by target
 	last    map[string]usage
 	machine [2]map[string]observe.MachineSample // first and last, by node
+	others  [2]observe.Snapshot                 // first and last of the only node, with its other processes
+	host    *observe.Host                       // beside the node, nil where there is none
 	memory  map[string]int64
 	missed  []verdict.Missed
 }
@@ -55,6 +57,7 @@ type usage struct {
 func (t *scenarioTrial) watch(ctx context.Context) *looks {
 	l := &looks{t: t, ejected: map[string]map[string]int{}, first: map[string]usage{}, last: map[string]usage{}, memory: map[string]int64{},
 		machine: [2]map[string]observe.MachineSample{{}, {}}}
+	l.host = t.Host()
 	ctx, l.cancel = context.WithCancel(ctx)
 	begin := t.zero.Add(-time.Until(t.zero) / 2)
 	l.done.Go(func() {
@@ -80,11 +83,12 @@ func (l *looks) stop() {
 		return
 	}
 	l.cancel()
-	l.cancel = nil
 	l.done.Wait()
+	l.cancel = nil
 	ctx, cancel := context.WithTimeout(context.Background(), lastLookTime)
 	defer cancel()
 	since := time.Now()
+	l.host = l.t.HostAfter(l.host)
 	if err := errors.Join(l.cost(ctx, false), l.cost(ctx, true)); err != nil {
 		l.miss(verdict.Missed{Of: ofCounters, Error: err.Error(), AtNS: time.Now().UnixNano(), SinceNS: since.UnixNano(), Every: costEvery, Last: true})
 	}
@@ -182,7 +186,10 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 		if !ok {
 			continue
 		}
-		shot, err := snapshotOf(ctx, observer, list, memory)
+		l.mu.Lock()
+		ends := !memory && (len(l.first) == 0 || l.cancel == nil) // the first and the last
+		l.mu.Unlock()
+		shot, err := snapshotOf(ctx, observer, list, memory, ends)
 		if err != nil {
 			all = append(all, fmt.Errorf("observe node %s: %w", node, err))
 			continue
@@ -202,6 +209,9 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 		if _, ok := l.machine[0][node]; !ok {
 			l.machine[0][node] = shot.Machine
 		}
+		if ends {
+			l.others[min(len(l.first), 1)] = shot
+		}
 		if !memory {
 			l.machine[1][node] = shot.Machine
 			l.add(shot, parts, len(l.first) == 0)
@@ -211,10 +221,15 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 	return errors.Join(all...)
 }
 
-// snapshotOf reads the counters of targets, as many of which as are there: one
-// that has just ended fails the whole question.
-func snapshotOf(ctx context.Context, o observe.Client, targets []observe.Target, memory bool) (observe.Snapshot, error) {
-	shot, err := o.Snapshot(ctx, targets, memory)
+// snapshotOf reads the counters of targets, as many of which as are there, and
+// if asked the node's other processes: a target that has just ended fails the
+// whole question.
+func snapshotOf(ctx context.Context, o observe.Client, targets []observe.Target, memory, processes bool) (observe.Snapshot, error) {
+	ask := o.Snapshot
+	if processes {
+		ask = o.SnapshotAll
+	}
+	shot, err := ask(ctx, targets, memory)
 	var status *jsonhttp.StatusError
 	if err == nil || !errors.As(err, &status) || status.Status != http.StatusNotFound {
 		return shot, err
@@ -223,10 +238,10 @@ func snapshotOf(ctx context.Context, o observe.Client, targets []observe.Target,
 		return observe.Snapshot{}, nil
 	}
 	half := len(targets) / 2
-	if shot, err = snapshotOf(ctx, o, targets[:half], memory); err != nil {
+	if shot, err = snapshotOf(ctx, o, targets[:half], memory, false); err != nil {
 		return shot, err
 	}
-	other, err := snapshotOf(ctx, o, targets[half:], memory)
+	other, err := snapshotOf(ctx, o, targets[half:], memory, processes)
 	if err != nil {
 		return shot, err
 	}
@@ -271,6 +286,18 @@ func (l *looks) cpu() map[string]record.CPU {
 		}
 	}
 	return out
+}
+
+// beside is what the machine of the only node did beside the parts, which are
+// given the part of it that nobody used, and its state; nil of several nodes.
+func (l *looks) beside(parts map[string]record.CPU) (*record.Others, *record.Pressure) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, after := l.others[0], l.others[1]
+	if _, pressure, err := after.Machine.Since(before.Machine); len(l.machine[1]) == 1 && err == nil {
+		return site.Unattributed(parts, float64(after.EndNS-before.EndNS)/1e9, before, after, l.host), &pressure
+	}
+	return nil, nil
 }
 
 // Parts of a service's pods.

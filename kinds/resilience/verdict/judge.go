@@ -28,7 +28,7 @@ var (
 )
 
 // Limits are all of the kind's.
-var Limits = []verdict.Limit{scheduleLag, scheduleLagWarning, stepLate, unsampled}
+var Limits = []verdict.Limit{scheduleLag, scheduleLagWarning, stepLate, unsampled, verdict.Unattributed, verdict.UnattributedBusy}
 
 // Judge implements [verdict.Judge].
 func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
@@ -61,6 +61,7 @@ func Of(t record.Trial, events []record.Event, e Evidence, l verdict.Limits) rec
 	checkSteps(&s, events)
 	checkSamples(&s, e.Collected.Missed, l)
 	warnSteps(&s, events, l)
+	s.CheckUnattributed(t, l)
 	if b := e.Collected.Ledger; !b.Reconciled {
 		s.Warn("%d of %d requests are not reconciled, %d orphans", b.Unreconciled, b.Requests, b.Orphans)
 	}

@@ -1,0 +1,57 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/analysis/words"
+)
+
+// unattributedLimit is the share of all CPUs' time from which on use that belongs
+// to nobody of the study is told. On a quiet machine it is 1% or less.
+const unattributedLimit = 0.05
+
+// unattributed warns of trials in which much of the machine was used by somebody
+// who is no part of the study, and says who that was as far as it is known.
+func (o *Observations) unattributed() []string {
+	above, known, most := 0, 0, 0.0
+	used := map[string]float64{}
+	var commands []string
+	for i := range o.Run.Trials {
+		others := o.Run.Trials[i].Others
+		if others == nil {
+			continue
+		}
+		known++
+		if others.UnattributedRatio <= unattributedLimit {
+			continue
+		}
+		above, most = above+1, math.Max(most, others.UnattributedRatio)
+		for _, p := range others.Who {
+			if _, ok := used[p.Command]; !ok {
+				commands = append(commands, p.Command)
+			}
+			used[p.Command] += p.CPUS
+		}
+	}
+	if above == 0 {
+		return nil
+	}
+	slices.SortStableFunc(commands, func(a, b string) int {
+		switch {
+		case used[a] > used[b]:
+			return -1
+		case used[a] < used[b]:
+			return 1
+		}
+		return 0
+	})
+	who := ""
+	if n := min(len(commands), 3); n > 0 {
+		who = ": most by " + strings.Join(commands[:n], ", ")
+	}
+	return []string{fmt.Sprintf("unattributed CPU: in %d of %d trials more than %s of the machine's CPU time (up to %s) went to processes outside the study%s",
+		above, known, words.Percent(unattributedLimit), words.Percent(most), who)}
+}

@@ -1,0 +1,43 @@
+package findings
+
+import (
+	"math"
+
+	"github.com/meshtrial/meshtrial/analysis"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// waitingMeasures divide the mean latency into what requests wait for a CPU, and
+// the rest. Means add up, which percentiles do not.
+func waitingMeasures() []analysis.Measure {
+	mean := func(t *record.Trial) float64 {
+		if t.Load == nil || t.Load.Rate.IsMax() || t.Load.Completed <= 0 {
+			return math.NaN()
+		}
+		return analysis.Positive(t.Load.Intended.Mean)
+	}
+	return []analysis.Measure{
+		analysis.MeasureOf(study.FindingMean, func(_ *analysis.Observations, t *record.Trial) float64 { return mean(t) }),
+		analysis.MeasureOf(study.FindingWaiting, func(_ *analysis.Observations, t *record.Trial) float64 { return waiting(t) }),
+		analysis.MeasureOf(study.FindingService, func(_ *analysis.Observations, t *record.Trial) float64 { return mean(t) - waiting(t) }),
+	}
+}
+
+// waiting is the run-queue wait of the threads that serve a trial's requests, in
+// its proxies and the workload, in microseconds for each request: a thread wakes up
+// for about one request where the rate is far from what it can carry. Where a
+// wake-up serves several, each of them waits as long, and this is too little. NaN
+// where it was not read, or the schedule does not set the rate.
+func waiting(t *record.Trial) float64 {
+	if t.Load == nil || t.Load.Rate.IsMax() || t.Load.Completed <= 0 || t.Waits == nil {
+		return math.NaN()
+	}
+	sum := 0.0
+	for part, w := range t.Waits {
+		if _, proxy := record.ProxyOf(part); (proxy || part == record.PartWorker) && w.Seconds > 0 {
+			sum += w.WaitS / w.Seconds
+		}
+	}
+	return sum * t.Window.Seconds * 1e6 / float64(t.Load.Completed)
+}

@@ -1,0 +1,155 @@
+package observe
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/internal/procfs"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Processes reads the processes under a /proc with the CPU time that each has
+// had, but for those to be left out. Those that end meanwhile are not there.
+func Processes(procRoot string, without map[int]bool) []ProcessSample {
+	entries, err := os.ReadDir(procRoot)
+	if err != nil {
+		return nil
+	}
+	var out []ProcessSample
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || without[pid] {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(procRoot, entry.Name(), "stat"))
+		if err != nil {
+			continue
+		}
+		p, err := procfs.ParseProcess(data)
+		if err != nil {
+			continue
+		}
+		total := processClock(procRoot, pid)
+		if total == 0 {
+			total = (p.User + p.System) * procfs.TickNS
+		}
+		out = append(out, ProcessSample{PID: pid, Parent: p.Parent, Command: p.Command, Start: p.StartTime, TotalNS: total})
+	}
+	return out
+}
+
+// Used is the CPU time that processes used between two readings, by their
+// place in the later one. One that began meanwhile counts whole.
+func Used(before, after []ProcessSample) []float64 {
+	was := map[threadKey]uint64{}
+	for _, p := range before {
+		was[threadKey{pid: p.PID, start: p.Start}] = p.TotalNS
+	}
+	out := make([]float64, len(after))
+	for i, p := range after {
+		out[i] = rise(was[threadKey{pid: p.PID, start: p.Start}], p.TotalNS) / 1e9
+	}
+	return out
+}
+
+// Outside are the processes of a host that are neither a process nor
+// descend from it, by their place.
+func Outside(all []ProcessSample, root int) []bool {
+	parents := map[int]int{}
+	for _, p := range all {
+		parents[p.PID] = p.Parent
+	}
+	out := make([]bool, len(all))
+	for i, p := range all {
+		at := p.PID
+		for range len(all) { // a tree that changed while it was read may have a circle
+			if at == root || at == 0 {
+				break
+			}
+			at = parents[at]
+		}
+		out[i] = at != root
+	}
+	return out
+}
+
+// clusterCommands are the programs of Kubernetes' own, as the kernel shortens
+// their names: they are part of any study in a cluster.
+var clusterCommands = []string{
+	"kubelet", "containerd", "containerd-shim", "runc", "etcd", "kube-apiserver", "kube-controller", "kube-scheduler", "kube-proxy",
+	"coredns", "kwok", "pause", "crio", "conmon", "meshtrial",
+}
+
+// OfCluster says that a process is one of Kubernetes' own, or of this program's
+// roles.
+func (p ProcessSample) OfCluster() bool {
+	return slices.ContainsFunc(clusterCommands, func(c string) bool { return strings.HasPrefix(p.Command, c) })
+}
+
+// A Host is who else is on a machine, read at both edges of a window.
+type Host struct {
+	Before, After []ProcessSample
+	// Node is the process that the lab's node descends from, on whose host this
+	// was read; 0 where this is the node itself. Self is this process.
+	Node, Self int
+}
+
+// Others divides what a machine of so many CPUs used beyond the study's parts
+// in a time, both in seconds: what the cluster's own processes used, and what
+// nobody of the study did, with the names of those who used a hundredth of a CPU
+// or more. nodes are the node's
+// own processes at both edges, without the parts'. A host beside the node is
+// nil where there is none, or none that can be read.
+func Others(beyond, seconds float64, cpus int, node Host, beside *Host) record.Others {
+	out := record.Others{}
+	who := map[string]float64{}
+	used := Used(node.Before, node.After)
+	for i, p := range node.After {
+		switch {
+		case beside != nil || p.OfCluster():
+			out.ClusterS += used[i]
+		default:
+			who[p.Command] += used[i]
+		}
+	}
+	if beside != nil {
+		used, outside := Used(beside.Before, beside.After), Outside(beside.After, beside.Node)
+		for i, p := range beside.After {
+			switch {
+			case !outside[i]:
+			case p.PID == beside.Self:
+				out.ClusterS += used[i]
+			default:
+				who[p.Command] += used[i]
+			}
+		}
+	}
+	out.UnattributedS = beyond - out.ClusterS
+	if cpus > 0 && seconds > 0 {
+		out.UnattributedRatio = out.UnattributedS / (float64(cpus) * seconds)
+	}
+	for _, command := range slices.SortedFunc(maps.Keys(who), func(a, b string) int { return compareUse(who, a, b) }) {
+		if who[command] >= 0.01*seconds && len(out.Who) < mostOthers {
+			out.Who = append(out.Who, record.ProcessUse{Command: command, CPUS: who[command]})
+		}
+	}
+	return out
+}
+
+// mostOthers is how many names of others are kept.
+const mostOthers = 5
+
+// compareUse orders commands by use, most first, then by name.
+func compareUse(who map[string]float64, a, b string) int {
+	switch {
+	case who[a] > who[b]:
+		return -1
+	case who[a] < who[b]:
+		return 1
+	}
+	return strings.Compare(a, b)
+}

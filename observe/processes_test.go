@@ -1,0 +1,85 @@
+package observe
+
+import (
+	"math"
+	"os"
+	"slices"
+	"testing"
+)
+
+// This process is among its machine's, with what it has used.
+func TestProcesses(t *testing.T) {
+	before := Processes("/proc", nil)
+	x := 0.0
+	for i := range 20_000_000 {
+		x += math.Sqrt(float64(i))
+	}
+	after := Processes("/proc", nil)
+	i := slices.IndexFunc(after, func(p ProcessSample) bool { return p.PID == os.Getpid() })
+	if i < 0 || x == 0 {
+		t.Fatal("this process is not there")
+	}
+	if after[i].Parent != os.Getppid() || after[i].Command == "" {
+		t.Errorf("%+v, its parent is %d", after[i], os.Getppid())
+	}
+	if used := Used(before, after)[i]; used < 1e-3 {
+		t.Errorf("it counted for a while and used %v s", used)
+	}
+	if without := Processes("/proc", map[int]bool{os.Getpid(): true}); slices.ContainsFunc(without, func(p ProcessSample) bool { return p.PID == os.Getpid() }) {
+		t.Error("it was to be left out")
+	}
+	if got := Processes(t.TempDir(), nil); got != nil {
+		t.Errorf("of nothing: %v", got)
+	}
+}
+
+func TestUsedOfAnIDUsedAgain(t *testing.T) {
+	before := []ProcessSample{{PID: 7, Start: 1, TotalNS: 5e9}, {PID: 8, Start: 1, TotalNS: 1e9}}
+	after := []ProcessSample{{PID: 7, Start: 9, TotalNS: 1e9}, {PID: 8, Start: 1, TotalNS: 4e9}, {PID: 9, Start: 3, TotalNS: 2e9}}
+	if got := Used(before, after); !slices.Equal(got, []float64{1, 3, 2}) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestOutside(t *testing.T) {
+	all := []ProcessSample{{PID: 1}, {PID: 10, Parent: 1}, {PID: 11, Parent: 10}, {PID: 12, Parent: 11}, {PID: 20, Parent: 1}, {PID: 30, Parent: 31}, {PID: 31, Parent: 30}}
+	if got := Outside(all, 10); !slices.Equal(got, []bool{true, false, false, false, true, true, true}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// The account of a machine adds up: parts, cluster, and nobody.
+func TestOthers(t *testing.T) {
+	node := Host{Before: []ProcessSample{{PID: 1, Command: "kubelet"}, {PID: 2, Command: "job"}},
+		After: []ProcessSample{{PID: 1, Command: "kubelet", TotalNS: 2e8}, {PID: 2, Command: "job", TotalNS: 5e8}, {PID: 3, Command: "tiny", TotalNS: 1e6}}}
+	of := func(got float64) float64 { return math.Round(got*1e9) / 1e9 }
+
+	// The node is the machine itself: what is not Kubernetes' own is somebody else's.
+	got := Others(1.0, 2, 4, node, nil)
+	if of(got.ClusterS) != 0.2 || of(got.UnattributedS) != 0.8 || of(got.UnattributedRatio) != 0.1 {
+		t.Errorf("%+v", got)
+	}
+	if len(got.Who) != 1 || got.Who[0].Command != "job" || of(got.Who[0].CPUS) != 0.5 {
+		t.Errorf("who: %+v", got.Who)
+	}
+
+	// The node is a process of this machine: all that is in it is the lab's, and
+	// whoever is beside it is not.
+	beside := &Host{Node: 100, Self: 50, After: []ProcessSample{{PID: 50, Command: "meshtrial", TotalNS: 1e8}, {PID: 100, Command: "meshtrial", TotalNS: 3e8},
+		{PID: 101, Parent: 100, Command: "kubelet", TotalNS: 2e8}, {PID: 60, Command: "cc1", TotalNS: 3e8}, {PID: 61, Command: "cc1", TotalNS: 1e8}, {PID: 62, Command: "as", TotalNS: 5e8}}}
+	got = Others(1.9, 1, 2, node, beside)
+	if of(got.ClusterS) != 0.801 || of(got.UnattributedS) != 1.099 {
+		t.Errorf("%+v", got)
+	}
+	if len(got.Who) != 2 || got.Who[0].Command != "as" || got.Who[1].Command != "cc1" || of(got.Who[1].CPUS) != 0.4 {
+		t.Errorf("who: %+v", got.Who)
+	}
+}
+
+func TestOfCluster(t *testing.T) {
+	for command, want := range map[string]bool{"kubelet": true, "containerd-shim": true, "kube-controller": true, "meshtrial": true, "cc1": false, "envoy": false} {
+		if got := (ProcessSample{Command: command}).OfCluster(); got != want {
+			t.Errorf("%s: %v", command, got)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package verdict
+
+import (
+	"strings"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// What others may use of a machine while a trial measures on it. Use that left
+// plenty of idle CPUs did no harm: on a large node with other tenants it is
+// usual, and a warning of the run says how much it was.
+var (
+	Unattributed = Limit{Name: "unattributed", Default: 0.25, Unit: "ratio",
+		Doc: "share of the machine's CPU time that may go to nobody of the study, where that left few CPUs idle"}
+	UnattributedBusy = Limit{Name: "unattributed-busy", Default: 0.7, Unit: "ratio",
+		Doc: "share of the machine's CPU time in use from which on that counts"}
+)
+
+// CheckUnattributed judges what others used; nothing where it is not known.
+func (s *Sheet) CheckUnattributed(t record.Trial, l Limits) {
+	if t.Others == nil || t.Pressure == nil {
+		return
+	}
+	busy, share := t.Pressure.BusyRatio, t.Others.UnattributedRatio
+	var who []string
+	for _, p := range t.Others.Who {
+		who = append(who, p.Command)
+	}
+	named := ""
+	if len(who) > 0 {
+		named = " (" + strings.Join(who, ", ") + ")"
+	}
+	s.Check(Unattributed.Name, share <= l.Of(Unattributed) || busy <= l.Of(UnattributedBusy),
+		"others used %.0f%% of the machine's CPU time%s, which was %.0f%% busy", share*100, named, busy*100)
+}
