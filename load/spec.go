@@ -109,6 +109,9 @@ type Spec struct {
 	Shape   *arrival.Shape `json:"shape,omitempty"` // how the rate changes; constant if nil
 	Trace   *arrival.Trace `json:"trace,omitempty"` // for Recorded
 	Seed    uint64         `json:"seed"`
+	// RepeatS makes Poisson arrivals of a constant rate begin anew after so many
+	// seconds, so that all windows of that length have the same ones. 0: never.
+	RepeatS float64 `json:"repeat_s,omitempty"`
 	// Share makes this generator one of several that give the rate together.
 	Share *Share `json:"share,omitempty"`
 	// StartAtUnixNS is the instant of the schedule's offset 0 on the wall

@@ -195,6 +195,9 @@ func (s *Spec) schedule() arrival.Schedule {
 	if s.Share != nil {
 		seed += uint64(s.Share.Index) * 0x9e3779b97f4a7c15 // far from the neighbours' and other seeds
 	}
+	if s.RepeatS > 0 {
+		return arrival.Repeating(shape.RateRPS, s.RepeatS, s.DurationS, seed)
+	}
 	return arrival.Poisson(shape, s.DurationS, seed)
 }
 

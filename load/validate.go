@@ -173,6 +173,14 @@ func (s *Spec) validateSchedule() error {
 	if s.StartAtUnixNS < 0 {
 		return fmt.Errorf("start_at_unix_ns %d: want nanoseconds since 1970", s.StartAtUnixNS)
 	}
+	if s.RepeatS != 0 {
+		switch {
+		case s.Arrival != Poisson || s.Rate.IsMax() || s.Shape != nil:
+			return fmt.Errorf("repeat_s: only Poisson arrivals of a constant rate begin anew")
+		case !(s.RepeatS >= s.IntervalS):
+			return fmt.Errorf("repeat_s %v: want at least an interval, %v s", s.RepeatS, s.IntervalS)
+		}
+	}
 	sources := 0
 	for _, given := range []bool{s.Rate != 0, s.Shape != nil, s.Trace != nil} {
 		if given {

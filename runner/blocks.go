@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/meshtrial/meshtrial/errs"
@@ -32,7 +33,9 @@ type Job struct {
 	Cell  record.Cell
 	// Repeat is 1 for the second turn of a baseline in a block.
 	Repeat int
-	Seed   uint64
+	// Seed is the trial's own, the same in every attempt; BlockSeed that of all
+	// trials of its block.
+	Seed, BlockSeed uint64
 }
 
 // Completed is a trial and what is stored beside its line.
@@ -230,8 +233,9 @@ func (r *run) wholeBlocks() int {
 	}
 }
 
-// trialSeed gives each trial arrivals of its own, the same in every attempt.
-func trialSeed(seed uint64, id string) uint64 {
+// seedOf gives each trial, or block, by its name a seed of its own, the same in
+// every attempt.
+func seedOf(seed uint64, id string) uint64 {
 	h := fnv.New64a()
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], seed)
@@ -239,3 +243,6 @@ func trialSeed(seed uint64, id string) uint64 {
 	h.Write([]byte(id))
 	return h.Sum64()
 }
+
+// blockSeed is that of all trials of a block.
+func blockSeed(seed uint64, block int) uint64 { return seedOf(seed, "block "+strconv.Itoa(block)) }

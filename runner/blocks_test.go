@@ -394,19 +394,23 @@ func TestResumeUnderOtherRules(t *testing.T) {
 
 func TestTrialSeed(t *testing.T) {
 	// Pinned: a run must be resumed with the arrivals it was begun with.
-	if got := trialSeed(7, "b000-t01"); got != 0x84c375c505b6ecfe {
+	if got := seedOf(7, "b000-t01"); got != 0x84c375c505b6ecfe {
 		t.Errorf("trial b000-t01 of seed 7 has seed %#x", got)
 	}
 	seen := map[uint64]string{}
 	for _, seed := range []uint64{0, 1, 7, 1 << 60} {
 		for block := range 20 {
+			if other, ok := seen[blockSeed(seed, block)]; ok {
+				t.Errorf("block %d of seed %d has the arrivals of %s", block, seed, other)
+			}
+			seen[blockSeed(seed, block)] = fmt.Sprint("block ", block, " of seed ", seed)
 			for order := range 20 {
 				id := study.TrialID(block, order)
 				key := fmt.Sprint(seed, id)
-				if other, ok := seen[trialSeed(seed, id)]; ok {
+				if other, ok := seen[seedOf(seed, id)]; ok {
 					t.Errorf("trials %s and %s have the same arrivals", key, other)
 				}
-				seen[trialSeed(seed, id)] = key
+				seen[seedOf(seed, id)] = key
 			}
 		}
 	}

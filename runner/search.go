@@ -49,7 +49,7 @@ func (r *run) slot(ctx context.Context, block, order int, slots []study.Slot, tr
 	}
 	say := Event{Stage: "trial", Block: block, Trial: number, Trials: trials, Cell: r.plan.Label(cell)}
 	r.tell(say)
-	trial, err := r.trial(ctx, Job{ID: id, Block: block, Cell: cell, Repeat: slot.Repeat, Seed: trialSeed(r.header.Seed, id)})
+	trial, err := r.trial(ctx, Job{ID: id, Block: block, Cell: cell, Repeat: slot.Repeat, Seed: seedOf(r.header.Seed, id), BlockSeed: blockSeed(r.header.Seed, block)})
 	if err != nil {
 		return err
 	}

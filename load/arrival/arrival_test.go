@@ -253,3 +253,54 @@ func TestAnnouncedSale(t *testing.T) {
 		t.Errorf("half of it has %d requests; the whole is now %+v", len(half), sale)
 	}
 }
+
+// Every stretch of a period's length has the arrivals of the first, turned
+// round, and within it they are a Poisson process.
+func TestRepeating(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const unit = int64(1e6)
+		rate, seed := rapid.SampledFrom([]float64{250, 1000, 4000}).Draw(t, "rate"), rapid.Uint64().Draw(t, "seed")
+		period := rapid.Int64Range(50, 800).Draw(t, "period") * unit
+		from := rapid.Int64Range(0, 3*800).Draw(t, "from") * unit
+		got := all(Repeating(rate, float64(period)/1e9, 4, seed))
+		in := func(from int64) []int64 {
+			var out []int64
+			for _, r := range got {
+				if r.Offset >= from && r.Offset < from+period && r.Offset%period > 100 && r.Offset%period < period-100 {
+					out = append(out, (r.Offset%period+50)/100) // rounding moves some by a nanosecond
+				}
+			}
+			slices.Sort(out)
+			return out
+		}
+		a, b := in(0), in(min(from, 4e9-period))
+		if math.Abs(float64(len(a)-len(b))) > 2 {
+			t.Fatalf("%d and %d arrivals", len(a), len(b))
+		}
+		differ := 0
+		for _, x := range a {
+			if !slices.ContainsFunc(b, func(y int64) bool { return x-1 <= y && y <= x+1 }) {
+				differ++
+			}
+		}
+		if differ > 2 {
+			t.Fatalf("%d of %d arrivals differ", differ, len(a))
+		}
+	})
+	first, again := all(Repeating(2000, 100, 100, 7)), all(Poisson(constant(2000), 100, 7))
+	if !slices.Equal(first, again) {
+		t.Error("the first period is not the Poisson schedule of its seed")
+	}
+	var gaps []float64
+	for seed := range uint64(200) { // across where it begins anew, too
+		s := all(Repeating(1000, 0.8, 2, seed))
+		for i := 1; i < len(s); i++ {
+			if s[i].Offset > 4e8 && s[i].Offset < 12e8 {
+				gaps = append(gaps, float64(s[i].Offset-s[i-1].Offset)/1e9)
+			}
+		}
+	}
+	if d := ksExponential(gaps, 1000); d*math.Sqrt(float64(len(gaps))) > 1.95 {
+		t.Errorf("gaps are not exponential: distance %v", d)
+	}
+}

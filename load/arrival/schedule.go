@@ -100,13 +100,35 @@ func newTimed(shape Shape, durationS float64, next process) Changing {
 // seconds: gaps are exponential where the rate is constant. The same seed
 // gives the same schedule.
 func Poisson(shape Shape, durationS float64, seed uint64) Changing {
-	rng := rand.New(rand.NewPCG(seed, 0x6d6573686d61726b))
+	rng := rand.New(rand.NewPCG(seed, poissonStream))
 	at := 0.0
 	return newTimed(shape, durationS, func() float64 {
 		at += rng.ExpFloat64()
 		return at
 	})
 }
+
+// Repeating returns the Poisson process of a constant rate whose arrivals begin
+// anew after each period: every stretch of that length, wherever it begins, has
+// the same arrivals, turned round. Within such a stretch it is a Poisson process,
+// as one that forgets may begin anew at any time. periodS is in seconds.
+func Repeating(rateRPS, periodS, durationS float64, seed uint64) Schedule {
+	first, count := rand.NewPCG(seed, poissonStream), rateRPS*periodS
+	source := *first
+	rng := rand.New(&source)
+	begin, at := 0.0, 0.0
+	return newTimed(Shape{Kind: Constant, RateRPS: rateRPS}, durationS, func() float64 {
+		at += rng.ExpFloat64()
+		for at >= count {
+			source, begin, at = *first, begin+count, 0
+			at = rng.ExpFloat64()
+		}
+		return begin + at
+	})
+}
+
+// poissonStream tells Poisson schedules' numbers from others of the same seed.
+const poissonStream = 0x6d6573686d61726b
 
 // Uniform returns evenly spaced requests, the first at 0: request k leaves
 // when the shape's cumulative count reaches k.

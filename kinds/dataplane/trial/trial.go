@@ -76,7 +76,7 @@ func newTrial(d *deployed, o *runner.Options, job runner.Job) (*trialRun, error)
 	if t.way, t.proxies, err = d.wayOf(cell, t.client.pod, t.server.pod); err != nil {
 		return nil, err
 	}
-	if t.spec, err = loadSpec(o.Study, cell, url(t.server.Workload, cell, o.Study.Load), job.Seed); err != nil {
+	if t.spec, err = loadSpec(o.Study, cell, url(t.server.Workload, cell, o.Study.Load), job.BlockSeed); err != nil {
 		return nil, err
 	}
 	t.spec.Headers = append(t.spec.Headers, d.headers...)
@@ -89,6 +89,12 @@ func newTrial(d *deployed, o *runner.Options, job runner.Job) (*trialRun, error)
 
 // loadSpec says what the generator does in a cell. The schedule is long
 // enough for the longest warm-up; the runner stops it after the window.
+//
+// All trials of a block have the same seed, and Poisson arrivals repeat after a
+// window's length. So the windows of a block's cells, whenever their warm-ups end,
+// have the same arrivals, and what arrivals do to latency cancels in differences
+// inside the block (common random numbers: Law, "Simulation Modeling and
+// Analysis", chapter 11). Other blocks have other arrivals.
 func loadSpec(s *study.Study, cell record.Cell, url string, seed uint64) (load.Spec, error) {
 	levels, err := study.LevelsOf(cell)
 	if err != nil {
@@ -104,6 +110,9 @@ func loadSpec(s *study.Study, cell record.Cell, url string, seed uint64) (load.S
 	spec.Rate = levels.Rate
 	if !spec.Rate.IsMax() {
 		spec.Arrival = levels.Arrival
+		if spec.Arrival == load.Poisson {
+			spec.RepeatS = s.Window.Seconds()
+		}
 	}
 	if !protocol.Of(levels.Protocol).Methods {
 		spec.Method = ""
