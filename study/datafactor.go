@@ -135,6 +135,7 @@ var dataFactors = []Factor{
 		Examples: []string{"none", "lua", "authz-allow-100+jwt", "planted-200"},
 		parse:    filtersLevel,
 	}.labelled(filtersLabel).shortened(func(level string) string { return strings.ReplaceAll(level, partSeparator, "-") })),
+	plantedFactor,
 }
 
 // ofProxies is a factor of the sidecars of both pods.

@@ -19,7 +19,6 @@ const (
 	SectionSaturation = "saturation"
 	SectionLatency    = "latency"
 	SectionTail       = "tail"
-	SectionWaiting    = "waiting"
 	SectionCPU        = "cpu"
 	SectionThreads    = "threads"
 	SectionLimits     = "limits"
@@ -43,9 +42,6 @@ const (
 const (
 	FindingThroughput = "throughput"
 	FindingKnee       = "knee_rate"
-	FindingMean       = "latency_mean"
-	FindingWaiting    = "latency_waiting"
-	FindingService    = "latency_service"
 	FindingMoneyFit   = FindingMoneyCPU + "_fit"
 )
 
@@ -102,20 +98,6 @@ func latencyFindings() []finding.Def {
 	}
 	return append(out, finding.Def{Name: FindingThroughput, Unit: finding.UnitThroughput, Doc: "Requests answered per second, where the rate is `max`.",
 		Probe: ProbeThroughput, Section: finding.SectionOther, MoreIsBetter: true})
-}
-
-// waitingFindings divide the mean latency.
-func waitingFindings() []finding.Def {
-	var out []finding.Def
-	for _, one := range []finding.Def{
-		{Name: FindingMean, Doc: "Mean latency of answered requests, from intended send time.", Phrase: "the mean latency"},
-		{Name: FindingWaiting, Doc: "Run-queue wait of the threads that serve requests, in proxies and workload, for each request.", Phrase: "the wait for a CPU"},
-		{Name: FindingService, Doc: "Mean latency less that wait: what it would be where CPUs are plenty.", Phrase: "the mean latency without waiting for a CPU"},
-	} {
-		one.Unit, one.Probe, one.Compared, one.Differences = finding.UnitMicroseconds, MeasureLatency, true, SectionWaiting
-		out = append(out, one)
-	}
-	return out
 }
 
 func cpuFindings() []finding.Def {

@@ -23,6 +23,7 @@ func dataSpec() Spec {
 			d.checkLoad(s)
 			d.checkFilters(s)
 			d.checkServiceTime(&s.Workload.ServiceTime)
+			d.checkPlanted(s)
 			d.checkInterception(s)
 			d.checkCarriers(s)
 		},

@@ -17,6 +17,7 @@ type Scope string
 // Scopes of factors.
 const (
 	ScopeTopology Scope = "topology"     // which pods have a sidecar
+	ScopePods     Scope = "pods"         // both pods, with or without sidecars
 	ScopeLoad     Scope = "load"         // what the generator does; the same pods serve every level
 	ScopeProxies  Scope = "proxies"      // the sidecars of both pods
 	ScopeServer   Scope = "server proxy" // the sidecar of the server pod

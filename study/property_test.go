@@ -26,6 +26,7 @@ func levelPool(f Factor) []string {
 		FactorCPULimit:    {"none", "500m", "2"},
 		FactorEnvoy:       {"default", "1.39.0", "1.36.2"},
 		FactorFilters:     {"none", "lua", "authz-allow-100+jwt", "planted-200"},
+		FactorPlanted:     {"none", "nothing", "200us", "2ms"},
 	}[f.Name]
 }
 

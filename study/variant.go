@@ -17,8 +17,9 @@ type Variant struct {
 	// sidecars carry the pod's requests; else "".
 	Carrier string
 	// Twin is a second pod like it: what the two differ by is what pods differ by.
-	Twin   bool
-	levels string // of a cell, as its key has them
+	Twin    bool
+	planted string // the level of the factor planted; "" for none
+	levels  string // of a cell, as its key has them
 }
 
 // For is the variant that measures a cell's trial of a repeat: the second turn
@@ -58,7 +59,7 @@ func (v Variant) Level(factor string) string { return v.Levels()[factor] }
 // ClientVariant returns how the load pod of a cell is deployed.
 func ClientVariant(cell record.Cell) Variant {
 	if !HasClientProxy(cell) {
-		return Variant{Carrier: sharedCarrier(cell)}
+		return Variant{Carrier: sharedCarrier(cell), planted: plantedIn(cell)}
 	}
 	levels := DataPlane.Effective(cell)
 	for _, f := range dataFactors {
@@ -67,18 +68,26 @@ func ClientVariant(cell record.Cell) Variant {
 		}
 	}
 	v := SidecarWith(levels)
-	v.Carrier = sharedCarrier(cell)
+	v.Carrier, v.planted = sharedCarrier(cell), plantedIn(cell)
 	return v
 }
 
 // ServerVariant returns how the worker pod of a cell is deployed.
 func ServerVariant(cell record.Cell) Variant {
 	if !HasServerProxy(cell) {
-		return Variant{Carrier: sharedCarrier(cell)}
+		return Variant{Carrier: sharedCarrier(cell), planted: plantedIn(cell)}
 	}
 	v := SidecarWith(DataPlane.Effective(cell))
-	v.Carrier = sharedCarrier(cell)
+	v.Carrier, v.planted = sharedCarrier(cell), plantedIn(cell)
 	return v
+}
+
+// plantedIn is what a cell has planted, "" for none.
+func plantedIn(cell record.Cell) string {
+	if level := cell[FactorPlanted]; level != PlantedNone {
+		return level
+	}
+	return ""
 }
 
 // sharedCarrier is who carries a cell's requests, if it is not sidecars alone.
@@ -105,9 +114,9 @@ func (v Variant) Name() string {
 	parts := []string{"sidecar"}
 	switch {
 	case !v.Sidecar && v.Carrier == "":
-		return "plain"
+		parts[0] = "plain"
 	case !v.Sidecar:
-		return v.Carrier
+		parts[0] = v.Carrier
 	case v.Carrier != "":
 		parts = append(parts, v.Carrier)
 	}
@@ -116,6 +125,9 @@ func (v Variant) Name() string {
 		if level := levels[f.Name]; level != "" && level != f.Default {
 			parts = append(parts, f.shortName(level))
 		}
+	}
+	if v.planted != "" {
+		parts = append(parts, plantedFactor.shortName(v.planted))
 	}
 	name := strings.Join(parts, "-")
 	if len(name) > maxVariantName {

@@ -277,8 +277,10 @@ func (d *deployed) nodes() []string {
 
 // configure tells every worker what the study says of the workload.
 func (d *deployed) configure(ctx context.Context) error {
-	for _, server := range d.workers {
-		_, err := server.api.Update(ctx, func(c *workercontrol.Config) { setWorkload(c, d.o.Study.Workload) })
+	for v, server := range d.workers {
+		workload := d.o.Study.Workload
+		workload.ServiceTime.Mean += v.Planted() // of a fixed time
+		_, err := server.api.Update(ctx, func(c *workercontrol.Config) { setWorkload(c, workload) })
 		if err != nil {
 			return fmt.Errorf("configure worker %s: %w", server.Name, err)
 		}

@@ -277,7 +277,7 @@ func TestLoadSpec(t *testing.T) {
 	}
 	want := load.DefaultSpec("http://server:8080/x")
 	want.Protocol, want.Method, want.PayloadBytes, want.Connections = "http1", "POST", 2048, 4
-	want.Rate, want.Arrival, want.Seed = 100, "poisson", 42
+	want.Rate, want.Arrival, want.Seed, want.RepeatS = 100, "poisson", 42, 2
 	want.IntervalS, want.DurationS, want.TimeoutS = 0.5, 17, 3
 	want.Headers = []load.Header{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}}
 	if !reflect.DeepEqual(spec, want) {

@@ -1,0 +1,58 @@
+package trial
+
+import (
+	"sort"
+
+	"github.com/meshtrial/meshtrial/load"
+	"github.com/meshtrial/meshtrial/protocol"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// loadSpec says what the generator does in a cell. The schedule is long
+// enough for the longest warm-up; the runner stops it after the window.
+//
+// All trials of a block have the same seed, and Poisson arrivals repeat after a
+// window's length. So the windows of a block's cells, whenever their warm-ups end,
+// have the same arrivals, and what arrivals do to latency cancels in differences
+// inside the block (common random numbers: Law, "Simulation Modeling and
+// Analysis", chapter 11). Other blocks have other arrivals.
+func loadSpec(s *study.Study, cell record.Cell, url string, seed uint64) (load.Spec, error) {
+	levels, err := study.LevelsOf(cell)
+	if err != nil {
+		return load.Spec{}, err
+	}
+	spec := load.DefaultSpec(url)
+	spec.Protocol = levels.Protocol
+	spec.Method = s.Load.Method
+	spec.PayloadBytes = int(levels.PayloadBytes)
+	spec.Connections = levels.Connections
+	spec.KeepAlive = levels.KeepAlive
+	spec.Seed = seed
+	spec.Rate = levels.Rate
+	if !spec.Rate.IsMax() {
+		spec.Arrival = levels.Arrival
+		if spec.Arrival == load.Poisson {
+			spec.RepeatS = s.Window.Seconds()
+		}
+	}
+	if !protocol.Of(levels.Protocol).Methods {
+		spec.Method = ""
+	}
+	spec.IntervalS = s.Interval.Seconds()
+	spec.DurationS = (s.Warmup.Max + s.Window + spare(s.Interval)).Seconds()
+	spec.TimeoutS = s.Load.Timeout.Seconds()
+	names := make([]string, 0, len(s.Load.Headers))
+	for name := range s.Load.Headers {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		spec.Headers = append(spec.Headers, load.Header{Name: name, Value: s.Load.Headers[name]})
+	}
+	if s.Load.TLS {
+		// The worker's certificate is its own, made at its start.
+		spec.TLS = &load.TLS{InsecureSkipVerify: true}
+	}
+	return spec, spec.Validate()
+}

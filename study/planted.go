@@ -1,0 +1,59 @@
+package study
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// FactorPlanted is an effect of known size, by which a study can be tried itself.
+const FactorPlanted = "planted"
+
+// Levels of [FactorPlanted] that are words. Others are times.
+const (
+	PlantedNone    = "none"
+	PlantedNothing = "nothing" // pods of their own, of the same configuration
+)
+
+// mostPlanted bounds what is planted.
+const mostPlanted = time.Second
+
+var plantedFactor = Factor{
+	Name: FactorPlanted, Kind: DataPlane, Scope: ScopePods, Default: PlantedNone,
+	Doc:      "A known effect, to try a study by: so much longer the workload holds each request; nothing gives the cell pods of its own and changes nothing else. Its service time must be fixed.",
+	Pattern:  `^(none|nothing|[0-9]+(us|ms))$`,
+	Examples: []string{"none", "nothing", "200us"},
+	parse:    plantedLevel,
+}.labelled(says("planted %s", PlantedNone, "nothing planted")).phrased(says("with %s planted", PlantedNothing, "in pods of its own")).
+	shortened(says("planted-%s"))
+
+func plantedLevel(s string) (string, *complaint) {
+	if s == PlantedNone || s == PlantedNothing {
+		return s, nil
+	}
+	d, c := parseDuration(s)
+	switch {
+	case c != nil:
+		return "", c
+	case d <= 0 || d > mostPlanted || d%time.Microsecond != 0:
+		return "", complain("as 200us", "%s: want whole microseconds, at most %v; or nothing", s, mostPlanted)
+	}
+	return strings.Replace(d.String(), "µs", "us", 1), nil
+}
+
+// checkPlanted finds a planted time that has nothing fixed to be added to.
+func (d *decoder) checkPlanted(s *Study) {
+	if slices.Equal(s.levels(FactorPlanted), []string{PlantedNone}) {
+		return
+	}
+	if t := s.Workload.ServiceTime; t.Distribution != DistributionFixed {
+		d.fail(d.pos("workload", "service_time", "distribution"), "use distribution: fixed, or leave "+FactorPlanted+" out",
+			"a planted time is added to a fixed service time, and this one is %s", t.Distribution)
+	}
+}
+
+// Planted is how much longer the workload of a variant holds each request.
+func (v Variant) Planted() time.Duration {
+	d, _ := parseDuration(v.planted) // 0 for words
+	return d
+}

@@ -1,0 +1,55 @@
+package study
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+func TestPlantedLevels(t *testing.T) {
+	for text, want := range map[string]string{"none": "none", "nothing": "nothing", "200us": "200us", "0.2ms": "200us", "2ms": "2ms",
+		"0us": "", "1ns": "", "2s": "", "-1ms": "", "much": "", "": ""} {
+		got, c := plantedLevel(text)
+		if got != want || (c == nil) != (want != "") {
+			t.Errorf("%q is %q (%v), want %q", text, got, c, want)
+		}
+	}
+}
+
+// What is planted has pods of its own, with sidecars or without, and what
+// plants nothing in a cell is the plain variant.
+func TestPlantedVariants(t *testing.T) {
+	names := map[string]bool{}
+	for _, sidecars := range []string{SidecarsNone, SidecarsBoth} {
+		for level, delay := range map[string]time.Duration{PlantedNone: 0, PlantedNothing: 0, "200us": 200 * time.Microsecond} {
+			cell := record.Cell{FactorSidecars: sidecars, FactorPlanted: level}
+			server, client := ServerVariant(cell), ClientVariant(cell)
+			if server.Planted() != delay {
+				t.Errorf("%s: %v is planted, want %v", cell.Key(), server.Planted(), delay)
+			}
+			if names[server.Name()] || (level == PlantedNone) != !strings.Contains(server.Name(), "planted") || client.Name() != server.Name() {
+				t.Errorf("%s: pods called %s and %s", cell.Key(), client.Name(), server.Name())
+			}
+			names[server.Name()] = true
+		}
+	}
+}
+
+func TestPlantedNeedsAFixedTime(t *testing.T) {
+	const text = `
+name: x
+question: x
+mesh: none
+factors: {planted: [none, 200us]}
+baseline: {planted: none}
+workload: {service_time: {distribution: exponential, mean: 1ms}}
+`
+	if _, err := Parse([]byte(text), "x.yaml", nil); err == nil || !strings.Contains(err.Error(), "added to a fixed service time") {
+		t.Errorf("%v", err)
+	}
+	if _, err := Parse([]byte(strings.Replace(text, ", 200us", "", 1)), "x.yaml", nil); err != nil && strings.Contains(err.Error(), "fixed service time") {
+		t.Errorf("nothing is planted: %v", err)
+	}
+}

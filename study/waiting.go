@@ -1,0 +1,27 @@
+package study
+
+import "github.com/meshtrial/meshtrial/finding"
+
+// SectionWaiting is the section of what waiting for a CPU adds to latency.
+const SectionWaiting = "waiting"
+
+// Findings about it.
+const (
+	FindingMean    = "latency_mean"
+	FindingWaiting = "latency_waiting"
+	FindingService = "latency_service"
+)
+
+// waitingFindings divide the mean latency.
+func waitingFindings() []finding.Def {
+	var out []finding.Def
+	for _, one := range []finding.Def{
+		{Name: FindingMean, Doc: "Mean latency of answered requests, from intended send time.", Phrase: "the mean latency"},
+		{Name: FindingWaiting, Doc: "Run-queue wait of the threads that serve requests, in proxies and workload, for each request.", Phrase: "the wait for a CPU"},
+		{Name: FindingService, Doc: "Mean latency less that wait: what it would be where CPUs are plenty.", Phrase: "the mean latency without waiting for a CPU"},
+	} {
+		one.Unit, one.Probe, one.Compared, one.Differences = finding.UnitMicroseconds, MeasureLatency, true, SectionWaiting
+		out = append(out, one)
+	}
+	return out
+}
