@@ -22,6 +22,31 @@ func (o *Observations) Floor(base int, m Measure) (f stat.Floor, level float64) 
 	return f, level
 }
 
+// known is 0 for what is not.
+func known(v float64) float64 {
+	if !stat.Finite(v) {
+		return 0
+	}
+	return v
+}
+
+// twins are the two turns of a baseline cell in each block that has both, by
+// unit. Of a quantile they are those of each trial by itself.
+func (o *Observations) twins(base int, m Measure) [][]stat.Pair {
+	of := m.Searched().Of
+	var out [][]stat.Pair
+	for _, blocks := range o.Units {
+		var unit []stat.Pair
+		for _, block := range blocks {
+			if t := o.trials[base][block]; len(t) == 2 {
+				unit = append(unit, stat.Pair{Base: of(o, t[0]), Test: of(o, t[1])})
+			}
+		}
+		out = append(out, unit)
+	}
+	return out
+}
+
 // floors lists the noise floors of every measure that is compared, by
 // baseline cell, and what is odd about them.
 func (o *Observations) floors(measures []Measure) (out []record.NoiseFloor, warnings []string) {
@@ -41,6 +66,8 @@ func (o *Observations) floors(measures []Measure) (out []record.NoiseFloor, warn
 			if level > 0 {
 				n.RelativeRatio = f.Value / level
 			}
+			c := stat.VarianceComponents(o.twins(cell, m))
+			n.BlocksRatio, n.DeploymentsRatio, n.TrialsRatio = known(c.Blocks), known(c.Deployments), known(c.Trials)
 			out = append(out, n)
 			if f.Systematic {
 				warnings = append(warnings, "noise floor of "+m.Name+" at "+o.Plan.Label(o.Plan.Cells[cell])+

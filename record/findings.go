@@ -77,6 +77,14 @@ type NoiseFloor struct {
 	Blocks  int     `json:"blocks"`
 	// RelativeRatio is the floor over the baseline's own value.
 	RelativeRatio float64 `json:"relative_ratio"`
+	// Standard deviations as shares of the value, of what differs between blocks
+	// (and cancels inside them), between identical deployments, and between
+	// trials of one. TrialsRatio is 0 where each block has deployments of its
+	// own: DeploymentsRatio is both together then. All are 0 where nothing is
+	// known.
+	BlocksRatio      float64 `json:"between_blocks_ratio,omitempty"`
+	DeploymentsRatio float64 `json:"between_deployments_ratio,omitempty"`
+	TrialsRatio      float64 `json:"between_trials_ratio,omitempty"`
 }
 
 // Verdicts of a finding.

@@ -87,6 +87,16 @@ func (k Kind) noiseTable(f record.Findings, leaveZero bool) Table {
 		}
 		byMeasure[n.Measure] = append(byMeasure[n.Measure], n)
 	}
+	components, trials := false, false
+	for _, n := range f.NoiseFloor {
+		components, trials = components || n.DeploymentsRatio > 0, trials || n.TrialsRatio > 0
+	}
+	if components {
+		t.Columns = append(t.Columns, Column{"between blocks", true, 3}, Column{"between deployments", true, 4})
+	}
+	if trials {
+		t.Columns = append(t.Columns, Column{"between trials", true, 3})
+	}
 	same := 0
 	for _, measure := range order {
 		all := byMeasure[measure]
@@ -112,12 +122,36 @@ func (k Kind) noiseTable(f record.Findings, leaveZero bool) Table {
 				relative = strings.TrimSuffix(p, "%") + "–" + relative
 			}
 		}
-		t.Rows = append(t.Rows, []Text{{S: k.words(measure)}, {S: floor}, {S: relative}, {S: Count(len(all))}, {S: Count(int(blocks))}})
+		row := []Text{{S: k.words(measure)}, {S: floor}, {S: relative}, {S: Count(len(all))}, {S: Count(int(blocks))}}
+		of := []func(record.NoiseFloor) float64{func(n record.NoiseFloor) float64 { return n.BlocksRatio }, func(n record.NoiseFloor) float64 { return n.DeploymentsRatio }}
+		if trials {
+			of = append(of, func(n record.NoiseFloor) float64 { return n.TrialsRatio })
+		}
+		for _, value := range of {
+			if components {
+				_, most := floors(value)
+				row = append(row, Text{S: Percent(most)})
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	if components && len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, componentsNote(trials))
 	}
 	if same > 0 && len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("%s with identical baselines are omitted.", Plural(same, "measure")))
 	}
 	return t
+}
+
+// componentsNote explains variance components; trials says that those are told
+// from deployments.
+func componentsNote(trials bool) string {
+	s := "Between: standard deviations as shares of the value. What blocks differ by (drift) cancels in within-block differences"
+	if trials {
+		return s + "; what identical deployments and trials differ by does not."
+	}
+	return s + "; what identical deployments differ by, their trials included, does not."
 }
 
 func assertionTable(f record.Findings) Table {

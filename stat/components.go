@@ -1,0 +1,65 @@
+package stat
+
+import "math"
+
+// Components are standard deviations of a measure in a cell that every block
+// measures twice, in two deployments of the same configuration, as shares of its
+// value. NaN where the blocks cannot tell.
+type Components struct {
+	// Blocks is what both deployments of a block share and another block does not
+	// have: a machine's drift. It cancels in differences inside a block.
+	Blocks float64
+	// Deployments is what a deployment keeps for all of its blocks, Trials what
+	// differs from one trial to the next. Where each block has deployments of its
+	// own nothing tells them apart, and Deployments is both together.
+	Deployments, Trials float64
+}
+
+// VarianceComponents takes the blocks of each pair of deployments, of which Base
+// is one trial and Test the other, and takes logarithms of the values: pairs that
+// are not above zero are left out. The components are those of the nested random
+// effects model block + deployment + trial, by equating mean squares with their
+// expectations (analysis of variance; Searle, Casella and McCulloch, "Variance
+// Components", 1992, chapter 4); one that comes out below zero is zero.
+func VarianceComponents(units [][]Pair) Components {
+	var differences, means []float64
+	var within float64 // squares of differences about their unit's mean
+	spare := 0         // degrees of freedom of that
+	for _, blocks := range units {
+		var own []float64
+		for _, p := range blocks {
+			if p.Base > 0 && p.Test > 0 && Finite(p.Base) && Finite(p.Test) {
+				a, b := math.Log(p.Base), math.Log(p.Test)
+				own = append(own, (b-a)/math.Sqrt2)
+				means = append(means, (a+b)/2)
+			}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		m := mean(own)
+		for _, d := range own {
+			within += (d - m) * (d - m)
+		}
+		spare += len(own) - 1
+		differences = append(differences, own...)
+	}
+	c := Components{Blocks: math.NaN(), Deployments: math.NaN(), Trials: math.NaN()}
+	if len(differences) < 2 {
+		return c
+	}
+	var square float64 // about zero: identical deployments differ by nothing on average
+	for _, d := range differences {
+		square += d * d
+	}
+	both := square / float64(len(differences))
+	c.Deployments = math.Sqrt(both)
+	if spare > 0 && spare < len(differences) {
+		trials := within / float64(spare)
+		c.Trials = math.Sqrt(trials)
+		c.Deployments = math.Sqrt(math.Max(0, both-trials))
+	}
+	_, sd := meanStdDev(means)
+	c.Blocks = math.Sqrt(math.Max(0, sd*sd-both/2))
+	return c
+}
