@@ -248,7 +248,7 @@ func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study
 	}
 	running, err := local.Open("")
 	if err == nil {
-		return running, nil
+		return running, sameBuild(running)
 	}
 	if !errors.Is(err, local.ErrNotRunning) {
 		return nil, err
@@ -263,6 +263,22 @@ func openLab(ctx context.Context, env *Env, p *progress, f runFlags, plan *study
 		return nil, err
 	}
 	return started, nil
+}
+
+// sameBuild refuses a lab whose pods are of another build of this program.
+func sameBuild(l *local.Lab) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	switch other, err := l.StartedByOther(program); {
+	case err != nil:
+		return fmt.Errorf("compare this program with that of the lab: %w", err)
+	case other:
+		return errs.WithHint(errs.Usage("the lab that runs was started by another build of meshtrial, and its pods are of that build"),
+			"`meshtrial lab down`; a run starts a lab of its own, or `meshtrial lab up`")
+	}
+	return nil
 }
 
 // clusterImages are the images that a user's cluster can pull.

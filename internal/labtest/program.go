@@ -1,10 +1,7 @@
 package labtest
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +9,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/meshtrial/meshtrial/lab/local"
 )
 
 // programVariable names a program that is known to be current.
@@ -65,32 +60,4 @@ func build(root string) (string, error) {
 		return "", fmt.Errorf("make build: %w\n%s", err, out)
 	}
 	return filepath.Join(folder, "meshtrial"), nil
-}
-
-// stale tells whether the lab of a state folder was started by another program
-// than this: its pods' image is that one.
-func stale(state, program string) (bool, error) {
-	status, err := local.GetStatus(state)
-	if err != nil {
-		return false, err
-	}
-	started, err := digest(fmt.Sprintf("/proc/%d/exe", status.InitPID))
-	if err != nil {
-		return false, err
-	}
-	now, err := digest(program)
-	return !bytes.Equal(started, now), err
-}
-
-func digest(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return nil, err
-	}
-	return sum.Sum(nil), nil
 }

@@ -117,10 +117,11 @@ func prepared(t *testing.T, state string) Machine {
 	if state != m.State() {
 		t.Fatalf("%s=%s: the state folder of a lab ends in meshtrial/lab (meshtrial lab status --json tells it)", labVariable, state)
 	}
-	if _, err := local.Open(state); err != nil {
+	running, err := local.Open(state)
+	if err != nil {
 		return m // there is none
 	}
-	switch old, err := stale(state, m.Program); {
+	switch old, err := running.StartedByOther(m.Program); {
 	case err != nil:
 		t.Fatal(err)
 	case !old:
