@@ -28,7 +28,7 @@ func dataAnswers(f record.Findings) []string {
 	case a.name == "":
 		latency = plainAnswers(f)
 	case a.numeric == "" && len(a.others) == 0:
-		latency = a.flat()
+		latency = append(a.flat(), waitingAnswers(f, a.top)...)
 	default:
 		latency = a.varied()
 	}

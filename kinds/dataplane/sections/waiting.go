@@ -50,3 +50,27 @@ func waitingTable(f record.Findings) report.Table {
 	t.Notes = append(t.Notes, "Waiting: run-queue wait of the proxies' workers and the workload, per request. It comes from this machine's load, not from the mesh; where CPUs are plenty the last column is left.")
 	return t
 }
+
+// waitingTold is the share of the mean overhead from which on an answer says what
+// of it is waiting for a CPU.
+const waitingTold = 0.1
+
+// waitingAnswers says how much of the headline's overhead is waiting for a CPU of
+// this machine.
+func waitingAnswers(f record.Findings, top record.Cell) []string {
+	var of [3]record.Finding
+	for i, name := range []string{study.FindingMean, study.FindingWaiting, study.FindingService} {
+		for _, x := range report.Differences(f, name+finding.Overhead) {
+			if x.Cell.Key() == top.Key() {
+				of[i] = x
+			}
+		}
+	}
+	mean, waiting, rest := of[0], of[1], of[2]
+	if mean.Verdict != record.VerdictReal || waiting.Verdict != record.VerdictReal || mean.Estimate <= 0 || waiting.Estimate < waitingTold*mean.Estimate {
+		return nil
+	}
+	s := report.ScaleOf(mean)
+	return []string{fmt.Sprintf("Of the mean overhead of %s, %s (%s) is waiting for a CPU of this machine; %s is left where CPUs are plenty.",
+		s.Value(mean.Estimate), s.Value(waiting.Estimate), report.Percent(waiting.Estimate/mean.Estimate), s.Value(rest.Estimate))}
+}
