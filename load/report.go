@@ -39,6 +39,13 @@ type Report struct {
 	// Wait is how long requests that were due waited for a free connection.
 	Wait record.Lag `json:"connection_wait_us"`
 	Lag  record.Lag `json:"schedule_lag_us"`
+	// Schedule says how the arrivals asked for were kept; absent where there are
+	// none, as at rate max.
+	Schedule *record.Schedule `json:"schedule,omitempty"`
+	// Autocorrelation is that of neighbours' latencies, and EffectiveRequests as
+	// how many independent requests they count; absent where it is not known.
+	Autocorrelation   *float64 `json:"autocorrelation,omitempty"`
+	EffectiveRequests float64  `json:"effective_requests,omitempty"`
 
 	MaxInFlight int   `json:"max_in_flight"`
 	BytesSent   int64 `json:"bytes_sent"`
@@ -68,8 +75,9 @@ func (r *Result) Report() Report {
 		AchievedRPS: w.AchievedRPS(),
 		Intended:    Summarise(w.Intended), Send: Summarise(w.Send), Wait: summariseLag(w.Wait), Lag: summariseLag(w.Lag),
 		MaxInFlight: w.MaxInFlight, BytesSent: w.BytesSent, BytesRead: w.BytesRead,
-		Connects: w.Connects, Clamped: w.Clamped, CPU: w.CPU,
+		Connects: w.Connects, Clamped: w.Clamped, CPU: w.CPU, Schedule: w.Schedule(),
 	}
+	rep.Autocorrelation, rep.EffectiveRequests = w.Dependence()
 	switch {
 	case r.Spec.Rate.IsMax():
 		rep.Rate = rate.Max
