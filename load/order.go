@@ -65,9 +65,12 @@ func (o *order) place(req *request) (before, m, after *mark) {
 	return before, m, after
 }
 
-// acted files when the generator acted on a due request: at, less the time for
-// which no connection was free, which is the target's doing. Of a generator
-// without lag it is the intended time, however slow the target is.
+// acted files when the generator acted on a due request: when it was sent, less
+// the time for which no connection was free, which is the target's doing, but not
+// before it acted on the request before. Of a generator without lag it is the
+// intended time, however slow the target is; where the generator stood still it is
+// the end of that for all that came due meanwhile, though most of them then wait
+// for a connection as well.
 func (o *order) acted(req *request, at int64) {
 	before, m, after := o.place(req)
 	m.acted, m.sent = max(at, req.intended), true
@@ -81,6 +84,7 @@ func (o *order) acted(req *request, at int64) {
 
 // gap files that between two neighbours.
 func (o *order) gap(a, b *mark) {
+	b.acted = max(b.acted, a.acted)
 	if !(b.rate > 0) {
 		return
 	}

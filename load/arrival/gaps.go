@@ -132,3 +132,24 @@ func ByChance(d float64, n int64) float64 {
 	}
 	return min(max(2*sum, 0), 1)
 }
+
+// How far actual gaps may be from the process asked for. With many gaps a test
+// of fit refuses the smallest imperfection of timers, so that these bound its
+// size, beyond what chance makes.
+const (
+	MaxDistance = 0.05 // of Poisson arrivals, Kolmogorov and Smirnov's distance
+	MaxUneven   = 0.25 // of even gaps, the mean deviation as a share of the gap
+	MaxRateOff  = 0.02 // of the rate, as a share of it
+)
+
+// ChanceDistance is the distance that n gaps of the very process stay below in
+// 95% of cases.
+func ChanceDistance(n int64) float64 { return 1.36 / math.Sqrt(float64(max(n, 1))) }
+
+// ChanceRate is how many standard errors a rate may be off by chance.
+const ChanceRate = 3
+
+// Serialised is how far gaps get from Poisson's by no fault of a timer: of
+// requests that are due closer together than it takes to send one (seconds) the
+// second leaves late. rate is that of the thread, in requests per second.
+func Serialised(sendS, rate float64) float64 { return -math.Expm1(-sendS * max(rate, 0)) }
