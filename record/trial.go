@@ -53,11 +53,13 @@ type Trial struct {
 	// own.
 	Deployment int `json:"deployment,omitempty"`
 
-	Started  time.Time `json:"started"` // wall clock of the machine that runs the study
-	Ended    time.Time `json:"ended"`
-	Warmup   Warmup    `json:"warmup"`
-	Window   Window    `json:"window"`
-	Validity Validity  `json:"validity"`
+	Started time.Time `json:"started"` // wall clock of the machine that runs the study
+	Ended   time.Time `json:"ended"`
+	Warmup  Warmup    `json:"warmup"`
+	Window  Window    `json:"window"`
+	// Drift is how latency moved within the window; nil where it is not known.
+	Drift    *Drift   `json:"drift,omitempty"`
+	Validity Validity `json:"validity"`
 
 	Load *Load `json:"load,omitempty"`
 	// Way is what the cell's requests passed.
@@ -126,6 +128,16 @@ type Window struct {
 	Start     time.Time `json:"start"`
 	Seconds   float64   `json:"seconds"`
 	Intervals int       `json:"intervals"`
+}
+
+// Drift compares the two halves of a window by their intervals' median latencies
+// (intended time), in microseconds.
+type Drift struct {
+	FirstUS  float64 `json:"first_us"`
+	SecondUS float64 `json:"second_us"`
+	ErrorUS  float64 `json:"error_us"` // standard error of their difference
+	// Intervals is how many of the window's intervals there are medians of.
+	Intervals int `json:"intervals"`
 }
 
 // Validity says whether a trial may be believed.

@@ -115,11 +115,7 @@ func (w Warmup) level(x []float64, keep int) (ok bool, why string) {
 	if se := sd / math.Sqrt(float64(n)); se > 0.1*scale && n < 4*keep {
 		return false, fmt.Sprintf("still scatters: its level is known to %.0f%% only", se/scale*100)
 	}
-	var successive float64
-	for i := 1; i < n; i++ {
-		successive += (x[i] - x[i-1]) * (x[i] - x[i-1])
-	}
-	sigma := math.Sqrt(successive / float64(2*(n-1)))
+	sigma := math.Sqrt(successive(x))
 	drift := math.Abs(mean(x[n-half:]) - mean(x[:half]))
 	if drift > math.Max(2*sigma*math.Sqrt(2/float64(half)), tolerance*scale) {
 		return false, fmt.Sprintf("still drifts by %.0f%%", drift/scale*100)

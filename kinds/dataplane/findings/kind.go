@@ -47,8 +47,11 @@ func Kind() analysis.Kind {
 			shared := slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return c.Way.Shared() })
 			f.Money = moneyWords(s.Money, shared)
 		},
-		Remarks: unattributedCPU,
-		Search:  analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
+		Unfair: unfair,
+		Remarks: func(o *analysis.Observations) []string {
+			return slices.Concat(unattributedCPU(o), unsteadyWindows(o))
+		},
+		Search: analysis.Searched{Who: "the mesh", OwnChecks: proxiesChecks, Whose: whose},
 	}
 }
 

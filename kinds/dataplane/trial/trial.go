@@ -191,6 +191,7 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 		Seconds: float64(window.DurationNS) / 1e9, Intervals: to - from,
 	}
 	out.Load = window.Record(t.spec.Rate)
+	out.Drift = driftOf(result.Intervals[from:to])
 	t.costs(&out, sampled)
 	withIdle(out.Memory, idle)
 	t.threads(&out, sampled)
