@@ -150,6 +150,7 @@ func Judge(w *Window, spec *Spec) Verdict {
 		if wait := summariseLag(w.Wait); wait.P99 > max(lagFloorUS, latency.P50) {
 			warn("1%% of the requests waited over %.0f us for a free connection; %d connections are few for this rate", wait.P99, max(spec.Connections, spec.MaxConnections))
 		}
+		v.Warnings = append(v.Warnings, scheduleWords(w)...)
 		// Each event loop has a thread; the pool has as many as there are cores.
 		t, _ := spec.parseTarget()
 		busy := w.CPU.Total() / (float64(w.DurationNS) / 1e9) / float64(max(1, spec.Threads))

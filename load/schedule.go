@@ -1,6 +1,7 @@
 package load
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/meshtrial/meshtrial/load/arrival"
@@ -56,6 +57,30 @@ func (w *Window) Dependence() (rho *float64, effective float64) {
 	}
 	return &r, stat.EffectiveSize(w.Completed, r)
 }
+
+// scheduleWords warn of arrivals that were others than those asked for by more
+// than chance, and the time to send one of two that are due at once, explain.
+func scheduleWords(w *Window) (out []string) {
+	s := w.Schedule()
+	switch {
+	case s == nil:
+		return nil
+	case s.Process == Poisson:
+		rate := float64(s.Gaps) / (float64(w.DurationNS) / 1e9) / float64(w.law.every)
+		if s.Distance > arrival.OddDistance+arrival.ChanceDistance(s.Gaps)+arrival.Serialised(sendS, rate) {
+			out = append(out, fmt.Sprintf("the generator's arrivals are no good Poisson process: their gaps are %.3f from exponential ones; was it held up?", s.Distance))
+		}
+	case s.Distance > arrival.OddUneven:
+		out = append(out, fmt.Sprintf("the generator's arrivals are not even: their gaps are off by %.0f%% of the gap asked for; was it held up?", s.Distance*100))
+	}
+	if off := s.AchievedRatio - 1; math.Abs(off) > arrival.MaxRateOff+arrival.ChanceRate*s.AchievedError {
+		out = append(out, fmt.Sprintf("the generator acted at %.1f%% of the rate asked for, by its own fault", s.AchievedRatio*100))
+	}
+	return out
+}
+
+// sendS is what it may take to send a request, in seconds.
+const sendS = 10e-6
 
 // gapsJSON is [arrival.Gaps] in a result's JSON.
 type gapsJSON struct {

@@ -135,11 +135,16 @@ func ByChance(d float64, n int64) float64 {
 
 // How far actual gaps may be from the process asked for. With many gaps a test
 // of fit refuses the smallest imperfection of timers, so that these bound its
-// size, beyond what chance makes.
+// size, beyond what chance makes. Beyond the first two the arrivals are others
+// than those asked for; beyond the odd ones so many requests left in clumps that
+// it should be known. On two CPUs that twenty processes want, half of the windows
+// are odd and a few percent are beyond.
 const (
-	MaxDistance = 0.05 // of Poisson arrivals, Kolmogorov and Smirnov's distance
-	MaxUneven   = 0.25 // of even gaps, the mean deviation as a share of the gap
+	MaxDistance = 0.15 // of Poisson arrivals, Kolmogorov and Smirnov's distance
+	MaxUneven   = 0.5  // of even gaps, the mean deviation as a share of the gap; 0.74 if they are exponential
 	MaxRateOff  = 0.02 // of the rate, as a share of it
+	OddDistance = 0.05
+	OddUneven   = 0.2
 )
 
 // ChanceDistance is the distance that n gaps of the very process stay below in

@@ -38,7 +38,7 @@ var (
 )
 
 // Limits are all of the kind's.
-var Limits = []verdict.Limit{served, ScheduleLag, scheduleFit, scheduleEven, scheduleRate, SendTime, Steady, SteadyCommon, generatorCPU, cpuEdges, threads, threadsUnsure, threadsLeast, verdict.Steal}
+var Limits = []verdict.Limit{served, ScheduleLag, scheduleFit, scheduleEven, scheduleOdd, scheduleEvenOdd, scheduleRate, SendTime, Steady, SteadyCommon, generatorCPU, cpuEdges, threads, threadsUnsure, threadsLeast, verdict.Steal}
 
 // Judge implements [verdict.Judge].
 func Judge(c verdict.Case) (record.Trial, []record.Event, error) {

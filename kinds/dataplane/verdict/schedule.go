@@ -15,6 +15,10 @@ var (
 		Doc: "how far the gaps between the generator's own actions may be from exponential ones, beyond chance (Kolmogorov and Smirnov's distance)"}
 	scheduleEven = verdict.Limit{Name: "schedule-even", Default: arrival.MaxUneven, Unit: "ratio",
 		Doc: "the same where gaps are to be even, of uniform arrivals or of bursts: the mean deviation as a share of the gap"}
+	scheduleOdd = verdict.Limit{Name: "schedule-fit-odd", Default: arrival.OddDistance, Unit: "ratio",
+		Doc: "how far they may be from exponential ones without a warning"}
+	scheduleEvenOdd = verdict.Limit{Name: "schedule-even-odd", Default: arrival.OddUneven, Unit: "ratio",
+		Doc: "how far from even without a warning"}
 	scheduleRate = verdict.Limit{Name: "schedule-rate", Default: arrival.MaxRateOff, Unit: "ratio",
 		Doc: "how far the rate of the generator's actions may be off the rate asked for, beyond the chance of the arrivals"}
 )
@@ -45,9 +49,15 @@ func checkSchedule(s *verdict.Sheet, load *record.Load, loops int, l verdict.Lim
 		queued := arrival.Serialised(l.Of(SendTime)*1e-6, load.Rate.RPS()/float64(max(1, loops)))
 		chance := arrival.ChanceDistance(k.Gaps)
 		s.Check("schedule-fit", k.Distance <= l.Of(scheduleFit)+queued+chance,
-			"the gaps of %d actions of the generator are %.3f from exponential ones; chance explains %.3f, and the time to send one %.3f", k.Gaps, k.Distance, chance, queued)
+			"%d gaps between the generator's actions are %.3f from exponential ones; chance explains %.3f, and the time to send one %.3f", k.Gaps, k.Distance, chance, queued)
+		if k.Distance > l.Of(scheduleOdd)+queued+chance {
+			s.Warn("gaps between the generator's actions are %.3f from exponential ones: it was held up, and requests left in clumps", k.Distance)
+		}
 	} else {
-		s.Check("schedule-fit", k.Distance <= l.Of(scheduleEven), "the gaps of %d actions of the generator are off by %.0f%% of the gap asked for", k.Gaps, k.Distance*100)
+		s.Check("schedule-fit", k.Distance <= l.Of(scheduleEven), "%d gaps between the generator's actions are off by %.0f%% of the gap asked for", k.Gaps, k.Distance*100)
+		if k.Distance > l.Of(scheduleEvenOdd) {
+			s.Warn("gaps between the generator's actions are off by %.0f%% of the gap asked for: it was held up, and requests left in clumps", k.Distance*100)
+		}
 	}
 	chance := arrival.ChanceRate * k.AchievedError
 	off := k.AchievedRatio - 1
