@@ -181,3 +181,41 @@ func TestCommonDrift(t *testing.T) {
 		}
 	}
 }
+
+// A start that four noisy intervals cannot see, half as slow again and gone with a
+// time constant of two seconds, is called steady in a trial; a run's trials
+// together see it in their windows.
+func TestTransientIsTold(t *testing.T) {
+	const interval, warmup, window = 0.1, 4, 8 // seconds, intervals, intervals
+	r := rand.New(rand.NewPCG(8, 17))
+	steady, trials := 0, 0
+	medians := func(slower float64, from, n int) (out []float64) {
+		for i := range n {
+			at := (float64(from+i) + 0.5) * interval
+			out = append(out, 100*(1+slower*math.Exp(-at/2))*(1+0.05*r.NormFloat64()))
+		}
+		return out
+	}
+	for slower, told := range map[float64]bool{0: false, 0.5: true} {
+		run := analysistest.Simulate(t, analysistest.QuickStudy, 8, 3, analysistest.Quiet())
+		for i := range run.Trials {
+			trials++
+			if (stat.Warmup{}).Detect(medians(slower, 0, warmup)).OK {
+				steady++
+			}
+			d, ok := stat.DriftOf(medians(slower, warmup, window))
+			if !ok {
+				t.Fatal("no drift of eight intervals")
+			}
+			run.Trials[i].Drift = &record.Drift{FirstUS: d.First, SecondUS: d.Second, ErrorUS: d.SE, Intervals: d.N}
+		}
+		f := analysistest.Analyze(t, kinds, run)
+		if got := strings.Join(f.Warnings, "\n"); strings.Contains(got, "they begin before the system is steady") != told {
+			t.Errorf("%.0f%% slower at the start: warnings %q", slower*100, got)
+		}
+		if f.Validity.Invalid > 1 {
+			t.Errorf("%.0f%% slower at the start: %+v", slower*100, f.Validity)
+		}
+	}
+	t.Logf("%d of %d warm-ups are called steady", steady, trials)
+}
