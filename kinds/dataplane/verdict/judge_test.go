@@ -76,9 +76,9 @@ func TestJudge(t *testing.T) {
 		}, fails: "served"},
 		{name: "nothing completed", change: func(j *seen) { j.trial.Load.Completed, j.trial.Load.Unfinished = 0, 10000 }, fails: "served"},
 		{name: "late beside its own latency: the run decides", change: func(j *seen) { j.trial.Load.Lag = record.Lag{P50: 1000, P99: 3000} }},
-		{name: "gaps of another process", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.166 }, fails: "schedule-fit", warns: "0.166 from exponential"},
+		{name: "gaps of another process", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.116 }, fails: "schedule-fit", warns: "0.116 from exponential"},
 		{name: "gaps a little off", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.063 }},
-		{name: "gaps that are odd", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.163 }, warns: "left in clumps"},
+		{name: "gaps that are odd", change: func(j *seen) { j.trial.Load.Schedule.Distance = 0.112 }, warns: "left in clumps"},
 		{name: "few gaps, off by chance", change: func(j *seen) {
 			j.trial.Load.Schedule.Gaps, j.trial.Load.Schedule.Distance = 100, 0.18
 		}},
