@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,6 +192,25 @@ func TestNoSchedule(t *testing.T) {
 		}
 		if s := r.Total().Schedule(); s != nil {
 			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+// Gaps that no generator wrote are no result.
+func TestDamagedGaps(t *testing.T) {
+	for what, gaps := range map[string]string{
+		"":                   `{"count":[1,0,2],"sum":2.5,"off":1}`,
+		"a bin below zero":   `{"count":[1,-1],"sum":0,"off":0}`,
+		"more bins than any": `{"count":[` + strings.Repeat("1,", 64) + `1],"sum":1,"off":1}`,
+		"a sum below zero":   `{"count":[1],"sum":-1,"off":0}`,
+	} {
+		var r Result
+		err := json.Unmarshal([]byte(`{"schema":1,"spec":{"url":"http://a:1/"},"intervals":[{"index":0,"gaps":`+gaps+`}]}`), &r)
+		if (err == nil) != (what == "") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if what == "" && (r.Intervals[0].Gaps.N != 3 || r.Intervals[0].Gaps.Count[2] != 2) {
+			t.Errorf("%+v", r.Intervals[0].Gaps)
 		}
 	}
 }
